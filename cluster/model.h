@@ -1,0 +1,170 @@
+// The cluster as Berth sees it: nodes, pods, workloads, queues. Plain state, changed by Store only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cluster/dialects.h"
+#include "cluster/reason.h"
+#include "cluster/resources.h"
+#include "config/policy_configuration.h"
+#include "kube/objects.h"
+
+namespace berth::cluster {
+
+using NodeIndex = std::int32_t;
+inline constexpr NodeIndex kNoNode = -1;
+using QueueId = std::int32_t;
+inline constexpr QueueId kNoQueue = -1;
+using DomainId = std::int32_t;
+inline constexpr DomainId kNoDomain = -1;
+/// Milliseconds of the host's clock; only differences and order mean something to the engine.
+using TimePoint = std::int64_t;
+
+/// What decides where a pod may run; pods of one controller share it. Compare by pointer.
+struct PodShape {
+  std::shared_ptr<const kube::PodSpec> spec;
+  bool whole_node = false;
+  Demand demand;                     ///< Includes one of `pods`.
+  ResourceId device = kPods;         ///< The first policy device it asks for; kPods: none.
+  std::int64_t device_amount = 0;    ///< Of `device`, thousandths.
+  bool asks_device = false;          ///< Of any kind in the policy: kube-scheduler asks us about it.
+  bool has_pod_constraints = false;  ///< Pod (anti-)affinity or spread: depends on its neighbours.
+};
+
+/// What holds room for a pod.
+enum class Charge : std::uint8_t {
+  kNone,
+  kPlanned,  ///< A plan's reservation: expires with the plan.
+  kBinding,  ///< A Binding was posted, its outcome is not seen yet.
+  kBound,    ///< The API server says so.
+};
+
+struct Workload;
+
+struct PodInfo {
+  kube::Pod object;
+  std::shared_ptr<const PodShape> shape;
+  Workload* workload = nullptr;  ///< Null: nobody's to plan, it only occupies room once bound.
+  std::shared_ptr<const PodClaims> claims;  ///< What it says of gang and queue; set with workload.
+
+  Charge charge = Charge::kNone;
+  NodeIndex node = kNoNode;       ///< Where it is charged.
+  Demand charged;                 ///< What was added there, so that exactly that is taken back.
+  QueueId charged_queue = kNoQueue;
+
+  Verdict refusal;             ///< Its own fault (queue, conflict, bad request); kNone: none.
+  QueueId queue = kNoQueue;    ///< Resolved; fixed once bound.
+  bool asked = false;          ///< Refused by filter since its last release: needs a wake-up.
+
+  bool bound() const { return !object.node_name.empty(); }
+  bool terminating() const { return object.meta.deletion.has_value(); }
+};
+
+struct NodeInfo {
+  std::string name;
+  NodeIndex index = kNoNode;
+  bool present = false;  ///< A Node object exists; pods may be bound before it is seen.
+  kube::Node object;
+  Amounts allocatable;
+  Amounts used;
+  std::vector<PodInfo*> pods;      ///< Charged here, in no particular order.
+  std::vector<DomainId> domains;   ///< By policy level; kNoDomain where the label is missing.
+  std::uint64_t hash = 0;          ///< Its place in the one hashed node order.
+  std::uint64_t generation = 0;    ///< Changes with anything above but `pods`' contents.
+  std::uint64_t object_generation = 0;  ///< Changes with the Node object alone.
+
+  std::int64_t free(ResourceId id) const { return allocatable[id] - used[id]; }
+};
+
+/// A placement domain of one level: the nodes that share the label value and all wider domains.
+struct Domain {
+  std::string name;  ///< e.g. `b1/r2`
+  int level = 0;     ///< Index into PolicyConfiguration::levels.
+  std::vector<NodeIndex> nodes;
+};
+
+struct QueueInfo {
+  config::Queue config;
+  Amounts used;
+  /// Cap by resource: `limit`, or `quota` where no limit is given. Absent: no cap.
+  std::vector<std::pair<ResourceId, std::int64_t>> caps;
+};
+
+/// One member's part of a plan.
+struct Assignment {
+  PodInfo* pod = nullptr;
+  NodeIndex node = kNoNode;
+  int rank = 0;
+  bool managed = true;   ///< kube-scheduler asks us about it: it comes to the barrier.
+  bool arrived = false;  ///< Came to bind under this plan.
+  bool answered = false; ///< Filter answered its node at least once.
+  bool nomination_seen = false;  ///< The informer showed our nomination after release.
+  std::string condition;         ///< PodScheduled's message at release: tells a new refusal apart.
+  TimePoint expires = 0;         ///< Of a member that joined a started gang; 0: with the plan.
+};
+
+/// A placement of a whole workload, charged in the ledger. Inert until its members come to bind.
+struct Plan {
+  std::string id;
+  std::vector<Assignment> assignments;
+  int barrier = 0;          ///< Managed members that must arrive before any is bound.
+  bool committed = false;   ///< The minimum arrived: no expiry any more.
+  int replans = 0;
+  TimePoint expires = 0;
+};
+
+/// A pair to avoid for a while: kube-scheduler or the kubelet refused that shape there.
+struct Avoid {
+  const PodShape* shape = nullptr;
+  NodeIndex node = kNoNode;
+  TimePoint until = 0;
+};
+
+/// A gang, or one pod on its own.
+struct Workload {
+  std::string key;  ///< `ns/gang/name` or `ns/pod/name`: the last word on ties.
+  std::string ns;
+  std::string name;
+  bool gang = false;
+  std::vector<PodInfo*> members;  ///< Live ones without a fault, by (creation, uid).
+  std::vector<PodInfo*> faulty;   ///< Refused alone (conflict, queue, bad request).
+
+  // From the first member.
+  int size = 1;
+  int min_member = 1;
+  QueueId queue = kNoQueue;
+  std::int32_t priority = 0;
+  kube::Millis creation = 0;
+  std::string topology_required;   ///< Level name or node label key; empty: none.
+  std::string topology_preferred;
+
+  bool started = false;  ///< Its minimum was bound once; stays until no live member is left.
+  std::optional<Plan> plan;
+  Verdict verdict;
+  std::vector<Avoid> avoid;
+  int failures = 0;             ///< Plans that dissolved in a row.
+  TimePoint hold_until = 0;     ///< No plan before this.
+  TimePoint pending_since = 0;
+  bool dirty = true;            ///< Not judged since something about it changed.
+
+  /// Members that are neither bound nor in a plan nor being deleted.
+  std::vector<PodInfo*> Unplaced() const;
+  int BoundCount() const;
+};
+
+/// Order in which pending workloads are walked inside one queue.
+struct WorkloadOrder {
+  bool operator()(const Workload* a, const Workload* b) const {
+    if (a->priority != b->priority) return a->priority > b->priority;
+    if (a->creation != b->creation) return a->creation < b->creation;
+    return a->key < b->key;
+  }
+};
+
+}  // namespace berth::cluster

@@ -1,0 +1,111 @@
+#include "cluster/reason.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "kube/quantity.h"
+
+namespace berth::cluster {
+namespace {
+
+struct Text {
+  std::string_view token;
+  std::string_view refusal;
+};
+
+// In the order of ReasonId.
+constexpr std::array<Text, kReasonCount> kTexts{{
+    {"", "berth: not the chosen node"},
+    {"WaitingForMembers", "berth: WaitingForMembers: its gang is not complete yet"},
+    {"Starting", "berth: Starting: its gang is being placed"},
+    {"NeverFits", "berth: NeverFits: it would not fit into the empty cluster"},
+    {"ExceedsLimit", "berth: ExceedsLimit: it asks for more than its queue may ever use"},
+    {"WaitingForQuota", "berth: WaitingForQuota: its queue has no quota left"},
+    {"InsufficientDevices", "berth: InsufficientDevices: not enough free devices"},
+    {"InsufficientCpuOrMemory",
+     "berth: InsufficientCpuOrMemory: free devices, but too little CPU or memory beside them"},
+    {"NoMatchingNodes", "berth: NoMatchingNodes: no node matches its selectors and tolerations"},
+    {"Fragmented", "berth: Fragmented: enough free devices in total, not where they must be"},
+    {"TopologyUnsatisfied",
+     "berth: TopologyUnsatisfied: no single domain of the required level has room"},
+    {"SearchExhausted", "berth: SearchExhausted: no placement found within the search budget"},
+    {"BehindReservation", "berth: BehindReservation: the room is reserved for an earlier workload"},
+    {"WaitingForVictims", "berth: WaitingForVictims: evicted pods are still ending"},
+    {"RefusedByScheduler", "berth: RefusedByScheduler: kube-scheduler refused the planned nodes"},
+    {"CoolingDown", "berth: CoolingDown: waiting before the next attempt"},
+    {"Recovering", "berth: Recovering: a failed member of its gang is being replaced"},
+    {"Suspended", "berth: Suspended"},
+    {"QueueHeld", "berth: QueueHeld: its queue is held"},
+    {"UnknownQueue", "berth: UnknownQueue: the queue it names does not exist"},
+    {"QueueNotAllowed", "berth: QueueNotAllowed: no queue admits pods of this namespace"},
+    {"GangConflict", "berth: GangConflict: it disagrees with the first member of its gang"},
+    {"InvalidRequest", "berth: InvalidRequest: devices are whole, request must equal limit"},
+    {"NodesNotOffered", "berth: NodesNotOffered: the nodes with room were not offered"},
+    {"NotReady", "berth: NotReady"},
+}};
+
+std::string Amount(const Verdict& v, std::int64_t value) {
+  return kube::Format(v.subject.empty() ? "nvidia.com/gpu" : v.subject, value);
+}
+
+}  // namespace
+
+std::string_view Token(ReasonId reason) { return kTexts[static_cast<std::size_t>(reason)].token; }
+
+std::string_view RefusalText(ReasonId reason) {
+  return kTexts[static_cast<std::size_t>(reason)].refusal;
+}
+
+std::string Sentence(const Verdict& v) {
+  switch (v.reason) {
+    case ReasonId::kNone:
+      return "";
+    case ReasonId::kWaitingForMembers:
+      return fmt::format("The gang starts with {} members; {} exist that can be placed.", v.want,
+                         v.have);
+    case ReasonId::kInsufficientDevices:
+      return fmt::format("It needs {} of {}; {} are free on matching nodes.", Amount(v, v.want),
+                         v.subject, Amount(v, v.have));
+    case ReasonId::kFragmented:
+      return fmt::format(
+          "{} members need room at once; the free devices are spread so that only {} fit.", v.want,
+          v.have);
+    case ReasonId::kTopologyUnsatisfied:
+      return fmt::format("{} members must share one {}; the best one has room for {}.", v.want,
+                         v.subject, v.have);
+    case ReasonId::kInsufficientCpuOrMemory:
+      return fmt::format(
+          "{} members have free devices, but CPU, memory or pod slots allow only {}.", v.want,
+          v.have);
+    case ReasonId::kNeverFits:
+      return fmt::format("{} members must run at once; the empty cluster has room for {}.", v.want,
+                         v.have);
+    case ReasonId::kWaitingForQuota:
+      return fmt::format("It needs {} of {}; its queue has {} left.", Amount(v, v.want), v.subject,
+                         Amount(v, v.have));
+    case ReasonId::kExceedsLimit:
+      return fmt::format("It needs {} of {}; its queue may use {} at most.", Amount(v, v.want),
+                         v.subject, Amount(v, v.have));
+    case ReasonId::kUnknownQueue:
+      return fmt::format("The policy has no queue {:?}.", v.subject);
+    case ReasonId::kStarting:
+      return fmt::format("Placed and released: {} of {} members have arrived.", v.have, v.want);
+    case ReasonId::kCoolingDown:
+    case ReasonId::kRefusedByScheduler:
+      return fmt::format(
+          "kube-scheduler refused the planned nodes or the members did not arrive in time "
+          "(attempt {}); the next attempt follows in {} s.",
+          v.want, v.have);
+    case ReasonId::kGangConflict:
+    case ReasonId::kInvalidRequest:
+      return v.subject.empty() ? std::string(RefusalText(v.reason).substr(7)) + "." : v.subject;
+    default: {
+      const std::string_view text = RefusalText(v.reason).substr(7);  // drop "berth: "
+      const auto colon = text.find(": ");
+      return std::string(colon == std::string_view::npos ? text : text.substr(colon + 2)) + ".";
+    }
+  }
+}
+
+}  // namespace berth::cluster

@@ -1,0 +1,62 @@
+// Why a pod waits: one closed list of tokens, the same in answers, events, metrics, logs and `why`
+// (CONTRACT "Why pending").
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace berth::cluster {
+
+enum class ReasonId : std::uint8_t {
+  kNone,
+  kWaitingForMembers,
+  kStarting,
+  kNeverFits,
+  kExceedsLimit,
+  kWaitingForQuota,
+  kInsufficientDevices,
+  kInsufficientCpuOrMemory,
+  kNoMatchingNodes,
+  kFragmented,
+  kTopologyUnsatisfied,
+  kSearchExhausted,
+  kBehindReservation,
+  kWaitingForVictims,
+  kRefusedByScheduler,
+  kCoolingDown,
+  kRecovering,
+  kSuspended,
+  kQueueHeld,
+  kUnknownQueue,
+  kQueueNotAllowed,
+  kGangConflict,
+  kInvalidRequest,
+  kNodesNotOffered,
+  kNotReady,
+};
+
+inline constexpr int kReasonCount = static_cast<int>(ReasonId::kNotReady) + 1;
+
+/// The token, e.g. `WaitingForMembers`; empty for kNone.
+std::string_view Token(ReasonId reason);
+
+/// The text of a filter answer: constant per reason, or the pod would re-queue itself for ever
+/// (extender-protocol.md 4). Starts with `berth: `.
+std::string_view RefusalText(ReasonId reason);
+
+/// A reason with its numbers. `want` and `have` are in the reason's own unit: members for
+/// kWaitingForMembers, thousandths of a device for shortages and quota.
+struct Verdict {
+  ReasonId reason = ReasonId::kNone;
+  std::int64_t want = 0;
+  std::int64_t have = 0;
+  std::string subject{};  ///< The resource, queue or level it is about; may be empty.
+
+  bool operator==(const Verdict&) const = default;
+};
+
+/// One sentence for people, with the numbers.
+std::string Sentence(const Verdict& verdict);
+
+}  // namespace berth::cluster

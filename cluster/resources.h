@@ -1,0 +1,75 @@
+// Resource names as dense ids, and amounts indexed by them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "kube/objects.h"
+
+namespace berth::cluster {
+
+using ResourceId = std::uint16_t;
+
+inline constexpr ResourceId kCpu = 0;
+inline constexpr ResourceId kMemory = 1;
+inline constexpr ResourceId kEphemeralStorage = 2;
+inline constexpr ResourceId kPods = 3;
+inline constexpr std::int64_t kMilli = 1000;  ///< One whole device, or one core.
+
+/// Names to ids. Ids are never re-used; the four built-in ones are fixed.
+class ResourceTable {
+ public:
+  ResourceTable() {
+    for (const char* name : {"cpu", "memory", "ephemeral-storage", "pods"}) Intern(name);
+  }
+
+  ResourceId Intern(std::string_view name) {
+    if (auto it = ids_.find(std::string(name)); it != ids_.end()) return it->second;
+    const auto id = static_cast<ResourceId>(names_.size());
+    names_.emplace_back(name);
+    ids_.emplace(names_.back(), id);
+    return id;
+  }
+
+  const std::string& Name(ResourceId id) const { return names_[id]; }
+  std::size_t size() const { return names_.size(); }
+
+ private:
+  std::vector<std::string> names_;
+  std::unordered_map<std::string, ResourceId> ids_;
+};
+
+/// Amounts by resource id, in canonical units (kube/objects.h). What was never set is 0.
+class Amounts {
+ public:
+  std::int64_t operator[](ResourceId id) const { return id < values_.size() ? values_[id] : 0; }
+  void Set(ResourceId id, std::int64_t value) { At(id) = value; }
+  void Add(ResourceId id, std::int64_t value) { At(id) += value; }
+  std::size_t size() const { return values_.size(); }
+
+  /// Equal in every resource, whatever the length.
+  friend bool operator==(const Amounts& a, const Amounts& b) {
+    const auto n = static_cast<ResourceId>(std::max(a.size(), b.size()));
+    for (ResourceId id = 0; id < n; ++id) {
+      if (a[id] != b[id]) return false;
+    }
+    return true;
+  }
+
+ private:
+  std::int64_t& At(ResourceId id) {
+    if (id >= values_.size()) values_.resize(id + 1U, 0);
+    return values_[id];
+  }
+
+  std::vector<std::int64_t> values_;
+};
+
+/// What one pod takes: few resources, sorted by id, every amount above 0.
+using Demand = std::vector<std::pair<ResourceId, std::int64_t>>;
+
+}  // namespace berth::cluster

@@ -1,0 +1,308 @@
+#include "cluster/store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cluster/plan_claim.h"
+
+namespace berth::cluster {
+
+std::uint64_t NodeHash(std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : name) {
+    hash ^= static_cast<unsigned char>(c);
+    hash *= 0x100000001b3U;
+  }
+  hash ^= hash >> 33U;
+  hash *= 0xff51afd7ed558ccdU;
+  hash ^= hash >> 33U;
+  return hash;
+}
+
+Store::Store(config::PolicyConfiguration policy) : policy_(std::move(policy)) {
+  IndexDevices();
+  BuildQueues();
+}
+
+void Store::IndexDevices() {
+  device_ids_.clear();
+  whole_device_ids_.clear();
+  for (const auto& device : policy_.devices) {
+    device_ids_.push_back(resources_.Intern(device.name));
+    if (device.kind == config::DeviceKind::kWhole) whole_device_ids_.push_back(device_ids_.back());
+  }
+}
+
+bool Store::IsWholeDevice(ResourceId id) const {
+  return std::ranges::find(whole_device_ids_, id) != whole_device_ids_.end();
+}
+
+// --- Nodes ---------------------------------------------------------------------------------
+
+NodeInfo& Store::NodeSlot(std::string_view name) {
+  if (const NodeIndex found = FindNode(name); found != kNoNode) {
+    return *nodes_[static_cast<std::size_t>(found)];
+  }
+  auto node = std::make_unique<NodeInfo>();
+  node->name = name;
+  node->index = static_cast<NodeIndex>(nodes_.size());
+  node->hash = NodeHash(name);
+  nodes_.push_back(std::move(node));
+  NodeInfo& slot = *nodes_.back();
+  node_lookup_.emplace(slot.name, slot.index);
+  topology_dirty_ = true;
+  return slot;
+}
+
+NodeIndex Store::FindNode(std::string_view name) const {
+  const auto it = node_lookup_.find(name);
+  return it == node_lookup_.end() ? kNoNode : it->second;
+}
+
+void Store::Touch(NodeInfo& node) { node.generation = ++generation_; }
+
+void Store::UpsertNode(kube::Node object) {
+  NodeInfo& node = NodeSlot(object.meta.name);
+  Amounts allocatable;
+  for (const auto& [name, amount] : object.allocatable) {
+    allocatable.Set(resources_.Intern(name), amount);
+  }
+  // Heartbeats change nothing that scheduling reads: they must not wake every waiting workload.
+  const bool same = node.present && node.allocatable == allocatable &&
+                    node.object.meta.labels == object.meta.labels &&
+                    node.object.meta.annotations == object.meta.annotations &&
+                    node.object.taints == object.taints && node.object.ready == object.ready &&
+                    node.object.unschedulable == object.unschedulable;
+  const bool relabelled = !node.present || node.object.meta.labels != object.meta.labels;
+  node.object = std::move(object);
+  if (same) return;
+  node.allocatable = std::move(allocatable);
+  node.present = true;
+  topology_dirty_ |= relabelled;
+  Touch(node);
+  node.object_generation = node.generation;
+  ++free_generation_;
+  // A whole-node pod is charged every device of its node: of the node as it is now.
+  for (PodInfo* pod : std::vector<PodInfo*>(node.pods)) {
+    if (pod->shape->whole_node) SetCharge(*pod, node.index, pod->charge);
+  }
+}
+
+void Store::DeleteNode(std::string_view name) {
+  const NodeIndex index = FindNode(name);
+  if (index == kNoNode) return;
+  NodeInfo& node = *nodes_[static_cast<std::size_t>(index)];
+  node.present = false;
+  node.allocatable = {};
+  topology_dirty_ = true;
+  Touch(node);
+  node.object_generation = node.generation;
+}
+
+void Store::Refresh() {
+  for (const std::string& key : std::exchange(stale_, {})) {
+    if (Workload* workload = FindWorkload(key)) RefreshWorkload(*workload);
+  }
+  if (topology_dirty_) RefreshTopology();
+}
+
+void Store::RefreshTopology() {
+  topology_dirty_ = false;
+  domains_.clear();
+  std::map<std::string, DomainId> by_path;
+  std::vector<std::pair<std::uint64_t, NodeIndex>> order;
+  for (const auto& node : nodes_) {
+    node->domains.assign(policy_.levels.size(), kNoDomain);
+    if (!node->present) continue;
+    order.emplace_back(node->hash, node->index);
+    std::string path;
+    for (std::size_t level = 0; level < policy_.levels.size(); ++level) {
+      const auto label = node->object.meta.labels.find(policy_.levels[level].node_label);
+      const bool has = label != node->object.meta.labels.end() && !label->second.empty();
+      if (level > 0) path += '/';
+      if (has) path += label->second;
+      if (!has) continue;
+      const auto [it, fresh] = by_path.emplace(std::to_string(level) + '\0' + path,
+                                               static_cast<DomainId>(domains_.size()));
+      if (fresh) domains_.push_back({.name = path, .level = static_cast<int>(level), .nodes = {}});
+      node->domains[level] = it->second;
+      domains_[static_cast<std::size_t>(it->second)].nodes.push_back(node->index);
+    }
+  }
+  std::ranges::sort(order, [this](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : node(a.second).name < node(b.second).name;
+  });
+  present_nodes_ = static_cast<int>(order.size());
+  ranks_.assign(nodes_.size(), 0);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    ranks_[static_cast<std::size_t>(order[i].second)] = static_cast<int>(i);
+  }
+}
+
+// --- Namespaces, budgets ---------------------------------------------------------------------
+
+void Store::UpsertNamespace(kube::Namespace ns) {
+  const std::string name = ns.meta.name;
+  namespaces_.insert_or_assign(name, std::move(ns));
+  ++free_generation_;
+}
+
+void Store::DeleteNamespace(std::string_view name) {
+  if (const auto it = namespaces_.find(name); it != namespaces_.end()) namespaces_.erase(it);
+}
+
+const kube::StringMap* Store::NamespaceLabels(std::string_view name) const {
+  const auto it = namespaces_.find(name);
+  return it == namespaces_.end() ? nullptr : &it->second.meta.labels;
+}
+
+void Store::UpsertDisruptionBudget(kube::PodDisruptionBudget budget) {
+  const std::string uid = budget.meta.uid;
+  budgets_.insert_or_assign(uid, std::move(budget));
+}
+
+void Store::DeleteDisruptionBudget(std::string_view uid) { budgets_.erase(std::string(uid)); }
+
+// --- Shapes ----------------------------------------------------------------------------------
+
+bool Store::ShapeLess::operator()(const std::shared_ptr<const PodShape>& a,
+                                  const std::shared_ptr<const PodShape>& b) const {
+  if (a->whole_node != b->whole_node) return a->whole_node < b->whole_node;
+  return *a->spec < *b->spec;
+}
+
+std::shared_ptr<const PodShape> Store::ShapeOf(const kube::Pod& pod, bool whole_node) {
+  auto shape = std::make_shared<PodShape>();
+  shape->spec = pod.spec;
+  shape->whole_node = whole_node;
+  if (const auto it = shapes_.find(shape); it != shapes_.end()) return *it;
+  for (const auto& [name, amount] : pod.spec->requests) {
+    if (amount > 0) shape->demand.emplace_back(resources_.Intern(name), amount);
+  }
+  shape->demand.emplace_back(kPods, 1);
+  std::ranges::sort(shape->demand);
+  for (const ResourceId device : device_ids_) {
+    const auto it = std::ranges::find(shape->demand, device, &Demand::value_type::first);
+    if (it == shape->demand.end()) continue;
+    shape->asks_device = true;
+    if (shape->device == kPods && IsWholeDevice(device)) {
+      shape->device = device;
+      shape->device_amount = it->second;
+    }
+  }
+  const kube::PodSpec& spec = *shape->spec;
+  shape->has_pod_constraints = !spec.required_pod_affinity.empty() ||
+                               !spec.required_pod_anti_affinity.empty() ||
+                               !spec.topology_spread.empty();
+  if (shapes_.size() >= 4096) PurgeShapes();
+  shapes_.insert(shape);
+  return shape;
+}
+
+void Store::PurgeShapes() {
+  std::erase_if(shapes_, [](const auto& shape) { return shape.use_count() == 1; });
+}
+
+Demand Store::DemandOn(const PodShape& shape, const NodeInfo& node) const {
+  Demand demand = shape.demand;
+  if (!shape.whole_node) return demand;
+  for (const ResourceId device : device_ids_) {
+    const std::int64_t all = node.allocatable[device];
+    const auto it = std::ranges::find(demand, device, &Demand::value_type::first);
+    if (it != demand.end()) {
+      it->second = std::max(it->second, all);
+    } else if (all > 0) {
+      demand.emplace_back(device, all);
+    }
+  }
+  std::ranges::sort(demand);
+  return demand;
+}
+
+// --- The ledger --------------------------------------------------------------------------------
+
+void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge) {
+  // Same pod, same place: planned becomes binding becomes bound without a gap that others could use.
+  NodeInfo& target = *nodes_[static_cast<std::size_t>(index)];
+  Demand demand = DemandOn(*pod.shape, target);
+  if (pod.charge != Charge::kNone && pod.node == index && pod.charged == demand &&
+      pod.charged_queue == pod.queue) {
+    pod.charge = charge;
+    ++generation_;
+    return;
+  }
+  Release(pod);
+  pod.node = index;
+  pod.charge = charge;
+  pod.charged = std::move(demand);
+  pod.charged_queue = pod.queue;
+  target.pods.push_back(&pod);
+  for (const auto& [id, amount] : pod.charged) target.used.Add(id, amount);
+  if (pod.charged_queue != kNoQueue) {
+    Amounts& used = queues_[static_cast<std::size_t>(pod.charged_queue)].used;
+    for (const auto& [id, amount] : pod.charged) used.Add(id, amount);
+  }
+  if (!pod.object.spec->required_pod_anti_affinity.empty()) anti_affinity_pods_.insert(&pod);
+  Touch(target);
+}
+
+void Store::Release(PodInfo& pod) {
+  if (pod.charge == Charge::kNone) return;
+  NodeInfo& node = *nodes_[static_cast<std::size_t>(pod.node)];
+  for (const auto& [id, amount] : pod.charged) node.used.Add(id, -amount);
+  if (pod.charged_queue != kNoQueue) {
+    Amounts& used = queues_[static_cast<std::size_t>(pod.charged_queue)].used;
+    for (const auto& [id, amount] : pod.charged) used.Add(id, -amount);
+  }
+  std::erase(node.pods, &pod);
+  anti_affinity_pods_.erase(&pod);
+  pod.charge = Charge::kNone;
+  pod.node = kNoNode;
+  pod.charged.clear();
+  pod.charged_queue = kNoQueue;
+  Touch(node);
+  ++free_generation_;
+}
+
+void Store::DropPlan(Workload& workload) {
+  if (!workload.plan) return;
+  for (Assignment& assignment : workload.plan->assignments) {
+    if (assignment.pod->charge == Charge::kPlanned) Release(*assignment.pod);
+  }
+  workload.plan.reset();
+  MarkChanged(workload);
+}
+
+std::string Store::LedgerString() const {
+  std::map<std::string, std::string> lines;
+  for (const auto& [uid, pod] : pods_) {
+    if (pod->charge == Charge::kNone) continue;
+    std::string& line = lines["pod " + uid];
+    line = node(pod->node).name + ' ' + std::to_string(static_cast<int>(pod->charge)) + ' ' +
+           (pod->charged_queue == kNoQueue
+                ? "-"
+                : queues_[static_cast<std::size_t>(pod->charged_queue)].config.name);
+    for (const auto& [id, amount] : pod->charged) {
+      line += ' ' + resources_.Name(id) + '=' + std::to_string(amount);
+    }
+  }
+  const auto amounts = [this](const Amounts& used) {
+    std::map<std::string, std::int64_t> sorted;
+    for (std::size_t id = 0; id < used.size(); ++id) {
+      const auto rid = static_cast<ResourceId>(id);
+      if (used[rid] != 0) sorted[resources_.Name(rid)] = used[rid];
+    }
+    std::string text;
+    for (const auto& [name, amount] : sorted) text += ' ' + name + '=' + std::to_string(amount);
+    return text;
+  };
+  for (const auto& n : nodes_) {
+    if (const std::string text = amounts(n->used); !text.empty()) lines["node " + n->name] = text;
+  }
+  for (const QueueInfo& q : queues_) lines["queue " + q.config.name] = amounts(q.used);
+  std::string all;
+  for (const auto& [key, text] : lines) all += key + ':' + text + '\n';
+  return all;
+}
+
+}  // namespace berth::cluster

@@ -1,0 +1,151 @@
+// The one writer of cluster state: applies what the informers say, keeps workloads and the ledger
+// (which pod holds room where, charged to which queue). No I/O, no clock, no threads: the host
+// serialises the calls.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "cluster/dialects.h"
+#include "cluster/model.h"
+
+namespace berth::cluster {
+
+class Store {
+ public:
+  explicit Store(config::PolicyConfiguration policy);
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  // --- What the informers say. Each call is idempotent.
+  void UpsertNode(kube::Node node);
+  void DeleteNode(std::string_view name);
+  /// A Succeeded or Failed pod is the same as a deleted one. Returns the pod, null if it is gone.
+  PodInfo* UpsertPod(kube::Pod pod);
+  void DeletePod(std::string_view uid);
+  void UpsertNamespace(kube::Namespace ns);
+  void DeleteNamespace(std::string_view name);
+  void UpsertDisruptionBudget(kube::PodDisruptionBudget budget);
+  void DeleteDisruptionBudget(std::string_view uid);
+  /// Re-derives everything that depends on the policy; charges and plans stay.
+  void SetPolicy(config::PolicyConfiguration policy);
+
+  // --- The ledger.
+  /// Takes room for `pod` on `node`, first giving back what it held.
+  void SetCharge(PodInfo& pod, NodeIndex node, Charge charge);
+  /// Gives back what `pod` holds.
+  void Release(PodInfo& pod);
+  /// Drops the plan of `workload`, and the room of its members that are not bound or binding.
+  void DropPlan(Workload& workload);
+
+  /// Takes in what changes piled up: domains and node order, first members and faults of gangs.
+  /// Call before deciding anything.
+  void Refresh();
+
+  // --- Reads.
+  const config::PolicyConfiguration& policy() const { return policy_; }
+  ResourceTable& resources() { return resources_; }
+  const ResourceTable& resources() const { return resources_; }
+  const std::vector<std::unique_ptr<NodeInfo>>& nodes() const { return nodes_; }
+  const NodeInfo& node(NodeIndex index) const { return *nodes_[static_cast<std::size_t>(index)]; }
+  /// kNoNode: never heard of.
+  NodeIndex FindNode(std::string_view name) const;
+  PodInfo* FindPod(std::string_view uid) const;
+  PodInfo* FindPod(std::string_view ns, std::string_view name) const;
+  Workload* FindWorkload(const std::string& key) const;
+  const std::map<std::string, std::unique_ptr<Workload>>& workloads() const { return workloads_; }
+  const std::unordered_map<std::string, std::unique_ptr<PodInfo>>& pods() const { return pods_; }
+  const std::vector<QueueInfo>& queues() const { return queues_; }
+  const std::vector<Domain>& domains() const { return domains_; }
+  /// Place of a node in the hashed order, 0..present nodes-1. REQUIRES: Refresh().
+  int rank(NodeIndex index) const { return ranks_[static_cast<std::size_t>(index)]; }
+  int present_nodes() const { return present_nodes_; }
+  const kube::StringMap* NamespaceLabels(std::string_view name) const;
+  const std::map<std::string, kube::PodDisruptionBudget>& disruption_budgets() const {
+    return budgets_;
+  }
+  /// Bound or planned pods that refuse neighbours (required anti-affinity).
+  const std::set<PodInfo*>& pods_with_anti_affinity() const { return anti_affinity_pods_; }
+  /// Device resources of the policy, in its order.
+  const std::vector<ResourceId>& device_ids() const { return device_ids_; }
+  /// Whether node amounts of `id` are whole devices (not handles).
+  bool IsWholeDevice(ResourceId id) const;
+
+  /// What `pod` takes on `node`: its shape's demand, and for a whole-node pod every device there.
+  Demand DemandOn(const PodShape& shape, const NodeInfo& node) const;
+
+  /// Counts every change; unequal means something may differ.
+  std::uint64_t generation() const { return generation_; }
+  /// Counts changes that may have made room, or changed what fits where.
+  std::uint64_t free_generation() const { return free_generation_; }
+  void BumpFreeGeneration() { ++free_generation_; }
+
+  /// Has the workload judged again in the next pass.
+  void MarkChanged(Workload& workload);
+  /// Workloads that changed since the last call, gone ones excluded.
+  std::vector<Workload*> TakeChanged();
+
+  /// The ledger in text, in a fixed order: equal text, equal ledger (invariant I7).
+  std::string LedgerString() const;
+
+ private:
+  struct ShapeLess {
+    bool operator()(const std::shared_ptr<const PodShape>& a,
+                    const std::shared_ptr<const PodShape>& b) const;
+  };
+
+  NodeInfo& NodeSlot(std::string_view name);
+  void Touch(NodeInfo& node);
+  void IndexDevices();
+  void BuildQueues();
+  std::shared_ptr<const PodShape> ShapeOf(const kube::Pod& pod, bool whole_node);
+  void PurgeShapes();
+  /// Files the pod under the workload it claims, or under none.
+  void File(PodInfo& pod);
+  void Unfile(PodInfo& pod);
+  void RefreshTopology();
+  void RefreshWorkload(Workload& workload);
+  void JudgeMember(const Workload& workload, PodInfo& pod, const PodClaims& first) const;
+  void ChargeBound(PodInfo& pod);
+  QueueId ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict& refusal) const;
+  bool QueueAdmits(QueueId queue, std::string_view ns) const;
+  QueueId FindQueue(std::string_view name) const;
+  bool Ours(const kube::Pod& pod) const;
+
+  config::PolicyConfiguration policy_;
+  ResourceTable resources_;
+  std::vector<ResourceId> device_ids_;
+  std::vector<ResourceId> whole_device_ids_;
+
+  std::vector<std::unique_ptr<NodeInfo>> nodes_;
+  std::map<std::string, NodeIndex, std::less<>> node_index_;
+  std::unordered_map<std::string_view, NodeIndex> node_lookup_;
+  std::vector<Domain> domains_;
+  std::vector<int> ranks_;
+  int present_nodes_ = 0;
+  bool topology_dirty_ = true;
+
+  std::unordered_map<std::string, std::unique_ptr<PodInfo>> pods_;  // by UID
+  std::map<std::string, PodInfo*, std::less<>> pods_by_name_;       // ns/name
+  std::set<std::shared_ptr<const PodShape>, ShapeLess> shapes_;
+  std::set<PodInfo*> anti_affinity_pods_;
+  std::map<std::string, std::unique_ptr<Workload>> workloads_;
+  std::set<std::string> changed_;
+  std::set<std::string> stale_;  ///< Workloads whose members changed since the last Refresh.
+  std::vector<QueueInfo> queues_;
+  std::map<std::string, kube::Namespace, std::less<>> namespaces_;
+  std::map<std::string, kube::PodDisruptionBudget> budgets_;
+
+  std::uint64_t generation_ = 0;
+  std::uint64_t free_generation_ = 0;
+};
+
+/// The hash that gives the one node order (FNV-1a with an avalanche step).
+std::uint64_t NodeHash(std::string_view name);
+
+}  // namespace berth::cluster

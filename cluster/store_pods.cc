@@ -1,0 +1,363 @@
+// Store, continued: pods, the workloads they form, and the queues they are charged to.
+#include <algorithm>
+
+#include "cluster/plan_claim.h"
+#include "cluster/store.h"
+
+namespace berth::cluster {
+namespace {
+
+std::string NameKey(std::string_view ns, std::string_view name) {
+  return std::string(ns) + '/' + std::string(name);
+}
+
+bool Ended(const kube::Pod& pod) {
+  return pod.phase == kube::PodPhase::kSucceeded || pod.phase == kube::PodPhase::kFailed;
+}
+
+std::string WorkloadKey(const kube::Pod& pod, const PodClaims& claims) {
+  if (claims.gang.name.empty()) return pod.meta.ns + "/pod/" + pod.meta.name;
+  return pod.meta.ns + "/gang/" + claims.gang.name;
+}
+
+bool FirstMemberOrder(const PodInfo* a, const PodInfo* b) {
+  if (a->object.meta.creation != b->object.meta.creation) {
+    return a->object.meta.creation < b->object.meta.creation;
+  }
+  return a->object.meta.uid < b->object.meta.uid;
+}
+
+}  // namespace
+
+std::vector<PodInfo*> Workload::Unplaced() const {
+  std::vector<PodInfo*> unplaced;
+  for (PodInfo* pod : members) {
+    if (pod->charge == Charge::kNone && !pod->bound()) unplaced.push_back(pod);
+  }
+  return unplaced;
+}
+
+int Workload::BoundCount() const {
+  return static_cast<int>(std::ranges::count_if(members, [](const PodInfo* pod) {
+    return pod->bound() || pod->charge == Charge::kBinding;
+  }));
+}
+
+bool Store::Ours(const kube::Pod& pod) const {
+  return std::ranges::find(policy_.scheduler_names, pod.scheduler_name) !=
+         policy_.scheduler_names.end();
+}
+
+PodInfo* Store::FindPod(std::string_view uid) const {
+  const auto it = pods_.find(std::string(uid));
+  return it == pods_.end() ? nullptr : it->second.get();
+}
+
+PodInfo* Store::FindPod(std::string_view ns, std::string_view name) const {
+  const auto it = pods_by_name_.find(NameKey(ns, name));
+  return it == pods_by_name_.end() ? nullptr : it->second;
+}
+
+Workload* Store::FindWorkload(const std::string& key) const {
+  const auto it = workloads_.find(key);
+  return it == workloads_.end() ? nullptr : it->second.get();
+}
+
+PodInfo* Store::UpsertPod(kube::Pod object) {
+  if (Ended(object)) {
+    DeletePod(object.meta.uid);
+    return nullptr;
+  }
+  // A pod that was recreated under its name while we looked away: the old one is gone.
+  if (PodInfo* old = FindPod(object.meta.ns, object.meta.name);
+      old != nullptr && old->object.meta.uid != object.meta.uid) {
+    DeletePod(old->object.meta.uid);
+  }
+  ++generation_;
+  auto [it, fresh] = pods_.try_emplace(object.meta.uid);
+  if (fresh) it->second = std::make_unique<PodInfo>();
+  PodInfo& pod = *it->second;
+  const std::string old_node = pod.object.node_name;
+  const bool was_terminating = !fresh && pod.terminating();
+  const bool refiled =
+      fresh || pod.object.meta.labels != object.meta.labels ||
+      pod.object.meta.annotations != object.meta.annotations || pod.object.spec != object.spec ||
+      pod.object.scheduling_gates != object.scheduling_gates || old_node != object.node_name ||
+      pod.object.priority != object.priority || was_terminating != object.meta.deletion.has_value();
+  pod.object = std::move(object);
+  if (fresh) pods_by_name_[NameKey(pod.object.meta.ns, pod.object.meta.name)] = &pod;
+  if (refiled) {
+    File(pod);
+    ChargeBound(pod);
+    if (pod.workload != nullptr) {
+      stale_.insert(pod.workload->key);
+      MarkChanged(*pod.workload);
+    }
+  }
+  return &pod;
+}
+
+void Store::ChargeBound(PodInfo& pod) {
+  if (pod.bound()) {
+    SetCharge(pod, NodeSlot(pod.object.node_name).index, Charge::kBound);
+  } else if (pod.charge == Charge::kPlanned && pod.terminating()) {
+    Release(pod);
+  } else if (pod.workload == nullptr && pod.charge != Charge::kBinding) {
+    // Preemption by kube-scheduler promised it this node; what we plan ourselves has a plan.
+    const NodeIndex node =
+        pod.object.nominated_node.empty() ? kNoNode : FindNode(pod.object.nominated_node);
+    if (node != kNoNode && !pod.terminating()) {
+      SetCharge(pod, node, Charge::kPlanned);
+    } else {
+      Release(pod);
+    }
+  }
+}
+
+void Store::DeletePod(std::string_view uid) {
+  const auto it = pods_.find(std::string(uid));
+  if (it == pods_.end()) return;
+  PodInfo& pod = *it->second;
+  Release(pod);
+  Unfile(pod);
+  const auto named = pods_by_name_.find(NameKey(pod.object.meta.ns, pod.object.meta.name));
+  if (named != pods_by_name_.end() && named->second == &pod) pods_by_name_.erase(named);
+  pods_.erase(it);
+  ++generation_;
+}
+
+// --- Workloads -----------------------------------------------------------------------------------
+
+void Store::File(PodInfo& pod) {
+  const auto shared_claims =
+      std::make_shared<const PodClaims>(ReadClaims(pod.object, policy_.dialects));
+  const PodClaims& claims = *shared_claims;
+  pod.shape = ShapeOf(pod.object, claims.whole_node);
+  pod.object.spec = pod.shape->spec;  // one copy for all pods of this shape
+  const bool concerns_us =
+      Ours(pod.object) && !pod.terminating() && (pod.shape->asks_device || !claims.gang.name.empty());
+  if (!concerns_us) {
+    Unfile(pod);
+    return;
+  }
+  // Gang and queue are fixed once the pod is bound, whatever its labels say later.
+  const bool fixed = pod.charge == Charge::kBound && pod.workload != nullptr;
+  const std::string key = fixed ? pod.workload->key : WorkloadKey(pod.object, claims);
+  if (pod.workload != nullptr && pod.workload->key != key) Unfile(pod);
+  if (pod.workload == nullptr) {
+    auto& slot = workloads_[key];
+    if (slot == nullptr) {
+      slot = std::make_unique<Workload>();
+      slot->key = key;
+      slot->ns = pod.object.meta.ns;
+      slot->gang = !claims.gang.name.empty();
+      slot->name = slot->gang ? claims.gang.name : pod.object.meta.name;
+    }
+    pod.workload = slot.get();
+    slot->members.push_back(&pod);
+  }
+  if (!fixed) {
+    pod.claims = shared_claims;
+    pod.refusal = {};
+    pod.queue = ResolveQueue(pod, claims, pod.refusal);
+    if (!pod.object.invalid_request.empty()) {
+      pod.refusal = {.reason = ReasonId::kInvalidRequest, .subject = pod.object.invalid_request};
+    } else if (!claims.error.empty()) {
+      pod.refusal = {.reason = ReasonId::kInvalidRequest, .subject = claims.error};
+    }
+  }
+}
+
+void Store::Unfile(PodInfo& pod) {
+  Workload* workload = pod.workload;
+  if (workload == nullptr) return;
+  pod.workload = nullptr;
+  pod.claims.reset();
+  std::erase(workload->members, &pod);
+  std::erase(workload->faulty, &pod);
+  if (workload->plan) {
+    std::erase_if(workload->plan->assignments,
+                  [&pod](const Assignment& assignment) { return assignment.pod == &pod; });
+    if (pod.charge == Charge::kPlanned) Release(pod);
+  }
+  if (workload->members.empty() && workload->faulty.empty()) {
+    changed_.erase(workload->key);
+    stale_.erase(workload->key);
+    workloads_.erase(workload->key);
+    return;
+  }
+  stale_.insert(workload->key);
+  MarkChanged(*workload);
+}
+
+void Store::RefreshWorkload(Workload& workload) {
+  std::vector<PodInfo*> all = std::move(workload.members);
+  all.insert(all.end(), workload.faulty.begin(), workload.faulty.end());
+  workload.members.clear();
+  workload.faulty.clear();
+  std::ranges::sort(all, FirstMemberOrder);
+  // The first member that is sound in itself speaks for the gang.
+  const auto first = std::ranges::find_if(all, [](const PodInfo* pod) {
+    return pod->bound() || pod->refusal.reason == ReasonId::kNone ||
+           pod->refusal.reason == ReasonId::kGangConflict;
+  });
+  if (first != all.end()) {
+    const PodInfo& pod = **first;
+    const PodClaims& claims = *pod.claims;
+    if (!workload.started) {
+      workload.size = std::max(1, claims.gang.size);
+      workload.min_member = std::clamp(claims.gang.min_member, 1, workload.size);
+      workload.topology_required = claims.topology_required;
+      workload.topology_preferred = claims.topology_preferred;
+    }
+    workload.queue = pod.queue;
+    workload.priority = pod.object.priority;
+    workload.creation = pod.object.meta.creation;
+    for (PodInfo* member : all) JudgeMember(workload, *member, claims);
+  }
+  for (PodInfo* pod : all) {
+    const bool faulty = pod->refusal.reason != ReasonId::kNone && !pod->bound();
+    (faulty ? workload.faulty : workload.members).push_back(pod);
+  }
+  MarkChanged(workload);
+}
+
+void Store::JudgeMember(const Workload& workload, PodInfo& pod, const PodClaims& first) const {
+  if (!workload.gang || pod.bound()) return;
+  if (pod.refusal.reason != ReasonId::kNone && pod.refusal.reason != ReasonId::kGangConflict) {
+    return;
+  }
+  const PodClaims& claims = *pod.claims;
+  pod.refusal = {};
+  if (claims.gang.size != first.gang.size || claims.gang.min_member != first.gang.min_member) {
+    pod.refusal = {
+        .reason = ReasonId::kGangConflict,
+        .subject = "The gang's first member says another size or minimum."};
+  } else if (pod.queue != workload.queue) {
+    pod.refusal = {.reason = ReasonId::kGangConflict,
+                   .subject = "The gang's first member is in another queue."};
+  } else if (claims.topology_required != first.topology_required ||
+             claims.topology_preferred != first.topology_preferred) {
+    pod.refusal = {.reason = ReasonId::kGangConflict,
+                   .subject = "The gang's first member asks for another topology."};
+  }
+}
+
+void Store::MarkChanged(Workload& workload) {
+  workload.dirty = true;
+  changed_.insert(workload.key);
+  ++generation_;
+}
+
+std::vector<Workload*> Store::TakeChanged() {
+  std::vector<Workload*> changed;
+  for (const std::string& key : changed_) {
+    if (Workload* workload = FindWorkload(key)) changed.push_back(workload);
+  }
+  changed_.clear();
+  return changed;
+}
+
+// --- Queues --------------------------------------------------------------------------------------
+
+QueueId Store::FindQueue(std::string_view name) const {
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    if (queues_[i].config.name == name) return static_cast<QueueId>(i);
+  }
+  return kNoQueue;
+}
+
+bool Store::QueueAdmits(QueueId queue, std::string_view ns) const {
+  const auto& names = queues_[static_cast<std::size_t>(queue)].config.namespaces;
+  return names && std::ranges::any_of(*names, [ns](const std::string& name) {
+           return name == "*" || name == ns;
+         });
+}
+
+QueueId Store::ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict& refusal) const {
+  const std::string& ns = pod.object.meta.ns;
+  if (pod.bound()) {
+    // What was charged at binding, if the claim names a queue that this namespace may use at all.
+    const auto note = pod.object.meta.annotations.find(kPlanAnnotation);
+    if (note != pod.object.meta.annotations.end()) {
+      if (const auto claim = DecodePlanClaim(note->second)) {
+        const QueueId queue = FindQueue(claim->queue);
+        if (queue != kNoQueue && QueueAdmits(queue, ns)) return queue;
+      }
+    }
+  }
+  if (!claims.queue.empty()) {
+    const QueueId queue = FindQueue(claims.queue);
+    if (queue == kNoQueue) {
+      refusal = {.reason = ReasonId::kUnknownQueue, .subject = claims.queue};
+      return kNoQueue;
+    }
+    if (!QueueAdmits(queue, ns)) {
+      refusal = {.reason = ReasonId::kQueueNotAllowed, .subject = claims.queue};
+      return kNoQueue;
+    }
+    return queue;
+  }
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    const auto& names = queues_[i].config.namespaces;
+    if (names && std::ranges::find(*names, ns) != names->end()) return static_cast<QueueId>(i);
+  }
+  const QueueId fallback = FindQueue("default");
+  if (fallback != kNoQueue && QueueAdmits(fallback, ns)) return fallback;
+  refusal = {.reason = ReasonId::kQueueNotAllowed};
+  return kNoQueue;
+}
+
+void Store::BuildQueues() {
+  queues_.clear();
+  for (const config::Queue& queue : policy_.queues) {
+    QueueInfo info{.config = queue, .used = {}, .caps = {}};
+    kube::ResourceList caps = queue.quota;
+    for (const auto& [name, amount] : queue.limit) caps[name] = amount;
+    for (const auto& [name, amount] : caps) info.caps.emplace_back(resources_.Intern(name), amount);
+    queues_.push_back(std::move(info));
+  }
+}
+
+void Store::SetPolicy(config::PolicyConfiguration policy) {
+  // Queue ids and shapes change meaning: give every charge back, then take it again as it was.
+  struct Held {
+    PodInfo* pod;
+    NodeIndex node;
+    Charge charge;
+  };
+  std::vector<Held> held;
+  for (const auto& [uid, pod] : pods_) {
+    if (pod->charge != Charge::kNone) held.push_back({pod.get(), pod->node, pod->charge});
+  }
+  for (const Held& h : held) Release(*h.pod);
+  std::map<PodInfo*, std::string> queue_of_bound;
+  for (const auto& [uid, pod] : pods_) {
+    if (pod->bound() && pod->queue != kNoQueue) {
+      queue_of_bound[pod.get()] = queues_[static_cast<std::size_t>(pod->queue)].config.name;
+    }
+  }
+  policy_ = std::move(policy);
+  shapes_.clear();
+  IndexDevices();
+  BuildQueues();
+  for (const auto& [uid, pod] : pods_) {
+    File(*pod);
+    // A bound pod stays with its queue by name; a queue that is gone charges nobody.
+    if (const auto it = queue_of_bound.find(pod.get()); it != queue_of_bound.end()) {
+      pod->queue = FindQueue(it->second);
+    }
+  }
+  for (const Held& h : held) {
+    if (h.charge == Charge::kPlanned && h.pod->workload == nullptr) {
+      ChargeBound(*h.pod);
+    } else {
+      SetCharge(*h.pod, h.node, h.charge);
+    }
+  }
+  for (const auto& [key, workload] : workloads_) RefreshWorkload(*workload);
+  topology_dirty_ = true;
+  ++free_generation_;
+}
+
+}  // namespace berth::cluster

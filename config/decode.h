@@ -1,0 +1,32 @@
+// The policy file: strict decoding, and the canonical form that decodes to the same policy.
+// docs/policy.md is the reference of every key, config/schema.json the same for editors.
+#pragma once
+
+#include <expected>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/policy_configuration.h"
+#include "config/yaml_reader.h"
+
+namespace berth::config {
+
+inline constexpr std::string_view kPolicyApiVersion = "berth.dev/v1alpha1";
+inline constexpr std::string_view kPolicyKind = "PolicyConfiguration";
+
+/// Decodes one policy file. Absent keys keep their defaults. Anything else that is not exactly a
+/// policy (unknown or duplicate keys, wrong types, impossible values, a second document) is an
+/// error; all errors come back together, in document order. `file_name` is only for messages.
+/// Safe on any bytes; never throws.
+std::expected<PolicyConfiguration, std::vector<Diagnostic>> DecodePolicy(
+    std::string_view yaml, std::string_view file_name);
+
+/// The policy as YAML with every key: DecodePolicy of it gives `policy` back, for every policy that
+/// DecodePolicy can give.
+std::string EncodePolicy(const PolicyConfiguration& policy);
+
+/// Every key that a policy may have, as `queues[].quota`, in the order of the reference.
+std::vector<std::string> PolicyKeyPaths();
+
+}  // namespace berth::config

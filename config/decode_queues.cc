@@ -1,0 +1,221 @@
+#include "config/decode_queues.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "config/policy_keys.h"
+#include "config/scalars.h"
+#include "kube/quantity.h"
+
+namespace berth::config {
+namespace {
+
+/// What can be counted for a queue besides devices. Not `pods`: no pod requests it.
+constexpr std::array<std::string_view, 3> kNativeResources{"cpu", "memory", "ephemeral-storage"};
+
+/// An error text, empty if queues may be measured in this resource. An extended resource that is no
+/// device is refused because it is mostly a slip, and because pods that ask for nothing else never
+/// reach Berth: a limit on it would not hold.
+std::string CheckResource(std::string_view name, std::span<const DeviceResource> devices) {
+  const auto is_name = [&](const DeviceResource& device) { return device.name == name; };
+  if (std::ranges::any_of(devices, is_name)) return {};
+  if (std::ranges::find(kNativeResources, name) != kNativeResources.end()) return {};
+  if (name.starts_with("hugepages-") && IsQualifiedName(name)) return {};
+  std::vector<std::string_view> known(kNativeResources.begin(), kNativeResources.end());
+  for (const DeviceResource& device : devices) known.push_back(device.name);
+  const std::string_view near = Closest(name, known);
+  return fmt::format(
+      "not a resource of this policy{}",
+      near.empty() ? ": list it under resources.devices" : fmt::format(", did you mean {}?", near));
+}
+
+std::optional<std::int64_t> ReadAmount(ErrorSink& sink, const Entry& entry) {
+  const Located& at = entry.value;
+  const std::optional<std::string> text = ReadText(sink, at);
+  if (!text) return std::nullopt;
+  const auto fail = [&](std::string message) {
+    sink.Add(*at.node, at.path, std::move(message));
+    return std::nullopt;
+  };
+  if (!at.node->quoted && text->size() > 1 && text->front() == '0' && (*text)[1] != '.') {
+    return fail(fmt::format("must not begin with 0 (YAML reads {} as octal)", Quote(*text)));
+  }
+  const auto amount = kube::ParseFor(entry.key, *text);
+  if (!amount) return fail(fmt::format("{}: {}", kube::Message(amount.error()), Quote(*text)));
+  if (*amount == std::numeric_limits<std::int64_t>::max()) {
+    return fail(fmt::format("too large: {}", Quote(*text)));
+  }
+  const bool is_device = entry.key.find('/') != std::string::npos;
+  if (is_device && *amount % 1000 != 0) {
+    return fail(fmt::format("must be whole devices, is {}", Quote(*text)));
+  }
+  return amount.value();
+}
+
+/// The amounts at `at`, and where each stands.
+using AmountPlaces = std::map<std::string, Located, std::less<>>;
+AmountPlaces ReadAmounts(ErrorSink& sink, const Located& at,
+                         std::span<const DeviceResource> devices, kube::ResourceList& amounts) {
+  AmountPlaces places;
+  for (const Entry& entry : ReadEntries(sink, at)) {
+    if (std::string error = CheckResource(entry.key, devices); !error.empty()) {
+      sink.Add(*entry.key_node, entry.value.path, std::move(error));
+      continue;
+    }
+    if (const auto amount = ReadAmount(sink, entry)) {
+      amounts[entry.key] = *amount;
+      places.emplace(entry.key, entry.value);
+    }
+  }
+  return places;
+}
+
+std::vector<std::string> ReadNamespaces(ErrorSink& sink, const Located& at) {
+  std::vector<std::string> names;
+  Uniqueness unique;
+  for (const Located& element : ReadList(sink, at).value_or(std::vector<Located>{})) {
+    std::optional<std::string> name = ReadText(sink, element);
+    if (!name || !unique.Check(sink, element, *name)) continue;
+    if (*name != "*" && !IsDnsLabel(*name)) {
+      sink.Add(*element.node, element.path,
+               fmt::format("must be a namespace or \"*\", is {}", Quote(*name)));
+      continue;
+    }
+    names.push_back(*std::move(name));
+  }
+  return names;
+}
+
+std::string ReadQueueName(ErrorSink& sink, const Located& at) {
+  const std::optional<std::string> name = ReadText(sink, at);
+  if (!name) return {};
+  if (!IsDnsLabel(*name)) {
+    sink.Add(*at.node, at.path,
+             fmt::format("must be a DNS label such as team-a, is {}", Quote(*name)));
+  }
+  return *name;
+}
+
+void CheckLimits(ErrorSink& sink, const Queue& queue, const AmountPlaces& limits) {
+  for (const auto& [resource, limit] : queue.limit) {
+    const auto quota = queue.quota.find(resource);
+    if (quota == queue.quota.end() || limit >= quota->second) continue;
+    const Located& at = limits.find(resource)->second;
+    sink.Add(*at.node, at.path,
+             fmt::format("must not be less than the quota: {} < {}", kube::Format(resource, limit),
+                         kube::Format(resource, quota->second)));
+  }
+}
+
+Queue ReadQueue(ErrorSink& sink, const Located& at, std::span<const DeviceResource> devices,
+                Uniqueness& names) {
+  Fields fields(sink, at, keys::kQueue);
+  Queue queue;
+  if (const auto name = fields.Require("name")) {
+    queue.name = ReadQueueName(sink, *name);
+    if (!queue.name.empty()) names.Check(sink, *name, queue.name);
+  }
+  if (const auto parent = fields.Find("parent")) queue.parent = ReadQueueName(sink, *parent);
+  if (const auto namespaces = fields.Find("namespaces")) {
+    queue.namespaces = ReadNamespaces(sink, *namespaces);
+  }
+  if (const auto quota = fields.Find("quota")) ReadAmounts(sink, *quota, devices, queue.quota);
+  if (const auto limit = fields.Find("limit")) {
+    CheckLimits(sink, queue, ReadAmounts(sink, *limit, devices, queue.limit));
+  }
+  if (const auto weight = fields.Find("weight")) {
+    // Zero is impossible: idle devices are shared by used / weight.
+    queue.weight = ReadThousandths(sink, *weight, 1, keys::kMaxWeight).value_or(queue.weight);
+  }
+  return queue;
+}
+
+/// Reports parents that do not exist, and each cycle once, at its first queue in the file.
+class ParentCheck {
+ public:
+  ParentCheck(ErrorSink& sink, const std::vector<Queue>& queues,
+              const std::vector<Located>& elements)
+      : sink_(sink), queues_(queues), elements_(elements) {
+    // The first of two equal names: the second one is an error of its own.
+    for (std::size_t i = 0; i < queues.size(); ++i) index_.emplace(queues[i].name, i);
+  }
+
+  void Run() {
+    std::vector<std::size_t> seen_from(queues_.size(), kNever);
+    for (std::size_t start = 0; start < queues_.size(); ++start) {
+      // Every queue is walked over once in all: a walk ends where an earlier one has been.
+      std::optional<std::size_t> queue = start;
+      while (queue && seen_from[*queue] == kNever) {
+        seen_from[*queue] = start;
+        queue = Parent(*queue);
+      }
+      if (queue && seen_from[*queue] == start) ReportCycle(*queue);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+
+  std::optional<std::size_t> Parent(std::size_t queue) const {
+    const auto found = index_.find(queues_[queue].parent);
+    if (queues_[queue].parent.empty() || found == index_.end()) return std::nullopt;
+    return found->second;
+  }
+
+  void ReportCycle(std::size_t member) {
+    std::size_t first = member;
+    std::size_t length = 1;
+    for (std::size_t i = *Parent(member); i != member; i = *Parent(i), ++length) {
+      first = std::min(first, i);
+    }
+    constexpr std::size_t kMaxNamed = 8;
+    std::string story = queues_[first].name;
+    std::size_t at = first;
+    for (std::size_t i = 0; i < std::min(length, kMaxNamed); ++i) {
+      at = *Parent(at);
+      story += " -> " + queues_[at].name;
+    }
+    Add(first, fmt::format("a queue cannot be its own ancestor: {}{}", story,
+                           length > kMaxNamed ? " -> ..." : ""));
+  }
+
+  void Add(std::size_t queue, std::string message) {
+    const YamlNode& at = *elements_[queue].node->Find("parent");
+    sink_.Add(at, elements_[queue].path + ".parent", std::move(message));
+  }
+
+  ErrorSink& sink_;
+  const std::vector<Queue>& queues_;
+  const std::vector<Located>& elements_;
+  std::map<std::string_view, std::size_t> index_;
+};
+
+}  // namespace
+
+std::vector<Queue> ReadQueues(ErrorSink& sink, const Located& at,
+                              std::span<const DeviceResource> devices) {
+  const std::optional<std::vector<Located>> elements = ReadList(sink, at);
+  if (!elements) return {};
+  if (elements->empty()) {
+    sink.Add(*at.node, at.path,
+             "an empty list admits no pod at all: name a queue, or leave the key out for one queue "
+             "default that admits all");
+  }
+  std::vector<Queue> queues;
+  Uniqueness names;
+  for (const Located& element : *elements) {
+    queues.push_back(ReadQueue(sink, element, devices, names));
+  }
+  ParentCheck(sink, queues, *elements).Run();
+  return queues;
+}
+
+}  // namespace berth::config

@@ -1,0 +1,104 @@
+// PolicyConfiguration: what an admin may tune, decoded and checked. A plain value with defaults;
+// decoding and validation are in decode.h. The reference with every key is docs/policy.md.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kube/objects.h"
+
+namespace berth::config {
+
+enum class Mode : std::uint8_t {
+  kEnforce,
+  kPassthrough,  ///< Accept every node, bind at once, remove our gates: the break-glass.
+};
+
+/// kAuto: off while that project's own controller is alive.
+enum class DialectSwitch : std::uint8_t { kOn, kOff, kAuto };
+
+/// Whose queue and gang labels are read besides Berth's own.
+struct Dialects {
+  DialectSwitch kueue = DialectSwitch::kAuto;
+  DialectSwitch volcano = DialectSwitch::kAuto;
+  DialectSwitch kai = DialectSwitch::kAuto;
+  DialectSwitch koordinator = DialectSwitch::kAuto;
+  DialectSwitch scheduler_plugins = DialectSwitch::kOn;
+  DialectSwitch in_tree = DialectSwitch::kOn;
+  bool operator==(const Dialects&) const = default;
+};
+
+enum class DeviceKind : std::uint8_t {
+  kWhole,    ///< Exclusive: one unit is one device.
+  kHandles,  ///< Shared handles (rdma/...): counted, but not devices of their own.
+};
+
+struct DeviceResource {
+  std::string name;
+  DeviceKind kind = DeviceKind::kWhole;
+  bool operator==(const DeviceResource&) const = default;
+};
+
+struct TopologyLevel {
+  std::string name;        ///< What users write in berth.dev/topology-required.
+  std::string node_label;  ///< Nodes with the same value (and the same wider domains) share it.
+  bool operator==(const TopologyLevel&) const = default;
+};
+
+/// Weights of the placement score in thousandths (1000 = 1.0); see docs/policy.md for each term.
+struct ScoreWeights {
+  std::int64_t fragmentation = 1000;
+  std::int64_t stranding = 900;
+  std::int64_t rank = 3700;
+  std::int64_t scarcity = 3100;
+  std::int64_t odd_remainder = 500;
+  std::int64_t empty_node = 1000;
+  std::int64_t topology = 1000;
+  bool operator==(const ScoreWeights&) const = default;
+};
+
+struct Placement {
+  int max_nodes_returned = 1;  ///< 1..; how many nodes filter hands back to kube-scheduler.
+  ScoreWeights score;
+  bool operator==(const Placement&) const = default;
+};
+
+struct Gang {
+  std::chrono::milliseconds plan_timeout{60'000};  ///< Without a new arrival a plan dissolves.
+  std::chrono::milliseconds bind_timeout{20'000};  ///< One standing at the barrier.
+  int max_standing = 4096;                         ///< Parked binds, over all gangs.
+  bool operator==(const Gang&) const = default;
+};
+
+struct Queue {
+  std::string name;
+  std::string parent{};  ///< Empty: a root. Reserved for the queue tree: flat for now.
+  /// Who may use it: names, or "*" for all. Absent: nobody directly.
+  std::optional<std::vector<std::string>> namespaces{};
+  kube::ResourceList quota{};  ///< Canonical units (kube/objects.h).
+  kube::ResourceList limit{};
+  std::int64_t weight = 1000;  ///< Thousandths.
+  bool operator==(const Queue&) const = default;
+};
+
+struct PolicyConfiguration {
+  Mode mode = Mode::kEnforce;
+  std::vector<std::string> scheduler_names{"default-scheduler", "berth"};
+  Dialects dialects;
+  std::vector<DeviceResource> devices{{.name = "nvidia.com/gpu", .kind = DeviceKind::kWhole}};
+  std::vector<TopologyLevel> levels{
+      {.name = "block", .node_label = "cloud.provider.com/topology-block"},
+      {.name = "rack", .node_label = "cloud.provider.com/topology-rack"},
+      {.name = "host", .node_label = "kubernetes.io/hostname"}};
+  Placement placement;
+  Gang gang;
+  /// Without a queue in the file: one queue `default` for all namespaces, without limits.
+  std::vector<Queue> queues{{.name = "default", .namespaces = std::vector<std::string>{"*"}}};
+  bool operator==(const PolicyConfiguration&) const = default;
+};
+
+}  // namespace berth::config

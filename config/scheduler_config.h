@@ -1,0 +1,37 @@
+// `berth check --scheduler-config`: does kube-scheduler's configuration call Berth as the policy
+// needs it? Most of these slips are silent in kube-scheduler and show only as gangs that never
+// start or pods that land anywhere.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/policy_configuration.h"
+#include "config/yaml_reader.h"
+
+namespace berth::config {
+
+enum class Severity : std::uint8_t {
+  kError,    ///< Berth would not work, or kube-scheduler would refuse the file.
+  kWarning,  ///< It works, but slower, less safely or with worse placements than it could.
+};
+
+struct Finding {
+  Severity severity = Severity::kError;
+  Diagnostic where;
+
+  /// `file:line:column: error: path: message`.
+  std::string ToString() const;
+  bool operator==(const Finding&) const = default;
+};
+
+/// Compares a KubeSchedulerConfiguration with a policy: its extender entry for Berth (the one that
+/// manages a device of the policy, else the one with a bindVerb), the sampling, the profiles. In
+/// document order; empty: all is as it should be. What does not concern Berth is not looked at.
+/// Safe on any bytes; never throws.
+std::vector<Finding> CheckSchedulerConfig(std::string_view yaml, std::string_view file_name,
+                                          const PolicyConfiguration& policy);
+
+}  // namespace berth::config

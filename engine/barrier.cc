@@ -1,0 +1,383 @@
+// Engine, part: bind. The only commit point: no member of a gang is bound before its minimum has
+// come here. A call that must wait stands; the host parks it until ResolveBind.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cluster/plan_claim.h"
+#include "engine/engine.h"
+
+namespace berth::engine {
+
+using cluster::Assignment;
+using cluster::Charge;
+using cluster::NodeIndex;
+using cluster::PodInfo;
+using cluster::ReasonId;
+using cluster::Workload;
+using Resolution = ResolveBind::Verdict;
+
+namespace {
+
+BindAnswer Error(std::string text) {
+  return {.stand = false,
+          .ticket = 0,
+          .now = {.ticket = 0, .verdict = Resolution::kError, .error = std::move(text),
+                  .annotations = {}}};
+}
+
+BindAnswer Bound() {
+  return {.stand = false,
+          .ticket = 0,
+          .now = {.ticket = 0, .verdict = Resolution::kBound, .error = {}, .annotations = {}}};
+}
+
+}  // namespace
+
+BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
+  store_.Refresh();
+  PodInfo* pod = store_.FindPod(query.uid);
+  if (pod == nullptr) {
+    return Error("berth: no such pod (deleted, or not seen yet)");
+  }
+  if (pod->object.meta.name != query.name || pod->object.meta.ns != query.ns) {
+    return Error("berth: the UID belongs to another pod");
+  }
+  const NodeIndex node = store_.FindNode(query.node);
+  if (node == cluster::kNoNode || !store_.node(node).present) {
+    return Error("berth: no such node");
+  }
+  if (pod->bound()) {
+    return pod->object.node_name == query.node
+               ? Bound()
+               : Error("berth: already bound to " + pod->object.node_name);
+  }
+  if (pod->terminating()) return Error("berth: the pod is being deleted");
+  if (pod->charge == Charge::kBinding) {
+    // A repeated call: the first one timed out while its Binding is under way.
+    return pod->node == node ? Stand(*pod, /*joined=*/true, now)
+                             : Error("berth: a Binding to another node is under way");
+  }
+  if (pod->workload == nullptr || Passthrough()) return PostNow(*pod, node);
+  Assignment* assignment = FindAssignment(*pod);
+  if ((assignment == nullptr || assignment->node != node) && AdoptAnswer(*pod, node, now)) {
+    assignment = FindAssignment(*pod);
+  }
+  if (assignment == nullptr || assignment->node != node) {
+    return Error("berth: this pod is not planned on this node");
+  }
+  Workload& workload = *pod->workload;
+  const bool counted = assignment->arrived;
+  Arrive(workload, *assignment, now);
+  if (workload.plan && (workload.plan->committed || !workload.gang)) return PostNow(*pod, node);
+  if (tickets_.size() >= static_cast<std::size_t>(store_.policy().gang.max_standing)) {
+    return Error(counted ? "berth: its gang is not complete yet"
+                         : "berth: its gang is not complete yet; the arrival is counted");
+  }
+  return Stand(*pod, /*joined=*/false, now);
+}
+
+/// A node that filter answered without holding room for it: fit, quota and all are judged now.
+bool Engine::AdoptAnswer(PodInfo& pod, NodeIndex node, TimePoint now) {
+  const auto it = live_answers_.find(pod.object.meta.uid);
+  if (it == live_answers_.end() || pod.workload->gang) return false;
+  const LiveAnswer live = std::move(it->second);
+  live_answers_.erase(it);
+  if (live.expires < now || std::ranges::find(live.nodes, store_.node(node).name) ==
+                                live.nodes.end()) {
+    return false;
+  }
+  if (pod.refusal.reason != ReasonId::kNone) return false;
+  Workload& workload = *pod.workload;
+  if (workload.plan) store_.DropPlan(workload);
+  policy::PlacementRequest request{.pods = {&pod},
+                                   .min = 1,
+                                   .topology_required = {},
+                                   .topology_preferred = {},
+                                   .avoid = {},
+                                   .allowed = [node](NodeIndex n) { return n == node; }};
+  const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
+  cluster::Verdict verdict;
+  if (!placement.ok() || !ChargesFit(workload, placement, verdict)) return false;
+  filtering_ = &pod;
+  CommitPlan(workload, placement, now);
+  filtering_ = nullptr;
+  return true;
+}
+
+BindAnswer Engine::Stand(const PodInfo& pod, bool joined, TimePoint now) {
+  const TicketId ticket = next_ticket_++;
+  const TimePoint deadline = now + store_.policy().gang.bind_timeout.count();
+  tickets_.emplace(ticket,
+                   Ticket{.uid = pod.object.meta.uid, .joined = joined, .deadline = deadline});
+  tickets_by_uid_.emplace(pod.object.meta.uid, ticket);
+  timers_.emplace(deadline, ticket);
+  return {.stand = true, .ticket = ticket, .now = {}};
+}
+
+BindAnswer Engine::PostNow(PodInfo& pod, NodeIndex node) {
+  store_.SetCharge(pod, node, Charge::kBinding);
+  return {.stand = false,
+          .ticket = 0,
+          .now = {.ticket = 0,
+                  .verdict = Resolution::kPost,
+                  .error = {},
+                  .annotations = BindingAnnotations(pod, node)}};
+}
+
+std::map<std::string, std::string> Engine::BindingAnnotations(const PodInfo& pod,
+                                                              NodeIndex node) const {
+  if (pod.workload == nullptr || Passthrough()) return {};
+  const Assignment* assignment = FindAssignment(pod);
+  if (assignment == nullptr || assignment->node != node) return {};
+  return {{std::string(cluster::kPlanAnnotation), ClaimText(*pod.workload, *assignment)}};
+}
+
+void Engine::Arrive(Workload& workload, Assignment& assignment, TimePoint now) {
+  cluster::Plan& plan = *workload.plan;
+  assignment.arrived = true;
+  if (plan.committed || !workload.gang) return;
+  plan.expires = now + store_.policy().gang.plan_timeout.count();
+  timers_.emplace(plan.expires, workload.key);
+  const auto arrived = std::ranges::count_if(plan.assignments, &Assignment::arrived);
+  if (arrived >= plan.barrier) CommitGang(workload, now);
+}
+
+/// From here on the gang runs: all that stand are bound, the rest keep their room.
+void Engine::CommitGang(Workload& workload, TimePoint now) {
+  cluster::Plan& plan = *workload.plan;
+  plan.committed = true;
+  workload.started = true;
+  workload.failures = 0;
+  ++counters_.plans["committed"];
+  const std::int64_t waited = std::max<std::int64_t>(0, now - workload.creation);
+  if (workload.gang) counters_.gang_waits_ms.push_back(waited);
+  for (Assignment& assignment : plan.assignments) {
+    if (!assignment.managed) Release(workload, assignment);
+  }
+  Decision decision{.kind = "start",
+                    .workload = workload.key,
+                    .queue = QueueName(workload.queue),
+                    .plan = plan.id,
+                    .generation = store_.generation(),
+                    .placed = {},
+                    .verdict = {},
+                    .candidates = 0,
+                    .chosen = {},
+                    .runner_up = {},
+                    .next_best = {},
+                    .waited_ms = waited};
+  for (const Assignment& assignment : plan.assignments) {
+    PodInfo& pod = *assignment.pod;
+    decision.placed.emplace_back(pod.object.meta.name, store_.node(assignment.node).name);
+    const auto [from, to] = tickets_by_uid_.equal_range(pod.object.meta.uid);
+    if (from == to) continue;
+    // One call posts; were there more for the same pod, they join it.
+    const TicketId poster = from->second;
+    store_.SetCharge(pod, assignment.node, Charge::kBinding);
+    actions_.push_back(ResolveBind{.ticket = poster,
+                                   .verdict = Resolution::kPost,
+                                   .error = {},
+                                   .annotations = BindingAnnotations(pod, assignment.node)});
+    for (auto it = std::next(from); it != to; ++it) tickets_[it->second].joined = true;
+    tickets_by_uid_.erase(from);
+    tickets_.erase(poster);
+  }
+  if (workload.gang && !workload.members.empty()) {
+    const auto& first = workload.members.front()->object.meta;
+    actions_.push_back(
+        EmitEvent{.pod = {first.ns, first.name, first.uid},
+                  .warning = false,
+                  .reason = "GangStarted",
+                  .note = fmt::format("Gang {} starts with {} members in queue {}.", workload.name,
+                                      plan.assignments.size(), QueueName(workload.queue))});
+  }
+  actions_.push_back(std::move(decision));
+}
+
+void Engine::BindFinished(std::string_view uid, BindOutcome outcome, TimePoint now) {
+  PodInfo* pod = store_.FindPod(uid);
+  static constexpr std::array<const char*, 3> kNames{"bound", "refused", "unknown"};
+  ++counters_.binds[kNames[static_cast<std::size_t>(outcome)]];
+  if (outcome == BindOutcome::kBound) {
+    ResolveTickets(uid, Resolution::kBound, "");
+    if (pod != nullptr && pod->workload != nullptr) {
+      actions_.push_back(
+          Decision{.kind = "bind",
+                   .workload = pod->workload->key,
+                   .queue = QueueName(pod->queue),
+                   .plan = pod->workload->plan ? pod->workload->plan->id : std::string(),
+                   .generation = store_.generation(),
+                   .placed = {{pod->object.meta.name,
+                               pod->node == cluster::kNoNode ? "" : store_.node(pod->node).name}},
+                   .verdict = {},
+                   .candidates = 0,
+                   .chosen = {},
+                   .runner_up = {},
+                   .next_best = {},
+                   .waited_ms = std::max<std::int64_t>(0, now - pod->object.meta.creation)});
+      pod->workload->started = true;
+    }
+    return;
+  }
+  ResolveTickets(uid, Resolution::kError, "berth: the Binding was not accepted");
+  if (pod == nullptr || pod->charge != Charge::kBinding) return;
+  if (outcome == BindOutcome::kUnknown) {
+    // Stays charged until the pod is read.
+    actions_.push_back(SettleBind{{pod->object.meta.ns, pod->object.meta.name, std::string(uid)}});
+    return;
+  }
+  BindSettled(uid, now);
+}
+
+void Engine::BindSettled(std::string_view uid, TimePoint now) {
+  PodInfo* pod = store_.FindPod(uid);
+  if (pod == nullptr || pod->charge != Charge::kBinding || pod->bound()) return;
+  if (FindAssignment(*pod) == nullptr) {
+    store_.Release(*pod);
+    return;
+  }
+  store_.SetCharge(*pod, pod->node, Charge::kPlanned);
+  Workload& workload = *pod->workload;
+  if (!workload.plan->committed) {
+    workload.plan->expires = now + store_.policy().gang.plan_timeout.count();
+    timers_.emplace(workload.plan->expires, workload.key);
+  }
+}
+
+void Engine::BindAbandoned(TicketId ticket) {
+  const auto it = tickets_.find(ticket);
+  if (it == tickets_.end()) return;
+  const auto [from, to] = tickets_by_uid_.equal_range(it->second.uid);
+  for (auto by_uid = from; by_uid != to; ++by_uid) {
+    if (by_uid->second == ticket) {
+      tickets_by_uid_.erase(by_uid);
+      break;
+    }
+  }
+  tickets_.erase(it);
+}
+
+void Engine::ResolveTickets(std::string_view uid, Resolution verdict, const std::string& error) {
+  const auto [from, to] = tickets_by_uid_.equal_range(std::string(uid));
+  for (auto it = from; it != to; ++it) {
+    actions_.push_back(ResolveBind{
+        .ticket = it->second, .verdict = verdict, .error = error, .annotations = {}});
+    tickets_.erase(it->second);
+  }
+  tickets_by_uid_.erase(from, to);
+}
+
+/// Gives up a plan that bound nobody yet: everything it held is free again.
+void Engine::Dissolve(Workload& workload, const std::string& why, bool hold, TimePoint now) {
+  if (!workload.plan || workload.plan->committed) return;
+  for (const Assignment& assignment : workload.plan->assignments) {
+    ResolveTickets(assignment.pod->object.meta.uid, Resolution::kError, "berth: " + why);
+    assignment.pod->asked = true;  // released once: only we can wake it
+  }
+  ++counters_.plans["dissolved"];
+  actions_.push_back(Decision{.kind = "dissolve",
+                              .workload = workload.key,
+                              .queue = QueueName(workload.queue),
+                              .plan = workload.plan->id,
+                              .generation = store_.generation(),
+                              .placed = {},
+                              .verdict = {.subject = why},
+                              .candidates = 0,
+                              .chosen = {},
+                              .runner_up = {},
+                              .next_best = {},
+                              .waited_ms = -1});
+  store_.DropPlan(workload);
+  if (!hold) return;
+  // 10 s, doubled each time, 10 min at most.
+  const TimePoint pause = 10'000LL << std::min(workload.failures, 6);
+  ++workload.failures;
+  workload.hold_until = now + std::min<TimePoint>(pause, 600'000);
+  timers_.emplace(workload.hold_until, workload.key);
+  SetVerdict(workload, {.reason = ReasonId::kRefusedByScheduler,
+                        .want = workload.failures,
+                        .have = (workload.hold_until - now) / 1000});
+}
+
+void Engine::AfterMemberGone(const std::string& key, TimePoint now) {
+  store_.Refresh();
+  Workload* workload = store_.FindWorkload(key);
+  if (workload == nullptr || !workload->plan) return;
+  cluster::Plan& plan = *workload->plan;
+  if (plan.committed) {
+    if (plan.assignments.empty()) workload->plan.reset();
+    return;
+  }
+  if (static_cast<int>(plan.assignments.size()) < workload->min_member) {
+    Dissolve(*workload, "a member of the gang is gone", /*hold=*/false, now);
+    return;
+  }
+  const auto managed =
+      static_cast<int>(std::ranges::count_if(plan.assignments, &Assignment::managed));
+  const auto arrived = std::ranges::count_if(plan.assignments, &Assignment::arrived);
+  plan.barrier = std::min(plan.barrier, managed);
+  if (arrived > 0 && arrived >= plan.barrier) CommitGang(*workload, now);
+}
+
+/// Bound members leave the plan; a plan with nobody left on the way is over.
+void Engine::PruneBound(Workload& workload) {
+  const bool any_bound =
+      std::ranges::any_of(workload.members, [](const PodInfo* pod) { return pod->bound(); });
+  if (any_bound && started_) workload.started = true;
+  if (!workload.plan) return;
+  std::erase_if(workload.plan->assignments, [](const Assignment& a) { return a.pod->bound(); });
+  if (workload.plan->assignments.empty()) workload.plan.reset();
+}
+
+// --- Time ----------------------------------------------------------------------------------------
+
+void Engine::FireTimers(TimePoint now) {
+  std::erase_if(live_answers_, [now](const auto& entry) { return entry.second.expires < now; });
+  while (!timers_.empty() && timers_.begin()->first <= now) {
+    const auto due = timers_.begin()->second;
+    timers_.erase(timers_.begin());
+    if (const auto* key = std::get_if<std::string>(&due)) {
+      if (Workload* workload = store_.FindWorkload(*key)) ExpireWorkload(*workload, now);
+      continue;
+    }
+    const TicketId ticket = std::get<TicketId>(due);
+    if (!tickets_.contains(ticket)) continue;
+    BindAbandoned(ticket);
+    actions_.push_back(
+        ResolveBind{.ticket = ticket,
+                    .verdict = Resolution::kError,
+                    .error = "berth: its gang is not complete yet; the arrival is counted",
+                    .annotations = {}});
+  }
+}
+
+void Engine::ExpireWorkload(Workload& workload, TimePoint now) {
+  if (workload.hold_until != 0 && workload.hold_until <= now) {
+    workload.hold_until = 0;
+    store_.MarkChanged(workload);
+  }
+  if (!workload.plan) return;
+  if (!workload.plan->committed) {
+    const bool binding =
+        std::ranges::any_of(workload.plan->assignments, [](const Assignment& a) {
+          return a.pod->charge == Charge::kBinding;
+        });
+    if (workload.plan->expires <= now && !binding) {
+      // A lone pod's room is not worth a pause: kube-scheduler comes back for it by itself.
+      Dissolve(workload, "its members did not arrive in time", workload.gang, now);
+    }
+    return;
+  }
+  auto& assignments = workload.plan->assignments;
+  for (const Assignment& a : assignments) {
+    if (a.expires == 0 || a.expires > now || a.pod->charge != Charge::kPlanned) continue;
+    a.pod->asked = true;
+    store_.Release(*a.pod);
+    store_.MarkChanged(workload);
+  }
+  std::erase_if(assignments, [](const Assignment& a) { return a.pod->charge == Charge::kNone; });
+  if (assignments.empty()) workload.plan.reset();
+}
+
+}  // namespace berth::engine

@@ -1,0 +1,201 @@
+#include "engine/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cluster/plan_claim.h"
+
+namespace berth::engine {
+
+using cluster::Assignment;
+using cluster::Charge;
+using cluster::NodeIndex;
+using cluster::PodInfo;
+using cluster::ReasonId;
+using cluster::Workload;
+
+Engine::Engine(config::PolicyConfiguration policy, Options options)
+    : options_(std::move(options)), store_(std::move(policy)), scorer_(store_) {}
+
+bool Engine::Passthrough() const { return store_.policy().mode == config::Mode::kPassthrough; }
+
+// --- Events ----------------------------------------------------------------------------------
+
+void Engine::OnNode(kube::Node node) { store_.UpsertNode(std::move(node)); }
+
+void Engine::OnPod(kube::Pod object, TimePoint now) {
+  const std::string uid = object.meta.uid;
+  const PodInfo* known = store_.FindPod(uid);
+  const bool fresh = known == nullptr;
+  const std::string key =
+      !fresh && known->workload != nullptr ? known->workload->key : std::string();
+  const bool leaving = object.meta.deletion.has_value() ||
+                       object.phase == kube::PodPhase::kSucceeded ||
+                       object.phase == kube::PodPhase::kFailed;
+  PodInfo* pod = store_.UpsertPod(std::move(object));
+  if (!key.empty() && (leaving || pod == nullptr || pod->workload == nullptr)) {
+    ResolveTickets(uid, ResolveBind::Verdict::kError, "the pod is being deleted");
+    AfterMemberGone(key, now);
+  }
+  if (pod == nullptr || pod->workload == nullptr) return;
+  Workload& workload = *pod->workload;
+  if (workload.pending_since == 0) {
+    workload.pending_since = std::min(now, std::max<TimePoint>(workload.creation, 1));
+  }
+  if (fresh && !pod->bound() && pod->shape->asks_device) scorer_.law().Observe(pod->shape);
+  if (pod->bound()) {
+    ResolveTickets(uid, ResolveBind::Verdict::kBound, "");
+    PruneBound(workload);
+  } else if (started_) {
+    NoticeRefusal(*pod, now);
+  }
+}
+
+void Engine::OnPodDeleted(std::string_view uid, TimePoint now) {
+  const PodInfo* pod = store_.FindPod(uid);
+  if (pod == nullptr) return;
+  const std::string key = pod->workload == nullptr ? std::string() : pod->workload->key;
+  ResolveTickets(uid, ResolveBind::Verdict::kError, "the pod was deleted");
+  live_answers_.erase(std::string(uid));
+  store_.DeletePod(uid);
+  if (!key.empty()) AfterMemberGone(key, now);
+}
+
+void Engine::OnPolicy(config::PolicyConfiguration policy, TimePoint now) {
+  store_.Refresh();
+  // Plans were made under the old rules: those that bound nobody yet are made again.
+  std::vector<std::string> keys;
+  for (const auto& [key, workload] : store_.workloads()) {
+    if (workload->plan && !workload->plan->committed) keys.push_back(key);
+  }
+  for (const std::string& key : keys) {
+    if (Workload* workload = store_.FindWorkload(key)) {
+      Dissolve(*workload, "the policy changed", /*hold=*/false, now);
+    }
+  }
+  store_.SetPolicy(std::move(policy));
+  judge_all_ = true;
+}
+
+void Engine::Start(TimePoint now) {
+  store_.Refresh();
+  std::vector<std::string> keys;
+  for (const auto& [key, workload] : store_.workloads()) keys.push_back(key);
+  for (const std::string& key : keys) {
+    if (Workload* workload = store_.FindWorkload(key)) Recover(*workload, now);
+  }
+  started_ = true;
+  judge_all_ = true;
+}
+
+void Engine::Step(TimePoint now) {
+  if (!started_) return;
+  FireTimers(now);
+  PlanPass(now);
+}
+
+std::optional<TimePoint> Engine::NextDeadline() const {
+  if (timers_.empty()) return std::nullopt;
+  return timers_.begin()->first;
+}
+
+// --- Small helpers -----------------------------------------------------------------------------
+
+Assignment* Engine::FindAssignment(const PodInfo& pod) const {
+  if (pod.workload == nullptr || !pod.workload->plan) return nullptr;
+  auto& assignments = pod.workload->plan->assignments;
+  const auto it = std::ranges::find(assignments, &pod, &Assignment::pod);
+  return it == assignments.end() ? nullptr : &*it;
+}
+
+NodeIndex Engine::PlannedNode(std::string_view uid) const {
+  const PodInfo* pod = store_.FindPod(uid);
+  if (pod == nullptr) return cluster::kNoNode;
+  return pod->workload == nullptr ? cluster::kNoNode : pod->node;
+}
+
+bool Engine::HasForeignGate(const PodInfo& pod) const {
+  return std::ranges::any_of(pod.object.scheduling_gates, [](const std::string& gate) {
+    return gate != cluster::kAdmissionGate;
+  });
+}
+
+bool Engine::HasOurGate(const PodInfo& pod) const {
+  return std::ranges::find(pod.object.scheduling_gates, cluster::kAdmissionGate) !=
+         pod.object.scheduling_gates.end();
+}
+
+std::string Engine::NextPlanId() {
+  return fmt::format("{}-{}", options_.instance, ++plan_counter_);
+}
+
+std::string Engine::QueueName(cluster::QueueId queue) const {
+  return queue == cluster::kNoQueue
+             ? std::string()
+             : store_.queues()[static_cast<std::size_t>(queue)].config.name;
+}
+
+std::string Engine::ClaimText(const Workload& workload, const Assignment& a) const {
+  return cluster::EncodePlanClaim({.plan = workload.plan->id,
+                                   .node = store_.node(a.node).name,
+                                   .queue = QueueName(a.pod->queue),
+                                   .rank = a.rank});
+}
+
+Counters Engine::TakeCounters() {
+  Counters taken = counters_;
+  counters_.gang_waits_ms.clear();
+  return taken;
+}
+
+std::pair<int, int> Engine::PlanCounts() const {
+  std::pair<int, int> counts;
+  for (const auto& [key, workload] : store_.workloads()) {
+    if (workload->plan) ++(workload->plan->committed ? counts.second : counts.first);
+  }
+  return counts;
+}
+
+// --- Why -----------------------------------------------------------------------------------------
+
+Explanation Engine::Why(std::string_view ns, std::string_view name, TimePoint now) const {
+  Explanation why;
+  const PodInfo* pod = store_.FindPod(ns, name);
+  if (pod == nullptr) return why;
+  why.found = true;
+  if (pod->node != cluster::kNoNode) why.node = store_.node(pod->node).name;
+  const Workload* workload = pod->workload;
+  if (workload == nullptr) {
+    why.phase = pod->bound() ? "Bound" : "Unmanaged";
+    return why;
+  }
+  why.workload = workload->name;
+  why.gang = workload->gang;
+  why.queue = QueueName(pod->queue);
+  why.members = static_cast<int>(workload->members.size());
+  why.min_member = workload->min_member;
+  why.bound = workload->BoundCount();
+  if (pod->bound()) {
+    why.phase = "Bound";
+    return why;
+  }
+  why.waiting_ms = std::max<std::int64_t>(0, now - pod->object.meta.creation);
+  why.phase = workload->started ? "Started" : "Pending";
+  if (!started_) {
+    why.verdict = {.reason = ReasonId::kNotReady};
+  } else if (pod->refusal.reason != ReasonId::kNone) {
+    why.verdict = pod->refusal;
+  } else if (const Assignment* assignment = FindAssignment(*pod); assignment != nullptr) {
+    const auto& assignments = workload->plan->assignments;
+    why.phase = "Starting";
+    why.verdict = {.reason = ReasonId::kStarting,
+                   .want = workload->plan->barrier,
+                   .have = std::ranges::count_if(assignments, &Assignment::arrived)};
+  } else {
+    why.verdict = workload->verdict;
+  }
+  return why;
+}
+
+}  // namespace berth::engine

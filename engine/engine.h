@@ -1,0 +1,238 @@
+// The engine: cluster events and scheduler calls go in, answers and actions come out. It owns the
+// life of every workload from pending to started (docs/architecture.md). No I/O, no clock, no
+// threads: the host passes the time and serialises the calls, so that the simulator can run the
+// same code in virtual time, bit by bit.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "cluster/store.h"
+#include "engine/actions.h"
+#include "policy/placement.h"
+
+namespace berth::engine {
+
+using cluster::TimePoint;  ///< Milliseconds since the Unix epoch, as the host sees it.
+
+struct Options {
+  /// Distinguishes this process in plan ids; any short text of [a-z0-9].
+  std::string instance = "0";
+  /// Compute score terms of chosen and next best for the decision log.
+  bool explain_decisions = false;
+};
+
+/// filter, as the engine sees it.
+struct FilterQuery {
+  std::string_view uid;
+  std::span<const std::string_view> offered;
+  /// Decodes the request's pod, for one the informer does not know. May return null.
+  std::function<const kube::Pod*()> request_pod;
+};
+
+struct FilterAnswer {
+  bool keep_all = false;         ///< Not ours to judge.
+  std::vector<std::size_t> kept; ///< Indices into `offered`, best first.
+  cluster::ReasonId reason = cluster::ReasonId::kNone;  ///< Of the nodes not kept.
+};
+
+struct BindQuery {
+  std::string_view uid;
+  std::string_view ns;
+  std::string_view name;
+  std::string_view node;
+};
+
+/// A bind call is answered at once, or told to stand until ResolveBind with its ticket.
+struct BindAnswer {
+  bool stand = false;
+  TicketId ticket = 0;
+  ResolveBind now;  ///< Valid when not standing.
+};
+
+enum class BindOutcome : std::uint8_t { kBound, kRefused, kUnknown };
+
+struct VictimSet {
+  std::vector<std::string> uids;  ///< By descending priority.
+  std::int64_t pdb_violations = 0;
+};
+using VictimMap = std::map<std::string, VictimSet, std::less<>>;
+
+/// Why one pod waits, or that it does not.
+struct Explanation {
+  bool found = false;
+  std::string workload;
+  bool gang = false;
+  std::string queue;
+  std::string phase;  ///< Pending, Starting, Started, Bound, Unmanaged.
+  cluster::Verdict verdict;
+  int members = 0;
+  int min_member = 0;
+  int bound = 0;
+  std::string node;
+  std::int64_t waiting_ms = 0;
+};
+
+struct Counters {
+  std::map<std::string, std::uint64_t> binds;          ///< By result.
+  std::map<std::string, std::uint64_t> plans;          ///< By what became of them.
+  std::vector<std::int64_t> gang_waits_ms;             ///< Since last taken.
+  std::uint64_t untrusted_claims = 0;
+};
+
+class Engine {
+ public:
+  Engine(config::PolicyConfiguration policy, Options options);
+
+  // --- Cluster events. Before Start they only build state.
+  void OnNode(kube::Node node);
+  void OnNodeDeleted(std::string_view name) { store_.DeleteNode(name); }
+  void OnPod(kube::Pod pod, TimePoint now);
+  void OnPodDeleted(std::string_view uid, TimePoint now);
+  void OnNamespace(kube::Namespace ns) { store_.UpsertNamespace(std::move(ns)); }
+  void OnNamespaceDeleted(std::string_view name) { store_.DeleteNamespace(name); }
+  void OnDisruptionBudget(kube::PodDisruptionBudget b) {
+    store_.UpsertDisruptionBudget(std::move(b));
+  }
+  void OnDisruptionBudgetDeleted(std::string_view uid) { store_.DeleteDisruptionBudget(uid); }
+  void OnPolicy(config::PolicyConfiguration policy, TimePoint now);
+
+  /// Every first list is processed: rebuild what was under way, begin to decide. Once.
+  void Start(TimePoint now);
+  bool started() const { return started_; }
+
+  // --- Scheduler calls. REQUIRES: started().
+  FilterAnswer Filter(const FilterQuery& query, TimePoint now);
+  /// kNoNode: nothing planned.
+  cluster::NodeIndex PlannedNode(std::string_view uid) const;
+  BindAnswer Bind(const BindQuery& query, TimePoint now);
+  /// The answer to a Binding that was posted on our word.
+  void BindFinished(std::string_view uid, BindOutcome outcome, TimePoint now);
+  /// The pod was read after an unknown outcome and given to OnPod.
+  void BindSettled(std::string_view uid, TimePoint now);
+  /// The caller of a standing bind has gone; its arrival stays counted.
+  void BindAbandoned(TicketId ticket);
+  VictimMap Preempt(std::string_view uid, const VictimMap& candidates, TimePoint now);
+
+  // --- Progress.
+  /// Fires what is due and judges what changed. Call after events and at NextDeadline.
+  void Step(TimePoint now);
+  /// nullopt: nothing is due before something happens.
+  std::optional<TimePoint> NextDeadline() const;
+  std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
+  Counters TakeCounters();
+
+  // --- Reads.
+  const cluster::Store& store() const { return store_; }
+  Explanation Why(std::string_view ns, std::string_view name, TimePoint now) const;
+  std::size_t standing() const { return tickets_.size(); }
+  /// Uncommitted plans, committed ones with members still on their way.
+  std::pair<int, int> PlanCounts() const;
+
+ private:
+  struct Ticket {
+    std::string uid;
+    bool joined = false;  ///< Waits for another call's Binding of the same pod, not for its gang.
+    TimePoint deadline = 0;
+  };
+  struct LiveAnswer {
+    std::vector<std::string> nodes;
+    TimePoint expires = 0;
+  };
+
+  // planner.cc
+  void PlanPass(TimePoint now);
+  std::vector<cluster::Workload*> PassOrder(std::vector<cluster::Workload*> workloads) const;
+  void Judge(cluster::Workload& workload, TimePoint now);
+  bool NeedsPlan(const cluster::Workload& workload) const;
+  void PlanWhole(cluster::Workload& workload, std::vector<cluster::PodInfo*> pods, TimePoint now);
+  void PlaceLate(cluster::Workload& workload, std::span<cluster::PodInfo* const> pods,
+                 TimePoint now);
+  void CommitPlan(cluster::Workload& workload, const policy::Placement& placement, TimePoint now);
+  cluster::Verdict CheckQuota(const cluster::Workload& workload,
+                              std::span<cluster::PodInfo* const> pods, int min, int& fit) const;
+  bool ChargesFit(const cluster::Workload& workload, const policy::Placement& placement,
+                  cluster::Verdict& verdict) const;
+  void SetVerdict(cluster::Workload& workload, cluster::Verdict verdict);
+  void Release(cluster::Workload& workload, cluster::Assignment& assignment);
+  std::function<bool(cluster::NodeIndex)> StayInDomain(const cluster::Workload& workload,
+                                                       std::span<cluster::PodInfo* const> moving);
+  void LogPlan(const cluster::Workload& workload, const policy::Placement& placement);
+
+  // verbs.cc
+  FilterAnswer FilterUnknown(const FilterQuery& query, TimePoint now);
+  FilterAnswer FilterManaged(cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
+  void KeepMore(cluster::PodInfo& pod, const FilterQuery& query, TimePoint now,
+                FilterAnswer& answer);
+  bool ReplanMember(cluster::Workload& workload, cluster::PodInfo& pod,
+                    const std::function<bool(cluster::NodeIndex)>& allowed, TimePoint now);
+  bool MoveMembers(cluster::Workload& workload, std::vector<cluster::PodInfo*> moving,
+                   const std::function<bool(cluster::NodeIndex)>& allowed, cluster::PodInfo* asking);
+  void RememberRefusal(cluster::Workload& workload, const cluster::PodInfo& pod,
+                       cluster::NodeIndex node, TimePoint now);
+  void NoticeRefusal(cluster::PodInfo& pod, TimePoint now);
+
+  // barrier.cc
+  BindAnswer Stand(const cluster::PodInfo& pod, bool joined, TimePoint now);
+  BindAnswer PostNow(cluster::PodInfo& pod, cluster::NodeIndex node);
+  std::map<std::string, std::string> BindingAnnotations(const cluster::PodInfo& pod,
+                                                        cluster::NodeIndex node) const;
+  bool AdoptAnswer(cluster::PodInfo& pod, cluster::NodeIndex node, TimePoint now);
+  void Arrive(cluster::Workload& workload, cluster::Assignment& assignment, TimePoint now);
+  void CommitGang(cluster::Workload& workload, TimePoint now);
+  void Dissolve(cluster::Workload& workload, const std::string& why, bool hold, TimePoint now);
+  void AfterMemberGone(const std::string& key, TimePoint now);
+  void ResolveTickets(std::string_view uid, ResolveBind::Verdict verdict, const std::string& error);
+  void PruneBound(cluster::Workload& workload);
+  void FireTimers(TimePoint now);
+  void ExpireWorkload(cluster::Workload& workload, TimePoint now);
+
+  // recovery.cc
+  void Recover(cluster::Workload& workload, TimePoint now);
+
+  cluster::Assignment* FindAssignment(const cluster::PodInfo& pod) const;
+  bool HasForeignGate(const cluster::PodInfo& pod) const;
+  bool HasOurGate(const cluster::PodInfo& pod) const;
+  std::string NextPlanId();
+  std::string ClaimText(const cluster::Workload& workload, const cluster::Assignment& a) const;
+  std::string QueueName(cluster::QueueId queue) const;
+  bool Passthrough() const;
+
+  Options options_;
+  cluster::Store store_;
+  policy::Scorer scorer_;
+  bool started_ = false;
+  std::uint64_t plan_counter_ = 0;
+  std::uint64_t judged_free_generation_ = 0;
+  bool judge_all_ = true;
+  const cluster::PodInfo* filtering_ = nullptr;  ///< The pod whose filter call runs the pass.
+
+  /// Failures seen at this free generation: what did not fit then fits no better after more was
+  /// taken. Key: shape, count, topology.
+  struct Failure {
+    const cluster::PodShape* shape;
+    int count;
+    std::string required;
+    auto operator<=>(const Failure&) const = default;
+  };
+  std::map<Failure, cluster::Verdict> failures_;
+  std::uint64_t failures_generation_ = 0;
+
+  TicketId next_ticket_ = 1;
+  std::map<TicketId, Ticket> tickets_;
+  std::unordered_multimap<std::string, TicketId> tickets_by_uid_;
+  std::unordered_map<std::string, LiveAnswer> live_answers_;
+  /// Due times: a workload key to look at, or (ticket) a bind call whose stand ends.
+  std::multimap<TimePoint, std::variant<std::string, TicketId>> timers_;
+
+  std::vector<Action> actions_;
+  Counters counters_;
+};
+
+}  // namespace berth::engine

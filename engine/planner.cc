@@ -1,0 +1,395 @@
+// Engine, part: the walk over pending workloads, and what a plan does to the ledger.
+#include <algorithm>
+#include <deque>
+
+#include "cluster/plan_claim.h"
+#include "engine/engine.h"
+
+namespace berth::engine {
+
+using cluster::Assignment;
+using cluster::Charge;
+using cluster::NodeIndex;
+using cluster::PodInfo;
+using cluster::QueueId;
+using cluster::ReasonId;
+using cluster::Verdict;
+using cluster::Workload;
+
+namespace {
+
+/// By the job's own index; members without one come last, oldest first.
+std::vector<PodInfo*> ByRank(std::vector<PodInfo*> pods) {
+  std::ranges::stable_sort(pods, {}, [](const PodInfo* pod) {
+    return pod->claims->rank.value_or(std::numeric_limits<int>::max());
+  });
+  return pods;
+}
+
+}  // namespace
+
+void Engine::PlanPass(TimePoint now) {
+  store_.Refresh();
+  const std::uint64_t free_generation = store_.free_generation();
+  std::vector<Workload*> workloads = store_.TakeChanged();
+  if (judge_all_ || free_generation != judged_free_generation_) {
+    workloads.clear();
+    for (const auto& [key, workload] : store_.workloads()) workloads.push_back(workload.get());
+  }
+  judge_all_ = false;
+  judged_free_generation_ = free_generation;
+  for (Workload* workload : PassOrder(std::move(workloads))) {
+    workload->dirty = false;
+    Judge(*workload, now);
+  }
+}
+
+/// Half-started gangs first; then, queue by queue in the order of PriorityClass and age, always the
+/// queue whose head is oldest: priority counts inside a queue only.
+std::vector<Workload*> Engine::PassOrder(std::vector<Workload*> workloads) const {
+  std::erase_if(workloads, [this](const Workload* w) { return !NeedsPlan(*w); });
+  std::ranges::sort(workloads, cluster::WorkloadOrder{});
+  std::vector<Workload*> order;
+  std::map<QueueId, std::deque<Workload*>> by_queue;
+  for (Workload* workload : workloads) {
+    if (workload->started) {
+      order.push_back(workload);
+    } else {
+      by_queue[workload->queue].push_back(workload);
+    }
+  }
+  using Head = std::tuple<kube::Millis, std::string, QueueId>;
+  std::set<Head> heads;
+  const auto push_head = [&](QueueId queue) {
+    const auto& line = by_queue[queue];
+    if (!line.empty()) heads.emplace(line.front()->creation, line.front()->key, queue);
+  };
+  for (const auto& [queue, line] : by_queue) push_head(queue);
+  while (!heads.empty()) {
+    const QueueId queue = std::get<QueueId>(*heads.begin());
+    heads.erase(heads.begin());
+    order.push_back(by_queue[queue].front());
+    by_queue[queue].pop_front();
+    push_head(queue);
+  }
+  return order;
+}
+
+/// An ungated single that kube-scheduler never brought is not planned ahead: it is on its way.
+bool Engine::NeedsPlan(const Workload& workload) const {
+  if (workload.plan && !workload.plan->committed) return false;
+  return std::ranges::any_of(workload.members, [&](const PodInfo* pod) {
+    if (pod->bound() || pod->charge != Charge::kNone) return false;
+    return workload.gang || pod->asked || HasOurGate(*pod);
+  });
+}
+
+void Engine::Judge(Workload& workload, TimePoint now) {
+  std::vector<PodInfo*> pods;
+  for (PodInfo* pod : workload.Unplaced()) {
+    if (!HasForeignGate(*pod)) pods.push_back(pod);
+  }
+  if (Passthrough()) {
+    for (PodInfo* pod : pods) {
+      if (!HasOurGate(*pod)) continue;
+      actions_.push_back(ReleaseMember{
+          .pod = {pod->object.meta.ns, pod->object.meta.name, pod->object.meta.uid},
+          .node = {},
+          .annotation = {},
+          .remove_gate = true});
+    }
+    return;
+  }
+  if (workload.hold_until > now) {
+    SetVerdict(workload, {.reason = ReasonId::kCoolingDown,
+                          .want = workload.failures,
+                          .have = (workload.hold_until - now + 999) / 1000});
+    return;
+  }
+  pods = ByRank(std::move(pods));
+  if (workload.started) {
+    PlaceLate(workload, pods, now);
+    return;
+  }
+  const int exist = static_cast<int>(workload.members.size());
+  const int placeable = static_cast<int>(pods.size());
+  if (exist < workload.min_member || placeable < workload.min_member) {
+    SetVerdict(workload, {.reason = ReasonId::kWaitingForMembers,
+                          .want = workload.min_member,
+                          .have = std::min(exist, placeable)});
+    return;
+  }
+  PlanWhole(workload, std::move(pods), now);
+}
+
+/// How many of `pods`, in order, the queue has room for: `fit`. Less than `min`: the verdict.
+Verdict Engine::CheckQuota(const Workload& workload, std::span<PodInfo* const> pods, int min,
+                           int& fit) const {
+  fit = static_cast<int>(pods.size());
+  if (workload.queue == cluster::kNoQueue) return {};
+  const auto& queue = store_.queues()[static_cast<std::size_t>(workload.queue)];
+  for (const auto& [id, cap] : queue.caps) {
+    const std::int64_t left = cap - queue.used[id];
+    std::int64_t sum = 0;
+    for (int i = 0; i < fit; ++i) {
+      const auto& demand = pods[static_cast<std::size_t>(i)]->shape->demand;
+      const auto it = std::ranges::find(demand, id, &cluster::Demand::value_type::first);
+      if (it == demand.end()) continue;
+      sum += it->second;
+      if (sum <= left) continue;
+      if (i >= min) {
+        fit = i;
+        break;
+      }
+      std::int64_t want = sum;
+      for (int k = i + 1; k < min; ++k) want += it->second;
+      return {.reason = want > cap ? ReasonId::kExceedsLimit : ReasonId::kWaitingForQuota,
+              .want = want,
+              .have = want > cap ? cap : std::max<std::int64_t>(0, left),
+              .subject = store_.resources().Name(id)};
+    }
+  }
+  return {};
+}
+
+/// The exact charge of a placement (whole-node pods take what their node has) is inside the cap.
+bool Engine::ChargesFit(const Workload& workload, const policy::Placement& placement,
+                        Verdict& verdict) const {
+  if (workload.queue == cluster::kNoQueue) return true;
+  const auto& queue = store_.queues()[static_cast<std::size_t>(workload.queue)];
+  cluster::Amounts charge;
+  for (const policy::Placed& placed : placement.placed) {
+    for (const auto& [id, amount] :
+         store_.DemandOn(*placed.pod->shape, store_.node(placed.node))) {
+      charge.Add(id, amount);
+    }
+  }
+  for (const auto& [id, cap] : queue.caps) {
+    if (charge[id] == 0 || queue.used[id] + charge[id] <= cap) continue;
+    verdict = {.reason = charge[id] > cap ? ReasonId::kExceedsLimit : ReasonId::kWaitingForQuota,
+               .want = charge[id],
+               .have = charge[id] > cap ? cap : std::max<std::int64_t>(0, cap - queue.used[id]),
+               .subject = store_.resources().Name(id)};
+    return false;
+  }
+  return true;
+}
+
+void Engine::PlanWhole(Workload& workload, std::vector<PodInfo*> pods, TimePoint now) {
+  int fit = 0;
+  if (Verdict verdict = CheckQuota(workload, pods, workload.min_member, fit);
+      verdict.reason != ReasonId::kNone) {
+    SetVerdict(workload, std::move(verdict));
+    return;
+  }
+  pods.resize(static_cast<std::size_t>(fit));
+  std::erase_if(workload.avoid, [now](const cluster::Avoid& a) { return a.until <= now; });
+  // Members of one shape and nothing special: what failed before cannot fit now.
+  const bool plain = workload.avoid.empty() && std::ranges::all_of(pods, [&](const PodInfo* pod) {
+    return pod->shape == pods.front()->shape && !pod->shape->has_pod_constraints &&
+           pod->object.spec->host_ports.empty();
+  });
+  if (failures_generation_ != store_.free_generation()) {
+    failures_.clear();
+    failures_generation_ = store_.free_generation();
+  }
+  const Failure key{pods.front()->shape.get(), workload.min_member, workload.topology_required};
+  if (plain) {
+    if (const auto it = failures_.find(key); it != failures_.end()) {
+      SetVerdict(workload, it->second);
+      return;
+    }
+  }
+  policy::PlacementRequest request{.pods = {pods.begin(), pods.end()},
+                                   .min = workload.min_member,
+                                   .topology_required = workload.topology_required,
+                                   .topology_preferred = workload.topology_preferred,
+                                   .avoid = workload.avoid,
+                                   .allowed = {}};
+  const policy::Placement placement = policy::Place(request, policy::Overlay(store_), scorer_);
+  if (!placement.ok()) {
+    if (plain) failures_.emplace(key, placement.verdict);
+    SetVerdict(workload, placement.verdict);
+    return;
+  }
+  if (Verdict verdict; !ChargesFit(workload, placement, verdict)) {
+    SetVerdict(workload, std::move(verdict));
+    return;
+  }
+  LogPlan(workload, placement);
+  CommitPlan(workload, placement, now);
+}
+
+void Engine::CommitPlan(Workload& workload, const policy::Placement& placement, TimePoint now) {
+  cluster::Plan& plan = workload.plan.emplace();
+  plan.id = NextPlanId();
+  plan.expires = now + store_.policy().gang.plan_timeout.count();
+  int rank = 0;
+  for (const policy::Placed& placed : placement.placed) {
+    PodInfo& pod = *store_.FindPod(placed.pod->object.meta.uid);
+    store_.SetCharge(pod, placed.node, Charge::kPlanned);
+    plan.assignments.push_back({.pod = &pod,
+                                .node = placed.node,
+                                .rank = rank++,
+                                .managed = pod.shape->asks_device,
+                                .arrived = false,
+                                .answered = false,
+                                .nomination_seen = false,
+                                .condition = {},
+                                .expires = 0});
+  }
+  const int managed =
+      static_cast<int>(std::ranges::count_if(plan.assignments, &Assignment::managed));
+  const int unmanaged = static_cast<int>(plan.assignments.size()) - managed;
+  plan.barrier = std::clamp(workload.min_member - unmanaged, std::min(1, managed), managed);
+  ++counters_.plans["made"];
+  timers_.emplace(plan.expires, workload.key);
+  SetVerdict(workload, {.reason = ReasonId::kStarting, .want = plan.barrier});
+  if (managed == 0) {  // nobody will come to the barrier
+    CommitGang(workload, now);
+    return;
+  }
+  for (Assignment& assignment : plan.assignments) {
+    if (assignment.managed) Release(workload, assignment);
+  }
+}
+
+/// A pod whose own filter call made the plan needs no writes: it has its answer.
+void Engine::Release(Workload& workload, Assignment& assignment) {
+  PodInfo& pod = *assignment.pod;
+  assignment.condition =
+      pod.object.pod_scheduled ? pod.object.pod_scheduled->message : std::string();
+  assignment.nomination_seen = false;
+  pod.asked = false;
+  if (&pod == filtering_ && !workload.gang) return;
+  actions_.push_back(
+      ReleaseMember{.pod = {pod.object.meta.ns, pod.object.meta.name, pod.object.meta.uid},
+                    .node = store_.node(assignment.node).name,
+                    .annotation = ClaimText(workload, assignment),
+                    .remove_gate = HasOurGate(pod)});
+}
+
+/// Members of a started gang that have no place: replacements, or beyond the minimum. Each for
+/// itself, in the gang's own domain.
+void Engine::PlaceLate(Workload& workload, std::span<PodInfo* const> pods, TimePoint now) {
+  for (PodInfo* pod : pods) {
+    int fit = 0;
+    const std::array<PodInfo*, 1> one{pod};
+    Verdict verdict = CheckQuota(workload, one, 1, fit);
+    if (verdict.reason == ReasonId::kNone) {
+      policy::PlacementRequest request{.pods = {pod},
+                                       .min = 1,
+                                       .topology_required = {},
+                                       .topology_preferred = {},
+                                       .avoid = workload.avoid,
+                                       .allowed = StayInDomain(workload, one)};
+      const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
+      verdict = placement.verdict;
+      if (placement.ok() && ChargesFit(workload, placement, verdict)) {
+        if (!workload.plan) {
+          workload.plan.emplace();
+          workload.plan->id = NextPlanId();
+          workload.plan->committed = true;
+        }
+        store_.SetCharge(*pod, placement.placed.front().node, Charge::kPlanned);
+        const TimePoint expires = now + store_.policy().gang.plan_timeout.count();
+        workload.plan->assignments.push_back({.pod = pod,
+                                              .node = pod->node,
+                                              .rank = 0,
+                                              .managed = pod->shape->asks_device,
+                                              .arrived = false,
+                                              .answered = false,
+                                              .nomination_seen = false,
+                                              .condition = {},
+                                              .expires = expires});
+        timers_.emplace(expires, workload.key);
+        Release(workload, workload.plan->assignments.back());
+        continue;
+      }
+    }
+    SetVerdict(workload, std::move(verdict));
+  }
+}
+
+/// Where members that move or join may go: with a required level, the domain of those that stay.
+std::function<bool(NodeIndex)> Engine::StayInDomain(const Workload& workload,
+                                                    std::span<PodInfo* const> moving) {
+  if (workload.topology_required.empty()) return {};
+  for (const PodInfo* pod : workload.members) {
+    if (pod->node == cluster::kNoNode || std::ranges::find(moving, pod) != moving.end()) continue;
+    for (const auto& [name, nodes] : policy::GroupBy(store_, workload.topology_required)) {
+      if (std::ranges::find(nodes, pod->node) != nodes.end()) {
+        return [inside = std::set<NodeIndex>(nodes.begin(), nodes.end())](NodeIndex node) {
+          return inside.contains(node);
+        };
+      }
+    }
+  }
+  return {};
+}
+
+void Engine::SetVerdict(Workload& workload, Verdict verdict) {
+  const bool news = workload.verdict.reason != verdict.reason;
+  workload.verdict = std::move(verdict);
+  if (!news || workload.verdict.reason == ReasonId::kStarting || workload.members.empty()) return;
+  const auto& first = workload.members.front()->object.meta;
+  actions_.push_back(EmitEvent{.pod = {first.ns, first.name, first.uid},
+                               .warning = true,
+                               .reason = std::string(cluster::Token(workload.verdict.reason)),
+                               .note = cluster::Sentence(workload.verdict)});
+  actions_.push_back(Decision{.kind = "refuse",
+                              .workload = workload.key,
+                              .queue = QueueName(workload.queue),
+                              .plan = {},
+                              .generation = store_.generation(),
+                              .placed = {},
+                              .verdict = workload.verdict,
+                              .candidates = 0,
+                              .chosen = {},
+                              .runner_up = {},
+                              .next_best = {},
+                              .waited_ms = -1});
+}
+
+void Engine::LogPlan(const Workload& workload, const policy::Placement& placement) {
+  Decision decision{.kind = "plan",
+                    .workload = workload.key,
+                    .queue = QueueName(workload.queue),
+                    .plan = options_.instance + "-" + std::to_string(plan_counter_ + 1),
+                    .generation = store_.generation(),
+                    .placed = {},
+                    .verdict = {},
+                    .candidates = 0,
+                    .chosen = {},
+                    .runner_up = {},
+                    .next_best = {},
+                    .waited_ms = -1};
+  for (const policy::Placed& placed : placement.placed) {
+    decision.placed.emplace_back(placed.pod->object.meta.name, store_.node(placed.node).name);
+  }
+  if (options_.explain_decisions) {
+    const PodInfo& first = *placement.placed.front().pod;
+    const NodeIndex chosen = placement.placed.front().node;
+    const policy::Overlay overlay(store_);
+    NodeIndex runner_up = cluster::kNoNode;
+    policy::Score best = 0;
+    for (const auto& node : store_.nodes()) {
+      const auto score = scorer_.Of(first.shape, overlay, node->index);
+      if (!score) continue;
+      ++decision.candidates;
+      if (node->index == chosen) continue;
+      if (runner_up == cluster::kNoNode || *score > best) {
+        runner_up = node->index;
+        best = *score;
+      }
+    }
+    decision.chosen = scorer_.Terms(*first.shape, overlay, chosen);
+    if (runner_up != cluster::kNoNode) {
+      decision.runner_up = store_.node(runner_up).name;
+      decision.next_best = scorer_.Terms(*first.shape, overlay, runner_up);
+    }
+  }
+  actions_.push_back(std::move(decision));
+}
+
+}  // namespace berth::engine

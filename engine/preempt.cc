@@ -1,0 +1,151 @@
+// Engine, part: preempt. kube-scheduler found pods to evict by its own count; we keep a node only
+// if the pod would really be admitted there afterwards and no gang loses a part of itself. One node
+// is kept, and its room held, so that the answer is worth the evictions.
+#include <algorithm>
+#include <tuple>
+
+#include "engine/engine.h"
+#include "kube/selector.h"
+#include "policy/fit.h"
+#include "policy/neighbours.h"
+
+namespace berth::engine {
+
+using cluster::Charge;
+using cluster::NodeIndex;
+using cluster::PodInfo;
+using cluster::ReasonId;
+
+namespace {
+
+/// A victim may go: lower priority, and not a part of a gang that lives on elsewhere.
+bool MayEvict(const PodInfo& victim, const PodInfo& preemptor,
+              const std::vector<const PodInfo*>& victims) {
+  if (victim.object.priority >= preemptor.object.priority) return false;
+  if (victim.workload == nullptr || !victim.workload->gang) return true;
+  return std::ranges::all_of(victim.workload->members, [&](const PodInfo* member) {
+    return !member->bound() || std::ranges::find(victims, member) != victims.end();
+  });
+}
+
+bool Admitted(const PodInfo& pod, NodeIndex node, const std::vector<const PodInfo*>& victims,
+              const cluster::Store& store) {
+  policy::Overlay overlay(store);
+  for (const PodInfo* victim : victims) overlay.Remove(*victim);
+  if (!policy::FitsNode(*pod.object.spec, store.node(node)) ||
+      policy::Capacity(*pod.shape, overlay, node, 1) == 0 ||
+      !policy::HostPortsFree(pod, overlay, node) ||
+      !policy::NeighboursAllow(pod, overlay, node)) {
+    return false;
+  }
+  if (pod.queue == cluster::kNoQueue) return true;
+  const auto& queue = store.queues()[static_cast<std::size_t>(pod.queue)];
+  cluster::Amounts used = queue.used;
+  for (const PodInfo* victim : victims) {
+    if (victim->charged_queue != pod.queue) continue;
+    for (const auto& [id, amount] : victim->charged) used.Add(id, -amount);
+  }
+  for (const auto& [id, amount] : store.DemandOn(*pod.shape, store.node(node))) used.Add(id, amount);
+  return std::ranges::all_of(
+      queue.caps, [&used](const auto& cap) { return used[cap.first] <= cap.second; });
+}
+
+/// "You find the victims" (kubernetes#135486): the lowest priorities first, youngest first, until
+/// the pod is admitted; then those that turn out not to be needed are let off.
+std::vector<const PodInfo*> FindVictims(const PodInfo& pod, NodeIndex node,
+                                        const cluster::Store& store) {
+  std::vector<const PodInfo*> candidates;
+  for (const PodInfo* other : store.node(node).pods) {
+    const bool lone = other->workload == nullptr || !other->workload->gang;
+    if (other->bound() && lone && other->object.priority < pod.object.priority) {
+      candidates.push_back(other);
+    }
+  }
+  std::ranges::sort(candidates, {}, [](const PodInfo* p) {
+    return std::tuple(p->object.priority, -p->object.meta.creation, p->object.meta.uid);
+  });
+  std::vector<const PodInfo*> victims;
+  for (const PodInfo* candidate : candidates) {
+    if (Admitted(pod, node, victims, store)) break;
+    victims.push_back(candidate);
+  }
+  if (!Admitted(pod, node, victims, store)) return {};
+  for (std::size_t i = victims.size(); i-- > 0;) {
+    std::vector<const PodInfo*> fewer = victims;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    if (Admitted(pod, node, fewer, store)) victims = std::move(fewer);
+  }
+  return victims;
+}
+
+/// How many of the victims a PodDisruptionBudget would not let go now.
+std::int64_t BudgetViolations(const std::vector<const PodInfo*>& victims,
+                              const cluster::Store& store) {
+  std::map<std::string, std::int64_t> taken;
+  std::int64_t violations = 0;
+  for (const PodInfo* victim : victims) {
+    bool violates = false;
+    for (const auto& [uid, budget] : store.disruption_budgets()) {
+      if (budget.meta.ns != victim->object.meta.ns ||
+          !kube::Matches(budget.selector, victim->object.meta.labels)) {
+        continue;
+      }
+      violates |= ++taken[uid] > budget.disruptions_allowed;
+    }
+    violations += violates ? 1 : 0;
+  }
+  return violations;
+}
+
+}  // namespace
+
+VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, TimePoint now) {
+  PodInfo* pod = store_.FindPod(uid);
+  if (pod == nullptr || pod->terminating() || pod->bound()) return {};
+  if (pod->workload == nullptr || Passthrough()) return candidates;
+  const ReasonId reason = pod->workload->verdict.reason;
+  // A single that kube-scheduler's own count refused never came to filter: it has no verdict yet.
+  const bool shortage = reason == ReasonId::kNone || reason == ReasonId::kInsufficientDevices ||
+                        reason == ReasonId::kFragmented || reason == ReasonId::kStarting;
+  if (pod->workload->gang || pod->refusal.reason != ReasonId::kNone || !shortage) return {};
+  store_.Refresh();
+  if (pod->charge == Charge::kPlanned) store_.DropPlan(*pod->workload);
+  using Rank = std::tuple<std::int64_t, std::int32_t, std::size_t, int>;
+  std::optional<std::tuple<Rank, NodeIndex, std::vector<const PodInfo*>>> best;
+  for (const auto& [name, set] : candidates) {
+    const NodeIndex node = store_.FindNode(name);
+    if (node == cluster::kNoNode || !store_.node(node).present) continue;
+    std::vector<const PodInfo*> victims;
+    bool sound = true;
+    for (const std::string& victim_uid : set.uids) {
+      const PodInfo* victim = store_.FindPod(victim_uid);
+      if (victim == nullptr) continue;  // gone already
+      sound &= victim->node == node;
+      victims.push_back(victim);
+    }
+    if (set.uids.empty()) victims = FindVictims(*pod, node, store_);
+    sound = sound && !victims.empty() && std::ranges::all_of(victims, [&](const PodInfo* victim) {
+              return MayEvict(*victim, *pod, victims);
+            });
+    if (!sound || !Admitted(*pod, node, victims, store_)) continue;
+    std::ranges::sort(victims, std::ranges::greater{}, [](const PodInfo* p) {
+      return std::pair(p->object.priority, p->object.meta.uid);
+    });
+    const Rank rank{BudgetViolations(victims, store_), victims.front()->object.priority,
+                    victims.size(), store_.rank(node)};
+    if (!best || rank < std::get<0>(*best)) best.emplace(rank, node, std::move(victims));
+  }
+  if (!best) return {};
+  const auto& [rank, node, victims] = *best;
+  const policy::Placement placement{.placed = {{pod, node}}, .verdict = {}};
+  filtering_ = pod;  // kube-scheduler nominates by itself
+  CommitPlan(*pod->workload, placement, now);
+  filtering_ = nullptr;
+  VictimMap answer;
+  VictimSet& kept = answer[store_.node(node).name];
+  for (const PodInfo* victim : victims) kept.uids.push_back(victim->object.meta.uid);
+  kept.pdb_violations = std::get<0>(rank);
+  return answer;
+}
+
+}  // namespace berth::engine

@@ -1,0 +1,82 @@
+// Engine, part: what was under way when the last process ended. The API server is the only durable
+// truth; annotations are claims that are checked (DESIGN 4).
+#include <algorithm>
+
+#include "cluster/plan_claim.h"
+#include "engine/engine.h"
+#include "policy/fit.h"
+
+namespace berth::engine {
+
+using cluster::Charge;
+using cluster::NodeIndex;
+using cluster::PodInfo;
+using cluster::Workload;
+
+namespace {
+
+std::optional<cluster::PlanClaim> ClaimOf(const PodInfo& pod) {
+  const auto it = pod.object.meta.annotations.find(cluster::kPlanAnnotation);
+  if (it == pod.object.meta.annotations.end()) return std::nullopt;
+  return cluster::DecodePlanClaim(it->second);
+}
+
+}  // namespace
+
+/// A gang with a bound member has started. Its other members keep the room they were planned for,
+/// if a bound member carries the same plan and the room is still free.
+void Engine::Recover(Workload& workload, TimePoint now) {
+  std::string plan_id;
+  for (const PodInfo* pod : workload.members) {
+    if (!pod->bound()) continue;
+    workload.started = true;
+    if (const auto claim = ClaimOf(*pod)) plan_id = claim->plan;
+  }
+  if (!workload.started) {
+    // Released by the last process, and only we can wake it: plan it without being asked.
+    for (PodInfo* pod : workload.members) pod->asked |= ClaimOf(*pod).has_value();
+    return;
+  }
+  if (plan_id.empty()) return;
+  for (PodInfo* pod : workload.members) {
+    const auto claim = ClaimOf(*pod);
+    if (pod->charge != Charge::kNone || !claim || claim->plan != plan_id) continue;
+    const NodeIndex node = store_.FindNode(claim->node);
+    const policy::Overlay overlay(store_);
+    if (node == cluster::kNoNode || !scorer_.fit().Fits(*pod->shape, store_.node(node)) ||
+        policy::Capacity(*pod->shape, overlay, node, 1) == 0) {
+      ++counters_.untrusted_claims;
+      continue;
+    }
+    const policy::Placement placement{.placed = {{pod, node}}, .verdict = {}};
+    if (cluster::Verdict verdict; !ChargesFit(workload, placement, verdict)) {
+      ++counters_.untrusted_claims;
+      continue;
+    }
+    if (!workload.plan) {
+      workload.plan.emplace();
+      workload.plan->id = plan_id;
+      workload.plan->committed = true;
+    }
+    store_.SetCharge(*pod, node, Charge::kPlanned);
+    workload.plan->assignments.push_back({.pod = pod,
+                                          .node = node,
+                                          .rank = claim->rank,
+                                          .managed = pod->shape->asks_device,
+                                          .arrived = false,
+                                          .answered = false,
+                                          .nomination_seen = false,
+                                          .condition = {},
+                                          .expires = 0});
+  }
+  if (!workload.plan) return;
+  for (cluster::Assignment& assignment : workload.plan->assignments) {
+    const auto& object = assignment.pod->object;
+    if (HasOurGate(*assignment.pod) || object.nominated_node != store_.node(assignment.node).name) {
+      Release(workload, assignment);
+    }
+  }
+  timers_.emplace(now, workload.key);
+}
+
+}  // namespace berth::engine

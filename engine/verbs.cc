@@ -1,0 +1,289 @@
+// Engine, part: filter, and what happens when kube-scheduler does not take a planned node.
+#include <algorithm>
+
+#include "engine/engine.h"
+
+namespace berth::engine {
+
+using cluster::Assignment;
+using cluster::Charge;
+using cluster::NodeIndex;
+using cluster::PodInfo;
+using cluster::ReasonId;
+using cluster::Workload;
+
+namespace {
+
+constexpr std::size_t kMaxLiveAnswers = 4096;
+constexpr TimePoint kLiveAnswerMs = 15'000;
+constexpr TimePoint kAvoidMs = 300'000;
+
+std::optional<std::size_t> Find(std::span<const std::string_view> offered, std::string_view name) {
+  const auto it = std::ranges::find(offered, name);
+  if (it == offered.end()) return std::nullopt;
+  return static_cast<std::size_t>(it - offered.begin());
+}
+
+FilterAnswer Refuse(ReasonId reason) {
+  return {.keep_all = false, .kept = {}, .reason = reason};
+}
+
+}  // namespace
+
+FilterAnswer Engine::Filter(const FilterQuery& query, TimePoint now) {
+  store_.Refresh();
+  PodInfo* pod = store_.FindPod(query.uid);
+  if (Passthrough()) return {.keep_all = true, .kept = {}};
+  if (pod == nullptr) return FilterUnknown(query, now);
+  if (pod->workload == nullptr) {
+    // Not ours to plan, unless it is ending: then there is nothing left to place.
+    return pod->terminating() ? Refuse(ReasonId::kNotReady)
+                              : FilterAnswer{.keep_all = true, .kept = {}};
+  }
+  return FilterManaged(*pod, query, now);
+}
+
+/// The informer lags, or the caller made the pod up: answer from the request alone and hold
+/// nothing. If the pod turns out to be real, bind looks at the live answer and judges again.
+FilterAnswer Engine::FilterUnknown(const FilterQuery& query, TimePoint now) {
+  const kube::Pod* object = query.request_pod ? query.request_pod() : nullptr;
+  if (object == nullptr) return Refuse(ReasonId::kNotReady);
+  // A scratch store knows the policy and this one pod: the same filing as for a real one.
+  cluster::Store scratch(store_.policy());
+  kube::Pod copy = *object;
+  copy.node_name.clear();
+  if (copy.meta.uid.empty()) copy.meta.uid = "unknown";
+  PodInfo* pod = scratch.UpsertPod(std::move(copy));
+  if (pod == nullptr) return Refuse(ReasonId::kNotReady);
+  if (pod->workload == nullptr) return {.keep_all = true, .kept = {}};
+  if (pod->refusal.reason != ReasonId::kNone) return Refuse(pod->refusal.reason);
+  if (pod->workload->gang) return Refuse(ReasonId::kWaitingForMembers);
+  PodInfo probe;
+  probe.object = pod->object;
+  auto shape = std::make_shared<cluster::PodShape>(*pod->shape);
+  shape->demand.clear();
+  for (const auto& [id, amount] : pod->shape->demand) {
+    shape->demand.emplace_back(store_.resources().Intern(scratch.resources().Name(id)), amount);
+  }
+  std::ranges::sort(shape->demand);
+  if (shape->device != cluster::kPods) {
+    shape->device = store_.resources().Intern(scratch.resources().Name(pod->shape->device));
+  }
+  probe.shape = shape;
+  std::vector<bool> offered(store_.nodes().size(), false);
+  for (const auto name : query.offered) {
+    if (const NodeIndex node = store_.FindNode(name); node != cluster::kNoNode) {
+      offered[static_cast<std::size_t>(node)] = true;
+    }
+  }
+  const policy::PlacementRequest request{
+      .pods = {&probe},
+      .min = 1,
+      .topology_required = {},
+      .topology_preferred = {},
+      .avoid = {},
+      .allowed = [&](NodeIndex node) { return offered[static_cast<std::size_t>(node)]; }};
+  const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
+  if (!placement.ok()) return Refuse(placement.verdict.reason);
+  const std::string& name = store_.node(placement.placed.front().node).name;
+  if (live_answers_.size() >= kMaxLiveAnswers) live_answers_.clear();
+  live_answers_[std::string(query.uid)] = {.nodes = {name}, .expires = now + kLiveAnswerMs};
+  return {.keep_all = false, .kept = {*Find(query.offered, name)}, .reason = ReasonId::kNone};
+}
+
+FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimePoint now) {
+  if (pod.bound()) {
+    const auto at = Find(query.offered, pod.object.node_name);
+    return at ? FilterAnswer{.keep_all = false, .kept = {*at}} : Refuse(ReasonId::kNotReady);
+  }
+  if (pod.refusal.reason != ReasonId::kNone) return Refuse(pod.refusal.reason);
+  if (HasOurGate(pod) || HasForeignGate(pod)) {
+    // kube-scheduler saw the gates go before the informer did: go by the plan, if there is one.
+    if (pod.charge == Charge::kNone) return Refuse(ReasonId::kNotReady);
+  }
+  Workload& workload = *pod.workload;
+  if (pod.charge == Charge::kNone) {
+    pod.asked = true;
+    store_.MarkChanged(workload);
+    filtering_ = &pod;
+    PlanPass(now);
+    filtering_ = nullptr;
+  }
+  Assignment* assignment = FindAssignment(pod);
+  if (assignment == nullptr) return Refuse(workload.verdict.reason);
+  auto at = Find(query.offered, store_.node(assignment->node).name);
+  if (!at) {
+    const bool probe =
+        query.offered.size() == 1 && query.offered.front() == pod.object.nominated_node;
+    if (probe) return Refuse(ReasonId::kNodesNotOffered);
+    const NodeIndex refused = assignment->node;
+    // Nominated and yet not offered: kube-scheduler tried it first and refused it. Otherwise it
+    // may just not be in the sample.
+    if (pod.object.nominated_node == store_.node(refused).name) {
+      RememberRefusal(workload, pod, refused, now);
+    }
+    std::vector<bool> offered(store_.nodes().size(), false);
+    for (const auto name : query.offered) {
+      if (const NodeIndex node = store_.FindNode(name); node != cluster::kNoNode) {
+        offered[static_cast<std::size_t>(node)] = true;
+      }
+    }
+    const auto allowed = [&](NodeIndex node) { return offered[static_cast<std::size_t>(node)]; };
+    if (!ReplanMember(workload, pod, allowed, now)) {
+      pod.asked = true;
+      return Refuse(pod.workload->plan ? ReasonId::kNodesNotOffered : ReasonId::kRefusedByScheduler);
+    }
+    assignment = FindAssignment(pod);
+    at = Find(query.offered, store_.node(assignment->node).name);
+    if (!at) return Refuse(ReasonId::kNodesNotOffered);
+  }
+  assignment->answered = true;
+  FilterAnswer answer{.keep_all = false, .kept = {*at}, .reason = ReasonId::kNone};
+  if (store_.policy().placement.max_nodes_returned > 1 && !workload.gang) {
+    KeepMore(pod, query, now, answer);
+  }
+  return answer;
+}
+
+/// maxNodesReturned > 1: hands kube-scheduler's scorers more nodes where the pod would fit too.
+void Engine::KeepMore(PodInfo& pod, const FilterQuery& query, TimePoint now, FilterAnswer& answer) {
+  const policy::Overlay overlay(store_);
+  std::vector<std::pair<policy::Score, std::size_t>> others;
+  for (std::size_t i = 0; i < query.offered.size(); ++i) {
+    const NodeIndex node = store_.FindNode(query.offered[i]);
+    if (node == cluster::kNoNode || node == pod.node) continue;
+    if (const auto score = scorer_.Of(pod.shape, overlay, node)) others.emplace_back(*score, i);
+  }
+  std::ranges::sort(others, std::ranges::greater{});
+  const auto most = static_cast<std::size_t>(store_.policy().placement.max_nodes_returned);
+  if (live_answers_.size() >= kMaxLiveAnswers) live_answers_.clear();
+  LiveAnswer& live = live_answers_[pod.object.meta.uid];
+  live = {.nodes = {}, .expires = now + kLiveAnswerMs};
+  for (const auto& [score, index] : others) {
+    if (answer.kept.size() >= most) break;
+    answer.kept.push_back(index);
+    live.nodes.emplace_back(query.offered[index]);
+  }
+}
+
+void Engine::RememberRefusal(Workload& workload, const PodInfo& pod, NodeIndex node,
+                             TimePoint now) {
+  workload.avoid.push_back({.shape = pod.shape.get(), .node = node, .until = now + kAvoidMs});
+}
+
+/// Finds another node for a member whose planned one is refused: first moving it alone, then with
+/// the members that have not been answered yet. Bounded by the plan's number of replans.
+bool Engine::ReplanMember(Workload& workload, PodInfo& pod,
+                          const std::function<bool(NodeIndex)>& allowed, TimePoint now) {
+  cluster::Plan& plan = *workload.plan;
+  const int limit = 16 + 4 * static_cast<int>(plan.assignments.size());
+  if (++plan.replans <= limit) {
+    if (MoveMembers(workload, {&pod}, allowed, &pod)) return true;
+    std::vector<PodInfo*> moving{&pod};
+    for (const Assignment& a : plan.assignments) {
+      if (a.pod != &pod && !a.answered && !a.arrived && a.pod->charge == Charge::kPlanned) {
+        moving.push_back(a.pod);
+      }
+    }
+    if (moving.size() > 1 && MoveMembers(workload, moving, allowed, &pod)) return true;
+  }
+  if (!plan.committed) {
+    Dissolve(workload, "kube-scheduler refused the planned nodes", /*hold=*/true, now);
+    return false;
+  }
+  // The gang runs: only this member waits, and is tried again when something changes.
+  store_.Release(pod);
+  std::erase_if(plan.assignments, [&pod](const Assignment& a) { return a.pod == &pod; });
+  if (plan.assignments.empty()) workload.plan.reset();
+  workload.hold_until = now + 10'000;
+  timers_.emplace(workload.hold_until, workload.key);
+  return false;
+}
+
+/// Places `moving` anew, the others staying; `allowed` binds `asking` alone.
+bool Engine::MoveMembers(Workload& workload, std::vector<PodInfo*> moving,
+                         const std::function<bool(NodeIndex)>& allowed, PodInfo* asking) {
+  policy::Overlay overlay(store_);
+  for (const PodInfo* pod : moving) overlay.Remove(*pod);
+  const auto inside = StayInDomain(workload, moving);
+  policy::PlacementRequest request{.pods = {asking},
+                                   .min = 1,
+                                   .topology_required = {},
+                                   .topology_preferred = {},
+                                   .avoid = workload.avoid,
+                                   .allowed = {}};
+  request.allowed = [&](NodeIndex node) {
+    return (!allowed || allowed(node)) && (!inside || inside(node));
+  };
+  std::vector<policy::Placed> placed;
+  const auto first = policy::Place(request, overlay, scorer_);
+  if (!first.ok()) return false;
+  placed = first.placed;
+  if (moving.size() > 1) {
+    overlay.Place(*asking, placed.front().node);
+    std::vector<PodInfo*> rest(moving.begin() + 1, moving.end());
+    request.pods = {rest.begin(), rest.end()};
+    request.min = static_cast<int>(rest.size());
+    request.allowed = inside;
+    if (!inside && !workload.topology_required.empty()) {
+      // Nobody stays: the domain is where the asking member went.
+      for (auto& [name, nodes] : policy::GroupBy(store_, workload.topology_required)) {
+        if (std::ranges::find(nodes, placed.front().node) == nodes.end()) continue;
+        request.allowed = [in = std::set<NodeIndex>(nodes.begin(), nodes.end())](NodeIndex node) {
+          return in.contains(node);
+        };
+      }
+    }
+    const auto others = policy::Place(request, overlay, scorer_);
+    if (!others.ok()) return false;
+    placed.insert(placed.end(), others.placed.begin(), others.placed.end());
+  }
+  ++counters_.plans["replanned"];
+  for (PodInfo* pod : moving) store_.Release(*pod);
+  for (const policy::Placed& p : placed) {
+    PodInfo& pod = *store_.FindPod(p.pod->object.meta.uid);
+    Assignment& assignment = *FindAssignment(pod);
+    const bool moved = assignment.node != p.node;
+    assignment.node = p.node;
+    store_.SetCharge(pod, p.node, Charge::kPlanned);
+    if (!moved) continue;
+    assignment.answered = false;
+    assignment.arrived = false;
+    if (&pod != filtering_ && assignment.managed && pod.workload->gang) {
+      Release(workload, assignment);
+    }
+  }
+  return true;
+}
+
+/// kube-scheduler does not call us when its own filters leave no node: then only the pod's status
+/// says so. A message of ours in it, or one that stood there before the release, is no refusal.
+void Engine::NoticeRefusal(PodInfo& pod, TimePoint now) {
+  Assignment* assignment = FindAssignment(pod);
+  if (assignment == nullptr || pod.charge != Charge::kPlanned) return;
+  const std::string& planned = store_.node(assignment->node).name;
+  if (pod.object.nominated_node == planned) {
+    assignment->nomination_seen = true;
+    return;
+  }
+  const auto& condition = pod.object.pod_scheduled;
+  if (!condition || condition->status) return;
+  const bool cleared = assignment->nomination_seen && pod.object.nominated_node.empty();
+  if (condition->reason == "SchedulerError" && cleared) {
+    // A bind that stood too long: kube-scheduler forgot the nomination, the plan did not.
+    Release(*pod.workload, *assignment);
+    return;
+  }
+  if (assignment->arrived || condition->reason != "Unschedulable") return;
+  if (condition->message.find("berth:") != std::string::npos) return;
+  if (!cleared && (!assignment->nomination_seen || condition->message == assignment->condition)) {
+    return;
+  }
+  RememberRefusal(*pod.workload, pod, assignment->node, now);
+  Workload& workload = *pod.workload;
+  if (ReplanMember(workload, pod, {}, now)) {
+    if (Assignment* again = FindAssignment(pod); again != nullptr) Release(workload, *again);
+  }
+}
+
+}  // namespace berth::engine

@@ -1,0 +1,226 @@
+#include "kube/client_config.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace berth::kube {
+namespace {
+
+using Error = std::unexpected<std::string>;
+
+int Base64Value(char c) {
+  if (c >= 'A' && c <= 'Z') return c - 'A';
+  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+  if (c >= '0' && c <= '9') return c - '0' + 52;
+  if (c == '+') return 62;
+  if (c == '/') return 63;
+  return -1;
+}
+
+std::expected<std::string, std::string> ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  if (!in || !(text << in.rdbuf())) return Error("cannot read " + path);
+  return std::move(text).str();
+}
+
+std::string TrimEnd(std::string text) {
+  text.erase(text.find_last_not_of(" \t\r\n") + 1);
+  return text;
+}
+
+/// The scalar under `key`, or empty.
+std::string Text(const YAML::Node& node, const char* key) {
+  if (!node.IsMap()) return {};
+  const YAML::Node value = node[key];
+  return value && value.IsScalar() ? value.Scalar() : std::string();
+}
+
+bool Has(const YAML::Node& node, const char* key) {
+  if (!node.IsMap()) return false;
+  const YAML::Node value = node[key];
+  return value && !value.IsNull();
+}
+
+/// The `member` of the list entry called `name`: clusters, users and contexts all look like this.
+std::expected<YAML::Node, std::string> Find(const YAML::Node& root, const char* list,
+                                            const char* member, const std::string& name) {
+  const YAML::Node entries = root[list];
+  if (entries && entries.IsSequence()) {
+    for (const YAML::Node& entry : entries) {
+      if (Text(entry, "name") != name || !Has(entry, member)) continue;
+      return entry[member];
+    }
+  }
+  return Error(std::string("no ") + member + " named \"" + name + "\"");
+}
+
+/// One *-data field, decoded.
+std::expected<std::string, std::string> Data(const YAML::Node& node, const char* key) {
+  auto data = DecodeBase64(Text(node, key));
+  if (!data) return Error(std::string(key) + ": " + data.error());
+  return data;
+}
+
+std::string Resolve(const std::filesystem::path& base, const std::string& file) {
+  if (file.empty()) return {};
+  return (base / file).lexically_normal().string();  // An absolute `file` replaces the base.
+}
+
+std::expected<void, std::string> ReadCluster(const YAML::Node& cluster,
+                                             const std::filesystem::path& base,
+                                             ClientConfig& config) {
+  config.server = Text(cluster, "server");
+  while (config.server.ends_with('/')) config.server.pop_back();
+  if (!config.server.starts_with("https://") && !config.server.starts_with("http://")) {
+    return Error("cluster: server must be an http:// or https:// address");
+  }
+  auto ca = Data(cluster, "certificate-authority-data");
+  if (!ca) return Error(ca.error());
+  config.ca_data = *std::move(ca);
+  config.ca_file = Resolve(base, Text(cluster, "certificate-authority"));
+  config.tls_server_name = Text(cluster, "tls-server-name");
+  config.proxy_url = Text(cluster, "proxy-url");
+  config.insecure_skip_verify = Text(cluster, "insecure-skip-tls-verify") == "true";
+  return {};
+}
+
+std::expected<void, std::string> ReadUser(const YAML::Node& user, const std::filesystem::path& base,
+                                          ClientConfig& config) {
+  for (const char* unsupported : {"exec", "auth-provider", "username", "password", "as", "as-uid",
+                                  "as-groups", "as-user-extra"}) {
+    if (!Has(user, unsupported)) continue;
+    return Error(std::string("user: \"") + unsupported +
+                 "\" is not supported; use a token, tokenFile or client certificate "
+                 "(for instance a service account's)");
+  }
+  auto cert = Data(user, "client-certificate-data");
+  if (!cert) return Error(cert.error());
+  auto key = Data(user, "client-key-data");
+  if (!key) return Error(key.error());
+  config.client_cert_data = *std::move(cert);
+  config.client_key_data = *std::move(key);
+  config.client_cert_file = Resolve(base, Text(user, "client-certificate"));
+  config.client_key_file = Resolve(base, Text(user, "client-key"));
+  config.token = Text(user, "token");
+  config.token_file = Resolve(base, Text(user, "tokenFile"));
+  const bool cert_given = !config.client_cert_data.empty() || !config.client_cert_file.empty();
+  const bool key_given = !config.client_key_data.empty() || !config.client_key_file.empty();
+  if (cert_given != key_given) {
+    return Error("user: a client certificate and a client key are needed together");
+  }
+  return {};
+}
+
+std::expected<ClientConfig, std::string> Parse(const std::string& text,
+                                               const std::filesystem::path& base) {
+  const YAML::Node root = YAML::Load(text);
+  if (!root.IsMap()) return Error("not a kubeconfig file");
+  const std::string name = Text(root, "current-context");
+  if (name.empty()) return Error("no current-context is set");
+  auto context = Find(root, "contexts", "context", name);
+  if (!context) return Error(context.error());
+  auto cluster = Find(root, "clusters", "cluster", Text(*context, "cluster"));
+  if (!cluster) return Error(cluster.error());
+
+  ClientConfig config;
+  config.ns = Text(*context, "namespace");
+  if (auto read = ReadCluster(*cluster, base, config); !read) return Error(read.error());
+  if (const std::string user_name = Text(*context, "user"); !user_name.empty()) {
+    auto user = Find(root, "users", "user", user_name);
+    if (!user) return Error(user.error());
+    if (auto read = ReadUser(*user, base, config); !read) return Error(read.error());
+  }
+  return config;
+}
+
+}  // namespace
+
+std::expected<std::string, std::string> DecodeBase64(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() / 4 * 3);
+  std::uint32_t bits = 0;
+  int count = 0;
+  int padding = 0;
+  for (const char c : text) {
+    if (c == '\n' || c == '\r' || c == ' ' || c == '\t') continue;
+    if (c == '=') {
+      ++padding;
+      continue;
+    }
+    const int value = Base64Value(c);
+    if (value < 0 || padding > 0) return Error("not base64");
+    bits = (bits << 6) | static_cast<std::uint32_t>(value);
+    if (++count % 4 == 0) {
+      out.push_back(static_cast<char>(bits >> 16 & 0xff));
+      out.push_back(static_cast<char>(bits >> 8 & 0xff));
+      out.push_back(static_cast<char>(bits & 0xff));
+    }
+  }
+  const int rest = count % 4;
+  if (rest == 1 || padding > 2 || (padding > 0 && (rest + padding) != 4)) {
+    return Error("not base64");
+  }
+  if (rest == 2) out.push_back(static_cast<char>(bits >> 4 & 0xff));
+  if (rest == 3) {
+    out.push_back(static_cast<char>(bits >> 10 & 0xff));
+    out.push_back(static_cast<char>(bits >> 2 & 0xff));
+  }
+  return out;
+}
+
+std::expected<ClientConfig, std::string> LoadKubeconfig(const std::string& path) {
+  auto text = ReadFile(path);
+  if (!text) return Error(text.error());
+  try {
+    const std::filesystem::path base = std::filesystem::absolute(path).parent_path();
+    auto config = Parse(*text, base);
+    if (!config) return Error(path + ": " + config.error());
+    return config;
+  } catch (const YAML::Exception& e) {
+    // Only the place: yaml-cpp's own text may quote a line, and lines hold tokens.
+    return Error(path + ":" + std::to_string(e.mark.line + 1) + ":" +
+                 std::to_string(e.mark.column + 1) + ": not valid YAML");
+  } catch (const std::exception& e) {
+    return Error(path + ": " + e.what());
+  }
+}
+
+std::expected<ClientConfig, std::string> InClusterConfig(std::string_view host,
+                                                         std::string_view port,
+                                                         const std::string& service_account_dir) {
+  if (host.empty() || port.empty()) {
+    return Error(
+        "not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; "
+        "give --kubeconfig");
+  }
+  ClientConfig config;
+  const bool ipv6 = host.find(':') != std::string_view::npos && !host.starts_with('[');
+  config.server = "https://";
+  config.server.append(ipv6 ? "[" : "").append(host).append(ipv6 ? "]" : "");
+  config.server.append(":").append(port);
+  config.token_file = service_account_dir + "/token";
+  config.ca_file = service_account_dir + "/ca.crt";
+  auto token = ReadFile(config.token_file);
+  if (!token) return Error("no service account is mounted: " + token.error());
+  config.token = TrimEnd(*std::move(token));
+  // Without this file curl would fall back to the system's authorities: never for a cluster.
+  if (auto ca = ReadFile(config.ca_file); !ca) return Error(ca.error());
+  if (auto ns = ReadFile(service_account_dir + "/namespace")) config.ns = TrimEnd(*std::move(ns));
+  return config;
+}
+
+std::expected<ClientConfig, std::string> LoadInCluster() {
+  const char* host = std::getenv("KUBERNETES_SERVICE_HOST");
+  const char* port = std::getenv("KUBERNETES_SERVICE_PORT");
+  return InClusterConfig(host == nullptr ? "" : host, port == nullptr ? "" : port,
+                         std::string(kServiceAccountDir));
+}
+
+}  // namespace berth::kube

@@ -1,0 +1,50 @@
+// Where the API server is and how to prove who we are: from a kubeconfig file or from the pod's
+// service account. Plain values: nothing here opens a connection.
+#pragma once
+
+#include <expected>
+#include <string>
+#include <string_view>
+
+namespace berth::kube {
+
+/// How to reach and authenticate to one API server. `*_data` holds PEM text and wins over the file
+/// of the same name. Holds secrets: never log it.
+struct ClientConfig {
+  std::string server;  ///< `https://host:port`, optionally with a path; no trailing slash.
+  std::string ns;      ///< The context's or the service account's namespace; may be empty.
+  std::string ca_file;
+  std::string ca_data;
+  std::string token;
+  std::string token_file;  ///< Re-read as it rotates; wins over `token`.
+  std::string client_cert_file;
+  std::string client_cert_data;
+  std::string client_key_file;
+  std::string client_key_data;
+  std::string tls_server_name;  ///< The name to expect in the certificate, when not the host's.
+  std::string proxy_url;        ///< Empty: the environment decides, but never for loopback.
+  bool insecure_skip_verify = false;
+};
+
+/// Where the kubelet mounts a pod's service account.
+inline constexpr std::string_view kServiceAccountDir =
+    "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Reads a kubeconfig file and resolves its current-context. File names in it are relative to it,
+/// as in kubectl. Refuses what Berth cannot do faithfully (exec and auth-provider plug-ins, basic
+/// auth, impersonation) instead of ignoring it. The error is one line without secrets.
+std::expected<ClientConfig, std::string> LoadKubeconfig(const std::string& path);
+
+/// The in-cluster configuration, from KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT and the
+/// mounted service account.
+std::expected<ClientConfig, std::string> LoadInCluster();
+
+/// LoadInCluster() with its surroundings as arguments. An IPv6 `host` comes without brackets.
+std::expected<ClientConfig, std::string> InClusterConfig(std::string_view host,
+                                                         std::string_view port,
+                                                         const std::string& service_account_dir);
+
+/// Decodes standard base64; blanks and line ends are skipped. Error: not base64.
+std::expected<std::string, std::string> DecodeBase64(std::string_view text);
+
+}  // namespace berth::kube

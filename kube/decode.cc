@@ -1,0 +1,168 @@
+#include "kube/decode.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "kube/decode_reader.h"
+
+namespace berth::kube {
+namespace {
+
+using internal::Reader;
+using Object = Reader::Object;
+using Element = Reader::Element;
+
+constexpr std::array<std::string_view, 11> kAnnotationPrefixes = {
+    "berth.dev/",
+    "scheduling.x-k8s.io/",
+    "pod-group.scheduling.sigs.k8s.io/",
+    "kueue.x-k8s.io/",
+    "kai.scheduler/",
+    "scheduling.volcano.sh/",
+    "scheduling.k8s.io/",
+    "gang.scheduling.koordinator.sh/",
+    "batch.kubernetes.io/",
+    "training.kubeflow.org/",
+    "leaderworkerset.sigs.k8s.io/",
+};
+
+constexpr std::size_t kMaxConfigText = 4 * 1024 * 1024;
+
+/// Decodes a kind for which every problem is an error. `read(reader, object, result)` fills in
+/// what follows the metadata.
+template <typename T, typename Read>
+std::expected<T, DecodeError> DecodeStrictly(Element json, Read read) {
+  Object object;
+  if (json.get_object().get(object) != simdjson::SUCCESS) {
+    return std::unexpected(DecodeError{.path = "", .text = "not an object"});
+  }
+  Reader reader;
+  T result;
+  result.meta = reader.Meta(object);
+  if (!reader.problem() && result.meta.name.empty()) {
+    return std::unexpected(DecodeError{.path = "metadata.name", .text = "missing"});
+  }
+  read(reader, object, result);
+  if (reader.problem()) return std::unexpected(*reader.problem());
+  return result;
+}
+
+template <typename T, typename Decode>
+std::expected<T, DecodeError> DecodeText(std::string_view json, simdjson::dom::parser& parser,
+                                         Decode decode) {
+  if (json.size() > kMaxObjectBytes) {
+    return std::unexpected(DecodeError{.path = "", .text = "larger than 16 MiB"});
+  }
+  Element element;
+  const simdjson::error_code error = parser.parse(json.data(), json.size()).get(element);
+  if (error != simdjson::SUCCESS) {
+    return std::unexpected(DecodeError{.path = "", .text = simdjson::error_message(error)});
+  }
+  return decode(element);
+}
+
+std::optional<TaintEffect> EffectFrom(std::string_view text) {
+  if (text == "NoSchedule") return TaintEffect::kNoSchedule;
+  if (text == "PreferNoSchedule") return TaintEffect::kPreferNoSchedule;
+  if (text == "NoExecute") return TaintEffect::kNoExecute;
+  return std::nullopt;
+}
+
+void ReadNode(Reader& reader, Object object, Node& node) {
+  reader.ObjectField(object, "spec", [&](Object spec) {
+    node.unschedulable = reader.Bool(spec, "unschedulable");
+    reader.ObjectList(spec, "taints", kMaxItems, [&](Object taint) {
+      const std::optional<TaintEffect> effect = EffectFrom(reader.Text(taint, "effect"));
+      if (!effect) return;
+      node.taints.push_back({.key = std::string(reader.Text(taint, "key")),
+                             .value = std::string(reader.Text(taint, "value")),
+                             .effect = *effect});
+    });
+  });
+  node.ready = false;
+  reader.ObjectField(object, "status", [&](Object status) {
+    node.allocatable = reader.Amounts(status, "allocatable");
+    reader.ObjectList(status, "conditions", kMaxItems, [&](Object condition) {
+      if (reader.Text(condition, "type") != "Ready") return;
+      node.ready = reader.Text(condition, "status") == "True";
+    });
+  });
+}
+
+}  // namespace
+
+std::string DecodeError::ToString() const { return path.empty() ? text : path + ": " + text; }
+
+bool KeepsAnnotation(std::string_view key) {
+  return std::any_of(kAnnotationPrefixes.begin(), kAnnotationPrefixes.end(),
+                     [&](std::string_view prefix) { return key.starts_with(prefix); });
+}
+
+std::expected<Node, DecodeError> DecodeNode(Element json) {
+  return DecodeStrictly<Node>(json, ReadNode);
+}
+
+std::expected<Namespace, DecodeError> DecodeNamespace(Element json) {
+  return DecodeStrictly<Namespace>(json, [](Reader&, Object, Namespace&) {});
+}
+
+std::expected<PriorityClass, DecodeError> DecodePriorityClass(Element json) {
+  return DecodeStrictly<PriorityClass>(
+      json, [](Reader& reader, Object object, PriorityClass& priority_class) {
+        priority_class.value = reader.Int32(object, "value");
+        priority_class.global_default = reader.Bool(object, "globalDefault");
+      });
+}
+
+std::expected<PodDisruptionBudget, DecodeError> DecodePodDisruptionBudget(Element json) {
+  return DecodeStrictly<PodDisruptionBudget>(
+      json, [](Reader& reader, Object object, PodDisruptionBudget& budget) {
+        reader.ObjectField(object, "spec", [&](Object spec) {
+          budget.selector = reader.Selector(spec, "selector");
+        });
+        reader.ObjectField(object, "status", [&](Object status) {
+          budget.disruptions_allowed = reader.Int32(status, "disruptionsAllowed");
+        });
+      });
+}
+
+std::expected<ConfigMap, DecodeError> DecodeConfigMap(Element json) {
+  return DecodeStrictly<ConfigMap>(json, [](Reader& reader, Object object, ConfigMap& map) {
+    map.data = reader.TextMap(object, "data", kMaxItems, kMaxConfigText);
+  });
+}
+
+std::expected<Pod, DecodeError> DecodePod(std::string_view json, simdjson::dom::parser& parser) {
+  return DecodeText<Pod>(json, parser, [](Element element) { return DecodePod(element); });
+}
+
+std::expected<Node, DecodeError> DecodeNode(std::string_view json, simdjson::dom::parser& parser) {
+  return DecodeText<Node>(json, parser, [](Element element) { return DecodeNode(element); });
+}
+
+std::expected<Namespace, DecodeError> DecodeNamespace(std::string_view json,
+                                                      simdjson::dom::parser& parser) {
+  return DecodeText<Namespace>(json, parser,
+                               [](Element element) { return DecodeNamespace(element); });
+}
+
+std::expected<PriorityClass, DecodeError> DecodePriorityClass(std::string_view json,
+                                                              simdjson::dom::parser& parser) {
+  return DecodeText<PriorityClass>(json, parser,
+                                   [](Element element) { return DecodePriorityClass(element); });
+}
+
+std::expected<PodDisruptionBudget, DecodeError> DecodePodDisruptionBudget(
+    std::string_view json, simdjson::dom::parser& parser) {
+  return DecodeText<PodDisruptionBudget>(
+      json, parser, [](Element element) { return DecodePodDisruptionBudget(element); });
+}
+
+std::expected<ConfigMap, DecodeError> DecodeConfigMap(std::string_view json,
+                                                      simdjson::dom::parser& parser) {
+  return DecodeText<ConfigMap>(json, parser,
+                               [](Element element) { return DecodeConfigMap(element); });
+}
+
+}  // namespace berth::kube

@@ -1,0 +1,65 @@
+// From JSON to the objects of objects.h. Takes what anyone may have written: never throws, never
+// reads out of bounds, keeps bounded amounts.
+//
+//  - `null` is the same as absent. Unknown fields are skipped. An unknown name in an enumeration
+//    (a taint effect or operator of a later Kubernetes) takes no effect: the taint is dropped, the
+//    requirement or toleration matches nothing.
+//  - A wrong type, an unreadable amount or a bound exceeded is a problem. It fails the object, with
+//    one exception:
+//  - A pod is only refused if its metadata.name, namespace or uid are unusable. A pod that we
+//    failed to count would have its devices given away twice, so everything else is decoded as far
+//    as possible and the first problem is put into Pod::invalid_request: the pod is counted where
+//    it is bound, and not scheduled. An amount that cannot be read counts as absent there: its
+//    limit stands in for a request, and zero for both.
+#pragma once
+
+#include <simdjson.h>
+
+#include <cstddef>
+#include <expected>
+#include <string>
+#include <string_view>
+
+#include "kube/objects.h"
+
+namespace berth::kube {
+
+inline constexpr std::size_t kMaxObjectBytes = 16 * 1024 * 1024;  ///< For the text overloads.
+inline constexpr std::size_t kMaxLabels = 256;                    ///< The rest is dropped.
+inline constexpr std::size_t kMaxAnnotations = 256;               ///< Of those kept, likewise.
+inline constexpr std::size_t kMaxContainers = 256;                ///< Also init containers.
+inline constexpr std::size_t kMaxResources = 64;                  ///< Names in one resource list.
+inline constexpr std::size_t kMaxItems = 1024;                    ///< Of any other list.
+
+struct DecodeError {
+  std::string path;  ///< As in `spec.containers[0].resources.limits.cpu`; empty: the whole object.
+  std::string text;  ///< As in `not a quantity (unknown suffix)`.
+
+  /// "path: text".
+  std::string ToString() const;
+};
+
+/// Whether ObjectMeta keeps the annotation: those of Berth and of the dialects it reads.
+bool KeepsAnnotation(std::string_view key);
+
+std::expected<Pod, DecodeError> DecodePod(simdjson::dom::element json);
+std::expected<Node, DecodeError> DecodeNode(simdjson::dom::element json);
+std::expected<Namespace, DecodeError> DecodeNamespace(simdjson::dom::element json);
+std::expected<PriorityClass, DecodeError> DecodePriorityClass(simdjson::dom::element json);
+std::expected<PodDisruptionBudget, DecodeError> DecodePodDisruptionBudget(
+    simdjson::dom::element json);
+std::expected<ConfigMap, DecodeError> DecodeConfigMap(simdjson::dom::element json);
+
+// The same from text. The parser is scratch space: reuse it, one per thread.
+std::expected<Pod, DecodeError> DecodePod(std::string_view json, simdjson::dom::parser& parser);
+std::expected<Node, DecodeError> DecodeNode(std::string_view json, simdjson::dom::parser& parser);
+std::expected<Namespace, DecodeError> DecodeNamespace(std::string_view json,
+                                                      simdjson::dom::parser& parser);
+std::expected<PriorityClass, DecodeError> DecodePriorityClass(std::string_view json,
+                                                              simdjson::dom::parser& parser);
+std::expected<PodDisruptionBudget, DecodeError> DecodePodDisruptionBudget(
+    std::string_view json, simdjson::dom::parser& parser);
+std::expected<ConfigMap, DecodeError> DecodeConfigMap(std::string_view json,
+                                                      simdjson::dom::parser& parser);
+
+}  // namespace berth::kube

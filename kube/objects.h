@@ -1,0 +1,187 @@
+// Kubernetes objects, cut down to what scheduling reads. Plain values: no I/O, no JSON, no locks.
+// Field names are Kubernetes' own; a field that is absent in the API object is empty here.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace berth::kube {
+
+/// Milliseconds since the Unix epoch, from an RFC 3339 timestamp.
+using Millis = std::int64_t;
+
+using StringMap = std::map<std::string, std::string, std::less<>>;
+
+/// Amounts by resource name, in canonical units: thousandths for `cpu` and for every extended
+/// resource (`vendor.com/name`), whole units (bytes, pieces) for everything else. Never negative;
+/// saturates instead of overflowing. See kube/quantity.h.
+using ResourceList = std::map<std::string, std::int64_t, std::less<>>;
+
+struct ObjectMeta {
+  std::string name;
+  std::string ns;
+  std::string uid;
+  std::string resource_version;  ///< Opaque: compare only for equality.
+  Millis creation = 0;
+  std::optional<Millis> deletion;  ///< Set while the object is terminating.
+  StringMap labels;
+  StringMap annotations;  ///< Only the keys that Berth reads (see decode.h), the rest is dropped.
+};
+
+enum class SelectorOperator : std::uint8_t { kIn, kNotIn, kExists, kDoesNotExist, kGt, kLt };
+
+/// One requirement of a label or node selector.
+struct Requirement {
+  std::string key;
+  SelectorOperator op = SelectorOperator::kIn;
+  std::vector<std::string> values;
+  auto operator<=>(const Requirement&) const = default;
+};
+
+/// metav1.LabelSelector with matchLabels folded into `In` requirements. `nullopt` selectors match
+/// nothing, empty ones match everything, as in Kubernetes.
+struct LabelSelector {
+  std::vector<Requirement> requirements;
+  auto operator<=>(const LabelSelector&) const = default;
+};
+
+/// A term of required node affinity: all its requirements must hold. An empty term matches nothing.
+struct NodeSelectorTerm {
+  std::vector<Requirement> match_expressions;
+  std::vector<Requirement> match_fields;  ///< Only `metadata.name` exists.
+  auto operator<=>(const NodeSelectorTerm&) const = default;
+};
+
+struct PodAffinityTerm {
+  std::optional<LabelSelector> label_selector;
+  std::vector<std::string> namespaces;               ///< Empty with no selector: the pod's own.
+  std::optional<LabelSelector> namespace_selector;   ///< Matched against Namespace labels.
+  std::string topology_key;
+  std::vector<std::string> match_label_keys;
+  std::vector<std::string> mismatch_label_keys;
+  auto operator<=>(const PodAffinityTerm&) const = default;
+};
+
+/// A `DoNotSchedule` constraint; `ScheduleAnyway` ones are only preferences and are dropped.
+struct TopologySpreadConstraint {
+  std::int32_t max_skew = 1;
+  std::string topology_key;
+  std::optional<LabelSelector> label_selector;
+  std::int32_t min_domains = 1;
+  std::vector<std::string> match_label_keys;
+  auto operator<=>(const TopologySpreadConstraint&) const = default;
+};
+
+enum class TaintEffect : std::uint8_t { kNoSchedule, kPreferNoSchedule, kNoExecute };
+
+struct Taint {
+  std::string key;
+  std::string value;
+  TaintEffect effect = TaintEffect::kNoSchedule;
+  auto operator<=>(const Taint&) const = default;
+};
+
+struct Toleration {
+  std::string key;  ///< Empty with `exists`: tolerates everything.
+  bool exists = false;
+  std::string value;
+  std::optional<TaintEffect> effect;  ///< Absent: every effect.
+  auto operator<=>(const Toleration&) const = default;
+};
+
+struct HostPort {
+  std::string ip;  ///< Empty or 0.0.0.0: every address of the node.
+  std::string protocol;
+  std::int32_t port = 0;
+  auto operator<=>(const HostPort&) const = default;
+};
+
+/// What of a pod's spec decides where it may run. Pods of one controller are equal in it, so the
+/// store interns it: compare by value once, by pointer afterwards.
+struct PodSpec {
+  /// Effective requests as kube-scheduler computes them (containers, init containers, sidecars,
+  /// overhead, pod-level resources). Does not contain `pods`.
+  ResourceList requests;
+  StringMap node_selector;
+  std::vector<NodeSelectorTerm> required_node_affinity;  ///< Terms are ORed; empty: no constraint.
+  bool has_required_node_affinity = false;
+  std::vector<PodAffinityTerm> required_pod_affinity;
+  std::vector<PodAffinityTerm> required_pod_anti_affinity;
+  std::vector<TopologySpreadConstraint> topology_spread;
+  std::vector<Toleration> tolerations;
+  std::vector<HostPort> host_ports;
+  auto operator<=>(const PodSpec&) const = default;
+};
+
+enum class PodPhase : std::uint8_t { kPending, kRunning, kSucceeded, kFailed, kUnknown };
+
+/// The PodScheduled condition.
+struct PodScheduled {
+  bool status = false;
+  std::string reason;   ///< `Unschedulable`, `SchedulingGated`, `SchedulerError`, ...
+  std::string message;
+  auto operator<=>(const PodScheduled&) const = default;
+};
+
+struct OwnerReference {
+  std::string kind;
+  std::string name;
+  std::string uid;
+  bool controller = false;
+};
+
+struct Pod {
+  ObjectMeta meta;
+  std::shared_ptr<const PodSpec> spec = std::make_shared<PodSpec>();
+  std::string node_name;
+  std::string scheduler_name;
+  std::string priority_class;
+  std::int32_t priority = 0;
+  bool preempt_never = false;  ///< preemptionPolicy: Never.
+  std::vector<std::string> scheduling_gates;
+  std::string scheduling_group;  ///< spec.schedulingGroup.podGroupName (in-tree gangs).
+  std::optional<OwnerReference> controller;
+  PodPhase phase = PodPhase::kPending;
+  std::string status_reason;  ///< e.g. `UnexpectedAdmissionError` from the kubelet.
+  std::string nominated_node;
+  std::optional<PodScheduled> pod_scheduled;
+  /// A device was asked with request != limit, or in a fraction: not schedulable as strict devices.
+  /// Or a part of the pod could not be read (kube/decode.h).
+  std::string invalid_request;  ///< Empty, or which resource or field and why.
+};
+
+struct Node {
+  ObjectMeta meta;
+  bool unschedulable = false;
+  bool ready = true;  ///< False only where a Ready condition says so: kube-scheduler goes by taints.
+  std::vector<Taint> taints;
+  ResourceList allocatable;
+};
+
+struct Namespace {
+  ObjectMeta meta;
+};
+
+struct PriorityClass {
+  ObjectMeta meta;
+  std::int32_t value = 0;
+  bool global_default = false;
+};
+
+struct PodDisruptionBudget {
+  ObjectMeta meta;
+  std::optional<LabelSelector> selector;
+  std::int32_t disruptions_allowed = 0;
+};
+
+struct ConfigMap {
+  ObjectMeta meta;
+  StringMap data;
+};
+
+}  // namespace berth::kube

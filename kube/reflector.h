@@ -1,0 +1,132 @@
+// Mirrors one resource of the API server into a sink, by LIST and WATCH as client-go does it, and
+// keeps doing so through expired versions, throttling, dead connections and garbage.
+#pragma once
+
+#include <simdjson.h>
+
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "kube/api_status.h"
+#include "kube/backoff.h"
+#include "kube/rest_client.h"
+
+namespace berth::kube {
+
+/// Why a watch (or the list before it) had to be started again. A closed set: metric labels.
+enum class RestartReason : std::uint8_t {
+  kClosed,                ///< The server ended it after its time; nothing is wrong.
+  kShortWatch,            ///< Closed within a second without a single event.
+  kExpired,               ///< 410, or a resource version that the server does not have.
+  kThrottled,             ///< 429.
+  kServerError,           ///< 5xx.
+  kConnection,            ///< Refused, reset, TLS.
+  kSilent,                ///< Neither event nor bookmark for the idle timeout.
+  kMalformed,             ///< Not what a watch or a list looks like, or too long.
+  kRefused,               ///< Any other 4xx.
+  kWatchListUnsupported,  ///< The server cannot stream lists.
+};
+
+/// The metric label: `closed`, `short_watch`, `expired`, ...
+std::string_view Name(RestartReason reason);
+
+/// Receives what a Reflector sees, always on the thread of Reflector::Run(). An element is valid
+/// during the call only. A call may block, which slows the server down to our pace.
+///
+/// Between BeginReplace() and EndReplace() comes every object that exists, possibly mixed with
+/// events; the sink notes what it saw, and at EndReplace() deletes the objects that it still has
+/// and did not see (the reflector keeps no copy). Objects may be used as they come. A replace that
+/// fails half way is simply followed by another BeginReplace(), which starts the note afresh.
+class ReflectorSink {
+ public:
+  virtual ~ReflectorSink() = default;
+  virtual void BeginReplace() = 0;
+  virtual void EndReplace() = 0;
+  /// A new or changed object. The same state may come more than once.
+  virtual void Upsert(simdjson::dom::element object) = 0;
+  /// The object's last state. It may be unknown to the sink.
+  virtual void Delete(simdjson::dom::element object) = 0;
+  /// All of a replace has been delivered: after each EndReplace().
+  virtual void OnSynced() {}
+  virtual void OnRestart(RestartReason) {}
+  /// The server has shown a sign of life: an event or a bookmark.
+  virtual void OnAlive() {}
+};
+
+struct ReflectorConfig {
+  std::string name;            ///< For metrics: `pods`.
+  std::string path;            ///< `/api/v1/pods`
+  std::string field_selector;  ///< Pods: `status.phase!=Succeeded,status.phase!=Failed`.
+  std::string label_selector;
+  int page_limit = 500;
+  bool use_watch_list = true;
+  /// The longest silence believed; the server sends a bookmark about every minute.
+  Duration idle_timeout{150'000};
+  /// Watches ask for a random time in [min_watch, 2 * min_watch).
+  Duration min_watch{300'000};
+  BackoffPolicy backoff;
+};
+
+/// One resource's reflector. Its owner gives it a thread.
+class Reflector {
+ public:
+  /// `client` and `sink` must outlive it.
+  Reflector(RestClient& client, ReflectorConfig config, ReflectorSink& sink,
+            Timing timing = Timing::Real());
+
+  /// Lists and watches until stopped, which takes effect at once even in a silent stream.
+  void Run(std::stop_token stop);
+
+  const ReflectorConfig& config() const { return config_; }
+
+ private:
+  /// What to do after a watch or a list.
+  enum class Next : std::uint8_t {
+    kRewatch,       ///< From the last seen version, at once.
+    kRewatchLater,  ///< The same after a backoff.
+    kRelist,        ///< After a backoff.
+    kListInstead,   ///< The watch list did not work out: list, at once.
+    kStop,
+  };
+  struct WatchState;
+  struct Page;
+
+  Next SyncAndWatch(std::stop_token stop);
+  Next WatchOnce(bool initial, const std::stop_token& stop);
+  Next AfterWatch(const WatchState& state, const std::expected<Response, TransportError>& result);
+  Next AfterTransportError(const TransportError& error);
+  Next AfterStatus(const ApiStatus& status, bool initial);
+  bool OnLine(std::string_view line, WatchState& state);
+  bool OnEvent(std::string_view type, simdjson::dom::element object, WatchState& state);
+  Request WatchRequest(bool initial) const;
+
+  bool List(const std::stop_token& stop);
+  bool ListPages(const std::string& version, int& limit, const std::stop_token& stop,
+                 bool& try_again);
+  bool FetchPage(const Page& page, const std::stop_token& stop, std::string& next,
+                 std::string& version, ApiStatus& refusal);
+
+  bool Parse(std::string_view json, simdjson::dom::element& out);
+  std::string RelistVersion() const;
+  Next Restart(RestartReason reason, Next next);
+  bool WaitBackoff(const std::stop_token& stop);
+
+  RestClient& client_;
+  const ReflectorConfig config_;
+  ReflectorSink& sink_;
+  const Timing timing_;
+  Backoff backoff_;
+
+  simdjson::dom::parser parser_;
+  std::string padded_;      ///< What parser_ last parsed.
+  std::string version_;     ///< Last seen; opaque. Empty: none yet.
+  bool expired_ = false;    ///< The server no longer has version_: ask for the newest.
+  bool watch_list_;         ///< Still believed to be supported.
+  int failures_ = 0;        ///< Watches that failed in a row without an event.
+  Duration retry_after_{};  ///< The least that the server asked us to wait.
+};
+
+}  // namespace berth::kube

@@ -1,0 +1,134 @@
+// HTTP to one API server, on libcurl: calls, and streams for WATCH and LIST. Errors are values;
+// an error says whether the server may have acted, because a bind whose outcome is unknown must
+// stay charged.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kube/api_status.h"
+#include "kube/backoff.h"
+#include "kube/client_config.h"
+#include "kube/stream.h"
+
+namespace berth::kube {
+
+struct Request {
+  std::string method = "GET";
+  std::string path;  ///< From `/`; each segment already escaped, see EscapeSegment().
+  std::vector<std::pair<std::string, std::string>> query;  ///< Plain; escaped on the way out.
+  std::string content_type = "application/json";           ///< Of `body`; ignored without one.
+  std::string body;
+  Duration timeout{30'000};  ///< For the whole call, waiting for a connection included; 0: none.
+};
+
+struct Response {
+  int status = 0;
+  std::string body;
+  std::optional<Duration> retry_after;
+  bool Ok() const { return status >= 200 && status < 300; }
+};
+
+enum class TransportFailure : std::uint8_t {
+  kCancelled,  ///< The stop token.
+  kConnect,    ///< No address, connection refused, no free connection.
+  kTls,        ///< Certificates.
+  kTimeout,    ///< The call's own timeout.
+  kSilent,     ///< Nothing arrived for the idle timeout of a stream.
+  kReset,      ///< The connection broke, or what came was not HTTP.
+  kTooLarge,   ///< A body or a line passed its limit.
+  kReceiver,   ///< The receiver of a stream said stop.
+};
+
+/// No complete answer came.
+struct TransportError {
+  TransportFailure failure = TransportFailure::kReset;
+  /// Bytes of the request went out: the server may have acted on it. False is certain.
+  bool maybe_sent = false;
+  std::string message;
+};
+
+struct RestClientOptions {
+  int max_calls = 64;  ///< Concurrent Do() calls; more wait. Streams do not count.
+  std::size_t body_limit = std::size_t{64} << 20;  ///< Bytes, decompressed. Not for streams.
+  std::size_t line_limit = std::size_t{8} << 20;   ///< Bytes of one line of a stream.
+  Duration connect_timeout{5'000};
+  Duration token_refresh{60'000};
+  std::string user_agent = "berth";
+};
+
+/// A client of one API server. Thread-safe: calls run on their callers' threads, each on its own
+/// connection, and connections are kept and used again, the warmest first.
+class RestClient {
+ public:
+  /// Gets the next piece of a successful answer; false ends the stream. May block, at the price of
+  /// back pressure on the server; that time does not count as silence.
+  using Receiver = PieceFunction;
+
+  /// Error: impossible configuration, such as credentials over plain HTTP to another machine.
+  static std::expected<std::unique_ptr<RestClient>, std::string> Create(
+      ClientConfig config, RestClientOptions options = {});
+  ~RestClient();
+  RestClient(const RestClient&) = delete;
+  RestClient& operator=(const RestClient&) = delete;
+
+  /// One call. Any HTTP status is an answer. Libcurl may repeat a request by itself when a kept
+  /// connection turns out dead before any answer: every write must be idempotent.
+  std::expected<Response, TransportError> Do(const Request& request, std::stop_token stop);
+
+  /// A call whose successful answer is handed over in pieces as it arrives. The answer's end is a
+  /// Response without a body; an answer that is not 2xx is a Response with one (1 MiB at most).
+  std::expected<Response, TransportError> StreamBytes(const Request& request,
+                                                      const Receiver& receiver,
+                                                      Duration idle_timeout, std::stop_token stop);
+
+  /// StreamBytes by lines, without their line ends; empty lines are dropped.
+  std::expected<Response, TransportError> Stream(const Request& request, const Receiver& on_line,
+                                                 Duration idle_timeout, std::stop_token stop);
+
+ private:
+  struct Slot;
+  struct Transfer;
+
+  RestClient(ClientConfig config, RestClientOptions options);
+
+  std::expected<Response, TransportError> Call(Transfer& transfer, bool is_stream);
+  std::expected<Response, TransportError> Attempt(Slot& slot, Transfer& transfer,
+                                                  const std::string& token);
+  void Configure(Slot& slot, Transfer& transfer) const;
+  void ConfigureHeaders(Slot& slot, const Request& request, const std::string& token) const;
+  void ConfigureTls(Slot& slot) const;
+  std::string Url(const Request& request) const;
+  std::unique_ptr<Slot> Acquire(const Transfer& transfer, bool is_stream);
+  void Release(std::unique_ptr<Slot> slot, bool is_stream);
+  std::string Token(bool force);
+
+  const ClientConfig config_;
+  const RestClientOptions options_;
+  std::string base_url_;    ///< What curl is told; has the TLS server name in it if there is one.
+  std::string connect_to_;  ///< curl's name:port:host:port when the TLS server name differs.
+  std::string host_header_;
+  bool loopback_ = false;
+
+  std::mutex pool_mutex_;
+  std::condition_variable_any slot_freed_;
+  std::vector<std::unique_ptr<Slot>> idle_;
+  int calls_ = 0;  ///< Do() calls that hold a slot.
+
+  std::mutex token_mutex_;
+  std::string token_;
+  TimePoint token_read_{};
+};
+
+}  // namespace berth::kube

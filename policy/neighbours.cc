@@ -1,0 +1,161 @@
+#include "policy/neighbours.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "kube/selector.h"
+
+namespace berth::policy {
+namespace {
+
+using cluster::NodeIndex;
+using cluster::PodInfo;
+
+const std::string* Label(const Overlay& overlay, NodeIndex node, const std::string& key) {
+  const auto& labels = overlay.store().node(node).object.meta.labels;
+  const auto it = labels.find(key);
+  return it == labels.end() ? nullptr : &it->second;
+}
+
+/// `owner` has the term, `other` is the pod it may select. matchLabelKeys tie the owner's own
+/// values in.
+bool Selects(const kube::PodAffinityTerm& term, const PodInfo& owner, const PodInfo& other,
+             const cluster::Store& store) {
+  const std::string& ns = other.object.meta.ns;
+  const bool own_namespace =
+      term.namespaces.empty() && !term.namespace_selector && ns == owner.object.meta.ns;
+  bool in_namespace = own_namespace || std::ranges::find(term.namespaces, ns) !=
+                                           term.namespaces.end();
+  if (!in_namespace && term.namespace_selector) {
+    const kube::StringMap* labels = store.NamespaceLabels(ns);
+    in_namespace = labels != nullptr && kube::Matches(term.namespace_selector, *labels);
+  }
+  if (!in_namespace || !kube::Matches(term.label_selector, other.object.meta.labels)) return false;
+  const auto same_value = [&](const std::string& key) {
+    const auto a = owner.object.meta.labels.find(key);
+    const auto b = other.object.meta.labels.find(key);
+    return a == owner.object.meta.labels.end() ||
+           (b != other.object.meta.labels.end() && a->second == b->second);
+  };
+  if (!std::ranges::all_of(term.match_label_keys, same_value)) return false;
+  return std::ranges::none_of(term.mismatch_label_keys, [&](const std::string& key) {
+    const auto a = owner.object.meta.labels.find(key);
+    const auto b = other.object.meta.labels.find(key);
+    return a != owner.object.meta.labels.end() && b != other.object.meta.labels.end() &&
+           a->second == b->second;
+  });
+}
+
+/// Calls `visit(pod, node)` for every pod that holds room, until it returns false.
+template <typename Visit>
+void ForEachNeighbour(const Overlay& overlay, const PodInfo& self, Visit visit) {
+  for (const auto& node : overlay.store().nodes()) {
+    for (const PodInfo* other : node->pods) {
+      if (other == &self || overlay.Removed(*other)) continue;
+      if (!visit(*other, node->index)) return;
+    }
+  }
+  for (const auto& [other, node] : overlay.placed()) {
+    if (other != &self && !visit(*other, node)) return;
+  }
+}
+
+bool SameDomain(const Overlay& overlay, const std::string& key, NodeIndex a, NodeIndex b) {
+  const std::string* left = Label(overlay, a, key);
+  const std::string* right = Label(overlay, b, key);
+  return left != nullptr && right != nullptr && *left == *right;
+}
+
+bool AntiAffinityAllows(const PodInfo& pod, const Overlay& overlay, NodeIndex node) {
+  bool allowed = true;
+  for (const auto& term : pod.object.spec->required_pod_anti_affinity) {
+    if (Label(overlay, node, term.topology_key) == nullptr) continue;
+    ForEachNeighbour(overlay, pod, [&](const PodInfo& other, NodeIndex at) {
+      allowed = !(SameDomain(overlay, term.topology_key, node, at) &&
+                  Selects(term, pod, other, overlay.store()));
+      return allowed;
+    });
+    if (!allowed) return false;
+  }
+  const auto repelled_by = [&](const PodInfo& other, NodeIndex at) {
+    return std::ranges::any_of(
+        other.object.spec->required_pod_anti_affinity, [&](const kube::PodAffinityTerm& term) {
+          return SameDomain(overlay, term.topology_key, node, at) &&
+                 Selects(term, other, pod, overlay.store());
+        });
+  };
+  for (const PodInfo* other : overlay.store().pods_with_anti_affinity()) {
+    if (other == &pod || overlay.Removed(*other)) continue;
+    if (repelled_by(*other, other->node)) return false;
+  }
+  return std::ranges::none_of(overlay.placed(), [&](const auto& placed) {
+    return placed.first != &pod && repelled_by(*placed.first, placed.second);
+  });
+}
+
+bool AffinityAllows(const PodInfo& pod, const Overlay& overlay, NodeIndex node) {
+  for (const auto& term : pod.object.spec->required_pod_affinity) {
+    if (Label(overlay, node, term.topology_key) == nullptr) return false;
+    bool anywhere = false;
+    bool here = false;
+    ForEachNeighbour(overlay, pod, [&](const PodInfo& other, NodeIndex at) {
+      if (!Selects(term, pod, other, overlay.store())) return true;
+      anywhere = true;
+      here = SameDomain(overlay, term.topology_key, node, at);
+      return !here;
+    });
+    // The first pod of a group that attracts itself may start anywhere.
+    if (!here && (anywhere || !Selects(term, pod, pod, overlay.store()))) return false;
+  }
+  return true;
+}
+
+bool SpreadAllows(const PodInfo& pod, const Overlay& overlay, NodeIndex node) {
+  for (const auto& constraint : pod.object.spec->topology_spread) {
+    const std::string* here = Label(overlay, node, constraint.topology_key);
+    if (here == nullptr) return false;
+    std::map<std::string, int> counts;
+    for (const auto& candidate : overlay.store().nodes()) {
+      const std::string* value = Label(overlay, candidate->index, constraint.topology_key);
+      if (candidate->present && value != nullptr &&
+          kube::MatchesNode(*pod.object.spec, candidate->object)) {
+        counts.try_emplace(*value, 0);
+      }
+    }
+    const kube::PodAffinityTerm as_term{.label_selector = constraint.label_selector,
+                                        .namespaces = {},
+                                        .namespace_selector = std::nullopt,
+                                        .topology_key = constraint.topology_key,
+                                        .match_label_keys = constraint.match_label_keys,
+                                        .mismatch_label_keys = {}};
+    ForEachNeighbour(overlay, pod, [&](const PodInfo& other, NodeIndex at) {
+      const std::string* value = Label(overlay, at, constraint.topology_key);
+      if (value != nullptr && !other.terminating() &&
+          Selects(as_term, pod, other, overlay.store())) {
+        if (const auto it = counts.find(*value); it != counts.end()) ++it->second;
+      }
+      return true;
+    });
+    int least = std::numeric_limits<int>::max();
+    for (const auto& [value, count] : counts) least = std::min(least, count);
+    if (static_cast<std::int32_t>(counts.size()) < constraint.min_domains) least = 0;
+    const int self = Selects(as_term, pod, pod, overlay.store()) ? 1 : 0;
+    const auto it = counts.find(*here);
+    if (it == counts.end() || it->second + self - least > constraint.max_skew) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool NeighboursMatter(const PodInfo& pod, const Overlay& overlay) {
+  return pod.shape->has_pod_constraints || !overlay.store().pods_with_anti_affinity().empty();
+}
+
+bool NeighboursAllow(const PodInfo& pod, const Overlay& overlay, NodeIndex node) {
+  return AntiAffinityAllows(pod, overlay, node) && AffinityAllows(pod, overlay, node) &&
+         SpreadAllows(pod, overlay, node);
+}
+
+}  // namespace berth::policy

@@ -1,0 +1,50 @@
+// Places a whole workload, or says why it cannot be placed. Pure: reads the overlay's store, writes
+// nothing but its own copy of the overlay (and the scorer's caches).
+//
+// Topology first, then nodes: candidate domains from the preferred level outwards, never beyond the
+// required one, tightest first; inside a domain the best-scored node, one member at a time.
+// Complete for members of one shape without neighbour constraints; otherwise it tries a bounded
+// number of orders and says SearchExhausted, never a false Fragmented.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "policy/score.h"
+
+namespace berth::policy {
+
+struct PlacementRequest {
+  std::vector<const cluster::PodInfo*> pods;  ///< In rank order.
+  int min = 1;                                ///< Fewer than this is no placement.
+  std::string topology_required;              ///< Level name, node label key, or empty.
+  std::string topology_preferred;
+  std::span<const cluster::Avoid> avoid;      ///< Pairs not to try.
+  /// Where else it may not go; null: everywhere. By node.
+  std::function<bool(cluster::NodeIndex)> allowed;
+};
+
+struct Placed {
+  const cluster::PodInfo* pod = nullptr;
+  cluster::NodeIndex node = cluster::kNoNode;
+};
+
+struct Placement {
+  std::vector<Placed> placed;   ///< Empty: not placed, see verdict. In rank order.
+  cluster::Verdict verdict;     ///< kNone when placed.
+
+  bool ok() const { return !placed.empty(); }
+};
+
+Placement Place(const PlacementRequest& request, const Overlay& base, Scorer& scorer);
+
+/// Groups the present nodes by a level name of the policy or by a node label key; nodes without
+/// the label are left out. The key is the domain's name.
+std::map<std::string, std::vector<cluster::NodeIndex>> GroupBy(const cluster::Store& store,
+                                                               const std::string& level_or_label);
+
+/// Index of a level by its name, -1 if it is none of the policy's.
+int LevelIndex(const cluster::Store& store, const std::string& level_or_label);
+
+}  // namespace berth::policy

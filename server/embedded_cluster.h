@@ -1,0 +1,50 @@
+// A cluster held in memory behind the Api seam: `berth serve --snapshot` and `berth demo`. Objects
+// come from a `kubectl get ... -o yaml|json` file; bindings and releases change them here, and
+// every change is told to the host as an informer would.
+#pragma once
+
+#include <expected>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "server/api.h"
+
+namespace berth::server {
+
+class Host;
+
+class EmbeddedCluster final : public Api {
+ public:
+  /// Reads a List of Nodes, Pods and Namespaces, or several documents. Other kinds are skipped.
+  static std::expected<std::unique_ptr<EmbeddedCluster>, std::string> Load(
+      const std::string& path);
+
+  /// Tells `host` everything there is, and from now on what changes. `host` must outlive its use.
+  void Connect(Host& host);
+
+  /// Adds or changes a pod, as its controller or the scheduler would.
+  void PutPod(kube::Pod pod);
+  /// Changes a pod in place under the lock; false: no such pod.
+  bool ChangePod(std::string_view uid, const std::function<void(kube::Pod&)>& change);
+  void DeletePod(const std::string& uid);
+  std::vector<kube::Pod> Pods() const;
+  std::vector<kube::Node> Nodes() const;
+
+  BindResult Bind(const engine::PodRef& pod, const std::string& node,
+                  const std::map<std::string, std::string>& annotations) override;
+  std::string Release(const engine::ReleaseMember& release) override;
+  ReadResult ReadPod(const engine::PodRef& pod) override;
+  void Event(const engine::EmitEvent& event) override;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, kube::Node> nodes_;
+  std::map<std::string, kube::Namespace> namespaces_;
+  std::map<std::string, kube::Pod> pods_;  ///< By UID.
+  Host* host_ = nullptr;
+};
+
+}  // namespace berth::server

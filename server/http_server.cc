@@ -1,0 +1,495 @@
+#include "server/http_server.h"
+
+#include <httplib.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <condition_variable>
+#include <cstring>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include "server/body_buffer.h"
+#include "server/listener.h"
+
+namespace berth::server {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::size_t kMaxHeadBytes = 32 * 1024;
+/// A body buffer larger than this is given back after the request.
+constexpr std::size_t kKeepBodyBytes = std::size_t{1} << 20;
+constexpr std::chrono::seconds kLinger{5};
+
+bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
+  return std::ranges::equal(
+      a, b, {}, [](unsigned char c) { return std::tolower(c); },
+      [](unsigned char c) { return std::tolower(c); });
+}
+
+/// The socket as httplib sees it: reads come from the head, which is here whole before httplib
+/// starts; what it writes is held back until the answer's end, so that it leaves in one piece.
+class MessageStream final : public httplib::Stream {
+ public:
+  MessageStream(Connection& connection, BodyBuffer& body) : connection_(connection), body_(body) {}
+
+  enum class Head : std::uint8_t { kComplete, kClosed, kIncomplete, kTooLarge };
+
+  /// Reads until the head is complete. kClosed: nothing came.
+  Head ReadHead(Deadline deadline) {
+    std::size_t searched = 0;
+    for (;;) {
+      const std::string_view in(in_);
+      if (const auto end = in.find("\r\n\r\n", searched); end != in.npos) {
+        head_end_ = end + 4;
+        HideRange();
+        return Head::kComplete;
+      }
+      if (in_.size() > kMaxHeadBytes) return Head::kTooLarge;
+      searched = in_.size() < 3 ? 0 : in_.size() - 3;
+      if (!FillHead(deadline)) return in_.empty() ? Head::kClosed : Head::kIncomplete;
+    }
+  }
+
+  /// Reads a body of `length` bytes into the body buffer.
+  BodyBuffer::Status ReadBody(std::size_t length, Deadline deadline) {
+    if (!Flush(deadline)) return BodyBuffer::Status::kIncomplete;  // It may wait for a `100`.
+    const auto begun = std::string_view(in_).substr(pos_, length);
+    pos_ += begun.size();
+    return body_.Fill(begun, length, [&](char* data, std::size_t size) {
+      return connection_.Read(data, size, deadline);
+    });
+  }
+
+  bool Flush(Deadline deadline) {
+    const bool sent = connection_.Write(out_, {}, deadline);
+    out_.clear();
+    return sent;
+  }
+
+  void set_write_deadline(Deadline deadline) { write_deadline_ = deadline; }
+
+  /// Forgets the request that was read; bytes of the next one stay.
+  void NextMessage() {
+    in_.erase(0, pos_);
+    pos_ = head_end_ = 0;
+  }
+
+  bool HasInput() const { return !in_.empty(); }
+
+  bool is_readable() const override { return pos_ < head_end_; }
+  bool is_writable() const override { return true; }
+  ssize_t read(char* data, std::size_t size) override {
+    const auto taken = std::min(size, head_end_ - pos_);
+    std::memcpy(data, in_.data() + pos_, taken);
+    pos_ += taken;
+    return static_cast<ssize_t>(taken);
+  }
+  ssize_t write(const char* data, std::size_t size) override {
+    if (size < kSmallWrite) {
+      out_.append(data, size);
+    } else {
+      if (!connection_.Write(out_, {data, size}, write_deadline_)) return -1;
+      out_.clear();
+    }
+    return static_cast<ssize_t>(size);
+  }
+  void get_remote_ip_and_port(std::string&, int&) const override {}
+  void get_local_ip_and_port(std::string&, int&) const override {}
+  socket_t socket() const override { return INVALID_SOCKET; }
+
+ private:
+  static constexpr std::size_t kSmallWrite = 16 * 1024;
+
+  /// The library matches a Range header with a regular expression that recurses for each byte.
+  void HideRange() {
+    constexpr std::string_view kName = "\nrange";
+    const std::string_view head(in_.data(), head_end_);
+    for (std::size_t at = 0; (at = head.find('\n', at)) != head.npos; ++at) {
+      if (EqualsIgnoringCase(head.substr(at, kName.size()), kName)) in_[at + 1] = 'x';
+    }
+  }
+
+  bool FillHead(Deadline deadline) {
+    std::array<char, 8192> chunk;
+    const auto got = connection_.Read(chunk.data(), chunk.size(), deadline);
+    in_.append(chunk.data(), got);
+    return got != 0;
+  }
+
+  Connection& connection_;
+  BodyBuffer& body_;
+  std::string in_;  ///< The head, and what came with it.
+  std::size_t pos_ = 0;
+  std::size_t head_end_ = 0;
+  std::string out_;
+  Deadline write_deadline_ = Deadline::max();
+};
+
+/// One request as it passes through httplib, found again by its pre-routing handler.
+struct Exchange {
+  Connection& connection;
+  MessageStream& stream;
+  BodyBuffer& body;
+  Deadline read_deadline;
+  bool close = false;    ///< End the connection after the answer.
+  bool unread = false;   ///< ...and what the client still sends is not read.
+  bool claimed = false;  ///< The request was understood and answered by us.
+};
+
+/// httplib as the reader of heads and writer of answers. Its listener, threads, routes, body
+/// readers, compression and ranges stay unused.
+class Protocol final : public httplib::Server {
+ public:
+  using httplib::Server::process_request;
+};
+
+}  // namespace
+
+std::string_view HttpRequest::Header(std::string_view name) const {
+  for (const auto& [key, value] : headers) {
+    if (EqualsIgnoringCase(key, name)) return value;
+  }
+  return {};
+}
+
+struct HttpServer::State {
+  explicit State(HttpServerOptions given)
+      : options(std::move(given)), budget(options.max_bodies_bytes) {
+    protocol.set_keep_alive_max_count(1'000'000);
+    protocol.set_keep_alive_timeout(
+        std::chrono::duration_cast<std::chrono::seconds>(options.keep_alive).count());
+    protocol.set_pre_routing_handler([this](const httplib::Request& in, httplib::Response& out) {
+      Answer(in, out);
+      return httplib::Server::HandlerResponse::Handled;
+    });
+    protocol.set_post_routing_handler([](const httplib::Request&, httplib::Response& out) {
+      if (out.has_header("Connection")) out.headers.erase("Keep-Alive");
+    });
+  }
+
+  /// A connection, its thread, and what it does now.
+  struct Client {
+    explicit Client(int fd) : connection(std::make_unique<Connection>(fd)) {}
+    std::unique_ptr<Connection> connection;
+    std::thread thread;
+    bool busy = true;  ///< Between a request's first byte and its answer's last.
+  };
+  using Clients = std::list<std::unique_ptr<Client>>;
+
+  void Event(HttpEvent event) const {
+    if (options.on_event) options.on_event(event);
+  }
+
+  void AcceptLoop();
+  void Admit(int fd);
+  void Serve(Client& client);
+  bool ServeOne(Client& client, MessageStream& stream, BodyBuffer& body);
+  bool SetBusy(Client& client, bool busy);
+  void Finish(Clients::iterator client);
+
+  void Answer(const httplib::Request& in, httplib::Response& out);
+  const Handler* Route(const httplib::Request& in, httplib::Response& out) const;
+  int TakeBody(const httplib::Request& in, Exchange& exchange, std::string_view& body);
+  HttpResponse Call(const Handler& handler, const HttpRequest& request) const;
+
+  const HttpServerOptions options;
+  std::map<std::string, std::map<std::string, Handler>> routes;  ///< By path, then method.
+  std::unique_ptr<TlsContext> tls;
+  Protocol protocol;
+  BodyBudget budget;
+
+  int listener = -1;
+  std::thread acceptor;
+  std::atomic<bool> draining{false};
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  Clients clients;   ///< Open.
+  Clients finished;  ///< Closed; their threads are about to end.
+  std::size_t busy = 0;
+
+  static thread_local Exchange* current;  ///< httplib passes no context to its handlers.
+};
+
+thread_local Exchange* HttpServer::State::current = nullptr;
+
+void HttpServer::State::AcceptLoop() {
+  while (!draining) {
+    const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) {
+      Admit(fd);
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      Event(HttpEvent::kShed);
+      poll(nullptr, 0, 10);  // Until something is closed.
+    } else if (errno == EBADF || errno == EINVAL) {
+      return;
+    }
+  }
+}
+
+void HttpServer::State::Admit(int fd) {
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  auto client = std::make_unique<Client>(fd);
+  std::unique_lock lock(mutex);
+  if (draining || clients.size() >= options.max_connections) {
+    lock.unlock();
+    Event(HttpEvent::kShed);
+    return;
+  }
+  const auto it = clients.insert(clients.end(), std::move(client));
+  ++busy;
+  try {
+    (*it)->thread = std::thread([this, it] {
+      try {
+        Serve(**it);
+      } catch (const std::exception&) {
+        Event(HttpEvent::kException);  // Out of memory, most likely: this connection ends.
+      }
+      Finish(it);
+    });
+  } catch (const std::system_error&) {  // The system's own bound on threads came first.
+    --busy;
+    clients.erase(it);
+    lock.unlock();
+    Event(HttpEvent::kShed);
+  }
+}
+
+/// Ends a client's thread, which calls it last. Each joins those that ended before it, so that no
+/// more than one waits to be joined.
+void HttpServer::State::Finish(Clients::iterator client) {
+  Clients ended;
+  {
+    const std::lock_guard lock(mutex);
+    ended.swap(finished);
+    finished.splice(finished.end(), clients, client);
+    (*client)->connection.reset();
+    if ((*client)->busy) --busy;
+    changed.notify_all();
+  }
+  for (auto& earlier : ended) earlier->thread.join();
+}
+
+/// False: the server is draining, and the connection that wanted to go idle must end.
+bool HttpServer::State::SetBusy(Client& client, bool now_busy) {
+  const std::lock_guard lock(mutex);
+  if (client.busy != now_busy) {
+    client.busy = now_busy;
+    now_busy ? ++busy : --busy;
+    changed.notify_all();
+  }
+  return now_busy || !draining;
+}
+
+void HttpServer::State::Serve(Client& client) {
+  if (tls != nullptr &&
+      !client.connection->Handshake(*tls, steady_clock::now() + options.read_timeout)) {
+    return Event(HttpEvent::kTlsRefused);
+  }
+  BodyBuffer body(budget);
+  MessageStream stream(*client.connection, body);
+  for (;;) {
+    if (!stream.HasInput()) {
+      if (!SetBusy(client, false)) return;
+      if (!client.connection->WaitReadable(steady_clock::now() + options.keep_alive)) return;
+      SetBusy(client, true);
+    }
+    if (!ServeOne(client, stream, body)) return;
+    stream.NextMessage();
+    if (body.capacity() > kKeepBodyBytes) body.Release();
+  }
+}
+
+/// Reads a request and answers it. False: the connection is done.
+bool HttpServer::State::ServeOne(Client& client, MessageStream& stream, BodyBuffer& body) {
+  const auto read_deadline = steady_clock::now() + options.read_timeout;
+  switch (stream.ReadHead(read_deadline)) {
+    case MessageStream::Head::kClosed:
+      return false;
+    case MessageStream::Head::kComplete:
+      break;
+    case MessageStream::Head::kIncomplete:
+    case MessageStream::Head::kTooLarge:
+      Event(HttpEvent::kBadRequest);
+      return false;
+  }
+  Exchange exchange{*client.connection, stream, body, read_deadline};
+  stream.set_write_deadline(read_deadline);
+  current = &exchange;
+  bool client_closes = false;
+  const bool written =
+      protocol.process_request(stream, false, client_closes, [](httplib::Request& request) {
+        // Left in, the library would gzip every answer to a Go client (milliseconds, for bytes that
+        // stay in the cluster's network) and cut answers to ranges.
+        request.headers.erase("Accept-Encoding");
+        request.ranges.clear();
+      });
+  current = nullptr;
+  if (!exchange.claimed) Event(HttpEvent::kBadRequest);
+  if (!written || !stream.Flush(steady_clock::now() + options.write_timeout)) return false;
+  if (exchange.unread || !exchange.claimed) {
+    client.connection->LingeringClose(steady_clock::now() + kLinger);
+    return false;
+  }
+  return !exchange.close && !client_closes;
+}
+
+const HttpServer::Handler* HttpServer::State::Route(const httplib::Request& in,
+                                                    httplib::Response& out) const {
+  const auto path = routes.find(in.path);
+  if (path == routes.end()) {
+    out.status = 404;
+    return nullptr;
+  }
+  const auto method = path->second.find(in.method == "HEAD" ? "GET" : in.method);
+  if (method != path->second.end()) return &method->second;
+  std::string allow;
+  for (const auto& [name, handler] : path->second) allow += (allow.empty() ? "" : ", ") + name;
+  out.set_header("Allow", allow);
+  out.status = 405;
+  return nullptr;
+}
+
+/// Reads the body that the head announces. Returns 200, or the status to refuse it with.
+int HttpServer::State::TakeBody(const httplib::Request& in, Exchange& exchange,
+                                std::string_view& body) {
+  // kube-scheduler always sends a length. Without chunks there is no second way to say it.
+  if (in.has_header("Transfer-Encoding")) return 411;
+  if (in.has_header("Content-Encoding")) return 415;
+  const auto lengths = in.get_header_value_count("Content-Length");
+  if (lengths == 0) return in.method == "POST" ? 411 : 200;
+  const auto text = in.get_header_value("Content-Length");
+  std::size_t length = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
+  if (error == std::errc::result_out_of_range) return 413;
+  if (lengths != 1 || error != std::errc() || end != text.data() + text.size()) return 400;
+  if (length > options.max_body_bytes) return 413;
+  switch (exchange.stream.ReadBody(length, exchange.read_deadline)) {
+    case BodyBuffer::Status::kComplete:
+      break;
+    case BodyBuffer::Status::kIncomplete:
+      return 400;
+    case BodyBuffer::Status::kNoRoom:
+      return 503;
+  }
+  body = {exchange.body.data(), length};
+  return 200;
+}
+
+HttpResponse HttpServer::State::Call(const Handler& handler, const HttpRequest& request) const {
+  try {
+    return handler(request);
+  } catch (...) {
+    Event(HttpEvent::kException);
+    return {.status = 500, .close = true};
+  }
+}
+
+/// httplib's pre-routing handler: everything between the head and the answer.
+void HttpServer::State::Answer(const httplib::Request& in, httplib::Response& out) {
+  auto& exchange = *current;
+  exchange.claimed = true;
+  std::string_view body;
+  const Handler* handler = Route(in, out);
+  // A refusal leaves the body unread where there may be one.
+  if (handler == nullptr) {
+    exchange.unread = in.has_header("Content-Length") || in.has_header("Transfer-Encoding");
+  } else if (const int status = TakeBody(in, exchange, body); status != 200) {
+    out.status = status;
+    exchange.unread = true;
+    Event(status == 413   ? HttpEvent::kTooLarge
+          : status == 503 ? HttpEvent::kOverloaded
+                          : HttpEvent::kBadRequest);
+  } else {
+    HttpRequest request{.method = in.method,
+                        .path = in.path,
+                        .query = in.params,
+                        .headers = {in.headers.begin(), in.headers.end()},
+                        .body = body,
+                        .peer_name = exchange.connection.peer_name(),
+                        .client_gone = [&] { return exchange.connection.PeerGone(); }};
+    auto answer = Call(*handler, request);
+    out.status = answer.status;
+    out.body = std::move(answer.body);
+    if (!out.body.empty()) out.set_header("Content-Type", answer.content_type);
+    exchange.close = answer.close;
+  }
+  exchange.close = exchange.close || exchange.unread || draining;
+  if (exchange.close && in.get_header_value("Connection") != "close") {
+    out.set_header("Connection", "close");
+  }
+  exchange.stream.set_write_deadline(steady_clock::now() + options.write_timeout);
+}
+
+HttpServer::HttpServer(HttpServerOptions options)
+    : state_(std::make_unique<State>(std::move(options))) {}
+
+HttpServer::~HttpServer() {
+  Drain(std::chrono::milliseconds(0));
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [&] { return state_->clients.empty(); });
+  lock.unlock();
+  for (auto& client : state_->finished) client->thread.join();
+}
+
+void HttpServer::Handle(std::string method, std::string path, Handler handler) {
+  state_->routes[std::move(path)][std::move(method)] = std::move(handler);
+}
+
+std::expected<std::uint16_t, std::string> HttpServer::Listen(const std::string& address,
+                                                             std::uint16_t port) {
+  if (state_->options.tls) {
+    auto tls = TlsContext::Load(*state_->options.tls);
+    if (!tls) return std::unexpected(tls.error());
+    state_->tls = *std::move(tls);
+  }
+  const auto listener = OpenListener(address, port);
+  if (!listener) return std::unexpected(listener.error());
+  state_->listener = listener->fd;
+  state_->acceptor = std::thread([state = state_.get()] { state->AcceptLoop(); });
+  return listener->port;
+}
+
+bool HttpServer::Drain(std::chrono::milliseconds timeout) {
+  auto& state = *state_;
+  const auto deadline = steady_clock::now() + timeout;
+  state.draining = true;
+  if (state.acceptor.joinable()) {
+    shutdown(state.listener, SHUT_RDWR);
+    state.acceptor.join();
+    close(state.listener);
+  }
+  std::unique_lock lock(state.mutex);
+  const auto idle = [&] { return state.busy == 0; };
+  bool ended = state.changed.wait_until(lock, deadline, idle);
+  for (auto& client : state.clients) client->connection->Shutdown();
+  ended = ended && state.changed.wait_until(lock, deadline + std::chrono::seconds(1),
+                                            [&] { return state.clients.empty(); });
+  return ended;
+}
+
+std::size_t HttpServer::connections() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->clients.size();
+}
+
+std::size_t HttpServer::in_flight() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->busy;
+}
+
+}  // namespace berth::server

@@ -1,0 +1,118 @@
+#include "server/kube_api.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "cluster/plan_claim.h"
+#include "kube/decode.h"
+
+namespace berth::server {
+namespace {
+
+using std::chrono::seconds;
+
+kube::PodRef Ref(const engine::PodRef& pod) {
+  return {.ns = pod.ns, .name = pod.name, .uid = pod.uid};
+}
+
+/// An Event that repeats is written again at most this often.
+constexpr seconds kEventPause{60};
+
+kube::MicroTime Now() {
+  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+}
+
+}  // namespace
+
+Api::BindResult KubeApi::Bind(const engine::PodRef& pod, const std::string& node,
+                              const std::map<std::string, std::string>& annotations) {
+  const kube::BindResult result = writer_.PostBinding(
+      Ref(pod), node, {annotations.begin(), annotations.end()}, {.timeout = seconds(8)});
+  switch (result.outcome) {
+    case kube::BindOutcome::kBound:
+      return {.outcome = engine::BindOutcome::kBound, .message = {}};
+    case kube::BindOutcome::kUnknown:
+      return {.outcome = engine::BindOutcome::kUnknown,
+              .message = "the outcome of the Binding is unknown: " + result.message};
+    default:
+      return {.outcome = engine::BindOutcome::kRefused, .message = result.message};
+  }
+}
+
+std::string KubeApi::Release(const engine::ReleaseMember& release) {
+  const kube::PodRef pod = Ref(release.pod);
+  // First the nomination: kube-scheduler tries that node alone as soon as the gate is gone.
+  if (!release.node.empty()) {
+    const auto result = writer_.PatchNominatedNode(pod, release.node, {.timeout = seconds(5)});
+    if (result.outcome == kube::WriteOutcome::kNotFound) return {};
+    if (result.outcome != kube::WriteOutcome::kDone) return "nominating: " + result.message;
+  }
+  kube::AnnotationPatch annotations;
+  if (!release.annotation.empty()) {
+    annotations.emplace(cluster::kPlanAnnotation, release.annotation);
+  }
+  const std::string gate = release.remove_gate ? std::string(cluster::kAdmissionGate) : "";
+  if (annotations.empty() && gate.empty()) return {};
+  const auto result =
+      writer_.PatchPodRelease(pod, annotations, gate, {.timeout = seconds(5)});
+  if (result.outcome == kube::WriteOutcome::kNotFound ||
+      result.outcome == kube::WriteOutcome::kDone) {
+    return {};
+  }
+  return "releasing: " + result.message;
+}
+
+Api::ReadResult KubeApi::ReadPod(const engine::PodRef& pod) {
+  const auto result = writer_.GetPod(pod.ns, pod.name, {.timeout = seconds(10)});
+  if (result.outcome == kube::WriteOutcome::kNotFound) return {};
+  if (result.outcome != kube::WriteOutcome::kDone) return {.pod = {}, .error = result.message};
+  simdjson::dom::parser parser;
+  auto decoded = kube::DecodePod(result.body, parser);
+  if (!decoded) return {.pod = {}, .error = decoded.error().ToString()};
+  return {.pod = std::move(*decoded), .error = {}};
+}
+
+void KubeApi::Event(const engine::EmitEvent& event) {
+  const std::string key = event.pod.uid + "/" + event.reason;
+  const kube::MicroTime now = Now();
+  kube::EventRecord record;
+  int count = 1;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (series_.size() >= kMaxSeries) series_.clear();
+    auto [it, fresh] = series_.try_emplace(key);
+    Series& series = it->second;
+    ++series.count;
+    if (!fresh && now - series.last < kEventPause) return;
+    series.last = now;
+    if (fresh) {
+      series.record = {
+          .name = fmt::format("{}.{:x}", event.pod.name.substr(0, 200),
+                              now.time_since_epoch().count()),
+          .regarding = {.ns = event.pod.ns,
+                        .name = event.pod.name,
+                        .uid = event.pod.uid,
+                        .resource_version = {}},
+          .warning = event.warning,
+          .action = "Scheduling",
+          .reason = event.reason,
+          .note = event.note,
+          .time = now};
+    }
+    record = series.record;
+    count = series.count;
+  }
+  const auto options = kube::WriteOptions{.timeout = seconds(5)};
+  auto result = count == 1 ? writer_.CreateEvent(record, options)
+                           : writer_.PatchEvent(record, count, now, options);
+  if (count > 1 && result.outcome == kube::WriteOutcome::kNotFound) {
+    result = writer_.CreateEvent(record, options);
+  }
+  if (result.outcome != kube::WriteOutcome::kDone) {
+    logger_.V(1, "event not written",
+              {{"pod", event.pod.ns + "/" + event.pod.name}, {"error", result.message}});
+  }
+}
+
+}  // namespace berth::server

@@ -1,0 +1,165 @@
+#include "server/logging.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <spdlog/async.h>
+#include <spdlog/async_logger.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <mutex>
+#include <utility>
+
+#include "server/wire.h"
+
+namespace berth::server {
+namespace {
+
+constexpr std::size_t kQueuedEntries = 8192;
+
+/// Hands each line to a function.
+class FunctionSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit FunctionSink(std::function<void(std::string_view)> take) : take_(std::move(take)) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    take_({line.data(), line.size()});
+  }
+  void flush_() override {}
+
+  std::function<void(std::string_view)> take_;
+};
+
+std::string_view SeverityName(Severity severity) {
+  switch (severity) {
+    case Severity::kError:
+      return "error";
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kInfo:
+      return "info";
+  }
+  return "info";
+}
+
+spdlog::level::level_enum SpdlogLevel(Severity severity) {
+  switch (severity) {
+    case Severity::kError:
+      return spdlog::level::err;
+    case Severity::kWarning:
+      return spdlog::level::warn;
+    case Severity::kInfo:
+      return spdlog::level::info;
+  }
+  return spdlog::level::info;
+}
+
+std::string Timestamp() {
+  const auto now =
+      std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+  const auto micros = now.time_since_epoch().count() % 1'000'000;
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(now)), micros);
+}
+
+void AppendNumber(std::string& out, double value) {
+  if (std::isfinite(value)) {
+    fmt::format_to(std::back_inserter(out), "{}", value);
+  } else {
+    AppendJsonString(out, fmt::format("{}", value));
+  }
+}
+
+struct AppendJsonValue {
+  std::string& out;
+  void operator()(std::string_view value) const { AppendJsonString(out, value); }
+  void operator()(bool value) const { out += value ? "true" : "false"; }
+  void operator()(std::int64_t value) const { out += std::to_string(value); }
+  void operator()(double value) const { AppendNumber(out, value); }
+};
+
+/// As JSON, but words that need no quotes go without.
+struct AppendTextValue {
+  std::string& out;
+  void operator()(std::string_view value) const {
+    const bool word = !value.empty() && std::ranges::all_of(value, [](char c) {
+      return c > ' ' && c < 0x7F && c != '"' && c != '=' && c != '\\';
+    });
+    word ? void(out += value) : AppendJsonString(out, value);
+  }
+  void operator()(auto value) const { AppendJsonValue{out}(value); }
+};
+
+std::string JsonLine(Severity severity, std::string_view message, LogFields fields) {
+  std::string line = R"({"ts":")" + Timestamp() + R"(","level":")";
+  line += SeverityName(severity);
+  line += R"(","msg":)";
+  AppendJsonString(line, message);
+  for (const auto& field : fields) {
+    line += ',';
+    AppendJsonString(line, field.key);
+    line += ':';
+    std::visit(AppendJsonValue{line}, field.value);
+  }
+  line += '}';
+  return line;
+}
+
+std::string TextLine(Severity severity, std::string_view message, LogFields fields) {
+  std::string line = Timestamp();
+  line += ' ';
+  line += SeverityName(severity);
+  line += ' ';
+  AppendJsonString(line, message);
+  for (const auto& field : fields) {
+    line += ' ';
+    line += field.key;
+    line += '=';
+    std::visit(AppendTextValue{line}, field.value);
+  }
+  return line;
+}
+
+}  // namespace
+
+struct Logger::State {
+  explicit State(spdlog::sink_ptr sink)
+      : pool(std::make_shared<spdlog::details::thread_pool>(kQueuedEntries, 1)),
+        logger(std::make_shared<spdlog::async_logger>(
+            "berth", std::move(sink), pool, spdlog::async_overflow_policy::overrun_oldest)) {
+    logger->set_pattern("%v");
+    logger->flush_on(spdlog::level::err);
+  }
+
+  std::shared_ptr<spdlog::details::thread_pool> pool;
+  std::shared_ptr<spdlog::async_logger> logger;
+};
+
+Logger::Logger(LogFormat format, int verbosity, std::function<void(std::string_view)> sink)
+    : format_(format), verbosity_(verbosity) {
+  spdlog::sink_ptr target;
+  if (sink) {
+    target = std::make_shared<FunctionSink>(std::move(sink));
+  } else {
+    target = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  }
+  state_ = std::make_unique<State>(std::move(target));
+}
+
+Logger::~Logger() = default;
+
+void Logger::Log(Severity severity, std::string_view message, LogFields fields) {
+  auto line = format_ == LogFormat::kJson ? JsonLine(severity, message, fields)
+                                          : TextLine(severity, message, fields);
+  state_->logger->log(SpdlogLevel(severity), spdlog::string_view_t(line.data(), line.size()));
+}
+
+void Logger::Flush() { state_->logger->flush(); }
+
+}  // namespace berth::server

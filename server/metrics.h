@@ -1,0 +1,111 @@
+// Every metric that Berth exports: one table of names, labels and help (metrics.cc), and typed
+// methods to feed it. docs/metrics.md is generated from that table.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace berth::server {
+
+enum class Verb : std::uint8_t { kFilter, kPrioritize, kBind, kPreempt };
+std::string_view VerbName(Verb verb);
+
+/// What happened at an HTTP listener; see HttpEvent in http_server.h.
+enum class HttpEvent : std::uint8_t;
+
+struct BuildInfo {
+  std::string version;
+  std::string commit;
+  std::string compiler;
+};
+
+/// Rows of the gauges that are replaced as a whole, so that what is gone from the cluster is gone
+/// from /metrics too.
+struct QueueRow {
+  std::string queue;
+  std::string resource;
+  double used = 0;
+  double quota = 0;
+  std::optional<double> limit;  ///< None: the queue has no limit.
+};
+struct PendingRow {
+  std::string queue;
+  std::string reason;
+  double workloads = 0;
+};
+struct LargestGangRow {
+  std::string level;
+  int pod_gpus = 0;
+  double pods = 0;
+};
+/// A value by one label: phase, state, kind or resource.
+struct LabelledValue {
+  std::string label;
+  double value = 0;
+};
+
+/// Queues beyond this many, the largest kept by quota + use, are summed up as `other`.
+inline constexpr std::size_t kMaxQueueLabels = 100;
+
+/// Thread-safe. Counting takes tens of nanoseconds; replacing costs what the rows cost.
+class Metrics {
+ public:
+  explicit Metrics(const BuildInfo& build);
+  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+
+  /// The page that Prometheus scrapes.
+  std::string Serialize() const;
+
+  void ObserveRequest(Verb verb, int code, double seconds);
+  void CountDecodeError(Verb verb);
+  void AddStandingBinds(int change);
+  /// `listener` is `verbs` or `ops`. Put it behind HttpServerOptions::on_event.
+  void CountHttpEvent(std::string_view listener, HttpEvent event);
+
+  /// `result`, `reason` and `resource` are from small fixed lists: each value is a time series.
+  void CountBind(std::string_view result);
+  void CountEviction(std::string_view reason);
+  void CountWatchRestart(std::string_view resource, std::string_view reason);
+  void ObserveGangWait(double seconds);
+
+  void SetSnapshotAge(double seconds);
+  void SetLeader(bool leader);
+  void SetPolicyReloadSuccessful(bool successful);
+
+  void ReplaceQueues(std::span<const QueueRow> rows);
+  /// Queues are named as in the last ReplaceQueues().
+  void ReplacePending(std::span<const PendingRow> rows);
+  void ReplaceGangs(std::span<const LabelledValue> by_phase);
+  void ReplacePlans(std::span<const LabelledValue> by_state);
+  void ReplaceCacheObjects(std::span<const LabelledValue> by_kind);
+  void ReplaceFragmentation(std::span<const LabelledValue> by_resource);
+  void ReplaceLargestGangs(std::span<const LargestGangRow> rows);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Counts a bind call as standing while it lives.
+class StandingBind {
+ public:
+  explicit StandingBind(Metrics& metrics) : metrics_(metrics) { metrics_.AddStandingBinds(1); }
+  ~StandingBind() { metrics_.AddStandingBinds(-1); }
+  StandingBind(const StandingBind&) = delete;
+  StandingBind& operator=(const StandingBind&) = delete;
+
+ private:
+  Metrics& metrics_;
+};
+
+/// The text of docs/metrics.md.
+std::string MetricsReference();
+
+}  // namespace berth::server

@@ -1,0 +1,138 @@
+#include "server/policy_source.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "config/decode.h"
+
+namespace berth::server {
+namespace {
+
+constexpr const char* kConfigMap = "berth-last-policy";
+constexpr std::size_t kMaxPolicyBytes = std::size_t{1} << 20U;
+
+std::string Join(const std::vector<config::Diagnostic>& diagnostics) {
+  std::string text;
+  for (const auto& diagnostic : diagnostics) {
+    if (!text.empty()) text += '\n';
+    text += diagnostic.ToString();
+  }
+  return text;
+}
+
+std::string PathOf(const std::string& ns) { return "/api/v1/namespaces/" + ns + "/configmaps"; }
+
+}  // namespace
+
+std::optional<std::string> ReadSmallFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return std::nullopt;
+  std::string text(kMaxPolicyBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad()) return std::nullopt;
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > kMaxPolicyBytes) return std::nullopt;
+  return text;
+}
+
+std::optional<std::string> LastGoodPolicy::Load() const {
+  if (client_ == nullptr) return std::nullopt;
+  kube::Request request;
+  request.path = PathOf(ns_) + "/" + kConfigMap;
+  const auto response = client_->Do(request, {});
+  if (!response || !response->Ok()) return std::nullopt;
+  const auto json = nlohmann::json::parse(response->body, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return std::nullopt;
+  const auto data = json.find("data");
+  if (data == json.end() || !data->is_object()) return std::nullopt;
+  const auto yaml = data->find("policy.yaml");
+  if (yaml == data->end() || !yaml->is_string()) return std::nullopt;
+  return yaml->get<std::string>();
+}
+
+void LastGoodPolicy::Save(const std::string& yaml) const {
+  if (client_ == nullptr) return;
+  const nlohmann::json object{{"apiVersion", "v1"},
+                              {"kind", "ConfigMap"},
+                              {"metadata", {{"name", kConfigMap}, {"namespace", ns_}}},
+                              {"data", {{"policy.yaml", yaml}}}};
+  kube::Request request;
+  request.method = "PUT";
+  request.path = PathOf(ns_) + "/" + kConfigMap;
+  request.body = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  auto response = client_->Do(request, {});
+  if (response && response->status == 404) {
+    request.method = "POST";
+    request.path = PathOf(ns_);
+    response = client_->Do(request, {});
+  }
+  if (!response || !response->Ok()) {
+    logger_.Log(Severity::kWarning, "the last good policy could not be kept",
+                {{"namespace", ns_},
+                 {"error", response ? response->body.substr(0, 200) : response.error().message}});
+  }
+}
+
+std::expected<config::PolicyConfiguration, std::string> PolicySource::First(
+    const std::string& yaml, const std::string& name) {
+  current_ = yaml;
+  auto decoded = config::DecodePolicy(yaml, name);
+  metrics_.SetPolicyReloadSuccessful(decoded.has_value());
+  if (decoded) {
+    last_good_.Save(yaml);
+    return std::move(*decoded);
+  }
+  last_error_ = Join(decoded.error());
+  if (const auto kept = last_good_.Load()) {
+    if (auto good = config::DecodePolicy(*kept, kConfigMap)) {
+      logger_.Log(Severity::kError, "the policy is refused; the last good one is used",
+                  {{"error", last_error_}});
+      return std::move(*good);
+    }
+  }
+  return std::unexpected(last_error_);
+}
+
+void PolicySource::Update(const std::string& yaml, const std::string& name, const Apply& apply) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (yaml == current_) return;
+    current_ = yaml;
+  }
+  auto decoded = config::DecodePolicy(yaml, name);
+  metrics_.SetPolicyReloadSuccessful(decoded.has_value());
+  {
+    const std::scoped_lock lock(mutex_);
+    last_error_ = decoded ? std::string() : Join(decoded.error());
+  }
+  if (!decoded) {
+    logger_.Log(Severity::kError, "the new policy is refused; the last good one stays",
+                {{"error", last_error()}});
+    return;
+  }
+  apply(std::move(*decoded));
+  last_good_.Save(yaml);
+  logger_.Log(Severity::kInfo, "policy reloaded", {{"from", name}});
+}
+
+void PolicySource::WatchFile(const std::string& path, Apply apply) {
+  watcher_ = std::jthread([this, path, apply = std::move(apply)](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any wake;
+    std::unique_lock lock(mutex);
+    while (!wake.wait_for(lock, stop, std::chrono::seconds(1), [] { return false; })) {
+      if (stop.stop_requested()) return;
+      if (const auto yaml = ReadSmallFile(path)) Update(*yaml, path, apply);
+    }
+  });
+}
+
+std::string PolicySource::last_error() const {
+  const std::scoped_lock lock(mutex_);
+  return last_error_;
+}
+
+}  // namespace berth::server

@@ -1,0 +1,68 @@
+// Where the policy comes from, and what happens to a bad one: refused, the last good one stays,
+// over a restart too (it is kept in a ConfigMap of our own).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "config/policy_configuration.h"
+#include "kube/rest_client.h"
+#include "server/logging.h"
+#include "server/metrics.h"
+
+namespace berth::server {
+
+/// Keeps the last accepted policy text in ConfigMap `berth-last-policy`, key `policy.yaml`.
+class LastGoodPolicy {
+ public:
+  /// Without a client nothing is kept.
+  LastGoodPolicy(kube::RestClient* client, std::string ns, Logger& logger)
+      : client_(client), ns_(std::move(ns)), logger_(logger) {}
+
+  std::optional<std::string> Load() const;
+  void Save(const std::string& yaml) const;
+
+ private:
+  kube::RestClient* client_;
+  const std::string ns_;
+  Logger& logger_;
+};
+
+class PolicySource {
+ public:
+  using Apply = std::function<void(config::PolicyConfiguration)>;
+
+  /// `refused` is told of a version that was not taken, for an Event.
+  PolicySource(Logger& logger, Metrics& metrics, LastGoodPolicy last_good)
+      : logger_(logger), metrics_(metrics), last_good_(std::move(last_good)) {}
+
+  /// The policy to start with: `yaml`, or the last good one where that is bad. An error means
+  /// that neither can be used.
+  std::expected<config::PolicyConfiguration, std::string> First(const std::string& yaml,
+                                                                const std::string& name);
+  /// A new version. Taken if it decodes, otherwise logged and counted.
+  void Update(const std::string& yaml, const std::string& name, const Apply& apply);
+
+  /// Looks at the file once a second until stopped; reads it again when its content changed.
+  void WatchFile(const std::string& path, Apply apply);
+
+  /// The diagnostics of the last refused version; empty: the last one was taken.
+  std::string last_error() const;
+
+ private:
+  Logger& logger_;
+  Metrics& metrics_;
+  LastGoodPolicy last_good_;
+  mutable std::mutex mutex_;
+  std::string current_;  ///< Text last seen, good or bad.
+  std::string last_error_;
+  std::jthread watcher_;
+};
+
+/// A file's content; nullopt: it cannot be read, or is larger than 1 MiB.
+std::optional<std::string> ReadSmallFile(const std::string& path);
+
+}  // namespace berth::server

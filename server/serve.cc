@@ -1,0 +1,374 @@
+#include "server/serve.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <charconv>
+#include <csignal>
+#include <random>
+#include <sstream>
+
+#include "config/decode.h"
+#include "kube/client_config.h"
+#include "kube/writer.h"
+#include "server/embedded_cluster.h"
+#include "server/host.h"
+#include "server/informers.h"
+#include "server/kube_api.h"
+#include "server/ops_server.h"
+#include "server/policy_source.h"
+#include "server/verb_server.h"
+#include "server/version.h"
+#include "server/views.h"
+
+namespace berth::server {
+namespace {
+
+constexpr int kBadInput = 1;
+constexpr int kUsage = 2;
+constexpr int kEnvironment = 3;
+constexpr std::int64_t kStaleMs = 180'000;
+
+int Fail(int code, const std::string& message) {
+  fmt::print(stderr, "berth serve: {}\n", message);
+  return code;
+}
+
+struct Address {
+  std::string host;
+  std::uint16_t port = 0;
+  bool loopback() const {
+    return host == "127.0.0.1" || host == "::1" || host == "localhost" ||
+           host.starts_with("127.");
+  }
+};
+
+std::expected<Address, std::string> ParseAddress(std::string text) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string::npos) return std::unexpected(text + ": must be ADDR:PORT");
+  Address address;
+  address.host = text.substr(0, colon);
+  if (address.host.starts_with('[') && address.host.ends_with(']')) {
+    address.host = address.host.substr(1, address.host.size() - 2);
+  }
+  const std::string port = text.substr(colon + 1);
+  int value = -1;
+  const auto [end, code] = std::from_chars(port.data(), port.data() + port.size(), value);
+  if (code != std::errc{} || end != port.data() + port.size() || value < 0 || value > 65535) {
+    return std::unexpected(text + ": the port must be 0 to 65535");
+  }
+  address.port = static_cast<std::uint16_t>(value);
+  return address;
+}
+
+std::string Instance() {
+  std::random_device random;
+  return fmt::format("{:08x}", random());
+}
+
+/// The process: what lives as long as it serves, in the order in which it may be torn down.
+class Service {
+ public:
+  explicit Service(const ServeOptions& options)
+      : options_(options),
+        logger_(options.log_format == "json" ? LogFormat::kJson : LogFormat::kText,
+                options.verbosity),
+        metrics_(ThisBuild()),
+        decisions_(options.decision_log) {}
+
+  int Run();
+
+ private:
+  std::string CheckOptions();
+  std::expected<void, int> Connect();
+  std::expected<config::PolicyConfiguration, int> LoadPolicy();
+  std::expected<config::PolicyConfiguration, int> LoadPolicyConfigMap();
+  std::expected<void, int> Listen();
+  void ServeOpsPages();
+  void Shutdown();
+
+  const ServeOptions options_;
+  Address verbs_;
+  Address ops_;
+  Logger logger_;
+  Metrics metrics_;
+  DecisionLog decisions_;
+  std::unique_ptr<kube::RestClient> client_;
+  std::unique_ptr<kube::Writer> writer_;
+  std::unique_ptr<Api> api_;
+  EmbeddedCluster* embedded_ = nullptr;
+  std::unique_ptr<PolicySource> policy_;
+  std::unique_ptr<Host> host_;
+  std::unique_ptr<Informers> informers_;
+  std::unique_ptr<HttpServer> verb_server_;
+  std::unique_ptr<HttpServer> ops_server_;
+  std::atomic<bool> draining_ = false;
+};
+
+std::string Service::CheckOptions() {
+  const auto verbs = ParseAddress(options_.listen);
+  if (!verbs) return "--listen: " + verbs.error();
+  verbs_ = *verbs;
+  const auto ops = ParseAddress(options_.ops_listen);
+  if (!ops) return "--ops-listen: " + ops.error();
+  ops_ = *ops;
+  if (!options_.policy_file.empty() && !options_.policy_configmap.empty()) {
+    return "--policy and --policy-configmap exclude each other";
+  }
+  if (!options_.policy_configmap.empty() &&
+      (options_.policy_configmap.find('/') == std::string::npos || !options_.snapshot.empty())) {
+    return "--policy-configmap is NAMESPACE/NAME, and needs an API server";
+  }
+  if (options_.tls_cert_file.empty() != options_.tls_private_key_file.empty()) {
+    return "--tls-cert-file and --tls-private-key-file belong together";
+  }
+  if (options_.tls_cert_file.empty() && !options_.client_ca_file.empty()) {
+    return "--client-ca-file needs --tls-cert-file";
+  }
+  if (options_.tls_cert_file.empty() && !verbs_.loopback() && !options_.insecure_verbs) {
+    return "--listen " + options_.listen +
+           ": the verbs are served in plain text on loopback only; give --tls-cert-file, or "
+           "--insecure-verbs if the network is trusted";
+  }
+  if (options_.leader_elect) {
+    return "--leader-elect: not in this release; run one replica with --leader-elect=false";
+  }
+  const std::string auth =
+      options_.ops_auth.empty() ? (ops_.loopback() ? "none" : "kubernetes") : options_.ops_auth;
+  if (auth == "kubernetes") {
+    return "--ops-auth kubernetes: not in this release; listen on loopback, or give --ops-auth "
+           "none where a NetworkPolicy guards the port";
+  }
+  return {};
+}
+
+std::expected<void, int> Service::Connect() {
+  if (!options_.snapshot.empty()) {
+    auto cluster = EmbeddedCluster::Load(options_.snapshot);
+    if (!cluster) return std::unexpected(Fail(kBadInput, cluster.error()));
+    embedded_ = cluster->get();
+    api_ = std::move(*cluster);
+    return {};
+  }
+  const auto config = options_.kubeconfig.empty() ? kube::LoadInCluster()
+                                                  : kube::LoadKubeconfig(options_.kubeconfig);
+  if (!config) return std::unexpected(Fail(kEnvironment, config.error()));
+  auto client = kube::RestClient::Create(*config);
+  if (!client) return std::unexpected(Fail(kEnvironment, client.error()));
+  client_ = std::move(*client);
+  writer_ = std::make_unique<kube::Writer>(*client_, "berth-" + Instance());
+  api_ = std::make_unique<KubeApi>(*writer_, logger_);
+  return {};
+}
+
+std::expected<config::PolicyConfiguration, int> Service::LoadPolicy() {
+  policy_ = std::make_unique<PolicySource>(
+      logger_, metrics_,
+      LastGoodPolicy(client_.get(), options_.leader_elect_namespace, logger_));
+  if (!options_.policy_configmap.empty()) return LoadPolicyConfigMap();
+  if (options_.policy_file.empty()) {
+    metrics_.SetPolicyReloadSuccessful(true);
+    return config::PolicyConfiguration{};
+  }
+  const auto yaml = ReadSmallFile(options_.policy_file);
+  if (!yaml) {
+    return std::unexpected(
+        Fail(kEnvironment, options_.policy_file + ": cannot be read, or larger than 1 MiB"));
+  }
+  auto policy = policy_->First(*yaml, options_.policy_file);
+  if (!policy) return std::unexpected(Fail(kBadInput, policy.error()));
+  return std::move(*policy);
+}
+
+std::expected<config::PolicyConfiguration, int> Service::LoadPolicyConfigMap() {
+  const auto slash = options_.policy_configmap.find('/');
+  kube::Request request;
+  request.path = "/api/v1/namespaces/" + options_.policy_configmap.substr(0, slash) +
+                 "/configmaps/" + options_.policy_configmap.substr(slash + 1);
+  const auto response = client_->Do(request, {});
+  if (!response) {
+    return std::unexpected(Fail(kEnvironment, "reading the policy: " + response.error().message));
+  }
+  std::string yaml;
+  if (response->Ok()) {
+    simdjson::dom::parser parser;
+    simdjson::dom::element object;
+    std::string_view text;
+    if (parser.parse(response->body).get(object) == simdjson::SUCCESS &&
+        object["data"]["policy.yaml"].get(text) == simdjson::SUCCESS) {
+      yaml = text;
+    }
+  }
+  auto policy = policy_->First(yaml, options_.policy_configmap);
+  if (!policy) {
+    return std::unexpected(Fail(
+        kBadInput, fmt::format("ConfigMap {} (HTTP {}), key policy.yaml: {}",
+                               options_.policy_configmap, response->status, policy.error())));
+  }
+  return std::move(*policy);
+}
+
+std::expected<void, int> Service::Listen() {
+  HttpServerOptions verb_options;
+  verb_options.max_connections = static_cast<std::size_t>(
+      host_->Look([](const engine::Engine& e, auto) { return e.store().policy().gang.max_standing; }) +
+      128);
+  verb_options.on_event = [this](HttpEvent event) { metrics_.CountHttpEvent("verbs", event); };
+  if (!options_.tls_cert_file.empty()) {
+    TlsOptions tls{.cert_file = options_.tls_cert_file,
+                   .key_file = options_.tls_private_key_file,
+                   .client_ca_file = options_.client_ca_file};
+    std::istringstream names(options_.client_allowed_names);
+    for (std::string name; std::getline(names, name, ',');) {
+      if (!name.empty()) tls.client_allowed_names.push_back(name);
+    }
+    verb_options.tls = std::move(tls);
+  }
+  verb_server_ = std::make_unique<HttpServer>(std::move(verb_options));
+  ServeVerbs(*verb_server_, *host_, metrics_);
+  HttpServerOptions ops_options;
+  ops_options.max_connections = 64;
+  ops_options.max_body_bytes = std::size_t{1} << 16U;
+  ops_options.on_event = [this](HttpEvent event) { metrics_.CountHttpEvent("ops", event); };
+  ops_server_ = std::make_unique<HttpServer>(std::move(ops_options));
+  ServeOpsPages();
+  const auto ops_port = ops_server_->Listen(ops_.host, ops_.port);
+  if (!ops_port) return std::unexpected(Fail(kEnvironment, "--ops-listen: " + ops_port.error()));
+  const auto port = verb_server_->Listen(verbs_.host, verbs_.port);
+  if (!port) return std::unexpected(Fail(kEnvironment, "--listen: " + port.error()));
+  logger_.Log(Severity::kInfo, "listening",
+              {{"verbs", fmt::format("{}:{}", verbs_.host, *port)},
+               {"ops", fmt::format("{}:{}", ops_.host, *ops_port)}});
+  return {};
+}
+
+void Service::ServeOpsPages() {
+  const auto page = [](std::string body) {
+    HttpResponse response;
+    if (body.empty()) {
+      response.status = 404;
+    } else {
+      response.body = std::move(body);
+    }
+    return response;
+  };
+  OpsHandlers handlers;
+  handlers.livez = {{.name = "ping", .check = [] { return std::string(); }}};
+  handlers.readyz = {
+      {.name = "informers-processed",
+       .check = [this] { return host_->ready() ? std::string() : "first lists are not processed"; }},
+      {.name = "watches-alive",
+       .check =
+           [this] {
+             return informers_ != nullptr && informers_->StalestMs() > kStaleMs
+                        ? std::string("a watch has been silent for too long")
+                        : std::string();
+           }},
+      {.name = "draining",
+       .check = [this] { return draining_ ? std::string("shutting down") : std::string(); }}};
+  handlers.configz = [this] {
+    return host_->Look([](const engine::Engine& e, auto) {
+      return config::EncodePolicy(e.store().policy());
+    });
+  };
+  handlers.debug["ledger"] = [this] {
+    return host_->Look([](const engine::Engine& e, auto) { return e.store().LedgerString(); });
+  };
+  handlers.queues = [this, page](const HttpRequest&) {
+    return page(host_->Look([](const engine::Engine& e, auto) { return QueuesJson(e); }));
+  };
+  handlers.gangs = [this, page](const HttpRequest&) {
+    return page(host_->Look([](const engine::Engine& e, auto now) { return GangsJson(e, now); }));
+  };
+  handlers.nodes = [this, page](const HttpRequest&) {
+    return page(host_->Look([](const engine::Engine& e, auto) { return NodesJson(e); }));
+  };
+  handlers.why = [this, page](std::string_view ns, std::string_view name, const HttpRequest&) {
+    return page(host_->Look(
+        [&](const engine::Engine& e, auto now) { return WhyJson(e, ns, name, now); }));
+  };
+  // Gauges mirror the cluster at the moment of the scrape.
+  handlers.authorize = [this](const HttpRequest& request) -> std::optional<HttpResponse> {
+    if (request.path == "/metrics") {
+      host_->UpdateMetrics();
+      if (informers_ != nullptr) {
+        metrics_.SetSnapshotAge(static_cast<double>(informers_->StalestMs()) / 1000.0);
+      }
+    }
+    return std::nullopt;
+  };
+  ServeOps(*ops_server_, std::move(handlers), metrics_, ThisBuild());
+}
+
+void Service::Shutdown() {
+  draining_ = true;
+  host_->Stop();  // standing binds fail at once: kube-scheduler comes back to the next process
+  verb_server_->Drain(std::chrono::seconds(5));
+  ops_server_->Drain(std::chrono::seconds(1));
+  if (informers_) informers_->Stop();
+  logger_.Log(Severity::kInfo, "stopped");
+  logger_.Flush();
+}
+
+int Service::Run() {
+  if (const std::string error = CheckOptions(); !error.empty()) return Fail(kUsage, error);
+  if (!decisions_.error().empty()) {
+    return Fail(kEnvironment, "--decision-log: " + decisions_.error());
+  }
+  if (const auto connected = Connect(); !connected) return connected.error();
+  auto policy = LoadPolicy();
+  if (!policy) return policy.error();
+  host_ = std::make_unique<Host>(
+      std::move(*policy),
+      engine::Options{.instance = Instance(), .explain_decisions = decisions_.enabled()}, *api_,
+      metrics_, logger_, decisions_);
+  const auto apply = [this](config::PolicyConfiguration p) {
+    host_->Apply([&](engine::Engine& e, engine::TimePoint now) { e.OnPolicy(std::move(p), now); });
+  };
+  if (!options_.policy_file.empty()) policy_->WatchFile(options_.policy_file, apply);
+  metrics_.SetLeader(true);
+  if (client_ != nullptr) {
+    informers_ = std::make_unique<Informers>(*client_, *host_, metrics_, logger_);
+    if (const auto slash = options_.policy_configmap.find('/'); slash != std::string::npos) {
+      informers_->WatchPolicy(options_.policy_configmap.substr(0, slash),
+                              options_.policy_configmap.substr(slash + 1),
+                              [this, apply](const kube::ConfigMap& map) {
+                                const auto it = map.data.find("policy.yaml");
+                                policy_->Update(it == map.data.end() ? "" : it->second,
+                                                options_.policy_configmap, apply);
+                              });
+    }
+  }
+  if (const auto listening = Listen(); !listening) return listening.error();
+  if (informers_) {
+    informers_->Start();
+  } else {
+    embedded_->Connect(*host_);
+    host_->Start();
+  }
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  int signal = 0;
+  sigwait(&signals, &signal);
+  logger_.Log(Severity::kInfo, "signal received", {{"signal", signal}});
+  Shutdown();
+  return 0;
+}
+
+}  // namespace
+
+int Serve(const ServeOptions& options) {
+  // Every thread inherits the mask, so that the signal waits for sigwait.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  Service service(options);
+  return service.Run();
+}
+
+}  // namespace berth::server

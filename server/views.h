@@ -1,0 +1,34 @@
+// What people and tools read: /api/v1/* as JSON, and the numbers behind the gauges.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/engine.h"
+#include "server/metrics.h"
+
+namespace berth::server {
+
+/// {"items":[{name, namespaces, quota, limit, used, pending:{reason: workloads}}]}, amounts as
+/// Kubernetes quantities.
+std::string QueuesJson(const engine::Engine& engine);
+
+/// {"items":[{namespace, name, queue, phase, size, minMember, members, bound, reason, message,
+/// waitingSeconds, nodes}]}. Phases: Gathering, Pending, Starting, Started.
+std::string GangsJson(const engine::Engine& engine, engine::TimePoint now);
+
+/// {"items":[{name, domains:{level: name}, devices:{resource:{allocatable, used}}, pods:[...]}]}
+std::string NodesJson(const engine::Engine& engine);
+
+/// {pod, phase, reason, message, want, have, queue, workload, ...}; empty: no such pod.
+std::string WhyJson(const engine::Engine& engine, std::string_view ns, std::string_view name,
+                    engine::TimePoint now);
+
+/// Replaces the gauges that mirror the cluster.
+void FeedGauges(const engine::Engine& engine, Metrics& metrics);
+
+/// Pods of `pod_gpus` devices that could start at once inside one domain of the level, the best
+/// domain counted; level -1: the whole cluster.
+std::int64_t LargestPlaceableGang(const cluster::Store& store, int level, std::int64_t pod_gpus);
+
+}  // namespace berth::server

@@ -1,0 +1,100 @@
+package bed
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Kubelet stands in for the kubelets of all nodes: bound pods become Running,
+// and terminating ones end. Both can be held back.
+type Kubelet struct {
+	client kubernetes.Interface
+	work   chan *corev1.Pod
+	done   sync.WaitGroup
+
+	pendingHeld     atomic.Bool
+	terminatingHeld atomic.Bool
+}
+
+func newKubelet(ctx context.Context, client kubernetes.Interface) *Kubelet {
+	k := &Kubelet{client: client, work: make(chan *corev1.Pod, 100_000)}
+	for range 4 {
+		k.done.Go(func() {
+			for {
+				select {
+				case pod := <-k.work:
+					k.sync(ctx, pod)
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	return k
+}
+
+// HoldPending leaves newly bound pods Pending.
+func (k *Kubelet) HoldPending(hold bool) { k.pendingHeld.Store(hold) }
+
+// HoldTerminating leaves deleted pods in their grace period. Letting go acts on
+// pods that change afterwards only; delete the held ones with grace 0.
+func (k *Kubelet) HoldTerminating(hold bool) { k.terminatingHeld.Store(hold) }
+
+func (k *Kubelet) observe(pod *corev1.Pod) {
+	if pod.Spec.NodeName == "" {
+		return
+	}
+	ends := pod.DeletionTimestamp != nil && !k.terminatingHeld.Load()
+	starts := pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending && !k.pendingHeld.Load()
+	if ends || starts {
+		k.work <- pod
+	}
+}
+
+// sync does what a kubelet would. Errors need no handling: the pod is gone or
+// has changed, and the change brings it back here.
+func (k *Kubelet) sync(ctx context.Context, pod *corev1.Pod) {
+	if pod.DeletionTimestamp != nil {
+		options := metav1.DeleteOptions{GracePeriodSeconds: &atOnce, Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
+		_ = k.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
+		return
+	}
+	_ = setPhase(ctx, k.client, pod.Namespace, pod.Name, "Running")
+}
+
+func setPhase(ctx context.Context, client kubernetes.Interface, namespace, name, phase string) error {
+	ready := `"False"`
+	if phase == "Running" {
+		ready = `"True"`
+	}
+	patch := `{"status":{"phase":"` + phase + `","conditions":[{"type":"Ready","status":` + ready + `}]}}`
+	_, err := client.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+	return err
+}
+
+// Succeed ends pods with success.
+func (s *Scenario) Succeed(pods ...*corev1.Pod) { s.end("Succeeded", pods) }
+
+// Fail ends pods with a failure.
+func (s *Scenario) Fail(pods ...*corev1.Pod) { s.end("Failed", pods) }
+
+func (s *Scenario) end(phase string, pods []*corev1.Pod) {
+	s.T.Helper()
+	for _, pod := range pods {
+		must(s.T, setPhase(s.ctx, s.Client, pod.Namespace, pod.Name, phase))
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

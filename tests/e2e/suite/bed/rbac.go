@@ -1,0 +1,81 @@
+package bed
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// rbacFile is where the RBAC objects are that Berth ships: the tests run Berth
+// under them, and so prove them sufficient.
+func rbacFile() string {
+	_, source, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(source), "..", "..", "..", "..", "manifests", "base", "rbac.yaml")
+}
+
+// installRBAC creates Berth's namespace, roles and bindings.
+func (b *Bed) installRBAC(ctx context.Context) error {
+	path := rbacFile()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := b.ensureNamespace(ctx, SystemNamespace); err != nil {
+		return err
+	}
+	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if len(bytes.TrimSpace(document)) == 0 {
+			continue
+		}
+		object, kind, err := scheme.Codecs.UniversalDeserializer().Decode(document, nil, nil)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		options := metav1.CreateOptions{}
+		switch o := object.(type) {
+		case *rbacv1.ClusterRole:
+			_, err = b.Client.RbacV1().ClusterRoles().Create(ctx, o, options)
+		case *rbacv1.ClusterRoleBinding:
+			_, err = b.Client.RbacV1().ClusterRoleBindings().Create(ctx, o, options)
+		case *rbacv1.Role:
+			_, err = b.Client.RbacV1().Roles(orSystem(o.Namespace)).Create(ctx, o, options)
+		case *rbacv1.RoleBinding:
+			_, err = b.Client.RbacV1().RoleBindings(orSystem(o.Namespace)).Create(ctx, o, options)
+		case *corev1.ServiceAccount, *corev1.Namespace:
+			// The bed's token names the account; it need not exist.
+		default:
+			err = fmt.Errorf("unexpected %s", kind)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+}
+
+// orSystem fills in the namespace that kustomize would.
+func orSystem(namespace string) string {
+	if namespace == "" {
+		return SystemNamespace
+	}
+	return namespace
+}

@@ -1,0 +1,621 @@
+package suite
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/restmapper"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"berth.dev/tests/e2e/suite/bed"
+	"berth.dev/tests/e2e/suite/internal/stub"
+)
+
+// The shipped manifests and examples, from this folder.
+const (
+	baseFolder      = "../../../manifests/base"
+	schedulerConfig = "../../../manifests/scheduler/kube-scheduler-config.yaml"
+	exampleFolder   = "../../../examples"
+	recordedCluster = exampleFolder + "/clusters/three-racks.yaml"
+)
+
+// object is one shipped object and the file it is in.
+type object struct {
+	*unstructured.Unstructured
+	file string
+}
+
+func (o object) String() string { return fmt.Sprintf("%s: %s %s", o.file, o.GetKind(), o.GetName()) }
+
+// readFile returns the objects of a YAML file; Lists are taken apart.
+func readFile(t *testing.T, path string) (objects []object) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 1<<16)
+	for {
+		o := object{&unstructured.Unstructured{}, path}
+		if err := decoder.Decode(&o.Object); errors.Is(err, io.EOF) {
+			return objects
+		} else if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		switch {
+		case len(o.Object) == 0: // comments only
+		case o.IsList():
+			if err := o.EachListItem(func(item runtime.Object) error {
+				objects = append(objects, object{item.(*unstructured.Unstructured), path})
+				return nil
+			}); err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+		default:
+			objects = append(objects, o)
+		}
+	}
+}
+
+// readFolder returns the objects of all YAML files in a folder and below that
+// are meant for an API server.
+func readFolder(t *testing.T, folder string) (objects []object) {
+	t.Helper()
+	if err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && filepath.Ext(path) == ".yaml" {
+			objects = append(objects, readFile(t, path)...)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(objects, func(o object) bool {
+		return o.GetKind() == "Kustomization" || o.GetKind() == "PolicyConfiguration"
+	})
+}
+
+// find returns the only object of a kind in a file.
+func find(t *testing.T, path, kind string, into any) {
+	t.Helper()
+	var found []object
+	for _, o := range readFile(t, path) {
+		if o.GetKind() == kind {
+			found = append(found, o)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%s: %d objects of kind %s", path, len(found), kind)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(found[0].Object, into, true); err != nil {
+		t.Fatalf("%s: %v", found[0], err)
+	}
+}
+
+// applier does what `kubectl apply --server-side` does.
+type applier struct{ mapper meta.RESTMapper }
+
+func newApplier(t *testing.T) applier {
+	t.Helper()
+	groups, err := restmapper.GetAPIGroupResources(control.Client.Discovery())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return applier{restmapper.NewDiscoveryRESTMapper(groups)}
+}
+
+// apply sends an object; fields that the API server does not know are errors.
+func (a applier) apply(ctx context.Context, o object, dryRun bool) error {
+	kind := o.GroupVersionKind()
+	mapping, err := a.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return err
+	}
+	path := []string{"/api", kind.Version}
+	if kind.Group != "" {
+		path = []string{"/apis", kind.Group, kind.Version}
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		namespace := o.GetNamespace()
+		if namespace == "" {
+			namespace = metav1.NamespaceDefault
+		}
+		path = append(path, "namespaces", namespace)
+	}
+	body, err := o.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	request := control.Client.Discovery().RESTClient().Patch(types.ApplyPatchType).
+		AbsPath(append(path, mapping.Resource.Resource, o.GetName())...).
+		Param("fieldManager", "manifests-test").Param("force", "true").Param("fieldValidation", "Strict")
+	if dryRun {
+		request = request.Param("dryRun", metav1.DryRunAll)
+	}
+	return request.Body(body).Do(ctx).Error()
+}
+
+// dryRun creates a pod without keeping it and returns what the API server made
+// of it.
+func dryRun(s *bed.Scenario, pod *corev1.Pod) (*corev1.Pod, error) {
+	return s.Client.CoreV1().Pods(pod.Namespace).Create(s.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+}
+
+func gatesOf(pod *corev1.Pod) (gates []string) {
+	for _, gate := range pod.Spec.SchedulingGates {
+		gates = append(gates, gate.Name)
+	}
+	slices.Sort(gates)
+	return gates
+}
+
+// admissionGate puts the shipped admission policy into force until the test
+// ends. Both ends take the API server a few seconds, which are waited for: no
+// later test may find its pods gated.
+func admissionGate(t *testing.T, s *bed.Scenario) {
+	t.Helper()
+	probe := s.Pod("probe").GPUs(1).Queue("default")
+	inForce := func(want bool) func() error {
+		return func() error {
+			pod, err := dryRun(s, probe.Build())
+			if err != nil {
+				return err
+			}
+			return bed.Unless((len(gatesOf(pod)) > 0) == want, "gates %v", gatesOf(pod))
+		}
+	}
+	t.Cleanup(func() {
+		client := s.Client.AdmissionregistrationV1()
+		const name = "berth-admission-gate"
+		for _, err := range []error{
+			client.MutatingAdmissionPolicyBindings().Delete(s.Context(), name, metav1.DeleteOptions{}),
+			client.MutatingAdmissionPolicies().Delete(s.Context(), name, metav1.DeleteOptions{}),
+		} {
+			if err != nil && !apierrors.IsNotFound(err) {
+				t.Error(err)
+			}
+		}
+		bed.Eventually(t, bed.Timeout, "the admission policy is out of force", inForce(false))
+	})
+	apply := newApplier(t)
+	for _, o := range readFile(t, baseFolder+"/admission.yaml") {
+		if err := apply.apply(s.Context(), o, false); err != nil {
+			t.Fatalf("%s: %v", o, err)
+		}
+	}
+	bed.Eventually(t, bed.Timeout, "the admission policy is in force", inForce(true))
+}
+
+// The shipped admission policy gates the pods that Berth releases, and no other:
+// a gate that nobody takes off would hold its pod for ever.
+func TestAdmissionPolicyGates(t *testing.T) {
+	s := control.Scenario(t, bed.Options{NoExtender: true})
+	s.Nodes(1).GPUs(8).Create()
+	admissionGate(t, s)
+
+	const ours, foreign = bed.AdmissionGate, "example.com/elsewhere"
+	// Only an init container asks for a device.
+	warmUp := s.Pod("warm-up").Queue("default").Build()
+	warmUp.Spec.InitContainers = s.Pod("init").GPUs(1).Build().Spec.Containers
+	warmUp.Spec.InitContainers[0].Name = "init"
+
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		want []string
+	}{
+		"a device pod with a queue":        {s.Pod("p").GPUs(1).Queue("default").Build(), []string{ours}},
+		"of Berth's own scheduler name":    {s.Pod("p").GPUs(1).Queue("default").Scheduler("berth").Build(), []string{ours}},
+		"device in an init container":      {warmUp, []string{ours}},
+		"a gang member":                    {s.Pod("p").GPUs(1).Gang("g", 2).Build(), []string{ours}},
+		"a gang member without a device":   {s.Pod("p").Gang("g", 2).Build(), []string{ours}},
+		"a scheduler-plugins member":       {s.Pod("p").GPUs(1).Label("scheduling.x-k8s.io/pod-group", "g").Build(), []string{ours}},
+		"an old scheduler-plugins member":  {s.Pod("p").GPUs(1).Label("pod-group.scheduling.sigs.k8s.io/name", "g").Build(), []string{ours}},
+		"a foreign gate is kept":           {s.Pod("p").GPUs(1).Queue("default").Gate(foreign).Build(), []string{ours, foreign}},
+		"the gate is there already":        {s.Pod("p").GPUs(1).Queue("default").Gated().Build(), []string{ours}},
+		"both are there already":           {s.Pod("p").Gang("g", 2).Gate(foreign).Gated().Build(), []string{ours, foreign}},
+		"no label":                         {s.Pod("p").GPUs(1).Build(), nil},
+		"no label, a foreign gate":         {s.Pod("p").GPUs(1).Gate(foreign).Build(), []string{foreign}},
+		"a queue, but no device":           {s.Pod("p").Queue("default").Build(), nil},
+		"empty labels":                     {s.Pod("p").GPUs(1).Queue("").Label("berth.dev/gang", "").Build(), nil},
+		"of another scheduler":             {s.Pod("p").GPUs(1).Gang("g", 2).Scheduler("elsewhere").Build(), nil},
+		"bound at its creation, as static": {s.Pod("p").GPUs(1).Gang("g", 2).On("node-000").Build(), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod, err := dryRun(s, c.pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(c.want)
+			if got := gatesOf(pod); !slices.Equal(got, c.want) {
+				t.Errorf("gates %v, want %v", got, c.want)
+			}
+		})
+	}
+
+	// Once the gate is off it stays off: the pod is scheduled, and later writes
+	// to it pass.
+	pod := s.Pod("one").GPUs(1).Queue("default").Create()
+	if got := gatesOf(pod); !slices.Equal(got, []string{ours}) {
+		t.Fatalf("gates %v", got)
+	}
+	s.RemoveGate(pod, ours)
+	s.Relabel(pod, "example.com/touched", "true")
+	s.AllBound(pod)
+}
+
+// Pods that a controller makes are gated as well.
+func TestAdmissionPolicyGatesPodsOfJobs(t *testing.T) {
+	s := control.Scenario(t, bed.Options{NoExtender: true, Controllers: true})
+	s.Nodes(1).GPUs(8).Create()
+	admissionGate(t, s)
+	s.Pod("train").GPUs(1).Gang("train", 2).Job(2)
+	bed.Eventually(t, bed.Timeout, "the Job's pods exist", func() error {
+		pods, err := s.Client.CoreV1().Pods(metav1.NamespaceDefault).List(s.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, pod := range pods.Items {
+			if got := gatesOf(&pod); !slices.Equal(got, []string{bed.AdmissionGate}) {
+				t.Fatalf("%s: gates %v", pod.Name, got)
+			}
+		}
+		return bed.Unless(len(pods.Items) == 2, "%d pods", len(pods.Items))
+	})
+}
+
+// The API server takes every manifest and example, with no field that it does
+// not know. The recorded cluster goes through it too, without what only a server
+// writes: it is in the shape that kubectl prints.
+func TestManifestsAreAccepted(t *testing.T) {
+	s := control.Scenario(t, bed.Options{NoExtender: true})
+	for _, namespace := range []string{"notebooks", "product", "research"} {
+		s.Namespace(namespace)
+	}
+	apply := newApplier(t)
+	for _, folder := range []string{baseFolder, exampleFolder} {
+		objects := readFolder(t, folder)
+		if len(objects) == 0 {
+			t.Errorf("%s: nothing there", folder)
+		}
+		for _, o := range objects {
+			recorded := o.GetUID() != ""
+			for _, field := range []string{"uid", "resourceVersion", "creationTimestamp"} {
+				unstructured.RemoveNestedField(o.Object, "metadata", field)
+			}
+			// There is no such controller here to own anything.
+			unstructured.RemoveNestedField(o.Object, "metadata", "ownerReferences")
+			if err := apply.apply(s.Context(), o, true); err != nil {
+				t.Errorf("%s: %v", o, err)
+			}
+			// Nor is a recorded object one that the cluster has not.
+			if !recorded && o.GetKind() != "Namespace" && o.GetNamespace() != "" && o.GetNamespace() != bed.SystemNamespace {
+				t.Errorf("%s: in namespace %s, which a fresh cluster has not", o, o.GetNamespace())
+			}
+		}
+	}
+}
+
+// The kustomization names all files of its folder, and the service, the
+// deployment, the policy and the rights refer to each other by the right names.
+func TestManifestsFitTogether(t *testing.T) {
+	var kustomization struct{ Resources []string }
+	data, err := os.ReadFile(baseFolder + "/kustomization.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(data, &kustomization); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := filepath.Glob(baseFolder + "/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for _, path := range entries {
+		if name := filepath.Base(path); name != "kustomization.yaml" {
+			files = append(files, name)
+		}
+	}
+	if slices.Sort(kustomization.Resources); !slices.Equal(kustomization.Resources, files) {
+		t.Errorf("the kustomization names %v, the folder holds %v", kustomization.Resources, files)
+	}
+
+	var (
+		deployment appsv1.Deployment
+		service    corev1.Service
+		account    corev1.ServiceAccount
+		policy     corev1.ConfigMap
+	)
+	find(t, baseFolder+"/deployment.yaml", "Deployment", &deployment)
+	find(t, baseFolder+"/service.yaml", "Service", &service)
+	find(t, baseFolder+"/rbac.yaml", "ServiceAccount", &account)
+	find(t, baseFolder+"/configmap.yaml", "ConfigMap", &policy)
+
+	pod := deployment.Spec.Template
+	for key, value := range service.Spec.Selector {
+		if pod.Labels[key] != value {
+			t.Errorf("the service selects %s=%s, the pods have %q", key, value, pod.Labels[key])
+		}
+	}
+	if pod.Spec.ServiceAccountName != account.Name {
+		t.Errorf("the pods' service account is %s", pod.Spec.ServiceAccountName)
+	}
+	args := pod.Spec.Containers[0].Args
+	if want := "--policy-configmap=" + policy.Namespace + "/" + policy.Name; !slices.Contains(args, want) {
+		t.Errorf("no %s in %v", want, args)
+	}
+	byName := map[string]bool{}
+	for _, port := range pod.Spec.Containers[0].Ports {
+		byName[port.Name] = slices.ContainsFunc(args, func(arg string) bool {
+			return strings.HasSuffix(arg, fmt.Sprintf(":%d", port.ContainerPort))
+		})
+	}
+	for _, port := range service.Spec.Ports {
+		if !byName[port.TargetPort.StrVal] {
+			t.Errorf("port %s of the service leads to no port that is listened on", port.Name)
+		}
+	}
+	defaults, err := os.ReadFile(exampleFolder + "/policies/default.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if policy.Data["policy.yaml"] != string(defaults) {
+		t.Error("the shipped policy is not examples/policies/default.yaml")
+	}
+}
+
+// Rights are written "group/resource verb"; the core group is "".
+type rights map[string]bool
+
+func rightsOf(t *testing.T, rules []rbacv1.PolicyRule) rights {
+	t.Helper()
+	all := rights{}
+	for _, rule := range rules {
+		if len(rule.NonResourceURLs)+len(rule.ResourceNames) > 0 {
+			t.Errorf("unexpected rule %+v", rule)
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					right := fmt.Sprintf("%s/%s %s", group, resource, verb)
+					if all[right] {
+						t.Errorf("%s is given twice", right)
+					}
+					all[right] = true
+				}
+			}
+		}
+	}
+	return all
+}
+
+// used lists every right that the service makes use of: what the informers,
+// kube/writer, the policy's store and the leader's election send.
+var (
+	usedInCluster = []string{
+		"/namespaces list", "/namespaces watch", "/nodes list", "/nodes watch",
+		"/pods get", "/pods list", "/pods watch", "/pods patch",
+		"/pods/binding create", "/pods/status patch",
+		"events.k8s.io/events create", "events.k8s.io/events patch",
+		"policy/poddisruptionbudgets list", "policy/poddisruptionbudgets watch",
+		"scheduling.k8s.io/priorityclasses list", "scheduling.k8s.io/priorityclasses watch",
+	}
+	usedInOwnNamespace = []string{
+		"/configmaps create", "/configmaps get", "/configmaps list", "/configmaps patch", "/configmaps update", "/configmaps watch",
+		"coordination.k8s.io/leases create", "coordination.k8s.io/leases get", "coordination.k8s.io/leases update",
+	}
+)
+
+// Berth's rights are exactly those that it uses; the other tests show that they
+// are enough.
+func TestRightsAreMinimal(t *testing.T) {
+	var (
+		clusterRole    rbacv1.ClusterRole
+		clusterBinding rbacv1.ClusterRoleBinding
+		role           rbacv1.Role
+		binding        rbacv1.RoleBinding
+	)
+	rbac := baseFolder + "/rbac.yaml"
+	find(t, rbac, "ClusterRole", &clusterRole)
+	find(t, rbac, "ClusterRoleBinding", &clusterBinding)
+	find(t, rbac, "Role", &role)
+	find(t, rbac, "RoleBinding", &binding)
+
+	for _, c := range []struct {
+		what string
+		got  rights
+		want []string
+	}{
+		{"ClusterRole", rightsOf(t, clusterRole.Rules), usedInCluster},
+		{"Role", rightsOf(t, role.Rules), usedInOwnNamespace},
+	} {
+		slices.Sort(c.want)
+		if got := slices.Sorted(maps.Keys(c.got)); !slices.Equal(got, c.want) {
+			t.Errorf("%s:\n got %v\nwant %v", c.what, got, c.want)
+		}
+	}
+	if clusterRole.AggregationRule != nil {
+		t.Error("the ClusterRole takes in others")
+	}
+	berth := rbacv1.Subject{Kind: "ServiceAccount", Name: "berth", Namespace: bed.SystemNamespace}
+	for _, subjects := range [][]rbacv1.Subject{clusterBinding.Subjects, binding.Subjects} {
+		if len(subjects) != 1 || subjects[0] != berth {
+			t.Errorf("bound to %v", subjects)
+		}
+	}
+	if clusterBinding.RoleRef.Name != clusterRole.Name || binding.RoleRef.Name != role.Name ||
+		role.Namespace != bed.SystemNamespace || binding.Namespace != bed.SystemNamespace {
+		t.Error("the bindings do not lead to the roles, or not in Berth's namespace")
+	}
+}
+
+// What the API server makes of those rights: nothing that would let a stolen
+// token read secrets, run a pod, or touch what is not Berth's.
+func TestRightsInForce(t *testing.T) {
+	for attributes, want := range map[authorizationv1.ResourceAttributes]bool{
+		{Verb: "create", Resource: "pods", Subresource: "binding", Namespace: "team-a"}:                           true,
+		{Verb: "patch", Resource: "pods", Subresource: "status", Namespace: "team-a"}:                             true,
+		{Verb: "update", Resource: "configmaps", Namespace: bed.SystemNamespace}:                                  true,
+		{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: bed.SystemNamespace}:        true,
+		{Verb: "create", Resource: "pods", Namespace: bed.SystemNamespace}:                                        false,
+		{Verb: "update", Resource: "pods", Namespace: "team-a"}:                                                   false,
+		{Verb: "delete", Resource: "pods", Namespace: "team-a"}:                                                   false,
+		{Verb: "create", Resource: "pods", Subresource: "exec", Namespace: "team-a"}:                              false,
+		{Verb: "get", Resource: "secrets", Namespace: bed.SystemNamespace}:                                        false,
+		{Verb: "list", Resource: "configmaps", Namespace: "team-a"}:                                               false,
+		{Verb: "patch", Resource: "nodes"}:                                                                        false,
+		{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: metav1.NamespaceSystem}:     false,
+		{Verb: "update", Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}:            false,
+		{Verb: "escalate", Group: "rbac.authorization.k8s.io", Resource: "roles", Namespace: bed.SystemNamespace}: false,
+		{Verb: "impersonate", Resource: "serviceaccounts", Namespace: metav1.NamespaceSystem}:                     false,
+	} {
+		review, err := control.Client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{
+				User:               "system:serviceaccount:" + bed.SystemNamespace + ":berth",
+				Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + bed.SystemNamespace, "system:authenticated"},
+				ResourceAttributes: &attributes,
+			},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if review.Status.Allowed != want {
+			t.Errorf("allowed is %v: %+v", review.Status.Allowed, attributes)
+		}
+	}
+}
+
+// The extender entry that is shipped for kube-scheduler is the one that all
+// tests here run with, and the real kube-scheduler schedules and binds by it.
+func TestShippedExtenderEntry(t *testing.T) {
+	data, err := os.ReadFile(schedulerConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err = yaml.ToJSON(data); err != nil {
+		t.Fatal(err)
+	}
+	var shipped configv1.KubeSchedulerConfiguration
+	strict := json.NewDecoder(bytes.NewReader(data))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&shipped); err != nil {
+		t.Fatal(err)
+	}
+	if shipped.APIVersion != configv1.SchemeGroupVersion.String() || shipped.Kind != "KubeSchedulerConfiguration" {
+		t.Errorf("is a %s %s", shipped.APIVersion, shipped.Kind)
+	}
+	if len(shipped.Extenders) != 1 || shipped.PercentageOfNodesToScore == nil || *shipped.PercentageOfNodesToScore != 100 {
+		t.Fatalf("%d extenders, percentageOfNodesToScore %v", len(shipped.Extenders), shipped.PercentageOfNodesToScore)
+	}
+	entry := shipped.Extenders[0]
+	if !strings.HasPrefix(entry.URLPrefix, "https://") || !entry.EnableHTTPS || entry.TLSConfig == nil ||
+		entry.TLSConfig.Insecure || entry.TLSConfig.CAFile == "" || entry.TLSConfig.CertFile == "" || entry.TLSConfig.KeyFile == "" {
+		t.Errorf("both sides must prove who they are: %s, %+v", entry.URLPrefix, entry.TLSConfig)
+	}
+	// The rest must be what the tests use; they talk on loopback, in plain.
+	entry.EnableHTTPS, entry.TLSConfig = false, nil
+	use := func(url string) configv1.Extender {
+		entry.URLPrefix = url
+		return entry
+	}
+	tested := bed.BerthExtender("http://berth", bed.Options{HTTPTimeout: entry.HTTPTimeout.Duration})
+	if got, want := fmt.Sprintf("%+v", use("http://berth")), fmt.Sprintf("%+v", tested); got != want {
+		t.Errorf("shipped entry\n%s, tested is\n%s", got, want)
+	}
+
+	extender := (&stub.Extender{Client: control.Client}).Start()
+	defer extender.Close()
+	s := control.Scenario(t, bed.Options{Extender: extender.URL(), Extenders: func(url string) []configv1.Extender {
+		return []configv1.Extender{use(url)}
+	}})
+	s.Nodes(2).GPUs(8).Create()
+	s.AllBound(s.Pod("one").GPUs(1).Create(), s.Pod("none").Create())
+	if extender.Filters.Load() != 1 || extender.Binds.Load() != 1 {
+		t.Errorf("filter was called %d times and bind %d times", extender.Filters.Load(), extender.Binds.Load())
+	}
+}
+
+// The recorded cluster is one that could be: no node has more devices given
+// away than it has, bound pods are on nodes that exist, and there is something
+// waiting to ask about.
+func TestRecordedClusterIsPossible(t *testing.T) {
+	free, racks, waiting := map[string]int64{}, map[string]int{}, 0
+	var pods []corev1.Pod
+	for _, o := range readFile(t, recordedCluster) {
+		var err error
+		switch o.GetKind() {
+		case "Node":
+			var node corev1.Node
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &node)
+			gpus := node.Status.Allocatable[bed.GPU]
+			free[node.Name] = gpus.Value()
+			racks[node.Labels["cloud.provider.com/topology-rack"]]++
+		case "Pod":
+			var pod corev1.Pod
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &pod)
+			pods = append(pods, pod)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", o, err)
+		}
+	}
+	for _, pod := range pods {
+		gpus := pod.Spec.Containers[0].Resources.Limits[bed.GPU]
+		if pod.Spec.NodeName == "" {
+			waiting++
+			continue
+		}
+		if _, exists := free[pod.Spec.NodeName]; !exists {
+			t.Errorf("%s is on %s, which does not exist", pod.Name, pod.Spec.NodeName)
+		}
+		free[pod.Spec.NodeName] -= gpus.Value()
+	}
+	for node, gpus := range free {
+		if gpus < 0 {
+			t.Errorf("%s: %d GPUs too many are given away", node, -gpus)
+		}
+	}
+	if want := map[string]int{"rack-a": 8, "rack-b": 8, "rack-c": 8}; !maps.Equal(racks, want) {
+		t.Errorf("nodes by rack: %v", racks)
+	}
+	if waiting == 0 || waiting == len(pods) {
+		t.Errorf("%d of %d pods wait", waiting, len(pods))
+	}
+}
+
+// The admission policy must not name a gate that Berth does not remove, and must
+// let pods through when it cannot be evaluated.
+func TestAdmissionPolicyFailsOpen(t *testing.T) {
+	var policy admissionv1.MutatingAdmissionPolicy
+	find(t, baseFolder+"/admission.yaml", "MutatingAdmissionPolicy", &policy)
+	if policy.Spec.FailurePolicy == nil || *policy.Spec.FailurePolicy != admissionv1.Ignore {
+		t.Error("a failing policy would refuse users' pods")
+	}
+	for _, mutation := range policy.Spec.Mutations {
+		if mutation.PatchType != admissionv1.PatchTypeApplyConfiguration || !strings.Contains(mutation.ApplyConfiguration.Expression, bed.AdmissionGate) {
+			t.Errorf("mutation %+v", mutation)
+		}
+	}
+}

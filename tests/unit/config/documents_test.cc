@@ -1,0 +1,113 @@
+// What ships beside the code says the same as the code: examples, reference, schema.
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "config/decode.h"
+#include "tests/support/catch.h"
+
+namespace berth::config {
+namespace {
+
+using nlohmann::json;
+
+std::filesystem::path Root() { return BERTH_SOURCE_DIR; }
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream stream(path);
+  REQUIRE(stream.good());
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+json Schema() { return json::parse(ReadFile(Root() / "config/schema.json")); }
+
+/// Every property of a schema as PolicyKeyPaths writes them, in any order.
+void AppendPaths(const json& schema, const std::string& path, std::vector<std::string>& paths) {
+  if (schema.contains("items")) AppendPaths(schema["items"], path + "[]", paths);
+  if (!schema.contains("properties")) return;
+  for (const auto& [key, value] : schema["properties"].items()) {
+    const std::string child = path.empty() ? key : path + "." + key;
+    paths.push_back(child);
+    AppendPaths(value, child, paths);
+  }
+}
+
+/// The defaults of a schema as a policy document. JSON is YAML, so the decoder can read it.
+json Defaults(const json& schema) {
+  json defaults = json::object();
+  for (const auto& [key, value] : schema["properties"].items()) {
+    if (value.contains("default")) defaults[key] = value["default"];
+    if (value.contains("const")) defaults[key] = value["const"];
+    if (value.contains("properties")) defaults[key] = Defaults(value);
+  }
+  return defaults;
+}
+
+TEST_CASE("every example is a policy") {
+  int examples = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(Root() / "examples/policies")) {
+    const std::string name = entry.path().filename().string();
+    const auto policy = DecodePolicy(ReadFile(entry.path()), name);
+    INFO((policy ? name : policy.error().front().ToString()));
+    CHECK(policy.has_value());
+    ++examples;
+  }
+  CHECK(examples >= 6);
+}
+
+TEST_CASE("the example of defaults is the defaults, every key of it") {
+  const std::string text = ReadFile(Root() / "examples/policies/default.yaml");
+  CHECK(DecodePolicy(text, "default.yaml") == PolicyConfiguration{});
+  for (const std::string& path : PolicyKeyPaths()) {
+    if (path.starts_with("queues[].") && path != "queues[].name") continue;  // No single default.
+    const std::string key = path.substr(path.find_last_of('.') + 1);
+    INFO(path);
+    CHECK(text.find(key + ":") != std::string::npos);
+  }
+}
+
+TEST_CASE("the examples in the reference are policies") {
+  const std::string text = ReadFile(Root() / "docs/policy.md");
+  const std::string fence = "```yaml\n";
+  int examples = 0;
+  for (std::size_t at = text.find(fence); at != std::string::npos; at = text.find(fence, at)) {
+    at += fence.size();
+    const auto policy = DecodePolicy(text.substr(at, text.find("```", at) - at), "policy.md");
+    INFO((policy ? "" : policy.error().front().ToString()));
+    CHECK(policy.has_value());
+    ++examples;
+  }
+  CHECK(examples > 0);
+}
+
+TEST_CASE("the reference has every key and every term of the score") {
+  const std::string text = ReadFile(Root() / "docs/policy.md");
+  for (const std::string& path : PolicyKeyPaths()) {
+    INFO(path);
+    CHECK(text.find("\n| `" + path + "` |") != std::string::npos);
+    if (!path.starts_with("placement.score.")) continue;
+    CHECK(text.find("\n| `" + path.substr(path.find_last_of('.') + 1) + "` |") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("the schema has exactly the keys of the decoder") {
+  std::vector<std::string> in_schema;
+  AppendPaths(Schema(), "", in_schema);
+  std::vector<std::string> in_decoder = PolicyKeyPaths();
+  std::ranges::sort(in_schema);
+  std::ranges::sort(in_decoder);
+  CHECK(in_schema == in_decoder);
+}
+
+TEST_CASE("the schema's defaults are the decoder's") {
+  const auto policy = DecodePolicy(Defaults(Schema()).dump(), "schema.json");
+  INFO((policy ? "" : policy.error().front().ToString()));
+  CHECK(policy == PolicyConfiguration{});
+}
+
+}  // namespace
+}  // namespace berth::config

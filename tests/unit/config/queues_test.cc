@@ -1,0 +1,137 @@
+// What a policy file may say of queues.
+#include "config/decode.h"
+#include "tests/support/catch.h"
+#include "tests/unit/config/policies.h"
+
+namespace berth::config {
+namespace {
+
+using testing::Decoded;
+using testing::ErrorsOf;
+using testing::kHeader;
+using Lines = std::vector<std::string>;
+
+/// Errors of a policy with these list elements, the first of them on line 4.
+Lines QueueErrors(std::string_view queues) {
+  return ErrorsOf(kHeader + "queues:\n" + std::string(queues));
+}
+
+/// The error of queue `a` with this one more key, on line 5.
+std::string OneError(std::string_view key) {
+  const Lines errors = QueueErrors("- name: a\n  " + std::string(key));
+  CHECK(errors.size() == 1);
+  return errors.empty() ? "" : errors.front();
+}
+
+TEST_CASE("a queue with everything") {
+  const auto queues = Decoded(
+                          "queues:\n"
+                          "- name: science\n"
+                          "- name: research\n"
+                          "  parent: science\n"
+                          "  namespaces: [research, '*']\n"
+                          "  quota: {nvidia.com/gpu: 16, cpu: 1.5, memory: 2Gi}\n"
+                          "  limit: {nvidia.com/gpu: '32', hugepages-2Mi: 4Mi}\n"
+                          "  weight: 0.25\n")
+                          .queues;
+  REQUIRE(queues.size() == 2);
+  CHECK(queues[0] == Queue{.name = "science"});
+  CHECK_FALSE(queues[0].namespaces.has_value());
+  CHECK(
+      queues[1] ==
+      Queue{.name = "research",
+            .parent = "science",
+            .namespaces = std::vector<std::string>{"research", "*"},
+            .quota = {{"cpu", 1500}, {"memory", std::int64_t{2} << 30}, {"nvidia.com/gpu", 16'000}},
+            .limit = {{"hugepages-2Mi", std::int64_t{4} << 20}, {"nvidia.com/gpu", 32'000}},
+            .weight = 250});
+}
+
+TEST_CASE("no queues key is a queue for all, an empty list is a mistake") {
+  REQUIRE(Decoded("").queues.size() == 1);
+  CHECK(Decoded("").queues[0].name == "default");
+  CHECK(ErrorsOf(kHeader + "queues: []") ==
+        Lines{"p:3:9: queues: an empty list admits no pod at all: name a queue, or leave the key "
+              "out for one queue default that admits all"});
+  CHECK(ErrorsOf(kHeader + "queues:") == Lines{"p:3:1: queues: must be a list, is empty"});
+  CHECK(QueueErrors("- default") ==
+        Lines{"p:4:3: queues[0]: must be a mapping, is a single value"});
+}
+
+TEST_CASE("queue names are DNS labels and unique") {
+  CHECK(QueueErrors("- quota: {}") == Lines{"p:4:3: queues[0].name: missing"});
+  for (const std::string name : {"Research", "a.b", "-a", "a-", "", "a b"}) {
+    CHECK(QueueErrors("- name: '" + name + "'") ==
+          Lines{"p:4:9: queues[0].name: must be a DNS label such as team-a, is \"" + name + "\""});
+  }
+  CHECK(QueueErrors("- name: '*'").size() == 1);
+  CHECK(QueueErrors("- name: 7up").empty());
+  CHECK(QueueErrors("- name: a\n- name: b\n- name: a") ==
+        Lines{"p:6:9: queues[2].name: \"a\" is already on line 4"});
+}
+
+TEST_CASE("a parent may be a plain group, and is not below its child") {
+  CHECK(QueueErrors("- {name: a, parent: b}\n- {name: b}").empty());
+  CHECK(QueueErrors("- {name: a, parent: not-listed}").empty());
+  CHECK(QueueErrors("- {name: a, parent: a}") ==
+        Lines{"p:4:21: queues[0].parent: a queue cannot be its own ancestor: a -> a"});
+  CHECK(QueueErrors("- {name: in, parent: a}\n- {name: b, parent: c}\n"
+                    "- {name: a, parent: b}\n- {name: c, parent: a}") ==
+        Lines{"p:5:21: queues[1].parent: a queue cannot be its own ancestor: b -> c -> a -> b"});
+}
+
+TEST_CASE("namespaces are names or the star") {
+  CHECK(Decoded("queues: [{name: a, namespaces: []}]").queues[0].namespaces ==
+        std::vector<std::string>{});
+  CHECK(OneError("namespaces: [team_a]") ==
+        "p:5:16: queues[0].namespaces[0]: must be a namespace or \"*\", is \"team_a\"");
+  CHECK(OneError("namespaces: [x, x]") ==
+        "p:5:19: queues[0].namespaces[1]: \"x\" is already on line 5");
+  CHECK(OneError("namespaces: [~]") == "p:5:16: queues[0].namespaces[0]: must be a text, is empty");
+  CHECK(OneError("namespaces: team-a") ==
+        "p:5:15: queues[0].namespaces: must be a list, is a single value");
+}
+
+TEST_CASE("amounts are quantities of resources that the policy knows") {
+  CHECK(OneError("quota: {nvidia.com/gpus: 1}") ==
+        "p:5:11: queues[0].quota[nvidia.com/gpus]: not a resource of this policy, did you mean "
+        "nvidia.com/gpu?");
+  CHECK(OneError("quota: {example.org/licence: 1}") ==
+        "p:5:11: queues[0].quota[example.org/licence]: not a resource of this policy: list it "
+        "under resources.devices");
+  CHECK(OneError("quota: {gpu: 1}").starts_with("p:5:11: queues[0].quota.gpu: not a resource"));
+  CHECK(OneError("quota: {cpu: -1}").starts_with("p:5:16: queues[0].quota.cpu: "));
+  CHECK(OneError("quota: {cpu: lots}").starts_with("p:5:16: queues[0].quota.cpu: "));
+  CHECK(OneError("quota: {cpu: 010}") ==
+        "p:5:16: queues[0].quota.cpu: must not begin with 0 (YAML reads \"010\" as octal)");
+  CHECK(OneError("quota: {cpu: [1]}") == "p:5:16: queues[0].quota.cpu: must be a text, is a list");
+  CHECK(OneError("quota: {memory: 9999999E}") ==
+        "p:5:19: queues[0].quota.memory: too large: \"9999999E\"");
+  CHECK(OneError("quota: {nvidia.com/gpu: 500m}") ==
+        "p:5:27: queues[0].quota[nvidia.com/gpu]: must be whole devices, is \"500m\"");
+  CHECK(OneError("quota: {cpu: 1, cpu: 2}") ==
+        "p:5:19: queues[0].quota.cpu: duplicate key, first on line 5");
+  CHECK(OneError("limit: 5") == "p:5:10: queues[0].limit: must be a mapping, is a single value");
+}
+
+TEST_CASE("amounts may name every device of the same file, wherever it stands") {
+  CHECK(ErrorsOf(kHeader + "queues: [{name: a, quota: {amd.com/gpu: 8}}]\n"
+                           "resources: {devices: [{name: amd.com/gpu}]}\n")
+            .empty());
+}
+
+TEST_CASE("a limit is at least the quota") {
+  CHECK(OneError("{quota: {cpu: 1}") != "");  // Not YAML at all: reported, not crashed on.
+  CHECK(QueueErrors("- name: a\n  limit: {cpu: 0.5, memory: 1}\n  quota: {cpu: 1, memory: 1}") ==
+        Lines{"p:5:16: queues[0].limit.cpu: must not be less than the quota: 500m < 1"});
+  CHECK(QueueErrors("- name: a\n  limit: {nvidia.com/gpu: 0}").empty());
+}
+
+TEST_CASE("a weight is above zero") {
+  CHECK(OneError("weight: 0") == "p:5:11: queues[0].weight: must be from 0.001 to 1000, is 0");
+  CHECK(OneError("weight: 1001") ==
+        "p:5:11: queues[0].weight: must be from 0.001 to 1000, is 1001");
+}
+
+}  // namespace
+}  // namespace berth::config

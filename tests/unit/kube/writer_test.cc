@@ -1,0 +1,266 @@
+#include "kube/writer.h"
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/catch.h"
+#include "tests/support/fake_api_server.h"
+#include "tests/support/fake_timing.h"
+
+namespace berth::kube {
+namespace {
+
+using nlohmann::json;
+using testing::FakeApiServer;
+using testing::FakeEnd;
+using testing::FakeReply;
+using testing::FakeTiming;
+
+const PodRef kPod{.ns = "team", .name = "p0", .uid = "u-1"};
+
+/// A writer on a fake server, in virtual time.
+struct Bed {
+  FakeApiServer server;
+  FakeTiming timing;
+  std::unique_ptr<RestClient> client;
+  std::unique_ptr<Writer> writer;
+  WriteOptions options;
+
+  explicit Bed(std::vector<FakeReply> script) {
+    ClientConfig config;
+    config.server = server.Url();
+    client = *RestClient::Create(config);
+    writer = std::make_unique<Writer>(*client, "berth-0", timing.Get());
+    server.Script(std::move(script));
+  }
+  BindResult Bind() { return writer->PostBinding(kPod, "n1", {{"berth.dev/plan", "x"}}, options); }
+  json Body(std::size_t i) { return json::parse(server.Requests().at(i).body); }
+};
+
+FakeReply PodOn(const std::string& uid, const std::string& node) {
+  return FakeReply::Json(R"({"metadata":{"uid":")" + uid + R"("},"spec":{"nodeName":")" + node +
+                         R"("}})");
+}
+FakeReply Conflict() { return FakeReply::Status(409, "Conflict", "already assigned"); }
+
+TEST_CASE("a binding names the pod exactly", "[kube][writer]") {
+  Bed bed({FakeReply::Json("{}", 201)});
+  CHECK(bed.Bind().outcome == BindOutcome::kBound);
+  const auto request = bed.server.Requests().at(0);
+  CHECK(request.method == "POST");
+  CHECK(request.path == "/api/v1/namespaces/team/pods/p0/binding");
+  CHECK(bed.Body(0) == json::parse(R"({"apiVersion":"v1","kind":"Binding","metadata":{"name":"p0",
+    "namespace":"team","uid":"u-1","annotations":{"berth.dev/plan":"x"}},
+    "target":{"apiVersion":"v1","kind":"Node","name":"n1"}})"));
+}
+
+TEST_CASE("a conflict is settled by reading the pod", "[kube][writer]") {
+  {
+    Bed bed({Conflict(), PodOn("u-1", "n1")});
+    CHECK(bed.Bind().outcome == BindOutcome::kBound);
+  }
+  {
+    Bed bed({Conflict(), PodOn("u-1", "n2")});
+    const BindResult result = bed.Bind();
+    CHECK(result.outcome == BindOutcome::kConflict);
+    CHECK(result.message == "already assigned");
+  }
+  {
+    Bed bed({Conflict(), PodOn("u-2", "n1")});
+    CHECK(bed.Bind().outcome == BindOutcome::kConflict);
+  }
+  {
+    Bed bed({Conflict(), FakeReply::Status(404, "NotFound")});
+    CHECK(bed.Bind().outcome == BindOutcome::kNotFound);
+  }
+  {
+    Bed bed({Conflict(), FakeReply::Status(403, "Forbidden")});
+    CHECK(bed.Bind().outcome == BindOutcome::kUnknown);
+  }
+}
+
+TEST_CASE("answers that are final are not tried again", "[kube][writer]") {
+  Bed bed({FakeReply::Status(404, "NotFound"), FakeReply::Status(403, "Forbidden", "no")});
+  CHECK(bed.Bind().outcome == BindOutcome::kNotFound);
+  const BindResult refused = bed.Bind();
+  CHECK(refused.outcome == BindOutcome::kRefused);
+  CHECK(refused.status == 403);
+  CHECK(refused.message == "no");
+  CHECK(bed.server.Requests().size() == 2);
+}
+
+TEST_CASE("throttling is waited out as the server says", "[kube][writer]") {
+  Bed bed({FakeReply::Status(429, "TooManyRequests").With("Retry-After", "2"),
+           FakeReply::Status(503, "ServiceUnavailable"), FakeReply::Json("{}", 201)});
+  CHECK(bed.Bind().outcome == BindOutcome::kBound);
+  CHECK(bed.timing.Waits() == std::vector{Duration(2'000), Duration(200)});
+}
+
+TEST_CASE("a wait beyond the deadline is not begun", "[kube][writer]") {
+  Bed bed({FakeReply::Status(429, "TooManyRequests").With("Retry-After", "60")});
+  const BindResult result = bed.Bind();
+  CHECK(result.outcome == BindOutcome::kRefused);
+  CHECK(result.status == 429);
+  CHECK(bed.timing.Waits().empty());
+}
+
+TEST_CASE("tries have a bound", "[kube][writer]") {
+  std::vector<FakeReply> script;
+  for (int i = 0; i < 20; ++i) script.push_back(FakeReply::Status(429, "TooManyRequests"));
+  Bed bed(std::move(script));
+  bed.options.timeout = std::chrono::hours(1);
+  CHECK(bed.Bind().outcome == BindOutcome::kRefused);
+  CHECK(bed.server.Requests().size() == 10);
+}
+
+TEST_CASE("a reset after the write is tried again and found bound", "[kube][writer]") {
+  Bed bed({FakeReply::Nothing(FakeEnd::kReset), Conflict(), PodOn("u-1", "n1")});
+  CHECK(bed.Bind().outcome == BindOutcome::kBound);
+}
+
+TEST_CASE("a binding that curl repeats on a dead connection is found bound", "[kube][writer]") {
+  Bed bed({PodOn("u-1", ""), FakeReply::Nothing(FakeEnd::kClose), Conflict(), PodOn("u-1", "n1")});
+  bed.writer->GetPod("team", "p0", {});
+  CHECK(bed.Bind().outcome == BindOutcome::kBound);
+  CHECK(bed.timing.Waits().empty());  // Not our own retry.
+  CHECK(bed.server.Requests().size() == 4);
+}
+
+TEST_CASE("what may have been done is unknown, what was never sent is refused", "[kube][writer]") {
+  {
+    Bed bed({FakeReply::Nothing(FakeEnd::kHold)});
+    bed.options.timeout = Duration(60);
+    bed.timing.SetRandom(0.9);
+    CHECK(bed.Bind().outcome == BindOutcome::kUnknown);
+  }
+  {
+    Bed bed({FakeReply::Nothing(FakeEnd::kReset), FakeReply::Status(403, "Forbidden")});
+    CHECK(bed.Bind().outcome == BindOutcome::kUnknown);
+  }
+  {
+    Bed bed({FakeReply::Status(500, "InternalError")});
+    bed.options.timeout = Duration(90);
+    CHECK(bed.Bind().outcome == BindOutcome::kUnknown);
+  }
+  {
+    std::string gone;
+    { gone = FakeApiServer().Url(); }
+    FakeTiming timing;
+    ClientConfig config;
+    config.server = gone;
+    const auto client = *RestClient::Create(config);
+    Writer writer(*client, "berth-0", timing.Get());
+    const BindResult result = writer.PostBinding(kPod, "n1", {}, {});
+    CHECK(result.outcome == BindOutcome::kRefused);
+    CHECK(result.status == 0);
+  }
+  {
+    Bed bed({});
+    std::stop_source stop;
+    stop.request_stop();
+    bed.options.stop = stop.get_token();
+    CHECK(bed.Bind().outcome == BindOutcome::kRefused);
+    CHECK(bed.server.Requests().empty());
+  }
+}
+
+TEST_CASE("nomination is a merge patch of the status", "[kube][writer]") {
+  Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}")});
+  CHECK(bed.writer->PatchNominatedNode(kPod, "n1", {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.writer->PatchNominatedNode(kPod, "", {}).outcome == WriteOutcome::kDone);
+  const auto request = bed.server.Requests().at(0);
+  CHECK(request.method == "PATCH");
+  CHECK(request.path == "/api/v1/namespaces/team/pods/p0/status");
+  CHECK(request.headers.at("content-type") == "application/merge-patch+json");
+  CHECK(bed.Body(0) ==
+        json::parse(R"({"metadata":{"uid":"u-1"},"status":{"nominatedNodeName":"n1"}})"));
+  CHECK(bed.Body(1)["status"]["nominatedNodeName"].is_null());
+}
+
+TEST_CASE("a patch for another pod of that name is a conflict", "[kube][writer]") {
+  const auto other = [] {
+    return FakeReply::Status(422, "Invalid", "metadata.uid: Invalid value: field is immutable");
+  };
+  Bed bed({other(), other(), FakeReply::Status(422, "Invalid", "spec.x: no")});
+  CHECK(bed.writer->PatchNominatedNode(kPod, "n1", {}).outcome == WriteOutcome::kConflict);
+  CHECK(bed.writer->PatchPodRelease(kPod, {}, "g", {}).outcome == WriteOutcome::kConflict);
+  CHECK(bed.writer->PatchPodRelease(kPod, {}, "g", {}).outcome == WriteOutcome::kRefused);
+}
+
+TEST_CASE("release patches annotations and one gate together", "[kube][writer]") {
+  Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}")});
+  bed.writer->PatchPodRelease(kPod, {{"a", "1"}, {"b", std::nullopt}}, "berth.dev/admission", {});
+  bed.writer->PatchPodRelease(kPod, {{"a", "1"}}, "", {});
+  const auto request = bed.server.Requests().at(0);
+  CHECK(request.path == "/api/v1/namespaces/team/pods/p0");
+  CHECK(request.headers.at("content-type") == "application/strategic-merge-patch+json");
+  CHECK(bed.Body(0) == json::parse(R"({"metadata":{"uid":"u-1","annotations":{"a":"1","b":null}},
+    "spec":{"schedulingGates":[{"$patch":"delete","name":"berth.dev/admission"}]}})"));
+  CHECK_FALSE(bed.Body(1).contains("spec"));
+}
+
+TEST_CASE("names from outside cannot leave their path", "[kube][writer]") {
+  Bed bed({FakeReply::Json("{}")});
+  for (const char* name : {"", ".", "..", "a/b"}) {
+    CHECK(bed.writer->GetPod("team", name, {}).outcome == WriteOutcome::kRefused);
+    CHECK(bed.writer->PostBinding({name, "p", "u"}, "n", {}, {}).outcome == BindOutcome::kRefused);
+  }
+  CHECK(bed.server.Requests().empty());
+  CHECK(bed.writer->GetPod("team", "a?b", {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.server.Requests().at(0).path == "/api/v1/namespaces/team/pods/a%3Fb");
+}
+
+TEST_CASE("events", "[kube][writer]") {
+  Bed bed(
+      {FakeReply::Json("{}", 201), FakeReply::Status(409, "AlreadyExists"), FakeReply::Json("{}")});
+  EventRecord event{.name = "p0.17",
+                    .regarding = {.ns = "team", .name = "p0", .uid = "u-1", .resource_version = {}},
+                    .warning = true,
+                    .action = "Plan",
+                    .reason = "Fragmented",
+                    .note = std::string(1'023, 'x') + "é",
+                    .time = MicroTime(std::chrono::microseconds(1'500'000'000'000'001))};
+  CHECK(bed.writer->CreateEvent(event, {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.writer->CreateEvent(event, {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.writer->PatchEvent(event, 3, event.time, {}).outcome == WriteOutcome::kDone);
+  const json body = bed.Body(0);
+  CHECK(bed.server.Requests().at(0).path == "/apis/events.k8s.io/v1/namespaces/team/events");
+  CHECK(body["eventTime"] == "2017-07-14T02:40:00.000001Z");
+  CHECK(body["note"] == std::string(1'023, 'x'));
+  CHECK(body["type"] == "Warning");
+  CHECK(body["reportingController"] == "berth.dev/berth");
+  CHECK(body["reportingInstance"] == "berth-0");
+  CHECK(body["regarding"]["namespace"] == "team");
+  CHECK_FALSE(body["regarding"].contains("resourceVersion"));
+  CHECK(bed.server.Requests().at(2).path == "/apis/events.k8s.io/v1/namespaces/team/events/p0.17");
+  CHECK(bed.Body(2) ==
+        json::parse(R"({"series":{"count":3,"lastObservedTime":"2017-07-14T02:40:00.000001Z"}})"));
+}
+
+TEST_CASE("an event about a node lives in the default namespace, with bad bytes dropped",
+          "[kube][writer]") {
+  Bed bed({FakeReply::Json("{}", 201)});
+  EventRecord event{
+      .name = "n1.1",
+      .regarding = {.kind = "Node", .ns = {}, .name = "n1", .uid = "n1", .resource_version = {}},
+      .warning = false,
+      .action = "Plan",
+      .reason = "R",
+      .note =
+          "a\xff"
+          "b",
+      .time = {}};
+  CHECK(bed.writer->CreateEvent(event, {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.server.Requests().at(0).path == "/apis/events.k8s.io/v1/namespaces/default/events");
+  CHECK(bed.Body(0)["note"] == "ab");
+  CHECK(bed.Body(0)["eventTime"] == "1970-01-01T00:00:00.000000Z");
+}
+
+TEST_CASE("UTF-8 is cut between characters", "[kube][writer]") {
+  CHECK(TruncateUtf8("abc", 3) == "abc");
+  CHECK(TruncateUtf8("aé", 2) == "a");
+  CHECK(TruncateUtf8("a\xF0\x9F\x98\x80", 4) == "a");
+  CHECK(TruncateUtf8("\x80\x80\x80", 2).empty());
+}
+
+}  // namespace
+}  // namespace berth::kube

@@ -1,0 +1,104 @@
+#include "server/ops_server.h"
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/catch.h"
+#include "tests/unit/server/raw_client.h"
+
+namespace berth::server {
+namespace {
+
+using nlohmann::json;
+using test::Get;
+using test::RawClient;
+
+struct Fixture {
+  Fixture() {
+    OpsHandlers handlers;
+    handlers.livez = {{"ping", [] { return ""; }}};
+    handlers.readyz = {{"informers", [this] { return not_synced; }}, {"policy", [] { return ""; }}};
+    handlers.authorize = [this](const HttpRequest& request) -> std::optional<HttpResponse> {
+      if (!guarded || request.Header("authorization") == "Bearer good") return std::nullopt;
+      return HttpResponse{.status = 401};
+    };
+    handlers.configz = [] { return "{}"; };
+    handlers.debug["plans"] = [] { return "[1]"; };
+    handlers.queues = [](const HttpRequest&) { return HttpResponse{.body = R"(["q"])"}; };
+    handlers.why = [](std::string_view ns, std::string_view name, const HttpRequest&) {
+      return HttpResponse{.body = std::string(ns) + "|" + std::string(name)};
+    };
+    ServeOps(server, std::move(handlers), metrics, build);
+    port = *server.Listen("127.0.0.1", 0);
+  }
+
+  const BuildInfo build{.version = "1.2", .commit = "abc", .compiler = "g++ \"12\""};
+  std::string not_synced;
+  bool guarded = false;
+  Metrics metrics{build};
+  HttpServer server;
+  std::uint16_t port = 0;
+};
+
+TEST_CASE("health is ok, or says what is not", "[ops]") {
+  Fixture f;
+  RawClient client(f.port);
+  for (const auto* path : {"/livez", "/readyz", "/healthz"}) {
+    const auto answer = client.Call(Get(path));
+    CHECK(answer->status == 200);
+    CHECK(answer->body == "ok");
+  }
+  CHECK(client.Call(Get("/readyz?verbose"))->body ==
+        "[+]informers ok\n[+]policy ok\nreadyz check passed\n");
+
+  f.not_synced = "pods not listed yet";
+  const auto failed = client.Call(Get("/readyz"));
+  CHECK(failed->status == 500);
+  CHECK(failed->body ==
+        "[-]informers failed: pods not listed yet\n[+]policy ok\nreadyz check failed\n");
+  CHECK(client.Call(Get("/livez"))->status == 200);
+  const auto without = client.Call(Get("/readyz?verbose&exclude=informers&exclude=typo"));
+  CHECK(without->status == 200);
+  CHECK_THAT(without->body, Catch::Contains("[+]informers excluded: ok") &&
+                                Catch::Contains("no matches for \"typo\""));
+}
+
+TEST_CASE("pages of the owner and of our own", "[ops]") {
+  Fixture f;
+  RawClient client(f.port);
+  CHECK(client.Call(Get("/configz"))->body == "{}");
+  CHECK(client.Call(Get("/debug/plans"))->body == "[1]");
+  CHECK(client.Call(Get("/debug/nothing"))->status == 404);
+  CHECK(client.Call(Get("/api/v1/queues"))->body == R"(["q"])");
+  CHECK(client.Call(Get("/api/v1/nodes"))->status == 404);  // Not given.
+  CHECK(json::parse(client.Call(Get("/debug/buildinfo"))->body) ==
+        json({{"version", "1.2"}, {"commit", "abc"}, {"compiler", "g++ \"12\""}}));
+  CHECK(json::parse(client.Call(Get("/debug/threads"))->body)["threads"].get<int>() >= 3);
+  const auto metrics = client.Call(Get("/metrics"));
+  CHECK_THAT(metrics->head, Catch::Contains("Content-Type: text/plain; version=0.0.4"));
+  CHECK_THAT(metrics->body, Catch::Contains("version=\"1.2\"} 1"));
+}
+
+TEST_CASE("why wants a pod", "[ops]") {
+  Fixture f;
+  RawClient client(f.port);
+  CHECK(client.Call(Get("/api/v1/why?pod=team-a/job-0"))->body == "team-a|job-0");
+  CHECK(client.Call(Get("/api/v1/why?pod=team-a%2Fjob-0"))->body == "team-a|job-0");
+  for (const auto* query : {"", "?pod=", "?pod=x", "?pod=/x", "?pod=x/", "?pod=a/b/c"}) {
+    CHECK(client.Call(Get("/api/v1/why" + std::string(query)))->status == 400);
+  }
+}
+
+TEST_CASE("all but health asks first", "[ops]") {
+  Fixture f;
+  f.guarded = true;
+  RawClient client(f.port);
+  CHECK(client.Call(Get("/readyz"))->status == 200);
+  for (const auto* path : {"/metrics", "/configz", "/debug/buildinfo", "/api/v1/queues"}) {
+    CHECK(client.Call(Get(path))->status == 401);
+  }
+  CHECK(client.Call("GET /configz HTTP/1.1\r\nHost: x\r\nAUTHORIZATION: Bearer good\r\n\r\n")
+            ->status == 200);
+}
+
+}  // namespace
+}  // namespace berth::server
