@@ -134,8 +134,11 @@ void Store::File(PodInfo& pod) {
   const PodClaims& claims = *shared_claims;
   pod.shape = ShapeOf(pod.object, claims.whole_node);
   pod.object.spec = pod.shape->spec;  // one copy for all pods of this shape
-  const bool concerns_us =
-      Ours(pod.object) && !pod.terminating() && (pod.shape->asks_device || !claims.gang.name.empty());
+  // A pod that only has our gate waits for nobody but us.
+  const auto& gates = pod.object.scheduling_gates;
+  const bool gated = std::ranges::find(gates, kAdmissionGate) != gates.end();
+  const bool concerns_us = Ours(pod.object) && !pod.terminating() &&
+                           (pod.shape->asks_device || !claims.gang.name.empty() || gated);
   if (!concerns_us) {
     Unfile(pod);
     return;

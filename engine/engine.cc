@@ -47,9 +47,17 @@ void Engine::OnPod(kube::Pod object, TimePoint now) {
   if (pod->bound()) {
     ResolveTickets(uid, ResolveBind::Verdict::kBound, "");
     PruneBound(workload);
-  } else if (started_) {
-    NoticeRefusal(*pod, now);
+    return;
   }
+  const auto& condition = pod->object.pod_scheduled;
+  if (condition && !condition->status && condition->reason == "Unschedulable" &&
+      pod->charge == Charge::kNone && !pod->asked) {
+    // kube-scheduler's own filters left no node, so that it never asked us: it waits all the same,
+    // and its turn comes in queue order.
+    pod->asked = true;
+    store_.MarkChanged(workload);
+  }
+  if (started_) NoticeRefusal(*pod, now);
 }
 
 void Engine::OnPodDeleted(std::string_view uid, TimePoint now) {

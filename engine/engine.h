@@ -161,6 +161,7 @@ class Engine {
                   cluster::Verdict& verdict) const;
   void SetVerdict(cluster::Workload& workload, cluster::Verdict verdict);
   void Release(cluster::Workload& workload, cluster::Assignment& assignment);
+  void Ungate(const cluster::PodInfo& pod);
   std::function<bool(cluster::NodeIndex)> StayInDomain(const cluster::Workload& workload,
                                                        std::span<cluster::PodInfo* const> moving);
   void LogPlan(const cluster::Workload& workload, const policy::Placement& placement);

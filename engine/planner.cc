@@ -89,15 +89,9 @@ void Engine::Judge(Workload& workload, TimePoint now) {
   for (PodInfo* pod : workload.Unplaced()) {
     if (!HasForeignGate(*pod)) pods.push_back(pod);
   }
-  if (Passthrough()) {
-    for (PodInfo* pod : pods) {
-      if (!HasOurGate(*pod)) continue;
-      actions_.push_back(ReleaseMember{
-          .pod = {pod->object.meta.ns, pod->object.meta.name, pod->object.meta.uid},
-          .node = {},
-          .annotation = {},
-          .remove_gate = true});
-    }
+  const bool nothing_to_plan = !workload.gang && !pods.empty() && !pods.front()->shape->asks_device;
+  if (Passthrough() || nothing_to_plan) {
+    for (const PodInfo* pod : pods) Ungate(*pod);
     return;
   }
   if (workload.hold_until > now) {
@@ -252,6 +246,15 @@ void Engine::CommitPlan(Workload& workload, const policy::Placement& placement, 
   for (Assignment& assignment : plan.assignments) {
     if (assignment.managed) Release(workload, assignment);
   }
+}
+
+void Engine::Ungate(const PodInfo& pod) {
+  if (!HasOurGate(pod)) return;
+  actions_.push_back(
+      ReleaseMember{.pod = {pod.object.meta.ns, pod.object.meta.name, pod.object.meta.uid},
+                    .node = {},
+                    .annotation = {},
+                    .remove_gate = true});
 }
 
 /// A pod whose own filter call made the plan needs no writes: it has its answer.

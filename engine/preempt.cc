@@ -116,18 +116,18 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
     const NodeIndex node = store_.FindNode(name);
     if (node == cluster::kNoNode || !store_.node(node).present) continue;
     std::vector<const PodInfo*> victims;
-    bool sound = true;
+    bool sound = !set.uids.empty();
     for (const std::string& victim_uid : set.uids) {
       const PodInfo* victim = store_.FindPod(victim_uid);
       if (victim == nullptr) continue;  // gone already
       sound &= victim->node == node;
       victims.push_back(victim);
     }
-    if (set.uids.empty()) victims = FindVictims(*pod, node, store_);
-    sound = sound && !victims.empty() && std::ranges::all_of(victims, [&](const PodInfo* victim) {
-              return MayEvict(*victim, *pod, victims);
-            });
-    if (!sound || !Admitted(*pod, node, victims, store_)) continue;
+    const auto may_evict = [&](const PodInfo* victim) { return MayEvict(*victim, *pod, victims); };
+    sound = sound && std::ranges::all_of(victims, may_evict);
+    // kube-scheduler named nobody, or parts of gangs: there may be others to take instead.
+    if (!sound) victims = FindVictims(*pod, node, store_);
+    if (victims.empty() || !Admitted(*pod, node, victims, store_)) continue;
     std::ranges::sort(victims, std::ranges::greater{}, [](const PodInfo* p) {
       return std::pair(p->object.priority, p->object.meta.uid);
     });

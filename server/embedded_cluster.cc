@@ -1,5 +1,6 @@
 #include "server/embedded_cluster.h"
 
+#include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
 #include <fstream>
@@ -42,6 +43,53 @@ nlohmann::json ToJson(const YAML::Node& node, int depth) {
   }
 }
 
+/// The documents of a file: JSON, or YAML with any number of them.
+std::expected<std::vector<nlohmann::json>, std::string> ReadDocuments(std::string_view text) {
+  std::vector<nlohmann::json> documents;
+  try {
+    auto json = nlohmann::json::parse(text, nullptr, false);
+    if (!json.is_discarded()) {
+      documents.push_back(std::move(json));
+      return documents;
+    }
+    for (const YAML::Node& document : YAML::LoadAll(std::string(text))) {
+      documents.push_back(ToJson(document, 0));
+    }
+  } catch (const std::exception& error) {
+    return std::unexpected(error.what());
+  }
+  return documents;
+}
+
+/// The objects in the documents, Lists taken apart.
+std::expected<std::vector<nlohmann::json>, std::string> Flatten(
+    std::vector<nlohmann::json> documents) {
+  std::vector<nlohmann::json> objects;
+  for (auto& document : documents) {
+    if (document.is_null()) continue;
+    if (!document.is_object()) return std::unexpected("not a Kubernetes object");
+    const auto& kind = document["kind"];
+    if (!kind.is_string() || !kind.get_ref<const std::string&>().ends_with("List")) {
+      objects.push_back(std::move(document));
+      continue;
+    }
+    if (!document["items"].is_array()) return std::unexpected("a List without items");
+    for (auto& item : document["items"]) objects.push_back(std::move(item));
+  }
+  return objects;
+}
+
+/// What a hand-written file may leave out.
+std::string Complete(nlohmann::json& object, std::size_t number) {
+  if (!object.is_object() || !object["metadata"].is_object() || !object["kind"].is_string()) {
+    return "not a Kubernetes object";
+  }
+  auto& meta = object["metadata"];
+  if (!meta.contains("uid")) meta["uid"] = "snapshot-" + std::to_string(number);
+  if (object["kind"] == "Pod" && !meta.contains("namespace")) meta["namespace"] = "default";
+  return {};
+}
+
 }  // namespace
 
 std::expected<std::unique_ptr<EmbeddedCluster>, std::string> EmbeddedCluster::Load(
@@ -49,67 +97,54 @@ std::expected<std::unique_ptr<EmbeddedCluster>, std::string> EmbeddedCluster::Lo
   std::ifstream in(path, std::ios::binary);
   if (!in) return std::unexpected(path + ": cannot be read");
   std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (in.bad()) return std::unexpected(path + ": cannot be read");
   if (text.size() > kMaxSnapshotBytes) return std::unexpected(path + ": larger than 1 GiB");
-  std::vector<nlohmann::json> documents;
-  try {
-    auto json = nlohmann::json::parse(text, nullptr, false);
-    if (!json.is_discarded()) {
-      documents.push_back(std::move(json));
-    } else {
-      for (const YAML::Node& document : YAML::LoadAll(text)) {
-        documents.push_back(ToJson(document, 0));
-      }
-    }
-  } catch (const std::exception& error) {
-    return std::unexpected(path + ": " + error.what());
-  }
-  auto cluster = std::make_unique<EmbeddedCluster>();
-  simdjson::dom::parser parser;
-  std::size_t made_up = 0;
-  const auto take = [&](nlohmann::json object) -> std::string {
-    if (!object.is_object() || !object["metadata"].is_object()) return "not a Kubernetes object";
-    auto& meta = object["metadata"];
-    if (!meta.contains("uid")) meta["uid"] = "snapshot-" + std::to_string(++made_up);
-    const std::string kind = object.value("kind", "");
-    if (kind == "Pod" && !meta.contains("namespace")) meta["namespace"] = "default";
-    const std::string one = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    const auto error = [&](const auto& decoded) {
-      return kind + " " + meta.value("name", "") + ": " + decoded.error().ToString();
-    };
-    if (kind == "Node") {
-      auto node = kube::DecodeNode(one, parser);
-      if (!node) return error(node);
-      cluster->nodes_[node->meta.name] = std::move(*node);
-    } else if (kind == "Pod") {
-      auto pod = kube::DecodePod(one, parser);
-      if (!pod) return error(pod);
-      cluster->pods_[pod->meta.uid] = std::move(*pod);
-    } else if (kind == "Namespace") {
-      auto ns = kube::DecodeNamespace(one, parser);
-      if (!ns) return error(ns);
-      cluster->namespaces_[ns->meta.name] = std::move(*ns);
-    }
-    return {};
+  return Parse(text, path);
+}
+
+std::expected<std::unique_ptr<EmbeddedCluster>, std::string> EmbeddedCluster::Parse(
+    std::string_view text, const std::string& name) {
+  const auto fail = [&name](const std::string& error) {
+    return std::unexpected(name + ": " + error);
   };
-  for (auto& document : documents) {
-    if (document.is_null()) continue;
-    if (!document.is_object()) return std::unexpected(path + ": not a Kubernetes object");
-    const std::string kind = document.value("kind", "");
-    if (kind != "List" && !kind.ends_with("List")) {
-      if (auto error = take(std::move(document)); !error.empty()) {
-        return std::unexpected(path + ": " + error);
-      }
-      continue;
-    }
-    if (!document["items"].is_array()) return std::unexpected(path + ": a List without items");
-    for (auto& item : document["items"]) {
-      if (auto error = take(std::move(item)); !error.empty()) {
-        return std::unexpected(path + ": " + error);
-      }
+  auto documents = ReadDocuments(text);
+  if (!documents) return fail(documents.error());
+  auto objects = Flatten(std::move(*documents));
+  if (!objects) return fail(objects.error());
+  auto cluster = std::make_unique<EmbeddedCluster>();
+  std::size_t number = 0;
+  for (nlohmann::json& object : *objects) {
+    if (auto error = Complete(object, ++number); !error.empty()) return fail(error);
+    using ErrorHandler = nlohmann::json::error_handler_t;
+    const std::string error =
+        cluster->Take(object["kind"].get<std::string>(),
+                      object.dump(-1, ' ', false, ErrorHandler::replace));
+    if (!error.empty()) {
+      return fail(fmt::format("{} {}: {}", object["kind"].dump(), object["metadata"]["name"].dump(),
+                              error));
     }
   }
-  if (cluster->nodes_.empty()) return std::unexpected(path + ": no Node in it");
+  if (cluster->nodes_.empty()) return fail("no Node in it");
   return cluster;
+}
+
+/// Files one object by its kind; empty: done, or a kind that nobody here reads.
+std::string EmbeddedCluster::Take(const std::string& kind, std::string_view json) {
+  simdjson::dom::parser parser;
+  if (kind == "Node") {
+    auto node = kube::DecodeNode(json, parser);
+    if (!node) return node.error().ToString();
+    nodes_[node->meta.name] = std::move(*node);
+  } else if (kind == "Pod") {
+    auto pod = kube::DecodePod(json, parser);
+    if (!pod) return pod.error().ToString();
+    pods_[pod->meta.uid] = std::move(*pod);
+  } else if (kind == "Namespace") {
+    auto ns = kube::DecodeNamespace(json, parser);
+    if (!ns) return ns.error().ToString();
+    namespaces_[ns->meta.name] = std::move(*ns);
+  }
+  return {};
 }
 
 void EmbeddedCluster::Connect(Host& host) {
@@ -130,16 +165,29 @@ void EmbeddedCluster::Connect(Host& host) {
   }
 }
 
+void EmbeddedCluster::Tell(const kube::Pod& pod, bool gone) {
+  host_->Apply([&](engine::Engine& e, engine::TimePoint now) {
+    if (gone) {
+      e.OnPodDeleted(pod.meta.uid, now);
+    } else {
+      e.OnPod(pod, now);
+    }
+  });
+  for (const Watcher& watcher : watchers_) watcher(pod, gone);
+}
+
 void EmbeddedCluster::PutPod(kube::Pod pod) {
+  const std::scoped_lock feed(feed_mutex_);
   {
     const std::scoped_lock lock(mutex_);
     pods_.insert_or_assign(pod.meta.uid, pod);
   }
-  host_->Apply([&](engine::Engine& e, engine::TimePoint now) { e.OnPod(std::move(pod), now); });
+  Tell(pod, /*gone=*/false);
 }
 
 bool EmbeddedCluster::ChangePod(std::string_view uid,
                                 const std::function<void(kube::Pod&)>& change) {
+  const std::scoped_lock feed(feed_mutex_);
   kube::Pod pod;
   {
     const std::scoped_lock lock(mutex_);
@@ -148,16 +196,26 @@ bool EmbeddedCluster::ChangePod(std::string_view uid,
     change(it->second);
     pod = it->second;
   }
-  host_->Apply([&](engine::Engine& e, engine::TimePoint now) { e.OnPod(std::move(pod), now); });
+  Tell(pod, /*gone=*/false);
   return true;
 }
 
 void EmbeddedCluster::DeletePod(const std::string& uid) {
+  const std::scoped_lock feed(feed_mutex_);
+  kube::Pod pod;
   {
     const std::scoped_lock lock(mutex_);
-    pods_.erase(uid);
+    const auto it = pods_.find(uid);
+    if (it == pods_.end()) return;
+    pod = std::move(it->second);
+    pods_.erase(it);
   }
-  host_->Apply([&](engine::Engine& e, engine::TimePoint now) { e.OnPodDeleted(uid, now); });
+  Tell(pod, /*gone=*/true);
+}
+
+void EmbeddedCluster::DropPods(const std::function<bool(const kube::Pod&)>& unwanted) {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(pods_, [&](const auto& entry) { return unwanted(entry.second); });
 }
 
 std::vector<kube::Pod> EmbeddedCluster::Pods() const {

@@ -21,6 +21,15 @@ class EmbeddedCluster final : public Api {
   /// Reads a List of Nodes, Pods and Namespaces, or several documents. Other kinds are skipped.
   static std::expected<std::unique_ptr<EmbeddedCluster>, std::string> Load(
       const std::string& path);
+  /// The same from text; `name` is for messages.
+  static std::expected<std::unique_ptr<EmbeddedCluster>, std::string> Parse(
+      std::string_view text, const std::string& name);
+
+  /// Someone who sees every change of a pod, in order and one at a time, after the host did. Must
+  /// not call back. A pod that is gone comes with `gone`.
+  using Watcher = std::function<void(const kube::Pod& pod, bool gone)>;
+  /// Before Connect only.
+  void Watch(Watcher watcher) { watchers_.push_back(std::move(watcher)); }
 
   /// Tells `host` everything there is, and from now on what changes. `host` must outlive its use.
   void Connect(Host& host);
@@ -32,6 +41,8 @@ class EmbeddedCluster final : public Api {
   void DeletePod(const std::string& uid);
   std::vector<kube::Pod> Pods() const;
   std::vector<kube::Node> Nodes() const;
+  /// Drops pods that `unwanted` picks. Before Connect only.
+  void DropPods(const std::function<bool(const kube::Pod&)>& unwanted);
 
   BindResult Bind(const engine::PodRef& pod, const std::string& node,
                   const std::map<std::string, std::string>& annotations) override;
@@ -40,7 +51,14 @@ class EmbeddedCluster final : public Api {
   void Event(const engine::EmitEvent& event) override;
 
  private:
-  mutable std::mutex mutex_;
+  std::string Take(const std::string& kind, std::string_view json);
+  void Tell(const kube::Pod& pod, bool gone);
+
+  /// Held over a change and its telling, so that nobody hears of two changes in the wrong order.
+  /// Taken before `mutex_`.
+  std::mutex feed_mutex_;
+  std::vector<Watcher> watchers_;
+  mutable std::mutex mutex_;  ///< Guards the objects.
   std::map<std::string, kube::Node> nodes_;
   std::map<std::string, kube::Namespace> namespaces_;
   std::map<std::string, kube::Pod> pods_;  ///< By UID.

@@ -2,15 +2,23 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
 #include "config/decode.h"
 #include "config/scheduler_config.h"
+#include "server/cli_client.h"
+#include "server/completion.h"
+#include "server/demo.h"
 #include "server/policy_source.h"
 #include "server/serve.h"
 #include "server/version.h"
 
 namespace {
 
+using berth::server::AskOptions;
+using berth::server::DemoOptions;
+using berth::server::OutputFormat;
+using berth::server::Question;
 using berth::server::ServeOptions;
 
 constexpr int kBadInput = 1;
@@ -84,29 +92,96 @@ int Check(const std::vector<std::string>& files, const std::string& scheduler_co
   return bad ? kBadInput : 0;
 }
 
+/// `why`, `queues`, `gangs`, `nodes`.
+void AddQuestions(CLI::App& app, AskOptions& o) {
+  if (const char* url = std::getenv("BERTH_URL"); url != nullptr && *url != '\0') o.url = url;
+  static const std::map<std::string, OutputFormat> kFormats{{"table", OutputFormat::kTable},
+                                                            {"wide", OutputFormat::kWide},
+                                                            {"json", OutputFormat::kJson},
+                                                            {"yaml", OutputFormat::kYaml}};
+  const auto add = [&](const char* name, const char* help, Question question) {
+    CLI::App* command = app.add_subcommand(name, help);
+    command->add_option("--berth-url", o.url, "the service's --ops-listen address (env: BERTH_URL)")
+        ->capture_default_str();
+    command
+        ->add_option_function<std::string>(
+            "-o,--output", [&o](const std::string& format) { o.output = kFormats.at(format); },
+            "how to print the answer")
+        ->check(CLI::IsMember({"table", "wide", "json", "yaml"}));
+    command->callback([&o, question] { o.question = question; });
+    return command;
+  };
+  CLI::App* why = add("why", "why a pod waits", Question::kWhy);
+  why->add_option("-n,--namespace", o.ns, "the pod's namespace (default: default)");
+  why->add_option("pod", o.pod, "POD or NAMESPACE/POD")->required();
+  add("queues", "the queues: use, quota, limit, what waits", Question::kQueues);
+  add("gangs", "the gangs: phase, members, wait", Question::kGangs)
+      ->add_option("-n,--namespace", o.ns, "only this namespace");
+  add("nodes", "the nodes: devices used and free, racks", Question::kNodes);
+}
+
+void AddDemo(CLI::App& app, DemoOptions& o) {
+  CLI::App* demo = app.add_subcommand(
+      "demo", "a cluster in memory and a scheduler model drive the real service for seconds");
+  demo->add_option("--seed", o.seed, "the stream of jobs")->capture_default_str();
+  demo->add_flag("--fast", o.fast, "a shorter run, for tests");
+  demo->add_option("--cluster", o.cluster, "another cluster: kubectl get nodes -o yaml|json");
+  demo->add_flag("--print-cluster", o.print_cluster, "print the built-in cluster and do nothing");
+  demo->add_flag("-v", o.verbose, "the service's own log to stderr");
+}
+
+int Say(const berth::server::Answer& answer) {
+  fmt::print("{}", answer.out);
+  fmt::print(stderr, "{}", answer.err);
+  return answer.code;
+}
+
+std::string FileName(std::string_view path) {
+  const auto slash = path.rfind('/');
+  return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  const std::string program = argc > 0 ? argv[0] : "berth";
+  const bool plugin = FileName(program) == "kubectl-berth";
   CLI::App app{"Berth: a kube-scheduler extender for AI clusters"};
-  app.name("berth");
+  app.name(plugin ? "kubectl berth" : "berth");
   app.require_subcommand(1);
   const auto build = berth::server::ThisBuild();
   app.set_version_flag("--version", "berth " + build.version + " (" + build.commit + ")");
 
   ServeOptions serve;
   AddServe(app, serve);
+  DemoOptions demo{.program = program};
+  AddDemo(app, demo);
   std::vector<std::string> files;
   std::string scheduler_config;
   CLI::App* check = app.add_subcommand("check", "validate policy files");
   check->add_option("files", files, "policy files");
   check->add_option("--scheduler-config", scheduler_config,
                     "compare this KubeSchedulerConfiguration with the policy");
+  AskOptions ask;
+  AddQuestions(app, ask);
+  std::string shell;
+  CLI::App* completion = app.add_subcommand("completion", "a completion script for a shell");
+  completion->add_option("shell", shell, "bash, zsh or fish")
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
+      ->required();
 
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     return code == 0 ? 0 : kUsage;
+  }
+  if (app.got_subcommand("serve")) return berth::server::Serve(serve);
+  if (app.got_subcommand("demo")) return berth::server::Demo(demo);
+  if (completion->parsed()) {
+    const auto name = plugin ? "kubectl-berth" : FileName(program);
+    fmt::print("{}", berth::server::CompletionScript(app, name, shell).value_or(""));
+    return 0;
   }
   if (check->parsed()) {
     if (files.empty() && scheduler_config.empty()) {
@@ -115,5 +190,5 @@ int main(int argc, char** argv) {
     }
     return Check(files, scheduler_config);
   }
-  return berth::server::Serve(serve);
+  return Say(berth::server::Ask(ask));
 }

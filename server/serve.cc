@@ -11,6 +11,7 @@
 #include "config/decode.h"
 #include "kube/client_config.h"
 #include "kube/writer.h"
+#include "server/api_pages.h"
 #include "server/embedded_cluster.h"
 #include "server/host.h"
 #include "server/informers.h"
@@ -19,7 +20,6 @@
 #include "server/policy_source.h"
 #include "server/verb_server.h"
 #include "server/version.h"
-#include "server/views.h"
 
 namespace berth::server {
 namespace {
@@ -189,6 +189,10 @@ std::expected<config::PolicyConfiguration, int> Service::LoadPolicyConfigMap() {
   if (!response) {
     return std::unexpected(Fail(kEnvironment, "reading the policy: " + response.error().message));
   }
+  if (response->status == 404) {
+    return std::unexpected(Fail(
+        kBadInput, "ConfigMap " + options_.policy_configmap + " does not exist; create it first"));
+  }
   std::string yaml;
   if (response->Ok()) {
     simdjson::dom::parser parser;
@@ -243,15 +247,6 @@ std::expected<void, int> Service::Listen() {
 }
 
 void Service::ServeOpsPages() {
-  const auto page = [](std::string body) {
-    HttpResponse response;
-    if (body.empty()) {
-      response.status = 404;
-    } else {
-      response.body = std::move(body);
-    }
-    return response;
-  };
   OpsHandlers handlers;
   handlers.livez = {{.name = "ping", .check = [] { return std::string(); }}};
   handlers.readyz = {
@@ -274,19 +269,7 @@ void Service::ServeOpsPages() {
   handlers.debug["ledger"] = [this] {
     return host_->Look([](const engine::Engine& e, auto) { return e.store().LedgerString(); });
   };
-  handlers.queues = [this, page](const HttpRequest&) {
-    return page(host_->Look([](const engine::Engine& e, auto) { return QueuesJson(e); }));
-  };
-  handlers.gangs = [this, page](const HttpRequest&) {
-    return page(host_->Look([](const engine::Engine& e, auto now) { return GangsJson(e, now); }));
-  };
-  handlers.nodes = [this, page](const HttpRequest&) {
-    return page(host_->Look([](const engine::Engine& e, auto) { return NodesJson(e); }));
-  };
-  handlers.why = [this, page](std::string_view ns, std::string_view name, const HttpRequest&) {
-    return page(host_->Look(
-        [&](const engine::Engine& e, auto now) { return WhyJson(e, ns, name, now); }));
-  };
+  AddApiPages(*host_, handlers);
   // Gauges mirror the cluster at the moment of the scrape.
   handlers.authorize = [this](const HttpRequest& request) -> std::optional<HttpResponse> {
     if (request.path == "/metrics") {

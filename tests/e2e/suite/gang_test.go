@@ -2,6 +2,7 @@ package suite
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -184,6 +185,10 @@ func TestDeviatingMemberIsRefusedAlone(t *testing.T) {
 	s := control.Scenario(t, bed.Options{})
 	s.Nodes(2).GPUs(8).Create()
 	gang := s.Pod("g").GPUs(4).Gang("g", 3).Gated().CreateRange(0, 2)
+	// Creation times have whole seconds, and UIDs break ties: the first member must be older.
+	bed.Eventually(t, bed.Timeout, "the clock moves on", func() error {
+		return bed.Unless(time.Since(gang[1].CreationTimestamp.Time) > time.Second, "still the same second")
+	})
 	odd := s.Pod("odd").GPUs(4).Gang("g", 7).Gated().Create()
 	s.WhyIs(odd, "GangConflict")
 	gang = append(gang, s.Pod("g").GPUs(4).Gang("g", 3).Gated().CreateRange(2, 3)...)

@@ -1,0 +1,256 @@
+#include "server/completion.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace berth::server {
+namespace {
+
+struct OptionInfo {
+  std::vector<std::string> names;  ///< With their dashes.
+  std::string help;
+  std::vector<std::string> choices;
+  bool takes_value = false;
+  bool is_file = false;
+};
+
+struct CommandInfo {
+  std::string name;
+  std::string help;
+  std::vector<OptionInfo> options;
+  std::vector<std::string> choices;  ///< Of its positional argument.
+};
+
+/// The members of CLI::IsMember, from its description `{a,b,c}`.
+std::vector<std::string> ChoicesOf(const CLI::Option& option) {
+  const std::string text = option.get_type_name();
+  const auto open = text.find('{');
+  const auto close = text.find('}', open);
+  std::vector<std::string> choices;
+  if (open == std::string::npos || close == std::string::npos) return choices;
+  std::string one;
+  for (const char c : text.substr(open + 1, close - open - 1) + ",") {
+    if (c != ',') {
+      one += c;
+    } else if (!one.empty()) {
+      choices.push_back(std::exchange(one, {}));
+    }
+  }
+  return choices;
+}
+
+OptionInfo Describe(const CLI::Option& option) {
+  OptionInfo info{.names = {}, .help = option.get_description(), .choices = ChoicesOf(option)};
+  for (const auto& name : option.get_snames()) info.names.push_back("-" + name);
+  for (const auto& name : option.get_lnames()) info.names.push_back("--" + name);
+  info.takes_value = option.get_items_expected_max() > 0;
+  for (const char* word : {"file", "policy", "snapshot", "cluster", "kubeconfig"}) {
+    info.is_file |= std::ranges::any_of(info.names, [&](const std::string& name) {
+      return name.ends_with(word);
+    });
+  }
+  return info;
+}
+
+CommandInfo Describe(const CLI::App& app) {
+  CommandInfo info{.name = app.get_name(), .help = app.get_description()};
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional()) {
+      info.choices = ChoicesOf(*option);
+    } else {
+      info.options.push_back(Describe(*option));
+    }
+  }
+  return info;
+}
+
+std::vector<CommandInfo> CommandsOf(const CLI::App& app) {
+  std::vector<CommandInfo> commands;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    commands.push_back(Describe(*command));
+  }
+  return commands;
+}
+
+std::string Join(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
+  return out;
+}
+
+/// Inside '...' of a shell.
+std::string Quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out += c;
+    }
+  }
+  return out + "'";
+}
+
+std::string FunctionName(std::string_view program) {
+  std::string name = "_";
+  for (const char c : program) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return name;
+}
+
+std::string WordsOf(const CommandInfo& command) {
+  std::vector<std::string> words = command.choices;
+  for (const OptionInfo& option : command.options) {
+    words.insert(words.end(), option.names.begin(), option.names.end());
+  }
+  return Join(words);
+}
+
+std::string Bash(const CommandInfo& root, const std::vector<CommandInfo>& commands,
+                 std::string_view program) {
+  const std::string function = FunctionName(program);
+  std::vector<std::string> names;
+  std::string values;
+  std::string words;
+  for (const CommandInfo& command : commands) {
+    names.push_back(command.name);
+    words += fmt::format("    {}) words={} ;;\n", command.name, Quoted(WordsOf(command)));
+    for (const OptionInfo& option : command.options) {
+      if (!option.takes_value) continue;
+      const std::string reply =
+          option.choices.empty()
+              ? (option.is_file ? R"(COMPREPLY=($(compgen -f -- "$cur")))" : "COMPREPLY=()")
+              : fmt::format(R"(COMPREPLY=($(compgen -W {} -- "$cur")))",
+                            Quoted(Join(option.choices)));
+      for (const std::string& name : option.names) {
+        values += fmt::format("    '{}:{}') {}; return ;;\n", command.name, name, reply);
+      }
+    }
+  }
+  return fmt::format(R"(# bash completion for {program}; load it with: source <({program} completion bash)
+{function}() {{
+  local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} command=${{COMP_WORDS[1]}} words
+  COMPREPLY=()
+  if ((COMP_CWORD == 1)); then
+    COMPREPLY=($(compgen -W {top} -- "$cur"))
+    return
+  fi
+  case "$command:$prev" in
+{values}  esac
+  case "$command" in
+{words}    *) return ;;
+  esac
+  COMPREPLY=($(compgen -W "$words" -- "$cur"))
+  if [[ ${{#COMPREPLY[@]}} -eq 0 && $cur != -* ]]; then COMPREPLY=($(compgen -f -- "$cur")); fi
+}}
+complete -o filenames -F {function} {program}
+)",
+                     fmt::arg("program", program), fmt::arg("function", function),
+                     fmt::arg("top", Quoted(Join(names) + " " + WordsOf(root))),
+                     fmt::arg("values", values), fmt::arg("words", words));
+}
+
+/// Without the characters that _arguments and _describe read as their own.
+std::string ZshHelp(const std::string& help) {
+  std::string out;
+  for (const char c : help) {
+    if (c == '[' || c == ']' || c == ':' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string Zsh(const CommandInfo& root, const std::vector<CommandInfo>& commands,
+                std::string_view program) {
+  const auto arguments = [](const CommandInfo& command) {
+    std::string out;
+    for (const OptionInfo& option : command.options) {
+      for (const std::string& name : option.names) {
+        std::string spec = name + "[" + ZshHelp(option.help) + "]";
+        if (option.takes_value) {
+          spec += ":value:";
+          if (!option.choices.empty()) spec += "(" + Join(option.choices) + ")";
+          if (option.choices.empty() && option.is_file) spec += "_files";
+        }
+        out += " \\\n        " + Quoted(spec);
+      }
+    }
+    out += " \\\n        " +
+           Quoted(command.choices.empty() ? "*:file:_files" : "1:value:(" + Join(command.choices) + ")");
+    return out;
+  };
+  std::string list;
+  std::string cases;
+  for (const CommandInfo& command : commands) {
+    list += "    " + Quoted(command.name + ":" + ZshHelp(command.help)) + "\n";
+    cases += fmt::format("    {})\n      _arguments{}\n      ;;\n", command.name, arguments(command));
+  }
+  return fmt::format(R"(#compdef {program}
+# zsh completion for {program}; load it with: source <({program} completion zsh)
+{function}() {{
+  local -a commands
+  commands=(
+{list}  )
+  if ((CURRENT == 2)); then
+    _describe command commands
+    compadd -- {top}
+    return
+  fi
+  local command=$words[2]
+  shift words
+  ((CURRENT--))
+  case $command in
+{cases}  esac
+}}
+compdef {function} {program}
+)",
+                     fmt::arg("program", program), fmt::arg("function", FunctionName(program)),
+                     fmt::arg("list", list), fmt::arg("cases", cases),
+                     fmt::arg("top", WordsOf(root)));
+}
+
+std::string Fish(const CommandInfo& root, const std::vector<CommandInfo>& commands,
+                 std::string_view program) {
+  std::string out = fmt::format(
+      "# fish completion for {0}; load it with: {0} completion fish | source\ncomplete -c {0} -f\n",
+      program);
+  const auto add = [&](const CommandInfo& command, const std::string& condition) {
+    for (const OptionInfo& option : command.options) {
+      out += fmt::format("complete -c {} -n {}", program, Quoted(condition));
+      for (const std::string& name : option.names) {
+        const bool is_long = name.starts_with("--");
+        out += fmt::format(" {} {}", is_long ? "-l" : (name.size() == 2 ? "-s" : "-o"),
+                           name.substr(is_long ? 2 : 1));
+      }
+      if (option.takes_value) out += option.is_file ? " -r -F" : " -x";
+      if (!option.choices.empty()) out += " -a " + Quoted(Join(option.choices));
+      out += " -d " + Quoted(option.help) + "\n";
+    }
+    if (!command.choices.empty()) {
+      out += fmt::format("complete -c {} -n {} -a {}\n", program, Quoted(condition),
+                         Quoted(Join(command.choices)));
+    }
+  };
+  add(root, "__fish_use_subcommand");
+  for (const CommandInfo& command : commands) {
+    out += fmt::format("complete -c {} -n __fish_use_subcommand -a {} -d {}\n", program,
+                       command.name, Quoted(command.help));
+    add(command, "__fish_seen_subcommand_from " + command.name);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<std::string> CompletionScript(const CLI::App& app, std::string_view program,
+                                            std::string_view shell) {
+  const CommandInfo root = Describe(app);
+  const auto commands = CommandsOf(app);
+  if (shell == "bash") return Bash(root, commands, program);
+  if (shell == "zsh") return Zsh(root, commands, program);
+  if (shell == "fish") return Fish(root, commands, program);
+  return std::nullopt;
+}
+
+}  // namespace berth::server

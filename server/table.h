@@ -1,0 +1,36 @@
+// Text tables and YAML in kubectl's look.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace berth::server {
+
+/// Terminal columns of UTF-8 text without wide characters or escape sequences.
+std::size_t DisplayWidth(std::string_view text);
+
+/// `text` with blanks up to `width` columns; longer text stays as it is.
+std::string PadTo(std::string_view text, std::size_t width);
+
+/// Columns padded to their widest cell, three blanks between them, none at a line's end.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header);
+  /// Missing cells are empty; an empty cell shows as `-`, and there are no more than headers.
+  void Add(std::vector<std::string> row);
+  bool empty() const { return rows_.size() == 1; }
+  std::string Render() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// Block-style YAML that reads back as the same values, keys in their order.
+std::string ToYaml(const nlohmann::ordered_json& json);
+
+/// A span of time as kubectl writes ages: 45s, 5m, 3h12m, 2d4h.
+std::string HumanDuration(std::int64_t seconds);
+
+}  // namespace berth::server
