@@ -23,8 +23,8 @@ struct PodClaims {
   std::string topology_required;
   std::string topology_preferred;
   bool whole_node = false;
-  std::optional<int> rank;   ///< Job completion index or replica index.
-  std::string error;         ///< Not empty: a value is out of range; the pod is refused alone.
+  std::optional<int> rank;  ///< Job completion index or replica index.
+  std::string error;        ///< Not empty: a value is out of range; the pod is refused alone.
 };
 
 /// Largest gang that is accepted: bounds every loop over members.

@@ -30,10 +30,10 @@ using TimePoint = std::int64_t;
 struct PodShape {
   std::shared_ptr<const kube::PodSpec> spec;
   bool whole_node = false;
-  Demand demand;                     ///< Includes one of `pods`.
-  ResourceId device = kPods;         ///< The first policy device it asks for; kPods: none.
-  std::int64_t device_amount = 0;    ///< Of `device`, thousandths.
-  bool asks_device = false;          ///< Of any kind in the policy: kube-scheduler asks us about it.
+  Demand demand;                   ///< Includes one of `pods`.
+  ResourceId device = kPods;       ///< The first policy device it asks for; kPods: none.
+  std::int64_t device_amount = 0;  ///< Of `device`, thousandths.
+  bool asks_device = false;        ///< Of any kind in the policy: kube-scheduler asks us about it.
   bool has_pod_constraints = false;  ///< Pod (anti-)affinity or spread: depends on its neighbours.
 };
 
@@ -54,13 +54,14 @@ struct PodInfo {
   std::shared_ptr<const PodClaims> claims;  ///< What it says of gang and queue; set with workload.
 
   Charge charge = Charge::kNone;
-  NodeIndex node = kNoNode;       ///< Where it is charged.
-  Demand charged;                 ///< What was added there, so that exactly that is taken back.
+  NodeIndex node = kNoNode;  ///< Where it is charged.
+  Demand charged;            ///< What was added there, so that exactly that is taken back.
   QueueId charged_queue = kNoQueue;
 
-  Verdict refusal;             ///< Its own fault (queue, conflict, bad request); kNone: none.
-  QueueId queue = kNoQueue;    ///< Resolved; fixed once bound.
-  bool asked = false;          ///< Refused by filter since its last release: needs a wake-up.
+  Verdict refusal;           ///< Its own fault (queue, conflict, bad request); kNone: none.
+  QueueId queue = kNoQueue;  ///< Resolved; fixed once bound.
+  TimePoint bound_at = 0;    ///< Seen to be bound then; 0: not, or before we looked.
+  bool asked = false;        ///< Refused by filter since its last release: needs a wake-up.
 
   bool bound() const { return !object.node_name.empty(); }
   bool terminating() const { return object.meta.deletion.has_value(); }
@@ -73,10 +74,10 @@ struct NodeInfo {
   kube::Node object;
   Amounts allocatable;
   Amounts used;
-  std::vector<PodInfo*> pods;      ///< Charged here, in no particular order.
-  std::vector<DomainId> domains;   ///< By policy level; kNoDomain where the label is missing.
-  std::uint64_t hash = 0;          ///< Its place in the one hashed node order.
-  std::uint64_t generation = 0;    ///< Changes with anything above but `pods`' contents.
+  std::vector<PodInfo*> pods;           ///< Charged here, in no particular order.
+  std::vector<DomainId> domains;        ///< By policy level; kNoDomain where the label is missing.
+  std::uint64_t hash = 0;               ///< Its place in the one hashed node order.
+  std::uint64_t generation = 0;         ///< Changes with anything above but `pods`' contents.
   std::uint64_t object_generation = 0;  ///< Changes with the Node object alone.
 
   std::int64_t free(ResourceId id) const { return allocatable[id] - used[id]; }
@@ -101,11 +102,11 @@ struct Assignment {
   PodInfo* pod = nullptr;
   NodeIndex node = kNoNode;
   int rank = 0;
-  bool managed = true;   ///< kube-scheduler asks us about it: it comes to the barrier.
-  bool arrived = false;  ///< Came to bind under this plan.
-  bool answered = false; ///< Filter answered its node at least once.
+  bool managed = true;           ///< kube-scheduler asks us about it: it comes to the barrier.
+  bool arrived = false;          ///< Came to bind under this plan.
+  bool answered = false;         ///< Filter answered its node at least once.
   bool nomination_seen = false;  ///< The informer showed our nomination after release.
-  std::string condition;         ///< PodScheduled's message at release: tells a new refusal apart.
+  std::string condition{};       ///< PodScheduled's message at release: tells a new refusal apart.
   TimePoint expires = 0;         ///< Of a member that joined a started gang; 0: with the plan.
 };
 
@@ -113,8 +114,8 @@ struct Assignment {
 struct Plan {
   std::string id;
   std::vector<Assignment> assignments;
-  int barrier = 0;          ///< Managed members that must arrive before any is bound.
-  bool committed = false;   ///< The minimum arrived: no expiry any more.
+  int barrier = 0;         ///< Managed members that must arrive before any is bound.
+  bool committed = false;  ///< The minimum arrived: no expiry any more.
   int replans = 0;
   TimePoint expires = 0;
 };
@@ -141,17 +142,17 @@ struct Workload {
   QueueId queue = kNoQueue;
   std::int32_t priority = 0;
   kube::Millis creation = 0;
-  std::string topology_required;   ///< Level name or node label key; empty: none.
+  std::string topology_required;  ///< Level name or node label key; empty: none.
   std::string topology_preferred;
 
   bool started = false;  ///< Its minimum was bound once; stays until no live member is left.
   std::optional<Plan> plan;
   Verdict verdict;
   std::vector<Avoid> avoid;
-  int failures = 0;             ///< Plans that dissolved in a row.
-  TimePoint hold_until = 0;     ///< No plan before this.
+  int failures = 0;          ///< Plans that dissolved in a row.
+  TimePoint hold_until = 0;  ///< No plan before this.
   TimePoint pending_since = 0;
-  bool dirty = true;            ///< Not judged since something about it changed.
+  bool dirty = true;  ///< Not judged since something about it changed.
 
   /// Members that are neither bound nor in a plan nor being deleted.
   std::vector<PodInfo*> Unplaced() const;

@@ -222,7 +222,8 @@ Demand Store::DemandOn(const PodShape& shape, const NodeInfo& node) const {
 // --- The ledger --------------------------------------------------------------------------------
 
 void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge) {
-  // Same pod, same place: planned becomes binding becomes bound without a gap that others could use.
+  // Same pod, same place: planned becomes binding becomes bound without a gap that others could
+  // use.
   NodeInfo& target = *nodes_[static_cast<std::size_t>(index)];
   Demand demand = DemandOn(*pod.shape, target);
   if (pod.charge != Charge::kNone && pod.node == index && pod.charged == demand &&

@@ -38,9 +38,8 @@ std::vector<PodInfo*> Workload::Unplaced() const {
 }
 
 int Workload::BoundCount() const {
-  return static_cast<int>(std::ranges::count_if(members, [](const PodInfo* pod) {
-    return pod->bound() || pod->charge == Charge::kBinding;
-  }));
+  return static_cast<int>(std::ranges::count_if(
+      members, [](const PodInfo* pod) { return pod->bound() || pod->charge == Charge::kBinding; }));
 }
 
 bool Store::Ours(const kube::Pod& pod) const {
@@ -233,9 +232,8 @@ void Store::JudgeMember(const Workload& workload, PodInfo& pod, const PodClaims&
   const PodClaims& claims = *pod.claims;
   pod.refusal = {};
   if (claims.gang.size != first.gang.size || claims.gang.min_member != first.gang.min_member) {
-    pod.refusal = {
-        .reason = ReasonId::kGangConflict,
-        .subject = "The gang's first member says another size or minimum."};
+    pod.refusal = {.reason = ReasonId::kGangConflict,
+                   .subject = "The gang's first member says another size or minimum."};
   } else if (pod.queue != workload.queue) {
     pod.refusal = {.reason = ReasonId::kGangConflict,
                    .subject = "The gang's first member is in another queue."};
@@ -272,9 +270,8 @@ QueueId Store::FindQueue(std::string_view name) const {
 
 bool Store::QueueAdmits(QueueId queue, std::string_view ns) const {
   const auto& names = queues_[static_cast<std::size_t>(queue)].config.namespaces;
-  return names && std::ranges::any_of(*names, [ns](const std::string& name) {
-           return name == "*" || name == ns;
-         });
+  return names && std::ranges::any_of(
+                      *names, [ns](const std::string& name) { return name == "*" || name == ns; });
 }
 
 QueueId Store::ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict& refusal) const {

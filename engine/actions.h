@@ -15,17 +15,17 @@ namespace berth::engine {
 using TicketId = std::uint64_t;
 
 struct PodRef {
-  std::string ns;
-  std::string name;
-  std::string uid;
+  std::string ns{};
+  std::string name{};
+  std::string uid{};
 };
 
 /// Lets one member go to its planned node: status.nominatedNodeName, then the annotation
 /// berth.dev/plan and the removal of our gate in one patch (the wake-up of an ungated pod).
 struct ReleaseMember {
-  PodRef pod;
-  std::string node;        ///< Empty: no nomination (passthrough).
-  std::string annotation;  ///< Empty: none.
+  PodRef pod{};
+  std::string node{};        ///< Empty: no nomination (passthrough).
+  std::string annotation{};  ///< Empty: none.
   bool remove_gate = false;
 };
 
@@ -37,40 +37,40 @@ struct ResolveBind {
     kBound,  ///< Somebody else's call bound it to the same node: success.
     kError,
   } verdict = Verdict::kError;
-  std::string error;
-  std::map<std::string, std::string> annotations;  ///< For the Binding.
+  std::string error{};
+  std::map<std::string, std::string> annotations{};  ///< For the Binding.
 };
 
 /// The outcome of a bind is unknown: read the pod, give it to OnPod, then call BindSettled.
 struct SettleBind {
-  PodRef pod;
+  PodRef pod{};
 };
 
 /// A Kubernetes Event on a pod. The host aggregates and rate-limits.
 struct EmitEvent {
-  PodRef pod;
+  PodRef pod{};
   bool warning = false;
-  std::string reason;  ///< A reason token, or `GangStarted`.
-  std::string note;
+  std::string reason{};  ///< A reason token, or `GangStarted`.
+  std::string note{};
 };
 
 /// One line of the decision log.
 struct Decision {
-  std::string kind;  ///< plan, refuse, replan, start, bind, dissolve, preempt.
-  std::string workload;
-  std::string queue;
-  std::string plan;
+  std::string kind{};  ///< plan, refuse, start, bind, end, dissolve.
+  std::string workload{};
+  std::string queue{};
+  std::string plan{};
   std::uint64_t generation = 0;
-  std::vector<std::pair<std::string, std::string>> placed;  ///< Pod, node.
-  cluster::Verdict verdict;
-  int candidates = 0;                        ///< Nodes with room for the first member.
-  std::map<std::string, std::int64_t> chosen;   ///< Score terms of its node, millionths.
-  std::string runner_up;                        ///< The next best node.
-  std::map<std::string, std::int64_t> next_best;
-  std::int64_t waited_ms = -1;               ///< With `start` and `bind`.
+  std::vector<std::pair<std::string, std::string>> placed{};  ///< Pod, node.
+  cluster::Verdict verdict{};
+  int candidates = 0;                            ///< Nodes with room for the first member.
+  std::map<std::string, std::int64_t> chosen{};  ///< Score terms of its node, millionths.
+  std::string runner_up{};                       ///< The next best node.
+  std::map<std::string, std::int64_t> next_best{};
+  std::int64_t ran_ms = -1;                     ///< With `end`: from bound to ending.
+  std::int64_t waited_ms = -1;  ///< With `start` and `bind`.
 };
 
-using Action =
-    std::variant<ReleaseMember, ResolveBind, SettleBind, EmitEvent, Decision>;
+using Action = std::variant<ReleaseMember, ResolveBind, SettleBind, EmitEvent, Decision>;
 
 }  // namespace berth::engine

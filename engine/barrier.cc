@@ -20,16 +20,11 @@ using Resolution = ResolveBind::Verdict;
 namespace {
 
 BindAnswer Error(std::string text) {
-  return {.stand = false,
-          .ticket = 0,
-          .now = {.ticket = 0, .verdict = Resolution::kError, .error = std::move(text),
-                  .annotations = {}}};
+  return {.now = {.verdict = Resolution::kError, .error = std::move(text)}};
 }
 
 BindAnswer Bound() {
-  return {.stand = false,
-          .ticket = 0,
-          .now = {.ticket = 0, .verdict = Resolution::kBound, .error = {}, .annotations = {}}};
+  return {.now = {.verdict = Resolution::kBound, .error = {}, .annotations = {}}};
 }
 
 }  // namespace
@@ -83,19 +78,15 @@ bool Engine::AdoptAnswer(PodInfo& pod, NodeIndex node, TimePoint now) {
   if (it == live_answers_.end() || pod.workload->gang) return false;
   const LiveAnswer live = std::move(it->second);
   live_answers_.erase(it);
-  if (live.expires < now || std::ranges::find(live.nodes, store_.node(node).name) ==
-                                live.nodes.end()) {
+  if (live.expires < now ||
+      std::ranges::find(live.nodes, store_.node(node).name) == live.nodes.end()) {
     return false;
   }
   if (pod.refusal.reason != ReasonId::kNone) return false;
   Workload& workload = *pod.workload;
   if (workload.plan) store_.DropPlan(workload);
-  policy::PlacementRequest request{.pods = {&pod},
-                                   .min = 1,
-                                   .topology_required = {},
-                                   .topology_preferred = {},
-                                   .avoid = {},
-                                   .allowed = [node](NodeIndex n) { return n == node; }};
+  policy::PlacementRequest request{
+      .pods = {&pod}, .min = 1, .allowed = [node](NodeIndex n) { return n == node; }};
   const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
   cluster::Verdict verdict;
   if (!placement.ok() || !ChargesFit(workload, placement, verdict)) return false;
@@ -117,12 +108,7 @@ BindAnswer Engine::Stand(const PodInfo& pod, bool joined, TimePoint now) {
 
 BindAnswer Engine::PostNow(PodInfo& pod, NodeIndex node) {
   store_.SetCharge(pod, node, Charge::kBinding);
-  return {.stand = false,
-          .ticket = 0,
-          .now = {.ticket = 0,
-                  .verdict = Resolution::kPost,
-                  .error = {},
-                  .annotations = BindingAnnotations(pod, node)}};
+  return {.now = {.verdict = Resolution::kPost, .annotations = BindingAnnotations(pod, node)}};
 }
 
 std::map<std::string, std::string> Engine::BindingAnnotations(const PodInfo& pod,
@@ -160,12 +146,6 @@ void Engine::CommitGang(Workload& workload, TimePoint now) {
                     .queue = QueueName(workload.queue),
                     .plan = plan.id,
                     .generation = store_.generation(),
-                    .placed = {},
-                    .verdict = {},
-                    .candidates = 0,
-                    .chosen = {},
-                    .runner_up = {},
-                    .next_best = {},
                     .waited_ms = waited};
   for (const Assignment& assignment : plan.assignments) {
     PodInfo& pod = *assignment.pod;
@@ -177,7 +157,6 @@ void Engine::CommitGang(Workload& workload, TimePoint now) {
     store_.SetCharge(pod, assignment.node, Charge::kBinding);
     actions_.push_back(ResolveBind{.ticket = poster,
                                    .verdict = Resolution::kPost,
-                                   .error = {},
                                    .annotations = BindingAnnotations(pod, assignment.node)});
     for (auto it = std::next(from); it != to; ++it) tickets_[it->second].joined = true;
     tickets_by_uid_.erase(from);
@@ -210,11 +189,6 @@ void Engine::BindFinished(std::string_view uid, BindOutcome outcome, TimePoint n
                    .generation = store_.generation(),
                    .placed = {{pod->object.meta.name,
                                pod->node == cluster::kNoNode ? "" : store_.node(pod->node).name}},
-                   .verdict = {},
-                   .candidates = 0,
-                   .chosen = {},
-                   .runner_up = {},
-                   .next_best = {},
                    .waited_ms = std::max<std::int64_t>(0, now - pod->object.meta.creation)});
       pod->workload->started = true;
     }
@@ -261,8 +235,8 @@ void Engine::BindAbandoned(TicketId ticket) {
 void Engine::ResolveTickets(std::string_view uid, Resolution verdict, const std::string& error) {
   const auto [from, to] = tickets_by_uid_.equal_range(std::string(uid));
   for (auto it = from; it != to; ++it) {
-    actions_.push_back(ResolveBind{
-        .ticket = it->second, .verdict = verdict, .error = error, .annotations = {}});
+    actions_.push_back(
+        ResolveBind{.ticket = it->second, .verdict = verdict, .error = error, .annotations = {}});
     tickets_.erase(it->second);
   }
   tickets_by_uid_.erase(from, to);
@@ -281,13 +255,7 @@ void Engine::Dissolve(Workload& workload, const std::string& why, bool hold, Tim
                               .queue = QueueName(workload.queue),
                               .plan = workload.plan->id,
                               .generation = store_.generation(),
-                              .placed = {},
-                              .verdict = {.subject = why},
-                              .candidates = 0,
-                              .chosen = {},
-                              .runner_up = {},
-                              .next_best = {},
-                              .waited_ms = -1});
+                              .verdict = {.subject = why}});
   store_.DropPlan(workload);
   if (!hold) return;
   // 10 s, doubled each time, 10 min at most.
@@ -347,8 +315,7 @@ void Engine::FireTimers(TimePoint now) {
     actions_.push_back(
         ResolveBind{.ticket = ticket,
                     .verdict = Resolution::kError,
-                    .error = "berth: its gang is not complete yet; the arrival is counted",
-                    .annotations = {}});
+                    .error = "berth: its gang is not complete yet; the arrival is counted"});
   }
 }
 
@@ -359,10 +326,9 @@ void Engine::ExpireWorkload(Workload& workload, TimePoint now) {
   }
   if (!workload.plan) return;
   if (!workload.plan->committed) {
-    const bool binding =
-        std::ranges::any_of(workload.plan->assignments, [](const Assignment& a) {
-          return a.pod->charge == Charge::kBinding;
-        });
+    const bool binding = std::ranges::any_of(workload.plan->assignments, [](const Assignment& a) {
+      return a.pod->charge == Charge::kBinding;
+    });
     if (workload.plan->expires <= now && !binding) {
       // A lone pod's room is not worth a pause: kube-scheduler comes back for it by itself.
       Dissolve(workload, "its members did not arrive in time", workload.gang, now);

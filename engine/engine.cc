@@ -22,22 +22,63 @@ bool Engine::Passthrough() const { return store_.policy().mode == config::Mode::
 
 // --- Events ----------------------------------------------------------------------------------
 
-void Engine::OnNode(kube::Node node) { store_.UpsertNode(std::move(node)); }
+void Engine::OnNode(kube::Node node) {
+  const std::string name = node.meta.name;
+  store_.UpsertNode(std::move(node));
+  if (started_) RecheckPlans(store_.FindNode(name));
+}
+
+void Engine::OnNodeDeleted(std::string_view name) {
+  store_.DeleteNode(name);
+  if (started_) RecheckPlans(store_.FindNode(name));
+}
+
+/// A node that went, was cordoned, shrank or was taken by a stranger cannot keep what is planned
+/// there: it is planned anew before anybody is bound to it.
+void Engine::RecheckPlans(NodeIndex index) {
+  if (index == cluster::kNoNode) return;
+  const cluster::NodeInfo& node = store_.node(index);
+  const auto overfull = [&] {
+    return std::ranges::any_of(store_.device_ids(),
+                               [&](cluster::ResourceId id) { return node.free(id) < 0; });
+  };
+  for (PodInfo* pod : std::vector<PodInfo*>(node.pods)) {
+    if (pod->charge != Charge::kPlanned || pod->workload == nullptr || pod->node != index) continue;
+    // What preempt holds for its caller is overfull until the victims have gone.
+    const bool preempting = !pod->workload->gang && overfull();
+    if (policy::FitsNode(*pod->object.spec, node) && (!overfull() || preempting)) continue;
+    Workload& workload = *pod->workload;
+    if (!workload.plan) continue;
+    if (!workload.plan->committed) {
+      Dissolve(workload, "a planned node is not to be had any more", /*hold=*/false, 0);
+      continue;
+    }
+    store_.Release(*pod);
+    pod->asked = true;
+    std::erase_if(workload.plan->assignments, [pod](const Assignment& a) { return a.pod == pod; });
+    if (workload.plan->assignments.empty()) workload.plan.reset();
+    store_.MarkChanged(workload);
+  }
+}
 
 void Engine::OnPod(kube::Pod object, TimePoint now) {
   const std::string uid = object.meta.uid;
-  const PodInfo* known = store_.FindPod(uid);
+  PodInfo* known = store_.FindPod(uid);
   const bool fresh = known == nullptr;
+  const bool was_bound = !fresh && known->bound();
+  const bool was_charged = !fresh && known->charge != Charge::kNone;
   const std::string key =
       !fresh && known->workload != nullptr ? known->workload->key : std::string();
   const bool leaving = object.meta.deletion.has_value() ||
                        object.phase == kube::PodPhase::kSucceeded ||
                        object.phase == kube::PodPhase::kFailed;
+  if (!fresh && leaving) LogEnd(*known, now);
   PodInfo* pod = store_.UpsertPod(std::move(object));
   if (!key.empty() && (leaving || pod == nullptr || pod->workload == nullptr)) {
     ResolveTickets(uid, ResolveBind::Verdict::kError, "the pod is being deleted");
     AfterMemberGone(key, now);
   }
+  if (pod != nullptr && pod->bound() && !was_charged && started_) RecheckPlans(pod->node);
   if (pod == nullptr || pod->workload == nullptr) return;
   Workload& workload = *pod->workload;
   if (workload.pending_since == 0) {
@@ -45,6 +86,7 @@ void Engine::OnPod(kube::Pod object, TimePoint now) {
   }
   if (fresh && !pod->bound() && pod->shape->asks_device) scorer_.law().Observe(pod->shape);
   if (pod->bound()) {
+    if (!was_bound && started_) pod->bound_at = now;
     ResolveTickets(uid, ResolveBind::Verdict::kBound, "");
     PruneBound(workload);
     return;
@@ -60,9 +102,24 @@ void Engine::OnPod(kube::Pod object, TimePoint now) {
   if (started_) NoticeRefusal(*pod, now);
 }
 
+/// What a learned policy needs to know of a placement, when it is over.
+void Engine::LogEnd(PodInfo& pod, TimePoint now) {
+  if (pod.bound_at == 0 || pod.workload == nullptr) return;
+  actions_.push_back(
+      Decision{.kind = "end",
+               .workload = pod.workload->key,
+               .queue = QueueName(pod.charged_queue),
+               .generation = store_.generation(),
+               .placed = {{pod.object.meta.name, pod.object.node_name}},
+               .ran_ms = now - pod.bound_at,
+               .waited_ms = std::max<std::int64_t>(0, pod.bound_at - pod.object.meta.creation)});
+  pod.bound_at = 0;
+}
+
 void Engine::OnPodDeleted(std::string_view uid, TimePoint now) {
-  const PodInfo* pod = store_.FindPod(uid);
+  PodInfo* pod = store_.FindPod(uid);
   if (pod == nullptr) return;
+  LogEnd(*pod, now);
   const std::string key = pod->workload == nullptr ? std::string() : pod->workload->key;
   ResolveTickets(uid, ResolveBind::Verdict::kError, "the pod was deleted");
   live_answers_.erase(std::string(uid));
@@ -139,9 +196,8 @@ std::string Engine::NextPlanId() {
 }
 
 std::string Engine::QueueName(cluster::QueueId queue) const {
-  return queue == cluster::kNoQueue
-             ? std::string()
-             : store_.queues()[static_cast<std::size_t>(queue)].config.name;
+  return queue == cluster::kNoQueue ? std::string()
+                                    : store_.queues()[static_cast<std::size_t>(queue)].config.name;
 }
 
 std::string Engine::ClaimText(const Workload& workload, const Assignment& a) const {

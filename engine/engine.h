@@ -33,12 +33,12 @@ struct FilterQuery {
   std::string_view uid;
   std::span<const std::string_view> offered;
   /// Decodes the request's pod, for one the informer does not know. May return null.
-  std::function<const kube::Pod*()> request_pod;
+  std::function<const kube::Pod*()> request_pod{};
 };
 
 struct FilterAnswer {
-  bool keep_all = false;         ///< Not ours to judge.
-  std::vector<std::size_t> kept; ///< Indices into `offered`, best first.
+  bool keep_all = false;                                ///< Not ours to judge.
+  std::vector<std::size_t> kept{};                      ///< Indices into `offered`, best first.
   cluster::ReasonId reason = cluster::ReasonId::kNone;  ///< Of the nodes not kept.
 };
 
@@ -53,7 +53,7 @@ struct BindQuery {
 struct BindAnswer {
   bool stand = false;
   TicketId ticket = 0;
-  ResolveBind now;  ///< Valid when not standing.
+  ResolveBind now{};  ///< Valid when not standing.
 };
 
 enum class BindOutcome : std::uint8_t { kBound, kRefused, kUnknown };
@@ -80,9 +80,9 @@ struct Explanation {
 };
 
 struct Counters {
-  std::map<std::string, std::uint64_t> binds;          ///< By result.
-  std::map<std::string, std::uint64_t> plans;          ///< By what became of them.
-  std::vector<std::int64_t> gang_waits_ms;             ///< Since last taken.
+  std::map<std::string, std::uint64_t> binds;  ///< By result.
+  std::map<std::string, std::uint64_t> plans;  ///< By what became of them.
+  std::vector<std::int64_t> gang_waits_ms;     ///< Since last taken.
   std::uint64_t untrusted_claims = 0;
 };
 
@@ -92,7 +92,7 @@ class Engine {
 
   // --- Cluster events. Before Start they only build state.
   void OnNode(kube::Node node);
-  void OnNodeDeleted(std::string_view name) { store_.DeleteNode(name); }
+  void OnNodeDeleted(std::string_view name);
   void OnPod(kube::Pod pod, TimePoint now);
   void OnPodDeleted(std::string_view uid, TimePoint now);
   void OnNamespace(kube::Namespace ns) { store_.UpsertNamespace(std::move(ns)); }
@@ -174,7 +174,8 @@ class Engine {
   bool ReplanMember(cluster::Workload& workload, cluster::PodInfo& pod,
                     const std::function<bool(cluster::NodeIndex)>& allowed, TimePoint now);
   bool MoveMembers(cluster::Workload& workload, std::vector<cluster::PodInfo*> moving,
-                   const std::function<bool(cluster::NodeIndex)>& allowed, cluster::PodInfo* asking);
+                   const std::function<bool(cluster::NodeIndex)>& allowed,
+                   cluster::PodInfo* asking);
   void RememberRefusal(cluster::Workload& workload, const cluster::PodInfo& pod,
                        cluster::NodeIndex node, TimePoint now);
   void NoticeRefusal(cluster::PodInfo& pod, TimePoint now);
@@ -191,6 +192,8 @@ class Engine {
   void AfterMemberGone(const std::string& key, TimePoint now);
   void ResolveTickets(std::string_view uid, ResolveBind::Verdict verdict, const std::string& error);
   void PruneBound(cluster::Workload& workload);
+  void LogEnd(cluster::PodInfo& pod, TimePoint now);
+  void RecheckPlans(cluster::NodeIndex node);
   void FireTimers(TimePoint now);
   void ExpireWorkload(cluster::Workload& workload, TimePoint now);
 

@@ -153,8 +153,7 @@ bool Engine::ChargesFit(const Workload& workload, const policy::Placement& place
   const auto& queue = store_.queues()[static_cast<std::size_t>(workload.queue)];
   cluster::Amounts charge;
   for (const policy::Placed& placed : placement.placed) {
-    for (const auto& [id, amount] :
-         store_.DemandOn(*placed.pod->shape, store_.node(placed.node))) {
+    for (const auto& [id, amount] : store_.DemandOn(*placed.pod->shape, store_.node(placed.node))) {
       charge.Add(id, amount);
     }
   }
@@ -180,9 +179,10 @@ void Engine::PlanWhole(Workload& workload, std::vector<PodInfo*> pods, TimePoint
   std::erase_if(workload.avoid, [now](const cluster::Avoid& a) { return a.until <= now; });
   // Members of one shape and nothing special: what failed before cannot fit now.
   const bool plain = workload.avoid.empty() && std::ranges::all_of(pods, [&](const PodInfo* pod) {
-    return pod->shape == pods.front()->shape && !pod->shape->has_pod_constraints &&
-           pod->object.spec->host_ports.empty();
-  });
+                       return pod->shape == pods.front()->shape &&
+                              !pod->shape->has_pod_constraints &&
+                              pod->object.spec->host_ports.empty();
+                     });
   if (failures_generation_ != store_.free_generation()) {
     failures_.clear();
     failures_generation_ = store_.free_generation();
@@ -198,8 +198,7 @@ void Engine::PlanWhole(Workload& workload, std::vector<PodInfo*> pods, TimePoint
                                    .min = workload.min_member,
                                    .topology_required = workload.topology_required,
                                    .topology_preferred = workload.topology_preferred,
-                                   .avoid = workload.avoid,
-                                   .allowed = {}};
+                                   .avoid = workload.avoid};
   const policy::Placement placement = policy::Place(request, policy::Overlay(store_), scorer_);
   if (!placement.ok()) {
     if (plain) failures_.emplace(key, placement.verdict);
@@ -222,15 +221,8 @@ void Engine::CommitPlan(Workload& workload, const policy::Placement& placement, 
   for (const policy::Placed& placed : placement.placed) {
     PodInfo& pod = *store_.FindPod(placed.pod->object.meta.uid);
     store_.SetCharge(pod, placed.node, Charge::kPlanned);
-    plan.assignments.push_back({.pod = &pod,
-                                .node = placed.node,
-                                .rank = rank++,
-                                .managed = pod.shape->asks_device,
-                                .arrived = false,
-                                .answered = false,
-                                .nomination_seen = false,
-                                .condition = {},
-                                .expires = 0});
+    plan.assignments.push_back(
+        {.pod = &pod, .node = placed.node, .rank = rank++, .managed = pod.shape->asks_device});
   }
   const int managed =
       static_cast<int>(std::ranges::count_if(plan.assignments, &Assignment::managed));
@@ -250,11 +242,8 @@ void Engine::CommitPlan(Workload& workload, const policy::Placement& placement, 
 
 void Engine::Ungate(const PodInfo& pod) {
   if (!HasOurGate(pod)) return;
-  actions_.push_back(
-      ReleaseMember{.pod = {pod.object.meta.ns, pod.object.meta.name, pod.object.meta.uid},
-                    .node = {},
-                    .annotation = {},
-                    .remove_gate = true});
+  actions_.push_back(ReleaseMember{
+      .pod = {pod.object.meta.ns, pod.object.meta.name, pod.object.meta.uid}, .remove_gate = true});
 }
 
 /// A pod whose own filter call made the plan needs no writes: it has its answer.
@@ -280,12 +269,8 @@ void Engine::PlaceLate(Workload& workload, std::span<PodInfo* const> pods, TimeP
     const std::array<PodInfo*, 1> one{pod};
     Verdict verdict = CheckQuota(workload, one, 1, fit);
     if (verdict.reason == ReasonId::kNone) {
-      policy::PlacementRequest request{.pods = {pod},
-                                       .min = 1,
-                                       .topology_required = {},
-                                       .topology_preferred = {},
-                                       .avoid = workload.avoid,
-                                       .allowed = StayInDomain(workload, one)};
+      policy::PlacementRequest request{
+          .pods = {pod}, .min = 1, .avoid = workload.avoid, .allowed = StayInDomain(workload, one)};
       const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
       verdict = placement.verdict;
       if (placement.ok() && ChargesFit(workload, placement, verdict)) {
@@ -300,10 +285,6 @@ void Engine::PlaceLate(Workload& workload, std::span<PodInfo* const> pods, TimeP
                                               .node = pod->node,
                                               .rank = 0,
                                               .managed = pod->shape->asks_device,
-                                              .arrived = false,
-                                              .answered = false,
-                                              .nomination_seen = false,
-                                              .condition = {},
                                               .expires = expires});
         timers_.emplace(expires, workload.key);
         Release(workload, workload.plan->assignments.back());
@@ -343,15 +324,8 @@ void Engine::SetVerdict(Workload& workload, Verdict verdict) {
   actions_.push_back(Decision{.kind = "refuse",
                               .workload = workload.key,
                               .queue = QueueName(workload.queue),
-                              .plan = {},
                               .generation = store_.generation(),
-                              .placed = {},
-                              .verdict = workload.verdict,
-                              .candidates = 0,
-                              .chosen = {},
-                              .runner_up = {},
-                              .next_best = {},
-                              .waited_ms = -1});
+                              .verdict = workload.verdict});
 }
 
 void Engine::LogPlan(const Workload& workload, const policy::Placement& placement) {
@@ -359,14 +333,7 @@ void Engine::LogPlan(const Workload& workload, const policy::Placement& placemen
                     .workload = workload.key,
                     .queue = QueueName(workload.queue),
                     .plan = options_.instance + "-" + std::to_string(plan_counter_ + 1),
-                    .generation = store_.generation(),
-                    .placed = {},
-                    .verdict = {},
-                    .candidates = 0,
-                    .chosen = {},
-                    .runner_up = {},
-                    .next_best = {},
-                    .waited_ms = -1};
+                    .generation = store_.generation()};
   for (const policy::Placed& placed : placement.placed) {
     decision.placed.emplace_back(placed.pod->object.meta.name, store_.node(placed.node).name);
   }

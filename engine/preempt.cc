@@ -34,8 +34,7 @@ bool Admitted(const PodInfo& pod, NodeIndex node, const std::vector<const PodInf
   for (const PodInfo* victim : victims) overlay.Remove(*victim);
   if (!policy::FitsNode(*pod.object.spec, store.node(node)) ||
       policy::Capacity(*pod.shape, overlay, node, 1) == 0 ||
-      !policy::HostPortsFree(pod, overlay, node) ||
-      !policy::NeighboursAllow(pod, overlay, node)) {
+      !policy::HostPortsFree(pod, overlay, node) || !policy::NeighboursAllow(pod, overlay, node)) {
     return false;
   }
   if (pod.queue == cluster::kNoQueue) return true;
@@ -45,9 +44,10 @@ bool Admitted(const PodInfo& pod, NodeIndex node, const std::vector<const PodInf
     if (victim->charged_queue != pod.queue) continue;
     for (const auto& [id, amount] : victim->charged) used.Add(id, -amount);
   }
-  for (const auto& [id, amount] : store.DemandOn(*pod.shape, store.node(node))) used.Add(id, amount);
-  return std::ranges::all_of(
-      queue.caps, [&used](const auto& cap) { return used[cap.first] <= cap.second; });
+  for (const auto& [id, amount] : store.DemandOn(*pod.shape, store.node(node)))
+    used.Add(id, amount);
+  return std::ranges::all_of(queue.caps,
+                             [&used](const auto& cap) { return used[cap.first] <= cap.second; });
 }
 
 /// "You find the victims" (kubernetes#135486): the lowest priorities first, youngest first, until
@@ -137,7 +137,7 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
   }
   if (!best) return {};
   const auto& [rank, node, victims] = *best;
-  const policy::Placement placement{.placed = {{pod, node}}, .verdict = {}};
+  const policy::Placement placement{.placed = {{pod, node}}};
   filtering_ = pod;  // kube-scheduler nominates by itself
   CommitPlan(*pod->workload, placement, now);
   filtering_ = nullptr;

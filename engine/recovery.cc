@@ -48,7 +48,7 @@ void Engine::Recover(Workload& workload, TimePoint now) {
       ++counters_.untrusted_claims;
       continue;
     }
-    const policy::Placement placement{.placed = {{pod, node}}, .verdict = {}};
+    const policy::Placement placement{.placed = {{pod, node}}};
     if (cluster::Verdict verdict; !ChargesFit(workload, placement, verdict)) {
       ++counters_.untrusted_claims;
       continue;
@@ -59,15 +59,8 @@ void Engine::Recover(Workload& workload, TimePoint now) {
       workload.plan->committed = true;
     }
     store_.SetCharge(*pod, node, Charge::kPlanned);
-    workload.plan->assignments.push_back({.pod = pod,
-                                          .node = node,
-                                          .rank = claim->rank,
-                                          .managed = pod->shape->asks_device,
-                                          .arrived = false,
-                                          .answered = false,
-                                          .nomination_seen = false,
-                                          .condition = {},
-                                          .expires = 0});
+    workload.plan->assignments.push_back(
+        {.pod = pod, .node = node, .rank = claim->rank, .managed = pod->shape->asks_device});
   }
   if (!workload.plan) return;
   for (cluster::Assignment& assignment : workload.plan->assignments) {

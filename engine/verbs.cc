@@ -24,21 +24,18 @@ std::optional<std::size_t> Find(std::span<const std::string_view> offered, std::
   return static_cast<std::size_t>(it - offered.begin());
 }
 
-FilterAnswer Refuse(ReasonId reason) {
-  return {.keep_all = false, .kept = {}, .reason = reason};
-}
+FilterAnswer Refuse(ReasonId reason) { return {.reason = reason}; }
 
 }  // namespace
 
 FilterAnswer Engine::Filter(const FilterQuery& query, TimePoint now) {
   store_.Refresh();
   PodInfo* pod = store_.FindPod(query.uid);
-  if (Passthrough()) return {.keep_all = true, .kept = {}};
+  if (Passthrough()) return {.keep_all = true};
   if (pod == nullptr) return FilterUnknown(query, now);
   if (pod->workload == nullptr) {
     // Not ours to plan, unless it is ending: then there is nothing left to place.
-    return pod->terminating() ? Refuse(ReasonId::kNotReady)
-                              : FilterAnswer{.keep_all = true, .kept = {}};
+    return pod->terminating() ? Refuse(ReasonId::kNotReady) : FilterAnswer{.keep_all = true};
   }
   return FilterManaged(*pod, query, now);
 }
@@ -55,7 +52,7 @@ FilterAnswer Engine::FilterUnknown(const FilterQuery& query, TimePoint now) {
   if (copy.meta.uid.empty()) copy.meta.uid = "unknown";
   PodInfo* pod = scratch.UpsertPod(std::move(copy));
   if (pod == nullptr) return Refuse(ReasonId::kNotReady);
-  if (pod->workload == nullptr) return {.keep_all = true, .kept = {}};
+  if (pod->workload == nullptr) return {.keep_all = true};
   if (pod->refusal.reason != ReasonId::kNone) return Refuse(pod->refusal.reason);
   if (pod->workload->gang) return Refuse(ReasonId::kWaitingForMembers);
   PodInfo probe;
@@ -77,24 +74,21 @@ FilterAnswer Engine::FilterUnknown(const FilterQuery& query, TimePoint now) {
     }
   }
   const policy::PlacementRequest request{
-      .pods = {&probe},
-      .min = 1,
-      .topology_required = {},
-      .topology_preferred = {},
-      .avoid = {},
-      .allowed = [&](NodeIndex node) { return offered[static_cast<std::size_t>(node)]; }};
+      .pods = {&probe}, .min = 1, .allowed = [&](NodeIndex node) {
+        return offered[static_cast<std::size_t>(node)];
+      }};
   const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
   if (!placement.ok()) return Refuse(placement.verdict.reason);
   const std::string& name = store_.node(placement.placed.front().node).name;
   if (live_answers_.size() >= kMaxLiveAnswers) live_answers_.clear();
   live_answers_[std::string(query.uid)] = {.nodes = {name}, .expires = now + kLiveAnswerMs};
-  return {.keep_all = false, .kept = {*Find(query.offered, name)}, .reason = ReasonId::kNone};
+  return {.kept = {*Find(query.offered, name)}};
 }
 
 FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimePoint now) {
   if (pod.bound()) {
     const auto at = Find(query.offered, pod.object.node_name);
-    return at ? FilterAnswer{.keep_all = false, .kept = {*at}} : Refuse(ReasonId::kNotReady);
+    return at ? FilterAnswer{.kept = {*at}} : Refuse(ReasonId::kNotReady);
   }
   if (pod.refusal.reason != ReasonId::kNone) return Refuse(pod.refusal.reason);
   if (HasOurGate(pod) || HasForeignGate(pod)) {
@@ -131,14 +125,15 @@ FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimeP
     const auto allowed = [&](NodeIndex node) { return offered[static_cast<std::size_t>(node)]; };
     if (!ReplanMember(workload, pod, allowed, now)) {
       pod.asked = true;
-      return Refuse(pod.workload->plan ? ReasonId::kNodesNotOffered : ReasonId::kRefusedByScheduler);
+      return Refuse(pod.workload->plan ? ReasonId::kNodesNotOffered
+                                       : ReasonId::kRefusedByScheduler);
     }
     assignment = FindAssignment(pod);
     at = Find(query.offered, store_.node(assignment->node).name);
     if (!at) return Refuse(ReasonId::kNodesNotOffered);
   }
   assignment->answered = true;
-  FilterAnswer answer{.keep_all = false, .kept = {*at}, .reason = ReasonId::kNone};
+  FilterAnswer answer{.kept = {*at}};
   if (store_.policy().placement.max_nodes_returned > 1 && !workload.gang) {
     KeepMore(pod, query, now, answer);
   }
@@ -206,12 +201,7 @@ bool Engine::MoveMembers(Workload& workload, std::vector<PodInfo*> moving,
   policy::Overlay overlay(store_);
   for (const PodInfo* pod : moving) overlay.Remove(*pod);
   const auto inside = StayInDomain(workload, moving);
-  policy::PlacementRequest request{.pods = {asking},
-                                   .min = 1,
-                                   .topology_required = {},
-                                   .topology_preferred = {},
-                                   .avoid = workload.avoid,
-                                   .allowed = {}};
+  policy::PlacementRequest request{.pods = {asking}, .min = 1, .avoid = workload.avoid};
   request.allowed = [&](NodeIndex node) {
     return (!allowed || allowed(node)) && (!inside || inside(node));
   };

@@ -25,8 +25,8 @@ bool Selects(const kube::PodAffinityTerm& term, const PodInfo& owner, const PodI
   const std::string& ns = other.object.meta.ns;
   const bool own_namespace =
       term.namespaces.empty() && !term.namespace_selector && ns == owner.object.meta.ns;
-  bool in_namespace = own_namespace || std::ranges::find(term.namespaces, ns) !=
-                                           term.namespaces.end();
+  bool in_namespace =
+      own_namespace || std::ranges::find(term.namespaces, ns) != term.namespaces.end();
   if (!in_namespace && term.namespace_selector) {
     const kube::StringMap* labels = store.NamespaceLabels(ns);
     in_namespace = labels != nullptr && kube::Matches(term.namespace_selector, *labels);
@@ -79,11 +79,11 @@ bool AntiAffinityAllows(const PodInfo& pod, const Overlay& overlay, NodeIndex no
     if (!allowed) return false;
   }
   const auto repelled_by = [&](const PodInfo& other, NodeIndex at) {
-    return std::ranges::any_of(
-        other.object.spec->required_pod_anti_affinity, [&](const kube::PodAffinityTerm& term) {
-          return SameDomain(overlay, term.topology_key, node, at) &&
-                 Selects(term, other, pod, overlay.store());
-        });
+    return std::ranges::any_of(other.object.spec->required_pod_anti_affinity,
+                               [&](const kube::PodAffinityTerm& term) {
+                                 return SameDomain(overlay, term.topology_key, node, at) &&
+                                        Selects(term, other, pod, overlay.store());
+                               });
   };
   for (const PodInfo* other : overlay.store().pods_with_anti_affinity()) {
     if (other == &pod || overlay.Removed(*other)) continue;

@@ -66,10 +66,9 @@ class Placer {
     if (count == 1 && request_.topology_required.empty() && !Constrained(*request_.pods.front())) {
       return PlaceSingle();
     }
-    const Domains bounds =
-        request_.topology_required.empty()
-            ? Domains{{"", AllNodes()}}
-            : GroupBy(base_.store(), request_.topology_required);
+    const Domains bounds = request_.topology_required.empty()
+                               ? Domains{{"", AllNodes()}}
+                               : GroupBy(base_.store(), request_.topology_required);
     const auto preferred = PreferredLevels(count);
     for (const std::string& level : preferred) {
       if (auto placed = TryDomains(Split(bounds, level))) return placed;
@@ -276,8 +275,8 @@ class Placer {
       const Candidate best = heap.back();
       heap.pop_back();
       const PodInfo& pod = *group.pods[next];
-      if (constrained && !(NeighboursAllow(pod, overlay, best.node) &&
-                           HostPortsFree(pod, overlay, best.node))) {
+      if (constrained &&
+          !(NeighboursAllow(pod, overlay, best.node) && HostPortsFree(pod, overlay, best.node))) {
         refused.push_back(best);
         continue;
       }

@@ -18,11 +18,11 @@ namespace berth::policy {
 struct PlacementRequest {
   std::vector<const cluster::PodInfo*> pods;  ///< In rank order.
   int min = 1;                                ///< Fewer than this is no placement.
-  std::string topology_required;              ///< Level name, node label key, or empty.
-  std::string topology_preferred;
-  std::span<const cluster::Avoid> avoid;      ///< Pairs not to try.
+  std::string topology_required{};            ///< Level name, node label key, or empty.
+  std::string topology_preferred{};
+  std::span<const cluster::Avoid> avoid{};  ///< Pairs not to try.
   /// Where else it may not go; null: everywhere. By node.
-  std::function<bool(cluster::NodeIndex)> allowed;
+  std::function<bool(cluster::NodeIndex)> allowed{};
 };
 
 struct Placed {
@@ -31,8 +31,8 @@ struct Placed {
 };
 
 struct Placement {
-  std::vector<Placed> placed;   ///< Empty: not placed, see verdict. In rank order.
-  cluster::Verdict verdict;     ///< kNone when placed.
+  std::vector<Placed> placed{};  ///< Empty: not placed, see verdict. In rank order.
+  cluster::Verdict verdict{};    ///< kNone when placed.
 
   bool ok() const { return !placed.empty(); }
 };

@@ -26,8 +26,8 @@ std::int64_t MulDiv(std::int64_t a, std::int64_t b, std::int64_t c) {
 /// Thousandths of devices that the free CPU cannot serve.
 std::int64_t Strand(std::int64_t cpu, std::int64_t devices, std::int64_t cpu_per_device) {
   if (cpu_per_device <= 0) return 0;
-  return std::max<std::int64_t>(0, devices - MulDiv(std::max<std::int64_t>(cpu, 0),
-                                                    cluster::kMilli, cpu_per_device));
+  return std::max<std::int64_t>(
+      0, devices - MulDiv(std::max<std::int64_t>(cpu, 0), cluster::kMilli, cpu_per_device));
 }
 
 bool Odd(std::int64_t devices) { return (devices / cluster::kMilli) % 2 == 1; }
@@ -80,8 +80,8 @@ Terms Evaluate(const PodShape& shape, const Overlay& overlay, NodeIndex index, c
                                                      Strand(cpu, free, law.cpu_per_device()));
   terms.scarcity = -MulDiv(weights.scarcity * takes, law.Price(node), kMillion);
   if (takes > 0) {
-    terms.odd_remainder = -weighted(weights.odd_remainder,
-                                    cluster::kMilli * (int{Odd(left)} - int{Odd(free)}));
+    terms.odd_remainder =
+        -weighted(weights.odd_remainder, cluster::kMilli * (int{Odd(left)} - int{Odd(free)}));
     const bool opened = free == all && left > 0;
     terms.empty_node = -weighted(weights.empty_node, opened ? cluster::kMilli : 0);
   } else if (all > 0) {

@@ -40,9 +40,9 @@ class Law {
 
   struct Entry {
     std::shared_ptr<const cluster::PodShape> shape;  ///< Null: the built-in 1, 2, 4, 8.
-    std::int64_t cpu = 0;       ///< Thousandths of a core.
-    std::int64_t devices = 0;   ///< Thousandths.
-    std::int64_t millionths = 0;  ///< Popularity; sums to about one million.
+    std::int64_t cpu = 0;                            ///< Thousandths of a core.
+    std::int64_t devices = 0;                        ///< Thousandths.
+    std::int64_t millionths = 0;                     ///< Popularity; sums to about one million.
   };
 
   Law();

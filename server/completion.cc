@@ -55,7 +55,7 @@ OptionInfo Describe(const CLI::Option& option) {
 }
 
 CommandInfo Describe(const CLI::App& app) {
-  CommandInfo info{.name = app.get_name(), .help = app.get_description()};
+  CommandInfo info{.name = app.get_name(), .help = app.get_description(), .options = {}, .choices = {}};
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_positional()) {
       info.choices = ChoicesOf(*option);

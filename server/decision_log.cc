@@ -31,6 +31,7 @@ std::string ToJson(const engine::Decision& decision, std::int64_t now_ms) {
     line["next_best_node"] = decision.runner_up;
     line["next_best"] = decision.next_best;
   }
+  if (decision.ran_ms >= 0) line["ran_ms"] = decision.ran_ms;
   if (decision.waited_ms >= 0) line["waited_ms"] = decision.waited_ms;
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

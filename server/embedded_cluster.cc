@@ -148,21 +148,15 @@ std::string EmbeddedCluster::Take(const std::string& kind, std::string_view json
 }
 
 void EmbeddedCluster::Connect(Host& host) {
-  std::map<std::string, kube::Pod> pods;
-  {
-    const std::scoped_lock lock(mutex_);
-    host_ = &host;
-    pods = pods_;
-  }
+  const std::scoped_lock feed(feed_mutex_);
+  host_ = &host;
   for (auto& [name, ns] : namespaces_) {
     host.Apply([&](engine::Engine& e, engine::TimePoint) { e.OnNamespace(ns); });
   }
   for (auto& [name, node] : nodes_) {
     host.Apply([&](engine::Engine& e, engine::TimePoint) { e.OnNode(node); });
   }
-  for (auto& [uid, pod] : pods) {
-    host.Apply([&](engine::Engine& e, engine::TimePoint now) { e.OnPod(pod, now); });
-  }
+  for (const kube::Pod& pod : Pods()) Tell(pod, /*gone=*/false);
 }
 
 void EmbeddedCluster::Tell(const kube::Pod& pod, bool gone) {
@@ -239,7 +233,12 @@ Api::BindResult EmbeddedCluster::Bind(const engine::PodRef& ref, const std::stri
       conflict = "already bound to " + pod.node_name;
       return;
     }
+    if (!pod.scheduling_gates.empty()) {
+      conflict = "it still has scheduling gates";
+      return;
+    }
     pod.node_name = node;
+    pod.pod_scheduled = kube::PodScheduled{.status = true, .reason = {}, .message = {}};
     pod.nominated_node.clear();
     for (const auto& [key, value] : annotations) pod.meta.annotations[key] = value;
   });
@@ -252,6 +251,7 @@ Api::BindResult EmbeddedCluster::Bind(const engine::PodRef& ref, const std::stri
 
 std::string EmbeddedCluster::Release(const engine::ReleaseMember& release) {
   ChangePod(release.pod.uid, [&](kube::Pod& pod) {
+    if (!pod.node_name.empty()) return;
     if (!release.node.empty()) pod.nominated_node = release.node;
     if (!release.annotation.empty()) pod.meta.annotations["berth.dev/plan"] = release.annotation;
     if (release.remove_gate) std::erase(pod.scheduling_gates, "berth.dev/admission");

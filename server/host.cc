@@ -97,8 +97,8 @@ void Host::Plan(const std::stop_token& stop) {
       std::unique_lock lock(mutex_);
       const auto due = engine_.NextDeadline();
       const auto now = clock_();
-      const auto wait = std::chrono::milliseconds(
-          due ? std::clamp<std::int64_t>(*due - now, 0, 60'000) : 60'000);
+      const auto wait =
+          std::chrono::milliseconds(due ? std::clamp<std::int64_t>(*due - now, 0, 60'000) : 60'000);
       changed_.wait_for(lock, stop, wait, [&] { return changes_ != seen; });
       if (stop.stop_requested()) return;
       seen = changes_;
@@ -177,20 +177,22 @@ void Host::Settle(const engine::PodRef& pod, int attempt) {
 }
 
 void Host::Do(engine::EmitEvent event) {
-  logger_.V(2, "event", {{"pod", event.pod.ns + "/" + event.pod.name},
-                         {"reason", event.reason},
-                         {"note", event.note}});
+  logger_.V(2, "event",
+            {{"pod", event.pod.ns + "/" + event.pod.name},
+             {"reason", event.reason},
+             {"note", event.note}});
   events_.Push("", [this, event = std::move(event)] { api_.Event(event); });
 }
 
 void Host::Do(const engine::Decision& decision) {
   decisions_.Write(decision, clock_());
-  logger_.V(2, "decision", {{"kind", decision.kind},
-                            {"workload", decision.workload},
-                            {"queue", decision.queue},
-                            {"plan", decision.plan},
-                            {"reason", cluster::Token(decision.verdict.reason)},
-                            {"members", decision.placed.size()}});
+  logger_.V(2, "decision",
+            {{"kind", decision.kind},
+             {"workload", decision.workload},
+             {"queue", decision.queue},
+             {"plan", decision.plan},
+             {"reason", cluster::Token(decision.verdict.reason)},
+             {"members", decision.placed.size()}});
 }
 
 // --- Verbs ---------------------------------------------------------------------------------------
@@ -198,9 +200,7 @@ void Host::Do(const engine::Decision& decision) {
 std::expected<FilterResult, Unavailable> Host::Filter(const ExtenderArgs& args) {
   std::optional<kube::Pod> request_pod;
   const engine::FilterQuery query{
-      .uid = args.pod_uid,
-      .offered = args.node_names,
-      .request_pod = [&]() -> const kube::Pod* {
+      .uid = args.pod_uid, .offered = args.node_names, .request_pod = [&]() -> const kube::Pod* {
         if (!request_pod) {
           simdjson::dom::parser parser;
           auto decoded = kube::DecodePod(args.pod_json, parser);
@@ -253,8 +253,7 @@ std::expected<std::string, Unavailable> Host::Bind(const BindArgs& args) {
   {
     const std::scoped_lock lock(mutex_);
     if (!ready_) return std::unexpected(Unavailable{});
-    answer = engine_.Bind(
-        {.uid = pod.uid, .ns = pod.ns, .name = pod.name, .node = node}, clock_());
+    answer = engine_.Bind({.uid = pod.uid, .ns = pod.ns, .name = pod.name, .node = node}, clock_());
     actions = engine_.TakeActions();
     if (answer.stand) waiters_.emplace(answer.ticket, waiter);
     ++changes_;

@@ -121,21 +121,26 @@ Informers::Informers(kube::RestClient& client, Host& host, Metrics& metrics, Log
   const auto by_name = [](const kube::ObjectMeta& meta) { return meta.name; };
   const auto by_uid = [](const kube::ObjectMeta& meta) { return meta.uid; };
   using Json = simdjson::dom::element;
-  add("nodes", "/api/v1/nodes", [](Json j) { return kube::DecodeNode(j); }, by_name,
+  add(
+      "nodes", "/api/v1/nodes", [](Json j) { return kube::DecodeNode(j); }, by_name,
       [](Engine& e, kube::Node n, TimePoint) { e.OnNode(std::move(n)); },
       [](Engine& e, const std::string& id, TimePoint) { e.OnNodeDeleted(id); });
-  add("namespaces", "/api/v1/namespaces", [](Json j) { return kube::DecodeNamespace(j); }, by_name,
+  add(
+      "namespaces", "/api/v1/namespaces", [](Json j) { return kube::DecodeNamespace(j); }, by_name,
       [](Engine& e, kube::Namespace n, TimePoint) { e.OnNamespace(std::move(n)); },
       [](Engine& e, const std::string& id, TimePoint) { e.OnNamespaceDeleted(id); });
-  add("pods", "/api/v1/pods", [](Json j) { return kube::DecodePod(j); }, by_uid,
+  add(
+      "pods", "/api/v1/pods", [](Json j) { return kube::DecodePod(j); }, by_uid,
       [](Engine& e, kube::Pod p, TimePoint now) { e.OnPod(std::move(p), now); },
       [](Engine& e, const std::string& id, TimePoint now) { e.OnPodDeleted(id, now); });
-  add("poddisruptionbudgets", "/apis/policy/v1/poddisruptionbudgets",
+  add(
+      "poddisruptionbudgets", "/apis/policy/v1/poddisruptionbudgets",
       [](Json j) { return kube::DecodePodDisruptionBudget(j); }, by_uid,
       [](Engine& e, kube::PodDisruptionBudget b, TimePoint) { e.OnDisruptionBudget(std::move(b)); },
       [](Engine& e, const std::string& id, TimePoint) { e.OnDisruptionBudgetDeleted(id); });
   // The API server resolves spec.priority itself; the classes are watched for their names only.
-  add("priorityclasses", "/apis/scheduling.k8s.io/v1/priorityclasses",
+  add(
+      "priorityclasses", "/apis/scheduling.k8s.io/v1/priorityclasses",
       [](Json j) { return kube::DecodePriorityClass(j); }, by_name,
       [](Engine&, kube::PriorityClass, TimePoint) {},
       [](Engine&, const std::string&, TimePoint) {});
@@ -148,17 +153,16 @@ void Informers::WatchPolicy(const std::string& ns, const std::string& name, Poli
   config.name = "configmaps";
   config.path = "/api/v1/namespaces/" + ns + "/configmaps";
   config.field_selector = "metadata.name=" + name;
-  Add(std::move(config),
-      std::make_unique<Sink>(
-          "configmaps", *this,
-          [sink](simdjson::dom::element json) -> std::string {
-            auto object = kube::DecodeConfigMap(json);
-            if (!object) return {};
-            sink(*object);
-            return object->meta.uid;
-          },
-          // A deleted policy changes nothing: the last good one stays.
-          [](const std::string&) {}));
+  Add(std::move(config), std::make_unique<Sink>(
+                             "configmaps", *this,
+                             [sink](simdjson::dom::element json) -> std::string {
+                               auto object = kube::DecodeConfigMap(json);
+                               if (!object) return {};
+                               sink(*object);
+                               return object->meta.uid;
+                             },
+                             // A deleted policy changes nothing: the last good one stays.
+                             [](const std::string&) {}));
 }
 
 void Informers::Add(kube::ReflectorConfig config, std::unique_ptr<Sink> sink) {

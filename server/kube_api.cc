@@ -54,8 +54,7 @@ std::string KubeApi::Release(const engine::ReleaseMember& release) {
   }
   const std::string gate = release.remove_gate ? std::string(cluster::kAdmissionGate) : "";
   if (annotations.empty() && gate.empty()) return {};
-  const auto result =
-      writer_.PatchPodRelease(pod, annotations, gate, {.timeout = seconds(5)});
+  const auto result = writer_.PatchPodRelease(pod, annotations, gate, {.timeout = seconds(5)});
   if (result.outcome == kube::WriteOutcome::kNotFound ||
       result.outcome == kube::WriteOutcome::kDone) {
     return {};
@@ -87,18 +86,17 @@ void KubeApi::Event(const engine::EmitEvent& event) {
     if (!fresh && now - series.last < kEventPause) return;
     series.last = now;
     if (fresh) {
-      series.record = {
-          .name = fmt::format("{}.{:x}", event.pod.name.substr(0, 200),
-                              now.time_since_epoch().count()),
-          .regarding = {.ns = event.pod.ns,
-                        .name = event.pod.name,
-                        .uid = event.pod.uid,
-                        .resource_version = {}},
-          .warning = event.warning,
-          .action = "Scheduling",
-          .reason = event.reason,
-          .note = event.note,
-          .time = now};
+      series.record = {.name = fmt::format("{}.{:x}", event.pod.name.substr(0, 200),
+                                           now.time_since_epoch().count()),
+                       .regarding = {.ns = event.pod.ns,
+                                     .name = event.pod.name,
+                                     .uid = event.pod.uid,
+                                     .resource_version = {}},
+                       .warning = event.warning,
+                       .action = "Scheduling",
+                       .reason = event.reason,
+                       .note = event.note,
+                       .time = now};
     }
     record = series.record;
     count = series.count;

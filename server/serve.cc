@@ -38,8 +38,7 @@ struct Address {
   std::string host;
   std::uint16_t port = 0;
   bool loopback() const {
-    return host == "127.0.0.1" || host == "::1" || host == "localhost" ||
-           host.starts_with("127.");
+    return host == "127.0.0.1" || host == "::1" || host == "localhost" || host.starts_with("127.");
   }
 };
 
@@ -163,8 +162,7 @@ std::expected<void, int> Service::Connect() {
 
 std::expected<config::PolicyConfiguration, int> Service::LoadPolicy() {
   policy_ = std::make_unique<PolicySource>(
-      logger_, metrics_,
-      LastGoodPolicy(client_.get(), options_.leader_elect_namespace, logger_));
+      logger_, metrics_, LastGoodPolicy(client_.get(), options_.leader_elect_namespace, logger_));
   if (!options_.policy_configmap.empty()) return LoadPolicyConfigMap();
   if (options_.policy_file.empty()) {
     metrics_.SetPolicyReloadSuccessful(true);
@@ -205,18 +203,19 @@ std::expected<config::PolicyConfiguration, int> Service::LoadPolicyConfigMap() {
   }
   auto policy = policy_->First(yaml, options_.policy_configmap);
   if (!policy) {
-    return std::unexpected(Fail(
-        kBadInput, fmt::format("ConfigMap {} (HTTP {}), key policy.yaml: {}",
-                               options_.policy_configmap, response->status, policy.error())));
+    return std::unexpected(
+        Fail(kBadInput, fmt::format("ConfigMap {} (HTTP {}), key policy.yaml: {}",
+                                    options_.policy_configmap, response->status, policy.error())));
   }
   return std::move(*policy);
 }
 
 std::expected<void, int> Service::Listen() {
   HttpServerOptions verb_options;
-  verb_options.max_connections = static_cast<std::size_t>(
-      host_->Look([](const engine::Engine& e, auto) { return e.store().policy().gang.max_standing; }) +
-      128);
+  verb_options.max_connections =
+      static_cast<std::size_t>(host_->Look([](const engine::Engine& e, auto) {
+        return e.store().policy().gang.max_standing;
+      }) + 128);
   verb_options.on_event = [this](HttpEvent event) { metrics_.CountHttpEvent("verbs", event); };
   if (!options_.tls_cert_file.empty()) {
     TlsOptions tls{.cert_file = options_.tls_cert_file,
@@ -251,7 +250,8 @@ void Service::ServeOpsPages() {
   handlers.livez = {{.name = "ping", .check = [] { return std::string(); }}};
   handlers.readyz = {
       {.name = "informers-processed",
-       .check = [this] { return host_->ready() ? std::string() : "first lists are not processed"; }},
+       .check =
+           [this] { return host_->ready() ? std::string() : "first lists are not processed"; }},
       {.name = "watches-alive",
        .check =
            [this] {
@@ -262,9 +262,8 @@ void Service::ServeOpsPages() {
       {.name = "draining",
        .check = [this] { return draining_ ? std::string("shutting down") : std::string(); }}};
   handlers.configz = [this] {
-    return host_->Look([](const engine::Engine& e, auto) {
-      return config::EncodePolicy(e.store().policy());
-    });
+    return host_->Look(
+        [](const engine::Engine& e, auto) { return config::EncodePolicy(e.store().policy()); });
   };
   handlers.debug["ledger"] = [this] {
     return host_->Look([](const engine::Engine& e, auto) { return e.store().LedgerString(); });

@@ -73,7 +73,7 @@ Table::Table(std::vector<std::string> header) { rows_.push_back(std::move(header
 void Table::Add(std::vector<std::string> row) {
   row.resize(rows_.front().size());
   for (std::string& cell : row) {
-    if (cell.empty()) cell = "-";
+    if (cell.empty()) cell.push_back('-');
   }
   rows_.push_back(std::move(row));
 }
@@ -97,7 +97,9 @@ std::string Table::Render() const {
 std::string ToYaml(const nlohmann::ordered_json& json) {
   YAML::Emitter out;
   Emit(out, json);
-  return std::string(out.c_str()) + "\n";
+  std::string text = out.c_str();
+  text += '\n';
+  return text;
 }
 
 std::string HumanDuration(std::int64_t seconds) {

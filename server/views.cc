@@ -95,20 +95,20 @@ std::string GangsJson(const engine::Engine& engine, engine::TimePoint now) {
     for (const cluster::PodInfo* pod : workload->members) {
       if (pod->node != cluster::kNoNode) nodes.insert(store.node(pod->node).name);
     }
-    items.push_back({{"namespace", workload->ns},
-                     {"name", workload->name},
-                     {"queue", QueueOf(store, *workload)},
-                     {"phase", PhaseOf(*workload)},
-                     {"size", workload->size},
-                     {"minMember", workload->min_member},
-                     {"members", workload->members.size()},
-                     {"refused", workload->faulty.size()},
-                     {"bound", workload->BoundCount()},
-                     {"reason", waits ? ReasonOf(*workload) : ""},
-                     {"message", waits ? cluster::Sentence(workload->verdict) : ""},
-                     {"waitingSeconds",
-                      waits ? std::max<std::int64_t>(0, now - workload->creation) / 1000 : 0},
-                     {"nodes", nodes}});
+    items.push_back(
+        {{"namespace", workload->ns},
+         {"name", workload->name},
+         {"queue", QueueOf(store, *workload)},
+         {"phase", PhaseOf(*workload)},
+         {"size", workload->size},
+         {"minMember", workload->min_member},
+         {"members", workload->members.size()},
+         {"refused", workload->faulty.size()},
+         {"bound", workload->BoundCount()},
+         {"reason", waits ? ReasonOf(*workload) : ""},
+         {"message", waits ? cluster::Sentence(workload->verdict) : ""},
+         {"waitingSeconds", waits ? std::max<std::int64_t>(0, now - workload->creation) / 1000 : 0},
+         {"nodes", nodes}});
   }
   return Dump({{"items", items}});
 }
@@ -138,12 +138,12 @@ std::string NodesJson(const engine::Engine& engine) {
     Json pods = Json::array();
     for (const cluster::PodInfo* pod : node->pods) {
       if (!pod->shape->asks_device) continue;
-      pods.push_back({{"pod", pod->object.meta.ns + "/" + pod->object.meta.name},
-                      {"queue", pod->workload == nullptr ? "" : QueueOf(store, *pod->workload)},
-                      {"devices", Whole("a/b", pod->shape->whole_node
-                                                   ? node->allocatable[pod->shape->device]
-                                                   : pod->shape->device_amount)},
-                      {"planned", pod->charge == Charge::kPlanned}});
+      pods.push_back(
+          {{"pod", pod->object.meta.ns + "/" + pod->object.meta.name},
+           {"queue", pod->workload == nullptr ? "" : QueueOf(store, *pod->workload)},
+           {"devices", Whole("a/b", pod->shape->whole_node ? node->allocatable[pod->shape->device]
+                                                           : pod->shape->device_amount)},
+           {"planned", pod->charge == Charge::kPlanned}});
     }
     items.push_back({{"name", node->name},
                      {"unschedulable", node->object.unschedulable},
@@ -184,8 +184,7 @@ std::int64_t LargestPlaceableGang(const cluster::Store& store, int level, std::i
     const cluster::DomainId domain =
         level < 0 || node->domains.empty() ? 0 : node->domains[static_cast<std::size_t>(level)];
     if (domain == cluster::kNoDomain) continue;
-    pods[domain] +=
-        std::max<std::int64_t>(0, node->free(device)) / (pod_gpus * cluster::kMilli);
+    pods[domain] += std::max<std::int64_t>(0, node->free(device)) / (pod_gpus * cluster::kMilli);
   }
   std::int64_t best = 0;
   for (const auto& [domain, count] : pods) best = std::max(best, count);
@@ -200,7 +199,8 @@ void FeedQueues(const cluster::Store& store, Metrics& metrics) {
     std::set<std::string> names;
     for (const auto& [name, amount] : queue.config.quota) names.insert(name);
     for (const auto& [name, amount] : queue.config.limit) names.insert(name);
-    for (const cluster::ResourceId id : store.device_ids()) names.insert(store.resources().Name(id));
+    for (const cluster::ResourceId id : store.device_ids())
+      names.insert(store.resources().Name(id));
     for (const std::string& name : names) {
       std::int64_t used = 0;
       for (std::size_t id = 0; id < store.resources().size(); ++id) {
@@ -267,11 +267,11 @@ void FeedShape(const cluster::Store& store, Metrics& metrics) {
   std::vector<LargestGangRow> gangs;
   for (int level = -1; level < static_cast<int>(store.policy().levels.size()); ++level) {
     for (const int gpus : {1, 2, 4, 8}) {
-      gangs.push_back(
-          {.level = level < 0 ? "cluster"
-                              : store.policy().levels[static_cast<std::size_t>(level)].name,
-           .pod_gpus = gpus,
-           .pods = static_cast<double>(LargestPlaceableGang(store, level, gpus))});
+      gangs.push_back({.level = level < 0
+                                    ? "cluster"
+                                    : store.policy().levels[static_cast<std::size_t>(level)].name,
+                       .pod_gpus = gpus,
+                       .pods = static_cast<double>(LargestPlaceableGang(store, level, gpus))});
     }
   }
   metrics.ReplaceLargestGangs(gangs);
@@ -285,9 +285,9 @@ void FeedGauges(const engine::Engine& engine, Metrics& metrics) {
   FeedWorkloads(store, metrics);
   FeedShape(store, metrics);
   const auto [uncommitted, committed] = engine.PlanCounts();
-  metrics.ReplacePlans(std::vector<LabelledValue>{
-      {.label = "waiting", .value = static_cast<double>(uncommitted)},
-      {.label = "committed", .value = static_cast<double>(committed)}});
+  metrics.ReplacePlans(
+      std::vector<LabelledValue>{{.label = "waiting", .value = static_cast<double>(uncommitted)},
+                                 {.label = "committed", .value = static_cast<double>(committed)}});
   metrics.ReplaceCacheObjects(std::vector<LabelledValue>{
       {.label = "nodes", .value = static_cast<double>(store.nodes().size())},
       {.label = "pods", .value = static_cast<double>(store.pods().size())},

@@ -1,0 +1,111 @@
+// Command bench measures Berth: alone, and beside an ordinary Go extender and
+// the stock scheduler in the same run. docs/benchmarks.md explains each
+// benchmark; ./dev bench runs them.
+//
+// Nothing here asserts a time: a figure depends on the machine.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// lab is what all benchmarks share.
+type lab struct {
+	out          string // for JSON, logs and generated files
+	berth        string // the program
+	berthVersion string
+	reference    string // the ordinary Go extender
+	quick        bool
+}
+
+// benchmark measures one thing and returns what it found.
+type benchmark struct {
+	name string
+	help string
+	run  func(context.Context, *lab) (*report, error)
+}
+
+var benchmarks = []benchmark{
+	{"verbs", "filter's latency beside the Go extender", verbs},
+	{"gangs", "first answers to gangs, and the answer that a gang cannot run", gangs},
+	{"throughput", "pods per second through the stock scheduler", throughput},
+	{"gang512", "a gang of 512 pods on 512 nodes, created to bound", gang512},
+	{"waiting5000", "a fresh pod while 5,000 workloads wait", waiting5000},
+	{"binds", "binds per second, with and without a barrier", binds},
+	{"startup", "5,000 nodes and 140,000 pods: time to ready, memory", startup},
+}
+
+func main() {
+	l := &lab{}
+	flag.StringVar(&l.out, "out", "build/bench", "folder for results, logs and generated files")
+	flag.StringVar(&l.berth, "berth", "build/server/berth", "the berth program")
+	flag.StringVar(&l.reference, "reference", "build/bench/programs/reference-extender", "the ordinary Go extender")
+	flag.BoolVar(&l.quick, "quick", false, "fewer repetitions, pods and sizes")
+	flag.Usage = func() {
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: bench [FLAGS] [NAME...]\n\n")
+		for _, b := range benchmarks {
+			fmt.Fprintf(flag.CommandLine.Output(), "  %-12s %s\n", b.name, b.help)
+		}
+		fmt.Fprintln(flag.CommandLine.Output())
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if err := l.main(flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func (l *lab) main(names []string) error {
+	for _, name := range names {
+		if !slices.ContainsFunc(benchmarks, func(b benchmark) bool { return b.name == name }) {
+			return fmt.Errorf("no benchmark %q; -h lists them", name)
+		}
+	}
+	for _, path := range []*string{&l.out, &l.berth, &l.reference} {
+		absolute, err := filepath.Abs(*path)
+		if err != nil {
+			return err
+		}
+		*path = absolute
+	}
+	if err := os.MkdirAll(l.out, 0o755); err != nil {
+		return err
+	}
+	version, err := exec.Command(l.berth, "--version").Output()
+	if err != nil {
+		return fmt.Errorf("%s --version: %w", l.berth, err)
+	}
+	l.berthVersion = strings.TrimSpace(string(version))
+
+	for _, b := range benchmarks {
+		if len(names) > 0 && !slices.Contains(names, b.name) {
+			continue
+		}
+		r, err := b.run(context.Background(), l)
+		if r != nil {
+			if err := r.write(l.out); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+	}
+	return nil
+}
+
+// full is the value of a whole run, or of a quick one.
+func full[T any](l *lab, whole, quick T) T {
+	if l.quick {
+		return quick
+	}
+	return whole
+}

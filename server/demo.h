@@ -1,0 +1,22 @@
+// `berth demo`: an embedded cluster and a model of kube-scheduler drive the real HTTP verbs on
+// loopback with a stream of jobs, and what happens is drawn, explained and checked.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace berth::server {
+
+struct DemoOptions {
+  std::string program = "berth";  ///< How it was called, for the commands it proposes.
+  std::uint64_t seed = 1;
+  bool fast = false;
+  std::string cluster{};  ///< Empty: the built-in one.
+  bool print_cluster = false;
+  bool verbose = false;
+};
+
+/// The process's exit code: 1 when a promise was broken, 3 without a port on loopback.
+int Demo(const DemoOptions& options);
+
+}  // namespace berth::server

@@ -1,0 +1,22 @@
+// What the demo says at its end, below the picture: gangs, who waits and why, packing, latency.
+#pragma once
+
+#include <string>
+
+#include "server/demo_picture.h"
+#include "server/demo_world.h"
+
+namespace berth::server {
+
+/// Letters of the gangs that run, by submission, and which pods took a whole node.
+PodMarks MarksOf(const std::vector<JobState>& jobs);
+
+/// The live view: picture, bars and one line of numbers.
+std::string LiveView(const DemoWorld& world, const PictureStyle& style);
+/// One line for a log.
+std::string ProgressLine(const DemoWorld& world);
+
+/// Everything after the run, the checks excepted.
+std::string Report(const DemoWorld& world, const PictureStyle& style);
+
+}  // namespace berth::server

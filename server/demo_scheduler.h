@@ -1,0 +1,123 @@
+// A model of kube-scheduler's loop as an extender sees it (v1.36): serial cycles of filter and
+// prioritize over real HTTP, bind calls on threads of their own, the nominated node tried first and
+// alone, refused pods asleep until their own update or an assigned pod's event.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kube/rest_client.h"
+#include "server/demo_audit.h"
+#include "server/embedded_cluster.h"
+
+namespace berth::server {
+
+/// Wall times of one verb's calls, in microseconds.
+struct VerbTimes {
+  std::string verb;
+  std::vector<std::int64_t> micros;
+  /// The p-th part of them, 0 <= p <= 1; 0 when there are none.
+  std::int64_t Quantile(double p) const;
+};
+
+class SchedulerModel {
+ public:
+  using Millis = std::chrono::milliseconds;
+  /// The references must outlive it. Backoff doubles from `backoff` to ten times that.
+  SchedulerModel(EmbeddedCluster& cluster, kube::RestClient& verbs, Auditor& auditor,
+                 Millis backoff);
+  ~SchedulerModel();
+
+  /// What the pod's controller posted, as kube-scheduler would send it. Before the pod is put.
+  void Know(const std::string& uid, nlohmann::json pod);
+  /// The watch; see EmbeddedCluster::Watch.
+  void OnPod(const kube::Pod& pod, bool gone);
+  void Start();
+  void Stop();
+
+  /// No pod is being tried, and none will be before something happens. Binds may stand.
+  bool Idle() const;
+  std::array<VerbTimes, 3> Times() const;
+  /// Calls that failed as HTTP, and a sample of what they said.
+  std::vector<std::string> Failures() const;
+
+ private:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  enum class Place : std::uint8_t { kGated, kActive, kBackoff, kAsleep, kTrying, kBinding, kBound };
+  struct Entry {
+    kube::Pod pod;
+    Place place = Place::kAsleep;
+    int attempts = 0;
+    TimePoint due{};          ///< Of kBackoff.
+    bool after_error = false; ///< Its backoff is not cut short.
+    bool moved = false;       ///< An event came while it was tried.
+    std::string node;         ///< Assumed or bound.
+  };
+  struct Node {
+    kube::ResourceList allocatable;
+    kube::ResourceList requested;
+    std::int64_t pods = 0;
+    bool unschedulable = false;
+  };
+  struct Outcome {
+    std::string node;     ///< Empty: refused.
+    std::string message;  ///< Of the condition.
+    bool error = false;   ///< The call failed, nothing was judged.
+  };
+  struct BindThread {
+    std::jthread thread;
+    bool done = false;
+  };
+
+  void Run(const std::stop_token& stop);
+  std::string Next(const std::stop_token& stop);
+  void Cycle(const std::string& uid);
+  Outcome Schedule(const kube::Pod& pod);
+  std::vector<std::string> Feasible(const kube::Pod& pod, std::map<std::string, int>& refused) const;
+  bool Fits(const kube::Pod& pod, const std::string& name, const Node& node,
+            std::string& why) const;
+  std::vector<std::string> AskFilter(const kube::Pod& pod, const std::vector<std::string>& offered,
+                                     std::map<std::string, int>& refused, Outcome& outcome);
+  std::string AskPrioritize(const kube::Pod& pod, const std::vector<std::string>& nodes);
+  void Assume(const std::string& uid, const std::string& node);
+  void BindAsync(const kube::Pod& pod, const std::string& node);
+  std::string AskBind(const kube::Pod& pod, const std::string& node);
+  void Failed(const std::string& uid, const Outcome& outcome);
+  void PatchCondition(const std::string& uid, const kube::PodScheduled& condition);
+  std::optional<nlohmann::json> Post(std::size_t verb, const nlohmann::json& body);
+  nlohmann::json ArgsFor(const kube::Pod& pod, const std::vector<std::string>& nodes) const;
+
+  // REQUIRES mutex_ for all of these.
+  void Activate(const std::string& uid, Entry& entry);
+  void MoveAll();
+  void Account(const Entry& entry, int sign);
+
+  EmbeddedCluster& cluster_;
+  kube::RestClient& verbs_;
+  Auditor& auditor_;
+  const Millis backoff_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::map<std::string, Node> nodes_;
+  std::map<std::string, Entry> pods_;
+  std::map<std::string, nlohmann::json> posted_;
+  std::deque<std::string> active_;
+  std::list<BindThread> binds_;
+  std::array<VerbTimes, 3> times_;
+  std::vector<std::string> failures_;
+  bool trying_ = false;
+  std::stop_source stop_calls_;
+  std::jthread loop_;
+};
+
+}  // namespace berth::server

@@ -1,0 +1,125 @@
+// A small world around the engine: a virtual clock, an API server that keeps objects and tells the
+// engine of changes (at once or late), and as much of kube-scheduler as the engine can tell apart.
+// Deterministic; nothing sleeps.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/engine.h"
+#include "tests/support/builders.h"
+
+namespace berth::testing {
+
+/// What the API server does with a Binding.
+enum class Posting { kBinds, kRefuses, kLosesAnswer, kLosesRequest, kHangs };
+
+struct FilterResult {
+  bool keep_all = false;
+  std::vector<std::string> kept;
+  std::string reason;  ///< Token of the nodes not kept.
+  std::string node() const { return kept.empty() ? std::string() : kept.front(); }
+};
+
+struct BindResult {
+  bool stands = false;
+  engine::TicketId ticket = 0;
+  bool posted = false;  ///< Told to post at once.
+  bool bound = false;   ///< Success without posting.
+  std::string error;
+};
+
+class World {
+ public:
+  explicit World(config::PolicyConfiguration policy = {}, engine::Options options = {});
+
+  engine::Engine& engine() { return *engine_; }
+  const cluster::Store& store() const { return engine_->store(); }
+  engine::TimePoint now() const { return now_; }
+
+  // --- The API server.
+  void Add(const kube::Node& node);
+  void Add(const kube::Pod& pod);  ///< Created or replaced.
+  void Remove(const std::string& node);
+  void Delete(const std::string& pod);
+  void Terminate(const std::string& pod);
+  void Change(const std::string& pod, const std::function<void(kube::Pod&)>& change);
+  const kube::Pod& pod(const std::string& name) const { return pods_.at(name); }
+  bool Exists(const std::string& name) const { return pods_.contains(name); }
+  const std::map<std::string, kube::Pod>& pods() const { return pods_; }
+  const std::map<std::string, kube::Node>& nodes() const { return nodes_; }
+  std::string NodeOf(const std::string& pod) const { return pods_.at(pod).node_name; }
+  int BoundPods() const;
+  /// Events reach the engine this much later (Advance delivers them); 0: at once.
+  void SetWatchDelay(engine::TimePoint delay) { delay_ = delay; }
+  /// What comes of Bindings from now on.
+  void SetPosting(Posting posting) { posting_ = posting; }
+
+  // --- The host.
+  void Start();
+  /// Steps the engine and carries out its actions until it is quiet.
+  void Tick();
+  /// Lets time pass, stopping at every deadline and every late event.
+  void Advance(engine::TimePoint ms);
+  /// A new process: the engine is gone, the API server stays.
+  void Restart();
+  void Reload(config::PolicyConfiguration policy);
+  /// Every action so far, one line each.
+  const std::vector<std::string>& log() const { return log_; }
+  std::vector<std::string> LogOf(std::string_view prefix) const;
+  const std::map<engine::TicketId, engine::ResolveBind>& resolved() const { return resolved_; }
+
+  // --- kube-scheduler, one call at a time. Pods by name.
+  FilterResult Filter(const std::string& pod);  ///< All nodes offered.
+  FilterResult Filter(const std::string& pod, const std::vector<std::string>& offered);
+  BindResult Bind(const std::string& pod, const std::string& node);
+  /// PodScheduled=False, Unschedulable, with this message; the nomination is cleared, as after a
+  /// failed attempt.
+  void Refuse(const std::string& pod, const std::string& message = "0/1 nodes are available");
+  /// filter (nominated node first, then all), then bind. Returns whether it was bound or stands.
+  bool Attempt(const std::string& pod);
+  /// Attempts every pending, ungated pod in name order, over and over, until nothing changes.
+  void Schedule();
+
+  /// What holds room on `node` or anywhere: "charged GPUs" in whole devices.
+  std::int64_t UsedGpus(const std::string& node) const;
+  std::int64_t UsedGpus() const;
+  std::string Planned(const std::string& pod) const;  ///< Node, or empty.
+  cluster::Verdict VerdictOf(const std::string& pod);
+  std::string Why(const std::string& pod);  ///< The verdict's token.
+
+ private:
+  struct Event {
+    engine::TimePoint due;
+    std::function<void()> deliver;
+  };
+
+  void Publish(const kube::Pod& pod);
+  void Queue(std::function<void()> deliver);
+  void DeliverDue();
+  void CarryOut(const engine::Action& action);
+  void Post(const std::string& uid, const std::string& node,
+            const std::map<std::string, std::string>& annotations);
+  kube::Pod* ByUid(std::string_view uid);
+  std::vector<std::string> NodeNames() const;
+
+  config::PolicyConfiguration policy_;
+  engine::Options options_;
+  std::unique_ptr<engine::Engine> engine_;
+  engine::TimePoint now_ = 1'000'000;
+  engine::TimePoint delay_ = 0;
+  Posting posting_ = Posting::kBinds;
+  std::map<std::string, kube::Pod> pods_;  ///< By name: tests use one namespace's worth of names.
+  std::map<std::string, kube::Node> nodes_;
+  std::deque<Event> events_;
+  std::map<engine::TicketId, std::pair<std::string, std::string>> standing_;  ///< UID, node.
+  std::map<engine::TicketId, engine::ResolveBind> resolved_;
+  std::vector<std::string> log_;
+};
+
+}  // namespace berth::testing

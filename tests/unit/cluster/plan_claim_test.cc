@@ -1,0 +1,76 @@
+// berth.dev/plan: what we write we read; what others write does no harm.
+#include "cluster/plan_claim.h"
+
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.h"
+
+namespace berth::cluster {
+namespace {
+
+TEST_CASE("a claim survives the annotation", "[unit][cluster]") {
+  for (const PlanClaim& claim : {PlanClaim{"a-1", "n1", "q", 0}, PlanClaim{"a-1", "n1", "", 7},
+                                 PlanClaim{"x", "ip-10-0-0-1.eu.internal", "research", 65535}}) {
+    const auto back = DecodePlanClaim(EncodePlanClaim(claim));
+    REQUIRE(back.has_value());
+    CHECK(*back == claim);
+  }
+  CHECK(EncodePlanClaim({"a-1", "n1", "q", 2}) == "v1;plan=a-1;node=n1;queue=q;rank=2");
+}
+
+TEST_CASE("a newer writer's extra fields are skipped", "[unit][cluster]") {
+  const auto claim = DecodePlanClaim("v1;plan=a;node=n;devices=0,1;queue=q;rank=3;x=");
+  REQUIRE(claim.has_value());
+  CHECK(*claim == PlanClaim{"a", "n", "q", 3});
+}
+
+TEST_CASE("nonsense is no claim", "[unit][cluster]") {
+  const std::vector<std::string> texts = {
+      "",
+      "v1",
+      "v2;plan=a;node=n;queue=q;rank=0",
+      "V1;plan=a;node=n",
+      "plan=a;node=n",
+      "v1;plan=a",
+      "v1;node=n",
+      "v1;plan=;node=n",
+      "v1;plan=a;node=",
+      "v1;plan=a;node=n;rank=",
+      "v1;plan=a;node=n;rank=1x",
+      "v1;plan=a;node=n;rank=99999999999",
+      "v1;plan=a;node=n;rank=0x10",
+      "v1;plan=a;;node=n",
+      "v1;plan",
+      ";v1;plan=a;node=n",
+      std::string("v1;plan=a\0;nod=n", 16),
+      "v1;plan=a;node=" + std::string(2000, 'n'),
+      std::string(100'000, ';'),
+      "{\"plan\":\"a\",\"node\":\"n\"}",
+  };
+  for (const std::string& text : texts) {
+    INFO(text.substr(0, 60));
+    CHECK_FALSE(DecodePlanClaim(text).has_value());
+  }
+}
+
+TEST_CASE("every prefix and every changed byte is read without harm", "[unit][cluster]") {
+  const std::string text = EncodePlanClaim({"a-1", "n1", "q", 2});
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    const auto claim = DecodePlanClaim(std::string_view(text).substr(0, i));
+    if (claim) CHECK(claim->plan == "a-1");
+  }
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    for (const char c : {'\0', ';', '=', '\xff', '-'}) {
+      std::string changed = text;
+      changed[i] = c;
+      if (const auto claim = DecodePlanClaim(changed)) {
+        CHECK_FALSE(claim->plan.empty());
+        CHECK_FALSE(claim->node.empty());
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace berth::cluster

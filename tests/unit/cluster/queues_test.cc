@@ -1,0 +1,128 @@
+// Which queue a pod belongs to.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster/store.h"
+#include "tests/support/builders.h"
+#include "tests/support/catch.h"
+
+namespace berth::cluster {
+namespace {
+
+using testing::MakeNode;
+using testing::MakePod;
+using testing::MakePolicy;
+using testing::MakeQueue;
+
+std::string QueueOf(const Store& store, const std::string& uid) {
+  const PodInfo* pod = store.FindPod(uid);
+  if (pod->queue == kNoQueue) return "";
+  return store.queues()[static_cast<std::size_t>(pod->queue)].config.name;
+}
+
+struct Row {
+  const char* what;
+  const char* label;  ///< Empty: none.
+  const char* ns;
+  const char* queue;  ///< Empty: refused.
+  ReasonId reason = ReasonId::kNone;
+};
+
+config::Queue Parent(const std::string& name) { return {.name = name}; }
+
+TEST_CASE("queue resolution", "[unit][cluster]") {
+  // In this order: `all` admits everyone, but only by label or as `default` would.
+  const auto policy = MakePolicy({Parent("science"), MakeQueue("all", {"*"}),
+                                  MakeQueue("research", {"lab", "lab2"}),
+                                  MakeQueue("research2", {"lab"}), MakeQueue("closed", {"other"}),
+                                  MakeQueue("default", {"*"})});
+  const std::vector<Row> rows = {
+      {"no label: the first that lists the namespace", "", "lab", "research"},
+      {"no label: the first in order", "", "lab2", "research"},
+      {"no label, not listed: default, not the first with *", "", "web", "default"},
+      {"label", "research2", "lab", "research2"},
+      {"label of a queue for all", "all", "web", "all"},
+      {"label of a queue for others", "closed", "lab", "", ReasonId::kQueueNotAllowed},
+      {"label of a parent: nobody directly", "science", "lab", "", ReasonId::kQueueNotAllowed},
+      {"unknown label", "nope", "lab", "", ReasonId::kUnknownQueue},
+      {"names are exact", "Research", "lab", "", ReasonId::kUnknownQueue},
+  };
+  for (const Row& row : rows) {
+    INFO(row.what);
+    Store store(policy);
+    auto pod = MakePod("p").Gpu(1).Ns(row.ns);
+    if (*row.label != '\0') pod.Queue(row.label);
+    const PodInfo* info = store.UpsertPod(pod);
+    REQUIRE(info != nullptr);
+    CHECK(QueueOf(store, "uid-p") == row.queue);
+    CHECK(info->refusal.reason == row.reason);
+    store.Refresh();
+    CHECK(info->workload->members.size() == (row.reason == ReasonId::kNone ? 1U : 0U));
+    CHECK(info->workload->faulty.size() == (row.reason == ReasonId::kNone ? 0U : 1U));
+  }
+}
+
+TEST_CASE("without default, what no queue admits is refused", "[unit][cluster]") {
+  Store store(MakePolicy({MakeQueue("research", {"lab"})}));
+  const PodInfo* pod = store.UpsertPod(MakePod("p").Gpu(1).Ns("web"));
+  CHECK(pod->refusal.reason == ReasonId::kQueueNotAllowed);
+  CHECK(pod->queue == kNoQueue);
+}
+
+TEST_CASE("default may be reserved for some", "[unit][cluster]") {
+  Store store(MakePolicy({MakeQueue("default", {"lab"})}));
+  CHECK(store.UpsertPod(MakePod("a").Gpu(1).Ns("lab"))->refusal.reason == ReasonId::kNone);
+  CHECK(store.UpsertPod(MakePod("b").Gpu(1).Ns("web"))->refusal.reason ==
+        ReasonId::kQueueNotAllowed);
+}
+
+TEST_CASE("the built-in policy has one queue for all", "[unit][cluster]") {
+  Store store(MakePolicy());
+  store.UpsertPod(MakePod("p").Gpu(1).Ns("anything"));
+  CHECK(QueueOf(store, "uid-p") == "default");
+}
+
+TEST_CASE("a bound pod stays where it was charged", "[unit][cluster]") {
+  const auto policy = MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"default"}),
+                                  MakeQueue("alien", {"other"})});
+  Store store(policy);
+  store.UpsertNode(MakeNode("n1").Gpu(8));
+  SECTION("its claim wins over its label") {
+    store.UpsertPod(MakePod("p").Gpu(1).On("n1").Queue("a").Claim("x", "n1", "b"));
+    CHECK(QueueOf(store, "uid-p") == "b");
+  }
+  SECTION("a claim on a queue that its namespace may not use is a lie") {
+    store.UpsertPod(MakePod("p").Gpu(1).On("n1").Queue("a").Claim("x", "n1", "alien"));
+    CHECK(QueueOf(store, "uid-p") == "a");
+  }
+  SECTION("a claim on a queue that does not exist is ignored") {
+    store.UpsertPod(MakePod("p").Gpu(1).On("n1").Queue("b").Claim("x", "n1", "gone"));
+    CHECK(QueueOf(store, "uid-p") == "b");
+  }
+  SECTION("an unbound pod's claim says nothing") {
+    store.UpsertPod(MakePod("p").Gpu(1).Queue("a").Claim("x", "n1", "b"));
+    CHECK(QueueOf(store, "uid-p") == "a");
+  }
+  SECTION("a label edit after binding changes nothing") {
+    store.UpsertPod(MakePod("p").Gpu(1).On("n1").Queue("a"));
+    store.UpsertPod(MakePod("p").Gpu(1).On("n1").Queue("b"));
+    CHECK(QueueOf(store, "uid-p") == "a");
+    CHECK(store.queues()[0].used[store.device_ids().front()] == 1000);
+    CHECK(store.queues()[1].used[store.device_ids().front()] == 0);
+  }
+}
+
+TEST_CASE("caps: the limit, else the quota, per resource", "[unit][cluster]") {
+  config::Queue queue = MakeQueue("q", {"*"}, /*limit_gpus=*/32, /*quota_gpus=*/16);
+  queue.quota["cpu"] = 5000;
+  Store store(MakePolicy({queue}));
+  std::map<std::string, std::int64_t> caps;
+  for (const auto& [id, cap] : store.queues().front().caps) {
+    caps[store.resources().Name(id)] = cap;
+  }
+  CHECK(caps == std::map<std::string, std::int64_t>{{"cpu", 5000}, {"nvidia.com/gpu", 32'000}});
+}
+
+}  // namespace
+}  // namespace berth::cluster

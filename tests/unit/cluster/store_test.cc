@@ -1,0 +1,383 @@
+// The ledger: who holds room where, whatever order events come in.
+#include "cluster/store.h"
+
+#include <limits>
+#include <string>
+
+#include "policy/overlay.h"
+#include "tests/support/builders.h"
+#include "tests/support/catch.h"
+
+namespace berth::cluster {
+namespace {
+
+using testing::MakeNode;
+using testing::MakePod;
+using testing::MakePolicy;
+using testing::MakeQueue;
+
+class StoreTest {
+ public:
+  explicit StoreTest(config::PolicyConfiguration policy = {}) : store(std::move(policy)) {}
+
+  std::int64_t Gpus(const std::string& node) {
+    const NodeIndex index = store.FindNode(node);
+    return index == kNoNode ? 0 : store.node(index).used[store.device_ids().front()] / 1000;
+  }
+  std::int64_t QueueGpus(std::size_t queue) {
+    return store.queues()[queue].used[store.device_ids().front()] / 1000;
+  }
+  PodInfo& pod(const std::string& name) { return *store.FindPod("uid-" + name); }
+  NodeIndex node(const std::string& name) { return store.FindNode(name); }
+
+  Store store;
+};
+
+TEST_CASE("what is charged is given back", "[unit][cluster]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  t.store.UpsertNode(MakeNode("n2").Gpu(8));
+  const std::string empty = t.store.LedgerString();
+  t.store.UpsertPod(MakePod("p").Gpu(3).Cpu("1500m").Memory("2Gi"));
+  t.store.SetCharge(t.pod("p"), t.node("n1"), Charge::kPlanned);
+  CHECK(t.Gpus("n1") == 3);
+  CHECK(t.QueueGpus(0) == 3);
+  CHECK(t.store.node(t.node("n1")).used[kCpu] == 1500);
+  CHECK(t.store.node(t.node("n1")).used[kMemory] == 2LL << 30);
+  CHECK(t.store.node(t.node("n1")).used[kPods] == 1);
+  CHECK(t.store.LedgerString() ==
+        "node n1: cpu=1500 memory=2147483648 nvidia.com/gpu=3000 pods=1\n"
+        "pod uid-p:n1 1 default cpu=1500 memory=2147483648 pods=1 nvidia.com/gpu=3000\n"
+        "queue default: cpu=1500 memory=2147483648 nvidia.com/gpu=3000 pods=1\n");
+
+  SECTION("planned, binding, bound: counted once") {
+    t.store.SetCharge(t.pod("p"), t.node("n1"), Charge::kBinding);
+    CHECK(t.Gpus("n1") == 3);
+    t.store.UpsertPod(MakePod("p").Gpu(3).Cpu("1500m").Memory("2Gi").On("n1"));
+    CHECK(t.Gpus("n1") == 3);
+    CHECK(t.pod("p").charge == Charge::kBound);
+    CHECK(t.store.node(t.node("n1")).pods.size() == 1);
+    t.store.DeletePod("uid-p");
+    CHECK(t.store.LedgerString() == empty);
+  }
+  SECTION("moved: counted where it is") {
+    t.store.SetCharge(t.pod("p"), t.node("n2"), Charge::kPlanned);
+    CHECK(t.Gpus("n1") == 0);
+    CHECK(t.Gpus("n2") == 3);
+    t.store.Release(t.pod("p"));
+    CHECK(t.store.LedgerString() == empty);
+  }
+  SECTION("bound elsewhere than planned: counted where it is") {
+    t.store.UpsertPod(MakePod("p").Gpu(3).Cpu("1500m").Memory("2Gi").On("n2"));
+    CHECK(t.Gpus("n1") == 0);
+    CHECK(t.Gpus("n2") == 3);
+    CHECK(t.QueueGpus(0) == 3);
+  }
+  SECTION("twice released is once released") {
+    t.store.Release(t.pod("p"));
+    t.store.Release(t.pod("p"));
+    CHECK(t.store.LedgerString() == empty);
+  }
+}
+
+TEST_CASE("events repeated change nothing", "[unit][cluster]") {
+  StoreTest t;
+  const auto node = MakeNode("n1").Gpu(8);
+  t.store.UpsertNode(node);
+  t.store.UpsertPod(MakePod("p").Gpu(2).On("n1"));
+  t.store.Refresh();
+  const std::string before = t.store.LedgerString();
+  const auto free = t.store.free_generation();
+  t.store.UpsertNode(node);
+  t.store.UpsertPod(MakePod("p").Gpu(2).On("n1"));
+  t.store.DeletePod("uid-unknown");
+  t.store.DeleteNode("unknown");
+  CHECK(t.store.LedgerString() == before);
+  CHECK(t.store.free_generation() == free);  // a heartbeat wakes nobody
+}
+
+TEST_CASE("a pod may be bound before its node is seen", "[unit][cluster]") {
+  StoreTest t;
+  t.store.UpsertPod(MakePod("p").Gpu(2).On("ghost"));
+  REQUIRE(t.node("ghost") != kNoNode);
+  CHECK_FALSE(t.store.node(t.node("ghost")).present);
+  CHECK(t.Gpus("ghost") == 2);
+  t.store.Refresh();
+  CHECK(t.store.present_nodes() == 0);
+  t.store.UpsertNode(MakeNode("ghost").Gpu(8));
+  CHECK(t.store.node(t.node("ghost")).free(t.store.device_ids().front()) == 6000);
+}
+
+TEST_CASE("a node that goes keeps its pods, and may come back", "[unit][cluster]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  t.store.UpsertPod(MakePod("p").Gpu(2).On("n1"));
+  t.store.DeleteNode("n1");
+  CHECK_FALSE(t.store.node(t.node("n1")).present);
+  CHECK(t.Gpus("n1") == 2);
+  CHECK(t.QueueGpus(0) == 2);
+  t.store.UpsertNode(MakeNode("n1").Gpu(4));
+  CHECK(t.store.node(t.node("n1")).free(t.store.device_ids().front()) == 2000);
+  t.store.DeletePod("uid-p");
+  CHECK(t.Gpus("n1") == 0);
+}
+
+// Fewer domains may make a DoNotSchedule spread satisfiable: somebody may fit now.
+TEST_CASE("a node that goes may make room by the rules of spread", "[unit][cluster][bug]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  const auto free = t.store.free_generation();
+  t.store.DeleteNode("n1");
+  CHECK(t.store.free_generation() != free);
+}
+
+TEST_CASE("a whole-node pod is charged its node as it is now", "[unit][cluster]") {
+  StoreTest t;
+  t.store.UpsertPod(MakePod("p").Gpu(1).WholeNode().On("n1"));
+  CHECK(t.Gpus("n1") == 1);  // nothing is known of the node yet
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  CHECK(t.Gpus("n1") == 8);
+  CHECK(t.QueueGpus(0) == 8);
+  t.store.UpsertNode(MakeNode("n1").Gpu(4));
+  CHECK(t.Gpus("n1") == 4);
+  CHECK(t.QueueGpus(0) == 4);
+  t.store.DeletePod("uid-p");
+  CHECK(t.Gpus("n1") == 0);
+  CHECK(t.QueueGpus(0) == 0);
+}
+
+TEST_CASE("terminating pods hold their room until they are gone", "[unit][cluster]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  t.store.UpsertPod(MakePod("p").Gpu(2).On("n1"));
+  t.store.UpsertPod(MakePod("p").Gpu(2).On("n1").Terminating());
+  CHECK(t.Gpus("n1") == 2);
+  CHECK(t.QueueGpus(0) == 2);
+  CHECK(t.pod("p").workload == nullptr);  // no longer a member of anything
+  t.store.DeletePod("uid-p");
+  CHECK(t.Gpus("n1") == 0);
+  CHECK(t.QueueGpus(0) == 0);
+}
+
+// I7: seen for the first time while it ends, it is charged as if we had known it all along.
+TEST_CASE("a terminating pod is charged to its queue after a restart too",
+          "[unit][cluster][bug]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  t.store.UpsertPod(MakePod("p").Gpu(2).On("n1").Terminating());
+  CHECK(t.Gpus("n1") == 2);
+  CHECK(t.QueueGpus(0) == 2);
+}
+
+TEST_CASE("a planned pod that is being deleted gives its room back", "[unit][cluster]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  t.store.UpsertPod(MakePod("p").Gpu(2));
+  t.store.SetCharge(t.pod("p"), t.node("n1"), Charge::kPlanned);
+  t.store.UpsertPod(MakePod("p").Gpu(2).Terminating());
+  CHECK(t.Gpus("n1") == 0);
+}
+
+TEST_CASE("an ended pod is a deleted pod", "[unit][cluster]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  for (const auto phase : {kube::PodPhase::kSucceeded, kube::PodPhase::kFailed}) {
+    t.store.UpsertPod(MakePod("p").Gpu(2).On("n1"));
+    CHECK(t.Gpus("n1") == 2);
+    CHECK(t.store.UpsertPod(MakePod("p").Gpu(2).On("n1").Phase(phase)) == nullptr);
+    CHECK(t.Gpus("n1") == 0);
+    CHECK(t.store.FindPod("uid-p") == nullptr);
+    CHECK(t.store.workloads().empty());
+  }
+}
+
+TEST_CASE("a pod recreated under its name replaces the old one", "[unit][cluster]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  t.store.UpsertPod(MakePod("p").Uid("old").Gpu(2).On("n1"));
+  t.store.UpsertPod(MakePod("p").Uid("new").Gpu(3));
+  CHECK(t.store.FindPod("old") == nullptr);
+  CHECK(t.store.FindPod("default", "p") == t.store.FindPod("new"));
+  CHECK(t.Gpus("n1") == 0);
+  t.store.DeletePod("old");  // the late news of the old one
+  CHECK(t.store.FindPod("default", "p") == t.store.FindPod("new"));
+}
+
+// --- Pods that are not ours -----------------------------------------------------------------------
+
+TEST_CASE("others' pods occupy room once bound, in no queue", "[unit][cluster]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  t.store.UpsertPod(MakePod("p").Gpu(2).Scheduler("volcano"));
+  CHECK(t.Gpus("n1") == 0);
+  CHECK(t.pod("p").workload == nullptr);
+  t.store.UpsertPod(MakePod("p").Gpu(2).Scheduler("volcano").On("n1"));
+  CHECK(t.Gpus("n1") == 2);
+  CHECK(t.QueueGpus(0) == 0);
+}
+
+TEST_CASE("a nominated pod of others is counted where it was promised", "[unit][cluster]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  t.store.UpsertNode(MakeNode("n2").Gpu(8));
+  const auto pod = [] { return MakePod("p").Gpu(2).Scheduler("other"); };
+  t.store.UpsertPod(pod().Nominated("n1"));
+  CHECK(t.Gpus("n1") == 2);
+  t.store.UpsertPod(pod().Nominated("n2"));
+  CHECK(t.Gpus("n1") == 0);
+  CHECK(t.Gpus("n2") == 2);
+  t.store.UpsertPod(pod());
+  CHECK(t.Gpus("n2") == 0);
+  t.store.UpsertPod(pod().Nominated("never-heard-of"));
+  CHECK(t.Gpus("n1") + t.Gpus("n2") == 0);
+  t.store.UpsertPod(pod().Nominated("n1"));
+  t.store.UpsertPod(pod().On("n2"));
+  CHECK(t.Gpus("n1") == 0);
+  CHECK(t.Gpus("n2") == 2);
+}
+
+// As above, where nothing but the status changed: the spec is the very same object.
+TEST_CASE("a nomination alone is a change", "[unit][cluster][bug]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  kube::Pod pod = MakePod("p").Gpu(2).Scheduler("other");
+  t.store.UpsertPod(pod);
+  pod.nominated_node = "n1";
+  t.store.UpsertPod(pod);
+  CHECK(t.Gpus("n1") == 2);
+  pod.nominated_node.clear();
+  t.store.UpsertPod(pod);
+  CHECK(t.Gpus("n1") == 0);
+}
+
+// A user may create pods with nodeName set and any request: the sum must not wrap around.
+TEST_CASE("absurd requests do not make room", "[unit][cluster][bug]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  for (const char* name : {"p", "q"}) {
+    t.store.UpsertPod(MakePod(name).Gpu(1).Memory("9223372036854775807").On("n1"));
+  }
+  CHECK(t.store.node(t.node("n1")).used[kMemory] > 0);
+  const policy::Overlay overlay(t.store);
+  CHECK(overlay.Free(t.node("n1"), kMemory) <= 0);
+}
+
+// --- Policies -------------------------------------------------------------------------------------
+
+TEST_CASE("a new policy keeps every charge", "[unit][cluster]") {
+  StoreTest t(MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"default"})}));
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  t.store.UpsertPod(MakePod("bound").Gpu(1).Queue("b").On("n1"));
+  t.store.UpsertPod(MakePod("binding").Gpu(2).Queue("b"));
+  t.store.UpsertPod(MakePod("planned").Gpu(3).Queue("b"));
+  t.store.Refresh();
+  t.store.SetCharge(t.pod("binding"), t.node("n1"), Charge::kBinding);
+  t.store.SetCharge(t.pod("planned"), t.node("n1"), Charge::kPlanned);
+  CHECK(t.QueueGpus(1) == 6);
+
+  SECTION("queues in another order") {
+    t.store.SetPolicy(MakePolicy({MakeQueue("b", {"default"}), MakeQueue("a", {"default"})}));
+    CHECK(t.Gpus("n1") == 6);
+    CHECK(t.QueueGpus(0) == 6);
+    CHECK(t.QueueGpus(1) == 0);
+    CHECK(t.pod("binding").charge == Charge::kBinding);
+    CHECK(t.pod("planned").charge == Charge::kPlanned);
+    CHECK(t.pod("bound").charge == Charge::kBound);
+  }
+  SECTION("a queue that is gone charges nobody; its bound pods keep their room") {
+    t.store.SetPolicy(MakePolicy({MakeQueue("a", {"default"})}));
+    CHECK(t.Gpus("n1") == 6);
+    CHECK(t.QueueGpus(0) == 0);
+    CHECK(t.pod("bound").queue == kNoQueue);
+  }
+}
+
+// The pod's queue was an index into the old queues.
+TEST_CASE("a pod that ends while its Binding is under way survives a new policy",
+          "[unit][cluster][bug]") {
+  StoreTest t(MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"default"})}));
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  t.store.UpsertPod(MakePod("p").Gpu(2).Queue("b"));
+  t.store.SetCharge(t.pod("p"), t.node("n1"), Charge::kBinding);
+  t.store.UpsertPod(MakePod("p").Gpu(2).Queue("b").Terminating());
+  REQUIRE(t.pod("p").charge == Charge::kBinding);
+  t.store.SetPolicy(MakePolicy({MakeQueue("x", {"default"}), MakeQueue("a", {"default"})}));
+  CHECK(t.Gpus("n1") == 2);
+  CHECK(t.QueueGpus(1) == 0);  // it never was in `a`
+  CHECK(t.QueueGpus(0) == 0);
+}
+
+TEST_CASE("a device that the policy adds is counted from then on", "[unit][cluster]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("n1").Gpu(8).Allocatable("x.io/npu", 4000));
+  t.store.UpsertPod(MakePod("p").Request("x.io/npu", "2"));
+  CHECK(t.pod("p").workload == nullptr);
+  config::PolicyConfiguration policy;
+  policy.devices = {{.name = "x.io/npu"}};
+  t.store.SetPolicy(policy);
+  REQUIRE(t.pod("p").workload != nullptr);
+  CHECK(t.pod("p").shape->asks_device);
+  CHECK(t.pod("p").shape->device_amount == 2000);
+}
+
+TEST_CASE("a new set of scheduler names takes pods in and out", "[unit][cluster]") {
+  StoreTest t;
+  t.store.UpsertPod(MakePod("p").Gpu(1).Scheduler("mine"));
+  CHECK(t.pod("p").workload == nullptr);
+  config::PolicyConfiguration policy;
+  policy.scheduler_names = {"mine"};
+  t.store.SetPolicy(policy);
+  CHECK(t.pod("p").workload != nullptr);
+  t.store.SetPolicy({});
+  CHECK(t.pod("p").workload == nullptr);
+  CHECK(t.store.workloads().empty());
+}
+
+// --- Order and domains ----------------------------------------------------------------------------
+
+TEST_CASE("nodes have one hashed order, however they came", "[unit][cluster]") {
+  StoreTest forward;
+  StoreTest backward;
+  for (int i = 0; i < 20; ++i) {
+    forward.store.UpsertNode(MakeNode("n" + std::to_string(i)));
+    backward.store.UpsertNode(MakeNode("n" + std::to_string(19 - i)));
+  }
+  forward.store.Refresh();
+  backward.store.Refresh();
+  std::set<int> ranks;
+  bool shuffled = false;
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = "n" + std::to_string(i);
+    const int rank = forward.store.rank(forward.node(name));
+    CHECK(rank == backward.store.rank(backward.node(name)));
+    shuffled |= rank != i;
+    ranks.insert(rank);
+  }
+  CHECK(ranks.size() == 20);
+  CHECK(*ranks.rbegin() == 19);
+  CHECK(shuffled);
+}
+
+TEST_CASE("domains: same label and same wider domains", "[unit][cluster]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("a").Block("b1").Rack("r1"));
+  t.store.UpsertNode(MakeNode("b").Block("b1").Rack("r1"));
+  t.store.UpsertNode(MakeNode("c").Block("b2").Rack("r1"));  // another r1
+  t.store.UpsertNode(MakeNode("d").Block("b2"));             // no rack
+  t.store.Refresh();
+  std::map<std::string, std::size_t> sizes;
+  for (const Domain& domain : t.store.domains()) {
+    if (domain.level < 2) sizes[domain.name] = domain.nodes.size();
+  }
+  CHECK(sizes == std::map<std::string, std::size_t>{
+                     {"b1", 2}, {"b1/r1", 2}, {"b2", 2}, {"b2/r1", 1}});
+  CHECK(t.store.node(t.node("d")).domains[1] == kNoDomain);
+  CHECK(t.store.node(t.node("a")).domains[1] == t.store.node(t.node("b")).domains[1]);
+  t.store.DeleteNode("c");
+  t.store.Refresh();
+  CHECK(std::ranges::none_of(t.store.domains(),
+                             [](const Domain& d) { return d.name == "b2/r1"; }));
+}
+
+}  // namespace
+}  // namespace berth::cluster

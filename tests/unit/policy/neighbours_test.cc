@@ -1,0 +1,192 @@
+// Affinity, anti-affinity and spread: what kube-scheduler's plugins will say.
+#include "policy/neighbours.h"
+
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/support/planning.h"
+
+namespace berth::policy {
+namespace {
+
+using testing::MakeNode;
+using testing::MakePod;
+using testing::Planning;
+
+constexpr const char* kHost = "kubernetes.io/hostname";
+
+/// a1, a2 in zone a; b1 in zone b; c1 without a zone.
+class Zones : public Planning {
+ public:
+  Zones() {
+    Node(MakeNode("a1").Gpu(8).Label("zone", "a"));
+    Node(MakeNode("a2").Gpu(8).Label("zone", "a"));
+    Node(MakeNode("b1").Gpu(8).Label("zone", "b"));
+    Node(MakeNode("c1").Gpu(8));
+  }
+  std::string Allowed(const cluster::PodInfo& pod, const Overlay& overlay) {
+    std::string names;
+    for (const char* name : {"a1", "a2", "b1", "c1"}) {
+      if (NeighboursAllow(pod, overlay, node(name))) names += std::string(name) + ' ';
+    }
+    return names;
+  }
+  std::string Allowed(const kube::Pod& pod) { return Allowed(Pod(pod), overlay()); }
+};
+
+TEST_CASE("anti-affinity keeps a domain clear", "[unit][policy]") {
+  Zones t;
+  t.Pod(MakePod("db").Label("app", "db").On("a1"));
+  CHECK(t.Allowed(MakePod("p").NotNear("app", "db", "zone")) == "b1 c1 ");
+  CHECK(t.Allowed(MakePod("p").NotNear("app", "db", kHost)) == "a2 b1 c1 ");
+  CHECK(t.Allowed(MakePod("p").NotNear("app", "web", "zone")) == "a1 a2 b1 c1 ");
+  // Another namespace is another world.
+  CHECK(t.Allowed(MakePod("p").Ns("other").NotNear("app", "db", "zone")) == "a1 a2 b1 c1 ");
+}
+
+TEST_CASE("anti-affinity holds both ways", "[unit][policy]") {
+  Zones t;
+  t.Pod(MakePod("hermit").NotNear("app", "web", "zone").On("a1"));
+  CHECK(t.Allowed(MakePod("p").Label("app", "web")) == "b1 c1 ");
+  CHECK(t.Allowed(MakePod("p").Label("app", "db")) == "a1 a2 b1 c1 ");
+  CHECK(NeighboursMatter(t.Pod(MakePod("p")), t.overlay()));
+}
+
+TEST_CASE("anti-affinity of planned and removed pods", "[unit][policy]") {
+  Zones t;
+  auto& hermit = t.Pod(MakePod("hermit").Gpu(1).NotNear("app", "web", "zone"));
+  auto& web = t.Pod(MakePod("p").Gpu(1).Label("app", "web"));
+  CHECK_FALSE(NeighboursMatter(web, t.overlay()));
+  t.store.SetCharge(hermit, t.node("a1"), cluster::Charge::kPlanned);
+  CHECK(t.Allowed(web, t.overlay()) == "b1 c1 ");
+  Overlay without = t.overlay();
+  without.Remove(hermit);
+  CHECK(t.Allowed(web, without) == "a1 a2 b1 c1 ");
+  Overlay with = t.overlay();
+  auto& second = t.Pod(MakePod("hermit2").Gpu(1).NotNear("app", "web", "zone"));
+  with.Place(second, t.node("b1"));
+  CHECK(t.Allowed(web, with) == "c1 ");
+}
+
+// The overlay's own pods count, not only those in the ledger.
+TEST_CASE("a hermit in the overlay matters to those after it", "[unit][policy][bug]") {
+  Zones t;
+  auto& hermit = t.Pod(MakePod("hermit").Gpu(1).NotNear("app", "web", "zone"));
+  auto& web = t.Pod(MakePod("p").Gpu(1).Label("app", "web"));
+  Overlay overlay = t.overlay();
+  overlay.Place(hermit, t.node("a1"));
+  CHECK_FALSE(NeighboursAllow(web, overlay, t.node("a2")));
+  CHECK(NeighboursMatter(web, overlay));
+}
+
+TEST_CASE("affinity seeks company", "[unit][policy]") {
+  Zones t;
+  CHECK(t.Allowed(MakePod("p").Near("app", "db", "zone")) == "");
+  t.Pod(MakePod("db").Label("app", "db").On("b1"));
+  CHECK(t.Allowed(MakePod("p").Near("app", "db", "zone")) == "b1 ");
+  t.Pod(MakePod("db2").Label("app", "db").On("a2"));
+  CHECK(t.Allowed(MakePod("p").Near("app", "db", "zone")) == "a1 a2 b1 ");
+  CHECK(t.Allowed(MakePod("p").Near("app", "db", kHost)) == "a2 b1 ");
+}
+
+TEST_CASE("the first of a group that attracts itself may start anywhere", "[unit][policy]") {
+  Zones t;
+  const auto member = [](const char* name) {
+    return MakePod(name).Gpu(1).Label("app", "x").Near("app", "x", "zone");
+  };
+  CHECK(t.Allowed(member("p")) == "a1 a2 b1 ");  // not c1: it has no zone
+  Overlay overlay = t.overlay();
+  overlay.Place(t.Pod(member("q")), t.node("b1"));
+  CHECK(t.Allowed(t.Pod(member("p")), overlay) == "b1 ");
+}
+
+// kube-scheduler counts an existing pod only if it matches all terms (podMatchesAllAffinityTerms).
+TEST_CASE("two affinity terms ask for one pod that satisfies both", "[unit][policy][bug]") {
+  Zones t;
+  t.Pod(MakePod("db").Label("app", "db").On("a1"));
+  t.Pod(MakePod("gold").Label("tier", "gold").On("a1"));
+  const auto pod = MakePod("p").Near("app", "db", "zone").Near("tier", "gold", "zone");
+  CHECK(t.Allowed(pod) == "");
+  t.Pod(MakePod("both").Label("app", "db").Label("tier", "gold").On("b1"));
+  CHECK(t.Allowed(pod) == "b1 ");
+}
+
+TEST_CASE("namespaces by list and by selector", "[unit][policy]") {
+  Zones t;
+  t.store.UpsertNamespace(testing::MakeNamespace("other", {{"team", "x"}}));
+  t.Pod(MakePod("db").Ns("other").Label("app", "db").On("a1"));
+  auto listed = MakePod("p").NotNear("app", "db", "zone");
+  listed.spec().required_pod_anti_affinity[0].namespaces = {"other"};
+  CHECK(t.Allowed(listed) == "b1 c1 ");
+  auto selected = MakePod("p").NotNear("app", "db", "zone");
+  selected.spec().required_pod_anti_affinity[0].namespace_selector =
+      kube::LabelSelector{{{.key = "team", .values = {"x"}}}};
+  CHECK(t.Allowed(selected) == "b1 c1 ");
+  selected.spec().required_pod_anti_affinity[0].namespace_selector =
+      kube::LabelSelector{{{.key = "team", .values = {"y"}}}};
+  CHECK(t.Allowed(selected) == "a1 a2 b1 c1 ");
+}
+
+TEST_CASE("matchLabelKeys tie revisions together", "[unit][policy]") {
+  Zones t;
+  t.Pod(MakePod("old").Label("app", "x").Label("rev", "1").On("a1"));
+  auto pod = MakePod("p").Label("app", "x").Label("rev", "2").NotNear("app", "x", "zone");
+  pod.spec().required_pod_anti_affinity[0].match_label_keys = {"rev"};
+  CHECK(t.Allowed(pod) == "a1 a2 b1 c1 ");
+  pod.spec().required_pod_anti_affinity[0].match_label_keys.clear();
+  pod.spec().required_pod_anti_affinity[0].mismatch_label_keys = {"rev"};
+  CHECK(t.Allowed(pod) == "b1 c1 ");
+}
+
+TEST_CASE("spread: skew over the domains that exist", "[unit][policy]") {
+  Zones t;
+  const auto pod = [](int skew = 1, int domains = 1) {
+    return MakePod("p").Label("app", "x").Spread("app", "x", "zone", skew, domains);
+  };
+  CHECK(t.Allowed(pod()) == "a1 a2 b1 ");  // a node without the label never
+  t.Pod(MakePod("x1").Label("app", "x").On("a1"));
+  CHECK(t.Allowed(pod()) == "b1 ");  // a: 1 + 1 - 0 = 2 > 1
+  CHECK(t.Allowed(pod(2)) == "a1 a2 b1 ");
+  t.Pod(MakePod("x2").Label("app", "x").On("b1"));
+  CHECK(t.Allowed(pod()) == "a1 a2 b1 ");  // 1 + 1 - 1
+  // Two zones, three wanted: the least counts as 0.
+  CHECK(t.Allowed(pod(1, 3)) == "");
+  CHECK(t.Allowed(pod(2, 3)) == "a1 a2 b1 ");
+}
+
+TEST_CASE("spread: who is counted", "[unit][policy]") {
+  Zones t;
+  t.Pod(MakePod("x1").Label("app", "x").On("a1"));
+  SECTION("terminating pods are not") {
+    t.Pod(MakePod("x1").Label("app", "x").On("a1").Terminating());
+    CHECK(t.Allowed(MakePod("p").Label("app", "x").Spread("app", "x", "zone")) == "a1 a2 b1 ");
+  }
+  SECTION("a pod that does not select itself adds nothing") {
+    CHECK(t.Allowed(MakePod("p").Spread("app", "x", "zone")) == "a1 a2 b1 ");  // 1 + 0 - 0
+  }
+  SECTION("other namespaces are not") {
+    t.Pod(MakePod("x2").Ns("other").Label("app", "x").On("b1"));
+    CHECK(t.Allowed(MakePod("p").Label("app", "x").Spread("app", "x", "zone")) == "b1 ");
+  }
+  SECTION("only domains that the pod's selector admits") {
+    CHECK(t.Allowed(
+              MakePod("p").Label("app", "x").Spread("app", "x", "zone").Selector("zone", "a")) ==
+          "a1 a2 ");
+  }
+}
+
+// calPreFilterState skips nodes that node affinity excludes, with the pods on them.
+TEST_CASE("spread: pods on nodes that the pod may not use are not counted",
+          "[unit][policy][bug]") {
+  Zones t;
+  t.Node(MakeNode("a2").Gpu(8).Label("zone", "a").Label("pool", "gpu"));
+  t.Node(MakeNode("b1").Gpu(8).Label("zone", "b").Label("pool", "gpu"));
+  t.Pod(MakePod("x1").Label("app", "x").On("a1"));  // a1 is in no pool
+  CHECK(t.Allowed(
+            MakePod("p").Label("app", "x").Spread("app", "x", "zone").Selector("pool", "gpu")) ==
+        "a2 b1 ");
+}
+
+}  // namespace
+}  // namespace berth::policy

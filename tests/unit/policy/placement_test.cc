@@ -1,0 +1,301 @@
+// Placing a whole workload: topology first, then nodes; whole or nothing.
+#include "policy/placement.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/support/planning.h"
+
+namespace berth::policy {
+namespace {
+
+using testing::MakeNode;
+using testing::MakePod;
+using testing::Members;
+using testing::Planning;
+using Names = std::vector<std::string>;
+
+/// Racks r1 (2 nodes), r2 (3), r3 (4) of 8-GPU nodes r1a, r1b, r2a, ...
+class Racks : public Planning {
+ public:
+  Racks() {
+    for (int rack = 1; rack <= 3; ++rack) {
+      for (int i = 0; i <= rack; ++i) {
+        const std::string r = "r" + std::to_string(rack);
+        Node(MakeNode(r + static_cast<char>('a' + i)).Gpu(8).Block("b").Rack(r));
+      }
+    }
+  }
+};
+
+std::set<std::string> RacksOf(const Names& nodes) {
+  std::set<std::string> racks;
+  for (const std::string& node : nodes) racks.insert(node.substr(0, 2));
+  return racks;
+}
+
+std::set<std::string> Distinct(const Names& nodes) { return {nodes.begin(), nodes.end()}; }
+
+TEST_CASE("one pod: the best node", "[unit][policy]") {
+  Planning t;
+  t.Node(MakeNode("full").Gpu(8));
+  t.Node(MakeNode("odd").Gpu(8));
+  t.Node(MakeNode("whole").Gpu(8));
+  t.Pod(MakePod("x").Gpu(8).On("full"));
+  t.Pod(MakePod("y").Gpu(7).On("odd"));
+  // odd: +0.75 + 0.5; whole: -3.25. Rank is worth 2/3 x 3.7 at most.
+  CHECK(t.Place({MakePod("p").Gpu(1)}) == Names{"odd"});
+  CHECK(t.Place({MakePod("p").Gpu(8)}) == Names{"whole"});
+}
+
+TEST_CASE("a tie goes to the first in the hashed order", "[unit][policy]") {
+  config::PolicyConfiguration policy;
+  policy.placement.score.rank = 0;  // all terms are equal then
+  Planning t(policy);
+  std::string first;
+  for (int i = 0; i < 10; ++i) t.Node(MakeNode("n" + std::to_string(i)).Gpu(8));
+  for (int i = 0; i < 10; ++i) {
+    const std::string name = "n" + std::to_string(i);
+    if (t.rank(name) == 0) first = name;
+  }
+  CHECK(t.Place({MakePod("p").Gpu(1)}) == Names{first});
+}
+
+TEST_CASE("a gang is placed whole or not at all", "[unit][policy]") {
+  Planning t;
+  t.Node(MakeNode("n1").Gpu(8));
+  t.Node(MakeNode("n2").Gpu(8));
+  CHECK(Distinct(t.Place(Members("m", 2, MakePod("").Gpu(8)))).size() == 2);
+  CHECK(t.Place(Members("m", 3, MakePod("").Gpu(8))).empty());
+  CHECK(t.Place(Members("m", 4, MakePod("").Gpu(4))).size() == 4);
+  CHECK(t.Place(Members("m", 5, MakePod("").Gpu(3))).empty());  // 16 devices, 2 x 2 fit
+  CHECK(t.Place(Members("m", 4, MakePod("").Gpu(3))).size() == 4);
+}
+
+TEST_CASE("nobody asked: still close together", "[unit][policy]") {
+  Racks t;
+  SECTION("on one node if that is enough") {
+    CHECK(Distinct(t.Place(Members("m", 2, MakePod("").Gpu(4)))).size() == 1);
+  }
+  SECTION("in the tightest rack that holds it") {
+    CHECK(RacksOf(t.Place(Members("m", 2, MakePod("").Gpu(8)))) == std::set<std::string>{"r1"});
+    CHECK(RacksOf(t.Place(Members("m", 3, MakePod("").Gpu(8)))) == std::set<std::string>{"r2"});
+    CHECK(RacksOf(t.Place(Members("m", 4, MakePod("").Gpu(8)))) == std::set<std::string>{"r3"});
+  }
+  SECTION("tight is what is free, not what there is") {
+    t.Pod(MakePod("x").Gpu(8).On("r3a"));
+    t.Pod(MakePod("y").Gpu(8).On("r3b"));
+    t.Pod(MakePod("z").Gpu(8).On("r3c"));
+    t.Pod(MakePod("w").Gpu(1).On("r1a"));
+    // r1 has 15 free but room for one; r2 24, r3 8.
+    CHECK(RacksOf(t.Place(Members("m", 2, MakePod("").Gpu(8)))) == std::set<std::string>{"r2"});
+  }
+  SECTION("over racks if none is enough, few of them") {
+    const Names nodes = t.Place(Members("m", 6, MakePod("").Gpu(8)));
+    REQUIRE(nodes.size() == 6);
+    CHECK(Distinct(nodes).size() == 6);
+    CHECK(RacksOf(nodes).size() == 2);
+  }
+  SECTION("weight 0 switches it off") {
+    config::PolicyConfiguration policy;
+    policy.placement.score = {.fragmentation = 0, .stranding = 0, .rank = 3700, .scarcity = 0,
+                              .odd_remainder = 0, .empty_node = 0, .topology = 0};
+    t.store.SetPolicy(policy);
+    const Names nodes = t.Place(Members("m", 2, MakePod("").Gpu(8)));
+    REQUIRE(nodes.size() == 2);
+    CHECK(std::set<int>{t.rank(nodes[0]), t.rank(nodes[1])} == std::set<int>{0, 1});
+  }
+}
+
+TEST_CASE("a required level binds", "[unit][policy]") {
+  Racks t;
+  const auto place = [&t](int count, const std::string& level, int gpus = 8) {
+    auto request = t.Request(Members("m", count, MakePod("").Gpu(gpus)));
+    request.topology_required = level;
+    return t.Place(request);
+  };
+  CHECK(RacksOf(t.Nodes(place(4, "rack"))) == std::set<std::string>{"r3"});
+  CHECK(place(5, "rack").verdict ==
+        cluster::Verdict{cluster::ReasonId::kTopologyUnsatisfied, 5, 4, "rack"});
+  CHECK(place(9, "block").ok());
+  CHECK(Distinct(t.Nodes(place(2, "host", 4))).size() == 1);
+  CHECK(place(2, "host").verdict.reason == cluster::ReasonId::kTopologyUnsatisfied);
+  CHECK(place(1, "rack").ok());
+  CHECK(place(1, "nonsense").verdict.reason == cluster::ReasonId::kTopologyUnsatisfied);
+  // The level's node label says the same as its name.
+  CHECK(place(4, "cloud.provider.com/topology-rack").ok());
+  CHECK_FALSE(place(5, "cloud.provider.com/topology-rack").ok());
+}
+
+TEST_CASE("any node label may be a level", "[unit][policy]") {
+  Racks t;
+  t.Node(MakeNode("r1a").Gpu(8).Block("b").Rack("r1").Label("island", "x"));
+  t.Node(MakeNode("r2a").Gpu(8).Block("b").Rack("r2").Label("island", "x"));
+  t.Node(MakeNode("r2b").Gpu(8).Block("b").Rack("r2").Label("island", "y"));
+  auto request = t.Request(Members("m", 2, MakePod("").Gpu(8)));
+  request.topology_required = "island";
+  CHECK(Distinct(t.Nodes(t.Place(request))) == std::set<std::string>{"r1a", "r2a"});
+  request = t.Request(Members("m", 3, MakePod("").Gpu(8)));
+  request.topology_required = "island";
+  CHECK(t.Place(request).verdict ==
+        cluster::Verdict{cluster::ReasonId::kTopologyUnsatisfied, 3, 2, "island"});
+  request.topology_required.clear();
+  request.topology_preferred = "island";
+  CHECK(t.Place(request).ok());
+}
+
+TEST_CASE("a preferred level is tried first, then wider", "[unit][policy]") {
+  Racks t;
+  auto request = t.Request(Members("m", 4, MakePod("").Gpu(8)));
+  request.topology_preferred = "rack";
+  CHECK(RacksOf(t.Nodes(t.Place(request))) == std::set<std::string>{"r3"});
+  request = t.Request(Members("m", 5, MakePod("").Gpu(8)));
+  request.topology_preferred = "rack";
+  CHECK(t.Place(request).ok());
+  // Required block, preferred rack: in one rack where possible.
+  request = t.Request(Members("m", 3, MakePod("").Gpu(8)));
+  request.topology_required = "block";
+  request.topology_preferred = "rack";
+  CHECK(RacksOf(t.Nodes(t.Place(request))) == std::set<std::string>{"r2"});
+}
+
+TEST_CASE("elastic: as many as fit, at least the minimum", "[unit][policy]") {
+  Planning t;
+  for (int i = 0; i < 5; ++i) t.Node(MakeNode("n" + std::to_string(i)).Gpu(8));
+  for (int size = 1; size <= 9; ++size) {
+    for (int min = 1; min <= size; ++min) {
+      INFO("size " << size << " min " << min);
+      const auto placed = t.Place(Members("m", size, MakePod("").Gpu(8)), min);
+      CHECK(placed.size() == static_cast<std::size_t>(min > 5 ? 0 : std::min(size, 5)));
+    }
+  }
+  // The first in rank order are the ones that are placed.
+  auto request = t.Request(Members("m", 7, MakePod("").Gpu(8)), 2);
+  const auto placement = t.Place(request);
+  REQUIRE(placement.placed.size() == 5);
+  for (std::size_t i = 0; i < 5; ++i) CHECK(placement.placed[i].pod == request.pods[i]);
+}
+
+TEST_CASE("neighbours in rank are neighbours in the tree", "[unit][policy]") {
+  Racks t;
+  const Names nodes = t.Place(Members("m", 16, MakePod("").Gpu(4)));
+  REQUIRE(nodes.size() == 16);
+  std::set<std::string> seen_racks;
+  std::set<std::string> seen_nodes;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (i > 0 && nodes[i] == nodes[i - 1]) continue;
+    CHECK(seen_nodes.insert(nodes[i]).second);  // a node once left is not come back to
+    if (i > 0 && nodes[i].substr(0, 2) == nodes[i - 1].substr(0, 2)) continue;
+    CHECK(seen_racks.insert(nodes[i].substr(0, 2)).second);
+  }
+}
+
+TEST_CASE("members of several shapes", "[unit][policy]") {
+  Planning t;
+  t.Node(MakeNode("n1").Gpu(8).Cpu(16));
+  t.Node(MakeNode("n2").Gpu(4).Cpu(16));
+  const std::vector<kube::Pod> gang = {MakePod("launcher").Cpu("1"), MakePod("small").Gpu(4),
+                                       MakePod("big").Gpu(8)};
+  const Names nodes = t.Place(gang);
+  REQUIRE(nodes.size() == 3);
+  CHECK(nodes[1] == "n2");
+  CHECK(nodes[2] == "n1");
+  const auto tight = t.Place(t.Request({MakePod("w").Gpu(8).WholeNode(), MakePod("a").Gpu(2),
+                                        MakePod("b").Gpu(2)}));
+  CHECK(t.Nodes(tight) == Names{"n1", "n2", "n2"});
+}
+
+TEST_CASE("pairs to avoid, and nodes not allowed", "[unit][policy]") {
+  Planning t;
+  const auto n1 = t.Node(MakeNode("n1").Gpu(8));
+  t.Node(MakeNode("n2").Gpu(8));
+  auto request = t.Request({MakePod("p").Gpu(8)});
+  const std::vector<cluster::Avoid> avoid = {
+      {.shape = request.pods.front()->shape.get(), .node = n1, .until = 1}};
+  request.avoid = avoid;
+  CHECK(t.Nodes(t.Place(request)) == Names{"n2"});
+  request.avoid = {};
+  request.allowed = [n1](cluster::NodeIndex node) { return node == n1; };
+  CHECK(t.Nodes(t.Place(request)) == Names{"n1"});
+  request.avoid = avoid;
+  CHECK_FALSE(t.Place(request).ok());
+  // Another shape does not care.
+  auto other = t.Request({MakePod("q").Gpu(7)});
+  other.avoid = avoid;
+  other.allowed = request.allowed;
+  CHECK(t.Place(other).ok());
+}
+
+TEST_CASE("constraints among the members", "[unit][policy]") {
+  Racks t;
+  const auto apart = MakePod("").Gpu(1).Label("app", "x").NotNear("app", "x",
+                                                                  "kubernetes.io/hostname");
+  CHECK(Distinct(t.Place(Members("m", 9, apart))).size() == 9);
+  CHECK(t.Place(Members("m", 10, apart)).empty());
+  CHECK(Distinct(t.Place(Members("p", 9, MakePod("").Gpu(1).HostPort(80)))).size() == 9);
+  CHECK(t.Place(Members("p", 10, MakePod("").Gpu(1).HostPort(80))).empty());
+  const auto together = MakePod("").Gpu(8).Label("app", "y").Near(
+      "app", "y", "cloud.provider.com/topology-rack");
+  CHECK(RacksOf(t.Place(Members("q", 4, together))) == std::set<std::string>{"r3"});
+  const auto even =
+      MakePod("").Gpu(1).Label("app", "z").Spread("app", "z", "cloud.provider.com/topology-rack");
+  const Names nodes = t.Place(Members("s", 6, even));
+  std::map<std::string, int> counts;
+  for (const std::string& node : nodes) ++counts[node.substr(0, 2)];
+  CHECK(counts == std::map<std::string, int>{{"r1", 2}, {"r2", 2}, {"r3", 2}});
+}
+
+// The chief repels the workers; they must not be put beside it.
+TEST_CASE("a member that repels other members is heard", "[unit][policy][bug]") {
+  Planning t;
+  t.Node(MakeNode("n1").Gpu(8));
+  t.Node(MakeNode("n2").Gpu(8));
+  const Names nodes =
+      t.Place({MakePod("chief").Gpu(6).NotNear("app", "w", "kubernetes.io/hostname"),
+               MakePod("w0").Gpu(2).Label("app", "w"), MakePod("w1").Gpu(2).Label("app", "w")});
+  REQUIRE(nodes.size() == 3);
+  CHECK(nodes[1] != nodes[0]);
+  CHECK(nodes[2] != nodes[0]);
+}
+
+Names PlaceInOrder(bool backward, int members, int gpus) {
+  Planning t;
+  Names names = {"r1a", "r1b", "r2a", "r2b", "r3a", "r3b"};
+  if (backward) std::ranges::reverse(names);
+  for (const std::string& name : names) {
+    t.Node(MakeNode(name).Gpu(8).Block("b").Rack(name.substr(0, 2)));
+  }
+  return t.Place(Members("m", members, MakePod("").Gpu(gpus)));
+}
+
+TEST_CASE("one domain holds it: the order in which nodes came does not matter",
+          "[unit][policy]") {
+  CHECK(PlaceInOrder(false, 1, 8) == PlaceInOrder(true, 1, 8));
+  CHECK(RacksOf(PlaceInOrder(false, 2, 8)) == RacksOf(PlaceInOrder(true, 2, 8)));
+  CHECK(PlaceInOrder(false, 2, 4) == PlaceInOrder(true, 2, 4));
+}
+
+// A restart lists the nodes in another order than they were added in.
+TEST_CASE("several domains: the order in which nodes came does not matter",
+          "[unit][policy][bug]") {
+  CHECK(PlaceInOrder(false, 2, 8) == PlaceInOrder(true, 2, 8));
+  CHECK(PlaceInOrder(false, 3, 8) == PlaceInOrder(true, 3, 8));
+  CHECK(PlaceInOrder(false, 6, 8) == PlaceInOrder(true, 6, 8));
+}
+
+TEST_CASE("GroupBy and LevelIndex", "[unit][policy]") {
+  Racks t;
+  t.store.Refresh();
+  CHECK(LevelIndex(t.store, "rack") == 1);
+  CHECK(LevelIndex(t.store, "cloud.provider.com/topology-rack") == 1);
+  CHECK(LevelIndex(t.store, "island") == -1);
+  std::map<std::string, std::size_t> sizes;
+  for (const auto& [name, nodes] : GroupBy(t.store, "rack")) sizes[name] = nodes.size();
+  CHECK(sizes == std::map<std::string, std::size_t>{{"b/r1", 2}, {"b/r2", 3}, {"b/r3", 4}});
+  CHECK(GroupBy(t.store, "island").empty());
+}
+
+}  // namespace
+}  // namespace berth::policy

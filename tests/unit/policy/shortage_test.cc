@@ -1,0 +1,157 @@
+// Why a workload was not placed: the true blocker with its numbers.
+#include "policy/shortage.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/support/planning.h"
+
+namespace berth::policy {
+namespace {
+
+using cluster::ReasonId;
+using cluster::Verdict;
+using testing::kGpu;
+using testing::MakeNode;
+using testing::MakePod;
+using testing::Members;
+using testing::Planning;
+using testing::PodBuilder;
+
+struct Row {
+  const char* what;
+  std::function<void(Planning&)> used;
+  PodBuilder pod;
+  int count;
+  Verdict verdict;
+};
+
+TEST_CASE("verdicts of members that are alike", "[unit][policy]") {
+  // Four nodes of 8 GPUs, 64 cores, 1 Ti.
+  const auto nothing = [](Planning&) {};
+  const auto gpus = [](std::vector<int> used) {
+    return [used = std::move(used)](Planning& t) {
+      for (std::size_t i = 0; i < used.size(); ++i) {
+        const std::string n = std::to_string(i);
+        if (used[i] > 0) t.Pod(MakePod("u" + n).Gpu(used[i]).On("n" + n));
+      }
+    };
+  };
+  const auto cores = [](Planning& t) {
+    for (int i = 0; i < 4; ++i) {
+      const std::string n = std::to_string(i);
+      t.Pod(MakePod("u" + n).Cpu("60").On("n" + n));
+    }
+  };
+  const std::vector<Row> rows = {
+      {"no node matches", nothing, MakePod("").Gpu(1).Selector("zone", "x"), 2,
+       {ReasonId::kNoMatchingNodes, 2, 0, ""}},
+      {"nine devices on nodes of eight", nothing, MakePod("").Gpu(9), 1,
+       {ReasonId::kNeverFits, 1, 0, ""}},
+      {"five members on four nodes", nothing, MakePod("").Gpu(8), 5,
+       {ReasonId::kNeverFits, 5, 4, ""}},
+      {"CPU: never, even empty", nothing, MakePod("").Gpu(1).Cpu("33"), 5,
+       {ReasonId::kNeverFits, 5, 4, ""}},
+      {"a full cluster", gpus({8, 8, 8, 4}), MakePod("").Gpu(8), 1,
+       {ReasonId::kInsufficientDevices, 8000, 4000, kGpu}},
+      {"two of three", gpus({8, 8, 0, 4}), MakePod("").Gpu(8), 2,
+       {ReasonId::kInsufficientDevices, 16'000, 12'000, kGpu}},
+      {"enough in total, spread", gpus({4, 4, 4, 4}), MakePod("").Gpu(8), 1,
+       {ReasonId::kFragmented, 1, 0, ""}},
+      {"enough in total, one node is whole", gpus({4, 4, 4, 0}), MakePod("").Gpu(8), 2,
+       {ReasonId::kFragmented, 2, 1, ""}},
+      {"devices but no cores", cores, MakePod("").Gpu(1).Cpu("5"), 1,
+       {ReasonId::kInsufficientCpuOrMemory, 1, 0, ""}},
+      {"devices, cores for some", cores, MakePod("").Gpu(1).Cpu("4"), 5,
+       {ReasonId::kInsufficientCpuOrMemory, 5, 4, ""}},
+      {"no devices asked: cores", cores, MakePod("").Cpu("5"), 1,
+       {ReasonId::kInsufficientCpuOrMemory, 1, 0, ""}},
+      {"a whole node where each is touched", gpus({1, 1, 1, 1}), MakePod("").Gpu(1).WholeNode(), 1,
+       {ReasonId::kFragmented, 1, 0, ""}},
+      {"what ports forbid", nothing, MakePod("").Gpu(1).HostPort(80), 5,
+       {ReasonId::kSearchExhausted, 5, 0, ""}},
+      {"what neighbours forbid", nothing,
+       MakePod("").Gpu(1).Label("a", "b").NotNear("a", "b", "kubernetes.io/hostname"), 5,
+       {ReasonId::kSearchExhausted, 5, 0, ""}},
+  };
+  for (const Row& row : rows) {
+    INFO(row.what);
+    Planning t;
+    for (int i = 0; i < 4; ++i) t.Node(MakeNode("n" + std::to_string(i)).Gpu(8));
+    row.used(t);
+    const auto placement = t.Place(t.Request(Members("m", row.count, row.pod)));
+    CHECK_FALSE(placement.ok());
+    CHECK(cluster::Token(placement.verdict.reason) == cluster::Token(row.verdict.reason));
+    CHECK(placement.verdict.want == row.verdict.want);
+    CHECK(placement.verdict.have == row.verdict.have);
+    CHECK(placement.verdict.subject == row.verdict.subject);
+  }
+}
+
+TEST_CASE("an empty cluster matches nobody", "[unit][policy]") {
+  Planning t;
+  CHECK(t.Place(t.Request({MakePod("p").Gpu(1)})).verdict.reason == ReasonId::kNoMatchingNodes);
+}
+
+TEST_CASE("topology: every node has room, no domain has enough", "[unit][policy]") {
+  Planning t;
+  for (const char* name : {"a1", "a2", "b1", "b2", "b3"}) {
+    t.Node(MakeNode(name).Gpu(8).Block("x").Rack(std::string(1, name[0])));
+  }
+  auto request = t.Request(Members("m", 4, MakePod("").Gpu(8)));
+  request.topology_required = "rack";
+  CHECK(t.Place(request).verdict == Verdict{ReasonId::kTopologyUnsatisfied, 4, 3, "rack"});
+  // Too little in the whole cluster comes first.
+  request = t.Request(Members("m", 6, MakePod("").Gpu(8)));
+  request.topology_required = "rack";
+  CHECK(t.Place(request).verdict.reason == ReasonId::kNeverFits);
+}
+
+TEST_CASE("elastic: the verdict is about the minimum", "[unit][policy]") {
+  Planning t;
+  t.Node(MakeNode("n0").Gpu(8));
+  t.Node(MakeNode("n1").Gpu(8));
+  t.Node(MakeNode("n2").Gpu(8));
+  t.Pod(MakePod("u").Gpu(8).On("n0"));
+  t.Pod(MakePod("v").Gpu(4).On("n1"));
+  const auto placement = t.Place(t.Request(Members("m", 8, MakePod("").Gpu(8)), 2));
+  CHECK(placement.verdict == Verdict{ReasonId::kInsufficientDevices, 16'000, 12'000, kGpu});
+}
+
+TEST_CASE("all room is on avoided nodes", "[unit][policy]") {
+  Planning t;
+  const auto n1 = t.Node(MakeNode("n1").Gpu(8));
+  auto request = t.Request({MakePod("p").Gpu(8)});
+  const std::vector<cluster::Avoid> avoid = {
+      {.shape = request.pods.front()->shape.get(), .node = n1, .until = 1}};
+  request.avoid = avoid;
+  CHECK(t.Place(request).verdict.reason == ReasonId::kRefusedByScheduler);
+}
+
+TEST_CASE("mixed members: each shape would fit alone", "[unit][policy]") {
+  Planning t;
+  t.Node(MakeNode("n1").Gpu(8));
+  t.Node(MakeNode("n2").Gpu(4));
+  // 8 + 4 fill both; another 2 has no place, though 2 alone would.
+  const auto placement = t.Place(
+      t.Request({MakePod("a").Gpu(8), MakePod("b").Gpu(4), MakePod("c").Gpu(2)}));
+  CHECK(placement.verdict.reason == ReasonId::kSearchExhausted);
+  CHECK(placement.verdict.want == 3);
+}
+
+TEST_CASE("groups: the hardest to place first", "[unit][policy]") {
+  Planning t;
+  const auto request = t.Request({MakePod("cpu").Cpu("9"), MakePod("one").Gpu(1),
+                                  MakePod("eight").Gpu(8), MakePod("whole").Gpu(1).WholeNode(),
+                                  MakePod("one-more-cpu").Gpu(1).Cpu("3"), MakePod("one2").Gpu(1)});
+  std::vector<std::string> names;
+  for (const ShapeGroup& group : GroupByShape(request.pods)) {
+    for (const auto* pod : group.pods) names.push_back(pod->object.meta.name);
+  }
+  CHECK(names == std::vector<std::string>{"whole", "eight", "one-more-cpu", "one", "one2", "cpu"});
+}
+
+}  // namespace
+}  // namespace berth::policy
