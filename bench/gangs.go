@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +17,7 @@ import (
 // the first member's creation to the last member's binding.
 func gang512(ctx context.Context, l *lab) (*report, error) {
 	const members = 512
-	r := l.newReport("gang512", "members", "run", "created to bound s", "created in s", "then last ungated s", "then first bound s", "then last bound s")
+	r := l.newReport("gang512", "members", "run", "created to bound s", "created in s", "then last ungated s", "then first bound s", "then last bound s", "berth ms/pod", "scheduler ms/pod", "apiserver ms/pod")
 	r.note("%s", rates)
 	r.note("512 members of 8 GPUs on 512 nodes of 8, creation by %d clients included", writers)
 	c, err := l.newCluster()
@@ -51,7 +52,7 @@ func (c *cluster) gang512Once(ctx context.Context, r *report, name string, run, 
 		options = append(options, gated)
 	}
 	pods := newPods(members, "member", gpusPerNode, options...)
-	start := time.Now()
+	before, start := cpuByProgram(), time.Now()
 	if err := c.create(ctx, pods); err != nil {
 		return err
 	}
@@ -59,11 +60,14 @@ func (c *cluster) gang512Once(ctx context.Context, r *report, name string, run, 
 	if err := s.follower.allBound(pods, patience); err != nil {
 		return err
 	}
+	after := cpuByProgram()
+	perPod := func(program string) float64 { return (after[program] - before[program]) * 1000 / float64(members) }
 	ungated, bound := s.follower.times(pods)
 	released := latest(append(ungated, created)) // created, where there are no gates
 	first, last := earliest(bound), latest(bound)
 	r.add(name, run, last.Sub(start).Seconds(), created.Sub(start).Seconds(), released.Sub(created).Seconds(),
-		first.Sub(released).Seconds(), last.Sub(first).Seconds())
+		first.Sub(released).Seconds(), last.Sub(first).Seconds(),
+		perPod(filepath.Base(s.berth.cmd.Path)), perPod("kube-scheduler"), perPod("kube-apiserver"))
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -23,6 +24,7 @@ type lab struct {
 	berthVersion string
 	reference    string // the ordinary Go extender
 	quick        bool
+	nodes        []int // sizes, where a benchmark has several; nil: its own
 }
 
 // benchmark measures one thing and returns what it found.
@@ -48,6 +50,16 @@ func main() {
 	flag.StringVar(&l.berth, "berth", "build/server/berth", "the berth program")
 	flag.StringVar(&l.reference, "reference", "build/bench/programs/reference-extender", "the ordinary Go extender")
 	flag.BoolVar(&l.quick, "quick", false, "fewer repetitions, pods and sizes")
+	flag.Func("nodes", "comma-separated cluster sizes for verbs and throughput", func(list string) error {
+		for _, text := range strings.Split(list, ",") {
+			count, err := strconv.Atoi(text)
+			if err != nil {
+				return err
+			}
+			l.nodes = append(l.nodes, count)
+		}
+		return nil
+	})
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "usage: bench [FLAGS] [NAME...]\n\n")
 		for _, b := range benchmarks {
@@ -108,4 +120,12 @@ func full[T any](l *lab, whole, quick T) T {
 		return quick
 	}
 	return whole
+}
+
+// sizes are the cluster sizes to measure, ascending.
+func (l *lab) sizes(usual ...int) []int {
+	if len(l.nodes) == 0 {
+		return usual
+	}
+	return slices.Sorted(slices.Values(l.nodes))
 }

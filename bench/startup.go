@@ -59,7 +59,7 @@ func residents(nodes, count int) []*corev1.Pod {
 }
 
 func (l *lab) startupFromFile(r *report, nodes, pods int) error {
-	snapshot, path, err := l.newSnapshot("startup.json")
+	snapshot, path, err := l.newSnapshot("startup-cluster.json")
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -39,13 +41,14 @@ var variants = []variant{
 type rate struct {
 	pods float64 // bound per second
 	plan float64 // seconds from exec of a gated Berth to the first ungating
-	cpu  float64 // milliseconds of the extender per pod
+	// Milliseconds of CPU per pod, from the moment at which everything was ready.
+	extender, scheduler, apiserver, etcd float64
 }
 
 // throughput measures pods per second through the stock scheduler.
 func throughput(ctx context.Context, l *lab) (*report, error) {
 	r := l.newReport("throughput", "nodes", "variant", "sampling", "pods", "runs", "pods/s", "lowest", "highest",
-		"to none, same sampling 100", "to none, default sampling", "extender CPU ms/pod")
+		"to none, same sampling 100", "to none, default sampling", "extender ms/pod", "scheduler ms/pod", "apiserver ms/pod", "etcd ms/pod")
 	r.note("%s", rates)
 	r.note("one-GPU pods, created beforehand: ungated ones run from the first binding, gated ones from the first ungating (nominations and ungatings included), to the last binding seen by a watch; median of the runs, order reversed in every other round")
 	c, err := l.newCluster()
@@ -53,7 +56,7 @@ func throughput(ctx context.Context, l *lab) (*report, error) {
 		return nil, err
 	}
 	defer c.close()
-	for _, nodes := range []int{1000, 5000} {
+	for _, nodes := range l.sizes(1000, 5000) {
 		if err := c.growTo(ctx, nodes); err != nil {
 			return r, err
 		}
@@ -71,7 +74,7 @@ func throughput(ctx context.Context, l *lab) (*report, error) {
 				if err != nil {
 					return r, fmt.Errorf("%d nodes, %s: %w", nodes, variants[i].name, err)
 				}
-				fmt.Printf("  %d nodes, %s, sampling %s: %.1f pods/s, first ungated %.2f s after exec\n",
+				fmt.Fprintf(os.Stderr, "%d nodes, %s, sampling %s: %.1f pods/s, first ungated %.2f s after exec\n",
 					nodes, variants[i].name, samplingName(variants[i].sampling), got.pods, got.plan)
 				rates[i] = append(rates[i], got)
 			}
@@ -89,24 +92,22 @@ func samplingName(percentage int) string {
 }
 
 func (r *report) addRates(nodes, pods int, rates [][]rate) {
-	podsPerSecond := func(i int) (all []float64) {
+	of := func(i int, field func(rate) float64) (all []float64) {
 		for _, got := range rates[i] {
-			all = append(all, got.pods)
+			all = append(all, field(got))
 		}
 		return all
 	}
-	cpu := func(i int) (all []float64) {
-		for _, got := range rates[i] {
-			all = append(all, got.cpu)
-		}
-		return all
-	}
-	sampled, whole := median(podsPerSecond(0)), median(podsPerSecond(1))
+	podsPerSecond := func(got rate) float64 { return got.pods }
+	sampled, whole := median(of(0, podsPerSecond)), median(of(1, podsPerSecond))
 	for i, v := range variants {
-		all := podsPerSecond(i)
+		all := of(i, podsPerSecond)
 		m := median(all)
-		r.add(nodes, v.name, samplingName(v.sampling), pods, len(all), m, slices.Min(all), slices.Max(all),
-			m/whole, m/sampled, median(cpu(i)))
+		r.add(nodes, v.name, samplingName(v.sampling), pods, len(all), m, slices.Min(all), slices.Max(all), m/whole, m/sampled,
+			median(of(i, func(got rate) float64 { return got.extender })),
+			median(of(i, func(got rate) float64 { return got.scheduler })),
+			median(of(i, func(got rate) float64 { return got.apiserver })),
+			median(of(i, func(got rate) float64 { return got.etcd })))
 	}
 }
 
@@ -155,10 +156,20 @@ func (c *cluster) throughputOf(ctx context.Context, v variant, count int) (got r
 			return got, err
 		}
 	}
+	before := cpuByProgram()
 	if err := f.allBound(pods, patience); err != nil {
 		return got, err
 	}
-	return rateOf(f, e, pods, v), nil
+	got = rateOf(f, e, pods, v)
+	after := cpuByProgram()
+	perPod := func(program string) float64 {
+		return (after[program] - before[program]) * 1000 / float64(count)
+	}
+	if e != nil {
+		got.extender = perPod(filepath.Base(e.cmd.Path))
+	}
+	got.scheduler, got.apiserver, got.etcd = perPod("kube-scheduler"), perPod("kube-apiserver"), perPod("etcd")
+	return got, nil
 }
 
 func rateOf(f *follower, e *extender, pods []*corev1.Pod, v variant) (got rate) {
@@ -169,8 +180,5 @@ func rateOf(f *follower, e *extender, pods []*corev1.Pod, v variant) (got rate) 
 		got.plan = from.Sub(e.started).Seconds()
 	}
 	got.pods = float64(n) / latest(bound).Sub(from).Seconds()
-	if e != nil {
-		got.cpu = e.cpuSeconds() * 1000 / float64(len(bound))
-	}
 	return got
 }

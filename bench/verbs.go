@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -26,7 +27,7 @@ func verbs(_ context.Context, l *lab) (*report, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(2000))
 	r := l.newReport("verbs", "nodes", "case", "against", "calls", "berth p50 ms", "berth p99 ms", "go p50 ms", "go p99 ms", "p50 ratio", "p99 ratio")
 	r.note("filter; one keep-alive client on loopback, calls one after another, Berth and Go in turn; round trip without encoding and decoding at the client")
-	for _, nodes := range full(l, []int{100, 1000, 5000}, []int{100, 5000}) {
+	for _, nodes := range l.sizes(100, 1000, 5000) {
 		if err := l.verbsAt(r, nodes); err != nil {
 			return r, fmt.Errorf("%d nodes: %w", nodes, err)
 		}
@@ -57,7 +58,7 @@ func (l *lab) verbsAt(r *report, nodes int) error {
 		{"gang, later member", "one", 1, create(member, "member", 1, inGang("big", member))},
 	}
 
-	snapshot, path, err := l.newSnapshot("verbs.json")
+	snapshot, path, err := l.newSnapshot("verbs-cluster.json")
 	if err != nil {
 		return err
 	}
@@ -70,6 +71,7 @@ func (l *lab) verbsAt(r *report, nodes int) error {
 	if err := snapshot.close(); err != nil {
 		return err
 	}
+	defer os.Remove(path)
 	berth, err := l.newBerth("--snapshot", path)
 	if err != nil {
 		return err

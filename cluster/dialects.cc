@@ -38,9 +38,6 @@ GangClaim ReadBerth(const kube::Pod& pod, std::string& error) {
   if (claim.size == 0 && claim.min_member == 0 && error.empty()) {
     error = "berth.dev/gang needs the annotation berth.dev/gang-size.";
   }
-  if (claim.size != 0 && claim.min_member > claim.size) {
-    error = "berth.dev/gang-min-member is larger than berth.dev/gang-size.";
-  }
   return claim;
 }
 
@@ -93,6 +90,9 @@ PodClaims ReadClaims(const kube::Pod& pod, const config::Dialects& dialects) {
   claims.gang = ReadBerth(pod, claims.error);
   if (claims.gang.name.empty() && dialects.scheduler_plugins != config::DialectSwitch::kOff) {
     claims.gang = ReadSchedulerPlugins(pod, claims.error);
+  }
+  if (claims.gang.size != 0 && claims.gang.min_member > claims.gang.size && claims.error.empty()) {
+    claims.error = "The gang's minimum is larger than its size.";
   }
   if (claims.gang.size == 0) claims.gang.size = claims.gang.min_member;
   if (claims.gang.min_member == 0) claims.gang.min_member = claims.gang.size;

@@ -114,8 +114,9 @@ struct Assignment {
 struct Plan {
   std::string id;
   std::vector<Assignment> assignments;
-  int barrier = 0;         ///< Managed members that must arrive before any is bound.
-  bool committed = false;  ///< The minimum arrived: no expiry any more.
+  int barrier = 0;           ///< Managed members that must arrive before any is bound.
+  bool committed = false;    ///< The minimum arrived: no expiry any more.
+  bool for_victims = false;  ///< Holds room that preempted pods still fill: overfull for a while.
   int replans = 0;
   TimePoint expires = 0;
 };
@@ -157,6 +158,9 @@ struct Workload {
   /// Members that are neither bound nor in a plan nor being deleted.
   std::vector<PodInfo*> Unplaced() const;
   int BoundCount() const;
+  /// A bound member means that it runs. One without devices runs ahead of its gang by itself, so
+  /// it counts only where no member has any.
+  bool SeenRunning() const;
 };
 
 /// Order in which pending workloads are walked inside one queue.

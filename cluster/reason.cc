@@ -16,7 +16,7 @@ struct Text {
 
 // In the order of ReasonId.
 constexpr std::array<Text, kReasonCount> kTexts{{
-    {"", "berth: not the chosen node"},
+    {"", ""},  // beside a kept node nobody reads it, and kube-scheduler decodes 5,000 of them
     {"WaitingForMembers", "berth: WaitingForMembers: its gang is not complete yet"},
     {"Starting", "berth: Starting: its gang is being placed"},
     {"NeverFits", "berth: NeverFits: it would not fit into the empty cluster"},
@@ -92,11 +92,15 @@ std::string Sentence(const Verdict& v) {
     case ReasonId::kStarting:
       return fmt::format("Placed and released: {} of {} members have arrived.", v.have, v.want);
     case ReasonId::kCoolingDown:
-    case ReasonId::kRefusedByScheduler:
       return fmt::format(
           "kube-scheduler refused the planned nodes or the members did not arrive in time "
           "(attempt {}); the next attempt follows in {} s.",
           v.want, v.have);
+    case ReasonId::kRefusedByScheduler:
+      return fmt::format(
+          "kube-scheduler refused the nodes where its {} members have room; they are tried again "
+          "after a pause.",
+          v.want);
     case ReasonId::kGangConflict:
     case ReasonId::kInvalidRequest:
       return v.subject.empty() ? std::string(RefusalText(v.reason).substr(7)) + "." : v.subject;

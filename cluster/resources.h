@@ -12,13 +12,15 @@
 
 namespace berth::cluster {
 
-using ResourceId = std::uint16_t;
+using ResourceId = std::uint32_t;
 
 inline constexpr ResourceId kCpu = 0;
 inline constexpr ResourceId kMemory = 1;
 inline constexpr ResourceId kEphemeralStorage = 2;
 inline constexpr ResourceId kPods = 3;
 inline constexpr std::int64_t kMilli = 1000;  ///< One whole device, or one core.
+/// No node has this much of anything, and sums over a cluster of such requests do not overflow.
+inline constexpr std::int64_t kAbsurdAmount = std::int64_t{1} << 46U;
 
 /// Names to ids. Ids are never re-used; the four built-in ones are fixed.
 class ResourceTable {

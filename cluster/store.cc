@@ -65,7 +65,7 @@ void Store::UpsertNode(kube::Node object) {
   NodeInfo& node = NodeSlot(object.meta.name);
   Amounts allocatable;
   for (const auto& [name, amount] : object.allocatable) {
-    allocatable.Set(resources_.Intern(name), amount);
+    allocatable.Set(resources_.Intern(name), std::min(amount, kAbsurdAmount - 1));
   }
   // Heartbeats change nothing that scheduling reads: they must not wake every waiting workload.
   const bool same = node.present && node.allocatable == allocatable &&
@@ -82,7 +82,11 @@ void Store::UpsertNode(kube::Node object) {
   Touch(node);
   node.object_generation = node.generation;
   ++free_generation_;
-  // A whole-node pod is charged every device of its node: of the node as it is now.
+  RechargeWholeNode(node);
+}
+
+/// A whole-node pod is charged every device of its node: of the node as it is now.
+void Store::RechargeWholeNode(NodeInfo& node) {
   for (PodInfo* pod : std::vector<PodInfo*>(node.pods)) {
     if (pod->shape->whole_node) SetCharge(*pod, node.index, pod->charge);
   }
@@ -97,6 +101,8 @@ void Store::DeleteNode(std::string_view name) {
   topology_dirty_ = true;
   Touch(node);
   node.object_generation = node.generation;
+  ++free_generation_;  // by the rules of spread a domain less can make room
+  RechargeWholeNode(node);
 }
 
 void Store::Refresh() {
@@ -106,36 +112,40 @@ void Store::Refresh() {
   if (topology_dirty_) RefreshTopology();
 }
 
+/// Domains get their ids in the order of their nodes, so that the order in which nodes came decides
+/// nothing.
 void Store::RefreshTopology() {
   topology_dirty_ = false;
-  domains_.clear();
-  std::map<std::string, DomainId> by_path;
-  std::vector<std::pair<std::uint64_t, NodeIndex>> order;
+  std::vector<NodeInfo*> order;
   for (const auto& node : nodes_) {
     node->domains.assign(policy_.levels.size(), kNoDomain);
-    if (!node->present) continue;
-    order.emplace_back(node->hash, node->index);
-    std::string path;
-    for (std::size_t level = 0; level < policy_.levels.size(); ++level) {
-      const auto label = node->object.meta.labels.find(policy_.levels[level].node_label);
-      const bool has = label != node->object.meta.labels.end() && !label->second.empty();
-      if (level > 0) path += '/';
-      if (has) path += label->second;
-      if (!has) continue;
-      const auto [it, fresh] = by_path.emplace(std::to_string(level) + '\0' + path,
-                                               static_cast<DomainId>(domains_.size()));
-      if (fresh) domains_.push_back({.name = path, .level = static_cast<int>(level), .nodes = {}});
-      node->domains[level] = it->second;
-      domains_[static_cast<std::size_t>(it->second)].nodes.push_back(node->index);
-    }
+    if (node->present) order.push_back(node.get());
   }
-  std::ranges::sort(order, [this](const auto& a, const auto& b) {
-    return a.first != b.first ? a.first < b.first : node(a.second).name < node(b.second).name;
+  std::ranges::sort(order, [](const NodeInfo* a, const NodeInfo* b) {
+    return a->hash != b->hash ? a->hash < b->hash : a->name < b->name;
   });
   present_nodes_ = static_cast<int>(order.size());
   ranks_.assign(nodes_.size(), 0);
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    ranks_[static_cast<std::size_t>(order[i].second)] = static_cast<int>(i);
+  domains_.clear();
+  std::map<std::string, DomainId> by_path;
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    ranks_[static_cast<std::size_t>(order[rank]->index)] = static_cast<int>(rank);
+    AssignDomains(*order[rank], by_path);
+  }
+}
+
+void Store::AssignDomains(NodeInfo& node, std::map<std::string, DomainId>& by_path) {
+  std::string path;
+  for (std::size_t level = 0; level < policy_.levels.size(); ++level) {
+    const auto label = node.object.meta.labels.find(policy_.levels[level].node_label);
+    if (level > 0) path += '/';
+    if (label == node.object.meta.labels.end() || label->second.empty()) continue;
+    path += label->second;
+    const auto [it, fresh] = by_path.emplace(std::to_string(level) + '\0' + path,
+                                             static_cast<DomainId>(domains_.size()));
+    if (fresh) domains_.push_back({.name = path, .level = static_cast<int>(level), .nodes = {}});
+    node.domains[level] = it->second;
+    domains_[static_cast<std::size_t>(it->second)].nodes.push_back(node.index);
   }
 }
 
@@ -177,7 +187,9 @@ std::shared_ptr<const PodShape> Store::ShapeOf(const kube::Pod& pod, bool whole_
   shape->whole_node = whole_node;
   if (const auto it = shapes_.find(shape); it != shapes_.end()) return *it;
   for (const auto& [name, amount] : pod.spec->requests) {
-    if (amount > 0) shape->demand.emplace_back(resources_.Intern(name), amount);
+    if (amount > 0) {
+      shape->demand.emplace_back(resources_.Intern(name), std::min(amount, kAbsurdAmount));
+    }
   }
   shape->demand.emplace_back(kPods, 1);
   std::ranges::sort(shape->demand);
@@ -206,7 +218,7 @@ void Store::PurgeShapes() {
 Demand Store::DemandOn(const PodShape& shape, const NodeInfo& node) const {
   Demand demand = shape.demand;
   if (!shape.whole_node) return demand;
-  for (const ResourceId device : device_ids_) {
+  for (const ResourceId device : whole_device_ids_) {
     const std::int64_t all = node.allocatable[device];
     const auto it = std::ranges::find(demand, device, &Demand::value_type::first);
     if (it != demand.end()) {

@@ -76,7 +76,8 @@ class Store {
   /// Whether node amounts of `id` are whole devices (not handles).
   bool IsWholeDevice(ResourceId id) const;
 
-  /// What `pod` takes on `node`: its shape's demand, and for a whole-node pod every device there.
+  /// What a pod takes on `node`: its shape's demand, and for a whole-node pod every whole device
+  /// there (handles are no devices).
   Demand DemandOn(const PodShape& shape, const NodeInfo& node) const;
 
   /// Counts every change; unequal means something may differ.
@@ -101,6 +102,7 @@ class Store {
 
   NodeInfo& NodeSlot(std::string_view name);
   void Touch(NodeInfo& node);
+  void RechargeWholeNode(NodeInfo& node);
   void IndexDevices();
   void BuildQueues();
   std::shared_ptr<const PodShape> ShapeOf(const kube::Pod& pod, bool whole_node);
@@ -109,6 +111,7 @@ class Store {
   void File(PodInfo& pod);
   void Unfile(PodInfo& pod);
   void RefreshTopology();
+  void AssignDomains(NodeInfo& node, std::map<std::string, DomainId>& by_path);
   void RefreshWorkload(Workload& workload);
   void JudgeMember(const Workload& workload, PodInfo& pod, const PodClaims& first) const;
   void ChargeBound(PodInfo& pod);

@@ -42,6 +42,15 @@ int Workload::BoundCount() const {
       members, [](const PodInfo* pod) { return pod->bound() || pod->charge == Charge::kBinding; }));
 }
 
+bool Workload::SeenRunning() const {
+  const bool managed =
+      std::ranges::any_of(members, [](const PodInfo* pod) { return pod->shape->asks_device; });
+  const auto bound = std::ranges::count_if(members, [managed](const PodInfo* pod) {
+    return pod->bound() && (!managed || pod->shape->asks_device);
+  });
+  return bound >= (managed ? 1 : min_member);
+}
+
 bool Store::Ours(const kube::Pod& pod) const {
   return std::ranges::find(policy_.scheduler_names, pod.scheduler_name) !=
          policy_.scheduler_names.end();
@@ -63,14 +72,14 @@ Workload* Store::FindWorkload(const std::string& key) const {
 }
 
 PodInfo* Store::UpsertPod(kube::Pod object) {
-  if (Ended(object)) {
-    DeletePod(object.meta.uid);
-    return nullptr;
-  }
   // A pod that was recreated under its name while we looked away: the old one is gone.
   if (PodInfo* old = FindPod(object.meta.ns, object.meta.name);
       old != nullptr && old->object.meta.uid != object.meta.uid) {
-    DeletePod(old->object.meta.uid);
+    DeletePod(std::string(old->object.meta.uid));
+  }
+  if (Ended(object)) {
+    DeletePod(object.meta.uid);
+    return nullptr;
   }
   ++generation_;
   auto [it, fresh] = pods_.try_emplace(object.meta.uid);
@@ -78,11 +87,13 @@ PodInfo* Store::UpsertPod(kube::Pod object) {
   PodInfo& pod = *it->second;
   const std::string old_node = pod.object.node_name;
   const bool was_terminating = !fresh && pod.terminating();
-  const bool refiled =
-      fresh || pod.object.meta.labels != object.meta.labels ||
-      pod.object.meta.annotations != object.meta.annotations || pod.object.spec != object.spec ||
-      pod.object.scheduling_gates != object.scheduling_gates || old_node != object.node_name ||
-      pod.object.priority != object.priority || was_terminating != object.meta.deletion.has_value();
+  const bool refiled = fresh || pod.object.meta.labels != object.meta.labels ||
+                       pod.object.meta.annotations != object.meta.annotations ||
+                       pod.object.spec != object.spec ||
+                       pod.object.scheduling_gates != object.scheduling_gates ||
+                       old_node != object.node_name || pod.object.priority != object.priority ||
+                       pod.object.nominated_node != object.nominated_node ||
+                       was_terminating != object.meta.deletion.has_value();
   pod.object = std::move(object);
   if (fresh) pods_by_name_[NameKey(pod.object.meta.ns, pod.object.meta.name)] = &pod;
   if (refiled) {
@@ -138,12 +149,17 @@ void Store::File(PodInfo& pod) {
   const bool gated = std::ranges::find(gates, kAdmissionGate) != gates.end();
   const bool concerns_us = Ours(pod.object) && !pod.terminating() &&
                            (pod.shape->asks_device || !claims.gang.name.empty() || gated);
+  // Gang and queue are fixed once a Binding is out, whatever the labels say later.
+  const bool fixed = pod.workload != nullptr && (pod.bound() || pod.charge == Charge::kBinding);
   if (!concerns_us) {
+    // A bound pod that is ending still counts against its queue, after a restart too.
+    if (pod.charge == Charge::kNone && pod.bound() && Ours(pod.object) && pod.shape->asks_device) {
+      Verdict ignored;
+      pod.queue = ResolveQueue(pod, claims, ignored);
+    }
     Unfile(pod);
     return;
   }
-  // Gang and queue are fixed once the pod is bound, whatever its labels say later.
-  const bool fixed = pod.charge == Charge::kBound && pod.workload != nullptr;
   const std::string key = fixed ? pod.workload->key : WorkloadKey(pod.object, claims);
   if (pod.workload != nullptr && pod.workload->key != key) Unfile(pod);
   if (pod.workload == nullptr) {
@@ -187,6 +203,13 @@ void Store::Unfile(PodInfo& pod) {
     stale_.erase(workload->key);
     workloads_.erase(workload->key);
     return;
+  }
+  if (workload->members.empty()) {
+    // Only refused pods are left under its name: what comes next is a new incarnation.
+    workload->started = false;
+    workload->failures = 0;
+    workload->hold_until = 0;
+    workload->avoid.clear();
   }
   stale_.insert(workload->key);
   MarkChanged(*workload);
@@ -234,6 +257,8 @@ void Store::JudgeMember(const Workload& workload, PodInfo& pod, const PodClaims&
   if (claims.gang.size != first.gang.size || claims.gang.min_member != first.gang.min_member) {
     pod.refusal = {.reason = ReasonId::kGangConflict,
                    .subject = "The gang's first member says another size or minimum."};
+  } else if (workload.started) {
+    pod.queue = workload.queue;  // the gang's, over a new policy too
   } else if (pod.queue != workload.queue) {
     pod.refusal = {.reason = ReasonId::kGangConflict,
                    .subject = "The gang's first member is in another queue."};
@@ -325,16 +350,20 @@ void Store::SetPolicy(config::PolicyConfiguration policy) {
     PodInfo* pod;
     NodeIndex node;
     Charge charge;
+    std::string workload;
   };
   std::vector<Held> held;
   for (const auto& [uid, pod] : pods_) {
-    if (pod->charge != Charge::kNone) held.push_back({pod.get(), pod->node, pod->charge});
+    if (pod->charge == Charge::kNone) continue;
+    held.push_back({pod.get(), pod->node, pod->charge,
+                    pod->workload == nullptr ? std::string() : pod->workload->key});
   }
   for (const Held& h : held) Release(*h.pod);
-  std::map<PodInfo*, std::string> queue_of_bound;
-  for (const auto& [uid, pod] : pods_) {
-    if (pod->bound() && pod->queue != kNoQueue) {
-      queue_of_bound[pod.get()] = queues_[static_cast<std::size_t>(pod->queue)].config.name;
+  // Whoever holds room stays with its queue by name; a queue that is gone charges nobody.
+  std::map<PodInfo*, std::string> queue_of;
+  for (const Held& h : held) {
+    if (h.pod->queue != kNoQueue) {
+      queue_of[h.pod] = queues_[static_cast<std::size_t>(h.pod->queue)].config.name;
     }
   }
   policy_ = std::move(policy);
@@ -342,17 +371,18 @@ void Store::SetPolicy(config::PolicyConfiguration policy) {
   IndexDevices();
   BuildQueues();
   for (const auto& [uid, pod] : pods_) {
+    pod->queue = kNoQueue;
     File(*pod);
-    // A bound pod stays with its queue by name; a queue that is gone charges nobody.
-    if (const auto it = queue_of_bound.find(pod.get()); it != queue_of_bound.end()) {
-      pod->queue = FindQueue(it->second);
-    }
   }
   for (const Held& h : held) {
-    if (h.charge == Charge::kPlanned && h.pod->workload == nullptr) {
-      ChargeBound(*h.pod);
-    } else {
+    if (const auto it = queue_of.find(h.pod); it != queue_of.end()) {
+      h.pod->queue = FindQueue(it->second);
+    }
+    const bool stays = h.pod->workload != nullptr && h.pod->workload->key == h.workload;
+    if (h.charge != Charge::kPlanned || stays) {
       SetCharge(*h.pod, h.node, h.charge);
+    } else {
+      ChargeBound(*h.pod);  // its plan went with its workload; a foreign nomination stays
     }
   }
   for (const auto& [key, workload] : workloads_) RefreshWorkload(*workload);

@@ -67,7 +67,7 @@ struct Decision {
   std::map<std::string, std::int64_t> chosen{};  ///< Score terms of its node, millionths.
   std::string runner_up{};                       ///< The next best node.
   std::map<std::string, std::int64_t> next_best{};
-  std::int64_t ran_ms = -1;                     ///< With `end`: from bound to ending.
+  std::int64_t ran_ms = -1;     ///< With `end`: from bound to ending.
   std::int64_t waited_ms = -1;  ///< With `start` and `bind`.
 };
 

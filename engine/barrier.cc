@@ -89,7 +89,7 @@ bool Engine::AdoptAnswer(PodInfo& pod, NodeIndex node, TimePoint now) {
       .pods = {&pod}, .min = 1, .allowed = [node](NodeIndex n) { return n == node; }};
   const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
   cluster::Verdict verdict;
-  if (!placement.ok() || !ChargesFit(workload, placement, verdict)) return false;
+  if (!placement.ok() || !ChargesFit(workload, placement.placed, verdict)) return false;
   filtering_ = &pod;
   CommitPlan(workload, placement, now);
   filtering_ = nullptr;
@@ -263,9 +263,7 @@ void Engine::Dissolve(Workload& workload, const std::string& why, bool hold, Tim
   ++workload.failures;
   workload.hold_until = now + std::min<TimePoint>(pause, 600'000);
   timers_.emplace(workload.hold_until, workload.key);
-  SetVerdict(workload, {.reason = ReasonId::kRefusedByScheduler,
-                        .want = workload.failures,
-                        .have = (workload.hold_until - now) / 1000});
+  SetVerdict(workload, {.reason = ReasonId::kRefusedByScheduler, .want = workload.min_member});
 }
 
 void Engine::AfterMemberGone(const std::string& key, TimePoint now) {
@@ -277,22 +275,18 @@ void Engine::AfterMemberGone(const std::string& key, TimePoint now) {
     if (plan.assignments.empty()) workload->plan.reset();
     return;
   }
-  if (static_cast<int>(plan.assignments.size()) < workload->min_member) {
+  if (static_cast<int>(plan.assignments.size()) + workload->BoundCount() < workload->min_member) {
     Dissolve(*workload, "a member of the gang is gone", /*hold=*/false, now);
     return;
   }
-  const auto managed =
-      static_cast<int>(std::ranges::count_if(plan.assignments, &Assignment::managed));
+  plan.barrier = BarrierOf(*workload);
   const auto arrived = std::ranges::count_if(plan.assignments, &Assignment::arrived);
-  plan.barrier = std::min(plan.barrier, managed);
   if (arrived > 0 && arrived >= plan.barrier) CommitGang(*workload, now);
 }
 
 /// Bound members leave the plan; a plan with nobody left on the way is over.
 void Engine::PruneBound(Workload& workload) {
-  const bool any_bound =
-      std::ranges::any_of(workload.members, [](const PodInfo* pod) { return pod->bound(); });
-  if (any_bound && started_) workload.started = true;
+  if (started_ && workload.SeenRunning()) workload.started = true;
   if (!workload.plan) return;
   std::erase_if(workload.plan->assignments, [](const Assignment& a) { return a.pod->bound(); });
   if (workload.plan->assignments.empty()) workload.plan.reset();
@@ -320,6 +314,10 @@ void Engine::FireTimers(TimePoint now) {
 }
 
 void Engine::ExpireWorkload(Workload& workload, TimePoint now) {
+  if (std::erase_if(workload.avoid, [now](const cluster::Avoid& a) { return a.until <= now; }) >
+      0) {
+    store_.MarkChanged(workload);
+  }
   if (workload.hold_until != 0 && workload.hold_until <= now) {
     workload.hold_until = 0;
     store_.MarkChanged(workload);

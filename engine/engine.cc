@@ -44,25 +44,45 @@ void Engine::RecheckPlans(NodeIndex index) {
   };
   for (PodInfo* pod : std::vector<PodInfo*>(node.pods)) {
     if (pod->charge != Charge::kPlanned || pod->workload == nullptr || pod->node != index) continue;
-    // What preempt holds for its caller is overfull until the victims have gone.
-    const bool preempting = !pod->workload->gang && overfull();
-    if (policy::FitsNode(*pod->object.spec, node) && (!overfull() || preempting)) continue;
-    Workload& workload = *pod->workload;
-    if (!workload.plan) continue;
-    if (!workload.plan->committed) {
-      Dissolve(workload, "a planned node is not to be had any more", /*hold=*/false, 0);
-      continue;
-    }
-    store_.Release(*pod);
-    pod->asked = true;
-    std::erase_if(workload.plan->assignments, [pod](const Assignment& a) { return a.pod == pod; });
-    if (workload.plan->assignments.empty()) workload.plan.reset();
-    store_.MarkChanged(workload);
+    const bool waits_for_victims = pod->workload->plan && pod->workload->plan->for_victims;
+    if (policy::FitsNode(*pod->object.spec, node) && (!overfull() || waits_for_victims)) continue;
+    GiveUpPlace(*pod, "a planned node is not to be had any more");
   }
+}
+
+/// Members that became faulty (a conflict shows only against the first member) hold nothing.
+void Engine::DropFaulty(Workload& workload) {
+  for (PodInfo* pod : std::vector<PodInfo*>(workload.faulty)) {
+    if (pod->charge != Charge::kPlanned) continue;
+    ResolveTickets(pod->object.meta.uid, ResolveBind::Verdict::kError,
+                   std::string(cluster::RefusalText(pod->refusal.reason)));
+    GiveUpPlace(*pod, "a member does not belong to the gang any more");
+    store_.Release(*pod);
+  }
+}
+
+/// The place planned for `pod` is void: with its whole plan while nobody is bound under it, alone
+/// once its gang runs. It is planned anew.
+void Engine::GiveUpPlace(PodInfo& pod, const std::string& why) {
+  Workload& workload = *pod.workload;
+  if (!workload.plan) return;
+  if (!workload.plan->committed) {
+    Dissolve(workload, why, /*hold=*/false, 0);
+    return;
+  }
+  store_.Release(pod);
+  pod.asked = true;
+  std::erase_if(workload.plan->assignments, [&pod](const Assignment& a) { return a.pod == &pod; });
+  if (workload.plan->assignments.empty()) workload.plan.reset();
+  store_.MarkChanged(workload);
 }
 
 void Engine::OnPod(kube::Pod object, TimePoint now) {
   const std::string uid = object.meta.uid;
+  if (const PodInfo* namesake = store_.FindPod(object.meta.ns, object.meta.name);
+      namesake != nullptr && namesake->object.meta.uid != uid) {
+    OnPodDeleted(std::string(namesake->object.meta.uid), now);  // recreated while we looked away
+  }
   PodInfo* known = store_.FindPod(uid);
   const bool fresh = known == nullptr;
   const bool was_bound = !fresh && known->bound();
@@ -73,21 +93,32 @@ void Engine::OnPod(kube::Pod object, TimePoint now) {
                        object.phase == kube::PodPhase::kSucceeded ||
                        object.phase == kube::PodPhase::kFailed;
   if (!fresh && leaving) LogEnd(*known, now);
+  const NodeIndex old_node = fresh ? cluster::kNoNode : known->node;
+  const auto old_queue = fresh ? cluster::kNoQueue : known->queue;
+  const auto* old_shape = fresh ? nullptr : known->shape.get();
   PodInfo* pod = store_.UpsertPod(std::move(object));
-  if (!key.empty() && (leaving || pod == nullptr || pod->workload == nullptr)) {
-    ResolveTickets(uid, ResolveBind::Verdict::kError, "the pod is being deleted");
+  if (!key.empty() &&
+      (leaving || pod == nullptr || pod->workload == nullptr || pod->workload->key != key)) {
+    ResolveTickets(uid, ResolveBind::Verdict::kError, "berth: the pod has left its gang, or ends");
     AfterMemberGone(key, now);
   }
   if (pod != nullptr && pod->bound() && !was_charged && started_) RecheckPlans(pod->node);
   if (pod == nullptr || pod->workload == nullptr) return;
   Workload& workload = *pod->workload;
+  if (pod->charge == Charge::kPlanned &&
+      (pod->queue != old_queue || pod->shape.get() != old_shape ||
+       pod->refusal.reason != ReasonId::kNone)) {
+    GiveUpPlace(*pod, "a member changed what it asks for");
+  }
   if (workload.pending_since == 0) {
     workload.pending_since = std::min(now, std::max<TimePoint>(workload.creation, 1));
   }
   if (fresh && !pod->bound() && pod->shape->asks_device) scorer_.law().Observe(pod->shape);
   if (pod->bound()) {
     if (!was_bound && started_) pod->bound_at = now;
-    ResolveTickets(uid, ResolveBind::Verdict::kBound, "");
+    const bool elsewhere = old_node != cluster::kNoNode && old_node != pod->node;
+    ResolveTickets(uid, elsewhere ? ResolveBind::Verdict::kError : ResolveBind::Verdict::kBound,
+                   "berth: already bound to " + pod->object.node_name);
     PruneBound(workload);
     return;
   }
@@ -140,6 +171,7 @@ void Engine::OnPolicy(config::PolicyConfiguration policy, TimePoint now) {
     }
   }
   store_.SetPolicy(std::move(policy));
+  for (const auto& [key, workload] : store_.workloads()) workload->avoid.clear();
   judge_all_ = true;
 }
 

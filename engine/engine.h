@@ -151,14 +151,17 @@ class Engine {
   std::vector<cluster::Workload*> PassOrder(std::vector<cluster::Workload*> workloads) const;
   void Judge(cluster::Workload& workload, TimePoint now);
   bool NeedsPlan(const cluster::Workload& workload) const;
-  void PlanWhole(cluster::Workload& workload, std::vector<cluster::PodInfo*> pods, TimePoint now);
+  void PlanWhole(cluster::Workload& workload, std::vector<cluster::PodInfo*> pods, int min,
+                 TimePoint now);
   void PlaceLate(cluster::Workload& workload, std::span<cluster::PodInfo* const> pods,
                  TimePoint now);
   void CommitPlan(cluster::Workload& workload, const policy::Placement& placement, TimePoint now);
   cluster::Verdict CheckQuota(const cluster::Workload& workload,
                               std::span<cluster::PodInfo* const> pods, int min, int& fit) const;
-  bool ChargesFit(const cluster::Workload& workload, const policy::Placement& placement,
+  bool ChargesFit(const cluster::Workload& workload, std::span<const policy::Placed> placed,
                   cluster::Verdict& verdict) const;
+  std::function<bool(cluster::NodeIndex)> PayableNodes(
+      const cluster::Workload& workload, std::span<cluster::PodInfo* const> pods) const;
   void SetVerdict(cluster::Workload& workload, cluster::Verdict verdict);
   void Release(cluster::Workload& workload, cluster::Assignment& assignment);
   void Ungate(const cluster::PodInfo& pod);
@@ -194,6 +197,9 @@ class Engine {
   void PruneBound(cluster::Workload& workload);
   void LogEnd(cluster::PodInfo& pod, TimePoint now);
   void RecheckPlans(cluster::NodeIndex node);
+  void GiveUpPlace(cluster::PodInfo& pod, const std::string& why);
+  void DropFaulty(cluster::Workload& workload);
+  int BarrierOf(const cluster::Workload& workload) const;
   void FireTimers(TimePoint now);
   void ExpireWorkload(cluster::Workload& workload, TimePoint now);
 
@@ -218,7 +224,8 @@ class Engine {
   const cluster::PodInfo* filtering_ = nullptr;  ///< The pod whose filter call runs the pass.
 
   /// Failures seen at this free generation: what did not fit then fits no better after more was
-  /// taken. Key: shape, count, topology.
+  /// taken. For members of one shape without neighbour constraints, in a cluster without pods that
+  /// keep others away.
   struct Failure {
     const cluster::PodShape* shape;
     int count;

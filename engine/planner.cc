@@ -36,6 +36,7 @@ void Engine::PlanPass(TimePoint now) {
     workloads.clear();
     for (const auto& [key, workload] : store_.workloads()) workloads.push_back(workload.get());
   }
+  for (Workload* workload : workloads) DropFaulty(*workload);
   judge_all_ = false;
   judged_free_generation_ = free_generation;
   for (Workload* workload : PassOrder(std::move(workloads))) {
@@ -77,6 +78,7 @@ std::vector<Workload*> Engine::PassOrder(std::vector<Workload*> workloads) const
 
 /// An ungated single that kube-scheduler never brought is not planned ahead: it is on its way.
 bool Engine::NeedsPlan(const Workload& workload) const {
+  if (Passthrough()) return true;
   if (workload.plan && !workload.plan->committed) return false;
   return std::ranges::any_of(workload.members, [&](const PodInfo* pod) {
     if (pod->bound() || pod->charge != Charge::kNone) return false;
@@ -85,12 +87,17 @@ bool Engine::NeedsPlan(const Workload& workload) const {
 }
 
 void Engine::Judge(Workload& workload, TimePoint now) {
+  if (Passthrough()) {
+    for (const PodInfo* pod : workload.members) Ungate(*pod);
+    for (const PodInfo* pod : workload.faulty) Ungate(*pod);
+    return;
+  }
   std::vector<PodInfo*> pods;
   for (PodInfo* pod : workload.Unplaced()) {
     if (!HasForeignGate(*pod)) pods.push_back(pod);
   }
   const bool nothing_to_plan = !workload.gang && !pods.empty() && !pods.front()->shape->asks_device;
-  if (Passthrough() || nothing_to_plan) {
+  if (nothing_to_plan) {
     for (const PodInfo* pod : pods) Ungate(*pod);
     return;
   }
@@ -105,15 +112,16 @@ void Engine::Judge(Workload& workload, TimePoint now) {
     PlaceLate(workload, pods, now);
     return;
   }
+  // A launcher without devices may run already: it counts, but for nothing that is left to do.
+  const int running = workload.BoundCount();
   const int exist = static_cast<int>(workload.members.size());
-  const int placeable = static_cast<int>(pods.size());
-  if (exist < workload.min_member || placeable < workload.min_member) {
-    SetVerdict(workload, {.reason = ReasonId::kWaitingForMembers,
-                          .want = workload.min_member,
-                          .have = std::min(exist, placeable)});
+  const int have = std::min(exist, static_cast<int>(pods.size()) + running);
+  if (have < workload.min_member || pods.empty()) {
+    SetVerdict(workload,
+               {.reason = ReasonId::kWaitingForMembers, .want = workload.min_member, .have = have});
     return;
   }
-  PlanWhole(workload, std::move(pods), now);
+  PlanWhole(workload, std::move(pods), std::max(1, workload.min_member - running), now);
 }
 
 /// How many of `pods`, in order, the queue has room for: `fit`. Less than `min`: the verdict.
@@ -125,40 +133,43 @@ Verdict Engine::CheckQuota(const Workload& workload, std::span<PodInfo* const> p
   for (const auto& [id, cap] : queue.caps) {
     const std::int64_t left = cap - queue.used[id];
     std::int64_t sum = 0;
+    std::int64_t minimum = 0;  // what the first `min` members take
+    int count = 0;
     for (int i = 0; i < fit; ++i) {
       const auto& demand = pods[static_cast<std::size_t>(i)]->shape->demand;
       const auto it = std::ranges::find(demand, id, &cluster::Demand::value_type::first);
-      if (it == demand.end()) continue;
-      sum += it->second;
-      if (sum <= left) continue;
-      if (i >= min) {
-        fit = i;
-        break;
-      }
-      std::int64_t want = sum;
-      for (int k = i + 1; k < min; ++k) want += it->second;
-      return {.reason = want > cap ? ReasonId::kExceedsLimit : ReasonId::kWaitingForQuota,
-              .want = want,
-              .have = want > cap ? cap : std::max<std::int64_t>(0, left),
+      sum += it == demand.end() ? 0 : it->second;
+      if (i < min) minimum = sum;
+      // A member that asks for none of it passes, even in a queue that is over its cap.
+      if (sum == 0 || sum <= left) count = i + 1;
+    }
+    if (count < min) {
+      return {.reason = minimum > cap ? ReasonId::kExceedsLimit : ReasonId::kWaitingForQuota,
+              .want = minimum,
+              .have = minimum > cap ? cap : std::max<std::int64_t>(0, left),
               .subject = store_.resources().Name(id)};
     }
+    fit = count;
   }
   return {};
 }
 
 /// The exact charge of a placement (whole-node pods take what their node has) is inside the cap.
-bool Engine::ChargesFit(const Workload& workload, const policy::Placement& placement,
+bool Engine::ChargesFit(const Workload& workload, std::span<const policy::Placed> all,
                         Verdict& verdict) const {
   if (workload.queue == cluster::kNoQueue) return true;
   const auto& queue = store_.queues()[static_cast<std::size_t>(workload.queue)];
   cluster::Amounts charge;
-  for (const policy::Placed& placed : placement.placed) {
+  for (const policy::Placed& placed : all) {
     for (const auto& [id, amount] : store_.DemandOn(*placed.pod->shape, store_.node(placed.node))) {
       charge.Add(id, amount);
     }
+    // A member that moves gives back what it holds.
+    if (placed.pod->charged_queue != workload.queue) continue;
+    for (const auto& [id, amount] : placed.pod->charged) charge.Add(id, -amount);
   }
   for (const auto& [id, cap] : queue.caps) {
-    if (charge[id] == 0 || queue.used[id] + charge[id] <= cap) continue;
+    if (charge[id] <= 0 || queue.used[id] + charge[id] <= cap) continue;
     verdict = {.reason = charge[id] > cap ? ReasonId::kExceedsLimit : ReasonId::kWaitingForQuota,
                .want = charge[id],
                .have = charge[id] > cap ? cap : std::max<std::int64_t>(0, cap - queue.used[id]),
@@ -168,10 +179,26 @@ bool Engine::ChargesFit(const Workload& workload, const policy::Placement& place
   return true;
 }
 
-void Engine::PlanWhole(Workload& workload, std::vector<PodInfo*> pods, TimePoint now) {
+/// A whole-node pod pays for what its node has: only nodes that its queue can pay. A gang's
+/// members share what is left.
+std::function<bool(NodeIndex)> Engine::PayableNodes(const Workload& workload,
+                                                    std::span<PodInfo* const> pods) const {
+  const PodInfo& first = *pods.front();
+  if (workload.queue == cluster::kNoQueue || !first.shape->whole_node) return {};
+  const auto& queue = store_.queues()[static_cast<std::size_t>(workload.queue)];
+  if (queue.caps.empty()) return {};
+  return [this, &queue, &first, members = static_cast<std::int64_t>(pods.size())](NodeIndex node) {
+    const cluster::Demand demand = store_.DemandOn(*first.shape, store_.node(node));
+    return std::ranges::all_of(queue.caps, [&](const auto& cap) {
+      const auto it = std::ranges::find(demand, cap.first, &cluster::Demand::value_type::first);
+      return it == demand.end() || it->second <= (cap.second - queue.used[cap.first]) / members;
+    });
+  };
+}
+
+void Engine::PlanWhole(Workload& workload, std::vector<PodInfo*> pods, int min, TimePoint now) {
   int fit = 0;
-  if (Verdict verdict = CheckQuota(workload, pods, workload.min_member, fit);
-      verdict.reason != ReasonId::kNone) {
+  if (Verdict verdict = CheckQuota(workload, pods, min, fit); verdict.reason != ReasonId::kNone) {
     SetVerdict(workload, std::move(verdict));
     return;
   }
@@ -187,7 +214,7 @@ void Engine::PlanWhole(Workload& workload, std::vector<PodInfo*> pods, TimePoint
     failures_.clear();
     failures_generation_ = store_.free_generation();
   }
-  const Failure key{pods.front()->shape.get(), workload.min_member, workload.topology_required};
+  const Failure key{pods.front()->shape.get(), min, workload.topology_required};
   if (plain) {
     if (const auto it = failures_.find(key); it != failures_.end()) {
       SetVerdict(workload, it->second);
@@ -195,22 +222,37 @@ void Engine::PlanWhole(Workload& workload, std::vector<PodInfo*> pods, TimePoint
     }
   }
   policy::PlacementRequest request{.pods = {pods.begin(), pods.end()},
-                                   .min = workload.min_member,
+                                   .min = min,
                                    .topology_required = workload.topology_required,
                                    .topology_preferred = workload.topology_preferred,
                                    .avoid = workload.avoid};
-  const policy::Placement placement = policy::Place(request, policy::Overlay(store_), scorer_);
+  request.allowed = PayableNodes(workload, pods);
+  policy::Placement placement = policy::Place(request, policy::Overlay(store_), scorer_);
+  if (!placement.ok() && request.allowed) {
+    // Without the queue's purse, to say whether it is the purse or the room that is short.
+    request.allowed = {};
+    placement = policy::Place(request, policy::Overlay(store_), scorer_);
+  }
   if (!placement.ok()) {
     if (plain) failures_.emplace(key, placement.verdict);
     SetVerdict(workload, placement.verdict);
     return;
   }
-  if (Verdict verdict; !ChargesFit(workload, placement, verdict)) {
+  if (Verdict verdict; !ChargesFit(workload, placement.placed, verdict)) {
     SetVerdict(workload, std::move(verdict));
     return;
   }
   LogPlan(workload, placement);
   CommitPlan(workload, placement, now);
+}
+
+/// How many must come to bind before any is bound: the minimum, less the members that never come
+/// (without devices, planned or running already).
+int Engine::BarrierOf(const Workload& workload) const {
+  const auto& assignments = workload.plan->assignments;
+  const auto managed = static_cast<int>(std::ranges::count_if(assignments, &Assignment::managed));
+  const int others = static_cast<int>(assignments.size()) - managed + workload.BoundCount();
+  return std::clamp(workload.min_member - others, std::min(1, managed), managed);
 }
 
 void Engine::CommitPlan(Workload& workload, const policy::Placement& placement, TimePoint now) {
@@ -224,14 +266,11 @@ void Engine::CommitPlan(Workload& workload, const policy::Placement& placement, 
     plan.assignments.push_back(
         {.pod = &pod, .node = placed.node, .rank = rank++, .managed = pod.shape->asks_device});
   }
-  const int managed =
-      static_cast<int>(std::ranges::count_if(plan.assignments, &Assignment::managed));
-  const int unmanaged = static_cast<int>(plan.assignments.size()) - managed;
-  plan.barrier = std::clamp(workload.min_member - unmanaged, std::min(1, managed), managed);
+  plan.barrier = BarrierOf(workload);
   ++counters_.plans["made"];
   timers_.emplace(plan.expires, workload.key);
   SetVerdict(workload, {.reason = ReasonId::kStarting, .want = plan.barrier});
-  if (managed == 0) {  // nobody will come to the barrier
+  if (plan.barrier == 0) {  // nobody will come to the barrier
     CommitGang(workload, now);
     return;
   }
@@ -273,7 +312,7 @@ void Engine::PlaceLate(Workload& workload, std::span<PodInfo* const> pods, TimeP
           .pods = {pod}, .min = 1, .avoid = workload.avoid, .allowed = StayInDomain(workload, one)};
       const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
       verdict = placement.verdict;
-      if (placement.ok() && ChargesFit(workload, placement, verdict)) {
+      if (placement.ok() && ChargesFit(workload, placement.placed, verdict)) {
         if (!workload.plan) {
           workload.plan.emplace();
           workload.plan->id = NextPlanId();

@@ -24,7 +24,8 @@ bool MayEvict(const PodInfo& victim, const PodInfo& preemptor,
   if (victim.object.priority >= preemptor.object.priority) return false;
   if (victim.workload == nullptr || !victim.workload->gang) return true;
   return std::ranges::all_of(victim.workload->members, [&](const PodInfo* member) {
-    return !member->bound() || std::ranges::find(victims, member) != victims.end();
+    return member->charge == cluster::Charge::kNone ||
+           std::ranges::find(victims, member) != victims.end();
   });
 }
 
@@ -102,6 +103,7 @@ std::int64_t BudgetViolations(const std::vector<const PodInfo*>& victims,
 VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, TimePoint now) {
   PodInfo* pod = store_.FindPod(uid);
   if (pod == nullptr || pod->terminating() || pod->bound()) return {};
+  if (pod->charge == Charge::kBinding) return {};
   if (pod->workload == nullptr || Passthrough()) return candidates;
   const ReasonId reason = pod->workload->verdict.reason;
   // A single that kube-scheduler's own count refused never came to filter: it has no verdict yet.
@@ -140,6 +142,7 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
   const policy::Placement placement{.placed = {{pod, node}}};
   filtering_ = pod;  // kube-scheduler nominates by itself
   CommitPlan(*pod->workload, placement, now);
+  pod->workload->plan->for_victims = true;
   filtering_ = nullptr;
   VictimMap answer;
   VictimSet& kept = answer[store_.node(node).name];

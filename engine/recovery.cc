@@ -28,10 +28,10 @@ std::optional<cluster::PlanClaim> ClaimOf(const PodInfo& pod) {
 void Engine::Recover(Workload& workload, TimePoint now) {
   std::string plan_id;
   for (const PodInfo* pod : workload.members) {
-    if (!pod->bound()) continue;
-    workload.started = true;
+    if (!pod->bound() || !pod->shape->asks_device) continue;
     if (const auto claim = ClaimOf(*pod)) plan_id = claim->plan;
   }
+  workload.started = workload.SeenRunning();
   if (!workload.started) {
     // Released by the last process, and only we can wake it: plan it without being asked.
     for (PodInfo* pod : workload.members) pod->asked |= ClaimOf(*pod).has_value();
@@ -49,7 +49,7 @@ void Engine::Recover(Workload& workload, TimePoint now) {
       continue;
     }
     const policy::Placement placement{.placed = {{pod, node}}};
-    if (cluster::Verdict verdict; !ChargesFit(workload, placement, verdict)) {
+    if (cluster::Verdict verdict; !ChargesFit(workload, placement.placed, verdict)) {
       ++counters_.untrusted_claims;
       continue;
     }

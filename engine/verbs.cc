@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::size_t kMaxLiveAnswers = 4096;
 constexpr TimePoint kLiveAnswerMs = 15'000;
-constexpr TimePoint kAvoidMs = 300'000;
+constexpr TimePoint kFirstAvoidMs = 10'000;
+constexpr TimePoint kLastAvoidMs = 300'000;
 
 std::optional<std::size_t> Find(std::span<const std::string_view> offered, std::string_view name) {
   const auto it = std::ranges::find(offered, name);
@@ -90,6 +91,10 @@ FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimeP
     const auto at = Find(query.offered, pod.object.node_name);
     return at ? FilterAnswer{.kept = {*at}} : Refuse(ReasonId::kNotReady);
   }
+  if (pod.charge == Charge::kBinding) {
+    const auto at = Find(query.offered, store_.node(pod.node).name);
+    return at ? FilterAnswer{.kept = {*at}} : Refuse(ReasonId::kNotReady);
+  }
   if (pod.refusal.reason != ReasonId::kNone) return Refuse(pod.refusal.reason);
   if (HasOurGate(pod) || HasForeignGate(pod)) {
     // kube-scheduler saw the gates go before the informer did: go by the plan, if there is one.
@@ -123,7 +128,10 @@ FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimeP
       }
     }
     const auto allowed = [&](NodeIndex node) { return offered[static_cast<std::size_t>(node)]; };
-    if (!ReplanMember(workload, pod, allowed, now)) {
+    filtering_ = &pod;
+    const bool moved = ReplanMember(workload, pod, allowed, now);
+    filtering_ = nullptr;
+    if (!moved) {
       pod.asked = true;
       return Refuse(pod.workload->plan ? ReasonId::kNodesNotOffered
                                        : ReasonId::kRefusedByScheduler);
@@ -161,9 +169,14 @@ void Engine::KeepMore(PodInfo& pod, const FilterQuery& query, TimePoint now, Fil
   }
 }
 
+/// The pause grows with the plans that failed: kube-scheduler may only have been behind us (it
+/// still counts a gang whose plan is gone), or the node may never do.
 void Engine::RememberRefusal(Workload& workload, const PodInfo& pod, NodeIndex node,
                              TimePoint now) {
-  workload.avoid.push_back({.shape = pod.shape.get(), .node = node, .until = now + kAvoidMs});
+  const TimePoint until =
+      now + std::min(kFirstAvoidMs << std::min(workload.failures, 5), kLastAvoidMs);
+  workload.avoid.push_back({.shape = pod.shape.get(), .node = node, .until = until});
+  timers_.emplace(until, workload.key);
 }
 
 /// Finds another node for a member whose planned one is refused: first moving it alone, then with
@@ -217,7 +230,7 @@ bool Engine::MoveMembers(Workload& workload, std::vector<PodInfo*> moving,
     request.allowed = inside;
     if (!inside && !workload.topology_required.empty()) {
       // Nobody stays: the domain is where the asking member went.
-      for (auto& [name, nodes] : policy::GroupBy(store_, workload.topology_required)) {
+      for (const auto& [name, nodes] : policy::GroupBy(store_, workload.topology_required)) {
         if (std::ranges::find(nodes, placed.front().node) == nodes.end()) continue;
         request.allowed = [in = std::set<NodeIndex>(nodes.begin(), nodes.end())](NodeIndex node) {
           return in.contains(node);
@@ -228,6 +241,7 @@ bool Engine::MoveMembers(Workload& workload, std::vector<PodInfo*> moving,
     if (!others.ok()) return false;
     placed.insert(placed.end(), others.placed.begin(), others.placed.end());
   }
+  if (cluster::Verdict ignored; !ChargesFit(workload, placed, ignored)) return false;
   ++counters_.plans["replanned"];
   for (PodInfo* pod : moving) store_.Release(*pod);
   for (const policy::Placed& p : placed) {
@@ -239,9 +253,7 @@ bool Engine::MoveMembers(Workload& workload, std::vector<PodInfo*> moving,
     if (!moved) continue;
     assignment.answered = false;
     assignment.arrived = false;
-    if (&pod != filtering_ && assignment.managed && pod.workload->gang) {
-      Release(workload, assignment);
-    }
+    if (&pod != filtering_ && assignment.managed) Release(workload, assignment);
   }
   return true;
 }
@@ -270,10 +282,7 @@ void Engine::NoticeRefusal(PodInfo& pod, TimePoint now) {
     return;
   }
   RememberRefusal(*pod.workload, pod, assignment->node, now);
-  Workload& workload = *pod.workload;
-  if (ReplanMember(workload, pod, {}, now)) {
-    if (Assignment* again = FindAssignment(pod); again != nullptr) Release(workload, *again);
-  }
+  ReplanMember(*pod.workload, pod, {}, now);
 }
 
 }  // namespace berth::engine

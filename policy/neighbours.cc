@@ -47,17 +47,28 @@ bool Selects(const kube::PodAffinityTerm& term, const PodInfo& owner, const PodI
   });
 }
 
-/// Calls `visit(pod, node)` for every pod that holds room, until it returns false.
+constexpr std::string_view kHostname = "kubernetes.io/hostname";
+
+/// Calls `visit(pod, node)` for every pod that holds room, until it returns false; `only` limits it
+/// to one node's pods.
 template <typename Visit>
-void ForEachNeighbour(const Overlay& overlay, const PodInfo& self, Visit visit) {
-  for (const auto& node : overlay.store().nodes()) {
-    for (const PodInfo* other : node->pods) {
-      if (other == &self || overlay.Removed(*other)) continue;
-      if (!visit(*other, node->index)) return;
+void ForEachNeighbour(const Overlay& overlay, const PodInfo& self, Visit visit,
+                      NodeIndex only = cluster::kNoNode) {
+  const auto on_node = [&](const cluster::NodeInfo& node) {
+    return std::ranges::all_of(node.pods, [&](const PodInfo* other) {
+      return other == &self || overlay.Removed(*other) || visit(*other, node.index);
+    });
+  };
+  if (only != cluster::kNoNode) {
+    if (!on_node(overlay.store().node(only))) return;
+  } else {
+    for (const auto& node : overlay.store().nodes()) {
+      if (!on_node(*node)) return;
     }
   }
   for (const auto& [other, node] : overlay.placed()) {
-    if (other != &self && !visit(*other, node)) return;
+    if (other == &self || (only != cluster::kNoNode && node != only)) continue;
+    if (!visit(*other, node)) return;
   }
 }
 
@@ -71,11 +82,14 @@ bool AntiAffinityAllows(const PodInfo& pod, const Overlay& overlay, NodeIndex no
   bool allowed = true;
   for (const auto& term : pod.object.spec->required_pod_anti_affinity) {
     if (Label(overlay, node, term.topology_key) == nullptr) continue;
-    ForEachNeighbour(overlay, pod, [&](const PodInfo& other, NodeIndex at) {
-      allowed = !(SameDomain(overlay, term.topology_key, node, at) &&
-                  Selects(term, pod, other, overlay.store()));
-      return allowed;
-    });
+    ForEachNeighbour(
+        overlay, pod,
+        [&](const PodInfo& other, NodeIndex at) {
+          allowed = !(SameDomain(overlay, term.topology_key, node, at) &&
+                      Selects(term, pod, other, overlay.store()));
+          return allowed;
+        },
+        term.topology_key == kHostname ? node : cluster::kNoNode);
     if (!allowed) return false;
   }
   const auto repelled_by = [&](const PodInfo& other, NodeIndex at) {
@@ -94,21 +108,31 @@ bool AntiAffinityAllows(const PodInfo& pod, const Overlay& overlay, NodeIndex no
   });
 }
 
+/// As kube-scheduler counts: only a pod that satisfies every term counts, for each term's domain.
 bool AffinityAllows(const PodInfo& pod, const Overlay& overlay, NodeIndex node) {
-  for (const auto& term : pod.object.spec->required_pod_affinity) {
-    if (Label(overlay, node, term.topology_key) == nullptr) return false;
-    bool anywhere = false;
-    bool here = false;
-    ForEachNeighbour(overlay, pod, [&](const PodInfo& other, NodeIndex at) {
-      if (!Selects(term, pod, other, overlay.store())) return true;
-      anywhere = true;
-      here = SameDomain(overlay, term.topology_key, node, at);
-      return !here;
+  const auto& terms = pod.object.spec->required_pod_affinity;
+  if (terms.empty()) return true;
+  const auto satisfies = [&](const PodInfo& other) {
+    return std::ranges::all_of(terms, [&](const kube::PodAffinityTerm& term) {
+      return Selects(term, pod, other, overlay.store());
     });
-    // The first pod of a group that attracts itself may start anywhere.
-    if (!here && (anywhere || !Selects(term, pod, pod, overlay.store()))) return false;
+  };
+  bool anywhere = false;
+  std::vector<bool> here(terms.size(), false);
+  for (const auto& term : terms) {
+    if (Label(overlay, node, term.topology_key) == nullptr) return false;
   }
-  return true;
+  ForEachNeighbour(overlay, pod, [&](const PodInfo& other, NodeIndex at) {
+    if (!satisfies(other)) return true;
+    anywhere = true;
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+      here[i] = here[i] || SameDomain(overlay, terms[i].topology_key, node, at);
+    }
+    return std::ranges::find(here, false) != here.end();
+  });
+  if (std::ranges::find(here, false) == here.end()) return true;
+  // The first pod of a group that attracts itself may start anywhere.
+  return !anywhere && satisfies(pod);
 }
 
 bool SpreadAllows(const PodInfo& pod, const Overlay& overlay, NodeIndex node) {
@@ -131,7 +155,9 @@ bool SpreadAllows(const PodInfo& pod, const Overlay& overlay, NodeIndex node) {
                                         .mismatch_label_keys = {}};
     ForEachNeighbour(overlay, pod, [&](const PodInfo& other, NodeIndex at) {
       const std::string* value = Label(overlay, at, constraint.topology_key);
+      // Nodes that the pod may not use do not count (nodeAffinityPolicy: Honor, the default).
       if (value != nullptr && !other.terminating() &&
+          kube::MatchesNode(*pod.object.spec, overlay.store().node(at).object) &&
           Selects(as_term, pod, other, overlay.store())) {
         if (const auto it = counts.find(*value); it != counts.end()) ++it->second;
       }
@@ -150,7 +176,8 @@ bool SpreadAllows(const PodInfo& pod, const Overlay& overlay, NodeIndex node) {
 }  // namespace
 
 bool NeighboursMatter(const PodInfo& pod, const Overlay& overlay) {
-  return pod.shape->has_pod_constraints || !overlay.store().pods_with_anti_affinity().empty();
+  return pod.shape->has_pod_constraints || overlay.Repels() ||
+         !overlay.store().pods_with_anti_affinity().empty();
 }
 
 bool NeighboursAllow(const PodInfo& pod, const Overlay& overlay, NodeIndex node) {

@@ -27,6 +27,7 @@ class Overlay {
   void Place(const cluster::PodInfo& pod, cluster::NodeIndex node) {
     Add(node, store_->DemandOn(*pod.shape, store_->node(node)), 1);
     placed_.emplace_back(&pod, node);
+    repels_ |= !pod.object.spec->required_pod_anti_affinity.empty();
   }
 
   /// Takes away what `pod` holds in the ledger; it no longer counts as a neighbour either.
@@ -45,6 +46,9 @@ class Overlay {
     return placed_;
   }
 
+  /// Whether a pod placed so far keeps others away.
+  bool Repels() const { return repels_; }
+
   /// Whether this overlay changed anything on the node.
   bool Touched(cluster::NodeIndex node) const { return used_.contains(node); }
 
@@ -59,6 +63,7 @@ class Overlay {
   std::unordered_map<cluster::NodeIndex, cluster::Amounts> used_;
   std::vector<std::pair<const cluster::PodInfo*, cluster::NodeIndex>> placed_;
   std::vector<const cluster::PodInfo*> removed_;
+  bool repels_ = false;
 };
 
 }  // namespace berth::policy

@@ -15,7 +15,7 @@ namespace {
 using cluster::NodeIndex;
 using cluster::PodInfo;
 
-using Domains = std::map<std::string, std::vector<NodeIndex>>;
+using Nodes = std::span<const NodeIndex>;
 
 /// Same score: the node that comes first in the hashed order.
 struct Candidate {
@@ -63,21 +63,27 @@ class Placer {
 
   std::optional<std::vector<Placed>> TryCount(int count) {
     groups_ = GroupByShape(FirstPods(count));
-    if (count == 1 && request_.topology_required.empty() && !Constrained(*request_.pods.front())) {
+    if (count == 1 && request_.topology_required.empty() &&
+        !Constrained(*request_.pods.front(), base_)) {
       return PlaceSingle();
     }
-    const Domains bounds = request_.topology_required.empty()
-                               ? Domains{{"", AllNodes()}}
-                               : GroupBy(base_.store(), request_.topology_required);
-    const auto preferred = PreferredLevels(count);
-    for (const std::string& level : preferred) {
-      if (auto placed = TryDomains(Split(bounds, level))) return placed;
+    NodeGroups bounds;
+    if (request_.topology_required.empty()) {
+      bounds.owned.emplace("", AllNodes());
+      bounds.Index();
+    } else {
+      bounds = GroupBy(base_.store(), request_.topology_required);
     }
-    return TryDomains(bounds, preferred.empty() ? "" : preferred.front());
+    const auto preferred = PreferredLevels(count);
+    for (std::size_t i = 0; i < preferred.size(); ++i) {
+      const auto fill = FillKeys(std::span(preferred).first(i));
+      if (auto placed = TryDomains(Split(bounds, preferred[i]), fill)) return placed;
+    }
+    return TryDomains(bounds, FillKeys(preferred));
   }
 
-  bool Constrained(const PodInfo& pod) const {
-    return NeighboursMatter(pod, base_) || !pod.object.spec->host_ports.empty();
+  static bool Constrained(const PodInfo& pod, const Overlay& overlay) {
+    return NeighboursMatter(pod, overlay) || !pod.object.spec->host_ports.empty();
   }
 
   /// The common case, without a heap: one pod, anywhere.
@@ -129,26 +135,43 @@ class Placer {
     return result;
   }
 
+  /// What to cut a domain along when no single part of it has room: the preferred levels inside it,
+  /// widest first, but for the host, which the score packs by itself.
+  std::vector<int> FillKeys(std::span<const std::string> preferred) const {
+    std::vector<int> keys;
+    const int host = static_cast<int>(base_.store().policy().levels.size()) - 1;
+    for (const std::string& name : preferred) {
+      const int level = LevelIndex(base_.store(), name);
+      if (level >= 0 && level != host) keys.push_back(level);
+    }
+    std::ranges::reverse(keys);
+    return keys;
+  }
+
   /// The parts of each domain that share a value of `level`.
-  Domains Split(const Domains& bounds, const std::string& level) const {
-    const Domains parts = GroupBy(base_.store(), level);
+  NodeGroups Split(const NodeGroups& bounds, const std::string& level) const {
+    NodeGroups parts = GroupBy(base_.store(), level);
     if (request_.topology_required.empty()) return parts;
-    Domains result;
+    NodeGroups result;
     for (const auto& [outer, nodes] : bounds) {
       const std::set<NodeIndex> inside(nodes.begin(), nodes.end());
       for (const auto& [name, part] : parts) {
-        std::string key = outer;
+        std::vector<NodeIndex> both;
+        std::ranges::copy_if(part, std::back_inserter(both),
+                             [&inside](NodeIndex node) { return inside.contains(node); });
+        if (both.empty()) continue;
+        std::string key(outer);
         key += '|';
         key += name;
-        std::ranges::copy_if(part, std::back_inserter(result[key]),
-                             [&inside](NodeIndex node) { return inside.contains(node); });
+        result.owned.emplace(std::move(key), std::move(both));
       }
     }
+    result.Index();
     return result;
   }
 
   /// Room for `group` in these nodes, counted up to what the group needs.
-  int Room(const ShapeGroup& group, const std::vector<NodeIndex>& nodes) const {
+  int Room(const ShapeGroup& group, Nodes nodes) const {
     const int need = static_cast<int>(group.pods.size());
     int room = 0;
     for (const NodeIndex node : nodes) {
@@ -162,44 +185,43 @@ class Placer {
     return room;
   }
 
-  std::int64_t FreeDevices(const std::vector<NodeIndex>& nodes) const {
+  std::int64_t FreeDevices(Nodes nodes) const {
     const cluster::ResourceId device = groups_.front().shape->device;
     std::int64_t free = 0;
     for (const NodeIndex node : nodes) free += std::max<std::int64_t>(0, base_.Free(node, device));
     return free;
   }
 
-  /// Tries every domain, tightest first. `fill` names a narrower level whose domains are filled
-  /// one after another, fullest of room first, so that few of them are used.
-  std::optional<std::vector<Placed>> TryDomains(const Domains& domains,
-                                                const std::string& fill = "") {
+  /// Tries every domain, tightest first. `fill` names narrower levels, widest first, whose domains
+  /// are filled one after another, those with the most room first, so that few of them are used.
+  std::optional<std::vector<Placed>> TryDomains(const NodeGroups& domains,
+                                                const std::vector<int>& fill = {}) {
     struct Choice {
       std::int64_t free;
       std::uint64_t hash;
-      const std::string* name;
-      const std::vector<NodeIndex>* nodes;
+      std::string_view name;
+      Nodes nodes;
     };
     std::vector<Choice> choices;
     for (const auto& [name, nodes] : domains) {
       const bool fits = std::ranges::all_of(groups_, [&](const ShapeGroup& group) {
         return Room(group, nodes) >= static_cast<int>(group.pods.size());
       });
-      if (fits) choices.push_back({FreeDevices(nodes), cluster::NodeHash(name), &name, &nodes});
+      if (fits) choices.push_back({FreeDevices(nodes), cluster::NodeHash(name), name, nodes});
     }
     std::ranges::sort(choices, [](const Choice& a, const Choice& b) {
-      return std::tie(a.free, a.hash, *a.name) < std::tie(b.free, b.hash, *b.name);
+      return std::tie(a.free, a.hash, a.name) < std::tie(b.free, b.hash, b.name);
     });
     constexpr std::size_t kMaxTries = 64;
     if (choices.size() > kMaxTries) choices.resize(kMaxTries);
     for (const Choice& choice : choices) {
-      if (auto placed = TryNodes(*choice.nodes, fill)) return placed;
+      if (auto placed = TryNodes(choice.nodes, fill)) return placed;
     }
     return std::nullopt;
   }
 
   /// Members of several shapes: the order in which shapes are placed can matter; try a few.
-  std::optional<std::vector<Placed>> TryNodes(const std::vector<NodeIndex>& nodes,
-                                              const std::string& fill) {
+  std::optional<std::vector<Placed>> TryNodes(Nodes nodes, const std::vector<int>& fill) {
     std::vector<std::size_t> order(groups_.size());
     std::iota(order.begin(), order.end(), 0U);
     constexpr int kMaxOrders = 6;
@@ -210,9 +232,8 @@ class Placer {
     return std::nullopt;
   }
 
-  std::optional<std::vector<Placed>> Fill(const std::vector<std::size_t>& order,
-                                          const std::vector<NodeIndex>& nodes,
-                                          const std::string& fill) {
+  std::optional<std::vector<Placed>> Fill(const std::vector<std::size_t>& order, Nodes nodes,
+                                          const std::vector<int>& fill) {
     Overlay overlay = base_;
     std::vector<Placed> placed;
     for (const std::size_t index : order) {
@@ -224,34 +245,43 @@ class Placer {
       }
       if (next != group.pods.size()) return std::nullopt;
     }
-    AlignRanks(placed);
+    AlignRanks(placed, overlay);
     return placed;
   }
 
-  /// `nodes` cut along `fill`, the part with the most free devices first.
-  std::vector<std::vector<NodeIndex>> Parts(const ShapeGroup& group,
-                                            const std::vector<NodeIndex>& nodes,
-                                            const std::string& fill, const Overlay& overlay) const {
-    if (fill.empty() || group.pods.size() == 1) return {nodes};
-    const int level = LevelIndex(base_.store(), fill);
-    std::map<cluster::DomainId, std::vector<NodeIndex>> cut;
-    for (const NodeIndex node : nodes) {
-      cut[level < 0 ? 0 : base_.store().node(node).domains[static_cast<std::size_t>(level)]]
-          .push_back(node);
-    }
-    std::vector<std::pair<int, std::vector<NodeIndex>>> sized;
-    for (auto& [domain, part] : cut) {
-      int room = 0;
-      for (const NodeIndex node : part) {
-        if (scorer_.fit().Fits(*group.shape, base_.store().node(node))) {
-          room += Capacity(*group.shape, overlay, node, std::numeric_limits<int>::max() / 2);
-        }
+  /// `nodes` cut along `fill`; a wide part with more room comes first, inside it a narrow one.
+  std::vector<std::vector<NodeIndex>> Parts(const ShapeGroup& group, Nodes nodes,
+                                            const std::vector<int>& fill,
+                                            const Overlay& overlay) const {
+    if (fill.empty() || group.pods.size() == 1) return {{nodes.begin(), nodes.end()}};
+    using Path = std::vector<cluster::DomainId>;
+    std::map<Path, std::vector<NodeIndex>> cut;
+    std::map<Path, int> room;  // of every prefix of a path
+    for (const NodeIndex index : nodes) {
+      const cluster::NodeInfo& node = base_.store().node(index);
+      const int here = scorer_.fit().Fits(*group.shape, node)
+                           ? Capacity(*group.shape, overlay, index, cluster::kMaxGangSize)
+                           : 0;
+      Path path;
+      for (const int level : fill) {
+        path.push_back(node.domains[static_cast<std::size_t>(level)]);
+        room[path] += here;
       }
-      sized.emplace_back(room, std::move(part));
+      cut[path].push_back(index);
     }
-    std::ranges::stable_sort(sized, std::ranges::greater{}, [](const auto& p) { return p.first; });
+    std::vector<std::pair<std::vector<std::pair<int, cluster::DomainId>>, Path>> order;
+    for (const auto& [path, part] : cut) {
+      std::vector<std::pair<int, cluster::DomainId>> key;
+      Path prefix;
+      for (const cluster::DomainId domain : path) {
+        prefix.push_back(domain);
+        key.emplace_back(-room[prefix], domain);
+      }
+      order.emplace_back(std::move(key), path);
+    }
+    std::ranges::sort(order);
     std::vector<std::vector<NodeIndex>> parts;
-    for (auto& [room, part] : sized) parts.push_back(std::move(part));
+    for (const auto& [key, path] : order) parts.push_back(std::move(cut[path]));
     return parts;
   }
 
@@ -269,7 +299,7 @@ class Placer {
     }
     std::make_heap(heap.begin(), heap.end());
     std::vector<Candidate> refused;  // by neighbours, for the member at hand
-    const bool constrained = Constrained(*group.pods.front());
+    const bool constrained = Constrained(*group.pods.front(), overlay);
     while (next < group.pods.size() && !heap.empty()) {
       std::pop_heap(heap.begin(), heap.end());
       const Candidate best = heap.back();
@@ -302,7 +332,7 @@ class Placer {
 
   /// Neighbours in rank become neighbours in the tree: inside one shape, where members are
   /// interchangeable, the chosen nodes are dealt out in tree order.
-  void AlignRanks(std::vector<Placed>& placed) const {
+  void AlignRanks(std::vector<Placed>& placed, const Overlay& overlay) const {
     const cluster::Store& store = base_.store();
     const auto tree_order = [&](NodeIndex a, NodeIndex b) {
       const auto& da = store.node(a).domains;
@@ -312,7 +342,7 @@ class Placer {
     std::map<const PodInfo*, std::size_t> rank;
     for (std::size_t i = 0; i < request_.pods.size(); ++i) rank[request_.pods[i]] = i;
     for (const ShapeGroup& group : groups_) {
-      if (Constrained(*group.pods.front())) continue;
+      if (Constrained(*group.pods.front(), overlay)) continue;
       std::vector<NodeIndex> nodes;
       for (const Placed& p : placed) {
         if (p.pod->shape == group.shape) nodes.push_back(p.node);
@@ -346,22 +376,28 @@ int LevelIndex(const cluster::Store& store, const std::string& level_or_label) {
   return -1;
 }
 
-Domains GroupBy(const cluster::Store& store, const std::string& level_or_label) {
-  Domains groups;
+void NodeGroups::Index() {
+  groups.clear();
+  for (const auto& [name, nodes] : owned) groups.push_back({name, nodes});
+}
+
+NodeGroups GroupBy(const cluster::Store& store, const std::string& level_or_label) {
+  NodeGroups result;
   const int level = LevelIndex(store, level_or_label);
   if (level >= 0) {
     for (const cluster::Domain& domain : store.domains()) {
-      if (domain.level == level) groups.emplace(domain.name, domain.nodes);
+      if (domain.level == level) result.groups.push_back({domain.name, domain.nodes});
     }
-    return groups;
+    return result;
   }
   for (const auto& node : store.nodes()) {
     const auto label = node->object.meta.labels.find(level_or_label);
     if (node->present && label != node->object.meta.labels.end()) {
-      groups[label->second].push_back(node->index);
+      result.owned[label->second].push_back(node->index);
     }
   }
-  return groups;
+  result.Index();
+  return result;
 }
 
 Placement Place(const PlacementRequest& request, const Overlay& base, Scorer& scorer) {

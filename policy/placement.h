@@ -8,7 +8,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "policy/score.h"
@@ -39,10 +42,27 @@ struct Placement {
 
 Placement Place(const PlacementRequest& request, const Overlay& base, Scorer& scorer);
 
+/// Nodes that share a domain or a label value.
+struct NodeGroup {
+  std::string_view name;
+  std::span<const cluster::NodeIndex> nodes;
+};
+
+/// Node groups, and the storage of those that the store does not hold itself.
+struct NodeGroups {
+  std::vector<NodeGroup> groups;
+  std::map<std::string, std::vector<cluster::NodeIndex>> owned;
+
+  auto begin() const { return groups.begin(); }
+  auto end() const { return groups.end(); }
+  bool empty() const { return groups.empty(); }
+  /// Fills `groups` from `owned`.
+  void Index();
+};
+
 /// Groups the present nodes by a level name of the policy or by a node label key; nodes without
-/// the label are left out. The key is the domain's name.
-std::map<std::string, std::vector<cluster::NodeIndex>> GroupBy(const cluster::Store& store,
-                                                               const std::string& level_or_label);
+/// the label are left out. Valid until the store's next Refresh().
+NodeGroups GroupBy(const cluster::Store& store, const std::string& level_or_label);
 
 /// Index of a level by its name, -1 if it is none of the policy's.
 int LevelIndex(const cluster::Store& store, const std::string& level_or_label);

@@ -57,7 +57,8 @@ std::string Joined(const Json& list) {
 std::string PendingText(const Json& pending) {
   std::int64_t total = 0;
   std::string reasons;
-  for (const auto& [reason, count] : (pending.is_object() ? pending : Json::object()).items()) {
+  if (!pending.is_object()) return {};
+  for (const auto& [reason, count] : pending.items()) {
     if (!count.is_number()) continue;
     total += count.get<std::int64_t>();
     reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count.dump());
@@ -91,9 +92,10 @@ std::string QueuesTable(const Json& page, bool wide) {
         const std::string text = Text(At(queue, key), name);
         return text.empty() ? std::string(otherwise) : text;
       };
-      std::vector<std::string> row{Text(queue, "name"),      name,
-                                   amount("used", "0"),      amount("quota", "-"),
-                                   amount("limit", "-"),     first ? PendingText(At(queue, "pending")) : ""};
+      std::vector<std::string> row{
+          Text(queue, "name"),  name,
+          amount("used", "0"),  amount("quota", "-"),
+          amount("limit", "-"), first ? PendingText(At(queue, "pending")) : ""};
       if (wide) row.push_back(Joined(At(queue, "namespaces")));
       table.Add(std::move(row));
       first = false;
@@ -127,15 +129,18 @@ std::string GangsTable(const Json& page, bool wide) {
   return table.empty() ? "No gangs found.\n" : table.Render();
 }
 
+/// Pages name a domain by its path, `block-1/rack-a`; its column says the rest.
+std::string LastPart(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
 /// Topology levels in the order of the pages, without the one that is the node itself.
 std::vector<std::string> LevelsOf(const Json& page) {
   std::vector<std::string> levels;
   for (const Json& node : At(page, "items")) {
     const Json& domains = At(node, "domains");
     if (!domains.is_object()) continue;
-    for (const auto& [level, domain] : domains.items()) {
-      if (domain == At(node, "name") || std::ranges::find(levels, level) != levels.end()) continue;
-      levels.push_back(level);
+    for (const auto& [level, path] : domains.items()) {
+      const bool host = LastPart(Text(domains, level)) == Text(node, "name");
+      if (!host && std::ranges::find(levels, level) == levels.end()) levels.push_back(level);
     }
   }
   return levels;
@@ -146,15 +151,18 @@ std::string NodesTable(const Json& page, bool wide) {
   std::vector<std::string> header{"NAME", "STATUS"};
   for (const std::string& level : levels) {
     header.push_back(level);
-    for (char& c : header.back()) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    for (char& c : header.back())
+      c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   }
   header.insert(header.end(), {"RESOURCE", "USED", "FREE", "TOTAL", "PODS"});
   if (wide) header.emplace_back("POD-NAMES");
   Table table(std::move(header));
   for (const Json& node : At(page, "items")) {
-    std::vector<std::string> start{
-        Text(node, "name"), At(node, "unschedulable") == true ? "SchedulingDisabled" : "Schedulable"};
-    for (const std::string& level : levels) start.push_back(Text(At(node, "domains"), level));
+    std::vector<std::string> start{Text(node, "name"), At(node, "unschedulable") == true
+                                                           ? "SchedulingDisabled"
+                                                           : "Schedulable"};
+    for (const std::string& level : levels)
+      start.push_back(LastPart(Text(At(node, "domains"), level)));
     std::string names;
     for (const Json& pod : At(node, "pods")) {
       names += (names.empty() ? "" : ",") + Text(pod, "pod");
@@ -165,10 +173,11 @@ std::string NodesTable(const Json& page, bool wide) {
       auto row = start;
       const auto used = kube::ParseFor(name, Text(device, "used"));
       const auto total = kube::ParseFor(name, Text(device, "allocatable"));
-      row.insert(row.end(),
-                 {name, Text(device, "used"),
-                  used && total ? kube::Format(name, std::max<std::int64_t>(0, *total - *used)) : "",
-                  Text(device, "allocatable"), std::to_string(At(node, "pods").size())});
+      row.insert(
+          row.end(),
+          {name, Text(device, "used"),
+           used && total ? kube::Format(name, std::max<std::int64_t>(0, *total - *used)) : "",
+           Text(device, "allocatable"), std::to_string(At(node, "pods").size())});
       if (wide) row.push_back(names);
       table.Add(std::move(row));
     };
@@ -180,8 +189,9 @@ std::string NodesTable(const Json& page, bool wide) {
 
 std::string WhyText(const Json& why, bool wide) {
   const std::string reason = Text(why, "reason");
-  std::string out = fmt::format("{}: {}{}\n", Text(why, "pod"), Text(why, "phase"),
-                                reason.empty() ? "" : ", " + reason);
+  std::string out =
+      fmt::format("{}: {}{}\n", Text(why, "pod"), Text(why, "phase"),
+                  reason.empty() || reason == Text(why, "phase") ? "" : ", " + reason);
   if (const std::string message = Text(why, "message"); !message.empty()) {
     out += fmt::format("\n  {}\n", message);
   }
@@ -191,9 +201,9 @@ std::string WhyText(const Json& why, bool wide) {
   };
   line("Queue:", Text(why, "queue"));
   if (At(why, "gang") == true) {
-    line("Gang:", fmt::format("{}: {} members exist, {} bound, it starts with {}",
-                              Text(why, "workload"), Text(why, "members"), Text(why, "bound"),
-                              Text(why, "minMember")));
+    line("Gang:",
+         fmt::format("{}: {} members exist, {} bound, it starts with {}", Text(why, "workload"),
+                     Text(why, "members"), Text(why, "bound"), Text(why, "minMember")));
   }
   line("Node:", Text(why, "node"));
   if (Text(why, "phase") != "Bound" && Text(why, "phase") != "Unmanaged") {
@@ -242,10 +252,11 @@ std::expected<kube::Response, Answer> Get(const AskOptions& options, const kube:
   if (!client) return std::unexpected(Fail(kUsage, "error: --berth-url: " + client.error()));
   auto response = (*client)->Do(request, {});
   if (!response) {
-    return std::unexpected(Fail(
-        kEnvironment, fmt::format("error: no Berth service at {}: {}\nIs `berth serve` running? Its "
-                                  "--ops-listen address goes into --berth-url or BERTH_URL.",
-                                  options.url, response.error().message)));
+    return std::unexpected(
+        Fail(kEnvironment,
+             fmt::format("error: no Berth service at {}: {}\nIs `berth serve` running? Its "
+                         "--ops-listen address goes into --berth-url or BERTH_URL.",
+                         options.url, response.error().message)));
   }
   return std::move(*response);
 }
@@ -295,7 +306,8 @@ Answer Ask(const AskOptions& options) {
   if (!response) return response.error();
   if (why && response->status == 404) {
     return Fail(kBadInput, fmt::format("Error from Berth (NotFound): pod {:?} not found in "
-                                       "namespace {:?}", pod.name, pod.ns));
+                                       "namespace {:?}",
+                                       pod.name, pod.ns));
   }
   if (!response->Ok()) {
     return Fail(kEnvironment, fmt::format("error: {}{} answered HTTP {}", options.url, request.path,
@@ -304,7 +316,8 @@ Answer Ask(const AskOptions& options) {
   Json page = Json::parse(response->body, nullptr, /*allow_exceptions=*/false);
   if (!page.is_object()) {
     return Fail(kEnvironment, fmt::format("error: {}{} did not answer with JSON; is it Berth's "
-                                          "--ops-listen address?", options.url, request.path));
+                                          "--ops-listen address?",
+                                          options.url, request.path));
   }
   if (options.question == Question::kGangs && !options.ns.empty()) {
     page = OnlyNamespace(std::move(page), options.ns);

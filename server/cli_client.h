@@ -14,8 +14,8 @@ enum class OutputFormat : std::uint8_t { kTable, kWide, kJson, kYaml };
 struct AskOptions {
   Question question = Question::kQueues;
   std::string url = "http://127.0.0.1:9090";
-  std::string ns;   ///< Empty: `default` for why, every namespace for gangs.
-  std::string pod;  ///< For why: NAME, pod/NAME or NAMESPACE/NAME.
+  std::string ns{};   ///< Empty: `default` for why, every namespace for gangs.
+  std::string pod{};  ///< For why: NAME, pod/NAME or NAMESPACE/NAME.
   OutputFormat output = OutputFormat::kTable;
 };
 

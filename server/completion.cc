@@ -46,16 +46,16 @@ OptionInfo Describe(const CLI::Option& option) {
   for (const auto& name : option.get_snames()) info.names.push_back("-" + name);
   for (const auto& name : option.get_lnames()) info.names.push_back("--" + name);
   info.takes_value = option.get_items_expected_max() > 0;
-  for (const char* word : {"file", "policy", "snapshot", "cluster", "kubeconfig"}) {
-    info.is_file |= std::ranges::any_of(info.names, [&](const std::string& name) {
-      return name.ends_with(word);
-    });
+  for (const char* word : {"file", "policy", "snapshot", "cluster", "config", "log"}) {
+    info.is_file |= std::ranges::any_of(
+        info.names, [&](const std::string& name) { return name.ends_with(word); });
   }
   return info;
 }
 
 CommandInfo Describe(const CLI::App& app) {
-  CommandInfo info{.name = app.get_name(), .help = app.get_description(), .options = {}, .choices = {}};
+  CommandInfo info{
+      .name = app.get_name(), .help = app.get_description(), .options = {}, .choices = {}};
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_positional()) {
       info.choices = ChoicesOf(*option);
@@ -128,7 +128,8 @@ std::string Bash(const CommandInfo& root, const std::vector<CommandInfo>& comman
       }
     }
   }
-  return fmt::format(R"(# bash completion for {program}; load it with: source <({program} completion bash)
+  return fmt::format(
+      R"(# bash completion for {program}; load it with: source <({program} completion bash)
 {function}() {{
   local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} command=${{COMP_WORDS[1]}} words
   COMPREPLY=()
@@ -146,9 +147,9 @@ std::string Bash(const CommandInfo& root, const std::vector<CommandInfo>& comman
 }}
 complete -o filenames -F {function} {program}
 )",
-                     fmt::arg("program", program), fmt::arg("function", function),
-                     fmt::arg("top", Quoted(Join(names) + " " + WordsOf(root))),
-                     fmt::arg("values", values), fmt::arg("words", words));
+      fmt::arg("program", program), fmt::arg("function", function),
+      fmt::arg("top", Quoted(Join(names) + " " + WordsOf(root))), fmt::arg("values", values),
+      fmt::arg("words", words));
 }
 
 /// Without the characters that _arguments and _describe read as their own.
@@ -176,15 +177,17 @@ std::string Zsh(const CommandInfo& root, const std::vector<CommandInfo>& command
         out += " \\\n        " + Quoted(spec);
       }
     }
-    out += " \\\n        " +
-           Quoted(command.choices.empty() ? "*:file:_files" : "1:value:(" + Join(command.choices) + ")");
+    out += " \\\n        " + Quoted(command.choices.empty()
+                                        ? "*:file:_files"
+                                        : "1:value:(" + Join(command.choices) + ")");
     return out;
   };
   std::string list;
   std::string cases;
   for (const CommandInfo& command : commands) {
     list += "    " + Quoted(command.name + ":" + ZshHelp(command.help)) + "\n";
-    cases += fmt::format("    {})\n      _arguments{}\n      ;;\n", command.name, arguments(command));
+    cases +=
+        fmt::format("    {})\n      _arguments{}\n      ;;\n", command.name, arguments(command));
   }
   return fmt::format(R"(#compdef {program}
 # zsh completion for {program}; load it with: source <({program} completion zsh)

@@ -76,9 +76,10 @@ int Verdict(DemoWorld& world, const PictureStyle& style) {
   const auto failures = world.scheduler().Failures();
   for (const std::string& failure : failures) broken.push_back("a call failed: " + failure);
   if (broken.empty()) {
-    fmt::print("{} no GPU given twice ({} binds), no gang ran partly ({} started), "
-               "no queue above its limit\n",
-               Bold("Checked:", style), world.auditor().binds(), world.auditor().gangs_started());
+    fmt::print(
+        "{} no GPU given twice ({} binds), no gang ran partly ({} started), "
+        "no queue above its limit\n",
+        Bold("Checked:", style), world.auditor().binds(), world.auditor().gangs_started());
     return 0;
   }
   fmt::print("{}\n", Bold("BROKEN PROMISES:", style));
@@ -126,9 +127,10 @@ int Demo(const DemoOptions& options) {
     return world.error().code;
   }
   const PictureStyle style = StyleOfTerminal(isatty(STDOUT_FILENO) != 0);
-  fmt::print("{}: {} GPUs on {} nodes in {} racks. No Kubernetes here: a model of kube-scheduler\n"
-             "calls the real service over HTTP. Jobs of hours run for seconds.\n\n",
-             Bold("berth demo", style), (*world)->gpus(), (*world)->nodes(), (*world)->racks());
+  fmt::print(
+      "{}: {} GPUs on {} nodes in {} racks. No Kubernetes here: a model of\n"
+      "kube-scheduler calls the real service over HTTP. Jobs of hours run for seconds.\n\n",
+      Bold("berth demo", style), (*world)->gpus(), (*world)->nodes(), (*world)->racks());
   Drive(**world, options, style);
   fmt::print("{}\n", Report(**world, style));
   const int code = Verdict(**world, style);

@@ -81,8 +81,8 @@ void Auditor::CheckNode(const std::string& name) {
 void Auditor::CheckGang(const std::string& gang) {
   if (!started_.insert(gang).second) return;
   const auto& members = gangs_[gang];
-  const auto came = std::ranges::count_if(
-      members, [this](const std::string& uid) { return pods_[uid].called; });
+  const auto came =
+      std::ranges::count_if(members, [this](const std::string& uid) { return pods_[uid].called; });
   const int min = members.empty() ? 0 : pods_[*members.begin()].facts.min_member;
   if (came < min) {
     violations_.push_back(fmt::format("gang {} started with {} of {} members", gang, came, min));

@@ -16,7 +16,7 @@ namespace berth::server {
 struct AuditedPod {
   std::string uid;
   std::string queue;
-  std::string gang;     ///< Empty: none.
+  std::string gang;  ///< Empty: none.
   int min_member = 1;
   std::int64_t gpus = 0;
   bool whole_node = false;

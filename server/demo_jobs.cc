@@ -26,27 +26,64 @@ struct Class {
 };
 
 constexpr Class kClasses[] = {
-    {.name = "pretrain", .team = "research", .pods = 8, .gpus = 8, .every_ms = 3000,
-     .run_ms = 3600, .first_ms = 250, .gated = true, .preferred = "rack"},
-    {.name = "finetune", .team = "research", .pods = 4, .gpus = 8, .every_ms = 3300,
-     .run_ms = 2700, .first_ms = 500, .gated = true, .required = "rack"},
-    {.name = "sweep", .team = "research", .pods = 16, .gpus = 1, .every_ms = 3000,
-     .run_ms = 2600, .first_ms = 800},
-    {.name = "ablation", .team = "research", .pods = 1, .gpus = 4, .every_ms = 650,
-     .run_ms = 2400},
-    {.name = "probe", .team = "research", .pods = 1, .gpus = 2, .every_ms = 800,
-     .run_ms = 1800, .gated = true},
-    {.name = "release", .team = "product", .pods = 4, .gpus = 8, .every_ms = 4200,
-     .run_ms = 3000, .first_ms = 1000, .required = "rack"},
-    {.name = "bench", .team = "product", .pods = 1, .gpus = 8, .every_ms = 1500,
-     .run_ms = 2100, .whole_node = true, .gated = true},
-    {.name = "serving", .team = "product", .pods = 1, .gpus = 2, .every_ms = 450,
-     .run_ms = 3600},
+    {.name = "pretrain",
+     .team = "research",
+     .pods = 8,
+     .gpus = 8,
+     .every_ms = 3000,
+     .run_ms = 3600,
+     .first_ms = 250,
+     .gated = true,
+     .preferred = "rack"},
+    {.name = "finetune",
+     .team = "research",
+     .pods = 4,
+     .gpus = 8,
+     .every_ms = 3300,
+     .run_ms = 2700,
+     .first_ms = 500,
+     .gated = true,
+     .required = "rack"},
+    {.name = "sweep",
+     .team = "research",
+     .pods = 16,
+     .gpus = 1,
+     .every_ms = 3000,
+     .run_ms = 2600,
+     .first_ms = 800},
+    {.name = "ablation", .team = "research", .pods = 1, .gpus = 4, .every_ms = 650, .run_ms = 2400},
+    {.name = "probe",
+     .team = "research",
+     .pods = 1,
+     .gpus = 2,
+     .every_ms = 800,
+     .run_ms = 1800,
+     .gated = true},
+    {.name = "release",
+     .team = "product",
+     .pods = 4,
+     .gpus = 8,
+     .every_ms = 4200,
+     .run_ms = 3000,
+     .first_ms = 1000,
+     .required = "rack"},
+    {.name = "bench",
+     .team = "product",
+     .pods = 1,
+     .gpus = 8,
+     .every_ms = 1500,
+     .run_ms = 2100,
+     .whole_node = true,
+     .gated = true},
+    {.name = "serving", .team = "product", .pods = 1, .gpus = 2, .every_ms = 450, .run_ms = 3600},
     {.name = "embed", .team = "product", .pods = 1, .gpus = 1, .every_ms = 500, .run_ms = 2400},
-    {.name = "notebook", .team = "interactive", .pods = 1, .gpus = 1, .every_ms = 160,
+    {.name = "notebook",
+     .team = "interactive",
+     .pods = 1,
+     .gpus = 1,
+     .every_ms = 160,
      .run_ms = 1500},
-    {.name = "debug", .team = "interactive", .pods = 1, .gpus = 2, .every_ms = 480,
-     .run_ms = 1100},
+    {.name = "debug", .team = "interactive", .pods = 1, .gpus = 2, .every_ms = 480, .run_ms = 1100},
 };
 
 /// Uniform in [low, high], the same with every standard library.
@@ -70,10 +107,22 @@ DemoJob OneOf(const Class& kind, std::mt19937_64& random) {
 /// Two that wait for a reason of their own: a gang whose last member never comes, and one that asks
 /// for more than its queue may ever use.
 void AddStragglers(std::vector<DemoJob>& jobs, std::int64_t length_ms, int gpus) {
-  jobs.push_back({.name = "halfset-1", .team = "research", .pods = 4, .gpus = 4, .gated = true,
-                  .at_ms = length_ms / 2, .run_ms = length_ms, .late = 1, .late_ms = -1});
-  jobs.push_back({.name = "toolarge-1", .team = "interactive", .pods = std::max(2, gpus / 8 / 4),
-                  .gpus = 8, .gated = true, .at_ms = length_ms * 6 / 10, .run_ms = length_ms});
+  jobs.push_back({.name = "halfset-1",
+                  .team = "research",
+                  .pods = 4,
+                  .gpus = 4,
+                  .gated = true,
+                  .at_ms = length_ms / 2,
+                  .run_ms = length_ms,
+                  .late = 1,
+                  .late_ms = -1});
+  jobs.push_back({.name = "toolarge-1",
+                  .team = "interactive",
+                  .pods = std::max(2, gpus / 8 / 4),
+                  .gpus = 8,
+                  .gated = true,
+                  .at_ms = length_ms * 6 / 10,
+                  .run_ms = length_ms});
 }
 
 }  // namespace
@@ -88,8 +137,7 @@ std::string DemoJob::Shape() const {
   return fmt::format("{} GPU{}", gpus, gpus == 1 ? "" : "s");
 }
 
-std::vector<DemoJob> DemoStream(std::uint64_t seed, int gpus, std::int64_t length_ms,
-                                double pace) {
+std::vector<DemoJob> DemoStream(std::uint64_t seed, int gpus, std::int64_t length_ms, double pace) {
   std::mt19937_64 random(seed);
   std::vector<DemoJob> jobs;
   const double scale = 192.0 / std::max(8, gpus) * pace;
@@ -134,12 +182,11 @@ nlohmann::json DemoPod(const DemoJob& job, int index, std::int64_t now_ms) {
   std::time_t seconds = now_ms / 1000;
   std::tm created{};
   gmtime_r(&seconds, &created);
-  const nlohmann::json resources{
-      {"requests",
-       {{"cpu", std::to_string(4 * asked)},
-        {"memory", std::to_string(32 * asked) + "Gi"},
-        {"nvidia.com/gpu", amount}}},
-      {"limits", {{"nvidia.com/gpu", amount}}}};
+  const nlohmann::json resources{{"requests",
+                                  {{"cpu", std::to_string(4 * asked)},
+                                   {"memory", std::to_string(32 * asked) + "Gi"},
+                                   {"nvidia.com/gpu", amount}}},
+                                 {"limits", {{"nvidia.com/gpu", amount}}}};
   nlohmann::json container{{"name", "main"},
                            {"image", "registry.local/" + job.team + "/" + job.name},
                            {"resources", resources}};

@@ -13,11 +13,11 @@ namespace berth::server {
 /// One job: pods of one shape. A gang when it has more than one pod.
 struct DemoJob {
   std::string name;
-  std::string team;       ///< Namespace and queue.
+  std::string team;  ///< Namespace and queue.
   int pods = 1;
-  int gpus = 1;           ///< Each pod.
+  int gpus = 1;  ///< Each pod.
   bool whole_node = false;
-  bool gated = false;     ///< Waits behind Berth's scheduling gate, outside the scheduler.
+  bool gated = false;       ///< Waits behind Berth's scheduling gate, outside the scheduler.
   std::string required{};   ///< Topology level that all members must share.
   std::string preferred{};  ///< The same as a wish.
   std::int64_t at_ms = 0;
@@ -34,8 +34,7 @@ struct DemoJob {
 
 /// Jobs by arrival, the same for the same arguments. About a fifth more work than `gpus` devices
 /// can do in `length_ms`, so that some of it waits.
-std::vector<DemoJob> DemoStream(std::uint64_t seed, int gpus, std::int64_t length_ms,
-                                double pace);
+std::vector<DemoJob> DemoStream(std::uint64_t seed, int gpus, std::int64_t length_ms, double pace);
 
 /// The pod as its controller would post it.
 nlohmann::json DemoPod(const DemoJob& job, int index, std::int64_t now_ms);

@@ -19,7 +19,7 @@ constexpr std::size_t kNameWidth = 8;
 constexpr std::size_t kGap = 2;
 constexpr std::size_t kMaxCells = 16;
 constexpr std::size_t kMaxNodes = 96;
-constexpr std::size_t kBarWidth = 40;
+constexpr std::size_t kBarWidth = 32;
 
 /// Colours of the 256-colour palette that tell apart with every common kind of colour blindness.
 struct Colour {
@@ -81,13 +81,14 @@ NodeRow RowOf(const Json& node, const PodMarks& marks) {
   for (const Taken& taken : pods) {
     const auto it = marks.find(taken.pod);
     const PodMark mark = it == marks.end() ? PodMark{} : it->second;
-    const char team = taken.queue.empty() ? '?' : static_cast<char>(std::toupper(
-                                                      static_cast<unsigned char>(taken.queue[0])));
+    const char team =
+        taken.queue.empty()
+            ? '?'
+            : static_cast<char>(std::toupper(static_cast<unsigned char>(taken.queue[0])));
     for (int i = 0; i < taken.gpus; ++i) {
       const char letter = mark.letter != 0 ? mark.letter : team;
-      row.cells.push_back(
-          {taken.queue.empty() ? "?" : taken.queue, mark.whole_node && i > 0 ? '=' : letter,
-           taken.planned});
+      row.cells.push_back({taken.queue.empty() ? "?" : taken.queue,
+                           mark.whole_node && i > 0 ? '=' : letter, taken.planned});
     }
   }
   row.cells.resize(std::min<std::size_t>(static_cast<std::size_t>(row.gpus), kMaxCells));
@@ -130,8 +131,8 @@ std::vector<std::string> DrawRack(const std::string& name, const std::vector<Nod
   }
   const std::string count = fmt::format("{}/{} GPUs", used, gpus);
   const std::string title = name.empty() ? "nodes" : name.substr(name.rfind('/') + 1);
-  const std::size_t gap = width > title.size() + count.size() ? width - title.size() - count.size()
-                                                              : 1;
+  const std::size_t gap =
+      width > title.size() + count.size() ? width - title.size() - count.size() : 1;
   std::vector<std::string> lines{Bold(title, style) + std::string(gap, ' ') + Dim(count, style)};
   for (const NodeRow& row : rows) {
     std::string line = PadTo(Shortened(row.name), kNameWidth);
@@ -162,7 +163,7 @@ std::string Legend(const std::map<std::string, std::vector<NodeRow>>& racks,
     const char letter = static_cast<char>(std::toupper(static_cast<unsigned char>(queue[0])));
     legend += DrawCell({queue, letter, false}, style) + (style.colour ? " " : "") + queue + "  ";
   }
-  legend += "a-z gangs  = taken with its node  ";
+  legend += "a-z gangs  = whole node  ";
   legend += style.colour ? "" : "+ planned  ";
   return legend + (style.unicode ? "· free\n" : ". free\n");
 }
@@ -254,9 +255,9 @@ std::string DrawQueues(const Json& queues, int gpus, const PictureStyle& style) 
     }
     const std::string bar = InColourOf(name, full, style) + Dim(open, style) +
                             std::string(kBarWidth - column(limit), ' ');
-    std::string text = fmt::format("{} {} {:>3} of quota {:>3}, limit {:>3}",
-                                   PadTo(name, 12), bar, used, quota, limit);
-    if (used > quota) text += fmt::format(", {} borrowed", used - quota);
+    std::string text = fmt::format("{} {} {:>3} of quota {:>3}, limit {:>3}", PadTo(name, 12), bar,
+                                   used, quota, limit);
+    if (used > quota) text += fmt::format(" (+{})", used - quota);
     out += text + "\n";
   }
   return out;

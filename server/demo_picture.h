@@ -37,11 +37,11 @@ std::string DrawQueues(const nlohmann::ordered_json& queues, int gpus, const Pic
 /// What fragmentation leaves, from the nodes page.
 struct Packing {
   int nodes = 0;
-  int free_nodes = 0;    ///< Nothing on them: room for whole-node pods.
+  int free_nodes = 0;  ///< Nothing on them: room for whole-node pods.
   int full_nodes = 0;
   int gpus = 0;
   int free_gpus = 0;
-  int broken_gpus = 0;   ///< Free ones on nodes that are partly used.
+  int broken_gpus = 0;      ///< Free ones on nodes that are partly used.
   int best_rack_nodes = 0;  ///< The most free nodes of one rack.
 };
 Packing MeasurePacking(const nlohmann::ordered_json& nodes);

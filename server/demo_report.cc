@@ -40,15 +40,14 @@ std::string Joined(const std::set<std::string>& names) {
 }
 
 std::string TopologyOf(const DemoJob& job) {
-  if (!job.required.empty()) return "one " + job.required;
-  return job.preferred.empty() ? std::string() : "one " + job.preferred + " if it can";
+  if (!job.required.empty()) return job.required;
+  return job.preferred.empty() ? std::string() : "(" + job.preferred + ")";
 }
 
 std::string Note(const JobState& state) {
   if (state.job.late == 0) return {};
-  if (state.job.late_ms < 0) return fmt::format("{} of {} members never came", state.job.late, state.job.pods);
-  return fmt::format("{} member{} came {} late", state.job.late, state.job.late == 1 ? "" : "s",
-                     Seconds(state.job.late_ms));
+  if (state.job.late_ms < 0) return fmt::format("{} never came", state.job.late);
+  return fmt::format("{} came {} late", state.job.late, Seconds(state.job.late_ms));
 }
 
 std::string Gangs(const std::vector<JobState>& jobs, std::int64_t now, const PictureStyle& style) {
@@ -61,18 +60,44 @@ std::string Gangs(const std::vector<JobState>& jobs, std::int64_t now, const Pic
   std::ranges::stable_sort(gangs, {}, [](const JobState* s) { return s->ended >= 0 ? 1 : 0; });
   const std::size_t hidden = gangs.size() > kMaxGangRows ? gangs.size() - kMaxGangRows : 0;
   gangs.resize(gangs.size() - hidden);
-  Table table({"", "GANG", "TEAM", "PODSxGPUS", "TOPOLOGY", "STATE", "WAIT", "RAN IN", "NOTE"});
+  Table table({"", "GANG", "TEAM", "SHAPE", "TOPOLOGY", "STATE", "WAIT", "PLACED IN", "MEMBERS"},
+              /*gap=*/2);
   for (const JobState* state : gangs) {
     const bool waits = state->waiting();
-    table.Add({waits ? " " : std::string(1, letters.at(state->job.name)), state->job.name,
-               state->job.team, state->job.Shape(), TopologyOf(state->job),
+    table.Add({std::string(1, state->running() ? letters.at(state->job.name) : ' '),
+               state->job.name, state->job.team, state->job.Shape(), TopologyOf(state->job),
                waits ? "waiting" : (state->running() ? "running" : "ended"),
                Seconds((waits ? now : state->started) - state->submitted), Joined(state->racks),
                Note(*state)});
   }
-  std::string out = Bold("Gangs", style) + " (the letters in the picture)\n" + table.Render();
+  std::string out = Bold("Gangs", style) +
+                    " (pods x GPUs; a topology in brackets is a wish, else a must)\n" +
+                    table.Render();
   if (hidden > 0) out += fmt::format("... and {} that ended\n", hidden);
   return out;
+}
+
+/// Jobs by team, and how long those that started had to wait.
+std::string Teams(const std::vector<JobState>& jobs) {
+  struct Team {
+    int submitted = 0;
+    int running = 0;
+    std::vector<std::int64_t> waits;
+  };
+  std::map<std::string, Team> teams;
+  for (const JobState& state : jobs) {
+    Team& team = teams[state.job.team];
+    ++team.submitted;
+    team.running += state.running() ? 1 : 0;
+    if (state.started >= 0) team.waits.push_back(state.started - state.submitted);
+  }
+  Table table({"TEAM", "JOBS", "STARTED", "RUNNING", "WAIT P50", "WAIT P99"});
+  for (const auto& [name, team] : teams) {
+    table.Add({name, std::to_string(team.submitted), std::to_string(team.waits.size()),
+               std::to_string(team.running), Seconds(Quantile(team.waits, 0.5)),
+               Seconds(Quantile(team.waits, 0.99))});
+  }
+  return table.Render();
 }
 
 /// A sentence over several lines, each indented.
@@ -110,7 +135,7 @@ std::string Waiting(const DemoWorld& world, const std::vector<JobState>& jobs,
       if (!state.waiting() || state.job.gang() != gangs) continue;
       ++waiting;
       const Json why = world.Page("/api/v1/why", state.job.team + "/" + state.job.PodName(0));
-      if (!why.is_object()) continue;
+      if (why.empty()) continue;
       const std::string reason = why.value("reason", "");
       const std::string kind = state.job.team + " " + (reason.empty() ? "just came" : reason);
       const bool alike = std::ranges::any_of(told, [&](const Told& t) {
@@ -131,7 +156,8 @@ std::string Waiting(const DemoWorld& world, const std::vector<JobState>& jobs,
     if (!t.message.empty()) out += Dim(Wrapped(t.message, style.width, 6), style);
   }
   std::string rest;
-  for (const auto& [kind, count] : more) rest += fmt::format("{}{} x {}", rest.empty() ? "" : ", ", count, kind);
+  for (const auto& [kind, count] : more)
+    rest += fmt::format("{}{} x {}", rest.empty() ? "" : ", ", count, kind);
   if (!rest.empty()) out += Wrapped("and " + rest, style.width, 2);
   return out;
 }
@@ -155,8 +181,8 @@ std::string Latency(const DemoWorld& world) {
       continue;
     }
     out += fmt::format("{:<11} {:>5} calls   p50 {:>8}   p99 {:>8}{}\n", times.verb,
-                       times.micros.size(), Micros(times.Quantile(0.5)),
-                       Micros(times.Quantile(0.99)),
+                       times.micros.size(), Micros(Quantile(times.micros, 0.5)),
+                       Micros(Quantile(times.micros, 0.99)),
                        times.verb == "bind" ? "   (standing at the gang barrier included)" : "");
   }
   return out;
@@ -202,26 +228,25 @@ std::string ProgressLine(const DemoWorld& world) {
   const Counts counts = Count(world.jobs());
   const auto times = world.scheduler().Times();
   return fmt::format(
-      "{:>6}  running {:>3} jobs on {:>3}/{} GPUs   waiting {:>3} ({} gangs)   ended {:>3}   "
-      "filter p50 {}\n",
+      "{:>6}  {:>3} jobs on {:>3}/{} GPUs, {:>2} wait ({} gangs), {:>3} ended, filter {}\n",
       Seconds(world.now()), counts.running, counts.gpus, world.gpus(), counts.waiting,
-      counts.waiting_gangs, counts.ended, Micros(times[0].Quantile(0.5)));
+      counts.waiting_gangs, counts.ended, Micros(Quantile(times[0].micros, 0.5)));
 }
 
 std::string LiveView(const DemoWorld& world, const PictureStyle& style) {
   const auto jobs = world.jobs();
   return DrawNodes(world.Page("/api/v1/nodes"), MarksOf(jobs), style) + "\n" +
-         DrawQueues(world.Page("/api/v1/queues"), world.gpus(), style) + "\n" +
-         ProgressLine(world);
+         DrawQueues(world.Page("/api/v1/queues"), world.gpus(), style) + "\n" + ProgressLine(world);
 }
 
 std::string Report(const DemoWorld& world, const PictureStyle& style) {
   const auto jobs = world.jobs();
   const Json nodes = world.Page("/api/v1/nodes");
   std::string out = DrawNodes(nodes, MarksOf(jobs), style) + "\n";
-  out += Bold("Queues", style) + fmt::format(" (GPUs; {} marks the quota)\n", style.unicode ? "┃" : "|");
+  out += Bold("Queues", style) + fmt::format(" (GPUs; {} marks the quota, + what is borrowed)\n",
+                                             style.unicode ? "┃" : "|");
   out += DrawQueues(world.Page("/api/v1/queues"), world.gpus(), style) + "\n";
-  out += Gangs(jobs, world.now(), style) + "\n";
+  out += Teams(jobs) + "\n" + Gangs(jobs, world.now(), style) + "\n";
   out += Waiting(world, jobs, style) + "\n";
   out += Bold("Packing", style) + "\n" + PackingText(MeasurePacking(nodes)) + "\n";
   out += Bold("Verbs over HTTP", style) + ", as the scheduler model saw them\n" + Latency(world);

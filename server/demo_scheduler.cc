@@ -35,12 +35,11 @@ std::string Message(std::size_t nodes, const std::map<std::string, int>& refused
 
 }  // namespace
 
-std::int64_t VerbTimes::Quantile(double p) const {
-  if (micros.empty()) return 0;
-  auto sorted = micros;
-  std::ranges::sort(sorted);
-  const auto last = static_cast<double>(sorted.size() - 1);
-  return sorted[static_cast<std::size_t>(last * p + 0.5)];
+std::int64_t Quantile(std::vector<std::int64_t> samples, double p) {
+  if (samples.empty()) return 0;
+  std::ranges::sort(samples);
+  const auto last = static_cast<double>(samples.size() - 1);
+  return samples[static_cast<std::size_t>(last * p + 0.5)];
 }
 
 SchedulerModel::SchedulerModel(EmbeddedCluster& cluster, kube::RestClient& verbs, Auditor& auditor,

@@ -21,12 +21,13 @@
 
 namespace berth::server {
 
+/// The value that the p-th part of the samples does not pass, 0 <= p <= 1; 0 when there are none.
+std::int64_t Quantile(std::vector<std::int64_t> samples, double p);
+
 /// Wall times of one verb's calls, in microseconds.
 struct VerbTimes {
   std::string verb;
   std::vector<std::int64_t> micros;
-  /// The p-th part of them, 0 <= p <= 1; 0 when there are none.
-  std::int64_t Quantile(double p) const;
 };
 
 class SchedulerModel {
@@ -57,10 +58,10 @@ class SchedulerModel {
     kube::Pod pod;
     Place place = Place::kAsleep;
     int attempts = 0;
-    TimePoint due{};          ///< Of kBackoff.
-    bool after_error = false; ///< Its backoff is not cut short.
-    bool moved = false;       ///< An event came while it was tried.
-    std::string node;         ///< Assumed or bound.
+    TimePoint due{};           ///< Of kBackoff.
+    bool after_error = false;  ///< Its backoff is not cut short.
+    bool moved = false;        ///< An event came while it was tried.
+    std::string node;          ///< Assumed or bound.
   };
   struct Node {
     kube::ResourceList allocatable;
@@ -82,7 +83,8 @@ class SchedulerModel {
   std::string Next(const std::stop_token& stop);
   void Cycle(const std::string& uid);
   Outcome Schedule(const kube::Pod& pod);
-  std::vector<std::string> Feasible(const kube::Pod& pod, std::map<std::string, int>& refused) const;
+  std::vector<std::string> Feasible(const kube::Pod& pod,
+                                    std::map<std::string, int>& refused) const;
   bool Fits(const kube::Pod& pod, const std::string& name, const Node& node,
             std::string& why) const;
   std::vector<std::string> AskFilter(const kube::Pod& pod, const std::vector<std::string>& offered,

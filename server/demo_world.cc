@@ -29,8 +29,9 @@ std::int64_t GpusOf(const kube::Node& node) {
 std::expected<std::unique_ptr<kube::RestClient>, std::string> ClientOf(std::uint16_t port) {
   kube::ClientConfig config;
   config.server = fmt::format("http://127.0.0.1:{}", port);
-  return kube::RestClient::Create(std::move(config), {.max_calls = static_cast<int>(kMaxConnections),
-                                                      .user_agent = "kube-scheduler (model)"});
+  return kube::RestClient::Create(
+      std::move(config),
+      {.max_calls = static_cast<int>(kMaxConnections), .user_agent = "kube-scheduler (model)"});
 }
 
 }  // namespace
@@ -65,14 +66,14 @@ std::optional<DemoWorld::Error> DemoWorld::Wire(const WorldOptions& options) {
   for (const config::Queue& queue : policy.queues) {
     auditor_.AddQueue(queue.name, queue.limit.at(kGpu) / 1000);
   }
-  logger_ = options.verbose ? std::make_unique<Logger>(LogFormat::kText, 2)
-                            : std::make_unique<Logger>(LogFormat::kText, 0, [](std::string_view) {});
+  logger_ = options.verbose
+                ? std::make_unique<Logger>(LogFormat::kText, 2)
+                : std::make_unique<Logger>(LogFormat::kText, 0, [](std::string_view) {});
   metrics_ = std::make_unique<Metrics>(ThisBuild());
   host_ = std::make_unique<Host>(policy, engine::Options{.instance = "demo"}, *cluster_, *metrics_,
                                  *logger_, decisions_);
   if (auto error = Listen()) return error;
-  scheduler_ =
-      std::make_unique<SchedulerModel>(*cluster_, *verbs_, auditor_, options.backoff);
+  scheduler_ = std::make_unique<SchedulerModel>(*cluster_, *verbs_, auditor_, options.backoff);
   cluster_->Watch([this](const kube::Pod& pod, bool gone) { OnPod(pod, gone); });
   cluster_->Connect(*host_);
   host_->Start();
@@ -114,8 +115,8 @@ void DemoWorld::Start(std::vector<DemoJob> jobs) {
     for (DemoJob& job : jobs) {
       due_.push({.at = job.at_ms, .job = jobs_.size()});
       if (job.late > 0 && job.late_ms >= 0) {
-        due_.push({.at = job.at_ms + job.late_ms, .job = jobs_.size(),
-                   .what = Due::What::kLateMembers});
+        due_.push(
+            {.at = job.at_ms + job.late_ms, .job = jobs_.size(), .what = Due::What::kLateMembers});
       }
       jobs_.push_back({.job = std::move(job)});
     }
@@ -240,9 +241,9 @@ nlohmann::ordered_json DemoWorld::Page(const std::string& path, const std::strin
   request.path = path;
   if (!pod.empty()) request.query = {{"pod", pod}};
   const auto response = ops_->Do(request, {});
-  if (!response || !response->Ok()) return nullptr;
+  if (!response || !response->Ok()) return nlohmann::ordered_json::object();
   auto page = nlohmann::ordered_json::parse(response->body, nullptr, false);
-  return page.is_discarded() ? nlohmann::ordered_json() : page;
+  return page.is_object() ? page : nlohmann::ordered_json::object();
 }
 
 }  // namespace berth::server

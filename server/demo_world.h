@@ -72,7 +72,7 @@ class DemoWorld {
 
   /// Every job that was submitted, in that order.
   std::vector<JobState> jobs() const;
-  /// A page of the service, over HTTP. Null: it could not be had.
+  /// A page of the service, over HTTP. Empty: it could not be had.
   nlohmann::ordered_json Page(const std::string& path, const std::string& pod = {}) const;
 
  private:

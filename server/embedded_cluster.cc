@@ -4,8 +4,8 @@
 #include <yaml-cpp/yaml.h>
 
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "kube/decode.h"
 #include "server/host.h"
@@ -96,10 +96,11 @@ std::expected<std::unique_ptr<EmbeddedCluster>, std::string> EmbeddedCluster::Lo
     const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return std::unexpected(path + ": cannot be read");
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (in.bad()) return std::unexpected(path + ": cannot be read");
-  if (text.size() > kMaxSnapshotBytes) return std::unexpected(path + ": larger than 1 GiB");
-  return Parse(text, path);
+  std::ostringstream text;  // the operator below ends quietly where an iterator throws: directories
+  text << in.rdbuf();
+  if (in.bad() || text.fail()) return std::unexpected(path + ": cannot be read, or empty");
+  if (text.view().size() > kMaxSnapshotBytes) return std::unexpected(path + ": larger than 1 GiB");
+  return Parse(text.view(), path);
 }
 
 std::expected<std::unique_ptr<EmbeddedCluster>, std::string> EmbeddedCluster::Parse(
@@ -116,9 +117,8 @@ std::expected<std::unique_ptr<EmbeddedCluster>, std::string> EmbeddedCluster::Pa
   for (nlohmann::json& object : *objects) {
     if (auto error = Complete(object, ++number); !error.empty()) return fail(error);
     using ErrorHandler = nlohmann::json::error_handler_t;
-    const std::string error =
-        cluster->Take(object["kind"].get<std::string>(),
-                      object.dump(-1, ' ', false, ErrorHandler::replace));
+    const std::string error = cluster->Take(object["kind"].get<std::string>(),
+                                            object.dump(-1, ' ', false, ErrorHandler::replace));
     if (!error.empty()) {
       return fail(fmt::format("{} {}: {}", object["kind"].dump(), object["metadata"]["name"].dump(),
                               error));
@@ -138,6 +138,7 @@ std::string EmbeddedCluster::Take(const std::string& kind, std::string_view json
   } else if (kind == "Pod") {
     auto pod = kube::DecodePod(json, parser);
     if (!pod) return pod.error().ToString();
+    if (pod->meta.creation == 0) pod->meta.creation = SystemClock();  // written by hand
     pods_[pod->meta.uid] = std::move(*pod);
   } else if (kind == "Namespace") {
     auto ns = kube::DecodeNamespace(json, parser);

@@ -19,8 +19,7 @@ class Host;
 class EmbeddedCluster final : public Api {
  public:
   /// Reads a List of Nodes, Pods and Namespaces, or several documents. Other kinds are skipped.
-  static std::expected<std::unique_ptr<EmbeddedCluster>, std::string> Load(
-      const std::string& path);
+  static std::expected<std::unique_ptr<EmbeddedCluster>, std::string> Load(const std::string& path);
   /// The same from text; `name` is for messages.
   static std::expected<std::unique_ptr<EmbeddedCluster>, std::string> Parse(
       std::string_view text, const std::string& name);

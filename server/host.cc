@@ -244,6 +244,13 @@ std::expected<std::vector<HostPriority>, Unavailable> Host::Prioritize(const Ext
   return priorities;
 }
 
+/// kube-scheduler may hear of a pod before we do. A refusal for that alone could stand until some
+/// unrelated event: better to wait for the watch, which is milliseconds behind.
+void Host::AwaitPod(std::unique_lock<std::mutex>& lock, std::string_view uid) {
+  changed_.wait_for(lock, std::chrono::seconds(1),
+                    [&] { return stopped_ || engine_.store().FindPod(uid) != nullptr; });
+}
+
 std::expected<std::string, Unavailable> Host::Bind(const BindArgs& args) {
   const engine::PodRef pod = RefOf(args);
   const std::string node(args.node);
@@ -251,8 +258,9 @@ std::expected<std::string, Unavailable> Host::Bind(const BindArgs& args) {
   std::vector<engine::Action> actions;
   auto waiter = std::make_shared<Waiter>();
   {
-    const std::scoped_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (!ready_) return std::unexpected(Unavailable{});
+    AwaitPod(lock, args.pod_uid);
     answer = engine_.Bind({.uid = pod.uid, .ns = pod.ns, .name = pod.name, .node = node}, clock_());
     actions = engine_.TakeActions();
     if (answer.stand) waiters_.emplace(answer.ticket, waiter);
@@ -340,8 +348,9 @@ std::expected<std::map<std::string, Victims, std::less<>>, Unavailable> Host::Pr
   engine::VictimMap kept;
   std::vector<engine::Action> actions;
   {
-    const std::scoped_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (!ready_) return std::unexpected(Unavailable{});
+    AwaitPod(lock, args.pod_uid);
     kept = engine_.Preempt(args.pod_uid, candidates, clock_());
     actions = engine_.TakeActions();
   }

@@ -64,6 +64,7 @@ class Host final : public VerbHandler {
   };
 
   void Plan(const std::stop_token& stop);
+  void AwaitPod(std::unique_lock<std::mutex>& lock, std::string_view uid);
   /// REQUIRES: no lock held.
   void Carry(std::vector<engine::Action> actions);
   void Do(engine::ReleaseMember release);

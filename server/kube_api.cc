@@ -45,7 +45,11 @@ std::string KubeApi::Release(const engine::ReleaseMember& release) {
   // First the nomination: kube-scheduler tries that node alone as soon as the gate is gone.
   if (!release.node.empty()) {
     const auto result = writer_.PatchNominatedNode(pod, release.node, {.timeout = seconds(5)});
-    if (result.outcome == kube::WriteOutcome::kNotFound) return {};
+    // Gone, or bound in the meantime: there is nothing left to release.
+    if (result.outcome == kube::WriteOutcome::kNotFound ||
+        result.message.find("already bound") != std::string::npos) {
+      return {};
+    }
     if (result.outcome != kube::WriteOutcome::kDone) return "nominating: " + result.message;
   }
   kube::AnnotationPatch annotations;

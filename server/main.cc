@@ -11,6 +11,7 @@
 #include "server/demo.h"
 #include "server/policy_source.h"
 #include "server/serve.h"
+#include "server/ungate.h"
 #include "server/version.h"
 
 namespace {
@@ -37,13 +38,15 @@ void AddServe(CLI::App& app, ServeOptions& o) {
       ->check(CLI::IsMember({"kubernetes", "none"}));
   serve->add_option("--tls-cert-file", o.tls_cert_file, "certificate of the verbs' port");
   serve->add_option("--tls-private-key-file", o.tls_private_key_file, "its key");
-  serve->add_option("--client-ca-file", o.client_ca_file, "CA that callers' certificates must have");
+  serve->add_option("--client-ca-file", o.client_ca_file,
+                    "CA that callers' certificates must have");
   serve->add_option("--client-allowed-names", o.client_allowed_names,
                     "comma-separated names that callers' certificates may have");
   serve->add_flag("--leader-elect,!--no-leader-elect", o.leader_elect,
                   "elect a leader (not in this release)");
-  serve->add_option("--leader-elect-namespace", o.leader_elect_namespace,
-                    "namespace of the Lease and of the last good policy")
+  serve
+      ->add_option("--leader-elect-namespace", o.leader_elect_namespace,
+                   "namespace of the Lease and of the last good policy")
       ->capture_default_str();
   serve->add_option("--snapshot", o.snapshot,
                     "serve a recorded cluster (kubectl get nodes,pods,... -A -o yaml|json)");
@@ -164,6 +167,11 @@ int main(int argc, char** argv) {
                     "compare this KubeSchedulerConfiguration with the policy");
   AskOptions ask;
   AddQuestions(app, ask);
+  std::string kubeconfig;
+  bool all = false;
+  CLI::App* ungate = app.add_subcommand("ungate", "break-glass: remove Berth's gates from pods");
+  ungate->add_option("--kubeconfig", kubeconfig, "file; without it: the pod's service account");
+  ungate->add_flag("--all", all, "of every pod in the cluster")->required();
   std::string shell;
   CLI::App* completion = app.add_subcommand("completion", "a completion script for a shell");
   completion->add_option("shell", shell, "bash, zsh or fish")
@@ -183,6 +191,7 @@ int main(int argc, char** argv) {
     fmt::print("{}", berth::server::CompletionScript(app, name, shell).value_or(""));
     return 0;
   }
+  if (ungate->parsed()) return berth::server::UngateAll(kubeconfig);
   if (check->parsed()) {
     if (files.empty() && scheduler_config.empty()) {
       fmt::print(stderr, "berth check: give at least one file\n");

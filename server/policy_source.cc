@@ -86,6 +86,7 @@ std::expected<config::PolicyConfiguration, std::string> PolicySource::First(
     return std::move(*decoded);
   }
   last_error_ = Join(decoded.error());
+  if (refused_) refused_(last_error_);
   if (const auto kept = last_good_.Load()) {
     if (auto good = config::DecodePolicy(*kept, kConfigMap)) {
       logger_.Log(Severity::kError, "the policy is refused; the last good one is used",
@@ -111,6 +112,7 @@ void PolicySource::Update(const std::string& yaml, const std::string& name, cons
   if (!decoded) {
     logger_.Log(Severity::kError, "the new policy is refused; the last good one stays",
                 {{"error", last_error()}});
+    if (refused_) refused_(last_error());
     return;
   }
   apply(std::move(*decoded));

@@ -35,9 +35,13 @@ class PolicySource {
  public:
   using Apply = std::function<void(config::PolicyConfiguration)>;
 
-  /// `refused` is told of a version that was not taken, for an Event.
   PolicySource(Logger& logger, Metrics& metrics, LastGoodPolicy last_good)
       : logger_(logger), metrics_(metrics), last_good_(std::move(last_good)) {}
+
+  /// `refused` is told of each version that is not taken, with its diagnostics. Set it first.
+  void OnRefused(std::function<void(const std::string& errors)> refused) {
+    refused_ = std::move(refused);
+  }
 
   /// The policy to start with: `yaml`, or the last good one where that is bad. An error means
   /// that neither can be used.
@@ -56,6 +60,7 @@ class PolicySource {
   Logger& logger_;
   Metrics& metrics_;
   LastGoodPolicy last_good_;
+  std::function<void(const std::string&)> refused_;
   mutable std::mutex mutex_;
   std::string current_;  ///< Text last seen, good or bad.
   std::string last_error_;

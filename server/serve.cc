@@ -82,6 +82,7 @@ class Service {
   std::expected<void, int> Connect();
   std::expected<config::PolicyConfiguration, int> LoadPolicy();
   std::expected<config::PolicyConfiguration, int> LoadPolicyConfigMap();
+  void TellPolicyRefused(const std::string& errors);
   std::expected<void, int> Listen();
   void ServeOpsPages();
   void Shutdown();
@@ -163,7 +164,10 @@ std::expected<void, int> Service::Connect() {
 std::expected<config::PolicyConfiguration, int> Service::LoadPolicy() {
   policy_ = std::make_unique<PolicySource>(
       logger_, metrics_, LastGoodPolicy(client_.get(), options_.leader_elect_namespace, logger_));
-  if (!options_.policy_configmap.empty()) return LoadPolicyConfigMap();
+  if (!options_.policy_configmap.empty()) {
+    policy_->OnRefused([this](const std::string& errors) { TellPolicyRefused(errors); });
+    return LoadPolicyConfigMap();
+  }
   if (options_.policy_file.empty()) {
     metrics_.SetPolicyReloadSuccessful(true);
     return config::PolicyConfiguration{};
@@ -176,6 +180,30 @@ std::expected<config::PolicyConfiguration, int> Service::LoadPolicy() {
   auto policy = policy_->First(*yaml, options_.policy_file);
   if (!policy) return std::unexpected(Fail(kBadInput, policy.error()));
   return std::move(*policy);
+}
+
+/// An Event on the ConfigMap, where whoever edited it will look.
+void Service::TellPolicyRefused(const std::string& errors) {
+  const auto slash = options_.policy_configmap.find('/');
+  const auto now =
+      std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+  const kube::EventRecord event{
+      .name = fmt::format("{}.{:x}", options_.policy_configmap.substr(slash + 1),
+                          now.time_since_epoch().count()),
+      .regarding = {.kind = "ConfigMap",
+                    .ns = options_.policy_configmap.substr(0, slash),
+                    .name = options_.policy_configmap.substr(slash + 1),
+                    .uid = {},
+                    .resource_version = {}},
+      .warning = true,
+      .action = "Reload",
+      .reason = "PolicyRefused",
+      .note = "The last good policy stays. " + errors,
+      .time = now};
+  const auto result = writer_->CreateEvent(event, {.timeout = std::chrono::seconds(5)});
+  if (result.outcome != kube::WriteOutcome::kDone) {
+    logger_.V(1, "event not written", {{"reason", event.reason}, {"error", result.message}});
+  }
 }
 
 std::expected<config::PolicyConfiguration, int> Service::LoadPolicyConfigMap() {

@@ -8,8 +8,6 @@
 namespace berth::server {
 namespace {
 
-constexpr std::size_t kGap = 3;
-
 /// A text that YAML would read as something else, or not as one plain scalar.
 bool NeedsQuotes(const std::string& text) {
   if (text.empty() || text.front() == ' ' || text.back() == ' ') return true;
@@ -49,7 +47,10 @@ void Emit(YAML::Emitter& out, const nlohmann::ordered_json& json) {
       out << text;
       return;
     }
-    default:  // numbers, booleans and null read the same in YAML
+    case nlohmann::ordered_json::value_t::null:
+      out << YAML::Null;
+      return;
+    default:  // numbers and booleans read the same in YAML
       out << json.dump();
   }
 }
@@ -68,7 +69,9 @@ std::string PadTo(std::string_view text, std::size_t width) {
   return padded;
 }
 
-Table::Table(std::vector<std::string> header) { rows_.push_back(std::move(header)); }
+Table::Table(std::vector<std::string> header, std::size_t gap) : gap_(gap) {
+  rows_.push_back(std::move(header));
+}
 
 void Table::Add(std::vector<std::string> row) {
   row.resize(rows_.front().size());
@@ -87,7 +90,7 @@ std::string Table::Render() const {
   }
   std::string out;
   for (const auto& row : rows_) {
-    for (std::size_t i = 0; i + 1 < row.size(); ++i) out += PadTo(row[i], widths[i] + kGap);
+    for (std::size_t i = 0; i + 1 < row.size(); ++i) out += PadTo(row[i], widths[i] + gap_);
     out += row.back();
     out += '\n';
   }

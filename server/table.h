@@ -14,16 +14,17 @@ std::size_t DisplayWidth(std::string_view text);
 /// `text` with blanks up to `width` columns; longer text stays as it is.
 std::string PadTo(std::string_view text, std::size_t width);
 
-/// Columns padded to their widest cell, three blanks between them, none at a line's end.
+/// Columns padded to their widest cell, `gap` blanks between them, none at a line's end.
 class Table {
  public:
-  explicit Table(std::vector<std::string> header);
+  explicit Table(std::vector<std::string> header, std::size_t gap = 3);
   /// Missing cells are empty; an empty cell shows as `-`, and there are no more than headers.
   void Add(std::vector<std::string> row);
   bool empty() const { return rows_.size() == 1; }
   std::string Render() const;
 
  private:
+  std::size_t gap_;
   std::vector<std::vector<std::string>> rows_;
 };
 

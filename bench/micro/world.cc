@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 namespace berth::bench {
 
 std::string NodeName(int i) { return fmt::format("gpu-worker-{:05}", i); }
@@ -48,8 +50,44 @@ std::vector<kube::Pod> MakeGang(const std::string& name, int size, int gpus) {
   return pods;
 }
 
-engine::Engine MakeEngine(int nodes) {
-  return engine::Engine({}, {});
+std::unique_ptr<engine::Engine> MakeEngine(int nodes) {
+  auto engine = std::make_unique<engine::Engine>(config::PolicyConfiguration{}, engine::Options{});
+  for (int i = 0; i < nodes; ++i) engine->OnNode(MakeNode(i));
+  engine->Start(kNow);
+  engine->Step(kNow);
+  engine->TakeActions();
+  return engine;
+}
+
+Offer::Offer(int nodes) {
+  for (int i = 0; i < nodes; ++i) names.push_back(NodeName(i));
+  views.assign(names.begin(), names.end());
+}
+
+std::string PodJson(const std::string& name) {
+  auto env = nlohmann::json::array();
+  for (int i = 0; i < 12; ++i) {
+    env.push_back({{"name", fmt::format("TRAIN_SETTING_{}", i)}, {"value", "some/ordinary/value"}});
+  }
+  const nlohmann::json resources = {{"cpu", "500m"}, {"memory", "1Gi"}, {"nvidia.com/gpu", "1"}};
+  return nlohmann::json{
+      {"metadata",
+       {{"name", name},
+        {"namespace", "default"},
+        {"uid", "uid-" + name},
+        {"creationTimestamp", "2026-11-21T09:00:00Z"},
+        {"labels", {{"app", "trainer"}, {"team", "research"}}}}},
+      {"spec",
+       {{"schedulerName", "default-scheduler"},
+        {"containers",
+         {{{"name", "main"},
+           {"image", "registry.example.com/team/trainer:2026-11"},
+           {"command", {"python", "-m", "train", "--config", "/etc/train/config.yaml"}},
+           {"env", env},
+           {"resources", {{"requests", resources}, {"limits", {{"nvidia.com/gpu", "1"}}}}}}}},
+        {"tolerations", {{{"key", "nvidia.com/gpu"}, {"operator", "Exists"}}}}}},
+      {"status", {{"phase", "Pending"}, {"qosClass", "Burstable"}}}}
+      .dump();
 }
 
 }  // namespace berth::bench

@@ -15,8 +15,7 @@ std::int64_t Amount(const std::string& resource, const std::string& quantity) {
 }
 
 kube::LabelSelector Selecting(const std::string& key, const std::string& value) {
-  return {.requirements = {
-              {.key = key, .op = kube::SelectorOperator::kIn, .values = {value}}}};
+  return {.requirements = {{.key = key, .op = kube::SelectorOperator::kIn, .values = {value}}}};
 }
 
 kube::PodAffinityTerm Term(const std::string& key, const std::string& value,
@@ -111,9 +110,9 @@ PodBuilder& PodBuilder::Invalid(const std::string& why) {
 }
 PodBuilder& PodBuilder::Claim(const std::string& plan, const std::string& node,
                               const std::string& queue, int rank) {
-  return Annotation(std::string(cluster::kPlanAnnotation),
-                    cluster::EncodePlanClaim(
-                        {.plan = plan, .node = node, .queue = queue, .rank = rank}));
+  return Annotation(
+      std::string(cluster::kPlanAnnotation),
+      cluster::EncodePlanClaim({.plan = plan, .node = node, .queue = queue, .rank = rank}));
 }
 PodBuilder& PodBuilder::Selector(const std::string& key, const std::string& value) {
   spec_.node_selector[key] = value;

@@ -20,8 +20,8 @@ std::string Describe(const engine::Action& action) {
                          a.remove_gate);
     }
     std::string operator()(const ResolveBind& a) const {
-      std::string text = fmt::format("resolve {} {} {}", a.ticket, static_cast<int>(a.verdict),
-                                     a.error);
+      std::string text =
+          fmt::format("resolve {} {} {}", a.ticket, static_cast<int>(a.verdict), a.error);
       for (const auto& [key, value] : a.annotations) text += ' ' + key + '=' + value;
       return text;
     }
@@ -104,8 +104,8 @@ void World::Change(const std::string& name, const std::function<void(kube::Pod&)
 }
 
 kube::Pod* World::ByUid(std::string_view uid) {
-  const auto it =
-      std::ranges::find_if(pods_, [uid](const auto& entry) { return entry.second.meta.uid == uid; });
+  const auto it = std::ranges::find_if(
+      pods_, [uid](const auto& entry) { return entry.second.meta.uid == uid; });
   return it == pods_.end() ? nullptr : &it->second;
 }
 
@@ -249,8 +249,8 @@ FilterResult World::Filter(const std::string& name, const std::vector<std::strin
 BindResult World::Bind(const std::string& name, const std::string& node) {
   const kube::Pod& pod = pods_.at(name);
   const std::string uid = pod.meta.uid;
-  const auto answer = engine_->Bind(
-      {.uid = uid, .ns = pod.meta.ns, .name = pod.meta.name, .node = node}, now_);
+  const auto answer =
+      engine_->Bind({.uid = uid, .ns = pod.meta.ns, .name = pod.meta.name, .node = node}, now_);
   BindResult result;
   result.stands = answer.stand;
   result.ticket = answer.ticket;
@@ -290,15 +290,37 @@ bool World::Attempt(const std::string& name) {
   return bound.stands || bound.posted || bound.bound;
 }
 
+bool World::Stands(const std::string& name) const {
+  const std::string& uid = pods_.at(name).meta.uid;
+  return std::ranges::any_of(standing_,
+                             [&uid](const auto& entry) { return entry.second.first == uid; });
+}
+
+/// kube-scheduler places a pod that asks nobody: where it is nominated, else anywhere.
+void World::PlaceUnmanaged(const std::string& name) {
+  const kube::Pod& pod = pods_.at(name);
+  std::string to = pod.nominated_node;
+  for (const auto& [node, object] : nodes_) {
+    if (to.empty() && !object.unschedulable) to = node;
+  }
+  if (to.empty()) return;
+  strayed_ |= Planned(name) != to;
+  Change(name, [&to](kube::Pod& changed) {
+    changed.node_name = to;
+    changed.nominated_node.clear();
+  });
+  Tick();
+}
+
 void World::Schedule() {
-  for (int round = 0; round < 1000; ++round) {
+  const int rounds = posting_ == Posting::kBinds ? 1000 : 3;  // others never come to rest
+  for (int round = 0; round < rounds; ++round) {
     const std::size_t before = log_.size();
     const int bound = BoundPods();
     std::vector<std::string> names;
     for (const auto& [name, pod] : pods_) {
-      const bool stands = std::ranges::any_of(
-          standing_, [&](const auto& entry) { return entry.second.first == pod.meta.uid; });
-      if (pod.node_name.empty() && pod.scheduling_gates.empty() && !pod.meta.deletion && !stands) {
+      if (pod.node_name.empty() && pod.scheduling_gates.empty() && !pod.meta.deletion &&
+          !Stands(name)) {
         names.push_back(name);
       }
     }
@@ -307,15 +329,14 @@ void World::Schedule() {
       if (it == pods_.end() || !it->second.node_name.empty()) continue;
       if (it->second.spec->requests.contains(kGpu)) {
         Attempt(name);
-      } else if (!it->second.nominated_node.empty()) {
-        Change(name, [](kube::Pod& p) { p.node_name = std::exchange(p.nominated_node, ""); });
-        Tick();
+      } else {
+        PlaceUnmanaged(name);
       }
     }
     Tick();
     if (log_.size() == before && BoundPods() == bound) return;
   }
-  throw std::runtime_error("scheduling does not come to rest");
+  if (rounds == 1000) throw std::runtime_error("scheduling does not come to rest");
 }
 
 // --- Reads ---------------------------------------------------------------------------------------

@@ -85,6 +85,10 @@ class World {
   bool Attempt(const std::string& pod);
   /// Attempts every pending, ungated pod in name order, over and over, until nothing changes.
   void Schedule();
+  /// A bind call of this pod is parked.
+  bool Stands(const std::string& pod) const;
+  /// A pod without devices was bound to another node than the engine holds for it.
+  bool strayed() const { return strayed_; }
 
   /// What holds room on `node` or anywhere: "charged GPUs" in whole devices.
   std::int64_t UsedGpus(const std::string& node) const;
@@ -107,6 +111,7 @@ class World {
             const std::map<std::string, std::string>& annotations);
   kube::Pod* ByUid(std::string_view uid);
   std::vector<std::string> NodeNames() const;
+  void PlaceUnmanaged(const std::string& name);
 
   config::PolicyConfiguration policy_;
   engine::Options options_;
@@ -120,6 +125,7 @@ class World {
   std::map<engine::TicketId, std::pair<std::string, std::string>> standing_;  ///< UID, node.
   std::map<engine::TicketId, engine::ResolveBind> resolved_;
   std::vector<std::string> log_;
+  bool strayed_ = false;
 };
 
 }  // namespace berth::testing

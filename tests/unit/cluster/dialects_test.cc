@@ -29,7 +29,8 @@ TEST_CASE("gang claims", "[unit][cluster]") {
       {"nothing", MakePod("p"), {"", 0, 0}},
       {"size alone: all are needed", MakePod("p").Gang("g", 4), {"g", 4, 4}},
       {"size and minimum", MakePod("p").Gang("g", 4).Min(2), {"g", 4, 2}},
-      {"minimum alone: that is the size", MakePod("p").Label("berth.dev/gang", "g").Min(3),
+      {"minimum alone: that is the size",
+       MakePod("p").Label("berth.dev/gang", "g").Min(3),
        {"g", 3, 3}},
       {"an empty name is none", MakePod("p").Gang("", 4), {"", 0, 0}},
       {"a name alone says no size", MakePod("p").Label("berth.dev/gang", "g"), {"g", 0, 0}, true},
@@ -39,17 +40,24 @@ TEST_CASE("gang claims", "[unit][cluster]") {
       {"the largest", MakePod("p").Gang("g", kMaxGangSize), {"g", kMaxGangSize, kMaxGangSize}},
       {"over the largest", MakePod("p").Gang("g", kMaxGangSize + 1), {"g", 0, 0}, true},
       {"not a number",
-       MakePod("p").Gang("g", 1).Annotation("berth.dev/gang-size", "4x"), {"g", 0, 0}, true},
+       MakePod("p").Gang("g", 1).Annotation("berth.dev/gang-size", "4x"),
+       {"g", 0, 0},
+       true},
       {"blanks are not a number",
-       MakePod("p").Gang("g", 1).Annotation("berth.dev/gang-size", " 4"), {"g", 0, 0}, true},
+       MakePod("p").Gang("g", 1).Annotation("berth.dev/gang-size", " 4"),
+       {"g", 0, 0},
+       true},
       {"empty", MakePod("p").Gang("g", 1).Annotation("berth.dev/gang-size", ""), {"g", 0, 0}, true},
       {"beyond int",
        MakePod("p").Gang("g", 1).Annotation("berth.dev/gang-size", "99999999999999999999"),
-       {"g", 0, 0}, true},
+       {"g", 0, 0},
+       true},
       {"scheduler-plugins, lightweight",
-       MakePod("p").Label(kOldName, "g").Label(kOldMin, "3"), {"g", 3, 3}},
+       MakePod("p").Label(kOldName, "g").Label(kOldMin, "3"),
+       {"g", 3, 3}},
       {"scheduler-plugins, PodGroup with the minimum as annotation",
-       MakePod("p").Label(kNewName, "g").Annotation(kOldMin, "3"), {"g", 3, 3}},
+       MakePod("p").Label(kNewName, "g").Annotation(kOldMin, "3"),
+       {"g", 3, 3}},
       {"scheduler-plugins, PodGroup and Berth's annotations",
        MakePod("p").Label(kNewName, "g").Min(2).Annotation("berth.dev/gang-size", "5"),
        {"g", 5, 2}},
@@ -58,7 +66,8 @@ TEST_CASE("gang claims", "[unit][cluster]") {
        MakePod("p").Label(kNewName, "new").Label(kOldName, "old").Label(kOldMin, "2"),
        {"new", 2, 2}},
       {"Berth's own spelling wins",
-       MakePod("p").Gang("own", 4).Label(kOldName, "old").Label(kOldMin, "2"), {"own", 4, 4}},
+       MakePod("p").Gang("own", 4).Label(kOldName, "old").Label(kOldMin, "2"),
+       {"own", 4, 4}},
   };
   for (const Row& row : rows) {
     INFO(row.what);
@@ -80,8 +89,7 @@ TEST_CASE("a dialect that is off is not read", "[unit][cluster]") {
   CHECK(ReadClaims(MakePod("p").Gang("g", 2), dialects).gang == GangClaim{"g", 2, 2});
 }
 
-TEST_CASE("scheduler-plugins: a minimum over the size is refused as well",
-          "[unit][cluster]") {
+TEST_CASE("scheduler-plugins: a minimum over the size is refused as well", "[unit][cluster]") {
   const auto claims = ReadClaims(
       MakePod("p").Label(kNewName, "g").Min(5).Annotation("berth.dev/gang-size", "2"), {});
   CHECK_FALSE(claims.error.empty());

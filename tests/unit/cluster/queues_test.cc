@@ -33,10 +33,10 @@ config::Queue Parent(const std::string& name) { return {.name = name}; }
 
 TEST_CASE("queue resolution", "[unit][cluster]") {
   // In this order: `all` admits everyone, but only by label or as `default` would.
-  const auto policy = MakePolicy({Parent("science"), MakeQueue("all", {"*"}),
-                                  MakeQueue("research", {"lab", "lab2"}),
-                                  MakeQueue("research2", {"lab"}), MakeQueue("closed", {"other"}),
-                                  MakeQueue("default", {"*"})});
+  const auto policy =
+      MakePolicy({Parent("science"), MakeQueue("all", {"*"}),
+                  MakeQueue("research", {"lab", "lab2"}), MakeQueue("research2", {"lab"}),
+                  MakeQueue("closed", {"other"}), MakeQueue("default", {"*"})});
   const std::vector<Row> rows = {
       {"no label: the first that lists the namespace", "", "lab", "research"},
       {"no label: the first in order", "", "lab2", "research"},
@@ -84,8 +84,8 @@ TEST_CASE("the built-in policy has one queue for all", "[unit][cluster]") {
 }
 
 TEST_CASE("a bound pod stays where it was charged", "[unit][cluster]") {
-  const auto policy = MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"default"}),
-                                  MakeQueue("alien", {"other"})});
+  const auto policy = MakePolicy(
+      {MakeQueue("a", {"default"}), MakeQueue("b", {"default"}), MakeQueue("alien", {"other"})});
   Store store(policy);
   store.UpsertNode(MakeNode("n1").Gpu(8));
   SECTION("its claim wins over its label") {

@@ -13,12 +13,30 @@ namespace {
 
 TEST_CASE("every reason has its own token, and a text that says it", "[unit][cluster]") {
   // CONTRACT, "Why pending", in its order.
-  const std::vector<std::string> contract = {
-      "WaitingForMembers", "Starting", "NeverFits", "ExceedsLimit", "WaitingForQuota",
-      "InsufficientDevices", "InsufficientCpuOrMemory", "NoMatchingNodes", "Fragmented",
-      "TopologyUnsatisfied", "SearchExhausted", "BehindReservation", "WaitingForVictims",
-      "RefusedByScheduler", "CoolingDown", "Recovering", "Suspended", "QueueHeld", "UnknownQueue",
-      "QueueNotAllowed", "GangConflict", "InvalidRequest", "NodesNotOffered", "NotReady"};
+  const std::vector<std::string> contract = {"WaitingForMembers",
+                                             "Starting",
+                                             "NeverFits",
+                                             "ExceedsLimit",
+                                             "WaitingForQuota",
+                                             "InsufficientDevices",
+                                             "InsufficientCpuOrMemory",
+                                             "NoMatchingNodes",
+                                             "Fragmented",
+                                             "TopologyUnsatisfied",
+                                             "SearchExhausted",
+                                             "BehindReservation",
+                                             "WaitingForVictims",
+                                             "RefusedByScheduler",
+                                             "CoolingDown",
+                                             "Recovering",
+                                             "Suspended",
+                                             "QueueHeld",
+                                             "UnknownQueue",
+                                             "QueueNotAllowed",
+                                             "GangConflict",
+                                             "InvalidRequest",
+                                             "NodesNotOffered",
+                                             "NotReady"};
   REQUIRE(contract.size() + 1 == static_cast<std::size_t>(kReasonCount));
   std::set<std::string> texts;
   for (std::size_t i = 0; i < contract.size(); ++i) {
@@ -37,8 +55,7 @@ TEST_CASE("sentences", "[unit][cluster]") {
   using enum ReasonId;
   const std::vector<std::pair<Verdict, std::string>> rows = {
       {{kNone}, ""},
-      {{kWaitingForMembers, 4, 2},
-       "The gang starts with 4 members; 2 exist that can be placed."},
+      {{kWaitingForMembers, 4, 2}, "The gang starts with 4 members; 2 exist that can be placed."},
       {{kInsufficientDevices, 32'000, 12'000, gpu},
        "It needs 32 of nvidia.com/gpu; 12 are free on matching nodes."},
       {{kFragmented, 4, 3},

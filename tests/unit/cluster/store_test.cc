@@ -146,6 +146,17 @@ TEST_CASE("a whole-node pod is charged its node as it is now", "[unit][cluster]"
   CHECK(t.QueueGpus(0) == 0);
 }
 
+// I7: a process that starts now knows nothing of the node that is gone.
+TEST_CASE("a whole-node pod is charged what it asks for when its node goes",
+          "[unit][cluster][bug]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  t.store.UpsertPod(MakePod("p").Gpu(1).WholeNode().On("n1"));
+  t.store.DeleteNode("n1");
+  CHECK(t.Gpus("n1") == 1);
+  CHECK(t.QueueGpus(0) == 1);
+}
+
 TEST_CASE("terminating pods hold their room until they are gone", "[unit][cluster]") {
   StoreTest t;
   t.store.UpsertNode(MakeNode("n1").Gpu(8));
@@ -160,8 +171,7 @@ TEST_CASE("terminating pods hold their room until they are gone", "[unit][cluste
 }
 
 // I7: seen for the first time while it ends, it is charged as if we had known it all along.
-TEST_CASE("a terminating pod is charged to its queue after a restart too",
-          "[unit][cluster][bug]") {
+TEST_CASE("a terminating pod is charged to its queue after a restart too", "[unit][cluster][bug]") {
   StoreTest t;
   t.store.UpsertNode(MakeNode("n1").Gpu(8));
   t.store.UpsertPod(MakePod("p").Gpu(2).On("n1").Terminating());
@@ -203,7 +213,18 @@ TEST_CASE("a pod recreated under its name replaces the old one", "[unit][cluster
   CHECK(t.store.FindPod("default", "p") == t.store.FindPod("new"));
 }
 
-// --- Pods that are not ours -----------------------------------------------------------------------
+// Nobody told of the old one's end: only the name says that it is gone.
+TEST_CASE("a pod recreated under its name and ended already", "[unit][cluster][bug]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  t.store.UpsertPod(MakePod("p").Uid("old").Gpu(2).On("n1"));
+  t.store.UpsertPod(MakePod("p").Uid("new").Gpu(2).On("n1").Phase(kube::PodPhase::kSucceeded));
+  CHECK(t.store.FindPod("old") == nullptr);
+  CHECK(t.Gpus("n1") == 0);
+}
+
+// --- Pods that are not ours
+// -----------------------------------------------------------------------
 
 TEST_CASE("others' pods occupy room once bound, in no queue", "[unit][cluster]") {
   StoreTest t;
@@ -262,7 +283,8 @@ TEST_CASE("absurd requests do not make room", "[unit][cluster][bug]") {
   CHECK(overlay.Free(t.node("n1"), kMemory) <= 0);
 }
 
-// --- Policies -------------------------------------------------------------------------------------
+// --- Policies
+// -------------------------------------------------------------------------------------
 
 TEST_CASE("a new policy keeps every charge", "[unit][cluster]") {
   StoreTest t(MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"default"})}));
@@ -273,6 +295,8 @@ TEST_CASE("a new policy keeps every charge", "[unit][cluster]") {
   t.store.Refresh();
   t.store.SetCharge(t.pod("binding"), t.node("n1"), Charge::kBinding);
   t.store.SetCharge(t.pod("planned"), t.node("n1"), Charge::kPlanned);
+  Plan& plan = t.pod("planned").workload->plan.emplace();
+  plan.assignments.push_back({.pod = &t.pod("planned"), .node = t.node("n1")});
   CHECK(t.QueueGpus(1) == 6);
 
   SECTION("queues in another order") {
@@ -333,7 +357,8 @@ TEST_CASE("a new set of scheduler names takes pods in and out", "[unit][cluster]
   CHECK(t.store.workloads().empty());
 }
 
-// --- Order and domains ----------------------------------------------------------------------------
+// --- Order and domains
+// ----------------------------------------------------------------------------
 
 TEST_CASE("nodes have one hashed order, however they came", "[unit][cluster]") {
   StoreTest forward;
@@ -369,14 +394,13 @@ TEST_CASE("domains: same label and same wider domains", "[unit][cluster]") {
   for (const Domain& domain : t.store.domains()) {
     if (domain.level < 2) sizes[domain.name] = domain.nodes.size();
   }
-  CHECK(sizes == std::map<std::string, std::size_t>{
-                     {"b1", 2}, {"b1/r1", 2}, {"b2", 2}, {"b2/r1", 1}});
+  CHECK(sizes ==
+        std::map<std::string, std::size_t>{{"b1", 2}, {"b1/r1", 2}, {"b2", 2}, {"b2/r1", 1}});
   CHECK(t.store.node(t.node("d")).domains[1] == kNoDomain);
   CHECK(t.store.node(t.node("a")).domains[1] == t.store.node(t.node("b")).domains[1]);
   t.store.DeleteNode("c");
   t.store.Refresh();
-  CHECK(std::ranges::none_of(t.store.domains(),
-                             [](const Domain& d) { return d.name == "b2/r1"; }));
+  CHECK(std::ranges::none_of(t.store.domains(), [](const Domain& d) { return d.name == "b2/r1"; }));
 }
 
 }  // namespace

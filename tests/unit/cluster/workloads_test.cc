@@ -216,8 +216,10 @@ TEST_CASE("a member that a new policy moves to another workload takes no room al
   Store store({});
   store.UpsertNode(MakeNode("n1").Gpu(32));
   const auto member = [](const char* name) {
-    return MakePod(name).Gpu(8).Label("pod-group.scheduling.sigs.k8s.io/name", "g").Label(
-        "pod-group.scheduling.sigs.k8s.io/min-available", "2");
+    return MakePod(name)
+        .Gpu(8)
+        .Label("pod-group.scheduling.sigs.k8s.io/name", "g")
+        .Label("pod-group.scheduling.sigs.k8s.io/min-available", "2");
   };
   store.UpsertPod(member("a").On("n1"));
   PodInfo* late = store.UpsertPod(member("b"));

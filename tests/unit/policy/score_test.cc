@@ -29,9 +29,9 @@ TEST_CASE("the built-in law: 1, 2, 4 and 8 devices, equally popular", "[unit][po
   REQUIRE(t.scorer.law().entries().size() == 4);
   CHECK(t.scorer.law().cpu_per_device() == 0);
   // Free x share of the sizes that do not fit into it.
-  const std::vector<std::pair<int, int>> rows = {
-      {0, 0},    {1, 750},  {2, 1000}, {3, 1500}, {4, 1000},
-      {5, 1250}, {6, 1500}, {7, 1750}, {8, 0},    {16, 0}};
+  const std::vector<std::pair<int, int>> rows = {{0, 0},    {1, 750},  {2, 1000}, {3, 1500},
+                                                 {4, 1000}, {5, 1250}, {6, 1500}, {7, 1750},
+                                                 {8, 0},    {16, 0}};
   for (const auto& [free, fragment] : rows) {
     INFO(free);
     CHECK(Fragment(t.scorer.law(), t.store.node(n1), t.scorer.fit(), 64'000, free * 1000) ==
@@ -140,7 +140,8 @@ TEST_CASE("rank: graded first-fit over the hashed order", "[unit][policy]") {
   }
 }
 
-// --- The learned law ------------------------------------------------------------------------------
+// --- The learned law
+// ------------------------------------------------------------------------------
 
 void Observe(Planning& t, const kube::Pod& like, int times) {
   const auto shape = t.Pod(like).shape;

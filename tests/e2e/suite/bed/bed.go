@@ -302,3 +302,10 @@ users:
 `, server, b.ca.certFile, name, name, token)
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
+
+// ServingPair returns the files of a certificate for the loopback address and
+// its key; the certificate is its own authority.
+func (b *Bed) ServingPair() (cert, key string) { return b.ca.certFile, b.ca.keyFile }
+
+// ServingCA returns what clients of that certificate must trust.
+func (b *Bed) ServingCA() []byte { return b.ca.pem }

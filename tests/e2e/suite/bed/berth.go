@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -60,6 +61,22 @@ func (s *Scenario) startBerth() error {
 		_, err := get(s.OpsURL("/readyz"))
 		return err
 	})
+}
+
+// RunBerth runs another command of the program, with the administrator's rights,
+// and returns what it prints.
+func (s *Scenario) RunBerth(args ...string) string {
+	s.T.Helper()
+	binary, err := berthBinary()
+	must(s.T, err)
+	for i, arg := range args {
+		args[i] = strings.ReplaceAll(arg, "ADMIN", s.bed.file("admin.kubeconfig"))
+	}
+	out, err := exec.Command(binary, args...).CombinedOutput()
+	if err != nil {
+		s.T.Fatalf("berth %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
 }
 
 // KillBerth ends Berth with a signal and waits until it is gone.

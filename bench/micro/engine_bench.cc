@@ -1,0 +1,223 @@
+// The engine without HTTP and JSON: filter, passes, and what an event costs.
+#include <benchmark/benchmark.h>
+
+#include "bench/micro/world.h"
+
+namespace berth::bench {
+namespace {
+
+/// Filter of a single that is planned on the spot; each is another pod. Args: nodes.
+void FilterSingle(benchmark::State& state) {
+  const auto nodes = static_cast<int>(state.range(0));
+  const auto engine = MakeEngine(nodes);
+  const Offer offer(nodes);
+  int i = 0;
+  for (auto _ : state) {
+    const kube::Pod pod = MakePod("single-" + std::to_string(i++), 1);
+    engine->OnPod(pod, kNow);
+    state.SetIterationTime(Seconds([&] {
+      const auto answer = engine->Filter({.uid = pod.meta.uid, .offered = offer.views}, kNow);
+      if (answer.kept.size() != 1) state.SkipWithError("not kept");
+    }));
+    engine->TakeActions();
+  }
+}
+BENCHMARK(FilterSingle)
+    ->Arg(1000)
+    ->Arg(5000)
+    ->Iterations(4000)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+
+/// Filter of a member whose gang has its plan. Args: nodes, members.
+void FilterPlannedMember(benchmark::State& state) {
+  const auto nodes = static_cast<int>(state.range(0));
+  const auto engine = MakeEngine(nodes);
+  const Offer offer(nodes);
+  const auto gang = MakeGang("gang", static_cast<int>(state.range(1)), 8);
+  for (const kube::Pod& pod : gang) engine->OnPod(pod, kNow);
+  engine->Step(kNow);
+  std::size_t i = 0;
+  for (auto _ : state) {
+    const auto answer =
+        engine->Filter({.uid = gang[i++ % gang.size()].meta.uid, .offered = offer.views}, kNow);
+    if (answer.kept.size() != 1) state.SkipWithError("not kept");
+  }
+}
+BENCHMARK(FilterPlannedMember)->Args({5000, 1024})->Unit(benchmark::kMicrosecond);
+
+/// The first filter of a gang that nobody has planned yet. Args: nodes, members.
+void FilterFirstOfGang(benchmark::State& state) {
+  const auto nodes = static_cast<int>(state.range(0));
+  const auto engine = MakeEngine(nodes);
+  const Offer offer(nodes);
+  for (auto _ : state) {
+    const auto gang = MakeGang("gang", static_cast<int>(state.range(1)), 8);
+    for (const kube::Pod& pod : gang) engine->OnPod(pod, kNow);
+    state.SetIterationTime(Seconds([&] {
+      const auto answer =
+          engine->Filter({.uid = gang.front().meta.uid, .offered = offer.views}, kNow);
+      if (answer.kept.size() != 1) state.SkipWithError("not kept");
+    }));
+    for (const kube::Pod& pod : gang) engine->OnPodDeleted(pod.meta.uid, kNow);
+    engine->Step(kNow);
+    engine->TakeActions();
+  }
+}
+BENCHMARK(FilterFirstOfGang)
+    ->Args({5000, 8})
+    ->Args({5000, 1024})
+    ->Iterations(30)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+
+/// All members of a gang come to bind, one after another: per gang. Args: members.
+void BarrierOfGang(benchmark::State& state) {
+  const auto engine = MakeEngine(5000);
+  for (auto _ : state) {
+    const auto gang = MakeGang("gang", static_cast<int>(state.range(0)), 8);
+    for (const kube::Pod& pod : gang) engine->OnPod(pod, kNow);
+    engine->Step(kNow);
+    engine->TakeActions();
+    std::vector<std::string> nodes;
+    for (const kube::Pod& pod : gang) {
+      nodes.push_back(engine->store().node(engine->PlannedNode(pod.meta.uid)).name);
+    }
+    state.SetIterationTime(Seconds([&] {
+      for (std::size_t i = 0; i < gang.size(); ++i) {
+        engine->Bind({.uid = gang[i].meta.uid,
+                      .ns = gang[i].meta.ns,
+                      .name = gang[i].meta.name,
+                      .node = nodes[i]},
+                     kNow);
+      }
+    }));
+    engine->TakeActions();
+    // What the watch then tells.
+    for (std::size_t i = 0; i < gang.size(); ++i) {
+      kube::Pod pod = gang[i];
+      pod.node_name = nodes[i];
+      engine->OnPod(std::move(pod), kNow);
+    }
+    for (const kube::Pod& pod : gang) engine->OnPodDeleted(pod.meta.uid, kNow);
+    engine->Step(kNow);
+    engine->TakeActions();
+  }
+}
+BENCHMARK(BarrierOfGang)
+    ->Arg(64)
+    ->Arg(1024)
+    ->Iterations(10)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+
+/// 500 nodes with 3 GPUs free on each, `waiting` gated or asked singles that want 4.
+std::unique_ptr<engine::Engine> MakeCrowd(int waiting) {
+  auto engine = MakeEngine(500);
+  for (int i = 0; i < 500; ++i) {
+    kube::Pod pod = MakePod("filler-" + std::to_string(i), 5);
+    pod.node_name = NodeName(i);
+    engine->OnPod(std::move(pod), kNow);
+  }
+  for (int i = 0; i < waiting; ++i) {
+    kube::Pod pod = MakePod("waiter-" + std::to_string(i), 4);
+    pod.scheduling_gates = {"berth.dev/admission"};
+    engine->OnPod(std::move(pod), kNow);
+  }
+  engine->Step(kNow);
+  engine->TakeActions();
+  return engine;
+}
+
+/// The pass after a pod ended and made room, over workloads that all still wait. Args: waiting.
+void PassOverWaiting(benchmark::State& state) {
+  const auto engine = MakeCrowd(static_cast<int>(state.range(0)));
+  kube::Pod pod = MakePod("guest", 1);
+  pod.node_name = NodeName(0);
+  for (auto _ : state) {
+    engine->OnPod(pod, kNow);
+    engine->Step(kNow);
+    engine->OnPodDeleted(pod.meta.uid, kNow);
+    state.SetIterationTime(Seconds([&] { engine->Step(kNow); }));
+    engine->TakeActions();
+  }
+}
+BENCHMARK(PassOverWaiting)->Arg(100)->Arg(5000)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+/// The pass after one more workload came. Args: waiting.
+void PassAfterArrival(benchmark::State& state) {
+  const auto engine = MakeCrowd(static_cast<int>(state.range(0)));
+  int i = 0;
+  for (auto _ : state) {
+    kube::Pod pod = MakePod("late-" + std::to_string(i++), 4);
+    pod.scheduling_gates = {"berth.dev/admission"};
+    const std::string uid = pod.meta.uid;
+    engine->OnPod(std::move(pod), kNow);
+    state.SetIterationTime(Seconds([&] { engine->Step(kNow); }));
+    engine->OnPodDeleted(uid, kNow);
+    engine->TakeActions();
+  }
+}
+BENCHMARK(PassAfterArrival)->Arg(100)->Arg(5000)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+/// 5,000 nodes with 28 bound pods each.
+std::unique_ptr<engine::Engine> MakeBusy() {
+  auto engine = MakeEngine(5000);
+  for (int i = 0; i < 140'000; ++i) {
+    kube::Pod pod = MakePod("resident-" + std::to_string(i), i < 40'000 ? 1 : 0);
+    pod.node_name = NodeName(i % 5000);
+    engine->OnPod(std::move(pod), kNow);
+  }
+  engine->Step(kNow);
+  engine->TakeActions();
+  return engine;
+}
+
+/// A pod without devices is bound, as the watch tells it, in a cluster of 140,000 pods.
+void EventPodBound(benchmark::State& state) {
+  const auto engine = MakeBusy();
+  int i = 0;
+  for (auto _ : state) {
+    kube::Pod pod = MakePod("fresh-" + std::to_string(i), 0);
+    pod.node_name = NodeName(i++ % 5000);
+    state.SetIterationTime(Seconds([&] {
+      engine->OnPod(std::move(pod), kNow);
+      engine->Step(kNow);
+    }));
+  }
+}
+BENCHMARK(EventPodBound)->Iterations(20'000)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+/// A bound pod's status changes: nothing that scheduling reads.
+void EventPodStatus(benchmark::State& state) {
+  const auto engine = MakeBusy();
+  int i = 0;
+  for (auto _ : state) {
+    const int k = i++ % 140'000;
+    kube::Pod pod = MakePod("resident-" + std::to_string(k), k < 40'000 ? 1 : 0);
+    pod.node_name = NodeName(k % 5000);
+    pod.phase = kube::PodPhase::kRunning;
+    state.SetIterationTime(Seconds([&] {
+      engine->OnPod(std::move(pod), kNow);
+      engine->Step(kNow);
+    }));
+  }
+}
+BENCHMARK(EventPodStatus)->Iterations(20'000)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+/// A node's heartbeat.
+void EventNodeHeartbeat(benchmark::State& state) {
+  const auto engine = MakeBusy();
+  int i = 0;
+  for (auto _ : state) {
+    kube::Node node = MakeNode(i++ % 5000);
+    state.SetIterationTime(Seconds([&] {
+      engine->OnNode(std::move(node));
+      engine->Step(kNow);
+    }));
+  }
+}
+BENCHMARK(EventNodeHeartbeat)->Iterations(20'000)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace berth::bench

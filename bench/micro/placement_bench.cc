@@ -1,0 +1,74 @@
+// policy::Place: the search alone, on an empty cluster and on one that is mostly taken.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+
+#include "bench/micro/world.h"
+#include "policy/placement.h"
+
+namespace berth::bench {
+namespace {
+
+/// A store with `nodes` nodes, of which all but the last `free` are full.
+struct Cluster {
+  Cluster(int nodes, int free) : store(config::PolicyConfiguration{}) {
+    for (int i = 0; i < nodes; ++i) store.UpsertNode(MakeNode(i));
+    for (int i = 0; i < nodes - free; ++i) {
+      kube::Pod pod = MakePod("resident-" + std::to_string(i), 8);
+      pod.node_name = NodeName(i);
+      store.UpsertPod(std::move(pod));
+    }
+    store.Refresh();
+  }
+
+  policy::PlacementRequest Request(const std::vector<kube::Pod>& pods) {
+    policy::PlacementRequest request;
+    for (const kube::Pod& pod : pods) request.pods.push_back(store.UpsertPod(pod));
+    request.min = static_cast<int>(pods.size());
+    store.Refresh();
+    return request;
+  }
+
+  cluster::Store store;
+  policy::Scorer scorer{store};
+};
+
+/// Args: nodes, GPUs. Scores are remembered between iterations, as they are between pods.
+void PlaceSingle(benchmark::State& state) {
+  const auto nodes = static_cast<int>(state.range(0));
+  Cluster cluster(nodes, nodes);
+  const auto request = cluster.Request({MakePod("single", static_cast<int>(state.range(1)))});
+  for (auto _ : state) {
+    auto placement = policy::Place(request, policy::Overlay(cluster.store), cluster.scorer);
+    benchmark::DoNotOptimize(placement);
+  }
+}
+BENCHMARK(PlaceSingle)->ArgsProduct({{100, 1000, 5000}, {1, 8}})->Unit(benchmark::kMicrosecond);
+
+/// Args: nodes, members of 8 GPUs.
+void PlaceGang(benchmark::State& state) {
+  const auto nodes = static_cast<int>(state.range(0));
+  Cluster cluster(nodes, nodes);
+  const auto request = cluster.Request(MakeGang("gang", static_cast<int>(state.range(1)), 8));
+  for (auto _ : state) {
+    auto placement = policy::Place(request, policy::Overlay(cluster.store), cluster.scorer);
+    if (!placement.ok()) state.SkipWithError("not placed");
+    benchmark::DoNotOptimize(placement);
+  }
+}
+BENCHMARK(PlaceGang)->Args({5000, 8})->Args({5000, 1024})->Unit(benchmark::kMicrosecond);
+
+/// A gang of 10 x 8 GPUs where 9 nodes are free. Args: nodes.
+void RefuseGang(benchmark::State& state) {
+  Cluster cluster(static_cast<int>(state.range(0)), 9);
+  const auto request = cluster.Request(MakeGang("gang", 10, 8));
+  for (auto _ : state) {
+    auto placement = policy::Place(request, policy::Overlay(cluster.store), cluster.scorer);
+    if (placement.ok()) state.SkipWithError("placed");
+    benchmark::DoNotOptimize(placement);
+  }
+}
+BENCHMARK(RefuseGang)->Arg(500)->Arg(5000)->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace berth::bench

@@ -1,0 +1,286 @@
+// Members that come late, go early, or change while their gang starts or runs.
+#include <string>
+
+#include "tests/support/catch.h"
+#include "tests/unit/engine/gang_world.h"
+
+namespace berth::engine {
+namespace {
+
+using testing::GangWorld;
+using testing::MakeNode;
+using testing::MakePod;
+using testing::Posting;
+using testing::World;
+using Verdict = ResolveBind::Verdict;
+
+TEST_CASE("a member deleted at the barrier", "[unit][engine]") {
+  GangWorld w(4);
+  SECTION("the others are still enough") {
+    w.Gather(4, 3);
+    CHECK(w.Arrive(0).stands);
+    CHECK(w.Arrive(1).stands);
+    w.Delete("m3");
+    w.Tick();
+    CHECK(w.UsedGpus() == 24);
+    CHECK(w.BoundPods() == 0);
+    CHECK(w.Arrive(2).posted);
+    CHECK(w.BoundPods() == 3);
+  }
+  SECTION("one that had arrived") {
+    w.Gather(4, 3);
+    const auto bind = w.Arrive(0);
+    w.Arrive(1);
+    w.Delete("m0");
+    w.Tick();
+    CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
+    CHECK(w.Arrive(2).stands);
+    CHECK(w.BoundPods() == 0);
+    CHECK(w.Arrive(3).posted);
+    CHECK(w.BoundPods() == 3);
+  }
+  SECTION("fewer than the minimum stay") {
+    w.Gather(4, 4);
+    const auto bind = w.Arrive(0);
+    w.Arrive(1);
+    w.Terminate("m3");
+    w.Tick();
+    CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
+    CHECK(w.UsedGpus() == 0);
+    CHECK(w.Why("m0") == "WaitingForMembers");
+    CHECK(w.BoundPods() == 0);
+    // A replacement: planned at once, no pause.
+    w.Delete("m3");
+    w.Add(w.Member(9, 4, 4).Gated());
+    w.Tick();
+    CHECK(w.UsedGpus() == 32);
+  }
+}
+
+// The launcher counted for the quorum; without it all three workers are needed.
+TEST_CASE("a launcher that goes at the barrier raises it", "[unit][engine][bug]") {
+  GangWorld w(3);
+  w.Add(MakePod("launcher").Cpu("1").Gang("g", 4).Min(3).Gated().Created(1));
+  for (int i = 0; i < 3; ++i) w.Add(w.Member(i, 4, 3).Gated());
+  w.Tick();
+  REQUIRE(w.Arrive(0).stands);  // barrier: 3 - 1
+  w.Delete("launcher");
+  w.Tick();
+  CHECK(w.Arrive(1).stands);
+  CHECK(w.BoundPods() == 0);
+  CHECK(w.Arrive(2).posted);
+  CHECK(w.BoundPods() == 3);
+}
+
+// The reflector tells of a pod recreated between two lists as a change of its name.
+TEST_CASE("a member recreated at the barrier", "[unit][engine][bug]") {
+  GangWorld w(2);
+  w.Gather(2, 2);
+  const auto bind = w.Arrive(0);
+  REQUIRE(bind.stands);
+  w.Add(w.Member(0, 2, 2).Uid("uid-m0-again").Gated());
+  w.Tick();
+  CHECK(w.resolved().contains(bind.ticket));  // the pod it stood for is gone
+  CHECK(w.UsedGpus() == 16);
+  CHECK_FALSE(w.Planned("m0").empty());
+  w.Schedule();
+  CHECK(w.BoundPods() == 2);
+}
+
+TEST_CASE("a member that leaves for another gang", "[unit][engine][bug]") {
+  GangWorld w(2);
+  w.Gather(2, 2);
+  const auto bind = w.Arrive(0);
+  REQUIRE(bind.stands);
+  w.Change("m1", [](kube::Pod& pod) { pod.meta.labels["berth.dev/gang"] = "other"; });
+  w.Tick();
+  CHECK(w.UsedGpus() == 0);
+  CHECK(w.resolved().contains(bind.ticket));
+}
+
+// "Somebody else's call bound it to the same node": to another one is no success.
+TEST_CASE("a standing member that a stranger binds elsewhere", "[unit][engine][bug]") {
+  GangWorld w(3);
+  w.Gather(2, 2);
+  const std::string planned = w.Planned("m0");
+  const auto bind = w.Arrive(0);
+  REQUIRE(bind.stands);
+  std::string other;
+  for (const auto& [name, node] : w.nodes()) {
+    if (name != planned && name != w.Planned("m1")) other = name;
+  }
+  w.Change("m0", [&](kube::Pod& pod) { pod.node_name = other; });
+  w.Tick();
+  REQUIRE(w.resolved().contains(bind.ticket));
+  CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
+}
+
+// kube-scheduler failed over: its new leader asks again while the old leader's call still stands.
+TEST_CASE("a standing member that is planned elsewhere stands no more", "[unit][engine][bug]") {
+  GangWorld w(3);
+  w.Gather(2, 2);
+  const std::string old = w.Planned("m0");
+  const auto bind = w.Arrive(0);
+  REQUIRE(bind.stands);
+  std::string other;
+  for (const auto& [name, node] : w.nodes()) {
+    if (name != old && name != w.Planned("m1")) other = name;
+  }
+  REQUIRE(w.Filter("m0", {other, "n9"}).node() == other);
+  w.Arrive(1);
+  CHECK(w.NodeOf("m0") != old);  // its room there is not held any more
+  REQUIRE(w.resolved().contains(bind.ticket));
+  CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
+}
+
+TEST_CASE("elastic: starts with the minimum, the rest keep their room", "[unit][engine]") {
+  GangWorld w(4);
+  w.Gather(4, 2);
+  CHECK(w.UsedGpus() == 32);
+  w.Arrive(0);
+  CHECK(w.Arrive(1).posted);
+  CHECK(w.BoundPods() == 2);
+  w.Advance(3'600'000);
+  CHECK(w.UsedGpus() == 32);  // retried until bound or gone
+  CHECK(w.Arrive(3).posted);
+  CHECK(w.Arrive(2).posted);
+  CHECK(w.engine().PlanCounts() == std::pair(0, 0));
+}
+
+TEST_CASE("elastic: those that found no room join later", "[unit][engine]") {
+  GangWorld w(2);
+  w.Gather(4, 2);
+  CHECK(w.UsedGpus() == 16);
+  w.Schedule();
+  CHECK(w.BoundPods() == 2);
+  CHECK(w.Why("m2") == "InsufficientDevices");
+  w.Add(MakeNode("n2").Gpu(8));
+  w.Tick();
+  w.Schedule();
+  CHECK(w.BoundPods() == 3);
+}
+
+TEST_CASE("a replacement joins a started gang at once", "[unit][engine]") {
+  GangWorld w(2);
+  w.Gather(2, 2);
+  w.Schedule();
+  REQUIRE(w.BoundPods() == 2);
+  w.Terminate("m1");
+  w.Delete("m1");
+  w.Add(w.Member(7, 2, 2).Gated());
+  w.Tick();
+  CHECK_FALSE(w.Planned("m7").empty());
+  CHECK(w.Arrive(7).posted);
+  CHECK(w.BoundPods() == 2);
+}
+
+TEST_CASE("a replacement that never comes gives its room back", "[unit][engine]") {
+  GangWorld w(2);
+  w.Gather(2, 2);
+  w.Schedule();
+  w.Delete("m1");
+  w.Add(w.Member(7, 2, 2).Gated());
+  w.Tick();
+  REQUIRE(w.UsedGpus() == 16);
+  w.Delete("m7");
+  w.Tick();
+  CHECK(w.UsedGpus() == 8);
+}
+
+// A member that may not run any more holds nothing (I6).
+TEST_CASE("a member that falls out of a started gang gives its room back", "[unit][engine][bug]") {
+  GangWorld w(2);
+  w.Gather(2, 1);
+  REQUIRE(w.Arrive(0).posted);
+  REQUIRE(w.UsedGpus() == 16);
+  w.Change("m1", [](kube::Pod& pod) { pod.meta.annotations["berth.dev/gang-size"] = "5"; });
+  w.Tick();
+  CHECK(w.Filter("m1").reason == "GangConflict");
+  w.Advance(3'600'000);
+  CHECK(w.UsedGpus() == 8);
+}
+
+TEST_CASE("required topology binds replacements too", "[unit][engine]") {
+  World w;
+  for (const char* name : {"a1", "a2", "b1", "b2"}) {
+    w.Add(MakeNode(name).Gpu(8).Rack(std::string(1, name[0])));
+  }
+  w.Start();
+  const auto member = [](const std::string& name) {
+    return MakePod(name).Gpu(8).Gang("g", 2).Required("rack").Gated();
+  };
+  w.Add(member("m0"));
+  w.Add(member("m1"));
+  w.Tick();
+  w.Schedule();
+  REQUIRE(w.BoundPods() == 2);
+  const char rack = w.NodeOf("m0")[0];
+  CHECK(w.NodeOf("m1")[0] == rack);
+  const std::string left = w.NodeOf("m1");
+  w.Delete("m1");
+  w.Add(MakePod("x").Gpu(8).On(left));
+  w.Add(member("m2"));
+  w.Tick();
+  CHECK(w.Planned("m2").empty());  // the other rack is free, but is another rack
+  w.Delete("x");
+  w.Tick();
+  CHECK(w.Planned("m2") == left);
+}
+
+TEST_CASE("a replacement without room in its rack waits for the topology", "[unit][engine][bug]") {
+  World w;
+  for (const char* name : {"a1", "a2", "b1", "b2"}) {
+    w.Add(MakeNode(name).Gpu(8).Rack(std::string(1, name[0])));
+  }
+  w.Start();
+  const auto member = [](const std::string& name) {
+    return MakePod(name).Gpu(8).Gang("g", 2).Required("rack").Gated();
+  };
+  w.Add(member("m0"));
+  w.Add(member("m1"));
+  w.Tick();
+  w.Schedule();
+  REQUIRE(w.BoundPods() == 2);
+  const char rack = w.NodeOf("m0")[0];
+  CHECK(w.NodeOf("m1")[0] == rack);
+  const std::string left = w.NodeOf("m1");
+  w.Delete("m1");
+  w.Add(MakePod("x").Gpu(8).On(left));
+  w.Add(member("m2"));
+  w.Tick();
+  CHECK(w.Planned("m2").empty());  // the other rack is free, but is another rack
+  CHECK(w.Why("m2") == "TopologyUnsatisfied");
+}
+
+TEST_CASE("a Binding that fails leaves the member in its room", "[unit][engine]") {
+  GangWorld w(2);
+  w.Gather(2, 2);
+  w.Arrive(0);
+  w.SetPosting(Posting::kRefuses);
+  REQUIRE(w.Arrive(1).posted);
+  CHECK(w.BoundPods() == 0);
+  CHECK(w.UsedGpus() == 16);
+  w.SetPosting(Posting::kBinds);
+  CHECK(w.Arrive(0).posted);
+  CHECK(w.Arrive(1).posted);
+  CHECK(w.BoundPods() == 2);
+}
+
+TEST_CASE("late news: every event half a second behind", "[unit][engine]") {
+  GangWorld w(4);
+  w.SetWatchDelay(500);
+  w.Gather(4, 4);
+  w.Advance(5000);
+  w.Schedule();
+  for (int i = 0; i < 20; ++i) {
+    w.Advance(500);
+    w.Schedule();
+  }
+  CHECK(w.BoundPods() == 4);
+  w.Advance(1000);
+  CHECK(w.UsedGpus() == 32);
+  CHECK(w.engine().PlanCounts() == std::pair(0, 0));
+}
+
+}  // namespace
+}  // namespace berth::engine

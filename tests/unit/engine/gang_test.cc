@@ -1,0 +1,265 @@
+// The life of a gang: gather, plan, release, barrier, commit, end.
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/unit/engine/gang_world.h"
+
+namespace berth::engine {
+namespace {
+
+using testing::GangWorld;
+using testing::MakeNode;
+using testing::MakePod;
+using Verdict = ResolveBind::Verdict;
+
+TEST_CASE("gather, plan, release, barrier, commit", "[unit][engine]") {
+  GangWorld w(4);
+  for (int i = 0; i < 3; ++i) w.Add(w.Member(i, 4, 4).Gated());
+  w.Tick();
+  CHECK(w.VerdictOf("m0") == cluster::Verdict{cluster::ReasonId::kWaitingForMembers, 4, 3, ""});
+  CHECK(w.Filter("m0").kept.empty());
+  CHECK(w.UsedGpus() == 0);
+  CHECK(w.LogOf("release").empty());
+
+  w.Add(w.Member(3, 4, 4).Gated());
+  w.Tick();
+  CHECK(w.UsedGpus() == 32);
+  CHECK(w.LogOf("release").size() == 4);
+  for (int i = 0; i < 4; ++i) {
+    const kube::Pod& pod = w.pod("m" + std::to_string(i));
+    CHECK(pod.nominated_node == w.Planned(pod.meta.name));
+    CHECK(pod.scheduling_gates.empty());
+    CHECK(w.Filter(pod.meta.name).node() == pod.nominated_node);
+    CHECK(w.Filter(pod.meta.name, {pod.nominated_node}).node() == pod.nominated_node);
+    CHECK(w.Why(pod.meta.name) == "Starting");
+  }
+  std::vector<TicketId> tickets;
+  for (int i = 0; i < 3; ++i) {
+    const auto bind = w.Arrive(i);
+    REQUIRE(bind.stands);
+    tickets.push_back(bind.ticket);
+    CHECK(w.BoundPods() == 0);
+    CHECK(w.VerdictOf("m0").have == i + 1);
+  }
+  CHECK(w.engine().standing() == 3);
+  CHECK(w.Arrive(3).posted);
+  CHECK(w.BoundPods() == 4);
+  CHECK(w.engine().standing() == 0);
+  for (const TicketId ticket : tickets) CHECK(w.resolved().at(ticket).verdict == Verdict::kPost);
+  CHECK(w.engine().PlanCounts() == std::pair(0, 0));
+  CHECK(w.LogOf("event m0 GangStarted").size() == 1);
+  CHECK(w.engine().TakeCounters().gang_waits_ms.size() == 1);
+  for (int i = 0; i < 4; ++i) w.Delete("m" + std::to_string(i));
+  w.Tick();
+  CHECK(w.UsedGpus() == 0);
+  CHECK(w.store().workloads().empty());
+}
+
+TEST_CASE("ungated members are refused in constant words, then woken", "[unit][engine]") {
+  GangWorld w(2);
+  w.Add(w.Member(0, 2, 2));
+  for (int i = 0; i < 3; ++i) CHECK(w.Filter("m0").reason == "WaitingForMembers");
+  w.Add(w.Member(1, 2, 2));
+  CHECK(w.Filter("m1").kept.size() == 1);  // its own call made the plan
+  CHECK(w.LogOf("release m0").size() == 1);
+  CHECK(w.pod("m0").nominated_node == w.Planned("m0"));
+  w.Schedule();
+  CHECK(w.BoundPods() == 2);
+}
+
+TEST_CASE("a gang that does not fit holds nothing", "[unit][engine]") {
+  GangWorld w(3);
+  w.Gather(4, 4);
+  CHECK(w.Why("m0") == "NeverFits");
+  CHECK(w.UsedGpus() == 0);
+  w.Add(MakeNode("n3").Gpu(8));
+  w.Tick();
+  CHECK(w.UsedGpus() == 32);
+}
+
+TEST_CASE("a foreign gate: counted, not placed", "[unit][engine]") {
+  GangWorld w(2);
+  w.Add(w.Member(0, 2, 2).Gated());
+  w.Add(w.Member(1, 2, 2).Gated().Gate("kueue.x-k8s.io/admission"));
+  w.Tick();
+  CHECK(w.VerdictOf("m0") == cluster::Verdict{cluster::ReasonId::kWaitingForMembers, 2, 1, ""});
+  w.Change("m1",
+           [](kube::Pod& pod) { std::erase(pod.scheduling_gates, "kueue.x-k8s.io/admission"); });
+  w.Tick();
+  CHECK(w.UsedGpus() == 16);
+}
+
+TEST_CASE("ranks travel with the plan", "[unit][engine]") {
+  GangWorld w(3);
+  for (const int i : {2, 0, 1}) w.Add(w.Member(i, 3, 3).Gated().Rank(i));
+  w.Tick();
+  for (int i = 0; i < 3; ++i) {
+    const auto& note = w.pod("m" + std::to_string(i)).meta.annotations.at("berth.dev/plan");
+    CHECK(note.ends_with("rank=" + std::to_string(i)));
+  }
+}
+
+// --- Members without devices
+// ------------------------------------------------------------------------
+
+TEST_CASE("a launcher is placed with the gang and released when it starts", "[unit][engine]") {
+  GangWorld w(2);
+  w.Add(MakePod("launcher").Cpu("1").Gang("g", 3).Gated().Created(1));
+  w.Add(w.Member(0, 3, 3).Gated());
+  w.Tick();
+  CHECK(w.Why("launcher") == "WaitingForMembers");
+  w.Add(w.Member(1, 3, 3).Gated());
+  w.Tick();
+  CHECK_FALSE(w.Planned("launcher").empty());
+  CHECK(w.LogOf("release launcher").empty());
+  CHECK_FALSE(w.pod("launcher").scheduling_gates.empty());
+  CHECK(w.Arrive(0).stands);
+  CHECK(w.Arrive(1).posted);  // two managed members of three are the barrier
+  CHECK(w.LogOf("release launcher").size() == 1);
+  CHECK(w.pod("launcher").scheduling_gates.empty());
+  w.Schedule();
+  CHECK(w.BoundPods() == 3);
+  CHECK(w.engine().PlanCounts() == std::pair(0, 0));
+}
+
+TEST_CASE("a gang without any devices starts at once", "[unit][engine]") {
+  GangWorld w(1);
+  w.Add(MakePod("a").Cpu("1").Gang("g", 2).Gated());
+  w.Add(MakePod("b").Cpu("1").Gang("g", 2).Gated());
+  w.Tick();
+  CHECK(w.LogOf("release").size() == 2);
+  w.Schedule();
+  CHECK(w.BoundPods() == 2);
+}
+
+// kube-scheduler binds an ungated launcher without asking anybody.
+TEST_CASE("a launcher that runs ahead does not start the gang", "[unit][engine][bug]") {
+  GangWorld w(4);
+  w.Add(MakePod("launcher").Cpu("1").Gang("g", 4).Created(1).On("n0"));
+  w.Add(w.Member(0, 4, 4).Gated());
+  w.Tick();
+  CHECK(w.Planned("m0").empty());
+  CHECK(w.Why("m0") == "WaitingForMembers");
+  w.Add(w.Member(1, 4, 4).Gated());
+  w.Tick();
+  w.Schedule();
+  CHECK(w.BoundPods() == 1);  // I3: no worker alone
+  w.Add(w.Member(2, 4, 4).Gated());
+  w.Tick();
+  w.Schedule();
+  CHECK(w.BoundPods() == 4);
+}
+
+// --- The barrier
+// ------------------------------------------------------------------------------------
+
+TEST_CASE("a stand ends at its deadline; the arrival counts on", "[unit][engine]") {
+  GangWorld w(2);
+  w.Gather(2, 2);
+  const auto first = w.Arrive(0);
+  REQUIRE(first.stands);
+  w.Advance(19'999);
+  CHECK_FALSE(w.resolved().contains(first.ticket));
+  w.Advance(1);
+  REQUIRE(w.resolved().contains(first.ticket));
+  CHECK(w.resolved().at(first.ticket).verdict == Verdict::kError);
+  CHECK(w.resolved().at(first.ticket).error ==
+        "berth: its gang is not complete yet; the arrival is counted");
+  CHECK(w.VerdictOf("m0").have == 1);
+  CHECK(w.Arrive(1).posted);  // the second one makes it complete
+  CHECK(w.Bound(1));
+  CHECK_FALSE(w.Bound(0));
+  CHECK(w.Arrive(0).posted);  // and the first is bound at once when it comes back
+  CHECK(w.BoundPods() == 2);
+}
+
+TEST_CASE("a caller that has gone does not stand, but has arrived", "[unit][engine]") {
+  GangWorld w(2);
+  w.Gather(2, 2);
+  const auto first = w.Arrive(0);
+  w.engine().BindAbandoned(first.ticket);
+  CHECK(w.engine().standing() == 0);
+  CHECK(w.Arrive(1).posted);
+  CHECK_FALSE(w.Bound(0));  // nobody waits for that call any more
+  CHECK(w.UsedGpus() == 16);
+  CHECK(w.Arrive(0).posted);
+}
+
+TEST_CASE("two calls for one member: one posts", "[unit][engine]") {
+  GangWorld w(2);
+  w.Gather(2, 2);
+  const auto a = w.Arrive(0);
+  const auto b = w.Arrive(0);
+  REQUIRE(a.stands);
+  REQUIRE(b.stands);
+  CHECK(w.VerdictOf("m0").have == 1);
+  CHECK(w.Arrive(1).posted);
+  CHECK(w.BoundPods() == 2);
+  const auto va = w.resolved().at(a.ticket).verdict;
+  const auto vb = w.resolved().at(b.ticket).verdict;
+  CHECK(((va == Verdict::kPost) != (vb == Verdict::kPost)));
+  CHECK(((va == Verdict::kBound) != (vb == Verdict::kBound)));
+}
+
+TEST_CASE("more arrivals than may stand are told to come back", "[unit][engine]") {
+  config::PolicyConfiguration policy;
+  policy.gang.max_standing = 1;
+  GangWorld w(3, policy);
+  w.Gather(3, 3);
+  CHECK(w.Arrive(0).stands);
+  const auto second = w.Arrive(1);
+  CHECK_FALSE(second.stands);
+  CHECK(second.error == "berth: its gang is not complete yet; the arrival is counted");
+  CHECK(w.Arrive(2).posted);
+  CHECK(w.Bound(0));
+  CHECK(w.Arrive(1).posted);
+  CHECK(w.BoundPods() == 3);
+}
+
+TEST_CASE("a plan without arrivals dissolves, and the pause doubles", "[unit][engine]") {
+  GangWorld w(2);
+  w.Gather(2, 2);
+  std::vector<TimePoint> pauses;
+  for (int i = 0; i < 8; ++i) {
+    const TimePoint planned = w.now();
+    while (!w.Planned("m0").empty()) w.Advance(1000);
+    CHECK(w.now() - planned == 60'000);
+    CHECK(w.UsedGpus() == 0);
+    CHECK(w.Why("m0") == "CoolingDown");
+    const TimePoint dissolved = w.now();
+    while (w.Planned("m0").empty()) w.Advance(1000);
+    pauses.push_back((w.now() - dissolved) / 1000);
+  }
+  CHECK(pauses == std::vector<TimePoint>{10, 20, 40, 80, 160, 320, 600, 600});
+}
+
+TEST_CASE("every arrival renews the plan", "[unit][engine]") {
+  GangWorld w(3);
+  w.Gather(3, 3);
+  w.Advance(50'000);
+  const auto first = w.Arrive(0);
+  w.Advance(50'000);
+  CHECK_FALSE(w.Planned("m0").empty());
+  w.Arrive(1);
+  w.Advance(59'000);
+  CHECK_FALSE(w.Planned("m0").empty());
+  CHECK(w.resolved().at(first.ticket).verdict == Verdict::kError);
+  CHECK(w.Arrive(2).posted);
+}
+
+TEST_CASE("a plan that dissolves ends the calls that stand", "[unit][engine]") {
+  config::PolicyConfiguration policy;
+  policy.gang.plan_timeout = std::chrono::milliseconds(5000);
+  GangWorld w(2, policy);
+  w.Gather(2, 2);
+  const auto bind = w.Arrive(0);
+  REQUIRE(bind.stands);
+  w.Advance(5000);
+  CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
+  CHECK(w.engine().standing() == 0);
+  CHECK_FALSE(w.Bind("m0", "n0").posted);
+}
+
+}  // namespace
+}  // namespace berth::engine

@@ -1,0 +1,310 @@
+// A new process: the API server is the only truth, annotations are claims. And a new policy.
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/support/world.h"
+
+namespace berth::engine {
+namespace {
+
+using testing::MakeNode;
+using testing::MakePod;
+using testing::MakePolicy;
+using testing::MakeQueue;
+using testing::PodBuilder;
+using testing::Posting;
+using testing::World;
+using Verdict = ResolveBind::Verdict;
+
+PodBuilder Member(const std::string& name, int size = 4) {
+  return MakePod(name).Gpu(8).Gang("g", size);
+}
+
+class FourNodes : public World {
+ public:
+  explicit FourNodes(config::PolicyConfiguration policy = {}) : World(std::move(policy)) {
+    for (int i = 0; i < 4; ++i) Add(MakeNode("n" + std::to_string(i)).Gpu(8));
+  }
+};
+
+TEST_CASE("a half-bound gang finds the room it was planned for", "[unit][engine]") {
+  FourNodes w;
+  w.Add(Member("a").On("n0").Claim("x-1", "n0", "default", 0));
+  w.Add(Member("b").On("n1").Claim("x-1", "n1", "default", 1));
+  w.Add(Member("c").Claim("x-1", "n3", "default", 2).Nominated("n3"));
+  w.Add(Member("d").Claim("x-1", "n2", "default", 3));
+  // Somebody who waits, too: the gang comes first.
+  w.Add(MakePod("other").Gpu(8).Created(1).Gated());
+  w.Start();
+  CHECK(w.Planned("c") == "n3");
+  CHECK(w.Planned("d") == "n2");
+  CHECK(w.Planned("other").empty());
+  CHECK(w.LogOf("release c").empty());      // nominated already
+  CHECK(w.LogOf("release d").size() == 1);  // nominated again
+  CHECK(w.Bind("d", "n2").posted);
+  CHECK(w.Bind("c", "n3").posted);
+  CHECK(w.BoundPods() == 4);
+}
+
+TEST_CASE("claims that are not to be believed", "[unit][engine]") {
+  FourNodes w;
+  SECTION("nobody is bound") {
+    w.Add(Member("a").Claim("x-1", "n0", "default"));
+    w.Add(Member("b").Claim("x-1", "n1", "default"));
+    w.Start();
+    CHECK(w.UsedGpus() == 0);
+    CHECK(w.Why("a") == "WaitingForMembers");
+  }
+  SECTION("another plan than the bound member's") {
+    w.Add(Member("a").On("n0").Claim("x-1", "n0", "default"));
+    w.Add(Member("b").Claim("forged", "n3", "default").Gate("foreign"));
+    w.Start();
+    CHECK(w.UsedGpus() == 8);
+  }
+  SECTION("the room is taken") {
+    w.Add(Member("a").On("n0").Claim("x-1", "n0", "default"));
+    w.Add(MakePod("x").Gpu(1).On("n1"));
+    w.Add(Member("b").Claim("x-1", "n1", "default").Gate("foreign"));
+    w.Start();
+    CHECK(w.UsedGpus("n1") == 1);
+    CHECK(w.engine().TakeCounters().untrusted_claims == 1);
+  }
+  SECTION("two members claim the same room") {
+    w.Add(Member("a").On("n0").Claim("x-1", "n0", "default"));
+    w.Add(Member("b").Claim("x-1", "n1", "default").Gate("foreign"));
+    w.Add(Member("c").Claim("x-1", "n1", "default").Gate("foreign"));
+    w.Start();
+    CHECK(w.UsedGpus("n1") == 8);
+    CHECK(w.UsedGpus() == 16);
+  }
+  SECTION("no such node, or one that does not match") {
+    w.Add(MakeNode("tainted").Gpu(8).Taint("x"));
+    w.Add(Member("a").On("n0").Claim("x-1", "n0", "default"));
+    w.Add(Member("b").Claim("x-1", "nowhere", "default").Gate("foreign"));
+    w.Add(Member("c").Claim("x-1", "tainted", "default").Gate("foreign"));
+    w.Start();
+    CHECK(w.UsedGpus() == 8);
+    CHECK(w.engine().TakeCounters().untrusted_claims == 2);
+  }
+  SECTION("nonsense") {
+    w.Add(Member("a").On("n0").Annotation("berth.dev/plan", "v1;plan=;;"));
+    w.Add(Member("b").Annotation("berth.dev/plan", "\xff\xfe").Gate("foreign"));
+    w.Start();
+    CHECK(w.UsedGpus() == 8);
+  }
+}
+
+TEST_CASE("a claim does not pass the limit", "[unit][engine]") {
+  FourNodes w(MakePolicy({MakeQueue("q", {"default"}, 12)}));
+  w.Add(Member("a").On("n0").Claim("x-1", "n0", "q"));
+  w.Add(Member("b").Claim("x-1", "n1", "q").Gate("foreign"));
+  w.Start();
+  CHECK(w.UsedGpus() == 8);
+}
+
+TEST_CASE("a restart in the middle of a start loses nothing", "[unit][engine]") {
+  FourNodes w;
+  w.Start();
+  for (int i = 0; i < 4; ++i) w.Add(Member("m" + std::to_string(i)).Gated());
+  w.Tick();
+  for (int i = 0; i < 3; ++i) {
+    const std::string name = "m" + std::to_string(i);
+    REQUIRE(w.Bind(name, w.Planned(name)).stands);
+  }
+  SECTION("before the commit: planned anew, whole") {
+    w.Restart();
+    CHECK(w.BoundPods() == 0);
+    w.Schedule();
+    CHECK(w.BoundPods() == 4);
+  }
+  SECTION("after the commit, with one bound: completed where it was planned") {
+    std::map<std::string, std::string> planned;
+    for (int i = 0; i < 4; ++i) {
+      planned["m" + std::to_string(i)] = w.Planned("m" + std::to_string(i));
+    }
+    w.SetPosting(Posting::kHangs);
+    REQUIRE(w.Bind("m3", planned["m3"]).posted);
+    w.Change("m3", [&](kube::Pod& pod) { pod.node_name = planned["m3"]; });
+    w.SetPosting(Posting::kBinds);
+    w.Restart();
+    for (const auto& [name, node] : planned) CHECK(w.Planned(name) == node);
+    w.Schedule();
+    CHECK(w.BoundPods() == 4);
+  }
+  CHECK(w.UsedGpus() == 32);
+}
+
+TEST_CASE("what was released before the restart is planned without being asked", "[unit][engine]") {
+  FourNodes w;
+  w.Start();
+  w.Add(MakePod("p").Gpu(8).Gated());
+  w.Tick();
+  REQUIRE_FALSE(w.pod("p").nominated_node.empty());
+  w.Restart();
+  CHECK_FALSE(w.Planned("p").empty());
+  w.Schedule();
+  CHECK(w.BoundPods() == 1);
+}
+
+TEST_CASE("the ledger is the same after a restart", "[unit][engine]") {
+  FourNodes w(MakePolicy({MakeQueue("a", {"default"}, 24), MakeQueue("b", {"default"})}));
+  w.Start();
+  w.Add(MakePod("p").Gpu(3).Queue("b"));
+  w.Add(MakePod("whole").Gpu(1).WholeNode());
+  w.Add(MakePod("web").Cpu("2").On("n1"));
+  for (int i = 0; i < 2; ++i) w.Add(Member("m" + std::to_string(i), 2).Queue("a").Gated());
+  w.Tick();
+  w.Schedule();
+  REQUIRE(w.BoundPods() == 5);
+  const std::string before = w.store().LedgerString();
+  w.Restart();
+  CHECK(w.store().LedgerString() == before);
+}
+
+// Members without devices do not make a gang started, after a restart neither.
+TEST_CASE("a launcher that ran ahead does not start the gang over a restart",
+          "[unit][engine][bug]") {
+  FourNodes w;
+  w.Add(MakePod("launcher").Cpu("1").Gang("g", 4).Created(1).On("n0"));
+  w.Add(Member("m0").Gated());
+  w.Start();
+  CHECK(w.Planned("m0").empty());
+  CHECK(w.Why("m0") == "WaitingForMembers");
+}
+
+// --- Policies
+// ---------------------------------------------------------------------------------------
+
+TEST_CASE("a new policy makes uncommitted plans anew", "[unit][engine]") {
+  FourNodes w;
+  w.Start();
+  w.Add(Member("a", 2).Gated());
+  w.Add(Member("b", 2).Gated());
+  w.Tick();
+  const auto bind = w.Bind("a", w.Planned("a"));
+  REQUIRE(bind.stands);
+  SECTION("under which it may not run") {
+    w.Reload(MakePolicy({MakeQueue("tiny", {"default"}, 8)}));
+    CHECK(w.resolved().at(bind.ticket).error == "berth: the policy changed");
+    CHECK(w.UsedGpus() == 0);
+    CHECK(w.Why("a") == "ExceedsLimit");
+  }
+  SECTION("under which it may") {
+    w.Reload(MakePolicy({MakeQueue("other", {"default"})}));
+    CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
+    CHECK(w.UsedGpus() == 16);
+    w.Schedule();
+    CHECK(w.BoundPods() == 2);
+    CHECK(w.pod("a").meta.annotations.at("berth.dev/plan").find("queue=other") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("a new policy leaves a started gang its room", "[unit][engine]") {
+  FourNodes w;
+  w.Start();
+  for (int i = 0; i < 4; ++i) w.Add(Member("m" + std::to_string(i)).Min(1).Gated());
+  w.Tick();
+  const std::string m3 = w.Planned("m3");
+  REQUIRE(w.Bind("m0", w.Planned("m0")).posted);
+  w.Reload(MakePolicy({MakeQueue("other", {"default"})}));
+  CHECK(w.Planned("m3") == m3);
+  CHECK(w.UsedGpus() == 32);
+}
+
+// The bound member's queue is gone; that is no disagreement between the members.
+TEST_CASE("a gang that started under the old policy completes under the new one",
+          "[unit][engine][bug]") {
+  FourNodes w;
+  w.Start();
+  for (int i = 0; i < 4; ++i) w.Add(Member("m" + std::to_string(i)).Min(1).Gated());
+  w.Tick();
+  REQUIRE(w.Bind("m0", w.Planned("m0")).posted);
+  w.Reload(MakePolicy({MakeQueue("other", {"default"})}));
+  CHECK(w.Filter("m1").reason != "GangConflict");
+  w.Schedule();
+  CHECK(w.BoundPods() == 4);
+}
+
+TEST_CASE("a Binding under way survives a new policy", "[unit][engine]") {
+  FourNodes w;
+  w.Start();
+  w.Add(MakePod("p").Gpu(8));
+  const std::string node = w.Filter("p").node();
+  w.SetPosting(Posting::kHangs);
+  REQUIRE(w.Bind("p", node).posted);
+  w.Reload(MakePolicy({MakeQueue("other", {"default"})}));
+  CHECK(w.UsedGpus(node) == 8);
+  SECTION("refused") {
+    w.engine().BindFinished("uid-p", BindOutcome::kRefused, w.now());
+    w.Tick();
+    w.SetPosting(Posting::kBinds);
+    CHECK(w.Attempt("p"));
+  }
+  SECTION("bound") {
+    w.Change("p", [&](kube::Pod& pod) { pod.node_name = node; });
+    w.Tick();
+  }
+  CHECK(w.UsedGpus() == 8);
+}
+
+// --- Passthrough
+// ------------------------------------------------------------------------------------
+
+class Passthrough : public FourNodes {
+ public:
+  Passthrough() : FourNodes(Policy()) { Start(); }
+  static config::PolicyConfiguration Policy() {
+    auto policy = MakePolicy({MakeQueue("q", {"default"}, 1)});
+    policy.mode = config::Mode::kPassthrough;
+    return policy;
+  }
+};
+
+TEST_CASE("passthrough accepts all and binds at once", "[unit][engine]") {
+  Passthrough w;
+  w.Add(Member("m0"));
+  w.Add(MakePod("p").Gpu(8));
+  w.Add(MakePod("refused").Gpu(1).Queue("nope"));
+  for (const char* name : {"m0", "p", "refused"}) CHECK(w.Filter(name).keep_all);
+  CHECK(w.Bind("m0", "n0").posted);
+  CHECK(w.Bind("p", "n1").posted);
+  CHECK(w.BoundPods() == 2);
+  CHECK(w.UsedGpus() == 16);  // it still counts
+  CHECK_FALSE(w.pod("p").meta.annotations.contains("berth.dev/plan"));
+}
+
+TEST_CASE("passthrough removes our gates", "[unit][engine]") {
+  Passthrough w;
+  w.Add(Member("m0").Gated());
+  w.Add(MakePod("p").Gpu(8).Gated());
+  w.Tick();
+  CHECK(w.pod("m0").scheduling_gates.empty());
+  CHECK(w.pod("p").scheduling_gates.empty());
+  CHECK(w.pod("p").nominated_node.empty());
+}
+
+TEST_CASE("passthrough removes our gates from refused pods as well", "[unit][engine][bug]") {
+  Passthrough w;
+  w.Add(MakePod("refused").Gpu(1).Queue("nope").Gated());
+  w.Add(MakePod("foreign").Gpu(1).Gated().Gate("foreign"));
+  w.Tick();
+  CHECK(w.pod("refused").scheduling_gates.empty());
+  CHECK(w.pod("foreign").scheduling_gates == std::vector<std::string>{"foreign"});
+}
+
+TEST_CASE("into passthrough and back", "[unit][engine]") {
+  FourNodes w;
+  w.Start();
+  w.Add(Member("m0").Gated());
+  w.Tick();
+  CHECK_FALSE(w.pod("m0").scheduling_gates.empty());
+  w.Reload(Passthrough::Policy());
+  CHECK(w.pod("m0").scheduling_gates.empty());
+  w.Reload({});
+  CHECK(w.Filter("m0").reason == "WaitingForMembers");
+}
+
+}  // namespace
+}  // namespace berth::engine

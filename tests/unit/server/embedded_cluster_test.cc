@@ -1,0 +1,83 @@
+#include "server/embedded_cluster.h"
+
+#include "server/host.h"
+#include "server/version.h"
+#include "tests/support/catch.h"
+
+namespace berth::server {
+namespace {
+
+constexpr const char* kYaml = R"(
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: "8", pods: "10", nvidia.com/gpu: "8"}}}
+- {apiVersion: v1, kind: Pod, metadata: {name: p, uid: u}, spec: {schedulingGates: [{name: g}], containers: [{name: c, resources: {limits: {nvidia.com/gpu: 2}}}]}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: ignored}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: default}
+)";
+
+/// A running host around the cluster, and what a watcher saw.
+struct Running {
+  Running() {
+    cluster->Watch([this](const kube::Pod& pod, bool gone) {
+      seen.push_back(pod.meta.name + (gone ? " gone" : " on " + pod.node_name));
+    });
+    cluster->Connect(host);
+    host.Start();
+  }
+  std::vector<std::string> seen;
+  std::unique_ptr<EmbeddedCluster> cluster = *EmbeddedCluster::Parse(kYaml, "test");
+  Metrics metrics{ThisBuild()};
+  Logger logger{LogFormat::kText, 0, [](std::string_view) {}};
+  DecisionLog decisions{""};
+  Host host{{}, {}, *cluster, metrics, logger, decisions};
+};
+
+TEST_CASE("a recorded cluster is read, and what is missing made up", "[embedded]") {
+  const auto cluster = EmbeddedCluster::Parse(kYaml, "test");
+  REQUIRE(cluster);
+  REQUIRE((*cluster)->Pods().size() == 1);
+  const kube::Pod pod = (*cluster)->Pods().front();
+  CHECK(pod.meta.ns == "default");
+  CHECK(pod.meta.creation > 0);
+  CHECK(pod.spec->requests.at("nvidia.com/gpu") == 2000);
+  CHECK((*cluster)->Nodes().size() == 1);
+}
+
+TEST_CASE("what is no cluster is an error with the file's name", "[embedded]") {
+  for (const char* text :
+       {"", "[]", "3", "a: b", "kind: List", "kind: 3\nmetadata: {}", "kind: List\nitems: [1]",
+        R"({"kind":"List","items":[]})", "kind: Node\nmetadata: {}", "\t: [", "{",
+        "kind: Pod\nmetadata: {name: p}"}) {
+    const auto cluster = EmbeddedCluster::Parse(text, "the-file");
+    REQUIRE_FALSE(cluster);
+    CHECK(cluster.error().starts_with("the-file: "));
+  }
+  CHECK_FALSE(EmbeddedCluster::Load("/nonexistent"));
+  CHECK_FALSE(EmbeddedCluster::Load("/"));
+}
+
+TEST_CASE("bindings are kept as an API server would", "[embedded]") {
+  Running world;
+  const engine::PodRef pod{.ns = "default", .name = "p", .uid = "u"};
+  CHECK(world.cluster->Bind(pod, "n1", {}).outcome == engine::BindOutcome::kRefused);  // gated
+  world.cluster->ChangePod("u", [](kube::Pod& p) { p.scheduling_gates.clear(); });
+  CHECK(world.cluster->Bind(pod, "n1", {{"berth.dev/plan", "x"}}).outcome ==
+        engine::BindOutcome::kBound);
+  CHECK(world.cluster->Bind(pod, "n1", {}).outcome == engine::BindOutcome::kBound);  // again
+  CHECK(world.cluster->Bind(pod, "n2", {}).outcome == engine::BindOutcome::kRefused);
+  CHECK(world.cluster->ReadPod(pod).pod->meta.annotations.at("berth.dev/plan") == "x");
+  world.cluster->DeletePod("u");
+  world.cluster->DeletePod("u");
+  CHECK_FALSE(world.cluster->ReadPod(pod).pod);
+  CHECK(world.cluster->Bind(pod, "n1", {}).outcome == engine::BindOutcome::kRefused);
+  CHECK(world.seen.back() == "p gone");
+  CHECK(std::ranges::count(world.seen, "p gone") == 1);
+}
+
+}  // namespace
+}  // namespace berth::server
