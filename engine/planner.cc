@@ -205,8 +205,9 @@ void Engine::PlanWhole(Workload& workload, std::vector<PodInfo*> pods, int min, 
   pods.resize(static_cast<std::size_t>(fit));
   std::erase_if(workload.avoid, [now](const cluster::Avoid& a) { return a.until <= now; });
   // Members of one shape and nothing special: what failed before cannot fit now.
-  const bool plain = workload.avoid.empty() && std::ranges::all_of(pods, [&](const PodInfo* pod) {
-                       return pod->shape == pods.front()->shape &&
+  const bool plain = workload.avoid.empty() && store_.pods_with_anti_affinity().empty() &&
+                     std::ranges::all_of(pods, [&](const PodInfo* pod) {
+                       return pod->shape == pods.front()->shape && !pod->shape->whole_node &&
                               !pod->shape->has_pod_constraints &&
                               pod->object.spec->host_ports.empty();
                      });
@@ -328,6 +329,11 @@ void Engine::PlaceLate(Workload& workload, std::span<PodInfo* const> pods, TimeP
         timers_.emplace(expires, workload.key);
         Release(workload, workload.plan->assignments.back());
         continue;
+      }
+      if (request.allowed && verdict.reason == ReasonId::kSearchExhausted) {
+        verdict = {.reason = ReasonId::kTopologyUnsatisfied,
+                   .want = 1,
+                   .subject = workload.topology_required};
       }
     }
     SetVerdict(workload, std::move(verdict));

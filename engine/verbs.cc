@@ -253,6 +253,8 @@ bool Engine::MoveMembers(Workload& workload, std::vector<PodInfo*> moving,
     if (!moved) continue;
     assignment.answered = false;
     assignment.arrived = false;
+    ResolveTickets(pod.object.meta.uid, ResolveBind::Verdict::kError,
+                   "berth: planned on another node now");
     if (&pod != filtering_ && assignment.managed) Release(workload, assignment);
   }
   return true;

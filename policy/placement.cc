@@ -253,7 +253,10 @@ class Placer {
   std::vector<std::vector<NodeIndex>> Parts(const ShapeGroup& group, Nodes nodes,
                                             const std::vector<int>& fill,
                                             const Overlay& overlay) const {
-    if (fill.empty() || group.pods.size() == 1) return {{nodes.begin(), nodes.end()}};
+    // Affinity and spread decide themselves how members relate.
+    if (fill.empty() || group.pods.size() == 1 || MayAllowLater(*group.shape)) {
+      return {{nodes.begin(), nodes.end()}};
+    }
     using Path = std::vector<cluster::DomainId>;
     std::map<Path, std::vector<NodeIndex>> cut;
     std::map<Path, int> room;  // of every prefix of a path
