@@ -59,8 +59,8 @@ struct NodeSelectorTerm {
 
 struct PodAffinityTerm {
   std::optional<LabelSelector> label_selector;
-  std::vector<std::string> namespaces;               ///< Empty with no selector: the pod's own.
-  std::optional<LabelSelector> namespace_selector;   ///< Matched against Namespace labels.
+  std::vector<std::string> namespaces;              ///< Empty with no selector: the pod's own.
+  std::optional<LabelSelector> namespace_selector;  ///< Matched against Namespace labels.
   std::string topology_key;
   std::vector<std::string> match_label_keys;
   std::vector<std::string> mismatch_label_keys;
@@ -123,7 +123,7 @@ enum class PodPhase : std::uint8_t { kPending, kRunning, kSucceeded, kFailed, kU
 /// The PodScheduled condition.
 struct PodScheduled {
   bool status = false;
-  std::string reason;   ///< `Unschedulable`, `SchedulingGated`, `SchedulerError`, ...
+  std::string reason;  ///< `Unschedulable`, `SchedulingGated`, `SchedulerError`, ...
   std::string message;
   auto operator<=>(const PodScheduled&) const = default;
 };
@@ -158,7 +158,8 @@ struct Pod {
 struct Node {
   ObjectMeta meta;
   bool unschedulable = false;
-  bool ready = true;  ///< False only where a Ready condition says so: kube-scheduler goes by taints.
+  bool ready =
+      true;  ///< False only where a Ready condition says so: kube-scheduler goes by taints.
   std::vector<Taint> taints;
   ResourceList allocatable;
 };

@@ -55,8 +55,7 @@ std::expected<std::vector<kube::PodRef>, std::string> GatedPage(kube::RestClient
 }  // namespace
 
 int UngateAll(const std::string& kubeconfig) {
-  const auto config =
-      kubeconfig.empty() ? kube::LoadInCluster() : kube::LoadKubeconfig(kubeconfig);
+  const auto config = kubeconfig.empty() ? kube::LoadInCluster() : kube::LoadKubeconfig(kubeconfig);
   if (!config) return Fail(config.error());
   auto client = kube::RestClient::Create(*config);
   if (!client) return Fail(client.error());
@@ -68,8 +67,7 @@ int UngateAll(const std::string& kubeconfig) {
     const auto gated = GatedPage(**client, next);
     if (!gated) return Fail(gated.error());
     for (const kube::PodRef& pod : *gated) {
-      const auto result =
-          writer.PatchPodRelease(pod, {}, std::string(cluster::kAdmissionGate), {});
+      const auto result = writer.PatchPodRelease(pod, {}, std::string(cluster::kAdmissionGate), {});
       const bool fine = result.outcome == kube::WriteOutcome::kDone ||
                         result.outcome == kube::WriteOutcome::kNotFound;
       ++(fine ? done : failed);

@@ -1,7 +1,6 @@
 package suite
 
 import (
-	"context"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,19 +44,20 @@ func policyMap(text string) *corev1.ConfigMap {
 func TestPolicyFromAConfigMap(t *testing.T) {
 	maps := control.Client.CoreV1().ConfigMaps(bed.SystemNamespace)
 	ctx := t.Context()
-	if _, err := maps.Create(ctx, policyMap(limited(4)), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = maps.Delete(context.Background(), "berth-policy", metav1.DeleteOptions{})
-	})
 	update := func(text string) {
 		t.Helper()
 		if _, err := maps.Update(ctx, policyMap(text), metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := control.Scenario(t, bed.Options{Flags: []string{"--policy-configmap", bed.SystemNamespace + "/berth-policy"}})
+	s := control.Scenario(t, bed.Options{
+		Flags: []string{"--policy-configmap", bed.SystemNamespace + "/berth-policy"},
+		Prepare: func(*bed.Scenario) {
+			if _, err := maps.Create(ctx, policyMap(limited(4)), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
 	s.Namespace("team-a")
 	s.Namespace("team-b")
 	s.Nodes(2).GPUs(8).Create()

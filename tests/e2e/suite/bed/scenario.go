@@ -48,6 +48,8 @@ type Options struct {
 
 	// RecordVerbs puts a recorder between kube-scheduler and Berth.
 	RecordVerbs bool
+	// Prepare is called in the empty cluster, before anything starts.
+	Prepare func(*Scenario)
 	// Controllers runs kube-controller-manager, and KWOK in place of the
 	// bed's own kubelet, for tests with Jobs.
 	Controllers bool
@@ -96,6 +98,9 @@ func (b *Bed) Scenario(t testing.TB, o Options) *Scenario {
 	s.dir = filepath.Join(b.dir, strings.ReplaceAll(t.Name(), "/", "."))
 	must(t, os.MkdirAll(s.dir, 0o755))
 	must(t, b.clean(ctx))
+	if o.Prepare != nil {
+		o.Prepare(s)
+	}
 
 	var watchers []func(*corev1.Pod)
 	if o.Controllers {
