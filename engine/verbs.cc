@@ -79,7 +79,10 @@ FilterAnswer Engine::FilterUnknown(const FilterQuery& query, TimePoint now) {
         return offered[static_cast<std::size_t>(node)];
       }};
   const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
-  if (!placement.ok()) return Refuse(placement.verdict.reason);
+  if (!placement.ok()) {
+    const bool elsewhere = placement.verdict.reason == ReasonId::kSearchExhausted;
+    return Refuse(elsewhere ? ReasonId::kNodesNotOffered : placement.verdict.reason);
+  }
   const std::string& name = store_.node(placement.placed.front().node).name;
   if (live_answers_.size() >= kMaxLiveAnswers) live_answers_.clear();
   live_answers_[std::string(query.uid)] = {.nodes = {name}, .expires = now + kLiveAnswerMs};
