@@ -20,12 +20,12 @@ struct PodRef {
   std::string uid{};
 };
 
-/// Lets one member go to its planned node: status.nominatedNodeName, then the annotation
-/// berth.dev/plan and the removal of our gate in one patch (the wake-up of an ungated pod).
+/// Lets one member go to its planned node: status.nominatedNodeName and the annotation
+/// berth.dev/plan (the wake-up of an ungated pod) in one patch, then the removal of our gate.
 struct ReleaseMember {
   PodRef pod{};
   std::string node{};        ///< Empty: no nomination (passthrough).
-  std::string annotation{};  ///< Empty: none.
+  std::string annotation{};  ///< Empty: none. Only with a node.
   bool remove_gate = false;
 };
 

@@ -177,26 +177,26 @@ WriteResult Writer::PatchPod(Request request, const PodRef& pod, const WriteOpti
   return result;
 }
 
-WriteResult Writer::PatchNominatedNode(const PodRef& pod, const std::string& node,
-                                       const WriteOptions& options) {
-  Request request;
-  request.path = "/status";
-  request.content_type = "application/merge-patch+json";
-  request.body = Dump({{"metadata", {{"uid", pod.uid}}},
-                       {"status", {{"nominatedNodeName", node.empty() ? json() : json(node)}}}});
-  return PatchPod(std::move(request), pod, options);
-}
-
-WriteResult Writer::PatchPodRelease(const PodRef& pod, const AnnotationPatch& annotations,
-                                    const std::string& gate, const WriteOptions& options) {
-  json patch = {{"metadata", {{"uid", pod.uid}}}};
+WriteResult Writer::Nominate(const PodRef& pod, const std::string& node,
+                             const AnnotationPatch& annotations, const WriteOptions& options) {
+  json patch = {{"metadata", {{"uid", pod.uid}}},
+                {"status", {{"nominatedNodeName", node.empty() ? json() : json(node)}}}};
   for (const auto& [key, value] : annotations) {
     patch["metadata"]["annotations"][key] = value ? json(*value) : json();
   }
+  Request request;
+  request.path = "/status";
+  request.content_type = "application/merge-patch+json";
+  request.body = Dump(patch);
+  return PatchPod(std::move(request), pod, options);
+}
+
+WriteResult Writer::RemoveGate(const PodRef& pod, const std::string& gate,
+                               const WriteOptions& options) {
   // By name, not by index as a JSON patch would: another controller may remove its own meanwhile.
-  if (!gate.empty()) {
-    patch["spec"]["schedulingGates"] = json::array({{{"$patch", "delete"}, {"name", gate}}});
-  }
+  const json patch = {
+      {"metadata", {{"uid", pod.uid}}},
+      {"spec", {{"schedulingGates", json::array({{{"$patch", "delete"}, {"name", gate}}})}}}};
   Request request;
   request.content_type = "application/strategic-merge-patch+json";
   request.body = Dump(patch);

@@ -93,14 +93,13 @@ class Writer {
   BindResult PostBinding(const PodRef& pod, const std::string& node, const StringMap& annotations,
                          const WriteOptions& options);
 
-  /// Sets status.nominatedNodeName; an empty `node` clears it.
-  WriteResult PatchNominatedNode(const PodRef& pod, const std::string& node,
-                                 const WriteOptions& options);
+  /// Sets status.nominatedNodeName (an empty `node` clears it) and annotations in one write: the
+  /// status subresource of a pod takes its metadata too.
+  WriteResult Nominate(const PodRef& pod, const std::string& node,
+                       const AnnotationPatch& annotations, const WriteOptions& options);
 
-  /// Patches annotations and removes the scheduling gate `gate`, if it is there, in one write;
-  /// other gates stay. An empty `gate`: annotations only.
-  WriteResult PatchPodRelease(const PodRef& pod, const AnnotationPatch& annotations,
-                              const std::string& gate, const WriteOptions& options);
+  /// Removes the scheduling gate `gate`, if it is there; other gates stay.
+  WriteResult RemoveGate(const PodRef& pod, const std::string& gate, const WriteOptions& options);
 
   /// Reads a pod from the API server itself, not from a cache: its JSON is in `body`.
   WriteResult GetPod(const std::string& ns, const std::string& name, const WriteOptions& options);

@@ -42,9 +42,14 @@ Api::BindResult KubeApi::Bind(const engine::PodRef& pod, const std::string& node
 
 std::string KubeApi::Release(const engine::ReleaseMember& release) {
   const kube::PodRef pod = Ref(release.pod);
-  // First the nomination: kube-scheduler tries that node alone as soon as the gate is gone.
+  // First the nomination: kube-scheduler tries that node alone as soon as the gate is gone, or, for
+  // a pod that it refused before, as soon as it sees the annotation change.
   if (!release.node.empty()) {
-    const auto result = writer_.PatchNominatedNode(pod, release.node, {.timeout = seconds(5)});
+    kube::AnnotationPatch annotations;
+    if (!release.annotation.empty()) {
+      annotations.emplace(cluster::kPlanAnnotation, release.annotation);
+    }
+    const auto result = writer_.Nominate(pod, release.node, annotations, {.timeout = seconds(5)});
     // Gone, or bound in the meantime: there is nothing left to release.
     if (result.outcome == kube::WriteOutcome::kNotFound ||
         result.message.find("already bound") != std::string::npos) {
@@ -52,13 +57,9 @@ std::string KubeApi::Release(const engine::ReleaseMember& release) {
     }
     if (result.outcome != kube::WriteOutcome::kDone) return "nominating: " + result.message;
   }
-  kube::AnnotationPatch annotations;
-  if (!release.annotation.empty()) {
-    annotations.emplace(cluster::kPlanAnnotation, release.annotation);
-  }
-  const std::string gate = release.remove_gate ? std::string(cluster::kAdmissionGate) : "";
-  if (annotations.empty() && gate.empty()) return {};
-  const auto result = writer_.PatchPodRelease(pod, annotations, gate, {.timeout = seconds(5)});
+  if (!release.remove_gate) return {};
+  const auto result =
+      writer_.RemoveGate(pod, std::string(cluster::kAdmissionGate), {.timeout = seconds(5)});
   if (result.outcome == kube::WriteOutcome::kNotFound ||
       result.outcome == kube::WriteOutcome::kDone) {
     return {};

@@ -5,15 +5,7 @@
 
 namespace berth::server {
 
-#ifndef BERTH_VERSION
-#define BERTH_VERSION "0.0.0"
-#endif
-#ifndef BERTH_COMMIT
-#define BERTH_COMMIT "unknown"
-#endif
-
-inline BuildInfo ThisBuild() {
-  return {.version = BERTH_VERSION, .commit = BERTH_COMMIT, .compiler = "g++ " __VERSION__};
-}
+/// The commit has `-dirty` after it where the tree differed; `unknown` outside a git checkout.
+BuildInfo ThisBuild();
 
 }  // namespace berth::server
