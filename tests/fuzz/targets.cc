@@ -1,0 +1,169 @@
+#include "tests/fuzz/targets.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "cluster/dialects.h"
+#include "cluster/plan_claim.h"
+#include "config/decode.h"
+#include "config/scheduler_config.h"
+#include "kube/client_config.h"
+#include "kube/decode.h"
+#include "kube/quantity.h"
+#include "kube/stream.h"
+#include "kube/time.h"
+#include "server/wire.h"
+
+namespace berth::fuzz {
+namespace {
+
+void Require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "broken: %s\n", what);
+  std::abort();
+}
+
+/// The three request bodies of the extender protocol.
+void Extender(std::string_view input) {
+  std::string padded(input);
+  padded.append(server::kBodyPadding, '\0');
+  const server::PaddedBody body{.data = padded.data(), .size = input.size()};
+  server::Decoder decoder;
+  if (const auto args = decoder.DecodeExtenderArgs(body)) {
+    server::FilterResult keep_none;
+    std::string out;
+    server::EncodeFilterResult(args->node_names, keep_none, out);
+    simdjson::dom::parser parser;
+    Require(parser.parse(out).error() == simdjson::SUCCESS, "a filter answer is JSON");
+  }
+  if (const auto args = decoder.DecodeBindArgs(body)) {
+    Require(!args->node.empty() && args->node.size() <= server::kMaxNameBytes,
+            "names are bounded and not empty");
+  }
+  (void)decoder.DecodePreemptionArgs(body);
+}
+
+/// Lines of a watch or a list, whole and byte by byte: the same pieces, and each an object at most.
+void Stream(std::string_view input) {
+  constexpr std::size_t kLimit = 4096;
+  const auto split = [&](auto make, std::size_t step) {
+    std::vector<std::string> pieces;
+    const kube::PieceFunction take = [&](std::string_view piece) {
+      pieces.emplace_back(piece);
+      return pieces.size() < 64;
+    };
+    auto splitter = make(take);
+    kube::SplitResult result = kube::SplitResult::kContinue;
+    for (std::size_t at = 0; at < input.size() && result == kube::SplitResult::kContinue;
+         at += step) {
+      result = splitter.Feed(input.substr(at, step));
+    }
+    return std::pair(result, pieces);
+  };
+  const auto lines = [](const kube::PieceFunction& take) {
+    return kube::LineSplitter(kLimit, take);
+  };
+  const auto items = [](const kube::PieceFunction& take) {
+    return kube::ItemSplitter(kLimit, take);
+  };
+  const std::size_t whole = std::max<std::size_t>(1, input.size());
+  Require(split(lines, whole) == split(lines, 1), "lines do not depend on how they arrive");
+  Require(split(items, whole) == split(items, 1), "items do not depend on how they arrive");
+}
+
+/// One object of a watch event, of every kind.
+void Objects(std::string_view input) {
+  simdjson::dom::parser parser;
+  if (const auto pod = kube::DecodePod(input, parser)) {
+    Require(!pod->meta.uid.empty() && !pod->meta.name.empty(), "a pod has a name and a UID");
+    const auto claims = cluster::ReadClaims(*pod, config::Dialects{});
+    Require(claims.gang.size >= 0 && claims.gang.size <= cluster::kMaxGangSize,
+            "a gang's size is bounded");
+    for (const auto& [name, amount] : pod->spec->requests) {
+      Require(amount >= 0, "no request is negative");
+    }
+  }
+  (void)kube::DecodeNode(input, parser);
+  (void)kube::DecodeNamespace(input, parser);
+  (void)kube::DecodePriorityClass(input, parser);
+  (void)kube::DecodePodDisruptionBudget(input, parser);
+  (void)kube::DecodeConfigMap(input, parser);
+}
+
+void Quantity(std::string_view input) {
+  const auto milli = kube::ParseMilli(input);
+  const auto whole = kube::ParseWhole(input);
+  Require(milli.has_value() == whole.has_value(), "both readings accept the same texts");
+  for (const char* resource : {"cpu", "memory", "nvidia.com/gpu"}) {
+    const auto amount = kube::ParseFor(resource, input);
+    if (!amount) continue;
+    Require(kube::ParseFor(resource, kube::Format(resource, *amount)) == amount,
+            "a formatted amount reads back");
+  }
+}
+
+void Time(std::string_view input) {
+  if (const auto time = kube::ParseTime(input)) {
+    const auto again = kube::ParseTime(kube::FormatTime(*time));
+    Require(again.has_value(), "a formatted time reads back");
+  }
+  (void)kube::ParseDuration(input);
+}
+
+void PlanClaim(std::string_view input) {
+  const auto claim = cluster::DecodePlanClaim(input);
+  if (!claim) return;
+  Require(cluster::DecodePlanClaim(cluster::EncodePlanClaim(*claim)) == claim,
+          "a claim reads back");
+}
+
+void Policy(std::string_view input) {
+  const auto policy = config::DecodePolicy(input, "policy.yaml");
+  if (!policy) {
+    Require(!policy.error().empty(), "a refusal has a reason");
+    return;
+  }
+  const auto again = config::DecodePolicy(config::EncodePolicy(*policy), "again.yaml");
+  Require(again.has_value() && *again == *policy, "a policy reads back");
+}
+
+void SchedulerConfig(std::string_view input) {
+  (void)config::CheckSchedulerConfig(input, "scheduler.yaml", config::PolicyConfiguration{});
+}
+
+void Kubeconfig(std::string_view input) {
+  // The loader takes a path: it resolves file names against it.
+  std::array<char, 32> path{"/tmp/berth-fuzz-XXXXXX"};
+  const int fd = ::mkstemp(path.data());
+  Require(fd >= 0, "a temporary file");
+  std::FILE* file = ::fdopen(fd, "wb");
+  std::fwrite(input.data(), 1, input.size(), file);
+  std::fclose(file);
+  (void)kube::LoadKubeconfig(path.data());
+  std::remove(path.data());
+  (void)kube::DecodeBase64(input);
+}
+
+constexpr std::array kTargets{
+    Target{"extender", Extender},
+    Target{"stream", Stream},
+    Target{"objects", Objects},
+    Target{"quantity", Quantity},
+    Target{"time", Time},
+    Target{"plan-claim", PlanClaim},
+    Target{"policy", Policy},
+    Target{"scheduler-config", SchedulerConfig},
+    Target{"kubeconfig", Kubeconfig},
+};
+
+}  // namespace
+
+std::span<const Target> Targets() { return kTargets; }
+
+}  // namespace berth::fuzz
