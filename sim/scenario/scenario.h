@@ -1,0 +1,154 @@
+// A scenario file: a small cluster, what happens in it step by step, and what must then be true.
+// The same file runs in the simulator and, through the end-to-end bed, on a real control plane
+// (docs/scenarios.md is the reference of every key, sim/scenario/schema.json the same for editors).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <expected>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "config/policy_configuration.h"
+#include "config/yaml_reader.h"
+#include "kube/objects.h"
+
+namespace berth::scenario {
+
+inline constexpr int kMaxNodes = 1000;
+inline constexpr int kMaxPods = 5000;
+
+/// Equal nodes, `name-0` to `name-(count-1)`; just `name` where there is one.
+struct Nodes {
+  std::string name;
+  int count = 1;
+  int gpus = 8;
+  std::string cpu = "64";
+  std::string memory = "512Gi";
+  int per_rack = 0;  ///< Nodes that share a rack label; 0: no rack labels.
+  int racks_per_block = 0;
+  kube::StringMap labels{};
+  std::vector<kube::Taint> taints{};
+};
+
+/// A gang of pods, or so many pods each on its own; `name-0`, `name-1`... or just `name`.
+/// Amounts are per pod.
+struct Workload {
+  std::string name;
+  int pods = 1;
+  bool gang = false;
+  int size = 0;       ///< Members announced; 0: as many as `pods`.
+  int min = 0;        ///< 0: all.
+  int launchers = 0;  ///< The first so many pods ask for no devices.
+  int first = 0;      ///< Number of the first pod: members that come later.
+  int gpus = 0;
+  std::string cpu = "1";
+  std::string memory = "1Gi";
+  std::string ns = "default";
+  std::string queue{};
+  std::int32_t priority = 0;
+  bool gated = false;
+  std::string foreign_gate{};  ///< Somebody else's scheduling gate.
+  bool whole_node = false;
+  std::string required{};  ///< Topology level or node label.
+  std::string preferred{};
+  std::string node{};       ///< Bound there from the beginning, by nobody's scheduler.
+  std::string scheduler{};  ///< Another schedulerName.
+  kube::StringMap node_selector{};
+  std::vector<std::string> tolerations{};  ///< Keys, whatever the value and effect.
+  bool apart = false;                      ///< Required anti-affinity among its pods, by host.
+  kube::StringMap annotations{};           ///< On top of those that the keys above stand for.
+
+  std::vector<std::string> PodNames() const;
+};
+
+// What can happen. Names of `targets` are of workloads (all their pods) or of single pods.
+struct Create {
+  std::vector<Workload> workloads;
+};
+struct AddNodes {
+  std::vector<Nodes> nodes;
+};
+struct Delete {
+  std::vector<std::string> targets;
+};
+/// The pods' containers ended.
+struct Finish {
+  std::vector<std::string> targets;
+  bool succeeded = true;
+};
+/// The owner of `foreign_gate` removes it.
+struct Ungate {
+  std::vector<std::string> targets;
+};
+struct Cordon {
+  std::vector<std::string> nodes;
+  bool cordoned = true;
+};
+struct RemoveNodes {
+  std::vector<std::string> nodes;
+};
+/// The device plugin reports another number.
+struct SetGpus {
+  std::map<std::string, int> nodes;
+};
+struct SetPolicy {
+  std::string yaml;
+};
+enum class Process : std::uint8_t { kBerth, kScheduler };
+/// kill -9, and a new process at once.
+struct Kill {
+  Process process = Process::kBerth;
+};
+struct Wait {
+  std::chrono::milliseconds time{};
+};
+
+/// What must hold of one workload; nullopt and empty: not asked.
+struct WorkloadExpectation {
+  std::optional<int> bound;            ///< Pods with a node.
+  std::optional<int> waiting;          ///< Pods that exist without one.
+  std::optional<int> gated;            ///< Of those, behind Berth's gate.
+  std::optional<int> nodes;            ///< Different nodes that they use.
+  std::map<std::string, int> domains;  ///< By node label key: different values that they use.
+  std::vector<std::string> on;         ///< Exactly these nodes.
+  std::string reason;                  ///< The token that `why` gives for its first waiting pod.
+};
+
+struct Expect {
+  std::map<std::string, WorkloadExpectation> workloads;
+  std::optional<int> free_nodes;  ///< Nodes of which no device is taken.
+};
+
+using Action = std::variant<Create, AddNodes, Delete, Finish, Ungate, Cordon, RemoveNodes, SetGpus,
+                            SetPolicy, Kill, Wait, Expect>;
+
+struct Step {
+  int line = 0;
+  std::string key;  ///< As written: `create`, `expect`...
+  Action action;
+};
+
+struct Scenario {
+  std::string proves;       ///< One sentence.
+  std::string area;         ///< gang, quota, fragmentation, topology, restart.
+  std::string policy_yaml;  ///< A whole policy file.
+  config::PolicyConfiguration policy;
+  std::vector<Nodes> nodes;
+  std::vector<Step> steps;
+
+  /// Every workload ever created under a name, by name; the first declaration counts.
+  const Workload* Find(std::string_view name) const;
+  /// The pods that `target` stands for: a workload's, or the one of that name. {namespace, name}.
+  std::vector<std::pair<std::string, std::string>> Pods(std::string_view target) const;
+};
+
+/// Strict, as the policy file: everything wrong comes back together, in document order.
+std::expected<Scenario, std::vector<config::Diagnostic>> Decode(std::string_view yaml,
+                                                                std::string_view file_name);
+
+}  // namespace berth::scenario
