@@ -1,0 +1,211 @@
+#include "sim/world/api_server.h"
+
+#include "cluster/plan_claim.h"
+#include "sim/world/random.h"
+
+namespace berth::sim {
+namespace {
+
+std::string NameKey(const std::string& ns, const std::string& name) { return ns + '/' + name; }
+
+std::string Describe(const kube::Pod& pod) {
+  std::string text = pod.meta.name;
+  if (!pod.node_name.empty()) text += " on " + pod.node_name;
+  if (!pod.nominated_node.empty()) text += " nominated " + pod.nominated_node;
+  if (!pod.scheduling_gates.empty()) text += " gated";
+  if (pod.meta.deletion) text += " ending";
+  if (pod.phase != kube::PodPhase::kPending) {
+    text += fmt::format(" phase {}", static_cast<int>(pod.phase));
+  }
+  const auto claim = pod.meta.annotations.find(cluster::kPlanAnnotation);
+  if (claim != pod.meta.annotations.end()) text += " [" + claim->second + "]";
+  if (pod.pod_scheduled && !pod.pod_scheduled->status) {
+    text += " " + pod.pod_scheduled->reason + ": " + pod.pod_scheduled->message;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string_view Name(Kind kind) {
+  static constexpr std::array<std::string_view, kKinds> kNames{"nodes", "pods", "policy"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+// --- Pods ----------------------------------------------------------------------------------------
+
+std::shared_ptr<const kube::Pod> ApiServer::Find(const engine::PodRef& ref, Reply& reply) const {
+  const auto it = pods_.find(NameKey(ref.ns, ref.name));
+  if (it == pods_.end()) {
+    reply = {.status = 404, .message = "pod not found"};
+    return nullptr;
+  }
+  if (!ref.uid.empty() && it->second->meta.uid != ref.uid) {
+    reply = {.status = 409, .message = "the UID in the precondition does not match"};
+    return nullptr;
+  }
+  return it->second;
+}
+
+Reply ApiServer::Store(kube::Pod pod) {
+  pod.meta.resource_version = std::to_string(++version_);
+  trace_.Say("api: {}", Describe(pod));
+  auto stored = std::make_shared<const kube::Pod>(std::move(pod));
+  pods_[NameKey(stored->meta.ns, stored->meta.name)] = stored;
+  Append(Kind::kPod, {.key = stored->meta.uid, .pod = stored});
+  return {.pod = std::move(stored)};
+}
+
+void ApiServer::Erase(const kube::Pod& pod) {
+  trace_.Say("api: {} is gone", pod.meta.name);
+  auto last = pods_.at(NameKey(pod.meta.ns, pod.meta.name));
+  pods_.erase(NameKey(last->meta.ns, last->meta.name));
+  names_.erase(last->meta.uid);
+  ++version_;
+  Append(Kind::kPod, {.key = last->meta.uid, .deleted = true, .pod = last});
+}
+
+Reply ApiServer::CreatePod(kube::Pod pod) {
+  if (pods_.contains(NameKey(pod.meta.ns, pod.meta.name))) {
+    return {.status = 409, .message = "pod already exists"};
+  }
+  std::uint64_t state = ++pods_created_;  // UIDs come in no particular order
+  pod.meta.uid = fmt::format("{:08x}-{}", SplitMix64(state) >> 32U, pod.meta.name);
+  pod.meta.creation = timeline_.now() / 1000 * 1000;  // creationTimestamp has seconds
+  names_[pod.meta.uid] = NameKey(pod.meta.ns, pod.meta.name);
+  return Store(std::move(pod));
+}
+
+Reply ApiServer::DeletePod(const engine::PodRef& ref) {
+  Reply reply;
+  const auto pod = Find(ref, reply);
+  if (pod == nullptr) return reply;
+  const bool ended =
+      pod->phase == kube::PodPhase::kSucceeded || pod->phase == kube::PodPhase::kFailed;
+  if (pod->node_name.empty() || ended) {
+    Erase(*pod);
+    return {};
+  }
+  if (pod->meta.deletion) return {.pod = pod};
+  kube::Pod changed = *pod;
+  changed.meta.deletion = timeline_.now();
+  return Store(std::move(changed));
+}
+
+Reply ApiServer::RemovePod(const engine::PodRef& ref) {
+  Reply reply;
+  const auto pod = Find(ref, reply);
+  if (pod != nullptr) Erase(*pod);
+  return reply;
+}
+
+Reply ApiServer::ReadPod(const engine::PodRef& ref) const {
+  Reply reply;
+  const auto pod = Find({.ns = ref.ns, .name = ref.name}, reply);
+  if (pod != nullptr) reply.pod = pod;
+  return reply;
+}
+
+Reply ApiServer::Bind(const engine::PodRef& ref, const std::string& node,
+                      const std::map<std::string, std::string>& annotations) {
+  Reply reply;
+  const auto pod = Find(ref, reply);
+  if (pod == nullptr) return reply;
+  if (!pod->node_name.empty()) {
+    return {.status = 409, .message = "pod is already assigned to node " + pod->node_name};
+  }
+  if (pod->meta.deletion) return {.status = 409, .message = "pod is being deleted"};
+  if (!pod->scheduling_gates.empty()) return {.status = 409, .message = "pod has scheduling gates"};
+  kube::Pod changed = *pod;
+  changed.node_name = node;
+  changed.nominated_node.clear();
+  changed.pod_scheduled = kube::PodScheduled{.status = true, .reason = {}, .message = {}};
+  for (const auto& [key, value] : annotations) changed.meta.annotations[key] = value;
+  reply = Store(std::move(changed));
+  if (on_bound) on_bound(*reply.pod);
+  return reply;
+}
+
+Reply ApiServer::Nominate(const engine::PodRef& ref, const std::string& node) {
+  Reply reply;
+  const auto pod = Find(ref, reply);
+  if (pod == nullptr) return reply;
+  if (!pod->node_name.empty()) return {.status = 422, .message = "the pod is already bound"};
+  if (pod->nominated_node == node) return {.pod = pod};
+  kube::Pod changed = *pod;
+  changed.nominated_node = node;
+  return Store(std::move(changed));
+}
+
+Reply ApiServer::Patch(const engine::PodRef& ref, const std::function<bool(kube::Pod&)>& change) {
+  Reply reply;
+  const auto pod = Find(ref, reply);
+  if (pod == nullptr) return reply;
+  kube::Pod changed = *pod;
+  if (!change(changed)) return {.pod = pod};
+  return Store(std::move(changed));
+}
+
+const kube::Pod* ApiServer::FindPod(const std::string& uid) const {
+  const auto it = names_.find(uid);
+  return it == names_.end() ? nullptr : pods_.at(it->second).get();
+}
+
+// --- Nodes and the policy ------------------------------------------------------------------------
+
+void ApiServer::PutNode(kube::Node node) {
+  std::string amounts;
+  for (const auto& [name, amount] : node.allocatable)
+    amounts += fmt::format(" {}={}", name, amount);
+  trace_.Say("api: node {}{}{}{}", node.meta.name, node.unschedulable ? " cordoned" : "",
+             node.taints.empty() ? "" : " tainted", amounts);
+  node.meta.resource_version = std::to_string(++version_);
+  auto stored = std::make_shared<const kube::Node>(std::move(node));
+  nodes_[stored->meta.name] = stored;
+  Append(Kind::kNode, {.key = stored->meta.name, .node = stored});
+}
+
+void ApiServer::DeleteNode(const std::string& name) {
+  const auto it = nodes_.find(name);
+  if (it == nodes_.end()) return;
+  trace_.Say("api: node {} is gone", name);
+  auto last = it->second;
+  nodes_.erase(it);
+  ++version_;
+  Append(Kind::kNode, {.key = last->meta.name, .deleted = true, .node = last});
+}
+
+void ApiServer::PutPolicy(config::PolicyConfiguration policy) {
+  trace_.Say("api: policy");
+  ++version_;
+  policy_ = std::make_shared<const config::PolicyConfiguration>(std::move(policy));
+  Append(Kind::kPolicy, {.key = "policy", .policy = policy_});
+}
+
+// --- Watches -------------------------------------------------------------------------------------
+
+void ApiServer::Append(Kind kind, Change change) {
+  const auto index = static_cast<std::size_t>(kind);
+  journals_[index].push_back(std::move(change));
+  std::erase_if(watchers_[index], [](const Watcher& w) { return w.alive.expired(); });
+  for (const Watcher& watcher : watchers_[index]) watcher.call();
+}
+
+std::vector<Change> ApiServer::List(Kind kind) const {
+  std::vector<Change> objects;
+  if (kind == Kind::kNode) {
+    for (const auto& [name, node] : nodes_) objects.push_back({.key = name, .node = node});
+  } else if (kind == Kind::kPod) {
+    for (const auto& [name, pod] : pods_) objects.push_back({.key = pod->meta.uid, .pod = pod});
+  } else if (policy_ != nullptr) {
+    objects.push_back({.key = "policy", .policy = policy_});
+  }
+  return objects;
+}
+
+void ApiServer::Subscribe(Kind kind, std::weak_ptr<const bool> alive,
+                          std::function<void()> watcher) {
+  watchers_[static_cast<std::size_t>(kind)].push_back({std::move(alive), std::move(watcher)});
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,111 @@
+// A model of kube-apiserver: objects, their resource versions, and a history per kind that watches
+// read. Writes take effect at once and in full or not at all; what a network adds (delay, loss,
+// refusals) is api_client.h's and watch.h's.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/policy_configuration.h"
+#include "engine/actions.h"
+#include "kube/objects.h"
+#include "sim/world/timeline.h"
+#include "sim/world/trace.h"
+
+namespace berth::sim {
+
+enum class Kind : std::uint8_t { kNode, kPod, kPolicy };
+inline constexpr int kKinds = 3;
+std::string_view Name(Kind kind);
+
+/// One event of a watch: the object as it is now, or as it was last.
+struct Change {
+  std::string key;  ///< A node's name, a pod's UID.
+  bool deleted = false;
+  std::shared_ptr<const kube::Node> node{};
+  std::shared_ptr<const kube::Pod> pod{};
+  std::shared_ptr<const config::PolicyConfiguration> policy{};
+};
+
+/// The server's answer to a write or a read.
+struct Reply {
+  int status = 200;
+  std::string message{};
+  std::shared_ptr<const kube::Pod> pod{};
+  bool ok() const { return status / 100 == 2; }
+};
+
+class ApiServer {
+ public:
+  ApiServer(const Timeline& timeline, Trace& trace) : timeline_(timeline), trace_(trace) {}
+
+  // --- Pods. Every write takes a UID precondition where `uid` is not empty: 409 for another pod of
+  // that name, 404 for none.
+  /// Sets UID, creation and resource version. 409: the name is taken.
+  Reply CreatePod(kube::Pod pod);
+  /// An unbound pod is gone at once; a bound one gets its deletion timestamp, and RemovePod ends
+  /// it.
+  Reply DeletePod(const engine::PodRef& ref);
+  Reply RemovePod(const engine::PodRef& ref);
+  Reply ReadPod(const engine::PodRef& ref) const;
+  /// 409: bound, ending or gated. Annotations are merged with the node's name in one write.
+  Reply Bind(const engine::PodRef& ref, const std::string& node,
+             const std::map<std::string, std::string>& annotations);
+  /// 422 for a bound pod.
+  Reply Nominate(const engine::PodRef& ref, const std::string& node);
+  /// Any other patch. `change` returns false where it changes nothing: then no event follows.
+  Reply Patch(const engine::PodRef& ref, const std::function<bool(kube::Pod&)>& change);
+
+  // --- Nodes and the policy.
+  void PutNode(kube::Node node);
+  void DeleteNode(const std::string& name);
+  void PutPolicy(config::PolicyConfiguration policy);
+
+  const std::map<std::string, std::shared_ptr<const kube::Pod>>& pods() const { return pods_; }
+  const std::map<std::string, std::shared_ptr<const kube::Node>>& nodes() const { return nodes_; }
+  const config::PolicyConfiguration& policy() const { return *policy_; }
+  const kube::Pod* FindPod(const std::string& uid) const;
+
+  // --- Watches.
+  std::size_t end(Kind kind) const { return journal(kind).size(); }
+  const Change& at(Kind kind, std::size_t index) const { return journal(kind)[index]; }
+  /// What exists now, in key order.
+  std::vector<Change> List(Kind kind) const;
+  /// `watcher` is called after every change while `alive`.
+  void Subscribe(Kind kind, std::weak_ptr<const bool> alive, std::function<void()> watcher);
+
+  /// A pod's Binding took effect; the checker listens.
+  std::function<void(const kube::Pod&)> on_bound;
+
+ private:
+  const std::vector<Change>& journal(Kind kind) const {
+    return journals_[static_cast<std::size_t>(kind)];
+  }
+  void Append(Kind kind, Change change);
+  std::shared_ptr<const kube::Pod> Find(const engine::PodRef& ref, Reply& reply) const;
+  struct Watcher {
+    std::weak_ptr<const bool> alive;
+    std::function<void()> call;
+  };
+
+  Reply Store(kube::Pod pod);
+  void Erase(const kube::Pod& pod);
+
+  const Timeline& timeline_;
+  Trace& trace_;
+  std::uint64_t version_ = 0;
+  std::uint64_t pods_created_ = 0;
+  std::map<std::string, std::shared_ptr<const kube::Pod>> pods_;  ///< By ns/name.
+  std::map<std::string, std::string> names_;                      ///< UID to ns/name.
+  std::map<std::string, std::shared_ptr<const kube::Node>> nodes_;
+  std::shared_ptr<const config::PolicyConfiguration> policy_;
+  std::array<std::vector<Change>, kKinds> journals_;
+  std::array<std::vector<Watcher>, kKinds> watchers_;
+};
+
+}  // namespace berth::sim

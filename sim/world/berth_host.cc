@@ -1,0 +1,370 @@
+#include "sim/world/berth_host.h"
+
+#include "cluster/plan_claim.h"
+
+namespace berth::sim {
+
+using engine::ResolveBind;
+
+namespace {
+
+// As in server/host.cc and server/kube_api.cc.
+constexpr int kMaxReleaseTries = 5;
+constexpr int kMaxSettleTries = 30;
+constexpr Duration kBindTimeout = 8'000;
+constexpr Duration kPatchTimeout = 5'000;
+constexpr Duration kReadTimeout = 10'000;
+constexpr Duration kPollClient = 1'000;
+constexpr Duration kAwaitPod = 1'000;
+constexpr Duration kLongestSleep = 60'000;
+
+/// As the decoder does: every event brings a spec of its own.
+kube::Pod Decoded(const kube::Pod& pod) {
+  kube::Pod copy = pod;
+  copy.spec = std::make_shared<const kube::PodSpec>(*pod.spec);
+  return copy;
+}
+
+}  // namespace
+
+BerthHost::BerthHost(Environment& env, std::string instance)
+    : env_(env), engine_(env.api.policy(), {.instance = std::move(instance)}), client_(env) {
+  using engine::Engine;
+  Watch(Kind::kNode,
+        {.upsert =
+             [this](const Change& c) { Apply([&](Engine& e, TimePoint) { e.OnNode(*c.node); }); },
+         .remove =
+             [this](const std::string& key, const Change&) {
+               Apply([&](Engine& e, TimePoint) { e.OnNodeDeleted(key); });
+             },
+         .synced = {}});
+  Watch(Kind::kPod, {.upsert =
+                         [this](const Change& c) {
+                           Apply([&](Engine& e, TimePoint now) { e.OnPod(Decoded(*c.pod), now); });
+                         },
+                     .remove =
+                         [this](const std::string& key, const Change&) {
+                           Apply([&](Engine& e, TimePoint now) { e.OnPodDeleted(key, now); });
+                         },
+                     .synced = {}});
+  Watch(Kind::kPolicy, {.upsert =
+                            [this](const Change& c) {
+                              if (*c.policy == engine_.store().policy()) return;
+                              Apply([&](Engine& e, TimePoint now) { e.OnPolicy(*c.policy, now); });
+                            },
+                        .remove = [](const std::string&, const Change&) {},
+                        .synced = {}});
+}
+
+void BerthHost::Watch(Kind kind, WatchStream::Sink sink) {
+  sink.synced = [this] { OnSynced(); };
+  streams_[static_cast<std::size_t>(kind)] =
+      std::make_unique<WatchStream>(env_, kind, std::move(sink));
+}
+
+void BerthHost::OnSynced() {
+  if (--unsynced_ > 0) return;
+  env_.trace.Say("berth: ready");
+  Apply([](engine::Engine& e, TimePoint now) { e.Start(now); });
+  ready_ = true;
+}
+
+bool BerthHost::Idle() const {
+  if (!ready_ || carrying_ > 0 || !waiters_.empty() || !owed_.empty()) return false;
+  for (const auto& lane : lanes_) {
+    if (!lane.empty()) return false;
+  }
+  return std::ranges::all_of(streams_, [](const auto& stream) { return stream->settled(); });
+}
+
+// --- The lock, the planner thread and what is carried out ----------------------------------------
+
+void BerthHost::Apply(const std::function<void(engine::Engine&, TimePoint)>& change) {
+  change(engine_, env_.now());
+  Changed();
+  Carry();
+}
+
+/// Wakes whoever waits for a change: the planner thread, and calls that wait for their pod.
+void BerthHost::Changed() {
+  const Duration wake =
+      env_.network.Between(0, env_.weather.Is(FaultKind::kBerthThreads) ? 200 : 2);
+  const TimePoint at = env_.now() + wake;
+  if (plan_at_ < 0 || at < plan_at_) {
+    plan_at_ = at;
+    env_.timeline.At(at, life_.Guard([this, turn = ++plan_turn_] {
+      if (turn == plan_turn_) Plan();
+    }));
+  }
+  if (awaiting_.empty()) return;
+  std::vector<std::function<void()>> calls;
+  std::erase_if(awaiting_, [&](auto& entry) {
+    if (engine_.store().FindPod(entry.first) == nullptr) return false;
+    calls.push_back(std::move(entry.second));
+    return true;
+  });
+  for (const auto& call : calls) env_.timeline.After(0, life_.Guard(call));
+}
+
+void BerthHost::Plan() {
+  plan_at_ = -1;
+  engine_.Step(env_.now());
+  Carry();
+  const auto due = engine_.NextDeadline();
+  const Duration wait =
+      due ? std::clamp<Duration>(*due - env_.now(), 0, kLongestSleep) : kLongestSleep;
+  plan_at_ = env_.now() + std::max<Duration>(wait, 1);
+  env_.timeline.At(plan_at_, life_.Guard([this, turn = ++plan_turn_] {
+    if (turn == plan_turn_) Plan();
+  }));
+}
+
+/// Actions are carried out after the lock is given back, each batch by its own thread: a slow one
+/// may be overtaken.
+void BerthHost::Carry() {
+  std::vector<engine::Action> actions = engine_.TakeActions();
+  if (actions.empty()) return;
+  const auto carry = [this, actions = std::move(actions)] {
+    for (const engine::Action& action : actions) {
+      std::visit([this](const auto& a) { Do(a); }, action);
+    }
+  };
+  if (!env_.weather.Is(FaultKind::kBerthThreads)) return carry();
+  ++carrying_;
+  env_.timeline.After(env_.network.Between(0, 300), life_.Guard([this, carry] {
+    --carrying_;
+    carry();
+  }));
+}
+
+// --- Jobs, in order per lane ---------------------------------------------------------------------
+
+std::size_t BerthHost::LaneOf(const std::string& key) const {
+  return cluster::NodeHash(key) % lanes_.size();
+}
+
+void BerthHost::Push(const std::string& key, Job job) {
+  auto& lane = lanes_[LaneOf(key)];
+  lane.push_back(std::move(job));
+  if (lane.size() > 1) return;
+  const Job first = lane.front();  // it may end, and leave the lane, at once
+  first();
+}
+
+/// REQUIRES: a job of this key has ended.
+void BerthHost::NextJob(const std::string& key) {
+  auto& lane = lanes_[LaneOf(key)];
+  lane.pop_front();
+  if (lane.empty()) return;
+  const Job next = lane.front();
+  next();
+}
+
+void BerthHost::Do(const engine::ReleaseMember& release) {
+  env_.trace.Say("berth: release {} to {}", release.pod.name, release.node);
+  Push(release.pod.uid, [this, release] { TryRelease(release, 1); });
+}
+
+void BerthHost::TryRelease(const engine::ReleaseMember& release, int attempt) {
+  const auto annotate = [this, release, attempt] {
+    if (release.annotation.empty() && !release.remove_gate) return NextJob(release.pod.uid);
+    const auto patch = [release](kube::Pod& pod) {
+      const auto gate = std::ranges::find(pod.scheduling_gates, cluster::kAdmissionGate);
+      const bool opens = release.remove_gate && gate != pod.scheduling_gates.end();
+      std::string& claim = pod.meta.annotations[std::string(cluster::kPlanAnnotation)];
+      const bool says = !release.annotation.empty() && claim != release.annotation;
+      if (opens) pod.scheduling_gates.erase(gate);
+      if (says) claim = release.annotation;
+      if (claim.empty()) pod.meta.annotations.erase(std::string(cluster::kPlanAnnotation));
+      return opens || says;
+    };
+    client_.Write(
+        [ref = release.pod, patch](ApiServer& api) { return api.Patch(ref, patch); }, kPatchTimeout,
+        [this, release, attempt](const WriteResult& result) {
+          if (result.outcome == WriteOutcome::kDone || result.outcome == WriteOutcome::kNotFound) {
+            return NextJob(release.pod.uid);
+          }
+          RetryRelease(release, attempt);
+        });
+  };
+  if (release.node.empty()) return annotate();
+  client_.Write([release](ApiServer& api) { return api.Nominate(release.pod, release.node); },
+                kPatchTimeout,
+                [this, release, attempt, annotate](const WriteResult& result) {
+                  if (result.outcome == WriteOutcome::kNotFound ||
+                      result.reply.message.find("already bound") != std::string::npos) {
+                    return NextJob(release.pod.uid);
+                  }
+                  if (result.outcome != WriteOutcome::kDone) return RetryRelease(release, attempt);
+                  annotate();
+                });
+}
+
+void BerthHost::RetryRelease(const engine::ReleaseMember& release, int attempt) {
+  if (attempt < kMaxReleaseTries) return TryRelease(release, attempt + 1);
+  env_.trace.Say("berth: release of {} given up", release.pod.name);
+  NextJob(release.pod.uid);
+}
+
+void BerthHost::Do(const engine::SettleBind& settle) {
+  env_.trace.Say("berth: settle {}", settle.pod.name);
+  owed_.insert(settle.pod.uid);
+  Push(settle.pod.uid, [this, pod = settle.pod] { Settle(pod, 1); });
+}
+
+void BerthHost::Settle(const engine::PodRef& pod, int attempt) {
+  client_.Read(pod, kReadTimeout, [this, pod, attempt](const WriteResult& read) {
+    const bool gone = read.outcome == WriteOutcome::kNotFound;
+    if (!gone && read.outcome != WriteOutcome::kDone) {
+      if (attempt < kMaxSettleTries) {
+        Push(pod.uid, [this, pod, attempt] { Settle(pod, attempt + 1); });
+      }
+      return NextJob(pod.uid);
+    }
+    owed_.erase(owed_.find(pod.uid));
+    Apply([&](engine::Engine& e, TimePoint now) {
+      if (!gone && read.reply.pod->meta.uid == pod.uid) {
+        e.OnPod(Decoded(*read.reply.pod), now);
+        e.BindSettled(pod.uid, now);
+      } else {
+        e.OnPodDeleted(pod.uid, now);
+      }
+    });
+    NextJob(pod.uid);
+  });
+}
+
+void BerthHost::Do(const engine::EmitEvent& event) {
+  env_.trace.Say("berth: event {} {}", event.pod.name, event.reason);
+}
+
+void BerthHost::Do(const engine::Decision& decision) {
+  std::string placed;
+  for (const auto& [pod, node] : decision.placed) placed += fmt::format(" {}->{}", pod, node);
+  env_.trace.Say("berth: {} {} {} {}{}", decision.kind, decision.workload, decision.plan,
+                 cluster::Token(decision.verdict.reason), placed);
+}
+
+// --- Verbs ---------------------------------------------------------------------------------------
+
+std::optional<FilterReply> BerthHost::Filter(const kube::Pod& request_pod,
+                                             const std::vector<std::string>& offered) {
+  if (!ready_) return std::nullopt;
+  const std::vector<std::string_view> names(offered.begin(), offered.end());
+  const auto answer = engine_.Filter({.uid = request_pod.meta.uid,
+                                      .offered = names,
+                                      .request_pod = [&request_pod] { return &request_pod; }},
+                                     env_.now());
+  FilterReply reply;
+  if (answer.keep_all) {
+    reply.kept = offered;
+  } else {
+    for (const std::size_t index : answer.kept) reply.kept.push_back(offered.at(index));
+    reply.reason = cluster::RefusalText(answer.reason);
+  }
+  env_.trace.Say("filter {}: {} offered, kept {} {}", request_pod.meta.name, offered.size(),
+                 answer.keep_all      ? "all"
+                 : reply.kept.empty() ? "none"
+                                      : reply.kept.front(),
+                 cluster::Token(answer.reason));
+  Changed();
+  Carry();
+  return reply;
+}
+
+std::optional<std::map<std::string, std::int64_t>> BerthHost::Prioritize(
+    const std::string& uid, const std::vector<std::string>& offered) {
+  if (!ready_) return std::nullopt;
+  const auto planned = engine_.PlannedNode(uid);
+  const std::string best =
+      planned == cluster::kNoNode ? std::string() : engine_.store().node(planned).name;
+  std::map<std::string, std::int64_t> scores;
+  for (const std::string& name : offered) scores[name] = name == best ? 10 : 0;
+  return scores;
+}
+
+/// Waits a second at most for the watch to bring the pod.
+void BerthHost::AwaitPod(const std::string& uid, std::function<void()> then) {
+  if (engine_.store().FindPod(uid) != nullptr) return then();
+  awaiting_.emplace(uid, std::move(then));
+  env_.timeline.After(kAwaitPod, life_.Guard([this, uid] {
+    const auto it = awaiting_.find(uid);
+    if (it == awaiting_.end()) return;
+    const auto call = std::move(it->second);
+    awaiting_.erase(it);
+    call();
+  }));
+}
+
+void BerthHost::Bind(const engine::PodRef& pod, const std::string& node,
+                     std::weak_ptr<const bool> client, BindDone done) {
+  if (!ready_) return done(std::nullopt);
+  AwaitPod(pod.uid, [this, pod, node, client = std::move(client), done = std::move(done)] {
+    const auto answer =
+        engine_.Bind({.uid = pod.uid, .ns = pod.ns, .name = pod.name, .node = node}, env_.now());
+    env_.trace.Say("bind {} to {}: {} {}", pod.name, node, answer.stand ? "stands" : "at once",
+                   answer.now.error);
+    if (answer.stand) {
+      waiters_.emplace(answer.ticket, Waiter{pod, node, client, done});
+      env_.timeline.After(kPollClient,
+                          life_.Guard([this, ticket = answer.ticket] { Poll(ticket); }));
+    }
+    Changed();
+    Carry();
+    if (!answer.stand) FinishBind(pod, node, answer.now, done);
+  });
+}
+
+/// A call whose caller has hung up ends by itself.
+void BerthHost::Poll(engine::TicketId ticket) {
+  const auto it = waiters_.find(ticket);
+  if (it == waiters_.end()) return;
+  if (!it->second.client.expired()) {
+    env_.timeline.After(kPollClient, life_.Guard([this, ticket] { Poll(ticket); }));
+    return;
+  }
+  env_.trace.Say("bind {}: the caller has gone", it->second.pod.name);
+  Apply([ticket](engine::Engine& e, TimePoint) { e.BindAbandoned(ticket); });
+  waiters_.erase(ticket);
+}
+
+void BerthHost::Do(const ResolveBind& resolution) {
+  const auto it = waiters_.find(resolution.ticket);
+  if (it == waiters_.end()) return;
+  const Waiter waiter = std::move(it->second);
+  waiters_.erase(it);
+  FinishBind(waiter.pod, waiter.node, resolution, waiter.done);
+}
+
+void BerthHost::FinishBind(const engine::PodRef& pod, const std::string& node,
+                           const ResolveBind& word, const BindDone& done) {
+  if (word.verdict == ResolveBind::Verdict::kBound) return done("");
+  if (word.verdict == ResolveBind::Verdict::kError) {
+    return done(word.error.empty() ? "berth: refused" : word.error);
+  }
+  owed_.insert(pod.uid);
+  client_.Bind(
+      pod, node, word.annotations, kBindTimeout, [this, pod, done](const WriteResult& result) {
+        owed_.erase(owed_.find(pod.uid));
+        auto outcome = engine::BindOutcome::kRefused;
+        if (result.outcome == WriteOutcome::kDone) outcome = engine::BindOutcome::kBound;
+        if (result.outcome == WriteOutcome::kUnknown) {
+          outcome = engine::BindOutcome::kUnknown;
+        }
+        Apply([&](engine::Engine& e, TimePoint now) { e.BindFinished(pod.uid, outcome, now); });
+        done(outcome == engine::BindOutcome::kBound ? std::string()
+                                                    : "berth: " + result.reply.message);
+      });
+}
+
+void BerthHost::Preempt(const std::string& uid, const engine::VictimMap& candidates,
+                        PreemptDone done) {
+  if (!ready_) return done(std::nullopt);
+  AwaitPod(uid, [this, uid, candidates, done = std::move(done)] {
+    const engine::VictimMap kept = engine_.Preempt(uid, candidates, env_.now());
+    Carry();
+    done(kept);
+  });
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,105 @@
+// Berth's process in virtual time: the real engine::Engine, driven and obeyed exactly as
+// server/host.cc does it. Where the real host has threads there are events here, with the same
+// order, the same retries and the same gaps between a decision and its being carried out.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "sim/world/api_client.h"
+#include "sim/world/watch.h"
+
+namespace berth::sim {
+
+struct FilterReply {
+  std::vector<std::string> kept;  ///< Best first.
+  std::string reason;             ///< For every node not kept.
+};
+
+/// Ends a verb's call. nullopt: 503, not ready. Empty text: bound.
+using BindDone = std::function<void(const std::optional<std::string>&)>;
+using PreemptDone = std::function<void(const std::optional<engine::VictimMap>&)>;
+
+class BerthHost {
+ public:
+  /// Begins to watch; ready when all first lists are in. `env` must outlive it.
+  BerthHost(Environment& env, std::string instance);
+  BerthHost(const BerthHost&) = delete;
+  BerthHost& operator=(const BerthHost&) = delete;
+
+  bool ready() const { return ready_; }
+
+  // --- Verbs. nullopt: 503.
+  std::optional<FilterReply> Filter(const kube::Pod& request_pod,
+                                    const std::vector<std::string>& offered);
+  std::optional<std::map<std::string, std::int64_t>> Prioritize(
+      const std::string& uid, const std::vector<std::string>& offered);
+  /// The caller has hung up when `client` is gone.
+  void Bind(const engine::PodRef& pod, const std::string& node, std::weak_ptr<const bool> client,
+            BindDone done);
+  void Preempt(const std::string& uid, const engine::VictimMap& candidates, PreemptDone done);
+
+  // --- Reads, for the checker.
+  const engine::Engine& engine() const { return engine_; }
+  engine::Engine& engine() { return engine_; }
+  WatchStream& stream(Kind kind) { return *streams_[static_cast<std::size_t>(kind)]; }
+  /// Somebody will tell the engine what becomes of this pod's Binding.
+  bool Owes(const std::string& uid) const { return carrying_ > 0 || owed_.contains(uid); }
+  /// Nothing is being carried out, nobody stands, no news is on its way.
+  bool Idle() const;
+
+ private:
+  struct Waiter {
+    engine::PodRef pod;
+    std::string node;
+    std::weak_ptr<const bool> client;
+    BindDone done;
+  };
+  using Job = std::function<void()>;
+
+  void Watch(Kind kind, WatchStream::Sink sink);
+  void OnSynced();
+  void Apply(const std::function<void(engine::Engine&, TimePoint)>& change);
+  void Changed();
+  void Plan();
+  void Carry();
+  void Do(const engine::ReleaseMember& release);
+  void Do(const engine::ResolveBind& resolution);
+  void Do(const engine::SettleBind& settle);
+  void Do(const engine::EmitEvent& event);
+  void Do(const engine::Decision& decision);
+  void TryRelease(const engine::ReleaseMember& release, int attempt);
+  void RetryRelease(const engine::ReleaseMember& release, int attempt);
+  void Settle(const engine::PodRef& pod, int attempt);
+  void FinishBind(const engine::PodRef& pod, const std::string& node,
+                  const engine::ResolveBind& word, const BindDone& done);
+  void Poll(engine::TicketId ticket);
+  void AwaitPod(const std::string& uid, std::function<void()> then);
+  void Push(const std::string& key, Job job);
+  void NextJob(const std::string& key);
+  std::size_t LaneOf(const std::string& key) const;
+
+  Environment& env_;
+  engine::Engine engine_;
+  ApiClient client_;
+  Life life_;
+  std::array<std::unique_ptr<WatchStream>, kKinds> streams_;
+  int unsynced_ = kKinds;
+  bool ready_ = false;
+  std::map<engine::TicketId, Waiter> waiters_;
+  TimePoint plan_at_ = -1;  ///< When the planner thread wakes; -1: not armed.
+  std::uint64_t plan_turn_ = 0;
+  int carrying_ = 0;
+  std::multiset<std::string> owed_;
+  std::multimap<std::string, std::function<void()>> awaiting_;  ///< By pod UID.
+  std::array<std::deque<Job>, 16> lanes_;
+};
+
+}  // namespace berth::sim

@@ -1,0 +1,377 @@
+#include "sim/world/checker.h"
+
+#include <algorithm>
+
+namespace berth::sim {
+
+using cluster::Charge;
+
+namespace {
+
+constexpr const char* kGpu = "nvidia.com/gpu";
+/// The longest that Berth or kube-scheduler may go by old news: a slow or broken watch, a Binding
+/// under way, a call that stands.
+constexpr Duration kOldNews = 75'000;
+/// A timer fires in the planner's next turn.
+constexpr Duration kSlack = 1'500;
+
+bool Lives(const kube::Pod& pod) {
+  return pod.phase != kube::PodPhase::kSucceeded && pod.phase != kube::PodPhase::kFailed;
+}
+
+std::int64_t AmountOf(const kube::ResourceList& list, const std::string& name) {
+  const auto it = list.find(name);
+  return it == list.end() ? 0 : it->second;
+}
+
+std::string LabelOf(const kube::Pod& pod, std::string_view key) {
+  const auto it = pod.meta.labels.find(key);
+  return it == pod.meta.labels.end() ? std::string() : it->second;
+}
+
+int NumberOf(const kube::Pod& pod, std::string_view key) {
+  const auto it = pod.meta.annotations.find(key);
+  return it == pod.meta.annotations.end() ? 0 : std::atoi(it->second.c_str());
+}
+
+bool WholeNode(const kube::Pod& pod) {
+  return pod.meta.annotations.contains("berth.dev/whole-node");
+}
+
+}  // namespace
+
+void Checker::Late::Set(TimePoint now, std::int64_t value) {
+  while (values_.size() > 1 && values_[1].first + kOldNews < now) values_.pop_front();
+  values_.emplace_back(now, value);
+}
+
+std::int64_t Checker::Late::Most(TimePoint now) const {
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    // A value counts from when it was set until kOldNews after the next one was.
+    if (i + 1 < values_.size() && values_[i + 1].first + kOldNews < now) continue;
+    most = std::max(most, values_[i].second);
+  }
+  return most;
+}
+
+Checker::Checker(Environment& env) : env_(env) {
+  env_.api.Subscribe(Kind::kNode, life_.alive(), [this] {
+    WatchNode(env_.api.at(Kind::kNode, env_.api.end(Kind::kNode) - 1));
+  });
+  env_.api.Subscribe(Kind::kPolicy, life_.alive(), [this] { WatchPolicy(env_.api.policy()); });
+}
+
+void Checker::Broken(std::string what) {
+  if (violation_.empty()) violation_ = std::move(what);
+}
+
+// --- What happens in the world -------------------------------------------------------------------
+
+void Checker::OnFault(const Fault& fault) {
+  if (fault.kind == FaultKind::kSchedulerRestart) scheduler_restarted_ = env_.now();
+}
+
+void Checker::OnBindCall(const std::string& uid) {
+  const kube::Pod* pod = env_.api.FindPod(uid);
+  if (pod == nullptr) return;
+  const std::string gang = LabelOf(*pod, "berth.dev/gang");
+  if (!gang.empty()) asked_[gang].insert(uid);
+}
+
+void Checker::OnBound(const kube::Pod& pod) {
+  last_bound_ = env_.now();
+  ++bound_;
+  CheckRoom(pod);
+  CheckQueues(pod);
+  CheckBarrier(pod);
+}
+
+void Checker::WatchNode(const Change& change) {
+  for (const char* resource : {kGpu, "cpu", "pods"}) {
+    allocatable_[{change.key, resource}].Set(
+        env_.now(), change.deleted ? 0 : AmountOf(change.node->allocatable, resource));
+  }
+}
+
+void Checker::WatchPolicy(const config::PolicyConfiguration& policy) {
+  for (const config::Queue& queue : policy.queues) {
+    const auto limit = queue.limit.find(kGpu);
+    caps_[queue.name].Set(env_.now(),
+                          limit == queue.limit.end() ? cluster::kAbsurdAmount : limit->second);
+  }
+}
+
+/// I1, I2: what is bound to a node is there.
+void Checker::CheckRoom(const kube::Pod& bound) {
+  std::map<std::string, std::int64_t> used;
+  for (const auto& [key, pod] : env_.api.pods()) {
+    if (pod->node_name != bound.node_name || !Lives(*pod)) continue;
+    for (const auto& [name, amount] : pod->spec->requests) used[name] += amount;
+    used["pods"] += 1;
+  }
+  // Two schedulers at once, for a moment, may both think a core free: Kubernetes' own risk.
+  const bool two_schedulers = env_.now() < scheduler_restarted_ + kOldNews;
+  for (const auto& [name, amount] : used) {
+    if (name == "memory" || (name != kGpu && two_schedulers)) continue;
+    const std::int64_t all = allocatable_[{bound.node_name, name}].Most(env_.now());
+    if (amount > all) {
+      Broken(fmt::format("I1/I2: {} is bound to {}, which then has {} of {} {} taken",
+                         bound.meta.name, bound.node_name, amount, all, name));
+    }
+  }
+}
+
+/// I4, by the API objects alone.
+void Checker::CheckQueues(const kube::Pod& bound) {
+  if (!bound.spec->requests.contains(kGpu)) return;
+  std::map<std::string, std::int64_t> used;
+  for (const auto& [key, pod] : env_.api.pods()) {
+    if (pod->node_name.empty() || !Lives(*pod)) continue;
+    std::string queue = LabelOf(*pod, "berth.dev/queue");
+    if (queue.empty()) queue = "default";
+    std::int64_t amount = AmountOf(pod->spec->requests, kGpu);
+    if (WholeNode(*pod)) {
+      const auto node = env_.api.nodes().find(pod->node_name);
+      if (node != env_.api.nodes().end()) {
+        amount = std::max(amount, AmountOf(node->second->allocatable, kGpu));
+      }
+    }
+    used[queue] += amount;
+  }
+  std::string queue = LabelOf(bound, "berth.dev/queue");
+  if (queue.empty()) queue = "default";
+  const std::int64_t cap = caps_[queue].Most(env_.now());
+  if (used[queue] > cap) {
+    Broken(fmt::format("I4: {} is bound, and queue {} uses {} of {} milli-GPU", bound.meta.name,
+                       queue, used[queue], cap));
+  }
+}
+
+/// I3: no member is bound before its gang's minimum has come to the barrier. Members without
+/// devices never come: they count by existing.
+void Checker::CheckBarrier(const kube::Pod& bound) {
+  const std::string gang = LabelOf(bound, "berth.dev/gang");
+  if (gang.empty() || !bound.spec->requests.contains(kGpu)) return;
+  int min = std::numeric_limits<int>::max();
+  int others = 0;
+  int managed = 0;
+  for (const auto& [key, pod] : env_.api.pods()) {
+    if (LabelOf(*pod, "berth.dev/gang") != gang || !Lives(*pod)) continue;
+    min = std::min(min, NumberOf(*pod, "berth.dev/gang-min-member"));
+    ++(pod->spec->requests.contains(kGpu) ? managed : others);
+  }
+  const auto started = started_.find(gang);
+  const bool runs = started != started_.end() && env_.now() < started->second + kOldNews;
+  started_[gang] = env_.now();
+  if (runs) return;
+  const int needed = std::clamp(min - others, 1, std::max(1, managed));
+  const auto came = static_cast<int>(asked_[gang].size());
+  if (came < needed) {
+    Broken(fmt::format("I3: {} is bound when only {} of {} members had come to bind",
+                       bound.meta.name, came, needed));
+  }
+}
+
+/// I9: everybody evicted stands lower, and no gang loses a part of itself.
+void Checker::OnPreemption(const kube::Pod& preemptor, const std::string& node,
+                           const std::vector<const kube::Pod*>& victims) {
+  for (const kube::Pod* victim : victims) {
+    if (victim->priority >= preemptor.priority) {
+      Broken(fmt::format("I9: {} evicts {} of no lower priority", preemptor.meta.name,
+                         victim->meta.name));
+    }
+    const std::string gang = LabelOf(*victim, "berth.dev/gang");
+    if (gang.empty() || !preemptor.spec->requests.contains(kGpu)) continue;
+    for (const auto& [key, pod] : env_.api.pods()) {
+      const bool elsewhere = LabelOf(*pod, "berth.dev/gang") == gang && Lives(*pod) &&
+                             !pod->node_name.empty() && pod->node_name != node &&
+                             !pod->meta.deletion;
+      // Berth may not have heard of the other one yet.
+      if (elsewhere && last_bound_ + kOldNews < env_.now()) {
+        Broken(fmt::format("I9: {} tears the gang of {}", preemptor.meta.name, victim->meta.name));
+      }
+    }
+  }
+}
+
+// --- After every step ----------------------------------------------------------------------------
+
+void Checker::AfterStep(const BerthHost* host) {
+  if (host == nullptr || !host->ready()) {
+    host_ = nullptr;
+    return;
+  }
+  const cluster::Store& store = host->engine().store();
+  CheckPlans(*host);
+  if (host == host_ && store.generation() == generation_) return;
+  generation_ = store.generation();
+  CheckDevices(store);
+  if (host != host_) used_.clear();
+  host_ = host;
+  CheckCaps(store);
+  CheckLedger(store);
+}
+
+/// I1 in the ledger: where more is taken than there is (a device fell ill, somebody else's pod),
+/// nothing is planned on top.
+void Checker::CheckDevices(const cluster::Store& store) {
+  for (const auto& node : store.nodes()) {
+    for (const cluster::ResourceId id : store.device_ids()) {
+      if (node->free(id) >= 0) continue;
+      for (const cluster::PodInfo* pod : node->pods) {
+        if (pod->charge != Charge::kPlanned || pod->workload == nullptr ||
+            !pod->shape->asks_device) {
+          continue;
+        }
+        const auto& plan = pod->workload->plan;
+        if (plan && plan->for_victims) continue;
+        Broken(fmt::format("I1: {} is planned on {}, which has {} milli-GPU free",
+                           pod->object.meta.name, node->name, node->free(id)));
+      }
+    }
+  }
+}
+
+/// I3, I6: every reservation belongs to a plan, every plan is whole and alive, every posted Binding
+/// is somebody's to settle.
+void Checker::CheckPlans(const BerthHost& host) {
+  const cluster::Store& store = host.engine().store();
+  for (const auto& [key, workload] : store.workloads()) {
+    if (!workload->plan) continue;
+    const cluster::Plan& plan = *workload->plan;
+    bool binding = false;
+    for (const cluster::Assignment& a : plan.assignments) {
+      binding |= a.pod->charge == Charge::kBinding;
+      if (a.pod->charge == Charge::kNone || a.pod->node != a.node) {
+        Broken(fmt::format("I6: {} of {} is in a plan that holds no room for it",
+                           a.pod->object.meta.name, key));
+      }
+    }
+    if (plan.committed) continue;
+    if (plan.expires + kSlack < env_.now() && !binding) {
+      Broken(fmt::format("I6: the plan of {} should have ended {} ms ago", key,
+                         env_.now() - plan.expires));
+    }
+    const auto held = static_cast<int>(plan.assignments.size()) + workload->BoundCount();
+    if (held < workload->min_member) {
+      Broken(
+          fmt::format("I3: {} holds room for {} of {} members", key, held, workload->min_member));
+    }
+  }
+  for (const auto& [uid, pod] : store.pods()) {
+    const kube::Pod* truth = env_.api.FindPod(uid);
+    const bool news_comes = truth == nullptr || !truth->node_name.empty();
+    if (pod->charge == Charge::kBinding && !news_comes && !host.Owes(uid)) {
+      Broken("I6: nobody will say what became of the Binding of " + pod->object.meta.name);
+    }
+    if (pod->charge != Charge::kPlanned || pod->workload == nullptr) continue;
+    const auto& plan = pod->workload->plan;
+    const bool in_plan = plan && std::ranges::any_of(plan->assignments, [&](const auto& a) {
+                           return a.pod == pod.get();
+                         });
+    if (!in_plan) Broken("I6: room is held without a plan for " + pod->object.meta.name);
+  }
+}
+
+/// I4 in the ledger: a queue over its cap (the policy was changed, old news came in) takes no more.
+void Checker::CheckCaps(const cluster::Store& store) {
+  const bool settling = env_.now() < berth_started_ + kOldNews;
+  for (const cluster::QueueInfo& queue : store.queues()) {
+    for (const auto& [id, cap] : queue.caps) {
+      const std::string key = queue.config.name + '/' + store.resources().Name(id);
+      const std::int64_t used = queue.used[id];
+      const auto before = used_.find(key);
+      const bool grew = before != used_.end() && used > before->second;
+      if (used > cap && grew && !settling) {
+        Broken(fmt::format("I4: queue {} grows to {} of {} milli-GPU in the ledger",
+                           queue.config.name, used, cap));
+      }
+      used_[key] = used;
+    }
+  }
+}
+
+std::string RebuiltLedger(const cluster::Store& store) {
+  cluster::Store fresh(store.policy());
+  for (const auto& node : store.nodes()) {
+    if (node->present) fresh.UpsertNode(node->object);
+  }
+  std::map<std::string, const cluster::PodInfo*> pods;
+  for (const auto& [uid, pod] : store.pods()) pods.emplace(uid, pod.get());
+  for (const auto& [uid, pod] : pods) fresh.UpsertPod(pod->object);
+  fresh.Refresh();
+  for (const auto& [uid, pod] : pods) {
+    if (pod->charge != Charge::kPlanned && pod->charge != Charge::kBinding) continue;
+    const auto node = fresh.FindNode(store.node(pod->node).name);
+    if (node != cluster::kNoNode) fresh.SetCharge(*fresh.FindPod(uid), node, pod->charge);
+  }
+  return fresh.LedgerString();
+}
+
+/// I7.
+void Checker::CheckLedger(const cluster::Store& store) {
+  const std::string ledger = store.LedgerString();
+  const std::string rebuilt = RebuiltLedger(store);
+  if (ledger == rebuilt) return;
+  Broken("I7: the ledger is\n" + ledger + "but its objects and plans say\n" + rebuilt);
+}
+
+// --- In the end ----------------------------------------------------------------------------------
+
+/// I10: a second planner with the same facts and no history finds nothing to do.
+void Checker::CheckNobodyWaits() {
+  engine::Engine fresh(env_.api.policy(), {.instance = "fresh"});
+  std::vector<std::string_view> names;
+  for (const auto& [name, node] : env_.api.nodes()) {
+    fresh.OnNode(*node);
+    names.push_back(name);
+  }
+  for (const auto& [key, pod] : env_.api.pods()) fresh.OnPod(*pod, env_.now());
+  fresh.Start(env_.now());
+  fresh.Step(env_.now());
+  for (const auto& [key, workload] : fresh.store().workloads()) {
+    if (workload->plan) Broken("I10: " + key + " waits, and has a placement");
+  }
+  for (const auto& [key, pod] : env_.api.pods()) {
+    if (!pod->node_name.empty() || !pod->scheduling_gates.empty()) continue;
+    if (!pod->spec->requests.contains(kGpu)) continue;
+    const auto answer = fresh.Filter({.uid = pod->meta.uid, .offered = names}, env_.now());
+    if (!answer.kept.empty()) Broken("I10: " + key + " waits, and would be placed");
+  }
+}
+
+void Checker::WhenQuiet(const BerthHost& host) {
+  const cluster::Store& store = host.engine().store();
+  std::size_t live = 0;
+  std::map<std::string, std::pair<int, int>> gangs;  // bound, minimum
+  for (const auto& [key, pod] : env_.api.pods()) {
+    if (!Lives(*pod)) continue;
+    ++live;
+    const cluster::PodInfo* known = store.FindPod(pod->meta.uid);
+    if (known == nullptr || known->object.node_name != pod->node_name) {
+      Broken("I7: Berth has old news of " + key);
+      return;
+    }
+    const std::string gang = LabelOf(*pod, "berth.dev/gang");
+    if (gang.empty()) continue;
+    gangs[gang].second = NumberOf(*pod, "berth.dev/gang-min-member");
+    gangs[gang].first += pod->node_name.empty() ? 0 : 1;
+  }
+  if (store.pods().size() != live) Broken("I7: Berth knows pods that are gone");
+  CheckNobodyWaits();
+}
+
+void Checker::WhenEmpty(const BerthHost& host) {
+  const engine::Engine& engine = host.engine();
+  if (engine.standing() != 0) Broken("I6: a bind call stands for nobody");
+  if (engine.PlanCounts() != std::pair(0, 0)) Broken("I6: a plan is left");
+  if (!engine.store().workloads().empty()) Broken("I6: a workload is left");
+  if (!engine.store().pods().empty()) Broken("I7: a pod is left");
+  cluster::Store empty(engine.store().policy());
+  if (engine.store().LedgerString() != empty.LedgerString()) {
+    Broken("I7: room is left taken\n" + engine.store().LedgerString());
+  }
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,87 @@
+// The invariants of the design, checked against what the API server holds (the truth) and against
+// the engine's ledger (its belief), after every step. Numbers I1-I10: docs/fault-search.md.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/world/berth_host.h"
+#include "sim/world/scenario.h"
+
+namespace berth::sim {
+
+class Checker {
+ public:
+  /// `env` must outlive it.
+  explicit Checker(Environment& env);
+
+  // --- What happens in the world.
+  void OnBound(const kube::Pod& pod);
+  void OnBindCall(const std::string& uid);
+  void OnPreemption(const kube::Pod& preemptor, const std::string& node,
+                    const std::vector<const kube::Pod*>& victims);
+  void OnFault(const Fault& fault);
+  void OnBerthStarted() { berth_started_ = env_.now(); }
+
+  /// After every event. Null: Berth is down.
+  void AfterStep(const BerthHost* host);
+  /// All has been quiet for longer than any pause: nobody waits who could run, belief is truth.
+  void WhenQuiet(const BerthHost& host);
+  /// Every pod is gone, and the news has arrived.
+  void WhenEmpty(const BerthHost& host);
+
+  /// The run cannot go on.
+  void Stop(std::string why) { Broken(std::move(why)); }
+
+  /// Empty: nothing is broken. The first one found stays.
+  const std::string& violation() const { return violation_; }
+  TimePoint last_bound() const { return last_bound_; }
+  int bound() const { return bound_; }
+
+ private:
+  /// The largest values of late: news is late as well, so that an excess counts only when it
+  /// exceeds all of these.
+  class Late {
+   public:
+    void Set(TimePoint now, std::int64_t value);
+    std::int64_t Most(TimePoint now) const;
+
+   private:
+    std::deque<std::pair<TimePoint, std::int64_t>> values_;
+  };
+
+  void Broken(std::string what);
+  void WatchNode(const Change& change);
+  void WatchPolicy(const config::PolicyConfiguration& policy);
+  void CheckRoom(const kube::Pod& pod);
+  void CheckQueues(const kube::Pod& pod);
+  void CheckBarrier(const kube::Pod& pod);
+  void CheckDevices(const cluster::Store& store);
+  void CheckPlans(const BerthHost& host);
+  void CheckCaps(const cluster::Store& store);
+  void CheckLedger(const cluster::Store& store);
+  void CheckNobodyWaits();
+
+  Environment& env_;
+  Life life_;
+  std::string violation_;
+  std::map<std::pair<std::string, std::string>, Late> allocatable_;  ///< By node, resource.
+  std::map<std::string, Late> caps_;                                 ///< GPUs, by queue.
+  std::map<std::string, std::set<std::string>> asked_;  ///< Gang to UIDs that came to bind.
+  std::map<std::string, TimePoint> started_;  ///< Gang to when it last had a bound member.
+  TimePoint scheduler_restarted_ = -1'000'000;
+  TimePoint berth_started_ = -1'000'000;
+  TimePoint last_bound_ = 0;
+  int bound_ = 0;
+  std::uint64_t generation_ = 0;
+  const BerthHost* host_ = nullptr;  ///< Whose `used_` these are.
+  std::map<std::string, std::int64_t> used_;
+};
+
+/// The ledger as it would be had `store`'s objects and live plans come at once (I7).
+std::string RebuiltLedger(const cluster::Store& store);
+
+}  // namespace berth::sim

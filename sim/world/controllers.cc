@@ -1,0 +1,104 @@
+#include "sim/world/controllers.h"
+
+namespace berth::sim {
+namespace {
+
+engine::PodRef RefOf(const kube::Pod& pod) {
+  return {.ns = pod.meta.ns, .name = pod.meta.name, .uid = pod.meta.uid};
+}
+
+}  // namespace
+
+Controllers::Controllers(Environment& env, const std::vector<Job>& jobs) : env_(env) {
+  env_.api.Subscribe(Kind::kPod, life_.alive(),
+                     [this] { OnPod(env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1)); });
+  env_.api.Subscribe(Kind::kNode, life_.alive(),
+                     [this] { OnNode(env_.api.at(Kind::kNode, env_.api.end(Kind::kNode) - 1)); });
+  for (const Job& job : jobs) {
+    for (int i = 0; i < job.size; ++i) {
+      Later(job.at - env_.now() + i * job.stagger, [this, &job, i] { Create(job, i); });
+    }
+  }
+}
+
+void Controllers::Later(Duration delay, std::function<void()> action) {
+  ++due_;
+  env_.timeline.After(delay, [this, action = std::move(action)] {
+    --due_;
+    action();
+  });
+}
+
+void Controllers::Create(const Job& job, int index) {
+  kube::Pod pod = MakeMember(job, index);
+  members_[pod.meta.name] = {&job, index};
+  env_.api.CreatePod(std::move(pod));
+}
+
+void Controllers::OnPod(const Change& change) {
+  const kube::Pod& pod = *change.pod;
+  const auto member = members_.find(pod.meta.name);
+  if (member == members_.end()) return;
+  const auto [job, index] = member->second;
+  const engine::PodRef ref = RefOf(pod);
+  if (change.deleted) {
+    if (job->replaces && !finished_.contains(pod.meta.name)) {
+      Later(env_.ties.Between(200, 3'000),
+            [this, job = job, index = index] { Create(*job, index); });
+    }
+    return;
+  }
+  const bool ended =
+      pod.phase == kube::PodPhase::kSucceeded || pod.phase == kube::PodPhase::kFailed;
+  if (ended) {
+    if (pod.phase == kube::PodPhase::kSucceeded) finished_.insert(pod.meta.name);
+    if (seen_ending_.insert(pod.meta.uid).second) {
+      Later(env_.ties.Between(500, 5'000), [this, ref] { env_.api.RemovePod(ref); });
+    }
+    return;
+  }
+  if (pod.meta.deletion && seen_ending_.insert(pod.meta.uid).second) {
+    Later(env_.ties.Between(50, 4'000), [this, ref] { env_.api.RemovePod(ref); });
+  }
+  if (!pod.node_name.empty() && seen_bound_.insert(pod.meta.uid).second) {
+    Later(env_.ties.Between(20, 500), [this, ref, lasts = job->lasts] { Run(ref, lasts); });
+  }
+}
+
+void Controllers::Run(const engine::PodRef& ref, Duration lasts) {
+  const kube::Pod* pod = env_.api.FindPod(ref.uid);
+  if (pod == nullptr || pod->meta.deletion) return;
+  if (env_.weather.Is(FaultKind::kKubeletReject) && env_.ties.Percent(40)) {
+    return SetPhase(ref, kube::PodPhase::kFailed, "UnexpectedAdmissionError");
+  }
+  if (!env_.api.nodes().contains(pod->node_name)) {
+    // The node comes back, or the garbage collector takes the pod.
+    return Later(3'000, [this, ref, lasts] { Run(ref, lasts); });
+  }
+  SetPhase(ref, kube::PodPhase::kRunning, "");
+  Later(lasts, [this, ref] { SetPhase(ref, kube::PodPhase::kSucceeded, ""); });
+}
+
+void Controllers::SetPhase(const engine::PodRef& ref, kube::PodPhase phase,
+                           const std::string& reason) {
+  env_.api.Patch(ref, [&](kube::Pod& pod) {
+    pod.phase = phase;
+    pod.status_reason = reason;
+    return true;
+  });
+}
+
+/// Pods of a node that is gone go too, after a while.
+void Controllers::OnNode(const Change& change) {
+  if (!change.deleted) return;
+  Later(env_.ties.Between(2'000, 15'000), [this, node = change.key] {
+    if (env_.api.nodes().contains(node)) return;
+    std::vector<engine::PodRef> lost;
+    for (const auto& [key, pod] : env_.api.pods()) {
+      if (pod->node_name == node) lost.push_back(RefOf(*pod));
+    }
+    for (const engine::PodRef& ref : lost) env_.api.RemovePod(ref);
+  });
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,42 @@
+// Everybody else in the cluster: the kubelets that run, refuse and end pods, the job controllers
+// that create and replace them, and the garbage collector that clears lost nodes.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "sim/world/environment.h"
+#include "sim/world/scenario.h"
+
+namespace berth::sim {
+
+class Controllers {
+ public:
+  /// The references must outlive it.
+  Controllers(Environment& env, const std::vector<Job>& jobs);
+
+  /// All members of jobs that will be created have been; nothing is about to start or end by
+  /// itself.
+  bool Quiet() const { return due_ == 0; }
+  /// Nobody creates or replaces anything any more.
+  void Stop() { members_.clear(); }
+
+ private:
+  void Later(Duration delay, std::function<void()> action);
+  void Create(const Job& job, int index);
+  void OnPod(const Change& change);
+  void OnNode(const Change& change);
+  void Run(const engine::PodRef& ref, Duration lasts);
+  void SetPhase(const engine::PodRef& ref, kube::PodPhase phase, const std::string& reason);
+
+  Environment& env_;
+  Life life_;
+  std::map<std::string, std::pair<const Job*, int>> members_;  ///< By pod name.
+  std::set<std::string> seen_bound_;                           ///< UIDs.
+  std::set<std::string> seen_ending_;
+  std::set<std::string> finished_;  ///< Names of pods that did their work.
+  int due_ = 0;
+};
+
+}  // namespace berth::sim

@@ -1,0 +1,33 @@
+// What the parts of one simulated world share.
+#pragma once
+
+#include "sim/world/api_server.h"
+#include "sim/world/faults.h"
+#include "sim/world/random.h"
+#include "sim/world/timeline.h"
+#include "sim/world/trace.h"
+
+namespace berth::sim {
+
+struct Environment {
+  Environment(std::uint64_t seed, TimePoint start, std::size_t trace_lines)
+      : timeline(start),
+        trace(timeline, trace_lines),
+        api(timeline, trace),
+        weather(timeline),
+        network(seed, 1),
+        ties(seed, 2) {}
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+  TimePoint now() const { return timeline.now(); }
+
+  Timeline timeline;
+  Trace trace;
+  ApiServer api;
+  Weather weather;
+  Random network;  ///< Delays and what gets lost.
+  Random ties;     ///< kube-scheduler's choice among equals.
+};
+
+}  // namespace berth::sim

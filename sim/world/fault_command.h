@@ -1,0 +1,29 @@
+// The subcommand `faults` of `berth simulate`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "sim/world/fault_search.h"
+
+namespace berth::sim {
+
+/// Adds `faults` below `simulate`; its values land in `options`, which must outlive the parsing.
+/// When `app.got_subcommand("faults")`: RunFaults(options, std::cout).
+inline CLI::App* AddFaultsCommand(CLI::App& simulate, FaultOptions& options) {
+  CLI::App* faults = simulate.add_subcommand(
+      "faults", "small bad days in virtual time, until an invariant of the design breaks");
+  faults->add_option("--seeds", options.seeds, "A or A-B: one day each")->capture_default_str();
+  std::string names;
+  for (const Profile& profile : Profiles()) names += ' ' + std::string(profile.name);
+  faults->add_option("--profile", options.profile, "what goes wrong:" + names)
+      ->capture_default_str();
+  faults->add_option("-j,--jobs", options.jobs, "threads; 0: one per core")->capture_default_str();
+  faults->add_option("--lines", options.lines, "last events of a failure that are told")
+      ->capture_default_str();
+  faults->add_flag("!--once", options.repeat, "do not run every seed twice to compare the hashes");
+  faults->add_flag("!--no-story", options.story, "do not shrink and tell the first failure");
+  faults->add_flag("-v", options.verbose, "a line per seed");
+  return faults;
+}
+
+}  // namespace berth::sim

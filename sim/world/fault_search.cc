@@ -1,0 +1,144 @@
+#include "sim/world/fault_search.h"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <mutex>
+#include <ostream>
+#include <thread>
+
+namespace berth::sim {
+namespace {
+
+struct Seeds {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+};
+
+std::optional<Seeds> ParseSeeds(const std::string& text) {
+  const auto dash = text.find('-');
+  const auto number = [](std::string_view part, std::uint64_t& value) {
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    return error == std::errc() && end == part.data() + part.size() && !part.empty();
+  };
+  Seeds seeds;
+  const std::string_view all = text;
+  if (!number(all.substr(0, dash), seeds.first)) return std::nullopt;
+  seeds.last = seeds.first;
+  if (dash != std::string::npos && !number(all.substr(dash + 1), seeds.last)) return std::nullopt;
+  if (seeds.last < seeds.first) return std::nullopt;
+  return seeds;
+}
+
+bool Breaks(const Scenario& scenario) { return !World(scenario, 0).Run().violation.empty(); }
+
+/// Removes pieces of a list, halves first, then ever smaller ones, while the scenario still breaks.
+template <typename List>
+void ShrinkList(Scenario& scenario, List Scenario::*list) {
+  for (std::size_t piece = (scenario.*list).size(); piece >= 1; piece /= 2) {
+    for (std::size_t at = 0; at < (scenario.*list).size();) {
+      Scenario smaller = scenario;
+      auto& items = smaller.*list;
+      const std::size_t end = std::min(at + piece, items.size());
+      items.erase(items.begin() + static_cast<std::ptrdiff_t>(at),
+                  items.begin() + static_cast<std::ptrdiff_t>(end));
+      if (Breaks(smaller)) {
+        scenario = std::move(smaller);
+      } else {
+        at += piece;
+      }
+    }
+  }
+}
+
+void Tell(const Scenario& drawn, const FaultOptions& options, std::ostream& out) {
+  const Scenario scenario = Shrink(drawn);
+  World world(scenario, options.lines);
+  const RunResult result = world.Run();
+  out << fmt::format("shrunk to {} of {} faults and {} of {} jobs, {} nodes\n",
+                     scenario.faults.size(), drawn.faults.size(), scenario.jobs.size(),
+                     drawn.jobs.size(), scenario.nodes.size());
+  for (const kube::Node& node : scenario.nodes) {
+    out << "  node " << node.meta.name;
+    for (const auto& [name, amount] : node.allocatable) out << ' ' << name << '=' << amount;
+    out << '\n';
+  }
+  for (const Job& job : scenario.jobs) out << "  job   " << job.ToString() << '\n';
+  for (const Fault& fault : scenario.faults) out << "  fault " << fault.ToString() << '\n';
+  out << "the last " << result.last_events.size() << " events:\n";
+  for (const std::string& line : result.last_events) out << "  " << line << '\n';
+  out << "violation at step " << result.steps << ": " << result.violation << '\n';
+}
+
+}  // namespace
+
+RunResult RunSeed(std::uint64_t seed, const Profile& profile, bool repeat) {
+  const Scenario scenario = DrawScenario(seed, profile);
+  RunResult result = World(scenario, 0).Run();
+  if (!repeat || !result.violation.empty()) return result;
+  // Other addresses than in the first run.
+  const std::vector<std::string> noise(1 + seed % 97, std::string(64 + seed % 512, 'x'));
+  const RunResult again = World(scenario, 0).Run();
+  if (again.hash != result.hash || again.steps != result.steps) {
+    result.violation = fmt::format("I8: two runs of one seed differ: {:016x} and {:016x}",
+                                   result.hash, again.hash);
+  }
+  return result;
+}
+
+Scenario Shrink(Scenario scenario) {
+  ShrinkList(scenario, &Scenario::faults);
+  ShrinkList(scenario, &Scenario::jobs);
+  ShrinkList(scenario, &Scenario::faults);
+  return scenario;
+}
+
+int RunFaults(const FaultOptions& options, std::ostream& out) {
+  const auto seeds = ParseSeeds(options.seeds);
+  const Profile* profile = FindProfile(options.profile);
+  if (!seeds || profile == nullptr) {
+    out << (seeds ? "no such profile: " + options.profile : "no seeds: " + options.seeds) << '\n';
+    return 2;
+  }
+  std::atomic<std::uint64_t> next = seeds->first;
+  std::mutex mutex;
+  std::map<std::uint64_t, RunResult> broken;
+  RunResult total;
+  const auto work = [&] {
+    for (std::uint64_t seed = next++; seed <= seeds->last; seed = next++) {
+      RunResult result = RunSeed(seed, *profile, options.repeat);
+      const std::scoped_lock lock(mutex);
+      if (options.verbose) {
+        out << fmt::format(
+            "seed {}: {} steps, {} bound, {} crashes, {} filter calls, hash {:016x}{}\n", seed,
+            result.steps, result.bound, result.crashes, result.filters, result.hash,
+            result.violation.empty() ? "" : ", BROKEN");
+      }
+      total.steps += result.steps;
+      total.bound += result.bound;
+      if (!result.violation.empty()) broken.emplace(seed, std::move(result));
+    }
+  };
+  const unsigned threads =
+      options.jobs > 0 ? static_cast<unsigned>(options.jobs) : std::thread::hardware_concurrency();
+  {
+    std::vector<std::jthread> workers;
+    for (unsigned i = 0; i < std::max(1U, threads); ++i) workers.emplace_back(work);
+  }
+  const std::uint64_t count = seeds->last - seeds->first + 1;
+  for (const auto& [seed, result] : broken) {
+    out << fmt::format("seed {} ({}) at step {}: {}\n", seed, profile->name, result.steps,
+                       result.violation.substr(0, result.violation.find('\n')));
+  }
+  if (!broken.empty() && options.story) {
+    const std::uint64_t seed = broken.begin()->first;
+    out << fmt::format("--- the story of seed {}\n", seed);
+    Tell(DrawScenario(seed, *profile), options, out);
+  }
+  out << fmt::format("profile {}: {} events, {} pods bound\n", profile->name, total.steps,
+                     total.bound);
+  out << fmt::format("{} seeds, {} violations\n", count, broken.size());
+  return broken.empty() ? 0 : 1;
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,33 @@
+// `berth simulate faults`: many small bad days, each from its own seed, until an invariant breaks.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+
+#include "sim/world/scenario.h"
+#include "sim/world/world.h"
+
+namespace berth::sim {
+
+struct FaultOptions {
+  std::string seeds = "1-200";  ///< A, or A-B.
+  std::string profile = "all";
+  int jobs = 0;            ///< Threads; 0: one per core.
+  bool repeat = true;      ///< Run every seed twice and compare the hashes (I8).
+  bool story = true;       ///< Shrink the first failure and tell it.
+  std::size_t lines = 60;  ///< Last events that are told.
+  bool verbose = false;    ///< A line per seed.
+};
+
+/// Last line `N seeds, 0 violations` and 0; or the first failing seed with its story and 1; 2 for
+/// options that make no sense.
+int RunFaults(const FaultOptions& options, std::ostream& out);
+
+/// One seed, twice where `repeat`: a difference is a violation of I8.
+RunResult RunSeed(std::uint64_t seed, const Profile& profile, bool repeat);
+
+/// Drops faults, then jobs, as long as the run still breaks an invariant.
+Scenario Shrink(Scenario scenario);
+
+}  // namespace berth::sim

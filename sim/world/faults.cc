@@ -1,0 +1,113 @@
+#include "sim/world/faults.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace berth::sim {
+namespace {
+
+using enum FaultKind;
+
+const std::vector<FaultKind> kApi{kApiThrottled,  kApiError,       kApiErrorAfter, kApiRequestLost,
+                                  kApiAnswerLost, kApiSlow,        kWatchBreak,    kWatchExpire,
+                                  kWatchSlow,     kWatchDuplicate, kVerbSlow,      kVerbReset,
+                                  kBerthThreads};
+const std::vector<FaultKind> kCrash{kBerthCrash, kBerthCrash, kSchedulerRestart, kApiAnswerLost,
+                                    kWatchSlow,  kWatchBreak, kVerbReset,        kBerthThreads};
+const std::vector<FaultKind> kChurn{kNodeCordon, kNodeTaint,     kNodeDelete,    kDeviceHealth,
+                                    kPodDelete,  kKubeletReject, kHiddenRefusal, kPolicyEdit,
+                                    kWatchSlow,  kPodDelete};
+const std::vector<FaultKind> kForged{kForgeClaim,  kForgeNomination, kForgeGate,
+                                     kForgeMember, kBerthCrash,      kPodDelete};
+
+std::vector<FaultKind> All() {
+  std::vector<FaultKind> all;
+  for (int i = 0; i < kFaultKinds; ++i) all.push_back(static_cast<FaultKind>(i));
+  return all;
+}
+
+}  // namespace
+
+std::string_view Name(FaultKind kind) {
+  static constexpr std::array<std::string_view, kFaultKinds> kNames{"api-429",
+                                                                    "api-500",
+                                                                    "api-500-after-write",
+                                                                    "api-request-lost",
+                                                                    "api-answer-lost",
+                                                                    "api-slow",
+                                                                    "watch-break",
+                                                                    "watch-410",
+                                                                    "watch-slow",
+                                                                    "watch-duplicate",
+                                                                    "verb-slow",
+                                                                    "verb-reset",
+                                                                    "berth-crash",
+                                                                    "berth-slow-threads",
+                                                                    "scheduler-restart",
+                                                                    "node-cordon",
+                                                                    "node-taint",
+                                                                    "node-delete",
+                                                                    "device-health",
+                                                                    "pod-delete",
+                                                                    "kubelet-reject",
+                                                                    "hidden-refusal",
+                                                                    "policy-edit",
+                                                                    "forged-claim",
+                                                                    "forged-nomination",
+                                                                    "forged-ungate",
+                                                                    "forged-member"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string Fault::ToString() const {
+  return fmt::format("{:>10.3f} {} for {} ms, choice {}",
+                     static_cast<double>(at % 100'000'000) / 1000.0, Name(kind), lasts, choice);
+}
+
+const std::vector<Profile>& Profiles() {
+  static const std::vector<Profile> kProfiles{
+      {.name = "calm", .kinds = {}},        {.name = "api", .kinds = kApi},
+      {.name = "crash", .kinds = kCrash},   {.name = "churn", .kinds = kChurn},
+      {.name = "forged", .kinds = kForged}, {.name = "all", .kinds = All()}};
+  return kProfiles;
+}
+
+const Profile* FindProfile(std::string_view name) {
+  for (const Profile& profile : Profiles()) {
+    if (profile.name == name) return &profile;
+  }
+  return nullptr;
+}
+
+std::vector<Fault> DrawFaults(const Profile& profile, TimePoint from, TimePoint until,
+                              Random& random) {
+  std::vector<Fault> faults;
+  if (profile.kinds.empty()) return faults;
+  const auto last = static_cast<std::int64_t>(profile.kinds.size()) - 1;
+  const std::int64_t count = random.Between(3, 14);
+  for (std::int64_t i = 0; i < count; ++i) {
+    Fault fault;
+    fault.at = from + random.Between(0, until - from - 1);
+    fault.kind = profile.kinds[static_cast<std::size_t>(random.Between(0, last))];
+    fault.lasts = random.Between(100, random.Percent(30) ? 40'000 : 8'000);
+    fault.choice = random.Next() >> 32U;
+    faults.push_back(fault);
+  }
+  std::ranges::stable_sort(faults, {}, &Fault::at);
+  return faults;
+}
+
+void Weather::Begin(const Fault& fault) {
+  std::erase_if(going_on_, [this](const Fault& f) { return f.at + f.lasts <= timeline_.now(); });
+  going_on_.push_back(fault);
+}
+
+const Fault* Weather::Now(FaultKind kind) const {
+  for (const Fault& fault : going_on_) {
+    if (fault.kind == kind && fault.at + fault.lasts > timeline_.now()) return &fault;
+  }
+  return nullptr;
+}
+
+}  // namespace berth::sim

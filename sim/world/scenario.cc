@@ -1,0 +1,138 @@
+#include "sim/world/scenario.h"
+
+#include <fmt/format.h>
+
+namespace berth::sim {
+namespace {
+
+constexpr const char* kGpu = "nvidia.com/gpu";
+constexpr Duration kTrouble = 120'000;
+
+kube::Node MakeNode(int index, Random& random) {
+  kube::Node node;
+  node.meta.name = fmt::format("n{:02}", index);
+  node.meta.uid = "node-" + node.meta.name;
+  node.meta.labels["kubernetes.io/hostname"] = node.meta.name;
+  node.meta.labels["cloud.provider.com/topology-block"] = "b0";
+  node.meta.labels["cloud.provider.com/topology-rack"] = fmt::format("r{}", index / 3);
+  static constexpr std::array<std::int64_t, 4> kGpus{8, 8, 4, 0};
+  const std::int64_t gpus = index == 0 ? 8 : kGpus[static_cast<std::size_t>(random.Between(0, 3))];
+  node.allocatable = {{"cpu", random.Between(2, 8) * 8'000},
+                      {"memory", 256LL << 30U},
+                      {"pods", random.Percent(20) ? 6 : 110}};
+  if (gpus > 0) node.allocatable[kGpu] = gpus * 1'000;
+  return node;
+}
+
+config::PolicyConfiguration DrawPolicy(Random& random) {
+  config::PolicyConfiguration policy;
+  policy.gang.bind_timeout = std::chrono::milliseconds(random.Between(3, 25) * 1'000);
+  policy.gang.plan_timeout = std::chrono::milliseconds(random.Between(10, 60) * 1'000);
+  if (random.Percent(30)) policy.gang.max_standing = static_cast<int>(random.Between(1, 4));
+  const auto queue = [&](const char* name, std::int64_t gpus) {
+    config::Queue q{.name = name, .namespaces = std::vector<std::string>{"*"}};
+    if (gpus > 0) q.limit[kGpu] = gpus * 1'000;
+    return q;
+  };
+  policy.queues = {queue("a", random.Between(8, 24)), queue("b", random.Between(4, 16)),
+                   queue("default", 0)};
+  return policy;
+}
+
+Job DrawJob(int index, int room, Random& random) {
+  static constexpr std::array<int, 5> kGpus{1, 1, 2, 4, 8};
+  Job job;
+  job.at = kEpoch + 1'000 + random.Between(0, 80'000);
+  job.lasts = random.Between(5, 90) * 1'000;
+  job.gpus = kGpus[static_cast<std::size_t>(random.Between(0, 4))];
+  job.cpus = static_cast<int>(random.Between(0, 6));
+  job.gated = random.Percent(60);
+  job.replaces = random.Percent(50);
+  job.priority = static_cast<std::int32_t>(random.Between(0, 2)) * 10;
+  const std::int64_t queue = random.Between(0, 3);
+  if (queue < 2) job.queue = queue == 0 ? "a" : "b";
+  if (random.Percent(55)) {
+    job.name = fmt::format("g{}", index);
+    job.gang = true;
+    job.size = static_cast<int>(random.Between(2, std::clamp(room, 2, 7)));
+    job.min = random.Percent(60) ? job.size : static_cast<int>(random.Between(1, job.size));
+    job.launchers = random.Percent(25) ? 1 : 0;
+    job.min = std::max(job.min, 1 + job.launchers);
+    job.stagger = random.Percent(50) ? 0 : random.Between(1, 3'000);
+    if (random.Percent(15)) job.topology_required = "rack";
+    if (random.Percent(15)) job.topology_preferred = "rack";
+  } else {
+    job.name = fmt::format("s{}", index);
+    if (random.Percent(20)) job.gpus = 0;
+    if (job.gpus > 0 && random.Percent(15)) job.whole_node = true;
+    if (job.gpus == 0) job.gated = false;
+  }
+  return job;
+}
+
+}  // namespace
+
+std::string Job::ToString() const {
+  return fmt::format(
+      "{:>10.3f} {}: {} x {} GPU {} CPU, min {}, launchers {}, prio {}, queue '{}', {} s{}{}{}{}{}",
+      static_cast<double>(at % 100'000'000) / 1000.0, name, size, gpus, cpus, min, launchers,
+      priority, queue, lasts / 1000, gated ? ", gated" : "", whole_node ? ", whole node" : "",
+      replaces ? ", replaces" : "",
+      topology_required.empty() ? "" : ", in one " + topology_required,
+      topology_preferred.empty() ? "" : ", preferably one " + topology_preferred);
+}
+
+kube::Pod MakeMember(const Job& job, int index) {
+  kube::Pod pod;
+  pod.meta.name = job.gang ? fmt::format("{}-{}", job.name, index) : job.name;
+  pod.meta.ns = "default";
+  pod.scheduler_name = "default-scheduler";
+  pod.priority = job.priority;
+  auto spec = std::make_shared<kube::PodSpec>();
+  if (job.cpus > 0) spec->requests["cpu"] = job.cpus * 1'000;
+  if (index >= job.launchers && job.gpus > 0) spec->requests[kGpu] = job.gpus * 1'000;
+  pod.spec = std::move(spec);
+  if (job.gang) {
+    pod.meta.labels["berth.dev/gang"] = job.name;
+    pod.meta.labels["batch.kubernetes.io/job-completion-index"] = std::to_string(index);
+    pod.meta.annotations["berth.dev/gang-size"] = std::to_string(job.size);
+    pod.meta.annotations["berth.dev/gang-min-member"] = std::to_string(job.min);
+  }
+  if (!job.queue.empty()) pod.meta.labels["berth.dev/queue"] = job.queue;
+  if (job.whole_node) pod.meta.annotations["berth.dev/whole-node"] = "true";
+  if (!job.topology_required.empty()) {
+    pod.meta.annotations["berth.dev/topology-required"] = job.topology_required;
+  }
+  if (!job.topology_preferred.empty()) {
+    pod.meta.annotations["berth.dev/topology-preferred"] = job.topology_preferred;
+  }
+  // A launcher that is not gated runs ahead of its gang: the documented way is the gate.
+  if (job.gated || index < job.launchers) pod.scheduling_gates.emplace_back("berth.dev/admission");
+  return pod;
+}
+
+Scenario DrawScenario(std::uint64_t seed, const Profile& profile) {
+  Random random(seed, 0);
+  Scenario scenario;
+  scenario.seed = seed;
+  scenario.start = kEpoch;
+  scenario.faults_end = kEpoch + kTrouble;
+  const auto nodes = static_cast<int>(random.Between(4, 12));
+  for (int i = 0; i < nodes; ++i) scenario.nodes.push_back(MakeNode(i, random));
+  scenario.policy = DrawPolicy(random);
+  scenario.scheduler.clears_nomination = random.Percent(80);
+  if (random.Percent(30)) {
+    scenario.scheduler.percentage = 50;
+    scenario.scheduler.min_feasible = 2;
+  }
+  const auto pods = static_cast<int>(random.Between(5, 30));
+  int created = 0;
+  for (int i = 0; created < pods; ++i) {
+    scenario.jobs.push_back(DrawJob(i, pods - created, random));
+    created += scenario.jobs.back().size;
+  }
+  scenario.faults = DrawFaults(profile, scenario.start + 500, scenario.faults_end - 1'000, random);
+  return scenario;
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,57 @@
+// One simulated bad day as a value: cluster, policy, jobs, faults. Drawn from a seed, and small
+// enough to be cut down piece by piece when it fails.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/policy_configuration.h"
+#include "kube/objects.h"
+#include "sim/world/faults.h"
+#include "sim/world/scheduler.h"
+
+namespace berth::sim {
+
+/// A gang, or a lone pod. Amounts per member.
+struct Job {
+  std::string name;
+  TimePoint at = 0;         ///< When its first member is created.
+  Duration stagger = 0;     ///< Between members.
+  Duration lasts = 60'000;  ///< From bound to Succeeded, each member.
+  bool gang = false;
+  int size = 1;
+  int min = 1;
+  int launchers = 0;  ///< The first so many members ask for no devices.
+  int gpus = 0;
+  int cpus = 0;
+  bool gated = true;
+  bool whole_node = false;
+  bool replaces = false;  ///< Its controller makes a new pod for one that fails or is deleted.
+  std::int32_t priority = 0;
+  std::string queue{};
+  std::string topology_required{};
+  std::string topology_preferred{};
+  std::string ToString() const;
+};
+
+/// The Pod of member `index`, as its controller posts it.
+kube::Pod MakeMember(const Job& job, int index);
+
+struct Scenario {
+  std::uint64_t seed = 0;
+  std::vector<kube::Node> nodes;
+  config::PolicyConfiguration policy;
+  SchedulerOptions scheduler;
+  Duration http_timeout = 30'000;
+  std::vector<Job> jobs;
+  std::vector<Fault> faults;
+  TimePoint start = 0;
+  TimePoint faults_end = 0;  ///< All trouble ends here, and everything that fits must run.
+};
+
+inline constexpr TimePoint kEpoch = 1'800'000'000'000;
+
+/// 4 to 12 nodes, 5 to 30 pods, faults of `profile`.
+Scenario DrawScenario(std::uint64_t seed, const Profile& profile);
+
+}  // namespace berth::sim

@@ -1,0 +1,400 @@
+#include "sim/world/scheduler.h"
+
+#include <algorithm>
+
+#include "cluster/resources.h"
+#include "kube/selector.h"
+
+namespace berth::sim {
+namespace {
+
+/// What of a pod's change makes kube-scheduler try it again: not its nomination.
+bool WakesItself(const kube::Pod& before, const kube::Pod& after) {
+  return before.meta.labels != after.meta.labels ||
+         before.meta.annotations != after.meta.annotations ||
+         before.scheduling_gates != after.scheduling_gates ||
+         before.pod_scheduled != after.pod_scheduled;
+}
+
+bool NodeEventMatters(const kube::Node& before, const kube::Node& after) {
+  return before.allocatable != after.allocatable || before.taints != after.taints ||
+         before.unschedulable != after.unschedulable || before.meta.labels != after.meta.labels ||
+         before.meta.annotations != after.meta.annotations || before.ready != after.ready;
+}
+
+std::string Message(std::size_t nodes, const std::map<std::string, int>& reasons) {
+  std::string text = fmt::format("0/{} nodes are available:", nodes);
+  for (const auto& [reason, count] : reasons) text += fmt::format(" {} {},", count, reason);
+  text.back() = '.';
+  return text;
+}
+
+engine::PodRef RefOf(const kube::Pod& pod) {
+  return {.ns = pod.meta.ns, .name = pod.meta.name, .uid = pod.meta.uid};
+}
+
+std::int64_t AmountOf(const kube::ResourceList& list, const std::string& name) {
+  const auto it = list.find(name);
+  return it == list.end() ? 0 : it->second;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(Environment& env, SchedulerOptions options, VerbWire& wire)
+    : env_(env), options_(std::move(options)), wire_(wire), queue_(env.timeline, options_.queue) {
+  const auto synced = [this] {
+    --unsynced_;
+    Kick();
+  };
+  nodes_watch_ = std::make_unique<WatchStream>(
+      env_, Kind::kNode,
+      WatchStream::Sink{.upsert = [this](const Change& c) { OnNode(c); },
+                        .remove = [this](const std::string&, const Change& c) { OnNode(c); },
+                        .synced = synced});
+  pods_watch_ = std::make_unique<WatchStream>(
+      env_, Kind::kPod,
+      WatchStream::Sink{.upsert = [this](const Change& c) { OnPod(c.pod); },
+                        .remove = [this](const std::string& key, const Change&) { OnPodGone(key); },
+                        .synced = synced});
+}
+
+bool Scheduler::Idle() const {
+  return unsynced_ == 0 && !busy_ && binding_ == 0 && queue_.active() == 0 &&
+         nodes_watch_->settled() && pods_watch_->settled();
+}
+
+// --- The cache -----------------------------------------------------------------------------------
+
+void Scheduler::Account(const kube::Pod& pod, const std::string& node, std::int64_t sign) {
+  NodeState& state = nodes_[node];
+  for (const auto& [name, amount] : pod.spec->requests) state.requested[name] += sign * amount;
+  state.pods += sign;
+}
+
+void Scheduler::Hold(const std::shared_ptr<const kube::Pod>& pod, const std::string& node,
+                     bool assumed) {
+  Drop(pod->meta.uid);
+  Account(*pod, node, 1);
+  held_[pod->meta.uid] = {pod, node, assumed};
+}
+
+bool Scheduler::Drop(const std::string& uid) {
+  const auto it = held_.find(uid);
+  if (it == held_.end()) return false;
+  Account(*it->second.pod, it->second.node, -1);
+  held_.erase(it);
+  return true;
+}
+
+void Scheduler::OnPod(const std::shared_ptr<const kube::Pod>& pod) {
+  const std::string& uid = pod->meta.uid;
+  if (!pod->node_name.empty()) {
+    const auto held = held_.find(uid);
+    const bool known = held != held_.end() && !held->second.assumed;
+    Hold(pod, pod->node_name, /*assumed=*/false);
+    queue_.Done(uid);
+    queue_.Move(known ? ClusterEvent::kAssignedPodUpdate : ClusterEvent::kAssignedPodAdd);
+  } else if (pod->meta.deletion) {
+    queue_.Delete(uid);
+  } else {
+    const auto before = queue_.Find(uid);
+    queue_.Update(pod, before == nullptr || WakesItself(*before, *pod));
+  }
+  Kick();
+}
+
+void Scheduler::OnPodGone(const std::string& uid) {
+  queue_.Delete(uid);
+  const auto held = held_.find(uid);
+  // An assumed pod stays until its bind call has ended.
+  if (held != held_.end() && !held->second.assumed) {
+    Drop(uid);
+    queue_.Move(ClusterEvent::kAssignedPodDelete);
+  }
+  Kick();
+}
+
+void Scheduler::OnNode(const Change& change) {
+  NodeState& state = nodes_[change.key];
+  const auto before = std::exchange(state.node, change.deleted ? nullptr : change.node);
+  if (change.deleted && state.pods == 0) nodes_.erase(change.key);
+  if (before == nullptr || change.deleted || NodeEventMatters(*before, *change.node)) {
+    queue_.Move(ClusterEvent::kNodeChange);
+  }
+  Kick();
+}
+
+// --- The cycle -----------------------------------------------------------------------------------
+
+/// Has Try() run as soon as there is something to try.
+void Scheduler::Kick() {
+  if (busy_ || unsynced_ > 0) return;
+  const auto due = queue_.NextDue();
+  if (!due) return;
+  const TimePoint at = std::max(*due, env_.now()) + env_.ties.Between(0, 1);
+  if (kicked_ >= env_.now() && kicked_ <= at) return;
+  kicked_ = at;
+  env_.timeline.At(at, life_.Guard([this, turn = ++kick_turn_] {
+    if (turn != kick_turn_) return;
+    kicked_ = -1;
+    Try();
+  }));
+}
+
+void Scheduler::Try() {
+  if (busy_) return;
+  auto pod = queue_.Pop();
+  if (pod == nullptr) return Kick();
+  busy_ = true;
+  auto cycle = std::make_shared<Cycle>();
+  cycle->pod = std::move(pod);
+  TryNominated(cycle);
+}
+
+void Scheduler::EndCycle() {
+  busy_ = false;
+  Kick();
+}
+
+bool Scheduler::Managed(const kube::Pod& pod) const {
+  return std::ranges::any_of(options_.managed_resources, [&pod](const std::string& name) {
+    return pod.spec->requests.contains(name);
+  });
+}
+
+/// evaluateNominatedNode: that node alone, before any scan; what goes wrong there is only logged.
+void Scheduler::TryNominated(const std::shared_ptr<Cycle>& cycle) {
+  const kube::Pod& pod = *cycle->pod;
+  const auto it = nodes_.find(pod.nominated_node);
+  std::string why;
+  if (pod.nominated_node.empty() || it == nodes_.end() ||
+      Fits(pod, it->second, {}, why) != Fit::kYes) {
+    return Scan(cycle);
+  }
+  if (!Managed(pod)) return Assume(cycle, pod.nominated_node);
+  wire_.Filter(pod, {pod.nominated_node},
+               life_.Guard([this, cycle](const std::expected<FilterReply, std::string>& reply) {
+                 if (!reply || reply->kept.empty()) return Scan(cycle);
+                 Assume(cycle, reply->kept.front());
+               }));
+}
+
+/// numFeasibleNodesToFind.
+std::size_t Scheduler::SampleSize() const {
+  const std::size_t all = nodes_.size();
+  if (all < options_.min_feasible || options_.percentage >= 100) return all;
+  const auto adaptive = std::max<std::int64_t>(5, 50 - static_cast<std::int64_t>(all) / 125);
+  const auto percent = static_cast<std::size_t>(
+      options_.percentage > 0 ? std::int64_t{options_.percentage} : adaptive);
+  return std::max(all * percent / 100, options_.min_feasible);
+}
+
+void Scheduler::Scan(const std::shared_ptr<Cycle>& cycle) {
+  std::vector<std::pair<const std::string*, const NodeState*>> all;
+  for (const auto& [name, state] : nodes_) {
+    if (state.node != nullptr) all.emplace_back(&name, &state);
+  }
+  const std::size_t wanted = SampleSize();
+  std::vector<std::string> feasible;
+  std::size_t processed = 0;
+  while (processed < all.size() && feasible.size() < wanted) {
+    const auto& [name, state] = all[(next_start_ + processed++) % all.size()];
+    std::string why;
+    const Fit fit = Fits(*cycle->pod, *state, {}, why);
+    if (fit == Fit::kYes) {
+      feasible.push_back(*name);
+      continue;
+    }
+    ++cycle->reasons[why];
+    if (fit == Fit::kUnschedulable) cycle->unschedulable.push_back(*name);
+  }
+  if (!all.empty()) next_start_ = (next_start_ + processed) % all.size();
+  if (feasible.empty()) return NoFit(cycle);
+  if (!Managed(*cycle->pod)) return Choose(cycle, feasible, {});
+  AskExtender(cycle, feasible);
+}
+
+void Scheduler::AskExtender(const std::shared_ptr<Cycle>& cycle,
+                            const std::vector<std::string>& feasible) {
+  const auto filtered = [this, cycle,
+                         feasible](const std::expected<FilterReply, std::string>& reply) {
+    if (!reply) {
+      Fail(*cycle->pod, /*error=*/true, false, reply.error(), "");
+      return EndCycle();
+    }
+    const auto refused = static_cast<int>(feasible.size() - reply->kept.size());
+    if (refused > 0) {
+      cycle->reasons[reply->reason] += refused;
+      cycle->by_extender = true;
+    }
+    if (reply->kept.empty()) return NoFit(cycle);
+    if (reply->kept.size() == 1) return Assume(cycle, reply->kept.front());
+    using Scores = std::map<std::string, std::int64_t>;
+    wire_.Prioritize(cycle->pod->meta.uid, reply->kept,
+                     life_.Guard([this, cycle, kept = reply->kept](
+                                     const std::expected<Scores, std::string>& scores) {
+                       Choose(cycle, kept, scores.value_or(Scores{}));  // an error there is ignored
+                     }));
+  };
+  wire_.Filter(*cycle->pod, feasible, life_.Guard(filtered));
+}
+
+/// NodeResourcesFit's LeastAllocated over cpu and memory, in integers; a pod without requests
+/// counts as 100m and 200 MiB.
+std::int64_t Scheduler::LeastAllocated(const kube::Pod& pod, const NodeState& state) const {
+  std::int64_t sum = 0;
+  for (const auto& [name, least] :
+       {std::pair<const char*, std::int64_t>{"cpu", 100}, {"memory", 200LL << 20U}}) {
+    const std::int64_t all = AmountOf(state.node->allocatable, name);
+    const std::int64_t asks = std::max(AmountOf(pod.spec->requests, name), least);
+    const std::int64_t used = AmountOf(state.requested, name) + asks;
+    if (all > 0 && used <= all) sum += (all - used) * 100 / all;
+  }
+  return sum / 2;
+}
+
+/// The best score, ties broken at random as upstream does.
+void Scheduler::Choose(const std::shared_ptr<Cycle>& cycle,
+                       const std::vector<std::string>& feasible,
+                       const std::map<std::string, std::int64_t>& extender_scores) {
+  std::string best;
+  std::int64_t top = -1;
+  std::int64_t equals = 0;
+  for (const std::string& name : feasible) {
+    const auto it = nodes_.find(name);
+    if (it == nodes_.end() || it->second.node == nullptr) continue;
+    std::int64_t score = LeastAllocated(*cycle->pod, it->second);
+    const auto extra = extender_scores.find(name);
+    if (extra != extender_scores.end()) score += extra->second * options_.extender_weight * 10;
+    if (score < top) continue;
+    equals = score > top ? 1 : equals + 1;
+    top = score;
+    if (env_.ties.Between(1, equals) == 1) best = name;
+  }
+  if (best.empty()) return NoFit(cycle);
+  Assume(cycle, best);
+}
+
+void Scheduler::Assume(const std::shared_ptr<Cycle>& cycle, const std::string& node) {
+  const auto pod = cycle->pod;
+  const std::string& uid = pod->meta.uid;
+  // Deleted, or assigned by somebody else meanwhile: the cache refuses to assume it.
+  if (queue_.InFlight(uid) && !held_.contains(uid)) {
+    Hold(pod, node, /*assumed=*/true);
+    ++binding_;
+    const auto bind = [this, pod, node] {
+      const auto done = [this, pod](const std::string& error) {
+        --binding_;
+        if (!error.empty()) BindFailed(pod, error);
+        Kick();
+      };
+      if (Managed(*pod)) {
+        wire_.Bind(RefOf(*pod), node,
+                   life_.Guard([done](const std::expected<std::string, std::string>& result) {
+                     done(result ? *result : result.error());
+                   }));
+        return;
+      }
+      env_.timeline.After(env_.ties.Between(1, 5), life_.Guard([this, pod, node, done] {
+        const Reply reply = env_.api.Bind(RefOf(*pod), node, {});
+        done(reply.ok() ? std::string() : reply.message);
+      }));
+    };
+    env_.timeline.After(env_.ties.Between(0, 2), life_.Guard(bind));
+  }
+  EndCycle();
+}
+
+void Scheduler::BindFailed(const std::shared_ptr<const kube::Pod>& pod, const std::string& error) {
+  const std::string& uid = pod->meta.uid;
+  const auto held = held_.find(uid);
+  if (held != held_.end() && !held->second.assumed) return;  // the watch says that it is bound
+  Drop(uid);
+  queue_.Move(ClusterEvent::kAssignedPodDelete);
+  Fail(*pod, /*error=*/true, false, error, "");
+}
+
+void Scheduler::NoFit(const std::shared_ptr<Cycle>& cycle) {
+  const std::string message = Message(nodes_.size(), cycle->reasons);
+  if (options_.preempts && !cycle->pod->preempt_never && !cycle->unschedulable.empty()) {
+    return Preempt(cycle, message);
+  }
+  Fail(*cycle->pod, /*error=*/false, cycle->by_extender, message, "");
+  EndCycle();
+}
+
+/// Back into the queue; the condition, and the nomination with it, are written if they change.
+void Scheduler::Fail(const kube::Pod& pod, bool error, bool by_extender, const std::string& message,
+                     const std::string& nominate) {
+  if (!queue_.InFlight(pod.meta.uid)) return;  // gone, or assigned
+  queue_.Failed(pod.meta.uid, error, by_extender);
+  const kube::PodScheduled condition{
+      .status = false, .reason = error ? "SchedulerError" : "Unschedulable", .message = message};
+  const bool clears = options_.clears_nomination || !nominate.empty();
+  env_.timeline.After(env_.ties.Between(1, 5), [&api = env_.api, ref = RefOf(pod), condition,
+                                                clears, nominate] {
+    api.Patch(ref, [&](kube::Pod& changed) {
+      if (!changed.node_name.empty()) return false;
+      if (changed.pod_scheduled == condition && (!clears || changed.nominated_node == nominate)) {
+        return false;
+      }
+      changed.pod_scheduled = condition;
+      if (clears) changed.nominated_node = nominate;
+      return true;
+    });
+  });
+}
+
+// --- Plugins -------------------------------------------------------------------------------------
+
+Scheduler::Fit Scheduler::Fits(const kube::Pod& pod, const NodeState& state,
+                               const std::set<std::string>& without, std::string& why) const {
+  if (state.node == nullptr) return Fit::kUnresolvable;
+  const kube::Node& node = *state.node;
+  if (node.unschedulable && !kube::ToleratesUnschedulable(pod.spec->tolerations)) {
+    why = "node(s) were unschedulable";
+    return Fit::kUnresolvable;
+  }
+  if (!kube::MatchesNode(*pod.spec, node)) {
+    why = "node(s) didn't match Pod's node affinity/selector";
+    return Fit::kUnresolvable;
+  }
+  if (kube::FindUntoleratedTaint(pod.spec->tolerations, node.taints) != nullptr) {
+    why = "node(s) had untolerated taint(s)";
+    return Fit::kUnresolvable;
+  }
+  const Fault* hidden = env_.weather.Now(FaultKind::kHiddenRefusal);
+  if (hidden != nullptr && (cluster::NodeHash(node.meta.name) ^ hidden->choice) % 3 == 0) {
+    why = "node(s) had volume node affinity conflict";
+    return Fit::kUnresolvable;
+  }
+  kube::ResourceList used = state.requested;
+  std::int64_t pods = state.pods;
+  for (const std::string& uid : without) {
+    const auto it = held_.find(uid);
+    if (it == held_.end()) continue;
+    for (const auto& [name, amount] : it->second.pod->spec->requests) used[name] -= amount;
+    --pods;
+  }
+  // Nominated pods of equal or higher priority count as being there; gated ones do not.
+  queue_.ForEachNominated(node.meta.name, [&](const kube::Pod& other) {
+    if (other.meta.uid == pod.meta.uid || other.priority < pod.priority ||
+        held_.contains(other.meta.uid)) {
+      return;
+    }
+    for (const auto& [name, amount] : other.spec->requests) used[name] += amount;
+    ++pods;
+  });
+  for (const auto& [name, amount] : pod.spec->requests) {
+    if (amount == 0 || used[name] + amount <= AmountOf(node.allocatable, name)) continue;
+    why = "Insufficient " + name;
+    return Fit::kUnschedulable;
+  }
+  if (node.allocatable.contains("pods") && pods + 1 > AmountOf(node.allocatable, "pods")) {
+    why = "Too many pods";
+    return Fit::kUnschedulable;
+  }
+  return Fit::kYes;
+}
+
+}  // namespace berth::sim

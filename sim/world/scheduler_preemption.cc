@@ -1,0 +1,100 @@
+// Scheduler, part: DefaultPreemption (extender-protocol.md 3).
+#include <algorithm>
+#include <tuple>
+
+#include "sim/world/scheduler.h"
+
+namespace berth::sim {
+
+/// Victims by plugins alone: all lower priorities go, then as many as possible are reprieved, the
+/// most important first. Empty: no room even then, or nobody need go.
+std::vector<const kube::Pod*> Scheduler::DryRun(const kube::Pod& pod,
+                                                const std::string& node) const {
+  std::vector<const kube::Pod*> lower;
+  std::set<std::string> without;
+  for (const auto& [uid, held] : held_) {
+    if (held.node != node || held.pod->priority >= pod.priority) continue;
+    lower.push_back(held.pod.get());
+    without.insert(uid);
+  }
+  const NodeState& state = nodes_.at(node);
+  std::string why;
+  if (lower.empty() || Fits(pod, state, without, why) != Fit::kYes) return {};
+  std::ranges::sort(lower, {}, [](const kube::Pod* p) {
+    return std::tuple(-p->priority, p->meta.creation, p->meta.uid);
+  });
+  std::vector<const kube::Pod*> victims;
+  for (const kube::Pod* candidate : lower) {
+    without.erase(candidate->meta.uid);
+    if (Fits(pod, state, without, why) == Fit::kYes) continue;
+    without.insert(candidate->meta.uid);
+    victims.push_back(candidate);
+  }
+  return victims;
+}
+
+void Scheduler::Preempt(const std::shared_ptr<Cycle>& cycle, const std::string& message) {
+  const kube::Pod& pod = *cycle->pod;
+  // Victims of an earlier attempt are still on their way out: wait for them.
+  const bool waiting = std::ranges::any_of(held_, [&pod](const auto& entry) {
+    const Held& held = entry.second;
+    return held.node == pod.nominated_node && held.pod->priority < pod.priority &&
+           held.pod->meta.deletion.has_value();
+  });
+  engine::VictimMap candidates;
+  if (!waiting) {
+    for (const std::string& node : cycle->unschedulable) {
+      if (!nodes_.contains(node)) continue;
+      const auto victims = DryRun(pod, node);
+      if (victims.empty()) continue;
+      for (const kube::Pod* victim : victims) candidates[node].uids.push_back(victim->meta.uid);
+    }
+  }
+  const auto settle = [this, cycle, message](const engine::VictimMap& kept) {
+    const std::string node = PickVictims(kept);
+    if (!node.empty()) Evict(*cycle->pod, node, kept.at(node).uids);
+    Fail(*cycle->pod, /*error=*/false, cycle->by_extender, message, node);
+    EndCycle();
+  };
+  if (candidates.empty() || !Managed(pod)) return settle(candidates);
+  wire_.Preempt(pod.meta.uid, candidates,
+                life_.Guard([settle](const std::expected<engine::VictimMap, std::string>& kept) {
+                  settle(kept.value_or(engine::VictimMap{}));
+                }));
+}
+
+/// Fewest violations, lowest top priority, fewest victims; a UID that is not on its node fails the
+/// whole call.
+std::string Scheduler::PickVictims(const engine::VictimMap& candidates) const {
+  using Rank = std::tuple<std::int64_t, std::int32_t, std::size_t>;
+  std::string best;
+  Rank top{};
+  for (const auto& [node, set] : candidates) {
+    if (set.uids.empty()) return "";
+    std::int32_t highest = std::numeric_limits<std::int32_t>::min();
+    for (const std::string& uid : set.uids) {
+      const auto it = held_.find(uid);
+      if (it == held_.end() || it->second.node != node) return "";
+      highest = std::max(highest, it->second.pod->priority);
+    }
+    const Rank rank{set.pdb_violations, highest, set.uids.size()};
+    if (!best.empty() && rank >= top) continue;
+    best = node;
+    top = rank;
+  }
+  return best;
+}
+
+void Scheduler::Evict(const kube::Pod& preemptor, const std::string& node,
+                      const std::vector<std::string>& uids) {
+  std::vector<const kube::Pod*> victims;
+  for (const std::string& uid : uids) victims.push_back(held_.at(uid).pod.get());
+  if (on_preemption) on_preemption(preemptor, node, victims);
+  for (const kube::Pod* victim : victims) {
+    env_.trace.Say("scheduler: {} evicts {}", preemptor.meta.name, victim->meta.name);
+    const engine::PodRef ref{victim->meta.ns, victim->meta.name, victim->meta.uid};
+    env_.timeline.After(env_.ties.Between(1, 10), [&api = env_.api, ref] { api.DeletePod(ref); });
+  }
+}
+
+}  // namespace berth::sim

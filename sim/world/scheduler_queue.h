@@ -1,0 +1,108 @@
+// kube-scheduler's scheduling queue (v1.36, pkg/scheduler/backend/queue): active, backoff, error
+// backoff, unschedulable and gated pods. See reference quality.md 4 and extender-protocol.md 4 for
+// the behaviour that is modelled; the sources of each rule are named where it is applied.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "kube/objects.h"
+#include "sim/world/timeline.h"
+
+namespace berth::sim {
+
+/// What happened elsewhere that may help a waiting pod.
+enum class ClusterEvent : std::uint8_t {
+  kAssignedPodAdd,
+  kAssignedPodUpdate,
+  kAssignedPodDelete,
+  kNodeChange,  ///< Added, deleted, or changed in what scheduling reads.
+};
+
+struct QueueOptions {
+  Duration initial_backoff = 1'000;   ///< podInitialBackoffSeconds; doubles with every attempt.
+  Duration max_backoff = 10'000;      ///< podMaxBackoffSeconds.
+  Duration leftover_after = 300'000;  ///< Unschedulable for longer: tried again anyway.
+  Duration leftover_every = 30'000;
+};
+
+class SchedulingQueue {
+ public:
+  SchedulingQueue(const Timeline& timeline, QueueOptions options)
+      : timeline_(timeline), options_(options) {}
+
+  /// A pod that nobody has assigned, new or changed. Gated ones wait for their gates; a change to
+  /// the pod itself wakes it (`wakes`).
+  void Update(const std::shared_ptr<const kube::Pod>& pod, bool wakes);
+  void Delete(const std::string& uid);
+
+  /// Takes the next pod to try: active ones by (priority, timestamp); a pod that backs off only
+  /// when nothing is active (SchedulerPopFromBackoffQ), one that backs off from an error never
+  /// early. The pod stays in flight until Done or Failed. nullptr: none now.
+  std::shared_ptr<const kube::Pod> Pop();
+  /// When Pop() has something without anything else happening; nullopt: not by time alone.
+  std::optional<TimePoint> NextDue() const;
+
+  /// It was tried in vain. `error`: the attempt failed, nothing was judged. `by_extender`: then any
+  /// event wakes it. An event during the attempt sends it to backoff instead of to sleep.
+  void Failed(const std::string& uid, bool error, bool by_extender);
+  /// It is assigned: forget it.
+  void Done(const std::string& uid) { Delete(uid); }
+
+  void Move(ClusterEvent event);
+
+  /// Pods that wait ungated and are nominated to `node`.
+  template <typename Visit>
+  void ForEachNominated(const std::string& node, Visit visit) const {
+    const auto [from, to] = nominated_.equal_range(node);
+    for (auto it = from; it != to; ++it) {
+      const Entry& entry = entries_.at(it->second);
+      if (entry.place != Place::kGated) visit(*entry.pod);
+    }
+  }
+
+  bool InFlight(const std::string& uid) const;
+  std::shared_ptr<const kube::Pod> Find(const std::string& uid) const;
+  std::size_t active() const { return active_.size(); }
+  std::size_t size() const { return entries_.size(); }
+
+ private:
+  enum class Place : std::uint8_t { kGated, kActive, kBackoff, kErrorBackoff, kAsleep, kInFlight };
+  struct Entry {
+    std::shared_ptr<const kube::Pod> pod;
+    Place place = Place::kGated;
+    TimePoint timestamp = 0;  ///< Of its last return to the queue: refreshed by every failure.
+    TimePoint due = 0;        ///< End of its backoff, on a whole second.
+    int attempts = 0;
+    bool by_extender = false;
+    bool moved = false;  ///< An event came while it was in flight.
+    std::uint64_t sequence = 0;
+  };
+  using ActiveKey = std::tuple<std::int64_t, TimePoint, std::uint64_t, std::string>;
+  using DueKey = std::tuple<TimePoint, std::uint64_t, std::string>;
+
+  void Put(const std::string& uid, Entry& entry, Place place);
+  void TakeOut(const std::string& uid, const Entry& entry);
+  void Wake(const std::string& uid, Entry& entry);
+  TimePoint BackoffEnd(const Entry& entry) const;
+  void Flush();
+  void ForgetNomination(const std::string& uid, const Entry& entry);
+  static ActiveKey KeyOf(const std::string& uid, const Entry& entry);
+
+  const Timeline& timeline_;
+  const QueueOptions options_;
+  std::map<std::string, Entry> entries_;  ///< By UID.
+  std::set<ActiveKey> active_;
+  std::set<DueKey> backoff_;
+  std::set<DueKey> error_backoff_;
+  std::set<std::string> asleep_;
+  std::multimap<std::string, std::string> nominated_;  ///< Node to UIDs, gated pods included.
+  std::uint64_t sequence_ = 0;
+};
+
+}  // namespace berth::sim

@@ -1,0 +1,89 @@
+#include "sim/world/verb_wire.h"
+
+namespace berth::sim {
+
+void VerbWire::Listen(BerthHost* host) {
+  host_ = host;
+  if (host != nullptr) return;
+  while (!open_.empty()) Fail(open_.begin()->first, "connection reset by peer");
+}
+
+void VerbWire::Fail(std::uint64_t id, const std::string& error) {
+  const auto it = open_.find(id);
+  if (it == open_.end()) return;
+  const auto fail = std::move(it->second.fail);
+  open_.erase(it);
+  fail(error);
+}
+
+Duration VerbWire::Delay() {
+  if (!env_.weather.Is(FaultKind::kVerbSlow)) return env_.network.Between(0, 1);
+  return env_.network.Percent(20) ? env_.network.Between(1'000, 20'000)
+                                  : env_.network.Between(1, 500);
+}
+
+template <typename Result>
+void VerbWire::Call(std::function<void(std::weak_ptr<const bool>,
+                                       std::function<void(const std::optional<Result>&)>)>
+                        carry,
+                    Done<Result> done) {
+  const std::uint64_t id = ++next_;
+  const auto connection = std::make_shared<const bool>(true);
+  open_[id] = {connection, [done](const std::string& error) { done(std::unexpected(error)); }};
+  env_.timeline.After(timeout_, [this, id] { Fail(id, "context deadline exceeded"); });
+  const bool resets = env_.weather.Is(FaultKind::kVerbReset) && env_.network.Percent(50);
+  const bool carried = !resets || env_.network.Percent(50);
+  const auto answer = [this, id, done](const std::optional<Result>& result) {
+    env_.timeline.After(Delay(), [this, id, done, result] {
+      const auto it = open_.find(id);
+      if (it == open_.end()) return;
+      if (!result) return Fail(id, "HTTP 503");
+      open_.erase(it);
+      done(*result);
+    });
+  };
+  env_.timeline.After(Delay(), [this, id, resets, carried, carry, answer,
+                                alive = std::weak_ptr<const bool>(connection)] {
+    if (alive.expired()) return;
+    if (host_ == nullptr) return Fail(id, "connection refused");
+    if (carried) carry(alive, answer);
+    if (resets) Fail(id, "EOF");
+  });
+}
+
+void VerbWire::Filter(const kube::Pod& pod, const std::vector<std::string>& offered,
+                      Done<FilterReply> done) {
+  ++filters_;
+  Call<FilterReply>([this, pod, offered](
+                        const auto&, const auto& answer) { answer(host_->Filter(pod, offered)); },
+                    std::move(done));
+}
+
+void VerbWire::Prioritize(const std::string& uid, const std::vector<std::string>& offered,
+                          Done<std::map<std::string, std::int64_t>> done) {
+  Call<std::map<std::string, std::int64_t>>(
+      [this, uid, offered](const auto&, const auto& answer) {
+        answer(host_->Prioritize(uid, offered));
+      },
+      std::move(done));
+}
+
+void VerbWire::Bind(const engine::PodRef& pod, const std::string& node, Done<std::string> done) {
+  Call<std::string>(
+      [this, pod, node](const auto& connection, const auto& answer) {
+        if (on_bind) on_bind(pod.uid);
+        host_->Bind(pod, node, connection, answer);
+      },
+      std::move(done));
+}
+
+void VerbWire::Preempt(const std::string& uid, const engine::VictimMap& candidates,
+                       Done<engine::VictimMap> done) {
+  Call<engine::VictimMap>(
+      [this, uid, candidates](const auto&, const auto& answer) {
+        host_->Preempt(uid, candidates, answer);
+      },
+      std::move(done));
+}
+
+}  // namespace berth::sim

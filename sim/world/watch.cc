@@ -1,0 +1,114 @@
+#include "sim/world/watch.h"
+
+#include <algorithm>
+
+namespace berth::sim {
+namespace {
+
+/// Both Berth and kube-scheduler watch pods with status.phase!=Succeeded,status.phase!=Failed: one
+/// that ends leaves the selection, which looks like a deletion.
+bool Selected(const Change& change) {
+  return change.pod == nullptr || (change.pod->phase != kube::PodPhase::kSucceeded &&
+                                   change.pod->phase != kube::PodPhase::kFailed);
+}
+
+}  // namespace
+
+WatchStream::WatchStream(Environment& env, Kind kind, Sink sink)
+    : env_(env), kind_(kind), sink_(std::move(sink)) {
+  env_.api.Subscribe(kind_, life_.alive(), [this] { Pull(); });
+  env_.timeline.After(env_.network.Between(1, 200), connection_.Guard([this] { Connect(true); }));
+}
+
+void WatchStream::Break(Duration outage, bool expired) {
+  connected_ = false;
+  armed_ = false;
+  pending_.clear();
+  connection_.Renew();
+  const bool list = expired || !synced_;
+  env_.timeline.After(outage, connection_.Guard([this, list] { Connect(list); }));
+}
+
+void WatchStream::SlowDown(Duration delay, TimePoint until) {
+  slow_by_ = delay;
+  slow_until_ = until;
+}
+
+void WatchStream::Connect(bool list) {
+  connected_ = true;
+  last_due_ = env_.now();
+  if (!list) {
+    queued_ = delivered_;
+    Pull();
+    return;
+  }
+  // Objects may be used as they come; deletions are known at the end (kube/reflector.h).
+  seen_.clear();
+  queued_ = env_.api.end(kind_);
+  for (Change& object : env_.api.List(kind_)) {
+    if (Selected(object)) Queue(What::kListed, std::move(object));
+  }
+  Queue(What::kListEnd, {});
+}
+
+void WatchStream::Pull() {
+  if (!connected_) return;
+  while (queued_ < env_.api.end(kind_)) Queue(What::kEvent, env_.api.at(kind_, queued_++));
+}
+
+void WatchStream::Queue(What what, Change change) {
+  Duration delay = what == What::kEvent ? env_.network.Between(1, 20) : env_.network.Between(0, 1);
+  if (what == What::kEvent && env_.now() < slow_until_) {
+    delay += std::min(slow_by_, slow_until_ - env_.now());
+  }
+  last_due_ = std::max(last_due_, env_.now() + delay);
+  pending_.push_back({last_due_, what, std::move(change)});
+  Arm();
+}
+
+void WatchStream::Arm() {
+  if (armed_ || pending_.empty()) return;
+  armed_ = true;
+  env_.timeline.At(pending_.front().due, connection_.Guard([this] {
+    armed_ = false;
+    Deliver();
+  }));
+}
+
+void WatchStream::Deliver() {
+  const Item item = std::move(pending_.front());
+  pending_.pop_front();
+  if (item.what == What::kEvent) {
+    ++delivered_;
+    Take(item.change);
+    if (env_.now() < duplicate_until_) Take(item.change);
+  } else if (item.what == What::kListed) {
+    seen_.insert(item.change.key);
+    Take(item.change);
+  } else {
+    // What came after the list was read is not in it: the journal goes on from there.
+    delivered_ =
+        queued_ - static_cast<std::size_t>(std::ranges::count(pending_, What::kEvent, &Item::what));
+    std::vector<std::string> gone;
+    for (const std::string& key : known_) {
+      if (!seen_.contains(key)) gone.push_back(key);
+    }
+    for (const std::string& key : gone) {
+      known_.erase(key);
+      sink_.remove(key, {.key = key, .deleted = true});
+    }
+    if (!std::exchange(synced_, true) && sink_.synced) sink_.synced();
+  }
+  Arm();
+}
+
+void WatchStream::Take(const Change& change) {
+  if (!change.deleted && Selected(change)) {
+    known_.insert(change.key);
+    sink_.upsert(change);
+  } else if (known_.erase(change.key) > 0) {
+    sink_.remove(change.key, change);
+  }
+}
+
+}  // namespace berth::sim
