@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <functional>
 
 #include "config/decode.h"
 #include "config/scheduler_config.h"
@@ -13,6 +14,7 @@
 #include "server/serve.h"
 #include "server/ungate.h"
 #include "server/version.h"
+#include "sim/command.h"
 
 namespace {
 
@@ -172,6 +174,8 @@ int main(int argc, char** argv) {
   CLI::App* ungate = app.add_subcommand("ungate", "break-glass: remove Berth's gates from pods");
   ungate->add_option("--kubeconfig", kubeconfig, "file; without it: the pod's service account");
   ungate->add_flag("--all", all, "of every pod in the cluster")->required();
+  std::function<int()> simulate;
+  berth::sim::AddSimulateCommand(app, simulate);
   std::string shell;
   CLI::App* completion = app.add_subcommand("completion", "a completion script for a shell");
   completion->add_option("shell", shell, "bash, zsh or fish")
@@ -186,6 +190,7 @@ int main(int argc, char** argv) {
   }
   if (app.got_subcommand("serve")) return berth::server::Serve(serve);
   if (app.got_subcommand("demo")) return berth::server::Demo(demo);
+  if (simulate) return simulate();
   if (completion->parsed()) {
     const auto name = plugin ? "kubectl-berth" : FileName(program);
     fmt::print("{}", berth::server::CompletionScript(app, name, shell).value_or(""));

@@ -1,7 +1,7 @@
 #include "sim/world/api_server.h"
 
 #include "cluster/plan_claim.h"
-#include "sim/world/random.h"
+#include "sim/random.h"
 
 namespace berth::sim {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "sim/world/api_server.h"
 #include "sim/world/faults.h"
-#include "sim/world/random.h"
+#include "sim/random.h"
 #include "sim/world/timeline.h"
 #include "sim/world/trace.h"
 

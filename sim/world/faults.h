@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/world/random.h"
+#include "sim/random.h"
 #include "sim/world/timeline.h"
 
 namespace berth::sim {

@@ -1,0 +1,17 @@
+#include "sim/command.h"
+
+#include "sim/openb_command.h"
+#include "sim/scenario_command.h"
+
+namespace berth::sim {
+
+void AddSimulateCommand(CLI::App& app, std::function<int()>& run) {
+  CLI::App* simulate =
+      app.add_subcommand("simulate", "experiments in virtual time with the service's own engine");
+  simulate->require_subcommand(1);
+  AddRunCommand(*simulate, run);
+  AddFaultsCommand(*simulate, run);
+  AddOpenbCommand(*simulate, run);
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,109 @@
+#include "sim/openb_command.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <memory>
+
+#include "sim/openb_experiment.h"
+#include "sim/options.h"
+
+namespace berth::sim {
+namespace {
+
+struct OpenbOptions {
+  CommonOptions common;
+  std::vector<std::string> lists{"default"};
+  std::vector<std::string> policies;
+  std::string against = "FGD";
+  std::string plot;
+  bool speed_report = false;
+};
+
+int Fail(const TraceError& error) {
+  fmt::print(stderr, "{}\n", error.ToString());
+  return kBadInput;
+}
+
+int Print(const OpenbOptions& options, const std::vector<PackingResult>& results) {
+  switch (options.common.format) {
+    case Format::kJson:
+      fmt::print("{}", RenderJson(OpenbRows(results)));
+      break;
+    case Format::kCsv:
+      fmt::print("{}", RenderCsv(OpenbRows(results)));
+      break;
+    case Format::kTable:
+      fmt::print("experiment openb, level engine\n\n{}", OpenbTable(results));
+      if (options.policies.size() > 1 &&
+          std::ranges::find(options.policies, options.against) != options.policies.end()) {
+        fmt::print("\npaired by seed\n\n{}", DifferenceTable(results, options.against));
+      }
+  }
+  if (options.speed_report) {
+    // Beside the result, which stays readable by machines.
+    fmt::print(options.common.format == Format::kTable ? stdout : stderr, "\n{}",
+               SpeedTable(results));
+  }
+  if (options.plot.empty()) return kFine;
+  std::ofstream out(options.plot, std::ios::binary);
+  out << OpenbPlot(results);
+  out.close();
+  if (out) return kFine;
+  fmt::print(stderr, "{}: cannot be written\n", options.plot);
+  return kEnvironment;
+}
+
+int RunOpenb(const OpenbOptions& options) {
+  const std::string folder = TraceFolder(options.common.traces, "openb");
+  auto nodes = ReadTrace(folder + "/openb_node_list_gpu_node.csv", &ReadOpenbNodes);
+  if (!nodes) return Fail(nodes.error());
+  OpenbGrid grid{.nodes = std::move(*nodes),
+                 .lists = {},
+                 .policies = options.policies,
+                 .seeds = options.common.seeds,
+                 .options = {},
+                 .threads = options.common.threads};
+  for (const std::string& name : options.lists) {
+    auto pods = ReadTrace(folder + "/openb_pod_list_" + name + ".csv", &ReadOpenbPods);
+    if (!pods) return Fail(pods.error());
+    grid.lists.push_back({.name = name, .pods = std::move(*pods)});
+  }
+  return Print(options, RunGrid(grid));
+}
+
+}  // namespace
+
+void AddOpenbCommand(CLI::App& simulate, std::function<int()>& run) {
+  auto options = std::make_shared<OpenbOptions>();
+  options->policies.assign(PackingPolicies().begin(), PackingPolicies().end());
+  CLI::App* command = simulate.add_subcommand(
+      "openb",
+      "the packing protocol of \"Beware of Fragmentation\" (ATC 2023) on its 17 pod lists");
+  AddCommonOptions(*command, options->common);
+  const auto names = [&](const char* name, std::vector<std::string>& chosen,
+                         const std::vector<std::string_view>& allowed, const char* help) {
+    command
+        ->add_option_function<std::string>(
+            name,
+            [name, &chosen, &allowed](const std::string& text) {
+              auto parsed = ParseNames(text, allowed);
+              if (!parsed) {
+                throw CLI::ValidationError(name, fmt::format("`{}` is none of {}", parsed.error(),
+                                                             fmt::join(allowed, " ")));
+              }
+              chosen = std::move(*parsed);
+            },
+            help)
+        ->type_name("NAME[,NAME]|all");
+  };
+  names("--list", options->lists, PublishedLists(), "pod lists (default: default)");
+  names("--policy", options->policies, PackingPolicies(), "policies (default: all)");
+  command->add_option("--against", options->against, "the policy that others are compared with")
+      ->capture_default_str();
+  command->add_option("--plot", options->plot, "write an SVG plot to this file");
+  command->add_flag("--speed-report", options->speed_report, "placements per second, by policy");
+  command->callback([options, &run] { run = [options] { return RunOpenb(*options); }; });
+}
+
+}  // namespace berth::sim

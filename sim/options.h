@@ -1,0 +1,50 @@
+// What the experiments of `berth simulate` have in common on the command line.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <expected>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace berth::sim {
+
+// Exit codes of the program.
+inline constexpr int kFine = 0;
+inline constexpr int kBadInput = 1;
+inline constexpr int kUsage = 2;
+inline constexpr int kEnvironment = 3;
+
+enum class Format : std::uint8_t { kTable, kJson, kCsv };
+
+struct CommonOptions {
+  std::string traces;  ///< Folder.
+  std::vector<std::uint64_t> seeds{42, 43, 44, 45, 46, 47, 48, 49, 50, 51};
+  Format format = Format::kTable;
+  unsigned threads = 0;  ///< 0: as many as cores.
+};
+
+/// `A-B`, `A,B,C` or a mix, each number once and in the order given; nullopt: it is none of them,
+/// or names more than 10000 seeds.
+std::optional<std::vector<std::uint64_t>> ParseSeeds(std::string_view text);
+
+/// `A,B,C`, each of them in `allowed`; `all` stands for all of `allowed`. The error is the word
+/// that is not allowed.
+std::expected<std::vector<std::string>, std::string> ParseNames(
+    std::string_view text, const std::vector<std::string_view>& allowed);
+
+/// Adds --traces, --seeds, -o and --threads. `options` must outlive the parsing.
+void AddCommonOptions(CLI::App& command, CommonOptions& options);
+
+/// The folder itself, or its sub-folder `name` where that exists.
+std::string TraceFolder(const std::string& folder, const std::string& name);
+
+/// Rows of one experiment, all with the same keys: as a JSON array, or as CSV with a header.
+/// Numbers keep their shortest form, an absent value (null) is an empty field.
+std::string RenderJson(const std::vector<nlohmann::ordered_json>& rows);
+std::string RenderCsv(const std::vector<nlohmann::ordered_json>& rows);
+
+}  // namespace berth::sim

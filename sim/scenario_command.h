@@ -1,0 +1,12 @@
+// `berth simulate run` and `berth simulate faults`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace berth::sim {
+
+void AddRunCommand(CLI::App& simulate, std::function<int()>& run);
+void AddFaultsCommand(CLI::App& simulate, std::function<int()>& run);
+
+}  // namespace berth::sim
