@@ -1,5 +1,6 @@
 #include "sim/command.h"
 
+#include "sim/jct_command.h"
 #include "sim/openb_command.h"
 
 namespace berth::sim {
@@ -9,6 +10,7 @@ void AddSimulateCommand(CLI::App& app, std::function<int()>& run) {
       app.add_subcommand("simulate", "experiments in virtual time with the service's own engine");
   simulate->require_subcommand(1);
   AddOpenbCommand(*simulate, run);
+  AddJctCommands(*simulate, run);
 }
 
 }  // namespace berth::sim
