@@ -14,6 +14,7 @@
 #include "cluster/resources.h"
 #include "config/policy_configuration.h"
 #include "kube/objects.h"
+#include "topology/device_set.h"
 
 namespace berth::cluster {
 
@@ -32,7 +33,8 @@ struct PodShape {
   bool whole_node = false;
   Demand demand;                   ///< Includes one of `pods`.
   ResourceId device = kPods;       ///< The first policy device it asks for; kPods: none.
-  std::int64_t device_amount = 0;  ///< Of `device`, thousandths.
+  std::int64_t device_amount = 0;  ///< Of `device`, thousandths; `share` where that is not 0.
+  int share = 0;                   ///< Thousandths of one device, 1..999; 0: whole devices.
   bool asks_device = false;        ///< Of any kind in the policy: kube-scheduler asks us about it.
   bool has_pod_constraints = false;  ///< Pod (anti-)affinity or spread: depends on its neighbours.
 };
@@ -57,6 +59,7 @@ struct PodInfo {
   NodeIndex node = kNoNode;  ///< Where it is charged.
   Demand charged;            ///< What was added there, so that exactly that is taken back.
   QueueId charged_queue = kNoQueue;
+  topology::DeviceMask devices = 0;  ///< Which it was given of NodeInfo::devices; 0: not known.
 
   Verdict refusal;           ///< Its own fault (queue, conflict, bad request); kNone: none.
   QueueId queue = kNoQueue;  ///< Resolved; fixed once bound.
@@ -74,14 +77,23 @@ struct NodeInfo {
   kube::Node object;
   Amounts allocatable;
   Amounts used;
-  std::vector<PodInfo*> pods;           ///< Charged here, in no particular order.
-  std::vector<DomainId> domains;        ///< By policy level; kNoDomain where the label is missing.
-  std::uint64_t hash = 0;               ///< Its place in the one hashed node order.
-  std::uint64_t generation = 0;         ///< Changes with anything above but `pods`' contents.
-  std::uint64_t object_generation = 0;  ///< Changes with the Node object alone.
+  /// Of the policy's first device, one by one. The counts above are the truth: where the two part,
+  /// this is made anew from them. Empty: only counted (StoreOptions::shares is off, or the node has
+  /// more than DeviceSet::kMost).
+  topology::DeviceSet devices;
+  std::vector<PodInfo*> pods;     ///< Charged here, in no particular order.
+  std::vector<DomainId> domains;  ///< By policy level; kNoDomain where the label is missing.
+  std::uint64_t hash = 0;         ///< Its place in the one hashed node order.
+  std::uint64_t generation = 0;   ///< Changes with anything above but `pods`' contents.
 
   std::int64_t free(ResourceId id) const { return allocatable[id] - used[id]; }
 };
+
+/// Which of its node's devices a pod takes: `wanted` where they have the room, else the fully free
+/// ones of the lowest index, or the device that a share fills most. `amount` is what it takes in
+/// all, thousandths. Takes them. 0, and nothing taken: they do not fit.
+topology::DeviceMask TakeDevices(topology::DeviceSet& devices, const PodShape& shape,
+                                 std::int64_t amount, topology::DeviceMask wanted);
 
 /// A placement domain of one level: the nodes that share the label value and all wider domains.
 struct Domain {
@@ -161,15 +173,6 @@ struct Workload {
   /// A bound member means that it runs. One without devices runs ahead of its gang by itself, so
   /// it counts only where no member has any.
   bool SeenRunning() const;
-};
-
-/// Order in which pending workloads are walked inside one queue.
-struct WorkloadOrder {
-  bool operator()(const Workload* a, const Workload* b) const {
-    if (a->priority != b->priority) return a->priority > b->priority;
-    if (a->creation != b->creation) return a->creation < b->creation;
-    return a->key < b->key;
-  }
 };
 
 }  // namespace berth::cluster

@@ -9,6 +9,7 @@
 namespace berth::cluster {
 
 inline constexpr std::string_view kPlanAnnotation = "berth.dev/plan";
+inline constexpr std::string_view kShareAnnotation = "berth.dev/gpu-milli";
 inline constexpr std::string_view kAdmissionGate = "berth.dev/admission";
 
 struct PlanClaim {

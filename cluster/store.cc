@@ -1,14 +1,16 @@
 #include "cluster/store.h"
 
 #include <algorithm>
+#include <bit>
+#include <charconv>
 #include <utility>
 
 #include "cluster/plan_claim.h"
 
 namespace berth::cluster {
 
-std::uint64_t NodeHash(std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
+std::uint64_t NodeHash(std::string_view name, std::uint64_t seed) {
+  std::uint64_t hash = 0xcbf29ce484222325U ^ (seed * 0x9e3779b97f4a7c15U);
   for (const char c : name) {
     hash ^= static_cast<unsigned char>(c);
     hash *= 0x100000001b3U;
@@ -19,7 +21,19 @@ std::uint64_t NodeHash(std::string_view name) {
   return hash;
 }
 
-Store::Store(config::PolicyConfiguration policy) : policy_(std::move(policy)) {
+topology::DeviceMask TakeDevices(topology::DeviceSet& devices, const PodShape& shape,
+                                 std::int64_t amount, topology::DeviceMask wanted) {
+  const int milli = shape.share > 0 ? shape.share : topology::DeviceSet::kWhole;
+  if (wanted != 0 && std::popcount(wanted) * milli == amount && devices.Take(wanted, milli)) {
+    return wanted;
+  }
+  const auto mask = shape.share > 0 ? devices.Tightest(milli)
+                                    : devices.LowestWhole(static_cast<int>(amount / milli));
+  return devices.Take(mask, milli) ? mask : topology::DeviceMask{0};
+}
+
+Store::Store(config::PolicyConfiguration policy, StoreOptions options)
+    : policy_(std::move(policy)), options_(options) {
   IndexDevices();
   BuildQueues();
 }
@@ -46,11 +60,12 @@ NodeInfo& Store::NodeSlot(std::string_view name) {
   auto node = std::make_unique<NodeInfo>();
   node->name = name;
   node->index = static_cast<NodeIndex>(nodes_.size());
-  node->hash = NodeHash(name);
+  node->hash = NodeHash(name, options_.order_seed);
   nodes_.push_back(std::move(node));
   NodeInfo& slot = *nodes_.back();
   node_lookup_.emplace(slot.name, slot.index);
   topology_dirty_ = true;
+  TouchObject(slot);
   return slot;
 }
 
@@ -59,7 +74,31 @@ NodeIndex Store::FindNode(std::string_view name) const {
   return it == node_lookup_.end() ? kNoNode : it->second;
 }
 
-void Store::Touch(NodeInfo& node) { node.generation = ++generation_; }
+void Store::Touch(NodeInfo& node) {
+  node.generation = ++generation_;
+  changes_.Add(node.index);
+}
+
+void Store::TouchObject(NodeInfo& node) {
+  Touch(node);
+  object_changes_.Add(node.index);
+}
+
+/// The counts are the truth: a node that lost or gained devices, or has more taken than it has, is
+/// written anew from them.
+void Store::ReconcileDevices(NodeInfo& node) {
+  if (!options_.shares || device_ids_.empty()) return;
+  const ResourceId device = device_ids_.front();
+  const std::int64_t count = node.allocatable[device] / kMilli;
+  if (count > topology::DeviceSet::kMost) {
+    node.devices = {};
+    return;
+  }
+  const std::int64_t free = std::max<std::int64_t>(0, count * kMilli - node.used[device]);
+  if (node.devices.size() != count || node.devices.total() != free) {
+    node.devices = topology::DeviceSet::FromCounts(static_cast<int>(count), free);
+  }
+}
 
 void Store::UpsertNode(kube::Node object) {
   NodeInfo& node = NodeSlot(object.meta.name);
@@ -79,9 +118,9 @@ void Store::UpsertNode(kube::Node object) {
   node.allocatable = std::move(allocatable);
   node.present = true;
   topology_dirty_ |= relabelled;
-  Touch(node);
-  node.object_generation = node.generation;
+  TouchObject(node);
   ++free_generation_;
+  ReconcileDevices(node);
   RechargeWholeNode(node);
 }
 
@@ -99,8 +138,8 @@ void Store::DeleteNode(std::string_view name) {
   node.present = false;
   node.allocatable = {};
   topology_dirty_ = true;
-  Touch(node);
-  node.object_generation = node.generation;
+  TouchObject(node);
+  ReconcileDevices(node);
   ++free_generation_;  // by the rules of spread a domain less can make room
   RechargeWholeNode(node);
 }
@@ -116,6 +155,7 @@ void Store::Refresh() {
 /// nothing.
 void Store::RefreshTopology() {
   topology_dirty_ = false;
+  ++topology_generation_;
   std::vector<NodeInfo*> order;
   for (const auto& node : nodes_) {
     node->domains.assign(policy_.levels.size(), kNoDomain);
@@ -178,13 +218,28 @@ void Store::DeleteDisruptionBudget(std::string_view uid) { budgets_.erase(std::s
 bool Store::ShapeLess::operator()(const std::shared_ptr<const PodShape>& a,
                                   const std::shared_ptr<const PodShape>& b) const {
   if (a->whole_node != b->whole_node) return a->whole_node < b->whole_node;
-  return *a->spec < *b->spec;
+  if (a->share != b->share) return a->share < b->share;
+  return a->spec != b->spec && *a->spec < *b->spec;
+}
+
+/// Thousandths of one device that the pod says it needs; 0: it takes whole devices.
+int Store::ShareOf(const kube::Pod& pod) const {
+  if (!options_.shares || device_ids_.empty()) return 0;
+  const auto note = pod.meta.annotations.find(kShareAnnotation);
+  if (note == pod.meta.annotations.end()) return 0;
+  const auto asked = pod.spec->requests.find(resources_.Name(device_ids_.front()));
+  if (asked == pod.spec->requests.end() || asked->second != kMilli) return 0;
+  int share = 0;
+  const char* end = note->second.data() + note->second.size();
+  const auto [stop, error] = std::from_chars(note->second.data(), end, share);
+  return error == std::errc() && stop == end && share > 0 && share < kMilli ? share : 0;
 }
 
 std::shared_ptr<const PodShape> Store::ShapeOf(const kube::Pod& pod, bool whole_node) {
   auto shape = std::make_shared<PodShape>();
   shape->spec = pod.spec;
   shape->whole_node = whole_node;
+  shape->share = whole_node ? 0 : ShareOf(pod);
   if (const auto it = shapes_.find(shape); it != shapes_.end()) return *it;
   for (const auto& [name, amount] : pod.spec->requests) {
     if (amount > 0) {
@@ -193,6 +248,10 @@ std::shared_ptr<const PodShape> Store::ShapeOf(const kube::Pod& pod, bool whole_
   }
   shape->demand.emplace_back(kPods, 1);
   std::ranges::sort(shape->demand);
+  if (shape->share > 0) {
+    std::ranges::find(shape->demand, device_ids_.front(), &Demand::value_type::first)->second =
+        shape->share;
+  }
   for (const ResourceId device : device_ids_) {
     const auto it = std::ranges::find(shape->demand, device, &Demand::value_type::first);
     if (it == shape->demand.end()) continue;
@@ -233,13 +292,13 @@ Demand Store::DemandOn(const PodShape& shape, const NodeInfo& node) const {
 
 // --- The ledger --------------------------------------------------------------------------------
 
-void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge) {
+void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge, topology::DeviceMask devices) {
   // Same pod, same place: planned becomes binding becomes bound without a gap that others could
   // use.
   NodeInfo& target = *nodes_[static_cast<std::size_t>(index)];
   Demand demand = DemandOn(*pod.shape, target);
   if (pod.charge != Charge::kNone && pod.node == index && pod.charged == demand &&
-      pod.charged_queue == pod.queue) {
+      pod.charged_queue == pod.queue && (devices == 0 || devices == pod.devices)) {
     pod.charge = charge;
     ++generation_;
     return;
@@ -250,7 +309,13 @@ void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge) {
   pod.charged = std::move(demand);
   pod.charged_queue = pod.queue;
   target.pods.push_back(&pod);
-  for (const auto& [id, amount] : pod.charged) target.used.Add(id, amount);
+  for (const auto& [id, amount] : pod.charged) {
+    target.used.Add(id, amount);
+    if (options_.shares && !device_ids_.empty() && id == device_ids_.front()) {
+      pod.devices = TakeDevices(target.devices, *pod.shape, amount, devices);
+    }
+  }
+  ReconcileDevices(target);
   if (pod.charged_queue != kNoQueue) {
     Amounts& used = queues_[static_cast<std::size_t>(pod.charged_queue)].used;
     for (const auto& [id, amount] : pod.charged) used.Add(id, amount);
@@ -262,7 +327,15 @@ void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge) {
 void Store::Release(PodInfo& pod) {
   if (pod.charge == Charge::kNone) return;
   NodeInfo& node = *nodes_[static_cast<std::size_t>(pod.node)];
-  for (const auto& [id, amount] : pod.charged) node.used.Add(id, -amount);
+  for (const auto& [id, amount] : pod.charged) {
+    node.used.Add(id, -amount);
+    if (pod.devices != 0 && id == device_ids_.front()) {
+      // Where it cannot, they are made anew from the counts.
+      node.devices.GiveBack(pod.devices, static_cast<int>(amount / std::popcount(pod.devices)));
+    }
+  }
+  pod.devices = 0;
+  ReconcileDevices(node);
   if (pod.charged_queue != kNoQueue) {
     Amounts& used = queues_[static_cast<std::size_t>(pod.charged_queue)].used;
     for (const auto& [id, amount] : pod.charged) used.Add(id, -amount);

@@ -11,14 +11,24 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cluster/change_log.h"
 #include "cluster/dialects.h"
 #include "cluster/model.h"
 
 namespace berth::cluster {
 
+/// What a simulator may want otherwise than a real cluster.
+struct StoreOptions {
+  /// Whether `berth.dev/gpu-milli` means something: a pod that asks for one of the policy's first
+  /// device takes that many thousandths of it, and devices are kept one by one.
+  bool shares = false;
+  /// Shuffles the one node order; 0: the order of a real cluster.
+  std::uint64_t order_seed = 0;
+};
+
 class Store {
  public:
-  explicit Store(config::PolicyConfiguration policy);
+  explicit Store(config::PolicyConfiguration policy, StoreOptions options = {});
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
@@ -36,8 +46,9 @@ class Store {
   void SetPolicy(config::PolicyConfiguration policy);
 
   // --- The ledger.
-  /// Takes room for `pod` on `node`, first giving back what it held.
-  void SetCharge(PodInfo& pod, NodeIndex node, Charge charge);
+  /// Takes room for `pod` on `node`, first giving back what it held; of the node's devices those in
+  /// `devices`, or as TakeDevices says.
+  void SetCharge(PodInfo& pod, NodeIndex node, Charge charge, topology::DeviceMask devices = 0);
   /// Gives back what `pod` holds.
   void Release(PodInfo& pod);
   /// Drops the plan of `workload`, and the room of its members that are not bound or binding.
@@ -80,6 +91,15 @@ class Store {
   /// there (handles are no devices).
   Demand DemandOn(const PodShape& shape, const NodeInfo& node) const;
 
+  const StoreOptions& options() const { return options_; }
+  /// Nodes with any change, and nodes whose object changed. A new node is a change of both.
+  const ChangeLog& changes() const { return changes_; }
+  const ChangeLog& object_changes() const { return object_changes_; }
+  /// Counts changes of domains and of the node order.
+  std::uint64_t topology_generation() const { return topology_generation_; }
+  /// Counts changes of the policy.
+  std::uint64_t policy_generation() const { return policy_generation_; }
+
   /// Counts every change; unequal means something may differ.
   std::uint64_t generation() const { return generation_; }
   /// Counts changes that may have made room, or changed what fits where.
@@ -102,10 +122,13 @@ class Store {
 
   NodeInfo& NodeSlot(std::string_view name);
   void Touch(NodeInfo& node);
+  void TouchObject(NodeInfo& node);
+  void ReconcileDevices(NodeInfo& node);
   void RechargeWholeNode(NodeInfo& node);
   void IndexDevices();
   void BuildQueues();
   std::shared_ptr<const PodShape> ShapeOf(const kube::Pod& pod, bool whole_node);
+  int ShareOf(const kube::Pod& pod) const;
   void PurgeShapes();
   /// Files the pod under the workload it claims, or under none.
   void File(PodInfo& pod);
@@ -121,6 +144,7 @@ class Store {
   bool Ours(const kube::Pod& pod) const;
 
   config::PolicyConfiguration policy_;
+  StoreOptions options_;
   ResourceTable resources_;
   std::vector<ResourceId> device_ids_;
   std::vector<ResourceId> whole_device_ids_;
@@ -146,9 +170,14 @@ class Store {
 
   std::uint64_t generation_ = 0;
   std::uint64_t free_generation_ = 0;
+  std::uint64_t topology_generation_ = 0;
+  std::uint64_t policy_generation_ = 0;
+  ChangeLog changes_;
+  ChangeLog object_changes_;
 };
 
-/// The hash that gives the one node order (FNV-1a with an avalanche step).
-std::uint64_t NodeHash(std::string_view name);
+/// The hash that gives the one node order (FNV-1a with an avalanche step). Another seed, another
+/// order.
+std::uint64_t NodeHash(std::string_view name, std::uint64_t seed = 0);
 
 }  // namespace berth::cluster

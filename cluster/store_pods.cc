@@ -350,12 +350,13 @@ void Store::SetPolicy(config::PolicyConfiguration policy) {
     PodInfo* pod;
     NodeIndex node;
     Charge charge;
+    topology::DeviceMask devices;
     std::string workload;
   };
   std::vector<Held> held;
   for (const auto& [uid, pod] : pods_) {
     if (pod->charge == Charge::kNone) continue;
-    held.push_back({pod.get(), pod->node, pod->charge,
+    held.push_back({pod.get(), pod->node, pod->charge, pod->devices,
                     pod->workload == nullptr ? std::string() : pod->workload->key});
   }
   for (const Held& h : held) Release(*h.pod);
@@ -367,8 +368,10 @@ void Store::SetPolicy(config::PolicyConfiguration policy) {
     }
   }
   policy_ = std::move(policy);
+  ++policy_generation_;
   shapes_.clear();
   IndexDevices();
+  for (const auto& node : nodes_) ReconcileDevices(*node);
   BuildQueues();
   for (const auto& [uid, pod] : pods_) {
     pod->queue = kNoQueue;
@@ -380,7 +383,7 @@ void Store::SetPolicy(config::PolicyConfiguration policy) {
     }
     const bool stays = h.pod->workload != nullptr && h.pod->workload->key == h.workload;
     if (h.charge != Charge::kPlanned || stays) {
-      SetCharge(*h.pod, h.node, h.charge);
+      SetCharge(*h.pod, h.node, h.charge, h.devices);
     } else {
       ChargeBound(*h.pod);  // its plan went with its workload; a foreign nomination stays
     }

@@ -16,7 +16,7 @@ using cluster::ReasonId;
 using cluster::Workload;
 
 Engine::Engine(config::PolicyConfiguration policy, Options options)
-    : options_(std::move(options)), store_(std::move(policy)), scorer_(store_) {}
+    : options_(std::move(options)), store_(std::move(policy), options_.store), scorer_(store_) {}
 
 bool Engine::Passthrough() const { return store_.policy().mode == config::Mode::kPassthrough; }
 

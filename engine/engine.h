@@ -26,6 +26,8 @@ struct Options {
   std::string instance = "0";
   /// Compute score terms of chosen and next best for the decision log.
   bool explain_decisions = false;
+  /// What a simulator may want otherwise.
+  cluster::StoreOptions store{};
 };
 
 /// filter, as the engine sees it.
@@ -148,7 +150,7 @@ class Engine {
 
   // planner.cc
   void PlanPass(TimePoint now);
-  std::vector<cluster::Workload*> PassOrder(std::vector<cluster::Workload*> workloads) const;
+  std::vector<cluster::Workload*> PassOrder(std::span<cluster::Workload* const> workloads) const;
   void Judge(cluster::Workload& workload, TimePoint now);
   bool NeedsPlan(const cluster::Workload& workload) const;
   void PlanWhole(cluster::Workload& workload, std::vector<cluster::PodInfo*> pods, int min,

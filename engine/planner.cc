@@ -1,6 +1,6 @@
 // Engine, part: the walk over pending workloads, and what a plan does to the ledger.
 #include <algorithm>
-#include <deque>
+#include <tuple>
 
 #include "cluster/plan_claim.h"
 #include "engine/engine.h"
@@ -39,39 +39,61 @@ void Engine::PlanPass(TimePoint now) {
   for (Workload* workload : workloads) DropFaulty(*workload);
   judge_all_ = false;
   judged_free_generation_ = free_generation;
-  for (Workload* workload : PassOrder(std::move(workloads))) {
+  for (Workload* workload : PassOrder(workloads)) {
     workload->dirty = false;
     Judge(*workload, now);
   }
 }
 
-/// Half-started gangs first; then, queue by queue in the order of PriorityClass and age, always the
-/// queue whose head is oldest: priority counts inside a queue only.
-std::vector<Workload*> Engine::PassOrder(std::vector<Workload*> workloads) const {
-  std::erase_if(workloads, [this](const Workload* w) { return !NeedsPlan(*w); });
-  std::ranges::sort(workloads, cluster::WorkloadOrder{});
-  std::vector<Workload*> order;
-  std::map<QueueId, std::deque<Workload*>> by_queue;
-  for (Workload* workload : workloads) {
-    if (workload->started) {
-      order.push_back(workload);
-    } else {
-      by_queue[workload->queue].push_back(workload);
-    }
-  }
-  using Head = std::tuple<kube::Millis, std::string, QueueId>;
-  std::set<Head> heads;
-  const auto push_head = [&](QueueId queue) {
-    const auto& line = by_queue[queue];
-    if (!line.empty()) heads.emplace(line.front()->creation, line.front()->key, queue);
+/// Half-started gangs first; then, queue by queue in the order of PriorityClass, age and key,
+/// always the queue whose head is oldest: priority counts inside a queue only.
+std::vector<Workload*> Engine::PassOrder(std::span<Workload* const> workloads) const {
+  // By (priority, creation, key): keys rise already, so that a stable sort by numbers is enough.
+  struct Place {
+    std::int64_t priority;
+    kube::Millis creation;
+    Workload* workload;
   };
-  for (const auto& [queue, line] : by_queue) push_head(queue);
+  std::vector<Workload*> order;
+  std::map<QueueId, std::vector<Place>> by_queue;
+  std::vector<Place> started;
+  for (Workload* workload : workloads) {
+    if (!NeedsPlan(*workload)) continue;
+    auto& line = workload->started ? started : by_queue[workload->queue];
+    line.push_back({-std::int64_t{workload->priority}, workload->creation, workload});
+  }
+  const auto sort = [](std::vector<Place>& line) {
+    std::ranges::stable_sort(
+        line, {}, [](const Place& place) { return std::pair(place.priority, place.creation); });
+  };
+  sort(started);
+  for (const Place& place : started) order.push_back(place.workload);
+  struct Line {
+    std::span<const Place> rest;
+    QueueId queue;
+    bool operator<(const Line& other) const {  // for a max-heap: the oldest head on top
+      const Place& a = rest.front();
+      const Place& b = other.rest.front();
+      return std::tie(b.creation, b.workload->key, other.queue) <
+             std::tie(a.creation, a.workload->key, queue);
+    }
+  };
+  std::vector<Line> heads;
+  for (auto& [queue, line] : by_queue) {
+    sort(line);
+    heads.push_back({line, queue});
+  }
+  std::ranges::make_heap(heads, std::less<>());
   while (!heads.empty()) {
-    const QueueId queue = std::get<QueueId>(*heads.begin());
-    heads.erase(heads.begin());
-    order.push_back(by_queue[queue].front());
-    by_queue[queue].pop_front();
-    push_head(queue);
+    std::ranges::pop_heap(heads, std::less<>());
+    Line& line = heads.back();
+    order.push_back(line.rest.front().workload);
+    line.rest = line.rest.subspan(1);
+    if (line.rest.empty()) {
+      heads.pop_back();
+    } else {
+      std::ranges::push_heap(heads, std::less<>());
+    }
   }
   return order;
 }
@@ -263,7 +285,7 @@ void Engine::CommitPlan(Workload& workload, const policy::Placement& placement, 
   int rank = 0;
   for (const policy::Placed& placed : placement.placed) {
     PodInfo& pod = *store_.FindPod(placed.pod->object.meta.uid);
-    store_.SetCharge(pod, placed.node, Charge::kPlanned);
+    store_.SetCharge(pod, placed.node, Charge::kPlanned, placed.devices);
     plan.assignments.push_back(
         {.pod = &pod, .node = placed.node, .rank = rank++, .managed = pod.shape->asks_device});
   }
@@ -319,7 +341,8 @@ void Engine::PlaceLate(Workload& workload, std::span<PodInfo* const> pods, TimeP
           workload.plan->id = NextPlanId();
           workload.plan->committed = true;
         }
-        store_.SetCharge(*pod, placement.placed.front().node, Charge::kPlanned);
+        const policy::Placed& placed = placement.placed.front();
+        store_.SetCharge(*pod, placed.node, Charge::kPlanned, placed.devices);
         const TimePoint expires = now + store_.policy().gang.plan_timeout.count();
         workload.plan->assignments.push_back({.pod = pod,
                                               .node = pod->node,
@@ -388,14 +411,15 @@ void Engine::LogPlan(const Workload& workload, const policy::Placement& placemen
     const policy::Overlay overlay(store_);
     NodeIndex runner_up = cluster::kNoNode;
     policy::Score best = 0;
+    const auto view = scorer_.For(first.shape, overlay);
     for (const auto& node : store_.nodes()) {
-      const auto score = scorer_.Of(first.shape, overlay, node->index);
-      if (!score) continue;
+      const policy::Score score = view.Of(node->index);
+      if (score == policy::ShapeScores::kNoRoom) continue;
       ++decision.candidates;
       if (node->index == chosen) continue;
-      if (runner_up == cluster::kNoNode || *score > best) {
+      if (runner_up == cluster::kNoNode || score > best) {
         runner_up = node->index;
-        best = *score;
+        best = score;
       }
     }
     decision.chosen = scorer_.Terms(*first.shape, overlay, chosen);

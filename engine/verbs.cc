@@ -226,7 +226,7 @@ bool Engine::MoveMembers(Workload& workload, std::vector<PodInfo*> moving,
   if (!first.ok()) return false;
   placed = first.placed;
   if (moving.size() > 1) {
-    overlay.Place(*asking, placed.front().node);
+    overlay.Place(*asking, placed.front().node, placed.front().devices);
     std::vector<PodInfo*> rest(moving.begin() + 1, moving.end());
     request.pods = {rest.begin(), rest.end()};
     request.min = static_cast<int>(rest.size());
@@ -252,7 +252,7 @@ bool Engine::MoveMembers(Workload& workload, std::vector<PodInfo*> moving,
     Assignment& assignment = *FindAssignment(pod);
     const bool moved = assignment.node != p.node;
     assignment.node = p.node;
-    store_.SetCharge(pod, p.node, Charge::kPlanned);
+    store_.SetCharge(pod, p.node, Charge::kPlanned, p.devices);
     if (!moved) continue;
     assignment.answered = false;
     assignment.arrived = false;

@@ -1,6 +1,7 @@
 #include "policy/fit.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "kube/selector.h"
 
@@ -17,12 +18,21 @@ bool FitsNode(const kube::PodSpec& spec, const cluster::NodeInfo& node) {
   return kube::MatchesNode(spec, node.object);
 }
 
+std::int64_t DeviceCapacity(const PodShape& shape, const topology::DeviceSet& devices) {
+  if (shape.share == 0)
+    return devices.WholeFree() / std::max<std::int64_t>(1, shape.device_amount / cluster::kMilli);
+  std::int64_t count = 0;
+  for (int i = 0; i < devices.size(); ++i) count += devices.free(i) / shape.share;
+  return count;
+}
+
 int Capacity(const PodShape& shape, const Overlay& overlay, NodeIndex index, int most,
              Looking looking) {
   const cluster::Store& store = overlay.store();
   const cluster::NodeInfo& node = store.node(index);
+  const bool empty = looking == Looking::kAtEmptyNode;
   const auto room = [&](cluster::ResourceId id) {
-    return looking == Looking::kAtEmptyNode ? node.allocatable[id] : overlay.Free(index, id);
+    return empty ? node.allocatable[id] : overlay.Free(index, id);
   };
   if (shape.whole_node) {
     most = std::min(most, 1);
@@ -38,6 +48,11 @@ int Capacity(const PodShape& shape, const Overlay& overlay, NodeIndex index, int
     }
     count = std::min(count, std::max<std::int64_t>(room(id), 0) / amount);
     if (count == 0) return 0;
+  }
+  if (const topology::DeviceSet& devices = overlay.devices(index);
+      devices.size() > 0 && shape.device == store.device_ids().front()) {
+    count = std::min(count,
+                     DeviceCapacity(shape, empty ? topology::DeviceSet(devices.size()) : devices));
   }
   return static_cast<int>(count);
 }
@@ -61,20 +76,45 @@ bool HostPortsFree(const PodInfo& pod, const Overlay& overlay, NodeIndex node) {
   });
 }
 
-bool FitCache::Fits(const PodShape& shape, const cluster::NodeInfo& node) {
-  auto it = rows_.find(shape.spec.get());
-  if (it == rows_.end()) {
-    if (rows_.size() >= kMaxSpecs) rows_.clear();
-    it = rows_.emplace(shape.spec.get(), Row{.spec = shape.spec, .entries = {}}).first;
+bool FitCache::SameNodes::operator()(const Spec& a, const Spec& b) const {
+  const auto said = [](const kube::PodSpec& spec) {
+    return std::tie(spec.node_selector, spec.has_required_node_affinity,
+                    spec.required_node_affinity, spec.tolerations);
+  };
+  return said(*a) < said(*b);
+}
+
+std::span<const std::uint8_t> FitCache::Row(const PodShape& shape) {
+  auto it = known_.find(shape.spec.get());
+  if (it == known_.end()) {
+    FitRow& row = rows_.try_emplace(shape.spec).first->second;
+    it = known_.emplace(shape.spec.get(), Known{.spec = shape.spec, .row = &row}).first;
   }
-  auto& entries = it->second.entries;
-  const auto index = static_cast<std::size_t>(node.index);
-  if (index >= entries.size()) entries.resize(index + 1);
-  Entry& entry = entries[index];
-  if (entry.object_generation != node.object_generation || node.object_generation == 0) {
-    entry = {.object_generation = node.object_generation, .fits = FitsNode(*shape.spec, node)};
+  CatchUp(*shape.spec, *it->second.row);
+  return it->second.row->fits;
+}
+
+void FitCache::CatchUp(const kube::PodSpec& spec, FitRow& row) const {
+  const cluster::ChangeLog& log = store_->object_changes();
+  if (row.seen == log.end()) return;
+  const auto judge = [&](const cluster::NodeInfo& node) {
+    row.fits[static_cast<std::size_t>(node.index)] = FitsNode(spec, node) ? 1 : 0;
+  };
+  const auto changed = log.Since(row.seen);
+  const bool all = row.fits.empty() || !changed || changed->size() >= store_->nodes().size();
+  row.fits.resize(store_->nodes().size(), 0);
+  if (all) {
+    for (const auto& node : store_->nodes()) judge(*node);
+  } else {
+    for (const NodeIndex index : *changed) judge(store_->node(index));
   }
-  return entry.fits;
+  row.seen = log.end();
+}
+
+void FitCache::Trim() {
+  if (known_.size() <= kMaxSpecs) return;
+  known_.clear();
+  rows_.clear();
 }
 
 }  // namespace berth::policy

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -23,27 +26,49 @@ enum class Looking : std::uint8_t { kAtAll, kAtDevicesOnly, kAtEmptyNode };
 int Capacity(const cluster::PodShape& shape, const Overlay& overlay, cluster::NodeIndex node,
              int most, Looking looking);
 
+/// How many pods of this shape these devices take. REQUIRES: they are what the shape asks for.
+std::int64_t DeviceCapacity(const cluster::PodShape& shape, const topology::DeviceSet& devices);
+
 /// Host ports are free on the node.
 bool HostPortsFree(const cluster::PodInfo& pod, const Overlay& overlay, cluster::NodeIndex node);
 
-/// Remembers FitsNode per pod spec and node object; a cache the caller owns, not state of a policy.
+/// Remembers FitsNode per node for what a pod says of nodes (selectors, affinity, tolerations):
+/// pods that say the same share one row. A cache the caller owns, not state of a policy.
 class FitCache {
  public:
-  /// Forgets everything when more than this many specs are held.
-  static constexpr std::size_t kMaxSpecs = 256;
+  static constexpr std::size_t kMaxSpecs = 1024;
 
-  bool Fits(const cluster::PodShape& shape, const cluster::NodeInfo& node);
+  explicit FitCache(const cluster::Store& store) : store_(&store) {}
+
+  bool Fits(const cluster::PodShape& shape, const cluster::NodeInfo& node) {
+    return Row(shape)[static_cast<std::size_t>(node.index)] != 0;
+  }
+
+  /// By node: whether pods of this shape may run there. Valid until the store changes, or Trim.
+  std::span<const std::uint8_t> Row(const cluster::PodShape& shape);
+
+  /// Forgets everything when more than kMaxSpecs specs are held.
+  void Trim();
 
  private:
-  struct Entry {
-    std::uint64_t object_generation = 0;
-    bool fits = false;
+  using Spec = std::shared_ptr<const kube::PodSpec>;
+  struct SameNodes {  ///< Orders specs by what they say of nodes.
+    bool operator()(const Spec& a, const Spec& b) const;
   };
-  struct Row {
-    std::shared_ptr<const kube::PodSpec> spec;  ///< Keeps the key's address from being re-used.
-    std::vector<Entry> entries;                 ///< By node.
+  struct FitRow {
+    std::vector<std::uint8_t> fits;
+    cluster::ChangeLog::Position seen = 0;
   };
-  std::unordered_map<const kube::PodSpec*, Row> rows_;
+  struct Known {
+    Spec spec;  ///< Keeps the key's address from being re-used.
+    FitRow* row;
+  };
+
+  void CatchUp(const kube::PodSpec& spec, FitRow& row) const;
+
+  const cluster::Store* store_;
+  std::map<Spec, FitRow, SameNodes> rows_;
+  std::unordered_map<const kube::PodSpec*, Known> known_;
 };
 
 }  // namespace berth::policy

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <span>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -18,14 +18,28 @@ class Overlay {
   const cluster::Store& store() const { return *store_; }
 
   std::int64_t Free(cluster::NodeIndex node, cluster::ResourceId id) const {
-    const cluster::NodeInfo& info = store_->node(node);
-    const auto it = used_.find(node);
-    return info.allocatable[id] - (it == used_.end() ? info.used[id] : it->second[id]);
+    return store_->node(node).allocatable[id] - used(node)[id];
+  }
+  /// What is taken of the node.
+  const cluster::Amounts& used(cluster::NodeIndex node) const {
+    return Touched(node) ? change(node).used : store_->node(node).used;
+  }
+  /// As cluster::NodeInfo::devices.
+  const topology::DeviceSet& devices(cluster::NodeIndex node) const {
+    return Touched(node) ? change(node).devices : store_->node(node).devices;
   }
 
-  /// Puts `pod`, shaped as it is, on `node`.
-  void Place(const cluster::PodInfo& pod, cluster::NodeIndex node) {
-    Add(node, store_->DemandOn(*pod.shape, store_->node(node)), 1);
+  /// Puts `pod`, shaped as it is, on `node`; on those devices, or as cluster::TakeDevices says.
+  void Place(const cluster::PodInfo& pod, cluster::NodeIndex node,
+             topology::DeviceMask devices = 0) {
+    Change& change = Touch(node);
+    for (const auto& [id, amount] : store_->DemandOn(*pod.shape, store_->node(node))) {
+      change.used.Add(id, amount);
+      if (KeepsDevices(change, id)) {
+        cluster::TakeDevices(change.devices, *pod.shape, amount, devices);
+        Reconcile(change, node);
+      }
+    }
     placed_.emplace_back(&pod, node);
     repels_ |= !pod.object.spec->required_pod_anti_affinity.empty();
   }
@@ -33,7 +47,17 @@ class Overlay {
   /// Takes away what `pod` holds in the ledger; it no longer counts as a neighbour either.
   void Remove(const cluster::PodInfo& pod) {
     if (pod.charge == cluster::Charge::kNone) return;
-    Add(pod.node, pod.charged, -1);
+    Change& change = Touch(pod.node);
+    for (const auto& [id, amount] : pod.charged) {
+      change.used.Add(id, -amount);
+      if (KeepsDevices(change, id)) {
+        if (pod.devices != 0) {
+          change.devices.GiveBack(pod.devices,
+                                  static_cast<int>(amount / std::popcount(pod.devices)));
+        }
+        Reconcile(change, pod.node);
+      }
+    }
     removed_.push_back(&pod);
   }
 
@@ -49,18 +73,48 @@ class Overlay {
   /// Whether a pod placed so far keeps others away.
   bool Repels() const { return repels_; }
 
-  /// Whether this overlay changed anything on the node.
-  bool Touched(cluster::NodeIndex node) const { return used_.contains(node); }
+  /// Whether this overlay changed anything on the node, or on any.
+  bool Touched(cluster::NodeIndex node) const {
+    return !slot_of_.empty() && slot_of_[static_cast<std::size_t>(node)] != kUntouched;
+  }
+  bool TouchedAny() const { return !slot_of_.empty(); }
 
  private:
-  void Add(cluster::NodeIndex node, const cluster::Demand& demand, std::int64_t sign) {
-    const auto [it, fresh] = used_.try_emplace(node);
-    if (fresh) it->second = store_->node(node).used;
-    for (const auto& [id, amount] : demand) it->second.Add(id, sign * amount);
+  static constexpr std::int32_t kUntouched = -1;
+  struct Change {
+    cluster::Amounts used;
+    topology::DeviceSet devices;
+  };
+
+  const Change& change(cluster::NodeIndex node) const {
+    return changes_[static_cast<std::size_t>(slot_of_[static_cast<std::size_t>(node)])];
+  }
+
+  Change& Touch(cluster::NodeIndex node) {
+    if (slot_of_.empty()) slot_of_.assign(store_->nodes().size(), kUntouched);
+    std::int32_t& slot = slot_of_[static_cast<std::size_t>(node)];
+    if (slot == kUntouched) {
+      slot = static_cast<std::int32_t>(changes_.size());
+      changes_.push_back({store_->node(node).used, store_->node(node).devices});
+    }
+    return changes_[static_cast<std::size_t>(slot)];
+  }
+
+  bool KeepsDevices(const Change& change, cluster::ResourceId id) const {
+    return change.devices.size() > 0 && id == store_->device_ids().front();
+  }
+
+  void Reconcile(Change& change, cluster::NodeIndex node) const {
+    const std::int64_t free = store_->node(node).allocatable[store_->device_ids().front()] -
+                              change.used[store_->device_ids().front()];
+    if (change.devices.total() != std::max<std::int64_t>(0, free)) {
+      change.devices = topology::DeviceSet::FromCounts(change.devices.size(), free);
+    }
   }
 
   const cluster::Store* store_;
-  std::unordered_map<cluster::NodeIndex, cluster::Amounts> used_;
+  std::vector<std::int32_t> slot_of_;  ///< By node; empty: no node is touched.
+  std::vector<Change> changes_;
   std::vector<std::pair<const cluster::PodInfo*, cluster::NodeIndex>> placed_;
   std::vector<const cluster::PodInfo*> removed_;
   bool repels_ = false;

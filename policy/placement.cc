@@ -1,10 +1,11 @@
 #include "policy/placement.h"
 
 #include <algorithm>
-#include <limits>
+#include <bit>
 #include <numeric>
 #include <optional>
-#include <set>
+#include <tuple>
+#include <unordered_map>
 
 #include "policy/neighbours.h"
 #include "policy/shortage.h"
@@ -17,15 +18,21 @@ using cluster::PodInfo;
 
 using Nodes = std::span<const NodeIndex>;
 
-/// Same score: the node that comes first in the hashed order.
+/// Same score: the node with the lower tie, which comes first in the hashed order.
 struct Candidate {
   Score score;
-  int rank;
+  std::uint64_t tie;
   NodeIndex node;
   bool operator<(const Candidate& other) const {  // for a max-heap
-    return score != other.score ? score < other.score : rank > other.rank;
+    return score != other.score ? score < other.score : tie > other.tie;
   }
 };
+
+std::uint64_t Mix(std::uint64_t seed, std::uint64_t value) {
+  std::uint64_t hash = (seed ^ value) * 0xff51afd7ed558ccdU;
+  hash = (hash ^ hash >> 33U) * 0xc4ceb9fe1a85ec53U;
+  return hash ^ hash >> 33U;
+}
 
 class Placer {
  public:
@@ -49,7 +56,7 @@ class Placer {
     Placement placement;
     if (found) {
       placement.placed = std::move(*found);
-    } else {
+    } else if (request_.explain) {
       if (min < all) groups_ = GroupByShape(FirstPods(min));
       placement.verdict = ExplainShortage(request_, groups_, base_, scorer_.fit());
     }
@@ -67,6 +74,7 @@ class Placer {
         !Constrained(*request_.pods.front(), base_)) {
       return PlaceSingle();
     }
+    CountRooms();
     NodeGroups bounds;
     if (request_.topology_required.empty()) {
       bounds.owned.emplace("", AllNodes());
@@ -86,19 +94,35 @@ class Placer {
     return NeighboursMatter(pod, overlay) || !pod.object.spec->host_ports.empty();
   }
 
+  std::uint64_t Tie(NodeIndex node) const {
+    if (request_.tie_seed == 0) return static_cast<std::uint64_t>(base_.store().rank(node));
+    return Mix(request_.tie_seed, base_.store().node(node).hash);
+  }
+
+  /// One of the devices that are equally good.
+  topology::DeviceMask OneOf(topology::DeviceMask devices) const {
+    unsigned left = devices;
+    if (request_.tie_seed != 0 && left != 0) {
+      const auto choices = static_cast<unsigned>(std::popcount(left));
+      for (auto skip = Mix(request_.tie_seed, 0) % choices; skip > 0; --skip) left &= left - 1U;
+    }
+    return static_cast<topology::DeviceMask>(left & (~left + 1U));
+  }
+
   /// The common case, without a heap: one pod, anywhere.
   std::optional<std::vector<Placed>> PlaceSingle() {
     const PodInfo& pod = *request_.pods.front();
-    ShapeScores& scores = scorer_.For(pod.shape);
-    std::optional<Candidate> best;
-    for (const auto& node : base_.store().nodes()) {
-      const auto score = scores.Of(base_, node->index, scorer_.law(), scorer_.fit());
-      if (!score || !Allowed(pod, node->index)) continue;
-      const Candidate candidate{*score, base_.store().rank(node->index), node->index};
-      if (!best || *best < candidate) best = candidate;
+    const Scorer::View view = scorer_.For(pod.shape, base_);
+    Candidate best{.score = ShapeScores::kNoRoom, .tie = 0, .node = cluster::kNoNode};
+    const auto nodes = static_cast<NodeIndex>(base_.store().nodes().size());
+    for (NodeIndex node = 0; node < nodes; ++node) {
+      const Score score = view.Of(node);
+      if (score == ShapeScores::kNoRoom || score < best.score) continue;
+      const Candidate candidate{.score = score, .tie = Tie(node), .node = node};
+      if (best < candidate && Allowed(pod, node)) best = candidate;
     }
-    if (!best) return std::nullopt;
-    return std::vector<Placed>{{&pod, best->node}};
+    if (best.node == cluster::kNoNode) return std::nullopt;
+    return std::vector<Placed>{{&pod, best.node, OneOf(view.Devices(best.node))}};
   }
 
   std::vector<NodeIndex> AllNodes() const {
@@ -152,43 +176,69 @@ class Placer {
   NodeGroups Split(const NodeGroups& bounds, const std::string& level) const {
     NodeGroups parts = GroupBy(base_.store(), level);
     if (request_.topology_required.empty()) return parts;
+    std::vector<const NodeGroup*> outer(base_.store().nodes().size(), nullptr);
+    for (const NodeGroup& bound : bounds) {
+      for (const NodeIndex node : bound.nodes) outer[static_cast<std::size_t>(node)] = &bound;
+    }
     NodeGroups result;
-    for (const auto& [outer, nodes] : bounds) {
-      const std::set<NodeIndex> inside(nodes.begin(), nodes.end());
-      for (const auto& [name, part] : parts) {
-        std::vector<NodeIndex> both;
-        std::ranges::copy_if(part, std::back_inserter(both),
-                             [&inside](NodeIndex node) { return inside.contains(node); });
-        if (both.empty()) continue;
-        std::string key(outer);
-        key += '|';
-        key += name;
-        result.owned.emplace(std::move(key), std::move(both));
+    for (const auto& [name, part] : parts) {
+      const NodeGroup* last = nullptr;
+      std::vector<NodeIndex>* both = nullptr;
+      for (const NodeIndex node : part) {
+        const NodeGroup* bound = outer[static_cast<std::size_t>(node)];
+        if (bound == nullptr) continue;
+        if (bound != last) {
+          std::string key(bound->name);
+          key += '|';
+          key += name;
+          both = &result.owned[std::move(key)];
+          last = bound;
+        }
+        both->push_back(node);
       }
     }
     result.Index();
     return result;
   }
 
-  /// Room for `group` in these nodes, counted up to what the group needs.
-  int Room(const ShapeGroup& group, Nodes nodes) const {
-    const int need = static_cast<int>(group.pods.size());
-    int room = 0;
-    for (const NodeIndex node : nodes) {
-      if (room >= need) break;
-      if (!scorer_.fit().Fits(*group.shape, base_.store().node(node)) ||
-          !Allowed(*group.pods.front(), node)) {
-        continue;
+  /// Counts, once for all levels, how many members of each group every node takes.
+  void CountRooms() {
+    rooms_.clear();
+    most_on_one_.clear();
+    for (const ShapeGroup& group : groups_) {
+      const Scorer::View view = scorer_.For(group.shape, base_);
+      const int need = static_cast<int>(group.pods.size());
+      std::vector<int>& room = rooms_.emplace_back(base_.store().nodes().size(), 0);
+      int most = 0;
+      for (std::size_t i = 0; i < room.size(); ++i) {
+        const auto node = static_cast<NodeIndex>(i);
+        room[i] = std::min(need, view.Room(node));
+        if (room[i] > 0 && !Allowed(*group.pods.front(), node)) room[i] = 0;
+        most = std::max(most, room[i]);
       }
-      room += Capacity(*group.shape, base_, node, need - room);
+      most_on_one_.push_back(most);
     }
-    return room;
   }
 
-  std::int64_t FreeDevices(Nodes nodes) const {
+  /// Whether each group by itself finds room in these nodes.
+  bool EachFits(Nodes nodes) const {
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const auto need = static_cast<std::int64_t>(groups_[g].pods.size());
+      if (static_cast<std::int64_t>(nodes.size()) * most_on_one_[g] < need) return false;
+      std::int64_t room = 0;
+      for (const NodeIndex node : nodes) {
+        room += rooms_[g][static_cast<std::size_t>(node)];
+        if (room >= need) break;
+      }
+      if (room < need) return false;
+    }
+    return true;
+  }
+
+  std::int64_t FreeDevices(Nodes nodes, const Scorer::View& view) const {
     const cluster::ResourceId device = groups_.front().shape->device;
     std::int64_t free = 0;
-    for (const NodeIndex node : nodes) free += std::max<std::int64_t>(0, base_.Free(node, device));
+    for (const NodeIndex node : nodes) free += std::max<std::int64_t>(0, view.Free(node, device));
     return free;
   }
 
@@ -203,17 +253,18 @@ class Placer {
       Nodes nodes;
     };
     std::vector<Choice> choices;
+    const Scorer::View view = scorer_.For(groups_.front().shape, base_);
     for (const auto& [name, nodes] : domains) {
-      const bool fits = std::ranges::all_of(groups_, [&](const ShapeGroup& group) {
-        return Room(group, nodes) >= static_cast<int>(group.pods.size());
-      });
-      if (fits) choices.push_back({FreeDevices(nodes), cluster::NodeHash(name), name, nodes});
+      if (!EachFits(nodes)) continue;
+      choices.push_back({FreeDevices(nodes, view), cluster::NodeHash(name), name, nodes});
     }
-    std::ranges::sort(choices, [](const Choice& a, const Choice& b) {
-      return std::tie(a.free, a.hash, a.name) < std::tie(b.free, b.hash, b.name);
-    });
     constexpr std::size_t kMaxTries = 64;
-    if (choices.size() > kMaxTries) choices.resize(kMaxTries);
+    const auto tries = static_cast<std::ptrdiff_t>(std::min(choices.size(), kMaxTries));
+    std::ranges::partial_sort(
+        choices, choices.begin() + tries, [](const Choice& a, const Choice& b) {
+          return std::tie(a.free, a.hash, a.name) < std::tie(b.free, b.hash, b.name);
+        });
+    choices.resize(static_cast<std::size_t>(tries));
     for (const Choice& choice : choices) {
       if (auto placed = TryNodes(choice.nodes, fill)) return placed;
     }
@@ -257,48 +308,59 @@ class Placer {
     if (fill.empty() || group.pods.size() == 1 || MayAllowLater(*group.shape)) {
       return {{nodes.begin(), nodes.end()}};
     }
-    using Path = std::vector<cluster::DomainId>;
-    std::map<Path, std::vector<NodeIndex>> cut;
-    std::map<Path, int> room;  // of every prefix of a path
+    // A tree of domains, level by level: every node of `nodes` hangs under one path.
+    struct Part {
+      std::size_t parent;
+      cluster::DomainId domain;
+      std::int64_t room = 0;
+      std::vector<NodeIndex> nodes{};  // of the narrowest only
+      std::vector<std::size_t> parts{};
+    };
+    std::vector<Part> tree{{.parent = 0, .domain = cluster::kNoDomain}};
+    std::map<std::pair<std::size_t, cluster::DomainId>, std::size_t> at;
+    std::vector<std::size_t> last(fill.size(), 0);  // where the previous node hangs
+    const Scorer::View view = scorer_.For(group.shape, overlay);
     for (const NodeIndex index : nodes) {
       const cluster::NodeInfo& node = base_.store().node(index);
-      const int here = scorer_.fit().Fits(*group.shape, node)
-                           ? Capacity(*group.shape, overlay, index, cluster::kMaxGangSize)
-                           : 0;
-      Path path;
-      for (const int level : fill) {
-        path.push_back(node.domains[static_cast<std::size_t>(level)]);
-        room[path] += here;
+      const int room = view.Room(index);
+      std::size_t part = 0;
+      for (std::size_t i = 0; i < fill.size(); ++i) {
+        const cluster::DomainId domain = node.domains[static_cast<std::size_t>(fill[i])];
+        if (last[i] == 0 || tree[last[i]].parent != part || tree[last[i]].domain != domain) {
+          const auto [it, fresh] = at.try_emplace({part, domain}, tree.size());
+          if (fresh) {
+            tree[part].parts.push_back(it->second);
+            tree.push_back({.parent = part, .domain = domain});
+          }
+          last[i] = it->second;
+        }
+        part = last[i];
+        tree[part].room += room;
       }
-      cut[path].push_back(index);
+      tree[part].nodes.push_back(index);
     }
-    std::vector<std::pair<std::vector<std::pair<int, cluster::DomainId>>, Path>> order;
-    for (const auto& [path, part] : cut) {
-      std::vector<std::pair<int, cluster::DomainId>> key;
-      Path prefix;
-      for (const cluster::DomainId domain : path) {
-        prefix.push_back(domain);
-        key.emplace_back(-room[prefix], domain);
-      }
-      order.emplace_back(std::move(key), path);
-    }
-    std::ranges::sort(order);
     std::vector<std::vector<NodeIndex>> parts;
-    for (const auto& [key, path] : order) parts.push_back(std::move(cut[path]));
+    const auto walk = [&](const auto& self, std::size_t part) -> void {
+      std::ranges::sort(tree[part].parts, [&](std::size_t a, std::size_t b) {
+        return std::pair(-tree[a].room, tree[a].domain) < std::pair(-tree[b].room, tree[b].domain);
+      });
+      if (!tree[part].nodes.empty()) parts.push_back(std::move(tree[part].nodes));
+      for (const std::size_t inner : tree[part].parts) self(self, inner);
+    };
+    walk(walk, 0);
     return parts;
   }
 
   /// Places members of the group from `next` on, while there is room.
   void PlaceGroup(const ShapeGroup& group, std::size_t& next, const std::vector<NodeIndex>& nodes,
                   Overlay& overlay, std::vector<Placed>& placed) {
-    ShapeScores& scores = scorer_.For(group.shape);
-    const auto score = [&](NodeIndex node) {
-      return scores.Of(overlay, node, scorer_.law(), scorer_.fit());
-    };
+    const Scorer::View view = scorer_.For(group.shape, overlay);
     std::vector<Candidate> heap;
     for (const NodeIndex node : nodes) {
-      if (!Allowed(*group.pods.front(), node)) continue;
-      if (const auto s = score(node)) heap.push_back({*s, base_.store().rank(node), node});
+      const Score score = view.Of(node);
+      if (score != ShapeScores::kNoRoom && Allowed(*group.pods.front(), node)) {
+        heap.push_back({score, Tie(node), node});
+      }
     }
     std::make_heap(heap.begin(), heap.end());
     std::vector<Candidate> refused;  // by neighbours, for the member at hand
@@ -313,11 +375,12 @@ class Placer {
         refused.push_back(best);
         continue;
       }
-      overlay.Place(pod, best.node);
-      placed.push_back({&pod, best.node});
+      const topology::DeviceMask devices = OneOf(view.Devices(best.node));
+      overlay.Place(pod, best.node, devices);
+      placed.push_back({&pod, best.node, devices});
       ++next;
-      if (const auto again = score(best.node)) {
-        heap.push_back({*again, best.rank, best.node});
+      if (const Score again = view.Of(best.node); again != ShapeScores::kNoRoom) {
+        heap.push_back({again, best.tie, best.node});
         std::push_heap(heap.begin(), heap.end());
       }
       if (!MayAllowLater(*group.shape)) refused.clear();
@@ -342,29 +405,36 @@ class Placer {
       const auto& db = store.node(b).domains;
       return da != db ? da < db : store.rank(a) < store.rank(b);
     };
-    std::map<const PodInfo*, std::size_t> rank;
+    std::unordered_map<const PodInfo*, std::size_t> rank;
     for (std::size_t i = 0; i < request_.pods.size(); ++i) rank[request_.pods[i]] = i;
+    std::vector<const Placed*> in_rank(request_.pods.size(), nullptr);
+    for (const Placed& p : placed) in_rank[rank[p.pod]] = &p;
+    std::vector<Placed> aligned;
+    for (const Placed* p : in_rank) {
+      if (p != nullptr) aligned.push_back(*p);
+    }
     for (const ShapeGroup& group : groups_) {
-      if (Constrained(*group.pods.front(), overlay)) continue;
+      // Shares keep the device that was chosen for them.
+      if (group.shape->share > 0 || Constrained(*group.pods.front(), overlay)) continue;
+      std::vector<Placed*> slots;
       std::vector<NodeIndex> nodes;
-      for (const Placed& p : placed) {
-        if (p.pod->shape == group.shape) nodes.push_back(p.node);
+      for (Placed& p : aligned) {
+        if (p.pod->shape != group.shape) continue;
+        slots.push_back(&p);
+        nodes.push_back(p.node);
       }
       std::ranges::stable_sort(nodes, tree_order);
-      std::vector<Placed*> slots;
-      for (Placed& p : placed) {
-        if (p.pod->shape == group.shape) slots.push_back(&p);
-      }
-      std::ranges::sort(slots, {}, [&](const Placed* p) { return rank[p->pod]; });
       for (std::size_t i = 0; i < slots.size(); ++i) slots[i]->node = nodes[i];
     }
-    std::ranges::sort(placed, {}, [&](const Placed& p) { return rank[p.pod]; });
+    placed = std::move(aligned);
   }
 
   const PlacementRequest& request_;
   const Overlay& base_;
   Scorer& scorer_;
   std::vector<ShapeGroup> groups_;
+  std::vector<std::vector<int>> rooms_;  ///< By group, then node: what it takes, up to the need.
+  std::vector<int> most_on_one_;         ///< By group.
 };
 
 }  // namespace

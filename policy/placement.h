@@ -26,11 +26,17 @@ struct PlacementRequest {
   std::span<const cluster::Avoid> avoid{};  ///< Pairs not to try.
   /// Where else it may not go; null: everywhere. By node.
   std::function<bool(cluster::NodeIndex)> allowed{};
+  /// Not 0: equal scores, and equally good devices, are told apart by a hash of this and not by the
+  /// one node order.
+  std::uint64_t tie_seed = 0;
+  /// Whether to say why it could not be placed, which costs more than the search.
+  bool explain = true;
 };
 
 struct Placed {
   const cluster::PodInfo* pod = nullptr;
   cluster::NodeIndex node = cluster::kNoNode;
+  topology::DeviceMask devices = 0;  ///< The device that a share goes to; else 0.
 };
 
 struct Placement {

@@ -1,139 +1,139 @@
-// How good a node is for a pod: one sum of fixed-point terms that keeps whole nodes whole
-// (docs/policy.md explains each weight).
-//
-//   + fragmentation * (F - F')        F: free devices that a typical pod cannot use there
-//   - stranding     * (S' - S)        S: free devices beyond what the node's free CPU can serve
-//   - scarcity      * price * devices price: how sought-after the node's device model is
-//   - oddRemainder  * (odd' - odd)    odd: 1 if 1, 3, 5 or 7 devices stay free
-//   - emptyNode     * opened          opened: 1 if an untouched node is broken into
-//   - rank          * rank / nodes    graded first-fit over one hashed order; also the tie-break
-//
-// F is the fragmentation measure of Weng et al., "Beware of Fragmentation" (USENIX ATC 2023), here
-// for whole devices; the other terms follow reference measurements over its 17 pod lists.
+// Scores by pod shape, remembered for every state that a node was seen in, and the search for the
+// best node.
 #pragma once
 
-#include <cstdint>
-#include <deque>
-#include <map>
+#include <limits>
 #include <memory>
 #include <optional>
-#include <string>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
-#include "policy/fit.h"
+#include "policy/berth_scorer.h"
 
 namespace berth::policy {
 
-/// Scores are millionths: 1'000'000 is one device's worth.
-using Score = std::int64_t;
-inline constexpr Score kOne = 1'000'000;
-
-/// What pods typically ask for, and what each device model is worth, learned from the most recent
-/// arrivals. Integers only, so that every host computes the same.
-class Law {
- public:
-  static constexpr std::size_t kWindow = 1000;   ///< Arrivals remembered.
-  static constexpr std::size_t kRefresh = 250;   ///< Arrivals between two recomputations.
-  static constexpr std::size_t kMaxShapes = 32;  ///< Most popular shapes kept.
-  static constexpr std::size_t kMinSample = 32;  ///< Below it the built-in law stands.
-
-  struct Entry {
-    std::shared_ptr<const cluster::PodShape> shape;  ///< Null: the built-in 1, 2, 4, 8.
-    std::int64_t cpu = 0;                            ///< Thousandths of a core.
-    std::int64_t devices = 0;                        ///< Thousandths.
-    std::int64_t millionths = 0;                     ///< Popularity; sums to about one million.
-  };
-
-  Law();
-
-  /// One more device pod arrived.
-  void Observe(std::shared_ptr<const cluster::PodShape> shape);
-  /// Recomputes entries and prices if enough has arrived. Call before a batch of scoring.
-  void Refresh(const cluster::Store& store, FitCache& fit);
-
-  const std::vector<Entry>& entries() const { return entries_; }
-  /// Mean thousandths of a core that come with one device.
-  std::int64_t cpu_per_device() const { return cpu_per_device_; }
-  /// Millionths; 0 for a model that nobody is bound to.
-  std::int64_t Price(const cluster::NodeInfo& node) const;
-  std::uint64_t generation() const { return generation_; }
-
- private:
-  void UseBuiltIn();
-  void RecomputeEntries();
-  void RecomputePrices(const cluster::Store& store, FitCache& fit);
-
-  std::deque<std::shared_ptr<const cluster::PodShape>> window_;
-  std::size_t fresh_ = 0;
-  std::vector<Entry> entries_;
-  std::int64_t cpu_per_device_ = 0;
-  std::map<std::string, std::int64_t> prices_;
-  std::uint64_t generation_ = 1;
-};
-
-/// The device model of a node, as GPU feature discovery labels it; empty: unknown.
-const std::string& DeviceModel(const cluster::NodeInfo& node);
-
-/// Free device thousandths of the node that a typical pod could not use, times popularity:
-/// thousandths of a device. `cpu` and `devices` are what is free.
-std::int64_t Fragment(const Law& law, const cluster::NodeInfo& node, FitCache& fit,
-                      std::int64_t cpu, std::int64_t devices);
-
-/// Says where one shape fits and how well, remembering the answer for every node that did not
-/// change since. Obtain from Scorer; valid until the next call of Scorer::For.
+/// Where pods of one shape fit and how well, by node state.
 class ShapeScores {
  public:
-  ShapeScores(std::shared_ptr<const cluster::PodShape> shape, const cluster::Store& store)
-      : shape_(std::move(shape)), store_(&store) {}
+  /// Instead of a score.
+  static constexpr Score kNoRoom = std::numeric_limits<Score>::min();
 
-  /// nullopt: no room, or the node does not match. Otherwise higher is better; on equal
-  /// scores the lower Store::rank wins.
-  std::optional<Score> Of(const Overlay& overlay, cluster::NodeIndex node, Law& law, FitCache& fit);
+  ShapeScores(std::shared_ptr<const cluster::PodShape> shape, const cluster::Store& store,
+              const NodeScorer& scorer)
+      : shape_(std::move(shape)), store_(&store), scorer_(&scorer) {}
+
+  /// kNoRoom, or the score without rank.
+  Score Of(NodeStates::Id id, const NodeStates& states) {
+    return id < entries_.size() && entries_[id].room != kUnknown ? entries_[id].score
+                                                                 : Judge(id, states).score;
+  }
+  /// How many pods of the shape fit, without looking at host ports and neighbours.
+  int Room(NodeStates::Id id, const NodeStates& states) {
+    return id < entries_.size() && entries_[id].room != kUnknown ? entries_[id].room
+                                                                 : Judge(id, states).room;
+  }
+  /// See Scored::devices.
+  topology::DeviceMask Devices(NodeStates::Id id, const NodeStates& states);
+
+  /// Forgets everything.
+  void Clear() { entries_.clear(); }
 
  private:
+  static constexpr std::int32_t kUnknown = -1;
   struct Entry {
-    std::uint64_t node_generation = 0;
-    std::uint64_t law_generation = 0;
-    std::optional<Score> base;  ///< Without rank, which depends on the other nodes.
+    Score score = kNoRoom;
+    std::int32_t room = kUnknown;
+    topology::DeviceMask devices = 0;
   };
 
-  std::optional<Score> Base(const Overlay& overlay, cluster::NodeIndex node, const Law& law,
-                            FitCache& fit) const;
+  const Entry& Judge(NodeStates::Id id, const NodeStates& states);
+  int CountRoom(const NodeState& state) const;
 
   std::shared_ptr<const cluster::PodShape> shape_;
   const cluster::Store* store_;
-  std::vector<Entry> entries_;
+  const NodeScorer* scorer_;
+  std::vector<Entry> entries_;  ///< By state.
 };
 
-/// The law and the caches of scoring: one per engine.
+/// The law, the scores and what else is remembered between placements: one per engine.
 class Scorer {
  public:
-  static constexpr std::size_t kMaxShapes = 128;
+  static constexpr std::size_t kMaxShapes = 512;
 
-  explicit Scorer(const cluster::Store& store) : store_(&store) {}
+  /// With Berth's own policy.
+  explicit Scorer(const cluster::Store& store);
+  /// With another one.
+  Scorer(const cluster::Store& store, std::unique_ptr<const NodeScorer> policy);
 
   Law& law() { return law_; }
   FitCache& fit() { return fit_; }
-  /// Call before a batch: takes in what arrived.
-  void Refresh() { law_.Refresh(*store_, fit_); }
 
+  /// Takes in what arrived and what changed. Call before a batch of what follows.
+  void Refresh();
+
+  /// One shape on one overlay.
+  class View {
+   public:
+    /// No room, or the node does not match: kNoRoom. Otherwise higher is better; on equal scores
+    /// the lower Store::rank wins.
+    Score Of(cluster::NodeIndex node) const {
+      if (fits_[static_cast<std::size_t>(node)] == 0) return ShapeScores::kNoRoom;
+      const Score base = scores_->Of(StateOf(node), *states_);
+      return base == ShapeScores::kNoRoom ? base
+                                          : base + rank_terms_[static_cast<std::size_t>(node)];
+    }
+    /// How many pods of the shape the node takes.
+    int Room(cluster::NodeIndex node) const {
+      if (fits_[static_cast<std::size_t>(node)] == 0) return 0;
+      return scores_->Room(StateOf(node), *states_);
+    }
+    /// See Scored::devices.
+    topology::DeviceMask Devices(cluster::NodeIndex node) const {
+      return scores_->Devices(StateOf(node), *states_);
+    }
+    /// Free thousandths, or units, of a resource.
+    std::int64_t Free(cluster::NodeIndex node, cluster::ResourceId id) const {
+      return states_->free(StateOf(node), id);
+    }
+
+   private:
+    friend class Scorer;
+    NodeStates::Id StateOf(cluster::NodeIndex node) const {
+      return overlay_->Touched(node) ? states_->of(*overlay_, node) : states_->of(node);
+    }
+    const Overlay* overlay_ = nullptr;
+    ShapeScores* scores_ = nullptr;
+    NodeStates* states_ = nullptr;
+    std::span<const std::uint8_t> fits_;
+    std::span<const Score> rank_terms_;
+  };
+
+  /// Valid until the store changes or Refresh; `overlay` may change meanwhile.
+  View For(const std::shared_ptr<const cluster::PodShape>& shape, const Overlay& overlay);
+
+  /// One node's score, Refresh() included.
   std::optional<Score> Of(const std::shared_ptr<const cluster::PodShape>& shape,
-                          const Overlay& overlay, cluster::NodeIndex node) {
-    return For(shape).Of(overlay, node, law_, fit_);
-  }
+                          const Overlay& overlay, cluster::NodeIndex node);
 
-  ShapeScores& For(const std::shared_ptr<const cluster::PodShape>& shape);
-
-  /// Each weighted term of a score by name, for the decision log.
+  /// Each weighted term of a score by name, for the decision log; rank included.
   std::map<std::string, Score> Terms(const cluster::PodShape& shape, const Overlay& overlay,
                                      cluster::NodeIndex node);
 
  private:
+  void RefreshRanks();
+
   const cluster::Store* store_;
   Law law_;
   FitCache fit_;
+  std::unique_ptr<const NodeScorer> policy_;
+  NodeStates states_;
   std::unordered_map<const cluster::PodShape*, ShapeScores> shapes_;
+  std::vector<Score> rank_terms_;  ///< By node: graded first-fit.
+  std::uint64_t epoch_ = 0;        ///< Of the states that the scores are of.
+  std::uint64_t law_generation_ = 0;
+  std::optional<std::uint64_t> policy_generation_;
+  std::optional<std::uint64_t> topology_generation_;
 };
 
 }  // namespace berth::policy

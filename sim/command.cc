@@ -1,5 +1,6 @@
 #include "sim/command.h"
 
+#include "sim/jct_command.h"
 #include "sim/openb_command.h"
 #include "sim/scenario_command.h"
 
@@ -12,6 +13,7 @@ void AddSimulateCommand(CLI::App& app, std::function<int()>& run) {
   AddRunCommand(*simulate, run);
   AddFaultsCommand(*simulate, run);
   AddOpenbCommand(*simulate, run);
+  AddJctCommands(*simulate, run);
 }
 
 }  // namespace berth::sim

@@ -13,17 +13,23 @@ PackingResult RunPacking(const std::vector<OpenbNode>& nodes, const OpenbList& l
                        .seed = options.seed,
                        .curve = LoadCurve(capacity),
                        .published = PublishedUnallocated(list.name, options.policy)};
-  PackingCluster cluster(nodes, options);
+  PackingCluster cluster(nodes, list.pods, options);
   const auto start = std::chrono::steady_clock::now();
   std::int64_t arrived = 0;
   for (const std::size_t index : order) {
     const OpenbPod& pod = list.pods[index];
-    const bool placed = cluster.Arrive(pod).has_value();
+    if (!result.fragment_percent && arrived >= capacity) {
+      result.fragment_percent =
+          100.0 * static_cast<double>(cluster.FragmentMilli()) / static_cast<double>(capacity);
+    }
+    const PackingCluster::PodId id = cluster.Submit(pod);
+    const bool placed = cluster.TryPlace(id);
     arrived += pod.total_gpu_milli();
     result.curve.Record(arrived, cluster.allocated_milli());
     if (placed) {
       ++result.placed;
     } else {
+      cluster.Remove(id);
       ++result.refused;
       if (pod.gpus == 0) {
         ++result.refused_cpu_only;

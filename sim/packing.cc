@@ -2,11 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "sim/baselines/baselines.h"
+#include "sim/baselines/typical_pods.h"
+#include "sim/random.h"
+#include "sim/stock_scorer.h"
+
 namespace berth::sim {
 namespace {
 
 constexpr const char* kGpu = "nvidia.com/gpu";
 constexpr const char* kModelLabel = "nvidia.com/gpu.product";
+constexpr const char* kShareAnnotation = "berth.dev/gpu-milli";
 constexpr std::int64_t kPodsPerNode = 1001;  // as in the published protocol
 constexpr std::int64_t kMib = 1 << 20;
 
@@ -16,68 +24,160 @@ config::PolicyConfiguration PolicyOf(const PackingOptions& options) {
   return policy;
 }
 
-/// The store orders nodes by a hash of their names: a seed in the name makes it another order.
-kube::Node NodeOf(const OpenbNode& node, std::uint64_t seed) {
+kube::Node NodeOf(const OpenbNode& node) {
   kube::Node object;
-  object.meta.name = fmt::format("s{}-{}", seed, node.name);
+  object.meta.name = node.name;
   if (!node.model.empty()) object.meta.labels[kModelLabel] = node.model;
+  if (!node.rack.empty()) {
+    object.meta.labels[config::PolicyConfiguration().levels[1].node_label] = node.rack;
+  }
   object.allocatable = {
       {"cpu", node.cpu_milli}, {"memory", node.memory_mib * kMib}, {"pods", kPodsPerNode}};
   if (node.gpus > 0) object.allocatable[kGpu] = node.gpus * cluster::kMilli;
   return object;
 }
 
-std::shared_ptr<const kube::PodSpec> MakeSpec(const OpenbPod& pod) {
-  auto spec = std::make_shared<kube::PodSpec>();
-  if (pod.cpu_milli > 0) spec->requests["cpu"] = pod.cpu_milli;
-  if (pod.memory_mib > 0) spec->requests["memory"] = pod.memory_mib * kMib;
-  if (pod.gpus > 0) spec->requests[kGpu] = pod.total_gpu_milli();
-  if (!pod.models.empty()) {
-    spec->has_required_node_affinity = true;
-    spec->required_node_affinity = {{.match_expressions = {{.key = kModelLabel,
-                                                            .op = kube::SelectorOperator::kIn,
-                                                            .values = pod.models}},
-                                     .match_fields = {}}};
+std::unique_ptr<policy::Scorer> MakeScorer(const cluster::Store& store, const std::string& name) {
+  if (name == "Berth") return std::make_unique<policy::Scorer>(store);
+  if (name == "LeastAllocated") {
+    return std::make_unique<policy::Scorer>(
+        store, std::make_unique<StockScorer>(store, StockStrategy::kLeastAllocated));
   }
-  return spec;
+  if (name == "MostAllocated") {
+    return std::make_unique<policy::Scorer>(
+        store, std::make_unique<StockScorer>(store, StockStrategy::kMostAllocated));
+  }
+  return std::make_unique<policy::Scorer>(store, MakeBaseline(name));
+}
+
+bool IsStock(const std::string& name) {
+  return std::ranges::find(StockPolicies(), name) != StockPolicies().end();
 }
 
 }  // namespace
 
 const std::vector<std::string_view>& PackingPolicies() {
-  static const std::vector<std::string_view> kPolicies{"Berth"};
+  static const std::vector<std::string_view> kPolicies = [] {
+    std::vector<std::string_view> names(BaselineNames().begin(), BaselineNames().end());
+    names.emplace_back("Berth");
+    return names;
+  }();
   return kPolicies;
 }
 
-PackingCluster::PackingCluster(const std::vector<OpenbNode>& nodes, const PackingOptions& options)
-    : store_(std::make_unique<cluster::Store>(PolicyOf(options))),
-      scorer_(std::make_unique<policy::Scorer>(*store_)) {
-  for (const OpenbNode& node : nodes) store_->UpsertNode(NodeOf(node, options.seed));
-  store_->Refresh();
+const std::vector<std::string_view>& StockPolicies() {
+  static const std::vector<std::string_view> kPolicies{"LeastAllocated", "MostAllocated"};
+  return kPolicies;
 }
 
-std::optional<std::uint64_t> PackingCluster::Arrive(const OpenbPod& pod) {
+PackingCluster::PackingCluster(const std::vector<OpenbNode>& nodes,
+                               const std::vector<OpenbPod>& typical, const PackingOptions& options)
+    : store_(std::make_unique<cluster::Store>(
+          PolicyOf(options), cluster::StoreOptions{.shares = true, .order_seed = options.seed})),
+      scorer_(MakeScorer(*store_, options.policy)),
+      seed_(options.seed),
+      ties_at_random_(options.policy == "Random" || IsStock(options.policy)) {
+  for (const OpenbNode& node : nodes) store_->UpsertNode(NodeOf(node));
+  store_->Refresh();
+  if (!options.cpu_policy.empty()) cpu_scorer_ = MakeScorer(*store_, options.cpu_policy);
+  std::vector<std::shared_ptr<const cluster::PodShape>> shapes;
+  for (const OpenbPod& pod : typical) {
+    const PodId id = Submit(pod);
+    shapes.push_back(pods_.at(id).info->shape);
+    Remove(id);
+  }
+  typical_ = TypicalPods(shapes);
+  if (options.policy == "FGD") scorer_->law().Fix(typical_);
+  learns_ = options.policy == "Berth";  // from what arrives alone
+}
+
+std::shared_ptr<const kube::PodSpec> PackingCluster::SpecOf(const OpenbPod& pod) {
+  auto& spec = specs_[fmt::format("{} {} {} {}", pod.cpu_milli, pod.memory_mib, pod.gpus,
+                                  fmt::join(pod.models, "|"))];
+  if (spec != nullptr) return spec;
+  auto fresh = std::make_shared<kube::PodSpec>();
+  if (pod.cpu_milli > 0) fresh->requests["cpu"] = pod.cpu_milli;
+  if (pod.memory_mib > 0) fresh->requests["memory"] = pod.memory_mib * kMib;
+  if (pod.gpus > 0) fresh->requests[kGpu] = pod.gpus * cluster::kMilli;
+  if (!pod.models.empty()) {
+    fresh->has_required_node_affinity = true;
+    fresh->required_node_affinity = {{.match_expressions = {{.key = kModelLabel,
+                                                             .op = kube::SelectorOperator::kIn,
+                                                             .values = pod.models}},
+                                      .match_fields = {}}};
+  }
+  spec = std::move(fresh);
+  return spec;
+}
+
+PackingCluster::PodId PackingCluster::Submit(const OpenbPod& pod) {
+  const PodId id = next_++;
   kube::Pod object;
-  const std::uint64_t id = next_++;
   object.meta.name = std::to_string(id);
   object.meta.uid = object.meta.name;
-  object.meta.ns = "openb";
+  object.meta.ns = "sim";
   object.scheduler_name = "berth";
-  object.spec = MakeSpec(pod);
-  cluster::PodInfo* info = store_->UpsertPod(std::move(object));
-  store_->Refresh();
-  if (pod.gpus > 0) scorer_->law().Observe(info->shape);
-  const policy::Overlay overlay(*store_);
-  const auto placement = policy::Place({.pods = {info}}, overlay, *scorer_);
-  if (!placement.ok()) {
-    store_->DeletePod(info->object.meta.uid);
-    return std::nullopt;
+  object.spec = SpecOf(pod);
+  if (pod.gpus == 1 && pod.gpu_milli < cluster::kMilli) {
+    object.meta.annotations[kShareAnnotation] = std::to_string(pod.gpu_milli);
   }
-  store_->SetCharge(*info, placement.placed.front().node, cluster::Charge::kBound);
-  allocated_milli_ += pod.total_gpu_milli();
+  const Waiting& waiting =
+      pods_[id] = {.info = store_->UpsertPod(std::move(object)), .milli = pod.total_gpu_milli()};
+  if (learns_ && waiting.info->shape->asks_device) {
+    scorer_->law().Observe(waiting.info->shape);  // as the engine does
+  }
   return id;
 }
 
-void PackingCluster::Depart(std::uint64_t pod) { store_->DeletePod(std::to_string(pod)); }
+bool PackingCluster::TryPlace(PodId id) {
+  Waiting& pod = pods_.at(id);
+  const auto refused = refused_at_.find(pod.info->shape.get());
+  if (refused != refused_at_.end() && refused->second == store_->free_generation()) return false;
+  const policy::Overlay overlay(*store_);
+  policy::PlacementRequest request{.pods = {pod.info}};
+  const bool by_stock = cpu_scorer_ && !pod.info->shape->asks_device;
+  if (ties_at_random_ || by_stock) request.tie_seed = Random(seed_, id).Next() | 1U;
+  const auto placement = policy::Place(request, overlay, ScorerFor(*pod.info->shape));
+  if (!placement.ok()) {
+    refused_at_[pod.info->shape.get()] = store_->free_generation();
+    return false;
+  }
+  const policy::Placed& placed = placement.placed.front();
+  store_->SetCharge(*pod.info, placed.node, cluster::Charge::kBound, placed.devices);
+  allocated_milli_ += pod.milli;
+  pod.placed = true;
+  return true;
+}
+
+bool PackingCluster::FitsEmpty(PodId id) const {
+  const cluster::PodShape& shape = *pods_.at(id).info->shape;
+  const policy::Overlay overlay(*store_);
+  return std::ranges::any_of(store_->nodes(), [&](const auto& node) {
+    return policy::FitsNode(*shape.spec, *node) &&
+           policy::Capacity(shape, overlay, node->index, 1, policy::Looking::kAtEmptyNode) > 0;
+  });
+}
+
+std::int64_t PackingCluster::FragmentMilli() {
+  if (measure_ == nullptr) {
+    measure_ = std::make_unique<policy::Law>();
+    measure_->Fix(typical_);
+  }
+  measure_->Refresh(*store_, scorer_->fit());
+  const cluster::ResourceId gpu = store_->device_ids().front();
+  std::int64_t sum = 0;  // millionths of a thousandth
+  for (const auto& node : store_->nodes()) {
+    sum += policy::FragmentSum(measure_->Class(measure_->ClassOf(node->index)),
+                               node->free(cluster::kCpu), node->free(gpu), node->devices);
+  }
+  return sum / policy::kMillion;
+}
+
+void PackingCluster::Remove(PodId id) {
+  const auto it = pods_.find(id);
+  if (it->second.placed) allocated_milli_ -= it->second.milli;
+  store_->DeletePod(std::to_string(id));
+  pods_.erase(it);
+}
 
 }  // namespace berth::sim

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "cluster/store.h"
@@ -16,34 +17,70 @@
 
 namespace berth::sim {
 
-/// Names of the policies that can place pods, as on the command line.
+/// Names of the policies that can place pods, as on the command line: the six published ones and
+/// `Berth`.
 const std::vector<std::string_view>& PackingPolicies();
+/// kube-scheduler's own scoring (stock_scorer.h): `LeastAllocated` (the default profile) and
+/// `MostAllocated`.
+const std::vector<std::string_view>& StockPolicies();
 
 struct PackingOptions {
-  std::string policy = "Berth";  ///< One of PackingPolicies().
-  /// Chooses the one order of the nodes that breaks ties (and is Berth's `rank`).
+  std::string policy = "Berth";  ///< One of PackingPolicies() or StockPolicies().
+  /// One of StockPolicies(): places the pods without GPUs. Empty: `policy` does.
+  std::string cpu_policy{};
+  /// Chooses the one order of the nodes that breaks ties (and is Berth's `rank`), and the draws of
+  /// the policies that tie at random.
   std::uint64_t seed = 0;
   config::ScoreWeights weights{};
 };
 
 class PackingCluster {
  public:
-  PackingCluster(const std::vector<OpenbNode>& nodes, const PackingOptions& options);
+  using PodId = std::uint64_t;
 
-  /// A pod arrives and is placed at once. nullopt: it fits nowhere and is forgotten. The number
-  /// names it for Depart().
-  std::optional<std::uint64_t> Arrive(const OpenbPod& pod);
-  void Depart(std::uint64_t pod);
+  /// `typical`: the pods whose mix is the law of FGD and of Fragment(); each counts once.
+  PackingCluster(const std::vector<OpenbNode>& nodes, const std::vector<OpenbPod>& typical,
+                 const PackingOptions& options);
+
+  /// A pod arrives; it holds nothing yet.
+  PodId Submit(const OpenbPod& pod);
+  /// Places it, or says that it fits nowhere now.
+  bool TryPlace(PodId id);
+  /// The pod is gone, and what it held is free.
+  void Remove(PodId id);
+  /// Whether it fits on some node of the empty cluster.
+  bool FitsEmpty(PodId id) const;
 
   std::int64_t allocated_milli() const { return allocated_milli_; }
+  /// The measure of Weng et al. with the law of `typical`: GPU thousandths that a typical pod
+  /// cannot use.
+  std::int64_t FragmentMilli();
 
  private:
+  struct Waiting {
+    cluster::PodInfo* info = nullptr;
+    std::int64_t milli = 0;
+    bool placed = false;
+  };
+
   std::shared_ptr<const kube::PodSpec> SpecOf(const OpenbPod& pod);
+  policy::Scorer& ScorerFor(const cluster::PodShape& shape) {
+    return cpu_scorer_ && !shape.asks_device ? *cpu_scorer_ : *scorer_;
+  }
 
   std::unique_ptr<cluster::Store> store_;
   std::unique_ptr<policy::Scorer> scorer_;
-  std::map<std::vector<std::string>, std::shared_ptr<const kube::PodSpec>> specs_;
-  std::uint64_t next_ = 0;
+  std::unique_ptr<policy::Scorer> cpu_scorer_;
+  std::vector<policy::Law::Entry> typical_;
+  std::unique_ptr<policy::Law> measure_;  ///< `typical_`, for FragmentMilli.
+  bool learns_ = false;
+  std::uint64_t seed_ = 0;
+  bool ties_at_random_ = false;
+  std::map<std::string, std::shared_ptr<const kube::PodSpec>> specs_;
+  std::unordered_map<PodId, Waiting> pods_;
+  /// When a shape was found to fit nowhere: it does not until room is freed.
+  std::unordered_map<const cluster::PodShape*, std::uint64_t> refused_at_;
+  PodId next_ = 1;
   std::int64_t allocated_milli_ = 0;
 };
 

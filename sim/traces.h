@@ -22,6 +22,7 @@ struct OpenbNode {
   std::int64_t memory_mib = 0;
   std::int64_t gpus = 0;
   std::string model{};  ///< Empty without GPUs.
+  std::string rack{};   ///< Not in the files: for experiments that add racks.
 };
 
 /// A pod of an openb list: a share of one GPU, or whole GPUs, or none.

@@ -71,6 +71,62 @@ BENCHMARK(FilterFirstOfGang)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
 
+/// The same, of a shape that was never seen: nothing is remembered of it.
+void FilterFirstOfNewGang(benchmark::State& state) {
+  const auto nodes = static_cast<int>(state.range(0));
+  const auto engine = MakeEngine(nodes);
+  const Offer offer(nodes);
+  int cpu = 1000;
+  for (auto _ : state) {
+    const auto gang = MakeGang("gang", static_cast<int>(state.range(1)), 8, ++cpu);
+    for (const kube::Pod& pod : gang) engine->OnPod(pod, kNow);
+    state.SetIterationTime(Seconds([&] {
+      const auto answer =
+          engine->Filter({.uid = gang.front().meta.uid, .offered = offer.views}, kNow);
+      if (answer.kept.size() != 1) state.SkipWithError("not kept");
+    }));
+    for (const kube::Pod& pod : gang) engine->OnPodDeleted(pod.meta.uid, kNow);
+    engine->Step(kNow);
+    engine->TakeActions();
+  }
+}
+BENCHMARK(FilterFirstOfNewGang)
+    ->Args({5000, 8})
+    ->Args({5000, 1024})
+    ->Iterations(30)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+
+/// Filter of a single of a new shape where no two nodes have the same room: the worst case for
+/// what is remembered. Args: nodes.
+void FilterNewSingleOnUnequalNodes(benchmark::State& state) {
+  const auto nodes = static_cast<int>(state.range(0));
+  const auto engine = MakeEngine(nodes);
+  for (int i = 0; i < nodes; ++i) {
+    kube::Pod pod = MakePod("resident-" + std::to_string(i), i % 8, 1000 + i);
+    pod.node_name = NodeName(i);
+    engine->OnPod(std::move(pod), kNow);
+  }
+  engine->Step(kNow);
+  const Offer offer(nodes);
+  int i = 0;
+  for (auto _ : state) {
+    const kube::Pod pod = MakePod("single-" + std::to_string(i), 1, 10'000 + i);
+    ++i;
+    engine->OnPod(pod, kNow);
+    state.SetIterationTime(Seconds([&] {
+      const auto answer = engine->Filter({.uid = pod.meta.uid, .offered = offer.views}, kNow);
+      if (answer.kept.size() != 1) state.SkipWithError("not kept");
+    }));
+    engine->TakeActions();
+  }
+}
+BENCHMARK(FilterNewSingleOnUnequalNodes)
+    ->Arg(5000)
+    ->Iterations(300)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+
 /// All members of a gang come to bind, one after another: per gang. Args: members.
 void BarrierOfGang(benchmark::State& state) {
   const auto engine = MakeEngine(5000);

@@ -25,9 +25,9 @@ kube::Node MakeNode(int i) {
   return node;
 }
 
-kube::Pod MakePod(const std::string& name, int gpus) {
+kube::Pod MakePod(const std::string& name, int gpus, int cpu_milli) {
   auto spec = std::make_shared<kube::PodSpec>();
-  spec->requests = {{"cpu", 500}, {"memory", std::int64_t{1} << 30U}};
+  spec->requests = {{"cpu", cpu_milli}, {"memory", std::int64_t{1} << 30U}};
   if (gpus > 0) spec->requests["nvidia.com/gpu"] = std::int64_t{1000} * gpus;
   kube::Pod pod;
   pod.meta.name = name;
@@ -40,10 +40,10 @@ kube::Pod MakePod(const std::string& name, int gpus) {
   return pod;
 }
 
-std::vector<kube::Pod> MakeGang(const std::string& name, int size, int gpus) {
+std::vector<kube::Pod> MakeGang(const std::string& name, int size, int gpus, int cpu_milli) {
   std::vector<kube::Pod> pods;
   for (int i = 0; i < size; ++i) {
-    pods.push_back(MakePod(fmt::format("{}-{}", name, i), gpus));
+    pods.push_back(MakePod(fmt::format("{}-{}", name, i), gpus, cpu_milli));
     pods.back().meta.labels["berth.dev/gang"] = name;
     pods.back().meta.annotations["berth.dev/gang-size"] = std::to_string(size);
   }

@@ -21,10 +21,10 @@ std::string NodeName(int i);
 kube::Node MakeNode(int i);
 
 /// One container, ungated, of the default scheduler.
-kube::Pod MakePod(const std::string& name, int gpus);
+kube::Pod MakePod(const std::string& name, int gpus, int cpu_milli = 500);
 
 /// The members of a gang of `size`.
-std::vector<kube::Pod> MakeGang(const std::string& name, int size, int gpus);
+std::vector<kube::Pod> MakeGang(const std::string& name, int size, int gpus, int cpu_milli = 500);
 
 /// An engine with `nodes` empty nodes, started.
 std::unique_ptr<engine::Engine> MakeEngine(int nodes);

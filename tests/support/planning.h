@@ -12,7 +12,8 @@ namespace berth::testing {
 
 class Planning {
  public:
-  explicit Planning(config::PolicyConfiguration policy = {}) : store(std::move(policy)) {}
+  explicit Planning(config::PolicyConfiguration policy = {}, cluster::StoreOptions options = {})
+      : store(std::move(policy), options) {}
 
   cluster::NodeIndex Node(const kube::Node& node) {
     store.UpsertNode(node);

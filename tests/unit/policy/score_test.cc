@@ -14,6 +14,14 @@ using testing::MakeNode;
 using testing::MakePod;
 using testing::Planning;
 
+/// The fragment of `node` with that much CPU and devices free, both in thousandths.
+std::int64_t FragmentOf(Planning& t, cluster::NodeIndex node, std::int64_t cpu,
+                        std::int64_t devices) {
+  t.store.Refresh();
+  t.scorer.Refresh();
+  return Fragment(t.scorer.law().Class(t.scorer.law().ClassOf(node)), cpu, devices, {});
+}
+
 /// Only rank-free terms: one node, so its rank is 0.
 std::map<std::string, Score> TermsOn(int all, int used, const kube::Pod& pod) {
   Planning t;
@@ -34,10 +42,9 @@ TEST_CASE("the built-in law: 1, 2, 4 and 8 devices, equally popular", "[unit][po
                                                  {8, 0},    {16, 0}};
   for (const auto& [free, fragment] : rows) {
     INFO(free);
-    CHECK(Fragment(t.scorer.law(), t.store.node(n1), t.scorer.fit(), 64'000, free * 1000) ==
-          fragment);
+    CHECK(FragmentOf(t, n1, 64'000, free * 1000) == fragment);
   }
-  CHECK(Fragment(t.scorer.law(), t.store.node(n1), t.scorer.fit(), 64'000, -2000) == 0);
+  CHECK(FragmentOf(t, n1, 64'000, -2000) == 0);
 }
 
 struct TermRow {
@@ -167,10 +174,10 @@ TEST_CASE("the law is learned from arrivals, but not from a handful", "[unit][po
   // (24 x 16 + 8 x 4) cores over (24 x 2 + 8 x 1) devices: 416 / 56 = 7.428 cores
   CHECK(t.scorer.law().cpu_per_device() == 7428);
   // 1 device free: 2-device pods cannot use it. 3/4 of 1.
-  CHECK(Fragment(t.scorer.law(), t.store.node(n1), t.scorer.fit(), 64'000, 1000) == 750);
+  CHECK(FragmentOf(t, n1, 64'000, 1000) == 750);
   // 4 devices beside 15 cores: the big ones lack cores, the small ones do not.
-  CHECK(Fragment(t.scorer.law(), t.store.node(n1), t.scorer.fit(), 15'000, 4000) == 3000);
-  CHECK(Fragment(t.scorer.law(), t.store.node(n1), t.scorer.fit(), 16'000, 4000) == 0);
+  CHECK(FragmentOf(t, n1, 15'000, 4000) == 3000);
+  CHECK(FragmentOf(t, n1, 16'000, 4000) == 0);
 }
 
 TEST_CASE("after the first time it changes every 250 arrivals", "[unit][policy]") {

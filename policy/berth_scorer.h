@@ -1,0 +1,37 @@
+// Berth's own policy: one sum of fixed-point terms that keeps whole nodes whole (docs/policy.md
+// explains each weight).
+//
+//   + fragmentation * (F - F')        F: free devices that a typical pod cannot use there
+//   - stranding     * (S' - S)        S: free devices beyond what the node's free CPU can serve
+//   - scarcity      * price * devices price: how sought-after the node's device model is
+//   - oddRemainder  * (odd' - odd)    odd: 1 if 1, 3, 5 or 7 whole devices stay free
+//   - emptyNode     * opened          opened: 1 if an untouched node is broken into
+//   - rank          * rank / nodes    graded first-fit over one hashed order; also the tie-break
+//
+// F is the fragmentation measure of Weng et al., "Beware of Fragmentation" (USENIX ATC 2023); the
+// other terms follow reference measurements over its 17 pod lists.
+#pragma once
+
+#include "policy/node_scorer.h"
+
+namespace berth::policy {
+
+class BerthScorer : public NodeScorer {
+ public:
+  /// Weights are those of the store's policy; both must outlive the scorer.
+  BerthScorer(const cluster::Store& store, const Law& law) : store_(&store), law_(&law) {}
+
+  Scored Of(const cluster::PodShape& shape, const NodeState& node) const override;
+  Score RankWeight() const override;
+  std::map<std::string, Score> Terms(const cluster::PodShape& shape,
+                                     const NodeState& node) const override;
+
+ private:
+  struct Parts;
+  Parts Evaluate(const cluster::PodShape& shape, const NodeState& node) const;
+
+  const cluster::Store* store_;
+  const Law* law_;
+};
+
+}  // namespace berth::policy

@@ -1,0 +1,124 @@
+// What pods typically ask for, and what each device model is worth, learned from the most recent
+// arrivals: the law that fragmentation is measured against. Integers only, so that every host
+// computes the same.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "policy/fit.h"
+
+namespace berth::policy {
+
+inline constexpr std::int64_t kMillion = 1'000'000;
+
+/// a * b / c without overflow for what occurs in scores.
+inline std::int64_t MulDiv(std::int64_t a, std::int64_t b, std::int64_t c) {
+  __extension__ using Wide = __int128;
+  return static_cast<std::int64_t>(static_cast<Wide>(a) * b / c);
+}
+
+/// What a shape takes of `id`.
+std::int64_t DemandOf(const cluster::PodShape& shape, cluster::ResourceId id);
+
+/// The law as one node sees it: the typical pods that may run there, by what they need of each
+/// device. Many nodes share one.
+struct NodeLaw {
+  struct Pod {
+    std::int64_t cpu = 0;         ///< Thousandths of a core.
+    int milli = 0;                ///< Of each device, 1..1000.
+    int devices = 0;              ///< How many of them.
+    std::int64_t millionths = 0;  ///< Popularity.
+  };
+  std::vector<Pod> pods;      ///< By rising `milli`.
+  std::int64_t unusable = 0;  ///< Popularity of those that may not run there, or use no device.
+  std::int64_t price = 0;     ///< Of the node's device model, millionths; see Law::Price.
+};
+
+/// F of Weng et al. (USENIX ATC 2023), section 3: free device thousandths that a typical pod cannot
+/// use, times popularity, summed. In millionths of a thousandth. `free` is what is free in all; an
+/// empty `devices` means whole devices that are only counted.
+std::int64_t FragmentSum(const NodeLaw& law, std::int64_t cpu, std::int64_t free,
+                         const topology::DeviceSet& devices);
+
+/// FragmentSum in thousandths of a device, rounded down.
+inline std::int64_t Fragment(const NodeLaw& law, std::int64_t cpu, std::int64_t free,
+                             const topology::DeviceSet& devices) {
+  return FragmentSum(law, cpu, free, devices) / kMillion;
+}
+
+class Law {
+ public:
+  static constexpr std::size_t kWindow = 1000;   ///< Arrivals remembered.
+  static constexpr std::size_t kRefresh = 250;   ///< Arrivals between two recomputations.
+  static constexpr std::size_t kMaxShapes = 32;  ///< Most popular shapes kept.
+  static constexpr std::size_t kMinSample = 32;  ///< Below it the built-in law stands.
+
+  struct Entry {
+    std::shared_ptr<const cluster::PodShape> shape;  ///< Null: the built-in 1, 2, 4, 8.
+    std::int64_t cpu = 0;                            ///< Thousandths of a core.
+    std::int64_t devices = 0;                        ///< Thousandths in all.
+    std::int64_t millionths = 0;                     ///< Popularity; sums to about one million.
+  };
+
+  Law();
+
+  /// One more pod arrived.
+  void Observe(std::shared_ptr<const cluster::PodShape> shape);
+  /// From now on this is the law, whatever arrives; nobody's model has a price.
+  void Fix(std::vector<Entry> entries);
+  /// Recomputes entries and prices if enough has arrived, and takes in what nodes became. Call
+  /// before anything below, after the store changed.
+  void Refresh(const cluster::Store& store, FitCache& fit);
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  /// Mean thousandths of a core that come with one device.
+  std::int64_t cpu_per_device() const { return cpu_per_device_; }
+  /// Millionths; 0 for a model that nobody is bound to.
+  std::int64_t Price(const cluster::NodeInfo& node) const;
+  /// Counts the laws there were.
+  std::uint64_t generation() const { return generation_; }
+
+  /// Which of the laws a node sees. Their numbers stand until class_generation() changes.
+  std::uint32_t ClassOf(cluster::NodeIndex node) const {
+    return class_of_[static_cast<std::size_t>(node)];
+  }
+  const NodeLaw& Class(std::uint32_t id) const { return classes_[id]; }
+  std::uint64_t class_generation() const { return class_generation_; }
+  /// Moves when a node's class may have changed.
+  cluster::ChangeLog::Position seen() const { return seen_; }
+
+ private:
+  void UseBuiltIn();
+  void RecomputeEntries();
+  void RecomputePrices(const cluster::Store& store, FitCache& fit);
+  void Classify(const cluster::Store& store, FitCache& fit);
+  std::uint32_t Classify(const cluster::NodeInfo& node,
+                         std::span<const std::span<const std::uint8_t>> rows);
+
+  std::deque<std::shared_ptr<const cluster::PodShape>> window_;
+  std::size_t fresh_ = 0;
+  bool fixed_ = false;
+  std::vector<Entry> entries_;
+  std::int64_t cpu_per_device_ = 0;
+  std::map<std::string, std::int64_t> prices_;
+  std::uint64_t generation_ = 1;
+
+  std::vector<std::uint32_t> class_of_;  ///< By node.
+  std::vector<NodeLaw> classes_;
+  /// By price, then whether each entry's pods may run there.
+  std::map<std::pair<std::int64_t, std::vector<bool>>, std::uint32_t> class_ids_;
+  std::uint64_t class_generation_ = 0;
+  std::uint64_t classified_ = 0;  ///< The law's generation that the classes are of.
+  cluster::ChangeLog::Position seen_ = 0;
+};
+
+/// The device model of a node, as GPU feature discovery labels it; empty: unknown.
+const std::string& DeviceModel(const cluster::NodeInfo& node);
+
+}  // namespace berth::policy

@@ -1,0 +1,119 @@
+#include "policy/node_states.h"
+
+#include <algorithm>
+
+namespace berth::policy {
+namespace {
+
+constexpr std::size_t kDeviceWords = std::tuple_size_v<topology::DeviceSet::Words>;
+
+/// Kinds of device pods on the node; see NodeStates.
+std::uint32_t Hosted(const cluster::NodeInfo& node) {
+  std::uint32_t hosted = 0;
+  for (const cluster::PodInfo* pod : node.pods) {
+    const cluster::PodShape& shape = *pod->shape;
+    if (shape.share > 0) {
+      hosted |= 1U;
+    } else if (shape.device_amount > 0) {
+      hosted |= 1U << std::min<std::int64_t>(31, shape.device_amount / cluster::kMilli);
+    }
+  }
+  return hosted;
+}
+
+}  // namespace
+
+std::size_t NodeStates::Hash::operator()(Id id) const {
+  std::uint64_t hash = 0x9e3779b97f4a7c15U;
+  for (const std::int64_t word : states->Key(id)) {
+    hash = (hash ^ static_cast<std::uint64_t>(word)) * 0xff51afd7ed558ccdU;
+    hash ^= hash >> 32U;
+  }
+  return hash;
+}
+
+bool NodeStates::Equal::operator()(Id a, Id b) const {
+  return std::ranges::equal(states->Key(a), states->Key(b));
+}
+
+NodeState NodeStates::state(Id id) const {
+  const auto key = Key(id);
+  const auto tail = key.subspan(2 * width_);
+  topology::DeviceSet::Words words;
+  std::ranges::copy(tail.first(kDeviceWords), words.begin());
+  const auto packed = static_cast<std::uint64_t>(tail[kDeviceWords]);
+  return {.free_by_id = key.first(width_),
+          .all_by_id = key.subspan(width_, width_),
+          .devices = topology::DeviceSet(words, static_cast<int>(packed >> 32U)),
+          .hosted = static_cast<std::uint32_t>(packed),
+          .law = &law_->Class(static_cast<std::uint32_t>(tail[kDeviceWords + 1]))};
+}
+
+NodeStates::Id NodeStates::of(const Overlay& overlay, cluster::NodeIndex node) {
+  if (!overlay.Touched(node)) return of(node);
+  return Intern(store_->node(node), overlay.used(node), overlay.devices(node));
+}
+
+NodeStates::Id NodeStates::Intern(const cluster::NodeInfo& node, const cluster::Amounts& used,
+                                  const topology::DeviceSet& devices) {
+  const auto fresh = static_cast<Id>(ids_.size());
+  keys_.resize((fresh + std::size_t{1}) * stride_);
+  std::int64_t* key = keys_.data() + fresh * stride_;
+  for (cluster::ResourceId id = 0; id < width_; ++id) {
+    key[id] = node.allocatable[id] - used[id];
+    key[width_ + id] = node.allocatable[id];
+  }
+  std::int64_t* tail = key + 2 * width_;
+  std::ranges::copy(devices.words(), tail);
+  const auto count = static_cast<std::uint64_t>(devices.size());
+  tail[kDeviceWords] = static_cast<std::int64_t>(count << 32U | (with_hosted_ ? Hosted(node) : 0U));
+  tail[kDeviceWords + 1] = law_->ClassOf(node.index);
+  return *ids_.insert(fresh).first;
+}
+
+/// Resources that some node has or that are used on some node.
+std::size_t NodeStates::Width() const {
+  std::size_t width = 0;
+  for (const auto& node : store_->nodes()) {
+    width = std::max({width, node->allocatable.size(), node->used.size()});
+  }
+  return width;
+}
+
+void NodeStates::StartOver(const Law& law) {
+  ids_.clear();
+  keys_.clear();
+  ++epoch_;
+  width_ = Width();
+  stride_ = 2 * width_ + kDeviceWords + 2;
+  law_ = &law;
+  class_generation_ = law.class_generation();
+  id_of_.resize(store_->nodes().size());
+  for (const auto& node : store_->nodes()) {
+    id_of_[static_cast<std::size_t>(node->index)] = Intern(*node, node->used, node->devices);
+  }
+}
+
+void NodeStates::CatchUp(const Law& law) {
+  const cluster::ChangeLog& log = store_->changes();
+  if (seen_ == log.end() && class_generation_ == law.class_generation()) return;
+  const auto changed = log.Since(seen_);
+  seen_ = log.end();
+  bool start_over = law_ == nullptr || class_generation_ != law.class_generation() || !changed ||
+                    ids_.size() > 4096 + 4 * store_->nodes().size();
+  for (const cluster::NodeIndex index : changed.value_or(std::span<const std::int32_t>())) {
+    const cluster::NodeInfo& node = store_->node(index);
+    start_over |= std::max(node.allocatable.size(), node.used.size()) > width_;
+  }
+  if (start_over) {
+    StartOver(law);
+    return;
+  }
+  id_of_.resize(store_->nodes().size());
+  for (const cluster::NodeIndex index : *changed) {
+    const cluster::NodeInfo& node = store_->node(index);
+    id_of_[static_cast<std::size_t>(index)] = Intern(node, node.used, node.devices);
+  }
+}
+
+}  // namespace berth::policy

@@ -1,0 +1,26 @@
+// The policies that Berth is compared with, as the simulator of Weng et al., "Beware of
+// Fragmentation" (USENIX ATC 2023), defines them (hkust-adsl/kubernetes-scheduler-simulator). They
+// go through the same tables, search and ledger as Berth's own. Scores are theirs: whole numbers,
+// mostly 0..100. REQUIRES of all: StoreOptions::shares.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "policy/node_scorer.h"
+
+namespace berth::sim {
+
+/// `Random DotProd GpuClustering GpuPacking BestFit FGD`
+std::span<const std::string_view> BaselineNames();
+
+/// One of BaselineNames(); null: there is none of that name. Random needs a
+/// PlacementRequest::tie_seed per pod, FGD a law (TypicalPods, Law::Fix).
+std::unique_ptr<const policy::NodeScorer> MakeBaseline(std::string_view name);
+
+/// floor(100 x sigmoid(x / 1000)) of a fragment that shrinks by x thousandths of a device, given in
+/// millionths of those.
+policy::Score FgdScore(std::int64_t shrinks);
+
+}  // namespace berth::sim

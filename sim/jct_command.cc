@@ -1,0 +1,178 @@
+#include "sim/jct_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <optional>
+
+#include "sim/jct_experiment.h"
+#include "sim/options.h"
+#include "sim/parallel.h"
+
+namespace berth::sim {
+namespace {
+
+struct JctOptions {
+  CommonOptions common;
+  std::string experiment;
+  std::vector<double> loads;
+  std::vector<std::string> policies{"native", "MostAllocated", "Berth", "FIFO"};
+  std::string against = "native";
+  std::size_t jobs = 4000;
+  std::size_t nodes = 29;
+};
+
+/// Makes the workload of a load and a seed.
+using Maker = std::function<Workload(double, std::uint64_t)>;
+
+int Fail(const TraceError& error) {
+  fmt::print(stderr, "{}\n", error.ToString());
+  return kBadInput;
+}
+
+std::vector<JctResult> RunAll(const JctOptions& options, const Maker& make) {
+  const auto& seeds = options.common.seeds;
+  const std::size_t per_load = options.policies.size() * seeds.size();
+  std::vector<JctResult> results(options.loads.size() * per_load);
+  const ProgressBar progress(options.experiment, results.size());
+  ParallelFor(
+      results.size(), options.common.threads,
+      [&](std::size_t i) {
+        const double load = options.loads[i / per_load];
+        const std::uint64_t seed = seeds[i % seeds.size()];
+        results[i] = RunJct(make(load, seed), options.policies[i % per_load / seeds.size()], seed);
+        results[i].experiment = options.experiment;
+        results[i].load = load;
+      },
+      &progress);
+  return results;
+}
+
+/// Jobs that can never run are said by name, once, on stderr.
+void NameNeverFit(const std::vector<JctResult>& results, const std::string& policy) {
+  for (const JctResult& r : results) {
+    if (r.never_fit.empty() || r.policy != policy || r.load != results.front().load) continue;
+    constexpr std::size_t kNamed = 10;
+    const auto shown = static_cast<std::ptrdiff_t>(std::min(kNamed, r.never_fit.size()));
+    fmt::print(stderr, "seed {}: {} jobs fit on no node and are left out: {}{}\n", r.seed,
+               r.never_fit.size(), fmt::join(r.never_fit.begin(), r.never_fit.begin() + shown, " "),
+               r.never_fit.size() > kNamed ? " ..." : "");
+  }
+}
+
+int Print(const JctOptions& options, const std::vector<JctResult>& results) {
+  NameNeverFit(results, options.policies.front());
+  switch (options.common.format) {
+    case Format::kJson:
+      fmt::print("{}", RenderJson(JctRows(results)));
+      break;
+    case Format::kCsv:
+      fmt::print("{}", RenderCsv(JctRows(results)));
+      break;
+    case Format::kTable:
+      fmt::print("experiment {}, level scheduler\n\n{}", options.experiment, JctTable(results));
+      fmt::print("\nmean JCT, paired by seed\n\n{}", JctDifferences(results, options.against));
+  }
+  return kFine;
+}
+
+int RunPhilly(const JctOptions& options) {
+  const std::string folder = TraceFolder(options.common.traces, "philly-gavel");
+  const auto law = ReadTrace(folder + "/philly_duration_gpus.csv", &ReadPhillyDurations);
+  if (!law) return Fail(law.error());
+  return Print(options, RunAll(options, [&](double load, std::uint64_t seed) {
+                 return PhillyWorkload(*law, load, options.jobs, seed);
+               }));
+}
+
+int RunOpenbArrivals(const JctOptions& options) {
+  const std::string folder = TraceFolder(options.common.traces, "openb");
+  const auto nodes = ReadTrace(folder + "/openb_node_list_all_node.csv", &ReadOpenbNodes);
+  if (!nodes) return Fail(nodes.error());
+  const auto pods = ReadTrace(folder + "/openb_pod_list_default.csv", &ReadOpenbPods);
+  if (!pods) return Fail(pods.error());
+  return Print(options, RunAll(options, [&](double load, std::uint64_t seed) {
+                 return OpenbWorkload(*nodes, *pods, load, options.nodes, seed);
+               }));
+}
+
+std::optional<std::vector<double>> ParseLoads(const std::string& text) {
+  std::vector<double> loads;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    double load = 0;
+    const auto [stop, code] = std::from_chars(at, end, load);
+    if (code != std::errc() || !(load >= 0.01 && load <= 10)) return std::nullopt;
+    loads.push_back(load);
+    if (stop == end) return loads;
+    if (*stop != ',') return std::nullopt;
+    at = stop + 1;
+  }
+}
+
+std::shared_ptr<JctOptions> Add(CLI::App& simulate, const char* name, const char* help,
+                                std::vector<double> loads, std::function<int()>& run,
+                                int (*experiment)(const JctOptions&)) {
+  auto options = std::make_shared<JctOptions>();
+  options->experiment = name;
+  options->loads = std::move(loads);
+  CLI::App* command = simulate.add_subcommand(name, help);
+  AddCommonOptions(*command, options->common);
+  command
+      ->add_option_function<std::string>(
+          "--load",
+          [options](const std::string& text) {
+            const auto parsed = ParseLoads(text);
+            if (!parsed) {
+              throw CLI::ValidationError("--load", "`" + text + "` is no list of 0.01..10");
+            }
+            options->loads = *parsed;
+          },
+          "offered GPU load, 1.0 = all GPUs busy; several: L,L")
+      ->type_name("LOAD");
+  command
+      ->add_option_function<std::string>(
+          "--policy",
+          [options](const std::string& text) {
+            auto parsed = ParseNames(text, JctPolicies());
+            if (!parsed) {
+              throw CLI::ValidationError(
+                  "--policy",
+                  fmt::format("`{}` is none of {}", parsed.error(), fmt::join(JctPolicies(), " ")));
+            }
+            options->policies = std::move(*parsed);
+          },
+          "policies (default: native,MostAllocated,Berth,FIFO)")
+      ->type_name("NAME[,NAME]|all");
+  command->add_option("--against", options->against, "the policy that others are compared with")
+      ->capture_default_str();
+  command->callback([options, &run, experiment] {
+    run = [options, experiment] { return experiment(*options); };
+  });
+  return options;
+}
+
+}  // namespace
+
+void AddJctCommands(CLI::App& simulate, std::function<int()>& run) {
+  const auto philly =
+      Add(simulate, "philly", "completion times of Philly's jobs on 32 nodes of 8 GPUs, by load",
+          {0.70, 0.85, 1.00}, run, &RunPhilly);
+  CLI::App* command = simulate.get_subcommand("philly");
+  command->add_option("--jobs", philly->jobs, "jobs per run")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}))
+      ->capture_default_str();
+  const auto openb =
+      Add(simulate, "openb-arrivals",
+          "completion times of openb's pods, compressed in time, on a part of its nodes", {0.85},
+          run, &RunOpenbArrivals);
+  command = simulate.get_subcommand("openb-arrivals");
+  command->add_option("--nodes", openb->nodes, "random nodes of the cluster")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{100'000}))
+      ->capture_default_str();
+}
+
+}  // namespace berth::sim

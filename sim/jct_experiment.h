@@ -1,0 +1,70 @@
+// The named experiments `philly` and `openb-arrivals`: job completion times under kube-scheduler's
+// queue, by policy, load and seed.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/queue_model.h"
+
+namespace berth::sim {
+
+/// `native` (LeastAllocated and BalancedAllocation), `FIFO` (the same scoring behind a queue that
+/// blocks at its head), then PackingPolicies() and `MostAllocated`.
+const std::vector<std::string_view>& JctPolicies();
+
+/// Jobs and the nodes they run on.
+struct Workload {
+  std::vector<OpenbNode> nodes;
+  std::vector<Job> jobs;  ///< By rising arrival.
+  double speed_up = 1;    ///< By how much arrivals were compressed.
+};
+
+/// `count` jobs drawn with replacement from `law` (duration, GPUs), arriving as a Poisson process
+/// that offers `load` (1.0 = all GPUs busy) to 32 nodes of 8 GPUs. A job is one pod; CPU and memory
+/// are proportional to its GPUs, a whole node's worth for 8.
+Workload PhillyWorkload(const std::vector<TraceJob>& law, double load, std::size_t count,
+                        std::uint64_t seed);
+
+/// Pods of the default openb list that ran, since day 110, the last 40 % of them, with their own
+/// durations, on `node_count` random nodes; arrivals are compressed so that the pods that fit
+/// somewhere offer `load`.
+Workload OpenbWorkload(const std::vector<OpenbNode>& nodes, const std::vector<OpenbPod>& pods,
+                       double load, std::size_t node_count, std::uint64_t seed);
+
+struct JctResult {
+  std::string experiment;
+  std::string policy;
+  double load = 0;
+  std::uint64_t seed = 0;
+  double speed_up = 1;
+  std::size_t jobs = 0;
+  std::vector<std::string> never_fit;  ///< Names of the jobs left out.
+  double mean_jct = 0;                 ///< Seconds, as all below.
+  double mean_wait = 0;
+  double mean_service = 0;
+  double p50_wait = 0;
+  double p95_wait = 0;
+  double p99_wait = 0;
+  double p50_jct = 0;
+  double p95_jct = 0;
+  double p99_jct = 0;
+  double bounded_slowdown = 0;  ///< Mean of max(1, jct / max(service, 10 s)).
+  double makespan = 0;
+  double utilisation = 0;  ///< GPU time used of all GPU time until the last end.
+  std::vector<std::pair<std::int64_t, double>> mean_jct_by_gpus{};  ///< By whole GPUs; 0: shares.
+};
+
+/// Runs one workload under one policy.
+JctResult RunJct(const Workload& workload, const std::string& policy, std::uint64_t seed);
+
+// --- What is printed.
+std::vector<nlohmann::ordered_json> JctRows(const std::vector<JctResult>& results);
+/// By load and policy over the seeds.
+std::string JctTable(const std::vector<JctResult>& results);
+/// Mean JCT of every policy against `base` in percent, paired by seed, per load.
+std::string JctDifferences(const std::vector<JctResult>& results, const std::string& base);
+
+}  // namespace berth::sim
