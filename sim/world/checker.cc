@@ -34,6 +34,30 @@ int NumberOf(const kube::Pod& pod, std::string_view key) {
   return it == pod.meta.annotations.end() ? 0 : std::atoi(it->second.c_str());
 }
 
+/// A gang's name belongs to its namespace. Empty: no gang.
+std::string GangOf(const kube::Pod& pod) {
+  const std::string name = LabelOf(pod, "berth.dev/gang");
+  return name.empty() ? name : pod.meta.ns + '/' + name;
+}
+
+int MinimumOf(const kube::Pod& pod) {
+  const int min = NumberOf(pod, "berth.dev/gang-min-member");
+  return min > 0 ? min : NumberOf(pod, "berth.dev/gang-size");
+}
+
+/// Whom a pod is charged to, by the policy and nothing else.
+std::string QueueOf(const kube::Pod& pod, const config::PolicyConfiguration& policy) {
+  std::string label = LabelOf(pod, "berth.dev/queue");
+  if (!label.empty()) return label;
+  for (const config::Queue& queue : policy.queues) {
+    if (queue.namespaces &&
+        std::ranges::find(*queue.namespaces, pod.meta.ns) != queue.namespaces->end()) {
+      return queue.name;
+    }
+  }
+  return "default";
+}
+
 bool WholeNode(const kube::Pod& pod) {
   return pod.meta.annotations.contains("berth.dev/whole-node");
 }
@@ -75,7 +99,7 @@ void Checker::OnFault(const Fault& fault) {
 void Checker::OnBindCall(const std::string& uid) {
   const kube::Pod* pod = env_.api.FindPod(uid);
   if (pod == nullptr) return;
-  const std::string gang = LabelOf(*pod, "berth.dev/gang");
+  const std::string gang = GangOf(*pod);
   if (!gang.empty()) asked_[gang].insert(uid);
 }
 
@@ -96,9 +120,13 @@ void Checker::WatchNode(const Change& change) {
 
 void Checker::WatchPolicy(const config::PolicyConfiguration& policy) {
   for (const config::Queue& queue : policy.queues) {
+    // Without borrowing a quota is a limit where no limit is named.
     const auto limit = queue.limit.find(kGpu);
-    caps_[queue.name].Set(env_.now(),
-                          limit == queue.limit.end() ? cluster::kAbsurdAmount : limit->second);
+    const auto quota = queue.quota.find(kGpu);
+    std::int64_t cap = cluster::kAbsurdAmount;
+    if (quota != queue.quota.end()) cap = quota->second;
+    if (limit != queue.limit.end()) cap = limit->second;
+    caps_[queue.name].Set(env_.now(), cap);
   }
 }
 
@@ -124,12 +152,16 @@ void Checker::CheckRoom(const kube::Pod& bound) {
 
 /// I4, by the API objects alone.
 void Checker::CheckQueues(const kube::Pod& bound) {
+  const config::PolicyConfiguration& policy = env_.api.policy();
+  queue_of_[bound.meta.uid] = QueueOf(bound, policy);
   if (!bound.spec->requests.contains(kGpu)) return;
   std::map<std::string, std::int64_t> used;
   for (const auto& [key, pod] : env_.api.pods()) {
     if (pod->node_name.empty() || !Lives(*pod)) continue;
-    std::string queue = LabelOf(*pod, "berth.dev/queue");
-    if (queue.empty()) queue = "default";
+    if (std::ranges::find(policy.scheduler_names, pod->scheduler_name) ==
+        policy.scheduler_names.end()) {
+      continue;
+    }
     std::int64_t amount = AmountOf(pod->spec->requests, kGpu);
     if (WholeNode(*pod)) {
       const auto node = env_.api.nodes().find(pod->node_name);
@@ -137,10 +169,10 @@ void Checker::CheckQueues(const kube::Pod& bound) {
         amount = std::max(amount, AmountOf(node->second->allocatable, kGpu));
       }
     }
-    used[queue] += amount;
+    const auto fixed = queue_of_.find(pod->meta.uid);
+    used[fixed == queue_of_.end() ? QueueOf(*pod, policy) : fixed->second] += amount;
   }
-  std::string queue = LabelOf(bound, "berth.dev/queue");
-  if (queue.empty()) queue = "default";
+  const std::string& queue = queue_of_[bound.meta.uid];
   const std::int64_t cap = caps_[queue].Most(env_.now());
   if (used[queue] > cap) {
     Broken(fmt::format("I4: {} is bound, and queue {} uses {} of {} milli-GPU", bound.meta.name,
@@ -151,18 +183,21 @@ void Checker::CheckQueues(const kube::Pod& bound) {
 /// I3: no member is bound before its gang's minimum has come to the barrier. Members without
 /// devices never come: they count by existing.
 void Checker::CheckBarrier(const kube::Pod& bound) {
-  const std::string gang = LabelOf(bound, "berth.dev/gang");
+  const std::string gang = GangOf(bound);
   if (gang.empty() || !bound.spec->requests.contains(kGpu)) return;
   int min = std::numeric_limits<int>::max();
   int others = 0;
   int managed = 0;
+  bool runs = false;
   for (const auto& [key, pod] : env_.api.pods()) {
-    if (LabelOf(*pod, "berth.dev/gang") != gang || !Lives(*pod)) continue;
-    min = std::min(min, NumberOf(*pod, "berth.dev/gang-min-member"));
-    ++(pod->spec->requests.contains(kGpu) ? managed : others);
+    if (GangOf(*pod) != gang || !Lives(*pod)) continue;
+    min = std::min(min, MinimumOf(*pod));
+    const bool asks = pod->spec->requests.contains(kGpu);
+    ++(asks ? managed : others);
+    runs |= asks && !pod->node_name.empty() && pod->meta.uid != bound.meta.uid;
   }
   const auto started = started_.find(gang);
-  const bool runs = started != started_.end() && env_.now() < started->second + kOldNews;
+  runs |= started != started_.end() && env_.now() < started->second + kOldNews;
   started_[gang] = env_.now();
   if (runs) return;
   const int needed = std::clamp(min - others, 1, std::max(1, managed));
@@ -181,12 +216,11 @@ void Checker::OnPreemption(const kube::Pod& preemptor, const std::string& node,
       Broken(fmt::format("I9: {} evicts {} of no lower priority", preemptor.meta.name,
                          victim->meta.name));
     }
-    const std::string gang = LabelOf(*victim, "berth.dev/gang");
+    const std::string gang = GangOf(*victim);
     if (gang.empty() || !preemptor.spec->requests.contains(kGpu)) continue;
     for (const auto& [key, pod] : env_.api.pods()) {
-      const bool elsewhere = LabelOf(*pod, "berth.dev/gang") == gang && Lives(*pod) &&
-                             !pod->node_name.empty() && pod->node_name != node &&
-                             !pod->meta.deletion;
+      const bool elsewhere = GangOf(*pod) == gang && Lives(*pod) && !pod->node_name.empty() &&
+                             pod->node_name != node && !pod->meta.deletion;
       // Berth may not have heard of the other one yet.
       if (elsewhere && last_bound_ + kOldNews < env_.now()) {
         Broken(fmt::format("I9: {} tears the gang of {}", preemptor.meta.name, victim->meta.name));
