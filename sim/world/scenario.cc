@@ -65,7 +65,6 @@ Job DrawJob(int index, int room, Random& random) {
     job.name = fmt::format("s{}", index);
     if (random.Percent(20)) job.gpus = 0;
     if (job.gpus > 0 && random.Percent(15)) job.whole_node = true;
-    if (job.gpus == 0) job.gated = false;
   }
   return job;
 }
