@@ -102,12 +102,20 @@ void Checker::WatchPolicy(const config::PolicyConfiguration& policy) {
   }
 }
 
+std::int64_t Checker::GpusOf(const std::string& node) const {
+  const auto it = env_.api.nodes().find(node);
+  return it == env_.api.nodes().end() ? 0 : AmountOf(it->second->allocatable, kGpu);
+}
+
 /// I1, I2: what is bound to a node is there.
 void Checker::CheckRoom(const kube::Pod& bound) {
   std::map<std::string, std::int64_t> used;
   for (const auto& [key, pod] : env_.api.pods()) {
     if (pod->node_name != bound.node_name || !Lives(*pod)) continue;
-    for (const auto& [name, amount] : pod->spec->requests) used[name] += amount;
+    for (const auto& [name, amount] : pod->spec->requests) {
+      if (name != kGpu || !WholeNode(*pod)) used[name] += amount;
+    }
+    if (WholeNode(*pod)) used[kGpu] += GpusOf(bound.node_name);
     used["pods"] += 1;
   }
   // Two schedulers at once, for a moment, may both think a core free: Kubernetes' own risk.
@@ -130,14 +138,8 @@ void Checker::CheckQueues(const kube::Pod& bound) {
     if (pod->node_name.empty() || !Lives(*pod)) continue;
     std::string queue = LabelOf(*pod, "berth.dev/queue");
     if (queue.empty()) queue = "default";
-    std::int64_t amount = AmountOf(pod->spec->requests, kGpu);
-    if (WholeNode(*pod)) {
-      const auto node = env_.api.nodes().find(pod->node_name);
-      if (node != env_.api.nodes().end()) {
-        amount = std::max(amount, AmountOf(node->second->allocatable, kGpu));
-      }
-    }
-    used[queue] += amount;
+    // A whole-node pod is charged its node, which may have grown since: here only what it asks for.
+    used[queue] += AmountOf(pod->spec->requests, kGpu);
   }
   std::string queue = LabelOf(bound, "berth.dev/queue");
   if (queue.empty()) queue = "default";
@@ -207,7 +209,7 @@ void Checker::AfterStep(const BerthHost* host) {
   if (host == host_ && store.generation() == generation_) return;
   generation_ = store.generation();
   CheckDevices(store);
-  if (host != host_) used_.clear();
+  if (host != host_) charged_.clear();
   host_ = host;
   CheckCaps(store);
   CheckLedger(store);
@@ -274,22 +276,34 @@ void Checker::CheckPlans(const BerthHost& host) {
   }
 }
 
-/// I4 in the ledger: a queue over its cap (the policy was changed, old news came in) takes no more.
+/// I4 in the ledger: a queue over its cap (the policy was changed, a whole node grew, old news came
+/// in) takes nobody more.
 void Checker::CheckCaps(const cluster::Store& store) {
+  std::map<std::string, std::set<std::string>> charged;
+  for (const auto& [uid, pod] : store.pods()) {
+    if (pod->charge == Charge::kNone || pod->charged_queue == cluster::kNoQueue) continue;
+    const auto& queue = store.queues()[static_cast<std::size_t>(pod->charged_queue)];
+    charged[queue.config.name].insert(uid);
+  }
   const bool settling = env_.now() < berth_started_ + kOldNews;
   for (const cluster::QueueInfo& queue : store.queues()) {
+    const auto before = charged_.find(queue.config.name);
+    if (settling || before == charged_.end()) continue;
     for (const auto& [id, cap] : queue.caps) {
-      const std::string key = queue.config.name + '/' + store.resources().Name(id);
-      const std::int64_t used = queue.used[id];
-      const auto before = used_.find(key);
-      const bool grew = before != used_.end() && used > before->second;
-      if (used > cap && grew && !settling) {
-        Broken(fmt::format("I4: queue {} grows to {} of {} milli-GPU in the ledger",
-                           queue.config.name, used, cap));
+      if (queue.used[id] <= cap) continue;
+      for (const std::string& uid : charged[queue.config.name]) {
+        const cluster::PodInfo* pod = store.FindPod(uid);
+        const bool takes = std::ranges::any_of(
+            pod->charged, [id = id](const auto& part) { return part.first == id; });
+        const bool for_victims =
+            pod->workload != nullptr && pod->workload->plan && pod->workload->plan->for_victims;
+        if (!takes || for_victims || before->second.contains(uid)) continue;
+        Broken(fmt::format("I4: queue {} takes {} and is at {} of {} milli-GPU", queue.config.name,
+                           pod->object.meta.name, queue.used[id], cap));
       }
-      used_[key] = used;
     }
   }
+  charged_ = std::move(charged);
 }
 
 std::string RebuiltLedger(const cluster::Store& store) {

@@ -56,6 +56,7 @@ class Checker {
   void Broken(std::string what);
   void WatchNode(const Change& change);
   void WatchPolicy(const config::PolicyConfiguration& policy);
+  std::int64_t GpusOf(const std::string& node) const;
   void CheckRoom(const kube::Pod& pod);
   void CheckQueues(const kube::Pod& pod);
   void CheckBarrier(const kube::Pod& pod);
@@ -77,8 +78,8 @@ class Checker {
   TimePoint last_bound_ = 0;
   int bound_ = 0;
   std::uint64_t generation_ = 0;
-  const BerthHost* host_ = nullptr;  ///< Whose `used_` these are.
-  std::map<std::string, std::int64_t> used_;
+  const BerthHost* host_ = nullptr;  ///< Whose `charged_` and generation these are.
+  std::map<std::string, std::set<std::string>> charged_;  ///< Queue to UIDs, one step ago.
 };
 
 /// The ledger as it would be had `store`'s objects and live plans come at once (I7).

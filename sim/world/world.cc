@@ -69,6 +69,7 @@ bool World::RunUntil(TimePoint end) {
 
 /// Until all pods have run, or nothing has moved for longer than any pause.
 void World::Settle() {
+  if (!RunUntil(env_.now() + 60'000)) return;
   while (!env_.api.pods().empty() || !controllers_.Quiet()) {
     if (!RunUntil(env_.now() + 5'000)) return;
     const TimePoint last = std::max(checker_.last_bound(), scenario_.faults_end);
