@@ -333,8 +333,23 @@ void Checker::CheckLedger(const cluster::Store& store) {
 
 // --- In the end ----------------------------------------------------------------------------------
 
+/// By plain counting, for a pod that asks Berth nothing.
+bool Checker::FitsSomewhere(const kube::Pod& pod) const {
+  return std::ranges::any_of(env_.api.nodes(), [&](const auto& entry) {
+    const kube::Node& node = *entry.second;
+    std::int64_t cpus = AmountOf(node.allocatable, "cpu") - AmountOf(pod.spec->requests, "cpu");
+    std::int64_t pods = AmountOf(node.allocatable, "pods") - 1;
+    for (const auto& [key, other] : env_.api.pods()) {
+      if (other->node_name != node.meta.name || !Lives(*other)) continue;
+      cpus -= AmountOf(other->spec->requests, "cpu");
+      pods -= 1;
+    }
+    return cpus >= 0 && pods >= 0;
+  });
+}
+
 /// I10: a second planner with the same facts and no history finds nothing to do.
-void Checker::CheckNobodyWaits() {
+std::string Checker::WhoCouldRun() const {
   engine::Engine fresh(env_.api.policy(), {.instance = "fresh"});
   std::vector<std::string_view> names;
   for (const auto& [name, node] : env_.api.nodes()) {
@@ -345,14 +360,18 @@ void Checker::CheckNobodyWaits() {
   fresh.Start(env_.now());
   fresh.Step(env_.now());
   for (const auto& [key, workload] : fresh.store().workloads()) {
-    if (workload->plan) Broken("I10: " + key + " waits, and has a placement");
+    if (workload->plan) return key;
   }
   for (const auto& [key, pod] : env_.api.pods()) {
     if (!pod->node_name.empty() || !pod->scheduling_gates.empty()) continue;
-    if (!pod->spec->requests.contains(kGpu)) continue;
+    if (!pod->spec->requests.contains(kGpu)) {
+      if (FitsSomewhere(*pod)) return key;  // kube-scheduler's own
+      continue;
+    }
     const auto answer = fresh.Filter({.uid = pod->meta.uid, .offered = names}, env_.now());
-    if (!answer.kept.empty()) Broken("I10: " + key + " waits, and would be placed");
+    if (!answer.kept.empty()) return key;
   }
+  return "";
 }
 
 void Checker::WhenQuiet(const BerthHost& host) {
@@ -373,7 +392,9 @@ void Checker::WhenQuiet(const BerthHost& host) {
     gangs[gang].first += pod->node_name.empty() ? 0 : 1;
   }
   if (store.pods().size() != live) Broken("I7: Berth knows pods that are gone");
-  CheckNobodyWaits();
+  if (const std::string who = WhoCouldRun(); !who.empty()) {
+    Broken("I10: " + who + " waits, and has a placement");
+  }
 }
 
 void Checker::WhenEmpty(const BerthHost& host) {

@@ -28,6 +28,8 @@ class Checker {
 
   /// After every event. Null: Berth is down.
   void AfterStep(const BerthHost* host);
+  /// A pending workload that has a placement in the free room; empty: none.
+  std::string WhoCouldRun() const;
   /// All has been quiet for longer than any pause: nobody waits who could run, belief is truth.
   void WhenQuiet(const BerthHost& host);
   /// Every pod is gone, and the news has arrived.
@@ -63,8 +65,8 @@ class Checker {
   void CheckDevices(const cluster::Store& store);
   void CheckPlans(const BerthHost& host);
   void CheckCaps(const cluster::Store& store);
+  bool FitsSomewhere(const kube::Pod& pod) const;
   void CheckLedger(const cluster::Store& store);
-  void CheckNobodyWaits();
 
   Environment& env_;
   Life life_;

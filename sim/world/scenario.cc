@@ -120,7 +120,7 @@ Scenario DrawScenario(std::uint64_t seed, const Profile& profile) {
   for (int i = 0; i < nodes; ++i) scenario.nodes.push_back(MakeNode(i, random));
   scenario.policy = DrawPolicy(random);
   scenario.scheduler.clears_nomination = random.Percent(80);
-  if (random.Percent(30)) {
+  if (random.Percent(15)) {
     scenario.scheduler.percentage = 50;
     scenario.scheduler.min_feasible = 2;
   }
