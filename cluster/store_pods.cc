@@ -147,15 +147,17 @@ void Store::File(PodInfo& pod) {
   // A pod that only has our gate waits for nobody but us.
   const auto& gates = pod.object.scheduling_gates;
   const bool gated = std::ranges::find(gates, kAdmissionGate) != gates.end();
-  const bool concerns_us = Ours(pod.object) && !pod.terminating() &&
-                           (pod.shape->asks_device || !claims.gang.name.empty() || gated);
+  const bool asks = pod.shape->asks_device || !claims.gang.name.empty();
+  const bool concerns_us = Ours(pod.object) && !pod.terminating() && (asks || gated);
   // Gang and queue are fixed once a Binding is out, whatever the labels say later.
   const bool fixed = pod.workload != nullptr && (pod.bound() || pod.charge == Charge::kBinding);
   if (!concerns_us) {
-    // A bound pod that is ending still counts against its queue, after a restart too.
-    if (pod.charge == Charge::kNone && pod.bound() && Ours(pod.object) && pod.shape->asks_device) {
+    // A bound pod that is ending still counts against its queue, after a restart too. One that
+    // only had our gate never does.
+    if (pod.charge == Charge::kNone) {
       Verdict ignored;
-      pod.queue = ResolveQueue(pod, claims, ignored);
+      const bool counts = pod.bound() && Ours(pod.object) && asks;
+      pod.queue = counts ? ResolveQueue(pod, claims, ignored) : kNoQueue;
     }
     Unfile(pod);
     return;

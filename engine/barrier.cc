@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "cluster/plan_claim.h"
 #include "engine/engine.h"
@@ -121,8 +122,10 @@ std::map<std::string, std::string> Engine::BindingAnnotations(const PodInfo& pod
 
 void Engine::Arrive(Workload& workload, Assignment& assignment, TimePoint now) {
   cluster::Plan& plan = *workload.plan;
-  assignment.arrived = true;
+  const bool news = !std::exchange(assignment.arrived, true);
   if (plan.committed || !workload.gang) return;
+  // Who comes again renews nothing: else one member could hold the room of all for ever.
+  if (!news) return;
   plan.expires = now + store_.policy().gang.plan_timeout.count();
   timers_.emplace(plan.expires, workload.key);
   const auto arrived = std::ranges::count_if(plan.assignments, &Assignment::arrived);

@@ -15,7 +15,7 @@
 #include "sim/scenario/judge.h"
 #include "sim/scenario/objects.h"
 #include "sim/scenario/run.h"
-#include "sim/world/fault_search.h"
+#include "sim/world/fault_command.h"
 
 namespace berth::sim {
 namespace {
@@ -119,23 +119,9 @@ void AddRunCommand(CLI::App& simulate, std::function<int()>& run) {
 
 void AddFaultsCommand(CLI::App& simulate, std::function<int()>& run) {
   auto options = std::make_shared<FaultOptions>();
-  CLI::App* command = simulate.add_subcommand(
-      "faults", "small bad days in virtual time, until an invariant of the design breaks");
-  command->add_option("--seeds", options->seeds, "A or A-B: one day each")->capture_default_str();
-  std::string names;
-  for (const Profile& profile : Profiles()) names += ' ' + std::string(profile.name);
-  command->add_option("--profile", options->profile, "what goes wrong:" + names)
-      ->capture_default_str();
-  command->add_option("-j,--jobs", options->jobs, "threads; 0: one per core")
-      ->capture_default_str();
-  command->add_option("--lines", options->lines, "last events of a failure that are told")
-      ->capture_default_str();
-  command->add_flag("!--once", options->repeat,
-                    "do not run every seed twice to compare the hashes");
-  command->add_flag("!--no-story", options->story, "do not shrink and tell the first failure");
-  command->add_flag("-v", options->verbose, "a line per seed");
-  command->callback(
-      [options, &run] { run = [options] { return RunFaults(*options, std::cout); }; });
+  AddFaultsCommand(simulate, *options)->callback([options, &run] {
+    run = [options] { return RunFaults(*options, std::cout); };
+  });
 }
 
 }  // namespace berth::sim

@@ -130,12 +130,20 @@ void Checker::WatchPolicy(const config::PolicyConfiguration& policy) {
   }
 }
 
+std::int64_t Checker::GpusOf(const std::string& node) const {
+  const auto it = env_.api.nodes().find(node);
+  return it == env_.api.nodes().end() ? 0 : AmountOf(it->second->allocatable, kGpu);
+}
+
 /// I1, I2: what is bound to a node is there.
 void Checker::CheckRoom(const kube::Pod& bound) {
   std::map<std::string, std::int64_t> used;
   for (const auto& [key, pod] : env_.api.pods()) {
     if (pod->node_name != bound.node_name || !Lives(*pod)) continue;
-    for (const auto& [name, amount] : pod->spec->requests) used[name] += amount;
+    for (const auto& [name, amount] : pod->spec->requests) {
+      if (name != kGpu || !WholeNode(*pod)) used[name] += amount;
+    }
+    if (WholeNode(*pod)) used[kGpu] += GpusOf(bound.node_name);
     used["pods"] += 1;
   }
   // Two schedulers at once, for a moment, may both think a core free: Kubernetes' own risk.
@@ -162,15 +170,10 @@ void Checker::CheckQueues(const kube::Pod& bound) {
         policy.scheduler_names.end()) {
       continue;
     }
-    std::int64_t amount = AmountOf(pod->spec->requests, kGpu);
-    if (WholeNode(*pod)) {
-      const auto node = env_.api.nodes().find(pod->node_name);
-      if (node != env_.api.nodes().end()) {
-        amount = std::max(amount, AmountOf(node->second->allocatable, kGpu));
-      }
-    }
     const auto fixed = queue_of_.find(pod->meta.uid);
-    used[fixed == queue_of_.end() ? QueueOf(*pod, policy) : fixed->second] += amount;
+    // A whole-node pod is charged its node, which may have grown since: here only what it asks for.
+    used[fixed == queue_of_.end() ? QueueOf(*pod, policy) : fixed->second] +=
+        AmountOf(pod->spec->requests, kGpu);
   }
   const std::string& queue = queue_of_[bound.meta.uid];
   const std::int64_t cap = caps_[queue].Most(env_.now());
@@ -241,7 +244,7 @@ void Checker::AfterStep(const BerthHost* host) {
   if (host == host_ && store.generation() == generation_) return;
   generation_ = store.generation();
   CheckDevices(store);
-  if (host != host_) used_.clear();
+  if (host != host_) charged_.clear();
   host_ = host;
   CheckCaps(store);
   CheckLedger(store);
@@ -308,22 +311,34 @@ void Checker::CheckPlans(const BerthHost& host) {
   }
 }
 
-/// I4 in the ledger: a queue over its cap (the policy was changed, old news came in) takes no more.
+/// I4 in the ledger: a queue over its cap (the policy was changed, a whole node grew, old news came
+/// in) takes nobody more.
 void Checker::CheckCaps(const cluster::Store& store) {
+  std::map<std::string, std::set<std::string>> charged;
+  for (const auto& [uid, pod] : store.pods()) {
+    if (pod->charge == Charge::kNone || pod->charged_queue == cluster::kNoQueue) continue;
+    const auto& queue = store.queues()[static_cast<std::size_t>(pod->charged_queue)];
+    charged[queue.config.name].insert(uid);
+  }
   const bool settling = env_.now() < berth_started_ + kOldNews;
   for (const cluster::QueueInfo& queue : store.queues()) {
+    const auto before = charged_.find(queue.config.name);
+    if (settling || before == charged_.end()) continue;
     for (const auto& [id, cap] : queue.caps) {
-      const std::string key = queue.config.name + '/' + store.resources().Name(id);
-      const std::int64_t used = queue.used[id];
-      const auto before = used_.find(key);
-      const bool grew = before != used_.end() && used > before->second;
-      if (used > cap && grew && !settling) {
-        Broken(fmt::format("I4: queue {} grows to {} of {} milli-GPU in the ledger",
-                           queue.config.name, used, cap));
+      if (queue.used[id] <= cap) continue;
+      for (const std::string& uid : charged[queue.config.name]) {
+        const cluster::PodInfo* pod = store.FindPod(uid);
+        const bool takes = std::ranges::any_of(
+            pod->charged, [id = id](const auto& part) { return part.first == id; });
+        const bool for_victims =
+            pod->workload != nullptr && pod->workload->plan && pod->workload->plan->for_victims;
+        if (!takes || for_victims || before->second.contains(uid)) continue;
+        Broken(fmt::format("I4: queue {} takes {} and is at {} of {} milli-GPU", queue.config.name,
+                           pod->object.meta.name, queue.used[id], cap));
       }
-      used_[key] = used;
     }
   }
+  charged_ = std::move(charged);
 }
 
 std::string RebuiltLedger(const cluster::Store& store) {
@@ -353,8 +368,23 @@ void Checker::CheckLedger(const cluster::Store& store) {
 
 // --- In the end ----------------------------------------------------------------------------------
 
+/// By plain counting, for a pod that asks Berth nothing.
+bool Checker::FitsSomewhere(const kube::Pod& pod) const {
+  return std::ranges::any_of(env_.api.nodes(), [&](const auto& entry) {
+    const kube::Node& node = *entry.second;
+    std::int64_t cpus = AmountOf(node.allocatable, "cpu") - AmountOf(pod.spec->requests, "cpu");
+    std::int64_t pods = AmountOf(node.allocatable, "pods") - 1;
+    for (const auto& [key, other] : env_.api.pods()) {
+      if (other->node_name != node.meta.name || !Lives(*other)) continue;
+      cpus -= AmountOf(other->spec->requests, "cpu");
+      pods -= 1;
+    }
+    return cpus >= 0 && pods >= 0;
+  });
+}
+
 /// I10: a second planner with the same facts and no history finds nothing to do.
-void Checker::CheckNobodyWaits() {
+std::string Checker::WhoCouldRun() const {
   engine::Engine fresh(env_.api.policy(), {.instance = "fresh"});
   std::vector<std::string_view> names;
   for (const auto& [name, node] : env_.api.nodes()) {
@@ -365,14 +395,18 @@ void Checker::CheckNobodyWaits() {
   fresh.Start(env_.now());
   fresh.Step(env_.now());
   for (const auto& [key, workload] : fresh.store().workloads()) {
-    if (workload->plan) Broken("I10: " + key + " waits, and has a placement");
+    if (workload->plan) return key;
   }
   for (const auto& [key, pod] : env_.api.pods()) {
     if (!pod->node_name.empty() || !pod->scheduling_gates.empty()) continue;
-    if (!pod->spec->requests.contains(kGpu)) continue;
+    if (!pod->spec->requests.contains(kGpu)) {
+      if (FitsSomewhere(*pod)) return key;  // kube-scheduler's own
+      continue;
+    }
     const auto answer = fresh.Filter({.uid = pod->meta.uid, .offered = names}, env_.now());
-    if (!answer.kept.empty()) Broken("I10: " + key + " waits, and would be placed");
+    if (!answer.kept.empty()) return key;
   }
+  return "";
 }
 
 void Checker::WhenQuiet(const BerthHost& host) {
@@ -393,7 +427,9 @@ void Checker::WhenQuiet(const BerthHost& host) {
     gangs[gang].first += pod->node_name.empty() ? 0 : 1;
   }
   if (store.pods().size() != live) Broken("I7: Berth knows pods that are gone");
-  CheckNobodyWaits();
+  if (const std::string who = WhoCouldRun(); !who.empty()) {
+    Broken("I10: " + who + " waits, and has a placement");
+  }
 }
 
 void Checker::WhenEmpty(const BerthHost& host) {

@@ -28,6 +28,8 @@ class Checker {
 
   /// After every event. Null: Berth is down.
   void AfterStep(const BerthHost* host);
+  /// A pending workload that has a placement in the free room; empty: none.
+  std::string WhoCouldRun() const;
   /// All has been quiet for longer than any pause: nobody waits who could run, belief is truth.
   void WhenQuiet(const BerthHost& host);
   /// Every pod is gone, and the news has arrived.
@@ -56,14 +58,15 @@ class Checker {
   void Broken(std::string what);
   void WatchNode(const Change& change);
   void WatchPolicy(const config::PolicyConfiguration& policy);
+  std::int64_t GpusOf(const std::string& node) const;
   void CheckRoom(const kube::Pod& pod);
   void CheckQueues(const kube::Pod& pod);
   void CheckBarrier(const kube::Pod& pod);
   void CheckDevices(const cluster::Store& store);
   void CheckPlans(const BerthHost& host);
   void CheckCaps(const cluster::Store& store);
+  bool FitsSomewhere(const kube::Pod& pod) const;
   void CheckLedger(const cluster::Store& store);
-  void CheckNobodyWaits();
 
   Environment& env_;
   Life life_;
@@ -78,8 +81,8 @@ class Checker {
   TimePoint last_bound_ = 0;
   int bound_ = 0;
   std::uint64_t generation_ = 0;
-  const BerthHost* host_ = nullptr;  ///< Whose `used_` these are.
-  std::map<std::string, std::int64_t> used_;
+  const BerthHost* host_ = nullptr;  ///< Whose `charged_` and generation these are.
+  std::map<std::string, std::set<std::string>> charged_;  ///< Queue to UIDs, one step ago.
 };
 
 /// The ledger as it would be had `store`'s objects and live plans come at once (I7).

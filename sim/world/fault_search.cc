@@ -130,7 +130,12 @@ int RunFaults(const FaultOptions& options, std::ostream& out) {
     out << fmt::format("seed {} ({}) at step {}: {}\n", seed, profile->name, result.steps,
                        result.violation.substr(0, result.violation.find('\n')));
   }
-  if (!broken.empty() && options.story) {
+  if (options.tell && seeds->first == seeds->last) {
+    const Scenario scenario = DrawScenario(seeds->first, *profile);
+    for (const std::string& line : World(scenario, options.lines).Run().last_events) {
+      out << "  " << line << '\n';
+    }
+  } else if (!broken.empty() && options.story) {
     const std::uint64_t seed = broken.begin()->first;
     out << fmt::format("--- the story of seed {}\n", seed);
     Tell(DrawScenario(seed, *profile), options, out);

@@ -17,6 +17,7 @@ struct FaultOptions {
   bool repeat = true;      ///< Run every seed twice and compare the hashes (I8).
   bool story = true;       ///< Shrink the first failure and tell it.
   std::size_t lines = 60;  ///< Last events that are told.
+  bool tell = false;       ///< Print the last events of the one seed, broken or not.
   bool verbose = false;    ///< A line per seed.
 };
 

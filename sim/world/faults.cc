@@ -80,16 +80,14 @@ const Profile* FindProfile(std::string_view name) {
   return nullptr;
 }
 
-std::vector<Fault> DrawFaults(const Profile& profile, TimePoint from, TimePoint until,
-                              Random& random) {
+std::vector<Fault> DrawFaults(const Profile& profile, const std::vector<TimePoint>& waves,
+                              Duration width, Random& random) {
   std::vector<Fault> faults;
   if (profile.kinds.empty()) return faults;
-  const auto last = static_cast<std::int64_t>(profile.kinds.size()) - 1;
-  const std::int64_t count = random.Between(3, 14);
-  for (std::int64_t i = 0; i < count; ++i) {
+  for (std::int64_t i = random.Between(3, 24); i > 0; --i) {
     Fault fault;
-    fault.at = from + random.Between(0, until - from - 1);
-    fault.kind = profile.kinds[static_cast<std::size_t>(random.Between(0, last))];
+    fault.at = waves[random.Next() % waves.size()] + random.Between(0, width);
+    fault.kind = profile.kinds[random.Next() % profile.kinds.size()];
     fault.lasts = random.Between(100, random.Percent(30) ? 40'000 : 8'000);
     fault.choice = random.Next() >> 32U;
     faults.push_back(fault);

@@ -65,9 +65,9 @@ struct Profile {
 const std::vector<Profile>& Profiles();
 const Profile* FindProfile(std::string_view name);
 
-/// A list of faults of this profile in [from, until), by time.
-std::vector<Fault> DrawFaults(const Profile& profile, TimePoint from, TimePoint until,
-                              Random& random);
+/// Faults of this profile by time, each in one of the waves: within `width` of its start.
+std::vector<Fault> DrawFaults(const Profile& profile, const std::vector<TimePoint>& waves,
+                              Duration width, Random& random);
 
 /// What is going on now of the faults that last.
 class Weather {

@@ -39,10 +39,10 @@ config::PolicyConfiguration DrawPolicy(Random& random) {
   return policy;
 }
 
-Job DrawJob(int index, int room, Random& random) {
+Job DrawJob(int index, int room, TimePoint wave, Random& random) {
   static constexpr std::array<int, 5> kGpus{1, 1, 2, 4, 8};
   Job job;
-  job.at = kEpoch + 1'000 + random.Between(0, 80'000);
+  job.at = wave + random.Between(0, 5'000);
   job.lasts = random.Between(5, 90) * 1'000;
   job.gpus = kGpus[static_cast<std::size_t>(random.Between(0, 4))];
   job.cpus = static_cast<int>(random.Between(0, 6));
@@ -65,7 +65,6 @@ Job DrawJob(int index, int room, Random& random) {
     job.name = fmt::format("s{}", index);
     if (random.Percent(20)) job.gpus = 0;
     if (job.gpus > 0 && random.Percent(15)) job.whole_node = true;
-    if (job.gpus == 0) job.gated = false;
   }
   return job;
 }
@@ -121,17 +120,23 @@ Scenario DrawScenario(std::uint64_t seed, const Profile& profile) {
   for (int i = 0; i < nodes; ++i) scenario.nodes.push_back(MakeNode(i, random));
   scenario.policy = DrawPolicy(random);
   scenario.scheduler.clears_nomination = random.Percent(80);
-  if (random.Percent(30)) {
+  if (random.Percent(15)) {
     scenario.scheduler.percentage = 50;
     scenario.scheduler.min_feasible = 2;
   }
   const auto pods = static_cast<int>(random.Between(5, 30));
+  // Work comes in waves, and trouble with it: a fault in a quiet hour finds little to break.
+  std::vector<TimePoint> waves;
+  for (std::int64_t i = random.Between(1, 4); i > 0; --i) {
+    waves.push_back(kEpoch + 1'000 + random.Between(0, kTrouble - 25'000));
+  }
   int created = 0;
   for (int i = 0; created < pods; ++i) {
-    scenario.jobs.push_back(DrawJob(i, pods - created, random));
+    const auto wave = static_cast<std::size_t>(random.Next() % waves.size());
+    scenario.jobs.push_back(DrawJob(i, pods - created, waves[wave], random));
     created += scenario.jobs.back().size;
   }
-  scenario.faults = DrawFaults(profile, scenario.start + 500, scenario.faults_end - 1'000, random);
+  scenario.faults = DrawFaults(profile, waves, 20'000, random);
   return scenario;
 }
 

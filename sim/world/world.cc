@@ -69,8 +69,10 @@ bool World::RunUntil(TimePoint end) {
 
 /// Until all pods have run, or nothing has moved for longer than any pause.
 void World::Settle() {
+  if (!RunUntil(env_.now() + 60'000)) return;
   while (!env_.api.pods().empty() || !controllers_.Quiet()) {
     if (!RunUntil(env_.now() + 5'000)) return;
+    if (controllers_.Quiet() && AtRest()) break;
     const TimePoint last = std::max(checker_.last_bound(), scenario_.faults_end);
     if (controllers_.Quiet() && env_.now() > last + kQuiet) break;
     if (env_.now() > scenario_.faults_end + kLongest || env_.timeline.steps() > kMostSteps) {
@@ -80,6 +82,12 @@ void World::Settle() {
   }
   if (berth_ == nullptr || !berth_->ready()) return checker_.Stop("Berth never came up");
   checker_.WhenQuiet(*berth_);
+}
+
+/// Nothing is held, nothing is under way, nobody could run: time alone changes nothing any more.
+bool World::AtRest() const {
+  return berth_ != nullptr && berth_->Idle() && berth_->engine().PlanCounts() == std::pair(0, 0) &&
+         checker_.WhoCouldRun().empty();
 }
 
 void World::Empty() {
@@ -239,9 +247,14 @@ void World::HappenToPod(const Fault& fault) {
     const auto claimed = old.find(cluster::kPlanAnnotation);
     const auto real =
         claimed == old.end() ? std::nullopt : cluster::DecodePlanClaim(claimed->second);
+    // Where no Binding of ours follows, a forged queue is believed after a restart, as long as it
+    // admits the namespace: known, see docs/fault-search.md.
+    const auto label = pod->meta.labels.find("berth.dev/queue");
+    const std::string own = label == pod->meta.labels.end() ? "default" : label->second;
+    const bool managed = pod->spec->requests.contains(kGpu);
     const cluster::PlanClaim claim{.plan = real ? real->plan : "b1-1",
                                    .node = node,
-                                   .queue = fault.choice % 2 == 0 ? "default" : "a",
+                                   .queue = managed && fault.choice % 2 == 0 ? "a" : own,
                                    .rank = static_cast<int>(fault.choice / 2 % 5)};
     env_.api.Patch(ref, [&claim](kube::Pod& p) {
       p.meta.annotations[std::string(cluster::kPlanAnnotation)] = cluster::EncodePlanClaim(claim);

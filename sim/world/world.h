@@ -37,6 +37,7 @@ class World {
  private:
   bool RunUntil(TimePoint end);
   void Settle();
+  bool AtRest() const;
   void Empty();
   void Happen(const Fault& fault);
   void HappenToStream(const Fault& fault);

@@ -403,5 +403,32 @@ TEST_CASE("domains: same label and same wider domains", "[unit][cluster]") {
   CHECK(std::ranges::none_of(t.store.domains(), [](const Domain& d) { return d.name == "b2/r1"; }));
 }
 
+/// The ledger when every event came, against that of a process that sees the last state alone.
+void CheckSameAfterRestart(const std::vector<kube::Pod>& states) {
+  const auto policy = testing::MakePolicy({testing::MakeQueue("a", {"default"})});
+  Store seen(policy);
+  for (const kube::Pod& state : states) {
+    seen.UpsertPod(state);
+    seen.Refresh();
+  }
+  Store restarted(policy);
+  restarted.UpsertPod(states.back());
+  CHECK(seen.LedgerString() == restarted.LedgerString());
+}
+
+TEST_CASE("a pod that is ending is charged to the same queue after a restart", "[unit][cluster]") {
+  SECTION("with devices") {
+    CheckSameAfterRestart(
+        {MakePod("p").Gpu(1).On("n1"), MakePod("p").Gpu(1).On("n1").Terminating()});
+  }
+  SECTION("a member without devices") {
+    auto member = [] { return MakePod("p").Cpu("2").Gang("g", 2); };
+    CheckSameAfterRestart({member().On("n1"), member().On("n1").Terminating()});
+  }
+  SECTION("a pod that only had our gate is nobody's once it runs") {
+    CheckSameAfterRestart({MakePod("p").Cpu("2").Gated(), MakePod("p").Cpu("2").On("n1")});
+  }
+}
+
 }  // namespace
 }  // namespace berth::cluster

@@ -234,7 +234,7 @@ TEST_CASE("a plan without arrivals dissolves, and the pause doubles", "[unit][en
   CHECK(pauses == std::vector<TimePoint>{10, 20, 40, 80, 160, 320, 600, 600});
 }
 
-TEST_CASE("every arrival renews the plan", "[unit][engine]") {
+TEST_CASE("every new arrival renews the plan", "[unit][engine]") {
   GangWorld w(3);
   w.Gather(3, 3);
   w.Advance(50'000);
@@ -246,6 +246,18 @@ TEST_CASE("every arrival renews the plan", "[unit][engine]") {
   CHECK_FALSE(w.Planned("m0").empty());
   CHECK(w.resolved().at(first.ticket).verdict == Verdict::kError);
   CHECK(w.Arrive(2).posted);
+}
+
+// One member that keeps coming held the room of a gang whose other members were never released.
+TEST_CASE("the same member coming again does not renew the plan", "[unit][engine][bug]") {
+  GangWorld w(2);
+  w.Gather(2, 2);
+  for (int i = 0; i < 4; ++i) {
+    w.Arrive(0);
+    w.Advance(15'000);
+  }
+  CHECK(w.Why("m0") == "CoolingDown");
+  CHECK(w.UsedGpus() == 0);
 }
 
 TEST_CASE("a plan that dissolves ends the calls that stand", "[unit][engine]") {

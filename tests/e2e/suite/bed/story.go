@@ -21,9 +21,9 @@ import (
 
 const (
 	// holds is how long an expectation must stay true before the next step.
-	holds = time.Second
+	holds = 400 * time.Millisecond
 	// quiet is how long nothing may change after the last step.
-	quiet = 3 * time.Second
+	quiet = 1500 * time.Millisecond
 )
 
 // story is a scenario file as `berth simulate run --expand` prints it.

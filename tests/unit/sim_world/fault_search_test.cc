@@ -1,0 +1,63 @@
+// Days that go wrong in 200 ways, every invariant checked after every step; each seed that ever
+// failed stays here by name.
+#include "sim/world/fault_search.h"
+
+#include <sstream>
+
+#include "tests/support/catch.h"
+
+namespace berth::sim {
+namespace {
+
+void CheckSeeds(const std::string& profile, const std::string& seeds) {
+  std::ostringstream out;
+  const int code = RunFaults({.seeds = seeds, .profile = profile}, out);
+  INFO(out.str());
+  CHECK(code == 0);
+}
+
+TEST_CASE("two hundred bad days", "[unit][sim][faults]") {
+  for (const Profile& profile : Profiles()) {
+    const bool all = profile.name == "all";
+    CheckSeeds(std::string(profile.name), all ? "1-75" : "1-25");
+  }
+}
+
+TEST_CASE("one seed, one day; another seed, another day", "[unit][sim][faults]") {
+  const Profile& all = *FindProfile("all");
+  const RunResult first = RunSeed(3, all, /*repeat=*/false);
+  const RunResult again = RunSeed(3, all, /*repeat=*/false);
+  CHECK(first.hash == again.hash);
+  CHECK(first.steps == again.steps);
+  CHECK(first.bound > 0);
+  CHECK(first.hash != RunSeed(4, all, /*repeat=*/false).hash);
+}
+
+TEST_CASE("what was asked for is said", "[unit][sim][faults]") {
+  std::ostringstream out;
+  CHECK(RunFaults({.seeds = "5-6", .profile = "calm"}, out) == 0);
+  CHECK(out.str().ends_with("2 seeds, 0 violations\n"));
+  CHECK(RunFaults({.seeds = "6-5"}, out) == 2);
+  CHECK(RunFaults({.seeds = "1", .profile = "no-such"}, out) == 2);
+}
+
+struct Regression {
+  std::uint64_t seed;
+  const char* profile;
+  const char* what;
+};
+
+TEST_CASE("seeds that failed once", "[unit][sim][faults][bug]") {
+  const Regression regressions[] = {
+      {29, "churn", "an ending member without devices lost its queue after a restart"},
+      {39, "churn", "the same, of a gang with a launcher"},
+      {42, "forged", "the same, of a launcher that was replaced"},
+  };
+  for (const Regression& r : regressions) {
+    INFO(r.profile << ' ' << r.seed << ": " << r.what);
+    CHECK(RunSeed(r.seed, *FindProfile(r.profile), /*repeat=*/false).violation == "");
+  }
+}
+
+}  // namespace
+}  // namespace berth::sim
