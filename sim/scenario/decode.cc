@@ -42,6 +42,13 @@ constexpr std::array<std::string_view, 15> kStepKeys{
     "create",      "nodes",   "delete", "succeed", "fail", "ungate", "cordon",   "uncordon",
     "removeNodes", "setGpus", "policy", "kill",    "wait", "expect", "freeNodes"};
 
+constexpr std::array<MappingKeys, 6> kAllKeys{{{"scenario", kTopKeys},
+                                               {"nodes", kNodeKeys},
+                                               {"taint", kTaintKeys},
+                                               {"step", kStepKeys},
+                                               {"workload", kWorkloadKeys},
+                                               {"expectation", kExpectKeys}}};
+
 /// Reads one file; errors pile up in the sink.
 class Reader {
  public:
@@ -362,6 +369,8 @@ std::vector<std::pair<std::string, std::string>> Scenario::Pods(std::string_view
   }
   return {pods.begin(), pods.end()};
 }
+
+std::span<const MappingKeys> AllKeys() { return kAllKeys; }
 
 std::expected<Scenario, std::vector<config::Diagnostic>> Decode(std::string_view yaml,
                                                                 std::string_view file_name) {

@@ -8,6 +8,7 @@
 #include <expected>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -146,6 +147,13 @@ struct Scenario {
   /// The pods that `target` stands for: a workload's, or the one of that name. {namespace, name}.
   std::vector<std::pair<std::string, std::string>> Pods(std::string_view target) const;
 };
+
+/// The keys of a kind of mapping in a scenario file: what there is to document.
+struct MappingKeys {
+  std::string_view mapping;  ///< `scenario`, `nodes`, `taint`, `step`, `workload`, `expectation`.
+  std::span<const std::string_view> keys;
+};
+std::span<const MappingKeys> AllKeys();
 
 /// Strict, as the policy file: everything wrong comes back together, in document order.
 std::expected<Scenario, std::vector<config::Diagnostic>> Decode(std::string_view yaml,

@@ -107,6 +107,7 @@ void Checker::OnBound(const kube::Pod& pod) {
   last_bound_ = env_.now();
   ++bound_;
   CheckRoom(pod);
+  if (env_.now() < passthrough_until_) return;  // neither queues nor gangs count
   CheckQueues(pod);
   CheckBarrier(pod);
 }
@@ -119,6 +120,11 @@ void Checker::WatchNode(const Change& change) {
 }
 
 void Checker::WatchPolicy(const config::PolicyConfiguration& policy) {
+  if (policy.mode == config::Mode::kPassthrough) {
+    passthrough_until_ = std::numeric_limits<TimePoint>::max();
+  } else if (passthrough_until_ > env_.now()) {
+    passthrough_until_ = env_.now() + kOldNews;
+  }
   for (const config::Queue& queue : policy.queues) {
     // Without borrowing a quota is a limit where no limit is named.
     const auto limit = queue.limit.find(kGpu);

@@ -78,6 +78,7 @@ class Checker {
   std::map<std::string, TimePoint> started_;  ///< Gang to when it last had a bound member.
   TimePoint scheduler_restarted_ = -1'000'000;
   TimePoint berth_started_ = -1'000'000;
+  TimePoint passthrough_until_ = -1'000'000;
   TimePoint last_bound_ = 0;
   int bound_ = 0;
   std::uint64_t generation_ = 0;
