@@ -63,6 +63,7 @@ struct PodInfo {
 
   Verdict refusal;           ///< Its own fault (queue, conflict, bad request); kNone: none.
   QueueId queue = kNoQueue;  ///< Resolved; fixed once bound.
+  std::string held_queue;    ///< Its name, where it held room while the policy changed.
   TimePoint bound_at = 0;    ///< Seen to be bound then; 0: not, or before we looked.
   bool asked = false;        ///< Refused by filter since its last release: needs a wake-up.
 

@@ -362,12 +362,11 @@ void Store::SetPolicy(config::PolicyConfiguration policy) {
                     pod->workload == nullptr ? std::string() : pod->workload->key});
   }
   for (const Held& h : held) Release(*h.pod);
-  // Whoever holds room stays with its queue by name; a queue that is gone charges nobody.
-  std::map<PodInfo*, std::string> queue_of;
+  // Whoever holds room stays with its queue by name; a queue that is gone charges nobody until it
+  // is back.
   for (const Held& h : held) {
-    if (h.pod->queue != kNoQueue) {
-      queue_of[h.pod] = queues_[static_cast<std::size_t>(h.pod->queue)].config.name;
-    }
+    if (h.pod->queue == kNoQueue) continue;
+    h.pod->held_queue = queues_[static_cast<std::size_t>(h.pod->queue)].config.name;
   }
   policy_ = std::move(policy);
   ++policy_generation_;
@@ -380,9 +379,7 @@ void Store::SetPolicy(config::PolicyConfiguration policy) {
     File(*pod);
   }
   for (const Held& h : held) {
-    if (const auto it = queue_of.find(h.pod); it != queue_of.end()) {
-      h.pod->queue = FindQueue(it->second);
-    }
+    if (!h.pod->held_queue.empty()) h.pod->queue = FindQueue(h.pod->held_queue);
     const bool stays = h.pod->workload != nullptr && h.pod->workload->key == h.workload;
     if (h.charge != Charge::kPlanned || stays) {
       SetCharge(*h.pod, h.node, h.charge, h.devices);

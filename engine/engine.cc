@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cluster/plan_claim.h"
+#include "policy/shortage.h"
 
 namespace berth::engine {
 
@@ -13,6 +14,7 @@ using cluster::Charge;
 using cluster::NodeIndex;
 using cluster::PodInfo;
 using cluster::ReasonId;
+using cluster::Verdict;
 using cluster::Workload;
 
 Engine::Engine(config::PolicyConfiguration policy, Options options)
@@ -290,9 +292,36 @@ Explanation Engine::Why(std::string_view ns, std::string_view name, TimePoint no
                    .want = workload->plan->barrier,
                    .have = std::ranges::count_if(assignments, &Assignment::arrived)};
   } else {
-    why.verdict = workload->verdict;
+    why.verdict = Current(*workload);
   }
   return why;
+}
+
+/// A workload is judged again when room was made, not when it was taken: which shortage it is may
+/// have changed since, and is looked up for who asks.
+Verdict Engine::Current(const Workload& workload) const {
+  switch (workload.verdict.reason) {
+    case ReasonId::kInsufficientDevices:
+    case ReasonId::kInsufficientCpuOrMemory:
+    case ReasonId::kFragmented:
+    case ReasonId::kTopologyUnsatisfied:
+      break;
+    default:
+      return workload.verdict;
+  }
+  const std::vector<PodInfo*> pods = workload.Unplaced();
+  if (pods.empty()) return workload.verdict;
+  const int min = std::max(1, workload.min_member - workload.BoundCount());
+  policy::PlacementRequest request{.pods = {pods.begin(), pods.end()},
+                                   .min = min,
+                                   .topology_required = workload.topology_required,
+                                   .avoid = workload.avoid};
+  policy::FitCache fit(store_);
+  const auto needed = std::span<const PodInfo* const>(request.pods)
+                          .first(std::min(pods.size(), static_cast<std::size_t>(min)));
+  const Verdict now =
+      policy::ExplainShortage(request, policy::GroupByShape(needed), policy::Overlay(store_), fit);
+  return now.reason == ReasonId::kSearchExhausted ? workload.verdict : now;
 }
 
 }  // namespace berth::engine

@@ -208,6 +208,7 @@ class Engine {
   // recovery.cc
   void Recover(cluster::Workload& workload, TimePoint now);
 
+  cluster::Verdict Current(const cluster::Workload& workload) const;
   cluster::Assignment* FindAssignment(const cluster::PodInfo& pod) const;
   bool HasForeignGate(const cluster::PodInfo& pod) const;
   bool HasOurGate(const cluster::PodInfo& pod) const;

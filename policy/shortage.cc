@@ -1,6 +1,8 @@
 #include "policy/shortage.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <tuple>
 
 #include "policy/placement.h"
@@ -76,6 +78,32 @@ Verdict JudgeGroup(const PlacementRequest& request, const ShapeGroup& group, con
   return {};
 }
 
+/// Each shape for itself has enough: do all of them together?
+Verdict JudgeSum(const PlacementRequest& request, const std::vector<ShapeGroup>& groups,
+                 const Overlay& base, FitCache& fit) {
+  std::map<cluster::ResourceId, std::pair<std::int64_t, std::set<NodeIndex>>> wanted;
+  for (const ShapeGroup& group : groups) {
+    if (group.shape->device == cluster::kPods) continue;
+    auto& [sum, nodes] = wanted[group.shape->device];
+    sum += group.shape->device_amount * std::ssize(group.pods);
+    for (const auto& node : base.store().nodes()) {
+      if (node->present && fit.Fits(*group.shape, *node)) nodes.insert(node->index);
+    }
+  }
+  for (const auto& [device, want] : wanted) {
+    std::int64_t free = 0;
+    for (const NodeIndex node : want.second) {
+      free += std::max<std::int64_t>(0, base.Free(node, device));
+    }
+    if (want.first <= free) continue;
+    return {.reason = ReasonId::kInsufficientDevices,
+            .want = want.first,
+            .have = free,
+            .subject = base.store().resources().Name(device)};
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<ShapeGroup> GroupByShape(std::span<const cluster::PodInfo* const> pods) {
@@ -105,6 +133,9 @@ Verdict ExplainShortage(const PlacementRequest& request, const std::vector<Shape
         verdict.reason != ReasonId::kNone) {
       return verdict;
     }
+  }
+  if (Verdict verdict = JudgeSum(request, groups, base, fit); verdict.reason != ReasonId::kNone) {
+    return verdict;
   }
   if (!request.topology_required.empty()) {
     const ShapeGroup& group = groups.front();
