@@ -222,9 +222,9 @@ void Engine::BindSettled(std::string_view uid, TimePoint now) {
   }
 }
 
-void Engine::BindAbandoned(TicketId ticket) {
+bool Engine::BindAbandoned(TicketId ticket) {
   const auto it = tickets_.find(ticket);
-  if (it == tickets_.end()) return;
+  if (it == tickets_.end()) return false;
   const auto [from, to] = tickets_by_uid_.equal_range(it->second.uid);
   for (auto by_uid = from; by_uid != to; ++by_uid) {
     if (by_uid->second == ticket) {
@@ -233,6 +233,7 @@ void Engine::BindAbandoned(TicketId ticket) {
     }
   }
   tickets_.erase(it);
+  return true;
 }
 
 void Engine::ResolveTickets(std::string_view uid, Resolution verdict, const std::string& error) {
