@@ -136,6 +136,8 @@ void Engine::Arrive(Workload& workload, Assignment& assignment, TimePoint now) {
 void Engine::CommitGang(Workload& workload, TimePoint now) {
   cluster::Plan& plan = *workload.plan;
   plan.committed = true;
+  plan.expires = now + store_.policy().gang.plan_timeout.count();
+  timers_.emplace(plan.expires, workload.key);
   workload.started = true;
   workload.failures = 0;
   ++counters_.plans["committed"];
@@ -338,6 +340,14 @@ void Engine::ExpireWorkload(Workload& workload, TimePoint now) {
     return;
   }
   auto& assignments = workload.plan->assignments;
+  if (workload.plan->expires <= now) {
+    // They keep their room, and whatever of their release was lost is done again.
+    for (Assignment& a : assignments) {
+      if (a.expires == 0 && a.pod->charge == Charge::kPlanned) Release(workload, a);
+    }
+    workload.plan->expires = now + store_.policy().gang.plan_timeout.count();
+    timers_.emplace(workload.plan->expires, workload.key);
+  }
   for (const Assignment& a : assignments) {
     if (a.expires == 0 || a.expires > now || a.pod->charge != Charge::kPlanned) continue;
     a.pod->asked = true;

@@ -318,6 +318,7 @@ void Engine::PlaceLate(Workload& workload, std::span<PodInfo* const> pods, TimeP
           workload.plan.emplace();
           workload.plan->id = NextPlanId();
           workload.plan->committed = true;
+          workload.plan->expires = now + store_.policy().gang.plan_timeout.count();
         }
         store_.SetCharge(*pod, placement.placed.front().node, Charge::kPlanned);
         const TimePoint expires = now + store_.policy().gang.plan_timeout.count();
