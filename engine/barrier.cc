@@ -136,6 +136,8 @@ void Engine::Arrive(Workload& workload, Assignment& assignment, TimePoint now) {
 void Engine::CommitGang(Workload& workload, TimePoint now) {
   cluster::Plan& plan = *workload.plan;
   plan.committed = true;
+  plan.expires = now + store_.policy().gang.plan_timeout.count();
+  timers_.emplace(plan.expires, workload.key);
   workload.started = true;
   workload.failures = 0;
   ++counters_.plans["committed"];
@@ -222,9 +224,9 @@ void Engine::BindSettled(std::string_view uid, TimePoint now) {
   }
 }
 
-void Engine::BindAbandoned(TicketId ticket) {
+bool Engine::BindAbandoned(TicketId ticket) {
   const auto it = tickets_.find(ticket);
-  if (it == tickets_.end()) return;
+  if (it == tickets_.end()) return false;
   const auto [from, to] = tickets_by_uid_.equal_range(it->second.uid);
   for (auto by_uid = from; by_uid != to; ++by_uid) {
     if (by_uid->second == ticket) {
@@ -233,6 +235,7 @@ void Engine::BindAbandoned(TicketId ticket) {
     }
   }
   tickets_.erase(it);
+  return true;
 }
 
 void Engine::ResolveTickets(std::string_view uid, Resolution verdict, const std::string& error) {
@@ -337,6 +340,14 @@ void Engine::ExpireWorkload(Workload& workload, TimePoint now) {
     return;
   }
   auto& assignments = workload.plan->assignments;
+  if (workload.plan->expires <= now) {
+    // They keep their room, and whatever of their release was lost is done again.
+    for (Assignment& a : assignments) {
+      if (a.expires == 0 && a.pod->charge == Charge::kPlanned) Release(workload, a);
+    }
+    workload.plan->expires = now + store_.policy().gang.plan_timeout.count();
+    timers_.emplace(workload.plan->expires, workload.key);
+  }
   for (const Assignment& a : assignments) {
     if (a.expires == 0 || a.expires > now || a.pod->charge != Charge::kPlanned) continue;
     a.pod->asked = true;

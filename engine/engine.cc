@@ -86,6 +86,8 @@ void Engine::OnPod(kube::Pod object, TimePoint now) {
     OnPodDeleted(std::string(namesake->object.meta.uid), now);  // recreated while we looked away
   }
   PodInfo* known = store_.FindPod(uid);
+  // The pod was read ahead of the watch (BindSettled), which still tells of the time before.
+  if (known != nullptr && known->bound() && object.node_name.empty()) return;
   const bool fresh = known == nullptr;
   const bool was_bound = !fresh && known->bound();
   const bool was_charged = !fresh && known->charge != Charge::kNone;

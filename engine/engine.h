@@ -118,8 +118,9 @@ class Engine {
   void BindFinished(std::string_view uid, BindOutcome outcome, TimePoint now);
   /// The pod was read after an unknown outcome and given to OnPod.
   void BindSettled(std::string_view uid, TimePoint now);
-  /// The caller of a standing bind has gone; its arrival stays counted.
-  void BindAbandoned(TicketId ticket);
+  /// The caller of a standing bind has gone; its arrival stays counted. False: it stands no more,
+  /// and its ResolveBind, which may be to post, is among the actions that were taken already.
+  bool BindAbandoned(TicketId ticket);
   VictimMap Preempt(std::string_view uid, const VictimMap& candidates, TimePoint now);
 
   // --- Progress.

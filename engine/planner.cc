@@ -340,6 +340,7 @@ void Engine::PlaceLate(Workload& workload, std::span<PodInfo* const> pods, TimeP
           workload.plan.emplace();
           workload.plan->id = NextPlanId();
           workload.plan->committed = true;
+          workload.plan->expires = now + store_.policy().gang.plan_timeout.count();
         }
         const policy::Placed& placed = placement.placed.front();
         store_.SetCharge(*pod, placed.node, Charge::kPlanned, placed.devices);

@@ -69,7 +69,8 @@ void Engine::Recover(Workload& workload, TimePoint now) {
       Release(workload, assignment);
     }
   }
-  timers_.emplace(now, workload.key);
+  workload.plan->expires = now + store_.policy().gang.plan_timeout.count();
+  timers_.emplace(workload.plan->expires, workload.key);
 }
 
 }  // namespace berth::engine

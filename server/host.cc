@@ -281,13 +281,17 @@ ResolveBind Host::Await(Waiter& waiter, engine::TicketId ticket, const BindArgs&
   while (!waiter.resolved.wait_for(lock, std::chrono::seconds(1), resolved)) {
     if (!args.client_gone || !args.client_gone()) continue;
     lock.unlock();
-    Apply([ticket](engine::Engine& e, engine::TimePoint) { e.BindAbandoned(ticket); });
-    {
+    bool stood = false;
+    Apply([&](engine::Engine& e, engine::TimePoint) { stood = e.BindAbandoned(ticket); });
+    if (stood) {
       const std::scoped_lock host_lock(mutex_);
       waiters_.erase(ticket);
     }
     lock.lock();
-    if (resolved()) break;  // told to post in the meantime: the room is charged, so do it
+    // Told to post meanwhile, perhaps by a thread that has not come here yet: the room is charged
+    // for it, so wait for the word and do it.
+    if (!stood) continue;
+    if (resolved()) break;
     return {.ticket = ticket,
             .verdict = ResolveBind::Verdict::kError,
             .error = "berth: the caller has gone",

@@ -324,8 +324,9 @@ void BerthHost::Poll(engine::TicketId ticket) {
     return;
   }
   env_.trace.Say("bind {}: the caller has gone", it->second.pod.name);
-  Apply([ticket](engine::Engine& e, TimePoint) { e.BindAbandoned(ticket); });
-  waiters_.erase(ticket);
+  bool stood = false;
+  Apply([&](engine::Engine& e, TimePoint) { stood = e.BindAbandoned(ticket); });
+  if (stood) waiters_.erase(ticket);  // else its resolution is on its way
 }
 
 void BerthHost::Do(const ResolveBind& resolution) {

@@ -261,14 +261,15 @@ void Checker::AfterStep(const BerthHost* host) {
 void Checker::CheckDevices(const cluster::Store& store) {
   for (const auto& node : store.nodes()) {
     for (const cluster::ResourceId id : store.device_ids()) {
-      if (node->free(id) >= 0) continue;
+      const bool for_victims = std::ranges::any_of(node->pods, [](const auto* pod) {
+        return pod->workload != nullptr && pod->workload->plan && pod->workload->plan->for_victims;
+      });
+      if (node->free(id) >= 0 || for_victims) continue;
       for (const cluster::PodInfo* pod : node->pods) {
         if (pod->charge != Charge::kPlanned || pod->workload == nullptr ||
             !pod->shape->asks_device) {
           continue;
         }
-        const auto& plan = pod->workload->plan;
-        if (plan && plan->for_victims) continue;
         Broken(fmt::format("I1: {} is planned on {}, which has {} milli-GPU free",
                            pod->object.meta.name, node->name, node->free(id)));
       }

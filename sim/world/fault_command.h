@@ -22,6 +22,7 @@ inline CLI::App* AddFaultsCommand(CLI::App& simulate, FaultOptions& options) {
       ->capture_default_str();
   faults->add_flag("!--once", options.repeat, "do not run every seed twice to compare the hashes");
   faults->add_flag("!--no-story", options.story, "do not shrink and tell the first failure");
+  faults->add_flag("--until-broken", options.until_broken, "stop at the first failing seed");
   faults->add_flag("--tell", options.tell, "print the last events of one seed, broken or not");
   faults->add_flag("-v", options.verbose, "a line per seed");
   return faults;

@@ -117,6 +117,7 @@ int RunFaults(const FaultOptions& options, std::ostream& out) {
       total.steps += result.steps;
       total.bound += result.bound;
       if (!result.violation.empty()) broken.emplace(seed, std::move(result));
+      if (options.until_broken && !broken.empty()) return;
     }
   };
   const unsigned threads =

@@ -13,12 +13,13 @@ namespace berth::sim {
 struct FaultOptions {
   std::string seeds = "1-200";  ///< A, or A-B.
   std::string profile = "all";
-  int jobs = 0;            ///< Threads; 0: one per core.
-  bool repeat = true;      ///< Run every seed twice and compare the hashes (I8).
-  bool story = true;       ///< Shrink the first failure and tell it.
-  std::size_t lines = 60;  ///< Last events that are told.
-  bool tell = false;       ///< Print the last events of the one seed, broken or not.
-  bool verbose = false;    ///< A line per seed.
+  int jobs = 0;               ///< Threads; 0: one per core.
+  bool repeat = true;         ///< Run every seed twice and compare the hashes (I8).
+  bool story = true;          ///< Shrink the first failure and tell it.
+  std::size_t lines = 60;     ///< Last events that are told.
+  bool until_broken = false;  ///< No further seed once one has failed.
+  bool tell = false;          ///< Print the last events of the one seed, broken or not.
+  bool verbose = false;       ///< A line per seed.
 };
 
 /// Last line `N seeds, 0 violations` and 0; or the first failing seed with its story and 1; 2 for

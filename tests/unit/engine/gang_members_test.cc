@@ -282,5 +282,20 @@ TEST_CASE("late news: every event half a second behind", "[unit][engine]") {
   CHECK(w.engine().PlanCounts() == std::pair(0, 0));
 }
 
+// A gang that started with its minimum; the release of another member was lost for good. It kept
+// its room and its gate for ever.
+TEST_CASE("a member whose release was lost is released again", "[unit][engine][bug]") {
+  GangWorld w(2);
+  w.Add(w.Member(0, 2, 1).Gated());
+  w.Add(w.Member(1, 2, 1).Gated());
+  w.Tick();
+  w.Change("m1", [](kube::Pod& pod) { pod.scheduling_gates = {"berth.dev/admission"}; });
+  REQUIRE(w.Arrive(0).posted);
+  REQUIRE(w.Bound(0));
+  w.Advance(60'000);
+  CHECK(w.pod("m1").scheduling_gates.empty());
+  CHECK(w.Arrive(1).posted);
+}
+
 }  // namespace
 }  // namespace berth::engine

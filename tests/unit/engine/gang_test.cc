@@ -178,12 +178,24 @@ TEST_CASE("a caller that has gone does not stand, but has arrived", "[unit][engi
   GangWorld w(2);
   w.Gather(2, 2);
   const auto first = w.Arrive(0);
-  w.engine().BindAbandoned(first.ticket);
+  CHECK(w.engine().BindAbandoned(first.ticket));
   CHECK(w.engine().standing() == 0);
   CHECK(w.Arrive(1).posted);
   CHECK_FALSE(w.Bound(0));  // nobody waits for that call any more
   CHECK(w.UsedGpus() == 16);
   CHECK(w.Arrive(0).posted);
+}
+
+// The host gave up the call while the word to post was on its way: nobody posted, and the room
+// stayed charged for ever.
+TEST_CASE("a call that was told to post is not abandoned any more", "[unit][engine][bug]") {
+  GangWorld w(2);
+  w.Gather(2, 2);
+  const auto first = w.Arrive(0);
+  REQUIRE(first.stands);
+  REQUIRE(w.Arrive(1).posted);
+  REQUIRE(w.resolved().at(first.ticket).verdict == Verdict::kPost);
+  CHECK_FALSE(w.engine().BindAbandoned(first.ticket));
 }
 
 TEST_CASE("two calls for one member: one posts", "[unit][engine]") {

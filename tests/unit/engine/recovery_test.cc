@@ -306,5 +306,19 @@ TEST_CASE("into passthrough and back", "[unit][engine]") {
   CHECK(w.Filter("m0").reason == "WaitingForMembers");
 }
 
+// The pod was read after an unknown outcome; the watch is behind that and still tells of the time
+// before.
+TEST_CASE("old news does not unbind a pod", "[unit][engine][bug]") {
+  testing::World w;
+  w.Add(testing::MakeNode("n1").Gpu(8));
+  w.Add(testing::MakePod("p").Gpu(2));
+  w.Start();
+  const kube::Pod before = w.pod("p");
+  w.Change("p", [](kube::Pod& pod) { pod.node_name = "n1"; });
+  w.engine().OnPod(before, w.now());
+  CHECK(w.store().FindPod("uid-p")->bound());
+  CHECK(w.UsedGpus("n1") == 2);
+}
+
 }  // namespace
 }  // namespace berth::engine
