@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 namespace berth::policy {
 
@@ -114,13 +115,30 @@ void Law::Refresh(const cluster::Store& store, FitCache& fit) {
   }
 }
 
+namespace {
+
+/// What the measure sees of a shape: pods that differ in memory alone are one kind.
+auto Kind(const PodShape& shape) {
+  const kube::PodSpec& spec = *shape.spec;
+  return std::tuple(DemandOf(shape, cluster::kCpu), shape.device_amount, shape.share,
+                    std::tie(spec.node_selector, spec.has_required_node_affinity,
+                             spec.required_node_affinity, spec.tolerations));
+}
+
+struct ByKind {
+  bool operator()(const PodShape* a, const PodShape* b) const { return Kind(*a) < Kind(*b); }
+};
+
+}  // namespace
+
 void Law::RecomputeEntries() {
-  std::map<const PodShape*, std::size_t> counts;  // by address only to count; sorted by content
+  std::map<const PodShape*, std::size_t, ByKind> places;
   std::vector<std::pair<std::size_t, std::shared_ptr<const PodShape>>> popular;
   for (const auto& shape : window_) {
-    if (counts[shape.get()]++ == 0) popular.emplace_back(0, shape);  // first seen first
+    const auto [it, fresh] = places.try_emplace(shape.get(), popular.size());
+    if (fresh) popular.emplace_back(0, shape);  // first seen first
+    ++popular[it->second].first;
   }
-  for (auto& [count, shape] : popular) count = counts[shape.get()];
   std::ranges::stable_sort(popular, std::ranges::greater{}, [](const auto& p) { return p.first; });
   if (popular.size() > kMaxShapes) popular.resize(kMaxShapes);
   std::size_t total = 0;

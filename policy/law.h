@@ -56,7 +56,7 @@ class Law {
  public:
   static constexpr std::size_t kWindow = 1000;   ///< Arrivals remembered.
   static constexpr std::size_t kRefresh = 250;   ///< Arrivals between two recomputations.
-  static constexpr std::size_t kMaxShapes = 32;  ///< Most popular shapes kept.
+  static constexpr std::size_t kMaxShapes = 64;  ///< Most popular shapes kept.
   static constexpr std::size_t kMinSample = 32;  ///< Below it the built-in law stands.
 
   struct Entry {

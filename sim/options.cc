@@ -1,9 +1,14 @@
 #include "sim/options.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <map>
+
+#include "config/decode.h"
+#include "sim/csv.h"
 
 namespace berth::sim {
 namespace {
@@ -79,6 +84,21 @@ void AddCommonOptions(CLI::App& command, CommonOptions& options) {
       ->check(CLI::IsMember({"table", "json", "csv"}));
   command.add_option("--threads", options.threads, "0: one per core; the result is the same")
       ->check(CLI::Range(0U, 1024U));
+  command.add_option("--policy-file", options.policy_file,
+                     "policy file whose placement.score the policy Berth has");
+}
+
+std::expected<config::ScoreWeights, int> ReadWeights(const CommonOptions& options) {
+  if (options.policy_file.empty()) return config::ScoreWeights();
+  const auto text = ReadTraceFile(options.policy_file);
+  if (!text) {
+    fmt::print(stderr, "{}\n", text.error().ToString());
+    return std::unexpected(kBadInput);
+  }
+  const auto policy = config::DecodePolicy(*text, options.policy_file);
+  if (policy) return policy->placement.score;
+  for (const auto& error : policy.error()) fmt::print(stderr, "{}\n", error.ToString());
+  return std::unexpected(kBadInput);
 }
 
 std::string TraceFolder(const std::string& folder, const std::string& name) {

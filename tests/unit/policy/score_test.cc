@@ -88,9 +88,9 @@ TEST_CASE("terms of one placement on a node of 8", "[unit][policy]") {
 }
 
 TEST_CASE("a pod without devices shuns free devices", "[unit][policy]") {
-  // 0.8 x free / 8
-  CHECK(TermsOn(8, 0, MakePod("p").Cpu("1")).at("emptyNode") == -800'000);
-  CHECK(TermsOn(8, 4, MakePod("p").Cpu("1")).at("emptyNode") == -400'000);
+  // 0.2 x free
+  CHECK(TermsOn(8, 0, MakePod("p").Cpu("1")).at("emptyNode") == -1'600'000);
+  CHECK(TermsOn(8, 4, MakePod("p").Cpu("1")).at("emptyNode") == -800'000);
   CHECK(TermsOn(8, 8, MakePod("p").Cpu("1")).at("emptyNode") == 0);
   CHECK(TermsOn(0, 0, MakePod("p").Cpu("1")).at("emptyNode") == 0);
   CHECK(TermsOn(8, 4, MakePod("p").Cpu("1")).at("fragmentation") == 0);
