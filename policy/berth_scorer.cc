@@ -97,12 +97,12 @@ BerthScorer::Parts BerthScorer::Evaluate(const PodShape& shape, const NodeState&
   parts.stranding = -weights.stranding * (Strand(cpu_left, left, law_->cpu_per_device()) -
                                           Strand(cpu, free, law_->cpu_per_device()));
   parts.scarcity = -MulDiv(weights.scarcity * takes, node.law->price, kMillion);
-  if (takes > 0) {
+  if (takes > 0 && !by_device) {
     parts.odd_remainder =
         -weights.odd_remainder * cluster::kMilli * (int{Odd(left)} - int{Odd(free)});
     const bool opened = free == all && left > 0;
     parts.empty_node = opened ? -weights.empty_node * cluster::kMilli : 0;
-  } else if (all > 0) {
+  } else if (takes == 0 && all > 0) {
     parts.empty_node = -kFreeDeviceShunned * free;
   }
   return parts;
