@@ -27,11 +27,6 @@ struct JctOptions {
 /// Makes the workload of a load and a seed.
 using Maker = std::function<Workload(double, std::uint64_t)>;
 
-int Fail(const TraceError& error) {
-  fmt::print(stderr, "{}\n", error.ToString());
-  return kBadInput;
-}
-
 std::vector<JctResult> RunAll(const JctOptions& options, const config::ScoreWeights& weights,
                               const Maker& make) {
   const auto& seeds = options.common.seeds;

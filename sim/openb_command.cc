@@ -25,11 +25,6 @@ struct OpenbOptions {
   bool speed_report = false;
 };
 
-int Fail(const TraceError& error) {
-  fmt::print(stderr, "{}\n", error.ToString());
-  return kBadInput;
-}
-
 int Print(const OpenbOptions& options, const std::vector<PackingResult>& results) {
   switch (options.common.format) {
     case Format::kJson:

@@ -37,15 +37,20 @@ std::vector<Arrival> TimeOrder(const std::vector<OpenbPod>& pods, std::int64_t c
 
 std::vector<Arrival> Departures(const std::vector<OpenbPod>& pods, std::int64_t capacity,
                                 std::uint64_t seed) {
-  constexpr std::size_t kArrivals = 40'000;
+  // Enough arrivals for the longest pod to come and go several times.
+  constexpr std::size_t kArrivals = 150'000;
+  constexpr std::int64_t kLongest = 6 * 3600;  // seconds
   constexpr double kLoad = 1.2;
+  const auto service = [](const OpenbPod& pod) {
+    return std::min(kLongest, *pod.deletion_s - *pod.scheduled_s);
+  };
   std::vector<std::size_t> ran;
   double offered = 0;  // thousandths of a GPU x seconds
   for (std::size_t i = 0; i < pods.size(); ++i) {
     const OpenbPod& pod = pods[i];
     if (!pod.scheduled_s || !pod.deletion_s || *pod.deletion_s < *pod.scheduled_s) continue;
     ran.push_back(i);
-    offered += static_cast<double>(pod.total_gpu_milli() * (*pod.deletion_s - *pod.scheduled_s));
+    offered += static_cast<double>(pod.total_gpu_milli() * service(pod));
   }
   std::vector<Arrival> arrivals;
   if (ran.empty() || offered <= 0) return arrivals;
@@ -59,7 +64,7 @@ std::vector<Arrival> Departures(const std::vector<OpenbPod>& pods, std::int64_t 
     at += random.Exponential(gap_ms);
     arrivals.push_back({.pod = static_cast<std::size_t>(&pod - pods.data()),
                         .at_ms = std::llround(at),
-                        .service_ms = (*pod.deletion_s - *pod.scheduled_s) * 1000});
+                        .service_ms = service(pod) * 1000});
   }
   return arrivals;
 }

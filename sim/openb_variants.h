@@ -15,7 +15,7 @@ namespace berth::sim {
 /// `protocol`    as published (openb.h).
 /// `time-order`  pods in the order in which the trace created them, then the drawn ones likewise.
 /// `departures`  Poisson arrivals of pods drawn from those that ran; each leaves after its own
-///               duration; the offered load is 120 % of the GPUs.
+///               duration, at most 6 hours; the offered load is 120 % of the GPUs.
 /// `drift`       the protocol's pods, but shares come early and whole GPUs late: the mix drifts.
 /// `gangs`       a tenth of the protocol's whole-GPU arrivals become gangs of 2 to 8 equal members,
 ///               placed all or none.

@@ -8,7 +8,6 @@
 #include <map>
 
 #include "config/decode.h"
-#include "sim/csv.h"
 
 namespace berth::sim {
 namespace {
@@ -88,13 +87,15 @@ void AddCommonOptions(CLI::App& command, CommonOptions& options) {
                      "policy file whose placement.score the policy Berth has");
 }
 
+int Fail(const TraceError& error) {
+  fmt::print(stderr, "{}\n", error.ToString());
+  return kBadInput;
+}
+
 std::expected<config::ScoreWeights, int> ReadWeights(const CommonOptions& options) {
   if (options.policy_file.empty()) return config::ScoreWeights();
   const auto text = ReadTraceFile(options.policy_file);
-  if (!text) {
-    fmt::print(stderr, "{}\n", text.error().ToString());
-    return std::unexpected(kBadInput);
-  }
+  if (!text) return std::unexpected(Fail(text.error()));
   const auto policy = config::DecodePolicy(*text, options.policy_file);
   if (policy) return policy->placement.score;
   for (const auto& error : policy.error()) fmt::print(stderr, "{}\n", error.ToString());

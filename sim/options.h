@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "config/policy_configuration.h"
+#include "sim/csv.h"
 
 namespace berth::sim {
 
@@ -39,6 +40,9 @@ std::optional<std::vector<std::uint64_t>> ParseSeeds(std::string_view text);
 /// that is not allowed.
 std::expected<std::vector<std::string>, std::string> ParseNames(
     std::string_view text, const std::vector<std::string_view>& allowed);
+
+/// Says on stderr what is wrong with a file. Returns the exit code.
+int Fail(const TraceError& error);
 
 /// The weights of `policy_file`. On errors they are said on stderr, and the exit code is returned.
 std::expected<config::ScoreWeights, int> ReadWeights(const CommonOptions& options);
