@@ -145,9 +145,7 @@ void Store::DeleteNode(std::string_view name) {
 }
 
 void Store::Refresh() {
-  for (const std::string& key : std::exchange(stale_, {})) {
-    if (Workload* workload = FindWorkload(key)) RefreshWorkload(*workload);
-  }
+  for (Workload* workload : std::exchange(stale_, {})) RefreshWorkload(*workload);
   if (topology_dirty_) RefreshTopology();
 }
 
@@ -265,13 +263,14 @@ std::shared_ptr<const PodShape> Store::ShapeOf(const kube::Pod& pod, bool whole_
   shape->has_pod_constraints = !spec.required_pod_affinity.empty() ||
                                !spec.required_pod_anti_affinity.empty() ||
                                !spec.topology_spread.empty();
-  if (shapes_.size() >= 4096) PurgeShapes();
+  if (shapes_.size() >= purge_shapes_at_) PurgeShapes();
   shapes_.insert(shape);
   return shape;
 }
 
 void Store::PurgeShapes() {
   std::erase_if(shapes_, [](const auto& shape) { return shape.use_count() == 1; });
+  purge_shapes_at_ = std::max(kMinPurge, 2 * shapes_.size());
 }
 
 Demand Store::DemandOn(const PodShape& shape, const NodeInfo& node) const {

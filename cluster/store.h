@@ -28,6 +28,13 @@ struct StoreOptions {
 
 class Store {
  public:
+  /// Strings are looked up without making one.
+  struct StringHash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  using PodMap =
+      std::unordered_map<std::string, std::unique_ptr<PodInfo>, StringHash, std::equal_to<>>;
+
   explicit Store(config::PolicyConfiguration policy, StoreOptions options = {});
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
@@ -70,7 +77,7 @@ class Store {
   PodInfo* FindPod(std::string_view ns, std::string_view name) const;
   Workload* FindWorkload(const std::string& key) const;
   const std::map<std::string, std::unique_ptr<Workload>>& workloads() const { return workloads_; }
-  const std::unordered_map<std::string, std::unique_ptr<PodInfo>>& pods() const { return pods_; }
+  const PodMap& pods() const { return pods_; }
   const std::vector<QueueInfo>& queues() const { return queues_; }
   const std::vector<Domain>& domains() const { return domains_; }
   /// Place of a node in the hashed order, 0..present nodes-1. REQUIRES: Refresh().
@@ -120,6 +127,12 @@ class Store {
                     const std::shared_ptr<const PodShape>& b) const;
   };
 
+  struct ByKey {
+    bool operator()(const Workload* a, const Workload* b) const { return a->key < b->key; }
+  };
+
+  static constexpr std::size_t kMinPurge = 4096;
+
   NodeInfo& NodeSlot(std::string_view name);
   void Touch(NodeInfo& node);
   void TouchObject(NodeInfo& node);
@@ -157,13 +170,14 @@ class Store {
   int present_nodes_ = 0;
   bool topology_dirty_ = true;
 
-  std::unordered_map<std::string, std::unique_ptr<PodInfo>> pods_;  // by UID
-  std::map<std::string, PodInfo*, std::less<>> pods_by_name_;       // ns/name
+  PodMap pods_;                                             // by UID
+  std::unordered_map<std::string, PodInfo*> pods_by_name_;  // ns/name
   std::set<std::shared_ptr<const PodShape>, ShapeLess> shapes_;
+  std::size_t purge_shapes_at_ = kMinPurge;  ///< So many shapes are worth a look for dead ones.
   std::set<PodInfo*> anti_affinity_pods_;
   std::map<std::string, std::unique_ptr<Workload>> workloads_;
-  std::set<std::string> changed_;
-  std::set<std::string> stale_;  ///< Workloads whose members changed since the last Refresh.
+  std::set<Workload*, ByKey> changed_;
+  std::set<Workload*, ByKey> stale_;  ///< Their members changed since the last Refresh.
   std::vector<QueueInfo> queues_;
   std::map<std::string, kube::Namespace, std::less<>> namespaces_;
   std::map<std::string, kube::PodDisruptionBudget> budgets_;

@@ -57,7 +57,7 @@ bool Store::Ours(const kube::Pod& pod) const {
 }
 
 PodInfo* Store::FindPod(std::string_view uid) const {
-  const auto it = pods_.find(std::string(uid));
+  const auto it = pods_.find(uid);
   return it == pods_.end() ? nullptr : it->second.get();
 }
 
@@ -100,7 +100,7 @@ PodInfo* Store::UpsertPod(kube::Pod object) {
     File(pod);
     ChargeBound(pod);
     if (pod.workload != nullptr) {
-      stale_.insert(pod.workload->key);
+      stale_.insert(pod.workload);
       MarkChanged(*pod.workload);
     }
   }
@@ -125,7 +125,7 @@ void Store::ChargeBound(PodInfo& pod) {
 }
 
 void Store::DeletePod(std::string_view uid) {
-  const auto it = pods_.find(std::string(uid));
+  const auto it = pods_.find(uid);
   if (it == pods_.end()) return;
   PodInfo& pod = *it->second;
   Release(pod);
@@ -201,8 +201,8 @@ void Store::Unfile(PodInfo& pod) {
     if (pod.charge == Charge::kPlanned) Release(pod);
   }
   if (workload->members.empty() && workload->faulty.empty()) {
-    changed_.erase(workload->key);
-    stale_.erase(workload->key);
+    changed_.erase(workload);
+    stale_.erase(workload);
     workloads_.erase(workload->key);
     return;
   }
@@ -213,7 +213,7 @@ void Store::Unfile(PodInfo& pod) {
     workload->hold_until = 0;
     workload->avoid.clear();
   }
-  stale_.insert(workload->key);
+  stale_.insert(workload);
   MarkChanged(*workload);
 }
 
@@ -273,15 +273,12 @@ void Store::JudgeMember(const Workload& workload, PodInfo& pod, const PodClaims&
 
 void Store::MarkChanged(Workload& workload) {
   workload.dirty = true;
-  changed_.insert(workload.key);
+  changed_.insert(&workload);
   ++generation_;
 }
 
 std::vector<Workload*> Store::TakeChanged() {
-  std::vector<Workload*> changed;
-  for (const std::string& key : changed_) {
-    if (Workload* workload = FindWorkload(key)) changed.push_back(workload);
-  }
+  std::vector<Workload*> changed(changed_.begin(), changed_.end());
   changed_.clear();
   return changed;
 }

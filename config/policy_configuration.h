@@ -49,14 +49,15 @@ struct TopologyLevel {
   bool operator==(const TopologyLevel&) const = default;
 };
 
-/// Weights of the placement score in thousandths (1000 = 1.0); see docs/policy.md for each term.
+/// Weights of the placement score in thousandths (1000 = 1.0); see docs/policy.md for each term, and
+/// docs/simulator.md for how the defaults were chosen.
 struct ScoreWeights {
   std::int64_t fragmentation = 1000;
-  std::int64_t stranding = 900;
-  std::int64_t rank = 3700;
-  std::int64_t scarcity = 3100;
-  std::int64_t odd_remainder = 500;
-  std::int64_t empty_node = 1000;
+  std::int64_t stranding = 600;
+  std::int64_t rank = 5000;
+  std::int64_t scarcity = 1200;
+  std::int64_t odd_remainder = 0;
+  std::int64_t empty_node = 0;
   std::int64_t topology = 1000;
   bool operator==(const ScoreWeights&) const = default;
 };

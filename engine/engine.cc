@@ -117,7 +117,7 @@ void Engine::OnPod(kube::Pod object, TimePoint now) {
   if (workload.pending_since == 0) {
     workload.pending_since = std::min(now, std::max<TimePoint>(workload.creation, 1));
   }
-  if (fresh && !pod->bound() && pod->shape->asks_device) scorer_.law().Observe(pod->shape);
+  if (fresh && !pod->bound()) scorer_.law().Observe(pod->shape);
   if (pod->bound()) {
     if (!was_bound && started_) pod->bound_at = now;
     const bool elsewhere = old_node != cluster::kNoNode && old_node != pod->node;

@@ -20,6 +20,7 @@ namespace {
 
 /// By the job's own index; members without one come last, oldest first.
 std::vector<PodInfo*> ByRank(std::vector<PodInfo*> pods) {
+  if (pods.size() < 2) return pods;
   std::ranges::stable_sort(pods, {}, [](const PodInfo* pod) {
     return pod->claims->rank.value_or(std::numeric_limits<int>::max());
   });

@@ -27,6 +27,9 @@ std::int64_t Strand(std::int64_t cpu, std::int64_t devices, std::int64_t cpu_per
       0, devices - MulDiv(std::max<std::int64_t>(cpu, 0), cluster::kMilli, cpu_per_device));
 }
 
+/// A pod without devices belongs where few devices are free: thousandths per free device.
+constexpr std::int64_t kFreeDeviceShunned = 200;
+
 bool Odd(std::int64_t devices) { return (devices / cluster::kMilli) % 2 == 1; }
 
 /// The device that is scarce here: what the pod asks for, else the policy's first.
@@ -94,14 +97,13 @@ BerthScorer::Parts BerthScorer::Evaluate(const PodShape& shape, const NodeState&
   parts.stranding = -weights.stranding * (Strand(cpu_left, left, law_->cpu_per_device()) -
                                           Strand(cpu, free, law_->cpu_per_device()));
   parts.scarcity = -MulDiv(weights.scarcity * takes, node.law->price, kMillion);
-  if (takes > 0) {
+  if (takes > 0 && !by_device) {
     parts.odd_remainder =
         -weights.odd_remainder * cluster::kMilli * (int{Odd(left)} - int{Odd(free)});
     const bool opened = free == all && left > 0;
     parts.empty_node = opened ? -weights.empty_node * cluster::kMilli : 0;
-  } else if (all > 0) {
-    // A pod without devices belongs where few devices are free (0.8 x free / 8).
-    parts.empty_node = -800 * (free / 8);
+  } else if (takes == 0 && all > 0) {
+    parts.empty_node = -kFreeDeviceShunned * free;
   }
   return parts;
 }

@@ -8,6 +8,10 @@
 //   - emptyNode     * opened          opened: 1 if an untouched node is broken into
 //   - rank          * rank / nodes    graded first-fit over one hashed order; also the tie-break
 //
+// Where devices are kept one by one (StoreOptions::shares), oddRemainder and emptyNode are 0: on
+// the openb lists, where every other pod takes a share, emptyNode alone costs half a percent of all
+// devices. A pod without devices goes where few are free: - 0.8 * free / 8, under emptyNode.
+//
 // F is the fragmentation measure of Weng et al., "Beware of Fragmentation" (USENIX ATC 2023); the
 // other terms follow reference measurements over its 17 pod lists.
 #pragma once

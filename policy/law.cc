@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 namespace berth::policy {
 
@@ -18,6 +19,17 @@ const std::string& DeviceModel(const NodeInfo& node) {
   static const std::string kUnknown;
   const auto it = node.object.meta.labels.find("nvidia.com/gpu.product");
   return it == node.object.meta.labels.end() ? kUnknown : it->second;
+}
+
+bool KindOrder::operator()(const Shape& a, const Shape& b) const {
+  const auto kind = [](const PodShape& shape) {
+    const std::int64_t milli = shape.share > 0 ? shape.share : cluster::kMilli;
+    const kube::PodSpec& spec = *shape.spec;
+    return std::tuple(DemandOf(shape, cluster::kCpu), shape.device_amount == 0 ? 0 : milli,
+                      shape.device_amount / milli,
+                      std::tie(spec.node_selector, spec.required_node_affinity, spec.tolerations));
+  };
+  return kind(*a) > kind(*b);
 }
 
 // --- The measure ---------------------------------------------------------------------------------
@@ -115,14 +127,15 @@ void Law::Refresh(const cluster::Store& store, FitCache& fit) {
 }
 
 void Law::RecomputeEntries() {
-  std::map<const PodShape*, std::size_t> counts;  // by address only to count; sorted by content
+  std::map<std::shared_ptr<const PodShape>, std::size_t, KindOrder> at;
   std::vector<std::pair<std::size_t, std::shared_ptr<const PodShape>>> popular;
   for (const auto& shape : window_) {
-    if (counts[shape.get()]++ == 0) popular.emplace_back(0, shape);  // first seen first
+    const auto [it, fresh] = at.try_emplace(shape, popular.size());
+    if (fresh) popular.emplace_back(0, shape);  // first seen first
+    ++popular[it->second].first;
   }
-  for (auto& [count, shape] : popular) count = counts[shape.get()];
   std::ranges::stable_sort(popular, std::ranges::greater{}, [](const auto& p) { return p.first; });
-  if (popular.size() > kMaxShapes) popular.resize(kMaxShapes);
+  if (popular.size() > kMaxKinds) popular.resize(kMaxKinds);
   std::size_t total = 0;
   for (const auto& [count, shape] : popular) total += count;
   entries_.clear();
@@ -172,8 +185,11 @@ void Law::RecomputePrices(const cluster::Store& store, FitCache& fit) {
         allowed.push_back(name);
       }
     }
-    if (allowed.size() == models.size()) continue;
-    for (const std::string& name : allowed) bound[name] += demand;
+    if (allowed.empty() || allowed.size() == models.size()) continue;
+    // Who may take several models weighs on each of them less.
+    for (const std::string& name : allowed) {
+      bound[name] += demand / static_cast<std::int64_t>(allowed.size());
+    }
   }
   if (total == 0) return;
   for (const auto& [name, demand] : bound) {

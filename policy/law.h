@@ -19,12 +19,21 @@ inline constexpr std::int64_t kMillion = 1'000'000;
 
 /// a * b / c without overflow for what occurs in scores.
 inline std::int64_t MulDiv(std::int64_t a, std::int64_t b, std::int64_t c) {
+  std::int64_t product = 0;
+  if (!__builtin_mul_overflow(a, b, &product)) return product / c;
   __extension__ using Wide = __int128;
   return static_cast<std::int64_t>(static_cast<Wide>(a) * b / c);
 }
 
 /// What a shape takes of `id`.
 std::int64_t DemandOf(const cluster::PodShape& shape, cluster::ResourceId id);
+
+/// Whether pods are of one kind for the law: equal in CPU, devices, and what they say of nodes.
+/// Orders the larger numbers first.
+struct KindOrder {
+  using Shape = std::shared_ptr<const cluster::PodShape>;
+  bool operator()(const Shape& a, const Shape& b) const;
+};
 
 /// The law as one node sees it: the typical pods that may run there, by what they need of each
 /// device. Many nodes share one.
@@ -56,11 +65,11 @@ class Law {
  public:
   static constexpr std::size_t kWindow = 1000;   ///< Arrivals remembered.
   static constexpr std::size_t kRefresh = 250;   ///< Arrivals between two recomputations.
-  static constexpr std::size_t kMaxShapes = 32;  ///< Most popular shapes kept.
+  static constexpr std::size_t kMaxKinds = 128;  ///< Most popular kinds kept.
   static constexpr std::size_t kMinSample = 32;  ///< Below it the built-in law stands.
 
   struct Entry {
-    std::shared_ptr<const cluster::PodShape> shape;  ///< Null: the built-in 1, 2, 4, 8.
+    std::shared_ptr<const cluster::PodShape> shape;  ///< One of its kind; null: the built-in.
     std::int64_t cpu = 0;                            ///< Thousandths of a core.
     std::int64_t devices = 0;                        ///< Thousandths in all.
     std::int64_t millionths = 0;                     ///< Popularity; sums to about one million.

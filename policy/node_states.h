@@ -55,6 +55,8 @@ class NodeStates {
     return resource < width_ ? keys_[id * stride_ + resource] : 0;
   }
   std::size_t size() const { return ids_.size(); }
+  /// How far it has read Store::changes().
+  cluster::ChangeLog::Position seen() const { return seen_; }
   /// When it changes, ids of before mean nothing any more.
   std::uint64_t epoch() const { return epoch_; }
 

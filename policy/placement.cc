@@ -37,7 +37,7 @@ std::uint64_t Mix(std::uint64_t seed, std::uint64_t value) {
 class Placer {
  public:
   Placer(const PlacementRequest& request, const Overlay& base, Scorer& scorer)
-      : request_(request), base_(base), scorer_(scorer), groups_(GroupByShape(request.pods)) {}
+      : request_(request), base_(base), scorer_(scorer) {}
 
   Placement Run() {
     const int all = static_cast<int>(request_.pods.size());
@@ -57,7 +57,7 @@ class Placer {
     if (found) {
       placement.placed = std::move(*found);
     } else if (request_.explain) {
-      if (min < all) groups_ = GroupByShape(FirstPods(min));
+      groups_ = GroupByShape(FirstPods(min));
       placement.verdict = ExplainShortage(request_, groups_, base_, scorer_.fit());
     }
     return placement;
@@ -69,11 +69,11 @@ class Placer {
   }
 
   std::optional<std::vector<Placed>> TryCount(int count) {
-    groups_ = GroupByShape(FirstPods(count));
     if (count == 1 && request_.topology_required.empty() &&
         !Constrained(*request_.pods.front(), base_)) {
       return PlaceSingle();
     }
+    groups_ = GroupByShape(FirstPods(count));
     CountRooms();
     NodeGroups bounds;
     if (request_.topology_required.empty()) {
@@ -114,12 +114,16 @@ class Placer {
     const PodInfo& pod = *request_.pods.front();
     const Scorer::View view = scorer_.For(pod.shape, base_);
     Candidate best{.score = ShapeScores::kNoRoom, .tie = 0, .node = cluster::kNoNode};
-    const auto nodes = static_cast<NodeIndex>(base_.store().nodes().size());
-    for (NodeIndex node = 0; node < nodes; ++node) {
-      const Score score = view.Of(node);
-      if (score == ShapeScores::kNoRoom || score < best.score) continue;
+    const auto consider = [&](NodeIndex node, Score score) {
       const Candidate candidate{.score = score, .tie = Tie(node), .node = node};
       if (best < candidate && Allowed(pod, node)) best = candidate;
+    };
+    const auto scores = view.untouched();
+    const bool touched = base_.TouchedAny();
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      const auto node = static_cast<NodeIndex>(i);
+      const Score score = touched ? view.Of(node) : scores[i];
+      if (score >= best.score && score != ShapeScores::kNoRoom) consider(node, score);
     }
     if (best.node == cluster::kNoNode) return std::nullopt;
     return std::vector<Placed>{{&pod, best.node, OneOf(view.Devices(best.node))}};

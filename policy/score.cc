@@ -42,8 +42,24 @@ const ShapeScores::Entry& ShapeScores::Judge(NodeStates::Id id, const NodeStates
   return entry;
 }
 
-topology::DeviceMask ShapeScores::Devices(NodeStates::Id id, const NodeStates& states) {
-  return Of(id, states) == kNoRoom ? topology::DeviceMask{0} : entries_[id].devices;
+void ShapeScores::CatchUp(const NodeStates& states, std::span<const std::uint8_t> fits,
+                          std::span<const Score> rank_terms) {
+  const cluster::ChangeLog& log = store_->changes();
+  if (by_node_.size() == fits.size() && seen_ == states.seen()) return;
+  const auto judge = [&](std::size_t node) {
+    const Score base =
+        fits[node] == 0 ? kNoRoom : Of(states.of(static_cast<NodeIndex>(node)), states);
+    by_node_[node] = base == kNoRoom ? kNoRoom : base + rank_terms[node];
+  };
+  const auto changed = log.Since(seen_);
+  const bool all = by_node_.empty() || !changed || changed->size() >= fits.size();
+  by_node_.resize(fits.size(), kNoRoom);
+  if (all) {
+    for (std::size_t node = 0; node < fits.size(); ++node) judge(node);
+  } else {
+    for (const NodeIndex node : *changed) judge(static_cast<std::size_t>(node));
+  }
+  seen_ = states.seen();
 }
 
 // --- All shapes ----------------------------------------------------------------------------------
@@ -66,12 +82,14 @@ void Scorer::Refresh() {
   states_.CatchUp(law_);
   const bool forget = epoch_ != states_.epoch() || law_generation_ != law_.generation() ||
                       policy_generation_ != store_->policy_generation();
-  if (shapes_.size() > kMaxShapes) {
-    shapes_.clear();
-  } else if (forget) {
-    for (auto& [shape, scores] : shapes_) scores.Clear();
+  const bool reorder = forget || topology_generation_ != store_->topology_generation();
+  if (shapes_.size() > kMaxShapes) shapes_.clear();
+  if (forget) {
+    for (auto& [shape, scores] : shapes_) scores.Forget();
+  } else if (reorder) {
+    for (auto& [shape, scores] : shapes_) scores.ForgetNodes();
   }
-  if (forget || topology_generation_ != store_->topology_generation()) RefreshRanks();
+  if (reorder) RefreshRanks();
   epoch_ = states_.epoch();
   law_generation_ = law_.generation();
   policy_generation_ = store_->policy_generation();
@@ -79,7 +97,7 @@ void Scorer::Refresh() {
 }
 
 void Scorer::RefreshRanks() {
-  const int nodes = std::max(1, store_->present_nodes());
+  const int nodes = std::max(kRankedNodes, store_->present_nodes());
   rank_terms_.assign(store_->nodes().size(), 0);
   for (const auto& node : store_->nodes()) {
     if (!node->present) continue;
@@ -93,11 +111,13 @@ Scorer::View Scorer::For(const std::shared_ptr<const PodShape>& shape, const Ove
   if (it == shapes_.end()) {
     it = shapes_.emplace(shape.get(), ShapeScores(shape, *store_, *policy_)).first;
   }
+  const auto fits = fit_.Row(*shape);
+  it->second.CatchUp(states_, fits, rank_terms_);
   View view;
   view.overlay_ = &overlay;
   view.scores_ = &it->second;
   view.states_ = &states_;
-  view.fits_ = fit_.Row(*shape);
+  view.fits_ = fits;
   view.rank_terms_ = rank_terms_;
   return view;
 }

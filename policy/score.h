@@ -13,7 +13,8 @@
 
 namespace berth::policy {
 
-/// Where pods of one shape fit and how well, by node state.
+/// Where pods of one shape fit and how well: by node, for the store as it is, and by node state, so
+/// that nodes alike are judged once and what-if costs no more.
 class ShapeScores {
  public:
   /// Instead of a score.
@@ -23,21 +24,27 @@ class ShapeScores {
               const NodeScorer& scorer)
       : shape_(std::move(shape)), store_(&store), scorer_(&scorer) {}
 
-  /// kNoRoom, or the score without rank.
-  Score Of(NodeStates::Id id, const NodeStates& states) {
-    return id < entries_.size() && entries_[id].room != kUnknown ? entries_[id].score
-                                                                 : Judge(id, states).score;
-  }
-  /// How many pods of the shape fit, without looking at host ports and neighbours.
-  int Room(NodeStates::Id id, const NodeStates& states) {
-    return id < entries_.size() && entries_[id].room != kUnknown ? entries_[id].room
-                                                                 : Judge(id, states).room;
-  }
-  /// See Scored::devices.
-  topology::DeviceMask Devices(NodeStates::Id id, const NodeStates& states);
+  /// Takes in what changed. `fits` and `rank_terms` are by node.
+  void CatchUp(const NodeStates& states, std::span<const std::uint8_t> fits,
+               std::span<const Score> rank_terms);
+  /// By node: kNoRoom, or the score with rank. Valid until CatchUp.
+  std::span<const Score> by_node() const { return by_node_; }
 
-  /// Forgets everything.
-  void Clear() { entries_.clear(); }
+  /// kNoRoom, or the score without rank.
+  Score Of(NodeStates::Id id, const NodeStates& states) { return Judged(id, states).score; }
+  /// How many pods of the shape fit, without looking at host ports and neighbours.
+  int Room(NodeStates::Id id, const NodeStates& states) { return Judged(id, states).room; }
+  /// See Scored::devices.
+  topology::DeviceMask Devices(NodeStates::Id id, const NodeStates& states) {
+    return Judged(id, states).devices;
+  }
+
+  /// Forgets the nodes; and what the states are worth, too.
+  void ForgetNodes() { by_node_.clear(); }
+  void Forget() {
+    by_node_.clear();
+    entries_.clear();
+  }
 
  private:
   static constexpr std::int32_t kUnknown = -1;
@@ -47,6 +54,9 @@ class ShapeScores {
     topology::DeviceMask devices = 0;
   };
 
+  const Entry& Judged(NodeStates::Id id, const NodeStates& states) {
+    return id < entries_.size() && entries_[id].room != kUnknown ? entries_[id] : Judge(id, states);
+  }
   const Entry& Judge(NodeStates::Id id, const NodeStates& states);
   int CountRoom(const NodeState& state) const;
 
@@ -54,12 +64,17 @@ class ShapeScores {
   const cluster::Store* store_;
   const NodeScorer* scorer_;
   std::vector<Entry> entries_;  ///< By state.
+  std::vector<Score> by_node_;
+  cluster::ChangeLog::Position seen_ = 0;
 };
 
 /// The law, the scores and what else is remembered between placements: one per engine.
 class Scorer {
  public:
   static constexpr std::size_t kMaxShapes = 512;
+  /// The rank term is spread over at least so many nodes: in a small cluster, where the places of
+  /// two nodes lie far apart, it would outweigh what a placement breaks.
+  static constexpr int kRankedNodes = 256;
 
   /// With Berth's own policy.
   explicit Scorer(const cluster::Store& store);
@@ -83,6 +98,8 @@ class Scorer {
       return base == ShapeScores::kNoRoom ? base
                                           : base + rank_terms_[static_cast<std::size_t>(node)];
     }
+    /// By node, for an overlay that touches nothing.
+    std::span<const Score> untouched() const { return scores_->by_node(); }
     /// How many pods of the shape the node takes.
     int Room(cluster::NodeIndex node) const {
       if (fits_[static_cast<std::size_t>(node)] == 0) return 0;

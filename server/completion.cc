@@ -70,6 +70,9 @@ std::vector<CommandInfo> CommandsOf(const CLI::App& app) {
   std::vector<CommandInfo> commands;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     commands.push_back(Describe(*command));
+    for (const CLI::App* inner : command->get_subcommands([](const CLI::App*) { return true; })) {
+      commands.back().choices.push_back(inner->get_name());
+    }
   }
   return commands;
 }

@@ -27,12 +27,8 @@ struct JctOptions {
 /// Makes the workload of a load and a seed.
 using Maker = std::function<Workload(double, std::uint64_t)>;
 
-int Fail(const TraceError& error) {
-  fmt::print(stderr, "{}\n", error.ToString());
-  return kBadInput;
-}
-
-std::vector<JctResult> RunAll(const JctOptions& options, const Maker& make) {
+std::vector<JctResult> RunAll(const JctOptions& options, const config::ScoreWeights& weights,
+                              const Maker& make) {
   const auto& seeds = options.common.seeds;
   const std::size_t per_load = options.policies.size() * seeds.size();
   std::vector<JctResult> results(options.loads.size() * per_load);
@@ -42,7 +38,8 @@ std::vector<JctResult> RunAll(const JctOptions& options, const Maker& make) {
       [&](std::size_t i) {
         const double load = options.loads[i / per_load];
         const std::uint64_t seed = seeds[i % seeds.size()];
-        results[i] = RunJct(make(load, seed), options.policies[i % per_load / seeds.size()], seed);
+        results[i] =
+            RunJct(make(load, seed), options.policies[i % per_load / seeds.size()], seed, weights);
         results[i].experiment = options.experiment;
         results[i].load = load;
       },
@@ -82,7 +79,9 @@ int RunPhilly(const JctOptions& options) {
   const std::string folder = TraceFolder(options.common.traces, "philly-gavel");
   const auto law = ReadTrace(folder + "/philly_duration_gpus.csv", &ReadPhillyDurations);
   if (!law) return Fail(law.error());
-  return Print(options, RunAll(options, [&](double load, std::uint64_t seed) {
+  const auto weights = ReadWeights(options.common);
+  if (!weights) return weights.error();
+  return Print(options, RunAll(options, *weights, [&](double load, std::uint64_t seed) {
                  return PhillyWorkload(*law, load, options.jobs, seed);
                }));
 }
@@ -93,7 +92,9 @@ int RunOpenbArrivals(const JctOptions& options) {
   if (!nodes) return Fail(nodes.error());
   const auto pods = ReadTrace(folder + "/openb_pod_list_default.csv", &ReadOpenbPods);
   if (!pods) return Fail(pods.error());
-  return Print(options, RunAll(options, [&](double load, std::uint64_t seed) {
+  const auto weights = ReadWeights(options.common);
+  if (!weights) return weights.error();
+  return Print(options, RunAll(options, *weights, [&](double load, std::uint64_t seed) {
                  return OpenbWorkload(*nodes, *pods, load, options.nodes, seed);
                }));
 }

@@ -120,11 +120,13 @@ Workload OpenbWorkload(const std::vector<OpenbNode>& nodes, const std::vector<Op
   return workload;
 }
 
-JctResult RunJct(const Workload& workload, const std::string& policy, std::uint64_t seed) {
+JctResult RunJct(const Workload& workload, const std::string& policy, std::uint64_t seed,
+                 const config::ScoreWeights& weights) {
   const bool fifo = policy == "FIFO";
   const bool native = fifo || policy == "native";
   const QueueOptions options{
-      .packing = {.policy = native ? "LeastAllocated" : policy, .seed = seed}, .strict_fifo = fifo};
+      .packing = {.policy = native ? "LeastAllocated" : policy, .seed = seed, .weights = weights},
+      .strict_fifo = fifo};
   const QueueResult run = RunQueue(workload.nodes, workload.jobs, options);
   JctResult result;
   result.policy = policy;

@@ -57,8 +57,9 @@ struct JctResult {
   std::vector<std::pair<std::int64_t, double>> mean_jct_by_gpus{};  ///< By whole GPUs; 0: shares.
 };
 
-/// Runs one workload under one policy.
-JctResult RunJct(const Workload& workload, const std::string& policy, std::uint64_t seed);
+/// Runs one workload under one policy; `weights` are those of `Berth`.
+JctResult RunJct(const Workload& workload, const std::string& policy, std::uint64_t seed,
+                 const config::ScoreWeights& weights);
 
 // --- What is printed.
 std::vector<nlohmann::ordered_json> JctRows(const std::vector<JctResult>& results);

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
 
 #include "sim/openb_experiment.h"
+#include "sim/openb_variants.h"
 #include "sim/options.h"
 
 namespace berth::sim {
@@ -13,17 +15,15 @@ namespace {
 
 struct OpenbOptions {
   CommonOptions common;
+  std::string variant = "protocol";
+  std::string pods = "all";
+  std::string cpu_policy = "LeastAllocated";
   std::vector<std::string> lists{"default"};
   std::vector<std::string> policies;
   std::string against = "FGD";
   std::string plot;
   bool speed_report = false;
 };
-
-int Fail(const TraceError& error) {
-  fmt::print(stderr, "{}\n", error.ToString());
-  return kBadInput;
-}
 
 int Print(const OpenbOptions& options, const std::vector<PackingResult>& results) {
   switch (options.common.format) {
@@ -34,7 +34,8 @@ int Print(const OpenbOptions& options, const std::vector<PackingResult>& results
       fmt::print("{}", RenderCsv(OpenbRows(results)));
       break;
     case Format::kTable:
-      fmt::print("experiment openb, level engine\n\n{}", OpenbTable(results));
+      fmt::print("experiment openb, variant {}, level engine\n\n{}", options.variant,
+                 OpenbTable(results));
       if (options.policies.size() > 1 &&
           std::ranges::find(options.policies, options.against) != options.policies.end()) {
         fmt::print("\npaired by seed\n\n{}", DifferenceTable(results, options.against));
@@ -58,15 +59,24 @@ int RunOpenb(const OpenbOptions& options) {
   const std::string folder = TraceFolder(options.common.traces, "openb");
   auto nodes = ReadTrace(folder + "/openb_node_list_gpu_node.csv", &ReadOpenbNodes);
   if (!nodes) return Fail(nodes.error());
-  OpenbGrid grid{.nodes = std::move(*nodes),
+  const auto weights = ReadWeights(options.common);
+  if (!weights) return weights.error();
+  OpenbGrid grid{.variant = options.variant,
+                 .nodes = std::move(*nodes),
                  .lists = {},
                  .policies = options.policies,
                  .seeds = options.common.seeds,
-                 .options = {},
+                 .options = {.cpu_policy = options.pods == "gpu" ? options.cpu_policy : "",
+                             .weights = *weights},
                  .threads = options.common.threads};
   for (const std::string& name : options.lists) {
     auto pods = ReadTrace(folder + "/openb_pod_list_" + name + ".csv", &ReadOpenbPods);
     if (!pods) return Fail(pods.error());
+    if (const auto arrivals = Arrivals(options.variant, *pods, CapacityMilli(grid.nodes), 0);
+        !arrivals) {
+      fmt::print(stderr, "variant {}, list {}: {}\n", options.variant, name, arrivals.error());
+      return kBadInput;
+    }
     grid.lists.push_back({.name = name, .pods = std::move(*pods)});
   }
   return Print(options, RunGrid(grid));
@@ -99,6 +109,16 @@ void AddOpenbCommand(CLI::App& simulate, std::function<int()>& run) {
   };
   names("--list", options->lists, PublishedLists(), "pod lists (default: default)");
   names("--policy", options->policies, PackingPolicies(), "policies (default: all)");
+  const auto choice = [command](const char* name, std::string& value,
+                                const std::vector<std::string_view>& allowed, const char* help) {
+    command->add_option(name, value, help)
+        ->check(CLI::IsMember(std::vector<std::string>(allowed.begin(), allowed.end())))
+        ->capture_default_str();
+  };
+  choice("--variant", options->variant, OpenbVariants(), "the protocol, or what lies beyond it");
+  choice("--pods", options->pods, {"all", "gpu"},
+         "gpu: pods without GPUs never ask us, kube-scheduler's own scoring places them");
+  choice("--cpu-policy", options->cpu_policy, StockPolicies(), "which scoring that is");
   command->add_option("--against", options->against, "the policy that others are compared with")
       ->capture_default_str();
   command->add_option("--plot", options->plot, "write an SVG plot to this file");

@@ -1,7 +1,8 @@
-// The named experiment `openb`: lists x policies x seeds under the packing protocol (openb.h).
+// The named experiment `openb`: lists x policies x seeds of one variant (openb_variants.h).
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,34 +18,40 @@ struct OpenbList {
   std::vector<OpenbPod> pods;
 };
 
-/// What one run of the protocol gave.
+/// What one run gave.
 struct PackingResult {
   std::string variant = "protocol";
-  std::string list;
-  std::string policy;
+  std::string list{};
+  std::string policy{};  ///< With `+NAME` where NAME placed the pods without GPUs.
   std::uint64_t seed = 0;
   LoadCurve curve;
-  std::optional<double> published{};  ///< Unallocated percent at 100 % in the paper, mean of seeds.
-  std::int64_t placed = 0;
+  /// GPU percent that stays unallocated: when 100 % have arrived; with departures, the mean over
+  /// the second half of the arrivals. nullopt: so much never arrived.
+  std::optional<double> unallocated{};
+  std::optional<double> published{};         ///< The same in the paper, mean of seeds 42-51.
+  std::optional<double> fragment_percent{};  ///< Of all GPUs, when 100 % had arrived.
+  std::int64_t placed = 0;                   ///< Arrivals: a gang is one.
   std::int64_t refused = 0;
   std::int64_t refused_cpu_only = 0;         ///< Of `refused`: pods without GPUs, whole run.
   std::int64_t refused_cpu_only_at_100 = 0;  ///< The same, until 100 % have arrived.
-  std::optional<double> fragment_percent{};  ///< Of all GPUs, when 100 % had arrived.
-  double seconds = 0;                        ///< Of the placing alone.
+  std::int64_t refused_gangs = 0;
+  double refused_gpu_percent = 0;  ///< Of the GPU thousandths that arrived in the whole run.
+  double seconds = 0;              ///< Of one core, for the arrivals alone.
 };
 
-/// Runs the protocol once.
-PackingResult RunPacking(const std::vector<OpenbNode>& nodes, const OpenbList& list,
-                         const PackingOptions& options);
-
 struct OpenbGrid {
+  std::string variant = "protocol";
   std::vector<OpenbNode> nodes;
-  std::vector<OpenbList> lists;
+  std::vector<OpenbList> lists;  ///< REQUIRES: Arrivals() accepts them.
   std::vector<std::string> policies;
   std::vector<std::uint64_t> seeds;
   PackingOptions options;  ///< Policy and seed are filled in per run.
   unsigned threads = 0;
 };
+
+/// Runs one variant once.
+PackingResult RunPacking(const std::string& variant, const std::vector<OpenbNode>& nodes,
+                         const OpenbList& list, const PackingOptions& options);
 
 /// One result per (list, policy, seed), in that order, whatever the number of threads.
 std::vector<PackingResult> RunGrid(const OpenbGrid& grid);

@@ -33,7 +33,7 @@ std::vector<const PackingResult*> Select(const std::vector<PackingResult>& resul
 
 std::vector<double> At100(const std::vector<const PackingResult*>& runs) {
   std::vector<double> values;
-  for (const PackingResult* run : runs) values.push_back(run->curve.UnallocatedAt(100).value_or(0));
+  for (const PackingResult* run : runs) values.push_back(run->unallocated.value_or(0));
   return values;
 }
 
@@ -41,7 +41,8 @@ std::string Two(double value) { return fmt::format("{:.2f}", value); }
 std::string Two(std::optional<double> value) { return value ? Two(*value) : ""; }
 std::string Signed(double value) { return fmt::format("{:+.2f}", value); }
 
-double MeanOf(const std::vector<const PackingResult*>& runs, std::int64_t PackingResult::*member) {
+template <typename Member>
+double MeanOf(const std::vector<const PackingResult*>& runs, Member member) {
   std::vector<double> values;
   for (const PackingResult* run : runs) values.push_back(static_cast<double>(run->*member));
   return Mean(values);
@@ -71,11 +72,13 @@ std::vector<nlohmann::ordered_json> OpenbRows(const std::vector<PackingResult>& 
                     {"list", r.list},
                     {"policy", r.policy},
                     {"seed", r.seed},
-                    {"unallocated_percent", Number(r.curve.UnallocatedAt(100))},
+                    {"unallocated_percent", Number(r.unallocated)},
                     {"published_percent", Number(r.published)},
                     {"fragment_percent", Number(r.fragment_percent)},
                     {"placed", r.placed},
                     {"refused", r.refused},
+                    {"refused_gpu_percent", Number(r.refused_gpu_percent)},
+                    {"refused_gangs", r.refused_gangs},
                     {"refused_cpu_only", r.refused_cpu_only},
                     {"refused_cpu_only_at_100", r.refused_cpu_only_at_100}});
   }
@@ -84,7 +87,8 @@ std::vector<nlohmann::ordered_json> OpenbRows(const std::vector<PackingResult>& 
 
 std::string OpenbTable(const std::vector<PackingResult>& results) {
   server::Table table({"LIST", "POLICY", "SEEDS", "UNALLOCATED %", "SD", "PUBLISHED", "DIFFERENCE",
-                       "FRAGMENT %", "REFUSED", "CPU-ONLY REFUSED"});
+                       "FRAGMENT %", "REFUSED", "REFUSED GPU %", "REFUSED GANGS",
+                       "REFUSED CPU-ONLY"});
   const auto lists = Names(results, &PackingResult::list);
   for (const std::string& policy : Names(results, &PackingResult::policy)) {
     std::vector<double> means;
@@ -99,6 +103,8 @@ std::string OpenbTable(const std::vector<PackingResult>& results) {
                  Two(StandardDeviation(values)), Two(paper),
                  paper ? Signed(means.back() - *paper) : "", Two(MeanFragment(runs)),
                  fmt::format("{:.1f}", MeanOf(runs, &PackingResult::refused)),
+                 Two(MeanOf(runs, &PackingResult::refused_gpu_percent)),
+                 fmt::format("{:.1f}", MeanOf(runs, &PackingResult::refused_gangs)),
                  fmt::format("{:.1f}", MeanOf(runs, &PackingResult::refused_cpu_only))});
     }
     if (lists.size() < 2) continue;

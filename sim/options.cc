@@ -1,9 +1,13 @@
 #include "sim/options.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <map>
+
+#include "config/decode.h"
 
 namespace berth::sim {
 namespace {
@@ -79,6 +83,23 @@ void AddCommonOptions(CLI::App& command, CommonOptions& options) {
       ->check(CLI::IsMember({"table", "json", "csv"}));
   command.add_option("--threads", options.threads, "0: one per core; the result is the same")
       ->check(CLI::Range(0U, 1024U));
+  command.add_option("--policy-file", options.policy_file,
+                     "policy file whose placement.score the policy Berth has");
+}
+
+int Fail(const TraceError& error) {
+  fmt::print(stderr, "{}\n", error.ToString());
+  return kBadInput;
+}
+
+std::expected<config::ScoreWeights, int> ReadWeights(const CommonOptions& options) {
+  if (options.policy_file.empty()) return config::ScoreWeights();
+  const auto text = ReadTraceFile(options.policy_file);
+  if (!text) return std::unexpected(Fail(text.error()));
+  const auto policy = config::DecodePolicy(*text, options.policy_file);
+  if (policy) return policy->placement.score;
+  for (const auto& error : policy.error()) fmt::print(stderr, "{}\n", error.ToString());
+  return std::unexpected(kBadInput);
 }
 
 std::string TraceFolder(const std::string& folder, const std::string& name) {

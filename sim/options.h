@@ -10,6 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "config/policy_configuration.h"
+#include "sim/csv.h"
+
 namespace berth::sim {
 
 // Exit codes of the program.
@@ -25,6 +28,8 @@ struct CommonOptions {
   std::vector<std::uint64_t> seeds{42, 43, 44, 45, 46, 47, 48, 49, 50, 51};
   Format format = Format::kTable;
   unsigned threads = 0;  ///< 0: as many as cores.
+  std::string
+      policy_file;  ///< Whose `placement.score` the policy `Berth` has; empty: the defaults.
 };
 
 /// `A-B`, `A,B,C` or a mix, each number once and in the order given; nullopt: it is none of them,
@@ -36,7 +41,13 @@ std::optional<std::vector<std::uint64_t>> ParseSeeds(std::string_view text);
 std::expected<std::vector<std::string>, std::string> ParseNames(
     std::string_view text, const std::vector<std::string_view>& allowed);
 
-/// Adds --traces, --seeds, -o and --threads. `options` must outlive the parsing.
+/// Says on stderr what is wrong with a file. Returns the exit code.
+int Fail(const TraceError& error);
+
+/// The weights of `policy_file`. On errors they are said on stderr, and the exit code is returned.
+std::expected<config::ScoreWeights, int> ReadWeights(const CommonOptions& options);
+
+/// Adds --traces, --seeds, -o, --threads and --policy-file. `options` must outlive the parsing.
 void AddCommonOptions(CLI::App& command, CommonOptions& options);
 
 /// The folder itself, or its sub-folder `name` where that exists.

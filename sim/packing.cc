@@ -123,30 +123,40 @@ PackingCluster::PodId PackingCluster::Submit(const OpenbPod& pod) {
   }
   const Waiting& waiting =
       pods_[id] = {.info = store_->UpsertPod(std::move(object)), .milli = pod.total_gpu_milli()};
-  if (learns_ && waiting.info->shape->asks_device) {
-    scorer_->law().Observe(waiting.info->shape);  // as the engine does
+  if (learns_) {
+    scorer_->law().Observe(waiting.info->shape);  // as the engine, which is asked about all of them
   }
   return id;
 }
 
-bool PackingCluster::TryPlace(PodId id) {
-  Waiting& pod = pods_.at(id);
-  const auto refused = refused_at_.find(pod.info->shape.get());
-  if (refused != refused_at_.end() && refused->second == store_->free_generation()) return false;
+bool PackingCluster::TryPlace(std::span<const PodId> ids, const std::string& topology) {
+  policy::PlacementRequest request{
+      .pods = {}, .min = static_cast<int>(ids.size()), .topology_required = topology};
+  for (const PodId id : ids) request.pods.push_back(pods_.at(id).info);
+  const cluster::PodShape& shape = *request.pods.front()->shape;
+  // What fitted nowhere does not fit before room is freed. Of gangs nothing is remembered.
+  const bool single = ids.size() == 1;
+  if (single) {
+    const auto refused = refused_at_.find(&shape);
+    if (refused != refused_at_.end() && refused->second == store_->free_generation()) return false;
+  }
+  const bool by_stock = cpu_scorer_ && !shape.asks_device;
+  if (ties_at_random_ || by_stock) request.tie_seed = Random(seed_, ids.front()).Next() | 1U;
   const policy::Overlay overlay(*store_);
-  policy::PlacementRequest request{.pods = {pod.info}};
-  const bool by_stock = cpu_scorer_ && !pod.info->shape->asks_device;
-  if (ties_at_random_ || by_stock) request.tie_seed = Random(seed_, id).Next() | 1U;
-  const auto placement = policy::Place(request, overlay, ScorerFor(*pod.info->shape));
+  const auto placement = policy::Place(request, overlay, ScorerFor(shape));
   if (!placement.ok()) {
-    refused_at_[pod.info->shape.get()] = store_->free_generation();
+    if (single) refused_at_[&shape] = store_->free_generation();
     return false;
   }
-  const policy::Placed& placed = placement.placed.front();
+  for (std::size_t i = 0; i < ids.size(); ++i) Charge(pods_.at(ids[i]), placement.placed[i]);
+  return true;
+}
+
+/// `placed` is in the order of the request.
+void PackingCluster::Charge(Waiting& pod, const policy::Placed& placed) {
   store_->SetCharge(*pod.info, placed.node, cluster::Charge::kBound, placed.devices);
   allocated_milli_ += pod.milli;
   pod.placed = true;
-  return true;
 }
 
 bool PackingCluster::FitsEmpty(PodId id) const {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -45,7 +45,10 @@ class PackingCluster {
   /// A pod arrives; it holds nothing yet.
   PodId Submit(const OpenbPod& pod);
   /// Places it, or says that it fits nowhere now.
-  bool TryPlace(PodId id);
+  bool TryPlace(PodId id) { return TryPlace(std::span(&id, 1), {}); }
+  /// The same for a gang: all of them or none, inside one domain of the level `topology` where that
+  /// is not empty.
+  bool TryPlace(std::span<const PodId> ids, const std::string& topology);
   /// The pod is gone, and what it held is free.
   void Remove(PodId id);
   /// Whether it fits on some node of the empty cluster.
@@ -63,6 +66,7 @@ class PackingCluster {
     bool placed = false;
   };
 
+  void Charge(Waiting& pod, const policy::Placed& placed);
   std::shared_ptr<const kube::PodSpec> SpecOf(const OpenbPod& pod);
   policy::Scorer& ScorerFor(const cluster::PodShape& shape) {
     return cpu_scorer_ && !shape.asks_device ? *cpu_scorer_ : *scorer_;

@@ -2,29 +2,16 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 
 namespace berth::sim {
 namespace {
 
 using Shape = std::shared_ptr<const cluster::PodShape>;
 
-auto Kind(const Shape& shape) {
-  const std::int64_t milli = shape->share > 0 ? shape->share : cluster::kMilli;
-  const kube::PodSpec& spec = *shape->spec;
-  return std::tuple(policy::DemandOf(*shape, cluster::kCpu), shape->device_amount == 0 ? 0 : milli,
-                    shape->device_amount / milli,
-                    std::tie(spec.node_selector, spec.required_node_affinity));
-}
-
-struct ByKind {
-  bool operator()(const Shape& a, const Shape& b) const { return Kind(a) > Kind(b); }
-};
-
 }  // namespace
 
 std::vector<policy::Law::Entry> TypicalPods(std::span<const Shape> pods) {
-  std::map<Shape, std::size_t, ByKind> counts;
+  std::map<Shape, std::size_t, policy::KindOrder> counts;
   for (const Shape& shape : pods) ++counts[shape];
   std::vector<std::pair<std::size_t, Shape>> popular;
   for (const auto& [shape, count] : counts) popular.emplace_back(count, shape);

@@ -45,7 +45,7 @@ TEST_CASE("one pod: the best node", "[unit][policy]") {
   t.Node(MakeNode("whole").Gpu(8));
   t.Pod(MakePod("x").Gpu(8).On("full"));
   t.Pod(MakePod("y").Gpu(7).On("odd"));
-  // odd: +0.75 + 0.5; whole: -3.25. Rank is worth 2/3 x 3.7 at most.
+  // odd: +0.75; whole: -1.75. Rank is worth 2/256 x 5 at most.
   CHECK(t.Place({MakePod("p").Gpu(1)}) == Names{"odd"});
   CHECK(t.Place({MakePod("p").Gpu(8)}) == Names{"whole"});
 }
