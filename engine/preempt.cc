@@ -18,10 +18,16 @@ using cluster::ReasonId;
 
 namespace {
 
-/// A victim may go: lower priority, and not a part of a gang that lives on elsewhere.
+/// Priority counts inside one queue; what no queue is charged for has it all to itself.
+bool Below(const PodInfo& victim, const PodInfo& preemptor) {
+  return victim.object.priority < preemptor.object.priority &&
+         (victim.charged_queue == cluster::kNoQueue || victim.charged_queue == preemptor.queue);
+}
+
+/// A victim may go: of lower standing, and not a part of a gang that lives on elsewhere.
 bool MayEvict(const PodInfo& victim, const PodInfo& preemptor,
               const std::vector<const PodInfo*>& victims) {
-  if (victim.object.priority >= preemptor.object.priority) return false;
+  if (!Below(victim, preemptor)) return false;
   if (victim.workload == nullptr || !victim.workload->gang) return true;
   return std::ranges::all_of(victim.workload->members, [&](const PodInfo* member) {
     return member->charge == cluster::Charge::kNone ||
@@ -58,9 +64,7 @@ std::vector<const PodInfo*> FindVictims(const PodInfo& pod, NodeIndex node,
   std::vector<const PodInfo*> candidates;
   for (const PodInfo* other : store.node(node).pods) {
     const bool lone = other->workload == nullptr || !other->workload->gang;
-    if (other->bound() && lone && other->object.priority < pod.object.priority) {
-      candidates.push_back(other);
-    }
+    if (other->bound() && lone && Below(*other, pod)) candidates.push_back(other);
   }
   std::ranges::sort(candidates, {}, [](const PodInfo* p) {
     return std::tuple(p->object.priority, -p->object.meta.creation, p->object.meta.uid);

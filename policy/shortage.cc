@@ -79,8 +79,7 @@ Verdict JudgeGroup(const PlacementRequest& request, const ShapeGroup& group, con
 }
 
 /// Each shape for itself has enough: do all of them together?
-Verdict JudgeSum(const PlacementRequest& request, const std::vector<ShapeGroup>& groups,
-                 const Overlay& base, FitCache& fit) {
+Verdict JudgeSum(const std::vector<ShapeGroup>& groups, const Overlay& base, FitCache& fit) {
   std::map<cluster::ResourceId, std::pair<std::int64_t, std::set<NodeIndex>>> wanted;
   for (const ShapeGroup& group : groups) {
     if (group.shape->device == cluster::kPods) continue;
@@ -134,7 +133,7 @@ Verdict ExplainShortage(const PlacementRequest& request, const std::vector<Shape
       return verdict;
     }
   }
-  if (Verdict verdict = JudgeSum(request, groups, base, fit); verdict.reason != ReasonId::kNone) {
+  if (Verdict verdict = JudgeSum(groups, base, fit); verdict.reason != ReasonId::kNone) {
     return verdict;
   }
   if (!request.topology_required.empty()) {
