@@ -11,6 +11,9 @@ constexpr std::uint64_t kDepartureStream = 4;
 constexpr std::uint64_t kDriftStream = 5;
 constexpr std::uint64_t kGangStream = 6;
 
+/// Pods that leave do so after this many seconds at the latest.
+constexpr std::int64_t kLongest = 6 * 3600;
+
 std::vector<Arrival> Protocol(const std::vector<OpenbPod>& pods, std::int64_t capacity,
                               std::uint64_t seed) {
   std::vector<Arrival> arrivals;
@@ -39,7 +42,6 @@ std::vector<Arrival> Departures(const std::vector<OpenbPod>& pods, std::int64_t 
                                 std::uint64_t seed) {
   // Enough arrivals for the longest pod to come and go several times.
   constexpr std::size_t kArrivals = 150'000;
-  constexpr std::int64_t kLongest = 6 * 3600;  // seconds
   constexpr double kLoad = 1.2;
   const auto service = [](const OpenbPod& pod) {
     return std::min(kLongest, *pod.deletion_s - *pod.scheduled_s);
