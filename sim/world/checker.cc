@@ -310,7 +310,10 @@ void Checker::CheckCaps(const cluster::Store& store) {
 std::string RebuiltLedger(const cluster::Store& store) {
   cluster::Store fresh(store.policy());
   for (const auto& node : store.nodes()) {
-    if (node->present) fresh.UpsertNode(node->object);
+    kube::Node object = node->object;
+    object.meta.name = node->name;
+    fresh.UpsertNode(std::move(object));
+    if (!node->present) fresh.DeleteNode(node->name);  // pods may be charged there all the same
   }
   std::map<std::string, const cluster::PodInfo*> pods;
   for (const auto& [uid, pod] : store.pods()) pods.emplace(uid, pod.get());
