@@ -59,6 +59,11 @@ Checker::Checker(Environment& env) : env_(env) {
   env_.api.Subscribe(Kind::kNode, life_.alive(), [this] {
     WatchNode(env_.api.at(Kind::kNode, env_.api.end(Kind::kNode) - 1));
   });
+  env_.api.Subscribe(Kind::kPod, life_.alive(), [this] {
+    const kube::Pod& pod = *env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1).pod;
+    const std::string gang = LabelOf(pod, "berth.dev/gang");
+    if (!gang.empty()) gang_of_.emplace(pod.meta.uid, gang);
+  });
   env_.api.Subscribe(Kind::kPolicy, life_.alive(), [this] { WatchPolicy(env_.api.policy()); });
 }
 
@@ -73,10 +78,9 @@ void Checker::OnFault(const Fault& fault) {
 }
 
 void Checker::OnBindCall(const std::string& uid) {
-  const kube::Pod* pod = env_.api.FindPod(uid);
-  if (pod == nullptr) return;
-  const std::string gang = LabelOf(*pod, "berth.dev/gang");
-  if (!gang.empty()) asked_[gang].insert(uid);
+  // Of a pod that is gone too: Berth may not know yet.
+  const auto gang = gang_of_.find(uid);
+  if (gang != gang_of_.end()) asked_[gang->second].insert(uid);
 }
 
 void Checker::OnBound(const kube::Pod& pod) {
