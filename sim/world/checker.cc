@@ -83,6 +83,11 @@ Checker::Checker(Environment& env) : env_(env) {
   env_.api.Subscribe(Kind::kNode, life_.alive(), [this] {
     WatchNode(env_.api.at(Kind::kNode, env_.api.end(Kind::kNode) - 1));
   });
+  env_.api.Subscribe(Kind::kPod, life_.alive(), [this] {
+    const kube::Pod& pod = *env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1).pod;
+    const std::string gang = LabelOf(pod, "berth.dev/gang");
+    if (!gang.empty()) gang_of_.emplace(pod.meta.uid, gang);
+  });
   env_.api.Subscribe(Kind::kPolicy, life_.alive(), [this] { WatchPolicy(env_.api.policy()); });
 }
 
@@ -97,10 +102,9 @@ void Checker::OnFault(const Fault& fault) {
 }
 
 void Checker::OnBindCall(const std::string& uid) {
-  const kube::Pod* pod = env_.api.FindPod(uid);
-  if (pod == nullptr) return;
-  const std::string gang = GangOf(*pod);
-  if (!gang.empty()) asked_[gang].insert(uid);
+  // Of a pod that is gone too: Berth may not know yet.
+  const auto gang = gang_of_.find(uid);
+  if (gang != gang_of_.end()) asked_[gang->second].insert(uid);
 }
 
 void Checker::OnBound(const kube::Pod& pod) {
@@ -351,7 +355,10 @@ void Checker::CheckCaps(const cluster::Store& store) {
 std::string RebuiltLedger(const cluster::Store& store) {
   cluster::Store fresh(store.policy());
   for (const auto& node : store.nodes()) {
-    if (node->present) fresh.UpsertNode(node->object);
+    kube::Node object = node->object;
+    object.meta.name = node->name;
+    fresh.UpsertNode(std::move(object));
+    if (!node->present) fresh.DeleteNode(node->name);  // pods may be charged there all the same
   }
   std::map<std::string, const cluster::PodInfo*> pods;
   for (const auto& [uid, pod] : store.pods()) pods.emplace(uid, pod.get());
