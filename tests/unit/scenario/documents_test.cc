@@ -71,11 +71,10 @@ TEST_CASE("the schema has exactly the keys of the decoder, and lets no others in
   for (const MappingKeys& mapping : AllKeys()) {
     const std::string name(mapping.mapping);
     INFO(name);
-    const json& part = name == "scenario" ? schema : schema["definitions"][name];
+    const json& part = name == "scenario" ? schema : schema.at("definitions").at(name);
     Names keys;
-    for (const auto& [key, value] : part.value("properties", json::object()).items()) {
-      keys.push_back(key);
-    }
+    const json& properties = part.at("properties");
+    for (const auto& [key, value] : properties.items()) keys.push_back(key);
     CHECK(Sorted(keys) == KeysOf(mapping));
     CHECK(part.value("additionalProperties", true) == false);
   }
