@@ -56,8 +56,8 @@ struct ScoreWeights {
   std::int64_t stranding = 600;
   std::int64_t rank = 5000;
   std::int64_t scarcity = 1200;
-  std::int64_t odd_remainder = 0;
-  std::int64_t empty_node = 0;
+  std::int64_t odd_remainder = 500;
+  std::int64_t empty_node = 1000;
   std::int64_t topology = 1000;
   bool operator==(const ScoreWeights&) const = default;
 };

@@ -23,7 +23,7 @@ class Random {
  public:
   /// `stream` separates the uses of one seed, so that drawing more for one changes no other.
   explicit Random(std::uint64_t seed, std::uint64_t stream = 0) {
-    std::uint64_t x = seed ^ (stream * 0xd1342543de82ef95U);
+    std::uint64_t x = seed + stream * 0xd1342543de82ef95U;
     for (std::uint64_t& word : state_) word = SplitMix64(x);
   }
 

@@ -85,7 +85,7 @@ Checker::Checker(Environment& env) : env_(env) {
   });
   env_.api.Subscribe(Kind::kPod, life_.alive(), [this] {
     const kube::Pod& pod = *env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1).pod;
-    const std::string gang = LabelOf(pod, "berth.dev/gang");
+    const std::string gang = GangOf(pod);
     if (!gang.empty()) gang_of_.emplace(pod.meta.uid, gang);
   });
   env_.api.Subscribe(Kind::kPolicy, life_.alive(), [this] { WatchPolicy(env_.api.policy()); });

@@ -15,12 +15,15 @@ struct Environment {
         trace(timeline, trace_lines),
         api(timeline, trace),
         weather(timeline),
-        network(seed, 1),
-        ties(seed, 2) {}
+        network(seed ^ kStream),
+        ties(seed ^ (2 * kStream)) {}
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 
   TimePoint now() const { return timeline.now(); }
+
+  /// Separates the uses of one seed. Failing seeds that were kept as tests rest on it.
+  static constexpr std::uint64_t kStream = 0xd1342543de82ef95U;
 
   Timeline timeline;
   Trace trace;

@@ -175,11 +175,22 @@ TEST_CASE("mixed members: each shape would fit alone", "[unit][policy]") {
   Planning t;
   t.Node(MakeNode("n1").Gpu(8));
   t.Node(MakeNode("n2").Gpu(4));
-  // 8 + 4 fill both; another 2 has no place, though 2 alone would.
-  const auto placement =
-      t.Place(t.Request({MakePod("a").Gpu(8), MakePod("b").Gpu(4), MakePod("c").Gpu(2)}));
-  CHECK(placement.verdict.reason == ReasonId::kSearchExhausted);
-  CHECK(placement.verdict.want == 3);
+  const auto n3 = [&t](int gpus) { t.Node(MakeNode("n3").Gpu(gpus)); };
+  const auto place = [&t] {
+    return t.Place(t.Request({MakePod("a").Gpu(8), MakePod("b").Gpu(4), MakePod("c").Gpu(2)}));
+  };
+  SECTION("8 + 4 + 2 are more than there are") {
+    n3(1);
+    CHECK(place().verdict.reason == ReasonId::kInsufficientDevices);
+    CHECK(place().verdict.want == 14'000);
+    CHECK(place().verdict.have == 13'000);
+  }
+  SECTION("in total there are enough, but the last two are not on one node") {
+    n3(1);
+    t.Node(MakeNode("n4").Gpu(1));
+    CHECK(place().verdict.reason == ReasonId::kSearchExhausted);
+    CHECK(place().verdict.want == 3);
+  }
 }
 
 TEST_CASE("groups: the hardest to place first", "[unit][policy]") {
