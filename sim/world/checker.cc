@@ -84,9 +84,11 @@ Checker::Checker(Environment& env) : env_(env) {
     WatchNode(env_.api.at(Kind::kNode, env_.api.end(Kind::kNode) - 1));
   });
   env_.api.Subscribe(Kind::kPod, life_.alive(), [this] {
-    const kube::Pod& pod = *env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1).pod;
-    const std::string gang = GangOf(pod);
-    if (!gang.empty()) gang_of_.emplace(pod.meta.uid, gang);
+    const Change& change = env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1);
+    const std::string gang = GangOf(*change.pod);
+    if (gang.empty()) return;
+    gang_of_.emplace(change.key, gang);
+    if (!change.pod->spec->requests.contains(kGpu)) launchers_[gang][change.key] = env_.now();
   });
   env_.api.Subscribe(Kind::kPolicy, life_.alive(), [this] { WatchPolicy(env_.api.policy()); });
 }
@@ -199,16 +201,21 @@ void Checker::CheckBarrier(const kube::Pod& bound) {
   const std::string gang = GangOf(bound);
   if (gang.empty() || !bound.spec->requests.contains(kGpu)) return;
   int min = std::numeric_limits<int>::max();
-  int others = 0;
   int managed = 0;
   bool runs = false;
   for (const auto& [key, pod] : env_.api.pods()) {
     if (GangOf(*pod) != gang || !Lives(*pod)) continue;
     min = std::min(min, MinimumOf(*pod));
     const bool asks = pod->spec->requests.contains(kGpu);
-    ++(asks ? managed : others);
+    managed += asks ? 1 : 0;
     runs |= asks && !pod->node_name.empty() && pod->meta.uid != bound.meta.uid;
   }
+  // One that is gone counts as long as Berth may not know.
+  const auto others =
+      static_cast<int>(std::ranges::count_if(launchers_[gang], [this](const auto& launcher) {
+        return env_.api.FindPod(launcher.first) != nullptr ||
+               env_.now() < launcher.second + kOldNews;
+      }));
   const auto started = started_.find(gang);
   runs |= started != started_.end() && env_.now() < started->second + kOldNews;
   started_[gang] = env_.now();

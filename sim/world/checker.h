@@ -74,7 +74,9 @@ class Checker {
   std::map<std::pair<std::string, std::string>, Late> allocatable_;  ///< By node, resource.
   std::map<std::string, Late> caps_;                                 ///< GPUs, by queue.
   std::map<std::string, std::string> queue_of_;                      ///< Of bound pods, by UID.
-  std::map<std::string, std::string> gang_of_;          ///< By UID, of all that ever were.
+  std::map<std::string, std::string> gang_of_;  ///< By UID, of all that ever were.
+  /// Gang to members without devices, by UID, with when they last changed.
+  std::map<std::string, std::map<std::string, TimePoint>> launchers_;
   std::map<std::string, std::set<std::string>> asked_;  ///< Gang to UIDs that came to bind.
   std::map<std::string, TimePoint> started_;  ///< Gang to when it last had a bound member.
   TimePoint scheduler_restarted_ = -1'000'000;

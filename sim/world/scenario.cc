@@ -119,7 +119,7 @@ Scenario DrawScenario(std::uint64_t seed, const Profile& profile) {
   const auto nodes = static_cast<int>(random.Between(4, 12));
   for (int i = 0; i < nodes; ++i) scenario.nodes.push_back(MakeNode(i, random));
   scenario.policy = DrawPolicy(random);
-  scenario.scheduler.clears_nomination = random.Percent(80);
+  scenario.scheduler.preempts = random.Percent(80);
   if (random.Percent(15)) {
     scenario.scheduler.percentage = 50;
     scenario.scheduler.min_feasible = 2;

@@ -242,18 +242,27 @@ void World::HappenToPod(const Fault& fault) {
       return std::erase(p.scheduling_gates, cluster::kAdmissionGate) > 0;
     });
   } else if (fault.kind == FaultKind::kForgeClaim) {
-    // Now and then the very plan that a running member of the gang carries, for a room of choice.
-    const auto& old = pod->meta.annotations;
-    const auto claimed = old.find(cluster::kPlanAnnotation);
-    const auto real =
-        claimed == old.end() ? std::nullopt : cluster::DecodePlanClaim(claimed->second);
+    // The very plan that a running member of the gang carries, where there is one, for a room of
+    // choice: now and then that member's own.
+    std::optional<cluster::PlanClaim> real;
+    const auto gang = pod->meta.labels.find("berth.dev/gang");
+    for (const auto& [key, mate] : env_.api.pods()) {
+      const auto label = mate->meta.labels.find("berth.dev/gang");
+      const auto text = mate->meta.annotations.find(cluster::kPlanAnnotation);
+      const bool same = gang != pod->meta.labels.end() && label != mate->meta.labels.end() &&
+                        label->second == gang->second;
+      if (same && !mate->node_name.empty() && text != mate->meta.annotations.end()) {
+        real = cluster::DecodePlanClaim(text->second);
+      }
+    }
+    const std::string room = real && fault.choice % 3 == 0 ? real->node : node;
     // Where no Binding of ours follows, a forged queue is believed after a restart, as long as it
     // admits the namespace: known, see docs/fault-search.md.
     const auto label = pod->meta.labels.find("berth.dev/queue");
     const std::string own = label == pod->meta.labels.end() ? "default" : label->second;
     const bool managed = pod->spec->requests.contains(kGpu);
     const cluster::PlanClaim claim{.plan = real ? real->plan : "b1-1",
-                                   .node = node,
+                                   .node = room,
                                    .queue = managed && fault.choice % 2 == 0 ? "a" : own,
                                    .rank = static_cast<int>(fault.choice / 2 % 5)};
     env_.api.Patch(ref, [&claim](kube::Pod& p) {

@@ -49,9 +49,20 @@ struct Regression {
 
 TEST_CASE("seeds that failed once", "[unit][sim][faults][bug]") {
   const Regression regressions[] = {
-      {29, "churn", "an ending member without devices lost its queue after a restart"},
-      {39, "churn", "the same, of a gang with a launcher"},
-      {42, "forged", "the same, of a launcher that was replaced"},
+      {339, "api", "a member of a started gang whose release was lost was never released again"},
+      {433, "api", "the same"},
+      {561, "api", "the same"},
+      {694, "api", "the same"},
+      {830, "api", "the same"},
+      {837, "api", "a pod read ahead of the watch was unbound by old news"},
+      {549, "crash", "a bind call given up while the word to post was on its way"},
+      {757, "crash", "the same"},
+      {771, "crash", "the same"},
+      {808, "crash", "the same"},
+      {973, "crash", "the same"},
+      {414, "churn", "the checker: a Binding under way to a node that is gone"},
+      {578, "all", "the checker: a bind call of a pod that Berth does not know is gone"},
+      {1100, "churn", "the checker: a launcher that Berth does not know is gone"},
   };
   for (const Regression& r : regressions) {
     INFO(r.profile << ' ' << r.seed << ": " << r.what);
