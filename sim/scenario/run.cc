@@ -65,6 +65,8 @@ class Stage {
         report.faults.push_back("after the last step: " + change);
       }
     }
+    // A planner without a past finds nobody to place, and Berth has no old news.
+    if (report.faults.empty() && !Broken() && berth_->ready()) checker_.WhenQuiet(*berth_);
     if (Broken()) report.faults.push_back(checker_.violation());
     if (!report.faults.empty()) {
       report.last_events = {env_.trace.last().begin(), env_.trace.last().end()};

@@ -13,6 +13,7 @@ namespace berth::scenario {
 namespace {
 
 constexpr std::uint64_t kSeeds = 3;
+constexpr std::uint64_t kOpenSeeds = 40;  ///< What is open may be a matter of order.
 
 struct File {
   std::string name;       ///< `gang/starts-whole.yaml`.
@@ -94,7 +95,12 @@ TEST_CASE("there are scenarios of every area, each in its directory and for a cl
 TEST_CASE("what is open still fails: once it holds, it belongs to its area") {
   for (const File& file : Files(/*open=*/true)) {
     INFO(file.name);
-    CHECK(!Run(Load(file)).faults.empty());
+    const Scenario scenario = Load(file);
+    bool fails = false;
+    for (std::uint64_t seed = 1; seed <= kOpenSeeds && !fails; ++seed) {
+      fails = !Run(scenario, {.seed = seed}).faults.empty();
+    }
+    CHECK(fails);
   }
 }
 
