@@ -18,11 +18,13 @@ using cluster::Workload;
 
 namespace {
 
-/// By the job's own index; members without one come last, oldest first.
+/// By the job's own index; members without one come last, oldest first. But those without devices
+/// come before all: a launcher is part of the minimum, however few workers are.
 std::vector<PodInfo*> ByRank(std::vector<PodInfo*> pods) {
   if (pods.size() < 2) return pods;
   std::ranges::stable_sort(pods, {}, [](const PodInfo* pod) {
-    return pod->claims->rank.value_or(std::numeric_limits<int>::max());
+    return std::pair(pod->shape->asks_device,
+                     pod->claims->rank.value_or(std::numeric_limits<int>::max()));
   });
   return pods;
 }

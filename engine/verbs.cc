@@ -218,6 +218,7 @@ bool Engine::MoveMembers(Workload& workload, std::vector<PodInfo*> moving,
   for (const PodInfo* pod : moving) overlay.Remove(*pod);
   const auto inside = StayInDomain(workload, moving);
   policy::PlacementRequest request{.pods = {asking}, .min = 1, .avoid = workload.avoid};
+  if (!inside) request.topology_required = workload.topology_required;
   request.allowed = [&](NodeIndex node) {
     return (!allowed || allowed(node)) && (!inside || inside(node));
   };
@@ -231,6 +232,7 @@ bool Engine::MoveMembers(Workload& workload, std::vector<PodInfo*> moving,
     request.pods = {rest.begin(), rest.end()};
     request.min = static_cast<int>(rest.size());
     request.allowed = inside;
+    request.topology_required.clear();
     if (!inside && !workload.topology_required.empty()) {
       // Nobody stays: the domain is where the asking member went.
       for (const auto& [name, nodes] : policy::GroupBy(store_, workload.topology_required)) {
