@@ -88,8 +88,25 @@ func (s *Scenario) Fail(pods ...*corev1.Pod) { s.end("Failed", pods) }
 func (s *Scenario) end(phase string, pods []*corev1.Pod) {
 	s.T.Helper()
 	for _, pod := range pods {
-		must(s.T, setPhase(s.ctx, s.Client, pod.Namespace, pod.Name, phase))
+		must(s.T, s.endPod(phase, pod))
 	}
+}
+
+// endPod waits until a bound pod runs: the kubelet's own word must not come
+// after the end.
+func (s *Scenario) endPod(phase string, pod *corev1.Pod) error {
+	err := poll(Timeout, func() error {
+		now, err := s.Client.CoreV1().Pods(pod.Namespace).Get(s.ctx, pod.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		starting := now.Spec.NodeName != "" && now.Status.Phase == corev1.PodPending
+		return Unless(!starting || s.Kubelet == nil || s.Kubelet.pendingHeld.Load(), "%s is starting", pod.Name)
+	})
+	if err != nil {
+		return err
+	}
+	return setPhase(s.ctx, s.Client, pod.Namespace, pod.Name, phase)
 }
 
 func must(t testing.TB, err error) {

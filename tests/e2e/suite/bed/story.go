@@ -103,7 +103,7 @@ func (s *Scenario) carryOut(binary, path string, step storyStep) error {
 	case "succeed", "fail":
 		phase := map[string]string{"succeed": "Succeeded", "fail": "Failed"}[step.Key]
 		return s.eachPod(step.Pods, func(pod *corev1.Pod) error {
-			return setPhase(s.ctx, s.Client, pod.Namespace, pod.Name, phase)
+			return s.endPod(phase, pod)
 		})
 	case "ungate":
 		return s.eachPod(step.Pods, func(pod *corev1.Pod) error {
