@@ -6,11 +6,12 @@
 //   - scarcity      * price * devices price: how sought-after the node's device model is
 //   - oddRemainder  * (odd' - odd)    odd: 1 if 1, 3, 5 or 7 whole devices stay free
 //   - emptyNode     * opened          opened: 1 if an untouched node is broken into
-//   - rank          * rank / nodes    graded first-fit over one hashed order; also the tie-break
+//   - rank          * growth * rank / nodes   graded first-fit over one hashed order, as far as
+//                                     the cluster fills up (Law::growth); also the tie-break
 //
 // Where devices are kept one by one (StoreOptions::shares), oddRemainder and emptyNode are 0: on
 // the openb lists, where every other pod takes a share, emptyNode alone costs half a percent of all
-// devices. A pod without devices goes where few are free: - 0.8 * free / 8, under emptyNode.
+// devices. A pod without devices goes where few are free: - 0.2 * free, under emptyNode.
 //
 // F is the fragmentation measure of Weng et al., "Beware of Fragmentation" (USENIX ATC 2023); the
 // other terms follow reference measurements over its 17 pod lists.

@@ -116,6 +116,7 @@ void Law::Fix(std::vector<Entry> entries) {
 void Law::Refresh(const cluster::Store& store, FitCache& fit) {
   const bool due = fresh_ >= kRefresh || (generation_ == 1 && window_.size() >= kMinSample);
   if (due) {
+    RecomputeGrowth(store);
     fresh_ = 0;
     ++generation_;
     RecomputeEntries();
@@ -124,6 +125,17 @@ void Law::Refresh(const cluster::Store& store, FitCache& fit) {
   if (due || classified_ != generation_ || seen_ != store.object_changes().end()) {
     Classify(store, fit);
   }
+}
+
+void Law::RecomputeGrowth(const cluster::Store& store) {
+  std::int64_t charged = 0;
+  for (const auto& node : store.nodes()) charged += static_cast<std::int64_t>(node->pods.size());
+  if (charged_) {
+    const std::int64_t now = MulDiv(charged - *charged_, cluster::kMilli,
+                                    std::max<std::int64_t>(1, static_cast<std::int64_t>(fresh_)));
+    growth_ = (3 * growth_ + std::clamp<std::int64_t>(now, 0, cluster::kMilli)) / 4;
+  }
+  charged_ = charged;
 }
 
 void Law::RecomputeEntries() {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -90,6 +91,10 @@ class Law {
   std::int64_t cpu_per_device() const { return cpu_per_device_; }
   /// Millionths; 0 for a model that nobody is bound to.
   std::int64_t Price(const cluster::NodeInfo& node) const;
+  /// How far the cluster is filling up: by how many pods with room it grew per arrival, smoothed
+  /// over some thousand arrivals, in thousandths. 1000: nothing leaves, and so it starts; 0: as
+  /// many leave as come.
+  std::int64_t growth() const { return growth_; }
   /// Counts the laws there were.
   std::uint64_t generation() const { return generation_; }
 
@@ -106,6 +111,7 @@ class Law {
   void UseBuiltIn();
   void RecomputeEntries();
   void RecomputePrices(const cluster::Store& store, FitCache& fit);
+  void RecomputeGrowth(const cluster::Store& store);
   void Classify(const cluster::Store& store, FitCache& fit);
   std::uint32_t Classify(const cluster::NodeInfo& node,
                          std::span<const std::span<const std::uint8_t>> rows);
@@ -116,6 +122,8 @@ class Law {
   std::vector<Entry> entries_;
   std::int64_t cpu_per_device_ = 0;
   std::map<std::string, std::int64_t> prices_;
+  std::int64_t growth_ = cluster::kMilli;
+  std::optional<std::int64_t> charged_;  ///< Pods with room at the last recomputation.
   std::uint64_t generation_ = 1;
 
   std::vector<std::uint32_t> class_of_;  ///< By node.

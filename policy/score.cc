@@ -98,11 +98,14 @@ void Scorer::Refresh() {
 
 void Scorer::RefreshRanks() {
   const int nodes = std::max(kRankedNodes, store_->present_nodes());
+  // First-fit keeps nodes whole while a cluster fills up. Where pods leave as fast as they come it
+  // only keeps others from the holes that they fit best (docs/simulator.md, `departures`).
+  const Score weight = MulDiv(policy_->RankWeight(), law_.growth(), cluster::kMilli);
   rank_terms_.assign(store_->nodes().size(), 0);
   for (const auto& node : store_->nodes()) {
     if (!node->present) continue;
     rank_terms_[static_cast<std::size_t>(node->index)] =
-        -MulDiv(policy_->RankWeight(), store_->rank(node->index), nodes);
+        -MulDiv(weight, store_->rank(node->index), nodes);
   }
 }
 

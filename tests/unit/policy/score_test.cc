@@ -151,6 +151,25 @@ TEST_CASE("rank: graded first-fit over the hashed order", "[unit][policy]") {
   }
 }
 
+TEST_CASE("rank fades where as many pods leave as come", "[unit][policy]") {
+  Planning t;
+  t.Node(MakeNode("n1").Gpu(8));
+  t.store.Refresh();
+  // The first law only looks at how many pods there are: nothing is known of growth yet.
+  Observe(t, MakePod("a").Gpu(1), 32);
+  t.scorer.Refresh();
+  CHECK(t.scorer.law().growth() == 1000);
+  // 250 arrivals, none of which got room: a quarter of what was known is replaced, each time.
+  Observe(t, MakePod("a").Gpu(1), 250);
+  t.scorer.Refresh();
+  CHECK(t.scorer.law().growth() == 750);
+  // 250 arrivals, 5 of them got room: 20 thousandths.
+  for (int i = 0; i < 5; ++i) t.Pod(MakePod("b" + std::to_string(i)).Gpu(1).On("n1"));
+  Observe(t, MakePod("a").Gpu(1), 250);
+  t.scorer.Refresh();
+  CHECK(t.scorer.law().growth() == (3 * 750 + 20) / 4);
+}
+
 // --- The learned law
 // ------------------------------------------------------------------------------
 
