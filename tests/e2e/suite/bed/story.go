@@ -21,7 +21,8 @@ import (
 
 const (
 	// holds is how long an expectation must stay true before the next step.
-	holds = 400 * time.Millisecond
+	// Creation times are whole seconds: what comes after it is younger.
+	holds = 1100 * time.Millisecond
 	// quiet is how long nothing may change after the last step.
 	quiet = 1500 * time.Millisecond
 )
