@@ -168,7 +168,7 @@ void AddJctCommands(CLI::App& simulate, std::function<int()>& run) {
       ->capture_default_str();
   const auto openb =
       Add(simulate, "openb-arrivals",
-          "completion times of openb's pods, compressed in time, on a part of its nodes", {0.85},
+          "completion times of openb's pods, compressed in time, on a part of its nodes", {3.5},
           run, &RunOpenbArrivals);
   command = simulate.get_subcommand("openb-arrivals");
   command->add_option("--nodes", openb->nodes, "random nodes of the cluster")

@@ -25,6 +25,11 @@ struct OpenbOptions {
   bool speed_report = false;
 };
 
+/// What PackingResult::policy has after the policy's own name.
+std::string CpuSuffix(const OpenbOptions& options) {
+  return options.pods == "gpu" ? "+" + options.cpu_policy : "";
+}
+
 int Print(const OpenbOptions& options, const std::vector<PackingResult>& results) {
   switch (options.common.format) {
     case Format::kJson:
@@ -38,7 +43,8 @@ int Print(const OpenbOptions& options, const std::vector<PackingResult>& results
                  OpenbTable(results));
       if (options.policies.size() > 1 &&
           std::ranges::find(options.policies, options.against) != options.policies.end()) {
-        fmt::print("\npaired by seed\n\n{}", DifferenceTable(results, options.against));
+        fmt::print("\npaired by seed\n\n{}",
+                   DifferenceTable(results, options.against + CpuSuffix(options)));
       }
   }
   if (options.speed_report) {

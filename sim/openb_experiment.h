@@ -61,7 +61,8 @@ std::vector<PackingResult> RunGrid(const OpenbGrid& grid);
 std::vector<nlohmann::ordered_json> OpenbRows(const std::vector<PackingResult>& results);
 /// A row per list and policy over the seeds, beside the published figure, then the mean over lists.
 std::string OpenbTable(const std::vector<PackingResult>& results);
-/// Every policy against `base`, paired by seed, per list and over all lists.
+/// Every policy against `base`, paired by seed, per list and over all lists. REQUIRES: `base` is
+/// among them, all with the same lists and seeds.
 std::string DifferenceTable(const std::vector<PackingResult>& results, const std::string& base);
 /// Placements per second and policy, each run on one core.
 std::string SpeedTable(const std::vector<PackingResult>& results);
