@@ -151,6 +151,11 @@ TEST_CASE("rank: graded first-fit over the hashed order", "[unit][policy]") {
   }
 }
 
+void Observe(Planning& t, const kube::Pod& like, int times) {
+  const auto shape = t.Pod(like).shape;
+  for (int i = 0; i < times; ++i) t.scorer.law().Observe(shape);
+}
+
 TEST_CASE("rank fades where as many pods leave as come", "[unit][policy]") {
   Planning t;
   t.Node(MakeNode("n1").Gpu(8));
@@ -172,11 +177,6 @@ TEST_CASE("rank fades where as many pods leave as come", "[unit][policy]") {
 
 // --- The learned law
 // ------------------------------------------------------------------------------
-
-void Observe(Planning& t, const kube::Pod& like, int times) {
-  const auto shape = t.Pod(like).shape;
-  for (int i = 0; i < times; ++i) t.scorer.law().Observe(shape);
-}
 
 TEST_CASE("the law is learned from arrivals, but not from a handful", "[unit][policy]") {
   Planning t;
