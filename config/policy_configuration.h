@@ -49,8 +49,8 @@ struct TopologyLevel {
   bool operator==(const TopologyLevel&) const = default;
 };
 
-/// Weights of the placement score in thousandths (1000 = 1.0); see docs/policy.md for each term, and
-/// docs/simulator.md for how the defaults were chosen.
+/// Weights of the placement score in thousandths (1000 = 1.0); see docs/policy.md for each term,
+/// and docs/simulator.md for how the defaults were chosen.
 struct ScoreWeights {
   std::int64_t fragmentation = 1000;
   std::int64_t stranding = 600;

@@ -1,9 +1,9 @@
 // What the parts of one simulated world share.
 #pragma once
 
+#include "sim/random.h"
 #include "sim/world/api_server.h"
 #include "sim/world/faults.h"
-#include "sim/random.h"
 #include "sim/world/timeline.h"
 #include "sim/world/trace.h"
 
