@@ -47,12 +47,14 @@ void FilterPlannedMember(benchmark::State& state) {
 BENCHMARK(FilterPlannedMember)->Args({5000, 1024})->Unit(benchmark::kMicrosecond);
 
 /// The first filter of a gang that nobody has planned yet. Args: nodes, members.
-void FilterFirstOfGang(benchmark::State& state) {
+void FilterFirstOf(benchmark::State& state, bool new_shape) {
   const auto nodes = static_cast<int>(state.range(0));
   const auto engine = MakeEngine(nodes);
   const Offer offer(nodes);
+  int cpu = 500;
   for (auto _ : state) {
-    const auto gang = MakeGang("gang", static_cast<int>(state.range(1)), 8);
+    if (new_shape) ++cpu;
+    const auto gang = MakeGang("gang", static_cast<int>(state.range(1)), 8, cpu);
     for (const kube::Pod& pod : gang) engine->OnPod(pod, kNow);
     state.SetIterationTime(Seconds([&] {
       const auto answer =
@@ -64,6 +66,7 @@ void FilterFirstOfGang(benchmark::State& state) {
     engine->TakeActions();
   }
 }
+void FilterFirstOfGang(benchmark::State& state) { FilterFirstOf(state, false); }
 BENCHMARK(FilterFirstOfGang)
     ->Args({5000, 8})
     ->Args({5000, 1024})
@@ -72,24 +75,7 @@ BENCHMARK(FilterFirstOfGang)
     ->Unit(benchmark::kMicrosecond);
 
 /// The same, of a shape that was never seen: nothing is remembered of it.
-void FilterFirstOfNewGang(benchmark::State& state) {
-  const auto nodes = static_cast<int>(state.range(0));
-  const auto engine = MakeEngine(nodes);
-  const Offer offer(nodes);
-  int cpu = 1000;
-  for (auto _ : state) {
-    const auto gang = MakeGang("gang", static_cast<int>(state.range(1)), 8, ++cpu);
-    for (const kube::Pod& pod : gang) engine->OnPod(pod, kNow);
-    state.SetIterationTime(Seconds([&] {
-      const auto answer =
-          engine->Filter({.uid = gang.front().meta.uid, .offered = offer.views}, kNow);
-      if (answer.kept.size() != 1) state.SkipWithError("not kept");
-    }));
-    for (const kube::Pod& pod : gang) engine->OnPodDeleted(pod.meta.uid, kNow);
-    engine->Step(kNow);
-    engine->TakeActions();
-  }
-}
+void FilterFirstOfNewGang(benchmark::State& state) { FilterFirstOf(state, true); }
 BENCHMARK(FilterFirstOfNewGang)
     ->Args({5000, 8})
     ->Args({5000, 1024})

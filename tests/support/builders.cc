@@ -62,6 +62,10 @@ PodBuilder& PodBuilder::Min(int members) {
 PodBuilder& PodBuilder::Rank(int index) {
   return Label("batch.kubernetes.io/job-completion-index", std::to_string(index));
 }
+PodBuilder& PodBuilder::Share(int milli) {
+  return Gpu(1).Annotation("berth.dev/gpu-milli", std::to_string(milli));
+}
+
 PodBuilder& PodBuilder::Required(const std::string& level) {
   return Annotation("berth.dev/topology-required", level);
 }

@@ -32,6 +32,8 @@ class PodBuilder {
   PodBuilder& Min(int members);
   PodBuilder& Queue(const std::string& queue) { return Label("berth.dev/queue", queue); }
   PodBuilder& Rank(int index);
+  /// Thousandths of one GPU.
+  PodBuilder& Share(int milli);
   PodBuilder& WholeNode() { return Annotation("berth.dev/whole-node", "true"); }
   PodBuilder& Required(const std::string& level);
   PodBuilder& Preferred(const std::string& level);

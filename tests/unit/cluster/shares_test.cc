@@ -14,10 +14,6 @@ using testing::MakePod;
 using testing::Planning;
 using topology::DeviceMask;
 
-testing::PodBuilder Share(const std::string& name, int milli) {
-  return MakePod(name).Gpu(1).Annotation("berth.dev/gpu-milli", std::to_string(milli));
-}
-
 struct World : Planning {
   World() : Planning({}, {.shares = true}) { Node(MakeNode("n1").Gpu(4)); }
 
@@ -39,7 +35,7 @@ using List = std::vector<int>;
 TEST_CASE("the annotation means nothing where shares are off", "[unit][cluster]") {
   Planning t;
   t.Node(MakeNode("n1").Gpu(4));
-  const auto& pod = t.Pod(Share("p", 300));
+  const auto& pod = t.Pod(MakePod("p").Share(300));
   CHECK(pod.shape->share == 0);
   CHECK(pod.shape->device_amount == 1000);
   CHECK(t.store.node(t.node("n1")).devices.size() == 0);
@@ -47,10 +43,10 @@ TEST_CASE("the annotation means nothing where shares are off", "[unit][cluster]"
 
 TEST_CASE("which pods ask for a share", "[unit][cluster]") {
   World t;
-  CHECK(t.Pod(Share("a", 300)).shape->share == 300);
-  CHECK(t.Pod(Share("a2", 300)).shape == t.Pod(Share("a", 300)).shape);
-  CHECK(t.Pod(Share("b", 301)).shape != t.Pod(Share("a", 300)).shape);
-  CHECK(t.Pod(Share("b", 300)).shape->device_amount == 300);
+  CHECK(t.Pod(MakePod("a").Share(300)).shape->share == 300);
+  CHECK(t.Pod(MakePod("a2").Share(300)).shape == t.Pod(MakePod("a").Share(300)).shape);
+  CHECK(t.Pod(MakePod("b").Share(301)).shape != t.Pod(MakePod("a").Share(300)).shape);
+  CHECK(t.Pod(MakePod("b").Share(300)).shape->device_amount == 300);
   for (const char* text : {"0", "1000", "-5", "", "300m", "x", "99999999999999999999"}) {
     INFO(text);
     const auto pod =
@@ -58,13 +54,13 @@ TEST_CASE("which pods ask for a share", "[unit][cluster]") {
     CHECK(t.Pod(pod).shape->share == 0);
     CHECK(t.Pod(pod).shape->device_amount == 1000);
   }
-  CHECK(t.Pod(Share("two", 300).Gpu(2)).shape->share == 0);
+  CHECK(t.Pod(MakePod("two").Share(300).Gpu(2)).shape->share == 0);
   CHECK(t.Pod(MakePod("cpu").Annotation("berth.dev/gpu-milli", "300")).shape->share == 0);
 }
 
 TEST_CASE("a share takes part of one device, a whole pod the lowest free ones", "[unit][cluster]") {
   World t;
-  for (const int milli : {300, 600, 200}) t.Pod(Share("s" + std::to_string(milli), milli));
+  for (const int milli : {300, 600, 200}) t.Pod(MakePod("s" + std::to_string(milli)).Share(milli));
   t.Pod(MakePod("w2").Gpu(2));
   t.Charge("s300", 0b0010);
   CHECK(t.Free() == List{1000, 700, 1000, 1000});
@@ -87,8 +83,8 @@ TEST_CASE("a share takes part of one device, a whole pod the lowest free ones", 
     CHECK(t.Free() == List{0, 100, 0, 1000});
   }
   SECTION("a new policy keeps the devices") {
-    t.Pod(Share("s300", 300).On("n1"));
-    t.Pod(Share("s600", 600).On("n1"));
+    t.Pod(MakePod("s300").Share(300).On("n1"));
+    t.Pod(MakePod("s600").Share(600).On("n1"));
     t.Pod(MakePod("w2").Gpu(2).On("n1"));
     t.store.SetPolicy({});
     CHECK(t.Free() == List{0, 100, 0, 1000});
@@ -102,7 +98,7 @@ TEST_CASE("a share takes part of one device, a whole pod the lowest free ones", 
 TEST_CASE("the counts are the truth", "[unit][cluster]") {
   World t;
   t.Pod(MakePod("w").Gpu(3).On("n1"));
-  t.Pod(Share("s", 400).On("n1"));
+  t.Pod(MakePod("s").Share(400).On("n1"));
   CHECK(t.Free() == List{0, 0, 0, 600});
   SECTION("devices came") {
     t.Node(MakeNode("n1").Gpu(6));
@@ -133,8 +129,8 @@ TEST_CASE("the counts are the truth", "[unit][cluster]") {
 
 TEST_CASE("capacity looks at devices one by one", "[unit][cluster]") {
   World t;
-  t.Pod(Share("a", 600));
-  t.Pod(Share("b", 600));
+  t.Pod(MakePod("a").Share(600));
+  t.Pod(MakePod("b").Share(600));
   t.Charge("a", 0b0001);
   t.Charge("b", 0b0010);
   const auto n1 = t.node("n1");  // 400, 400, 1000, 1000
@@ -144,9 +140,9 @@ TEST_CASE("capacity looks at devices one by one", "[unit][cluster]") {
   CHECK(capacity(MakePod("w").Gpu(1)) == 2);
   CHECK(capacity(MakePod("w").Gpu(2)) == 1);
   CHECK(capacity(MakePod("w").Gpu(3)) == 0);  // 2800 are free
-  CHECK(capacity(Share("s", 500)) == 4);
-  CHECK(capacity(Share("s", 401)) == 4);
-  CHECK(capacity(Share("s", 400)) == 6);
+  CHECK(capacity(MakePod("s").Share(500)) == 4);
+  CHECK(capacity(MakePod("s").Share(401)) == 4);
+  CHECK(capacity(MakePod("s").Share(400)) == 6);
 }
 
 TEST_CASE("a gang of shares is placed by device, and the overlay undoes exactly",
@@ -154,7 +150,7 @@ TEST_CASE("a gang of shares is placed by device, and the overlay undoes exactly"
   World t;
   // Three fit on two devices of the four; 600 + 600 never share one.
   std::vector<kube::Pod> pods;
-  for (int i = 0; i < 4; ++i) pods.push_back(Share("m" + std::to_string(i), 600));
+  for (int i = 0; i < 4; ++i) pods.push_back(MakePod("m" + std::to_string(i)).Share(600));
   const auto placement = t.Place(t.Request(pods));
   REQUIRE(placement.ok());
   DeviceMask all = 0;
@@ -163,7 +159,7 @@ TEST_CASE("a gang of shares is placed by device, and the overlay undoes exactly"
     all |= placed.devices;
   }
   CHECK(all == 0b1111);
-  pods.push_back(Share("m4", 600));
+  pods.push_back(MakePod("m4").Share(600));
   CHECK_FALSE(t.Place(t.Request(pods)).ok());  // 1600 are free, nowhere 600
 
   t.Charge("m0", 0b0100);

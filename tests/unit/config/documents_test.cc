@@ -1,28 +1,20 @@
 // What ships beside the code says the same as the code: examples, reference, schema.
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "config/decode.h"
 #include "tests/support/catch.h"
+#include "tests/support/files.h"
 
 namespace berth::config {
 namespace {
 
 using nlohmann::json;
+using testing::ReadSource;
 
 std::filesystem::path Root() { return BERTH_SOURCE_DIR; }
 
-std::string ReadFile(const std::filesystem::path& path) {
-  std::ifstream stream(path);
-  REQUIRE(stream.good());
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
-json Schema() { return json::parse(ReadFile(Root() / "config/schema.json")); }
+json Schema() { return json::parse(ReadSource("config/schema.json")); }
 
 /// Every property of a schema as PolicyKeyPaths writes them, in any order.
 void AppendPaths(const json& schema, const std::string& path, std::vector<std::string>& paths) {
@@ -50,7 +42,7 @@ TEST_CASE("every example is a policy") {
   int examples = 0;
   for (const auto& entry : std::filesystem::directory_iterator(Root() / "examples/policies")) {
     const std::string name = entry.path().filename().string();
-    const auto policy = DecodePolicy(ReadFile(entry.path()), name);
+    const auto policy = DecodePolicy(ReadSource(entry.path()), name);
     INFO((policy ? name : policy.error().front().ToString()));
     CHECK(policy.has_value());
     ++examples;
@@ -59,7 +51,7 @@ TEST_CASE("every example is a policy") {
 }
 
 TEST_CASE("the example of defaults is the defaults, every key of it") {
-  const std::string text = ReadFile(Root() / "examples/policies/default.yaml");
+  const std::string text = ReadSource("examples/policies/default.yaml");
   CHECK(DecodePolicy(text, "default.yaml") == PolicyConfiguration{});
   for (const std::string& path : PolicyKeyPaths()) {
     if (path.starts_with("queues[].") && path != "queues[].name") continue;  // No single default.
@@ -70,7 +62,7 @@ TEST_CASE("the example of defaults is the defaults, every key of it") {
 }
 
 TEST_CASE("the examples in the reference are policies") {
-  const std::string text = ReadFile(Root() / "docs/policy.md");
+  const std::string text = ReadSource("docs/policy.md");
   const std::string fence = "```yaml\n";
   int examples = 0;
   for (std::size_t at = text.find(fence); at != std::string::npos; at = text.find(fence, at)) {
@@ -84,7 +76,7 @@ TEST_CASE("the examples in the reference are policies") {
 }
 
 TEST_CASE("the reference has every key and every term of the score") {
-  const std::string text = ReadFile(Root() / "docs/policy.md");
+  const std::string text = ReadSource("docs/policy.md");
   for (const std::string& path : PolicyKeyPaths()) {
     INFO(path);
     CHECK(text.find("\n| `" + path + "` |") != std::string::npos);

@@ -1,26 +1,18 @@
 // The reference and the schema of scenario files say the same as the decoder.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "sim/scenario/scenario.h"
 #include "tests/support/catch.h"
+#include "tests/support/files.h"
 
 namespace berth::scenario {
 namespace {
 
 using nlohmann::json;
+using testing::ReadSource;
 using Names = std::vector<std::string>;
-
-std::string ReadFile(const std::string& name) {
-  std::ifstream stream(std::filesystem::path(BERTH_SOURCE_DIR) / name);
-  REQUIRE(stream.good());
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
 
 Names Sorted(Names names) {
   std::ranges::sort(names);
@@ -45,7 +37,7 @@ Names DocumentedKeys(const std::string& text, std::string_view mapping) {
 }
 
 TEST_CASE("the reference has exactly the keys of the decoder") {
-  const std::string text = ReadFile("docs/scenarios.md");
+  const std::string text = ReadSource("docs/scenarios.md");
   for (const MappingKeys& mapping : AllKeys()) {
     INFO(mapping.mapping);
     CHECK(DocumentedKeys(text, mapping.mapping) == KeysOf(mapping));
@@ -53,7 +45,7 @@ TEST_CASE("the reference has exactly the keys of the decoder") {
 }
 
 TEST_CASE("the examples in the reference are scenarios") {
-  const std::string text = ReadFile("docs/scenarios.md");
+  const std::string text = ReadSource("docs/scenarios.md");
   const std::string fence = "```yaml\n";
   int examples = 0;
   for (std::size_t at = text.find(fence); at != std::string::npos; at = text.find(fence, at)) {
@@ -67,7 +59,7 @@ TEST_CASE("the examples in the reference are scenarios") {
 }
 
 TEST_CASE("the schema has exactly the keys of the decoder, and lets no others in") {
-  const json schema = json::parse(ReadFile("sim/scenario/schema.json"));
+  const json schema = json::parse(ReadSource("sim/scenario/schema.json"));
   for (const MappingKeys& mapping : AllKeys()) {
     const std::string name(mapping.mapping);
     INFO(name);

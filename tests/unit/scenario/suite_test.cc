@@ -1,13 +1,12 @@
 // Every scenario file, in the simulated world.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "sim/scenario/run.h"
 #include "tests/support/catch.h"
+#include "tests/support/files.h"
 
 namespace berth::scenario {
 namespace {
@@ -21,14 +20,6 @@ struct File {
   std::string text;
 };
 
-std::string ReadAll(const std::filesystem::path& path) {
-  std::ifstream stream(path);
-  REQUIRE(stream.good());
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
 /// Under tests/scenario, by name. `open` holds what is known not to work yet, and nothing else.
 std::vector<File> Files(bool open) {
   const std::filesystem::path root = std::filesystem::path(BERTH_SOURCE_DIR) / "tests/scenario";
@@ -39,7 +30,7 @@ std::vector<File> Files(bool open) {
     if ((directory == "open") != open) continue;
     files.push_back({.name = directory + "/" + entry.path().filename().string(),
                      .directory = directory,
-                     .text = ReadAll(entry.path())});
+                     .text = testing::ReadSource(entry.path())});
   }
   std::ranges::sort(files, {}, &File::name);
   return files;

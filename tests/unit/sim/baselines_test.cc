@@ -19,10 +19,6 @@ using testing::MakePod;
 using testing::Planning;
 using topology::DeviceMask;
 
-testing::PodBuilder Share(const std::string& name, int milli) {
-  return MakePod(name).Gpu(1).Annotation("berth.dev/gpu-milli", std::to_string(milli));
-}
-
 /// One node n1 of 64 cores; `taken` of each device is taken by shares.
 struct World : Planning {
   explicit World(int devices, const std::vector<int>& taken = {}) : Planning({}, {.shares = true}) {
@@ -30,7 +26,7 @@ struct World : Planning {
     for (std::size_t i = 0; i < taken.size(); ++i) {
       if (taken[i] == 0) continue;
       auto& pod = Pod(taken[i] == 1000 ? MakePod("t" + std::to_string(i)).Gpu(1)
-                                       : Share("t" + std::to_string(i), taken[i]));
+                                       : MakePod("t" + std::to_string(i)).Share(taken[i]));
       store.SetCharge(pod, n1, cluster::Charge::kPlanned, static_cast<DeviceMask>(1U << i));
     }
   }
@@ -58,7 +54,7 @@ TEST_CASE("DotProd", "[unit][sim]") {
   // 100 x (1 - (64 x 64 / 128^2) / 2) = 87.5
   CHECK(World(2).Score("DotProd", MakePod("p").Cpu("64")) == 87);
   // 100 x (1 - (2 x 0.5 / 8^2) / 2) = 99.21
-  CHECK(World(2).Score("DotProd", Share("p", 500)) == 99);
+  CHECK(World(2).Score("DotProd", MakePod("p").Share(500)) == 99);
 }
 
 TEST_CASE("BestFit", "[unit][sim]") {
@@ -67,7 +63,7 @@ TEST_CASE("BestFit", "[unit][sim]") {
   // 100 x (1 - 0.5 x 64 / 128 - 0.5 x 0 / 8) = 75
   CHECK(World(2).Score("BestFit", MakePod("p").Gpu(2)) == 75);
   // 100 x (1 - 0.5 x 64 / 128 - 0.5 x 1.6 / 8) = 65
-  CHECK(World(2).Score("BestFit", Share("p", 400)) == 65);
+  CHECK(World(2).Score("BestFit", MakePod("p").Share(400)) == 65);
 }
 
 TEST_CASE("GpuClustering", "[unit][sim]") {
@@ -76,10 +72,10 @@ TEST_CASE("GpuClustering", "[unit][sim]") {
   World t(4, {1000});  // hosts a 1-device pod, 3 are left: 25 x 5 / 8 = 15.6
   CHECK(t.Score("GpuClustering", MakePod("p").Gpu(1)) == 15 + 75);
   CHECK(t.Score("GpuClustering", MakePod("q").Gpu(2)) == 15);
-  CHECK(t.Score("GpuClustering", Share("r", 500)) == 15);
+  CHECK(t.Score("GpuClustering", MakePod("r").Share(500)) == 15);
   World mixed(4, {1000, 600});  // 25 x (8 - 2.4) / 8 = 17.5
   CHECK(mixed.Score("GpuClustering", MakePod("p").Gpu(1)) == 17 + 50);
-  CHECK(mixed.Score("GpuClustering", Share("r", 500)) == 17 + 50);
+  CHECK(mixed.Score("GpuClustering", MakePod("r").Share(500)) == 17 + 50);
   CHECK(mixed.Score("GpuClustering", MakePod("q").Gpu(2)) == 17);
   CHECK(mixed.Score("GpuClustering", MakePod("c").Cpu("1")) == 0);
 }
@@ -87,13 +83,13 @@ TEST_CASE("GpuClustering", "[unit][sim]") {
 TEST_CASE("GpuPacking", "[unit][sim]") {
   CHECK(World(2).Score("GpuPacking", MakePod("p").Gpu(1)) == 31);
   CHECK(World(8).Score("GpuPacking", MakePod("p").Gpu(1)) == 25);
-  CHECK(World(8).Score("GpuPacking", Share("p", 100)) == 25);
+  CHECK(World(8).Score("GpuPacking", MakePod("p").Share(100)) == 25);
   World t(4, {800, 0, 0, 500});  // 200, 1000, 1000, 500 are free
   CHECK(t.Score("GpuPacking", MakePod("p1").Gpu(1)) == 49);
   CHECK(t.Score("GpuPacking", MakePod("p2").Gpu(2)) == 48);
-  CHECK(t.Score("GpuPacking", Share("s1", 200)) == 98);  // 20 % free there
-  CHECK(t.Score("GpuPacking", Share("s2", 300)) == 95);  // 50 %
-  CHECK(t.Score("GpuPacking", Share("s3", 600)) == 49);  // a free one
+  CHECK(t.Score("GpuPacking", MakePod("s1").Share(200)) == 98);  // 20 % free there
+  CHECK(t.Score("GpuPacking", MakePod("s2").Share(300)) == 95);  // 50 %
+  CHECK(t.Score("GpuPacking", MakePod("s3").Share(600)) == 49);  // a free one
   CHECK(t.Score("GpuPacking", MakePod("c").Cpu("1")) == 0);
 }
 
@@ -102,9 +98,9 @@ TEST_CASE("shares go to the tightest device", "[unit][sim]") {
     INFO(name);
     World t(4, {0, 800, 400, 500});
     policy::Scorer other(t.store, MakeBaseline(name));
-    CHECK(t.Devices(other, Share("p", 300)) == 0b1000);
-    CHECK(t.Devices(other, Share("q", 100)) == 0b0010);
-    CHECK(t.Devices(other, Share("r", 700)) == 0b0001);
+    CHECK(t.Devices(other, MakePod("p").Share(300)) == 0b1000);
+    CHECK(t.Devices(other, MakePod("q").Share(100)) == 0b0010);
+    CHECK(t.Devices(other, MakePod("r").Share(700)) == 0b0001);
   }
 }
 
@@ -124,7 +120,7 @@ TEST_CASE("FGD: floor(100 x sigmoid(x / 1000))", "[unit][sim]") {
 TEST_CASE("FGD: the device that leaves the least fragment", "[unit][sim]") {
   World t(2, {0, 500});  // 1000 and 500 are free
   policy::Scorer fgd(t.store, MakeBaseline("FGD"));
-  fgd.law().Fix({{.shape = t.Pod(Share("typical", 500)).shape,
+  fgd.law().Fix({{.shape = t.Pod(MakePod("typical").Share(500)).shape,
                   .cpu = 0,
                   .devices = 500,
                   .millionths = 1'000'000}});
@@ -132,24 +128,24 @@ TEST_CASE("FGD: the device that leaves the least fragment", "[unit][sim]") {
     return fgd.Of(t.Pod(pod).shape, t.overlay(), t.n1).value();
   };
   // 700 and 500: nothing lost. 1000 and 200: 200 lost.
-  CHECK(score(Share("a", 300)) == 50);
-  CHECK(t.Devices(fgd, Share("a", 300)) == 0b01);
+  CHECK(score(MakePod("a").Share(300)) == 50);
+  CHECK(t.Devices(fgd, MakePod("a").Share(300)) == 0b01);
   // 1000 and 0, or 500 and 500: the same; the lowest index.
-  CHECK(score(Share("b", 500)) == 50);
-  CHECK(t.Devices(fgd, Share("b", 500)) == 0b01);
+  CHECK(score(MakePod("b").Share(500)) == 50);
+  CHECK(t.Devices(fgd, MakePod("b").Share(500)) == 0b01);
   // 400 and 500: 100 x sigmoid(-0.4) = 40.1
-  CHECK(score(Share("c", 600)) == 40);
+  CHECK(score(MakePod("c").Share(600)) == 40);
   // The whole one: nothing is lost.
   CHECK(score(MakePod("d").Gpu(1)) == 50);
   // 600 and 100 are free: 100 are lost. Taking them back from the fragment: 100 x sigmoid(0.1).
   World used(2, {400, 900});
   policy::Scorer again(used.store, MakeBaseline("FGD"));
-  again.law().Fix({{.shape = used.Pod(Share("typical", 500)).shape,
+  again.law().Fix({{.shape = used.Pod(MakePod("typical").Share(500)).shape,
                     .cpu = 0,
                     .devices = 500,
                     .millionths = 1'000'000}});
-  CHECK(again.Of(used.Pod(Share("e", 100)).shape, used.overlay(), used.n1) == 52);
-  CHECK(used.Devices(again, Share("e", 100)) == 0b10);
+  CHECK(again.Of(used.Pod(MakePod("e").Share(100)).shape, used.overlay(), used.n1) == 52);
+  CHECK(used.Devices(again, MakePod("e").Share(100)) == 0b10);
 }
 
 TEST_CASE("Random: every node and every device, by seed", "[unit][sim]") {
@@ -158,7 +154,7 @@ TEST_CASE("Random: every node and every device, by seed", "[unit][sim]") {
   t.Node(MakeNode("full").Gpu(0));
   policy::Scorer random(t.store, MakeBaseline("Random"));
   std::map<std::pair<std::string, int>, int> seen;
-  auto request = t.Request({Share("p", 500)});
+  auto request = t.Request({MakePod("p").Share(500)});
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     request.tie_seed = seed;
     const auto placement = policy::Place(request, t.overlay(), random);
@@ -179,8 +175,8 @@ TEST_CASE("typical pods: the most frequent until 95 % are covered", "[unit][sim]
   };
   add(1, MakePod("rare").Gpu(8));
   add(4, MakePod("cpu").Cpu("4"));
-  add(4, Share("s", 500).Cpu("2"));
-  add(1, Share("s2", 500).Cpu("2").Memory("1Gi"));  // memory does not count
+  add(4, MakePod("s").Share(500).Cpu("2"));
+  add(1, MakePod("s2").Share(500).Cpu("2").Memory("1Gi"));  // memory does not count
   add(5, MakePod("two").Gpu(2).Cpu("8"));
   add(5, MakePod("one").Gpu(1).Cpu("8"));
   const auto law = TypicalPods(pods);
