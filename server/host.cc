@@ -28,6 +28,15 @@ engine::TimePoint SystemClock() {
       .count();
 }
 
+Clock SteadyClock() {
+  using std::chrono::steady_clock;
+  return [epoch = SystemClock(), start = steady_clock::now()] {
+    return epoch +
+           std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - start)
+               .count();
+  };
+}
+
 Host::Host(config::PolicyConfiguration policy, engine::Options options, Api& api, Metrics& metrics,
            Logger& logger, DecisionLog& decisions, Clock clock)
     : api_(api),

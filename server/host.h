@@ -23,12 +23,15 @@ namespace berth::server {
 /// Milliseconds since the epoch.
 using Clock = std::function<engine::TimePoint()>;
 engine::TimePoint SystemClock();
+/// What the machine's clock says now, and steady from here on: a clock that is set later neither
+/// ends nor prolongs a plan, a hold-off or a barrier.
+Clock SteadyClock();
 
 class Host final : public VerbHandler {
  public:
   /// The references must outlive it.
   Host(config::PolicyConfiguration policy, engine::Options options, Api& api, Metrics& metrics,
-       Logger& logger, DecisionLog& decisions, Clock clock = SystemClock);
+       Logger& logger, DecisionLog& decisions, Clock clock = SteadyClock());
   ~Host() override;
 
   /// Runs `change` on the engine, then whatever it wants done.
