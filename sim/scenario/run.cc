@@ -11,24 +11,20 @@
 #include "kube/decode.h"
 #include "sim/scenario/judge.h"
 #include "sim/scenario/objects.h"
-#include "sim/world/berth_host.h"
-#include "sim/world/checker.h"
-#include "sim/world/scheduler.h"
+#include "sim/world/processes.h"
 
 namespace berth::scenario {
 namespace {
 
 using sim::Kind;
+using sim::RefOf;
 
 constexpr std::size_t kTraceLines = 60;
 /// Between two steps: enough for nothing but the order of things.
 constexpr sim::Duration kStepPause = 20;
 constexpr sim::Duration kGrace = 1'000;  ///< From a bound pod's deletion to its end.
 constexpr sim::Duration kDown = 500;     ///< From kill -9 to the new process.
-
-engine::PodRef RefOf(const kube::Pod& pod) {
-  return {.ns = pod.meta.ns, .name = pod.meta.name, .uid = pod.meta.uid};
-}
+constexpr sim::Duration kHttpTimeout = 30'000;
 
 class Stage {
  public:
@@ -36,15 +32,12 @@ class Stage {
       : scenario_(scenario),
         options_(options),
         env_(options.seed, sim::kEpoch, kTraceLines),
-        wire_(env_, 30'000),
-        checker_(env_) {
-    env_.api.on_bound = [this](const kube::Pod& pod) { checker_.OnBound(pod); };
-    wire_.on_bind = [this](const std::string& uid) { checker_.OnBindCall(uid); };
+        processes_(env_, {}, kHttpTimeout) {
     env_.api.Subscribe(Kind::kPod, life_.alive(), [this] { EndDeleted(); });
     env_.api.PutPolicy(scenario.policy);
     for (const Nodes& nodes : scenario.nodes) Add(nodes);
-    StartBerth();
-    StartScheduler();
+    processes_.StartBerth();
+    processes_.StartScheduler();
   }
 
   RunReport Run() {
@@ -66,8 +59,11 @@ class Stage {
       }
     }
     // A planner without a past finds nobody to place, and Berth has no old news.
-    if (report.faults.empty() && !Broken() && berth_->ready()) checker_.WhenQuiet(*berth_);
-    if (Broken()) report.faults.push_back(checker_.violation());
+    const sim::BerthHost* berth = processes_.berth();
+    if (report.faults.empty() && !Broken() && berth->ready()) {
+      processes_.checker().WhenQuiet(*berth);
+    }
+    if (Broken()) report.faults.push_back(processes_.checker().violation());
     if (!report.faults.empty()) {
       report.last_events = {env_.trace.last().begin(), env_.trace.last().end()};
     }
@@ -146,13 +142,12 @@ class Stage {
   }
   Faults operator()(const Kill& action) {
     if (action.process == Process::kScheduler) {
-      StartScheduler();
+      processes_.StartScheduler();
       return {};
     }
-    berth_.reset();
-    wire_.Listen(nullptr);
+    processes_.KillBerth();
     Pass(kDown);
-    StartBerth();
+    processes_.StartBerth();
     return {};
   }
   Faults operator()(const Wait& action) {
@@ -165,32 +160,8 @@ class Stage {
   }
 
  private:
-  bool Broken() const { return !checker_.violation().empty(); }
-
-  void Pass(sim::Duration time) {
-    const sim::TimePoint end = env_.now() + time;
-    while (!env_.timeline.empty() && env_.timeline.next() <= end && !Broken()) {
-      env_.timeline.Step();
-      checker_.AfterStep(berth_.get());
-    }
-    env_.timeline.At(end, [] {});
-    while (env_.now() < end && !Broken()) env_.timeline.Step();
-  }
-
-  void StartBerth() {
-    checker_.OnBerthStarted();
-    berth_ = std::make_unique<sim::BerthHost>(env_, fmt::format("b{}", ++berths_));
-    wire_.Listen(berth_.get());
-  }
-
-  void StartScheduler() {
-    wire_.HangUp();
-    scheduler_ = std::make_unique<sim::Scheduler>(env_, sim::SchedulerOptions{}, wire_);
-    scheduler_->on_preemption = [this](const kube::Pod& pod, const std::string& node,
-                                       const std::vector<const kube::Pod*>& victims) {
-      checker_.OnPreemption(pod, node, victims);
-    };
-  }
+  bool Broken() const { return !processes_.checker().violation().empty(); }
+  void Pass(sim::Duration time) { processes_.RunUntil(env_.now() + time); }
 
   void Add(const Nodes& nodes) {
     for (auto& object : NodeObjects(nodes)) {
@@ -238,6 +209,7 @@ class Stage {
 
   Observation Observe() const {
     Observation seen;
+    const sim::BerthHost* berth = processes_.berth();
     for (const auto& [name, node] : env_.api.nodes()) {
       seen.nodes.push_back({.name = name, .labels = node->meta.labels});
     }
@@ -252,9 +224,9 @@ class Stage {
       one.finished =
           pod->phase == kube::PodPhase::kSucceeded || pod->phase == kube::PodPhase::kFailed;
       one.gpus = gpus == pod->spec->requests.end() ? 0 : static_cast<int>(gpus->second / 1000);
-      if (one.node.empty() && berth_ != nullptr && berth_->ready()) {
+      if (one.node.empty() && berth != nullptr && berth->ready()) {
         one.reason =
-            cluster::Token(berth_->engine().Why(one.ns, one.name, env_.now()).verdict.reason);
+            cluster::Token(berth->engine().Why(one.ns, one.name, env_.now()).verdict.reason);
       }
     }
     return seen;
@@ -263,12 +235,8 @@ class Stage {
   const Scenario& scenario_;
   const RunOptions options_;
   sim::Environment env_;
-  sim::VerbWire wire_;
-  sim::Checker checker_;
+  sim::Processes processes_;
   sim::Life life_;
-  std::unique_ptr<sim::Scheduler> scheduler_;
-  std::unique_ptr<sim::BerthHost> berth_;
-  int berths_ = 0;
   simdjson::dom::parser parser_;
 };
 

@@ -126,15 +126,18 @@ Reply ApiServer::Bind(const engine::PodRef& ref, const std::string& node,
   return reply;
 }
 
-Reply ApiServer::Nominate(const engine::PodRef& ref, const std::string& node) {
+Reply ApiServer::Nominate(const engine::PodRef& ref, const std::string& node,
+                          const std::string& plan) {
   Reply reply;
   const auto pod = Find(ref, reply);
   if (pod == nullptr) return reply;
   if (!pod->node_name.empty()) return {.status = 422, .message = "the pod is already bound"};
-  if (pod->nominated_node == node) return {.pod = pod};
   kube::Pod changed = *pod;
   changed.nominated_node = node;
-  return Store(std::move(changed));
+  if (!plan.empty()) changed.meta.annotations[std::string(cluster::kPlanAnnotation)] = plan;
+  const bool same = changed.nominated_node == pod->nominated_node &&
+                    changed.meta.annotations == pod->meta.annotations;
+  return same ? Reply{.pod = pod} : Store(std::move(changed));
 }
 
 Reply ApiServer::Patch(const engine::PodRef& ref, const std::function<bool(kube::Pod&)>& change) {

@@ -40,6 +40,11 @@ struct Reply {
   bool ok() const { return status / 100 == 2; }
 };
 
+/// Names this very pod, not a later one of its name.
+inline engine::PodRef RefOf(const kube::Pod& pod) {
+  return {.ns = pod.meta.ns, .name = pod.meta.name, .uid = pod.meta.uid};
+}
+
 class ApiServer {
  public:
   ApiServer(const Timeline& timeline, Trace& trace) : timeline_(timeline), trace_(trace) {}
@@ -56,8 +61,9 @@ class ApiServer {
   /// 409: bound, ending or gated. Annotations are merged with the node's name in one write.
   Reply Bind(const engine::PodRef& ref, const std::string& node,
              const std::map<std::string, std::string>& annotations);
-  /// 422 for a bound pod.
-  Reply Nominate(const engine::PodRef& ref, const std::string& node);
+  /// The status patch: the nominated node, and with it Berth's plan annotation (empty: left as it
+  /// is). 422 for a bound pod.
+  Reply Nominate(const engine::PodRef& ref, const std::string& node, const std::string& plan);
   /// Any other patch. `change` returns false where it changes nothing: then no event follows.
   Reply Patch(const engine::PodRef& ref, const std::function<bool(kube::Pod&)>& change);
 

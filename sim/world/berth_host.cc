@@ -28,7 +28,10 @@ kube::Pod Decoded(const kube::Pod& pod) {
 }  // namespace
 
 BerthHost::BerthHost(Environment& env, std::string instance)
-    : env_(env), engine_(env.api.policy(), {.instance = std::move(instance)}), client_(env) {
+    : env_(env),
+      clock_skew_(env.clock_skew),
+      engine_(env.api.policy(), {.instance = std::move(instance)}),
+      client_(env) {
   using engine::Engine;
   Watch(Kind::kNode,
         {.upsert =
@@ -80,7 +83,7 @@ bool BerthHost::Idle() const {
 // --- The lock, the planner thread and what is carried out ----------------------------------------
 
 void BerthHost::Apply(const std::function<void(engine::Engine&, TimePoint)>& change) {
-  change(engine_, env_.now());
+  change(engine_, now());
   Changed();
   Carry();
 }
@@ -108,11 +111,10 @@ void BerthHost::Changed() {
 
 void BerthHost::Plan() {
   plan_at_ = -1;
-  engine_.Step(env_.now());
+  engine_.Step(now());
   Carry();
   const auto due = engine_.NextDeadline();
-  const Duration wait =
-      due ? std::clamp<Duration>(*due - env_.now(), 0, kLongestSleep) : kLongestSleep;
+  const Duration wait = due ? std::clamp<Duration>(*due - now(), 0, kLongestSleep) : kLongestSleep;
   plan_at_ = env_.now() + std::max<Duration>(wait, 1);
   env_.timeline.At(plan_at_, life_.Guard([this, turn = ++plan_turn_] {
     if (turn == plan_turn_) Plan();
@@ -165,39 +167,35 @@ void BerthHost::Do(const engine::ReleaseMember& release) {
   Push(release.pod.uid, [this, release] { TryRelease(release, 1); });
 }
 
+/// First the nomination and the plan, in one patch; then the gate.
 void BerthHost::TryRelease(const engine::ReleaseMember& release, int attempt) {
-  const auto annotate = [this, release, attempt] {
-    if (release.annotation.empty() && !release.remove_gate) return NextJob(release.pod.uid);
-    const auto patch = [release](kube::Pod& pod) {
-      const auto gate = std::ranges::find(pod.scheduling_gates, cluster::kAdmissionGate);
-      const bool opens = release.remove_gate && gate != pod.scheduling_gates.end();
-      std::string& claim = pod.meta.annotations[std::string(cluster::kPlanAnnotation)];
-      const bool says = !release.annotation.empty() && claim != release.annotation;
-      if (opens) pod.scheduling_gates.erase(gate);
-      if (says) claim = release.annotation;
-      if (claim.empty()) pod.meta.annotations.erase(std::string(cluster::kPlanAnnotation));
-      return opens || says;
-    };
-    client_.Write(
-        [ref = release.pod, patch](ApiServer& api) { return api.Patch(ref, patch); }, kPatchTimeout,
-        [this, release, attempt](const WriteResult& result) {
-          if (result.outcome == WriteOutcome::kDone || result.outcome == WriteOutcome::kNotFound) {
-            return NextJob(release.pod.uid);
-          }
-          RetryRelease(release, attempt);
-        });
+  if (release.node.empty()) return TryOpenGate(release, attempt);
+  const auto nominate = [release](ApiServer& api) {
+    return api.Nominate(release.pod, release.node, release.annotation);
   };
-  if (release.node.empty()) return annotate();
-  client_.Write([release](ApiServer& api) { return api.Nominate(release.pod, release.node); },
-                kPatchTimeout,
-                [this, release, attempt, annotate](const WriteResult& result) {
-                  if (result.outcome == WriteOutcome::kNotFound ||
-                      result.reply.message.find("already bound") != std::string::npos) {
-                    return NextJob(release.pod.uid);
-                  }
-                  if (result.outcome != WriteOutcome::kDone) return RetryRelease(release, attempt);
-                  annotate();
-                });
+  client_.Write(nominate, kPatchTimeout, [this, release, attempt](const WriteResult& result) {
+    if (result.outcome == WriteOutcome::kNotFound ||
+        result.reply.message.find("already bound") != std::string::npos) {
+      return NextJob(release.pod.uid);
+    }
+    if (result.outcome != WriteOutcome::kDone) return RetryRelease(release, attempt);
+    TryOpenGate(release, attempt);
+  });
+}
+
+void BerthHost::TryOpenGate(const engine::ReleaseMember& release, int attempt) {
+  if (!release.remove_gate) return NextJob(release.pod.uid);
+  const auto open = [pod = release.pod](ApiServer& api) {
+    return api.Patch(pod, [](kube::Pod& p) {
+      return std::erase(p.scheduling_gates, cluster::kAdmissionGate) > 0;
+    });
+  };
+  client_.Write(open, kPatchTimeout, [this, release, attempt](const WriteResult& result) {
+    const bool settled =
+        result.outcome == WriteOutcome::kDone || result.outcome == WriteOutcome::kNotFound;
+    if (!settled) return RetryRelease(release, attempt);
+    NextJob(release.pod.uid);
+  });
 }
 
 void BerthHost::RetryRelease(const engine::ReleaseMember& release, int attempt) {
@@ -254,7 +252,7 @@ std::optional<FilterReply> BerthHost::Filter(const kube::Pod& request_pod,
   const auto answer = engine_.Filter({.uid = request_pod.meta.uid,
                                       .offered = names,
                                       .request_pod = [&request_pod] { return &request_pod; }},
-                                     env_.now());
+                                     now());
   FilterReply reply;
   if (answer.keep_all) {
     reply.kept = offered;
@@ -301,7 +299,7 @@ void BerthHost::Bind(const engine::PodRef& pod, const std::string& node,
   if (!ready_) return done(std::nullopt);
   AwaitPod(pod.uid, [this, pod, node, client = std::move(client), done = std::move(done)] {
     const auto answer =
-        engine_.Bind({.uid = pod.uid, .ns = pod.ns, .name = pod.name, .node = node}, env_.now());
+        engine_.Bind({.uid = pod.uid, .ns = pod.ns, .name = pod.name, .node = node}, now());
     env_.trace.Say("bind {} to {}: {} {}", pod.name, node, answer.stand ? "stands" : "at once",
                    answer.now.error);
     if (answer.stand) {
@@ -362,7 +360,7 @@ void BerthHost::Preempt(const std::string& uid, const engine::VictimMap& candida
                         PreemptDone done) {
   if (!ready_) return done(std::nullopt);
   AwaitPod(uid, [this, uid, candidates, done = std::move(done)] {
-    const engine::VictimMap kept = engine_.Preempt(uid, candidates, env_.now());
+    const engine::VictimMap kept = engine_.Preempt(uid, candidates, now());
     Carry();
     done(kept);
   });

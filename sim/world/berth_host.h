@@ -47,6 +47,8 @@ class BerthHost {
   void Preempt(const std::string& uid, const engine::VictimMap& candidates, PreemptDone done);
 
   // --- Reads, for the checker.
+  /// By this process's clock, as the engine is told.
+  TimePoint now() const { return env_.now() + clock_skew_; }
   const engine::Engine& engine() const { return engine_; }
   engine::Engine& engine() { return engine_; }
   WatchStream& stream(Kind kind) { return *streams_[static_cast<std::size_t>(kind)]; }
@@ -76,6 +78,7 @@ class BerthHost {
   void Do(const engine::EmitEvent& event);
   void Do(const engine::Decision& decision);
   void TryRelease(const engine::ReleaseMember& release, int attempt);
+  void TryOpenGate(const engine::ReleaseMember& release, int attempt);
   void RetryRelease(const engine::ReleaseMember& release, int attempt);
   void Settle(const engine::PodRef& pod, int attempt);
   void FinishBind(const engine::PodRef& pod, const std::string& node,
@@ -87,6 +90,7 @@ class BerthHost {
   std::size_t LaneOf(const std::string& key) const;
 
   Environment& env_;
+  const Duration clock_skew_;
   engine::Engine engine_;
   ApiClient client_;
   Life life_;

@@ -8,7 +8,6 @@ using cluster::Charge;
 
 namespace {
 
-constexpr const char* kGpu = "nvidia.com/gpu";
 /// The longest that Berth or kube-scheduler may go by old news: a slow or broken watch, a Binding
 /// under way, a call that stands.
 constexpr Duration kOldNews = 75'000;
@@ -304,9 +303,9 @@ void Checker::CheckPlans(const BerthHost& host) {
       }
     }
     if (plan.committed) continue;
-    if (plan.expires + kSlack < env_.now() && !binding) {
+    if (plan.expires + kSlack < host.now() && !binding) {
       Broken(fmt::format("I6: the plan of {} should have ended {} ms ago", key,
-                         env_.now() - plan.expires));
+                         host.now() - plan.expires));
     }
     const auto held = static_cast<int>(plan.assignments.size()) + workload->BoundCount();
     if (held < workload->min_member) {
@@ -433,7 +432,6 @@ std::string Checker::WhoCouldRun() const {
 void Checker::WhenQuiet(const BerthHost& host) {
   const cluster::Store& store = host.engine().store();
   std::size_t live = 0;
-  std::map<std::string, std::pair<int, int>> gangs;  // bound, minimum
   for (const auto& [key, pod] : env_.api.pods()) {
     if (!Lives(*pod)) continue;
     ++live;
@@ -442,10 +440,6 @@ void Checker::WhenQuiet(const BerthHost& host) {
       Broken("I7: Berth has old news of " + key);
       return;
     }
-    const std::string gang = LabelOf(*pod, "berth.dev/gang");
-    if (gang.empty()) continue;
-    gangs[gang].second = NumberOf(*pod, "berth.dev/gang-min-member");
-    gangs[gang].first += pod->node_name.empty() ? 0 : 1;
   }
   if (store.pods().size() != live) Broken("I7: Berth knows pods that are gone");
   if (const std::string who = WhoCouldRun(); !who.empty()) {

@@ -1,14 +1,6 @@
 #include "sim/world/controllers.h"
 
 namespace berth::sim {
-namespace {
-
-engine::PodRef RefOf(const kube::Pod& pod) {
-  return {.ns = pod.meta.ns, .name = pod.meta.name, .uid = pod.meta.uid};
-}
-
-}  // namespace
-
 Controllers::Controllers(Environment& env, const std::vector<Job>& jobs) : env_(env) {
   env_.api.Subscribe(Kind::kPod, life_.alive(),
                      [this] { OnPod(env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1)); });

@@ -29,8 +29,9 @@ struct Environment {
   Trace trace;
   ApiServer api;
   Weather weather;
-  Random network;  ///< Delays and what gets lost.
-  Random ties;     ///< kube-scheduler's choice among equals.
+  Duration clock_skew = 0;  ///< Of the machine's clock; a process reads it when it starts.
+  Random network;           ///< Delays and what gets lost.
+  Random ties;              ///< kube-scheduler's choice among equals.
 };
 
 }  // namespace berth::sim

@@ -21,9 +21,15 @@ const std::vector<FaultKind> kChurn{kNodeCordon, kNodeTaint,     kNodeDelete,   
 const std::vector<FaultKind> kForged{kForgeClaim,  kForgeNomination, kForgeGate,
                                      kForgeMember, kBerthCrash,      kPodDelete};
 
+const std::vector<FaultKind> kMidGang{kCrashInGang, kCrashInGang,   kCrashInGang, kClockJump,
+                                      kPodDelete,   kApiAnswerLost, kWatchSlow,   kForgeMember};
+const std::vector<FaultKind> kUnknown{kApiAnswerLost, kApiAnswerLost, kApiErrorAfter,
+                                      kWatchBreak,    kWatchBreak,    kWatchSlow};
+
 std::vector<FaultKind> All() {
   std::vector<FaultKind> all;
-  for (int i = 0; i < kFaultKinds; ++i) all.push_back(static_cast<FaultKind>(i));
+  for (int i = 0; i <= static_cast<int>(kForgeMember); ++i)
+    all.push_back(static_cast<FaultKind>(i));
   return all;
 }
 
@@ -56,7 +62,9 @@ std::string_view Name(FaultKind kind) {
                                                                     "forged-claim",
                                                                     "forged-nomination",
                                                                     "forged-ungate",
-                                                                    "forged-member"};
+                                                                    "forged-member",
+                                                                    "berth-crash-in-gang",
+                                                                    "clock-jump"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -67,9 +75,10 @@ std::string Fault::ToString() const {
 
 const std::vector<Profile>& Profiles() {
   static const std::vector<Profile> kProfiles{
-      {.name = "calm", .kinds = {}},        {.name = "api", .kinds = kApi},
-      {.name = "crash", .kinds = kCrash},   {.name = "churn", .kinds = kChurn},
-      {.name = "forged", .kinds = kForged}, {.name = "all", .kinds = All()}};
+      {.name = "calm", .kinds = {}},          {.name = "api", .kinds = kApi},
+      {.name = "crash", .kinds = kCrash},     {.name = "churn", .kinds = kChurn},
+      {.name = "forged", .kinds = kForged},   {.name = "midgang", .kinds = kMidGang},
+      {.name = "unknown", .kinds = kUnknown}, {.name = "all", .kinds = All()}};
   return kProfiles;
 }
 

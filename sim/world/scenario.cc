@@ -5,7 +5,6 @@
 namespace berth::sim {
 namespace {
 
-constexpr const char* kGpu = "nvidia.com/gpu";
 constexpr Duration kTrouble = 120'000;
 
 kube::Node MakeNode(int index, Random& random) {

@@ -49,6 +49,7 @@ struct Scenario {
   TimePoint faults_end = 0;  ///< All trouble ends here, and everything that fits must run.
 };
 
+inline constexpr const char* kGpu = "nvidia.com/gpu";
 inline constexpr TimePoint kEpoch = 1'800'000'000'000;
 
 /// 4 to 12 nodes, 5 to 30 pods, faults of `profile`.

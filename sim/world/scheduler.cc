@@ -29,10 +29,6 @@ std::string Message(std::size_t nodes, const std::map<std::string, int>& reasons
   return text;
 }
 
-engine::PodRef RefOf(const kube::Pod& pod) {
-  return {.ns = pod.meta.ns, .name = pod.meta.name, .uid = pod.meta.uid};
-}
-
 std::int64_t AmountOf(const kube::ResourceList& list, const std::string& name) {
   const auto it = list.find(name);
   return it == list.end() ? 0 : it->second;

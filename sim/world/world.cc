@@ -5,15 +5,16 @@
 namespace berth::sim {
 namespace {
 
-constexpr const char* kGpu = "nvidia.com/gpu";
 /// Longer than any pause: ten minutes after failed plans, five in the unschedulable pool.
 constexpr Duration kQuiet = 1'200'000;
 /// A run that is not quiet by then never will be.
 constexpr Duration kLongest = 6 * 3'600'000;
 constexpr std::uint64_t kMostSteps = 2'000'000;
 
-engine::PodRef RefOf(const kube::Pod& pod) {
-  return {.ns = pod.meta.ns, .name = pod.meta.name, .uid = pod.meta.uid};
+/// Empty: it belongs to none.
+std::string GangOf(const kube::Pod& pod) {
+  const auto label = pod.meta.labels.find("berth.dev/gang");
+  return label == pod.meta.labels.end() ? "" : label->second;
 }
 
 }  // namespace
@@ -21,15 +22,16 @@ engine::PodRef RefOf(const kube::Pod& pod) {
 World::World(const Scenario& scenario, std::size_t trace_lines)
     : scenario_(scenario),
       env_(scenario.seed, scenario.start, trace_lines),
-      wire_(env_, scenario.http_timeout),
-      checker_(env_),
+      processes_(env_, scenario.scheduler, scenario.http_timeout),
       controllers_(env_, scenario.jobs) {
-  env_.api.on_bound = [this](const kube::Pod& pod) { checker_.OnBound(pod); };
-  wire_.on_bind = [this](const std::string& uid) { checker_.OnBindCall(uid); };
   env_.api.PutPolicy(scenario.policy);
   for (const kube::Node& node : scenario.nodes) env_.api.PutNode(node);
-  StartBerth();
-  StartScheduler();
+  env_.api.Subscribe(Kind::kPod, life_.alive(), [this] {
+    const Change& change = env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1);
+    if (!change.deleted) AfterBinding(*change.pod);
+  });
+  processes_.StartBerth();
+  processes_.StartScheduler();
   for (const Fault& fault : scenario.faults) {
     env_.timeline.At(fault.at, [this, &fault] {
       if (!calm_) Happen(fault);
@@ -38,56 +40,45 @@ World::World(const Scenario& scenario, std::size_t trace_lines)
 }
 
 RunResult World::Run() {
-  if (RunUntil(scenario_.faults_end)) {
+  if (processes_.RunUntil(scenario_.faults_end)) {
     Calm();
     Settle();
-    if (checker_.violation().empty()) Empty();
+    if (checker().violation().empty()) Empty();
   }
-  RunResult result{.violation = checker_.violation(),
+  RunResult result{.violation = checker().violation(),
                    .at = env_.now(),
                    .steps = env_.timeline.steps(),
                    .hash = env_.trace.hash(),
-                   .bound = checker_.bound(),
+                   .bound = checker().bound(),
                    .crashes = crashes_,
-                   .filters = wire_.filters(),
+                   .filters = processes_.wire().filters(),
                    .last_events = {env_.trace.last().begin(), env_.trace.last().end()}};
   return result;
 }
 
-/// False: an invariant is broken.
-bool World::RunUntil(TimePoint end) {
-  while (!env_.timeline.empty() && env_.timeline.next() <= end) {
-    env_.timeline.Step();
-    checker_.AfterStep(berth_.get());
-    if (!checker_.violation().empty()) return false;
-  }
-  if (!env_.timeline.empty() && env_.timeline.next() <= end) return false;
-  env_.timeline.At(end, [] {});
-  env_.timeline.Step();
-  return true;
-}
-
 /// Until all pods have run, or nothing has moved for longer than any pause.
 void World::Settle() {
-  if (!RunUntil(env_.now() + 60'000)) return;
+  if (!processes_.RunUntil(env_.now() + 60'000)) return;
   while (!env_.api.pods().empty() || !controllers_.Quiet()) {
-    if (!RunUntil(env_.now() + 5'000)) return;
+    if (!processes_.RunUntil(env_.now() + 5'000)) return;
     if (controllers_.Quiet() && AtRest()) break;
-    const TimePoint last = std::max(checker_.last_bound(), scenario_.faults_end);
+    const TimePoint last = std::max(checker().last_bound(), scenario_.faults_end);
     if (controllers_.Quiet() && env_.now() > last + kQuiet) break;
     if (env_.now() > scenario_.faults_end + kLongest || env_.timeline.steps() > kMostSteps) {
-      checker_.Stop(fmt::format("I10: no rest after {} steps", env_.timeline.steps()));
+      checker().Stop(fmt::format("I10: no rest after {} steps", env_.timeline.steps()));
       return;
     }
   }
-  if (berth_ == nullptr || !berth_->ready()) return checker_.Stop("Berth never came up");
-  checker_.WhenQuiet(*berth_);
+  const BerthHost* berth = processes_.berth();
+  if (berth == nullptr || !berth->ready()) return checker().Stop("Berth never came up");
+  checker().WhenQuiet(*berth);
 }
 
 /// Nothing is held, nothing is under way, nobody could run: time alone changes nothing any more.
 bool World::AtRest() const {
-  return berth_ != nullptr && berth_->Idle() && berth_->engine().PlanCounts() == std::pair(0, 0) &&
-         checker_.WhoCouldRun().empty();
+  const BerthHost* berth = processes_.berth();
+  return berth != nullptr && berth->Idle() && berth->engine().PlanCounts() == std::pair(0, 0) &&
+         checker().WhoCouldRun().empty();
 }
 
 void World::Empty() {
@@ -95,34 +86,38 @@ void World::Empty() {
   for (const auto& [key, pod] : env_.api.pods()) all.push_back(RefOf(*pod));
   controllers_.Stop();
   for (const engine::PodRef& ref : all) env_.api.RemovePod(ref);
-  if (RunUntil(env_.now() + 60'000)) checker_.WhenEmpty(*berth_);
+  if (processes_.RunUntil(env_.now() + 60'000)) checker().WhenEmpty(*processes_.berth());
 }
 
-// --- Processes -----------------------------------------------------------------------------------
-
-void World::StartBerth() {
-  env_.trace.Say("berth starts");
-  checker_.OnBerthStarted();
-  berth_ = std::make_unique<BerthHost>(env_, fmt::format("b{}", ++berths_));
-  wire_.Listen(berth_.get());
+/// kCrashInGang: a member of a gang is bound, others are not.
+void World::AfterBinding(const kube::Pod& bound) {
+  const Fault* fault = env_.weather.Now(FaultKind::kCrashInGang);
+  const std::string gang = GangOf(bound);
+  if (fault == nullptr || fault->at == last_aimed_ || gang.empty() || bound.node_name.empty()) {
+    return;
+  }
+  std::vector<std::shared_ptr<const kube::Pod>> unbound;
+  for (const auto& [key, mate] : env_.api.pods()) {
+    if (GangOf(*mate) == gang && mate->node_name.empty()) unbound.push_back(mate);
+  }
+  if (unbound.empty()) return;
+  last_aimed_ = fault->at;
+  const std::uint64_t choice = fault->choice;
+  env_.timeline.After(static_cast<Duration>(choice % 300), [this, choice, unbound] {
+    CrashBerth(1'000 + static_cast<Duration>(choice / 300 % 3'000));
+    // Of bound pods the annotation is believed; keeping users from it is the admission policy's.
+    const kube::Pod* forger = env_.api.FindPod(unbound[choice / 7 % unbound.size()]->meta.uid);
+    if (choice % 2 == 0 && forger != nullptr && forger->node_name.empty()) {
+      ForgeClaim(*forger, choice, scenario_.nodes[choice / 64 % scenario_.nodes.size()].meta.name);
+    }
+  });
 }
 
 void World::CrashBerth(Duration down) {
-  if (berth_ == nullptr) return;
-  env_.trace.Say("berth crashes");
+  if (processes_.berth() == nullptr) return;
   ++crashes_;
-  berth_.reset();
-  wire_.Listen(nullptr);
-  env_.timeline.After(down, [this] { StartBerth(); });
-}
-
-void World::StartScheduler() {
-  wire_.HangUp();
-  scheduler_ = std::make_unique<Scheduler>(env_, scenario_.scheduler, wire_);
-  scheduler_->on_preemption = [this](const kube::Pod& pod, const std::string& node,
-                                     const std::vector<const kube::Pod*>& victims) {
-    checker_.OnPreemption(pod, node, victims);
-  };
+  processes_.KillBerth();
+  env_.timeline.After(down, [this] { processes_.StartBerth(); });
 }
 
 // --- Faults --------------------------------------------------------------------------------------
@@ -142,7 +137,7 @@ void World::Calm() {
 
 void World::Happen(const Fault& fault) {
   env_.trace.Say("fault: {}", fault.ToString());
-  checker_.OnFault(fault);
+  checker().OnFault(fault);
   env_.weather.Begin(fault);
   switch (fault.kind) {
     case FaultKind::kWatchBreak:
@@ -154,7 +149,7 @@ void World::Happen(const Fault& fault) {
       return CrashBerth(1'000 + static_cast<Duration>(fault.choice % 5'000));
     case FaultKind::kSchedulerRestart:
       env_.trace.Say("scheduler restarts");
-      return StartScheduler();
+      return processes_.StartScheduler();
     case FaultKind::kNodeCordon:
     case FaultKind::kNodeTaint:
     case FaultKind::kNodeDelete:
@@ -168,6 +163,9 @@ void World::Happen(const Fault& fault) {
       return HappenToPod(fault);
     case FaultKind::kPolicyEdit:
       return EditPolicy(fault);
+    case FaultKind::kClockJump:
+      env_.clock_skew = static_cast<Duration>(fault.choice % 1'200'000) - 600'000;
+      return;
     default:
       return;  // the weather's
   }
@@ -176,8 +174,9 @@ void World::Happen(const Fault& fault) {
 void World::HappenToStream(const Fault& fault) {
   const Kind kind = fault.choice % 3 == 0 ? Kind::kNode : Kind::kPod;
   const bool schedulers = fault.choice / 3 % 3 == 0;
-  if (!schedulers && berth_ == nullptr) return;
-  WatchStream& stream = schedulers ? scheduler_->stream(kind) : berth_->stream(kind);
+  if (!schedulers && processes_.berth() == nullptr) return;
+  WatchStream& stream =
+      schedulers ? processes_.scheduler().stream(kind) : processes_.berth()->stream(kind);
   const TimePoint end = env_.now() + fault.lasts;
   switch (fault.kind) {
     case FaultKind::kWatchSlow:
@@ -233,51 +232,62 @@ void World::HappenToPod(const Fault& fault) {
   if (pod == nullptr) return;
   const engine::PodRef ref = RefOf(*pod);
   const std::string node = scenario_.nodes[fault.choice / 64 % scenario_.nodes.size()].meta.name;
-  if (fault.kind == FaultKind::kPodDelete) {
-    env_.api.DeletePod(ref);
-  } else if (fault.kind == FaultKind::kForgeNomination) {
-    env_.api.Nominate(ref, node);
-  } else if (fault.kind == FaultKind::kForgeGate) {
-    env_.api.Patch(ref, [](kube::Pod& p) {
-      return std::erase(p.scheduling_gates, cluster::kAdmissionGate) > 0;
-    });
-  } else if (fault.kind == FaultKind::kForgeClaim) {
-    // The very plan that a running member of the gang carries, where there is one, for a room of
-    // choice: now and then that member's own.
-    std::optional<cluster::PlanClaim> real;
-    const auto gang = pod->meta.labels.find("berth.dev/gang");
-    for (const auto& [key, mate] : env_.api.pods()) {
-      const auto label = mate->meta.labels.find("berth.dev/gang");
-      const auto text = mate->meta.annotations.find(cluster::kPlanAnnotation);
-      const bool same = gang != pod->meta.labels.end() && label != mate->meta.labels.end() &&
-                        label->second == gang->second;
-      if (same && !mate->node_name.empty() && text != mate->meta.annotations.end()) {
-        real = cluster::DecodePlanClaim(text->second);
-      }
-    }
-    const std::string room = real && fault.choice % 3 == 0 ? real->node : node;
-    // Where no Binding of ours follows, a forged queue is believed after a restart, as long as it
-    // admits the namespace: known, see docs/fault-search.md.
-    const auto label = pod->meta.labels.find("berth.dev/queue");
-    const std::string own = label == pod->meta.labels.end() ? "default" : label->second;
-    const bool managed = pod->spec->requests.contains(kGpu);
-    const cluster::PlanClaim claim{.plan = real ? real->plan : "b1-1",
-                                   .node = room,
-                                   .queue = managed && fault.choice % 2 == 0 ? "a" : own,
-                                   .rank = static_cast<int>(fault.choice / 2 % 5)};
-    env_.api.Patch(ref, [&claim](kube::Pod& p) {
-      p.meta.annotations[std::string(cluster::kPlanAnnotation)] = cluster::EncodePlanClaim(claim);
-      return true;
-    });
-  } else {
-    kube::Pod forged = *pod;
-    forged.meta.name = fmt::format("forged-{}", fault.choice);
-    forged.meta.annotations["berth.dev/gang-size"] = fmt::format("{}", 9);
-    forged.meta.annotations["berth.dev/gang-min-member"] = fmt::format("{}", 1 + fault.choice % 9);
-    forged.nominated_node.clear();
-    forged.pod_scheduled.reset();
-    env_.api.CreatePod(std::move(forged));
+  switch (fault.kind) {
+    case FaultKind::kPodDelete:
+      env_.api.DeletePod(ref);
+      return;
+    case FaultKind::kForgeNomination:
+      env_.api.Nominate(ref, node, "");
+      return;
+    case FaultKind::kForgeGate:
+      env_.api.Patch(ref, [](kube::Pod& p) {
+        return std::erase(p.scheduling_gates, cluster::kAdmissionGate) > 0;
+      });
+      return;
+    case FaultKind::kForgeClaim:
+      return ForgeClaim(*pod, fault.choice, node);
+    default:
+      return ForgeMember(*pod, fault.choice);
   }
+}
+
+/// The very plan that a running member of the gang carries, where there is one, for a room of
+/// choice: now and then that member's own.
+void World::ForgeClaim(const kube::Pod& pod, std::uint64_t choice, const std::string& node) {
+  std::optional<cluster::PlanClaim> real;
+  const std::string gang = GangOf(pod);
+  for (const auto& [key, mate] : env_.api.pods()) {
+    const auto text = mate->meta.annotations.find(cluster::kPlanAnnotation);
+    const bool same = !gang.empty() && GangOf(*mate) == gang;
+    if (same && !mate->node_name.empty() && text != mate->meta.annotations.end()) {
+      real = cluster::DecodePlanClaim(text->second);
+    }
+  }
+  const std::string room = real && choice % 3 == 0 ? real->node : node;
+  // Where no Binding of ours follows, a forged queue is believed after a restart, as long as it
+  // admits the namespace: known, see docs/fault-search.md.
+  const auto label = pod.meta.labels.find("berth.dev/queue");
+  const std::string own = label == pod.meta.labels.end() ? "default" : label->second;
+  const bool managed = pod.spec->requests.contains(kGpu);
+  const cluster::PlanClaim claim{.plan = real ? real->plan : "b1-1",
+                                 .node = room,
+                                 .queue = managed && choice % 2 == 0 ? "a" : own,
+                                 .rank = static_cast<int>(choice / 2 % 5)};
+  env_.api.Patch(RefOf(pod), [&claim](kube::Pod& p) {
+    p.meta.annotations[std::string(cluster::kPlanAnnotation)] = cluster::EncodePlanClaim(claim);
+    return true;
+  });
+}
+
+/// A stranger in the pod's gang, with a size of its own.
+void World::ForgeMember(const kube::Pod& pod, std::uint64_t choice) {
+  kube::Pod forged = pod;
+  forged.meta.name = fmt::format("forged-{}", choice);
+  forged.meta.annotations["berth.dev/gang-size"] = std::string("9");
+  forged.meta.annotations["berth.dev/gang-min-member"] = fmt::format("{}", 1 + choice % 9);
+  forged.nominated_node.clear();
+  forged.pod_scheduled.reset();
+  env_.api.CreatePod(std::move(forged));
 }
 
 void World::EditPolicy(const Fault& fault) {

@@ -6,10 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "sim/world/checker.h"
 #include "sim/world/controllers.h"
+#include "sim/world/processes.h"
 #include "sim/world/scenario.h"
-#include "sim/world/scheduler.h"
 
 namespace berth::sim {
 
@@ -35,7 +34,6 @@ class World {
   RunResult Run();
 
  private:
-  bool RunUntil(TimePoint end);
   void Settle();
   bool AtRest() const;
   void Empty();
@@ -43,22 +41,23 @@ class World {
   void HappenToStream(const Fault& fault);
   void HappenToNode(const Fault& fault);
   void HappenToPod(const Fault& fault);
+  void ForgeClaim(const kube::Pod& pod, std::uint64_t choice, const std::string& node);
+  void ForgeMember(const kube::Pod& pod, std::uint64_t choice);
   void EditPolicy(const Fault& fault);
   void Calm();
-  void StartBerth();
+  void AfterBinding(const kube::Pod& bound);
   void CrashBerth(Duration down);
-  void StartScheduler();
+  Checker& checker() { return processes_.checker(); }
+  const Checker& checker() const { return processes_.checker(); }
   const kube::Pod* Pick(std::uint64_t choice, bool unbound) const;
 
   const Scenario& scenario_;
   Environment env_;
-  VerbWire wire_;
-  Checker checker_;
+  Processes processes_;
   Controllers controllers_;
-  std::unique_ptr<Scheduler> scheduler_;
-  std::unique_ptr<BerthHost> berth_;
-  int berths_ = 0;
+  Life life_;
   int crashes_ = 0;
+  TimePoint last_aimed_ = -1;  ///< When the kCrashInGang that struck last began.
   bool calm_ = false;
 };
 
