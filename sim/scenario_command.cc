@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
+#include <array>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -27,30 +26,32 @@ struct RunCommandOptions {
   int judge = 0;  ///< Line of the step whose expectation is asked about; 0: none.
 };
 
-std::optional<std::string> ReadAll(std::istream& in) {
-  if (!in) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(in), {});
-}
-
 /// Prints what is wrong with the file itself.
-std::optional<scenario::Scenario> Load(const std::string& path, int& exit_code) {
-  std::ifstream file(path, std::ios::binary);
-  const auto text = ReadAll(file);
+std::optional<scenario::Scenario> Load(const std::string& path) {
+  const auto text = ReadTraceFile(path);
   if (!text) {
-    fmt::print(stderr, "{}: cannot be read\n", path);
-    exit_code = kEnvironment;
+    Fail(text.error());
     return std::nullopt;
   }
   auto decoded = scenario::Decode(*text, path);
   if (decoded) return *std::move(decoded);
   for (const auto& error : decoded.error()) fmt::print(stderr, "{}\n", error.ToString());
-  exit_code = kBadInput;
   return std::nullopt;
+}
+
+/// At most kMaxTraceBytes of it: more is cut off, and then no JSON.
+std::string ReadStandardInput() {
+  std::string text;
+  std::array<char, 65536> buffer{};
+  while (text.size() < kMaxTraceBytes && std::cin.read(buffer.data(), buffer.size()).gcount() > 0) {
+    text.append(buffer.data(), static_cast<std::size_t>(std::cin.gcount()));
+  }
+  return text;
 }
 
 /// What the expectation at that line says of the observation on standard input.
 int JudgeObservation(const scenario::Scenario& scenario, int line) {
-  const auto seen = scenario::DecodeObservation(ReadAll(std::cin).value_or(""));
+  const auto seen = scenario::DecodeObservation(ReadStandardInput());
   if (!seen) {
     fmt::print(stderr, "standard input: {}\n", seen.error());
     return kBadInput;
@@ -66,38 +67,47 @@ int JudgeObservation(const scenario::Scenario& scenario, int line) {
   return kUsage;
 }
 
+/// Runs one file with every seed and tells of each that failed. Returns how many did.
+std::size_t RunSeeds(const scenario::Scenario& scenario, const std::string& path,
+                     const std::vector<std::uint64_t>& seeds) {
+  std::vector<scenario::RunReport> reports(seeds.size());
+  ParallelFor(seeds.size(), 0,
+              [&](std::size_t i) { reports[i] = scenario::Run(scenario, {.seed = seeds[i]}); });
+  std::size_t failed = 0;
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    if (reports[i].faults.empty()) continue;
+    ++failed;
+    fmt::print("FAILED {} (seed {}): {}\n", path, seeds[i], scenario.proves);
+    for (const std::string& fault : reports[i].faults) fmt::print("  {}\n", fault);
+    for (const std::string& event : reports[i].last_events) fmt::print("    {}\n", event);
+  }
+  return failed;
+}
+
 int RunFiles(const RunCommandOptions& options) {
   const auto seeds = ParseSeeds(options.seeds);
-  if (!seeds) return kUsage;
-  int exit_code = kFine;
-  std::size_t passed = 0;
+  if (!seeds) {
+    fmt::print(stderr, "--seeds: `{}` is no A-B or A,B,C\n", options.seeds);
+    return kUsage;
+  }
+  std::size_t runs = 0;
   std::size_t failed = 0;
   for (const std::string& path : options.files) {
-    const auto scenario = Load(path, exit_code);
+    const auto scenario = Load(path);
+    runs += scenario ? seeds->size() : 1;
     if (!scenario) {
       ++failed;
-      continue;
-    }
-    if (options.expand) {
+    } else if (options.expand) {
       fmt::print("{}\n", scenario::Expand(*scenario).dump());
       return kFine;
-    }
-    if (options.judge != 0) return JudgeObservation(*scenario, options.judge);
-    std::vector<scenario::RunReport> reports(seeds->size());
-    ParallelFor(seeds->size(), 0, [&](std::size_t i) {
-      reports[i] = scenario::Run(*scenario, {.seed = (*seeds)[i]});
-    });
-    for (std::size_t i = 0; i < reports.size(); ++i) {
-      ++(reports[i].faults.empty() ? passed : failed);
-      if (reports[i].faults.empty()) continue;
-      exit_code = kBadInput;
-      fmt::print("FAILED {} (seed {}): {}\n", path, (*seeds)[i], scenario->proves);
-      for (const std::string& fault : reports[i].faults) fmt::print("  {}\n", fault);
-      for (const std::string& event : reports[i].last_events) fmt::print("    {}\n", event);
+    } else if (options.judge != 0) {
+      return JudgeObservation(*scenario, options.judge);
+    } else {
+      failed += RunSeeds(*scenario, path, *seeds);
     }
   }
-  fmt::print("level scheduler: {} passed, {} failed\n", passed, failed);
-  return exit_code;
+  fmt::print("level scheduler: {} passed, {} failed\n", runs - failed, failed);
+  return failed == 0 ? kFine : kBadInput;
 }
 
 }  // namespace
