@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -250,15 +251,22 @@ func (b *PodBuilder) Job(n int32) *batchv1.Job {
 // to know it; it is known when this returns.
 func (s *Scenario) PriorityClass(name string, value int32) {
 	s.T.Helper()
-	_, err := s.Client.SchedulingV1().PriorityClasses().Create(s.ctx, &schedulingv1.PriorityClass{
+	must(s.T, s.createPriorityClass(&schedulingv1.PriorityClass{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value,
-	}, metav1.CreateOptions{})
-	must(s.T, err)
-	Eventually(s.T, Timeout, "admission knows the PriorityClass "+name, func() error {
-		probe := s.Pod("probe").Priority(name).Build()
+	}))
+}
+
+func (s *Scenario) createPriorityClass(class *schedulingv1.PriorityClass) error {
+	_, err := s.Client.SchedulingV1().PriorityClasses().Create(s.ctx, class, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	Eventually(s.T, Timeout, "admission knows the PriorityClass "+class.Name, func() error {
+		probe := s.Pod("probe").Priority(class.Name).Build()
 		_, err := s.Client.CoreV1().Pods(probe.Namespace).Create(s.ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	})
+	return nil
 }
 
 // RemoveGate takes a scheduling gate off a pod, as the gate's owner would.

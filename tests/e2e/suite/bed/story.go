@@ -15,7 +15,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -176,11 +175,7 @@ func (s *Scenario) postOne(kind string, raw []byte) error {
 		if err := json.Unmarshal(raw, &class); err != nil {
 			return err
 		}
-		_, err := s.Client.SchedulingV1().PriorityClasses().Create(s.ctx, &class, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			return nil
-		}
-		return err
+		return s.createPriorityClass(&class)
 	case "Pod":
 		var pod corev1.Pod
 		if err := json.Unmarshal(raw, &pod); err != nil {
