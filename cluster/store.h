@@ -117,6 +117,8 @@ class Store {
   void MarkChanged(Workload& workload);
   /// Workloads that changed since the last call, gone ones excluded.
   std::vector<Workload*> TakeChanged();
+  /// Workloads with a member that has no node yet, by key: whom freed room may help.
+  std::vector<Workload*> OpenWorkloads();
 
   /// The ledger in text, in a fixed order: equal text, equal ledger (invariant I7).
   std::string LedgerString() const;
@@ -177,6 +179,7 @@ class Store {
   std::set<PodInfo*> anti_affinity_pods_;
   std::map<std::string, std::unique_ptr<Workload>> workloads_;
   std::set<Workload*, ByKey> changed_;
+  std::set<Workload*, ByKey> open_;  ///< And some that are not any more: see OpenWorkloads.
   std::set<Workload*, ByKey> stale_;  ///< Their members changed since the last Refresh.
   std::vector<QueueInfo> queues_;
   std::map<std::string, kube::Namespace, std::less<>> namespaces_;

@@ -202,6 +202,7 @@ void Store::Unfile(PodInfo& pod) {
   }
   if (workload->members.empty() && workload->faulty.empty()) {
     changed_.erase(workload);
+    open_.erase(workload);
     stale_.erase(workload);
     workloads_.erase(workload->key);
     return;
@@ -274,7 +275,16 @@ void Store::JudgeMember(const Workload& workload, PodInfo& pod, const PodClaims&
 void Store::MarkChanged(Workload& workload) {
   workload.dirty = true;
   changed_.insert(&workload);
+  open_.insert(&workload);
   ++generation_;
+}
+
+std::vector<Workload*> Store::OpenWorkloads() {
+  std::erase_if(open_, [](const Workload* workload) {
+    return std::ranges::all_of(workload->members, &PodInfo::bound) &&
+           std::ranges::all_of(workload->faulty, &PodInfo::bound);
+  });
+  return {open_.begin(), open_.end()};
 }
 
 std::vector<Workload*> Store::TakeChanged() {

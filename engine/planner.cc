@@ -36,8 +36,7 @@ void Engine::PlanPass(TimePoint now) {
   const std::uint64_t free_generation = store_.free_generation();
   std::vector<Workload*> workloads = store_.TakeChanged();
   if (judge_all_ || free_generation != judged_free_generation_) {
-    workloads.clear();
-    for (const auto& [key, workload] : store_.workloads()) workloads.push_back(workload.get());
+    workloads = store_.OpenWorkloads();
   }
   for (Workload* workload : workloads) DropFaulty(*workload);
   judge_all_ = false;

@@ -63,7 +63,6 @@ Workload PhillyWorkload(const std::vector<TraceJob>& law, double load, std::size
                               .model = "V100"});
   }
   Random random(seed, kJobStream);
-  double gpu_seconds = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const TraceJob& drawn = law[random.Below(law.size())];
     const std::string name = "job-" + std::to_string(i);
@@ -71,10 +70,12 @@ Workload PhillyWorkload(const std::vector<TraceJob>& law, double load, std::size
                              .arrival = 0,
                              .service = drawn.duration_s * 1000,
                              .pod = GpuPod(name, drawn.gpus)});
-    gpu_seconds += static_cast<double>(drawn.duration_s * drawn.gpus);
   }
+  // The rate is the law's, not the drawn jobs': a seed with heavier jobs has a higher load.
+  double gpu_seconds = 0;
+  for (const TraceJob& job : law) gpu_seconds += static_cast<double>(job.duration_s * job.gpus);
   const double capacity = static_cast<double>(kPhillyNodes * kPhillyGpus);
-  const double gap = gpu_seconds / static_cast<double>(count) / (capacity * load);
+  const double gap = gpu_seconds / static_cast<double>(law.size()) / (capacity * load);
   double at = 0;
   for (Job& job : workload.jobs) {
     at += random.Exponential(gap);

@@ -6,6 +6,10 @@
 namespace berth::sim {
 namespace {
 
+/// Changes of a kind that a watch can resume from, as in the API server's watch cache at its
+/// largest.
+constexpr std::size_t kRemembered = 100'000;
+
 std::string NameKey(const std::string& ns, const std::string& name) { return ns + '/' + name; }
 
 std::string Describe(const kube::Pod& pod) {
@@ -189,7 +193,12 @@ void ApiServer::PutPolicy(config::PolicyConfiguration policy) {
 
 void ApiServer::Append(Kind kind, Change change) {
   const auto index = static_cast<std::size_t>(kind);
-  journals_[index].push_back(std::move(change));
+  Journal& journal = journals_[index];
+  journal.changes.push_back(std::move(change));
+  if (journal.changes.size() > kRemembered) {
+    journal.changes.pop_front();
+    ++journal.begin;
+  }
   std::erase_if(watchers_[index], [](const Watcher& w) { return w.alive.expired(); });
   for (const Watcher& watcher : watchers_[index]) watcher.call();
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -78,8 +79,12 @@ class ApiServer {
   const kube::Pod* FindPod(const std::string& uid) const;
 
   // --- Watches.
-  std::size_t end(Kind kind) const { return journal(kind).size(); }
-  const Change& at(Kind kind, std::size_t index) const { return journal(kind)[index]; }
+  /// Positions begin(kind) to end(kind) are remembered; what asks for older ones gets 410.
+  std::size_t begin(Kind kind) const { return journal(kind).begin; }
+  std::size_t end(Kind kind) const { return journal(kind).begin + journal(kind).changes.size(); }
+  const Change& at(Kind kind, std::size_t position) const {
+    return journal(kind).changes[position - journal(kind).begin];
+  }
   /// What exists now, in key order.
   std::vector<Change> List(Kind kind) const;
   /// `watcher` is called after every change while `alive`.
@@ -89,9 +94,11 @@ class ApiServer {
   std::function<void(const kube::Pod&)> on_bound;
 
  private:
-  const std::vector<Change>& journal(Kind kind) const {
-    return journals_[static_cast<std::size_t>(kind)];
-  }
+  struct Journal {
+    std::deque<Change> changes;
+    std::size_t begin = 0;
+  };
+  const Journal& journal(Kind kind) const { return journals_[static_cast<std::size_t>(kind)]; }
   void Append(Kind kind, Change change);
   std::shared_ptr<const kube::Pod> Find(const engine::PodRef& ref, Reply& reply) const;
   struct Watcher {
@@ -110,7 +117,7 @@ class ApiServer {
   std::map<std::string, std::string> names_;                      ///< UID to ns/name.
   std::map<std::string, std::shared_ptr<const kube::Node>> nodes_;
   std::shared_ptr<const config::PolicyConfiguration> policy_;
-  std::array<std::vector<Change>, kKinds> journals_;
+  std::array<Journal, kKinds> journals_;
   std::array<std::vector<Watcher>, kKinds> watchers_;
 };
 

@@ -13,52 +13,19 @@ namespace {
 constexpr Duration kOldNews = 75'000;
 /// A timer fires in the planner's next turn.
 constexpr Duration kSlack = 1'500;
-
-bool Lives(const kube::Pod& pod) {
-  return pod.phase != kube::PodPhase::kSucceeded && pod.phase != kube::PodPhase::kFailed;
-}
-
-std::int64_t AmountOf(const kube::ResourceList& list, const std::string& name) {
-  const auto it = list.find(name);
-  return it == list.end() ? 0 : it->second;
-}
-
-std::string LabelOf(const kube::Pod& pod, std::string_view key) {
-  const auto it = pod.meta.labels.find(key);
-  return it == pod.meta.labels.end() ? std::string() : it->second;
-}
+/// Up to so many nodes the engine's belief is checked after every step, in larger worlds after
+/// every kLookEvery steps. The truth is checked at every Binding in all of them.
+constexpr std::size_t kSmallWorld = 50;
+constexpr std::uint64_t kLookEvery = 10'000;
 
 int NumberOf(const kube::Pod& pod, std::string_view key) {
   const auto it = pod.meta.annotations.find(key);
   return it == pod.meta.annotations.end() ? 0 : std::atoi(it->second.c_str());
 }
 
-/// A gang's name belongs to its namespace. Empty: no gang.
-std::string GangOf(const kube::Pod& pod) {
-  const std::string name = LabelOf(pod, "berth.dev/gang");
-  return name.empty() ? name : pod.meta.ns + '/' + name;
-}
-
 int MinimumOf(const kube::Pod& pod) {
   const int min = NumberOf(pod, "berth.dev/gang-min-member");
   return min > 0 ? min : NumberOf(pod, "berth.dev/gang-size");
-}
-
-/// Whom a pod is charged to, by the policy and nothing else.
-std::string QueueOf(const kube::Pod& pod, const config::PolicyConfiguration& policy) {
-  std::string label = LabelOf(pod, "berth.dev/queue");
-  if (!label.empty()) return label;
-  for (const config::Queue& queue : policy.queues) {
-    if (queue.namespaces &&
-        std::ranges::find(*queue.namespaces, pod.meta.ns) != queue.namespaces->end()) {
-      return queue.name;
-    }
-  }
-  return "default";
-}
-
-bool WholeNode(const kube::Pod& pod) {
-  return pod.meta.annotations.contains("berth.dev/whole-node");
 }
 
 }  // namespace
@@ -78,7 +45,7 @@ std::int64_t Checker::Late::Most(TimePoint now) const {
   return most;
 }
 
-Checker::Checker(Environment& env) : env_(env) {
+Checker::Checker(Environment& env) : env_(env), usage_(env) {
   env_.api.Subscribe(Kind::kNode, life_.alive(), [this] {
     WatchNode(env_.api.at(Kind::kNode, env_.api.end(Kind::kNode) - 1));
   });
@@ -148,49 +115,30 @@ std::int64_t Checker::GpusOf(const std::string& node) const {
 
 /// I1, I2: what is bound to a node is there.
 void Checker::CheckRoom(const kube::Pod& bound) {
-  std::map<std::string, std::int64_t> used;
-  for (const auto& [key, pod] : env_.api.pods()) {
-    if (pod->node_name != bound.node_name || !Lives(*pod)) continue;
-    for (const auto& [name, amount] : pod->spec->requests) {
-      if (name != kGpu || !WholeNode(*pod)) used[name] += amount;
-    }
-    if (WholeNode(*pod)) used[kGpu] += GpusOf(bound.node_name);
-    used["pods"] += 1;
-  }
+  const Usage::Room& room = usage_.RoomOf(bound.node_name);
   // Two schedulers at once, for a moment, may both think a core free: Kubernetes' own risk.
   const bool two_schedulers = env_.now() < scheduler_restarted_ + kOldNews;
-  for (const auto& [name, amount] : used) {
-    if (name == "memory" || (name != kGpu && two_schedulers)) continue;
+  for (const char* name : {kGpu, "cpu", "pods"}) {
+    if (name != kGpu && two_schedulers) continue;
+    std::int64_t used = AmountOf(room.used, name);
+    if (name == kGpu) used += room.whole_node * GpusOf(bound.node_name);
     const std::int64_t all = allocatable_[{bound.node_name, name}].Most(env_.now());
-    if (amount > all) {
+    if (used > all) {
       Broken(fmt::format("I1/I2: {} is bound to {}, which then has {} of {} {} taken",
-                         bound.meta.name, bound.node_name, amount, all, name));
+                         bound.meta.name, bound.node_name, used, all, name));
     }
   }
 }
 
 /// I4, by the API objects alone.
 void Checker::CheckQueues(const kube::Pod& bound) {
-  const config::PolicyConfiguration& policy = env_.api.policy();
-  queue_of_[bound.meta.uid] = QueueOf(bound, policy);
   if (!bound.spec->requests.contains(kGpu)) return;
-  std::map<std::string, std::int64_t> used;
-  for (const auto& [key, pod] : env_.api.pods()) {
-    if (pod->node_name.empty() || !Lives(*pod)) continue;
-    if (std::ranges::find(policy.scheduler_names, pod->scheduler_name) ==
-        policy.scheduler_names.end()) {
-      continue;
-    }
-    const auto fixed = queue_of_.find(pod->meta.uid);
-    // A whole-node pod is charged its node, which may have grown since: here only what it asks for.
-    used[fixed == queue_of_.end() ? QueueOf(*pod, policy) : fixed->second] +=
-        AmountOf(pod->spec->requests, kGpu);
-  }
-  const std::string& queue = queue_of_[bound.meta.uid];
+  const std::string queue = usage_.QueueOf(bound.meta.uid);
+  const std::int64_t used = usage_.GpusOf(queue);
   const std::int64_t cap = caps_[queue].Most(env_.now());
-  if (used[queue] > cap) {
+  if (!queue.empty() && used > cap) {
     Broken(fmt::format("I4: {} is bound, and queue {} uses {} of {} milli-GPU", bound.meta.name,
-                       queue, used[queue], cap));
+                       queue, used, cap));
   }
 }
 
@@ -202,8 +150,8 @@ void Checker::CheckBarrier(const kube::Pod& bound) {
   int min = std::numeric_limits<int>::max();
   int managed = 0;
   bool runs = false;
-  for (const auto& [key, pod] : env_.api.pods()) {
-    if (GangOf(*pod) != gang || !Lives(*pod)) continue;
+  for (const auto& [uid, pod] : usage_.MembersOf(gang)) {
+    if (!Lives(*pod)) continue;
     min = std::min(min, MinimumOf(*pod));
     const bool asks = pod->spec->requests.contains(kGpu);
     managed += asks ? 1 : 0;
@@ -237,9 +185,9 @@ void Checker::OnPreemption(const kube::Pod& preemptor, const std::string& node,
     }
     const std::string gang = GangOf(*victim);
     if (gang.empty() || !preemptor.spec->requests.contains(kGpu)) continue;
-    for (const auto& [key, pod] : env_.api.pods()) {
-      const bool elsewhere = GangOf(*pod) == gang && Lives(*pod) && !pod->node_name.empty() &&
-                             pod->node_name != node && !pod->meta.deletion;
+    for (const auto& [uid, pod] : usage_.MembersOf(gang)) {
+      const bool elsewhere =
+          Lives(*pod) && !pod->node_name.empty() && pod->node_name != node && !pod->meta.deletion;
       // Berth may not have heard of the other one yet.
       if (elsewhere && last_bound_ + kOldNews < env_.now()) {
         Broken(fmt::format("I9: {} tears the gang of {}", preemptor.meta.name, victim->meta.name));
@@ -256,6 +204,15 @@ void Checker::AfterStep(const BerthHost* host) {
     return;
   }
   const cluster::Store& store = host->engine().store();
+  // What compares the whole ledger costs as much as there is in it.
+  if (store.nodes().size() > kSmallWorld) {
+    if (env_.timeline.steps() < next_look_) return;
+    next_look_ = env_.timeline.steps() + kLookEvery;
+    CheckPlans(*host);
+    CheckDevices(store);
+    CheckLedger(store);
+    return;
+  }
   CheckPlans(*host);
   if (host == host_ && store.generation() == generation_) return;
   generation_ = store.generation();
@@ -392,14 +349,11 @@ void Checker::CheckLedger(const cluster::Store& store) {
 bool Checker::FitsSomewhere(const kube::Pod& pod) const {
   return std::ranges::any_of(env_.api.nodes(), [&](const auto& entry) {
     const kube::Node& node = *entry.second;
-    std::int64_t cpus = AmountOf(node.allocatable, "cpu") - AmountOf(pod.spec->requests, "cpu");
-    std::int64_t pods = AmountOf(node.allocatable, "pods") - 1;
-    for (const auto& [key, other] : env_.api.pods()) {
-      if (other->node_name != node.meta.name || !Lives(*other)) continue;
-      cpus -= AmountOf(other->spec->requests, "cpu");
-      pods -= 1;
-    }
-    return cpus >= 0 && pods >= 0;
+    const Usage::Room& room = usage_.RoomOf(node.meta.name);
+    const auto left = [&](const char* name, std::int64_t asked) {
+      return AmountOf(node.allocatable, name) - AmountOf(room.used, name) - asked;
+    };
+    return left("cpu", AmountOf(pod.spec->requests, "cpu")) >= 0 && left("pods", 1) >= 0;
   });
 }
 
@@ -441,6 +395,7 @@ void Checker::WhenQuiet(const BerthHost& host) {
       return;
     }
   }
+  CheckLedger(store);
   if (store.pods().size() != live) Broken("I7: Berth knows pods that are gone");
   if (const std::string who = WhoCouldRun(); !who.empty()) {
     Broken("I10: " + who + " waits, and has a placement");

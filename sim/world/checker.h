@@ -10,6 +10,7 @@
 
 #include "sim/world/berth_host.h"
 #include "sim/world/scenario.h"
+#include "sim/world/usage.h"
 
 namespace berth::sim {
 
@@ -70,10 +71,11 @@ class Checker {
 
   Environment& env_;
   Life life_;
+  Usage usage_;
   std::string violation_;
+  std::uint64_t next_look_ = 0;  ///< The step of a large world at which belief is checked again.
   std::map<std::pair<std::string, std::string>, Late> allocatable_;  ///< By node, resource.
   std::map<std::string, Late> caps_;                                 ///< GPUs, by queue.
-  std::map<std::string, std::string> queue_of_;                      ///< Of bound pods, by UID.
   std::map<std::string, std::string> gang_of_;  ///< By UID, of all that ever were.
   /// Gang to members without devices, by UID, with when they last changed.
   std::map<std::string, std::map<std::string, TimePoint>> launchers_;

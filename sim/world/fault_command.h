@@ -17,6 +17,13 @@ inline CLI::App* AddFaultsCommand(CLI::App& simulate, FaultOptions& options) {
   for (const Profile& profile : Profiles()) names += ' ' + std::string(profile.name);
   faults->add_option("--profile", options.profile, "what goes wrong:" + names)
       ->capture_default_str();
+  auto* nodes = faults
+                    ->add_option("--nodes", options.nodes,
+                                 "a day of 24 hours on so many nodes instead of a small one")
+                    ->check(CLI::Range(1, 100'000));
+  faults->add_option("--pods", options.pods, "pods of that day; default: 20 a node")
+      ->check(CLI::Range(1, 10'000'000))
+      ->needs(nodes);
   faults->add_option("-j,--jobs", options.jobs, "threads; 0: one per core")->capture_default_str();
   faults->add_option("--lines", options.lines, "last events of a failure that are told")
       ->capture_default_str();

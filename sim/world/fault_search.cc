@@ -51,19 +51,29 @@ void ShrinkList(Scenario& scenario, List Scenario::*list) {
   }
 }
 
+Scenario Draw(std::uint64_t seed, const Profile& profile, const FaultOptions& options) {
+  if (options.nodes == 0) return DrawScenario(seed, profile);
+  return DrawDay(seed, profile, options.nodes, options.pods > 0 ? options.pods : 20 * options.nodes);
+}
+
 void Tell(const Scenario& drawn, const FaultOptions& options, std::ostream& out) {
-  const Scenario scenario = Shrink(drawn);
+  // To shrink a large day would take one.
+  const Scenario scenario = options.nodes > 0 ? drawn : Shrink(drawn);
   World world(scenario, options.lines);
   const RunResult result = world.Run();
   out << fmt::format("shrunk to {} of {} faults and {} of {} jobs, {} nodes\n",
                      scenario.faults.size(), drawn.faults.size(), scenario.jobs.size(),
                      drawn.jobs.size(), scenario.nodes.size());
   for (const kube::Node& node : scenario.nodes) {
+    if (options.nodes > 0) break;
     out << "  node " << node.meta.name;
     for (const auto& [name, amount] : node.allocatable) out << ' ' << name << '=' << amount;
     out << '\n';
   }
-  for (const Job& job : scenario.jobs) out << "  job   " << job.ToString() << '\n';
+  for (const Job& job : scenario.jobs) {
+    if (options.nodes > 0) break;
+    out << "  job   " << job.ToString() << '\n';
+  }
   for (const Fault& fault : scenario.faults) out << "  fault " << fault.ToString() << '\n';
   out << "the last " << result.last_events.size() << " events:\n";
   for (const std::string& line : result.last_events) out << "  " << line << '\n';
@@ -72,12 +82,12 @@ void Tell(const Scenario& drawn, const FaultOptions& options, std::ostream& out)
 
 }  // namespace
 
-RunResult RunSeed(std::uint64_t seed, const Profile& profile, bool repeat) {
-  const Scenario scenario = DrawScenario(seed, profile);
+RunResult RunDay(const Scenario& scenario, bool repeat) {
   RunResult result = World(scenario, 0).Run();
   if (!repeat || !result.violation.empty()) return result;
   // Other addresses than in the first run.
-  const std::vector<std::string> noise(1 + seed % 97, std::string(64 + seed % 512, 'x'));
+  const std::vector<std::string> noise(1 + scenario.seed % 97,
+                                       std::string(64 + scenario.seed % 512, 'x'));
   const RunResult again = World(scenario, 0).Run();
   if (again.hash != result.hash || again.steps != result.steps) {
     result.violation = fmt::format("I8: two runs of one seed differ: {:016x} and {:016x}",
@@ -106,7 +116,7 @@ int RunFaults(const FaultOptions& options, std::ostream& out) {
   RunResult total;
   const auto work = [&] {
     for (std::uint64_t seed = next++; seed <= seeds->last; seed = next++) {
-      RunResult result = RunSeed(seed, *profile, options.repeat);
+      RunResult result = RunDay(Draw(seed, *profile, options), options.repeat);
       const std::scoped_lock lock(mutex);
       if (options.verbose) {
         out << fmt::format(
@@ -132,14 +142,14 @@ int RunFaults(const FaultOptions& options, std::ostream& out) {
                        result.violation.substr(0, result.violation.find('\n')));
   }
   if (options.tell && seeds->first == seeds->last) {
-    const Scenario scenario = DrawScenario(seeds->first, *profile);
+    const Scenario scenario = Draw(seeds->first, *profile, options);
     for (const std::string& line : World(scenario, options.lines).Run().last_events) {
       out << "  " << line << '\n';
     }
   } else if (!broken.empty() && options.story) {
     const std::uint64_t seed = broken.begin()->first;
     out << fmt::format("--- the story of seed {}\n", seed);
-    Tell(DrawScenario(seed, *profile), options, out);
+    Tell(Draw(seed, *profile, options), options, out);
   }
   out << fmt::format("profile {}: {} events, {} pods bound\n", profile->name, total.steps,
                      total.bound);

@@ -13,6 +13,8 @@ namespace berth::sim {
 struct FaultOptions {
   std::string seeds = "1-200";  ///< A, or A-B.
   std::string profile = "all";
+  int nodes = 0;  ///< 0: a small bad day; else DrawDay of so many nodes and pods.
+  int pods = 0;
   int jobs = 0;               ///< Threads; 0: one per core.
   bool repeat = true;         ///< Run every seed twice and compare the hashes (I8).
   bool story = true;          ///< Shrink the first failure and tell it.
@@ -26,8 +28,8 @@ struct FaultOptions {
 /// options that make no sense.
 int RunFaults(const FaultOptions& options, std::ostream& out);
 
-/// One seed, twice where `repeat`: a difference is a violation of I8.
-RunResult RunSeed(std::uint64_t seed, const Profile& profile, bool repeat);
+/// One day, twice where `repeat`: a difference is a violation of I8.
+RunResult RunDay(const Scenario& scenario, bool repeat);
 
 /// Drops faults, then jobs, as long as the run still breaks an invariant.
 Scenario Shrink(Scenario scenario);

@@ -109,6 +109,76 @@ kube::Pod MakeMember(const Job& job, int index) {
   return pod;
 }
 
+namespace {
+
+constexpr Duration kDay = 24 * 3'600'000;
+
+kube::Node MakeDayNode(int index) {
+  kube::Node node;
+  node.meta.name = fmt::format("node-{:05}", index);
+  node.meta.uid = "uid-" + node.meta.name;
+  node.meta.labels["kubernetes.io/hostname"] = node.meta.name;
+  node.meta.labels["cloud.provider.com/topology-block"] = fmt::format("block-{}", index / 256);
+  node.meta.labels["cloud.provider.com/topology-rack"] = fmt::format("rack-{}", index / 16);
+  node.allocatable = {{"cpu", 128'000}, {"memory", 1024LL << 30U}, {"pods", 110}, {kGpu, 8'000}};
+  return node;
+}
+
+/// At most `room` pods. Its `lasts` is only in proportion to other jobs' yet.
+Job DrawDayJob(int index, int room, Random& random) {
+  static constexpr std::array<int, 5> kGpus{1, 1, 2, 4, 8};
+  Job job;
+  job.at = kEpoch + random.Between(0, kDay * 9 / 10);
+  job.lasts = static_cast<Duration>(1e6 * random.Exponential(1.0)) + 1;
+  job.gpus = kGpus[static_cast<std::size_t>(random.Between(0, 4))];
+  job.cpus = job.gpus * 8;
+  job.priority = static_cast<std::int32_t>(random.Between(0, 2)) * 10;
+  job.queue = random.Percent(50) ? "a" : "b";
+  job.gang = room > 1 && random.Percent(8);
+  if (job.gang) {
+    job.size = std::min(room, 2 << random.Between(0, 4));
+    job.min = job.size;
+    job.gpus = 8;
+    job.cpus = 64;
+    if (random.Percent(20)) job.topology_preferred = "rack";
+  }
+  job.name = fmt::format("{}{}", job.gang ? 'g' : 's', index);
+  return job;
+}
+
+}  // namespace
+
+Scenario DrawDay(std::uint64_t seed, const Profile& profile, int nodes, int pods) {
+  constexpr double kLoad = 0.8;
+  Random random(seed, 0);
+  Scenario scenario;
+  scenario.seed = seed;
+  scenario.start = kEpoch;
+  scenario.faults_end = kEpoch + kDay;
+  for (int i = 0; i < nodes; ++i) scenario.nodes.push_back(MakeDayNode(i));
+  scenario.policy.queues = {{.name = "a", .namespaces = std::vector<std::string>{"*"}},
+                            {.name = "b", .namespaces = std::vector<std::string>{"*"}},
+                            {.name = "default", .namespaces = std::vector<std::string>{"*"}}};
+  scenario.policy.queues[0].limit[kGpu] = std::int64_t{nodes} * 8 * 600;  // 60 %
+  double asked = 0;
+  for (int created = 0, i = 0; created < pods; ++i) {
+    scenario.jobs.push_back(DrawDayJob(i, pods - created, random));
+    const Job& job = scenario.jobs.back();
+    created += job.size;
+    asked += static_cast<double>(job.lasts) * job.size * job.gpus;
+  }
+  const double stretch = kLoad * 8.0 * nodes * static_cast<double>(kDay) / asked;
+  for (Job& job : scenario.jobs) {
+    job.lasts = 1 + static_cast<Duration>(static_cast<double>(job.lasts) * stretch);
+  }
+  for (int hour = 0; hour < 24; ++hour) {
+    const std::vector<TimePoint> begin{kEpoch + hour * 3'600'000};
+    const auto faults = DrawFaults(profile, begin, 3'500'000, random);
+    scenario.faults.insert(scenario.faults.end(), faults.begin(), faults.end());
+  }
+  return scenario;
+}
+
 Scenario DrawScenario(std::uint64_t seed, const Profile& profile) {
   Random random(seed, 0);
   Scenario scenario;

@@ -52,7 +52,11 @@ struct Scenario {
 inline constexpr const char* kGpu = "nvidia.com/gpu";
 inline constexpr TimePoint kEpoch = 1'800'000'000'000;
 
-/// 4 to 12 nodes, 5 to 30 pods, faults of `profile`.
+/// 4 to 12 nodes, 5 to 30 pods, two minutes of faults of `profile`.
 Scenario DrawScenario(std::uint64_t seed, const Profile& profile);
+
+/// 24 hours: so many nodes of 8 GPUs in racks of 16, so many pods, a third of them in gangs of up
+/// to 32 members, that together keep about 80 % of the GPUs busy; some twelve faults an hour.
+Scenario DrawDay(std::uint64_t seed, const Profile& profile, int nodes, int pods);
 
 }  // namespace berth::sim

@@ -4,6 +4,7 @@
 
 #include "cluster/resources.h"
 #include "kube/selector.h"
+#include "sim/world/usage.h"
 
 namespace berth::sim {
 namespace {
@@ -27,11 +28,6 @@ std::string Message(std::size_t nodes, const std::map<std::string, int>& reasons
   for (const auto& [reason, count] : reasons) text += fmt::format(" {} {},", count, reason);
   text.back() = '.';
   return text;
-}
-
-std::int64_t AmountOf(const kube::ResourceList& list, const std::string& name) {
-  const auto it = list.find(name);
-  return it == list.end() ? 0 : it->second;
 }
 
 }  // namespace

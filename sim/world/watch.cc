@@ -37,7 +37,7 @@ void WatchStream::SlowDown(Duration delay, TimePoint until) {
 void WatchStream::Connect(bool list) {
   connected_ = true;
   last_due_ = env_.now();
-  if (!list) {
+  if (!list && delivered_ >= env_.api.begin(kind_)) {
     queued_ = delivered_;
     Pull();
     return;

@@ -7,14 +7,21 @@ namespace {
 
 /// Longer than any pause: ten minutes after failed plans, five in the unschedulable pool.
 constexpr Duration kQuiet = 1'200'000;
-/// A run that is not quiet by then never will be.
+/// A run that is not quiet by then, after the longest job, never will be.
 constexpr Duration kLongest = 6 * 3'600'000;
 constexpr std::uint64_t kMostSteps = 2'000'000;
 
-/// Empty: it belongs to none.
-std::string GangOf(const kube::Pod& pod) {
-  const auto label = pod.meta.labels.find("berth.dev/gang");
-  return label == pod.meta.labels.end() ? "" : label->second;
+/// Steps until then are no sign of trouble.
+std::uint64_t MostSteps(const Scenario& scenario) {
+  std::uint64_t pods = 0;
+  for (const Job& job : scenario.jobs) pods += static_cast<std::uint64_t>(job.size);
+  return kMostSteps + 1'000 * pods;
+}
+
+Duration LongestJob(const Scenario& scenario) {
+  Duration longest = 0;
+  for (const Job& job : scenario.jobs) longest = std::max(longest, job.lasts);
+  return longest;
 }
 
 }  // namespace
@@ -59,12 +66,14 @@ RunResult World::Run() {
 /// Until all pods have run, or nothing has moved for longer than any pause.
 void World::Settle() {
   if (!processes_.RunUntil(env_.now() + 60'000)) return;
+  const Duration longest = kLongest + LongestJob(scenario_);
+  const std::uint64_t most = MostSteps(scenario_);
   while (!env_.api.pods().empty() || !controllers_.Quiet()) {
     if (!processes_.RunUntil(env_.now() + 5'000)) return;
     if (controllers_.Quiet() && AtRest()) break;
     const TimePoint last = std::max(checker().last_bound(), scenario_.faults_end);
     if (controllers_.Quiet() && env_.now() > last + kQuiet) break;
-    if (env_.now() > scenario_.faults_end + kLongest || env_.timeline.steps() > kMostSteps) {
+    if (env_.now() > scenario_.faults_end + longest || env_.timeline.steps() > most) {
       checker().Stop(fmt::format("I10: no rest after {} steps", env_.timeline.steps()));
       return;
     }

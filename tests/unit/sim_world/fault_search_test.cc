@@ -25,12 +25,12 @@ TEST_CASE("two hundred bad days", "[unit][sim][faults]") {
 
 TEST_CASE("one seed, one day; another seed, another day", "[unit][sim][faults]") {
   const Profile& all = *FindProfile("all");
-  const RunResult first = RunSeed(3, all, /*repeat=*/false);
-  const RunResult again = RunSeed(3, all, /*repeat=*/false);
+  const RunResult first = RunDay(DrawScenario(3, all), /*repeat=*/false);
+  const RunResult again = RunDay(DrawScenario(3, all), /*repeat=*/false);
   CHECK(first.hash == again.hash);
   CHECK(first.steps == again.steps);
   CHECK(first.bound > 0);
-  CHECK(first.hash != RunSeed(4, all, /*repeat=*/false).hash);
+  CHECK(first.hash != RunDay(DrawScenario(4, all), /*repeat=*/false).hash);
 }
 
 TEST_CASE("what was asked for is said", "[unit][sim][faults]") {
@@ -66,7 +66,7 @@ TEST_CASE("seeds that failed once", "[unit][sim][faults][bug]") {
   };
   for (const Regression& r : regressions) {
     INFO(r.profile << ' ' << r.seed << ": " << r.what);
-    CHECK(RunSeed(r.seed, *FindProfile(r.profile), /*repeat=*/false).violation == "");
+    CHECK(RunDay(DrawScenario(r.seed, *FindProfile(r.profile)), /*repeat=*/false).violation == "");
   }
 }
 

@@ -1,0 +1,117 @@
+#include "sim/world/usage.h"
+
+#include <algorithm>
+
+#include "sim/world/scenario.h"
+
+namespace berth::sim {
+namespace {
+
+std::string LabelOf(const kube::Pod& pod, std::string_view key) {
+  const auto it = pod.meta.labels.find(key);
+  return it == pod.meta.labels.end() ? std::string() : it->second;
+}
+
+/// Whom a pod is charged to, by the policy and nothing else. Empty: Berth does not plan it.
+std::string QueueByPolicy(const kube::Pod& pod, const config::PolicyConfiguration& policy) {
+  const auto& schedulers = policy.scheduler_names;
+  if (std::ranges::find(schedulers, pod.scheduler_name) == schedulers.end()) return {};
+  std::string label = LabelOf(pod, "berth.dev/queue");
+  if (!label.empty()) return label;
+  for (const config::Queue& queue : policy.queues) {
+    if (queue.namespaces &&
+        std::ranges::find(*queue.namespaces, pod.meta.ns) != queue.namespaces->end()) {
+      return queue.name;
+    }
+  }
+  return "default";
+}
+
+bool WholeNode(const kube::Pod& pod) {
+  return pod.meta.annotations.contains("berth.dev/whole-node");
+}
+
+}  // namespace
+
+bool Lives(const kube::Pod& pod) {
+  return pod.phase != kube::PodPhase::kSucceeded && pod.phase != kube::PodPhase::kFailed;
+}
+
+std::string GangOf(const kube::Pod& pod) {
+  const std::string name = LabelOf(pod, "berth.dev/gang");
+  return name.empty() ? name : pod.meta.ns + '/' + name;
+}
+
+std::int64_t AmountOf(const kube::ResourceList& list, std::string_view name) {
+  const auto it = list.find(name);
+  return it == list.end() ? 0 : it->second;
+}
+
+Usage::Usage(Environment& env) : env_(env) {
+  env_.api.Subscribe(Kind::kPod, life_.alive(),
+                     [this] { OnPod(env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1)); });
+}
+
+const Usage::Room& Usage::RoomOf(const std::string& node) const {
+  static const Room kEmpty;
+  const auto it = rooms_.find(node);
+  return it == rooms_.end() ? kEmpty : it->second;
+}
+
+std::int64_t Usage::GpusOf(const std::string& queue) const {
+  const auto it = queues_.find(queue);
+  return it == queues_.end() ? 0 : it->second;
+}
+
+std::string Usage::QueueOf(const std::string& uid) const {
+  const auto it = bound_.find(uid);
+  return it == bound_.end() ? std::string() : it->second.queue;
+}
+
+const Usage::Members& Usage::MembersOf(const std::string& gang) const {
+  static const Members kNone;
+  const auto it = gangs_.find(gang);
+  return it == gangs_.end() ? kNone : it->second;
+}
+
+void Usage::OnPod(const Change& change) {
+  const kube::Pod& pod = *change.pod;
+  if (const std::string gang = GangOf(pod); !gang.empty()) {
+    Members& members = gangs_[gang];
+    if (change.deleted) {
+      members.erase(change.key);
+      if (members.empty()) gangs_.erase(gang);
+    } else {
+      members[change.key] = change.pod;
+    }
+  }
+  const auto known = bound_.find(change.key);
+  const bool takes_room = !change.deleted && !pod.node_name.empty() && Lives(pod);
+  if (known != bound_.end()) {
+    Count(known->second, -1);
+    if (!takes_room) {
+      bound_.erase(known);
+      return;
+    }
+    known->second.pod = change.pod;
+    Count(known->second, 1);
+  } else if (takes_room) {
+    Counted& counted = bound_[change.key];
+    counted = {.pod = change.pod, .queue = QueueByPolicy(pod, env_.api.policy())};
+    Count(counted, 1);
+  }
+}
+
+void Usage::Count(const Counted& counted, std::int64_t sign) {
+  const kube::Pod& pod = *counted.pod;
+  Room& room = rooms_[pod.node_name];
+  const bool whole = WholeNode(pod);
+  for (const auto& [name, amount] : pod.spec->requests) {
+    if (name != kGpu || !whole) room.used[name] += sign * amount;
+  }
+  room.used["pods"] += sign;
+  if (whole) room.whole_node += static_cast<int>(sign);
+  queues_[counted.queue] += sign * AmountOf(pod.spec->requests, kGpu);
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,59 @@
+// What runs where, counted as it happens at the API server: by node, by queue, by gang. The checker
+// asks it at every Binding, so that a check costs what it touches and not what the cluster holds.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "sim/world/environment.h"
+
+namespace berth::sim {
+
+/// It has not ended: its room is taken where it is bound.
+bool Lives(const kube::Pod& pod);
+/// A gang's name belongs to its namespace. Empty: no gang.
+std::string GangOf(const kube::Pod& pod);
+/// Of gpus, cpus and the like; 0: not named.
+std::int64_t AmountOf(const kube::ResourceList& list, std::string_view name);
+
+class Usage {
+ public:
+  /// Watches the pods of `env`, which must outlive it.
+  explicit Usage(Environment& env);
+
+  /// Of the live pods on one node.
+  struct Room {
+    kube::ResourceList used;  ///< `pods` counts them. Devices of whole-node pods are not in it.
+    int whole_node = 0;       ///< Pods that take all its devices.
+  };
+  const Room& RoomOf(const std::string& node) const;
+
+  /// Milli-GPUs of its bound live pods. A pod's queue is fixed when it is first seen bound; whole
+  /// nodes count by what the pod asks for.
+  std::int64_t GpusOf(const std::string& queue) const;
+  /// Empty: never seen bound.
+  std::string QueueOf(const std::string& uid) const;
+
+  /// Members that exist, by UID.
+  using Members = std::map<std::string, std::shared_ptr<const kube::Pod>>;
+  const Members& MembersOf(const std::string& gang) const;
+
+ private:
+  struct Counted {
+    std::shared_ptr<const kube::Pod> pod;
+    std::string queue;
+  };
+
+  void OnPod(const Change& change);
+  void Count(const Counted& counted, std::int64_t sign);
+
+  Environment& env_;
+  Life life_;
+  std::map<std::string, Counted> bound_;  ///< Live, by UID.
+  std::map<std::string, Room> rooms_;
+  std::map<std::string, std::int64_t> queues_;
+  std::map<std::string, Members> gangs_;
+};
+
+}  // namespace berth::sim
