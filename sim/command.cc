@@ -3,6 +3,7 @@
 #include "sim/jct_command.h"
 #include "sim/openb_command.h"
 #include "sim/scenario_command.h"
+#include "sim/trace_command.h"
 
 namespace berth::sim {
 
@@ -14,6 +15,7 @@ void AddSimulateCommand(CLI::App& app, std::function<int()>& run) {
   AddFaultsCommand(*simulate, run);
   AddOpenbCommand(*simulate, run);
   AddJctCommands(*simulate, run);
+  AddTraceCommand(*simulate, run);
 }
 
 }  // namespace berth::sim
