@@ -1,12 +1,13 @@
 // kube-scheduler's queue in virtual time around the engine's decisions (fidelity `scheduler`): jobs
-// of one pod arrive, wait, run and end. Modelled after kube-scheduler 1.3x:
+// of one pod arrive, wait, run and end. Modelled after kube-scheduler v1.36, as world/
+// scheduler_queue.h is, which is checked against it:
 //   - PrioritySort: one pod at a time, the smallest queue timestamp first; the timestamp is renewed
 //     by every failed attempt, so a pod that failed falls behind those that came meanwhile;
-//   - a pod that fits nowhere waits for an event; when a pod ends, all that wait are tried again,
-//   not
-//     before their backoff (1 s, doubling, at most 10 s) is over;
+//   - a pod that fits nowhere waits for an event; when a pod ends, all that wait are tried again;
+//     those in backoff (1 s, doubling, at most 10 s) come after the others, whose ends first;
 //   - what has waited for 5 minutes without an event is tried again (looked for every 30 s).
-// A scheduling cycle and a Binding take no time.
+// A scheduling cycle and a Binding take no time, so that nobody waits for the end of a backoff: the
+// scheduler is idle at once, and then it tries those too.
 #pragma once
 
 #include <cstdint>
