@@ -22,7 +22,8 @@ struct TraceCommandOptions {
   std::vector<std::string> policies{"native", "Berth"};
   std::string against = "native";
   std::vector<std::uint64_t> seeds{1, 2, 3};
-  double load = 0;  ///< 0: as recorded.
+  double load = 0;       ///< 0: as recorded.
+  std::size_t jobs = 0;  ///< 0: all of them.
   Format format = Format::kTable;
   std::string plot;
   std::string series;
@@ -38,6 +39,12 @@ std::int64_t MostGpus(const std::vector<kube::Node>& nodes, std::int64_t& all) {
     most = std::max(most, gpus);
   }
   return most;
+}
+
+/// The first so many jobs; of a file without arrivals, which has no first, as many at random.
+void Limit(Recording& recording, std::size_t jobs, std::uint64_t seed) {
+  if (!recording.has_arrivals) Random(seed, 1).Shuffle(recording.jobs);
+  if (jobs > 0 && jobs < recording.jobs.size()) recording.jobs.resize(jobs);
 }
 
 /// Arrivals that offer `load` of `gpus` GPUs: the recorded ones, stretched; or, where there are
@@ -56,8 +63,7 @@ void Offer(Recording& recording, double load, std::int64_t gpus, std::uint64_t s
     }
     return;
   }
-  Random random(seed, 1);
-  random.Shuffle(recording.jobs);
+  Random random(seed, 2);
   double at = 0;
   for (RecordedJob& job : recording.jobs) {
     job.arrival = static_cast<Duration>(at);
@@ -138,6 +144,7 @@ int RunAll(const TraceCommandOptions& options) {
       [&](std::size_t i) {
         const std::uint64_t seed = options.seeds[i % options.seeds.size()];
         Recording offered = *recording;
+        Limit(offered, options.jobs, seed);
         if (options.load > 0) Offer(offered, options.load, gpus, seed);
         results[i] = RunTrace(*nodes, offered.jobs,
                               {.policy = options.policies[i / options.seeds.size()],
@@ -217,6 +224,9 @@ void AddTraceCommand(CLI::App& simulate, std::function<int()>& run) {
       ->add_option("--load", options->load,
                    "stretch or draw the arrivals so that they offer this load; 1 = all GPUs busy")
       ->check(CLI::Range(0.01, 10.0));
+  command
+      ->add_option("--jobs", options->jobs,
+                   "the first so many jobs; 0: all. Without arrivals: as many at random");
   command
       ->add_option("--plot", options->plot,
                    "writes PREFIX-allocated.svg, -fragmented, -largest-gang and -waiting")

@@ -1,5 +1,6 @@
 #include "sim/trace/player.h"
 
+#include "cluster/plan_claim.h"
 #include "cluster/resources.h"
 #include "sim/world/usage.h"
 

@@ -106,6 +106,7 @@ class TraceRun {
         observer_(env_, nodes) {
     env_.api.PutPolicy(options.configuration);
     for (const kube::Node& node : nodes) env_.api.PutNode(node);
+    processes_.checker().LookSeldom();
     if (berth_) processes_.StartBerth();
     processes_.StartScheduler();
     Advance(kStep);  // all first lists are in
@@ -117,7 +118,10 @@ class TraceRun {
                   {.gated = berth_,
                    .scheduler_name = options_.configuration.scheduler_names.front(),
                    .one_at_a_time = options_.policy == "FIFO"});
-    TraceResult result{.policy = options_.policy, .seed = options_.seed, .jobs = jobs_.size()};
+    TraceResult result;
+    result.policy = options_.policy;
+    result.seed = options_.seed;
+    result.jobs = jobs_.size();
     const Duration span = std::max<Duration>(jobs_.empty() ? 0 : jobs_.back().arrival, kHour);
     const Duration gap = span / static_cast<Duration>(kSamples) + 1;
     TimePoint next = begin;
