@@ -2,6 +2,7 @@
 
 #include "sim/jct_command.h"
 #include "sim/openb_command.h"
+#include "sim/replay_command.h"
 #include "sim/scenario_command.h"
 
 namespace berth::sim {
@@ -14,6 +15,7 @@ void AddSimulateCommand(CLI::App& app, std::function<int()>& run) {
   AddFaultsCommand(*simulate, run);
   AddOpenbCommand(*simulate, run);
   AddJctCommands(*simulate, run);
+  AddReplayCommand(*simulate, run);
 }
 
 }  // namespace berth::sim
