@@ -1,5 +1,6 @@
 #include "sim/command.h"
 
+#include "sim/env_command.h"
 #include "sim/jct_command.h"
 #include "sim/openb_command.h"
 #include "sim/replay_command.h"
@@ -16,6 +17,7 @@ void AddSimulateCommand(CLI::App& app, std::function<int()>& run) {
   AddOpenbCommand(*simulate, run);
   AddJctCommands(*simulate, run);
   AddReplayCommand(*simulate, run);
+  AddEnvCommand(*simulate, run);
 }
 
 }  // namespace berth::sim
