@@ -72,7 +72,7 @@ void EmbeddedCluster::Connect(Host& host) {
     host.Apply([&](engine::Engine& e, engine::TimePoint) { e.OnNamespace(ns); });
   }
   for (auto& [name, node] : nodes_) {
-    host.Apply([&](engine::Engine& e, engine::TimePoint) { e.OnNode(node); });
+    host.Apply([&](engine::Engine& e, engine::TimePoint now) { e.OnNode(node, now); });
   }
   for (const kube::Pod& pod : Pods()) Tell(pod, /*gone=*/false);
 }

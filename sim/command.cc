@@ -1,7 +1,9 @@
 #include "sim/command.h"
 
+#include "sim/env_command.h"
 #include "sim/jct_command.h"
 #include "sim/openb_command.h"
+#include "sim/replay_command.h"
 #include "sim/scenario_command.h"
 #include "sim/trace_command.h"
 
@@ -16,6 +18,8 @@ void AddSimulateCommand(CLI::App& app, std::function<int()>& run) {
   AddOpenbCommand(*simulate, run);
   AddJctCommands(*simulate, run);
   AddTraceCommand(*simulate, run);
+  AddReplayCommand(*simulate, run);
+  AddEnvCommand(*simulate, run);
 }
 
 }  // namespace berth::sim

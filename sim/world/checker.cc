@@ -362,7 +362,7 @@ std::string Checker::WhoCouldRun() const {
   engine::Engine fresh(env_.api.policy(), {.instance = "fresh"});
   std::vector<std::string_view> names;
   for (const auto& [name, node] : env_.api.nodes()) {
-    fresh.OnNode(*node);
+    fresh.OnNode(*node, env_.now());
     names.push_back(name);
   }
   for (const auto& [key, pod] : env_.api.pods()) fresh.OnPod(*pod, env_.now());
