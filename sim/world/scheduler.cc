@@ -57,13 +57,13 @@ void Scheduler::Account(const kube::Pod& pod, const std::string& node, std::int6
   for (const auto& [name, amount] : pod.spec->requests) state.requested[name] += sign * amount;
   state.cpu += sign * AskedCpu(pod);
   state.memory += sign * AskedMemory(pod);
-  state.pods += sign;
 }
 
 void Scheduler::Hold(const std::shared_ptr<const kube::Pod>& pod, const std::string& node,
                      bool assumed) {
   Drop(pod->meta.uid);
   Account(*pod, node, 1);
+  nodes_[node].held.insert(pod->meta.uid);
   held_[pod->meta.uid] = {pod, node, assumed};
 }
 
@@ -71,6 +71,7 @@ bool Scheduler::Drop(const std::string& uid) {
   const auto it = held_.find(uid);
   if (it == held_.end()) return false;
   Account(*it->second.pod, it->second.node, -1);
+  nodes_[it->second.node].held.erase(uid);
   held_.erase(it);
   return true;
 }
@@ -119,7 +120,7 @@ void Scheduler::OnNode(const Change& change) {
   NodeState& state = nodes_[change.key];
   const auto before = std::exchange(state.node, change.deleted ? nullptr : change.node);
   if (change.deleted) {
-    if (state.pods == 0) nodes_.erase(change.key);
+    if (state.held.empty()) nodes_.erase(change.key);
     queue_.Move({.what = What::kNodeDelete});
   } else if (before == nullptr) {
     queue_.Move({.what = What::kNodeAdd, .after = change.node});
@@ -373,7 +374,7 @@ std::optional<Scheduler::Refusal> Scheduler::RefuseByRoom(
     const kube::Pod& pod, const NodeState& state, const std::set<std::string>& without) const {
   const kube::Node& node = *state.node;
   kube::ResourceList used = state.requested;
-  std::int64_t pods = state.pods;
+  std::int64_t pods = std::ssize(state.held);
   for (const std::string& uid : without) {
     const auto it = held_.find(uid);
     if (it == held_.end()) continue;

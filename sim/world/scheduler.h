@@ -72,7 +72,7 @@ class Scheduler {
     /// Of CPU and memory, with NodeResourcesFit's defaults where a pod has no request.
     std::int64_t cpu = 0;
     std::int64_t memory = 0;
-    std::int64_t pods = 0;
+    std::set<std::string> held;  ///< UIDs of the pods that occupy room here.
   };
   struct Held {  ///< A pod that occupies room: assigned, or assumed to be soon.
     std::shared_ptr<const kube::Pod> pod;

@@ -12,12 +12,13 @@ std::vector<const kube::Pod*> Scheduler::DryRun(const kube::Pod& pod,
                                                 const std::string& node) const {
   std::vector<const kube::Pod*> lower;
   std::set<std::string> without;
-  for (const auto& [uid, held] : held_) {
-    if (held.node != node || held.pod->priority >= pod.priority) continue;
+  const NodeState& state = nodes_.at(node);
+  for (const std::string& uid : state.held) {
+    const Held& held = held_.at(uid);
+    if (held.pod->priority >= pod.priority) continue;
     lower.push_back(held.pod.get());
     without.insert(uid);
   }
-  const NodeState& state = nodes_.at(node);
   if (lower.empty() || Refuse(pod, state, without)) return {};
   std::ranges::sort(lower, {}, [](const kube::Pod* p) {
     return std::tuple(-p->priority, p->meta.creation, p->meta.uid);
@@ -35,11 +36,13 @@ std::vector<const kube::Pod*> Scheduler::DryRun(const kube::Pod& pod,
 void Scheduler::Preempt(const std::shared_ptr<Cycle>& cycle, const std::string& message) {
   const kube::Pod& pod = *cycle->pod;
   // Victims of an earlier attempt are still on their way out: wait for them, nominated as it is.
-  const bool waiting = std::ranges::any_of(held_, [&pod](const auto& entry) {
-    const Held& held = entry.second;
-    return held.node == pod.nominated_node && held.pod->priority < pod.priority &&
-           held.pod->meta.deletion.has_value();
-  });
+  const auto nominated = nodes_.find(pod.nominated_node);
+  const bool waiting =
+      nominated != nodes_.end() &&
+      std::ranges::any_of(nominated->second.held, [&](const std::string& uid) {
+        const kube::Pod& other = *held_.at(uid).pod;
+        return other.priority < pod.priority && other.meta.deletion.has_value();
+      });
   if (waiting && std::ranges::count(cycle->unschedulable, pod.nominated_node) > 0) {
     Fail(pod, cycle->rejectors, message, std::nullopt);
     return EndCycle();
