@@ -20,8 +20,8 @@ enum class Event : std::uint8_t { kEnd, kArrival, kFlush };
 /// One run: a queue of (time, sequence, event) and kube-scheduler's three queues.
 class World {
  public:
-  World(const std::vector<OpenbNode>& nodes, const std::vector<Job>& jobs,
-        const QueueOptions& options)
+  World(const std::vector<OpenbNode>& nodes, const std::vector<QueuedJob>& jobs,
+        const QueueModelOptions& options)
       : jobs_(jobs), options_(options), cluster_(nodes, {}, options.packing), pods_(jobs.size()) {}
 
   QueueResult Run() {
@@ -162,8 +162,8 @@ class World {
 
   using Entry = std::tuple<std::int64_t, std::uint64_t, Event, std::size_t>;
 
-  const std::vector<Job>& jobs_;
-  const QueueOptions& options_;
+  const std::vector<QueuedJob>& jobs_;
+  const QueueModelOptions& options_;
   PackingCluster cluster_;
   std::vector<Pod> pods_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> events_;
@@ -180,8 +180,8 @@ class World {
 
 }  // namespace
 
-QueueResult RunQueue(const std::vector<OpenbNode>& nodes, const std::vector<Job>& jobs,
-                     const QueueOptions& options) {
+QueueResult RunQueue(const std::vector<OpenbNode>& nodes, const std::vector<QueuedJob>& jobs,
+                     const QueueModelOptions& options) {
   return World(nodes, jobs, options).Run();
 }
 

@@ -19,14 +19,14 @@
 namespace berth::sim {
 
 /// A job of one pod. Times are milliseconds.
-struct Job {
+struct QueuedJob {
   std::string name;
   std::int64_t arrival = 0;
   std::int64_t service = 0;  ///< How long it runs, wherever it runs.
   OpenbPod pod{};
 };
 
-struct QueueOptions {
+struct QueueModelOptions {
   PackingOptions packing;
   /// Strict FIFO instead: nobody is tried before all who came earlier run. What Kubernetes does not
   /// do; a warning about a common baseline.
@@ -48,7 +48,7 @@ struct QueueResult {
 };
 
 /// Runs until every job that can fit has ended. `jobs` by rising arrival.
-QueueResult RunQueue(const std::vector<OpenbNode>& nodes, const std::vector<Job>& jobs,
-                     const QueueOptions& options);
+QueueResult RunQueue(const std::vector<OpenbNode>& nodes, const std::vector<QueuedJob>& jobs,
+                     const QueueModelOptions& options);
 
 }  // namespace berth::sim

@@ -44,9 +44,9 @@ class OpenbTest(unittest.TestCase):
         check_env(self.env.unwrapped)
 
     def test_berths_own_choices_give_the_figure_of_simulate_openb(self):
-        seeds = [42, 43, 44]
+        seeds = [42, 43, 45]  # with 44 no arrival rounds to 100 % of so few GPUs
         command = [os.environ["BERTH_BIN"], "simulate", "openb", "--traces", str(TRACES)]
-        command += ["--policy", "Berth", "--seeds", "42-44", "-o", "json"]
+        command += ["--policy", "Berth", "--seeds", "42,43,45", "-o", "json"]
         rows = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
         self.assertEqual([row["seed"] for row in rows], seeds)
         for seed, row in zip(seeds, rows):
@@ -67,9 +67,13 @@ class OpenbTest(unittest.TestCase):
         self.assertNotEqual(total, noisy(6)[0])
 
     def test_the_return_is_what_was_lost(self):
+        def lost(info):
+            return info["fragment_percent"] + info["dropped_percent"]
+
+        _, before = self.env.reset(seed=3)
         total, info = play(self.env, 3, berths)
-        lost = info["fragment_percent"] + info["dropped_percent"]
-        self.assertAlmostEqual(total, -lost)
+        self.assertGreater(lost(before), 0)  # no typical pod can use every GPU of an empty cluster
+        self.assertAlmostEqual(total, lost(before) - lost(info))
 
     def test_a_masked_action_drops_the_pod(self):
         self.env.reset(seed=1)

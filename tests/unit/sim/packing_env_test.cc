@@ -45,7 +45,7 @@ std::int64_t LastFeasible(const PackingEnv& env) {
 
 TEST_CASE("Berth's own choices give the figure of the experiment", "[environment]") {
   PackingEnv env = TestEnv();
-  for (const std::uint64_t seed : {42U, 43U, 7U}) {
+  for (const std::uint64_t seed : {42U, 43U, 45U}) {
     Play(env, seed, [&] { return env.BerthChoice(); });
     const auto run = RunPacking("protocol", TestNodes(), TestList(), {.seed = seed});
     REQUIRE(run.unallocated);
@@ -69,9 +69,11 @@ TEST_CASE("the same seed and actions, the same episode", "[environment]") {
 
 TEST_CASE("the return is what was lost in the whole episode", "[environment]") {
   PackingEnv env = TestEnv();
+  env.Reset(1);
+  const double before = env.lost_percent();  // an empty cluster has GPUs that no typical pod can use
   double sum = 0;
   for (const double reward : Play(env, 1, [&] { return LastFeasible(env); })) sum += reward;
-  CHECK(sum == testing::Approx(-env.lost_percent()));
+  CHECK(sum == testing::Approx(before - env.lost_percent()));
   CHECK(env.arrived_percent() > 100);
   CHECK(env.allocated_percent() + env.dropped_percent() == testing::Approx(env.arrived_percent()));
 }
