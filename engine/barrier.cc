@@ -31,6 +31,7 @@ BindAnswer Bound() {
 }  // namespace
 
 BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
+  if (listener() != nullptr) listener()->OnBind(query, now);
   store_.Refresh();
   PodInfo* pod = store_.FindPod(query.uid);
   if (pod == nullptr) {
@@ -180,6 +181,7 @@ void Engine::CommitGang(Workload& workload, TimePoint now) {
 }
 
 void Engine::BindFinished(std::string_view uid, BindOutcome outcome, TimePoint now) {
+  if (listener() != nullptr) listener()->OnBindFinished(uid, outcome, now);
   PodInfo* pod = store_.FindPod(uid);
   static constexpr std::array<const char*, 3> kNames{"bound", "refused", "unknown"};
   ++counters_.binds[kNames[static_cast<std::size_t>(outcome)]];
@@ -206,10 +208,15 @@ void Engine::BindFinished(std::string_view uid, BindOutcome outcome, TimePoint n
     actions_.push_back(SettleBind{{pod->object.meta.ns, pod->object.meta.name, std::string(uid)}});
     return;
   }
-  BindSettled(uid, now);
+  SettlePod(uid, now);
 }
 
 void Engine::BindSettled(std::string_view uid, TimePoint now) {
+  if (listener() != nullptr) listener()->OnBindSettled(uid, now);
+  SettlePod(uid, now);
+}
+
+void Engine::SettlePod(std::string_view uid, TimePoint now) {
   PodInfo* pod = store_.FindPod(uid);
   if (pod == nullptr || pod->charge != Charge::kBinding || pod->bound()) return;
   if (FindAssignment(*pod) == nullptr) {
@@ -225,6 +232,11 @@ void Engine::BindSettled(std::string_view uid, TimePoint now) {
 }
 
 bool Engine::BindAbandoned(TicketId ticket) {
+  if (listener() != nullptr) listener()->OnBindAbandoned(ticket);
+  return DropTicket(ticket);
+}
+
+bool Engine::DropTicket(TicketId ticket) {
   const auto it = tickets_.find(ticket);
   if (it == tickets_.end()) return false;
   const auto [from, to] = tickets_by_uid_.equal_range(it->second.uid);
@@ -311,7 +323,7 @@ void Engine::FireTimers(TimePoint now) {
     }
     const TicketId ticket = std::get<TicketId>(due);
     if (!tickets_.contains(ticket)) continue;
-    BindAbandoned(ticket);
+    DropTicket(ticket);
     actions_.push_back(
         ResolveBind{.ticket = ticket,
                     .verdict = Resolution::kError,

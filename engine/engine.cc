@@ -18,21 +18,45 @@ using cluster::Verdict;
 using cluster::Workload;
 
 Engine::Engine(config::PolicyConfiguration policy, Options options)
-    : options_(std::move(options)), store_(std::move(policy), options_.store), scorer_(store_) {}
+    : options_(std::move(options)), store_(std::move(policy), options_.store), scorer_(store_) {
+  if (listener() != nullptr) listener()->OnBegin(store_.policy(), options_);
+}
 
 bool Engine::Passthrough() const { return store_.policy().mode == config::Mode::kPassthrough; }
 
 // --- Events ----------------------------------------------------------------------------------
 
-void Engine::OnNode(kube::Node node) {
+void Engine::OnNode(kube::Node node, TimePoint now) {
+  if (listener() != nullptr) listener()->OnNode(node, now);
   const std::string name = node.meta.name;
   store_.UpsertNode(std::move(node));
   if (started_) RecheckPlans(store_.FindNode(name));
 }
 
-void Engine::OnNodeDeleted(std::string_view name) {
+void Engine::OnNodeDeleted(std::string_view name, TimePoint now) {
+  if (listener() != nullptr) listener()->OnNodeDeleted(name, now);
   store_.DeleteNode(name);
   if (started_) RecheckPlans(store_.FindNode(name));
+}
+
+void Engine::OnNamespace(kube::Namespace ns) {
+  if (listener() != nullptr) listener()->OnNamespace(ns);
+  store_.UpsertNamespace(std::move(ns));
+}
+
+void Engine::OnNamespaceDeleted(std::string_view name) {
+  if (listener() != nullptr) listener()->OnNamespaceDeleted(name);
+  store_.DeleteNamespace(name);
+}
+
+void Engine::OnDisruptionBudget(kube::PodDisruptionBudget budget) {
+  if (listener() != nullptr) listener()->OnDisruptionBudget(budget);
+  store_.UpsertDisruptionBudget(std::move(budget));
+}
+
+void Engine::OnDisruptionBudgetDeleted(std::string_view uid) {
+  if (listener() != nullptr) listener()->OnDisruptionBudgetDeleted(uid);
+  store_.DeleteDisruptionBudget(uid);
 }
 
 /// A node that went, was cordoned, shrank or was taken by a stranger cannot keep what is planned
@@ -80,10 +104,11 @@ void Engine::GiveUpPlace(PodInfo& pod, const std::string& why) {
 }
 
 void Engine::OnPod(kube::Pod object, TimePoint now) {
+  if (listener() != nullptr) listener()->OnPod(object, now);
   const std::string uid = object.meta.uid;
   if (const PodInfo* namesake = store_.FindPod(object.meta.ns, object.meta.name);
       namesake != nullptr && namesake->object.meta.uid != uid) {
-    OnPodDeleted(std::string(namesake->object.meta.uid), now);  // recreated while we looked away
+    ForgetPod(std::string(namesake->object.meta.uid), now);  // recreated while we looked away
   }
   PodInfo* known = store_.FindPod(uid);
   // The pod was read ahead of the watch (BindSettled), which still tells of the time before.
@@ -153,6 +178,11 @@ void Engine::LogEnd(PodInfo& pod, TimePoint now) {
 }
 
 void Engine::OnPodDeleted(std::string_view uid, TimePoint now) {
+  if (listener() != nullptr) listener()->OnPodDeleted(uid, now);
+  ForgetPod(uid, now);
+}
+
+void Engine::ForgetPod(std::string_view uid, TimePoint now) {
   PodInfo* pod = store_.FindPod(uid);
   if (pod == nullptr) return;
   LogEnd(*pod, now);
@@ -164,6 +194,7 @@ void Engine::OnPodDeleted(std::string_view uid, TimePoint now) {
 }
 
 void Engine::OnPolicy(config::PolicyConfiguration policy, TimePoint now) {
+  if (listener() != nullptr) listener()->OnPolicy(policy, now);
   store_.Refresh();
   // Plans were made under the old rules: those that bound nobody yet are made again.
   std::vector<std::string> keys;
@@ -181,6 +212,7 @@ void Engine::OnPolicy(config::PolicyConfiguration policy, TimePoint now) {
 }
 
 void Engine::Start(TimePoint now) {
+  if (listener() != nullptr) listener()->OnStart(now);
   store_.Refresh();
   std::vector<std::string> keys;
   for (const auto& [key, workload] : store_.workloads()) keys.push_back(key);
@@ -192,6 +224,7 @@ void Engine::Start(TimePoint now) {
 }
 
 void Engine::Step(TimePoint now) {
+  if (listener() != nullptr) listener()->OnStep(now);
   if (!started_) return;
   FireTimers(now);
   PlanPass(now);

@@ -15,11 +15,10 @@
 
 #include "cluster/store.h"
 #include "engine/actions.h"
+#include "engine/input_listener.h"
 #include "policy/placement.h"
 
 namespace berth::engine {
-
-using cluster::TimePoint;  ///< Milliseconds since the Unix epoch, as the host sees it.
 
 struct Options {
   /// Distinguishes this process in plan ids; any short text of [a-z0-9].
@@ -28,6 +27,8 @@ struct Options {
   bool explain_decisions = false;
   /// What a simulator may want otherwise.
   cluster::StoreOptions store{};
+  /// Hears of all that goes in; null: nobody does. Must outlive the engine.
+  InputListener* listener = nullptr;
 };
 
 /// filter, as the engine sees it.
@@ -58,13 +59,10 @@ struct BindAnswer {
   ResolveBind now{};  ///< Valid when not standing.
 };
 
-enum class BindOutcome : std::uint8_t { kBound, kRefused, kUnknown };
-
 struct VictimSet {
   std::vector<std::string> uids;  ///< By descending priority.
   std::int64_t pdb_violations = 0;
 };
-using VictimMap = std::map<std::string, VictimSet, std::less<>>;
 
 /// Why one pod waits, or that it does not.
 struct Explanation {
@@ -93,16 +91,14 @@ class Engine {
   Engine(config::PolicyConfiguration policy, Options options);
 
   // --- Cluster events. Before Start they only build state.
-  void OnNode(kube::Node node);
-  void OnNodeDeleted(std::string_view name);
+  void OnNode(kube::Node node, TimePoint now);
+  void OnNodeDeleted(std::string_view name, TimePoint now);
   void OnPod(kube::Pod pod, TimePoint now);
   void OnPodDeleted(std::string_view uid, TimePoint now);
-  void OnNamespace(kube::Namespace ns) { store_.UpsertNamespace(std::move(ns)); }
-  void OnNamespaceDeleted(std::string_view name) { store_.DeleteNamespace(name); }
-  void OnDisruptionBudget(kube::PodDisruptionBudget b) {
-    store_.UpsertDisruptionBudget(std::move(b));
-  }
-  void OnDisruptionBudgetDeleted(std::string_view uid) { store_.DeleteDisruptionBudget(uid); }
+  void OnNamespace(kube::Namespace ns);
+  void OnNamespaceDeleted(std::string_view name);
+  void OnDisruptionBudget(kube::PodDisruptionBudget budget);
+  void OnDisruptionBudgetDeleted(std::string_view uid);
   void OnPolicy(config::PolicyConfiguration policy, TimePoint now);
 
   /// Every first list is processed: rebuild what was under way, begin to decide. Once.
@@ -198,7 +194,10 @@ class Engine {
   void AfterMemberGone(const std::string& key, TimePoint now);
   void ResolveTickets(std::string_view uid, ResolveBind::Verdict verdict, const std::string& error);
   void PruneBound(cluster::Workload& workload);
+  void SettlePod(std::string_view uid, TimePoint now);
+  bool DropTicket(TicketId ticket);
   void LogEnd(cluster::PodInfo& pod, TimePoint now);
+  void ForgetPod(std::string_view uid, TimePoint now);
   void RecheckPlans(cluster::NodeIndex node);
   void GiveUpPlace(cluster::PodInfo& pod, const std::string& why);
   void DropFaulty(cluster::Workload& workload);
@@ -217,6 +216,7 @@ class Engine {
   std::string ClaimText(const cluster::Workload& workload, const cluster::Assignment& a) const;
   std::string QueueName(cluster::QueueId queue) const;
   bool Passthrough() const;
+  InputListener* listener() const { return options_.listener; }
 
   Options options_;
   cluster::Store store_;

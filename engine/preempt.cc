@@ -105,6 +105,7 @@ std::int64_t BudgetViolations(const std::vector<const PodInfo*>& victims,
 }  // namespace
 
 VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, TimePoint now) {
+  if (listener() != nullptr) listener()->OnPreempt(uid, candidates, now);
   PodInfo* pod = store_.FindPod(uid);
   if (pod == nullptr || pod->terminating() || pod->bound()) return {};
   if (pod->charge == Charge::kBinding) return {};

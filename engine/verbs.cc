@@ -32,6 +32,10 @@ FilterAnswer Refuse(ReasonId reason) { return {.reason = reason}; }
 FilterAnswer Engine::Filter(const FilterQuery& query, TimePoint now) {
   store_.Refresh();
   PodInfo* pod = store_.FindPod(query.uid);
+  if (listener() != nullptr) {
+    const bool matters = pod == nullptr && query.request_pod;
+    listener()->OnFilter(query, matters ? query.request_pod() : nullptr, now);
+  }
   if (Passthrough()) return {.keep_all = true};
   if (pod == nullptr) return FilterUnknown(query, now);
   if (pod->workload == nullptr) {

@@ -3,83 +3,124 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+
+#include "replay/decision_line.h"
+#include "replay/replay.h"
 
 namespace berth::server {
+namespace {
 
-std::string ToJson(const engine::Decision& decision, std::int64_t now_ms) {
-  nlohmann::ordered_json line{{"v", 1},
-                              {"time_ms", now_ms},
-                              {"kind", decision.kind},
-                              {"workload", decision.workload},
-                              {"queue", decision.queue},
-                              {"generation", decision.generation}};
-  if (!decision.plan.empty()) line["plan"] = decision.plan;
-  if (!decision.placed.empty()) {
-    auto& placed = line["placed"] = nlohmann::ordered_json::object();
-    for (const auto& [pod, node] : decision.placed) placed[pod] = node;
-  }
-  if (decision.verdict.reason != cluster::ReasonId::kNone) {
-    line["reason"] = cluster::Token(decision.verdict.reason);
-    line["want"] = decision.verdict.want;
-    line["have"] = decision.verdict.have;
-  }
-  if (!decision.verdict.subject.empty()) line["subject"] = decision.verdict.subject;
-  if (decision.candidates > 0) line["candidates"] = decision.candidates;
-  if (!decision.chosen.empty()) line["chosen"] = decision.chosen;
-  if (!decision.runner_up.empty()) {
-    line["next_best_node"] = decision.runner_up;
-    line["next_best"] = decision.next_best;
-  }
-  if (decision.ran_ms >= 0) line["ran_ms"] = decision.ran_ms;
-  if (decision.waited_ms >= 0) line["waited_ms"] = decision.waited_ms;
-  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+constexpr const char* kOld = ".1";
+constexpr const char* kRecording = ".recording";
+
+std::size_t SizeOf(const std::string& path) {
+  std::error_code code;
+  const auto size = std::filesystem::file_size(path, code);
+  return code ? 0 : size;
 }
 
-DecisionLog::DecisionLog(std::string path, std::size_t max_bytes)
-    : path_(std::move(path)), max_bytes_(max_bytes) {
-  if (!path_.empty()) Open();
+}  // namespace
+
+DecisionLog::DecisionLog(DecisionLogOptions options) : options_(std::move(options)) {
+  if (!enabled()) return;
+  if (options_.inputs) {
+    recording_ = true;
+    recorder_.emplace([this](std::string line) { AppendInput(std::move(line)); });
+    if (SizeOf(options_.path) > 0) PutAway(kOld);
+  }
+  Open();
+  size_ = SizeOf(options_.path);
 }
 
-DecisionLog::~DecisionLog() = default;
+DecisionLog::~DecisionLog() {
+  if (recording_) added_.push_back({replay::EndLine("stopped"), nullptr});
+  Flush();
+}
 
 void DecisionLog::Open() {
-  if (path_ == "-") {
+  if (options_.path == "-") {
     file_.reset(stdout);
     return;
   }
-  file_.reset(std::fopen(path_.c_str(), "a"));
-  if (file_ == nullptr) {
-    error_ = path_ + ": " + std::strerror(errno);
-    return;
-  }
-  std::error_code code;
-  const auto size = std::filesystem::file_size(path_, code);
-  written_ = code ? 0 : size;
+  file_.reset(std::fopen(options_.path.c_str(), "a"));
+  if (file_ == nullptr) error_ = options_.path + ": " + std::strerror(errno);
 }
 
-void DecisionLog::Write(const engine::Decision& decision, std::int64_t now_ms) {
-  if (path_.empty()) return;
-  const std::string line = ToJson(decision, now_ms) + '\n';
-  const std::scoped_lock lock(mutex_);
-  if (path_ != "-" && written_ + line.size() > max_bytes_) {
-    file_.reset();
-    std::error_code ignored;
-    std::filesystem::rename(path_, path_ + ".1", ignored);
-    written_ = 0;
-    Open();
-  }
-  if (file_ == nullptr || std::fwrite(line.data(), 1, line.size(), file_.get()) != line.size()) {
-    ++lost_;
-    return;
-  }
-  std::fflush(file_.get());
-  written_ += line.size();
+void DecisionLog::PutAway(const char* suffix) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(options_.path, ignored)) return;
+  file_.reset();
+  std::filesystem::rename(options_.path, options_.path + suffix, ignored);
 }
 
-std::size_t DecisionLog::lost() const {
+void DecisionLog::Add(const engine::Decision& decision, std::int64_t now_ms) {
+  if (!enabled()) return;
+  std::string line = replay::DecisionLine(decision, now_ms);
   const std::scoped_lock lock(mutex_);
-  return lost_;
+  Append(std::move(line));
+}
+
+void DecisionLog::AppendInput(std::string line) {
+  const std::scoped_lock lock(mutex_);
+  if (!recording_) return;
+  if (options_.path != "-" && size_ + line.size() > options_.max_recording_bytes) {
+    recording_ = false;
+    added_.push_back({replay::EndLine("full"), kRecording});
+    size_ = 0;
+    return;
+  }
+  Append(std::move(line));
+}
+
+/// REQUIRES: the lock.
+void DecisionLog::Append(std::string line) {
+  if (!recording_ && options_.path != "-" && size_ + line.size() > options_.max_bytes &&
+      size_ > 0) {
+    added_.push_back({{}, kOld});
+    size_ = 0;
+  }
+  size_ += line.size() + 1;
+  added_.push_back({std::move(line), nullptr});
+}
+
+void DecisionLog::Flush() {
+  if (!enabled()) return;
+  const std::scoped_lock file_lock(file_mutex_);
+  std::vector<Entry> entries;
+  {
+    const std::scoped_lock lock(mutex_);
+    entries.swap(added_);
+  }
+  for (const Entry& entry : entries) Write(entry);
+  if (entries.empty() || (file_ != nullptr && std::fflush(file_.get()) == 0)) return;
+  ++lost_;
+  StopRecording();
+}
+
+/// A recording with a hole would be taken for a difference: it ends before it.
+void DecisionLog::StopRecording() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!std::exchange(recording_, false)) return;
+    lost_ += added_.size();
+    added_.clear();
+    size_ = 0;
+  }
+  PutAway(kRecording);
+  Open();
+}
+
+/// REQUIRES: the file's lock.
+void DecisionLog::Write(const Entry& entry) {
+  if (!entry.line.empty()) {
+    const std::string text = entry.line + '\n';
+    const bool written =
+        file_ != nullptr && std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size();
+    if (!written) ++lost_;
+  }
+  if (entry.then_move_to == nullptr) return;
+  PutAway(entry.then_move_to);
+  Open();
 }
 
 }  // namespace berth::server

@@ -121,6 +121,7 @@ int Demo(const DemoOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);
   auto world = DemoWorld::Create({.cluster = options.cluster,
                                   .verbose = options.verbose,
+                                  .decision_log = options.decision_log,
                                   .backoff = std::chrono::milliseconds(options.fast ? 10 : 50)});
   if (!world) {
     fmt::print(stderr, "berth demo: {}\n", world.error().message);

@@ -14,6 +14,7 @@ struct DemoOptions {
   std::string cluster{};  ///< Empty: the built-in one.
   bool print_cluster = false;
   bool verbose = false;
+  std::string decision_log{};  ///< Empty: none.
 };
 
 /// The process's exit code: 1 when a promise was broken, 3 without a port on loopback.

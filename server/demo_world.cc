@@ -70,8 +70,12 @@ std::optional<DemoWorld::Error> DemoWorld::Wire(const WorldOptions& options) {
                 ? std::make_unique<Logger>(LogFormat::kText, 2)
                 : std::make_unique<Logger>(LogFormat::kText, 0, [](std::string_view) {});
   metrics_ = std::make_unique<Metrics>(ThisBuild());
-  host_ = std::make_unique<Host>(policy, engine::Options{.instance = "demo"}, *cluster_, *metrics_,
-                                 *logger_, decisions_);
+  decisions_ = std::make_unique<DecisionLog>(
+      DecisionLogOptions{.path = options.decision_log, .inputs = true});
+  if (!decisions_->error().empty()) return Error{kEnvironment, decisions_->error()};
+  host_ = std::make_unique<Host>(
+      policy, engine::Options{.instance = "demo", .explain_decisions = decisions_->enabled()},
+      *cluster_, *metrics_, *logger_, *decisions_);
   if (auto error = Listen()) return error;
   scheduler_ = std::make_unique<SchedulerModel>(*cluster_, *verbs_, auditor_, options.backoff);
   cluster_->Watch([this](const kube::Pod& pod, bool gone) { OnPod(pod, gone); });

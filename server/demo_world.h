@@ -42,6 +42,7 @@ struct JobState {
 struct WorldOptions {
   std::string cluster{};  ///< A file; empty: kThreeRacks.
   bool verbose = false;
+  std::string decision_log{};  ///< With inputs; empty: none.
   std::chrono::milliseconds backoff{50};
 };
 
@@ -108,7 +109,7 @@ class DemoWorld {
   bool stopped_ = false;
   std::unique_ptr<Logger> logger_;
   std::unique_ptr<Metrics> metrics_;
-  DecisionLog decisions_{""};
+  std::unique_ptr<DecisionLog> decisions_;
   Auditor auditor_;
   std::unique_ptr<EmbeddedCluster> cluster_;
   std::unique_ptr<kube::RestClient> verbs_;

@@ -20,6 +20,11 @@ engine::PodRef RefOf(const BindArgs& args) {
   return {std::string(args.pod_namespace), std::string(args.pod_name), std::string(args.pod_uid)};
 }
 
+engine::Options Recorded(engine::Options options, DecisionLog& decisions) {
+  options.listener = decisions.listener();
+  return options;
+}
+
 }  // namespace
 
 engine::TimePoint SystemClock() {
@@ -44,7 +49,7 @@ Host::Host(config::PolicyConfiguration policy, engine::Options options, Api& api
       logger_(logger),
       decisions_(decisions),
       clock_(std::move(clock)),
-      engine_(std::move(policy), std::move(options)),
+      engine_(std::move(policy), Recorded(std::move(options), decisions)),
       releases_(kReleaseThreads, kMaxReleases),
       events_(1, kMaxEvents) {}
 
@@ -90,8 +95,9 @@ void Host::Apply(const std::function<void(engine::Engine&, engine::TimePoint)>& 
   std::vector<engine::Action> actions;
   {
     const std::scoped_lock lock(mutex_);
-    change(engine_, clock_());
-    actions = engine_.TakeActions();
+    const auto now = clock_();
+    change(engine_, now);
+    actions = Collect(now);
     ++changes_;
   }
   changed_.notify_all();
@@ -105,14 +111,14 @@ void Host::Plan(const std::stop_token& stop) {
     {
       std::unique_lock lock(mutex_);
       const auto due = engine_.NextDeadline();
-      const auto now = clock_();
-      const auto wait =
-          std::chrono::milliseconds(due ? std::clamp<std::int64_t>(*due - now, 0, 60'000) : 60'000);
+      const auto wait = std::chrono::milliseconds(
+          due ? std::clamp<std::int64_t>(*due - clock_(), 0, 60'000) : 60'000);
       changed_.wait_for(lock, stop, wait, [&] { return changes_ != seen; });
       if (stop.stop_requested()) return;
       seen = changes_;
-      engine_.Step(clock_());
-      actions = engine_.TakeActions();
+      const auto now = clock_();
+      engine_.Step(now);
+      actions = Collect(now);
     }
     Carry(std::move(actions));
   }
@@ -120,7 +126,20 @@ void Host::Plan(const std::stop_token& stop) {
 
 // --- Actions -------------------------------------------------------------------------------------
 
+/// Takes what the engine wants done since it was called at `now`, and notes its decisions for the
+/// log while their order is certain. REQUIRES: the lock.
+std::vector<engine::Action> Host::Collect(engine::TimePoint now) {
+  std::vector<engine::Action> actions = engine_.TakeActions();
+  for (const engine::Action& action : actions) {
+    if (const auto* decision = std::get_if<engine::Decision>(&action)) {
+      decisions_.Add(*decision, now);
+    }
+  }
+  return actions;
+}
+
 void Host::Carry(std::vector<engine::Action> actions) {
+  decisions_.Flush();
   for (engine::Action& action : actions) {
     std::visit([this](auto& a) { Do(std::move(a)); }, action);
   }
@@ -194,7 +213,6 @@ void Host::Do(engine::EmitEvent event) {
 }
 
 void Host::Do(const engine::Decision& decision) {
-  decisions_.Write(decision, clock_());
   logger_.V(2, "decision",
             {{"kind", decision.kind},
              {"workload", decision.workload},
@@ -223,8 +241,9 @@ std::expected<FilterResult, Unavailable> Host::Filter(const ExtenderArgs& args) 
   {
     const std::scoped_lock lock(mutex_);
     if (!ready_) return std::unexpected(Unavailable{});
-    answer = engine_.Filter(query, clock_());
-    actions = engine_.TakeActions();
+    const auto now = clock_();
+    answer = engine_.Filter(query, now);
+    actions = Collect(now);
     ++changes_;
   }
   changed_.notify_all();
@@ -270,8 +289,9 @@ std::expected<std::string, Unavailable> Host::Bind(const BindArgs& args) {
     std::unique_lock lock(mutex_);
     if (!ready_) return std::unexpected(Unavailable{});
     AwaitPod(lock, args.pod_uid);
-    answer = engine_.Bind({.uid = pod.uid, .ns = pod.ns, .name = pod.name, .node = node}, clock_());
-    actions = engine_.TakeActions();
+    const auto now = clock_();
+    answer = engine_.Bind({.uid = pod.uid, .ns = pod.ns, .name = pod.name, .node = node}, now);
+    actions = Collect(now);
     if (answer.stand) waiters_.emplace(answer.ticket, waiter);
     ++changes_;
   }
@@ -364,8 +384,9 @@ std::expected<std::map<std::string, Victims, std::less<>>, Unavailable> Host::Pr
     std::unique_lock lock(mutex_);
     if (!ready_) return std::unexpected(Unavailable{});
     AwaitPod(lock, args.pod_uid);
-    kept = engine_.Preempt(args.pod_uid, candidates, clock_());
-    actions = engine_.TakeActions();
+    const auto now = clock_();
+    kept = engine_.Preempt(args.pod_uid, candidates, now);
+    actions = Collect(now);
   }
   Carry(std::move(actions));
   std::map<std::string, Victims, std::less<>> answer;

@@ -67,6 +67,7 @@ class Host final : public VerbHandler {
   };
 
   void Plan(const std::stop_token& stop);
+  std::vector<engine::Action> Collect(engine::TimePoint now);
   void AwaitPod(std::unique_lock<std::mutex>& lock, std::string_view uid);
   /// REQUIRES: no lock held.
   void Carry(std::vector<engine::Action> actions);

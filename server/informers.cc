@@ -123,8 +123,8 @@ Informers::Informers(kube::RestClient& client, Host& host, Metrics& metrics, Log
   using Json = simdjson::dom::element;
   add(
       "nodes", "/api/v1/nodes", [](Json j) { return kube::DecodeNode(j); }, by_name,
-      [](Engine& e, kube::Node n, TimePoint) { e.OnNode(std::move(n)); },
-      [](Engine& e, const std::string& id, TimePoint) { e.OnNodeDeleted(id); });
+      [](Engine& e, kube::Node n, TimePoint now) { e.OnNode(std::move(n), now); },
+      [](Engine& e, const std::string& id, TimePoint now) { e.OnNodeDeleted(id, now); });
   add(
       "namespaces", "/api/v1/namespaces", [](Json j) { return kube::DecodeNamespace(j); }, by_name,
       [](Engine& e, kube::Namespace n, TimePoint) { e.OnNamespace(std::move(n)); },

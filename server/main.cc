@@ -58,6 +58,8 @@ void AddServe(CLI::App& app, ServeOptions& o) {
   serve->add_option("-v", o.verbosity, "log verbosity: 0, 2 a line per decision, 5 everything");
   serve->add_flag("--insecure-verbs", o.insecure_verbs, "plain-text verbs off loopback");
   serve->add_option("--decision-log", o.decision_log, "FILE or -: one JSON line per decision");
+  serve->add_flag("--decision-log-inputs", o.decision_log_inputs,
+                  "log also what the decisions came from, for `berth simulate replay`");
 }
 
 int Check(const std::vector<std::string>& files, const std::string& scheduler_config) {
@@ -132,6 +134,8 @@ void AddDemo(CLI::App& app, DemoOptions& o) {
   demo->add_flag("--fast", o.fast, "a shorter run, for tests");
   demo->add_option("--cluster", o.cluster, "another cluster: kubectl get nodes -o yaml|json");
   demo->add_flag("--print-cluster", o.print_cluster, "print the built-in cluster and do nothing");
+  demo->add_option("--decision-log", o.decision_log,
+                   "FILE for the decisions and their inputs, for `berth simulate replay`");
   demo->add_flag("-v", o.verbose, "the service's own log to stderr");
 }
 

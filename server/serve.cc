@@ -73,7 +73,7 @@ class Service {
         logger_(options.log_format == "json" ? LogFormat::kJson : LogFormat::kText,
                 options.verbosity),
         metrics_(ThisBuild()),
-        decisions_(options.decision_log) {}
+        decisions_({.path = options.decision_log, .inputs = options.decision_log_inputs}) {}
 
   int Run();
 
@@ -138,6 +138,9 @@ std::string Service::CheckOptions() {
   if (auth == "kubernetes") {
     return "--ops-auth kubernetes: not in this release; listen on loopback, or give --ops-auth "
            "none where a NetworkPolicy guards the port";
+  }
+  if (options_.decision_log_inputs && options_.decision_log.empty()) {
+    return "--decision-log-inputs needs --decision-log";
   }
   return {};
 }

@@ -23,6 +23,7 @@ struct ServeOptions {
   int verbosity = 0;
   bool insecure_verbs = false;
   std::string decision_log;
+  bool decision_log_inputs = false;
   bool no_watch_list = false;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cluster/measures.h"
 #include "kube/quantity.h"
 
 namespace berth::server {
@@ -175,22 +176,6 @@ std::string WhyJson(const engine::Engine& engine, std::string_view ns, std::stri
                {"waitingSeconds", why.waiting_ms / 1000}});
 }
 
-std::int64_t LargestPlaceableGang(const cluster::Store& store, int level, std::int64_t pod_gpus) {
-  if (store.device_ids().empty()) return 0;
-  const cluster::ResourceId device = store.device_ids().front();
-  std::map<cluster::DomainId, std::int64_t> pods;
-  for (const auto& node : store.nodes()) {
-    if (!node->present || node->object.unschedulable) continue;
-    const cluster::DomainId domain =
-        level < 0 || node->domains.empty() ? 0 : node->domains[static_cast<std::size_t>(level)];
-    if (domain == cluster::kNoDomain) continue;
-    pods[domain] += std::max<std::int64_t>(0, node->free(device)) / (pod_gpus * cluster::kMilli);
-  }
-  std::int64_t best = 0;
-  for (const auto& [domain, count] : pods) best = std::max(best, count);
-  return best;
-}
-
 namespace {
 
 void FeedQueues(const cluster::Store& store, Metrics& metrics) {
@@ -244,34 +229,21 @@ void FeedWorkloads(const cluster::Store& store, Metrics& metrics) {
   metrics.ReplaceGangs(gangs);
 }
 
-/// Free devices on nodes that are broken into, as a share of all free ones: what a whole-node pod
-/// cannot have.
-double FragmentationRatio(const cluster::Store& store, cluster::ResourceId device) {
-  std::int64_t free = 0;
-  std::int64_t broken = 0;
-  for (const auto& node : store.nodes()) {
-    if (!node->present) continue;
-    const std::int64_t here = std::max<std::int64_t>(0, node->free(device));
-    free += here;
-    if (here < node->allocatable[device]) broken += here;
-  }
-  return free == 0 ? 0 : static_cast<double>(broken) / static_cast<double>(free);
-}
-
 void FeedShape(const cluster::Store& store, Metrics& metrics) {
   std::vector<LabelledValue> ratios;
   for (const cluster::ResourceId id : store.device_ids()) {
-    ratios.push_back({.label = store.resources().Name(id), .value = FragmentationRatio(store, id)});
+    ratios.push_back(
+        {.label = store.resources().Name(id), .value = cluster::FragmentationRatio(store, id)});
   }
   metrics.ReplaceFragmentation(ratios);
   std::vector<LargestGangRow> gangs;
   for (int level = -1; level < static_cast<int>(store.policy().levels.size()); ++level) {
     for (const int gpus : {1, 2, 4, 8}) {
-      gangs.push_back({.level = level < 0
-                                    ? "cluster"
-                                    : store.policy().levels[static_cast<std::size_t>(level)].name,
-                       .pod_gpus = gpus,
-                       .pods = static_cast<double>(LargestPlaceableGang(store, level, gpus))});
+      gangs.push_back(
+          {.level =
+               level < 0 ? "cluster" : store.policy().levels[static_cast<std::size_t>(level)].name,
+           .pod_gpus = gpus,
+           .pods = static_cast<double>(cluster::LargestPlaceableGang(store, level, gpus))});
     }
   }
   metrics.ReplaceLargestGangs(gangs);

@@ -27,8 +27,4 @@ std::string WhyJson(const engine::Engine& engine, std::string_view ns, std::stri
 /// Replaces the gauges that mirror the cluster.
 void FeedGauges(const engine::Engine& engine, Metrics& metrics);
 
-/// Pods of `pod_gpus` devices that could start at once inside one domain of the level, the best
-/// domain counted; level -1: the whole cluster.
-std::int64_t LargestPlaceableGang(const cluster::Store& store, int level, std::int64_t pod_gpus);
-
 }  // namespace berth::server

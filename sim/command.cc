@@ -1,8 +1,11 @@
 #include "sim/command.h"
 
+#include "sim/env_command.h"
 #include "sim/jct_command.h"
 #include "sim/openb_command.h"
+#include "sim/replay_command.h"
 #include "sim/scenario_command.h"
+#include "sim/trace_command.h"
 
 namespace berth::sim {
 
@@ -14,6 +17,9 @@ void AddSimulateCommand(CLI::App& app, std::function<int()>& run) {
   AddFaultsCommand(*simulate, run);
   AddOpenbCommand(*simulate, run);
   AddJctCommands(*simulate, run);
+  AddTraceCommand(*simulate, run);
+  AddReplayCommand(*simulate, run);
+  AddEnvCommand(*simulate, run);
 }
 
 }  // namespace berth::sim

@@ -77,7 +77,7 @@ Workload PhillyWorkload(const std::vector<TraceJob>& law, double load, std::size
   const double capacity = static_cast<double>(kPhillyNodes * kPhillyGpus);
   const double gap = gpu_seconds / static_cast<double>(law.size()) / (capacity * load);
   double at = 0;
-  for (Job& job : workload.jobs) {
+  for (QueuedJob& job : workload.jobs) {
     at += random.Exponential(gap);
     job.arrival = std::llround(at * kMillis);
   }
@@ -125,7 +125,7 @@ JctResult RunJct(const Workload& workload, const std::string& policy, std::uint6
                  const config::ScoreWeights& weights) {
   const bool fifo = policy == "FIFO";
   const bool native = fifo || policy == "native";
-  const QueueOptions options{
+  const QueueModelOptions options{
       .packing = {.policy = native ? "LeastAllocated" : policy, .seed = seed, .weights = weights},
       .strict_fifo = fifo};
   const QueueResult run = RunQueue(workload.nodes, workload.jobs, options);
@@ -141,7 +141,7 @@ JctResult RunJct(const Workload& workload, const std::string& policy, std::uint6
   std::vector<double> slowdowns;
   std::map<std::int64_t, std::vector<double>> by_gpus;
   for (std::size_t k = 0; k < run.ran.size(); ++k) {
-    const Job& job = workload.jobs[run.ran[k]];
+    const QueuedJob& job = workload.jobs[run.ran[k]];
     const double jct = Seconds(run.jobs[k].jct);
     const double service = Seconds(job.service);
     waits.push_back(Seconds(run.jobs[k].wait));

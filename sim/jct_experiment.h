@@ -18,7 +18,7 @@ const std::vector<std::string_view>& JctPolicies();
 /// Jobs and the nodes they run on.
 struct Workload {
   std::vector<OpenbNode> nodes;
-  std::vector<Job> jobs;  ///< By rising arrival.
+  std::vector<QueuedJob> jobs;  ///< By rising arrival.
   double speed_up = 1;    ///< By how much arrivals were compressed.
 };
 

@@ -129,10 +129,23 @@ PackingCluster::PodId PackingCluster::Submit(const OpenbPod& pod) {
   return id;
 }
 
-bool PackingCluster::TryPlace(std::span<const PodId> ids, const std::string& topology) {
-  policy::PlacementRequest request{
-      .pods = {}, .min = static_cast<int>(ids.size()), .topology_required = topology};
+policy::PlacementRequest PackingCluster::RequestFor(std::span<const PodId> ids) const {
+  policy::PlacementRequest request{.pods = {}, .min = static_cast<int>(ids.size())};
   for (const PodId id : ids) request.pods.push_back(pods_.at(id).info);
+  if (ties_at_random_ || ByStock(*request.pods.front()->shape)) {
+    request.tie_seed = Random(seed_, ids.front()).Next() | 1U;
+  }
+  return request;
+}
+
+policy::Placement PackingCluster::Find(const policy::PlacementRequest& request) {
+  const bool by_stock = ByStock(*request.pods.front()->shape);
+  return policy::Place(request, policy::Overlay(*store_), by_stock ? *cpu_scorer_ : *scorer_);
+}
+
+bool PackingCluster::TryPlace(std::span<const PodId> ids, const std::string& topology) {
+  policy::PlacementRequest request = RequestFor(ids);
+  request.topology_required = topology;
   const cluster::PodShape& shape = *request.pods.front()->shape;
   // What fitted nowhere does not fit before room is freed. Of gangs nothing is remembered.
   const bool single = ids.size() == 1;
@@ -140,16 +153,38 @@ bool PackingCluster::TryPlace(std::span<const PodId> ids, const std::string& top
     const auto refused = refused_at_.find(&shape);
     if (refused != refused_at_.end() && refused->second == store_->free_generation()) return false;
   }
-  const bool by_stock = cpu_scorer_ && !shape.asks_device;
-  if (ties_at_random_ || by_stock) request.tie_seed = Random(seed_, ids.front()).Next() | 1U;
-  const policy::Overlay overlay(*store_);
-  const auto placement = policy::Place(request, overlay, ScorerFor(shape));
+  const auto placement = Find(request);
   if (!placement.ok()) {
     if (single) refused_at_[&shape] = store_->free_generation();
     return false;
   }
   for (std::size_t i = 0; i < ids.size(); ++i) Charge(pods_.at(ids[i]), placement.placed[i]);
   return true;
+}
+
+bool PackingCluster::PlaceOn(PodId id, cluster::NodeIndex node) {
+  policy::PlacementRequest request = RequestFor(std::span(&id, 1));
+  request.allowed = [node](cluster::NodeIndex other) { return other == node; };
+  const auto placement = Find(request);
+  if (placement.ok()) Charge(pods_.at(id), placement.placed.front());
+  return placement.ok();
+}
+
+cluster::NodeIndex PackingCluster::Choice(PodId id) {
+  const auto placement = Find(RequestFor(std::span(&id, 1)));
+  return placement.ok() ? placement.placed.front().node : cluster::kNoNode;
+}
+
+std::vector<bool> PackingCluster::Feasible(PodId id) const {
+  const cluster::PodShape& shape = *pods_.at(id).info->shape;
+  const auto fits = scorer_->fit().Row(shape);
+  const policy::Overlay overlay(*store_);
+  std::vector<bool> feasible;
+  for (const auto& node : store_->nodes()) {
+    const auto index = static_cast<std::size_t>(node->index);
+    feasible.push_back(fits[index] != 0 && policy::Capacity(shape, overlay, node->index, 1) > 0);
+  }
+  return feasible;
 }
 
 /// `placed` is in the order of the request.

@@ -49,6 +49,14 @@ class PackingCluster {
   /// The same for a gang: all of them or none, inside one domain of the level `topology` where that
   /// is not empty.
   bool TryPlace(std::span<const PodId> ids, const std::string& topology);
+  /// Places it on that node and no other.
+  bool PlaceOn(PodId id, cluster::NodeIndex node);
+  /// Where the policy would place it now; kNoNode: it fits nowhere.
+  cluster::NodeIndex Choice(PodId id);
+  /// By node: whether it fits there now.
+  std::vector<bool> Feasible(PodId id) const;
+  /// Nodes have the indices that they had in the list.
+  const cluster::Store& store() const { return *store_; }
   /// The pod is gone, and what it held is free.
   void Remove(PodId id);
   /// Whether it fits on some node of the empty cluster.
@@ -66,11 +74,11 @@ class PackingCluster {
     bool placed = false;
   };
 
+  policy::PlacementRequest RequestFor(std::span<const PodId> ids) const;
+  policy::Placement Find(const policy::PlacementRequest& request);
   void Charge(Waiting& pod, const policy::Placed& placed);
   std::shared_ptr<const kube::PodSpec> SpecOf(const OpenbPod& pod);
-  policy::Scorer& ScorerFor(const cluster::PodShape& shape) {
-    return cpu_scorer_ && !shape.asks_device ? *cpu_scorer_ : *scorer_;
-  }
+  bool ByStock(const cluster::PodShape& shape) const { return cpu_scorer_ && !shape.asks_device; }
 
   std::unique_ptr<cluster::Store> store_;
   std::unique_ptr<policy::Scorer> scorer_;

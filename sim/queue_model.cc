@@ -15,13 +15,13 @@ constexpr std::int64_t kMostBackoff = 10 * kSecond;
 constexpr std::int64_t kFlushAfter = 300 * kSecond;
 constexpr std::int64_t kFlushEvery = 30 * kSecond;
 
-enum class Event : std::uint8_t { kEnd, kArrival, kBackoffOver, kFlush };
+enum class Event : std::uint8_t { kEnd, kArrival, kFlush };
 
 /// One run: a queue of (time, sequence, event) and kube-scheduler's three queues.
 class World {
  public:
-  World(const std::vector<OpenbNode>& nodes, const std::vector<Job>& jobs,
-        const QueueOptions& options)
+  World(const std::vector<OpenbNode>& nodes, const std::vector<QueuedJob>& jobs,
+        const QueueModelOptions& options)
       : jobs_(jobs), options_(options), cluster_(nodes, {}, options.packing), pods_(jobs.size()) {}
 
   QueueResult Run() {
@@ -64,9 +64,6 @@ class World {
         pods_[job].end = now_;
         MoveAll(now_ + 1);
         break;
-      case Event::kBackoffOver:
-        Activate(job);
-        break;
       case Event::kFlush:
         flush_due_ = false;
         MoveAll(now_ - kFlushAfter + 1);
@@ -97,8 +94,10 @@ class World {
       const std::int64_t backoff =
           pod.attempts > 4 ? kMostBackoff
                            : std::min(kMostBackoff, kFirstBackoff << (pod.attempts - 1));
-      if (pod.failed + backoff > now_) {
-        Schedule(pod.failed + backoff, Event::kBackoffOver, job);
+      // It is over when the second in which it ends is.
+      const std::int64_t due = ((pod.failed + backoff) / kSecond + 1) * kSecond;
+      if (due > now_) {
+        backoff_.emplace(due, pod.stamp, job);
       } else {
         Activate(job);
       }
@@ -113,17 +112,21 @@ class World {
   }
 
   void ScheduleAll() {
-    while (!active_.empty()) {
-      const std::size_t job = active_.begin()->second;
+    while (!active_.empty() || !backoff_.empty()) {
+      const bool idle = active_.empty();
+      const std::size_t job = idle ? std::get<2>(*backoff_.begin()) : active_.begin()->second;
       ++attempts_;
-      if (cluster_.TryPlace(pods_[job].id)) {
-        active_.erase(active_.begin());
-        pods_[job].start = now_;
-        Schedule(now_ + jobs_[job].service, Event::kEnd, job);
-      } else if (options_.strict_fifo) {
-        return;  // the head waits, and all behind it
+      const bool placed = cluster_.TryPlace(pods_[job].id);
+      if (!placed && options_.strict_fifo) return;  // the head waits, and all behind it
+      if (idle) {
+        backoff_.erase(backoff_.begin());
       } else {
         active_.erase(active_.begin());
+      }
+      if (placed) {
+        pods_[job].start = now_;
+        Schedule(now_ + jobs_[job].service, Event::kEnd, job);
+      } else {
         Fail(job);
       }
     }
@@ -159,8 +162,8 @@ class World {
 
   using Entry = std::tuple<std::int64_t, std::uint64_t, Event, std::size_t>;
 
-  const std::vector<Job>& jobs_;
-  const QueueOptions& options_;
+  const std::vector<QueuedJob>& jobs_;
+  const QueueModelOptions& options_;
   PackingCluster cluster_;
   std::vector<Pod> pods_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> events_;
@@ -168,6 +171,8 @@ class World {
   std::int64_t now_ = 0;
   std::uint64_t stamps_ = 0;
   std::map<std::uint64_t, std::size_t> active_;  ///< By stamp.
+  /// By the end of the backoff, then by stamp. Empty between two moments.
+  std::set<std::tuple<std::int64_t, std::uint64_t, std::size_t>> backoff_;
   std::set<std::size_t> unschedulable_;
   bool flush_due_ = false;
   std::int64_t attempts_ = 0;
@@ -175,8 +180,8 @@ class World {
 
 }  // namespace
 
-QueueResult RunQueue(const std::vector<OpenbNode>& nodes, const std::vector<Job>& jobs,
-                     const QueueOptions& options) {
+QueueResult RunQueue(const std::vector<OpenbNode>& nodes, const std::vector<QueuedJob>& jobs,
+                     const QueueModelOptions& options) {
   return World(nodes, jobs, options).Run();
 }
 

@@ -254,7 +254,7 @@ void EventNodeHeartbeat(benchmark::State& state) {
   for (auto _ : state) {
     kube::Node node = MakeNode(i++ % 5000);
     state.SetIterationTime(Seconds([&] {
-      engine->OnNode(std::move(node));
+      engine->OnNode(std::move(node), kNow);
       engine->Step(kNow);
     }));
   }

@@ -52,7 +52,7 @@ std::vector<kube::Pod> MakeGang(const std::string& name, int size, int gpus, int
 
 std::unique_ptr<engine::Engine> MakeEngine(int nodes) {
   auto engine = std::make_unique<engine::Engine>(config::PolicyConfiguration{}, engine::Options{});
-  for (int i = 0; i < nodes; ++i) engine->OnNode(MakeNode(i));
+  for (int i = 0; i < nodes; ++i) engine->OnNode(MakeNode(i), kNow);
   engine->Start(kNow);
   engine->Step(kNow);
   engine->TakeActions();

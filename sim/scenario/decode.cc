@@ -108,8 +108,14 @@ class Reader {
     if (const auto value = ReadOneOf(sink_, at, kBooleans)) target = *value == 1;
   }
   void Amount(const Located& at, std::string_view resource, std::string& target) {
+    Request(at, resource, target);
+    if (target.empty()) Error(at, "not a quantity: " + Quote(target));
+  }
+  /// Empty: the pod does without.
+  void Request(const Located& at, std::string_view resource, std::string& target) {
     Text(at, target);
-    if (!kube::ParseFor(resource, target)) Error(at, "not a quantity: " + Quote(target));
+    if (target.empty() || kube::ParseFor(resource, target)) return;
+    Error(at, "not a quantity: " + Quote(target));
   }
   void Strings(const Located& at, kube::StringMap& target) {
     for (const Entry& entry : ReadEntries(sink_, at)) Text(entry.value, target[entry.key]);
@@ -206,8 +212,8 @@ class Reader {
     with("launchers", [&](const Located& v) { Number(v, w.launchers, 0, kMaxPods); });
     with("first", [&](const Located& v) { Number(v, w.first, 0, kMaxPods); });
     with("gpus", [&](const Located& v) { Number(v, w.gpus, 0, 16); });
-    with("cpu", [&](const Located& v) { Amount(v, "cpu", w.cpu); });
-    with("memory", [&](const Located& v) { Amount(v, "memory", w.memory); });
+    with("cpu", [&](const Located& v) { Request(v, "cpu", w.cpu); });
+    with("memory", [&](const Located& v) { Request(v, "memory", w.memory); });
     with("namespace", [&](const Located& v) { Name(v, w.ns); });
     with("queue", [&](const Located& v) { Text(v, w.queue); });
     with("priority", [&](const Located& v) { Number(v, w.priority, 0, 1'000'000); });

@@ -69,7 +69,9 @@ json Metadata(const Workload& w, const std::string& name, bool launcher) {
 }
 
 json Spec(const Workload& w, bool launcher) {
-  json requests = {{"cpu", w.cpu}, {"memory", w.memory}};
+  json requests = json::object();
+  if (!w.cpu.empty()) requests["cpu"] = w.cpu;
+  if (!w.memory.empty()) requests["memory"] = w.memory;
   json limits = json::object();
   if (w.gpus > 0 && !launcher) {
     requests[std::string(kGpu)] = limits[std::string(kGpu)] = std::to_string(w.gpus);

@@ -26,18 +26,25 @@ constexpr sim::Duration kGrace = 1'000;  ///< From a bound pod's deletion to its
 constexpr sim::Duration kDown = 500;     ///< From kill -9 to the new process.
 constexpr sim::Duration kHttpTimeout = 30'000;
 
+/// Without Berth it has no extender.
+sim::SchedulerOptions SchedulerFor(const RunOptions& options) {
+  sim::SchedulerOptions scheduler = options.scheduler;
+  if (!options.with_berth) scheduler.managed_resources.clear();
+  return scheduler;
+}
+
 class Stage {
  public:
   Stage(const Scenario& scenario, const RunOptions& options)
       : scenario_(scenario),
         options_(options),
         env_(options.seed, sim::kEpoch, kTraceLines),
-        processes_(env_, {}, kHttpTimeout) {
+        processes_(env_, SchedulerFor(options), kHttpTimeout) {
     env_.api.Subscribe(Kind::kPod, life_.alive(), [this] { EndDeleted(); });
     env_.api.PutPolicy(scenario.policy);
     for (const Nodes& nodes : scenario.nodes) Add(nodes);
-    processes_.StartBerth();
-    processes_.StartScheduler();
+    if (options.with_berth) processes_.StartBerth();
+    StartScheduler();
   }
 
   RunReport Run() {
@@ -60,13 +67,14 @@ class Stage {
     }
     // A planner without a past finds nobody to place, and Berth has no old news.
     const sim::BerthHost* berth = processes_.berth();
-    if (report.faults.empty() && !Broken() && berth->ready()) {
+    if (report.faults.empty() && !Broken() && berth != nullptr && berth->ready()) {
       processes_.checker().WhenQuiet(*berth);
     }
     if (Broken()) report.faults.push_back(processes_.checker().violation());
     if (!report.faults.empty()) {
       report.last_events = {env_.trace.last().begin(), env_.trace.last().end()};
     }
+    report.attempts = std::move(attempts_);
     report.hash = env_.trace.hash();
     return report;
   }
@@ -93,7 +101,15 @@ class Stage {
     return faults;
   }
   Faults operator()(const AddNodes& action) {
-    for (const Nodes& nodes : action.nodes) Add(nodes);
+    for (const Nodes& nodes : action.nodes) {
+      if (options_.join > 0) {
+        Nodes joining = nodes;
+        joining.taints.push_back({.key = "node.kubernetes.io/not-ready", .value = {}});
+        Add(joining);
+        Pass(options_.join);
+      }
+      Add(nodes);
+    }
     return {};
   }
   Faults operator()(const Delete& action) {
@@ -142,9 +158,10 @@ class Stage {
   }
   Faults operator()(const Kill& action) {
     if (action.process == Process::kScheduler) {
-      processes_.StartScheduler();
+      StartScheduler();
       return {};
     }
+    if (!options_.with_berth) return {};
     processes_.KillBerth();
     Pass(kDown);
     processes_.StartBerth();
@@ -162,6 +179,17 @@ class Stage {
  private:
   bool Broken() const { return !processes_.checker().violation().empty(); }
   void Pass(sim::Duration time) { processes_.RunUntil(env_.now() + time); }
+
+  void StartScheduler() {
+    processes_.StartScheduler();
+    sim::Scheduler& scheduler = processes_.scheduler();
+    scheduler.on_attempt = [this](const kube::Pod& pod, const std::string& node,
+                                  std::int64_t equals) {
+      attempts_.push_back({.pod = pod.meta.name, .node = node, .equals = equals});
+    };
+    // That a gang is spared is Berth's promise, not kube-scheduler's.
+    if (!options_.with_berth) scheduler.on_preemption = nullptr;
+  }
 
   void Add(const Nodes& nodes) {
     for (auto& object : NodeObjects(nodes)) {
@@ -237,6 +265,7 @@ class Stage {
   sim::Environment env_;
   sim::Processes processes_;
   sim::Life life_;
+  std::vector<Attempt> attempts_;
   simdjson::dom::parser parser_;
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/scenario/scenario.h"
+#include "sim/world/scheduler.h"
 
 namespace berth::scenario {
 
@@ -17,11 +18,24 @@ struct RunOptions {
   std::int64_t settle = 60'000;
   /// After the last step: so many rounds of `settle` in which nothing may change.
   int quiet_rounds = 3;
+  sim::SchedulerOptions scheduler{};
+  /// False: kube-scheduler alone, no extender. What an expectation asks of Berth is then unknown.
+  bool with_berth = true;
+  /// How long a node that is added has the taint that the API server gives every new one.
+  std::int64_t join = 0;
+};
+
+/// One scheduling cycle of kube-scheduler.
+struct Attempt {
+  std::string pod;
+  std::string node;         ///< Empty: it fits nowhere.
+  std::int64_t equals = 1;  ///< Nodes with the best score, of which one was drawn.
 };
 
 struct RunReport {
   std::vector<std::string> faults;       ///< `line 12: g: 2 bound, expected 3`; empty: it passed.
   std::vector<std::string> last_events;  ///< Of the world, where it did not pass.
+  std::vector<Attempt> attempts;         ///< In order.
   std::uint64_t hash = 0;                ///< Of everything that happened: same seed, same hash.
 };
 

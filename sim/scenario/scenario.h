@@ -47,7 +47,7 @@ struct Workload {
   int launchers = 0;  ///< The first so many pods ask for no devices.
   int first = 0;      ///< Number of the first pod: members that come later.
   int gpus = 0;
-  std::string cpu = "1";
+  std::string cpu = "1";  ///< Empty: no request. So with memory.
   std::string memory = "1Gi";
   std::string ns = "default";
   std::string queue{};

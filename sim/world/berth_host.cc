@@ -33,14 +33,15 @@ BerthHost::BerthHost(Environment& env, std::string instance)
       engine_(env.api.policy(), {.instance = std::move(instance)}),
       client_(env) {
   using engine::Engine;
-  Watch(Kind::kNode,
-        {.upsert =
-             [this](const Change& c) { Apply([&](Engine& e, TimePoint) { e.OnNode(*c.node); }); },
-         .remove =
-             [this](const std::string& key, const Change&) {
-               Apply([&](Engine& e, TimePoint) { e.OnNodeDeleted(key); });
-             },
-         .synced = {}});
+  Watch(Kind::kNode, {.upsert =
+                          [this](const Change& c) {
+                            Apply([&](Engine& e, TimePoint now) { e.OnNode(*c.node, now); });
+                          },
+                      .remove =
+                          [this](const std::string& key, const Change&) {
+                            Apply([&](Engine& e, TimePoint now) { e.OnNodeDeleted(key, now); });
+                          },
+                      .synced = {}});
   Watch(Kind::kPod, {.upsert =
                          [this](const Change& c) {
                            Apply([&](Engine& e, TimePoint now) { e.OnPod(Decoded(*c.pod), now); });

@@ -205,7 +205,7 @@ void Checker::AfterStep(const BerthHost* host) {
   }
   const cluster::Store& store = host->engine().store();
   // What compares the whole ledger costs as much as there is in it.
-  if (store.nodes().size() > kSmallWorld) {
+  if (looks_seldom_ || store.nodes().size() > kSmallWorld) {
     if (env_.timeline.steps() < next_look_) return;
     next_look_ = env_.timeline.steps() + kLookEvery;
     CheckPlans(*host);
@@ -362,7 +362,7 @@ std::string Checker::WhoCouldRun() const {
   engine::Engine fresh(env_.api.policy(), {.instance = "fresh"});
   std::vector<std::string_view> names;
   for (const auto& [name, node] : env_.api.nodes()) {
-    fresh.OnNode(*node);
+    fresh.OnNode(*node, env_.now());
     names.push_back(name);
   }
   for (const auto& [key, pod] : env_.api.pods()) fresh.OnPod(*pod, env_.now());

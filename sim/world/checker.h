@@ -27,6 +27,8 @@ class Checker {
   void OnFault(const Fault& fault);
   void OnBerthStarted() { berth_started_ = env_.now(); }
 
+  /// Compares the engine's whole belief seldom, as in a large world, however small this one is.
+  void LookSeldom() { looks_seldom_ = true; }
   /// After every event. Null: Berth is down.
   void AfterStep(const BerthHost* host);
   /// A pending workload that has a placement in the free room; empty: none.
@@ -73,6 +75,7 @@ class Checker {
   Life life_;
   Usage usage_;
   std::string violation_;
+  bool looks_seldom_ = false;
   std::uint64_t next_look_ = 0;  ///< The step of a large world at which belief is checked again.
   std::map<std::pair<std::string, std::string>, Late> allocatable_;  ///< By node, resource.
   std::map<std::string, Late> caps_;                                 ///< GPUs, by queue.

@@ -9,17 +9,12 @@
 namespace berth::sim {
 namespace {
 
-/// What of a pod's change makes kube-scheduler try it again: not its nomination.
-bool WakesItself(const kube::Pod& before, const kube::Pod& after) {
-  return before.meta.labels != after.meta.labels ||
-         before.meta.annotations != after.meta.annotations ||
-         before.scheduling_gates != after.scheduling_gates ||
-         before.pod_scheduled != after.pod_scheduled;
-}
+using What = ClusterEvent::What;
 
 bool NodeEventMatters(const kube::Node& before, const kube::Node& after) {
   return before.allocatable != after.allocatable || before.taints != after.taints ||
-         before.unschedulable != after.unschedulable || before.meta.labels != after.meta.labels ||
+         (before.unschedulable && !after.unschedulable) ||
+         before.meta.labels != after.meta.labels ||
          before.meta.annotations != after.meta.annotations || before.ready != after.ready;
 }
 
@@ -60,13 +55,15 @@ bool Scheduler::Idle() const {
 void Scheduler::Account(const kube::Pod& pod, const std::string& node, std::int64_t sign) {
   NodeState& state = nodes_[node];
   for (const auto& [name, amount] : pod.spec->requests) state.requested[name] += sign * amount;
-  state.pods += sign;
+  state.cpu += sign * AskedCpu(pod);
+  state.memory += sign * AskedMemory(pod);
 }
 
 void Scheduler::Hold(const std::shared_ptr<const kube::Pod>& pod, const std::string& node,
                      bool assumed) {
   Drop(pod->meta.uid);
   Account(*pod, node, 1);
+  nodes_[node].held.insert(pod->meta.uid);
   held_[pod->meta.uid] = {pod, node, assumed};
 }
 
@@ -74,6 +71,7 @@ bool Scheduler::Drop(const std::string& uid) {
   const auto it = held_.find(uid);
   if (it == held_.end()) return false;
   Account(*it->second.pod, it->second.node, -1);
+  nodes_[it->second.node].held.erase(uid);
   held_.erase(it);
   return true;
 }
@@ -85,23 +83,35 @@ void Scheduler::OnPod(const std::shared_ptr<const kube::Pod>& pod) {
     const bool known = held != held_.end() && !held->second.assumed;
     Hold(pod, pod->node_name, /*assumed=*/false);
     queue_.Done(uid);
-    queue_.Move(known ? ClusterEvent::kAssignedPodUpdate : ClusterEvent::kAssignedPodAdd);
+    queue_.Move({.what = known ? What::kAssignedPodUpdate : What::kAssignedPodAdd});
   } else if (pod->meta.deletion) {
     queue_.Delete(uid);
   } else {
     const auto before = queue_.Find(uid);
-    queue_.Update(pod, before == nullptr || WakesItself(*before, *pod));
+    // The same again, after a relist: upstream passes it over.
+    if (before != nullptr && before->meta.resource_version == pod->meta.resource_version) return;
+    queue_.Update(pod);
+    if (before != nullptr && before->nominated_node != pod->nominated_node) Release(*before);
   }
   Kick();
 }
 
+/// Whoever was nominated counted as assigned for pods of its priority and below.
+void Scheduler::Release(const kube::Pod& nominated) {
+  if (nominated.nominated_node.empty()) return;
+  queue_.Move({.what = What::kAssignedPodDelete, .up_to_priority = nominated.priority});
+}
+
 void Scheduler::OnPodGone(const std::string& uid) {
+  const auto waited = queue_.Find(uid);
   queue_.Delete(uid);
   const auto held = held_.find(uid);
   // An assumed pod stays until its bind call has ended.
   if (held != held_.end() && !held->second.assumed) {
     Drop(uid);
-    queue_.Move(ClusterEvent::kAssignedPodDelete);
+    queue_.Move({.what = What::kAssignedPodDelete});
+  } else if (waited != nullptr) {
+    Release(*waited);
   }
   Kick();
 }
@@ -109,9 +119,13 @@ void Scheduler::OnPodGone(const std::string& uid) {
 void Scheduler::OnNode(const Change& change) {
   NodeState& state = nodes_[change.key];
   const auto before = std::exchange(state.node, change.deleted ? nullptr : change.node);
-  if (change.deleted && state.pods == 0) nodes_.erase(change.key);
-  if (before == nullptr || change.deleted || NodeEventMatters(*before, *change.node)) {
-    queue_.Move(ClusterEvent::kNodeChange);
+  if (change.deleted) {
+    if (state.held.empty()) nodes_.erase(change.key);
+    queue_.Move({.what = What::kNodeDelete});
+  } else if (before == nullptr) {
+    queue_.Move({.what = What::kNodeAdd, .after = change.node});
+  } else if (NodeEventMatters(*before, *change.node)) {
+    queue_.Move({.what = What::kNodeUpdate, .before = before, .after = change.node});
   }
   Kick();
 }
@@ -158,9 +172,7 @@ bool Scheduler::Managed(const kube::Pod& pod) const {
 void Scheduler::TryNominated(const std::shared_ptr<Cycle>& cycle) {
   const kube::Pod& pod = *cycle->pod;
   const auto it = nodes_.find(pod.nominated_node);
-  std::string why;
-  if (pod.nominated_node.empty() || it == nodes_.end() ||
-      Fits(pod, it->second, {}, why) != Fit::kYes) {
+  if (pod.nominated_node.empty() || it == nodes_.end() || Refuse(pod, it->second)) {
     return Scan(cycle);
   }
   if (!Managed(pod)) return Assume(cycle, pod.nominated_node);
@@ -191,14 +203,14 @@ void Scheduler::Scan(const std::shared_ptr<Cycle>& cycle) {
   std::size_t processed = 0;
   while (processed < all.size() && feasible.size() < wanted) {
     const auto& [name, state] = all[(next_start_ + processed++) % all.size()];
-    std::string why;
-    const Fit fit = Fits(*cycle->pod, *state, {}, why);
-    if (fit == Fit::kYes) {
+    const auto refusal = Refuse(*cycle->pod, *state);
+    if (!refusal) {
       feasible.push_back(*name);
       continue;
     }
-    ++cycle->reasons[why];
-    if (fit == Fit::kUnschedulable) cycle->unschedulable.push_back(*name);
+    ++cycle->reasons[refusal->reason];
+    cycle->rejectors |= refusal->by;
+    if (refusal->by == kNodeResourcesFit) cycle->unschedulable.push_back(*name);
   }
   if (!all.empty()) next_start_ = (next_start_ + processed) % all.size();
   if (feasible.empty()) return NoFit(cycle);
@@ -211,13 +223,13 @@ void Scheduler::AskExtender(const std::shared_ptr<Cycle>& cycle,
   const auto filtered = [this, cycle,
                          feasible](const std::expected<FilterReply, std::string>& reply) {
     if (!reply) {
-      Fail(*cycle->pod, /*error=*/true, false, reply.error(), "");
+      Fail(*cycle->pod, /*rejectors=*/0, reply.error());
       return EndCycle();
     }
     const auto refused = static_cast<int>(feasible.size() - reply->kept.size());
     if (refused > 0) {
       cycle->reasons[reply->reason] += refused;
-      cycle->by_extender = true;
+      cycle->rejectors |= kExtender;
     }
     if (reply->kept.empty()) return NoFit(cycle);
     if (reply->kept.size() == 1) return Assume(cycle, reply->kept.front());
@@ -231,44 +243,39 @@ void Scheduler::AskExtender(const std::shared_ptr<Cycle>& cycle,
   wire_.Filter(*cycle->pod, feasible, life_.Guard(filtered));
 }
 
-/// NodeResourcesFit's LeastAllocated over cpu and memory, in integers; a pod without requests
-/// counts as 100m and 200 MiB.
-std::int64_t Scheduler::LeastAllocated(const kube::Pod& pod, const NodeState& state) const {
-  std::int64_t sum = 0;
-  for (const auto& [name, least] :
-       {std::pair<const char*, std::int64_t>{"cpu", 100}, {"memory", 200LL << 20U}}) {
-    const std::int64_t all = AmountOf(state.node->allocatable, name);
-    const std::int64_t asks = std::max(AmountOf(pod.spec->requests, name), least);
-    const std::int64_t used = AmountOf(state.requested, name) + asks;
-    if (all > 0 && used <= all) sum += (all - used) * 100 / all;
-  }
-  return sum / 2;
-}
-
 /// The best score, ties broken at random as upstream does.
 void Scheduler::Choose(const std::shared_ptr<Cycle>& cycle,
                        const std::vector<std::string>& feasible,
                        const std::map<std::string, std::int64_t>& extender_scores) {
-  std::string best;
-  std::int64_t top = -1;
-  std::int64_t equals = 0;
+  std::vector<std::string> names;
+  std::vector<const NodeState*> states;
   for (const std::string& name : feasible) {
     const auto it = nodes_.find(name);
     if (it == nodes_.end() || it->second.node == nullptr) continue;
-    std::int64_t score = LeastAllocated(*cycle->pod, it->second);
-    const auto extra = extender_scores.find(name);
+    names.push_back(name);
+    states.push_back(&it->second);
+  }
+  const std::vector<std::int64_t> scores = Scores(*cycle->pod, states);
+  std::string best;
+  std::int64_t top = -1;
+  std::int64_t equals = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    std::int64_t score = scores[i];
+    const auto extra = extender_scores.find(names[i]);
     if (extra != extender_scores.end()) score += extra->second * options_.extender_weight * 10;
     if (score < top) continue;
     equals = score > top ? 1 : equals + 1;
     top = score;
-    if (env_.ties.Between(1, equals) == 1) best = name;
+    if (env_.ties.Between(1, equals) == 1) best = names[i];
   }
   if (best.empty()) return NoFit(cycle);
-  Assume(cycle, best);
+  Assume(cycle, best, equals);
 }
 
-void Scheduler::Assume(const std::shared_ptr<Cycle>& cycle, const std::string& node) {
+void Scheduler::Assume(const std::shared_ptr<Cycle>& cycle, const std::string& node,
+                       std::int64_t equals) {
   const auto pod = cycle->pod;
+  if (on_attempt) on_attempt(*pod, node, equals);
   const std::string& uid = pod->meta.uid;
   // Deleted, or assigned by somebody else meanwhile: the cache refuses to assume it.
   if (queue_.InFlight(uid) && !held_.contains(uid)) {
@@ -302,66 +309,72 @@ void Scheduler::BindFailed(const std::shared_ptr<const kube::Pod>& pod, const st
   const auto held = held_.find(uid);
   if (held != held_.end() && !held->second.assumed) return;  // the watch says that it is bound
   Drop(uid);
-  queue_.Move(ClusterEvent::kAssignedPodDelete);
-  Fail(*pod, /*error=*/true, false, error, "");
+  queue_.Move({.what = What::kAssignedPodDelete});
+  Fail(*pod, /*rejectors=*/0, error);
 }
 
 void Scheduler::NoFit(const std::shared_ptr<Cycle>& cycle) {
+  if (on_attempt) on_attempt(*cycle->pod, "", 0);
   const std::string message = Message(nodes_.size(), cycle->reasons);
   if (options_.preempts && !cycle->pod->preempt_never && !cycle->unschedulable.empty()) {
     return Preempt(cycle, message);
   }
-  Fail(*cycle->pod, /*error=*/false, cycle->by_extender, message, "");
+  Fail(*cycle->pod, cycle->rejectors, message);
   EndCycle();
 }
 
 /// Back into the queue; the condition, and the nomination with it, are written if they change.
-void Scheduler::Fail(const kube::Pod& pod, bool error, bool by_extender, const std::string& message,
-                     const std::string& nominate) {
+void Scheduler::Fail(const kube::Pod& pod, Rejectors rejectors, const std::string& message,
+                     std::optional<std::string> nominate) {
   if (!queue_.InFlight(pod.meta.uid)) return;  // gone, or assigned
-  queue_.Failed(pod.meta.uid, error, by_extender);
-  const kube::PodScheduled condition{
-      .status = false, .reason = error ? "SchedulerError" : "Unschedulable", .message = message};
-  const bool clears = options_.clears_nomination || !nominate.empty();
-  env_.timeline.After(env_.ties.Between(1, 5), [&api = env_.api, ref = RefOf(pod), condition,
-                                                clears, nominate] {
-    api.Patch(ref, [&](kube::Pod& changed) {
-      if (!changed.node_name.empty()) return false;
-      if (changed.pod_scheduled == condition && (!clears || changed.nominated_node == nominate)) {
-        return false;
-      }
-      changed.pod_scheduled = condition;
-      if (clears) changed.nominated_node = nominate;
-      return true;
-    });
-  });
+  if (nominate == "" && !options_.clears_nomination) nominate.reset();
+  queue_.Failed(pod.meta.uid, rejectors, nominate);
+  const kube::PodScheduled condition{.status = false,
+                                     .reason = rejectors == 0 ? "SchedulerError" : "Unschedulable",
+                                     .message = message};
+  env_.timeline.After(env_.ties.Between(1, 5),
+                      [&api = env_.api, ref = RefOf(pod), condition, nominate] {
+                        api.Patch(ref, [&](kube::Pod& changed) {
+                          if (!changed.node_name.empty()) return false;
+                          if (changed.pod_scheduled == condition &&
+                              (!nominate || changed.nominated_node == *nominate)) {
+                            return false;
+                          }
+                          changed.pod_scheduled = condition;
+                          if (nominate) changed.nominated_node = *nominate;
+                          return true;
+                        });
+                      });
 }
 
 // --- Plugins -------------------------------------------------------------------------------------
 
-Scheduler::Fit Scheduler::Fits(const kube::Pod& pod, const NodeState& state,
-                               const std::set<std::string>& without, std::string& why) const {
-  if (state.node == nullptr) return Fit::kUnresolvable;
+std::optional<Scheduler::Refusal> Scheduler::Refuse(const kube::Pod& pod, const NodeState& state,
+                                                    const std::set<std::string>& without) const {
+  if (state.node == nullptr) return Refusal{kNodeUnschedulable, "node(s) are gone"};
   const kube::Node& node = *state.node;
   if (node.unschedulable && !kube::ToleratesUnschedulable(pod.spec->tolerations)) {
-    why = "node(s) were unschedulable";
-    return Fit::kUnresolvable;
-  }
-  if (!kube::MatchesNode(*pod.spec, node)) {
-    why = "node(s) didn't match Pod's node affinity/selector";
-    return Fit::kUnresolvable;
+    return Refusal{kNodeUnschedulable, "node(s) were unschedulable"};
   }
   if (kube::FindUntoleratedTaint(pod.spec->tolerations, node.taints) != nullptr) {
-    why = "node(s) had untolerated taint(s)";
-    return Fit::kUnresolvable;
+    return Refusal{kTaintToleration, "node(s) had untolerated taint(s)"};
   }
+  if (!kube::MatchesNode(*pod.spec, node)) {
+    return Refusal{kNodeAffinity, "node(s) didn't match Pod's node affinity/selector"};
+  }
+  if (auto refusal = RefuseByRoom(pod, state, without)) return refusal;
   const Fault* hidden = env_.weather.Now(FaultKind::kHiddenRefusal);
   if (hidden != nullptr && (cluster::NodeHash(node.meta.name) ^ hidden->choice) % 3 == 0) {
-    why = "node(s) had volume node affinity conflict";
-    return Fit::kUnresolvable;
+    return Refusal{kVolumeBinding, "node(s) had volume node affinity conflict"};
   }
+  return std::nullopt;
+}
+
+std::optional<Scheduler::Refusal> Scheduler::RefuseByRoom(
+    const kube::Pod& pod, const NodeState& state, const std::set<std::string>& without) const {
+  const kube::Node& node = *state.node;
   kube::ResourceList used = state.requested;
-  std::int64_t pods = state.pods;
+  std::int64_t pods = std::ssize(state.held);
   for (const std::string& uid : without) {
     const auto it = held_.find(uid);
     if (it == held_.end()) continue;
@@ -379,14 +392,12 @@ Scheduler::Fit Scheduler::Fits(const kube::Pod& pod, const NodeState& state,
   });
   for (const auto& [name, amount] : pod.spec->requests) {
     if (amount == 0 || used[name] + amount <= AmountOf(node.allocatable, name)) continue;
-    why = "Insufficient " + name;
-    return Fit::kUnschedulable;
+    return Refusal{kNodeResourcesFit, "Insufficient " + name};
   }
   if (node.allocatable.contains("pods") && pods + 1 > AmountOf(node.allocatable, "pods")) {
-    why = "Too many pods";
-    return Fit::kUnschedulable;
+    return Refusal{kNodeResourcesFit, "Too many pods"};
   }
-  return Fit::kYes;
+  return std::nullopt;
 }
 
 }  // namespace berth::sim

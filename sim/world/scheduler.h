@@ -1,18 +1,21 @@
 // A model of kube-scheduler v1.36 as far as an extender can tell it from the real one: its cache,
 // the serial scheduling cycle, asynchronous binds, preemption. Queue: scheduler_queue.h.
 //
-// Modelled plugins: NodeUnschedulable, NodeAffinity with selectors, TaintToleration,
-// NodeResourcesFit with nominated pods counted, LeastAllocated, DefaultPreemption. Not modelled:
-// volumes, host ports, pod affinity, spread, PodDisruptionBudgets.
+// Modelled plugins: NodeUnschedulable, TaintToleration, NodeAffinity with selectors,
+// NodeResourcesFit with nominated pods counted, NodeResourcesBalancedAllocation, DefaultPreemption,
+// and their QueueingHints. Not modelled: volumes, host ports, pod affinity, spread, preferred node
+// affinity, PodDisruptionBudgets. Checked against the real one: docs/simulator.md.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "sim/world/scheduler_queue.h"
+#include "sim/world/stock_score.h"
 #include "sim/world/verb_wire.h"
 #include "sim/world/watch.h"
 
@@ -20,7 +23,10 @@ namespace berth::sim {
 
 struct SchedulerOptions {
   QueueOptions queue{};
+  StockStrategy strategy = StockStrategy::kLeastAllocated;
   std::vector<std::string> managed_resources{"nvidia.com/gpu"};
+  /// What MostAllocated scores beside CPU and memory.
+  std::vector<std::string> scored_devices{"nvidia.com/gpu"};
   std::int64_t extender_weight = 15;
   /// percentageOfNodesToScore; 0: adaptive, max(5, 50 - nodes/125).
   int percentage = 100;
@@ -30,6 +36,10 @@ struct SchedulerOptions {
   bool clears_nomination = true;
   bool preempts = true;
 };
+
+/// With NodeResourcesFit's defaults where the pod has no request.
+std::int64_t AskedCpu(const kube::Pod& pod);
+std::int64_t AskedMemory(const kube::Pod& pod);
 
 class Scheduler {
  public:
@@ -42,17 +52,27 @@ class Scheduler {
   /// Nothing is being tried, assumed or on its way.
   bool Idle() const;
 
+  /// The end of a scheduling cycle. `node` is empty where the pod fits nowhere; `equals` nodes had
+  /// the best score, and one of them was drawn.
+  std::function<void(const kube::Pod& pod, const std::string& node, std::int64_t equals)>
+      on_attempt;
   /// Checks a preemption that was accepted; set by the checker.
   std::function<void(const kube::Pod& preemptor, const std::string& node,
                      const std::vector<const kube::Pod*>& victims)>
       on_preemption;
 
  private:
-  enum class Fit : std::uint8_t { kYes, kUnschedulable, kUnresolvable };
+  struct Refusal {
+    Rejector by;
+    std::string reason;
+  };
   struct NodeState {
     std::shared_ptr<const kube::Node> node;  ///< Null: pods are there, no Node object yet.
     kube::ResourceList requested;
-    std::int64_t pods = 0;
+    /// Of CPU and memory, with NodeResourcesFit's defaults where a pod has no request.
+    std::int64_t cpu = 0;
+    std::int64_t memory = 0;
+    std::set<std::string> held;  ///< UIDs of the pods that occupy room here.
   };
   struct Held {  ///< A pod that occupies room: assigned, or assumed to be soon.
     std::shared_ptr<const kube::Pod> pod;
@@ -64,11 +84,12 @@ class Scheduler {
     std::shared_ptr<const kube::Pod> pod;
     std::map<std::string, int> reasons{};
     std::vector<std::string> unschedulable{};  ///< Nodes that evictions could help.
-    bool by_extender = false;
+    Rejectors rejectors = 0;
   };
 
   void OnPod(const std::shared_ptr<const kube::Pod>& pod);
   void OnPodGone(const std::string& uid);
+  void Release(const kube::Pod& nominated);
   void OnNode(const Change& change);
   void Hold(const std::shared_ptr<const kube::Pod>& pod, const std::string& node, bool assumed);
   bool Drop(const std::string& uid);
@@ -81,18 +102,26 @@ class Scheduler {
   void AskExtender(const std::shared_ptr<Cycle>& cycle, const std::vector<std::string>& feasible);
   void Choose(const std::shared_ptr<Cycle>& cycle, const std::vector<std::string>& feasible,
               const std::map<std::string, std::int64_t>& extender_scores);
-  void Assume(const std::shared_ptr<Cycle>& cycle, const std::string& node);
+  void Assume(const std::shared_ptr<Cycle>& cycle, const std::string& node,
+              std::int64_t equals = 1);
   void BindFailed(const std::shared_ptr<const kube::Pod>& pod, const std::string& error);
   void NoFit(const std::shared_ptr<Cycle>& cycle);
-  void Fail(const kube::Pod& pod, bool error, bool by_extender, const std::string& message,
-            const std::string& nominate);
+  void Fail(const kube::Pod& pod, Rejectors rejectors, const std::string& message,
+            std::optional<std::string> nominate = std::string());
   void EndCycle();
 
-  Fit Fits(const kube::Pod& pod, const NodeState& state, const std::set<std::string>& without,
-           std::string& why) const;
+  /// Who keeps the pod off the node, as if the pods `without` were gone; nullopt: it fits.
+  std::optional<Refusal> Refuse(const kube::Pod& pod, const NodeState& state,
+                                const std::set<std::string>& without = {}) const;
+  std::optional<Refusal> RefuseByRoom(const kube::Pod& pod, const NodeState& state,
+                                      const std::set<std::string>& without) const;
   bool Managed(const kube::Pod& pod) const;
   std::size_t SampleSize() const;
-  std::int64_t LeastAllocated(const kube::Pod& pod, const NodeState& state) const;
+
+  // scheduler_score.cc
+  std::vector<std::int64_t> Scores(const kube::Pod& pod,
+                                   const std::vector<const NodeState*>& nodes) const;
+  std::int64_t ResourceScore(const kube::Pod& pod, const NodeState& state) const;
 
   // scheduler_preemption.cc
   void Preempt(const std::shared_ptr<Cycle>& cycle, const std::string& message);

@@ -12,21 +12,21 @@ std::vector<const kube::Pod*> Scheduler::DryRun(const kube::Pod& pod,
                                                 const std::string& node) const {
   std::vector<const kube::Pod*> lower;
   std::set<std::string> without;
-  for (const auto& [uid, held] : held_) {
-    if (held.node != node || held.pod->priority >= pod.priority) continue;
+  const NodeState& state = nodes_.at(node);
+  for (const std::string& uid : state.held) {
+    const Held& held = held_.at(uid);
+    if (held.pod->priority >= pod.priority) continue;
     lower.push_back(held.pod.get());
     without.insert(uid);
   }
-  const NodeState& state = nodes_.at(node);
-  std::string why;
-  if (lower.empty() || Fits(pod, state, without, why) != Fit::kYes) return {};
+  if (lower.empty() || Refuse(pod, state, without)) return {};
   std::ranges::sort(lower, {}, [](const kube::Pod* p) {
     return std::tuple(-p->priority, p->meta.creation, p->meta.uid);
   });
   std::vector<const kube::Pod*> victims;
   for (const kube::Pod* candidate : lower) {
     without.erase(candidate->meta.uid);
-    if (Fits(pod, state, without, why) == Fit::kYes) continue;
+    if (!Refuse(pod, state, without)) continue;
     without.insert(candidate->meta.uid);
     victims.push_back(candidate);
   }
@@ -35,25 +35,29 @@ std::vector<const kube::Pod*> Scheduler::DryRun(const kube::Pod& pod,
 
 void Scheduler::Preempt(const std::shared_ptr<Cycle>& cycle, const std::string& message) {
   const kube::Pod& pod = *cycle->pod;
-  // Victims of an earlier attempt are still on their way out: wait for them.
-  const bool waiting = std::ranges::any_of(held_, [&pod](const auto& entry) {
-    const Held& held = entry.second;
-    return held.node == pod.nominated_node && held.pod->priority < pod.priority &&
-           held.pod->meta.deletion.has_value();
-  });
+  // Victims of an earlier attempt are still on their way out: wait for them, nominated as it is.
+  const auto nominated = nodes_.find(pod.nominated_node);
+  const bool waiting =
+      nominated != nodes_.end() &&
+      std::ranges::any_of(nominated->second.held, [&](const std::string& uid) {
+        const kube::Pod& other = *held_.at(uid).pod;
+        return other.priority < pod.priority && other.meta.deletion.has_value();
+      });
+  if (waiting && std::ranges::count(cycle->unschedulable, pod.nominated_node) > 0) {
+    Fail(pod, cycle->rejectors, message, std::nullopt);
+    return EndCycle();
+  }
   engine::VictimMap candidates;
-  if (!waiting) {
-    for (const std::string& node : cycle->unschedulable) {
-      if (!nodes_.contains(node)) continue;
-      const auto victims = DryRun(pod, node);
-      if (victims.empty()) continue;
-      for (const kube::Pod* victim : victims) candidates[node].uids.push_back(victim->meta.uid);
-    }
+  for (const std::string& node : cycle->unschedulable) {
+    if (!nodes_.contains(node)) continue;
+    const auto victims = DryRun(pod, node);
+    if (victims.empty()) continue;
+    for (const kube::Pod* victim : victims) candidates[node].uids.push_back(victim->meta.uid);
   }
   const auto settle = [this, cycle, message](const engine::VictimMap& kept) {
     const std::string node = PickVictims(kept);
     if (!node.empty()) Evict(*cycle->pod, node, kept.at(node).uids);
-    Fail(*cycle->pod, /*error=*/false, cycle->by_extender, message, node);
+    Fail(*cycle->pod, cycle->rejectors, message, node);
     EndCycle();
   };
   if (candidates.empty() || !Managed(pod)) return settle(candidates);
@@ -63,21 +67,31 @@ void Scheduler::Preempt(const std::shared_ptr<Cycle>& cycle, const std::string& 
                 }));
 }
 
-/// Fewest violations, lowest top priority, fewest victims; a UID that is not on its node fails the
-/// whole call.
+/// Fewest violations, lowest top priority, lowest sum of priorities, fewest victims, and then the
+/// node whose most important victims started last; a UID that is not on its node fails the whole
+/// call.
 std::string Scheduler::PickVictims(const engine::VictimMap& candidates) const {
-  using Rank = std::tuple<std::int64_t, std::int32_t, std::size_t>;
+  using Rank = std::tuple<std::int64_t, std::int32_t, std::int64_t, std::size_t, kube::Millis>;
   std::string best;
   Rank top{};
   for (const auto& [node, set] : candidates) {
     if (set.uids.empty()) return "";
     std::int32_t highest = std::numeric_limits<std::int32_t>::min();
+    std::int64_t sum = 0;
+    kube::Millis started = 0;  // a pod's creation stands for its start
     for (const std::string& uid : set.uids) {
       const auto it = held_.find(uid);
       if (it == held_.end() || it->second.node != node) return "";
-      highest = std::max(highest, it->second.pod->priority);
+      const kube::Pod& victim = *it->second.pod;
+      // Upstream's shift, so that many pods of a negative priority do not count as few.
+      sum += std::int64_t{victim.priority} + std::numeric_limits<std::int32_t>::max() + 1LL;
+      if (victim.priority < highest) continue;
+      if (victim.priority > highest || victim.meta.creation < started) {
+        started = victim.meta.creation;
+      }
+      highest = victim.priority;
     }
-    const Rank rank{set.pdb_violations, highest, set.uids.size()};
+    const Rank rank{set.pdb_violations, highest, sum, set.uids.size(), -started};
     if (!best.empty() && rank >= top) continue;
     best = node;
     top = rank;

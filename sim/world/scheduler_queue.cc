@@ -1,12 +1,15 @@
 #include "sim/world/scheduler_queue.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace berth::sim {
 
 SchedulingQueue::ActiveKey SchedulingQueue::KeyOf(const std::string& uid, const Entry& entry) {
   return {-std::int64_t{entry.pod->priority}, entry.timestamp, entry.sequence, uid};
+}
+
+SchedulingQueue::DueKey SchedulingQueue::DueOf(const std::string& uid, const Entry& entry) {
+  return {entry.due, KeyOf(uid, entry)};
 }
 
 void SchedulingQueue::TakeOut(const std::string& uid, const Entry& entry) {
@@ -15,10 +18,10 @@ void SchedulingQueue::TakeOut(const std::string& uid, const Entry& entry) {
       active_.erase(KeyOf(uid, entry));
       break;
     case Place::kBackoff:
-      backoff_.erase({entry.due, entry.sequence, uid});
+      backoff_.erase(DueOf(uid, entry));
       break;
     case Place::kErrorBackoff:
-      error_backoff_.erase({entry.due, entry.sequence, uid});
+      error_backoff_.erase(DueOf(uid, entry));
       break;
     case Place::kAsleep:
       asleep_.erase(uid);
@@ -33,17 +36,19 @@ void SchedulingQueue::Put(const std::string& uid, Entry& entry, Place place) {
   TakeOut(uid, entry);
   entry.place = place;
   if (place == Place::kActive) active_.insert(KeyOf(uid, entry));
-  if (place == Place::kBackoff) backoff_.insert({entry.due, entry.sequence, uid});
-  if (place == Place::kErrorBackoff) error_backoff_.insert({entry.due, entry.sequence, uid});
+  if (place == Place::kBackoff) backoff_.insert(DueOf(uid, entry));
+  if (place == Place::kErrorBackoff) error_backoff_.insert(DueOf(uid, entry));
   if (place == Place::kAsleep) asleep_.insert(uid);
 }
 
-/// timestamp + initial * 2^(attempts-1), at most max; flushed on whole seconds.
+/// timestamp + initial * 2^(failures-1), at most max. It is over when the second in which it ends
+/// is.
 TimePoint SchedulingQueue::BackoffEnd(const Entry& entry) const {
   Duration backoff = options_.initial_backoff;
-  for (int i = 1; i < entry.attempts && backoff < options_.max_backoff; ++i) backoff *= 2;
+  const int failures = entry.errors > 0 ? entry.errors : entry.unschedulable;
+  for (int i = 1; i < failures && backoff < options_.max_backoff; ++i) backoff *= 2;
   const TimePoint end = entry.timestamp + std::min(backoff, options_.max_backoff);
-  return (end + 999) / 1000 * 1000;
+  return (end / 1000 + 1) * 1000;
 }
 
 void SchedulingQueue::Wake(const std::string& uid, Entry& entry) {
@@ -51,50 +56,53 @@ void SchedulingQueue::Wake(const std::string& uid, Entry& entry) {
   Put(uid, entry, entry.due > timeline_.now() ? Place::kBackoff : Place::kActive);
 }
 
-void SchedulingQueue::Update(const std::shared_ptr<const kube::Pod>& pod, bool wakes) {
+void SchedulingQueue::Update(const std::shared_ptr<const kube::Pod>& pod) {
   const std::string& uid = pod->meta.uid;
   const auto [it, fresh] = entries_.try_emplace(uid);
   Entry& entry = it->second;
-  if (!fresh) {
-    TakeOut(uid, entry);  // its key holds the old priority
-    ForgetNomination(uid, entry);
-  }
+  if (!fresh) TakeOut(uid, entry);  // its key holds the old priority
+  // An update that knows of no nomination yet does not end one that was just made.
+  const bool known =
+      !pod->nominated_node.empty() || (entry.pod != nullptr && !entry.pod->nominated_node.empty());
   entry.pod = pod;
-  if (!pod->nominated_node.empty()) nominated_.emplace(pod->nominated_node, uid);
-  if (!fresh && entry.place != Place::kGated) {
-    if (entry.place == Place::kInFlight) {
-      entry.moved |= wakes;
-    } else if (entry.place == Place::kAsleep && wakes) {
-      Wake(uid, entry);
-    } else {
-      Put(uid, entry, entry.place);
-    }
-    return;
+  if (known) Nominate(uid, entry, pod->nominated_node);
+  if (fresh) {
+    entry.timestamp = timeline_.now();
+    entry.sequence = ++sequence_;
   }
-  if (!pod->scheduling_gates.empty()) return;
-  entry.timestamp = timeline_.now();
-  entry.sequence = ++sequence_;
-  Put(uid, entry, Place::kActive);
+  const ClusterEvent update{.what = ClusterEvent::What::kPodUpdate};
+  if (entry.place == Place::kGated) {
+    if (pod->scheduling_gates.empty()) Put(uid, entry, Place::kActive);
+  } else if (entry.place == Place::kInFlight) {
+    Happened(update);
+  } else if (entry.place == Place::kAsleep && MayHelp(update, *pod, entry.rejectors)) {
+    Wake(uid, entry);
+  } else {
+    Put(uid, entry, entry.place);
+  }
 }
 
 void SchedulingQueue::Delete(const std::string& uid) {
   const auto it = entries_.find(uid);
   if (it == entries_.end()) return;
   TakeOut(uid, it->second);
-  ForgetNomination(uid, it->second);
+  Nominate(uid, it->second, "");
   entries_.erase(it);
 }
 
-void SchedulingQueue::ForgetNomination(const std::string& uid, const Entry& entry) {
-  const auto [from, to] = nominated_.equal_range(entry.pod->nominated_node);
+/// Empty: no longer.
+void SchedulingQueue::Nominate(const std::string& uid, Entry& entry, const std::string& node) {
+  const auto [from, to] = nominated_.equal_range(entry.nominated);
   const auto it = std::find_if(from, to, [&uid](const auto& pair) { return pair.second == uid; });
   if (it != to) nominated_.erase(it);
+  entry.nominated = node;
+  if (!node.empty()) nominated_.emplace(node, uid);
 }
 
 void SchedulingQueue::Flush() {
   for (auto* line : {&backoff_, &error_backoff_}) {
-    while (!line->empty() && std::get<0>(*line->begin()) <= timeline_.now()) {
-      const std::string uid = std::get<2>(*line->begin());
+    while (!line->empty() && line->begin()->first <= timeline_.now()) {
+      const std::string uid = std::get<3>(line->begin()->second);
       Put(uid, entries_.at(uid), Place::kActive);
     }
   }
@@ -114,21 +122,20 @@ std::shared_ptr<const kube::Pod> SchedulingQueue::Pop() {
   if (!active_.empty()) {
     uid = std::get<3>(*active_.begin());
   } else if (!backoff_.empty()) {
-    uid = std::get<2>(*backoff_.begin());
+    uid = std::get<3>(backoff_.begin()->second);
   } else {
     return nullptr;
   }
   Entry& entry = entries_.at(uid);
   Put(uid, entry, Place::kInFlight);
-  entry.moved = false;
-  ++entry.attempts;
+  entry.events.clear();
   return entry.pod;
 }
 
 std::optional<TimePoint> SchedulingQueue::NextDue() const {
   if (!active_.empty() || !backoff_.empty()) return timeline_.now();
   std::optional<TimePoint> due;
-  if (!error_backoff_.empty()) due = std::get<0>(*error_backoff_.begin());
+  if (!error_backoff_.empty()) due = error_backoff_.begin()->first;
   for (const std::string& uid : asleep_) {
     const TimePoint since = entries_.at(uid).timestamp + options_.leftover_after;
     const TimePoint flush = (since / options_.leftover_every + 1) * options_.leftover_every;
@@ -137,34 +144,42 @@ std::optional<TimePoint> SchedulingQueue::NextDue() const {
   return due;
 }
 
-void SchedulingQueue::Failed(const std::string& uid, bool error, bool by_extender) {
+void SchedulingQueue::Failed(const std::string& uid, Rejectors rejectors,
+                             const std::optional<std::string>& nominate) {
   const auto it = entries_.find(uid);
   if (it == entries_.end()) return;
   Entry& entry = it->second;
-  entry.by_extender = by_extender;
+  entry.rejectors = rejectors;
   entry.timestamp = timeline_.now();
   entry.sequence = ++sequence_;
-  if (error) {
+  if (nominate) Nominate(uid, entry, *nominate);
+  if (rejectors == 0) {
+    ++entry.errors;
     entry.due = BackoffEnd(entry);
-    Put(uid, entry, Place::kErrorBackoff);
-  } else if (entry.moved) {
-    Wake(uid, entry);
-  } else {
-    Put(uid, entry, Place::kAsleep);
+    return Put(uid, entry, Place::kErrorBackoff);
   }
+  ++entry.unschedulable;
+  entry.errors = 0;
+  const bool woken = std::ranges::any_of(entry.events, [&entry](const ClusterEvent& event) {
+    return MayHelp(event, *entry.pod, entry.rejectors);
+  });
+  if (woken) return Wake(uid, entry);
+  Put(uid, entry, Place::kAsleep);
 }
 
-void SchedulingQueue::Move(ClusterEvent event) {
-  const auto helps = [event](const Entry& entry) {
-    return entry.by_extender || event == ClusterEvent::kAssignedPodDelete ||
-           event == ClusterEvent::kNodeChange;
-  };
+void SchedulingQueue::Move(const ClusterEvent& event) {
   for (const std::string& uid : std::vector<std::string>(asleep_.begin(), asleep_.end())) {
     Entry& entry = entries_.at(uid);
-    if (helps(entry)) Wake(uid, entry);
+    if (entry.pod->priority > event.up_to_priority) continue;
+    if (MayHelp(event, *entry.pod, entry.rejectors)) Wake(uid, entry);
   }
+  Happened(event);
+}
+
+/// Those in flight learn of it when their attempt has failed.
+void SchedulingQueue::Happened(const ClusterEvent& event) {
   for (auto& [uid, entry] : entries_) {
-    if (entry.place == Place::kInFlight) entry.moved = true;
+    if (entry.place == Place::kInFlight) entry.events.push_back(event);
   }
 }
 

@@ -10,22 +10,16 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "kube/objects.h"
+#include "sim/world/scheduler_hints.h"
 #include "sim/world/timeline.h"
 
 namespace berth::sim {
 
-/// What happened elsewhere that may help a waiting pod.
-enum class ClusterEvent : std::uint8_t {
-  kAssignedPodAdd,
-  kAssignedPodUpdate,
-  kAssignedPodDelete,
-  kNodeChange,  ///< Added, deleted, or changed in what scheduling reads.
-};
-
 struct QueueOptions {
-  Duration initial_backoff = 1'000;   ///< podInitialBackoffSeconds; doubles with every attempt.
+  Duration initial_backoff = 1'000;   ///< podInitialBackoffSeconds; doubles with every failure.
   Duration max_backoff = 10'000;      ///< podMaxBackoffSeconds.
   Duration leftover_after = 300'000;  ///< Unschedulable for longer: tried again anyway.
   Duration leftover_every = 30'000;
@@ -36,9 +30,9 @@ class SchedulingQueue {
   SchedulingQueue(const Timeline& timeline, QueueOptions options)
       : timeline_(timeline), options_(options) {}
 
-  /// A pod that nobody has assigned, new or changed. Gated ones wait for their gates; a change to
-  /// the pod itself wakes it (`wakes`).
-  void Update(const std::shared_ptr<const kube::Pod>& pod, bool wakes);
+  /// A pod that nobody has assigned, new or changed. A gated one waits for its gates, and keeps its
+  /// place in line meanwhile.
+  void Update(const std::shared_ptr<const kube::Pod>& pod);
   void Delete(const std::string& uid);
 
   /// Takes the next pod to try: active ones by (priority, timestamp); a pod that backs off only
@@ -48,13 +42,16 @@ class SchedulingQueue {
   /// When Pop() has something without anything else happening; nullopt: not by time alone.
   std::optional<TimePoint> NextDue() const;
 
-  /// It was tried in vain. `error`: the attempt failed, nothing was judged. `by_extender`: then any
-  /// event wakes it. An event during the attempt sends it to backoff instead of to sleep.
-  void Failed(const std::string& uid, bool error, bool by_extender);
+  /// It was tried in vain. No `rejectors`: an error. An event during the attempt that may help
+  /// sends it to backoff instead of to sleep. `nominate`: its nomination from now on, before the
+  /// API server knows; nullopt leaves it.
+  void Failed(const std::string& uid, Rejectors rejectors,
+              const std::optional<std::string>& nominate = std::string());
   /// It is assigned: forget it.
   void Done(const std::string& uid) { Delete(uid); }
 
-  void Move(ClusterEvent event);
+  /// Wakes those that the event may help.
+  void Move(const ClusterEvent& event);
 
   /// Pods that wait ungated and are nominated to `node`.
   template <typename Visit>
@@ -76,23 +73,29 @@ class SchedulingQueue {
   struct Entry {
     std::shared_ptr<const kube::Pod> pod;
     Place place = Place::kGated;
-    TimePoint timestamp = 0;  ///< Of its last return to the queue: refreshed by every failure.
-    TimePoint due = 0;        ///< End of its backoff, on a whole second.
-    int attempts = 0;
-    bool by_extender = false;
-    bool moved = false;  ///< An event came while it was in flight.
+    /// Since when it is in line: refreshed by every failure, not by the end of its gates.
+    TimePoint timestamp = 0;
+    TimePoint due = 0;      ///< End of its backoff, on a whole second.
+    int unschedulable = 0;  ///< Attempts in which it was refused.
+    int errors = 0;         ///< Attempts in a row that failed otherwise.
+    Rejectors rejectors = 0;
+    std::string nominated{};
+    std::vector<ClusterEvent> events{};  ///< While it was in flight.
     std::uint64_t sequence = 0;
   };
   using ActiveKey = std::tuple<std::int64_t, TimePoint, std::uint64_t, std::string>;
-  using DueKey = std::tuple<TimePoint, std::uint64_t, std::string>;
+  /// Those whose backoff ends in the same second go by priority too.
+  using DueKey = std::pair<TimePoint, ActiveKey>;
 
   void Put(const std::string& uid, Entry& entry, Place place);
   void TakeOut(const std::string& uid, const Entry& entry);
   void Wake(const std::string& uid, Entry& entry);
   TimePoint BackoffEnd(const Entry& entry) const;
   void Flush();
-  void ForgetNomination(const std::string& uid, const Entry& entry);
+  void Nominate(const std::string& uid, Entry& entry, const std::string& node);
+  void Happened(const ClusterEvent& event);
   static ActiveKey KeyOf(const std::string& uid, const Entry& entry);
+  static DueKey DueOf(const std::string& uid, const Entry& entry);
 
   const Timeline& timeline_;
   const QueueOptions options_;

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "replay/decision_line.h"
+#include "replay/player.h"
+#include "replay/recorder.h"
 #include "tests/support/catch.h"
 #include "tests/support/planning.h"
 #include "tests/support/story.h"
@@ -63,6 +66,28 @@ TEST_CASE("I8: same inputs, same actions", "[property][engine]") {
       log = story.world().log();
     }
     RC_ASSERT(logs[0] == logs[1]);
+  }));
+}
+
+TEST_CASE("I8: recorded inputs lead to the same decisions", "[property][engine][replay]") {
+  REQUIRE(rc::check("a recorded story is decided again", [] {
+    std::vector<std::string> lines;
+    replay::Recorder recorder([&lines](std::string line) { lines.push_back(std::move(line)); });
+    Story story(/*failover=*/true, {.explain_decisions = true, .listener = &recorder});
+    for (const int number : Numbers(120)) story.Step(number);
+    std::vector<std::string> decided;
+    for (const auto& [now, decision] : story.world().decisions()) {
+      decided.push_back(replay::DecisionLine(decision, now));
+    }
+    replay::Player player;
+    simdjson::dom::parser parser;
+    std::vector<std::string> again;
+    for (const std::string& line : lines) {
+      const auto made = player.Feed(parser.parse(line));
+      RC_ASSERT(made.has_value());
+      again.insert(again.end(), made->begin(), made->end());
+    }
+    RC_ASSERT(decided == again);
   }));
 }
 

@@ -19,7 +19,8 @@ std::vector<kube::Node> Nodes() {
 
 }  // namespace
 
-Story::Story(bool failover) : failover_(failover), world_(Policy()), all_nodes_(Nodes()) {
+Story::Story(bool failover, engine::Options options)
+    : failover_(failover), world_(Policy(), std::move(options)), all_nodes_(Nodes()) {
   for (const kube::Node& node : all_nodes_) world_.Add(node);
   world_.Start();
 }

@@ -14,7 +14,7 @@ class Story {
  public:
   /// `failover`: kube-scheduler's leader changes now and then; the new one asks about pods whose
   /// bind calls the old one left standing.
-  explicit Story(bool failover = false);
+  explicit Story(bool failover = false, engine::Options options = {});
 
   World& world() { return world_; }
 

@@ -74,7 +74,7 @@ void World::Publish(const kube::Pod& pod) {
 
 void World::Add(const kube::Node& node) {
   nodes_[node.meta.name] = node;
-  Queue([this, node] { engine_->OnNode(node); });
+  Queue([this, node] { engine_->OnNode(node, now_); });
 }
 
 void World::Add(const kube::Pod& pod) {
@@ -84,7 +84,7 @@ void World::Add(const kube::Pod& pod) {
 
 void World::Remove(const std::string& node) {
   nodes_.erase(node);
-  Queue([this, node] { engine_->OnNodeDeleted(node); });
+  Queue([this, node] { engine_->OnNodeDeleted(node, now_); });
 }
 
 void World::Delete(const std::string& name) {
@@ -145,6 +145,9 @@ void World::Post(const std::string& uid, const std::string& node,
 
 void World::CarryOut(const engine::Action& action) {
   log_.push_back(Describe(action));
+  if (const auto* decision = std::get_if<engine::Decision>(&action)) {
+    decisions_.emplace_back(now_, *decision);
+  }
   if (const auto* release = std::get_if<engine::ReleaseMember>(&action)) {
     kube::Pod* pod = ByUid(release->pod.uid);
     if (pod == nullptr || !pod->node_name.empty()) return;
@@ -205,7 +208,7 @@ void World::Restart() {
   engine_ = std::make_unique<engine::Engine>(policy_, options_);
   events_.clear();
   standing_.clear();
-  for (const auto& [name, node] : nodes_) engine_->OnNode(node);
+  for (const auto& [name, node] : nodes_) engine_->OnNode(node, now_);
   for (const auto& [name, pod] : pods_) Publish(pod);
   const auto delay = std::exchange(delay_, 0);
   for (const Event& event : std::exchange(events_, {})) event.deliver();

@@ -72,6 +72,10 @@ class World {
   /// Every action so far, one line each.
   const std::vector<std::string>& log() const { return log_; }
   std::vector<std::string> LogOf(std::string_view prefix) const;
+  /// Every decision so far, with the time it was taken.
+  const std::vector<std::pair<engine::TimePoint, engine::Decision>>& decisions() const {
+    return decisions_;
+  }
   const std::map<engine::TicketId, engine::ResolveBind>& resolved() const { return resolved_; }
 
   // --- kube-scheduler, one call at a time. Pods by name.
@@ -125,6 +129,7 @@ class World {
   std::map<engine::TicketId, std::pair<std::string, std::string>> standing_;  ///< UID, node.
   std::map<engine::TicketId, engine::ResolveBind> resolved_;
   std::vector<std::string> log_;
+  std::vector<std::pair<engine::TimePoint, engine::Decision>> decisions_;
   bool strayed_ = false;
 };
 

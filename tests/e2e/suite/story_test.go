@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"berth.dev/tests/e2e/suite/bed"
 )
 
 // The scenario files that the simulator runs hold on the real control plane
@@ -22,6 +24,6 @@ func TestScenarioFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(area+"/"+name, func(t *testing.T) { control.RunStory(t, path) })
+		t.Run(area+"/"+name, func(t *testing.T) { control.RunStory(t, path, bed.Options{}) })
 	}
 }

@@ -33,7 +33,7 @@ struct Running {
   std::unique_ptr<EmbeddedCluster> cluster = *EmbeddedCluster::Parse(kYaml, "test");
   Metrics metrics{ThisBuild()};
   Logger logger{LogFormat::kText, 0, [](std::string_view) {}};
-  DecisionLog decisions{""};
+  DecisionLog decisions{{}};
   Host host{{}, {}, *cluster, metrics, logger, decisions};
 };
 

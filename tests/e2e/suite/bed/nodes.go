@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -141,6 +142,7 @@ func (s *Scenario) createNode(node *corev1.Node) error {
 	if err != nil {
 		return err
 	}
+	<-time.After(s.join) // what the scheduler makes of a node that joins
 	updated.Spec.Taints = node.Spec.Taints
 	_, err = client.Update(s.ctx, updated, metav1.UpdateOptions{})
 	return err

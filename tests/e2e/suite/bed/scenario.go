@@ -43,6 +43,11 @@ type Options struct {
 	Sampling int
 	// HTTPTimeout of Berth's entry, 30 s unless given.
 	HTTPTimeout time.Duration
+	// LogLevel is kube-scheduler's -v, 2 unless given.
+	LogLevel int
+	// Join is how long nodes that a scenario file adds keep the taint that the
+	// API server gives every new node.
+	Join time.Duration
 	// SchedulerConfig is more YAML at the top level of kube-scheduler's config.
 	SchedulerConfig string
 
@@ -74,6 +79,7 @@ type Scenario struct {
 	verbPort  int
 	opsPort   int
 	markers   int
+	join      time.Duration // Options.Join, once the first nodes are there
 }
 
 // Scenario empties the cluster and starts a scheduler and Berth for a test. All
@@ -82,6 +88,9 @@ func (b *Bed) Scenario(t testing.TB, o Options) *Scenario {
 	t.Helper()
 	if o.Sampling == 0 {
 		o.Sampling = 100
+	}
+	if o.LogLevel == 0 {
+		o.LogLevel = 2
 	}
 	if o.HTTPTimeout == 0 {
 		o.HTTPTimeout = 30 * time.Second

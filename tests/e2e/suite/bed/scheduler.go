@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -82,7 +83,7 @@ func (s *Scenario) startScheduler() error {
 		return err
 	}
 	s.scheduler, err = startProcess(s.dir, "kube-scheduler", s.bed.program("kube-scheduler"),
-		"--config="+path, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "-v=2")
+		"--config="+path, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), fmt.Sprintf("-v=%d", s.options.LogLevel))
 	if err != nil {
 		return err
 	}
@@ -90,6 +91,33 @@ func (s *Scenario) startScheduler() error {
 		_, err := get(fmt.Sprintf("https://127.0.0.1:%d/readyz", port))
 		return err
 	})
+}
+
+// Log lines of kube-scheduler, of which the first needs LogLevel 3.
+var (
+	attemptLine = regexp.MustCompile(`"Attempting to schedule pod" pod="[^/]*/([^"]*)"`)
+	boundLine   = regexp.MustCompile(`"Successfully bound pod to node" pod="[^/]*/([^"]*)" node="([^"]*)"`)
+	noFitLine   = regexp.MustCompile(`"Unable to schedule pod; no fit; waiting" pod="[^/]*/([^"]*)"`)
+)
+
+// Attempts returns kube-scheduler's attempts in order, each as the pod's name
+// and the node where it was bound, or "-" where it fitted nowhere.
+func (s *Scenario) Attempts() (attempts []string) {
+	s.T.Helper()
+	log, err := os.ReadFile(s.scheduler.log)
+	must(s.T, err)
+	last := map[string]int{} // by pod, its latest attempt
+	for _, line := range strings.Split(string(log), "\n") {
+		if m := attemptLine.FindStringSubmatch(line); m != nil {
+			last[m[1]] = len(attempts)
+			attempts = append(attempts, m[1]+" ?")
+		} else if m := boundLine.FindStringSubmatch(line); m != nil {
+			attempts[last[m[1]]] = m[1] + " " + m[2]
+		} else if m := noFitLine.FindStringSubmatch(line); m != nil {
+			attempts[last[m[1]]] = m[1] + " -"
+		}
+	}
+	return attempts
 }
 
 // StopScheduler ends kube-scheduler.

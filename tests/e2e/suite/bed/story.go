@@ -72,8 +72,9 @@ type seenPod struct {
 }
 
 // RunStory carries out a scenario file on the real control plane. What it means
-// and whether it holds is said by the berth program, as in the simulator.
-func (b *Bed) RunStory(t testing.TB, path string) {
+// and whether it holds is said by the berth program, as in the simulator. The
+// file's policy is Berth's.
+func (b *Bed) RunStory(t testing.TB, path string, o Options) *Scenario {
 	t.Helper()
 	binary, err := berthBinary()
 	must(t, err)
@@ -82,14 +83,17 @@ func (b *Bed) RunStory(t testing.TB, path string) {
 	var told story
 	must(t, json.Unmarshal(out, &told))
 
-	s := b.Scenario(t, Options{Policy: told.Policy})
+	o.Policy = told.Policy
+	s := b.Scenario(t, o)
 	must(t, s.post(told.Nodes))
+	s.join = o.Join
 	for _, step := range told.Steps {
 		if err := s.carryOut(binary, path, step); err != nil {
 			t.Fatalf("%s, line %d (%s): %v\nproves: %s", path, step.Line, step.Key, err, told.Proves)
 		}
 	}
 	s.staysQuiet()
+	return s
 }
 
 func (s *Scenario) carryOut(binary, path string, step storyStep) error {
@@ -221,7 +225,7 @@ func (s *Scenario) expect(binary, path string, line int) error {
 }
 
 func (s *Scenario) judge(binary, path string, line int) error {
-	seen, err := s.observe(true)
+	seen, err := s.observe(s.hasBerth())
 	if err != nil {
 		return err
 	}

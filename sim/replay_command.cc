@@ -1,0 +1,21 @@
+#include "sim/replay_command.h"
+
+#include <iostream>
+#include <memory>
+
+#include "replay/replay.h"
+
+namespace berth::sim {
+
+void AddReplayCommand(CLI::App& simulate, std::function<int()>& run) {
+  auto path = std::make_shared<std::string>();
+  CLI::App* command = simulate.add_subcommand(
+      "replay", "decide again what a service decided, and compare (docs/simulator.md)");
+  command
+      ->add_option("LOG", *path, "a log of `berth serve --decision-log LOG --decision-log-inputs`")
+      ->required();
+  command->callback(
+      [path, &run] { run = [path] { return replay::ReplayFile(*path, std::cout, std::cerr); }; });
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,121 @@
+#include "sim/trace/player.h"
+
+#include "cluster/plan_claim.h"
+#include "cluster/resources.h"
+#include "sim/world/usage.h"
+
+namespace berth::sim {
+namespace {
+
+constexpr Duration kGrace = 1'000;    ///< From a bound pod's deletion to its end.
+constexpr Duration kCleanUp = 1'000;  ///< From a job's end until its pods are gone.
+
+std::string KeyOf(const kube::Pod& pod) { return pod.meta.ns + '/' + pod.meta.name; }
+
+}  // namespace
+
+Player::Player(Environment& env, const std::vector<RecordedJob>& jobs, Options options)
+    : env_(env),
+      jobs_(jobs),
+      options_(options),
+      outcomes_(jobs.size()),
+      states_(jobs.size()),
+      last_change_(env.now()) {
+  env_.api.Subscribe(Kind::kPod, life_.alive(),
+                     [this] { OnPod(env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1)); });
+  for (std::size_t i = 0; i < jobs_.size(); ++i) {
+    env_.timeline.After(jobs_[i].arrival, life_.Guard([this, i] { Arrive(i); }));
+  }
+}
+
+void Player::Arrive(std::size_t job) {
+  ++arrived_;
+  last_change_ = env_.now();
+  queue_.push_back(job);
+  if (!options_.one_at_a_time || queue_.size() == 1) CreateNext();
+}
+
+/// The head of the queue; it stays there while later ones have to wait for it.
+void Player::CreateNext() {
+  const std::size_t job = queue_.front();
+  if (!options_.one_at_a_time) queue_.pop_front();
+  for (std::size_t pod = 0; pod < jobs_[job].pods.size(); ++pod) Create(job, pod);
+}
+
+void Player::Create(std::size_t job, std::size_t pod) {
+  kube::Pod object = jobs_[job].pods[pod];
+  object.scheduler_name = options_.scheduler_name;
+  if (options_.gated) object.scheduling_gates.emplace_back(cluster::kAdmissionGate);
+  owners_[KeyOf(object)] = {job, pod};
+  env_.api.CreatePod(std::move(object));
+}
+
+void Player::OnPod(const Change& change) {
+  const kube::Pod& pod = *change.pod;
+  const auto owner = owners_.find(KeyOf(pod));
+  if (owner == owners_.end()) return;
+  const auto [job, index] = owner->second;
+  if (change.deleted) {
+    bound_.erase(change.key);
+    if (outcomes_[job].end >= 0) {
+      owners_.erase(owner);
+    } else {
+      // Its controller makes a new one.
+      env_.timeline.After(kGrace, life_.Guard([this, job = job, index = index] {
+        if (outcomes_[job].end < 0) Create(job, index);
+      }));
+    }
+    return;
+  }
+  if (pod.node_name.empty() || !Lives(pod)) return;
+  auto [known, fresh] = bound_.emplace(change.key, true);
+  if (fresh) {
+    last_change_ = env_.now();
+    if (++states_[job].bound == jobs_[job].pods.size()) Start(job);
+  }
+  if (pod.meta.deletion && known->second) {
+    known->second = false;
+    OnLost(job, RefOf(pod));
+  }
+}
+
+/// Evicted: the work done so far is lost, and the job goes on when it is whole again.
+void Player::OnLost(std::size_t job, const engine::PodRef& pod) {
+  ++evictions_;
+  State& state = states_[job];
+  if (state.bound == jobs_[job].pods.size()) --running_;
+  --state.bound;
+  ++state.turn;
+  env_.timeline.After(kGrace, life_.Guard([this, pod] { env_.api.RemovePod(pod); }));
+}
+
+void Player::Start(std::size_t job) {
+  ++running_;
+  outcomes_[job].start = env_.now();
+  const std::uint64_t turn = ++states_[job].turn;
+  env_.timeline.After(jobs_[job].service, life_.Guard([this, job, turn] {
+    if (states_[job].turn == turn) End(job);
+  }));
+  if (!options_.one_at_a_time || queue_.empty() || queue_.front() != job) return;
+  queue_.pop_front();
+  if (!queue_.empty()) env_.timeline.After(0, life_.Guard([this] { CreateNext(); }));
+}
+
+void Player::End(std::size_t job) {
+  --running_;
+  ++ended_;
+  outcomes_[job].end = env_.now();
+  last_change_ = env_.now();
+  busy_ += static_cast<double>(jobs_[job].gpus() * cluster::kMilli) *
+           static_cast<double>(jobs_[job].service);
+  for (const kube::Pod& pod : jobs_[job].pods) {
+    const engine::PodRef ref{.ns = pod.meta.ns, .name = pod.meta.name, .uid = {}};
+    env_.api.Patch(ref, [](kube::Pod& p) {
+      p.phase = kube::PodPhase::kSucceeded;
+      return true;
+    });
+    env_.timeline.After(kCleanUp, life_.Guard([this, ref] { env_.api.RemovePod(ref); }));
+  }
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,45 @@
+// A cluster and its work as they were recorded, from any of the formats of docs/simulator.md.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <vector>
+
+#include "kube/objects.h"
+#include "sim/traces.h"
+#include "sim/world/timeline.h"
+
+namespace berth::sim {
+
+/// A gang or a lone pod, as its controller creates it: all pods at once.
+struct RecordedJob {
+  std::string name;
+  Duration arrival = 0;  ///< Milliseconds since the first arrival of the recording.
+  Duration service = 0;  ///< How long it runs once all its pods do; at least 1 ms.
+  std::vector<kube::Pod> pods;
+
+  std::int64_t gpus() const;  ///< Of all its pods.
+};
+
+struct Recording {
+  std::vector<RecordedJob> jobs;  ///< By rising arrival.
+  bool has_arrivals = true;       ///< False: durations alone, arrivals are to be drawn.
+  /// What is in the file and cannot be replayed: `NAME: why`.
+  std::vector<std::string> left_out;
+};
+
+/// `NxG` (N nodes of G GPUs, 128 cores, 1 Ti, racks of 16), a node CSV, or Kubernetes objects.
+std::expected<std::vector<kube::Node>, TraceError> ReadCluster(const std::string& source);
+
+/// A pod or job CSV, or Kubernetes objects. A CSV's job that asks for more than `gpus_per_node`
+/// becomes a gang.
+std::expected<Recording, TraceError> ReadRecording(const std::string& path,
+                                                   std::int64_t gpus_per_node);
+
+/// Kubernetes objects alone: pods that ended, or that say how long they run. Split off for
+/// ReadRecording.
+std::expected<Recording, TraceError> ReadRecordedPods(const std::string& text,
+                                                      const std::string& file);
+
+}  // namespace berth::sim

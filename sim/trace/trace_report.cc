@@ -1,0 +1,252 @@
+#include "sim/trace/trace_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "server/table.h"
+#include "sim/statistics.h"
+
+namespace berth::sim {
+namespace {
+
+using Runs = std::vector<const TraceResult*>;
+
+std::vector<std::string> PoliciesOf(const std::vector<TraceResult>& results) {
+  std::vector<std::string> names;
+  for (const TraceResult& result : results) {
+    if (std::ranges::find(names, result.policy) == names.end()) names.push_back(result.policy);
+  }
+  return names;
+}
+
+Runs Select(const std::vector<TraceResult>& results, const std::string& policy) {
+  Runs runs;
+  for (const TraceResult& result : results) {
+    if (result.policy == policy) runs.push_back(&result);
+  }
+  return runs;
+}
+
+/// Mean over the runs of what `value` says of each.
+template <typename Value>
+double Over(const Runs& runs, Value value) {
+  std::vector<double> values;
+  for (const TraceResult* run : runs) values.push_back(value(*run));
+  return Mean(values);
+}
+
+double Rounded(double value) { return std::round(value * 1000) / 1000; }
+std::string Whole(double value) { return fmt::format("{:.0f}", value); }
+std::string Percent(double share) { return fmt::format("{:.1f}", 100 * share); }
+
+double MeanSample(const TraceResult& run, double Sample::*member) {
+  std::vector<double> values;
+  for (const Sample& sample : run.samples) values.push_back(sample.*member);
+  return Mean(values);
+}
+
+double MostOf(const std::vector<double>& values) {
+  return values.empty() ? 0 : *std::ranges::max_element(values);
+}
+
+/// All sizes and queues of all runs, so that every row has the same keys.
+struct Keys {
+  std::set<std::int64_t> gpus;
+  std::set<std::string> queues;
+};
+
+Keys KeysOf(const std::vector<TraceResult>& results) {
+  Keys keys;
+  for (const TraceResult& result : results) {
+    for (const auto& [gpus, times] : result.by_gpus) keys.gpus.insert(gpus);
+    for (const auto& [queue, times] : result.by_queue) keys.queues.insert(queue);
+  }
+  return keys;
+}
+
+template <typename Map, typename Key>
+const Times& At(const Map& map, const Key& key) {
+  static const Times kNone;
+  const auto it = map.find(key);
+  return it == map.end() ? kNone : it->second;
+}
+
+}  // namespace
+
+std::vector<nlohmann::ordered_json> TraceRows(const std::vector<TraceResult>& results) {
+  const Keys keys = KeysOf(results);
+  std::vector<nlohmann::ordered_json> rows;
+  for (const TraceResult& r : results) {
+    nlohmann::ordered_json row{{"experiment", "trace"},
+                               {"level", "scheduler"},
+                               {"policy", r.policy},
+                               {"seed", r.seed},
+                               {"jobs", r.jobs},
+                               {"never_fit", r.never_fit.size()},
+                               {"unfinished", r.unfinished.size()},
+                               {"mean_jct_seconds", Rounded(Mean(r.all.jct))},
+                               {"p50_jct_seconds", Rounded(Quantile(r.all.jct, 0.50))},
+                               {"p95_jct_seconds", Rounded(Quantile(r.all.jct, 0.95))},
+                               {"p99_jct_seconds", Rounded(Quantile(r.all.jct, 0.99))},
+                               {"mean_wait_seconds", Rounded(Mean(r.all.wait))},
+                               {"p50_wait_seconds", Rounded(Quantile(r.all.wait, 0.50))},
+                               {"p95_wait_seconds", Rounded(Quantile(r.all.wait, 0.95))},
+                               {"p99_wait_seconds", Rounded(Quantile(r.all.wait, 0.99))},
+                               {"max_wait_seconds", Rounded(MostOf(r.all.wait))},
+                               {"mean_bounded_slowdown", Rounded(Mean(r.all.slowdown))},
+                               {"makespan_seconds", Rounded(r.makespan)},
+                               {"utilisation", Rounded(r.utilisation)},
+                               {"mean_fragmented", Rounded(MeanSample(r, &Sample::fragmented))},
+                               {"mean_largest_gang", Rounded(MeanSample(r, &Sample::largest_gang))},
+                               {"evictions", r.evictions}};
+    for (const std::int64_t gpus : keys.gpus) {
+      const Times& times = At(r.by_gpus, gpus);
+      row[fmt::format("mean_jct_seconds_{}_gpus", gpus)] = Rounded(Mean(times.jct));
+      row[fmt::format("mean_wait_seconds_{}_gpus", gpus)] = Rounded(Mean(times.wait));
+    }
+    for (const std::string& queue : keys.queues) {
+      const Times& times = At(r.by_queue, queue);
+      row[fmt::format("mean_jct_seconds_queue_{}", queue)] = Rounded(Mean(times.jct));
+      row[fmt::format("mean_wait_seconds_queue_{}", queue)] = Rounded(Mean(times.wait));
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<nlohmann::ordered_json> SampleRows(const std::vector<TraceResult>& results) {
+  std::vector<nlohmann::ordered_json> rows;
+  for (const TraceResult& r : results) {
+    for (const Sample& sample : r.samples) {
+      rows.push_back({{"policy", r.policy},
+                      {"seed", r.seed},
+                      {"hours", Rounded(sample.hours)},
+                      {"allocated", Rounded(sample.allocated)},
+                      {"fragmented", Rounded(sample.fragmented)},
+                      {"largest_gang_pods", sample.largest_gang},
+                      {"waiting_jobs", sample.waiting}});
+    }
+  }
+  return rows;
+}
+
+std::string TraceTable(const std::vector<TraceResult>& results) {
+  server::Table table({"POLICY", "SEEDS", "JOBS", "UNFINISHED", "MEAN JCT s", "P50 JCT", "P99 JCT",
+                       "MEAN WAIT s", "P50 WAIT", "P95 WAIT", "P99 WAIT", "MAX WAIT", "SLOWDOWN",
+                       "MAKESPAN s", "GPU USE %", "BROKEN FREE %", "LARGEST GANG", "EVICTIONS"});
+  for (const std::string& policy : PoliciesOf(results)) {
+    const Runs runs = Select(results, policy);
+    const auto over = [&runs](auto value) { return Over(runs, value); };
+    const auto jct = [&](double share) {
+      return Whole(over([share](const TraceResult& r) { return Quantile(r.all.jct, share); }));
+    };
+    const auto wait = [&](double share) {
+      return Whole(over([share](const TraceResult& r) { return Quantile(r.all.wait, share); }));
+    };
+    table.Add(
+        {policy, std::to_string(runs.size()), std::to_string(runs.front()->jobs),
+         fmt::format("{:.1f}", over([](const TraceResult& r) {
+                       return static_cast<double>(r.unfinished.size());
+                     })),
+         Whole(over([](const TraceResult& r) { return Mean(r.all.jct); })), jct(0.50), jct(0.99),
+         Whole(over([](const TraceResult& r) { return Mean(r.all.wait); })), wait(0.50), wait(0.95),
+         wait(0.99), Whole(over([](const TraceResult& r) { return MostOf(r.all.wait); })),
+         fmt::format("{:.1f}", over([](const TraceResult& r) { return Mean(r.all.slowdown); })),
+         Whole(over([](const TraceResult& r) { return r.makespan; })),
+         Percent(over([](const TraceResult& r) { return r.utilisation; })),
+         Percent(over([](const TraceResult& r) { return MeanSample(r, &Sample::fragmented); })),
+         fmt::format("{:.1f}", over([](const TraceResult& r) {
+                       return MeanSample(r, &Sample::largest_gang);
+                     })),
+         fmt::format("{:.1f}",
+                     over([](const TraceResult& r) { return static_cast<double>(r.evictions); }))});
+  }
+  return table.Render();
+}
+
+std::string BreakdownTable(const std::vector<TraceResult>& results) {
+  const Keys keys = KeysOf(results);
+  const auto policies = PoliciesOf(results);
+  std::vector<std::string> header{"JOBS OF"};
+  header.emplace_back("COUNT");
+  for (const std::string& policy : policies) header.push_back("JCT s " + policy);
+  for (const std::string& policy : policies) header.push_back("WAIT s " + policy);
+  server::Table table(header);
+  const auto add = [&](const std::string& name, auto times_of) {
+    std::vector<std::string> row{name, std::to_string(times_of(results.front()).jct.size())};
+    for (const auto member : {&Times::jct, &Times::wait}) {
+      for (const std::string& policy : policies) {
+        row.push_back(Whole(Over(Select(results, policy),
+                                 [&](const TraceResult& r) { return Mean(times_of(r).*member); })));
+      }
+    }
+    table.Add(std::move(row));
+  };
+  for (const std::int64_t gpus : keys.gpus) {
+    add(fmt::format("{} GPUs", gpus),
+        [gpus](const TraceResult& r) -> const Times& { return At(r.by_gpus, gpus); });
+  }
+  for (const std::string& queue : keys.queues) {
+    add("queue " + queue,
+        [&queue](const TraceResult& r) -> const Times& { return At(r.by_queue, queue); });
+  }
+  return table.Render();
+}
+
+std::string TraceDifferences(const std::vector<TraceResult>& results, const std::string& base) {
+  server::Table table(
+      {"POLICY", "AGAINST", "MEAN JCT", "95 % INTERVAL", "MEAN WAIT s", "95 % INTERVAL"});
+  const Runs others = Select(results, base);
+  for (const std::string& policy : PoliciesOf(results)) {
+    const Runs runs = Select(results, policy);
+    if (policy == base || others.size() != runs.size()) continue;
+    std::vector<double> percent;
+    std::vector<double> waits;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      percent.push_back(100 * (Mean(runs[i]->all.jct) / Mean(others[i]->all.jct) - 1));
+      waits.push_back(Mean(runs[i]->all.wait) - Mean(others[i]->all.wait));
+    }
+    const std::vector<double> zero(percent.size(), 0);
+    const Interval jct = PairedDifference(percent, zero);
+    const Interval wait = PairedDifference(waits, zero);
+    table.Add(
+        {policy, base, fmt::format("{:+.1f} %", jct.mean),
+         fmt::format("{:+.1f} .. {:+.1f}", jct.mean - jct.half_width, jct.mean + jct.half_width),
+         fmt::format("{:+.0f}", wait.mean),
+         fmt::format("{:+.0f} .. {:+.0f}", wait.mean - wait.half_width,
+                     wait.mean + wait.half_width)});
+  }
+  return table.Render();
+}
+
+std::vector<std::pair<std::string, Plot>> TracePlots(const std::vector<TraceResult>& results) {
+  struct Kind {
+    const char* name;
+    const char* label;
+    double Sample::*member;
+    double scale;
+  };
+  static constexpr Kind kKinds[] = {
+      {"allocated", "GPUs allocated, %", &Sample::allocated, 100},
+      {"fragmented", "free GPUs on broken nodes, %", &Sample::fragmented, 100},
+      {"largest-gang", "pods of 8 GPUs that could start", &Sample::largest_gang, 1},
+      {"waiting", "jobs waiting", &Sample::waiting, 1}};
+  std::vector<std::pair<std::string, Plot>> plots;
+  for (const Kind& kind : kKinds) {
+    Plot plot{.title = kind.label, .x_label = "hours", .y_label = kind.label, .series = {}};
+    for (const std::string& policy : PoliciesOf(results)) {
+      Series series{.name = policy, .points = {}};
+      for (const Sample& sample : Select(results, policy).front()->samples) {
+        series.points.emplace_back(sample.hours, kind.scale * sample.*kind.member);
+      }
+      plot.series.push_back(std::move(series));
+    }
+    plots.emplace_back(kind.name, std::move(plot));
+  }
+  return plots;
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,223 @@
+#include "sim/trace/trace_run.h"
+
+#include <algorithm>
+
+#include "cluster/measures.h"
+#include "kube/selector.h"
+#include "sim/trace/player.h"
+#include "sim/world/processes.h"
+
+namespace berth::sim {
+namespace {
+
+constexpr Duration kHour = 3'600'000;
+/// Nothing runs, and nothing has happened for so long: what waits now waits for ever. Longer than
+/// every pause of kube-scheduler and of Berth.
+constexpr Duration kQuiet = kHour;
+constexpr Duration kStep = 60'000;
+constexpr std::size_t kSamples = 200;
+constexpr std::int64_t kWholePod = 8;
+constexpr Duration kHttpTimeout = 30'000;
+
+/// Pods like this one that the empty node holds.
+std::int64_t Holds(const kube::Node& node, const kube::Pod& pod) {
+  if (!kube::MatchesNode(*pod.spec, node)) return 0;
+  std::int64_t pods = AmountOf(node.allocatable, "pods");
+  for (const auto& [name, amount] : pod.spec->requests) {
+    if (amount > 0) pods = std::min(pods, AmountOf(node.allocatable, name) / amount);
+  }
+  return pods;
+}
+
+/// By plain counting on the empty cluster: each pod alone, and the first one's kind all together.
+bool EverFits(const RecordedJob& job, const std::vector<kube::Node>& nodes) {
+  for (const kube::Pod& pod : job.pods) {
+    if (std::ranges::none_of(nodes, [&](const kube::Node& n) { return Holds(n, pod) > 0; })) {
+      return false;
+    }
+  }
+  std::int64_t room = 0;
+  for (const kube::Node& node : nodes) room += Holds(node, job.pods.front());
+  const auto same = std::ranges::count_if(
+      job.pods, [&](const kube::Pod& pod) { return *pod.spec == *job.pods.front().spec; });
+  return room >= same;
+}
+
+std::int64_t GpusOf(const std::vector<kube::Node>& nodes) {
+  std::int64_t gpus = 0;
+  for (const kube::Node& node : nodes) gpus += AmountOf(node.allocatable, kGpu);
+  return gpus / cluster::kMilli;
+}
+
+void Count(Times& times, Duration wait, Duration jct, Duration service) {
+  times.wait.push_back(static_cast<double>(wait) / 1000);
+  times.jct.push_back(static_cast<double>(jct) / 1000);
+  times.slowdown.push_back(
+      std::max(1.0, static_cast<double>(jct) / std::max(10'000.0, static_cast<double>(service))));
+}
+
+/// What is free where, seen from outside, whatever policy runs.
+class Observer {
+ public:
+  Observer(Environment& env, const std::vector<kube::Node>& nodes)
+      : env_(env), store_(config::PolicyConfiguration()), gpus_(GpusOf(nodes)) {
+    for (const kube::Node& node : nodes) store_.UpsertNode(node);
+    env_.api.Subscribe(Kind::kPod, life_.alive(), [this] {
+      const Change& change = env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1);
+      if (change.deleted || !Lives(*change.pod)) {
+        store_.DeletePod(change.key);
+      } else if (!change.pod->node_name.empty()) {
+        store_.UpsertPod(*change.pod);
+      }
+    });
+  }
+
+  Sample Look(double hours, double waiting) {
+    store_.Refresh();
+    const cluster::ResourceId gpu = store_.device_ids().front();
+    std::int64_t free = 0;
+    for (const auto& node : store_.nodes()) free += node->free(gpu);
+    const double all = static_cast<double>(std::max<std::int64_t>(1, gpus_) * cluster::kMilli);
+    return {
+        .hours = hours,
+        .allocated = 1 - static_cast<double>(free) / all,
+        .fragmented = cluster::FragmentationRatio(store_, gpu),
+        .largest_gang = static_cast<double>(cluster::LargestPlaceableGang(store_, -1, kWholePod)),
+        .waiting = waiting};
+  }
+
+ private:
+  Environment& env_;
+  Life life_;
+  cluster::Store store_;
+  std::int64_t gpus_;
+};
+
+class TraceRun {
+ public:
+  TraceRun(const std::vector<kube::Node>& nodes, const std::vector<RecordedJob>& jobs,
+           const TraceOptions& options)
+      : options_(options),
+        jobs_(jobs),
+        env_(options.seed, kEpoch, 0),
+        berth_(options.policy == "Berth"),
+        gpus_(GpusOf(nodes)),
+        processes_(env_, SchedulerOf(options.policy), kHttpTimeout),
+        observer_(env_, nodes) {
+    env_.api.PutPolicy(options.configuration);
+    for (const kube::Node& node : nodes) env_.api.PutNode(node);
+    processes_.checker().LookSeldom();
+    if (berth_) processes_.StartBerth();
+    processes_.StartScheduler();
+    Advance(kStep);  // all first lists are in
+  }
+
+  TraceResult Run() {
+    const TimePoint begin = env_.now();
+    Player player(env_, jobs_,
+                  {.gated = berth_,
+                   .scheduler_name = options_.configuration.scheduler_names.front(),
+                   .one_at_a_time = options_.policy == "FIFO"});
+    TraceResult result;
+    result.policy = options_.policy;
+    result.seed = options_.seed;
+    result.jobs = jobs_.size();
+    const Duration span = std::max<Duration>(jobs_.empty() ? 0 : jobs_.back().arrival, kHour);
+    const Duration gap = span / static_cast<Duration>(kSamples) + 1;
+    TimePoint next = begin;
+    while (player.ended() < jobs_.size() && !Stuck(player)) {
+      if (env_.now() >= next) {
+        result.samples.push_back(
+            observer_.Look(Hours(env_.now() - begin), static_cast<double>(player.waiting())));
+        next = env_.now() + gap;
+      }
+      if (!Advance(std::min(kStep, gap))) break;
+    }
+    result.violation = processes_.checker().violation();
+    if (!berth_) result.violation.clear();  // nobody promised anything
+    Summarise(player, begin, result);
+    return result;
+  }
+
+ private:
+  static double Hours(Duration time) { return static_cast<double>(time) / kHour; }
+
+  static SchedulerOptions SchedulerOf(const std::string& policy) {
+    SchedulerOptions options;
+    if (policy != "Berth") options.managed_resources.clear();  // it asks no extender
+    if (policy == "MostAllocated") options.strategy = StockStrategy::kMostAllocated;
+    return options;
+  }
+
+  bool Stuck(const Player& player) const {
+    return player.all_arrived() && player.running() == 0 &&
+           env_.now() > player.last_change() + kQuiet;
+  }
+
+  /// False: an invariant is broken.
+  bool Advance(Duration time) {
+    const TimePoint end = env_.now() + time;
+    if (berth_) return processes_.RunUntil(end);
+    env_.timeline.At(end, [] {});
+    while (!env_.timeline.empty() && env_.timeline.next() <= end) env_.timeline.Step();
+    return true;
+  }
+
+  void Summarise(const Player& player, TimePoint begin, TraceResult& result) const {
+    TimePoint last = begin;
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      const RecordedJob& job = jobs_[i];
+      const Player::Outcome& outcome = player.outcomes()[i];
+      if (outcome.end < 0) {
+        result.unfinished.push_back(job.name);
+        continue;
+      }
+      last = std::max(last, outcome.end);
+      const TimePoint arrival = begin + job.arrival;
+      const auto label = job.pods.front().meta.labels.find("berth.dev/queue");
+      const std::string queue =
+          label == job.pods.front().meta.labels.end() ? job.pods.front().meta.ns : label->second;
+      for (Times* times : {&result.all, &result.by_gpus[job.gpus()], &result.by_queue[queue]}) {
+        Count(*times, outcome.start - arrival, outcome.end - arrival, job.service);
+      }
+    }
+    result.makespan = static_cast<double>(last - begin) / 1000;
+    const double all =
+        static_cast<double>(gpus_ * cluster::kMilli) * static_cast<double>(last - begin);
+    result.utilisation = all > 0 ? player.busy() / all : 0;
+    result.evictions = player.evictions();
+  }
+
+  const TraceOptions& options_;
+  const std::vector<RecordedJob>& jobs_;
+  Environment env_;
+  const bool berth_;
+  const std::int64_t gpus_;
+  Processes processes_;
+  Observer observer_;
+};
+
+}  // namespace
+
+const std::vector<std::string_view>& TracePolicies() {
+  static const std::vector<std::string_view> kPolicies{"Berth", "native", "MostAllocated", "FIFO"};
+  return kPolicies;
+}
+
+TraceResult RunTrace(const std::vector<kube::Node>& nodes, const std::vector<RecordedJob>& jobs,
+                     const TraceOptions& options) {
+  std::vector<RecordedJob> fitting;
+  std::vector<std::string> never;
+  for (const RecordedJob& job : jobs) {
+    if (EverFits(job, nodes)) {
+      fitting.push_back(job);
+    } else {
+      never.push_back(job.name);
+    }
+  }
+  TraceResult result = TraceRun(nodes, fitting, options).Run();
+  result.never_fit = std::move(never);
+  return result;
+}
+
+}  // namespace berth::sim

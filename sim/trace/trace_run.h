@@ -1,0 +1,62 @@
+// One recording under one policy at fidelity `scheduler`: kube-scheduler's queue and cycle in
+// virtual time, and for the policy `Berth` the engine that production runs, its gates, plans and
+// barrier included.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/policy_configuration.h"
+#include "sim/trace/recording.h"
+
+namespace berth::sim {
+
+/// `Berth`; `native` (kube-scheduler alone, LeastAllocated and BalancedAllocation); `MostAllocated`
+/// (alone, tuned for packing, with GPUs); `FIFO` (native, and no job is created before all pods of
+/// the one before it run: a warning, not what Kubernetes does).
+const std::vector<std::string_view>& TracePolicies();
+
+struct TraceOptions {
+  std::string policy = "Berth";
+  std::uint64_t seed = 0;                       ///< Of ties and delays.
+  config::PolicyConfiguration configuration{};  ///< What `Berth` serves.
+};
+
+/// Waits and completion times, in seconds, of the jobs that ended.
+struct Times {
+  std::vector<double> wait;      ///< From arrival until all pods run.
+  std::vector<double> jct;       ///< From arrival to end.
+  std::vector<double> slowdown;  ///< max(1, jct / max(service, 10 s)).
+};
+
+/// The cluster at one moment.
+struct Sample {
+  double hours = 0;         ///< Since the first arrival.
+  double allocated = 0;     ///< Share of all GPUs.
+  double fragmented = 0;    ///< Share of the free GPUs that lies on nodes that are broken into.
+  double largest_gang = 0;  ///< Pods of 8 GPUs that could start at once.
+  double waiting = 0;       ///< Jobs that have come and do not run.
+};
+
+struct TraceResult {
+  std::string policy;
+  std::uint64_t seed = 0;
+  std::size_t jobs = 0;
+  std::vector<std::string> never_fit;   ///< Would not fit the empty cluster: left out.
+  std::vector<std::string> unfinished;  ///< Never started, or never got all their pods back.
+  Times all;
+  std::map<std::int64_t, Times> by_gpus;
+  std::map<std::string, Times> by_queue;
+  double makespan = 0;     ///< Seconds from the first arrival to the last end.
+  double utilisation = 0;  ///< GPU time of running jobs, of all GPU time of the makespan.
+  int evictions = 0;       ///< Pods that were taken away from a job.
+  std::vector<Sample> samples;
+  std::string violation;  ///< Of an invariant of the design; empty: none.
+};
+
+TraceResult RunTrace(const std::vector<kube::Node>& nodes, const std::vector<RecordedJob>& jobs,
+                     const TraceOptions& options);
+
+}  // namespace berth::sim

@@ -1,0 +1,241 @@
+#include "sim/trace_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+
+#include "config/decode.h"
+#include "sim/options.h"
+#include "sim/parallel.h"
+#include "sim/random.h"
+#include "sim/trace/trace_report.h"
+
+namespace berth::sim {
+namespace {
+
+struct TraceCommandOptions {
+  std::string cluster;
+  std::string workload;
+  std::string policy_file;
+  std::vector<std::string> policies{"native", "Berth"};
+  std::string against = "native";
+  std::vector<std::uint64_t> seeds{1, 2, 3};
+  double load = 0;       ///< 0: as recorded.
+  std::size_t jobs = 0;  ///< 0: all of them.
+  Format format = Format::kTable;
+  std::string plot;
+  std::string series;
+  unsigned threads = 0;
+};
+
+std::int64_t MostGpus(const std::vector<kube::Node>& nodes, std::int64_t& all) {
+  std::int64_t most = 1;
+  for (const kube::Node& node : nodes) {
+    const auto it = node.allocatable.find("nvidia.com/gpu");
+    const std::int64_t gpus = it == node.allocatable.end() ? 0 : it->second / 1'000;
+    all += gpus;
+    most = std::max(most, gpus);
+  }
+  return most;
+}
+
+/// The first so many jobs; of a file without arrivals, which has no first, as many at random.
+void Limit(Recording& recording, std::size_t jobs, std::uint64_t seed) {
+  if (!recording.has_arrivals) Random(seed, 1).Shuffle(recording.jobs);
+  if (jobs > 0 && jobs < recording.jobs.size()) recording.jobs.resize(jobs);
+}
+
+/// Arrivals that offer `load` of `gpus` GPUs: the recorded ones, stretched; or, where there are
+/// none, a Poisson process.
+void Offer(Recording& recording, double load, std::int64_t gpus, std::uint64_t seed) {
+  double gpu_millis = 0;
+  for (const RecordedJob& job : recording.jobs) {
+    gpu_millis += static_cast<double>(job.gpus()) * static_cast<double>(job.service);
+  }
+  const double span = gpu_millis / (load * static_cast<double>(std::max<std::int64_t>(1, gpus)));
+  const auto count = static_cast<double>(recording.jobs.size());
+  if (recording.has_arrivals) {
+    const auto recorded = static_cast<double>(std::max<Duration>(1, recording.jobs.back().arrival));
+    for (RecordedJob& job : recording.jobs) {
+      job.arrival = static_cast<Duration>(static_cast<double>(job.arrival) / recorded * span);
+    }
+    return;
+  }
+  Random random(seed, 2);
+  double at = 0;
+  for (RecordedJob& job : recording.jobs) {
+    job.arrival = static_cast<Duration>(at);
+    at += random.Exponential(span / count);
+  }
+}
+
+std::expected<config::PolicyConfiguration, int> ReadPolicy(const std::string& file) {
+  if (file.empty()) return config::PolicyConfiguration();
+  const auto text = ReadTraceFile(file);
+  if (!text) return std::unexpected(Fail(text.error()));
+  auto policy = config::DecodePolicy(*text, file);
+  if (policy) return *std::move(policy);
+  for (const auto& error : policy.error()) fmt::print(stderr, "{}\n", error.ToString());
+  return std::unexpected(kBadInput);
+}
+
+void Name(const char* what, const std::vector<std::string>& names) {
+  constexpr std::ptrdiff_t kNamed = 10;
+  if (names.empty()) return;
+  const auto shown = std::min(kNamed, std::ssize(names));
+  fmt::print(stderr, "{} {}: {}{}\n", names.size(), what,
+             fmt::join(names.begin(), names.begin() + shown, "; "),
+             std::ssize(names) > kNamed ? "; ..." : "");
+}
+
+int WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (out) return kFine;
+  fmt::print(stderr, "{}: cannot be written\n", path);
+  return kEnvironment;
+}
+
+int Print(const TraceCommandOptions& options, const std::vector<TraceResult>& results) {
+  switch (options.format) {
+    case Format::kJson:
+      fmt::print("{}", RenderJson(TraceRows(results)));
+      break;
+    case Format::kCsv:
+      fmt::print("{}", RenderCsv(TraceRows(results)));
+      break;
+    case Format::kTable:
+      fmt::print("experiment trace, level scheduler\n\n{}\n{}", TraceTable(results),
+                 BreakdownTable(results));
+      if (const auto paired = TraceDifferences(results, options.against);
+          options.policies.size() > 1) {
+        fmt::print("\npaired by seed\n\n{}", paired);
+      }
+  }
+  int code = kFine;
+  if (!options.series.empty()) code = WriteFile(options.series, RenderCsv(SampleRows(results)));
+  if (options.plot.empty()) return code;
+  for (const auto& [name, plot] : TracePlots(results)) {
+    code = std::max(code, WriteFile(fmt::format("{}-{}.svg", options.plot, name), RenderSvg(plot)));
+  }
+  return code;
+}
+
+int RunAll(const TraceCommandOptions& options) {
+  const auto nodes = ReadCluster(options.cluster);
+  if (!nodes) return Fail(nodes.error());
+  std::int64_t gpus = 0;
+  const std::int64_t most = MostGpus(*nodes, gpus);
+  const auto recording = ReadRecording(options.workload, most);
+  if (!recording) return Fail(recording.error());
+  const auto policy = ReadPolicy(options.policy_file);
+  if (!policy) return policy.error();
+  if (!recording->has_arrivals && options.load <= 0) {
+    fmt::print(stderr, "{}: it has no arrivals: give --load\n", options.workload);
+    return kUsage;
+  }
+  std::vector<TraceResult> results(options.policies.size() * options.seeds.size());
+  const ProgressBar progress("trace", results.size());
+  ParallelFor(
+      results.size(), options.threads,
+      [&](std::size_t i) {
+        const std::uint64_t seed = options.seeds[i % options.seeds.size()];
+        Recording offered = *recording;
+        Limit(offered, options.jobs, seed);
+        if (options.load > 0) Offer(offered, options.load, gpus, seed);
+        results[i] = RunTrace(*nodes, offered.jobs,
+                              {.policy = options.policies[i / options.seeds.size()],
+                               .seed = seed,
+                               .configuration = *policy});
+      },
+      &progress);
+  Name("left out", recording->left_out);
+  Name("jobs would not fit the empty cluster and are left out", results.front().never_fit);
+  int code = kFine;
+  for (const TraceResult& result : results) {
+    Name(fmt::format("jobs never ended under {} (seed {})", result.policy, result.seed).c_str(),
+         result.unfinished);
+    if (result.violation.empty()) continue;
+    fmt::print(stderr, "an invariant is broken under {} (seed {}): {}\n", result.policy,
+               result.seed, result.violation);
+    code = kBadInput;
+  }
+  return std::max(code, Print(options, results));
+}
+
+void AddListOptions(CLI::App& command, TraceCommandOptions& options) {
+  command
+      .add_option_function<std::string>(
+          "--compare",
+          [&options](const std::string& text) {
+            auto parsed = ParseNames(text, TracePolicies());
+            if (!parsed) {
+              throw CLI::ValidationError("--compare",
+                                         fmt::format("`{}` is none of {}", parsed.error(),
+                                                     fmt::join(TracePolicies(), " ")));
+            }
+            options.policies = std::move(*parsed);
+          },
+          "policies (default: native,Berth)")
+      ->type_name("NAME[,NAME]|all");
+  command
+      .add_option_function<std::string>(
+          "--seeds",
+          [&options](const std::string& text) {
+            auto seeds = ParseSeeds(text);
+            if (!seeds) throw CLI::ValidationError("--seeds", "`" + text + "` is no A-B or A,B,C");
+            options.seeds = std::move(*seeds);
+          },
+          "A-B or A,B,C: one run per seed and policy (default: 1-3)")
+      ->type_name("SEEDS");
+  command
+      .add_option_function<std::string>(
+          "-o,--output",
+          [&options](const std::string& name) {
+            options.format = name == "json"  ? Format::kJson
+                             : name == "csv" ? Format::kCsv
+                                             : Format::kTable;
+          },
+          "how to print the result")
+      ->check(CLI::IsMember({"table", "json", "csv"}));
+}
+
+}  // namespace
+
+void AddTraceCommand(CLI::App& simulate, std::function<int()>& run) {
+  auto options = std::make_shared<TraceCommandOptions>();
+  CLI::App* command = simulate.add_subcommand(
+      "trace", "a recorded cluster and its work under several policies (docs/simulator.md)");
+  command
+      ->add_option("--cluster", options->cluster,
+                   "Kubernetes objects, a node CSV, or NxG: N nodes of G GPUs")
+      ->required();
+  command->add_option("--workload", options->workload, "Kubernetes pods, or a pod or job CSV")
+      ->required();
+  command->add_option("--policy-file", options->policy_file,
+                      "policy file that Berth serves (default: the built-in policy)");
+  AddListOptions(*command, *options);
+  command->add_option("--against", options->against, "the policy that others are compared with")
+      ->capture_default_str();
+  command
+      ->add_option("--load", options->load,
+                   "stretch or draw the arrivals so that they offer this load; 1 = all GPUs busy")
+      ->check(CLI::Range(0.01, 10.0));
+  command
+      ->add_option("--jobs", options->jobs,
+                   "the first so many jobs; 0: all. Without arrivals: as many at random");
+  command
+      ->add_option("--plot", options->plot,
+                   "writes PREFIX-allocated.svg, -fragmented, -largest-gang and -waiting")
+      ->type_name("PREFIX");
+  command->add_option("--series", options->series, "writes the samples over time as CSV")
+      ->type_name("FILE");
+  command->add_option("--threads", options->threads, "0: one per core; the result is the same")
+      ->check(CLI::Range(0U, 1024U));
+  command->callback([options, &run] { run = [options] { return RunAll(*options); }; });
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,45 @@
+// Which event may help which waiting pod: the QueueingHints of kube-scheduler v1.36's plugins
+// (EventsToRegister and the isSchedulableAfter functions of each).
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+
+#include "kube/objects.h"
+
+namespace berth::sim {
+
+/// Who kept a pod off its nodes in its last attempt. Bits of a set.
+enum Rejector : std::uint8_t {
+  kExtender = 1U,
+  kNodeUnschedulable = 2U,
+  kTaintToleration = 4U,
+  kNodeAffinity = 8U,
+  kNodeResourcesFit = 16U,
+  kVolumeBinding = 32U,
+};
+/// None: the attempt itself failed, nothing was judged.
+using Rejectors = std::uint8_t;
+
+/// What happened elsewhere, or to a waiting pod itself.
+struct ClusterEvent {
+  enum class What : std::uint8_t {
+    kAssignedPodAdd,
+    kAssignedPodUpdate,
+    kAssignedPodDelete,
+    kPodUpdate,  ///< Of a pod that nobody has assigned.
+    kNodeAdd,
+    kNodeUpdate,  ///< Of something that scheduling reads.
+    kNodeDelete,
+  };
+  What what;
+  std::shared_ptr<const kube::Node> before{};  ///< Of kNodeUpdate.
+  std::shared_ptr<const kube::Node> after{};   ///< Of kNodeAdd and kNodeUpdate.
+  /// Only waiting pods of at most this priority are concerned.
+  std::int32_t up_to_priority = std::numeric_limits<std::int32_t>::max();
+};
+
+bool MayHelp(const ClusterEvent& event, const kube::Pod& pod, Rejectors rejectors);
+
+}  // namespace berth::sim

@@ -1,0 +1,120 @@
+// Recordings as jobs.
+#include "sim/trace/recording.h"
+
+#include <fstream>
+
+#include "tests/support/catch.h"
+#include "tests/support/files.h"
+
+namespace berth::sim {
+namespace {
+
+/// A file that is gone with the test.
+class File {
+ public:
+  File(const std::string& name, const std::string& text)
+      : path_(std::filesystem::temp_directory_path() /
+              (name + std::to_string(reinterpret_cast<std::uintptr_t>(this)))) {
+    std::ofstream(path_) << text;
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() { std::filesystem::remove(path_); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST_CASE("a cluster in two numbers", "[unit][sim][trace]") {
+  const auto nodes = ReadCluster("17x4");
+  REQUIRE(nodes.has_value());
+  REQUIRE(nodes->size() == 17);
+  CHECK(nodes->front().allocatable.at("nvidia.com/gpu") == 4'000);
+  CHECK(nodes->at(15).meta.labels.at("cloud.provider.com/topology-rack") == "rack-0");
+  CHECK(nodes->at(16).meta.labels.at("cloud.provider.com/topology-rack") == "rack-1");
+  for (const char* text : {"0x8", "x8", "8x", "8x65", "100001x8", "-1x8", "8x8x8", ""}) {
+    CAPTURE(text);
+    CHECK(!ReadCluster(text).has_value());
+  }
+}
+
+TEST_CASE("a cluster of Kubernetes objects", "[unit][sim][trace]") {
+  const File file("nodes", R"({"kind":"List","items":[
+    {"kind":"Node","metadata":{"name":"n1"},"status":{"allocatable":{"nvidia.com/gpu":"8","cpu":"64"}}},
+    {"kind":"Pod","metadata":{"name":"p"}}]})");
+  const auto nodes = ReadCluster(file.path());
+  REQUIRE(nodes.has_value());
+  REQUIRE(nodes->size() == 1);
+  CHECK(nodes->front().allocatable.at("cpu") == 64'000);
+  CHECK(ReadCluster(File("none", "kind: Pod\nmetadata: {name: p}\n").path()).error().message ==
+        "no Node in it");
+}
+
+TEST_CASE("a job larger than a node is a gang", "[unit][sim][trace]") {
+  const File file("jobs",
+                  "job_id,model,gpus,mode,total_steps,duration_s,arrival_s\n"
+                  "0,resnet,20,static,1,60,100\n"
+                  "1,resnet,8,static,1,30,90\n");
+  const auto recording = ReadRecording(file.path(), 8);
+  REQUIRE(recording.has_value());
+  REQUIRE(recording->jobs.size() == 2);
+  const RecordedJob& single = recording->jobs[0];  // it came first, and time begins with it
+  CHECK((single.name == "job-1" && single.arrival == 0 && single.service == 30'000));
+  CHECK(single.pods.size() == 1);
+  CHECK(!single.pods[0].meta.labels.contains("berth.dev/gang"));
+  const RecordedJob& gang = recording->jobs[1];
+  CHECK((gang.arrival == 10'000 && gang.gpus() == 20));
+  REQUIRE(gang.pods.size() == 3);  // 8 + 8 + 4
+  CHECK(gang.pods[2].spec->requests.at("nvidia.com/gpu") == 4'000);
+  CHECK(gang.pods[2].meta.annotations.at("berth.dev/gang-size") == "3");
+}
+
+TEST_CASE("recorded pods: how long they ran, and what cannot be replayed", "[unit][sim][trace]") {
+  const std::string ran = R"({"kind":"Pod","metadata":{"name":"a-0","namespace":"t",
+      "creationTimestamp":"2026-05-01T12:00:00Z","labels":{"berth.dev/gang":"a"},
+      "annotations":{"berth.dev/gang-size":"2","berth.dev/plan":"v1;plan=x"}},
+    "spec":{"nodeName":"n1","containers":[{"name":"c","resources":{"limits":{"nvidia.com/gpu":"4"}}}]},
+    "status":{"phase":"Succeeded","startTime":"2026-05-01T12:00:10Z","containerStatuses":[
+      {"state":{"terminated":{"finishedAt":"2026-05-01T12:01:10Z"}}},
+      {"state":{"terminated":{"finishedAt":"2026-05-01T12:00:40Z"}}}]}})";
+  std::string mate = ran;
+  mate.replace(mate.find("a-0"), 3, "a-1");
+  const std::string says = R"({"kind":"Pod","metadata":{"name":"b","namespace":"t",
+      "creationTimestamp":"2026-05-01T11:59:30Z",
+      "annotations":{"berth.dev/expected-duration":"2h"}},"spec":{},"status":{"phase":"Pending"}})";
+  const std::string unknown = R"({"kind":"Pod","metadata":{"name":"c","namespace":"t"},"spec":{},
+    "status":{"startTime":"2026-05-01T12:00:10Z","containerStatuses":[{"state":{"running":{}}}]}})";
+  const std::string text =
+      R"({"kind":"List","items":[)" + ran + "," + mate + "," + says + "," + unknown + "]}";
+  const File file("pods", text);
+  const auto recording = ReadRecording(file.path(), 8);
+  REQUIRE(recording.has_value());
+  REQUIRE(recording->jobs.size() == 2);
+  CHECK(recording->jobs[0].name == "t/b");
+  CHECK(recording->jobs[0].service == 7'200'000);
+  const RecordedJob& gang = recording->jobs[1];
+  CHECK((gang.name == "t/gang/a" && gang.arrival == 30'000));
+  CHECK(gang.service == 60'000);  // from 12:00:10 to 12:01:10
+  REQUIRE(gang.pods.size() == 2);
+  // As its controller created it: nothing of the recorded life is left.
+  CHECK(gang.pods[0].node_name.empty());
+  CHECK(gang.pods[0].phase == kube::PodPhase::kPending);
+  CHECK(!gang.pods[0].meta.annotations.contains("berth.dev/plan"));
+  CHECK(recording->left_out ==
+        std::vector<std::string>{"t/c: has not ended, and names no berth.dev/expected-duration"});
+}
+
+TEST_CASE("files that are no recording", "[unit][sim][trace]") {
+  const auto why = [](const std::string& text) {
+    return ReadRecording(File("bad", text).path(), 8).error().message;
+  };
+  CHECK(why("") == "no pod in it");
+  CHECK(why("vc,arrival_s,gpus\n1,2,3\n") == "arrivals without durations cannot be replayed");
+  CHECK(why("[1,2]") == "not a Kubernetes object");
+  CHECK(why("job_id,num_gpu,submit_time\n").find("header") != std::string::npos);
+  CHECK(ReadRecording("/nowhere/at/all", 8).error().message == "cannot be read");
+}
+
+}  // namespace
+}  // namespace berth::sim

@@ -1,0 +1,124 @@
+// Small replays, worked by hand. Delays of the model are milliseconds; times are whole seconds.
+#include "sim/trace/trace_run.h"
+
+#include <cmath>
+
+#include "tests/support/builders.h"
+#include "tests/support/catch.h"
+
+namespace berth::sim {
+namespace {
+
+using testing::MakeNode;
+using testing::MakePod;
+
+RecordedJob Single(const std::string& name, int gpus, int at, int lasts) {
+  return {.name = name,
+          .arrival = at * 1'000,
+          .service = lasts * 1'000,
+          .pods = {MakePod(name).Gpu(gpus).Uid("").Build()}};
+}
+
+RecordedJob Gang(const std::string& name, int size, int gpus, int at, int lasts) {
+  RecordedJob job{.name = name, .arrival = at * 1'000, .service = lasts * 1'000, .pods = {}};
+  for (int i = 0; i < size; ++i) {
+    job.pods.push_back(
+        MakePod(name + "-" + std::to_string(i)).Gpu(gpus).Gang(name, size).Uid("").Build());
+  }
+  return job;
+}
+
+std::vector<kube::Node> Nodes(int count) {
+  std::vector<kube::Node> nodes;
+  for (int i = 0; i < count; ++i) nodes.push_back(MakeNode("n" + std::to_string(i)).Gpu(8).Build());
+  return nodes;
+}
+
+TraceResult Run(int nodes, const std::vector<RecordedJob>& jobs, const std::string& policy) {
+  return RunTrace(Nodes(nodes), jobs, {.policy = policy, .seed = 1, .configuration = {}});
+}
+
+/// Waits of the jobs that ended, in the order of the input, to the second.
+std::vector<int> Waits(const TraceResult& result) {
+  std::vector<int> waits;
+  for (const double wait : result.all.wait) waits.push_back(static_cast<int>(std::floor(wait)));
+  return waits;
+}
+
+TEST_CASE("one after the other on one node", "[unit][sim][trace]") {
+  const std::vector<RecordedJob> jobs{Single("a", 8, 0, 100), Single("b", 8, 10, 50)};
+  for (const std::string_view policy : TracePolicies()) {
+    CAPTURE(policy);
+    const TraceResult result = Run(1, jobs, std::string(policy));
+    CHECK(result.violation == "");
+    CHECK(result.unfinished.empty());
+    const auto waits = Waits(result);
+    REQUIRE(waits.size() == 2);
+    CHECK(waits[0] == 0);
+    CHECK((waits[1] >= 90 && waits[1] <= 102));  // a ends at 100; b may be backing off
+    CHECK((result.makespan >= 150 && result.makespan <= 163));
+    // 8 GPUs x 150 s of 8 GPUs x makespan
+    CHECK(std::abs(result.utilisation - 150 / result.makespan) < 0.001);
+  }
+}
+
+TEST_CASE("FIFO blocks at its head, kube-scheduler passes it", "[unit][sim][trace]") {
+  // Two nodes; the gang of 16 GPUs waits for a's node, and c of one GPU comes after it.
+  const std::vector<RecordedJob> jobs{Single("a", 8, 0, 1'000), Gang("b", 2, 8, 10, 100),
+                                      Single("c", 1, 20, 10)};
+  const auto berth = Waits(Run(2, jobs, "Berth"));
+  REQUIRE(berth.size() == 3);
+  CHECK((berth[1] >= 990 && berth[1] <= 1'002));
+  CHECK(berth[2] == 0);
+  const auto fifo = Waits(Run(2, jobs, "FIFO"));
+  REQUIRE(fifo.size() == 3);
+  CHECK(fifo[2] >= 980);
+}
+
+TEST_CASE("without gangs, parts of gangs hold room for nothing", "[unit][sim][trace]") {
+  // Three nodes. a takes two of its three; when s ends, b may have its one: both wait for ever, or
+  // one of them at least holds GPUs that do nothing while s runs. Berth starts c at once there.
+  const std::vector<RecordedJob> jobs{Single("s", 8, 0, 1'000), Gang("a", 3, 8, 10, 100),
+                                      Single("c", 8, 20, 10)};
+  const TraceResult berth = Run(3, jobs, "Berth");
+  CHECK(berth.unfinished.empty());
+  CHECK(Waits(berth)[2] == 0);
+  const TraceResult native = Run(3, jobs, "native");
+  REQUIRE(native.unfinished.empty());
+  CHECK(Waits(native)[2] >= 900);
+}
+
+TEST_CASE("a job that can never fit is named and left out", "[unit][sim][trace]") {
+  const std::vector<RecordedJob> jobs{Single("a", 8, 0, 10), Single("wide", 9, 1, 10),
+                                      Gang("long", 3, 8, 1, 10)};
+  const TraceResult result = Run(2, jobs, "native");
+  CHECK(result.never_fit == std::vector<std::string>{"wide", "long"});
+  CHECK(result.jobs == 1);
+}
+
+TEST_CASE("a queue's limit holds, and is not passed by waiting", "[unit][sim][trace]") {
+  std::vector<RecordedJob> jobs;
+  for (int i = 0; i < 4; ++i) jobs.push_back(Single("j" + std::to_string(i), 8, i, 100));
+  config::PolicyConfiguration policy =
+      testing::MakePolicy({testing::MakeQueue("default", {"*"}, /*limit_gpus=*/16)});
+  const TraceResult result =
+      RunTrace(Nodes(4), jobs, {.policy = "Berth", .seed = 1, .configuration = policy});
+  CHECK(result.violation == "");
+  const auto waits = Waits(result);
+  REQUIRE(waits.size() == 4);
+  CHECK((waits[0] == 0 && waits[1] == 0));
+  CHECK((waits[2] >= 98 && waits[3] >= 98));
+}
+
+TEST_CASE("same seed, same replay", "[unit][sim][trace]") {
+  std::vector<RecordedJob> jobs;
+  for (int i = 0; i < 40; ++i) {
+    jobs.push_back(Single("j" + std::to_string(i), 1 + i % 8, i * 3, 60 + i % 7));
+  }
+  for (const std::string policy : {"Berth", "native"}) {
+    CHECK(Run(3, jobs, policy).all.jct == Run(3, jobs, policy).all.jct);
+  }
+}
+
+}  // namespace
+}  // namespace berth::sim
