@@ -179,7 +179,7 @@ class Store {
   std::set<PodInfo*> anti_affinity_pods_;
   std::map<std::string, std::unique_ptr<Workload>> workloads_;
   std::set<Workload*, ByKey> changed_;
-  std::set<Workload*, ByKey> open_;  ///< And some that are not any more: see OpenWorkloads.
+  std::set<Workload*, ByKey> open_;   ///< And some that are not any more: see OpenWorkloads.
   std::set<Workload*, ByKey> stale_;  ///< Their members changed since the last Refresh.
   std::vector<QueueInfo> queues_;
   std::map<std::string, kube::Namespace, std::less<>> namespaces_;

@@ -19,7 +19,7 @@ const std::vector<std::string_view>& JctPolicies();
 struct Workload {
   std::vector<OpenbNode> nodes;
   std::vector<QueuedJob> jobs;  ///< By rising arrival.
-  double speed_up = 1;    ///< By how much arrivals were compressed.
+  double speed_up = 1;          ///< By how much arrivals were compressed.
 };
 
 /// `count` jobs drawn with replacement from `law` (duration, GPUs), arriving as a Poisson process

@@ -224,9 +224,8 @@ void AddTraceCommand(CLI::App& simulate, std::function<int()>& run) {
       ->add_option("--load", options->load,
                    "stretch or draw the arrivals so that they offer this load; 1 = all GPUs busy")
       ->check(CLI::Range(0.01, 10.0));
-  command
-      ->add_option("--jobs", options->jobs,
-                   "the first so many jobs; 0: all. Without arrivals: as many at random");
+  command->add_option("--jobs", options->jobs,
+                      "the first so many jobs; 0: all. Without arrivals: as many at random");
   command
       ->add_option("--plot", options->plot,
                    "writes PREFIX-allocated.svg, -fragmented, -largest-gang and -waiting")

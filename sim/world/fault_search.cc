@@ -53,7 +53,8 @@ void ShrinkList(Scenario& scenario, List Scenario::*list) {
 
 Scenario Draw(std::uint64_t seed, const Profile& profile, const FaultOptions& options) {
   if (options.nodes == 0) return DrawScenario(seed, profile);
-  return DrawDay(seed, profile, options.nodes, options.pods > 0 ? options.pods : 20 * options.nodes);
+  return DrawDay(seed, profile, options.nodes,
+                 options.pods > 0 ? options.pods : 20 * options.nodes);
 }
 
 void Tell(const Scenario& drawn, const FaultOptions& options, std::ostream& out) {

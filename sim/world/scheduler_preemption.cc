@@ -37,12 +37,11 @@ void Scheduler::Preempt(const std::shared_ptr<Cycle>& cycle, const std::string& 
   const kube::Pod& pod = *cycle->pod;
   // Victims of an earlier attempt are still on their way out: wait for them, nominated as it is.
   const auto nominated = nodes_.find(pod.nominated_node);
-  const bool waiting =
-      nominated != nodes_.end() &&
-      std::ranges::any_of(nominated->second.held, [&](const std::string& uid) {
-        const kube::Pod& other = *held_.at(uid).pod;
-        return other.priority < pod.priority && other.meta.deletion.has_value();
-      });
+  const bool waiting = nominated != nodes_.end() &&
+                       std::ranges::any_of(nominated->second.held, [&](const std::string& uid) {
+                         const kube::Pod& other = *held_.at(uid).pod;
+                         return other.priority < pod.priority && other.meta.deletion.has_value();
+                       });
   if (waiting && std::ranges::count(cycle->unschedulable, pod.nominated_node) > 0) {
     Fail(pod, cycle->rejectors, message, std::nullopt);
     return EndCycle();

@@ -70,7 +70,8 @@ TEST_CASE("the same seed and actions, the same episode", "[environment]") {
 TEST_CASE("the return is what was lost in the whole episode", "[environment]") {
   PackingEnv env = TestEnv();
   env.Reset(1);
-  const double before = env.lost_percent();  // an empty cluster has GPUs that no typical pod can use
+  const double before =
+      env.lost_percent();  // an empty cluster has GPUs that no typical pod can use
   double sum = 0;
   for (const double reward : Play(env, 1, [&] { return LastFeasible(env); })) sum += reward;
   CHECK(sum == testing::Approx(before - env.lost_percent()));

@@ -14,7 +14,8 @@ std::vector<OpenbNode> OneNode() {
   return {{.name = "n", .cpu_milli = 64'000, .memory_mib = 262'144, .gpus = 8, .model = "T4"}};
 }
 
-QueuedJob MakeJob(std::string name, std::int64_t arrival_s, std::int64_t service_s, std::int64_t gpus) {
+QueuedJob MakeJob(std::string name, std::int64_t arrival_s, std::int64_t service_s,
+                  std::int64_t gpus) {
   return {
       .name = name,
       .arrival = arrival_s * kSecond,
@@ -34,7 +35,7 @@ using Millis = std::vector<std::int64_t>;
 
 TEST_CASE("a small job overtakes a blocked one, unless the queue is strict", "[queue]") {
   const std::vector<QueuedJob> jobs{MakeJob("a", 0, 100, 6), MakeJob("b", 1, 100, 4),
-                              MakeJob("c", 2, 10, 2)};
+                                    MakeJob("c", 2, 10, 2)};
   // b waits for the end of a (its backoff is long over), c runs at once beside a.
   CHECK(Waits(jobs) == Millis{0, 99 * kSecond, 0});
   // Strictly, c waits behind b, and starts with it.
@@ -62,7 +63,7 @@ TEST_CASE("who backs off comes after those who do not", "[queue]") {
 TEST_CASE("a failed pod falls behind those that failed before it last", "[queue]") {
   // b and c both fail at 10 and 11 s; when a ends, b, whose stamp is older, goes first.
   const std::vector<QueuedJob> jobs{MakeJob("a", 0, 100, 8), MakeJob("b", 10, 10, 8),
-                              MakeJob("c", 11, 10, 8)};
+                                    MakeJob("c", 11, 10, 8)};
   CHECK(Waits(jobs) == Millis{0, 90 * kSecond, 99 * kSecond});
 }
 
