@@ -122,6 +122,7 @@ void BarrierOfGang(benchmark::State& state) {
     engine->Step(kNow);
     engine->TakeActions();
     std::vector<std::string> nodes;
+    nodes.reserve(gang.size());
     for (const kube::Pod& pod : gang) {
       nodes.push_back(engine->store().node(engine->PlannedNode(pod.meta.uid)).name);
     }

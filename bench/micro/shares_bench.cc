@@ -58,7 +58,7 @@ void AddNodes(cluster::Store& store) {
       node.meta.name = fmt::format("openb-node-{:04}", number++);
       node.meta.labels = {{"nvidia.com/gpu.product", kind.model}};
       node.allocatable = {{"cpu", kind.cores * 1000},
-                          {"memory", kind.gib * 1024 * kMib},
+                          {"memory", std::int64_t{kind.gib} * 1024 * kMib},
                           {"pods", 1001},
                           {"nvidia.com/gpu", kind.gpus * 1000}};
       store.UpsertNode(std::move(node));
@@ -125,6 +125,7 @@ void PlaceShares(benchmark::State& state, std::string_view policy) {
     if (policy == "FGD") {
       cluster::Store scratch(config::PolicyConfiguration{}, {.shares = true});
       std::vector<std::shared_ptr<const cluster::PodShape>> shapes;
+      shapes.reserve(pods.size());
       for (const kube::Pod& pod : pods) shapes.push_back(scratch.UpsertPod(pod)->shape);
       scorer->law().Fix(sim::TypicalPods(shapes));
     }
