@@ -34,7 +34,8 @@ class Run {
     if (!end_.empty()) return Wrong("after the end of the log");
     simdjson::dom::element line;
     if (const auto error = parser_.parse(text.data(), text.size()).get(line)) {
-      return Wrong(fmt::format("not JSON ({}); was the line cut off?", error));
+      return Wrong(
+          fmt::format("not JSON ({}); was the line cut off?", simdjson::error_message(error)));
     }
     if (!line.is_object()) return Wrong("not an object");
     std::string_view word;

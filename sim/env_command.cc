@@ -37,8 +37,9 @@ Json Info(PackingEnv& env) {
     info["pod"] = env.pod()->name;
     info["berth_action"] = env.BerthChoice();
   }
-  if (const auto unallocated = env.UnallocatedPercent(); env.done() && unallocated) {
-    info["unallocated_percent"] = *unallocated;
+  if (env.done()) {
+    const auto unallocated = env.UnallocatedPercent();
+    info["unallocated_percent"] = unallocated ? Json(*unallocated) : Json();
   }
   return info;
 }

@@ -30,7 +30,8 @@ class OpenbEnv(gymnasium.Env):
     action drops it. The reward is minus the growth of what is lost, in percent of all GPUs: free
     GPUs of no use to a typical pod (the fragmentation measure of FGD), and what dropped pods asked
     for. `info["berth_action"]` is what Berth itself would do. `reset(seed=S)` is the episode of
-    `berth simulate openb --seeds S`; the last `info` has its figure, `unallocated_percent`.
+    `berth simulate openb --seeds S`; the last `info` has its figure, `unallocated_percent` (None
+    where that has none).
     """
 
     metadata = {"render_modes": []}
@@ -48,8 +49,9 @@ class OpenbEnv(gymnasium.Env):
         self.models = tuple(hello["models"])
         self._nodes = np.zeros((hello["nodes"], len(self.node_features)), np.float32)
         self._mask = np.zeros(hello["nodes"], np.int8)
-        pod_most = np.array(hello["pod_most"], np.float32)
-        node_most = np.array(hello["node_most"], np.float32)
+        # A feature that this list has not got is in 0..1 all the same.
+        pod_most = np.maximum(np.array(hello["pod_most"], np.float32), 1)
+        node_most = np.maximum(np.array(hello["node_most"], np.float32), 1)
         self.action_space = spaces.Discrete(hello["nodes"])
         self.observation_space = spaces.Dict(
             {

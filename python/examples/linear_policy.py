@@ -35,7 +35,7 @@ def play(env, seed, choose):
     while not terminated:
         observation, reward, terminated, _, info = env.step(choose(observation, info))
         total += reward
-    return total, info["unallocated_percent"]
+    return total, info["allocated_percent"]
 
 
 def linear(weights, most):
@@ -74,8 +74,8 @@ def main():
     }
     for name, choose in policies.items():
         results = np.array([play(env, seed, choose) for seed in options.test_seeds])
-        lost, unallocated = results.mean(axis=0)
-        print(f"{name:8} return {lost:8.2f}  unallocated {unallocated:6.2f} %")
+        total, allocated = results.mean(axis=0)
+        print(f"{name:8} return {total:8.2f}  allocated in the end {allocated:6.2f} %")
 
 
 if __name__ == "__main__":

@@ -67,14 +67,14 @@ TEST_CASE("the same seed and actions, the same episode", "[environment]") {
   CHECK(TestEnv().done());  // before the first reset
 }
 
-TEST_CASE("the return is what was lost in the whole episode", "[environment]") {
+TEST_CASE("the rewards add up to what was lost since reset", "[environment]") {
   PackingEnv env = TestEnv();
-  env.Reset(1);
-  const double before =
-      env.lost_percent();  // an empty cluster has GPUs that no typical pod can use
+  env.Reset(3);
+  const double at_first = env.lost_percent();
+  CHECK(at_first > 0);  // pods without GPUs are typical too: they can use none that is free
   double sum = 0;
-  for (const double reward : Play(env, 1, [&] { return LastFeasible(env); })) sum += reward;
-  CHECK(sum == testing::Approx(before - env.lost_percent()));
+  for (const double reward : Play(env, 3, [&] { return LastFeasible(env); })) sum += reward;
+  CHECK(sum == testing::Approx(at_first - env.lost_percent()));
   CHECK(env.arrived_percent() > 100);
   CHECK(env.allocated_percent() + env.dropped_percent() == testing::Approx(env.arrived_percent()));
 }
