@@ -203,6 +203,12 @@ std::string TraceDifferences(const std::vector<TraceResult>& results, const std:
   for (const std::string& policy : PoliciesOf(results)) {
     const Runs runs = Select(results, policy);
     if (policy == base || others.size() != runs.size()) continue;
+    // Means over different jobs are no comparison.
+    const auto unfinished = [](const TraceResult* run) { return !run->unfinished.empty(); };
+    if (std::ranges::any_of(runs, unfinished) || std::ranges::any_of(others, unfinished)) {
+      table.Add({policy, base, "jobs never ended"});
+      continue;
+    }
     std::vector<double> percent;
     std::vector<double> waits;
     for (std::size_t i = 0; i < runs.size(); ++i) {

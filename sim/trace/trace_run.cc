@@ -1,5 +1,7 @@
 #include "sim/trace/trace_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "cluster/measures.h"
@@ -163,13 +165,21 @@ class TraceRun {
     return true;
   }
 
+  /// What Berth says of a job that waits: ` (REASON)`; empty: nothing.
+  std::string WhyOf(const RecordedJob& job) const {
+    if (processes_.berth() == nullptr) return {};
+    const kube::ObjectMeta& pod = job.pods.front().meta;
+    const auto why = processes_.berth()->engine().Why(pod.ns, pod.name, env_.now());
+    return fmt::format(" ({})", cluster::Token(why.verdict.reason));
+  }
+
   void Summarise(const Player& player, TimePoint begin, TraceResult& result) const {
     TimePoint last = begin;
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
       const RecordedJob& job = jobs_[i];
       const Player::Outcome& outcome = player.outcomes()[i];
       if (outcome.end < 0) {
-        result.unfinished.push_back(job.name);
+        result.unfinished.push_back(job.name + WhyOf(job));
         continue;
       }
       last = std::max(last, outcome.end);
