@@ -3,26 +3,27 @@
 #include <algorithm>
 
 #include "kube/selector.h"
+#include "sim/world/usage.h"
 
 namespace berth::sim {
 namespace {
 
-std::int64_t AmountOf(const kube::Node& node, std::string_view name) {
-  const auto it = node.allocatable.find(name);
-  return it == node.allocatable.end() ? 0 : it->second;
-}
-
 /// NodeResourcesFit: the pod fits into the empty node, and the node has more of what it asks for.
 bool HasMoreRoom(const kube::Pod& pod, const kube::Node* before, const kube::Node& after) {
   const auto& requests = pod.spec->requests;
-  if (after.allocatable.contains("pods") && AmountOf(after, "pods") < 1) return false;
-  if (std::ranges::any_of(requests,
-                          [&](const auto& r) { return r.second > AmountOf(after, r.first); })) {
+  if (after.allocatable.contains("pods") && AmountOf(after.allocatable, "pods") < 1) return false;
+  if (std::ranges::any_of(requests, [&](const auto& r) {
+        return r.second > AmountOf(after.allocatable, r.first);
+      })) {
     return false;
   }
-  if (before == nullptr || AmountOf(after, "pods") > AmountOf(*before, "pods")) return true;
+  if (before == nullptr ||
+      AmountOf(after.allocatable, "pods") > AmountOf(before->allocatable, "pods")) {
+    return true;
+  }
   return std::ranges::any_of(requests, [&](const auto& r) {
-    return r.second > 0 && AmountOf(after, r.first) > AmountOf(*before, r.first);
+    return r.second > 0 &&
+           AmountOf(after.allocatable, r.first) > AmountOf(before->allocatable, r.first);
   });
 }
 

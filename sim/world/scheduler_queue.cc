@@ -26,8 +26,10 @@ void SchedulingQueue::TakeOut(const std::string& uid, const Entry& entry) {
     case Place::kAsleep:
       asleep_.erase(uid);
       break;
-    case Place::kGated:
     case Place::kInFlight:
+      in_flight_.erase(uid);
+      break;
+    case Place::kGated:
       break;
   }
 }
@@ -39,6 +41,7 @@ void SchedulingQueue::Put(const std::string& uid, Entry& entry, Place place) {
   if (place == Place::kBackoff) backoff_.insert(DueOf(uid, entry));
   if (place == Place::kErrorBackoff) error_backoff_.insert(DueOf(uid, entry));
   if (place == Place::kAsleep) asleep_.insert(uid);
+  if (place == Place::kInFlight) in_flight_.insert(uid);
 }
 
 /// timestamp + initial * 2^(failures-1), at most max. It is over when the second in which it ends
@@ -74,6 +77,7 @@ void SchedulingQueue::Update(const std::shared_ptr<const kube::Pod>& pod) {
   if (entry.place == Place::kGated) {
     if (pod->scheduling_gates.empty()) Put(uid, entry, Place::kActive);
   } else if (entry.place == Place::kInFlight) {
+    Put(uid, entry, Place::kInFlight);
     Happened(update);
   } else if (entry.place == Place::kAsleep && MayHelp(update, *pod, entry.rejectors)) {
     Wake(uid, entry);
@@ -178,9 +182,7 @@ void SchedulingQueue::Move(const ClusterEvent& event) {
 
 /// Those in flight learn of it when their attempt has failed.
 void SchedulingQueue::Happened(const ClusterEvent& event) {
-  for (auto& [uid, entry] : entries_) {
-    if (entry.place == Place::kInFlight) entry.events.push_back(event);
-  }
+  for (const std::string& uid : in_flight_) entries_.at(uid).events.push_back(event);
 }
 
 bool SchedulingQueue::InFlight(const std::string& uid) const {

@@ -104,6 +104,7 @@ class SchedulingQueue {
   std::set<DueKey> backoff_;
   std::set<DueKey> error_backoff_;
   std::set<std::string> asleep_;
+  std::set<std::string> in_flight_;
   std::multimap<std::string, std::string> nominated_;  ///< Node to UIDs, gated pods included.
   std::uint64_t sequence_ = 0;
 };

@@ -4,16 +4,12 @@
 
 #include "kube/selector.h"
 #include "sim/world/scheduler.h"
+#include "sim/world/usage.h"
 
 namespace berth::sim {
 namespace {
 
 constexpr std::int64_t kTaintWeight = 3;  // of TaintToleration in the default profile
-
-std::int64_t AmountOf(const kube::ResourceList& list, const std::string& name) {
-  const auto it = list.find(name);
-  return it == list.end() ? 0 : it->second;
-}
 
 /// PreferNoSchedule taints that the pod does not tolerate.
 std::int64_t UnwelcomeTaints(const kube::Pod& pod, const kube::Node& node) {

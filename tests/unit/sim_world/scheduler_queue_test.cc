@@ -94,6 +94,17 @@ TEST_CASE_METHOD(QueueTest, "an event during the attempt is not lost", "[unit][s
   CHECK(Pop() == "p");
 }
 
+TEST_CASE_METHOD(QueueTest, "its own update during the attempt is not lost, nor what follows",
+                 "[unit][sim]") {
+  const bool later = GENERATE(false, true);
+  Add(MakePod("p"));
+  REQUIRE(Pop() == "p");
+  Add(MakePod("p").Annotation("a", "b"));
+  if (later) queue.Move({.what = What::kAssignedPodDelete});
+  queue.Failed("uid-p", later ? kNodeResourcesFit : kExtender);
+  CHECK(Pop() == "p");
+}
+
 TEST_CASE_METHOD(QueueTest, "its own update wakes whom the extender refused, and nobody else",
                  "[unit][sim]") {
   const auto [rejector, woken] = GENERATE(table<Rejector, std::string>(
