@@ -131,6 +131,7 @@ struct Plan {
   bool committed = false;    ///< The minimum arrived: no expiry any more.
   bool for_victims = false;  ///< Holds room that preempted pods still fill: overfull for a while.
   int replans = 0;
+  TimePoint made = 0;
   TimePoint expires = 0;  ///< Committed: when what is not bound by then is released once more.
 };
 

@@ -274,12 +274,14 @@ void Engine::Dissolve(Workload& workload, const std::string& why, bool hold, Tim
                               .plan = workload.plan->id,
                               .generation = store_.generation(),
                               .verdict = {.subject = why}});
+  const TimePoint held = now - workload.plan->made;
   store_.DropPlan(workload);
   if (!hold) return;
-  // 10 s, doubled each time, 10 min at most.
-  const TimePoint pause = 10'000LL << std::min(workload.failures, 6);
+  // 10 s, doubled each time. At most 10 min, or as long as makes the room that was held a tenth of
+  // the time (I6).
+  const TimePoint pause = 10'000LL << std::min(workload.failures, 40);
   ++workload.failures;
-  workload.hold_until = now + std::min<TimePoint>(pause, 600'000);
+  workload.hold_until = now + std::min(pause, std::max<TimePoint>(600'000, 9 * held));
   timers_.emplace(workload.hold_until, workload.key);
   SetVerdict(workload, {.reason = ReasonId::kRefusedByScheduler, .want = workload.min_member});
 }

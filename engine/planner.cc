@@ -283,6 +283,7 @@ int Engine::BarrierOf(const Workload& workload) const {
 void Engine::CommitPlan(Workload& workload, const policy::Placement& placement, TimePoint now) {
   cluster::Plan& plan = workload.plan.emplace();
   plan.id = NextPlanId();
+  plan.made = now;
   plan.expires = now + store_.policy().gang.plan_timeout.count();
   int rank = 0;
   for (const policy::Placed& placed : placement.placed) {

@@ -246,6 +246,38 @@ TEST_CASE("a plan without arrivals dissolves, and the pause doubles", "[unit][en
   CHECK(pauses == std::vector<TimePoint>{10, 20, 40, 80, 160, 320, 600, 600});
 }
 
+/// From the making of one plan to that of the next, after three days: the part in which a gang held
+/// room whose last member never comes to bind. The others come one by one, `apart` from each other.
+double ShareHeld(TimePoint plan_timeout, TimePoint apart) {
+  config::PolicyConfiguration policy;
+  policy.gang.plan_timeout = std::chrono::milliseconds(plan_timeout);
+  GangWorld w(4, policy);
+  w.Gather(4, 4);
+  const TimePoint settled = w.now() + 3 * 24 * 3'600'000;
+  TimePoint made = w.now();
+  TimePoint held = 0;
+  while (true) {
+    TimePoint last = w.now();
+    for (int next = 0; !w.Planned("m0").empty(); w.Advance(1'000)) {
+      held = w.now() - made;
+      if (next == 3 || w.now() < last + apart) continue;
+      w.Arrive(next++);
+      last = w.now();
+    }
+    while (w.Planned("m0").empty()) w.Advance(1'000);
+    if (made > settled) return static_cast<double>(held) / static_cast<double>(w.now() - made);
+    made = w.now();
+  }
+}
+
+// I6. Each plan lives for plan_timeout after its last arrival, at most 3 * apart + plan_timeout.
+TEST_CASE("a gang that never binds holds room a tenth of the time at most", "[unit][engine]") {
+  CHECK(ShareHeld(60'000, 3'600'000) <= 0.101);
+  CHECK(ShareHeld(60'000, 3'600'000) > 0.05);  // it is tried again, all the same
+  CHECK(ShareHeld(60'000, 55'000) <= 0.101);   // arrivals renew the plan
+  CHECK(ShareHeld(600'000, 3'600'000) <= 0.101);
+}
+
 TEST_CASE("every new arrival renews the plan", "[unit][engine]") {
   GangWorld w(3);
   w.Gather(3, 3);
