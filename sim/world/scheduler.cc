@@ -373,12 +373,12 @@ std::optional<Scheduler::Refusal> Scheduler::Refuse(const kube::Pod& pod, const 
 std::optional<Scheduler::Refusal> Scheduler::RefuseByRoom(
     const kube::Pod& pod, const NodeState& state, const std::set<std::string>& without) const {
   const kube::Node& node = *state.node;
-  kube::ResourceList used = state.requested;
+  kube::ResourceList shift;  // against `state`; nearly always empty, so that a scan copies nothing
   std::int64_t pods = std::ssize(state.held);
   for (const std::string& uid : without) {
     const auto it = held_.find(uid);
     if (it == held_.end()) continue;
-    for (const auto& [name, amount] : it->second.pod->spec->requests) used[name] -= amount;
+    for (const auto& [name, amount] : it->second.pod->spec->requests) shift[name] -= amount;
     --pods;
   }
   // Nominated pods of equal or higher priority count as being there; gated ones do not.
@@ -387,11 +387,12 @@ std::optional<Scheduler::Refusal> Scheduler::RefuseByRoom(
         held_.contains(other.meta.uid)) {
       return;
     }
-    for (const auto& [name, amount] : other.spec->requests) used[name] += amount;
+    for (const auto& [name, amount] : other.spec->requests) shift[name] += amount;
     ++pods;
   });
   for (const auto& [name, amount] : pod.spec->requests) {
-    if (amount == 0 || used[name] + amount <= AmountOf(node.allocatable, name)) continue;
+    const std::int64_t used = AmountOf(state.requested, name) + AmountOf(shift, name);
+    if (amount == 0 || used + amount <= AmountOf(node.allocatable, name)) continue;
     return Refusal{kNodeResourcesFit, "Insufficient " + name};
   }
   if (node.allocatable.contains("pods") && pods + 1 > AmountOf(node.allocatable, "pods")) {

@@ -24,7 +24,7 @@ void SchedulingQueue::TakeOut(const std::string& uid, const Entry& entry) {
       error_backoff_.erase(DueOf(uid, entry));
       break;
     case Place::kAsleep:
-      asleep_.erase(uid);
+      asleep_.erase({entry.timestamp, uid});
       break;
     case Place::kInFlight:
       in_flight_.erase(uid);
@@ -40,7 +40,7 @@ void SchedulingQueue::Put(const std::string& uid, Entry& entry, Place place) {
   if (place == Place::kActive) active_.insert(KeyOf(uid, entry));
   if (place == Place::kBackoff) backoff_.insert(DueOf(uid, entry));
   if (place == Place::kErrorBackoff) error_backoff_.insert(DueOf(uid, entry));
-  if (place == Place::kAsleep) asleep_.insert(uid);
+  if (place == Place::kAsleep) asleep_.emplace(entry.timestamp, uid);
   if (place == Place::kInFlight) in_flight_.insert(uid);
 }
 
@@ -103,6 +103,12 @@ void SchedulingQueue::Nominate(const std::string& uid, Entry& entry, const std::
   if (!node.empty()) nominated_.emplace(node, uid);
 }
 
+/// When a pod that sleeps since then is tried again anyway: every 30 s, those of over 5 minutes.
+TimePoint SchedulingQueue::LeftoverAt(TimePoint timestamp) const {
+  const TimePoint since = timestamp + options_.leftover_after;
+  return (since / options_.leftover_every + 1) * options_.leftover_every;
+}
+
 void SchedulingQueue::Flush() {
   for (auto* line : {&backoff_, &error_backoff_}) {
     while (!line->empty() && line->begin()->first <= timeline_.now()) {
@@ -110,14 +116,10 @@ void SchedulingQueue::Flush() {
       Put(uid, entries_.at(uid), Place::kActive);
     }
   }
-  // Every 30 s, those that sleep for longer than 5 minutes.
-  std::vector<std::string> leftover;
-  for (const std::string& uid : asleep_) {
-    const TimePoint since = entries_.at(uid).timestamp + options_.leftover_after;
-    const TimePoint flush = (since / options_.leftover_every + 1) * options_.leftover_every;
-    if (flush <= timeline_.now()) leftover.push_back(uid);
+  while (!asleep_.empty() && LeftoverAt(asleep_.begin()->first) <= timeline_.now()) {
+    const std::string uid = asleep_.begin()->second;
+    Wake(uid, entries_.at(uid));
   }
-  for (const std::string& uid : leftover) Wake(uid, entries_.at(uid));
 }
 
 std::shared_ptr<const kube::Pod> SchedulingQueue::Pop() {
@@ -140,12 +142,9 @@ std::optional<TimePoint> SchedulingQueue::NextDue() const {
   if (!active_.empty() || !backoff_.empty()) return timeline_.now();
   std::optional<TimePoint> due;
   if (!error_backoff_.empty()) due = error_backoff_.begin()->first;
-  for (const std::string& uid : asleep_) {
-    const TimePoint since = entries_.at(uid).timestamp + options_.leftover_after;
-    const TimePoint flush = (since / options_.leftover_every + 1) * options_.leftover_every;
-    due = due ? std::min(*due, flush) : flush;
-  }
-  return due;
+  if (asleep_.empty()) return due;
+  const TimePoint leftover = LeftoverAt(asleep_.begin()->first);
+  return due ? std::min(*due, leftover) : leftover;
 }
 
 void SchedulingQueue::Failed(const std::string& uid, Rejectors rejectors,
@@ -172,11 +171,13 @@ void SchedulingQueue::Failed(const std::string& uid, Rejectors rejectors,
 }
 
 void SchedulingQueue::Move(const ClusterEvent& event) {
-  for (const std::string& uid : std::vector<std::string>(asleep_.begin(), asleep_.end())) {
-    Entry& entry = entries_.at(uid);
+  std::vector<std::string> helped;
+  for (const auto& [since, uid] : asleep_) {
+    const Entry& entry = entries_.at(uid);
     if (entry.pod->priority > event.up_to_priority) continue;
-    if (MayHelp(event, *entry.pod, entry.rejectors)) Wake(uid, entry);
+    if (MayHelp(event, *entry.pod, entry.rejectors)) helped.push_back(uid);
   }
+  for (const std::string& uid : helped) Wake(uid, entries_.at(uid));
   Happened(event);
 }
 

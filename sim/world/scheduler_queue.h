@@ -91,6 +91,7 @@ class SchedulingQueue {
   void TakeOut(const std::string& uid, const Entry& entry);
   void Wake(const std::string& uid, Entry& entry);
   TimePoint BackoffEnd(const Entry& entry) const;
+  TimePoint LeftoverAt(TimePoint timestamp) const;
   void Flush();
   void Nominate(const std::string& uid, Entry& entry, const std::string& node);
   void Happened(const ClusterEvent& event);
@@ -103,7 +104,7 @@ class SchedulingQueue {
   std::set<ActiveKey> active_;
   std::set<DueKey> backoff_;
   std::set<DueKey> error_backoff_;
-  std::set<std::string> asleep_;
+  std::set<std::pair<TimePoint, std::string>> asleep_;  ///< Timestamp, UID.
   std::set<std::string> in_flight_;
   std::multimap<std::string, std::string> nominated_;  ///< Node to UIDs, gated pods included.
   std::uint64_t sequence_ = 0;
