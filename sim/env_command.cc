@@ -100,14 +100,14 @@ int RunEnv(const EnvOptions& options) {
   if (!nodes) return Fail(nodes.error());
   auto pods = ReadTrace(folder + "/openb_pod_list_" + options.list + ".csv", &ReadOpenbPods);
   if (!pods) return Fail(pods.error());
-  const auto weights = ReadWeights(options.common);
-  if (!weights) return weights.error();
+  const auto policy = ReadPolicy(options.common.policy_file);
+  if (!policy) return policy.error();
   OpenbList list{.name = options.list, .pods = std::move(*pods)};
   if (const auto problem = PackingEnv::Problem(*nodes, list); !problem.empty()) {
     fmt::print(stderr, "{}: {}\n", folder, problem);
     return kBadInput;
   }
-  PackingEnv env(std::move(*nodes), std::move(list), *weights);
+  PackingEnv env(std::move(*nodes), std::move(list), policy->placement.score);
   return ServeEnv(env, std::cin, std::cout);
 }
 

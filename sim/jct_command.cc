@@ -20,6 +20,7 @@ struct JctOptions {
   std::vector<double> loads;
   std::vector<std::string> policies{"native", "MostAllocated", "Berth", "FIFO"};
   std::string against = "native";
+  std::string plot;
   std::size_t jobs = 4000;
   std::size_t nodes = 29;
 };
@@ -61,27 +62,21 @@ void NameNeverFit(const std::vector<JctResult>& results, const std::string& poli
 
 int Print(const JctOptions& options, const std::vector<JctResult>& results) {
   NameNeverFit(results, options.policies.front());
-  switch (options.common.format) {
-    case Format::kJson:
-      fmt::print("{}", RenderJson(JctRows(results)));
-      break;
-    case Format::kCsv:
-      fmt::print("{}", RenderCsv(JctRows(results)));
-      break;
-    case Format::kTable:
-      fmt::print("experiment {}, level scheduler\n\n{}", options.experiment, JctTable(results));
-      fmt::print("\nmean JCT, paired by seed\n\n{}", JctDifferences(results, options.against));
+  if (!PrintRows(options.common.format, JctRows(results))) {
+    fmt::print("experiment {}, level scheduler\n\n{}", options.experiment, JctTable(results));
+    fmt::print("\nmean JCT, paired by seed\n\n{}", JctDifferences(results, options.against));
   }
-  return kFine;
+  return options.plot.empty() ? kFine : WriteFile(options.plot, RenderSvg(JctPlot(results)));
 }
 
 int RunPhilly(const JctOptions& options) {
   const std::string folder = TraceFolder(options.common.traces, "philly-gavel");
   const auto law = ReadTrace(folder + "/philly_duration_gpus.csv", &ReadPhillyDurations);
   if (!law) return Fail(law.error());
-  const auto weights = ReadWeights(options.common);
-  if (!weights) return weights.error();
-  return Print(options, RunAll(options, *weights, [&](double load, std::uint64_t seed) {
+  const auto policy = ReadPolicy(options.common.policy_file);
+  if (!policy) return policy.error();
+  return Print(options,
+               RunAll(options, policy->placement.score, [&](double load, std::uint64_t seed) {
                  return PhillyWorkload(*law, load, options.jobs, seed);
                }));
 }
@@ -92,9 +87,10 @@ int RunOpenbArrivals(const JctOptions& options) {
   if (!nodes) return Fail(nodes.error());
   const auto pods = ReadTrace(folder + "/openb_pod_list_default.csv", &ReadOpenbPods);
   if (!pods) return Fail(pods.error());
-  const auto weights = ReadWeights(options.common);
-  if (!weights) return weights.error();
-  return Print(options, RunAll(options, *weights, [&](double load, std::uint64_t seed) {
+  const auto policy = ReadPolicy(options.common.policy_file);
+  if (!policy) return policy.error();
+  return Print(options,
+               RunAll(options, policy->placement.score, [&](double load, std::uint64_t seed) {
                  return OpenbWorkload(*nodes, *pods, load, options.nodes, seed);
                }));
 }
@@ -134,22 +130,12 @@ std::shared_ptr<JctOptions> Add(CLI::App& simulate, const char* name, const char
           },
           "offered GPU load, 1.0 = all GPUs busy; several: L,L")
       ->type_name("LOAD");
-  command
-      ->add_option_function<std::string>(
-          "--policy",
-          [options](const std::string& text) {
-            auto parsed = ParseNames(text, JctPolicies());
-            if (!parsed) {
-              throw CLI::ValidationError(
-                  "--policy",
-                  fmt::format("`{}` is none of {}", parsed.error(), fmt::join(JctPolicies(), " ")));
-            }
-            options->policies = std::move(*parsed);
-          },
-          "policies (default: native,MostAllocated,Berth,FIFO)")
-      ->type_name("NAME[,NAME]|all");
+  AddNamesOption(*command, "--policy", options->policies, JctPolicies(),
+                 "policies (default: native,MostAllocated,Berth,FIFO)");
   command->add_option("--against", options->against, "the policy that others are compared with")
       ->capture_default_str();
+  command->add_option("--plot", options->plot, "writes the mean JCT against the load as SVG")
+      ->type_name("FILE");
   command->callback([options, &run, experiment] {
     run = [options, experiment] { return experiment(*options); };
   });

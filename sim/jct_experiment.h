@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/queue_model.h"
+#include "sim/svg_plot.h"
 
 namespace berth::sim {
 
@@ -67,5 +68,7 @@ std::vector<nlohmann::ordered_json> JctRows(const std::vector<JctResult>& result
 std::string JctTable(const std::vector<JctResult>& results);
 /// Mean JCT of every policy against `base` in percent, paired by seed, per load.
 std::string JctDifferences(const std::vector<JctResult>& results, const std::string& base);
+/// Mean JCT against load, one line per policy, the mean over seeds.
+Plot JctPlot(const std::vector<JctResult>& results);
 
 }  // namespace berth::sim

@@ -124,4 +124,20 @@ std::string JctDifferences(const std::vector<JctResult>& results, const std::str
   return table.Render();
 }
 
+Plot JctPlot(const std::vector<JctResult>& results) {
+  Plot plot{.title = results.empty() ? "" : results.front().experiment + ": job completion times",
+            .x_label = "offered GPU load",
+            .y_label = "mean JCT, s",
+            .series = {}};
+  for (const Cell& cell : Cells(results)) {
+    auto line = std::ranges::find(plot.series, cell.policy, &Series::name);
+    if (line == plot.series.end()) {
+      line = plot.series.insert(plot.series.end(), {.name = cell.policy, .points = {}});
+    }
+    line->points.emplace_back(cell.load, Mean(All(cell, &JctResult::mean_jct)));
+  }
+  for (Series& line : plot.series) std::ranges::sort(line.points);
+  return plot;
+}
+
 }  // namespace berth::sim

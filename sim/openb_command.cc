@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 
 #include "sim/openb_experiment.h"
@@ -31,49 +30,36 @@ std::string CpuSuffix(const OpenbOptions& options) {
 }
 
 int Print(const OpenbOptions& options, const std::vector<PackingResult>& results) {
-  switch (options.common.format) {
-    case Format::kJson:
-      fmt::print("{}", RenderJson(OpenbRows(results)));
-      break;
-    case Format::kCsv:
-      fmt::print("{}", RenderCsv(OpenbRows(results)));
-      break;
-    case Format::kTable:
-      fmt::print("experiment openb, variant {}, level engine\n\n{}", options.variant,
-                 OpenbTable(results));
-      if (options.policies.size() > 1 &&
-          std::ranges::find(options.policies, options.against) != options.policies.end()) {
-        fmt::print("\npaired by seed\n\n{}",
-                   DifferenceTable(results, options.against + CpuSuffix(options)));
-      }
+  if (!PrintRows(options.common.format, OpenbRows(results))) {
+    fmt::print("experiment openb, variant {}, level engine\n\n{}", options.variant,
+               OpenbTable(results));
+    if (options.policies.size() > 1 &&
+        std::ranges::find(options.policies, options.against) != options.policies.end()) {
+      fmt::print("\npaired by seed\n\n{}",
+                 DifferenceTable(results, options.against + CpuSuffix(options)));
+    }
   }
   if (options.speed_report) {
     // Beside the result, which stays readable by machines.
     fmt::print(options.common.format == Format::kTable ? stdout : stderr, "\n{}",
                SpeedTable(results));
   }
-  if (options.plot.empty()) return kFine;
-  std::ofstream out(options.plot, std::ios::binary);
-  out << OpenbPlot(results);
-  out.close();
-  if (out) return kFine;
-  fmt::print(stderr, "{}: cannot be written\n", options.plot);
-  return kEnvironment;
+  return options.plot.empty() ? kFine : WriteFile(options.plot, OpenbPlot(results));
 }
 
 int RunOpenb(const OpenbOptions& options) {
   const std::string folder = TraceFolder(options.common.traces, "openb");
   auto nodes = ReadTrace(folder + "/openb_node_list_gpu_node.csv", &ReadOpenbNodes);
   if (!nodes) return Fail(nodes.error());
-  const auto weights = ReadWeights(options.common);
-  if (!weights) return weights.error();
+  const auto policy = ReadPolicy(options.common.policy_file);
+  if (!policy) return policy.error();
   OpenbGrid grid{.variant = options.variant,
                  .nodes = std::move(*nodes),
                  .lists = {},
                  .policies = options.policies,
                  .seeds = options.common.seeds,
                  .options = {.cpu_policy = options.pods == "gpu" ? options.cpu_policy : "",
-                             .weights = *weights},
+                             .weights = policy->placement.score},
                  .threads = options.common.threads};
   for (const std::string& name : options.lists) {
     auto pods = ReadTrace(folder + "/openb_pod_list_" + name + ".csv", &ReadOpenbPods);
@@ -97,24 +83,10 @@ void AddOpenbCommand(CLI::App& simulate, std::function<int()>& run) {
       "openb",
       "the packing protocol of \"Beware of Fragmentation\" (ATC 2023) on its 17 pod lists");
   AddCommonOptions(*command, options->common);
-  const auto names = [&](const char* name, std::vector<std::string>& chosen,
-                         const std::vector<std::string_view>& allowed, const char* help) {
-    command
-        ->add_option_function<std::string>(
-            name,
-            [name, &chosen, &allowed](const std::string& text) {
-              auto parsed = ParseNames(text, allowed);
-              if (!parsed) {
-                throw CLI::ValidationError(name, fmt::format("`{}` is none of {}", parsed.error(),
-                                                             fmt::join(allowed, " ")));
-              }
-              chosen = std::move(*parsed);
-            },
-            help)
-        ->type_name("NAME[,NAME]|all");
-  };
-  names("--list", options->lists, PublishedLists(), "pod lists (default: default)");
-  names("--policy", options->policies, PackingPolicies(), "policies (default: all)");
+  AddNamesOption(*command, "--list", options->lists, PublishedLists(),
+                 "pod lists (default: default)");
+  AddNamesOption(*command, "--policy", options->policies, PackingPolicies(),
+                 "policies (default: all)");
   const auto choice = [command](const char* name, std::string& value,
                                 const std::vector<std::string_view>& allowed, const char* help) {
     command->add_option(name, value, help)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "config/decode.h"
@@ -61,28 +62,56 @@ std::expected<std::vector<std::string>, std::string> ParseNames(
   return names;
 }
 
-void AddCommonOptions(CLI::App& command, CommonOptions& options) {
-  command.add_option("--traces", options.traces, "folder with the trace files")->required();
+void AddSeedsOption(CLI::App& command, std::vector<std::uint64_t>& seeds, const std::string& help) {
   command
       .add_option_function<std::string>(
           "--seeds",
-          [&options](const std::string& text) {
-            auto seeds = ParseSeeds(text);
-            if (!seeds) throw CLI::ValidationError("--seeds", "`" + text + "` is no A-B or A,B,C");
-            options.seeds = std::move(*seeds);
+          [&seeds](const std::string& text) {
+            auto parsed = ParseSeeds(text);
+            if (!parsed) throw CLI::ValidationError("--seeds", "`" + text + "` is no A-B or A,B,C");
+            seeds = std::move(*parsed);
           },
-          "A-B or A,B,C: one run per seed (default: 42-51)")
+          help)
       ->type_name("SEEDS");
+}
+
+void AddOutputOption(CLI::App& command, Format& format) {
   static const std::map<std::string, Format> kFormats{
       {"table", Format::kTable}, {"json", Format::kJson}, {"csv", Format::kCsv}};
   command
       .add_option_function<std::string>(
-          "-o,--output",
-          [&options](const std::string& name) { options.format = kFormats.at(name); },
+          "-o,--output", [&format](const std::string& name) { format = kFormats.at(name); },
           "how to print the result")
       ->check(CLI::IsMember({"table", "json", "csv"}));
-  command.add_option("--threads", options.threads, "0: one per core; the result is the same")
+}
+
+void AddThreadsOption(CLI::App& command, unsigned& threads) {
+  command.add_option("--threads", threads, "0: one per core; the result is the same")
       ->check(CLI::Range(0U, 1024U));
+}
+
+void AddNamesOption(CLI::App& command, const std::string& name, std::vector<std::string>& chosen,
+                    const std::vector<std::string_view>& allowed, const std::string& help) {
+  command
+      .add_option_function<std::string>(
+          name,
+          [name, &chosen, allowed](const std::string& text) {
+            auto parsed = ParseNames(text, allowed);
+            if (!parsed) {
+              throw CLI::ValidationError(
+                  name, fmt::format("`{}` is none of {}", parsed.error(), fmt::join(allowed, " ")));
+            }
+            chosen = std::move(*parsed);
+          },
+          help)
+      ->type_name("NAME[,NAME]|all");
+}
+
+void AddCommonOptions(CLI::App& command, CommonOptions& options) {
+  command.add_option("--traces", options.traces, "folder with the trace files")->required();
+  AddSeedsOption(command, options.seeds, "A-B or A,B,C: one run per seed (default: 42-51)");
+  AddOutputOption(command, options.format);
+  AddThreadsOption(command, options.threads);
   command.add_option("--policy-file", options.policy_file,
                      "policy file whose placement.score the policy Berth has");
 }
@@ -92,14 +121,23 @@ int Fail(const TraceError& error) {
   return kBadInput;
 }
 
-std::expected<config::ScoreWeights, int> ReadWeights(const CommonOptions& options) {
-  if (options.policy_file.empty()) return config::ScoreWeights();
-  const auto text = ReadTraceFile(options.policy_file);
+std::expected<config::PolicyConfiguration, int> ReadPolicy(const std::string& file) {
+  if (file.empty()) return config::PolicyConfiguration();
+  const auto text = ReadTraceFile(file);
   if (!text) return std::unexpected(Fail(text.error()));
-  const auto policy = config::DecodePolicy(*text, options.policy_file);
-  if (policy) return policy->placement.score;
+  auto policy = config::DecodePolicy(*text, file);
+  if (policy) return *std::move(policy);
   for (const auto& error : policy.error()) fmt::print(stderr, "{}\n", error.ToString());
   return std::unexpected(kBadInput);
+}
+
+int WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (out) return kFine;
+  fmt::print(stderr, "{}: cannot be written\n", path);
+  return kEnvironment;
 }
 
 std::string TraceFolder(const std::string& folder, const std::string& name) {
@@ -135,6 +173,12 @@ std::string RenderCsv(const std::vector<nlohmann::ordered_json>& rows) {
     });
   }
   return out;
+}
+
+bool PrintRows(Format format, const std::vector<nlohmann::ordered_json>& rows) {
+  if (format == Format::kTable) return false;
+  fmt::print("{}", format == Format::kJson ? RenderJson(rows) : RenderCsv(rows));
+  return true;
 }
 
 }  // namespace berth::sim

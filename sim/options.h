@@ -44,10 +44,25 @@ std::expected<std::vector<std::string>, std::string> ParseNames(
 /// Says on stderr what is wrong with a file. Returns the exit code.
 int Fail(const TraceError& error);
 
-/// The weights of `policy_file`. On errors they are said on stderr, and the exit code is returned.
-std::expected<config::ScoreWeights, int> ReadWeights(const CommonOptions& options);
+/// The policy in `file`, the built-in one where it is empty. Errors are said on stderr, and the
+/// exit code is returned.
+std::expected<config::PolicyConfiguration, int> ReadPolicy(const std::string& file);
 
-/// Adds --traces, --seeds, -o, --threads and --policy-file. `options` must outlive the parsing.
+/// Returns the exit code; a file that cannot be written is said on stderr.
+int WriteFile(const std::string& path, const std::string& text);
+
+// --- What is added to a command must outlive the parsing.
+
+/// Adds --seeds.
+void AddSeedsOption(CLI::App& command, std::vector<std::uint64_t>& seeds, const std::string& help);
+/// Adds -o,--output.
+void AddOutputOption(CLI::App& command, Format& format);
+/// Adds --threads.
+void AddThreadsOption(CLI::App& command, unsigned& threads);
+/// Adds `name`, which takes what ParseNames does.
+void AddNamesOption(CLI::App& command, const std::string& name, std::vector<std::string>& chosen,
+                    const std::vector<std::string_view>& allowed, const std::string& help);
+/// Adds --traces, --seeds, -o, --threads and --policy-file.
 void AddCommonOptions(CLI::App& command, CommonOptions& options);
 
 /// The folder itself, or its sub-folder `name` where that exists.
@@ -57,5 +72,8 @@ std::string TraceFolder(const std::string& folder, const std::string& name);
 /// Numbers keep their shortest form, an absent value (null) is an empty field.
 std::string RenderJson(const std::vector<nlohmann::ordered_json>& rows);
 std::string RenderCsv(const std::vector<nlohmann::ordered_json>& rows);
+
+/// Prints the rows where `format` is for machines. False: it is kTable, and nothing was printed.
+bool PrintRows(Format format, const std::vector<nlohmann::ordered_json>& rows);
 
 }  // namespace berth::sim

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 
-#include "config/decode.h"
 #include "sim/options.h"
 #include "sim/parallel.h"
 #include "sim/random.h"
@@ -71,16 +69,6 @@ void Offer(Recording& recording, double load, std::int64_t gpus, std::uint64_t s
   }
 }
 
-std::expected<config::PolicyConfiguration, int> ReadPolicy(const std::string& file) {
-  if (file.empty()) return config::PolicyConfiguration();
-  const auto text = ReadTraceFile(file);
-  if (!text) return std::unexpected(Fail(text.error()));
-  auto policy = config::DecodePolicy(*text, file);
-  if (policy) return *std::move(policy);
-  for (const auto& error : policy.error()) fmt::print(stderr, "{}\n", error.ToString());
-  return std::unexpected(kBadInput);
-}
-
 void Name(const char* what, const std::vector<std::string>& names) {
   constexpr std::ptrdiff_t kNamed = 10;
   if (names.empty()) return;
@@ -90,30 +78,14 @@ void Name(const char* what, const std::vector<std::string>& names) {
              std::ssize(names) > kNamed ? "; ..." : "");
 }
 
-int WriteFile(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.close();
-  if (out) return kFine;
-  fmt::print(stderr, "{}: cannot be written\n", path);
-  return kEnvironment;
-}
-
 int Print(const TraceCommandOptions& options, const std::vector<TraceResult>& results) {
-  switch (options.format) {
-    case Format::kJson:
-      fmt::print("{}", RenderJson(TraceRows(results)));
-      break;
-    case Format::kCsv:
-      fmt::print("{}", RenderCsv(TraceRows(results)));
-      break;
-    case Format::kTable:
-      fmt::print("experiment trace, level scheduler\n\n{}\n{}", TraceTable(results),
-                 BreakdownTable(results));
-      if (const auto paired = TraceDifferences(results, options.against);
-          options.policies.size() > 1) {
-        fmt::print("\npaired by seed\n\n{}", paired);
-      }
+  if (!PrintRows(options.format, TraceRows(results))) {
+    fmt::print("experiment trace, level scheduler\n\n{}\n{}", TraceTable(results),
+               BreakdownTable(results));
+    if (const auto paired = TraceDifferences(results, options.against);
+        options.policies.size() > 1) {
+      fmt::print("\npaired by seed\n\n{}", paired);
+    }
   }
   int code = kFine;
   if (!options.series.empty()) code = WriteFile(options.series, RenderCsv(SampleRows(results)));
@@ -166,43 +138,6 @@ int RunAll(const TraceCommandOptions& options) {
   return std::max(code, Print(options, results));
 }
 
-void AddListOptions(CLI::App& command, TraceCommandOptions& options) {
-  command
-      .add_option_function<std::string>(
-          "--compare",
-          [&options](const std::string& text) {
-            auto parsed = ParseNames(text, TracePolicies());
-            if (!parsed) {
-              throw CLI::ValidationError("--compare",
-                                         fmt::format("`{}` is none of {}", parsed.error(),
-                                                     fmt::join(TracePolicies(), " ")));
-            }
-            options.policies = std::move(*parsed);
-          },
-          "policies (default: native,Berth)")
-      ->type_name("NAME[,NAME]|all");
-  command
-      .add_option_function<std::string>(
-          "--seeds",
-          [&options](const std::string& text) {
-            auto seeds = ParseSeeds(text);
-            if (!seeds) throw CLI::ValidationError("--seeds", "`" + text + "` is no A-B or A,B,C");
-            options.seeds = std::move(*seeds);
-          },
-          "A-B or A,B,C: one run per seed and policy (default: 1-3)")
-      ->type_name("SEEDS");
-  command
-      .add_option_function<std::string>(
-          "-o,--output",
-          [&options](const std::string& name) {
-            options.format = name == "json"  ? Format::kJson
-                             : name == "csv" ? Format::kCsv
-                                             : Format::kTable;
-          },
-          "how to print the result")
-      ->check(CLI::IsMember({"table", "json", "csv"}));
-}
-
 }  // namespace
 
 void AddTraceCommand(CLI::App& simulate, std::function<int()>& run) {
@@ -217,7 +152,11 @@ void AddTraceCommand(CLI::App& simulate, std::function<int()>& run) {
       ->required();
   command->add_option("--policy-file", options->policy_file,
                       "policy file that Berth serves (default: the built-in policy)");
-  AddListOptions(*command, *options);
+  AddNamesOption(*command, "--compare", options->policies, TracePolicies(),
+                 "policies (default: native,Berth)");
+  AddSeedsOption(*command, options->seeds,
+                 "A-B or A,B,C: one run per seed and policy (default: 1-3)");
+  AddOutputOption(*command, options->format);
   command->add_option("--against", options->against, "the policy that others are compared with")
       ->capture_default_str();
   command
@@ -232,8 +171,7 @@ void AddTraceCommand(CLI::App& simulate, std::function<int()>& run) {
       ->type_name("PREFIX");
   command->add_option("--series", options->series, "writes the samples over time as CSV")
       ->type_name("FILE");
-  command->add_option("--threads", options->threads, "0: one per core; the result is the same")
-      ->check(CLI::Range(0U, 1024U));
+  AddThreadsOption(*command, options->threads);
   command->callback([options, &run] { run = [options] { return RunAll(*options); }; });
 }
 
