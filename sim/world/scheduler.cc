@@ -18,11 +18,21 @@ bool NodeEventMatters(const kube::Node& before, const kube::Node& after) {
          before.meta.annotations != after.meta.annotations || before.ready != after.ready;
 }
 
-std::string Message(std::size_t nodes, const std::map<std::string, int>& reasons) {
+std::string Message(std::size_t nodes, const std::map<std::string_view, int>& reasons) {
   std::string text = fmt::format("0/{} nodes are available:", nodes);
   for (const auto& [reason, count] : reasons) text += fmt::format(" {} {},", count, reason);
   text.back() = '.';
   return text;
+}
+
+/// 0 for what is beyond the end.
+std::int64_t At(const std::vector<std::int64_t>& amounts, std::size_t id) {
+  return id < amounts.size() ? amounts[id] : 0;
+}
+
+void AddAt(std::vector<std::int64_t>& amounts, std::size_t id, std::int64_t amount) {
+  if (id >= amounts.size()) amounts.resize(id + 1);
+  amounts[id] += amount;
 }
 
 }  // namespace
@@ -52,9 +62,32 @@ bool Scheduler::Idle() const {
 
 // --- The cache -----------------------------------------------------------------------------------
 
+/// Of which there are a handful: numbers make a scan of 5,000 nodes cheap.
+std::size_t Scheduler::IdOf(const std::string& resource) {
+  const auto it = std::ranges::find(resources_, resource, &Resource::name);
+  if (it != resources_.end()) return static_cast<std::size_t>(it - resources_.begin());
+  resources_.push_back({.name = resource, .insufficient = "Insufficient " + resource});
+  return resources_.size() - 1;
+}
+
+Scheduler::Asked Scheduler::AskedBy(const kube::Pod& pod) {
+  Asked asked{.pod = pod, .requests = {}};
+  for (const auto& [name, amount] : pod.spec->requests) {
+    if (amount > 0) asked.requests.emplace_back(IdOf(name), amount);
+  }
+  return asked;
+}
+
+std::int64_t Scheduler::RequestedOn(const NodeState& state, const std::string& resource) const {
+  const auto it = std::ranges::find(resources_, resource, &Resource::name);
+  return At(state.requested, static_cast<std::size_t>(it - resources_.begin()));
+}
+
 void Scheduler::Account(const kube::Pod& pod, const std::string& node, std::int64_t sign) {
   NodeState& state = nodes_[node];
-  for (const auto& [name, amount] : pod.spec->requests) state.requested[name] += sign * amount;
+  for (const auto& [name, amount] : pod.spec->requests) {
+    AddAt(state.requested, IdOf(name), sign * amount);
+  }
   state.cpu += sign * AskedCpu(pod);
   state.memory += sign * AskedMemory(pod);
 }
@@ -63,7 +96,7 @@ void Scheduler::Hold(const std::shared_ptr<const kube::Pod>& pod, const std::str
                      bool assumed) {
   Drop(pod->meta.uid);
   Account(*pod, node, 1);
-  nodes_[node].held.insert(pod->meta.uid);
+  nodes_[node].held[pod->meta.uid] = pod.get();
   held_[pod->meta.uid] = {pod, node, assumed};
 }
 
@@ -119,6 +152,12 @@ void Scheduler::OnPodGone(const std::string& uid) {
 void Scheduler::OnNode(const Change& change) {
   NodeState& state = nodes_[change.key];
   const auto before = std::exchange(state.node, change.deleted ? nullptr : change.node);
+  state.allocatable.clear();
+  if (!change.deleted) {
+    for (const auto& [name, amount] : change.node->allocatable) {
+      AddAt(state.allocatable, IdOf(name), amount);
+    }
+  }
   if (change.deleted) {
     if (state.held.empty()) nodes_.erase(change.key);
     queue_.Move({.what = What::kNodeDelete});
@@ -172,7 +211,7 @@ bool Scheduler::Managed(const kube::Pod& pod) const {
 void Scheduler::TryNominated(const std::shared_ptr<Cycle>& cycle) {
   const kube::Pod& pod = *cycle->pod;
   const auto it = nodes_.find(pod.nominated_node);
-  if (pod.nominated_node.empty() || it == nodes_.end() || Refuse(pod, it->second)) {
+  if (pod.nominated_node.empty() || it == nodes_.end() || Refuse(AskedBy(pod), it->second)) {
     return Scan(cycle);
   }
   if (!Managed(pod)) return Assume(cycle, pod.nominated_node);
@@ -198,12 +237,13 @@ void Scheduler::Scan(const std::shared_ptr<Cycle>& cycle) {
   for (const auto& [name, state] : nodes_) {
     if (state.node != nullptr) all.emplace_back(&name, &state);
   }
+  const Asked asked = AskedBy(*cycle->pod);
   const std::size_t wanted = SampleSize();
   std::vector<std::string> feasible;
   std::size_t processed = 0;
   while (processed < all.size() && feasible.size() < wanted) {
     const auto& [name, state] = all[(next_start_ + processed++) % all.size()];
-    const auto refusal = Refuse(*cycle->pod, *state);
+    const auto refusal = Refuse(asked, *state);
     if (!refusal) {
       feasible.push_back(*name);
       continue;
@@ -228,7 +268,7 @@ void Scheduler::AskExtender(const std::shared_ptr<Cycle>& cycle,
     }
     const auto refused = static_cast<int>(feasible.size() - reply->kept.size());
     if (refused > 0) {
-      cycle->reasons[reply->reason] += refused;
+      cycle->reasons[cycle->extender_reason = reply->reason] += refused;
       cycle->rejectors |= kExtender;
     }
     if (reply->kept.empty()) return NoFit(cycle);
@@ -349,8 +389,9 @@ void Scheduler::Fail(const kube::Pod& pod, Rejectors rejectors, const std::strin
 
 // --- Plugins -------------------------------------------------------------------------------------
 
-std::optional<Scheduler::Refusal> Scheduler::Refuse(const kube::Pod& pod, const NodeState& state,
-                                                    const std::set<std::string>& without) const {
+std::optional<Scheduler::Refusal> Scheduler::Refuse(const Asked& asked, const NodeState& state,
+                                                    const Victims& without) const {
+  const kube::Pod& pod = asked.pod;
   if (state.node == nullptr) return Refusal{kNodeUnschedulable, "node(s) are gone"};
   const kube::Node& node = *state.node;
   if (node.unschedulable && !kube::ToleratesUnschedulable(pod.spec->tolerations)) {
@@ -362,7 +403,7 @@ std::optional<Scheduler::Refusal> Scheduler::Refuse(const kube::Pod& pod, const 
   if (!kube::MatchesNode(*pod.spec, node)) {
     return Refusal{kNodeAffinity, "node(s) didn't match Pod's node affinity/selector"};
   }
-  if (auto refusal = RefuseByRoom(pod, state, without)) return refusal;
+  if (auto refusal = RefuseByRoom(asked, state, without)) return refusal;
   const Fault* hidden = env_.weather.Now(FaultKind::kHiddenRefusal);
   if (hidden != nullptr && (cluster::NodeHash(node.meta.name) ^ hidden->choice) % 3 == 0) {
     return Refusal{kVolumeBinding, "node(s) had volume node affinity conflict"};
@@ -370,32 +411,32 @@ std::optional<Scheduler::Refusal> Scheduler::Refuse(const kube::Pod& pod, const 
   return std::nullopt;
 }
 
-std::optional<Scheduler::Refusal> Scheduler::RefuseByRoom(
-    const kube::Pod& pod, const NodeState& state, const std::set<std::string>& without) const {
+std::optional<Scheduler::Refusal> Scheduler::RefuseByRoom(const Asked& asked,
+                                                          const NodeState& state,
+                                                          const Victims& without) const {
   const kube::Node& node = *state.node;
-  kube::ResourceList shift;  // against `state`; nearly always empty, so that a scan copies nothing
-  std::int64_t pods = std::ssize(state.held);
-  for (const std::string& uid : without) {
-    const auto it = held_.find(uid);
-    if (it == held_.end()) continue;
-    for (const auto& [name, amount] : it->second.pod->spec->requests) shift[name] -= amount;
-    --pods;
+  kube::ResourceList shift;  // against `state`; nearly always empty
+  std::int64_t pods = std::ssize(state.held) - std::ssize(without);
+  for (const kube::Pod* victim : without) {
+    for (const auto& [name, amount] : victim->spec->requests) shift[name] -= amount;
   }
   // Nominated pods of equal or higher priority count as being there; gated ones do not.
   queue_.ForEachNominated(node.meta.name, [&](const kube::Pod& other) {
-    if (other.meta.uid == pod.meta.uid || other.priority < pod.priority ||
+    if (other.meta.uid == asked.pod.meta.uid || other.priority < asked.pod.priority ||
         held_.contains(other.meta.uid)) {
       return;
     }
     for (const auto& [name, amount] : other.spec->requests) shift[name] += amount;
     ++pods;
   });
-  for (const auto& [name, amount] : pod.spec->requests) {
-    const std::int64_t used = AmountOf(state.requested, name) + AmountOf(shift, name);
-    if (amount == 0 || used + amount <= AmountOf(node.allocatable, name)) continue;
-    return Refusal{kNodeResourcesFit, "Insufficient " + name};
+  for (const auto& [id, amount] : asked.requests) {
+    std::int64_t used = At(state.requested, id);
+    if (!shift.empty()) used += AmountOf(shift, resources_[id].name);
+    if (used + amount <= At(state.allocatable, id)) continue;
+    return Refusal{kNodeResourcesFit, resources_[id].insufficient};
   }
-  if (node.allocatable.contains("pods") && pods + 1 > AmountOf(node.allocatable, "pods")) {
+  const auto most = node.allocatable.find("pods");
+  if (most != node.allocatable.end() && pods + 1 > most->second) {
     return Refusal{kNodeResourcesFit, "Too many pods"};
   }
   return std::nullopt;

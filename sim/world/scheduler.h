@@ -7,11 +7,13 @@
 // affinity, PodDisruptionBudgets. Checked against the real one: docs/simulator.md.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/world/scheduler_queue.h"
@@ -64,25 +66,35 @@ class Scheduler {
  private:
   struct Refusal {
     Rejector by;
-    std::string reason;
+    std::string_view reason;  ///< Lives as long as the scheduler.
   };
+  /// Amounts by resource, see IdOf; what is beyond the end is 0.
+  using Amounts = std::vector<std::int64_t>;
   struct NodeState {
     std::shared_ptr<const kube::Node> node;  ///< Null: pods are there, no Node object yet.
-    kube::ResourceList requested;
+    Amounts allocatable;
+    Amounts requested;
     /// Of CPU and memory, with NodeResourcesFit's defaults where a pod has no request.
     std::int64_t cpu = 0;
     std::int64_t memory = 0;
-    std::set<std::string> held;  ///< UIDs of the pods that occupy room here.
+    std::map<std::string, const kube::Pod*> held;  ///< Those that occupy room here, by UID.
   };
   struct Held {  ///< A pod that occupies room: assigned, or assumed to be soon.
     std::shared_ptr<const kube::Pod> pod;
     std::string node;
     bool assumed = false;
   };
+  using Victims = std::vector<const kube::Pod*>;
+  /// What one pod asks for, looked up once for all nodes.
+  struct Asked {
+    const kube::Pod& pod;
+    std::vector<std::pair<std::size_t, std::int64_t>> requests;  ///< Resource, more than 0.
+  };
   /// One scheduling cycle.
   struct Cycle {
     std::shared_ptr<const kube::Pod> pod;
-    std::map<std::string, int> reasons{};
+    std::map<std::string_view, int> reasons{};
+    std::string extender_reason{};             ///< Which `reasons` names.
     std::vector<std::string> unschedulable{};  ///< Nodes that evictions could help.
     Rejectors rejectors = 0;
   };
@@ -110,11 +122,15 @@ class Scheduler {
             std::optional<std::string> nominate = std::string());
   void EndCycle();
 
-  /// Who keeps the pod off the node, as if the pods `without` were gone; nullopt: it fits.
-  std::optional<Refusal> Refuse(const kube::Pod& pod, const NodeState& state,
-                                const std::set<std::string>& without = {}) const;
-  std::optional<Refusal> RefuseByRoom(const kube::Pod& pod, const NodeState& state,
-                                      const std::set<std::string>& without) const;
+  std::size_t IdOf(const std::string& resource);
+  Asked AskedBy(const kube::Pod& pod);
+  std::int64_t RequestedOn(const NodeState& state, const std::string& resource) const;
+  /// Who keeps the pod off the node, as if the pods `without`, which it holds, were gone; nullopt:
+  /// it fits.
+  std::optional<Refusal> Refuse(const Asked& asked, const NodeState& state,
+                                const Victims& without = {}) const;
+  std::optional<Refusal> RefuseByRoom(const Asked& asked, const NodeState& state,
+                                      const Victims& without) const;
   bool Managed(const kube::Pod& pod) const;
   std::size_t SampleSize() const;
 
@@ -125,7 +141,8 @@ class Scheduler {
 
   // scheduler_preemption.cc
   void Preempt(const std::shared_ptr<Cycle>& cycle, const std::string& message);
-  std::vector<const kube::Pod*> DryRun(const kube::Pod& pod, const std::string& node) const;
+  engine::VictimMap Candidates(const Cycle& cycle);
+  Victims DryRun(const Asked& asked, const NodeState& state) const;
   std::string PickVictims(const engine::VictimMap& candidates) const;
   void Evict(const kube::Pod& preemptor, const std::string& node,
              const std::vector<std::string>& uids);
@@ -135,6 +152,11 @@ class Scheduler {
   VerbWire& wire_;
   Life life_;
   SchedulingQueue queue_;
+  struct Resource {
+    std::string name;
+    std::string insufficient;
+  };
+  std::deque<Resource> resources_;  ///< Stay where they are: refusals name them.
   std::map<std::string, NodeState> nodes_;
   std::map<std::string, Held> held_;  ///< By UID.
   std::size_t next_start_ = 0;        ///< nextStartNodeIndex.

@@ -8,29 +8,45 @@ namespace berth::sim {
 
 /// Victims by plugins alone: all lower priorities go, then as many as possible are reprieved, the
 /// most important first. Empty: no room even then, or nobody need go.
-std::vector<const kube::Pod*> Scheduler::DryRun(const kube::Pod& pod,
-                                                const std::string& node) const {
-  std::vector<const kube::Pod*> lower;
-  std::set<std::string> without;
-  const NodeState& state = nodes_.at(node);
-  for (const std::string& uid : state.held) {
-    const Held& held = held_.at(uid);
-    if (held.pod->priority >= pod.priority) continue;
-    lower.push_back(held.pod.get());
-    without.insert(uid);
+Scheduler::Victims Scheduler::DryRun(const Asked& asked, const NodeState& state) const {
+  Victims lower;
+  for (const auto& [uid, other] : state.held) {
+    if (other->priority < asked.pod.priority) lower.push_back(other);
   }
-  if (lower.empty() || Refuse(pod, state, without)) return {};
+  if (lower.empty() || Refuse(asked, state, lower)) return {};
   std::ranges::sort(lower, {}, [](const kube::Pod* p) {
     return std::tuple(-p->priority, p->meta.creation, p->meta.uid);
   });
-  std::vector<const kube::Pod*> victims;
-  for (const kube::Pod* candidate : lower) {
-    without.erase(candidate->meta.uid);
-    if (!Refuse(pod, state, without)) continue;
-    without.insert(candidate->meta.uid);
-    victims.push_back(candidate);
+  Victims victims;
+  for (std::size_t i = 0; i < lower.size(); ++i) {
+    Victims gone = victims;  // without the one that is tried, and those that are tried later
+    gone.insert(gone.end(), lower.begin() + static_cast<std::ptrdiff_t>(i) + 1, lower.end());
+    if (Refuse(asked, state, gone)) victims.push_back(lower[i]);
   }
   return victims;
+}
+
+/// From a random node on, until enough are found: minCandidateNodesPercentage 10,
+/// minCandidateNodesAbsolute 100.
+engine::VictimMap Scheduler::Candidates(const Cycle& cycle) {
+  const std::size_t all = cycle.unschedulable.size();
+  const std::size_t wanted = std::max<std::size_t>(all / 10, 100);
+  // Where all are looked at, it does not matter where they begin.
+  const std::size_t start =
+      all <= wanted
+          ? 0
+          : static_cast<std::size_t>(env_.ties.Between(0, std::ssize(cycle.unschedulable) - 1));
+  const Asked asked = AskedBy(*cycle.pod);
+  engine::VictimMap candidates;
+  for (std::size_t i = 0; i < all && candidates.size() < wanted; ++i) {
+    const std::string& node = cycle.unschedulable[(start + i) % all];
+    const auto it = nodes_.find(node);
+    if (it == nodes_.end()) continue;
+    for (const kube::Pod* victim : DryRun(asked, it->second)) {
+      candidates[node].uids.push_back(victim->meta.uid);
+    }
+  }
+  return candidates;
 }
 
 void Scheduler::Preempt(const std::shared_ptr<Cycle>& cycle, const std::string& message) {
@@ -38,21 +54,15 @@ void Scheduler::Preempt(const std::shared_ptr<Cycle>& cycle, const std::string& 
   // Victims of an earlier attempt are still on their way out: wait for them, nominated as it is.
   const auto nominated = nodes_.find(pod.nominated_node);
   const bool waiting = nominated != nodes_.end() &&
-                       std::ranges::any_of(nominated->second.held, [&](const std::string& uid) {
-                         const kube::Pod& other = *held_.at(uid).pod;
+                       std::ranges::any_of(nominated->second.held, [&](const auto& held) {
+                         const kube::Pod& other = *held.second;
                          return other.priority < pod.priority && other.meta.deletion.has_value();
                        });
   if (waiting && std::ranges::count(cycle->unschedulable, pod.nominated_node) > 0) {
     Fail(pod, cycle->rejectors, message, std::nullopt);
     return EndCycle();
   }
-  engine::VictimMap candidates;
-  for (const std::string& node : cycle->unschedulable) {
-    if (!nodes_.contains(node)) continue;
-    const auto victims = DryRun(pod, node);
-    if (victims.empty()) continue;
-    for (const kube::Pod* victim : victims) candidates[node].uids.push_back(victim->meta.uid);
-  }
+  const engine::VictimMap candidates = Candidates(*cycle);
   const auto settle = [this, cycle, message](const engine::VictimMap& kept) {
     const std::string node = PickVictims(kept);
     if (!node.empty()) Evict(*cycle->pod, node, kept.at(node).uids);

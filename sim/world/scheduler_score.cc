@@ -45,7 +45,7 @@ std::int64_t Scheduler::ResourceScore(const kube::Pod& pod, const NodeState& sta
   if (options_.strategy == StockStrategy::kMostAllocated) {
     for (const std::string& name : options_.scored_devices) {
       const std::int64_t asks = AmountOf(pod.spec->requests, name);
-      if (asks > 0) uses.push_back(UseOf(node, name, AmountOf(state.requested, name), asks));
+      if (asks > 0) uses.push_back(UseOf(node, name, RequestedOn(state, name), asks));
     }
     return MostAllocated(uses);
   }
@@ -53,8 +53,8 @@ std::int64_t Scheduler::ResourceScore(const kube::Pod& pod, const NodeState& sta
   const std::int64_t memory = AmountOf(pod.spec->requests, "memory");
   if (cpu == 0 && memory == 0) return LeastAllocated(uses);  // balance is not for best effort
   return LeastAllocated(uses) +
-         BalancedAllocation(UseOf(node, "cpu", AmountOf(state.requested, "cpu"), cpu),
-                            UseOf(node, "memory", AmountOf(state.requested, "memory"), memory));
+         BalancedAllocation(UseOf(node, "cpu", RequestedOn(state, "cpu"), cpu),
+                            UseOf(node, "memory", RequestedOn(state, "memory"), memory));
 }
 
 std::vector<std::int64_t> Scheduler::Scores(const kube::Pod& pod,
