@@ -208,9 +208,13 @@ void Checker::AfterStep(const BerthHost* host) {
   if (looks_seldom_ || store.nodes().size() > kSmallWorld) {
     if (env_.timeline.steps() < next_look_) return;
     next_look_ = env_.timeline.steps() + kLookEvery;
+    if (host != host_) shadow_ = {};
+    host_ = host;
     CheckPlans(*host);
     CheckDevices(store);
-    CheckLedger(store);
+    if (const auto difference = shadow_.Difference(store); !difference.empty()) {
+      Broken("I7: " + difference);
+    }
     return;
   }
   CheckPlans(*host);
@@ -315,26 +319,6 @@ void Checker::CheckCaps(const cluster::Store& store) {
   charged_ = std::move(charged);
 }
 
-std::string RebuiltLedger(const cluster::Store& store) {
-  cluster::Store fresh(store.policy());
-  for (const auto& node : store.nodes()) {
-    kube::Node object = node->object;
-    object.meta.name = node->name;
-    fresh.UpsertNode(std::move(object));
-    if (!node->present) fresh.DeleteNode(node->name);  // pods may be charged there all the same
-  }
-  std::map<std::string, const cluster::PodInfo*> pods;
-  for (const auto& [uid, pod] : store.pods()) pods.emplace(uid, pod.get());
-  for (const auto& [uid, pod] : pods) fresh.UpsertPod(pod->object);
-  fresh.Refresh();
-  for (const auto& [uid, pod] : pods) {
-    if (pod->charge != Charge::kPlanned && pod->charge != Charge::kBinding) continue;
-    const auto node = fresh.FindNode(store.node(pod->node).name);
-    if (node != cluster::kNoNode) fresh.SetCharge(*fresh.FindPod(uid), node, pod->charge);
-  }
-  return fresh.LedgerString();
-}
-
 /// I7.
 void Checker::CheckLedger(const cluster::Store& store) {
   const std::string ledger = store.LedgerString();
@@ -345,16 +329,56 @@ void Checker::CheckLedger(const cluster::Store& store) {
 
 // --- In the end ----------------------------------------------------------------------------------
 
-/// By plain counting, for a pod that asks Berth nothing.
+/// Of the queue that the policy names for it.
+bool Checker::QueueHasRoom(const kube::Pod& pod, std::int64_t gpus) const {
+  const std::string name = QueueByPolicy(pod, env_.api.policy());
+  const auto& queues = env_.api.policy().queues;
+  const auto queue = std::ranges::find(queues, name, &config::Queue::name);
+  if (queue == queues.end() || !queue->namespaces) return false;
+  const bool admits = std::ranges::any_of(
+      *queue->namespaces, [&pod](const auto& ns) { return ns == "*" || ns == pod.meta.ns; });
+  const auto cap = caps_.find(name);
+  return admits && cap != caps_.end() && usage_.GpusOf(name) + gpus <= cap->second.Most(env_.now());
+}
+
+/// By plain counting, which shares nothing with the planner.
 bool Checker::FitsSomewhere(const kube::Pod& pod) const {
+  const std::int64_t gpus = AmountOf(pod.spec->requests, kGpu);
   return std::ranges::any_of(env_.api.nodes(), [&](const auto& entry) {
     const kube::Node& node = *entry.second;
-    const Usage::Room& room = usage_.RoomOf(node.meta.name);
+    if (node.unschedulable || !node.taints.empty()) return false;
+    Usage::Room room = usage_.RoomOf(node.meta.name);
+    for (const auto& [key, other] : env_.api.pods()) {  // a nomination may hold room as well
+      if (other->nominated_node != node.meta.name || !other->node_name.empty()) continue;
+      if (other->meta.uid == pod.meta.uid) continue;
+      for (const auto& [name, amount] : other->spec->requests) room.used[name] += amount;
+      room.used["pods"] += 1;
+    }
     const auto left = [&](const char* name, std::int64_t asked) {
       return AmountOf(node.allocatable, name) - AmountOf(room.used, name) - asked;
     };
-    return left("cpu", AmountOf(pod.spec->requests, "cpu")) >= 0 && left("pods", 1) >= 0;
+    if (left("cpu", AmountOf(pod.spec->requests, "cpu")) < 0 || left("pods", 1) < 0) return false;
+    if (gpus == 0) return true;
+    if (room.whole_node > 0 || (WholeNode(pod) && AmountOf(room.used, "pods") > 0)) return false;
+    const std::int64_t all = AmountOf(node.allocatable, kGpu);
+    return left(kGpu, gpus) >= 0 && QueueHasRoom(pod, WholeNode(pod) ? all : gpus);
   });
+}
+
+/// I10 by a second opinion, where it is simple: one pod, of a gang only if that runs, anywhere.
+bool Checker::CouldRunAlone(const kube::Pod& pod) const {
+  const bool ours = std::ranges::all_of(
+      pod.scheduling_gates, [](const auto& gate) { return gate == "berth.dev/admission"; });
+  if (!Lives(pod) || !pod.node_name.empty() || pod.meta.deletion || !ours) return false;
+  if (!pod.spec->requests.contains(kGpu)) return pod.scheduling_gates.empty() && FitsSomewhere(pod);
+  if (pod.meta.annotations.contains("berth.dev/topology-required")) return false;
+  const std::string gang = GangOf(pod);
+  const auto runs = [](const auto& member) {
+    return Lives(*member.second) && !member.second->node_name.empty() &&
+           member.second->spec->requests.contains(kGpu);
+  };
+  if (!gang.empty() && std::ranges::none_of(usage_.MembersOf(gang), runs)) return false;
+  return FitsSomewhere(pod);
 }
 
 /// I10: a second planner with the same facts and no history finds nothing to do.
@@ -399,6 +423,9 @@ void Checker::WhenQuiet(const BerthHost& host) {
   if (store.pods().size() != live) Broken("I7: Berth knows pods that are gone");
   if (const std::string who = WhoCouldRun(); !who.empty()) {
     Broken("I10: " + who + " waits, and has a placement");
+  }
+  for (const auto& [key, pod] : env_.api.pods()) {
+    if (CouldRunAlone(*pod)) Broken("I10: " + key + " waits, and by plain counting has room");
   }
 }
 

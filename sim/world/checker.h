@@ -10,6 +10,7 @@
 
 #include "sim/world/berth_host.h"
 #include "sim/world/scenario.h"
+#include "sim/world/shadow.h"
 #include "sim/world/usage.h"
 
 namespace berth::sim {
@@ -69,6 +70,8 @@ class Checker {
   void CheckPlans(const BerthHost& host);
   void CheckCaps(const cluster::Store& store);
   bool FitsSomewhere(const kube::Pod& pod) const;
+  bool CouldRunAlone(const kube::Pod& pod) const;
+  bool QueueHasRoom(const kube::Pod& pod, std::int64_t gpus) const;
   void CheckLedger(const cluster::Store& store);
 
   Environment& env_;
@@ -90,11 +93,9 @@ class Checker {
   TimePoint last_bound_ = 0;
   int bound_ = 0;
   std::uint64_t generation_ = 0;
-  const BerthHost* host_ = nullptr;  ///< Whose `charged_` and generation these are.
+  const BerthHost* host_ = nullptr;  ///< Whose `charged_`, shadow and generation these are.
+  Shadow shadow_;                    ///< Of large worlds.
   std::map<std::string, std::set<std::string>> charged_;  ///< Queue to UIDs, one step ago.
 };
-
-/// The ledger as it would be had `store`'s objects and live plans come at once (I7).
-std::string RebuiltLedger(const cluster::Store& store);
 
 }  // namespace berth::sim

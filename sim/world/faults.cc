@@ -24,7 +24,7 @@ const std::vector<FaultKind> kForged{kForgeClaim,  kForgeNomination, kForgeGate,
 const std::vector<FaultKind> kMidGang{kCrashInGang, kCrashInGang,   kCrashInGang, kClockJump,
                                       kPodDelete,   kApiAnswerLost, kWatchSlow,   kForgeMember};
 const std::vector<FaultKind> kUnknown{kApiAnswerLost, kApiAnswerLost, kApiErrorAfter,
-                                      kWatchBreak,    kWatchBreak,    kWatchSlow};
+                                      kWatchBreak,    kWatchOutage,   kWatchSlow};
 
 std::vector<FaultKind> All() {
   std::vector<FaultKind> all;
@@ -64,7 +64,8 @@ std::string_view Name(FaultKind kind) {
                                                                     "forged-ungate",
                                                                     "forged-member",
                                                                     "berth-crash-in-gang",
-                                                                    "clock-jump"};
+                                                                    "clock-jump",
+                                                                    "watch-outage"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -49,8 +49,9 @@ enum class FaultKind : std::uint8_t {
   kCrashInGang,  ///< Berth dies when a gang has some members bound and others not; now and then
                  ///< one of the others forges a claim while it is down.
   kClockJump,    ///< The clock that Berth's next process starts with is minutes off.
+  kWatchOutage,  ///< Berth hears nothing of pods, for longer than its plans may live.
 };
-inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kClockJump) + 1;
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kWatchOutage) + 1;
 std::string_view Name(FaultKind kind);
 
 struct Fault {

@@ -12,7 +12,8 @@ std::string LabelOf(const kube::Pod& pod, std::string_view key) {
   return it == pod.meta.labels.end() ? std::string() : it->second;
 }
 
-/// Whom a pod is charged to, by the policy and nothing else. Empty: Berth does not plan it.
+}  // namespace
+
 std::string QueueByPolicy(const kube::Pod& pod, const config::PolicyConfiguration& policy) {
   const auto& schedulers = policy.scheduler_names;
   if (std::ranges::find(schedulers, pod.scheduler_name) == schedulers.end()) return {};
@@ -30,8 +31,6 @@ std::string QueueByPolicy(const kube::Pod& pod, const config::PolicyConfiguratio
 bool WholeNode(const kube::Pod& pod) {
   return pod.meta.annotations.contains("berth.dev/whole-node");
 }
-
-}  // namespace
 
 bool Lives(const kube::Pod& pod) {
   return pod.phase != kube::PodPhase::kSucceeded && pod.phase != kube::PodPhase::kFailed;

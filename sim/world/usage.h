@@ -14,6 +14,10 @@ namespace berth::sim {
 bool Lives(const kube::Pod& pod);
 /// A gang's name belongs to its namespace. Empty: no gang.
 std::string GangOf(const kube::Pod& pod);
+/// Whom a pod is charged to, by the policy and nothing else. Empty: Berth does not plan it.
+std::string QueueByPolicy(const kube::Pod& pod, const config::PolicyConfiguration& policy);
+/// It takes all devices of its node.
+bool WholeNode(const kube::Pod& pod);
 /// Of gpus, cpus and the like; 0: not named.
 std::int64_t AmountOf(const kube::ResourceList& list, std::string_view name);
 

@@ -154,6 +154,9 @@ void World::Happen(const Fault& fault) {
     case FaultKind::kWatchSlow:
     case FaultKind::kWatchDuplicate:
       return HappenToStream(fault);
+    case FaultKind::kWatchOutage:
+      if (processes_.berth() == nullptr) return;
+      return processes_.berth()->stream(Kind::kPod).Break(fault.lasts, /*expired=*/false);
     case FaultKind::kBerthCrash:
       return CrashBerth(1'000 + static_cast<Duration>(fault.choice % 5'000));
     case FaultKind::kSchedulerRestart:

@@ -1,0 +1,145 @@
+#include "sim/world/shadow.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace berth::sim {
+namespace {
+
+using cluster::Charge;
+using cluster::PodInfo;
+using cluster::ResourceId;
+using cluster::Store;
+
+bool Planned(const PodInfo& pod) {
+  return pod.charge == Charge::kPlanned || pod.charge == Charge::kBinding;
+}
+
+kube::Node NodeObject(const cluster::NodeInfo& node) {
+  kube::Node object = node.object;
+  object.meta.name = node.name;
+  return object;
+}
+
+/// Of one store in terms of the other, which met resources in another order.
+bool SameAmounts(const cluster::Amounts& a, const Store& of_a, const cluster::Amounts& b,
+                 const std::vector<ResourceId>& ids) {
+  for (std::size_t id = 0; id < of_a.resources().size(); ++id) {
+    if (a[static_cast<ResourceId>(id)] != b[ids[id]]) return false;
+  }
+  return true;
+}
+
+std::string_view QueueOf(const PodInfo& pod, const Store& store) {
+  if (pod.charged_queue == cluster::kNoQueue) return {};
+  return store.queues()[static_cast<std::size_t>(pod.charged_queue)].config.name;
+}
+
+}  // namespace
+
+std::string RebuiltLedger(const Store& store) {
+  Store fresh(store.policy());
+  for (const auto& node : store.nodes()) {
+    fresh.UpsertNode(NodeObject(*node));
+    if (!node->present) fresh.DeleteNode(node->name);  // pods may be charged there all the same
+  }
+  std::map<std::string, const PodInfo*> pods;
+  for (const auto& [uid, pod] : store.pods()) pods.emplace(uid, pod.get());
+  for (const auto& [uid, pod] : pods) fresh.UpsertPod(pod->object);
+  fresh.Refresh();
+  for (const auto& [uid, pod] : pods) {
+    if (!Planned(*pod)) continue;
+    const auto node = fresh.FindNode(store.node(pod->node).name);
+    if (node != cluster::kNoNode) fresh.SetCharge(*fresh.FindPod(uid), node, pod->charge);
+  }
+  return fresh.LedgerString();
+}
+
+void Shadow::FollowNodes(const Store& store) {
+  for (const auto& node : store.nodes()) {
+    std::pair seen{node->object.meta.resource_version, node->present};
+    auto& known = nodes_[node->name];
+    if (known == seen && shadow_->FindNode(node->name) != cluster::kNoNode) continue;
+    known = std::move(seen);
+    shadow_->UpsertNode(NodeObject(*node));
+    if (!node->present) shadow_->DeleteNode(node->name);
+  }
+}
+
+void Shadow::FollowPods(const Store& store) {
+  std::vector<std::string> gone;
+  for (const auto& [uid, pod] : shadow_->pods()) {
+    if (store.FindPod(uid) == nullptr) gone.push_back(uid);
+  }
+  for (const std::string& uid : gone) shadow_->DeletePod(uid);
+  std::map<std::string, const PodInfo*> changed;
+  for (const auto& [uid, pod] : store.pods()) {
+    const PodInfo* known = shadow_->FindPod(uid);
+    if (known == nullptr ||
+        known->object.meta.resource_version != pod->object.meta.resource_version) {
+      changed.emplace(uid, pod.get());
+    }
+  }
+  for (const auto& [uid, pod] : changed) {
+    shadow_->DeletePod(uid);  // also what it held
+    shadow_->UpsertPod(pod->object);
+  }
+}
+
+void Shadow::FollowPlans(const Store& store) {
+  std::map<std::string, const PodInfo*> planned;
+  for (const auto& [uid, pod] : store.pods()) {
+    PodInfo& mine = *shadow_->FindPod(uid);
+    if (Planned(*pod)) {
+      planned.emplace(uid, pod.get());
+    } else if (Planned(mine) && mine.workload != nullptr) {
+      shadow_->Release(mine);
+    }
+  }
+  for (const auto& [uid, pod] : planned) {
+    const auto node = shadow_->FindNode(store.node(pod->node).name);
+    if (node != cluster::kNoNode) shadow_->SetCharge(*shadow_->FindPod(uid), node, pod->charge);
+  }
+}
+
+bool Shadow::Same(const Store& store) const {
+  std::vector<ResourceId> ids;
+  for (std::size_t id = 0; id < store.resources().size(); ++id) {
+    ids.push_back(shadow_->resources().Intern(store.resources().Name(static_cast<ResourceId>(id))));
+  }
+  for (const auto& [uid, pod] : store.pods()) {
+    const PodInfo& mine = *shadow_->FindPod(uid);
+    if (pod->charge != mine.charge) return false;
+    if (pod->charge == Charge::kNone) continue;
+    if (store.node(pod->node).name != shadow_->node(mine.node).name ||
+        QueueOf(*pod, store) != QueueOf(mine, *shadow_)) {
+      return false;
+    }
+  }
+  const bool nodes = std::ranges::all_of(store.nodes(), [&](const auto& node) {
+    const auto mine = shadow_->FindNode(node->name);
+    return mine != cluster::kNoNode &&
+           SameAmounts(node->used, store, shadow_->node(mine).used, ids);
+  });
+  return nodes && std::ranges::all_of(store.queues(), [&](const cluster::QueueInfo& queue) {
+           const auto mine = std::ranges::find(
+               shadow_->queues(), queue.config.name,
+               [](const cluster::QueueInfo& q) -> const std::string& { return q.config.name; });
+           return mine != shadow_->queues().end() &&
+                  SameAmounts(queue.used, store, mine->used, ids);
+         });
+}
+
+std::string Shadow::Difference(const Store& store) {
+  if (shadow_ == nullptr) shadow_ = std::make_unique<Store>(store.policy());
+  if (!(shadow_->policy() == store.policy())) shadow_->SetPolicy(store.policy());
+  FollowNodes(store);
+  FollowPods(store);
+  shadow_->Refresh();
+  FollowPlans(store);
+  if (Same(store)) return {};
+  return "the ledger is\n" + store.LedgerString() + "but its objects and plans say\n" +
+         shadow_->LedgerString();
+}
+
+}  // namespace berth::sim
