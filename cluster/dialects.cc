@@ -71,7 +71,6 @@ std::optional<int> ReadRank(const kube::Pod& pod) {
   static constexpr std::array<std::string_view, 3> kIndexKeys{
       "batch.kubernetes.io/job-completion-index", "training.kubeflow.org/replica-index",
       "leaderworkerset.sigs.k8s.io/worker-index"};
-  std::string ignored;
   for (const auto key : kIndexKeys) {
     const std::string* text = Find(pod.meta.labels, key);
     if (text == nullptr) text = Find(pod.meta.annotations, key);

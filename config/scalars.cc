@@ -100,7 +100,7 @@ std::string FormatDuration(std::chrono::milliseconds value) {
   const std::int64_t ms = value.count();
   if (ms < 1000) return fmt::format("{}ms", ms);
   const std::int64_t minutes = ms / 60'000;
-  const std::string seconds = FormatThousandths(ms % 60'000) + "s";
+  std::string seconds = FormatThousandths(ms % 60'000) + "s";
   if (minutes == 0) return seconds;
   if (minutes < 60) return fmt::format("{}m{}", minutes, seconds);
   return fmt::format("{}h{}m{}", minutes / 60, minutes % 60, seconds);
