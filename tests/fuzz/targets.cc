@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,11 @@
 #include "kube/quantity.h"
 #include "kube/stream.h"
 #include "kube/time.h"
+#include "replay/replay.h"
 #include "server/wire.h"
+#include "sim/scenario/scenario.h"
+#include "sim/trace/recording.h"
+#include "sim/traces.h"
 
 namespace berth::fuzz {
 namespace {
@@ -150,6 +155,47 @@ void Kubeconfig(std::string_view input) {
   (void)kube::DecodeBase64(input);
 }
 
+/// Every format of `berth simulate trace`: what is taken is within bounds.
+void Trace(std::string_view input) {
+  if (const auto pods = sim::ReadOpenbPods(input, "pods.csv")) {
+    for (const sim::OpenbPod& pod : *pods) {
+      Require(pod.gpus >= 0 && pod.gpu_milli >= 0 && pod.gpu_milli <= 1000, "GPUs are bounded");
+    }
+  }
+  if (const auto nodes = sim::ReadOpenbNodes(input, "nodes.csv")) {
+    for (const sim::OpenbNode& node : *nodes) Require(node.gpus >= 0, "no node lacks GPUs");
+  }
+  for (const auto reader :
+       {sim::ReadPhillyDurations, sim::ReadPhillyArrivals, sim::ReadTacc, sim::ReadTiresias}) {
+    const auto jobs = reader(input, "jobs.csv");
+    if (!jobs) continue;
+    for (const sim::TraceJob& job : *jobs) {
+      Require(job.gpus >= 0 && job.duration_s >= 0 && job.arrival_s >= 0,
+              "times and GPUs count up");
+    }
+  }
+  if (const auto recording = sim::ReadRecordedPods(std::string(input), "pods.json")) {
+    sim::Duration last = 0;
+    for (const sim::RecordedJob& job : recording->jobs) {
+      Require(job.arrival >= last && job.service >= 1 && !job.pods.empty(), "jobs come by arrival");
+      last = job.arrival;
+    }
+  }
+}
+
+void Scenario(std::string_view input) {
+  const auto scenario = scenario::Decode(input, "scenario.yaml");
+  Require(scenario || !scenario.error().empty(), "a refusal has a reason");
+}
+
+void DecisionLog(std::string_view input) {
+  std::istringstream in{std::string(input)};
+  std::ostringstream out;
+  std::ostringstream err;
+  const int code = replay::Replay(in, "log", out, err);
+  Require(code == 0 || !err.str().empty() || !out.str().empty(), "a failure is said");
+}
+
 constexpr std::array kTargets{
     Target{"extender", Extender},
     Target{"stream", Stream},
@@ -160,6 +206,9 @@ constexpr std::array kTargets{
     Target{"policy", Policy},
     Target{"scheduler-config", SchedulerConfig},
     Target{"kubeconfig", Kubeconfig},
+    Target{"trace", Trace},
+    Target{"scenario", Scenario},
+    Target{"decision-log", DecisionLog},
 };
 
 }  // namespace
