@@ -10,6 +10,7 @@
 #include "sim/jct_experiment.h"
 #include "sim/options.h"
 #include "sim/parallel.h"
+#include "sim/world/fidelity.h"
 
 namespace berth::sim {
 namespace {
@@ -69,7 +70,8 @@ int Print(const JctOptions& options, const std::vector<JctResult>& results) {
       fmt::print("{}", RenderCsv(JctRows(results)));
       break;
     case Format::kTable:
-      fmt::print("experiment {}, level scheduler\n\n{}", options.experiment, JctTable(results));
+      fmt::print("experiment {}, level {}\n\n{}", options.experiment, Name(Fidelity::kScheduler),
+                 JctTable(results));
       fmt::print("\nmean JCT, paired by seed\n\n{}", JctDifferences(results, options.against));
   }
   return kFine;

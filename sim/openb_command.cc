@@ -9,6 +9,7 @@
 #include "sim/openb_experiment.h"
 #include "sim/openb_variants.h"
 #include "sim/options.h"
+#include "sim/world/fidelity.h"
 
 namespace berth::sim {
 namespace {
@@ -39,8 +40,8 @@ int Print(const OpenbOptions& options, const std::vector<PackingResult>& results
       fmt::print("{}", RenderCsv(OpenbRows(results)));
       break;
     case Format::kTable:
-      fmt::print("experiment openb, variant {}, level engine\n\n{}", options.variant,
-                 OpenbTable(results));
+      fmt::print("experiment openb, variant {}, level {}\n\n{}", options.variant,
+                 Name(Fidelity::kEngine), OpenbTable(results));
       if (options.policies.size() > 1 &&
           std::ranges::find(options.policies, options.against) != options.policies.end()) {
         fmt::print("\npaired by seed\n\n{}",

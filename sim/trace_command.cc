@@ -11,6 +11,7 @@
 #include "sim/parallel.h"
 #include "sim/random.h"
 #include "sim/trace/trace_report.h"
+#include "sim/world/fidelity.h"
 
 namespace berth::sim {
 namespace {
@@ -108,8 +109,8 @@ int Print(const TraceCommandOptions& options, const std::vector<TraceResult>& re
       fmt::print("{}", RenderCsv(TraceRows(results)));
       break;
     case Format::kTable:
-      fmt::print("experiment trace, level scheduler\n\n{}\n{}", TraceTable(results),
-                 BreakdownTable(results));
+      fmt::print("experiment trace, level {}\n\n{}\n{}", Name(Fidelity::kScheduler),
+                 TraceTable(results), BreakdownTable(results));
       if (const auto paired = TraceDifferences(results, options.against);
           options.policies.size() > 1) {
         fmt::print("\npaired by seed\n\n{}", paired);

@@ -199,6 +199,7 @@ void Checker::OnPreemption(const kube::Pod& preemptor, const std::string& node,
 // --- After every step ----------------------------------------------------------------------------
 
 void Checker::AfterStep(const BerthHost* host) {
+  if (!env_.garbled.empty()) Broken("wire: " + env_.garbled);
   if (host == nullptr || !host->ready()) {
     host_ = nullptr;
     return;
