@@ -15,12 +15,6 @@ constexpr int kPageTries = 5;
 constexpr int kMaxFailures = 5;
 constexpr std::string_view kInitialEventsEnd = "k8s.io/initial-events-end";
 
-std::string_view VersionOf(simdjson::dom::element object) {
-  std::string_view version;
-  if (object["metadata"]["resourceVersion"].get(version) != simdjson::SUCCESS) return {};
-  return version;
-}
-
 bool EndsInitialEvents(simdjson::dom::element bookmark) {
   std::string_view value;
   const auto error = bookmark["metadata"]["annotations"][kInitialEventsEnd].get(value);
@@ -257,16 +251,14 @@ bool Reflector::Parse(std::string_view json, simdjson::dom::element& out) {
 
 /// One watch event. False ends the stream, for the reason then noted in `state`.
 bool Reflector::OnLine(std::string_view line, WatchState& state) {
-  simdjson::dom::element event;
-  simdjson::dom::element object;
-  std::string_view type;
-  if (!Parse(line, event) || event["type"].get(type) != simdjson::SUCCESS ||
-      event["object"].get(object) != simdjson::SUCCESS) {
+  simdjson::dom::element json;
+  const auto event = Parse(line, json) ? ReadWatchEvent(json) : std::nullopt;
+  if (!event) {
     state.malformed = true;
     return false;
   }
-  if (type == "ERROR") {
-    state.error = ParseStatus(simdjson::minify(object), 500);
+  if (event->type == WatchEvent::Type::kError) {
+    state.error = ParseStatus(simdjson::minify(event->object), 500);
     return false;
   }
   if (state.initial && !state.began) {
@@ -275,30 +267,24 @@ bool Reflector::OnLine(std::string_view line, WatchState& state) {
   }
   ++state.events;
   sink_.OnAlive();
-  if (OnEvent(type, object, state)) return true;
-  state.malformed = true;
-  return false;
+  OnEvent(*event, state);
+  return true;
 }
 
-bool Reflector::OnEvent(std::string_view type, simdjson::dom::element object, WatchState& state) {
-  const std::string_view version = VersionOf(object);
-  if (version.empty()) return false;
-  if (type == "ADDED" || type == "MODIFIED") {
-    sink_.Upsert(object);
-  } else if (type == "DELETED") {
-    sink_.Delete(object);
-  } else if (type != "BOOKMARK") {
-    return false;
-  } else if (state.InInitialEvents() && EndsInitialEvents(object)) {
+void Reflector::OnEvent(const WatchEvent& event, WatchState& state) {
+  if (event.type == WatchEvent::Type::kUpsert) {
+    sink_.Upsert(event.object);
+  } else if (event.type == WatchEvent::Type::kDelete) {
+    sink_.Delete(event.object);
+  } else if (state.InInitialEvents() && EndsInitialEvents(event.object)) {
     state.synced = true;
     expired_ = false;
-    version_ = version;
+    version_ = event.version;
     sink_.EndReplace();
     sink_.OnSynced();
   }
   // Initial events come in no order, so their versions say nothing.
-  if (!state.InInitialEvents()) version_ = version;
-  return true;
+  if (!state.InInitialEvents()) version_ = event.version;
 }
 
 /// Lists everything into the sink. False: not done, begin again after a backoff.

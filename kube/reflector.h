@@ -13,6 +13,7 @@
 #include "kube/api_status.h"
 #include "kube/backoff.h"
 #include "kube/rest_client.h"
+#include "kube/watch_event.h"
 
 namespace berth::kube {
 
@@ -100,7 +101,7 @@ class Reflector {
   Next AfterTransportError(const TransportError& error);
   Next AfterStatus(const ApiStatus& status, bool initial);
   bool OnLine(std::string_view line, WatchState& state);
-  bool OnEvent(std::string_view type, simdjson::dom::element object, WatchState& state);
+  void OnEvent(const WatchEvent& event, WatchState& state);
   Request WatchRequest(bool initial) const;
 
   bool List(const std::stop_token& stop);

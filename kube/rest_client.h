@@ -20,25 +20,10 @@
 #include "kube/api_status.h"
 #include "kube/backoff.h"
 #include "kube/client_config.h"
+#include "kube/http.h"
 #include "kube/stream.h"
 
 namespace berth::kube {
-
-struct Request {
-  std::string method = "GET";
-  std::string path;  ///< From `/`; each segment already escaped, see EscapeSegment().
-  std::vector<std::pair<std::string, std::string>> query;  ///< Plain; escaped on the way out.
-  std::string content_type = "application/json";           ///< Of `body`; ignored without one.
-  std::string body;
-  Duration timeout{30'000};  ///< For the whole call, waiting for a connection included; 0: none.
-};
-
-struct Response {
-  int status = 0;
-  std::string body;
-  std::optional<Duration> retry_after;
-  bool Ok() const { return status >= 200 && status < 300; }
-};
 
 enum class TransportFailure : std::uint8_t {
   kCancelled,  ///< The stop token.

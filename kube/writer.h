@@ -1,19 +1,16 @@
 // The writes that Berth makes to the API server. Each is idempotent, has a deadline, and is retried
-// a bounded number of times. Nothing here decides anything.
+// a bounded number of times. Nothing here decides anything; what is sent, and what answers mean, is
+// in kube/requests.h.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <expected>
-#include <map>
 #include <optional>
 #include <stop_token>
 #include <string>
-#include <string_view>
 
-#include "kube/api_status.h"
 #include "kube/backoff.h"
 #include "kube/objects.h"
+#include "kube/requests.h"
 #include "kube/rest_client.h"
 
 namespace berth::kube {
@@ -23,14 +20,6 @@ namespace berth::kube {
 struct WriteOptions {
   Duration timeout{10'000};
   std::stop_token stop{};
-};
-
-enum class WriteOutcome : std::uint8_t {
-  kDone,
-  kConflict,  ///< 409, or another UID: another pod under that name, or its state forbids it.
-  kNotFound,
-  kRefused,  ///< Certainly not done: another answer, or (status 0) the request never left.
-  kUnknown,  ///< May have been done: a time-out, a reset or a 5xx after the request went out.
 };
 
 struct WriteResult {
@@ -49,56 +38,21 @@ struct BindResult {
   std::string message;
 };
 
-/// Which pod exactly. Every write to a pod has its UID as a precondition, so that a recreated pod
-/// under the same name is never touched.
-struct PodRef {
-  std::string ns;
-  std::string name;
-  std::string uid;
-};
-
-/// Annotations to set, or to remove (nullopt).
-using AnnotationPatch = std::map<std::string, std::optional<std::string>, std::less<>>;
-
-/// What an event is about. `ns` is empty for a Node.
-struct ObjectReference {
-  std::string api_version = "v1";
-  std::string kind = "Pod";
-  std::string ns;
-  std::string name;
-  std::string uid;
-  std::string resource_version;
-};
-
-using MicroTime = std::chrono::sys_time<std::chrono::microseconds>;
-
-struct EventRecord {
-  std::string name;  ///< Chosen by the caller, once: a retry must not make a second event.
-  ObjectReference regarding;
-  bool warning = false;
-  std::string action;  ///< What was done or tried, UpperCamelCase; at most 128 bytes.
-  std::string reason;  ///< A reason token; at most 128 bytes.
-  std::string note;    ///< For people; cut at 1,024 bytes.
-  MicroTime time;
-};
-
 /// Makes the writes. Thread-safe; calls block their callers' threads.
 class Writer {
  public:
   /// `client` must outlive it. `instance` names this replica in events, 128 bytes at most.
   Writer(RestClient& client, std::string instance, Timing timing = Timing::Real());
 
-  /// Binds a pod to a node; `annotations` are merged into it in the same transaction. After a
-  /// conflict the pod is read: if it is on `node` already, it is bound.
+  /// BindRequest(). After a conflict the pod is read: if it is on `node` already, it is bound.
   BindResult PostBinding(const PodRef& pod, const std::string& node, const StringMap& annotations,
                          const WriteOptions& options);
 
-  /// Sets status.nominatedNodeName (an empty `node` clears it) and annotations in one write: the
-  /// status subresource of a pod takes its metadata too.
+  /// NominateRequest().
   WriteResult Nominate(const PodRef& pod, const std::string& node,
                        const AnnotationPatch& annotations, const WriteOptions& options);
 
-  /// Removes the scheduling gate `gate`, if it is there; other gates stay.
+  /// RemoveGateRequest().
   WriteResult RemoveGate(const PodRef& pod, const std::string& gate, const WriteOptions& options);
 
   /// Reads a pod from the API server itself, not from a cache: its JSON is in `body`.
@@ -113,19 +67,13 @@ class Writer {
                          const WriteOptions& options);
 
  private:
-  WriteResult Send(Request request, const WriteOptions& options);
-  /// `request.path` is what follows the pod's own.
-  WriteResult PatchPod(Request request, const PodRef& pod, const WriteOptions& options);
+  /// nullopt: refused, a name is invalid.
+  WriteResult Send(std::optional<Request> request, const WriteOptions& options);
+  WriteResult PatchPod(std::optional<Request> request, const WriteOptions& options);
 
   RestClient& client_;
   const std::string instance_;
   const Timing timing_;
 };
-
-/// `2026-11-21T08:26:00.000001Z`
-std::string FormatMicroTime(MicroTime time);
-
-/// The longest prefix of at most `limit` bytes that does not cut a UTF-8 character.
-std::string_view TruncateUtf8(std::string_view text, std::size_t limit);
 
 }  // namespace berth::kube

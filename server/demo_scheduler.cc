@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "server/extender_client.h"
+
 namespace berth::server {
 namespace {
 
@@ -275,33 +277,29 @@ std::vector<std::string> SchedulerModel::Feasible(const kube::Pod& pod,
 
 // --- Verbs ---------------------------------------------------------------------------------------
 
-json SchedulerModel::ArgsFor(const kube::Pod& pod, const std::vector<std::string>& nodes) const {
+std::string SchedulerModel::ArgsFor(const kube::Pod& pod,
+                                    const std::vector<std::string>& nodes) const {
   const std::scoped_lock lock(mutex_);
   const auto it = posted_.find(pod.meta.uid);
-  json args{{"Pod", it == posted_.end() ? json::object() : it->second},
-            {"Nodes", nullptr},
-            {"NodeNames", nodes}};
-  if (!pod.nominated_node.empty()) {
-    args["Pod"]["status"]["nominatedNodeName"] = pod.nominated_node;
-  }
-  return args;
+  json sent = it == posted_.end() ? json::object() : it->second;
+  if (!pod.nominated_node.empty()) sent["status"]["nominatedNodeName"] = pod.nominated_node;
+  return EncodeExtenderArgs(sent.dump(), nodes);
 }
 
-std::optional<json> SchedulerModel::Post(std::size_t verb, const json& body) {
+std::optional<std::string> SchedulerModel::Post(std::size_t verb, std::string body) {
   const kube::Request request{.method = "POST",
                               .path = std::string("/") + kVerbs[verb],
                               .query = {},
-                              .body = body.dump(),
+                              .body = std::move(body),
                               .timeout = kHttpTimeout};
   const auto start = std::chrono::steady_clock::now();
-  const auto response = verbs_.Do(request, stop_calls_.get_token());
+  auto response = verbs_.Do(request, stop_calls_.get_token());
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(
       std::chrono::steady_clock::now() - start);
   const std::scoped_lock lock(mutex_);
   if (response && response->status == 200) {
     times_[verb].micros.push_back(took.count());
-    json answer = json::parse(response->body, nullptr, false);
-    if (verb == kPrioritize ? answer.is_array() : answer.is_object()) return answer;
+    return std::move(response->body);
   }
   if (!stop_calls_.stop_requested() && failures_.size() < kMaxFailures) {
     failures_.push_back(fmt::format(
@@ -315,41 +313,26 @@ std::vector<std::string> SchedulerModel::AskFilter(const kube::Pod& pod,
                                                    const std::vector<std::string>& offered,
                                                    std::map<std::string, int>& refused,
                                                    Outcome& outcome) {
-  const auto answer = Post(kFilter, ArgsFor(pod, offered));
-  const std::string error = answer ? answer->value("Error", "") : "the call failed";
-  if (!error.empty()) {
-    outcome = {.node = {}, .message = error, .error = true};
+  const auto body = Post(kFilter, ArgsFor(pod, offered));
+  auto answer = body ? DecodeFilterResult(*body, offered) : std::unexpected("the call failed");
+  if (!answer) {
+    outcome = {.node = {}, .message = std::move(answer.error()), .error = true};
     return {};
   }
-  for (const char* key : {"FailedNodes", "FailedAndUnresolvableNodes"}) {
-    const auto failed = answer->find(key);
-    if (failed == answer->end() || !failed->is_object()) continue;
-    for (const auto& [node, reason] : failed->items()) {
-      if (reason.is_string()) ++refused[reason.get<std::string>()];
-    }
-  }
-  std::vector<std::string> kept;
-  for (const auto& item : answer->value("NodeNames", json::array())) {
-    const std::string name = item.is_string() ? item.get<std::string>() : std::string();
-    if (std::ranges::find(offered, name) == offered.end()) {  // kube-scheduler fails on it
-      outcome = {.node = {}, .message = "filter named a node that was not offered", .error = true};
-      return {};
-    }
-    kept.push_back(name);
-  }
-  return kept;
+  for (const auto& [node, reason] : answer->refused) ++refused[reason];
+  return std::move(answer->kept);
 }
 
 std::string SchedulerModel::AskPrioritize(const kube::Pod& pod,
                                           const std::vector<std::string>& nodes) {
-  const auto answer = Post(kPrioritize, ArgsFor(pod, nodes));
   std::string best = nodes.front();
+  const auto body = Post(kPrioritize, ArgsFor(pod, nodes));
+  const auto scores = body ? DecodePriorities(*body) : std::unexpected("the call failed");
+  if (!scores) return best;  // kube-scheduler goes on without them
   std::int64_t top = -1;
-  for (const auto& score : answer.value_or(json::array())) {
-    if (const auto value = score.value("Score", std::int64_t{0}); value > top) {
-      top = value;
-      best = score.value("Host", best);
-    }
+  for (const auto& [host, score] : *scores) {
+    if (score > top) best = host;
+    top = std::max(top, score);
   }
   return best;
 }
@@ -378,11 +361,11 @@ void SchedulerModel::BindAsync(const kube::Pod& pod, const std::string& node) {
 }
 
 std::string SchedulerModel::AskBind(const kube::Pod& pod, const std::string& node) {
-  const auto answer = Post(kBind, {{"PodName", pod.meta.name},
-                                   {"PodNamespace", pod.meta.ns},
-                                   {"PodUID", pod.meta.uid},
-                                   {"Node", node}});
-  return answer ? answer->value("Error", "") : "the bind call failed";
+  const auto answer = Post(kBind, EncodeBindArgs({.pod_name = pod.meta.name,
+                                                  .pod_namespace = pod.meta.ns,
+                                                  .pod_uid = pod.meta.uid,
+                                                  .node = node}));
+  return answer ? DecodeBindResult(*answer) : "the bind call failed";
 }
 
 // --- After a refusal -----------------------------------------------------------------------------

@@ -95,8 +95,8 @@ class SchedulerModel {
   std::string AskBind(const kube::Pod& pod, const std::string& node);
   void Failed(const std::string& uid, const Outcome& outcome);
   void PatchCondition(const std::string& uid, const kube::PodScheduled& condition);
-  std::optional<nlohmann::json> Post(std::size_t verb, const nlohmann::json& body);
-  nlohmann::json ArgsFor(const kube::Pod& pod, const std::vector<std::string>& nodes) const;
+  std::optional<std::string> Post(std::size_t verb, std::string body);
+  std::string ArgsFor(const kube::Pod& pod, const std::vector<std::string>& nodes) const;
 
   // REQUIRES mutex_ for all of these.
   void Activate(const std::string& uid, Entry& entry);

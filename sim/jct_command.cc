@@ -10,6 +10,7 @@
 #include "sim/jct_experiment.h"
 #include "sim/options.h"
 #include "sim/parallel.h"
+#include "sim/world/fidelity.h"
 
 namespace berth::sim {
 namespace {
@@ -63,7 +64,8 @@ void NameNeverFit(const std::vector<JctResult>& results, const std::string& poli
 int Print(const JctOptions& options, const std::vector<JctResult>& results) {
   NameNeverFit(results, options.policies.front());
   if (!PrintRows(options.common.format, JctRows(results))) {
-    fmt::print("experiment {}, level scheduler\n\n{}", options.experiment, JctTable(results));
+    fmt::print("experiment {}, level {}\n\n{}", options.experiment, Name(Fidelity::kScheduler),
+               JctTable(results));
     fmt::print("\nmean JCT, paired by seed\n\n{}", JctDifferences(results, options.against));
   }
   return options.plot.empty() ? kFine : WriteFile(options.plot, RenderSvg(JctPlot(results)));

@@ -8,6 +8,7 @@
 #include "server/table.h"
 #include "sim/jct_experiment.h"
 #include "sim/statistics.h"
+#include "sim/world/fidelity.h"
 
 namespace berth::sim {
 namespace {
@@ -55,7 +56,7 @@ std::vector<nlohmann::ordered_json> JctRows(const std::vector<JctResult>& result
   std::vector<nlohmann::ordered_json> rows;
   for (const JctResult& r : results) {
     nlohmann::ordered_json row{{"experiment", r.experiment},
-                               {"level", "scheduler"},
+                               {"level", Name(Fidelity::kScheduler)},
                                {"load", r.load},
                                {"policy", r.policy},
                                {"seed", r.seed},

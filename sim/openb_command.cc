@@ -8,6 +8,7 @@
 #include "sim/openb_experiment.h"
 #include "sim/openb_variants.h"
 #include "sim/options.h"
+#include "sim/world/fidelity.h"
 
 namespace berth::sim {
 namespace {
@@ -31,8 +32,8 @@ std::string CpuSuffix(const OpenbOptions& options) {
 
 int Print(const OpenbOptions& options, const std::vector<PackingResult>& results) {
   if (!PrintRows(options.common.format, OpenbRows(results))) {
-    fmt::print("experiment openb, variant {}, level engine\n\n{}", options.variant,
-               OpenbTable(results));
+    fmt::print("experiment openb, variant {}, level {}\n\n{}", options.variant,
+               Name(Fidelity::kEngine), OpenbTable(results));
     if (options.policies.size() > 1 &&
         std::ranges::find(options.policies, options.against) != options.policies.end()) {
       fmt::print("\npaired by seed\n\n{}",

@@ -8,6 +8,7 @@
 #include "sim/openb_experiment.h"
 #include "sim/statistics.h"
 #include "sim/svg_plot.h"
+#include "sim/world/fidelity.h"
 
 namespace berth::sim {
 namespace {
@@ -67,7 +68,7 @@ std::vector<nlohmann::ordered_json> OpenbRows(const std::vector<PackingResult>& 
   std::vector<nlohmann::ordered_json> rows;
   for (const PackingResult& r : results) {
     rows.push_back({{"experiment", "openb"},
-                    {"level", "engine"},
+                    {"level", Name(Fidelity::kEngine)},
                     {"variant", r.variant},
                     {"list", r.list},
                     {"policy", r.policy},

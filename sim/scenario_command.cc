@@ -15,6 +15,7 @@
 #include "sim/scenario/objects.h"
 #include "sim/scenario/run.h"
 #include "sim/world/fault_command.h"
+#include "sim/world/fidelity_option.h"
 
 namespace berth::sim {
 namespace {
@@ -22,6 +23,7 @@ namespace {
 struct RunCommandOptions {
   std::vector<std::string> files;
   std::string seeds = "1";
+  Fidelity fidelity = Fidelity::kScheduler;
   bool expand = false;
   int judge = 0;  ///< Line of the step whose expectation is asked about; 0: none.
 };
@@ -69,10 +71,11 @@ int JudgeObservation(const scenario::Scenario& scenario, int line) {
 
 /// Runs one file with every seed and tells of each that failed. Returns how many did.
 std::size_t RunSeeds(const scenario::Scenario& scenario, const std::string& path,
-                     const std::vector<std::uint64_t>& seeds) {
+                     const std::vector<std::uint64_t>& seeds, Fidelity fidelity) {
   std::vector<scenario::RunReport> reports(seeds.size());
-  ParallelFor(seeds.size(), 0,
-              [&](std::size_t i) { reports[i] = scenario::Run(scenario, {.seed = seeds[i]}); });
+  ParallelFor(seeds.size(), 0, [&](std::size_t i) {
+    reports[i] = scenario::Run(scenario, {.fidelity = fidelity, .seed = seeds[i]});
+  });
   std::size_t failed = 0;
   for (std::size_t i = 0; i < reports.size(); ++i) {
     if (reports[i].faults.empty()) continue;
@@ -103,10 +106,10 @@ int RunFiles(const RunCommandOptions& options) {
     } else if (options.judge != 0) {
       return JudgeObservation(*scenario, options.judge);
     } else {
-      failed += RunSeeds(*scenario, path, *seeds);
+      failed += RunSeeds(*scenario, path, *seeds, options.fidelity);
     }
   }
-  fmt::print("level scheduler: {} passed, {} failed\n", runs - failed, failed);
+  fmt::print("level {}: {} passed, {} failed\n", Name(options.fidelity), runs - failed, failed);
   return failed == 0 ? kFine : kBadInput;
 }
 
@@ -119,6 +122,7 @@ void AddRunCommand(CLI::App& simulate, std::function<int()>& run) {
   command->add_option("FILE", options->files, "scenario files")->required();
   command->add_option("--seeds", options->seeds, "A-B or A,B,C: one run each")
       ->capture_default_str();
+  AddFidelityOption(*command, options->fidelity);
   command->add_flag("--expand", options->expand,
                     "print the file's objects and steps as JSON, for another program to carry out");
   command->add_option("--judge", options->judge,

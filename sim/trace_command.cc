@@ -9,6 +9,7 @@
 #include "sim/parallel.h"
 #include "sim/random.h"
 #include "sim/trace/trace_report.h"
+#include "sim/world/fidelity.h"
 
 namespace berth::sim {
 namespace {
@@ -80,8 +81,8 @@ void Name(const char* what, const std::vector<std::string>& names) {
 
 int Print(const TraceCommandOptions& options, const std::vector<TraceResult>& results) {
   if (!PrintRows(options.format, TraceRows(results))) {
-    fmt::print("experiment trace, level scheduler\n\n{}\n{}", TraceTable(results),
-               BreakdownTable(results));
+    fmt::print("experiment trace, level {}\n\n{}\n{}", Name(Fidelity::kScheduler),
+               TraceTable(results), BreakdownTable(results));
     if (const auto paired = TraceDifferences(results, options.against);
         options.policies.size() > 1) {
       fmt::print("\npaired by seed\n\n{}", paired);

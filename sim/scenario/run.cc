@@ -38,7 +38,7 @@ class Stage {
   Stage(const Scenario& scenario, const RunOptions& options)
       : scenario_(scenario),
         options_(options),
-        env_(options.seed, sim::kEpoch, kTraceLines),
+        env_(options.seed, sim::kEpoch, kTraceLines, options.fidelity),
         processes_(env_, SchedulerFor(options), kHttpTimeout) {
     env_.api.Subscribe(Kind::kPod, life_.alive(), [this] { EndDeleted(); });
     env_.api.PutPolicy(scenario.policy);

@@ -1,6 +1,6 @@
-// Runs a scenario file in the simulated world, at the level `scheduler`: the real engine, models of
-// kube-scheduler and the API server, virtual time. Every invariant of the design is checked on the
-// way, beside what the file expects.
+// Runs a scenario file in the simulated world: the real engine, models of kube-scheduler and the
+// API server, virtual time. Every invariant of the design is checked on the way, beside what the
+// file expects.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 namespace berth::scenario {
 
 struct RunOptions {
+  sim::Fidelity fidelity = sim::Fidelity::kScheduler;
   std::uint64_t seed = 1;  ///< Of delays, and of kube-scheduler's choice among equals.
   /// An expectation must hold after this much virtual time, milliseconds: longer than any backoff.
   std::int64_t settle = 60'000;

@@ -8,6 +8,7 @@
 
 #include "server/table.h"
 #include "sim/statistics.h"
+#include "sim/world/fidelity.h"
 
 namespace berth::sim {
 namespace {
@@ -81,7 +82,7 @@ std::vector<nlohmann::ordered_json> TraceRows(const std::vector<TraceResult>& re
   std::vector<nlohmann::ordered_json> rows;
   for (const TraceResult& r : results) {
     nlohmann::ordered_json row{{"experiment", "trace"},
-                               {"level", "scheduler"},
+                               {"level", Name(Fidelity::kScheduler)},
                                {"policy", r.policy},
                                {"seed", r.seed},
                                {"jobs", r.jobs},

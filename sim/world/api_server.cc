@@ -51,6 +51,16 @@ std::shared_ptr<const kube::Pod> ApiServer::Find(const engine::PodRef& ref, Repl
   return it->second;
 }
 
+/// To the server a patch of another pod's UID is a change of an immutable field.
+std::shared_ptr<const kube::Pod> ApiServer::FindToPatch(const engine::PodRef& ref,
+                                                        Reply& reply) const {
+  auto pod = Find(ref, reply);
+  if (reply.status == 409) {
+    reply = {.status = 422, .message = "metadata.uid: Invalid value: field is immutable"};
+  }
+  return pod;
+}
+
 Reply ApiServer::Store(kube::Pod pod) {
   pod.meta.resource_version = std::to_string(++version_);
   trace_.Say("api: {}", Describe(pod));
@@ -92,7 +102,7 @@ Reply ApiServer::DeletePod(const engine::PodRef& ref) {
   }
   if (pod->meta.deletion) return {.pod = pod};
   kube::Pod changed = *pod;
-  changed.meta.deletion = timeline_.now();
+  changed.meta.deletion = timeline_.now() / 1000 * 1000;  // as creationTimestamp
   return Store(std::move(changed));
 }
 
@@ -131,22 +141,32 @@ Reply ApiServer::Bind(const engine::PodRef& ref, const std::string& node,
 }
 
 Reply ApiServer::Nominate(const engine::PodRef& ref, const std::string& node,
-                          const std::string& plan) {
+                          const kube::AnnotationPatch& annotations) {
   Reply reply;
-  const auto pod = Find(ref, reply);
+  const auto pod = FindToPatch(ref, reply);
   if (pod == nullptr) return reply;
   if (!pod->node_name.empty()) return {.status = 422, .message = "the pod is already bound"};
   kube::Pod changed = *pod;
   changed.nominated_node = node;
-  if (!plan.empty()) changed.meta.annotations[std::string(cluster::kPlanAnnotation)] = plan;
+  for (const auto& [key, value] : annotations) {
+    if (value) {
+      changed.meta.annotations[key] = *value;
+    } else {
+      changed.meta.annotations.erase(key);
+    }
+  }
   const bool same = changed.nominated_node == pod->nominated_node &&
                     changed.meta.annotations == pod->meta.annotations;
   return same ? Reply{.pod = pod} : Store(std::move(changed));
 }
 
+Reply ApiServer::RemoveGate(const engine::PodRef& ref, const std::string& gate) {
+  return Patch(ref, [&gate](kube::Pod& pod) { return std::erase(pod.scheduling_gates, gate) > 0; });
+}
+
 Reply ApiServer::Patch(const engine::PodRef& ref, const std::function<bool(kube::Pod&)>& change) {
   Reply reply;
-  const auto pod = Find(ref, reply);
+  const auto pod = FindToPatch(ref, reply);
   if (pod == nullptr) return reply;
   kube::Pod changed = *pod;
   if (!change(changed)) return {.pod = pod};

@@ -15,6 +15,7 @@
 #include "config/policy_configuration.h"
 #include "engine/actions.h"
 #include "kube/objects.h"
+#include "kube/requests.h"
 #include "sim/world/timeline.h"
 #include "sim/world/trace.h"
 
@@ -51,7 +52,7 @@ class ApiServer {
   ApiServer(const Timeline& timeline, Trace& trace) : timeline_(timeline), trace_(trace) {}
 
   // --- Pods. Every write takes a UID precondition where `uid` is not empty: 409 for another pod of
-  // that name, 404 for none.
+  // that name (a patch gets 422, see kube::IsOtherUid), 404 for none.
   /// Sets UID, creation and resource version. 409: the name is taken.
   Reply CreatePod(kube::Pod pod);
   /// An unbound pod is gone at once; a bound one gets its deletion timestamp, and RemovePod ends
@@ -62,9 +63,11 @@ class ApiServer {
   /// 409: bound, ending or gated. Annotations are merged with the node's name in one write.
   Reply Bind(const engine::PodRef& ref, const std::string& node,
              const std::map<std::string, std::string>& annotations);
-  /// The status patch: the nominated node, and with it Berth's plan annotation (empty: left as it
-  /// is). 422 for a bound pod.
-  Reply Nominate(const engine::PodRef& ref, const std::string& node, const std::string& plan);
+  /// The status patch: the nominated node (empty: none), and annotations with it. 422 for a bound
+  /// pod.
+  Reply Nominate(const engine::PodRef& ref, const std::string& node,
+                 const kube::AnnotationPatch& annotations = {});
+  Reply RemoveGate(const engine::PodRef& ref, const std::string& gate);
   /// Any other patch. `change` returns false where it changes nothing: then no event follows.
   Reply Patch(const engine::PodRef& ref, const std::function<bool(kube::Pod&)>& change);
 
@@ -101,6 +104,7 @@ class ApiServer {
   const Journal& journal(Kind kind) const { return journals_[static_cast<std::size_t>(kind)]; }
   void Append(Kind kind, Change change);
   std::shared_ptr<const kube::Pod> Find(const engine::PodRef& ref, Reply& reply) const;
+  std::shared_ptr<const kube::Pod> FindToPatch(const engine::PodRef& ref, Reply& reply) const;
   struct Watcher {
     std::weak_ptr<const bool> alive;
     std::function<void()> call;

@@ -171,32 +171,26 @@ void BerthHost::Do(const engine::ReleaseMember& release) {
 /// First the nomination and the plan, in one patch; then the gate.
 void BerthHost::TryRelease(const engine::ReleaseMember& release, int attempt) {
   if (release.node.empty()) return TryOpenGate(release, attempt);
-  const auto nominate = [release](ApiServer& api) {
-    return api.Nominate(release.pod, release.node, release.annotation);
-  };
-  client_.Write(nominate, kPatchTimeout, [this, release, attempt](const WriteResult& result) {
+  const auto nominated = [this, release, attempt](const WriteResult& result) {
     if (result.outcome == WriteOutcome::kNotFound ||
         result.reply.message.find("already bound") != std::string::npos) {
       return NextJob(release.pod.uid);
     }
     if (result.outcome != WriteOutcome::kDone) return RetryRelease(release, attempt);
     TryOpenGate(release, attempt);
-  });
+  };
+  client_.Nominate(release.pod, release.node, release.annotation, kPatchTimeout, nominated);
 }
 
 void BerthHost::TryOpenGate(const engine::ReleaseMember& release, int attempt) {
   if (!release.remove_gate) return NextJob(release.pod.uid);
-  const auto open = [pod = release.pod](ApiServer& api) {
-    return api.Patch(pod, [](kube::Pod& p) {
-      return std::erase(p.scheduling_gates, cluster::kAdmissionGate) > 0;
-    });
-  };
-  client_.Write(open, kPatchTimeout, [this, release, attempt](const WriteResult& result) {
+  const auto opened = [this, release, attempt](const WriteResult& result) {
     const bool settled =
         result.outcome == WriteOutcome::kDone || result.outcome == WriteOutcome::kNotFound;
     if (!settled) return RetryRelease(release, attempt);
     NextJob(release.pod.uid);
-  });
+  };
+  client_.RemoveGate(release.pod, std::string(cluster::kAdmissionGate), kPatchTimeout, opened);
 }
 
 void BerthHost::RetryRelease(const engine::ReleaseMember& release, int attempt) {
@@ -246,22 +240,19 @@ void BerthHost::Do(const engine::Decision& decision) {
 
 // --- Verbs ---------------------------------------------------------------------------------------
 
-std::optional<FilterReply> BerthHost::Filter(const kube::Pod& request_pod,
-                                             const std::vector<std::string>& offered) {
+std::optional<FilterReply> BerthHost::Filter(const engine::PodRef& pod, const Names& offered,
+                                             const std::function<const kube::Pod*()>& request_pod) {
   if (!ready_) return std::nullopt;
-  const std::vector<std::string_view> names(offered.begin(), offered.end());
-  const auto answer = engine_.Filter({.uid = request_pod.meta.uid,
-                                      .offered = names,
-                                      .request_pod = [&request_pod] { return &request_pod; }},
-                                     now());
+  const auto answer =
+      engine_.Filter({.uid = pod.uid, .offered = offered, .request_pod = request_pod}, now());
   FilterReply reply;
   if (answer.keep_all) {
-    reply.kept = offered;
+    reply.kept = {offered.begin(), offered.end()};
   } else {
-    for (const std::size_t index : answer.kept) reply.kept.push_back(offered.at(index));
+    for (const std::size_t index : answer.kept) reply.kept.emplace_back(offered.at(index));
     reply.reason = cluster::RefusalText(answer.reason);
   }
-  env_.trace.Say("filter {}: {} offered, kept {} {}", request_pod.meta.name, offered.size(),
+  env_.trace.Say("filter {}: {} offered, kept {} {}", pod.name, offered.size(),
                  answer.keep_all      ? "all"
                  : reply.kept.empty() ? "none"
                                       : reply.kept.front(),
@@ -271,14 +262,16 @@ std::optional<FilterReply> BerthHost::Filter(const kube::Pod& request_pod,
   return reply;
 }
 
-std::optional<std::map<std::string, std::int64_t>> BerthHost::Prioritize(
-    const std::string& uid, const std::vector<std::string>& offered) {
+std::optional<std::map<std::string, std::int64_t>> BerthHost::Prioritize(const std::string& uid,
+                                                                         const Names& offered) {
   if (!ready_) return std::nullopt;
   const auto planned = engine_.PlannedNode(uid);
   const std::string best =
       planned == cluster::kNoNode ? std::string() : engine_.store().node(planned).name;
   std::map<std::string, std::int64_t> scores;
-  for (const std::string& name : offered) scores[name] = name == best ? 10 : 0;
+  for (const std::string_view name : offered) {
+    scores[std::string(name)] = name == best ? 10 : 0;
+  }
   return scores;
 }
 

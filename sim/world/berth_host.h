@@ -5,11 +5,13 @@
 
 #include <array>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/engine.h"
@@ -37,10 +39,13 @@ class BerthHost {
   bool ready() const { return ready_; }
 
   // --- Verbs. nullopt: 503.
-  std::optional<FilterReply> Filter(const kube::Pod& request_pod,
-                                    const std::vector<std::string>& offered);
-  std::optional<std::map<std::string, std::int64_t>> Prioritize(
-      const std::string& uid, const std::vector<std::string>& offered);
+  /// Names by view, as server/wire.h decodes them.
+  using Names = std::vector<std::string_view>;
+  /// `request_pod` is the pod that came with the call, decoded when it is asked for.
+  std::optional<FilterReply> Filter(const engine::PodRef& pod, const Names& offered,
+                                    const std::function<const kube::Pod*()>& request_pod);
+  std::optional<std::map<std::string, std::int64_t>> Prioritize(const std::string& uid,
+                                                                const Names& offered);
   /// The caller has hung up when `client` is gone.
   void Bind(const engine::PodRef& pod, const std::string& node, std::weak_ptr<const bool> client,
             BindDone done);

@@ -1,6 +1,7 @@
 #include "sim/world/checker.h"
 
 #include <algorithm>
+#include <array>
 
 namespace berth::sim {
 
@@ -21,6 +22,21 @@ constexpr std::uint64_t kLookEvery = 10'000;
 int NumberOf(const kube::Pod& pod, std::string_view key) {
   const auto it = pod.meta.annotations.find(key);
   return it == pod.meta.annotations.end() ? 0 : std::atoi(it->second.c_str());
+}
+
+/// They say the same of it.
+bool SameGang(const kube::Pod& a, const kube::Pod& b) {
+  const auto says = [](const kube::StringMap& map, std::string_view key) {
+    const auto it = map.find(key);
+    return it == map.end() ? std::string() : it->second;
+  };
+  return std::ranges::all_of(
+             std::array{"berth.dev/gang-size", "berth.dev/gang-min-member",
+                        "berth.dev/topology-required", "berth.dev/topology-preferred"},
+             [&](const char* key) {
+               return says(a.meta.annotations, key) == says(b.meta.annotations, key);
+             }) &&
+         says(a.meta.labels, "berth.dev/queue") == says(b.meta.labels, "berth.dev/queue");
 }
 
 int MinimumOf(const kube::Pod& pod) {
@@ -199,6 +215,7 @@ void Checker::OnPreemption(const kube::Pod& preemptor, const std::string& node,
 // --- After every step ----------------------------------------------------------------------------
 
 void Checker::AfterStep(const BerthHost* host) {
+  if (!env_.garbled.empty()) Broken("wire: " + env_.garbled);
   if (host == nullptr || !host->ready()) {
     host_ = nullptr;
     return;
@@ -335,6 +352,10 @@ bool Checker::QueueHasRoom(const kube::Pod& pod, std::int64_t gpus) const {
   const auto& queues = env_.api.policy().queues;
   const auto queue = std::ranges::find(queues, name, &config::Queue::name);
   if (queue == queues.end() || !queue->namespaces) return false;
+  const auto other = [](const auto& entry) { return entry.first != kGpu; };
+  if (std::ranges::any_of(queue->limit, other) || std::ranges::any_of(queue->quota, other)) {
+    return false;  // not counted here
+  }
   const bool admits = std::ranges::any_of(
       *queue->namespaces, [&pod](const auto& ns) { return ns == "*" || ns == pod.meta.ns; });
   const auto cap = caps_.find(name);
@@ -357,7 +378,10 @@ bool Checker::FitsSomewhere(const kube::Pod& pod) const {
     const auto left = [&](const char* name, std::int64_t asked) {
       return AmountOf(node.allocatable, name) - AmountOf(room.used, name) - asked;
     };
-    if (left("cpu", AmountOf(pod.spec->requests, "cpu")) < 0 || left("pods", 1) < 0) return false;
+    const bool enough = std::ranges::all_of(pod.spec->requests, [&left](const auto& asked) {
+      return asked.second == 0 || left(asked.first.c_str(), asked.second) >= 0;
+    });
+    if (!enough || left("pods", 1) < 0) return false;
     if (gpus == 0) return true;
     if (room.whole_node > 0 || (WholeNode(pod) && AmountOf(room.used, "pods") > 0)) return false;
     const std::int64_t all = AmountOf(node.allocatable, kGpu);
@@ -373,12 +397,13 @@ bool Checker::CouldRunAlone(const kube::Pod& pod) const {
   if (!pod.spec->requests.contains(kGpu)) return pod.scheduling_gates.empty() && FitsSomewhere(pod);
   if (pod.meta.annotations.contains("berth.dev/topology-required")) return false;
   const std::string gang = GangOf(pod);
-  const auto runs = [](const auto& member) {
-    return Lives(*member.second) && !member.second->node_name.empty() &&
-           member.second->spec->requests.contains(kGpu);
-  };
-  if (!gang.empty() && std::ranges::none_of(usage_.MembersOf(gang), runs)) return false;
-  return FitsSomewhere(pod);
+  if (gang.empty()) return FitsSomewhere(pod);
+  bool runs = false;
+  for (const auto& [uid, mate] : usage_.MembersOf(gang)) {
+    if (!SameGang(*mate, pod)) return false;  // one of them may be refused alone
+    runs |= Lives(*mate) && !mate->node_name.empty() && mate->spec->requests.contains(kGpu);
+  }
+  return runs && FitsSomewhere(pod);
 }
 
 /// I10: a second planner with the same facts and no history finds nothing to do.

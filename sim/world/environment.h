@@ -1,17 +1,23 @@
 // What the parts of one simulated world share.
 #pragma once
 
+#include <string>
+#include <utility>
+
 #include "sim/random.h"
 #include "sim/world/api_server.h"
 #include "sim/world/faults.h"
+#include "sim/world/fidelity.h"
 #include "sim/world/timeline.h"
 #include "sim/world/trace.h"
 
 namespace berth::sim {
 
 struct Environment {
-  Environment(std::uint64_t seed, TimePoint start, std::size_t trace_lines)
-      : timeline(start),
+  Environment(std::uint64_t seed, TimePoint start, std::size_t trace_lines,
+              Fidelity level = Fidelity::kScheduler)
+      : fidelity(level),
+        timeline(start),
         trace(timeline, trace_lines),
         api(timeline, trace),
         weather(timeline),
@@ -21,10 +27,17 @@ struct Environment {
   Environment& operator=(const Environment&) = delete;
 
   TimePoint now() const { return timeline.now(); }
+  /// At fidelity `wire`: something has not come through as it was sent. The first one stays, and
+  /// the checker ends the run.
+  void Garble(std::string what) {
+    if (garbled.empty()) garbled = std::move(what);
+  }
 
   /// Separates the uses of one seed. Failing seeds that were kept as tests rest on it.
   static constexpr std::uint64_t kStream = 0xd1342543de82ef95U;
 
+  const Fidelity fidelity;
+  std::string garbled{};  ///< See Garble(); empty: nothing.
   Timeline timeline;
   Trace trace;
   ApiServer api;

@@ -52,9 +52,11 @@ void ShrinkList(Scenario& scenario, List Scenario::*list) {
 }
 
 Scenario Draw(std::uint64_t seed, const Profile& profile, const FaultOptions& options) {
-  if (options.nodes == 0) return DrawScenario(seed, profile);
-  return DrawDay(seed, profile, options.nodes,
-                 options.pods > 0 ? options.pods : 20 * options.nodes);
+  Scenario day = options.nodes == 0 ? DrawScenario(seed, profile)
+                                    : DrawDay(seed, profile, options.nodes,
+                                              options.pods > 0 ? options.pods : 20 * options.nodes);
+  day.fidelity = options.fidelity;
+  return day;
 }
 
 void Tell(const Scenario& drawn, const FaultOptions& options, std::ostream& out) {
@@ -89,10 +91,13 @@ RunResult RunDay(const Scenario& scenario, bool repeat) {
   // Other addresses than in the first run.
   const std::vector<std::string> noise(1 + scenario.seed % 97,
                                        std::string(64 + scenario.seed % 512, 'x'));
-  const RunResult again = World(scenario, 0).Run();
+  Scenario as_values = scenario;  // what the codecs carry is what was sent: nothing may change
+  as_values.fidelity = Fidelity::kScheduler;
+  const RunResult again = World(as_values, 0).Run();
   if (again.hash != result.hash || again.steps != result.steps) {
-    result.violation = fmt::format("I8: two runs of one seed differ: {:016x} and {:016x}",
-                                   result.hash, again.hash);
+    result.violation =
+        fmt::format("I8: two runs of one seed differ: {:016x} (level {}) and {:016x} (level {})",
+                    result.hash, Name(scenario.fidelity), again.hash, Name(as_values.fidelity));
   }
   return result;
 }
@@ -152,8 +157,8 @@ int RunFaults(const FaultOptions& options, std::ostream& out) {
     out << fmt::format("--- the story of seed {}\n", seed);
     Tell(Draw(seed, *profile, options), options, out);
   }
-  out << fmt::format("profile {}: {} events, {} pods bound\n", profile->name, total.steps,
-                     total.bound);
+  out << fmt::format("level {}, profile {}: {} events, {} pods bound\n", Name(options.fidelity),
+                     profile->name, total.steps, total.bound);
   out << fmt::format("{} seeds, {} violations\n", count, broken.size());
   return broken.empty() ? 0 : 1;
 }

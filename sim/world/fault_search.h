@@ -13,6 +13,7 @@ namespace berth::sim {
 struct FaultOptions {
   std::string seeds = "1-200";  ///< A, or A-B.
   std::string profile = "all";
+  Fidelity fidelity = Fidelity::kScheduler;
   int nodes = 0;  ///< 0: a small bad day; else DrawDay of so many nodes and pods.
   int pods = 0;
   int jobs = 0;               ///< Threads; 0: one per core.
@@ -28,7 +29,8 @@ struct FaultOptions {
 /// options that make no sense.
 int RunFaults(const FaultOptions& options, std::ostream& out);
 
-/// One day, twice where `repeat`: a difference is a violation of I8.
+/// One day, twice where `repeat`: a difference is a violation of I8. The second time is at level
+/// `scheduler`, so that a day at level `wire` is compared with what passing values makes of it.
 RunResult RunDay(const Scenario& scenario, bool repeat);
 
 /// Drops faults, then jobs, as long as the run still breaks an invariant.

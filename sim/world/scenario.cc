@@ -26,7 +26,9 @@ kube::Node MakeNode(int index, Random& random) {
 config::PolicyConfiguration DrawPolicy(Random& random) {
   config::PolicyConfiguration policy;
   policy.gang.bind_timeout = std::chrono::milliseconds(random.Between(3, 25) * 1'000);
-  policy.gang.plan_timeout = std::chrono::milliseconds(random.Between(10, 60) * 1'000);
+  // A plan that expires before its barrier does is refused (config/decode.h).
+  policy.gang.plan_timeout = std::max<std::chrono::milliseconds>(
+      std::chrono::milliseconds(random.Between(10, 60) * 1'000), policy.gang.bind_timeout);
   if (random.Percent(30)) policy.gang.max_standing = static_cast<int>(random.Between(1, 4));
   const auto queue = [&](const char* name, std::int64_t gpus) {
     config::Queue q{.name = name, .namespaces = std::vector<std::string>{"*"}};

@@ -8,6 +8,7 @@
 #include "config/policy_configuration.h"
 #include "kube/objects.h"
 #include "sim/world/faults.h"
+#include "sim/world/fidelity.h"
 #include "sim/world/scheduler.h"
 
 namespace berth::sim {
@@ -39,6 +40,7 @@ kube::Pod MakeMember(const Job& job, int index);
 
 struct Scenario {
   std::uint64_t seed = 0;
+  Fidelity fidelity = Fidelity::kScheduler;
   std::vector<kube::Node> nodes;
   config::PolicyConfiguration policy;
   SchedulerOptions scheduler;

@@ -274,7 +274,7 @@ void Scheduler::AskExtender(const std::shared_ptr<Cycle>& cycle,
     if (reply->kept.empty()) return NoFit(cycle);
     if (reply->kept.size() == 1) return Assume(cycle, reply->kept.front());
     using Scores = std::map<std::string, std::int64_t>;
-    wire_.Prioritize(cycle->pod->meta.uid, reply->kept,
+    wire_.Prioritize(*cycle->pod, reply->kept,
                      life_.Guard([this, cycle, kept = reply->kept](
                                      const std::expected<Scores, std::string>& scores) {
                        Choose(cycle, kept, scores.value_or(Scores{}));  // an error there is ignored

@@ -70,7 +70,7 @@ void Scheduler::Preempt(const std::shared_ptr<Cycle>& cycle, const std::string& 
     EndCycle();
   };
   if (candidates.empty() || !Managed(pod)) return settle(candidates);
-  wire_.Preempt(pod.meta.uid, candidates,
+  wire_.Preempt(pod, candidates,
                 life_.Guard([settle](const std::expected<engine::VictimMap, std::string>& kept) {
                   settle(kept.value_or(engine::VictimMap{}));
                 }));

@@ -1,5 +1,7 @@
 #include "sim/world/verb_wire.h"
 
+#include "server/extender_client.h"
+
 namespace berth::sim {
 
 void VerbWire::Listen(BerthHost* host) {
@@ -23,10 +25,7 @@ Duration VerbWire::Delay() {
 }
 
 template <typename Result>
-void VerbWire::Call(std::function<void(std::weak_ptr<const bool>,
-                                       std::function<void(const std::optional<Result>&)>)>
-                        carry,
-                    Done<Result> done) {
+void VerbWire::Call(Carry<Result> carry, Done<Result> done) {
   const std::uint64_t id = ++next_;
   const auto connection = std::make_shared<const bool>(true);
   open_[id] = {connection, [done](const std::string& error) { done(std::unexpected(error)); }};
@@ -51,24 +50,60 @@ void VerbWire::Call(std::function<void(std::weak_ptr<const bool>,
   });
 }
 
+template <typename Result, typename Read>
+void VerbWire::CallInBytes(Carry<std::string> serve, Read read, Done<Result> done) {
+  Call<std::string>(std::move(serve),
+                    [read, done](const std::expected<std::string, std::string>& answer) {
+                      if (!answer) return done(std::unexpected(answer.error()));
+                      done(read(*answer));
+                    });
+}
+
 void VerbWire::Filter(const kube::Pod& pod, const std::vector<std::string>& offered,
                       Done<FilterReply> done) {
   ++filters_;
-  Call<FilterReply>([this, pod, offered](
-                        const auto&, const auto& answer) { answer(host_->Filter(pod, offered)); },
-                    std::move(done));
+  if (in_bytes()) {
+    return CallInBytes<FilterReply>(
+        [this, body = VerbBytes::Offer(pod, offered)](const auto&, const auto& answer) {
+          bytes_.ServeFilter(*host_, body, answer);
+        },
+        [this, offered](const std::string& body) { return bytes_.ReadFilter(body, offered); },
+        std::move(done));
+  }
+  Call<FilterReply>(
+      [this, pod, offered](const auto&, const auto& answer) {
+        answer(
+            host_->Filter(RefOf(pod), {offered.begin(), offered.end()}, [&pod] { return &pod; }));
+      },
+      std::move(done));
 }
 
-void VerbWire::Prioritize(const std::string& uid, const std::vector<std::string>& offered,
+void VerbWire::Prioritize(const kube::Pod& pod, const std::vector<std::string>& offered,
                           Done<std::map<std::string, std::int64_t>> done) {
+  if (in_bytes()) {
+    return CallInBytes<VerbBytes::Scores>(
+        [this, body = VerbBytes::Offer(pod, offered)](const auto&, const auto& answer) {
+          bytes_.ServePrioritize(*host_, body, answer);
+        },
+        [this](const std::string& body) { return bytes_.ReadPriorities(body); }, std::move(done));
+  }
   Call<std::map<std::string, std::int64_t>>(
-      [this, uid, offered](const auto&, const auto& answer) {
-        answer(host_->Prioritize(uid, offered));
+      [this, uid = pod.meta.uid, offered](const auto&, const auto& answer) {
+        answer(host_->Prioritize(uid, {offered.begin(), offered.end()}));
       },
       std::move(done));
 }
 
 void VerbWire::Bind(const engine::PodRef& pod, const std::string& node, Done<std::string> done) {
+  if (in_bytes()) {
+    return CallInBytes<std::string>(
+        [this, uid = pod.uid, body = VerbBytes::BindRequest(pod, node)](const auto& connection,
+                                                                        const auto& answer) {
+          if (on_bind) on_bind(uid);
+          bytes_.ServeBind(*host_, body, connection, answer);
+        },
+        server::DecodeBindResult, std::move(done));
+  }
   Call<std::string>(
       [this, pod, node](const auto& connection, const auto& answer) {
         if (on_bind) on_bind(pod.uid);
@@ -77,10 +112,17 @@ void VerbWire::Bind(const engine::PodRef& pod, const std::string& node, Done<std
       std::move(done));
 }
 
-void VerbWire::Preempt(const std::string& uid, const engine::VictimMap& candidates,
+void VerbWire::Preempt(const kube::Pod& pod, const engine::VictimMap& candidates,
                        Done<engine::VictimMap> done) {
+  if (in_bytes()) {
+    return CallInBytes<engine::VictimMap>(
+        [this, body = VerbBytes::PreemptRequest(pod, candidates)](const auto&, const auto& answer) {
+          bytes_.ServePreempt(*host_, body, answer);
+        },
+        [this](const std::string& body) { return bytes_.ReadVictims(body); }, std::move(done));
+  }
   Call<engine::VictimMap>(
-      [this, uid, candidates](const auto&, const auto& answer) {
+      [this, uid = pod.meta.uid, candidates](const auto&, const auto& answer) {
         host_->Preempt(uid, candidates, answer);
       },
       std::move(done));

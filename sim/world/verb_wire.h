@@ -1,5 +1,6 @@
 // The connections between kube-scheduler and Berth: every call has httpTimeout, can be late, can
-// break before or after it was carried out, and breaks when either process ends.
+// break before or after it was carried out, and breaks when either process ends. At fidelity `wire`
+// what goes over them are bytes.
 #pragma once
 
 #include <expected>
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "sim/world/berth_host.h"
+#include "sim/world/verb_bytes.h"
 
 namespace berth::sim {
 
@@ -17,7 +19,8 @@ class VerbWire {
   template <typename Result>
   using Done = std::function<void(const std::expected<Result, std::string>&)>;
 
-  VerbWire(Environment& env, Duration http_timeout) : env_(env), timeout_(http_timeout) {}
+  VerbWire(Environment& env, Duration http_timeout)
+      : env_(env), timeout_(http_timeout), bytes_(env) {}
 
   /// Berth listens; null: nobody does, and all open calls break.
   void Listen(BerthHost* host);
@@ -26,11 +29,11 @@ class VerbWire {
 
   void Filter(const kube::Pod& pod, const std::vector<std::string>& offered,
               Done<FilterReply> done);
-  void Prioritize(const std::string& uid, const std::vector<std::string>& offered,
+  void Prioritize(const kube::Pod& pod, const std::vector<std::string>& offered,
                   Done<std::map<std::string, std::int64_t>> done);
   /// Empty text: bound.
   void Bind(const engine::PodRef& pod, const std::string& node, Done<std::string> done);
-  void Preempt(const std::string& uid, const engine::VictimMap& candidates,
+  void Preempt(const kube::Pod& pod, const engine::VictimMap& candidates,
                Done<engine::VictimMap> done);
 
   std::size_t open() const { return open_.size(); }
@@ -45,17 +48,22 @@ class VerbWire {
     std::function<void(const std::string& error)> fail;
   };
 
+  template <typename Result>
+  using Carry = std::function<void(std::weak_ptr<const bool> connection,
+                                   std::function<void(const std::optional<Result>&)>)>;
   /// `carry` runs when the call arrives; it gives its answer to the function it is handed.
   template <typename Result>
-  void Call(std::function<void(std::weak_ptr<const bool> connection,
-                               std::function<void(const std::optional<Result>&)>)>
-                carry,
-            Done<Result> done);
+  void Call(Carry<Result> carry, Done<Result> done);
+  /// The same in bytes; `read` makes a Result of the answer's.
+  template <typename Result, typename Read>
+  void CallInBytes(Carry<std::string> serve, Read read, Done<Result> done);
+  bool in_bytes() const { return env_.fidelity == Fidelity::kWire; }
   Duration Delay();
   void Fail(std::uint64_t id, const std::string& error);
 
   Environment& env_;
   const Duration timeout_;
+  VerbBytes bytes_;
   BerthHost* host_ = nullptr;
   std::uint64_t next_ = 0;
   std::uint64_t filters_ = 0;

@@ -15,7 +15,10 @@ bool Selected(const Change& change) {
 }  // namespace
 
 WatchStream::WatchStream(Environment& env, Kind kind, Sink sink)
-    : env_(env), kind_(kind), sink_(std::move(sink)) {
+    : env_(env),
+      kind_(kind),
+      sink_(std::move(sink)),
+      bytes_(env.fidelity == Fidelity::kWire ? std::make_unique<WatchBytes>(kind) : nullptr) {
   env_.api.Subscribe(kind_, life_.alive(), [this] { Pull(); });
   env_.timeline.After(env_.network.Between(1, 200), connection_.Guard([this] { Connect(true); }));
 }
@@ -44,6 +47,7 @@ void WatchStream::Connect(bool list) {
   }
   // Objects may be used as they come; deletions are known at the end (kube/reflector.h).
   seen_.clear();
+  if (bytes_ != nullptr) bytes_->BeginList();
   queued_ = env_.api.end(kind_);
   for (Change& object : env_.api.List(kind_)) {
     if (Selected(object)) Queue(What::kListed, std::move(object));
@@ -80,30 +84,44 @@ void WatchStream::Deliver() {
   pending_.pop_front();
   if (item.what == What::kEvent) {
     ++delivered_;
-    Take(item.change);
-    if (env_.now() < duplicate_until_) Take(item.change);
+    Take(item.what, item.change);
+    if (env_.now() < duplicate_until_) Take(item.what, item.change);
   } else if (item.what == What::kListed) {
     seen_.insert(item.change.key);
-    Take(item.change);
+    Take(item.what, item.change);
   } else {
-    // What came after the list was read is not in it: the journal goes on from there.
-    delivered_ =
-        queued_ - static_cast<std::size_t>(std::ranges::count(pending_, What::kEvent, &Item::what));
-    std::vector<std::string> gone;
-    for (const std::string& key : known_) {
-      if (!seen_.contains(key)) gone.push_back(key);
-    }
-    for (const std::string& key : gone) {
-      known_.erase(key);
-      sink_.remove(key, {.key = key, .deleted = true});
-    }
-    if (!std::exchange(synced_, true) && sink_.synced) sink_.synced();
+    EndList();
   }
   Arm();
 }
 
-void WatchStream::Take(const Change& change) {
-  if (!change.deleted && Selected(change)) {
+void WatchStream::EndList() {
+  if (bytes_ != nullptr) {
+    if (std::string error = bytes_->EndList(); !error.empty()) env_.Garble(std::move(error));
+  }
+  // What came after the list was read is not in it: the journal goes on from there.
+  delivered_ =
+      queued_ - static_cast<std::size_t>(std::ranges::count(pending_, What::kEvent, &Item::what));
+  std::vector<std::string> gone;
+  for (const std::string& key : known_) {
+    if (!seen_.contains(key)) gone.push_back(key);
+  }
+  for (const std::string& key : gone) {
+    known_.erase(key);
+    sink_.remove(key, {.key = key, .deleted = true});
+  }
+  if (!std::exchange(synced_, true) && sink_.synced) sink_.synced();
+}
+
+void WatchStream::Take(What what, const Change& sent) {
+  Change change = sent;
+  change.deleted |= !Selected(sent);
+  if (bytes_ != nullptr) {
+    auto arrived = what == What::kEvent ? bytes_->Event(change) : bytes_->Item(change);
+    if (!arrived) return env_.Garble(std::move(arrived.error()));
+    change = *std::move(arrived);
+  }
+  if (!change.deleted) {
     known_.insert(change.key);
     sink_.upsert(change);
   } else if (known_.erase(change.key) > 0) {

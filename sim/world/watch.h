@@ -5,10 +5,12 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 
 #include "sim/world/environment.h"
+#include "sim/world/watch_bytes.h"
 
 namespace berth::sim {
 
@@ -49,13 +51,15 @@ class WatchStream {
   void Queue(What what, Change change);
   void Arm();
   void Deliver();
-  void Take(const Change& change);
+  void EndList();
+  void Take(What what, const Change& change);
 
   Environment& env_;
   const Kind kind_;
   const Sink sink_;
-  Life life_;        ///< Of this object.
-  Life connection_;  ///< Of what is under way.
+  const std::unique_ptr<WatchBytes> bytes_;  ///< Null: objects pass as values.
+  Life life_;                                ///< Of this object.
+  Life connection_;                          ///< Of what is under way.
   bool connected_ = false;
   bool synced_ = false;
   bool armed_ = false;

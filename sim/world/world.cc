@@ -28,7 +28,7 @@ Duration LongestJob(const Scenario& scenario) {
 
 World::World(const Scenario& scenario, std::size_t trace_lines)
     : scenario_(scenario),
-      env_(scenario.seed, scenario.start, trace_lines),
+      env_(scenario.seed, scenario.start, trace_lines, scenario.fidelity),
       processes_(env_, scenario.scheduler, scenario.http_timeout),
       controllers_(env_, scenario.jobs) {
   env_.api.PutPolicy(scenario.policy);
@@ -249,12 +249,10 @@ void World::HappenToPod(const Fault& fault) {
       env_.api.DeletePod(ref);
       return;
     case FaultKind::kForgeNomination:
-      env_.api.Nominate(ref, node, "");
+      env_.api.Nominate(ref, node);
       return;
     case FaultKind::kForgeGate:
-      env_.api.Patch(ref, [](kube::Pod& p) {
-        return std::erase(p.scheduling_gates, cluster::kAdmissionGate) > 0;
-      });
+      env_.api.RemoveGate(ref, std::string(cluster::kAdmissionGate));
       return;
     case FaultKind::kForgeClaim:
       return ForgeClaim(*pod, fault.choice, node);
@@ -305,6 +303,7 @@ void World::ForgeMember(const kube::Pod& pod, std::uint64_t choice) {
 void World::EditPolicy(const Fault& fault) {
   config::PolicyConfiguration policy = scenario_.policy;
   const auto amount = static_cast<std::int64_t>(1 + fault.choice / 8 % 20) * 1'000;
+  const auto plan_timeout = policy.gang.plan_timeout;
   switch (fault.choice % 4) {
     case 0:
       policy.queues[0].limit[kGpu] = amount;
@@ -313,10 +312,11 @@ void World::EditPolicy(const Fault& fault) {
       policy.queues[1].limit[kGpu] = amount;
       break;
     case 2:
-      policy.gang.bind_timeout = std::chrono::milliseconds(amount);
+      policy.gang.bind_timeout = std::min(std::chrono::milliseconds(amount), plan_timeout);
       break;
     default:
-      policy.gang.plan_timeout = std::chrono::milliseconds(5'000 + amount);
+      policy.gang.plan_timeout =
+          std::max(std::chrono::milliseconds(5'000 + amount), policy.gang.bind_timeout);
       policy.gang.max_standing = 2;
   }
   env_.api.PutPolicy(policy);

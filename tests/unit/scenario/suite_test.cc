@@ -50,7 +50,11 @@ TEST_CASE("every scenario holds") {
       INFO(scenario.proves);
       for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
         INFO("seed " << seed);
-        CHECK(Run(scenario, {.seed = seed}).faults == std::vector<std::string>{});
+        const RunReport in_values = Run(scenario, {.seed = seed});
+        CHECK(in_values.faults == std::vector<std::string>{});
+        const RunReport in_bytes = Run(scenario, {.fidelity = sim::Fidelity::kWire, .seed = seed});
+        CHECK(in_bytes.faults == in_values.faults);
+        CHECK(in_bytes.hash == in_values.hash);
       }
     }
   }

@@ -73,14 +73,14 @@ TEST_CASE_METHOD(ApiTest, "a name can be used again, under another UID", "[unit]
 
 TEST_CASE_METHOD(ApiTest, "a patch that changes nothing makes no event", "[unit][sim]") {
   const auto pod = Create(MakePod("p"));
-  api.Nominate(pod, "n1", "plan");
+  api.Nominate(pod, "n1", {{"berth.dev/plan", "plan"}});
   const std::size_t before = api.end(Kind::kPod);
-  CHECK(api.Nominate(pod, "n1", "plan").ok());
+  CHECK(api.Nominate(pod, "n1", {{"berth.dev/plan", "plan"}}).ok());
   CHECK(api.end(Kind::kPod) == before);
-  CHECK(api.Nominate(pod, "n1", "another plan").ok());
+  CHECK(api.Nominate(pod, "n1", {{"berth.dev/plan", "another plan"}}).ok());
   CHECK(api.end(Kind::kPod) == before + 1);
   api.Bind(pod, "n1", {});
-  CHECK(api.Nominate(pod, "n2", "").status == 422);
+  CHECK(api.Nominate(pod, "n2").status == 422);
 }
 
 }  // namespace

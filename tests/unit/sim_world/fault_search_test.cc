@@ -9,9 +9,10 @@
 namespace berth::sim {
 namespace {
 
-void CheckSeeds(const std::string& profile, const std::string& seeds) {
+void CheckSeeds(const std::string& profile, const std::string& seeds,
+                Fidelity fidelity = Fidelity::kScheduler) {
   std::ostringstream out;
-  const int code = RunFaults({.seeds = seeds, .profile = profile}, out);
+  const int code = RunFaults({.seeds = seeds, .profile = profile, .fidelity = fidelity}, out);
   INFO(out.str());
   CHECK(code == 0);
 }
@@ -21,6 +22,23 @@ TEST_CASE("two hundred bad days", "[unit][sim][faults]") {
     const bool all = profile.name == "all";
     CheckSeeds(std::string(profile.name), all ? "1-75" : "1-25");
   }
+}
+
+TEST_CASE("a day in bytes is the same day as in values", "[unit][sim][faults]") {
+  for (const Profile& profile : Profiles()) {
+    CheckSeeds(std::string(profile.name), "1-6", Fidelity::kWire);  // its second run is in values
+  }
+  Scenario day = DrawScenario(3, *FindProfile("all"));
+  const RunResult in_values = RunDay(day, /*repeat=*/false);
+  day.fidelity = Fidelity::kWire;
+  CHECK(RunDay(day, /*repeat=*/false).hash == in_values.hash);
+}
+
+TEST_CASE("what does not come through its codec ends the day", "[unit][sim][faults]") {
+  Scenario day = DrawScenario(3, *FindProfile("calm"));
+  day.jobs.front().name = std::string(300, 'x');  // no name has so many bytes
+  day.fidelity = Fidelity::kWire;
+  CHECK_THAT(RunDay(day, /*repeat=*/false).violation, Catch::StartsWith("wire: watch of pods"));
 }
 
 TEST_CASE("one seed, one day; another seed, another day", "[unit][sim][faults]") {
@@ -36,7 +54,11 @@ TEST_CASE("one seed, one day; another seed, another day", "[unit][sim][faults]")
 TEST_CASE("what was asked for is said", "[unit][sim][faults]") {
   std::ostringstream out;
   CHECK(RunFaults({.seeds = "5-6", .profile = "calm"}, out) == 0);
+  CHECK(out.str().starts_with("level scheduler, profile calm"));
   CHECK(out.str().ends_with("2 seeds, 0 violations\n"));
+  out.str("");
+  CHECK(RunFaults({.seeds = "5", .profile = "calm", .fidelity = Fidelity::kWire}, out) == 0);
+  CHECK(out.str().starts_with("level wire, profile calm"));
   CHECK(RunFaults({.seeds = "6-5"}, out) == 2);
   CHECK(RunFaults({.seeds = "1", .profile = "no-such"}, out) == 2);
 }

@@ -1,0 +1,205 @@
+#include "kube/requests.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "kube/api_status.h"
+
+namespace berth::kube {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kNameLimit = 128;
+constexpr std::size_t kNoteLimit = 1024;
+constexpr const char* kMergePatch = "application/merge-patch+json";
+
+std::string Dump(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::ignore);
+}
+
+/// A name as one segment of a path. What an extender request calls a pod comes from outside.
+bool IsName(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
+         name.size() <= 253;
+}
+
+std::string PodPath(std::string_view ns, std::string_view name) {
+  return "/api/v1/namespaces/" + EscapeSegment(ns) + "/pods/" + EscapeSegment(name);
+}
+
+/// A request about one pod; `below` is what follows its path.
+std::optional<Request> PodRequest(std::string_view ns, std::string_view name, const char* method,
+                                  const char* below = "") {
+  if (!IsName(ns) || !IsName(name)) return std::nullopt;
+  Request request;
+  request.method = method;
+  request.path = PodPath(ns, name) + below;
+  return request;
+}
+
+std::string EventNamespace(const EventRecord& event) {
+  return event.regarding.ns.empty() ? "default" : event.regarding.ns;
+}
+
+std::string EventsPath(const EventRecord& event) {
+  return "/apis/events.k8s.io/v1/namespaces/" + EscapeSegment(EventNamespace(event)) + "/events";
+}
+
+bool HasNames(const EventRecord& event) {
+  return IsName(EventNamespace(event)) && IsName(event.name);
+}
+
+/// True when the pod in `body` is that very one, and on that node.
+bool IsBoundTo(std::string_view body, const PodRef& pod, std::string_view node) {
+  const json object = json::parse(body, nullptr, /*allow_exceptions=*/false);
+  const auto text = [&](const char* pointer) {
+    const json::json_pointer at(pointer);
+    return object.contains(at) && object.at(at).is_string() ? object.at(at).get<std::string>()
+                                                            : std::string();
+  };
+  return text("/metadata/uid") == pod.uid && text("/spec/nodeName") == node;
+}
+
+}  // namespace
+
+// --- Requests ------------------------------------------------------------------------------------
+
+std::optional<Request> BindRequest(const PodRef& pod, std::string_view node,
+                                   const StringMap& annotations) {
+  auto request = PodRequest(pod.ns, pod.name, "POST", "/binding");
+  if (!request) return std::nullopt;
+  request->body = Dump({{"apiVersion", "v1"},
+                        {"kind", "Binding"},
+                        {"metadata",
+                         {{"name", pod.name},
+                          {"namespace", pod.ns},
+                          {"uid", pod.uid},
+                          {"annotations", annotations}}},
+                        {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}}}});
+  return request;
+}
+
+std::optional<Request> NominateRequest(const PodRef& pod, std::string_view node,
+                                       const AnnotationPatch& annotations) {
+  auto request = PodRequest(pod.ns, pod.name, "PATCH", "/status");
+  if (!request) return std::nullopt;
+  json patch = {{"metadata", {{"uid", pod.uid}}},
+                {"status", {{"nominatedNodeName", node.empty() ? json() : json(node)}}}};
+  for (const auto& [key, value] : annotations) {
+    patch["metadata"]["annotations"][key] = value ? json(*value) : json();
+  }
+  request->content_type = kMergePatch;
+  request->body = Dump(patch);
+  return request;
+}
+
+std::optional<Request> RemoveGateRequest(const PodRef& pod, std::string_view gate) {
+  auto request = PodRequest(pod.ns, pod.name, "PATCH");
+  if (!request) return std::nullopt;
+  // By name, not by index as a JSON patch would: another controller may remove its own meanwhile.
+  const json patch = {
+      {"metadata", {{"uid", pod.uid}}},
+      {"spec", {{"schedulingGates", json::array({{{"$patch", "delete"}, {"name", gate}}})}}}};
+  request->content_type = "application/strategic-merge-patch+json";
+  request->body = Dump(patch);
+  return request;
+}
+
+std::optional<Request> GetPodRequest(std::string_view ns, std::string_view name) {
+  return PodRequest(ns, name, "GET");
+}
+
+std::optional<Request> CreateEventRequest(const EventRecord& event, std::string_view instance) {
+  if (!HasNames(event)) return std::nullopt;
+  json regarding = {{"apiVersion", event.regarding.api_version},
+                    {"kind", event.regarding.kind},
+                    {"name", event.regarding.name},
+                    {"uid", event.regarding.uid}};
+  if (!event.regarding.ns.empty()) regarding["namespace"] = event.regarding.ns;
+  if (!event.regarding.resource_version.empty()) {
+    regarding["resourceVersion"] = event.regarding.resource_version;
+  }
+  const json body = {{"apiVersion", "events.k8s.io/v1"},
+                     {"kind", "Event"},
+                     {"metadata", {{"name", event.name}, {"namespace", EventNamespace(event)}}},
+                     {"eventTime", FormatMicroTime(event.time)},
+                     {"reportingController", "berth.dev/berth"},
+                     {"reportingInstance", TruncateUtf8(instance, kNameLimit)},
+                     {"action", TruncateUtf8(event.action, kNameLimit)},
+                     {"reason", TruncateUtf8(event.reason, kNameLimit)},
+                     {"note", TruncateUtf8(event.note, kNoteLimit)},
+                     {"type", event.warning ? "Warning" : "Normal"},
+                     {"regarding", std::move(regarding)}};
+  Request request;
+  request.method = "POST";
+  request.path = EventsPath(event);
+  request.body = Dump(body);
+  return request;
+}
+
+std::optional<Request> PatchEventRequest(const EventRecord& event, int count, MicroTime last) {
+  if (!HasNames(event)) return std::nullopt;
+  Request request;
+  request.method = "PATCH";
+  request.path = EventsPath(event) + "/" + EscapeSegment(event.name);
+  request.content_type = kMergePatch;
+  request.body =
+      Dump({{"series", {{"count", count}, {"lastObservedTime", FormatMicroTime(last)}}}});
+  return request;
+}
+
+// --- Answers -------------------------------------------------------------------------------------
+
+std::optional<WriteOutcome> Attempts::Answered(int status) {
+  if (status >= 200 && status < 300) return WriteOutcome::kDone;
+  if (status == 404) return WriteOutcome::kNotFound;
+  if (status == 409) return WriteOutcome::kConflict;
+  if (status == 429 || status >= 500) {
+    // 429 is an answer before any work; a 5xx may come after it.
+    maybe_done_ |= status != 429;
+    return std::nullopt;
+  }
+  // Refused now, but an earlier try may have got through.
+  return GivenUp();
+}
+
+WriteOutcome Attempts::GivenUp() const {
+  return maybe_done_ && !is_read_ ? WriteOutcome::kUnknown : WriteOutcome::kRefused;
+}
+
+bool IsOtherUid(int status, std::string_view message) {
+  return status == 422 && message.find("metadata.uid") != message.npos;
+}
+
+WriteOutcome AfterConflict(WriteOutcome read, std::string_view body, const PodRef& pod,
+                           std::string_view node) {
+  if (read == WriteOutcome::kNotFound) return read;
+  if (read != WriteOutcome::kDone) return WriteOutcome::kUnknown;
+  return IsBoundTo(body, pod, node) ? WriteOutcome::kDone : WriteOutcome::kConflict;
+}
+
+// --- Text ----------------------------------------------------------------------------------------
+
+std::string FormatMicroTime(MicroTime time) {
+  const auto day = std::chrono::floor<std::chrono::days>(time);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss clock(time - day);
+  char text[64];
+  std::snprintf(
+      text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d.%06dZ", static_cast<int>(date.year()),
+      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+      static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
+      static_cast<int>(clock.seconds().count()), static_cast<int>(clock.subseconds().count()));
+  return text;
+}
+
+std::string_view TruncateUtf8(std::string_view text, std::size_t limit) {
+  if (text.size() <= limit) return text;
+  std::size_t end = limit;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end);
+}
+
+}  // namespace berth::kube

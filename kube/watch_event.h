@@ -1,0 +1,25 @@
+// One event of a watch, as the API server writes it: `{"type": "ADDED", "object": {...}}`.
+#pragma once
+
+#include <simdjson.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace berth::kube {
+
+/// metadata.resourceVersion of an object or a list; empty: it has none.
+std::string_view VersionOf(simdjson::dom::element object);
+
+struct WatchEvent {
+  enum class Type : std::uint8_t { kUpsert, kDelete, kBookmark, kError };
+  Type type = Type::kUpsert;      ///< ADDED and MODIFIED are one: the same may come more than once.
+  simdjson::dom::element object;  ///< Of kError: a metav1.Status.
+  std::string_view version;       ///< The object's; never empty, but for kError.
+};
+
+/// nullopt: not what an event of a watch looks like. Views last as long as the parser's buffers.
+std::optional<WatchEvent> ReadWatchEvent(simdjson::dom::element line);
+
+}  // namespace berth::kube

@@ -1,0 +1,168 @@
+#include "sim/world/api_http.h"
+
+#include <algorithm>
+#include <charconv>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "sim/world/object_json.h"
+
+namespace berth::sim {
+namespace {
+
+using nlohmann::json;
+
+/// Thrown inside this file only, and caught in Serve().
+struct Unknown {
+  std::string what;
+};
+
+/// The members of an object, each of which must be known.
+const json& Known(const json& object, std::initializer_list<std::string_view> keys,
+                  const char* what) {
+  if (!object.is_object()) throw Unknown{std::string(what) + " is not an object"};
+  for (const auto& [key, value] : object.items()) {
+    if (std::ranges::find(keys, key) == keys.end()) throw Unknown{what + ("." + key)};
+  }
+  return object;
+}
+
+std::string Text(const json& object, const char* key) { return object.at(key).get<std::string>(); }
+
+void Expect(const json& object, const char* key, const std::string& value) {
+  if (Text(object, key) != value) throw Unknown{std::string(key) + " is not " + value};
+}
+
+std::string Unescaped(std::string_view segment) {
+  std::string text;
+  for (std::size_t i = 0; i < segment.size(); ++i) {
+    if (segment[i] != '%') {
+      text += segment[i];
+      continue;
+    }
+    const std::string_view digits = segment.substr(i + 1, 2);
+    unsigned char byte = 0;
+    const auto [end, error] = std::from_chars(digits.begin(), digits.end(), byte, 16);
+    if (error != std::errc() || digits.size() != 2) throw Unknown{"escape in a path"};
+    text += static_cast<char>(byte);
+    i += 2;
+  }
+  return text;
+}
+
+/// A path of `/api/v1/namespaces/NS/pods/NAME[/SUBRESOURCE]`.
+struct PodPath {
+  engine::PodRef pod;
+  std::string subresource;
+};
+
+PodPath ParsePath(std::string_view path) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t end = std::min(path.find('/', at + 1), path.size());
+    parts.push_back(Unescaped(path.substr(at + 1, end - at - 1)));
+    at = end;
+  }
+  const bool is_pod = (parts.size() == 6 || parts.size() == 7) && parts[0] == "api" &&
+                      parts[1] == "v1" && parts[2] == "namespaces" && parts[4] == "pods";
+  if (!is_pod) throw Unknown{"path " + std::string(path)};
+  return {.pod = {.ns = parts[3], .name = parts[5], .uid = {}},
+          .subresource = parts.size() == 7 ? parts[6] : std::string()};
+}
+
+/// null stands for a removal, as in a merge patch.
+kube::AnnotationPatch Annotations(const json& metadata) {
+  kube::AnnotationPatch patch;
+  const auto annotations = metadata.find("annotations");
+  if (annotations == metadata.end()) return patch;
+  for (const auto& [key, value] : annotations->items()) {
+    patch.emplace(key, value.is_null() ? std::nullopt : std::optional(value.get<std::string>()));
+  }
+  return patch;
+}
+
+Reply ApplyBinding(ApiServer& api, engine::PodRef pod, const json& body) {
+  Known(body, {"apiVersion", "kind", "metadata", "target"}, "Binding");
+  Expect(body, "apiVersion", "v1");
+  Expect(body, "kind", "Binding");
+  const json& metadata =
+      Known(body.at("metadata"), {"name", "namespace", "uid", "annotations"}, "Binding.metadata");
+  Expect(metadata, "name", pod.name);
+  Expect(metadata, "namespace", pod.ns);
+  pod.uid = Text(metadata, "uid");
+  const json& target = Known(body.at("target"), {"apiVersion", "kind", "name"}, "Binding.target");
+  Expect(target, "kind", "Node");
+  std::map<std::string, std::string> annotations;
+  for (const auto& [key, value] : Annotations(metadata)) annotations.emplace(key, value.value());
+  return api.Bind(pod, Text(target, "name"), annotations);
+}
+
+/// A merge patch of the status subresource.
+Reply ApplyStatus(ApiServer& api, engine::PodRef pod, const json& body) {
+  Known(body, {"metadata", "status"}, "patch");
+  const json& metadata = Known(body.at("metadata"), {"uid", "annotations"}, "patch.metadata");
+  pod.uid = Text(metadata, "uid");
+  const json& node =
+      Known(body.at("status"), {"nominatedNodeName"}, "patch.status").at("nominatedNodeName");
+  return api.Nominate(pod, node.is_null() ? std::string() : node.get<std::string>(),
+                      Annotations(metadata));
+}
+
+/// A strategic merge patch: schedulingGates is a list with names as keys.
+Reply ApplySpec(ApiServer& api, engine::PodRef pod, const json& body) {
+  Known(body, {"metadata", "spec"}, "patch");
+  pod.uid = Text(Known(body.at("metadata"), {"uid"}, "patch.metadata"), "uid");
+  const json& gates =
+      Known(body.at("spec"), {"schedulingGates"}, "patch.spec").at("schedulingGates");
+  if (!gates.is_array() || gates.size() != 1) throw Unknown{"patch of several gates"};
+  const json& gate = Known(gates.front(), {"$patch", "name"}, "patch.spec.schedulingGates[]");
+  Expect(gate, "$patch", "delete");
+  return api.RemoveGate(pod, Text(gate, "name"));
+}
+
+Reply Apply(ApiServer& api, const kube::Request& request) {
+  const auto [pod, subresource] = ParsePath(request.path);
+  if (!request.query.empty()) throw Unknown{"query"};
+  if (request.method == "GET" && subresource.empty()) return api.ReadPod(pod);
+  const std::string route = request.method + " " + subresource + " " + request.content_type;
+  using Applier = Reply (*)(ApiServer&, engine::PodRef, const json&);
+  static const std::map<std::string, Applier, std::less<>> kRoutes{
+      {"POST binding application/json", ApplyBinding},
+      {"PATCH status application/merge-patch+json", ApplyStatus},
+      {"PATCH  application/strategic-merge-patch+json", ApplySpec}};
+  const auto applier = kRoutes.find(route);
+  if (applier == kRoutes.end()) throw Unknown{route};
+  return applier->second(api, pod, json::parse(request.body));
+}
+
+}  // namespace
+
+kube::Response StatusResponse(int status, const std::string& message) {
+  return {.status = status,
+          .body = Bytes({{"kind", "Status"},
+                         {"apiVersion", "v1"},
+                         {"status", status / 100 == 2 ? "Success" : "Failure"},
+                         {"message", message},
+                         {"code", status}}),
+          .retry_after = {}};
+}
+
+kube::Response Serve(ApiServer& api, const kube::Request& request, std::string& unknown) {
+  try {
+    const Reply reply = Apply(api, request);
+    if (!reply.ok() || reply.pod == nullptr) return StatusResponse(reply.status, reply.message);
+    if (request.method == "POST") return StatusResponse(201, "");
+    return {.status = reply.status, .body = Bytes(PodJson(*reply.pod)), .retry_after = {}};
+  } catch (const Unknown& error) {
+    unknown = error.what;
+  } catch (const json::exception& error) {
+    unknown = error.what();
+  }
+  unknown = request.method + " " + request.path + ": not known to the model: " + unknown;
+  return StatusResponse(400, unknown);
+}
+
+}  // namespace berth::sim

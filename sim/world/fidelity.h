@@ -1,0 +1,22 @@
+// How much of the real thing a simulation runs. Named in every output.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace berth::sim {
+
+enum class Fidelity : std::uint8_t {
+  kEngine,     ///< Ledger and placement alone: decisions.
+  kScheduler,  ///< In virtual time, with models of kube-scheduler and of the API server.
+  kWire,       ///< The same, and what crosses a process's border crosses it as bytes, through the
+               ///< codecs of kube/, server/wire and config/.
+};
+
+inline constexpr std::string_view Name(Fidelity fidelity) {
+  constexpr std::array<std::string_view, 3> kNames{"engine", "scheduler", "wire"};
+  return kNames[static_cast<std::size_t>(fidelity)];
+}
+
+}  // namespace berth::sim
