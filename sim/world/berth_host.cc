@@ -355,6 +355,7 @@ void BerthHost::Preempt(const std::string& uid, const engine::VictimMap& candida
   if (!ready_) return done(std::nullopt);
   AwaitPod(uid, [this, uid, candidates, done = std::move(done)] {
     const engine::VictimMap kept = engine_.Preempt(uid, candidates, now());
+    if (on_preempt) on_preempt(uid, kept);
     Carry();
     done(kept);
   });

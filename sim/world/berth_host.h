@@ -51,7 +51,9 @@ class BerthHost {
             BindDone done);
   void Preempt(const std::string& uid, const engine::VictimMap& candidates, PreemptDone done);
 
-  // --- Reads, for the checker.
+  // --- For the checker.
+  /// The engine has answered which pods may be evicted for `uid`.
+  std::function<void(const std::string& uid, const engine::VictimMap& kept)> on_preempt;
   /// By this process's clock, as the engine is told.
   TimePoint now() const { return env_.now() + clock_skew_; }
   const engine::Engine& engine() const { return engine_; }

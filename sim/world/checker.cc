@@ -191,22 +191,34 @@ void Checker::CheckBarrier(const kube::Pod& bound) {
   }
 }
 
-/// I9: everybody evicted stands lower, and no gang loses a part of itself.
+/// I9: everybody evicted stands lower.
 void Checker::OnPreemption(const kube::Pod& preemptor, const std::string& node,
                            const std::vector<const kube::Pod*>& victims) {
   for (const kube::Pod* victim : victims) {
-    if (victim->priority >= preemptor.priority) {
-      Broken(fmt::format("I9: {} evicts {} of no lower priority", preemptor.meta.name,
-                         victim->meta.name));
-    }
-    const std::string gang = GangOf(*victim);
-    if (gang.empty() || !preemptor.spec->requests.contains(kGpu)) continue;
-    for (const auto& [uid, pod] : usage_.MembersOf(gang)) {
-      const bool elsewhere =
-          Lives(*pod) && !pod->node_name.empty() && pod->node_name != node && !pod->meta.deletion;
-      // Berth may not have heard of the other one yet.
-      if (elsewhere && last_bound_ + kOldNews < env_.now()) {
-        Broken(fmt::format("I9: {} tears the gang of {}", preemptor.meta.name, victim->meta.name));
+    if (victim->priority < preemptor.priority) continue;
+    Broken(fmt::format("I9: {} evicts {} of no lower priority from {}", preemptor.meta.name,
+                       victim->meta.name, node));
+  }
+}
+
+/// I9: no gang loses a part of itself, as far as Berth can know.
+void Checker::OnPreemptAnswer(const cluster::Store& store, const std::string& uid,
+                              const engine::VictimMap& kept) {
+  const cluster::PodInfo* preemptor = store.FindPod(uid);
+  if (preemptor == nullptr || preemptor->workload == nullptr ||
+      store.policy().mode == config::Mode::kPassthrough) {
+    return;  // not Berth's to judge
+  }
+  for (const auto& [node, set] : kept) {
+    const std::set<std::string> goes(set.uids.begin(), set.uids.end());
+    for (const std::string& victim_uid : goes) {
+      const cluster::PodInfo* victim = store.FindPod(victim_uid);
+      if (victim == nullptr || victim->workload == nullptr || !victim->workload->gang) continue;
+      for (const cluster::PodInfo* mate : victim->workload->members) {
+        if (!mate->bound() || goes.contains(mate->object.meta.uid)) continue;
+        Broken(fmt::format("I9: {} may evict {} and leave {} of its gang",
+                           preemptor->object.meta.name, victim->object.meta.name,
+                           mate->object.meta.name));
       }
     }
   }

@@ -25,6 +25,9 @@ class Checker {
   void OnBindCall(const std::string& uid);
   void OnPreemption(const kube::Pod& preemptor, const std::string& node,
                     const std::vector<const kube::Pod*>& victims);
+  /// Berth keeps these nodes and victims for the pod `uid`, knowing what is in `store`.
+  void OnPreemptAnswer(const cluster::Store& store, const std::string& uid,
+                       const engine::VictimMap& kept);
   void OnFault(const Fault& fault);
   void OnBerthStarted() { berth_started_ = env_.now(); }
 

@@ -12,6 +12,9 @@ void Processes::StartBerth() {
   env_.trace.Say("berth starts");
   checker_.OnBerthStarted();
   berth_ = std::make_unique<BerthHost>(env_, fmt::format("b{}", ++berths_));
+  berth_->on_preempt = [this](const std::string& uid, const engine::VictimMap& kept) {
+    checker_.OnPreemptAnswer(berth_->engine().store(), uid, kept);
+  };
   wire_.Listen(berth_.get());
 }
 
