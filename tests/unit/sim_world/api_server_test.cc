@@ -62,6 +62,29 @@ TEST_CASE_METHOD(ApiTest, "a bound pod is deleted with grace, an unbound one at 
   CHECK(api.RemovePod(bound).status == 404);
 }
 
+TEST_CASE_METHOD(ApiTest, "timestamps have whole seconds", "[unit][sim]") {
+  env.timeline.At(env.now() + 1'234, [] {});
+  env.timeline.Step();
+  const auto pod = Create(MakePod("p"));
+  CHECK(api.FindPod(pod.uid)->meta.creation == 1'001'000);
+  api.Bind(pod, "n1", {});
+  api.DeletePod(pod);
+  CHECK(api.FindPod(pod.uid)->meta.deletion == 1'001'000);
+}
+
+TEST_CASE_METHOD(ApiTest, "a patch with another pod's UID changes an immutable field",
+                 "[unit][sim]") {
+  auto pod = Create(MakePod("p").Gated());
+  pod.uid = "another";
+  for (const Reply& reply : {api.Nominate(pod, "n1"), api.RemoveGate(pod, "berth.dev/admission"),
+                             api.Patch(pod, [](kube::Pod&) { return true; })}) {
+    CHECK(reply.status == 422);
+    CHECK(kube::IsOtherUid(reply.status, reply.message));
+  }
+  pod.name = "nobody";
+  CHECK(api.Nominate(pod, "n1").status == 404);
+}
+
 TEST_CASE_METHOD(ApiTest, "a name can be used again, under another UID", "[unit][sim]") {
   const auto first = Create(MakePod("p"));
   CHECK(api.CreatePod(MakePod("p").Build()).status == 409);

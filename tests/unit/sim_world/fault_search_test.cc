@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "config/decode.h"
 #include "tests/support/catch.h"
 
 namespace berth::sim {
@@ -39,6 +40,14 @@ TEST_CASE("what does not come through its codec ends the day", "[unit][sim][faul
   day.jobs.front().name = std::string(300, 'x');  // no name has so many bytes
   day.fidelity = Fidelity::kWire;
   CHECK_THAT(RunDay(day, /*repeat=*/false).violation, Catch::StartsWith("wire: watch of pods"));
+}
+
+TEST_CASE("every day has a policy that production takes", "[unit][sim][faults]") {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    const Scenario day = DrawScenario(seed, *FindProfile("calm"));
+    INFO("seed " << seed);
+    CHECK(config::DecodePolicy(config::EncodePolicy(day.policy), "policy") == day.policy);
+  }
 }
 
 TEST_CASE("one seed, one day; another seed, another day", "[unit][sim][faults]") {
