@@ -2,10 +2,13 @@
 // failed stays here by name.
 #include "sim/world/fault_search.h"
 
+#include <filesystem>
+#include <map>
 #include <sstream>
 
 #include "config/decode.h"
 #include "tests/support/catch.h"
+#include "tests/support/files.h"
 
 namespace berth::sim {
 namespace {
@@ -99,6 +102,43 @@ TEST_CASE("seeds that failed once", "[unit][sim][faults][bug]") {
     INFO(r.profile << ' ' << r.seed << ": " << r.what);
     CHECK(RunDay(DrawScenario(r.seed, *FindProfile(r.profile)), /*repeat=*/false).violation == "");
   }
+}
+
+/// The lines that a patch takes out, or leaves as they are, by file.
+std::map<std::string, std::vector<std::string>> Expected(const std::string& patch) {
+  std::map<std::string, std::vector<std::string>> lines;
+  std::istringstream in(patch);
+  std::string file;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("--- a/")) {
+      file = line.substr(6);
+    } else if (!file.empty() && (line.starts_with("-") || line.starts_with(" "))) {
+      lines[file].push_back(line.substr(1));
+    }
+  }
+  return lines;
+}
+
+// A deliberate bug that does not fit the sources any more proves nothing.
+TEST_CASE("every mutation fits the sources", "[unit][sim][faults]") {
+  int mutations = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           std::filesystem::path(BERTH_SOURCE_DIR) / "tests" / "mutations")) {
+    if (entry.path().extension() != ".patch") continue;
+    INFO(entry.path().string());
+    ++mutations;
+    const auto expected =
+        Expected(testing::ReadSource("tests/mutations" / entry.path().filename()));
+    CHECK_FALSE(expected.empty());
+    for (const auto& [file, lines] : expected) {
+      const std::string source = '\n' + testing::ReadSource(file);
+      for (const std::string& line : lines) {
+        CAPTURE(file, line);
+        CHECK(source.find('\n' + line + '\n') != std::string::npos);
+      }
+    }
+  }
+  CHECK(mutations >= 20);
 }
 
 }  // namespace
