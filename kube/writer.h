@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <expected>
+#include <functional>
 #include <map>
 #include <optional>
 #include <stop_token>
@@ -23,6 +24,8 @@ namespace berth::kube {
 struct WriteOptions {
   Duration timeout{10'000};
   std::stop_token stop{};
+  /// Asked right before every attempt; false: no further one is made. Empty: always.
+  std::function<bool()> permitted{};
 };
 
 enum class WriteOutcome : std::uint8_t {
