@@ -13,10 +13,10 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxHolder = 1024;
 
-/// The member `key`; null where it is absent.
+/// The member `key`; null where it is absent, or `object` is none.
 const json& Member(const json& object, const char* key) {
   static const json kNull;
-  const auto at = object.find(key);
+  const auto at = object.find(key);  // Of anything but an object: its end.
   return at == object.end() ? kNull : *at;
 }
 
@@ -72,9 +72,7 @@ std::expected<Lease, std::string> DecodeLease(std::string_view text) {
   if (text.size() > kMaxLeaseBytes) return std::unexpected("Lease: larger than 64 KiB");
   const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) return std::unexpected("Lease: not a JSON object");
-  const json& version = Member(object, "metadata").is_object()
-                            ? Member(Member(object, "metadata"), "resourceVersion")
-                            : Member(object, "metadata");
+  const json& version = Member(Member(object, "metadata"), "resourceVersion");
   if (!version.is_string() || version.get_ref<const std::string&>().empty()) {
     return std::unexpected("Lease: no metadata.resourceVersion");
   }

@@ -191,6 +191,7 @@ bool Leadership::AnnounceOnPod(Lock& lock, const std::stop_token& stop) {
         return true;
       }
     }
+    if (label_.Shows(word)) break;
     if (!tenure_.Holds() || !Pause(lock, stop, kLongestPause)) return false;
   }
   return true;
