@@ -49,7 +49,8 @@ std::vector<LeaderLabel::Patch> LeaderLabel::Wrong(bool leading) const {
     if (!ours && !leading) continue;
     const bool wanted = ours && leading;
     if (carrier.labelled == wanted) continue;
-    wrong.push_back({.pod = {.ns = ns_, .name = carrier.name, .uid = uid}, .set = wanted});
+    wrong.insert(wanted ? wrong.end() : wrong.begin(),
+                 {.pod = {.ns = ns_, .name = carrier.name, .uid = uid}, .set = wanted});
   }
   return wrong;
 }

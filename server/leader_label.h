@@ -35,8 +35,8 @@ class LeaderLabel {
     kube::PodRef pod;
     bool set = false;
   };
-  /// What is not as it should be: a leader carries the label alone, a follower does not. Followers
-  /// leave other pods as they are.
+  /// What is not as it should be, what is to be taken off first: a leader carries the label alone,
+  /// a follower does not. Followers leave other pods as they are.
   std::vector<Patch> Wrong(bool leading) const;
 
   /// Whether our pod was seen with this word. Then every write to any pod that was made before it

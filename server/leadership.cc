@@ -158,8 +158,8 @@ void Leadership::Serve(const std::stop_token& stop) {
 bool Leadership::TakeOffice(Lock& lock, const std::stop_token& stop) {
   const kube::TimePoint begin = BootClock();
   ++offices_;
+  TendLabel(lock);  // First off those who still have it: a leader that was frozen, say.
   if (label_.enabled() && !AnnounceOnPod(lock, stop)) return false;
-  TendLabel(lock);  // A leader that was frozen still has it.
   lock.unlock();
   const bool idle = tenure_.Idle(tenure_.Left());
   if (idle && tenure_.Holds() && !stop.stop_requested()) duties_.lead();
@@ -192,6 +192,8 @@ bool Leadership::AnnounceOnPod(Lock& lock, const std::stop_token& stop) {
       }
     }
     if (label_.Shows(word)) break;
+    logger_.V(1, "waiting for the informer to show what earlier leaders wrote",
+              {{"pod", options_.pod_ns + "/" + options_.pod_name}});
     if (!tenure_.Holds() || !Pause(lock, stop, kLongestPause)) return false;
   }
   return true;

@@ -102,7 +102,8 @@ TEST_CASE("the calls of an election", "[kube][lease]") {
 
 TEST_CASE("what the server's answers mean for an election", "[kube][lease]") {
   const auto answer = [](RequestKind kind, int status, std::string body = "{}") {
-    return LeaseAnswerOf(Asking(kind), Response{.status = status, .body = std::move(body), .retry_after = {}});
+    return LeaseAnswerOf(Asking(kind),
+                         Response{.status = status, .body = std::move(body), .retry_after = {}});
   };
   CHECK(answer(RequestKind::kGet, 200, kHeld).lease.record.holder == "pod-1");
   CHECK(answer(RequestKind::kCreate, 201, kHeld).kind == AnswerKind::kLease);

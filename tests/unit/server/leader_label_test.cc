@@ -30,6 +30,10 @@ TEST_CASE("a leader carries the label alone, a follower does not", "[leader_labe
   label.See(Berth("b"));
   CHECK(Wrong(label, true) == "b+");
   CHECK(Wrong(label, false).empty());
+  label.See(Labelled("z"));
+  label.See(Labelled("a"));
+  CHECK(Wrong(label, true) == "z a b+");  // never two at once, if it can be helped
+  label.See(Berth("z"));
   label.See(Labelled("a"));  // an ex-leader that cannot take it off
   label.See(Labelled("b"));
   label.See(Labelled("c").Ns("elsewhere"));
