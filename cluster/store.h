@@ -84,6 +84,9 @@ class Store {
   int rank(NodeIndex index) const { return ranks_[static_cast<std::size_t>(index)]; }
   int present_nodes() const { return present_nodes_; }
   const kube::StringMap* NamespaceLabels(std::string_view name) const;
+  const std::map<std::string, kube::Namespace, std::less<>>& namespaces() const {
+    return namespaces_;
+  }
   const std::map<std::string, kube::PodDisruptionBudget>& disruption_budgets() const {
     return budgets_;
   }

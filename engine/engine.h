@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -89,6 +90,9 @@ struct Counters {
 class Engine {
  public:
   Engine(config::PolicyConfiguration policy, Options options);
+  /// One that knows of the cluster what `other` knows, and nothing of what that was doing: as a new
+  /// process that has just processed its first lists. Wants another Options::instance.
+  static std::unique_ptr<Engine> Anew(const Engine& other, Options options, TimePoint now);
 
   // --- Cluster events. Before Start they only build state.
   void OnNode(kube::Node node, TimePoint now);

@@ -1,6 +1,7 @@
 // Engine, part: what was under way when the last process ended. The API server is the only durable
 // truth; annotations are claims that are checked (DESIGN 4).
 #include <algorithm>
+#include <tuple>
 
 #include "cluster/plan_claim.h"
 #include "engine/engine.h"
@@ -22,6 +23,25 @@ std::optional<cluster::PlanClaim> ClaimOf(const PodInfo& pod) {
 }
 
 }  // namespace
+
+std::unique_ptr<Engine> Engine::Anew(const Engine& other, Options options, TimePoint now) {
+  const cluster::Store& known = other.store();
+  auto fresh = std::make_unique<Engine>(known.policy(), std::move(options));
+  for (const auto& [name, ns] : known.namespaces()) fresh->OnNamespace(ns);
+  for (const auto& [uid, budget] : known.disruption_budgets()) fresh->OnDisruptionBudget(budget);
+  for (const auto& node : known.nodes()) {
+    if (node->present) fresh->OnNode(node->object, now);
+  }
+  std::vector<const kube::Pod*> pods;
+  pods.reserve(known.pods().size());
+  for (const auto& [uid, pod] : known.pods()) pods.push_back(&pod->object);
+  // The order in which the API server lists them.
+  std::ranges::sort(pods, {}, [](const kube::Pod* pod) {
+    return std::tie(pod->meta.ns, pod->meta.name, pod->meta.uid);
+  });
+  for (const kube::Pod* pod : pods) fresh->OnPod(*pod, now);
+  return fresh;
+}
 
 /// A gang with a bound member has started. Its other members keep the room they were planned for,
 /// if a bound member carries the same plan and the room is still free.

@@ -319,6 +319,13 @@ void RestClient::ConfigureHeaders(Slot& slot, const Request& request,
 CURLcode RestClient::Slot::Run(Transfer& transfer) {
   std::stop_callback wake(transfer.stop, [this] { curl_multi_wakeup(multi); });
   while (!transfer.abort) {
+    // A process that was frozen while it connected must not send what is late by now.
+    long sent = 0;
+    curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &sent);
+    if (sent == 0 && Clock::now() >= transfer.deadline) {
+      transfer.abort = TransportFailure::kTimeout;
+      break;
+    }
     int running = 0;
     if (curl_multi_perform(multi, &running) != CURLM_OK) return CURLE_RECV_ERROR;
     int left = 0;

@@ -42,6 +42,10 @@ WriteResult Writer::Send(std::optional<Request> request, const WriteOptions& opt
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     const auto left = std::chrono::floor<Duration>(deadline - timing_.now());
     if (left.count() <= 0 || options.stop.stop_requested()) break;
+    if (options.permitted && !options.permitted()) {
+      last.message = "not permitted any more";
+      break;
+    }
     request->timeout = std::min(left, kAttemptTimeout);
     auto answer = client_.Do(*request, options.stop);
     Duration wait = backoff.Next();

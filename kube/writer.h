@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -20,6 +21,8 @@ namespace berth::kube {
 struct WriteOptions {
   Duration timeout{10'000};
   std::stop_token stop{};
+  /// Asked right before every attempt; false: no further one is made. Empty: always.
+  std::function<bool()> permitted{};
 };
 
 struct WriteResult {

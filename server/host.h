@@ -1,7 +1,11 @@
 // Runs the engine in real time: one lock around it, the verbs on the HTTP threads, a planner
 // thread, and a few writers that carry out its actions. Holds no scheduling logic of its own.
+//
+// It decides from Start to Resign, as often as this process comes to lead. Before, after and
+// between it follows: cluster events are taken in, and nothing else is done.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -9,6 +13,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 
 #include "engine/engine.h"
 #include "server/api.h"
@@ -27,29 +32,39 @@ engine::TimePoint SystemClock();
 /// ends nor prolongs a plan, a hold-off or a barrier.
 Clock SteadyClock();
 
+/// Thread-safe, but for Start, Resign and Stop, which one thread calls at a time.
 class Host final : public VerbHandler {
  public:
+  /// Whether this process may act as the leader at this moment. Called often, from any thread.
+  using Leads = std::function<bool()>;
+
   /// The references must outlive it.
-  Host(config::PolicyConfiguration policy, engine::Options options, Api& api, Metrics& metrics,
-       Logger& logger, DecisionLog& decisions, Clock clock = SteadyClock());
+  Host(
+      config::PolicyConfiguration policy, engine::Options options, Api& api, Metrics& metrics,
+      Logger& logger, DecisionLog& decisions, Clock clock = SteadyClock(),
+      Leads leads = [] { return true; });
   ~Host() override;
 
   /// Runs `change` on the engine, then whatever it wants done.
   void Apply(const std::function<void(engine::Engine&, engine::TimePoint)>& change);
-  /// Every first list is in: begin to decide.
+  /// Begins to decide. Every first list is in, and no write of an earlier term is under way.
   void Start();
-  bool ready() const;
+  /// Follows again: fails standing binds at once, and forgets plans, holds and whatever was under
+  /// way. The cluster stays known, so that Start begins as a new process would.
+  void Resign();
   /// Fails standing binds at once and answers no verb any more.
   void Stop();
+  /// Whether verbs are answered: it decides, and still leads.
+  bool deciding() const { return deciding_ && leads_(); }
 
   /// Reads under the lock: keep it short.
   template <typename Read>
   auto Look(Read read) const {
     const std::scoped_lock lock(mutex_);
-    return read(engine_, clock_());
+    return read(std::as_const(*engine_), clock_());
   }
 
-  /// Feeds the gauges; call before a scrape.
+  /// Feeds the gauges; call before a scrape. Those of the cluster are the leader's to say.
   void UpdateMetrics();
 
   std::expected<FilterResult, Unavailable> Filter(const ExtenderArgs& args) override;
@@ -60,40 +75,64 @@ class Host final : public VerbHandler {
       const PreemptionArgs& args) override;
 
  private:
+  /// Each Resign ends one and begins the next. Tickets, and what an engine wants done, mean
+  /// something in their own only.
+  using Term = std::uint64_t;
+
   struct Waiter {
     std::mutex mutex;
     std::condition_variable resolved;
-    std::optional<engine::ResolveBind> resolution;
+    /// How the wait ends; unexpected: this process leads no more.
+    std::optional<std::expected<engine::ResolveBind, Unavailable>> resolution;
+  };
+  using Waiters = std::unordered_map<engine::TicketId, std::shared_ptr<Waiter>>;
+
+  struct Wanted {
+    Term term = 0;
+    std::vector<engine::Action> actions;
   };
 
   void Plan(const std::stop_token& stop);
-  std::vector<engine::Action> Collect(engine::TimePoint now);
+  std::unique_ptr<engine::Engine> FreshEngine();
+  Wanted Collect(engine::TimePoint now);
   void AwaitPod(std::unique_lock<std::mutex>& lock, std::string_view uid);
+  /// Apply, unless the engine is not the one of `term` any more.
+  void ApplyIn(Term term, const std::function<void(engine::Engine&, engine::TimePoint)>& change);
+  void Change(std::optional<Term> only,
+              const std::function<void(engine::Engine&, engine::TimePoint)>& change);
+  Waiters StopDeciding();
+  void CountBinds(const engine::Counters& counters);
   /// REQUIRES: no lock held.
-  void Carry(std::vector<engine::Action> actions);
-  void Do(engine::ReleaseMember release);
-  void Do(const engine::ResolveBind& resolution);
-  void Do(engine::SettleBind settle);
-  void Do(engine::EmitEvent event);
-  void Do(const engine::Decision& decision);
-  std::string Post(const engine::PodRef& pod, const std::string& node,
-                   const engine::ResolveBind& word);
-  std::string FinishBind(const engine::PodRef& pod, const std::string& node,
-                         const engine::ResolveBind& word);
-  void Settle(const engine::PodRef& pod, int attempt);
-  engine::ResolveBind Await(Waiter& waiter, engine::TicketId ticket, const BindArgs& args);
+  void Carry(Wanted wanted);
+  void Do(Term term, engine::ReleaseMember release);
+  void Do(Term term, const engine::ResolveBind& resolution);
+  void Do(Term term, engine::SettleBind settle);
+  void Do(Term term, engine::EmitEvent event);
+  void Do(Term term, const engine::Decision& decision);
+  std::expected<std::string, Unavailable> Post(Term term, const engine::PodRef& pod,
+                                               const std::string& node,
+                                               const engine::ResolveBind& word);
+  std::expected<std::string, Unavailable> FinishBind(Term term, const engine::PodRef& pod,
+                                                     const std::string& node,
+                                                     const engine::ResolveBind& word);
+  void Settle(Term term, const engine::PodRef& pod, int attempt);
+  std::expected<engine::ResolveBind, Unavailable> Await(Waiter& waiter, Term term,
+                                                        engine::TicketId ticket,
+                                                        const BindArgs& args);
 
   Api& api_;
   Metrics& metrics_;
   Logger& logger_;
   DecisionLog& decisions_;
   const Clock clock_;
+  const Leads leads_;
+  const engine::Options options_;
 
-  mutable std::mutex mutex_;  ///< Guards the engine and the next three.
-  engine::Engine engine_;
-  bool ready_ = false;
-  bool stopped_ = false;
-  std::unordered_map<engine::TicketId, std::shared_ptr<Waiter>> waiters_;
+  mutable std::mutex mutex_;  ///< Guards all down to bind_counts_.
+  std::unique_ptr<engine::Engine> engine_;
+  std::atomic<Term> term_ = 0;  ///< Changed under the lock.
+  std::atomic<bool> deciding_ = false;
+  Waiters waiters_;
   std::condition_variable_any changed_;
   std::uint64_t changes_ = 0;
   std::map<std::string, std::uint64_t> bind_counts_;  ///< Already counted in the metric.

@@ -86,6 +86,10 @@ class HttpServer {
   /// caller's part.
   bool Drain(std::chrono::milliseconds deadline);
 
+  /// Ends the connections that wait for a next request, so that their clients look for a server
+  /// anew. A request that is on its way meanwhile is lost.
+  void CloseIdle();
+
   std::size_t connections() const;
   std::size_t in_flight() const;
 

@@ -94,8 +94,13 @@ class Informers::Sink : public kube::ReflectorSink {
   std::atomic<std::int64_t> alive_ms_ = SteadyMs();
 };
 
-Informers::Informers(kube::RestClient& client, Host& host, Metrics& metrics, Logger& logger)
-    : client_(client), host_(host), metrics_(metrics), logger_(logger) {
+Informers::Informers(kube::RestClient& client, Host& host, Metrics& metrics, Logger& logger,
+                     std::function<void()> on_synced)
+    : client_(client),
+      host_(host),
+      metrics_(metrics),
+      logger_(logger),
+      on_synced_(std::move(on_synced)) {
   using engine::Engine;
   using engine::TimePoint;
   const auto add = [this](std::string name, std::string path, auto decode, auto key, auto upsert,
@@ -131,8 +136,14 @@ Informers::Informers(kube::RestClient& client, Host& host, Metrics& metrics, Log
       [](Engine& e, const std::string& id, TimePoint) { e.OnNamespaceDeleted(id); });
   add(
       "pods", "/api/v1/pods", [](Json j) { return kube::DecodePod(j); }, by_uid,
-      [](Engine& e, kube::Pod p, TimePoint now) { e.OnPod(std::move(p), now); },
-      [](Engine& e, const std::string& id, TimePoint now) { e.OnPodDeleted(id, now); });
+      [this](Engine& e, kube::Pod p, TimePoint now) {
+        if (pod_seen_) pod_seen_(p);
+        e.OnPod(std::move(p), now);
+      },
+      [this](Engine& e, const std::string& id, TimePoint now) {
+        if (pod_gone_) pod_gone_(id);
+        e.OnPodDeleted(id, now);
+      });
   add(
       "poddisruptionbudgets", "/apis/policy/v1/poddisruptionbudgets",
       [](Json j) { return kube::DecodePodDisruptionBudget(j); }, by_uid,
@@ -178,7 +189,7 @@ void Informers::Start() {
 }
 
 void Informers::OnFirstSync() {
-  if (--waiting_ == 0) host_.Start();
+  if (--waiting_ == 0) on_synced_();
 }
 
 std::int64_t Informers::StalestMs() const {

@@ -1,5 +1,4 @@
-// From the API server's watches to the engine: one reflector and one thread per resource. The host
-// starts deciding when every first list has been processed.
+// From the API server's watches to the engine: one reflector and one thread per resource.
 #pragma once
 
 #include <atomic>
@@ -16,9 +15,9 @@ namespace berth::server {
 
 class Informers {
  public:
-  /// The references must outlive it. `on_policy` gets each version of the watched ConfigMap; an
-  /// empty `policy_namespace` watches none.
-  Informers(kube::RestClient& client, Host& host, Metrics& metrics, Logger& logger);
+  /// The references must outlive it. `on_synced` is called once, when all is in.
+  Informers(kube::RestClient& client, Host& host, Metrics& metrics, Logger& logger,
+            std::function<void()> on_synced);
   ~Informers();
   Informers(const Informers&) = delete;
   Informers& operator=(const Informers&) = delete;
@@ -26,7 +25,14 @@ class Informers {
   using PolicySink = std::function<void(const kube::ConfigMap&)>;
   void WatchPolicy(const std::string& ns, const std::string& name, PolicySink sink);
 
-  /// Begins to watch; calls Host::Start once all is in.
+  /// Somebody else who sees every pod, just before the engine does, under the host's lock.
+  void WatchPods(std::function<void(const kube::Pod&)> seen,
+                 std::function<void(const std::string& uid)> gone) {
+    pod_seen_ = std::move(seen);
+    pod_gone_ = std::move(gone);
+  }
+
+  /// Begins to watch. Set up everything before.
   void Start();
   /// Milliseconds since the quietest watch last showed life; what /readyz and the metric go by.
   std::int64_t StalestMs() const;
@@ -42,6 +48,9 @@ class Informers {
   Host& host_;
   Metrics& metrics_;
   Logger& logger_;
+  const std::function<void()> on_synced_;
+  std::function<void(const kube::Pod&)> pod_seen_;
+  std::function<void(const std::string&)> pod_gone_;
   std::vector<std::unique_ptr<Sink>> sinks_;
   std::vector<std::unique_ptr<kube::Reflector>> reflectors_;
   std::atomic<int> waiting_ = 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "cluster/plan_claim.h"
@@ -16,6 +17,8 @@ kube::PodRef Ref(const engine::PodRef& pod) {
   return {.ns = pod.ns, .name = pod.name, .uid = pod.uid};
 }
 
+constexpr const char* kNotLeader = "not the leader any more";
+
 /// An Event that repeats is written again at most this often.
 constexpr seconds kEventPause{60};
 
@@ -25,10 +28,18 @@ kube::MicroTime Now() {
 
 }  // namespace
 
+kube::WriteOptions KubeApi::Options(const Tenure::Permit& permit) const {
+  return {.timeout = std::min(permit.timeout, tenure_.Left()),
+          .stop = permit.stop,
+          .permitted = [this] { return tenure_.Holds(); }};
+}
+
 Api::BindResult KubeApi::Bind(const engine::PodRef& pod, const std::string& node,
                               const std::map<std::string, std::string>& annotations) {
+  const auto permit = tenure_.Enter(seconds(8));
+  if (!permit) return {.outcome = engine::BindOutcome::kRefused, .message = kNotLeader};
   const kube::BindResult result = writer_.PostBinding(
-      Ref(pod), node, {annotations.begin(), annotations.end()}, {.timeout = seconds(8)});
+      Ref(pod), node, {annotations.begin(), annotations.end()}, Options(*permit));
   switch (result.outcome) {
     case kube::BindOutcome::kBound:
       return {.outcome = engine::BindOutcome::kBound, .message = {}};
@@ -41,6 +52,8 @@ Api::BindResult KubeApi::Bind(const engine::PodRef& pod, const std::string& node
 }
 
 std::string KubeApi::Release(const engine::ReleaseMember& release) {
+  const auto permit = tenure_.Enter(seconds(5));
+  if (!permit) return kNotLeader;
   const kube::PodRef pod = Ref(release.pod);
   // First the nomination: kube-scheduler tries that node alone as soon as the gate is gone, or, for
   // a pod that it refused before, as soon as it sees the annotation change.
@@ -49,7 +62,7 @@ std::string KubeApi::Release(const engine::ReleaseMember& release) {
     if (!release.annotation.empty()) {
       annotations.emplace(cluster::kPlanAnnotation, release.annotation);
     }
-    const auto result = writer_.Nominate(pod, release.node, annotations, {.timeout = seconds(5)});
+    const auto result = writer_.Nominate(pod, release.node, annotations, Options(*permit));
     // Gone, or bound in the meantime: there is nothing left to release.
     if (result.outcome == kube::WriteOutcome::kNotFound ||
         result.message.find("already bound") != std::string::npos) {
@@ -59,7 +72,7 @@ std::string KubeApi::Release(const engine::ReleaseMember& release) {
   }
   if (!release.remove_gate) return {};
   const auto result =
-      writer_.RemoveGate(pod, std::string(cluster::kAdmissionGate), {.timeout = seconds(5)});
+      writer_.RemoveGate(pod, std::string(cluster::kAdmissionGate), Options(*permit));
   if (result.outcome == kube::WriteOutcome::kNotFound ||
       result.outcome == kube::WriteOutcome::kDone) {
     return {};
@@ -78,6 +91,8 @@ Api::ReadResult KubeApi::ReadPod(const engine::PodRef& pod) {
 }
 
 void KubeApi::Event(const engine::EmitEvent& event) {
+  const auto permit = tenure_.Enter(seconds(5));
+  if (!permit) return;
   const std::string key = event.pod.uid + "/" + event.reason;
   const kube::MicroTime now = Now();
   kube::EventRecord record;
@@ -106,7 +121,7 @@ void KubeApi::Event(const engine::EmitEvent& event) {
     record = series.record;
     count = series.count;
   }
-  const auto options = kube::WriteOptions{.timeout = seconds(5)};
+  const kube::WriteOptions options = Options(*permit);
   auto result = count == 1 ? writer_.CreateEvent(record, options)
                            : writer_.PatchEvent(record, count, now, options);
   if (count > 1 && result.outcome == kube::WriteOutcome::kNotFound) {

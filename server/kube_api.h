@@ -1,4 +1,5 @@
-// Api on a real API server.
+// Api on a real API server. Writes are made only while this process leads, down to each single
+// attempt: what a former leader still wants done is refused here, whoever asks.
 #pragma once
 
 #include <map>
@@ -7,13 +8,15 @@
 #include "kube/writer.h"
 #include "server/api.h"
 #include "server/logging.h"
+#include "server/tenure.h"
 
 namespace berth::server {
 
 class KubeApi final : public Api {
  public:
-  /// `writer` and `logger` must outlive it.
-  KubeApi(kube::Writer& writer, Logger& logger) : writer_(writer), logger_(logger) {}
+  /// The references must outlive it.
+  KubeApi(kube::Writer& writer, Tenure& tenure, Logger& logger)
+      : writer_(writer), tenure_(tenure), logger_(logger) {}
 
   BindResult Bind(const engine::PodRef& pod, const std::string& node,
                   const std::map<std::string, std::string>& annotations) override;
@@ -30,7 +33,10 @@ class KubeApi final : public Api {
   };
   static constexpr std::size_t kMaxSeries = 10'000;
 
+  kube::WriteOptions Options(const Tenure::Permit& permit) const;
+
   kube::Writer& writer_;
+  Tenure& tenure_;
   Logger& logger_;
   std::mutex mutex_;
   std::map<std::string, Series> series_;

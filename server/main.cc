@@ -45,10 +45,11 @@ void AddServe(CLI::App& app, ServeOptions& o) {
   serve->add_option("--client-allowed-names", o.client_allowed_names,
                     "comma-separated names that callers' certificates may have");
   serve->add_flag("--leader-elect,!--no-leader-elect", o.leader_elect,
-                  "elect a leader (not in this release)");
+                  "answer the verbs only while holding the Lease `berth`; several replicas need it "
+                  "(default: true in a cluster, false with --kubeconfig or --snapshot)");
   serve
       ->add_option("--leader-elect-namespace", o.leader_elect_namespace,
-                   "namespace of the Lease and of the last good policy")
+                   "namespace of the Lease, and of the last good policy")
       ->capture_default_str();
   serve->add_option("--snapshot", o.snapshot,
                     "serve a recorded cluster (kubectl get nodes,pods,... -A -o yaml|json)");

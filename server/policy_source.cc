@@ -82,7 +82,8 @@ std::expected<config::PolicyConfiguration, std::string> PolicySource::First(
   auto decoded = config::DecodePolicy(yaml, name);
   metrics_.SetPolicyReloadSuccessful(decoded.has_value());
   if (decoded) {
-    last_good_.Save(yaml);
+    to_keep_ = yaml;
+    Keep();
     return std::move(*decoded);
   }
   last_error_ = Join(decoded.error());
@@ -116,8 +117,22 @@ void PolicySource::Update(const std::string& yaml, const std::string& name, cons
     return;
   }
   apply(std::move(*decoded));
-  last_good_.Save(yaml);
+  {
+    const std::scoped_lock lock(mutex_);
+    to_keep_ = yaml;
+  }
+  Keep();
   logger_.Log(Severity::kInfo, "policy reloaded", {{"from", name}});
+}
+
+void PolicySource::Keep() {
+  if (!may_write_()) return;
+  std::string yaml;
+  {
+    const std::scoped_lock lock(mutex_);
+    yaml = std::exchange(to_keep_, {});
+  }
+  if (!yaml.empty()) last_good_.Save(yaml);
 }
 
 void PolicySource::WatchFile(const std::string& path, Apply apply) {

@@ -35,8 +35,13 @@ class PolicySource {
  public:
   using Apply = std::function<void(config::PolicyConfiguration)>;
 
-  PolicySource(Logger& logger, Metrics& metrics, LastGoodPolicy last_good)
-      : logger_(logger), metrics_(metrics), last_good_(std::move(last_good)) {}
+  /// `may_write`: whether the last good policy may be kept now, which is the leader's part.
+  PolicySource(Logger& logger, Metrics& metrics, LastGoodPolicy last_good,
+               std::function<bool()> may_write)
+      : logger_(logger),
+        metrics_(metrics),
+        last_good_(std::move(last_good)),
+        may_write_(std::move(may_write)) {}
 
   /// `refused` is told of each version that is not taken, with its diagnostics. Set it first.
   void OnRefused(std::function<void(const std::string& errors)> refused) {
@@ -50,6 +55,9 @@ class PolicySource {
   /// A new version. Taken if it decodes, otherwise logged and counted.
   void Update(const std::string& yaml, const std::string& name, const Apply& apply);
 
+  /// Keeps the policy that was taken last, if it may and has not yet. Call when it may at last.
+  void Keep();
+
   /// Looks at the file once a second until stopped; reads it again when its content changed.
   void WatchFile(const std::string& path, Apply apply);
 
@@ -60,10 +68,12 @@ class PolicySource {
   Logger& logger_;
   Metrics& metrics_;
   LastGoodPolicy last_good_;
+  const std::function<bool()> may_write_;
   std::function<void(const std::string&)> refused_;
   mutable std::mutex mutex_;
   std::string current_;  ///< Text last seen, good or bad.
   std::string last_error_;
+  std::string to_keep_;  ///< Taken, and not kept yet.
   std::jthread watcher_;
 };
 

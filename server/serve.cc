@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <csignal>
+#include <cstdlib>
 #include <random>
 #include <sstream>
 
@@ -16,6 +17,7 @@
 #include "server/host.h"
 #include "server/informers.h"
 #include "server/kube_api.h"
+#include "server/leadership.h"
 #include "server/ops_server.h"
 #include "server/policy_source.h"
 #include "server/verb_server.h"
@@ -85,6 +87,15 @@ class Service {
   void TellPolicyRefused(const std::string& errors);
   std::expected<void, int> Listen();
   void ServeOpsPages();
+  /// Whether a leader is elected; else this process leads from the start.
+  bool Elects() const {
+    return options_.leader_elect.value_or(options_.kubeconfig.empty() && options_.snapshot.empty());
+  }
+  void ApplyPolicy(config::PolicyConfiguration policy);
+  void MakeInformers();
+  void MakeLeadership();
+  void Lead();
+  void Follow();
   void Shutdown();
 
   const ServeOptions options_;
@@ -93,15 +104,17 @@ class Service {
   Logger logger_;
   Metrics metrics_;
   DecisionLog decisions_;
+  Tenure tenure_;
   std::unique_ptr<kube::RestClient> client_;
   std::unique_ptr<kube::Writer> writer_;
   std::unique_ptr<Api> api_;
   EmbeddedCluster* embedded_ = nullptr;
   std::unique_ptr<PolicySource> policy_;
   std::unique_ptr<Host> host_;
-  std::unique_ptr<Informers> informers_;
   std::unique_ptr<HttpServer> verb_server_;
   std::unique_ptr<HttpServer> ops_server_;
+  std::unique_ptr<Leadership> leadership_;
+  std::unique_ptr<Informers> informers_;
   std::atomic<bool> draining_ = false;
 };
 
@@ -130,9 +143,7 @@ std::string Service::CheckOptions() {
            ": the verbs are served in plain text on loopback only; give --tls-cert-file, or "
            "--insecure-verbs if the network is trusted";
   }
-  if (options_.leader_elect) {
-    return "--leader-elect: not in this release; run one replica with --leader-elect=false";
-  }
+  if (Elects() && !options_.snapshot.empty()) return "--leader-elect needs an API server";
   const std::string auth =
       options_.ops_auth.empty() ? (ops_.loopback() ? "none" : "kubernetes") : options_.ops_auth;
   if (auth == "kubernetes") {
@@ -160,13 +171,15 @@ std::expected<void, int> Service::Connect() {
   if (!client) return std::unexpected(Fail(kEnvironment, client.error()));
   client_ = std::move(*client);
   writer_ = std::make_unique<kube::Writer>(*client_, "berth-" + Instance());
-  api_ = std::make_unique<KubeApi>(*writer_, logger_);
+  api_ = std::make_unique<KubeApi>(*writer_, tenure_, logger_);
+  if (Elects()) tenure_.Close();  // Not yet.
   return {};
 }
 
 std::expected<config::PolicyConfiguration, int> Service::LoadPolicy() {
   policy_ = std::make_unique<PolicySource>(
-      logger_, metrics_, LastGoodPolicy(client_.get(), options_.leader_elect_namespace, logger_));
+      logger_, metrics_, LastGoodPolicy(client_.get(), options_.leader_elect_namespace, logger_),
+      [this] { return tenure_.Holds(); });
   if (!options_.policy_configmap.empty()) {
     policy_->OnRefused([this](const std::string& errors) { TellPolicyRefused(errors); });
     return LoadPolicyConfigMap();
@@ -185,8 +198,9 @@ std::expected<config::PolicyConfiguration, int> Service::LoadPolicy() {
   return std::move(*policy);
 }
 
-/// An Event on the ConfigMap, where whoever edited it will look.
+/// An Event on the ConfigMap, where whoever edited it will look: the leader's, one is enough.
 void Service::TellPolicyRefused(const std::string& errors) {
+  if (!tenure_.Holds()) return;
   const auto slash = options_.policy_configmap.find('/');
   const auto now =
       std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
@@ -282,7 +296,11 @@ void Service::ServeOpsPages() {
   handlers.readyz = {
       {.name = "informers-processed",
        .check =
-           [this] { return host_->ready() ? std::string() : "first lists are not processed"; }},
+           [this] {
+             // Followers are ready too: they could take over at once.
+             const bool ready = leadership_ ? informers_->synced() : host_->deciding();
+             return ready ? std::string() : "first lists are not processed";
+           }},
       {.name = "watches-alive",
        .check =
            [this] {
@@ -299,6 +317,9 @@ void Service::ServeOpsPages() {
   handlers.debug["ledger"] = [this] {
     return host_->Look([](const engine::Engine& e, auto) { return e.store().LedgerString(); });
   };
+  handlers.debug["leadership"] = [this] {
+    return leadership_ ? leadership_->StatusJson() : std::string(R"({"leading":true})");
+  };
   AddApiPages(*host_, handlers);
   // Gauges mirror the cluster at the moment of the scrape.
   handlers.authorize = [this](const HttpRequest& request) -> std::optional<HttpResponse> {
@@ -313,9 +334,69 @@ void Service::ServeOpsPages() {
   ServeOps(*ops_server_, std::move(handlers), metrics_, ThisBuild());
 }
 
+void Service::ApplyPolicy(config::PolicyConfiguration policy) {
+  host_->Apply(
+      [&](engine::Engine& e, engine::TimePoint now) { e.OnPolicy(std::move(policy), now); });
+}
+
+void Service::MakeInformers() {
+  if (Elects()) MakeLeadership();
+  informers_ = std::make_unique<Informers>(*client_, *host_, metrics_, logger_, [this] {
+    leadership_ ? leadership_->Start() : host_->Start();
+  });
+  if (leadership_) {
+    informers_->WatchPods([this](const kube::Pod& pod) { leadership_->See(pod); },
+                          [this](const std::string& uid) { leadership_->SeeDeleted(uid); });
+  }
+  const auto slash = options_.policy_configmap.find('/');
+  if (slash == std::string::npos) return;
+  informers_->WatchPolicy(
+      options_.policy_configmap.substr(0, slash), options_.policy_configmap.substr(slash + 1),
+      [this](const kube::ConfigMap& map) {
+        const auto it = map.data.find("policy.yaml");
+        policy_->Update(it == map.data.end() ? "" : it->second, options_.policy_configmap,
+                        [this](auto p) { ApplyPolicy(std::move(p)); });
+      });
+}
+
+/// What the pod's manifest tells us of itself; empty outside of a cluster.
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+void Service::MakeLeadership() {
+  LeadershipOptions options{.lease_ns = options_.leader_elect_namespace,
+                            .election = {},
+                            .pod_ns = Environment("POD_NAMESPACE"),
+                            .pod_name = Environment("POD_NAME")};
+  const std::string where = options.pod_name.empty() ? Environment("HOSTNAME") : options.pod_name;
+  options.election.identity = (where.empty() ? "berth" : where) + "_" + Instance();
+  leadership_ = std::make_unique<Leadership>(
+      std::move(options), *client_, tenure_, logger_,
+      Leadership::Duties{.lead = [this] { Lead(); }, .follow = [this] { Follow(); }});
+}
+
+void Service::Lead() {
+  host_->Start();
+  metrics_.SetLeader(true);
+  policy_->Keep();
+  if (const auto errors = policy_->last_error(); !errors.empty()) TellPolicyRefused(errors);
+}
+
+void Service::Follow() {
+  host_->Resign();
+  metrics_.SetLeader(false);
+  verb_server_->CloseIdle();  // kube-scheduler's next call goes to whom the Service selects then
+}
+
+/// In this order: nothing is begun any more; standing binds fail at once; what is under way ends;
+/// the next leader may begin; the connections end, so that kube-scheduler comes to it.
 void Service::Shutdown() {
   draining_ = true;
-  host_->Stop();  // standing binds fail at once: kube-scheduler comes back to the next process
+  if (leadership_) leadership_->LeaveOffice();
+  host_->Stop();
+  if (leadership_) leadership_->Release();
   verb_server_->Drain(std::chrono::seconds(5));
   ops_server_->Drain(std::chrono::seconds(1));
   if (informers_) informers_->Stop();
@@ -334,24 +415,12 @@ int Service::Run() {
   host_ = std::make_unique<Host>(
       std::move(*policy),
       engine::Options{.instance = Instance(), .explain_decisions = decisions_.enabled()}, *api_,
-      metrics_, logger_, decisions_);
-  const auto apply = [this](config::PolicyConfiguration p) {
-    host_->Apply([&](engine::Engine& e, engine::TimePoint now) { e.OnPolicy(std::move(p), now); });
-  };
-  if (!options_.policy_file.empty()) policy_->WatchFile(options_.policy_file, apply);
-  metrics_.SetLeader(true);
-  if (client_ != nullptr) {
-    informers_ = std::make_unique<Informers>(*client_, *host_, metrics_, logger_);
-    if (const auto slash = options_.policy_configmap.find('/'); slash != std::string::npos) {
-      informers_->WatchPolicy(options_.policy_configmap.substr(0, slash),
-                              options_.policy_configmap.substr(slash + 1),
-                              [this, apply](const kube::ConfigMap& map) {
-                                const auto it = map.data.find("policy.yaml");
-                                policy_->Update(it == map.data.end() ? "" : it->second,
-                                                options_.policy_configmap, apply);
-                              });
-    }
+      metrics_, logger_, decisions_, SteadyClock(), [this] { return tenure_.Holds(); });
+  metrics_.SetLeader(!Elects());
+  if (!options_.policy_file.empty()) {
+    policy_->WatchFile(options_.policy_file, [this](auto p) { ApplyPolicy(std::move(p)); });
   }
+  if (client_ != nullptr) MakeInformers();
   if (const auto listening = Listen(); !listening) return listening.error();
   if (informers_) {
     informers_->Start();

@@ -1,6 +1,7 @@
 // `berth serve`: wires the service together and runs it until a signal.
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace berth::server {
@@ -16,7 +17,7 @@ struct ServeOptions {
   std::string tls_private_key_file;
   std::string client_ca_file;
   std::string client_allowed_names;  ///< Comma-separated.
-  bool leader_elect = false;
+  std::optional<bool> leader_elect;  ///< Not given: in a cluster, so without --kubeconfig.
   std::string leader_elect_namespace = "berth-system";
   std::string snapshot;
   std::string log_format = "text";

@@ -253,6 +253,20 @@ void FeedShape(const cluster::Store& store, Metrics& metrics) {
 
 void FeedGauges(const engine::Engine& engine, Metrics& metrics) {
   const cluster::Store& store = engine.store();
+  metrics.ReplaceCacheObjects(std::vector<LabelledValue>{
+      {.label = "nodes", .value = static_cast<double>(store.nodes().size())},
+      {.label = "pods", .value = static_cast<double>(store.pods().size())},
+      {.label = "workloads", .value = static_cast<double>(store.workloads().size())},
+      {.label = "queues", .value = static_cast<double>(store.queues().size())}});
+  if (!engine.started()) {
+    metrics.ReplaceQueues({});
+    metrics.ReplacePending({});
+    metrics.ReplaceGangs({});
+    metrics.ReplacePlans({});
+    metrics.ReplaceFragmentation({});
+    metrics.ReplaceLargestGangs({});
+    return;
+  }
   FeedQueues(store, metrics);
   FeedWorkloads(store, metrics);
   FeedShape(store, metrics);
@@ -260,11 +274,6 @@ void FeedGauges(const engine::Engine& engine, Metrics& metrics) {
   metrics.ReplacePlans(
       std::vector<LabelledValue>{{.label = "waiting", .value = static_cast<double>(uncommitted)},
                                  {.label = "committed", .value = static_cast<double>(committed)}});
-  metrics.ReplaceCacheObjects(std::vector<LabelledValue>{
-      {.label = "nodes", .value = static_cast<double>(store.nodes().size())},
-      {.label = "pods", .value = static_cast<double>(store.pods().size())},
-      {.label = "workloads", .value = static_cast<double>(store.workloads().size())},
-      {.label = "queues", .value = static_cast<double>(store.queues().size())}});
 }
 
 }  // namespace berth::server

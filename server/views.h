@@ -24,7 +24,8 @@ std::string NodesJson(const engine::Engine& engine);
 std::string WhyJson(const engine::Engine& engine, std::string_view ns, std::string_view name,
                     engine::TimePoint now);
 
-/// Replaces the gauges that mirror the cluster.
+/// Replaces the gauges that mirror the cluster. Of an engine that has not started, a follower's,
+/// only what it keeps in memory: the rest would be counted twice where all replicas are summed up.
 void FeedGauges(const engine::Engine& engine, Metrics& metrics);
 
 }  // namespace berth::server

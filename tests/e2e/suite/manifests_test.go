@@ -19,6 +19,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -347,22 +348,43 @@ func TestManifestsFitTogether(t *testing.T) {
 		service    corev1.Service
 		account    corev1.ServiceAccount
 		policy     corev1.ConfigMap
+		budget     policyv1.PodDisruptionBudget
 	)
+	find(t, baseFolder+"/poddisruptionbudget.yaml", "PodDisruptionBudget", &budget)
 	find(t, baseFolder+"/deployment.yaml", "Deployment", &deployment)
 	find(t, baseFolder+"/service.yaml", "Service", &service)
 	find(t, baseFolder+"/rbac.yaml", "ServiceAccount", &account)
 	find(t, baseFolder+"/configmap.yaml", "ConfigMap", &policy)
 
+	// The pods themselves are made without the leader's label.
 	pod := deployment.Spec.Template
+	if service.Spec.Selector[leaderLabel] != "true" || pod.Labels[leaderLabel] != "" {
+		t.Errorf("the service selects %v, the pods have %v", service.Spec.Selector, pod.Labels)
+	}
 	for key, value := range service.Spec.Selector {
-		if pod.Labels[key] != value {
+		if pod.Labels[key] != value && key != leaderLabel {
 			t.Errorf("the service selects %s=%s, the pods have %q", key, value, pod.Labels[key])
 		}
 	}
 	if pod.Spec.ServiceAccountName != account.Name {
 		t.Errorf("the pods' service account is %s", pod.Spec.ServiceAccountName)
 	}
+	if !maps.Equal(budget.Spec.Selector.MatchLabels, deployment.Spec.Selector.MatchLabels) {
+		t.Errorf("the disruption budget is for %v", budget.Spec.Selector)
+	}
+	fields := map[string]string{}
+	for _, variable := range pod.Spec.Containers[0].Env {
+		fields[variable.Name] = variable.ValueFrom.FieldRef.FieldPath
+	}
+	if want := map[string]string{"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}; !maps.Equal(fields, want) {
+		t.Errorf("the pod is told of itself: %v, want %v", fields, want)
+	}
 	args := pod.Spec.Containers[0].Args
+	for _, want := range []string{"--leader-elect", "--leader-elect-namespace=" + account.Namespace} {
+		if !slices.Contains(args, want) {
+			t.Errorf("no %s in %v", want, args)
+		}
+	}
 	if want := "--policy-configmap=" + policy.Namespace + "/" + policy.Name; !slices.Contains(args, want) {
 		t.Errorf("no %s in %v", want, args)
 	}
@@ -386,18 +408,23 @@ func TestManifestsFitTogether(t *testing.T) {
 	}
 }
 
-// Rights are written "group/resource verb"; the core group is "".
+// leaderLabel is what the leader puts on its pod.
+const leaderLabel = "berth.dev/leader"
+
+// Rights are written "group/resource verb"; the core group is "". A right to one
+// object of that kind only has its name after the resource.
 type rights map[string]bool
 
 func rightsOf(t *testing.T, rules []rbacv1.PolicyRule) rights {
 	t.Helper()
 	all := rights{}
 	for _, rule := range rules {
-		if len(rule.NonResourceURLs)+len(rule.ResourceNames) > 0 {
+		if len(rule.NonResourceURLs) > 0 || len(rule.ResourceNames) > 1 {
 			t.Errorf("unexpected rule %+v", rule)
 		}
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
+				resource = strings.Join(append([]string{resource}, rule.ResourceNames...), "/")
 				for _, verb := range rule.Verbs {
 					right := fmt.Sprintf("%s/%s %s", group, resource, verb)
 					if all[right] {
@@ -424,7 +451,7 @@ var (
 	}
 	usedInOwnNamespace = []string{
 		"/configmaps create", "/configmaps get", "/configmaps list", "/configmaps patch", "/configmaps update", "/configmaps watch",
-		"coordination.k8s.io/leases create", "coordination.k8s.io/leases get", "coordination.k8s.io/leases update",
+		"coordination.k8s.io/leases create", "coordination.k8s.io/leases/berth get", "coordination.k8s.io/leases/berth update",
 	}
 )
 
@@ -475,21 +502,22 @@ func TestRightsAreMinimal(t *testing.T) {
 // token read secrets, run a pod, or touch what is not Berth's.
 func TestRightsInForce(t *testing.T) {
 	for attributes, want := range map[authorizationv1.ResourceAttributes]bool{
-		{Verb: "create", Resource: "pods", Subresource: "binding", Namespace: "team-a"}:                           true,
-		{Verb: "patch", Resource: "pods", Subresource: "status", Namespace: "team-a"}:                             true,
-		{Verb: "update", Resource: "configmaps", Namespace: bed.SystemNamespace}:                                  true,
-		{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: bed.SystemNamespace}:        true,
-		{Verb: "create", Resource: "pods", Namespace: bed.SystemNamespace}:                                        false,
-		{Verb: "update", Resource: "pods", Namespace: "team-a"}:                                                   false,
-		{Verb: "delete", Resource: "pods", Namespace: "team-a"}:                                                   false,
-		{Verb: "create", Resource: "pods", Subresource: "exec", Namespace: "team-a"}:                              false,
-		{Verb: "get", Resource: "secrets", Namespace: bed.SystemNamespace}:                                        false,
-		{Verb: "list", Resource: "configmaps", Namespace: "team-a"}:                                               false,
-		{Verb: "patch", Resource: "nodes"}:                                                                        false,
-		{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: metav1.NamespaceSystem}:     false,
-		{Verb: "update", Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}:            false,
-		{Verb: "escalate", Group: "rbac.authorization.k8s.io", Resource: "roles", Namespace: bed.SystemNamespace}: false,
-		{Verb: "impersonate", Resource: "serviceaccounts", Namespace: metav1.NamespaceSystem}:                     false,
+		{Verb: "create", Resource: "pods", Subresource: "binding", Namespace: "team-a"}:                                   true,
+		{Verb: "patch", Resource: "pods", Subresource: "status", Namespace: "team-a"}:                                     true,
+		{Verb: "update", Resource: "configmaps", Namespace: bed.SystemNamespace}:                                          true,
+		{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Name: "berth", Namespace: bed.SystemNamespace}: true,
+		{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Name: "other", Namespace: bed.SystemNamespace}: false,
+		{Verb: "create", Resource: "pods", Namespace: bed.SystemNamespace}:                                                false,
+		{Verb: "update", Resource: "pods", Namespace: "team-a"}:                                                           false,
+		{Verb: "delete", Resource: "pods", Namespace: "team-a"}:                                                           false,
+		{Verb: "create", Resource: "pods", Subresource: "exec", Namespace: "team-a"}:                                      false,
+		{Verb: "get", Resource: "secrets", Namespace: bed.SystemNamespace}:                                                false,
+		{Verb: "list", Resource: "configmaps", Namespace: "team-a"}:                                                       false,
+		{Verb: "patch", Resource: "nodes"}:                                                                                false,
+		{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: metav1.NamespaceSystem}:             false,
+		{Verb: "update", Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}:                    false,
+		{Verb: "escalate", Group: "rbac.authorization.k8s.io", Resource: "roles", Namespace: bed.SystemNamespace}:         false,
+		{Verb: "impersonate", Resource: "serviceaccounts", Namespace: metav1.NamespaceSystem}:                             false,
 	} {
 		review, err := control.Client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
 			Spec: authorizationv1.SubjectAccessReviewSpec{

@@ -47,6 +47,32 @@ TEST_CASE("a half-bound gang finds the room it was planned for", "[unit][engine]
   CHECK(w.BoundPods() == 4);
 }
 
+TEST_CASE("an engine made anew is that of a new process", "[unit][engine]") {
+  FourNodes w(MakePolicy({MakeQueue("default", {"*"}, 40)}));
+  w.engine().OnNamespace(testing::MakeNamespace("default", {{"team", "x"}}));
+  w.Add(Member("a").On("n0").Claim("x-1", "n0", "default", 0));
+  w.Add(Member("b", 4).Claim("x-1", "n3", "default", 1));
+  for (const char* name : {"c", "d"}) w.Add(MakePod(name).Gpu(8).Gang("g2", 2));
+  w.Add(MakePod("orphan").Gpu(1).On("not-seen-yet"));
+  w.Start();
+  w.Filter("c");
+  w.Bind("c", w.Planned("c"));
+  REQUIRE(w.Stands("c"));
+
+  const auto anew = Engine::Anew(w.engine(), {.instance = "y"}, w.now());
+  CHECK_FALSE(anew->started());
+  CHECK(anew->standing() == 0);
+  CHECK(anew->TakeActions().empty());
+  CHECK_FALSE(anew->NextDeadline());
+  anew->Start(w.now());
+  anew->Step(w.now());
+  w.Restart();
+  w.Start();
+  CHECK(anew->store().LedgerString() == w.store().LedgerString());
+  CHECK(*anew->store().NamespaceLabels("default") == kube::StringMap{{"team", "x"}});
+  CHECK(anew->store().policy() == w.store().policy());
+}
+
 TEST_CASE("claims that are not to be believed", "[unit][engine]") {
   FourNodes w;
   SECTION("nobody is bound") {

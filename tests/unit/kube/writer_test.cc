@@ -103,6 +103,21 @@ TEST_CASE("a wait beyond the deadline is not begun", "[kube][writer]") {
   CHECK(bed.timing.Waits().empty());
 }
 
+TEST_CASE("no attempt begins once writes are not permitted any more", "[kube][writer]") {
+  Bed bed({FakeReply::Status(503, "ServiceUnavailable"), FakeReply::Json("{}", 201)});
+  int asked = 0;
+  SECTION("from the first") {
+    bed.options.permitted = [&] { return ++asked > 1; };
+    CHECK(bed.Bind().outcome == BindOutcome::kRefused);
+    CHECK(bed.server.Requests().empty());
+  }
+  SECTION("between two: what the first did is not known") {
+    bed.options.permitted = [&] { return ++asked == 1; };
+    CHECK(bed.Bind().outcome == BindOutcome::kUnknown);
+    CHECK(bed.server.Requests().size() == 1);
+  }
+}
+
 TEST_CASE("tries have a bound", "[kube][writer]") {
   std::vector<FakeReply> script;
   for (int i = 0; i < 20; ++i) script.push_back(FakeReply::Status(429, "TooManyRequests"));

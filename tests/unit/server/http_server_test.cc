@@ -381,6 +381,21 @@ TEST_CASE("draining waits for calls, and not for idle connections", "[http]") {
   }
 }
 
+TEST_CASE("idle connections are ended at a word, those under way and new ones live", "[http]") {
+  Fixture f;
+  RawClient idle(f.port);
+  CHECK(idle.Call(Post("/echo", "x"))->body == "x");
+  RawClient standing(f.port);
+  REQUIRE(standing.Send(Post("/stand", "x")));
+  REQUIRE(Eventually([&] { return f.barrier.standing() == 1 && f.server.in_flight() == 1; }));
+  f.server.CloseIdle();
+  CHECK(idle.Closed());
+  CHECK(RawClient(f.port).Call(Post("/echo", "y"))->body == "y");
+  f.barrier.Open();
+  CHECK(standing.Read()->body == "released");
+  CHECK(standing.Call(Post("/echo", "z"))->body == "z");
+}
+
 /// Certificates for the tests, made by the openssl program, gone with the object.
 class Certificates {
  public:

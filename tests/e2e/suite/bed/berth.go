@@ -96,8 +96,11 @@ func (s *Scenario) StopBerth() {
 	s.berth = nil
 }
 
-// OpsURL is an address on Berth's operations port.
+// OpsURL is an address on Berth's operations port; of several, the leader's.
 func (s *Scenario) OpsURL(path string) string {
+	if leader := s.leader(); leader != nil {
+		return leader.opsURL(path)
+	}
 	return fmt.Sprintf("http://127.0.0.1:%d%s", s.opsPort, path)
 }
 

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,6 +24,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
+
+// replicaPath and a name before a path say which replica a request comes from.
+const replicaPath = "/replica/"
 
 // Proxy is a reverse proxy before the API server. Without rules it passes
 // everything on; rules delay, refuse, hold or cut single requests.
@@ -103,6 +107,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
+	if named, ok := strings.CutPrefix(r.URL.Path, replicaPath); ok {
+		name, path, _ := strings.Cut(named, "/")
+		r.URL.Path, r.URL.RawPath = "/"+path, ""
+		r.Header.Set(replicaHeader, name)
+	}
 	rule := p.match(r, body)
 	if rule == nil {
 		p.next.ServeHTTP(w, r)

@@ -53,6 +53,9 @@ type Options struct {
 
 	// RecordVerbs puts a recorder between kube-scheduler and Berth.
 	RecordVerbs bool
+	// Replicas runs so many Berths that elect a leader, behind a Service, instead
+	// of one that leads from the start.
+	Replicas int
 	// Prepare is called in the empty cluster, before anything starts.
 	Prepare func(*Scenario)
 	// Controllers runs kube-controller-manager, and KWOK in place of the
@@ -68,6 +71,9 @@ type Scenario struct {
 	Proxy   *Proxy   // between Berth and the API server
 	Verbs   *Verbs   // with Options.RecordVerbs
 	Kubelet *Kubelet // without Options.Controllers
+
+	Replicas []*Replica // with Options.Replicas
+	Service  *Service   // likewise
 
 	bed       *Bed
 	options   Options
@@ -131,7 +137,11 @@ func (b *Bed) Scenario(t testing.TB, o Options) *Scenario {
 		if o.Policy != "" {
 			s.WritePolicy(o.Policy)
 		}
-		s.StartBerth()
+		if o.Replicas > 0 {
+			must(t, s.startReplicas(o.Replicas))
+		} else {
+			s.StartBerth()
+		}
 		if o.RecordVerbs {
 			s.Verbs, err = newVerbs(fmt.Sprintf("http://127.0.0.1:%d", s.verbPort))
 			must(t, err)
@@ -150,6 +160,8 @@ func (s *Scenario) extenderURL() string {
 		return ""
 	case s.options.Extender != "":
 		return s.options.Extender
+	case s.Service != nil:
+		return s.Service.server.URL
 	case s.Verbs != nil:
 		return s.Verbs.server.URL
 	default:
@@ -184,6 +196,7 @@ func (s *Scenario) finish() {
 	s.scheduler.Kill()
 	s.Verbs.close()
 	s.berth.Kill()
+	s.finishReplicas()
 	s.bed.stopControllers()
 }
 

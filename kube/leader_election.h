@@ -1,0 +1,97 @@
+// Who leads: a candidate's part in an election over one Lease, by client-go's rules
+// (tools/leaderelection). Pure: no I/O, no clock, no threads. Whoever drives it gives the time and
+// the server's answers, and is told what to send next and until when this candidate leads; the
+// simulator drives the same object in virtual time.
+//
+// Clocks of different machines are never compared. A candidate that saw the record change at T (its
+// own clock) keeps off until T + the record's duration; a leader leads until `renew_deadline` after
+// it *sent* the write that was last accepted. The second ends before the first can, by
+// `lease_duration` - `renew_deadline`, which is what a request under way has left to arrive in.
+//
+// Stricter than client-go in three points, each of which lets two lead at once there: a Lease that
+// is not there (deleted, for all we know), one that suddenly names us, and one that we lost by not
+// renewing are all left alone until whoever led last, ourselves included, must have stopped.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "kube/backoff.h"
+#include "kube/lease.h"
+
+namespace berth::kube {
+
+struct ElectionOptions {
+  std::string identity;  ///< Unique to this process, also over restarts.
+  /// lease_duration > renew_deadline > 1.2 * retry_period; whole seconds for the first.
+  Duration lease_duration{15'000};
+  Duration renew_deadline{10'000};
+  Duration retry_period{2'000};
+};
+
+/// Not thread-safe. Times are those of one clock that never jumps and does not stop while the
+/// process does.
+class LeaderElection {
+ public:
+  explicit LeaderElection(ElectionOptions options);
+
+  /// What to send now; nullopt: nothing before due(), or before the answer to what was sent. `wall`
+  /// goes into the record, for people. `random` in [0, 1) spreads the candidates.
+  std::optional<LeaseRequest> Next(TimePoint now, Millis wall, double random);
+  /// The answer to Next's request, or that none came in time (kFailed).
+  void Answer(LeaseAnswer answer, TimePoint now);
+  /// When to call Next. TimePoint::max(): not before Answer, or, once released, never.
+  TimePoint due() const;
+
+  /// Leads before this time, and not from it on. TimePoint{}: does not lead.
+  TimePoint leading_until() const { return leading_until_; }
+  bool Leads(TimePoint now) const { return now < leading_until_; }
+
+  /// A hint that the Lease may be free now: look at once.
+  void Poke(TimePoint now);
+  /// Stops leading at once, and for good: Next empties the Lease if it is ours, so that another can
+  /// take it without waiting. REQUIRES: nothing is done any more that only a leader may do.
+  void Release(TimePoint now);
+  bool releasing() const { return releasing_; }
+  /// After Release: nothing is left to send.
+  bool released() const { return releasing_ && !in_flight_ && releases_left_ == 0; }
+
+  /// The last record seen; nullopt: none, or there is no Lease.
+  const std::optional<Lease>& observed() const { return observed_; }
+  /// Why the last request failed; empty: it did not.
+  const std::string& error() const { return error_; }
+
+ private:
+  enum class Step : std::uint8_t { kLook, kWrite };
+
+  LeaseRequest Write(TimePoint now, Millis wall);
+  LeaseRequest WriteRelease(Millis wall);
+  void Looked(const LeaseAnswer& answer, TimePoint now);
+  void Wrote(TimePoint now);
+  void Observe(Lease lease, TimePoint now);
+  void NoteAbsence(TimePoint now);
+  void Retry(TimePoint now);
+  bool MayTake(TimePoint now) const { return Leads(now) || now >= others_until_; }
+  bool Ours() const { return observed_ && observed_->record.holder == options_.identity; }
+
+  const ElectionOptions options_;
+  std::optional<Lease> observed_;
+  std::string error_;
+  /// Until then the last leader, we in a former term included, may believe that it leads.
+  TimePoint others_until_{};
+  TimePoint absent_at_{};  ///< When last no Lease was there.
+  TimePoint leading_until_{};
+  TimePoint due_{};
+  Step step_ = Step::kLook;
+  bool in_flight_ = false;
+  LeaseRequest::Kind sent_ = LeaseRequest::Kind::kGet;
+  TimePoint sent_at_{};
+  double random_ = 0;
+  int conflicts_ = 0;  ///< In a row.
+  bool poked_ = false;
+  bool releasing_ = false;
+  int releases_left_ = 0;
+};
+
+}  // namespace berth::kube

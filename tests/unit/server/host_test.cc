@@ -1,0 +1,275 @@
+// The host as a leader, as a follower, and from one to the other.
+#include "server/host.h"
+
+#include <condition_variable>
+#include <thread>
+
+#include "kube/writer.h"
+#include "server/kube_api.h"
+#include "server/version.h"
+#include "tests/support/builders.h"
+#include "tests/support/fake_api_server.h"
+#include "tests/unit/server/raw_client.h"
+
+namespace berth::server {
+namespace {
+
+using engine::BindOutcome;
+using std::chrono::seconds;
+using test::Eventually;
+using testing::FakeApiServer;
+using testing::FakeEnd;
+using testing::FakeReply;
+using testing::MakeNode;
+using testing::MakePod;
+
+/// Notes what it is told to write; Bindings can be held back.
+class NotingApi final : public Api {
+ public:
+  BindResult Bind(const engine::PodRef& pod, const std::string& node,
+                  const std::map<std::string, std::string>& /*annotations*/) override {
+    std::unique_lock lock(mutex_);
+    notes_.push_back("bind " + pod.name + " " + node);
+    changed_.wait(lock, [this] { return !held_; });
+    return {.outcome = outcome_, .message = "as the test says"};
+  }
+  std::string Release(const engine::ReleaseMember& release) override {
+    return Note("release " + release.pod.name), std::string();
+  }
+  ReadResult ReadPod(const engine::PodRef& pod) override {
+    return Note("read " + pod.name), ReadResult();
+  }
+  void Event(const engine::EmitEvent& event) override { Note("event " + event.reason); }
+
+  void Hold(bool held, BindOutcome outcome = BindOutcome::kBound) {
+    const std::scoped_lock lock(mutex_);
+    held_ = held;
+    outcome_ = outcome;
+    changed_.notify_all();
+  }
+  std::vector<std::string> notes() const {
+    const std::scoped_lock lock(mutex_);
+    return notes_;
+  }
+  bool Noted(const std::string& note) const { return std::ranges::count(notes(), note) > 0; }
+
+ private:
+  void Note(std::string note) {
+    const std::scoped_lock lock(mutex_);
+    notes_.push_back(std::move(note));
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> notes_;
+  bool held_ = false;
+  BindOutcome outcome_ = BindOutcome::kBound;
+};
+
+/// A host with two nodes of one GPU each, a gang of two that needs both, and a lone pod.
+struct Bed {
+  Bed() {
+    Add(MakeNode("n1").Gpu(1));
+    Add(MakeNode("n2").Gpu(1));
+    for (const char* name : {"a", "b"}) Add(MakePod(name).Gpu(1).Gang("g", 2));
+  }
+  ~Bed() { api.Hold(false); }
+
+  void Add(const kube::Node& node) {
+    host.Apply([&](engine::Engine& e, engine::TimePoint now) { e.OnNode(node, now); });
+  }
+  void Add(const kube::Pod& pod) {
+    host.Apply([&](engine::Engine& e, engine::TimePoint now) { e.OnPod(pod, now); });
+  }
+
+  auto Filter(const std::string& pod) {
+    const std::string uid = "uid-" + pod;
+    return host.Filter({.pod_name = pod,
+                        .pod_namespace = "default",
+                        .pod_uid = uid,
+                        .pod_json = "",
+                        .node_names = {"n1", "n2"}});
+  }
+  std::string NodeFor(const std::string& pod) {
+    const auto answer = Filter(pod);
+    return answer && answer->kept.size() == 1 ? std::string(answer->kept.front()) : "none";
+  }
+  auto Bind(const std::string& pod, const std::string& node) {
+    const std::string uid = "uid-" + pod;
+    return host.Bind({.pod_name = pod, .pod_namespace = "default", .pod_uid = uid, .node = node});
+  }
+  bool AnswersNothing() {
+    return !Filter("a") && !host.Prioritize(ExtenderArgs{}) && !Bind("a", "n1") &&
+           !host.Preempt(PreemptionArgs{});
+  }
+  std::size_t Standing() {
+    return host.Look([](const engine::Engine& e, auto) { return e.standing(); });
+  }
+  std::string Ledger() {
+    return host.Look([](const engine::Engine& e, auto) { return e.store().LedgerString(); });
+  }
+
+  std::atomic<bool> leads = true;
+  NotingApi api;
+  Metrics metrics{ThisBuild()};
+  Logger logger{LogFormat::kText, 0, [](std::string_view) {}};
+  DecisionLog decisions{{}};
+  Host host{{},     {.instance = "x"}, api,           metrics,
+            logger, decisions,         SteadyClock(), [this] { return leads.load(); }};
+};
+
+TEST_CASE("a follower knows the cluster, answers nothing and wants nothing done", "[host]") {
+  Bed bed;
+  CHECK(bed.AnswersNothing());
+  bed.Add(MakePod("c").Gpu(1).On("n1"));
+  CHECK(bed.Ledger().find("n1") != std::string::npos);
+  CHECK(bed.api.notes().empty());
+  bed.host.Start();
+  CHECK(bed.Filter("a"));
+  bed.host.Resign();
+  CHECK(bed.AnswersNothing());
+}
+
+TEST_CASE("by its own clock alone a leader stops answering and planning", "[host]") {
+  Bed bed;
+  bed.host.Start();
+  CHECK(bed.NodeFor("a") != "none");
+  bed.leads = false;  // nobody has called Resign yet: the process was frozen, say
+  CHECK(bed.AnswersNothing());
+  const auto before = bed.api.notes();
+  bed.Add(MakePod("late").Gpu(1).Gated());
+  CHECK(bed.AnswersNothing());
+  CHECK(bed.api.notes() == before);
+}
+
+TEST_CASE("on loss standing binds fail at once and plans are dropped; later all goes on",
+          "[host]") {
+  Bed bed;
+  const std::string idle = bed.Ledger();
+  bed.host.Start();
+  const std::string node = bed.NodeFor("a");
+  std::expected<std::string, Unavailable> answer;
+  std::jthread call([&] { answer = bed.Bind("a", node); });
+  REQUIRE(Eventually([&] { return bed.Standing() == 1; }));
+  bed.host.Resign();
+  call.join();
+  REQUIRE_FALSE(answer);
+  CHECK(answer.error().http_status == 503);
+  CHECK(bed.Ledger() == idle);
+  CHECK_FALSE(bed.api.Noted("bind a " + node));
+
+  bed.host.Start();
+  const std::string a = bed.NodeFor("a");
+  const std::string b = bed.NodeFor("b");
+  std::jthread first([&] { answer = bed.Bind("a", a); });
+  REQUIRE(Eventually([&] { return bed.Standing() == 1; }));
+  CHECK(bed.Bind("b", b) == std::string());
+  first.join();
+  CHECK(answer == std::string());
+}
+
+TEST_CASE("what an earlier term began does not touch the next", "[host]") {
+  Bed bed;
+  bed.Add(MakePod("lone").Gpu(1));
+  bed.Add(MakePod("filler").Gpu(1).On("n1"));
+  bed.host.Start();
+  REQUIRE(bed.NodeFor("lone") == "n2");
+  bed.api.Hold(true);
+  std::expected<std::string, Unavailable> old;
+  std::jthread call([&] { old = bed.Bind("lone", "n2"); });
+  REQUIRE(Eventually([&] { return bed.api.Noted("bind lone n2"); }));
+  bed.host.Resign();
+  bed.host.Start();
+  REQUIRE(bed.NodeFor("lone") == "n2");
+  std::expected<std::string, Unavailable> fresh;
+  std::jthread again([&] { fresh = bed.Bind("lone", "n2"); });
+  REQUIRE(Eventually([&] { return std::ranges::count(bed.api.notes(), "bind lone n2") == 2; }));
+  const std::string ledger = bed.Ledger();
+  bed.api.Hold(false, BindOutcome::kRefused);
+  call.join();
+  again.join();
+  // Both were refused; the one of this term alone gave its room back, and the pod may come again.
+  CHECK_FALSE(old->empty());
+  CHECK_FALSE(fresh->empty());
+  CHECK(bed.Ledger() != ledger);
+  CHECK(bed.NodeFor("lone") == "n2");
+}
+
+TEST_CASE("plans of two terms of one process never share an id", "[host]") {
+  Bed bed;
+  const auto plan = [&] {
+    bed.NodeFor("a");
+    return bed.host.Look([](const engine::Engine& e, auto) {
+      return e.store().FindPod("uid-a")->workload->plan->id;
+    });
+  };
+  bed.host.Start();
+  const std::string first = plan();
+  bed.host.Resign();
+  bed.host.Start();
+  CHECK(plan() != first);
+}
+
+/// The API client on a fake server, under a tenure whose clock the test sets.
+struct ApiBed {
+  ApiBed() {
+    kube::ClientConfig config;
+    config.server = server.Url();
+    client = *kube::RestClient::Create(config);
+    tenure.Begin(now.load() + seconds(10));
+  }
+  FakeApiServer server;
+  std::atomic<kube::TimePoint> now = kube::TimePoint(seconds(1000));
+  Tenure tenure{[this] { return now.load(); }};
+  Logger logger{LogFormat::kText, 0, [](std::string_view) {}};
+  std::unique_ptr<kube::RestClient> client;
+  std::optional<kube::Writer> writer;
+  std::optional<KubeApi> api;
+
+  KubeApi& Api() {
+    writer.emplace(*client, "berth-0");
+    return api.emplace(*writer, tenure, logger);
+  }
+  const engine::PodRef pod{.ns = "ns", .name = "p", .uid = "u"};
+};
+
+TEST_CASE("nothing is written after the term, and no attempt begins after it", "[host]") {
+  ApiBed bed;
+  KubeApi& api = bed.Api();
+  SECTION("the term was over before") {
+    bed.now = bed.now.load() + seconds(10);
+    CHECK(api.Bind(bed.pod, "n", {}).outcome == BindOutcome::kRefused);
+    CHECK_FALSE(api.Release({.pod = bed.pod, .node = "n", .remove_gate = true}).empty());
+    api.Event({.pod = bed.pod, .reason = "GangStarted"});
+    CHECK(bed.server.Requests().empty());
+  }
+  SECTION("it ends between two attempts") {
+    bed.server.Handle([&](const auto&) {
+      bed.now = bed.now.load() + seconds(11);
+      return FakeReply::Status(503, "ServiceUnavailable");
+    });
+    CHECK(api.Bind(bed.pod, "n", {}).outcome ==
+          BindOutcome::kUnknown);  // the first may have worked
+    CHECK(bed.server.Requests().size() == 1);
+  }
+  SECTION("it ends between the nomination and the removal of the gate") {
+    bed.server.Handle([&](const auto&) {
+      bed.now = bed.now.load() + seconds(11);
+      return FakeReply::Json("{}");
+    });
+    CHECK_FALSE(api.Release({.pod = bed.pod, .node = "n", .remove_gate = true}).empty());
+    CHECK(bed.server.Requests().size() == 1);
+  }
+  SECTION("it is ended while the server hangs") {
+    bed.server.Script({FakeReply::Nothing(FakeEnd::kHold)});
+    std::jthread ender([&] {
+      bed.server.WaitForRequests(1);
+      bed.tenure.End();
+    });
+    CHECK(api.Bind(bed.pod, "n", {}).outcome == BindOutcome::kUnknown);
+    CHECK(bed.server.Requests().size() == 1);
+  }
+}
+
+}  // namespace
+}  // namespace berth::server
