@@ -124,7 +124,7 @@ std::expected<ResolveBind, Unavailable> Host::Await(Waiter& waiter, Term term,
                        .error = "berth: the caller has gone",
                        .annotations = {}};
   }
-  return *waiter.resolution;
+  return waiter.resolution.value_or(std::unexpected(Unavailable{}));
 }
 
 std::expected<std::string, Unavailable> Host::FinishBind(Term term, const engine::PodRef& pod,

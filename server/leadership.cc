@@ -275,7 +275,10 @@ void Leadership::Release() {
   Lock lock(mutex_);
   for (const LeaderLabel::Patch& patch : label_.Wrong(/*leading=*/false)) {
     lock.unlock();
-    Send(LeaderLabel::Call(patch));
+    if (const auto status = Send(LeaderLabel::Call(patch)); !status) {
+      logger_.Log(Severity::kWarning, "leader's label left on: the next leader takes it off",
+                  {{"pod", patch.pod.ns + "/" + patch.pod.name}, {"error", status.error()}});
+    }
     lock.lock();
   }
 }

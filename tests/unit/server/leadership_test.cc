@@ -51,8 +51,6 @@ class Cluster {
   }
   std::function<void(const std::string& pod, const json& metadata)> on_patch;
 
-  FakeApiServer server;
-
  private:
   void Touch() { lease_["metadata"]["resourceVersion"] = std::to_string(++version_); }
 
@@ -85,6 +83,9 @@ class Cluster {
   json lease_;
   int version_ = 1;
   std::vector<std::string> patches_;
+
+ public:
+  FakeApiServer server;  ///< Last: it answers from the members above until it is gone.
 };
 
 /// One replica, `berth-0`, unless it is given no pod.
