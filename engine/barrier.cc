@@ -229,6 +229,7 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
     workload.plan->expires = now + store_.policy().gang.plan_timeout.count();
     timers_.emplace(workload.plan->expires, workload.key);
   }
+  RecheckPlans(pod->node);  // the node may have shrunk while the Binding was under way
 }
 
 bool Engine::BindAbandoned(TicketId ticket) {

@@ -189,5 +189,23 @@ TEST_CASE("a single does not stay planned on a node that is overfull", "[unit][e
   CHECK_FALSE(w.Planned("a").empty());
 }
 
+// The node shrank while nobody knew what had become of the Binding; then it turned out to be lost.
+TEST_CASE("a Binding that was lost keeps no room on a node that is overfull",
+          "[unit][engine][bug]") {
+  Nodes w(2);
+  w.Add(MakePod("a").Gpu(8).Gated());
+  w.Tick();
+  const std::string first = w.Planned("a");
+  w.SetPosting(testing::Posting::kHangs);
+  REQUIRE(w.Bind("a", first).posted);
+  w.Add(MakeNode(first).Gpu(4));
+  CHECK(w.UsedGpus(first) == 8);  // it may be bound there
+  w.engine().BindFinished("uid-a", BindOutcome::kRefused, w.now());
+  w.Tick();
+  CHECK(w.UsedGpus(first) == 0);
+  CHECK(w.Planned("a") != first);
+  CHECK_FALSE(w.Planned("a").empty());
+}
+
 }  // namespace
 }  // namespace berth::engine

@@ -97,6 +97,7 @@ TEST_CASE("seeds that failed once", "[unit][sim][faults][bug]") {
       {414, "churn", "the checker: a Binding under way to a node that is gone"},
       {578, "all", "the checker: a bind call of a pod that Berth does not know is gone"},
       {1100, "churn", "the checker: a launcher that Berth does not know is gone"},
+      {313, "all", "a lost Binding on a node that had shrunk kept its room"},
   };
   for (const Regression& r : regressions) {
     INFO(r.profile << ' ' << r.seed << ": " << r.what);
