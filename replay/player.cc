@@ -121,7 +121,7 @@ const std::vector<Call>& Calls() {
        }},
       {"nodeDeleted", When::kAlways,
        [](E& e, Reader& r, TimePoint now) {
-         return One<std::string>(r, "name", [&](auto v) { e->OnNodeDeleted(v, now); });
+         return One<std::string>(r, "name", [&](const auto& v) { e->OnNodeDeleted(v, now); });
        }},
       {"pod", When::kAlways,
        [](E& e, Reader& r, TimePoint now) {
@@ -129,7 +129,7 @@ const std::vector<Call>& Calls() {
        }},
       {"podDeleted", When::kAlways,
        [](E& e, Reader& r, TimePoint now) {
-         return One<std::string>(r, "uid", [&](auto v) { e->OnPodDeleted(v, now); });
+         return One<std::string>(r, "uid", [&](const auto& v) { e->OnPodDeleted(v, now); });
        }},
       {"namespace", When::kAlways,
        [](E& e, Reader& r, TimePoint) {
@@ -137,7 +137,7 @@ const std::vector<Call>& Calls() {
        }},
       {"namespaceDeleted", When::kAlways,
        [](E& e, Reader& r, TimePoint) {
-         return One<std::string>(r, "name", [&](auto v) { e->OnNamespaceDeleted(v); });
+         return One<std::string>(r, "name", [&](const auto& v) { e->OnNamespaceDeleted(v); });
        }},
       {"disruptionBudget", When::kAlways,
        [](E& e, Reader& r, TimePoint) {
@@ -146,7 +146,7 @@ const std::vector<Call>& Calls() {
        }},
       {"disruptionBudgetDeleted", When::kAlways,
        [](E& e, Reader& r, TimePoint) {
-         return One<std::string>(r, "uid", [&](auto v) { e->OnDisruptionBudgetDeleted(v); });
+         return One<std::string>(r, "uid", [&](const auto& v) { e->OnDisruptionBudgetDeleted(v); });
        }},
       {"policy", When::kAlways, Policy},
       {"start", When::kAlways,
@@ -160,7 +160,7 @@ const std::vector<Call>& Calls() {
       {"bindFinished", When::kStarted, BindFinished},
       {"bindSettled", When::kStarted,
        [](E& e, Reader& r, TimePoint now) {
-         return One<std::string>(r, "uid", [&](auto v) { e->BindSettled(v, now); });
+         return One<std::string>(r, "uid", [&](const auto& v) { e->BindSettled(v, now); });
        }},
       {"bindAbandoned", When::kStarted,
        [](E& e, Reader& r, TimePoint) {
