@@ -57,10 +57,14 @@ Host::~Host() { Stop(); }
 // --- Terms ---------------------------------------------------------------------------------------
 
 void Host::Start() {
-  Apply([this](engine::Engine& e, engine::TimePoint now) {
+  bool stopped = false;
+  Apply([&](engine::Engine& e, engine::TimePoint now) {
+    stopped = stopped_;
+    if (stopped) return;
     e.Start(now);
     deciding_ = true;
   });
+  if (stopped) return;
   if (planner_.joinable()) {
     changed_.notify_all();
   } else {
@@ -78,13 +82,16 @@ void Host::Resign() {
     const std::scoped_lock lock(mutex_);
     CountBinds(engine_->TakeCounters());
     bind_counts_.clear();
-    ++term_;
     engine_ = FreshEngine();
   }
   changed_.notify_all();
 }
 
 void Host::Stop() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopped_ = true;
+  }
   for (const auto& [ticket, waiter] : StopDeciding()) {
     const std::scoped_lock lock(waiter->mutex);
     waiter->resolution = ResolveBind{.ticket = ticket,
@@ -104,6 +111,7 @@ void Host::Stop() {
 Host::Waiters Host::StopDeciding() {
   const std::scoped_lock lock(mutex_);
   deciding_ = false;
+  ++term_;  // What is queued, or on its way back, is nobody's any more.
   return std::exchange(waiters_, {});
 }
 

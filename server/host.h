@@ -47,7 +47,8 @@ class Host final : public VerbHandler {
 
   /// Runs `change` on the engine, then whatever it wants done.
   void Apply(const std::function<void(engine::Engine&, engine::TimePoint)>& change);
-  /// Begins to decide. Every first list is in, and no write of an earlier term is under way.
+  /// Begins to decide, unless stopped. Every first list is in, and no write of an earlier term is
+  /// under way.
   void Start();
   /// Follows again: fails standing binds at once, and forgets plans, holds and whatever was under
   /// way. The cluster stays known, so that Start begins as a new process would.
@@ -132,6 +133,7 @@ class Host final : public VerbHandler {
   std::unique_ptr<engine::Engine> engine_;
   std::atomic<Term> term_ = 0;  ///< Changed under the lock.
   std::atomic<bool> deciding_ = false;
+  bool stopped_ = false;
   Waiters waiters_;
   std::condition_variable_any changed_;
   std::uint64_t changes_ = 0;

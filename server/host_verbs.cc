@@ -144,6 +144,7 @@ std::expected<std::string, Unavailable> Host::FinishBind(Term term, const engine
 std::expected<std::string, Unavailable> Host::Post(Term term, const engine::PodRef& pod,
                                                    const std::string& node,
                                                    const ResolveBind& word) {
+  if (term != term_) return std::unexpected(Unavailable{});  // not the next term's to post
   const Api::BindResult result = api_.Bind(pod, node, word.annotations);
   ApplyIn(term, [&](engine::Engine& e, engine::TimePoint now) {
     e.BindFinished(pod.uid, result.outcome, now);

@@ -18,6 +18,9 @@ using std::chrono::seconds;
 constexpr Duration kLongestPause{1'000};
 constexpr Duration kPatchTimeout{2'000};
 constexpr Duration kTendingPause{1'000};
+/// So many refusals of the label, a second apart, outlast what an earlier leader may have under way
+/// (its Lease's duration less its renew deadline).
+constexpr int kRefusals = 6;
 /// How long a write that is under way is waited for before the Lease is given away.
 constexpr Duration kWritePatience{3'000};
 constexpr Duration kReleasePatience{6'000};
@@ -95,8 +98,13 @@ void Leadership::Ask(Lock& lock, const kube::LeaseRequest& request) {
 }
 
 /// Makes the tenure what the election says. One that has lapsed is not taken up again: a new term
-/// begins, once the office is free.
+/// begins, once the office is free. Once it is laid down for good, what is under way ends by
+/// itself.
 void Leadership::Settle() {
+  if (over_) {
+    if (election_.released()) changed_.notify_all();
+    return;
+  }
   const bool leads = election_.Leads(BootClock());
   if (term_ && (!leads || !tenure_.Extend(election_.leading_until()))) {
     term_ = false;
@@ -108,7 +116,6 @@ void Leadership::Settle() {
     tenure_.Begin(election_.leading_until());
     changed_.notify_all();
   }
-  if (election_.released()) changed_.notify_all();
 }
 
 void Leadership::Report() {
@@ -161,7 +168,9 @@ bool Leadership::TakeOffice(Lock& lock, const std::stop_token& stop) {
   TendLabel(lock);  // First off those who still have it: a leader that was frozen, say.
   if (label_.enabled() && !AnnounceOnPod(lock, stop)) return false;
   lock.unlock();
-  const bool idle = tenure_.Idle(tenure_.Left());
+  bool idle = false;
+  // As long as the term is renewed: who stopped waiting would keep the Lease and never decide.
+  while (!idle && tenure_.Holds() && !stop.stop_requested()) idle = tenure_.Idle(kLongestPause);
   if (idle && tenure_.Holds() && !stop.stop_requested()) duties_.lead();
   lock.lock();
   if (!idle || !tenure_.Holds() || stop.stop_requested()) return false;
@@ -178,6 +187,7 @@ bool Leadership::AnnounceOnPod(Lock& lock, const std::stop_token& stop) {
   const std::string word = fmt::format("{}.{}", options_.election.identity, offices_);
   const kube::Request patch = label_.TakeOver(word);
   bool sent = false;
+  int refused = 0;
   while (!label_.Shows(word)) {
     if (!sent) {
       lock.unlock();
@@ -185,7 +195,13 @@ bool Leadership::AnnounceOnPod(Lock& lock, const std::stop_token& stop) {
       lock.lock();
       sent = status.has_value();
       if (status && *status >= 400) {
-        // A wrong name, or no right to it: no reason to leave the cluster without a leader.
+        sent = false;  // An API server that has just started refuses what it will allow.
+        if (++refused < kRefusals) {
+          if (!tenure_.Holds() || !Pause(lock, stop, kLongestPause)) return false;
+          continue;
+        }
+        // A wrong name, or no right to it: no reason to leave the cluster without a leader. What
+        // the last one sent has arrived and come back by now, as far as time can say.
         logger_.Log(Severity::kError, "the leader's label could not be put on our pod",
                     {{"pod", options_.pod_ns + "/" + options_.pod_name}, {"status", *status}});
         return true;
@@ -243,11 +259,12 @@ void Leadership::SeeDeleted(const std::string& uid) {
 // --- An orderly end ------------------------------------------------------------------------------
 
 void Leadership::LeaveOffice() {
-  tenure_.Close();
   {
     const Lock lock(mutex_);
-    over_ = true;
+    over_ =
+        true;  // First: from here on nobody else opens the tenure, or cuts off what is under way.
   }
+  tenure_.Close();
   serve_.request_stop();
   if (serve_.joinable()) serve_.join();
 }

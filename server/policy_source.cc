@@ -11,6 +11,8 @@
 namespace berth::server {
 namespace {
 
+constexpr kube::Duration kSaveTimeout{5'000};
+
 constexpr const char* kConfigMap = "berth-last-policy";
 constexpr std::size_t kMaxPolicyBytes = std::size_t{1} << 20U;
 
@@ -53,13 +55,14 @@ std::optional<std::string> LastGoodPolicy::Load() const {
   return yaml->get<std::string>();
 }
 
-void LastGoodPolicy::Save(const std::string& yaml) const {
-  if (client_ == nullptr) return;
+bool LastGoodPolicy::Save(const std::string& yaml) const {
+  if (client_ == nullptr) return true;
   const nlohmann::json object{{"apiVersion", "v1"},
                               {"kind", "ConfigMap"},
                               {"metadata", {{"name", kConfigMap}, {"namespace", ns_}}},
                               {"data", {{"policy.yaml", yaml}}}};
   kube::Request request;
+  request.timeout = kSaveTimeout;
   request.method = "PUT";
   request.path = PathOf(ns_) + "/" + kConfigMap;
   request.body = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -69,11 +72,11 @@ void LastGoodPolicy::Save(const std::string& yaml) const {
     request.path = PathOf(ns_);
     response = client_->Do(request, {});
   }
-  if (!response || !response->Ok()) {
-    logger_.Log(Severity::kWarning, "the last good policy could not be kept",
-                {{"namespace", ns_},
-                 {"error", response ? response->body.substr(0, 200) : response.error().message}});
-  }
+  if (response && response->Ok()) return true;
+  logger_.Log(Severity::kWarning, "the last good policy could not be kept",
+              {{"namespace", ns_},
+               {"error", response ? response->body.substr(0, 200) : response.error().message}});
+  return false;
 }
 
 std::expected<config::PolicyConfiguration, std::string> PolicySource::First(
@@ -126,13 +129,16 @@ void PolicySource::Update(const std::string& yaml, const std::string& name, cons
 }
 
 void PolicySource::Keep() {
+  const std::scoped_lock one_at_a_time(keeping_);  // an older text must not overtake a newer one
   if (!may_write_()) return;
   std::string yaml;
   {
     const std::scoped_lock lock(mutex_);
     yaml = std::exchange(to_keep_, {});
   }
-  if (!yaml.empty()) last_good_.Save(yaml);
+  if (yaml.empty() || last_good_.Save(yaml)) return;
+  const std::scoped_lock lock(mutex_);
+  if (to_keep_.empty()) to_keep_ = yaml;
 }
 
 void PolicySource::WatchFile(const std::string& path, Apply apply) {

@@ -23,7 +23,8 @@ class LastGoodPolicy {
       : client_(client), ns_(std::move(ns)), logger_(logger) {}
 
   std::optional<std::string> Load() const;
-  void Save(const std::string& yaml) const;
+  /// False: it could not be kept, and that was logged. Takes seconds at the most.
+  bool Save(const std::string& yaml) const;
 
  private:
   kube::RestClient* client_;
@@ -70,8 +71,9 @@ class PolicySource {
   LastGoodPolicy last_good_;
   const std::function<bool()> may_write_;
   std::function<void(const std::string&)> refused_;
-  mutable std::mutex mutex_;
-  std::string current_;  ///< Text last seen, good or bad.
+  std::mutex keeping_;
+  mutable std::mutex mutex_;  ///< Guards the next three.
+  std::string current_;       ///< Text last seen, good or bad.
   std::string last_error_;
   std::string to_keep_;  ///< Taken, and not kept yet.
   std::jthread watcher_;

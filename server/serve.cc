@@ -22,6 +22,7 @@
 #include "server/policy_source.h"
 #include "server/verb_server.h"
 #include "server/version.h"
+#include "server/work_queue.h"
 
 namespace berth::server {
 namespace {
@@ -106,6 +107,8 @@ class Service {
   DecisionLog decisions_;
   Tenure tenure_;
   std::unique_ptr<kube::RestClient> client_;
+  /// Of the Lease alone: a renewal never queues behind Bindings.
+  std::unique_ptr<kube::RestClient> lease_client_;
   std::unique_ptr<kube::Writer> writer_;
   std::unique_ptr<Api> api_;
   EmbeddedCluster* embedded_ = nullptr;
@@ -113,6 +116,7 @@ class Service {
   std::unique_ptr<Host> host_;
   std::unique_ptr<HttpServer> verb_server_;
   std::unique_ptr<HttpServer> ops_server_;
+  WorkQueue chores_{/*threads=*/1, /*max_jobs=*/16};
   std::unique_ptr<Leadership> leadership_;
   std::unique_ptr<Informers> informers_;
   std::atomic<bool> draining_ = false;
@@ -170,6 +174,9 @@ std::expected<void, int> Service::Connect() {
   auto client = kube::RestClient::Create(*config);
   if (!client) return std::unexpected(Fail(kEnvironment, client.error()));
   client_ = std::move(*client);
+  auto lease_client = kube::RestClient::Create(*config);
+  if (!lease_client) return std::unexpected(Fail(kEnvironment, lease_client.error()));
+  lease_client_ = std::move(*lease_client);
   writer_ = std::make_unique<kube::Writer>(*client_, "berth-" + Instance());
   api_ = std::make_unique<KubeApi>(*writer_, tenure_, logger_);
   if (Elects()) tenure_.Close();  // Not yet.
@@ -373,15 +380,18 @@ void Service::MakeLeadership() {
   const std::string where = options.pod_name.empty() ? Environment("HOSTNAME") : options.pod_name;
   options.election.identity = (where.empty() ? "berth" : where) + "_" + Instance();
   leadership_ = std::make_unique<Leadership>(
-      std::move(options), *client_, tenure_, logger_,
+      std::move(options), *lease_client_, tenure_, logger_,
       Leadership::Duties{.lead = [this] { Lead(); }, .follow = [this] { Follow(); }});
 }
 
 void Service::Lead() {
   host_->Start();
   metrics_.SetLeader(true);
-  policy_->Keep();
-  if (const auto errors = policy_->last_error(); !errors.empty()) TellPolicyRefused(errors);
+  // Not here: an API server that does not answer would keep us in an office that we have lost.
+  chores_.Push("", [this] {
+    policy_->Keep();
+    if (const auto errors = policy_->last_error(); !errors.empty()) TellPolicyRefused(errors);
+  });
 }
 
 void Service::Follow() {
@@ -396,6 +406,7 @@ void Service::Shutdown() {
   draining_ = true;
   if (leadership_) leadership_->LeaveOffice();
   host_->Stop();
+  metrics_.SetLeader(false);
   if (leadership_) leadership_->Release();
   verb_server_->Drain(std::chrono::seconds(5));
   ops_server_->Drain(std::chrono::seconds(1));

@@ -2,6 +2,8 @@
 
 #include <simdjson.h>
 
+#include <limits>
+
 #include "cluster/plan_claim.h"
 #include "kube/api_status.h"
 #include "kube/decode.h"
@@ -11,6 +13,7 @@
 namespace berth::sim {
 namespace {
 
+constexpr Duration kForEver = std::numeric_limits<Duration>::max();
 constexpr Duration kAttemptTimeout = kube::kAttemptTimeout.count();
 constexpr Duration kFirstBackoff = kube::kRetry.initial.count();
 constexpr Duration kLastBackoff = kube::kRetry.cap.count();
@@ -110,7 +113,8 @@ void ApiClient::Send(const std::optional<kube::Request>& request, Operation oper
 }
 
 void ApiClient::Attempt(const std::shared_ptr<Call>& call) {
-  const Duration left = call->deadline - env_.now();
+  const Duration permitted = left_ ? left_() : kForEver;
+  const Duration left = std::min(call->deadline - env_.now(), permitted);
   if (left <= 0 || call->tries++ >= kube::kMaxAttempts) {
     return call->done({call->attempts.GivenUp(), call->last});
   }

@@ -26,7 +26,10 @@ class ApiClient {
  public:
   using Done = std::function<void(const WriteResult&)>;
 
-  explicit ApiClient(Environment& env) : env_(env) {}
+  /// `left`: for how long writes are permitted from now on; none is attempted, nor waited for,
+  /// beyond that. Empty: for ever.
+  explicit ApiClient(Environment& env, std::function<Duration()> left = {})
+      : env_(env), left_(std::move(left)) {}
 
   // Answers come only while this client lives; what was sent arrives all the same.
 
@@ -51,6 +54,7 @@ class ApiClient {
   void Retry(const std::shared_ptr<Call>& call);
 
   Environment& env_;
+  const std::function<Duration()> left_;
   Life life_;
 };
 

@@ -27,11 +27,14 @@ kube::Pod Decoded(const kube::Pod& pod) {
 
 }  // namespace
 
-BerthHost::BerthHost(Environment& env, std::string instance)
+BerthHost::BerthHost(Environment& env, std::string instance, std::function<Duration()> left)
     : env_(env),
+      instance_(std::move(instance)),
+      left_(std::move(left)),
       clock_skew_(env.clock_skew),
-      engine_(env.api.policy(), {.instance = std::move(instance)}),
-      client_(env) {
+      engine_(std::make_unique<engine::Engine>(env.api.policy(),
+                                               engine::Options{.instance = instance_})),
+      client_(std::make_unique<ApiClient>(env, left_)) {
   using engine::Engine;
   Watch(Kind::kNode, {.upsert =
                           [this](const Change& c) {
@@ -53,7 +56,7 @@ BerthHost::BerthHost(Environment& env, std::string instance)
                      .synced = {}});
   Watch(Kind::kPolicy, {.upsert =
                             [this](const Change& c) {
-                              if (*c.policy == engine_.store().policy()) return;
+                              if (*c.policy == engine_->store().policy()) return;
                               Apply([&](Engine& e, TimePoint now) { e.OnPolicy(*c.policy, now); });
                             },
                         .remove = [](const std::string&, const Change&) {},
@@ -68,13 +71,38 @@ void BerthHost::Watch(Kind kind, WatchStream::Sink sink) {
 
 void BerthHost::OnSynced() {
   if (--unsynced_ > 0) return;
+  if (on_synced) return on_synced();
   env_.trace.Say("berth: ready");
+  Lead();
+}
+
+void BerthHost::Lead() {
+  if (left_) env_.trace.Say("berth {}: leads", instance_);
+  deciding_ = true;
   Apply([](engine::Engine& e, TimePoint now) { e.Start(now); });
-  ready_ = true;
+}
+
+/// What was sent arrives all the same; nobody hears of it but by watch.
+void BerthHost::Resign() {
+  deciding_ = false;
+  term_life_.Renew();
+  client_ = std::make_unique<ApiClient>(env_, left_);
+  carrying_ = 0;
+  plan_at_ = -1;
+  owed_.clear();
+  for (auto& lane : lanes_) lane.clear();
+  const auto waiters = std::exchange(waiters_, {});
+  const auto posting = std::exchange(posting_, {});
+  const auto awaiting = std::exchange(awaiting_, {});
+  engine_ = engine::Engine::Anew(*engine_, {.instance = fmt::format("{}r{}", instance_, ++terms_)},
+                                 now());
+  for (const auto& [ticket, waiter] : waiters) waiter.done(std::nullopt);
+  for (const auto& [id, done] : posting) done(std::nullopt);
+  for (const auto& [uid, call] : awaiting) call();
 }
 
 bool BerthHost::Idle() const {
-  if (!ready_ || carrying_ > 0 || !waiters_.empty() || !owed_.empty()) return false;
+  if (!deciding_ || carrying_ > 0 || !waiters_.empty() || !owed_.empty()) return false;
   for (const auto& lane : lanes_) {
     if (!lane.empty()) return false;
   }
@@ -84,13 +112,14 @@ bool BerthHost::Idle() const {
 // --- The lock, the planner thread and what is carried out ----------------------------------------
 
 void BerthHost::Apply(const std::function<void(engine::Engine&, TimePoint)>& change) {
-  change(engine_, now());
+  change(*engine_, now());
   Changed();
   Carry();
 }
 
 /// Wakes whoever waits for a change: the planner thread, and calls that wait for their pod.
 void BerthHost::Changed() {
+  if (!deciding_ && left_) return;  // nobody waits
   const Duration wake =
       env_.network.Between(0, env_.weather.Is(FaultKind::kBerthThreads) ? 200 : 2);
   const TimePoint at = env_.now() + wake;
@@ -103,7 +132,7 @@ void BerthHost::Changed() {
   if (awaiting_.empty()) return;
   std::vector<std::function<void()>> calls;
   std::erase_if(awaiting_, [&](auto& entry) {
-    if (engine_.store().FindPod(entry.first) == nullptr) return false;
+    if (engine_->store().FindPod(entry.first) == nullptr) return false;
     calls.push_back(std::move(entry.second));
     return true;
   });
@@ -112,9 +141,10 @@ void BerthHost::Changed() {
 
 void BerthHost::Plan() {
   plan_at_ = -1;
-  engine_.Step(now());
+  if (left_ && !ready()) return;
+  engine_->Step(now());
   Carry();
-  const auto due = engine_.NextDeadline();
+  const auto due = engine_->NextDeadline();
   const Duration wait = due ? std::clamp<Duration>(*due - now(), 0, kLongestSleep) : kLongestSleep;
   plan_at_ = env_.now() + std::max<Duration>(wait, 1);
   env_.timeline.At(plan_at_, life_.Guard([this, turn = ++plan_turn_] {
@@ -125,8 +155,8 @@ void BerthHost::Plan() {
 /// Actions are carried out after the lock is given back, each batch by its own thread: a slow one
 /// may be overtaken.
 void BerthHost::Carry() {
-  std::vector<engine::Action> actions = engine_.TakeActions();
-  if (actions.empty()) return;
+  std::vector<engine::Action> actions = engine_->TakeActions();
+  if (actions.empty() || !deciding_) return;
   const auto carry = [this, actions = std::move(actions)] {
     for (const engine::Action& action : actions) {
       std::visit([this](const auto& a) { Do(a); }, action);
@@ -134,7 +164,7 @@ void BerthHost::Carry() {
   };
   if (!env_.weather.Is(FaultKind::kBerthThreads)) return carry();
   ++carrying_;
-  env_.timeline.After(env_.network.Between(0, 300), life_.Guard([this, carry] {
+  env_.timeline.After(env_.network.Between(0, 300), term_life_.Guard([this, carry] {
     --carrying_;
     carry();
   }));
@@ -179,7 +209,7 @@ void BerthHost::TryRelease(const engine::ReleaseMember& release, int attempt) {
     if (result.outcome != WriteOutcome::kDone) return RetryRelease(release, attempt);
     TryOpenGate(release, attempt);
   };
-  client_.Nominate(release.pod, release.node, release.annotation, kPatchTimeout, nominated);
+  client_->Nominate(release.pod, release.node, release.annotation, kPatchTimeout, nominated);
 }
 
 void BerthHost::TryOpenGate(const engine::ReleaseMember& release, int attempt) {
@@ -190,7 +220,7 @@ void BerthHost::TryOpenGate(const engine::ReleaseMember& release, int attempt) {
     if (!settled) return RetryRelease(release, attempt);
     NextJob(release.pod.uid);
   };
-  client_.RemoveGate(release.pod, std::string(cluster::kAdmissionGate), kPatchTimeout, opened);
+  client_->RemoveGate(release.pod, std::string(cluster::kAdmissionGate), kPatchTimeout, opened);
 }
 
 void BerthHost::RetryRelease(const engine::ReleaseMember& release, int attempt) {
@@ -206,7 +236,7 @@ void BerthHost::Do(const engine::SettleBind& settle) {
 }
 
 void BerthHost::Settle(const engine::PodRef& pod, int attempt) {
-  client_.Read(pod, kReadTimeout, [this, pod, attempt](const WriteResult& read) {
+  client_->Read(pod, kReadTimeout, [this, pod, attempt](const WriteResult& read) {
     const bool gone = read.outcome == WriteOutcome::kNotFound;
     if (!gone && read.outcome != WriteOutcome::kDone) {
       if (attempt < kMaxSettleTries) {
@@ -242,9 +272,9 @@ void BerthHost::Do(const engine::Decision& decision) {
 
 std::optional<FilterReply> BerthHost::Filter(const engine::PodRef& pod, const Names& offered,
                                              const std::function<const kube::Pod*()>& request_pod) {
-  if (!ready_) return std::nullopt;
+  if (!ready()) return std::nullopt;
   const auto answer =
-      engine_.Filter({.uid = pod.uid, .offered = offered, .request_pod = request_pod}, now());
+      engine_->Filter({.uid = pod.uid, .offered = offered, .request_pod = request_pod}, now());
   FilterReply reply;
   if (answer.keep_all) {
     reply.kept = {offered.begin(), offered.end()};
@@ -264,10 +294,10 @@ std::optional<FilterReply> BerthHost::Filter(const engine::PodRef& pod, const Na
 
 std::optional<std::map<std::string, std::int64_t>> BerthHost::Prioritize(const std::string& uid,
                                                                          const Names& offered) {
-  if (!ready_) return std::nullopt;
-  const auto planned = engine_.PlannedNode(uid);
+  if (!ready()) return std::nullopt;
+  const auto planned = engine_->PlannedNode(uid);
   const std::string best =
-      planned == cluster::kNoNode ? std::string() : engine_.store().node(planned).name;
+      planned == cluster::kNoNode ? std::string() : engine_->store().node(planned).name;
   std::map<std::string, std::int64_t> scores;
   for (const std::string_view name : offered) {
     scores[std::string(name)] = name == best ? 10 : 0;
@@ -277,7 +307,7 @@ std::optional<std::map<std::string, std::int64_t>> BerthHost::Prioritize(const s
 
 /// Waits a second at most for the watch to bring the pod.
 void BerthHost::AwaitPod(const std::string& uid, std::function<void()> then) {
-  if (engine_.store().FindPod(uid) != nullptr) return then();
+  if (engine_->store().FindPod(uid) != nullptr) return then();
   awaiting_.emplace(uid, std::move(then));
   env_.timeline.After(kAwaitPod, life_.Guard([this, uid] {
     const auto it = awaiting_.find(uid);
@@ -290,16 +320,17 @@ void BerthHost::AwaitPod(const std::string& uid, std::function<void()> then) {
 
 void BerthHost::Bind(const engine::PodRef& pod, const std::string& node,
                      std::weak_ptr<const bool> client, BindDone done) {
-  if (!ready_) return done(std::nullopt);
+  if (!ready()) return done(std::nullopt);
   AwaitPod(pod.uid, [this, pod, node, client = std::move(client), done = std::move(done)] {
+    if (!ready()) return done(std::nullopt);
     const auto answer =
-        engine_.Bind({.uid = pod.uid, .ns = pod.ns, .name = pod.name, .node = node}, now());
+        engine_->Bind({.uid = pod.uid, .ns = pod.ns, .name = pod.name, .node = node}, now());
     env_.trace.Say("bind {} to {}: {} {}", pod.name, node, answer.stand ? "stands" : "at once",
                    answer.now.error);
     if (answer.stand) {
       waiters_.emplace(answer.ticket, Waiter{pod, node, client, done});
       env_.timeline.After(kPollClient,
-                          life_.Guard([this, ticket = answer.ticket] { Poll(ticket); }));
+                          term_life_.Guard([this, ticket = answer.ticket] { Poll(ticket); }));
     }
     Changed();
     Carry();
@@ -312,7 +343,7 @@ void BerthHost::Poll(engine::TicketId ticket) {
   const auto it = waiters_.find(ticket);
   if (it == waiters_.end()) return;
   if (!it->second.client.expired()) {
-    env_.timeline.After(kPollClient, life_.Guard([this, ticket] { Poll(ticket); }));
+    env_.timeline.After(kPollClient, term_life_.Guard([this, ticket] { Poll(ticket); }));
     return;
   }
   env_.trace.Say("bind {}: the caller has gone", it->second.pod.name);
@@ -336,8 +367,11 @@ void BerthHost::FinishBind(const engine::PodRef& pod, const std::string& node,
     return done(word.error.empty() ? "berth: refused" : word.error);
   }
   owed_.insert(pod.uid);
-  client_.Bind(
-      pod, node, word.annotations, kBindTimeout, [this, pod, done](const WriteResult& result) {
+  const std::uint64_t id = ++postings_;
+  posting_.emplace(id, done);
+  client_->Bind(
+      pod, node, word.annotations, kBindTimeout, [this, id, pod, done](const WriteResult& result) {
+        posting_.erase(id);
         owed_.erase(owed_.find(pod.uid));
         auto outcome = engine::BindOutcome::kRefused;
         if (result.outcome == WriteOutcome::kDone) outcome = engine::BindOutcome::kBound;
@@ -352,9 +386,10 @@ void BerthHost::FinishBind(const engine::PodRef& pod, const std::string& node,
 
 void BerthHost::Preempt(const std::string& uid, const engine::VictimMap& candidates,
                         PreemptDone done) {
-  if (!ready_) return done(std::nullopt);
+  if (!ready()) return done(std::nullopt);
   AwaitPod(uid, [this, uid, candidates, done = std::move(done)] {
-    const engine::VictimMap kept = engine_.Preempt(uid, candidates, now());
+    if (!ready()) return done(std::nullopt);
+    const engine::VictimMap kept = engine_->Preempt(uid, candidates, now());
     if (on_preempt) on_preempt(uid, kept);
     Carry();
     done(kept);

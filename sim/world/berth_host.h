@@ -31,12 +31,21 @@ using PreemptDone = std::function<void(const std::optional<engine::VictimMap>&)>
 
 class BerthHost {
  public:
-  /// Begins to watch; ready when all first lists are in. `env` must outlive it.
-  BerthHost(Environment& env, std::string instance);
+  /// Begins to watch. Alone (no `left`) it leads when all first lists are in; else it calls
+  /// on_synced then, and acts only between Lead and Resign and while `left()`, the rest of its
+  /// term, is above 0. `env` must outlive it.
+  BerthHost(Environment& env, std::string instance, std::function<Duration()> left = {});
   BerthHost(const BerthHost&) = delete;
   BerthHost& operator=(const BerthHost&) = delete;
 
-  bool ready() const { return ready_; }
+  /// Verbs are answered.
+  bool ready() const { return deciding_ && (!left_ || left_() > 0); }
+  const std::string& instance() const { return instance_; }
+  std::function<void()> on_synced;
+  /// Begins to decide. REQUIRES: the news of all that an earlier leader wrote has arrived.
+  void Lead();
+  /// Follows again, see server/host.h.
+  void Resign();
 
   // --- Verbs. nullopt: 503.
   /// Names by view, as server/wire.h decodes them.
@@ -56,8 +65,8 @@ class BerthHost {
   std::function<void(const std::string& uid, const engine::VictimMap& kept)> on_preempt;
   /// By this process's clock, as the engine is told.
   TimePoint now() const { return env_.now() + clock_skew_; }
-  const engine::Engine& engine() const { return engine_; }
-  engine::Engine& engine() { return engine_; }
+  const engine::Engine& engine() const { return *engine_; }
+  engine::Engine& engine() { return *engine_; }
   WatchStream& stream(Kind kind) { return *streams_[static_cast<std::size_t>(kind)]; }
   /// Somebody will tell the engine what becomes of this pod's Binding.
   bool Owes(const std::string& uid) const { return carrying_ > 0 || owed_.contains(uid); }
@@ -97,19 +106,25 @@ class BerthHost {
   std::size_t LaneOf(const std::string& key) const;
 
   Environment& env_;
+  const std::string instance_;
+  const std::function<Duration()> left_;
   const Duration clock_skew_;
-  engine::Engine engine_;
-  ApiClient client_;
-  Life life_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<ApiClient> client_;
+  Life life_;       ///< Of the process.
+  Life term_life_;  ///< Of what an engine wants done: means nothing to the next one.
   std::array<std::unique_ptr<WatchStream>, kKinds> streams_;
   int unsynced_ = kKinds;
-  bool ready_ = false;
+  bool deciding_ = false;
+  int terms_ = 0;
   std::map<engine::TicketId, Waiter> waiters_;
   TimePoint plan_at_ = -1;  ///< When the planner thread wakes; -1: not armed.
   std::uint64_t plan_turn_ = 0;
   int carrying_ = 0;
   std::multiset<std::string> owed_;
   std::multimap<std::string, std::function<void()>> awaiting_;  ///< By pod UID.
+  std::map<std::uint64_t, BindDone> posting_;  ///< Bind calls whose Binding is under way.
+  std::uint64_t postings_ = 0;
   std::array<std::deque<Job>, 16> lanes_;
 };
 

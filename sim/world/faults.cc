@@ -25,6 +25,9 @@ const std::vector<FaultKind> kMidGang{kCrashInGang, kCrashInGang,   kCrashInGang
                                       kPodDelete,   kApiAnswerLost, kWatchSlow,   kForgeMember};
 const std::vector<FaultKind> kUnknown{kApiAnswerLost, kApiAnswerLost, kApiErrorAfter,
                                       kWatchBreak,    kWatchOutage,   kWatchSlow};
+const std::vector<FaultKind> kLeaders{kLeaseBlocked, kLeaseBlocked, kLeaseStolen, kLeaseDeleted,
+                                      kBerthCrash,   kCrashInGang,  kApiSlow,     kApiAnswerLost,
+                                      kWatchSlow,    kWatchBreak,   kVerbSlow,    kPodDelete};
 
 std::vector<FaultKind> All() {
   std::vector<FaultKind> all;
@@ -65,7 +68,10 @@ std::string_view Name(FaultKind kind) {
                                                                     "forged-member",
                                                                     "berth-crash-in-gang",
                                                                     "clock-jump",
-                                                                    "watch-outage"};
+                                                                    "watch-outage",
+                                                                    "lease-blocked",
+                                                                    "lease-stolen",
+                                                                    "lease-deleted"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -76,10 +82,15 @@ std::string Fault::ToString() const {
 
 const std::vector<Profile>& Profiles() {
   static const std::vector<Profile> kProfiles{
-      {.name = "calm", .kinds = {}},          {.name = "api", .kinds = kApi},
-      {.name = "crash", .kinds = kCrash},     {.name = "churn", .kinds = kChurn},
-      {.name = "forged", .kinds = kForged},   {.name = "midgang", .kinds = kMidGang},
-      {.name = "unknown", .kinds = kUnknown}, {.name = "all", .kinds = All()}};
+      {.name = "calm", .kinds = {}},
+      {.name = "api", .kinds = kApi},
+      {.name = "crash", .kinds = kCrash},
+      {.name = "churn", .kinds = kChurn},
+      {.name = "forged", .kinds = kForged},
+      {.name = "midgang", .kinds = kMidGang},
+      {.name = "unknown", .kinds = kUnknown},
+      {.name = "all", .kinds = All()},
+      {.name = "leaders", .kinds = kLeaders, .replicas = 2}};
   return kProfiles;
 }
 

@@ -46,12 +46,15 @@ enum class FaultKind : std::uint8_t {
   kForgeGate,        ///< Our gate is removed by somebody else.
   kForgeMember,      ///< A pod that contradicts its gang.
   // Aimed: what the kinds above hit too seldom by chance. Not in the profile `all`.
-  kCrashInGang,  ///< Berth dies when a gang has some members bound and others not; now and then
-                 ///< one of the others forges a claim while it is down.
-  kClockJump,    ///< The clock that Berth's next process starts with is minutes off.
-  kWatchOutage,  ///< Berth hears nothing of pods, for longer than its plans may live.
+  kCrashInGang,   ///< Berth dies when a gang has some members bound and others not; now and then
+                  ///< one of the others forges a claim while it is down.
+  kClockJump,     ///< The clock that Berth's next process starts with is minutes off.
+  kWatchOutage,   ///< Berth hears nothing of pods, for longer than its plans may live.
+  kLeaseBlocked,  ///< The leader's calls about its Lease are lost, or their answers.
+  kLeaseStolen,   ///< Somebody writes another holder into the Lease.
+  kLeaseDeleted,
 };
-inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kWatchOutage) + 1;
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kLeaseDeleted) + 1;
 std::string_view Name(FaultKind kind);
 
 struct Fault {
@@ -66,6 +69,7 @@ struct Fault {
 struct Profile {
   std::string_view name;
   std::vector<FaultKind> kinds;
+  int replicas = 1;  ///< Of Berth.
 };
 const std::vector<Profile>& Profiles();
 const Profile* FindProfile(std::string_view name);

@@ -1,28 +1,70 @@
 #include "sim/world/processes.h"
 
+#include <algorithm>
+
 namespace berth::sim {
 
-Processes::Processes(Environment& env, SchedulerOptions scheduler, Duration http_timeout)
-    : env_(env), options_(std::move(scheduler)), wire_(env, http_timeout), checker_(env) {
+Processes::Processes(Environment& env, SchedulerOptions scheduler, Duration http_timeout,
+                     int replicas)
+    : env_(env),
+      options_(std::move(scheduler)),
+      wire_(env, http_timeout),
+      checker_(env),
+      replicas_(replicas > 1 ? static_cast<std::size_t>(replicas) : 0) {
   env_.api.on_bound = [this](const kube::Pod& pod) { checker_.OnBound(pod); };
   wire_.on_bind = [this](const std::string& uid) { checker_.OnBindCall(uid); };
+}
+
+BerthHost* Processes::berth() {
+  for (const auto& replica : replicas_) {
+    if (replica != nullptr && replica->host().ready()) return &replica->host();
+  }
+  return berth_.get();
+}
+
+void Processes::Watch(BerthHost& host) {
+  host.on_preempt = [this, &host](const std::string& uid, const engine::VictimMap& kept) {
+    checker_.OnPreemptAnswer(host.engine().store(), uid, kept);
+  };
+}
+
+void Processes::StartReplica(std::unique_ptr<Replica>& slot) {
+  slot = std::make_unique<Replica>(env_, fmt::format("b{}", ++berths_), lease_, [this, &slot] {
+    checker_.OnBerthStarted();
+    wire_.Listen(&slot->host());
+  });
+  Watch(slot->host());
 }
 
 void Processes::StartBerth() {
   env_.trace.Say("berth starts");
   checker_.OnBerthStarted();
+  for (auto& replica : replicas_) {
+    if (replica == nullptr) StartReplica(replica);
+  }
+  if (!replicas_.empty()) return;
+  if (berth_ != nullptr) wire_.Gone(berth_.get());
   berth_ = std::make_unique<BerthHost>(env_, fmt::format("b{}", ++berths_));
-  berth_->on_preempt = [this](const std::string& uid, const engine::VictimMap& kept) {
-    checker_.OnPreemptAnswer(berth_->engine().store(), uid, kept);
-  };
+  Watch(*berth_);
   wire_.Listen(berth_.get());
 }
 
 void Processes::KillBerth() {
-  if (berth_ == nullptr) return;
+  BerthHost* const leader = berth();
+  if (leader == nullptr) return;
   env_.trace.Say("berth crashes");
-  berth_.reset();
-  wire_.Listen(nullptr);
+  wire_.Gone(leader);
+  if (leader == berth_.get()) return berth_.reset();
+  std::ranges::find_if(replicas_, [leader](const auto& replica) {
+    return replica != nullptr && &replica->host() == leader;
+  })->reset();
+}
+
+/// Only one may decide at a time.
+void Processes::CheckLeaders() {
+  const auto deciding = std::ranges::count_if(
+      replicas_, [](const auto& replica) { return replica != nullptr && replica->host().ready(); });
+  if (deciding > 1) checker_.Stop(fmt::format("{} replicas decide at once", deciding));
 }
 
 void Processes::StartScheduler() {
@@ -38,7 +80,8 @@ bool Processes::RunUntil(TimePoint end) {
   env_.timeline.At(end, [] {});  // so that the clock gets there
   while (!env_.timeline.empty() && env_.timeline.next() <= end) {
     env_.timeline.Step();
-    checker_.AfterStep(berth_.get());
+    CheckLeaders();
+    checker_.AfterStep(berth());
     if (!checker_.violation().empty()) return false;
   }
   return true;

@@ -5,19 +5,22 @@
 #include <memory>
 
 #include "sim/world/checker.h"
+#include "sim/world/replica.h"
 #include "sim/world/scheduler.h"
 
 namespace berth::sim {
 
 class Processes {
  public:
-  /// Starts nothing yet. `env` must outlive it.
-  Processes(Environment& env, SchedulerOptions scheduler, Duration http_timeout);
+  /// Starts nothing yet. With more than one of Berth's `replicas` they elect who leads. `env` must
+  /// outlive it.
+  Processes(Environment& env, SchedulerOptions scheduler, Duration http_timeout, int replicas = 1);
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
+  /// All replicas that are down.
   void StartBerth();
-  /// kill -9. Without effect where it is down.
+  /// kill -9, of the leader where there are several. Without effect where it is down.
   void KillBerth();
   /// Starts it, or kills it and starts it anew.
   void StartScheduler();
@@ -26,8 +29,10 @@ class Processes {
   /// where it broke.
   bool RunUntil(TimePoint end);
 
-  BerthHost* berth() { return berth_.get(); }  ///< Null: down.
-  const BerthHost* berth() const { return berth_.get(); }
+  /// The one that decides. Null: it is down, or nobody leads.
+  BerthHost* berth();
+  const BerthHost* berth() const { return const_cast<Processes*>(this)->berth(); }
+  LeaseObject& lease() { return lease_; }
   Scheduler& scheduler() { return *scheduler_; }
   Checker& checker() { return checker_; }
   const Checker& checker() const { return checker_; }
@@ -39,7 +44,13 @@ class Processes {
   VerbWire wire_;
   Checker checker_;
   std::unique_ptr<Scheduler> scheduler_;
-  std::unique_ptr<BerthHost> berth_;
+  void StartReplica(std::unique_ptr<Replica>& slot);
+  void Watch(BerthHost& host);
+  void CheckLeaders();
+
+  std::unique_ptr<BerthHost> berth_;  ///< The only one.
+  LeaseObject lease_;
+  std::vector<std::unique_ptr<Replica>> replicas_;  ///< Else.
   int berths_ = 0;
 };
 

@@ -155,6 +155,7 @@ Scenario DrawDay(std::uint64_t seed, const Profile& profile, int nodes, int pods
   Random random(seed, 0);
   Scenario scenario;
   scenario.seed = seed;
+  scenario.replicas = profile.replicas;
   scenario.start = kEpoch;
   scenario.faults_end = kEpoch + kDay;
   for (int i = 0; i < nodes; ++i) scenario.nodes.push_back(MakeDayNode(i));
@@ -185,6 +186,7 @@ Scenario DrawScenario(std::uint64_t seed, const Profile& profile) {
   Random random(seed, 0);
   Scenario scenario;
   scenario.seed = seed;
+  scenario.replicas = profile.replicas;
   scenario.start = kEpoch;
   scenario.faults_end = kEpoch + kTrouble;
   const auto nodes = static_cast<int>(random.Between(4, 12));

@@ -45,6 +45,7 @@ struct Scenario {
   config::PolicyConfiguration policy;
   SchedulerOptions scheduler;
   Duration http_timeout = 30'000;
+  int replicas = 1;  ///< Of Berth; more than one elect a leader.
   std::vector<Job> jobs;
   std::vector<Fault> faults;
   TimePoint start = 0;

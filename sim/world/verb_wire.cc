@@ -3,11 +3,35 @@
 #include "server/extender_client.h"
 
 namespace berth::sim {
+namespace {
+
+/// Of kube-scheduler's idle connections, which only their next use finds out about.
+constexpr Duration kKeptAlive = 20'000;
+
+}  // namespace
 
 void VerbWire::Listen(BerthHost* host) {
+  if (host_ != nullptr && host != nullptr && host != host_) {
+    former_ = host_;
+    former_until_ = env_.now() + kKeptAlive;
+  }
   host_ = host;
-  if (host != nullptr) return;
-  while (!open_.empty()) Fail(open_.begin()->first, "connection reset by peer");
+}
+
+void VerbWire::Gone(const BerthHost* host) {
+  if (former_ == host) former_ = nullptr;
+  if (host_ == host) host_ = nullptr;
+  std::vector<std::uint64_t> cut;
+  for (const auto& [id, open] : open_) {
+    if (open.host == host || (open.host == nullptr && host_ == nullptr)) cut.push_back(id);
+  }
+  for (const std::uint64_t id : cut) Fail(id, "connection reset by peer");
+}
+
+/// Whom a call reaches: connections to the former leader are kept alive for a while.
+BerthHost* VerbWire::Endpoint() {
+  const bool kept = former_ != nullptr && env_.now() < former_until_ && env_.network.Percent(50);
+  return kept ? former_ : host_;
 }
 
 void VerbWire::Fail(std::uint64_t id, const std::string& error) {
@@ -28,7 +52,8 @@ template <typename Result>
 void VerbWire::Call(Carry<Result> carry, Done<Result> done) {
   const std::uint64_t id = ++next_;
   const auto connection = std::make_shared<const bool>(true);
-  open_[id] = {connection, [done](const std::string& error) { done(std::unexpected(error)); }};
+  open_[id] = {connection, nullptr,
+               [done](const std::string& error) { done(std::unexpected(error)); }};
   env_.timeline.After(timeout_, [this, id] { Fail(id, "context deadline exceeded"); });
   const bool resets = env_.weather.Is(FaultKind::kVerbReset) && env_.network.Percent(50);
   const bool carried = !resets || env_.network.Percent(50);
@@ -44,8 +69,10 @@ void VerbWire::Call(Carry<Result> carry, Done<Result> done) {
   env_.timeline.After(Delay(), [this, id, resets, carried, carry, answer,
                                 alive = std::weak_ptr<const bool>(connection)] {
     if (alive.expired()) return;
-    if (host_ == nullptr) return Fail(id, "connection refused");
-    if (carried) carry(alive, answer);
+    BerthHost* const host = Endpoint();
+    if (host == nullptr) return Fail(id, "connection refused");
+    open_.at(id).host = host;
+    if (carried) carry(*host, alive, answer);
     if (resets) Fail(id, "EOF");
   });
 }
@@ -64,16 +91,16 @@ void VerbWire::Filter(const kube::Pod& pod, const std::vector<std::string>& offe
   ++filters_;
   if (in_bytes()) {
     return CallInBytes<FilterReply>(
-        [this, body = VerbBytes::Offer(pod, offered)](const auto&, const auto& answer) {
-          bytes_.ServeFilter(*host_, body, answer);
+        [this, body = VerbBytes::Offer(pod, offered)](BerthHost& host, const auto&,
+                                                      const auto& answer) {
+          bytes_.ServeFilter(host, body, answer);
         },
         [this, offered](const std::string& body) { return bytes_.ReadFilter(body, offered); },
         std::move(done));
   }
   Call<FilterReply>(
-      [this, pod, offered](const auto&, const auto& answer) {
-        answer(
-            host_->Filter(RefOf(pod), {offered.begin(), offered.end()}, [&pod] { return &pod; }));
+      [this, pod, offered](BerthHost& host, const auto&, const auto& answer) {
+        answer(host.Filter(RefOf(pod), {offered.begin(), offered.end()}, [&pod] { return &pod; }));
       },
       std::move(done));
 }
@@ -82,14 +109,15 @@ void VerbWire::Prioritize(const kube::Pod& pod, const std::vector<std::string>& 
                           Done<std::map<std::string, std::int64_t>> done) {
   if (in_bytes()) {
     return CallInBytes<VerbBytes::Scores>(
-        [this, body = VerbBytes::Offer(pod, offered)](const auto&, const auto& answer) {
-          bytes_.ServePrioritize(*host_, body, answer);
+        [this, body = VerbBytes::Offer(pod, offered)](BerthHost& host, const auto&,
+                                                      const auto& answer) {
+          bytes_.ServePrioritize(host, body, answer);
         },
         [this](const std::string& body) { return bytes_.ReadPriorities(body); }, std::move(done));
   }
   Call<std::map<std::string, std::int64_t>>(
-      [this, uid = pod.meta.uid, offered](const auto&, const auto& answer) {
-        answer(host_->Prioritize(uid, {offered.begin(), offered.end()}));
+      [this, uid = pod.meta.uid, offered](BerthHost& host, const auto&, const auto& answer) {
+        answer(host.Prioritize(uid, {offered.begin(), offered.end()}));
       },
       std::move(done));
 }
@@ -97,17 +125,17 @@ void VerbWire::Prioritize(const kube::Pod& pod, const std::vector<std::string>& 
 void VerbWire::Bind(const engine::PodRef& pod, const std::string& node, Done<std::string> done) {
   if (in_bytes()) {
     return CallInBytes<std::string>(
-        [this, uid = pod.uid, body = VerbBytes::BindRequest(pod, node)](const auto& connection,
-                                                                        const auto& answer) {
+        [this, uid = pod.uid, body = VerbBytes::BindRequest(pod, node)](
+            BerthHost& host, const auto& connection, const auto& answer) {
           if (on_bind) on_bind(uid);
-          bytes_.ServeBind(*host_, body, connection, answer);
+          bytes_.ServeBind(host, body, connection, answer);
         },
         server::DecodeBindResult, std::move(done));
   }
   Call<std::string>(
-      [this, pod, node](const auto& connection, const auto& answer) {
+      [this, pod, node](BerthHost& host, const auto& connection, const auto& answer) {
         if (on_bind) on_bind(pod.uid);
-        host_->Bind(pod, node, connection, answer);
+        host.Bind(pod, node, connection, answer);
       },
       std::move(done));
 }
@@ -116,14 +144,15 @@ void VerbWire::Preempt(const kube::Pod& pod, const engine::VictimMap& candidates
                        Done<engine::VictimMap> done) {
   if (in_bytes()) {
     return CallInBytes<engine::VictimMap>(
-        [this, body = VerbBytes::PreemptRequest(pod, candidates)](const auto&, const auto& answer) {
-          bytes_.ServePreempt(*host_, body, answer);
+        [this, body = VerbBytes::PreemptRequest(pod, candidates)](BerthHost& host, const auto&,
+                                                                  const auto& answer) {
+          bytes_.ServePreempt(host, body, answer);
         },
         [this](const std::string& body) { return bytes_.ReadVictims(body); }, std::move(done));
   }
   Call<engine::VictimMap>(
-      [this, uid = pod.meta.uid, candidates](const auto&, const auto& answer) {
-        host_->Preempt(uid, candidates, answer);
+      [this, uid = pod.meta.uid, candidates](BerthHost& host, const auto&, const auto& answer) {
+        host.Preempt(uid, candidates, answer);
       },
       std::move(done));
 }

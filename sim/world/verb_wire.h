@@ -22,8 +22,11 @@ class VerbWire {
   VerbWire(Environment& env, Duration http_timeout)
       : env_(env), timeout_(http_timeout), bytes_(env) {}
 
-  /// Berth listens; null: nobody does, and all open calls break.
+  /// New connections go to `host` from now on. Those to the former one, if it lives, are used on
+  /// for a while: it answers that it does not lead.
   void Listen(BerthHost* host);
+  /// Its process ended: nobody listens there, and the calls that it has break.
+  void Gone(const BerthHost* host);
   /// kube-scheduler ends: nobody waits for an answer any more.
   void HangUp() { open_.clear(); }
 
@@ -45,11 +48,12 @@ class VerbWire {
   using Token = std::shared_ptr<const bool>;
   struct Open {
     Token connection;
+    const BerthHost* host;  ///< Null: on its way.
     std::function<void(const std::string& error)> fail;
   };
 
   template <typename Result>
-  using Carry = std::function<void(std::weak_ptr<const bool> connection,
+  using Carry = std::function<void(BerthHost& host, std::weak_ptr<const bool> connection,
                                    std::function<void(const std::optional<Result>&)>)>;
   /// `carry` runs when the call arrives; it gives its answer to the function it is handed.
   template <typename Result>
@@ -58,6 +62,7 @@ class VerbWire {
   template <typename Result, typename Read>
   void CallInBytes(Carry<std::string> serve, Read read, Done<Result> done);
   bool in_bytes() const { return env_.fidelity == Fidelity::kWire; }
+  BerthHost* Endpoint();
   Duration Delay();
   void Fail(std::uint64_t id, const std::string& error);
 
@@ -65,6 +70,8 @@ class VerbWire {
   const Duration timeout_;
   VerbBytes bytes_;
   BerthHost* host_ = nullptr;
+  BerthHost* former_ = nullptr;
+  TimePoint former_until_ = 0;
   std::uint64_t next_ = 0;
   std::uint64_t filters_ = 0;
   std::map<std::uint64_t, Open> open_;

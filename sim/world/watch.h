@@ -35,6 +35,8 @@ class WatchStream {
   /// Every event comes twice until then.
   void Duplicate(TimePoint until) { duplicate_until_ = until; }
 
+  /// All that is in the server's journal before this position has been delivered.
+  std::size_t seen() const { return delivered_; }
   /// Nothing is on its way.
   bool settled() const { return connected_ && pending_.empty(); }
 

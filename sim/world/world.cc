@@ -29,7 +29,7 @@ Duration LongestJob(const Scenario& scenario) {
 World::World(const Scenario& scenario, std::size_t trace_lines)
     : scenario_(scenario),
       env_(scenario.seed, scenario.start, trace_lines, scenario.fidelity),
-      processes_(env_, scenario.scheduler, scenario.http_timeout),
+      processes_(env_, scenario.scheduler, scenario.http_timeout, scenario.replicas),
       controllers_(env_, scenario.jobs) {
   env_.api.PutPolicy(scenario.policy);
   for (const kube::Node& node : scenario.nodes) env_.api.PutNode(node);
@@ -157,6 +157,10 @@ void World::Happen(const Fault& fault) {
     case FaultKind::kWatchOutage:
       if (processes_.berth() == nullptr) return;
       return processes_.berth()->stream(Kind::kPod).Break(fault.lasts, /*expired=*/false);
+    case FaultKind::kLeaseStolen:
+      return processes_.lease().Steal();
+    case FaultKind::kLeaseDeleted:
+      return processes_.lease().Delete();
     case FaultKind::kBerthCrash:
       return CrashBerth(1'000 + static_cast<Duration>(fault.choice % 5'000));
     case FaultKind::kSchedulerRestart:

@@ -174,6 +174,12 @@ TEST_CASE("a write of the term before holds up the next", "[leadership]") {
   r.leadership->Start();
   REQUIRE(Eventually([&] { return r.tenure.Holds(); }));
   CHECK(r.led == 0);
+  SECTION("soon over") {}
+  SECTION("for longer than a term without a renewal") {
+    const auto before = r.cluster.server.Requests().size();
+    REQUIRE(Eventually([&] { return r.cluster.server.Requests().size() > before + 40; }));
+    CHECK(r.led == 0);
+  }
   write.reset();
   CHECK(Eventually([&] { return r.led == 1; }));
 }
@@ -238,6 +244,19 @@ TEST_CASE("a Lease is not given away while a write is under way", "[leadership]"
   r.leadership->Release();
   CHECK(r.cluster.Holder() == "me");
   CHECK(write->stop.stop_requested());
+}
+
+// The writes were cut off as soon as the office was left: each with an unknown outcome, and the
+// Lease was given away at once.
+TEST_CASE("a write under way is not cut off by an orderly end", "[leadership][bug]") {
+  Replica r(/*in_pod=*/false);
+  r.leadership->Start();
+  REQUIRE(Eventually([&] { return r.led == 1; }));
+  auto write = r.tenure.Enter(seconds(8));
+  const std::stop_callback cut(write->stop, [&] { write.reset(); });  // as a write does
+  r.leadership->LeaveOffice();
+  r.leadership->Release();  // waits for it, in vain
+  CHECK(r.cluster.Holder() == "me");
 }
 
 TEST_CASE("an end before the beginning", "[leadership]") {
