@@ -409,7 +409,8 @@ std::expected<Response, TransportError> RestClient::Call(Transfer& transfer, boo
   // A far deadline instead of the clock's end: adding to it must not overflow.
   const Duration limit = transfer.request.timeout.count() > 0 ? transfer.request.timeout
                                                               : std::chrono::hours(24 * 365);
-  transfer.deadline = start + limit;
+  transfer.deadline =
+      std::min(start + limit, transfer.request.not_after.value_or(TimePoint::max()));
   std::unique_ptr<Slot> slot = Acquire(transfer, is_stream);
   if (slot == nullptr) {
     const bool stopped = transfer.stop.stop_requested();

@@ -1,6 +1,8 @@
 #include "kube/writer.h"
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "tests/support/catch.h"
 #include "tests/support/fake_api_server.h"
@@ -116,6 +118,19 @@ TEST_CASE("no attempt begins once writes are not permitted any more", "[kube][wr
     CHECK(bed.Bind().outcome == BindOutcome::kUnknown);
     CHECK(bed.server.Requests().size() == 1);
   }
+}
+
+// A leader that was stopped in between posted a Binding when it woke up, its term long over.
+TEST_CASE("who is frozen after it was permitted sends nothing late", "[kube][writer][bug]") {
+  Bed bed({FakeReply::Json("{}", 201)});
+  bed.options.timeout = std::chrono::milliseconds(20);
+  bed.options.permitted = [] {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(30);
+    while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    return true;
+  };
+  CHECK(bed.Bind().outcome == BindOutcome::kRefused);
+  CHECK(bed.server.Requests().empty());
 }
 
 TEST_CASE("tries have a bound", "[kube][writer]") {
