@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "cluster/measures.h"
 #include "kube/selector.h"
@@ -51,7 +52,7 @@ std::int64_t GpusOf(const std::vector<kube::Node>& nodes) {
   return gpus / cluster::kMilli;
 }
 
-void Count(Times& times, Duration wait, Duration jct, Duration service) {
+void CountEnd(Times& times, Duration wait, Duration jct, Duration service) {
   times.wait.push_back(static_cast<double>(wait) / 1000);
   times.jct.push_back(static_cast<double>(jct) / 1000);
   times.slowdown.push_back(
@@ -178,17 +179,19 @@ class TraceRun {
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
       const RecordedJob& job = jobs_[i];
       const Player::Outcome& outcome = player.outcomes()[i];
+      const auto label = job.pods.front().meta.labels.find("berth.dev/queue");
+      const std::string queue =
+          label == job.pods.front().meta.labels.end() ? job.pods.front().meta.ns : label->second;
+      const std::array times{&result.all, &result.by_gpus[job.gpus()], &result.by_queue[queue]};
+      for (Times* of : times) ++of->arrived;
       if (outcome.end < 0) {
         result.unfinished.push_back(job.name + WhyOf(job));
         continue;
       }
       last = std::max(last, outcome.end);
       const TimePoint arrival = begin + job.arrival;
-      const auto label = job.pods.front().meta.labels.find("berth.dev/queue");
-      const std::string queue =
-          label == job.pods.front().meta.labels.end() ? job.pods.front().meta.ns : label->second;
-      for (Times* times : {&result.all, &result.by_gpus[job.gpus()], &result.by_queue[queue]}) {
-        Count(*times, outcome.start - arrival, outcome.end - arrival, job.service);
+      for (Times* of : times) {
+        CountEnd(*of, outcome.start - arrival, outcome.end - arrival, job.service);
       }
     }
     result.makespan = static_cast<double>(last - begin) / 1000;

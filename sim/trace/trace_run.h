@@ -29,6 +29,9 @@ struct Times {
   std::vector<double> wait;      ///< From arrival until all pods run.
   std::vector<double> jct;       ///< From arrival to end.
   std::vector<double> slowdown;  ///< max(1, jct / max(service, 10 s)).
+  std::size_t arrived = 0;       ///< Those that did not end too.
+
+  bool complete() const { return jct.size() == arrived; }
 };
 
 /// The cluster at one moment.
