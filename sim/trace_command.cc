@@ -7,7 +7,7 @@
 
 #include "sim/options.h"
 #include "sim/parallel.h"
-#include "sim/random.h"
+#include "sim/trace/offer.h"
 #include "sim/trace/trace_report.h"
 #include "sim/world/fidelity.h"
 
@@ -38,36 +38,6 @@ std::int64_t MostGpus(const std::vector<kube::Node>& nodes, std::int64_t& all) {
     most = std::max(most, gpus);
   }
   return most;
-}
-
-/// The first so many jobs; of a file without arrivals, which has no first, as many at random.
-void Limit(Recording& recording, std::size_t jobs, std::uint64_t seed) {
-  if (!recording.has_arrivals) Random(seed, 1).Shuffle(recording.jobs);
-  if (jobs > 0 && jobs < recording.jobs.size()) recording.jobs.resize(jobs);
-}
-
-/// Arrivals that offer `load` of `gpus` GPUs: the recorded ones, stretched; or, where there are
-/// none, a Poisson process.
-void Offer(Recording& recording, double load, std::int64_t gpus, std::uint64_t seed) {
-  double gpu_millis = 0;
-  for (const RecordedJob& job : recording.jobs) {
-    gpu_millis += static_cast<double>(job.gpus()) * static_cast<double>(job.service);
-  }
-  const double span = gpu_millis / (load * static_cast<double>(std::max<std::int64_t>(1, gpus)));
-  const auto count = static_cast<double>(recording.jobs.size());
-  if (recording.has_arrivals) {
-    const auto recorded = static_cast<double>(std::max<Duration>(1, recording.jobs.back().arrival));
-    for (RecordedJob& job : recording.jobs) {
-      job.arrival = static_cast<Duration>(static_cast<double>(job.arrival) / recorded * span);
-    }
-    return;
-  }
-  Random random(seed, 2);
-  double at = 0;
-  for (RecordedJob& job : recording.jobs) {
-    job.arrival = static_cast<Duration>(at);
-    at += random.Exponential(span / count);
-  }
 }
 
 void Name(const char* what, const std::vector<std::string>& names) {
@@ -102,8 +72,16 @@ int RunAll(const TraceCommandOptions& options) {
   if (!nodes) return Fail(nodes.error());
   std::int64_t gpus = 0;
   const std::int64_t most = MostGpus(*nodes, gpus);
-  const auto recording = ReadRecording(options.workload, most);
+  auto recording = ReadRecording(options.workload, most);
   if (!recording) return Fail(recording.error());
+  // Before anything is counted: a load is offered by the jobs that can run.
+  const auto never_fit = TakeNeverFitting(recording->jobs, *nodes);
+  Name("left out", recording->left_out);
+  Name("jobs would not fit the empty cluster and are left out", never_fit);
+  if (recording->jobs.empty()) {
+    fmt::print(stderr, "{}: no job is left\n", options.workload);
+    return kBadInput;
+  }
   const auto policy = ReadPolicy(options.policy_file);
   if (!policy) return policy.error();
   if (!recording->has_arrivals && options.load <= 0) {
@@ -123,10 +101,9 @@ int RunAll(const TraceCommandOptions& options) {
                               {.policy = options.policies[i / options.seeds.size()],
                                .seed = seed,
                                .configuration = *policy});
+        results[i].never_fit = never_fit.size();
       },
       &progress);
-  Name("left out", recording->left_out);
-  Name("jobs would not fit the empty cluster and are left out", results.front().never_fit);
   int code = kFine;
   for (const TraceResult& result : results) {
     Name(fmt::format("jobs never ended under {} (seed {})", result.policy, result.seed).c_str(),

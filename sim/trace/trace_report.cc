@@ -107,7 +107,7 @@ std::vector<nlohmann::ordered_json> TraceRows(const std::vector<TraceResult>& re
         {"policy", r.policy},
         {"seed", r.seed},
         {"jobs", r.jobs},
-        {"never_fit", r.never_fit.size()},
+        {"never_fit", r.never_fit},
         {"unfinished", r.unfinished.size()},
         {"mean_jct_seconds", MeanFigure(r.all, &Times::jct)},
         {"p50_jct_seconds", QuantileFigure(r.all, &Times::jct, 0.50)},

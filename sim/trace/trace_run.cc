@@ -6,7 +6,6 @@
 #include <array>
 
 #include "cluster/measures.h"
-#include "kube/selector.h"
 #include "sim/trace/player.h"
 #include "sim/world/processes.h"
 
@@ -21,30 +20,6 @@ constexpr Duration kStep = 60'000;
 constexpr std::size_t kSamples = 200;
 constexpr std::int64_t kWholePod = 8;
 constexpr Duration kHttpTimeout = 30'000;
-
-/// Pods like this one that the empty node holds.
-std::int64_t Holds(const kube::Node& node, const kube::Pod& pod) {
-  if (!kube::MatchesNode(*pod.spec, node)) return 0;
-  std::int64_t pods = AmountOf(node.allocatable, "pods");
-  for (const auto& [name, amount] : pod.spec->requests) {
-    if (amount > 0) pods = std::min(pods, AmountOf(node.allocatable, name) / amount);
-  }
-  return pods;
-}
-
-/// By plain counting on the empty cluster: each pod alone, and the first one's kind all together.
-bool EverFits(const RecordedJob& job, const std::vector<kube::Node>& nodes) {
-  for (const kube::Pod& pod : job.pods) {
-    if (std::ranges::none_of(nodes, [&](const kube::Node& n) { return Holds(n, pod) > 0; })) {
-      return false;
-    }
-  }
-  std::int64_t room = 0;
-  for (const kube::Node& node : nodes) room += Holds(node, job.pods.front());
-  const auto same = std::ranges::count_if(
-      job.pods, [&](const kube::Pod& pod) { return *pod.spec == *job.pods.front().spec; });
-  return room >= same;
-}
 
 std::int64_t GpusOf(const std::vector<kube::Node>& nodes) {
   std::int64_t gpus = 0;
@@ -219,18 +194,7 @@ const std::vector<std::string_view>& TracePolicies() {
 
 TraceResult RunTrace(const std::vector<kube::Node>& nodes, const std::vector<RecordedJob>& jobs,
                      const TraceOptions& options) {
-  std::vector<RecordedJob> fitting;
-  std::vector<std::string> never;
-  for (const RecordedJob& job : jobs) {
-    if (EverFits(job, nodes)) {
-      fitting.push_back(job);
-    } else {
-      never.push_back(job.name);
-    }
-  }
-  TraceResult result = TraceRun(nodes, fitting, options).Run();
-  result.never_fit = std::move(never);
-  return result;
+  return TraceRun(nodes, jobs, options).Run();
 }
 
 }  // namespace berth::sim

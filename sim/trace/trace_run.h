@@ -47,7 +47,7 @@ struct TraceResult {
   std::string policy;
   std::uint64_t seed = 0;
   std::size_t jobs = 0;
-  std::vector<std::string> never_fit;   ///< Would not fit the empty cluster: left out.
+  std::size_t never_fit = 0;            ///< Of the recording, taken out before the run (offer.h).
   std::vector<std::string> unfinished;  ///< Never started, or never got all their pods back.
   Times all;
   std::map<std::int64_t, Times> by_gpus;
@@ -59,6 +59,7 @@ struct TraceResult {
   std::string violation;  ///< Of an invariant of the design; empty: none.
 };
 
+/// Jobs that do not fit the empty cluster never end: take them out before.
 TraceResult RunTrace(const std::vector<kube::Node>& nodes, const std::vector<RecordedJob>& jobs,
                      const TraceOptions& options);
 

@@ -88,14 +88,6 @@ TEST_CASE("without gangs, parts of gangs hold room for nothing", "[unit][sim][tr
   CHECK(Waits(native)[2] >= 900);
 }
 
-TEST_CASE("a job that can never fit is named and left out", "[unit][sim][trace]") {
-  const std::vector<RecordedJob> jobs{Single("a", 8, 0, 10), Single("wide", 9, 1, 10),
-                                      Gang("long", 3, 8, 1, 10)};
-  const TraceResult result = Run(2, jobs, "native");
-  CHECK(result.never_fit == std::vector<std::string>{"wide", "long"});
-  CHECK(result.jobs == 1);
-}
-
 TEST_CASE("a queue's limit holds, and is not passed by waiting", "[unit][sim][trace]") {
   std::vector<RecordedJob> jobs;
   for (int i = 0; i < 4; ++i) jobs.push_back(Single("j" + std::to_string(i), 8, i, 100));
