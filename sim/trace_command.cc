@@ -29,17 +29,6 @@ struct TraceCommandOptions {
   unsigned threads = 0;
 };
 
-std::int64_t MostGpus(const std::vector<kube::Node>& nodes, std::int64_t& all) {
-  std::int64_t most = 1;
-  for (const kube::Node& node : nodes) {
-    const auto it = node.allocatable.find("nvidia.com/gpu");
-    const std::int64_t gpus = it == node.allocatable.end() ? 0 : it->second / 1'000;
-    all += gpus;
-    most = std::max(most, gpus);
-  }
-  return most;
-}
-
 void Name(const char* what, const std::vector<std::string>& names) {
   constexpr std::ptrdiff_t kNamed = 10;
   if (names.empty()) return;
@@ -70,9 +59,8 @@ int Print(const TraceCommandOptions& options, const std::vector<TraceResult>& re
 int RunAll(const TraceCommandOptions& options) {
   const auto nodes = ReadCluster(options.cluster);
   if (!nodes) return Fail(nodes.error());
-  std::int64_t gpus = 0;
-  const std::int64_t most = MostGpus(*nodes, gpus);
-  auto recording = ReadRecording(options.workload, most);
+  const ClusterGpus gpus = CountGpus(*nodes);
+  auto recording = ReadRecording(options.workload, gpus);
   if (!recording) return Fail(recording.error());
   // Before anything is counted: a load is offered by the jobs that can run.
   const auto never_fit = TakeNeverFitting(recording->jobs, *nodes);
@@ -96,7 +84,7 @@ int RunAll(const TraceCommandOptions& options) {
         const std::uint64_t seed = options.seeds[i % options.seeds.size()];
         Recording offered = *recording;
         Limit(offered, options.jobs, seed);
-        if (options.load > 0) Offer(offered, options.load, gpus, seed);
+        if (options.load > 0) Offer(offered, options.load, gpus.all, seed);
         results[i] = RunTrace(*nodes, offered.jobs,
                               {.policy = options.policies[i / options.seeds.size()],
                                .seed = seed,

@@ -32,10 +32,16 @@ struct Recording {
 /// `NxG` (N nodes of G GPUs, 128 cores, 1 Ti, racks of 16), a node CSV, or Kubernetes objects.
 std::expected<std::vector<kube::Node>, TraceError> ReadCluster(const std::string& source);
 
-/// A pod or job CSV, or Kubernetes objects. A CSV's job that asks for more than `gpus_per_node`
-/// becomes a gang.
+struct ClusterGpus {
+  std::int64_t all = 0;
+  std::int64_t per_node = 1;  ///< Of the node that has most; at least 1.
+};
+ClusterGpus CountGpus(const std::vector<kube::Node>& nodes);
+
+/// A pod or job CSV, or Kubernetes objects. A CSV's job that asks for more than a node has becomes
+/// a gang; one that asks for more than the cluster has is left out.
 std::expected<Recording, TraceError> ReadRecording(const std::string& path,
-                                                   std::int64_t gpus_per_node);
+                                                   const ClusterGpus& gpus);
 
 /// Kubernetes objects alone: pods that ended, or that say how long they run. Split off for
 /// ReadRecording.

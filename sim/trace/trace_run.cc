@@ -17,15 +17,9 @@ constexpr Duration kHour = 3'600'000;
 /// every pause of kube-scheduler and of Berth.
 constexpr Duration kQuiet = kHour;
 constexpr Duration kStep = 60'000;
-constexpr std::size_t kSamples = 200;
+constexpr std::size_t kSamples = 200;  ///< At least, and at most twice as many.
 constexpr std::int64_t kWholePod = 8;
 constexpr Duration kHttpTimeout = 30'000;
-
-std::int64_t GpusOf(const std::vector<kube::Node>& nodes) {
-  std::int64_t gpus = 0;
-  for (const kube::Node& node : nodes) gpus += AmountOf(node.allocatable, kGpu);
-  return gpus / cluster::kMilli;
-}
 
 void CountEnd(Times& times, Duration wait, Duration jct, Duration service) {
   times.wait.push_back(static_cast<double>(wait) / 1000);
@@ -38,7 +32,7 @@ void CountEnd(Times& times, Duration wait, Duration jct, Duration service) {
 class Observer {
  public:
   Observer(Environment& env, const std::vector<kube::Node>& nodes)
-      : env_(env), store_(config::PolicyConfiguration()), gpus_(GpusOf(nodes)) {
+      : env_(env), store_(config::PolicyConfiguration()), gpus_(CountGpus(nodes).all) {
     for (const kube::Node& node : nodes) store_.UpsertNode(node);
     env_.api.Subscribe(Kind::kPod, life_.alive(), [this] {
       const Change& change = env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1);
@@ -79,7 +73,7 @@ class TraceRun {
         jobs_(jobs),
         env_(options.seed, kEpoch, 0),
         berth_(options.policy == "Berth"),
-        gpus_(GpusOf(nodes)),
+        gpus_(CountGpus(nodes).all),
         processes_(env_, SchedulerOf(options.policy), kHttpTimeout),
         observer_(env_, nodes) {
     env_.api.PutPolicy(options.configuration);
@@ -101,15 +95,21 @@ class TraceRun {
     result.seed = options_.seed;
     result.jobs = jobs_.size();
     const Duration span = std::max<Duration>(jobs_.empty() ? 0 : jobs_.back().arrival, kHour);
-    const Duration gap = span / static_cast<Duration>(kSamples) + 1;
+    Duration gap = span / static_cast<Duration>(kSamples) + 1;
     TimePoint next = begin;
     while (player.ended() < jobs_.size() && !Stuck(player)) {
       if (env_.now() >= next) {
         result.samples.push_back(
             observer_.Look(Hours(env_.now() - begin), static_cast<double>(player.waiting())));
         next = env_.now() + gap;
+        if (result.samples.size() == 2 * kSamples) {
+          // However long it takes, the memory is bounded, and all samples weigh the same.
+          std::size_t i = 0;
+          std::erase_if(result.samples, [&i](const Sample&) { return i++ % 2 == 1; });
+          gap *= 2;
+        }
       }
-      if (!Advance(std::min(kStep, gap))) break;
+      if (!Advance(std::min(kStep, next - env_.now()))) break;
     }
     result.violation = processes_.checker().violation();
     if (!berth_) result.violation.clear();  // nobody promised anything

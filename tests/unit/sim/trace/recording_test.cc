@@ -26,6 +26,8 @@ class File {
   std::filesystem::path path_;
 };
 
+constexpr ClusterGpus kGpus{.all = 32, .per_node = 8};
+
 TEST_CASE("a cluster in two numbers", "[unit][sim][trace]") {
   const auto nodes = ReadCluster("17x4");
   REQUIRE(nodes.has_value());
@@ -56,7 +58,7 @@ TEST_CASE("a job larger than a node is a gang", "[unit][sim][trace]") {
                   "job_id,model,gpus,mode,total_steps,duration_s,arrival_s\n"
                   "0,resnet,20,static,1,60,100\n"
                   "1,resnet,8,static,1,30,90\n");
-  const auto recording = ReadRecording(file.path(), 8);
+  const auto recording = ReadRecording(file.path(), kGpus);
   REQUIRE(recording.has_value());
   REQUIRE(recording->jobs.size() == 2);
   const RecordedJob& single = recording->jobs[0];  // it came first, and time begins with it
@@ -68,6 +70,25 @@ TEST_CASE("a job larger than a node is a gang", "[unit][sim][trace]") {
   REQUIRE(gang.pods.size() == 3);  // 8 + 8 + 4
   CHECK(gang.pods[2].spec->requests.at("nvidia.com/gpu") == 4'000);
   CHECK(gang.pods[2].meta.annotations.at("berth.dev/gang-size") == "3");
+}
+
+TEST_CASE("a job larger than the cluster is named, and no pod is made of it",
+          "[unit][sim][trace]") {
+  const File file("jobs", "duration_s,gpus\n100,100000\n100,32\n100,33\n");
+  const auto recording = ReadRecording(file.path(), kGpus);
+  REQUIRE(recording.has_value());
+  REQUIRE(recording->jobs.size() == 1);
+  CHECK(recording->jobs[0].pods.size() == 4);
+  CHECK(recording->left_out ==
+        std::vector<std::string>{"job-0: asks for 100000 GPUs, the cluster has 32",
+                                 "job-2: asks for 33 GPUs, the cluster has 32"});
+}
+
+TEST_CASE("the GPUs of a cluster", "[unit][sim][trace]") {
+  const auto nodes = ReadCluster("5x4");
+  REQUIRE(nodes.has_value());
+  CHECK((CountGpus(*nodes).all == 20 && CountGpus(*nodes).per_node == 4));
+  CHECK((CountGpus({}).all == 0 && CountGpus({}).per_node == 1));
 }
 
 TEST_CASE("recorded pods: how long they ran, and what cannot be replayed", "[unit][sim][trace]") {
@@ -88,7 +109,7 @@ TEST_CASE("recorded pods: how long they ran, and what cannot be replayed", "[uni
   const std::string text =
       R"({"kind":"List","items":[)" + ran + "," + mate + "," + says + "," + unknown + "]}";
   const File file("pods", text);
-  const auto recording = ReadRecording(file.path(), 8);
+  const auto recording = ReadRecording(file.path(), kGpus);
   REQUIRE(recording.has_value());
   REQUIRE(recording->jobs.size() == 2);
   CHECK(recording->jobs[0].name == "t/b");
@@ -107,13 +128,13 @@ TEST_CASE("recorded pods: how long they ran, and what cannot be replayed", "[uni
 
 TEST_CASE("files that are no recording", "[unit][sim][trace]") {
   const auto why = [](const std::string& text) {
-    return ReadRecording(File("bad", text).path(), 8).error().message;
+    return ReadRecording(File("bad", text).path(), kGpus).error().message;
   };
   CHECK(why("") == "no pod in it");
   CHECK(why("vc,arrival_s,gpus\n1,2,3\n") == "arrivals without durations cannot be replayed");
   CHECK(why("[1,2]") == "not a Kubernetes object");
   CHECK(why("job_id,num_gpu,submit_time\n").find("header") != std::string::npos);
-  CHECK(ReadRecording("/nowhere/at/all", 8).error().message == "cannot be read");
+  CHECK(ReadRecording("/nowhere/at/all", kGpus).error().message == "cannot be read");
 }
 
 }  // namespace

@@ -102,6 +102,17 @@ TEST_CASE("a queue's limit holds, and is not passed by waiting", "[unit][sim][tr
   CHECK((waits[2] >= 98 && waits[3] >= 98));
 }
 
+TEST_CASE("a long run has no more samples than a short one", "[unit][sim][trace]") {
+  const TraceResult result = Run(1, {Single("a", 8, 0, 500 * 3'600)}, "native");
+  CHECK((result.samples.size() >= 200 && result.samples.size() < 400));
+  CHECK(result.samples.front().hours == 0);
+  CHECK(result.samples.back().hours > 495);
+  const double gap = result.samples[1].hours;
+  for (std::size_t i = 1; i < result.samples.size(); ++i) {
+    CHECK(std::abs(result.samples[i].hours - result.samples[i - 1].hours - gap) < 0.001);
+  }
+}
+
 TEST_CASE("same seed, same replay", "[unit][sim][trace]") {
   std::vector<RecordedJob> jobs;
   for (int i = 0; i < 40; ++i) {
