@@ -43,8 +43,9 @@ ClusterGpus CountGpus(const std::vector<kube::Node>& nodes);
 std::expected<Recording, TraceError> ReadRecording(const std::string& path,
                                                    const ClusterGpus& gpus);
 
-/// Kubernetes objects alone: pods that ended, or that say how long they run. Split off for
-/// ReadRecording.
+/// Kubernetes objects alone: pods that ended, or that say how long they run; a pod that is there
+/// twice is an error. A gang is as many jobs as it had runs. Jobs come by creation, which their
+/// arrivals are. Split off for ReadRecording.
 std::expected<Recording, TraceError> ReadRecordedPods(const std::string& text,
                                                       const std::string& file);
 

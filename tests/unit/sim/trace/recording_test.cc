@@ -126,6 +126,58 @@ TEST_CASE("recorded pods: how long they ran, and what cannot be replayed", "[uni
         std::vector<std::string>{"t/c: has not ended, and names no berth.dev/expected-duration"});
 }
 
+/// A pod of the gang `train` of two, that says how long it runs or has run for `ran` minutes.
+std::string Member(const std::string& name, const std::string& created, int ran = 0) {
+  std::string pod =
+      R"({"kind":"Pod","metadata":{"name":")" + name +
+      R"(","namespace":"t","labels":{"berth.dev/gang":"train"},"creationTimestamp":)" +
+      R"("2026-05-01T)" + created + R"(:00Z","annotations":{"berth.dev/expected-duration":"10m",)" +
+      R"("berth.dev/gang-size":"2"}},"spec":{})";
+  if (ran > 0) {
+    pod += R"(,"status":{"startTime":"2026-05-01T)" + created +
+           R"(:00Z","containerStatuses":[{"state":{"terminated":{"finishedAt":)" +
+           R"("2026-05-01T12:)" + std::to_string(ran) + R"(:00Z"}}}]})";
+  }
+  return pod + "}";
+}
+
+std::string List(const std::vector<std::string>& items) {
+  std::string list = R"({"kind":"List","items":[)";
+  for (std::size_t i = 0; i < items.size(); ++i) list += (i > 0 ? "," : "") + items[i];
+  return list + "]}";
+}
+
+TEST_CASE("a gang that ran twice under one name is two jobs", "[unit][sim][trace]") {
+  const auto shape = [](const std::vector<std::string>& items) {
+    std::vector<std::pair<std::string, std::size_t>> jobs;
+    const auto recording = ReadRecordedPods(List(items), "pods.json");
+    REQUIRE(recording.has_value());
+    for (const RecordedJob& job : recording->jobs) jobs.emplace_back(job.name, job.pods.size());
+    return jobs;
+  };
+  using Shape = std::vector<std::pair<std::string, std::size_t>>;
+  // By name in the file, as kubectl lists them: whole when it has its two members.
+  const std::vector<std::string> whole{Member("a", "18:00"), Member("b", "12:00"),
+                                       Member("c", "18:00"), Member("d", "12:00")};
+  CHECK(shape(whole) == Shape{{"t/gang/train", 2}, {"t/gang/train (run 2)", 2}});
+  const auto recording = ReadRecordedPods(List(whole), "pods.json");
+  CHECK(recording->jobs[0].pods[0].meta.name == "b");
+  CHECK(recording->jobs[0].pods[0].meta.labels.at("berth.dev/gang") == "train");
+  CHECK(recording->jobs[1].pods[1].meta.labels.at("berth.dev/gang") == "train.run-2");
+  // One pod of the first run is not in the listing any more: it was over when the others came.
+  CHECK(shape({Member("a", "12:00", 30), Member("b", "12:31"), Member("c", "12:32")}) ==
+        Shape{{"t/gang/train", 1}, {"t/gang/train (run 2)", 2}});
+  // Not over yet: a member that came late.
+  CHECK(shape({Member("a", "12:00", 30), Member("b", "12:10")}) == Shape{{"t/gang/train", 2}});
+  CHECK(shape({Member("a", "12:00"), Member("b", "18:00")}) == Shape{{"t/gang/train", 2}});
+}
+
+TEST_CASE("a pod that is recorded twice is an error", "[unit][sim][trace]") {
+  const auto twice = ReadRecordedPods(List({Member("a", "12:00"), Member("a", "13:00")}), "f");
+  REQUIRE(!twice.has_value());
+  CHECK(twice.error().message == "Pod t/a is there twice");
+}
+
 TEST_CASE("files that are no recording", "[unit][sim][trace]") {
   const auto why = [](const std::string& text) {
     return ReadRecording(File("bad", text).path(), kGpus).error().message;
