@@ -10,6 +10,7 @@
 #include "cluster/dialects.h"
 #include "cluster/plan_claim.h"
 #include "config/manifests.h"
+#include "config/scalars.h"
 #include "kube/decode.h"
 #include "kube/time.h"
 #include "sim/trace/recording.h"
@@ -151,6 +152,14 @@ std::expected<Recording, TraceError> ReadRecordedPods(const std::string& text,
     const std::string name = pod->meta.ns + "/" + pod->meta.name;
     if (!names.insert(name).second) {
       return std::unexpected(TraceError{file, 0, "Pod " + name + " is there twice"});
+    }
+    // Not a label that Kubernetes takes; and it would be a part of the CSV's header.
+    const auto queue = pod->meta.labels.find("berth.dev/queue");
+    if (queue != pod->meta.labels.end() && !queue->second.empty() &&
+        !config::IsQualifiedName(queue->second)) {
+      recording.left_out.push_back(name + ": its queue " + config::Quote(queue->second) +
+                                   " is no name");
+      continue;
     }
     RecordedPod recorded{.pod = *std::move(pod)};
     if (ReadService(json::parse(manifest.json, nullptr, /*allow_exceptions=*/false), recorded)) {

@@ -8,6 +8,7 @@
 #include "cluster/measures.h"
 #include "sim/trace/player.h"
 #include "sim/world/processes.h"
+#include "sim/world/usage.h"
 
 namespace berth::sim {
 namespace {
@@ -149,14 +150,19 @@ class TraceRun {
     return fmt::format(" ({})", cluster::Token(why.verdict.reason));
   }
 
+  /// As Berth charges it, whoever schedules.
+  std::string QueueOf(const RecordedJob& job) const {
+    kube::Pod pod = job.pods.front();
+    pod.scheduler_name = options_.configuration.scheduler_names.front();
+    return QueueByPolicy(pod, options_.configuration);
+  }
+
   void Summarise(const Player& player, TimePoint begin, TraceResult& result) const {
     TimePoint last = begin;
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
       const RecordedJob& job = jobs_[i];
       const Player::Outcome& outcome = player.outcomes()[i];
-      const auto label = job.pods.front().meta.labels.find("berth.dev/queue");
-      const std::string queue =
-          label == job.pods.front().meta.labels.end() ? job.pods.front().meta.ns : label->second;
+      const std::string queue = QueueOf(job);
       const std::array times{&result.all, &result.by_gpus[job.gpus()], &result.by_queue[queue]};
       for (Times* of : times) ++of->arrived;
       if (outcome.end < 0) {

@@ -51,8 +51,8 @@ struct TraceResult {
   std::vector<std::string> unfinished;  ///< Never started, or never got all their pods back.
   Times all;
   std::map<std::int64_t, Times> by_gpus;
-  std::map<std::string, Times> by_queue;
-  double makespan = 0;     ///< Seconds from the first arrival to the last end.
+  std::map<std::string, Times> by_queue;  ///< As Berth charges them, under every policy.
+  double makespan = 0;                    ///< Seconds from the first arrival to the last end.
   double utilisation = 0;  ///< GPU time of running jobs, of all GPU time of the makespan.
   int evictions = 0;       ///< Pods that were taken away from a job.
   std::vector<Sample> samples;

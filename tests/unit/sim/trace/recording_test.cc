@@ -178,6 +178,15 @@ TEST_CASE("a pod that is recorded twice is an error", "[unit][sim][trace]") {
   CHECK(twice.error().message == "Pod t/a is there twice");
 }
 
+TEST_CASE("a queue that is no name is left out", "[unit][sim][trace]") {
+  std::string pod = Member("a", "12:00");
+  pod.replace(pod.find(R"("labels":{)"), 10, R"("labels":{"berth.dev/queue":"a,b",)");
+  const auto recording = ReadRecordedPods(List({pod, Member("b", "12:00")}), "f");
+  REQUIRE(recording.has_value());
+  CHECK(recording->jobs.size() == 1);
+  CHECK(recording->left_out == std::vector<std::string>{R"(t/a: its queue "a,b" is no name)"});
+}
+
 TEST_CASE("files that are no recording", "[unit][sim][trace]") {
   const auto why = [](const std::string& text) {
     return ReadRecording(File("bad", text).path(), kGpus).error().message;

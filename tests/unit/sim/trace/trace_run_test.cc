@@ -102,6 +102,25 @@ TEST_CASE("a queue's limit holds, and is not passed by waiting", "[unit][sim][tr
   CHECK((waits[2] >= 98 && waits[3] >= 98));
 }
 
+TEST_CASE("a job's queue is the one that Berth charges", "[unit][sim][trace]") {
+  std::vector<RecordedJob> jobs{Single("a", 1, 0, 10), Single("b", 1, 0, 10),
+                                Single("c", 1, 0, 10)};
+  jobs[1].pods[0].meta.labels["berth.dev/queue"] = "night";
+  jobs[2].pods[0].meta.ns = "elsewhere";
+  for (RecordedJob& job : jobs) job.pods[0].scheduler_name = "another";  // not in the replay
+  const config::PolicyConfiguration policy = testing::MakePolicy(
+      {testing::MakeQueue("team", {"default"}, 8), testing::MakeQueue("night", {"nights"}, 8),
+       testing::MakeQueue("default", {"*"}, 8)});
+  for (const std::string name : {"Berth", "native"}) {
+    CAPTURE(name);
+    const TraceResult result =
+        RunTrace(Nodes(1), jobs, {.policy = name, .seed = 1, .configuration = policy});
+    std::vector<std::string> queues;
+    for (const auto& [queue, times] : result.by_queue) queues.push_back(queue);
+    CHECK(queues == std::vector<std::string>{"default", "night", "team"});
+  }
+}
+
 TEST_CASE("a long run has no more samples than a short one", "[unit][sim][trace]") {
   const TraceResult result = Run(1, {Single("a", 8, 0, 500 * 3'600)}, "native");
   CHECK((result.samples.size() >= 200 && result.samples.size() < 400));
