@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "cluster/resources.h"
 #include "config/manifests.h"
 #include "kube/decode.h"
 #include "sim/world/scenario.h"
@@ -179,8 +180,13 @@ std::expected<std::vector<kube::Node>, TraceError> ReadCluster(const std::string
   if (auto made = MakeCluster(source)) return *std::move(made);
   const auto text = ReadTraceFile(source);
   if (!text) return std::unexpected(text.error());
-  if (!FirstLine(*text).starts_with("sn,")) return DecodeNodes(*text, source);
-  const auto rows = ReadOpenbNodes(*text, source);
+  return ReadNodes(*text, source);
+}
+
+std::expected<std::vector<kube::Node>, TraceError> ReadNodes(std::string_view text,
+                                                             const std::string& file) {
+  if (!FirstLine(text).starts_with("sn,")) return DecodeNodes(text, file);
+  const auto rows = ReadOpenbNodes(text, file);
   if (!rows) return std::unexpected(rows.error());
   std::vector<kube::Node> nodes;
   for (const OpenbNode& row : *rows) {
@@ -193,7 +199,9 @@ std::expected<std::vector<kube::Node>, TraceError> ReadCluster(const std::string
 ClusterGpus CountGpus(const std::vector<kube::Node>& nodes) {
   ClusterGpus gpus;
   for (const kube::Node& node : nodes) {
-    const std::int64_t here = AmountOf(node.allocatable, kGpu) / kMilli;
+    // An amount may be as large as any number; a sum of such may not.
+    const std::int64_t here =
+        std::min(AmountOf(node.allocatable, kGpu), cluster::kAbsurdAmount) / kMilli;
     gpus.all += here;
     gpus.per_node = std::max(gpus.per_node, here);
   }
@@ -204,25 +212,30 @@ std::expected<Recording, TraceError> ReadRecording(const std::string& path,
                                                    const ClusterGpus& gpus) {
   const auto text = ReadTraceFile(path);
   if (!text) return std::unexpected(text.error());
-  const std::string_view header = FirstLine(*text);
+  return ReadJobs(*text, path, gpus);
+}
+
+std::expected<Recording, TraceError> ReadJobs(const std::string& text, const std::string& file,
+                                              const ClusterGpus& gpus) {
+  const std::string_view header = FirstLine(text);
   std::expected<Recording, TraceError> recording;
   if (header.starts_with("name,cpu_milli")) {
-    recording = FromOpenb(ReadOpenbPods(*text, path));
+    recording = FromOpenb(ReadOpenbPods(text, file));
   } else if (header.starts_with("duration_s,")) {
-    recording = FromJobs(ReadPhillyDurations(*text, path), false, gpus);
+    recording = FromJobs(ReadPhillyDurations(text, file), false, gpus);
   } else if (header.starts_with("job_id,model,")) {
-    recording = FromJobs(ReadTacc(*text, path), true, gpus);
+    recording = FromJobs(ReadTacc(text, file), true, gpus);
   } else if (header.starts_with("job_id,num_gpu,")) {
-    recording = FromJobs(ReadTiresias(*text, path), true, gpus);
+    recording = FromJobs(ReadTiresias(text, file), true, gpus);
   } else if (header.starts_with("vc,")) {
-    return std::unexpected(TraceError{path, 1, "arrivals without durations cannot be replayed"});
+    return std::unexpected(TraceError{file, 1, "arrivals without durations cannot be replayed"});
   } else {
-    recording = ReadRecordedPods(*text, path);
+    recording = ReadRecordedPods(text, file);
   }
   if (!recording) return recording;
   if (recording->jobs.empty()) {
     return std::unexpected(TraceError{
-        path, 0,
+        file, 0,
         recording->left_out.empty()
             ? "no pod in it"
             : "nothing in it can be replayed; the first is " + recording->left_out.front()});

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <expected>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kube/objects.h"
@@ -38,10 +39,18 @@ struct ClusterGpus {
 };
 ClusterGpus CountGpus(const std::vector<kube::Node>& nodes);
 
+/// Its text, where it is a file. Split off for ReadCluster.
+std::expected<std::vector<kube::Node>, TraceError> ReadNodes(std::string_view text,
+                                                             const std::string& file);
+
 /// A pod or job CSV, or Kubernetes objects. A CSV's job that asks for more than a node has becomes
 /// a gang; one that asks for more than the cluster has is left out.
 std::expected<Recording, TraceError> ReadRecording(const std::string& path,
                                                    const ClusterGpus& gpus);
+
+/// Its text. Split off for ReadRecording.
+std::expected<Recording, TraceError> ReadJobs(const std::string& text, const std::string& file,
+                                              const ClusterGpus& gpus);
 
 /// Kubernetes objects alone: pods that ended, or that say how long they run; a pod that is there
 /// twice is an error. A gang is as many jobs as it had runs. Jobs come by creation, which their
