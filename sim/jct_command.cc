@@ -85,7 +85,7 @@ int RunPhilly(const JctOptions& options) {
 
 int RunOpenbArrivals(const JctOptions& options) {
   const std::string folder = TraceFolder(options.common.traces, "openb");
-  const auto nodes = ReadTrace(folder + "/openb_node_list_all_node.csv", &ReadOpenbNodes);
+  const auto nodes = ReadPackingNodes(folder + "/openb_node_list_all_node.csv");
   if (!nodes) return Fail(nodes.error());
   const auto pods = ReadTrace(folder + "/openb_pod_list_default.csv", &ReadOpenbPods);
   if (!pods) return Fail(pods.error());

@@ -50,7 +50,7 @@ int Print(const OpenbOptions& options, const std::vector<PackingResult>& results
 
 int RunOpenb(const OpenbOptions& options) {
   const std::string folder = TraceFolder(options.common.traces, "openb");
-  auto nodes = ReadTrace(folder + "/openb_node_list_gpu_node.csv", &ReadOpenbNodes);
+  auto nodes = ReadPackingNodes(folder + "/openb_node_list_gpu_node.csv");
   if (!nodes) return Fail(nodes.error());
   const auto policy = ReadPolicy(options.common.policy_file);
   if (!policy) return policy.error();

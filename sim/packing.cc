@@ -225,4 +225,14 @@ void PackingCluster::Remove(PodId id) {
   pods_.erase(it);
 }
 
+Traced<OpenbNode> ReadPackingNodes(const std::string& path) {
+  auto nodes = ReadTrace(path, &ReadOpenbNodes);
+  if (!nodes) return nodes;
+  for (const OpenbNode& node : *nodes) {
+    if (node.gpus <= topology::DeviceSet::kMost) continue;
+    return std::unexpected(TraceError{path, 0, "node " + node.name + " has too many GPUs"});
+  }
+  return nodes;
+}
+
 }  // namespace berth::sim

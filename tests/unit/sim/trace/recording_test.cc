@@ -1,30 +1,13 @@
 // Recordings as jobs.
 #include "sim/trace/recording.h"
 
-#include <fstream>
-
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
 
 namespace berth::sim {
 namespace {
 
-/// A file that is gone with the test.
-class File {
- public:
-  File(const std::string& name, const std::string& text)
-      : path_(std::filesystem::temp_directory_path() /
-              (name + std::to_string(reinterpret_cast<std::uintptr_t>(this)))) {
-    std::ofstream(path_) << text;
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() { std::filesystem::remove(path_); }
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
+using File = testing::TempFile;
 
 constexpr ClusterGpus kGpus{.all = 32, .per_node = 8};
 
