@@ -42,9 +42,8 @@ int Print(const TraceCommandOptions& options, const std::vector<TraceResult>& re
   if (!PrintRows(options.format, TraceRows(results))) {
     fmt::print("experiment trace, level {}\n\n{}\n{}", Name(Fidelity::kScheduler),
                TraceTable(results), BreakdownTable(results));
-    if (const auto paired = TraceDifferences(results, options.against);
-        options.policies.size() > 1) {
-      fmt::print("\npaired by seed\n\n{}", paired);
+    if (options.policies.size() > 1 && Contains(options.policies, options.against)) {
+      fmt::print("\npaired by seed\n\n{}", TraceDifferences(results, options.against));
     }
   }
   int code = kFine;
@@ -123,8 +122,7 @@ void AddTraceCommand(CLI::App& simulate, std::function<int()>& run) {
   AddSeedsOption(*command, options->seeds,
                  "A-B or A,B,C: one run per seed and policy (default: 1-3)");
   AddOutputOption(*command, options->format);
-  command->add_option("--against", options->against, "the policy that others are compared with")
-      ->capture_default_str();
+  AddAgainstOption(*command, options->against);
   command
       ->add_option("--load", options->load,
                    "stretch or draw the arrivals so that they offer this load; 1 = all GPUs busy")
@@ -138,7 +136,10 @@ void AddTraceCommand(CLI::App& simulate, std::function<int()>& run) {
   command->add_option("--series", options->series, "writes the samples over time as CSV")
       ->type_name("FILE");
   AddThreadsOption(*command, options->threads);
-  command->callback([options, &run] { run = [options] { return RunAll(*options); }; });
+  command->callback([options, command, &run] {
+    CheckAgainst(*command, options->against, options->policies);
+    run = [options] { return RunAll(*options); };
+  });
 }
 
 }  // namespace berth::sim
