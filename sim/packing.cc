@@ -41,11 +41,11 @@ std::unique_ptr<policy::Scorer> MakeScorer(const cluster::Store& store, const st
   if (name == "Berth") return std::make_unique<policy::Scorer>(store);
   if (name == "LeastAllocated") {
     return std::make_unique<policy::Scorer>(
-        store, std::make_unique<StockScorer>(store, StockStrategy::kLeastAllocated));
+        store, std::make_unique<StockScorer>(StockStrategy::kLeastAllocated));
   }
   if (name == "MostAllocated") {
     return std::make_unique<policy::Scorer>(
-        store, std::make_unique<StockScorer>(store, StockStrategy::kMostAllocated));
+        store, std::make_unique<StockScorer>(StockStrategy::kMostAllocated));
   }
   return std::make_unique<policy::Scorer>(store, MakeBaseline(name));
 }

@@ -62,7 +62,7 @@ TEST_CASE("one after the other on one node", "[unit][sim][trace]") {
   }
 }
 
-TEST_CASE("FIFO blocks at its head, kube-scheduler passes it", "[unit][sim][trace]") {
+TEST_CASE("FIFO blocks at its head, Berth passes it", "[unit][sim][trace]") {
   // Two nodes; the gang of 16 GPUs waits for a's node, and c of one GPU comes after it.
   const std::vector<RecordedJob> jobs{Single("a", 8, 0, 1'000), Gang("b", 2, 8, 10, 100),
                                       Single("c", 1, 20, 10)};
@@ -75,9 +75,9 @@ TEST_CASE("FIFO blocks at its head, kube-scheduler passes it", "[unit][sim][trac
   CHECK(fifo[2] >= 980);
 }
 
-TEST_CASE("without gangs, parts of gangs hold room for nothing", "[unit][sim][trace]") {
-  // Three nodes. a takes two of its three; when s ends, b may have its one: both wait for ever, or
-  // one of them at least holds GPUs that do nothing while s runs. Berth starts c at once there.
+TEST_CASE("without gangs, a part of a gang holds room while it waits", "[unit][sim][trace]") {
+  // Three nodes, and s has one until 1000. Two pods of a take the others, where they do nothing
+  // until the third can run; Berth binds none of a, and starts c there at once.
   const std::vector<RecordedJob> jobs{Single("s", 8, 0, 1'000), Gang("a", 3, 8, 10, 100),
                                       Single("c", 8, 20, 10)};
   const TraceResult berth = Run(3, jobs, "Berth");
