@@ -40,7 +40,7 @@ class Run {
     if (!line.is_object()) return Wrong("not an object");
     std::string_view word;
     if (line["input"].get(word) == simdjson::SUCCESS) return Input(line, word == "begin");
-    if (line["end"].get(word) == simdjson::SUCCESS) return End(word);
+    if (line["end"].get(word) == simdjson::SUCCESS) return End(line, word);
     if (line["kind"].get(word) == simdjson::SUCCESS) return Decision(text);
     return Wrong("neither an input nor a decision");
   }
@@ -85,7 +85,13 @@ class Run {
     return std::nullopt;
   }
 
-  std::optional<int> End(std::string_view why) {
+  std::optional<int> End(simdjson::dom::element line, std::string_view why) {
+    std::int64_t version = 0;
+    if (line["v"].get(version) != simdjson::SUCCESS || version != kLineVersion) {
+      return Wrong(fmt::format("of another version than {}", kLineVersion));
+    }
+    if (why != "stopped" && why != "full") return Wrong("an end that is neither stopped nor full");
+    if (!begun_) return Wrong(fmt::format("an end without a begin; {}", kRecord));
     end_ = why;
     // A full log ends wherever it was full.
     if (end_ == "stopped" && !made_.empty()) return Differs("nothing more");

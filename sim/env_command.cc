@@ -96,7 +96,7 @@ struct EnvOptions {
 
 int RunEnv(const EnvOptions& options) {
   const std::string folder = TraceFolder(options.common.traces, "openb");
-  auto nodes = ReadTrace(folder + "/openb_node_list_gpu_node.csv", &ReadOpenbNodes);
+  auto nodes = ReadPackingNodes(folder + "/openb_node_list_gpu_node.csv");
   if (!nodes) return Fail(nodes.error());
   auto pods = ReadTrace(folder + "/openb_pod_list_" + options.list + ".csv", &ReadOpenbPods);
   if (!pods) return Fail(pods.error());

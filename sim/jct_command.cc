@@ -66,7 +66,9 @@ int Print(const JctOptions& options, const std::vector<JctResult>& results) {
   if (!PrintRows(options.common.format, JctRows(results))) {
     fmt::print("experiment {}, level {}\n\n{}", options.experiment, Name(Fidelity::kScheduler),
                JctTable(results));
-    fmt::print("\nmean JCT, paired by seed\n\n{}", JctDifferences(results, options.against));
+    if (options.policies.size() > 1 && Contains(options.policies, options.against)) {
+      fmt::print("\nmean JCT, paired by seed\n\n{}", JctDifferences(results, options.against));
+    }
   }
   return options.plot.empty() ? kFine : WriteFile(options.plot, RenderSvg(JctPlot(results)));
 }
@@ -85,7 +87,7 @@ int RunPhilly(const JctOptions& options) {
 
 int RunOpenbArrivals(const JctOptions& options) {
   const std::string folder = TraceFolder(options.common.traces, "openb");
-  const auto nodes = ReadTrace(folder + "/openb_node_list_all_node.csv", &ReadOpenbNodes);
+  const auto nodes = ReadPackingNodes(folder + "/openb_node_list_all_node.csv");
   if (!nodes) return Fail(nodes.error());
   const auto pods = ReadTrace(folder + "/openb_pod_list_default.csv", &ReadOpenbPods);
   if (!pods) return Fail(pods.error());
@@ -134,11 +136,11 @@ std::shared_ptr<JctOptions> Add(CLI::App& simulate, const char* name, const char
       ->type_name("LOAD");
   AddNamesOption(*command, "--policy", options->policies, JctPolicies(),
                  "policies (default: native,MostAllocated,Berth,FIFO)");
-  command->add_option("--against", options->against, "the policy that others are compared with")
-      ->capture_default_str();
+  AddAgainstOption(*command, options->against);
   command->add_option("--plot", options->plot, "writes the mean JCT against the load as SVG")
       ->type_name("FILE");
-  command->callback([options, &run, experiment] {
+  command->callback([options, command, &run, experiment] {
+    CheckAgainst(*command, options->against, options->policies);
     run = [options, experiment] { return experiment(*options); };
   });
   return options;

@@ -63,6 +63,7 @@ JctResult RunJct(const Workload& workload, const std::string& policy, std::uint6
                  const config::ScoreWeights& weights);
 
 // --- What is printed.
+/// A row per run, all with the same keys; null for a size that the run has no jobs of.
 std::vector<nlohmann::ordered_json> JctRows(const std::vector<JctResult>& results);
 /// By load and policy over the seeds.
 std::string JctTable(const std::vector<JctResult>& results);

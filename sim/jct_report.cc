@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <set>
 
 #include "server/table.h"
 #include "sim/jct_experiment.h"
@@ -53,6 +53,10 @@ std::vector<double> RelativePercent(const std::vector<double>& a, const std::vec
 }  // namespace
 
 std::vector<nlohmann::ordered_json> JctRows(const std::vector<JctResult>& results) {
+  std::set<std::int64_t> sizes;  // of all results: every row has the same keys
+  for (const JctResult& r : results) {
+    for (const auto& [gpus, jct] : r.mean_jct_by_gpus) sizes.insert(gpus);
+  }
   std::vector<nlohmann::ordered_json> rows;
   for (const JctResult& r : results) {
     nlohmann::ordered_json row{{"experiment", r.experiment},
@@ -75,6 +79,9 @@ std::vector<nlohmann::ordered_json> JctRows(const std::vector<JctResult>& result
                                {"mean_bounded_slowdown", Rounded(r.bounded_slowdown)},
                                {"makespan_seconds", Rounded(r.makespan)},
                                {"utilisation", Rounded(r.utilisation)}};
+    for (const std::int64_t gpus : sizes) {
+      row[fmt::format("mean_jct_seconds_{}_gpus", gpus)] = nullptr;
+    }
     for (const auto& [gpus, jct] : r.mean_jct_by_gpus) {
       row[fmt::format("mean_jct_seconds_{}_gpus", gpus)] = Rounded(jct);
     }

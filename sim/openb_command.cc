@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 
 #include "sim/openb_experiment.h"
@@ -34,8 +33,7 @@ int Print(const OpenbOptions& options, const std::vector<PackingResult>& results
   if (!PrintRows(options.common.format, OpenbRows(results))) {
     fmt::print("experiment openb, variant {}, level {}\n\n{}", options.variant,
                Name(Fidelity::kEngine), OpenbTable(results));
-    if (options.policies.size() > 1 &&
-        std::ranges::find(options.policies, options.against) != options.policies.end()) {
+    if (options.policies.size() > 1 && Contains(options.policies, options.against)) {
       fmt::print("\npaired by seed\n\n{}",
                  DifferenceTable(results, options.against + CpuSuffix(options)));
     }
@@ -50,7 +48,7 @@ int Print(const OpenbOptions& options, const std::vector<PackingResult>& results
 
 int RunOpenb(const OpenbOptions& options) {
   const std::string folder = TraceFolder(options.common.traces, "openb");
-  auto nodes = ReadTrace(folder + "/openb_node_list_gpu_node.csv", &ReadOpenbNodes);
+  auto nodes = ReadPackingNodes(folder + "/openb_node_list_gpu_node.csv");
   if (!nodes) return Fail(nodes.error());
   const auto policy = ReadPolicy(options.common.policy_file);
   if (!policy) return policy.error();
@@ -98,11 +96,13 @@ void AddOpenbCommand(CLI::App& simulate, std::function<int()>& run) {
   choice("--pods", options->pods, {"all", "gpu"},
          "gpu: pods without GPUs never ask us, kube-scheduler's own scoring places them");
   choice("--cpu-policy", options->cpu_policy, StockPolicies(), "which scoring that is");
-  command->add_option("--against", options->against, "the policy that others are compared with")
-      ->capture_default_str();
+  AddAgainstOption(*command, options->against);
   command->add_option("--plot", options->plot, "write an SVG plot to this file");
   command->add_flag("--speed-report", options->speed_report, "placements per second, by policy");
-  command->callback([options, &run] { run = [options] { return RunOpenb(*options); }; });
+  command->callback([options, command, &run] {
+    CheckAgainst(*command, options->against, options->policies);
+    run = [options] { return RunOpenb(*options); };
+  });
 }
 
 }  // namespace berth::sim

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -23,31 +22,7 @@ std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
   }
 }
 
-std::optional<std::uint64_t> ParseNumber(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 }  // namespace
-
-std::optional<std::vector<std::uint64_t>> ParseSeeds(std::string_view text) {
-  constexpr std::size_t kMost = 10'000;
-  std::vector<std::uint64_t> seeds;
-  for (const std::string_view part : SplitAt(text, ',')) {
-    const auto ends = SplitAt(part, '-');
-    const auto first = ParseNumber(ends.front());
-    const auto last = ParseNumber(ends.back());
-    if (!first || !last || ends.size() > 2 || *last < *first) return std::nullopt;
-    if (*last - *first >= kMost - std::min(kMost, seeds.size())) return std::nullopt;
-    for (std::uint64_t seed = *first;; ++seed) {
-      if (std::ranges::find(seeds, seed) == seeds.end()) seeds.push_back(seed);
-      if (seed == *last) break;
-    }
-  }
-  return seeds;
-}
 
 std::expected<std::vector<std::string>, std::string> ParseNames(
     std::string_view text, const std::vector<std::string_view>& allowed) {
@@ -105,6 +80,22 @@ void AddNamesOption(CLI::App& command, const std::string& name, std::vector<std:
           },
           help)
       ->type_name("NAME[,NAME]|all");
+}
+
+void AddAgainstOption(CLI::App& command, std::string& against) {
+  command.add_option("--against", against, "the policy that others are compared with")
+      ->capture_default_str();
+}
+
+void CheckAgainst(const CLI::App& command, const std::string& against,
+                  const std::vector<std::string>& policies) {
+  if (command.count("--against") == 0 || Contains(policies, against)) return;
+  throw CLI::ValidationError("--against", fmt::format("`{}` is none of the compared policies, {}",
+                                                      against, fmt::join(policies, " ")));
+}
+
+bool Contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
 }
 
 void AddCommonOptions(CLI::App& command, CommonOptions& options) {

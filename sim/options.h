@@ -12,6 +12,7 @@
 
 #include "config/policy_configuration.h"
 #include "sim/csv.h"
+#include "sim/world/seeds.h"
 
 namespace berth::sim {
 
@@ -32,14 +33,12 @@ struct CommonOptions {
       policy_file;  ///< Whose `placement.score` the policy `Berth` has; empty: the defaults.
 };
 
-/// `A-B`, `A,B,C` or a mix, each number once and in the order given; nullopt: it is none of them,
-/// or names more than 10000 seeds.
-std::optional<std::vector<std::uint64_t>> ParseSeeds(std::string_view text);
-
 /// `A,B,C`, each of them in `allowed`; `all` stands for all of `allowed`. The error is the word
 /// that is not allowed.
 std::expected<std::vector<std::string>, std::string> ParseNames(
     std::string_view text, const std::vector<std::string_view>& allowed);
+
+bool Contains(const std::vector<std::string>& names, const std::string& name);
 
 /// Says on stderr what is wrong with a file. Returns the exit code.
 int Fail(const TraceError& error);
@@ -62,6 +61,11 @@ void AddThreadsOption(CLI::App& command, unsigned& threads);
 /// Adds `name`, which takes what ParseNames does.
 void AddNamesOption(CLI::App& command, const std::string& name, std::vector<std::string>& chosen,
                     const std::vector<std::string_view>& allowed, const std::string& help);
+/// Adds --against.
+void AddAgainstOption(CLI::App& command, std::string& against);
+/// Once all is parsed: a usage error where --against was given and is none of `policies`.
+void CheckAgainst(const CLI::App& command, const std::string& against,
+                  const std::vector<std::string>& policies);
 /// Adds --traces, --seeds, -o, --threads and --policy-file.
 void AddCommonOptions(CLI::App& command, CommonOptions& options);
 

@@ -41,11 +41,11 @@ std::unique_ptr<policy::Scorer> MakeScorer(const cluster::Store& store, const st
   if (name == "Berth") return std::make_unique<policy::Scorer>(store);
   if (name == "LeastAllocated") {
     return std::make_unique<policy::Scorer>(
-        store, std::make_unique<StockScorer>(store, StockStrategy::kLeastAllocated));
+        store, std::make_unique<StockScorer>(StockStrategy::kLeastAllocated));
   }
   if (name == "MostAllocated") {
     return std::make_unique<policy::Scorer>(
-        store, std::make_unique<StockScorer>(store, StockStrategy::kMostAllocated));
+        store, std::make_unique<StockScorer>(StockStrategy::kMostAllocated));
   }
   return std::make_unique<policy::Scorer>(store, MakeBaseline(name));
 }
@@ -223,6 +223,16 @@ void PackingCluster::Remove(PodId id) {
   if (it->second.placed) allocated_milli_ -= it->second.milli;
   store_->DeletePod(std::to_string(id));
   pods_.erase(it);
+}
+
+Traced<OpenbNode> ReadPackingNodes(const std::string& path) {
+  auto nodes = ReadTrace(path, &ReadOpenbNodes);
+  if (!nodes) return nodes;
+  for (const OpenbNode& node : *nodes) {
+    if (node.gpus <= topology::DeviceSet::kMost) continue;
+    return std::unexpected(TraceError{path, 0, "node " + node.name + " has too many GPUs"});
+  }
+  return nodes;
 }
 
 }  // namespace berth::sim

@@ -96,4 +96,8 @@ class PackingCluster {
   std::int64_t allocated_milli_ = 0;
 };
 
+/// A node file. A node with more GPUs than the ledger tells apart (16) is an error: no share would
+/// ever fit on it.
+Traced<OpenbNode> ReadPackingNodes(const std::string& path);
+
 }  // namespace berth::sim

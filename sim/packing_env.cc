@@ -24,7 +24,6 @@ std::string PackingEnv::Problem(const std::vector<OpenbNode>& nodes, const Openb
   std::set<std::string> names;
   for (const OpenbNode& node : nodes) {
     if (!names.insert(node.name).second) return "node " + node.name + " is there twice";
-    if (node.gpus > topology::DeviceSet::kMost) return "node " + node.name + " has too many GPUs";
   }
   if (CapacityMilli(nodes) == 0) return "no node has a GPU";
   PackingCluster empty(nodes, list.pods, {});

@@ -128,7 +128,12 @@ void AddRunCommand(CLI::App& simulate, std::function<int()>& run) {
   command->add_option("--judge", options->judge,
                       "judge the observation on standard input (JSON) by the expectation that "
                       "begins at this line");
-  command->callback([options, &run] { run = [options] { return RunFiles(*options); }; });
+  command->callback([options, &run] {
+    if ((options->expand || options->judge != 0) && options->files.size() > 1) {
+      throw CLI::ValidationError("--expand, --judge", "of one file");
+    }
+    run = [options] { return RunFiles(*options); };
+  });
 }
 
 void AddFaultsCommand(CLI::App& simulate, std::function<int()>& run) {

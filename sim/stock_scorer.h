@@ -12,13 +12,11 @@ namespace berth::sim {
 /// (PlacementRequest::tie_seed).
 class StockScorer : public policy::NodeScorer {
  public:
-  StockScorer(const cluster::Store& store, StockStrategy strategy)
-      : store_(&store), strategy_(strategy) {}
+  explicit StockScorer(StockStrategy strategy) : strategy_(strategy) {}
 
   policy::Scored Of(const cluster::PodShape& shape, const policy::NodeState& node) const override;
 
  private:
-  const cluster::Store* store_;
   StockStrategy strategy_;
 };
 

@@ -7,7 +7,7 @@
 
 #include "sim/options.h"
 #include "sim/parallel.h"
-#include "sim/random.h"
+#include "sim/trace/offer.h"
 #include "sim/trace/trace_report.h"
 #include "sim/world/fidelity.h"
 
@@ -29,47 +29,6 @@ struct TraceCommandOptions {
   unsigned threads = 0;
 };
 
-std::int64_t MostGpus(const std::vector<kube::Node>& nodes, std::int64_t& all) {
-  std::int64_t most = 1;
-  for (const kube::Node& node : nodes) {
-    const auto it = node.allocatable.find("nvidia.com/gpu");
-    const std::int64_t gpus = it == node.allocatable.end() ? 0 : it->second / 1'000;
-    all += gpus;
-    most = std::max(most, gpus);
-  }
-  return most;
-}
-
-/// The first so many jobs; of a file without arrivals, which has no first, as many at random.
-void Limit(Recording& recording, std::size_t jobs, std::uint64_t seed) {
-  if (!recording.has_arrivals) Random(seed, 1).Shuffle(recording.jobs);
-  if (jobs > 0 && jobs < recording.jobs.size()) recording.jobs.resize(jobs);
-}
-
-/// Arrivals that offer `load` of `gpus` GPUs: the recorded ones, stretched; or, where there are
-/// none, a Poisson process.
-void Offer(Recording& recording, double load, std::int64_t gpus, std::uint64_t seed) {
-  double gpu_millis = 0;
-  for (const RecordedJob& job : recording.jobs) {
-    gpu_millis += static_cast<double>(job.gpus()) * static_cast<double>(job.service);
-  }
-  const double span = gpu_millis / (load * static_cast<double>(std::max<std::int64_t>(1, gpus)));
-  const auto count = static_cast<double>(recording.jobs.size());
-  if (recording.has_arrivals) {
-    const auto recorded = static_cast<double>(std::max<Duration>(1, recording.jobs.back().arrival));
-    for (RecordedJob& job : recording.jobs) {
-      job.arrival = static_cast<Duration>(static_cast<double>(job.arrival) / recorded * span);
-    }
-    return;
-  }
-  Random random(seed, 2);
-  double at = 0;
-  for (RecordedJob& job : recording.jobs) {
-    job.arrival = static_cast<Duration>(at);
-    at += random.Exponential(span / count);
-  }
-}
-
 void Name(const char* what, const std::vector<std::string>& names) {
   constexpr std::ptrdiff_t kNamed = 10;
   if (names.empty()) return;
@@ -83,9 +42,8 @@ int Print(const TraceCommandOptions& options, const std::vector<TraceResult>& re
   if (!PrintRows(options.format, TraceRows(results))) {
     fmt::print("experiment trace, level {}\n\n{}\n{}", Name(Fidelity::kScheduler),
                TraceTable(results), BreakdownTable(results));
-    if (const auto paired = TraceDifferences(results, options.against);
-        options.policies.size() > 1) {
-      fmt::print("\npaired by seed\n\n{}", paired);
+    if (options.policies.size() > 1 && Contains(options.policies, options.against)) {
+      fmt::print("\npaired by seed\n\n{}", TraceDifferences(results, options.against));
     }
   }
   int code = kFine;
@@ -100,10 +58,17 @@ int Print(const TraceCommandOptions& options, const std::vector<TraceResult>& re
 int RunAll(const TraceCommandOptions& options) {
   const auto nodes = ReadCluster(options.cluster);
   if (!nodes) return Fail(nodes.error());
-  std::int64_t gpus = 0;
-  const std::int64_t most = MostGpus(*nodes, gpus);
-  const auto recording = ReadRecording(options.workload, most);
+  const ClusterGpus gpus = CountGpus(*nodes);
+  auto recording = ReadRecording(options.workload, gpus);
   if (!recording) return Fail(recording.error());
+  // Before anything is counted: a load is offered by the jobs that can run.
+  const auto never_fit = TakeNeverFitting(recording->jobs, *nodes);
+  Name("left out", recording->left_out);
+  Name("jobs would not fit the empty cluster and are left out", never_fit);
+  if (recording->jobs.empty()) {
+    fmt::print(stderr, "{}: no job is left\n", options.workload);
+    return kBadInput;
+  }
   const auto policy = ReadPolicy(options.policy_file);
   if (!policy) return policy.error();
   if (!recording->has_arrivals && options.load <= 0) {
@@ -118,15 +83,14 @@ int RunAll(const TraceCommandOptions& options) {
         const std::uint64_t seed = options.seeds[i % options.seeds.size()];
         Recording offered = *recording;
         Limit(offered, options.jobs, seed);
-        if (options.load > 0) Offer(offered, options.load, gpus, seed);
+        if (options.load > 0) Offer(offered, options.load, gpus.all, seed);
         results[i] = RunTrace(*nodes, offered.jobs,
                               {.policy = options.policies[i / options.seeds.size()],
                                .seed = seed,
                                .configuration = *policy});
+        results[i].never_fit = never_fit.size();
       },
       &progress);
-  Name("left out", recording->left_out);
-  Name("jobs would not fit the empty cluster and are left out", results.front().never_fit);
   int code = kFine;
   for (const TraceResult& result : results) {
     Name(fmt::format("jobs never ended under {} (seed {})", result.policy, result.seed).c_str(),
@@ -158,8 +122,7 @@ void AddTraceCommand(CLI::App& simulate, std::function<int()>& run) {
   AddSeedsOption(*command, options->seeds,
                  "A-B or A,B,C: one run per seed and policy (default: 1-3)");
   AddOutputOption(*command, options->format);
-  command->add_option("--against", options->against, "the policy that others are compared with")
-      ->capture_default_str();
+  AddAgainstOption(*command, options->against);
   command
       ->add_option("--load", options->load,
                    "stretch or draw the arrivals so that they offer this load; 1 = all GPUs busy")
@@ -173,7 +136,10 @@ void AddTraceCommand(CLI::App& simulate, std::function<int()>& run) {
   command->add_option("--series", options->series, "writes the samples over time as CSV")
       ->type_name("FILE");
   AddThreadsOption(*command, options->threads);
-  command->callback([options, &run] { run = [options] { return RunAll(*options); }; });
+  command->callback([options, command, &run] {
+    CheckAgainst(*command, options->against, options->policies);
+    run = [options] { return RunAll(*options); };
+  });
 }
 
 }  // namespace berth::sim

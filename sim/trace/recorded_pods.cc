@@ -1,11 +1,16 @@
 // Recorded Kubernetes pods as jobs.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "cluster/dialects.h"
 #include "cluster/plan_claim.h"
 #include "config/manifests.h"
+#include "config/scalars.h"
 #include "kube/decode.h"
 #include "kube/time.h"
 #include "sim/trace/recording.h"
@@ -22,27 +27,37 @@ std::string TextAt(const json& object, const char* pointer) {
   return object[at].get<std::string>();
 }
 
+struct RecordedPod {
+  kube::Pod pod;
+  Duration service = 0;
+  std::optional<kube::Millis> end{};  ///< Absent: it only says how long it runs.
+};
+
 /// From status.startTime to the last container's end; or as berth.dev/expected-duration says.
-std::optional<Duration> ServiceOf(const json& pod) {
-  const auto start = kube::ParseTime(TextAt(pod, "/status/startTime"));
-  std::optional<kube::Millis> end;
+/// False: it tells neither.
+bool ReadService(const json& raw, RecordedPod& recorded) {
+  const auto start = kube::ParseTime(TextAt(raw, "/status/startTime"));
   const json::json_pointer statuses("/status/containerStatuses");
-  if (start && pod.contains(statuses) && pod[statuses].is_array()) {
-    for (const json& status : pod[statuses]) {
+  if (start && raw.contains(statuses) && raw[statuses].is_array()) {
+    for (const json& status : raw[statuses]) {
       const auto finished = kube::ParseTime(TextAt(status, "/state/terminated/finishedAt"));
       if (!finished) {
-        end.reset();
+        recorded.end.reset();
         break;
       }
-      end = std::max(end.value_or(*finished), *finished);
+      recorded.end = std::max(recorded.end.value_or(*finished), *finished);
     }
   }
-  if (end) return std::max<Duration>(1, *end - *start);
+  if (recorded.end) {
+    recorded.service = std::max<Duration>(1, *recorded.end - *start);
+    return true;
+  }
   const auto expected =
-      kube::ParseDuration(TextAt(pod, "/metadata/annotations/berth.dev~1expected-duration"));
-  if (!expected || expected->count() <= 0) return std::nullopt;
-  return std::max<Duration>(
+      kube::ParseDuration(TextAt(raw, "/metadata/annotations/berth.dev~1expected-duration"));
+  if (!expected || expected->count() <= 0) return false;
+  recorded.service = std::max<Duration>(
       1, std::chrono::duration_cast<std::chrono::milliseconds>(*expected).count());
+  return true;
 }
 
 /// As its controller created it.
@@ -59,6 +74,64 @@ kube::Pod AsCreated(kube::Pod pod) {
   return pod;
 }
 
+/// Runs of a gang under one name.
+struct Runs {
+  std::size_t count = 0;
+  std::size_t job = 0;              ///< Of the latest.
+  std::optional<kube::Millis> end;  ///< Of its last member; absent: one has not ended.
+};
+
+/// The latest run is whole, or was over when this pod was created: the pod begins another.
+bool BeginsRun(const Runs& runs, const RecordedJob& latest, const RecordedPod& recorded,
+               const cluster::GangClaim& claim) {
+  // Without a size the claim has the least that the gang needs, and more may be there.
+  const bool sized = recorded.pod.meta.annotations.contains("berth.dev/gang-size");
+  return (sized && claim.size > 0 && std::cmp_greater_equal(latest.pods.size(), claim.size)) ||
+         (runs.end && recorded.pod.meta.creation > *runs.end);
+}
+
+/// Runs that were apart may meet in the replay, and are two gangs there as well.
+void RenameGang(kube::Pod& pod, const std::string& name) {
+  for (const char* key : {"berth.dev/gang", "scheduling.x-k8s.io/pod-group",
+                          "pod-group.scheduling.sigs.k8s.io/name"}) {
+    const auto label = pod.meta.labels.find(key);
+    if (label != pod.meta.labels.end()) label->second = name;
+  }
+}
+
+/// `pods` by rising creation.
+std::vector<RecordedJob> Join(std::vector<RecordedPod> pods) {
+  std::vector<RecordedJob> jobs;
+  std::map<std::string, Runs> gangs;  // by namespace and name
+  for (RecordedPod& recorded : pods) {
+    const kube::ObjectMeta& meta = recorded.pod.meta;
+    const cluster::GangClaim claim = cluster::ReadClaims(recorded.pod, config::Dialects()).gang;
+    const auto begin = [&](std::string name) {
+      jobs.push_back({.name = std::move(name),
+                      .arrival = meta.creation,
+                      .service = recorded.service,
+                      .pods = {}});
+    };
+    if (claim.name.empty()) {
+      begin(meta.ns + "/" + meta.name);
+      jobs.back().pods.push_back(AsCreated(std::move(recorded.pod)));
+      continue;
+    }
+    Runs& runs = gangs[meta.ns + "/" + claim.name];
+    if (runs.count == 0 || BeginsRun(runs, jobs[runs.job], recorded, claim)) {
+      runs = {.count = runs.count + 1, .job = jobs.size(), .end = recorded.end};
+      begin(meta.ns + "/gang/" + claim.name);
+      if (runs.count > 1) jobs.back().name += fmt::format(" (run {})", runs.count);
+    }
+    if (runs.end && (!recorded.end || *recorded.end > *runs.end)) runs.end = recorded.end;
+    RecordedJob& job = jobs[runs.job];
+    job.service = std::max(job.service, recorded.service);
+    if (runs.count > 1) RenameGang(recorded.pod, fmt::format("{}.run-{}", claim.name, runs.count));
+    job.pods.push_back(AsCreated(std::move(recorded.pod)));
+  }
+  return jobs;
+}
+
 }  // namespace
 
 std::expected<Recording, TraceError> ReadRecordedPods(const std::string& text,
@@ -66,7 +139,8 @@ std::expected<Recording, TraceError> ReadRecordedPods(const std::string& text,
   const auto manifests = config::ReadManifests(text);
   if (!manifests) return std::unexpected(TraceError{file, 0, manifests.error()});
   Recording recording;
-  std::map<std::string, std::size_t> jobs;  // name to index
+  std::vector<RecordedPod> pods;
+  std::set<std::string> names;
   simdjson::dom::parser parser;
   for (const config::Manifest& manifest : *manifests) {
     if (manifest.kind != "Pod") continue;
@@ -75,25 +149,29 @@ std::expected<Recording, TraceError> ReadRecordedPods(const std::string& text,
       return std::unexpected(
           TraceError{file, 0, "Pod " + manifest.name + ": " + pod.error().ToString()});
     }
-    const json raw = json::parse(manifest.json, nullptr, /*allow_exceptions=*/false);
-    const auto service = ServiceOf(raw);
-    if (!service) {
-      recording.left_out.push_back(pod->meta.ns + "/" + pod->meta.name +
-                                   ": has not ended, and names no berth.dev/expected-duration");
+    const std::string name = pod->meta.ns + "/" + pod->meta.name;
+    if (!names.insert(name).second) {
+      return std::unexpected(TraceError{file, 0, "Pod " + name + " is there twice"});
+    }
+    // Not a label that Kubernetes takes; and it would be a part of the CSV's header.
+    const auto queue = pod->meta.labels.find("berth.dev/queue");
+    if (queue != pod->meta.labels.end() && !queue->second.empty() &&
+        !config::IsQualifiedName(queue->second)) {
+      recording.left_out.push_back(name + ": its queue " + config::Quote(queue->second) +
+                                   " is no name");
       continue;
     }
-    const std::string gang = cluster::ReadClaims(*pod, config::Dialects()).gang.name;
-    const std::string name = pod->meta.ns + "/" + (gang.empty() ? pod->meta.name : "gang/" + gang);
-    const auto [at, fresh] = jobs.emplace(name, recording.jobs.size());
-    if (fresh) {
-      recording.jobs.push_back(
-          {.name = name, .arrival = pod->meta.creation, .service = *service, .pods = {}});
+    RecordedPod recorded{.pod = *std::move(pod)};
+    if (ReadService(json::parse(manifest.json, nullptr, /*allow_exceptions=*/false), recorded)) {
+      pods.push_back(std::move(recorded));
+    } else {
+      recording.left_out.push_back(name +
+                                   ": has not ended, and names no berth.dev/expected-duration");
     }
-    RecordedJob& job = recording.jobs[at->second];
-    job.arrival = std::min(job.arrival, pod->meta.creation);
-    job.service = std::max(job.service, *service);
-    job.pods.push_back(AsCreated(*std::move(pod)));
   }
+  std::ranges::stable_sort(pods, {},
+                           [](const RecordedPod& recorded) { return recorded.pod.meta.creation; });
+  recording.jobs = Join(std::move(pods));
   return recording;
 }
 

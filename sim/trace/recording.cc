@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <charconv>
 
+#include "cluster/resources.h"
 #include "config/manifests.h"
 #include "kube/decode.h"
 #include "sim/world/scenario.h"
+#include "sim/world/usage.h"
 
 namespace berth::sim {
 namespace {
@@ -108,15 +110,19 @@ RecordedJob MakeJob(const TraceJob& job, std::size_t index, std::int64_t gpus_pe
 }
 
 std::expected<Recording, TraceError> FromJobs(const Traced<TraceJob>& jobs, bool has_arrivals,
-                                              std::int64_t gpus_per_node) {
+                                              const ClusterGpus& gpus) {
   if (!jobs) return std::unexpected(jobs.error());
   Recording recording{.jobs = {}, .has_arrivals = has_arrivals, .left_out = {}};
   for (std::size_t i = 0; i < jobs->size(); ++i) {
     const TraceJob& job = (*jobs)[i];
     if (job.gpus < 1) {
       recording.left_out.push_back(fmt::format("job-{}: asks for no GPU", i));
+    } else if (job.gpus > gpus.all) {
+      // Before its pods are made, of which one row can ask for 100,000.
+      recording.left_out.push_back(
+          fmt::format("job-{}: asks for {} GPUs, the cluster has {}", i, job.gpus, gpus.all));
     } else {
-      recording.jobs.push_back(MakeJob(job, i, gpus_per_node));
+      recording.jobs.push_back(MakeJob(job, i, gpus.per_node));
     }
   }
   return recording;
@@ -166,10 +172,7 @@ void Order(Recording& recording) {
 
 std::int64_t RecordedJob::gpus() const {
   std::int64_t milli = 0;
-  for (const kube::Pod& pod : pods) {
-    const auto it = pod.spec->requests.find(kGpu);
-    if (it != pod.spec->requests.end()) milli += it->second;
-  }
+  for (const kube::Pod& pod : pods) milli += AmountOf(pod.spec->requests, kGpu);
   return milli / kMilli;
 }
 
@@ -177,8 +180,13 @@ std::expected<std::vector<kube::Node>, TraceError> ReadCluster(const std::string
   if (auto made = MakeCluster(source)) return *std::move(made);
   const auto text = ReadTraceFile(source);
   if (!text) return std::unexpected(text.error());
-  if (!FirstLine(*text).starts_with("sn,")) return DecodeNodes(*text, source);
-  const auto rows = ReadOpenbNodes(*text, source);
+  return ReadNodes(*text, source);
+}
+
+std::expected<std::vector<kube::Node>, TraceError> ReadNodes(std::string_view text,
+                                                             const std::string& file) {
+  if (!FirstLine(text).starts_with("sn,")) return DecodeNodes(text, file);
+  const auto rows = ReadOpenbNodes(text, file);
   if (!rows) return std::unexpected(rows.error());
   std::vector<kube::Node> nodes;
   for (const OpenbNode& row : *rows) {
@@ -188,29 +196,46 @@ std::expected<std::vector<kube::Node>, TraceError> ReadCluster(const std::string
   return nodes;
 }
 
+ClusterGpus CountGpus(const std::vector<kube::Node>& nodes) {
+  ClusterGpus gpus;
+  for (const kube::Node& node : nodes) {
+    // An amount may be as large as any number; a sum of such may not.
+    const std::int64_t here =
+        std::min(AmountOf(node.allocatable, kGpu), cluster::kAbsurdAmount) / kMilli;
+    gpus.all += here;
+    gpus.per_node = std::max(gpus.per_node, here);
+  }
+  return gpus;
+}
+
 std::expected<Recording, TraceError> ReadRecording(const std::string& path,
-                                                   std::int64_t gpus_per_node) {
+                                                   const ClusterGpus& gpus) {
   const auto text = ReadTraceFile(path);
   if (!text) return std::unexpected(text.error());
-  const std::string_view header = FirstLine(*text);
+  return ReadJobs(*text, path, gpus);
+}
+
+std::expected<Recording, TraceError> ReadJobs(const std::string& text, const std::string& file,
+                                              const ClusterGpus& gpus) {
+  const std::string_view header = FirstLine(text);
   std::expected<Recording, TraceError> recording;
   if (header.starts_with("name,cpu_milli")) {
-    recording = FromOpenb(ReadOpenbPods(*text, path));
+    recording = FromOpenb(ReadOpenbPods(text, file));
   } else if (header.starts_with("duration_s,")) {
-    recording = FromJobs(ReadPhillyDurations(*text, path), false, gpus_per_node);
+    recording = FromJobs(ReadPhillyDurations(text, file), false, gpus);
   } else if (header.starts_with("job_id,model,")) {
-    recording = FromJobs(ReadTacc(*text, path), true, gpus_per_node);
+    recording = FromJobs(ReadTacc(text, file), true, gpus);
   } else if (header.starts_with("job_id,num_gpu,")) {
-    recording = FromJobs(ReadTiresias(*text, path), true, gpus_per_node);
+    recording = FromJobs(ReadTiresias(text, file), true, gpus);
   } else if (header.starts_with("vc,")) {
-    return std::unexpected(TraceError{path, 1, "arrivals without durations cannot be replayed"});
+    return std::unexpected(TraceError{file, 1, "arrivals without durations cannot be replayed"});
   } else {
-    recording = ReadRecordedPods(*text, path);
+    recording = ReadRecordedPods(text, file);
   }
   if (!recording) return recording;
   if (recording->jobs.empty()) {
     return std::unexpected(TraceError{
-        path, 0,
+        file, 0,
         recording->left_out.empty()
             ? "no pod in it"
             : "nothing in it can be replayed; the first is " + recording->left_out.front()});

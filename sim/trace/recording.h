@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <expected>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kube/objects.h"
@@ -32,13 +33,28 @@ struct Recording {
 /// `NxG` (N nodes of G GPUs, 128 cores, 1 Ti, racks of 16), a node CSV, or Kubernetes objects.
 std::expected<std::vector<kube::Node>, TraceError> ReadCluster(const std::string& source);
 
-/// A pod or job CSV, or Kubernetes objects. A CSV's job that asks for more than `gpus_per_node`
-/// becomes a gang.
-std::expected<Recording, TraceError> ReadRecording(const std::string& path,
-                                                   std::int64_t gpus_per_node);
+struct ClusterGpus {
+  std::int64_t all = 0;
+  std::int64_t per_node = 1;  ///< Of the node that has most; at least 1.
+};
+ClusterGpus CountGpus(const std::vector<kube::Node>& nodes);
 
-/// Kubernetes objects alone: pods that ended, or that say how long they run. Split off for
-/// ReadRecording.
+/// Its text, where it is a file. Split off for ReadCluster.
+std::expected<std::vector<kube::Node>, TraceError> ReadNodes(std::string_view text,
+                                                             const std::string& file);
+
+/// A pod or job CSV, or Kubernetes objects. A CSV's job that asks for more than a node has becomes
+/// a gang; one that asks for more than the cluster has is left out.
+std::expected<Recording, TraceError> ReadRecording(const std::string& path,
+                                                   const ClusterGpus& gpus);
+
+/// Its text. Split off for ReadRecording.
+std::expected<Recording, TraceError> ReadJobs(const std::string& text, const std::string& file,
+                                              const ClusterGpus& gpus);
+
+/// Kubernetes objects alone: pods that ended, or that say how long they run; a pod that is there
+/// twice is an error. A gang is as many jobs as it had runs. Jobs come by creation, which their
+/// arrivals are. Split off for ReadRecording.
 std::expected<Recording, TraceError> ReadRecordedPods(const std::string& text,
                                                       const std::string& file);
 

@@ -41,16 +41,36 @@ double Over(const Runs& runs, Value value) {
 
 double Rounded(double value) { return std::round(value * 1000) / 1000; }
 std::string Whole(double value) { return fmt::format("{:.0f}", value); }
+
+// Of jobs some of which never ended there is no figure: it would be one of other jobs than the
+// figure beside it.
+constexpr const char* kNoFigure = "-";
+
+bool AllEnded(const Runs& runs) {
+  return std::ranges::all_of(runs, [](const TraceResult* run) { return run->unfinished.empty(); });
+}
+
+/// What `value` says of `times`, which need not have been counted.
+template <typename Value>
+nlohmann::ordered_json Figure(const Times& times, Value value) {
+  if (times.arrived == 0 || !times.complete()) return nullptr;
+  return Rounded(value(times));
+}
+
+nlohmann::ordered_json MeanFigure(const Times& times, std::vector<double> Times::*member) {
+  return Figure(times, [member](const Times& of) { return Mean(of.*member); });
+}
+
+nlohmann::ordered_json QuantileFigure(const Times& times, std::vector<double> Times::*member,
+                                      double share) {
+  return Figure(times, [=](const Times& of) { return Quantile(of.*member, share); });
+}
 std::string Percent(double share) { return fmt::format("{:.1f}", 100 * share); }
 
 double MeanSample(const TraceResult& run, double Sample::*member) {
   std::vector<double> values;
   for (const Sample& sample : run.samples) values.push_back(sample.*member);
   return Mean(values);
-}
-
-double MostOf(const std::vector<double>& values) {
-  return values.empty() ? 0 : *std::ranges::max_element(values);
 }
 
 /// All sizes and queues of all runs, so that every row has the same keys.
@@ -81,37 +101,38 @@ std::vector<nlohmann::ordered_json> TraceRows(const std::vector<TraceResult>& re
   const Keys keys = KeysOf(results);
   std::vector<nlohmann::ordered_json> rows;
   for (const TraceResult& r : results) {
-    nlohmann::ordered_json row{{"experiment", "trace"},
-                               {"level", Name(Fidelity::kScheduler)},
-                               {"policy", r.policy},
-                               {"seed", r.seed},
-                               {"jobs", r.jobs},
-                               {"never_fit", r.never_fit.size()},
-                               {"unfinished", r.unfinished.size()},
-                               {"mean_jct_seconds", Rounded(Mean(r.all.jct))},
-                               {"p50_jct_seconds", Rounded(Quantile(r.all.jct, 0.50))},
-                               {"p95_jct_seconds", Rounded(Quantile(r.all.jct, 0.95))},
-                               {"p99_jct_seconds", Rounded(Quantile(r.all.jct, 0.99))},
-                               {"mean_wait_seconds", Rounded(Mean(r.all.wait))},
-                               {"p50_wait_seconds", Rounded(Quantile(r.all.wait, 0.50))},
-                               {"p95_wait_seconds", Rounded(Quantile(r.all.wait, 0.95))},
-                               {"p99_wait_seconds", Rounded(Quantile(r.all.wait, 0.99))},
-                               {"max_wait_seconds", Rounded(MostOf(r.all.wait))},
-                               {"mean_bounded_slowdown", Rounded(Mean(r.all.slowdown))},
-                               {"makespan_seconds", Rounded(r.makespan)},
-                               {"utilisation", Rounded(r.utilisation)},
-                               {"mean_fragmented", Rounded(MeanSample(r, &Sample::fragmented))},
-                               {"mean_largest_gang", Rounded(MeanSample(r, &Sample::largest_gang))},
-                               {"evictions", r.evictions}};
+    nlohmann::ordered_json row{
+        {"experiment", "trace"},
+        {"level", Name(Fidelity::kScheduler)},
+        {"policy", r.policy},
+        {"seed", r.seed},
+        {"jobs", r.jobs},
+        {"never_fit", r.never_fit},
+        {"unfinished", r.unfinished.size()},
+        {"mean_jct_seconds", MeanFigure(r.all, &Times::jct)},
+        {"p50_jct_seconds", QuantileFigure(r.all, &Times::jct, 0.50)},
+        {"p95_jct_seconds", QuantileFigure(r.all, &Times::jct, 0.95)},
+        {"p99_jct_seconds", QuantileFigure(r.all, &Times::jct, 0.99)},
+        {"mean_wait_seconds", MeanFigure(r.all, &Times::wait)},
+        {"p50_wait_seconds", QuantileFigure(r.all, &Times::wait, 0.50)},
+        {"p95_wait_seconds", QuantileFigure(r.all, &Times::wait, 0.95)},
+        {"p99_wait_seconds", QuantileFigure(r.all, &Times::wait, 0.99)},
+        {"max_wait_seconds", QuantileFigure(r.all, &Times::wait, 1)},
+        {"mean_bounded_slowdown", MeanFigure(r.all, &Times::slowdown)},
+        {"makespan_seconds", Figure(r.all, [&r](const Times&) { return r.makespan; })},
+        {"utilisation", Rounded(r.utilisation)},
+        {"mean_fragmented", Rounded(MeanSample(r, &Sample::fragmented))},
+        {"mean_largest_gang", Rounded(MeanSample(r, &Sample::largest_gang))},
+        {"evictions", r.evictions}};
     for (const std::int64_t gpus : keys.gpus) {
       const Times& times = At(r.by_gpus, gpus);
-      row[fmt::format("mean_jct_seconds_{}_gpus", gpus)] = Rounded(Mean(times.jct));
-      row[fmt::format("mean_wait_seconds_{}_gpus", gpus)] = Rounded(Mean(times.wait));
+      row[fmt::format("mean_jct_seconds_{}_gpus", gpus)] = MeanFigure(times, &Times::jct);
+      row[fmt::format("mean_wait_seconds_{}_gpus", gpus)] = MeanFigure(times, &Times::wait);
     }
     for (const std::string& queue : keys.queues) {
       const Times& times = At(r.by_queue, queue);
-      row[fmt::format("mean_jct_seconds_queue_{}", queue)] = Rounded(Mean(times.jct));
-      row[fmt::format("mean_wait_seconds_queue_{}", queue)] = Rounded(Mean(times.wait));
+      row[fmt::format("mean_jct_seconds_queue_{}", queue)] = MeanFigure(times, &Times::jct);
+      row[fmt::format("mean_wait_seconds_queue_{}", queue)] = MeanFigure(times, &Times::wait);
     }
     rows.push_back(std::move(row));
   }
@@ -141,22 +162,28 @@ std::string TraceTable(const std::vector<TraceResult>& results) {
   for (const std::string& policy : PoliciesOf(results)) {
     const Runs runs = Select(results, policy);
     const auto over = [&runs](auto value) { return Over(runs, value); };
+    const auto whole = [&, ended = AllEnded(runs)](auto value) {
+      return ended ? Whole(over(value)) : kNoFigure;
+    };
     const auto jct = [&](double share) {
-      return Whole(over([share](const TraceResult& r) { return Quantile(r.all.jct, share); }));
+      return whole([share](const TraceResult& r) { return Quantile(r.all.jct, share); });
     };
     const auto wait = [&](double share) {
-      return Whole(over([share](const TraceResult& r) { return Quantile(r.all.wait, share); }));
+      return whole([share](const TraceResult& r) { return Quantile(r.all.wait, share); });
     };
     table.Add(
         {policy, std::to_string(runs.size()), std::to_string(runs.front()->jobs),
          fmt::format("{:.1f}", over([](const TraceResult& r) {
                        return static_cast<double>(r.unfinished.size());
                      })),
-         Whole(over([](const TraceResult& r) { return Mean(r.all.jct); })), jct(0.50), jct(0.99),
-         Whole(over([](const TraceResult& r) { return Mean(r.all.wait); })), wait(0.50), wait(0.95),
-         wait(0.99), Whole(over([](const TraceResult& r) { return MostOf(r.all.wait); })),
-         fmt::format("{:.1f}", over([](const TraceResult& r) { return Mean(r.all.slowdown); })),
-         Whole(over([](const TraceResult& r) { return r.makespan; })),
+         whole([](const TraceResult& r) { return Mean(r.all.jct); }), jct(0.50), jct(0.99),
+         whole([](const TraceResult& r) { return Mean(r.all.wait); }), wait(0.50), wait(0.95),
+         wait(0.99), wait(1),
+         AllEnded(runs) ? fmt::format("{:.1f}", over([](const TraceResult& r) {
+                                        return Mean(r.all.slowdown);
+                                      }))
+                        : kNoFigure,
+         whole([](const TraceResult& r) { return r.makespan; }),
          Percent(over([](const TraceResult& r) { return r.utilisation; })),
          Percent(over([](const TraceResult& r) { return MeanSample(r, &Sample::fragmented); })),
          fmt::format("{:.1f}", over([](const TraceResult& r) {
@@ -177,11 +204,22 @@ std::string BreakdownTable(const std::vector<TraceResult>& results) {
   for (const std::string& policy : policies) header.push_back("WAIT s " + policy);
   server::Table table(header);
   const auto add = [&](const std::string& name, auto times_of) {
-    std::vector<std::string> row{name, std::to_string(times_of(results.front()).jct.size())};
+    // All policies have the same jobs.
+    std::size_t count = 0;
+    for (const TraceResult* run : Select(results, policies.front())) {
+      count += times_of(*run).arrived;
+    }
+    std::vector<std::string> row{name, std::to_string(count)};
     for (const auto member : {&Times::jct, &Times::wait}) {
       for (const std::string& policy : policies) {
-        row.push_back(Whole(Over(Select(results, policy),
-                                 [&](const TraceResult& r) { return Mean(times_of(r).*member); })));
+        std::vector<double> means;
+        bool complete = true;
+        for (const TraceResult* run : Select(results, policy)) {
+          const Times& times = times_of(*run);
+          complete &= times.complete();
+          if (times.arrived > 0) means.push_back(Mean(times.*member));
+        }
+        row.push_back(complete && !means.empty() ? Whole(Mean(means)) : kNoFigure);
       }
     }
     table.Add(std::move(row));
@@ -205,8 +243,7 @@ std::string TraceDifferences(const std::vector<TraceResult>& results, const std:
     const Runs runs = Select(results, policy);
     if (policy == base || others.size() != runs.size()) continue;
     // Means over different jobs are no comparison.
-    const auto unfinished = [](const TraceResult* run) { return !run->unfinished.empty(); };
-    if (std::ranges::any_of(runs, unfinished) || std::ranges::any_of(others, unfinished)) {
+    if (!AllEnded(runs) || !AllEnded(others)) {
       table.Add({policy, base, "jobs never ended"});
       continue;
     }

@@ -10,14 +10,16 @@
 
 namespace berth::sim {
 
-/// A row per run, all with the same keys.
+/// A row per run, all with the same keys. Waits and completion times are null where jobs of the
+/// kind never ended, or none came.
 std::vector<nlohmann::ordered_json> TraceRows(const std::vector<TraceResult>& results);
 /// A row per run and sample.
 std::vector<nlohmann::ordered_json> SampleRows(const std::vector<TraceResult>& results);
 
-/// Means over the seeds, by policy.
+/// Means over the seeds, by policy; `-` for waits and completion times where jobs never ended.
 std::string TraceTable(const std::vector<TraceResult>& results);
-/// Mean wait and completion time by policy, for each size of job and for each queue.
+/// Mean wait and completion time by policy, for each size of job and for each queue: over the seeds
+/// that have such jobs; `-` where some of them never ended. The count is over all seeds.
 std::string BreakdownTable(const std::vector<TraceResult>& results);
 /// Mean completion time and wait against `base`, in percent, paired by seed.
 std::string TraceDifferences(const std::vector<TraceResult>& results, const std::string& base);

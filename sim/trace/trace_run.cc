@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "cluster/measures.h"
-#include "kube/selector.h"
 #include "sim/trace/player.h"
 #include "sim/world/processes.h"
+#include "sim/world/usage.h"
 
 namespace berth::sim {
 namespace {
@@ -17,41 +18,11 @@ constexpr Duration kHour = 3'600'000;
 /// every pause of kube-scheduler and of Berth.
 constexpr Duration kQuiet = kHour;
 constexpr Duration kStep = 60'000;
-constexpr std::size_t kSamples = 200;
+constexpr std::size_t kSamples = 200;  ///< At least, and at most twice as many.
 constexpr std::int64_t kWholePod = 8;
 constexpr Duration kHttpTimeout = 30'000;
 
-/// Pods like this one that the empty node holds.
-std::int64_t Holds(const kube::Node& node, const kube::Pod& pod) {
-  if (!kube::MatchesNode(*pod.spec, node)) return 0;
-  std::int64_t pods = AmountOf(node.allocatable, "pods");
-  for (const auto& [name, amount] : pod.spec->requests) {
-    if (amount > 0) pods = std::min(pods, AmountOf(node.allocatable, name) / amount);
-  }
-  return pods;
-}
-
-/// By plain counting on the empty cluster: each pod alone, and the first one's kind all together.
-bool EverFits(const RecordedJob& job, const std::vector<kube::Node>& nodes) {
-  for (const kube::Pod& pod : job.pods) {
-    if (std::ranges::none_of(nodes, [&](const kube::Node& n) { return Holds(n, pod) > 0; })) {
-      return false;
-    }
-  }
-  std::int64_t room = 0;
-  for (const kube::Node& node : nodes) room += Holds(node, job.pods.front());
-  const auto same = std::ranges::count_if(
-      job.pods, [&](const kube::Pod& pod) { return *pod.spec == *job.pods.front().spec; });
-  return room >= same;
-}
-
-std::int64_t GpusOf(const std::vector<kube::Node>& nodes) {
-  std::int64_t gpus = 0;
-  for (const kube::Node& node : nodes) gpus += AmountOf(node.allocatable, kGpu);
-  return gpus / cluster::kMilli;
-}
-
-void Count(Times& times, Duration wait, Duration jct, Duration service) {
+void CountEnd(Times& times, Duration wait, Duration jct, Duration service) {
   times.wait.push_back(static_cast<double>(wait) / 1000);
   times.jct.push_back(static_cast<double>(jct) / 1000);
   times.slowdown.push_back(
@@ -62,7 +33,7 @@ void Count(Times& times, Duration wait, Duration jct, Duration service) {
 class Observer {
  public:
   Observer(Environment& env, const std::vector<kube::Node>& nodes)
-      : env_(env), store_(config::PolicyConfiguration()), gpus_(GpusOf(nodes)) {
+      : env_(env), store_(config::PolicyConfiguration()), gpus_(CountGpus(nodes).all) {
     for (const kube::Node& node : nodes) store_.UpsertNode(node);
     env_.api.Subscribe(Kind::kPod, life_.alive(), [this] {
       const Change& change = env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1);
@@ -103,7 +74,7 @@ class TraceRun {
         jobs_(jobs),
         env_(options.seed, kEpoch, 0),
         berth_(options.policy == "Berth"),
-        gpus_(GpusOf(nodes)),
+        gpus_(CountGpus(nodes).all),
         processes_(env_, SchedulerOf(options.policy), kHttpTimeout),
         observer_(env_, nodes) {
     env_.api.PutPolicy(options.configuration);
@@ -125,15 +96,21 @@ class TraceRun {
     result.seed = options_.seed;
     result.jobs = jobs_.size();
     const Duration span = std::max<Duration>(jobs_.empty() ? 0 : jobs_.back().arrival, kHour);
-    const Duration gap = span / static_cast<Duration>(kSamples) + 1;
+    Duration gap = span / static_cast<Duration>(kSamples) + 1;
     TimePoint next = begin;
     while (player.ended() < jobs_.size() && !Stuck(player)) {
       if (env_.now() >= next) {
         result.samples.push_back(
             observer_.Look(Hours(env_.now() - begin), static_cast<double>(player.waiting())));
         next = env_.now() + gap;
+        if (result.samples.size() == 2 * kSamples) {
+          // However long it takes, the memory is bounded, and all samples weigh the same.
+          std::size_t i = 0;
+          std::erase_if(result.samples, [&i](const Sample&) { return i++ % 2 == 1; });
+          gap *= 2;
+        }
       }
-      if (!Advance(std::min(kStep, gap))) break;
+      if (!Advance(std::min(kStep, next - env_.now()))) break;
     }
     result.violation = processes_.checker().violation();
     if (!berth_) result.violation.clear();  // nobody promised anything
@@ -173,22 +150,29 @@ class TraceRun {
     return fmt::format(" ({})", cluster::Token(why.verdict.reason));
   }
 
+  /// As Berth charges it, whoever schedules.
+  std::string QueueOf(const RecordedJob& job) const {
+    kube::Pod pod = job.pods.front();
+    pod.scheduler_name = options_.configuration.scheduler_names.front();
+    return QueueByPolicy(pod, options_.configuration);
+  }
+
   void Summarise(const Player& player, TimePoint begin, TraceResult& result) const {
     TimePoint last = begin;
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
       const RecordedJob& job = jobs_[i];
       const Player::Outcome& outcome = player.outcomes()[i];
+      const std::string queue = QueueOf(job);
+      const std::array times{&result.all, &result.by_gpus[job.gpus()], &result.by_queue[queue]};
+      for (Times* of : times) ++of->arrived;
       if (outcome.end < 0) {
         result.unfinished.push_back(job.name + WhyOf(job));
         continue;
       }
       last = std::max(last, outcome.end);
       const TimePoint arrival = begin + job.arrival;
-      const auto label = job.pods.front().meta.labels.find("berth.dev/queue");
-      const std::string queue =
-          label == job.pods.front().meta.labels.end() ? job.pods.front().meta.ns : label->second;
-      for (Times* times : {&result.all, &result.by_gpus[job.gpus()], &result.by_queue[queue]}) {
-        Count(*times, outcome.start - arrival, outcome.end - arrival, job.service);
+      for (Times* of : times) {
+        CountEnd(*of, outcome.start - arrival, outcome.end - arrival, job.service);
       }
     }
     result.makespan = static_cast<double>(last - begin) / 1000;
@@ -216,18 +200,7 @@ const std::vector<std::string_view>& TracePolicies() {
 
 TraceResult RunTrace(const std::vector<kube::Node>& nodes, const std::vector<RecordedJob>& jobs,
                      const TraceOptions& options) {
-  std::vector<RecordedJob> fitting;
-  std::vector<std::string> never;
-  for (const RecordedJob& job : jobs) {
-    if (EverFits(job, nodes)) {
-      fitting.push_back(job);
-    } else {
-      never.push_back(job.name);
-    }
-  }
-  TraceResult result = TraceRun(nodes, fitting, options).Run();
-  result.never_fit = std::move(never);
-  return result;
+  return TraceRun(nodes, jobs, options).Run();
 }
 
 }  // namespace berth::sim

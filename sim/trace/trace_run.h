@@ -29,6 +29,9 @@ struct Times {
   std::vector<double> wait;      ///< From arrival until all pods run.
   std::vector<double> jct;       ///< From arrival to end.
   std::vector<double> slowdown;  ///< max(1, jct / max(service, 10 s)).
+  std::size_t arrived = 0;       ///< Those that did not end too.
+
+  bool complete() const { return jct.size() == arrived; }
 };
 
 /// The cluster at one moment.
@@ -44,18 +47,19 @@ struct TraceResult {
   std::string policy;
   std::uint64_t seed = 0;
   std::size_t jobs = 0;
-  std::vector<std::string> never_fit;   ///< Would not fit the empty cluster: left out.
+  std::size_t never_fit = 0;            ///< Of the recording, taken out before the run (offer.h).
   std::vector<std::string> unfinished;  ///< Never started, or never got all their pods back.
   Times all;
   std::map<std::int64_t, Times> by_gpus;
-  std::map<std::string, Times> by_queue;
-  double makespan = 0;     ///< Seconds from the first arrival to the last end.
+  std::map<std::string, Times> by_queue;  ///< As Berth charges them, under every policy.
+  double makespan = 0;                    ///< Seconds from the first arrival to the last end.
   double utilisation = 0;  ///< GPU time of running jobs, of all GPU time of the makespan.
   int evictions = 0;       ///< Pods that were taken away from a job.
   std::vector<Sample> samples;
   std::string violation;  ///< Of an invariant of the design; empty: none.
 };
 
+/// Jobs that do not fit the empty cluster never end: take them out before.
 TraceResult RunTrace(const std::vector<kube::Node>& nodes, const std::vector<RecordedJob>& jobs,
                      const TraceOptions& options);
 

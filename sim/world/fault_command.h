@@ -13,7 +13,7 @@ namespace berth::sim {
 inline CLI::App* AddFaultsCommand(CLI::App& simulate, FaultOptions& options) {
   CLI::App* faults = simulate.add_subcommand(
       "faults", "small bad days in virtual time, until an invariant of the design breaks");
-  faults->add_option("--seeds", options.seeds, "A or A-B: one day each")->capture_default_str();
+  faults->add_option("--seeds", options.seeds, "A-B or A,B,C: one day each")->capture_default_str();
   std::string names;
   for (const Profile& profile : Profiles()) names += ' ' + std::string(profile.name);
   faults->add_option("--profile", options.profile, "what goes wrong:" + names)
@@ -26,7 +26,9 @@ inline CLI::App* AddFaultsCommand(CLI::App& simulate, FaultOptions& options) {
   faults->add_option("--pods", options.pods, "pods of that day; default: 20 a node")
       ->check(CLI::Range(1, 10'000'000))
       ->needs(nodes);
-  faults->add_option("-j,--jobs", options.jobs, "threads; 0: one per core")->capture_default_str();
+  faults->add_option("-j,--jobs", options.jobs, "threads; 0: one per core")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
   faults->add_option("--lines", options.lines, "last events of a failure that are told")
       ->capture_default_str();
   faults->add_flag("!--once", options.repeat, "do not run every seed twice to compare the hashes");

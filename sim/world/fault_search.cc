@@ -2,33 +2,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <mutex>
 #include <ostream>
 #include <thread>
 
+#include "sim/world/seeds.h"
+
 namespace berth::sim {
 namespace {
 
-struct Seeds {
-  std::uint64_t first = 0;
-  std::uint64_t last = 0;
-};
-
-std::optional<Seeds> ParseSeeds(const std::string& text) {
-  const auto dash = text.find('-');
-  const auto number = [](std::string_view part, std::uint64_t& value) {
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-    return error == std::errc() && end == part.data() + part.size() && !part.empty();
-  };
-  Seeds seeds;
-  const std::string_view all = text;
-  if (!number(all.substr(0, dash), seeds.first)) return std::nullopt;
-  seeds.last = seeds.first;
-  if (dash != std::string::npos && !number(all.substr(dash + 1), seeds.last)) return std::nullopt;
-  if (seeds.last < seeds.first) return std::nullopt;
-  return seeds;
-}
+constexpr std::size_t kMostSeeds = 10'000'000;
 
 bool Breaks(const Scenario& scenario) { return !World(scenario, 0).Run().violation.empty(); }
 
@@ -110,18 +93,24 @@ Scenario Shrink(Scenario scenario) {
 }
 
 int RunFaults(const FaultOptions& options, std::ostream& out) {
-  const auto seeds = ParseSeeds(options.seeds);
+  const auto seeds = ParseSeeds(options.seeds, kMostSeeds);
   const Profile* profile = FindProfile(options.profile);
   if (!seeds || profile == nullptr) {
     out << (seeds ? "no such profile: " + options.profile : "no seeds: " + options.seeds) << '\n';
     return 2;
   }
-  std::atomic<std::uint64_t> next = seeds->first;
+  if (options.tell && seeds->size() > 1) {
+    out << "--tell is of one seed\n";
+    return 2;
+  }
+  std::atomic<std::size_t> next = 0;
+  std::size_t ran = 0;
   std::mutex mutex;
   std::map<std::uint64_t, RunResult> broken;
   RunResult total;
   const auto work = [&] {
-    for (std::uint64_t seed = next++; seed <= seeds->last; seed = next++) {
+    for (std::size_t i = next++; i < seeds->size(); i = next++) {
+      const std::uint64_t seed = (*seeds)[i];
       RunResult result = RunDay(Draw(seed, *profile, options), options.repeat);
       const std::scoped_lock lock(mutex);
       if (options.verbose) {
@@ -130,6 +119,7 @@ int RunFaults(const FaultOptions& options, std::ostream& out) {
             result.steps, result.bound, result.crashes, result.filters, result.hash,
             result.violation.empty() ? "" : ", BROKEN");
       }
+      ++ran;
       total.steps += result.steps;
       total.bound += result.bound;
       if (!result.violation.empty()) broken.emplace(seed, std::move(result));
@@ -142,13 +132,12 @@ int RunFaults(const FaultOptions& options, std::ostream& out) {
     std::vector<std::jthread> workers;
     for (unsigned i = 0; i < std::max(1U, threads); ++i) workers.emplace_back(work);
   }
-  const std::uint64_t count = seeds->last - seeds->first + 1;
   for (const auto& [seed, result] : broken) {
     out << fmt::format("seed {} ({}) at step {}: {}\n", seed, profile->name, result.steps,
                        result.violation.substr(0, result.violation.find('\n')));
   }
-  if (options.tell && seeds->first == seeds->last) {
-    const Scenario scenario = Draw(seeds->first, *profile, options);
+  if (options.tell) {
+    const Scenario scenario = Draw(seeds->front(), *profile, options);
     for (const std::string& line : World(scenario, options.lines).Run().last_events) {
       out << "  " << line << '\n';
     }
@@ -159,7 +148,7 @@ int RunFaults(const FaultOptions& options, std::ostream& out) {
   }
   out << fmt::format("level {}, profile {}: {} events, {} pods bound\n", Name(options.fidelity),
                      profile->name, total.steps, total.bound);
-  out << fmt::format("{} seeds, {} violations\n", count, broken.size());
+  out << fmt::format("{} seeds, {} violations\n", ran, broken.size());
   return broken.empty() ? 0 : 1;
 }
 

@@ -11,7 +11,7 @@
 namespace berth::sim {
 
 struct FaultOptions {
-  std::string seeds = "1-200";  ///< A, or A-B.
+  std::string seeds = "1-200";  ///< As ParseSeeds reads them.
   std::string profile = "all";
   Fidelity fidelity = Fidelity::kScheduler;
   int nodes = 0;  ///< 0: a small bad day; else DrawDay of so many nodes and pods.
@@ -25,8 +25,8 @@ struct FaultOptions {
   bool verbose = false;       ///< A line per seed.
 };
 
-/// Last line `N seeds, 0 violations` and 0; or the first failing seed with its story and 1; 2 for
-/// options that make no sense.
+/// Last line `N seeds, 0 violations`, of those that ran, and 0; or the first failing seed with its
+/// story and 1; 2 for options that make no sense.
 int RunFaults(const FaultOptions& options, std::ostream& out);
 
 /// One day, twice where `repeat`: a difference is a violation of I8. The second time is at level

@@ -174,7 +174,12 @@ void Trace(std::string_view input) {
               "times and GPUs count up");
     }
   }
-  if (const auto recording = sim::ReadRecordedPods(std::string(input), "pods.json")) {
+  if (const auto nodes = sim::ReadNodes(input, "nodes")) {
+    Require(!nodes->empty(), "a cluster has nodes");
+    Require(sim::CountGpus(*nodes).per_node >= 1, "a job's pods can be counted");
+  }
+  constexpr sim::ClusterGpus kGpus{.all = 64, .per_node = 8};
+  if (const auto recording = sim::ReadJobs(std::string(input), "jobs", kGpus)) {
     sim::Duration last = 0;
     for (const sim::RecordedJob& job : recording->jobs) {
       Require(job.arrival >= last && job.service >= 1 && !job.pods.empty(), "jobs come by arrival");

@@ -244,6 +244,11 @@ TEST_CASE("what is no log is an error with its line", "[replay]") {
   CHECK(error(lines[1] + '\n').starts_with("log:1: the log does not begin here"));
   CHECK(error(lines[Find(lines, "\"kind\"")] + '\n').starts_with("log:1: a decision without"));
   CHECK(error(begin + EndLine("stopped") + '\n' + lines[1]).starts_with("log:3: after the end"));
+  CHECK(error(EndLine("stopped") + '\n').starts_with("log:1: an end without a begin"));
+  CHECK(error(begin + EndLine("banana") + '\n') ==
+        "log:2: an end that is neither stopped nor full\n");
+  CHECK(error(begin + R"({"v":7,"end":"stopped"})") == "log:2: of another version than 1\n");
+  CHECK(error(begin + R"({"end":"stopped"})") == "log:2: of another version than 1\n");
   CHECK(error(std::string(kMaxLineBytes + 1, 'x')) == "log:1: longer than 64 MiB\n");
   const auto input = [&](const std::string& rest) {
     return error(begin + R"({"v":1,"time_ms":1,"input":)" + rest + "}\n");

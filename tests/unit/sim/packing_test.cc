@@ -6,6 +6,7 @@
 #include "sim/openb_variants.h"
 #include "sim/stock_scorer.h"
 #include "tests/support/catch.h"
+#include "tests/support/files.h"
 
 namespace berth::sim {
 namespace {
@@ -192,6 +193,17 @@ TEST_CASE("variants change the order as they say", "[packing]") {
   std::vector<OpenbPod> untimed = list.pods;
   for (OpenbPod& pod : untimed) pod.scheduled_s.reset();
   CHECK(Arrivals("departures", untimed, capacity, 42).error() == "this list has no times");
+}
+
+TEST_CASE("nodes with more GPUs than the ledger tells apart are refused", "[packing]") {
+  const auto read = [&](int gpus) {
+    const testing::TempFile file("nodes", "sn,cpu_milli,memory_mib,gpu,model\na,1000,1000," +
+                                              std::to_string(gpus) + ",T4\n");
+    return ReadPackingNodes(file.path());
+  };
+  CHECK(read(16).has_value());
+  REQUIRE(!read(17).has_value());
+  CHECK(read(17).error().message == "node a has too many GPUs");
 }
 
 }  // namespace

@@ -71,7 +71,11 @@ TEST_CASE("what was asked for is said", "[unit][sim][faults]") {
   out.str("");
   CHECK(RunFaults({.seeds = "5", .profile = "calm", .fidelity = Fidelity::kWire}, out) == 0);
   CHECK(out.str().starts_with("level wire, profile calm"));
+  out.str("");
+  CHECK(RunFaults({.seeds = "5,7", .profile = "calm"}, out) == 0);
+  CHECK(out.str().ends_with("2 seeds, 0 violations\n"));
   CHECK(RunFaults({.seeds = "6-5"}, out) == 2);
+  CHECK(RunFaults({.seeds = "5-6", .profile = "calm", .tell = true}, out) == 2);
   CHECK(RunFaults({.seeds = "1", .profile = "no-such"}, out) == 2);
 }
 

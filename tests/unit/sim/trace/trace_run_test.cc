@@ -62,7 +62,7 @@ TEST_CASE("one after the other on one node", "[unit][sim][trace]") {
   }
 }
 
-TEST_CASE("FIFO blocks at its head, kube-scheduler passes it", "[unit][sim][trace]") {
+TEST_CASE("FIFO blocks at its head, Berth passes it", "[unit][sim][trace]") {
   // Two nodes; the gang of 16 GPUs waits for a's node, and c of one GPU comes after it.
   const std::vector<RecordedJob> jobs{Single("a", 8, 0, 1'000), Gang("b", 2, 8, 10, 100),
                                       Single("c", 1, 20, 10)};
@@ -75,9 +75,9 @@ TEST_CASE("FIFO blocks at its head, kube-scheduler passes it", "[unit][sim][trac
   CHECK(fifo[2] >= 980);
 }
 
-TEST_CASE("without gangs, parts of gangs hold room for nothing", "[unit][sim][trace]") {
-  // Three nodes. a takes two of its three; when s ends, b may have its one: both wait for ever, or
-  // one of them at least holds GPUs that do nothing while s runs. Berth starts c at once there.
+TEST_CASE("without gangs, a part of a gang holds room while it waits", "[unit][sim][trace]") {
+  // Three nodes, and s has one until 1000. Two pods of a take the others, where they do nothing
+  // until the third can run; Berth binds none of a, and starts c there at once.
   const std::vector<RecordedJob> jobs{Single("s", 8, 0, 1'000), Gang("a", 3, 8, 10, 100),
                                       Single("c", 8, 20, 10)};
   const TraceResult berth = Run(3, jobs, "Berth");
@@ -86,14 +86,6 @@ TEST_CASE("without gangs, parts of gangs hold room for nothing", "[unit][sim][tr
   const TraceResult native = Run(3, jobs, "native");
   REQUIRE(native.unfinished.empty());
   CHECK(Waits(native)[2] >= 900);
-}
-
-TEST_CASE("a job that can never fit is named and left out", "[unit][sim][trace]") {
-  const std::vector<RecordedJob> jobs{Single("a", 8, 0, 10), Single("wide", 9, 1, 10),
-                                      Gang("long", 3, 8, 1, 10)};
-  const TraceResult result = Run(2, jobs, "native");
-  CHECK(result.never_fit == std::vector<std::string>{"wide", "long"});
-  CHECK(result.jobs == 1);
 }
 
 TEST_CASE("a queue's limit holds, and is not passed by waiting", "[unit][sim][trace]") {
@@ -108,6 +100,36 @@ TEST_CASE("a queue's limit holds, and is not passed by waiting", "[unit][sim][tr
   REQUIRE(waits.size() == 4);
   CHECK((waits[0] == 0 && waits[1] == 0));
   CHECK((waits[2] >= 98 && waits[3] >= 98));
+}
+
+TEST_CASE("a job's queue is the one that Berth charges", "[unit][sim][trace]") {
+  std::vector<RecordedJob> jobs{Single("a", 1, 0, 10), Single("b", 1, 0, 10),
+                                Single("c", 1, 0, 10)};
+  jobs[1].pods[0].meta.labels["berth.dev/queue"] = "night";
+  jobs[2].pods[0].meta.ns = "elsewhere";
+  for (RecordedJob& job : jobs) job.pods[0].scheduler_name = "another";  // not in the replay
+  const config::PolicyConfiguration policy = testing::MakePolicy(
+      {testing::MakeQueue("team", {"default"}, 8), testing::MakeQueue("night", {"nights"}, 8),
+       testing::MakeQueue("default", {"*"}, 8)});
+  for (const std::string name : {"Berth", "native"}) {
+    CAPTURE(name);
+    const TraceResult result =
+        RunTrace(Nodes(1), jobs, {.policy = name, .seed = 1, .configuration = policy});
+    std::vector<std::string> queues;
+    for (const auto& [queue, times] : result.by_queue) queues.push_back(queue);
+    CHECK(queues == std::vector<std::string>{"default", "night", "team"});
+  }
+}
+
+TEST_CASE("a long run has no more samples than a short one", "[unit][sim][trace]") {
+  const TraceResult result = Run(1, {Single("a", 8, 0, 500 * 3'600)}, "native");
+  CHECK((result.samples.size() >= 200 && result.samples.size() < 400));
+  CHECK(result.samples.front().hours == 0);
+  CHECK(result.samples.back().hours > 495);
+  const double gap = result.samples[1].hours;
+  for (std::size_t i = 1; i < result.samples.size(); ++i) {
+    CHECK(std::abs(result.samples[i].hours - result.samples[i - 1].hours - gap) < 0.001);
+  }
 }
 
 TEST_CASE("same seed, same replay", "[unit][sim][trace]") {

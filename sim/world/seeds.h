@@ -1,0 +1,17 @@
+// Seeds as they are given on the command line.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace berth::sim {
+
+/// `A-B`, `A,B,C` or a mix, each number once and in the order given; nullopt: it is none of them,
+/// or names more than `most` seeds.
+std::optional<std::vector<std::uint64_t>> ParseSeeds(std::string_view text,
+                                                     std::size_t most = 10'000);
+
+}  // namespace berth::sim

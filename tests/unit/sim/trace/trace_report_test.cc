@@ -1,0 +1,90 @@
+// Reports of runs that are given, figure by figure.
+#include "sim/trace/trace_report.h"
+
+#include <sstream>
+
+#include "tests/support/catch.h"
+
+namespace berth::sim {
+namespace {
+
+/// Jobs that waited a tenth of what they took; `lost` more never ended.
+Times Took(const std::vector<double>& jcts, std::size_t lost = 0) {
+  Times times{.wait = {}, .jct = jcts, .slowdown = {}, .arrived = jcts.size() + lost};
+  for (const double jct : jcts) {
+    times.wait.push_back(jct / 10);
+    times.slowdown.push_back(1);
+  }
+  return times;
+}
+
+TraceResult Run(const std::string& policy, std::uint64_t seed, const Times& small,
+                const Times& large) {
+  TraceResult run;
+  run.policy = policy;
+  run.seed = seed;
+  for (const Times* times : {&small, &large}) {
+    for (const auto member : {&Times::wait, &Times::jct, &Times::slowdown}) {
+      auto& all = run.all.*member;
+      all.insert(all.end(), (times->*member).begin(), (times->*member).end());
+    }
+    run.all.arrived += times->arrived;
+    run.unfinished.resize(run.all.arrived - run.all.jct.size(), "a job");
+  }
+  run.jobs = run.all.arrived;
+  run.makespan = 1'000;
+  if (small.arrived > 0) run.by_gpus[1] = small;
+  if (large.arrived > 0) run.by_gpus[8] = large;
+  run.by_queue["default"] = run.all;
+  return run;
+}
+
+/// The words of the line that begins with `name`.
+std::vector<std::string> Line(const std::string& table, const std::string& name) {
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(name)) continue;
+    std::istringstream words(line.substr(name.size()));
+    return {std::istream_iterator<std::string>(words), {}};
+  }
+  return {};
+}
+
+using Words = std::vector<std::string>;
+
+TEST_CASE("a seed without jobs of a size is no part of their mean", "[unit][sim][trace]") {
+  const std::vector<TraceResult> results{Run("native", 1, Took({100}), Took({})),
+                                         Run("native", 2, Took({300}), Took({500, 700}))};
+  const std::string table = BreakdownTable(results);
+  CHECK(Line(table, "1 GPUs") == Words{"2", "200", "20"});
+  CHECK(Line(table, "8 GPUs") == Words{"2", "600", "60"});
+  const auto rows = TraceRows(results);
+  CHECK(rows[0]["mean_jct_seconds_8_gpus"].is_null());
+  CHECK(rows[0]["mean_wait_seconds_8_gpus"].is_null());
+  CHECK(rows[1]["mean_jct_seconds_8_gpus"] == 600.0);
+}
+
+TEST_CASE("where jobs never ended there is no figure to compare", "[unit][sim][trace]") {
+  const std::vector<TraceResult> results{Run("native", 1, Took({100}), Took({50}, /*lost=*/1)),
+                                         Run("Berth", 1, Took({100}), Took({200, 400}))};
+  const std::string table = BreakdownTable(results);
+  CHECK(Line(table, "1 GPUs") == Words{"1", "100", "100", "10", "10"});
+  CHECK(Line(table, "8 GPUs") == Words{"2", "-", "300", "-", "30"});
+  CHECK(Line(table, "queue default") == Words{"3", "-", "233", "-", "23"});
+  const auto native = Line(TraceTable(results), "native");
+  REQUIRE(native.size() == 17);
+  CHECK(Words(native.begin() + 2, native.begin() + 13) ==
+        Words{"1.0", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-"});
+  CHECK(Line(TraceTable(results), "Berth")[3] == "233");
+  const auto rows = TraceRows(results);
+  for (const char* key : {"mean_jct_seconds", "p99_wait_seconds", "max_wait_seconds",
+                          "mean_bounded_slowdown", "makespan_seconds", "mean_jct_seconds_8_gpus"}) {
+    CAPTURE(key);
+    CHECK(rows[0][key].is_null());
+    CHECK(rows[1][key].is_number());
+  }
+  CHECK(rows[0]["mean_jct_seconds_1_gpus"] == 100.0);
+}
+
+}  // namespace
+}  // namespace berth::sim
