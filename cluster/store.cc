@@ -24,7 +24,8 @@ std::uint64_t NodeHash(std::string_view name, std::uint64_t seed) {
 topology::DeviceMask TakeDevices(topology::DeviceSet& devices, const PodShape& shape,
                                  std::int64_t amount, topology::DeviceMask wanted) {
   const int milli = shape.share > 0 ? shape.share : topology::DeviceSet::kWhole;
-  if (wanted != 0 && std::int64_t{std::popcount(wanted)} * milli == amount && devices.Take(wanted, milli)) {
+  if (wanted != 0 && std::int64_t{std::popcount(wanted)} * milli == amount &&
+      devices.Take(wanted, milli)) {
     return wanted;
   }
   const auto mask = shape.share > 0 ? devices.Tightest(milli)

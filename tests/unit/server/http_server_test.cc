@@ -198,7 +198,8 @@ TEST_CASE("request bodies have a bound together, by what came and not by what wa
   RawClient client(f.port);
   CHECK(client.Call(Post("/echo", "small"))->body == "small");
   CHECK(RawClient(f.port).Call(Post("/echo", std::string(2 << 20, 'x')))->status == 503);
-  CHECK(f.Count(HttpEvent::kOverloaded) >= 1);  // a promise whose buffer came late may be the second
+  CHECK(f.Count(HttpEvent::kOverloaded) >=
+        1);          // a promise whose buffer came late may be the second
   promises.clear();  // What they held is free again.
   REQUIRE(Eventually([&] { return f.server.in_flight() == 0; }));
   CHECK(client.Call(Post("/echo", std::string(900'000, 'x')))->status == 200);
