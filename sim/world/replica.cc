@@ -96,7 +96,10 @@ void Replica::Settle() {
   }
   if (!leads) return;
   if (!office_) TakeOffice();
-  env_.timeline.After(Left(), life_.Guard([this] { Settle(); }));
+  env_.timeline.After(Left(), life_.Guard([this, turn = ++term_turn_] {
+    if (turn == term_turn_)
+      Settle();  // else the term was renewed, and a later one waits for its end
+  }));
 }
 
 /// The label is put on our pod. When our watch shows that, it has shown all that an earlier leader

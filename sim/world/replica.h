@@ -52,8 +52,9 @@ class Replica {
   const std::function<void()> announced_;
   kube::LeaderElection election_;
   Life life_;
-  Life office_life_;  ///< Of what a term has asked for.
-  std::uint64_t turn_ = 0;
+  Life office_life_;             ///< Of what a term has asked for.
+  std::uint64_t turn_ = 0;       ///< Of the campaign's timer.
+  std::uint64_t term_turn_ = 0;  ///< Of the timer for the term's end.
   bool office_ = false;
   BerthHost host_;  ///< Last: it asks whether we lead.
 };

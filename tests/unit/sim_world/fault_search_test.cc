@@ -109,6 +109,13 @@ TEST_CASE("seeds that failed once", "[unit][sim][faults][bug]") {
   }
 }
 
+// Each renewal left a timer behind, and each timer the next: a day never came to rest.
+TEST_CASE("two replicas live through a long day", "[unit][sim][faults][bug]") {
+  const RunResult day = RunDay(DrawDay(1, *FindProfile("leaders"), 20, 60), /*repeat=*/false);
+  CHECK(day.violation == "");
+  CHECK(day.bound > 20);  // its one large gang has no room
+}
+
 /// The lines that a patch takes out, or leaves as they are, by file.
 std::map<std::string, std::vector<std::string>> Expected(const std::string& patch) {
   std::map<std::string, std::vector<std::string>> lines;
