@@ -351,7 +351,7 @@ void Checker::CheckCaps(const cluster::Store& store) {
 /// I7.
 void Checker::CheckLedger(const cluster::Store& store) {
   const std::string ledger = store.LedgerString();
-  const std::string rebuilt = RebuiltLedger(store);
+  const std::string rebuilt = Shadow::Rebuilt(store);
   if (ledger == rebuilt) return;
   Broken("I7: the ledger is\n" + ledger + "but its objects and plans say\n" + rebuilt);
 }

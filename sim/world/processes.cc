@@ -15,7 +15,7 @@ Processes::Processes(Environment& env, SchedulerOptions scheduler, Duration http
   wire_.on_bind = [this](const std::string& uid) { checker_.OnBindCall(uid); };
 }
 
-BerthHost* Processes::berth() {
+BerthHost* Processes::berth() const {
   for (const auto& replica : replicas_) {
     if (replica != nullptr && replica->host().ready()) return &replica->host();
   }

@@ -30,8 +30,7 @@ class Processes {
   bool RunUntil(TimePoint end);
 
   /// The one that decides. Null: it is down, or nobody leads.
-  BerthHost* berth();
-  const BerthHost* berth() const { return const_cast<Processes*>(this)->berth(); }
+  BerthHost* berth() const;
   LeaseObject& lease() { return lease_; }
   Scheduler& scheduler() { return *scheduler_; }
   Checker& checker() { return checker_; }
@@ -39,15 +38,15 @@ class Processes {
   const VerbWire& wire() const { return wire_; }
 
  private:
+  void StartReplica(std::unique_ptr<Replica>& slot);
+  void Watch(BerthHost& host);
+  void CheckLeaders();
+
   Environment& env_;
   const SchedulerOptions options_;
   VerbWire wire_;
   Checker checker_;
   std::unique_ptr<Scheduler> scheduler_;
-  void StartReplica(std::unique_ptr<Replica>& slot);
-  void Watch(BerthHost& host);
-  void CheckLeaders();
-
   std::unique_ptr<BerthHost> berth_;  ///< The only one.
   LeaseObject lease_;
   std::vector<std::unique_ptr<Replica>> replicas_;  ///< Else.

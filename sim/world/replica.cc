@@ -96,9 +96,9 @@ void Replica::Settle() {
   }
   if (!leads) return;
   if (!office_) TakeOffice();
+  // Each renewal moves the term's end: only the last timer counts.
   env_.timeline.After(Left(), life_.Guard([this, turn = ++term_turn_] {
-    if (turn == term_turn_)
-      Settle();  // else the term was renewed, and a later one waits for its end
+    if (turn == term_turn_) Settle();
   }));
 }
 

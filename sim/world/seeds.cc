@@ -7,6 +7,15 @@
 namespace berth::sim {
 namespace {
 
+std::optional<std::uint64_t> ParseNumber(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
 std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (true) {
@@ -16,15 +25,6 @@ std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
     text.remove_prefix(at + 1);
   }
 }
-
-std::optional<std::uint64_t> ParseNumber(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-}  // namespace
 
 std::optional<std::vector<std::uint64_t>> ParseSeeds(std::string_view text, std::size_t most) {
   std::vector<std::uint64_t> seeds;

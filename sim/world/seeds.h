@@ -1,4 +1,4 @@
-// Seeds as they are given on the command line.
+// Lists as they are given on the command line.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,9 @@
 #include <vector>
 
 namespace berth::sim {
+
+/// The pieces between separators: one more than there are of those.
+std::vector<std::string_view> SplitAt(std::string_view text, char separator);
 
 /// `A-B`, `A,B,C` or a mix, each number once and in the order given; nullopt: it is none of them,
 /// or names more than `most` seeds.

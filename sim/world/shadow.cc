@@ -37,24 +37,6 @@ std::string_view QueueOf(const PodInfo& pod, const Store& store) {
 
 }  // namespace
 
-std::string RebuiltLedger(const Store& store) {
-  Store fresh(store.policy());
-  for (const auto& node : store.nodes()) {
-    fresh.UpsertNode(NodeObject(*node));
-    if (!node->present) fresh.DeleteNode(node->name);  // pods may be charged there all the same
-  }
-  std::map<std::string, const PodInfo*> pods;
-  for (const auto& [uid, pod] : store.pods()) pods.emplace(uid, pod.get());
-  for (const auto& [uid, pod] : pods) fresh.UpsertPod(pod->object);
-  fresh.Refresh();
-  for (const auto& [uid, pod] : pods) {
-    if (!Planned(*pod)) continue;
-    const auto node = fresh.FindNode(store.node(pod->node).name);
-    if (node != cluster::kNoNode) fresh.SetCharge(*fresh.FindPod(uid), node, pod->charge);
-  }
-  return fresh.LedgerString();
-}
-
 void Shadow::FollowNodes(const Store& store) {
   for (const auto& node : store.nodes()) {
     std::pair seen{node->object.meta.resource_version, node->present};
@@ -130,16 +112,26 @@ bool Shadow::Same(const Store& store) const {
          });
 }
 
-std::string Shadow::Difference(const Store& store) {
+void Shadow::Follow(const Store& store) {
   if (shadow_ == nullptr) shadow_ = std::make_unique<Store>(store.policy());
   if (!(shadow_->policy() == store.policy())) shadow_->SetPolicy(store.policy());
   FollowNodes(store);
   FollowPods(store);
   shadow_->Refresh();
   FollowPlans(store);
+}
+
+std::string Shadow::Difference(const Store& store) {
+  Follow(store);
   if (Same(store)) return {};
   return "the ledger is\n" + store.LedgerString() + "but its objects and plans say\n" +
          shadow_->LedgerString();
+}
+
+std::string Shadow::Rebuilt(const Store& store) {
+  Shadow fresh;
+  fresh.Follow(store);
+  return fresh.shadow_->LedgerString();
 }
 
 }  // namespace berth::sim

@@ -10,9 +10,6 @@
 
 namespace berth::sim {
 
-/// The ledger as it would be had `store`'s objects and live plans come at once.
-std::string RebuiltLedger(const cluster::Store& store);
-
 /// A second store, brought up now and then to the objects and plans that another one holds by then.
 /// Of what happened in between it learns nothing, so that its ledger owes nothing to the order of
 /// events; it must be the same.
@@ -20,8 +17,11 @@ class Shadow {
  public:
   /// Empty: the ledgers are the same.
   std::string Difference(const cluster::Store& store);
+  /// The ledger as it would be had `store`'s objects and live plans come at once.
+  static std::string Rebuilt(const cluster::Store& store);
 
  private:
+  void Follow(const cluster::Store& store);
   void FollowNodes(const cluster::Store& store);
   void FollowPods(const cluster::Store& store);
   void FollowPlans(const cluster::Store& store);
