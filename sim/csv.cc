@@ -6,18 +6,10 @@
 #include <charconv>
 #include <fstream>
 
+#include "sim/world/seeds.h"
+
 namespace berth::sim {
 namespace {
-
-std::vector<std::string_view> Split(std::string_view line) {
-  std::vector<std::string_view> fields;
-  while (true) {
-    const auto comma = line.find(',');
-    fields.push_back(line.substr(0, comma));
-    if (comma == std::string_view::npos) return fields;
-    line.remove_prefix(comma + 1);
-  }
-}
 
 bool NameCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -86,7 +78,7 @@ int CsvReader::Header(std::span<const std::string_view> allowed) {
     Fail(fmt::format("the header must be `{}`", fmt::join(allowed, "` or `")));
     return -1;
   }
-  header_ = Split(*it);
+  header_ = SplitAt(*it, ',');
   return static_cast<int>(it - allowed.begin());
 }
 
@@ -98,7 +90,7 @@ bool CsvReader::Next() {
     Fail(fmt::format("more than {} rows", kMaxTraceRows));
     return false;
   }
-  fields_ = Split(line);
+  fields_ = SplitAt(line, ',');
   if (fields_.size() != header_.size()) {
     Fail(fmt::format("{} fields, expected {}", fields_.size(), header_.size()));
     return false;

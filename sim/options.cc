@@ -10,7 +10,6 @@
 #include "config/decode.h"
 
 namespace berth::sim {
-namespace {}  // namespace
 
 std::expected<std::vector<std::string>, std::string> ParseNames(
     std::string_view text, const std::vector<std::string_view>& allowed) {
