@@ -145,8 +145,12 @@ void Store::DeleteNode(std::string_view name) {
   RechargeWholeNode(node);
 }
 
-void Store::Refresh() {
+void Store::RefreshWorkloads() {
   for (Workload* workload : std::exchange(stale_, {})) RefreshWorkload(*workload);
+}
+
+void Store::Refresh() {
+  RefreshWorkloads();
   if (topology_dirty_) RefreshTopology();
 }
 

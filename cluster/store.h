@@ -64,6 +64,8 @@ class Store {
   /// Takes in what changes piled up: domains and node order, first members and faults of gangs.
   /// Call before deciding anything.
   void Refresh();
+  /// The part of it that is about workloads: cheap, where many objects are yet to come.
+  void RefreshWorkloads();
 
   // --- Reads.
   const config::PolicyConfiguration& policy() const { return policy_; }

@@ -148,7 +148,7 @@ void Engine::OnPod(kube::Pod object, TimePoint now) {
     const bool elsewhere = old_node != cluster::kNoNode && old_node != pod->node;
     ResolveTickets(uid, elsewhere ? ResolveBind::Verdict::kError : ResolveBind::Verdict::kBound,
                    "berth: already bound to " + pod->object.node_name);
-    if (!workload.started) store_.Refresh();  // its minimum may be news as well
+    if (!workload.started) store_.RefreshWorkloads();  // its minimum may be news as well
     PruneBound(workload);
     return;
   }

@@ -57,8 +57,26 @@ bool Admitted(const PodInfo& pod, NodeIndex node, const std::vector<const PodInf
                              [&used](const auto& cap) { return used[cap.first] <= cap.second; });
 }
 
-/// "You find the victims" (kubernetes#135486): the lowest priorities first, youngest first, until
-/// the pod is admitted; then those that turn out not to be needed are let off.
+/// Which of `pods`, in their order, a PodDisruptionBudget would not let go after those before them.
+std::vector<bool> BreakBudgets(const std::vector<const PodInfo*>& pods,
+                               const cluster::Store& store) {
+  std::map<std::string, std::int64_t> gone;
+  std::vector<bool> breaks(pods.size(), false);
+  for (std::size_t i = 0; i < pods.size(); ++i) {
+    for (const auto& [uid, budget] : store.disruption_budgets()) {
+      if (budget.meta.ns != pods[i]->object.meta.ns ||
+          !kube::Matches(budget.selector, pods[i]->object.meta.labels)) {
+        continue;
+      }
+      if (++gone[uid] > budget.disruptions_allowed) breaks[i] = true;
+    }
+  }
+  return breaks;
+}
+
+/// "You find the victims" (kubernetes#135486): the lowest priorities first, youngest first, and
+/// those last that a budget keeps, until the pod is admitted; then those that turn out not to be
+/// needed are let off, the last first.
 std::vector<const PodInfo*> FindVictims(const PodInfo& pod, NodeIndex node,
                                         const cluster::Store& store) {
   std::vector<const PodInfo*> candidates;
@@ -69,8 +87,16 @@ std::vector<const PodInfo*> FindVictims(const PodInfo& pod, NodeIndex node,
   std::ranges::sort(candidates, {}, [](const PodInfo* p) {
     return std::tuple(p->object.priority, -p->object.meta.creation, p->object.meta.uid);
   });
+  // As many of an app may go as its budget says: its lowest and youngest.
+  const std::vector<bool> kept = BreakBudgets(candidates, store);
+  std::vector<const PodInfo*> order;
+  for (const bool last : {false, true}) {
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      if (kept[i] == last) order.push_back(candidates[i]);
+    }
+  }
   std::vector<const PodInfo*> victims;
-  for (const PodInfo* candidate : candidates) {
+  for (const PodInfo* candidate : order) {
     if (Admitted(pod, node, victims, store)) break;
     victims.push_back(candidate);
   }
@@ -81,25 +107,6 @@ std::vector<const PodInfo*> FindVictims(const PodInfo& pod, NodeIndex node,
     if (Admitted(pod, node, fewer, store)) victims = std::move(fewer);
   }
   return victims;
-}
-
-/// How many of the victims a PodDisruptionBudget would not let go now.
-std::int64_t BudgetViolations(const std::vector<const PodInfo*>& victims,
-                              const cluster::Store& store) {
-  std::map<std::string, std::int64_t> taken;
-  std::int64_t violations = 0;
-  for (const PodInfo* victim : victims) {
-    bool violates = false;
-    for (const auto& [uid, budget] : store.disruption_budgets()) {
-      if (budget.meta.ns != victim->object.meta.ns ||
-          !kube::Matches(budget.selector, victim->object.meta.labels)) {
-        continue;
-      }
-      violates |= ++taken[uid] > budget.disruptions_allowed;
-    }
-    violations += violates ? 1 : 0;
-  }
-  return violations;
 }
 
 }  // namespace
@@ -138,8 +145,8 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
     std::ranges::sort(victims, std::ranges::greater{}, [](const PodInfo* p) {
       return std::pair(p->object.priority, p->object.meta.uid);
     });
-    const Rank rank{BudgetViolations(victims, store_), victims.front()->object.priority,
-                    victims.size(), store_.rank(node)};
+    const Rank rank{std::ranges::count(BreakBudgets(victims, store_), true),
+                    victims.front()->object.priority, victims.size(), store_.rank(node)};
     if (!best || rank < std::get<0>(*best)) best.emplace(rank, node, std::move(victims));
   }
   if (!best) return {};

@@ -175,7 +175,9 @@ std::expected<std::map<std::string, Victims, std::less<>>, Unavailable> Host::Pr
     const auto now = clock_();
     kept = engine_->Preempt(args.pod_uid, candidates, now);
     wanted = Collect(now);
+    ++changes_;  // room that is held has an end to wake up for
   }
+  changed_.notify_all();
   Carry(std::move(wanted));
   if (!deciding()) return std::unexpected(Unavailable{});
   std::map<std::string, Victims, std::less<>> answer;

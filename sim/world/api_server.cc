@@ -32,7 +32,8 @@ std::string Describe(const kube::Pod& pod) {
 }  // namespace
 
 std::string_view Name(Kind kind) {
-  static constexpr std::array<std::string_view, kKinds> kNames{"nodes", "pods", "policy"};
+  static constexpr std::array<std::string_view, kKinds> kNames{"nodes", "pods", "policy",
+                                                               "budgets"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -66,6 +67,7 @@ Reply ApiServer::Store(kube::Pod pod) {
   trace_.Say("api: {}", Describe(pod));
   auto stored = std::make_shared<const kube::Pod>(std::move(pod));
   pods_[NameKey(stored->meta.ns, stored->meta.name)] = stored;
+  by_uid_[stored->meta.uid] = stored.get();
   Append(Kind::kPod, {.key = stored->meta.uid, .pod = stored});
   return {.pod = std::move(stored)};
 }
@@ -74,7 +76,7 @@ void ApiServer::Erase(const kube::Pod& pod) {
   trace_.Say("api: {} is gone", pod.meta.name);
   auto last = pods_.at(NameKey(pod.meta.ns, pod.meta.name));
   pods_.erase(NameKey(last->meta.ns, last->meta.name));
-  names_.erase(last->meta.uid);
+  by_uid_.erase(last->meta.uid);
   ++version_;
   Append(Kind::kPod, {.key = last->meta.uid, .deleted = true, .pod = last});
 }
@@ -86,7 +88,6 @@ Reply ApiServer::CreatePod(kube::Pod pod) {
   std::uint64_t state = ++pods_created_;  // UIDs come in no particular order
   pod.meta.uid = fmt::format("{:08x}-{}", SplitMix64(state) >> 32U, pod.meta.name);
   pod.meta.creation = timeline_.now() / 1000 * 1000;  // creationTimestamp has seconds
-  names_[pod.meta.uid] = NameKey(pod.meta.ns, pod.meta.name);
   return Store(std::move(pod));
 }
 
@@ -174,11 +175,11 @@ Reply ApiServer::Patch(const engine::PodRef& ref, const std::function<bool(kube:
 }
 
 const kube::Pod* ApiServer::FindPod(const std::string& uid) const {
-  const auto it = names_.find(uid);
-  return it == names_.end() ? nullptr : pods_.at(it->second).get();
+  const auto it = by_uid_.find(uid);
+  return it == by_uid_.end() ? nullptr : it->second;
 }
 
-// --- Nodes and the policy ------------------------------------------------------------------------
+// --- Nodes, budgets and the policy ---------------------------------------------------------------
 
 void ApiServer::PutNode(kube::Node node) {
   std::string amounts;
@@ -209,6 +210,14 @@ void ApiServer::PutPolicy(config::PolicyConfiguration policy) {
   Append(Kind::kPolicy, {.key = "policy", .policy = policy_});
 }
 
+void ApiServer::PutBudget(kube::PodDisruptionBudget budget) {
+  trace_.Say("api: budget {} allows {}", budget.meta.name, budget.disruptions_allowed);
+  budget.meta.resource_version = std::to_string(++version_);
+  auto stored = std::make_shared<const kube::PodDisruptionBudget>(std::move(budget));
+  budgets_[stored->meta.uid] = stored;
+  Append(Kind::kBudget, {.key = stored->meta.uid, .budget = stored});
+}
+
 // --- Watches -------------------------------------------------------------------------------------
 
 void ApiServer::Append(Kind kind, Change change) {
@@ -229,6 +238,8 @@ std::vector<Change> ApiServer::List(Kind kind) const {
     for (const auto& [name, node] : nodes_) objects.push_back({.key = name, .node = node});
   } else if (kind == Kind::kPod) {
     for (const auto& [name, pod] : pods_) objects.push_back({.key = pod->meta.uid, .pod = pod});
+  } else if (kind == Kind::kBudget) {
+    for (const auto& [uid, budget] : budgets_) objects.push_back({.key = uid, .budget = budget});
   } else if (policy_ != nullptr) {
     objects.push_back({.key = "policy", .policy = policy_});
   }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "config/policy_configuration.h"
@@ -21,17 +22,18 @@
 
 namespace berth::sim {
 
-enum class Kind : std::uint8_t { kNode, kPod, kPolicy };
-inline constexpr int kKinds = 3;
+enum class Kind : std::uint8_t { kNode, kPod, kPolicy, kBudget };
+inline constexpr int kKinds = 4;
 std::string_view Name(Kind kind);
 
 /// One event of a watch: the object as it is now, or as it was last.
 struct Change {
-  std::string key;  ///< A node's name, a pod's UID.
+  std::string key;  ///< A node's name; a pod's or a budget's UID.
   bool deleted = false;
   std::shared_ptr<const kube::Node> node{};
   std::shared_ptr<const kube::Pod> pod{};
   std::shared_ptr<const config::PolicyConfiguration> policy{};
+  std::shared_ptr<const kube::PodDisruptionBudget> budget{};
 };
 
 /// The server's answer to a write or a read.
@@ -71,14 +73,19 @@ class ApiServer {
   /// Any other patch. `change` returns false where it changes nothing: then no event follows.
   Reply Patch(const engine::PodRef& ref, const std::function<bool(kube::Pod&)>& change);
 
-  // --- Nodes and the policy.
+  // --- Nodes, budgets and the policy.
   void PutNode(kube::Node node);
   void DeleteNode(const std::string& name);
   void PutPolicy(config::PolicyConfiguration policy);
+  /// By its UID. Whoever watches budgets does so from its start, if there are any then.
+  void PutBudget(kube::PodDisruptionBudget budget);
 
   const std::map<std::string, std::shared_ptr<const kube::Pod>>& pods() const { return pods_; }
   const std::map<std::string, std::shared_ptr<const kube::Node>>& nodes() const { return nodes_; }
   const config::PolicyConfiguration& policy() const { return *policy_; }
+  const std::map<std::string, std::shared_ptr<const kube::PodDisruptionBudget>>& budgets() const {
+    return budgets_;
+  }
   const kube::Pod* FindPod(const std::string& uid) const;
 
   // --- Watches.
@@ -118,9 +125,10 @@ class ApiServer {
   std::uint64_t version_ = 0;
   std::uint64_t pods_created_ = 0;
   std::map<std::string, std::shared_ptr<const kube::Pod>> pods_;  ///< By ns/name.
-  std::map<std::string, std::string> names_;                      ///< UID to ns/name.
+  std::unordered_map<std::string, const kube::Pod*> by_uid_;      ///< The same.
   std::map<std::string, std::shared_ptr<const kube::Node>> nodes_;
   std::shared_ptr<const config::PolicyConfiguration> policy_;
+  std::map<std::string, std::shared_ptr<const kube::PodDisruptionBudget>> budgets_;
   std::array<Journal, kKinds> journals_;
   std::array<std::vector<Watcher>, kKinds> watchers_;
 };

@@ -61,10 +61,18 @@ BerthHost::BerthHost(Environment& env, std::string instance, std::function<Durat
                             },
                         .remove = [](const std::string&, const Change&) {},
                         .synced = {}});
+  if (env.api.budgets().empty()) return;
+  Watch(Kind::kBudget, {.upsert =
+                            [this](const Change& c) {
+                              Apply([&](Engine& e, TimePoint) { e.OnDisruptionBudget(*c.budget); });
+                            },
+                        .remove = [](const std::string&, const Change&) {},
+                        .synced = {}});
 }
 
 void BerthHost::Watch(Kind kind, WatchStream::Sink sink) {
   sink.synced = [this] { OnSynced(); };
+  ++unsynced_;
   streams_[static_cast<std::size_t>(kind)] =
       std::make_unique<WatchStream>(env_, kind, std::move(sink));
 }
@@ -106,7 +114,8 @@ bool BerthHost::Idle() const {
   for (const auto& lane : lanes_) {
     if (!lane.empty()) return false;
   }
-  return std::ranges::all_of(streams_, [](const auto& stream) { return stream->settled(); });
+  return std::ranges::all_of(
+      streams_, [](const auto& stream) { return stream == nullptr || stream->settled(); });
 }
 
 // --- The lock, the planner thread and what is carried out ----------------------------------------
@@ -390,7 +399,8 @@ void BerthHost::Preempt(const std::string& uid, const engine::VictimMap& candida
   AwaitPod(uid, [this, uid, candidates, done = std::move(done)] {
     if (!ready()) return done(std::nullopt);
     const engine::VictimMap kept = engine_->Preempt(uid, candidates, now());
-    if (on_preempt) on_preempt(uid, kept);
+    if (on_preempt) on_preempt(uid, candidates, kept);
+    Changed();
     Carry();
     done(kept);
   });

@@ -62,7 +62,9 @@ class BerthHost {
 
   // --- For the checker.
   /// The engine has answered which pods may be evicted for `uid`.
-  std::function<void(const std::string& uid, const engine::VictimMap& kept)> on_preempt;
+  std::function<void(const std::string& uid, const engine::VictimMap& offered,
+                     const engine::VictimMap& kept)>
+      on_preempt;
   /// By this process's clock, as the engine is told.
   TimePoint now() const { return env_.now() + clock_skew_; }
   const engine::Engine& engine() const { return *engine_; }
@@ -113,8 +115,8 @@ class BerthHost {
   std::unique_ptr<ApiClient> client_;
   Life life_;       ///< Of the process.
   Life term_life_;  ///< Of what an engine wants done: means nothing to the next one.
-  std::array<std::unique_ptr<WatchStream>, kKinds> streams_;
-  int unsynced_ = kKinds;
+  std::array<std::unique_ptr<WatchStream>, kKinds> streams_;  ///< Of budgets: if there are any.
+  int unsynced_ = 0;
   bool deciding_ = false;
   int terms_ = 0;
   std::map<engine::TicketId, Waiter> waiters_;

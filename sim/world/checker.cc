@@ -191,39 +191,6 @@ void Checker::CheckBarrier(const kube::Pod& bound) {
   }
 }
 
-/// I9: everybody evicted stands lower.
-void Checker::OnPreemption(const kube::Pod& preemptor, const std::string& node,
-                           const std::vector<const kube::Pod*>& victims) {
-  for (const kube::Pod* victim : victims) {
-    if (victim->priority < preemptor.priority) continue;
-    Broken(fmt::format("I9: {} evicts {} of no lower priority from {}", preemptor.meta.name,
-                       victim->meta.name, node));
-  }
-}
-
-/// I9: no gang loses a part of itself, as far as Berth can know.
-void Checker::OnPreemptAnswer(const cluster::Store& store, const std::string& uid,
-                              const engine::VictimMap& kept) {
-  const cluster::PodInfo* preemptor = store.FindPod(uid);
-  if (preemptor == nullptr || preemptor->workload == nullptr ||
-      store.policy().mode == config::Mode::kPassthrough) {
-    return;  // not Berth's to judge
-  }
-  for (const auto& [node, set] : kept) {
-    const std::set<std::string> goes(set.uids.begin(), set.uids.end());
-    for (const std::string& victim_uid : goes) {
-      const cluster::PodInfo* victim = store.FindPod(victim_uid);
-      if (victim == nullptr || victim->workload == nullptr || !victim->workload->gang) continue;
-      for (const cluster::PodInfo* mate : victim->workload->members) {
-        if (!mate->bound() || goes.contains(mate->object.meta.uid)) continue;
-        Broken(fmt::format("I9: {} may evict {} and leave {} of its gang",
-                           preemptor->object.meta.name, victim->object.meta.name,
-                           mate->object.meta.name));
-      }
-    }
-  }
-}
-
 // --- After every step ----------------------------------------------------------------------------
 
 void Checker::AfterStep(const BerthHost* host) {
@@ -304,10 +271,12 @@ void Checker::CheckPlans(const BerthHost& host) {
     }
   }
   for (const auto& [uid, pod] : store.pods()) {
-    const kube::Pod* truth = env_.api.FindPod(uid);
-    const bool news_comes = truth == nullptr || !truth->node_name.empty();
-    if (pod->charge == Charge::kBinding && !news_comes && !host.Owes(uid)) {
-      Broken("I6: nobody will say what became of the Binding of " + pod->object.meta.name);
+    if (pod->charge == Charge::kBinding && !host.Owes(uid)) {
+      const kube::Pod* truth = env_.api.FindPod(uid);
+      const bool news_comes = truth == nullptr || !truth->node_name.empty();
+      if (!news_comes) {
+        Broken("I6: nobody will say what became of the Binding of " + pod->object.meta.name);
+      }
     }
     if (pod->charge != Charge::kPlanned || pod->workload == nullptr) continue;
     const auto& plan = pod->workload->plan;

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/world/berth_host.h"
@@ -25,9 +26,10 @@ class Checker {
   void OnBindCall(const std::string& uid);
   void OnPreemption(const kube::Pod& preemptor, const std::string& node,
                     const std::vector<const kube::Pod*>& victims);
-  /// Berth keeps these nodes and victims for the pod `uid`, knowing what is in `store`.
+  /// Of the nodes and victims that kube-scheduler offered for the pod `uid` Berth keeps these,
+  /// knowing what is in `store`.
   void OnPreemptAnswer(const cluster::Store& store, const std::string& uid,
-                       const engine::VictimMap& kept);
+                       const engine::VictimMap& offered, const engine::VictimMap& kept);
   void OnFault(const Fault& fault);
   void OnBerthStarted() { berth_started_ = env_.now(); }
 
@@ -68,6 +70,9 @@ class Checker {
   std::int64_t GpusOf(const std::string& node) const;
   void CheckRoom(const kube::Pod& pod);
   void CheckQueues(const kube::Pod& pod);
+  void CheckBudgets(const cluster::Store& store, const cluster::PodInfo& preemptor,
+                    const engine::VictimMap& offered, const std::string& node,
+                    const engine::VictimSet& set);
   void CheckBarrier(const kube::Pod& pod);
   void CheckDevices(const cluster::Store& store);
   void CheckPlans(const BerthHost& host);
@@ -85,7 +90,7 @@ class Checker {
   std::uint64_t next_look_ = 0;  ///< The step of a large world at which belief is checked again.
   std::map<std::pair<std::string, std::string>, Late> allocatable_;  ///< By node, resource.
   std::map<std::string, Late> caps_;                                 ///< GPUs, by queue.
-  std::map<std::string, std::string> gang_of_;  ///< By UID, of all that ever were.
+  std::unordered_map<std::string, std::string> gang_of_;  ///< By UID, of all that ever were.
   /// Gang to members without devices, by UID, with when they last changed.
   std::map<std::string, std::map<std::string, TimePoint>> launchers_;
   std::map<std::string, std::set<std::string>> asked_;  ///< Gang to UIDs that came to bind.

@@ -1,7 +1,15 @@
 #include "sim/world/controllers.h"
 
+#include <algorithm>
+
+#include "kube/selector.h"
+
 namespace berth::sim {
-Controllers::Controllers(Environment& env, const std::vector<Job>& jobs) : env_(env) {
+
+Controllers::Controllers(Environment& env, const std::vector<Job>& jobs,
+                         const std::vector<Budget>& budgets)
+    : env_(env), budgets_(budgets) {
+  for (const Budget& budget : budgets_) env_.api.PutBudget(MakeBudget(budget));
   env_.api.Subscribe(Kind::kPod, life_.alive(),
                      [this] { OnPod(env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1)); });
   env_.api.Subscribe(Kind::kNode, life_.alive(),
@@ -33,6 +41,9 @@ void Controllers::OnPod(const Change& change) {
   if (member == members_.end()) return;
   const auto [job, index] = member->second;
   const engine::PodRef ref = RefOf(pod);
+  if (!job->app.empty()) {
+    Later(env_.ties.Between(1, 100), [this, app = job->app] { CountDisruptions(app); });
+  }
   if (change.deleted) {
     if (job->replaces && !finished_.contains(pod.meta.name)) {
       Later(env_.ties.Between(200, 3'000),
@@ -69,6 +80,23 @@ void Controllers::Run(const engine::PodRef& ref, Duration lasts) {
   }
   SetPhase(ref, kube::PodPhase::kRunning, "");
   Later(lasts, [this, ref] { SetPhase(ref, kube::PodPhase::kSucceeded, ""); });
+}
+
+/// The disruption controller: as many may go as are healthy beyond `minAvailable`.
+void Controllers::CountDisruptions(const std::string& app) {
+  for (const Budget& budget : budgets_) {
+    if (budget.app != app) continue;
+    kube::PodDisruptionBudget fresh = MakeBudget(budget);
+    const auto healthy = std::ranges::count_if(env_.api.pods(), [&](const auto& entry) {
+      const kube::Pod& pod = *entry.second;
+      return kube::Matches(fresh.selector, pod.meta.labels) &&
+             pod.phase == kube::PodPhase::kRunning && !pod.meta.deletion;
+    });
+    fresh.disruptions_allowed =
+        static_cast<std::int32_t>(std::max<std::int64_t>(0, healthy - budget.min_available));
+    const auto& known = env_.api.budgets().at(fresh.meta.uid);
+    if (known->disruptions_allowed != fresh.disruptions_allowed) env_.api.PutBudget(fresh);
+  }
 }
 
 void Controllers::SetPhase(const engine::PodRef& ref, kube::PodPhase phase,

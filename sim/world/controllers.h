@@ -1,10 +1,11 @@
 // Everybody else in the cluster: the kubelets that run, refuse and end pods, the job controllers
-// that create and replace them, and the garbage collector that clears lost nodes.
+// that create and replace them, the disruption controller that counts what may go, and the garbage
+// collector that clears lost nodes.
 #pragma once
 
-#include <map>
-#include <set>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "sim/world/environment.h"
 #include "sim/world/scenario.h"
@@ -14,7 +15,7 @@ namespace berth::sim {
 class Controllers {
  public:
   /// The references must outlive it.
-  Controllers(Environment& env, const std::vector<Job>& jobs);
+  Controllers(Environment& env, const std::vector<Job>& jobs, const std::vector<Budget>& budgets);
 
   /// All members of jobs that will be created have been; nothing is about to start or end by
   /// itself.
@@ -28,14 +29,16 @@ class Controllers {
   void OnPod(const Change& change);
   void OnNode(const Change& change);
   void Run(const engine::PodRef& ref, Duration lasts);
+  void CountDisruptions(const std::string& app);
   void SetPhase(const engine::PodRef& ref, kube::PodPhase phase, const std::string& reason);
 
   Environment& env_;
+  const std::vector<Budget>& budgets_;
   Life life_;
-  std::map<std::string, std::pair<const Job*, int>> members_;  ///< By pod name.
-  std::set<std::string> seen_bound_;                           ///< UIDs.
-  std::set<std::string> seen_ending_;
-  std::set<std::string> finished_;  ///< Names of pods that did their work.
+  std::unordered_map<std::string, std::pair<const Job*, int>> members_;  ///< By pod name.
+  std::unordered_set<std::string> seen_bound_;                           ///< UIDs.
+  std::unordered_set<std::string> seen_ending_;
+  std::unordered_set<std::string> finished_;  ///< Names of pods that did their work.
   int due_ = 0;
 };
 

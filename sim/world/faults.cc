@@ -28,6 +28,9 @@ const std::vector<FaultKind> kUnknown{kApiAnswerLost, kApiAnswerLost, kApiErrorA
 const std::vector<FaultKind> kLeaders{kLeaseBlocked, kLeaseBlocked, kLeaseStolen, kLeaseDeleted,
                                       kBerthCrash,   kCrashInGang,  kApiSlow,     kApiAnswerLost,
                                       kWatchSlow,    kWatchBreak,   kVerbSlow,    kPodDelete};
+const std::vector<FaultKind> kBudgets{kWatchSlow, kWatchBreak,  kWatchExpire, kApiError,
+                                      kPodDelete, kNodeCordon,  kBerthCrash,  kBerthThreads,
+                                      kVerbSlow,  kDeviceHealth};
 
 std::vector<FaultKind> All() {
   std::vector<FaultKind> all;
@@ -90,7 +93,8 @@ const std::vector<Profile>& Profiles() {
       {.name = "midgang", .kinds = kMidGang},
       {.name = "unknown", .kinds = kUnknown},
       {.name = "all", .kinds = All()},
-      {.name = "leaders", .kinds = kLeaders, .replicas = 2}};
+      {.name = "leaders", .kinds = kLeaders, .replicas = 2},
+      {.name = "budgets", .kinds = kBudgets, .budgets = true}};
   return kProfiles;
 }
 

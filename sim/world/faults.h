@@ -69,7 +69,8 @@ struct Fault {
 struct Profile {
   std::string_view name;
   std::vector<FaultKind> kinds;
-  int replicas = 1;  ///< Of Berth.
+  int replicas = 1;      ///< Of Berth.
+  bool budgets = false;  ///< PodDisruptionBudgets, and much that wants to evict.
 };
 const std::vector<Profile>& Profiles();
 const Profile* FindProfile(std::string_view name);

@@ -273,6 +273,15 @@ json NodeJson(const kube::Node& node) {
   return out;
 }
 
+json BudgetJson(const kube::PodDisruptionBudget& budget) {
+  json out{{"apiVersion", "policy/v1"},
+           {"kind", "PodDisruptionBudget"},
+           {"metadata", Metadata(budget.meta)},
+           {"status", {{"disruptionsAllowed", budget.disruptions_allowed}}}};
+  if (budget.selector) out["spec"]["selector"] = Selector(budget.selector);
+  return out;
+}
+
 json PolicyJson(const config::PolicyConfiguration& policy) {
   return {{"apiVersion", "v1"},
           {"kind", "ConfigMap"},
@@ -308,6 +317,15 @@ std::string Difference(const kube::Pod& a, const kube::Pod& b) {
     comparison.Field("metadata.ownerReferences", Same(*controller, *b.controller), true);
   }
   return comparison.first();
+}
+
+std::string Difference(const kube::PodDisruptionBudget& a, const kube::PodDisruptionBudget& b) {
+  const auto& [meta, selector, allowed] = a;
+  Comparison comparison;
+  Compare(meta, b.meta, comparison);
+  return comparison.Field("spec.selector", selector, b.selector)
+      .Field("status.disruptionsAllowed", allowed, b.disruptions_allowed)
+      .first();
 }
 
 std::string Difference(const kube::Node& a, const kube::Node& b) {

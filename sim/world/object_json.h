@@ -14,6 +14,8 @@ namespace berth::sim {
 nlohmann::json PodJson(const kube::Pod& pod);
 /// A v1.Node.
 nlohmann::json NodeJson(const kube::Node& node);
+/// A policy/v1.PodDisruptionBudget, as far as Berth reads it.
+nlohmann::json BudgetJson(const kube::PodDisruptionBudget& budget);
 /// The v1.ConfigMap that Berth watches for its policy (server/informers.h). Nobody looks at its
 /// version.
 nlohmann::json PolicyJson(const config::PolicyConfiguration& policy);
@@ -24,5 +26,6 @@ std::string Bytes(const nlohmann::json& document);
 /// Where two objects differ first, by value: `spec.tolerations`. Empty: nowhere.
 std::string Difference(const kube::Pod& a, const kube::Pod& b);
 std::string Difference(const kube::Node& a, const kube::Node& b);
+std::string Difference(const kube::PodDisruptionBudget& a, const kube::PodDisruptionBudget& b);
 
 }  // namespace berth::sim

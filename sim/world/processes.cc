@@ -23,8 +23,9 @@ BerthHost* Processes::berth() const {
 }
 
 void Processes::Watch(BerthHost& host) {
-  host.on_preempt = [this, &host](const std::string& uid, const engine::VictimMap& kept) {
-    checker_.OnPreemptAnswer(host.engine().store(), uid, kept);
+  host.on_preempt = [this, &host](const std::string& uid, const engine::VictimMap& offered,
+                                  const engine::VictimMap& kept) {
+    checker_.OnPreemptAnswer(host.engine().store(), uid, offered, kept);
   };
 }
 

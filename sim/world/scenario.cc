@@ -74,12 +74,24 @@ Job DrawJob(int index, int room, TimePoint wave, Random& random) {
 
 std::string Job::ToString() const {
   return fmt::format(
-      "{:>10.3f} {}: {} x {} GPU {} CPU, min {}, launchers {}, prio {}, queue '{}', {} s{}{}{}{}{}",
+      "{:>10.3f} {}: {} x {} GPU {} CPU, min {}, launchers {}, prio {}, queue '{}', {} "
+      "s{}{}{}{}{}{}",
       static_cast<double>(at % 100'000'000) / 1000.0, name, size, gpus, cpus, min, launchers,
       priority, queue, lasts / 1000, gated ? ", gated" : "", whole_node ? ", whole node" : "",
       replaces ? ", replaces" : "",
       topology_required.empty() ? "" : ", in one " + topology_required,
-      topology_preferred.empty() ? "" : ", preferably one " + topology_preferred);
+      topology_preferred.empty() ? "" : ", preferably one " + topology_preferred,
+      app.empty() ? "" : ", app " + app);
+}
+
+kube::PodDisruptionBudget MakeBudget(const Budget& budget) {
+  kube::PodDisruptionBudget object;
+  object.meta.name = budget.app;
+  object.meta.ns = "default";
+  object.meta.uid = "budget-" + budget.app;
+  object.selector = kube::LabelSelector{
+      .requirements = {{.key = "app", .op = kube::SelectorOperator::kIn, .values = {budget.app}}}};
+  return object;
 }
 
 kube::Pod MakeMember(const Job& job, int index) {
@@ -99,6 +111,7 @@ kube::Pod MakeMember(const Job& job, int index) {
     pod.meta.annotations["berth.dev/gang-min-member"] = std::to_string(job.min);
   }
   if (!job.queue.empty()) pod.meta.labels["berth.dev/queue"] = job.queue;
+  if (!job.app.empty()) pod.meta.labels["app"] = job.app;
   if (job.whole_node) pod.meta.annotations["berth.dev/whole-node"] = "true";
   if (!job.topology_required.empty()) {
     pod.meta.annotations["berth.dev/topology-required"] = job.topology_required;
@@ -182,6 +195,29 @@ Scenario DrawDay(std::uint64_t seed, const Profile& profile, int nodes, int pods
   return scenario;
 }
 
+/// In the place of other lone pods two apps that fill the cluster, whose budgets let few of their
+/// pods go, and later pods that stand above them.
+void DrawBudgets(Scenario& scenario) {
+  Random random(scenario.seed, 9);
+  scenario.scheduler.preempts = true;
+  scenario.budgets = {{.app = "x", .min_available = static_cast<int>(random.Between(0, 4))},
+                      {.app = "y", .min_available = static_cast<int>(random.Between(0, 4))}};
+  std::erase_if(scenario.jobs, [](const Job& job) { return !job.gang; });
+  const auto served = static_cast<int>(random.Between(6, 24));
+  const auto urgent = static_cast<int>(random.Between(2, 8));
+  for (int i = 0; i < served + urgent; ++i) {
+    const bool serves = i < served;
+    Job job{.name = fmt::format("{}{}", serves ? 's' : 'u', i)};
+    job.at = kEpoch + 1'000 + random.Between(0, 15'000) + (serves ? 0 : random.Between(0, 90'000));
+    job.lasts = (serves ? random.Between(60, 240) : random.Between(5, 40)) * 1'000;
+    job.gpus = 1 << random.Between(serves ? 1 : 2, 3);
+    job.gated = random.Percent(30);
+    job.priority = static_cast<std::int32_t>(random.Between(0, 2)) * 10 + (serves ? 0 : 20);
+    if (random.Percent(serves ? 90 : 30)) job.app = random.Percent(50) ? "x" : "y";
+    scenario.jobs.push_back(job);
+  }
+}
+
 Scenario DrawScenario(std::uint64_t seed, const Profile& profile) {
   Random random(seed, 0);
   Scenario scenario;
@@ -210,6 +246,7 @@ Scenario DrawScenario(std::uint64_t seed, const Profile& profile) {
     created += scenario.jobs.back().size;
   }
   scenario.faults = DrawFaults(profile, waves, 20'000, random);
+  if (profile.budgets) DrawBudgets(scenario);
   return scenario;
 }
 

@@ -32,8 +32,17 @@ struct Job {
   std::string queue{};
   std::string topology_required{};
   std::string topology_preferred{};
+  std::string app{};  ///< The label that budgets select by.
   std::string ToString() const;
 };
+
+/// A PodDisruptionBudget over all pods of one app.
+struct Budget {
+  std::string app;
+  int min_available = 0;
+};
+
+kube::PodDisruptionBudget MakeBudget(const Budget& budget);
 
 /// The Pod of member `index`, as its controller posts it.
 kube::Pod MakeMember(const Job& job, int index);
@@ -47,6 +56,7 @@ struct Scenario {
   Duration http_timeout = 30'000;
   int replicas = 1;  ///< Of Berth; more than one elect a leader.
   std::vector<Job> jobs;
+  std::vector<Budget> budgets{};
   std::vector<Fault> faults;
   TimePoint start = 0;
   TimePoint faults_end = 0;  ///< All trouble ends here, and everything that fits must run.

@@ -53,11 +53,20 @@ Scheduler::Scheduler(Environment& env, SchedulerOptions options, VerbWire& wire)
       WatchStream::Sink{.upsert = [this](const Change& c) { OnPod(c.pod); },
                         .remove = [this](const std::string& key, const Change&) { OnPodGone(key); },
                         .synced = synced});
+  if (env_.api.budgets().empty()) return;
+  ++unsynced_;
+  budgets_watch_ = std::make_unique<WatchStream>(
+      env_, Kind::kBudget,
+      WatchStream::Sink{
+          .upsert = [this](const Change& c) { budgets_[c.key] = c.budget; },
+          .remove = [this](const std::string& key, const Change&) { budgets_.erase(key); },
+          .synced = synced});
 }
 
 bool Scheduler::Idle() const {
   return unsynced_ == 0 && !busy_ && binding_ == 0 && queue_.active() == 0 &&
-         nodes_watch_->settled() && pods_watch_->settled();
+         nodes_watch_->settled() && pods_watch_->settled() &&
+         (budgets_watch_ == nullptr || budgets_watch_->settled());
 }
 
 // --- The cache -----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/world/scheduler_queue.h"
@@ -50,7 +51,10 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  WatchStream& stream(Kind kind) { return kind == Kind::kNode ? *nodes_watch_ : *pods_watch_; }
+  WatchStream& stream(Kind kind) {
+    if (kind == Kind::kBudget) return *budgets_watch_;
+    return kind == Kind::kNode ? *nodes_watch_ : *pods_watch_;
+  }
   /// Nothing is being tried, assumed or on its way.
   bool Idle() const;
 
@@ -85,6 +89,10 @@ class Scheduler {
     bool assumed = false;
   };
   using Victims = std::vector<const kube::Pod*>;
+  struct Eviction {
+    Victims victims{};
+    std::int64_t violations = 0;  ///< Victims that a PodDisruptionBudget would keep.
+  };
   /// What one pod asks for, looked up once for all nodes.
   struct Asked {
     const kube::Pod& pod;
@@ -142,7 +150,8 @@ class Scheduler {
   // scheduler_preemption.cc
   void Preempt(const std::shared_ptr<Cycle>& cycle, const std::string& message);
   engine::VictimMap Candidates(const Cycle& cycle);
-  Victims DryRun(const Asked& asked, const NodeState& state) const;
+  std::vector<bool> Violates(const Victims& pods) const;
+  Eviction DryRun(const Asked& asked, const NodeState& state) const;
   std::string PickVictims(const engine::VictimMap& candidates) const;
   void Evict(const kube::Pod& preemptor, const std::string& node,
              const std::vector<std::string>& uids);
@@ -158,8 +167,9 @@ class Scheduler {
   };
   std::deque<Resource> resources_;  ///< Stay where they are: refusals name them.
   std::map<std::string, NodeState> nodes_;
-  std::map<std::string, Held> held_;  ///< By UID.
-  std::size_t next_start_ = 0;        ///< nextStartNodeIndex.
+  std::unordered_map<std::string, Held> held_;  ///< By UID.
+  std::size_t next_start_ = 0;                  ///< nextStartNodeIndex.
+  std::map<std::string, std::shared_ptr<const kube::PodDisruptionBudget>> budgets_;  ///< By UID.
   int unsynced_ = 2;
   bool busy_ = false;
   TimePoint kicked_ = -1;
@@ -167,6 +177,7 @@ class Scheduler {
   int binding_ = 0;
   std::unique_ptr<WatchStream> nodes_watch_;
   std::unique_ptr<WatchStream> pods_watch_;
+  std::unique_ptr<WatchStream> budgets_watch_;  ///< Null: there are none.
 };
 
 }  // namespace berth::sim

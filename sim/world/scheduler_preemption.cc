@@ -2,28 +2,58 @@
 #include <algorithm>
 #include <tuple>
 
+#include "kube/selector.h"
 #include "sim/world/scheduler.h"
 
 namespace berth::sim {
 
-/// Victims by plugins alone: all lower priorities go, then as many as possible are reprieved, the
-/// most important first. Empty: no room even then, or nobody need go.
-Scheduler::Victims Scheduler::DryRun(const Asked& asked, const NodeState& state) const {
+/// Which of `pods`, the most important first, PodDisruptionBudgets would not let go with the others
+/// (filterPodsWithPDBViolation).
+std::vector<bool> Scheduler::Violates(const Victims& pods) const {
+  std::map<std::string, std::int64_t> gone;
+  std::vector<bool> violates(pods.size(), false);
+  for (std::size_t i = 0; i < pods.size(); ++i) {
+    for (const auto& [uid, budget] : budgets_) {
+      if (budget->meta.ns != pods[i]->meta.ns ||
+          !kube::Matches(budget->selector, pods[i]->meta.labels)) {
+        continue;
+      }
+      if (++gone[uid] > budget->disruptions_allowed) violates[i] = true;
+    }
+  }
+  return violates;
+}
+
+/// Victims by plugins alone: all lower priorities go, then as many as possible are reprieved: those
+/// that a budget keeps before others, the most important first. Empty: no room even then, or nobody
+/// need go.
+Scheduler::Eviction Scheduler::DryRun(const Asked& asked, const NodeState& state) const {
   Victims lower;
   for (const auto& [uid, other] : state.held) {
     if (other->priority < asked.pod.priority) lower.push_back(other);
   }
   if (lower.empty() || Refuse(asked, state, lower)) return {};
-  std::ranges::sort(lower, {}, [](const kube::Pod* p) {
+  const auto importance = [](const kube::Pod* p) {
     return std::tuple(-p->priority, p->meta.creation, p->meta.uid);
-  });
-  Victims victims;
-  for (std::size_t i = 0; i < lower.size(); ++i) {
-    Victims gone = victims;  // without the one that is tried, and those that are tried later
-    gone.insert(gone.end(), lower.begin() + static_cast<std::ptrdiff_t>(i) + 1, lower.end());
-    if (Refuse(asked, state, gone)) victims.push_back(lower[i]);
+  };
+  std::ranges::sort(lower, {}, importance);
+  Victims kept;  // by a budget
+  Victims others;
+  const std::vector<bool> violates = Violates(lower);
+  for (std::size_t i = 0; i < lower.size(); ++i) (violates[i] ? kept : others).push_back(lower[i]);
+  const auto violators = std::ssize(kept);
+  lower = std::move(kept);
+  lower.insert(lower.end(), others.begin(), others.end());
+  Eviction eviction;
+  for (std::ptrdiff_t i = 0; i < std::ssize(lower); ++i) {
+    Victims gone = eviction.victims;  // without the one that is tried, and those tried later
+    gone.insert(gone.end(), lower.begin() + i + 1, lower.end());
+    if (!Refuse(asked, state, gone)) continue;
+    eviction.victims.push_back(lower[static_cast<std::size_t>(i)]);
+    if (i < violators) ++eviction.violations;
   }
-  return victims;
+  std::ranges::sort(eviction.victims, {}, importance);
+  return eviction;
 }
 
 /// From a random node on, until enough are found: minCandidateNodesPercentage 10,
@@ -42,9 +72,11 @@ engine::VictimMap Scheduler::Candidates(const Cycle& cycle) {
     const std::string& node = cycle.unschedulable[(start + i) % all];
     const auto it = nodes_.find(node);
     if (it == nodes_.end()) continue;
-    for (const kube::Pod* victim : DryRun(asked, it->second)) {
-      candidates[node].uids.push_back(victim->meta.uid);
-    }
+    const Eviction eviction = DryRun(asked, it->second);
+    if (eviction.victims.empty()) continue;
+    engine::VictimSet& set = candidates[node];
+    set.pdb_violations = eviction.violations;
+    for (const kube::Pod* victim : eviction.victims) set.uids.push_back(victim->meta.uid);
   }
   return candidates;
 }

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "kube/objects.h"
@@ -100,7 +101,7 @@ class SchedulingQueue {
 
   const Timeline& timeline_;
   const QueueOptions options_;
-  std::map<std::string, Entry> entries_;  ///< By UID.
+  std::unordered_map<std::string, Entry> entries_;  ///< By UID.
   std::set<ActiveKey> active_;
   std::set<DueKey> backoff_;
   std::set<DueKey> error_backoff_;

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 
 #include "sim/world/environment.h"
 
@@ -54,8 +55,8 @@ class Usage {
 
   Environment& env_;
   Life life_;
-  std::map<std::string, Counted> bound_;  ///< Live, by UID.
-  std::map<std::string, Room> rooms_;
+  std::unordered_map<std::string, Counted> bound_;  ///< Live, by UID.
+  std::unordered_map<std::string, Room> rooms_;
   std::map<std::string, std::int64_t> queues_;
   std::map<std::string, Members> gangs_;
 };

@@ -106,6 +106,7 @@ void WatchStream::EndList() {
   for (const std::string& key : known_) {
     if (!seen_.contains(key)) gone.push_back(key);
   }
+  std::ranges::sort(gone);
   for (const std::string& key : gone) {
     known_.erase(key);
     sink_.remove(key, {.key = key, .deleted = true});

@@ -6,8 +6,8 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
+#include <unordered_set>
 
 #include "sim/world/environment.h"
 #include "sim/world/watch_bytes.h"
@@ -72,8 +72,8 @@ class WatchStream {
   TimePoint slow_until_ = 0;
   TimePoint duplicate_until_ = 0;
   std::deque<Item> pending_;
-  std::set<std::string> known_;
-  std::set<std::string> seen_;
+  std::unordered_set<std::string> known_;
+  std::unordered_set<std::string> seen_;
 };
 
 }  // namespace berth::sim

@@ -13,6 +13,7 @@ constexpr std::size_t kLimit = std::size_t{8} << 20U;  // of a line and an item,
 nlohmann::json Json(const Change& change) {
   if (change.pod != nullptr) return PodJson(*change.pod);
   if (change.node != nullptr) return NodeJson(*change.node);
+  if (change.budget != nullptr) return BudgetJson(*change.budget);
   return PolicyJson(*change.policy);
 }
 
@@ -20,6 +21,7 @@ std::string DifferenceOf(const Change& a, const Change& b) {
   if (a.deleted != b.deleted) return "type";
   if (a.pod != nullptr) return Difference(*a.pod, *b.pod);
   if (a.node != nullptr) return Difference(*a.node, *b.node);
+  if (a.budget != nullptr) return Difference(*a.budget, *b.budget);
   return *a.policy == *b.policy ? "" : "policy.yaml";
 }
 
@@ -42,6 +44,13 @@ std::expected<Change, std::string> Decode(Kind kind, simdjson::dom::element obje
     std::string key = node->meta.name;
     return Change{.key = std::move(key),
                   .node = std::make_shared<const kube::Node>(*std::move(node))};
+  }
+  if (kind == Kind::kBudget) {
+    auto budget = kube::DecodePodDisruptionBudget(object);
+    if (!budget) return std::unexpected(budget.error().ToString());
+    std::string key = budget->meta.uid;
+    return Change{.key = std::move(key),
+                  .budget = std::make_shared<const kube::PodDisruptionBudget>(*std::move(budget))};
   }
   auto pod = kube::DecodePod(object);
   if (!pod) return std::unexpected(pod.error().ToString());
@@ -74,12 +83,18 @@ std::expected<Change, std::string> WatchBytes::Arrived(const Change& sent, bool 
 }
 
 std::expected<Change, std::string> WatchBytes::Event(const Change& change) {
+  // A bookmark before it, as one comes now and then: it must be known for one, and pass unnoticed.
+  const std::string bookmark =
+      R"({"type":"BOOKMARK","object":{"kind":"Bookmark","metadata":{"resourceVersion":"1"}}})"
+      "\n";
   const std::string line =
+      bookmark +
       Bytes({{"type", change.deleted ? "DELETED" : "MODIFIED"}, {"object", Json(change)}}) + "\n";
   const kube::PieceFunction on_line = [this](std::string_view text) {
     simdjson::dom::element json;
     if (parser_.parse(text.data(), text.size()).get(json) != simdjson::SUCCESS) return false;
     const auto event = kube::ReadWatchEvent(json);
+    if (event && event->type == kube::WatchEvent::Type::kBookmark) return true;
     if (!event || !Read(event->object)) return false;
     read_.deleted = event->type == kube::WatchEvent::Type::kDelete;
     return true;

@@ -30,7 +30,7 @@ World::World(const Scenario& scenario, std::size_t trace_lines)
     : scenario_(scenario),
       env_(scenario.seed, scenario.start, trace_lines, scenario.fidelity),
       processes_(env_, scenario.scheduler, scenario.http_timeout, scenario.replicas),
-      controllers_(env_, scenario.jobs) {
+      controllers_(env_, scenario.jobs, scenario.budgets) {
   env_.api.PutPolicy(scenario.policy);
   for (const kube::Node& node : scenario.nodes) env_.api.PutNode(node);
   env_.api.Subscribe(Kind::kPod, life_.alive(), [this] {
@@ -188,7 +188,9 @@ void World::Happen(const Fault& fault) {
 }
 
 void World::HappenToStream(const Fault& fault) {
-  const Kind kind = fault.choice % 3 == 0 ? Kind::kNode : Kind::kPod;
+  const bool budgets = !scenario_.budgets.empty() && fault.choice / 9 % 3 == 0;
+  const Kind other = budgets ? Kind::kBudget : Kind::kPod;
+  const Kind kind = fault.choice % 3 == 0 ? Kind::kNode : other;
   const bool schedulers = fault.choice / 3 % 3 == 0;
   if (!schedulers && processes_.berth() == nullptr) return;
   WatchStream& stream =

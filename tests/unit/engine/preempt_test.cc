@@ -137,6 +137,22 @@ TEST_CASE("no victims named: we find them", "[unit][engine]") {
   SECTION("all of them if it must be, never those without use") {
     CHECK(Preemption::Victims(w.Ask({{"n1", {}}}), "n1") == Names{"young", "low", "lower"});
   }
+  SECTION("what a budget keeps goes last") {
+    w.Change("p", [](kube::Pod& pod) {
+      pod = MakePod("p").Gpu(6).Priority(10);  // 2 are free: 4 more
+    });
+    w.Change("lower", [](kube::Pod& pod) { pod.meta.labels["app"] = "db"; });
+    w.engine().OnDisruptionBudget(testing::MakeBudget("db", "app", "db", 0));
+    auto answer = w.Ask({{"n1", {}}});
+    CHECK(Preemption::Victims(answer, "n1") == Names{"young", "low"});
+    CHECK(answer["n1"].pdb_violations == 0);
+    // Where there is no other way it goes all the same, as with kube-scheduler alone, and is
+    // counted.
+    w.Change("p", [](kube::Pod& pod) { pod = MakePod("p").Gpu(8).Priority(10); });
+    answer = w.Ask({{"n1", {}}});
+    CHECK(Preemption::Victims(answer, "n1") == Names{"young", "low", "lower"});
+    CHECK(answer["n1"].pdb_violations == 1);
+  }
   SECTION("a gang is not taken apart for it") {
     w.Add(MakePod("g0").Gpu(2).Gang("g", 2).On("n1"));
     w.Add(MakePod("g1").Gpu(0).Gang("g", 2).On("n2"));

@@ -68,7 +68,7 @@ class NotingApi final : public Api {
 
 /// A host with two nodes of one GPU each, a gang of two that needs both, and a lone pod.
 struct Bed {
-  Bed() {
+  explicit Bed(config::PolicyConfiguration with = {}) : policy(std::move(with)) {
     Add(MakeNode("n1").Gpu(1));
     Add(MakeNode("n2").Gpu(1));
     for (const char* name : {"a", "b"}) Add(MakePod(name).Gpu(1).Gang("g", 2));
@@ -114,7 +114,8 @@ struct Bed {
   Metrics metrics{ThisBuild()};
   Logger logger{LogFormat::kText, 0, [](std::string_view) {}};
   DecisionLog decisions{{}};
-  Host host{{},     {.instance = "x"}, api,           metrics,
+  config::PolicyConfiguration policy;
+  Host host{policy, {.instance = "x"}, api,           metrics,
             logger, decisions,         SteadyClock(), [this] { return leads.load(); }};
 };
 
@@ -166,6 +167,24 @@ TEST_CASE("on loss standing binds fail at once and plans are dropped; later all 
   CHECK(bed.Bind("b", b) == std::string());
   first.join();
   CHECK(answer == std::string());
+}
+
+// Nothing else happened that would have woken the planner.
+TEST_CASE("room held for a preemptor is given back in time", "[host][bug]") {
+  config::PolicyConfiguration policy;
+  policy.gang.plan_timeout = std::chrono::milliseconds(50);
+  Bed bed(policy);
+  bed.Add(MakePod("low").Gpu(1).On("n1"));
+  bed.Add(MakePod("high").Gpu(1).Priority(99).On("n2"));
+  bed.Add(MakePod("p").Gpu(1).Priority(10));
+  bed.host.Start();
+  const auto kept = bed.host.Preempt({.pod_name = "p",
+                                      .pod_namespace = "default",
+                                      .pod_uid = "uid-p",
+                                      .node_to_victims = {{"n1", {.pod_uids = {"uid-low"}}}}});
+  REQUIRE(kept);
+  REQUIRE(kept->contains("n1"));
+  CHECK(Eventually([&] { return bed.Ledger().find("pod uid-p") == std::string::npos; }));
 }
 
 TEST_CASE("what an earlier term began does not touch the next", "[host]") {

@@ -102,6 +102,7 @@ TEST_CASE("seeds that failed once", "[unit][sim][faults][bug]") {
       {578, "all", "the checker: a bind call of a pod that Berth does not know is gone"},
       {1100, "churn", "the checker: a launcher that Berth does not know is gone"},
       {313, "all", "a lost Binding on a node that had shrunk kept its room"},
+      {238, "budgets", "room held for victims outlived its plan: nobody woke up for its end"},
   };
   for (const Regression& r : regressions) {
     INFO(r.profile << ' ' << r.seed << ": " << r.what);

@@ -65,6 +65,22 @@ TEST_CASE("the policy comes as a ConfigMap, by its own decoder", "[unit][sim]") 
   CHECK_THAT(refused.error(), Catch::Contains("gang.planTimeout"));
 }
 
+TEST_CASE("a disruption budget comes through, an empty selector as well", "[unit][sim]") {
+  WatchBytes bytes(Kind::kBudget);
+  kube::PodDisruptionBudget budget = testing::MakeBudget("db", "app", "db", 2);
+  budget.meta.resource_version = "3";
+  for (const bool everybody : {false, true}) {
+    if (everybody) budget.selector = kube::LabelSelector{};
+    const Change sent{.key = budget.meta.uid,
+                      .budget = std::make_shared<const kube::PodDisruptionBudget>(budget)};
+    const auto arrived = bytes.Event(sent);
+    REQUIRE(arrived.has_value());
+    CHECK(arrived->key == budget.meta.uid);
+    CHECK(arrived->budget->selector == budget.selector);
+    CHECK(arrived->budget->disruptions_allowed == 2);
+  }
+}
+
 TEST_CASE("a list comes item by item, and says when it is whole", "[unit][sim]") {
   WatchBytes bytes(Kind::kNode);
   const auto item = [&bytes](const kube::Node& node) {
