@@ -22,8 +22,9 @@ void AddApiPages(const Host& host, OpsHandlers& handlers) {
   handlers.queues = [&host](const HttpRequest&) {
     return Page(host.Look([](const engine::Engine& e, auto) { return QueuesJson(e); }));
   };
-  handlers.gangs = [&host](const HttpRequest&) {
-    return Page(host.Look([](const engine::Engine& e, auto now) { return GangsJson(e, now); }));
+  handlers.gangs = [&host](std::string_view ns) {
+    return Page(
+        host.Look([&](const engine::Engine& e, auto now) { return GangsJson(e, ns, now); }));
   };
   handlers.nodes = [&host](const HttpRequest&) {
     return Page(host.Look([](const engine::Engine& e, auto) { return NodesJson(e); }));

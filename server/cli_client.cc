@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
 #include <set>
 
+#include "kube/client_config.h"
 #include "kube/quantity.h"
 #include "kube/rest_client.h"
 #include "server/table.h"
@@ -241,24 +243,82 @@ std::optional<PodName> ParsePod(const AskOptions& options) {
   return pod;
 }
 
-std::expected<kube::Response, Answer> Get(const AskOptions& options, const kube::Request& request) {
+/// The token to show: --token-file's, else the kubeconfig user's, else, over TLS, that of the pod
+/// that we run in. Only what was asked for goes out in plain text, and to loopback alone.
+std::expected<void, Answer> AddToken(const AskOptions& options, kube::ClientConfig& config) {
+  if (!options.token_file.empty()) {
+    if (!std::ifstream(options.token_file)) {
+      return std::unexpected(
+          Fail(kEnvironment, "error: --token-file: cannot read " + options.token_file));
+    }
+    config.token_file = options.token_file;
+    return {};
+  }
+  if (!options.kubeconfig.empty()) {
+    const auto kubeconfig = kube::LoadKubeconfig(options.kubeconfig);
+    if (!kubeconfig) return std::unexpected(Fail(kEnvironment, "error: " + kubeconfig.error()));
+    if (kubeconfig->token.empty() && kubeconfig->token_file.empty()) {
+      return std::unexpected(Fail(
+          kBadInput, fmt::format("error: {}: its user has no token, which is what Berth asks for; "
+                                 "give --token-file, with one from `kubectl create token`",
+                                 options.kubeconfig)));
+    }
+    config.token = kubeconfig->token;
+    config.token_file = kubeconfig->token_file;
+    return {};
+  }
+  if (config.server.starts_with("https://")) {
+    if (const auto pod = kube::LoadInCluster()) config.token_file = pod->token_file;
+  }
+  return {};
+}
+
+std::expected<kube::ClientConfig, Answer> Connection(const AskOptions& options) {
   kube::ClientConfig config;
   config.server = options.url;
   while (config.server.ends_with('/')) config.server.pop_back();
   if (!config.server.starts_with("http://") && !config.server.starts_with("https://")) {
     return std::unexpected(Fail(kUsage, "error: --berth-url must start with http:// or https://"));
   }
-  const auto client = kube::RestClient::Create(config, {.user_agent = "berth-cli"});
+  config.ca_file = options.certificate_authority;
+  config.tls_server_name = options.tls_server_name;
+  config.insecure_skip_verify = options.insecure_skip_tls_verify;
+  if (const auto added = AddToken(options, config); !added) return std::unexpected(added.error());
+  return config;
+}
+
+std::expected<kube::Response, Answer> Get(const AskOptions& options, const kube::Request& request) {
+  const auto config = Connection(options);
+  if (!config) return std::unexpected(config.error());
+  const auto client = kube::RestClient::Create(*config, {.user_agent = "berth-cli"});
   if (!client) return std::unexpected(Fail(kUsage, "error: --berth-url: " + client.error()));
   auto response = (*client)->Do(request, {});
-  if (!response) {
-    return std::unexpected(
-        Fail(kEnvironment,
-             fmt::format("error: no Berth service at {}: {}\nIs `berth serve` running? Its "
-                         "--ops-listen address goes into --berth-url or BERTH_URL.",
-                         options.url, response.error().message)));
+  if (response) return std::move(*response);
+  const auto& error = response.error();
+  const char* hint =
+      error.failure == kube::TransportFailure::kTls
+          ? "Its certificate must be signed by --certificate-authority, and be for the host of "
+            "--berth-url, or else for --tls-server-name."
+          : "Is `berth serve` running? Its --ops-listen address goes into --berth-url or "
+            "BERTH_URL.";
+  return std::unexpected(Fail(kEnvironment, fmt::format("error: no Berth service at {}: {}\n{}",
+                                                        options.url, error.message, hint)));
+}
+
+/// What a refusal means to whoever asked.
+Answer Refused(const AskOptions& options, const kube::Request& request,
+               const kube::Response& response) {
+  std::string text = response.body.substr(0, 500);
+  text.erase(text.find_last_not_of(" \r\n") + 1);
+  if (response.status == 401) {
+    return Fail(kBadInput, fmt::format("error: {}\nGive --token-file or --kubeconfig; a token that "
+                                       "has expired must be renewed.",
+                                       text));
   }
-  return std::move(*response);
+  if (response.status == 403) return Fail(kBadInput, "Error from Berth: " + text);
+  return Fail(kEnvironment,
+              fmt::format("error: {}{} answered HTTP {}{}{}", options.url, request.path,
+                          response.status, text.empty() ? "" : ": ", text));
 }
 
 }  // namespace
@@ -280,15 +340,6 @@ std::string Print(Question question, const Json& page, OutputFormat format) {
   return {};
 }
 
-Json OnlyNamespace(Json page, std::string_view ns) {
-  Json items = Json::array();
-  for (const Json& item : At(page, "items")) {
-    if (Text(item, "namespace") == ns) items.push_back(item);
-  }
-  page["items"] = std::move(items);
-  return page;
-}
-
 Answer Ask(const AskOptions& options) {
   kube::Request request;
   request.timeout = kTimeout;
@@ -301,6 +352,8 @@ Answer Ask(const AskOptions& options) {
     if (!parsed) return Fail(kUsage, fmt::format("error: {:?} is not a pod's name", options.pod));
     pod = *parsed;
     request.query = {{"pod", pod.ns + "/" + pod.name}};
+  } else if (options.question == Question::kGangs && !options.ns.empty()) {
+    request.query = {{"namespace", options.ns}};
   }
   const auto response = Get(options, request);
   if (!response) return response.error();
@@ -309,18 +362,12 @@ Answer Ask(const AskOptions& options) {
                                        "namespace {:?}",
                                        pod.name, pod.ns));
   }
-  if (!response->Ok()) {
-    return Fail(kEnvironment, fmt::format("error: {}{} answered HTTP {}", options.url, request.path,
-                                          response->status));
-  }
-  Json page = Json::parse(response->body, nullptr, /*allow_exceptions=*/false);
+  if (!response->Ok()) return Refused(options, request, *response);
+  const Json page = Json::parse(response->body, nullptr, /*allow_exceptions=*/false);
   if (!page.is_object()) {
     return Fail(kEnvironment, fmt::format("error: {}{} did not answer with JSON; is it Berth's "
                                           "--ops-listen address?",
                                           options.url, request.path));
-  }
-  if (options.question == Question::kGangs && !options.ns.empty()) {
-    page = OnlyNamespace(std::move(page), options.ns);
   }
   return {.code = 0, .out = Print(options.question, page, options.output), .err = {}};
 }

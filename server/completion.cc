@@ -46,7 +46,7 @@ OptionInfo Describe(const CLI::Option& option) {
   for (const auto& name : option.get_snames()) info.names.push_back("-" + name);
   for (const auto& name : option.get_lnames()) info.names.push_back("--" + name);
   info.takes_value = option.get_items_expected_max() > 0;
-  for (const char* word : {"file", "policy", "snapshot", "cluster", "config", "log"}) {
+  for (const char* word : {"file", "policy", "snapshot", "cluster", "config", "log", "authority"}) {
     info.is_file |= std::ranges::any_of(
         info.names, [&](const std::string& name) { return name.ends_with(word); });
   }

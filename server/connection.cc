@@ -2,10 +2,8 @@
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -18,104 +16,13 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// How often the certificate files are looked at.
-constexpr std::chrono::seconds kLookInterval{5};
-
 int MillisUntil(Deadline deadline) {
   const auto left =
       std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
 }
 
-std::string TlsError(std::string what) {
-  std::array<char, 256> text{};
-  if (const auto code = ERR_get_error(); code != 0) {
-    ERR_error_string_n(code, text.data(), text.size());
-    what.append(": ").append(text.data());
-  }
-  ERR_clear_error();
-  return what;
-}
-
-std::expected<std::shared_ptr<SSL_CTX>, std::string> ReadContext(const TlsOptions& options) {
-  std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
-  SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
-  SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE |
-                                      SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                                      SSL_MODE_RELEASE_BUFFERS);
-  if (SSL_CTX_use_certificate_chain_file(context.get(), options.cert_file.c_str()) != 1) {
-    return std::unexpected(TlsError("cannot use the TLS certificate " + options.cert_file));
-  }
-  if (SSL_CTX_use_PrivateKey_file(context.get(), options.key_file.c_str(), SSL_FILETYPE_PEM) != 1 ||
-      SSL_CTX_check_private_key(context.get()) != 1) {
-    return std::unexpected(TlsError("cannot use the TLS key " + options.key_file));
-  }
-  if (!options.client_ca_file.empty()) {
-    const auto* file = options.client_ca_file.c_str();
-    if (SSL_CTX_load_verify_locations(context.get(), file, nullptr) != 1) {
-      return std::unexpected(TlsError("cannot use the client CA " + options.client_ca_file));
-    }
-    SSL_CTX_set_client_CA_list(context.get(), SSL_load_client_CA_file(file));
-    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-    constexpr std::array<unsigned char, 5> kSession{'b', 'e', 'r', 't', 'h'};
-    SSL_CTX_set_session_id_context(context.get(), kSession.data(), kSession.size());
-  }
-  return context;
-}
-
-std::string CommonName(X509* certificate) {
-  std::array<char, 256> name{};
-  const int length = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName,
-                                               name.data(), static_cast<int>(name.size()));
-  return length > 0 ? std::string(name.data(), static_cast<std::size_t>(length)) : std::string();
-}
-
-bool Allowed(X509* certificate, const std::string& common_name,
-             const std::vector<std::string>& names) {
-  return names.empty() || std::ranges::any_of(names, [&](const std::string& name) {
-           return name == common_name || X509_check_host(certificate, name.data(), name.size(),
-                                                         X509_CHECK_FLAG_NEVER_CHECK_SUBJECT |
-                                                             X509_CHECK_FLAG_NO_WILDCARDS,
-                                                         nullptr) == 1;
-         });
-}
-
 }  // namespace
-
-std::expected<std::unique_ptr<TlsContext>, std::string> TlsContext::Load(TlsOptions options) {
-  std::unique_ptr<TlsContext> tls(new TlsContext(std::move(options)));
-  tls->stamp_ = tls->Stamp();
-  auto context = ReadContext(tls->options_);
-  if (!context) return std::unexpected(context.error());
-  tls->context_ = *std::move(context);
-  return tls;
-}
-
-std::string TlsContext::Stamp() const {
-  std::string stamp;
-  for (const auto* file : {&options_.cert_file, &options_.key_file, &options_.client_ca_file}) {
-    struct stat status {};
-    if (!file->empty() && stat(file->c_str(), &status) == 0) {
-      stamp += std::to_string(status.st_mtim.tv_sec) + "." +
-               std::to_string(status.st_mtim.tv_nsec) + "/" + std::to_string(status.st_ino);
-    }
-    stamp += ';';
-  }
-  return stamp;
-}
-
-std::shared_ptr<SSL_CTX> TlsContext::Current() {
-  const std::lock_guard lock(mutex_);
-  if (const auto now = steady_clock::now(); now >= next_look_) {
-    next_look_ = now + kLookInterval;
-    // The stamp is kept also when the files do not load: a rotation seen half-way changes again.
-    if (auto stamp = Stamp(); stamp != stamp_) {
-      stamp_ = std::move(stamp);
-      if (auto context = ReadContext(options_)) context_ = *std::move(context);
-    }
-  }
-  return context_;
-}
 
 void Connection::SslFree::operator()(SSL* ssl) const { SSL_free(ssl); }
 
@@ -144,20 +51,35 @@ bool Connection::WaitForTls(int result, Deadline deadline) const {
   return false;
 }
 
-bool Connection::Handshake(TlsContext& tls, Deadline deadline) {
+std::expected<void, std::string> Connection::Handshake(const TlsContext& tls, Deadline deadline) {
   const auto context = tls.Current();
   ssl_.reset(SSL_new(context.get()));
-  if (ssl_ == nullptr || SSL_set_fd(ssl_.get(), fd_) != 1) return false;
+  if (ssl_ == nullptr || SSL_set_fd(ssl_.get(), fd_) != 1) {
+    return std::unexpected(TlsError("no TLS connection"));
+  }
   for (;;) {
     const int result = SSL_accept(ssl_.get());
     if (result == 1) break;
-    if (!WaitForTls(result, deadline)) return false;
+    const int error = SSL_get_error(ssl_.get(), result);
+    if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) {
+      const auto verdict = SSL_get_verify_result(ssl_.get());
+      return std::unexpected(TlsError(verdict == X509_V_OK
+                                          ? std::string("the handshake failed")
+                                          : std::string("the client's certificate is refused (") +
+                                                X509_verify_cert_error_string(verdict) + ")"));
+    }
+    ERR_clear_error();
+    if (!Wait(error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline)) {
+      return std::unexpected("the handshake was not finished in time");
+    }
   }
-  const std::unique_ptr<X509, void (*)(X509*)> certificate(SSL_get1_peer_certificate(ssl_.get()),
-                                                           [](X509* x509) { X509_free(x509); });
-  if (certificate == nullptr) return tls.options().client_ca_file.empty();
-  peer_name_ = CommonName(certificate.get());
-  return Allowed(certificate.get(), peer_name_, tls.options().client_allowed_names);
+  if (tls.Admits(ssl_.get(), peer_name_)) return {};
+  return std::unexpected("the client's certificate has none of the allowed names, but CN \"" +
+                         peer_name_ + "\"");
+}
+
+bool Connection::IsCurrent(const TlsContext* tls) const {
+  return tls == nullptr || SSL_get_SSL_CTX(ssl_.get()) == tls->Current().get();
 }
 
 bool Connection::WaitReadable(Deadline deadline) {

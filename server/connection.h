@@ -5,47 +5,14 @@
 #include <cstddef>
 #include <expected>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
-#include <vector>
 
-struct ssl_st;
-struct ssl_ctx_st;
+#include "server/tls_context.h"
 
 namespace berth::server {
 
 using Deadline = std::chrono::steady_clock::time_point;
-
-struct TlsOptions {
-  std::string cert_file;
-  std::string key_file;
-  /// Not empty: clients must show a certificate of this CA.
-  std::string client_ca_file = {};
-  /// Not empty: its CN or one of its DNS names must be among these.
-  std::vector<std::string> client_allowed_names = {};
-};
-
-/// The server side's TLS settings, read again when the files change: mounted certificates rotate.
-class TlsContext {
- public:
-  static std::expected<std::unique_ptr<TlsContext>, std::string> Load(TlsOptions options);
-
-  /// What new connections use. A file set that does not load keeps the last good one.
-  std::shared_ptr<ssl_ctx_st> Current();
-
-  const TlsOptions& options() const { return options_; }
-
- private:
-  explicit TlsContext(TlsOptions options) : options_(std::move(options)) {}
-  std::string Stamp() const;
-
-  const TlsOptions options_;
-  std::mutex mutex_;
-  std::shared_ptr<ssl_ctx_st> context_;
-  std::string stamp_;  ///< Modification times of the files that `context_` was read from.
-  Deadline next_look_{};
-};
 
 /// Owned by the one thread that serves it; Shutdown() alone may be called from others.
 class Connection {
@@ -55,8 +22,11 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// Turns it into a TLS connection. False: the client failed the handshake, or is not allowed.
-  bool Handshake(TlsContext& tls, Deadline deadline);
+  /// Turns it into a TLS connection. Error: how the client failed, for an administrator.
+  std::expected<void, std::string> Handshake(const TlsContext& tls, Deadline deadline);
+
+  /// Whether its handshake was made by what is in force now. True of a plain connection.
+  bool IsCurrent(const TlsContext* tls) const;
 
   /// Waits until there is something to read. False: the deadline passed.
   bool WaitReadable(Deadline deadline);

@@ -191,9 +191,12 @@ bool HttpServer::State::SetBusy(Client& client, bool now_busy) {
 }
 
 void HttpServer::State::Serve(Client& client) {
-  if (tls != nullptr &&
-      !client.connection->Handshake(*tls, steady_clock::now() + options.read_timeout)) {
-    return Event(HttpEvent::kTlsRefused);
+  if (tls != nullptr) {
+    const auto deadline = steady_clock::now() + options.handshake_timeout;
+    if (const auto done = client.connection->Handshake(*tls, deadline); !done) {
+      if (options.on_tls_refused) options.on_tls_refused(done.error());
+      return Event(HttpEvent::kTlsRefused);
+    }
   }
   BodyBuffer body(budget);
   MessageStream stream(*client.connection, body);
@@ -323,7 +326,8 @@ void HttpServer::State::Answer(const httplib::Request& in, httplib::Response& ou
     if (!out.body.empty()) out.set_header("Content-Type", answer.content_type);
     exchange.close = answer.close;
   }
-  exchange.close = exchange.close || exchange.unread || draining;
+  exchange.close =
+      exchange.close || exchange.unread || draining || !exchange.connection.IsCurrent(tls.get());
   if (exchange.close && in.get_header_value("Connection") != "close") {
     out.set_header("Connection", "close");
   }
@@ -348,7 +352,7 @@ void HttpServer::Handle(std::string method, std::string path, Handler handler) {
 std::expected<std::uint16_t, std::string> HttpServer::Listen(const std::string& address,
                                                              std::uint16_t port) {
   if (state_->options.tls) {
-    auto tls = TlsContext::Load(*state_->options.tls);
+    auto tls = TlsContext::Load(*state_->options.tls, state_->options.on_tls_reload);
     if (!tls) return std::unexpected(tls.error());
     state_->tls = *std::move(tls);
   }

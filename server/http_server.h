@@ -58,9 +58,13 @@ struct HttpServerOptions {
   std::size_t max_bodies_bytes = std::size_t{256} << 20;  ///< Of all connections together.
   std::chrono::milliseconds keep_alive{120'000};   ///< kube-scheduler keeps idle ones for 90 s.
   std::chrono::milliseconds read_timeout{20'000};  ///< From the first byte to the last.
+  std::chrono::milliseconds handshake_timeout{5'000};
   std::chrono::milliseconds write_timeout{20'000};
   std::optional<TlsOptions> tls = {};
   std::function<void(HttpEvent)> on_event = {};
+  /// Of each kTlsRefused, why: as often as strangers like, so bound what comes of it.
+  std::function<void(const std::string& why)> on_tls_refused = {};
+  TlsContext::OnReload on_tls_reload = {};
 };
 
 class HttpServer {
@@ -78,7 +82,9 @@ class HttpServer {
   void Handle(std::string method, std::string path, Handler handler);
 
   /// Opens the socket and serves from threads of its own. Port 0: any. Returns the port. An empty
-  /// address is all of them. Fails if the port is taken, or the certificates do not load.
+  /// address is all of them. Fails if the port is taken, or the certificates do not load. After
+  /// they changed, connections made under the old ones end with their next answer: whoever may not
+  /// any more is out, and no call is lost.
   std::expected<std::uint16_t, std::string> Listen(const std::string& address, std::uint16_t port);
 
   /// Stops accepting, lets the calls under way end and closes their connections with the answer.

@@ -18,12 +18,15 @@ using std::chrono::seconds;
 constexpr Duration kLongestPause{1'000};
 constexpr Duration kPatchTimeout{2'000};
 constexpr Duration kTendingPause{1'000};
-/// So many refusals of the label, a second apart, outlast what an earlier leader may have under way
-/// (its Lease's duration less its renew deadline).
-constexpr int kRefusals = 6;
 /// How long a write that is under way is waited for before the Lease is given away.
 constexpr Duration kWritePatience{3'000};
 constexpr Duration kReleasePatience{6'000};
+
+/// So many refusals of the label, a second apart, outlast what an earlier leader may have under
+/// way.
+std::int64_t Refusals(const kube::ElectionOptions& election) {
+  return (election.lease_duration - election.renew_deadline) / kLongestPause + 1;
+}
 
 double Random() {
   thread_local std::mt19937_64 generator(std::random_device{}());
@@ -196,7 +199,7 @@ bool Leadership::AnnounceOnPod(Lock& lock, const std::stop_token& stop) {
       sent = status.has_value();
       if (status && *status >= 400) {
         sent = false;  // An API server that has just started refuses what it will allow.
-        if (++refused < kRefusals) {
+        if (++refused < Refusals(options_.election)) {
           if (!tenure_.Holds() || !Pause(lock, stop, kLongestPause)) return false;
           continue;
         }
@@ -275,13 +278,17 @@ void Leadership::Release() {
     logger_.Log(Severity::kWarning, "a write is still under way: the Lease is left to expire");
   } else if (campaign_.joinable()) {
     Lock lock(mutex_);
+    const auto& lease = election_.observed();
+    const bool ours = lease && lease->record.holder == options_.election.identity;
     call_.request_stop();  // A renewal has no point any more.
     call_ = std::stop_source();
     election_.Release(BootClock());
     changed_.notify_all();
     changed_.wait_for(lock, kReleasePatience, [this] { return election_.released(); });
-    logger_.Log(Severity::kInfo, "Lease released",
-                {{"identity", options_.election.identity}, {"done", election_.released()}});
+    if (ours) {
+      logger_.Log(Severity::kInfo, "Lease released",
+                  {{"identity", options_.election.identity}, {"done", election_.released()}});
+    }
   }
   campaign_.request_stop();
   {

@@ -36,20 +36,39 @@ void AddServe(CLI::App& app, ServeOptions& o) {
   serve->add_option("--listen", o.listen, "ADDR:PORT of the verbs")->capture_default_str();
   serve->add_option("--ops-listen", o.ops_listen, "ADDR:PORT of health, metrics, debug, API")
       ->capture_default_str();
-  serve->add_option("--ops-auth", o.ops_auth, "kubernetes or none; default: none on loopback")
+  serve
+      ->add_option("--ops-auth", o.ops_auth,
+                   "who may read that port, health aside: kubernetes (a bearer token, by "
+                   "TokenReview and SubjectAccessReview) or none (everybody); default: none on "
+                   "loopback, else kubernetes")
       ->check(CLI::IsMember({"kubernetes", "none"}));
   serve->add_option("--tls-cert-file", o.tls_cert_file, "certificate of the verbs' port");
   serve->add_option("--tls-private-key-file", o.tls_private_key_file, "its key");
   serve->add_option("--client-ca-file", o.client_ca_file,
-                    "CA that callers' certificates must have");
+                    "CA that certificates of the verbs' callers must have");
   serve->add_option("--client-allowed-names", o.client_allowed_names,
-                    "comma-separated names that callers' certificates may have");
+                    "comma-separated names (CN or DNS) that callers' certificates may have");
+  serve->add_option("--ops-tls-cert-file", o.ops_tls_cert_file,
+                    "certificate of --ops-listen; without it: plain text");
+  serve->add_option("--ops-tls-private-key-file", o.ops_tls_private_key_file, "its key");
   serve->add_flag("--leader-elect,!--no-leader-elect", o.leader_elect,
                   "answer the verbs only while holding the Lease `berth`; several replicas need it "
                   "(default: true in a cluster, false with --kubeconfig or --snapshot)");
   serve
       ->add_option("--leader-elect-namespace", o.leader_elect_namespace,
                    "namespace of the Lease, and of the last good policy")
+      ->capture_default_str();
+  serve
+      ->add_option("--leader-elect-lease-duration", o.leader_elect_lease_duration,
+                   "how long a leader that is silent keeps the Lease")
+      ->capture_default_str();
+  serve
+      ->add_option("--leader-elect-renew-deadline", o.leader_elect_renew_deadline,
+                   "how long a leader that cannot renew goes on; shorter than the lease duration")
+      ->capture_default_str();
+  serve
+      ->add_option("--leader-elect-retry-period", o.leader_elect_retry_period,
+                   "between tries to take or renew the Lease")
       ->capture_default_str();
   serve->add_option("--snapshot", o.snapshot,
                     "serve a recorded cluster (kubectl get nodes,pods,... -A -o yaml|json)");
@@ -116,6 +135,14 @@ void AddQuestions(CLI::App& app, AskOptions& o) {
             "-o,--output", [&o](const std::string& format) { o.output = kFormats.at(format); },
             "how to print the answer")
         ->check(CLI::IsMember({"table", "wide", "json", "yaml"}));
+    command->add_option("--token-file", o.token_file, "bearer token to show to the service");
+    command->add_option("--kubeconfig", o.kubeconfig, "file whose current user's token is shown");
+    command->add_option("--certificate-authority", o.certificate_authority,
+                        "file with the CA of the service's certificate");
+    command->add_option("--tls-server-name", o.tls_server_name,
+                        "name in that certificate, when not the host of the URL");
+    command->add_flag("--insecure-skip-tls-verify", o.insecure_skip_tls_verify,
+                      "do not check that certificate");
     command->callback([&o, question] { o.question = question; });
     return command;
   };

@@ -43,6 +43,9 @@ enum Id : std::uint8_t {
   kRequestDecodeErrors,
   kHttpEvents,
   kStandingBinds,
+  kOpsAuth,
+  kTlsReload,
+  kTlsExpiry,
   kPendingWorkloads,
   kGangs,
   kGangWait,
@@ -76,7 +79,15 @@ constexpr std::array<MetricInfo, kMetricCount> kTable{{
      "Connections and requests refused or failed around the handlers: shed, bad_request, "
      "too_large, overloaded, exception, tls_refused."},
     {"berth_standing_binds", MetricType::Gauge, "", Stability::kAlpha,
-     "Bind calls under way, those that wait at a gang barrier included."},
+     "Bind calls that wait at a gang barrier."},
+    {"berth_ops_auth_total", MetricType::Counter, "result", Stability::kAlpha,
+     "Requests to the operations port under --ops-auth kubernetes: allowed, unauthorized (401), "
+     "forbidden (403), error (503: the API server did not say)."},
+    {"berth_tls_last_reload_successful", MetricType::Gauge, "listener", Stability::kAlpha,
+     "0 after certificate files were refused, or while the certificate in force has expired: the "
+     "last good files stay."},
+    {"berth_tls_certificate_expiry_timestamp_seconds", MetricType::Gauge, "listener",
+     Stability::kAlpha, "When the certificate that is in force ends, in seconds since the epoch."},
     {"berth_pending_workloads", MetricType::Gauge, "queue, reason", Stability::kStable,
      "Workloads that wait, by the reason that `berth why` gives."},
     {"berth_gangs", MetricType::Gauge, "phase", Stability::kStable, "Gangs by phase."},
@@ -246,6 +257,9 @@ struct Metrics::State {
   std::array<prometheus::Counter*, 4> decode_errors{};
   Counters& http_events = counters(kHttpEvents);
   prometheus::Gauge& standing = gauges(kStandingBinds).Add({});
+  Counters& ops_auth = counters(kOpsAuth);
+  Gauges& tls_reload = gauges(kTlsReload);
+  Gauges& tls_expiry = gauges(kTlsExpiry);
   prometheus::Histogram& gang_wait = histograms(kGangWait).Add({}, kGangWaitBuckets);
   Counters& binds = counters(kBinds);
   Counters& evictions = counters(kEvictions);
@@ -297,6 +311,16 @@ void Metrics::CountDecodeError(Verb verb) {
 }
 
 void Metrics::AddStandingBinds(int change) { state_->standing.Increment(change); }
+
+void Metrics::CountOpsAuth(std::string_view result) {
+  state_->ops_auth.Add({{"result", std::string(result)}}).Increment();
+}
+
+void Metrics::SetTls(std::string_view listener, bool reload_successful, double expiry) {
+  const prometheus::Labels labels{{"listener", std::string(listener)}};
+  state_->tls_reload.Add(labels).Set(reload_successful ? 1 : 0);
+  state_->tls_expiry.Add(labels).Set(expiry);
+}
 
 void Metrics::CountHttpEvent(std::string_view listener, HttpEvent event) {
   state_->http_events

@@ -66,6 +66,11 @@ class Metrics {
   void ObserveRequest(Verb verb, int code, double seconds);
   void CountDecodeError(Verb verb);
   void AddStandingBinds(int change);
+  /// `result` is allowed, unauthorized, forbidden or error.
+  void CountOpsAuth(std::string_view result);
+  /// Of `verbs` or `ops`: whether the certificate files last read are in force, and when the
+  /// certificate that is in force ends, in seconds since the epoch.
+  void SetTls(std::string_view listener, bool reload_successful, double expiry);
   /// `listener` is `verbs` or `ops`. Put it behind HttpServerOptions::on_event.
   void CountHttpEvent(std::string_view listener, HttpEvent event);
 
@@ -93,7 +98,7 @@ class Metrics {
   std::unique_ptr<State> state_;
 };
 
-/// Counts a bind call as standing while it lives.
+/// Counts a bind call that stands at a gang barrier while it lives.
 class StandingBind {
  public:
   explicit StandingBind(Metrics& metrics) : metrics_(metrics) { metrics_.AddStandingBinds(1); }

@@ -54,6 +54,12 @@ std::string BuildInfoPage(const BuildInfo& build) {
   return out + "}\n";
 }
 
+/// The first value of a query parameter, or empty.
+std::string QueryOf(const HttpRequest& request, const std::string& name) {
+  const auto it = request.query.find(name);
+  return it == request.query.end() ? std::string() : it->second;
+}
+
 /// The process's threads by name, with how many there are of each.
 std::string ThreadsPage() {
   std::map<std::string, int> count;
@@ -74,15 +80,83 @@ std::string ThreadsPage() {
   return out + "}}\n";
 }
 
-HttpResponse Why(const OpsHandlers& handlers, const HttpRequest& request) {
-  const auto pod = request.query.find("pod");
-  const std::string_view key = pod == request.query.end() ? "" : std::string_view(pod->second);
+/// The pod of ?pod=NAMESPACE/NAME as what is wanted of it; nullopt: malformed.
+std::optional<kube::AccessAttributes> WantedPod(const HttpRequest& request) {
+  const std::string key = QueryOf(request, "pod");
   const auto slash = key.find('/');
   if (slash == key.npos || slash == 0 || slash + 1 == key.size() ||
       key.find('/', slash + 1) != key.npos) {
-    return Text(400, "pod=NAMESPACE/NAME is missing or malformed\n");
+    return std::nullopt;
   }
-  return handlers.why(key.substr(0, slash), key.substr(slash + 1), request);
+  return kube::AccessAttributes{
+      .resource = "pods", .ns = key.substr(0, slash), .name = key.substr(slash + 1)};
+}
+
+kube::AccessAttributes ListPods(std::string ns) {
+  return {.verb = "list", .resource = "pods", .ns = std::move(ns)};
+}
+
+/// Registers the paths that `authorize` guards.
+class Guard {
+ public:
+  Guard(HttpServer& server, std::shared_ptr<const OpsHandlers> handlers)
+      : server_(server), handlers_(std::move(handlers)) {}
+
+  /// nullopt: the request is malformed.
+  using Wanted = std::function<std::optional<kube::AccessAttributes>(const HttpRequest&)>;
+
+  void Serve(const std::string& path, Wanted wanted, HttpServer::Handler handler) const {
+    server_.Handle("GET", path,
+                   [handlers = handlers_, wanted = std::move(wanted),
+                    handler = std::move(handler)](const HttpRequest& request) {
+                     const auto access = wanted(request);
+                     if (!access) return Text(400, "pod=NAMESPACE/NAME is missing or malformed\n");
+                     if (handlers->authorize) {
+                       if (auto refusal = handlers->authorize(request, *access)) {
+                         return *std::move(refusal);
+                       }
+                     }
+                     return handler(request);
+                   });
+  }
+
+  void ServePath(const std::string& path, HttpServer::Handler handler) const {
+    Serve(
+        path, [path](const HttpRequest&) { return kube::AccessAttributes{.path = path}; },
+        std::move(handler));
+  }
+
+  void ServePage(const std::string& path, std::function<std::string()> text) const {
+    ServePath(path, [text = std::move(text)](const HttpRequest&) {
+      return HttpResponse{.status = 200, .body = text()};
+    });
+  }
+
+ private:
+  HttpServer& server_;
+  const std::shared_ptr<const OpsHandlers> handlers_;
+};
+
+void ServeApi(const Guard& guard, const std::shared_ptr<const OpsHandlers>& handlers) {
+  if (handlers->queues) guard.ServePath("/api/v1/queues", handlers->queues);
+  if (handlers->gangs) {
+    guard.Serve(
+        "/api/v1/gangs",
+        [](const HttpRequest& request) { return ListPods(QueryOf(request, "namespace")); },
+        [handlers](const HttpRequest& request) {
+          return handlers->gangs(QueryOf(request, "namespace"));
+        });
+  }
+  if (handlers->nodes) {
+    guard.Serve(
+        "/api/v1/nodes", [](const HttpRequest&) { return ListPods(""); }, handlers->nodes);
+  }
+  if (handlers->why) {
+    guard.Serve("/api/v1/why", WantedPod, [handlers](const HttpRequest& request) {
+      const auto pod = WantedPod(request);
+      return handlers->why(pod->ns, pod->name, request);
+    });
+  }
 }
 
 }  // namespace
@@ -98,35 +172,17 @@ void ServeOps(HttpServer& server, OpsHandlers given, Metrics& metrics, const Bui
   health("/healthz", &OpsHandlers::livez);
   health("/readyz", &OpsHandlers::readyz);
 
-  const auto guarded = [&](const std::string& path, HttpServer::Handler handler) {
-    server.Handle("GET", path,
-                  [handlers, handler = std::move(handler)](const HttpRequest& request) {
-                    if (handlers->authorize) {
-                      if (auto refusal = handlers->authorize(request)) return *std::move(refusal);
-                    }
-                    return handler(request);
-                  });
-  };
-  const auto page = [&](const std::string& path, std::function<std::string()> text) {
-    guarded(path, [text = std::move(text)](const HttpRequest&) {
-      return HttpResponse{.status = 200, .body = text()};
-    });
-  };
-  guarded("/metrics", [&metrics](const HttpRequest&) {
+  const Guard guard(server, handlers);
+  guard.ServePath("/metrics", [handlers, &metrics](const HttpRequest&) {
+    if (handlers->before_metrics) handlers->before_metrics();
     return HttpResponse{.body = metrics.Serialize(),
                         .content_type = "text/plain; version=0.0.4; charset=utf-8"};
   });
-  page("/debug/buildinfo", [text = BuildInfoPage(build)] { return text; });
-  page("/debug/threads", ThreadsPage);
-  if (handlers->configz) page("/configz", handlers->configz);
-  for (const auto& [name, text] : handlers->debug) page("/debug/" + name, text);
-  if (handlers->queues) guarded("/api/v1/queues", handlers->queues);
-  if (handlers->gangs) guarded("/api/v1/gangs", handlers->gangs);
-  if (handlers->nodes) guarded("/api/v1/nodes", handlers->nodes);
-  if (handlers->why) {
-    guarded("/api/v1/why",
-            [handlers](const HttpRequest& request) { return Why(*handlers, request); });
-  }
+  guard.ServePage("/debug/buildinfo", [text = BuildInfoPage(build)] { return text; });
+  guard.ServePage("/debug/threads", ThreadsPage);
+  if (handlers->configz) guard.ServePage("/configz", handlers->configz);
+  for (const auto& [name, text] : handlers->debug) guard.ServePage("/debug/" + name, text);
+  ServeApi(guard, handlers);
 }
 
 }  // namespace berth::server

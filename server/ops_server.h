@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kube/access_review.h"
 #include "server/http_server.h"
 #include "server/metrics.h"
 
@@ -24,12 +25,16 @@ struct HealthCheck {
 struct OpsHandlers {
   std::vector<HealthCheck> livez = {};
   std::vector<HealthCheck> readyz = {};
-  /// Asked before every path but the health ones; nullopt lets the request through.
-  std::function<std::optional<HttpResponse>(const HttpRequest&)> authorize = {};
+  /// Asked before every path but the health ones; nullopt lets the request through. Empty: all may.
+  std::function<std::optional<HttpResponse>(const HttpRequest&, const kube::AccessAttributes&)>
+      authorize = {};
+  /// Called before the metrics are written down, for gauges that mirror something.
+  std::function<void()> before_metrics = {};
   std::function<std::string()> configz = {};
   std::map<std::string, std::function<std::string()>> debug = {};  ///< /debug/<key>
   std::function<HttpResponse(const HttpRequest&)> queues = {};
-  std::function<HttpResponse(const HttpRequest&)> gangs = {};
+  /// `ns`: of this namespace alone; empty: of all.
+  std::function<HttpResponse(std::string_view ns)> gangs = {};
   std::function<HttpResponse(const HttpRequest&)> nodes = {};
   /// /api/v1/why?pod=NAMESPACE/NAME, taken apart.
   std::function<HttpResponse(std::string_view ns, std::string_view name, const HttpRequest&)> why =
@@ -41,6 +46,11 @@ struct OpsHandlers {
 /// Health answers as Kubernetes' own components do: 200 `ok`, or 500 and a line for each check;
 /// `?verbose` shows the lines always, `?exclude=NAME` leaves a check out. /healthz is /livez.
 /// /debug/buildinfo and /debug/threads are always there.
+///
+/// What `authorize` is asked for: `get` on the path itself for metrics, configz, debug pages and
+/// queues (names and numbers); `list pods` for gangs (in `?namespace=NS`, else in all) and for
+/// nodes (in all), since they name pods; `get` on the pod for why. Never the path for those: the
+/// role system:discovery, which everybody has, allows all of /api/*.
 void ServeOps(HttpServer& server, OpsHandlers handlers, Metrics& metrics, const BuildInfo& build);
 
 }  // namespace berth::server

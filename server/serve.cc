@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <random>
-#include <sstream>
 
 #include "config/decode.h"
 #include "kube/client_config.h"
@@ -18,6 +16,7 @@
 #include "server/informers.h"
 #include "server/kube_api.h"
 #include "server/leadership.h"
+#include "server/ops_auth.h"
 #include "server/ops_server.h"
 #include "server/policy_source.h"
 #include "server/verb_server.h"
@@ -37,42 +36,38 @@ int Fail(int code, const std::string& message) {
   return code;
 }
 
-struct Address {
-  std::string host;
-  std::uint16_t port = 0;
-  bool loopback() const {
-    return host == "127.0.0.1" || host == "::1" || host == "localhost" || host.starts_with("127.");
-  }
-};
-
-std::expected<Address, std::string> ParseAddress(std::string text) {
-  const auto colon = text.rfind(':');
-  if (colon == std::string::npos) return std::unexpected(text + ": must be ADDR:PORT");
-  Address address;
-  address.host = text.substr(0, colon);
-  if (address.host.starts_with('[') && address.host.ends_with(']')) {
-    address.host = address.host.substr(1, address.host.size() - 2);
-  }
-  const std::string port = text.substr(colon + 1);
-  int value = -1;
-  const auto [end, code] = std::from_chars(port.data(), port.data() + port.size(), value);
-  if (code != std::errc{} || end != port.data() + port.size() || value < 0 || value > 65535) {
-    return std::unexpected(text + ": the port must be 0 to 65535");
-  }
-  address.port = static_cast<std::uint16_t>(value);
-  return address;
-}
-
 std::string Instance() {
   std::random_device random;
   return fmt::format("{:08x}", random());
 }
 
-/// The process: what lives as long as it serves, in the order in which it may be torn down.
+/// Lets a line through every 10 s, and says how many were left out. Thread-safe.
+class LogPause {
+ public:
+  std::optional<int> Next() {
+    const std::lock_guard lock(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_) {
+      ++left_out_;
+      return std::nullopt;
+    }
+    next_ = now + std::chrono::seconds(10);
+    return std::exchange(left_out_, 0);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::chrono::steady_clock::time_point next_{};
+  int left_out_ = 0;
+};
+
+/// The process: what lives as long as it serves, in the order in which it is made: each part uses
+/// earlier ones only from threads of its own, so that an early return tears down nothing in use.
 class Service {
  public:
-  explicit Service(const ServeOptions& options)
+  Service(const ServeOptions& options, ServeSettings settings)
       : options_(options),
+        settings_(std::move(settings)),
         logger_(options.log_format == "json" ? LogFormat::kJson : LogFormat::kText,
                 options.verbosity),
         metrics_(ThisBuild()),
@@ -81,17 +76,13 @@ class Service {
   int Run();
 
  private:
-  std::string CheckOptions();
   std::expected<void, int> Connect();
   std::expected<config::PolicyConfiguration, int> LoadPolicy();
   std::expected<config::PolicyConfiguration, int> LoadPolicyConfigMap();
   void TellPolicyRefused(const std::string& errors);
+  HttpServerOptions PortOptions(const char* name, std::optional<TlsOptions> tls);
   std::expected<void, int> Listen();
   void ServeOpsPages();
-  /// Whether a leader is elected; else this process leads from the start.
-  bool Elects() const {
-    return options_.leader_elect.value_or(options_.kubeconfig.empty() && options_.snapshot.empty());
-  }
   void ApplyPolicy(config::PolicyConfiguration policy);
   void MakeInformers();
   void MakeLeadership();
@@ -100,8 +91,8 @@ class Service {
   void Shutdown();
 
   const ServeOptions options_;
-  Address verbs_;
-  Address ops_;
+  const ServeSettings settings_;
+  std::atomic<bool> draining_ = false;
   Logger logger_;
   Metrics metrics_;
   DecisionLog decisions_;
@@ -109,56 +100,20 @@ class Service {
   std::unique_ptr<kube::RestClient> client_;
   /// Of the Lease alone: a renewal never queues behind Bindings.
   std::unique_ptr<kube::RestClient> lease_client_;
+  /// Of the operations port's callers alone: strangers can make it busy.
+  std::unique_ptr<kube::RestClient> review_client_;
   std::unique_ptr<kube::Writer> writer_;
   std::unique_ptr<Api> api_;
   EmbeddedCluster* embedded_ = nullptr;
-  std::unique_ptr<PolicySource> policy_;
   std::unique_ptr<Host> host_;
   std::unique_ptr<HttpServer> verb_server_;
-  std::unique_ptr<HttpServer> ops_server_;
+  std::unique_ptr<PolicySource> policy_;
   WorkQueue chores_{/*threads=*/1, /*max_jobs=*/16};
   std::unique_ptr<Leadership> leadership_;
   std::unique_ptr<Informers> informers_;
-  std::atomic<bool> draining_ = false;
+  std::unique_ptr<OpsAuth> ops_auth_;
+  std::unique_ptr<HttpServer> ops_server_;
 };
-
-std::string Service::CheckOptions() {
-  const auto verbs = ParseAddress(options_.listen);
-  if (!verbs) return "--listen: " + verbs.error();
-  verbs_ = *verbs;
-  const auto ops = ParseAddress(options_.ops_listen);
-  if (!ops) return "--ops-listen: " + ops.error();
-  ops_ = *ops;
-  if (!options_.policy_file.empty() && !options_.policy_configmap.empty()) {
-    return "--policy and --policy-configmap exclude each other";
-  }
-  if (!options_.policy_configmap.empty() &&
-      (options_.policy_configmap.find('/') == std::string::npos || !options_.snapshot.empty())) {
-    return "--policy-configmap is NAMESPACE/NAME, and needs an API server";
-  }
-  if (options_.tls_cert_file.empty() != options_.tls_private_key_file.empty()) {
-    return "--tls-cert-file and --tls-private-key-file belong together";
-  }
-  if (options_.tls_cert_file.empty() && !options_.client_ca_file.empty()) {
-    return "--client-ca-file needs --tls-cert-file";
-  }
-  if (options_.tls_cert_file.empty() && !verbs_.loopback() && !options_.insecure_verbs) {
-    return "--listen " + options_.listen +
-           ": the verbs are served in plain text on loopback only; give --tls-cert-file, or "
-           "--insecure-verbs if the network is trusted";
-  }
-  if (Elects() && !options_.snapshot.empty()) return "--leader-elect needs an API server";
-  const std::string auth =
-      options_.ops_auth.empty() ? (ops_.loopback() ? "none" : "kubernetes") : options_.ops_auth;
-  if (auth == "kubernetes") {
-    return "--ops-auth kubernetes: not in this release; listen on loopback, or give --ops-auth "
-           "none where a NetworkPolicy guards the port";
-  }
-  if (options_.decision_log_inputs && options_.decision_log.empty()) {
-    return "--decision-log-inputs needs --decision-log";
-  }
-  return {};
-}
 
 std::expected<void, int> Service::Connect() {
   if (!options_.snapshot.empty()) {
@@ -177,9 +132,15 @@ std::expected<void, int> Service::Connect() {
   auto lease_client = kube::RestClient::Create(*config);
   if (!lease_client) return std::unexpected(Fail(kEnvironment, lease_client.error()));
   lease_client_ = std::move(*lease_client);
+  if (settings_.ops_auth) {
+    auto review_client = kube::RestClient::Create(
+        *config, {.max_calls = kReviewCalls, .body_limit = std::size_t{1} << 20});
+    if (!review_client) return std::unexpected(Fail(kEnvironment, review_client.error()));
+    review_client_ = std::move(*review_client);
+  }
   writer_ = std::make_unique<kube::Writer>(*client_, "berth-" + Instance());
   api_ = std::make_unique<KubeApi>(*writer_, tenure_, logger_);
-  if (Elects()) tenure_.Close();  // Not yet.
+  if (settings_.elects) tenure_.Close();  // Not yet.
   return {};
 }
 
@@ -262,38 +223,60 @@ std::expected<config::PolicyConfiguration, int> Service::LoadPolicyConfigMap() {
   return std::move(*policy);
 }
 
-std::expected<void, int> Service::Listen() {
-  HttpServerOptions verb_options;
-  verb_options.max_connections =
-      static_cast<std::size_t>(host_->Look([](const engine::Engine& e, auto) {
-        return e.store().policy().gang.max_standing;
-      }) + 128);
-  verb_options.on_event = [this](HttpEvent event) { metrics_.CountHttpEvent("verbs", event); };
-  if (!options_.tls_cert_file.empty()) {
-    TlsOptions tls{.cert_file = options_.tls_cert_file,
-                   .key_file = options_.tls_private_key_file,
-                   .client_ca_file = options_.client_ca_file};
-    std::istringstream names(options_.client_allowed_names);
-    for (std::string name; std::getline(names, name, ',');) {
-      if (!name.empty()) tls.client_allowed_names.push_back(name);
+/// What happens at a port's edge goes into metrics; what is worth a line, into the log.
+HttpServerOptions Service::PortOptions(const char* name, std::optional<TlsOptions> tls) {
+  HttpServerOptions options;
+  options.on_event = [this, name](HttpEvent event) { metrics_.CountHttpEvent(name, event); };
+  if (!tls) return options;
+  options.tls = std::move(tls);
+  options.on_tls_reload = [this, name](const TlsReload& reload) {
+    metrics_.SetTls(name, reload.error.empty(), static_cast<double>(reload.expiry));
+    if (reload.error.empty()) {
+      logger_.Log(Severity::kInfo, "certificate in force",
+                  {{"port", name}, {"subject", reload.subject}, {"expires_unix", reload.expiry}});
+    } else {
+      logger_.Log(Severity::kError, "certificate files refused: the last good ones stay",
+                  {{"port", name}, {"error", reload.error}, {"expires_unix", reload.expiry}});
     }
-    verb_options.tls = std::move(tls);
-  }
-  verb_server_ = std::make_unique<HttpServer>(std::move(verb_options));
+  };
+  options.on_tls_refused = [this, name,
+                            pause = std::make_shared<LogPause>()](const std::string& why) {
+    if (const auto left_out = pause->Next()) {
+      logger_.Log(Severity::kWarning, "TLS client refused",
+                  {{"port", name}, {"error", why}, {"left_out", *left_out}});
+    }
+  };
+  return options;
+}
+
+std::expected<void, int> Service::Listen() {
+  auto verbs = PortOptions("verbs", settings_.verbs_tls);
+  verbs.max_connections = static_cast<std::size_t>(host_->Look([](const engine::Engine& e, auto) {
+    return e.store().policy().gang.max_standing;
+  }) + 128);
+  verb_server_ = std::make_unique<HttpServer>(std::move(verbs));
   ServeVerbs(*verb_server_, *host_, metrics_);
-  HttpServerOptions ops_options;
-  ops_options.max_connections = 64;
-  ops_options.max_body_bytes = std::size_t{1} << 16U;
-  ops_options.on_event = [this](HttpEvent event) { metrics_.CountHttpEvent("ops", event); };
-  ops_server_ = std::make_unique<HttpServer>(std::move(ops_options));
+  auto ops = PortOptions("ops", settings_.ops_tls);
+  ops.max_connections = 64;
+  ops.max_body_bytes = std::size_t{1} << 16U;
+  ops_server_ = std::make_unique<HttpServer>(std::move(ops));
   ServeOpsPages();
-  const auto ops_port = ops_server_->Listen(ops_.host, ops_.port);
+  const auto ops_port = ops_server_->Listen(settings_.ops.host, settings_.ops.port);
   if (!ops_port) return std::unexpected(Fail(kEnvironment, "--ops-listen: " + ops_port.error()));
-  const auto port = verb_server_->Listen(verbs_.host, verbs_.port);
+  const auto port = verb_server_->Listen(settings_.verbs.host, settings_.verbs.port);
   if (!port) return std::unexpected(Fail(kEnvironment, "--listen: " + port.error()));
   logger_.Log(Severity::kInfo, "listening",
-              {{"verbs", fmt::format("{}:{}", verbs_.host, *port)},
-               {"ops", fmt::format("{}:{}", ops_.host, *ops_port)}});
+              {{"verbs", fmt::format("{}:{}", settings_.verbs.host, *port)},
+               {"ops", fmt::format("{}:{}", settings_.ops.host, *ops_port)}});
+  if (settings_.ops_auth && !settings_.ops_tls && !settings_.ops.loopback()) {
+    logger_.Log(Severity::kWarning,
+                "callers' tokens cross the network in plain text: give --ops-tls-cert-file");
+  }
+  if (settings_.verbs_tls && settings_.verbs_tls->client_ca_file.empty() &&
+      !settings_.verbs.loopback()) {
+    logger_.Log(Severity::kWarning,
+                "whoever reaches the verbs' port can bind pods: give --client-ca-file");
+  }
   return {};
 }
 
@@ -329,15 +312,24 @@ void Service::ServeOpsPages() {
   };
   AddApiPages(*host_, handlers);
   // Gauges mirror the cluster at the moment of the scrape.
-  handlers.authorize = [this](const HttpRequest& request) -> std::optional<HttpResponse> {
-    if (request.path == "/metrics") {
-      host_->UpdateMetrics();
-      if (informers_ != nullptr) {
-        metrics_.SetSnapshotAge(static_cast<double>(informers_->StalestMs()) / 1000.0);
-      }
+  handlers.before_metrics = [this] {
+    host_->UpdateMetrics();
+    if (informers_ != nullptr) {
+      metrics_.SetSnapshotAge(static_cast<double>(informers_->StalestMs()) / 1000.0);
     }
-    return std::nullopt;
   };
+  if (settings_.ops_auth) {
+    ops_auth_ = std::make_unique<OpsAuth>(
+        [this](const kube::Request& request) -> std::expected<kube::Response, std::string> {
+          auto response = review_client_->Do(request, {});
+          if (!response) return std::unexpected(response.error().message);
+          return std::move(*response);
+        },
+        metrics_, logger_);
+    handlers.authorize = [this](const HttpRequest& request, const kube::AccessAttributes& wanted) {
+      return ops_auth_->Refusal(request, wanted);
+    };
+  }
   ServeOps(*ops_server_, std::move(handlers), metrics_, ThisBuild());
 }
 
@@ -347,7 +339,7 @@ void Service::ApplyPolicy(config::PolicyConfiguration policy) {
 }
 
 void Service::MakeInformers() {
-  if (Elects()) MakeLeadership();
+  if (settings_.elects) MakeLeadership();
   informers_ = std::make_unique<Informers>(*client_, *host_, metrics_, logger_, [this] {
     leadership_ ? leadership_->Start() : host_->Start();
   });
@@ -374,7 +366,7 @@ std::string Environment(const char* name) {
 
 void Service::MakeLeadership() {
   LeadershipOptions options{.lease_ns = options_.leader_elect_namespace,
-                            .election = {},
+                            .election = settings_.election,
                             .pod_ns = Environment("POD_NAMESPACE"),
                             .pod_name = Environment("POD_NAME")};
   const std::string where = options.pod_name.empty() ? Environment("HOSTNAME") : options.pod_name;
@@ -416,7 +408,6 @@ void Service::Shutdown() {
 }
 
 int Service::Run() {
-  if (const std::string error = CheckOptions(); !error.empty()) return Fail(kUsage, error);
   if (!decisions_.error().empty()) {
     return Fail(kEnvironment, "--decision-log: " + decisions_.error());
   }
@@ -427,7 +418,7 @@ int Service::Run() {
       std::move(*policy),
       engine::Options{.instance = Instance(), .explain_decisions = decisions_.enabled()}, *api_,
       metrics_, logger_, decisions_, SteadyClock(), [this] { return tenure_.Holds(); });
-  metrics_.SetLeader(!Elects());
+  metrics_.SetLeader(!settings_.elects);
   if (!options_.policy_file.empty()) {
     policy_->WatchFile(options_.policy_file, [this](auto p) { ApplyPolicy(std::move(p)); });
   }
@@ -460,7 +451,9 @@ int Serve(const ServeOptions& options) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
-  Service service(options);
+  auto settings = CheckOptions(options);
+  if (!settings) return Fail(kUsage, settings.error());
+  Service service(options, std::move(*settings));
   return service.Run();
 }
 

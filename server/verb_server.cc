@@ -60,7 +60,6 @@ HttpResponse Bind(VerbHandler& handler, Metrics& metrics, const HttpRequest& req
     return response;
   }
   args->client_gone = request.client_gone;
-  const StandingBind standing(metrics);
   const auto error = handler.Bind(*args);
   if (!error) return Refused(error.error());
   EncodeBindResult(*error, response.body);

@@ -86,11 +86,11 @@ std::string QueuesJson(const engine::Engine& engine) {
   return Dump({{"items", items}});
 }
 
-std::string GangsJson(const engine::Engine& engine, engine::TimePoint now) {
+std::string GangsJson(const engine::Engine& engine, std::string_view ns, engine::TimePoint now) {
   const cluster::Store& store = engine.store();
   Json items = Json::array();
   for (const auto& [key, workload] : store.workloads()) {
-    if (!workload->gang) continue;
+    if (!workload->gang || (!ns.empty() && workload->ns != ns)) continue;
     const bool waits = !workload->started;
     std::set<std::string> nodes;
     for (const cluster::PodInfo* pod : workload->members) {

@@ -14,8 +14,9 @@ namespace berth::server {
 std::string QueuesJson(const engine::Engine& engine);
 
 /// {"items":[{namespace, name, queue, phase, size, minMember, members, bound, reason, message,
-/// waitingSeconds, nodes}]}. Phases: Gathering, Pending, Starting, Started.
-std::string GangsJson(const engine::Engine& engine, engine::TimePoint now);
+/// waitingSeconds, nodes}]}. Phases: Gathering, Pending, Starting, Started. `ns`: of this namespace
+/// alone; empty: of all.
+std::string GangsJson(const engine::Engine& engine, std::string_view ns, engine::TimePoint now);
 
 /// {"items":[{name, domains:{level: name}, devices:{resource:{allocatable, used}}, pods:[...]}]}
 std::string NodesJson(const engine::Engine& engine);

@@ -83,8 +83,16 @@ TEST_CASE("any JSON can be printed", "[cli]") {
 
 struct Service {
   Service() {
-    server.Handle("GET", "/api/v1/gangs",
-                  [](const HttpRequest&) { return HttpResponse{.body = kGangs.dump()}; });
+    server.Handle("GET", "/api/v1/gangs", [](const HttpRequest& request) {
+      Json page{{"items", Json::array()}};
+      const auto ns = request.query.find("namespace");
+      for (const Json& gang : kGangs["items"]) {
+        if (ns == request.query.end() || gang["namespace"] == ns->second) {
+          page["items"].push_back(gang);
+        }
+      }
+      return HttpResponse{.body = page.dump()};
+    });
     server.Handle("GET", "/api/v1/nodes",
                   [](const HttpRequest&) { return HttpResponse{.body = "<html>"}; });
     server.Handle("GET", "/api/v1/queues",

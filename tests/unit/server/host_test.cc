@@ -105,6 +105,10 @@ struct Bed {
   std::size_t Standing() {
     return host.Look([](const engine::Engine& e, auto) { return e.standing(); });
   }
+  /// Whether /metrics has this line.
+  bool Exports(const std::string& line) const {
+    return ("\n" + metrics.Serialize()).find("\n" + line + "\n") != std::string::npos;
+  }
   std::string Ledger() {
     return host.Look([](const engine::Engine& e, auto) { return e.store().LedgerString(); });
   }
@@ -152,8 +156,10 @@ TEST_CASE("on loss standing binds fail at once and plans are dropped; later all 
   std::expected<std::string, Unavailable> answer;
   std::jthread call([&] { answer = bed.Bind("a", node); });
   REQUIRE(Eventually([&] { return bed.Standing() == 1; }));
+  CHECK(Eventually([&] { return bed.Exports("berth_standing_binds 1"); }));  // it was counted twice
   bed.host.Resign();
   call.join();
+  CHECK(bed.Exports("berth_standing_binds 0"));
   REQUIRE_FALSE(answer);
   CHECK(answer.error().http_status == 503);
   CHECK(bed.Ledger() == idle);

@@ -1,7 +1,5 @@
 #include "server/http_server.h"
 
-#include <openssl/ssl.h>
-
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -395,92 +393,6 @@ TEST_CASE("idle connections are ended at a word, those under way and new ones li
   f.barrier.Open();
   CHECK(standing.Read()->body == "released");
   CHECK(standing.Call(Post("/echo", "z"))->body == "z");
-}
-
-/// Certificates for the tests, made by the openssl program, gone with the object.
-class Certificates {
- public:
-  Certificates() {
-    const auto run = [&](const std::string& command) {
-      REQUIRE(std::system(("cd " + dir_ + " && " + command + " 2>/dev/null").c_str()) == 0);
-    };
-    const std::string key = " -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes ";
-    run("openssl req -x509" + key + "-days 2 -subj /CN=ca -keyout ca.key -out ca.crt");
-    for (const std::string name : {"server", "scheduler", "stranger"}) {
-      run("openssl req" + key + "-subj /CN=" + name + " -keyout " + name + ".key -out " + name +
-          ".csr");
-      run("openssl x509 -req -days 2 -CA ca.crt -CAkey ca.key -CAcreateserial -in " + name +
-          ".csr -out " + name + ".crt");
-    }
-  }
-  ~Certificates() { std::filesystem::remove_all(dir_); }
-  Certificates(const Certificates&) = delete;
-  Certificates& operator=(const Certificates&) = delete;
-
-  std::string File(const std::string& name) const { return dir_ + "/" + name; }
-
- private:
-  static std::string MakeDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "berth-tls-XXXXXX").string();
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    return pattern;
-  }
-  const std::string dir_ = MakeDir();
-};
-
-/// POSTs over TLS with a client certificate, if named. The answer, or empty when refused.
-std::string TlsPost(std::uint16_t port, const Certificates& certificates, const std::string& name,
-                    const std::string& body) {
-  const std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
-  SSL_CTX_load_verify_locations(context.get(), certificates.File("ca.crt").c_str(), nullptr);
-  SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
-  if (!name.empty()) {
-    SSL_CTX_use_certificate_file(context.get(), certificates.File(name + ".crt").c_str(),
-                                 SSL_FILETYPE_PEM);
-    SSL_CTX_use_PrivateKey_file(context.get(), certificates.File(name + ".key").c_str(),
-                                SSL_FILETYPE_PEM);
-  }
-  const std::shared_ptr<BIO> bio(BIO_new_ssl_connect(context.get()), BIO_free_all);
-  BIO_set_conn_hostname(bio.get(), ("127.0.0.1:" + std::to_string(port)).c_str());
-  if (BIO_do_connect(bio.get()) != 1) return "";
-  const auto request = Post("/echo", body, "Connection: close\r\n");
-  BIO_write(bio.get(), request.data(), static_cast<int>(request.size()));
-  std::string in;
-  std::array<char, 16384> chunk;
-  for (int got = 0; (got = BIO_read(bio.get(), chunk.data(), chunk.size())) > 0;) {
-    in.append(chunk.data(), static_cast<std::size_t>(got));
-  }
-  const auto end = in.find("\r\n\r\n");
-  return end == in.npos ? "" : in.substr(end + 4);
-}
-
-TEST_CASE("TLS, with and without client certificates", "[http][tls]") {
-  const Certificates certificates;
-  TlsOptions tls{.cert_file = certificates.File("server.crt"),
-                 .key_file = certificates.File("server.key")};
-  SECTION("server only") {
-    Fixture f({.tls = tls});
-    const std::string large(300'000, 'x');
-    CHECK(TlsPost(f.port, certificates, "", large) == large);
-    CHECK_FALSE(RawClient(f.port).Call(Get("/page")).has_value());
-    CHECK(Eventually([&] { return f.Count(HttpEvent::kTlsRefused) == 1; }));
-  }
-  SECTION("mutual") {
-    tls.client_ca_file = certificates.File("ca.crt");
-    tls.client_allowed_names = {"scheduler"};
-    Fixture f({.tls = tls});
-    CHECK(TlsPost(f.port, certificates, "scheduler", "hi") == "hi");
-    CHECK(TlsPost(f.port, certificates, "stranger", "hi").empty());
-    CHECK(TlsPost(f.port, certificates, "", "hi").empty());
-    CHECK(Eventually([&] { return f.Count(HttpEvent::kTlsRefused) == 2; }));
-  }
-  SECTION("files that do not fit are an error") {
-    tls.key_file = certificates.File("stranger.key");
-    HttpServer server({.tls = tls});
-    const auto port = server.Listen("127.0.0.1", 0);
-    REQUIRE_FALSE(port.has_value());
-    CHECK_THAT(port.error(), Catch::Contains("stranger.key"));
-  }
 }
 
 }  // namespace

@@ -17,13 +17,19 @@ struct Fixture {
     OpsHandlers handlers;
     handlers.livez = {{"ping", [] { return ""; }}};
     handlers.readyz = {{"informers", [this] { return not_synced; }}, {"policy", [] { return ""; }}};
-    handlers.authorize = [this](const HttpRequest& request) -> std::optional<HttpResponse> {
+    handlers.authorize = [this](
+                             const HttpRequest& request,
+                             const kube::AccessAttributes& wanted) -> std::optional<HttpResponse> {
+      asked = wanted;
       if (!guarded || request.Header("authorization") == "Bearer good") return std::nullopt;
       return HttpResponse{.status = 401};
     };
+    handlers.before_metrics = [this] { ++scrapes; };
     handlers.configz = [] { return "{}"; };
     handlers.debug["plans"] = [] { return "[1]"; };
     handlers.queues = [](const HttpRequest&) { return HttpResponse{.body = R"(["q"])"}; };
+    handlers.gangs = [](std::string_view ns) { return HttpResponse{.body = std::string(ns)}; };
+    handlers.nodes = [](const HttpRequest&) { return HttpResponse{.body = "[]"}; };
     handlers.why = [](std::string_view ns, std::string_view name, const HttpRequest&) {
       return HttpResponse{.body = std::string(ns) + "|" + std::string(name)};
     };
@@ -34,6 +40,8 @@ struct Fixture {
   const BuildInfo build{.version = "1.2", .commit = "abc", .compiler = "g++ \"12\""};
   std::string not_synced;
   bool guarded = false;
+  kube::AccessAttributes asked;
+  int scrapes = 0;
   Metrics metrics{build};
   HttpServer server;
   std::uint16_t port = 0;
@@ -69,13 +77,27 @@ TEST_CASE("pages of the owner and of our own", "[ops]") {
   CHECK(client.Call(Get("/debug/plans"))->body == "[1]");
   CHECK(client.Call(Get("/debug/nothing"))->status == 404);
   CHECK(client.Call(Get("/api/v1/queues"))->body == R"(["q"])");
-  CHECK(client.Call(Get("/api/v1/nodes"))->status == 404);  // Not given.
+  CHECK(client.Call(Get("/api/v1/gangs?namespace=team-a"))->body == "team-a");
   CHECK(json::parse(client.Call(Get("/debug/buildinfo"))->body) ==
         json({{"version", "1.2"}, {"commit", "abc"}, {"compiler", "g++ \"12\""}}));
   CHECK(json::parse(client.Call(Get("/debug/threads"))->body)["threads"].get<int>() >= 3);
   const auto metrics = client.Call(Get("/metrics"));
   CHECK_THAT(metrics->head, Catch::Contains("Content-Type: text/plain; version=0.0.4"));
   CHECK_THAT(metrics->body, Catch::Contains("version=\"1.2\"} 1"));
+  CHECK(f.scrapes == 1);
+}
+
+TEST_CASE("what is not given is not served", "[ops]") {
+  const BuildInfo build{};
+  Metrics metrics{build};
+  HttpServer server;
+  ServeOps(server, {}, metrics, build);
+  RawClient client(*server.Listen("127.0.0.1", 0));
+  for (const auto* path :
+       {"/configz", "/api/v1/queues", "/api/v1/gangs", "/api/v1/nodes", "/api/v1/why?pod=a/b"}) {
+    CHECK(client.Call(Get(path))->status == 404);
+  }
+  CHECK(client.Call(Get("/metrics"))->status == 200);
 }
 
 TEST_CASE("why wants a pod", "[ops]") {
@@ -88,14 +110,32 @@ TEST_CASE("why wants a pod", "[ops]") {
   }
 }
 
-TEST_CASE("all but health asks first", "[ops]") {
+TEST_CASE("all but health asks first, for what the page shows", "[ops]") {
   Fixture f;
   f.guarded = true;
   RawClient client(f.port);
-  CHECK(client.Call(Get("/readyz"))->status == 200);
-  for (const auto* path : {"/metrics", "/configz", "/debug/buildinfo", "/api/v1/queues"}) {
-    CHECK(client.Call(Get(path))->status == 401);
+  for (const auto* path : {"/readyz", "/livez", "/healthz?verbose"}) {
+    CHECK(client.Call(Get(path))->status == 200);
   }
+  CHECK(f.asked.path.empty());
+  const auto asked = [&](const std::string& path) {
+    CHECK(client.Call(Get(path))->status == 401);
+    return kube::DescribeRefusal(f.asked) + (f.asked.name.empty() ? "" : " " + f.asked.name);
+  };
+  for (const std::string path : {"/metrics", "/configz", "/debug/buildinfo", "/debug/threads",
+                                 "/debug/plans", "/api/v1/queues"}) {
+    CHECK(asked(path) == "cannot get path \"" + path + "\"");
+  }
+  CHECK(asked("/api/v1/nodes") == "cannot list resource \"pods\" in all namespaces");
+  CHECK(asked("/api/v1/gangs") == "cannot list resource \"pods\" in all namespaces");
+  CHECK(asked("/api/v1/gangs?namespace=team-a") ==
+        "cannot list resource \"pods\" in the namespace \"team-a\"");
+  CHECK(asked("/api/v1/why?pod=team-a/job-0") ==
+        "cannot get resource \"pods\" in the namespace \"team-a\" job-0");
+  // The first of two is asked for, and answered.
+  CHECK(asked("/api/v1/gangs?namespace=team-a&namespace=team-b") ==
+        "cannot list resource \"pods\" in the namespace \"team-a\"");
+  CHECK(f.scrapes == 0);
   CHECK(client.Call("GET /configz HTTP/1.1\r\nHost: x\r\nAUTHORIZATION: Bearer good\r\n\r\n")
             ->status == 200);
 }
