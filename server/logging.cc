@@ -19,6 +19,8 @@ namespace berth::server {
 namespace {
 
 constexpr std::size_t kQueuedEntries = 8192;
+/// A longer value is cut: some come from outside.
+constexpr std::size_t kMaxValueBytes = 4096;
 
 /// Hands each line to a function.
 class FunctionSink final : public spdlog::sinks::base_sink<std::mutex> {
@@ -68,6 +70,14 @@ std::string Timestamp() {
                      fmt::gmtime(std::chrono::system_clock::to_time_t(now)), micros);
 }
 
+/// As a JSON string, its end left out where it is too long.
+void AppendText(std::string& out, std::string_view value) {
+  if (value.size() <= kMaxValueBytes) return AppendJsonString(out, value);
+  auto end = kMaxValueBytes;
+  while (end > 0 && (static_cast<unsigned char>(value[end]) & 0xC0U) == 0x80U) --end;
+  AppendJsonString(out, fmt::format("{}... ({} bytes)", value.substr(0, end), value.size()));
+}
+
 void AppendNumber(std::string& out, double value) {
   if (std::isfinite(value)) {
     fmt::format_to(std::back_inserter(out), "{}", value);
@@ -78,7 +88,7 @@ void AppendNumber(std::string& out, double value) {
 
 struct AppendJsonValue {
   std::string& out;
-  void operator()(std::string_view value) const { AppendJsonString(out, value); }
+  void operator()(std::string_view value) const { AppendText(out, value); }
   void operator()(bool value) const { out += value ? "true" : "false"; }
   void operator()(std::int64_t value) const { out += std::to_string(value); }
   void operator()(double value) const { AppendNumber(out, value); }
@@ -88,10 +98,10 @@ struct AppendJsonValue {
 struct AppendTextValue {
   std::string& out;
   void operator()(std::string_view value) const {
-    const bool word = !value.empty() && std::ranges::all_of(value, [](char c) {
+    const bool word = !value.empty() && value.size() <= kMaxValueBytes && std::ranges::all_of(value, [](char c) {
       return c > ' ' && c < 0x7F && c != '"' && c != '=' && c != '\\';
     });
-    word ? void(out += value) : AppendJsonString(out, value);
+    word ? void(out += value) : AppendText(out, value);
   }
   void operator()(auto value) const { AppendJsonValue{out}(value); }
 };

@@ -257,8 +257,13 @@ std::expected<void, int> Service::Listen() {
   verb_server_ = std::make_unique<HttpServer>(std::move(verbs));
   ServeVerbs(*verb_server_, *host_, metrics_);
   auto ops = PortOptions("ops", settings_.ops_tls);
+  // Small and short: kubelets' probes need room here, whoever else comes.
   ops.max_connections = 64;
   ops.max_body_bytes = std::size_t{1} << 16U;
+  ops.max_bodies_bytes = std::size_t{1} << 20U;
+  ops.keep_alive = std::chrono::seconds(60);
+  ops.read_timeout = std::chrono::seconds(5);
+  ops.write_timeout = std::chrono::seconds(10);
   ops_server_ = std::make_unique<HttpServer>(std::move(ops));
   ServeOpsPages();
   const auto ops_port = ops_server_->Listen(settings_.ops.host, settings_.ops.port);

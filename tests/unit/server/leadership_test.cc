@@ -134,7 +134,8 @@ struct Replica {
   std::atomic<bool> echo = true;
   Cluster cluster;
   Tenure tenure;
-  Logger logger{LogFormat::kText, 0, [](std::string_view) {}};
+  std::string log;
+  Logger logger{LogFormat::kText, 0, [this](std::string_view line) { log += line; }};
   std::unique_ptr<kube::RestClient> client;
   std::optional<Leadership> leadership;
 };
@@ -233,6 +234,26 @@ TEST_CASE("in good order: office, then Lease, then label", "[leadership]") {
   CHECK(r.cluster.Holder().empty());
   CHECK(r.cluster.Patches().back() == "berth-0 " + kOff);
   CHECK(r.followed == 0);  // its owner ends everything by itself
+}
+
+// Followers said so too.
+TEST_CASE("only who holds the Lease says that it is released", "[leadership][bug]") {
+  const bool leads = GENERATE(true, false);
+  std::string log;
+  {
+    Replica r(/*in_pod=*/false);
+    if (!leads) r.cluster.Take("other", 60);
+    r.leadership->Start();
+    REQUIRE(Eventually([&] { return leads ? r.led == 1 : r.Says("\"holder\":\"other\""); }));
+    r.leadership->LeaveOffice();
+    r.leadership->Release();
+    CHECK(r.cluster.Holder() == (leads ? "" : "other"));
+    r.leadership.reset();
+    r.logger.Flush();
+    REQUIRE(Eventually([&] { return r.log.find("leader changed") != std::string::npos; }));
+    log = r.log;
+  }
+  CHECK((log.find("Lease released") != std::string::npos) == leads);
 }
 
 TEST_CASE("a Lease is not given away while a write is under way", "[leadership]") {

@@ -51,6 +51,24 @@ TEST_CASE("JSON lines parse, whatever is in them", "[logging]") {
   CHECK(ts.back() == 'Z');
 }
 
+TEST_CASE("a value has a bound, and no character is cut in two", "[logging]") {
+  const std::string fits(4096, 'x');
+  const std::string umlauts = "x" + [] {
+    std::string text;
+    for (int i = 0; i < 3000; ++i) text += "\xC3\xA4";
+    return text;
+  }();
+  for (const auto format : {LogFormat::kText, LogFormat::kJson}) {
+    const auto lines = Lines(format, 0, [&](Logger& logger) {
+      logger.Log(Severity::kInfo, "m", {{"a", fits}, {"b", fits + "y"}, {"c", umlauts}});
+    });
+    REQUIRE(lines.size() == 1);
+    CHECK(lines[0].size() < 3 * 4096 + 200);
+    CHECK_THAT(lines[0], Catch::Contains("x... (4097 bytes)") && !Catch::Contains("xy") &&
+                             Catch::Contains("\xC3\xA4... (6001 bytes)"));
+  }
+}
+
 TEST_CASE("text lines stay on one line, with quotes where they are needed", "[logging]") {
   const auto lines = Lines(LogFormat::kText, 0, [](Logger& logger) {
     logger.Log(Severity::kError, "bind failed",

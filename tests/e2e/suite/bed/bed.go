@@ -216,7 +216,7 @@ func (b *Bed) startAPIServer() (err error) {
 		"--tls-cert-file="+b.ca.certFile, "--tls-private-key-file="+b.ca.keyFile,
 		"--token-auth-file="+b.file("tokens.csv"),
 		"--authorization-mode=RBAC",
-		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-issuer="+ServiceAccountIssuer,
 		"--service-account-key-file="+b.file("service-account.key"),
 		"--service-account-signing-key-file="+b.file("service-account.key"),
 		"--service-cluster-ip-range=10.0.0.0/24",

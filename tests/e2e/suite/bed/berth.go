@@ -3,9 +3,12 @@ package bed
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -53,6 +56,9 @@ func (s *Scenario) startBerth() error {
 	if s.options.Policy != "" {
 		args = append(args, "--policy", s.policyFile())
 	}
+	if s.options.OpsTLS {
+		args = append(args, "--ops-tls-cert-file", s.bed.ca.certFile, "--ops-tls-private-key-file", s.bed.ca.keyFile)
+	}
 	args = append(args, s.options.Flags...)
 	if s.berth, err = startProcess(s.dir, "berth", binary, args...); err != nil {
 		return err
@@ -63,20 +69,36 @@ func (s *Scenario) startBerth() error {
 	})
 }
 
-// RunBerth runs another command of the program, with the administrator's rights,
-// and returns what it prints.
+// RunBerth runs another command of the program and returns what it prints. ADMIN
+// in an argument stands for the administrator's kubeconfig.
 func (s *Scenario) RunBerth(args ...string) string {
+	s.T.Helper()
+	out, code := s.TryBerth(args...)
+	if code != 0 {
+		s.T.Fatalf("berth %s: exit code %d\n%s", strings.Join(args, " "), code, out)
+	}
+	return out
+}
+
+// TryBerth is RunBerth for a command that may fail: it returns the exit code too.
+func (s *Scenario) TryBerth(args ...string) (out string, code int) {
 	s.T.Helper()
 	binary, err := berthBinary()
 	must(s.T, err)
 	for i, arg := range args {
 		args[i] = strings.ReplaceAll(arg, "ADMIN", s.bed.file("admin.kubeconfig"))
 	}
-	out, err := exec.Command(binary, args...).CombinedOutput()
-	if err != nil {
-		s.T.Fatalf("berth %s: %v\n%s", strings.Join(args, " "), err, out)
+	ctx, cancel := context.WithTimeout(s.ctx, Timeout)
+	defer cancel()
+	text, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		s.T.Fatal(err)
 	}
-	return string(out)
+	if err != nil {
+		code = exit.ExitCode()
+	}
+	return string(text), code
 }
 
 // KillBerth ends Berth with a signal and waits until it is gone.
@@ -101,7 +123,38 @@ func (s *Scenario) OpsURL(path string) string {
 	if leader := s.leader(); leader != nil {
 		return leader.opsURL(path)
 	}
-	return fmt.Sprintf("http://127.0.0.1:%d%s", s.opsPort, path)
+	scheme := "http"
+	if s.options.OpsTLS {
+		scheme = "https"
+	}
+	return fmt.Sprintf("%s://127.0.0.1:%d%s", scheme, s.opsPort, path)
+}
+
+// Ask fetches a path from Berth's operations port with a bearer token, "" for
+// none, and returns the status and the answer.
+func (s *Scenario) Ask(path, token string) (int, string) {
+	s.T.Helper()
+	request, err := http.NewRequestWithContext(s.ctx, http.MethodGet, s.OpsURL(path), nil)
+	must(s.T, err)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := *probeClient
+	client.Timeout = Timeout
+	response, err := client.Do(request)
+	must(s.T, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	must(s.T, err)
+	return response.StatusCode, string(body)
+}
+
+// BerthLog is what Berth has logged so far.
+func (s *Scenario) BerthLog() string {
+	s.T.Helper()
+	log, err := os.ReadFile(s.berth.log)
+	must(s.T, err)
+	return string(log)
 }
 
 // Get fetches a path from Berth's operations port.
@@ -191,6 +244,16 @@ type Metrics map[string]float64
 func (s *Scenario) Metrics() Metrics {
 	s.T.Helper()
 	metrics, err := parseMetrics(s.Get("/metrics"))
+	must(s.T, err)
+	return metrics
+}
+
+// MetricsAs reads Berth's metrics with a bearer token.
+func (s *Scenario) MetricsAs(token string) Metrics {
+	s.T.Helper()
+	status, body := s.Ask("/metrics", token)
+	must(s.T, Unless(status == http.StatusOK, "/metrics: %d", status))
+	metrics, err := parseMetrics([]byte(body))
 	must(s.T, err)
 	return metrics
 }

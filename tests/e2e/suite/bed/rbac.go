@@ -18,21 +18,30 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// rbacFile is where the RBAC objects are that Berth ships: the tests run Berth
+// rbacFiles is where the RBAC objects are that Berth ships: the tests run Berth
 // under them, and so prove them sufficient.
-func rbacFile() string {
+func rbacFiles() []string {
 	_, source, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(source), "..", "..", "..", "..", "manifests", "base", "rbac.yaml")
+	base := filepath.Join(filepath.Dir(source), "..", "..", "..", "..", "manifests", "base")
+	return []string{filepath.Join(base, "rbac.yaml"), filepath.Join(base, "ops-access.yaml")}
 }
 
 // installRBAC creates Berth's namespace, roles and bindings.
 func (b *Bed) installRBAC(ctx context.Context) error {
-	path := rbacFile()
-	data, err := os.ReadFile(path)
-	if err != nil {
+	if err := b.ensureNamespace(ctx, SystemNamespace); err != nil {
 		return err
 	}
-	if err := b.ensureNamespace(ctx, SystemNamespace); err != nil {
+	for _, path := range rbacFiles() {
+		if err := b.installRBACFile(ctx, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Bed) installRBACFile(ctx context.Context, path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
 		return err
 	}
 	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))

@@ -51,6 +51,8 @@ type Options struct {
 	// SchedulerConfig is more YAML at the top level of kube-scheduler's config.
 	SchedulerConfig string
 
+	// OpsTLS serves Berth's operations port with the bed's certificate.
+	OpsTLS bool
 	// RecordVerbs puts a recorder between kube-scheduler and Berth.
 	RecordVerbs bool
 	// Replicas runs so many Berths that elect a leader, behind a Service, instead

@@ -120,6 +120,14 @@ func (s *Scenario) Attempts() (attempts []string) {
 	return attempts
 }
 
+// SchedulerLog is what kube-scheduler has logged so far.
+func (s *Scenario) SchedulerLog() string {
+	s.T.Helper()
+	log, err := os.ReadFile(s.scheduler.log)
+	must(s.T, err)
+	return string(log)
+}
+
 // StopScheduler ends kube-scheduler.
 func (s *Scenario) StopScheduler() {
 	s.scheduler.Stop(2 * time.Second)
