@@ -380,13 +380,20 @@ func TestManifestsFitTogether(t *testing.T) {
 		t.Errorf("the pod is told of itself: %v, want %v", fields, want)
 	}
 	args := pod.Spec.Containers[0].Args
-	for _, want := range []string{"--leader-elect", "--leader-elect-namespace=" + account.Namespace} {
+	for _, want := range []string{"--leader-elect", "--leader-elect-namespace=" + account.Namespace, "--ops-auth=kubernetes", "--client-allowed-names=" + schedulerName} {
 		if !slices.Contains(args, want) {
 			t.Errorf("no %s in %v", want, args)
 		}
 	}
 	if want := "--policy-configmap=" + policy.Namespace + "/" + policy.Name; !slices.Contains(args, want) {
 		t.Errorf("no %s in %v", want, args)
+	}
+	// Callers of the operations port show tokens, so it is served over TLS.
+	container := pod.Spec.Containers[0]
+	for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
+		if probe.HTTPGet.Scheme != corev1.URISchemeHTTPS || probe.HTTPGet.Port.StrVal != "ops" {
+			t.Errorf("a probe asks %s on port %s", probe.HTTPGet.Scheme, probe.HTTPGet.Port.StrVal)
+		}
 	}
 	byName := map[string]bool{}
 	for _, port := range pod.Spec.Containers[0].Ports {

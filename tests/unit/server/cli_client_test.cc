@@ -5,6 +5,7 @@
 #include "server/completion.h"
 #include "server/http_server.h"
 #include "tests/support/catch.h"
+#include "tests/support/files.h"
 
 namespace berth::server {
 namespace {
@@ -129,6 +130,54 @@ TEST_CASE("a service is asked, and the exit code says what came of it", "[cli]")
   CHECK(Ask({.question = Question::kNodes, .url = service.url}).code == 3);
   CHECK(Ask({.question = Question::kQueues, .url = service.url}).code == 3);
   CHECK(Ask({.question = Question::kQueues, .url = "ftp://127.0.0.1"}).code == 2);
+}
+
+/// A service that lets in who shows the token `good`, and nobody to /api/v1/nodes.
+struct GuardedService {
+  GuardedService() {
+    const auto guard = [](const HttpRequest& request, int allowed) {
+      const bool good = request.Header("authorization") == "Bearer good";
+      return HttpResponse{.status = good ? allowed : 401, .body = good ? "{}" : "Unauthorized\n"};
+    };
+    server.Handle("GET", "/api/v1/queues",
+                  [guard](const HttpRequest& request) { return guard(request, 200); });
+    server.Handle("GET", "/api/v1/nodes",
+                  [guard](const HttpRequest& request) { return guard(request, 403); });
+    url = "http://127.0.0.1:" + std::to_string(*server.Listen("127.0.0.1", 0));
+  }
+  HttpServer server;
+  std::string url;
+};
+
+TEST_CASE("a token comes from a file or a kubeconfig, and a refusal says what to do", "[cli]") {
+  const GuardedService service;
+  const berth::testing::TempFile good("token", "good\n");
+  const berth::testing::TempFile bad("token-bad", "bad");
+  const auto kubeconfig = [](const std::string& user) {
+    return "current-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"
+           "clusters: [{name: c, cluster: {server: 'https://elsewhere'}}]\n"
+           "users: [{name: u, user: {" +
+           user + "}}]\n";
+  };
+  const berth::testing::TempFile config("kubeconfig", kubeconfig("token: good"));
+  const berth::testing::TempFile empty("kubeconfig-empty", kubeconfig(""));
+  AskOptions options{.question = Question::kQueues, .url = service.url};
+  CHECK(Ask(options).code == 1);
+  CHECK(Ask(options).err.find("--token-file") != std::string::npos);
+  options.kubeconfig = empty.path();
+  CHECK(Ask(options).err.find("has no token") != std::string::npos);
+  options.kubeconfig = config.path();
+  CHECK(Ask(options).code == 0);
+  options.token_file = bad.path();  // It wins.
+  CHECK(Ask(options).code == 1);
+  options.token_file = good.path() + "-none";
+  CHECK(Ask(options).code == 3);
+  options.token_file = good.path();
+  CHECK(Ask(options).code == 0);
+  options.question = Question::kNodes;
+  CHECK(Ask(options).code == 1);
+  options.url = "http://192.0.2.1:9090";
+  CHECK(Ask(options).code == 2);  // In plain text to loopback only.
 }
 
 TEST_CASE("no service there is the environment's fault", "[cli]") {
