@@ -69,6 +69,7 @@ class Checker {
   void CheckRoom(const kube::Pod& pod);
   void CheckQueues(const kube::Pod& pod);
   void CheckBarrier(const kube::Pod& pod);
+  void CheckIndices(const kube::Pod& pod);
   void CheckDevices(const cluster::Store& store);
   void CheckPlans(const BerthHost& host);
   void CheckCaps(const cluster::Store& store);
