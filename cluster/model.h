@@ -15,6 +15,7 @@
 #include "config/policy_configuration.h"
 #include "kube/objects.h"
 #include "topology/device_set.h"
+#include "topology/machine.h"
 
 namespace berth::cluster {
 
@@ -26,6 +27,7 @@ using DomainId = std::int32_t;
 inline constexpr DomainId kNoDomain = -1;
 /// Milliseconds of the host's clock; only differences and order mean something to the engine.
 using TimePoint = std::int64_t;
+inline constexpr std::int32_t kNoMachine = -1;
 
 /// What decides where a pod may run; pods of one controller share it. Compare by pointer.
 struct PodShape {
@@ -60,6 +62,8 @@ struct PodInfo {
   Demand charged;            ///< What was added there, so that exactly that is taken back.
   QueueId charged_queue = kNoQueue;
   topology::DeviceMask devices = 0;  ///< Which it was given of NodeInfo::devices; 0: not known.
+  /// Bound: which its annotation says that it was given; 0: it says nothing, or nonsense.
+  topology::DeviceMask said_devices = 0;
 
   Verdict refusal;           ///< Its own fault (queue, conflict, bad request); kNone: none.
   QueueId queue = kNoQueue;  ///< Resolved; fixed once bound.
@@ -71,6 +75,22 @@ struct PodInfo {
   bool terminating() const { return object.meta.deletion.has_value(); }
 };
 
+/// Where what is known of a node's hardware was read.
+enum class HardwareSource : std::uint8_t {
+  kUnknown,     ///< Nowhere: all devices are alike.
+  kRefused,     ///< What is said cannot be true; see NodeInfo::hardware_problem.
+  kAnnotation,  ///< Our own.
+  kHami,
+  kLabels,  ///< GPU feature discovery, of a machine that we know by name.
+};
+
+/// Whether the devices of a node are told apart.
+enum class DeviceTrack : std::uint8_t {
+  kCounted,    ///< Nobody there heeds which ones a pod is given: kubelet and plugin choose.
+  kKept,       ///< Of every pod it is known which devices it has.
+  kCountOnly,  ///< It was meant to be, but is not: see NodeInfo::device_problem.
+};
+
 struct NodeInfo {
   std::string name;
   NodeIndex index = kNoNode;
@@ -78,10 +98,16 @@ struct NodeInfo {
   kube::Node object;
   Amounts allocatable;
   Amounts used;
-  /// Of the policy's first device, one by one. The counts above are the truth: where the two part,
-  /// this is made anew from them. Empty: only counted (StoreOptions::shares is off, or the node has
-  /// more than DeviceSet::kMost).
+  /// Of the policy's first device, one by one; empty: only counted. With StoreOptions::shares the
+  /// counts above are the truth, and where the two part, this is made anew from them. Without, only
+  /// while `track` is kKept, by what the pods here hold.
   topology::DeviceSet devices;
+  DeviceTrack track = DeviceTrack::kCounted;
+  std::string device_problem;  ///< Why kCountOnly; names pods: for operators.
+  /// What its devices are to each other, index into Store::machines(); kNoMachine: all alike.
+  std::int32_t machine = kNoMachine;
+  HardwareSource hardware = HardwareSource::kUnknown;
+  std::string hardware_problem;   ///< Why kRefused.
   std::vector<PodInfo*> pods;     ///< Charged here, in no particular order.
   std::vector<DomainId> domains;  ///< By policy level; kNoDomain where the label is missing.
   std::uint64_t hash = 0;         ///< Its place in the one hashed node order.
@@ -91,10 +117,12 @@ struct NodeInfo {
 };
 
 /// Which of its node's devices a pod takes: `wanted` where they have the room, else the fully free
-/// ones of the lowest index, or the device that a share fills most. `amount` is what it takes in
-/// all, thousandths. Takes them. 0, and nothing taken: they do not fit.
+/// ones that `machine` chooses (null: those of the lowest index), or the device that a share fills
+/// most. `amount` is what it takes in all, thousandths. Takes them. 0, and nothing taken: they do
+/// not fit.
 topology::DeviceMask TakeDevices(topology::DeviceSet& devices, const PodShape& shape,
-                                 std::int64_t amount, topology::DeviceMask wanted);
+                                 std::int64_t amount, topology::DeviceMask wanted,
+                                 const topology::Machine* machine = nullptr);
 
 /// A placement domain of one level: the nodes that share the label value and all wider domains.
 struct Domain {

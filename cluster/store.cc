@@ -21,18 +21,6 @@ std::uint64_t NodeHash(std::string_view name, std::uint64_t seed) {
   return hash;
 }
 
-topology::DeviceMask TakeDevices(topology::DeviceSet& devices, const PodShape& shape,
-                                 std::int64_t amount, topology::DeviceMask wanted) {
-  const int milli = shape.share > 0 ? shape.share : topology::DeviceSet::kWhole;
-  if (wanted != 0 && std::int64_t{std::popcount(wanted)} * milli == amount &&
-      devices.Take(wanted, milli)) {
-    return wanted;
-  }
-  const auto mask = shape.share > 0 ? devices.Tightest(milli)
-                                    : devices.LowestWhole(static_cast<int>(amount / milli));
-  return devices.Take(mask, milli) ? mask : topology::DeviceMask{0};
-}
-
 Store::Store(config::PolicyConfiguration policy, StoreOptions options)
     : policy_(std::move(policy)), options_(options) {
   IndexDevices();
@@ -85,22 +73,6 @@ void Store::TouchObject(NodeInfo& node) {
   object_changes_.Add(node.index);
 }
 
-/// The counts are the truth: a node that lost or gained devices, or has more taken than it has, is
-/// written anew from them.
-void Store::ReconcileDevices(NodeInfo& node) {
-  if (!options_.shares || device_ids_.empty()) return;
-  const ResourceId device = device_ids_.front();
-  const std::int64_t count = node.allocatable[device] / kMilli;
-  if (count > topology::DeviceSet::kMost) {
-    node.devices = {};
-    return;
-  }
-  const std::int64_t free = std::max<std::int64_t>(0, count * kMilli - node.used[device]);
-  if (node.devices.size() != count || node.devices.total() != free) {
-    node.devices = topology::DeviceSet::FromCounts(static_cast<int>(count), free);
-  }
-}
-
 void Store::UpsertNode(kube::Node object) {
   NodeInfo& node = NodeSlot(object.meta.name);
   Amounts allocatable;
@@ -121,6 +93,7 @@ void Store::UpsertNode(kube::Node object) {
   topology_dirty_ |= relabelled;
   TouchObject(node);
   ++free_generation_;
+  ReadHardware(node);
   ReconcileDevices(node);
   RechargeWholeNode(node);
 }
@@ -140,6 +113,7 @@ void Store::DeleteNode(std::string_view name) {
   node.allocatable = {};
   topology_dirty_ = true;
   TouchObject(node);
+  ReadHardware(node);
   ReconcileDevices(node);
   ++free_generation_;  // by the rules of spread a domain less can make room
   RechargeWholeNode(node);
@@ -305,8 +279,11 @@ void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge, topology::De
       pod.charged_queue == pod.queue && (devices == 0 || devices == pod.devices)) {
     pod.charge = charge;
     ++generation_;
+    TrackDevices(target);
     return;
   }
+  // Devices that are fixed stay, whatever else about its room changed.
+  const topology::DeviceMask kept = pod.node == index && !options_.shares ? pod.devices : 0;
   Release(pod);
   pod.node = index;
   pod.charge = charge;
@@ -319,6 +296,7 @@ void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge, topology::De
       pod.devices = TakeDevices(target.devices, *pod.shape, amount, devices);
     }
   }
+  if (!options_.shares) pod.devices = devices != 0 ? devices : kept;
   ReconcileDevices(target);
   if (pod.charged_queue != kNoQueue) {
     Amounts& used = queues_[static_cast<std::size_t>(pod.charged_queue)].used;
@@ -333,18 +311,18 @@ void Store::Release(PodInfo& pod) {
   NodeInfo& node = *nodes_[static_cast<std::size_t>(pod.node)];
   for (const auto& [id, amount] : pod.charged) {
     node.used.Add(id, -amount);
-    if (pod.devices != 0 && id == device_ids_.front()) {
+    if (options_.shares && pod.devices != 0 && id == device_ids_.front()) {
       // Where it cannot, they are made anew from the counts.
       node.devices.GiveBack(pod.devices, static_cast<int>(amount / std::popcount(pod.devices)));
     }
   }
   pod.devices = 0;
+  std::erase(node.pods, &pod);
   ReconcileDevices(node);
   if (pod.charged_queue != kNoQueue) {
     Amounts& used = queues_[static_cast<std::size_t>(pod.charged_queue)].used;
     for (const auto& [id, amount] : pod.charged) used.Add(id, -amount);
   }
-  std::erase(node.pods, &pod);
   anti_affinity_pods_.erase(&pod);
   pod.charge = Charge::kNone;
   pod.node = kNoNode;
@@ -375,6 +353,8 @@ std::string Store::LedgerString() const {
     for (const auto& [id, amount] : pod->charged) {
       line += ' ' + resources_.Name(id) + '=' + std::to_string(amount);
     }
+    const bool told_apart = node(pod->node).track == DeviceTrack::kKept && pod->devices != 0;
+    if (told_apart) line += " devices=" + std::to_string(pod->devices);
   }
   const auto amounts = [this](const Amounts& used) {
     std::map<std::string, std::int64_t> sorted;
@@ -387,7 +367,9 @@ std::string Store::LedgerString() const {
     return text;
   };
   for (const auto& n : nodes_) {
-    if (const std::string text = amounts(n->used); !text.empty()) lines["node " + n->name] = text;
+    std::string text = amounts(n->used);
+    if (n->track == DeviceTrack::kCountOnly) text += " count-only";
+    if (!text.empty()) lines["node " + n->name] = text;
   }
   for (const QueueInfo& q : queues_) lines["queue " + q.config.name] = amounts(q.used);
   std::string all;

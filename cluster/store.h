@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cluster/change_log.h"
@@ -54,7 +55,8 @@ class Store {
 
   // --- The ledger.
   /// Takes room for `pod` on `node`, first giving back what it held; of the node's devices those in
-  /// `devices`, or as TakeDevices says.
+  /// `devices`, or as TakeDevices says. Which devices a pod has that is bound, or about to be, is
+  /// fixed: by its annotation, and by what was chosen when it was planned.
   void SetCharge(PodInfo& pod, NodeIndex node, Charge charge, topology::DeviceMask devices = 0);
   /// Gives back what `pod` holds.
   void Release(PodInfo& pod);
@@ -94,6 +96,20 @@ class Store {
   }
   /// Bound or planned pods that refuse neighbours (required anti-affinity).
   const std::set<PodInfo*>& pods_with_anti_affinity() const { return anti_affinity_pods_; }
+  /// Models of machines met so far; never forgotten, at most kMaxMachines.
+  const std::vector<std::unique_ptr<const topology::Machine>>& machines() const {
+    return machines_;
+  }
+  /// Null: all devices of the node are alike.
+  const topology::Machine* MachineOf(const NodeInfo& node) const {
+    return node.machine == kNoMachine ? nullptr
+                                      : machines_[static_cast<std::size_t>(node.machine)].get();
+  }
+  /// Nodes of which `track` or a problem changed since the last call.
+  std::set<NodeIndex> TakeDeviceNews() { return std::exchange(device_news_, {}); }
+  /// The annotation that tells which devices `pod` was given, for its Binding. Empty: nobody heeds
+  /// it there, or its devices are not known.
+  std::string DevicesNote(const PodInfo& pod) const;
   /// Device resources of the policy, in its order.
   const std::vector<ResourceId>& device_ids() const { return device_ids_; }
   /// Whether node amounts of `id` are whole devices (not handles).
@@ -139,11 +155,17 @@ class Store {
   };
 
   static constexpr std::size_t kMinPurge = 4096;
+  static constexpr std::size_t kMaxMachines = 64;
 
   NodeInfo& NodeSlot(std::string_view name);
   void Touch(NodeInfo& node);
   void TouchObject(NodeInfo& node);
   void ReconcileDevices(NodeInfo& node);
+  void ReadHardware(NodeInfo& node);
+  void TrackDevices(NodeInfo& node);
+  std::string AccountDevices(const NodeInfo& node, topology::DeviceSet& devices) const;
+  topology::DeviceMask SaidDevices(const kube::Pod& pod) const;
+  std::int64_t DevicesOf(const PodInfo& pod) const;
   void RechargeWholeNode(NodeInfo& node);
   void IndexDevices();
   void BuildQueues();
@@ -169,6 +191,8 @@ class Store {
   std::vector<ResourceId> device_ids_;
   std::vector<ResourceId> whole_device_ids_;
 
+  std::vector<std::unique_ptr<const topology::Machine>> machines_;
+  std::set<NodeIndex> device_news_;
   std::vector<std::unique_ptr<NodeInfo>> nodes_;
   std::map<std::string, NodeIndex, std::less<>> node_index_;
   std::unordered_map<std::string_view, NodeIndex> node_lookup_;

@@ -109,6 +109,7 @@ PodInfo* Store::UpsertPod(kube::Pod object) {
 
 void Store::ChargeBound(PodInfo& pod) {
   if (pod.bound()) {
+    pod.said_devices = SaidDevices(pod.object);
     SetCharge(pod, NodeSlot(pod.object.node_name).index, Charge::kBound);
   } else if (pod.charge == Charge::kPlanned && pod.terminating()) {
     Release(pod);
@@ -379,10 +380,14 @@ void Store::SetPolicy(config::PolicyConfiguration policy) {
   ++policy_generation_;
   shapes_.clear();
   IndexDevices();
-  for (const auto& node : nodes_) ReconcileDevices(*node);
+  for (const auto& node : nodes_) {
+    ReadHardware(*node);
+    ReconcileDevices(*node);
+  }
   BuildQueues();
   for (const auto& [uid, pod] : pods_) {
     pod->queue = kNoQueue;
+    if (pod->bound()) pod->said_devices = SaidDevices(pod->object);
     File(*pod);
   }
   for (const Held& h : held) {

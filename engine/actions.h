@@ -54,6 +54,13 @@ struct EmitEvent {
   std::string note{};
 };
 
+/// Whether a node's devices are told apart changed, or what it says of its hardware. For the log.
+struct NodeNotice {
+  std::string node{};
+  bool kept = false;      ///< Devices are told apart.
+  std::string problem{};  ///< Why not, or what is wrong with its hardware; empty: all is well.
+};
+
 /// One line of the decision log.
 struct Decision {
   std::string kind{};  ///< plan, refuse, start, bind, end, dissolve.
@@ -71,6 +78,7 @@ struct Decision {
   std::int64_t waited_ms = -1;  ///< With `start` and `bind`.
 };
 
-using Action = std::variant<ReleaseMember, ResolveBind, SettleBind, EmitEvent, Decision>;
+using Action =
+    std::variant<ReleaseMember, ResolveBind, SettleBind, EmitEvent, NodeNotice, Decision>;
 
 }  // namespace berth::engine

@@ -7,6 +7,7 @@
 
 #include "cluster/plan_claim.h"
 #include "engine/engine.h"
+#include "kube/device_notes.h"
 
 namespace berth::engine {
 
@@ -118,7 +119,12 @@ std::map<std::string, std::string> Engine::BindingAnnotations(const PodInfo& pod
   if (pod.workload == nullptr || Passthrough()) return {};
   const Assignment* assignment = FindAssignment(pod);
   if (assignment == nullptr || assignment->node != node) return {};
-  return {{std::string(cluster::kPlanAnnotation), ClaimText(*pod.workload, *assignment)}};
+  std::map<std::string, std::string> annotations{
+      {std::string(cluster::kPlanAnnotation), ClaimText(*pod.workload, *assignment)}};
+  if (std::string note = store_.DevicesNote(pod); !note.empty()) {
+    annotations.emplace(kube::kDevicesAnnotation, std::move(note));
+  }
+  return annotations;
 }
 
 void Engine::Arrive(Workload& workload, Assignment& assignment, TimePoint now) {

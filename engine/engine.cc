@@ -277,6 +277,18 @@ std::string Engine::ClaimText(const Workload& workload, const Assignment& a) con
                                    .rank = a.rank});
 }
 
+std::vector<Action> Engine::TakeActions() {
+  for (const NodeIndex index : store_.TakeDeviceNews()) {
+    const cluster::NodeInfo& node = store_.node(index);
+    const bool refused = !node.hardware_problem.empty();
+    actions_.push_back(
+        NodeNotice{.node = node.name,
+                   .kept = node.track == cluster::DeviceTrack::kKept,
+                   .problem = refused ? node.hardware_problem : node.device_problem});
+  }
+  return std::exchange(actions_, {});
+}
+
 Counters Engine::TakeCounters() {
   Counters taken = counters_;
   counters_.gang_waits_ms.clear();

@@ -128,7 +128,7 @@ class Engine {
   void Step(TimePoint now);
   /// nullopt: nothing is due before something happens.
   std::optional<TimePoint> NextDeadline() const;
-  std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
+  std::vector<Action> TakeActions();
   Counters TakeCounters();
 
   // --- Reads.

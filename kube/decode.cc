@@ -13,7 +13,7 @@ using internal::Reader;
 using Object = Reader::Object;
 using Element = Reader::Element;
 
-constexpr std::array<std::string_view, 11> kAnnotationPrefixes = {
+constexpr std::array<std::string_view, 12> kAnnotationPrefixes = {
     "berth.dev/",
     "scheduling.x-k8s.io/",
     "pod-group.scheduling.sigs.k8s.io/",
@@ -25,6 +25,7 @@ constexpr std::array<std::string_view, 11> kAnnotationPrefixes = {
     "batch.kubernetes.io/",
     "training.kubeflow.org/",
     "leaderworkerset.sigs.k8s.io/",
+    "hami.io/node-nvidia-",
 };
 
 constexpr std::size_t kMaxConfigText = 4 * 1024 * 1024;

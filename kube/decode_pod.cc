@@ -131,9 +131,23 @@ void ReadContainerStatuses(Reader& reader, Object status, std::string_view key,
   });
 }
 
+/// The devices among what a container asks for. A limit without a request counts as the request.
+void AddDeviceRequests(std::string_view name, const ContainerResources& container, bool init,
+                       std::vector<DeviceRequest>& requests) {
+  ResourceList asked = container.limits;
+  for (const auto& [resource, amount] : container.requests) asked[resource] = amount;
+  for (const auto& [resource, amount] : asked) {
+    if (amount <= 0 || !IsExtendedResource(resource)) continue;
+    requests.push_back({.container = std::string(name),
+                        .resource = resource,
+                        .amount = amount,
+                        .init = init && !container.restart_always});
+  }
+}
+
 /// Reads containers or init containers: their resources, and the host ports of those that stay.
 std::vector<ContainerResources> ReadContainers(Reader& reader, Object spec, std::string_view key,
-                                               const std::vector<NamedStatus>& statuses,
+                                               const std::vector<NamedStatus>& statuses, Pod& pod,
                                                PodSpec& result) {
   std::vector<ContainerResources> containers;
   const bool init = key == "initContainers";
@@ -145,8 +159,9 @@ std::vector<ContainerResources> ReadContainers(Reader& reader, Object spec, std:
     });
     container.restart_always = init && reader.Text(fields, "restartPolicy") == "Always";
     if (!init || container.restart_always) ReadHostPorts(reader, fields, result);
-    if (statuses.empty()) return;
     const std::string_view name = reader.Text(fields, "name");
+    AddDeviceRequests(name, container, init, pod.device_requests);
+    if (statuses.empty()) return;
     const auto status = std::find_if(statuses.begin(), statuses.end(),
                                      [&](const NamedStatus& s) { return s.name == name; });
     if (status != statuses.end()) container.status = status->resources;
@@ -212,13 +227,13 @@ void ReadSpecFields(Reader& reader, Object spec, Pod& pod) {
 }
 
 void ReadPodSpec(Reader& reader, Object spec, const std::vector<NamedStatus>& statuses,
-                 PodResources& resources, PodSpec& result) {
+                 PodResources& resources, Pod& pod, PodSpec& result) {
   result.node_selector = reader.TextMap(spec, "nodeSelector", kMaxItems);
   ReadAffinity(reader, spec, result);
   ReadTopologySpread(reader, spec, result);
   ReadTolerations(reader, spec, result);
-  resources.containers = ReadContainers(reader, spec, "containers", statuses, result);
-  resources.init_containers = ReadContainers(reader, spec, "initContainers", statuses, result);
+  resources.containers = ReadContainers(reader, spec, "containers", statuses, pod, result);
+  resources.init_containers = ReadContainers(reader, spec, "initContainers", statuses, pod, result);
   resources.overhead = reader.Amounts(spec, "overhead");
   reader.ObjectField(spec, "resources", [&](Object pod_level) {
     resources.pod_requests = reader.Amounts(pod_level, "requests");
@@ -266,7 +281,7 @@ std::expected<Pod, DecodeError> DecodePod(Element json) {
   auto spec = std::make_shared<PodSpec>();
   reader.ObjectField(object, "spec", [&](Object fields) {
     ReadSpecFields(reader, fields, pod);
-    ReadPodSpec(reader, fields, statuses, resources, *spec);
+    ReadPodSpec(reader, fields, statuses, resources, pod, *spec);
   });
   if (pod.scheduler_name.empty()) pod.scheduler_name = "default-scheduler";
   spec->requests = EffectiveRequests(resources);

@@ -135,6 +135,15 @@ struct OwnerReference {
   bool controller = false;
 };
 
+/// What one container asks for of an extended resource.
+struct DeviceRequest {
+  std::string container;
+  std::string resource;
+  std::int64_t amount = 0;  ///< Thousandths, above 0.
+  bool init = false;        ///< Of an init container that ends before the others start.
+  bool operator==(const DeviceRequest&) const = default;
+};
+
 struct Pod {
   ObjectMeta meta;
   std::shared_ptr<const PodSpec> spec = std::make_shared<PodSpec>();
@@ -152,7 +161,8 @@ struct Pod {
   std::optional<PodScheduled> pod_scheduled;
   /// A device was asked with request != limit, or in a fraction: not schedulable as strict devices.
   /// Or a part of the pod could not be read (kube/decode.h).
-  std::string invalid_request;  ///< Empty, or which resource or field and why.
+  std::string invalid_request;                 ///< Empty, or which resource or field and why.
+  std::vector<DeviceRequest> device_requests;  ///< By container, in their order.
 };
 
 struct Node {

@@ -14,8 +14,11 @@ struct BerthScorer::Parts {
   Score scarcity = 0;
   Score odd_remainder = 0;
   Score empty_node = 0;
+  Score topology = 0;
   topology::DeviceMask devices = 0;  ///< As in Scored.
-  Score sum() const { return fragmentation + stranding + scarcity + odd_remainder + empty_node; }
+  Score sum() const {
+    return fragmentation + stranding + scarcity + odd_remainder + empty_node + topology;
+  }
 };
 
 namespace {
@@ -63,6 +66,18 @@ After BestDevices(const PodShape& shape, const NodeState& node, std::int64_t cpu
   return best;
 }
 
+/// How badly the node's free devices suit `count` of them, thousandths: half for the links that the
+/// pod would not get, half for a socket that is broken into.
+std::int64_t Misfit(const NodeState& node, std::int64_t count) {
+  const topology::DeviceMask chosen =
+      node.machine->Choose(node.free_devices, static_cast<int>(count));
+  if (chosen == 0) return 0;
+  const auto left = static_cast<topology::DeviceMask>(node.free_devices & ~chosen);
+  const bool breaks =
+      node.machine->PartSockets(left) > node.machine->PartSockets(node.free_devices);
+  return (node.machine->Loss(chosen) + (breaks ? cluster::kMilli : 0)) / 2;
+}
+
 }  // namespace
 
 BerthScorer::Parts BerthScorer::Evaluate(const PodShape& shape, const NodeState& node) const {
@@ -105,6 +120,9 @@ BerthScorer::Parts BerthScorer::Evaluate(const PodShape& shape, const NodeState&
   } else if (takes == 0 && all > 0) {
     parts.empty_node = -kFreeDeviceShunned * free;
   }
+  if (node.machine != nullptr && takes > 0 && device == store_->device_ids().front()) {
+    parts.topology = -weights.topology * Misfit(node, takes / cluster::kMilli);
+  }
   return parts;
 }
 
@@ -120,11 +138,13 @@ Score BerthScorer::RankWeight() const {
 std::map<std::string, Score> BerthScorer::Terms(const PodShape& shape,
                                                 const NodeState& node) const {
   const Parts parts = Evaluate(shape, node);
-  return {{"fragmentation", parts.fragmentation},
-          {"stranding", parts.stranding},
-          {"scarcity", parts.scarcity},
-          {"oddRemainder", parts.odd_remainder},
-          {"emptyNode", parts.empty_node}};
+  std::map<std::string, Score> terms{{"fragmentation", parts.fragmentation},
+                                     {"stranding", parts.stranding},
+                                     {"scarcity", parts.scarcity},
+                                     {"oddRemainder", parts.odd_remainder},
+                                     {"emptyNode", parts.empty_node}};
+  if (node.machine != nullptr) terms["topology"] = parts.topology;
+  return terms;
 }
 
 }  // namespace berth::policy

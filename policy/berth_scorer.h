@@ -6,6 +6,9 @@
 //   - scarcity      * price * devices price: how sought-after the node's device model is
 //   - oddRemainder  * (odd' - odd)    odd: 1 if 1, 3, 5 or 7 whole devices stay free
 //   - emptyNode     * opened          opened: 1 if an untouched node is broken into
+//   - topology      * (loss + broken) / 2   on nodes that tell their devices apart: how far the
+//                                     links of those it would get are from the best to the worst
+//                                     possible, 0..1; 1 if a whole socket is broken into
 //   - rank          * growth * rank / nodes   graded first-fit over one hashed order, as far as
 //                                     the cluster fills up (Law::growth); also the tie-break
 //

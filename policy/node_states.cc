@@ -42,11 +42,16 @@ NodeState NodeStates::state(Id id) const {
   topology::DeviceSet::Words words;
   std::ranges::copy(tail.first(kDeviceWords), words.begin());
   const auto packed = static_cast<std::uint64_t>(tail[kDeviceWords]);
-  return {.free_by_id = key.first(width_),
-          .all_by_id = key.subspan(width_, width_),
-          .devices = topology::DeviceSet(words, static_cast<int>(packed >> 32U)),
-          .hosted = static_cast<std::uint32_t>(packed),
-          .law = &law_->Class(static_cast<std::uint32_t>(tail[kDeviceWords + 1]))};
+  NodeState state{.free_by_id = key.first(width_),
+                  .all_by_id = key.subspan(width_, width_),
+                  .devices = topology::DeviceSet(words, static_cast<int>(packed >> 32U)),
+                  .hosted = static_cast<std::uint32_t>(packed),
+                  .law = &law_->Class(static_cast<std::uint32_t>(tail[kDeviceWords + 1]))};
+  if (const auto joined = static_cast<std::uint64_t>(tail[kDeviceWords + 2]); joined != 0) {
+    state.machine = store_->machines()[(joined >> 16U) - 1U].get();
+    state.free_devices = static_cast<topology::DeviceMask>(joined);
+  }
+  return state;
 }
 
 NodeStates::Id NodeStates::of(const Overlay& overlay, cluster::NodeIndex node) {
@@ -64,10 +69,17 @@ NodeStates::Id NodeStates::Intern(const cluster::NodeInfo& node, const cluster::
     key[width_ + id] = node.allocatable[id];
   }
   std::int64_t* tail = key + 2 * width_;
-  std::ranges::copy(devices.words(), tail);
-  const auto count = static_cast<std::uint64_t>(devices.size());
+  // Without shares a score asks at most which devices are free, and that only where it matters.
+  const bool shares = store_->options().shares;
+  std::ranges::copy(shares ? devices.words() : topology::DeviceSet::Words{}, tail);
+  const auto count = static_cast<std::uint64_t>(shares ? devices.size() : 0);
   tail[kDeviceWords] = static_cast<std::int64_t>(count << 32U | (with_hosted_ ? Hosted(node) : 0U));
   tail[kDeviceWords + 1] = law_->ClassOf(node.index);
+  const topology::Machine* machine = devices.size() > 0 ? store_->MachineOf(node) : nullptr;
+  const bool matters = machine != nullptr && !machine->uniform();
+  tail[kDeviceWords + 2] = matters ? (std::int64_t{node.machine} + 1) << 16U |
+                                         std::int64_t{devices.AtLeast(topology::DeviceSet::kWhole)}
+                                   : 0;
   return *ids_.insert(fresh).first;
 }
 
@@ -85,7 +97,7 @@ void NodeStates::StartOver(const Law& law) {
   keys_.clear();
   ++epoch_;
   width_ = Width();
-  stride_ = 2 * width_ + kDeviceWords + 2;
+  stride_ = 2 * width_ + kDeviceWords + 3;
   law_ = &law;
   class_generation_ = law.class_generation();
   id_of_.resize(store_->nodes().size());

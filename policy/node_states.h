@@ -16,7 +16,10 @@ namespace berth::policy {
 struct NodeState {
   std::span<const std::int64_t> free_by_id;
   std::span<const std::int64_t> all_by_id;
-  topology::DeviceSet devices;   ///< As cluster::NodeInfo::devices.
+  topology::DeviceSet devices;  ///< As cluster::NodeInfo::devices with shares; else empty.
+  /// What the devices are to each other, and which are free. Null: they are alike, or only counted.
+  const topology::Machine* machine = nullptr;
+  topology::DeviceMask free_devices = 0;
   std::uint32_t hosted = 0;      ///< See NodeStates; 0 where it was not asked for.
   const NodeLaw* law = nullptr;  ///< Never null.
 
@@ -83,7 +86,8 @@ class NodeStates {
   const Law* law_ = nullptr;
   std::vector<Id> id_of_;  ///< By node.
 
-  // A key: free by resource, all by resource, then device words, device count and hosted, class.
+  // A key: free by resource, all by resource, then device words, device count and hosted, class,
+  // machine and its free devices.
   std::size_t width_ = 0;  ///< Resources.
   std::size_t stride_ = 1;
   std::vector<std::int64_t> keys_;

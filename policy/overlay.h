@@ -36,7 +36,8 @@ class Overlay {
     for (const auto& [id, amount] : store_->DemandOn(*pod.shape, store_->node(node))) {
       change.used.Add(id, amount);
       if (KeepsDevices(change, id)) {
-        cluster::TakeDevices(change.devices, *pod.shape, amount, devices);
+        cluster::TakeDevices(change.devices, *pod.shape, amount, devices,
+                             store_->MachineOf(store_->node(node)));
         Reconcile(change, node);
       }
     }

@@ -120,6 +120,14 @@ void Fields(A& a, T& owner) {
   a("controller", owner.controller, false);
 }
 
+template <typename A, replay::Is<DeviceRequest> T>
+void Fields(A& a, T& request) {
+  a("container", request.container);
+  a("resource", request.resource);
+  a("amount", request.amount, std::int64_t{0});
+  a("init", request.init, false);
+}
+
 template <typename A, replay::Is<Pod> T>
 void Fields(A& a, T& pod) {
   a("metadata", pod.meta);
@@ -137,6 +145,7 @@ void Fields(A& a, T& pod) {
   a("nominatedNodeName", pod.nominated_node);
   a("podScheduled", pod.pod_scheduled);
   a("invalidRequest", pod.invalid_request);
+  a("deviceRequests", pod.device_requests);
 }
 
 template <typename A, replay::Is<Node> T>

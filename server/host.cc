@@ -262,6 +262,16 @@ void Host::Do(Term /*term*/, engine::EmitEvent event) {
   events_.Push("", [this, event = std::move(event)] { api_.Event(event); });
 }
 
+void Host::Do(Term /*term*/, const engine::NodeNotice& notice) {
+  if (notice.problem.empty()) {
+    logger_.V(1, notice.kept ? "devices are told apart" : "devices are counted",
+              {{"node", notice.node}});
+    return;
+  }
+  logger_.Log(Severity::kWarning, "devices are only counted",
+              {{"node", notice.node}, {"why", notice.problem}});
+}
+
 void Host::Do(Term /*term*/, const engine::Decision& decision) {
   logger_.V(2, "decision",
             {{"kind", decision.kind},

@@ -109,6 +109,7 @@ class Host final : public VerbHandler {
   void Do(Term term, const engine::ResolveBind& resolution);
   void Do(Term term, engine::SettleBind settle);
   void Do(Term term, engine::EmitEvent event);
+  void Do(Term term, const engine::NodeNotice& notice);
   void Do(Term term, const engine::Decision& decision);
   std::expected<std::string, Unavailable> Post(Term term, const engine::PodRef& pod,
                                                const std::string& node,

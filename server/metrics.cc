@@ -53,6 +53,8 @@ enum Id : std::uint8_t {
   kQueueQuota,
   kQueueLimit,
   kFragmentation,
+  kDeviceNodes,
+  kHardwareNodes,
   kLargestGang,
   kBinds,
   kPlans,
@@ -101,6 +103,12 @@ constexpr std::array<MetricInfo, kMetricCount> kTable{{
      "Devices that a queue can never exceed. Absent: no limit."},
     {"berth_fragmentation_ratio", MetricType::Gauge, "resource", Stability::kAlpha,
      "Share of the free devices that the usual requests cannot use where they are, 0 to 1."},
+    {"berth_device_nodes", MetricType::Gauge, "state", Stability::kAlpha,
+     "Nodes with devices, by whether these are told apart: counted (nobody there heeds indices), "
+     "kept, count_only (a node says that somebody heeds them, but not all can be accounted for)."},
+    {"berth_hardware_nodes", MetricType::Gauge, "source", Stability::kAlpha,
+     "Nodes with devices, by where their hardware is read: annotation, hami, labels, unknown, "
+     "refused (what is said cannot be true)."},
     {"berth_largest_placeable_gang_pods", MetricType::Gauge, "level, pod_gpus", Stability::kAlpha,
      "Pods of the largest gang that fits now into one domain of a topology level, by devices per "
      "pod."},
@@ -410,6 +418,14 @@ void Metrics::ReplaceCacheObjects(std::span<const LabelledValue> by_kind) {
 }
 void Metrics::ReplaceFragmentation(std::span<const LabelledValue> by_resource) {
   state_->Replace(kFragmentation, "resource", by_resource);
+}
+
+void Metrics::ReplaceDeviceNodes(std::span<const LabelledValue> by_state) {
+  state_->Replace(kDeviceNodes, "state", by_state);
+}
+
+void Metrics::ReplaceHardwareNodes(std::span<const LabelledValue> by_source) {
+  state_->Replace(kHardwareNodes, "source", by_source);
 }
 
 void Metrics::ReplaceLargestGangs(std::span<const LargestGangRow> rows) {

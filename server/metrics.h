@@ -91,6 +91,8 @@ class Metrics {
   void ReplacePlans(std::span<const LabelledValue> by_state);
   void ReplaceCacheObjects(std::span<const LabelledValue> by_kind);
   void ReplaceFragmentation(std::span<const LabelledValue> by_resource);
+  void ReplaceDeviceNodes(std::span<const LabelledValue> by_state);
+  void ReplaceHardwareNodes(std::span<const LabelledValue> by_source);
   void ReplaceLargestGangs(std::span<const LargestGangRow> rows);
 
  private:

@@ -10,6 +10,8 @@ namespace berth::server {
 namespace {
 
 using cluster::Charge;
+using cluster::DeviceTrack;
+using cluster::HardwareSource;
 using cluster::ReasonId;
 using cluster::Workload;
 using Json = nlohmann::ordered_json;
@@ -55,6 +57,51 @@ std::string QueueOf(const cluster::Store& store, const Workload& workload) {
 double Whole(std::string_view resource, std::int64_t amount) {
   return kube::InThousandths(resource) ? static_cast<double>(amount) / 1000.0
                                        : static_cast<double>(amount);
+}
+
+std::string_view TrackName(DeviceTrack track) {
+  switch (track) {
+    case DeviceTrack::kKept:
+      return "kept";
+    case DeviceTrack::kCountOnly:
+      return "count_only";
+    case DeviceTrack::kCounted:
+      break;
+  }
+  return "counted";
+}
+
+std::string_view SourceName(HardwareSource source) {
+  switch (source) {
+    case HardwareSource::kRefused:
+      return "refused";
+    case HardwareSource::kAnnotation:
+      return "annotation";
+    case HardwareSource::kHami:
+      return "hami";
+    case HardwareSource::kLabels:
+      return "labels";
+    case HardwareSource::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+Json Indices(topology::DeviceMask mask) {
+  Json indices = Json::array();
+  for (int i = 0; i < topology::DeviceSet::kMost; ++i) {
+    if ((mask >> static_cast<unsigned>(i) & 1U) != 0) indices.push_back(i);
+  }
+  return indices;
+}
+
+/// What is known of the node's devices one by one.
+Json HardwareJson(const cluster::NodeInfo& node) {
+  const bool kept = node.track == DeviceTrack::kKept;
+  return {{"source", SourceName(node.hardware)},
+          {"indices", TrackName(node.track)},
+          {"free", kept ? Indices(node.devices.AtLeast(topology::DeviceSet::kWhole)) : Json()},
+          {"problem", node.hardware_problem.empty() ? node.device_problem : node.hardware_problem}};
 }
 
 }  // namespace
@@ -145,11 +192,13 @@ std::string NodesJson(const engine::Engine& engine) {
            {"devices", Whole("a/b", pod->shape->whole_node ? node->allocatable[pod->shape->device]
                                                            : pod->shape->device_amount)},
            {"planned", pod->charge == Charge::kPlanned}});
+      if (node->track == DeviceTrack::kKept) pods.back()["indices"] = Indices(pod->devices);
     }
     items.push_back({{"name", node->name},
                      {"unschedulable", node->object.unschedulable},
                      {"domains", domains},
                      {"devices", devices},
+                     {"hardware", HardwareJson(*node)},
                      {"pods", pods}});
   }
   return Dump({{"items", items}});
@@ -249,6 +298,33 @@ void FeedShape(const cluster::Store& store, Metrics& metrics) {
   metrics.ReplaceLargestGangs(gangs);
 }
 
+/// Of nodes that have devices.
+void FeedHardware(const cluster::Store& store, Metrics& metrics) {
+  std::map<std::string_view, double> states{{"counted", 0}, {"kept", 0}, {"count_only", 0}};
+  std::map<std::string_view, double> sources;
+  for (const auto source :
+       {HardwareSource::kUnknown, HardwareSource::kRefused, HardwareSource::kAnnotation,
+        HardwareSource::kHami, HardwareSource::kLabels}) {
+    sources[SourceName(source)] = 0;
+  }
+  for (const auto& node : store.nodes()) {
+    const bool has =
+        !store.device_ids().empty() && node->allocatable[store.device_ids().front()] > 0;
+    if (!node->present || !has) continue;
+    ++states[TrackName(node->track)];
+    ++sources[SourceName(node->hardware)];
+  }
+  const auto rows = [](const std::map<std::string_view, double>& values) {
+    std::vector<LabelledValue> result;
+    for (const auto& [label, value] : values) {
+      result.push_back({.label = std::string(label), .value = value});
+    }
+    return result;
+  };
+  metrics.ReplaceDeviceNodes(rows(states));
+  metrics.ReplaceHardwareNodes(rows(sources));
+}
+
 }  // namespace
 
 void FeedGauges(const engine::Engine& engine, Metrics& metrics) {
@@ -264,12 +340,15 @@ void FeedGauges(const engine::Engine& engine, Metrics& metrics) {
     metrics.ReplaceGangs({});
     metrics.ReplacePlans({});
     metrics.ReplaceFragmentation({});
+    metrics.ReplaceDeviceNodes({});
+    metrics.ReplaceHardwareNodes({});
     metrics.ReplaceLargestGangs({});
     return;
   }
   FeedQueues(store, metrics);
   FeedWorkloads(store, metrics);
   FeedShape(store, metrics);
+  FeedHardware(store, metrics);
   const auto [uncommitted, committed] = engine.PlanCounts();
   metrics.ReplacePlans(
       std::vector<LabelledValue>{{.label = "waiting", .value = static_cast<double>(uncommitted)},

@@ -18,7 +18,8 @@ std::string QueuesJson(const engine::Engine& engine);
 /// alone; empty: of all.
 std::string GangsJson(const engine::Engine& engine, std::string_view ns, engine::TimePoint now);
 
-/// {"items":[{name, domains:{level: name}, devices:{resource:{allocatable, used}}, pods:[...]}]}
+/// {"items":[{name, domains:{level: name}, devices:{resource:{allocatable, used}},
+/// hardware:{source, indices, free, problem}, pods:[...]}]}
 std::string NodesJson(const engine::Engine& engine);
 
 /// {pod, phase, reason, message, want, have, queue, workload, ...}; empty: no such pod.

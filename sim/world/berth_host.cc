@@ -270,6 +270,11 @@ void BerthHost::Do(const engine::EmitEvent& event) {
   env_.trace.Say("berth: event {} {}", event.pod.name, event.reason);
 }
 
+void BerthHost::Do(const engine::NodeNotice& notice) {
+  env_.trace.Say("berth: devices of {} are {} {}", notice.node, notice.kept ? "kept" : "counted",
+                 notice.problem);
+}
+
 void BerthHost::Do(const engine::Decision& decision) {
   std::string placed;
   for (const auto& [pod, node] : decision.placed) placed += fmt::format(" {}->{}", pod, node);

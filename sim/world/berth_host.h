@@ -94,6 +94,7 @@ class BerthHost {
   void Do(const engine::ResolveBind& resolution);
   void Do(const engine::SettleBind& settle);
   void Do(const engine::EmitEvent& event);
+  void Do(const engine::NodeNotice& notice);
   void Do(const engine::Decision& decision);
   void TryRelease(const engine::ReleaseMember& release, int attempt);
   void TryOpenGate(const engine::ReleaseMember& release, int attempt);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "kube/device_notes.h"
+
 namespace berth::sim {
 
 using cluster::Charge;
@@ -95,6 +97,7 @@ void Checker::OnBound(const kube::Pod& pod) {
   last_bound_ = env_.now();
   ++bound_;
   CheckRoom(pod);
+  CheckIndices(pod);
   if (env_.now() < passthrough_until_) return;  // neither queues nor gangs count
   CheckQueues(pod);
   CheckBarrier(pod);
@@ -142,6 +145,29 @@ void Checker::CheckRoom(const kube::Pod& bound) {
     if (used > all) {
       Broken(fmt::format("I1/I2: {} is bound to {}, which then has {} of {} {} taken",
                          bound.meta.name, bound.node_name, used, all, name));
+    }
+  }
+}
+
+/// I1: no device is named by two pods of a node.
+void Checker::CheckIndices(const kube::Pod& bound) {
+  const auto devices = [](const kube::Pod& pod) -> std::vector<int> {
+    const auto note = pod.meta.annotations.find(kube::kDevicesAnnotation);
+    if (note == pod.meta.annotations.end()) return {};
+    return kube::ParseDevices(note->second, kGpu).value_or(std::vector<int>{});
+  };
+  const std::vector<int> given = devices(bound);
+  if (given.empty()) return;
+  if (static_cast<std::int64_t>(given.size()) * 1'000 != AmountOf(bound.spec->requests, kGpu)) {
+    Broken(fmt::format("I1: {} is given {} devices by index", bound.meta.name, given.size()));
+  }
+  for (const auto& [key, other] : env_.api.pods()) {
+    if (other->node_name != bound.node_name || other->meta.uid == bound.meta.uid) continue;
+    if (!Lives(*other)) continue;
+    for (const int device : devices(*other)) {
+      if (std::ranges::find(given, device) == given.end()) continue;
+      Broken(fmt::format("I1: {} and {} are both given device {} of {}", bound.meta.name,
+                         other->meta.name, device, bound.node_name));
     }
   }
 }
@@ -227,6 +253,15 @@ void Checker::AfterStep(const BerthHost* host) {
 /// nothing is planned on top.
 void Checker::CheckDevices(const cluster::Store& store) {
   for (const auto& node : store.nodes()) {
+    unsigned taken = 0;
+    for (const cluster::PodInfo* pod : node->pods) {
+      if (node->track != cluster::DeviceTrack::kKept) break;
+      if ((taken & pod->devices) != 0) {
+        Broken(
+            fmt::format("I1: {} has devices of others on {}", pod->object.meta.name, node->name));
+      }
+      taken |= pod->devices;
+    }
     for (const cluster::ResourceId id : store.device_ids()) {
       const bool for_victims = std::ranges::any_of(node->pods, [](const auto* pod) {
         return pod->workload != nullptr && pod->workload->plan && pod->workload->plan->for_victims;

@@ -74,6 +74,7 @@ class Checker {
                     const engine::VictimMap& offered, const std::string& node,
                     const engine::VictimSet& set);
   void CheckBarrier(const kube::Pod& pod);
+  void CheckIndices(const kube::Pod& pod);
   void CheckDevices(const cluster::Store& store);
   void CheckPlans(const BerthHost& host);
   void CheckCaps(const cluster::Store& store);

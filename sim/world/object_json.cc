@@ -296,7 +296,7 @@ std::string Bytes(const json& document) {
 
 std::string Difference(const kube::Pod& a, const kube::Pod& b) {
   const auto& [meta, spec, node, scheduler, priority_class, priority, never, gates, group,
-               controller, phase, reason, nominated, scheduled, invalid] = a;
+               controller, phase, reason, nominated, scheduled, invalid, devices] = a;
   Comparison comparison;
   Compare(meta, b.meta, comparison);
   Compare(*spec, *b.spec, comparison);
@@ -313,6 +313,10 @@ std::string Difference(const kube::Pod& a, const kube::Pod& b) {
       .Field("status.nominatedNodeName", nominated, b.nominated_node)
       .Field("status.conditions", scheduled, b.pod_scheduled)
       .Field("what cannot be read", invalid, b.invalid_request);
+  // Of a pod that was made without containers the document has one.
+  if (!devices.empty()) {
+    comparison.Field("spec.containers[].resources", devices, b.device_requests);
+  }
   if (controller && b.controller) {
     comparison.Field("metadata.ownerReferences", Same(*controller, *b.controller), true);
   }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "kube/device_notes.h"
+
 namespace berth::sim {
 namespace {
 
@@ -20,6 +22,12 @@ kube::Node MakeNode(int index, Random& random) {
                       {"memory", 256LL << 30U},
                       {"pods", random.Percent(20) ? 6 : 110}};
   if (gpus > 0) node.allocatable[kGpu] = gpus * 1'000;
+  // Some tell their devices apart.
+  if (index % 3 == 1) {
+    if (gpus == 8) node.meta.labels["nvidia.com/gpu.machine"] = "DGXH100";
+    node.meta.annotations[std::string(kube::kDeviceSelectionAnnotation)] =
+        kube::kSelectByAnnotation;
+  }
   return node;
 }
 
@@ -102,7 +110,10 @@ kube::Pod MakeMember(const Job& job, int index) {
   pod.priority = job.priority;
   auto spec = std::make_shared<kube::PodSpec>();
   if (job.cpus > 0) spec->requests["cpu"] = job.cpus * 1'000;
-  if (index >= job.launchers && job.gpus > 0) spec->requests[kGpu] = job.gpus * 1'000;
+  if (index >= job.launchers && job.gpus > 0) {
+    spec->requests[kGpu] = job.gpus * 1'000;
+    pod.device_requests = {{.container = "main", .resource = kGpu, .amount = job.gpus * 1'000}};
+  }
   pod.spec = std::move(spec);
   if (job.gang) {
     pod.meta.labels["berth.dev/gang"] = job.name;

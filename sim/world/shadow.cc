@@ -77,10 +77,15 @@ void Shadow::FollowPlans(const Store& store) {
     } else if (Planned(mine) && mine.workload != nullptr) {
       shadow_->Release(mine);
     }
+    // Devices may have changed hands among them: those that move give theirs up first.
+    if (Planned(*pod) && Planned(mine) && mine.devices != pod->devices) shadow_->Release(mine);
   }
-  for (const auto& [uid, pod] : planned) {
-    const auto node = shadow_->FindNode(store.node(pod->node).name);
-    if (node != cluster::kNoNode) shadow_->SetCharge(*shadow_->FindPod(uid), node, pod->charge);
+  for (const bool chosen : {true, false}) {
+    for (const auto& [uid, pod] : planned) {
+      const auto node = shadow_->FindNode(store.node(pod->node).name);
+      if (node == cluster::kNoNode || (pod->devices != 0) != chosen) continue;
+      shadow_->SetCharge(*shadow_->FindPod(uid), node, pod->charge, pod->devices);
+    }
   }
 }
 
@@ -101,7 +106,8 @@ bool Shadow::Same(const Store& store) const {
   const bool nodes = std::ranges::all_of(store.nodes(), [&](const auto& node) {
     const auto mine = shadow_->FindNode(node->name);
     return mine != cluster::kNoNode &&
-           SameAmounts(node->used, store, shadow_->node(mine).used, ids);
+           SameAmounts(node->used, store, shadow_->node(mine).used, ids) &&
+           node->track == shadow_->node(mine).track && node->devices == shadow_->node(mine).devices;
   });
   return nodes && std::ranges::all_of(store.queues(), [&](const cluster::QueueInfo& queue) {
            const auto mine = std::ranges::find(

@@ -153,6 +153,9 @@ PodBuilder& PodBuilder::Spread(const std::string& key, const std::string& value,
 kube::Pod PodBuilder::Build() const {
   kube::Pod pod = pod_;
   pod.spec = std::make_shared<const kube::PodSpec>(spec_);
+  if (const auto gpus = spec_.requests.find(kGpu); gpus != spec_.requests.end()) {
+    pod.device_requests = {{.container = "main", .resource = kGpu, .amount = gpus->second}};
+  }
   return pod;
 }
 

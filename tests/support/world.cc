@@ -29,6 +29,9 @@ std::string Describe(const engine::Action& action) {
     std::string operator()(const engine::EmitEvent& a) const {
       return fmt::format("event {} {} {}", a.pod.name, a.reason, a.note);
     }
+    std::string operator()(const engine::NodeNotice& a) const {
+      return fmt::format("node {} kept={} {}", a.node, a.kept, a.problem);
+    }
     std::string operator()(const engine::Decision& a) const {
       std::string text = fmt::format("decision {} {} queue={} plan={} verdict={}:{}/{}:{}", a.kind,
                                      a.workload, a.queue, a.plan, cluster::Token(a.verdict.reason),

@@ -1,0 +1,25 @@
+// What a node says of its hardware: our own annotation first, then HAMi's, then the labels of GPU
+// feature discovery (docs/gpu-topology.md). Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cluster/model.h"
+#include "kube/objects.h"
+
+namespace berth::cluster {
+
+struct Hardware {
+  HardwareSource source = HardwareSource::kUnknown;
+  std::optional<topology::MachineDescription> machine;  ///< None: unknown, all devices alike.
+  std::string problem;                                  ///< With kRefused.
+};
+
+/// The first source that says anything decides, right or wrong. `count`: whole devices that the
+/// node has to give; a description of another number of them is refused, since it is not known
+/// which ones are missing.
+Hardware ReadHardware(const kube::Node& node, std::int64_t count);
+
+}  // namespace berth::cluster
