@@ -41,39 +41,45 @@ const (
 func enforce(t *testing.T, s *bed.Scenario, file string, inForce func() (bool, error)) {
 	t.Helper()
 	apply, objects := newApplier(t), readFile(t, file)
-	wait := func(want bool) {
-		t.Helper()
-		bed.Eventually(t, bed.Timeout, fmt.Sprintf("admission policies in force: %v", want), func() error {
-			is, err := inForce()
-			if err != nil {
-				return err
-			}
-			return bed.Unless(is == want, "%v", is)
-		})
-	}
 	t.Cleanup(func() {
 		for _, o := range objects {
 			if err := apply.delete(s.Context(), o); err != nil {
 				t.Errorf("%s: %v", o, err)
 			}
 		}
-		wait(false)
+		untilInForce(t, false, inForce)
 	})
 	for _, o := range objects {
 		if err := apply.apply(s.Context(), o, false); err != nil {
 			t.Fatalf("%s: %v", o, err)
 		}
 	}
-	wait(true)
+	untilInForce(t, true, inForce)
+}
+
+func untilInForce(t *testing.T, want bool, inForce func() (bool, error)) {
+	t.Helper()
+	bed.Eventually(t, bed.Timeout, fmt.Sprintf("admission policies in force: %v", want), func() error {
+		is, err := inForce()
+		if err != nil {
+			return err
+		}
+		return bed.Unless(is == want, "%v", is)
+	})
+}
+
+// gates says whether the policy that gates pods is in force.
+func gates(s *bed.Scenario) func() (bool, error) {
+	return func() (bool, error) {
+		pod, err := dryRun(s, s.Pod("probe").GPUs(1).Queue("default").Scheduler("berth").Build())
+		return err == nil && len(gatesOf(pod)) > 0, err
+	}
 }
 
 // admissionGate puts the policy that gates pods into force.
 func admissionGate(t *testing.T, s *bed.Scenario) {
 	t.Helper()
-	enforce(t, s, gatePolicy, func() (bool, error) {
-		pod, err := dryRun(s, s.Pod("probe").GPUs(1).Queue("default").Build())
-		return err == nil && len(gatesOf(pod)) > 0, err
-	})
+	enforce(t, s, gatePolicy, gates(s))
 }
 
 // The shipped admission policy gates the pods that Berth releases, and no other:

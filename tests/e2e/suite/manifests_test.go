@@ -343,7 +343,7 @@ var (
 		"scheduling.k8s.io/priorityclasses list", "scheduling.k8s.io/priorityclasses watch",
 	}
 	usedInOwnNamespace = []string{
-		"/configmaps create", "/configmaps get", "/configmaps list", "/configmaps patch", "/configmaps update", "/configmaps watch",
+		"/configmaps create", "/configmaps get", "/configmaps list", "/configmaps watch", "/configmaps/berth-last-policy update",
 		"coordination.k8s.io/leases create", "coordination.k8s.io/leases/berth get", "coordination.k8s.io/leases/berth update",
 	}
 )
@@ -397,7 +397,8 @@ func TestRightsInForce(t *testing.T) {
 	for attributes, want := range map[authorizationv1.ResourceAttributes]bool{
 		{Verb: "create", Resource: "pods", Subresource: "binding", Namespace: "team-a"}:                                   true,
 		{Verb: "patch", Resource: "pods", Subresource: "status", Namespace: "team-a"}:                                     true,
-		{Verb: "update", Resource: "configmaps", Namespace: bed.SystemNamespace}:                                          true,
+		{Verb: "update", Resource: "configmaps", Name: "berth-last-policy", Namespace: bed.SystemNamespace}:               true,
+		{Verb: "update", Resource: "configmaps", Name: "berth-policy", Namespace: bed.SystemNamespace}:                    false,
 		{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Name: "berth", Namespace: bed.SystemNamespace}: true,
 		{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Name: "other", Namespace: bed.SystemNamespace}: false,
 		{Verb: "create", Resource: "pods", Namespace: bed.SystemNamespace}:                                                false,

@@ -15,17 +15,22 @@ import (
 	"berth.dev/tests/e2e/suite/bed"
 )
 
-// keepApart puts the policies for tenants into force.
-func keepApart(t *testing.T, s *bed.Scenario) {
-	t.Helper()
+// apart says whether the last one of the policies for tenants is in force.
+func apart(t *testing.T, s *bed.Scenario) func() (bool, error) {
 	berth := control.BerthClient(t)
-	enforce(t, s, tenantPolicies, func() (bool, error) {
+	return func() (bool, error) {
 		_, err := berth.EventsV1().Events(metav1.NamespaceDefault).Create(s.Context(), event("probe", "elsewhere"), dryRunCreate)
 		if err != nil && !apierrors.IsForbidden(err) {
 			return false, err
 		}
 		return err != nil, nil
-	})
+	}
+}
+
+// keepApart puts the policies for tenants into force.
+func keepApart(t *testing.T, s *bed.Scenario) {
+	t.Helper()
+	enforce(t, s, tenantPolicies, apart(t, s))
 }
 
 var dryRunCreate = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
@@ -317,4 +322,49 @@ func TestGangsRunUnderAllPolicies(t *testing.T) {
 			t.Errorf("%s %s: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Message)
 		}
 	}
+}
+
+// twoQueues lets team-a use two queues, one of which has a limit.
+const twoQueues = `apiVersion: berth.dev/v1alpha1
+kind: PolicyConfiguration
+queues:
+- name: small
+  namespaces: [team-a]
+  limit: {nvidia.com/gpu: 8}
+- name: large
+  namespaces: [team-a]
+`
+
+// What a restarted Berth believes of bound pods, it has written itself: a charge
+// is neither moved to another queue that the tenant may use, nor made smaller.
+func TestChargesCannotBeMoved(t *testing.T) {
+	s := control.Scenario(t, bed.Options{Policy: twoQueues})
+	s.Nodes(4).GPUs(8).Create()
+	tenant := user{s, s.Tenant("team-a")}
+	keepApart(t, s)
+
+	// A launcher without devices is the gang's first member.
+	launcher := s.Pod("launcher").Namespace("team-a").Gang("mpi", 2).Queue("small").Gated().Create()
+	worker := s.Pod("worker").Namespace("team-a").GPUs(1).WholeNode().Gang("mpi", 2).Queue("small").Gated().Create()
+	s.AllBound(launcher, worker)
+	queueUses(t, s, "small", 8)
+	for _, pod := range []*corev1.Pod{launcher, worker} {
+		plan := s.Now(pod).Annotations["berth.dev/plan"]
+		if !strings.Contains(plan, "queue=small") {
+			t.Errorf("the plan of %s is %q", pod.Name, plan)
+		}
+		forged := strings.Replace(plan, "queue=small", "queue=large", 1)
+		denied(t, "another queue in the plan", tenant.patch(pod, annotation("berth.dev/plan", fmt.Sprintf("%q", forged))), "berth-own-fields", "only Berth writes")
+		denied(t, "no plan", tenant.patch(pod, annotation("berth.dev/plan", "null")), "berth-own-fields", "only Berth writes")
+		denied(t, "another queue", tenant.patch(pod, label("berth.dev/queue", `"large"`)), "berth-fixed-when-bound", "is fixed once")
+	}
+	denied(t, "no whole node any more", tenant.patch(worker, annotation("berth.dev/whole-node", "null")), "berth-fixed-when-bound", "is fixed once")
+
+	s.StopBerth()
+	s.StartBerth()
+	queueUses(t, s, "small", 8)
+	queueUses(t, s, "large", 0)
+	next := s.Pod("next").Namespace("team-a").GPUs(1).Queue("small").Gated().Create()
+	s.NoneBound(next)
+	s.AllBound(s.Pod("other").Namespace("team-a").GPUs(8).Queue("large").Gated().Create())
 }
