@@ -8,12 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"berth.dev/tests/e2e/suite/bed"
 )
@@ -92,6 +94,25 @@ func pick(t *testing.T, objects []object, kind, name string, into any) {
 	}
 }
 
+// issuers sign for both sides: Berth believes clients', kube-scheduler servers'.
+type issuers struct{ servers, clients *bed.Issuer }
+
+func newIssuers(s *bed.Scenario) issuers { return issuers{s.Issuer("servers"), s.Issuer("clients")} }
+
+// startBerth runs the only replica of Berth with its shipped flags under its
+// account's own token, and returns where its verbs are.
+func startBerth(t *testing.T, s *bed.Scenario, tls issuers, berth *appsv1.Deployment) string {
+	t.Helper()
+	pod := replica(t, s, berth)
+	verbs, ops := s.Ports()
+	s.Container(berth.Name, berth.Spec.Template.Spec.Containers[0].Args,
+		"/etc/berth/tls", tls.servers.Secret("berth-tls", "berth.berth-system.svc", tls.clients),
+		"0.0.0.0:8443", fmt.Sprintf("127.0.0.1:%d", verbs), "0.0.0.0:9090", fmt.Sprintf("127.0.0.1:%d", ops)).
+		Env("POD_NAME="+pod.Name, "POD_NAMESPACE="+pod.Namespace).
+		Start(s.Berth(), bed.Loopback("http", ops, "/readyz"), "--kubeconfig", s.AccountKubeconfig(pod.Namespace, "berth"))
+	return bed.Loopback("https", verbs, "")
+}
+
 // A second scheduler, from nothing: with the shipped flags, configuration, rights
 // and certificates, pods that name it are planned, bound and gated by Berth; the
 // cluster's own scheduler, which nobody has touched, goes on with all others.
@@ -112,29 +133,14 @@ func TestSecondSchedulerFromNothing(t *testing.T) {
 		t.Errorf("the scheduler's volumes are %+v", volumes)
 	}
 
-	servers, clients := s.Issuer("servers"), s.Issuer("clients")
-	verbs, ops := s.Ports()
 	replica(t, s, &scheduler)
-	pod := replica(t, s, &berth)
-	s.Container(&berth,
-		"/etc/berth/tls", servers.Secret("berth-tls", "berth.berth-system.svc", clients),
-		"0.0.0.0:8443", fmt.Sprintf("127.0.0.1:%d", verbs), "0.0.0.0:9090", fmt.Sprintf("127.0.0.1:%d", ops)).
-		Env("POD_NAME="+pod.Name, "POD_NAMESPACE="+pod.Namespace).
-		Start(s.Berth(), bed.Loopback("http", ops, "/readyz"), "--kubeconfig", s.AccountKubeconfig(bed.SystemNamespace, "berth"))
-
-	port := s.FreePort()
-	text := config.Data["kube-scheduler-config.yaml"]
-	for _, pair := range [][2]string{
-		{"clientConnection:", "clientConnection:\n  kubeconfig: " + s.AccountKubeconfig(bed.SystemNamespace, "berth-scheduler")},
-		{"https://berth.berth-system.svc:443", bed.Loopback("https", verbs, "")},
-		{"/etc/berth-scheduler/tls", clients.Secret("berth-scheduler-tls", "berth-scheduler", servers)},
-	} {
-		if !strings.Contains(text, pair[0]) {
-			t.Fatalf("no %q in the scheduler's configuration", pair[0])
-		}
-		text = strings.ReplaceAll(text, pair[0], pair[1])
-	}
-	s.Container(&scheduler,
+	tls := newIssuers(s)
+	port, verbs := s.FreePort(), startBerth(t, s, tls, &berth)
+	text := s.Replace("the scheduler's configuration", config.Data["kube-scheduler-config.yaml"],
+		"clientConnection:", "clientConnection:\n  kubeconfig: "+s.AccountKubeconfig(bed.SystemNamespace, "berth-scheduler"),
+		"https://berth.berth-system.svc:443", verbs,
+		"/etc/berth-scheduler/tls", tls.clients.Secret("berth-scheduler-tls", "berth-scheduler", tls.servers))
+	s.Container(scheduler.Name, scheduler.Spec.Template.Spec.Containers[0].Args,
 		"/etc/berth-scheduler/config/kube-scheduler-config.yaml", s.WriteFile("second/kube-scheduler-config.yaml", text),
 		"10259", fmt.Sprint(port)).
 		Start(s.KubeScheduler(), bed.Loopback("https", port, "/readyz"), "--bind-address=127.0.0.1")
@@ -184,8 +190,114 @@ func TestSecondSchedulerFromNothing(t *testing.T) {
 	})
 }
 
-// Each overlay's files are all in use, and its extender entry is the shipped one
-// but for where Berth is.
+// kubeadmScheduler is the static pod that kubeadm writes (v1.36), its probes left
+// out.
+const kubeadmScheduler = `
+apiVersion: v1
+kind: Pod
+metadata:
+  labels: {component: kube-scheduler, tier: control-plane}
+  name: kube-scheduler
+  namespace: kube-system
+spec:
+  containers:
+  - command:
+    - kube-scheduler
+    - --authentication-kubeconfig=/etc/kubernetes/scheduler.conf
+    - --authorization-kubeconfig=/etc/kubernetes/scheduler.conf
+    - --bind-address=127.0.0.1
+    - --kubeconfig=/etc/kubernetes/scheduler.conf
+    - --leader-elect=true
+    image: registry.k8s.io/kube-scheduler:v1.36.3
+    name: kube-scheduler
+    volumeMounts:
+    - {mountPath: /etc/kubernetes/scheduler.conf, name: kubeconfig, readOnly: true}
+  hostNetwork: true
+  priorityClassName: system-node-critical
+  volumes:
+  - {hostPath: {path: /etc/kubernetes/scheduler.conf, type: FileOrCreate}, name: kubeconfig}
+`
+
+// kubeadm's own scheduler, from nothing: its static pod, patched as kubeadm does,
+// finds Berth at the Service's fixed address under the shipped configuration, and
+// a gang of pods that name no scheduler starts through Berth.
+func TestKubeadmFromNothing(t *testing.T) {
+	s := control.Scenario(t, bed.Options{NoExtender: true})
+	s.StopScheduler() // as the kubelet does when the static pod changes
+	s.Nodes(2).GPUs(8).Create()
+	objects := install(t, s, "kubeadm")
+	var berth appsv1.Deployment
+	var service corev1.Service
+	pick(t, objects, "Deployment", "berth", &berth)
+	pick(t, objects, "Service", "berth", &service)
+	if given, err := s.Client.CoreV1().Services(service.Namespace).Get(s.Context(), service.Name, bed.GetOptions); err != nil || given.Spec.ClusterIP != service.Spec.ClusterIP || given.Spec.ClusterIP == "" {
+		t.Errorf("the Service has the address %+v, %v", given.Spec.ClusterIP, err)
+	}
+
+	patch, err := os.ReadFile(overlayFolder + "/kubeadm/patches/kube-scheduler+json.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := patched(t, kubeadmScheduler, patch)
+	if mount := pod.Spec.Containers[0].VolumeMounts[1]; mount.Name != pod.Spec.Volumes[1].Name || mount.MountPath != pod.Spec.Volumes[1].HostPath.Path {
+		t.Errorf("mounts %+v of %+v", mount, pod.Spec.Volumes[1])
+	}
+
+	tls := newIssuers(s)
+	verbs := startBerth(t, s, tls, &berth)
+	shipped, err := os.ReadFile(schedulerConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the overlay's text says of the file, and then what is elsewhere here.
+	text := s.Replace("the shipped configuration", string(shipped), "berth.berth-system.svc:443", service.Spec.ClusterIP+":443")
+	text = s.Replace("the shipped configuration", text,
+		"https://"+service.Spec.ClusterIP+":443", verbs,
+		"/etc/kubernetes/scheduler.conf", s.SchedulerKubeconfig(),
+		"/etc/kubernetes/berth", tls.clients.Secret("host", "system:kube-scheduler", tls.servers))
+	port := s.FreePort()
+	command := pod.Spec.Containers[0].Command
+	s.Container("kube-scheduler", command[1:],
+		"/etc/kubernetes/berth/kube-scheduler-config.yaml", s.WriteFile("host/kube-scheduler-config.yaml", text),
+		"/etc/kubernetes/scheduler.conf", s.SchedulerKubeconfig()).
+		Start(s.KubeScheduler(), bed.Loopback("https", port, "/readyz"), fmt.Sprintf("--secure-port=%d", port))
+
+	gang := s.Pod("g").GPUs(4).Gang("g", 4).CreateN(4)
+	late := s.Pod("late").GPUs(4).Gang("late", 2).CreateN(2)
+	s.AllBound(append(gang, s.Pod("plain").Create())...)
+	if s.Now(gang[0]).Annotations["berth.dev/plan"] == "" {
+		t.Error("not bound by Berth")
+	}
+	s.WhyIs(late[0], "InsufficientDevices")
+	s.NoneBound(late...)
+	s.DeleteNow(gang...)
+	s.AllBound(late...)
+}
+
+// patched applies a JSON patch, both in YAML, as kubeadm does to a static pod.
+func patched(t *testing.T, manifest string, patch []byte) (pod corev1.Pod) {
+	t.Helper()
+	object, err := yaml.ToJSON([]byte(manifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if patch, err = yaml.ToJSON(patch); err != nil {
+		t.Fatal(err)
+	}
+	operations, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if object, err = operations.Apply(object); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(object, &pod); err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+// The second scheduler's extender entry is the shipped one but for its files.
 func TestOverlaysFitTogether(t *testing.T) {
 	shipped, err := os.ReadFile(schedulerConfig)
 	if err != nil {

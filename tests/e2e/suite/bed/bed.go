@@ -233,7 +233,7 @@ func (b *Bed) startAPIServer() (err error) {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+b.file("service-account.key"),
 		"--service-account-signing-key-file="+b.file("service-account.key"),
-		"--service-cluster-ip-range=10.0.0.0/24",
+		"--service-cluster-ip-range=10.96.0.0/12", // kubeadm's default
 		// Nothing creates service accounts here, and the plug-in would refuse
 		// every pod for want of one.
 		"--disable-admission-plugins=ServiceAccount",

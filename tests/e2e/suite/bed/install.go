@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -30,8 +29,8 @@ func Render(folder string) ([]byte, error) {
 	return rendered.AsYaml()
 }
 
-// Container runs the only container of a Deployment as a process: there is no
-// kubelet here to run it. Its paths and ports are replaced, all else is as shipped.
+// Container runs the only container of a pod as a process: there is no kubelet
+// here to run it. Its paths and ports are replaced, all else is as shipped.
 type Container struct {
 	s    *Scenario
 	name string
@@ -39,19 +38,24 @@ type Container struct {
 	env  []string
 }
 
-// Container takes the command of a Deployment's container. replace is pairs of
-// texts in its arguments and what stands for them here, all of which must occur.
-func (s *Scenario) Container(deployment *appsv1.Deployment, replace ...string) *Container {
+// Container takes a container's arguments. replace is pairs of texts in them and
+// what stands for them here.
+func (s *Scenario) Container(name string, args []string, replace ...string) *Container {
 	s.T.Helper()
-	container := deployment.Spec.Template.Spec.Containers[0]
-	args := strings.Join(container.Args, "\n")
-	for i := 0; i < len(replace); i += 2 {
-		if !strings.Contains(args, replace[i]) {
-			s.T.Fatalf("%s: no %q in %q", deployment.Name, replace[i], args)
+	text := s.Replace(name, strings.Join(args, "\n"), replace...)
+	return &Container{s: s, name: name, args: strings.Split(text, "\n")}
+}
+
+// Replace puts other texts in the place of some, which must all occur.
+func (s *Scenario) Replace(where, text string, pairs ...string) string {
+	s.T.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(text, pairs[i]) {
+			s.T.Fatalf("%s: no %q in %q", where, pairs[i], text)
 		}
-		args = strings.ReplaceAll(args, replace[i], replace[i+1])
+		text = strings.ReplaceAll(text, pairs[i], pairs[i+1])
 	}
-	return &Container{s: s, name: deployment.Name, args: strings.Split(args, "\n")}
+	return text
 }
 
 // Env sets variables, NAME=value.
@@ -108,6 +112,9 @@ func (s *Scenario) WriteFile(name, text string) string {
 	must(s.T, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
+
+// SchedulerKubeconfig is that of the cluster's own kube-scheduler.
+func (s *Scenario) SchedulerKubeconfig() string { return s.bed.file("scheduler.kubeconfig") }
 
 // AccountKubeconfig is a kubeconfig with a ServiceAccount's token, as its pods
 // have it.
