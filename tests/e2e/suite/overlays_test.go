@@ -274,6 +274,51 @@ func TestKubeadmFromNothing(t *testing.T) {
 	s.AllBound(late...)
 }
 
+// With a scheduler that nobody has touched, from nothing: gangs are let go whole,
+// in their queue's limit and onto their planned nodes, and single device pods wait
+// for their turn.
+func TestManagedFromNothing(t *testing.T) {
+	s := control.Scenario(t, bed.Options{NoExtender: true})
+	s.Nodes(2).GPUs(8).Create()
+	objects := install(t, s, "managed")
+	var berth appsv1.Deployment
+	pick(t, objects, "Deployment", "berth", &berth)
+	if spec := berth.Spec.Template.Spec; len(spec.Volumes) > 0 || len(spec.Containers[0].Ports) != 1 {
+		t.Errorf("volumes %+v, ports %+v", spec.Volumes, spec.Containers[0].Ports)
+	}
+	pod := replica(t, s, &berth)
+	verbs, ops := s.Ports()
+	s.Container(berth.Name, berth.Spec.Template.Spec.Containers[0].Args,
+		"127.0.0.1:8443", fmt.Sprintf("127.0.0.1:%d", verbs), "0.0.0.0:9090", fmt.Sprintf("127.0.0.1:%d", ops)).
+		Env("POD_NAME="+pod.Name, "POD_NAMESPACE="+pod.Namespace).
+		Start(s.Berth(), bed.Loopback("http", ops, "/readyz"), "--kubeconfig", s.AccountKubeconfig(pod.Namespace, "berth"))
+
+	// Two of the gangs have room; neither takes the other's half of it.
+	var gangs [][]*corev1.Pod
+	for _, name := range []string{"a", "b", "c"} {
+		gangs = append(gangs, s.Pod(name).GPUs(2).Gang(name, 4).CreateN(4))
+	}
+	s.AllBound(append(gangs[0], gangs[1]...)...)
+	for _, pod := range append(gangs[0], gangs[1]...) {
+		if node := s.NodeOf(pod); node != s.Nominated(pod) {
+			t.Errorf("%s was nominated to %q and runs on %q", pod.Name, s.Nominated(pod), node)
+		}
+	}
+	s.NoneBound(gangs[2]...)
+	s.WhyIs(gangs[2][0], "InsufficientDevices")
+	s.DeleteNow(gangs[0]...)
+	s.AllBound(gangs[2]...)
+
+	one := s.Pod("one").GPUs(1).Create()
+	if got := gatesOf(one); !slices.Equal(got, []string{bed.AdmissionGate}) {
+		t.Errorf("a device pod without any label has the gates %v", got)
+	}
+	s.WhyIs(one, "InsufficientDevices")
+	s.NoneBound(one)
+	s.DeleteNow(gangs[1][0])
+	s.AllBound(one)
+}
+
 // patched applies a JSON patch, both in YAML, as kubeadm does to a static pod.
 func patched(t *testing.T, manifest string, patch []byte) (pod corev1.Pod) {
 	t.Helper()
