@@ -15,7 +15,6 @@ import (
 	"strings"
 	"testing"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -127,12 +126,12 @@ func newApplier(t *testing.T) applier {
 	return applier{restmapper.NewDiscoveryRESTMapper(groups)}
 }
 
-// apply sends an object; fields that the API server does not know are errors.
-func (a applier) apply(ctx context.Context, o object, dryRun bool) error {
+// path is where the object is in the API.
+func (a applier) path(o object) ([]string, error) {
 	kind := o.GroupVersionKind()
 	mapping, err := a.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	path := []string{"/api", kind.Version}
 	if kind.Group != "" {
@@ -145,12 +144,21 @@ func (a applier) apply(ctx context.Context, o object, dryRun bool) error {
 		}
 		path = append(path, "namespaces", namespace)
 	}
+	return append(path, mapping.Resource.Resource, o.GetName()), nil
+}
+
+// apply sends an object; fields that the API server does not know are errors.
+func (a applier) apply(ctx context.Context, o object, dryRun bool) error {
+	path, err := a.path(o)
+	if err != nil {
+		return err
+	}
 	body, err := o.MarshalJSON()
 	if err != nil {
 		return err
 	}
 	request := control.Client.Discovery().RESTClient().Patch(types.ApplyPatchType).
-		AbsPath(append(path, mapping.Resource.Resource, o.GetName())...).
+		AbsPath(path...).
 		Param("fieldManager", "manifests-test").Param("force", "true").Param("fieldValidation", "Strict")
 	if dryRun {
 		request = request.Param("dryRun", metav1.DryRunAll)
@@ -158,132 +166,17 @@ func (a applier) apply(ctx context.Context, o object, dryRun bool) error {
 	return request.Body(body).Do(ctx).Error()
 }
 
-// dryRun creates a pod without keeping it and returns what the API server made
-// of it.
-func dryRun(s *bed.Scenario, pod *corev1.Pod) (*corev1.Pod, error) {
-	return s.Client.CoreV1().Pods(pod.Namespace).Create(s.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-}
-
-func gatesOf(pod *corev1.Pod) (gates []string) {
-	for _, gate := range pod.Spec.SchedulingGates {
-		gates = append(gates, gate.Name)
+// delete removes an object that may be gone already.
+func (a applier) delete(ctx context.Context, o object) error {
+	path, err := a.path(o)
+	if err != nil {
+		return err
 	}
-	slices.Sort(gates)
-	return gates
-}
-
-// admissionGate puts the shipped admission policy into force until the test
-// ends. Both ends take the API server a few seconds, which are waited for: no
-// later test may find its pods gated.
-func admissionGate(t *testing.T, s *bed.Scenario) {
-	t.Helper()
-	probe := s.Pod("probe").GPUs(1).Queue("default")
-	inForce := func(want bool) func() error {
-		return func() error {
-			pod, err := dryRun(s, probe.Build())
-			if err != nil {
-				return err
-			}
-			return bed.Unless((len(gatesOf(pod)) > 0) == want, "gates %v", gatesOf(pod))
-		}
+	err = control.Client.Discovery().RESTClient().Delete().AbsPath(path...).Do(ctx).Error()
+	if apierrors.IsNotFound(err) {
+		return nil
 	}
-	t.Cleanup(func() {
-		client := s.Client.AdmissionregistrationV1()
-		const name = "berth-admission-gate"
-		for _, err := range []error{
-			client.MutatingAdmissionPolicyBindings().Delete(s.Context(), name, metav1.DeleteOptions{}),
-			client.MutatingAdmissionPolicies().Delete(s.Context(), name, metav1.DeleteOptions{}),
-		} {
-			if err != nil && !apierrors.IsNotFound(err) {
-				t.Error(err)
-			}
-		}
-		bed.Eventually(t, bed.Timeout, "the admission policy is out of force", inForce(false))
-	})
-	apply := newApplier(t)
-	for _, o := range readFile(t, baseFolder+"/admission.yaml") {
-		if err := apply.apply(s.Context(), o, false); err != nil {
-			t.Fatalf("%s: %v", o, err)
-		}
-	}
-	bed.Eventually(t, bed.Timeout, "the admission policy is in force", inForce(true))
-}
-
-// The shipped admission policy gates the pods that Berth releases, and no other:
-// a gate that nobody takes off would hold its pod for ever.
-func TestAdmissionPolicyGates(t *testing.T) {
-	s := control.Scenario(t, bed.Options{NoExtender: true})
-	s.Nodes(1).GPUs(8).Create()
-	admissionGate(t, s)
-
-	const ours, foreign = bed.AdmissionGate, "example.com/elsewhere"
-	// Only an init container asks for a device.
-	warmUp := s.Pod("warm-up").Queue("default").Build()
-	warmUp.Spec.InitContainers = s.Pod("init").GPUs(1).Build().Spec.Containers
-	warmUp.Spec.InitContainers[0].Name = "init"
-
-	for name, c := range map[string]struct {
-		pod  *corev1.Pod
-		want []string
-	}{
-		"a device pod with a queue":        {s.Pod("p").GPUs(1).Queue("default").Build(), []string{ours}},
-		"of Berth's own scheduler name":    {s.Pod("p").GPUs(1).Queue("default").Scheduler("berth").Build(), []string{ours}},
-		"device in an init container":      {warmUp, []string{ours}},
-		"a gang member":                    {s.Pod("p").GPUs(1).Gang("g", 2).Build(), []string{ours}},
-		"a gang member without a device":   {s.Pod("p").Gang("g", 2).Build(), []string{ours}},
-		"a scheduler-plugins member":       {s.Pod("p").GPUs(1).Label("scheduling.x-k8s.io/pod-group", "g").Build(), []string{ours}},
-		"an old scheduler-plugins member":  {s.Pod("p").GPUs(1).Label("pod-group.scheduling.sigs.k8s.io/name", "g").Build(), []string{ours}},
-		"a foreign gate is kept":           {s.Pod("p").GPUs(1).Queue("default").Gate(foreign).Build(), []string{ours, foreign}},
-		"the gate is there already":        {s.Pod("p").GPUs(1).Queue("default").Gated().Build(), []string{ours}},
-		"both are there already":           {s.Pod("p").Gang("g", 2).Gate(foreign).Gated().Build(), []string{ours, foreign}},
-		"no label":                         {s.Pod("p").GPUs(1).Build(), nil},
-		"no label, a foreign gate":         {s.Pod("p").GPUs(1).Gate(foreign).Build(), []string{foreign}},
-		"a queue, but no device":           {s.Pod("p").Queue("default").Build(), nil},
-		"empty labels":                     {s.Pod("p").GPUs(1).Queue("").Label("berth.dev/gang", "").Build(), nil},
-		"of another scheduler":             {s.Pod("p").GPUs(1).Gang("g", 2).Scheduler("elsewhere").Build(), nil},
-		"bound at its creation, as static": {s.Pod("p").GPUs(1).Gang("g", 2).On("node-000").Build(), nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			pod, err := dryRun(s, c.pod)
-			if err != nil {
-				t.Fatal(err)
-			}
-			slices.Sort(c.want)
-			if got := gatesOf(pod); !slices.Equal(got, c.want) {
-				t.Errorf("gates %v, want %v", got, c.want)
-			}
-		})
-	}
-
-	// Once the gate is off it stays off: the pod is scheduled, and later writes
-	// to it pass.
-	pod := s.Pod("one").GPUs(1).Queue("default").Create()
-	if got := gatesOf(pod); !slices.Equal(got, []string{ours}) {
-		t.Fatalf("gates %v", got)
-	}
-	s.RemoveGate(pod, ours)
-	s.Relabel(pod, "example.com/touched", "true")
-	s.AllBound(pod)
-}
-
-// Pods that a controller makes are gated as well.
-func TestAdmissionPolicyGatesPodsOfJobs(t *testing.T) {
-	s := control.Scenario(t, bed.Options{NoExtender: true, Controllers: true})
-	s.Nodes(1).GPUs(8).Create()
-	admissionGate(t, s)
-	s.Pod("train").GPUs(1).Gang("train", 2).Job(2)
-	bed.Eventually(t, bed.Timeout, "the Job's pods exist", func() error {
-		pods, err := s.Client.CoreV1().Pods(metav1.NamespaceDefault).List(s.Context(), metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		for _, pod := range pods.Items {
-			if got := gatesOf(&pod); !slices.Equal(got, []string{bed.AdmissionGate}) {
-				t.Fatalf("%s: gates %v", pod.Name, got)
-			}
-		}
-		return bed.Unless(len(pods.Items) == 2, "%d pods", len(pods.Items))
-	})
+	return err
 }
 
 // The API server takes every manifest and example, with no field that it does
@@ -457,7 +350,7 @@ var (
 		"scheduling.k8s.io/priorityclasses list", "scheduling.k8s.io/priorityclasses watch",
 	}
 	usedInOwnNamespace = []string{
-		"/configmaps create", "/configmaps get", "/configmaps list", "/configmaps patch", "/configmaps update", "/configmaps watch",
+		"/configmaps create", "/configmaps get", "/configmaps list", "/configmaps watch", "/configmaps/berth-last-policy update",
 		"coordination.k8s.io/leases create", "coordination.k8s.io/leases/berth get", "coordination.k8s.io/leases/berth update",
 	}
 )
@@ -511,7 +404,8 @@ func TestRightsInForce(t *testing.T) {
 	for attributes, want := range map[authorizationv1.ResourceAttributes]bool{
 		{Verb: "create", Resource: "pods", Subresource: "binding", Namespace: "team-a"}:                                   true,
 		{Verb: "patch", Resource: "pods", Subresource: "status", Namespace: "team-a"}:                                     true,
-		{Verb: "update", Resource: "configmaps", Namespace: bed.SystemNamespace}:                                          true,
+		{Verb: "update", Resource: "configmaps", Name: "berth-last-policy", Namespace: bed.SystemNamespace}:               true,
+		{Verb: "update", Resource: "configmaps", Name: "berth-policy", Namespace: bed.SystemNamespace}:                    false,
 		{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Name: "berth", Namespace: bed.SystemNamespace}: true,
 		{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Name: "other", Namespace: bed.SystemNamespace}: false,
 		{Verb: "create", Resource: "pods", Namespace: bed.SystemNamespace}:                                                false,
@@ -637,20 +531,5 @@ func TestRecordedClusterIsPossible(t *testing.T) {
 	}
 	if waiting == 0 || waiting == len(pods) {
 		t.Errorf("%d of %d pods wait", waiting, len(pods))
-	}
-}
-
-// The admission policy must not name a gate that Berth does not remove, and must
-// let pods through when it cannot be evaluated.
-func TestAdmissionPolicyFailsOpen(t *testing.T) {
-	var policy admissionv1.MutatingAdmissionPolicy
-	find(t, baseFolder+"/admission.yaml", "MutatingAdmissionPolicy", &policy)
-	if policy.Spec.FailurePolicy == nil || *policy.Spec.FailurePolicy != admissionv1.Ignore {
-		t.Error("a failing policy would refuse users' pods")
-	}
-	for _, mutation := range policy.Spec.Mutations {
-		if mutation.PatchType != admissionv1.PatchTypeApplyConfiguration || !strings.Contains(mutation.ApplyConfiguration.Expression, bed.AdmissionGate) {
-			t.Errorf("mutation %+v", mutation)
-		}
 	}
 }

@@ -30,6 +30,11 @@ const (
 	// berthUser is the identity that Berth has in a cluster; its rights come
 	// from the shipped RBAC objects only.
 	berthUser = "system:serviceaccount:" + SystemNamespace + ":berth"
+
+	// Kubernetes' own programs have the identities and rights that the API server
+	// gives them by default.
+	schedulerUser  = "system:kube-scheduler"
+	controllerUser = "system:kube-controller-manager"
 )
 
 // Bed is the running control plane.
@@ -39,13 +44,15 @@ type Bed struct {
 	// Proxy stands between Berth and the API server.
 	Proxy *Proxy
 
-	dir        string // logs and files; kept when a test failed
-	programs   string // folder of the control plane's programs
-	ca         *authority
-	adminToken string
-	berthToken string
-	apiPort    int
-	etcdPort   int
+	dir             string // logs and files; kept when a test failed
+	programs        string // folder of the control plane's programs
+	ca              *authority
+	adminToken      string
+	berthToken      string
+	schedulerToken  string
+	controllerToken string
+	apiPort         int
+	etcdPort        int
 
 	etcd       *Process
 	apiserver  *Process
@@ -63,7 +70,8 @@ func Start() (b *Bed, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b = &Bed{dir: dir, programs: programs, adminToken: newToken(), berthToken: newToken()}
+	b = &Bed{dir: dir, programs: programs, adminToken: newToken(), berthToken: newToken(),
+		schedulerToken: newToken(), controllerToken: newToken()}
 	defer func() {
 		if err != nil {
 			b.Close(true)
@@ -91,11 +99,15 @@ func Start() (b *Bed, err error) {
 	if b.Proxy, err = newProxy(b.apiURL(), b.ca); err != nil {
 		return nil, err
 	}
-	if _, err = b.writeKubeconfig("admin", b.apiURL(), b.adminToken); err != nil {
-		return nil, err
-	}
-	if _, err = b.writeKubeconfig("berth", b.Proxy.URL(), b.berthToken); err != nil {
-		return nil, err
+	for _, user := range []struct{ name, server, token string }{
+		{"admin", b.apiURL(), b.adminToken},
+		{"berth", b.Proxy.URL(), b.berthToken},
+		{"scheduler", b.apiURL(), b.schedulerToken},
+		{"controllers", b.apiURL(), b.controllerToken},
+	} {
+		if _, err = b.writeKubeconfig(user.name, user.server, user.token); err != nil {
+			return nil, err
+		}
 	}
 	return b, b.installRBAC(context.Background())
 }
@@ -195,6 +207,8 @@ func (b *Bed) startEtcd() (err error) {
 func (b *Bed) writeAPIServerFiles() error {
 	tokens := fmt.Sprintf("%s,admin,admin,\"system:masters\"\n%s,%s,berth,\"system:serviceaccounts,system:serviceaccounts:%s,system:authenticated\"\n",
 		b.adminToken, b.berthToken, berthUser, SystemNamespace)
+	tokens += fmt.Sprintf("%s,%s,scheduler\n%s,%s,controllers\n",
+		b.schedulerToken, schedulerUser, b.controllerToken, controllerUser)
 	if err := os.WriteFile(b.file("tokens.csv"), []byte(tokens), 0o600); err != nil {
 		return err
 	}
@@ -219,7 +233,7 @@ func (b *Bed) startAPIServer() (err error) {
 		"--service-account-issuer="+ServiceAccountIssuer,
 		"--service-account-key-file="+b.file("service-account.key"),
 		"--service-account-signing-key-file="+b.file("service-account.key"),
-		"--service-cluster-ip-range=10.0.0.0/24",
+		"--service-cluster-ip-range=10.96.0.0/12", // kubeadm's default
 		// Nothing creates service accounts here, and the plug-in would refuse
 		// every pod for want of one.
 		"--disable-admission-plugins=ServiceAccount",
@@ -243,7 +257,8 @@ func (b *Bed) RestartAPIServer() error {
 	return b.startAPIServer()
 }
 
-// startControllers runs the controllers that make a Job work, once per bed.
+// startControllers runs the controllers that make Jobs and DaemonSets work, once
+// per bed.
 func (b *Bed) startControllers() error {
 	if b.controller != nil {
 		return nil
@@ -253,9 +268,10 @@ func (b *Bed) startControllers() error {
 		return err
 	}
 	b.controller, err = startProcess(b.dir, "kube-controller-manager", b.program("kube-controller-manager"),
-		"--kubeconfig="+b.file("admin.kubeconfig"),
-		"--controllers=job-controller,garbage-collector-controller,pod-garbage-collector-controller,disruption-controller",
+		"--kubeconfig="+b.file("controllers.kubeconfig"),
+		"--controllers=job-controller,daemonset-controller,garbage-collector-controller,pod-garbage-collector-controller,disruption-controller",
 		"--leader-elect=false",
+		"--use-service-account-credentials", // each controller with its own rights
 		"--service-account-private-key-file="+b.file("service-account.key"),
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
 		"--kube-api-qps=1000", "--kube-api-burst=1000")

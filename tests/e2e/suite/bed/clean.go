@@ -57,8 +57,10 @@ func (b *Bed) clean(ctx context.Context) error {
 // serve finalizers, so they are taken off.
 func (b *Bed) cleanNamespace(ctx context.Context, ns string) error {
 	core, list := b.Client.CoreV1(), metav1.ListOptions{}
-	// Jobs first: their controller may still run and would replace the pods.
-	err := b.Client.BatchV1().Jobs(ns).DeleteCollection(ctx, deleteNow, list)
+	// Their controllers first, which may still run and would replace the pods.
+	err := errors.Join(
+		b.Client.BatchV1().Jobs(ns).DeleteCollection(ctx, deleteNow, list),
+		b.Client.AppsV1().DaemonSets(ns).DeleteCollection(ctx, deleteNow, list))
 
 	pods, listErr := core.Pods(ns).List(ctx, list)
 	if listErr != nil {
@@ -82,6 +84,7 @@ func (b *Bed) cleanNamespace(ctx context.Context, ns string) error {
 	}
 	return errors.Join(err,
 		core.PersistentVolumeClaims(ns).DeleteCollection(ctx, deleteNow, list),
+		core.Events(ns).DeleteCollection(ctx, deleteNow, list),
 		// The last good policy and the Lease of an earlier Berth are here.
 		core.ConfigMaps(ns).DeleteCollection(ctx, deleteNow, list),
 		b.Client.CoordinationV1().Leases(ns).DeleteCollection(ctx, deleteNow, list),

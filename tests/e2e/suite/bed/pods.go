@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strconv"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 )
 
 // AdmissionGate is the scheduling gate that Berth removes.
@@ -74,6 +76,14 @@ func (b *PodBuilder) Resource(name corev1.ResourceName, amount string) *PodBuild
 	resources := &b.pod.Spec.Containers[0].Resources
 	resources.Requests[name] = resource.MustParse(amount)
 	resources.Limits[name] = resource.MustParse(amount)
+	return b
+}
+
+// InitGPUs asks for n GPUs in an init container alone.
+func (b *PodBuilder) InitGPUs(n int) *PodBuilder {
+	init := b.s.Pod("init").GPUs(n).Build().Spec.Containers[0]
+	init.Name = "init"
+	b.pod.Spec.InitContainers = append(b.pod.Spec.InitContainers, init)
 	return b
 }
 
@@ -228,16 +238,41 @@ func (b *PodBuilder) CreateRange(from, to int) []*corev1.Pod {
 	return pods
 }
 
-// Job makes an indexed Job of n such pods that run at once.
-func (b *PodBuilder) Job(n int32) *batchv1.Job {
-	b.s.T.Helper()
-	mode, retries := batchv1.IndexedCompletion, int32(0)
-	template := corev1.PodTemplateSpec{
+// template is the pod as a controller's pod template.
+func (b *PodBuilder) template() corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: b.pod.Labels, Annotations: b.pod.Annotations},
 		Spec:       *b.pod.Spec.DeepCopy(),
 	}
+}
+
+// DaemonSet makes a DaemonSet of such pods; they need a label.
+func (b *PodBuilder) DaemonSet() *appsv1.DaemonSet {
+	b.s.T.Helper()
+	set, err := b.s.Client.AppsV1().DaemonSets(b.pod.Namespace).Create(b.s.ctx, &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: b.pod.Name, Namespace: b.pod.Namespace},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: b.pod.Labels},
+			Template: b.template(),
+		},
+	}, metav1.CreateOptions{})
+	must(b.s.T, err)
+	return set
+}
+
+// Job makes an indexed Job of n such pods that run at once.
+func (b *PodBuilder) Job(n int32) *batchv1.Job {
+	b.s.T.Helper()
+	return b.JobBy(b.s.Client, n)
+}
+
+// JobBy makes the Job as somebody.
+func (b *PodBuilder) JobBy(client kubernetes.Interface, n int32) *batchv1.Job {
+	b.s.T.Helper()
+	mode, retries := batchv1.IndexedCompletion, int32(0)
+	template := b.template()
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
-	job, err := b.s.Client.BatchV1().Jobs(b.pod.Namespace).Create(b.s.ctx, &batchv1.Job{
+	job, err := client.BatchV1().Jobs(b.pod.Namespace).Create(b.s.ctx, &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: b.pod.Name, Namespace: b.pod.Namespace},
 		Spec: batchv1.JobSpec{
 			Completions: &n, Parallelism: &n, CompletionMode: &mode, BackoffLimit: &retries, Template: template,

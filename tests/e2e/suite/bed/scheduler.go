@@ -73,7 +73,7 @@ func (s *Scenario) startScheduler() error {
 	if extra != "" && !strings.HasSuffix(extra, "\n") {
 		extra += "\n"
 	}
-	text := fmt.Sprintf(schedulerConfig, s.bed.file("admin.kubeconfig"), extra, list)
+	text := fmt.Sprintf(schedulerConfig, s.bed.file("scheduler.kubeconfig"), extra, list)
 	path := filepath.Join(s.dir, "scheduler.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		return err

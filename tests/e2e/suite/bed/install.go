@@ -1,0 +1,187 @@
+package bed
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// Render does what `kubectl kustomize` does.
+func Render(folder string) ([]byte, error) {
+	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+	if err != nil {
+		return nil, err
+	}
+	return rendered.AsYaml()
+}
+
+// Container runs the only container of a pod as a process: there is no kubelet
+// here to run it. Its paths and ports are replaced, all else is as shipped.
+type Container struct {
+	s    *Scenario
+	name string
+	args []string
+	env  []string
+}
+
+// Container takes a container's arguments. replace is pairs of texts in them and
+// what stands for them here.
+func (s *Scenario) Container(name string, args []string, replace ...string) *Container {
+	s.T.Helper()
+	text := s.Replace(name, strings.Join(args, "\n"), replace...)
+	return &Container{s: s, name: name, args: strings.Split(text, "\n")}
+}
+
+// Replace puts other texts in the place of some, which must all occur.
+func (s *Scenario) Replace(where, text string, pairs ...string) string {
+	s.T.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(text, pairs[i]) {
+			s.T.Fatalf("%s: no %q in %q", where, pairs[i], text)
+		}
+		text = strings.ReplaceAll(text, pairs[i], pairs[i+1])
+	}
+	return text
+}
+
+// Env sets variables, NAME=value.
+func (c *Container) Env(variables ...string) *Container {
+	c.env = append(c.env, variables...)
+	return c
+}
+
+// Start runs a program with the container's arguments and some more, until the
+// test ends, and waits until it answers at url.
+func (c *Container) Start(program, url string, more ...string) {
+	c.s.T.Helper()
+	args := append(append(append([]string{}, c.env...), program), append(c.args, more...)...)
+	process, err := startProcess(c.s.dir, c.name, "/usr/bin/env", args...)
+	must(c.s.T, err)
+	c.s.T.Cleanup(func() {
+		if c.s.T.Failed() {
+			c.s.T.Logf("%s ends:\n%s", c.name, tail(process.log, 4000))
+		}
+		process.Kill()
+	})
+	must(c.s.T, process.waitReady(Timeout, func() error {
+		_, err := get(url)
+		return err
+	}))
+}
+
+// Berth is the program in its image.
+func (s *Scenario) Berth() string {
+	path, err := berthBinary()
+	must(s.T, err)
+	return path
+}
+
+// KubeScheduler is the program in its image.
+func (s *Scenario) KubeScheduler() string { return s.bed.program("kube-scheduler") }
+
+// FreePort is a loopback port.
+func (s *Scenario) FreePort() int {
+	port, err := freePort()
+	must(s.T, err)
+	return port
+}
+
+// Ports are those that the scenario's own URLs mean: for the verbs, and for
+// operations.
+func (s *Scenario) Ports() (verbs, ops int) { return s.verbPort, s.opsPort }
+
+// WriteFile writes a file of the test's and returns its path.
+func (s *Scenario) WriteFile(name, text string) string {
+	s.T.Helper()
+	path := filepath.Join(s.dir, name)
+	must(s.T, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(s.T, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// SchedulerKubeconfig is that of the cluster's own kube-scheduler.
+func (s *Scenario) SchedulerKubeconfig() string { return s.bed.file("scheduler.kubeconfig") }
+
+// AccountKubeconfig is a kubeconfig with a ServiceAccount's token, as its pods
+// have it.
+func (s *Scenario) AccountKubeconfig(namespace, name string) string {
+	s.T.Helper()
+	token, err := s.Client.CoreV1().ServiceAccounts(namespace).CreateToken(s.ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	must(s.T, err)
+	path, err := s.bed.writeKubeconfig(namespace+"."+name, s.bed.apiURL(), token.Status.Token)
+	must(s.T, err)
+	return path
+}
+
+// Issuer signs certificates, as a cluster's certificate issuer does.
+type Issuer struct {
+	s    *Scenario
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+	PEM  string
+}
+
+// Issuer makes an authority of its own.
+func (s *Scenario) Issuer(name string) *Issuer {
+	s.T.Helper()
+	i := &Issuer{s: s}
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	i.key, i.cert, i.PEM = i.sign(template)
+	return i
+}
+
+// sign signs for a new key, by that key itself where there is no issuer yet.
+func (i *Issuer) sign(template *x509.Certificate) (*ecdsa.PrivateKey, *x509.Certificate, string) {
+	i.s.T.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(i.s.T, err)
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	parent, signer := i.cert, i.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	must(i.s.T, err)
+	cert, err := x509.ParseCertificate(der)
+	must(i.s.T, err)
+	return key, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// Secret writes the files of a TLS Secret into a folder of that name and returns
+// the folder: a certificate for a common name, which is a DNS name too, its key,
+// and ca.crt, whom its owner believes.
+func (i *Issuer) Secret(name, commonName string, believes *Issuer) string {
+	i.s.T.Helper()
+	key, _, cert := i.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: commonName}, DNSNames: []string{commonName},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	})
+	der, err := x509.MarshalECPrivateKey(key)
+	must(i.s.T, err)
+	i.s.WriteFile(name+"/tls.crt", cert)
+	i.s.WriteFile(name+"/tls.key", string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})))
+	return filepath.Dir(i.s.WriteFile(name+"/ca.crt", believes.PEM))
+}
+
+// Loopback is a URL on this machine.
+func Loopback(scheme string, port int, path string) string {
+	return fmt.Sprintf("%s://127.0.0.1:%d%s", scheme, port, path)
+}
