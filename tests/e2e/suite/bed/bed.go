@@ -45,6 +45,7 @@ type Bed struct {
 	adminToken string
 	berthToken string
 	apiPort    int
+	apiFlags   []string
 	etcdPort   int
 
 	etcd       *Process
@@ -54,7 +55,8 @@ type Bed struct {
 }
 
 // Start brings up etcd and the API server, and installs Berth's RBAC objects.
-func Start() (b *Bed, err error) {
+// The flags are the API server's, besides the usual ones.
+func Start(flags ...string) (b *Bed, err error) {
 	programs, err := programFolder()
 	if err != nil {
 		return nil, err
@@ -63,7 +65,7 @@ func Start() (b *Bed, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b = &Bed{dir: dir, programs: programs, adminToken: newToken(), berthToken: newToken()}
+	b = &Bed{dir: dir, programs: programs, adminToken: newToken(), berthToken: newToken(), apiFlags: flags}
 	defer func() {
 		if err != nil {
 			b.Close(true)
@@ -209,21 +211,21 @@ func (b *Bed) writeAPIServerFiles() error {
 // startAPIServer starts the API server and waits until it serves the default
 // namespace.
 func (b *Bed) startAPIServer() (err error) {
-	b.apiserver, err = startProcess(b.dir, "kube-apiserver", b.program("kube-apiserver"),
+	b.apiserver, err = startProcess(b.dir, "kube-apiserver", b.program("kube-apiserver"), append([]string{
 		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", b.etcdPort),
 		fmt.Sprintf("--secure-port=%d", b.apiPort),
 		"--bind-address=127.0.0.1",
-		"--tls-cert-file="+b.ca.certFile, "--tls-private-key-file="+b.ca.keyFile,
-		"--token-auth-file="+b.file("tokens.csv"),
+		"--tls-cert-file=" + b.ca.certFile, "--tls-private-key-file=" + b.ca.keyFile,
+		"--token-auth-file=" + b.file("tokens.csv"),
 		"--authorization-mode=RBAC",
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file="+b.file("service-account.key"),
-		"--service-account-signing-key-file="+b.file("service-account.key"),
+		"--service-account-key-file=" + b.file("service-account.key"),
+		"--service-account-signing-key-file=" + b.file("service-account.key"),
 		"--service-cluster-ip-range=10.0.0.0/24",
 		// Nothing creates service accounts here, and the plug-in would refuse
 		// every pod for want of one.
 		"--disable-admission-plugins=ServiceAccount",
-		"--shutdown-delay-duration=0s")
+		"--shutdown-delay-duration=0s"}, b.apiFlags...)...)
 	if err != nil {
 		return err
 	}
