@@ -2,113 +2,474 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <charconv>
-#include <string_view>
 
 namespace berth::cluster {
 namespace {
 
+using kube::DialectKind;
+
+// --- The names ---------------------------------------------------------------------------------
+
+constexpr std::string_view kBerthSize = "berth.dev/gang-size";
+constexpr std::string_view kBerthMin = "berth.dev/gang-min-member";
+constexpr std::string_view kOldMin = "pod-group.scheduling.sigs.k8s.io/min-available";
+
+/// How a pod names its gang. Other projects' keys are read as label and as annotation, because most
+/// of them changed from one to the other.
+struct GangSpelling {
+  Dialect dialect;
+  std::string_view name;
+  std::string_view min{};   ///< Where the pod itself may say the minimum,
+  std::string_view size{};  ///< and the size.
+  std::optional<DialectKind> group{};  ///< The name is one of such an object.
+};
+
+constexpr std::array<GangSpelling, 9> kGangSpellings{{
+    {.dialect = Dialect::kKueue,
+     .name = "kueue.x-k8s.io/pod-group-name",
+     .size = "kueue.x-k8s.io/pod-group-total-count"},
+    {.dialect = Dialect::kVolcano,
+     .name = "scheduling.k8s.io/group-name",
+     .min = "scheduling.volcano.sh/group-min-member",
+     .group = DialectKind::kVolcanoPodGroup},
+    {.dialect = Dialect::kVolcano,
+     .name = "scheduling.volcano.sh/group-name",
+     .min = "scheduling.volcano.sh/group-min-member",
+     .group = DialectKind::kVolcanoPodGroup},
+    {.dialect = Dialect::kKai,
+     .name = "pod-group-name",
+     .min = "kai.scheduler/batch-min-member",
+     .group = DialectKind::kKaiPodGroup},
+    {.dialect = Dialect::kKoordinator,
+     .name = "gang.scheduling.koordinator.sh/name",
+     .min = "gang.scheduling.koordinator.sh/min-available",
+     .size = "gang.scheduling.koordinator.sh/total-number"},
+    {.dialect = Dialect::kKoordinator,
+     .name = "pod-group.scheduling.sigs.k8s.io",
+     .min = "gang.scheduling.koordinator.sh/min-available",
+     .size = "gang.scheduling.koordinator.sh/total-number",
+     .group = DialectKind::kSigsPodGroup},
+    {.dialect = Dialect::kSchedulerPlugins,
+     .name = "scheduling.x-k8s.io/pod-group",
+     .min = kOldMin,
+     .group = DialectKind::kSchedulerPluginsPodGroup},
+    {.dialect = Dialect::kSchedulerPlugins,
+     .name = "pod-group.scheduling.sigs.k8s.io",
+     .min = kOldMin,
+     .group = DialectKind::kSigsPodGroup},
+    {.dialect = Dialect::kSchedulerPlugins,
+     .name = "pod-group.scheduling.sigs.k8s.io/name",
+     .min = kOldMin},
+}};
+
+struct QueueSpelling {
+  Dialect dialect;
+  std::string_view name;
+};
+
+constexpr std::array<QueueSpelling, 6> kQueueSpellings{{
+    {Dialect::kKueue, "kueue.x-k8s.io/queue-name"},
+    {Dialect::kVolcano, "scheduling.volcano.sh/queue-name"},
+    {Dialect::kVolcano, "volcano.sh/queue-name"},
+    {Dialect::kKai, "kai.scheduler/queue"},
+    {Dialect::kKai, "runai/queue"},
+    {Dialect::kKoordinator, "quota.scheduling.koordinator.sh/name"},
+}};
+
+struct TopologySpelling {
+  Dialect dialect;
+  std::string_view required;
+  std::string_view preferred;
+};
+
+constexpr std::array<TopologySpelling, 2> kTopologySpellings{{
+    {Dialect::kKueue, "kueue.x-k8s.io/podset-required-topology",
+     "kueue.x-k8s.io/podset-preferred-topology"},
+    {Dialect::kKai, "kai.scheduler/topology-required-placement",
+     "kai.scheduler/topology-preferred-placement"},
+}};
+constexpr std::string_view kKoordinatorTopology =
+    "gang.scheduling.koordinator.sh/network-topology-spec";
+
+constexpr std::array<std::string_view, 5> kIndexKeys{
+    "batch.kubernetes.io/job-completion-index", "training.kubeflow.org/replica-index",
+    "leaderworkerset.sigs.k8s.io/worker-index", "kueue.x-k8s.io/pod-group-pod-index",
+    "gang.scheduling.koordinator.sh/network-topology-index"};
+
+/// Where a project's own controller runs, as its installation manifests name it.
+struct Controller {
+  Dialect dialect;
+  std::string_view ns;
+  std::string_view pod_prefix;
+};
+
+constexpr std::array<Controller, 6> kControllers{{
+    {Dialect::kKueue, "kueue-system", "kueue-controller-manager-"},
+    {Dialect::kVolcano, "volcano-system", "volcano-scheduler-"},
+    {Dialect::kKai, "kai-scheduler", "kai-scheduler-"},
+    {Dialect::kKai, "kai-scheduler", "scheduler-"},  // before 0.10
+    {Dialect::kKoordinator, "koordinator-system", "koord-scheduler-"},
+    {Dialect::kSchedulerPlugins, "scheduler-plugins", "scheduler-plugins-scheduler-"},
+}};
+
+struct DialectRow {
+  std::string_view name;
+  config::DialectSwitch config::Dialects::*member;  ///< Null: cannot be switched.
+};
+
+// In the order of Dialect.
+constexpr std::array<DialectRow, kDialects> kRows{{
+    {"berth", nullptr},
+    {"inTree", &config::Dialects::in_tree},
+    {"kueue", &config::Dialects::kueue},
+    {"volcano", &config::Dialects::volcano},
+    {"kai", &config::Dialects::kai},
+    {"koordinator", &config::Dialects::koordinator},
+    {"schedulerPlugins", &config::Dialects::scheduler_plugins},
+}};
+
+const DialectRow& RowOf(Dialect dialect) { return kRows[static_cast<std::size_t>(dialect)]; }
+
+// --- Reading -----------------------------------------------------------------------------------
+
 const std::string* Find(const kube::StringMap& map, std::string_view key) {
   const auto it = map.find(key);
-  return it == map.end() ? nullptr : &it->second;
+  return it == map.end() || it->second.empty() ? nullptr : &it->second;
 }
 
-/// A count in 1..kMaxGangSize; otherwise 0 and a text in `error`.
-int ReadCount(const kube::StringMap& map, std::string_view key, std::string& error) {
-  const std::string* text = Find(map, key);
-  if (text == nullptr) return 0;
-  int value = 0;
-  const auto [end, code] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (code != std::errc{} || end != text->data() + text->size() || value < 1 ||
-      value > kMaxGangSize) {
-    error = fmt::format("{} must be a whole number from 1 to {}.", key, kMaxGangSize);
+/// A label, else an annotation; null: neither, or empty.
+const std::string* FindEither(const kube::Pod& pod, std::string_view key) {
+  const std::string* text = Find(pod.meta.labels, key);
+  return text != nullptr ? text : Find(pod.meta.annotations, key);
+}
+
+bool InRange(std::int64_t count) { return count >= 1 && count <= kMaxGangSize; }
+
+std::string OutOfRange(std::string_view what) {
+  return fmt::format("{} must be a whole number from 1 to {}.", what, kMaxGangSize);
+}
+
+/// Reads one pod. The first fault that is found is the one that is told.
+class ClaimReader {
+ public:
+  ClaimReader(const kube::Pod& pod, const DialectContext& context) : pod_(pod), context_(context) {}
+
+  PodClaims Read() {
+    ReadGang();
+    ReadQueue();
+    ReadTopology();
+    ReadWholeNode();
+    ReadRank();
+    return std::move(claims_);
+  }
+
+ private:
+  bool Reads(Dialect dialect) const { return IsRead(context_.switches, dialect); }
+
+  void Fault(std::string text) {
+    if (claims_.error.empty()) claims_.error = std::move(text);
+  }
+
+  /// A count in 1..kMaxGangSize that a label or annotation says; otherwise 0, a fault if it is
+  /// there.
+  int Count(std::string_view key, bool annotation_only) {
+    if (key.empty()) return 0;
+    const auto& annotations = pod_.meta.annotations;
+    auto it = annotations.find(key);
+    const std::string* text = it == annotations.end() ? nullptr : &it->second;
+    if (const auto label = pod_.meta.labels.find(key);
+        !annotation_only && label != pod_.meta.labels.end()) {
+      text = &label->second;
+    }
+    if (text == nullptr) return 0;
+    int value = 0;
+    const char* end = text->data() + text->size();
+    const auto [stop, code] = std::from_chars(text->data(), end, value);
+    if (code == std::errc{} && stop == end && InRange(value)) return value;
+    Fault(OutOfRange(key));
     return 0;
   }
-  return value;
-}
 
-GangClaim ReadBerth(const kube::Pod& pod, std::string& error) {
-  GangClaim claim;
-  const std::string* name = Find(pod.meta.labels, "berth.dev/gang");
-  if (name == nullptr || name->empty()) return claim;
-  claim.name = *name;
-  claim.size = ReadCount(pod.meta.annotations, "berth.dev/gang-size", error);
-  claim.min_member = ReadCount(pod.meta.annotations, "berth.dev/gang-min-member", error);
-  if (claim.size == 0 && claim.min_member == 0 && error.empty()) {
-    error = "berth.dev/gang needs the annotation berth.dev/gang-size.";
+  const kube::DialectObject* Object(DialectKind kind, const std::string& name) const {
+    return context_.objects == nullptr ? nullptr
+                                       : context_.objects->Find(kind, pod_.meta.ns, name);
   }
-  return claim;
-}
 
-/// scheduler-plugins: the label of the lightweight form carries the minimum itself; the current
-/// form names a PodGroup object, whose minMember is read by discovery (another issue), so that
-/// here the pod may repeat it as an annotation.
-GangClaim ReadSchedulerPlugins(const kube::Pod& pod, std::string& error) {
-  GangClaim claim;
-  constexpr std::string_view kOldName = "pod-group.scheduling.sigs.k8s.io/name";
-  constexpr std::string_view kOldMin = "pod-group.scheduling.sigs.k8s.io/min-available";
-  constexpr std::string_view kNewName = "scheduling.x-k8s.io/pod-group";
-  for (const std::string_view key : {kNewName, kOldName}) {
-    const std::string* name = Find(pod.meta.labels, key);
-    if (name == nullptr || name->empty()) continue;
-    claim.name = *name;
-    claim.min_member = ReadCount(pod.meta.labels, kOldMin, error);
-    if (claim.min_member == 0) claim.min_member = ReadCount(pod.meta.annotations, kOldMin, error);
-    if (claim.min_member == 0) {
-      claim.min_member = ReadCount(pod.meta.annotations, "berth.dev/gang-min-member", error);
+  void ReadGang() {
+    const std::string* own = Find(pod_.meta.labels, "berth.dev/gang");
+    if (own != nullptr) {
+      claims_.gang.name = *own;
+    } else if (Reads(Dialect::kInTree) && !pod_.scheduling_group.empty()) {
+      NameGang(Dialect::kInTree, pod_.scheduling_group);
+      claims_.in_tree = true;
+      ReadGroup({.dialect = Dialect::kInTree,
+                 .name = "schedulingGroup",
+                 .group = DialectKind::kInTreePodGroup});
+    } else {
+      for (const GangSpelling& spelling : kGangSpellings) {
+        const std::string* name = FindEither(pod_, spelling.name);
+        if (name == nullptr || !Reads(spelling.dialect)) continue;
+        NameGang(spelling.dialect, *name);
+        ReadGroup(spelling);
+        break;
+      }
     }
-    claim.size = ReadCount(pod.meta.annotations, "berth.dev/gang-size", error);
-    if (claim.min_member == 0 && claim.size == 0 && error.empty()) {
-      error = fmt::format("{} needs {} to say the minimum.", key, kOldMin);
-    }
-    break;
+    if (!claims_.gang.name.empty()) CheckNumbers();
   }
-  return claim;
-}
 
-std::optional<int> ReadRank(const kube::Pod& pod) {
-  static constexpr std::array<std::string_view, 3> kIndexKeys{
-      "batch.kubernetes.io/job-completion-index", "training.kubeflow.org/replica-index",
-      "leaderworkerset.sigs.k8s.io/worker-index"};
-  for (const auto key : kIndexKeys) {
-    const std::string* text = Find(pod.meta.labels, key);
-    if (text == nullptr) text = Find(pod.meta.annotations, key);
-    if (text == nullptr) continue;
-    int value = 0;
-    const auto [end, code] = std::from_chars(text->data(), text->data() + text->size(), value);
-    if (code == std::errc{} && end == text->data() + text->size() && value >= 0) return value;
+  void NameGang(Dialect dialect, const std::string& name) {
+    claims_.gang.name = name;
+    claims_.gang_from = dialect;
   }
-  return std::nullopt;
-}
+
+  /// The numbers of a gang that another dialect names: its group object says them, else the pod.
+  void ReadGroup(const GangSpelling& spelling) {
+    GangClaim& gang = claims_.gang;
+    if (spelling.group) group_ = Object(*spelling.group, gang.name);
+    if (group_ == nullptr) {
+      gang.min_member = Count(spelling.min, false);
+      gang.size = Count(spelling.size, false);
+      missing_ = spelling.group;
+      needs_ = spelling.min.empty() ? spelling.size : spelling.min;
+      named_by_ = spelling.name;
+      return;
+    }
+    if (!group_->gang) {  // policy `basic`: its pods have nothing to do with each other
+      gang = {};
+      claims_.in_tree = false;
+      return;
+    }
+    if (!group_->invalid.empty()) {
+      Fault(fmt::format("PodGroup {}: {}.", gang.name, group_->invalid));
+    } else if (InRange(group_->min_member)) {
+      gang.min_member = group_->min_member;
+    } else if (Find(pod_.meta.annotations, kBerthMin) == nullptr) {
+      const bool in_tree = claims_.in_tree;
+      Fault(OutOfRange(fmt::format("PodGroup {}: spec.{}", gang.name,
+                                   in_tree ? "schedulingPolicy.gang.minCount" : "minMember")));
+    }
+    if (InRange(group_->size)) gang.size = group_->size;
+  }
+
+  /// Berth's own annotations win, whoever named the gang. Then one number stands for the other.
+  void CheckNumbers() {
+    GangClaim& gang = claims_.gang;
+    if (const int size = Count(kBerthSize, true); size != 0) gang.size = size;
+    if (const int min = Count(kBerthMin, true); min != 0) gang.min_member = min;
+    if (gang.size == 0 && gang.min_member == 0 && claims_.error.empty()) {
+      if (missing_) {
+        claims_.waits_for =
+            fmt::format("PodGroup {} ({}) does not exist, and the pod does not say how many "
+                        "members its gang needs.",
+                        gang.name, kube::ResourceOf(*missing_).group);
+      } else if (claims_.gang_from == Dialect::kBerth) {
+        Fault("berth.dev/gang needs the annotation berth.dev/gang-size.");
+      } else {
+        Fault(fmt::format("{} needs {} to say the minimum.", named_by_, needs_));
+      }
+    }
+    if (gang.size != 0 && gang.min_member > gang.size) {
+      Fault("The gang's minimum is larger than its size.");
+    }
+    if (gang.size == 0) gang.size = gang.min_member;
+    if (gang.min_member == 0) gang.min_member = gang.size;
+  }
+
+  void ReadQueue() {
+    if (const std::string* own = Find(pod_.meta.labels, "berth.dev/queue")) {
+      claims_.queue = *own;
+      return;
+    }
+    // A pod's own word, then that of its group, dialect by dialect.
+    for (std::size_t i = 0; i < kDialects; ++i) {
+      const auto dialect = static_cast<Dialect>(i);
+      if (!Reads(dialect)) continue;
+      for (const QueueSpelling& spelling : kQueueSpellings) {
+        const std::string* name =
+            spelling.dialect == dialect ? FindEither(pod_, spelling.name) : nullptr;
+        if (name != nullptr && TakeQueue(dialect, *name)) return;
+      }
+      if (group_ != nullptr && claims_.gang_from == dialect && TakeQueue(dialect, group_->queue)) {
+        return;
+      }
+    }
+  }
+
+  /// False: that says nothing.
+  bool TakeQueue(Dialect dialect, const std::string& name) {
+    // Volcano's webhook writes `default` where nobody chose.
+    if (name.empty() || (dialect == Dialect::kVolcano && name == "default")) return false;
+    claims_.queue = name;
+    claims_.queue_from = dialect;
+    // A LocalQueue leads to its ClusterQueue; without one the name is a queue of the policy.
+    if (dialect == Dialect::kKueue) {
+      const auto* local = Object(DialectKind::kKueueLocalQueue, name);
+      if (local != nullptr && !local->queue.empty()) claims_.queue = local->queue;
+    }
+    return true;
+  }
+
+  void ReadTopology() {
+    const auto annotation = [&](std::string_view key) {
+      const std::string* text = Find(pod_.meta.annotations, key);
+      return text == nullptr ? std::string() : *text;
+    };
+    if (Topology(annotation("berth.dev/topology-required"),
+                 annotation("berth.dev/topology-preferred"))) {
+      return;
+    }
+    for (std::size_t i = 0; i < kDialects; ++i) {
+      const auto dialect = static_cast<Dialect>(i);
+      if (!Reads(dialect)) continue;
+      for (const TopologySpelling& spelling : kTopologySpellings) {
+        if (spelling.dialect == dialect &&
+            Topology(annotation(spelling.required), annotation(spelling.preferred))) {
+          return;
+        }
+      }
+      if (dialect == Dialect::kKoordinator && GatherStrategy(annotation(kKoordinatorTopology))) {
+        return;
+      }
+      if (group_ != nullptr && claims_.gang_from == dialect && GroupTopology(*group_)) return;
+    }
+  }
+
+  bool Topology(std::string required, std::string preferred) {
+    claims_.topology_required = std::move(required);
+    claims_.topology_preferred = std::move(preferred);
+    return !claims_.topology_required.empty() || !claims_.topology_preferred.empty();
+  }
+
+  bool GatherStrategy(const std::string& json) {
+    if (json.empty()) return false;
+    auto levels = kube::ReadGatherStrategy(json);
+    if (!levels) {
+      Fault(fmt::format("{}: {}.", kKoordinatorTopology, levels.error()));
+      return true;
+    }
+    return Topology(std::move(levels->required), std::move(levels->preferred));
+  }
+
+  bool GroupTopology(const kube::DialectObject& group) {
+    std::string required = group.topology_required;
+    std::string preferred = group.topology_preferred;
+    if (group.tier_required > 0) {
+      required = LevelOfTier(group.tier_required);
+      if (required.empty()) {
+        Fault(fmt::format("PodGroup {}: no level of the policy is HyperNode tier {}.", group.name,
+                          group.tier_required));
+      }
+    }
+    if (group.tier_preferred > 0) preferred = LevelOfTier(group.tier_preferred);
+    return Topology(std::move(required), std::move(preferred));
+  }
+
+  /// Tier 1 is the level right above the host, which is the policy's last.
+  std::string LevelOfTier(std::int32_t tier) const {
+    const auto levels = static_cast<std::int64_t>(context_.levels.size());
+    if (tier >= levels) return {};
+    return context_.levels[static_cast<std::size_t>(levels - 1 - tier)].name;
+  }
+
+  void ReadWholeNode() {
+    const auto it = pod_.meta.annotations.find("berth.dev/whole-node");
+    const std::string whole = it == pod_.meta.annotations.end() ? std::string() : it->second;
+    claims_.whole_node = whole == "true";
+    if (!whole.empty() && whole != "true" && whole != "false") {
+      Fault("berth.dev/whole-node must be \"true\" or \"false\".");
+    }
+  }
+
+  void ReadRank() {
+    for (const auto key : kIndexKeys) {
+      const std::string* text = FindEither(pod_, key);
+      if (text == nullptr) continue;
+      int value = 0;
+      const char* end = text->data() + text->size();
+      const auto [stop, code] = std::from_chars(text->data(), end, value);
+      if (code == std::errc{} && stop == end && value >= 0) {
+        claims_.rank = value;
+        return;
+      }
+    }
+  }
+
+  const kube::Pod& pod_;
+  const DialectContext& context_;
+  PodClaims claims_;
+  const kube::DialectObject* group_ = nullptr;  ///< Of the gang, if it exists.
+  std::optional<DialectKind> missing_;          ///< It names one that does not.
+  std::string_view named_by_;
+  std::string_view needs_;
+};
 
 }  // namespace
 
-PodClaims ReadClaims(const kube::Pod& pod, const config::Dialects& dialects) {
-  PodClaims claims;
-  claims.gang = ReadBerth(pod, claims.error);
-  if (claims.gang.name.empty() && dialects.scheduler_plugins != config::DialectSwitch::kOff) {
-    claims.gang = ReadSchedulerPlugins(pod, claims.error);
+std::string_view Name(Dialect dialect) { return RowOf(dialect).name; }
+
+bool IsRead(const config::Dialects& dialects, Dialect dialect) {
+  const auto member = RowOf(dialect).member;
+  return member == nullptr || dialects.*member != config::DialectSwitch::kOff;
+}
+
+bool ReadsKind(const config::Dialects& dialects, DialectKind kind) {
+  if (kind == DialectKind::kInTreePodGroup) return IsRead(dialects, Dialect::kInTree);
+  if (kind == DialectKind::kKueueLocalQueue) return IsRead(dialects, Dialect::kKueue);
+  return std::ranges::any_of(kGangSpellings, [&](const GangSpelling& spelling) {
+    return spelling.group == kind && IsRead(dialects, spelling.dialect);
+  });
+}
+
+bool DialectObjects::Upsert(kube::DialectObject object) {
+  auto& uid = uids_[{object.kind, object.ns, object.name}];
+  const bool renamed = uid != object.uid;
+  uid = object.uid;
+  auto& known = by_uid_[object.uid];
+  if (!renamed && known == object) return false;
+  known = std::move(object);
+  return true;
+}
+
+std::optional<kube::DialectObject> DialectObjects::Remove(std::string_view uid) {
+  const auto it = by_uid_.find(uid);
+  if (it == by_uid_.end()) return std::nullopt;
+  kube::DialectObject object = std::move(it->second);
+  by_uid_.erase(it);
+  const auto named = uids_.find({object.kind, object.ns, object.name});
+  if (named != uids_.end() && named->second == object.uid) uids_.erase(named);
+  return object;
+}
+
+const kube::DialectObject* DialectObjects::Find(DialectKind kind, std::string_view ns,
+                                                std::string_view name) const {
+  const auto it = uids_.find({kind, std::string(ns), std::string(name)});
+  return it == uids_.end() ? nullptr : &by_uid_.find(it->second)->second;
+}
+
+bool PeersAlive::Count(const kube::Pod& pod, int change) {
+  for (const Controller& controller : kControllers) {
+    if (pod.meta.ns != controller.ns || !pod.meta.name.starts_with(controller.pod_prefix)) continue;
+    int& pods = pods_[static_cast<std::size_t>(controller.dialect)];
+    const bool was = pods > 0;
+    pods += change;
+    return was != (pods > 0);
   }
-  if (claims.gang.size != 0 && claims.gang.min_member > claims.gang.size && claims.error.empty()) {
-    claims.error = "The gang's minimum is larger than its size.";
+  return false;
+}
+
+config::Dialects PeersAlive::Decide(config::Dialects dialects) const {
+  for (std::size_t i = 0; i < kDialects; ++i) {
+    const auto member = kRows[i].member;
+    if (member == nullptr || dialects.*member != config::DialectSwitch::kAuto) continue;
+    dialects.*member = pods_[i] > 0 ? config::DialectSwitch::kOff : config::DialectSwitch::kOn;
   }
-  if (claims.gang.size == 0) claims.gang.size = claims.gang.min_member;
-  if (claims.gang.min_member == 0) claims.gang.min_member = claims.gang.size;
-  const auto annotation = [&pod](std::string_view key) {
-    const std::string* text = Find(pod.meta.annotations, key);
-    return text == nullptr ? std::string() : *text;
-  };
-  if (const std::string* queue = Find(pod.meta.labels, "berth.dev/queue")) claims.queue = *queue;
-  claims.topology_required = annotation("berth.dev/topology-required");
-  claims.topology_preferred = annotation("berth.dev/topology-preferred");
-  const std::string whole = annotation("berth.dev/whole-node");
-  claims.whole_node = whole == "true";
-  if (!whole.empty() && whole != "true" && whole != "false" && claims.error.empty()) {
-    claims.error = "berth.dev/whole-node must be \"true\" or \"false\".";
-  }
-  claims.rank = ReadRank(pod);
-  return claims;
+  return dialects;
+}
+
+PodClaims ReadClaims(const kube::Pod& pod, const DialectContext& context) {
+  return ClaimReader(pod, context).Read();
 }
 
 }  // namespace berth::cluster

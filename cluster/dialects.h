@@ -1,14 +1,82 @@
-// What a pod says of its gang, queue and topology, in any of the spellings that Berth reads.
-// One decoder per dialect; Berth's own spelling comes first, then the order below.
+// What a pod says of its gang, queue and topology, in any of the spellings that Berth reads: a pure
+// function of the pod, and of the PodGroup or LocalQueue that it names. Every name is in the tables
+// of dialects.cc; docs/dialects.md is the page for users.
 #pragma once
 
+#include <array>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
 
 #include "config/policy_configuration.h"
+#include "kube/dialect_objects.h"
 #include "kube/objects.h"
 
 namespace berth::cluster {
+
+/// In the order of precedence: of each fact (gang, queue, topology) the first that says it counts.
+enum class Dialect : std::uint8_t {
+  kBerth,
+  kInTree,
+  kKueue,
+  kVolcano,
+  kKai,
+  kKoordinator,
+  kSchedulerPlugins,
+};
+inline constexpr std::size_t kDialects = 7;
+
+/// As the policy's key `dialects` calls it; `berth` for Berth's own spelling.
+std::string_view Name(Dialect dialect);
+
+/// Whether `dialect` is read. Berth's own always is; `auto` counts as on (see PeersAlive).
+bool IsRead(const config::Dialects& dialects, Dialect dialect);
+
+/// Whether objects of `kind` are any use.
+bool ReadsKind(const config::Dialects& dialects, kube::DialectKind kind);
+
+/// The live PodGroups and LocalQueues.
+class DialectObjects {
+ public:
+  /// False: nothing that is read from it has changed.
+  bool Upsert(kube::DialectObject object);
+  /// What was there; none: it was not known.
+  std::optional<kube::DialectObject> Remove(std::string_view uid);
+  const kube::DialectObject* Find(kube::DialectKind kind, std::string_view ns,
+                                  std::string_view name) const;
+  const std::map<std::string, kube::DialectObject, std::less<>>& by_uid() const { return by_uid_; }
+
+ private:
+  using Key = std::tuple<kube::DialectKind, std::string, std::string>;
+
+  std::map<std::string, kube::DialectObject, std::less<>> by_uid_;
+  std::map<Key, std::string> uids_;  ///< Of a name that came twice, the later one.
+};
+
+/// Counts the projects' own controllers, for switches that are `auto`: a project is alive while a
+/// pod of its scheduler or controller that has not ended is in its own namespace (kController in
+/// dialects.cc). Those namespaces are the admin's, so that no tenant can switch a dialect off.
+class PeersAlive {
+ public:
+  /// A pod came (+1) or went (-1). True: a project came to life or died.
+  bool Count(const kube::Pod& pod, int change);
+  /// `dialects` with every `auto` decided.
+  config::Dialects Decide(config::Dialects dialects) const;
+
+ private:
+  std::array<int, kDialects> pods_{};
+};
+
+/// What there is to read besides the pod itself.
+struct DialectContext {
+  config::Dialects switches{};
+  std::span<const config::TopologyLevel> levels{};  ///< Of the policy: what Volcano's tiers mean.
+  const DialectObjects* objects = nullptr;          ///< Null: there are none.
+};
 
 struct GangClaim {
   std::string name;  ///< Unique in the namespace; empty: no gang.
@@ -24,12 +92,17 @@ struct PodClaims {
   std::string topology_preferred;
   bool whole_node = false;
   std::optional<int> rank;  ///< Job completion index or replica index.
-  std::string error;        ///< Not empty: a value is out of range; the pod is refused alone.
+  /// The gang is an in-tree PodGroup: kube-scheduler itself starts it all or nothing.
+  bool in_tree = false;
+  Dialect gang_from = Dialect::kBerth;   ///< Which dialect named the gang.
+  Dialect queue_from = Dialect::kBerth;  ///< And which the queue.
+  std::string error;      ///< Not empty: a value is out of range; the pod is refused alone.
+  std::string waits_for;  ///< Not empty: the group object that it names does not exist (yet).
 };
 
 /// Largest gang that is accepted: bounds every loop over members.
 inline constexpr int kMaxGangSize = 65536;
 
-PodClaims ReadClaims(const kube::Pod& pod, const config::Dialects& dialects);
+PodClaims ReadClaims(const kube::Pod& pod, const DialectContext& context);
 
 }  // namespace berth::cluster

@@ -62,6 +62,7 @@ std::string Sentence(const Verdict& v) {
     case ReasonId::kNone:
       return "";
     case ReasonId::kWaitingForMembers:
+      if (!v.subject.empty()) return v.subject;  // what must exist first
       return fmt::format("The gang starts with {} members; {} exist that can be placed.", v.want,
                          v.have);
     case ReasonId::kInsufficientDevices:
@@ -90,6 +91,7 @@ std::string Sentence(const Verdict& v) {
     case ReasonId::kUnknownQueue:
       return fmt::format("The policy has no queue {:?}.", v.subject);
     case ReasonId::kStarting:
+      if (!v.subject.empty()) return v.subject;
       return fmt::format("Placed and released: {} of {} members have arrived.", v.have, v.want);
     case ReasonId::kCoolingDown:
       return fmt::format(

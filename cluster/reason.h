@@ -51,7 +51,9 @@ struct Verdict {
   ReasonId reason = ReasonId::kNone;
   std::int64_t want = 0;
   std::int64_t have = 0;
-  std::string subject{};  ///< The resource, queue or level it is about; may be empty.
+  /// The resource, queue or level it is about; may be empty. Of kWaitingForMembers and kStarting
+  /// the whole sentence, where it is another than usual.
+  std::string subject{};
 
   bool operator==(const Verdict&) const = default;
 };

@@ -22,7 +22,7 @@ std::uint64_t NodeHash(std::string_view name, std::uint64_t seed) {
 }
 
 Store::Store(config::PolicyConfiguration policy, StoreOptions options)
-    : policy_(std::move(policy)), options_(options) {
+    : policy_(std::move(policy)), options_(options), dialects_(peers_.Decide(policy_.dialects)) {
   IndexDevices();
   BuildQueues();
 }
@@ -189,6 +189,49 @@ void Store::UpsertDisruptionBudget(kube::PodDisruptionBudget budget) {
 }
 
 void Store::DeleteDisruptionBudget(std::string_view uid) { budgets_.erase(std::string(uid)); }
+
+// --- Dialects --------------------------------------------------------------------------------
+
+/// A group's readers are filed under its name; a LocalQueue's may be anywhere in its namespace.
+std::vector<PodInfo*> Store::ReadersOf(const kube::DialectObject& object) {
+  std::vector<PodInfo*> readers;
+  const auto take = [&](const Workload& workload) {
+    readers.insert(readers.end(), workload.members.begin(), workload.members.end());
+    readers.insert(readers.end(), workload.faulty.begin(), workload.faulty.end());
+  };
+  if (object.kind != kube::DialectKind::kKueueLocalQueue) {
+    if (const Workload* gang = FindWorkload(object.ns + "/gang/" + object.name)) take(*gang);
+  } else {
+    const std::string prefix = object.ns + '/';
+    for (auto it = workloads_.lower_bound(prefix);
+         it != workloads_.end() && it->first.starts_with(prefix); ++it) {
+      take(*it->second);
+    }
+  }
+  for (PodInfo* pod : readers) pod->claims_stale = true;
+  return readers;
+}
+
+std::vector<PodInfo*> Store::UpsertDialectObject(kube::DialectObject object) {
+  const kube::DialectObject copy = object;
+  if (!dialect_objects_->Upsert(std::move(object))) return {};
+  return ReadersOf(copy);
+}
+
+std::vector<PodInfo*> Store::DeleteDialectObject(std::string_view uid) {
+  const auto object = dialect_objects_->Remove(uid);
+  return object ? ReadersOf(*object) : std::vector<PodInfo*>{};
+}
+
+void Store::ShareDialects(const Store& other) {
+  dialect_objects_ = other.dialect_objects_;
+  peers_ = other.peers_;
+  dialects_ = other.dialects_;
+}
+
+void Store::CountPeer(const kube::Pod& pod, int change) {
+  if (peers_.Count(pod, change)) dialects_changed_ = peers_.Decide(policy_.dialects) != dialects_;
+}
 
 // --- Shapes ----------------------------------------------------------------------------------
 

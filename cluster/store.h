@@ -50,6 +50,14 @@ class Store {
   void DeleteNamespace(std::string_view name);
   void UpsertDisruptionBudget(kube::PodDisruptionBudget budget);
   void DeleteDisruptionBudget(std::string_view uid);
+  /// Returns the pods whose claims may have changed with it; UpsertPod reads them anew.
+  std::vector<PodInfo*> UpsertDialectObject(kube::DialectObject object);
+  std::vector<PodInfo*> DeleteDialectObject(std::string_view uid);
+  /// A project's controller came to life or died, and with it a dialect that is `auto` is read no
+  /// more, or again: SetPolicy is due.
+  bool dialects_changed() const { return dialects_changed_; }
+  /// Knows the PodGroups and LocalQueues that `other` knows, as long as that lives.
+  void ShareDialects(const Store& other);
   /// Re-derives everything that depends on the policy; charges and plans stay.
   void SetPolicy(config::PolicyConfiguration policy);
 
@@ -94,6 +102,9 @@ class Store {
   const std::map<std::string, kube::PodDisruptionBudget>& disruption_budgets() const {
     return budgets_;
   }
+  const DialectObjects& dialect_objects() const { return *dialect_objects_; }
+  /// The policy's, with every `auto` decided.
+  const config::Dialects& dialects() const { return dialects_; }
   /// Bound or planned pods that refuse neighbours (required anti-affinity).
   const std::set<PodInfo*>& pods_with_anti_affinity() const { return anti_affinity_pods_; }
   /// Models of machines met so far; never forgotten, at most kMaxMachines.
@@ -175,6 +186,8 @@ class Store {
   /// Files the pod under the workload it claims, or under none.
   void File(PodInfo& pod);
   void Unfile(PodInfo& pod);
+  std::vector<PodInfo*> ReadersOf(const kube::DialectObject& object);
+  void CountPeer(const kube::Pod& pod, int change);
   void RefreshTopology();
   void AssignDomains(NodeInfo& node, std::map<std::string, DomainId>& by_path);
   void RefreshWorkload(Workload& workload);
@@ -213,6 +226,10 @@ class Store {
   std::vector<QueueInfo> queues_;
   std::map<std::string, kube::Namespace, std::less<>> namespaces_;
   std::map<std::string, kube::PodDisruptionBudget> budgets_;
+  std::shared_ptr<DialectObjects> dialect_objects_ = std::make_shared<DialectObjects>();
+  PeersAlive peers_;
+  config::Dialects dialects_;
+  bool dialects_changed_ = false;
 
   std::uint64_t generation_ = 0;
   std::uint64_t free_generation_ = 0;

@@ -93,8 +93,10 @@ PodInfo* Store::UpsertPod(kube::Pod object) {
                        pod.object.scheduling_gates != object.scheduling_gates ||
                        old_node != object.node_name || pod.object.priority != object.priority ||
                        pod.object.nominated_node != object.nominated_node ||
-                       was_terminating != object.meta.deletion.has_value();
+                       was_terminating != object.meta.deletion.has_value() ||
+                       std::exchange(pod.claims_stale, false);
   pod.object = std::move(object);
+  if (fresh) CountPeer(pod.object, 1);
   if (fresh) pods_by_name_[NameKey(pod.object.meta.ns, pod.object.meta.name)] = &pod;
   if (refiled) {
     File(pod);
@@ -129,6 +131,7 @@ void Store::DeletePod(std::string_view uid) {
   const auto it = pods_.find(uid);
   if (it == pods_.end()) return;
   PodInfo& pod = *it->second;
+  CountPeer(pod.object, -1);
   Release(pod);
   Unfile(pod);
   const auto named = pods_by_name_.find(NameKey(pod.object.meta.ns, pod.object.meta.name));
@@ -140,8 +143,9 @@ void Store::DeletePod(std::string_view uid) {
 // --- Workloads -----------------------------------------------------------------------------------
 
 void Store::File(PodInfo& pod) {
-  const auto shared_claims =
-      std::make_shared<const PodClaims>(ReadClaims(pod.object, policy_.dialects));
+  const DialectContext context{
+      .switches = dialects_, .levels = policy_.levels, .objects = dialect_objects_.get()};
+  const auto shared_claims = std::make_shared<const PodClaims>(ReadClaims(pod.object, context));
   const PodClaims& claims = *shared_claims;
   pod.shape = ShapeOf(pod.object, claims.whole_node);
   pod.object.spec = pod.shape->spec;  // one copy for all pods of this shape
@@ -185,6 +189,8 @@ void Store::File(PodInfo& pod) {
       pod.refusal = {.reason = ReasonId::kInvalidRequest, .subject = pod.object.invalid_request};
     } else if (!claims.error.empty()) {
       pod.refusal = {.reason = ReasonId::kInvalidRequest, .subject = claims.error};
+    } else if (!claims.waits_for.empty() && !pod.workload->started) {
+      pod.refusal = {.reason = ReasonId::kWaitingForMembers, .subject = claims.waits_for};
     }
   }
 }
@@ -239,6 +245,7 @@ void Store::RefreshWorkload(Workload& workload) {
       workload.topology_required = claims.topology_required;
       workload.topology_preferred = claims.topology_preferred;
     }
+    workload.in_tree = claims.in_tree;
     workload.queue = pod.queue;
     workload.priority = pod.object.priority;
     workload.creation = pod.object.meta.creation;
@@ -253,12 +260,16 @@ void Store::RefreshWorkload(Workload& workload) {
 
 void Store::JudgeMember(const Workload& workload, PodInfo& pod, const PodClaims& first) const {
   if (!workload.gang || pod.bound()) return;
-  if (pod.refusal.reason != ReasonId::kNone && pod.refusal.reason != ReasonId::kGangConflict) {
-    return;
-  }
   const PodClaims& claims = *pod.claims;
+  // The gang runs; its group object went after it had started.
+  const bool group_gone = workload.started && !claims.waits_for.empty();
+  const bool of_the_gang = pod.refusal.reason == ReasonId::kGangConflict ||
+                           (group_gone && pod.refusal.reason == ReasonId::kWaitingForMembers);
+  if (pod.refusal.reason != ReasonId::kNone && !of_the_gang) return;
   pod.refusal = {};
-  if (claims.gang.size != first.gang.size || claims.gang.min_member != first.gang.min_member) {
+  if (group_gone) {
+    pod.queue = workload.queue;
+  } else if (claims.gang.size != first.gang.size || claims.gang.min_member != first.gang.min_member) {
     pod.refusal = {.reason = ReasonId::kGangConflict,
                    .subject = "The gang's first member says another size or minimum."};
   } else if (workload.started) {
@@ -377,6 +388,8 @@ void Store::SetPolicy(config::PolicyConfiguration policy) {
     h.pod->held_queue = queues_[static_cast<std::size_t>(h.pod->queue)].config.name;
   }
   policy_ = std::move(policy);
+  dialects_ = peers_.Decide(policy_.dialects);
+  dialects_changed_ = false;
   ++policy_generation_;
   shapes_.clear();
   IndexDevices();

@@ -80,7 +80,9 @@ std::string Complete(nlohmann::json& object, std::size_t number) {
   }
   auto& meta = object["metadata"];
   if (!meta.contains("uid")) meta["uid"] = "snapshot-" + std::to_string(number);
-  if (object["kind"] == "Pod" && !meta.contains("namespace")) meta["namespace"] = "default";
+  for (const char* kind : {"Pod", "PodGroup", "LocalQueue"}) {
+    if (object["kind"] == kind && !meta.contains("namespace")) meta["namespace"] = "default";
+  }
   return {};
 }
 

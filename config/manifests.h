@@ -11,7 +11,8 @@ namespace berth::config {
 struct Manifest {
   std::string kind;
   std::string name;  ///< metadata.name; empty where it is no string.
-  std::string json;  ///< The whole object. A missing UID or namespace of a Pod is filled in.
+  std::string json;  ///< The whole object. A missing UID is filled in, and the namespace of a Pod
+                     ///< or of a group or queue of pods.
 };
 
 /// The objects of JSON, or of YAML with any number of documents; Lists are taken apart. An error is

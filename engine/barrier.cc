@@ -57,6 +57,7 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
                              : Error("berth: a Binding to another node is under way");
   }
   if (pod->workload == nullptr || Passthrough()) return PostNow(*pod, node);
+  if (pod->workload->in_tree) return BindInTree(*pod, node, now);
   Assignment* assignment = FindAssignment(*pod);
   if ((assignment == nullptr || assignment->node != node) && AdoptAnswer(*pod, node, now)) {
     assignment = FindAssignment(*pod);

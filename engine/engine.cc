@@ -59,6 +59,30 @@ void Engine::OnDisruptionBudgetDeleted(std::string_view uid) {
   store_.DeleteDisruptionBudget(uid);
 }
 
+void Engine::OnDialectObject(kube::DialectObject object, TimePoint now) {
+  if (listener() != nullptr) listener()->OnDialectObject(object, now);
+  ReadAnew(store_.UpsertDialectObject(std::move(object)), now);
+}
+
+void Engine::OnDialectObjectDeleted(std::string_view uid, TimePoint now) {
+  if (listener() != nullptr) listener()->OnDialectObjectDeleted(uid, now);
+  ReadAnew(store_.DeleteDialectObject(uid), now);
+}
+
+/// The pods as they are, with what they say of their gang and queue read again. A plan that bound
+/// nobody yet was made by the old numbers.
+void Engine::ReadAnew(const std::vector<PodInfo*>& pods, TimePoint now) {
+  std::vector<kube::Pod> copies;
+  copies.reserve(pods.size());
+  for (PodInfo* pod : pods) {
+    copies.push_back(pod->object);
+    if (pod->workload->gang) {
+      Dissolve(*pod->workload, "what its members refer to changed", /*hold=*/false, now);
+    }
+  }
+  for (kube::Pod& pod : copies) TakePod(std::move(pod), now);
+}
+
 /// A node that went, was cordoned, shrank or was taken by a stranger cannot keep what is planned
 /// there: it is planned anew before anybody is bound to it.
 void Engine::RecheckPlans(NodeIndex index) {
@@ -105,6 +129,16 @@ void Engine::GiveUpPlace(PodInfo& pod, const std::string& why) {
 
 void Engine::OnPod(kube::Pod object, TimePoint now) {
   if (listener() != nullptr) listener()->OnPod(object, now);
+  TakePod(std::move(object), now);
+  FollowDialects(now);
+}
+
+/// Whose dialect is `auto` follows the project's own controller, which is made of pods as well.
+void Engine::FollowDialects(TimePoint now) {
+  if (store_.dialects_changed()) TakePolicy(store_.policy(), now);
+}
+
+void Engine::TakePod(kube::Pod object, TimePoint now) {
   const std::string uid = object.meta.uid;
   if (const PodInfo* namesake = store_.FindPod(object.meta.ns, object.meta.name);
       namesake != nullptr && namesake->object.meta.uid != uid) {
@@ -180,6 +214,7 @@ void Engine::LogEnd(PodInfo& pod, TimePoint now) {
 void Engine::OnPodDeleted(std::string_view uid, TimePoint now) {
   if (listener() != nullptr) listener()->OnPodDeleted(uid, now);
   ForgetPod(uid, now);
+  FollowDialects(now);
 }
 
 void Engine::ForgetPod(std::string_view uid, TimePoint now) {
@@ -195,6 +230,10 @@ void Engine::ForgetPod(std::string_view uid, TimePoint now) {
 
 void Engine::OnPolicy(config::PolicyConfiguration policy, TimePoint now) {
   if (listener() != nullptr) listener()->OnPolicy(policy, now);
+  TakePolicy(std::move(policy), now);
+}
+
+void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   store_.Refresh();
   // Plans were made under the old rules: those that bound nobody yet are made again.
   std::vector<std::string> keys;
@@ -247,7 +286,13 @@ Assignment* Engine::FindAssignment(const PodInfo& pod) const {
 NodeIndex Engine::PlannedNode(std::string_view uid) const {
   const PodInfo* pod = store_.FindPod(uid);
   if (pod == nullptr) return cluster::kNoNode;
-  return pod->workload == nullptr ? cluster::kNoNode : pod->node;
+  if (pod->workload == nullptr) return cluster::kNoNode;
+  if (pod->workload->in_tree && pod->charge == Charge::kNone) {
+    const auto live = live_answers_.find(pod->object.meta.uid);
+    return live == live_answers_.end() ? cluster::kNoNode
+                                       : store_.FindNode(live->second.nodes.front());
+  }
+  return pod->node;
 }
 
 bool Engine::HasForeignGate(const PodInfo& pod) const {
@@ -319,6 +364,8 @@ Explanation Engine::Why(std::string_view ns, std::string_view name, TimePoint no
   why.workload = workload->name;
   why.gang = workload->gang;
   why.queue = QueueName(pod->queue);
+  if (why.gang) why.gang_from = cluster::Name(pod->claims->gang_from);
+  if (!pod->claims->queue.empty()) why.queue_from = cluster::Name(pod->claims->queue_from);
   why.members = static_cast<int>(workload->members.size());
   why.min_member = workload->min_member;
   why.bound = workload->BoundCount();

@@ -71,7 +71,9 @@ struct Explanation {
   std::string workload;
   bool gang = false;
   std::string queue;
-  std::string phase;  ///< Pending, Starting, Started, Bound, Unmanaged.
+  std::string_view gang_from;   ///< The dialect that named the gang, of cluster::Name.
+  std::string_view queue_from;  ///< And the queue; empty: nothing did.
+  std::string phase;            ///< Pending, Starting, Started, Bound, Unmanaged.
   cluster::Verdict verdict;
   int members = 0;
   int min_member = 0;
@@ -103,6 +105,8 @@ class Engine {
   void OnNamespaceDeleted(std::string_view name);
   void OnDisruptionBudget(kube::PodDisruptionBudget budget);
   void OnDisruptionBudgetDeleted(std::string_view uid);
+  void OnDialectObject(kube::DialectObject object, TimePoint now);
+  void OnDialectObjectDeleted(std::string_view uid, TimePoint now);
   void OnPolicy(config::PolicyConfiguration policy, TimePoint now);
 
   /// Every first list is processed: rebuild what was under way, begin to decide. Once.
@@ -211,6 +215,18 @@ class Engine {
 
   // recovery.cc
   void Recover(cluster::Workload& workload, TimePoint now);
+
+  // in_tree.cc
+  FilterAnswer FilterInTree(cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
+  BindAnswer BindInTree(cluster::PodInfo& pod, cluster::NodeIndex node, TimePoint now);
+  void JudgeInTree(cluster::Workload& workload, std::span<cluster::PodInfo* const> pods);
+  cluster::Verdict InTreeQuota(const cluster::Workload& workload,
+                               std::span<cluster::PodInfo* const> pods) const;
+
+  void TakePod(kube::Pod pod, TimePoint now);
+  void TakePolicy(config::PolicyConfiguration policy, TimePoint now);
+  void FollowDialects(TimePoint now);
+  void ReadAnew(const std::vector<cluster::PodInfo*>& pods, TimePoint now);
 
   cluster::Verdict Current(const cluster::Workload& workload) const;
   cluster::Assignment* FindAssignment(const cluster::PodInfo& pod) const;

@@ -40,6 +40,8 @@ class InputListener {
   virtual void OnNamespaceDeleted(std::string_view name) = 0;
   virtual void OnDisruptionBudget(const kube::PodDisruptionBudget& budget) = 0;
   virtual void OnDisruptionBudgetDeleted(std::string_view uid) = 0;
+  virtual void OnDialectObject(const kube::DialectObject& object, TimePoint now) = 0;
+  virtual void OnDialectObjectDeleted(std::string_view uid, TimePoint now) = 0;
   virtual void OnPolicy(const config::PolicyConfiguration& policy, TimePoint now) = 0;
   virtual void OnStart(TimePoint now) = 0;
   /// `request_pod`: what the query's gives, where it matters; else null.

@@ -125,6 +125,10 @@ void Engine::Judge(Workload& workload, TimePoint now) {
     for (const PodInfo* pod : pods) Ungate(*pod);
     return;
   }
+  if (workload.in_tree) {
+    JudgeInTree(workload, pods);
+    return;
+  }
   if (workload.hold_until > now) {
     SetVerdict(workload, {.reason = ReasonId::kCoolingDown,
                           .want = workload.failures,

@@ -29,6 +29,9 @@ std::unique_ptr<Engine> Engine::Anew(const Engine& other, Options options, TimeP
   auto fresh = std::make_unique<Engine>(known.policy(), std::move(options));
   for (const auto& [name, ns] : known.namespaces()) fresh->OnNamespace(ns);
   for (const auto& [uid, budget] : known.disruption_budgets()) fresh->OnDisruptionBudget(budget);
+  for (const auto& [uid, object] : known.dialect_objects().by_uid()) {
+    fresh->OnDialectObject(object, now);
+  }
   for (const auto& node : known.nodes()) {
     if (node->present) fresh->OnNode(node->object, now);
   }
@@ -57,7 +60,7 @@ void Engine::Recover(Workload& workload, TimePoint now) {
     for (PodInfo* pod : workload.members) pod->asked |= ClaimOf(*pod).has_value();
     return;
   }
-  if (plan_id.empty()) return;
+  if (plan_id.empty() || workload.in_tree) return;
   for (PodInfo* pod : workload.members) {
     const auto claim = ClaimOf(*pod);
     if (pod->charge != Charge::kNone || !claim || claim->plan != plan_id) continue;

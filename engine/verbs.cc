@@ -52,6 +52,7 @@ FilterAnswer Engine::FilterUnknown(const FilterQuery& query, TimePoint now) {
   if (object == nullptr) return Refuse(ReasonId::kNotReady);
   // A scratch store knows the policy and this one pod: the same filing as for a real one.
   cluster::Store scratch(store_.policy());
+  scratch.ShareDialects(store_);
   kube::Pod copy = *object;
   copy.node_name.clear();
   if (copy.meta.uid.empty()) copy.meta.uid = "unknown";
@@ -108,6 +109,7 @@ FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimeP
     if (pod.charge == Charge::kNone) return Refuse(ReasonId::kNotReady);
   }
   Workload& workload = *pod.workload;
+  if (workload.in_tree) return FilterInTree(pod, query, now);
   if (pod.charge == Charge::kNone) {
     pod.asked = true;
     store_.MarkChanged(workload);

@@ -13,13 +13,15 @@ using internal::Reader;
 using Object = Reader::Object;
 using Element = Reader::Element;
 
-constexpr std::array<std::string_view, 12> kAnnotationPrefixes = {
+constexpr std::array<std::string_view, 14> kAnnotationPrefixes = {
     "berth.dev/",
     "scheduling.x-k8s.io/",
     "pod-group.scheduling.sigs.k8s.io/",
     "kueue.x-k8s.io/",
     "kai.scheduler/",
+    "pod-group-name",  // KAI's, without a prefix
     "scheduling.volcano.sh/",
+    "volcano.sh/queue-name",
     "scheduling.k8s.io/",
     "gang.scheduling.koordinator.sh/",
     "batch.kubernetes.io/",

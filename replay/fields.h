@@ -5,6 +5,7 @@
 #include <array>
 
 #include "engine/engine.h"
+#include "kube/dialect_objects.h"
 #include "kube/objects.h"
 #include "replay/archive.h"
 
@@ -160,6 +161,29 @@ void Fields(A& a, T& node) {
 template <typename A, replay::Is<Namespace> T>
 void Fields(A& a, T& ns) {
   a("metadata", ns.meta);
+}
+
+inline WordList<kDialectKinds> Words(DialectKind) {
+  WordList<kDialectKinds> words;
+  for (std::size_t i = 0; i < kDialectKinds; ++i) words[i] = kDialectResources[i].group;
+  return words;
+}
+
+template <typename A, replay::Is<DialectObject> T>
+void Fields(A& a, T& object) {
+  a("kind", object.kind);
+  a("namespace", object.ns);
+  a("name", object.name);
+  a("uid", object.uid);
+  a("minMember", object.min_member, 0);
+  a("gang", object.gang, true);
+  a("size", object.size, 0);
+  a("queue", object.queue);
+  a("topologyRequired", object.topology_required);
+  a("topologyPreferred", object.topology_preferred);
+  a("tierRequired", object.tier_required, 0);
+  a("tierPreferred", object.tier_preferred, 0);
+  a("invalid", object.invalid);
 }
 
 template <typename A, replay::Is<PodDisruptionBudget> T>

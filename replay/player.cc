@@ -148,6 +148,16 @@ const std::vector<Call>& Calls() {
        [](E& e, Reader& r, TimePoint) {
          return One<std::string>(r, "uid", [&](const auto& v) { e->OnDisruptionBudgetDeleted(v); });
        }},
+      {"dialectObject", When::kAlways,
+       [](E& e, Reader& r, TimePoint now) {
+         return One<kube::DialectObject>(
+             r, "object", [&](auto v) { e->OnDialectObject(std::move(v), now); });
+       }},
+      {"dialectObjectDeleted", When::kAlways,
+       [](E& e, Reader& r, TimePoint now) {
+         return One<std::string>(r, "uid",
+                                 [&](const auto& v) { e->OnDialectObjectDeleted(v, now); });
+       }},
       {"policy", When::kAlways, Policy},
       {"start", When::kAlways,
        [](E& e, Reader& r, TimePoint now) {

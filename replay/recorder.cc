@@ -68,6 +68,14 @@ void Recorder::OnDisruptionBudgetDeleted(std::string_view uid) {
   sink_(Text(With(Line("disruptionBudgetDeleted"), "uid", uid)));
 }
 
+void Recorder::OnDialectObject(const kube::DialectObject& object, TimePoint now) {
+  sink_(Text(With(Line("dialectObject", now), "object", object)));
+}
+
+void Recorder::OnDialectObjectDeleted(std::string_view uid, TimePoint now) {
+  sink_(Text(With(Line("dialectObjectDeleted", now), "uid", uid)));
+}
+
 void Recorder::OnPolicy(const config::PolicyConfiguration& policy, TimePoint now) {
   sink_(Text(With(Line("policy", now), "policy", config::EncodePolicy(policy))));
 }

@@ -25,6 +25,8 @@ class Recorder final : public engine::InputListener {
   void OnNamespaceDeleted(std::string_view name) override;
   void OnDisruptionBudget(const kube::PodDisruptionBudget& budget) override;
   void OnDisruptionBudgetDeleted(std::string_view uid) override;
+  void OnDialectObject(const kube::DialectObject& object, engine::TimePoint now) override;
+  void OnDialectObjectDeleted(std::string_view uid, engine::TimePoint now) override;
   void OnPolicy(const config::PolicyConfiguration& policy, engine::TimePoint now) override;
   void OnStart(engine::TimePoint now) override;
   void OnFilter(const engine::FilterQuery& query, const kube::Pod* request_pod,

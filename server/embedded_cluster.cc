@@ -7,6 +7,7 @@
 
 #include "config/manifests.h"
 #include "kube/decode.h"
+#include "kube/dialect_objects.h"
 #include "server/host.h"
 
 namespace berth::server {
@@ -57,6 +58,8 @@ std::string EmbeddedCluster::Take(const std::string& kind, std::string_view json
     if (!pod) return pod.error().ToString();
     if (pod->meta.creation == 0) pod->meta.creation = SystemClock();  // written by hand
     pods_[pod->meta.uid] = std::move(*pod);
+  } else if (kind == "PodGroup" || kind == "LocalQueue") {
+    return TakeDialectObject(json, parser);
   } else if (kind == "Namespace") {
     auto ns = kube::DecodeNamespace(json, parser);
     if (!ns) return ns.error().ToString();
@@ -65,9 +68,32 @@ std::string EmbeddedCluster::Take(const std::string& kind, std::string_view json
   return {};
 }
 
+/// Of the kinds that share these names those that Berth reads.
+std::string EmbeddedCluster::TakeDialectObject(std::string_view json,
+                                               simdjson::dom::parser& parser) {
+  simdjson::dom::element root;
+  std::string_view version;
+  std::string_view kind;
+  if (parser.parse(json.data(), json.size()).get(root) != simdjson::SUCCESS ||
+      root["apiVersion"].get(version) != simdjson::SUCCESS ||
+      root["kind"].get(kind) != simdjson::SUCCESS) {
+    return {};
+  }
+  const auto known = kube::DialectKindOf(version, kind);
+  if (!known) return {};
+  auto object = kube::DecodeDialectObject(*known, root);
+  if (!object) return object.error().ToString();
+  dialect_objects_.push_back(std::move(*object));
+  return {};
+}
+
 void EmbeddedCluster::Connect(Host& host) {
   const std::scoped_lock feed(feed_mutex_);
   host_ = &host;
+  for (const kube::DialectObject& object : dialect_objects_) {
+    host.Apply(
+        [&](engine::Engine& e, engine::TimePoint now) { e.OnDialectObject(object, now); });
+  }
   for (auto& [name, ns] : namespaces_) {
     host.Apply([&](engine::Engine& e, engine::TimePoint) { e.OnNamespace(ns); });
   }

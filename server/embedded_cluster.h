@@ -9,7 +9,9 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "kube/dialect_objects.h"
 #include "server/api.h"
 
 namespace berth::server {
@@ -18,7 +20,8 @@ class Host;
 
 class EmbeddedCluster final : public Api {
  public:
-  /// Reads a List of Nodes, Pods and Namespaces, or several documents. Other kinds are skipped.
+  /// Reads a List of Nodes, Pods, Namespaces and the dialects' groups and queues, or several
+  /// documents. Other kinds are skipped.
   static std::expected<std::unique_ptr<EmbeddedCluster>, std::string> Load(const std::string& path);
   /// The same from text; `name` is for messages.
   static std::expected<std::unique_ptr<EmbeddedCluster>, std::string> Parse(
@@ -51,6 +54,7 @@ class EmbeddedCluster final : public Api {
 
  private:
   std::string Take(const std::string& kind, std::string_view json);
+  std::string TakeDialectObject(std::string_view json, simdjson::dom::parser& parser);
   void Tell(const kube::Pod& pod, bool gone);
 
   /// Held over a change and its telling, so that nobody hears of two changes in the wrong order.
@@ -60,6 +64,7 @@ class EmbeddedCluster final : public Api {
   mutable std::mutex mutex_;  ///< Guards the objects.
   std::map<std::string, kube::Node> nodes_;
   std::map<std::string, kube::Namespace> namespaces_;
+  std::vector<kube::DialectObject> dialect_objects_;
   std::map<std::string, kube::Pod> pods_;  ///< By UID.
   Host* host_ = nullptr;
 };

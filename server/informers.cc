@@ -1,106 +1,17 @@
 #include "server/informers.h"
 
-#include <chrono>
-#include <unordered_set>
-
 #include "kube/decode.h"
+#include "server/object_sink.h"
 
 namespace berth::server {
-namespace {
-
-std::int64_t SteadyMs() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
-
-/// Decodes one kind and hands it to the engine; makes up the deletes that a relist implies.
-class Informers::Sink : public kube::ReflectorSink {
- public:
-  /// Returns the object's key, or empty if it could not be read.
-  using Upserter = std::function<std::string(simdjson::dom::element)>;
-  using Deleter = std::function<void(const std::string& key)>;
-  using KeyOf = std::function<std::string(const kube::ObjectMeta&)>;
-
-  Sink(std::string name, Informers& owner, Upserter upsert, Deleter remove)
-      : name_(std::move(name)),
-        owner_(owner),
-        upsert_(std::move(upsert)),
-        remove_(std::move(remove)) {}
-
-  void BeginReplace() override { seen_.clear(); }
-
-  void EndReplace() override {
-    std::vector<std::string> gone;
-    for (const std::string& key : known_) {
-      if (!seen_.contains(key)) gone.push_back(key);
-    }
-    for (const std::string& key : gone) {
-      known_.erase(key);
-      remove_(key);
-    }
-    seen_.clear();
-  }
-
-  void Upsert(simdjson::dom::element object) override {
-    OnAlive();
-    const std::string key = upsert_(object);
-    if (key.empty()) {
-      owner_.logger_.Log(Severity::kWarning, "object could not be read", {{"resource", name_}});
-      return;
-    }
-    seen_.insert(key);
-    known_.insert(key);
-  }
-
-  void Delete(simdjson::dom::element object) override {
-    OnAlive();
-    // Nodes and namespaces are known by name, the rest by UID; both are in metadata.
-    for (const char* field : {"uid", "name"}) {
-      std::string_view key;
-      if (object["metadata"][field].get(key) == simdjson::SUCCESS &&
-          known_.erase(std::string(key)) > 0) {
-        remove_(std::string(key));
-        return;
-      }
-    }
-  }
-
-  void OnSynced() override {
-    if (synced_) return;
-    synced_ = true;
-    owner_.OnFirstSync();
-  }
-
-  void OnRestart(kube::RestartReason reason) override {
-    owner_.metrics_.CountWatchRestart(name_, kube::Name(reason));
-    owner_.logger_.V(2, "watch restarts", {{"resource", name_}, {"reason", kube::Name(reason)}});
-  }
-
-  void OnAlive() override { alive_ms_ = SteadyMs(); }
-
-  std::int64_t alive_ms() const { return alive_ms_; }
-
- private:
-  const std::string name_;
-  Informers& owner_;
-  const Upserter upsert_;
-  const Deleter remove_;
-  std::unordered_set<std::string> known_;
-  std::unordered_set<std::string> seen_;
-  bool synced_ = false;
-  std::atomic<std::int64_t> alive_ms_ = SteadyMs();
-};
-
 Informers::Informers(kube::RestClient& client, Host& host, Metrics& metrics, Logger& logger,
                      std::function<void()> on_synced)
     : client_(client),
       host_(host),
       metrics_(metrics),
       logger_(logger),
-      on_synced_(std::move(on_synced)) {
+      on_synced_(std::move(on_synced)),
+      dialects_(client, host, metrics, logger, [this] { OnFirstSync(); }) {
   using engine::Engine;
   using engine::TimePoint;
   const auto add = [this](std::string name, std::string path, auto decode, auto key, auto upsert,
@@ -110,8 +21,8 @@ Informers::Informers(kube::RestClient& client, Host& host, Metrics& metrics, Log
     config.path = std::move(path);
     if (name == "pods") config.field_selector = "status.phase!=Succeeded,status.phase!=Failed";
     Add(std::move(config),
-        std::make_unique<Sink>(
-            name, *this,
+        std::make_unique<ObjectSink>(
+            name, metrics_, logger_,
             [this, decode, key, upsert](simdjson::dom::element json) -> std::string {
               auto object = decode(json);
               if (!object) return {};
@@ -164,8 +75,8 @@ void Informers::WatchPolicy(const std::string& ns, const std::string& name, Poli
   config.name = "configmaps";
   config.path = "/api/v1/namespaces/" + ns + "/configmaps";
   config.field_selector = "metadata.name=" + name;
-  Add(std::move(config), std::make_unique<Sink>(
-                             "configmaps", *this,
+  Add(std::move(config), std::make_unique<ObjectSink>(
+                             "configmaps", metrics_, logger_,
                              [sink](simdjson::dom::element json) -> std::string {
                                auto object = kube::DecodeConfigMap(json);
                                if (!object) return {};
@@ -176,7 +87,8 @@ void Informers::WatchPolicy(const std::string& ns, const std::string& name, Poli
                              [](const std::string&) {}));
 }
 
-void Informers::Add(kube::ReflectorConfig config, std::unique_ptr<Sink> sink) {
+void Informers::Add(kube::ReflectorConfig config, std::unique_ptr<ObjectSink> sink) {
+  sink->OnFirstSync([this] { OnFirstSync(); });
   reflectors_.push_back(std::make_unique<kube::Reflector>(client_, std::move(config), *sink));
   sinks_.push_back(std::move(sink));
   ++waiting_;
@@ -186,6 +98,7 @@ void Informers::Start() {
   for (auto& reflector : reflectors_) {
     threads_.emplace_back([&reflector = *reflector](std::stop_token stop) { reflector.Run(stop); });
   }
+  dialects_.Start();
 }
 
 void Informers::OnFirstSync() {
@@ -193,12 +106,14 @@ void Informers::OnFirstSync() {
 }
 
 std::int64_t Informers::StalestMs() const {
-  std::int64_t oldest = SteadyMs();
+  const std::int64_t now = ObjectSink::SteadyMs();
+  std::int64_t oldest = now;
   for (const auto& sink : sinks_) oldest = std::min(oldest, sink->alive_ms());
-  return SteadyMs() - oldest;
+  return now - oldest;
 }
 
 void Informers::Stop() {
+  dialects_.Stop();
   for (auto& thread : threads_) thread.request_stop();
   threads_.clear();
 }

@@ -1,4 +1,5 @@
-// From the API server's watches to the engine: one reflector and one thread per resource.
+// From the API server's watches to the engine: one reflector and one thread per resource. Those of
+// other projects, which may not be installed, are in dialect_informers.h.
 #pragma once
 
 #include <atomic>
@@ -9,7 +10,9 @@
 #include <vector>
 
 #include "kube/reflector.h"
+#include "server/dialect_informers.h"
 #include "server/host.h"
+#include "server/object_sink.h"
 
 namespace berth::server {
 
@@ -40,8 +43,7 @@ class Informers {
   void Stop();
 
  private:
-  class Sink;
-  void Add(kube::ReflectorConfig config, std::unique_ptr<Sink> sink);
+  void Add(kube::ReflectorConfig config, std::unique_ptr<ObjectSink> sink);
   void OnFirstSync();
 
   kube::RestClient& client_;
@@ -51,10 +53,11 @@ class Informers {
   const std::function<void()> on_synced_;
   std::function<void(const kube::Pod&)> pod_seen_;
   std::function<void(const std::string&)> pod_gone_;
-  std::vector<std::unique_ptr<Sink>> sinks_;
+  std::vector<std::unique_ptr<ObjectSink>> sinks_;
   std::vector<std::unique_ptr<kube::Reflector>> reflectors_;
-  std::atomic<int> waiting_ = 0;
+  std::atomic<int> waiting_ = 1;  ///< One for dialects_.
   std::vector<std::jthread> threads_;
+  DialectInformers dialects_;
 };
 
 }  // namespace berth::server

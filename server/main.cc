@@ -10,6 +10,7 @@
 #include "server/cli_client.h"
 #include "server/completion.h"
 #include "server/demo.h"
+#include "server/import_command.h"
 #include "server/policy_source.h"
 #include "server/serve.h"
 #include "server/ungate.h"
@@ -206,6 +207,16 @@ int main(int argc, char** argv) {
   CLI::App* ungate = app.add_subcommand("ungate", "break-glass: remove Berth's gates from pods");
   ungate->add_option("--kubeconfig", kubeconfig, "file; without it: the pod's service account");
   ungate->add_flag("--all", all, "of every pod in the cluster")->required();
+  berth::server::ImportOptions import_options;
+  CLI::App* import = app.add_subcommand(
+      "import", "print another project's queues as a policy, from files or the live cluster");
+  import->add_option("project", import_options.peer, "kueue, volcano or kai")
+      ->check(CLI::IsMember({"kueue", "volcano", "kai"}))
+      ->required();
+  import->add_option("files", import_options.files,
+                     "manifests, or what `kubectl get -o yaml|json` prints; - is standard input");
+  import->add_option("--kubeconfig", import_options.kubeconfig,
+                     "file; without it and without files: the pod's service account");
   std::function<int()> simulate;
   berth::sim::AddSimulateCommand(app, simulate);
   std::string shell;
@@ -228,6 +239,7 @@ int main(int argc, char** argv) {
     fmt::print("{}", berth::server::CompletionScript(app, name, shell).value_or(""));
     return 0;
   }
+  if (import->parsed()) return berth::server::ImportCommand(import_options);
   if (ungate->parsed()) return berth::server::UngateAll(kubeconfig);
   if (check->parsed()) {
     if (files.empty() && scheduler_config.empty()) {

@@ -48,6 +48,11 @@ std::string ReasonOf(const Workload& workload) {
   return std::string(cluster::Token(workload.verdict.reason));
 }
 
+std::string MessageOf(const Workload& workload) {
+  const bool refused = workload.members.empty() && !workload.faulty.empty();
+  return cluster::Sentence(refused ? workload.faulty.front()->refusal : workload.verdict);
+}
+
 std::string QueueOf(const cluster::Store& store, const Workload& workload) {
   return workload.queue == cluster::kNoQueue
              ? std::string()
@@ -154,7 +159,7 @@ std::string GangsJson(const engine::Engine& engine, std::string_view ns, engine:
          {"refused", workload->faulty.size()},
          {"bound", workload->BoundCount()},
          {"reason", waits ? ReasonOf(*workload) : ""},
-         {"message", waits ? cluster::Sentence(workload->verdict) : ""},
+         {"message", waits ? MessageOf(*workload) : ""},
          {"waitingSeconds", waits ? std::max<std::int64_t>(0, now - workload->creation) / 1000 : 0},
          {"nodes", nodes}});
   }
@@ -216,6 +221,8 @@ std::string WhyJson(const engine::Engine& engine, std::string_view ns, std::stri
                {"have", why.verdict.have},
                {"subject", why.verdict.subject},
                {"queue", why.queue},
+               {"queueFrom", why.queue_from},
+               {"gangFrom", why.gang_from},
                {"workload", why.workload},
                {"gang", why.gang},
                {"members", why.members},

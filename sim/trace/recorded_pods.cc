@@ -90,22 +90,24 @@ bool BeginsRun(const Runs& runs, const RecordedJob& latest, const RecordedPod& r
          (runs.end && recorded.pod.meta.creation > *runs.end);
 }
 
-/// Runs that were apart may meet in the replay, and are two gangs there as well.
-void RenameGang(kube::Pod& pod, const std::string& name) {
-  for (const char* key : {"berth.dev/gang", "scheduling.x-k8s.io/pod-group",
-                          "pod-group.scheduling.sigs.k8s.io/name"}) {
-    const auto label = pod.meta.labels.find(key);
-    if (label != pod.meta.labels.end()) label->second = name;
-  }
+/// The gang in Berth's own words, whoever named it. Runs that were apart may meet in the replay,
+/// and are two gangs there as well: each under a name of its own.
+void NameGang(kube::Pod& pod, const cluster::GangClaim& claim, const std::string& name) {
+  pod.meta.labels["berth.dev/gang"] = name;
+  if (claim.size == 0) return;
+  pod.meta.annotations.try_emplace("berth.dev/gang-size", std::to_string(claim.size));
+  pod.meta.annotations.try_emplace("berth.dev/gang-min-member", std::to_string(claim.min_member));
 }
 
 /// `pods` by rising creation.
 std::vector<RecordedJob> Join(std::vector<RecordedPod> pods) {
   std::vector<RecordedJob> jobs;
   std::map<std::string, Runs> gangs;  // by namespace and name
+  std::set<std::size_t> unsized;      // jobs
   for (RecordedPod& recorded : pods) {
     const kube::ObjectMeta& meta = recorded.pod.meta;
-    const cluster::GangClaim claim = cluster::ReadClaims(recorded.pod, config::Dialects()).gang;
+    const cluster::PodClaims claims = cluster::ReadClaims(recorded.pod, {});
+    const cluster::GangClaim& claim = claims.gang;
     const auto begin = [&](std::string name) {
       jobs.push_back({.name = std::move(name),
                       .arrival = meta.creation,
@@ -126,8 +128,20 @@ std::vector<RecordedJob> Join(std::vector<RecordedPod> pods) {
     if (runs.end && (!recorded.end || *recorded.end > *runs.end)) runs.end = recorded.end;
     RecordedJob& job = jobs[runs.job];
     job.service = std::max(job.service, recorded.service);
-    if (runs.count > 1) RenameGang(recorded.pod, fmt::format("{}.run-{}", claim.name, runs.count));
+    if (runs.count > 1) {
+      NameGang(recorded.pod, claim, fmt::format("{}.run-{}", claim.name, runs.count));
+    } else if (!claims.waits_for.empty()) {
+      NameGang(recorded.pod, claim, claim.name);
+    }
+    // Its group object, which says the size, is not among the pods: all that ran is what it needs.
+    if (!claims.waits_for.empty()) unsized.insert(runs.job);
     job.pods.push_back(AsCreated(std::move(recorded.pod)));
+  }
+  for (const std::size_t job : unsized) {
+    for (kube::Pod& pod : jobs[job].pods) {
+      pod.meta.annotations.try_emplace("berth.dev/gang-size",
+                                       std::to_string(jobs[job].pods.size()));
+    }
   }
   return jobs;
 }

@@ -87,7 +87,7 @@ void Objects(std::string_view input) {
   simdjson::dom::parser parser;
   if (const auto pod = kube::DecodePod(input, parser)) {
     Require(!pod->meta.uid.empty() && !pod->meta.name.empty(), "a pod has a name and a UID");
-    const auto claims = cluster::ReadClaims(*pod, config::Dialects{});
+    const auto claims = cluster::ReadClaims(*pod, {});
     Require(claims.gang.size >= 0 && claims.gang.size <= cluster::kMaxGangSize,
             "a gang's size is bounded");
     for (const auto& [name, amount] : pod->spec->requests) {

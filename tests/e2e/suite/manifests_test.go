@@ -348,6 +348,13 @@ var (
 		"events.k8s.io/events create", "events.k8s.io/events patch",
 		"policy/poddisruptionbudgets list", "policy/poddisruptionbudgets watch",
 		"scheduling.k8s.io/priorityclasses list", "scheduling.k8s.io/priorityclasses watch",
+		// The dialects' objects, all of them where their APIs are served.
+		"kueue.x-k8s.io/localqueues list", "kueue.x-k8s.io/localqueues watch",
+		"scheduling.k8s.io/podgroups list", "scheduling.k8s.io/podgroups watch",
+		"scheduling.run.ai/podgroups list", "scheduling.run.ai/podgroups watch",
+		"scheduling.sigs.k8s.io/podgroups list", "scheduling.sigs.k8s.io/podgroups watch",
+		"scheduling.volcano.sh/podgroups list", "scheduling.volcano.sh/podgroups watch",
+		"scheduling.x-k8s.io/podgroups list", "scheduling.x-k8s.io/podgroups watch",
 	}
 	usedInOwnNamespace = []string{
 		"/configmaps create", "/configmaps get", "/configmaps list", "/configmaps watch", "/configmaps/berth-last-policy update",

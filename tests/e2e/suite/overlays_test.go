@@ -97,7 +97,7 @@ func pick(t *testing.T, objects []object, kind, name string, into any) {
 // issuers sign for both sides: Berth believes clients', kube-scheduler servers'.
 type issuers struct{ servers, clients *bed.Issuer }
 
-func newIssuers(s *bed.Scenario) issuers { return issuers{s.Issuer("servers"), s.Issuer("clients")} }
+func newIssuers(s *bed.Scenario) issuers { return issuers{bed.NewIssuer(s.T), bed.NewIssuer(s.T)} }
 
 // startBerth runs the only replica of Berth with its shipped flags under its
 // account's own token, and returns where its verbs are.
@@ -106,7 +106,7 @@ func startBerth(t *testing.T, s *bed.Scenario, tls issuers, berth *appsv1.Deploy
 	pod := replica(t, s, berth)
 	verbs, ops := s.Ports()
 	s.Container(berth.Name, berth.Spec.Template.Spec.Containers[0].Args,
-		"/etc/berth/tls", tls.servers.Secret("berth-tls", "berth.berth-system.svc", tls.clients),
+		"/etc/berth/tls", s.Secret("berth-tls", tls.servers, "berth.berth-system.svc", tls.clients),
 		"0.0.0.0:8443", fmt.Sprintf("127.0.0.1:%d", verbs), "0.0.0.0:9090", fmt.Sprintf("127.0.0.1:%d", ops)).
 		Env("POD_NAME="+pod.Name, "POD_NAMESPACE="+pod.Namespace).
 		Start(s.Berth(), bed.Loopback("http", ops, "/readyz"), "--kubeconfig", s.AccountKubeconfig(pod.Namespace, "berth"))
@@ -139,7 +139,7 @@ func TestSecondSchedulerFromNothing(t *testing.T) {
 	text := s.Replace("the scheduler's configuration", config.Data["kube-scheduler-config.yaml"],
 		"clientConnection:", "clientConnection:\n  kubeconfig: "+s.AccountKubeconfig(bed.SystemNamespace, "berth-scheduler"),
 		"https://berth.berth-system.svc:443", verbs,
-		"/etc/berth-scheduler/tls", tls.clients.Secret("berth-scheduler-tls", "berth-scheduler", tls.servers))
+		"/etc/berth-scheduler/tls", s.Secret("berth-scheduler-tls", tls.clients, "berth-scheduler", tls.servers))
 	s.Container(scheduler.Name, scheduler.Spec.Template.Spec.Containers[0].Args,
 		"/etc/berth-scheduler/config/kube-scheduler-config.yaml", s.WriteFile("second/kube-scheduler-config.yaml", text),
 		"10259", fmt.Sprint(port)).
@@ -254,7 +254,7 @@ func TestKubeadmFromNothing(t *testing.T) {
 	text = s.Replace("the shipped configuration", text,
 		"https://"+service.Spec.ClusterIP+":443", verbs,
 		"/etc/kubernetes/scheduler.conf", s.SchedulerKubeconfig(),
-		"/etc/kubernetes/berth", tls.clients.Secret("host", "system:kube-scheduler", tls.servers))
+		"/etc/kubernetes/berth", s.Secret("host", tls.clients, "system:kube-scheduler", tls.servers))
 	port := s.FreePort()
 	command := pod.Spec.Containers[0].Command
 	s.Container("kube-scheduler", command[1:],

@@ -51,6 +51,14 @@ std::vector<std::string> Log() {
   r.At(1, [](Engine& e) { e.OnNamespaceDeleted("gone"); });
   r.At(1, [](Engine& e) { e.OnDisruptionBudget(testing::MakeBudget("b", "app", "x", 1)); });
   r.At(1, [](Engine& e) { e.OnDisruptionBudgetDeleted("nobody"); });
+  const kube::DialectObject group{.kind = kube::DialectKind::kVolcanoPodGroup,
+                                  .ns = "default",
+                                  .name = "v",
+                                  .uid = "v1",
+                                  .min_member = 1,
+                                  .tier_required = 1};
+  r.At(1, [&](Engine& e) { e.OnDialectObject(group, 1); });
+  r.At(1, [](Engine& e) { e.OnDialectObjectDeleted("nobody", 1); });
   for (const char* name : {"n1", "n2", "n3"}) {
     r.At(2, [&](Engine& e) { e.OnNode(MakeNode(name).Gpu(4), 2); });
   }

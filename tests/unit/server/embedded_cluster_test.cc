@@ -14,6 +14,8 @@ items:
 - {apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: "8", pods: "10", nvidia.com/gpu: "8"}}}
 - {apiVersion: v1, kind: Pod, metadata: {name: p, uid: u}, spec: {schedulingGates: [{name: g}], containers: [{name: c, resources: {limits: {nvidia.com/gpu: 2}}}]}}
 - {apiVersion: v1, kind: ConfigMap, metadata: {name: ignored}}
+- {apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: group}, spec: {minMember: 2}}
+- {apiVersion: example.com/v1, kind: PodGroup, metadata: {name: ignored}}
 ---
 apiVersion: v1
 kind: Namespace
@@ -59,6 +61,21 @@ TEST_CASE("what is no cluster is an error with the file's name", "[embedded]") {
   }
   CHECK_FALSE(EmbeddedCluster::Load("/nonexistent"));
   CHECK_FALSE(EmbeddedCluster::Load("/"));
+}
+
+TEST_CASE("a snapshot's PodGroups are read, those that are known", "[embedded]") {
+  const Running world;
+  const auto groups = world.host.Look([](const engine::Engine& e, auto) {
+    std::vector<std::string> names;
+    for (const auto& [uid, object] : e.store().dialect_objects().by_uid()) {
+      names.push_back(object.ns + "/" + object.name);
+    }
+    return names;
+  });
+  CHECK(groups == std::vector<std::string>{"default/group"});
+  const auto odd = EmbeddedCluster::Parse(
+      "{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: a/b}}", "test");
+  CHECK_FALSE(odd);
 }
 
 TEST_CASE("bindings are kept as an API server would", "[embedded]") {

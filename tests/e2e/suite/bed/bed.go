@@ -52,6 +52,7 @@ type Bed struct {
 	schedulerToken  string
 	controllerToken string
 	apiPort         int
+	apiFlags        []string
 	etcdPort        int
 
 	etcd       *Process
@@ -61,7 +62,8 @@ type Bed struct {
 }
 
 // Start brings up etcd and the API server, and installs Berth's RBAC objects.
-func Start() (b *Bed, err error) {
+// The flags are the API server's, besides the usual ones.
+func Start(flags ...string) (b *Bed, err error) {
 	programs, err := programFolder()
 	if err != nil {
 		return nil, err
@@ -71,7 +73,7 @@ func Start() (b *Bed, err error) {
 		return nil, err
 	}
 	b = &Bed{dir: dir, programs: programs, adminToken: newToken(), berthToken: newToken(),
-		schedulerToken: newToken(), controllerToken: newToken()}
+		schedulerToken: newToken(), controllerToken: newToken(), apiFlags: flags}
 	defer func() {
 		if err != nil {
 			b.Close(true)
@@ -223,21 +225,21 @@ func (b *Bed) writeAPIServerFiles() error {
 // startAPIServer starts the API server and waits until it serves the default
 // namespace.
 func (b *Bed) startAPIServer() (err error) {
-	b.apiserver, err = startProcess(b.dir, "kube-apiserver", b.program("kube-apiserver"),
+	b.apiserver, err = startProcess(b.dir, "kube-apiserver", b.program("kube-apiserver"), append([]string{
 		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", b.etcdPort),
 		fmt.Sprintf("--secure-port=%d", b.apiPort),
 		"--bind-address=127.0.0.1",
-		"--tls-cert-file="+b.ca.certFile, "--tls-private-key-file="+b.ca.keyFile,
-		"--token-auth-file="+b.file("tokens.csv"),
+		"--tls-cert-file=" + b.ca.certFile, "--tls-private-key-file=" + b.ca.keyFile,
+		"--token-auth-file=" + b.file("tokens.csv"),
 		"--authorization-mode=RBAC",
-		"--service-account-issuer="+ServiceAccountIssuer,
-		"--service-account-key-file="+b.file("service-account.key"),
-		"--service-account-signing-key-file="+b.file("service-account.key"),
+		"--service-account-issuer=" + ServiceAccountIssuer,
+		"--service-account-key-file=" + b.file("service-account.key"),
+		"--service-account-signing-key-file=" + b.file("service-account.key"),
 		"--service-cluster-ip-range=10.96.0.0/12", // kubeadm's default
 		// Nothing creates service accounts here, and the plug-in would refuse
 		// every pod for want of one.
 		"--disable-admission-plugins=ServiceAccount",
-		"--shutdown-delay-duration=0s")
+		"--shutdown-delay-duration=0s"}, b.apiFlags...)...)
 	if err != nil {
 		return err
 	}

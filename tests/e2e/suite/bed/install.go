@@ -1,18 +1,10 @@
 package bed
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -127,58 +119,15 @@ func (s *Scenario) AccountKubeconfig(namespace, name string) string {
 	return path
 }
 
-// Issuer signs certificates, as a cluster's certificate issuer does.
-type Issuer struct {
-	s    *Scenario
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
-	PEM  string
-}
-
-// Issuer makes an authority of its own.
-func (s *Scenario) Issuer(name string) *Issuer {
-	s.T.Helper()
-	i := &Issuer{s: s}
-	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	i.key, i.cert, i.PEM = i.sign(template)
-	return i
-}
-
-// sign signs for a new key, by that key itself where there is no issuer yet.
-func (i *Issuer) sign(template *x509.Certificate) (*ecdsa.PrivateKey, *x509.Certificate, string) {
-	i.s.T.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(i.s.T, err)
-	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	parent, signer := i.cert, i.key
-	if parent == nil {
-		parent, signer = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	must(i.s.T, err)
-	cert, err := x509.ParseCertificate(der)
-	must(i.s.T, err)
-	return key, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-}
-
 // Secret writes the files of a TLS Secret into a folder of that name and returns
 // the folder: a certificate for a common name, which is a DNS name too, its key,
 // and ca.crt, whom its owner believes.
-func (i *Issuer) Secret(name, commonName string, believes *Issuer) string {
-	i.s.T.Helper()
-	key, _, cert := i.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: commonName}, DNSNames: []string{commonName},
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	})
-	der, err := x509.MarshalECPrivateKey(key)
-	must(i.s.T, err)
-	i.s.WriteFile(name+"/tls.crt", cert)
-	i.s.WriteFile(name+"/tls.key", string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})))
-	return filepath.Dir(i.s.WriteFile(name+"/ca.crt", believes.PEM))
+func (s *Scenario) Secret(name string, issuer *Issuer, commonName string, believes *Issuer) string {
+	s.T.Helper()
+	pair := issuer.Issue(Leaf{CommonName: commonName, DNSNames: []string{commonName}})
+	s.WriteFile(name+"/tls.crt", string(pair.Cert))
+	s.WriteFile(name+"/tls.key", string(pair.Key))
+	return filepath.Dir(s.WriteFile(name+"/ca.crt", string(believes.CA())))
 }
 
 // Loopback is a URL on this machine.

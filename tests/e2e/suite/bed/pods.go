@@ -124,6 +124,12 @@ func (b *PodBuilder) Min(members int) *PodBuilder {
 // Queue names the pod's queue.
 func (b *PodBuilder) Queue(name string) *PodBuilder { return b.Label(queueLabel, name) }
 
+// SchedulingGroup makes the pod a member of an in-tree PodGroup.
+func (b *PodBuilder) SchedulingGroup(name string) *PodBuilder {
+	b.pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
+	return b
+}
+
 // Gated gives the pod the gate that Berth removes.
 func (b *PodBuilder) Gated() *PodBuilder { return b.Gate(AdmissionGate) }
 

@@ -48,6 +48,8 @@ type Options struct {
 	// Join is how long nodes that a scenario file adds keep the taint that the
 	// API server gives every new node.
 	Join time.Duration
+	// SchedulerFlags are further arguments of kube-scheduler.
+	SchedulerFlags []string
 	// SchedulerConfig is more YAML at the top level of kube-scheduler's config.
 	SchedulerConfig string
 

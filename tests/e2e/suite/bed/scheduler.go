@@ -82,8 +82,9 @@ func (s *Scenario) startScheduler() error {
 	if err != nil {
 		return err
 	}
-	s.scheduler, err = startProcess(s.dir, "kube-scheduler", s.bed.program("kube-scheduler"),
-		"--config="+path, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), fmt.Sprintf("-v=%d", s.options.LogLevel))
+	s.scheduler, err = startProcess(s.dir, "kube-scheduler", s.bed.program("kube-scheduler"), append([]string{
+		"--config=" + path, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), fmt.Sprintf("-v=%d", s.options.LogLevel),
+	}, s.options.SchedulerFlags...)...)
 	if err != nil {
 		return err
 	}

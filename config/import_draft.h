@@ -1,0 +1,70 @@
+// Internal to config/import*.cc: a policy that is being put together, with what is to be said of it.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/policy_configuration.h"
+
+namespace berth::config::internal {
+
+using Json = nlohmann::json;
+
+struct ImportedQueue {
+  Queue queue;
+  std::vector<std::string> notes;  ///< Comments over it, one line each.
+};
+
+class ImportDraft {
+ public:
+  /// `name` of the peer's object as a queue name: a DNS label, not taken yet. A note where it had to
+  /// be changed.
+  std::string NameFor(std::string_view name, std::vector<std::string>& notes);
+  ImportedQueue& Add(std::string name) {
+    queues_.push_back({.queue = {.name = std::move(name)}, .notes = {}});
+    return queues_.back();
+  }
+  std::vector<ImportedQueue>& queues() { return queues_; }
+  void Note(std::string note) { notes_.push_back(std::move(note)); }
+
+  /// Adds an amount (canonical units) of a resource; a note where Berth cannot count it so.
+  static void AddAmount(kube::ResourceList& list, const std::string& resource, std::int64_t amount,
+                        const std::string& what, std::vector<std::string>& notes);
+  /// Likewise from a quantity's text or number.
+  static void AddQuantity(kube::ResourceList& list, const std::string& resource,
+                          const Json& quantity, const std::string& what,
+                          std::vector<std::string>& notes);
+  /// Levels of a Topology object: a list of node label keys, widest first.
+  void SetLevels(const std::string& topology, const std::vector<std::string>& labels);
+
+  std::string ToYaml(std::string_view head);
+
+ private:
+  void Settle();
+
+  std::vector<ImportedQueue> queues_;
+  std::vector<std::string> notes_;
+  std::vector<TopologyLevel> levels_;
+  std::string topology_;
+};
+
+/// The value at a JSON pointer, null if it is not there.
+const Json& At(const Json& object, const char* pointer);
+/// A number, or a text that is one: YAML's decimals are read as texts.
+std::optional<double> NumberIn(const Json& value);
+/// A text there; empty if it is none.
+std::string TextAt(const Json& object, const char* pointer);
+
+void ImportKueue(const std::vector<Json>& objects, ImportDraft& draft);
+void ImportVolcano(const std::vector<Json>& objects, ImportDraft& draft);
+void ImportKai(const std::vector<Json>& objects, ImportDraft& draft);
+
+/// The objects of a kind and API group, in order.
+std::vector<const Json*> OfKind(const std::vector<Json>& objects, std::string_view group,
+                                std::string_view kind);
+
+}  // namespace berth::config::internal

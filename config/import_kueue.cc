@@ -1,0 +1,178 @@
+// Kueue: a ClusterQueue is a queue, its LocalQueues' namespaces may use it, its cohort is its parent.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "config/import_draft.h"
+#include "config/scalars.h"
+#include "kube/quantity.h"
+
+namespace berth::config::internal {
+namespace {
+
+constexpr std::string_view kGroup = "kueue.x-k8s.io";
+
+std::string NameOf(const Json& object) { return TextAt(object, "/metadata/name"); }
+
+/// Quota and limit of a ClusterQueue or Cohort. Flavors are added up: Berth has no quota by flavor.
+/// A limit where borrowing is limited, or impossible because there is no cohort.
+void TakeQuotas(const Json& object, bool borrows, ImportedQueue& imported) {
+  std::map<std::string, std::vector<std::string>> flavors;  // by resource: `name (amount)`
+  std::set<std::string> unlimited;
+  kube::ResourceList most;
+  for (const Json& group : At(object, "/spec/resourceGroups")) {
+    for (const Json& flavor : At(group, "/flavors")) {
+      for (const Json& quota : At(flavor, "/resources")) {
+        const std::string resource = TextAt(quota, "/name");
+        const Json& nominal = At(quota, "/nominalQuota");
+        ImportDraft::AddQuantity(imported.queue.quota, resource, nominal, "quota", imported.notes);
+        flavors[resource].push_back(
+            fmt::format("{} ({})", TextAt(flavor, "/name"),
+                        nominal.is_string() ? nominal.get<std::string>() : nominal.dump()));
+        const Json& borrowing = At(quota, "/borrowingLimit");
+        if (borrows && borrowing.is_null()) unlimited.insert(resource);
+        std::vector<std::string> ignored;  // said of the quota already
+        ImportDraft::AddQuantity(most, resource, nominal, "limit", ignored);
+        if (borrows && !borrowing.is_null()) {
+          ImportDraft::AddQuantity(most, resource, borrowing, "borrowingLimit", imported.notes);
+        }
+        if (const Json& lending = At(quota, "/lendingLimit"); !lending.is_null()) {
+          imported.notes.push_back(fmt::format("lendingLimit of {}: not carried over", resource));
+        }
+      }
+    }
+  }
+  for (const auto& [resource, amount] : most) {
+    if (!unlimited.contains(resource)) imported.queue.limit[resource] = amount;
+  }
+  for (const auto& [resource, parts] : flavors) {
+    if (parts.size() < 2) continue;
+    imported.notes.push_back(fmt::format("{}: flavors {} added up, Berth has no quota by flavor",
+                                         resource, fmt::join(parts, ", ")));
+  }
+}
+
+void TakeWeight(const Json& object, ImportedQueue& imported) {
+  const Json& weight = At(object, "/spec/fairSharing/weight");
+  if (weight.is_null()) return;
+  const auto milli =
+      kube::ParseMilli(weight.is_string() ? weight.get<std::string>() : weight.dump());
+  if (!milli || *milli < 1 || *milli > 1'000'000) {
+    imported.notes.push_back("fairSharing.weight: not carried over (0.001 to 1000 are possible)");
+    return;
+  }
+  imported.queue.weight = *milli;
+}
+
+void TakeRest(const Json& object, std::vector<std::string>& notes) {
+  const auto differs = [&](const char* pointer, std::string_view usual) {
+    const std::string text = TextAt(object, pointer);
+    return !text.empty() && text != usual ? text : std::string();
+  };
+  if (const auto text = differs("/spec/queueingStrategy", "BestEffortFIFO"); !text.empty()) {
+    notes.push_back(fmt::format("queueingStrategy {}: not carried over", text));
+  }
+  if (const auto text = differs("/spec/stopPolicy", "None"); !text.empty()) {
+    notes.push_back(fmt::format("stopPolicy {}: not carried over, this queue runs", text));
+  }
+  for (const char* key : {"withinClusterQueue", "reclaimWithinCohort"}) {
+    const std::string pointer = fmt::format("/spec/preemption/{}", key);
+    if (const auto text = differs(pointer.c_str(), "Never"); !text.empty()) {
+      notes.push_back(fmt::format("preemption.{} {}: not carried over", key, text));
+    }
+  }
+  for (const char* key : {"admissionChecks", "admissionChecksStrategy", "admissionScope",
+                          "concurrentAdmissionPolicy"}) {
+    if (!At(object, fmt::format("/spec/{}", key).c_str()).empty()) {
+      notes.push_back(fmt::format("{}: not carried over", key));
+    }
+  }
+  const Json& selector = At(object, "/spec/namespaceSelector");
+  if (!selector.is_null() && !selector.empty()) {
+    notes.push_back(fmt::format("namespaceSelector {}: not carried over, only its LocalQueues count",
+                                selector.dump()));
+  }
+}
+
+std::string CohortOf(const Json& queue) {
+  const std::string name = TextAt(queue, "/spec/cohortName");
+  return name.empty() ? TextAt(queue, "/spec/cohort") : name;  // v1beta1
+}
+
+std::string ParentOf(const Json& cohort) {
+  const std::string name = TextAt(cohort, "/spec/parentName");
+  return name.empty() ? TextAt(cohort, "/spec/parent") : name;  // v1alpha1
+}
+
+}  // namespace
+
+void ImportKueue(const std::vector<Json>& objects, ImportDraft& draft) {
+  std::map<std::string, std::set<std::string>> namespaces;  // by ClusterQueue
+  std::map<std::string, std::vector<std::string>> local_notes;
+  for (const Json* local : OfKind(objects, kGroup, "LocalQueue")) {
+    const std::string queue = TextAt(*local, "/spec/clusterQueue");
+    const std::string ns = TextAt(*local, "/metadata/namespace");
+    if (!IsDnsLabel(ns)) continue;
+    namespaces[queue].insert(ns);
+    if (const auto stop = TextAt(*local, "/spec/stopPolicy"); !stop.empty() && stop != "None") {
+      local_notes[queue].push_back(fmt::format("stopPolicy {} of LocalQueue {}/{}: not carried over",
+                                               stop, ns, NameOf(*local)));
+    }
+  }
+  // Names first, so that a cohort never takes one from a ClusterQueue.
+  std::map<std::string, std::string> cohort_names;
+  for (const Json* object : OfKind(objects, kGroup, "ClusterQueue")) {
+    std::vector<std::string> notes{fmt::format("ClusterQueue {}", NameOf(*object))};
+    std::string name = draft.NameFor(NameOf(*object), notes);
+    ImportedQueue& imported = draft.Add(std::move(name));
+    imported.notes = std::move(notes);
+    TakeQuotas(*object, !CohortOf(*object).empty(), imported);
+    TakeWeight(*object, imported);
+    TakeRest(*object, imported.notes);
+    for (std::string& note : local_notes[NameOf(*object)]) imported.notes.push_back(note);
+    const auto& users = namespaces[NameOf(*object)];
+    if (users.empty()) {
+      imported.notes.push_back("no LocalQueue leads to it: nobody may use it");
+    } else {
+      imported.queue.namespaces = std::vector<std::string>(users.begin(), users.end());
+    }
+  }
+  const auto cohort_name = [&](const std::string& cohort) {
+    if (cohort.empty()) return std::string();
+    auto& name = cohort_names[cohort];
+    std::vector<std::string> ignored;
+    if (name.empty()) name = draft.NameFor(cohort, ignored);
+    return name;
+  };
+  const auto queues = OfKind(objects, kGroup, "ClusterQueue");
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    std::string parent = cohort_name(CohortOf(*queues[i]));
+    draft.queues()[i].queue.parent = std::move(parent);
+  }
+  for (const Json* object : OfKind(objects, kGroup, "Cohort")) {
+    const std::string name = cohort_name(NameOf(*object));
+    const std::string parent = cohort_name(ParentOf(*object));
+    ImportedQueue& imported = draft.Add(name);
+    imported.notes.push_back(fmt::format("Cohort {}: nobody uses it directly", NameOf(*object)));
+    imported.queue.parent = parent;
+    TakeQuotas(*object, !parent.empty(), imported);
+    TakeWeight(*object, imported);
+  }
+  for (const Json* flavor : OfKind(objects, kGroup, "ResourceFlavor")) {
+    const Json& labels = At(*flavor, "/spec/nodeLabels");
+    if (labels.empty()) continue;
+    draft.Note(fmt::format(
+        "ResourceFlavor {}: nodes {} are not told apart, pods need a nodeSelector of their own",
+        NameOf(*flavor), labels.dump()));
+  }
+  for (const Json* topology : OfKind(objects, kGroup, "Topology")) {
+    std::vector<std::string> labels;
+    for (const Json& level : At(*topology, "/spec/levels")) {
+      labels.push_back(TextAt(level, "/nodeLabel"));
+    }
+    draft.SetLevels(NameOf(*topology), labels);
+  }
+}
+
+}  // namespace berth::config::internal

@@ -1,0 +1,208 @@
+// Volcano and KAI: trees of queues that every namespace may use.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "config/import_draft.h"
+#include "config/scalars.h"
+
+namespace berth::config::internal {
+namespace {
+
+std::string NameOf(const Json& object) { return TextAt(object, "/metadata/name"); }
+
+/// Namespaces that name a queue as theirs, in one of these labels or annotations.
+std::map<std::string, std::vector<std::string>> NamespacesByQueue(
+    const std::vector<Json>& objects, std::initializer_list<std::string_view> keys) {
+  std::map<std::string, std::vector<std::string>> namespaces;
+  for (const Json* ns : OfKind(objects, "", "Namespace")) {
+    if (!IsDnsLabel(NameOf(*ns))) continue;
+    for (const char* map : {"/metadata/annotations", "/metadata/labels"}) {
+      const Json& entries = At(*ns, map);
+      for (const std::string_view key : keys) {
+        if (!entries.is_object() || !entries.contains(key) || !entries[key].is_string()) continue;
+        auto& users = namespaces[entries[key].get<std::string>()];
+        if (std::ranges::find(users, NameOf(*ns)) == users.end()) users.push_back(NameOf(*ns));
+      }
+    }
+  }
+  return namespaces;
+}
+
+/// The namespaces that have it as theirs, and all others.
+std::vector<std::string> OpenTo(std::vector<std::string> own) {
+  own.emplace_back("*");
+  return own;
+}
+
+void Amounts(const Json& from, const std::string& what, kube::ResourceList& into,
+             std::vector<std::string>& notes) {
+  if (!from.is_object()) return;
+  for (const auto& [resource, quantity] : from.items()) {
+    ImportDraft::AddQuantity(into, resource, quantity, what, notes);
+  }
+}
+
+/// Parents by the new names; one that is not among the queues stays a plain group.
+void LinkParents(const std::vector<const Json*>& objects, const char* pointer, ImportDraft& draft) {
+  std::map<std::string, std::string> names;
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    names.emplace(NameOf(*objects[i]), draft.queues()[i].queue.name);
+  }
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    const std::string parent = TextAt(*objects[i], pointer);
+    const auto it = names.find(parent);
+    // Volcano's `root` is where every tree hangs.
+    if (parent.empty() || (it == names.end() && parent == "root")) continue;
+    std::vector<std::string>& notes = draft.queues()[i].notes;
+    draft.queues()[i].queue.parent =
+        it != names.end() ? it->second : draft.NameFor(parent, notes);
+  }
+}
+
+}  // namespace
+
+void ImportVolcano(const std::vector<Json>& objects, ImportDraft& draft) {
+  const auto queues = OfKind(objects, "scheduling.volcano.sh", "Queue");
+  const auto own = NamespacesByQueue(objects, {"scheduling.volcano.sh/queue-name"});
+  for (const Json* object : queues) {
+    std::vector<std::string> notes{fmt::format("Queue {}", NameOf(*object))};
+    std::string name = draft.NameFor(NameOf(*object), notes);
+    ImportedQueue& imported = draft.Add(std::move(name));
+    imported.notes = std::move(notes);
+    Queue& queue = imported.queue;
+    const Json& deserved = At(*object, "/spec/deserved");
+    const Json& guarantee = At(*object, "/spec/guarantee/resource");
+    Amounts(deserved.empty() ? guarantee : deserved, "quota", queue.quota, imported.notes);
+    if (!deserved.empty() && !guarantee.empty()) {
+      imported.notes.push_back(fmt::format(
+          "guarantee {}: not carried over, `deserved` is the quota", guarantee.dump()));
+    }
+    Amounts(At(*object, "/spec/capability"), "capability", queue.limit, imported.notes);
+    const Json& weight = At(*object, "/spec/weight");
+    if (const auto value = NumberIn(weight)) {
+      if (*value >= 1 && *value <= 1000) {
+        queue.weight = std::llround(*value * 1000);
+      } else {
+        imported.notes.push_back(fmt::format("weight {}: 1 to 1000 are possible", weight.dump()));
+      }
+    }
+    if (At(*object, "/spec/reclaimable") == Json(false)) {
+      imported.notes.push_back("reclaimable: false: not carried over");
+    }
+    for (const char* key : {"affinity", "extendClusters", "priority", "dequeueStrategy"}) {
+      const Json& value = At(*object, fmt::format("/spec/{}", key).c_str());
+      if (!value.empty() && value != Json(0)) {
+        imported.notes.push_back(fmt::format("{}: not carried over", key));
+      }
+    }
+    if (const auto state = TextAt(*object, "/status/state"); !state.empty() && state != "Open") {
+      imported.notes.push_back(fmt::format("state {}: not carried over, this queue is open", state));
+    }
+    const auto users = own.find(NameOf(*object));
+    queue.namespaces = OpenTo(users == own.end() ? std::vector<std::string>{} : users->second);
+  }
+  LinkParents(queues, "/spec/parent", draft);
+}
+
+namespace {
+
+/// KAI's units: GPUs, thousandths of a CPU, megabytes.
+struct KaiResource {
+  const char* key;
+  const char* resource;
+  double factor;  ///< To canonical units.
+};
+constexpr std::array<KaiResource, 3> kKaiResources{{
+    {"gpu", "nvidia.com/gpu", 1000},
+    {"cpu", "cpu", 1},
+    {"memory", "memory", 1e6},
+}};
+
+void TakeKaiAmount(const Json& value, const KaiResource& kind, const std::string& what,
+                   kube::ResourceList& into, std::vector<std::string>& notes) {
+  const auto number = NumberIn(value);
+  if (!number) return;
+  const double amount = *number;
+  if (amount < 0) {
+    // An unlimited limit is none; an unlimited quota there is not.
+    if (what == "quota") {
+      notes.push_back(fmt::format("quota of {}: unlimited in KAI, none here", kind.resource));
+    }
+    return;
+  }
+  const double canonical = amount * kind.factor;
+  if (!(canonical < 9e18)) {
+    notes.push_back(fmt::format("{} of {}: too large", what, kind.resource));
+    return;
+  }
+  ImportDraft::AddAmount(into, kind.resource, std::llround(canonical), what, notes);
+}
+
+void TakeKaiResources(const Json& object, ImportedQueue& imported) {
+  for (const KaiResource& kind : kKaiResources) {
+    const Json& resource = At(object, fmt::format("/spec/resources/{}", kind.key).c_str());
+    if (resource.is_null()) continue;
+    TakeKaiAmount(At(resource, "/quota"), kind, "quota", imported.queue.quota, imported.notes);
+    TakeKaiAmount(At(resource, "/limit"), kind, "limit", imported.queue.limit, imported.notes);
+    if (!At(resource, "/lendingLimit").is_null()) {
+      imported.notes.push_back(fmt::format("lendingLimit of {}: not carried over", kind.resource));
+    }
+    const Json& weight = At(resource, "/overQuotaWeight");
+    const auto number = NumberIn(weight);
+    if (!number) continue;
+    const double value = *number;
+    if (std::string_view(kind.key) != "gpu") {
+      if (value != 1) {
+        imported.notes.push_back(fmt::format("overQuotaWeight of {}: that of GPUs is the weight",
+                                             kind.resource));
+      }
+    } else if (value >= 0.001 && value <= 1000) {
+      imported.queue.weight = std::llround(value * 1000);
+    } else {
+      imported.notes.push_back(fmt::format(
+          "overQuotaWeight {}: 0.001 to 1000 are possible", weight.dump()));
+      if (value >= 0 && value < 0.001) imported.queue.weight = 1;
+    }
+  }
+}
+
+}  // namespace
+
+void ImportKai(const std::vector<Json>& objects, ImportDraft& draft) {
+  const auto queues = OfKind(objects, "scheduling.run.ai", "Queue");
+  const auto own = NamespacesByQueue(objects, {"kai.scheduler/queue", "runai/queue"});
+  std::set<std::string> parents;
+  for (const Json* object : queues) parents.insert(TextAt(*object, "/spec/parentQueue"));
+  for (const Json* object : queues) {
+    const std::string shown = TextAt(*object, "/spec/displayName");
+    std::vector<std::string> notes{fmt::format("Queue {}{}", NameOf(*object),
+                                               shown.empty() ? "" : " (" + shown + ")")};
+    std::string name = draft.NameFor(NameOf(*object), notes);
+    ImportedQueue& imported = draft.Add(std::move(name));
+    imported.notes = std::move(notes);
+    TakeKaiResources(*object, imported);
+    for (const char* key : {"priority", "preemptMinRuntime", "reclaimMinRuntime"}) {
+      const Json& value = At(*object, fmt::format("/spec/{}", key).c_str());
+      if (!value.is_null()) {
+        imported.notes.push_back(fmt::format("{} {}: not carried over", key, value.dump()));
+      }
+    }
+    if (parents.contains(NameOf(*object))) continue;  // only leaves take pods
+    const auto users = own.find(NameOf(*object));
+    imported.queue.namespaces =
+        OpenTo(users == own.end() ? std::vector<std::string>{} : users->second);
+  }
+  LinkParents(queues, "/spec/parentQueue", draft);
+  for (const Json* topology : OfKind(objects, "kai.scheduler", "Topology")) {
+    std::vector<std::string> labels;
+    for (const Json& level : At(*topology, "/spec/levels")) {
+      labels.push_back(TextAt(level, "/nodeLabel"));
+    }
+    draft.SetLevels(NameOf(*topology), labels);
+  }
+}
+
+}  // namespace berth::config::internal

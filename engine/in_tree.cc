@@ -1,0 +1,125 @@
+// Engine, part: members of in-tree PodGroups (spec.schedulingGroup). kube-scheduler starts such a
+// gang all or nothing by itself: it tries the members one after the other on placements that we
+// cannot see, many of which never happen. So nothing is planned or held for them, and a filter
+// answer depends on no sibling that is not bound: it says which nodes have room and would suit best,
+// and whether the queue can pay for the whole gang. The Binding is what counts.
+#include <algorithm>
+
+#include "cluster/plan_claim.h"
+#include "engine/engine.h"
+
+namespace berth::engine {
+
+using cluster::Charge;
+using cluster::NodeIndex;
+using cluster::PodInfo;
+using cluster::ReasonId;
+using cluster::Verdict;
+using cluster::Workload;
+
+namespace {
+
+constexpr std::size_t kMaxLiveAnswers = 4096;
+constexpr TimePoint kLiveAnswerMs = 15'000;
+
+/// The node has room but for pods that run there. kube-scheduler offered it, so that it may be
+/// trying what it could preempt; what others have planned there stays theirs.
+bool RoomButForRunning(const PodInfo& pod, const cluster::Store& store, NodeIndex index) {
+  const cluster::NodeInfo& node = store.node(index);
+  return std::ranges::all_of(store.DemandOn(*pod.shape, node), [&](const auto& demand) {
+    std::int64_t held = 0;
+    for (const PodInfo* other : node.pods) {
+      if (other->charge == Charge::kBound) continue;
+      const auto it =
+          std::ranges::find(other->charged, demand.first, &cluster::Demand::value_type::first);
+      if (it != other->charged.end()) held += it->second;
+    }
+    return demand.second + held <= node.allocatable[demand.first];
+  });
+}
+
+}  // namespace
+
+/// Of the members that are left those that its minimum still needs, or one.
+Verdict Engine::InTreeQuota(const Workload& workload, std::span<PodInfo* const> pods) const {
+  const int exist = static_cast<int>(pods.size());
+  const int min = std::clamp(workload.min_member - workload.BoundCount(), 1, std::max(1, exist));
+  int fit = 0;
+  return pods.empty() ? Verdict{} : CheckQuota(workload, pods, min, fit);
+}
+
+/// Gates wait for the quota of the whole minimum only; kube-scheduler waits for the members.
+void Engine::JudgeInTree(Workload& workload, std::span<PodInfo* const> pods) {
+  if (Verdict verdict = InTreeQuota(workload, pods); verdict.reason != ReasonId::kNone) {
+    SetVerdict(workload, std::move(verdict));
+    return;
+  }
+  SetVerdict(workload, {.reason = ReasonId::kStarting,
+                        .want = workload.min_member,
+                        .have = workload.BoundCount(),
+                        .subject = "kube-scheduler itself starts the gang of a schedulingGroup; "
+                                   "its queue has the quota."});
+  for (const PodInfo* pod : pods) Ungate(*pod);
+}
+
+FilterAnswer Engine::FilterInTree(PodInfo& pod, const FilterQuery& query, TimePoint now) {
+  Workload& workload = *pod.workload;
+  if (const Verdict verdict = InTreeQuota(workload, workload.Unplaced());
+      verdict.reason != ReasonId::kNone) {
+    pod.asked = true;
+    SetVerdict(workload, verdict);
+    return {.reason = verdict.reason};
+  }
+  const policy::Overlay overlay(store_);
+  std::vector<std::pair<policy::Score, std::size_t>> room;
+  FilterAnswer answer{.reason = ReasonId::kInsufficientDevices};
+  for (std::size_t i = 0; i < query.offered.size(); ++i) {
+    const NodeIndex node = store_.FindNode(query.offered[i]);
+    if (node == cluster::kNoNode) continue;
+    if (const auto score = scorer_.Of(pod.shape, overlay, node)) {
+      room.emplace_back(*score, i);
+    } else if (RoomButForRunning(pod, store_, node)) {
+      answer.kept.push_back(i);
+    }
+  }
+  if (!room.empty()) {
+    std::ranges::stable_sort(room, std::ranges::greater{}, &decltype(room)::value_type::first);
+    answer.kept.clear();
+    for (const auto& [score, index] : room) answer.kept.push_back(index);
+  }
+  if (answer.kept.empty()) return answer;
+  if (live_answers_.size() >= kMaxLiveAnswers) live_answers_.clear();
+  live_answers_[pod.object.meta.uid] = {.nodes = {std::string(query.offered[answer.kept.front()])},
+                                        .expires = now + kLiveAnswerMs};
+  return answer;
+}
+
+/// By now the placement is real: fit and quota are judged exactly.
+BindAnswer Engine::BindInTree(PodInfo& pod, NodeIndex node, TimePoint) {
+  using Resolution = ResolveBind::Verdict;
+  Workload& workload = *pod.workload;
+  live_answers_.erase(pod.object.meta.uid);
+  const auto refuse = [](ReasonId reason) {
+    return BindAnswer{.now = {.verdict = Resolution::kError,
+                              .error = std::string(cluster::RefusalText(reason)),
+                              .annotations = {}}};
+  };
+  if (pod.refusal.reason != ReasonId::kNone) return refuse(pod.refusal.reason);
+  const policy::PlacementRequest request{
+      .pods = {&pod}, .min = 1, .allowed = [node](NodeIndex n) { return n == node; }};
+  const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
+  if (!placement.ok()) return refuse(ReasonId::kInsufficientDevices);
+  if (Verdict verdict; !ChargesFit(workload, placement.placed, verdict)) {
+    return refuse(verdict.reason);
+  }
+  store_.SetCharge(pod, node, Charge::kBinding, placement.placed.front().devices);
+  const cluster::PlanClaim claim{.plan = NextPlanId(),
+                                 .node = store_.node(node).name,
+                                 .queue = QueueName(pod.queue),
+                                 .rank = 0};
+  return {.now = {.verdict = Resolution::kPost,
+                  .annotations = {
+                      {std::string(cluster::kPlanAnnotation), cluster::EncodePlanClaim(claim)}}}};
+}
+
+}  // namespace berth::engine

@@ -1,0 +1,65 @@
+// Decodes the objects of one reflector and hands them on; makes up the deletes that a relist
+// implies.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <unordered_set>
+
+#include "kube/reflector.h"
+#include "server/logging.h"
+#include "server/metrics.h"
+
+namespace berth::server {
+
+class ObjectSink final : public kube::ReflectorSink {
+ public:
+  /// Returns the object's key (its UID or its name), or empty if it could not be read.
+  using Upserter = std::function<std::string(simdjson::dom::element)>;
+  using Deleter = std::function<void(const std::string& key)>;
+
+  /// `name` is for logs and metrics; the references must outlive the sink.
+  ObjectSink(std::string name, Metrics& metrics, Logger& logger, Upserter upsert, Deleter remove)
+      : name_(std::move(name)),
+        metrics_(metrics),
+        logger_(logger),
+        upsert_(std::move(upsert)),
+        remove_(std::move(remove)) {}
+
+  /// `synced` is called once: when the first replace is done. Set it before the reflector runs.
+  void OnFirstSync(std::function<void()> synced) { synced_ = std::move(synced); }
+  /// Besides the metric and the log line.
+  void OnEachRestart(std::function<void(kube::RestartReason)> restart) {
+    restart_ = std::move(restart);
+  }
+  /// Removes all that it has. No reflector may be running.
+  void Clear();
+
+  void BeginReplace() override { seen_.clear(); }
+  void EndReplace() override;
+  void Upsert(simdjson::dom::element object) override;
+  void Delete(simdjson::dom::element object) override;
+  void OnSynced() override;
+  void OnRestart(kube::RestartReason reason) override;
+  void OnAlive() override;
+
+  const std::string& name() const { return name_; }
+  /// When it last heard of the server, by the steady clock.
+  std::int64_t alive_ms() const { return alive_ms_; }
+  static std::int64_t SteadyMs();
+
+ private:
+  const std::string name_;
+  Metrics& metrics_;
+  Logger& logger_;
+  const Upserter upsert_;
+  const Deleter remove_;
+  std::function<void()> synced_;  ///< Empty once called.
+  std::function<void(kube::RestartReason)> restart_;
+  std::unordered_set<std::string> known_;
+  std::unordered_set<std::string> seen_;
+  std::atomic<std::int64_t> alive_ms_ = SteadyMs();
+};
+
+}  // namespace berth::server
