@@ -57,6 +57,8 @@ struct PodInfo {
   Workload* workload = nullptr;  ///< Null: nobody's to plan, it only occupies room once bound.
   std::shared_ptr<const PodClaims> claims;  ///< What it says of gang and queue; set with workload.
 
+  ReasonId told = ReasonId::kNone;  ///< Of its refusal, what an Event said last.
+
   Charge charge = Charge::kNone;
   NodeIndex node = kNoNode;  ///< Where it is charged.
   Demand charged;            ///< What was added there, so that exactly that is taken back.

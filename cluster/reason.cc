@@ -75,6 +75,10 @@ std::string Sentence(const Verdict& v) {
     case ReasonId::kTopologyUnsatisfied:
       return fmt::format("{} members must share one {}; the best one has room for {}.", v.want,
                          v.subject, v.have);
+    case ReasonId::kNoMatchingNodes:
+      return v.subject.empty()
+                 ? "No node matches its selectors and tolerations."
+                 : fmt::format("No node matches the selectors and tolerations of {}.", v.subject);
     case ReasonId::kInsufficientCpuOrMemory:
       return fmt::format(
           "{} members have free devices, but CPU, memory or pod slots allow only {}.", v.want,

@@ -191,7 +191,7 @@ class Store {
   void RefreshTopology();
   void AssignDomains(NodeInfo& node, std::map<std::string, DomainId>& by_path);
   void RefreshWorkload(Workload& workload);
-  void JudgeMember(const Workload& workload, PodInfo& pod, const PodClaims& first) const;
+  void JudgeMember(const Workload& workload, PodInfo& pod, const PodInfo& first) const;
   void ChargeBound(PodInfo& pod);
   QueueId ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict& refusal) const;
   bool QueueAdmits(QueueId queue, std::string_view ns) const;

@@ -1,4 +1,6 @@
 // Store, continued: pods, the workloads they form, and the queues they are charged to.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "cluster/plan_claim.h"
@@ -249,7 +251,7 @@ void Store::RefreshWorkload(Workload& workload) {
     workload.queue = pod.queue;
     workload.priority = pod.object.priority;
     workload.creation = pod.object.meta.creation;
-    for (PodInfo* member : all) JudgeMember(workload, *member, claims);
+    for (PodInfo* member : all) JudgeMember(workload, *member, pod);
   }
   for (PodInfo* pod : all) {
     const bool faulty = pod->refusal.reason != ReasonId::kNone && !pod->bound();
@@ -258,30 +260,34 @@ void Store::RefreshWorkload(Workload& workload) {
   MarkChanged(workload);
 }
 
-void Store::JudgeMember(const Workload& workload, PodInfo& pod, const PodClaims& first) const {
+void Store::JudgeMember(const Workload& workload, PodInfo& pod, const PodInfo& first) const {
   if (!workload.gang || pod.bound()) return;
-  const PodClaims& claims = *pod.claims;
+  const GangClaim& gang = pod.claims->gang;
+  const GangClaim& wanted = first.claims->gang;
   // The gang runs; its group object went after it had started.
-  const bool group_gone = workload.started && !claims.waits_for.empty();
+  const bool group_gone = workload.started && !pod.claims->waits_for.empty();
   const bool of_the_gang = pod.refusal.reason == ReasonId::kGangConflict ||
                            (group_gone && pod.refusal.reason == ReasonId::kWaitingForMembers);
   if (pod.refusal.reason != ReasonId::kNone && !of_the_gang) return;
   pod.refusal = {};
+  std::string conflict;
   if (group_gone) {
     pod.queue = workload.queue;
-  } else if (claims.gang.size != first.gang.size || claims.gang.min_member != first.gang.min_member) {
-    pod.refusal = {.reason = ReasonId::kGangConflict,
-                   .subject = "The gang's first member says another size or minimum."};
+  } else if (gang.size != wanted.size || gang.min_member != wanted.min_member) {
+    conflict = fmt::format("says size {} and minimum {}, this pod {} and {}", wanted.size,
+                           wanted.min_member, gang.size, gang.min_member);
   } else if (workload.started) {
     pod.queue = workload.queue;  // the gang's, over a new policy too
   } else if (pod.queue != workload.queue) {
-    pod.refusal = {.reason = ReasonId::kGangConflict,
-                   .subject = "The gang's first member is in another queue."};
-  } else if (claims.topology_required != first.topology_required ||
-             claims.topology_preferred != first.topology_preferred) {
-    pod.refusal = {.reason = ReasonId::kGangConflict,
-                   .subject = "The gang's first member asks for another topology."};
+    conflict = "is in another queue";
+  } else if (pod.claims->topology_required != first.claims->topology_required ||
+             pod.claims->topology_preferred != first.claims->topology_preferred) {
+    conflict = "asks for another topology";
   }
+  if (conflict.empty()) return;
+  pod.refusal = {
+      .reason = ReasonId::kGangConflict,
+      .subject = fmt::format("The gang's first member, {}, {}.", first.object.meta.name, conflict)};
 }
 
 void Store::MarkChanged(Workload& workload) {

@@ -27,6 +27,7 @@ struct ReleaseMember {
   std::string node{};        ///< Empty: no nomination (passthrough).
   std::string annotation{};  ///< Empty: none. Only with a node.
   bool remove_gate = false;
+  bool withdraw = false;  ///< Instead of all this: its nomination is void and taken back.
 };
 
 /// Ends the wait of a bind call that was told to stand.

@@ -274,6 +274,7 @@ void Engine::Dissolve(Workload& workload, const std::string& why, bool hold, Tim
   for (const Assignment& assignment : workload.plan->assignments) {
     ResolveTickets(assignment.pod->object.meta.uid, Resolution::kError, "berth: " + why);
     assignment.pod->asked = true;  // released once: only we can wake it
+    Withdraw(*assignment.pod);
   }
   ++counters_.plans["dissolved"];
   actions_.push_back(Decision{.kind = "dissolve",

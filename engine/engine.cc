@@ -194,7 +194,10 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
     pod->asked = true;
     store_.MarkChanged(workload);
   }
-  if (started_) NoticeRefusal(*pod, now);
+  if (!started_) return;
+  NoticeRefusal(*pod, now);
+  // Our nomination came to light after its plan was gone.
+  if (pod->charge == Charge::kNone) Withdraw(*pod);
 }
 
 /// What a learned policy needs to know of a placement, when it is over.

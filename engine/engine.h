@@ -172,6 +172,8 @@ class Engine {
   void SetVerdict(cluster::Workload& workload, cluster::Verdict verdict);
   void Release(cluster::Workload& workload, cluster::Assignment& assignment);
   void Ungate(const cluster::PodInfo& pod);
+  void Withdraw(const cluster::PodInfo& pod);
+  void TellFaulty(cluster::Workload& workload);
   std::function<bool(cluster::NodeIndex)> StayInDomain(const cluster::Workload& workload,
                                                        std::span<cluster::PodInfo* const> moving);
   void LogPlan(const cluster::Workload& workload, const policy::Placement& placement);

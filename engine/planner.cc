@@ -38,7 +38,10 @@ void Engine::PlanPass(TimePoint now) {
   if (judge_all_ || free_generation != judged_free_generation_) {
     workloads = store_.OpenWorkloads();
   }
-  for (Workload* workload : workloads) DropFaulty(*workload);
+  for (Workload* workload : workloads) {
+    DropFaulty(*workload);
+    TellFaulty(*workload);
+  }
   judge_all_ = false;
   judged_free_generation_ = free_generation;
   for (Workload* workload : PassOrder(workloads)) {
@@ -148,6 +151,13 @@ void Engine::Judge(Workload& workload, TimePoint now) {
     SetVerdict(workload,
                {.reason = ReasonId::kWaitingForMembers, .want = workload.min_member, .have = have});
     return;
+  }
+  if (exist > workload.size) {
+    // More than the gang announced: a stranger that fits no node must not be what it waits for.
+    std::ranges::stable_partition(pods, [this](const PodInfo* pod) {
+      return std::ranges::any_of(scorer_.fit().Row(*pod->shape),
+                                 [](auto fits) { return fits != 0; });
+    });
   }
   PlanWhole(workload, std::move(pods), std::max(1, workload.min_member - running), now);
 }
@@ -315,6 +325,20 @@ void Engine::Ungate(const PodInfo& pod) {
       .pod = {pod.object.meta.ns, pod.object.meta.name, pod.object.meta.uid}, .remove_gate = true});
 }
 
+/// The room of a plan that is gone must be free for kube-scheduler too, which counts a nominated
+/// pod as taken against others of its priority, and does not always clear it (a pod whose volume
+/// claim does not exist keeps it for ever). Only a nomination of ours: kube-scheduler's own are its
+/// to clear.
+void Engine::Withdraw(const PodInfo& pod) {
+  if (pod.bound() || pod.object.nominated_node.empty()) return;
+  const auto note = pod.object.meta.annotations.find(cluster::kPlanAnnotation);
+  if (note == pod.object.meta.annotations.end()) return;
+  const auto claim = cluster::DecodePlanClaim(note->second);
+  if (!claim || claim->node != pod.object.nominated_node) return;
+  actions_.push_back(ReleaseMember{
+      .pod = {pod.object.meta.ns, pod.object.meta.name, pod.object.meta.uid}, .withdraw = true});
+}
+
 /// A pod whose own filter call made the plan needs no writes: it has its answer.
 void Engine::Release(Workload& workload, Assignment& assignment) {
   PodInfo& pod = *assignment.pod;
@@ -386,6 +410,18 @@ std::function<bool(NodeIndex)> Engine::StayInDomain(const Workload& workload,
     }
   }
   return {};
+}
+
+/// Each refused pod is told its own reason, once.
+void Engine::TellFaulty(Workload& workload) {
+  for (PodInfo* pod : workload.faulty) {
+    if (std::exchange(pod->told, pod->refusal.reason) == pod->refusal.reason) continue;
+    const auto& meta = pod->object.meta;
+    actions_.push_back(EmitEvent{.pod = {meta.ns, meta.name, meta.uid},
+                                 .warning = true,
+                                 .reason = std::string(cluster::Token(pod->refusal.reason)),
+                                 .note = cluster::Sentence(pod->refusal)});
+  }
 }
 
 void Engine::SetVerdict(Workload& workload, Verdict verdict) {

@@ -130,6 +130,11 @@ Verdict ExplainShortage(const PlacementRequest& request, const std::vector<Shape
   for (const ShapeGroup& group : groups) {
     if (Verdict verdict = JudgeGroup(request, group, base, fit);
         verdict.reason != ReasonId::kNone) {
+      // Which of the members, where they differ. (What all of one shape are told is told to other
+      // workloads of that shape as well: no names.)
+      if (verdict.reason == ReasonId::kNoMatchingNodes && groups.size() > 1) {
+        verdict.subject = group.pods.front()->object.meta.name;
+      }
       return verdict;
     }
   }

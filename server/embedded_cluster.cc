@@ -196,6 +196,7 @@ Api::BindResult EmbeddedCluster::Bind(const engine::PodRef& ref, const std::stri
 std::string EmbeddedCluster::Release(const engine::ReleaseMember& release) {
   ChangePod(release.pod.uid, [&](kube::Pod& pod) {
     if (!pod.node_name.empty()) return;
+    if (release.withdraw) pod.nominated_node.clear();
     if (!release.node.empty()) pod.nominated_node = release.node;
     if (!release.annotation.empty()) pod.meta.annotations["berth.dev/plan"] = release.annotation;
     if (release.remove_gate) std::erase(pod.scheduling_gates, "berth.dev/admission");

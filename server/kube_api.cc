@@ -55,6 +55,12 @@ std::string KubeApi::Release(const engine::ReleaseMember& release) {
   const auto permit = tenure_.Enter(seconds(5));
   if (!permit) return kNotLeader;
   const kube::PodRef pod = Ref(release.pod);
+  if (release.withdraw) {
+    const auto result = writer_.Nominate(pod, "", {}, Options(*permit));
+    const bool over = result.outcome == kube::WriteOutcome::kNotFound ||
+                      result.outcome == kube::WriteOutcome::kDone;
+    return over ? std::string() : "taking the nomination back: " + result.message;
+  }
   // First the nomination: kube-scheduler tries that node alone as soon as the gate is gone, or, for
   // a pod that it refused before, as soon as it sees the annotation change.
   if (!release.node.empty()) {

@@ -209,7 +209,7 @@ void BerthHost::Do(const engine::ReleaseMember& release) {
 
 /// First the nomination and the plan, in one patch; then the gate.
 void BerthHost::TryRelease(const engine::ReleaseMember& release, int attempt) {
-  if (release.node.empty()) return TryOpenGate(release, attempt);
+  if (release.node.empty() && !release.withdraw) return TryOpenGate(release, attempt);
   const auto nominated = [this, release, attempt](const WriteResult& result) {
     if (result.outcome == WriteOutcome::kNotFound ||
         result.reply.message.find("already bound") != std::string::npos) {

@@ -16,6 +16,7 @@ namespace {
 std::string Describe(const engine::Action& action) {
   struct Visitor {
     std::string operator()(const engine::ReleaseMember& a) const {
+      if (a.withdraw) return fmt::format("withdraw {}", a.pod.name);
       return fmt::format("release {} node={} note={} gate={}", a.pod.name, a.node, a.annotation,
                          a.remove_gate);
     }
@@ -154,6 +155,7 @@ void World::CarryOut(const engine::Action& action) {
   if (const auto* release = std::get_if<engine::ReleaseMember>(&action)) {
     kube::Pod* pod = ByUid(release->pod.uid);
     if (pod == nullptr || !pod->node_name.empty()) return;
+    if (release->withdraw) pod->nominated_node.clear();
     if (!release->node.empty()) pod->nominated_node = release->node;
     if (!release->annotation.empty()) {
       pod->meta.annotations[std::string(cluster::kPlanAnnotation)] = release->annotation;

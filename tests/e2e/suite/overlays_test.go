@@ -107,9 +107,9 @@ func startBerth(t *testing.T, s *bed.Scenario, tls issuers, berth *appsv1.Deploy
 	verbs, ops := s.Ports()
 	s.Container(berth.Name, berth.Spec.Template.Spec.Containers[0].Args,
 		"/etc/berth/tls", s.Secret("berth-tls", tls.servers, "berth.berth-system.svc", tls.clients),
-		"0.0.0.0:8443", fmt.Sprintf("127.0.0.1:%d", verbs), "0.0.0.0:9090", fmt.Sprintf("127.0.0.1:%d", ops)).
+		":8443", fmt.Sprintf(":%d", verbs), ":9090", fmt.Sprintf(":%d", ops), "0.0.0.0:", "127.0.0.1:").
 		Env("POD_NAME="+pod.Name, "POD_NAMESPACE="+pod.Namespace).
-		Start(s.Berth(), bed.Loopback("http", ops, "/readyz"), "--kubeconfig", s.AccountKubeconfig(pod.Namespace, "berth"))
+		Start(s.Berth(), bed.Loopback("https", ops, "/readyz"), "--kubeconfig", s.AccountKubeconfig(pod.Namespace, "berth"))
 	return bed.Loopback("https", verbs, "")
 }
 
@@ -117,7 +117,7 @@ func startBerth(t *testing.T, s *bed.Scenario, tls issuers, berth *appsv1.Deploy
 // and certificates, pods that name it are planned, bound and gated by Berth; the
 // cluster's own scheduler, which nobody has touched, goes on with all others.
 func TestSecondSchedulerFromNothing(t *testing.T) {
-	s := control.Scenario(t, bed.Options{NoExtender: true})
+	s := control.Scenario(t, bed.Options{NoExtender: true, OpsTLS: true})
 	s.Nodes(2).GPUs(8).Create()
 	before := s.Pod("before").GPUs(2).Create()
 	s.AllBound(before)
@@ -222,7 +222,7 @@ spec:
 // finds Berth at the Service's fixed address under the shipped configuration, and
 // a gang of pods that name no scheduler starts through Berth.
 func TestKubeadmFromNothing(t *testing.T) {
-	s := control.Scenario(t, bed.Options{NoExtender: true})
+	s := control.Scenario(t, bed.Options{NoExtender: true, OpsTLS: true})
 	s.StopScheduler() // as the kubelet does when the static pod changes
 	s.Nodes(2).GPUs(8).Create()
 	objects := install(t, s, "kubeadm")
@@ -278,20 +278,16 @@ func TestKubeadmFromNothing(t *testing.T) {
 // in their queue's limit and onto their planned nodes, and single device pods wait
 // for their turn.
 func TestManagedFromNothing(t *testing.T) {
-	s := control.Scenario(t, bed.Options{NoExtender: true})
+	s := control.Scenario(t, bed.Options{NoExtender: true, OpsTLS: true})
 	s.Nodes(2).GPUs(8).Create()
 	objects := install(t, s, "managed")
 	var berth appsv1.Deployment
 	pick(t, objects, "Deployment", "berth", &berth)
-	if spec := berth.Spec.Template.Spec; len(spec.Volumes) > 0 || len(spec.Containers[0].Ports) != 1 {
-		t.Errorf("volumes %+v, ports %+v", spec.Volumes, spec.Containers[0].Ports)
+	container := berth.Spec.Template.Spec.Containers[0]
+	if len(container.Ports) != 1 || !slices.Contains(container.Args, "--listen=127.0.0.1:8443") {
+		t.Errorf("ports %+v, arguments %q", container.Ports, container.Args)
 	}
-	pod := replica(t, s, &berth)
-	verbs, ops := s.Ports()
-	s.Container(berth.Name, berth.Spec.Template.Spec.Containers[0].Args,
-		"127.0.0.1:8443", fmt.Sprintf("127.0.0.1:%d", verbs), "0.0.0.0:9090", fmt.Sprintf("127.0.0.1:%d", ops)).
-		Env("POD_NAME="+pod.Name, "POD_NAMESPACE="+pod.Namespace).
-		Start(s.Berth(), bed.Loopback("http", ops, "/readyz"), "--kubeconfig", s.AccountKubeconfig(pod.Namespace, "berth"))
+	startBerth(t, s, newIssuers(s), &berth)
 
 	// Two of the gangs have room; neither takes the other's half of it.
 	var gangs [][]*corev1.Pod

@@ -167,7 +167,8 @@ func TestQueueAndGangAreFixedWhenBound(t *testing.T) {
 		label("berth.dev/queue", `"other"`), label("berth.dev/queue", "null"),
 		label("berth.dev/gang", `"other"`), label("berth.dev/gang", "null"),
 		label("berth.dev/preemptible", `"false"`), label("berth.dev/class", `"inference"`),
-		label("scheduling.x-k8s.io/pod-group", `"other"`),
+		label("scheduling.x-k8s.io/pod-group", `"other"`), label("kueue.x-k8s.io/queue-name", `"other"`),
+		annotation("scheduling.k8s.io/group-name", `"other"`), annotation("kai.scheduler/queue", `"other"`),
 		annotation("berth.dev/gang-size", `"2"`), annotation("berth.dev/gang-min-member", `"1"`),
 		annotation("berth.dev/whole-node", `"true"`), annotation("berth.dev/gpu-milli", `"1"`),
 	} {
@@ -175,6 +176,7 @@ func TestQueueAndGangAreFixedWhenBound(t *testing.T) {
 		denied(t, change+" with the status", tenant.patch(bound, change, "status"), policy, advice)
 		allowed(t, "of a waiting pod: "+change, tenant.patch(waiting, change))
 	}
+	allowed(t, "another project's word on a pod that Berth has not planned", tenant.patch(free, label("kueue.x-k8s.io/queue-name", `"other"`)))
 	denied(t, "a queue for a pod that had none", tenant.patch(free, label("berth.dev/queue", `"other"`)), policy, advice)
 	allowed(t, "the same value", tenant.patch(bound, label("berth.dev/queue", `"default"`)))
 	allowed(t, "another label", tenant.patch(bound, label("example.com/note", `"x"`)))

@@ -64,6 +64,8 @@ TEST_CASE("sentences", "[unit][cluster]") {
        "4 members must share one rack; the best one has room for 3."},
       {{kInsufficientCpuOrMemory, 2, 1},
        "2 members have free devices, but CPU, memory or pod slots allow only 1."},
+      {{kNoMatchingNodes, 2}, "No node matches its selectors and tolerations."},
+      {{kNoMatchingNodes, 1, 0, "g-3"}, "No node matches the selectors and tolerations of g-3."},
       {{kNeverFits, 9, 8}, "9 members must run at once; the empty cluster has room for 8."},
       {{kWaitingForQuota, 8'000, 4'000, gpu},
        "It needs 8 of nvidia.com/gpu; its queue has 4 left."},

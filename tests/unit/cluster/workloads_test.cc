@@ -68,6 +68,8 @@ TEST_CASE("the first member speaks for the gang", "[unit][cluster]") {
   CHECK(Names(gang->members) == std::vector<std::string>{"first", "same"});
   CHECK(Names(gang->faulty) == std::vector<std::string>{"late"});
   CHECK(store.FindPod("uid-late")->refusal.reason == ReasonId::kGangConflict);
+  CHECK(Sentence(store.FindPod("uid-late")->refusal) ==
+        "The gang's first member, first, says size 4 and minimum 2, this pod 3 and 3.");
 
   SECTION("when it goes, the next one does") {
     store.DeletePod("uid-first");
@@ -88,20 +90,22 @@ TEST_CASE("same creation: the smaller UID is first", "[unit][cluster]") {
 }
 
 TEST_CASE("what makes a member deviate", "[unit][cluster]") {
+  // And what is said of it, after "The gang's first member, first, ".
   const std::vector<std::pair<const char*, PodBuilder>> rows = {
-      {"size", MakePod("x").Gpu(8).Gang("g", 3).Created(9)},
-      {"minimum", Member("x", 9).Min(1)},
-      {"queue", Member("x", 9).Queue("other")},
-      {"required topology", Member("x", 9).Required("rack")},
-      {"preferred topology", Member("x", 9).Preferred("rack")},
+      {"says size 2 and minimum 2, this pod 3 and 3.", MakePod("x").Gpu(8).Gang("g", 3).Created(9)},
+      {"says size 2 and minimum 2, this pod 2 and 1.", Member("x", 9).Min(1)},
+      {"is in another queue.", Member("x", 9).Queue("other")},
+      {"asks for another topology.", Member("x", 9).Required("rack")},
+      {"asks for another topology.", Member("x", 9).Preferred("rack")},
   };
-  for (const auto& [what, pod] : rows) {
-    INFO(what);
+  for (const auto& [said, pod] : rows) {
     Store store(MakePolicy({MakeQueue("default", {"*"}), MakeQueue("other", {"*"})}));
     store.UpsertPod(Member("first", 1));
     store.UpsertPod(pod);
     store.Refresh();
     CHECK(store.FindPod("uid-x")->refusal.reason == ReasonId::kGangConflict);
+    CHECK(Sentence(store.FindPod("uid-x")->refusal) ==
+          std::string("The gang's first member, first, ") + said);
     CHECK(store.FindWorkload("default/gang/g")->members.size() == 1);
   }
   // Another shape, priority or name is no deviation.

@@ -246,6 +246,37 @@ TEST_CASE("a plan without arrivals dissolves, and the pause doubles", "[unit][en
   CHECK(pauses == std::vector<TimePoint>{10, 20, 40, 80, 160, 320, 600, 600});
 }
 
+// kube-scheduler counts a nominated pod as taken, and keeps the nomination of one whose volume
+// claim does not exist: two such pods kept two whole nodes from everybody else.
+TEST_CASE("a plan that dissolves takes its nominations back", "[unit][engine][bug]") {
+  GangWorld w(2);
+  w.Gather(2, 2);
+  REQUIRE(w.pod("m0").nominated_node == w.Planned("m0"));
+  w.Advance(60'000);
+  CHECK(w.Why("m0") == "CoolingDown");
+  CHECK(w.pod("m0").nominated_node.empty());
+  CHECK(w.pod("m1").nominated_node.empty());
+  w.Advance(10'000);
+  CHECK(w.pod("m0").nominated_node == w.Planned("m0"));
+}
+
+TEST_CASE("a nomination that comes to light after its plan is taken back", "[unit][engine]") {
+  GangWorld w(2);
+  w.Gather(2, 2);
+  const std::string plan = w.pod("m0").meta.annotations.at("berth.dev/plan");
+  const std::string node = w.Planned("m0");
+  w.Advance(60'000);
+  w.Change("m0", [&](kube::Pod& pod) { pod.nominated_node = node; });
+  w.Tick();
+  CHECK(w.pod("m0").nominated_node.empty());
+  // kube-scheduler's own, for a preemption, is none of ours.
+  const std::string other = node == "n0" ? "n1" : "n0";
+  w.Change("m0", [&](kube::Pod& pod) { pod.nominated_node = other; });
+  w.Tick();
+  CHECK(w.pod("m0").nominated_node == other);
+  CHECK(w.pod("m0").meta.annotations.at("berth.dev/plan") == plan);
+}
+
 /// From the making of one plan to that of the next, after three days: the part in which a gang held
 /// room whose last member never comes to bind. The others come one by one, `apart` from each other.
 double ShareHeld(TimePoint plan_timeout, TimePoint apart) {

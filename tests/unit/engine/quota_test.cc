@@ -220,6 +220,24 @@ TEST_CASE("between queues the oldest head goes first, whatever its priority", "[
   CHECK(w.Planned("pb").empty());
 }
 
+TEST_CASE("each refused pod is told its own reason once", "[unit][engine]") {
+  World w;
+  w.Add(MakeNode("n1").Gpu(8));
+  w.Start();
+  w.Add(MakePod("p").Gpu(1).Queue("nowhere").Gated());
+  w.Add(MakePod("first").Gpu(1).Gang("g", 2).Created(1).Gated());
+  w.Add(MakePod("odd").Gpu(1).Gang("g", 3).Created(2).Gated());
+  w.Tick();
+  const std::vector<std::string> told{"event p UnknownQueue The policy has no queue \"nowhere\"."};
+  CHECK(w.LogOf("event p ") == told);
+  CHECK(w.LogOf("event odd GangConflict The gang's first member, first, says size 2").size() == 1);
+  w.Change("p", [](kube::Pod& pod) { pod.meta.labels["touched"] = "true"; });
+  w.Change("odd", [](kube::Pod& pod) { pod.meta.labels["touched"] = "true"; });
+  w.Advance(1000);
+  CHECK(w.LogOf("event p ") == told);
+  CHECK(w.LogOf("event odd ").size() == 1);
+}
+
 TEST_CASE("who waits longer is asked first, even if another one calls", "[unit][engine]") {
   World w;
   w.Add(MakeNode("n1").Gpu(8));

@@ -188,9 +188,14 @@ type Why struct {
 	Raw    string // the whole answer
 }
 
-// Why asks Berth why a pod waits.
+// Why asks Berth why a pod waits; where the port is the installed one, which asks
+// who comes, as the administrator.
 func (s *Scenario) Why(pod *corev1.Pod) (Why, error) {
-	body, err := get(s.OpsURL("/api/v1/why?pod=" + url.QueryEscape(pod.Namespace+"/"+pod.Name)))
+	token := ""
+	if s.options.OpsTLS {
+		token = s.bed.adminToken
+	}
+	body, err := getAs(s.OpsURL("/api/v1/why?pod="+url.QueryEscape(pod.Namespace+"/"+pod.Name)), token)
 	if err != nil {
 		return Why{}, err
 	}

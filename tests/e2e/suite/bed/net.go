@@ -96,8 +96,18 @@ var probeClient = &http.Client{
 }
 
 // get fetches a URL and fails on any status but 200.
-func get(url string) ([]byte, error) {
-	resp, err := probeClient.Get(url)
+func get(url string) ([]byte, error) { return getAs(url, "") }
+
+// getAs is get with a bearer token, "" for none.
+func getAs(url, token string) ([]byte, error) {
+	request, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := probeClient.Do(request)
 	if err != nil {
 		return nil, err
 	}
