@@ -105,8 +105,9 @@ void Store::ReconcileDevices(NodeInfo& node) {
 /// with: so the order of events decides nothing, and a rebuilt ledger is the same.
 void Store::TrackDevices(NodeInfo& node) {
   if (options_.shares) return;
+  const bool may = node.present && !device_ids_.empty();
   const std::string* selection =
-      node.present ? Annotation(node.object.meta, kube::kDeviceSelectionAnnotation) : nullptr;
+      may ? Annotation(node.object.meta, kube::kDeviceSelectionAnnotation) : nullptr;
   if (selection == nullptr && node.track == DeviceTrack::kCounted) return;
   DeviceTrack track = DeviceTrack::kCounted;
   DeviceSet devices;
@@ -130,7 +131,7 @@ void Store::TrackDevices(NodeInfo& node) {
   Touch(node);
 }
 
-/// What the pod is charged of the policy's first device, thousandths.
+/// What the pod is charged of the policy's first device, thousandths. REQUIRES: there is one.
 std::int64_t Store::DevicesOf(const PodInfo& pod) const {
   const auto it = std::ranges::find(pod.charged, device_ids_.front(), &Demand::value_type::first);
   return it == pod.charged.end() ? 0 : it->second;
@@ -138,10 +139,10 @@ std::int64_t Store::DevicesOf(const PodInfo& pod) const {
 
 /// Gives every pod its devices: those fixed by a Binding first, then those planned, which move
 /// where they must. Empty: all of them could be told apart, `devices` is what is free. Else why
-/// not.
+/// not. REQUIRES: the policy has a device.
 std::string Store::AccountDevices(const NodeInfo& node, DeviceSet& devices) const {
-  const std::int64_t all = device_ids_.empty() ? 0 : node.allocatable[device_ids_.front()];
-  if (!device_ids_.empty() && !IsWholeDevice(device_ids_.front())) return "handles, not devices";
+  const std::int64_t all = node.allocatable[device_ids_.front()];
+  if (!IsWholeDevice(device_ids_.front())) return "handles, not devices";
   if (node.hardware == HardwareSource::kRefused) return node.hardware_problem;
   if (all % kMilli != 0 || all > std::int64_t{DeviceSet::kMost} * kMilli) {
     return fmt::format("more than {} devices, or a part of one", DeviceSet::kMost);
@@ -149,8 +150,11 @@ std::string Store::AccountDevices(const NodeInfo& node, DeviceSet& devices) cons
   devices = DeviceSet(static_cast<int>(all / kMilli));
   std::vector<PodInfo*> planned;
   for (PodInfo* pod : node.pods) {
-    const std::int64_t amount = device_ids_.empty() ? 0 : DevicesOf(*pod);
-    if (amount == 0) continue;
+    const std::int64_t amount = DevicesOf(*pod);
+    if (amount == 0) {
+      pod->devices = 0;  // those of another resource, before the policy changed
+      continue;
+    }
     if (pod->charge == Charge::kPlanned) {
       planned.push_back(pod);
       continue;

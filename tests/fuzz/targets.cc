@@ -11,11 +11,13 @@
 #include <vector>
 
 #include "cluster/dialects.h"
+#include "cluster/hardware.h"
 #include "cluster/plan_claim.h"
 #include "config/decode.h"
 #include "config/scheduler_config.h"
 #include "kube/client_config.h"
 #include "kube/decode.h"
+#include "kube/device_notes.h"
 #include "kube/quantity.h"
 #include "kube/stream.h"
 #include "kube/time.h"
@@ -128,6 +130,37 @@ void PlanClaim(std::string_view input) {
           "a claim reads back");
 }
 
+/// What nodes and pods say of devices: HAMi's two annotations are two lines.
+void DeviceNotes(std::string_view input) {
+  const auto devices = kube::ParseDevices(input, "x/y");
+  if (devices) {
+    const std::string text = kube::EncodeDevices({{"c", *devices}}, "x/y");
+    Require(kube::ParseDevices(text, "x/y") == devices, "devices read back");
+  }
+  const auto end = std::min(input.find('\n'), input.size());
+  kube::Node node;
+  for (const auto& [key, text] :
+       {std::pair(kube::kDeviceTopologyAnnotation, input),
+        {kube::kHamiRegisterAnnotation, input.substr(0, end)},
+        {kube::kHamiScoreAnnotation, input.substr(std::min(end + 1, input.size()))}}) {
+    if (key == kube::kHamiRegisterAnnotation) node.meta.annotations.clear();
+    node.meta.annotations.emplace(key, text);
+    for (const std::int64_t count : {1, 2, 3, 8, 16}) {
+      const cluster::Hardware read = cluster::ReadHardware(node, count);
+      const bool refused = read.source == cluster::HardwareSource::kRefused;
+      Require(refused != read.problem.empty(), "a refusal has a reason");
+      if (!read.machine) continue;
+      Require(!refused && read.machine->count == count, "a machine is the node's");
+      const auto& score = read.machine->score;
+      for (std::size_t i = 0; i < score.size(); ++i) {
+        for (std::size_t j = 0; j <= i; ++j) {
+          Require(score[i][j] == score[j][i] && score[i][j] >= 0, "pairs are symmetric");
+        }
+      }
+    }
+  }
+}
+
 void Policy(std::string_view input) {
   const auto policy = config::DecodePolicy(input, "policy.yaml");
   if (!policy) {
@@ -208,6 +241,7 @@ constexpr std::array kTargets{
     Target{"quantity", Quantity},
     Target{"time", Time},
     Target{"plan-claim", PlanClaim},
+    Target{"device-notes", DeviceNotes},
     Target{"policy", Policy},
     Target{"scheduler-config", SchedulerConfig},
     Target{"kubeconfig", Kubeconfig},

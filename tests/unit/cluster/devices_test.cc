@@ -275,6 +275,26 @@ TEST_CASE("over a new policy everybody keeps what they have", "[unit][cluster]")
   CHECK(t.store.LedgerString() == before);
 }
 
+TEST_CASE("a policy of other devices, or of none", "[unit][cluster]") {
+  for (const char* device : {"example.com/nic", ""}) {
+    INFO(device);
+    World t;
+    t.Pod(Bound("a", 2, "0,1"));
+    t.Pod(MakePod("b").Gpu(2));
+    t.Charge("b");
+    const auto gpus = t.store.policy();
+    auto policy = gpus;
+    policy.devices.clear();
+    if (*device != 0) policy.devices.push_back({.name = device});
+    t.store.SetPolicy(policy);
+    CHECK(t.store.DevicesNote(t.pod("b")).empty());
+    CHECK(t.n1().devices.size() == 0);
+    t.store.SetPolicy(gpus);
+    CHECK(t.n1().track == kKept);
+    CHECK(t.Free() == (t.pod("b").charge == Charge::kNone ? 0b1111'1100 : 0b1111'0000));
+  }
+}
+
 TEST_CASE("with shares nothing is told apart by annotation", "[unit][cluster]") {
   Planning t({}, {.shares = true});
   t.Node(Dgx("n1"));
