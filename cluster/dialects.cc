@@ -21,8 +21,8 @@ constexpr std::string_view kOldMin = "pod-group.scheduling.sigs.k8s.io/min-avail
 struct GangSpelling {
   Dialect dialect;
   std::string_view name;
-  std::string_view min{};   ///< Where the pod itself may say the minimum,
-  std::string_view size{};  ///< and the size.
+  std::string_view min{};              ///< Where the pod itself may say the minimum,
+  std::string_view size{};             ///< and the size.
   std::optional<DialectKind> group{};  ///< The name is one of such an object.
 };
 
@@ -193,8 +193,7 @@ class ClaimReader {
   }
 
   const kube::DialectObject* Object(DialectKind kind, const std::string& name) const {
-    return context_.objects == nullptr ? nullptr
-                                       : context_.objects->Find(kind, pod_.meta.ns, name);
+    return context_.objects == nullptr ? nullptr : context_.objects->Find(kind, pod_.meta.ns, name);
   }
 
   void ReadGang() {
@@ -260,10 +259,10 @@ class ClaimReader {
     if (const int min = Count(kBerthMin, true); min != 0) gang.min_member = min;
     if (gang.size == 0 && gang.min_member == 0 && claims_.error.empty()) {
       if (missing_) {
-        claims_.waits_for =
-            fmt::format("PodGroup {} ({}) does not exist, and the pod does not say how many "
-                        "members its gang needs.",
-                        gang.name, kube::ResourceOf(*missing_).group);
+        claims_.waits_for = fmt::format(
+            "PodGroup {} ({}) does not exist, and the pod does not say how many "
+            "members its gang needs.",
+            gang.name, kube::ResourceOf(*missing_).group);
       } else if (claims_.gang_from == Dialect::kBerth) {
         Fault("berth.dev/gang needs the annotation berth.dev/gang-size.");
       } else {

@@ -72,7 +72,7 @@ struct PodInfo {
   std::string held_queue;    ///< Its name, where it held room while the policy changed.
   TimePoint bound_at = 0;    ///< Seen to be bound then; 0: not, or before we looked.
   bool asked = false;        ///< Refused by filter since its last release: needs a wake-up.
-  bool claims_stale = false; ///< An object that its claims come from has changed.
+  bool reread = false;       ///< An object that its claims come from has changed.
 
   bool bound() const { return !object.node_name.empty(); }
   bool terminating() const { return object.meta.deletion.has_value(); }
@@ -179,7 +179,7 @@ struct Workload {
   std::string ns;
   std::string name;
   bool gang = false;
-  bool in_tree = false;  ///< kube-scheduler starts it whole: it is never planned (in_tree.cc).
+  bool in_tree = false;           ///< kube-scheduler starts it whole: never planned (in_tree.cc).
   std::vector<PodInfo*> members;  ///< Live ones without a fault, by (creation, uid).
   std::vector<PodInfo*> faulty;   ///< Refused alone (conflict, queue, bad request).
 

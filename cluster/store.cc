@@ -208,7 +208,7 @@ std::vector<PodInfo*> Store::ReadersOf(const kube::DialectObject& object) {
       take(*it->second);
     }
   }
-  for (PodInfo* pod : readers) pod->claims_stale = true;
+  for (PodInfo* pod : readers) pod->reread = true;
   return readers;
 }
 

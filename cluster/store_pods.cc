@@ -89,14 +89,13 @@ PodInfo* Store::UpsertPod(kube::Pod object) {
   PodInfo& pod = *it->second;
   const std::string old_node = pod.object.node_name;
   const bool was_terminating = !fresh && pod.terminating();
-  const bool refiled = fresh || pod.object.meta.labels != object.meta.labels ||
-                       pod.object.meta.annotations != object.meta.annotations ||
-                       pod.object.spec != object.spec ||
-                       pod.object.scheduling_gates != object.scheduling_gates ||
-                       old_node != object.node_name || pod.object.priority != object.priority ||
-                       pod.object.nominated_node != object.nominated_node ||
-                       was_terminating != object.meta.deletion.has_value() ||
-                       std::exchange(pod.claims_stale, false);
+  const bool refiled =
+      fresh || pod.object.meta.labels != object.meta.labels ||
+      pod.object.meta.annotations != object.meta.annotations || pod.object.spec != object.spec ||
+      pod.object.scheduling_gates != object.scheduling_gates || old_node != object.node_name ||
+      pod.object.priority != object.priority ||
+      pod.object.nominated_node != object.nominated_node ||
+      was_terminating != object.meta.deletion.has_value() || std::exchange(pod.reread, false);
   pod.object = std::move(object);
   if (fresh) CountPeer(pod.object, 1);
   if (fresh) pods_by_name_[NameKey(pod.object.meta.ns, pod.object.meta.name)] = &pod;

@@ -66,8 +66,7 @@ std::string LabelFrom(std::string_view text) {
 std::string ImportDraft::NameFor(std::string_view name, std::vector<std::string>& notes) {
   std::string label = LabelFrom(name);
   const auto taken = [&](const std::string& candidate) {
-    return std::ranges::any_of(queues_,
-                               [&](const auto& q) { return q.queue.name == candidate; });
+    return std::ranges::any_of(queues_, [&](const auto& q) { return q.queue.name == candidate; });
   };
   const std::string base = label.substr(0, kMaxLabel - 4);
   for (int i = 2; taken(label); ++i) label = fmt::format("{}-{}", base, i);
@@ -101,8 +100,8 @@ void ImportDraft::AddQuantity(kube::ResourceList& list, const std::string& resou
   const std::string text = quantity.is_string() ? quantity.get<std::string>() : quantity.dump();
   const auto amount = kube::ParseFor(resource, text);
   if (!amount) {
-    notes.push_back(fmt::format("{} of {}: {}: {}", what, resource,
-                                kube::Message(amount.error()), text));
+    notes.push_back(
+        fmt::format("{} of {}: {}: {}", what, resource, kube::Message(amount.error()), text));
     return;
   }
   AddAmount(list, resource, *amount, what, notes);
@@ -223,8 +222,9 @@ std::vector<const Json*> OfKind(const std::vector<Json>& objects, std::string_vi
   for (const Json& object : objects) {
     const std::string version = TextAt(object, "/apiVersion");
     const auto slash = version.find('/');
-    const std::string_view of =
-        slash == std::string::npos ? std::string_view() : std::string_view(version).substr(0, slash);
+    const std::string_view of = slash == std::string::npos
+                                    ? std::string_view()
+                                    : std::string_view(version).substr(0, slash);
     if (of == group && TextAt(object, "/kind") == kind) found.push_back(&object);
   }
   return found;

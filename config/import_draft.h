@@ -1,4 +1,5 @@
-// Internal to config/import*.cc: a policy that is being put together, with what is to be said of it.
+// Internal to config/import*.cc: a policy that is being put together, with what is to be said of
+// it.
 #pragma once
 
 #include <map>
@@ -21,8 +22,8 @@ struct ImportedQueue {
 
 class ImportDraft {
  public:
-  /// `name` of the peer's object as a queue name: a DNS label, not taken yet. A note where it had to
-  /// be changed.
+  /// `name` of the peer's object as a queue name: a DNS label, not taken yet. A note where it had
+  /// to be changed.
   std::string NameFor(std::string_view name, std::vector<std::string>& notes);
   ImportedQueue& Add(std::string name) {
     queues_.push_back({.queue = {.name = std::move(name)}, .notes = {}});

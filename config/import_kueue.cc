@@ -1,4 +1,5 @@
-// Kueue: a ClusterQueue is a queue, its LocalQueues' namespaces may use it, its cohort is its parent.
+// Kueue: a ClusterQueue is a queue, its LocalQueues' namespaces may use it, its cohort is its
+// parent.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -90,8 +91,8 @@ void TakeRest(const Json& object, std::vector<std::string>& notes) {
   }
   const Json& selector = At(object, "/spec/namespaceSelector");
   if (!selector.is_null() && !selector.empty()) {
-    notes.push_back(fmt::format("namespaceSelector {}: not carried over, only its LocalQueues count",
-                                selector.dump()));
+    notes.push_back(fmt::format(
+        "namespaceSelector {}: not carried over, only its LocalQueues count", selector.dump()));
   }
 }
 
@@ -116,8 +117,8 @@ void ImportKueue(const std::vector<Json>& objects, ImportDraft& draft) {
     if (!IsDnsLabel(ns)) continue;
     namespaces[queue].insert(ns);
     if (const auto stop = TextAt(*local, "/spec/stopPolicy"); !stop.empty() && stop != "None") {
-      local_notes[queue].push_back(fmt::format("stopPolicy {} of LocalQueue {}/{}: not carried over",
-                                               stop, ns, NameOf(*local)));
+      local_notes[queue].push_back(fmt::format(
+          "stopPolicy {} of LocalQueue {}/{}: not carried over", stop, ns, NameOf(*local)));
     }
   }
   // Names first, so that a cohort never takes one from a ClusterQueue.

@@ -57,8 +57,7 @@ void LinkParents(const std::vector<const Json*>& objects, const char* pointer, I
     // Volcano's `root` is where every tree hangs.
     if (parent.empty() || (it == names.end() && parent == "root")) continue;
     std::vector<std::string>& notes = draft.queues()[i].notes;
-    draft.queues()[i].queue.parent =
-        it != names.end() ? it->second : draft.NameFor(parent, notes);
+    draft.queues()[i].queue.parent = it != names.end() ? it->second : draft.NameFor(parent, notes);
   }
 }
 
@@ -77,8 +76,8 @@ void ImportVolcano(const std::vector<Json>& objects, ImportDraft& draft) {
     const Json& guarantee = At(*object, "/spec/guarantee/resource");
     Amounts(deserved.empty() ? guarantee : deserved, "quota", queue.quota, imported.notes);
     if (!deserved.empty() && !guarantee.empty()) {
-      imported.notes.push_back(fmt::format(
-          "guarantee {}: not carried over, `deserved` is the quota", guarantee.dump()));
+      imported.notes.push_back(
+          fmt::format("guarantee {}: not carried over, `deserved` is the quota", guarantee.dump()));
     }
     Amounts(At(*object, "/spec/capability"), "capability", queue.limit, imported.notes);
     const Json& weight = At(*object, "/spec/weight");
@@ -99,7 +98,8 @@ void ImportVolcano(const std::vector<Json>& objects, ImportDraft& draft) {
       }
     }
     if (const auto state = TextAt(*object, "/status/state"); !state.empty() && state != "Open") {
-      imported.notes.push_back(fmt::format("state {}: not carried over, this queue is open", state));
+      imported.notes.push_back(
+          fmt::format("state {}: not carried over, this queue is open", state));
     }
     const auto users = own.find(NameOf(*object));
     queue.namespaces = OpenTo(users == own.end() ? std::vector<std::string>{} : users->second);
@@ -156,14 +156,14 @@ void TakeKaiResources(const Json& object, ImportedQueue& imported) {
     const double value = *number;
     if (std::string_view(kind.key) != "gpu") {
       if (value != 1) {
-        imported.notes.push_back(fmt::format("overQuotaWeight of {}: that of GPUs is the weight",
-                                             kind.resource));
+        imported.notes.push_back(
+            fmt::format("overQuotaWeight of {}: that of GPUs is the weight", kind.resource));
       }
     } else if (value >= 0.001 && value <= 1000) {
       imported.queue.weight = std::llround(value * 1000);
     } else {
-      imported.notes.push_back(fmt::format(
-          "overQuotaWeight {}: 0.001 to 1000 are possible", weight.dump()));
+      imported.notes.push_back(
+          fmt::format("overQuotaWeight {}: 0.001 to 1000 are possible", weight.dump()));
       if (value >= 0 && value < 0.001) imported.queue.weight = 1;
     }
   }
@@ -178,8 +178,8 @@ void ImportKai(const std::vector<Json>& objects, ImportDraft& draft) {
   for (const Json* object : queues) parents.insert(TextAt(*object, "/spec/parentQueue"));
   for (const Json* object : queues) {
     const std::string shown = TextAt(*object, "/spec/displayName");
-    std::vector<std::string> notes{fmt::format("Queue {}{}", NameOf(*object),
-                                               shown.empty() ? "" : " (" + shown + ")")};
+    std::vector<std::string> notes{
+        fmt::format("Queue {}{}", NameOf(*object), shown.empty() ? "" : " (" + shown + ")")};
     std::string name = draft.NameFor(NameOf(*object), notes);
     ImportedQueue& imported = draft.Add(std::move(name));
     imported.notes = std::move(notes);

@@ -1,8 +1,8 @@
 // Engine, part: members of in-tree PodGroups (spec.schedulingGroup). kube-scheduler starts such a
 // gang all or nothing by itself: it tries the members one after the other on placements that we
 // cannot see, many of which never happen. So nothing is planned or held for them, and a filter
-// answer depends on no sibling that is not bound: it says which nodes have room and would suit best,
-// and whether the queue can pay for the whole gang. The Binding is what counts.
+// answer depends on no sibling that is not bound: it says which nodes have room and would suit
+// best, and whether the queue can pay for the whole gang. The Binding is what counts.
 #include <algorithm>
 
 #include "cluster/plan_claim.h"

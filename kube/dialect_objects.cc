@@ -102,8 +102,7 @@ std::expected<DialectObject, DecodeError> DecodeDialectObject(DialectKind kind,
   DialectObject object{.kind = kind, .ns = meta.ns, .name = meta.name, .uid = meta.uid};
   reader.ObjectField(root, "spec", [&](Object spec) { ReadSpec(reader, spec, object); });
   if (const auto total = meta.annotations.find(kTotalNumber); total != meta.annotations.end()) {
-    std::from_chars(total->second.data(), total->second.data() + total->second.size(),
-                    object.size);
+    std::from_chars(total->second.data(), total->second.data() + total->second.size(), object.size);
   }
   if (reader.problem()) object.invalid = reader.problem()->ToString();
   return object;

@@ -47,11 +47,7 @@ inline constexpr std::array<DialectResource, kDialectKinds> kDialectResources{{
      {"v1alpha1"},
      "podgroups",
      "PodGroup"},
-    {DialectKind::kSigsPodGroup,
-     "scheduling.sigs.k8s.io",
-     {"v1alpha1"},
-     "podgroups",
-     "PodGroup"},
+    {DialectKind::kSigsPodGroup, "scheduling.sigs.k8s.io", {"v1alpha1"}, "podgroups", "PodGroup"},
     {DialectKind::kInTreePodGroup,
      "scheduling.k8s.io",
      {"v1beta1", "v1alpha3", "v1alpha2"},
@@ -78,10 +74,10 @@ struct DialectObject {
   std::string ns{};
   std::string name{};
   std::string uid{};
-  std::int32_t min_member = 0;  ///< As written: may be out of any range. In-tree `basic`: 1.
-  bool gang = true;             ///< False: an in-tree group of policy `basic`, no gang.
-  std::int32_t size = 0;        ///< Koordinator's total-number.
-  std::string queue{};            ///< LocalQueue: the ClusterQueue it leads to.
+  std::int32_t min_member = 0;       ///< As written: may be out of any range. In-tree `basic`: 1.
+  bool gang = true;                  ///< False: an in-tree group of policy `basic`, no gang.
+  std::int32_t size = 0;             ///< Koordinator's total-number.
+  std::string queue{};               ///< LocalQueue: the ClusterQueue it leads to.
   std::string topology_required{};   ///< Node label key or level name.
   std::string topology_preferred{};  ///< Likewise.
   /// Volcano's highestTierAllowed, 1 is the narrowest HyperNode. 0: not said.

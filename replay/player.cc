@@ -150,8 +150,8 @@ const std::vector<Call>& Calls() {
        }},
       {"dialectObject", When::kAlways,
        [](E& e, Reader& r, TimePoint now) {
-         return One<kube::DialectObject>(
-             r, "object", [&](auto v) { e->OnDialectObject(std::move(v), now); });
+         return One<kube::DialectObject>(r, "object",
+                                         [&](auto v) { e->OnDialectObject(std::move(v), now); });
        }},
       {"dialectObjectDeleted", When::kAlways,
        [](E& e, Reader& r, TimePoint now) {

@@ -80,9 +80,8 @@ std::unique_ptr<ObjectSink> DialectInformers::MakeSink(const kube::DialectResour
         return uid;
       },
       [this](const std::string& uid) {
-        host_.Apply([&](engine::Engine& e, engine::TimePoint now) {
-          e.OnDialectObjectDeleted(uid, now);
-        });
+        host_.Apply(
+            [&](engine::Engine& e, engine::TimePoint now) { e.OnDialectObjectDeleted(uid, now); });
       });
   sink->OnFirstSync([this, kind] { Settle(kind); });
   sink->OnEachRestart([this, kind](kube::RestartReason reason) {

@@ -55,9 +55,9 @@ class DialectInformers {
   Logger& logger_;
   const kube::Duration every_;  ///< Between two looks at what is served.
 
-  std::mutex mutex_;                                    ///< Guards what follows.
-  std::function<void()> on_synced_;                     ///< Empty once called.
-  std::array<bool, kube::kDialectKinds> unsettled_{};   ///< First lists that are not in.
+  std::mutex mutex_;                                   ///< Guards what follows.
+  std::function<void()> on_synced_;                    ///< Empty once called.
+  std::array<bool, kube::kDialectKinds> unsettled_{};  ///< First lists that are not in.
   bool discovered_ = false;
 
   /// By kind; only the thread of Run touches them.

@@ -91,8 +91,7 @@ void EmbeddedCluster::Connect(Host& host) {
   const std::scoped_lock feed(feed_mutex_);
   host_ = &host;
   for (const kube::DialectObject& object : dialect_objects_) {
-    host.Apply(
-        [&](engine::Engine& e, engine::TimePoint now) { e.OnDialectObject(object, now); });
+    host.Apply([&](engine::Engine& e, engine::TimePoint now) { e.OnDialectObject(object, now); });
   }
   for (auto& [name, ns] : namespaces_) {
     host.Apply([&](engine::Engine& e, engine::TimePoint) { e.OnNamespace(ns); });

@@ -107,8 +107,7 @@ int ImportCommand(const ImportOptions& options) {
   const auto peer = config::PeerNamed(options.peer);
   if (!peer) return Fail(kBadInput, options.peer + ": not a project that can be imported from");
   const bool live = options.files.empty();
-  const auto objects =
-      live ? FromCluster(options.kubeconfig, *peer) : FromFiles(options.files);
+  const auto objects = live ? FromCluster(options.kubeconfig, *peer) : FromFiles(options.files);
   if (!objects) return objects.error();
   const std::string source =
       live ? std::string("the cluster") : fmt::format("{}", fmt::join(options.files, ", "));

@@ -213,10 +213,13 @@ int main(int argc, char** argv) {
   import->add_option("project", import_options.peer, "kueue, volcano or kai")
       ->check(CLI::IsMember({"kueue", "volcano", "kai"}))
       ->required();
-  import->add_option("files", import_options.files,
-                     "manifests, or what `kubectl get -o yaml|json` prints; - is standard input");
-  import->add_option("--kubeconfig", import_options.kubeconfig,
-                     "file; without it and without files: the pod's service account");
+  CLI::Option* import_files =
+      import->add_option("files", import_options.files,
+                         "manifests, or what `kubectl get -o yaml|json` prints; - is stdin");
+  import
+      ->add_option("--kubeconfig", import_options.kubeconfig,
+                   "file; without it and without files: the pod's service account")
+      ->excludes(import_files);
   std::function<int()> simulate;
   berth::sim::AddSimulateCommand(app, simulate);
   std::string shell;

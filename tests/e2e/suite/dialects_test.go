@@ -15,14 +15,18 @@ import (
 )
 
 // crd is another project's kind, as that project serves it.
-type crd struct{ group, version, kind, plural string }
+type crd struct {
+	group, version, kind, plural string
+	clusterWide                  bool
+}
 
 var (
-	volcanoPodGroup = crd{"scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"}
-	kaiPodGroup     = crd{"scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups"}
-	pluginsPodGroup = crd{"scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups"}
-	sigsPodGroup    = crd{"scheduling.sigs.k8s.io", "v1alpha1", "PodGroup", "podgroups"}
-	kueueLocalQueue = crd{"kueue.x-k8s.io", "v1beta2", "LocalQueue", "localqueues"}
+	volcanoPodGroup   = crd{"scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", false}
+	kaiPodGroup       = crd{"scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups", false}
+	pluginsPodGroup   = crd{"scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", false}
+	sigsPodGroup      = crd{"scheduling.sigs.k8s.io", "v1alpha1", "PodGroup", "podgroups", false}
+	kueueLocalQueue   = crd{"kueue.x-k8s.io", "v1beta2", "LocalQueue", "localqueues", false}
+	kueueClusterQueue = crd{"kueue.x-k8s.io", "v1beta2", "ClusterQueue", "clusterqueues", true}
 )
 
 const crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -30,11 +34,18 @@ const crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 func (c crd) name() string { return c.plural + "." + c.group }
 
 func (c crd) path(namespace string) string {
+	if c.clusterWide {
+		return fmt.Sprintf("/apis/%s/%s/%s", c.group, c.version, c.plural)
+	}
 	return fmt.Sprintf("/apis/%s/%s/namespaces/%s/%s", c.group, c.version, namespace, c.plural)
 }
 
 // manifest is the least CRD of that name: spec and status of any shape.
 func (c crd) manifest() map[string]any {
+	scope := "Namespaced"
+	if c.clusterWide {
+		scope = "Cluster"
+	}
 	open := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	return map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -43,7 +54,7 @@ func (c crd) manifest() map[string]any {
 			"annotations": map[string]any{"api-approved.kubernetes.io": "unapproved, for a test"},
 		},
 		"spec": map[string]any{
-			"group": c.group, "scope": "Namespaced",
+			"group": c.group, "scope": scope,
 			"names": map[string]any{
 				"kind": c.kind, "listKind": c.kind + "List", "plural": c.plural, "singular": strings.ToLower(c.kind),
 			},
@@ -95,18 +106,14 @@ func (c crd) uninstall(t *testing.T, s *bed.Scenario) {
 // create makes an object of the kind.
 func (c crd) create(t *testing.T, s *bed.Scenario, namespace, name string, spec map[string]any) {
 	t.Helper()
+	metadata := map[string]any{"name": name}
+	if !c.clusterWide {
+		metadata["namespace"] = namespace
+	}
 	err := send(s, c.path(namespace), map[string]any{
-		"apiVersion": c.group + "/" + c.version, "kind": c.kind,
-		"metadata": map[string]any{"name": name, "namespace": namespace}, "spec": spec,
+		"apiVersion": c.group + "/" + c.version, "kind": c.kind, "metadata": metadata, "spec": spec,
 	})
 	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (c crd) delete(t *testing.T, s *bed.Scenario, namespace, name string) {
-	t.Helper()
-	if err := remove(s, c.path(namespace)+"/"+name); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -275,6 +282,35 @@ func TestDialectAuto(t *testing.T) {
 	gang = s.Pod("again").GPUs(2).Annotation("scheduling.k8s.io/group-name", "g").CreateN(2)
 	read(true)
 	s.WhyIs(gang[0], "WaitingForMembers")
+}
+
+// Kueue's queues, imported from the live cluster, are a policy by which a job
+// that names its LocalQueue runs.
+func TestImportFromCluster(t *testing.T) {
+	s := control.Scenario(t, bed.Options{Policy: research})
+	s.Namespace("team-a")
+	s.Nodes(1).GPUs(8).Create()
+	kueueLocalQueue.install(t, s)
+	kueueClusterQueue.install(t, s)
+	kueueClusterQueue.create(t, s, "", "imported", map[string]any{
+		"resourceGroups": []any{map[string]any{
+			"coveredResources": []any{"nvidia.com/gpu"},
+			"flavors": []any{map[string]any{
+				"name": "default-flavor", "resources": []any{map[string]any{"name": "nvidia.com/gpu", "nominalQuota": "2"}},
+			}},
+		}},
+	})
+	kueueLocalQueue.create(t, s, "team-a", "user-queue", map[string]any{"clusterQueue": "imported"})
+	policy := s.RunBerth("import", "kueue", "--kubeconfig", "ADMIN")
+	for _, want := range []string{`- name: "imported"`, `namespaces: ["team-a"]`, "quota: {nvidia.com/gpu: 2}", "limit: {nvidia.com/gpu: 2}"} {
+		if !strings.Contains(policy, want) {
+			t.Errorf("no %s in\n%s", want, policy)
+		}
+	}
+	s.WritePolicy(policy)
+	pods := s.Pod("p").Namespace("team-a").GPUs(1).Label("kueue.x-k8s.io/queue-name", "user-queue").CreateRange(0, 2)
+	s.AllBound(pods...)
+	s.WhyIs(s.Pod("over").Namespace("team-a").GPUs(1).Label("kueue.x-k8s.io/queue-name", "user-queue").Create(), "WaitingForQuota")
 }
 
 // In-tree gangs: kube-scheduler itself starts them whole, and Berth keeps their

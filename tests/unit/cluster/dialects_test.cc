@@ -140,7 +140,11 @@ using kube::DialectObject;
 
 /// A group object of namespace `default`.
 DialectObject Group(DialectKind kind, int min, std::string queue = {}) {
-  return {.kind = kind, .ns = "default", .name = "g", .uid = "g1", .min_member = min,
+  return {.kind = kind,
+          .ns = "default",
+          .name = "g",
+          .uid = "g1",
+          .min_member = min,
           .queue = std::move(queue)};
 }
 
@@ -184,8 +188,11 @@ std::vector<DialectCase> Cases() {
   basic.gang = false;
   DialectObject elsewhere = Group(DialectKind::kVolcanoPodGroup, 2);
   elsewhere.ns = "other";
-  const DialectObject local{.kind = DialectKind::kKueueLocalQueue, .ns = "default",
-                            .name = "user-queue", .uid = "q1", .queue = "cluster-queue"};
+  const DialectObject local{.kind = DialectKind::kKueueLocalQueue,
+                            .ns = "default",
+                            .name = "user-queue",
+                            .uid = "q1",
+                            .queue = "cluster-queue"};
   return {
       {.what = "kueue: a group of plain pods",
        .pod = MakePod("p")
@@ -231,8 +238,9 @@ std::vector<DialectCase> Cases() {
        .objects = volcano(Group(DialectKind::kVolcanoPodGroup, 1, "default")),
        .gang = {"g", 1, 1}},
       {.what = "volcano: the minimum on the pod, without a PodGroup",
-       .pod = MakePod("p").Annotation(kVolcano, "g").Annotation(
-           "scheduling.volcano.sh/group-min-member", "3"),
+       .pod = MakePod("p")
+                  .Annotation(kVolcano, "g")
+                  .Annotation("scheduling.volcano.sh/group-min-member", "3"),
        .objects = {},
        .gang = {"g", 3, 3}},
       {.what = "volcano: the PodGroup does not exist",
@@ -377,8 +385,12 @@ TEST_CASE("every dialect: gang, queue and topology", "[unit][cluster]") {
 TEST_CASE("two dialects on one pod: of each fact the first in the order counts",
           "[unit][cluster]") {
   DialectObjects objects;
-  objects.Upsert({.kind = DialectKind::kVolcanoPodGroup, .ns = "default", .name = "v", .uid = "v1",
-                  .min_member = 2, .queue = "volcano-queue"});
+  objects.Upsert({.kind = DialectKind::kVolcanoPodGroup,
+                  .ns = "default",
+                  .name = "v",
+                  .uid = "v1",
+                  .min_member = 2,
+                  .queue = "volcano-queue"});
   const DialectContext all{.objects = &objects};
   // A Volcano job under Kueue: Volcano's gang, Kueue's queue.
   const PodBuilder both =

@@ -32,8 +32,7 @@ PolicyConfiguration Decoded(const std::string& yaml) {
 
 /// The expected files are what the command prints:
 /// cd tests/golden/import && berth import PEER PEER.yaml > PEER.policy.yaml
-TEST_CASE("berth import prints the recorded policies, which berth check takes",
-          "[unit][config]") {
+TEST_CASE("berth import prints the recorded policies, which berth check takes", "[unit][config]") {
   for (const auto* name : {"kueue", "volcano", "kai"}) {
     INFO(name);
     const std::string yaml = testing::ReadSource(fmt::format("tests/golden/import/{}.yaml", name));
@@ -101,9 +100,9 @@ TEST_CASE("kai: units, unlimited, leaves", "[unit][config]") {
   CHECK(policy.queues[0].limit.empty());
   const Queue& research = policy.queues[1];
   CHECK(research.parent == "default-parent-queue");
-  CHECK(research.quota.at("cpu") == 96'000);                // millicpus
-  CHECK(research.quota.at("memory") == 512'000'000'000);    // megabytes
-  CHECK(research.quota.at("nvidia.com/gpu") == 15'000);     // whole devices
+  CHECK(research.quota.at("cpu") == 96'000);              // millicpus
+  CHECK(research.quota.at("memory") == 512'000'000'000);  // megabytes
+  CHECK(research.quota.at("nvidia.com/gpu") == 15'000);   // whole devices
   CHECK(research.limit.at("nvidia.com/gpu") == 32'000);
   CHECK_FALSE(research.limit.contains("cpu"));
   CHECK(research.weight == 2500);

@@ -31,8 +31,12 @@ class GroupWorld : public World {
     Tick();
   }
   void Group(int min, const std::string& queue = {}) {
-    Object({.kind = DialectKind::kVolcanoPodGroup, .ns = "default", .name = "g", .uid = "g1",
-            .min_member = min, .queue = queue});
+    Object({.kind = DialectKind::kVolcanoPodGroup,
+            .ns = "default",
+            .name = "g",
+            .uid = "g1",
+            .min_member = min,
+            .queue = queue});
   }
   PodBuilder Member(int i) {
     return MakePod("m" + std::to_string(i))
@@ -46,7 +50,7 @@ class GroupWorld : public World {
   }
   Explanation Why(const std::string& pod) { return engine().Why("default", pod, now()); }
   bool IsPlanned(const std::string& pod) { return !Planned(pod).empty(); }
-  BindResult Arrive(const std::string& pod) { return Bind(pod, Planned(pod)); }
+  testing::BindResult Arrive(const std::string& pod) { return Bind(pod, Planned(pod)); }
 };
 
 TEST_CASE("a gang waits for its PodGroup, says so, and starts when it comes", "[unit][engine]") {
@@ -68,9 +72,8 @@ TEST_CASE("minMember 0 is refused, minMember over the members waits", "[unit][en
   w.Members(0, 2);
   CHECK(w.Why("m0").verdict.reason == cluster::ReasonId::kInvalidRequest);
   w.Group(3);  // corrected
-  CHECK(w.Why("m0").verdict == cluster::Verdict{.reason = cluster::ReasonId::kWaitingForMembers,
-                                                .want = 3,
-                                                .have = 2});
+  CHECK(w.Why("m0").verdict ==
+        cluster::Verdict{.reason = cluster::ReasonId::kWaitingForMembers, .want = 3, .have = 2});
   w.Members(2, 3);
   CHECK(w.IsPlanned("m2"));
 }
@@ -121,8 +124,11 @@ TEST_CASE("a LocalQueue leads to its ClusterQueue, whenever it comes", "[unit][e
   w.Add(MakePod("p").Gpu(1).Label("kueue.x-k8s.io/queue-name", "user-queue").Gated());
   w.Tick();
   CHECK(w.Why("p").verdict.reason == cluster::ReasonId::kUnknownQueue);
-  w.Object({.kind = DialectKind::kKueueLocalQueue, .ns = "default", .name = "user-queue",
-            .uid = "q1", .queue = "cq"});
+  w.Object({.kind = DialectKind::kKueueLocalQueue,
+            .ns = "default",
+            .name = "user-queue",
+            .uid = "q1",
+            .queue = "cq"});
   CHECK(w.IsPlanned("p"));
   CHECK(w.Why("p").queue == "cq");
 }
@@ -146,7 +152,10 @@ TEST_CASE("auto: the project's own controller takes its pods, and leaves them", 
 class InTreeWorld : public GroupWorld {
  public:
   explicit InTreeWorld(config::PolicyConfiguration policy = {}) : GroupWorld(std::move(policy)) {
-    Object({.kind = DialectKind::kInTreePodGroup, .ns = "default", .name = "t", .uid = "t1",
+    Object({.kind = DialectKind::kInTreePodGroup,
+            .ns = "default",
+            .name = "t",
+            .uid = "t1",
             .min_member = 2});
   }
   void Members(int from, int to, int gpus) {

@@ -58,8 +58,7 @@ TEST_CASE("PodGroups of each project", "[unit][kube]") {
 }
 
 TEST_CASE("half an object is told of, not dropped", "[unit][kube]") {
-  CHECK_FALSE(
-      Decoded(DialectKind::kVolcanoPodGroup, R"({"minMember":"four"})").invalid.empty());
+  CHECK_FALSE(Decoded(DialectKind::kVolcanoPodGroup, R"({"minMember":"four"})").invalid.empty());
   CHECK_FALSE(Decoded(DialectKind::kVolcanoPodGroup, "7").invalid.empty());
   CHECK(Decoded(DialectKind::kVolcanoPodGroup, "null").min_member == 0);
   simdjson::dom::parser parser;
@@ -82,9 +81,9 @@ TEST_CASE("kinds by apiVersion and kind", "[unit][kube]") {
 }
 
 TEST_CASE("Koordinator's gather strategy", "[unit][kube]") {
-  const auto levels = ReadGatherStrategy(
-      R"({"gatherStrategy":[{"layer":"block","strategy":"MustGather"},)"
-      R"({"layer":"rack","strategy":"PreferGather"}]})");
+  const auto levels =
+      ReadGatherStrategy(R"({"gatherStrategy":[{"layer":"block","strategy":"MustGather"},)"
+                         R"({"layer":"rack","strategy":"PreferGather"}]})");
   REQUIRE(levels);
   CHECK(levels->required == "block");
   CHECK(levels->preferred == "rack");

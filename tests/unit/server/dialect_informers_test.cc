@@ -76,7 +76,10 @@ struct Bed {
   std::unique_ptr<kube::RestClient> client = Client(server.Url());
   std::atomic<int> synced = 0;
   std::atomic<std::size_t> objects_at_sync = 0;
-  DialectInformers informers{*client, host, metrics, logger,
+  DialectInformers informers{*client,
+                             host,
+                             metrics,
+                             logger,
                              [this] {
                                objects_at_sync = Objects();
                                ++synced;
