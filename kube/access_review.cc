@@ -20,7 +20,7 @@ std::expected<json, std::string> StatusOf(const Response& response, const char* 
     return std::unexpected("HTTP " + std::to_string(response.status) + ": " + status.message);
   }
   const json review = json::parse(response.body, nullptr, /*allow_exceptions=*/false);
-  const json status = review.is_object() ? review.value("status", json()) : json();
+  json status = review.is_object() ? review.value("status", json()) : json();
   if (!status.is_object()) return std::unexpected("the answer is no review");
   // Left out where it is false.
   const auto at = status.find(flag);

@@ -152,7 +152,7 @@ void Connection::LingeringClose(Deadline deadline) {
   if (ssl_ != nullptr) SSL_shutdown(ssl_.get());
   ERR_clear_error();
   shutdown(fd_, SHUT_WR);
-  std::array<char, 16 * 1024> discarded;
+  std::array<char, 16'384> discarded;
   for (;;) {
     const auto result = recv(fd_, discarded.data(), discarded.size(), 0);
     if (result == 0 || steady_clock::now() >= deadline) return;

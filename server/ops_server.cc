@@ -163,7 +163,7 @@ void ServeApi(const Guard& guard, const std::shared_ptr<const OpsHandlers>& hand
 
 void ServeOps(HttpServer& server, OpsHandlers given, Metrics& metrics, const BuildInfo& build) {
   const auto handlers = std::make_shared<const OpsHandlers>(std::move(given));
-  const auto health = [&](std::string path, std::vector<HealthCheck> OpsHandlers::*checks) {
+  const auto health = [&](const std::string& path, std::vector<HealthCheck> OpsHandlers::*checks) {
     server.Handle("GET", path, [handlers, path, checks](const HttpRequest& request) {
       return Health(path, (*handlers).*checks, request);
     });
