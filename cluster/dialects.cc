@@ -226,6 +226,7 @@ class ClaimReader {
   /// The numbers of a gang that another dialect names: its group object says them, else the pod.
   void ReadGroup(const GangSpelling& spelling) {
     GangClaim& gang = claims_.gang;
+    claims_.by_group = spelling.group.has_value();
     if (spelling.group) group_ = Object(*spelling.group, gang.name);
     if (group_ == nullptr) {
       gang.min_member = Count(spelling.min, false);
@@ -238,6 +239,7 @@ class ClaimReader {
     if (!group_->gang) {  // policy `basic`: its pods have nothing to do with each other
       gang = {};
       claims_.in_tree = false;
+      claims_.by_group = false;
       return;
     }
     if (!group_->invalid.empty()) {

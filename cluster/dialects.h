@@ -94,6 +94,8 @@ struct PodClaims {
   std::optional<int> rank;  ///< Job completion index or replica index.
   /// The gang is an in-tree PodGroup: kube-scheduler itself starts it all or nothing.
   bool in_tree = false;
+  /// The gang is that of a group object, existing or not: what that says may change at any time.
+  bool by_group = false;
   Dialect gang_from = Dialect::kBerth;   ///< Which dialect named the gang.
   Dialect queue_from = Dialect::kBerth;  ///< And which the queue.
   std::string error;      ///< Not empty: a value is out of range; the pod is refused alone.

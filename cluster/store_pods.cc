@@ -193,6 +193,8 @@ void Store::File(PodInfo& pod) {
     } else if (!claims.waits_for.empty() && !pod.workload->started) {
       pod.refusal = {.reason = ReasonId::kWaitingForMembers, .subject = claims.waits_for};
     }
+  } else if (pod.claims != nullptr && !pod.claims->waits_for.empty() && claims.waits_for.empty()) {
+    pod.claims = shared_claims;  // bound before we had heard of its group
   }
 }
 
@@ -263,14 +265,14 @@ void Store::JudgeMember(const Workload& workload, PodInfo& pod, const PodInfo& f
   if (!workload.gang || pod.bound()) return;
   const GangClaim& gang = pod.claims->gang;
   const GangClaim& wanted = first.claims->gang;
-  // The gang runs; its group object went after it had started.
-  const bool group_gone = workload.started && !pod.claims->waits_for.empty();
+  // The gang runs: what its group object says since, or that it is gone, changes nothing.
+  const bool joins = workload.started && pod.claims->by_group;
   const bool of_the_gang = pod.refusal.reason == ReasonId::kGangConflict ||
-                           (group_gone && pod.refusal.reason == ReasonId::kWaitingForMembers);
+                           (joins && pod.refusal.reason == ReasonId::kWaitingForMembers);
   if (pod.refusal.reason != ReasonId::kNone && !of_the_gang) return;
   pod.refusal = {};
   std::string conflict;
-  if (group_gone) {
+  if (joins) {
     pod.queue = workload.queue;
   } else if (gang.size != wanted.size || gang.min_member != wanted.min_member) {
     conflict = fmt::format("says size {} and minimum {}, this pod {} and {}", wanted.size,

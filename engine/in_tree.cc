@@ -7,6 +7,7 @@
 
 #include "cluster/plan_claim.h"
 #include "engine/engine.h"
+#include "kube/device_notes.h"
 
 namespace berth::engine {
 
@@ -117,9 +118,12 @@ BindAnswer Engine::BindInTree(PodInfo& pod, NodeIndex node, TimePoint) {
                                  .node = store_.node(node).name,
                                  .queue = QueueName(pod.queue),
                                  .rank = 0};
-  return {.now = {.verdict = Resolution::kPost,
-                  .annotations = {
-                      {std::string(cluster::kPlanAnnotation), cluster::EncodePlanClaim(claim)}}}};
+  std::map<std::string, std::string> annotations{
+      {std::string(cluster::kPlanAnnotation), cluster::EncodePlanClaim(claim)}};
+  if (std::string note = store_.DevicesNote(pod); !note.empty()) {
+    annotations.emplace(kube::kDevicesAnnotation, std::move(note));
+  }
+  return {.now = {.verdict = Resolution::kPost, .annotations = std::move(annotations)}};
 }
 
 }  // namespace berth::engine

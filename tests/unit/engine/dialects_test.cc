@@ -110,6 +110,50 @@ TEST_CASE("a PodGroup that goes after the start changes nothing", "[unit][engine
   CHECK(w.IsPlanned("m2"));
 }
 
+TEST_CASE("a PodGroup that changes after the start changes nothing", "[unit][engine]") {
+  GroupWorld w;
+  w.Group(2);
+  w.Members(0, 2);
+  w.Arrive("m0");
+  w.Arrive("m1");
+  w.Tick();
+  REQUIRE(w.BoundPods() == 2);
+  w.Group(4);
+  w.Members(2, 3);
+  CHECK(w.IsPlanned("m2"));
+}
+
+TEST_CASE("after a restart a gang half bound is completed, whatever is listed first",
+          "[unit][engine]") {
+  for (const bool groups_first : {true, false}) {
+    INFO(groups_first);
+    World w;
+    w.Add(MakeNode("n0").Gpu(8));
+    const auto member = [](int i) {
+      return MakePod("m" + std::to_string(i))
+          .Gpu(4)
+          .Annotation("scheduling.k8s.io/group-name", "g")
+          .Created(1000 + i);
+    };
+    const auto group = [&w] {
+      w.engine().OnDialectObject({.kind = DialectKind::kVolcanoPodGroup,
+                                  .ns = "default",
+                                  .name = "g",
+                                  .uid = "g1",
+                                  .min_member = 2},
+                                 w.now());
+    };
+    if (groups_first) group();
+    w.Add(member(0).On("n0").Claim("p", "n0", "default"));
+    w.Add(member(1).Gated());
+    if (!groups_first) group();
+    w.Start();
+    w.Tick();
+    CHECK(w.Planned("m1") == "n0");
+    CHECK(w.engine().Why("default", "m1", w.now()).min_member == 2);
+  }
+}
+
 TEST_CASE("the PodGroup's queue is charged", "[unit][engine]") {
   GroupWorld w(MakePolicy({MakeQueue("everybody", {"default"}), MakeQueue("research", {"*"}, 4)}));
   w.Group(2, "research");
