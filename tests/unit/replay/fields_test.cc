@@ -72,21 +72,23 @@ TEST_CASE("a pod comes back as it was", "[replay]") {
                                             .effect = kube::TaintEffect::kNoSchedule},
                                            {}},
                            .host_ports = {{.ip = "1.2.3.4", .protocol = "UDP", .port = 65535}}};
-  const kube::Pod pod{.meta = Meta(),
-                      .spec = std::make_shared<kube::PodSpec>(spec),
-                      .node_name = "node",
-                      .scheduler_name = "berth",
-                      .priority_class = "high",
-                      .priority = -3,
-                      .preempt_never = true,
-                      .scheduling_gates = {"g", "h"},
-                      .scheduling_group = "group",
-                      .controller = kube::OwnerReference{"Job", "j", "ju", true},
-                      .phase = kube::PodPhase::kFailed,
-                      .status_reason = "Evicted",
-                      .nominated_node = "other",
-                      .pod_scheduled = kube::PodScheduled{true, "r", "m"},
-                      .invalid_request = "why"};
+  const kube::Pod pod{
+      .meta = Meta(),
+      .spec = std::make_shared<kube::PodSpec>(spec),
+      .node_name = "node",
+      .scheduler_name = "berth",
+      .priority_class = "high",
+      .priority = -3,
+      .preempt_never = true,
+      .scheduling_gates = {"g", "h"},
+      .scheduling_group = "group",
+      .controller = kube::OwnerReference{"Job", "j", "ju", true},
+      .phase = kube::PodPhase::kFailed,
+      .status_reason = "Evicted",
+      .nominated_node = "other",
+      .pod_scheduled = kube::PodScheduled{true, "r", "m"},
+      .invalid_request = "why",
+      .device_requests = {{.container = "main", .resource = "x/y", .amount = 2000, .init = true}}};
   const kube::Pod back = Back(pod);
   CheckMeta(back.meta);
   CHECK(*back.spec == spec);
@@ -107,6 +109,7 @@ TEST_CASE("a pod comes back as it was", "[replay]") {
   CHECK(back.nominated_node == pod.nominated_node);
   CHECK(back.pod_scheduled == pod.pod_scheduled);
   CHECK(back.invalid_request == pod.invalid_request);
+  CHECK(back.device_requests == pod.device_requests);
   CHECK(*Back(kube::Pod{}).spec == kube::PodSpec{});
 }
 
