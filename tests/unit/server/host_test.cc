@@ -184,6 +184,8 @@ TEST_CASE("room held for a preemptor is given back in time", "[host][bug]") {
   bed.Add(MakePod("high").Gpu(1).Priority(99).On("n2"));
   bed.Add(MakePod("p").Gpu(1).Priority(10));
   bed.host.Start();
+  // The planner has looked at the gang, and waits.
+  REQUIRE(Eventually([&] { return bed.api.Noted("event InsufficientDevices"); }));
   const auto kept = bed.host.Preempt({.pod_name = "p",
                                       .pod_namespace = "default",
                                       .pod_uid = "uid-p",
