@@ -83,7 +83,8 @@ Or<Matrix> Pairs(Element value, int count, int most, std::string_view what) {
     return Bad(fmt::format("{}: not a list", what));
   Matrix matrix;
   for (const Element row : rows) {
-    if (static_cast<int>(matrix.size()) == count) return Bad(fmt::format("{}: more rows than devices", what));
+    if (static_cast<int>(matrix.size()) == count)
+      return Bad(fmt::format("{}: more rows than devices", what));
     auto numbers = ForEach(row, count, most, what);
     if (!numbers) return Bad(std::move(numbers.error()));
     matrix.push_back(std::move(*numbers));

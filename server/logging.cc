@@ -98,9 +98,10 @@ struct AppendJsonValue {
 struct AppendTextValue {
   std::string& out;
   void operator()(std::string_view value) const {
-    const bool word = !value.empty() && value.size() <= kMaxValueBytes && std::ranges::all_of(value, [](char c) {
-      return c > ' ' && c < 0x7F && c != '"' && c != '=' && c != '\\';
-    });
+    const bool word =
+        !value.empty() && value.size() <= kMaxValueBytes && std::ranges::all_of(value, [](char c) {
+          return c > ' ' && c < 0x7F && c != '"' && c != '=' && c != '\\';
+        });
     word ? void(out += value) : AppendText(out, value);
   }
   void operator()(auto value) const { AppendJsonValue{out}(value); }

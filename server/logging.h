@@ -35,7 +35,8 @@ struct LogField {
 using LogFields = std::initializer_list<LogField>;
 
 /// Thread-safe. Entries are handed to a thread of its own; when that falls behind, the oldest are
-/// dropped rather than a caller held up. A value is cut at 4 KiB. The destructor writes what is left.
+/// dropped rather than a caller held up. A value is cut at 4 KiB. The destructor writes what is
+/// left.
 class Logger {
  public:
   /// `verbosity` as in Kubernetes: 0 for operators, 2 a line per decision, 5 whatever helps.

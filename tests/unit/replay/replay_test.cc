@@ -253,7 +253,8 @@ TEST_CASE("what is no log is an error with its line", "[replay]") {
   CHECK(error(begin + lines[1].substr(0, 30)).starts_with("log:2: not JSON"));
   CHECK(error(begin + std::string(100'000, '[')).starts_with("log:2: not JSON"));
   CHECK(error(lines[1] + '\n').starts_with("log:1: the log does not begin here"));
-  CHECK(error(lines[Find(lines, "\"kind\":\"plan\"")] + '\n').starts_with("log:1: a decision without"));
+  CHECK(error(lines[Find(lines, "\"kind\":\"plan\"")] + '\n')
+            .starts_with("log:1: a decision without"));
   CHECK(error(begin + EndLine("stopped") + '\n' + lines[1]).starts_with("log:3: after the end"));
   CHECK(error(EndLine("stopped") + '\n').starts_with("log:1: an end without a begin"));
   CHECK(error(begin + EndLine("banana") + '\n') ==
