@@ -1,57 +1,68 @@
 #include "config/manifests.h"
 
 #include <fmt/format.h>
-#include <yaml-cpp/yaml.h>
 
 #include <nlohmann/json.hpp>
+
+#include "config/yaml_reader.h"
 
 namespace berth::config {
 namespace {
 
-constexpr int kMaxDepth = 64;
+// A recorded cluster may be large; its depth is that of an API object's.
+constexpr YamlLimits kLimits{
+    .bytes = std::size_t{1} << 30, .depth = 64, .nodes = std::size_t{1} << 26};
 
 /// YAML scalars are typed by how they look, as kubectl writes them; quoted ones are strings.
-nlohmann::json ToJson(const YAML::Node& node, int depth) {
-  if (depth > kMaxDepth) throw std::runtime_error("nested too deeply");
-  switch (node.Type()) {
-    case YAML::NodeType::Sequence: {
+nlohmann::json ToJson(const YamlNode& node) {
+  switch (node.kind) {
+    case YamlKind::kSequence: {
       auto json = nlohmann::json::array();
-      for (const auto& item : node) json.push_back(ToJson(item, depth + 1));
+      for (const YamlNode& item : node.items) json.push_back(ToJson(item));
       return json;
     }
-    case YAML::NodeType::Map: {
+    case YamlKind::kMapping: {
       auto json = nlohmann::json::object();
-      for (const auto& item : node) json[item.first.Scalar()] = ToJson(item.second, depth + 1);
+      for (std::size_t i = 0; i < node.keys.size(); ++i) {
+        json[node.keys[i].text] = ToJson(node.items[i]);
+      }
       return json;
     }
-    case YAML::NodeType::Scalar: {
-      const std::string& text = node.Scalar();
-      if (node.Tag() == "!") return text;  // quoted
-      if (text == "true" || text == "false") return text == "true";
-      if (text == "null" || text == "~" || text.empty()) return nullptr;
-      const auto number = nlohmann::json::parse(text, nullptr, false);
-      return number.is_number_integer() ? number : nlohmann::json(text);
+    case YamlKind::kScalar: {
+      if (node.quoted) return node.text;
+      if (node.text == "true" || node.text == "false") return node.text == "true";
+      const auto number = nlohmann::json::parse(node.text, nullptr, false);
+      return number.is_number_integer() ? number : nlohmann::json(node.text);
     }
-    default:
+    case YamlKind::kNull:
       return nullptr;
   }
+  return nullptr;
 }
 
 /// The documents of a file: JSON, or YAML with any number of them.
 std::expected<std::vector<nlohmann::json>, std::string> ReadDocuments(std::string_view text) {
   std::vector<nlohmann::json> documents;
-  try {
-    auto json = nlohmann::json::parse(text, nullptr, false);
-    if (!json.is_discarded()) {
-      documents.push_back(std::move(json));
-      return documents;
-    }
-    for (const YAML::Node& document : YAML::LoadAll(std::string(text))) {
-      documents.push_back(ToJson(document, 0));
-    }
-  } catch (const std::exception& error) {
-    return std::unexpected(error.what());
+  bool too_deep = false;  // nlohmann writes JSON by recursion.
+  const auto within_depth = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    too_deep |= static_cast<std::size_t>(depth) > kLimits.depth;
+    return !too_deep;
+  };
+  auto json = nlohmann::json::parse(text, within_depth, false);
+  if (too_deep) {
+    return std::unexpected(fmt::format("nested deeper than {} levels", kLimits.depth));
   }
+  if (!json.is_discarded()) {
+    documents.push_back(std::move(json));
+    return documents;
+  }
+  const auto trees = ReadYaml(text, {}, kLimits);
+  if (!trees) {
+    const Diagnostic& first = trees.error().front();
+    return std::unexpected(
+        fmt::format("line {}, column {}: {}", first.line, first.column, first.message));
+  }
+  for (const YamlNode& tree : *trees) documents.push_back(ToJson(tree));
   return documents;
 }
 

@@ -29,6 +29,8 @@ class TreeBuilder : public YAML::EventHandler {
     std::string message;
   };
 
+  explicit TreeBuilder(const YamlLimits& limits) : limits_(limits) {}
+
   std::vector<YamlNode> TakeDocuments() { return std::move(documents_); }
   const std::vector<Refusal>& refusals() const { return refusals_; }
 
@@ -68,8 +70,8 @@ class TreeBuilder : public YAML::EventHandler {
 
  private:
   YamlNode MakeNode(YamlKind kind, const YAML::Mark& mark) {
-    if (++nodes_ > kMaxYamlNodes) {
-      throw StopParsing{mark, fmt::format("more than {} values", kMaxYamlNodes)};
+    if (++nodes_ > limits_.nodes) {
+      throw StopParsing{mark, fmt::format("more than {} values", limits_.nodes)};
     }
     YamlNode node;
     node.kind = kind;
@@ -81,8 +83,8 @@ class TreeBuilder : public YAML::EventHandler {
   void Open(YamlKind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     RefuseAnchor(mark, anchor);
     RefuseTag(mark, tag);
-    if (open_.size() >= kMaxYamlDepth) {
-      throw StopParsing{mark, fmt::format("nested deeper than {} levels", kMaxYamlDepth)};
+    if (open_.size() >= limits_.depth) {
+      throw StopParsing{mark, fmt::format("nested deeper than {} levels", limits_.depth)};
     }
     open_.push_back(MakeNode(kind, mark));
   }
@@ -123,6 +125,7 @@ class TreeBuilder : public YAML::EventHandler {
     Refuse(mark, "tags (!name) are not supported");
   }
 
+  YamlLimits limits_;
   std::vector<YamlNode> documents_;
   std::vector<YamlNode> open_;  ///< Collections that have begun and not ended, outermost first.
   std::vector<Refusal> refusals_;
@@ -193,16 +196,21 @@ const YamlNode* YamlNode::Find(std::string_view key) const {
 }
 
 std::expected<std::vector<YamlNode>, std::vector<Diagnostic>> ReadYaml(std::string_view text,
-                                                                       std::string_view file_name) {
+                                                                       std::string_view file_name,
+                                                                       const YamlLimits& limits) {
   using Errors = std::vector<Diagnostic>;
-  if (text.size() > kMaxYamlBytes) {
+  if (text.size() > limits.bytes) {
     return std::unexpected(
-        Errors{At(file_name, YAML::Mark(), fmt::format("larger than {} bytes", kMaxYamlBytes))});
+        Errors{At(file_name, YAML::Mark(), fmt::format("larger than {} bytes", limits.bytes))});
   }
   if (std::optional<Diagnostic> bad = CheckText(text, file_name)) {
     return std::unexpected(Errors{*std::move(bad)});
   }
-  TreeBuilder builder;
+  // After some mistakes (`{a: 1},{b: 2}`) yaml-cpp finds documents for ever where no byte is left to
+  // read: no text has more values than twice its bytes (a key and the null behind its colon).
+  YamlLimits bounds = limits;
+  bounds.nodes = std::min(limits.nodes, 2 * text.size() + 2);
+  TreeBuilder builder(bounds);
   Errors errors;
   try {
     std::istringstream stream{std::string(text)};

@@ -41,14 +41,17 @@ struct YamlNode {
   const YamlNode* Find(std::string_view key) const;
 };
 
-inline constexpr std::size_t kMaxYamlBytes = std::size_t{1} << 20;
-inline constexpr std::size_t kMaxYamlDepth = 32;
-inline constexpr std::size_t kMaxYamlNodes = 100'000;
+/// How large a text may be. The defaults are a policy's.
+struct YamlLimits {
+  std::size_t bytes = std::size_t{1} << 20;
+  std::size_t depth = 32;
+  std::size_t nodes = 100'000;
+};
 
-/// All documents of `text` that are not empty, in order. Refused: more than the limits above, bytes
+/// All documents of `text` that are not empty, in order. Refused: more than the limits, bytes
 /// that are not UTF-8 text, anchors, aliases and tags (a policy has no use for them, and they are
 /// how a small file becomes a large one). Never throws.
-std::expected<std::vector<YamlNode>, std::vector<Diagnostic>> ReadYaml(std::string_view text,
-                                                                       std::string_view file_name);
+std::expected<std::vector<YamlNode>, std::vector<Diagnostic>> ReadYaml(
+    std::string_view text, std::string_view file_name, const YamlLimits& limits = {});
 
 }  // namespace berth::config

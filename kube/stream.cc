@@ -99,13 +99,21 @@ std::size_t ItemSplitter::Skip(std::string_view bytes, std::size_t at) const {
   return at;
 }
 
+/// True if so many more bytes may be kept of what is being read.
+bool ItemSplitter::Fits(std::size_t more) const {
+  if (in_items_ && !in_item_) return true;  // Commas and blanks between items are not kept.
+  return (in_item_ ? item_ : envelope_).size() + more <= limit_;
+}
+
 SplitResult ItemSplitter::Feed(std::string_view bytes) {
   std::size_t start = 0;  // Of what belongs to the current item, or to the envelope.
   for (std::size_t i = Skip(bytes, 0); i < bytes.size(); i = Skip(bytes, i + 1)) {
     const Boundary boundary = Step(bytes[i]);
-    if (depth_ < 0) return SplitResult::kMalformed;
+    // The answer must not depend on where the stream was cut: what is too long was so before.
+    if (depth_ < 0) return Fits(i - start) ? SplitResult::kMalformed : SplitResult::kTooLong;
     if (boundary == Boundary::kNone) continue;
     if (boundary == Boundary::kItemsBegin) {
+      if (!Fits(i + 1 - start)) return SplitResult::kTooLong;
       in_items_ = true;
       envelope_.append(bytes.substr(start, i + 1 - start));
     } else if (boundary == Boundary::kItemBegin) {
@@ -122,9 +130,8 @@ SplitResult ItemSplitter::Feed(std::string_view bytes) {
   }
   if (in_items_ && !in_item_) return SplitResult::kContinue;  // Commas and blanks between items.
   const std::string_view rest = bytes.substr(std::min(start, bytes.size()));
-  std::string& into = in_item_ ? item_ : envelope_;
-  if (into.size() + rest.size() > limit_) return SplitResult::kTooLong;
-  into.append(rest);
+  if (!Fits(rest.size())) return SplitResult::kTooLong;
+  (in_item_ ? item_ : envelope_).append(rest);
   return SplitResult::kContinue;
 }
 

@@ -58,6 +58,7 @@ class ItemSplitter {
 
   std::size_t Skip(std::string_view bytes, std::size_t at) const;
   Boundary Step(char c);
+  bool Fits(std::size_t more) const;
   SplitResult Emit(std::string_view tail);
 
   std::size_t limit_;

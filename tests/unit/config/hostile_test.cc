@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "config/decode.h"
+#include "config/manifests.h"
 #include "config/scheduler_config.h"
 #include "tests/support/catch.h"
 #include "tests/unit/config/policies.h"
@@ -12,6 +13,8 @@ namespace {
 using testing::ErrorsOf;
 using testing::kHeader;
 using Lines = std::vector<std::string>;
+
+constexpr std::size_t kMaxYamlBytes = YamlLimits{}.bytes;
 
 std::string Repeat(std::string_view piece, std::size_t bytes) {
   std::string text;
@@ -74,6 +77,22 @@ TEST_CASE("long lists take time in proportion") {
   for (int i = 0; i < 10'000; ++i) devices += "{name: a/d" + std::to_string(i) + "},";
   CHECK(ErrorsOf(devices + "]}") ==
         Lines{"p:3:22: resources.devices: at most 64 entries, has 10000"});
+}
+
+TEST_CASE("manifests that would keep a reader busy for ever, or break its stack, are refused") {
+  const auto error = [](std::string_view text) {
+    const auto manifests = ReadManifests(text);
+    return manifests ? std::string("taken") : manifests.error();
+  };
+  // yaml-cpp never comes to an end of these documents.
+  CHECK(error("{a: 1},{b: 2}").find("more than 28 values") != std::string::npos);
+  CHECK(error("kind: Pod\nmetadata: &m {name: a}\nspec: *m\n") ==
+        "line 2, column 11: anchors (&name) are not supported");
+  const std::string deep = Repeat("[", 100'000);
+  CHECK(error(deep + Repeat("]", 100'000)) == "nested deeper than 64 levels");
+  CHECK(error("- " + deep).find("nested deeper than 64 levels") != std::string::npos);
+  CHECK(error(R"({"kind": "Pod", "metadata": )" + Repeat("{\"a\":", 200'000)) ==
+        "nested deeper than 64 levels");
 }
 
 TEST_CASE("aliases, anchors and tags are refused, all of them") {
