@@ -255,9 +255,18 @@ int Store::ShareOf(const kube::Pod& pod) const {
   return error == std::errc() && stop == end && share > 0 && share < kMilli ? share : 0;
 }
 
+bool Store::AsksDevice(const kube::PodSpec& spec) const {
+  return std::ranges::any_of(device_ids_, [&](ResourceId device) {
+    const auto it = spec.requests.find(resources_.Name(device));
+    return it != spec.requests.end() && it->second > 0;
+  });
+}
+
 std::shared_ptr<const PodShape> Store::ShapeOf(const kube::Pod& pod, bool whole_node) {
   auto shape = std::make_shared<PodShape>();
   shape->spec = pod.spec;
+  // Else a pod that asks for no device, or that nobody charges, could shut a node with a word.
+  whole_node = whole_node && Ours(pod) && AsksDevice(*pod.spec);
   shape->whole_node = whole_node;
   shape->share = whole_node ? 0 : ShareOf(pod);
   if (const auto it = shapes_.find(shape); it != shapes_.end()) return *it;

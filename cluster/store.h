@@ -180,6 +180,7 @@ class Store {
   void RechargeWholeNode(NodeInfo& node);
   void IndexDevices();
   void BuildQueues();
+  bool AsksDevice(const kube::PodSpec& spec) const;
   std::shared_ptr<const PodShape> ShapeOf(const kube::Pod& pod, bool whole_node);
   int ShareOf(const kube::Pod& pod) const;
   void PurgeShapes();

@@ -206,8 +206,8 @@ std::expected<std::vector<YamlNode>, std::vector<Diagnostic>> ReadYaml(std::stri
   if (std::optional<Diagnostic> bad = CheckText(text, file_name)) {
     return std::unexpected(Errors{*std::move(bad)});
   }
-  // After some mistakes (`{a: 1},{b: 2}`) yaml-cpp finds documents for ever where no byte is left to
-  // read: no text has more values than twice its bytes (a key and the null behind its colon).
+  // After some mistakes (`{a: 1},{b: 2}`) yaml-cpp finds documents for ever where no byte is left
+  // to read: no text has more values than twice its bytes (a key and the null behind its colon).
   YamlLimits bounds = limits;
   bounds.nodes = std::min(limits.nodes, 2 * text.size() + 2);
   TreeBuilder builder(bounds);

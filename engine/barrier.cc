@@ -21,6 +21,16 @@ using Resolution = ResolveBind::Verdict;
 
 namespace {
 
+constexpr int kFreeFailures = 2;
+
+/// kube-scheduler comes back for a lone pod, and for one that joins a running gang, by itself, and
+/// often was only slow: their first lapses are no reason for a pause.
+bool SpareLapse(Workload& workload) {
+  if (workload.failures >= kFreeFailures) return false;
+  ++workload.failures;
+  return true;
+}
+
 BindAnswer Error(std::string text) {
   return {.now = {.verdict = Resolution::kError, .error = std::move(text)}};
 }
@@ -286,13 +296,17 @@ void Engine::Dissolve(Workload& workload, const std::string& why, bool hold, Tim
   const TimePoint held = now - workload.plan->made;
   store_.DropPlan(workload);
   if (!hold) return;
-  // 10 s, doubled each time. At most 10 min, or as long as makes the room that was held a tenth of
-  // the time (I6).
+  Pause(workload, held, now);
+  SetVerdict(workload, {.reason = ReasonId::kRefusedByScheduler, .want = workload.min_member});
+}
+
+/// No plan for a while after one that failed and had `held` its room so long: 10 s, doubled each
+/// time; at most 10 min, or as long as makes the room that was held a tenth of the time (I6).
+void Engine::Pause(Workload& workload, TimePoint held, TimePoint now) {
   const TimePoint pause = 10'000LL << std::min(workload.failures, 40);
   ++workload.failures;
   workload.hold_until = now + std::min(pause, std::max<TimePoint>(600'000, 9 * held));
   timers_.emplace(workload.hold_until, workload.key);
-  SetVerdict(workload, {.reason = ReasonId::kRefusedByScheduler, .want = workload.min_member});
 }
 
 void Engine::AfterMemberGone(const std::string& key, TimePoint now) {
@@ -317,7 +331,8 @@ void Engine::AfterMemberGone(const std::string& key, TimePoint now) {
 void Engine::PruneBound(Workload& workload) {
   if (started_ && workload.SeenRunning()) workload.started = true;
   if (!workload.plan) return;
-  std::erase_if(workload.plan->assignments, [](const Assignment& a) { return a.pod->bound(); });
+  const auto bound = [](const Assignment& a) { return a.pod->bound(); };
+  if (std::erase_if(workload.plan->assignments, bound) > 0) workload.failures = 0;
   if (workload.plan->assignments.empty()) workload.plan.reset();
 }
 
@@ -329,6 +344,10 @@ void Engine::FireTimers(TimePoint now) {
     const auto due = timers_.begin()->second;
     timers_.erase(timers_.begin());
     if (const auto* key = std::get_if<std::string>(&due)) {
+      if (key->empty()) {
+        judge_all_ |= std::erase_if(cooled_, [now](const Cooled& c) { return c.until <= now; }) > 0;
+        continue;
+      }
       if (Workload* workload = store_.FindWorkload(*key)) ExpireWorkload(*workload, now);
       continue;
     }
@@ -357,28 +376,42 @@ void Engine::ExpireWorkload(Workload& workload, TimePoint now) {
       return a.pod->charge == Charge::kBinding;
     });
     if (workload.plan->expires <= now && !binding) {
-      // A lone pod's room is not worth a pause: kube-scheduler comes back for it by itself.
-      Dissolve(workload, "its members did not arrive in time", workload.gang, now);
+      const bool hold = workload.gang || !SpareLapse(workload);
+      Dissolve(workload, "its members did not arrive in time", hold, now);
     }
     return;
   }
+  ExpireCommitted(workload, now);
+}
+
+/// Members that a running gang still waits for: those of its minimum keep their room, and whatever
+/// of their release was lost is done again. Those beyond it have one more planTimeout for that, and
+/// then give their room to others, as those who joined late do.
+void Engine::ExpireCommitted(Workload& workload, TimePoint now) {
   auto& assignments = workload.plan->assignments;
+  const TimePoint timeout = store_.policy().gang.plan_timeout.count();
   if (workload.plan->expires <= now) {
-    // They keep their room, and whatever of their release was lost is done again.
+    const bool whole = workload.BoundCount() >= workload.min_member;
     for (Assignment& a : assignments) {
-      if (a.expires == 0 && a.pod->charge == Charge::kPlanned) Release(workload, a);
+      if (a.expires != 0 || a.pod->charge != Charge::kPlanned) continue;
+      Release(workload, a);
+      if (whole) a.expires = now + timeout;
     }
-    workload.plan->expires = now + store_.policy().gang.plan_timeout.count();
+    workload.plan->expires = now + timeout;
     timers_.emplace(workload.plan->expires, workload.key);
   }
+  bool given_up = false;
   for (const Assignment& a : assignments) {
     if (a.expires == 0 || a.expires > now || a.pod->charge != Charge::kPlanned) continue;
     a.pod->asked = true;
+    Withdraw(*a.pod);
     store_.Release(*a.pod);
     store_.MarkChanged(workload);
+    given_up = true;
   }
   std::erase_if(assignments, [](const Assignment& a) { return a.pod->charge == Charge::kNone; });
   if (assignments.empty()) workload.plan.reset();
+  if (given_up && !SpareLapse(workload)) Pause(workload, timeout, now);
 }
 
 }  // namespace berth::engine

@@ -156,6 +156,7 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
                        object.phase == kube::PodPhase::kSucceeded ||
                        object.phase == kube::PodPhase::kFailed;
   if (!fresh && leaving) LogEnd(*known, now);
+  NoticeRejection(object, now);
   const NodeIndex old_node = fresh ? cluster::kNoNode : known->node;
   const auto old_queue = fresh ? cluster::kNoQueue : known->queue;
   const auto* old_shape = fresh ? nullptr : known->shape.get();
@@ -250,6 +251,7 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   }
   store_.SetPolicy(std::move(policy));
   for (const auto& [key, workload] : store_.workloads()) workload->avoid.clear();
+  cooled_.clear();
   judge_all_ = true;
 }
 
@@ -409,10 +411,11 @@ Verdict Engine::Current(const Workload& workload) const {
   const std::vector<PodInfo*> pods = workload.Unplaced();
   if (pods.empty()) return workload.verdict;
   const int min = std::max(1, workload.min_member - workload.BoundCount());
+  const std::vector<cluster::Avoid> avoid = AvoidFor(workload, pods);
   policy::PlacementRequest request{.pods = {pods.begin(), pods.end()},
                                    .min = min,
                                    .topology_required = workload.topology_required,
-                                   .avoid = workload.avoid};
+                                   .avoid = avoid};
   policy::FitCache fit(store_);
   const auto needed = std::span<const PodInfo* const>(request.pods)
                           .first(std::min(pods.size(), static_cast<std::size_t>(min)));

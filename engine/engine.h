@@ -148,6 +148,12 @@ class Engine {
     bool joined = false;  ///< Waits for another call's Binding of the same pod, not for its gang.
     TimePoint deadline = 0;
   };
+  /// A pair that a kubelet refused.
+  struct Cooled {
+    std::shared_ptr<const cluster::PodShape> shape;
+    cluster::NodeIndex node = cluster::kNoNode;
+    TimePoint until = 0;
+  };
   struct LiveAnswer {
     std::vector<std::string> nodes;
     TimePoint expires = 0;
@@ -163,6 +169,7 @@ class Engine {
   void PlaceLate(cluster::Workload& workload, std::span<cluster::PodInfo* const> pods,
                  TimePoint now);
   void CommitPlan(cluster::Workload& workload, const policy::Placement& placement, TimePoint now);
+  void PutStrangersLast(std::vector<cluster::PodInfo*>& pods);
   cluster::Verdict CheckQuota(const cluster::Workload& workload,
                               std::span<cluster::PodInfo* const> pods, int min, int& fit) const;
   bool ChargesFit(const cluster::Workload& workload, std::span<const policy::Placed> placed,
@@ -191,6 +198,9 @@ class Engine {
   void RememberRefusal(cluster::Workload& workload, const cluster::PodInfo& pod,
                        cluster::NodeIndex node, TimePoint now);
   void NoticeRefusal(cluster::PodInfo& pod, TimePoint now);
+  void NoticeRejection(const kube::Pod& object, TimePoint now);
+  std::vector<cluster::Avoid> AvoidFor(const cluster::Workload& workload,
+                                       std::span<cluster::PodInfo* const> pods) const;
 
   // barrier.cc
   BindAnswer Stand(const cluster::PodInfo& pod, bool joined, TimePoint now);
@@ -201,6 +211,7 @@ class Engine {
   void Arrive(cluster::Workload& workload, cluster::Assignment& assignment, TimePoint now);
   void CommitGang(cluster::Workload& workload, TimePoint now);
   void Dissolve(cluster::Workload& workload, const std::string& why, bool hold, TimePoint now);
+  void Pause(cluster::Workload& workload, TimePoint held, TimePoint now);
   void AfterMemberGone(const std::string& key, TimePoint now);
   void ResolveTickets(std::string_view uid, ResolveBind::Verdict verdict, const std::string& error);
   void PruneBound(cluster::Workload& workload);
@@ -214,6 +225,7 @@ class Engine {
   int BarrierOf(const cluster::Workload& workload) const;
   void FireTimers(TimePoint now);
   void ExpireWorkload(cluster::Workload& workload, TimePoint now);
+  void ExpireCommitted(cluster::Workload& workload, TimePoint now);
 
   // recovery.cc
   void Recover(cluster::Workload& workload, TimePoint now);
@@ -265,7 +277,9 @@ class Engine {
   std::map<TicketId, Ticket> tickets_;
   std::unordered_multimap<std::string, TicketId> tickets_by_uid_;
   std::unordered_map<std::string, LiveAnswer> live_answers_;
-  /// Due times: a workload key to look at, or (ticket) a bind call whose stand ends.
+  std::vector<Cooled> cooled_;
+  /// Due times: a workload key to look at (empty: what kubelets refused), or (ticket) a bind call
+  /// whose stand ends.
   std::multimap<TimePoint, std::variant<std::string, TicketId>> timers_;
 
   std::vector<Action> actions_;

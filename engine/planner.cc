@@ -29,6 +29,17 @@ std::vector<PodInfo*> ByRank(std::vector<PodInfo*> pods) {
   return pods;
 }
 
+/// The age that counts for its turn.
+kube::Millis WaitingSince(const Workload& workload) {
+  if (!workload.started) return workload.creation;
+  const auto waits = [](const PodInfo* pod) {
+    return !pod->bound() && pod->charge == Charge::kNone && !pod->terminating();
+  };
+  // Members are by age.
+  const auto oldest = std::ranges::find_if(workload.members, waits);
+  return oldest == workload.members.end() ? workload.creation : (*oldest)->object.meta.creation;
+}
+
 }  // namespace
 
 void Engine::PlanPass(TimePoint now) {
@@ -50,8 +61,9 @@ void Engine::PlanPass(TimePoint now) {
   }
 }
 
-/// Half-started gangs first; then, queue by queue in the order of PriorityClass, age and key,
-/// always the queue whose head is oldest: priority counts inside a queue only.
+/// Gangs that run below their minimum first; then, queue by queue in the order of PriorityClass,
+/// age and key, always the queue whose head is oldest: priority counts inside a queue only. What a
+/// running gang wants beyond its minimum is as old as the pods that want it.
 std::vector<Workload*> Engine::PassOrder(std::span<Workload* const> workloads) const {
   // By (priority, creation, key): keys rise already, so that a stable sort by numbers is enough.
   struct Place {
@@ -64,8 +76,9 @@ std::vector<Workload*> Engine::PassOrder(std::span<Workload* const> workloads) c
   std::vector<Place> started;
   for (Workload* workload : workloads) {
     if (!NeedsPlan(*workload)) continue;
-    auto& line = workload->started ? started : by_queue[workload->queue];
-    line.push_back({-std::int64_t{workload->priority}, workload->creation, workload});
+    const bool broken = workload->started && workload->BoundCount() < workload->min_member;
+    auto& line = broken ? started : by_queue[workload->queue];
+    line.push_back({-std::int64_t{workload->priority}, WaitingSince(*workload), workload});
   }
   const auto sort = [](std::vector<Place>& line) {
     std::ranges::stable_sort(
@@ -152,14 +165,30 @@ void Engine::Judge(Workload& workload, TimePoint now) {
                {.reason = ReasonId::kWaitingForMembers, .want = workload.min_member, .have = have});
     return;
   }
-  if (exist > workload.size) {
-    // More than the gang announced: a stranger that fits no node must not be what it waits for.
-    std::ranges::stable_partition(pods, [this](const PodInfo* pod) {
-      return std::ranges::any_of(scorer_.fit().Row(*pod->shape),
-                                 [](auto fits) { return fits != 0; });
+  if (exist > workload.size) PutStrangersLast(pods);
+  PlanWhole(workload, std::move(pods), std::max(1, workload.min_member - running), now);
+}
+
+/// More members than the gang announced: one that no node could ever take, or whose like nobody
+/// else is, must not be what the gang waits for, nor take a place of its minimum.
+void Engine::PutStrangersLast(std::vector<PodInfo*>& pods) {
+  std::map<const cluster::PodShape*, int> like;
+  for (const PodInfo* pod : pods) ++like[pod->shape.get()];
+  std::map<const cluster::PodShape*, bool> possible;
+  for (const auto& [shape, count] : like) {
+    const auto& row = scorer_.fit().Row(*shape);
+    possible[shape] = std::ranges::any_of(store_.nodes(), [&](const auto& node) {
+      return row[static_cast<std::size_t>(node->index)] != 0 &&
+             std::ranges::all_of(store_.DemandOn(*shape, *node), [&](const auto& demand) {
+               return demand.second <= node->allocatable[demand.first];
+             });
     });
   }
-  PlanWhole(workload, std::move(pods), std::max(1, workload.min_member - running), now);
+  std::ranges::stable_sort(pods, {}, [&](const PodInfo* pod) {
+    const cluster::PodShape* shape = pod->shape.get();
+    // A launcher is one of its kind, too.
+    return std::pair(!possible[shape], shape->asks_device && like[shape] == 1);
+  });
 }
 
 /// How many of `pods`, in order, the queue has room for: `fit`. Less than `min`: the verdict.
@@ -243,7 +272,8 @@ void Engine::PlanWhole(Workload& workload, std::vector<PodInfo*> pods, int min, 
   pods.resize(static_cast<std::size_t>(fit));
   std::erase_if(workload.avoid, [now](const cluster::Avoid& a) { return a.until <= now; });
   // Members of one shape and nothing special: what failed before cannot fit now.
-  const bool plain = workload.avoid.empty() && store_.pods_with_anti_affinity().empty() &&
+  const std::vector<cluster::Avoid> avoid = AvoidFor(workload, pods);
+  const bool plain = avoid.empty() && store_.pods_with_anti_affinity().empty() &&
                      std::ranges::all_of(pods, [&](const PodInfo* pod) {
                        return pod->shape == pods.front()->shape && !pod->shape->whole_node &&
                               !pod->shape->has_pod_constraints &&
@@ -264,7 +294,7 @@ void Engine::PlanWhole(Workload& workload, std::vector<PodInfo*> pods, int min, 
                                    .min = min,
                                    .topology_required = workload.topology_required,
                                    .topology_preferred = workload.topology_preferred,
-                                   .avoid = workload.avoid};
+                                   .avoid = avoid};
   request.allowed = PayableNodes(workload, pods);
   policy::Placement placement = policy::Place(request, policy::Overlay(store_), scorer_);
   if (!placement.ok() && request.allowed) {
@@ -362,8 +392,9 @@ void Engine::PlaceLate(Workload& workload, std::span<PodInfo* const> pods, TimeP
     const std::array<PodInfo*, 1> one{pod};
     Verdict verdict = CheckQuota(workload, one, 1, fit);
     if (verdict.reason == ReasonId::kNone) {
+      const std::vector<cluster::Avoid> avoid = AvoidFor(workload, one);
       policy::PlacementRequest request{
-          .pods = {pod}, .min = 1, .avoid = workload.avoid, .allowed = StayInDomain(workload, one)};
+          .pods = {pod}, .min = 1, .avoid = avoid, .allowed = StayInDomain(workload, one)};
       const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
       verdict = placement.verdict;
       if (placement.ok() && ChargesFit(workload, placement.placed, verdict)) {

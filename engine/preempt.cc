@@ -18,9 +18,17 @@ using cluster::ReasonId;
 
 namespace {
 
+bool Spared(const PodInfo& pod) {
+  const auto says_no = [](const auto& notes) {
+    const auto it = notes.find("berth.dev/preemptible");
+    return it != notes.end() && it->second == "false";
+  };
+  return says_no(pod.object.meta.labels) || says_no(pod.object.meta.annotations);
+}
+
 /// Priority counts inside one queue; what no queue is charged for has it all to itself.
 bool Below(const PodInfo& victim, const PodInfo& preemptor) {
-  return victim.object.priority < preemptor.object.priority &&
+  return !Spared(victim) && victim.object.priority < preemptor.object.priority &&
          (victim.charged_queue == cluster::kNoQueue || victim.charged_queue == preemptor.queue);
 }
 

@@ -1,5 +1,8 @@
 // Engine, part: filter, and what happens when kube-scheduler does not take a planned node.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 
 #include "engine/engine.h"
 
@@ -18,6 +21,8 @@ constexpr std::size_t kMaxLiveAnswers = 4096;
 constexpr TimePoint kLiveAnswerMs = 15'000;
 constexpr TimePoint kFirstAvoidMs = 10'000;
 constexpr TimePoint kLastAvoidMs = 300'000;
+constexpr TimePoint kCoolMs = 300'000;
+constexpr std::size_t kMaxCooled = 1024;
 
 std::optional<std::size_t> Find(std::span<const std::string_view> offered, std::string_view name) {
   const auto it = std::ranges::find(offered, name);
@@ -188,6 +193,44 @@ void Engine::RememberRefusal(Workload& workload, const PodInfo& pod, NodeIndex n
   timers_.emplace(until, workload.key);
 }
 
+/// Where members of these shapes are not to be tried: what kube-scheduler refused this workload,
+/// and what a kubelet refused anybody.
+std::vector<cluster::Avoid> Engine::AvoidFor(const Workload& workload,
+                                             std::span<PodInfo* const> pods) const {
+  std::vector<cluster::Avoid> avoid = workload.avoid;
+  for (const Cooled& cooled : cooled_) {
+    const auto alike = [&](const PodInfo* pod) { return pod->shape == cooled.shape; };
+    if (std::ranges::none_of(pods, alike)) continue;
+    avoid.push_back({.shape = cooled.shape.get(), .node = cooled.node, .until = cooled.until});
+  }
+  return avoid;
+}
+
+/// A pod that was bound and then refused by the kubelet: the next of its shape would fare no better
+/// there. Only what a kubelet says of its own resources; an eviction is no such word.
+void Engine::NoticeRejection(const kube::Pod& object, TimePoint now) {
+  if (!started_ || object.phase != kube::PodPhase::kFailed || object.node_name.empty()) return;
+  static constexpr std::array<std::string_view, 4> kReasons{
+      "UnexpectedAdmissionError", "TopologyAffinityError", "SMTAlignmentError", "NodeAffinity"};
+  const std::string& reason = object.status_reason;
+  if (!reason.starts_with("OutOf") && std::ranges::find(kReasons, reason) == kReasons.end()) return;
+  const PodInfo* pod = store_.FindPod(object.meta.uid);
+  const NodeIndex node = store_.FindNode(object.node_name);
+  if (pod == nullptr || pod->workload == nullptr || node == cluster::kNoNode) return;
+  std::erase_if(cooled_, [&](const Cooled& c) { return c.shape == pod->shape && c.node == node; });
+  if (cooled_.size() >= kMaxCooled) cooled_.erase(cooled_.begin());
+  cooled_.push_back({.shape = pod->shape, .node = node, .until = now + kCoolMs});
+  timers_.emplace(now + kCoolMs, std::string());
+  const auto& meta = object.meta;
+  actions_.push_back(EmitEvent{
+      .pod = {meta.ns, meta.name, meta.uid},
+      .warning = true,
+      .reason = "NodeCoolingDown",
+      .note = fmt::format("The kubelet of {} rejected this pod ({}). Berth plans no pod of its "
+                          "shape there for {} minutes.",
+                          object.node_name, reason, kCoolMs / 60'000)});
+}
+
 /// Finds another node for a member whose planned one is refused: first moving it alone, then with
 /// the members that have not been answered yet. Bounded by the plan's number of replans.
 bool Engine::ReplanMember(Workload& workload, PodInfo& pod,
@@ -223,7 +266,8 @@ bool Engine::MoveMembers(Workload& workload, std::vector<PodInfo*> moving,
   policy::Overlay overlay(store_);
   for (const PodInfo* pod : moving) overlay.Remove(*pod);
   const auto inside = StayInDomain(workload, moving);
-  policy::PlacementRequest request{.pods = {asking}, .min = 1, .avoid = workload.avoid};
+  const std::vector<cluster::Avoid> avoid = AvoidFor(workload, moving);
+  policy::PlacementRequest request{.pods = {asking}, .min = 1, .avoid = avoid};
   if (!inside) request.topology_required = workload.topology_required;
   request.allowed = [&](NodeIndex node) {
     return (!allowed || allowed(node)) && (!inside || inside(node));

@@ -60,7 +60,7 @@ class ReflectorSink {
 struct ReflectorConfig {
   std::string name;            ///< For metrics: `pods`.
   std::string path;            ///< `/api/v1/pods`
-  std::string field_selector;  ///< Pods: `status.phase!=Succeeded,status.phase!=Failed`.
+  std::string field_selector;  ///< Pods: `status.phase!=Succeeded`.
   std::string label_selector;
   int page_limit = 500;
   bool use_watch_list = true;

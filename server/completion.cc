@@ -3,79 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <vector>
+
+#include "server/command_info.h"
 
 namespace berth::server {
 namespace {
-
-struct OptionInfo {
-  std::vector<std::string> names;  ///< With their dashes.
-  std::string help;
-  std::vector<std::string> choices;
-  bool takes_value = false;
-  bool is_file = false;
-};
-
-struct CommandInfo {
-  std::string name;
-  std::string help;
-  std::vector<OptionInfo> options;
-  std::vector<std::string> choices;  ///< Of its positional argument.
-};
-
-/// The members of CLI::IsMember, from its description `{a,b,c}`.
-std::vector<std::string> ChoicesOf(const CLI::Option& option) {
-  const std::string text = option.get_type_name();
-  const auto open = text.find('{');
-  const auto close = text.find('}', open);
-  std::vector<std::string> choices;
-  if (open == std::string::npos || close == std::string::npos) return choices;
-  std::string one;
-  for (const char c : text.substr(open + 1, close - open - 1) + ",") {
-    if (c != ',') {
-      one += c;
-    } else if (!one.empty()) {
-      choices.push_back(std::exchange(one, {}));
-    }
-  }
-  return choices;
-}
-
-OptionInfo Describe(const CLI::Option& option) {
-  OptionInfo info{.names = {}, .help = option.get_description(), .choices = ChoicesOf(option)};
-  for (const auto& name : option.get_snames()) info.names.push_back("-" + name);
-  for (const auto& name : option.get_lnames()) info.names.push_back("--" + name);
-  info.takes_value = option.get_items_expected_max() > 0;
-  for (const char* word : {"file", "policy", "snapshot", "cluster", "config", "log", "authority"}) {
-    info.is_file |= std::ranges::any_of(
-        info.names, [&](const std::string& name) { return name.ends_with(word); });
-  }
-  return info;
-}
-
-CommandInfo Describe(const CLI::App& app) {
-  CommandInfo info{
-      .name = app.get_name(), .help = app.get_description(), .options = {}, .choices = {}};
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->get_positional()) {
-      info.choices = ChoicesOf(*option);
-    } else {
-      info.options.push_back(Describe(*option));
-    }
-  }
-  return info;
-}
-
-std::vector<CommandInfo> CommandsOf(const CLI::App& app) {
-  std::vector<CommandInfo> commands;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    commands.push_back(Describe(*command));
-    for (const CLI::App* inner : command->get_subcommands([](const CLI::App*) { return true; })) {
-      commands.back().choices.push_back(inner->get_name());
-    }
-  }
-  return commands;
-}
 
 std::string Join(const std::vector<std::string>& words) {
   std::string out;
@@ -251,12 +185,49 @@ std::string Fish(const CommandInfo& root, const std::vector<CommandInfo>& comman
 
 std::optional<std::string> CompletionScript(const CLI::App& app, std::string_view program,
                                             std::string_view shell) {
-  const CommandInfo root = Describe(app);
-  const auto commands = CommandsOf(app);
+  CommandInfo root = Describe(app);
+  root.choices.clear();  // its commands are said with their help
+  const std::vector<CommandInfo> commands = root.subcommands;
   if (shell == "bash") return Bash(root, commands, program);
   if (shell == "zsh") return Zsh(root, commands, program);
   if (shell == "fish") return Fish(root, commands, program);
   return std::nullopt;
+}
+
+std::string KubectlCompletions(const CLI::App& app, const std::vector<std::string>& words) {
+  const std::string last = words.empty() ? std::string() : words.back();
+  std::string out;
+  const auto offer = [&](const std::string& word, const std::string& help) {
+    if (word.starts_with(last)) out += word + "\t" + help + "\n";
+  };
+  const CommandInfo root = Describe(app);
+  const CommandInfo* command = &root;
+  const OptionInfo* open = nullptr;  // an option whose value is next
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    open = nullptr;
+    for (const CommandInfo& inner : command->subcommands) {
+      if (inner.name == words[i]) command = &inner;
+    }
+    for (const OptionInfo& option : command->options) {
+      const bool named = std::ranges::find(option.names, words[i]) != option.names.end();
+      if (named && option.takes_value) open = &option;
+    }
+  }
+  bool files = false;
+  if (open != nullptr) {
+    for (const std::string& choice : open->choices) offer(choice, "");
+    files = open->choices.empty() && open->is_file;
+  } else if (last.starts_with('-')) {
+    for (const OptionInfo& option : command->options) {
+      for (const std::string& name : option.names) offer(name, option.help);
+    }
+  } else if (!command->subcommands.empty()) {
+    for (const CommandInfo& inner : command->subcommands) offer(inner.name, inner.help);
+  } else {
+    for (const std::string& choice : command->choices) offer(choice, "");
+    files = command->choices.empty();
+  }
+  return out + (files ? ":0\n" : ":4\n");
 }
 
 }  // namespace berth::server

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace berth::server {
 
@@ -12,5 +13,10 @@ namespace berth::server {
 /// name.
 std::optional<std::string> CompletionScript(const CLI::App& app, std::string_view program,
                                             std::string_view shell);
+
+/// What kubectl asks its plugin's `kubectl_complete-berth` for (kubectl 1.26 and later): `words` is
+/// what stands behind `kubectl berth`, the last of them unfinished. In the form of cobra's
+/// `__complete`: a line `WORD<tab>help` each, then `:4`, or `:0` where files may follow.
+std::string KubectlCompletions(const CLI::App& app, const std::vector<std::string>& words);
 
 }  // namespace berth::server

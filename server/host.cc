@@ -259,7 +259,9 @@ void Host::Do(Term /*term*/, engine::EmitEvent event) {
             {{"pod", event.pod.ns + "/" + event.pod.name},
              {"reason", event.reason},
              {"note", event.note}});
-  events_.Push("", [this, event = std::move(event)] { api_.Event(event); });
+  if (!events_.Push("", [this, event = std::move(event)] { api_.Event(event); })) {
+    metrics_.CountEvent("dropped");
+  }
 }
 
 void Host::Do(Term /*term*/, const engine::NodeNotice& notice) {

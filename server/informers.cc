@@ -19,7 +19,7 @@ Informers::Informers(kube::RestClient& client, Host& host, Metrics& metrics, Log
     kube::ReflectorConfig config;
     config.name = name;
     config.path = std::move(path);
-    if (name == "pods") config.field_selector = "status.phase!=Succeeded,status.phase!=Failed";
+    if (name == "pods") config.field_selector = "status.phase!=Succeeded";
     Add(std::move(config),
         std::make_unique<ObjectSink>(
             name, metrics_, logger_,

@@ -19,9 +19,6 @@ kube::PodRef Ref(const engine::PodRef& pod) {
 
 constexpr const char* kNotLeader = "not the leader any more";
 
-/// An Event that repeats is written again at most this often.
-constexpr seconds kEventPause{60};
-
 kube::MicroTime Now() {
   return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
 }
@@ -99,41 +96,25 @@ Api::ReadResult KubeApi::ReadPod(const engine::PodRef& pod) {
 void KubeApi::Event(const engine::EmitEvent& event) {
   const auto permit = tenure_.Enter(seconds(5));
   if (!permit) return;
-  const std::string key = event.pod.uid + "/" + event.reason;
   const kube::MicroTime now = Now();
-  kube::EventRecord record;
-  int count = 1;
-  {
+  const auto taken = [&] {
     const std::scoped_lock lock(mutex_);
-    if (series_.size() >= kMaxSeries) series_.clear();
-    auto [it, fresh] = series_.try_emplace(key);
-    Series& series = it->second;
-    ++series.count;
-    if (!fresh && now - series.last < kEventPause) return;
-    series.last = now;
-    if (fresh) {
-      series.record = {.name = fmt::format("{}.{:x}", event.pod.name.substr(0, 200),
-                                           now.time_since_epoch().count()),
-                       .regarding = {.ns = event.pod.ns,
-                                     .name = event.pod.name,
-                                     .uid = event.pod.uid,
-                                     .resource_version = {}},
-                       .warning = event.warning,
-                       .action = "Scheduling",
-                       .reason = event.reason,
-                       .note = event.note,
-                       .time = now};
-    }
-    record = series.record;
-    count = series.count;
+    return series_.Take(event, now);
+  }();
+  if (const auto* held = std::get_if<EventHeld>(&taken)) {
+    metrics_.CountEvent(*held == EventHeld::kLimited ? "limited" : "aggregated");
+    return;
   }
+  const auto& [record, count] = std::get<EventWrite>(taken);
   const kube::WriteOptions options = Options(*permit);
   auto result = count == 1 ? writer_.CreateEvent(record, options)
                            : writer_.PatchEvent(record, count, now, options);
   if (count > 1 && result.outcome == kube::WriteOutcome::kNotFound) {
     result = writer_.CreateEvent(record, options);
   }
-  if (result.outcome != kube::WriteOutcome::kDone) {
+  const bool written = result.outcome == kube::WriteOutcome::kDone;
+  metrics_.CountEvent(written ? "written" : "failed");
+  if (!written) {
     logger_.V(1, "event not written",
               {{"pod", event.pod.ns + "/" + event.pod.name}, {"error", result.message}});
   }

@@ -11,6 +11,7 @@
 #include "server/completion.h"
 #include "server/demo.h"
 #include "server/import_command.h"
+#include "server/man_page.h"
 #include "server/policy_source.h"
 #include "server/serve.h"
 #include "server/ungate.h"
@@ -227,6 +228,11 @@ int main(int argc, char** argv) {
   completion->add_option("shell", shell, "bash, zsh or fish")
       ->check(CLI::IsMember({"bash", "zsh", "fish"}))
       ->required();
+  CLI::App* man = app.add_subcommand("man", "the manual page, for `man -l`");
+  if (FileName(program) == "kubectl_complete-berth") {
+    fmt::print("{}", berth::server::KubectlCompletions(app, {argv + 1, argv + argc}));
+    return 0;
+  }
 
   try {
     app.parse(argc, argv);
@@ -240,6 +246,10 @@ int main(int argc, char** argv) {
   if (completion->parsed()) {
     const auto name = plugin ? "kubectl-berth" : FileName(program);
     fmt::print("{}", berth::server::CompletionScript(app, name, shell).value_or(""));
+    return 0;
+  }
+  if (man->parsed()) {
+    fmt::print("{}", berth::server::ManPage(app, build.version));
     return 0;
   }
   if (import->parsed()) return berth::server::ImportCommand(import_options);

@@ -44,6 +44,7 @@ enum Id : std::uint8_t {
   kHttpEvents,
   kStandingBinds,
   kOpsAuth,
+  kEvents,
   kTlsReload,
   kTlsExpiry,
   kPendingWorkloads,
@@ -85,6 +86,10 @@ constexpr std::array<MetricInfo, kMetricCount> kTable{{
     {"berth_ops_auth_total", MetricType::Counter, "result", Stability::kAlpha,
      "Requests to the operations port under --ops-auth kubernetes: allowed, unauthorized (401), "
      "forbidden (403), error (503: the API server did not say)."},
+    {"berth_events_total", MetricType::Counter, "result", Stability::kAlpha,
+     "Kubernetes Events: written, aggregated (said a moment ago, counted in the next), limited "
+     "(their "
+     "namespace has had too many), failed, dropped (too many wait to be written)."},
     {"berth_tls_last_reload_successful", MetricType::Gauge, "listener", Stability::kAlpha,
      "0 after certificate files were refused, or while the certificate in force has expired: the "
      "last good files stay."},
@@ -266,6 +271,7 @@ struct Metrics::State {
   Counters& http_events = counters(kHttpEvents);
   prometheus::Gauge& standing = gauges(kStandingBinds).Add({});
   Counters& ops_auth = counters(kOpsAuth);
+  Counters& events = counters(kEvents);
   Gauges& tls_reload = gauges(kTlsReload);
   Gauges& tls_expiry = gauges(kTlsExpiry);
   prometheus::Histogram& gang_wait = histograms(kGangWait).Add({}, kGangWaitBuckets);
@@ -319,6 +325,10 @@ void Metrics::CountDecodeError(Verb verb) {
 }
 
 void Metrics::AddStandingBinds(int change) { state_->standing.Increment(change); }
+
+void Metrics::CountEvent(std::string_view result) {
+  state_->events.Add({{"result", std::string(result)}}).Increment();
+}
 
 void Metrics::CountOpsAuth(std::string_view result) {
   state_->ops_auth.Add({{"result", std::string(result)}}).Increment();

@@ -66,6 +66,8 @@ class Metrics {
   void ObserveRequest(Verb verb, int code, double seconds);
   void CountDecodeError(Verb verb);
   void AddStandingBinds(int change);
+  /// `result` is written, aggregated, limited, failed or dropped.
+  void CountEvent(std::string_view result);
   /// `result` is allowed, unauthorized, forbidden or error.
   void CountOpsAuth(std::string_view result);
   /// Of `verbs` or `ops`: whether the certificate files last read are in force, and when the

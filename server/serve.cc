@@ -139,7 +139,7 @@ std::expected<void, int> Service::Connect() {
     review_client_ = std::move(*review_client);
   }
   writer_ = std::make_unique<kube::Writer>(*client_, "berth-" + Instance());
-  api_ = std::make_unique<KubeApi>(*writer_, tenure_, logger_);
+  api_ = std::make_unique<KubeApi>(*writer_, tenure_, metrics_, logger_);
   if (settings_.elects) tenure_.Close();  // Not yet.
   return {};
 }

@@ -72,6 +72,7 @@ BerthHost::BerthHost(Environment& env, std::string instance, std::function<Durat
 
 void BerthHost::Watch(Kind kind, WatchStream::Sink sink) {
   sink.synced = [this] { OnSynced(); };
+  sink.failed = true;  // what a kubelet refuses is worth knowing
   ++unsynced_;
   streams_[static_cast<std::size_t>(kind)] =
       std::make_unique<WatchStream>(env_, kind, std::move(sink));

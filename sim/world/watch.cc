@@ -3,16 +3,13 @@
 #include <algorithm>
 
 namespace berth::sim {
-namespace {
 
-/// Both Berth and kube-scheduler watch pods with status.phase!=Succeeded,status.phase!=Failed: one
-/// that ends leaves the selection, which looks like a deletion.
-bool Selected(const Change& change) {
+/// kube-scheduler watches pods with status.phase!=Succeeded,status.phase!=Failed, Berth those that
+/// failed too: one that ends leaves the selection, which looks like a deletion.
+bool WatchStream::Selected(const Change& change) const {
   return change.pod == nullptr || (change.pod->phase != kube::PodPhase::kSucceeded &&
-                                   change.pod->phase != kube::PodPhase::kFailed);
+                                   (sink_.failed || change.pod->phase != kube::PodPhase::kFailed));
 }
-
-}  // namespace
 
 WatchStream::WatchStream(Environment& env, Kind kind, Sink sink)
     : env_(env),

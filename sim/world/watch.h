@@ -20,6 +20,7 @@ class WatchStream {
     std::function<void(const Change&)> upsert;
     std::function<void(const std::string& key, const Change& last)> remove;
     std::function<void()> synced;  ///< After the first list; may be empty.
+    bool failed = false;           ///< Pods: those that failed are sent as well.
   };
 
   /// `env` must outlive it.
@@ -48,6 +49,7 @@ class WatchStream {
     Change change;
   };
 
+  bool Selected(const Change& change) const;
   void Connect(bool list);
   void Pull();
   void Queue(What what, Change change);

@@ -1,6 +1,4 @@
 // Lists and watches cut into pieces: how the bytes arrive makes no difference.
-#include "kube/stream.h"
-
 #include <rapidcheck.h>
 #include <rapidcheck/catch.h>
 
@@ -8,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "kube/stream.h"
 #include "tests/support/catch.h"
 
 namespace berth::kube {
@@ -34,9 +33,10 @@ Pieces Split(const std::string& text, std::size_t step) {
 
 /// Lists, mostly: well-formed ones cut anywhere, and rubble of the same bytes.
 rc::Gen<std::string> AnyText() {
-  const auto token = rc::gen::element<std::string>(
-      "{\"items\":[", "{\"kind\":\"PodList\",", "\"items\":[", "{}", "{\"a\":[1,{}]}", ",", "]}", "}",
-      "]", "[", "{", "\"", "\\", "\n", "\r\n", "long enough to pass the limit", "{\"b\":\"}\"}");
+  const auto token =
+      rc::gen::element<std::string>("{\"items\":[", "{\"kind\":\"PodList\",", "\"items\":[", "{}",
+                                    "{\"a\":[1,{}]}", ",", "]}", "}", "]", "[", "{", "\"", "\\",
+                                    "\n", "\r\n", "long enough to pass the limit", "{\"b\":\"}\"}");
   return rc::gen::map(rc::gen::container<std::vector<std::string>>(token),
                       [](const std::vector<std::string>& tokens) {
                         std::string text;

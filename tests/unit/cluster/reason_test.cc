@@ -1,12 +1,15 @@
 // Reasons: one closed list, constant texts, sentences with numbers.
 #include "cluster/reason.h"
 
+#include <fmt/format.h>
+
 #include <set>
 #include <string>
 #include <vector>
 
 #include "cluster/resources.h"
 #include "tests/support/catch.h"
+#include "tests/support/files.h"
 
 namespace berth::cluster {
 namespace {
@@ -48,6 +51,18 @@ TEST_CASE("every reason has its own token, and a text that says it", "[unit][clu
     CHECK(texts.insert(text).second);
   }
   CHECK(Token(ReasonId::kNone).empty());
+}
+
+TEST_CASE("docs/reasons.md says of every reason what to do", "[unit][cluster]") {
+  const std::string docs = testing::ReadSource("docs/reasons.md");
+  const std::string table = docs.substr(0, docs.find("Reserved, and not said"));
+  const std::string reserved = docs.substr(table.size(), docs.find("## Events") - table.size());
+  for (int i = 1; i < kReasonCount; ++i) {
+    const std::string token = fmt::format("`{}`", Token(static_cast<ReasonId>(i)));
+    INFO(token);
+    CHECK((table.find("\n| " + token + " |") != std::string::npos) !=
+          (reserved.find(token) != std::string::npos));
+  }
 }
 
 TEST_CASE("sentences", "[unit][cluster]") {

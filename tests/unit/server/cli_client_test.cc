@@ -4,6 +4,7 @@
 
 #include "server/completion.h"
 #include "server/http_server.h"
+#include "server/man_page.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
 
@@ -206,6 +207,46 @@ TEST_CASE("completion follows the commands", "[cli]") {
     }
   }
   CHECK_FALSE(CompletionScript(app, "the-app", "csh"));
+}
+
+TEST_CASE("kubectl's completion of the plugin", "[cli]") {
+  CLI::App app{"An app"};
+  CLI::App* command = app.add_subcommand("fly", "takes off");
+  std::string value;
+  command->add_option("-o,--output", value, "how")->check(CLI::IsMember({"table", "json"}));
+  command->add_option("--policy", value, "a file");
+  app.add_subcommand("flee", "runs");
+  const auto complete = [&](std::vector<std::string> words) {
+    return KubectlCompletions(app, words);
+  };
+  CHECK(complete({}) == "fly\ttakes off\nflee\truns\n:4\n");
+  CHECK(complete({"fle"}) == "flee\truns\n:4\n");
+  CHECK(complete({"fly", "--o"}) == "--output\thow\n:4\n");
+  CHECK(complete({"fly", "-o", ""}) == "table\t\njson\t\n:4\n");
+  CHECK(complete({"fly", "-o", "json", "--policy", "x"}) == ":0\n");
+  CHECK(complete({"fly", ""}) == ":0\n");
+}
+
+TEST_CASE("the manual page has every command and option, and no text of ours is a troff request",
+          "[cli]") {
+  CLI::App app{"An app"};
+  CLI::App* command = app.add_subcommand("fly", ".br is said, 'tis \\fBbold\\fR");
+  std::string value = "table";
+  command->add_option("-o,--output", value, "how")
+      ->check(CLI::IsMember({"table", "json"}))
+      ->capture_default_str();
+  std::string where;
+  command->add_option("place", where, "where");
+  command->add_subcommand("high", "inner");
+  const std::string page = ManPage(app, "1.2");
+  for (const char* piece :
+       {".TH BERTH 1 \"\" \"berth 1.2\"", ".SS \\fBfly\\fR \\fIPLACE\\fR \\fICOMMAND\\fR\n",
+        "\n\\&.br is said, 'tis \\efBbold\\efR.\n",
+        "\\fB\\-o\\fR, \\fB\\-\\-output\\fR \\fIVALUE\\fR\nhow; one of table json (default: table)",
+        ".SS \\fBfly high\\fR\ninner."}) {
+    INFO(piece << "\n" << page);
+    CHECK(page.find(piece) != std::string::npos);
+  }
 }
 
 }  // namespace

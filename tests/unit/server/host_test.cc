@@ -249,13 +249,14 @@ struct ApiBed {
   std::atomic<kube::TimePoint> now = kube::TimePoint(seconds(1000));
   Tenure tenure{[this] { return now.load(); }};
   Logger logger{LogFormat::kText, 0, [](std::string_view) {}};
+  Metrics metrics{ThisBuild()};
   std::unique_ptr<kube::RestClient> client;
   std::optional<kube::Writer> writer;
   std::optional<KubeApi> api;
 
   KubeApi& Api() {
     writer.emplace(*client, "berth-0");
-    return api.emplace(*writer, tenure, logger);
+    return api.emplace(*writer, tenure, metrics, logger);
   }
   const engine::PodRef pod{.ns = "ns", .name = "p", .uid = "u"};
 };

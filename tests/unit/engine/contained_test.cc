@@ -1,0 +1,252 @@
+// What one tenant's pods cannot do to another's: shut a node, hold room for ever, go before the
+// queue, or be evicted where they are spared.
+#include <string>
+
+#include "tests/support/catch.h"
+#include "tests/unit/engine/gang_world.h"
+
+namespace berth::engine {
+namespace {
+
+using testing::GangWorld;
+using testing::kGpu;
+using testing::MakeNode;
+using testing::MakePod;
+using testing::World;
+
+constexpr TimePoint kPlanTimeout = 60'000;
+
+class OneNode : public World {
+ public:
+  OneNode() {
+    Add(MakeNode("n").Gpu(8));
+    Start();
+  }
+};
+
+// --- whole nodes
+// -----------------------------------------------------------------------------------
+
+TEST_CASE("only a pod of ours that asks for devices can have a whole node", "[unit][engine]") {
+  OneNode w;
+  w.Add(MakePod("cpu").Cpu("1").WholeNode().On("n"));
+  w.Add(MakePod("foreign").Gpu(1).WholeNode().Scheduler("other").On("n"));
+  CHECK(w.UsedGpus("n") == 1);  // what it asks for
+  w.Add(MakePod("whole").Gpu(1).WholeNode().On("n"));
+  CHECK(w.UsedGpus("n") == 9);
+}
+
+// --- room held by those who never bind
+// ---------------------------------------------------------------
+
+/// How long of `span` GPUs were held, the pod being tried whenever nothing is held.
+double HeldShare(World& w, const std::string& pod, TimePoint span) {
+  constexpr TimePoint kStep = 1'000;
+  TimePoint held = 0;
+  for (TimePoint t = 0; t < span; t += kStep) {
+    if (w.Planned(pod).empty()) (void)w.Filter(pod);
+    if (!w.Planned(pod).empty()) held += kStep;
+    w.Advance(kStep);
+  }
+  return static_cast<double>(held) / static_cast<double>(span);
+}
+
+TEST_CASE("a lone pod that is answered and never bound holds room a tenth of the time",
+          "[unit][engine]") {
+  OneNode w;
+  w.Add(MakePod("p").Gpu(8));
+  CHECK(HeldShare(w, "p", 20LL * 3'600'000) < 0.15);
+  CHECK(w.Why("p") == (w.Planned("p").empty() ? "CoolingDown" : "Starting"));
+}
+
+TEST_CASE("a lone pod's first two lapses cost it nothing", "[unit][engine]") {
+  OneNode w;
+  w.Add(MakePod("p").Gpu(8));
+  REQUIRE(w.Filter("p").node() == "n");
+  w.Advance(3 * kPlanTimeout - 1);
+  CHECK(w.Planned("p") == "n");
+  w.Advance(1);
+  CHECK(w.Filter("p").reason == "CoolingDown");
+  w.Advance(39'999);
+  CHECK(w.Planned("p").empty());
+  w.Advance(1);
+  CHECK(w.Planned("p") == "n");  // by itself
+}
+
+TEST_CASE("a pod that joins a running gang and never binds holds room a tenth of the time",
+          "[unit][engine]") {
+  GangWorld w(3);
+  w.Gather(2, 2);
+  w.Arrive(0);
+  w.Arrive(1);
+  REQUIRE(w.BoundPods() == 2);
+  w.Add(w.Member(2, 2, 2));
+  w.Tick();
+  CHECK(HeldShare(w, "m2", 20LL * 3'600'000) < 0.15);
+  CHECK(w.BoundPods() == 2);
+}
+
+TEST_CASE("members beyond a running gang's minimum give their room back", "[unit][engine]") {
+  GangWorld w(4);
+  w.Gather(4, 2);
+  w.Arrive(0);
+  w.Arrive(1);
+  REQUIRE(w.BoundPods() == 2);
+  CHECK(w.UsedGpus() == 32);
+  w.Advance(2 * kPlanTimeout - 1);  // their releases are made again in between
+  CHECK(w.UsedGpus() == 32);
+  double held = 0;
+  for (int minute = 0; minute < 600; ++minute) {
+    w.Advance(60'000);
+    held += static_cast<double>(w.UsedGpus() - 16) / 16 / 600;
+  }
+  CHECK(held < 0.25);
+}
+
+TEST_CASE("members of a running gang's minimum keep their room", "[unit][engine]") {
+  GangWorld w(2);
+  w.Gather(2, 2);
+  w.Arrive(0);
+  w.SetPosting(testing::Posting::kRefuses);
+  w.Arrive(1);  // both are told to post; m1's Binding is refused, and it never comes back
+  w.SetPosting(testing::Posting::kBinds);
+  REQUIRE(w.UsedGpus() == 16);
+  w.Advance(3'600'000);
+  CHECK(w.UsedGpus() == 16);
+}
+
+// --- turns
+// -------------------------------------------------------------------------------------------
+
+/// Gang g runs on two nodes with its minimum of two; `block` has the third.
+class FullWorld : public GangWorld {
+ public:
+  FullWorld() : GangWorld(3) {
+    Gather(2, 2);
+    Arrive(0);
+    Arrive(1);
+    Add(MakePod("block").Gpu(8));
+    REQUIRE(Attempt("block"));
+  }
+};
+
+TEST_CASE("what a running gang wants beyond its minimum waits its turn", "[unit][engine]") {
+  FullWorld w;
+  w.Add(MakePod("other").Gpu(8).Gated().Created(5'000));
+  w.Add(w.Member(2, 2, 2).Gated().Created(6'000));
+  w.Tick();
+  REQUIRE(w.Planned("other").empty());
+  REQUIRE(w.Planned("m2").empty());
+  w.Delete("block");
+  w.Tick();
+  CHECK(!w.Planned("other").empty());
+  CHECK(w.Planned("m2").empty());
+}
+
+TEST_CASE("a running gang that lost a member of its minimum goes first", "[unit][engine]") {
+  FullWorld w;
+  w.Add(MakePod("other").Gpu(8).Gated().Created(5'000));
+  const std::string node = w.NodeOf("m1");
+  w.Delete("m1");
+  w.Add(MakePod("taker").Gpu(8).On(node));
+  w.Add(w.Member(2, 2, 2).Gated().Created(6'000));
+  w.Tick();
+  REQUIRE(w.Planned("other").empty());
+  REQUIRE(w.Planned("m2").empty());
+  w.Delete("block");
+  w.Tick();
+  CHECK(!w.Planned("m2").empty());
+  CHECK(w.Planned("other").empty());
+}
+
+// --- strangers in a gang
+// -------------------------------------------------------------------------------
+
+TEST_CASE("a stranger that no node could ever take keeps no gang waiting", "[unit][engine]") {
+  GangWorld w(2);
+  w.Add(MakePod("s").Gpu(64).Gang("g", 2).Min(2).Created(900).Gated().Rank(0));
+  w.Gather(2, 2);
+  CHECK(w.Planned("s").empty());
+  CHECK(!w.Planned("m0").empty());
+  CHECK(!w.Planned("m1").empty());
+}
+
+TEST_CASE("an odd stranger takes no place of a gang's minimum", "[unit][engine]") {
+  GangWorld w(2);
+  w.Add(MakePod("s").Gpu(7).Gang("g", 2).Min(2).Created(900).Gated().Rank(0));
+  w.Gather(2, 2);
+  CHECK(w.Planned("s").empty());
+  CHECK(!w.Planned("m0").empty());
+  CHECK(!w.Planned("m1").empty());
+}
+
+// --- evictions
+// -----------------------------------------------------------------------------------------
+
+TEST_CASE("a pod that is not preemptible is never a victim", "[unit][engine]") {
+  for (const bool label : {true, false}) {
+    OneNode w;
+    auto spared = MakePod("spared").Gpu(8).On("n").Priority(0);
+    w.Add(label ? spared.Label("berth.dev/preemptible", "false")
+                : spared.Annotation("berth.dev/preemptible", "false"));
+    w.Add(MakePod("p").Gpu(8).Priority(100));
+    REQUIRE(w.Filter("p").kept.empty());
+    CHECK(w.engine().Preempt("uid-p", {{"n", {.uids = {"uid-spared"}}}}, w.now()).empty());
+    w.Change("spared", [](kube::Pod& pod) {
+      pod.meta.labels.clear();
+      pod.meta.annotations.clear();
+    });
+    CHECK(w.engine().Preempt("uid-p", {{"n", {.uids = {"uid-spared"}}}}, w.now()).size() == 1);
+  }
+}
+
+// --- kubelets
+// ------------------------------------------------------------------------------------------
+
+/// Bound, and then refused by the kubelet.
+void Reject(World& w, const std::string& pod, const std::string& reason) {
+  w.Change(pod, [&](kube::Pod& object) {
+    object.phase = kube::PodPhase::kFailed;
+    object.status_reason = reason;
+  });
+}
+
+TEST_CASE("a node whose kubelet rejects a pod is left alone by pods of its shape",
+          "[unit][engine]") {
+  World w;
+  w.Add(MakeNode("n1").Gpu(8));
+  w.Start();
+  w.Add(MakePod("p").Gpu(2));
+  REQUIRE(w.Attempt("p"));
+  Reject(w, "p", "UnexpectedAdmissionError");
+  CHECK(w.UsedGpus() == 0);
+  w.Add(MakePod("like").Gpu(2));
+  w.Add(MakePod("unlike").Gpu(1));
+  CHECK(w.Filter("like").kept.empty());
+  CHECK(w.Filter("unlike").node() == "n1");
+  CHECK(w.LogOf("event p NodeCoolingDown").size() == 1);
+  SECTION("for five minutes, and then looks again by itself") {
+    w.Advance(299'000);
+    CHECK(w.Planned("like").empty());
+    w.Advance(1'000);
+    CHECK(w.Planned("like") == "n1");
+  }
+  SECTION("another node will do") {
+    w.Add(MakeNode("n2").Gpu(8));
+    CHECK(w.Filter("like").node() == "n2");
+  }
+}
+
+TEST_CASE("other ends of pods cool nothing", "[unit][engine]") {
+  for (const char* reason : {"", "Evicted", "NodeShutdown", "Terminated"}) {
+    OneNode w;
+    w.Add(MakePod("p").Gpu(2));
+    REQUIRE(w.Attempt("p"));
+    Reject(w, "p", reason);
+    w.Add(MakePod("like").Gpu(2));
+    CHECK(w.Filter("like").node() == "n");
+  }
+}
+
+}  // namespace
+}  // namespace berth::engine
