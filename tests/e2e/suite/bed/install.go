@@ -108,13 +108,19 @@ func (s *Scenario) WriteFile(name, text string) string {
 // SchedulerKubeconfig is that of the cluster's own kube-scheduler.
 func (s *Scenario) SchedulerKubeconfig() string { return s.bed.file("scheduler.kubeconfig") }
 
+// AccountToken is a token of a ServiceAccount.
+func (s *Scenario) AccountToken(namespace, name string) string {
+	s.T.Helper()
+	token, err := s.Client.CoreV1().ServiceAccounts(namespace).CreateToken(s.ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	must(s.T, err)
+	return token.Status.Token
+}
+
 // AccountKubeconfig is a kubeconfig with a ServiceAccount's token, as its pods
 // have it.
 func (s *Scenario) AccountKubeconfig(namespace, name string) string {
 	s.T.Helper()
-	token, err := s.Client.CoreV1().ServiceAccounts(namespace).CreateToken(s.ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	must(s.T, err)
-	path, err := s.bed.writeKubeconfig(namespace+"."+name, s.bed.apiURL(), token.Status.Token)
+	path, err := s.bed.writeKubeconfig(namespace+"."+name, s.bed.apiURL(), s.AccountToken(namespace, name))
 	must(s.T, err)
 	return path
 }
