@@ -176,6 +176,46 @@ func TestDialects(t *testing.T) {
 			},
 		},
 		{
+			// The older annotations need no object.
+			name: "volcano by annotations", queue: "research",
+			mark: func(b *bed.PodBuilder) *bed.PodBuilder {
+				return b.Annotation("scheduling.volcano.sh/group-name", "g").Annotation("scheduling.volcano.sh/group-min-member", "4").
+					Annotation("scheduling.volcano.sh/queue-name", "research")
+			},
+		},
+		{
+			name: "kai by labels", queue: "research",
+			mark: func(b *bed.PodBuilder) *bed.PodBuilder {
+				return b.Annotation("pod-group-name", "g").Annotation("kai.scheduler/batch-min-member", "4").
+					Label("kai.scheduler/queue", "research")
+			},
+		},
+		{
+			name: "koordinator by annotations", queue: "research",
+			mark: func(b *bed.PodBuilder) *bed.PodBuilder {
+				const gang = "gang.scheduling.koordinator.sh/"
+				return b.Annotation(gang+"name", "g").Annotation(gang+"min-available", "4").Annotation(gang+"total-number", "4").
+					Label("quota.scheduling.koordinator.sh/name", "research")
+			},
+		},
+		{
+			name: "scheduler-plugins of old", queue: "everybody",
+			mark: func(b *bed.PodBuilder) *bed.PodBuilder {
+				return b.Label("pod-group.scheduling.sigs.k8s.io/name", "g").Label("pod-group.scheduling.sigs.k8s.io/min-available", "4")
+			},
+		},
+		{
+			// Each says what it knows: Volcano's gang in Kueue's queue.
+			name: "two dialects on one pod", kinds: []crd{kueueLocalQueue, volcanoPodGroup}, queue: "research",
+			objects: func(t *testing.T, s *bed.Scenario) {
+				kueueLocalQueue.create(t, s, "team-a", "user-queue", map[string]any{"clusterQueue": "research"})
+				volcanoPodGroup.create(t, s, "team-a", "g", map[string]any{"minMember": 4, "queue": "everybody"})
+			},
+			mark: func(b *bed.PodBuilder) *bed.PodBuilder {
+				return b.Annotation("scheduling.k8s.io/group-name", "g").Label("kueue.x-k8s.io/queue-name", "user-queue")
+			},
+		},
+		{
 			// It has no queues: its quota is the namespace's.
 			name: "scheduler-plugins", kinds: []crd{pluginsPodGroup}, queue: "everybody",
 			objects: func(t *testing.T, s *bed.Scenario) {
@@ -191,7 +231,9 @@ func TestDialects(t *testing.T) {
 			}
 			s.Namespace("team-a")
 			s.Nodes(2).GPUs(8).Create()
-			dialect.objects(t, s)
+			if dialect.objects != nil {
+				dialect.objects(t, s)
+			}
 			member := dialect.mark(s.Pod("g").Namespace("team-a").GPUs(4))
 			gang := member.CreateRange(0, 3)
 			bed.Eventually(t, bed.Timeout, "its minimum and queue are known", func() error {
@@ -282,6 +324,22 @@ func TestDialectAuto(t *testing.T) {
 	gang = s.Pod("again").GPUs(2).Annotation("scheduling.k8s.io/group-name", "g").CreateN(2)
 	read(true)
 	s.WhyIs(gang[0], "WaitingForMembers")
+}
+
+// A dialect that is off is not read, whatever the pods and objects say.
+func TestDialectOff(t *testing.T) {
+	s := control.Scenario(t, bed.Options{Policy: research + "dialects: {volcano: off, kueue: off}\n"})
+	s.Namespace("team-a")
+	s.Nodes(2).GPUs(8).Create()
+	volcanoPodGroup.install(t, s)
+	volcanoPodGroup.create(t, s, "team-a", "g", map[string]any{"minMember": 4, "queue": "research"})
+	pod := s.Pod("p").Namespace("team-a").GPUs(4).Annotation("scheduling.k8s.io/group-name", "g").
+		Label("kueue.x-k8s.io/queue-name", "research").Create()
+	s.AllBound(pod)
+	why, err := s.Why(pod)
+	if err != nil || !strings.Contains(why.Raw, `"queue":"everybody"`) || !strings.Contains(why.Raw, `"gang":false`) {
+		t.Errorf("%s, %v", why.Raw, err)
+	}
 }
 
 // Kueue's queues, imported from the live cluster, are a policy by which a job
