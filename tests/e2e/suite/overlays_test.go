@@ -113,16 +113,11 @@ func startBerth(t *testing.T, s *bed.Scenario, tls issuers, berth *appsv1.Deploy
 	return bed.Loopback("https", verbs, "")
 }
 
-// A second scheduler, from nothing: with the shipped flags, configuration, rights
-// and certificates, pods that name it are planned, bound and gated by Berth; the
-// cluster's own scheduler, which nobody has touched, goes on with all others.
-func TestSecondSchedulerFromNothing(t *testing.T) {
-	s := control.Scenario(t, bed.Options{NoExtender: true, OpsTLS: true})
-	s.Nodes(2).GPUs(8).Create()
-	before := s.Pod("before").GPUs(2).Create()
-	s.AllBound(before)
-
-	objects := install(t, s, "second-scheduler")
+// startSecondScheduler runs what the second-scheduler install consists of, one
+// replica of each, with the shipped flags, configuration, accounts and
+// certificates.
+func startSecondScheduler(t *testing.T, s *bed.Scenario, objects []object) {
+	t.Helper()
 	var berth, scheduler appsv1.Deployment
 	var config corev1.ConfigMap
 	pick(t, objects, "Deployment", "berth", &berth)
@@ -144,6 +139,19 @@ func TestSecondSchedulerFromNothing(t *testing.T) {
 		"/etc/berth-scheduler/config/kube-scheduler-config.yaml", s.WriteFile("second/kube-scheduler-config.yaml", text),
 		"10259", fmt.Sprint(port)).
 		Start(s.KubeScheduler(), bed.Loopback("https", port, "/readyz"), "--bind-address=127.0.0.1")
+}
+
+// A second scheduler, from nothing: with the shipped flags, configuration, rights
+// and certificates, pods that name it are planned, bound and gated by Berth; the
+// cluster's own scheduler, which nobody has touched, goes on with all others.
+func TestSecondSchedulerFromNothing(t *testing.T) {
+	s := control.Scenario(t, bed.Options{NoExtender: true, OpsTLS: true})
+	s.Nodes(2).GPUs(8).Create()
+	before := s.Pod("before").GPUs(2).Create()
+	s.AllBound(before)
+
+	objects := install(t, s, "second-scheduler")
+	startSecondScheduler(t, s, objects)
 
 	// 14 GPUs are left: one gang fits, the next one waits whole, gated.
 	mine := func(name string) *bed.PodBuilder {

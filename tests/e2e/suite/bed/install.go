@@ -1,8 +1,10 @@
 package bed
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -103,6 +105,27 @@ func (s *Scenario) WriteFile(name, text string) string {
 	must(s.T, os.MkdirAll(filepath.Dir(path), 0o755))
 	must(s.T, os.WriteFile(path, []byte(text), 0o600))
 	return path
+}
+
+// AdminKubeconfig is the administrator's, straight to the API server.
+func (s *Scenario) AdminKubeconfig() string { return s.bed.file("admin.kubeconfig") }
+
+// Helm runs Helm with files of its own, as the cluster's administrator where
+// there is a scenario, and returns what it prints.
+func (b *Bed) Helm(s *Scenario, arguments ...string) (out string, err error) {
+	home := filepath.Join(b.dir, "helm")
+	command := exec.Command(b.program("helm"), arguments...)
+	command.Env = append(os.Environ(), "HOME="+home, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home, "KUBECONFIG=/dev/null")
+	if s != nil {
+		command.Env = append(command.Env, "KUBECONFIG="+s.AdminKubeconfig())
+	}
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	stdout, err := command.Output()
+	if err != nil {
+		err = fmt.Errorf("helm %s: %w: %s", strings.Join(arguments, " "), err, stderr.Bytes())
+	}
+	return string(stdout), err
 }
 
 // SchedulerKubeconfig is that of the cluster's own kube-scheduler.

@@ -1,0 +1,329 @@
+package suite
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/tests/e2e/suite/bed"
+)
+
+const chartFolder = "../../../charts/berth"
+
+// parse reads the objects of a text.
+func parse(t *testing.T, text string) []object {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "objects.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return readFile(t, path)
+}
+
+// helm runs a command of Helm's on the chart without a cluster.
+func helm(command []string, arguments ...string) (string, error) {
+	return control.Helm(nil, append(append(command, chartFolder, "--kube-version", "v1.36.3"), arguments...)...)
+}
+
+// helmTemplate renders the chart for Berth's own namespace.
+func helmTemplate(t *testing.T, arguments ...string) []object {
+	t.Helper()
+	out, err := helm([]string{"template", "berth"}, append(arguments, "-n", bed.SystemNamespace)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, out)
+}
+
+// byName makes objects comparable: what each is, without the hash in the name of
+// the second scheduler's configuration, which Helm and kustomize compute each in
+// its way.
+func byName(t *testing.T, objects []object) map[string]map[string]any {
+	t.Helper()
+	hash := regexp.MustCompile(`"berth-scheduler-config-[0-9a-z]{10}"`)
+	all := map[string]map[string]any{}
+	for _, o := range objects {
+		text, err := o.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var content map[string]any
+		if err := json.Unmarshal(hash.ReplaceAll(text, []byte(`"berth-scheduler-config"`)), &content); err != nil {
+			t.Fatal(err)
+		}
+		name := content["metadata"].(map[string]any)["name"].(string)
+		key := strings.Join([]string{o.GetKind(), o.GetNamespace(), name}, " ")
+		if all[key] != nil {
+			t.Errorf("two of %s", key)
+		}
+		all[key] = content
+	}
+	return all
+}
+
+// The chart is the manifests: each install renders what kustomize does, but for
+// the Namespace, which has to be there before a release.
+func TestChartRendersTheManifests(t *testing.T) {
+	if out, err := helm([]string{"lint"}, "--strict"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for install, folder := range map[string]string{
+		"":                 overlayFolder + "/second-scheduler",
+		"second-scheduler": overlayFolder + "/second-scheduler",
+		"kubeadm":          overlayFolder + "/kubeadm",
+		"managed":          overlayFolder + "/managed",
+		"base":             baseFolder,
+	} {
+		arguments := []string{"--set", "monitoring.enabled=true"}
+		if install != "" {
+			arguments = append(arguments, "--set", "install="+install)
+		}
+		rendered, err := bed.Render(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := byName(t, append(parse(t, string(rendered)), monitoring(t)...))
+		delete(want, "Namespace  "+bed.SystemNamespace)
+		got := byName(t, helmTemplate(t, arguments...))
+		if len(want) < 20 {
+			t.Fatalf("%s: kustomize renders %v", install, slices.Sorted(maps.Keys(want)))
+		}
+		for key := range want {
+			if !reflect.DeepEqual(got[key], want[key]) {
+				t.Errorf("%q: %s: the chart has\n%s\nkustomize\n%s", install, key, asJSON(t, got[key]), asJSON(t, want[key]))
+			}
+			delete(got, key)
+		}
+		if len(got) > 0 {
+			t.Errorf("%q: the chart alone has %v", install, slices.Sorted(maps.Keys(got)))
+		}
+	}
+	for _, o := range helmTemplate(t) {
+		if o.GroupVersionKind().Group == "monitoring.coreos.com" || o.GetName() == "berth-metrics" {
+			t.Errorf("%s is there by default", o)
+		}
+	}
+}
+
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.MarshalIndent(value, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Values beside the defaults: what is said once comes to every place that must
+// know it, and the policy and the scheduler's configuration fit each other.
+func TestChartValues(t *testing.T) {
+	s := control.Scenario(t, bed.Options{NoExtender: true})
+	values := s.WriteFile("values.yaml", `
+image: {repository: registry.example.com/berth, tag: v9}
+imagePullSecrets: [mirror]
+replicas: 3
+resources: {limits: {memory: 2Gi}}
+nodeSelector: {pool: system}
+tolerations: [{key: system, operator: Exists}]
+scheduler: {image: {repository: registry.example.com/kube-scheduler, tag: v1.36.9}}
+schedulerNames: [berth, berth-night]
+policy:
+  resources: {devices: [{name: example.com/gpu}, {name: rdma/nic, kind: handles}]}
+  queues:
+  - {name: research, namespaces: ["*"], quota: {example.com/gpu: 16}}
+tenants: {enabled: false}
+monitoring: {enabled: true, labels: {release: prom}, namespace: observability}
+clusterIP: 10.96.0.77
+`)
+	objects := helmTemplate(t, "-f", values)
+	text := map[string]string{}
+	for key, o := range byName(t, objects) {
+		text[key] = asJSON(t, o)
+	}
+	for key, wanted := range map[string][]string{
+		"Deployment berth-system berth": {`"image": "registry.example.com/berth:v9"`, `"replicas": 3`, `"memory": "2Gi"`,
+			`"pool": "system"`, `"key": "system"`, `"name": "mirror"`},
+		"Deployment berth-system berth-scheduler": {`"image": "registry.example.com/kube-scheduler:v1.36.9"`, `"replicas": 2`,
+			`"pool": "system"`, `"key": "system"`, `"name": "mirror"`},
+		"MutatingAdmissionPolicy  berth-admission-gate": {`object.spec.schedulerName in ['berth', 'berth-night']`,
+			`['example.com/gpu', 'rdma/nic'].exists(device`},
+		"NetworkPolicy berth-system berth":  {`"kubernetes.io/metadata.name": "observability"`},
+		"ServiceMonitor berth-system berth": {`"release": "prom"`, `"app.kubernetes.io/part-of": "berth"`},
+		"PrometheusRule berth-system berth": {`"release": "prom"`},
+		"Service berth-system berth":        {`"clusterIP": "10.96.0.77"`},
+	} {
+		for _, want := range wanted {
+			if !strings.Contains(text[key], want) {
+				t.Errorf("%s has not %s:\n%s", key, want, text[key])
+			}
+		}
+	}
+	for key := range text {
+		if strings.HasPrefix(key, "ValidatingAdmissionPolicy") {
+			t.Errorf("%s is there", key)
+		}
+	}
+
+	var policy, config corev1.ConfigMap
+	pick(t, objects, "ConfigMap", "berth-policy", &policy)
+	pick(t, objects, "ConfigMap", "berth-scheduler-config", &config)
+	if !strings.Contains(policy.Data["policy.yaml"], "berth-night") || !strings.Contains(config.Data["kube-scheduler-config.yaml"], "schedulerName: berth-night") {
+		t.Errorf("%s\n%s", policy.Data, config.Data)
+	}
+	s.RunBerth("check", s.WriteFile("policy.yaml", policy.Data["policy.yaml"]),
+		"--scheduler-config", s.WriteFile("kube-scheduler-config.yaml", config.Data["kube-scheduler-config.yaml"]))
+
+	// The lists of the tenants' policies, which were left out above.
+	tenants := byName(t, helmTemplate(t, "-f", values, "--set", "tenants.enabled=true", "--set", "admissionGate.enabled=false"))
+	device := asJSON(t, tenants["ValidatingAdmissionPolicy  berth-device-pods"])
+	if !strings.Contains(device, `"['berth', 'berth-night']"`) || !strings.Contains(device, `"['example.com/gpu', 'rdma/nic']"`) {
+		t.Error(device)
+	}
+	if tenants["MutatingAdmissionPolicy  berth-admission-gate"] != nil {
+		t.Error("the gate is there")
+	}
+
+	// Another namespace: everything moves, names in certificates and CEL too.
+	out, err := helm([]string{"template", "berth"}, "-n", "elsewhere", "--set", "monitoring.enabled=true")
+	if err != nil || strings.Contains(out, bed.SystemNamespace) || !strings.Contains(out, "https://berth.elsewhere.svc:443") {
+		t.Errorf("in another namespace: %v", err)
+	}
+}
+
+// What is misspelled or impossible is refused before anything is installed. The
+// policy is held to config/schema.json.
+func TestChartRefusesWrongValues(t *testing.T) {
+	for _, wrong := range []string{
+		"imagee=x", "image.tagg=x", "install=everywhere", "replicas=0", "replicas=two", "monitoring.enabld=true", "tenants=false",
+		"scheduler.image.tag=", "policy.schedulerNames={x}", "policy.modus=enforce", "policy.mode=off",
+		"policy.queues[0].name=No_Label", "policy.gang.maxStanding=0", "resources.memory=1Gi", "schedulerNames=berth", "clusterIP=here",
+		"admissionGate=null",
+	} {
+		if out, err := helm([]string{"template", "berth"}, "--set", wrong); err == nil || !strings.Contains(err.Error(), "values don't meet") {
+			t.Errorf("%s: %v\n%.200s", wrong, err, out)
+		}
+	}
+
+	var values struct {
+		Properties  map[string]map[string]any
+		Definitions map[string]any
+	}
+	var policy map[string]any
+	for path, into := range map[string]any{chartFolder + "/values.schema.json": &values, "../../../config/schema.json": &policy} {
+		if err := json.Unmarshal([]byte(read(t, path)), into); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+	}
+	if !reflect.DeepEqual(values.Definitions, policy["definitions"]) {
+		t.Error("the definitions are not those of config/schema.json")
+	}
+	for _, key := range []string{"apiVersion", "kind", "schedulerNames"} {
+		delete(policy["properties"].(map[string]any), key)
+	}
+	if !reflect.DeepEqual(values.Properties["policy"]["properties"], policy["properties"]) || values.Properties["policy"]["additionalProperties"] != false {
+		t.Error("the policy's schema is not that of config/schema.json")
+	}
+}
+
+// Berth by Helm, from nothing: the release is installed as docs say, runs a gang
+// through its own scheduler, is upgraded, and leaves nothing of itself behind.
+func TestChartFromNothing(t *testing.T) {
+	s := control.Scenario(t, bed.Options{NoExtender: true, OpsTLS: true})
+	s.Nodes(2).GPUs(8).Create()
+	withoutRights(t, s)
+	label := func(standard string) {
+		patch := `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":` + standard + `}}}`
+		if _, err := s.Client.CoreV1().Namespaces().Patch(s.Context(), bed.SystemNamespace, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	label(`"restricted"`)
+	t.Cleanup(func() { label("null") })
+
+	inCluster := func(arguments ...string) string {
+		t.Helper()
+		out, err := control.Helm(s, append(arguments, "-n", bed.SystemNamespace)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	inCluster("install", "berth", chartFolder)
+	installed := true
+	t.Cleanup(func() {
+		if installed {
+			inCluster("uninstall", "berth")
+		}
+	})
+	objects := parse(t, inCluster("get", "manifest", "berth"))
+	untilInForce(t, true, gates(s))
+	untilInForce(t, true, apart(t, s))
+	startSecondScheduler(t, s, objects)
+
+	mine := func(name string) *bed.PodBuilder { return s.Pod(name).GPUs(4).Scheduler("berth").Queue("default") }
+	gang := mine("g").Gang("g", 4).CreateN(4)
+	late := mine("late").Gang("late", 2).CreateN(2)
+	s.AllBound(gang...)
+	if got := gatesOf(late[0]); !slices.Equal(got, []string{bed.AdmissionGate}) || s.Now(gang[0]).Annotations["berth.dev/plan"] == "" {
+		t.Errorf("gates %v, plan %q", got, s.Now(gang[0]).Annotations["berth.dev/plan"])
+	}
+	s.WhyIs(late[0], "InsufficientDevices")
+
+	// An upgrade to another policy is taken by the running Berth: break-glass here,
+	// which opens the gates of what waits.
+	inCluster("upgrade", "berth", chartFolder, "--set", "policy.mode=passthrough")
+	bed.Eventually(t, bed.Timeout, "the gates are open", func() error {
+		return bed.Unless(len(gatesOf(s.Now(late[0]))) == 0, "gated")
+	})
+
+	inCluster("uninstall", "berth")
+	installed = false
+	untilInForce(t, false, gates(s))
+	apply := newApplier(t)
+	for _, o := range objects {
+		path, err := apply.path(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Client.Discovery().RESTClient().Get().AbsPath(path...).Do(s.Context()).Error(); !apierrors.IsNotFound(err) {
+			t.Errorf("%s is still there: %v", o, err)
+		}
+	}
+	releases := inCluster("list", "--all", "--short")
+	if secrets, err := s.Client.CoreV1().Secrets(bed.SystemNamespace).List(s.Context(), metav1.ListOptions{}); err != nil || len(secrets.Items) > 0 || releases != "" {
+		t.Errorf("%v, releases %q, %v", secrets, releases, err)
+	}
+}
+
+// withoutRights takes away what the bed has installed of Berth's, until the test
+// ends.
+func withoutRights(t *testing.T, s *bed.Scenario) {
+	t.Helper()
+	apply := newApplier(t)
+	objects := append(readFile(t, baseFolder+"/rbac.yaml"), readFile(t, baseFolder+"/ops-access.yaml")...)
+	objects = slices.DeleteFunc(objects, func(o object) bool { return o.GetKind() == "ServiceAccount" })
+	t.Cleanup(func() {
+		for _, o := range objects {
+			if err := apply.apply(s.Context(), o, false); err != nil {
+				t.Errorf("%s: %v", o, err)
+			}
+		}
+		untilInForce(t, false, apart(t, s)) // asked for with these rights
+	})
+	for _, o := range objects {
+		if err := apply.delete(s.Context(), o); err != nil {
+			t.Fatalf("%s: %v", o, err)
+		}
+	}
+}
