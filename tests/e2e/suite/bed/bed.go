@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -259,9 +260,9 @@ func (b *Bed) RestartAPIServer() error {
 	return b.startAPIServer()
 }
 
-// startControllers runs the controllers that make Jobs and DaemonSets work, once
-// per bed.
-func (b *Bed) startControllers() error {
+// startControllers runs the controllers that make Jobs and DaemonSets work, and
+// some more, once per bed.
+func (b *Bed) startControllers(more ...string) error {
 	if b.controller != nil {
 		return nil
 	}
@@ -271,7 +272,8 @@ func (b *Bed) startControllers() error {
 	}
 	b.controller, err = startProcess(b.dir, "kube-controller-manager", b.program("kube-controller-manager"),
 		"--kubeconfig="+b.file("controllers.kubeconfig"),
-		"--controllers=job-controller,daemonset-controller,garbage-collector-controller,pod-garbage-collector-controller,disruption-controller",
+		"--controllers="+strings.Join(append(more, "job-controller", "daemonset-controller",
+			"garbage-collector-controller", "pod-garbage-collector-controller", "disruption-controller"), ","),
 		"--leader-elect=false",
 		"--use-service-account-credentials", // each controller with its own rights
 		"--service-account-private-key-file="+b.file("service-account.key"),

@@ -188,14 +188,19 @@ type Why struct {
 	Raw    string // the whole answer
 }
 
+// opsToken is what Berth's operations port is shown where it is the installed one,
+// which asks who comes: the administrator's.
+func (s *Scenario) opsToken() string {
+	if s.options.OpsTLS || s.Deployed != nil {
+		return s.bed.adminToken
+	}
+	return ""
+}
+
 // Why asks Berth why a pod waits; where the port is the installed one, which asks
 // who comes, as the administrator.
 func (s *Scenario) Why(pod *corev1.Pod) (Why, error) {
-	token := ""
-	if s.options.OpsTLS {
-		token = s.bed.adminToken
-	}
-	body, err := getAs(s.OpsURL("/api/v1/why?pod="+url.QueryEscape(pod.Namespace+"/"+pod.Name)), token)
+	body, err := getAs(s.OpsURL("/api/v1/why?pod="+url.QueryEscape(pod.Namespace+"/"+pod.Name)), s.opsToken())
 	if err != nil {
 		return Why{}, err
 	}

@@ -60,6 +60,8 @@ func (b *Bed) cleanNamespace(ctx context.Context, ns string) error {
 	// Their controllers first, which may still run and would replace the pods.
 	err := errors.Join(
 		b.Client.BatchV1().Jobs(ns).DeleteCollection(ctx, deleteNow, list),
+		b.Client.AppsV1().Deployments(ns).DeleteCollection(ctx, deleteNow, list),
+		b.Client.AppsV1().ReplicaSets(ns).DeleteCollection(ctx, deleteNow, list),
 		b.Client.AppsV1().DaemonSets(ns).DeleteCollection(ctx, deleteNow, list))
 
 	pods, listErr := core.Pods(ns).List(ctx, list)

@@ -134,18 +134,35 @@ func (s *Scenario) SchedulerKubeconfig() string { return s.bed.file("scheduler.k
 // AccountToken is a token of a ServiceAccount.
 func (s *Scenario) AccountToken(namespace, name string) string {
 	s.T.Helper()
-	token, err := s.Client.CoreV1().ServiceAccounts(namespace).CreateToken(s.ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := s.accountToken(namespace, name)
 	must(s.T, err)
-	return token.Status.Token
+	return token
+}
+
+func (s *Scenario) accountToken(namespace, name string) (string, error) {
+	token, err := s.Client.CoreV1().ServiceAccounts(namespace).CreateToken(s.ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+	return token.Status.Token, nil
 }
 
 // AccountKubeconfig is a kubeconfig with a ServiceAccount's token, as its pods
 // have it.
 func (s *Scenario) AccountKubeconfig(namespace, name string) string {
 	s.T.Helper()
-	path, err := s.bed.writeKubeconfig(namespace+"."+name, s.bed.apiURL(), s.AccountToken(namespace, name))
+	path, err := s.accountKubeconfig(namespace, name, namespace+"."+name, s.bed.apiURL())
 	must(s.T, err)
 	return path
+}
+
+// accountKubeconfig writes FILE.kubeconfig, for a server, with such a token.
+func (s *Scenario) accountKubeconfig(namespace, name, file, server string) (string, error) {
+	token, err := s.accountToken(namespace, name)
+	if err != nil {
+		return "", err
+	}
+	return s.bed.writeKubeconfig(file, server, token)
 }
 
 // Secret writes the files of a TLS Secret into a folder of that name and returns
@@ -163,3 +180,9 @@ func (s *Scenario) Secret(name string, issuer *Issuer, commonName string, believ
 func Loopback(scheme string, port int, path string) string {
 	return fmt.Sprintf("%s://127.0.0.1:%d%s", scheme, port, path)
 }
+
+// Program is one of the control plane's programs.
+func (b *Bed) Program(name string) string { return b.program(name) }
+
+// AdminKubeconfig is the administrator's.
+func (b *Bed) AdminKubeconfig() string { return b.file("admin.kubeconfig") }

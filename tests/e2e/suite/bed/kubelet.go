@@ -19,12 +19,13 @@ type Kubelet struct {
 	work   chan *corev1.Pod
 	done   sync.WaitGroup
 
+	except          func(*corev1.Pod) bool // pods that are another's; nil: none
 	pendingHeld     atomic.Bool
 	terminatingHeld atomic.Bool
 }
 
-func newKubelet(ctx context.Context, client kubernetes.Interface) *Kubelet {
-	k := &Kubelet{client: client, work: make(chan *corev1.Pod, 100_000)}
+func newKubelet(ctx context.Context, client kubernetes.Interface, except func(*corev1.Pod) bool) *Kubelet {
+	k := &Kubelet{client: client, except: except, work: make(chan *corev1.Pod, 100_000)}
 	for range 4 {
 		k.done.Go(func() {
 			for {
@@ -48,7 +49,7 @@ func (k *Kubelet) HoldPending(hold bool) { k.pendingHeld.Store(hold) }
 func (k *Kubelet) HoldTerminating(hold bool) { k.terminatingHeld.Store(hold) }
 
 func (k *Kubelet) observe(pod *corev1.Pod) {
-	if pod.Spec.NodeName == "" {
+	if pod.Spec.NodeName == "" || k.except != nil && k.except(pod) {
 		return
 	}
 	ends := pod.DeletionTimestamp != nil && !k.terminatingHeld.Load()

@@ -28,6 +28,7 @@ type Replica struct {
 	s                   *Scenario
 	process             *Process
 	verbPort, opsPort   int
+	tls                 bool // both ports
 	verbURL, kubeconfig string
 }
 
@@ -45,7 +46,7 @@ func (s *Scenario) startReplicas(n int) error {
 		}
 		s.Replicas = append(s.Replicas, r)
 	}
-	s.Service = newService(s)
+	s.Service = newService(s.leader)
 	for _, r := range s.Replicas {
 		if err := r.start(); err != nil {
 			return err
@@ -116,7 +117,11 @@ func (r *Replica) Wait() error {
 }
 
 func (r *Replica) opsURL(path string) string {
-	return fmt.Sprintf("http://127.0.0.1:%d%s", r.opsPort, path)
+	scheme := "http"
+	if r.tls {
+		scheme = "https"
+	}
+	return Loopback(scheme, r.opsPort, path)
 }
 
 // Ready says whether /readyz answers 200.
@@ -128,16 +133,23 @@ func (r *Replica) Ready() bool {
 // LeaderMetric is the replica's berth_leader.
 func (r *Replica) LeaderMetric() float64 {
 	r.s.T.Helper()
-	body, err := get(r.opsURL("/metrics"))
-	must(r.s.T, err)
-	metrics, err := parseMetrics(body)
+	metrics, err := r.Metrics()
 	must(r.s.T, err)
 	return metrics["berth_leader"]
 }
 
+// Metrics reads the replica's metrics.
+func (r *Replica) Metrics() (Metrics, error) {
+	body, err := getAs(r.opsURL("/metrics"), r.s.opsToken())
+	if err != nil {
+		return nil, err
+	}
+	return parseMetrics(body)
+}
+
 // Leads asks the replica itself whether it leads.
 func (r *Replica) Leads() bool {
-	body, err := get(r.opsURL("/debug/leadership"))
+	body, err := getAs(r.opsURL("/debug/leadership"), r.s.opsToken())
 	if err != nil {
 		return false
 	}
@@ -180,8 +192,15 @@ func (r *Replica) Label(on bool) {
 }
 
 // leader is the only replica whose Pod carries the label, or nil.
-func (s *Scenario) leader() (leader *Replica) {
-	for _, r := range s.Replicas {
+func (s *Scenario) leader() *Replica {
+	if s.Deployed != nil {
+		return onlyLabelled(s.Deployed.Berths())
+	}
+	return onlyLabelled(s.Replicas)
+}
+
+func onlyLabelled(replicas []*Replica) (leader *Replica) {
+	for _, r := range replicas {
 		if !r.Labelled() {
 			continue
 		}
@@ -201,7 +220,11 @@ func (s *Scenario) Leader() (leader, follower *Replica) {
 		leader = s.leader()
 		return Unless(leader != nil && leader.Leads(), "nobody does")
 	})
-	for _, r := range s.Replicas {
+	replicas := s.Replicas
+	if s.Deployed != nil {
+		replicas = s.Deployed.Berths()
+	}
+	for _, r := range replicas {
 		if r != leader {
 			follower = r
 		}

@@ -60,6 +60,9 @@ type Options struct {
 	// Replicas runs so many Berths that elect a leader, behind a Service, instead
 	// of one that leads from the start.
 	Replicas int
+	// Deployments runs the pods of Deployments in Berth's namespace; it has the
+	// program for each image but kube-scheduler's. Berth starts when one is made.
+	Deployments map[string]string
 	// Prepare is called in the empty cluster, before anything starts.
 	Prepare func(*Scenario)
 	// Controllers runs kube-controller-manager, and KWOK in place of the
@@ -77,7 +80,8 @@ type Scenario struct {
 	Kubelet *Kubelet // without Options.Controllers
 
 	Replicas []*Replica // with Options.Replicas
-	Service  *Service   // likewise
+	Service  *Service   // likewise, and with Options.Deployments
+	Deployed *Deployed  // with Options.Deployments
 
 	bed       *Bed
 	options   Options
@@ -113,6 +117,9 @@ func (b *Bed) Scenario(t testing.TB, o Options) *Scenario {
 		if s.Kubelet != nil {
 			s.Kubelet.done.Wait()
 		}
+		if s.Deployed != nil {
+			s.Deployed.running.Wait()
+		}
 	})
 	s.dir = filepath.Join(b.dir, strings.ReplaceAll(t.Name(), "/", "."))
 	must(t, os.MkdirAll(s.dir, 0o755))
@@ -122,11 +129,18 @@ func (b *Bed) Scenario(t testing.TB, o Options) *Scenario {
 	}
 
 	var watchers []func(*corev1.Pod)
-	if o.Controllers {
+	switch {
+	case o.Controllers:
 		must(t, b.startControllers())
 		must(t, b.startKWOK())
-	} else {
-		s.Kubelet = newKubelet(ctx, b.Client)
+	case o.Deployments != nil:
+		must(t, b.startControllers(deploymentControllers...))
+		s.Deployed = newDeployed(s)
+		s.Service = newTLSService(s)
+		s.Kubelet = newKubelet(ctx, b.Client, s.Deployed.owns)
+		watchers = append(watchers, s.Kubelet.observe, s.Deployed.observe)
+	default:
+		s.Kubelet = newKubelet(ctx, b.Client, nil)
 		watchers = append(watchers, s.Kubelet.observe)
 	}
 	var err error
@@ -155,13 +169,15 @@ func (b *Bed) Scenario(t testing.TB, o Options) *Scenario {
 	return s
 }
 
-func (s *Scenario) hasBerth() bool { return s.options.Extender == "" && !s.options.NoExtender }
+func (s *Scenario) hasBerth() bool {
+	return s.options.Extender == "" && !s.options.NoExtender && s.options.Deployments == nil
+}
 
 // extenderURL is where kube-scheduler finds Berth or its stand-in.
 func (s *Scenario) extenderURL() string {
 	switch {
-	case s.options.NoExtender:
-		return ""
+	case s.options.NoExtender, s.options.Deployments != nil:
+		return "" // the cluster's own scheduler is untouched
 	case s.options.Extender != "":
 		return s.options.Extender
 	case s.Service != nil:
