@@ -1,7 +1,10 @@
 package suite
 
 import (
+	"cmp"
 	"net/http"
+	"os"
+	"os/exec"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -99,4 +102,15 @@ func TestBedProxy(t *testing.T) {
 		t.Errorf("the binding whose answer was cut: %v, %d hits", err, cut.Hits())
 	}
 	s.AllBound(pod)
+}
+
+// The benchmarks are a module of their own over the bed. What the bed's module
+// comes to need has to be in theirs too, or they do not build.
+func TestBenchmarksKnowTheBedsModules(t *testing.T) {
+	list := exec.Command(cmp.Or(os.Getenv("GO"), "go"), "list", "-deps", ".")
+	list.Dir = "../../../bench"
+	list.Env = append(os.Environ(), "GOWORK=off")
+	if out, err := list.CombinedOutput(); err != nil {
+		t.Errorf("%v: %.2000s", err, out)
+	}
 }
