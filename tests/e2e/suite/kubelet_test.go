@@ -28,7 +28,7 @@ func TestRejectedByTheKubelet(t *testing.T) {
 	unlike := s.Pod("unlike").GPUs(1).Create()
 	s.AllBound(unlike)
 	s.NoneBound(like)
-	well := s.Nodes(1).GPUs(8).Create()[0]
+	well := s.Nodes(1).Prefix("well").GPUs(8).Create()[0]
 	s.AllBound(like)
 	if node := s.NodeOf(like); node != well {
 		t.Errorf("bound to %s, which rejected its like; want %s", node, well)
