@@ -70,7 +70,8 @@ Informers::Informers(kube::RestClient& client, Host& host, Metrics& metrics, Log
 
 Informers::~Informers() { Stop(); }
 
-void Informers::WatchPolicy(const std::string& ns, const std::string& name, PolicySink sink) {
+void Informers::WatchPolicy(const std::string& ns, const std::string& name, PolicySink sink,
+                            std::function<void()> gone) {
   kube::ReflectorConfig config;
   config.name = "configmaps";
   config.path = "/api/v1/namespaces/" + ns + "/configmaps";
@@ -83,8 +84,7 @@ void Informers::WatchPolicy(const std::string& ns, const std::string& name, Poli
                                sink(*object);
                                return object->meta.uid;
                              },
-                             // A deleted policy changes nothing: the last good one stays.
-                             [](const std::string&) {}));
+                             [gone](const std::string&) { gone(); }));
 }
 
 void Informers::Add(kube::ReflectorConfig config, std::unique_ptr<ObjectSink> sink) {

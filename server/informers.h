@@ -26,7 +26,9 @@ class Informers {
   Informers& operator=(const Informers&) = delete;
 
   using PolicySink = std::function<void(const kube::ConfigMap&)>;
-  void WatchPolicy(const std::string& ns, const std::string& name, PolicySink sink);
+  /// `gone` is called when the policy is deleted.
+  void WatchPolicy(const std::string& ns, const std::string& name, PolicySink sink,
+                   std::function<void()> gone);
 
   /// Somebody else who sees every pod, just before the engine does, under the host's lock.
   void WatchPods(std::function<void(const kube::Pod&)> seen,

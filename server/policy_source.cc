@@ -83,13 +83,22 @@ std::expected<config::PolicyConfiguration, std::string> PolicySource::First(
     const std::string& yaml, const std::string& name) {
   current_ = yaml;
   auto decoded = config::DecodePolicy(yaml, name);
-  metrics_.SetPolicyReloadSuccessful(decoded.has_value());
-  if (decoded) {
-    to_keep_ = yaml;
-    Keep();
-    return std::move(*decoded);
-  }
-  last_error_ = Join(decoded.error());
+  if (!decoded) return LastGoodInstead(Join(decoded.error()));
+  metrics_.SetPolicyReloadSuccessful(true);
+  to_keep_ = yaml;
+  Keep();
+  return std::move(*decoded);
+}
+
+std::expected<config::PolicyConfiguration, std::string> PolicySource::FirstOfNone(
+    const std::string& name) {
+  return LastGoodInstead(name + " does not exist");
+}
+
+std::expected<config::PolicyConfiguration, std::string> PolicySource::LastGoodInstead(
+    const std::string& error) {
+  metrics_.SetPolicyReloadSuccessful(false);
+  last_error_ = error;
   if (refused_) refused_(last_error_);
   if (const auto kept = last_good_.Load()) {
     if (auto good = config::DecodePolicy(*kept, kConfigMap)) {
@@ -126,6 +135,18 @@ void PolicySource::Update(const std::string& yaml, const std::string& name, cons
   }
   Keep();
   logger_.Log(Severity::kInfo, "policy reloaded", {{"from", name}});
+}
+
+void PolicySource::Gone(const std::string& name) {
+  metrics_.SetPolicyReloadSuccessful(false);
+  const std::string error = name + " does not exist";
+  {
+    const std::scoped_lock lock(mutex_);
+    current_.clear();  // the same text again is a new version
+    last_error_ = error;
+  }
+  logger_.Log(Severity::kError, "the policy is gone; the last good one stays", {{"error", error}});
+  if (refused_) refused_(error);
 }
 
 void PolicySource::Keep() {

@@ -53,8 +53,13 @@ class PolicySource {
   /// that neither can be used.
   std::expected<config::PolicyConfiguration, std::string> First(const std::string& yaml,
                                                                 const std::string& name);
+  /// The same where there is no policy: the last good one, or an error.
+  std::expected<config::PolicyConfiguration, std::string> FirstOfNone(const std::string& name);
   /// A new version. Taken if it decodes, otherwise logged and counted.
   void Update(const std::string& yaml, const std::string& name, const Apply& apply);
+
+  /// The policy was deleted: the one in force stays, and that is logged and counted like a bad one.
+  void Gone(const std::string& name);
 
   /// Keeps the policy that was taken last, if it may and has not yet. Call when it may at last.
   void Keep();
@@ -66,6 +71,8 @@ class PolicySource {
   std::string last_error() const;
 
  private:
+  std::expected<config::PolicyConfiguration, std::string> LastGoodInstead(const std::string& error);
+
   Logger& logger_;
   Metrics& metrics_;
   LastGoodPolicy last_good_;

@@ -201,8 +201,9 @@ std::expected<config::PolicyConfiguration, int> Service::LoadPolicyConfigMap() {
     return std::unexpected(Fail(kEnvironment, "reading the policy: " + response.error().message));
   }
   if (response->status == 404) {
-    return std::unexpected(Fail(
-        kBadInput, "ConfigMap " + options_.policy_configmap + " does not exist; create it first"));
+    auto policy = policy_->FirstOfNone(options_.policy_configmap);
+    if (policy) return std::move(*policy);
+    return std::unexpected(Fail(kBadInput, "ConfigMap " + policy.error() + "; create it first"));
   }
   std::string yaml;
   if (response->Ok()) {
@@ -360,7 +361,8 @@ void Service::MakeInformers() {
         const auto it = map.data.find("policy.yaml");
         policy_->Update(it == map.data.end() ? "" : it->second, options_.policy_configmap,
                         [this](auto p) { ApplyPolicy(std::move(p)); });
-      });
+      },
+      [this] { policy_->Gone(options_.policy_configmap); });
 }
 
 /// What the pod's manifest tells us of itself; empty outside of a cluster.

@@ -87,6 +87,41 @@ func TestPolicyFromAConfigMap(t *testing.T) {
 	s.AllBound(next)
 }
 
+// A policy that is deleted changes nothing but the metric, not over a restart
+// either; made anew, word for word the same, it is in force again.
+func TestPolicyConfigMapDeleted(t *testing.T) {
+	maps := control.Client.CoreV1().ConfigMaps(bed.SystemNamespace)
+	create := func() {
+		t.Helper()
+		if _, err := maps.Create(t.Context(), policyMap(limited(4)), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := control.Scenario(t, bed.Options{
+		Flags:   []string{"--policy-configmap", bed.SystemNamespace + "/berth-policy"},
+		Prepare: func(*bed.Scenario) { create() },
+	})
+	s.Namespace("team-a")
+	s.Namespace("team-b")
+	s.Nodes(2).GPUs(8).Create()
+	s.AllBound(s.Pod("first").Namespace("team-a").GPUs(4).Create())
+	next := s.Pod("next").Namespace("team-a").GPUs(4).Create()
+
+	if err := maps.Delete(t.Context(), "berth-policy", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	reloadSuccessful(t, s, 0)
+	s.NoneBound(next)
+	s.KillBerth(syscall.SIGKILL)
+	s.StartBerth()
+	reloadSuccessful(t, s, 0)
+	s.NoneBound(next)
+
+	create()
+	reloadSuccessful(t, s, 1)
+	s.NoneBound(next)
+}
+
 // The whole install: Jobs gated by the shipped admission policy start as gangs.
 func TestGatedByTheAdmissionPolicy(t *testing.T) {
 	s := control.Scenario(t, bed.Options{Controllers: true})

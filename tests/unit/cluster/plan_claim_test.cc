@@ -19,6 +19,26 @@ TEST_CASE("a claim survives the annotation", "[unit][cluster]") {
   CHECK(EncodePlanClaim({"a-1", "n1", "q", 2}) == "v1;plan=a-1;node=n1;queue=q;rank=2");
 }
 
+// What each release wrote, word for word. A line may go only with the release after the next one:
+// pods that were bound under it live on, and a release reads its own format and the one before.
+TEST_CASE("what releases wrote is read", "[unit][cluster]") {
+  struct Written {
+    const char* release;
+    const char* text;
+    PlanClaim claim;
+  };
+  const std::vector<Written> all = {
+      {"0.1", "v1;plan=b1x-17;node=n1;queue=research;rank=3", {"b1x-17", "n1", "research", 3}},
+      {"0.1, no queue", "v1;plan=b1x-17;node=n1;queue=;rank=0", {"b1x-17", "n1", "", 0}},
+  };
+  for (const Written& written : all) {
+    INFO(written.release);
+    const auto claim = DecodePlanClaim(written.text);
+    REQUIRE(claim.has_value());
+    CHECK(*claim == written.claim);
+  }
+}
+
 TEST_CASE("a newer writer's extra fields are skipped", "[unit][cluster]") {
   const auto claim = DecodePlanClaim("v1;plan=a;node=n;devices=0,1;queue=q;rank=3;x=");
   REQUIRE(claim.has_value());

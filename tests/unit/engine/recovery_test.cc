@@ -121,6 +121,29 @@ TEST_CASE("claims that are not to be believed", "[unit][engine]") {
   }
 }
 
+// Two releases back, or forward and back again: the plans are nobody's, the pods stay where they
+// run.
+TEST_CASE("plans in a format of another release count as none", "[unit][engine]") {
+  const std::string plan = "v9;plan=x-1;on=n3;queue=other";
+  FourNodes w(MakePolicy({MakeQueue("default", {"*"}, 32), MakeQueue("other", {"*"}, 32)}));
+  w.Add(Member("a").On("n0").Annotation("berth.dev/plan", plan));
+  w.Add(Member("b").On("n1").Annotation("berth.dev/plan", plan));
+  w.Add(Member("c").Annotation("berth.dev/plan", plan));
+  w.Add(Member("d").Annotation("berth.dev/plan", plan));
+  w.Start();
+  const auto used = [&w](std::size_t queue) {
+    const auto& store = w.engine().store();
+    return store.queues()[queue].used[store.device_ids().front()] / 1000;
+  };
+  CHECK(used(0) == 32);  // what the labels say, the two that wait planned anew
+  CHECK(used(1) == 0);   // nothing read by chance
+  for (const char* name : {"c", "d"}) {
+    w.Filter(name);
+    CHECK(w.Bind(name, w.Planned(name)).posted);  // at once: the gang has started
+  }
+  CHECK(w.BoundPods() == 4);
+}
+
 TEST_CASE("a claim does not pass the limit", "[unit][engine]") {
   FourNodes w(MakePolicy({MakeQueue("q", {"default"}, 12)}));
   w.Add(Member("a").On("n0").Claim("x-1", "n0", "q"));
