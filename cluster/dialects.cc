@@ -93,10 +93,15 @@ constexpr std::array<TopologySpelling, 2> kTopologySpellings{{
 constexpr std::string_view kKoordinatorTopology =
     "gang.scheduling.koordinator.sh/network-topology-spec";
 
-constexpr std::array<std::string_view, 5> kIndexKeys{
-    "batch.kubernetes.io/job-completion-index", "training.kubeflow.org/replica-index",
-    "leaderworkerset.sigs.k8s.io/worker-index", "kueue.x-k8s.io/pod-group-pod-index",
-    "gang.scheduling.koordinator.sh/network-topology-index"};
+/// The first that a pod has decides. A StatefulSet's comes last: others are made of StatefulSets.
+constexpr std::array<std::string_view, 7> kIndexKeys{
+    "batch.kubernetes.io/job-completion-index",
+    "training.kubeflow.org/replica-index",
+    "leaderworkerset.sigs.k8s.io/worker-index",
+    "kueue.x-k8s.io/pod-group-pod-index",
+    "gang.scheduling.koordinator.sh/network-topology-index",
+    "volcano.sh/task-index",
+    "apps.kubernetes.io/pod-index"};
 
 /// Where a project's own controller runs, as its installation manifests name it.
 struct Controller {

@@ -151,13 +151,16 @@ void Store::RefreshTopology() {
   }
 }
 
+/// A missing or empty label: the node is in no domain of that level, and those of its narrower ones
+/// are not those of nodes that have it. The narrowest is the node itself: two that carry one host
+/// name are two machines.
 void Store::AssignDomains(NodeInfo& node, std::map<std::string, DomainId>& by_path) {
   std::string path;
   for (std::size_t level = 0; level < policy_.levels.size(); ++level) {
     const auto label = node.object.meta.labels.find(policy_.levels[level].node_label);
     if (level > 0) path += '/';
     if (label == node.object.meta.labels.end() || label->second.empty()) continue;
-    path += label->second;
+    path += level + 1 == policy_.levels.size() ? node.name : label->second;
     const auto [it, fresh] = by_path.emplace(std::to_string(level) + '\0' + path,
                                              static_cast<DomainId>(domains_.size()));
     if (fresh) domains_.push_back({.name = path, .level = static_cast<int>(level), .nodes = {}});

@@ -4,6 +4,7 @@
 
 #include "cluster/plan_claim.h"
 #include "engine/engine.h"
+#include "policy/rank_order.h"
 
 namespace berth::engine {
 
@@ -17,17 +18,6 @@ using cluster::Verdict;
 using cluster::Workload;
 
 namespace {
-
-/// By the job's own index; members without one come last, oldest first. But those without devices
-/// come before all: a launcher is part of the minimum, however few workers are.
-std::vector<PodInfo*> ByRank(std::vector<PodInfo*> pods) {
-  if (pods.size() < 2) return pods;
-  std::ranges::stable_sort(pods, {}, [](const PodInfo* pod) {
-    return std::pair(pod->shape->asks_device,
-                     pod->claims->rank.value_or(std::numeric_limits<int>::max()));
-  });
-  return pods;
-}
 
 /// The age that counts for its turn.
 kube::Millis WaitingSince(const Workload& workload) {
@@ -151,7 +141,7 @@ void Engine::Judge(Workload& workload, TimePoint now) {
                           .have = (workload.hold_until - now + 999) / 1000});
     return;
   }
-  pods = ByRank(std::move(pods));
+  pods = policy::RankOrder(pods);
   if (workload.started) {
     PlaceLate(workload, pods, now);
     return;

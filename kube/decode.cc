@@ -13,7 +13,7 @@ using internal::Reader;
 using Object = Reader::Object;
 using Element = Reader::Element;
 
-constexpr std::array<std::string_view, 14> kAnnotationPrefixes = {
+constexpr std::array<std::string_view, 15> kAnnotationPrefixes = {
     "berth.dev/",
     "scheduling.x-k8s.io/",
     "pod-group.scheduling.sigs.k8s.io/",
@@ -22,6 +22,7 @@ constexpr std::array<std::string_view, 14> kAnnotationPrefixes = {
     "pod-group-name",  // KAI's, without a prefix
     "scheduling.volcano.sh/",
     "volcano.sh/queue-name",
+    "volcano.sh/task-index",
     "scheduling.k8s.io/",
     "gang.scheduling.koordinator.sh/",
     "batch.kubernetes.io/",

@@ -185,4 +185,8 @@ bool NeighboursAllow(const PodInfo& pod, const Overlay& overlay, NodeIndex node)
          SpreadAllows(pod, overlay, node);
 }
 
+bool MayAllowLater(const cluster::PodShape& shape) {
+  return !shape.spec->required_pod_affinity.empty() || !shape.spec->topology_spread.empty();
+}
+
 }  // namespace berth::policy

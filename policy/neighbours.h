@@ -14,4 +14,8 @@ bool NeighboursAllow(const cluster::PodInfo& pod, const Overlay& overlay, cluste
 /// Whether NeighboursAllow can be false at all for this pod in this cluster.
 bool NeighboursMatter(const cluster::PodInfo& pod, const Overlay& overlay);
 
+/// Whether a member placed later may open a node to pods of this shape: affinity and spread do, and
+/// so the order in which members come matters.
+bool MayAllowLater(const cluster::PodShape& shape);
+
 }  // namespace berth::policy

@@ -5,9 +5,9 @@
 #include <numeric>
 #include <optional>
 #include <tuple>
-#include <unordered_map>
 
 #include "policy/neighbours.h"
+#include "policy/rank_order.h"
 #include "policy/shortage.h"
 
 namespace berth::policy {
@@ -300,7 +300,7 @@ class Placer {
       }
       if (next != group.pods.size()) return std::nullopt;
     }
-    AlignRanks(placed, overlay);
+    AlignRanks(request_.pods, groups_, base_, placed);
     return placed;
   }
 
@@ -346,7 +346,12 @@ class Placer {
     std::vector<std::vector<NodeIndex>> parts;
     const auto walk = [&](const auto& self, std::size_t part) -> void {
       std::ranges::sort(tree[part].parts, [&](std::size_t a, std::size_t b) {
-        return std::pair(-tree[a].room, tree[a].domain) < std::pair(-tree[b].room, tree[b].domain);
+        // Nodes that lack the label share nothing that is known: they come last.
+        const auto order = [&](std::size_t i) {
+          const bool nowhere = tree[i].domain == cluster::kNoDomain;
+          return std::tuple(nowhere, -tree[i].room, tree[i].domain);
+        };
+        return order(a) < order(b);
       });
       if (!tree[part].nodes.empty()) parts.push_back(std::move(tree[part].nodes));
       for (const std::size_t inner : tree[part].parts) self(self, inner);
@@ -395,44 +400,6 @@ class Placer {
     }
   }
 
-  /// Affinity and spread may open a node that was closed before; anti-affinity and ports never do.
-  static bool MayAllowLater(const cluster::PodShape& shape) {
-    return !shape.spec->required_pod_affinity.empty() || !shape.spec->topology_spread.empty();
-  }
-
-  /// Neighbours in rank become neighbours in the tree: inside one shape, where members are
-  /// interchangeable, the chosen nodes are dealt out in tree order.
-  void AlignRanks(std::vector<Placed>& placed, const Overlay& overlay) const {
-    const cluster::Store& store = base_.store();
-    const auto tree_order = [&](NodeIndex a, NodeIndex b) {
-      const auto& da = store.node(a).domains;
-      const auto& db = store.node(b).domains;
-      return da != db ? da < db : store.rank(a) < store.rank(b);
-    };
-    std::unordered_map<const PodInfo*, std::size_t> rank;
-    for (std::size_t i = 0; i < request_.pods.size(); ++i) rank[request_.pods[i]] = i;
-    std::vector<const Placed*> in_rank(request_.pods.size(), nullptr);
-    for (const Placed& p : placed) in_rank[rank[p.pod]] = &p;
-    std::vector<Placed> aligned;
-    for (const Placed* p : in_rank) {
-      if (p != nullptr) aligned.push_back(*p);
-    }
-    for (const ShapeGroup& group : groups_) {
-      // Shares keep the device that was chosen for them.
-      if (group.shape->share > 0 || Constrained(*group.pods.front(), overlay)) continue;
-      std::vector<Placed*> slots;
-      std::vector<NodeIndex> nodes;
-      for (Placed& p : aligned) {
-        if (p.pod->shape != group.shape) continue;
-        slots.push_back(&p);
-        nodes.push_back(p.node);
-      }
-      std::ranges::stable_sort(nodes, tree_order);
-      for (std::size_t i = 0; i < slots.size(); ++i) slots[i]->node = nodes[i];
-    }
-    placed = std::move(aligned);
-  }
-
   const PlacementRequest& request_;
   const Overlay& base_;
   Scorer& scorer_;
@@ -469,7 +436,7 @@ NodeGroups GroupBy(const cluster::Store& store, const std::string& level_or_labe
   }
   for (const auto& node : store.nodes()) {
     const auto label = node->object.meta.labels.find(level_or_label);
-    if (node->present && label != node->object.meta.labels.end()) {
+    if (node->present && label != node->object.meta.labels.end() && !label->second.empty()) {
       result.owned[label->second].push_back(node->index);
     }
   }

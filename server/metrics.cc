@@ -115,8 +115,8 @@ constexpr std::array<MetricInfo, kMetricCount> kTable{{
      "Nodes with devices, by where their hardware is read: annotation, hami, labels, unknown, "
      "refused (what is said cannot be true)."},
     {"berth_largest_placeable_gang_pods", MetricType::Gauge, "level, pod_gpus", Stability::kAlpha,
-     "Pods of the largest gang that fits now into one domain of a topology level, by devices per "
-     "pod."},
+     "Pods of the largest gang that could start now inside one domain of a topology level "
+     "(cluster: anywhere), by devices per pod: 1, 2, 4, 8, and up to four more sizes in use."},
     {"berth_binds_total", MetricType::Counter, "result", Stability::kStable,
      "Binds by how they ended."},
     {"berth_plans", MetricType::Gauge, "state", Stability::kAlpha, "Plans by state."},

@@ -5,6 +5,7 @@
 
 #include "cluster/measures.h"
 #include "kube/quantity.h"
+#include "policy/largest_gang.h"
 
 namespace berth::server {
 namespace {
@@ -293,14 +294,13 @@ void FeedShape(const cluster::Store& store, Metrics& metrics) {
   }
   metrics.ReplaceFragmentation(ratios);
   std::vector<LargestGangRow> gangs;
-  for (int level = -1; level < static_cast<int>(store.policy().levels.size()); ++level) {
-    for (const int gpus : {1, 2, 4, 8}) {
-      gangs.push_back(
-          {.level =
-               level < 0 ? "cluster" : store.policy().levels[static_cast<std::size_t>(level)].name,
-           .pod_gpus = gpus,
-           .pods = static_cast<double>(cluster::LargestPlaceableGang(store, level, gpus))});
-    }
+  for (const auto& gang : policy::LargestGangs(store, policy::PodSizes(store))) {
+    const auto& levels = store.policy().levels;
+    gangs.push_back({.level = gang.level == policy::kWholeCluster
+                                  ? "cluster"
+                                  : levels[static_cast<std::size_t>(gang.level)].name,
+                     .pod_gpus = static_cast<int>(gang.devices),
+                     .pods = static_cast<double>(gang.pods)});
   }
   metrics.ReplaceLargestGangs(gangs);
 }

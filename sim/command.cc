@@ -5,6 +5,7 @@
 #include "sim/openb_command.h"
 #include "sim/replay_command.h"
 #include "sim/scenario_command.h"
+#include "sim/topology_command.h"
 #include "sim/trace_command.h"
 
 namespace berth::sim {
@@ -18,6 +19,7 @@ void AddSimulateCommand(CLI::App& app, std::function<int()>& run) {
   AddOpenbCommand(*simulate, run);
   AddJctCommands(*simulate, run);
   AddTraceCommand(*simulate, run);
+  AddTopologyCommand(*simulate, run);
   AddReplayCommand(*simulate, run);
   AddEnvCommand(*simulate, run);
 }

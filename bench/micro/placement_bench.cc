@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "bench/micro/world.h"
+#include "policy/largest_gang.h"
 #include "policy/placement.h"
 
 namespace berth::bench {
@@ -57,6 +58,55 @@ void PlaceGang(benchmark::State& state) {
   }
 }
 BENCHMARK(PlaceGang)->Args({5000, 8})->Args({5000, 1024})->Unit(benchmark::kMicrosecond);
+
+/// Blocks of 1,280 nodes, racks of 16.
+kube::Node InWideBlock(int i) {
+  const config::PolicyConfiguration policy;
+  kube::Node node = MakeNode(i);
+  node.meta.labels[policy.levels[0].node_label] = "block-" + std::to_string(i / 1280);
+  node.meta.labels[policy.levels[1].node_label] = "rack-" + std::to_string(i / 16);
+  return node;
+}
+
+/// 1,024 members that must share a block and would share a rack, which no rack can hold; every
+/// third node is broken into. Args: nodes, GPUs of a member.
+void PlaceGangInBlock(benchmark::State& state) {
+  const auto nodes = static_cast<int>(state.range(0));
+  Cluster cluster(nodes, nodes);
+  for (int i = 0; i < nodes; ++i) {
+    cluster.store.UpsertNode(InWideBlock(i));
+    if (i % 3 != 0 || state.range(1) == 8) continue;
+    kube::Pod pod = MakePod("resident-" + std::to_string(i), 1 + i % 7);
+    pod.node_name = NodeName(i);
+    cluster.store.UpsertPod(std::move(pod));
+  }
+  auto request = cluster.Request(MakeGang("gang", 1024, static_cast<int>(state.range(1))));
+  request.topology_required = "block";
+  request.topology_preferred = "rack";
+  for (auto _ : state) {
+    auto placement = policy::Place(request, policy::Overlay(cluster.store), cluster.scorer);
+    if (!placement.ok()) state.SkipWithError("not placed");
+    benchmark::DoNotOptimize(placement);
+  }
+}
+BENCHMARK(PlaceGangInBlock)->ArgsProduct({{5000}, {2, 8}})->Unit(benchmark::kMicrosecond);
+
+/// What a scrape of the metrics asks: the largest gang by level and pod size. Args: nodes.
+void LargestGangs(benchmark::State& state) {
+  const auto nodes = static_cast<int>(state.range(0));
+  Cluster cluster(nodes, nodes);
+  for (int i = 0; i < nodes; ++i) {
+    kube::Pod pod = MakePod("resident-" + std::to_string(i), 1 + i % 7);
+    if (i % 3 == 0) pod.node_name = NodeName(i);
+    cluster.store.UpsertPod(std::move(pod));
+  }
+  cluster.store.Refresh();
+  for (auto _ : state) {
+    auto gangs = policy::LargestGangs(cluster.store, policy::PodSizes(cluster.store));
+    benchmark::DoNotOptimize(gangs);
+  }
+}
+BENCHMARK(LargestGangs)->Arg(1000)->Arg(5000)->Unit(benchmark::kMicrosecond);
 
 /// A gang of 10 x 8 GPUs where 9 nodes are free. Args: nodes.
 void RefuseGang(benchmark::State& state) {

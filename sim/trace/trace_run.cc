@@ -6,6 +6,7 @@
 #include <array>
 
 #include "cluster/measures.h"
+#include "policy/largest_gang.h"
 #include "sim/trace/player.h"
 #include "sim/world/processes.h"
 #include "sim/world/usage.h"
@@ -51,18 +52,19 @@ class Observer {
     std::int64_t free = 0;
     for (const auto& node : store_.nodes()) free += node->free(gpu);
     const double all = static_cast<double>(std::max<std::int64_t>(1, gpus_) * cluster::kMilli);
-    return {
-        .hours = hours,
-        .allocated = 1 - static_cast<double>(free) / all,
-        .fragmented = cluster::FragmentationRatio(store_, gpu),
-        .largest_gang = static_cast<double>(cluster::LargestPlaceableGang(store_, -1, kWholePod)),
-        .waiting = waiting};
+    return {.hours = hours,
+            .allocated = 1 - static_cast<double>(free) / all,
+            .fragmented = cluster::FragmentationRatio(store_, gpu),
+            .largest_gang = static_cast<double>(
+                policy::LargestGangs(store_, std::span(&whole_pod_, 1)).front().pods),
+            .waiting = waiting};
   }
 
  private:
   Environment& env_;
   Life life_;
   cluster::Store store_;
+  policy::PodSize whole_pod_{kWholePod, policy::BarePod(store_, kWholePod)};
   std::int64_t gpus_;
 };
 

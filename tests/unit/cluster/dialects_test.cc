@@ -120,6 +120,12 @@ TEST_CASE("rank follows the index that exists", "[unit][cluster]") {
       {MakePod("p").Rank(3).Label("training.kubeflow.org/replica-index", "9"), 3},
       {MakePod("p").Label("kueue.x-k8s.io/pod-group-pod-index", "4"), 4},
       {MakePod("p").Annotation("gang.scheduling.koordinator.sh/network-topology-index", "6"), 6},
+      {MakePod("p").Label("volcano.sh/task-index", "8"), 8},
+      {MakePod("p").Label("apps.kubernetes.io/pod-index", "3"), 3},
+      {MakePod("p")
+           .Label("apps.kubernetes.io/pod-index", "9")
+           .Label("leaderworkerset.sigs.k8s.io/worker-index", "1"),
+       1},
       {MakePod("p").Rank(-1), std::nullopt},
       {MakePod("p").Label("batch.kubernetes.io/job-completion-index", "x"), std::nullopt},
       {MakePod("p")

@@ -403,6 +403,49 @@ TEST_CASE("domains: same label and same wider domains", "[unit][cluster]") {
   CHECK(std::ranges::none_of(t.store.domains(), [](const Domain& d) { return d.name == "b2/r1"; }));
 }
 
+TEST_CASE("domains: a gap in the labels joins nobody", "[unit][cluster]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("whole").Block("b1").Rack("r1"));
+  t.store.UpsertNode(MakeNode("no-block").Rack("r1"));
+  t.store.UpsertNode(MakeNode("empty-block").Block("").Rack("r1"));
+  t.store.UpsertNode(
+      MakeNode("no-host").Block("b1").Rack("r1").Label("kubernetes.io/hostname", ""));
+  t.store.Refresh();
+  const auto domains = [&t](const char* name) { return t.store.node(t.node(name)).domains; };
+  CHECK(domains("no-block")[0] == kNoDomain);
+  CHECK(domains("no-block")[1] != kNoDomain);
+  CHECK(domains("no-block")[1] != domains("whole")[1]);
+  CHECK(domains("no-block")[1] == domains("empty-block")[1]);  // as far as is known, the same
+  CHECK(domains("no-host")[1] == domains("whole")[1]);
+  CHECK(domains("no-host")[2] == kNoDomain);
+}
+
+TEST_CASE("domains: labels that run in a circle are no tree, and harm nobody", "[unit][cluster]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("a").Block("x").Rack("y"));
+  t.store.UpsertNode(MakeNode("b").Block("y").Rack("x"));
+  t.store.UpsertNode(MakeNode("c").Block("x").Rack("x"));
+  t.store.Refresh();
+  std::map<std::string, int> levels;
+  for (const Domain& domain : t.store.domains()) {
+    if (domain.level < 2) levels[domain.name] = domain.level;
+    CHECK(domain.nodes.size() == (domain.name == "x" ? 2 : 1));
+  }
+  CHECK(levels ==
+        std::map<std::string, int>{{"x", 0}, {"y", 0}, {"x/y", 1}, {"y/x", 1}, {"x/x", 1}});
+}
+
+// Cloned machines that kept their host name.
+TEST_CASE("domains: two nodes of one host name are two hosts", "[unit][cluster][bug]") {
+  StoreTest t;
+  for (const char* name : {"a", "b"}) {
+    t.store.UpsertNode(MakeNode(name).Block("b").Rack("r").Label("kubernetes.io/hostname", "same"));
+  }
+  t.store.Refresh();
+  CHECK(t.store.node(t.node("a")).domains[1] == t.store.node(t.node("b")).domains[1]);
+  CHECK(t.store.node(t.node("a")).domains[2] != t.store.node(t.node("b")).domains[2]);
+}
+
 /// The ledger when every event came, against that of a process that sees the last state alone.
 void CheckSameAfterRestart(const std::vector<kube::Pod>& states) {
   const auto policy = testing::MakePolicy({testing::MakeQueue("a", {"default"})});

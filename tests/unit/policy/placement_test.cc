@@ -156,6 +156,48 @@ TEST_CASE("any node label may be a level", "[unit][policy]") {
   CHECK(t.Place(request).ok());
 }
 
+TEST_CASE("nodes without the label are in no domain", "[unit][policy]") {
+  Planning t;
+  t.Node(MakeNode("r1a").Gpu(8).Block("b").Rack("r1"));
+  t.Node(MakeNode("r2a").Gpu(8).Block("b").Rack("r2"));
+  t.Node(MakeNode("r2b").Gpu(8).Block("b").Rack("r2"));
+  for (int i = 0; i < 4; ++i) t.Node(MakeNode("x" + std::to_string(i)).Gpu(8).Block("b"));
+  const auto place = [&t](int count, const std::string& required) {
+    auto request = t.Request(Members("m", count, MakePod("").Gpu(8)));
+    request.topology_required = required;
+    return t.Place(request);
+  };
+  // Four would fit beside each other without a rack, but nobody can say that they are.
+  CHECK(RacksOf(t.Nodes(place(2, "rack"))) == std::set<std::string>{"r2"});
+  CHECK(place(3, "rack").verdict ==
+        cluster::Verdict{cluster::ReasonId::kTopologyUnsatisfied, 3, 2, "rack"});
+  CHECK(place(7, "block").ok());
+  // And where they are only preferred, racks are filled first.
+  const auto racks = RacksOf(t.Nodes(place(3, "block")));
+  CHECK(racks == std::set<std::string>{"r1", "r2"});
+  // An empty value is none.
+  for (const char* name : {"x0", "x1"}) {
+    t.Node(MakeNode(name).Gpu(8).Block("b").Label("island", ""));
+  }
+  CHECK_FALSE(place(1, "island").ok());
+}
+
+// A rack that is said to be in two blocks is two racks: its label is contradicted by a wider one.
+TEST_CASE("a domain never reaches over two wider ones", "[unit][policy]") {
+  Planning t;
+  for (const char* block : {"b1", "b2"}) {
+    for (const char* suffix : {"x", "y"}) {
+      t.Node(MakeNode(std::string(block) + suffix).Gpu(8).Block(block).Rack("r"));
+    }
+  }
+  auto request = t.Request(Members("m", 3, MakePod("").Gpu(8)));
+  request.topology_required = "rack";
+  CHECK(t.Place(request).verdict ==
+        cluster::Verdict{cluster::ReasonId::kTopologyUnsatisfied, 3, 2, "rack"});
+  request.topology_required = "cloud.provider.com/topology-rack";
+  CHECK_FALSE(t.Place(request).ok());
+}
+
 TEST_CASE("a preferred level is tried first, then wider", "[unit][policy]") {
   Racks t;
   auto request = t.Request(Members("m", 4, MakePod("").Gpu(8)));

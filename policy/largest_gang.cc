@@ -1,0 +1,134 @@
+#include "policy/largest_gang.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <unordered_map>
+
+#include "policy/fit.h"
+
+namespace berth::policy {
+namespace {
+
+using cluster::PodShape;
+
+constexpr std::array<std::int64_t, 4> kUsualSizes{1, 2, 4, 8};
+
+struct Popular {
+  std::shared_ptr<const PodShape> shape;  ///< The most frequent one.
+  std::int64_t most = 0;                  ///< Pods of that shape.
+  std::int64_t pods = 0;                  ///< Pods of the size.
+};
+
+/// By size. Workloads come in the order of their keys: so does the first of equally frequent
+/// shapes.
+std::map<std::int64_t, Popular> SizesHere(const cluster::Store& store) {
+  struct Seen {
+    std::shared_ptr<const PodShape> shape;
+    std::int64_t pods = 0;
+  };
+  std::vector<Seen> order;
+  std::unordered_map<const PodShape*, std::size_t> at;
+  for (const auto& [key, workload] : store.workloads()) {
+    if (workload->members.empty()) continue;
+    const auto& shape = workload->members.front()->shape;
+    const bool whole = shape->share == 0 && shape->device == store.device_ids().front() &&
+                       shape->device_amount % cluster::kMilli == 0;
+    if (!whole) continue;
+    const auto [it, fresh] = at.try_emplace(shape.get(), order.size());
+    if (fresh) order.push_back({.shape = shape});
+    order[it->second].pods += static_cast<std::int64_t>(workload->members.size());
+  }
+  std::map<std::int64_t, Popular> sizes;
+  for (const Seen& seen : order) {
+    Popular& size = sizes[seen.shape->device_amount / cluster::kMilli];
+    size.pods += seen.pods;
+    if (seen.pods <= size.most) continue;
+    size.most = seen.pods;
+    size.shape = seen.shape;
+  }
+  return sizes;
+}
+
+}  // namespace
+
+std::shared_ptr<const PodShape> BarePod(const cluster::Store& store, std::int64_t devices) {
+  const cluster::ResourceId device = store.device_ids().front();
+  const std::string& name = store.resources().Name(device);
+  auto spec = std::make_shared<kube::PodSpec>();
+  spec->requests[name] = devices * cluster::kMilli;
+  spec->tolerations = {{.key = name, .exists = true, .value = {}, .effect = {}}};
+  auto shape = std::make_shared<PodShape>();
+  shape->spec = std::move(spec);
+  shape->demand = {{cluster::kPods, 1}, {device, devices * cluster::kMilli}};
+  shape->device = device;
+  shape->device_amount = devices * cluster::kMilli;
+  shape->asks_device = true;
+  return shape;
+}
+
+std::vector<PodSize> PodSizes(const cluster::Store& store) {
+  if (store.device_ids().empty() || !store.IsWholeDevice(store.device_ids().front())) return {};
+  const auto here = SizesHere(store);
+  std::vector<std::pair<std::int64_t, std::int64_t>> others;  // the most frequent first
+  for (const auto& [size, popular] : here) {
+    if (std::ranges::find(kUsualSizes, size) == kUsualSizes.end()) {
+      others.emplace_back(-popular.pods, size);
+    }
+  }
+  std::ranges::sort(others);
+  std::vector<PodSize> sizes;
+  const auto add = [&](std::int64_t size) {
+    const auto it = here.find(size);
+    sizes.push_back({size, it == here.end() ? BarePod(store, size) : it->second.shape});
+  };
+  for (const std::int64_t size : kUsualSizes) add(size);
+  for (const auto& [pods, size] : others) {
+    if (sizes.size() == kMaxPodSizes) break;
+    add(size);
+  }
+  std::ranges::sort(sizes, {}, &PodSize::devices);
+  return sizes;
+}
+
+std::vector<LargestGang> LargestGangs(const cluster::Store& store, std::span<const PodSize> sizes) {
+  const Overlay overlay(store);
+  std::vector<std::int64_t> whole(sizes.size(), 0);
+  std::vector<std::int64_t> inside(sizes.size() * store.domains().size(), 0);  // by domain, size
+  for (const auto& node : store.nodes()) {
+    if (!node->present) continue;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const PodShape& shape = *sizes[i].shape;
+      const int room =
+          Capacity(shape, overlay, node->index, std::numeric_limits<std::int32_t>::max());
+      if (room == 0 || !FitsNode(*shape.spec, *node)) continue;
+      whole[i] += room;
+      for (const cluster::DomainId domain : node->domains) {
+        if (domain == cluster::kNoDomain) continue;
+        inside[static_cast<std::size_t>(domain) * sizes.size() + i] += room;
+      }
+    }
+  }
+  const std::size_t levels = store.policy().levels.size();
+  std::vector<std::int64_t> best(sizes.size() * levels, 0);  // by level, size
+  for (std::size_t domain = 0; domain < store.domains().size(); ++domain) {
+    const auto level = static_cast<std::size_t>(store.domains()[domain].level);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      std::int64_t& most = best[level * sizes.size() + i];
+      most = std::max(most, inside[domain * sizes.size() + i]);
+    }
+  }
+  std::vector<LargestGang> gangs;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    gangs.push_back({.level = kWholeCluster, .devices = sizes[i].devices, .pods = whole[i]});
+  }
+  for (std::size_t j = 0; j < best.size(); ++j) {
+    gangs.push_back({.level = static_cast<int>(j / sizes.size()),
+                     .devices = sizes[j % sizes.size()].devices,
+                     .pods = best[j]});
+  }
+  return gangs;
+}
+
+}  // namespace berth::policy

@@ -1,0 +1,109 @@
+#include "policy/rank_order.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+
+#include "policy/neighbours.h"
+
+namespace berth::policy {
+namespace {
+
+using cluster::NodeIndex;
+
+constexpr int kNone = std::numeric_limits<int>::max();
+
+/// Each is an index of a whole set of pods, every one of which counts its own from 0.
+constexpr std::array<std::string_view, 3> kGroupKeys{"jobset.sigs.k8s.io/job-global-index",
+                                                     "jobset.sigs.k8s.io/job-index",
+                                                     "leaderworkerset.sigs.k8s.io/group-index"};
+
+int GroupIndex(const kube::StringMap& labels) {
+  for (const std::string_view key : kGroupKeys) {
+    const auto label = labels.find(key);
+    if (label == labels.end()) continue;
+    const std::string& text = label->second;
+    int index = 0;
+    const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), index);
+    if (code == std::errc{} && stop == text.data() + text.size() && index >= 0) return index;
+  }
+  return kNone;
+}
+
+/// The nodes of the shape's members, along the tree.
+void Deal(const cluster::PodShape& shape, const cluster::Store& store,
+          std::vector<Placed>& placed) {
+  const auto tree_order = [&](NodeIndex a, NodeIndex b) {
+    const auto& da = store.node(a).domains;
+    const auto& db = store.node(b).domains;
+    return da != db ? da < db : store.rank(a) < store.rank(b);
+  };
+  std::vector<Placed*> slots;
+  std::vector<NodeIndex> nodes;
+  for (Placed& p : placed) {
+    if (p.pod->shape.get() != &shape) continue;
+    slots.push_back(&p);
+    nodes.push_back(p.node);
+  }
+  std::ranges::sort(nodes, tree_order);
+  for (std::size_t i = 0; i < slots.size(); ++i) slots[i]->node = nodes[i];
+}
+
+/// Members of one shape can differ in their labels, and so in whom they keep away. Ports are of the
+/// shape.
+bool AllAllowed(std::span<const ShapeGroup> groups, const Overlay& base,
+                std::span<const Placed> placed) {
+  const bool matters =
+      base.Repels() || !base.store().pods_with_anti_affinity().empty() ||
+      std::ranges::any_of(groups, [](const auto& g) { return g.shape->has_pod_constraints; });
+  if (!matters) return true;
+  Overlay after = base;
+  for (const Placed& p : placed) after.Place(*p.pod, p.node, p.devices);
+  return std::ranges::all_of(
+      placed, [&](const Placed& p) { return NeighboursAllow(*p.pod, after, p.node); });
+}
+
+}  // namespace
+
+std::vector<cluster::PodInfo*> RankOrder(const std::vector<cluster::PodInfo*>& members) {
+  if (members.size() < 2) return members;
+  struct Place {
+    bool asks_device;
+    int group;
+    int index;
+    cluster::PodInfo* pod;
+  };
+  std::vector<Place> order;
+  order.reserve(members.size());
+  for (cluster::PodInfo* pod : members) {
+    order.push_back({pod->shape->asks_device, GroupIndex(pod->object.meta.labels),
+                     pod->claims->rank.value_or(kNone), pod});
+  }
+  std::ranges::stable_sort(order, {}, [](const Place& place) {
+    return std::tie(place.asks_device, place.group, place.index);
+  });
+  std::vector<cluster::PodInfo*> pods;
+  pods.reserve(order.size());
+  for (const Place& place : order) pods.push_back(place.pod);
+  return pods;
+}
+
+void AlignRanks(std::span<const cluster::PodInfo* const> members,
+                std::span<const ShapeGroup> groups, const Overlay& base,
+                std::vector<Placed>& placed) {
+  std::unordered_map<const cluster::PodInfo*, std::size_t> rank;
+  for (std::size_t i = 0; i < members.size(); ++i) rank[members[i]] = i;
+  std::ranges::sort(placed, {}, [&](const Placed& p) { return rank[p.pod]; });
+  const std::vector<Placed> chosen = placed;
+  for (const ShapeGroup& group : groups) {
+    if (group.shape->share == 0 && !MayAllowLater(*group.shape))
+      Deal(*group.shape, base.store(), placed);
+  }
+  if (!AllAllowed(groups, base, placed)) placed = chosen;
+}
+
+}  // namespace berth::policy
