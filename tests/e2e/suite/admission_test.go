@@ -76,9 +76,28 @@ func gates(s *bed.Scenario) func() (bool, error) {
 	}
 }
 
+// servesGate says whether this Kubernetes knows the kind of policy that gates pods.
+func servesGate(t *testing.T) bool {
+	t.Helper()
+	resources, err := control.Client.Discovery().ServerResourcesForGroupVersion("admissionregistration.k8s.io/v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(resources.APIResources, func(r metav1.APIResource) bool { return r.Kind == "MutatingAdmissionPolicy" })
+}
+
+// needsGate ends a test where it does not.
+func needsGate(t *testing.T) {
+	t.Helper()
+	if !servesGate(t) {
+		t.Skip("not run: MutatingAdmissionPolicy v1, of Kubernetes 1.36 and later, is not served")
+	}
+}
+
 // admissionGate puts the policy that gates pods into force.
 func admissionGate(t *testing.T, s *bed.Scenario) {
 	t.Helper()
+	needsGate(t)
 	enforce(t, s, gatePolicy, gates(s))
 }
 

@@ -239,6 +239,7 @@ func TestChartRefusesWrongValues(t *testing.T) {
 // Berth by Helm, from nothing: the release is installed as docs say, runs a gang
 // through its own scheduler, is upgraded, and leaves nothing of itself behind.
 func TestChartFromNothing(t *testing.T) {
+	needsGate(t)
 	s := control.Scenario(t, bed.Options{NoExtender: true, OpsTLS: true})
 	s.Nodes(2).GPUs(8).Create()
 	withoutRights(t, s)

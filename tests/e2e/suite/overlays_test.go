@@ -22,11 +22,43 @@ import (
 
 const overlayFolder = "../../../manifests/overlays"
 
+// withoutGate makes a folder of an overlay and the component for a Kubernetes that has
+// no MutatingAdmissionPolicy.
+func withoutGate(t *testing.T, overlay string) string {
+	t.Helper()
+	folder := t.TempDir()
+	relative := func(path string) string {
+		absolute, err := filepath.Abs(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, err := filepath.EvalSymlinks(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		short, err := filepath.Rel(from, absolute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return short
+	}
+	text := fmt.Sprintf("resources: [%s]\ncomponents: [%s]\n", relative(overlay), relative("../../../manifests/components/gate-in-template"))
+	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
 // install renders an overlay and applies it, as `kubectl apply -k` does, until
 // the test ends; what the bed installs itself stays.
 func install(t *testing.T, s *bed.Scenario, overlay string) []object {
 	t.Helper()
-	rendered, err := bed.Render(filepath.Join(overlayFolder, overlay))
+	gated := servesGate(t)
+	folder := filepath.Join(overlayFolder, overlay)
+	if !gated {
+		folder = withoutGate(t, folder)
+	}
+	rendered, err := bed.Render(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +90,7 @@ func install(t *testing.T, s *bed.Scenario, overlay string) []object {
 			t.Fatalf("%s: %v", o, err)
 		}
 	}
-	untilInForce(t, true, gates(s))
+	untilInForce(t, gated, gates(s))
 	untilInForce(t, true, apart(t, s))
 	return objects
 }

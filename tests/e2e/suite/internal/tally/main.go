@@ -1,6 +1,8 @@
 // Command tally reads `go test -json` from standard input, prints the output of
 // tests that did not pass, and ends with "N passed, N failed". It counts tests
-// without subtests; a test that was skipped, or never came to an end, failed.
+// without subtests; a test that was skipped, or never came to an end, failed. With
+// the argument --kubernetes (another release than the default one) tests that say
+// "not run: " are counted apart.
 package main
 
 import (
@@ -25,11 +27,18 @@ type event struct {
 
 type test struct{ pkg, name string }
 
+// notRun begins the reason of a test of what the Kubernetes release does not serve.
+const notRun = "not run: "
+
 func main() {
-	passed, failed, err := tally(os.Stdin, os.Stdout)
+	another := slices.Contains(os.Args[1:], "--kubernetes")
+	passed, failed, unserved, err := tally(os.Stdin, os.Stdout, another)
 	if err != nil {
 		fmt.Println(err)
 		failed++
+	}
+	if unserved > 0 {
+		fmt.Printf("%d not run, for want of what this Kubernetes does not serve\n", unserved)
 	}
 	fmt.Printf("%d passed, %d failed\n", passed, failed)
 	if failed > 0 || passed == 0 {
@@ -37,7 +46,7 @@ func main() {
 	}
 }
 
-func tally(in io.Reader, out io.Writer) (passed, failed int, err error) {
+func tally(in io.Reader, out io.Writer, another bool) (passed, failed, unserved int, err error) {
 	outcome := map[test]string{}
 	output := map[test]*strings.Builder{}
 	var order []test
@@ -51,13 +60,13 @@ func tally(in io.Reader, out io.Writer) (passed, failed int, err error) {
 			// The go command's own messages come as plain text.
 			fmt.Fprintf(out, "%s", line)
 		} else if err := e.record(out, outcome, output, &order, brokenPackages); err != nil {
-			return 0, 0, err
+			return 0, 0, 0, err
 		}
 		if readErr == io.EOF {
 			break
 		}
 		if readErr != nil {
-			return 0, 0, readErr
+			return 0, 0, 0, readErr
 		}
 	}
 
@@ -70,6 +79,10 @@ func tally(in io.Reader, out io.Writer) (passed, failed int, err error) {
 			if slices.ContainsFunc(order, func(o test) bool { return isBelow(o, t) && outcome[o] != "pass" }) {
 				continue
 			}
+		}
+		if another && outcome[t] == notRun {
+			unserved++
+			continue
 		}
 		if outcome[t] == "pass" {
 			passed++
@@ -86,7 +99,7 @@ func tally(in io.Reader, out io.Writer) (passed, failed int, err error) {
 		fmt.Fprintf(out, "FAIL package %s\n", pkg)
 		failed++
 	}
-	return passed, failed, nil
+	return passed, failed, unserved, nil
 }
 
 // record takes one event in and prints what a reader wants to see at once.
@@ -112,6 +125,9 @@ func (e event) record(out io.Writer, outcome map[test]string, output map[test]*s
 		}
 	case "pass", "fail", "skip":
 		outcome[t] = e.Action
+		if e.Action == "skip" && output[t] != nil && strings.Contains(output[t].String(), notRun) {
+			outcome[t] = notRun
+		}
 		fmt.Fprintf(out, "%-4s %7.2fs  %s\n", e.Action, e.Elapsed, e.Test)
 		if e.Action != "pass" && output[t] != nil {
 			fmt.Fprint(out, output[t].String())
