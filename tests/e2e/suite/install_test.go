@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -120,6 +121,13 @@ func TestPolicyConfigMapDeleted(t *testing.T) {
 	create()
 	reloadSuccessful(t, s, 1)
 	s.NoneBound(next)
+
+	// Where none has been kept either, there is nothing to start with.
+	out, code := s.TryBerth("serve", "--kubeconfig", "ADMIN", "--policy-configmap", "default/berth-policy", "--leader-elect-namespace", "default",
+		"--listen", fmt.Sprintf("127.0.0.1:%d", s.FreePort()), "--ops-listen", fmt.Sprintf("127.0.0.1:%d", s.FreePort()))
+	if code != 1 || !strings.Contains(out, "default/berth-policy does not exist; create it first") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
 }
 
 // The whole install: Jobs gated by the shipped admission policy start as gangs.

@@ -226,6 +226,14 @@ func (s *Scenario) RestartAPIServer() {
 	must(s.T, s.bed.RestartAPIServer())
 }
 
+// WithoutAPIServer ends the API server, and brings it back when do has returned.
+func (s *Scenario) WithoutAPIServer(do func()) {
+	s.T.Helper()
+	s.bed.apiserver.Kill()
+	defer func() { must(s.T, s.bed.startAPIServer()) }()
+	do()
+}
+
 // Namespace makes a namespace.
 func (s *Scenario) Namespace(name string) {
 	s.T.Helper()
