@@ -61,6 +61,7 @@ func readOperations(t *testing.T) (blocks, files map[string]string) {
 // openHandbook starts a control plane and prepares the administrator's folder.
 func openHandbook(t *testing.T, images map[string]string) *handbook {
 	t.Helper()
+	needsGate(t)
 	b, err := bed.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -66,7 +66,6 @@ func is(want float64) func(float64) bool { return func(got float64) bool { retur
 // The life of an installation in the order of docs/operations.md, from nothing to
 // nothing, beside a scheduler that nobody has touched.
 func TestOperationsFromInstallToUninstall(t *testing.T) {
-	needsGate(t)
 	h := openHandbook(t, map[string]string{firstImage: berthProgram(t)})
 	h.s.Namespace("team-a")
 	h.s.Namespace("team-b")
