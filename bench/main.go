@@ -41,6 +41,7 @@ var benchmarks = []benchmark{
 	{"gang512", "a gang of 512 pods on 512 nodes, created to bound", gang512},
 	{"waiting5000", "a fresh pod while 5,000 workloads wait", waiting5000},
 	{"binds", "binds per second, with and without a barrier", binds},
+	{"handover", "a change of leader under load: outage of the verbs, waits of pods", handover},
 	{"startup", "5,000 nodes and 140,000 pods: time to ready, memory", startup},
 }
 

@@ -207,6 +207,7 @@ func (h *handbook) breakGlass() {
 	h.withoutBerth(second)
 	h.run("with-berth")
 	untilInForce(h.t, true, gates(h.s))
+	h.s.AllBound(h.mine("team-b", "second-late").Gang("second", 100).Create()) // its gang has started
 	h.waiting("third")
 }
 
