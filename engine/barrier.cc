@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "cluster/plan_claim.h"
@@ -99,8 +100,12 @@ bool Engine::AdoptAnswer(PodInfo& pod, NodeIndex node, TimePoint now) {
   if (pod.refusal.reason != ReasonId::kNone) return false;
   Workload& workload = *pod.workload;
   if (workload.plan) store_.DropPlan(workload);
+  const std::array<PodInfo*, 1> one{&pod};
+  const std::vector<cluster::Avoid> avoid = AvoidFor(workload, one);
   policy::PlacementRequest request{
-      .pods = {&pod}, .min = 1, .allowed = [node](NodeIndex n) { return n == node; }};
+      .pods = {&pod}, .min = 1, .avoid = avoid, .allowed = [node](NodeIndex n) {
+        return n == node;
+      }};
   const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
   cluster::Verdict verdict;
   if (!placement.ok() || !ChargesFit(workload, placement.placed, verdict)) return false;

@@ -237,6 +237,20 @@ TEST_CASE("a node whose kubelet rejects a pod is left alone by pods of its shape
   }
 }
 
+// Its filter call came before the informer's word: it was judged without its history.
+TEST_CASE("a cooled node is not taken by a pod that was answered unseen", "[unit][engine][bug]") {
+  OneNode w;
+  w.Add(MakePod("p").Gpu(2));
+  REQUIRE(w.Attempt("p"));
+  Reject(w, "p", "UnexpectedAdmissionError");
+  w.SetWatchDelay(100);
+  w.Add(MakePod("like").Gpu(2));
+  REQUIRE(w.Filter("like").node() == "n");
+  w.Advance(100);
+  CHECK(!w.Bind("like", "n").posted);
+  CHECK(w.UsedGpus() == 0);
+}
+
 TEST_CASE("other ends of pods cool nothing", "[unit][engine]") {
   for (const char* reason : {"", "Evicted", "NodeShutdown", "Terminated"}) {
     OneNode w;
