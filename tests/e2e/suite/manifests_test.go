@@ -188,12 +188,16 @@ func TestManifestsAreAccepted(t *testing.T) {
 		s.Namespace(namespace)
 	}
 	apply := newApplier(t)
+	gated := servesGate(t)
 	for _, folder := range []string{baseFolder, exampleFolder} {
 		objects := readFolder(t, folder)
 		if len(objects) == 0 {
 			t.Errorf("%s: nothing there", folder)
 		}
 		for _, o := range objects {
+			if !gated && strings.HasPrefix(o.GetKind(), "MutatingAdmissionPolicy") {
+				continue // components/gate-in-template leaves it out
+			}
 			recorded := o.GetUID() != ""
 			for _, field := range []string{"uid", "resourceVersion", "creationTimestamp"} {
 				unstructured.RemoveNestedField(o.Object, "metadata", field)
