@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 
 #include "policy/fit.h"
@@ -51,6 +52,22 @@ std::map<std::int64_t, Popular> SizesHere(const cluster::Store& store) {
   return sizes;
 }
 
+/// By size: the first whose pods say the same of nodes; most often there is but one.
+std::vector<std::size_t> SayTheSame(std::span<const PodSize> sizes) {
+  const auto said = [](const PodSize& size) {
+    const kube::PodSpec& spec = *size.shape->spec;
+    return std::tie(spec.node_selector, spec.has_required_node_affinity,
+                    spec.required_node_affinity, spec.tolerations);
+  };
+  std::vector<std::size_t> first;
+  for (const PodSize& size : sizes) {
+    const auto it = std::ranges::find_if(
+        sizes, [&](const PodSize& other) { return said(other) == said(size); });
+    first.push_back(static_cast<std::size_t>(it - sizes.begin()));
+  }
+  return first;
+}
+
 }  // namespace
 
 std::shared_ptr<const PodShape> BarePod(const cluster::Store& store, std::int64_t devices) {
@@ -94,15 +111,19 @@ std::vector<PodSize> PodSizes(const cluster::Store& store) {
 
 std::vector<LargestGang> LargestGangs(const cluster::Store& store, std::span<const PodSize> sizes) {
   const Overlay overlay(store);
+  const std::vector<std::size_t> like = SayTheSame(sizes);
+  std::vector<bool> fits(sizes.size());
   std::vector<std::int64_t> whole(sizes.size(), 0);
   std::vector<std::int64_t> inside(sizes.size() * store.domains().size(), 0);  // by domain, size
   for (const auto& node : store.nodes()) {
     if (!node->present) continue;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const PodShape& shape = *sizes[i].shape;
+      fits[i] = like[i] < i ? fits[like[i]] : FitsNode(*shape.spec, *node);
+      if (!fits[i]) continue;
       const int room =
           Capacity(shape, overlay, node->index, std::numeric_limits<std::int32_t>::max());
-      if (room == 0 || !FitsNode(*shape.spec, *node)) continue;
+      if (room == 0) continue;
       whole[i] += room;
       for (const cluster::DomainId domain : node->domains) {
         if (domain == cluster::kNoDomain) continue;

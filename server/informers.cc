@@ -11,7 +11,8 @@ Informers::Informers(kube::RestClient& client, Host& host, Metrics& metrics, Log
       metrics_(metrics),
       logger_(logger),
       on_synced_(std::move(on_synced)),
-      dialects_(client, host, metrics, logger, [this] { OnFirstSync(); }) {
+      dialects_(client, host, metrics, logger, [this] { OnFirstSync(); }),
+      dra_(client, host, metrics, logger, [this] { OnFirstSync(); }) {
   using engine::Engine;
   using engine::TimePoint;
   const auto add = [this](std::string name, std::string path, auto decode, auto key, auto upsert,
@@ -39,8 +40,14 @@ Informers::Informers(kube::RestClient& client, Host& host, Metrics& metrics, Log
   using Json = simdjson::dom::element;
   add(
       "nodes", "/api/v1/nodes", [](Json j) { return kube::DecodeNode(j); }, by_name,
-      [](Engine& e, kube::Node n, TimePoint now) { e.OnNode(std::move(n), now); },
-      [](Engine& e, const std::string& id, TimePoint now) { e.OnNodeDeleted(id, now); });
+      [this](Engine& e, kube::Node n, TimePoint now) {
+        dra_.Complete(n);
+        e.OnNode(std::move(n), now);
+      },
+      [this](Engine& e, const std::string& id, TimePoint now) {
+        dra_.Forget(id);
+        e.OnNodeDeleted(id, now);
+      });
   add(
       "namespaces", "/api/v1/namespaces", [](Json j) { return kube::DecodeNamespace(j); }, by_name,
       [](Engine& e, kube::Namespace n, TimePoint) { e.OnNamespace(std::move(n)); },
@@ -99,6 +106,7 @@ void Informers::Start() {
     threads_.emplace_back([&reflector = *reflector](std::stop_token stop) { reflector.Run(stop); });
   }
   dialects_.Start();
+  dra_.Start();
 }
 
 void Informers::OnFirstSync() {
@@ -114,6 +122,7 @@ std::int64_t Informers::StalestMs() const {
 
 void Informers::Stop() {
   dialects_.Stop();
+  dra_.Stop();
   for (auto& thread : threads_) thread.request_stop();
   threads_.clear();
 }

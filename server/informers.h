@@ -1,5 +1,6 @@
 // From the API server's watches to the engine: one reflector and one thread per resource. Those of
-// other projects, which may not be installed, are in dialect_informers.h.
+// other projects, which may not be installed, are in dialect_informers.h, those of DRA in
+// dra_informers.h.
 #pragma once
 
 #include <atomic>
@@ -11,6 +12,7 @@
 
 #include "kube/reflector.h"
 #include "server/dialect_informers.h"
+#include "server/dra_informers.h"
 #include "server/host.h"
 #include "server/object_sink.h"
 
@@ -57,9 +59,10 @@ class Informers {
   std::function<void(const std::string&)> pod_gone_;
   std::vector<std::unique_ptr<ObjectSink>> sinks_;
   std::vector<std::unique_ptr<kube::Reflector>> reflectors_;
-  std::atomic<int> waiting_ = 1;  ///< One for dialects_.
+  std::atomic<int> waiting_ = 2;  ///< One for dialects_, one for dra_.
   std::vector<std::jthread> threads_;
   DialectInformers dialects_;
+  DraInformers dra_;
 };
 
 }  // namespace berth::server

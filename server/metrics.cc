@@ -55,6 +55,7 @@ enum Id : std::uint8_t {
   kQueueLimit,
   kFragmentation,
   kDeviceNodes,
+  kDraIgnored,
   kHardwareNodes,
   kLargestGang,
   kBinds,
@@ -111,6 +112,9 @@ constexpr std::array<MetricInfo, kMetricCount> kTable{{
     {"berth_device_nodes", MetricType::Gauge, "state", Stability::kAlpha,
      "Nodes with devices, by whether these are told apart: counted (nobody there heeds indices), "
      "kept, count_only (a node says that somebody heeds them, but not all can be accounted for)."},
+    {"berth_dra_ignored", MetricType::Gauge, "reason", Stability::kAlpha,
+     "What DRA drivers publish and Berth cannot count as devices of a node: class_selector (device "
+     "classes), no_node (slices), divisible and tainted (devices)."},
     {"berth_hardware_nodes", MetricType::Gauge, "source", Stability::kAlpha,
      "Nodes with devices, by where their hardware is read: annotation, hami, labels, unknown, "
      "refused (what is said cannot be true)."},
@@ -432,6 +436,10 @@ void Metrics::ReplaceFragmentation(std::span<const LabelledValue> by_resource) {
 
 void Metrics::ReplaceDeviceNodes(std::span<const LabelledValue> by_state) {
   state_->Replace(kDeviceNodes, "state", by_state);
+}
+
+void Metrics::ReplaceDraIgnored(std::span<const LabelledValue> by_reason) {
+  state_->Replace(kDraIgnored, "reason", by_reason);
 }
 
 void Metrics::ReplaceHardwareNodes(std::span<const LabelledValue> by_source) {

@@ -94,6 +94,7 @@ class Metrics {
   void ReplaceCacheObjects(std::span<const LabelledValue> by_kind);
   void ReplaceFragmentation(std::span<const LabelledValue> by_resource);
   void ReplaceDeviceNodes(std::span<const LabelledValue> by_state);
+  void ReplaceDraIgnored(std::span<const LabelledValue> by_reason);
   void ReplaceHardwareNodes(std::span<const LabelledValue> by_source);
   void ReplaceLargestGangs(std::span<const LargestGangRow> rows);
 

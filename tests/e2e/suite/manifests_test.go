@@ -352,6 +352,9 @@ var (
 		"events.k8s.io/events create", "events.k8s.io/events patch",
 		"policy/poddisruptionbudgets list", "policy/poddisruptionbudgets watch",
 		"scheduling.k8s.io/priorityclasses list", "scheduling.k8s.io/priorityclasses watch",
+		"resource.k8s.io/deviceclasses list", "resource.k8s.io/deviceclasses watch",
+		"resource.k8s.io/resourceslices list", "resource.k8s.io/resourceslices watch",
+		"resource.k8s.io/resourceclaims list", "resource.k8s.io/resourceclaims watch",
 		// The dialects' objects, all of them where their APIs are served.
 		"kueue.x-k8s.io/localqueues list", "kueue.x-k8s.io/localqueues watch",
 		"scheduling.k8s.io/podgroups list", "scheduling.k8s.io/podgroups watch",

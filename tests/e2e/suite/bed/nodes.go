@@ -167,6 +167,16 @@ func (s *Scenario) DeleteNode(name string) {
 	must(s.T, s.Client.CoreV1().Nodes().Delete(s.ctx, name, metav1.DeleteOptions{}))
 }
 
+// Published tells the bed, which counts what is given away, of devices that a
+// node has without listing them.
+func (s *Scenario) Published(name string, resourceName corev1.ResourceName, amount int) {
+	s.T.Helper()
+	node, err := s.Client.CoreV1().Nodes().Get(s.ctx, name, metav1.GetOptions{})
+	must(s.T, err)
+	node.Status.Allocatable[resourceName] = *resource.NewQuantity(int64(amount), resource.DecimalSI)
+	s.observer.addNode(node)
+}
+
 // SetCapacity changes how much of a resource a node has, as a device plug-in
 // does that starts, or finds devices broken.
 func (s *Scenario) SetCapacity(name string, resourceName corev1.ResourceName, amount int) {
