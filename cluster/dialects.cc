@@ -93,7 +93,8 @@ constexpr std::array<TopologySpelling, 2> kTopologySpellings{{
 constexpr std::string_view kKoordinatorTopology =
     "gang.scheduling.koordinator.sh/network-topology-spec";
 
-/// The first that a pod has decides. A StatefulSet's comes last: others are made of StatefulSets.
+/// The first that a pod has as a number decides. A StatefulSet's comes last: others are made of
+/// StatefulSets.
 constexpr std::array<std::string_view, 7> kIndexKeys{
     "batch.kubernetes.io/job-completion-index",
     "training.kubeflow.org/replica-index",

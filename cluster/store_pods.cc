@@ -420,7 +420,7 @@ void Store::SetPolicy(config::PolicyConfiguration policy) {
     }
   }
   for (const auto& [key, workload] : workloads_) RefreshWorkload(*workload);
-  topology_dirty_ = true;
+  RefreshTopology();  // who reads next must not find domains of levels that are no more
   ++free_generation_;
 }
 

@@ -317,7 +317,13 @@ void Engine::Pause(Workload& workload, TimePoint held, TimePoint now) {
 void Engine::AfterMemberGone(const std::string& key, TimePoint now) {
   store_.Refresh();
   Workload* workload = store_.FindWorkload(key);
-  if (workload == nullptr || !workload->plan) return;
+  if (workload == nullptr) return;
+  if (workload->started && workload->hold_until != 0 &&
+      workload->BoundCount() < workload->min_member) {
+    workload->hold_until = 0;  // the pause was for what it has beyond its minimum
+    store_.MarkChanged(*workload);
+  }
+  if (!workload->plan) return;
   cluster::Plan& plan = *workload->plan;
   if (plan.committed) {
     if (plan.assignments.empty()) workload->plan.reset();
@@ -336,9 +342,10 @@ void Engine::AfterMemberGone(const std::string& key, TimePoint now) {
 void Engine::PruneBound(Workload& workload) {
   if (started_ && workload.SeenRunning()) workload.started = true;
   if (!workload.plan) return;
-  const auto bound = [](const Assignment& a) { return a.pod->bound(); };
-  if (std::erase_if(workload.plan->assignments, bound) > 0) workload.failures = 0;
-  if (workload.plan->assignments.empty()) workload.plan.reset();
+  std::erase_if(workload.plan->assignments, [](const Assignment& a) { return a.pod->bound(); });
+  if (!workload.plan->assignments.empty()) return;
+  workload.plan.reset();
+  if (workload.Unplaced().empty()) workload.failures = 0;
 }
 
 // --- Time ----------------------------------------------------------------------------------------

@@ -137,6 +137,9 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
   for (const auto& [name, set] : candidates) {
     const NodeIndex node = store_.FindNode(name);
     if (node == cluster::kNoNode || !store_.node(node).present) continue;
+    const bool cooled = std::ranges::any_of(
+        cooled_, [&](const Cooled& c) { return c.shape == pod->shape && c.node == node; });
+    if (cooled) continue;  // its kubelet would reject this pod too
     std::vector<const PodInfo*> victims;
     bool sound = !set.uids.empty();
     for (const std::string& victim_uid : set.uids) {

@@ -229,6 +229,11 @@ void Engine::NoticeRejection(const kube::Pod& object, TimePoint now) {
       .note = fmt::format("The kubelet of {} rejected this pod ({}). Berth plans no pod of its "
                           "shape there for {} minutes.",
                           object.node_name, reason, kCoolMs / 60'000)});
+  for (PodInfo* other : std::vector<PodInfo*>(store_.node(node).pods)) {
+    const bool planned = other->charge == Charge::kPlanned && other->workload != nullptr;
+    if (!planned || other->shape != pod->shape || other->node != node) continue;
+    GiveUpPlace(*other, "a kubelet rejected a pod of this shape there");
+  }
 }
 
 /// Finds another node for a member whose planned one is refused: first moving it alone, then with
@@ -255,7 +260,7 @@ bool Engine::ReplanMember(Workload& workload, PodInfo& pod,
   store_.Release(pod);
   std::erase_if(plan.assignments, [&pod](const Assignment& a) { return a.pod == &pod; });
   if (plan.assignments.empty()) workload.plan.reset();
-  workload.hold_until = now + 10'000;
+  workload.hold_until = std::max(workload.hold_until, now + 10'000);
   timers_.emplace(workload.hold_until, workload.key);
   return false;
 }

@@ -34,7 +34,8 @@ std::map<std::int64_t, Popular> SizesHere(const cluster::Store& store) {
   for (const auto& [key, workload] : store.workloads()) {
     if (workload->members.empty()) continue;
     const auto& shape = workload->members.front()->shape;
-    const bool whole = shape->share == 0 && shape->device == store.device_ids().front() &&
+    const bool whole = shape->share == 0 && !shape->whole_node &&
+                       shape->device == store.device_ids().front() &&
                        shape->device_amount % cluster::kMilli == 0;
     if (!whole) continue;
     const auto [it, fresh] = at.try_emplace(shape.get(), order.size());

@@ -40,9 +40,11 @@ void DraInformers::Add(const std::string& plural, Decode decode, Key key, Delete
         host_.Apply([&](engine::Engine& e, engine::TimePoint now) { Tell(e, now, remove(id)); });
       });
   sink->OnFirstSync([this, plural] { Settle(plural); });
-  sink->OnEachRestart([this, plural](kube::RestartReason reason) {
-    // It is not served, or not to us: Berth must start without it.
-    if (reason == kube::RestartReason::kRefused || reason == kube::RestartReason::kServerError ||
+  sink->OnEachRestart([this, plural, errors = 0](kube::RestartReason reason) mutable {
+    // It is not served, or not to us: Berth must start without it. One error is none: an API server
+    // that starts answers 503.
+    const bool failing = reason == kube::RestartReason::kServerError && ++errors > 1;
+    if (failing || reason == kube::RestartReason::kRefused ||
         reason == kube::RestartReason::kMalformed) {
       Settle(plural);
     }

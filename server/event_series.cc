@@ -16,7 +16,7 @@ bool EventSeries::Spend(const std::string& ns, kube::MicroTime now) {
     const std::chrono::duration<double> passed = now - budget.at;
     budget.left = std::min(kBurst, budget.left + passed.count() * kPerSecond);
   }
-  budget.at = now;
+  budget.at = std::max(budget.at, now);
   if (budget.left < 1) return false;
   budget.left -= 1;
   return true;

@@ -83,15 +83,16 @@ void Informers::WatchPolicy(const std::string& ns, const std::string& name, Poli
   config.name = "configmaps";
   config.path = "/api/v1/namespaces/" + ns + "/configmaps";
   config.field_selector = "metadata.name=" + name;
-  Add(std::move(config), std::make_unique<ObjectSink>(
-                             "configmaps", metrics_, logger_,
-                             [sink](simdjson::dom::element json) -> std::string {
-                               auto object = kube::DecodeConfigMap(json);
-                               if (!object) return {};
-                               sink(*object);
-                               return object->meta.uid;
-                             },
-                             [gone](const std::string&) { gone(); }));
+  Add(std::move(config),
+      std::make_unique<ObjectSink>(
+          "configmaps", metrics_, logger_,
+          [sink](simdjson::dom::element json) -> std::string {
+            auto object = kube::DecodeConfigMap(json);
+            if (!object) return {};
+            sink(*object);
+            return object->meta.name;  // made anew while we looked away: not gone
+          },
+          [gone](const std::string&) { gone(); }));
 }
 
 void Informers::Add(kube::ReflectorConfig config, std::unique_ptr<ObjectSink> sink) {

@@ -87,13 +87,13 @@ policy, and replay or simulate clusters.
 All is well.
 .TP
 1
-The question could not be answered, or what was checked is wrong.
+What was asked or checked is wrong, a policy too.
 .TP
 2
 The command line is wrong.
 .TP
 3
-\fBserve\fR: a file that it needs (certificate, policy, kubeconfig) cannot be used.
+A file, a port, the service or the API server cannot be used.
 .SH ENVIRONMENT
 .TP
 \fBBERTH_URL\fR

@@ -159,6 +159,20 @@ TEST_CASE("a running gang that lost a member of its minimum goes first", "[unit]
   CHECK(w.Planned("other").empty());
 }
 
+TEST_CASE("the pause of what a gang has beyond its minimum does not hold up a replacement",
+          "[unit][engine][bug]") {
+  GangWorld w(3);
+  w.Gather(3, 2);
+  w.Arrive(0);
+  w.Arrive(1);
+  for (int i = 0; i < 200 && w.Why("m2") != "CoolingDown"; ++i) w.Advance(kPlanTimeout);
+  REQUIRE(w.Why("m2") == "CoolingDown");
+  w.Delete("m1");
+  w.Add(w.Member(3, 3, 2).Gated().Created(6'000));
+  w.Tick();
+  CHECK((!w.Planned("m3").empty() || !w.Planned("m2").empty()));
+}
+
 // --- strangers in a gang
 // -------------------------------------------------------------------------------
 
@@ -249,6 +263,35 @@ TEST_CASE("a cooled node is not taken by a pod that was answered unseen", "[unit
   w.Advance(100);
   CHECK(!w.Bind("like", "n").posted);
   CHECK(w.UsedGpus() == 0);
+}
+
+TEST_CASE("what was planned on a node that cools is planned elsewhere", "[unit][engine][bug]") {
+  World w;
+  w.Add(MakeNode("n1").Gpu(8));
+  w.Start();
+  w.Add(MakePod("p").Gpu(2));
+  REQUIRE(w.Attempt("p"));
+  w.Add(MakePod("like").Gpu(2).Gated());
+  w.Tick();
+  REQUIRE(w.Planned("like") == "n1");
+  w.Add(MakeNode("n2").Gpu(8));
+  Reject(w, "p", "OutOfcpu");
+  w.Tick();
+  CHECK(w.Planned("like") == "n2");
+}
+
+TEST_CASE("nobody is evicted from a node that cools for the preemptor", "[unit][engine][bug]") {
+  OneNode w;
+  w.Add(MakePod("p").Gpu(8).Priority(100));
+  REQUIRE(w.Attempt("p"));
+  Reject(w, "p", "UnexpectedAdmissionError");
+  w.Add(MakePod("low").Gpu(1).On("n").Priority(0));
+  w.Add(MakePod("next").Gpu(8).Priority(100));
+  REQUIRE(w.Filter("next").kept.empty());
+  CHECK(w.engine().Preempt("uid-next", {{"n", {.uids = {"uid-low"}}}}, w.now()).empty());
+  w.Add(MakePod("other").Gpu(7).Cpu("1").Priority(100));
+  w.Add(MakePod("lower").Gpu(7).On("n").Priority(0));
+  CHECK(w.engine().Preempt("uid-other", {{"n", {.uids = {"uid-lower"}}}}, w.now()).size() == 1);
 }
 
 TEST_CASE("other ends of pods cool nothing", "[unit][engine]") {

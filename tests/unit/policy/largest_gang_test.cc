@@ -47,6 +47,20 @@ TEST_CASE("the best domain of each level counts", "[unit][policy]") {
   CHECK(table.at(kHost).at(2) == 4);
 }
 
+// A scrape may come between a new policy and the next pass of the planner.
+TEST_CASE("a policy with fewer levels is in force at once", "[unit][policy][bug]") {
+  Planning t;
+  t.Node(MakeNode("a").Gpu(8).Block("b1").Rack("r1"));
+  t.store.Refresh();
+  config::PolicyConfiguration policy = t.store.policy();
+  policy.levels.erase(policy.levels.begin(), policy.levels.begin() + 2);
+  t.store.SetPolicy(policy);
+  const auto gangs = LargestGangs(t.store, PodSizes(t.store));
+  REQUIRE(gangs.size() == 8);  // four sizes: anywhere, and by host
+  CHECK(gangs.back().level == 0);
+  CHECK(gangs.back().pods == 1);
+}
+
 TEST_CASE("what keeps pods of that size away keeps them away here", "[unit][policy]") {
   Planning t;
   t.Node(MakeNode("free").Gpu(8));

@@ -60,6 +60,7 @@ TEST_CASE("a clock that is set back lends nothing", "[host]") {
   EventSeries series;
   for (int i = 0; i < 300; ++i) (void)series.Take(Refused("a", i), kStart);
   CHECK(Written(series, Refused("a", 301), kStart - seconds(60)) == 0);
+  CHECK(Written(series, Refused("a", 302), kStart) == 0);
 }
 
 }  // namespace
