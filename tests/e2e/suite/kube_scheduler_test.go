@@ -43,6 +43,13 @@ const mostAllocated = `profiles:
 // it, attempt by attempt. The model of the simulator is held to the same
 // records by the C++ suite, so the two agree. BERTH_RECORD=1 records anew.
 func TestKubeSchedulerModel(t *testing.T) {
+	version, err := control.Client.Discovery().ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if version.Minor != "36" {
+		t.Skipf("not run: the recordings are of kube-scheduler v1.36, this is %s", version)
+	}
 	for name, options := range map[string]bed.Options{
 		"least-allocated": {},
 		"most-allocated":  {SchedulerConfig: mostAllocated},
