@@ -12,6 +12,7 @@ namespace {
 using internal::Reader;
 using Object = Reader::Object;
 using Element = Reader::Element;
+using internal::DecodeStrictly;
 
 constexpr std::array<std::string_view, 15> kAnnotationPrefixes = {
     "berth.dev/",
@@ -32,25 +33,6 @@ constexpr std::array<std::string_view, 15> kAnnotationPrefixes = {
 };
 
 constexpr std::size_t kMaxConfigText = 4 * 1024 * 1024;
-
-/// Decodes a kind for which every problem is an error. `read(reader, object, result)` fills in
-/// what follows the metadata.
-template <typename T, typename Read>
-std::expected<T, DecodeError> DecodeStrictly(Element json, Read read) {
-  Object object;
-  if (json.get_object().get(object) != simdjson::SUCCESS) {
-    return std::unexpected(DecodeError{.path = "", .text = "not an object"});
-  }
-  Reader reader;
-  T result;
-  result.meta = reader.Meta(object);
-  if (!reader.problem() && result.meta.name.empty()) {
-    return std::unexpected(DecodeError{.path = "metadata.name", .text = "missing"});
-  }
-  read(reader, object, result);
-  if (reader.problem()) return std::unexpected(*reader.problem());
-  return result;
-}
 
 template <typename T, typename Decode>
 std::expected<T, DecodeError> DecodeText(std::string_view json, simdjson::dom::parser& parser,

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <expected>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -141,5 +142,24 @@ class Reader {
   std::size_t depth_ = 0;
   std::optional<DecodeError> problem_;
 };
+
+/// Decodes a kind for which every problem is an error. `read(reader, object, result)` fills in
+/// what follows the metadata.
+template <typename T, typename Read>
+std::expected<T, DecodeError> DecodeStrictly(Reader::Element json, Read read) {
+  Reader::Object object;
+  if (json.get_object().get(object) != simdjson::SUCCESS) {
+    return std::unexpected(DecodeError{.path = "", .text = "not an object"});
+  }
+  Reader reader;
+  T result;
+  result.meta = reader.Meta(object);
+  if (!reader.problem() && result.meta.name.empty()) {
+    return std::unexpected(DecodeError{.path = "metadata.name", .text = "missing"});
+  }
+  read(reader, object, result);
+  if (reader.problem()) return std::unexpected(*reader.problem());
+  return result;
+}
 
 }  // namespace berth::kube::internal

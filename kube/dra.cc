@@ -8,6 +8,7 @@
 namespace berth::kube {
 namespace {
 
+using internal::DecodeStrictly;
 using internal::Reader;
 using Object = Reader::Object;
 using Element = Reader::Element;
@@ -17,23 +18,6 @@ constexpr std::size_t kMaxAttributes = 256;
 constexpr std::size_t kMaxSelectors = 32;
 constexpr std::size_t kMaxExpression = 10 * 1024;
 constexpr std::string_view kExtendedClaim = "resource.kubernetes.io/extended-resource-claim";
-
-template <typename T, typename Read>
-std::expected<T, DecodeError> Decode(Element json, Read read) {
-  Object object;
-  if (json.get_object().get(object) != simdjson::SUCCESS) {
-    return std::unexpected(DecodeError{.path = "", .text = "not an object"});
-  }
-  Reader reader;
-  T result;
-  result.meta = reader.Meta(object);
-  if (!reader.problem() && result.meta.name.empty()) {
-    return std::unexpected(DecodeError{.path = "metadata.name", .text = "missing"});
-  }
-  read(reader, object, result);
-  if (reader.problem()) return std::unexpected(*reader.problem());
-  return result;
-}
 
 std::int64_t Int64(Reader& reader, Object object, std::string_view key, std::int64_t fallback) {
   std::int64_t result = fallback;
@@ -152,7 +136,7 @@ std::optional<DeviceMatch> ReadDeviceSelector(std::string_view cel) {
 }
 
 std::expected<DeviceClass, DecodeError> DecodeDeviceClass(Element json) {
-  return Decode<DeviceClass>(json, [](Reader& reader, Object object, DeviceClass& result) {
+  return DecodeStrictly<DeviceClass>(json, [](Reader& reader, Object object, DeviceClass& result) {
     DeviceMatch match;
     bool understood = true;
     reader.ObjectField(object, "spec", [&](Object spec) {
@@ -170,42 +154,44 @@ std::expected<DeviceClass, DecodeError> DecodeDeviceClass(Element json) {
 }
 
 std::expected<ResourceSlice, DecodeError> DecodeResourceSlice(Element json) {
-  return Decode<ResourceSlice>(json, [](Reader& reader, Object object, ResourceSlice& slice) {
-    reader.ObjectField(object, "spec", [&](Object spec) {
-      slice.node = reader.Text(spec, "nodeName");
-      slice.driver = reader.Text(spec, "driver");
-      reader.ObjectField(spec, "pool", [&](Object pool) {
-        slice.pool = reader.Text(pool, "name");
-        slice.generation = Int64(reader, pool, "generation", 0);
-        slice.slice_count = Int64(reader, pool, "resourceSliceCount", 1);
-      });
-      reader.ObjectList(spec, "devices", kMaxDevices, [&](Object device) {
-        slice.devices.push_back(ReadDevice(reader, device, slice.driver));
-      });
-    });
-  });
-}
-
-std::expected<ResourceClaim, DecodeError> DecodeResourceClaim(Element json) {
-  return Decode<ResourceClaim>(json, [](Reader& reader, Object object, ResourceClaim& claim) {
-    reader.ObjectField(object, "metadata", [&](Object metadata) {
-      reader.ObjectField(metadata, "annotations", [&](Object annotations) {
-        claim.for_extended_resource = reader.Text(annotations, kExtendedClaim) == "true";
-      });
-    });
-    reader.ObjectField(object, "status", [&](Object status) {
-      reader.ObjectField(status, "allocation", [&](Object allocation) {
-        reader.ObjectField(allocation, "devices", [&](Object devices) {
-          reader.ObjectList(devices, "results", kMaxDevices, [&](Object result) {
-            if (reader.Bool(result, "adminAccess")) return;
-            claim.devices.push_back({.driver = std::string(reader.Text(result, "driver")),
-                                     .pool = std::string(reader.Text(result, "pool")),
-                                     .device = std::string(reader.Text(result, "device"))});
+  return DecodeStrictly<ResourceSlice>(
+      json, [](Reader& reader, Object object, ResourceSlice& slice) {
+        reader.ObjectField(object, "spec", [&](Object spec) {
+          slice.node = reader.Text(spec, "nodeName");
+          slice.driver = reader.Text(spec, "driver");
+          reader.ObjectField(spec, "pool", [&](Object pool) {
+            slice.pool = reader.Text(pool, "name");
+            slice.generation = Int64(reader, pool, "generation", 0);
+            slice.slice_count = Int64(reader, pool, "resourceSliceCount", 1);
+          });
+          reader.ObjectList(spec, "devices", kMaxDevices, [&](Object device) {
+            slice.devices.push_back(ReadDevice(reader, device, slice.driver));
           });
         });
       });
-    });
-  });
+}
+
+std::expected<ResourceClaim, DecodeError> DecodeResourceClaim(Element json) {
+  return DecodeStrictly<ResourceClaim>(
+      json, [](Reader& reader, Object object, ResourceClaim& claim) {
+        reader.ObjectField(object, "metadata", [&](Object metadata) {
+          reader.ObjectField(metadata, "annotations", [&](Object annotations) {
+            claim.for_extended_resource = reader.Text(annotations, kExtendedClaim) == "true";
+          });
+        });
+        reader.ObjectField(object, "status", [&](Object status) {
+          reader.ObjectField(status, "allocation", [&](Object allocation) {
+            reader.ObjectField(allocation, "devices", [&](Object devices) {
+              reader.ObjectList(devices, "results", kMaxDevices, [&](Object result) {
+                if (reader.Bool(result, "adminAccess")) return;
+                claim.devices.push_back({.driver = std::string(reader.Text(result, "driver")),
+                                         .pool = std::string(reader.Text(result, "pool")),
+                                         .device = std::string(reader.Text(result, "device"))});
+              });
+            });
+          });
+        });
+      });
 }
 
 }  // namespace berth::kube

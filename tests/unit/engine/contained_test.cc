@@ -25,7 +25,6 @@ class OneNode : public World {
 };
 
 // --- whole nodes
-// -----------------------------------------------------------------------------------
 
 TEST_CASE("only a pod of ours that asks for devices can have a whole node", "[unit][engine]") {
   OneNode w;
@@ -37,7 +36,6 @@ TEST_CASE("only a pod of ours that asks for devices can have a whole node", "[un
 }
 
 // --- room held by those who never bind
-// ---------------------------------------------------------------
 
 /// How long of `span` GPUs were held, the pod being tried whenever nothing is held.
 double HeldShare(World& w, const std::string& pod, TimePoint span) {
@@ -116,7 +114,6 @@ TEST_CASE("members of a running gang's minimum keep their room", "[unit][engine]
 }
 
 // --- turns
-// -------------------------------------------------------------------------------------------
 
 /// Gang g runs on two nodes with its minimum of two; `block` has the third.
 class FullWorld : public GangWorld {
@@ -174,7 +171,6 @@ TEST_CASE("the pause of what a gang has beyond its minimum does not hold up a re
 }
 
 // --- strangers in a gang
-// -------------------------------------------------------------------------------
 
 TEST_CASE("a stranger that no node could ever take keeps no gang waiting", "[unit][engine]") {
   GangWorld w(2);
@@ -195,7 +191,6 @@ TEST_CASE("an odd stranger takes no place of a gang's minimum", "[unit][engine]"
 }
 
 // --- evictions
-// -----------------------------------------------------------------------------------------
 
 TEST_CASE("a pod that is not preemptible is never a victim", "[unit][engine]") {
   for (const bool label : {true, false}) {
@@ -215,7 +210,6 @@ TEST_CASE("a pod that is not preemptible is never a victim", "[unit][engine]") {
 }
 
 // --- kubelets
-// ------------------------------------------------------------------------------------------
 
 /// Bound, and then refused by the kubelet.
 void Reject(World& w, const std::string& pod, const std::string& reason) {
