@@ -393,11 +393,8 @@ class ClaimReader {
     for (const auto key : kIndexKeys) {
       const std::string* text = FindEither(pod_, key);
       if (text == nullptr) continue;
-      int value = 0;
-      const char* end = text->data() + text->size();
-      const auto [stop, code] = std::from_chars(text->data(), end, value);
-      if (code == std::errc{} && stop == end && value >= 0) {
-        claims_.rank = value;
+      if (const auto index = ReadIndex(*text)) {
+        claims_.rank = index;
         return;
       }
     }
@@ -413,6 +410,14 @@ class ClaimReader {
 };
 
 }  // namespace
+
+std::optional<int> ReadIndex(std::string_view text) {
+  int value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, value);
+  if (code != std::errc{} || stop != end || value < 0) return std::nullopt;
+  return value;
+}
 
 std::string_view Name(Dialect dialect) { return RowOf(dialect).name; }
 

@@ -105,6 +105,9 @@ struct PodClaims {
 /// Largest gang that is accepted: bounds every loop over members.
 inline constexpr int kMaxGangSize = 65536;
 
+/// An index as a label or annotation spells it: a whole number from 0; none: it is not one.
+std::optional<int> ReadIndex(std::string_view text);
+
 PodClaims ReadClaims(const kube::Pod& pod, const DialectContext& context);
 
 }  // namespace berth::cluster

@@ -32,7 +32,8 @@ constexpr std::array<Text, kReasonCount> kTexts{{
     {"SearchExhausted", "berth: SearchExhausted: no placement found within the search budget"},
     {"BehindReservation", "berth: BehindReservation: the room is reserved for an earlier workload"},
     {"WaitingForVictims", "berth: WaitingForVictims: evicted pods are still ending"},
-    {"RefusedByScheduler", "berth: RefusedByScheduler: kube-scheduler refused the planned nodes"},
+    {"RefusedByScheduler",
+     "berth: RefusedByScheduler: kube-scheduler or a kubelet refused the planned nodes"},
     {"CoolingDown", "berth: CoolingDown: waiting before the next attempt"},
     {"Recovering", "berth: Recovering: a failed member of its gang is being replaced"},
     {"Suspended", "berth: Suspended"},
@@ -99,13 +100,13 @@ std::string Sentence(const Verdict& v) {
       return fmt::format("Placed and released: {} of {} members have arrived.", v.have, v.want);
     case ReasonId::kCoolingDown:
       return fmt::format(
-          "kube-scheduler refused the planned nodes or the members did not arrive in time "
-          "(attempt {}); the next attempt follows in {} s.",
+          "kube-scheduler or a kubelet refused the planned nodes, or the members did not arrive in "
+          "time (attempt {}); the next attempt follows in {} s.",
           v.want, v.have);
     case ReasonId::kRefusedByScheduler:
       return fmt::format(
-          "kube-scheduler refused the nodes where its {} members have room; they are tried again "
-          "after a pause.",
+          "kube-scheduler or a kubelet refused the nodes where its {} members have room; they are "
+          "tried again after a pause.",
           v.want);
     case ReasonId::kGangConflict:
     case ReasonId::kInvalidRequest:

@@ -29,6 +29,7 @@ class ResourceTable {
     for (const char* name : {"cpu", "memory", "ephemeral-storage", "pods"}) Intern(name);
   }
 
+  /// Of nodes and the policy, whose authors are trusted: as many as there are.
   ResourceId Intern(std::string_view name) {
     if (auto it = ids_.find(std::string(name)); it != ids_.end()) return it->second;
     const auto id = static_cast<ResourceId>(names_.size());
@@ -37,10 +38,19 @@ class ResourceTable {
     return id;
   }
 
+  /// Of pods, whose names anybody may invent. From kMaxOfPods names on all new ones are one
+  /// resource, which no node has.
+  ResourceId InternOfPod(std::string_view name) {
+    const bool full = names_.size() >= kMaxOfPods && !ids_.contains(std::string(name));
+    return Intern(full ? "(another)" : name);
+  }
+
   const std::string& Name(ResourceId id) const { return names_[id]; }
   std::size_t size() const { return names_.size(); }
 
  private:
+  static constexpr std::size_t kMaxOfPods = 4096;
+
   std::vector<std::string> names_;
   std::unordered_map<std::string, ResourceId> ids_;
 };

@@ -46,16 +46,34 @@ NodeInfo& Store::NodeSlot(std::string_view name) {
   if (const NodeIndex found = FindNode(name); found != kNoNode) {
     return *nodes_[static_cast<std::size_t>(found)];
   }
-  auto node = std::make_unique<NodeInfo>();
-  node->name = name;
-  node->index = static_cast<NodeIndex>(nodes_.size());
-  node->hash = NodeHash(name, options_.order_seed);
-  nodes_.push_back(std::move(node));
-  NodeInfo& slot = *nodes_.back();
+  NodeIndex index = TakeVacantSlot();
+  if (index == kNoNode) {
+    index = static_cast<NodeIndex>(nodes_.size());
+    nodes_.push_back(std::make_unique<NodeInfo>());
+  }
+  NodeInfo& slot = *nodes_[static_cast<std::size_t>(index)];
+  slot.name = name;
+  slot.index = index;
+  slot.hash = NodeHash(name, options_.order_seed);
   node_lookup_.emplace(slot.name, slot.index);
   topology_dirty_ = true;
   TouchObject(slot);
   return slot;
+}
+
+/// The slot of a node that is gone, blank; kNoNode: there is none. Where nodes come and go under
+/// ever new names, what is kept and walked over stays that of a cluster of one time.
+NodeIndex Store::TakeVacantSlot() {
+  while (!vacant_.empty()) {
+    const NodeIndex index = *vacant_.begin();
+    vacant_.erase(vacant_.begin());
+    NodeInfo& slot = *nodes_[static_cast<std::size_t>(index)];
+    if (slot.present || !slot.pods.empty()) continue;  // it came back, or a pod did
+    node_lookup_.erase(slot.name);
+    slot = NodeInfo{};
+    return index;
+  }
+  return kNoNode;
 }
 
 NodeIndex Store::FindNode(std::string_view name) const {
@@ -117,6 +135,7 @@ void Store::DeleteNode(std::string_view name) {
   ReconcileDevices(node);
   ++free_generation_;  // by the rules of spread a domain less can make room
   RechargeWholeNode(node);
+  if (node.pods.empty()) vacant_.insert(index);
 }
 
 void Store::RefreshWorkloads() {
@@ -275,7 +294,7 @@ std::shared_ptr<const PodShape> Store::ShapeOf(const kube::Pod& pod, bool whole_
   if (const auto it = shapes_.find(shape); it != shapes_.end()) return *it;
   for (const auto& [name, amount] : pod.spec->requests) {
     if (amount > 0) {
-      shape->demand.emplace_back(resources_.Intern(name), std::min(amount, kAbsurdAmount));
+      shape->demand.emplace_back(resources_.InternOfPod(name), std::min(amount, kAbsurdAmount));
     }
   }
   shape->demand.emplace_back(kPods, 1);
@@ -373,6 +392,7 @@ void Store::Release(PodInfo& pod) {
   }
   pod.devices = 0;
   std::erase(node.pods, &pod);
+  if (!node.present && node.pods.empty()) vacant_.insert(node.index);
   ReconcileDevices(node);
   if (pod.charged_queue != kNoQueue) {
     Amounts& used = queues_[static_cast<std::size_t>(pod.charged_queue)].used;

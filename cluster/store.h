@@ -81,6 +81,8 @@ class Store {
   const config::PolicyConfiguration& policy() const { return policy_; }
   ResourceTable& resources() { return resources_; }
   const ResourceTable& resources() const { return resources_; }
+  /// By index, those that are gone included. A slot without pods of a node that is gone is given to
+  /// the next new name: keep no index over changes, unless a charge does.
   const std::vector<std::unique_ptr<NodeInfo>>& nodes() const { return nodes_; }
   const NodeInfo& node(NodeIndex index) const { return *nodes_[static_cast<std::size_t>(index)]; }
   /// kNoNode: never heard of.
@@ -169,6 +171,7 @@ class Store {
   static constexpr std::size_t kMaxMachines = 64;
 
   NodeInfo& NodeSlot(std::string_view name);
+  NodeIndex TakeVacantSlot();
   void Touch(NodeInfo& node);
   void TouchObject(NodeInfo& node);
   void ReconcileDevices(NodeInfo& node);
@@ -208,8 +211,8 @@ class Store {
   std::vector<std::unique_ptr<const topology::Machine>> machines_;
   std::set<NodeIndex> device_news_;
   std::vector<std::unique_ptr<NodeInfo>> nodes_;
-  std::map<std::string, NodeIndex, std::less<>> node_index_;
   std::unordered_map<std::string_view, NodeIndex> node_lookup_;
+  std::set<NodeIndex> vacant_;  ///< Of nodes that are gone, and some that are back.
   std::vector<Domain> domains_;
   std::vector<int> ranks_;
   int present_nodes_ = 0;

@@ -35,8 +35,15 @@ void Engine::OnNode(kube::Node node, TimePoint now) {
 
 void Engine::OnNodeDeleted(std::string_view name, TimePoint now) {
   if (listener() != nullptr) listener()->OnNodeDeleted(name, now);
+  const NodeIndex node = store_.FindNode(name);
   store_.DeleteNode(name);
-  if (started_) RecheckPlans(store_.FindNode(name));
+  if (node == cluster::kNoNode) return;
+  if (started_) RecheckPlans(node);
+  // What comes in its place, under its name or another, is another machine.
+  std::erase_if(cooled_, [node](const Cooled& c) { return c.node == node; });
+  for (const auto& [key, workload] : store_.workloads()) {
+    std::erase_if(workload->avoid, [node](const cluster::Avoid& a) { return a.node == node; });
+  }
 }
 
 void Engine::OnNamespace(kube::Namespace ns) {

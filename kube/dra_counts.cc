@@ -32,51 +32,86 @@ DraCounts::Nodes DraCounts::DeleteClass(const std::string& name) {
   return AllNodes();
 }
 
+std::optional<std::int64_t> DraCounts::Pool::Seen() const {
+  if (of_generation.empty()) return std::nullopt;
+  const auto& [generation, names] = *of_generation.rbegin();
+  const std::int64_t wanted = slices.at(*names.begin()).slice_count;
+  if (static_cast<std::int64_t>(names.size()) != wanted) return std::nullopt;
+  return generation;
+}
+
+std::optional<std::int64_t> DraCounts::Seen(const PoolKey& key) const {
+  const auto pool = pools_.find(key);
+  return pool == pools_.end() ? std::nullopt : pool->second.Seen();
+}
+
 DraCounts::Nodes DraCounts::Upsert(ResourceSlice slice) {
-  Nodes changed;
   const std::string name = slice.meta.name;
-  Remove(name, changed);
   const PoolKey key{slice.driver, slice.pool};
-  if (!slice.node.empty()) {
-    of_node_[slice.node].insert(key);
-    changed.insert(slice.node);
+  Nodes changed;
+  if (const auto it = pool_of_.find(name); it != pool_of_.end() && it->second != key) {
+    changed = DeleteSlice(name);
   }
+  const auto before = Seen(key);
+  Remove(name, changed);
   pool_of_.emplace(name, key);
   Ignore(slice, 1);
   Pool& pool = pools_[key];
-  pool.emplace(name, std::move(slice));
-  // Whether a pool is complete concerns all of its slices.
-  for (const auto& [other, part] : pool) {
-    if (!part.node.empty()) changed.insert(part.node);
+  pool.of_generation[slice.generation].insert(name);
+  if (!slice.node.empty()) {
+    pool.of_node[slice.node].insert(name);
+    of_node_[slice.node].insert(key);
+    changed.insert(slice.node);
   }
+  pool.slices.emplace(name, std::move(slice));
+  TellPool(key, before, changed);
   return changed;
 }
 
 DraCounts::Nodes DraCounts::DeleteSlice(const std::string& name) {
   Nodes changed;
+  const auto it = pool_of_.find(name);
+  if (it == pool_of_.end()) return changed;
+  const PoolKey key = it->second;
+  const auto before = Seen(key);
   Remove(name, changed);
+  TellPool(key, before, changed);
   return changed;
 }
 
-void DraCounts::Remove(const std::string& slice, Nodes& changed) {
-  const auto it = pool_of_.find(slice);
+/// Another generation counts than did `before`, or none: that concerns all nodes of the pool. A
+/// pool may have many, whose slices come one by one: each of them concerns only its own.
+void DraCounts::TellPool(const PoolKey& key, std::optional<std::int64_t> before,
+                         Nodes& changed) const {
+  if (Seen(key) == before) return;
+  const auto pool = pools_.find(key);
+  if (pool == pools_.end()) return;
+  for (const auto& [node, names] : pool->second.of_node) changed.insert(node);
+}
+
+void DraCounts::Remove(const std::string& name, Nodes& changed) {
+  const auto it = pool_of_.find(name);
   if (it == pool_of_.end()) return;
   const PoolKey key = it->second;
-  Pool& pool = pools_.at(key);
-  const std::string node = pool.at(slice).node;
-  for (const auto& [other, part] : pool) {
-    if (!part.node.empty()) changed.insert(part.node);
-  }
-  Ignore(pool.at(slice), -1);
-  pool.erase(slice);
   pool_of_.erase(it);
-  const bool left = std::ranges::any_of(pool, [&](const auto& p) { return p.second.node == node; });
-  if (!node.empty() && !left) {
-    auto& pools = of_node_.at(node);
-    pools.erase(key);
-    if (pools.empty()) of_node_.erase(node);
+  Pool& pool = pools_.at(key);
+  const ResourceSlice slice = std::move(pool.slices.extract(name).mapped());
+  Ignore(slice, -1);
+  auto& siblings = pool.of_generation.at(slice.generation);
+  siblings.erase(name);
+  if (siblings.empty()) pool.of_generation.erase(slice.generation);
+  if (!slice.node.empty()) {
+    changed.insert(slice.node);
+    auto& names = pool.of_node.at(slice.node);
+    names.erase(name);
+    if (names.empty()) {
+      pool.of_node.erase(slice.node);
+      auto& pools = of_node_.at(slice.node);
+      pools.erase(key);
+      if (pools.empty()) of_node_.erase(slice.node);
+    }
   }
-  if (pool.empty()) pools_.erase(key);
+  if (pool.slices.empty()) pools_.erase(key);
 }
 
 DraCounts::Nodes DraCounts::Upsert(ResourceClaim claim) {
@@ -97,12 +132,14 @@ DraCounts::Nodes DraCounts::DeleteClaim(const std::string& uid) {
   return changed;
 }
 
-void DraCounts::Count(const ClaimedDevice& device, int change, Nodes& changed) {
-  if ((claimed_[device] += change) == 0) claimed_.erase(device);
-  const auto pool = pools_.find({device.driver, device.pool});
+void DraCounts::Count(const ClaimedDevice& claimed, int change, Nodes& changed) {
+  if ((claimed_[claimed] += change) == 0) claimed_.erase(claimed);
+  const auto pool = pools_.find({claimed.driver, claimed.pool});
   if (pool == pools_.end()) return;
-  for (const auto& [name, slice] : pool->second) {
-    if (!slice.node.empty()) changed.insert(slice.node);
+  for (const auto& [name, slice] : pool->second.slices) {
+    const bool has_it =
+        std::ranges::any_of(slice.devices, [&](const auto& d) { return d.name == claimed.device; });
+    if (has_it && !slice.node.empty()) changed.insert(slice.node);
   }
 }
 
@@ -117,18 +154,13 @@ bool DraCounts::Stands(const DeviceClass& device_class, const std::string& drive
   });
 }
 
-/// As kube-scheduler sees a pool: the highest generation alone, and nothing of one that is not
-/// complete.
 void DraCounts::CountPool(const PoolKey& key, const Pool& pool, const std::string& node,
                           ResourceList& counts) const {
-  std::int64_t generation = 0;
-  for (const auto& [name, slice] : pool) generation = std::max(generation, slice.generation);
-  const auto of_it = [&](const auto& part) { return part.second.generation == generation; };
-  const auto parts = std::ranges::count_if(pool, of_it);
-  for (const auto& [name, slice] : pool) {
-    if (slice.generation != generation || slice.slice_count != parts || slice.node != node) {
-      continue;
-    }
+  const auto generation = pool.Seen();
+  if (!generation) return;
+  for (const std::string& name : pool.of_node.at(node)) {
+    const ResourceSlice& slice = pool.slices.at(name);
+    if (slice.generation != *generation) continue;
     for (const SliceDevice& device : slice.devices) {
       if (device.divisible || device.tainted) continue;
       if (claimed_.contains({key.first, key.second, device.name})) continue;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -37,10 +38,22 @@ class DraCounts {
 
  private:
   using PoolKey = std::pair<std::string, std::string>;  ///< Driver, pool.
-  using Pool = std::map<std::string, ResourceSlice>;    ///< By the slice's name.
 
+  /// kube-scheduler sees of a pool the highest generation alone, and nothing of one that is not
+  /// complete.
+  struct Pool {
+    std::map<std::string, ResourceSlice> slices;                  ///< By name.
+    std::map<std::int64_t, std::set<std::string>> of_generation;  ///< Names of slices.
+    std::map<std::string, std::set<std::string>> of_node;         ///< Names of slices.
+
+    /// The generation that counts, if one does.
+    std::optional<std::int64_t> Seen() const;
+  };
+
+  std::optional<std::int64_t> Seen(const PoolKey& key) const;
   Nodes AllNodes() const;
   void Remove(const std::string& slice, Nodes& changed);
+  void TellPool(const PoolKey& key, std::optional<std::int64_t> before, Nodes& changed) const;
   void Ignore(const ResourceSlice& slice, int change);
   void Count(const ClaimedDevice& device, int change, Nodes& changed);
   bool Stands(const DeviceClass& device_class, const std::string& driver,

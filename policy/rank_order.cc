@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
 
+#include "cluster/dialects.h"
 #include "policy/neighbours.h"
 
 namespace berth::policy {
@@ -26,10 +26,7 @@ int GroupIndex(const kube::StringMap& labels) {
   for (const std::string_view key : kGroupKeys) {
     const auto label = labels.find(key);
     if (label == labels.end()) continue;
-    const std::string& text = label->second;
-    int index = 0;
-    const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), index);
-    if (code == std::errc{} && stop == text.data() + text.size() && index >= 0) return index;
+    if (const auto index = cluster::ReadIndex(label->second)) return *index;
   }
   return kNone;
 }

@@ -105,6 +105,12 @@ void DialectInformers::Stop() {
   for (Kind& kind : kinds_) kind.watch.reset();
 }
 
+std::int64_t DialectInformers::StalestMs() const {
+  std::int64_t stalest = 0;
+  for (const Kind& kind : kinds_) stalest = std::max(stalest, kind.sink->SilentMs());
+  return stalest;
+}
+
 void DialectInformers::Run(const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any wake;

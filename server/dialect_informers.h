@@ -31,6 +31,8 @@ class DialectInformers {
 
   void Start();
   void Stop();
+  /// Since the quietest of its watches last showed life; see ObjectSink::SilentMs.
+  std::int64_t StalestMs() const;
 
  private:
   struct Watch;
@@ -60,7 +62,7 @@ class DialectInformers {
   std::array<bool, kube::kDialectKinds> unsettled_{};  ///< First lists that are not in.
   bool discovered_ = false;
 
-  /// By kind; only the thread of Run touches them.
+  /// By kind; only the thread of Run touches them, but for the sinks' clocks.
   std::array<Kind, kube::kDialectKinds> kinds_;
   std::jthread thread_;
 };

@@ -1,5 +1,6 @@
 #include "server/dra_informers.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace berth::server {
@@ -69,6 +70,12 @@ void DraInformers::Stop() {
   threads_.clear();
 }
 
+std::int64_t DraInformers::StalestMs() const {
+  std::int64_t stalest = 0;
+  for (const auto& sink : sinks_) stalest = std::max(stalest, sink->SilentMs());
+  return stalest;
+}
+
 void DraInformers::Complete(kube::Node& node) {
   kube::ResourceList added;
   for (const auto& [resource, amount] : counts_.Of(node.meta.name)) {
@@ -99,8 +106,10 @@ void DraInformers::Tell(engine::Engine& engine, engine::TimePoint now,
     Complete(node);
     if (node.allocatable != before) engine.OnNode(std::move(node), now);
   }
+  if (counts_.Ignored() == ignored_) return;
+  ignored_ = counts_.Ignored();
   std::vector<LabelledValue> ignored;
-  for (const auto& [reason, count] : counts_.Ignored()) {
+  for (const auto& [reason, count] : ignored_) {
     ignored.push_back({.label = reason, .value = static_cast<double>(count)});
   }
   metrics_.ReplaceDraIgnored(ignored);

@@ -37,6 +37,8 @@ class DraInformers {
 
   void Start();
   void Stop();
+  /// Since the quietest of its watches last showed life; see ObjectSink::SilentMs.
+  std::int64_t StalestMs() const;
 
  private:
   template <typename Decode, typename Key, typename Delete>
@@ -55,6 +57,7 @@ class DraInformers {
 
   kube::DraCounts counts_;                            ///< Under the host's lock, as the next.
   std::map<std::string, kube::ResourceList> filled_;  ///< What Complete wrote, by node.
+  std::map<std::string, std::int64_t> ignored_;       ///< As the metric has it; empty: not yet.
 
   std::vector<std::unique_ptr<ObjectSink>> sinks_;
   std::vector<std::unique_ptr<kube::Reflector>> reflectors_;

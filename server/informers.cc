@@ -121,6 +121,10 @@ std::int64_t Informers::StalestMs() const {
   return now - oldest;
 }
 
+std::int64_t Informers::StalestOfAllMs() const {
+  return std::max({StalestMs(), dialects_.StalestMs(), dra_.StalestMs()});
+}
+
 void Informers::Stop() {
   dialects_.Stop();
   dra_.Stop();

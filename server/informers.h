@@ -41,8 +41,11 @@ class Informers {
 
   /// Begins to watch. Set up everything before.
   void Start();
-  /// Milliseconds since the quietest watch last showed life; what /readyz and the metric go by.
+  /// Milliseconds since the quietest watch last showed life, of those that Berth cannot do without:
+  /// what /readyz goes by.
   std::int64_t StalestMs() const;
+  /// The same with dialects and DRA, where they are served: what the metric says.
+  std::int64_t StalestOfAllMs() const;
   bool synced() const { return waiting_ == 0; }
   void Stop();
 

@@ -13,6 +13,7 @@ std::int64_t ObjectSink::SteadyMs() {
 }
 
 void ObjectSink::Clear() {
+  listed_ = false;
   BeginReplace();
   EndReplace();
 }
@@ -53,12 +54,14 @@ void ObjectSink::Delete(simdjson::dom::element object) {
 }
 
 void ObjectSink::OnSynced() {
+  listed_ = true;
   if (const auto synced = std::exchange(synced_, nullptr)) synced();
 }
 
 void ObjectSink::OnRestart(kube::RestartReason reason) {
   metrics_.CountWatchRestart(name_, kube::Name(reason));
   logger_.V(2, "watch restarts", {{"resource", name_}, {"reason", kube::Name(reason)}});
+  if (reason == kube::RestartReason::kRefused) listed_ = false;
   if (restart_) restart_(reason);
 }
 

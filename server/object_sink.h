@@ -47,6 +47,8 @@ class ObjectSink final : public kube::ReflectorSink {
   const std::string& name() const { return name_; }
   /// When it last heard of the server, by the steady clock.
   std::int64_t alive_ms() const { return alive_ms_; }
+  /// Milliseconds since then; 0 while it has no list: not served, or not to us.
+  std::int64_t SilentMs() const { return listed_ ? SteadyMs() - alive_ms_ : 0; }
   static std::int64_t SteadyMs();
 
  private:
@@ -60,6 +62,7 @@ class ObjectSink final : public kube::ReflectorSink {
   std::unordered_set<std::string> known_;
   std::unordered_set<std::string> seen_;
   std::atomic<std::int64_t> alive_ms_ = SteadyMs();
+  std::atomic<bool> listed_ = false;
 };
 
 }  // namespace berth::server

@@ -321,7 +321,7 @@ void Service::ServeOpsPages() {
   handlers.before_metrics = [this] {
     host_->UpdateMetrics();
     if (informers_ != nullptr) {
-      metrics_.SetSnapshotAge(static_cast<double>(informers_->StalestMs()) / 1000.0);
+      metrics_.SetSnapshotAge(static_cast<double>(informers_->StalestOfAllMs()) / 1000.0);
     }
   };
   if (settings_.ops_auth) {

@@ -38,14 +38,28 @@ std::string_view QueueOf(const PodInfo& pod, const Store& store) {
 }  // namespace
 
 void Shadow::FollowNodes(const Store& store) {
+  std::map<std::string, std::string> present;
   for (const auto& node : store.nodes()) {
-    std::pair seen{node->object.meta.resource_version, node->present};
-    auto& known = nodes_[node->name];
-    if (known == seen && shadow_->FindNode(node->name) != cluster::kNoNode) continue;
-    known = std::move(seen);
-    shadow_->UpsertNode(NodeObject(*node));
-    if (!node->present) shadow_->DeleteNode(node->name);
+    if (!node->present) continue;
+    const std::string& version = node->object.meta.resource_version;
+    present.emplace(node->name, version);
+    const auto known = nodes_.find(node->name);
+    if (known == nodes_.end() || known->second != version) shadow_->UpsertNode(NodeObject(*node));
   }
+  for (const auto& [name, version] : nodes_) {
+    if (!present.contains(name)) shadow_->DeleteNode(name);
+  }
+  nodes_ = std::move(present);
+}
+
+/// The node that a plan or a Binding under way names: of one that is gone nothing else may be
+/// known.
+cluster::NodeIndex Shadow::NodeOf(const cluster::NodeInfo& node) {
+  if (shadow_->FindNode(node.name) == cluster::kNoNode) {
+    shadow_->UpsertNode(NodeObject(node));
+    shadow_->DeleteNode(node.name);
+  }
+  return shadow_->FindNode(node.name);
 }
 
 void Shadow::FollowPods(const Store& store) {
@@ -82,9 +96,9 @@ void Shadow::FollowPlans(const Store& store) {
   }
   for (const bool chosen : {true, false}) {
     for (const auto& [uid, pod] : planned) {
-      const auto node = shadow_->FindNode(store.node(pod->node).name);
-      if (node == cluster::kNoNode || (pod->devices != 0) != chosen) continue;
-      shadow_->SetCharge(*shadow_->FindPod(uid), node, pod->charge, pod->devices);
+      if ((pod->devices != 0) != chosen) continue;
+      shadow_->SetCharge(*shadow_->FindPod(uid), NodeOf(store.node(pod->node)), pod->charge,
+                         pod->devices);
     }
   }
 }
@@ -104,6 +118,7 @@ bool Shadow::Same(const Store& store) const {
     }
   }
   const bool nodes = std::ranges::all_of(store.nodes(), [&](const auto& node) {
+    if (!node->present && node->pods.empty()) return true;  // nobody's any more
     const auto mine = shadow_->FindNode(node->name);
     return mine != cluster::kNoNode &&
            SameAmounts(node->used, store, shadow_->node(mine).used, ids) &&

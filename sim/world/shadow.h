@@ -23,12 +23,13 @@ class Shadow {
  private:
   void Follow(const cluster::Store& store);
   void FollowNodes(const cluster::Store& store);
+  cluster::NodeIndex NodeOf(const cluster::NodeInfo& node);
   void FollowPods(const cluster::Store& store);
   void FollowPlans(const cluster::Store& store);
   bool Same(const cluster::Store& store) const;
 
   std::unique_ptr<cluster::Store> shadow_;
-  std::map<std::string, std::pair<std::string, bool>> nodes_;  ///< Name to version, present.
+  std::map<std::string, std::string> nodes_;  ///< Those that are there, name to version.
 };
 
 }  // namespace berth::sim

@@ -231,8 +231,14 @@ void World::HappenToNode(const Fault& fault) {
   } else {
     env_.api.PutNode(hurt);
   }
-  env_.timeline.After(fault.lasts, [this, &whole] {
-    if (!calm_) env_.api.PutNode(whole);
+  kube::Node back = whole;
+  // An autoscaler's nodes come under ever new names.
+  if (fault.kind == FaultKind::kNodeDelete && fault.choice / 16 % 2 == 1) {
+    back.meta.name = fmt::format("{}-{}", name, env_.now());
+    back.meta.labels["kubernetes.io/hostname"] = back.meta.name;
+  }
+  env_.timeline.After(fault.lasts, [this, back = std::move(back)] {
+    if (!calm_) env_.api.PutNode(back);
   });
 }
 

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -149,6 +150,32 @@ func TestOnlyBerthWritesItsFields(t *testing.T) {
 		}
 		return fmt.Errorf("%d events", len(events.Items))
 	})
+}
+
+// A claim that looks like kube-scheduler's own would not be counted: nobody
+// else marks one, and kube-scheduler does.
+func TestExtendedClaimsAreKubeSchedulers(t *testing.T) {
+	s := control.Scenario(t, bed.Options{})
+	gpuClass(s, gpuSelector)
+	publish(s, s.Nodes(1).Create()[0], 2)
+	keepApart(t, s)
+
+	const policy, mark = "berth-extended-claims", resourcev1.ExtendedResourceClaimAnnotation
+	claims := s.Tenant("team-a").ResourceV1().ResourceClaims("team-a")
+	claim := func(note string) *resourcev1.ResourceClaim {
+		return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Annotations: map[string]string{note: "true"}}}
+	}
+	const advice = "only kube-scheduler writes the annotation " + mark
+	_, err := claims.Create(s.Context(), claim(mark), dryRunCreate)
+	denied(t, "create with the mark", err, policy, advice)
+	_, err = claims.Create(s.Context(), claim("example.com/note"), metav1.CreateOptions{})
+	allowed(t, "create without", err)
+	_, err = claims.Patch(s.Context(), "c", types.MergePatchType, []byte(annotation(mark, `"true"`)), metav1.PatchOptions{})
+	denied(t, "mark it later", err, policy, advice)
+	_, err = claims.Patch(s.Context(), "c", types.MergePatchType, []byte(annotation("example.com/note", `"x"`)), metav1.PatchOptions{})
+	allowed(t, "another annotation", err)
+
+	s.AllBound(s.Pod("extended").GPUs(2).Create())
 }
 
 // What a pod was bound under stays; before that it may change.

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "policy/fit.h"
 #include "policy/overlay.h"
 #include "tests/support/builders.h"
 #include "tests/support/catch.h"
@@ -155,6 +156,75 @@ TEST_CASE("a whole-node pod is charged what it asks for when its node goes",
   t.store.DeleteNode("n1");
   CHECK(t.Gpus("n1") == 1);
   CHECK(t.QueueGpus(0) == 1);
+}
+
+// A tenant makes up resource names for ever: they cost no more than a table's worth of memory, and
+// nobody gets room for them.
+TEST_CASE("names that pods make up are bounded", "[unit][cluster]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  for (int i = 0; i < 5'000; ++i) {
+    t.store.UpsertPod(MakePod("p").Gpu(1).Request("example.com/r" + std::to_string(i), "1"));
+    t.store.DeletePod("uid-p");
+  }
+  CHECK(t.store.resources().size() <= 4'097);
+  t.store.UpsertPod(MakePod("p").Gpu(1).Request("a.com/x", "1").Request("a.com/y", "1"));
+  CHECK(policy::Capacity(*t.pod("p").shape, policy::Overlay(t.store), t.node("n1"), 1) == 0);
+  // What nodes have is known all the same.
+  t.store.UpsertNode(MakeNode("n2").Gpu(8).Allocatable("late.com/x", 2'000));
+  t.store.UpsertPod(MakePod("q").Gpu(1).Request("late.com/x", "1"));
+  CHECK(policy::Capacity(*t.pod("q").shape, policy::Overlay(t.store), t.node("n2"), 1) == 1);
+}
+
+// An autoscaled cluster meets new names for ever.
+TEST_CASE("the slot of a node that is gone is used again", "[unit][cluster]") {
+  StoreTest t;
+  for (int day = 0; day < 100; ++day) {
+    const std::string name = "spot-" + std::to_string(day);
+    t.store.UpsertNode(MakeNode(name).Gpu(8));
+    t.store.UpsertPod(MakePod("p").Gpu(2).On(name));
+    CHECK(t.Gpus(name) == 2);
+    t.store.DeletePod("uid-p");
+    t.store.DeleteNode(name);
+  }
+  CHECK(t.store.nodes().size() == 1);
+  CHECK(t.node("spot-98") == kNoNode);
+  t.store.UpsertNode(MakeNode("n1").Gpu(4));
+  t.store.Refresh();
+  CHECK(t.store.node(t.node("n1")).name == "n1");
+  CHECK(t.store.present_nodes() == 1);
+}
+
+TEST_CASE("the slot of a node that is gone is kept while something refers to it",
+          "[unit][cluster]") {
+  StoreTest t;
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  t.store.UpsertPod(MakePod("p").Gpu(2).On("n1"));
+  t.store.DeleteNode("n1");
+  t.store.UpsertNode(MakeNode("n2").Gpu(8));
+  CHECK(t.Gpus("n1") == 2);
+  CHECK(t.Gpus("n2") == 0);
+
+  SECTION("the pod goes") {
+    t.store.DeletePod("uid-p");
+    t.store.UpsertNode(MakeNode("n3").Gpu(8));
+    CHECK(t.store.nodes().size() == 2);
+    CHECK(t.node("n1") == kNoNode);
+  }
+  SECTION("the node comes back first") {
+    t.store.UpsertNode(MakeNode("n1").Gpu(8));
+    t.store.DeletePod("uid-p");
+    t.store.UpsertNode(MakeNode("n3").Gpu(8));
+    CHECK(t.store.nodes().size() == 3);
+    CHECK(t.Gpus("n1") == 0);
+  }
+  SECTION("the node comes back, the pod gone before") {
+    t.store.DeletePod("uid-p");
+    t.store.UpsertNode(MakeNode("n1").Gpu(8));
+    t.store.UpsertNode(MakeNode("n3").Gpu(8));
+    CHECK(t.node("n1") != t.node("n3"));
+    CHECK(t.store.nodes().size() == 3);
+  }
 }
 
 TEST_CASE("terminating pods hold their room until they are gone", "[unit][cluster]") {

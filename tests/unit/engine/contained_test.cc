@@ -37,23 +37,38 @@ TEST_CASE("only a pod of ours that asks for devices can have a whole node", "[un
 
 // --- room held by those who never bind
 
-/// How long of `span` GPUs were held, the pod being tried whenever nothing is held.
-double HeldShare(World& w, const std::string& pod, TimePoint span) {
-  constexpr TimePoint kStep = 1'000;
+constexpr TimePoint kSecond = 1'000;
+constexpr TimePoint kHour = 3'600 * kSecond;
+
+/// The share of 20 hours in which `holds` held, after three in which its pauses have grown; `step`
+/// is tried every second.
+template <typename Step, typename Holds>
+double HeldShare(World& w, Step step, Holds holds) {
   TimePoint held = 0;
-  for (TimePoint t = 0; t < span; t += kStep) {
-    if (w.Planned(pod).empty()) (void)w.Filter(pod);
-    if (!w.Planned(pod).empty()) held += kStep;
-    w.Advance(kStep);
+  for (TimePoint t = -3 * kHour; t < 20 * kHour; t += kSecond) {
+    step();
+    if (t >= 0 && holds()) held += kSecond;
+    w.Advance(kSecond);
   }
-  return static_cast<double>(held) / static_cast<double>(span);
+  return static_cast<double>(held) / static_cast<double>(20 * kHour);
+}
+
+/// The pod is tried whenever it holds nothing.
+double HeldShare(World& w, const std::string& pod) {
+  const auto holds = [&] { return !w.Planned(pod).empty(); };
+  return HeldShare(
+      w,
+      [&] {
+        if (!holds()) (void)w.Filter(pod);
+      },
+      holds);
 }
 
 TEST_CASE("a lone pod that is answered and never bound holds room a tenth of the time",
           "[unit][engine]") {
   OneNode w;
   w.Add(MakePod("p").Gpu(8));
-  CHECK(HeldShare(w, "p", 20LL * 3'600'000) < 0.15);
+  CHECK(HeldShare(w, "p") <= 0.1);
   CHECK(w.Why("p") == (w.Planned("p").empty() ? "CoolingDown" : "Starting"));
 }
 
@@ -80,7 +95,7 @@ TEST_CASE("a pod that joins a running gang and never binds holds room a tenth of
   REQUIRE(w.BoundPods() == 2);
   w.Add(w.Member(2, 2, 2));
   w.Tick();
-  CHECK(HeldShare(w, "m2", 20LL * 3'600'000) < 0.15);
+  CHECK(HeldShare(w, "m2") <= 0.1);
   CHECK(w.BoundPods() == 2);
 }
 
@@ -93,12 +108,8 @@ TEST_CASE("members beyond a running gang's minimum give their room back", "[unit
   CHECK(w.UsedGpus() == 32);
   w.Advance(2 * kPlanTimeout - 1);  // their releases are made again in between
   CHECK(w.UsedGpus() == 32);
-  double held = 0;
-  for (int minute = 0; minute < 600; ++minute) {
-    w.Advance(60'000);
-    held += static_cast<double>(w.UsedGpus() - 16) / 16 / 600;
-  }
-  CHECK(held < 0.25);
+  CHECK(HeldShare(
+            w, [] {}, [&] { return w.UsedGpus() > 16; }) <= 0.1);
 }
 
 TEST_CASE("members of a running gang's minimum keep their room", "[unit][engine]") {

@@ -183,6 +183,46 @@ TEST_CASE("only a whole pool of the newest generation counts", "[unit][kube]") {
   CHECK(counts.Of("n") == ResourceList{{kGpu, 4000}});
 }
 
+// A driver of one pool with a slice for each of 1,000 nodes: told node by node, and once more to
+// all when the pool is whole. Had each slice concerned all, a start would cost a million looks.
+TEST_CASE("a pool of many nodes tells each of what is its own", "[unit][kube]") {
+  constexpr int kMany = 1000;
+  DraCounts counts;
+  counts.Upsert(Class("gpu", kGpu));
+  std::size_t told = 0;
+  const auto publish = [&](int i, std::int64_t generation) {
+    const std::string node = "n" + std::to_string(i);
+    ResourceSlice slice = Slice("s" + std::to_string(i), node, 8 * i, 8 * i + 8);
+    slice.pool = "all";
+    slice.slice_count = kMany;
+    slice.generation = generation;
+    return counts.Upsert(slice).size();
+  };
+  for (int i = 0; i < kMany; ++i) told += publish(i, 1);
+  CHECK(told == kMany - 1 + kMany);
+  CHECK(counts.Of("n7") == ResourceList{{kGpu, 8000}});
+  CHECK(counts.Upsert(Claim("u", "all", {57})) == Nodes{"n7"});
+  CHECK(counts.Of("n7") == ResourceList{{kGpu, 7000}});
+
+  told = 0;
+  for (int i = 0; i < kMany; ++i)
+    told += publish(i, 2);  // the first ends what counted, the last begins
+  CHECK(told == kMany - 2 + 2 * kMany);
+  CHECK(counts.Of("n0") == ResourceList{{kGpu, 8000}});
+  CHECK(counts.DeleteSlice("s0").size() == kMany);
+  CHECK(counts.Of("n7").empty());
+}
+
+// As kube-scheduler counts: the first slice of the generation says how many there are.
+TEST_CASE("a slice that moves to another pool or node takes its devices along", "[unit][kube]") {
+  DraCounts counts;
+  counts.Upsert(Class("gpu", kGpu));
+  counts.Upsert(Slice("s", "n1", 0, 4));
+  CHECK(counts.Upsert(Slice("s", "n2", 0, 4)) == Nodes{"n1", "n2"});
+  CHECK(counts.Of("n1").empty());
+  CHECK(counts.Of("n2") == ResourceList{{kGpu, 4000}});
+}
+
 TEST_CASE("classes: one device counts once for a resource", "[unit][kube]") {
   DraCounts counts;
   counts.Upsert(Slice("s", "n", 0, 4));

@@ -6,6 +6,7 @@
 #include "server/version.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_api_server.h"
+#include "tests/unit/server/no_api.h"
 #include "tests/unit/server/raw_client.h"
 
 namespace berth::server {
@@ -18,23 +19,6 @@ using testing::FakeReply;
 using testing::FakeRequest;
 
 constexpr const char* kApi = "/apis/scheduling.volcano.sh/v1beta1";
-
-class NoApi final : public Api {
- public:
-  BindResult Bind(const engine::PodRef&, const std::string&,
-                  const std::map<std::string, std::string>&) override {
-    return {};
-  }
-  std::string Release(const engine::ReleaseMember&) override { return {}; }
-  ReadResult ReadPod(const engine::PodRef&) override { return {}; }
-  void Event(const engine::EmitEvent&) override {}
-};
-
-std::unique_ptr<kube::RestClient> Client(const std::string& url) {
-  kube::ClientConfig config;
-  config.server = url;
-  return std::move(*kube::RestClient::Create(config));
-}
 
 /// An API server that serves Volcano's PodGroups, or not; a host that hears of them.
 struct Bed {
@@ -73,7 +57,7 @@ struct Bed {
   Logger logger{LogFormat::kText, 0, [](std::string_view) {}};
   DecisionLog decisions{{}};
   Host host{{}, {}, api, metrics, logger, decisions};
-  std::unique_ptr<kube::RestClient> client = Client(server.Url());
+  std::unique_ptr<kube::RestClient> client = ClientOf(server);
   std::atomic<int> synced = 0;
   std::atomic<std::size_t> objects_at_sync = 0;
   DialectInformers informers{*client,
@@ -102,6 +86,7 @@ TEST_CASE("a kind that refuses to be listed is not waited for", "[host]") {
   Bed bed(Bed::Serves::kRefusal);
   CHECK(Eventually([&] { return bed.synced == 1; }));
   CHECK(bed.Objects() == 0);
+  CHECK(bed.informers.StalestMs() == 0);
 }
 
 TEST_CASE("an API server that does not say what it serves is asked again", "[host]") {
@@ -124,8 +109,10 @@ TEST_CASE("a kind that comes later is picked up, and one that goes takes its obj
   bed.serves = Bed::Serves::kErrors;
   bed.server.WaitForRequests(asked + 20);
   CHECK(bed.Objects() == 1);
+  CHECK(Eventually([&] { return bed.informers.StalestMs() > 0; }));
   bed.serves = Bed::Serves::kNothing;
   CHECK(Eventually([&] { return bed.Objects() == 0; }));
+  CHECK(Eventually([&] { return bed.informers.StalestMs() == 0; }));
   bed.serves = Bed::Serves::kPodGroups;
   CHECK(Eventually([&] { return bed.Objects() == 1; }));
   CHECK(bed.synced == 1);

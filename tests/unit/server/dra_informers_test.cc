@@ -7,6 +7,7 @@
 #include "server/version.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_api_server.h"
+#include "tests/unit/server/no_api.h"
 #include "tests/unit/server/raw_client.h"
 
 namespace berth::server {
@@ -28,23 +29,6 @@ constexpr const char* kSlice =
 constexpr const char* kClaim =
     R"({"metadata":{"name":"by-hand","namespace":"x","uid":"u","resourceVersion":"1"},"status":{"allocation":{"devices":)"
     R"({"results":[{"driver":"d","pool":"n","device":"g1"}]}}}})";
-
-class NoApi final : public Api {
- public:
-  BindResult Bind(const engine::PodRef&, const std::string&,
-                  const std::map<std::string, std::string>&) override {
-    return {};
-  }
-  std::string Release(const engine::ReleaseMember&) override { return {}; }
-  ReadResult ReadPod(const engine::PodRef&) override { return {}; }
-  void Event(const engine::EmitEvent&) override {}
-};
-
-std::unique_ptr<kube::RestClient> Client(const std::string& url) {
-  kube::ClientConfig config;
-  config.server = url;
-  return std::move(*kube::RestClient::Create(config));
-}
 
 /// An API server that has one of each, or answers all with `status`.
 struct Bed {
@@ -84,7 +68,7 @@ struct Bed {
   Logger logger{LogFormat::kText, 0, [](std::string_view) {}};
   DecisionLog decisions{{}};
   Host host{{}, {}, api, metrics, logger, decisions};
-  std::unique_ptr<kube::RestClient> client = Client(server.Url());
+  std::unique_ptr<kube::RestClient> client = ClientOf(server);
   std::atomic<int> synced = 0;
   DraInformers informers{*client, host, metrics, logger, [this] { ++synced; }};
 };
@@ -97,6 +81,7 @@ TEST_CASE("DRA is not served, or not to us: nothing to wait for", "[host]") {
     CHECK(Eventually([&] { return bed.synced == 1; }));
     bed.See("n", 0);
     CHECK(bed.Gpus("n") == 0);
+    CHECK(bed.informers.StalestMs() == 0);
   }
 }
 
@@ -117,6 +102,7 @@ TEST_CASE("published devices, less those that somebody claimed", "[host]") {
   CHECK(bed.Gpus("n") == 2);
   bed.See("other", 0);
   CHECK(bed.Gpus("other") == 0);
+  CHECK(Eventually([&] { return bed.informers.StalestMs() > 0; }));
 }
 
 }  // namespace

@@ -18,10 +18,11 @@ import (
 var tenantRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{""}, Resources: []string{"pods", "pods/status", "pods/binding", "bindings"}, Verbs: []string{"*"}},
 	{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"*"}},
+	{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceclaims"}, Verbs: []string{"*"}},
 }
 
-// Tenant makes a namespace with an ordinary user, who has all rights to the pods
-// and Jobs in it and none elsewhere, and returns that user's client.
+// Tenant makes a namespace with an ordinary user, who has all rights to the
+// pods, Jobs and claims in it and none elsewhere, and returns that user's client.
 func (s *Scenario) Tenant(namespace string) kubernetes.Interface {
 	s.T.Helper()
 	s.Namespace(namespace)
