@@ -237,7 +237,8 @@ func TestChartRefusesWrongValues(t *testing.T) {
 }
 
 // Berth by Helm, from nothing: the release is installed as docs say, runs a gang
-// through its own scheduler, is upgraded, and leaves nothing of itself behind.
+// through its own scheduler, is upgraded and rolled back, and leaves nothing of itself
+// behind.
 func TestChartFromNothing(t *testing.T) {
 	needsGate(t)
 	s := control.Scenario(t, bed.Options{NoExtender: true, OpsTLS: true})
@@ -287,6 +288,17 @@ func TestChartFromNothing(t *testing.T) {
 	bed.Eventually(t, bed.Timeout, "the gates are open", func() error {
 		return bed.Unless(len(gatesOf(s.Now(late[0]))) == 0, "gated")
 	})
+
+	// A rollback brings the policy before it back, and gates hold again.
+	inCluster("rollback", "berth")
+	bed.Eventually(t, bed.Timeout, "the policy before is in force", func() error {
+		return bed.Unless(strings.Contains(string(s.Get("/configz")), "mode: enforce"), "passthrough")
+	})
+	again := mine("again").Gang("again", 2).Create()
+	s.WhyIs(again, "WaitingForMembers")
+	if got := gatesOf(s.Now(again)); !slices.Equal(got, []string{bed.AdmissionGate}) {
+		t.Errorf("gates %v", got)
+	}
 
 	inCluster("uninstall", "berth")
 	installed = false

@@ -157,10 +157,11 @@ func (s *Scenario) BerthLog() string {
 	return string(log)
 }
 
-// Get fetches a path from Berth's operations port.
+// Get fetches a path from Berth's operations port, as the administrator where it
+// asks who comes.
 func (s *Scenario) Get(path string) []byte {
 	s.T.Helper()
-	body, err := get(s.OpsURL(path))
+	body, err := getAs(s.OpsURL(path), s.opsToken())
 	must(s.T, err)
 	return body
 }
