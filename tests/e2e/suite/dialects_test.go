@@ -342,35 +342,6 @@ func TestDialectOff(t *testing.T) {
 	}
 }
 
-// Kueue's queues, imported from the live cluster, are a policy by which a job
-// that names its LocalQueue runs.
-func TestImportFromCluster(t *testing.T) {
-	s := control.Scenario(t, bed.Options{Policy: research})
-	s.Namespace("team-a")
-	s.Nodes(1).GPUs(8).Create()
-	kueueLocalQueue.install(t, s)
-	kueueClusterQueue.install(t, s)
-	kueueClusterQueue.create(t, s, "", "imported", map[string]any{
-		"resourceGroups": []any{map[string]any{
-			"coveredResources": []any{"nvidia.com/gpu"},
-			"flavors": []any{map[string]any{
-				"name": "default-flavor", "resources": []any{map[string]any{"name": "nvidia.com/gpu", "nominalQuota": "2"}},
-			}},
-		}},
-	})
-	kueueLocalQueue.create(t, s, "team-a", "user-queue", map[string]any{"clusterQueue": "imported"})
-	policy := s.RunBerth("import", "kueue", "--kubeconfig", "ADMIN")
-	for _, want := range []string{`- name: "imported"`, `namespaces: ["team-a"]`, "quota: {nvidia.com/gpu: 2}", "limit: {nvidia.com/gpu: 2}"} {
-		if !strings.Contains(policy, want) {
-			t.Errorf("no %s in\n%s", want, policy)
-		}
-	}
-	s.WritePolicy(policy)
-	pods := s.Pod("p").Namespace("team-a").GPUs(1).Label("kueue.x-k8s.io/queue-name", "user-queue").CreateRange(0, 2)
-	s.AllBound(pods...)
-	s.WhyIs(s.Pod("over").Namespace("team-a").GPUs(1).Label("kueue.x-k8s.io/queue-name", "user-queue").Create(), "WaitingForQuota")
-}
-
 // In-tree gangs: kube-scheduler itself starts them whole, and Berth keeps their
 // quota and devices. A control plane of its own, with the alpha gates on.
 func TestDialectInTree(t *testing.T) {
