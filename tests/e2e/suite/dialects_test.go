@@ -296,6 +296,43 @@ func TestDialectObjectsComeAndGo(t *testing.T) {
 	s.StayBound(first...)
 }
 
+// A LocalQueue that leads nowhere, in any way, has its pods wait and name the queue
+// that there is not; they run as soon as it leads to a queue of the policy.
+func TestDialectHalfAQueue(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		half  map[string]any
+		queue string
+	}{
+		{"no ClusterQueue", map[string]any{}, "user-queue"},
+		{"one that is no text", map[string]any{"clusterQueue": 7}, "user-queue"},
+		{"one that the policy does not have", map[string]any{"clusterQueue": "elsewhere"}, "elsewhere"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := control.Scenario(t, bed.Options{Policy: research})
+			s.Namespace("team-a")
+			s.Nodes(1).GPUs(8).Create()
+			kueueLocalQueue.install(t, s)
+			kueueLocalQueue.create(t, s, "team-a", "user-queue", c.half)
+			kueueLocalQueue.create(t, s, "team-a", "whole", map[string]any{"clusterQueue": "research"})
+			in := func(queue string) *corev1.Pod {
+				return s.Pod(queue).Namespace("team-a").GPUs(1).Label("kueue.x-k8s.io/queue-name", queue).Create()
+			}
+			waits := in("user-queue")
+			s.AllBound(in("whole")) // Berth has seen both
+			if why := s.WhyIs(waits, "UnknownQueue"); !strings.Contains(why.Raw, fmt.Sprintf("%q", c.queue)) {
+				t.Errorf("it does not name %s: %s", c.queue, why.Raw)
+			}
+			s.NoneBound(waits)
+			if err := remove(s, kueueLocalQueue.path("team-a")+"/user-queue"); err != nil {
+				t.Fatal(err)
+			}
+			kueueLocalQueue.create(t, s, "team-a", "user-queue", map[string]any{"clusterQueue": "research"})
+			s.AllBound(waits)
+		})
+	}
+}
+
 // A dialect that is auto is off while that project's own scheduler is alive.
 func TestDialectAuto(t *testing.T) {
 	s := control.Scenario(t, bed.Options{})
