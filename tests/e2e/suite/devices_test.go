@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -185,4 +186,59 @@ func TestANodeLosesADevice(t *testing.T) {
 	if devices := devicesOf(s, two); devices != nil {
 		t.Errorf("devices %v were given while it is not known which are there", devices)
 	}
+}
+
+// A description that contradicts itself or is out of bounds is refused as a whole,
+// whatever the labels say, and nobody guesses: the node says why, is counted, and
+// takes pods; a sound one is taken from then on.
+func TestContradictoryHardware(t *testing.T) {
+	s := control.Scenario(t, bed.Options{})
+	node := dgx(s, true)
+	describe := func(text string) {
+		t.Helper()
+		s.PatchNode(node, fmt.Sprintf(`{"metadata":{"annotations":{"berth.dev/device-topology":%q}}}`, text))
+	}
+	hardwareIs := func(source, indices, problem string) {
+		t.Helper()
+		bed.Eventually(t, bed.Timeout, "the hardware is "+source+" "+problem, func() error {
+			var page struct {
+				Items []struct {
+					Hardware struct{ Source, Indices, Problem string }
+				}
+			}
+			if err := json.Unmarshal(s.Get("/api/v1/nodes"), &page); err != nil {
+				return err
+			}
+			h := page.Items[0].Hardware
+			return bed.Unless(h.Source == source && h.Indices == indices && h.Problem == problem, "%+v", h)
+		})
+	}
+	row := "[" + strings.Repeat("0,", 16) + "0]"
+	for text, why := range map[string]string{
+		`{"count":2,"links":[[0,4],[3,0]]}`:                                "links: not the same from 1 to 0 as back",
+		`{"count":17,"links":[` + strings.Repeat(row+",", 16) + row + "]}": "count: not an integer from 1 to 16",
+		`{"count":8,"links":[` + row + "]}":                                "links: more than 8 entries",
+		`{"count":8,"links":[[0,1,1,1,1,1,1,1]]}`:                          "links: not as many rows as devices",
+		strings.Repeat(" ", 64<<10+1):                                      "longer than 64 KiB",
+	} {
+		describe(text)
+		hardwareIs("refused", "count_only", "berth.dev/device-topology: "+why)
+		if refused, _ := s.Metrics().Sum("berth_hardware_nodes", `source="refused"`); refused != 1 {
+			t.Errorf("%s: %v nodes are refused by the metrics", why, refused)
+		}
+	}
+	counted := s.Pod("counted").GPUs(4).Create()
+	s.AllBound(counted)
+	if devices := devicesOf(s, counted); devices != nil {
+		t.Errorf("devices %v were given by a description that was refused", devices)
+	}
+	s.DeleteNow(counted)
+	s.AllGone(counted)
+
+	// Sockets of even and of odd devices.
+	describe(`{"count":8,"numa":[0,1,0,1,0,1,0,1]}`)
+	hardwareIs("annotation", "kept", "")
+	kept := s.Pod("kept").GPUs(4).Create()
+	s.AllBound(kept)
+	wantDevices(s, kept, 0, 2, 4, 6)
 }

@@ -296,6 +296,43 @@ func TestDialectObjectsComeAndGo(t *testing.T) {
 	s.StayBound(first...)
 }
 
+// A LocalQueue that leads nowhere, in any way, has its pods wait and name the queue
+// that there is not; they run as soon as it leads to a queue of the policy.
+func TestDialectHalfAQueue(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		half  map[string]any
+		queue string
+	}{
+		{"no ClusterQueue", map[string]any{}, "user-queue"},
+		{"one that is no text", map[string]any{"clusterQueue": 7}, "user-queue"},
+		{"one that the policy does not have", map[string]any{"clusterQueue": "elsewhere"}, "elsewhere"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := control.Scenario(t, bed.Options{Policy: research})
+			s.Namespace("team-a")
+			s.Nodes(1).GPUs(8).Create()
+			kueueLocalQueue.install(t, s)
+			kueueLocalQueue.create(t, s, "team-a", "user-queue", c.half)
+			kueueLocalQueue.create(t, s, "team-a", "whole", map[string]any{"clusterQueue": "research"})
+			in := func(queue string) *corev1.Pod {
+				return s.Pod(queue).Namespace("team-a").GPUs(1).Label("kueue.x-k8s.io/queue-name", queue).Create()
+			}
+			waits := in("user-queue")
+			s.AllBound(in("whole")) // Berth has seen both
+			if why := s.WhyIs(waits, "UnknownQueue"); !strings.Contains(why.Raw, fmt.Sprintf("%q", c.queue)) {
+				t.Errorf("it does not name %s: %s", c.queue, why.Raw)
+			}
+			s.NoneBound(waits)
+			if err := remove(s, kueueLocalQueue.path("team-a")+"/user-queue"); err != nil {
+				t.Fatal(err)
+			}
+			kueueLocalQueue.create(t, s, "team-a", "user-queue", map[string]any{"clusterQueue": "research"})
+			s.AllBound(waits)
+		})
+	}
+}
+
 // A dialect that is auto is off while that project's own scheduler is alive.
 func TestDialectAuto(t *testing.T) {
 	s := control.Scenario(t, bed.Options{})
@@ -340,35 +377,6 @@ func TestDialectOff(t *testing.T) {
 	if err != nil || !strings.Contains(why.Raw, `"queue":"everybody"`) || !strings.Contains(why.Raw, `"gang":false`) {
 		t.Errorf("%s, %v", why.Raw, err)
 	}
-}
-
-// Kueue's queues, imported from the live cluster, are a policy by which a job
-// that names its LocalQueue runs.
-func TestImportFromCluster(t *testing.T) {
-	s := control.Scenario(t, bed.Options{Policy: research})
-	s.Namespace("team-a")
-	s.Nodes(1).GPUs(8).Create()
-	kueueLocalQueue.install(t, s)
-	kueueClusterQueue.install(t, s)
-	kueueClusterQueue.create(t, s, "", "imported", map[string]any{
-		"resourceGroups": []any{map[string]any{
-			"coveredResources": []any{"nvidia.com/gpu"},
-			"flavors": []any{map[string]any{
-				"name": "default-flavor", "resources": []any{map[string]any{"name": "nvidia.com/gpu", "nominalQuota": "2"}},
-			}},
-		}},
-	})
-	kueueLocalQueue.create(t, s, "team-a", "user-queue", map[string]any{"clusterQueue": "imported"})
-	policy := s.RunBerth("import", "kueue", "--kubeconfig", "ADMIN")
-	for _, want := range []string{`- name: "imported"`, `namespaces: ["team-a"]`, "quota: {nvidia.com/gpu: 2}", "limit: {nvidia.com/gpu: 2}"} {
-		if !strings.Contains(policy, want) {
-			t.Errorf("no %s in\n%s", want, policy)
-		}
-	}
-	s.WritePolicy(policy)
-	pods := s.Pod("p").Namespace("team-a").GPUs(1).Label("kueue.x-k8s.io/queue-name", "user-queue").CreateRange(0, 2)
-	s.AllBound(pods...)
-	s.WhyIs(s.Pod("over").Namespace("team-a").GPUs(1).Label("kueue.x-k8s.io/queue-name", "user-queue").Create(), "WaitingForQuota")
 }
 
 // In-tree gangs: kube-scheduler itself starts them whole, and Berth keeps their

@@ -120,6 +120,16 @@ func TestTopologyPresets(t *testing.T) {
 	}
 }
 
+// largestIs waits until the largest gang of whole nodes inside a domain of the
+// level has so many members.
+func largestIs(s *bed.Scenario, level string, want float64) {
+	s.T.Helper()
+	bed.Eventually(s.T, bed.Timeout, fmt.Sprintf("the largest gang of a %s is %v", level, want), func() error {
+		got, _ := s.Metrics().Sum("berth_largest_placeable_gang_pods", fmt.Sprintf("level=%q", level), `pod_gpus="8"`)
+		return bed.Unless(got == want, "it is %v", got)
+	})
+}
+
 // Nodes that lack the label of a level are in none of its domains, though four
 // of them stand side by side; the largest gang says so.
 func TestTopologyLabelsWithGaps(t *testing.T) {
@@ -128,10 +138,7 @@ func TestTopologyLabelsWithGaps(t *testing.T) {
 	s.Nodes(4).Prefix("bare").GPUs(8).Create()
 	largest := func(level string, want float64) {
 		t.Helper()
-		bed.Eventually(t, bed.Timeout, fmt.Sprintf("the largest gang of a %s is %v", level, want), func() error {
-			got, _ := s.Metrics().Sum("berth_largest_placeable_gang_pods", fmt.Sprintf("level=%q", level), `pod_gpus="8"`)
-			return bed.Unless(got == want, "it is %v", got)
-		})
+		largestIs(s, level, want)
 	}
 	largest("rack", 2)
 	largest("cluster", 6)
@@ -147,4 +154,89 @@ func TestTopologyLabelsWithGaps(t *testing.T) {
 	s.NoneBound(waits...)
 	s.PatchNode("bare-003", fmt.Sprintf(`{"metadata":{"labels":{%q:"r2"}}}`, bed.RackLabel))
 	s.AllBound(waits...)
+}
+
+const blockLabel = "topology.test/block"
+
+// blocks is a policy of blocks, racks and hosts.
+const blocks = `apiVersion: berth.dev/v1alpha1
+kind: PolicyConfiguration
+topology:
+  levels:
+  - {name: block, nodeLabel: topology.test/block}
+  - {name: rack, nodeLabel: topology.test/rack}
+  - {name: host, nodeLabel: kubernetes.io/hostname}
+`
+
+// Labels that run in a circle, x in y and y in x, are read in the order of the
+// policy's levels: racks of one name in two blocks are two racks.
+func TestTopologyLabelsInACircle(t *testing.T) {
+	s := control.Scenario(t, bed.Options{Policy: blocks})
+	in := func(block, rack string, nodes int) {
+		s.Nodes(nodes).Prefix(block+rack).GPUs(8).Label(blockLabel, block).Label(bed.RackLabel, rack).Create()
+	}
+	in("x", "y", 2)
+	in("y", "x", 2)
+	in("x", "x", 1)
+	largestIs(s, "rack", 2)
+	largestIs(s, "block", 3)
+	largestIs(s, "cluster", 5)
+	// By name alone, rack x would have room for three.
+	three := func(name, level string) []*corev1.Pod {
+		return s.Pod(name).GPUs(8).Gang(name, 3).Within(level).Gated().CreateN(3)
+	}
+	waits := three("rack", "rack")
+	s.WhyIs(waits[0], "TopologyUnsatisfied")
+	block := three("block", "block")
+	s.AllBound(block...)
+	for node := range s.NodesOf(block) {
+		if node[0] != 'x' {
+			t.Errorf("a member is on %s, outside of block x", node)
+		}
+	}
+	s.NoneBound(waits...)
+}
+
+// Annotations that contradict each other: what is required holds, whatever wider
+// level is preferred, and Berth's own word counts before another dialect's.
+func TestContradictoryTopologyAnnotations(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		mark func(*bed.PodBuilder) *bed.PodBuilder
+	}{
+		{"a rack required, its block preferred", func(b *bed.PodBuilder) *bed.PodBuilder { return b.PreferWithin("block") }},
+		{"a rack required, a block by another dialect", func(b *bed.PodBuilder) *bed.PodBuilder {
+			return b.Annotation("kueue.x-k8s.io/podset-required-topology", blockLabel)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := control.Scenario(t, bed.Options{Policy: blocks})
+			s.Nodes(4).GPUs(8).Label(blockLabel, "b").Racks(2).Create()
+			busy := []*corev1.Pod{
+				s.Pod("busy-0").GPUs(8).Select(corev1.LabelHostname, "node-000").Create(),
+				s.Pod("busy-1").GPUs(8).Select(corev1.LabelHostname, "node-002").Create(),
+			}
+			s.AllBound(busy...)
+			// The block has room for two, no rack has.
+			waits := c.mark(s.Pod("g").GPUs(8).Gang("g", 2).Within("rack")).Gated().CreateN(2)
+			s.WhyIs(waits[0], "TopologyUnsatisfied")
+			s.NoneBound(waits...)
+			s.DeleteNow(busy[1])
+			s.AllBound(waits...)
+			if nodes := s.NodesOf(waits); nodes["node-002"] != 1 || nodes["node-003"] != 1 {
+				t.Errorf("the gang lies on %v", nodes)
+			}
+		})
+	}
+	t.Run("the other dialect's word alone", func(t *testing.T) {
+		s := control.Scenario(t, bed.Options{Policy: blocks})
+		s.Nodes(2).GPUs(8).Label(blockLabel, "b").Racks(1).Create()
+		within := func(name, label string) []*corev1.Pod {
+			return s.Pod(name).GPUs(8).Gang(name, 2).Annotation("kueue.x-k8s.io/podset-required-topology", label).Gated().CreateN(2)
+		}
+		waits := within("rack", bed.RackLabel)
+		s.WhyIs(waits[0], "TopologyUnsatisfied")
+		s.AllBound(within("block", blockLabel)...)
+		s.NoneBound(waits...)
+	})
 }

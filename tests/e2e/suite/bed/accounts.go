@@ -89,6 +89,25 @@ func (a *Account) Token() string {
 	return request.Status.Token
 }
 
+// Kubeconfig is the path of a file with which the account goes straight to the API
+// server.
+func (a *Account) Kubeconfig() string {
+	a.s.T.Helper()
+	path, err := a.s.bed.writeKubeconfig("account-"+a.object.Name, a.s.bed.apiURL(), a.Token())
+	must(a.s.T, err)
+	return path
+}
+
+// ClusterRole makes one with these rules, until the test ends, and returns its name.
+func (s *Scenario) ClusterRole(name string, rules ...rbacv1.PolicyRule) string {
+	s.T.Helper()
+	roles := s.Client.RbacV1().ClusterRoles()
+	_, err := roles.Create(s.ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{})
+	must(s.T, err)
+	s.T.Cleanup(func() { must(s.T, ignoreMissing(roles.Delete(s.ctx, name, deleteNow))) })
+	return name
+}
+
 // TokenUntil is signed here with the API server's key, since it issues none that
 // lives for less than 10 minutes. It accepts tokens for a minute after their end.
 func (a *Account) TokenUntil(end time.Time) string {
