@@ -1,6 +1,7 @@
 #include "config/import.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -135,6 +136,14 @@ void ImportDraft::Settle() {
                                            kube::Format(resource, quota->second)));
       quota->second = limit;
     }
+    std::vector<std::string> lent;
+    for (const auto& [resource, quota] : imported.queue.quota) {
+      if (!imported.queue.limit.contains(resource)) lent.push_back(resource);
+    }
+    if (lent.empty()) continue;
+    imported.notes.push_back(fmt::format(
+        "borrowing of {}: not carried over, no more than the quota may be used until a limit is given",
+        fmt::join(lent, ", ")));
   }
 }
 

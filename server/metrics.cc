@@ -104,11 +104,11 @@ constexpr std::array<MetricInfo, kMetricCount> kTable{{
     {"berth_queue_used", MetricType::Gauge, "queue, resource", Stability::kStable,
      "Devices that a queue holds."},
     {"berth_queue_quota", MetricType::Gauge, "queue, resource", Stability::kStable,
-     "Devices that a queue is guaranteed."},
+     "Devices that a queue is promised."},
     {"berth_queue_limit", MetricType::Gauge, "queue, resource", Stability::kStable,
      "Devices that a queue can never exceed. Absent: no limit."},
     {"berth_fragmentation_ratio", MetricType::Gauge, "resource", Stability::kAlpha,
-     "Share of the free devices that the usual requests cannot use where they are, 0 to 1."},
+     "Share of the free devices that are on nodes where others are taken, 0 to 1."},
     {"berth_device_nodes", MetricType::Gauge, "state", Stability::kAlpha,
      "Nodes with devices, by whether these are told apart: counted (nobody there heeds indices), "
      "kept, count_only (a node says that somebody heeds them, but not all can be accounted for)."},

@@ -109,6 +109,7 @@ queues:
   weight: 4.000
 # Queue floor
 # weight 5000: 1 to 1000 are possible
+# borrowing of nvidia.com/gpu: not carried over, no more than the quota may be used until a limit is given
 - name: "floor"
   parent: "science"
   namespaces: ["*"]
@@ -118,6 +119,7 @@ queues:
   namespaces: ["*"]
 # Queue science
 # capability of pods: not counted by Berth
+# borrowing of cpu, memory: not carried over, no more than the quota may be used until a limit is given
 - name: "science"
   parent: "root"
   namespaces: ["*"]
@@ -164,6 +166,7 @@ queues:
 # overQuotaWeight of cpu: that of GPUs is the weight
 # priority 200: not carried over
 # preemptMinRuntime "10m": not carried over
+# borrowing of cpu, memory: not carried over, no more than the quota may be used until a limit is given
 - name: "alpha"
   parent: "science"
   namespaces: ["team-a", "*"]
