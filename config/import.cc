@@ -141,9 +141,10 @@ void ImportDraft::Settle() {
       if (!imported.queue.limit.contains(resource)) lent.push_back(resource);
     }
     if (lent.empty()) continue;
-    imported.notes.push_back(fmt::format(
-        "borrowing of {}: not carried over, no more than the quota may be used until a limit is given",
-        fmt::join(lent, ", ")));
+    imported.notes.push_back(
+        fmt::format("borrowing of {}: not carried over, no more than the quota may be used until a "
+                    "limit is given",
+                    fmt::join(lent, ", ")));
   }
 }
 
