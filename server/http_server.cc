@@ -79,7 +79,8 @@ struct HttpServer::State {
     explicit Client(int fd) : connection(std::make_unique<Connection>(fd)) {}
     std::unique_ptr<Connection> connection;
     std::thread thread;
-    bool busy = true;  ///< Between a request's first byte and its answer's last.
+    bool busy = true;    ///< Between a request's first byte and its answer's last.
+    bool asked = false;  ///< At least one request has come.
   };
   using Clients = std::list<std::unique_ptr<Client>>;
 
@@ -184,6 +185,7 @@ bool HttpServer::State::SetBusy(Client& client, bool now_busy) {
   const std::lock_guard lock(mutex);
   if (client.busy != now_busy) {
     client.busy = now_busy;
+    client.asked |= now_busy;
     now_busy ? ++busy : --busy;
     changed.notify_all();
   }
@@ -384,7 +386,8 @@ bool HttpServer::Drain(std::chrono::milliseconds timeout) {
 void HttpServer::CloseIdle() {
   const std::lock_guard lock(state_->mutex);
   for (auto& client : state_->clients) {
-    if (!client->busy) client->connection->Shutdown();
+    // Whoever has just connected sends a request, and cannot know that it would be lost.
+    if (!client->busy && client->asked) client->connection->Shutdown();
   }
 }
 

@@ -93,7 +93,8 @@ class HttpServer {
   bool Drain(std::chrono::milliseconds deadline);
 
   /// Ends the connections that wait for a next request, so that their clients look for a server
-  /// anew. A request that is on its way meanwhile is lost.
+  /// anew. A next request that is on its way meanwhile is lost; the first one of a connection is
+  /// answered.
   void CloseIdle();
 
   std::size_t connections() const;

@@ -387,8 +387,12 @@ TEST_CASE("idle connections are ended at a word, those under way and new ones li
   RawClient standing(f.port);
   REQUIRE(standing.Send(Post("/stand", "x")));
   REQUIRE(Eventually([&] { return f.barrier.standing() == 1 && f.server.in_flight() == 1; }));
+  RawClient fresh(f.port);
+  REQUIRE(Eventually([&] { return f.server.connections() == 3; }));
+  REQUIRE(Eventually([&] { return f.server.in_flight() == 1; }));
   f.server.CloseIdle();
   CHECK(idle.Closed());
+  CHECK(fresh.Call(Post("/echo", "w"))->body == "w");
   CHECK(RawClient(f.port).Call(Post("/echo", "y"))->body == "y");
   f.barrier.Open();
   CHECK(standing.Read()->body == "released");
