@@ -93,10 +93,20 @@ Scenario Shrink(Scenario scenario) {
 }
 
 int RunFaults(const FaultOptions& options, std::ostream& out) {
-  const auto seeds = ParseSeeds(options.seeds, kMostSeeds);
   const Profile* profile = FindProfile(options.profile);
-  if (!seeds || profile == nullptr) {
-    out << (seeds ? "no such profile: " + options.profile : "no seeds: " + options.seeds) << '\n';
+  if (profile == nullptr) {
+    out << "no such profile: " << options.profile << '\n';
+    return 2;
+  }
+  return RunFaults(
+      options, [&](std::uint64_t seed) { return Draw(seed, *profile, options); }, out);
+}
+
+int RunFaults(const FaultOptions& options, const std::function<Scenario(std::uint64_t seed)>& draw,
+              std::ostream& out) {
+  const auto seeds = ParseSeeds(options.seeds, kMostSeeds);
+  if (!seeds) {
+    out << "no seeds: " << options.seeds << '\n';
     return 2;
   }
   if (options.tell && seeds->size() > 1) {
@@ -111,13 +121,15 @@ int RunFaults(const FaultOptions& options, std::ostream& out) {
   const auto work = [&] {
     for (std::size_t i = next++; i < seeds->size(); i = next++) {
       const std::uint64_t seed = (*seeds)[i];
-      RunResult result = RunDay(Draw(seed, *profile, options), options.repeat);
+      RunResult result = RunDay(draw(seed), options.repeat);
       const std::scoped_lock lock(mutex);
       if (options.verbose) {
         out << fmt::format(
-            "seed {}: {} steps, {} bound, {} crashes, {} filter calls, hash {:016x}{}\n", seed,
-            result.steps, result.bound, result.crashes, result.filters, result.hash,
-            result.violation.empty() ? "" : ", BROKEN");
+            "seed {}: {} steps, {} bound, {} crashes, {} filter calls, {} of them hypothetical, "
+            "hash "
+            "{:016x}{}\n",
+            seed, result.steps, result.bound, result.crashes, result.filters, result.trials,
+            result.hash, result.violation.empty() ? "" : ", BROKEN");
       }
       ++ran;
       total.steps += result.steps;
@@ -133,21 +145,21 @@ int RunFaults(const FaultOptions& options, std::ostream& out) {
     for (unsigned i = 0; i < std::max(1U, threads); ++i) workers.emplace_back(work);
   }
   for (const auto& [seed, result] : broken) {
-    out << fmt::format("seed {} ({}) at step {}: {}\n", seed, profile->name, result.steps,
+    out << fmt::format("seed {} ({}) at step {}: {}\n", seed, options.profile, result.steps,
                        result.violation.substr(0, result.violation.find('\n')));
   }
   if (options.tell) {
-    const Scenario scenario = Draw(seeds->front(), *profile, options);
+    const Scenario scenario = draw(seeds->front());
     for (const std::string& line : World(scenario, options.lines).Run().last_events) {
       out << "  " << line << '\n';
     }
   } else if (!broken.empty() && options.story) {
     const std::uint64_t seed = broken.begin()->first;
     out << fmt::format("--- the story of seed {}\n", seed);
-    Tell(Draw(seed, *profile, options), options, out);
+    Tell(draw(seed), options, out);
   }
   out << fmt::format("level {}, profile {}: {} events, {} pods bound\n", Name(options.fidelity),
-                     profile->name, total.steps, total.bound);
+                     options.profile, total.steps, total.bound);
   out << fmt::format("{} seeds, {} violations\n", ran, broken.size());
   return broken.empty() ? 0 : 1;
 }

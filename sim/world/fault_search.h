@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <string>
 
@@ -28,6 +29,9 @@ struct FaultOptions {
 /// Last line `N seeds, 0 violations`, of those that ran, and 0; or the first failing seed with its
 /// story and 1; 2 for options that make no sense.
 int RunFaults(const FaultOptions& options, std::ostream& out);
+/// The same over days of the caller's: `draw` makes one of a seed. Threads call it at once.
+int RunFaults(const FaultOptions& options, const std::function<Scenario(std::uint64_t seed)>& draw,
+              std::ostream& out);
 
 /// One day, twice where `repeat`: a difference is a violation of I8. The second time is at level
 /// `scheduler`, so that a day at level `wire` is compared with what passing values makes of it.

@@ -258,6 +258,12 @@ Scenario DrawScenario(std::uint64_t seed, const Profile& profile) {
   }
   scenario.faults = DrawFaults(profile, waves, 20'000, random);
   if (profile.budgets) DrawBudgets(scenario);
+  // Of a stream of its own: the days without have stayed what they were.
+  Random trials(seed, 10);
+  if (!profile.kinds.empty() && trials.Percent(30)) {
+    scenario.scheduler.trial_percent = static_cast<int>(trials.Between(10, 70));
+    scenario.scheduler.trials_end = scenario.faults_end;
+  }
   return scenario;
 }
 

@@ -202,7 +202,7 @@ void Scheduler::Try() {
   busy_ = true;
   auto cycle = std::make_shared<Cycle>();
   cycle->pod = std::move(pod);
-  TryNominated(cycle);
+  Begin(cycle);
 }
 
 void Scheduler::EndCycle() {

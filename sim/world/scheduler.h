@@ -38,6 +38,10 @@ struct SchedulerOptions {
   /// Whether a failed attempt clears status.nominatedNodeName.
   bool clears_nomination = true;
   bool preempts = true;
+  /// Chance that an attempt, and each such call, is preceded by a call of filter for a placement
+  /// that never happens (extender-protocol.md 6); below 100.
+  int trial_percent = 0;
+  TimePoint trials_end = 0;  ///< None from then on.
 };
 
 /// With NodeResourcesFit's defaults where the pod has no request.
@@ -146,6 +150,10 @@ class Scheduler {
   std::vector<std::int64_t> Scores(const kube::Pod& pod,
                                    const std::vector<const NodeState*>& nodes) const;
   std::int64_t ResourceScore(const kube::Pod& pod, const NodeState& state) const;
+
+  // scheduler_trials.cc
+  void Begin(const std::shared_ptr<Cycle>& cycle);
+  std::vector<std::string> SomeNodes();
 
   // scheduler_preemption.cc
   void Preempt(const std::shared_ptr<Cycle>& cycle, const std::string& message);

@@ -191,6 +191,15 @@ bool SchedulingQueue::InFlight(const std::string& uid) const {
   return it != entries_.end() && it->second.place == Place::kInFlight;
 }
 
+std::vector<std::shared_ptr<const kube::Pod>> SchedulingQueue::Ungated() const {
+  std::vector<std::shared_ptr<const kube::Pod>> pods;
+  for (const auto& [uid, entry] : entries_) {
+    if (entry.place != Place::kGated) pods.push_back(entry.pod);
+  }
+  std::ranges::sort(pods, {}, [](const auto& pod) { return pod->meta.uid; });
+  return pods;
+}
+
 std::shared_ptr<const kube::Pod> SchedulingQueue::Find(const std::string& uid) const {
   const auto it = entries_.find(uid);
   return it == entries_.end() ? nullptr : it->second.pod;

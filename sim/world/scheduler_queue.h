@@ -66,6 +66,8 @@ class SchedulingQueue {
 
   bool InFlight(const std::string& uid) const;
   std::shared_ptr<const kube::Pod> Find(const std::string& uid) const;
+  /// All that no gate keeps back, by UID.
+  std::vector<std::shared_ptr<const kube::Pod>> Ungated() const;
   std::size_t active() const { return active_.size(); }
   std::size_t size() const { return entries_.size(); }
 

@@ -32,6 +32,12 @@ class VerbWire {
 
   void Filter(const kube::Pod& pod, const std::vector<std::string>& offered,
               Done<FilterReply> done);
+  /// Filter for a placement that never happens.
+  void TryFilter(const kube::Pod& pod, const std::vector<std::string>& offered,
+                 Done<FilterReply> done) {
+    ++trials_;
+    Filter(pod, offered, std::move(done));
+  }
   void Prioritize(const kube::Pod& pod, const std::vector<std::string>& offered,
                   Done<std::map<std::string, std::int64_t>> done);
   /// Empty text: bound.
@@ -41,6 +47,8 @@ class VerbWire {
 
   std::size_t open() const { return open_.size(); }
   std::uint64_t filters() const { return filters_; }
+  /// Of the filters: those for placements that never happen.
+  std::uint64_t trials() const { return trials_; }
   /// A bind call has reached Berth; the checker listens.
   std::function<void(const std::string& uid)> on_bind;
 
@@ -74,6 +82,7 @@ class VerbWire {
   TimePoint former_until_ = 0;
   std::uint64_t next_ = 0;
   std::uint64_t filters_ = 0;
+  std::uint64_t trials_ = 0;
   std::map<std::uint64_t, Open> open_;
 };
 

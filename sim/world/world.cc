@@ -59,6 +59,7 @@ RunResult World::Run() {
                    .bound = checker().bound(),
                    .crashes = crashes_,
                    .filters = processes_.wire().filters(),
+                   .trials = processes_.wire().trials(),
                    .last_events = {env_.trace.last().begin(), env_.trace.last().end()}};
   return result;
 }

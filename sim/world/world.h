@@ -20,6 +20,7 @@ struct RunResult {
   int bound = 0;           ///< Bindings that took effect.
   int crashes = 0;
   std::uint64_t filters = 0;
+  std::uint64_t trials = 0;  ///< Of these: for placements that never happen.
   std::vector<std::string> last_events;
 };
 

@@ -1,0 +1,118 @@
+// What `berth simulate` prints and writes, as a script reads it.
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "sim/command.h"
+#include "sim/options.h"
+#include "tests/support/catch.h"
+#include "tests/support/files.h"
+
+namespace berth::sim {
+namespace {
+
+/// Runs `simulate line`, which must succeed: its stdout.
+std::string Simulate(const std::string& line) {
+  CLI::App app;
+  std::function<int()> run;
+  AddSimulateCommand(app, run);
+  app.parse("simulate " + line);
+  const testing::TempFile file("stdout", "");
+  std::fflush(stdout);
+  const int screen = dup(STDOUT_FILENO);
+  REQUIRE(std::freopen(file.path().c_str(), "w", stdout) != nullptr);
+  const int code = run();
+  std::fflush(stdout);
+  dup2(screen, STDOUT_FILENO);
+  close(screen);
+  CAPTURE(line);
+  REQUIRE(code == 0);
+  std::ostringstream text;
+  text << std::ifstream(file.path()).rdbuf();
+  return text.str();
+}
+
+/// The fields of every line.
+std::vector<std::vector<std::string>> Cells(const std::string& text, char separator) {
+  std::vector<std::vector<std::string>> cells;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    cells.emplace_back();
+    std::istringstream fields(line);
+    for (std::string field; std::getline(fields, field, separator);) {
+      if (!field.empty() || separator == ',') cells.back().push_back(field);
+    }
+  }
+  return cells;
+}
+
+const std::string kOpenb = std::string("openb --traces ") + BERTH_SOURCE_DIR +
+                           "/tests/unit/sim/testdata --policy Berth,BestFit --seeds 1 ";
+
+TEST_CASE("a speed report names the level, and placements per second of every policy",
+          "[unit][sim]") {
+  const std::string text = Simulate(kOpenb + "--speed-report");
+  CHECK_THAT(text, Catch::StartsWith("experiment openb, variant protocol, level engine\n"));
+  const std::size_t at = text.find("PLACEMENTS PER SECOND");
+  REQUIRE(at != std::string::npos);
+  const auto rows = Cells(text.substr(text.find('\n', at) + 1), ' ');
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].front() == "Berth");
+  CHECK(rows[1].front() == "BestFit");
+  for (const auto& row : rows) {
+    REQUIRE(row.size() == 5);
+    CHECK(std::stod(row[2]) > 0);
+    CHECK(std::stod(row[4]) > 0);
+  }
+  CHECK_THAT(Simulate(kOpenb), !Catch::Contains("PER SECOND"));
+}
+
+TEST_CASE("a speed report leaves rows for machines alone", "[unit][sim]") {
+  const auto rows = nlohmann::json::parse(Simulate(kOpenb + "-o json --speed-report"));
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0]["policy"] == "Berth");
+}
+
+TEST_CASE("trace: rows as JSON and CSV, and the cluster over time", "[unit][sim][trace]") {
+  const testing::TempFile jobs("jobs",
+                               "job_id,model,gpus,mode,total_steps,duration_s,arrival_s\n"
+                               "0,resnet,8,static,1,7200,0\n"
+                               "1,resnet,8,static,1,3600,60\n");
+  const testing::TempFile series("series", "");
+  const std::string line = "trace --cluster 1x8 --workload " + jobs.path() +
+                           " --compare native,Berth --seeds 1 --series " + series.path();
+  const auto rows = nlohmann::json::parse(Simulate(line + " -o json"));
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0]["policy"] == "native");
+  CHECK(rows[1]["policy"] == "Berth");
+  CHECK(rows[1]["mean_jct_seconds"] > 7200);
+
+  std::ostringstream text;
+  text << std::ifstream(series.path()).rdbuf();
+  const auto samples = Cells(text.str(), ',');
+  REQUIRE(samples.size() > 4);
+  CHECK(samples[0] == std::vector<std::string>{"policy", "seed", "hours", "allocated", "fragmented",
+                                               "largest_gang_pods", "waiting_jobs"});
+  std::map<std::string, double> hours;
+  bool full_with_one_waiting = false;
+  for (std::size_t i = 1; i < samples.size(); ++i) {
+    const auto& sample = samples[i];
+    REQUIRE(sample.size() == 7);
+    CHECK(sample[1] == "1");
+    if (hours.contains(sample[0])) CHECK(std::stod(sample[2]) > hours[sample[0]]);
+    hours[sample[0]] = std::stod(sample[2]);
+    if (std::stod(sample[3]) == 1 && std::stod(sample[6]) == 1) full_with_one_waiting = true;
+  }
+  CHECK(hours.size() == 2);  // both policies
+  CHECK(full_with_one_waiting);
+
+  const auto csv = Cells(Simulate(line + " -o csv"), ',');
+  REQUIRE(csv.size() == 3);
+  CHECK(csv[0].size() == rows[0].size());
+  CHECK(csv[0].size() == csv[1].size());
+}
+
+}  // namespace
+}  // namespace berth::sim
