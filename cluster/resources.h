@@ -42,14 +42,17 @@ class ResourceTable {
   /// resource, which no node has.
   ResourceId InternOfPod(std::string_view name) {
     const bool full = names_.size() >= kMaxOfPods && !ids_.contains(std::string(name));
-    return Intern(full ? "(another)" : name);
+    return Intern(full ? kAnother : name);
   }
+  /// A pod was told so: a name that is new from now on may be one that it asks for.
+  bool overflown() const { return ids_.contains(std::string(kAnother)); }
 
   const std::string& Name(ResourceId id) const { return names_[id]; }
   std::size_t size() const { return names_.size(); }
 
  private:
   static constexpr std::size_t kMaxOfPods = 4096;
+  static constexpr std::string_view kAnother = "(another)";
 
   std::vector<std::string> names_;
   std::unordered_map<std::string, ResourceId> ids_;

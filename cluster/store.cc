@@ -94,9 +94,11 @@ void Store::TouchObject(NodeInfo& node) {
 void Store::UpsertNode(kube::Node object) {
   NodeInfo& node = NodeSlot(object.meta.name);
   Amounts allocatable;
+  const std::size_t names = resources_.size();
   for (const auto& [name, amount] : object.allocatable) {
     allocatable.Set(resources_.Intern(name), std::min(amount, kAbsurdAmount - 1));
   }
+  reread_due_ |= resources_.overflown() && resources_.size() > names;
   // Heartbeats change nothing that scheduling reads: they must not wake every waiting workload.
   const bool same = node.present && node.allocatable == allocatable &&
                     node.object.meta.labels == object.meta.labels &&
@@ -252,7 +254,8 @@ void Store::ShareDialects(const Store& other) {
 }
 
 void Store::CountPeer(const kube::Pod& pod, int change) {
-  if (peers_.Count(pod, change)) dialects_changed_ = peers_.Decide(policy_.dialects) != dialects_;
+  if (!peers_.Count(pod, change)) return;
+  reread_due_ |= peers_.Decide(policy_.dialects) != dialects_;
 }
 
 // --- Shapes ----------------------------------------------------------------------------------

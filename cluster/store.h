@@ -53,9 +53,10 @@ class Store {
   /// Returns the pods whose claims may have changed with it; UpsertPod reads them anew.
   std::vector<PodInfo*> UpsertDialectObject(kube::DialectObject object);
   std::vector<PodInfo*> DeleteDialectObject(std::string_view uid);
-  /// A project's controller came to life or died, and with it a dialect that is `auto` is read no
-  /// more, or again: SetPolicy is due.
-  bool dialects_changed() const { return dialects_changed_; }
+  /// Pods are to be read anew, which SetPolicy does: a project's controller came to life or died,
+  /// and with it a dialect that is `auto` is read no more, or again; or a node has a resource that
+  /// pods asked for when there was no telling it from another.
+  bool reread_due() const { return reread_due_; }
   /// Knows the PodGroups and LocalQueues that `other` knows, as long as that lives.
   void ShareDialects(const Store& other);
   /// Re-derives everything that depends on the policy; charges and plans stay.
@@ -233,7 +234,7 @@ class Store {
   std::shared_ptr<DialectObjects> dialect_objects_ = std::make_shared<DialectObjects>();
   PeersAlive peers_;
   config::Dialects dialects_;
-  bool dialects_changed_ = false;
+  bool reread_due_ = false;
 
   std::uint64_t generation_ = 0;
   std::uint64_t free_generation_ = 0;

@@ -396,7 +396,7 @@ void Store::SetPolicy(config::PolicyConfiguration policy) {
   }
   policy_ = std::move(policy);
   dialects_ = peers_.Decide(policy_.dialects);
-  dialects_changed_ = false;
+  reread_due_ = false;
   ++policy_generation_;
   shapes_.clear();
   IndexDevices();

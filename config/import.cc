@@ -136,6 +136,11 @@ void ImportDraft::Settle() {
                                            kube::Format(resource, quota->second)));
       quota->second = limit;
     }
+    const auto above = [&](const ImportedQueue& q) {
+      return q.queue.parent == imported.queue.name;
+    };
+    // Where others are below it and nobody uses it itself, its quota has no effect.
+    if (!imported.queue.namespaces && std::ranges::any_of(queues_, above)) continue;
     std::vector<std::string> lent;
     for (const auto& [resource, quota] : imported.queue.quota) {
       if (!imported.queue.limit.contains(resource)) lent.push_back(resource);

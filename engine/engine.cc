@@ -30,6 +30,7 @@ void Engine::OnNode(kube::Node node, TimePoint now) {
   if (listener() != nullptr) listener()->OnNode(node, now);
   const std::string name = node.meta.name;
   store_.UpsertNode(std::move(node));
+  RereadIfDue(now);
   if (started_) RecheckPlans(store_.FindNode(name));
 }
 
@@ -137,12 +138,11 @@ void Engine::GiveUpPlace(PodInfo& pod, const std::string& why) {
 void Engine::OnPod(kube::Pod object, TimePoint now) {
   if (listener() != nullptr) listener()->OnPod(object, now);
   TakePod(std::move(object), now);
-  FollowDialects(now);
+  RereadIfDue(now);
 }
 
-/// Whose dialect is `auto` follows the project's own controller, which is made of pods as well.
-void Engine::FollowDialects(TimePoint now) {
-  if (store_.dialects_changed()) TakePolicy(store_.policy(), now);
+void Engine::RereadIfDue(TimePoint now) {
+  if (store_.reread_due()) TakePolicy(store_.policy(), now);
 }
 
 void Engine::TakePod(kube::Pod object, TimePoint now) {
@@ -225,7 +225,7 @@ void Engine::LogEnd(PodInfo& pod, TimePoint now) {
 void Engine::OnPodDeleted(std::string_view uid, TimePoint now) {
   if (listener() != nullptr) listener()->OnPodDeleted(uid, now);
   ForgetPod(uid, now);
-  FollowDialects(now);
+  RereadIfDue(now);
 }
 
 void Engine::ForgetPod(std::string_view uid, TimePoint now) {

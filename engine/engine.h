@@ -239,7 +239,7 @@ class Engine {
 
   void TakePod(kube::Pod pod, TimePoint now);
   void TakePolicy(config::PolicyConfiguration policy, TimePoint now);
-  void FollowDialects(TimePoint now);
+  void RereadIfDue(TimePoint now);
   void ReadAnew(const std::vector<cluster::PodInfo*>& pods, TimePoint now);
 
   cluster::Verdict Current(const cluster::Workload& workload) const;

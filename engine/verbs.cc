@@ -71,7 +71,8 @@ FilterAnswer Engine::FilterUnknown(const FilterQuery& query, TimePoint now) {
   auto shape = std::make_shared<cluster::PodShape>(*pod->shape);
   shape->demand.clear();
   for (const auto& [id, amount] : pod->shape->demand) {
-    shape->demand.emplace_back(store_.resources().Intern(scratch.resources().Name(id)), amount);
+    shape->demand.emplace_back(store_.resources().InternOfPod(scratch.resources().Name(id)),
+                               amount);
   }
   std::ranges::sort(shape->demand);
   if (shape->device != cluster::kPods) {
@@ -217,6 +218,7 @@ void Engine::NoticeRejection(const kube::Pod& object, TimePoint now) {
   const PodInfo* pod = store_.FindPod(object.meta.uid);
   const NodeIndex node = store_.FindNode(object.node_name);
   if (pod == nullptr || pod->workload == nullptr || node == cluster::kNoNode) return;
+  if (!store_.node(node).present) return;  // its slot is for the next new one
   std::erase_if(cooled_, [&](const Cooled& c) { return c.shape == pod->shape && c.node == node; });
   if (cooled_.size() >= kMaxCooled) cooled_.erase(cooled_.begin());
   cooled_.push_back({.shape = pod->shape, .node = node, .until = now + kCoolMs});
@@ -268,6 +270,7 @@ bool Engine::ReplanMember(Workload& workload, PodInfo& pod,
 /// Places `moving` anew, the others staying; `allowed` binds `asking` alone.
 bool Engine::MoveMembers(Workload& workload, std::vector<PodInfo*> moving,
                          const std::function<bool(NodeIndex)>& allowed, PodInfo* asking) {
+  store_.Refresh();  // news of pods come between passes, when nodes may be new
   policy::Overlay overlay(store_);
   for (const PodInfo* pod : moving) overlay.Remove(*pod);
   const auto inside = StayInDomain(workload, moving);

@@ -15,6 +15,8 @@ using Element = Reader::Element;
 
 constexpr std::size_t kMaxDevices = 128;  ///< Of a slice and of a claim; Kubernetes' own bounds.
 constexpr std::size_t kMaxAttributes = 256;
+constexpr std::size_t kMaxOwners = 64;
+constexpr std::size_t kMaxConsumers = 256;  ///< Kubernetes' own bound.
 constexpr std::size_t kMaxSelectors = 32;
 constexpr std::size_t kMaxExpression = 10 * 1024;
 constexpr std::string_view kExtendedClaim = "resource.kubernetes.io/extended-resource-claim";
@@ -174,12 +176,20 @@ std::expected<ResourceSlice, DecodeError> DecodeResourceSlice(Element json) {
 std::expected<ResourceClaim, DecodeError> DecodeResourceClaim(Element json) {
   return DecodeStrictly<ResourceClaim>(
       json, [](Reader& reader, Object object, ResourceClaim& claim) {
+        std::string owner;
         reader.ObjectField(object, "metadata", [&](Object metadata) {
           reader.ObjectField(metadata, "annotations", [&](Object annotations) {
             claim.for_extended_resource = reader.Text(annotations, kExtendedClaim) == "true";
           });
+          reader.ObjectList(metadata, "ownerReferences", kMaxOwners, [&](Object reference) {
+            if (reader.Bool(reference, "controller")) owner = reader.Text(reference, "uid");
+          });
         });
         reader.ObjectField(object, "status", [&](Object status) {
+          // Of another pod than the one that it was made for nobody is charged.
+          reader.ObjectList(status, "reservedFor", kMaxConsumers, [&](Object consumer) {
+            claim.for_extended_resource &= reader.Text(consumer, "uid") == owner;
+          });
           reader.ObjectField(status, "allocation", [&](Object allocation) {
             reader.ObjectField(allocation, "devices", [&](Object devices) {
               reader.ObjectList(devices, "results", kMaxDevices, [&](Object result) {

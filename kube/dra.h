@@ -58,7 +58,7 @@ struct ClaimedDevice {
 
 struct ResourceClaim {
   ObjectMeta meta;
-  /// Made by kube-scheduler for a pod that asks for an extended resource.
+  /// Made by kube-scheduler for a pod that asks for an extended resource, and that pod's alone.
   bool for_extended_resource = false;
   std::vector<ClaimedDevice> devices;  ///< Allocated; without those for administration alone.
 };

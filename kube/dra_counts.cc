@@ -63,6 +63,7 @@ DraCounts::Nodes DraCounts::Upsert(ResourceSlice slice) {
     of_node_[slice.node].insert(key);
     changed.insert(slice.node);
   }
+  for (const SliceDevice& device : slice.devices) pool.of_device[device.name].insert(name);
   pool.slices.emplace(name, std::move(slice));
   TellPool(key, before, changed);
   return changed;
@@ -100,6 +101,12 @@ void DraCounts::Remove(const std::string& name, Nodes& changed) {
   auto& siblings = pool.of_generation.at(slice.generation);
   siblings.erase(name);
   if (siblings.empty()) pool.of_generation.erase(slice.generation);
+  for (const SliceDevice& device : slice.devices) {
+    const auto slices = pool.of_device.find(device.name);
+    if (slices == pool.of_device.end()) continue;  // named twice
+    slices->second.erase(name);
+    if (slices->second.empty()) pool.of_device.erase(slices);
+  }
   if (!slice.node.empty()) {
     changed.insert(slice.node);
     auto& names = pool.of_node.at(slice.node);
@@ -136,10 +143,11 @@ void DraCounts::Count(const ClaimedDevice& claimed, int change, Nodes& changed) 
   if ((claimed_[claimed] += change) == 0) claimed_.erase(claimed);
   const auto pool = pools_.find({claimed.driver, claimed.pool});
   if (pool == pools_.end()) return;
-  for (const auto& [name, slice] : pool->second.slices) {
-    const bool has_it =
-        std::ranges::any_of(slice.devices, [&](const auto& d) { return d.name == claimed.device; });
-    if (has_it && !slice.node.empty()) changed.insert(slice.node);
+  const auto slices = pool->second.of_device.find(claimed.device);
+  if (slices == pool->second.of_device.end()) return;
+  for (const std::string& name : slices->second) {
+    const std::string& node = pool->second.slices.at(name).node;
+    if (!node.empty()) changed.insert(node);
   }
 }
 

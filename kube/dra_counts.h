@@ -45,6 +45,7 @@ class DraCounts {
     std::map<std::string, ResourceSlice> slices;                  ///< By name.
     std::map<std::int64_t, std::set<std::string>> of_generation;  ///< Names of slices.
     std::map<std::string, std::set<std::string>> of_node;         ///< Names of slices.
+    std::map<std::string, std::set<std::string>> of_device;       ///< Names of slices.
 
     /// The generation that counts, if one does.
     std::optional<std::int64_t> Seen() const;

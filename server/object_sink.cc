@@ -61,7 +61,10 @@ void ObjectSink::OnSynced() {
 void ObjectSink::OnRestart(kube::RestartReason reason) {
   metrics_.CountWatchRestart(name_, kube::Name(reason));
   logger_.V(2, "watch restarts", {{"resource", name_}, {"reason", kube::Name(reason)}});
-  if (reason == kube::RestartReason::kRefused) listed_ = false;
+  if (reason == kube::RestartReason::kRefused && listed_.exchange(false)) {
+    logger_.Log(Severity::kWarning, "watch is refused: what was known last is believed",
+                {{"resource", name_}});
+  }
   if (restart_) restart_(reason);
 }
 

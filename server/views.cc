@@ -337,7 +337,7 @@ void FeedHardware(const cluster::Store& store, Metrics& metrics) {
 void FeedGauges(const engine::Engine& engine, Metrics& metrics) {
   const cluster::Store& store = engine.store();
   metrics.ReplaceCacheObjects(std::vector<LabelledValue>{
-      {.label = "nodes", .value = static_cast<double>(store.nodes().size())},
+      {.label = "nodes", .value = static_cast<double>(store.present_nodes())},
       {.label = "pods", .value = static_cast<double>(store.pods().size())},
       {.label = "workloads", .value = static_cast<double>(store.workloads().size())},
       {.label = "queues", .value = static_cast<double>(store.queues().size())}});

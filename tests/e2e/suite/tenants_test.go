@@ -161,7 +161,8 @@ func TestExtendedClaimsAreKubeSchedulers(t *testing.T) {
 	keepApart(t, s)
 
 	const policy, mark = "berth-extended-claims", resourcev1.ExtendedResourceClaimAnnotation
-	claims := s.Tenant("team-a").ResourceV1().ResourceClaims("team-a")
+	tenant := s.Tenant("team-a").ResourceV1()
+	claims := tenant.ResourceClaims("team-a")
 	claim := func(note string) *resourcev1.ResourceClaim {
 		return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Annotations: map[string]string{note: "true"}}}
 	}
@@ -174,6 +175,14 @@ func TestExtendedClaimsAreKubeSchedulers(t *testing.T) {
 	denied(t, "mark it later", err, policy, advice)
 	_, err = claims.Patch(s.Context(), "c", types.MergePatchType, []byte(annotation("example.com/note", `"x"`)), metav1.PatchOptions{})
 	allowed(t, "another annotation", err)
+	template := func(note string) error {
+		_, err := tenant.ResourceClaimTemplates("team-a").Create(s.Context(), &resourcev1.ResourceClaimTemplate{
+			ObjectMeta: metav1.ObjectMeta{Name: "t"}, Spec: resourcev1.ResourceClaimTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{note: "true"}}},
+		}, dryRunCreate)
+		return err
+	}
+	denied(t, "a template that marks", template(mark), policy, advice)
+	allowed(t, "another template", template("example.com/note"))
 
 	s.AllBound(s.Pod("extended").GPUs(2).Create())
 }

@@ -35,6 +35,24 @@ TEST_CASE("only a pod of ours that asks for devices can have a whole node", "[un
   CHECK(w.UsedGpus("n") == 9);
 }
 
+// --- resources that nobody has
+
+// A pod that asks for more names than anybody can tell apart must not keep others from a resource
+// whose first node is yet to come.
+TEST_CASE("a resource is told apart from made-up ones once a node has it", "[unit][engine]") {
+  OneNode w;
+  testing::PodBuilder odd = MakePod("odd").Gpu(1);
+  for (int i = 0; i < 5'000; ++i) odd.Request("example.com/r" + std::to_string(i), "1");
+  w.Add(odd);
+  w.Add(MakePod("p").Gpu(1).Request("late.com/x", "1").Gated());
+  w.Tick();
+  REQUIRE(w.Planned("p").empty());
+  w.Add(MakeNode("n2").Gpu(8).Allocatable("late.com/x", 1'000));
+  w.Tick();
+  CHECK(w.Planned("p") == "n2");
+  CHECK(w.Filter("odd").kept.empty());
+}
+
 // --- room held by those who never bind
 
 constexpr TimePoint kSecond = 1'000;
@@ -268,6 +286,25 @@ TEST_CASE("a cooled node is not taken by a pod that was answered unseen", "[unit
   w.Advance(100);
   CHECK(!w.Bind("like", "n").posted);
   CHECK(w.UsedGpus() == 0);
+}
+
+TEST_CASE("a node does not cool for what happened on one that is gone", "[unit][engine][bug]") {
+  World w;
+  w.Add(MakeNode("n1").Gpu(8));
+  w.Start();
+  w.Add(MakePod("p").Gpu(2));
+  REQUIRE(w.Attempt("p"));
+  SECTION("the kubelet's word came before") {
+    Reject(w, "p", "UnexpectedAdmissionError");
+    w.Remove("n1");
+  }
+  SECTION("and after") {
+    w.Remove("n1");
+    Reject(w, "p", "UnexpectedAdmissionError");
+  }
+  w.Add(MakeNode("n2").Gpu(8));
+  w.Add(MakePod("like").Gpu(2));
+  CHECK(w.Filter("like").node() == "n2");
 }
 
 TEST_CASE("what was planned on a node that cools is planned elsewhere", "[unit][engine][bug]") {

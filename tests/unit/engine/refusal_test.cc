@@ -99,6 +99,27 @@ TEST_CASE("nothing is left: the room serves others, and a pause follows", "[unit
   CHECK(w.Filter("c").kept.size() == 1);
 }
 
+// The word of kube-scheduler came before the planner's next pass had seen the new node.
+TEST_CASE("a refused member does not follow a node's slot into another rack",
+          "[unit][engine][bug]") {
+  testing::World w;
+  for (const char* name : {"a1", "a2", "a3"}) w.Add(MakeNode(name).Gpu(8).Rack("a"));
+  w.Start();
+  for (const char* name : {"m0", "m1"}) {
+    w.Add(MakePod(name).Gpu(8).Gang("g", 2).Required("rack").Gated());
+  }
+  w.Tick();
+  std::string spare;
+  for (const char* name : {"a1", "a2", "a3"}) {
+    if (w.UsedGpus(name) == 0) spare = name;
+  }
+  w.Remove(spare);
+  w.Add(MakeNode("b1").Gpu(8).Rack("b"));
+  w.Refuse("m0");
+  CHECK(w.Planned("m0") != "b1");
+  CHECK(w.UsedGpus("b1") == 0);
+}
+
 // A refused pair is avoided for a while, not for ever: somebody has to look again.
 TEST_CASE("refusals are forgotten after a while", "[unit][engine][bug]") {
   Nodes w(1);

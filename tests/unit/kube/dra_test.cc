@@ -94,6 +94,25 @@ TEST_CASE("classes, slices and claims", "[unit][kube]") {
   CHECK(own->devices.empty());
 }
 
+// The mark is an annotation, which a user can hand on: only the pod that the claim was made for is
+// charged for it.
+TEST_CASE("a marked claim is its owner's alone", "[unit][kube]") {
+  const auto marked = [](const std::string& reserved_for) {
+    const auto claim = Read(
+        R"({"metadata":{"name":"c","annotations":
+            {"resource.kubernetes.io/extended-resource-claim":"true"},"ownerReferences":[
+            {"uid":"job"},{"uid":"pod","controller":true}]},"status":{"reservedFor":[)" +
+            reserved_for + "]}}",
+        &DecodeResourceClaim);
+    REQUIRE(claim);
+    return claim->for_extended_resource;
+  };
+  CHECK(marked(""));
+  CHECK(marked(R"({"resource":"pods","uid":"pod"})"));
+  CHECK_FALSE(marked(R"({"resource":"pods","uid":"other"})"));
+  CHECK_FALSE(marked(R"({"resource":"pods","uid":"pod"},{"resource":"pods","uid":"other"})"));
+}
+
 TEST_CASE("what cannot be read is an error with its place", "[unit][kube]") {
   for (const std::string json :
        {R"([])", R"({"metadata":{}})", R"({"metadata":{"name":"s"},"spec":[]})",
@@ -213,14 +232,20 @@ TEST_CASE("a pool of many nodes tells each of what is its own", "[unit][kube]") 
   CHECK(counts.Of("n7").empty());
 }
 
-// As kube-scheduler counts: the first slice of the generation says how many there are.
 TEST_CASE("a slice that moves to another pool or node takes its devices along", "[unit][kube]") {
   DraCounts counts;
   counts.Upsert(Class("gpu", kGpu));
   counts.Upsert(Slice("s", "n1", 0, 4));
-  CHECK(counts.Upsert(Slice("s", "n2", 0, 4)) == Nodes{"n1", "n2"});
+  CHECK(counts.Upsert(Slice("s", "n2", 0, 4)) == Nodes{"n1", "n2"});  // and to its pool
   CHECK(counts.Of("n1").empty());
   CHECK(counts.Of("n2") == ResourceList{{kGpu, 4000}});
+  CHECK(counts.Upsert(Claim("u", "n1", {1})).empty());
+  CHECK(counts.Upsert(Claim("v", "n2", {1})) == Nodes{"n2"});
+
+  ResourceSlice stays = Slice("s", "n3", 0, 4);
+  stays.pool = "n2";
+  CHECK(counts.Upsert(stays) == Nodes{"n2", "n3"});
+  CHECK(counts.Of("n3") == ResourceList{{kGpu, 3000}});
 }
 
 TEST_CASE("classes: one device counts once for a resource", "[unit][kube]") {
