@@ -126,8 +126,7 @@ int RunFaults(const FaultOptions& options, const std::function<Scenario(std::uin
       if (options.verbose) {
         out << fmt::format(
             "seed {}: {} steps, {} bound, {} crashes, {} filter calls, {} of them hypothetical, "
-            "hash "
-            "{:016x}{}\n",
+            "hash {:016x}{}\n",
             seed, result.steps, result.bound, result.crashes, result.filters, result.trials,
             result.hash, result.violation.empty() ? "" : ", BROKEN");
       }

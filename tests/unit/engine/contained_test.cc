@@ -240,6 +240,17 @@ TEST_CASE("a pod that is not preemptible is never a victim", "[unit][engine]") {
 
 // --- kubelets
 
+/// Pod p is bound to the only node, n1.
+class OneBound : public World {
+ public:
+  OneBound() {
+    Add(MakeNode("n1").Gpu(8));
+    Start();
+    Add(MakePod("p").Gpu(2));
+    REQUIRE(Attempt("p"));
+  }
+};
+
 /// Bound, and then refused by the kubelet.
 void Reject(World& w, const std::string& pod, const std::string& reason) {
   w.Change(pod, [&](kube::Pod& object) {
@@ -250,11 +261,7 @@ void Reject(World& w, const std::string& pod, const std::string& reason) {
 
 TEST_CASE("a node whose kubelet rejects a pod is left alone by pods of its shape",
           "[unit][engine]") {
-  World w;
-  w.Add(MakeNode("n1").Gpu(8));
-  w.Start();
-  w.Add(MakePod("p").Gpu(2));
-  REQUIRE(w.Attempt("p"));
+  OneBound w;
   Reject(w, "p", "UnexpectedAdmissionError");
   CHECK(w.UsedGpus() == 0);
   w.Add(MakePod("like").Gpu(2));
@@ -289,11 +296,7 @@ TEST_CASE("a cooled node is not taken by a pod that was answered unseen", "[unit
 }
 
 TEST_CASE("a node does not cool for what happened on one that is gone", "[unit][engine][bug]") {
-  World w;
-  w.Add(MakeNode("n1").Gpu(8));
-  w.Start();
-  w.Add(MakePod("p").Gpu(2));
-  REQUIRE(w.Attempt("p"));
+  OneBound w;
   SECTION("the kubelet's word came before") {
     Reject(w, "p", "UnexpectedAdmissionError");
     w.Remove("n1");
@@ -308,11 +311,7 @@ TEST_CASE("a node does not cool for what happened on one that is gone", "[unit][
 }
 
 TEST_CASE("what was planned on a node that cools is planned elsewhere", "[unit][engine][bug]") {
-  World w;
-  w.Add(MakeNode("n1").Gpu(8));
-  w.Start();
-  w.Add(MakePod("p").Gpu(2));
-  REQUIRE(w.Attempt("p"));
+  OneBound w;
   w.Add(MakePod("like").Gpu(2).Gated());
   w.Tick();
   REQUIRE(w.Planned("like") == "n1");
