@@ -3,8 +3,6 @@ package suite
 import (
 	"encoding/csv"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,28 +10,24 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	"sigs.k8s.io/yaml"
+
+	"berth.dev/tests/e2e/suite/bed"
 )
 
 // The example of a sweep over many machines: every shard has ten seeds of its
 // own. The image has no shell, so that its arguments must do alone.
 func TestSweepShards(t *testing.T) {
-	text, err := os.ReadFile(exampleFolder + "/simulate-sweep.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := control.Scenario(t, bed.Options{NoExtender: true})
 	var job batchv1.Job
-	if err := yaml.UnmarshalStrict(text, &job); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(read(t, exampleFolder+"/simulate-sweep.yaml")), &job); err != nil {
 		t.Fatal(err)
 	}
 	container := job.Spec.Template.Spec.Containers[0]
 	if len(container.Command) > 0 {
 		t.Fatalf("the image's entry point is berth, and there is no %s in it", container.Command[0])
 	}
-	traces := t.TempDir()
 	jobs := "job_id,model,gpus,mode,total_steps,duration_s,arrival_s\n0,m,1,gns,1,1593,0\n1,m,8,gns,1,2640,31\n"
-	if err := os.WriteFile(filepath.Join(traces, "tacc_460.csv"), []byte(jobs), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	traces := filepath.Dir(s.WriteFile("tacc_460.csv", jobs))
 	mount := container.VolumeMounts[0].MountPath
 	for _, index := range []int{0, 1, 49} {
 		var args []string
@@ -42,11 +36,7 @@ func TestSweepShards(t *testing.T) {
 			arg = strings.ReplaceAll(arg, "$(JOB_COMPLETION_INDEX)", fmt.Sprint(index))
 			args = append(args, strings.ReplaceAll(arg, mount, traces))
 		}
-		out, err := exec.Command(os.Getenv("BERTH_BIN"), args...).Output()
-		if err != nil {
-			t.Fatalf("shard %d: berth %v: %v", index, args, err)
-		}
-		rows, err := csv.NewReader(strings.NewReader(string(out))).ReadAll()
+		rows, err := csv.NewReader(strings.NewReader(s.RunBerth(args...))).ReadAll()
 		if err != nil {
 			t.Fatal(err)
 		}
