@@ -153,6 +153,28 @@ const std::string* FindEither(const kube::Pod& pod, std::string_view key) {
 
 bool InRange(std::int64_t count) { return count >= 1 && count <= kMaxGangSize; }
 
+/// What Kubernetes takes for the name of an object or the value of a label. Annotations and the
+/// objects of other projects may hold anything.
+bool IsName(std::string_view text) {
+  constexpr std::size_t kMaxBytes = 253;
+  return text.size() <= kMaxBytes && std::ranges::all_of(text, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '.' || c == '_' || c == '-';
+         });
+}
+
+/// The name of a level, or the key of a node label: a name with a prefix at most.
+bool IsLevel(std::string_view text) {
+  const auto slash = text.find('/');
+  return slash == std::string_view::npos
+             ? IsName(text)
+             : IsName(text.substr(0, slash)) && IsName(text.substr(slash + 1));
+}
+
+std::string NotAName(std::string_view what) {
+  return fmt::format("{} must be of letters, digits, \"-\", \"_\" and \".\", at most 253.", what);
+}
+
 std::string OutOfRange(std::string_view what) {
   return fmt::format("{} must be a whole number from 1 to {}.", what, kMaxGangSize);
 }
@@ -205,28 +227,35 @@ class ClaimReader {
   void ReadGang() {
     const std::string* own = Find(pod_.meta.labels, "berth.dev/gang");
     if (own != nullptr) {
-      claims_.gang.name = *own;
+      NameGang(Dialect::kBerth, "berth.dev/gang", *own);
     } else if (Reads(Dialect::kInTree) && !pod_.scheduling_group.empty()) {
-      NameGang(Dialect::kInTree, pod_.scheduling_group);
-      claims_.in_tree = true;
-      ReadGroup({.dialect = Dialect::kInTree,
-                 .name = "schedulingGroup",
-                 .group = DialectKind::kInTreePodGroup});
+      constexpr GangSpelling kInTree{.dialect = Dialect::kInTree,
+                                     .name = "schedulingGroup",
+                                     .group = DialectKind::kInTreePodGroup};
+      if (NameGang(kInTree.dialect, kInTree.name, pod_.scheduling_group)) {
+        claims_.in_tree = true;
+        ReadGroup(kInTree);
+      }
     } else {
       for (const GangSpelling& spelling : kGangSpellings) {
         const std::string* name = FindEither(pod_, spelling.name);
         if (name == nullptr || !Reads(spelling.dialect)) continue;
-        NameGang(spelling.dialect, *name);
-        ReadGroup(spelling);
+        if (NameGang(spelling.dialect, spelling.name, *name)) ReadGroup(spelling);
         break;
       }
     }
     if (!claims_.gang.name.empty()) CheckNumbers();
   }
 
-  void NameGang(Dialect dialect, const std::string& name) {
+  /// False, with a fault: what stands at `key` is no name, and the pod is in no gang.
+  bool NameGang(Dialect dialect, std::string_view key, const std::string& name) {
+    if (!IsName(name)) {
+      Fault(NotAName(key));
+      return false;
+    }
     claims_.gang.name = name;
     claims_.gang_from = dialect;
+    return true;
   }
 
   /// The numbers of a gang that another dialect names: its group object says them, else the pod.
@@ -286,7 +315,7 @@ class ClaimReader {
 
   void ReadQueue() {
     if (const std::string* own = Find(pod_.meta.labels, "berth.dev/queue")) {
-      claims_.queue = *own;
+      NameQueue("berth.dev/queue", *own);
       return;
     }
     // A pod's own word, then that of its group, dialect by dialect.
@@ -296,24 +325,32 @@ class ClaimReader {
       for (const QueueSpelling& spelling : kQueueSpellings) {
         const std::string* name =
             spelling.dialect == dialect ? FindEither(pod_, spelling.name) : nullptr;
-        if (name != nullptr && TakeQueue(dialect, *name)) return;
+        if (name != nullptr && TakeQueue(dialect, spelling.name, *name)) return;
       }
-      if (group_ != nullptr && claims_.gang_from == dialect && TakeQueue(dialect, group_->queue)) {
+      if (group_ != nullptr && claims_.gang_from == dialect &&
+          TakeQueue(dialect, "The queue of its PodGroup", group_->queue)) {
         return;
       }
     }
   }
 
+  void NameQueue(std::string_view key, const std::string& name) {
+    if (!IsName(name)) return Fault(NotAName(key));
+    claims_.queue = name;
+  }
+
   /// False: that says nothing.
-  bool TakeQueue(Dialect dialect, const std::string& name) {
+  bool TakeQueue(Dialect dialect, std::string_view key, const std::string& name) {
     // Volcano's webhook writes `default` where nobody chose.
     if (name.empty() || (dialect == Dialect::kVolcano && name == "default")) return false;
-    claims_.queue = name;
     claims_.queue_from = dialect;
     // A LocalQueue leads to its ClusterQueue; without one the name is a queue of the policy.
-    if (dialect == Dialect::kKueue) {
-      const auto* local = Object(DialectKind::kKueueLocalQueue, name);
-      if (local != nullptr && !local->queue.empty()) claims_.queue = local->queue;
+    const auto* local =
+        dialect == Dialect::kKueue ? Object(DialectKind::kKueueLocalQueue, name) : nullptr;
+    if (local != nullptr && !local->queue.empty()) {
+      NameQueue("The clusterQueue of its LocalQueue", local->queue);
+    } else {
+      NameQueue(key, name);
     }
     return true;
   }
@@ -344,6 +381,10 @@ class ClaimReader {
   }
 
   bool Topology(std::string required, std::string preferred) {
+    if (!IsLevel(required) || !IsLevel(preferred)) {
+      Fault("A topology must be the name of a level of the policy, or the key of a node label.");
+      return true;
+    }
     claims_.topology_required = std::move(required);
     claims_.topology_preferred = std::move(preferred);
     return !claims_.topology_required.empty() || !claims_.topology_preferred.empty();
@@ -478,6 +519,29 @@ config::Dialects PeersAlive::Decide(config::Dialects dialects) const {
     dialects.*member = pods_[i] > 0 ? config::DialectSwitch::kOff : config::DialectSwitch::kOn;
   }
   return dialects;
+}
+
+std::vector<std::string_view> KeysOfClaims() {
+  std::vector<std::string_view> keys{"berth.dev/gang",
+                                     "berth.dev/queue",
+                                     kBerthSize,
+                                     kBerthMin,
+                                     kKoordinatorTopology,
+                                     "berth.dev/whole-node",
+                                     "berth.dev/topology-required",
+                                     "berth.dev/topology-preferred"};
+  for (const GangSpelling& spelling : kGangSpellings) {
+    for (const auto key : {spelling.name, spelling.min, spelling.size}) {
+      if (!key.empty()) keys.push_back(key);
+    }
+  }
+  for (const QueueSpelling& spelling : kQueueSpellings) keys.push_back(spelling.name);
+  for (const TopologySpelling& spelling : kTopologySpellings) {
+    keys.push_back(spelling.required);
+    keys.push_back(spelling.preferred);
+  }
+  keys.insert(keys.end(), kIndexKeys.begin(), kIndexKeys.end());
+  return keys;
 }
 
 PodClaims ReadClaims(const kube::Pod& pod, const DialectContext& context) {

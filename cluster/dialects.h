@@ -108,6 +108,9 @@ inline constexpr int kMaxGangSize = 65536;
 /// An index as a label or annotation spells it: a whole number from 0; none: it is not one.
 std::optional<int> ReadIndex(std::string_view text);
 
+/// Every label and annotation of a pod that ReadClaims reads, for the decoder's test.
+std::vector<std::string_view> KeysOfClaims();
+
 PodClaims ReadClaims(const kube::Pod& pod, const DialectContext& context);
 
 }  // namespace berth::cluster

@@ -12,13 +12,13 @@ static_assert(kube::kMaxNodeDevices == topology::DeviceSet::kMost);
 static_assert(kube::kMaxDeviceLinks == topology::kMaxLinks);
 static_assert(kube::kMaxDeviceScore == topology::kMaxPairScore);
 
-const std::string* Find(const kube::StringMap& map, std::string_view key) {
+const std::string* FindValue(const kube::StringMap& map, std::string_view key) {
   const auto it = map.find(key);
   return it == map.end() ? nullptr : &it->second;
 }
 
 std::string_view Text(const kube::StringMap& map, std::string_view key) {
-  const std::string* value = Find(map, key);
+  const std::string* value = FindValue(map, key);
   return value == nullptr ? std::string_view() : std::string_view(*value);
 }
 

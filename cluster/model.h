@@ -1,6 +1,7 @@
 // The cluster as Berth sees it: nodes, pods, workloads, queues. Plain state, changed by Store only.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -63,6 +64,9 @@ struct PodInfo {
   NodeIndex node = kNoNode;  ///< Where it is charged.
   Demand charged;            ///< What was added there, so that exactly that is taken back.
   QueueId charged_queue = kNoQueue;
+  /// Of a whole-node pod: the devices that it was charged at binding. It is charged no less until
+  /// it ends, even while its node lists fewer.
+  Demand fixed;
   topology::DeviceMask devices = 0;  ///< Which it was given of NodeInfo::devices; 0: not known.
   /// Bound: which its annotation says that it was given; 0: it says nothing, or nonsense.
   topology::DeviceMask said_devices = 0;
@@ -72,6 +76,8 @@ struct PodInfo {
   std::string held_queue;    ///< Its name, where it held room while the policy changed.
   TimePoint bound_at = 0;    ///< Seen to be bound then; 0: not, or before we looked.
   bool asked = false;        ///< Refused by filter since its last release: needs a wake-up.
+  bool repels = false;       ///< It is one of Store::repellers().
+  bool called = false;       ///< kube-scheduler has asked about it, whatever the policy says.
   bool reread = false;       ///< An object that its claims come from has changed.
 
   bool bound() const { return !object.node_name.empty(); }
@@ -151,6 +157,8 @@ struct Assignment {
   bool answered = false;         ///< Filter answered its node at least once.
   bool nomination_seen = false;  ///< The informer showed our nomination after release.
   std::string condition{};       ///< PodScheduled's message at release: tells a new refusal apart.
+  std::string bind_error{};      ///< What the API server said when it last refused the Binding.
+  TimePoint held_until = 0;      ///< Not 0: it keeps its room, and is not released before then.
   TimePoint expires = 0;         ///< Of a member that joined a started gang; 0: with the plan.
 };
 
@@ -158,9 +166,10 @@ struct Assignment {
 struct Plan {
   std::string id;
   std::vector<Assignment> assignments;
-  int barrier = 0;           ///< Managed members that must arrive before any is bound.
-  bool committed = false;    ///< The minimum arrived: no expiry any more.
-  bool for_victims = false;  ///< Holds room that preempted pods still fill: overfull for a while.
+  int barrier = 0;         ///< Managed members that must arrive before any is bound.
+  bool committed = false;  ///< The minimum arrived: no expiry any more.
+  /// Pods that were evicted for it and still fill its room, by UID: overfull until they have ended.
+  std::vector<std::string> victims;
   int replans = 0;
   TimePoint made = 0;
   TimePoint expires = 0;  ///< Committed: when what is not bound by then is released once more.
@@ -168,7 +177,7 @@ struct Plan {
 
 /// A pair to avoid for a while: kube-scheduler or the kubelet refused that shape there.
 struct Avoid {
-  const PodShape* shape = nullptr;
+  std::shared_ptr<const PodShape> shape;  ///< Kept, so that its address is not used again.
   NodeIndex node = kNoNode;
   TimePoint until = 0;
 };
@@ -192,7 +201,19 @@ struct Workload {
   std::string topology_required;  ///< Level name or node label key; empty: none.
   std::string topology_preferred;
 
-  bool started = false;  ///< Its minimum was bound once; stays until no live member is left.
+  /// Which the present incarnation is: the plan that its members run, or ran, under. Empty: it has
+  /// not run yet, or not by a Binding of Berth.
+  std::string incarnation;
+  /// Members of that incarnation that have succeeded: they count for its minimum.
+  int finished = 0;
+
+  bool started = false;  ///< Its minimum came to bind, and a member that it bound still lives.
+  /// Of an elastic gang that has its minimum: members that it had when it last grew, until when it
+  /// waits for more (0: it does not), and until when at most.
+  int gathered = 0;
+  TimePoint settled_at = 0;
+  TimePoint settled_at_most = 0;
+
   std::optional<Plan> plan;
   Verdict verdict;
   std::vector<Avoid> avoid;
@@ -204,6 +225,12 @@ struct Workload {
   /// Members that are neither bound nor in a plan nor being deleted.
   std::vector<PodInfo*> Unplaced() const;
   int BoundCount() const;
+  /// How many more must be bound until its minimum is, or has been and has succeeded.
+  int Missing() const { return std::max(0, min_member - BoundCount() - finished); }
+  /// Some member asks for devices.
+  bool AsksDevices() const;
+  /// A member that asks for devices is bound, or a Binding of one is under way.
+  bool Runs() const;
   /// A bound member means that it runs. One without devices runs ahead of its gang by itself, so
   /// it counts only where no member has any.
   bool SeenRunning() const;

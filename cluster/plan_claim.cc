@@ -3,18 +3,48 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <utility>
+
+#include "cluster/resources.h"
 
 namespace berth::cluster {
 namespace {
 
 constexpr std::string_view kVersion = "v1";
-constexpr std::size_t kMaxLength = 1024;
+constexpr std::size_t kMaxLength = std::size_t{32} * 1024;
+
+template <typename Number>
+bool ReadNumber(std::string_view text, Number& number) {
+  const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return code == std::errc{} && stop == text.data() + text.size();
+}
+
+/// `NAME:AMOUNT,...`
+bool ReadCharge(std::string_view text, PlanClaim& claim) {
+  while (!text.empty()) {
+    const auto end = text.find(',');
+    const std::string_view entry = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    const auto colon = entry.find(':');
+    if (colon == 0 || colon == std::string_view::npos) return false;
+    std::int64_t& amount = claim.charge[std::string(entry.substr(0, colon))];
+    if (!ReadNumber(entry.substr(colon + 1), amount) || amount < 0 || amount >= kAbsurdAmount) {
+      return false;
+    }
+  }
+  return true;
+}
 
 }  // namespace
 
 std::string EncodePlanClaim(const PlanClaim& claim) {
-  return fmt::format("{};plan={};node={};queue={};rank={}", kVersion, claim.plan, claim.node,
-                     claim.queue, claim.rank);
+  std::string text = fmt::format("{};plan={};node={};queue={};rank={}", kVersion, claim.plan,
+                                 claim.node, claim.queue, claim.rank);
+  std::string_view separator = ";charge=";
+  for (const auto& [name, amount] : claim.charge) {
+    text += fmt::format("{}{}:{}", std::exchange(separator, ","), name, amount);
+  }
+  return text;
 }
 
 std::optional<PlanClaim> DecodePlanClaim(std::string_view text) {
@@ -37,14 +67,17 @@ std::optional<PlanClaim> DecodePlanClaim(std::string_view text) {
     if (key == "plan") claim.plan = value;
     if (key == "node") claim.node = value;
     if (key == "queue") claim.queue = value;
-    if (key == "rank") {
-      const auto [stop, code] =
-          std::from_chars(value.data(), value.data() + value.size(), claim.rank);
-      if (code != std::errc{} || stop != value.data() + value.size()) return std::nullopt;
-    }
+    if (key == "rank" && !ReadNumber(value, claim.rank)) return std::nullopt;
+    if (key == "charge" && !ReadCharge(value, claim)) return std::nullopt;
   }
   if (claim.plan.empty() || claim.node.empty()) return std::nullopt;
   return claim;
+}
+
+std::optional<PlanClaim> ClaimOf(const kube::Pod& pod) {
+  const auto note = pod.meta.annotations.find(kPlanAnnotation);
+  if (note == pod.meta.annotations.end()) return std::nullopt;
+  return DecodePlanClaim(note->second);
 }
 
 }  // namespace berth::cluster

@@ -2,9 +2,13 @@
 // claim (DESIGN 4): who reads it checks it against bound members and free room.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "kube/objects.h"
 
 namespace berth::cluster {
 
@@ -17,13 +21,18 @@ struct PlanClaim {
   std::string node;
   std::string queue;  ///< The queue that was charged; fixes it over label edits and restarts.
   int rank = 0;
+  /// Of a whole-node pod: the devices that it was charged, thousandths by resource name.
+  std::map<std::string, std::int64_t, std::less<>> charge{};
   bool operator==(const PlanClaim&) const = default;
 };
 
-/// `v1;plan=...;node=...;queue=...;rank=...`
+/// `v1;plan=...;node=...;queue=...;rank=...`, and `;charge=NAME:AMOUNT,...` of a whole-node pod.
 std::string EncodePlanClaim(const PlanClaim& claim);
 
 /// nullopt: another version, or nonsense. Unknown fields are skipped (version N reads N-1's).
 std::optional<PlanClaim> DecodePlanClaim(std::string_view text);
+
+/// What the pod's annotation says; nullopt: nothing, or nonsense.
+std::optional<PlanClaim> ClaimOf(const kube::Pod& pod);
 
 }  // namespace berth::cluster

@@ -9,13 +9,13 @@
 namespace berth::cluster {
 namespace {
 
-struct Text {
+struct ReasonText {
   std::string_view token;
   std::string_view refusal;
 };
 
 // In the order of ReasonId.
-constexpr std::array<Text, kReasonCount> kTexts{{
+constexpr std::array<ReasonText, kReasonCount> kTexts{{
     {"", ""},  // beside a kept node nobody reads it, and kube-scheduler decodes 5,000 of them
     {"WaitingForMembers", "berth: WaitingForMembers: its gang is not complete yet"},
     {"Starting", "berth: Starting: its gang is being placed"},
@@ -46,6 +46,10 @@ constexpr std::array<Text, kReasonCount> kTexts{{
     {"NotReady", "berth: NotReady"},
 }};
 
+std::string MembersNeed(std::int64_t count) {
+  return count == 1 ? "1 member needs" : fmt::format("{} members need", count);
+}
+
 std::string Amount(const Verdict& v, std::int64_t value) {
   return kube::Format(v.subject.empty() ? "nvidia.com/gpu" : v.subject, value);
 }
@@ -70,9 +74,13 @@ std::string Sentence(const Verdict& v) {
       return fmt::format("It needs {} of {}; {} are free on matching nodes.", Amount(v, v.want),
                          v.subject, Amount(v, v.have));
     case ReasonId::kFragmented:
-      return fmt::format(
-          "{} members need room at once; the free devices are spread so that only {} fit.", v.want,
-          v.have);
+      if (!v.subject.empty()) {  // host ports
+        return fmt::format(
+            "{} {}, each on a node of its own; that is free on {} of the nodes with room.",
+            MembersNeed(v.want), v.subject, v.have);
+      }
+      return fmt::format("{} room at once; the free devices are spread so that only {} fit.",
+                         MembersNeed(v.want), v.have);
     case ReasonId::kTopologyUnsatisfied:
       return fmt::format("{} members must share one {}; the best one has room for {}.", v.want,
                          v.subject, v.have);
@@ -85,8 +93,9 @@ std::string Sentence(const Verdict& v) {
           "{} members have free devices, but CPU, memory or pod slots allow only {}.", v.want,
           v.have);
     case ReasonId::kNeverFits:
-      return fmt::format("{} members must run at once; the empty cluster has room for {}.", v.want,
-                         v.have);
+      if (!v.subject.empty()) return v.subject;  // what it is that does not fit
+      return fmt::format("{} member{} must run at once; the empty cluster has room for {}.", v.want,
+                         v.want == 1 ? "" : "s", v.have);
     case ReasonId::kWaitingForQuota:
       return fmt::format("It needs {} of {}; its queue has {} left.", Amount(v, v.want), v.subject,
                          Amount(v, v.have));
@@ -104,11 +113,13 @@ std::string Sentence(const Verdict& v) {
           "time (attempt {}); the next attempt follows in {} s.",
           v.want, v.have);
     case ReasonId::kRefusedByScheduler:
+      if (!v.subject.empty()) return v.subject;
       return fmt::format(
           "kube-scheduler or a kubelet refused the nodes where its {} members have room; they are "
-          "tried again after a pause.",
-          v.want);
+          "tried again {}.",
+          v.want, v.have > 0 ? fmt::format("in {} s", v.have) : "after a pause");
     case ReasonId::kGangConflict:
+    case ReasonId::kQueueNotAllowed:
     case ReasonId::kInvalidRequest:
       return v.subject.empty() ? std::string(RefusalText(v.reason).substr(7)) + "." : v.subject;
     default: {

@@ -51,8 +51,8 @@ struct Verdict {
   ReasonId reason = ReasonId::kNone;
   std::int64_t want = 0;
   std::int64_t have = 0;
-  /// The resource, queue or level it is about; may be empty. Of kWaitingForMembers and kStarting
-  /// the whole sentence, where it is another than usual.
+  /// The resource, queue or level it is about; may be empty. Of kWaitingForMembers, kStarting,
+  /// kNeverFits and kRefusedByScheduler the whole sentence, where it is another than usual.
   std::string subject{};
 
   bool operator==(const Verdict&) const = default;

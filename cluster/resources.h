@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,44 +20,65 @@ inline constexpr ResourceId kCpu = 0;
 inline constexpr ResourceId kMemory = 1;
 inline constexpr ResourceId kEphemeralStorage = 2;
 inline constexpr ResourceId kPods = 3;
+/// Whatever pods ask for that neither the policy nor a node has ever named: no node has any of it.
+inline constexpr ResourceId kUnknownResource = 4;
 inline constexpr std::int64_t kMilli = 1000;  ///< One whole device, or one core.
 /// No node has this much of anything, and sums over a cluster of such requests do not overflow.
 inline constexpr std::int64_t kAbsurdAmount = std::int64_t{1} << 46U;
 
-/// Names to ids. Ids are never re-used; the four built-in ones are fixed.
+/// Names to ids. Ids are never re-used; the built-in ones are fixed.
 class ResourceTable {
  public:
+  static constexpr std::size_t kMaxOfNodes = 4096;
+
   ResourceTable() {
-    for (const char* name : {"cpu", "memory", "ephemeral-storage", "pods"}) Intern(name);
+    for (const char* name : {"cpu", "memory", "ephemeral-storage", "pods", kUnknown}) Intern(name);
   }
 
-  /// Of nodes and the policy, whose authors are trusted: as many as there are.
+  /// Of the policy.
   ResourceId Intern(std::string_view name) {
-    if (auto it = ids_.find(std::string(name)); it != ids_.end()) return it->second;
+    if (const auto id = Find(name)) return *id;
     const auto id = static_cast<ResourceId>(names_.size());
     names_.emplace_back(name);
     ids_.emplace(names_.back(), id);
     return id;
   }
 
-  /// Of pods, whose names anybody may invent. From kMaxOfPods names on all new ones are one
-  /// resource, which no node has.
-  ResourceId InternOfPod(std::string_view name) {
-    const bool full = names_.size() >= kMaxOfPods && !ids_.contains(std::string(name));
-    return Intern(full ? kAnother : name);
+  /// Of a node. nullopt: there are kMaxOfNodes names already, and it is counted nowhere.
+  std::optional<ResourceId> InternOfNode(std::string_view name) {
+    if (name == kUnknown) return std::nullopt;
+    if (const auto id = Find(name)) return id;
+    if (names_.size() >= kMaxOfNodes) return std::nullopt;
+    return Intern(name);
   }
-  /// A pod was told so: a name that is new from now on may be one that it asks for.
-  bool overflown() const { return ids_.contains(std::string(kAnother)); }
+
+  /// Of a pod, where anybody may invent names: they get no ids, so that tables by id stay as narrow
+  /// as what the cluster has.
+  ResourceId OfPod(std::string_view name) {
+    if (const auto id = Find(name)) return *id;
+    if (asked_.size() < kMaxAsked) asked_.emplace(name);
+    return kUnknownResource;
+  }
+  /// Whether a pod may have asked for `name` before it had an id.
+  bool WasAskedFor(std::string_view name) const {
+    return asked_.size() >= kMaxAsked || asked_.contains(name);
+  }
 
   const std::string& Name(ResourceId id) const { return names_[id]; }
   std::size_t size() const { return names_.size(); }
 
  private:
-  static constexpr std::size_t kMaxOfPods = 4096;
-  static constexpr std::string_view kAnother = "(another)";
+  static constexpr std::size_t kMaxAsked = 4096;
+  static constexpr const char* kUnknown = "(unknown)";
+
+  std::optional<ResourceId> Find(std::string_view name) const {
+    const auto it = ids_.find(std::string(name));
+    return it == ids_.end() ? std::nullopt : std::optional(it->second);
+  }
 
   std::vector<std::string> names_;
   std::unordered_map<std::string, ResourceId> ids_;
+  std::set<std::string, std::less<>> asked_;
 };
 
 /// Amounts by resource id, in canonical units (kube/objects.h). What was never set is 0.

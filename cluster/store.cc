@@ -94,11 +94,13 @@ void Store::TouchObject(NodeInfo& node) {
 void Store::UpsertNode(kube::Node object) {
   NodeInfo& node = NodeSlot(object.meta.name);
   Amounts allocatable;
-  const std::size_t names = resources_.size();
   for (const auto& [name, amount] : object.allocatable) {
-    allocatable.Set(resources_.Intern(name), std::min(amount, kAbsurdAmount - 1));
+    const std::size_t names = resources_.size();
+    const auto id = resources_.InternOfNode(name);
+    if (!id) continue;
+    allocatable.Set(*id, std::min(amount, kAbsurdAmount - 1));
+    reread_due_ |= resources_.size() > names && resources_.WasAskedFor(name);
   }
-  reread_due_ |= resources_.overflown() && resources_.size() > names;
   // Heartbeats change nothing that scheduling reads: they must not wake every waiting workload.
   const bool same = node.present && node.allocatable == allocatable &&
                     node.object.meta.labels == object.meta.labels &&
@@ -118,7 +120,8 @@ void Store::UpsertNode(kube::Node object) {
   RechargeWholeNode(node);
 }
 
-/// A whole-node pod is charged every device of its node: of the node as it is now.
+/// A whole-node pod is charged every device of its node: of the node as it is now, and never less
+/// than at binding.
 void Store::RechargeWholeNode(NodeInfo& node) {
   for (PodInfo* pod : std::vector<PodInfo*>(node.pods)) {
     if (pod->shape->whole_node) SetCharge(*pod, node.index, pod->charge);
@@ -199,7 +202,10 @@ void Store::UpsertNamespace(kube::Namespace ns) {
 }
 
 void Store::DeleteNamespace(std::string_view name) {
-  if (const auto it = namespaces_.find(name); it != namespaces_.end()) namespaces_.erase(it);
+  const auto it = namespaces_.find(name);
+  if (it == namespaces_.end()) return;
+  namespaces_.erase(it);
+  ++free_generation_;  // anti-affinity by namespace labels selects its pods no more
 }
 
 const kube::StringMap* Store::NamespaceLabels(std::string_view name) const {
@@ -247,7 +253,10 @@ std::vector<PodInfo*> Store::DeleteDialectObject(std::string_view uid) {
   return object ? ReadersOf(*object) : std::vector<PodInfo*>{};
 }
 
-void Store::ShareDialects(const Store& other) {
+void Store::ShareNames(const Store& other) {
+  resources_ = other.resources_;
+  IndexDevices();
+  BuildQueues();
   dialect_objects_ = other.dialect_objects_;
   peers_ = other.peers_;
   dialects_ = other.dialects_;
@@ -297,7 +306,7 @@ std::shared_ptr<const PodShape> Store::ShapeOf(const kube::Pod& pod, bool whole_
   if (const auto it = shapes_.find(shape); it != shapes_.end()) return *it;
   for (const auto& [name, amount] : pod.spec->requests) {
     if (amount > 0) {
-      shape->demand.emplace_back(resources_.InternOfPod(name), std::min(amount, kAbsurdAmount));
+      shape->demand.emplace_back(resources_.OfPod(name), std::min(amount, kAbsurdAmount));
     }
   }
   shape->demand.emplace_back(kPods, 1);
@@ -347,14 +356,61 @@ Demand Store::DemandOn(const PodShape& shape, const NodeInfo& node) const {
 
 // --- The ledger --------------------------------------------------------------------------------
 
+Demand Store::WholeDevices(const Demand& demand) const {
+  Demand devices;
+  std::ranges::copy_if(demand, std::back_inserter(devices),
+                       [this](const auto& entry) { return IsWholeDevice(entry.first); });
+  return devices;
+}
+
+/// What a whole-node pod is charged from now on, whatever its node lists. A device plugin that
+/// restarts takes all devices off the node for a while: they are not free for others, and the queue
+/// does not pay less.
+Demand Store::FixedCharge(const PodInfo& pod, const Demand& demand, Charge charge) const {
+  if (!pod.shape->whole_node || charge == Charge::kPlanned) return {};
+  return charge == Charge::kBinding && pod.fixed.empty() ? WholeDevices(demand) : pod.fixed;
+}
+
+/// The same of a bound pod, by its own annotation: a process that starts now knows no more.
+Demand Store::ClaimedCharge(const PodInfo& pod) const {
+  const auto note = pod.object.meta.annotations.find(kPlanAnnotation);
+  if (!pod.shape->whole_node || note == pod.object.meta.annotations.end()) return {};
+  const auto claim = DecodePlanClaim(note->second);
+  if (!claim || claim->node != pod.object.node_name) return {};
+  Demand charge;
+  for (const ResourceId device : whole_device_ids_) {
+    const auto it = claim->charge.find(resources_.Name(device));
+    if (it != claim->charge.end() && it->second > 0) charge.emplace_back(device, it->second);
+  }
+  std::ranges::sort(charge);
+  return charge;
+}
+
+std::map<std::string, std::int64_t, std::less<>> Store::WholeNodeCharge(const PodInfo& pod) const {
+  std::map<std::string, std::int64_t, std::less<>> charge;
+  if (!pod.shape->whole_node) return charge;
+  for (const auto& [id, amount] : WholeDevices(pod.charged)) charge[resources_.Name(id)] = amount;
+  return charge;
+}
+
 void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge, topology::DeviceMask devices) {
   // Same pod, same place: planned becomes binding becomes bound without a gap that others could
   // use.
   NodeInfo& target = *nodes_[static_cast<std::size_t>(index)];
   Demand demand = DemandOn(*pod.shape, target);
+  Demand fixed = FixedCharge(pod, demand, charge);
+  for (const auto& [id, amount] : fixed) {
+    const auto it = std::ranges::find(demand, id, &Demand::value_type::first);
+    if (it != demand.end()) {
+      it->second = std::max(it->second, amount);
+    } else {
+      demand.insert(std::ranges::upper_bound(demand, std::pair(id, amount)), {id, amount});
+    }
+  }
   if (pod.charge != Charge::kNone && pod.node == index && pod.charged == demand &&
       pod.charged_queue == pod.queue && (devices == 0 || devices == pod.devices)) {
     pod.charge = charge;
+    pod.fixed = std::move(fixed);
     ++generation_;
     TrackDevices(target);
     return;
@@ -362,6 +418,7 @@ void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge, topology::De
   // Devices that are fixed stay, whatever else about its room changed.
   const topology::DeviceMask kept = pod.node == index && !options_.shares ? pod.devices : 0;
   Release(pod);
+  pod.fixed = std::move(fixed);
   pod.node = index;
   pod.charge = charge;
   pod.charged = std::move(demand);
@@ -379,7 +436,9 @@ void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge, topology::De
     Amounts& used = queues_[static_cast<std::size_t>(pod.charged_queue)].used;
     for (const auto& [id, amount] : pod.charged) used.Add(id, amount);
   }
-  if (!pod.object.spec->required_pod_anti_affinity.empty()) anti_affinity_pods_.insert(&pod);
+  pod.repels = !pod.object.spec->required_pod_anti_affinity.empty();
+  if (pod.repels) repellers_.Add(pod);
+  NoteMoved(pod);
   Touch(target);
 }
 
@@ -401,10 +460,11 @@ void Store::Release(PodInfo& pod) {
     Amounts& used = queues_[static_cast<std::size_t>(pod.charged_queue)].used;
     for (const auto& [id, amount] : pod.charged) used.Add(id, -amount);
   }
-  anti_affinity_pods_.erase(&pod);
+  if (std::exchange(pod.repels, false)) repellers_.Remove(pod);
   pod.charge = Charge::kNone;
   pod.node = kNoNode;
   pod.charged.clear();
+  pod.fixed.clear();
   pod.charged_queue = kNoQueue;
   Touch(node);
   ++free_generation_;

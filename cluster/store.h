@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "cluster/change_log.h"
 #include "cluster/dialects.h"
 #include "cluster/model.h"
+#include "cluster/repellers.h"
 
 namespace berth::cluster {
 
@@ -43,7 +45,8 @@ class Store {
   // --- What the informers say. Each call is idempotent.
   void UpsertNode(kube::Node node);
   void DeleteNode(std::string_view name);
-  /// A Succeeded or Failed pod is the same as a deleted one. Returns the pod, null if it is gone.
+  /// A Succeeded or Failed pod is the same as a deleted one, but for what it says of its gang's
+  /// incarnation. Returns the pod, null if it is gone.
   PodInfo* UpsertPod(kube::Pod pod);
   void DeletePod(std::string_view uid);
   void UpsertNamespace(kube::Namespace ns);
@@ -57,8 +60,9 @@ class Store {
   /// and with it a dialect that is `auto` is read no more, or again; or a node has a resource that
   /// pods asked for when there was no telling it from another.
   bool reread_due() const { return reread_due_; }
-  /// Knows the PodGroups and LocalQueues that `other` knows, as long as that lives.
-  void ShareDialects(const Store& other);
+  /// Knows the PodGroups and LocalQueues that `other` knows, as long as that lives, and its
+  /// resource names. REQUIRES: both have the same policy, and this one has no nodes and pods yet.
+  void ShareNames(const Store& other);
   /// Re-derives everything that depends on the policy; charges and plans stay.
   void SetPolicy(config::PolicyConfiguration policy);
 
@@ -67,8 +71,13 @@ class Store {
   /// `devices`, or as TakeDevices says. Which devices a pod has that is bound, or about to be, is
   /// fixed: by its annotation, and by what was chosen when it was planned.
   void SetCharge(PodInfo& pod, NodeIndex node, Charge charge, topology::DeviceMask devices = 0);
+  /// For the claim of a whole-node pod: what it is charged of its node's devices. Others: empty.
+  std::map<std::string, std::int64_t, std::less<>> WholeNodeCharge(const PodInfo& pod) const;
   /// Gives back what `pod` holds.
   void Release(PodInfo& pod);
+  /// Nobody of the gang runs any more: those that are left are a new incarnation of it, and say
+  /// anew what it is and which queue pays for it.
+  void BeginIncarnation(Workload& workload);
   /// Drops the plan of `workload`, and the room of its members that are not bound or binding.
   void DropPlan(Workload& workload);
 
@@ -93,6 +102,17 @@ class Store {
   Workload* FindWorkload(const std::string& key) const;
   const std::map<std::string, std::unique_ptr<Workload>>& workloads() const { return workloads_; }
   const PodMap& pods() const { return pods_; }
+  /// Members of gangs that have ended and still exist, by workload key and UID. Of the object that
+  /// is kept which says what the pod was, not what it asked for.
+  struct EndedPod {
+    kube::Pod object;
+    std::string incarnation;  ///< See Workload.
+    std::optional<int> rank;
+  };
+  using EndedPods = std::map<std::pair<std::string, std::string>, EndedPod>;
+  const EndedPods& ended() const { return ended_; }
+  /// The gang of one of them; empty: it is none.
+  std::string EndedKey(std::string_view uid) const;
   const std::vector<QueueInfo>& queues() const { return queues_; }
   const std::vector<Domain>& domains() const { return domains_; }
   /// Place of a node in the hashed order, 0..present nodes-1. REQUIRES: Refresh().
@@ -108,8 +128,7 @@ class Store {
   const DialectObjects& dialect_objects() const { return *dialect_objects_; }
   /// The policy's, with every `auto` decided.
   const config::Dialects& dialects() const { return dialects_; }
-  /// Bound or planned pods that refuse neighbours (required anti-affinity).
-  const std::set<PodInfo*>& pods_with_anti_affinity() const { return anti_affinity_pods_; }
+  const Repellers& repellers() const { return repellers_; }
   /// Models of machines met so far; never forgotten, at most kMaxMachines.
   const std::vector<std::unique_ptr<const topology::Machine>>& machines() const {
     return machines_;
@@ -154,6 +173,18 @@ class Store {
   std::vector<Workload*> TakeChanged();
   /// Workloads with a member that has no node yet, by key: whom freed room may help.
   std::vector<Workload*> OpenWorkloads();
+  /// Of these, those with a member that looks at its neighbours: whom a pod that comes may help.
+  std::vector<Workload*> NeighbourlyWorkloads();
+
+  /// What pods with affinity, anti-affinity or spread look at and no room tells of.
+  struct NeighbourNews {
+    std::vector<const PodInfo*> moved;  ///< Took room, or began to end. In no particular order.
+    bool relabelled = false;            ///< And pods that hold room changed their labels.
+  };
+  /// Since the last call.
+  NeighbourNews TakeNeighbourNews();
+  /// Counts what TakeNeighbourNews tells of.
+  std::uint64_t neighbour_generation() const { return neighbour_generation_; }
 
   /// The ledger in text, in a fixed order: equal text, equal ledger (invariant I7).
   std::string LedgerString() const;
@@ -182,6 +213,9 @@ class Store {
   topology::DeviceMask SaidDevices(const kube::Pod& pod) const;
   std::int64_t DevicesOf(const PodInfo& pod) const;
   void RechargeWholeNode(NodeInfo& node);
+  Demand FixedCharge(const PodInfo& pod, const Demand& demand, Charge charge) const;
+  Demand ClaimedCharge(const PodInfo& pod) const;
+  Demand WholeDevices(const Demand& demand) const;
   void IndexDevices();
   void BuildQueues();
   bool AsksDevice(const kube::PodSpec& spec) const;
@@ -196,11 +230,16 @@ class Store {
   void RefreshTopology();
   void AssignDomains(NodeInfo& node, std::map<std::string, DomainId>& by_path);
   void RefreshWorkload(Workload& workload);
+  void KeepEnded(const kube::Pod& pod, std::string key);
+  void ForgetEnded(std::string_view uid);
+  void CountFinished(Workload& workload) const;
+  const EndedPod* GoesOnWith(const Workload& workload) const;
   void JudgeMember(const Workload& workload, PodInfo& pod, const PodInfo& first) const;
   void ChargeBound(PodInfo& pod);
   QueueId ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict& refusal) const;
   bool QueueAdmits(QueueId queue, std::string_view ns) const;
   QueueId FindQueue(std::string_view name) const;
+  void NoteMoved(const PodInfo& pod);
   bool Ours(const kube::Pod& pod) const;
 
   config::PolicyConfiguration policy_;
@@ -223,11 +262,16 @@ class Store {
   std::unordered_map<std::string, PodInfo*> pods_by_name_;  // ns/name
   std::set<std::shared_ptr<const PodShape>, ShapeLess> shapes_;
   std::size_t purge_shapes_at_ = kMinPurge;  ///< So many shapes are worth a look for dead ones.
-  std::set<PodInfo*> anti_affinity_pods_;
+  Repellers repellers_;
+  std::set<const PodInfo*> moved_;
+  bool relabelled_ = false;
   std::map<std::string, std::unique_ptr<Workload>> workloads_;
+  EndedPods ended_;
+  std::unordered_map<std::string, std::string> ended_keys_;  ///< By UID.
   std::set<Workload*, ByKey> changed_;
-  std::set<Workload*, ByKey> open_;   ///< And some that are not any more: see OpenWorkloads.
-  std::set<Workload*, ByKey> stale_;  ///< Their members changed since the last Refresh.
+  std::set<Workload*, ByKey> open_;         ///< And some that are not any more: see OpenWorkloads.
+  std::set<Workload*, ByKey> neighbourly_;  ///< With a member of pod constraints, bound or not.
+  std::set<Workload*, ByKey> stale_;        ///< Their members changed since the last Refresh.
   std::vector<QueueInfo> queues_;
   std::map<std::string, kube::Namespace, std::less<>> namespaces_;
   std::map<std::string, kube::PodDisruptionBudget> budgets_;
@@ -238,6 +282,7 @@ class Store {
 
   std::uint64_t generation_ = 0;
   std::uint64_t free_generation_ = 0;
+  std::uint64_t neighbour_generation_ = 0;
   std::uint64_t topology_generation_ = 0;
   std::uint64_t policy_generation_ = 0;
   ChangeLog changes_;

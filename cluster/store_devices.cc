@@ -160,7 +160,14 @@ std::string Store::AccountDevices(const NodeInfo& node, DeviceSet& devices) cons
       continue;
     }
     DeviceMask mask = pod->charge == Charge::kBound ? pod->said_devices : pod->devices;
-    if (pod->shape->whole_node) mask = devices.AtLeast(DeviceSet::kWhole);  // whatever it asks for
+    if (pod->shape->whole_node) {  // all that the node lists now, whatever it is charged
+      mask = devices.AtLeast(DeviceSet::kWhole);
+      if (std::int64_t{std::popcount(mask)} * kMilli == all) {
+        if (mask != 0) devices.Take(mask, DeviceSet::kWhole);
+        pod->devices = mask;
+        continue;
+      }
+    }
     const auto& meta = pod->object.meta;
     if (mask == 0) return fmt::format("nothing says which devices {}/{} has", meta.ns, meta.name);
     if (std::int64_t{std::popcount(mask)} * kMilli != amount) {

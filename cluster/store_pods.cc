@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cluster/plan_claim.h"
+#include "cluster/queue_refusal.h"
 #include "cluster/store.h"
 
 namespace berth::cluster {
@@ -29,6 +30,26 @@ bool FirstMemberOrder(const PodInfo* a, const PodInfo* b) {
   return a->object.meta.uid < b->object.meta.uid;
 }
 
+bool AllBound(const Workload* workload) {
+  return std::ranges::all_of(workload->members, &PodInfo::bound) &&
+         std::ranges::all_of(workload->faulty, &PodInfo::bound);
+}
+
+/// `first` speaks for the workload.
+void TakeClaims(Workload& workload, const PodInfo& first) {
+  const PodClaims& claims = *first.claims;
+  if (!workload.started) {
+    workload.size = std::max(1, claims.gang.size);
+    workload.min_member = std::clamp(claims.gang.min_member, 1, workload.size);
+    workload.topology_required = claims.topology_required;
+    workload.topology_preferred = claims.topology_preferred;
+  }
+  workload.in_tree = claims.in_tree;
+  workload.queue = first.queue;
+  workload.priority = first.object.priority;
+  workload.creation = first.object.meta.creation;
+}
+
 }  // namespace
 
 std::vector<PodInfo*> Workload::Unplaced() const {
@@ -44,9 +65,18 @@ int Workload::BoundCount() const {
       members, [](const PodInfo* pod) { return pod->bound() || pod->charge == Charge::kBinding; }));
 }
 
+bool Workload::AsksDevices() const {
+  return std::ranges::any_of(members, [](const PodInfo* pod) { return pod->shape->asks_device; });
+}
+
+bool Workload::Runs() const {
+  return std::ranges::any_of(members, [](const PodInfo* pod) {
+    return pod->shape->asks_device && (pod->bound() || pod->charge == Charge::kBinding);
+  });
+}
+
 bool Workload::SeenRunning() const {
-  const bool managed =
-      std::ranges::any_of(members, [](const PodInfo* pod) { return pod->shape->asks_device; });
+  const bool managed = AsksDevices();
   const auto bound = std::ranges::count_if(members, [managed](const PodInfo* pod) {
     return pod->bound() && (!managed || pod->shape->asks_device);
   });
@@ -80,7 +110,10 @@ PodInfo* Store::UpsertPod(kube::Pod object) {
     DeletePod(std::string(old->object.meta.uid));
   }
   if (Ended(object)) {
+    const PodInfo* known = FindPod(object.meta.uid);
+    std::string key = known == nullptr || known->workload == nullptr ? "" : known->workload->key;
     DeletePod(object.meta.uid);
+    KeepEnded(object, std::move(key));
     return nullptr;
   }
   ++generation_;
@@ -89,11 +122,16 @@ PodInfo* Store::UpsertPod(kube::Pod object) {
   PodInfo& pod = *it->second;
   const std::string old_node = pod.object.node_name;
   const bool was_terminating = !fresh && pod.terminating();
+  // A status update decodes to an equal spec of its own.
+  if (!fresh && pod.object.spec != object.spec && *pod.object.spec == *object.spec) {
+    object.spec = pod.object.spec;
+  }
+  const bool relabelled = !fresh && pod.object.meta.labels != object.meta.labels;
   const bool refiled =
-      fresh || pod.object.meta.labels != object.meta.labels ||
-      pod.object.meta.annotations != object.meta.annotations || pod.object.spec != object.spec ||
-      pod.object.scheduling_gates != object.scheduling_gates || old_node != object.node_name ||
-      pod.object.priority != object.priority ||
+      fresh || relabelled || pod.object.meta.annotations != object.meta.annotations ||
+      pod.object.spec != object.spec || pod.object.scheduling_gates != object.scheduling_gates ||
+      old_node != object.node_name || pod.object.priority != object.priority ||
+      pod.object.invalid_request != object.invalid_request ||
       pod.object.nominated_node != object.nominated_node ||
       was_terminating != object.meta.deletion.has_value() || std::exchange(pod.reread, false);
   pod.object = std::move(object);
@@ -102,6 +140,12 @@ PodInfo* Store::UpsertPod(kube::Pod object) {
   if (refiled) {
     File(pod);
     ChargeBound(pod);
+    if (pod.charge != Charge::kNone && (relabelled || was_terminating != pod.terminating())) {
+      relabelled_ |= relabelled;
+      // Its terms may select others by its own labels.
+      if (relabelled && pod.repels) ++free_generation_;
+      NoteMoved(pod);
+    }
     if (pod.workload != nullptr) {
       stale_.insert(pod.workload);
       MarkChanged(*pod.workload);
@@ -113,6 +157,7 @@ PodInfo* Store::UpsertPod(kube::Pod object) {
 void Store::ChargeBound(PodInfo& pod) {
   if (pod.bound()) {
     pod.said_devices = SaidDevices(pod.object);
+    pod.fixed = ClaimedCharge(pod);
     SetCharge(pod, NodeSlot(pod.object.node_name).index, Charge::kBound);
   } else if (pod.charge == Charge::kPlanned && pod.terminating()) {
     Release(pod);
@@ -129,12 +174,14 @@ void Store::ChargeBound(PodInfo& pod) {
 }
 
 void Store::DeletePod(std::string_view uid) {
+  ForgetEnded(uid);
   const auto it = pods_.find(uid);
   if (it == pods_.end()) return;
   PodInfo& pod = *it->second;
   CountPeer(pod.object, -1);
   Release(pod);
   Unfile(pod);
+  moved_.erase(&pod);
   const auto named = pods_by_name_.find(NameKey(pod.object.meta.ns, pod.object.meta.name));
   if (named != pods_by_name_.end() && named->second == &pod) pods_by_name_.erase(named);
   pods_.erase(it);
@@ -182,6 +229,7 @@ void Store::File(PodInfo& pod) {
     pod.workload = slot.get();
     slot->members.push_back(&pod);
   }
+  if (pod.shape->has_pod_constraints) neighbourly_.insert(pod.workload);
   if (!fixed) {
     pod.claims = shared_claims;
     pod.refusal = {};
@@ -213,15 +261,13 @@ void Store::Unfile(PodInfo& pod) {
   if (workload->members.empty() && workload->faulty.empty()) {
     changed_.erase(workload);
     open_.erase(workload);
+    neighbourly_.erase(workload);
     stale_.erase(workload);
     workloads_.erase(workload->key);
     return;
   }
   if (workload->members.empty()) {
-    // Only refused pods are left under its name: what comes next is a new incarnation.
-    workload->started = false;
-    workload->failures = 0;
-    workload->hold_until = 0;
+    BeginIncarnation(*workload);  // only refused pods are left under its name
     workload->avoid.clear();
   }
   stale_.insert(workload);
@@ -239,25 +285,16 @@ void Store::RefreshWorkload(Workload& workload) {
     return pod->bound() || pod->refusal.reason == ReasonId::kNone ||
            pod->refusal.reason == ReasonId::kGangConflict;
   });
+  // Without one the first of those that are refused: people are told of what it asked for.
+  if (!all.empty()) TakeClaims(workload, first == all.end() ? *all.front() : **first);
   if (first != all.end()) {
-    const PodInfo& pod = **first;
-    const PodClaims& claims = *pod.claims;
-    if (!workload.started) {
-      workload.size = std::max(1, claims.gang.size);
-      workload.min_member = std::clamp(claims.gang.min_member, 1, workload.size);
-      workload.topology_required = claims.topology_required;
-      workload.topology_preferred = claims.topology_preferred;
-    }
-    workload.in_tree = claims.in_tree;
-    workload.queue = pod.queue;
-    workload.priority = pod.object.priority;
-    workload.creation = pod.object.meta.creation;
-    for (PodInfo* member : all) JudgeMember(workload, *member, pod);
+    for (PodInfo* member : all) JudgeMember(workload, *member, **first);
   }
   for (PodInfo* pod : all) {
     const bool faulty = pod->refusal.reason != ReasonId::kNone && !pod->bound();
     (faulty ? workload.faulty : workload.members).push_back(pod);
   }
+  CountFinished(workload);
   MarkChanged(workload);
 }
 
@@ -299,11 +336,26 @@ void Store::MarkChanged(Workload& workload) {
 }
 
 std::vector<Workload*> Store::OpenWorkloads() {
-  std::erase_if(open_, [](const Workload* workload) {
-    return std::ranges::all_of(workload->members, &PodInfo::bound) &&
-           std::ranges::all_of(workload->faulty, &PodInfo::bound);
-  });
+  std::erase_if(open_, AllBound);
   return {open_.begin(), open_.end()};
+}
+
+std::vector<Workload*> Store::NeighbourlyWorkloads() {
+  std::erase_if(neighbourly_, AllBound);
+  return {neighbourly_.begin(), neighbourly_.end()};
+}
+
+/// Told to whoever waits now; who comes later looks for itself.
+void Store::NoteMoved(const PodInfo& pod) {
+  ++neighbour_generation_;
+  if (!neighbourly_.empty()) moved_.insert(&pod);
+}
+
+Store::NeighbourNews Store::TakeNeighbourNews() {
+  NeighbourNews news{.moved = {moved_.begin(), moved_.end()}, .relabelled = relabelled_};
+  moved_.clear();
+  relabelled_ = false;
+  return news;
 }
 
 std::vector<Workload*> Store::TakeChanged() {
@@ -322,9 +374,7 @@ QueueId Store::FindQueue(std::string_view name) const {
 }
 
 bool Store::QueueAdmits(QueueId queue, std::string_view ns) const {
-  const auto& names = queues_[static_cast<std::size_t>(queue)].config.namespaces;
-  return names && std::ranges::any_of(
-                      *names, [ns](const std::string& name) { return name == "*" || name == ns; });
+  return Admits(queues_[static_cast<std::size_t>(queue)].config, ns);
 }
 
 QueueId Store::ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict& refusal) const {
@@ -346,7 +396,8 @@ QueueId Store::ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict
       return kNoQueue;
     }
     if (!QueueAdmits(queue, ns)) {
-      refusal = {.reason = ReasonId::kQueueNotAllowed, .subject = claims.queue};
+      refusal = {.reason = ReasonId::kQueueNotAllowed,
+                 .subject = QueueRefusal(queues_, ns, claims.queue)};
       return kNoQueue;
     }
     return queue;
@@ -357,7 +408,7 @@ QueueId Store::ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict
   }
   const QueueId fallback = FindQueue("default");
   if (fallback != kNoQueue && QueueAdmits(fallback, ns)) return fallback;
-  refusal = {.reason = ReasonId::kQueueNotAllowed};
+  refusal = {.reason = ReasonId::kQueueNotAllowed, .subject = QueueRefusal(queues_, ns, {})};
   return kNoQueue;
 }
 
@@ -379,12 +430,13 @@ void Store::SetPolicy(config::PolicyConfiguration policy) {
     NodeIndex node;
     Charge charge;
     topology::DeviceMask devices;
+    Demand fixed;
     std::string workload;
   };
   std::vector<Held> held;
   for (const auto& [uid, pod] : pods_) {
     if (pod->charge == Charge::kNone) continue;
-    held.push_back({pod.get(), pod->node, pod->charge, pod->devices,
+    held.push_back({pod.get(), pod->node, pod->charge, pod->devices, pod->fixed,
                     pod->workload == nullptr ? std::string() : pod->workload->key});
   }
   for (const Held& h : held) Release(*h.pod);
@@ -410,8 +462,11 @@ void Store::SetPolicy(config::PolicyConfiguration policy) {
     if (pod->bound()) pod->said_devices = SaidDevices(pod->object);
     File(*pod);
   }
+  ended_keys_.clear();
+  for (const auto& [id, pod] : std::exchange(ended_, {})) KeepEnded(pod.object, "");
   for (const Held& h : held) {
     if (!h.pod->held_queue.empty()) h.pod->queue = FindQueue(h.pod->held_queue);
+    h.pod->fixed = h.pod->bound() ? ClaimedCharge(*h.pod) : h.fixed;
     const bool stays = h.pod->workload != nullptr && h.pod->workload->key == h.workload;
     if (h.charge != Charge::kPlanned || stays) {
       SetCharge(*h.pod, h.node, h.charge, h.devices);

@@ -235,6 +235,21 @@ PolicyConfiguration ReadPolicy(ErrorSink& sink, const Located& root) {
   return policy;
 }
 
+/// `sink` says what is wrong.
+PolicyConfiguration ReadFile(ErrorSink& sink, const std::vector<YamlNode>& documents) {
+  if (documents.empty()) {
+    sink.Add(YamlNode{}, "",
+             fmt::format("the file is empty: it must begin with apiVersion: {} and kind: {}",
+                         kPolicyApiVersion, kPolicyKind));
+    return {};
+  }
+  PolicyConfiguration policy = ReadPolicy(sink, {.node = &documents.front(), .path = ""});
+  if (documents.size() > 1) {
+    sink.Add(documents[1], "", "a second document: a policy file holds exactly one");
+  }
+  return policy;
+}
+
 }  // namespace
 
 std::expected<PolicyConfiguration, std::vector<Diagnostic>> DecodePolicy(
@@ -242,18 +257,21 @@ std::expected<PolicyConfiguration, std::vector<Diagnostic>> DecodePolicy(
   const auto documents = ReadYaml(yaml, file_name);
   if (!documents) return std::unexpected(documents.error());
   ErrorSink sink(file_name);
-  if (documents->empty()) {
-    sink.Add(YamlNode{}, "",
-             fmt::format("the file is empty: it must begin with apiVersion: {} and kind: {}",
-                         kPolicyApiVersion, kPolicyKind));
-    return std::unexpected(std::move(sink).Take());
-  }
-  PolicyConfiguration policy = ReadPolicy(sink, {.node = &documents->front(), .path = ""});
-  if (documents->size() > 1) {
-    sink.Add((*documents)[1], "", "a second document: a policy file holds exactly one");
-  }
+  PolicyConfiguration policy = ReadFile(sink, *documents);
   if (sink.empty()) return policy;
   return std::unexpected(std::move(sink).Take());
+}
+
+std::expected<StoredPolicy, std::vector<Diagnostic>> DecodeStoredPolicy(
+    std::string_view yaml, std::string_view file_name) {
+  const auto documents = ReadYaml(yaml, file_name);
+  if (!documents) return std::unexpected(documents.error());
+  ErrorSink sink(file_name);
+  PolicyConfiguration policy = ReadFile(sink, *documents);
+  const bool understood = sink.only_unknown_keys();
+  auto diagnostics = std::move(sink).Take();
+  if (!understood) return std::unexpected(std::move(diagnostics));
+  return StoredPolicy{.policy = std::move(policy), .left_out = std::move(diagnostics)};
 }
 
 }  // namespace berth::config

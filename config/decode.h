@@ -22,6 +22,18 @@ inline constexpr std::string_view kPolicyKind = "PolicyConfiguration";
 std::expected<PolicyConfiguration, std::vector<Diagnostic>> DecodePolicy(
     std::string_view yaml, std::string_view file_name);
 
+/// What this release understands of a policy that a newer one took and kept.
+struct StoredPolicy {
+  PolicyConfiguration policy;
+  std::vector<Diagnostic> left_out;  ///< Its keys that are not known here, in document order.
+};
+
+/// As DecodePolicy, but keys that are not known here are left out, and told, instead of refused:
+/// after a rollback the kept policy may hold the newer release's. A known key with a value that is
+/// not is refused all the same, since its default could open what it closed.
+std::expected<StoredPolicy, std::vector<Diagnostic>> DecodeStoredPolicy(std::string_view yaml,
+                                                                        std::string_view file_name);
+
 /// The policy as YAML with every key: DecodePolicy of it gives `policy` back, for every policy that
 /// DecodePolicy can give.
 std::string EncodePolicy(const PolicyConfiguration& policy);

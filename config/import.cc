@@ -231,6 +231,8 @@ std::string TextAt(const Json& object, const char* pointer) {
   return value.is_string() ? value.get<std::string>() : std::string();
 }
 
+std::string NameOf(const Json& object) { return TextAt(object, "/metadata/name"); }
+
 std::vector<const Json*> OfKind(const std::vector<Json>& objects, std::string_view group,
                                 std::string_view kind) {
   std::vector<const Json*> found;

@@ -60,6 +60,9 @@ std::optional<double> NumberIn(const Json& value);
 /// A text there; empty if it is none.
 std::string TextAt(const Json& object, const char* pointer);
 
+/// `metadata.name`.
+std::string NameOf(const Json& object);
+
 void ImportKueue(const std::vector<Json>& objects, ImportDraft& draft);
 void ImportVolcano(const std::vector<Json>& objects, ImportDraft& draft);
 void ImportKai(const std::vector<Json>& objects, ImportDraft& draft);

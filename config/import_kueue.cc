@@ -14,8 +14,6 @@ namespace {
 
 constexpr std::string_view kGroup = "kueue.x-k8s.io";
 
-std::string NameOf(const Json& object) { return TextAt(object, "/metadata/name"); }
-
 /// Quota and limit of a ClusterQueue or Cohort. Flavors are added up: Berth has no quota by flavor.
 /// A limit where borrowing is limited, or impossible because there is no cohort.
 void TakeQuotas(const Json& object, bool borrows, ImportedQueue& imported) {

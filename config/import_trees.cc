@@ -11,8 +11,6 @@
 namespace berth::config::internal {
 namespace {
 
-std::string NameOf(const Json& object) { return TextAt(object, "/metadata/name"); }
-
 /// Namespaces that name a queue as theirs, in one of these labels or annotations.
 std::map<std::string, std::vector<std::string>> NamespacesByQueue(
     const std::vector<Json>& objects, std::initializer_list<std::string_view> keys) {

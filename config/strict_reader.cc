@@ -86,6 +86,11 @@ void ErrorSink::Add(const YamlNode& at, std::string path, std::string message) {
                      .message = std::move(message)});
 }
 
+void ErrorSink::AddUnknownKey(const YamlNode& at, std::string path, std::string message) {
+  ++unknown_keys_;
+  Add(at, std::move(path), std::move(message));
+}
+
 std::vector<Diagnostic> ErrorSink::Take() && {
   std::ranges::stable_sort(errors_, {}, [](const Diagnostic& d) {
     return std::pair{d.line, d.column};
@@ -178,9 +183,10 @@ Fields::Fields(ErrorSink& sink, const Located& at, std::span<const std::string_v
   std::erase_if(entries_, [&](const Entry& entry) {
     if (std::ranges::find(known_keys, entry.key) != known_keys.end()) return false;
     const std::string_view near = Closest(entry.key, known_keys);
-    sink.Add(*entry.key_node, entry.value.path,
-             near.empty() ? fmt::format("unknown key; known here: {}", fmt::join(known_keys, ", "))
-                          : fmt::format("unknown key, did you mean {}?", near));
+    sink.AddUnknownKey(*entry.key_node, entry.value.path,
+                       near.empty()
+                           ? fmt::format("unknown key; known here: {}", fmt::join(known_keys, ", "))
+                           : fmt::format("unknown key, did you mean {}?", near));
     return true;
   });
 }

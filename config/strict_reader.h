@@ -29,6 +29,9 @@ class ErrorSink {
   explicit ErrorSink(std::string_view file_name) : file_name_(file_name) {}
 
   void Add(const YamlNode& at, std::string path, std::string message);
+  void AddUnknownKey(const YamlNode& at, std::string path, std::string message);
+  /// Whether nothing else is wrong than keys that are not known here.
+  bool only_unknown_keys() const { return errors_.size() == unknown_keys_ && !first_left_out_; }
   bool empty() const { return errors_.empty(); }
 
   /// All errors in document order; the last one says if there were more.
@@ -37,6 +40,7 @@ class ErrorSink {
  private:
   std::string file_name_;
   std::vector<Diagnostic> errors_;
+  std::size_t unknown_keys_ = 0;
   std::optional<std::pair<int, int>> first_left_out_;  ///< Line and column.
 };
 

@@ -71,7 +71,9 @@ class TreeBuilder : public YAML::EventHandler {
  private:
   YamlNode MakeNode(YamlKind kind, const YAML::Mark& mark) {
     if (++nodes_ > limits_.nodes) {
-      throw StopParsing{mark, fmt::format("more than {} values", limits_.nodes)};
+      throw StopParsing{
+          mark,
+          fmt::format("more than {} values (keys count, too): that is the bound", limits_.nodes)};
     }
     YamlNode node;
     node.kind = kind;
@@ -182,6 +184,23 @@ Diagnostic At(std::string_view file_name, const YAML::Mark& mark, std::string me
           .message = std::move(message)};
 }
 
+/// The first tab that indents a line up to `mark`: what yaml-cpp stumbles over does not name it.
+std::optional<Diagnostic> TabAt(std::string_view text, std::string_view file_name,
+                                const YAML::Mark& mark) {
+  for (int number = 0; number <= mark.line && !text.empty(); ++number) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const auto indent = std::min(line.find_first_not_of(" \t"), line.size());
+    const auto tab = line.substr(0, indent).find('\t');
+    if (tab == std::string_view::npos) continue;
+    YAML::Mark at;
+    at.line = number;
+    at.column = static_cast<int>(tab);
+    return At(file_name, at, "a tab indents this line: YAML allows blanks only");
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string Diagnostic::ToString() const {
@@ -220,7 +239,8 @@ std::expected<std::vector<YamlNode>, std::vector<Diagnostic>> ReadYaml(std::stri
   } catch (const StopParsing& stop) {
     errors.push_back(At(file_name, stop.mark, stop.message));
   } catch (const YAML::Exception& e) {
-    errors.push_back(At(file_name, e.mark, "not valid YAML: " + e.msg));
+    errors.push_back(
+        TabAt(text, file_name, e.mark).value_or(At(file_name, e.mark, "not valid YAML: " + e.msg)));
   }
   for (const TreeBuilder::Refusal& refusal : builder.refusals()) {
     errors.push_back(At(file_name, refusal.mark, refusal.message));

@@ -46,6 +46,8 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
   if (listener() != nullptr) listener()->OnBind(query, now);
   store_.Refresh();
   PodInfo* pod = store_.FindPod(query.uid);
+  // Who has become faulty since the plan was made must not count at the barrier.
+  if (pod != nullptr && pod->workload != nullptr) DropFaulty(*pod->workload);
   if (pod == nullptr) {
     return Error("berth: no such pod (deleted, or not seen yet)");
   }
@@ -69,12 +71,16 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
   }
   if (pod->workload == nullptr || Passthrough()) return PostNow(*pod, node);
   if (pod->workload->in_tree) return BindInTree(*pod, node, now);
+  NoteCall(*pod);
   Assignment* assignment = FindAssignment(*pod);
   if ((assignment == nullptr || assignment->node != node) && AdoptAnswer(*pod, node, now)) {
     assignment = FindAssignment(*pod);
   }
   if (assignment == nullptr || assignment->node != node) {
     return Error("berth: this pod is not planned on this node");
+  }
+  if (assignment->held_until != 0) {
+    return Error("berth: its node has refused it, and is tried again after a pause");
   }
   Workload& workload = *pod->workload;
   const bool counted = assignment->arrived;
@@ -148,9 +154,10 @@ void Engine::Arrive(Workload& workload, Assignment& assignment, TimePoint now) {
   const bool news = !std::exchange(assignment.arrived, true);
   if (plan.committed || !workload.gang) return;
   // Who comes again renews nothing: else one member could hold the room of all for ever.
-  if (!news) return;
-  plan.expires = now + store_.policy().gang.plan_timeout.count();
-  timers_.emplace(plan.expires, workload.key);
+  if (news) {
+    plan.expires = now + store_.policy().gang.plan_timeout.count();
+    timers_.emplace(plan.expires, workload.key);
+  }
   const auto arrived = std::ranges::count_if(plan.assignments, &Assignment::arrived);
   if (arrived >= plan.barrier) CommitGang(workload, now);
 }
@@ -202,8 +209,9 @@ void Engine::CommitGang(Workload& workload, TimePoint now) {
   actions_.push_back(std::move(decision));
 }
 
-void Engine::BindFinished(std::string_view uid, BindOutcome outcome, TimePoint now) {
-  if (listener() != nullptr) listener()->OnBindFinished(uid, outcome, now);
+void Engine::BindFinished(std::string_view uid, BindOutcome outcome, TimePoint now,
+                          std::string_view error) {
+  if (listener() != nullptr) listener()->OnBindFinished(uid, outcome, error, now);
   PodInfo* pod = store_.FindPod(uid);
   static constexpr std::array<const char*, 3> kNames{"bound", "refused", "unknown"};
   ++counters_.binds[kNames[static_cast<std::size_t>(outcome)]];
@@ -225,6 +233,8 @@ void Engine::BindFinished(std::string_view uid, BindOutcome outcome, TimePoint n
   }
   ResolveTickets(uid, Resolution::kError, "berth: the Binding was not accepted");
   if (pod == nullptr || pod->charge != Charge::kBinding) return;
+  Assignment* assignment = FindAssignment(*pod);
+  if (assignment != nullptr && outcome == BindOutcome::kRefused) assignment->bind_error = error;
   if (outcome == BindOutcome::kUnknown) {
     // Stays charged until the pod is read.
     actions_.push_back(SettleBind{{pod->object.meta.ns, pod->object.meta.name, std::string(uid)}});
@@ -241,17 +251,21 @@ void Engine::BindSettled(std::string_view uid, TimePoint now) {
 void Engine::SettlePod(std::string_view uid, TimePoint now) {
   PodInfo* pod = store_.FindPod(uid);
   if (pod == nullptr || pod->charge != Charge::kBinding || pod->bound()) return;
+  const NodeIndex node = pod->node;
+  Workload* workload = pod->workload;
   if (FindAssignment(*pod) == nullptr) {
     store_.Release(*pod);
-    return;
+  } else {
+    store_.SetCharge(*pod, node, Charge::kPlanned);
+    if (!workload->plan->committed) {
+      workload->plan->expires = now + store_.policy().gang.plan_timeout.count();
+      timers_.emplace(workload->plan->expires, workload->key);
+    }
   }
-  store_.SetCharge(*pod, pod->node, Charge::kPlanned);
-  Workload& workload = *pod->workload;
-  if (!workload.plan->committed) {
-    workload.plan->expires = now + store_.policy().gang.plan_timeout.count();
-    timers_.emplace(workload.plan->expires, workload.key);
+  if (workload != nullptr && workload->started && workload->gang && !workload->Runs()) {
+    StartAnew(*workload, now);
   }
-  RecheckPlans(pod->node);  // the node may have shrunk while the Binding was under way
+  RecheckPlans(node);  // it may have shrunk while the Binding was under way
 }
 
 bool Engine::BindAbandoned(TicketId ticket) {
@@ -314,12 +328,41 @@ void Engine::Pause(Workload& workload, TimePoint held, TimePoint now) {
   timers_.emplace(workload.hold_until, workload.key);
 }
 
-void Engine::AfterMemberGone(const std::string& key, TimePoint now) {
-  store_.Refresh();
+/// Nobody of a gang that started is bound, or about to be: those that are left must start as a
+/// whole again, by what they say now. A plan that has room for their minimum waits for them at the
+/// barrier; any other is given up.
+void Engine::StartAnew(Workload& workload, TimePoint now) {
+  if (workload.plan) {
+    cluster::Plan& plan = *workload.plan;
+    plan.committed = false;
+    if (static_cast<int>(plan.assignments.size()) >= workload.Missing()) {
+      for (Assignment& assignment : plan.assignments) {
+        assignment.arrived = false;
+        assignment.expires = 0;
+        if (std::exchange(assignment.held_until, 0) != 0) Release(workload, assignment);
+      }
+      plan.barrier = BarrierOf(workload);
+      plan.expires = now + store_.policy().gang.plan_timeout.count();
+      timers_.emplace(plan.expires, workload.key);
+    } else {
+      Dissolve(workload, "no member of the gang runs any more", /*hold=*/false, now);
+    }
+  }
+  store_.BeginIncarnation(workload);
+}
+
+/// `asked_device`: the member that is gone did.
+void Engine::AfterMemberGone(const std::string& key, bool asked_device, TimePoint now) {
+  if (in_tree_started_.contains(key)) store_.BumpFreeGeneration();  // it may need less quota
   Workload* workload = store_.FindWorkload(key);
   if (workload == nullptr) return;
-  if (workload->started && workload->hold_until != 0 &&
-      workload->BoundCount() < workload->min_member) {
+  // Members without devices run ahead of a gang by themselves. Where no member has any, it stays
+  // started until the last one is gone.
+  const bool ran = workload->gang && (asked_device || workload->AsksDevices());
+  if (workload->started && ran && !workload->Runs()) StartAnew(*workload, now);
+  store_.Refresh();
+  DropFaulty(*workload);
+  if (workload->started && workload->hold_until != 0 && workload->Missing() > 0) {
     workload->hold_until = 0;  // the pause was for what it has beyond its minimum
     store_.MarkChanged(*workload);
   }
@@ -329,13 +372,23 @@ void Engine::AfterMemberGone(const std::string& key, TimePoint now) {
     if (plan.assignments.empty()) workload->plan.reset();
     return;
   }
-  if (static_cast<int>(plan.assignments.size()) + workload->BoundCount() < workload->min_member) {
+  if (static_cast<int>(plan.assignments.size()) < workload->Missing()) {
     Dissolve(*workload, "a member of the gang is gone", /*hold=*/false, now);
     return;
   }
-  plan.barrier = BarrierOf(*workload);
+  CommitIfComplete(*workload, now);
+}
+
+/// The plan has become smaller: those who have come may be enough now.
+void Engine::CommitIfComplete(Workload& workload, TimePoint now) {
+  cluster::Plan& plan = *workload.plan;
+  plan.barrier = BarrierOf(workload);
   const auto arrived = std::ranges::count_if(plan.assignments, &Assignment::arrived);
-  if (arrived > 0 && arrived >= plan.barrier) CommitGang(*workload, now);
+  // Where none of them stands just now, the next one that comes back starts the gang.
+  const bool stands = std::ranges::any_of(plan.assignments, [&](const Assignment& a) {
+    return tickets_by_uid_.contains(a.pod->object.meta.uid);
+  });
+  if (stands && arrived >= plan.barrier) CommitGang(workload, now);
 }
 
 /// Bound members leave the plan; a plan with nobody left on the way is over.
@@ -357,7 +410,8 @@ void Engine::FireTimers(TimePoint now) {
     timers_.erase(timers_.begin());
     if (const auto* key = std::get_if<std::string>(&due)) {
       if (key->empty()) {
-        judge_all_ |= std::erase_if(cooled_, [now](const Cooled& c) { return c.until <= now; }) > 0;
+        std::erase_if(cooled_, [now](const Cooled& c) { return c.until <= now; });
+        judge_all_ = true;
         continue;
       }
       if (Workload* workload = store_.FindWorkload(*key)) ExpireWorkload(*workload, now);
@@ -382,12 +436,16 @@ void Engine::ExpireWorkload(Workload& workload, TimePoint now) {
     workload.hold_until = 0;
     store_.MarkChanged(workload);
   }
+  if (workload.settled_at != 0 && workload.settled_at <= now) store_.MarkChanged(workload);
   if (!workload.plan) return;
   if (!workload.plan->committed) {
     const bool binding = std::ranges::any_of(workload.plan->assignments, [](const Assignment& a) {
       return a.pod->charge == Charge::kBinding;
     });
-    if (workload.plan->expires <= now && !binding) {
+    if (workload.plan->expires <= now && VictimsEnd(*workload.plan)) {
+      workload.plan->expires = now + store_.policy().gang.plan_timeout.count();
+      timers_.emplace(workload.plan->expires, workload.key);
+    } else if (workload.plan->expires <= now && !binding) {
       const bool hold = workload.gang || !SpareLapse(workload);
       Dissolve(workload, "its members did not arrive in time", hold, now);
     }
@@ -403,15 +461,17 @@ void Engine::ExpireCommitted(Workload& workload, TimePoint now) {
   auto& assignments = workload.plan->assignments;
   const TimePoint timeout = store_.policy().gang.plan_timeout.count();
   if (workload.plan->expires <= now) {
-    const bool whole = workload.BoundCount() >= workload.min_member;
+    const bool whole = workload.Missing() == 0;
     for (Assignment& a : assignments) {
-      if (a.expires != 0 || a.pod->charge != Charge::kPlanned) continue;
+      if (a.expires != 0 || a.pod->charge != Charge::kPlanned || a.held_until != 0) continue;
       Release(workload, a);
       if (whole) a.expires = now + timeout;
     }
     workload.plan->expires = now + timeout;
     timers_.emplace(workload.plan->expires, workload.key);
   }
+  const auto due = [now](const Assignment& a) { return a.held_until != 0 && a.held_until <= now; };
+  if (std::ranges::any_of(assignments, due)) store_.MarkChanged(workload);
   bool given_up = false;
   for (const Assignment& a : assignments) {
     if (a.expires == 0 || a.expires > now || a.pod->charge != Charge::kPlanned) continue;

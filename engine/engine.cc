@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "cluster/plan_claim.h"
+#include "engine/pauses.h"
 #include "policy/shortage.h"
 
 namespace berth::engine {
@@ -29,6 +31,12 @@ bool Engine::Passthrough() const { return store_.policy().mode == config::Mode::
 void Engine::OnNode(kube::Node node, TimePoint now) {
   if (listener() != nullptr) listener()->OnNode(node, now);
   const std::string name = node.meta.name;
+  if (const NodeIndex known = store_.FindNode(name); known != cluster::kNoNode) {
+    const kube::Node& before = store_.node(known).object;
+    const bool same = before.allocatable == node.allocatable && before.taints == node.taints &&
+                      before.ready == node.ready && before.unschedulable == node.unschedulable;
+    if (!same) ForgetRefusals(known);  // who refused may not do so again
+  }
   store_.UpsertNode(std::move(node));
   RereadIfDue(now);
   if (started_) RecheckPlans(store_.FindNode(name));
@@ -41,10 +49,7 @@ void Engine::OnNodeDeleted(std::string_view name, TimePoint now) {
   if (node == cluster::kNoNode) return;
   if (started_) RecheckPlans(node);
   // What comes in its place, under its name or another, is another machine.
-  std::erase_if(cooled_, [node](const Cooled& c) { return c.node == node; });
-  for (const auto& [key, workload] : store_.workloads()) {
-    std::erase_if(workload->avoid, [node](const cluster::Avoid& a) { return a.node == node; });
-  }
+  ForgetRefusals(node);
 }
 
 void Engine::OnNamespace(kube::Namespace ns) {
@@ -96,14 +101,28 @@ void Engine::ReadAnew(const std::vector<PodInfo*>& pods, TimePoint now) {
 void Engine::RecheckPlans(NodeIndex index) {
   if (index == cluster::kNoNode) return;
   const cluster::NodeInfo& node = store_.node(index);
+  // Once those have gone who are to make way for what is planned there.
   const auto overfull = [&] {
-    return std::ranges::any_of(store_.device_ids(),
-                               [&](cluster::ResourceId id) { return node.free(id) < 0; });
+    std::set<const PodInfo*> victims;
+    for (const PodInfo* pod : node.pods) {
+      if (pod->charge != Charge::kPlanned || pod->workload == nullptr || !pod->workload->plan) {
+        continue;
+      }
+      for (const std::string& uid : pod->workload->plan->victims) {
+        const PodInfo* victim = store_.FindPod(uid);
+        if (victim != nullptr && victim->node == index) victims.insert(victim);
+      }
+    }
+    cluster::Amounts freed;
+    for (const PodInfo* victim : victims) {
+      for (const auto& [id, amount] : victim->charged) freed.Add(id, amount);
+    }
+    return std::ranges::any_of(
+        store_.device_ids(), [&](cluster::ResourceId id) { return node.free(id) + freed[id] < 0; });
   };
   for (PodInfo* pod : std::vector<PodInfo*>(node.pods)) {
     if (pod->charge != Charge::kPlanned || pod->workload == nullptr || pod->node != index) continue;
-    const bool waits_for_victims = pod->workload->plan && pod->workload->plan->for_victims;
-    if (policy::FitsNode(*pod->object.spec, node) && (!overfull() || waits_for_victims)) continue;
+    if (policy::FitsNode(*pod->object.spec, node) && !overfull()) continue;
     GiveUpPlace(*pod, "a planned node is not to be had any more");
   }
 }
@@ -166,20 +185,24 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
   NoticeRejection(object, now);
   const NodeIndex old_node = fresh ? cluster::kNoNode : known->node;
   const auto old_queue = fresh ? cluster::kNoQueue : known->queue;
-  const auto* old_shape = fresh ? nullptr : known->shape.get();
+  const auto old_shape = fresh ? nullptr : known->shape;
   PodInfo* pod = store_.UpsertPod(std::move(object));
+  if (pod == nullptr) AfterVictimGone(uid, old_node, now);
   if (!key.empty() &&
       (leaving || pod == nullptr || pod->workload == nullptr || pod->workload->key != key)) {
     ResolveTickets(uid, ResolveBind::Verdict::kError, "berth: the pod has left its gang, or ends");
-    AfterMemberGone(key, now);
+    AfterMemberGone(key, old_shape->asks_device, now);
   }
   if (pod != nullptr && pod->bound() && !was_charged && started_) RecheckPlans(pod->node);
   if (pod == nullptr || pod->workload == nullptr) return;
   Workload& workload = *pod->workload;
-  if (pod->charge == Charge::kPlanned &&
-      (pod->queue != old_queue || pod->shape.get() != old_shape ||
-       pod->refusal.reason != ReasonId::kNone)) {
-    GiveUpPlace(*pod, "a member changed what it asks for");
+  const auto asks_for_else = [&] {
+    return pod->queue != old_queue || pod->shape != old_shape ||
+           pod->refusal.reason != ReasonId::kNone;
+  };
+  if (pod->charge == Charge::kPlanned && asks_for_else()) {
+    store_.RefreshWorkloads();  // what it says itself may count for nothing in its gang
+    if (asks_for_else()) GiveUpPlace(*pod, "a member changed what it asks for");
   }
   if (workload.pending_since == 0) {
     workload.pending_since = std::min(now, std::max<TimePoint>(workload.creation, 1));
@@ -187,6 +210,7 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
   if (fresh && !pod->bound()) scorer_.law().Observe(pod->shape);
   if (pod->bound()) {
     if (!was_bound && started_) pod->bound_at = now;
+    NoticeSuccess(*pod);
     const bool elsewhere = old_node != cluster::kNoNode && old_node != pod->node;
     ResolveTickets(uid, elsewhere ? ResolveBind::Verdict::kError : ResolveBind::Verdict::kBound,
                    "berth: already bound to " + pod->object.node_name);
@@ -230,13 +254,22 @@ void Engine::OnPodDeleted(std::string_view uid, TimePoint now) {
 
 void Engine::ForgetPod(std::string_view uid, TimePoint now) {
   PodInfo* pod = store_.FindPod(uid);
-  if (pod == nullptr) return;
+  if (pod == nullptr) {
+    const std::string gang = store_.EndedKey(uid);
+    store_.DeletePod(uid);
+    if (!gang.empty()) AfterMemberGone(gang, /*asked_device=*/false, now);
+    return;
+  }
   LogEnd(*pod, now);
   const std::string key = pod->workload == nullptr ? std::string() : pod->workload->key;
+  const bool asked_device = pod->shape->asks_device;
   ResolveTickets(uid, ResolveBind::Verdict::kError, "the pod was deleted");
   live_answers_.erase(std::string(uid));
-  store_.DeletePod(uid);
-  if (!key.empty()) AfterMemberGone(key, now);
+  const NodeIndex node = pod->node;
+  const std::string id(uid);
+  store_.DeletePod(id);
+  AfterVictimGone(id, node, now);
+  if (!key.empty()) AfterMemberGone(key, asked_device, now);
 }
 
 void Engine::OnPolicy(config::PolicyConfiguration policy, TimePoint now) {
@@ -257,7 +290,13 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
     }
   }
   store_.SetPolicy(std::move(policy));
-  for (const auto& [key, workload] : store_.workloads()) workload->avoid.clear();
+  for (const auto& [key, workload] : store_.workloads()) {
+    workload->avoid.clear();
+    // Who runs may be nobody of ours any more.
+    if (workload->started && workload->gang && workload->AsksDevices() && !workload->Runs()) {
+      StartAnew(*workload, now);
+    }
+  }
   cooled_.clear();
   judge_all_ = true;
 }
@@ -322,6 +361,13 @@ std::string Engine::NextPlanId() {
   return fmt::format("{}-{}", options_.instance, ++plan_counter_);
 }
 
+/// Members of one incarnation of a gang run under one plan, whenever they join it.
+std::string Engine::PlanIdFor(const Workload& workload) const {
+  const bool goes_on = workload.started || workload.finished > 0;
+  if (goes_on && !workload.incarnation.empty()) return workload.incarnation;
+  return fmt::format("{}-{}", options_.instance, plan_counter_ + 1);
+}
+
 std::string Engine::QueueName(cluster::QueueId queue) const {
   return queue == cluster::kNoQueue ? std::string()
                                     : store_.queues()[static_cast<std::size_t>(queue)].config.name;
@@ -331,7 +377,8 @@ std::string Engine::ClaimText(const Workload& workload, const Assignment& a) con
   return cluster::EncodePlanClaim({.plan = workload.plan->id,
                                    .node = store_.node(a.node).name,
                                    .queue = QueueName(a.pod->queue),
-                                   .rank = a.rank});
+                                   .rank = a.rank,
+                                   .charge = store_.WholeNodeCharge(*a.pod)});
 }
 
 std::vector<Action> Engine::TakeActions() {
@@ -392,33 +439,59 @@ Explanation Engine::Why(std::string_view ns, std::string_view name, TimePoint no
   } else if (pod->refusal.reason != ReasonId::kNone) {
     why.verdict = pod->refusal;
   } else if (const Assignment* assignment = FindAssignment(*pod); assignment != nullptr) {
-    const auto& assignments = workload->plan->assignments;
+    if (assignment->held_until != 0) {
+      why.verdict = {.reason = ReasonId::kRefusedByScheduler, .want = 1};
+      why.verdict.subject = fmt::format(
+          "kube-scheduler or a kubelet refused it on {}; its gang keeps that room, and tries again "
+          "in {} s.",
+          store_.node(assignment->node).name, SecondsUntil(assignment->held_until, now));
+      return why;
+    }
     why.phase = "Starting";
-    why.verdict = {.reason = ReasonId::kStarting,
-                   .want = workload->plan->barrier,
-                   .have = std::ranges::count_if(assignments, &Assignment::arrived)};
+    why.verdict = OnItsWay(*workload, *assignment);
   } else {
-    why.verdict = Current(*workload);
+    why.verdict = Current(*workload, now);
   }
   return why;
 }
 
+/// Of a member that has its place and is not bound yet.
+Verdict Engine::OnItsWay(const Workload& workload, const Assignment& assignment) const {
+  const cluster::Plan& plan = *workload.plan;
+  Verdict verdict{.reason = ReasonId::kStarting,
+                  .want = plan.barrier,
+                  .have = std::ranges::count_if(plan.assignments, &Assignment::arrived)};
+  if (plan.committed && workload.gang) {  // those who are bound are in the plan no more
+    verdict.want = workload.min_member;
+    verdict.have = workload.BoundCount();
+    verdict.subject =
+        fmt::format("The gang has started: {} of its members are bound, and it needs {}.",
+                    verdict.have, verdict.want);
+  }
+  if (assignment.bind_error.empty()) return verdict;
+  verdict.subject = fmt::format(
+      "{} The API server did not accept the Binding of this pod to {}: {}",
+      cluster::Sentence(verdict), store_.node(assignment.node).name, assignment.bind_error);
+  return verdict;
+}
+
 /// A workload is judged again when room was made, not when it was taken: which shortage it is may
 /// have changed since, and is looked up for who asks.
-Verdict Engine::Current(const Workload& workload) const {
+Verdict Engine::Current(const Workload& workload, TimePoint now) const {
   switch (workload.verdict.reason) {
     case ReasonId::kInsufficientDevices:
     case ReasonId::kInsufficientCpuOrMemory:
     case ReasonId::kFragmented:
     case ReasonId::kTopologyUnsatisfied:
+    case ReasonId::kRefusedByScheduler:
       break;
     default:
       return workload.verdict;
   }
   const std::vector<PodInfo*> pods = workload.Unplaced();
   if (pods.empty()) return workload.verdict;
-  const int min = std::max(1, workload.min_member - workload.BoundCount());
-  const std::vector<cluster::Avoid> avoid = AvoidFor(workload, pods);
+  const int min = std::max(1, workload.Missing());
+  const std::vector<cluster::Avoid> avoid = NotYet(AvoidFor(workload, pods), now);
   policy::PlacementRequest request{.pods = {pods.begin(), pods.end()},
                                    .min = min,
                                    .topology_required = workload.topology_required,
@@ -426,9 +499,11 @@ Verdict Engine::Current(const Workload& workload) const {
   policy::FitCache fit(store_);
   const auto needed = std::span<const PodInfo* const>(request.pods)
                           .first(std::min(pods.size(), static_cast<std::size_t>(min)));
-  const Verdict now =
+  Verdict current =
       policy::ExplainShortage(request, policy::GroupByShape(needed), policy::Overlay(store_), fit);
-  return now.reason == ReasonId::kSearchExhausted ? workload.verdict : now;
+  if (current.reason == ReasonId::kSearchExhausted) return workload.verdict;
+  if (current.reason == ReasonId::kRefusedByScheduler) current.have = SecondsLeft(avoid, now);
+  return current;
 }
 
 }  // namespace berth::engine

@@ -8,9 +8,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -118,8 +120,9 @@ class Engine {
   /// kNoNode: nothing planned.
   cluster::NodeIndex PlannedNode(std::string_view uid) const;
   BindAnswer Bind(const BindQuery& query, TimePoint now);
-  /// The answer to a Binding that was posted on our word.
-  void BindFinished(std::string_view uid, BindOutcome outcome, TimePoint now);
+  /// The answer to a Binding that was posted on our word; `error`: what the API server said.
+  void BindFinished(std::string_view uid, BindOutcome outcome, TimePoint now,
+                    std::string_view error = {});
   /// The pod was read after an unknown outcome and given to OnPod.
   void BindSettled(std::string_view uid, TimePoint now);
   /// The caller of a standing bind has gone; its arrival stays counted. False: it stands no more,
@@ -152,7 +155,10 @@ class Engine {
   struct Cooled {
     std::shared_ptr<const cluster::PodShape> shape;
     cluster::NodeIndex node = cluster::kNoNode;
-    TimePoint until = 0;
+    int rejections = 0;   ///< In a row.
+    TimePoint since = 0;  ///< When the last one came.
+    TimePoint again = 0;  ///< Not tried before then.
+    TimePoint until = 0;  ///< Until then only where there is no other room.
   };
   struct LiveAnswer {
     std::vector<std::string> nodes;
@@ -161,13 +167,20 @@ class Engine {
 
   // planner.cc
   void PlanPass(TimePoint now);
+  std::vector<cluster::Workload*> WhoToJudge();
   std::vector<cluster::Workload*> PassOrder(std::span<cluster::Workload* const> workloads) const;
   void Judge(cluster::Workload& workload, TimePoint now);
   bool NeedsPlan(const cluster::Workload& workload) const;
+  bool Settles(cluster::Workload& workload, int have, TimePoint now);
   void PlanWhole(cluster::Workload& workload, std::vector<cluster::PodInfo*> pods, int min,
                  TimePoint now);
   void PlaceLate(cluster::Workload& workload, std::span<cluster::PodInfo* const> pods,
                  TimePoint now);
+  cluster::Verdict PlaceOneLate(cluster::Workload& workload, cluster::PodInfo& pod, TimePoint now);
+  void Join(cluster::Workload& workload, const policy::Placed& placed, TimePoint held_until,
+            TimePoint now);
+  bool NeededByMinimum(const cluster::Workload& workload, const cluster::PodInfo& pod) const;
+  void RetryHeld(cluster::Workload& workload, TimePoint now);
   void CommitPlan(cluster::Workload& workload, const policy::Placement& placement, TimePoint now);
   void PutStrangersLast(std::vector<cluster::PodInfo*>& pods);
   cluster::Verdict CheckQuota(const cluster::Workload& workload,
@@ -188,19 +201,27 @@ class Engine {
   // verbs.cc
   FilterAnswer FilterUnknown(const FilterQuery& query, TimePoint now);
   FilterAnswer FilterManaged(cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
+  void NoteCall(cluster::PodInfo& pod);
+  static bool IsManaged(const cluster::Workload& workload, const cluster::PodInfo& pod);
   void KeepMore(cluster::PodInfo& pod, const FilterQuery& query, TimePoint now,
                 FilterAnswer& answer);
   bool ReplanMember(cluster::Workload& workload, cluster::PodInfo& pod,
                     const std::function<bool(cluster::NodeIndex)>& allowed, TimePoint now);
-  bool MoveMembers(cluster::Workload& workload, std::vector<cluster::PodInfo*> moving,
-                   const std::function<bool(cluster::NodeIndex)>& allowed,
-                   cluster::PodInfo* asking);
+  bool MoveMembers(cluster::Workload& workload, const std::vector<cluster::PodInfo*>& moving,
+                   const std::function<bool(cluster::NodeIndex)>& allowed, cluster::PodInfo* asking,
+                   TimePoint now);
   void RememberRefusal(cluster::Workload& workload, const cluster::PodInfo& pod,
                        cluster::NodeIndex node, TimePoint now);
   void NoticeRefusal(cluster::PodInfo& pod, TimePoint now);
   void NoticeRejection(const kube::Pod& object, TimePoint now);
+  void NoticeSuccess(const cluster::PodInfo& pod);
+  void ForgetRefusals(cluster::NodeIndex node);
   std::vector<cluster::Avoid> AvoidFor(const cluster::Workload& workload,
                                        std::span<cluster::PodInfo* const> pods) const;
+  policy::Placement PlaceAround(const cluster::Workload& workload,
+                                std::span<cluster::PodInfo* const> pods,
+                                policy::PlacementRequest request, const policy::Overlay& overlay,
+                                TimePoint now);
 
   // barrier.cc
   BindAnswer Stand(const cluster::PodInfo& pod, bool joined, TimePoint now);
@@ -210,9 +231,11 @@ class Engine {
   bool AdoptAnswer(cluster::PodInfo& pod, cluster::NodeIndex node, TimePoint now);
   void Arrive(cluster::Workload& workload, cluster::Assignment& assignment, TimePoint now);
   void CommitGang(cluster::Workload& workload, TimePoint now);
+  void CommitIfComplete(cluster::Workload& workload, TimePoint now);
   void Dissolve(cluster::Workload& workload, const std::string& why, bool hold, TimePoint now);
   void Pause(cluster::Workload& workload, TimePoint held, TimePoint now);
-  void AfterMemberGone(const std::string& key, TimePoint now);
+  void AfterMemberGone(const std::string& key, bool asked_device, TimePoint now);
+  void StartAnew(cluster::Workload& workload, TimePoint now);
   void ResolveTickets(std::string_view uid, ResolveBind::Verdict verdict, const std::string& error);
   void PruneBound(cluster::Workload& workload);
   void SettlePod(std::string_view uid, TimePoint now);
@@ -227,12 +250,25 @@ class Engine {
   void ExpireWorkload(cluster::Workload& workload, TimePoint now);
   void ExpireCommitted(cluster::Workload& workload, TimePoint now);
 
+  // preempt.cc
+  void HoldRoomOf(const std::vector<const cluster::PodInfo*>& victims, cluster::PodInfo& pod,
+                  cluster::NodeIndex node, TimePoint now);
+  bool VictimsEnd(const cluster::Plan& plan) const;
+  void AfterVictimGone(const std::string& uid, cluster::NodeIndex node, TimePoint now);
+  bool ResumePreemption(cluster::Workload& workload, TimePoint now);
+  bool HasRoom(const cluster::PodInfo& pod);
+  bool WouldPreempt(const cluster::PodInfo& pod);
+  void LetPreempt(cluster::Workload& workload);
+
   // recovery.cc
   void Recover(cluster::Workload& workload, TimePoint now);
 
   // in_tree.cc
   FilterAnswer FilterInTree(cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
   BindAnswer BindInTree(cluster::PodInfo& pod, cluster::NodeIndex node, TimePoint now);
+  std::int64_t HeldInTree(cluster::QueueId queue, cluster::ResourceId id,
+                          const cluster::Workload* except) const;
+  void NoteInTreeStart(const cluster::Workload& workload);
   void JudgeInTree(cluster::Workload& workload, std::span<cluster::PodInfo* const> pods);
   cluster::Verdict InTreeQuota(const cluster::Workload& workload,
                                std::span<cluster::PodInfo* const> pods) const;
@@ -242,11 +278,14 @@ class Engine {
   void RereadIfDue(TimePoint now);
   void ReadAnew(const std::vector<cluster::PodInfo*>& pods, TimePoint now);
 
-  cluster::Verdict Current(const cluster::Workload& workload) const;
+  cluster::Verdict Current(const cluster::Workload& workload, TimePoint now) const;
+  cluster::Verdict OnItsWay(const cluster::Workload& workload,
+                            const cluster::Assignment& assignment) const;
   cluster::Assignment* FindAssignment(const cluster::PodInfo& pod) const;
   bool HasForeignGate(const cluster::PodInfo& pod) const;
   bool HasOurGate(const cluster::PodInfo& pod) const;
   std::string NextPlanId();
+  std::string PlanIdFor(const cluster::Workload& workload) const;
   std::string ClaimText(const cluster::Workload& workload, const cluster::Assignment& a) const;
   std::string QueueName(cluster::QueueId queue) const;
   bool Passthrough() const;
@@ -262,16 +301,26 @@ class Engine {
   const cluster::PodInfo* filtering_ = nullptr;  ///< The pod whose filter call runs the pass.
 
   /// Failures seen at this free generation: what did not fit then fits no better after more was
-  /// taken. For members of one shape without neighbour constraints, in a cluster without pods that
-  /// keep others away.
+  /// taken. The rest is of pods whose neighbours matter.
   struct Failure {
-    const cluster::PodShape* shape;
+    std::shared_ptr<const cluster::PodShape> shape;  ///< Kept: its address is not used again.
     int count;
     std::string required;
+    std::string ns{};
+    kube::StringMap labels{};
+    std::uint64_t neighbours = 0;  ///< Store::neighbour_generation.
     auto operator<=>(const Failure&) const = default;
   };
+  std::optional<Failure> FailureOf(const cluster::Workload& workload,
+                                   std::span<cluster::PodInfo* const> pods, int min) const;
   std::map<Failure, cluster::Verdict> failures_;
+  /// Of this free generation as well: shape, queue and priority of which no eviction would admit a
+  /// pod.
+  std::set<std::tuple<std::shared_ptr<const cluster::PodShape>, cluster::QueueId, std::int32_t>>
+      cannot_preempt_;
   std::uint64_t failures_generation_ = 0;
+
+  std::set<std::string> in_tree_started_;  ///< Keys of in-tree groups below their minimum.
 
   TicketId next_ticket_ = 1;
   std::map<TicketId, Ticket> tickets_;

@@ -8,17 +8,21 @@
 #include "cluster/plan_claim.h"
 #include "engine/engine.h"
 #include "kube/device_notes.h"
+#include "policy/law.h"
 
 namespace berth::engine {
 
 using cluster::Charge;
 using cluster::NodeIndex;
 using cluster::PodInfo;
+using cluster::QueueId;
 using cluster::ReasonId;
 using cluster::Verdict;
 using cluster::Workload;
 
 namespace {
+
+using Resolution = ResolveBind::Verdict;
 
 constexpr std::size_t kMaxLiveAnswers = 4096;
 constexpr TimePoint kLiveAnswerMs = 15'000;
@@ -40,6 +44,36 @@ bool RoomButForRunning(const PodInfo& pod, const cluster::Store& store, NodeInde
 }
 
 }  // namespace
+
+/// What of `id` the started groups of a queue, but for `except`, still need for their minimum: of
+/// those with a Binding, the members that exist and have none. It is held for them, so that no
+/// group stays half bound for want of quota.
+std::int64_t Engine::HeldInTree(QueueId queue, cluster::ResourceId id,
+                                const Workload* except) const {
+  std::int64_t held = 0;
+  for (const std::string& key : in_tree_started_) {
+    const Workload* workload = store_.FindWorkload(key);
+    if (workload == nullptr || workload == except || workload->queue != queue) continue;
+    int lacking = workload->min_member - workload->BoundCount();
+    for (const PodInfo* pod : workload->members) {
+      if (lacking <= 0) break;
+      if (pod->bound() || pod->charge != Charge::kNone || pod->terminating()) continue;
+      held += policy::DemandOf(*pod->shape, id);
+      --lacking;
+    }
+  }
+  return held;
+}
+
+/// Groups that are whole, or gone, hold nothing.
+void Engine::NoteInTreeStart(const Workload& workload) {
+  std::erase_if(in_tree_started_, [this](const std::string& key) {
+    const Workload* known = store_.FindWorkload(key);
+    return known == nullptr || !known->in_tree || known->BoundCount() == 0 ||
+           known->BoundCount() >= known->min_member;
+  });
+  if (workload.BoundCount() < workload.min_member) in_tree_started_.insert(workload.key);
+}
 
 /// Of the members that are left those that its minimum still needs, or one.
 Verdict Engine::InTreeQuota(const Workload& workload, std::span<PodInfo* const> pods) const {
@@ -97,7 +131,6 @@ FilterAnswer Engine::FilterInTree(PodInfo& pod, const FilterQuery& query, TimePo
 
 /// By now the placement is real: fit and quota are judged exactly.
 BindAnswer Engine::BindInTree(PodInfo& pod, NodeIndex node, TimePoint) {
-  using Resolution = ResolveBind::Verdict;
   Workload& workload = *pod.workload;
   live_answers_.erase(pod.object.meta.uid);
   const auto refuse = [](ReasonId reason) {
@@ -108,16 +141,24 @@ BindAnswer Engine::BindInTree(PodInfo& pod, NodeIndex node, TimePoint) {
   if (pod.refusal.reason != ReasonId::kNone) return refuse(pod.refusal.reason);
   const policy::PlacementRequest request{
       .pods = {&pod}, .min = 1, .allowed = [node](NodeIndex n) { return n == node; }};
+  // kube-scheduler had tried several groups before the first of them came here: the one that comes
+  // first gets what its minimum needs, and of the others none is bound.
+  if (const Verdict verdict = InTreeQuota(workload, workload.Unplaced());
+      verdict.reason != ReasonId::kNone) {
+    return refuse(verdict.reason);
+  }
   const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
   if (!placement.ok()) return refuse(ReasonId::kInsufficientDevices);
   if (Verdict verdict; !ChargesFit(workload, placement.placed, verdict)) {
     return refuse(verdict.reason);
   }
   store_.SetCharge(pod, node, Charge::kBinding, placement.placed.front().devices);
+  NoteInTreeStart(workload);
   const cluster::PlanClaim claim{.plan = NextPlanId(),
                                  .node = store_.node(node).name,
                                  .queue = QueueName(pod.queue),
-                                 .rank = 0};
+                                 .rank = 0,
+                                 .charge = store_.WholeNodeCharge(pod)};
   std::map<std::string, std::string> annotations{
       {std::string(cluster::kPlanAnnotation), cluster::EncodePlanClaim(claim)}};
   if (std::string note = store_.DevicesNote(pod); !note.empty()) {

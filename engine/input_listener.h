@@ -47,7 +47,8 @@ class InputListener {
   /// `request_pod`: what the query's gives, where it matters; else null.
   virtual void OnFilter(const FilterQuery& query, const kube::Pod* request_pod, TimePoint now) = 0;
   virtual void OnBind(const BindQuery& query, TimePoint now) = 0;
-  virtual void OnBindFinished(std::string_view uid, BindOutcome outcome, TimePoint now) = 0;
+  virtual void OnBindFinished(std::string_view uid, BindOutcome outcome, std::string_view error,
+                              TimePoint now) = 0;
   virtual void OnBindSettled(std::string_view uid, TimePoint now) = 0;
   virtual void OnBindAbandoned(TicketId ticket) = 0;
   virtual void OnPreempt(std::string_view uid, const VictimMap& candidates, TimePoint now) = 0;

@@ -1,9 +1,12 @@
 // Engine, part: the walk over pending workloads, and what a plan does to the ledger.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <tuple>
 
 #include "cluster/plan_claim.h"
 #include "engine/engine.h"
+#include "policy/neighbours.h"
 #include "policy/rank_order.h"
 
 namespace berth::engine {
@@ -19,6 +22,8 @@ using cluster::Workload;
 
 namespace {
 
+constexpr std::size_t kMaxFailures = 4096;
+
 /// The age that counts for its turn.
 kube::Millis WaitingSince(const Workload& workload) {
   if (!workload.started) return workload.creation;
@@ -30,21 +35,54 @@ kube::Millis WaitingSince(const Workload& workload) {
   return oldest == workload.members.end() ? workload.creation : (*oldest)->object.meta.creation;
 }
 
+/// Of its members `placeable` exist that are not bound and could be.
+Verdict WaitsForMembers(const Workload& workload, int placeable) {
+  Verdict verdict{.reason = ReasonId::kWaitingForMembers,
+                  .want = workload.min_member,
+                  .have = placeable + workload.BoundCount() + workload.finished};
+  if (workload.finished > 0) {
+    verdict.subject = fmt::format(
+        "The gang goes on with {} members; {} have succeeded, {} exist that can be placed.",
+        workload.min_member, workload.finished, verdict.have - workload.finished);
+  }
+  return verdict;
+}
+
 }  // namespace
+
+/// Who may find room that found none before. Said here alone:
+/// - who changed itself;
+/// - everybody, where room was given back, or what fits where has changed (Store::free_generation);
+/// - those whose affinity or spread counts a pod that came, or that begins to end.
+std::vector<Workload*> Engine::WhoToJudge() {
+  const std::uint64_t free_generation = store_.free_generation();
+  const bool all = judge_all_ || free_generation != judged_free_generation_;
+  judge_all_ = false;
+  judged_free_generation_ = free_generation;
+  const cluster::Store::NeighbourNews news = store_.TakeNeighbourNews();
+  if (!all && (news.relabelled || !news.moved.empty())) {
+    for (Workload* workload : store_.NeighbourlyWorkloads()) {
+      const auto helps = [&](const PodInfo* pod) {
+        return !pod->bound() && std::ranges::any_of(news.moved, [&](const PodInfo* other) {
+          return policy::MayOpenNode(*pod, *other, store_);
+        });
+      };
+      if (news.relabelled || std::ranges::any_of(workload->members, helps)) {
+        store_.MarkChanged(*workload);
+      }
+    }
+  }
+  std::vector<Workload*> changed = store_.TakeChanged();
+  return all ? store_.OpenWorkloads() : changed;
+}
 
 void Engine::PlanPass(TimePoint now) {
   store_.Refresh();
-  const std::uint64_t free_generation = store_.free_generation();
-  std::vector<Workload*> workloads = store_.TakeChanged();
-  if (judge_all_ || free_generation != judged_free_generation_) {
-    workloads = store_.OpenWorkloads();
-  }
+  const std::vector<Workload*> workloads = WhoToJudge();
   for (Workload* workload : workloads) {
     DropFaulty(*workload);
     TellFaulty(*workload);
   }
-  judge_all_ = false;
-  judged_free_generation_ = free_generation;
   for (Workload* workload : PassOrder(workloads)) {
     workload->dirty = false;
     Judge(*workload, now);
@@ -66,7 +104,7 @@ std::vector<Workload*> Engine::PassOrder(std::span<Workload* const> workloads) c
   std::vector<Place> started;
   for (Workload* workload : workloads) {
     if (!NeedsPlan(*workload)) continue;
-    const bool broken = workload->started && workload->BoundCount() < workload->min_member;
+    const bool broken = workload->started && workload->Missing() > 0;
     auto& line = broken ? started : by_queue[workload->queue];
     line.push_back({-std::int64_t{workload->priority}, WaitingSince(*workload), workload});
   }
@@ -110,10 +148,13 @@ std::vector<Workload*> Engine::PassOrder(std::span<Workload* const> workloads) c
 bool Engine::NeedsPlan(const Workload& workload) const {
   if (Passthrough()) return true;
   if (workload.plan && !workload.plan->committed) return false;
-  return std::ranges::any_of(workload.members, [&](const PodInfo* pod) {
-    if (pod->bound() || pod->charge != Charge::kNone) return false;
-    return workload.gang || pod->asked || HasOurGate(*pod);
-  });
+  const bool held =
+      workload.plan && std::ranges::any_of(workload.plan->assignments,
+                                           [](const Assignment& a) { return a.held_until != 0; });
+  return held || std::ranges::any_of(workload.members, [&](const PodInfo* pod) {
+           if (pod->bound() || pod->charge != Charge::kNone) return false;
+           return workload.gang || pod->asked || HasOurGate(*pod);
+         });
 }
 
 void Engine::Judge(Workload& workload, TimePoint now) {
@@ -143,20 +184,48 @@ void Engine::Judge(Workload& workload, TimePoint now) {
   }
   pods = policy::RankOrder(pods);
   if (workload.started) {
+    RetryHeld(workload, now);
     PlaceLate(workload, pods, now);
     return;
   }
-  // A launcher without devices may run already: it counts, but for nothing that is left to do.
-  const int running = workload.BoundCount();
-  const int exist = static_cast<int>(workload.members.size());
-  const int have = std::min(exist, static_cast<int>(pods.size()) + running);
-  if (have < workload.min_member || pods.empty()) {
-    SetVerdict(workload,
-               {.reason = ReasonId::kWaitingForMembers, .want = workload.min_member, .have = have});
+  // A launcher without devices may run already, others may have succeeded: they count, but for
+  // nothing that is left to do.
+  const int missing = workload.Missing();
+  if (static_cast<int>(pods.size()) < std::max(1, missing)) {
+    workload.gathered = 0;
+    SetVerdict(workload, WaitsForMembers(workload, static_cast<int>(pods.size())));
     return;
   }
-  if (exist > workload.size) PutStrangersLast(pods);
-  PlanWhole(workload, std::move(pods), std::max(1, workload.min_member - running), now);
+  if (ResumePreemption(workload, now)) return;
+  const auto exist = static_cast<int>(workload.members.size());
+  const int have = static_cast<int>(pods.size()) + workload.BoundCount() + workload.finished;
+  if (Settles(workload, have, now)) {
+    Verdict verdict = WaitsForMembers(workload, static_cast<int>(pods.size()));
+    verdict.subject = fmt::format(
+        "The gang has its minimum of {}; {} of {} members exist, and it waits a moment for more.",
+        workload.min_member, have, workload.size);
+    SetVerdict(workload, std::move(verdict));
+    return;
+  }
+  if (exist + workload.finished > workload.size) PutStrangersLast(pods);
+  PlanWhole(workload, std::move(pods), std::max(1, missing), now);
+  if (!workload.plan) LetPreempt(workload);
+}
+
+/// Whether an elastic gang of which `have` members exist waits for more: until for a second none
+/// has come, ten seconds at most.
+bool Engine::Settles(Workload& workload, int have, TimePoint now) {
+  constexpr TimePoint kPause = 1'000;
+  constexpr TimePoint kMost = 10'000;
+  if (have < workload.size && have > workload.gathered) {
+    if (workload.gathered == 0) workload.settled_at_most = now + kMost;
+    workload.gathered = have;
+    workload.settled_at = std::min(now + kPause, workload.settled_at_most);
+    timers_.emplace(workload.settled_at, workload.key);
+  }
+  if (have < workload.size && workload.settled_at > now) return true;
+  workload.settled_at = 0;
+  return false;
 }
 
 /// More members than the gang announced: one that no node could ever take, or whose like nobody
@@ -188,7 +257,7 @@ Verdict Engine::CheckQuota(const Workload& workload, std::span<PodInfo* const> p
   if (workload.queue == cluster::kNoQueue) return {};
   const auto& queue = store_.queues()[static_cast<std::size_t>(workload.queue)];
   for (const auto& [id, cap] : queue.caps) {
-    const std::int64_t left = cap - queue.used[id];
+    const std::int64_t left = cap - queue.used[id] - HeldInTree(workload.queue, id, &workload);
     std::int64_t sum = 0;
     std::int64_t minimum = 0;  // what the first `min` members take
     int count = 0;
@@ -216,6 +285,7 @@ bool Engine::ChargesFit(const Workload& workload, std::span<const policy::Placed
                         Verdict& verdict) const {
   if (workload.queue == cluster::kNoQueue) return true;
   const auto& queue = store_.queues()[static_cast<std::size_t>(workload.queue)];
+  const bool for_victims = workload.plan && !workload.plan->victims.empty();
   cluster::Amounts charge;
   for (const policy::Placed& placed : all) {
     for (const auto& [id, amount] : store_.DemandOn(*placed.pod->shape, store_.node(placed.node))) {
@@ -226,10 +296,12 @@ bool Engine::ChargesFit(const Workload& workload, std::span<const policy::Placed
     for (const auto& [id, amount] : placed.pod->charged) charge.Add(id, -amount);
   }
   for (const auto& [id, cap] : queue.caps) {
-    if (charge[id] <= 0 || queue.used[id] + charge[id] <= cap) continue;
+    const std::int64_t left = cap - queue.used[id] - HeldInTree(workload.queue, id, &workload);
+    // Room for victims is over the cap as long as they are there: it moves only where it is not.
+    if ((charge[id] <= 0 && !for_victims) || charge[id] <= left) continue;
     verdict = {.reason = charge[id] > cap ? ReasonId::kExceedsLimit : ReasonId::kWaitingForQuota,
                .want = charge[id],
-               .have = charge[id] > cap ? cap : std::max<std::int64_t>(0, cap - queue.used[id]),
+               .have = charge[id] > cap ? cap : std::max<std::int64_t>(0, left),
                .subject = store_.resources().Name(id)};
     return false;
   }
@@ -248,9 +320,38 @@ std::function<bool(NodeIndex)> Engine::PayableNodes(const Workload& workload,
     const cluster::Demand demand = store_.DemandOn(*first.shape, store_.node(node));
     return std::ranges::all_of(queue.caps, [&](const auto& cap) {
       const auto it = std::ranges::find(demand, cap.first, &cluster::Demand::value_type::first);
-      return it == demand.end() || it->second <= (cap.second - queue.used[cap.first]) / members;
+      const std::int64_t left = cap.second - queue.used[cap.first] -
+                                HeldInTree(first.workload->queue, cap.first, first.workload);
+      return it == demand.end() || it->second <= left / members;
     });
   };
+}
+
+/// Under which a failure to place these is remembered. Members of one shape and nothing special:
+/// what failed before cannot fit now. Where neighbours matter it holds for pods of the same labels,
+/// as long as no neighbour moves. nullopt: it is not remembered.
+std::optional<Engine::Failure> Engine::FailureOf(const Workload& workload,
+                                                 std::span<PodInfo* const> pods, int min) const {
+  const PodInfo& first = *pods.front();
+  const bool alike = std::ranges::all_of(pods, [&](const PodInfo* pod) {
+    return pod->shape == first.shape && !pod->shape->whole_node &&
+           pod->object.spec->host_ports.empty();
+  });
+  if (!alike) return std::nullopt;
+  Failure failure{.shape = first.shape, .count = min, .required = workload.topology_required};
+  const policy::Overlay overlay(store_);
+  const auto neighbourly = [&](const PodInfo* pod) {
+    return policy::NeighboursMatter(*pod, overlay);
+  };
+  if (std::ranges::none_of(pods, neighbourly)) return failure;
+  const auto same_labels = [&](const PodInfo* pod) {
+    return pod->object.meta.labels == first.object.meta.labels;
+  };
+  if (!std::ranges::all_of(pods, same_labels)) return std::nullopt;
+  failure.ns = first.object.meta.ns;
+  failure.labels = first.object.meta.labels;
+  failure.neighbours = store_.neighbour_generation();
+  return failure;
 }
 
 void Engine::PlanWhole(Workload& workload, std::vector<PodInfo*> pods, int min, TimePoint now) {
@@ -261,21 +362,15 @@ void Engine::PlanWhole(Workload& workload, std::vector<PodInfo*> pods, int min, 
   }
   pods.resize(static_cast<std::size_t>(fit));
   std::erase_if(workload.avoid, [now](const cluster::Avoid& a) { return a.until <= now; });
-  // Members of one shape and nothing special: what failed before cannot fit now.
-  const std::vector<cluster::Avoid> avoid = AvoidFor(workload, pods);
-  const bool plain = avoid.empty() && store_.pods_with_anti_affinity().empty() &&
-                     std::ranges::all_of(pods, [&](const PodInfo* pod) {
-                       return pod->shape == pods.front()->shape && !pod->shape->whole_node &&
-                              !pod->shape->has_pod_constraints &&
-                              pod->object.spec->host_ports.empty();
-                     });
+  const std::optional<Failure> key =
+      AvoidFor(workload, pods).empty() ? FailureOf(workload, pods, min) : std::nullopt;
   if (failures_generation_ != store_.free_generation()) {
     failures_.clear();
+    cannot_preempt_.clear();
     failures_generation_ = store_.free_generation();
   }
-  const Failure key{pods.front()->shape.get(), min, workload.topology_required};
-  if (plain) {
-    if (const auto it = failures_.find(key); it != failures_.end()) {
+  if (key) {
+    if (const auto it = failures_.find(*key); it != failures_.end()) {
       SetVerdict(workload, it->second);
       return;
     }
@@ -284,16 +379,17 @@ void Engine::PlanWhole(Workload& workload, std::vector<PodInfo*> pods, int min, 
                                    .min = min,
                                    .topology_required = workload.topology_required,
                                    .topology_preferred = workload.topology_preferred,
-                                   .avoid = avoid};
-  request.allowed = PayableNodes(workload, pods);
-  policy::Placement placement = policy::Place(request, policy::Overlay(store_), scorer_);
+                                   .allowed = PayableNodes(workload, pods)};
+  const policy::Overlay overlay(store_);
+  policy::Placement placement = PlaceAround(workload, pods, request, overlay, now);
   if (!placement.ok() && request.allowed) {
     // Without the queue's purse, to say whether it is the purse or the room that is short.
     request.allowed = {};
-    placement = policy::Place(request, policy::Overlay(store_), scorer_);
+    placement = PlaceAround(workload, pods, request, overlay, now);
   }
   if (!placement.ok()) {
-    if (plain) failures_.emplace(key, placement.verdict);
+    if (failures_.size() >= kMaxFailures) failures_.clear();
+    if (key) failures_.emplace(*key, placement.verdict);
     SetVerdict(workload, placement.verdict);
     return;
   }
@@ -310,13 +406,15 @@ void Engine::PlanWhole(Workload& workload, std::vector<PodInfo*> pods, int min, 
 int Engine::BarrierOf(const Workload& workload) const {
   const auto& assignments = workload.plan->assignments;
   const auto managed = static_cast<int>(std::ranges::count_if(assignments, &Assignment::managed));
-  const int others = static_cast<int>(assignments.size()) - managed + workload.BoundCount();
+  const int others =
+      static_cast<int>(assignments.size()) - managed + workload.BoundCount() + workload.finished;
   return std::clamp(workload.min_member - others, std::min(1, managed), managed);
 }
 
 void Engine::CommitPlan(Workload& workload, const policy::Placement& placement, TimePoint now) {
   cluster::Plan& plan = workload.plan.emplace();
-  plan.id = NextPlanId();
+  plan.id = PlanIdFor(workload);
+  ++plan_counter_;
   plan.made = now;
   plan.expires = now + store_.policy().gang.plan_timeout.count();
   int rank = 0;
@@ -324,7 +422,7 @@ void Engine::CommitPlan(Workload& workload, const policy::Placement& placement, 
     PodInfo& pod = *store_.FindPod(placed.pod->object.meta.uid);
     store_.SetCharge(pod, placed.node, Charge::kPlanned, placed.devices);
     plan.assignments.push_back(
-        {.pod = &pod, .node = placed.node, .rank = rank++, .managed = pod.shape->asks_device});
+        {.pod = &pod, .node = placed.node, .rank = rank++, .managed = IsManaged(workload, pod)});
   }
   plan.barrier = BarrierOf(workload);
   ++counters_.plans["made"];
@@ -351,9 +449,7 @@ void Engine::Ungate(const PodInfo& pod) {
 /// to clear.
 void Engine::Withdraw(const PodInfo& pod) {
   if (pod.bound() || pod.object.nominated_node.empty()) return;
-  const auto note = pod.object.meta.annotations.find(cluster::kPlanAnnotation);
-  if (note == pod.object.meta.annotations.end()) return;
-  const auto claim = cluster::DecodePlanClaim(note->second);
+  const auto claim = cluster::ClaimOf(pod.object);
   if (!claim || claim->node != pod.object.nominated_node) return;
   actions_.push_back(ReleaseMember{
       .pod = {pod.object.meta.ns, pod.object.meta.name, pod.object.meta.uid}, .withdraw = true});
@@ -374,54 +470,18 @@ void Engine::Release(Workload& workload, Assignment& assignment) {
                     .remove_gate = HasOurGate(pod)});
 }
 
-/// Members of a started gang that have no place: replacements, or beyond the minimum. Each for
-/// itself, in the gang's own domain.
-void Engine::PlaceLate(Workload& workload, std::span<PodInfo* const> pods, TimePoint now) {
-  for (PodInfo* pod : pods) {
-    int fit = 0;
-    const std::array<PodInfo*, 1> one{pod};
-    Verdict verdict = CheckQuota(workload, one, 1, fit);
-    if (verdict.reason == ReasonId::kNone) {
-      const std::vector<cluster::Avoid> avoid = AvoidFor(workload, one);
-      policy::PlacementRequest request{
-          .pods = {pod}, .min = 1, .avoid = avoid, .allowed = StayInDomain(workload, one)};
-      const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
-      verdict = placement.verdict;
-      if (placement.ok() && ChargesFit(workload, placement.placed, verdict)) {
-        if (!workload.plan) {
-          workload.plan.emplace();
-          workload.plan->id = NextPlanId();
-          workload.plan->committed = true;
-          workload.plan->expires = now + store_.policy().gang.plan_timeout.count();
-        }
-        const policy::Placed& placed = placement.placed.front();
-        store_.SetCharge(*pod, placed.node, Charge::kPlanned, placed.devices);
-        const TimePoint expires = now + store_.policy().gang.plan_timeout.count();
-        workload.plan->assignments.push_back({.pod = pod,
-                                              .node = pod->node,
-                                              .rank = 0,
-                                              .managed = pod->shape->asks_device,
-                                              .expires = expires});
-        timers_.emplace(expires, workload.key);
-        Release(workload, workload.plan->assignments.back());
-        continue;
-      }
-      if (request.allowed && verdict.reason == ReasonId::kSearchExhausted) {
-        verdict = {.reason = ReasonId::kTopologyUnsatisfied,
-                   .want = 1,
-                   .subject = workload.topology_required};
-      }
-    }
-    SetVerdict(workload, std::move(verdict));
-  }
-}
-
 /// Where members that move or join may go: with a required level, the domain of those that stay.
 std::function<bool(NodeIndex)> Engine::StayInDomain(const Workload& workload,
                                                     std::span<PodInfo* const> moving) {
   if (workload.topology_required.empty()) return {};
+  const auto stays = [&](const PodInfo* pod) {
+    return pod->node != cluster::kNoNode && std::ranges::find(moving, pod) == moving.end();
+  };
+  // A launcher may have run ahead in another domain.
+  const bool workers = std::ranges::any_of(
+      workload.members, [&](const PodInfo* pod) { return stays(pod) && pod->shape->asks_device; });
   for (const PodInfo* pod : workload.members) {
-    if (pod->node == cluster::kNoNode || std::ranges::find(moving, pod) != moving.end()) continue;
+    if (!stays(pod) || pod->shape->asks_device != workers) continue;
     for (const auto& [name, nodes] : policy::GroupBy(store_, workload.topology_required)) {
       if (std::ranges::find(nodes, pod->node) != nodes.end()) {
         return [inside = std::set<NodeIndex>(nodes.begin(), nodes.end())](NodeIndex node) {
@@ -465,7 +525,7 @@ void Engine::LogPlan(const Workload& workload, const policy::Placement& placemen
   Decision decision{.kind = "plan",
                     .workload = workload.key,
                     .queue = QueueName(workload.queue),
-                    .plan = options_.instance + "-" + std::to_string(plan_counter_ + 1),
+                    .plan = PlanIdFor(workload),
                     .generation = store_.generation()};
   for (const policy::Placed& placed : placement.placed) {
     decision.placed.emplace_back(placed.pod->object.meta.name, store_.node(placed.node).name);

@@ -2,8 +2,10 @@
 // if the pod would really be admitted there afterwards and no gang loses a part of itself. One node
 // is kept, and its room held, so that the answer is worth the evictions.
 #include <algorithm>
+#include <array>
 #include <tuple>
 
+#include "cluster/plan_claim.h"
 #include "engine/engine.h"
 #include "kube/selector.h"
 #include "policy/fit.h"
@@ -15,8 +17,17 @@ using cluster::Charge;
 using cluster::NodeIndex;
 using cluster::PodInfo;
 using cluster::ReasonId;
+using cluster::Workload;
 
 namespace {
+
+constexpr std::size_t kMaxCannotPreempt = 4096;
+
+/// What a pod waits for that others could make way for.
+bool EvictionHelps(ReasonId reason) {
+  return reason == ReasonId::kInsufficientDevices || reason == ReasonId::kFragmented ||
+         reason == ReasonId::kInsufficientCpuOrMemory || reason == ReasonId::kWaitingForQuota;
+}
 
 bool Spared(const PodInfo& pod) {
   const auto says_no = [](const auto& notes) {
@@ -43,9 +54,12 @@ bool MayEvict(const PodInfo& victim, const PodInfo& preemptor,
   });
 }
 
+/// Whether `pod`, without what it may hold now, fits the node and its queue once the victims are
+/// gone.
 bool Admitted(const PodInfo& pod, NodeIndex node, const std::vector<const PodInfo*>& victims,
               const cluster::Store& store) {
   policy::Overlay overlay(store);
+  overlay.Remove(pod);
   for (const PodInfo* victim : victims) overlay.Remove(*victim);
   if (!policy::FitsNode(*pod.object.spec, store.node(node)) ||
       policy::Capacity(*pod.shape, overlay, node, 1) == 0 ||
@@ -55,10 +69,12 @@ bool Admitted(const PodInfo& pod, NodeIndex node, const std::vector<const PodInf
   if (pod.queue == cluster::kNoQueue) return true;
   const auto& queue = store.queues()[static_cast<std::size_t>(pod.queue)];
   cluster::Amounts used = queue.used;
-  for (const PodInfo* victim : victims) {
-    if (victim->charged_queue != pod.queue) continue;
-    for (const auto& [id, amount] : victim->charged) used.Add(id, -amount);
-  }
+  const auto give_back = [&](const PodInfo& other) {
+    if (other.charged_queue != pod.queue) return;
+    for (const auto& [id, amount] : other.charged) used.Add(id, -amount);
+  };
+  give_back(pod);
+  for (const PodInfo* victim : victims) give_back(*victim);
   for (const auto& [id, amount] : store.DemandOn(*pod.shape, store.node(node)))
     used.Add(id, amount);
   return std::ranges::all_of(queue.caps,
@@ -127,11 +143,12 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
   if (pod->workload == nullptr || Passthrough()) return candidates;
   const ReasonId reason = pod->workload->verdict.reason;
   // A single that kube-scheduler's own count refused never came to filter: it has no verdict yet.
-  const bool shortage = reason == ReasonId::kNone || reason == ReasonId::kInsufficientDevices ||
-                        reason == ReasonId::kFragmented || reason == ReasonId::kStarting;
-  if (pod->workload->gang || pod->refusal.reason != ReasonId::kNone || !shortage) return {};
+  const bool may_help =
+      reason == ReasonId::kNone || reason == ReasonId::kStarting || EvictionHelps(reason);
+  if (pod->workload->gang || pod->refusal.reason != ReasonId::kNone || !may_help) return {};
   store_.Refresh();
-  if (pod->charge == Charge::kPlanned) store_.DropPlan(*pod->workload);
+  // Who waits for quota alone evicts nobody.
+  if (reason == ReasonId::kWaitingForQuota && HasRoom(*pod)) return {};
   using Rank = std::tuple<std::int64_t, std::int32_t, std::size_t, int>;
   std::optional<std::tuple<Rank, NodeIndex, std::vector<const PodInfo*>>> best;
   for (const auto& [name, set] : candidates) {
@@ -162,16 +179,126 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
   }
   if (!best) return {};
   const auto& [rank, node, victims] = *best;
-  const policy::Placement placement{.placed = {{pod, node}}};
-  filtering_ = pod;  // kube-scheduler nominates by itself
-  CommitPlan(*pod->workload, placement, now);
-  pod->workload->plan->for_victims = true;
-  filtering_ = nullptr;
+  HoldRoomOf(victims, *pod, node, now);
   VictimMap answer;
   VictimSet& kept = answer[store_.node(node).name];
   for (const PodInfo* victim : victims) kept.uids.push_back(victim->object.meta.uid);
   kept.pdb_violations = std::get<0>(rank);
   return answer;
+}
+
+/// Plans the lone pod on the node that its victims still fill.
+void Engine::HoldRoomOf(const std::vector<const PodInfo*>& victims, PodInfo& pod, NodeIndex node,
+                        TimePoint now) {
+  Workload& workload = *pod.workload;
+  store_.DropPlan(workload);
+  filtering_ = &pod;  // kube-scheduler nominates by itself
+  CommitPlan(workload, {.placed = {{&pod, node}}, .verdict = {}}, now);
+  filtering_ = nullptr;
+  for (const PodInfo* victim : victims) {
+    workload.plan->victims.push_back(victim->object.meta.uid);
+  }
+}
+
+/// As long as one of them takes to end, so long kube-scheduler keeps the pod nominated there and
+/// evicts nobody else for it; and the room is nobody else's to have.
+bool Engine::VictimsEnd(const cluster::Plan& plan) const {
+  return std::ranges::any_of(plan.victims, [this](const std::string& uid) {
+    const PodInfo* victim = store_.FindPod(uid);
+    return victim != nullptr && victim->terminating();
+  });
+}
+
+/// A pod that was on `node` has ended. Whoever waits for its room there now has the time that a
+/// released pod has.
+void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint now) {
+  if (node == cluster::kNoNode) return;
+  bool waited = false;
+  for (PodInfo* pod : store_.node(node).pods) {
+    if (pod->charge != Charge::kPlanned || pod->workload == nullptr || !pod->workload->plan) {
+      continue;
+    }
+    cluster::Plan& plan = *pod->workload->plan;
+    if (std::erase(plan.victims, uid) == 0) continue;
+    waited = true;
+    plan.expires = now + store_.policy().gang.plan_timeout.count();
+    timers_.emplace(plan.expires, pod->workload->key);
+  }
+  if (waited) RecheckPlans(node);  // it may have shrunk meanwhile
+}
+
+/// kube-scheduler evicted pods for this one and nominated it, and the plan that held their room is
+/// gone (a restart, another policy): the room is held again.
+bool Engine::ResumePreemption(Workload& workload, TimePoint now) {
+  PodInfo& pod = *workload.members.front();
+  const NodeIndex node = store_.FindNode(pod.object.nominated_node);
+  if (workload.gang || node == cluster::kNoNode || pod.charge != Charge::kNone) return false;
+  const auto claim = cluster::ClaimOf(pod.object);
+  if (claim && claim->node == pod.object.nominated_node) return false;  // our own nomination
+  std::vector<const PodInfo*> victims;
+  for (const PodInfo* other : store_.node(node).pods) {
+    if (other->bound() && other->terminating() && Below(*other, pod)) victims.push_back(other);
+  }
+  const std::array<PodInfo*, 1> one{&pod};
+  const auto there = [node](const cluster::Avoid& avoid) { return avoid.node == node; };
+  if (victims.empty() || std::ranges::any_of(AvoidFor(workload, one), there) ||
+      !Admitted(pod, node, victims, store_)) {
+    return false;
+  }
+  HoldRoomOf(victims, pod, node, now);
+  return true;
+}
+
+/// By counting: some node that `pod` matches has what it asks for.
+bool Engine::HasRoom(const PodInfo& pod) {
+  const auto fits = scorer_.fit().Row(*pod.shape);
+  return std::ranges::any_of(store_.nodes(), [&](const auto& node) {
+    return fits[static_cast<std::size_t>(node->index)] != 0 &&
+           std::ranges::all_of(store_.DemandOn(*pod.shape, *node), [&](const auto& demand) {
+             return node->free(demand.first) >= demand.second;
+           });
+  });
+}
+
+/// Whether kube-scheduler would find no room for `pod`, and victims of its own queue whose eviction
+/// admits it. Counts first, since that is cheap, and tries what is left on a few nodes.
+bool Engine::WouldPreempt(const PodInfo& pod) {
+  constexpr int kMaxTries = 16;
+  if (HasRoom(pod)) return false;
+  const auto fits = scorer_.fit().Row(*pod.shape);
+  int tries = 0;
+  return std::ranges::any_of(store_.nodes(), [&](const auto& node) {
+    if (fits[static_cast<std::size_t>(node->index)] == 0 || tries == kMaxTries) return false;
+    cluster::Amounts freed;
+    for (const PodInfo* other : node->pods) {
+      const bool lone = other->workload == nullptr || !other->workload->gang;
+      if (!other->bound() || !lone || !Below(*other, pod)) continue;
+      for (const auto& [id, amount] : other->charged) freed.Add(id, amount);
+    }
+    const auto enough = [&](const auto& demand) {
+      return node->free(demand.first) + freed[demand.first] >= demand.second;
+    };
+    if (!std::ranges::all_of(store_.DemandOn(*pod.shape, *node), enough)) return false;
+    ++tries;
+    return !FindVictims(pod, node->index, store_).empty();
+  });
+}
+
+/// kube-scheduler evicts only for pods that it tries. So a gated single that would run after an
+/// eviction in its own queue is let go to it, without a plan: it comes back to us for the victims.
+void Engine::LetPreempt(Workload& workload) {
+  if (workload.gang || workload.members.empty() || !EvictionHelps(workload.verdict.reason)) return;
+  PodInfo& pod = *workload.members.front();
+  if (!HasOurGate(pod) || HasForeignGate(pod) || pod.object.preempt_never) return;
+  const std::tuple asks(pod.shape, pod.queue, pod.object.priority);
+  if (cannot_preempt_.contains(asks)) return;
+  if (!WouldPreempt(pod)) {
+    if (cannot_preempt_.size() >= kMaxCannotPreempt) cannot_preempt_.clear();
+    cannot_preempt_.insert(asks);
+    return;
+  }
+  pod.asked = true;  // from now on it is like one that never had the gate
+  Ungate(pod);
 }
 
 }  // namespace berth::engine

@@ -1,6 +1,7 @@
 // Engine, part: what was under way when the last process ended. The API server is the only durable
 // truth; annotations are claims that are checked (DESIGN 4).
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include "cluster/plan_claim.h"
@@ -10,19 +11,10 @@
 namespace berth::engine {
 
 using cluster::Charge;
+using cluster::ClaimOf;
 using cluster::NodeIndex;
 using cluster::PodInfo;
 using cluster::Workload;
-
-namespace {
-
-std::optional<cluster::PlanClaim> ClaimOf(const PodInfo& pod) {
-  const auto it = pod.object.meta.annotations.find(cluster::kPlanAnnotation);
-  if (it == pod.object.meta.annotations.end()) return std::nullopt;
-  return cluster::DecodePlanClaim(it->second);
-}
-
-}  // namespace
 
 std::unique_ptr<Engine> Engine::Anew(const Engine& other, Options options, TimePoint now) {
   const cluster::Store& known = other.store();
@@ -43,6 +35,7 @@ std::unique_ptr<Engine> Engine::Anew(const Engine& other, Options options, TimeP
     return std::tie(pod->meta.ns, pod->meta.name, pod->meta.uid);
   });
   for (const kube::Pod* pod : pods) fresh->OnPod(*pod, now);
+  for (const auto& [id, pod] : known.ended()) fresh->OnPod(pod.object, now);
   return fresh;
 }
 
@@ -52,21 +45,25 @@ void Engine::Recover(Workload& workload, TimePoint now) {
   std::string plan_id;
   for (const PodInfo* pod : workload.members) {
     if (!pod->bound() || !pod->shape->asks_device) continue;
-    if (const auto claim = ClaimOf(*pod)) plan_id = claim->plan;
+    if (const auto claim = ClaimOf(pod->object)) plan_id = claim->plan;
   }
   workload.started = workload.SeenRunning();
   if (!workload.started) {
     // Released by the last process, and only we can wake it: plan it without being asked.
-    for (PodInfo* pod : workload.members) pod->asked |= ClaimOf(*pod).has_value();
+    for (PodInfo* pod : workload.members) pod->asked |= ClaimOf(pod->object).has_value();
     return;
   }
+  if (workload.in_tree) NoteInTreeStart(workload);
   if (plan_id.empty() || workload.in_tree) return;
   for (PodInfo* pod : workload.members) {
-    const auto claim = ClaimOf(*pod);
+    const auto claim = ClaimOf(pod->object);
     if (pod->charge != Charge::kNone || !claim || claim->plan != plan_id) continue;
     const NodeIndex node = store_.FindNode(claim->node);
     const policy::Overlay overlay(store_);
-    if (node == cluster::kNoNode || !scorer_.fit().Fits(*pod->shape, store_.node(node)) ||
+    const std::array<PodInfo*, 1> one{pod};
+    const auto inside = StayInDomain(workload, one);
+    if (node == cluster::kNoNode || (inside && !inside(node)) ||
+        !scorer_.fit().Fits(*pod->shape, store_.node(node)) ||
         policy::Capacity(*pod->shape, overlay, node, 1) == 0) {
       ++counters_.untrusted_claims;
       continue;
@@ -83,7 +80,7 @@ void Engine::Recover(Workload& workload, TimePoint now) {
     }
     store_.SetCharge(*pod, node, Charge::kPlanned);
     workload.plan->assignments.push_back(
-        {.pod = pod, .node = node, .rank = claim->rank, .managed = pod->shape->asks_device});
+        {.pod = pod, .node = node, .rank = claim->rank, .managed = IsManaged(workload, *pod)});
   }
   if (!workload.plan) return;
   for (cluster::Assignment& assignment : workload.plan->assignments) {

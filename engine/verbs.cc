@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "engine/engine.h"
+#include "engine/pauses.h"
 
 namespace berth::engine {
 
@@ -21,6 +23,9 @@ constexpr std::size_t kMaxLiveAnswers = 4096;
 constexpr TimePoint kLiveAnswerMs = 15'000;
 constexpr TimePoint kFirstAvoidMs = 10'000;
 constexpr TimePoint kLastAvoidMs = 300'000;
+/// A node whose kubelet rejected a pod is left alone for 5 s, doubled with each rejection up to
+/// 160 s; and until 5 min after the last one it is the last resort.
+constexpr TimePoint kFirstCoolMs = 5'000;
 constexpr TimePoint kCoolMs = 300'000;
 constexpr std::size_t kMaxCooled = 1024;
 
@@ -33,6 +38,20 @@ std::optional<std::size_t> Find(std::span<const std::string_view> offered, std::
 FilterAnswer Refuse(ReasonId reason) { return {.reason = reason}; }
 
 }  // namespace
+
+TimePoint SecondsUntil(TimePoint then, TimePoint now) {
+  return std::max<TimePoint>(0, then - now + 999) / 1'000;
+}
+
+std::vector<cluster::Avoid> NotYet(std::vector<cluster::Avoid> avoid, TimePoint now) {
+  std::erase_if(avoid, [now](const cluster::Avoid& a) { return a.until <= now; });
+  return avoid;
+}
+
+TimePoint SecondsLeft(std::span<const cluster::Avoid> avoid, TimePoint now) {
+  const auto first = std::ranges::min_element(avoid, {}, &cluster::Avoid::until);
+  return first == avoid.end() ? 0 : SecondsUntil(first->until, now);
+}
 
 FilterAnswer Engine::Filter(const FilterQuery& query, TimePoint now) {
   store_.Refresh();
@@ -57,7 +76,7 @@ FilterAnswer Engine::FilterUnknown(const FilterQuery& query, TimePoint now) {
   if (object == nullptr) return Refuse(ReasonId::kNotReady);
   // A scratch store knows the policy and this one pod: the same filing as for a real one.
   cluster::Store scratch(store_.policy());
-  scratch.ShareDialects(store_);
+  scratch.ShareNames(store_);
   kube::Pod copy = *object;
   copy.node_name.clear();
   if (copy.meta.uid.empty()) copy.meta.uid = "unknown";
@@ -68,17 +87,7 @@ FilterAnswer Engine::FilterUnknown(const FilterQuery& query, TimePoint now) {
   if (pod->workload->gang) return Refuse(ReasonId::kWaitingForMembers);
   PodInfo probe;
   probe.object = pod->object;
-  auto shape = std::make_shared<cluster::PodShape>(*pod->shape);
-  shape->demand.clear();
-  for (const auto& [id, amount] : pod->shape->demand) {
-    shape->demand.emplace_back(store_.resources().InternOfPod(scratch.resources().Name(id)),
-                               amount);
-  }
-  std::ranges::sort(shape->demand);
-  if (shape->device != cluster::kPods) {
-    shape->device = store_.resources().Intern(scratch.resources().Name(pod->shape->device));
-  }
-  probe.shape = shape;
+  probe.shape = pod->shape;
   std::vector<bool> offered(store_.nodes().size(), false);
   for (const auto name : query.offered) {
     if (const NodeIndex node = store_.FindNode(name); node != cluster::kNoNode) {
@@ -100,7 +109,39 @@ FilterAnswer Engine::FilterUnknown(const FilterQuery& query, TimePoint now) {
   return {.kept = {*Find(query.offered, name)}};
 }
 
+/// Whether kube-scheduler asks us about the pod before it binds it: the policy names one of its
+/// resources as a device, or it has asked about this pod or one like it in the gang. Its own list
+/// (managedResources) may differ from the policy's while one of them is being changed.
+bool Engine::IsManaged(const Workload& workload, const PodInfo& pod) {
+  return pod.shape->asks_device || std::ranges::any_of(workload.members, [&](const PodInfo* other) {
+           return other->called && other->shape == pod.shape;
+         });
+}
+
+/// A member that was planned as one that never calls has called: then it and those like it can be
+/// held at the barrier, and must be, unless the gang runs already.
+void Engine::NoteCall(PodInfo& pod) {
+  pod.called = true;
+  const Assignment* asking = FindAssignment(pod);
+  if (asking == nullptr || asking->managed) return;
+  Workload& workload = *pod.workload;
+  cluster::Plan& plan = *workload.plan;
+  const bool runs = std::ranges::any_of(workload.members, [&](const PodInfo* other) {
+    return other->shape == pod.shape && (other->bound() || other->charge == Charge::kBinding);
+  });
+  if (runs || workload.SeenRunning()) return;
+  for (Assignment& a : plan.assignments) {
+    if (a.managed || a.pod->shape != pod.shape) continue;
+    a.managed = true;
+    if (!plan.committed && a.pod != &pod) Release(workload, a);
+  }
+  plan.committed = false;
+  workload.started = false;
+  plan.barrier = BarrierOf(workload);
+}
+
 FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimePoint now) {
+  NoteCall(pod);
   if (pod.bound()) {
     const auto at = Find(query.offered, pod.object.node_name);
     return at ? FilterAnswer{.kept = {*at}} : Refuse(ReasonId::kNotReady);
@@ -117,14 +158,15 @@ FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimeP
   Workload& workload = *pod.workload;
   if (workload.in_tree) return FilterInTree(pod, query, now);
   if (pod.charge == Charge::kNone) {
-    pod.asked = true;
-    store_.MarkChanged(workload);
+    // Refused before, it waits for what WhoToJudge names: to ask again is none of that.
+    if (!std::exchange(pod.asked, true)) store_.MarkChanged(workload);
     filtering_ = &pod;
     PlanPass(now);
     filtering_ = nullptr;
   }
   Assignment* assignment = FindAssignment(pod);
   if (assignment == nullptr) return Refuse(workload.verdict.reason);
+  if (assignment->held_until != 0) return Refuse(ReasonId::kRefusedByScheduler);
   auto at = Find(query.offered, store_.node(assignment->node).name);
   if (!at) {
     const bool probe =
@@ -132,8 +174,8 @@ FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimeP
     if (probe) return Refuse(ReasonId::kNodesNotOffered);
     const NodeIndex refused = assignment->node;
     // Nominated and yet not offered: kube-scheduler tried it first and refused it. Otherwise it
-    // may just not be in the sample.
-    if (pod.object.nominated_node == store_.node(refused).name) {
+    // may just not be in the sample. Where victims end it is not offered before they have.
+    if (pod.object.nominated_node == store_.node(refused).name && !VictimsEnd(*workload.plan)) {
       RememberRefusal(workload, pod, refused, now);
     }
     std::vector<bool> offered(store_.nodes().size(), false);
@@ -190,7 +232,7 @@ void Engine::RememberRefusal(Workload& workload, const PodInfo& pod, NodeIndex n
                              TimePoint now) {
   const TimePoint until =
       now + std::min(kFirstAvoidMs << std::min(workload.failures, 5), kLastAvoidMs);
-  workload.avoid.push_back({.shape = pod.shape.get(), .node = node, .until = until});
+  workload.avoid.push_back({.shape = pod.shape, .node = node, .until = until});
   timers_.emplace(until, workload.key);
 }
 
@@ -202,9 +244,54 @@ std::vector<cluster::Avoid> Engine::AvoidFor(const Workload& workload,
   for (const Cooled& cooled : cooled_) {
     const auto alike = [&](const PodInfo* pod) { return pod->shape == cooled.shape; };
     if (std::ranges::none_of(pods, alike)) continue;
-    avoid.push_back({.shape = cooled.shape.get(), .node = cooled.node, .until = cooled.until});
+    avoid.push_back({.shape = cooled.shape, .node = cooled.node, .until = cooled.again});
   }
   return avoid;
+}
+
+/// Around the nodes that refused members like these; and where that leaves no room, around those
+/// alone that are not to be tried yet.
+policy::Placement Engine::PlaceAround(const Workload& workload, std::span<PodInfo* const> pods,
+                                      policy::PlacementRequest request,
+                                      const policy::Overlay& overlay, TimePoint now) {
+  const std::vector<cluster::Avoid> all = AvoidFor(workload, pods);
+  const std::vector<cluster::Avoid> not_yet = NotYet(all, now);
+  const bool last_resort = not_yet.size() < all.size();
+  const bool explain = request.explain;
+  request.avoid = all;
+  request.explain = explain && !last_resort;
+  policy::Placement placement = policy::Place(request, overlay, scorer_);
+  if (!placement.ok() && last_resort) {
+    request.avoid = not_yet;
+    request.explain = explain;
+    placement = policy::Place(request, overlay, scorer_);
+  }
+  if (placement.verdict.reason == ReasonId::kRefusedByScheduler) {
+    placement.verdict.have = SecondsLeft(not_yet, now);
+  }
+  return placement;
+}
+
+/// The node's devices or conditions have changed, or it is gone.
+void Engine::ForgetRefusals(NodeIndex node) {
+  std::erase_if(cooled_, [node](const Cooled& c) { return c.node == node; });
+  for (const auto& [key, workload] : store_.workloads()) {
+    std::erase_if(workload->avoid, [node](const cluster::Avoid& a) { return a.node == node; });
+  }
+  for (const PodInfo* pod : store_.node(node).pods) {
+    Assignment* assignment = FindAssignment(*pod);
+    if (assignment == nullptr || assignment->held_until == 0) continue;
+    assignment->held_until = 1;  // it is time
+    store_.MarkChanged(*pod->workload);
+  }
+}
+
+/// The pod has come after the last rejection of its like there, and runs.
+void Engine::NoticeSuccess(const PodInfo& pod) {
+  if (cooled_.empty() || pod.object.phase != kube::PodPhase::kRunning) return;
+  std::erase_if(cooled_, [&pod](const Cooled& c) {
+    return c.shape == pod.shape && c.node == pod.node && pod.bound_at > c.since;
+  });
 }
 
 /// A pod that was bound and then refused by the kubelet: the next of its shape would fare no better
@@ -219,18 +306,29 @@ void Engine::NoticeRejection(const kube::Pod& object, TimePoint now) {
   const NodeIndex node = store_.FindNode(object.node_name);
   if (pod == nullptr || pod->workload == nullptr || node == cluster::kNoNode) return;
   if (!store_.node(node).present) return;  // its slot is for the next new one
-  std::erase_if(cooled_, [&](const Cooled& c) { return c.shape == pod->shape && c.node == node; });
+  Cooled cooled{.shape = pod->shape, .node = node, .rejections = 1, .since = now};
+  std::erase_if(cooled_, [&](const Cooled& c) {
+    const bool same = c.shape == pod->shape && c.node == node;
+    // What was bound before the first rejection is no new attempt.
+    if (same) cooled.rejections = c.rejections + (now >= c.again ? 1 : 0);
+    return same;
+  });
+  cooled.again = now + (kFirstCoolMs << std::min(cooled.rejections - 1, 5));
+  cooled.until = now + kCoolMs;
   if (cooled_.size() >= kMaxCooled) cooled_.erase(cooled_.begin());
-  cooled_.push_back({.shape = pod->shape, .node = node, .until = now + kCoolMs});
-  timers_.emplace(now + kCoolMs, std::string());
+  cooled_.push_back(cooled);
+  timers_.emplace(cooled.again, std::string());
+  timers_.emplace(cooled.until, std::string());
   const auto& meta = object.meta;
   actions_.push_back(EmitEvent{
       .pod = {meta.ns, meta.name, meta.uid},
       .warning = true,
       .reason = "NodeCoolingDown",
       .note = fmt::format("The kubelet of {} rejected this pod ({}). Berth plans no pod of its "
-                          "shape there for {} minutes.",
-                          object.node_name, reason, kCoolMs / 60'000)});
+                          "shape there for {} s, and for {} minutes only where there is no other "
+                          "room.",
+                          object.node_name, reason, SecondsUntil(cooled.again, now),
+                          kCoolMs / 60'000)});
   for (PodInfo* other : std::vector<PodInfo*>(store_.node(node).pods)) {
     const bool planned = other->charge == Charge::kPlanned && other->workload != nullptr;
     if (!planned || other->shape != pod->shape || other->node != node) continue;
@@ -245,20 +343,40 @@ bool Engine::ReplanMember(Workload& workload, PodInfo& pod,
   cluster::Plan& plan = *workload.plan;
   const int limit = 16 + 4 * static_cast<int>(plan.assignments.size());
   if (++plan.replans <= limit) {
-    if (MoveMembers(workload, {&pod}, allowed, &pod)) return true;
-    std::vector<PodInfo*> moving{&pod};
+    if (MoveMembers(workload, {&pod}, allowed, &pod, now)) return true;
+    std::vector<PodInfo*> moving;
     for (const Assignment& a : plan.assignments) {
-      if (a.pod != &pod && !a.answered && !a.arrived && a.pod->charge == Charge::kPlanned) {
+      const bool free_to_move = !a.answered && !a.arrived && a.held_until == 0;
+      if (a.pod == &pod || (free_to_move && a.pod->charge == Charge::kPlanned)) {
         moving.push_back(a.pod);
       }
     }
-    if (moving.size() > 1 && MoveMembers(workload, moving, allowed, &pod)) return true;
+    if (moving.size() > 1 && MoveMembers(workload, moving, allowed, &pod, now)) return true;
   }
+  const bool spare = workload.gang && std::ssize(plan.assignments) > workload.Missing();
+  if (!plan.committed && spare) {
+    // An elastic gang starts without it.
+    Withdraw(pod);
+    store_.Release(pod);
+    std::erase_if(plan.assignments, [&pod](const Assignment& a) { return a.pod == &pod; });
+    pod.asked = true;
+    CommitIfComplete(workload, now);
+    return false;
+  }
+  if (VictimsEnd(plan)) return false;  // they are not to have been evicted for nothing
   if (!plan.committed) {
     Dissolve(workload, "kube-scheduler refused the planned nodes", /*hold=*/true, now);
     return false;
   }
-  // The gang runs: only this member waits, and is tried again when something changes.
+  // The gang runs: only this member waits. What the minimum needs keeps its room meanwhile.
+  if (NeededByMinimum(workload, pod)) {
+    Assignment& held = *FindAssignment(pod);
+    held.held_until = now + kFirstAvoidMs;
+    held.expires = 0;
+    timers_.emplace(held.held_until, workload.key);
+    return false;
+  }
+  // Any other is tried again when something changes.
   store_.Release(pod);
   std::erase_if(plan.assignments, [&pod](const Assignment& a) { return a.pod == &pod; });
   if (plan.assignments.empty()) workload.plan.reset();
@@ -268,42 +386,25 @@ bool Engine::ReplanMember(Workload& workload, PodInfo& pod,
 }
 
 /// Places `moving` anew, the others staying; `allowed` binds `asking` alone.
-bool Engine::MoveMembers(Workload& workload, std::vector<PodInfo*> moving,
-                         const std::function<bool(NodeIndex)>& allowed, PodInfo* asking) {
+bool Engine::MoveMembers(Workload& workload, const std::vector<PodInfo*>& moving,
+                         const std::function<bool(NodeIndex)>& allowed, PodInfo* asking,
+                         TimePoint now) {
   store_.Refresh();  // news of pods come between passes, when nodes may be new
   policy::Overlay overlay(store_);
   for (const PodInfo* pod : moving) overlay.Remove(*pod);
-  const auto inside = StayInDomain(workload, moving);
-  const std::vector<cluster::Avoid> avoid = AvoidFor(workload, moving);
-  policy::PlacementRequest request{.pods = {asking}, .min = 1, .avoid = avoid};
-  if (!inside) request.topology_required = workload.topology_required;
-  request.allowed = [&](NodeIndex node) {
-    return (!allowed || allowed(node)) && (!inside || inside(node));
-  };
-  std::vector<policy::Placed> placed;
-  const auto first = policy::Place(request, overlay, scorer_);
-  if (!first.ok()) return false;
-  placed = first.placed;
-  if (moving.size() > 1) {
-    overlay.Place(*asking, placed.front().node, placed.front().devices);
-    std::vector<PodInfo*> rest(moving.begin() + 1, moving.end());
-    request.pods = {rest.begin(), rest.end()};
-    request.min = static_cast<int>(rest.size());
-    request.allowed = inside;
-    request.topology_required.clear();
-    if (!inside && !workload.topology_required.empty()) {
-      // Nobody stays: the domain is where the asking member went.
-      for (const auto& [name, nodes] : policy::GroupBy(store_, workload.topology_required)) {
-        if (std::ranges::find(nodes, placed.front().node) == nodes.end()) continue;
-        request.allowed = [in = std::set<NodeIndex>(nodes.begin(), nodes.end())](NodeIndex node) {
-          return in.contains(node);
-        };
-      }
-    }
-    const auto others = policy::Place(request, overlay, scorer_);
-    if (!others.ok()) return false;
-    placed.insert(placed.end(), others.placed.begin(), others.placed.end());
+  policy::PlacementRequest request{.pods = {moving.begin(), moving.end()},
+                                   .min = static_cast<int>(moving.size()),
+                                   .allowed = StayInDomain(workload, moving),
+                                   .asking = asking,
+                                   .asking_allowed = allowed,
+                                   .explain = false};
+  if (!request.allowed) {  // nobody stays
+    request.topology_required = workload.topology_required;
+    request.topology_preferred = workload.topology_preferred;
   }
+  const policy::Placement found = PlaceAround(workload, moving, request, overlay, now);
+  if (!found.ok()) return false;
+  const std::vector<policy::Placed>& placed = found.placed;
   if (cluster::Verdict ignored; !ChargesFit(workload, placed, ignored)) return false;
   ++counters_.plans["replanned"];
   for (PodInfo* pod : moving) store_.Release(*pod);
@@ -314,8 +415,10 @@ bool Engine::MoveMembers(Workload& workload, std::vector<PodInfo*> moving,
     assignment.node = p.node;
     store_.SetCharge(pod, p.node, Charge::kPlanned, p.devices);
     if (!moved) continue;
+    workload.plan->victims.clear();  // they are where it was
     assignment.answered = false;
     assignment.arrived = false;
+    assignment.bind_error.clear();
     ResolveTickets(pod.object.meta.uid, ResolveBind::Verdict::kError,
                    "berth: planned on another node now");
     if (&pod != filtering_ && assignment.managed) Release(workload, assignment);
@@ -328,6 +431,7 @@ bool Engine::MoveMembers(Workload& workload, std::vector<PodInfo*> moving,
 void Engine::NoticeRefusal(PodInfo& pod, TimePoint now) {
   Assignment* assignment = FindAssignment(pod);
   if (assignment == nullptr || pod.charge != Charge::kPlanned) return;
+  if (assignment->held_until != 0) return;
   const std::string& planned = store_.node(assignment->node).name;
   if (pod.object.nominated_node == planned) {
     assignment->nomination_seen = true;

@@ -3,15 +3,12 @@
 #include <nlohmann/json.hpp>
 
 #include "kube/api_status.h"
+#include "kube/json_text.h"
 
 namespace berth::kube {
 namespace {
 
 using nlohmann::json;
-
-std::string Dump(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::ignore);
-}
 
 /// The review's `status`; an error unless it has the flag by which it answers.
 std::expected<json, std::string> StatusOf(const Response& response, const char* flag) {
@@ -59,9 +56,9 @@ Request TokenReviewRequest(std::string_view token) {
   Request request;
   request.method = "POST";
   request.path = "/apis/authentication.k8s.io/v1/tokenreviews";
-  request.body = Dump({{"apiVersion", "authentication.k8s.io/v1"},
-                       {"kind", "TokenReview"},
-                       {"spec", {{"token", token}}}});
+  request.body = JsonText({{"apiVersion", "authentication.k8s.io/v1"},
+                           {"kind", "TokenReview"},
+                           {"spec", {{"token", token}}}});
   return request;
 }
 
@@ -99,9 +96,9 @@ Request SubjectAccessReviewRequest(const UserInfo& user, const AccessAttributes&
   Request request;
   request.method = "POST";
   request.path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-  request.body = Dump({{"apiVersion", "authorization.k8s.io/v1"},
-                       {"kind", "SubjectAccessReview"},
-                       {"spec", std::move(spec)}});
+  request.body = JsonText({{"apiVersion", "authorization.k8s.io/v1"},
+                           {"kind", "SubjectAccessReview"},
+                           {"spec", std::move(spec)}});
   return request;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <ctime>
 #include <mutex>
 #include <random>
 #include <utility>
@@ -23,6 +24,12 @@ bool RealWait(Duration duration, std::stop_token stop) {
 }
 
 }  // namespace
+
+TimePoint BootClock() {
+  timespec time{};
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  return TimePoint(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
+}
 
 Timing Timing::Real() { return {std::chrono::steady_clock::now, RealRandom, RealWait}; }
 

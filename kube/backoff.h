@@ -10,6 +10,10 @@ namespace berth::kube {
 using Duration = std::chrono::milliseconds;
 using TimePoint = std::chrono::steady_clock::time_point;
 
+/// The machine's clock since boot, suspended time included: who was frozen must find its time over,
+/// however it was frozen.
+TimePoint BootClock();
+
 /// Time and chance as the API client sees them. Tests put their own in, so that nothing sleeps.
 /// The functions must be callable from any thread.
 struct Timing {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+
+#include "kube/read_file.h"
 
 namespace berth::kube {
 namespace {
@@ -23,11 +23,13 @@ int Base64Value(char c) {
   return -1;
 }
 
-std::expected<std::string, std::string> ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) return Error("cannot read " + path);
-  return std::move(text).str();
+/// Of a kubeconfig, which may hold several clusters' certificates.
+constexpr std::size_t kMaxBytes = std::size_t{8} << 20U;
+
+std::expected<std::string, std::string> ReadSmallFile(const std::string& path) {
+  auto text = ReadFile(path, kMaxBytes);
+  if (!text) return Error(text.error().message);
+  return std::move(*text);
 }
 
 std::string TrimEnd(std::string text) {
@@ -176,7 +178,7 @@ std::expected<std::string, std::string> DecodeBase64(std::string_view text) {
 }
 
 std::expected<ClientConfig, std::string> LoadKubeconfig(const std::string& path) {
-  auto text = ReadFile(path);
+  auto text = ReadSmallFile(path);
   if (!text) return Error(text.error());
   try {
     const std::filesystem::path base = std::filesystem::absolute(path).parent_path();
@@ -207,12 +209,13 @@ std::expected<ClientConfig, std::string> InClusterConfig(std::string_view host,
   config.server.append(":").append(port);
   config.token_file = service_account_dir + "/token";
   config.ca_file = service_account_dir + "/ca.crt";
-  auto token = ReadFile(config.token_file);
+  auto token = ReadSmallFile(config.token_file);
   if (!token) return Error("no service account is mounted: " + token.error());
   config.token = TrimEnd(*std::move(token));
   // Without this file curl would fall back to the system's authorities: never for a cluster.
-  if (auto ca = ReadFile(config.ca_file); !ca) return Error(ca.error());
-  if (auto ns = ReadFile(service_account_dir + "/namespace")) config.ns = TrimEnd(*std::move(ns));
+  if (auto ca = ReadSmallFile(config.ca_file); !ca) return Error(ca.error());
+  if (auto ns = ReadSmallFile(service_account_dir + "/namespace"))
+    config.ns = TrimEnd(*std::move(ns));
   return config;
 }
 

@@ -1,7 +1,5 @@
 #include "kube/decode.h"
 
-#include <algorithm>
-#include <array>
 #include <utility>
 
 #include "kube/decode_reader.h"
@@ -13,24 +11,6 @@ using internal::Reader;
 using Object = Reader::Object;
 using Element = Reader::Element;
 using internal::DecodeStrictly;
-
-constexpr std::array<std::string_view, 15> kAnnotationPrefixes = {
-    "berth.dev/",
-    "scheduling.x-k8s.io/",
-    "pod-group.scheduling.sigs.k8s.io/",
-    "kueue.x-k8s.io/",
-    "kai.scheduler/",
-    "pod-group-name",  // KAI's, without a prefix
-    "scheduling.volcano.sh/",
-    "volcano.sh/queue-name",
-    "volcano.sh/task-index",
-    "scheduling.k8s.io/",
-    "gang.scheduling.koordinator.sh/",
-    "batch.kubernetes.io/",
-    "training.kubeflow.org/",
-    "leaderworkerset.sigs.k8s.io/",
-    "hami.io/node-nvidia-",
-};
 
 constexpr std::size_t kMaxConfigText = 4 * 1024 * 1024;
 
@@ -68,7 +48,7 @@ void ReadNode(Reader& reader, Object object, Node& node) {
   });
   node.ready = false;
   reader.ObjectField(object, "status", [&](Object status) {
-    node.allocatable = reader.Amounts(status, "allocatable");
+    node.allocatable = reader.NodeAmounts(status, "allocatable");
     reader.ObjectList(status, "conditions", kMaxItems, [&](Object condition) {
       if (reader.Text(condition, "type") != "Ready") return;
       node.ready = reader.Text(condition, "status") == "True";
@@ -80,17 +60,13 @@ void ReadNode(Reader& reader, Object object, Node& node) {
 
 std::string DecodeError::ToString() const { return path.empty() ? text : path + ": " + text; }
 
-bool KeepsAnnotation(std::string_view key) {
-  return std::any_of(kAnnotationPrefixes.begin(), kAnnotationPrefixes.end(),
-                     [&](std::string_view prefix) { return key.starts_with(prefix); });
-}
-
 std::expected<Node, DecodeError> DecodeNode(Element json) {
-  return DecodeStrictly<Node>(json, ReadNode);
+  return DecodeStrictly<Node>(json, ReadNode, Author::kAdmin);
 }
 
 std::expected<Namespace, DecodeError> DecodeNamespace(Element json) {
-  return DecodeStrictly<Namespace>(json, [](Reader&, Object, Namespace&) {});
+  return DecodeStrictly<Namespace>(
+      json, [](Reader&, Object, Namespace&) {}, Author::kAdmin);
 }
 
 std::expected<PriorityClass, DecodeError> DecodePriorityClass(Element json) {

@@ -4,8 +4,11 @@
 //  - `null` is the same as absent. Unknown fields are skipped. An unknown name in an enumeration
 //    (a taint effect or operator of a later Kubernetes) takes no effect: the taint is dropped, the
 //    requirement or toleration matches nothing.
-//  - A wrong type, an unreadable amount or a bound exceeded is a problem. It fails the object, with
-//    one exception:
+//  - Of labels beyond a bound, and of a node's resources, the rest is left out, and
+//    ObjectMeta::left_out says so. Keys that Berth reads by name are never left out, whatever
+//    others there are.
+//  - A wrong type, an unreadable amount or any other bound exceeded is a problem. It fails the
+//    object, with one exception:
 //  - A pod is only refused if its metadata.name, namespace or uid are unusable. A pod that we
 //    failed to count would have its devices given away twice, so everything else is decoded as far
 //    as possible and the first problem is put into Pod::invalid_request: the pod is counted where
@@ -16,6 +19,7 @@
 #include <simdjson.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <expected>
 #include <string>
 #include <string_view>
@@ -25,11 +29,12 @@
 namespace berth::kube {
 
 inline constexpr std::size_t kMaxObjectBytes = 16 * 1024 * 1024;  ///< For the text overloads.
-inline constexpr std::size_t kMaxLabels = 256;                    ///< The rest is dropped.
-inline constexpr std::size_t kMaxAnnotations = 256;               ///< Of those kept, likewise.
-inline constexpr std::size_t kMaxContainers = 256;                ///< Also init containers.
-inline constexpr std::size_t kMaxResources = 64;                  ///< Names in one resource list.
-inline constexpr std::size_t kMaxItems = 1024;                    ///< Of any other list.
+inline constexpr std::size_t kMaxLabels = 256;          ///< Besides those that Berth reads by name.
+inline constexpr std::size_t kMaxAdminLabels = 4096;    ///< The same of nodes and namespaces.
+inline constexpr std::size_t kMaxContainers = 256;      ///< Also init containers.
+inline constexpr std::size_t kMaxResources = 64;        ///< Names in one resource list of a pod.
+inline constexpr std::size_t kMaxNodeResources = 1024;  ///< Of a node, besides Kubernetes' own.
+inline constexpr std::size_t kMaxItems = 1024;          ///< Of any other list.
 
 struct DecodeError {
   std::string path;  ///< As in `spec.containers[0].resources.limits.cpu`; empty: the whole object.
@@ -39,8 +44,13 @@ struct DecodeError {
   std::string ToString() const;
 };
 
-/// Whether ObjectMeta keeps the annotation: those of Berth and of the dialects it reads.
-bool KeepsAnnotation(std::string_view key);
+/// Who may write an object: any user of a namespace, or only administrators and the cluster itself.
+enum class Author : std::uint8_t { kUser, kAdmin };
+
+/// The bytes that ObjectMeta keeps of the annotation; 0: the annotation is not read.
+std::size_t AnnotationLimit(std::string_view key, Author author);
+/// Whether the label is read by its name, so that no bound may leave it out.
+bool IsReadLabel(std::string_view key);
 
 std::expected<Pod, DecodeError> DecodePod(simdjson::dom::element json);
 std::expected<Node, DecodeError> DecodeNode(simdjson::dom::element json);

@@ -263,7 +263,7 @@ std::expected<Pod, DecodeError> DecodePod(Element json) {
   }
   Reader reader;
   Pod pod;
-  pod.meta = reader.Meta(object);
+  pod.meta = reader.Meta(object, Author::kUser);
   if (auto error = Unusable(pod.meta, reader.problem())) return std::unexpected(std::move(*error));
   ReadController(reader, object, pod);
 
@@ -286,6 +286,7 @@ std::expected<Pod, DecodeError> DecodePod(Element json) {
   if (pod.scheduler_name.empty()) pod.scheduler_name = "default-scheduler";
   spec->requests = EffectiveRequests(resources);
   pod.spec = std::move(spec);
+  pod.meta.left_out = reader.LeftOut();
   pod.invalid_request = reader.problem() ? reader.problem()->ToString() : InvalidRequest(resources);
   return pod;
 }

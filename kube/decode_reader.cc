@@ -17,7 +17,6 @@ namespace {
 constexpr std::size_t kMaxName = 253;
 constexpr std::size_t kMaxUid = 128;
 constexpr std::size_t kMaxResourceName = 317;  // prefix/name
-constexpr std::size_t kMaxAnnotationBytes = 256 * 1024;
 
 /// Names become parts of URLs, paths and logs: nothing that could mean something else there. Wider
 /// than what Kubernetes allows in any kind's names.
@@ -61,6 +60,15 @@ std::optional<SelectorOperator> OperatorFrom(std::string_view text) {
 void Reader::Problem(std::string_view text) {
   if (problem_) return;
   problem_ = DecodeError{.path = Path(), .text = std::string(text)};
+}
+
+void Reader::LeaveOut() {
+  if (left_out_++ == 0) first_left_out_ = Path();
+}
+
+std::string Reader::LeftOut() const {
+  if (left_out_ <= 1) return first_left_out_;
+  return first_left_out_ + " and " + std::to_string(left_out_ - 1) + " more";
 }
 
 void Reader::TooMany(std::size_t limit) {
@@ -139,7 +147,7 @@ StringMap Reader::TextMap(Object object, std::string_view key, std::size_t limit
                           std::size_t text_limit) {
   StringMap texts;
   Map(object, key, [&](std::string_view name, Element value) {
-    if (texts.size() >= limit) return;
+    if (texts.size() >= limit) return TooMany(limit);
     if (name.size() > kMaxText) return Problem("key is too long");
     // The API server writes maps in order: the hint makes each insertion O(1).
     texts.emplace_hint(texts.end(), name, Text(value, text_limit));
@@ -165,6 +173,17 @@ ResourceList Reader::Amounts(Object object, std::string_view key) {
   ResourceList amounts;
   Map(object, key, [&](std::string_view name, Element value) {
     if (amounts.size() >= kMaxResources) return TooMany(kMaxResources);
+    Amount(amounts, name, value);
+  });
+  return amounts;
+}
+
+ResourceList Reader::NodeAmounts(Object object, std::string_view key) {
+  ResourceList amounts;
+  std::size_t extended = 0;
+  Map(object, key, [&](std::string_view name, Element value) {
+    const bool native = name.find('/') == std::string_view::npos;
+    if (!native && ++extended > kMaxNodeResources) return LeaveOut();
     Amount(amounts, name, value);
   });
   return amounts;
@@ -212,7 +231,19 @@ std::string_view Reader::Name(Object object, std::string_view key) {
   return name;
 }
 
-ObjectMeta Reader::Meta(Object object) {
+StringMap Reader::Labels(Object metadata, std::size_t limit) {
+  StringMap labels;
+  std::size_t others = 0;
+  Map(metadata, "labels", [&](std::string_view name, Element value) {
+    if (!IsReadLabel(name) && ++others > limit) return LeaveOut();
+    if (name.size() > kMaxText) return Problem("key is too long");
+    // The API server writes maps in order: the hint makes each insertion O(1).
+    labels.emplace_hint(labels.end(), name, Text(value));
+  });
+  return labels;
+}
+
+ObjectMeta Reader::Meta(Object object, Author author) {
   ObjectMeta meta;
   ObjectField(object, "metadata", [&](Object fields) {
     meta.name = Name(fields, "name");
@@ -221,11 +252,11 @@ ObjectMeta Reader::Meta(Object object) {
     meta.resource_version = Text(fields, "resourceVersion", kMaxUid);
     meta.creation = Time(fields, "creationTimestamp").value_or(0);
     meta.deletion = Time(fields, "deletionTimestamp");
-    meta.labels = TextMap(fields, "labels", kMaxLabels);
+    meta.labels = Labels(fields, author == Author::kAdmin ? kMaxAdminLabels : kMaxLabels);
     Map(fields, "annotations", [&](std::string_view key, Element value) {
-      if (!KeepsAnnotation(key) || key.size() > kMaxText) return;
-      if (meta.annotations.size() >= kMaxAnnotations) return;
-      meta.annotations.emplace_hint(meta.annotations.end(), key, Text(value, kMaxAnnotationBytes));
+      const std::size_t limit = AnnotationLimit(key, author);
+      if (limit == 0) return;
+      meta.annotations.emplace_hint(meta.annotations.end(), key, Text(value, limit));
     });
   });
   return meta;

@@ -34,6 +34,10 @@ class Reader {
 
   /// Notes a problem with the value being read, unless there was one before.
   void Problem(std::string_view text);
+  /// Notes that the value being read is left out.
+  void LeaveOut();
+  /// For ObjectMeta::left_out.
+  std::string LeftOut() const;
 
   /// Calls `read(Element)` if the field is there and not null. Returns whether it was.
   template <typename Read>
@@ -91,17 +95,19 @@ class Reader {
   /// An RFC 3339 timestamp.
   std::optional<Millis> Time(Object object, std::string_view key);
   std::vector<std::string> Texts(Object object, std::string_view key);
-  /// A map of texts, at most `limit` of them: the rest is dropped.
+  /// A map of at most `limit` texts.
   StringMap TextMap(Object object, std::string_view key, std::size_t limit,
                     std::size_t text_limit = kMaxText);
   /// A resource list, without the amounts that cannot be read (each is a problem).
   ResourceList Amounts(Object object, std::string_view key);
+  /// The same of a node: beyond kMaxNodeResources, only those that are Kubernetes' own are kept.
+  ResourceList NodeAmounts(Object object, std::string_view key);
 
   std::optional<LabelSelector> Selector(Object object, std::string_view key);
   std::vector<Requirement> Requirements(Object object, std::string_view key);
 
   /// Reads `metadata`; what cannot be read stays empty.
-  ObjectMeta Meta(Object object);
+  ObjectMeta Meta(Object object, Author author);
 
  private:
   static constexpr std::size_t kNoIndex = static_cast<std::size_t>(-1);
@@ -134,6 +140,7 @@ class Reader {
 
   /// The name of an object: safe to put into a URL.
   std::string_view Name(Object object, std::string_view key);
+  StringMap Labels(Object metadata, std::size_t limit);
   void TooMany(std::size_t limit);
   void Amount(ResourceList& amounts, std::string_view name, Element value);
   std::string Path() const;
@@ -141,24 +148,28 @@ class Reader {
   std::array<Segment, 16> path_;  // The deepest path that is read has 11.
   std::size_t depth_ = 0;
   std::optional<DecodeError> problem_;
+  std::size_t left_out_ = 0;
+  std::string first_left_out_;
 };
 
 /// Decodes a kind for which every problem is an error. `read(reader, object, result)` fills in
 /// what follows the metadata.
 template <typename T, typename Read>
-std::expected<T, DecodeError> DecodeStrictly(Reader::Element json, Read read) {
+std::expected<T, DecodeError> DecodeStrictly(Reader::Element json, Read read,
+                                             Author author = Author::kUser) {
   Reader::Object object;
   if (json.get_object().get(object) != simdjson::SUCCESS) {
     return std::unexpected(DecodeError{.path = "", .text = "not an object"});
   }
   Reader reader;
   T result;
-  result.meta = reader.Meta(object);
+  result.meta = reader.Meta(object, author);
   if (!reader.problem() && result.meta.name.empty()) {
     return std::unexpected(DecodeError{.path = "metadata.name", .text = "missing"});
   }
   read(reader, object, result);
   if (reader.problem()) return std::unexpected(*reader.problem());
+  result.meta.left_out = reader.LeftOut();
   return result;
 }
 

@@ -93,7 +93,7 @@ std::expected<DialectObject, DecodeError> DecodeDialectObject(DialectKind kind,
     return std::unexpected(DecodeError{.path = "", .text = "not an object"});
   }
   Reader reader;
-  const ObjectMeta meta = reader.Meta(root);
+  const ObjectMeta meta = reader.Meta(root, Author::kUser);
   if (!reader.problem() && (meta.name.empty() || meta.ns.empty() || meta.uid.empty())) {
     return std::unexpected(
         DecodeError{.path = "metadata", .text = "name, namespace or uid is missing"});

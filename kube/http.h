@@ -17,8 +17,8 @@ struct Request {
   std::string content_type = "application/json";           ///< Of `body`; ignored without one.
   std::string body;
   Duration timeout{30'000};  ///< For the whole call, waiting for a connection included; 0: none.
-  /// And not beyond this, by the steady clock: for who was frozen between asking whether it may
-  /// call and calling.
+  /// And not beyond this, by BootClock(): for who was frozen between asking whether it may call and
+  /// calling.
   std::optional<TimePoint> not_after{};
 };
 

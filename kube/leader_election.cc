@@ -118,8 +118,8 @@ void LeaderElection::Looked(const LeaseAnswer& answer, TimePoint now) {
   Retry(now);
 }
 
-/// Our write was accepted: a term begins, or goes on. It counts from when it was sent, since others
-/// may have seen it as early as that.
+/// Our write was accepted: a term begins, or goes on, unless the Lease is too new. It counts from
+/// when it was sent, since others may have seen it as early as that.
 void LeaderElection::Wrote(TimePoint now) {
   if (releasing_) {
     // Released; or it was a renewal that was under way, and the release is still to be written.
@@ -128,14 +128,18 @@ void LeaderElection::Wrote(TimePoint now) {
     due_ = now;
     return;
   }
-  leading_until_ = sent_at_ + options_.renew_deadline;
-  others_until_ = sent_at_ + options_.lease_duration;
+  if (!appeared_at_ || sent_at_ >= *appeared_at_ + probe_period()) {
+    leading_until_ = sent_at_ + options_.renew_deadline;
+    others_until_ = sent_at_ + options_.lease_duration;
+  }
   step_ = Step::kWrite;
   due_ = std::max(now, sent_at_ + options_.retry_period);
 }
 
 /// Only a change of the record is a sign of life: labels may change without the holder.
 void LeaderElection::Observe(Lease lease, TimePoint now) {
+  if (absent_at_) appeared_at_ = now;
+  absent_at_.reset();
   const LeaseRecord& record = lease.record;
   const bool changed = !observed_ || observed_->record != record;
   if (changed && record.holder.empty()) {
@@ -148,10 +152,10 @@ void LeaderElection::Observe(Lease lease, TimePoint now) {
 
 /// Perhaps deleted under a leader that we never saw, which may lead on for as long as any.
 void LeaderElection::NoteAbsence(TimePoint now) {
-  const bool known = !observed_ && now - absent_at_ <= options_.renew_deadline;
-  if (!known) others_until_ = std::max(others_until_, now + options_.lease_duration);
+  const bool run_goes_on = absent_at_ && now - *absent_at_ <= probe_period();
+  if (!run_goes_on) others_until_ = std::max(others_until_, now + options_.lease_duration);
   observed_.reset();
-  absent_at_ = now;
+  absent_at_ = sent_at_;
 }
 
 void LeaderElection::Retry(TimePoint now) {
@@ -163,7 +167,8 @@ void LeaderElection::Retry(TimePoint now) {
     due_ = now + options_.retry_period;
     return;
   }
-  const double factor = 1.0 + kJitter * random_;
+  // An absent Lease is read without jitter, or the run of its reads would break.
+  const double factor = absent_at_ ? 1.0 : 1.0 + kJitter * random_;
   due_ = now + Duration(static_cast<Duration::rep>(
                    static_cast<double>(options_.retry_period.count()) * factor));
   if (others_until_ > now) due_ = std::min(due_, others_until_);

@@ -11,6 +11,12 @@
 // Stricter than client-go in three points, each of which lets two lead at once there: a Lease that
 // is not there (deleted, for all we know), one that suddenly names us, and one that we lost by not
 // renewing are all left alone until whoever led last, ourselves included, must have stopped.
+//
+// A Lease that is not there says nothing of who leads: it may be made and deleted between two
+// reads. Two rules together exclude that. Its absence counts from the first of a run of answered
+// reads that lie no further apart than the probe period (two retry periods); a longer gap starts
+// the count again. And no term begins or is extended by a Lease that appeared less than a probe
+// period ago: by then every candidate whose run goes on has read it.
 #pragma once
 
 #include <cstdint>
@@ -71,6 +77,7 @@ class LeaderElection {
   void Wrote(TimePoint now);
   void Observe(Lease lease, TimePoint now);
   void NoteAbsence(TimePoint now);
+  Duration probe_period() const { return 2 * options_.retry_period; }
   void Retry(TimePoint now);
   bool MayTake(TimePoint now) const { return Leads(now) || now >= others_until_; }
   bool Ours() const { return observed_ && observed_->record.holder == options_.identity; }
@@ -80,7 +87,12 @@ class LeaderElection {
   std::string error_;
   /// Until then the last leader, we in a former term included, may believe that it leads.
   TimePoint others_until_{};
-  TimePoint absent_at_{};  ///< When last no Lease was there.
+  /// When the read was sent that last found no Lease; nullopt: a Lease was seen since, or no read
+  /// yet.
+  std::optional<TimePoint> absent_at_;
+  /// When a Lease was first seen after none was there; nullopt: one was there from the first read
+  /// on.
+  std::optional<TimePoint> appeared_at_;
   TimePoint leading_until_{};
   TimePoint due_{};
   Step step_ = Step::kLook;

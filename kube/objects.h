@@ -31,6 +31,9 @@ struct ObjectMeta {
   std::optional<Millis> deletion;  ///< Set while the object is terminating.
   StringMap labels;
   StringMap annotations;  ///< Only the keys that Berth reads (see decode.h), the rest is dropped.
+  /// What was left out because a bound was exceeded, as in `metadata.labels.x and 3 more`; empty:
+  /// nothing.
+  std::string left_out;
 };
 
 enum class SelectorOperator : std::uint8_t { kIn, kNotIn, kExists, kDoesNotExist, kGt, kLt };

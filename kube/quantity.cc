@@ -6,13 +6,13 @@
 #include <optional>
 #include <system_error>
 
+#include "kube/ascii.h"
+
 namespace berth::kube {
 namespace {
 
 constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint64_t kMaxMagnitude = static_cast<std::uint64_t>(kMax);
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 /// What follows the number: a factor of 2^shift or of 10^exponent.
 struct Suffix {

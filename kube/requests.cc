@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kube/api_status.h"
+#include "kube/json_text.h"
 
 namespace berth::kube {
 namespace {
@@ -14,10 +15,6 @@ using nlohmann::json;
 constexpr std::size_t kNameLimit = 128;
 constexpr std::size_t kNoteLimit = 1024;
 constexpr const char* kMergePatch = "application/merge-patch+json";
-
-std::string Dump(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::ignore);
-}
 
 /// A name as one segment of a path. What an extender request calls a pod comes from outside.
 bool IsName(std::string_view name) {
@@ -70,14 +67,14 @@ std::optional<Request> BindRequest(const PodRef& pod, std::string_view node,
                                    const StringMap& annotations) {
   auto request = PodRequest(pod.ns, pod.name, "POST", "/binding");
   if (!request) return std::nullopt;
-  request->body = Dump({{"apiVersion", "v1"},
-                        {"kind", "Binding"},
-                        {"metadata",
-                         {{"name", pod.name},
-                          {"namespace", pod.ns},
-                          {"uid", pod.uid},
-                          {"annotations", annotations}}},
-                        {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}}}});
+  request->body = JsonText({{"apiVersion", "v1"},
+                            {"kind", "Binding"},
+                            {"metadata",
+                             {{"name", pod.name},
+                              {"namespace", pod.ns},
+                              {"uid", pod.uid},
+                              {"annotations", annotations}}},
+                            {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}}}});
   return request;
 }
 
@@ -91,7 +88,7 @@ std::optional<Request> NominateRequest(const PodRef& pod, std::string_view node,
     patch["metadata"]["annotations"][key] = value ? json(*value) : json();
   }
   request->content_type = kMergePatch;
-  request->body = Dump(patch);
+  request->body = JsonText(patch);
   return request;
 }
 
@@ -103,7 +100,7 @@ std::optional<Request> RemoveGateRequest(const PodRef& pod, std::string_view gat
       {"metadata", {{"uid", pod.uid}}},
       {"spec", {{"schedulingGates", json::array({{{"$patch", "delete"}, {"name", gate}}})}}}};
   request->content_type = "application/strategic-merge-patch+json";
-  request->body = Dump(patch);
+  request->body = JsonText(patch);
   return request;
 }
 
@@ -135,7 +132,7 @@ std::optional<Request> CreateEventRequest(const EventRecord& event, std::string_
   Request request;
   request.method = "POST";
   request.path = EventsPath(event);
-  request.body = Dump(body);
+  request.body = JsonText(body);
   return request;
 }
 
@@ -146,7 +143,7 @@ std::optional<Request> PatchEventRequest(const EventRecord& event, int count, Mi
   request.path = EventsPath(event) + "/" + EscapeSegment(event.name);
   request.content_type = kMergePatch;
   request.body =
-      Dump({{"series", {{"count", count}, {"lastObservedTime", FormatMicroTime(last)}}}});
+      JsonText({{"series", {{"count", count}, {"lastObservedTime", FormatMicroTime(last)}}}});
   return request;
 }
 

@@ -3,8 +3,8 @@
 #include <curl/curl.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
+
+#include "kube/read_file.h"
 
 namespace berth::kube {
 namespace {
@@ -13,7 +13,10 @@ constexpr std::size_t kErrorBodyLimit = std::size_t{1} << 20;
 constexpr std::size_t kMaxIdle = 64;
 constexpr Duration kMaxPoll{1'000};
 
-using Clock = std::chrono::steady_clock;
+/// Deadlines of calls go on while the machine is suspended.
+struct Clock {
+  static TimePoint now() { return BootClock(); }
+};
 
 struct HeadersDeleter {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
@@ -210,10 +213,9 @@ std::string RestClient::Token(bool force) {
   if (config_.token_file.empty()) return config_.token;
   if (force || token_read_ == TimePoint{} || now - token_read_ >= options_.token_refresh) {
     token_read_ = now;
-    std::ifstream in(config_.token_file, std::ios::binary);
-    std::ostringstream text;
-    if (in && (text << in.rdbuf())) {  // Else keep the old one: it may well be valid still.
-      std::string fresh = std::move(text).str();
+    if (auto text = ReadFile(config_.token_file, kMaxTokenBytes)) {
+      // Else keep the old one: it may well be valid still.
+      std::string fresh = std::move(*text);
       fresh.erase(fresh.find_last_not_of(" \t\r\n") + 1);
       if (!fresh.empty()) token_ = std::move(fresh);
     }
@@ -383,7 +385,9 @@ std::unique_ptr<RestClient::Slot> RestClient::Acquire(const Transfer& transfer, 
   std::unique_lock lock(pool_mutex_);
   if (!is_stream) {
     const auto free = [this] { return calls_ < options_.max_calls; };
-    if (!slot_freed_.wait_until(lock, transfer.stop, transfer.deadline, free)) return nullptr;
+    if (!slot_freed_.wait_for(lock, transfer.stop, transfer.deadline - Clock::now(), free)) {
+      return nullptr;
+    }
     ++calls_;
   }
   if (idle_.empty()) {

@@ -6,14 +6,14 @@
 #include <cstdio>
 #include <limits>
 
+#include "kube/ascii.h"
+
 namespace berth::kube {
 namespace {
 
 constexpr std::size_t kMaxLength = 64;
 constexpr Millis kFirst = -62'167'219'200'000;  // 0000-01-01T00:00:00.000Z
 constexpr Millis kLast = 253'402'300'799'999;   // 9999-12-31T23:59:59.999Z
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 /// Takes texts apart from the left; once something does not fit, everything after fails too.
 class Scanner {

@@ -43,7 +43,7 @@ WriteResult Writer::Send(std::optional<Request> request, const WriteOptions& opt
     const auto left = std::chrono::floor<Duration>(deadline - timing_.now());
     if (left.count() <= 0 || options.stop.stop_requested()) break;
     request->timeout = std::min(left, kAttemptTimeout);
-    request->not_after = std::chrono::steady_clock::now() + request->timeout;  // before we ask
+    request->not_after = BootClock() + request->timeout;  // before we ask
     if (options.permitted && !options.permitted()) {
       last.message = "not permitted any more";
       break;

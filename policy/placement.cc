@@ -57,7 +57,7 @@ class Placer {
     if (found) {
       placement.placed = std::move(*found);
     } else if (request_.explain) {
-      groups_ = GroupByShape(FirstPods(min));
+      groups_ = Groups(min);
       placement.verdict = ExplainShortage(request_, groups_, base_, scorer_.fit());
     }
     return placement;
@@ -68,12 +68,25 @@ class Placer {
     return {request_.pods.begin(), request_.pods.begin() + count};
   }
 
+  /// By shape, and first of all, by itself, the one that asks.
+  std::vector<ShapeGroup> Groups(int count) const {
+    std::vector<ShapeGroup> groups = GroupByShape(FirstPods(count));
+    for (std::size_t i = 0; request_.asking != nullptr && i < groups.size(); ++i) {
+      if (std::erase(groups[i].pods, request_.asking) == 0) continue;
+      const ShapeGroup alone{.shape = groups[i].shape, .pods = {request_.asking}};
+      if (groups[i].pods.empty()) groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(i));
+      groups.insert(groups.begin(), alone);
+      break;
+    }
+    return groups;
+  }
+
   std::optional<std::vector<Placed>> TryCount(int count) {
     if (count == 1 && request_.topology_required.empty() &&
         !Constrained(*request_.pods.front(), base_)) {
       return PlaceSingle();
     }
-    groups_ = GroupByShape(FirstPods(count));
+    groups_ = Groups(count);
     CountRooms();
     NodeGroups bounds;
     if (request_.topology_required.empty()) {
@@ -139,8 +152,11 @@ class Placer {
 
   bool Allowed(const PodInfo& pod, NodeIndex node) const {
     if (request_.allowed && !request_.allowed(node)) return false;
+    if (&pod == request_.asking && request_.asking_allowed && !request_.asking_allowed(node)) {
+      return false;
+    }
     return std::ranges::none_of(request_.avoid, [&](const cluster::Avoid& avoid) {
-      return avoid.node == node && avoid.shape == pod.shape.get();
+      return avoid.node == node && avoid.shape == pod.shape;
     });
   }
 
@@ -373,19 +389,24 @@ class Placer {
     }
     std::make_heap(heap.begin(), heap.end());
     std::vector<Candidate> refused;  // by neighbours, for the member at hand
-    const bool constrained = Constrained(*group.pods.front(), overlay);
+    const bool constrained = std::ranges::any_of(
+        group.pods, [&](const PodInfo* pod) { return Constrained(*pod, overlay); });
+    std::optional<Neighbours> neighbours;  // of the member at hand, and those that are like it
     while (next < group.pods.size() && !heap.empty()) {
       std::pop_heap(heap.begin(), heap.end());
       const Candidate best = heap.back();
       heap.pop_back();
       const PodInfo& pod = *group.pods[next];
-      if (constrained &&
-          !(NeighboursAllow(pod, overlay, best.node) && HostPortsFree(pod, overlay, best.node))) {
-        refused.push_back(best);
-        continue;
+      if (constrained) {
+        if (!neighbours || !neighbours->SameFor(pod)) neighbours.emplace(pod, overlay);
+        if (!neighbours->Allow(best.node) || !HostPortsFree(pod, overlay, best.node)) {
+          refused.push_back(best);
+          continue;
+        }
       }
       const topology::DeviceMask devices = OneOf(view.Devices(best.node));
       overlay.Place(pod, best.node, devices);
+      if (neighbours) neighbours->Add(pod, best.node);
       placed.push_back({&pod, best.node, devices});
       ++next;
       if (const Score again = view.Of(best.node); again != ShapeScores::kNoRoom) {

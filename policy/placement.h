@@ -26,6 +26,9 @@ struct PlacementRequest {
   std::span<const cluster::Avoid> avoid{};  ///< Pairs not to try.
   /// Where else it may not go; null: everywhere. By node.
   std::function<bool(cluster::NodeIndex)> allowed{};
+  /// Not null: the one of `pods` that may go only where `asking_allowed` says.
+  const cluster::PodInfo* asking = nullptr;
+  std::function<bool(cluster::NodeIndex)> asking_allowed{};
   /// Not 0: equal scores, and equally good devices, are told apart by a hash of this and not by the
   /// one node order.
   std::uint64_t tie_seed = 0;

@@ -50,14 +50,20 @@ void Deal(const cluster::PodShape& shape, const cluster::Store& store,
   for (std::size_t i = 0; i < slots.size(); ++i) slots[i]->node = nodes[i];
 }
 
+/// In whom they keep away, and who them, these members are the same: they may change places.
+bool AllAlike(const ShapeGroup& group, const Overlay& base) {
+  const Neighbours neighbours(*group.pods.front(), base);
+  return std::ranges::all_of(group.pods,
+                             [&](const cluster::PodInfo* pod) { return neighbours.SameFor(*pod); });
+}
+
 /// Members of one shape can differ in their labels, and so in whom they keep away. Ports are of the
 /// shape.
 bool AllAllowed(std::span<const ShapeGroup> groups, const Overlay& base,
                 std::span<const Placed> placed) {
-  const bool matters =
-      base.Repels() || !base.store().pods_with_anti_affinity().empty() ||
-      std::ranges::any_of(groups, [](const auto& g) { return g.shape->has_pod_constraints; });
-  if (!matters) return true;
+  const bool matter =
+      std::ranges::any_of(placed, [&](const Placed& p) { return NeighboursMatter(*p.pod, base); });
+  if (!matter || (groups.size() == 1 && AllAlike(groups.front(), base))) return true;
   Overlay after = base;
   for (const Placed& p : placed) after.Place(*p.pod, p.node, p.devices);
   return std::ranges::all_of(

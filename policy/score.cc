@@ -7,6 +7,13 @@ namespace berth::policy {
 using cluster::NodeIndex;
 using cluster::PodShape;
 
+namespace {
+
+/// The tables grow by one placement's states between two looks.
+constexpr std::uint64_t kShrinkEvery = 32;
+
+}  // namespace
+
 // --- One shape -----------------------------------------------------------------------------------
 
 int ShapeScores::CountRoom(const NodeState& state) const {
@@ -84,16 +91,37 @@ void Scorer::Refresh() {
                       policy_generation_ != store_->policy_generation();
   const bool reorder = forget || topology_generation_ != store_->topology_generation();
   if (shapes_.size() > kMaxShapes) shapes_.clear();
+  if (++refreshes_ % kShrinkEvery == 0 && bytes() > kMaxBytes) Shrink();
   if (forget) {
-    for (auto& [shape, scores] : shapes_) scores.Forget();
+    for (auto& [shape, known] : shapes_) known.scores.Forget();
   } else if (reorder) {
-    for (auto& [shape, scores] : shapes_) scores.ForgetNodes();
+    for (auto& [shape, known] : shapes_) known.scores.ForgetNodes();
   }
   if (reorder) RefreshRanks();
   epoch_ = states_.epoch();
   law_generation_ = law_.generation();
   policy_generation_ = store_->policy_generation();
   topology_generation_ = store_->topology_generation();
+}
+
+std::size_t Scorer::bytes() const {
+  std::size_t sum = 0;
+  for (const auto& [shape, known] : shapes_) sum += known.scores.bytes();
+  return sum;
+}
+
+/// Down to half of the bound, so that it is not looked for again at once.
+void Scorer::Shrink() {
+  std::vector<std::pair<std::uint64_t, const PodShape*>> order;
+  for (const auto& [shape, known] : shapes_) order.emplace_back(known.used, shape);
+  std::ranges::sort(order);
+  std::size_t left = bytes();
+  for (const auto& [used, shape] : order) {
+    if (left <= kMaxBytes / 2) return;
+    const auto it = shapes_.find(shape);
+    left -= it->second.scores.bytes();
+    shapes_.erase(it);
+  }
 }
 
 void Scorer::RefreshRanks() {
@@ -112,13 +140,15 @@ void Scorer::RefreshRanks() {
 Scorer::View Scorer::For(const std::shared_ptr<const PodShape>& shape, const Overlay& overlay) {
   auto it = shapes_.find(shape.get());
   if (it == shapes_.end()) {
-    it = shapes_.emplace(shape.get(), ShapeScores(shape, *store_, *policy_)).first;
+    it = shapes_.emplace(shape.get(), Known{ShapeScores(shape, *store_, *policy_)}).first;
   }
+  it->second.used = refreshes_;
+  ShapeScores& scores = it->second.scores;
   const auto fits = fit_.Row(*shape);
-  it->second.CatchUp(states_, fits, rank_terms_);
+  scores.CatchUp(states_, fits, rank_terms_);
   View view;
   view.overlay_ = &overlay;
-  view.scores_ = &it->second;
+  view.scores_ = &scores;
   view.states_ = &states_;
   view.fits_ = fits;
   view.rank_terms_ = rank_terms_;

@@ -39,6 +39,10 @@ class ShapeScores {
     return Judged(id, states).devices;
   }
 
+  std::size_t bytes() const {
+    return entries_.capacity() * sizeof(Entry) + by_node_.capacity() * sizeof(Score);
+  }
+
   /// Forgets the nodes; and what the states are worth, too.
   void ForgetNodes() { by_node_.clear(); }
   void Forget() {
@@ -72,6 +76,8 @@ class ShapeScores {
 class Scorer {
  public:
   static constexpr std::size_t kMaxShapes = 512;
+  /// Of all tables of scores together. The shapes that were asked for least lately lose theirs.
+  static constexpr std::size_t kMaxBytes = std::size_t{128} << 20;
   /// The rank term is spread over at least so many nodes: in a small cluster, where the places of
   /// two nodes lie far apart, it would outweigh what a placement breaks.
   static constexpr int kRankedNodes = 256;
@@ -83,6 +89,8 @@ class Scorer {
 
   Law& law() { return law_; }
   FitCache& fit() { return fit_; }
+  /// What the tables of scores take.
+  std::size_t bytes() const;
 
   /// Takes in what arrived and what changed. Call before a batch of what follows.
   void Refresh();
@@ -138,14 +146,21 @@ class Scorer {
                                      cluster::NodeIndex node);
 
  private:
+  struct Known {
+    ShapeScores scores;
+    std::uint64_t used = 0;  ///< The Refresh after which it was last asked for.
+  };
+
   void RefreshRanks();
+  void Shrink();
 
   const cluster::Store* store_;
   Law law_;
   FitCache fit_;
   std::unique_ptr<const NodeScorer> policy_;
   NodeStates states_;
-  std::unordered_map<const cluster::PodShape*, ShapeScores> shapes_;
+  std::unordered_map<const cluster::PodShape*, Known> shapes_;
+  std::uint64_t refreshes_ = 0;
   std::vector<Score> rank_terms_;  ///< By node: graded first-fit.
   std::uint64_t epoch_ = 0;        ///< Of the states that the scores are of.
   std::uint64_t law_generation_ = 0;

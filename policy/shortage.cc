@@ -1,10 +1,13 @@
 #include "policy/shortage.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
 
+#include "kube/quantity.h"
 #include "policy/placement.h"
 
 namespace berth::policy {
@@ -16,11 +19,12 @@ using cluster::Verdict;
 
 /// What the matching nodes would take, counted under three readings of "free".
 struct Count {
-  int matching = 0;   ///< Nodes that match at all.
-  int empty = 0;      ///< Members that fit into the empty cluster.
-  int by_device = 0;  ///< Members whose devices are free somewhere.
-  int now = 0;        ///< Members that fit now.
-  int avoided = 0;    ///< Of those, on nodes that are avoided.
+  int matching = 0;    ///< Nodes that match at all.
+  int empty = 0;       ///< Members that fit into the empty cluster.
+  int by_device = 0;   ///< Members whose devices are free somewhere.
+  int now = 0;         ///< Members that fit now.
+  int with_ports = 0;  ///< Of those, as many as find their host ports free.
+  int avoided = 0;     ///< And of these, on nodes that are avoided.
   std::int64_t free_devices = 0;
 };
 
@@ -28,16 +32,20 @@ Count CountRoom(const PlacementRequest& request, const ShapeGroup& group, const 
                 FitCache& fit, std::span<const NodeIndex> nodes) {
   Count count;
   constexpr int kMany = cluster::kMaxGangSize;
+  const bool ports = !group.shape->spec->host_ports.empty();
   for (const NodeIndex index : nodes) {
     const cluster::NodeInfo& node = base.store().node(index);
     if (!node.present || !fit.Fits(*group.shape, node)) continue;
     ++count.matching;
-    count.empty += Capacity(*group.shape, base, index, kMany, Looking::kAtEmptyNode);
+    // Two pods of one host port never share a node.
+    count.empty += Capacity(*group.shape, base, index, ports ? 1 : kMany, Looking::kAtEmptyNode);
     count.by_device += Capacity(*group.shape, base, index, kMany, Looking::kAtDevicesOnly);
-    const int now = Capacity(*group.shape, base, index, kMany);
+    int now = Capacity(*group.shape, base, index, kMany);
     count.now += now;
+    if (ports) now = HostPortsFree(*group.pods.front(), base, index) ? std::min(now, 1) : 0;
+    count.with_ports += now;
     if (std::ranges::any_of(request.avoid, [&](const cluster::Avoid& avoid) {
-          return avoid.node == index && avoid.shape == group.shape.get();
+          return avoid.node == index && avoid.shape == group.shape;
         })) {
       count.avoided += now;
     }
@@ -48,8 +56,47 @@ Count CountRoom(const PlacementRequest& request, const ShapeGroup& group, const 
   return count;
 }
 
+std::string PortsOf(const cluster::PodShape& shape) {
+  const auto& ports = shape.spec->host_ports;
+  std::string text = ports.size() > 1 ? "host ports " : "host port ";
+  for (const kube::HostPort& port : ports) {
+    if (&port != &ports.front()) text += ", ";
+    text += fmt::format("{}/{}", port.port, port.protocol);
+  }
+  return text;
+}
+
+/// What makes `group` too much for the empty cluster, as a whole sentence; empty: its number alone.
+std::string WhyNeverFits(const ShapeGroup& group, const Overlay& base, FitCache& fit,
+                         const Count& count, const std::string& who) {
+  const cluster::Store& store = base.store();
+  const auto want = group.pods.size();
+  if (count.empty > 0) {
+    return group.shape->spec->host_ports.empty()
+               ? std::string()
+               : fmt::format(
+                     "{} members need {}, each on a node of its own; {} of the nodes that match "
+                     "can take one.",
+                     want, PortsOf(*group.shape), count.empty);
+  }
+  for (const auto& [id, amount] : group.shape->demand) {
+    std::int64_t most = 0;
+    for (const auto& node : store.nodes()) {
+      if (node->present && fit.Fits(*group.shape, *node)) {
+        most = std::max(most, node->allocatable[id]);
+      }
+    }
+    if (amount <= most) continue;
+    const std::string& name = store.resources().Name(id);
+    return fmt::format("{} asks for {} of {}; no node that matches has more than {}.", who,
+                       kube::Format(name, amount), name, kube::Format(name, most));
+  }
+  return fmt::format("{} fits on no node that matches, though each of its resources alone would.",
+                     who);
+}
+
 Verdict JudgeGroup(const PlacementRequest& request, const ShapeGroup& group, const Overlay& base,
-                   FitCache& fit) {
+                   FitCache& fit, const std::string& who) {
   std::vector<NodeIndex> nodes;
   for (const auto& node : base.store().nodes()) nodes.push_back(node->index);
   const Count count = CountRoom(request, group, base, fit, nodes);
@@ -57,7 +104,10 @@ Verdict JudgeGroup(const PlacementRequest& request, const ShapeGroup& group, con
   const cluster::PodShape& shape = *group.shape;
   if (count.matching == 0) return {.reason = ReasonId::kNoMatchingNodes, .want = want};
   if (count.empty < want) {
-    return {.reason = ReasonId::kNeverFits, .want = want, .have = count.empty};
+    return {.reason = ReasonId::kNeverFits,
+            .want = want,
+            .have = count.empty,
+            .subject = WhyNeverFits(group, base, fit, count, who)};
   }
   const std::int64_t devices = shape.device_amount * want;
   if (devices > count.free_devices) {
@@ -72,7 +122,13 @@ Verdict JudgeGroup(const PlacementRequest& request, const ShapeGroup& group, con
   if (count.now < want) {
     return {.reason = ReasonId::kInsufficientCpuOrMemory, .want = want, .have = count.now};
   }
-  if (count.now - count.avoided < want) {
+  if (count.with_ports < want) {
+    return {.reason = ReasonId::kFragmented,
+            .want = want,
+            .have = count.with_ports,
+            .subject = PortsOf(shape)};
+  }
+  if (count.with_ports - count.avoided < want) {
     return {.reason = ReasonId::kRefusedByScheduler, .want = want};
   }
   return {};
@@ -128,10 +184,13 @@ std::vector<ShapeGroup> GroupByShape(std::span<const cluster::PodInfo* const> po
 Verdict ExplainShortage(const PlacementRequest& request, const std::vector<ShapeGroup>& groups,
                         const Overlay& base, FitCache& fit) {
   for (const ShapeGroup& group : groups) {
-    if (Verdict verdict = JudgeGroup(request, group, base, fit);
+    // Which of the members, where they differ. (What all of one shape are told is told to other
+    // workloads of that shape as well: no names.)
+    const std::string who = groups.size() > 1       ? group.pods.front()->object.meta.name
+                            : group.pods.size() > 1 ? "Each member"
+                                                    : "It";
+    if (Verdict verdict = JudgeGroup(request, group, base, fit, who);
         verdict.reason != ReasonId::kNone) {
-      // Which of the members, where they differ. (What all of one shape are told is told to other
-      // workloads of that shape as well: no names.)
       if (verdict.reason == ReasonId::kNoMatchingNodes && groups.size() > 1) {
         verdict.subject = group.pods.front()->object.meta.name;
       }
@@ -144,10 +203,16 @@ Verdict ExplainShortage(const PlacementRequest& request, const std::vector<Shape
   if (!request.topology_required.empty()) {
     const ShapeGroup& group = groups.front();
     int best = 0;
+    int best_untried = 0;  // without the nodes that are avoided
     for (const auto& [name, nodes] : GroupBy(base.store(), request.topology_required)) {
-      best = std::max(best, CountRoom(request, group, base, fit, nodes).now);
+      const Count count = CountRoom(request, group, base, fit, nodes);
+      best = std::max(best, count.with_ports);
+      best_untried = std::max(best_untried, count.with_ports - count.avoided);
     }
     const int want = static_cast<int>(group.pods.size());
+    if (best >= want && best_untried < want) {
+      return {.reason = ReasonId::kRefusedByScheduler, .want = want};
+    }
     if (best < want || groups.size() == 1) {
       return {.reason = ReasonId::kTopologyUnsatisfied,
               .want = want,

@@ -32,6 +32,7 @@ void Fields(A& a, T& meta) {
   a("deletion_ms", meta.deletion);
   a("labels", meta.labels);
   a("annotations", meta.annotations);
+  a("leftOut", meta.left_out);
 }
 
 template <typename A, replay::Is<Requirement> T>

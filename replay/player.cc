@@ -96,8 +96,10 @@ std::string BindFinished(std::unique_ptr<Engine>& engine, Reader& reader, TimePo
   auto outcome = engine::BindOutcome::kUnknown;
   reader.Require("uid", uid);
   reader.Require("outcome", outcome);
+  std::string said;
+  reader("error", said);
   std::string error = reader.Finish();
-  if (error.empty()) engine->BindFinished(uid, outcome, now);
+  if (error.empty()) engine->BindFinished(uid, outcome, now, said);
   return error;
 }
 

@@ -99,8 +99,11 @@ void Recorder::OnBind(const engine::BindQuery& query, TimePoint now) {
   sink_(Text(line));
 }
 
-void Recorder::OnBindFinished(std::string_view uid, engine::BindOutcome outcome, TimePoint now) {
-  sink_(Text(With(With(Line("bindFinished", now), "uid", uid), "outcome", outcome)));
+void Recorder::OnBindFinished(std::string_view uid, engine::BindOutcome outcome,
+                              std::string_view error, TimePoint now) {
+  Json line = With(With(Line("bindFinished", now), "uid", uid), "outcome", outcome);
+  if (!error.empty()) line["error"] = error;
+  sink_(Text(line));
 }
 
 void Recorder::OnBindSettled(std::string_view uid, TimePoint now) {

@@ -32,7 +32,7 @@ class Recorder final : public engine::InputListener {
   void OnFilter(const engine::FilterQuery& query, const kube::Pod* request_pod,
                 engine::TimePoint now) override;
   void OnBind(const engine::BindQuery& query, engine::TimePoint now) override;
-  void OnBindFinished(std::string_view uid, engine::BindOutcome outcome,
+  void OnBindFinished(std::string_view uid, engine::BindOutcome outcome, std::string_view error,
                       engine::TimePoint now) override;
   void OnBindSettled(std::string_view uid, engine::TimePoint now) override;
   void OnBindAbandoned(engine::TicketId ticket) override;

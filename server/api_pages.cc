@@ -5,16 +5,7 @@
 namespace berth::server {
 namespace {
 
-/// An empty page is one that does not exist.
-HttpResponse Page(std::string body) {
-  HttpResponse response;
-  if (body.empty()) {
-    response.status = 404;
-  } else {
-    response.body = std::move(body);
-  }
-  return response;
-}
+HttpResponse Page(std::string body) { return {.body = std::move(body)}; }
 
 }  // namespace
 
@@ -26,12 +17,18 @@ void AddApiPages(const Host& host, OpsHandlers& handlers) {
     return Page(
         host.Look([&](const engine::Engine& e, auto now) { return GangsJson(e, ns, now); }));
   };
+  handlers.pods = [&host](std::string_view ns) {
+    return Page(host.Look([&](const engine::Engine& e, auto now) { return PodsJson(e, ns, now); }));
+  };
   handlers.nodes = [&host](const HttpRequest&) {
     return Page(host.Look([](const engine::Engine& e, auto) { return NodesJson(e); }));
   };
   handlers.why = [&host](std::string_view ns, std::string_view name, const HttpRequest&) {
-    return Page(
-        host.Look([&](const engine::Engine& e, auto now) { return WhyJson(e, ns, name, now); }));
+    auto page =
+        host.Look([&](const engine::Engine& e, auto now) { return WhyJson(e, ns, name, now); });
+    if (!page.empty()) return Page(std::move(page));
+    return HttpResponse{
+        .status = 404, .body = "no pod and no gang of that name\n", .content_type = kPlainText};
   };
 }
 

@@ -1,22 +1,20 @@
-// `berth why|queues|gangs|nodes`: asks a running service's /api/v1 and prints the answer.
+// `berth why|queues|gangs|pods|nodes`: asks a running service's /api/v1 and prints the answer.
 #pragma once
 
-#include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
+
+#include "server/page_output.h"
 
 namespace berth::server {
-
-enum class Question : std::uint8_t { kWhy, kQueues, kGangs, kNodes };
-enum class OutputFormat : std::uint8_t { kTable, kWide, kJson, kYaml };
 
 struct AskOptions {
   Question question = Question::kQueues;
   std::string url = "http://127.0.0.1:9090";
-  std::string ns{};   ///< Empty: `default` for why, every namespace for gangs.
-  std::string pod{};  ///< For why: NAME, pod/NAME or NAMESPACE/NAME.
-  OutputFormat output = OutputFormat::kTable;
+  std::string ns{};   ///< Empty: `default` for why, every namespace for gangs and pods.
+  std::string pod{};  ///< For why: a pod or gang, NAME, pod/NAME, gang/NAME or NAMESPACE/NAME.
+  bool all_namespaces = false;  ///< Whatever `ns` says.
+  Wanted wanted{};              ///< For the others.
+  Output output{};
   // For a service under --ops-auth kubernetes, and one behind TLS: kubectl's options.
   std::string token_file{};
   std::string kubeconfig{};             ///< Its current user's token; nothing else is read from it.
@@ -32,12 +30,8 @@ struct Answer {
   std::string err;
 };
 
-/// One GET on the service. Codes: 0 fine, 1 no such pod, or not for this caller (401, 403), 2
-/// wrong usage, 3 no service there.
+/// One GET on the service. Codes: 0 fine, 1 there is no such pod or item, or not for this caller
+/// (401, 403), 2 wrong usage, 3 no service there, or a file that cannot be read.
 Answer Ask(const AskOptions& options);
-
-/// The page as it is printed, its trailing newline included. Total over any JSON: what is missing
-/// or of another type shows as `-`.
-std::string Print(Question question, const nlohmann::ordered_json& page, OutputFormat format);
 
 }  // namespace berth::server

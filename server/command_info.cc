@@ -32,9 +32,14 @@ OptionInfo Describe(const CLI::Option& option) {
   for (const auto& name : option.get_snames()) info.names.push_back("-" + name);
   for (const auto& name : option.get_lnames()) info.names.push_back("--" + name);
   info.takes_value = option.get_items_expected_max() > 0;
-  for (const char* word : {"file", "policy", "snapshot", "cluster", "config", "log", "authority"}) {
+  for (const char* word : {"file", "policy", "snapshot", "cluster", "config", "log", "authority",
+                           "traces", "workload", "plot", "series", "list"}) {
     info.is_file |= std::ranges::any_of(
         info.names, [&](const std::string& name) { return name.ends_with(word); });
+  }
+  const std::string type = option.get_type_name();
+  if (type.find("NAME") != std::string::npos && type.find("FILE") == std::string::npos) {
+    info.is_file = false;  // `--policy NAME` of the simulator
   }
   return info;
 }

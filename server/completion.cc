@@ -44,49 +44,80 @@ std::string WordsOf(const CommandInfo& command) {
   return Join(words);
 }
 
+/// A command with its whole path: `simulate openb`.
+struct PathOf {
+  std::string path;
+  const CommandInfo* command = nullptr;
+};
+
+void Collect(const std::vector<CommandInfo>& commands, const std::string& before,
+             std::vector<PathOf>& all) {
+  for (const CommandInfo& command : commands) {
+    const std::string path = before.empty() ? command.name : before + " " + command.name;
+    all.push_back({path, &command});
+    Collect(command.subcommands, path, all);
+  }
+}
+
+std::string BashValues(const OptionInfo& option) {
+  if (!option.choices.empty()) {
+    return fmt::format(R"(COMPREPLY=($(compgen -W {} -- "$cur")))", Quoted(Join(option.choices)));
+  }
+  return option.is_file ? R"(COMPREPLY=($(compgen -f -- "$cur")))" : "COMPREPLY=()";
+}
+
 std::string Bash(const CommandInfo& root, const std::vector<CommandInfo>& commands,
                  std::string_view program) {
-  const std::string function = FunctionName(program);
+  std::vector<PathOf> all;
+  Collect(commands, "", all);
   std::vector<std::string> names;
+  for (const CommandInfo& command : commands) names.push_back(command.name);
+  std::string paths;
   std::string values;
   std::string words;
-  for (const CommandInfo& command : commands) {
-    names.push_back(command.name);
-    words += fmt::format("    {}) words={} ;;\n", command.name, Quoted(WordsOf(command)));
-    for (const OptionInfo& option : command.options) {
+  for (const auto& [path, command] : all) {
+    paths += (paths.empty() ? "" : "|") + Quoted(path);
+    words += fmt::format("    {}) words={}; files={} ;;\n", Quoted(path), Quoted(WordsOf(*command)),
+                         command->choices.empty() && !command->arguments.empty() ? 1 : 0);
+    for (const OptionInfo& option : command->options) {
       if (!option.takes_value) continue;
-      const std::string reply =
-          option.choices.empty()
-              ? (option.is_file ? R"(COMPREPLY=($(compgen -f -- "$cur")))" : "COMPREPLY=()")
-              : fmt::format(R"(COMPREPLY=($(compgen -W {} -- "$cur")))",
-                            Quoted(Join(option.choices)));
       for (const std::string& name : option.names) {
-        values += fmt::format("    '{}:{}') {}; return ;;\n", command.name, name, reply);
+        values +=
+            fmt::format("    {}) {}; return ;;\n", Quoted(path + ":" + name), BashValues(option));
       }
     }
   }
   return fmt::format(
       R"(# bash completion for {program}; load it with: source <({program} completion bash)
 {function}() {{
-  local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} command=${{COMP_WORDS[1]}} words
+  local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} command= words files word
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
     COMPREPLY=($(compgen -W {top} -- "$cur"))
     return
   fi
+  # The longest path of commands at the start of the line.
+  for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+    case "${{command:+$command }}$word" in
+      {paths}) command="${{command:+$command }}$word" ;;
+      *) break ;;
+    esac
+  done
   case "$command:$prev" in
 {values}  esac
   case "$command" in
 {words}    *) return ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$cur"))
-  if [[ ${{#COMPREPLY[@]}} -eq 0 && $cur != -* ]]; then COMPREPLY=($(compgen -f -- "$cur")); fi
+  if ((files)) && [[ ${{#COMPREPLY[@]}} -eq 0 && $cur != -* ]]; then
+    COMPREPLY=($(compgen -f -- "$cur"))
+  fi
 }}
 complete -o filenames -F {function} {program}
 )",
-      fmt::arg("program", program), fmt::arg("function", function),
-      fmt::arg("top", Quoted(Join(names) + " " + WordsOf(root))), fmt::arg("values", values),
-      fmt::arg("words", words));
+      fmt::arg("program", program), fmt::arg("function", FunctionName(program)),
+      fmt::arg("top", Quoted(Join(names) + " " + WordsOf(root))), fmt::arg("paths", paths),
+      fmt::arg("values", values), fmt::arg("words", words));
 }
 
 /// Without the characters that _arguments and _describe read as their own.
@@ -123,8 +154,14 @@ std::string Zsh(const CommandInfo& root, const std::vector<CommandInfo>& command
   std::string cases;
   for (const CommandInfo& command : commands) {
     list += "    " + Quoted(command.name + ":" + ZshHelp(command.help)) + "\n";
-    cases +=
-        fmt::format("    {})\n      _arguments{}\n      ;;\n", command.name, arguments(command));
+    for (const CommandInfo& inner : command.subcommands) {
+      cases += fmt::format(
+          "    {})\n      shift words\n      ((CURRENT--))\n      _arguments{}\n"
+          "      ;;\n",
+          Quoted(command.name + " " + inner.name), arguments(inner));
+    }
+    cases += fmt::format("    {0}|{0}' '*)\n      _arguments{1}\n      ;;\n", Quoted(command.name),
+                         arguments(command));
   }
   return fmt::format(R"(#compdef {program}
 # zsh completion for {program}; load it with: source <({program} completion zsh)
@@ -138,6 +175,7 @@ std::string Zsh(const CommandInfo& root, const std::vector<CommandInfo>& command
     return
   fi
   local command=$words[2]
+  if ((CURRENT > 3)); then command="$command $words[3]"; fi
   shift words
   ((CURRENT--))
   case $command in
@@ -176,7 +214,11 @@ std::string Fish(const CommandInfo& root, const std::vector<CommandInfo>& comman
   for (const CommandInfo& command : commands) {
     out += fmt::format("complete -c {} -n __fish_use_subcommand -a {} -d {}\n", program,
                        command.name, Quoted(command.help));
-    add(command, "__fish_seen_subcommand_from " + command.name);
+    const std::string seen = "__fish_seen_subcommand_from " + command.name;
+    add(command, seen);
+    for (const CommandInfo& inner : command.subcommands) {
+      add(inner, seen + "; and __fish_seen_subcommand_from " + inner.name);
+    }
   }
   return out;
 }

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "kube/terminal.h"
 #include "server/demo_report.h"
 #include "server/demo_world.h"
 
@@ -83,17 +84,19 @@ int Verdict(DemoWorld& world, const PictureStyle& style) {
     return 0;
   }
   fmt::print("{}\n", Bold("BROKEN PROMISES:", style));
-  for (const std::string& line : broken) fmt::print("  {}\n", line);
+  for (const std::string& line : broken) kube::Write(stdout, fmt::format("  {}\n", line));
   return kViolated;
 }
 
-/// Two commands that work from here.
+/// Commands that work from here, pasted one by one or together: the service takes a moment to
+/// listen.
 void SayNext(const DemoOptions& options, const PictureStyle& style) {
   const bool checkout = std::filesystem::exists(kExample);
   const std::string file = checkout ? kExample : "three-racks.yaml";
   fmt::print("\n{}\n", Bold("Next:", style));
   if (!checkout) fmt::print("  {} demo --print-cluster > {}\n", options.program, file);
   fmt::print("  {} serve --snapshot {} &\n", options.program, file);
+  fmt::print("  until {} queues 2> /dev/null; do sleep 0.2; done\n", options.program);
   fmt::print("  {} why -n research pretrain-70b-0-da959\n", options.program);
 }
 
@@ -124,7 +127,7 @@ int Demo(const DemoOptions& options) {
                                   .decision_log = options.decision_log,
                                   .backoff = std::chrono::milliseconds(options.fast ? 10 : 50)});
   if (!world) {
-    fmt::print(stderr, "berth demo: {}\n", world.error().message);
+    kube::Write(stderr, fmt::format("berth demo: {}\n", world.error().message));
     return world.error().code;
   }
   const PictureStyle style = StyleOfTerminal(isatty(STDOUT_FILENO) != 0);

@@ -10,6 +10,9 @@
 
 namespace berth::server {
 
+/// The device resource that the demo's cluster and jobs use.
+inline constexpr const char* kGpu = "nvidia.com/gpu";
+
 /// One job: pods of one shape. A gang when it has more than one pod.
 struct DemoJob {
   std::string name;

@@ -7,6 +7,8 @@
 #include <tuple>
 #include <vector>
 
+#include "kube/terminal.h"
+#include "server/demo_jobs.h"
 #include "server/table.h"
 
 namespace berth::server {
@@ -14,7 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kGpu = "nvidia.com/gpu";
 constexpr std::size_t kNameWidth = 8;
 constexpr std::size_t kGap = 2;
 constexpr std::size_t kMaxCells = 16;
@@ -106,7 +107,8 @@ std::string DrawCell(const Cell& cell, const PictureStyle& style) {
 
 /// The end of a long name tells nodes apart, not its start.
 std::string Shortened(const std::string& name) {
-  return name.size() <= kNameWidth ? name : name.substr(name.size() - kNameWidth);
+  const std::string shown = kube::Printable(name);
+  return shown.size() <= kNameWidth ? shown : shown.substr(shown.size() - kNameWidth);
 }
 
 std::map<std::string, std::vector<NodeRow>> RacksOf(const Json& nodes, const PodMarks& marks) {
@@ -130,7 +132,8 @@ std::vector<std::string> DrawRack(const std::string& name, const std::vector<Nod
     used += row.used;
   }
   const std::string count = fmt::format("{}/{} GPUs", used, gpus);
-  const std::string title = name.empty() ? "nodes" : name.substr(name.rfind('/') + 1);
+  const std::string title =
+      name.empty() ? "nodes" : kube::Printable(name.substr(name.rfind('/') + 1));
   const std::size_t gap =
       width > title.size() + count.size() ? width - title.size() - count.size() : 1;
   std::vector<std::string> lines{Bold(title, style) + std::string(gap, ' ') + Dim(count, style)};

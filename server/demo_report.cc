@@ -243,7 +243,7 @@ std::string Report(const DemoWorld& world, const PictureStyle& style) {
   const auto jobs = world.jobs();
   const Json nodes = world.Page("/api/v1/nodes");
   std::string out = DrawNodes(nodes, MarksOf(jobs), style) + "\n";
-  out += Bold("Queues", style) + fmt::format(" (GPUs; {} marks the quota, + what is borrowed)\n",
+  out += Bold("Queues", style) + fmt::format(" (GPUs; {} marks the quota, + what is above it)\n",
                                              style.unicode ? "┃" : "|");
   out += DrawQueues(world.Page("/api/v1/queues"), world.gpus(), style) + "\n";
   out += Teams(jobs) + "\n" + Gangs(jobs, world.now(), style) + "\n";

@@ -7,6 +7,7 @@
 
 #include "kube/decode.h"
 #include "server/api_pages.h"
+#include "server/exit_codes.h"
 #include "server/ops_server.h"
 #include "server/verb_server.h"
 #include "server/version.h"
@@ -14,11 +15,8 @@
 namespace berth::server {
 namespace {
 
-constexpr const char* kGpu = "nvidia.com/gpu";
 constexpr const char* kRackLabel = "cloud.provider.com/topology-rack";
 constexpr std::size_t kMaxConnections = 1024;
-constexpr int kBadInput = 1;
-constexpr int kEnvironment = 3;
 constexpr std::chrono::milliseconds kPoll{10};
 
 std::int64_t GpusOf(const kube::Node& node) {
@@ -46,11 +44,16 @@ std::expected<std::unique_ptr<DemoWorld>, DemoWorld::Error> DemoWorld::Create(
 DemoWorld::~DemoWorld() { Stop(); }
 
 std::optional<DemoWorld::Error> DemoWorld::Wire(const WorldOptions& options) {
-  auto cluster = options.cluster.empty()
-                     ? EmbeddedCluster::Parse(kThreeRacks, "the built-in cluster")
-                     : EmbeddedCluster::Load(options.cluster);
-  if (!cluster) return Error{kBadInput, cluster.error()};
-  cluster_ = std::move(*cluster);
+  if (options.cluster.empty()) {
+    cluster_ = std::move(*EmbeddedCluster::Parse(kThreeRacks, "the built-in cluster"));
+  } else {
+    auto cluster = EmbeddedCluster::Load(options.cluster);
+    if (!cluster) {
+      const int code = cluster.error().unreadable ? kEnvironment : kBadInput;
+      return Error{code, cluster.error().message};
+    }
+    cluster_ = std::move(*cluster);
+  }
   // The demo brings jobs of its own: the recorded ones would stand in their way for ever.
   cluster_->DropPods([](const kube::Pod& pod) {
     return pod.node_name.empty() || pod.spec->requests.contains(kGpu);

@@ -70,14 +70,14 @@ std::unique_ptr<ObjectSink> DialectInformers::MakeSink(const kube::DialectResour
   const kube::DialectKind kind = resource.kind;
   auto sink = std::make_unique<ObjectSink>(
       resource.Name(), metrics_, logger_,
-      [this, kind](simdjson::dom::element json) -> std::string {
+      [this, kind](simdjson::dom::element json) -> Upserted {
         auto object = kube::DecodeDialectObject(kind, json);
-        if (!object) return {};
-        std::string uid = object->uid;
+        if (!object) return {.problem = object.error().ToString()};
+        Upserted upserted{.key = object->uid};
         host_.Apply([&](engine::Engine& e, engine::TimePoint now) {
           e.OnDialectObject(std::move(*object), now);
         });
-        return uid;
+        return upserted;
       },
       [this](const std::string& uid) {
         host_.Apply(

@@ -28,14 +28,14 @@ void DraInformers::Add(const std::string& plural, Decode decode, Key key, Delete
   const std::string name = plural + ".resource.k8s.io";
   auto sink = std::make_unique<ObjectSink>(
       name, metrics_, logger_,
-      [this, decode, key](simdjson::dom::element json) -> std::string {
+      [this, decode, key](simdjson::dom::element json) -> Upserted {
         auto object = decode(json);
-        if (!object) return {};
-        std::string id = key(object->meta);
+        if (!object) return {.problem = object.error().ToString()};
+        Upserted upserted{.key = key(object->meta), .problem = object->meta.left_out};
         host_.Apply([&](engine::Engine& e, engine::TimePoint now) {
           Tell(e, now, counts_.Upsert(std::move(*object)));
         });
-        return id;
+        return upserted;
       },
       [this, remove](const std::string& id) {
         host_.Apply([&](engine::Engine& e, engine::TimePoint now) { Tell(e, now, remove(id)); });

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <sstream>
+#include <set>
 
 #include "config/manifests.h"
 #include "kube/decode.h"
 #include "kube/dialect_objects.h"
+#include "kube/terminal.h"
 #include "server/host.h"
 
 namespace berth::server {
@@ -17,15 +17,13 @@ constexpr std::size_t kMaxSnapshotBytes = std::size_t{1} << 30U;
 
 }  // namespace
 
-std::expected<std::unique_ptr<EmbeddedCluster>, std::string> EmbeddedCluster::Load(
+std::expected<std::unique_ptr<EmbeddedCluster>, kube::FileError> EmbeddedCluster::Load(
     const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::unexpected(path + ": cannot be read");
-  std::ostringstream text;  // the operator below ends quietly where an iterator throws: directories
-  text << in.rdbuf();
-  if (in.bad() || text.fail()) return std::unexpected(path + ": cannot be read, or empty");
-  if (text.view().size() > kMaxSnapshotBytes) return std::unexpected(path + ": larger than 1 GiB");
-  return Parse(text.view(), path);
+  const auto text = kube::ReadFile(path, kMaxSnapshotBytes);
+  if (!text) return std::unexpected(text.error());
+  auto cluster = Parse(*text, path);
+  if (!cluster) return std::unexpected(kube::FileError{false, cluster.error()});
+  return std::move(*cluster);
 }
 
 std::expected<std::unique_ptr<EmbeddedCluster>, std::string> EmbeddedCluster::Parse(
@@ -39,10 +37,16 @@ std::expected<std::unique_ptr<EmbeddedCluster>, std::string> EmbeddedCluster::Pa
   for (const config::Manifest& manifest : *manifests) {
     const std::string error = cluster->Take(manifest.kind, manifest.json);
     if (!error.empty()) {
-      return fail(fmt::format("{} {}: {}", manifest.kind, manifest.name, error));
+      return fail(fmt::format("{} {}: {}", kube::Printable(manifest.kind),
+                              kube::Printable(manifest.name), error));
     }
   }
   if (cluster->nodes_.empty()) return fail("no Node in it");
+  std::set<std::pair<std::string_view, std::string_view>> names;
+  for (const auto& [uid, pod] : cluster->pods_) {
+    if (names.emplace(pod.meta.ns, pod.meta.name).second) continue;
+    return fail(fmt::format("Pod {}/{}: is there twice", pod.meta.ns, pod.meta.name));
+  }
   return cluster;
 }
 
@@ -52,12 +56,14 @@ std::string EmbeddedCluster::Take(const std::string& kind, std::string_view json
   if (kind == "Node") {
     auto node = kube::DecodeNode(json, parser);
     if (!node) return node.error().ToString();
-    nodes_[node->meta.name] = std::move(*node);
+    const std::string name = node->meta.name;
+    if (!nodes_.emplace(name, std::move(*node)).second) return "is there twice";
   } else if (kind == "Pod") {
     auto pod = kube::DecodePod(json, parser);
     if (!pod) return pod.error().ToString();
     if (pod->meta.creation == 0) pod->meta.creation = SystemClock();  // written by hand
-    pods_[pod->meta.uid] = std::move(*pod);
+    const std::string uid = pod->meta.uid;
+    if (!pods_.emplace(uid, std::move(*pod)).second) return "its UID is there twice";
   } else if (kind == "PodGroup" || kind == "LocalQueue") {
     return TakeDialectObject(json, parser);
   } else if (kind == "Namespace") {

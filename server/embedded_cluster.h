@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kube/dialect_objects.h"
+#include "kube/read_file.h"
 #include "server/api.h"
 
 namespace berth::server {
@@ -22,7 +23,8 @@ class EmbeddedCluster final : public Api {
  public:
   /// Reads a List of Nodes, Pods, Namespaces and the dialects' groups and queues, or several
   /// documents. Other kinds are skipped.
-  static std::expected<std::unique_ptr<EmbeddedCluster>, std::string> Load(const std::string& path);
+  static std::expected<std::unique_ptr<EmbeddedCluster>, kube::FileError> Load(
+      const std::string& path);
   /// The same from text; `name` is for messages.
   static std::expected<std::unique_ptr<EmbeddedCluster>, std::string> Parse(
       std::string_view text, const std::string& name);

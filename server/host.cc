@@ -1,8 +1,10 @@
 #include "server/host.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <chrono>
+#include <cstdlib>
 
 #include "server/views.h"
 
@@ -15,7 +17,15 @@ constexpr std::size_t kReleaseThreads = 16;
 constexpr std::size_t kMaxReleases = 100'000;
 constexpr std::size_t kMaxEvents = 1'000;
 constexpr int kMaxReleaseTries = 5;
-constexpr int kMaxSettleTries = 30;
+/// The planner thread shows at least as often that the engine can be had.
+constexpr std::int64_t kBeatMs = 1'000;
+
+/// Before the next try after `attempt` failed ones: from half a second up to 30 s.
+std::int64_t RetryDelayMs(int attempt) {
+  constexpr std::int64_t kFirst = 500;
+  constexpr std::int64_t kMost = 30'000;
+  return std::min(kMost, kFirst << std::min(attempt - 1, 6));
+}
 
 engine::Options Recorded(engine::Options options, DecisionLog& decisions) {
   options.listener = decisions.listener();
@@ -48,28 +58,23 @@ Host::Host(config::PolicyConfiguration policy, engine::Options options, Api& api
       clock_(std::move(clock)),
       leads_(std::move(leads)),
       options_(Recorded(std::move(options), decisions)),
+      beat_(clock_()),
       engine_(std::make_unique<engine::Engine>(std::move(policy), options_)),
       releases_(kReleaseThreads, kMaxReleases),
-      events_(1, kMaxEvents) {}
+      events_(1, kMaxEvents) {
+  planner_ = std::jthread([this](const std::stop_token& stop) { Plan(stop); });
+}
 
 Host::~Host() { Stop(); }
 
 // --- Terms ---------------------------------------------------------------------------------------
 
 void Host::Start() {
-  bool stopped = false;
   Apply([&](engine::Engine& e, engine::TimePoint now) {
-    stopped = stopped_;
-    if (stopped) return;
+    if (stopped_) return;
     e.Start(now);
     deciding_ = true;
   });
-  if (stopped) return;
-  if (planner_.joinable()) {
-    changed_.notify_all();
-  } else {
-    planner_ = std::jthread([this](const std::stop_token& stop) { Plan(stop); });
-  }
 }
 
 void Host::Resign() {
@@ -105,6 +110,7 @@ void Host::Stop() {
     planner_.request_stop();
     planner_.join();
   }
+  decisions_.Flush();
 }
 
 /// Returns the binds that stood.
@@ -112,6 +118,8 @@ Host::Waiters Host::StopDeciding() {
   const std::scoped_lock lock(mutex_);
   deciding_ = false;
   ++term_;  // What is queued, or on its way back, is nobody's any more.
+  later_.clear();
+  turns_.clear();
   return std::exchange(waiters_, {});
 }
 
@@ -140,34 +148,84 @@ void Host::Change(std::optional<Term> only,
     const std::scoped_lock lock(mutex_);
     if (only && *only != term_) return;
     const auto now = clock_();
-    change(*engine_, now);
-    wanted = Collect(now);
+    Enter("an event", [&] {
+      change(*engine_, now);
+      wanted = Collect(now);
+    });
     ++changes_;
   }
   changed_.notify_all();
+  decisions_.Flush();
   Carry(std::move(wanted));
 }
 
+void Host::Broken(std::string_view what, std::string_view error) {
+  logger_.Log(Severity::kError, "the engine failed: the process ends, and begins anew",
+              {{"while", what}, {"error", error}});
+  logger_.Flush();
+  if (!broken_) std::abort();
+  broken_();
+}
+
 void Host::Plan(const std::stop_token& stop) {
+  pthread_setname_np(pthread_self(), "planner");  // for `ps -L` and debuggers
   std::uint64_t seen = 0;
   while (!stop.stop_requested()) {
     Wanted wanted;
+    std::vector<Later> due;
     {
       std::unique_lock lock(mutex_);
-      // Only who decides has deadlines: another would find its own passed, over and over.
-      const auto due = deciding() ? engine_->NextDeadline() : std::nullopt;
-      const auto wait = std::chrono::milliseconds(
-          due ? std::clamp<std::int64_t>(*due - clock_(), 0, 60'000) : 60'000);
-      changed_.wait_for(lock, stop, wait, [&] { return changes_ != seen; });
+      changed_.wait_for(lock, stop, std::chrono::milliseconds(MsUntilDue(clock_())),
+                        [&] { return changes_ != seen; });
       if (stop.stop_requested()) return;
       seen = changes_;
-      if (!deciding()) continue;
       const auto now = clock_();
-      engine_->Step(now);
-      wanted = Collect(now);
+      beat_ = now;
+      due = TakeDue(now);
+      if (deciding()) {
+        Enter("planning", [&] {
+          engine_->Step(now);
+          wanted = Collect(now);
+        });
+      }
     }
+    decisions_.Flush();
     Carry(std::move(wanted));
+    for (Later& later : due) Enqueue(later.uid, std::move(later.job));
   }
+}
+
+/// How long nothing is to be done unless something happens. REQUIRES: the lock.
+std::int64_t Host::MsUntilDue(engine::TimePoint now) const {
+  engine::TimePoint due = now + kBeatMs;
+  if (!later_.empty()) due = std::min(due, later_.begin()->first);
+  // Only who decides has deadlines: another would find its own passed, over and over.
+  if (const auto deadline = deciding() ? engine_->NextDeadline() : std::nullopt) {
+    due = std::min(due, *deadline);
+  }
+  return std::max<std::int64_t>(due - now, 0);
+}
+
+// --- Jobs ----------------------------------------------------------------------------------------
+
+/// In the order of calls for one UID; a full lane takes it later.
+void Host::Enqueue(const std::string& uid, std::function<void()> job) {
+  if (!releases_.Push(uid, job)) Postpone(uid, RetryDelayMs(1), std::move(job));
+}
+
+void Host::Postpone(const std::string& uid, std::int64_t delay_ms, std::function<void()> job) {
+  const std::scoped_lock lock(mutex_);
+  later_.emplace(clock_() + delay_ms, Later{.uid = uid, .job = std::move(job)});
+}
+
+/// REQUIRES: the lock.
+std::vector<Host::Later> Host::TakeDue(engine::TimePoint now) {
+  std::vector<Later> due;
+  while (!later_.empty() && later_.begin()->first <= now) {
+    due.push_back(std::move(later_.begin()->second));
+    later_.erase(later_.begin());
+  }
+  return due;
 }
 
 // --- Actions -------------------------------------------------------------------------------------
@@ -186,29 +244,49 @@ Host::Wanted Host::Collect(engine::TimePoint now) {
 }
 
 void Host::Carry(Wanted wanted) {
-  decisions_.Flush();
   for (engine::Action& action : wanted.actions) {
     std::visit([&](auto& a) { Do(wanted.term, std::move(a)); }, action);
   }
 }
 
 void Host::Do(Term term, engine::ReleaseMember release) {
-  const std::string uid = release.pod.uid;
-  const bool queued = releases_.Push(uid, [this, term, release = std::move(release)] {
-    for (int attempt = 1; attempt <= kMaxReleaseTries; ++attempt) {
-      if (term != term_ || !leads_()) return;
-      const std::string error = api_.Release(release);
-      if (error.empty()) return;
-      logger_.Log(Severity::kWarning, "release failed",
-                  {{"pod", release.pod.ns + "/" + release.pod.name},
-                   {"node", release.node},
-                   {"attempt", attempt},
-                   {"error", error}});
-    }
-  });
-  if (!queued) {
-    logger_.Log(Severity::kError, "release dropped: too many wait; its plan will expire", {});
+  auto shared = std::make_shared<const engine::ReleaseMember>(std::move(release));
+  const std::string& uid = shared->pod.uid;
+  std::uint64_t turn = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (term != term_) return;
+    turn = turns_[uid] = ++next_turn_;
   }
+  Enqueue(uid, [this, term, shared, turn] { Release(term, shared, turn, 1); });
+}
+
+/// The API client retries by itself what may pass. What it gives up is tried again a few times,
+/// each time later, unless a newer release of the pod has come; then the plan expires.
+void Host::Release(Term term, const std::shared_ptr<const engine::ReleaseMember>& release,
+                   std::uint64_t turn, int attempt) {
+  const std::string& uid = release->pod.uid;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto it = turns_.find(uid);
+    if (term != term_ || it == turns_.end() || it->second != turn) return;
+  }
+  if (!leads_()) return;
+  const std::string error = api_.Release(*release);
+  if (!error.empty()) {
+    logger_.Log(Severity::kWarning, "release failed",
+                {{"pod", release->pod.ns + "/" + release->pod.name},
+                 {"node", release->node},
+                 {"attempt", attempt},
+                 {"error", error}});
+    if (attempt < kMaxReleaseTries) {
+      Postpone(uid, RetryDelayMs(attempt),
+               [this, term, release, turn, attempt] { Release(term, release, turn, attempt + 1); });
+      return;
+    }
+  }
+  const std::scoped_lock lock(mutex_);
+  if (const auto it = turns_.find(uid); it != turns_.end() && it->second == turn) turns_.erase(it);
 }
 
 void Host::Do(Term term, const ResolveBind& resolution) {
@@ -228,7 +306,7 @@ void Host::Do(Term term, const ResolveBind& resolution) {
 
 void Host::Do(Term term, engine::SettleBind settle) {
   const std::string uid = settle.pod.uid;
-  releases_.Push(uid, [this, term, pod = std::move(settle.pod)] { Settle(term, pod, 1); });
+  Enqueue(uid, [this, term, pod = std::move(settle.pod)] { Settle(term, pod, 1); });
 }
 
 /// Reads the pod until the API server says where it is; until then its room stays taken.
@@ -236,12 +314,10 @@ void Host::Settle(Term term, const engine::PodRef& pod, int attempt) {
   if (term != term_) return;
   Api::ReadResult read = api_.ReadPod(pod);
   if (!read.error.empty()) {
-    if (attempt >= kMaxSettleTries) {
-      logger_.Log(Severity::kError, "the outcome of a bind could not be read; its room stays taken",
-                  {{"pod", pod.ns + "/" + pod.name}, {"error", read.error}});
-      return;
-    }
-    releases_.Push(pod.uid, [this, term, pod, attempt] { Settle(term, pod, attempt + 1); });
+    logger_.Log(Severity::kWarning, "the outcome of a bind could not be read; its room stays taken",
+                {{"pod", pod.ns + "/" + pod.name}, {"attempt", attempt}, {"error", read.error}});
+    Postpone(pod.uid, RetryDelayMs(attempt),
+             [this, term, pod, attempt] { Settle(term, pod, attempt + 1); });
     return;
   }
   ApplyIn(term, [&](engine::Engine& e, engine::TimePoint now) {

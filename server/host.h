@@ -55,6 +55,11 @@ class Host final : public VerbHandler {
   void Resign();
   /// Fails standing binds at once and answers no verb any more.
   void Stop();
+  /// `broken` is called instead of ending the process; for tests. Set it first.
+  void OnBroken(std::function<void()> broken) { broken_ = std::move(broken); }
+  /// Milliseconds since the planner thread last had the engine to itself, which it has at least
+  /// once a second. More than a few thousand: something holds the lock, or the thread hangs.
+  std::int64_t SilentMs() const { return clock_() - beat_; }
   /// Whether verbs are answered: it decides, and still leads.
   bool deciding() const { return deciding_ && leads_(); }
 
@@ -93,7 +98,30 @@ class Host final : public VerbHandler {
     std::vector<engine::Action> actions;
   };
 
+  /// A job for a lane of `releases_` that is not due yet.
+  struct Later {
+    std::string uid;
+    std::function<void()> job;
+  };
+
   void Plan(const std::stop_token& stop);
+  /// Runs `work` on the engine. An exception may leave the engine half changed: that is logged, and
+  /// the process ends, to begin again from what the API server holds.
+  template <typename Work>
+  void Enter(std::string_view what, Work work) {
+    try {
+      work();
+    } catch (const std::exception& e) {
+      Broken(what, e.what());
+    } catch (...) {
+      Broken(what, "not a std::exception");
+    }
+  }
+  void Broken(std::string_view what, std::string_view error);
+  void Enqueue(const std::string& uid, std::function<void()> job);
+  void Postpone(const std::string& uid, std::int64_t delay_ms, std::function<void()> job);
+  std::vector<Later> TakeDue(engine::TimePoint now);
+  std::int64_t MsUntilDue(engine::TimePoint now) const;
   std::unique_ptr<engine::Engine> FreshEngine();
   Wanted Collect(engine::TimePoint now);
   void AwaitPod(std::unique_lock<std::mutex>& lock, std::string_view uid);
@@ -118,6 +146,8 @@ class Host final : public VerbHandler {
                                                      const std::string& node,
                                                      const engine::ResolveBind& word);
   void Settle(Term term, const engine::PodRef& pod, int attempt);
+  void Release(Term term, const std::shared_ptr<const engine::ReleaseMember>& release,
+               std::uint64_t turn, int attempt);
   std::expected<engine::ResolveBind, Unavailable> Await(Waiter& waiter, Term term,
                                                         engine::TicketId ticket,
                                                         const BindArgs& args);
@@ -130,7 +160,10 @@ class Host final : public VerbHandler {
   const Leads leads_;
   const engine::Options options_;
 
-  mutable std::mutex mutex_;  ///< Guards all down to bind_counts_.
+  std::function<void()> broken_;
+  std::atomic<engine::TimePoint> beat_;
+
+  mutable std::mutex mutex_;  ///< Guards all down to turns_.
   std::unique_ptr<engine::Engine> engine_;
   std::atomic<Term> term_ = 0;  ///< Changed under the lock.
   std::atomic<bool> deciding_ = false;
@@ -139,6 +172,10 @@ class Host final : public VerbHandler {
   std::condition_variable_any changed_;
   std::uint64_t changes_ = 0;
   std::map<std::string, std::uint64_t> bind_counts_;  ///< Already counted in the metric.
+  std::multimap<engine::TimePoint, Later> later_;
+  /// By UID: the newest release under way. An older one must not be tried again after it.
+  std::unordered_map<std::string, std::uint64_t> turns_;
+  std::uint64_t next_turn_ = 0;
 
   WorkQueue releases_;
   WorkQueue events_;

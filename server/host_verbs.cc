@@ -2,12 +2,16 @@
 #include <chrono>
 
 #include "kube/decode.h"
+#include "kube/requests.h"
 #include "server/host.h"
 
 namespace berth::server {
 namespace {
 
 using engine::ResolveBind;
+
+/// Of what the API server says of a Binding that it does not take, so much is kept for `why`.
+constexpr std::size_t kMaxBindError = 512;
 
 engine::PodRef RefOf(const BindArgs& args) {
   return {std::string(args.pod_namespace), std::string(args.pod_name), std::string(args.pod_uid)};
@@ -34,8 +38,10 @@ std::expected<FilterResult, Unavailable> Host::Filter(const ExtenderArgs& args) 
     const std::scoped_lock lock(mutex_);
     if (!deciding()) return std::unexpected(Unavailable{});
     const auto now = clock_();
-    answer = engine_->Filter(query, now);
-    wanted = Collect(now);
+    Enter("filter", [&] {
+      answer = engine_->Filter(query, now);
+      wanted = Collect(now);
+    });
     ++changes_;
   }
   changed_.notify_all();
@@ -85,8 +91,10 @@ std::expected<std::string, Unavailable> Host::Bind(const BindArgs& args) {
     AwaitPod(lock, args.pod_uid);
     if (!deciding()) return std::unexpected(Unavailable{});
     const auto now = clock_();
-    answer = engine_->Bind({.uid = pod.uid, .ns = pod.ns, .name = pod.name, .node = node}, now);
-    wanted = Collect(now);
+    Enter("bind", [&] {
+      answer = engine_->Bind({.uid = pod.uid, .ns = pod.ns, .name = pod.name, .node = node}, now);
+      wanted = Collect(now);
+    });
     if (answer.stand) waiters_.emplace(answer.ticket, waiter);
     ++changes_;
   }
@@ -147,7 +155,7 @@ std::expected<std::string, Unavailable> Host::Post(Term term, const engine::PodR
   if (term != term_) return std::unexpected(Unavailable{});  // not the next term's to post
   const Api::BindResult result = api_.Bind(pod, node, word.annotations);
   ApplyIn(term, [&](engine::Engine& e, engine::TimePoint now) {
-    e.BindFinished(pod.uid, result.outcome, now);
+    e.BindFinished(pod.uid, result.outcome, now, kube::TruncateUtf8(result.message, kMaxBindError));
   });
   if (result.outcome == engine::BindOutcome::kBound) {
     logger_.V(2, "bound", {{"pod", pod.ns + "/" + pod.name}, {"node", node}});
@@ -173,8 +181,10 @@ std::expected<std::map<std::string, Victims, std::less<>>, Unavailable> Host::Pr
     AwaitPod(lock, args.pod_uid);
     if (!deciding()) return std::unexpected(Unavailable{});
     const auto now = clock_();
-    kept = engine_->Preempt(args.pod_uid, candidates, now);
-    wanted = Collect(now);
+    Enter("preempt", [&] {
+      kept = engine_->Preempt(args.pod_uid, candidates, now);
+      wanted = Collect(now);
+    });
     ++changes_;  // room that is held has an end to wake up for
   }
   changed_.notify_all();

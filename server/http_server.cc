@@ -253,6 +253,7 @@ const HttpServer::Handler* HttpServer::State::Route(const httplib::Request& in,
   const auto path = routes.find(in.path);
   if (path == routes.end()) {
     out.status = 404;
+    out.set_content("404 page not found\n", "text/plain; charset=utf-8");
     return nullptr;
   }
   const auto method = path->second.find(in.method == "HEAD" ? "GET" : in.method);
@@ -291,12 +292,17 @@ int HttpServer::State::TakeBody(const httplib::Request& in, Exchange& exchange,
 }
 
 HttpResponse HttpServer::State::Call(const Handler& handler, const HttpRequest& request) const {
+  std::string error;
   try {
     return handler(request);
+  } catch (const std::exception& e) {
+    error = e.what();
   } catch (...) {
-    Event(HttpEvent::kException);
-    return {.status = 500, .close = true};
+    error = "not a std::exception";
   }
+  Event(HttpEvent::kException);
+  if (options.on_exception) options.on_exception(std::string(request.path), error);
+  return {.status = 500, .close = true};
 }
 
 /// httplib's pre-routing handler: everything between the head and the answer.

@@ -62,6 +62,8 @@ struct HttpServerOptions {
   std::chrono::milliseconds write_timeout{20'000};
   std::optional<TlsOptions> tls = {};
   std::function<void(HttpEvent)> on_event = {};
+  /// Of each kException in a handler: the request's path and what the exception says.
+  std::function<void(const std::string& path, const std::string& error)> on_exception = {};
   /// Of each kTlsRefused, why: as often as strangers like, so bound what comes of it.
   std::function<void(const std::string& why)> on_tls_refused = {};
   TlsContext::OnReload on_tls_reload = {};

@@ -2,42 +2,27 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "config/decode.h"
 #include "config/import.h"
 #include "kube/client_config.h"
+#include "kube/read_file.h"
 #include "kube/rest_client.h"
+#include "kube/terminal.h"
+#include "server/exit_codes.h"
 
 namespace berth::server {
 namespace {
 
-constexpr int kBadInput = 1;
-constexpr int kEnvironment = 3;
 constexpr std::size_t kMaxBytes = std::size_t{64} << 20U;
 
 using Objects = std::vector<config::Manifest>;
 
 int Fail(int code, const std::string& message) {
-  fmt::print(stderr, "berth import: {}\n", message);
+  kube::Write(stderr, fmt::format("berth import: {}\n", message));
   return code;
-}
-
-std::expected<std::string, std::string> ReadAll(const std::string& file) {
-  std::ostringstream text;
-  if (file == "-") {
-    text << std::cin.rdbuf();
-  } else {
-    std::ifstream in(file, std::ios::binary);
-    if (!in) return std::unexpected(file + ": cannot be read");
-    text << in.rdbuf();
-    if (in.bad() || text.fail()) return std::unexpected(file + ": cannot be read, or empty");
-  }
-  if (text.view().size() > kMaxBytes) return std::unexpected(file + ": larger than 64 MiB");
-  return std::move(text).str();
 }
 
 /// The objects of one kind, of the newest version that is served; none: not installed.
@@ -92,8 +77,12 @@ std::expected<Objects, int> FromCluster(const std::string& kubeconfig, config::P
 std::expected<Objects, int> FromFiles(const std::vector<std::string>& files) {
   Objects all;
   for (const std::string& file : files) {
-    const auto text = ReadAll(file);
-    if (!text) return std::unexpected(Fail(kEnvironment, text.error()));
+    const auto text = file == "-" ? kube::ReadStream(std::cin, "standard input", kMaxBytes)
+                                  : kube::ReadFile(file, kMaxBytes);
+    if (!text) {
+      const int code = text.error().unreadable ? kEnvironment : kBadInput;
+      return std::unexpected(Fail(code, text.error().message));
+    }
     auto objects = config::ReadManifests(*text);
     if (!objects) return std::unexpected(Fail(kBadInput, file + ": " + objects.error()));
     std::ranges::move(*objects, std::back_inserter(all));
@@ -113,12 +102,12 @@ int ImportCommand(const ImportOptions& options) {
       live ? std::string("the cluster") : fmt::format("{}", fmt::join(options.files, ", "));
   const auto policy = config::Import(*peer, *objects, source);
   if (!policy) return Fail(kBadInput, policy.error());
-  fmt::print("{}", *policy);
+  kube::Write(stdout, *policy);
   // Never a policy that Berth would refuse without a word about it.
   const auto decoded = config::DecodePolicy(*policy, "the imported policy");
   if (decoded) return 0;
   for (const auto& diagnostic : decoded.error()) {
-    fmt::print(stderr, "berth import: {}\n", diagnostic.ToString());
+    kube::Write(stderr, fmt::format("berth import: {}\n", diagnostic.ToString()));
   }
   return kBadInput;
 }

@@ -20,16 +20,15 @@ Informers::Informers(kube::RestClient& client, Host& host, Metrics& metrics, Log
     kube::ReflectorConfig config;
     config.name = name;
     config.path = std::move(path);
-    if (name == "pods") config.field_selector = "status.phase!=Succeeded";
     Add(std::move(config),
         std::make_unique<ObjectSink>(
             name, metrics_, logger_,
-            [this, decode, key, upsert](simdjson::dom::element json) -> std::string {
+            [this, decode, key, upsert](simdjson::dom::element json) -> Upserted {
               auto object = decode(json);
-              if (!object) return {};
-              std::string id = key(object->meta);
+              if (!object) return {.problem = object.error().ToString()};
+              Upserted upserted{.key = key(object->meta), .problem = object->meta.left_out};
               host_.Apply([&](Engine& e, TimePoint now) { upsert(e, std::move(*object), now); });
-              return id;
+              return upserted;
             },
             [this, remove](const std::string& id) {
               host_.Apply([&](Engine& e, TimePoint now) { remove(e, id, now); });
@@ -86,11 +85,11 @@ void Informers::WatchPolicy(const std::string& ns, const std::string& name, Poli
   Add(std::move(config),
       std::make_unique<ObjectSink>(
           "configmaps", metrics_, logger_,
-          [sink](simdjson::dom::element json) -> std::string {
+          [sink](simdjson::dom::element json) -> Upserted {
             auto object = kube::DecodeConfigMap(json);
-            if (!object) return {};
+            if (!object) return {.problem = object.error().ToString()};
             sink(*object);
-            return object->meta.name;  // made anew while we looked away: not gone
+            return {.key = object->meta.name};  // made anew while we looked away: not gone
           },
           [gone](const std::string&) { gone(); }));
 }

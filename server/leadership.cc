@@ -76,7 +76,7 @@ void Leadership::Campaign(const std::stop_token& stop) {
     const kube::TimePoint now = BootClock();
     Settle();
     // A new term begins only when the last one's duties are laid down.
-    const bool may_ask = term_ || !office_ || election_.releasing();
+    const bool may_ask = (term_ || !office_ || election_.releasing()) && Fit();
     if (may_ask) {
       if (const auto request = election_.Next(now, SystemClock(), Random())) {
         Ask(lock, *request);
@@ -87,6 +87,17 @@ void Leadership::Campaign(const std::stop_token& stop) {
     Pause(lock, stop,
           due == kube::TimePoint::max() ? kLongestPause : std::chrono::ceil<Duration>(due - now));
   }
+}
+
+/// What is released is released whatever state we are in.
+bool Leadership::Fit() {
+  const bool fit = election_.releasing() || !duties_.fit || duties_.fit();
+  if (std::exchange(fit_, fit) != fit) {
+    logger_.Log(fit ? Severity::kInfo : Severity::kError,
+                fit ? "fit to lead again" : "not fit to lead: the Lease is not renewed",
+                {{"identity", options_.election.identity}, {"leading", leading_}});
+  }
+  return fit;
 }
 
 void Leadership::Ask(Lock& lock, const kube::LeaseRequest& request) {

@@ -37,6 +37,9 @@ class Leadership {
   struct Duties {
     std::function<void()> lead;
     std::function<void()> follow;
+    /// Whether this replica is in a state to lead. While it is not, it neither asks for the Lease
+    /// nor renews it, so that another replica takes over. Empty: always. Any thread, often.
+    std::function<bool()> fit{};
   };
 
   /// The references must outlive it. From here on `tenure` holds only while this replica leads.
@@ -72,6 +75,7 @@ class Leadership {
   void Ask(Lock& lock, const kube::LeaseRequest& request);
   void Settle();
   void Report();
+  bool Fit();
   // The office's thread.
   void Serve(const std::stop_token& stop);
   bool TakeOffice(Lock& lock, const std::stop_token& stop);
@@ -95,6 +99,7 @@ class Leadership {
   LeaderLabel label_;
   bool term_ = false;     ///< The election gave us a term, and `tenure_` holds it.
   bool office_ = false;   ///< From before `lead` is called until `follow` has returned.
+  bool fit_ = true;       ///< As last asked.
   bool leading_ = false;  ///< `lead` has returned, `follow` is not called yet.
   bool over_ = false;     ///< LeaveOffice was called.
   int offices_ = 0;       ///< Taken so far.

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <utility>
 
+#include "kube/terminal.h"
 #include "server/wire.h"
 
 namespace berth::server {
@@ -166,8 +167,9 @@ Logger::Logger(LogFormat format, int verbosity, std::function<void(std::string_v
 Logger::~Logger() = default;
 
 void Logger::Log(Severity severity, std::string_view message, LogFields fields) {
-  auto line = format_ == LogFormat::kJson ? JsonLine(severity, message, fields)
-                                          : TextLine(severity, message, fields);
+  const auto line =
+      kube::Printable(format_ == LogFormat::kJson ? JsonLine(severity, message, fields)
+                                                  : TextLine(severity, message, fields));
   state_->logger->log(SpdlogLevel(severity), spdlog::string_view_t(line.data(), line.size()));
 }
 

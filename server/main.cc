@@ -4,15 +4,16 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 
-#include "config/decode.h"
-#include "config/scheduler_config.h"
-#include "server/cli_client.h"
+#include "kube/terminal.h"
+#include "server/ask_command.h"
+#include "server/check_command.h"
 #include "server/completion.h"
 #include "server/demo.h"
+#include "server/exit_codes.h"
 #include "server/import_command.h"
 #include "server/man_page.h"
-#include "server/policy_source.h"
 #include "server/serve.h"
 #include "server/ungate.h"
 #include "server/version.h"
@@ -20,14 +21,10 @@
 
 namespace {
 
+using berth::kUsage;
 using berth::server::AskOptions;
 using berth::server::DemoOptions;
-using berth::server::OutputFormat;
-using berth::server::Question;
 using berth::server::ServeOptions;
-
-constexpr int kBadInput = 1;
-constexpr int kUsage = 2;
 
 void AddServe(CLI::App& app, ServeOptions& o) {
   CLI::App* serve = app.add_subcommand("serve", "the extender service");
@@ -84,83 +81,12 @@ void AddServe(CLI::App& app, ServeOptions& o) {
                   "log also what the decisions came from, for `berth simulate replay`");
 }
 
-int Check(const std::vector<std::string>& files, const std::string& scheduler_config) {
-  bool bad = false;
-  berth::config::PolicyConfiguration policy;
-  for (const std::string& file : files) {
-    const auto yaml = berth::server::ReadSmallFile(file);
-    if (!yaml) {
-      fmt::print(stderr, "{}: cannot be read, or larger than 1 MiB\n", file);
-      bad = true;
-      continue;
-    }
-    auto decoded = berth::config::DecodePolicy(*yaml, file);
-    if (!decoded) {
-      bad = true;
-      for (const auto& diagnostic : decoded.error()) {
-        fmt::print(stderr, "{}\n", diagnostic.ToString());
-      }
-      continue;
-    }
-    fmt::print("{}: ok, {} queue(s)\n", file, decoded->queues.size());
-    policy = std::move(*decoded);
-  }
-  if (!scheduler_config.empty()) {
-    const auto yaml = berth::server::ReadSmallFile(scheduler_config);
-    if (!yaml) {
-      fmt::print(stderr, "{}: cannot be read, or larger than 1 MiB\n", scheduler_config);
-      return kBadInput;
-    }
-    const auto findings = berth::config::CheckSchedulerConfig(*yaml, scheduler_config, policy);
-    for (const auto& finding : findings) {
-      fmt::print(stderr, "{}\n", finding.ToString());
-      bad |= finding.severity == berth::config::Severity::kError;
-    }
-    if (findings.empty()) fmt::print("{}: ok\n", scheduler_config);
-  }
-  return bad ? kBadInput : 0;
-}
-
-/// `why`, `queues`, `gangs`, `nodes`.
-void AddQuestions(CLI::App& app, AskOptions& o) {
-  if (const char* url = std::getenv("BERTH_URL"); url != nullptr && *url != '\0') o.url = url;
-  static const std::map<std::string, OutputFormat> kFormats{{"table", OutputFormat::kTable},
-                                                            {"wide", OutputFormat::kWide},
-                                                            {"json", OutputFormat::kJson},
-                                                            {"yaml", OutputFormat::kYaml}};
-  const auto add = [&](const char* name, const char* help, Question question) {
-    CLI::App* command = app.add_subcommand(name, help);
-    command->add_option("--berth-url", o.url, "the service's --ops-listen address (env: BERTH_URL)")
-        ->capture_default_str();
-    command
-        ->add_option_function<std::string>(
-            "-o,--output", [&o](const std::string& format) { o.output = kFormats.at(format); },
-            "how to print the answer")
-        ->check(CLI::IsMember({"table", "wide", "json", "yaml"}));
-    command->add_option("--token-file", o.token_file, "bearer token to show to the service");
-    command->add_option("--kubeconfig", o.kubeconfig, "file whose current user's token is shown");
-    command->add_option("--certificate-authority", o.certificate_authority,
-                        "file with the CA of the service's certificate");
-    command->add_option("--tls-server-name", o.tls_server_name,
-                        "name in that certificate, when not the host of the URL");
-    command->add_flag("--insecure-skip-tls-verify", o.insecure_skip_tls_verify,
-                      "do not check that certificate");
-    command->callback([&o, question] { o.question = question; });
-    return command;
-  };
-  CLI::App* why = add("why", "why a pod waits", Question::kWhy);
-  why->add_option("-n,--namespace", o.ns, "the pod's namespace (default: default)");
-  why->add_option("pod", o.pod, "POD or NAMESPACE/POD")->required();
-  add("queues", "the queues: use, quota, limit, what waits", Question::kQueues);
-  add("gangs", "the gangs: phase, members, wait", Question::kGangs)
-      ->add_option("-n,--namespace", o.ns, "only this namespace");
-  add("nodes", "the nodes: devices used and free, racks", Question::kNodes);
-}
-
 void AddDemo(CLI::App& app, DemoOptions& o) {
   CLI::App* demo = app.add_subcommand(
       "demo", "a cluster in memory and a scheduler model drive the real service for seconds");
-  demo->add_option("--seed", o.seed, "the stream of jobs")->capture_default_str();
+  demo->add_option("--seed", o.seed, "the stream of jobs")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
+      ->capture_default_str();
   demo->add_flag("--fast", o.fast, "a shorter run, for tests");
   demo->add_option("--cluster", o.cluster, "another cluster: kubectl get nodes -o yaml|json");
   demo->add_flag("--print-cluster", o.print_cluster, "print the built-in cluster and do nothing");
@@ -170,9 +96,19 @@ void AddDemo(CLI::App& app, DemoOptions& o) {
 }
 
 int Say(const berth::server::Answer& answer) {
-  fmt::print("{}", answer.out);
-  fmt::print(stderr, "{}", answer.err);
+  berth::kube::Write(stdout, answer.out);
+  berth::kube::Write(stderr, answer.err);
   return answer.code;
+}
+
+/// A word that stands where a command should; empty: there is none.
+std::string UnknownCommand(const CLI::App& app) {
+  const CLI::App* deepest = &app;
+  while (!deepest->get_subcommands().empty()) deepest = deepest->get_subcommands().front();
+  const auto all = deepest->get_subcommands([](const CLI::App*) { return true; });
+  const auto words = app.remaining(true);
+  return all.empty() || words.empty() || words.front().starts_with('-') ? std::string()
+                                                                        : words.front();
 }
 
 std::string FileName(std::string_view path) {
@@ -202,7 +138,7 @@ int main(int argc, char** argv) {
   check->add_option("--scheduler-config", scheduler_config,
                     "compare this KubeSchedulerConfiguration with the policy");
   AskOptions ask;
-  AddQuestions(app, ask);
+  berth::server::AddQuestions(app, ask);
   std::string kubeconfig;
   bool all = false;
   CLI::App* ungate = app.add_subcommand("ungate", "break-glass: remove Berth's gates from pods");
@@ -230,13 +166,19 @@ int main(int argc, char** argv) {
       ->required();
   CLI::App* man = app.add_subcommand("man", "the manual page, for `man -l`");
   if (FileName(program) == "kubectl_complete-berth") {
-    fmt::print("{}", berth::server::KubectlCompletions(app, {argv + 1, argv + argc}));
+    berth::kube::Write(stdout, berth::server::KubectlCompletions(app, {argv + 1, argv + argc}));
     return 0;
   }
 
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (const std::string word = UnknownCommand(app); !word.empty()) {
+      berth::kube::Write(stderr,
+                         fmt::format("{}: unknown command {:?}; --help lists what there is\n",
+                                     app.get_name(), word));
+      return kUsage;
+    }
     const int code = app.exit(error);
     return code == 0 ? 0 : kUsage;
   }
@@ -245,21 +187,21 @@ int main(int argc, char** argv) {
   if (simulate) return simulate();
   if (completion->parsed()) {
     const auto name = plugin ? "kubectl-berth" : FileName(program);
-    fmt::print("{}", berth::server::CompletionScript(app, name, shell).value_or(""));
+    berth::kube::Write(stdout, berth::server::CompletionScript(app, name, shell).value_or(""));
     return 0;
   }
   if (man->parsed()) {
-    fmt::print("{}", berth::server::ManPage(app, build.version));
+    berth::kube::Write(stdout, berth::server::ManPage(app, build.version));
     return 0;
   }
   if (import->parsed()) return berth::server::ImportCommand(import_options);
   if (ungate->parsed()) return berth::server::UngateAll(kubeconfig);
   if (check->parsed()) {
     if (files.empty() && scheduler_config.empty()) {
-      fmt::print(stderr, "berth check: give at least one file\n");
+      berth::kube::Write(stderr, "berth check: give at least one file\n");
       return kUsage;
     }
-    return Check(files, scheduler_config);
+    return berth::server::CheckFiles(files, scheduler_config);
   }
   return Say(berth::server::Ask(ask));
 }

@@ -77,7 +77,7 @@ berth, kubectl\-berth \- a kube\-scheduler extender for AI clusters
 .br
 \fBkubectl berth\fR \fICOMMAND\fR [\fIOPTION\fR...] [\fIARGUMENT\fR...]
 .SH DESCRIPTION
-Berth gives stock Kubernetes gangs, fair quotas, dense packing and GPU topology for AI work.
+Berth gives stock Kubernetes gangs, queues with limits, dense packing and GPU topology for AI work.
 \fBberth serve\fR is the service beside kube\-scheduler; the other commands ask it, check its
 policy, and replay or simulate clusters.
 .SH COMMANDS
@@ -87,7 +87,7 @@ policy, and replay or simulate clusters.
 All is well.
 .TP
 1
-What was asked or checked is wrong, a policy too.
+What was asked or checked is wrong, or is not there: a policy, a pod, a trace.
 .TP
 2
 The command line is wrong.
@@ -97,7 +97,7 @@ A file, a port, the service or the API server cannot be used.
 .SH ENVIRONMENT
 .TP
 \fBBERTH_URL\fR
-Where \fBwhy\fR, \fBqueues\fR, \fBgangs\fR and \fBnodes\fR ask.
+Where \fBwhy\fR, \fBqueues\fR, \fBgangs\fR, \fBpods\fR and \fBnodes\fR ask.
 .SH EXAMPLES
 .EX
 berth why research/train\-7\-0

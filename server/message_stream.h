@@ -36,6 +36,7 @@ class MessageStream final : public httplib::Stream {
     for (;;) {
       const std::string_view in(in_);
       if (const auto end = in.find("\r\n\r\n", searched); end != in.npos) {
+        if (end + 4 > kMaxHeadBytes) return Head::kTooLarge;
         head_end_ = end + 4;
         HideRange();
         return Head::kComplete;

@@ -63,6 +63,7 @@ enum Id : std::uint8_t {
   kEvictions,
   kSnapshotAge,
   kWatchRestarts,
+  kObjectProblems,
   kCacheObjects,
   kLeader,
   kPolicyReload,
@@ -130,6 +131,10 @@ constexpr std::array<MetricInfo, kMetricCount> kTable{{
      "Age of the cluster state that decisions are made on."},
     {"berth_watch_restarts_total", MetricType::Counter, "resource, reason", Stability::kStable,
      "Watches of the API server that ended and were started again."},
+    {"berth_object_problems_total", MetricType::Counter, "resource, problem", Stability::kAlpha,
+     "Objects of the API server that were not taken as they are: unreadable (not taken at all), "
+     "cut "
+     "(beyond a bound, something was left out). The log names them."},
     {"berth_cache_objects", MetricType::Gauge, "kind", Stability::kStable,
      "Objects held in memory."},
     {"berth_leader", MetricType::Gauge, "", Stability::kStable,
@@ -282,6 +287,7 @@ struct Metrics::State {
   Counters& binds = counters(kBinds);
   Counters& evictions = counters(kEvictions);
   Counters& watch_restarts = counters(kWatchRestarts);
+  Counters& object_problems = counters(kObjectProblems);
   prometheus::Gauge& snapshot_age = gauges(kSnapshotAge).Add({});
   prometheus::Gauge& leader = gauges(kLeader).Add({});
   prometheus::Gauge& policy_reload = gauges(kPolicyReload).Add({});
@@ -360,6 +366,12 @@ void Metrics::CountEviction(std::string_view reason) {
 
 void Metrics::CountWatchRestart(std::string_view resource, std::string_view reason) {
   state_->watch_restarts.Add({{"resource", std::string(resource)}, {"reason", std::string(reason)}})
+      .Increment();
+}
+
+void Metrics::CountObjectProblem(std::string_view resource, std::string_view problem) {
+  state_->object_problems
+      .Add({{"resource", std::string(resource)}, {"problem", std::string(problem)}})
       .Increment();
 }
 

@@ -5,6 +5,11 @@
 #include <vector>
 
 namespace berth::server {
+namespace {
+
+constexpr std::int64_t kComplainEveryMs = 10'000;
+
+}  // namespace
 
 std::int64_t ObjectSink::SteadyMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -18,7 +23,13 @@ void ObjectSink::Clear() {
   EndReplace();
 }
 
+void ObjectSink::BeginReplace() {
+  replacing_ = true;
+  seen_.clear();
+}
+
 void ObjectSink::EndReplace() {
+  replacing_ = false;
   std::vector<std::string> gone;
   for (const std::string& key : known_) {
     if (!seen_.contains(key)) gone.push_back(key);
@@ -27,18 +38,36 @@ void ObjectSink::EndReplace() {
     known_.erase(key);
     remove_(key);
   }
-  seen_.clear();
+  seen_ = {};
+}
+
+/// Users can make such objects as often as they like: the log names one in ten seconds.
+void ObjectSink::Complain(simdjson::dom::element object, const Upserted& upserted) {
+  const bool unreadable = upserted.key.empty();
+  metrics_.CountObjectProblem(name_, unreadable ? "unreadable" : "cut");
+  const std::int64_t now = SteadyMs();
+  if (now < complain_after_ms_) return;
+  complain_after_ms_ = now + kComplainEveryMs;
+  const auto text = [object](const char* field) {
+    std::string_view value;
+    const bool there = object["metadata"][field].get(value) == simdjson::SUCCESS;
+    return there ? value : std::string_view();
+  };
+  logger_.Log(Severity::kWarning,
+              unreadable ? "object could not be read" : "object is larger than is read",
+              {{"resource", name_},
+               {"namespace", text("namespace")},
+               {"name", text("name")},
+               {unreadable ? "error" : "left_out", upserted.problem}});
 }
 
 void ObjectSink::Upsert(simdjson::dom::element object) {
   OnAlive();
-  const std::string key = upsert_(object);
-  if (key.empty()) {
-    logger_.Log(Severity::kWarning, "object could not be read", {{"resource", name_}});
-    return;
-  }
-  seen_.insert(key);
-  known_.insert(key);
+  const Upserted upserted = upsert_(object);
+  if (!upserted.problem.empty() || upserted.key.empty()) Complain(object, upserted);
+  if (upserted.key.empty()) return;
+  if (replacing_) seen_.insert(upserted.key);
+  known_.insert(upserted.key);
 }
 
 void ObjectSink::Delete(simdjson::dom::element object) {

@@ -13,10 +13,15 @@
 
 namespace berth::server {
 
+/// What became of an object.
+struct Upserted {
+  std::string key{};      ///< Its UID or its name; empty: it could not be read.
+  std::string problem{};  ///< Why not; else what was left out of it, or empty.
+};
+
 class ObjectSink final : public kube::ReflectorSink {
  public:
-  /// Returns the object's key (its UID or its name), or empty if it could not be read.
-  using Upserter = std::function<std::string(simdjson::dom::element)>;
+  using Upserter = std::function<Upserted(simdjson::dom::element)>;
   using Deleter = std::function<void(const std::string& key)>;
 
   /// `name` is for logs and metrics; the references must outlive the sink.
@@ -36,7 +41,7 @@ class ObjectSink final : public kube::ReflectorSink {
   /// Removes all that it has. No reflector may be running.
   void Clear();
 
-  void BeginReplace() override { seen_.clear(); }
+  void BeginReplace() override;
   void EndReplace() override;
   void Upsert(simdjson::dom::element object) override;
   void Delete(simdjson::dom::element object) override;
@@ -52,6 +57,8 @@ class ObjectSink final : public kube::ReflectorSink {
   static std::int64_t SteadyMs();
 
  private:
+  void Complain(simdjson::dom::element object, const Upserted& upserted);
+
   const std::string name_;
   Metrics& metrics_;
   Logger& logger_;
@@ -60,7 +67,9 @@ class ObjectSink final : public kube::ReflectorSink {
   std::function<void()> synced_;  ///< Empty once called.
   std::function<void(kube::RestartReason)> restart_;
   std::unordered_set<std::string> known_;
-  std::unordered_set<std::string> seen_;
+  bool replacing_ = false;
+  std::unordered_set<std::string> seen_;  ///< Since BeginReplace; empty while not replacing.
+  std::int64_t complain_after_ms_ = 0;
   std::atomic<std::int64_t> alive_ms_ = SteadyMs();
   std::atomic<bool> listed_ = false;
 };

@@ -11,10 +11,8 @@
 namespace berth::server {
 namespace {
 
-constexpr const char* kText = "text/plain; charset=utf-8";
-
 HttpResponse Text(int status, std::string body) {
-  return {.status = status, .body = std::move(body), .content_type = kText};
+  return {.status = status, .body = std::move(body), .content_type = kPlainText};
 }
 
 /// Answers a health path. Machines read the status alone; the lines are for people.
@@ -92,10 +90,6 @@ std::optional<kube::AccessAttributes> WantedPod(const HttpRequest& request) {
       .resource = "pods", .ns = key.substr(0, slash), .name = key.substr(slash + 1)};
 }
 
-kube::AccessAttributes ListPods(std::string ns) {
-  return {.verb = "list", .resource = "pods", .ns = std::move(ns)};
-}
-
 /// Registers the paths that `authorize` guards.
 class Guard {
  public:
@@ -126,9 +120,19 @@ class Guard {
         std::move(handler));
   }
 
-  void ServePage(const std::string& path, std::function<std::string()> text) const {
-    ServePath(path, [text = std::move(text)](const HttpRequest&) {
-      return HttpResponse{.status = 200, .body = text()};
+  void ServePage(const std::string& path, std::function<HttpResponse()> page) const {
+    ServePath(path, [page = std::move(page)](const HttpRequest&) { return page(); });
+  }
+
+  /// `page` shows pods of ?namespace=NS, or of all namespaces.
+  void ServePods(const std::string& path,
+                 std::function<HttpResponse(std::string_view ns)> page) const {
+    const auto wanted = [](const HttpRequest& request) {
+      return kube::AccessAttributes{
+          .verb = "list", .resource = "pods", .ns = QueryOf(request, "namespace")};
+    };
+    Serve(path, wanted, [page = std::move(page)](const HttpRequest& request) {
+      return page(QueryOf(request, "namespace"));
     });
   }
 
@@ -139,17 +143,15 @@ class Guard {
 
 void ServeApi(const Guard& guard, const std::shared_ptr<const OpsHandlers>& handlers) {
   if (handlers->queues) guard.ServePath("/api/v1/queues", handlers->queues);
-  if (handlers->gangs) {
-    guard.Serve(
-        "/api/v1/gangs",
-        [](const HttpRequest& request) { return ListPods(QueryOf(request, "namespace")); },
-        [handlers](const HttpRequest& request) {
-          return handlers->gangs(QueryOf(request, "namespace"));
-        });
-  }
+  if (handlers->gangs) guard.ServePods("/api/v1/gangs", handlers->gangs);
+  if (handlers->pods) guard.ServePods("/api/v1/pods", handlers->pods);
   if (handlers->nodes) {
     guard.Serve(
-        "/api/v1/nodes", [](const HttpRequest&) { return ListPods(""); }, handlers->nodes);
+        "/api/v1/nodes",
+        [](const HttpRequest&) {
+          return kube::AccessAttributes{.verb = "list", .resource = "pods"};
+        },
+        handlers->nodes);
   }
   if (handlers->why) {
     guard.Serve("/api/v1/why", WantedPod, [handlers](const HttpRequest& request) {
@@ -178,10 +180,11 @@ void ServeOps(HttpServer& server, OpsHandlers given, Metrics& metrics, const Bui
     return HttpResponse{.body = metrics.Serialize(),
                         .content_type = "text/plain; version=0.0.4; charset=utf-8"};
   });
-  guard.ServePage("/debug/buildinfo", [text = BuildInfoPage(build)] { return text; });
-  guard.ServePage("/debug/threads", ThreadsPage);
+  guard.ServePage("/debug/buildinfo",
+                  [text = BuildInfoPage(build)] { return HttpResponse{.body = text}; });
+  guard.ServePage("/debug/threads", [] { return HttpResponse{.body = ThreadsPage()}; });
   if (handlers->configz) guard.ServePage("/configz", handlers->configz);
-  for (const auto& [name, text] : handlers->debug) guard.ServePage("/debug/" + name, text);
+  for (const auto& [name, page] : handlers->debug) guard.ServePage("/debug/" + name, page);
   ServeApi(guard, handlers);
 }
 

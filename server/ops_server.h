@@ -21,7 +21,7 @@ struct HealthCheck {
 };
 
 /// What the owner answers. An empty function: the path is not served (404). Functions are called
-/// from many threads at once. Pages are JSON unless said otherwise.
+/// from many threads at once.
 struct OpsHandlers {
   std::vector<HealthCheck> livez = {};
   std::vector<HealthCheck> readyz = {};
@@ -30,16 +30,19 @@ struct OpsHandlers {
       authorize = {};
   /// Called before the metrics are written down, for gauges that mirror something.
   std::function<void()> before_metrics = {};
-  std::function<std::string()> configz = {};
-  std::map<std::string, std::function<std::string()>> debug = {};  ///< /debug/<key>
+  std::function<HttpResponse()> configz = {};
+  std::map<std::string, std::function<HttpResponse()>> debug = {};  ///< /debug/<key>
   std::function<HttpResponse(const HttpRequest&)> queues = {};
   /// `ns`: of this namespace alone; empty: of all.
   std::function<HttpResponse(std::string_view ns)> gangs = {};
+  std::function<HttpResponse(std::string_view ns)> pods = {};  ///< Likewise.
   std::function<HttpResponse(const HttpRequest&)> nodes = {};
   /// /api/v1/why?pod=NAMESPACE/NAME, taken apart.
   std::function<HttpResponse(std::string_view ns, std::string_view name, const HttpRequest&)> why =
       {};
 };
+
+inline constexpr const char* kPlainText = "text/plain; charset=utf-8";
 
 /// Registers the paths. `metrics` must outlive the server.
 ///
@@ -48,9 +51,9 @@ struct OpsHandlers {
 /// /debug/buildinfo and /debug/threads are always there.
 ///
 /// What `authorize` is asked for: `get` on the path itself for metrics, configz, debug pages and
-/// queues (names and numbers); `list pods` for gangs (in `?namespace=NS`, else in all) and for
-/// nodes (in all), since they name pods; `get` on the pod for why. Never the path for those: the
-/// role system:discovery, which everybody has, allows all of /api/*.
+/// queues (names and numbers); `list pods` for gangs and pods (in `?namespace=NS`, else in all) and
+/// for nodes (in all), since they name pods; `get` on the pod for why. Never the path for those:
+/// the role system:discovery, which everybody has, allows all of /api/*.
 void ServeOps(HttpServer& server, OpsHandlers handlers, Metrics& metrics, const BuildInfo& build);
 
 }  // namespace berth::server

@@ -2,9 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "config/decode.h"
 
@@ -29,15 +27,8 @@ std::string PathOf(const std::string& ns) { return "/api/v1/namespaces/" + ns + 
 
 }  // namespace
 
-std::optional<std::string> ReadSmallFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  std::string text(kMaxPolicyBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad()) return std::nullopt;
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  if (text.size() > kMaxPolicyBytes) return std::nullopt;
-  return text;
+std::expected<std::string, kube::FileError> ReadPolicyFile(const std::string& path) {
+  return kube::ReadFile(path, kMaxPolicyBytes);
 }
 
 std::optional<std::string> LastGoodPolicy::Load() const {
@@ -101,10 +92,14 @@ std::expected<config::PolicyConfiguration, std::string> PolicySource::LastGoodIn
   last_error_ = error;
   if (refused_) refused_(last_error_);
   if (const auto kept = last_good_.Load()) {
-    if (auto good = config::DecodePolicy(*kept, kConfigMap)) {
+    if (auto good = config::DecodeStoredPolicy(*kept, kConfigMap)) {
       logger_.Log(Severity::kError, "the policy is refused; the last good one is used",
                   {{"error", last_error_}});
-      return std::move(*good);
+      if (!good->left_out.empty()) {
+        logger_.Log(Severity::kWarning, "keys of the last good policy are not known here: left out",
+                    {{"error", Join(good->left_out)}});
+      }
+      return std::move(good->policy);
     }
   }
   return std::unexpected(last_error_);
@@ -169,7 +164,7 @@ void PolicySource::WatchFile(const std::string& path, Apply apply) {
     std::unique_lock lock(mutex);
     while (!wake.wait_for(lock, stop, std::chrono::seconds(1), [] { return false; })) {
       if (stop.stop_requested()) return;
-      if (const auto yaml = ReadSmallFile(path)) Update(*yaml, path, apply);
+      if (const auto yaml = ReadPolicyFile(path)) Update(*yaml, path, apply);
     }
   });
 }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "config/policy_configuration.h"
+#include "kube/read_file.h"
 #include "kube/rest_client.h"
 #include "server/logging.h"
 #include "server/metrics.h"
@@ -86,7 +87,7 @@ class PolicySource {
   std::jthread watcher_;
 };
 
-/// A file's content; nullopt: it cannot be read, or is larger than 1 MiB.
-std::optional<std::string> ReadSmallFile(const std::string& path);
+/// A policy file's content, at most 1 MiB.
+std::expected<std::string, kube::FileError> ReadPolicyFile(const std::string& path);
 
 }  // namespace berth::server

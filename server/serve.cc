@@ -9,9 +9,12 @@
 
 #include "config/decode.h"
 #include "kube/client_config.h"
+#include "kube/terminal.h"
 #include "kube/writer.h"
 #include "server/api_pages.h"
+#include "server/crash_report.h"
 #include "server/embedded_cluster.h"
+#include "server/exit_codes.h"
 #include "server/host.h"
 #include "server/informers.h"
 #include "server/kube_api.h"
@@ -26,15 +29,17 @@
 namespace berth::server {
 namespace {
 
-constexpr int kBadInput = 1;
-constexpr int kUsage = 2;
-constexpr int kEnvironment = 3;
 constexpr std::int64_t kStaleMs = 180'000;
+/// Long enough that a busy engine is not taken for one that hangs.
+constexpr std::int64_t kHungMs = 15'000;
 
 int Fail(int code, const std::string& message) {
-  fmt::print(stderr, "berth serve: {}\n", message);
+  kube::Write(stderr, fmt::format("berth serve: {}\n", message));
   return code;
 }
+
+/// Of a file that was not taken.
+int CodeOf(const kube::FileError& error) { return error.unreadable ? kEnvironment : kBadInput; }
 
 std::string Instance() {
   std::random_device random;
@@ -83,6 +88,8 @@ class Service {
   HttpServerOptions PortOptions(const char* name, std::optional<TlsOptions> tls);
   std::expected<void, int> Listen();
   void ServeOpsPages();
+  std::string EngineProblem() const;
+  std::string WatchProblem() const;
   void ApplyPolicy(config::PolicyConfiguration policy);
   void MakeInformers();
   void MakeLeadership();
@@ -118,7 +125,7 @@ class Service {
 std::expected<void, int> Service::Connect() {
   if (!options_.snapshot.empty()) {
     auto cluster = EmbeddedCluster::Load(options_.snapshot);
-    if (!cluster) return std::unexpected(Fail(kBadInput, cluster.error()));
+    if (!cluster) return std::unexpected(Fail(CodeOf(cluster.error()), cluster.error().message));
     embedded_ = cluster->get();
     api_ = std::move(*cluster);
     return {};
@@ -156,11 +163,8 @@ std::expected<config::PolicyConfiguration, int> Service::LoadPolicy() {
     metrics_.SetPolicyReloadSuccessful(true);
     return config::PolicyConfiguration{};
   }
-  const auto yaml = ReadSmallFile(options_.policy_file);
-  if (!yaml) {
-    return std::unexpected(
-        Fail(kEnvironment, options_.policy_file + ": cannot be read, or larger than 1 MiB"));
-  }
+  const auto yaml = ReadPolicyFile(options_.policy_file);
+  if (!yaml) return std::unexpected(Fail(CodeOf(yaml.error()), yaml.error().message));
   auto policy = policy_->First(*yaml, options_.policy_file);
   if (!policy) return std::unexpected(Fail(kBadInput, policy.error()));
   return std::move(*policy);
@@ -228,6 +232,10 @@ std::expected<config::PolicyConfiguration, int> Service::LoadPolicyConfigMap() {
 HttpServerOptions Service::PortOptions(const char* name, std::optional<TlsOptions> tls) {
   HttpServerOptions options;
   options.on_event = [this, name](HttpEvent event) { metrics_.CountHttpEvent(name, event); };
+  options.on_exception = [this, name](const std::string& path, const std::string& error) {
+    logger_.Log(Severity::kError, "a handler failed: answered with 500",
+                {{"port", name}, {"path", path}, {"error", error}});
+  };
   if (!tls) return options;
   options.tls = std::move(tls);
   options.on_tls_reload = [this, name](const TlsReload& reload) {
@@ -286,9 +294,24 @@ std::expected<void, int> Service::Listen() {
   return {};
 }
 
+/// Empty: the engine answers.
+std::string Service::EngineProblem() const {
+  const std::int64_t silent = host_->SilentMs();
+  return silent > kHungMs ? fmt::format("the engine has not answered for {} s", silent / 1000)
+                          : std::string();
+}
+
+/// Empty: every watch is heard of, or there is none.
+std::string Service::WatchProblem() const {
+  return informers_ != nullptr && informers_->StalestMs() > kStaleMs
+             ? "a watch has been silent for too long"
+             : std::string();
+}
+
 void Service::ServeOpsPages() {
   OpsHandlers handlers;
-  handlers.livez = {{.name = "ping", .check = [] { return std::string(); }}};
+  const HealthCheck engine{.name = "engine", .check = [this] { return EngineProblem(); }};
+  handlers.livez = {{.name = "ping", .check = [] { return std::string(); }}, engine};
   handlers.readyz = {
       {.name = "informers-processed",
        .check =
@@ -297,24 +320,22 @@ void Service::ServeOpsPages() {
              const bool ready = leadership_ ? informers_->synced() : host_->deciding();
              return ready ? std::string() : "first lists are not processed";
            }},
-      {.name = "watches-alive",
-       .check =
-           [this] {
-             return informers_ != nullptr && informers_->StalestMs() > kStaleMs
-                        ? std::string("a watch has been silent for too long")
-                        : std::string();
-           }},
+      {.name = "watches-alive", .check = [this] { return WatchProblem(); }},
+      engine,
       {.name = "draining",
        .check = [this] { return draining_ ? std::string("shutting down") : std::string(); }}};
   handlers.configz = [this] {
-    return host_->Look(
+    auto yaml = host_->Look(
         [](const engine::Engine& e, auto) { return config::EncodePolicy(e.store().policy()); });
+    return HttpResponse{.body = std::move(yaml), .content_type = "application/yaml"};
   };
   handlers.debug["ledger"] = [this] {
-    return host_->Look([](const engine::Engine& e, auto) { return e.store().LedgerString(); });
+    auto text = host_->Look([](const engine::Engine& e, auto) { return e.store().LedgerString(); });
+    return HttpResponse{.body = std::move(text), .content_type = kPlainText};
   };
   handlers.debug["leadership"] = [this] {
-    return leadership_ ? leadership_->StatusJson() : std::string(R"({"leading":true})");
+    return HttpResponse{.body = leadership_ ? leadership_->StatusJson()
+                                            : std::string(R"({"leading":true})")};
   };
   AddApiPages(*host_, handlers);
   // Gauges mirror the cluster at the moment of the scrape.
@@ -380,7 +401,10 @@ void Service::MakeLeadership() {
   options.election.identity = (where.empty() ? "berth" : where) + "_" + Instance();
   leadership_ = std::make_unique<Leadership>(
       std::move(options), *lease_client_, tenure_, logger_,
-      Leadership::Duties{.lead = [this] { Lead(); }, .follow = [this] { Follow(); }});
+      Leadership::Duties{
+          .lead = [this] { Lead(); },
+          .follow = [this] { Follow(); },
+          .fit = [this] { return EngineProblem().empty() && WatchProblem().empty(); }});
 }
 
 void Service::Lead() {
@@ -458,6 +482,7 @@ int Serve(const ServeOptions& options) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  ReportCrashes();
   auto settings = CheckOptions(options);
   if (!settings) return Fail(kUsage, settings.error());
   Service service(options, std::move(*settings));

@@ -4,6 +4,9 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <span>
+
+#include "kube/terminal.h"
 
 namespace berth::server {
 namespace {
@@ -11,17 +14,24 @@ namespace {
 /// A text that YAML would read as something else, or not as one plain scalar.
 bool NeedsQuotes(const std::string& text) {
   if (text.empty() || text.front() == ' ' || text.back() == ' ') return true;
+  const auto plain = [](char c) { return c >= ' ' && c < 0x7F; };
+  if (!std::ranges::all_of(text, plain)) return true;  // written as escapes
   static constexpr std::string_view kWords[] = {"true", "false", "yes", "no", "on",
                                                 "off",  "null",  "~",   "y",  "n"};
   std::string lower = text;
   std::ranges::transform(lower, lower.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (std::ranges::find(kWords, lower) != std::end(kWords)) return true;
-  if (text.find_first_of("\n\t\"'#:{}[],&*!|>%@`") != std::string::npos) return true;
+  if (text.find_first_of("\"'#:{}[],&*!|>%@`") != std::string::npos) return true;
   if (text.front() == '-' || text.front() == '?' || text.front() == '=') return true;
   // Whatever may be read as a number, a date or an octal: quoted.
   return std::isdigit(static_cast<unsigned char>(text.front())) != 0 || text.front() == '.' ||
          text.front() == '+';
+}
+
+void EmitText(YAML::Emitter& out, const std::string& text) {
+  if (NeedsQuotes(text)) out << YAML::DoubleQuoted;
+  out << text;
 }
 
 void Emit(YAML::Emitter& out, const nlohmann::ordered_json& json) {
@@ -30,7 +40,9 @@ void Emit(YAML::Emitter& out, const nlohmann::ordered_json& json) {
       if (json.empty()) out << YAML::Flow;
       out << YAML::BeginMap;
       for (const auto& [key, value] : json.items()) {
-        out << YAML::Key << key << YAML::Value;
+        out << YAML::Key;
+        EmitText(out, key);
+        out << YAML::Value;
         Emit(out, value);
       }
       out << YAML::EndMap;
@@ -42,9 +54,7 @@ void Emit(YAML::Emitter& out, const nlohmann::ordered_json& json) {
       out << YAML::EndSeq;
       return;
     case nlohmann::ordered_json::value_t::string: {
-      const auto& text = json.get_ref<const std::string&>();
-      if (NeedsQuotes(text)) out << YAML::DoubleQuoted;
-      out << text;
+      EmitText(out, json.get_ref<const std::string&>());
       return;
     }
     case nlohmann::ordered_json::value_t::null:
@@ -76,12 +86,12 @@ Table::Table(std::vector<std::string> header, std::size_t gap) : gap_(gap) {
 void Table::Add(std::vector<std::string> row) {
   row.resize(rows_.front().size());
   for (std::string& cell : row) {
-    if (cell.empty()) cell.push_back('-');
+    cell = cell.empty() ? "-" : kube::Printable(cell);
   }
   rows_.push_back(std::move(row));
 }
 
-std::string Table::Render() const {
+std::string Table::Render(bool headers) const {
   std::vector<std::size_t> widths(rows_.front().size(), 0);
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < row.size(); ++i) {
@@ -89,7 +99,7 @@ std::string Table::Render() const {
     }
   }
   std::string out;
-  for (const auto& row : rows_) {
+  for (const auto& row : std::span(rows_).subspan(headers ? 0 : 1)) {
     for (std::size_t i = 0; i + 1 < row.size(); ++i) out += PadTo(row[i], widths[i] + gap_);
     out += row.back();
     out += '\n';
@@ -99,6 +109,7 @@ std::string Table::Render() const {
 
 std::string ToYaml(const nlohmann::ordered_json& json) {
   YAML::Emitter out;
+  out.SetOutputCharset(YAML::EscapeNonAscii);
   Emit(out, json);
   std::string text = out.c_str();
   text += '\n';

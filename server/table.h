@@ -18,10 +18,12 @@ std::string PadTo(std::string_view text, std::size_t width);
 class Table {
  public:
   explicit Table(std::vector<std::string> header, std::size_t gap = 3);
-  /// Missing cells are empty; an empty cell shows as `-`, and there are no more than headers.
+  /// Missing cells are empty; an empty cell shows as `-`, and there are no more than headers. Cells
+  /// are text that others wrote: shown as kube::Printable has it.
   void Add(std::vector<std::string> row);
   bool empty() const { return rows_.size() == 1; }
-  std::string Render() const;
+  /// The header line is left out where `headers` is false.
+  std::string Render(bool headers = true) const;
 
  private:
   std::size_t gap_;

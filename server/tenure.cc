@@ -1,17 +1,9 @@
 #include "server/tenure.h"
 
 #include <algorithm>
-#include <ctime>
 #include <utility>
 
 namespace berth::server {
-
-kube::TimePoint BootClock() {
-  timespec time{};
-  clock_gettime(CLOCK_BOOTTIME, &time);
-  return kube::TimePoint(std::chrono::seconds(time.tv_sec) +
-                         std::chrono::nanoseconds(time.tv_nsec));
-}
 
 kube::Duration Tenure::Left() const {
   const kube::TimePoint until{kube::TimePoint::duration(until_.load())};

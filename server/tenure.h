@@ -15,9 +15,7 @@
 
 namespace berth::server {
 
-/// The machine's clock since boot, suspended time included: a leader that was frozen must find its
-/// time over, however it was frozen.
-kube::TimePoint BootClock();
+using kube::BootClock;
 
 /// Thread-safe. A fresh one holds for ever (nobody is elected); the first Begin or End changes
 /// that.

@@ -8,15 +8,15 @@
 #include "cluster/plan_claim.h"
 #include "kube/client_config.h"
 #include "kube/decode.h"
+#include "kube/terminal.h"
 #include "kube/writer.h"
+#include "server/exit_codes.h"
 
 namespace berth::server {
 namespace {
 
-constexpr int kEnvironment = 3;
-
 int Fail(const std::string& message) {
-  fmt::print(stderr, "berth ungate: {}\n", message);
+  kube::Write(stderr, fmt::format("berth ungate: {}\n", message));
   return kEnvironment;
 }
 
@@ -71,10 +71,10 @@ int UngateAll(const std::string& kubeconfig) {
       const bool fine = result.outcome == kube::WriteOutcome::kDone ||
                         result.outcome == kube::WriteOutcome::kNotFound;
       ++(fine ? done : failed);
-      if (!fine) fmt::print(stderr, "{}/{}: {}\n", pod.ns, pod.name, result.message);
+      if (!fine) kube::Write(stderr, fmt::format("{}/{}: {}\n", pod.ns, pod.name, result.message));
     }
   } while (!next.empty());
-  fmt::print("{} pod(s) ungated, {} failed\n", done, failed);
+  kube::Write(stdout, fmt::format("{} pod(s) ungated, {} failed\n", done, failed));
   return failed == 0 ? 0 : kEnvironment;
 }
 

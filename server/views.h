@@ -9,20 +9,26 @@
 
 namespace berth::server {
 
-/// {"items":[{name, namespaces, quota, limit, used, pending:{reason: workloads}}]}, amounts as
-/// Kubernetes quantities.
+/// {"items":[{name, namespaces, quota, limit, used, pending:{reason: workloads}, refused:{reason:
+/// pods}}]}, amounts as Kubernetes quantities. What is in no queue comes last, under `(none)`.
 std::string QueuesJson(const engine::Engine& engine);
 
-/// {"items":[{namespace, name, queue, phase, size, minMember, members, bound, reason, message,
-/// waitingSeconds, nodes}]}. Phases: Gathering, Pending, Starting, Started. `ns`: of this namespace
-/// alone; empty: of all.
+/// {"items":[{namespace, name, queue, phase, size, minMember, members, refused, refusals:{reason:
+/// pods}, bound, reason, message, since, waitingSeconds, nodes}]}. `ns`: of this namespace alone;
+/// empty: of all.
 std::string GangsJson(const engine::Engine& engine, std::string_view ns, engine::TimePoint now);
 
-/// {"items":[{name, domains:{level: name}, devices:{resource:{allocatable, used}},
-/// hardware:{source, indices, free, problem}, pods:[...]}]}
+/// All pods that wait, single ones too: {"items":[{namespace, name, queue, position, gang,
+/// priority, devices, phase, reason, message, since, waitingSeconds}]}. Position: of its workload
+/// in the queue, from 1; 0: it is in none, or has its place.
+std::string PodsJson(const engine::Engine& engine, std::string_view ns, engine::TimePoint now);
+
+/// {"items":[{name, unschedulable, ready, taints, model, domains:{level: name},
+/// devices:{resource:{allocatable, used}}, hardware:{source, indices, free, problem}, pods:[...]}]}
 std::string NodesJson(const engine::Engine& engine);
 
-/// {pod, phase, reason, message, want, have, queue, workload, ...}; empty: no such pod.
+/// {pod, namespace, phase, reason, message, want, have, queue, workload, ...}. Of a name that no
+/// pod has but a gang: the gang's, with an empty `pod`. Empty: there is neither.
 std::string WhyJson(const engine::Engine& engine, std::string_view ns, std::string_view name,
                     engine::TimePoint now);
 

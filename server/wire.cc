@@ -78,11 +78,11 @@ void ForEachElement(ondemand::array array, std::string_view what, Visit visit) {
 }
 
 /// What follows may decode the pod with a recursive reader: bound how deep it can go.
-void CheckDepth(std::string_view json) {
+void CheckDepth(std::string_view text) {
   std::size_t depth = 0;
   bool in_string = false;
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     if (c == '"') {
       in_string = !in_string;
     } else if (in_string) {
@@ -118,9 +118,9 @@ PodKey TakeMetadata(ondemand::object pod) {
 /// Reads the Pod field of any args type. `raw` gets the pod's own text.
 PodKey TakePod(ondemand::value value, std::string_view* raw) {
   auto pod = Take<ondemand::object>(value.get_object(), "Pod");
-  const auto json = Take<std::string_view>(pod.raw_json(), "Pod");
-  CheckDepth(json);
-  if (raw != nullptr) *raw = json;
+  const auto text = Take<std::string_view>(pod.raw_json(), "Pod");
+  CheckDepth(text);
+  if (raw != nullptr) *raw = text;
   Take<bool>(pod.reset(), "Pod");
   return TakeMetadata(pod);
 }

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 
+#include "kube/read_file.h"
 #include "sim/world/seeds.h"
 
 namespace berth::sim {
@@ -32,18 +32,12 @@ std::string TraceError::ToString() const {
 }
 
 std::expected<std::string, TraceError> ReadTraceFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text;
-  std::vector<char> block(1U << 16U);
-  while (in) {
-    in.read(block.data(), static_cast<std::streamsize>(block.size()));
-    text.append(block.data(), static_cast<std::size_t>(in.gcount()));
-    if (text.size() > kMaxTraceBytes) {
-      return std::unexpected(TraceError{path, 0, "larger than 256 MiB"});
-    }
-  }
-  if (!in.eof()) return std::unexpected(TraceError{path, 0, "cannot be read"});
-  return text;
+  auto text = kube::ReadFile(path, kMaxTraceBytes);
+  if (text) return std::move(*text);
+  // Its message begins with the file's name, as ToString's does.
+  return std::unexpected(TraceError{.file = path,
+                                    .message = text.error().message.substr(path.size() + 2),
+                                    .unreadable = text.error().unreadable});
 }
 
 CsvReader::CsvReader(std::string_view text, std::string file)

@@ -17,6 +17,7 @@ struct TraceError {
   std::string file;
   int line = 0;
   std::string message;
+  bool unreadable = false;  ///< The file is missing, or forbidden: not a matter of what is in it.
 
   /// `FILE:LINE: MESSAGE`, or `FILE: MESSAGE`.
   std::string ToString() const;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "kube/terminal.h"
 #include "sim/options.h"
 
 namespace berth::sim {
@@ -98,13 +99,15 @@ int RunEnv(const EnvOptions& options) {
   const std::string folder = TraceFolder(options.common.traces, "openb");
   auto nodes = ReadPackingNodes(folder + "/openb_node_list_gpu_node.csv");
   if (!nodes) return Fail(nodes.error());
-  auto pods = ReadTrace(folder + "/openb_pod_list_" + options.list + ".csv", &ReadOpenbPods);
+  const auto file = FindPodList(folder, options.list);
+  if (!file) return kUsage;
+  auto pods = ReadTrace(file->path, &ReadOpenbPods);
   if (!pods) return Fail(pods.error());
   const auto policy = ReadPolicy(options.common.policy_file);
   if (!policy) return policy.error();
-  OpenbList list{.name = options.list, .pods = std::move(*pods)};
+  OpenbList list{.name = file->name, .pods = std::move(*pods)};
   if (const auto problem = PackingEnv::Problem(*nodes, list); !problem.empty()) {
-    fmt::print(stderr, "{}: {}\n", folder, problem);
+    kube::Write(stderr, fmt::format("{}: {}\n", folder, problem));
     return kBadInput;
   }
   PackingEnv env(std::move(*nodes), std::move(list), policy->placement.score);
@@ -130,9 +133,10 @@ void AddEnvCommand(CLI::App& simulate, std::function<int()>& run) {
       "env", "openb one decision at a time over JSON lines, to train policies (docs/simulator.md)");
   command->add_option("--traces", options->common.traces, "folder with the trace files")
       ->required();
-  command->add_option("--list", options->list, "pod list")
-      ->check(
-          CLI::IsMember(std::vector<std::string>(PublishedLists().begin(), PublishedLists().end())))
+  command
+      ->add_option("--list", options->list,
+                   "pod list: NAME of openb_pod_list_NAME.csv in the folder, or a CSV file")
+      ->check(IsPodList())
       ->capture_default_str();
   command->add_option("--policy-file", options->common.policy_file,
                       "policy file whose placement.score Berth's own choice has");

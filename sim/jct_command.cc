@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "kube/terminal.h"
 #include "sim/jct_experiment.h"
 #include "sim/options.h"
 #include "sim/parallel.h"
@@ -55,19 +56,22 @@ void NameNeverFit(const std::vector<JctResult>& results, const std::string& poli
     if (r.never_fit.empty() || r.policy != policy || r.load != results.front().load) continue;
     constexpr std::size_t kNamed = 10;
     const auto shown = static_cast<std::ptrdiff_t>(std::min(kNamed, r.never_fit.size()));
-    fmt::print(stderr, "seed {}: {} jobs fit on no node and are left out: {}{}\n", r.seed,
-               r.never_fit.size(), fmt::join(r.never_fit.begin(), r.never_fit.begin() + shown, " "),
-               r.never_fit.size() > kNamed ? " ..." : "");
+    kube::Write(stderr,
+                fmt::format("seed {}: {} jobs fit on no node and are left out: {}{}\n", r.seed,
+                            r.never_fit.size(),
+                            fmt::join(r.never_fit.begin(), r.never_fit.begin() + shown, " "),
+                            r.never_fit.size() > kNamed ? " ..." : ""));
   }
 }
 
 int Print(const JctOptions& options, const std::vector<JctResult>& results) {
   NameNeverFit(results, options.policies.front());
   if (!PrintRows(options.common.format, JctRows(results))) {
-    fmt::print("experiment {}, level {}\n\n{}", options.experiment, Name(Fidelity::kScheduler),
-               JctTable(results));
+    kube::Write(stdout, fmt::format("experiment {}, level {}\n\n{}", options.experiment,
+                                    Name(Fidelity::kScheduler), JctTable(results)));
     if (options.policies.size() > 1 && Contains(options.policies, options.against)) {
-      fmt::print("\nmean JCT, paired by seed\n\n{}", JctDifferences(results, options.against));
+      kube::Write(stdout, fmt::format("\nmean JCT, paired by seed\n\n{}",
+                                      JctDifferences(results, options.against)));
     }
   }
   return options.plot.empty() ? kFine : WriteFile(options.plot, RenderSvg(JctPlot(results)));

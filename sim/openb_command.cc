@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "kube/terminal.h"
 #include "sim/openb_experiment.h"
 #include "sim/openb_variants.h"
 #include "sim/options.h"
@@ -31,19 +32,38 @@ std::string CpuSuffix(const OpenbOptions& options) {
 
 int Print(const OpenbOptions& options, const std::vector<PackingResult>& results) {
   if (!PrintRows(options.common.format, OpenbRows(results))) {
-    fmt::print("experiment openb, variant {}, level {}\n\n{}", options.variant,
-               Name(Fidelity::kEngine), OpenbTable(results));
+    kube::Write(stdout, fmt::format("experiment openb, variant {}, level {}\n\n{}", options.variant,
+                                    Name(Fidelity::kEngine), OpenbTable(results)));
     if (options.policies.size() > 1 && Contains(options.policies, options.against)) {
-      fmt::print("\npaired by seed\n\n{}",
-                 DifferenceTable(results, options.against + CpuSuffix(options)));
+      kube::Write(stdout,
+                  fmt::format("\npaired by seed\n\n{}",
+                              DifferenceTable(results, options.against + CpuSuffix(options))));
     }
   }
   if (options.speed_report) {
     // Beside the result, which stays readable by machines.
-    fmt::print(options.common.format == Format::kTable ? stdout : stderr, "\n{}",
-               SpeedTable(results));
+    kube::Write(options.common.format == Format::kTable ? stdout : stderr,
+                fmt::format("\n{}", SpeedTable(results)));
   }
   return options.plot.empty() ? kFine : WriteFile(options.plot, OpenbPlot(results));
+}
+
+/// `all` stands for the published ones; none comes twice.
+std::vector<PodList> ListsOf(const OpenbOptions& options, const std::string& folder) {
+  std::vector<PodList> lists;
+  const auto add = [&](const std::string& text) {
+    const auto list = FindPodList(folder, text);
+    if (!list || std::ranges::find(lists, list->path, &PodList::path) != lists.end()) return;
+    lists.push_back(*list);
+  };
+  for (const std::string& text : options.lists) {
+    if (text != "all") {
+      add(text);
+      continue;
+    }
+    for (const std::string_view name : PublishedLists()) add(std::string(name));
+  }
+  return lists;
 }
 
 int RunOpenb(const OpenbOptions& options) {
@@ -60,12 +80,13 @@ int RunOpenb(const OpenbOptions& options) {
                  .options = {.cpu_policy = options.pods == "gpu" ? options.cpu_policy : "",
                              .weights = policy->placement.score},
                  .threads = options.common.threads};
-  for (const std::string& name : options.lists) {
-    auto pods = ReadTrace(folder + "/openb_pod_list_" + name + ".csv", &ReadOpenbPods);
+  for (const auto& [name, path] : ListsOf(options, folder)) {
+    auto pods = ReadTrace(path, &ReadOpenbPods);
     if (!pods) return Fail(pods.error());
     if (const auto arrivals = Arrivals(options.variant, *pods, CapacityMilli(grid.nodes), 0);
         !arrivals) {
-      fmt::print(stderr, "variant {}, list {}: {}\n", options.variant, name, arrivals.error());
+      kube::Write(stderr, fmt::format("variant {}, list {}: {}\n", options.variant, name,
+                                      arrivals.error()));
       return kBadInput;
     }
     grid.lists.push_back({.name = name, .pods = std::move(*pods)});
@@ -78,12 +99,16 @@ int RunOpenb(const OpenbOptions& options) {
 void AddOpenbCommand(CLI::App& simulate, std::function<int()>& run) {
   auto options = std::make_shared<OpenbOptions>();
   options->policies.assign(PackingPolicies().begin(), PackingPolicies().end());
-  CLI::App* command = simulate.add_subcommand(
-      "openb",
-      "the packing protocol of \"Beware of Fragmentation\" (ATC 2023) on its 17 pod lists");
+  CLI::App* command = simulate.add_subcommand("openb",
+                                              "the packing protocol of \"Beware of Fragmentation\" "
+                                              "(ATC 2023) on its pod lists, or on yours");
   AddCommonOptions(*command, options->common);
-  AddNamesOption(*command, "--list", options->lists, PublishedLists(),
-                 "pod lists (default: default)");
+  command
+      ->add_option("--list", options->lists,
+                   "pod lists: NAME of openb_pod_list_NAME.csv in the folder, a CSV file of that "
+                   "format, or all for the 17 published ones (default: default)")
+      ->delimiter(',')
+      ->check(IsPodList());
   AddNamesOption(*command, "--policy", options->policies, PackingPolicies(),
                  "policies (default: all)");
   const auto choice = [command](const char* name, std::string& value,

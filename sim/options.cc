@@ -8,6 +8,7 @@
 #include <map>
 
 #include "config/decode.h"
+#include "kube/terminal.h"
 
 namespace berth::sim {
 
@@ -30,7 +31,9 @@ void AddSeedsOption(CLI::App& command, std::vector<std::uint64_t>& seeds, const 
           "--seeds",
           [&seeds](const std::string& text) {
             auto parsed = ParseSeeds(text);
-            if (!parsed) throw CLI::ValidationError("--seeds", "`" + text + "` is no A-B or A,B,C");
+            if (!parsed)
+              throw CLI::ValidationError(
+                  "--seeds", "`" + text + "` is no A-B or A,B,C of at most 10,000 seeds");
             seeds = std::move(*parsed);
           },
           help)
@@ -95,8 +98,8 @@ void AddCommonOptions(CLI::App& command, CommonOptions& options) {
 }
 
 int Fail(const TraceError& error) {
-  fmt::print(stderr, "{}\n", error.ToString());
-  return kBadInput;
+  kube::Write(stderr, fmt::format("{}\n", error.ToString()));
+  return error.unreadable ? kEnvironment : kBadInput;
 }
 
 std::expected<config::PolicyConfiguration, int> ReadPolicy(const std::string& file) {
@@ -105,7 +108,8 @@ std::expected<config::PolicyConfiguration, int> ReadPolicy(const std::string& fi
   if (!text) return std::unexpected(Fail(text.error()));
   auto policy = config::DecodePolicy(*text, file);
   if (policy) return *std::move(policy);
-  for (const auto& error : policy.error()) fmt::print(stderr, "{}\n", error.ToString());
+  for (const auto& error : policy.error())
+    kube::Write(stderr, fmt::format("{}\n", error.ToString()));
   return std::unexpected(kBadInput);
 }
 
@@ -114,7 +118,7 @@ int WriteFile(const std::string& path, const std::string& text) {
   out << text;
   out.close();
   if (out) return kFine;
-  fmt::print(stderr, "{}: cannot be written\n", path);
+  kube::Write(stderr, fmt::format("{}: cannot be written\n", path));
   return kEnvironment;
 }
 
@@ -122,6 +126,29 @@ std::string TraceFolder(const std::string& folder, const std::string& name) {
   std::error_code ignored;
   const auto inside = std::filesystem::path(folder) / name;
   return std::filesystem::is_directory(inside, ignored) ? inside.string() : folder;
+}
+
+std::optional<PodList> FindPodList(const std::string& folder, const std::string& text) {
+  constexpr std::size_t kMaxName = 128;
+  const std::filesystem::path path(text);
+  const std::string name = path.extension() == ".csv" ? path.stem().string() : text;
+  const bool good =
+      !name.empty() && name.size() <= kMaxName && std::ranges::all_of(name, [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
+      });
+  if (!good) return std::nullopt;
+  if (name != text) return PodList{.name = name, .path = text};
+  return PodList{.name = name, .path = folder + "/openb_pod_list_" + name + ".csv"};
+}
+
+CLI::Validator IsPodList() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return FindPodList("", text)
+                   ? std::string()
+                   : fmt::format("{:?} is neither a list's name nor a CSV file", text);
+      },
+      "NAME|FILE.csv", "IsPodList");
 }
 
 std::string RenderJson(const std::vector<nlohmann::ordered_json>& rows) {
@@ -155,7 +182,7 @@ std::string RenderCsv(const std::vector<nlohmann::ordered_json>& rows) {
 
 bool PrintRows(Format format, const std::vector<nlohmann::ordered_json>& rows) {
   if (format == Format::kTable) return false;
-  fmt::print("{}", format == Format::kJson ? RenderJson(rows) : RenderCsv(rows));
+  kube::Write(stdout, format == Format::kJson ? RenderJson(rows) : RenderCsv(rows));
   return true;
 }
 

@@ -11,16 +11,11 @@
 #include <vector>
 
 #include "config/policy_configuration.h"
+#include "server/exit_codes.h"
 #include "sim/csv.h"
 #include "sim/world/seeds.h"
 
 namespace berth::sim {
-
-// Exit codes of the program.
-inline constexpr int kFine = 0;
-inline constexpr int kBadInput = 1;
-inline constexpr int kUsage = 2;
-inline constexpr int kEnvironment = 3;
 
 enum class Format : std::uint8_t { kTable, kJson, kCsv };
 
@@ -68,6 +63,18 @@ void CheckAgainst(const CLI::App& command, const std::string& against,
                   const std::vector<std::string>& policies);
 /// Adds --traces, --seeds, -o, --threads and --policy-file.
 void AddCommonOptions(CLI::App& command, CommonOptions& options);
+
+/// Where the pods of a list of the openb format are, by its name (`openb_pod_list_NAME.csv` in
+/// `folder`) or by its file (`.../mine.csv`), and what it is called in results.
+struct PodList {
+  std::string name;
+  std::string path;
+};
+/// nullopt: neither a name nor a CSV file.
+std::optional<PodList> FindPodList(const std::string& folder, const std::string& text);
+
+/// What FindPodList takes, for CLI::Option::check.
+CLI::Validator IsPodList();
 
 /// The folder itself, or its sub-folder `name` where that exists.
 std::string TraceFolder(const std::string& folder, const std::string& name);

@@ -15,7 +15,7 @@ constexpr std::int64_t kMostBackoff = 10 * kSecond;
 constexpr std::int64_t kFlushAfter = 300 * kSecond;
 constexpr std::int64_t kFlushEvery = 30 * kSecond;
 
-enum class Event : std::uint8_t { kEnd, kArrival, kFlush };
+enum class QueueEvent : std::uint8_t { kEnd, kArrival, kFlush };
 
 /// One run: a queue of (time, sequence, event) and kube-scheduler's three queues.
 class World {
@@ -25,7 +25,8 @@ class World {
       : jobs_(jobs), options_(options), cluster_(nodes, {}, options.packing), pods_(jobs.size()) {}
 
   QueueResult Run() {
-    for (std::size_t i = 0; i < jobs_.size(); ++i) Schedule(jobs_[i].arrival, Event::kArrival, i);
+    for (std::size_t i = 0; i < jobs_.size(); ++i)
+      Schedule(jobs_[i].arrival, QueueEvent::kArrival, i);
     while (!events_.empty()) {
       now_ = std::get<0>(events_.top());
       // All that happens at this moment comes before the scheduler looks.
@@ -50,21 +51,21 @@ class World {
     bool never = false;
   };
 
-  void Schedule(std::int64_t time, Event event, std::size_t job) {
+  void Schedule(std::int64_t time, QueueEvent event, std::size_t job) {
     events_.emplace(time, ++sequence_, event, job);
   }
 
-  void Handle(Event event, std::size_t job) {
+  void Handle(QueueEvent event, std::size_t job) {
     switch (event) {
-      case Event::kArrival:
+      case QueueEvent::kArrival:
         Arrive(job);
         break;
-      case Event::kEnd:
+      case QueueEvent::kEnd:
         cluster_.Remove(pods_[job].id);
         pods_[job].end = now_;
         MoveAll(now_ + 1);
         break;
-      case Event::kFlush:
+      case QueueEvent::kFlush:
         flush_due_ = false;
         MoveAll(now_ - kFlushAfter + 1);
         DueFlush();
@@ -108,7 +109,7 @@ class World {
   void DueFlush() {
     if (flush_due_ || unschedulable_.empty()) return;
     flush_due_ = true;
-    Schedule((now_ / kFlushEvery + 1) * kFlushEvery, Event::kFlush, 0);
+    Schedule((now_ / kFlushEvery + 1) * kFlushEvery, QueueEvent::kFlush, 0);
   }
 
   void ScheduleAll() {
@@ -125,7 +126,7 @@ class World {
       }
       if (placed) {
         pods_[job].start = now_;
-        Schedule(now_ + jobs_[job].service, Event::kEnd, job);
+        Schedule(now_ + jobs_[job].service, QueueEvent::kEnd, job);
       } else {
         Fail(job);
       }
@@ -160,7 +161,7 @@ class World {
     return result;
   }
 
-  using Entry = std::tuple<std::int64_t, std::uint64_t, Event, std::size_t>;
+  using Entry = std::tuple<std::int64_t, std::uint64_t, QueueEvent, std::size_t>;
 
   const std::vector<QueuedJob>& jobs_;
   const QueueModelOptions& options_;

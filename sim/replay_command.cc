@@ -1,8 +1,9 @@
 #include "sim/replay_command.h"
 
-#include <iostream>
 #include <memory>
+#include <sstream>
 
+#include "kube/terminal.h"
 #include "replay/replay.h"
 
 namespace berth::sim {
@@ -14,8 +15,16 @@ void AddReplayCommand(CLI::App& simulate, std::function<int()>& run) {
   command
       ->add_option("LOG", *path, "a log of `berth serve --decision-log LOG --decision-log-inputs`")
       ->required();
-  command->callback(
-      [path, &run] { run = [path] { return replay::ReplayFile(*path, std::cout, std::cerr); }; });
+  command->callback([path, &run] {
+    run = [path] {
+      std::ostringstream out;
+      std::ostringstream err;
+      const int code = replay::ReplayFile(*path, out, err);
+      kube::Write(stdout, out.view());
+      kube::Write(stderr, err.view());
+      return code;
+    };
+  });
 }
 
 }  // namespace berth::sim

@@ -2,13 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <expected>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "kube/terminal.h"
 #include "sim/options.h"
 #include "sim/parallel.h"
 #include "sim/scenario/judge.h"
@@ -28,17 +32,15 @@ struct RunCommandOptions {
   int judge = 0;  ///< Line of the step whose expectation is asked about; 0: none.
 };
 
-/// Prints what is wrong with the file itself.
-std::optional<scenario::Scenario> Load(const std::string& path) {
+/// Prints what is wrong with the file itself. The error is the exit code.
+std::expected<scenario::Scenario, int> Load(const std::string& path) {
   const auto text = ReadTraceFile(path);
-  if (!text) {
-    Fail(text.error());
-    return std::nullopt;
-  }
+  if (!text) return std::unexpected(Fail(text.error()));
   auto decoded = scenario::Decode(*text, path);
   if (decoded) return *std::move(decoded);
-  for (const auto& error : decoded.error()) fmt::print(stderr, "{}\n", error.ToString());
-  return std::nullopt;
+  for (const auto& error : decoded.error())
+    kube::Write(stderr, fmt::format("{}\n", error.ToString()));
+  return std::unexpected(kBadInput);
 }
 
 /// At most kMaxTraceBytes of it: more is cut off, and then no JSON.
@@ -55,17 +57,18 @@ std::string ReadStandardInput() {
 int JudgeObservation(const scenario::Scenario& scenario, int line) {
   const auto seen = scenario::DecodeObservation(ReadStandardInput());
   if (!seen) {
-    fmt::print(stderr, "standard input: {}\n", seen.error());
+    kube::Write(stderr, fmt::format("standard input: {}\n", seen.error()));
     return kBadInput;
   }
   for (const scenario::Step& step : scenario.steps) {
     const auto* expect = std::get_if<scenario::Expect>(&step.action);
     if (expect == nullptr || step.line != line) continue;
     const auto faults = scenario::Judge(scenario, *expect, *seen);
-    for (const std::string& fault : faults) fmt::print("line {}: {}\n", line, fault);
+    for (const std::string& fault : faults)
+      kube::Write(stdout, fmt::format("line {}: {}\n", line, fault));
     return faults.empty() ? kFine : kBadInput;
   }
-  fmt::print(stderr, "no expectation at line {}\n", line);
+  kube::Write(stderr, fmt::format("no expectation at line {}\n", line));
   return kUsage;
 }
 
@@ -80,9 +83,11 @@ std::size_t RunSeeds(const scenario::Scenario& scenario, const std::string& path
   for (std::size_t i = 0; i < reports.size(); ++i) {
     if (reports[i].faults.empty()) continue;
     ++failed;
-    fmt::print("FAILED {} (seed {}): {}\n", path, seeds[i], scenario.proves);
-    for (const std::string& fault : reports[i].faults) fmt::print("  {}\n", fault);
-    for (const std::string& event : reports[i].last_events) fmt::print("    {}\n", event);
+    kube::Write(stdout, fmt::format("FAILED {} (seed {}): {}\n", path, seeds[i], scenario.proves));
+    for (const std::string& fault : reports[i].faults)
+      kube::Write(stdout, fmt::format("  {}\n", fault));
+    for (const std::string& event : reports[i].last_events)
+      kube::Write(stdout, fmt::format("    {}\n", event));
   }
   return failed;
 }
@@ -90,18 +95,21 @@ std::size_t RunSeeds(const scenario::Scenario& scenario, const std::string& path
 int RunFiles(const RunCommandOptions& options) {
   const auto seeds = ParseSeeds(options.seeds);
   if (!seeds) {
-    fmt::print(stderr, "--seeds: `{}` is no A-B or A,B,C\n", options.seeds);
+    kube::Write(stderr, fmt::format("--seeds: `{}` is no A-B or A,B,C of at most 10,000 seeds\n",
+                                    options.seeds));
     return kUsage;
   }
   std::size_t runs = 0;
   std::size_t failed = 0;
+  int code = kFine;
   for (const std::string& path : options.files) {
     const auto scenario = Load(path);
     runs += scenario ? seeds->size() : 1;
     if (!scenario) {
+      code = std::max(code, scenario.error());
       ++failed;
     } else if (options.expand) {
-      fmt::print("{}\n", scenario::Expand(*scenario).dump());
+      kube::Write(stdout, fmt::format("{}\n", scenario::Expand(*scenario).dump()));
       return kFine;
     } else if (options.judge != 0) {
       return JudgeObservation(*scenario, options.judge);
@@ -109,8 +117,9 @@ int RunFiles(const RunCommandOptions& options) {
       failed += RunSeeds(*scenario, path, *seeds, options.fidelity);
     }
   }
-  fmt::print("level {}: {} passed, {} failed\n", Name(options.fidelity), runs - failed, failed);
-  return failed == 0 ? kFine : kBadInput;
+  kube::Write(stdout, fmt::format("level {}: {} passed, {} failed\n", Name(options.fidelity),
+                                  runs - failed, failed));
+  return failed == 0 ? kFine : std::max(code, kBadInput);
 }
 
 }  // namespace
@@ -125,9 +134,11 @@ void AddRunCommand(CLI::App& simulate, std::function<int()>& run) {
   AddFidelityOption(*command, options->fidelity);
   command->add_flag("--expand", options->expand,
                     "print the file's objects and steps as JSON, for another program to carry out");
-  command->add_option("--judge", options->judge,
-                      "judge the observation on standard input (JSON) by the expectation that "
-                      "begins at this line");
+  command
+      ->add_option("--judge", options->judge,
+                   "judge the observation on standard input (JSON) by the expectation that "
+                   "begins at this line")
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
   command->callback([options, &run] {
     if ((options->expand || options->judge != 0) && options->files.size() > 1) {
       throw CLI::ValidationError("--expand, --judge", "of one file");

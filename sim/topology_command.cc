@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "kube/terminal.h"
 #include "sim/options.h"
 #include "sim/parallel.h"
 #include "sim/topology_experiment.h"
@@ -39,8 +40,8 @@ int RunCommand(const CommandOptions& options) {
       },
       &progress);
   if (!PrintRows(options.format, TopologyRows(results))) {
-    fmt::print("experiment topology, level {}; means per gang\n\n{}", Name(Fidelity::kEngine),
-               TopologyTable(results));
+    kube::Write(stdout, fmt::format("experiment topology, level {}; means per gang\n\n{}",
+                                    Name(Fidelity::kEngine), TopologyTable(results)));
   }
   return kFine;
 }

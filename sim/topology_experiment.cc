@@ -33,31 +33,31 @@ constexpr std::size_t kRackLevel = 1;
 /// Thousandths of a core that come with a GPU; a host has 128 cores.
 constexpr std::int64_t kCpuPerGpu = 12'000;
 
-struct Kind {
+struct JobKind {
   int members;
   std::int64_t gpus;  ///< Of each.
   int percent;        ///< Of the jobs.
 };
 /// A mix of the sizes that clusters for training see; three of five jobs are single pods, nine of
 /// ten GPUs are asked for by gangs.
-constexpr std::array<Kind, 10> kKinds{{{1, 1, 30},
-                                       {1, 2, 10},
-                                       {1, 4, 10},
-                                       {1, 8, 10},
-                                       {2, 8, 12},
-                                       {4, 8, 10},
-                                       {8, 8, 6},
-                                       {16, 8, 3},
-                                       {4, 2, 5},
-                                       {8, 4, 4}}};
+constexpr std::array<JobKind, 10> kJobKinds{{{1, 1, 30},
+                                             {1, 2, 10},
+                                             {1, 4, 10},
+                                             {1, 8, 10},
+                                             {2, 8, 12},
+                                             {4, 8, 10},
+                                             {8, 8, 6},
+                                             {16, 8, 3},
+                                             {4, 2, 5},
+                                             {8, 4, 4}}};
 
-const Kind& Draw(Random& random) {
+const JobKind& Draw(Random& random) {
   auto left = static_cast<int>(random.Below(100));
-  for (const Kind& kind : kKinds) {
+  for (const JobKind& kind : kJobKinds) {
     left -= kind.percent;
     if (left < 0) return kind;
   }
-  return kKinds.back();
+  return kJobKinds.back();
 }
 
 kube::Node NodeAt(int block, int rack, int host, bool told_apart) {
@@ -105,7 +105,7 @@ class Run {
   TopologyResult Do() {
     result_ = {.policy = options_.policy, .load = options_.load, .seed = options_.seed};
     for (std::size_t i = 0; i < 2 * options_.jobs; ++i) {
-      const Kind& kind = Draw(jobs_);
+      const JobKind& kind = Draw(jobs_);
       MakeRoom(kind.members * kind.gpus);
       Arrive(kind, i >= options_.jobs);
     }
@@ -146,7 +146,7 @@ class Run {
     for (const std::string& uid : pods) store_.DeletePod(uid);
   }
 
-  void Arrive(const Kind& kind, bool counts) {
+  void Arrive(const JobKind& kind, bool counts) {
     std::vector<cluster::PodInfo*> pods;
     Job job{.gpus = kind.members * kind.gpus, .pods = {}};
     for (int i = 0; i < kind.members; ++i) {
@@ -209,7 +209,7 @@ class Run {
     return store_.node(pod->node).domains[kRackLevel];
   }
 
-  void Count(const std::vector<cluster::PodInfo*>& pods, const Kind& kind) {
+  void Count(const std::vector<cluster::PodInfo*>& pods, const JobKind& kind) {
     ++result_.gangs;
     for (std::size_t i = 0; i < pods.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {

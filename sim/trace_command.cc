@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "kube/terminal.h"
 #include "sim/options.h"
 #include "sim/parallel.h"
 #include "sim/trace/offer.h"
@@ -33,17 +34,19 @@ void Name(const char* what, const std::vector<std::string>& names) {
   constexpr std::ptrdiff_t kNamed = 10;
   if (names.empty()) return;
   const auto shown = std::min(kNamed, std::ssize(names));
-  fmt::print(stderr, "{} {}: {}{}\n", names.size(), what,
-             fmt::join(names.begin(), names.begin() + shown, "; "),
-             std::ssize(names) > kNamed ? "; ..." : "");
+  kube::Write(stderr, fmt::format("{} {}: {}{}\n", names.size(), what,
+                                  fmt::join(names.begin(), names.begin() + shown, "; "),
+                                  std::ssize(names) > kNamed ? "; ..." : ""));
 }
 
 int Print(const TraceCommandOptions& options, const std::vector<TraceResult>& results) {
   if (!PrintRows(options.format, TraceRows(results))) {
-    fmt::print("experiment trace, level {}\n\n{}\n{}", Name(Fidelity::kScheduler),
-               TraceTable(results), BreakdownTable(results));
+    kube::Write(stdout,
+                fmt::format("experiment trace, level {}\n\n{}\n{}", Name(Fidelity::kScheduler),
+                            TraceTable(results), BreakdownTable(results)));
     if (options.policies.size() > 1 && Contains(options.policies, options.against)) {
-      fmt::print("\npaired by seed\n\n{}", TraceDifferences(results, options.against));
+      kube::Write(stdout, fmt::format("\npaired by seed\n\n{}",
+                                      TraceDifferences(results, options.against)));
     }
   }
   int code = kFine;
@@ -66,13 +69,13 @@ int RunAll(const TraceCommandOptions& options) {
   Name("left out", recording->left_out);
   Name("jobs would not fit the empty cluster and are left out", never_fit);
   if (recording->jobs.empty()) {
-    fmt::print(stderr, "{}: no job is left\n", options.workload);
+    kube::Write(stderr, fmt::format("{}: no job is left\n", options.workload));
     return kBadInput;
   }
   const auto policy = ReadPolicy(options.policy_file);
   if (!policy) return policy.error();
   if (!recording->has_arrivals && options.load <= 0) {
-    fmt::print(stderr, "{}: it has no arrivals: give --load\n", options.workload);
+    kube::Write(stderr, fmt::format("{}: it has no arrivals: give --load\n", options.workload));
     return kUsage;
   }
   std::vector<TraceResult> results(options.policies.size() * options.seeds.size());
@@ -96,8 +99,8 @@ int RunAll(const TraceCommandOptions& options) {
     Name(fmt::format("jobs never ended under {} (seed {})", result.policy, result.seed).c_str(),
          result.unfinished);
     if (result.violation.empty()) continue;
-    fmt::print(stderr, "an invariant is broken under {} (seed {}): {}\n", result.policy,
-               result.seed, result.violation);
+    kube::Write(stderr, fmt::format("an invariant is broken under {} (seed {}): {}\n",
+                                    result.policy, result.seed, result.violation));
     code = kBadInput;
   }
   return std::max(code, Print(options, results));
@@ -127,8 +130,10 @@ void AddTraceCommand(CLI::App& simulate, std::function<int()>& run) {
       ->add_option("--load", options->load,
                    "stretch or draw the arrivals so that they offer this load; 1 = all GPUs busy")
       ->check(CLI::Range(0.01, 10.0));
-  command->add_option("--jobs", options->jobs,
-                      "the first so many jobs; 0: all. Without arrivals: as many at random");
+  command
+      ->add_option("--jobs", options->jobs,
+                   "the first so many jobs; 0: all. Without arrivals: as many at random")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
   command
       ->add_option("--plot", options->plot,
                    "writes PREFIX-allocated.svg, -fragmented, -largest-gang and -waiting")

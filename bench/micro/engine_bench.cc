@@ -113,6 +113,59 @@ BENCHMARK(FilterNewSingleOnUnequalNodes)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
 
+/// Asks for company that never comes, or to be spread more evenly than the nodes with room allow.
+kube::Pod NeverRuns(const std::string& name, bool near) {
+  kube::Pod pod = MakePod(name, 1);
+  auto spec = std::make_shared<kube::PodSpec>(*pod.spec);
+  const std::string rack = "cloud.provider.com/topology-rack";
+  const kube::LabelSelector trainers{
+      .requirements = {{.key = near ? "nobody" : "app", .values = {"trainer"}}}};
+  if (near) {
+    spec->required_pod_affinity = {{.label_selector = trainers, .topology_key = rack}};
+  } else {
+    spec->topology_spread = {
+        {.topology_key = rack, .label_selector = trainers, .min_domains = 10'000}};
+  }
+  pod.spec = std::move(spec);
+  return pod;
+}
+
+/// Filter of a single after a pod has ended, so that all who wait are judged again: four of them
+/// look at their neighbours and never run. Args: nodes; two pods run on each.
+void FilterBesideNeighbourly(benchmark::State& state) {
+  const auto nodes = static_cast<int>(state.range(0));
+  const auto engine = MakeEngine(nodes);
+  const auto resident = [](int i) { return MakePod("resident-" + std::to_string(i), 1); };
+  for (int i = 0; i < 2 * nodes; ++i) {
+    kube::Pod pod = resident(i);
+    pod.node_name = NodeName(i / 2);
+    engine->OnPod(std::move(pod), kNow);
+  }
+  const Offer offer(nodes);
+  for (int i = 0; i < 4; ++i) {
+    const kube::Pod pod = NeverRuns("never-" + std::to_string(i), i % 2 == 0);
+    engine->OnPod(pod, kNow);
+    engine->Filter({.uid = pod.meta.uid, .offered = offer.views}, kNow);
+  }
+  int i = 0;
+  for (auto _ : state) {
+    const kube::Pod pod = MakePod("single-" + std::to_string(i), 1);
+    engine->OnPodDeleted(resident(i++).meta.uid, kNow);
+    engine->OnPod(pod, kNow);
+    state.SetIterationTime(Seconds([&] {
+      const auto answer = engine->Filter({.uid = pod.meta.uid, .offered = offer.views}, kNow);
+      if (answer.kept.size() != 1) state.SkipWithError("not kept");
+    }));
+    engine->TakeActions();
+  }
+}
+BENCHMARK(FilterBesideNeighbourly)
+    ->Arg(600)
+    ->Arg(5000)
+    ->Iterations(200)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+
 /// All members of a gang come to bind, one after another: per gang. Args: members.
 void BarrierOfGang(benchmark::State& state) {
   const auto engine = MakeEngine(5000);

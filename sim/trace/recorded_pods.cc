@@ -75,14 +75,14 @@ kube::Pod AsCreated(kube::Pod pod) {
 }
 
 /// Runs of a gang under one name.
-struct Runs {
+struct GangRuns {
   std::size_t count = 0;
   std::size_t job = 0;              ///< Of the latest.
   std::optional<kube::Millis> end;  ///< Of its last member; absent: one has not ended.
 };
 
 /// The latest run is whole, or was over when this pod was created: the pod begins another.
-bool BeginsRun(const Runs& runs, const RecordedJob& latest, const RecordedPod& recorded,
+bool BeginsRun(const GangRuns& runs, const RecordedJob& latest, const RecordedPod& recorded,
                const cluster::GangClaim& claim) {
   // Without a size the claim has the least that the gang needs, and more may be there.
   const bool sized = recorded.pod.meta.annotations.contains("berth.dev/gang-size");
@@ -102,8 +102,8 @@ void NameGang(kube::Pod& pod, const cluster::GangClaim& claim, const std::string
 /// `pods` by rising creation.
 std::vector<RecordedJob> Join(std::vector<RecordedPod> pods) {
   std::vector<RecordedJob> jobs;
-  std::map<std::string, Runs> gangs;  // by namespace and name
-  std::set<std::size_t> unsized;      // jobs
+  std::map<std::string, GangRuns> gangs;  // by namespace and name
+  std::set<std::size_t> unsized;          // jobs
   for (RecordedPod& recorded : pods) {
     const kube::ObjectMeta& meta = recorded.pod.meta;
     const cluster::PodClaims claims = cluster::ReadClaims(recorded.pod, {});
@@ -119,7 +119,7 @@ std::vector<RecordedJob> Join(std::vector<RecordedPod> pods) {
       jobs.back().pods.push_back(AsCreated(std::move(recorded.pod)));
       continue;
     }
-    Runs& runs = gangs[meta.ns + "/" + claim.name];
+    GangRuns& runs = gangs[meta.ns + "/" + claim.name];
     if (runs.count == 0 || BeginsRun(runs, jobs[runs.job], recorded, claim)) {
       runs = {.count = runs.count + 1, .job = jobs.size(), .end = recorded.end};
       begin(meta.ns + "/gang/" + claim.name);

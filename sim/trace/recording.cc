@@ -178,6 +178,14 @@ std::int64_t RecordedJob::gpus() const {
 
 std::expected<std::vector<kube::Node>, TraceError> ReadCluster(const std::string& source) {
   if (auto made = MakeCluster(source)) return *std::move(made);
+  constexpr std::string_view kDigits = "0123456789";
+  const auto by = source.find_first_not_of(kDigits);
+  if (by != std::string::npos && by > 0 && source[by] == 'x' &&
+      source.find_first_not_of(kDigits, by + 1) == std::string::npos) {
+    return std::unexpected(TraceError{
+        .file = source,
+        .message = fmt::format("a cluster NxG has 1 to {} nodes of 1 to 64 GPUs", kMostNodes)});
+  }
   const auto text = ReadTraceFile(source);
   if (!text) return std::unexpected(text.error());
   return ReadNodes(*text, source);

@@ -267,19 +267,19 @@ std::string TraceDifferences(const std::vector<TraceResult>& results, const std:
 }
 
 std::vector<std::pair<std::string, Plot>> TracePlots(const std::vector<TraceResult>& results) {
-  struct Kind {
+  struct PlotKind {
     const char* name;
     const char* label;
     double Sample::*member;
     double scale;
   };
-  static constexpr Kind kKinds[] = {
+  static constexpr PlotKind kPlotKinds[] = {
       {"allocated", "GPUs allocated, %", &Sample::allocated, 100},
       {"fragmented", "free GPUs on broken nodes, %", &Sample::fragmented, 100},
       {"largest-gang", "pods of 8 GPUs that could start", &Sample::largest_gang, 1},
       {"waiting", "jobs waiting", &Sample::waiting, 1}};
   std::vector<std::pair<std::string, Plot>> plots;
-  for (const Kind& kind : kKinds) {
+  for (const PlotKind& kind : kPlotKinds) {
     Plot plot{.title = kind.label, .x_label = "hours", .y_label = kind.label, .series = {}};
     for (const std::string& policy : PoliciesOf(results)) {
       Series series{.name = policy, .points = {}};

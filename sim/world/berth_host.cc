@@ -72,7 +72,7 @@ BerthHost::BerthHost(Environment& env, std::string instance, std::function<Durat
 
 void BerthHost::Watch(Kind kind, WatchStream::Sink sink) {
   sink.synced = [this] { OnSynced(); };
-  sink.failed = true;  // what a kubelet refuses is worth knowing
+  sink.ended = true;  // members that succeed count, what a kubelet refuses is worth knowing
   ++unsynced_;
   streams_[static_cast<std::size_t>(kind)] =
       std::make_unique<WatchStream>(env_, kind, std::move(sink));
@@ -338,6 +338,7 @@ void BerthHost::Bind(const engine::PodRef& pod, const std::string& node,
   if (!ready()) return done(std::nullopt);
   AwaitPod(pod.uid, [this, pod, node, client = std::move(client), done = std::move(done)] {
     if (!ready()) return done(std::nullopt);
+    if (on_bind) on_bind(pod.uid);
     const auto answer =
         engine_->Bind({.uid = pod.uid, .ns = pod.ns, .name = pod.name, .node = node}, now());
     env_.trace.Say("bind {} to {}: {} {}", pod.name, node, answer.stand ? "stands" : "at once",
@@ -384,19 +385,21 @@ void BerthHost::FinishBind(const engine::PodRef& pod, const std::string& node,
   owed_.insert(pod.uid);
   const std::uint64_t id = ++postings_;
   posting_.emplace(id, done);
-  client_->Bind(
-      pod, node, word.annotations, kBindTimeout, [this, id, pod, done](const WriteResult& result) {
-        posting_.erase(id);
-        owed_.erase(owed_.find(pod.uid));
-        auto outcome = engine::BindOutcome::kRefused;
-        if (result.outcome == WriteOutcome::kDone) outcome = engine::BindOutcome::kBound;
-        if (result.outcome == WriteOutcome::kUnknown) {
-          outcome = engine::BindOutcome::kUnknown;
-        }
-        Apply([&](engine::Engine& e, TimePoint now) { e.BindFinished(pod.uid, outcome, now); });
-        done(outcome == engine::BindOutcome::kBound ? std::string()
-                                                    : "berth: " + result.reply.message);
-      });
+  client_->Bind(pod, node, word.annotations, kBindTimeout,
+                [this, id, pod, done](const WriteResult& result) {
+                  posting_.erase(id);
+                  owed_.erase(owed_.find(pod.uid));
+                  auto outcome = engine::BindOutcome::kRefused;
+                  if (result.outcome == WriteOutcome::kDone) outcome = engine::BindOutcome::kBound;
+                  if (result.outcome == WriteOutcome::kUnknown) {
+                    outcome = engine::BindOutcome::kUnknown;
+                  }
+                  Apply([&](engine::Engine& e, TimePoint now) {
+                    e.BindFinished(pod.uid, outcome, now, result.reply.message);
+                  });
+                  done(outcome == engine::BindOutcome::kBound ? std::string()
+                                                              : "berth: " + result.reply.message);
+                });
 }
 
 void BerthHost::Preempt(const std::string& uid, const engine::VictimMap& candidates,

@@ -65,6 +65,8 @@ class BerthHost {
   std::function<void(const std::string& uid, const engine::VictimMap& offered,
                      const engine::VictimMap& kept)>
       on_preempt;
+  /// The engine is about to answer a bind call.
+  std::function<void(const std::string& uid)> on_bind;
   /// By this process's clock, as the engine is told.
   TimePoint now() const { return env_.now() + clock_skew_; }
   const engine::Engine& engine() const { return *engine_; }

@@ -11,20 +11,12 @@ using cluster::Charge;
 
 namespace {
 
-/// The longest that Berth or kube-scheduler may go by old news: a slow or broken watch, a Binding
-/// under way, a call that stands.
-constexpr Duration kOldNews = 75'000;
 /// A timer fires in the planner's next turn.
 constexpr Duration kSlack = 1'500;
 /// Up to so many nodes the engine's belief is checked after every step, in larger worlds after
 /// every kLookEvery steps. The truth is checked at every Binding in all of them.
 constexpr std::size_t kSmallWorld = 50;
 constexpr std::uint64_t kLookEvery = 10'000;
-
-int NumberOf(const kube::Pod& pod, std::string_view key) {
-  const auto it = pod.meta.annotations.find(key);
-  return it == pod.meta.annotations.end() ? 0 : std::atoi(it->second.c_str());
-}
 
 /// They say the same of it.
 bool SameGang(const kube::Pod& a, const kube::Pod& b) {
@@ -39,11 +31,6 @@ bool SameGang(const kube::Pod& a, const kube::Pod& b) {
                return says(a.meta.annotations, key) == says(b.meta.annotations, key);
              }) &&
          says(a.meta.labels, "berth.dev/queue") == says(b.meta.labels, "berth.dev/queue");
-}
-
-int MinimumOf(const kube::Pod& pod) {
-  const int min = NumberOf(pod, "berth.dev/gang-min-member");
-  return min > 0 ? min : NumberOf(pod, "berth.dev/gang-size");
 }
 
 }  // namespace
@@ -69,10 +56,7 @@ Checker::Checker(Environment& env) : env_(env), usage_(env) {
   });
   env_.api.Subscribe(Kind::kPod, life_.alive(), [this] {
     const Change& change = env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1);
-    const std::string gang = GangOf(*change.pod);
-    if (gang.empty()) return;
-    gang_of_.emplace(change.key, gang);
-    if (!change.pod->spec->requests.contains(kGpu)) launchers_[gang][change.key] = env_.now();
+    WatchGang(change);
   });
   env_.api.Subscribe(Kind::kPolicy, life_.alive(), [this] { WatchPolicy(env_.api.policy()); });
 }
@@ -85,12 +69,6 @@ void Checker::Broken(std::string what) {
 
 void Checker::OnFault(const Fault& fault) {
   if (fault.kind == FaultKind::kSchedulerRestart) scheduler_restarted_ = env_.now();
-}
-
-void Checker::OnBindCall(const std::string& uid) {
-  // Of a pod that is gone too: Berth may not know yet.
-  const auto gang = gang_of_.find(uid);
-  if (gang != gang_of_.end()) asked_[gang->second].insert(uid);
 }
 
 void Checker::OnBound(const kube::Pod& pod) {
@@ -184,39 +162,6 @@ void Checker::CheckQueues(const kube::Pod& bound) {
   }
 }
 
-/// I3: no member is bound before its gang's minimum has come to the barrier. Members without
-/// devices never come: they count by existing.
-void Checker::CheckBarrier(const kube::Pod& bound) {
-  const std::string gang = GangOf(bound);
-  if (gang.empty() || !bound.spec->requests.contains(kGpu)) return;
-  int min = std::numeric_limits<int>::max();
-  int managed = 0;
-  bool runs = false;
-  for (const auto& [uid, pod] : usage_.MembersOf(gang)) {
-    if (!Lives(*pod)) continue;
-    min = std::min(min, MinimumOf(*pod));
-    const bool asks = pod->spec->requests.contains(kGpu);
-    managed += asks ? 1 : 0;
-    runs |= asks && !pod->node_name.empty() && pod->meta.uid != bound.meta.uid;
-  }
-  // One that is gone counts as long as Berth may not know.
-  const auto others =
-      static_cast<int>(std::ranges::count_if(launchers_[gang], [this](const auto& launcher) {
-        return env_.api.FindPod(launcher.first) != nullptr ||
-               env_.now() < launcher.second + kOldNews;
-      }));
-  const auto started = started_.find(gang);
-  runs |= started != started_.end() && env_.now() < started->second + kOldNews;
-  started_[gang] = env_.now();
-  if (runs) return;
-  const int needed = std::clamp(min - others, 1, std::max(1, managed));
-  const auto came = static_cast<int>(asked_[gang].size());
-  if (came < needed) {
-    Broken(fmt::format("I3: {} is bound when only {} of {} members had come to bind",
-                       bound.meta.name, came, needed));
-  }
-}
-
 // --- After every step ----------------------------------------------------------------------------
 
 void Checker::AfterStep(const BerthHost* host) {
@@ -264,7 +209,8 @@ void Checker::CheckDevices(const cluster::Store& store) {
     }
     for (const cluster::ResourceId id : store.device_ids()) {
       const bool for_victims = std::ranges::any_of(node->pods, [](const auto* pod) {
-        return pod->workload != nullptr && pod->workload->plan && pod->workload->plan->for_victims;
+        return pod->workload != nullptr && pod->workload->plan &&
+               !pod->workload->plan->victims.empty();
       });
       if (node->free(id) >= 0 || for_victims) continue;
       for (const cluster::PodInfo* pod : node->pods) {
@@ -299,7 +245,8 @@ void Checker::CheckPlans(const BerthHost& host) {
       Broken(fmt::format("I6: the plan of {} should have ended {} ms ago", key,
                          host.now() - plan.expires));
     }
-    const auto held = static_cast<int>(plan.assignments.size()) + workload->BoundCount();
+    const auto held =
+        static_cast<int>(plan.assignments.size()) + workload->BoundCount() + workload->finished;
     if (held < workload->min_member) {
       Broken(
           fmt::format("I3: {} holds room for {} of {} members", key, held, workload->min_member));
@@ -341,8 +288,8 @@ void Checker::CheckCaps(const cluster::Store& store) {
         const cluster::PodInfo* pod = store.FindPod(uid);
         const bool takes = std::ranges::any_of(
             pod->charged, [id = id](const auto& part) { return part.first == id; });
-        const bool for_victims =
-            pod->workload != nullptr && pod->workload->plan && pod->workload->plan->for_victims;
+        const bool for_victims = pod->workload != nullptr && pod->workload->plan &&
+                                 !pod->workload->plan->victims.empty();
         if (!takes || for_victims || before->second.contains(uid)) continue;
         Broken(fmt::format("I4: queue {} takes {} and is at {} of {} milli-GPU", queue.config.name,
                            pod->object.meta.name, queue.used[id], cap));
@@ -432,9 +379,11 @@ std::string Checker::WhoCouldRun() const {
   }
   for (const auto& [key, pod] : env_.api.pods()) fresh.OnPod(*pod, env_.now());
   fresh.Start(env_.now());
-  fresh.Step(env_.now());
-  for (const auto& [key, workload] : fresh.store().workloads()) {
-    if (workload->plan) return key;
+  for (const Duration later : {0, 1'000}) {  // elastic gangs wait a moment for more members
+    fresh.Step(env_.now() + later);
+    for (const auto& [key, workload] : fresh.store().workloads()) {
+      if (workload->plan) return key;
+    }
   }
   for (const auto& [key, pod] : env_.api.pods()) {
     if (!pod->node_name.empty() || !pod->scheduling_gates.empty()) continue;
@@ -461,6 +410,12 @@ void Checker::WhenQuiet(const BerthHost& host) {
     }
   }
   CheckLedger(store);
+  for (const auto& [gang, incarnation] : incarnations_) {
+    const auto came = static_cast<int>(incarnation.came.size());
+    if (!incarnation.runs || !incarnation.checked || came >= incarnation.needed) continue;
+    Broken(fmt::format("I3: {} runs, and only {} of {} members ever came to bind", gang, came,
+                       incarnation.needed));
+  }
   if (store.pods().size() != live) Broken("I7: Berth knows pods that are gone");
   if (const std::string who = WhoCouldRun(); !who.empty()) {
     Broken("I10: " + who + " waits, and has a placement");

@@ -23,7 +23,8 @@ class Checker {
 
   // --- What happens in the world.
   void OnBound(const kube::Pod& pod);
-  void OnBindCall(const std::string& uid);
+  /// Berth is about to answer a bind call, knowing what is in `store`.
+  void OnBindCall(const cluster::Store& store, const std::string& uid);
   void OnPreemption(const kube::Pod& preemptor, const std::string& node,
                     const std::vector<const kube::Pod*>& victims);
   /// Of the nodes and victims that kube-scheduler offered for the pod `uid` Berth keeps these,
@@ -53,6 +54,10 @@ class Checker {
   int bound() const { return bound_; }
 
  private:
+  /// The longest that Berth or kube-scheduler may go by old news: a slow or broken watch, a Binding
+  /// under way, a call that stands.
+  static constexpr Duration kOldNews = 75'000;
+
   /// The largest values of late: news is late as well, so that an excess counts only when it
   /// exceeds all of these.
   class Late {
@@ -73,7 +78,11 @@ class Checker {
   void CheckBudgets(const cluster::Store& store, const cluster::PodInfo& preemptor,
                     const engine::VictimMap& offered, const std::string& node,
                     const engine::VictimSet& set);
+  void WatchGang(const Change& change);
+  bool Runs(const std::string& gang, const std::string& but) const;
   void CheckBarrier(const kube::Pod& pod);
+  void CheckStart(const std::string& gang, const std::string& who);
+  void CheckDomain(const kube::Pod& pod);
   void CheckIndices(const kube::Pod& pod);
   void CheckDevices(const cluster::Store& store);
   void CheckPlans(const BerthHost& host);
@@ -94,8 +103,18 @@ class Checker {
   std::unordered_map<std::string, std::string> gang_of_;  ///< By UID, of all that ever were.
   /// Gang to members without devices, by UID, with when they last changed.
   std::map<std::string, std::map<std::string, TimePoint>> launchers_;
-  std::map<std::string, std::set<std::string>> asked_;  ///< Gang to UIDs that came to bind.
-  std::map<std::string, TimePoint> started_;  ///< Gang to when it last had a bound member.
+  /// From when the last running member of a gang has ended until the next time that happens.
+  struct Incarnation {
+    bool runs = false;           ///< A member with devices is bound and not about to end.
+    bool checked = false;        ///< It began with a Binding under Berth's rules.
+    std::set<std::string> came;  ///< UIDs that came to bind.
+    int needed = 0;              ///< Of these, when the first one was bound.
+    std::string plan;            ///< Of the first one bound.
+  };
+  std::map<std::string, Incarnation> incarnations_;  ///< By gang.
+  /// Gang to members that have succeeded, by UID: their plan, and when they last changed.
+  std::map<std::string, std::map<std::string, std::pair<std::string, TimePoint>>> succeeded_;
+  std::set<std::string> joined_;  ///< UIDs that came to bind when others ran, as far as Berth knew.
   TimePoint scheduler_restarted_ = -1'000'000;
   TimePoint berth_started_ = -1'000'000;
   TimePoint passthrough_until_ = -1'000'000;

@@ -46,7 +46,7 @@ bool RoomAfter(const cluster::Store& store, const cluster::PodInfo& pod, const s
     for (const auto& [id, amount] : victim->charged) freed[id] += amount;
   }
   const bool plain = pod.object.spec->host_ports.empty() && !pod.shape->has_pod_constraints &&
-                     !pod.shape->whole_node && store.pods_with_anti_affinity().empty();
+                     !pod.shape->whole_node && store.repellers().empty();
   const bool apart = std::ranges::none_of(
       node.pods, [](const cluster::PodInfo* other) { return other->shape->whole_node; });
   const bool open = node.object.taints.empty() && !node.object.unschedulable && node.object.ready;

@@ -54,17 +54,33 @@ void Controllers::OnPod(const Change& change) {
   const bool ended =
       pod.phase == kube::PodPhase::kSucceeded || pod.phase == kube::PodPhase::kFailed;
   if (ended) {
-    if (pod.phase == kube::PodPhase::kSucceeded) finished_.insert(pod.meta.name);
+    const bool succeeded = pod.phase == kube::PodPhase::kSucceeded;
+    const bool news = succeeded && finished_.insert(pod.meta.name).second;
+    if (succeeded && job->gang && job->replaces) {
+      // A Job's pods that have succeeded stay until it is complete.
+      if (news && ++done_[job] == job->size) RemoveMembers(*job);
+      return;
+    }
     if (seen_ending_.insert(pod.meta.uid).second) {
       Later(env_.ties.Between(500, 5'000), [this, ref] { env_.api.RemovePod(ref); });
     }
     return;
   }
   if (pod.meta.deletion && seen_ending_.insert(pod.meta.uid).second) {
-    Later(env_.ties.Between(50, 4'000), [this, ref] { env_.api.RemovePod(ref); });
+    const Duration takes =
+        job->ends_in > 0 && !pod.node_name.empty() ? job->ends_in : env_.ties.Between(50, 4'000);
+    Later(takes, [this, ref] { env_.api.RemovePod(ref); });
   }
   if (!pod.node_name.empty() && seen_bound_.insert(pod.meta.uid).second) {
     Later(env_.ties.Between(20, 500), [this, ref, lasts = job->lasts] { Run(ref, lasts); });
+  }
+}
+
+void Controllers::RemoveMembers(const Job& job) {
+  for (const auto& [key, pod] : env_.api.pods()) {
+    const auto member = members_.find(pod->meta.name);
+    if (member == members_.end() || member->second.first != &job) continue;
+    Later(env_.ties.Between(500, 5'000), [this, ref = RefOf(*pod)] { env_.api.RemovePod(ref); });
   }
 }
 

@@ -28,6 +28,7 @@ class Controllers {
   void Create(const Job& job, int index);
   void OnPod(const Change& change);
   void OnNode(const Change& change);
+  void RemoveMembers(const Job& job);
   void Run(const engine::PodRef& ref, Duration lasts);
   void CountDisruptions(const std::string& app);
   void SetPhase(const engine::PodRef& ref, kube::PodPhase phase, const std::string& reason);
@@ -39,6 +40,7 @@ class Controllers {
   std::unordered_set<std::string> seen_bound_;                           ///< UIDs.
   std::unordered_set<std::string> seen_ending_;
   std::unordered_set<std::string> finished_;  ///< Names of pods that did their work.
+  std::unordered_map<const Job*, int> done_;  ///< How many of its pods did their work.
   int due_ = 0;
 };
 

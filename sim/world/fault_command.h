@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <limits>
 
 #include "sim/world/fault_search.h"
 #include "sim/world/fidelity_option.h"
@@ -30,6 +31,7 @@ inline CLI::App* AddFaultsCommand(CLI::App& simulate, FaultOptions& options) {
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   faults->add_option("--lines", options.lines, "last events of a failure that are told")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
       ->capture_default_str();
   faults->add_flag("!--once", options.repeat, "do not run every seed twice to compare the hashes");
   faults->add_flag("!--no-story", options.story, "do not shrink and tell the first failure");

@@ -106,7 +106,8 @@ int RunFaults(const FaultOptions& options, const std::function<Scenario(std::uin
               std::ostream& out) {
   const auto seeds = ParseSeeds(options.seeds, kMostSeeds);
   if (!seeds) {
-    out << "no seeds: " << options.seeds << '\n';
+    out << "--seeds: `" << options.seeds << "` is no A-B or A,B,C of at most " << kMostSeeds
+        << " seeds\n";
     return 2;
   }
   if (options.tell && seeds->size() > 1) {

@@ -209,7 +209,7 @@ class Comparison {
 // Structured bindings: a field that is added to an object and forgotten here does not compile.
 
 void Compare(const kube::ObjectMeta& a, const kube::ObjectMeta& b, Comparison& comparison) {
-  const auto& [name, ns, uid, version, creation, deletion, labels, annotations] = a;
+  const auto& [name, ns, uid, version, creation, deletion, labels, annotations, left_out] = a;
   comparison.Field("metadata.name", name, b.name)
       .Field("metadata.namespace", ns, b.ns)
       .Field("metadata.uid", uid, b.uid)
@@ -217,7 +217,8 @@ void Compare(const kube::ObjectMeta& a, const kube::ObjectMeta& b, Comparison& c
       .Field("metadata.creationTimestamp", creation, b.creation)
       .Field("metadata.deletionTimestamp", deletion, b.deletion)
       .Field("metadata.labels", labels, b.labels)
-      .Field("metadata.annotations", annotations, b.annotations);
+      .Field("metadata.annotations", annotations, b.annotations)
+      .Field("what is left out", left_out, b.left_out);
 }
 
 void Compare(const kube::PodSpec& a, const kube::PodSpec& b, Comparison& comparison) {

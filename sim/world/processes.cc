@@ -12,7 +12,6 @@ Processes::Processes(Environment& env, SchedulerOptions scheduler, Duration http
       checker_(env),
       replicas_(replicas > 1 ? static_cast<std::size_t>(replicas) : 0) {
   env_.api.on_bound = [this](const kube::Pod& pod) { checker_.OnBound(pod); };
-  wire_.on_bind = [this](const std::string& uid) { checker_.OnBindCall(uid); };
 }
 
 BerthHost* Processes::berth() const {
@@ -23,6 +22,9 @@ BerthHost* Processes::berth() const {
 }
 
 void Processes::Watch(BerthHost& host) {
+  host.on_bind = [this, &host](const std::string& uid) {
+    checker_.OnBindCall(host.engine().store(), uid);
+  };
   host.on_preempt = [this, &host](const std::string& uid, const engine::VictimMap& offered,
                                   const engine::VictimMap& kept) {
     checker_.OnPreemptAnswer(host.engine().store(), uid, offered, kept);

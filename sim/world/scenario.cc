@@ -83,13 +83,14 @@ Job DrawJob(int index, int room, TimePoint wave, Random& random) {
 std::string Job::ToString() const {
   return fmt::format(
       "{:>10.3f} {}: {} x {} GPU {} CPU, min {}, launchers {}, prio {}, queue '{}', {} "
-      "s{}{}{}{}{}{}",
+      "s{}{}{}{}{}{}{}",
       static_cast<double>(at % 100'000'000) / 1000.0, name, size, gpus, cpus, min, launchers,
       priority, queue, lasts / 1000, gated ? ", gated" : "", whole_node ? ", whole node" : "",
       replaces ? ", replaces" : "",
       topology_required.empty() ? "" : ", in one " + topology_required,
       topology_preferred.empty() ? "" : ", preferably one " + topology_preferred,
-      app.empty() ? "" : ", app " + app);
+      app.empty() ? "" : ", app " + app,
+      ends_in == 0 ? "" : fmt::format(", ends in {} s", ends_in / 1000));
 }
 
 kube::PodDisruptionBudget MakeBudget(const Budget& budget) {
@@ -116,6 +117,8 @@ kube::Pod MakeMember(const Job& job, int index) {
   }
   pod.spec = std::move(spec);
   if (job.gang) {
+    pod.controller = {
+        .kind = "Job", .name = job.name, .uid = "job-" + job.name, .controller = true};
     pod.meta.labels["berth.dev/gang"] = job.name;
     pod.meta.labels["batch.kubernetes.io/job-completion-index"] = std::to_string(index);
     pod.meta.annotations["berth.dev/gang-size"] = std::to_string(job.size);
@@ -260,6 +263,13 @@ Scenario DrawScenario(std::uint64_t seed, const Profile& profile) {
   if (profile.budgets) DrawBudgets(scenario);
   // Of a stream of its own: the days without have stayed what they were.
   Random trials(seed, 10);
+  // Checkpoints are written when a pod is told to end: longer than plans live.
+  Random endings(seed, 11);
+  if (profile.budgets || endings.Percent(15)) {
+    for (Job& job : scenario.jobs) {
+      if (endings.Percent(30)) job.ends_in = endings.Between(5, 100) * 1'000;
+    }
+  }
   if (!profile.kinds.empty() && trials.Percent(30)) {
     scenario.scheduler.trial_percent = static_cast<int>(trials.Between(10, 70));
     scenario.scheduler.trials_end = scenario.faults_end;

@@ -32,7 +32,8 @@ struct Job {
   std::string queue{};
   std::string topology_required{};
   std::string topology_preferred{};
-  std::string app{};  ///< The label that budgets select by.
+  std::string app{};     ///< The label that budgets select by.
+  Duration ends_in = 0;  ///< From its deletion until a pod has gone; 0: seconds, as it comes.
   std::string ToString() const;
 };
 

@@ -97,8 +97,9 @@ void Shadow::FollowPlans(const Store& store) {
   for (const bool chosen : {true, false}) {
     for (const auto& [uid, pod] : planned) {
       if ((pod->devices != 0) != chosen) continue;
-      shadow_->SetCharge(*shadow_->FindPod(uid), NodeOf(store.node(pod->node)), pod->charge,
-                         pod->devices);
+      PodInfo& mine = *shadow_->FindPod(uid);
+      mine.fixed = pod->fixed;  // known to no object before the Binding has come
+      shadow_->SetCharge(mine, NodeOf(store.node(pod->node)), pod->charge, pod->devices);
     }
   }
 }

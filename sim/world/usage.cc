@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cluster/plan_claim.h"
 #include "sim/world/scenario.h"
 
 namespace berth::sim {
@@ -10,6 +11,19 @@ namespace {
 std::string LabelOf(const kube::Pod& pod, std::string_view key) {
   const auto it = pod.meta.labels.find(key);
   return it == pod.meta.labels.end() ? std::string() : it->second;
+}
+
+/// Of a whole-node pod at least what it was charged at binding, by its own annotation: its node may
+/// list fewer devices for a while, and they are not free for others of its queue.
+std::int64_t ChargedGpus(const kube::Pod& pod) {
+  std::int64_t gpus = AmountOf(pod.spec->requests, kGpu);
+  const auto note = pod.meta.annotations.find(cluster::kPlanAnnotation);
+  if (!WholeNode(pod) || note == pod.meta.annotations.end()) return gpus;
+  const auto claim = cluster::DecodePlanClaim(note->second);
+  if (claim && claim->node == pod.node_name && claim->charge.contains(kGpu)) {
+    gpus = std::max(gpus, claim->charge.at(kGpu));
+  }
+  return gpus;
 }
 
 }  // namespace
@@ -110,7 +124,7 @@ void Usage::Count(const Counted& counted, std::int64_t sign) {
   }
   room.used["pods"] += sign;
   if (whole) room.whole_node += static_cast<int>(sign);
-  queues_[counted.queue] += sign * AmountOf(pod.spec->requests, kGpu);
+  queues_[counted.queue] += sign * ChargedGpus(pod);
 }
 
 }  // namespace berth::sim

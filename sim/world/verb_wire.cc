@@ -125,19 +125,15 @@ void VerbWire::Prioritize(const kube::Pod& pod, const std::vector<std::string>& 
 void VerbWire::Bind(const engine::PodRef& pod, const std::string& node, Done<std::string> done) {
   if (in_bytes()) {
     return CallInBytes<std::string>(
-        [this, uid = pod.uid, body = VerbBytes::BindRequest(pod, node)](
-            BerthHost& host, const auto& connection, const auto& answer) {
-          if (on_bind) on_bind(uid);
+        [this, body = VerbBytes::BindRequest(pod, node)](BerthHost& host, const auto& connection,
+                                                         const auto& answer) {
           bytes_.ServeBind(host, body, connection, answer);
         },
         server::DecodeBindResult, std::move(done));
   }
-  Call<std::string>(
-      [this, pod, node](BerthHost& host, const auto& connection, const auto& answer) {
-        if (on_bind) on_bind(pod.uid);
-        host.Bind(pod, node, connection, answer);
-      },
-      std::move(done));
+  Call<std::string>([pod, node](BerthHost& host, const auto& connection,
+                                const auto& answer) { host.Bind(pod, node, connection, answer); },
+                    std::move(done));
 }
 
 void VerbWire::Preempt(const kube::Pod& pod, const engine::VictimMap& candidates,

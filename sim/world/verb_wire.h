@@ -49,8 +49,6 @@ class VerbWire {
   std::uint64_t filters() const { return filters_; }
   /// Of the filters: those for placements that never happen.
   std::uint64_t trials() const { return trials_; }
-  /// A bind call has reached Berth; the checker listens.
-  std::function<void(const std::string& uid)> on_bind;
 
  private:
   using Token = std::shared_ptr<const bool>;

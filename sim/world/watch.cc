@@ -4,11 +4,12 @@
 
 namespace berth::sim {
 
-/// kube-scheduler watches pods with status.phase!=Succeeded,status.phase!=Failed, Berth those that
-/// failed too: one that ends leaves the selection, which looks like a deletion.
+/// kube-scheduler watches pods with status.phase!=Succeeded,status.phase!=Failed: one that ends
+/// leaves the selection, which looks like a deletion. Berth watches all.
 bool WatchStream::Selected(const Change& change) const {
-  return change.pod == nullptr || (change.pod->phase != kube::PodPhase::kSucceeded &&
-                                   (sink_.failed || change.pod->phase != kube::PodPhase::kFailed));
+  return change.pod == nullptr || sink_.ended ||
+         (change.pod->phase != kube::PodPhase::kSucceeded &&
+          change.pod->phase != kube::PodPhase::kFailed);
 }
 
 WatchStream::WatchStream(Environment& env, Kind kind, Sink sink)

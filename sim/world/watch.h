@@ -20,7 +20,7 @@ class WatchStream {
     std::function<void(const Change&)> upsert;
     std::function<void(const std::string& key, const Change& last)> remove;
     std::function<void()> synced;  ///< After the first list; may be empty.
-    bool failed = false;           ///< Pods: those that failed are sent as well.
+    bool ended = false;            ///< Pods: those that have ended are sent as well.
   };
 
   /// `env` must outlive it.

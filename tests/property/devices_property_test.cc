@@ -75,8 +75,10 @@ class Ledger {
         const cluster::PodInfo& held = *store_.FindPod(pod.meta.uid);
         if (held.bound() || held.charge == Charge::kNone) continue;
         if ((held.devices != 0) != chosen) continue;
-        fresh.SetCharge(*fresh.FindPod(pod.meta.uid), fresh.FindNode(store_.node(held.node).name),
-                        held.charge, held.devices);
+        cluster::PodInfo& mine = *fresh.FindPod(pod.meta.uid);
+        mine.fixed = held.fixed;  // known to no object before the Binding has come
+        fresh.SetCharge(mine, fresh.FindNode(store_.node(held.node).name), held.charge,
+                        held.devices);
       }
     }
     fresh.Refresh();

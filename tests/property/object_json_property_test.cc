@@ -72,7 +72,9 @@ kube::ObjectMeta Meta() {
   meta.creation = *rc::gen::inRange<std::int64_t>(0, 4'000'000'000) * 1'000;
   if (Coin()) meta.deletion = *rc::gen::inRange<std::int64_t>(1, 4'000'000'000) * 1'000;
   meta.labels = TextMap("");
-  meta.annotations = TextMap("berth.dev/");
+  for (const char* key : {"berth.dev/gang-size", "berth.dev/plan", "kueue.x-k8s.io/queue-name"}) {
+    if (Coin()) meta.annotations[key] = *Text();
+  }
   return meta;
 }
 
@@ -229,7 +231,8 @@ kube::Pod FullPod() {
               .creation = 1'000,
               .deletion = 2'000,
               .labels = {{"l", "v"}},
-              .annotations = {{"berth.dev/a", "v"}}};
+              .annotations = {{"berth.dev/gang-size", "v"}},
+              .left_out = {}};
   pod.spec = std::make_shared<const kube::PodSpec>(std::move(spec));
   pod.node_name = "n1";
   pod.scheduler_name = "other";

@@ -141,7 +141,7 @@ void World::Post(const std::string& uid, const std::string& node,
                         lost      ? engine::BindOutcome::kUnknown
                         : applies ? engine::BindOutcome::kBound
                                   : engine::BindOutcome::kRefused,
-                        now_);
+                        now_, applies || lost ? "" : "a webhook denied the request");
   if (applies) Publish(*pod);
 }
 

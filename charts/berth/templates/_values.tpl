@@ -54,6 +54,9 @@
 {{- if eq .name "scheduler" -}}{{- $_ := set . "expression" (printf "object.spec.schedulerName in %s" $names) -}}{{- end -}}
 {{- if eq .name "schedulerNames" -}}{{- $_ := set . "expression" $names -}}{{- end -}}
 {{- end -}}
+{{- if and $.values.tenants.deviceClasses (eq .name "deviceClasses") -}}
+{{- $_ := set . "expression" (include "berth.cel" $.values.tenants.deviceClasses) -}}
+{{- end -}}
 {{- if and $.devices (has .name (list "berth-releases-it" "devices")) -}}
 {{- $shipped := "['nvidia.com/gpu']" -}}
 {{- if not (contains $shipped .expression) -}}{{- fail (printf "%s does not list the devices" .name) -}}{{- end -}}

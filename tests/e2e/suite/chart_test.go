@@ -185,10 +185,13 @@ clusterIP: 10.96.0.77
 		"--scheduler-config", s.WriteFile("kube-scheduler-config.yaml", config.Data["kube-scheduler-config.yaml"]))
 
 	// The lists of the tenants' policies, which were left out above.
-	tenants := byName(t, helmTemplate(t, "-f", values, "--set", "tenants.enabled=true", "--set", "admissionGate.enabled=false"))
+	tenants := byName(t, helmTemplate(t, "-f", values, "--set", "tenants.enabled=true", "--set", "tenants.deviceClasses={gpu.example.com}", "--set", "admissionGate.enabled=false"))
 	device := asJSON(t, tenants["ValidatingAdmissionPolicy  berth-device-pods"])
 	if !strings.Contains(device, `"['berth', 'berth-night']"`) || !strings.Contains(device, `"['example.com/gpu', 'rdma/nic']"`) {
 		t.Error(device)
+	}
+	if claims := asJSON(t, tenants["ValidatingAdmissionPolicy  berth-device-claims"]); !strings.Contains(claims, `"['gpu.example.com']"`) {
+		t.Error(claims)
 	}
 	if tenants["MutatingAdmissionPolicy  berth-admission-gate"] != nil {
 		t.Error("the gate is there")

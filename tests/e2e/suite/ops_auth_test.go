@@ -73,6 +73,9 @@ func TestOpsPortAsksTheCluster(t *testing.T) {
 		"/api/v1/gangs":                   only("operator"),
 		"/api/v1/gangs?namespace=team-a":  only("operator", "ordinary"),
 		"/api/v1/gangs?namespace=team-b":  only("operator"),
+		"/api/v1/pods":                    only("operator"),
+		"/api/v1/pods?namespace=team-a":   only("operator", "ordinary"),
+		"/api/v1/pods?namespace=team-b":   only("operator"),
 		"/api/v1/nodes":                   only("operator"),
 		"/api/v1/why?pod=team-a/p":        only("operator", "ordinary"),
 		"/api/v1/why?pod=team-a/none":     notFound,
@@ -206,7 +209,7 @@ clusters: [{name: c, cluster: {server: "https://elsewhere"}}], users: [{name: u,
 		{"another's pod", []string{"why", "team-b/q", "--token-file", token}, 1, `cannot get resource "pods" in the namespace "team-b"`},
 		{"no token", []string{"queues"}, 1, "Unauthorized"},
 		{"an expired one", []string{"queues", "--token-file", late}, 1, "Unauthorized"},
-		{"no file", []string{"queues", "--token-file", dir + "/none"}, 3, "cannot read"},
+		{"no file", []string{"queues", "--token-file", dir + "/none"}, 3, "cannot be read"},
 		{"a kubeconfig without one", []string{"queues", "--kubeconfig", without}, 1, "has no token"},
 	} {
 		out, code := s.TryBerth(append(c.args, "--berth-url", url, "--certificate-authority", ca)...)

@@ -137,9 +137,13 @@ func startBerth(t *testing.T, s *bed.Scenario, tls issuers, berth *appsv1.Deploy
 	t.Helper()
 	pod := replica(t, s, berth)
 	verbs, ops := s.Ports()
-	s.Container(berth.Name, berth.Spec.Template.Spec.Containers[0].Args,
+	var args []string
+	for _, arg := range berth.Spec.Template.Spec.Containers[0].Args {
+		args = append(args, strings.Replace(arg, "listen=:", "listen=127.0.0.1:", 1)) // of every address, loopback
+	}
+	s.Container(berth.Name, args,
 		"/etc/berth/tls", s.Secret("berth-tls", tls.servers, "berth.berth-system.svc", tls.clients),
-		":8443", fmt.Sprintf(":%d", verbs), ":9090", fmt.Sprintf(":%d", ops), "0.0.0.0:", "127.0.0.1:").
+		":8443", fmt.Sprintf(":%d", verbs), ":9090", fmt.Sprintf(":%d", ops)).
 		Env("POD_NAME="+pod.Name, "POD_NAMESPACE="+pod.Namespace).
 		Start(s.Berth(), bed.Loopback("https", ops, "/readyz"), "--kubeconfig", s.AccountKubeconfig(pod.Namespace, "berth"))
 	return bed.Loopback("https", verbs, "")

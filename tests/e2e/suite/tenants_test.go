@@ -187,6 +187,69 @@ func TestExtendedClaimsAreKubeSchedulers(t *testing.T) {
 	s.AllBound(s.Pod("extended").GPUs(2).Create())
 }
 
+// Devices that are claimed by hand are counted against no queue: nobody but
+// administrators and kube-scheduler claims those of the policy.
+func TestDeviceClaimsGoThroughBerth(t *testing.T) {
+	s := control.Scenario(t, bed.Options{})
+	gpuClass(s, gpuSelector)
+	publish(s, s.Nodes(1).Create()[0], 2)
+	keepApart(t, s)
+
+	const policy, advice = "berth-device-claims", "go past the quota of their queue"
+	exactly := func(class string) resourcev1.ResourceClaimSpec {
+		return resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
+			Name: "r", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: class},
+		}}}}
+	}
+	oneOf := func(classes ...string) resourcev1.ResourceClaimSpec {
+		request := resourcev1.DeviceRequest{Name: "r"}
+		for i, class := range classes {
+			request.FirstAvailable = append(request.FirstAvailable, resourcev1.DeviceSubRequest{Name: fmt.Sprintf("s%d", i), DeviceClassName: class})
+		}
+		return resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{request}}}
+	}
+	for _, c := range []struct {
+		what    string
+		spec    resourcev1.ResourceClaimSpec
+		refused bool
+	}{
+		{"a GPU", exactly("gpu.nvidia.com"), true},
+		{"a part of one", exactly("mig.nvidia.com"), true},
+		{"a GPU if nothing else", oneOf("nic.example.com", "gpu.nvidia.com"), true},
+		{"a network card", exactly("nic.example.com"), false},
+		{"one of two", oneOf("nic.example.com", "fast.example.com"), false},
+		{"nothing", resourcev1.ResourceClaimSpec{}, false},
+	} {
+		try := func(client kubernetes.Interface) (error, error) {
+			meta := metav1.ObjectMeta{Name: "c"}
+			_, claim := client.ResourceV1().ResourceClaims("team-a").Create(s.Context(), &resourcev1.ResourceClaim{ObjectMeta: meta, Spec: c.spec}, dryRunCreate)
+			_, template := client.ResourceV1().ResourceClaimTemplates("team-a").Create(s.Context(), &resourcev1.ResourceClaimTemplate{
+				ObjectMeta: meta, Spec: resourcev1.ResourceClaimTemplateSpec{Spec: c.spec},
+			}, dryRunCreate)
+			return claim, template
+		}
+		claim, template := try(s.Tenant("team-a"))
+		if c.refused {
+			denied(t, "a claim of "+c.what, claim, policy, advice)
+			denied(t, "a template of "+c.what, template, policy, advice)
+		} else {
+			allowed(t, "a claim of "+c.what, claim)
+			allowed(t, "a template of "+c.what, template)
+		}
+		claim, template = try(s.Client)
+		allowed(t, "by an administrator: a claim of "+c.what, claim)
+		allowed(t, "by an administrator: a template of "+c.what, template)
+	}
+	tenant := user{s, s.Tenant("team-a")}
+	pod := func(class string) *bed.PodBuilder {
+		return s.Pod("p").Namespace("team-a").Resource(corev1.ResourceName("deviceclass.resource.kubernetes.io/"+class), "1")
+	}
+	denied(t, "a class as a resource", tenant.create(pod("gpu.nvidia.com")), policy, "ask for the resource that the policy of Berth names")
+	allowed(t, "another class as a resource", tenant.create(pod("nic.example.com")))
+
+	s.AllBound(s.Pod("extended").GPUs(2).Create()) // for which kube-scheduler makes a claim
+}
+
 // What a pod was bound under stays; before that it may change.
 func TestQueueAndGangAreFixedWhenBound(t *testing.T) {
 	s := control.Scenario(t, bed.Options{})

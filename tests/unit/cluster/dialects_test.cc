@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "kube/decode.h"
 #include "tests/support/builders.h"
 #include "tests/support/catch.h"
 
@@ -76,6 +77,51 @@ TEST_CASE("gang claims", "[unit][cluster]") {
     CHECK(claims.gang.min_member == row.gang.min_member);
     CHECK(claims.error.empty() != row.error);
   }
+}
+
+TEST_CASE("the decoder keeps every key that is read of a pod", "[unit][cluster]") {
+  for (const std::string_view key : KeysOfClaims()) {
+    INFO(key);
+    CHECK(kube::IsReadLabel(key));
+  }
+}
+
+TEST_CASE("what is no name names no gang, queue or topology", "[unit][cluster]") {
+  const std::string escape = "x\x1b[2J";
+  const std::string long_name(254, 'a');
+  const auto keys = {
+      "berth.dev/gang", "kueue.x-k8s.io/pod-group-name",       "scheduling.k8s.io/group-name",
+      "pod-group-name", "gang.scheduling.koordinator.sh/name", kOldName};
+  for (const std::string& name : {escape, std::string("a b"), std::string("a\nb fake 8/8"),
+                                  std::string("a/b"), std::string("\u202ea"), long_name}) {
+    for (const char* key : keys) {
+      INFO(key << " " << name);
+      const auto claims =
+          ReadClaims(MakePod("p").Label(key, name).Annotation("berth.dev/gang-size", "2"), {});
+      CHECK(claims.gang.name.empty());
+      CHECK(claims.error.starts_with(key));
+      CHECK(claims.error.find(name) == std::string::npos);
+    }
+    for (const char* key : {"berth.dev/queue", "kueue.x-k8s.io/queue-name", "runai/queue"}) {
+      INFO(key << " " << name);
+      const auto claims = ReadClaims(MakePod("p").Label(key, name), {});
+      CHECK(claims.queue.empty());
+      CHECK(claims.error.starts_with(key));
+    }
+  }
+  for (const std::string& level : {escape, std::string("a/b/c"), std::string("a b")}) {
+    CHECK_FALSE(ReadClaims(MakePod("p").Required(level), {}).error.empty());
+    CHECK_FALSE(ReadClaims(MakePod("p").Preferred(level), {}).error.empty());
+    const auto koordinator =
+        ReadClaims(MakePod("p").Annotation(
+                       "gang.scheduling.koordinator.sh/network-topology-spec",
+                       R"({"gatherStrategy":[{"layer":"a\u001bb","strategy":"MustGather"}]})"),
+                   {});
+    CHECK(koordinator.topology_required.empty());
+    CHECK_FALSE(koordinator.error.empty());
+  }
+  CHECK(ReadClaims(MakePod("p").Required("topology.kubernetes.io/zone"), {}).error.empty());
+  CHECK(ReadClaims(MakePod("p").Gang("Train_7.b-2", 2), {}).error.empty());
 }
 
 TEST_CASE("a dialect that is off is not read", "[unit][cluster]") {

@@ -39,6 +39,19 @@ TEST_CASE("what releases wrote is read", "[unit][cluster]") {
   }
 }
 
+TEST_CASE("what a whole-node pod was charged", "[unit][cluster]") {
+  PlanClaim claim{"a-1", "n1", "q", 2, {{"amd.com/gpu", 1'000}, {"nvidia.com/gpu", 8'000}}};
+  const std::string text = EncodePlanClaim(claim);
+  CHECK(text == "v1;plan=a-1;node=n1;queue=q;rank=2;charge=amd.com/gpu:1000,nvidia.com/gpu:8000");
+  CHECK(DecodePlanClaim(text) == claim);
+  for (const char* wrong : {"gpu", "gpu:", ":1", "gpu:x", "gpu:-1", "gpu:1,", "gpu:1,,b:2",
+                            "gpu:99999999999999999999", "gpu:70368744177664"}) {
+    INFO(wrong);
+    const bool read = DecodePlanClaim(std::string("v1;plan=a;node=n;charge=") + wrong).has_value();
+    CHECK(read == (std::string_view(wrong) == "gpu:1,"));
+  }
+}
+
 TEST_CASE("a newer writer's extra fields are skipped", "[unit][cluster]") {
   const auto claim = DecodePlanClaim("v1;plan=a;node=n;devices=0,1;queue=q;rank=3;x=");
   REQUIRE(claim.has_value());
@@ -64,7 +77,7 @@ TEST_CASE("nonsense is no claim", "[unit][cluster]") {
       "v1;plan",
       ";v1;plan=a;node=n",
       std::string("v1;plan=a\0;nod=n", 16),
-      "v1;plan=a;node=" + std::string(2000, 'n'),
+      "v1;plan=a;node=" + std::string(40'000, 'n'),
       std::string(100'000, ';'),
       "{\"plan\":\"a\",\"node\":\"n\"}",
   };

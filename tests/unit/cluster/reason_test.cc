@@ -82,6 +82,12 @@ TEST_CASE("sentences", "[unit][cluster]") {
       {{kNoMatchingNodes, 2}, "No node matches its selectors and tolerations."},
       {{kNoMatchingNodes, 1, 0, "g-3"}, "No node matches the selectors and tolerations of g-3."},
       {{kNeverFits, 9, 8}, "9 members must run at once; the empty cluster has room for 8."},
+      {{kNeverFits, 1, 0, "It asks for 9 of cpu."}, "It asks for 9 of cpu."},
+      {{kFragmented, 4, 3, "host port 80/TCP"},
+       "4 members need host port 80/TCP, each on a node of its own; that is free on 3 of the nodes "
+       "with room."},
+      {{kFragmented, 1, 0},
+       "1 member needs room at once; the free devices are spread so that only 0 fit."},
       {{kWaitingForQuota, 8'000, 4'000, gpu},
        "It needs 8 of nvidia.com/gpu; its queue has 4 left."},
       {{kExceedsLimit, 16'000, 8'000, gpu},

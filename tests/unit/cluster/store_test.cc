@@ -97,6 +97,25 @@ TEST_CASE("events repeated change nothing", "[unit][cluster]") {
   CHECK(t.store.free_generation() == free);  // a heartbeat wakes nobody
 }
 
+// Every heartbeat of a kubelet, and every condition that kube-scheduler writes, is an update.
+TEST_CASE("a status update judges nobody anew", "[unit][cluster][bug]") {
+  StoreTest t;
+  t.store.UpsertPod(MakePod("p").Gpu(2).Gang("g", 2));
+  t.store.Refresh();
+  (void)t.store.TakeChanged();
+  const auto shape = t.pod("p").shape;
+  kube::Pod again = MakePod("p").Gpu(2).Gang("g", 2);  // a spec of its own, as the decoder makes
+  again.pod_scheduled =
+      kube::PodScheduled{.status = false, .reason = "Unschedulable", .message = {}};
+  t.store.UpsertPod(again);
+  CHECK(t.store.TakeChanged().empty());
+  CHECK(t.pod("p").object.pod_scheduled.has_value());
+  CHECK(t.pod("p").object.spec == shape->spec);  // one copy, still
+  again.invalid_request = "something";
+  t.store.UpsertPod(again);
+  CHECK(t.store.TakeChanged().size() == 1);
+}
+
 TEST_CASE("a pod may be bound before its node is seen", "[unit][cluster]") {
   StoreTest t;
   t.store.UpsertPod(MakePod("p").Gpu(2).On("ghost"));
@@ -130,6 +149,41 @@ TEST_CASE("a node that goes may make room by the rules of spread", "[unit][clust
   const auto free = t.store.free_generation();
   t.store.DeleteNode("n1");
   CHECK(t.store.free_generation() != free);
+}
+
+TEST_CASE("a whole-node pod is never charged less than at binding", "[unit][cluster][bug]") {
+  StoreTest t;
+  const auto bound = [](const std::string& claim) {
+    return MakePod("p").Gpu(1).WholeNode().On("n1").Annotation("berth.dev/plan", claim);
+  };
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  SECTION("bound before our eyes") {
+    t.store.UpsertPod(MakePod("p").Gpu(1).WholeNode());
+    t.store.SetCharge(t.pod("p"), t.node("n1"), Charge::kBinding);
+    t.store.UpsertNode(MakeNode("n1").Gpu(0));
+    CHECK(t.Gpus("n1") == 8);
+    CHECK(t.store.WholeNodeCharge(t.pod("p")).at("nvidia.com/gpu") == 8'000);
+    t.store.UpsertPod(bound("v1;plan=a-1;node=n1;queue=default;rank=0;charge=nvidia.com/gpu:8000"));
+    CHECK(t.Gpus("n1") == 8);
+  }
+  SECTION("bound before we looked") {
+    t.store.UpsertNode(MakeNode("n1").Gpu(0));
+    t.store.UpsertPod(bound("v1;plan=a-1;node=n1;queue=default;rank=0;charge=nvidia.com/gpu:8000"));
+    CHECK(t.Gpus("n1") == 8);
+    CHECK(t.QueueGpus(0) == 8);
+  }
+  SECTION("a claim of another node says nothing of this one") {
+    t.store.UpsertNode(MakeNode("n1").Gpu(0));
+    t.store.UpsertPod(bound("v1;plan=a-1;node=n2;queue=default;rank=0;charge=nvidia.com/gpu:8000"));
+    CHECK(t.Gpus("n1") == 1);
+  }
+  SECTION("more, when the node has more") {
+    t.store.UpsertPod(bound("v1;plan=a-1;node=n1;queue=default;rank=0;charge=nvidia.com/gpu:4000"));
+    CHECK(t.Gpus("n1") == 8);
+  }
+  t.store.DeletePod("uid-p");
+  CHECK(t.Gpus("n1") == 0);
+  CHECK(t.QueueGpus(0) == 0);
 }
 
 TEST_CASE("a whole-node pod is charged its node as it is now", "[unit][cluster]") {
@@ -167,7 +221,10 @@ TEST_CASE("names that pods make up are bounded", "[unit][cluster]") {
     t.store.UpsertPod(MakePod("p").Gpu(1).Request("example.com/r" + std::to_string(i), "1"));
     t.store.DeletePod("uid-p");
   }
-  CHECK(t.store.resources().size() <= 4'097);
+  CHECK(t.store.resources().size() < 10);
+  // Nor does a node get wider by what a pod takes of nothing.
+  t.store.UpsertPod(MakePod("b").Gpu(1).Request("example.com/z", "1").On("n1"));
+  CHECK(t.store.node(t.node("n1")).used.size() < 10);
   t.store.UpsertPod(MakePod("p").Gpu(1).Request("a.com/x", "1").Request("a.com/y", "1"));
   CHECK(policy::Capacity(*t.pod("p").shape, policy::Overlay(t.store), t.node("n1"), 1) == 0);
   // What nodes have is known all the same.

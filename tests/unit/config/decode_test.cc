@@ -29,6 +29,38 @@ TEST_CASE("a policy that says nothing is the built-in one") {
   CHECK(Decoded("gang: {}\nplacement: {score: {}}\n") == PolicyConfiguration{});
 }
 
+TEST_CASE("a kept policy of a newer release is taken without the keys that are not known",
+          "[bug]") {
+  const std::string newer = kHeader + std::string(R"(
+tomorrow: {much: more}
+gang: {planTimeout: 90s, patience: 3}
+queues:
+- {name: a, namespaces: ["*"], limit: {nvidia.com/gpu: 8}, mood: fine}
+)");
+  REQUIRE_FALSE(DecodePolicy(newer, "p.yaml"));
+  const auto stored = DecodeStoredPolicy(newer, "p.yaml");
+  REQUIRE(stored);
+  Lines left_out;
+  for (const Diagnostic& diagnostic : stored->left_out) left_out.push_back(diagnostic.path);
+  CHECK(left_out == Lines{"tomorrow", "gang.patience", "queues[0].mood"});
+  CHECK(stored->policy == Decoded(R"(
+gang: {planTimeout: 90s}
+queues:
+- {name: a, namespaces: ["*"], limit: {nvidia.com/gpu: 8}}
+)"));
+}
+
+TEST_CASE(
+    "a kept policy with a value that is not known is refused: its default may open the gates") {
+  for (const char* body : {"mode: strictest", "queues: [{name: a, limit: {nvidia.com/gpu: all}}]",
+                           "gang: {planTimeout: 90s", "tomorrow: 1\ngang: 3"}) {
+    INFO(body);
+    CHECK_FALSE(DecodeStoredPolicy(kHeader + std::string(body), "p.yaml"));
+  }
+  CHECK_FALSE(DecodeStoredPolicy("", "p.yaml"));
+  CHECK(DecodeStoredPolicy(kHeader + std::string("mode: passthrough"), "p.yaml")->left_out.empty());
+}
+
 TEST_CASE("what a policy sets is set, and nothing else") {
   PolicyConfiguration expected;
   SECTION("mode") {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/decode.h"
+#include "config/policy_warnings.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
 
@@ -45,6 +46,7 @@ TEST_CASE("every example is a policy") {
     const auto policy = DecodePolicy(ReadSource(entry.path()), name);
     INFO((policy ? name : policy.error().front().ToString()));
     CHECK(policy.has_value());
+    if (policy) CHECK(PolicyWarnings(*policy).empty());
     ++examples;
   }
   CHECK(examples >= 6);

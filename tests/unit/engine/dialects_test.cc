@@ -196,16 +196,19 @@ TEST_CASE("auto: the project's own controller takes its pods, and leaves them", 
 class InTreeWorld : public GroupWorld {
  public:
   explicit InTreeWorld(config::PolicyConfiguration policy = {}) : GroupWorld(std::move(policy)) {
+    InTreeGroup("t", 2);
+  }
+  void InTreeGroup(const std::string& name, int min) {
     Object({.kind = DialectKind::kInTreePodGroup,
             .ns = "default",
-            .name = "t",
-            .uid = "t1",
-            .min_member = 2});
+            .name = name,
+            .uid = name + "1",
+            .min_member = min});
   }
-  void Members(int from, int to, int gpus) {
+  void Members(int from, int to, int gpus, const std::string& group = "t") {
     for (int i = from; i < to; ++i) {
-      kube::Pod pod = MakePod("t" + std::to_string(i)).Gpu(gpus);
-      pod.scheduling_group = "t";
+      kube::Pod pod = MakePod(group + std::to_string(i)).Gpu(gpus);
+      pod.scheduling_group = group;
       Add(pod);
     }
     Tick();
@@ -248,6 +251,50 @@ TEST_CASE("in-tree: a Binding is judged by the books", "[unit][engine]") {
   w.Tick();
   CHECK(w.Filter("t0", {held}).kept == std::vector<std::string>{held});
   CHECK_FALSE(w.Bind("t0", held).posted);
+}
+
+// kube-scheduler tries both groups before it binds anybody of either.
+TEST_CASE("in-tree: the group that binds first has the quota of its minimum",
+          "[unit][engine][bug]") {
+  InTreeWorld w(MakePolicy({MakeQueue("default", {"*"}, 6)}));
+  w.InTreeGroup("s", 2);
+  w.Members(0, 2, 2, "s");
+  w.Members(0, 2, 2, "t");
+  w.Add(MakePod("lone").Gpu(2).Gated());
+  SECTION("of two groups one is bound whole and the other not at all") {
+    w.Terminate("lone");
+    w.Delete("lone");
+    w.Tick();
+    for (const char* pod : {"t0", "s0", "t1", "s1"}) CHECK_FALSE(w.Filter(pod).kept.empty());
+    for (const char* pod : {"t0", "s0", "t1", "s1"}) w.Bind(pod, "n0");
+    CHECK(w.NodeOf("t0") == "n0");
+    CHECK(w.NodeOf("t1") == "n0");
+    CHECK(w.NodeOf("s0").empty());
+    CHECK(w.NodeOf("s1").empty());
+    w.Delete("t0");
+    w.Delete("t1");
+    w.Tick();
+    CHECK(w.Bind("s0", "n0").posted);
+    CHECK(w.Bind("s1", "n0").posted);
+  }
+  SECTION("nor does a single take what it still needs, after a restart either") {
+    w.Delete("lone");
+    w.Tick();
+    REQUIRE(w.Bind("t0", "n0").posted);
+    w.Add(MakePod("late").Gpu(4).Gated());
+    w.Tick();
+    CHECK(w.Planned("late").empty());
+    CHECK(w.Why("late").verdict.reason == cluster::ReasonId::kWaitingForQuota);
+    const auto next = Engine::Anew(w.engine(), {.instance = "next"}, w.now());
+    next->Start(w.now());
+    next->Step(w.now());
+    CHECK(next->Why("default", "late", w.now()).verdict.reason ==
+          cluster::ReasonId::kWaitingForQuota);
+    // Its other member is given up: nobody needs that quota any more.
+    w.Delete("t1");
+    w.Tick();
+    CHECK_FALSE(w.Planned("late").empty());
+  }
 }
 
 TEST_CASE("in-tree: the queue pays for the whole minimum or for none", "[unit][engine]") {

@@ -148,6 +148,59 @@ TEST_CASE("elastic: starts with the minimum, the rest keep their room for a whil
   CHECK(w.engine().PlanCounts() == std::pair(0, 0));
 }
 
+// The first two were planned at once, wherever they fitted best, and the others one by one.
+TEST_CASE("elastic: laid out as far as it exists, when no more members come",
+          "[unit][engine][bug]") {
+  World w;
+  for (const char* name : {"a1", "a2", "b1", "b2", "b3", "b4"}) {
+    w.Add(MakeNode(name).Gpu(8).Rack(std::string(1, name[0])));
+  }
+  w.Start();
+  const auto member = [](int i) {
+    return MakePod("m" + std::to_string(i)).Gpu(8).Gang("g", 5).Min(2).Preferred("rack").Gated();
+  };
+  for (int i = 0; i < 4; ++i) {
+    w.Add(member(i));
+    w.Tick();
+    w.Advance(500);
+  }
+  CHECK(w.UsedGpus() == 0);
+  CHECK(w.Why("m0") == "WaitingForMembers");
+  CHECK(cluster::Sentence(w.VerdictOf("m0")) ==
+        "The gang has its minimum of 2; 4 of 5 members exist, and it waits a moment for more.");
+  w.Advance(499);
+  CHECK(w.UsedGpus() == 0);
+  w.Advance(1);
+  CHECK(w.UsedGpus() == 32);
+  for (int i = 0; i < 4; ++i) CHECK(w.Planned("m" + std::to_string(i)).starts_with('b'));
+}
+
+TEST_CASE("elastic: a whole gang does not wait, nor one that grows for ever", "[unit][engine]") {
+  GangWorld w(4);
+  SECTION("it is as large as it will be") {
+    w.Gather(4, 2);
+    CHECK(w.UsedGpus() == 32);
+  }
+  SECTION("it has waited for ten seconds") {
+    int i = 0;
+    for (; i < 30 && w.UsedGpus() == 0; ++i) {
+      w.Add(w.Member(i, 100, 1).Gated());
+      w.Tick();
+      w.Advance(900);
+    }
+    CHECK(i == 12);
+  }
+  SECTION("it only waits for room") {
+    w.Add(MakePod("block").Gpu(8).On("n0"));
+    for (int n = 1; n < 4; ++n) w.Add(MakeNode("n" + std::to_string(n)).Gpu(8).Cordoned());
+    for (int i = 0; i < 2; ++i) w.Add(w.Member(i, 4, 1).Gated());
+    w.Advance(60'000);
+    w.Delete("block");
+    w.Tick();
+    CHECK(w.UsedGpus() == 8);
+  }
+}
+
 TEST_CASE("elastic: those that found no room join later", "[unit][engine]") {
   GangWorld w(2);
   w.Gather(4, 2);
@@ -238,7 +291,7 @@ TEST_CASE("a Binding that fails leaves the member in its room", "[unit][engine]"
   CHECK(w.BoundPods() == 0);
   CHECK(w.UsedGpus() == 16);
   w.SetPosting(Posting::kBinds);
-  CHECK(w.Arrive(0).posted);
+  CHECK(w.Arrive(0).stands);  // nobody of the gang was bound
   CHECK(w.Arrive(1).posted);
   CHECK(w.BoundPods() == 2);
 }
@@ -272,6 +325,43 @@ TEST_CASE("a member whose release was lost is released again", "[unit][engine][b
   w.Advance(60'000);
   CHECK(w.pod("m1").scheduling_gates.empty());
   CHECK(w.Arrive(1).posted);
+}
+
+// What speaks for the gang has changed, and nobody has judged the gang since.
+TEST_CASE("a member in conflict does not count at the barrier", "[unit][engine][bug]") {
+  GangWorld w(3);
+  w.Gather(3, 3);
+  REQUIRE(w.Arrive(1).stands);
+  REQUIRE(w.Arrive(2).stands);
+  const std::string node = w.Planned("m0");
+  SECTION("when the first member comes") {
+    w.Change("m0", [](kube::Pod& pod) { pod.meta.annotations["berth.dev/gang-min-member"] = "2"; });
+    CHECK_FALSE(w.Bind("m0", node).posted);
+  }
+  SECTION("when one in conflict comes") {
+    w.Change("m0", [](kube::Pod& pod) { pod.meta.annotations["berth.dev/gang-min-member"] = "1"; });
+    CHECK_FALSE(w.Arrive(1).posted);
+  }
+  CHECK(w.BoundPods() == 0);
+  CHECK(w.Why("m1") == "GangConflict");
+}
+
+TEST_CASE("who speaks for the gang once the first is gone is heard before anybody is bound",
+          "[unit][engine][bug]") {
+  GangWorld w(4);
+  w.Add(w.Member(0, 4, 4).Gated());
+  for (int i = 1; i < 4; ++i) w.Add(w.Member(i, 4, 4).Gated());
+  w.Tick();
+  // m1 says less than the others, and speaks for them once m0 is gone.
+  w.Change("m1", [](kube::Pod& pod) { pod.meta.annotations["berth.dev/gang-min-member"] = "2"; });
+  w.Tick();
+  REQUIRE(w.Why("m1") == "GangConflict");
+  for (int i : {2, 3}) {
+    if (!w.Planned("m" + std::to_string(i)).empty()) (void)w.Arrive(i);
+  }
+  w.Delete("m0");
+  w.Tick();
+  CHECK(w.BoundPods() == 0);
 }
 
 }  // namespace

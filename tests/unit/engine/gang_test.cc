@@ -348,5 +348,26 @@ TEST_CASE("a plan that dissolves ends the calls that stand", "[unit][engine]") {
   CHECK_FALSE(w.Bind("m0", "n0").posted);
 }
 
+// Admission refuses the Binding of one member, again and again.
+TEST_CASE("why says that the API server refuses a Binding", "[unit][engine][bug]") {
+  GangWorld w(4);
+  w.Gather(4, 4);
+  REQUIRE(w.Arrive(3).stands);
+  w.Advance(20'000);  // its call ends, the arrival counts
+  for (int i = 0; i < 3; ++i) w.Arrive(i);
+  REQUIRE(w.BoundPods() == 3);
+  const std::string node = w.Planned("m3");
+  w.SetPosting(testing::Posting::kRefuses);
+  w.Arrive(3);
+  w.SetPosting(testing::Posting::kBinds);
+  CHECK(w.Why("m3") == "Starting");
+  CHECK(cluster::Sentence(w.VerdictOf("m3")) ==
+        "The gang has started: 3 of its members are bound, and it needs 4. The API server did not "
+        "accept the Binding of this pod to " +
+            node + ": a webhook denied the request");
+  w.Arrive(3);
+  CHECK(w.Bound(3));
+}
+
 }  // namespace
 }  // namespace berth::engine

@@ -280,5 +280,24 @@ TEST_CASE("asking twice gives the same answer", "[unit][engine]") {
   CHECK(w.UsedGpus() == 24);
 }
 
+TEST_CASE("who asks in vain keeps what was planned", "[unit][engine][bug]") {
+  Preemption w;
+  w.Add(MakePod("v2").Gpu(8).Priority(99).On("n2"));
+  REQUIRE(w.Filter("p").node() == "n1");
+  CHECK(w.Ask({{"n2", {"v2"}}}).empty());
+  CHECK(w.Planned("p") == "n1");
+  CHECK(w.Bind("p", "n1").posted);
+}
+
+// Its own plan is no use of the queue that stands in its way.
+TEST_CASE("a plan of its own does not keep a pod from preempting", "[unit][engine]") {
+  Preemption w(MakePolicy({MakeQueue("default", {"*"}, 16)}));
+  w.Add(MakePod("v2").Gpu(8).On("n2"));
+  REQUIRE(w.Filter("p").node() == "n1");
+  w.Add(MakeNode("n1").Gpu(8).Cordoned());
+  CHECK(Preemption::Victims(w.Ask({{"n2", {"v2"}}}), "n2") == Names{"v2"});
+  CHECK(w.Planned("p") == "n2");
+}
+
 }  // namespace
 }  // namespace berth::engine

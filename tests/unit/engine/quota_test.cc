@@ -108,6 +108,58 @@ TEST_CASE("a whole-node pod is charged its node", "[unit][engine]") {
   CHECK(w.Filter("c").kept.size() == 1);
 }
 
+// A device plugin that restarts takes all devices off its node, and puts them back.
+TEST_CASE("a whole-node pod pays for its node while that lists fewer devices",
+          "[unit][engine][bug]") {
+  World w(MakePolicy({MakeQueue("q", {"default"}, 16)}));
+  for (const char* name : {"n1", "n2", "n3"}) w.Add(MakeNode(name).Gpu(8));
+  w.Start();
+  for (const char* name : {"a", "b"}) {
+    w.Add(MakePod(name).Gpu(1).WholeNode());
+    REQUIRE(w.Attempt(name));
+  }
+  const std::string node = w.NodeOf("a");
+  const std::string ledger = w.store().LedgerString();
+  w.Add(MakeNode(node).Gpu(0));
+  w.Add(MakePod("c").Gpu(8));
+  CHECK(w.UsedGpus(node) == 8);
+  CHECK(w.Filter("c").reason == "WaitingForQuota");
+  SECTION("by a process that has seen them") {}
+  SECTION("by one that starts meanwhile") {
+    w.Restart();
+    CHECK(w.UsedGpus(node) == 8);
+    CHECK(w.Filter("c").reason == "WaitingForQuota");
+  }
+  SECTION("over another policy") {
+    w.Reload(MakePolicy({MakeQueue("q", {"default"}, 16), MakeQueue("r", {"other"})}));
+    CHECK(w.Filter("c").reason == "WaitingForQuota");
+  }
+  w.Delete("c");
+  w.Add(MakeNode(node).Gpu(8));
+  w.Tick();
+  CHECK(w.UsedGpus() == 16);
+  w.Delete("a");
+  w.Tick();
+  CHECK(w.UsedGpus() == 8);
+}
+
+TEST_CASE("a whole-node pod whose Binding is under way pays for its node", "[unit][engine][bug]") {
+  World w(MakePolicy({MakeQueue("q", {"default"}, 8)}));
+  for (const char* name : {"n1", "n2"}) w.Add(MakeNode(name).Gpu(8));
+  w.Start();
+  w.Add(MakePod("a").Gpu(1).WholeNode());
+  const std::string node = w.Filter("a").node();
+  w.SetPosting(testing::Posting::kHangs);
+  REQUIRE(w.Bind("a", node).posted);
+  w.Add(MakeNode(node).Gpu(0));
+  CHECK(w.UsedGpus(node) == 8);
+  w.Reload(MakePolicy({MakeQueue("q", {"default"}, 8), MakeQueue("r", {"other"})}));
+  CHECK(w.UsedGpus(node) == 8);
+  w.engine().BindFinished("uid-a", BindOutcome::kRefused, w.now());
+  w.Tick();
+  CHECK(w.UsedGpus(node) == 0);
+}
+
 TEST_CASE("a whole node larger than the limit", "[unit][engine]") {
   World w(MakePolicy({MakeQueue("q", {"default"}, 4)}));
   w.Add(MakeNode("n1").Gpu(8));
@@ -261,6 +313,35 @@ TEST_CASE("what fits behind what does not fit is not held up", "[unit][engine]")
   w.Add(MakePod("small").Gpu(2).Created(2));
   CHECK(w.Filter("big").reason == "InsufficientDevices");
   CHECK(w.Filter("small").kept.size() == 1);
+}
+
+// The default queue of its namespace is another one now; the gang's is not.
+TEST_CASE("a replacement of a running gang is planned once when the default queue changes",
+          "[unit][engine][bug]") {
+  const auto policy = [](const char* first, const char* second) {
+    return MakePolicy({MakeQueue(first, {"default"}, 32), MakeQueue(second, {"default"}, 32)});
+  };
+  World w(policy("old", "new"));
+  for (const char* name : {"n1", "n2", "n3"}) w.Add(MakeNode(name).Gpu(8));
+  w.Start();
+  const auto member = [](const char* name) { return MakePod(name).Gpu(8).Gang("g", 2).Gated(); };
+  w.Add(member("a"));
+  w.Add(member("b"));
+  w.Tick();
+  w.Schedule();
+  REQUIRE(w.BoundPods() == 2);
+  SECTION("to a queue before it") { w.Reload(policy("new", "old")); }
+  SECTION("because its own is gone") { w.Reload(MakePolicy({MakeQueue("new", {"default"})})); }
+  w.Delete("b");
+  w.Add(member("c"));
+  w.Tick();
+  REQUIRE_FALSE(w.Planned("c").empty());
+  w.Change("c", [](kube::Pod& pod) { pod.status_reason = "some news"; });
+  w.Tick();
+  CHECK(w.LogOf("release c").size() == 1);
+  CHECK(w.LogOf("withdraw c").empty());
+  CHECK(w.Attempt("c"));
+  CHECK(w.store().FindPod("uid-c")->charged_queue == w.store().FindPod("uid-a")->charged_queue);
 }
 
 }  // namespace

@@ -3,11 +3,12 @@
 #include <vector>
 
 #include "tests/support/catch.h"
-#include "tests/support/world.h"
+#include "tests/unit/engine/gang_world.h"
 
 namespace berth::engine {
 namespace {
 
+using testing::GangWorld;
 using testing::MakeNode;
 using testing::MakePod;
 using testing::MakePolicy;
@@ -119,6 +120,19 @@ TEST_CASE("claims that are not to be believed", "[unit][engine]") {
     w.Start();
     CHECK(w.UsedGpus() == 8);
   }
+}
+
+// Found by the fault search: forged, with the plan of a member that runs.
+TEST_CASE("a claim does not leave the gang's required domain", "[unit][engine][bug]") {
+  World w;
+  for (const char* name : {"a1", "b1"}) {
+    w.Add(MakeNode(name).Gpu(16).Rack(std::string(1, name[0])));
+  }
+  w.Add(Member("a", 2).Required("rack").On("a1").Claim("x-1", "a1", "default"));
+  w.Add(Member("b", 2).Required("rack").Claim("x-1", "b1", "default"));
+  w.Start();
+  CHECK(w.UsedGpus("b1") == 0);
+  CHECK(w.Planned("b") == "a1");
 }
 
 // Two releases back, or forward and back again: the plans are nobody's, the pods stay where they
@@ -367,6 +381,65 @@ TEST_CASE("old news does not unbind a pod", "[unit][engine][bug]") {
   w.engine().OnPod(before, w.now());
   CHECK(w.store().FindPod("uid-p")->bound());
   CHECK(w.UsedGpus("n1") == 2);
+}
+
+// --- a policy that names other devices than kube-scheduler's configuration
+
+/// Under which `nvidia.com/gpu` is no device.
+config::PolicyConfiguration OtherDevices() {
+  config::PolicyConfiguration policy;
+  policy.devices = {{.name = "amd.com/gpu", .kind = config::DeviceKind::kWhole}};
+  return policy;
+}
+
+/// kube-scheduler brings the members as it did before.
+void Bring(GangWorld& w, int from, int to) {
+  for (int i = from; i < to; ++i) {
+    const std::string name = "m" + std::to_string(i);
+    const std::string node = w.Filter(name).node();
+    if (!node.empty()) (void)w.Bind(name, node);
+  }
+}
+
+TEST_CASE("a policy that drops a device tears no gang", "[unit][engine][bug]") {
+  GangWorld w(8);
+  SECTION("that stands at the barrier") {
+    w.Gather(8, 8);
+    Bring(w, 0, 7);
+    REQUIRE(w.BoundPods() == 0);
+    w.Reload(OtherDevices());
+  }
+  SECTION("that was released, and has not come") {
+    w.Gather(8, 8);
+    w.Reload(OtherDevices());
+  }
+  SECTION("that waits") {
+    for (int i = 0; i < 7; ++i) w.Add(w.Member(i, 8, 8).Gated());
+    w.Tick();
+    w.Reload(OtherDevices());
+    w.Add(w.Member(7, 8, 8).Gated());
+    w.Tick();
+  }
+  SECTION("over a restart") {
+    w.Gather(8, 8);
+    Bring(w, 0, 7);
+    w.Reload(OtherDevices());
+    w.Restart();
+  }
+  Bring(w, 0, 7);
+  CHECK(w.BoundPods() == 0);
+  Bring(w, 7, 8);
+  CHECK(w.BoundPods() == 8);
+}
+
+TEST_CASE("a policy that adds a device tears no gang", "[unit][engine][bug]") {
+  GangWorld w(8, OtherDevices());
+  w.Gather(8, 8);
+  w.Reload({});
+  Bring(w, 0, 7);
+  CHECK(w.BoundPods() == 0);
+  Bring(w, 7, 8);
+  CHECK(w.BoundPods() == 8);
 }
 
 }  // namespace

@@ -37,6 +37,45 @@ TEST_CASE("a refused member is planned around the node", "[unit][engine]") {
   CHECK(w.BoundPods() == 2);
 }
 
+// The search put the refused member alone into the tightest rack, and then wanted the others there.
+TEST_CASE("a refused member and the others find another rack", "[unit][engine][bug]") {
+  testing::World w;
+  for (const char* name : {"a1", "a2"}) w.Add(MakeNode(name).Gpu(8).Rack("a"));
+  for (const char* name : {"b1", "b2", "b3"}) w.Add(MakeNode(name).Gpu(8).Rack("b"));
+  w.Start();
+  for (const char* name : {"m0", "m1"}) {
+    w.Add(MakePod(name).Gpu(8).Gang("g", 2).Required("rack").Gated());
+  }
+  w.Tick();
+  REQUIRE(w.UsedGpus("a1") + w.UsedGpus("a2") == 16);
+  w.Refuse("m0");
+  CHECK(w.Planned("m0").starts_with('b'));
+  CHECK(w.Planned("m1").starts_with('b'));
+  w.Schedule();
+  CHECK(w.BoundPods() == 2);
+}
+
+TEST_CASE("an elastic gang starts without a member that is refused everywhere",
+          "[unit][engine][bug]") {
+  Nodes w(3);
+  for (const char* name : {"a", "b", "c"}) {
+    w.Add(MakePod(name).Gpu(8).Gang("g", 3).Min(2).Gated());
+  }
+  w.Tick();
+  REQUIRE(w.UsedGpus() == 24);
+  REQUIRE(w.Filter("a").kept.size() == 1);
+  REQUIRE(w.Filter("b").kept.size() == 1);
+  w.Refuse("c");
+  CHECK(w.Planned("c").empty());
+  CHECK(w.UsedGpus() == 16);
+  CHECK(w.Attempt("a"));
+  CHECK(w.Attempt("b"));
+  CHECK(w.BoundPods() == 2);
+  w.Advance(10'000);
+  w.Schedule();
+  CHECK(w.BoundPods() == 3);
+}
+
 TEST_CASE("one refusal is one release", "[unit][engine][bug]") {
   Nodes w(3);
   w.Add(MakePod("a").Gpu(8).Gang("g", 2).Gated());

@@ -75,7 +75,7 @@ TEST_CASE("what Berth cannot honour in a kubeconfig is refused by name", "[kube]
 
 TEST_CASE("broken kubeconfigs name the file and not the secret", "[kube][client_config]") {
   const TempDir dir;
-  CHECK_THAT(LoadKubeconfig(dir.path() + "/none").error(), Contains("cannot read"));
+  CHECK_THAT(LoadKubeconfig(dir.path() + "/none").error(), Contains("cannot be read"));
   const auto path = dir.Write("config", "users: [{token: s3cret\n");
   CHECK_THAT(LoadKubeconfig(path).error(), Contains(path) && Contains("not valid YAML"));
   CHECK_THAT(LoadKubeconfig(path).error(), !Contains("s3cret"));

@@ -285,6 +285,7 @@ TEST_CASE("a pod: amounts are bounded", "[unit][kube]") {
 
   auto pod = PodFrom(MinimalPod({{"metadata", {{"labels", labels}}}}));
   CHECK(pod->meta.labels.size() == kMaxLabels);
+  CHECK(pod->meta.left_out == "metadata.labels.l329 and 743 more");
   CHECK(pod->invalid_request.empty());
   pod = PodFrom(MinimalPod({{"spec", {{"containers", containers}}}}));
   CHECK(pod->spec->requests.size() == kMaxResources);
@@ -353,12 +354,46 @@ TEST_CASE("text that is not JSON is an error", "[unit][kube]") {
   CHECK(DecodePod(full, parser).has_value());  // The parser is still good.
 }
 
-TEST_CASE("annotations are kept by prefix", "[unit][kube]") {
-  CHECK(KeepsAnnotation("berth.dev/gang"));
-  CHECK(KeepsAnnotation("leaderworkerset.sigs.k8s.io/size"));
-  CHECK_FALSE(KeepsAnnotation("kubectl.kubernetes.io/last-applied-configuration"));
-  CHECK_FALSE(KeepsAnnotation("notberth.dev/gang"));
-  CHECK_FALSE(KeepsAnnotation("berth.dev"));
+TEST_CASE("only annotations that are read are kept", "[unit][kube]") {
+  CHECK(AnnotationLimit("berth.dev/gang", Author::kUser) == 4096);
+  CHECK(AnnotationLimit("volcano.sh/task-index", Author::kUser) == 4096);
+  for (const char* key : {"kubectl.kubernetes.io/last-applied-configuration", "notberth.dev/gang",
+                          "berth.dev", "berth.dev/made-up", "", "zzz", "runai/queue"}) {
+    CHECK(AnnotationLimit(key, Author::kUser) == 0);
+  }
+  // What nodes say of their hardware may be large, and is nothing for users to fill memory with.
+  CHECK(AnnotationLimit("hami.io/node-nvidia-score", Author::kAdmin) == 256 * 1024);
+  CHECK(AnnotationLimit("hami.io/node-nvidia-score", Author::kUser) == 0);
+}
+
+json Numbered(const std::string& prefix, int count, const std::string& value) {
+  json map = json::object();
+  for (int i = 0; i < count; ++i) {
+    const std::string number = std::to_string(i);
+    map[prefix + std::string(4 - number.size(), '0') + number] = value;
+  }
+  return map;
+}
+
+// A user may add labels and annotations to a pod that runs. Its queue and its charge are read from
+// labels and annotations.
+TEST_CASE("a flood of labels and annotations hides nothing that is read", "[unit][kube][bug]") {
+  json labels = Numbered("aaa.io/l", 300, "v");
+  labels["berth.dev/queue"] = "research";
+  labels["zzz"] = "also beyond";
+  json annotations = Numbered("batch.kubernetes.io/a", 300, "v");
+  annotations.update(Numbered("berth.dev/a", 300, "v"));
+  annotations["berth.dev/plan"] = "v1;plan=a;node=n;queue=research;rank=0";
+  annotations["berth.dev/whole-node"] = "true";
+  const auto pod =
+      PodFrom(MinimalPod({{"metadata", {{"labels", labels}, {"annotations", annotations}}}}));
+  REQUIRE(pod.has_value());
+  CHECK(pod->invalid_request.empty());
+  CHECK(pod->meta.labels.at("berth.dev/queue") == "research");
+  CHECK(pod->meta.labels.size() == kMaxLabels + 1);
+  CHECK(pod->meta.annotations == StringMap{{"berth.dev/plan", annotations["berth.dev/plan"]},
+                                           {"berth.dev/whole-node", "true"}});
+  CHECK(pod->meta.left_out == "metadata.labels[aaa.io/l0256] and 44 more");
 }
 
 std::expected<Node, DecodeError> NodeFrom(const std::string& text) {
@@ -388,6 +423,40 @@ TEST_CASE("a node: capacity, taints and readiness", "[unit][kube]") {
                                           {"memory", 1'099'511'627'776},
                                           {"nvidia.com/gpu", 8000},
                                           {"pods", 110}});
+}
+
+// Feature discovery writes hundreds of labels, and device plugins dozens of resources.
+TEST_CASE("a node is not lost for what it has beyond a bound", "[unit][kube][bug]") {
+  const auto node_of = [](int labels, int resources) {
+    json allocatable = Numbered("a.com/r", resources, "1");
+    allocatable.update({{"cpu", "8"}, {"memory", "1Gi"}, {"pods", "110"}});
+    json all = Numbered("l", labels, "v");
+    all["nvidia.com/gpu.product"] = "H100";
+    return NodeFrom(json({{"metadata", {{"name", "n"}, {"labels", all}}},
+                          {"status", {{"allocatable", allocatable}}}})
+                        .dump());
+  };
+  const auto rich = node_of(1'000, 1'000);
+  REQUIRE(rich.has_value());
+  CHECK(rich->meta.labels.size() == 1'001);
+  CHECK(rich->allocatable.size() == 1'003);
+  CHECK(rich->meta.left_out.empty());
+
+  const auto absurd = node_of(0, 1'030);
+  REQUIRE(absurd.has_value());
+  CHECK(absurd->allocatable.size() == kMaxNodeResources + 3);
+  CHECK(absurd->allocatable.at("pods") == 110);
+  CHECK(absurd->meta.left_out == "status.allocatable[a.com/r1024] and 5 more");
+
+  const auto labelled = node_of(5'000, 0);
+  REQUIRE(labelled.has_value());
+  CHECK(labelled->meta.labels.size() == kMaxAdminLabels + 1);
+  CHECK(labelled->meta.labels.at("nvidia.com/gpu.product") == "H100");
+}
+
+TEST_CASE("a pod with more selectors than are read is refused, not cut", "[unit][kube][bug]") {
+  const auto pod = PodFrom(MinimalPod({{"spec", {{"nodeSelector", Numbered("s", 1'025, "v")}}}}));
+  CHECK(pod->invalid_request == "spec.nodeSelector.s1024: more than 1024 entries");
 }
 
 TEST_CASE("a node is ready only if it says so", "[unit][kube]") {

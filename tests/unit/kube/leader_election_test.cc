@@ -28,6 +28,9 @@ TEST_CASE("a Lease that is not there may have been deleted under a leader", "[ku
   e.Run(seconds(14));
   CHECK(e.server.Holder() == "none");
   e.Run(seconds(2));
+  CHECK(e.server.Holder() == "a");
+  CHECK(e.Leader() == "nobody");  // the Lease may be gone before the others have read it
+  e.Run(seconds(5));
   CHECK(e.Leads(a));
   CHECK(e.server.calls[RequestKind::kCreate] == 1);
   CHECK(e.server.Transitions() == 0);
@@ -222,6 +225,47 @@ TEST_CASE("a deleted Lease stays with its leader", "[kube][election]") {
   }
 }
 
+TEST_CASE("time without answers is not time without a Lease", "[kube][election]") {
+  Election e;
+  auto& a = e.Add("a");
+  e.Run(seconds(1));
+  auto& b = e.Add("b");
+  e.Run(seconds(30));
+  e.server.Delete();
+  e.Run(seconds(3));  // b has found none, a has made it again
+  REQUIRE(e.server.Holder() == "a");
+  b.network = Network::kDown;
+  e.Run(seconds(8));
+  e.server.Delete();
+  a.network = Network::kDown;  // it leads for up to 10 s more, without the Lease
+  b.network = Network::kFine;
+  e.Run(seconds(8));
+  CHECK_FALSE(e.Leads(b));
+  e.Run(seconds(20));
+  CHECK(e.Leads(b));
+}
+
+/// Between two reads of one candidate it may be made and deleted by turns.
+TEST_CASE("a Lease that is deleted again and again never has two leaders", "[kube][election]") {
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+    Election e;
+    e.SetRandom([&] { return below(1000) / 1000.0; });
+    std::vector<Election::Candidate*> all;
+    for (const char* name : {"a", "b", "c"}) all.push_back(&e.Add(name, seconds(below(10'000))));
+    CAPTURE(seed);
+    for (int i = 0; i < 60; ++i) {
+      if (below(2) == 0) e.server.Delete();
+      if (below(4) == 0)
+        all[static_cast<std::size_t>(below(3))]->network = static_cast<Network>(below(4));
+      e.Run(milliseconds(below(4'000)));
+    }
+    for (auto* c : all) c->network = Network::kFine;
+    CHECK(e.RunUntilLed() <= seconds(36));
+  }
+}
+
 TEST_CASE("a Lease that suddenly names a candidate makes it no leader", "[kube][election]") {
   Election e;
   auto& a = e.Add("a");
@@ -324,7 +368,7 @@ TEST_CASE("nonsense in the Lease is said, looked at again, and never led by", "[
   e.Run(seconds(100));
   CHECK_FALSE(e.Leads(a));
   e.server.Delete();  // what an administrator does
-  e.Run(seconds(21));
+  e.Run(seconds(25));
   CHECK(e.Leads(a));
   CHECK(a.election.error().empty());
 }

@@ -50,7 +50,10 @@ TEST_CASE("anti-affinity holds both ways", "[unit][policy]") {
   t.Pod(MakePod("hermit").NotNear("app", "web", "zone").On("a1"));
   CHECK(t.Allowed(MakePod("p").Label("app", "web")) == "b1 c1 ");
   CHECK(t.Allowed(MakePod("p").Label("app", "db")) == "a1 a2 b1 c1 ");
-  CHECK(NeighboursMatter(t.Pod(MakePod("p")), t.overlay()));
+  // It matters to those whom it concerns.
+  CHECK(NeighboursMatter(t.Pod(MakePod("p").Label("app", "web")), t.overlay()));
+  CHECK_FALSE(NeighboursMatter(t.Pod(MakePod("p").Label("app", "db")), t.overlay()));
+  CHECK_FALSE(NeighboursMatter(t.Pod(MakePod("q").Ns("other").Label("app", "web")), t.overlay()));
 }
 
 TEST_CASE("anti-affinity of planned and removed pods", "[unit][policy]") {
@@ -153,6 +156,54 @@ TEST_CASE("spread: skew over the domains that exist", "[unit][policy]") {
   // Two zones, three wanted: the least counts as 0.
   CHECK(t.Allowed(pod(1, 3)) == "");
   CHECK(t.Allowed(pod(2, 3)) == "a1 a2 b1 ");
+}
+
+// What was counted once serves the next member, as long as nobody's terms tell the two apart.
+TEST_CASE("members that are alike share what was counted", "[unit][policy]") {
+  Zones t;
+  const auto member = [](const char* name, const char* rank) {
+    return MakePod(name).Gpu(1).Label("app", "x").Label("rank", rank).Spread("app", "x", "zone");
+  };
+  auto& first = t.Pod(member("m0", "0"));
+  auto& second = t.Pod(member("m1", "1"));
+  SECTION("nobody looks at the rank") {
+    const Overlay overlay = t.overlay();
+    Neighbours neighbours(first, overlay);
+    REQUIRE(neighbours.SameFor(second));
+    neighbours.Add(first, t.node("a1"));
+    CHECK_FALSE(neighbours.Allow(t.node("a2")));
+    CHECK(neighbours.Allow(t.node("b1")));
+    neighbours.Add(second, t.node("b1"));
+    CHECK(neighbours.Allow(t.node("a2")));
+    CHECK_FALSE(neighbours.SameFor(t.Pod(MakePod("other").Gpu(1).Label("app", "x"))));
+  }
+  SECTION("a hermit does") {
+    t.Pod(MakePod("hermit").NotNear("rank", "1", "zone").On("b1"));
+    const Overlay overlay = t.overlay();
+    CHECK_FALSE(Neighbours(first, overlay).SameFor(second));
+    CHECK(t.Allowed(second, overlay) == "a1 a2 ");
+  }
+  SECTION("a member that was placed does") {
+    const Overlay overlay = t.overlay();
+    Neighbours neighbours(first, overlay);
+    neighbours.Add(t.Pod(MakePod("h").Gpu(1).NotNear("rank", "1", "zone")), t.node("a1"));
+    CHECK_FALSE(neighbours.SameFor(second));
+    CHECK(neighbours.Allow(t.node("a2")));
+  }
+}
+
+TEST_CASE("who may open a node to whom", "[unit][policy]") {
+  Zones t;
+  auto& db = t.Pod(MakePod("db").Label("app", "db").On("a1"));
+  auto& web = t.Pod(MakePod("web").Label("app", "web").On("a1"));
+  const auto& near = t.Pod(MakePod("near").Near("app", "db", "zone"));
+  CHECK(MayOpenNode(near, db, t.store));
+  CHECK_FALSE(MayOpenNode(near, web, t.store));
+  const auto& spread = t.Pod(MakePod("spread").Spread("app", "web", "zone"));
+  CHECK_FALSE(MayOpenNode(spread, db, t.store));
+  CHECK(MayOpenNode(spread, web, t.store));
+  const auto& apart = t.Pod(MakePod("apart").NotNear("app", "db", "zone"));
+  CHECK_FALSE(MayOpenNode(apart, db, t.store));
 }
 
 TEST_CASE("spread: who is counted", "[unit][policy]") {

@@ -265,7 +265,7 @@ TEST_CASE("pairs to avoid, and nodes not allowed", "[unit][policy]") {
   t.Node(MakeNode("n2").Gpu(8));
   auto request = t.Request({MakePod("p").Gpu(8)});
   const std::vector<cluster::Avoid> avoid = {
-      {.shape = request.pods.front()->shape.get(), .node = n1, .until = 1}};
+      {.shape = request.pods.front()->shape, .node = n1, .until = 1}};
   request.avoid = avoid;
   CHECK(t.Nodes(t.Place(request)) == Names{"n2"});
   request.avoid = {};

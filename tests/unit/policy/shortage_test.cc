@@ -55,7 +55,8 @@ TEST_CASE("verdicts of members that are alike", "[unit][policy]") {
        nothing,
        MakePod("").Gpu(9),
        1,
-       {ReasonId::kNeverFits, 1, 0, ""}},
+       {ReasonId::kNeverFits, 1, 0,
+        "It asks for 9 of nvidia.com/gpu; no node that matches has more than 8."}},
       {"five members on four nodes",
        nothing,
        MakePod("").Gpu(8),
@@ -106,11 +107,24 @@ TEST_CASE("verdicts of members that are alike", "[unit][policy]") {
        MakePod("").Gpu(1).WholeNode(),
        1,
        {ReasonId::kFragmented, 1, 0, ""}},
-      {"what ports forbid",
+      {"more members of one port than nodes",
        nothing,
        MakePod("").Gpu(1).HostPort(80),
        5,
-       {ReasonId::kSearchExhausted, 5, 0, ""}},
+       {ReasonId::kNeverFits, 5, 4,
+        "5 members need host port 80/TCP, each on a node of its own; 4 of the nodes that match can "
+        "take one."}},
+      {"a port that is taken on one node",
+       [](Planning& t) { t.Pod(MakePod("u").Cpu("1").HostPort(80).On("n2")); },
+       MakePod("").Gpu(1).HostPort(80).HostPort(81),
+       4,
+       {ReasonId::kFragmented, 4, 3, "host ports 80/TCP, 81/TCP"}},
+      {"too much in one resource",
+       nothing,
+       MakePod("").Gpu(1).Cpu("1000"),
+       2,
+       {ReasonId::kNeverFits, 2, 0,
+        "Each member asks for 1000 of cpu; no node that matches has more than 64."}},
       {"what neighbours forbid",
        nothing,
        MakePod("").Gpu(1).Label("a", "b").NotNear("a", "b", "kubernetes.io/hostname"),
@@ -166,7 +180,7 @@ TEST_CASE("all room is on avoided nodes", "[unit][policy]") {
   const auto n1 = t.Node(MakeNode("n1").Gpu(8));
   auto request = t.Request({MakePod("p").Gpu(8)});
   const std::vector<cluster::Avoid> avoid = {
-      {.shape = request.pods.front()->shape.get(), .node = n1, .until = 1}};
+      {.shape = request.pods.front()->shape, .node = n1, .until = 1}};
   request.avoid = avoid;
   CHECK(t.Place(request).verdict.reason == ReasonId::kRefusedByScheduler);
 }
@@ -191,6 +205,25 @@ TEST_CASE("mixed members: each shape would fit alone", "[unit][policy]") {
     CHECK(place().verdict.reason == ReasonId::kSearchExhausted);
     CHECK(place().verdict.want == 3);
   }
+}
+
+TEST_CASE("one member of many asks for too much: it is named", "[unit][policy][bug]") {
+  Planning t;
+  for (int i = 0; i < 4; ++i) t.Node(MakeNode("n" + std::to_string(i)).Gpu(8));
+  auto pods = Members("w", 8, MakePod("").Gpu(1));
+  pods[5] = MakePod("w5").Gpu(1).Cpu("1000");
+  const Verdict verdict = t.Place(t.Request(pods)).verdict;
+  CHECK(verdict.reason == ReasonId::kNeverFits);
+  CHECK(cluster::Sentence(verdict) ==
+        "w5 asks for 1000 of cpu; no node that matches has more than 64.");
+}
+
+TEST_CASE("no resource is too much, but all of them together", "[unit][policy]") {
+  Planning t;
+  t.Node(MakeNode("n1").Gpu(8).Cpu(4));
+  t.Node(MakeNode("n2").Gpu(1).Cpu(64));
+  CHECK(cluster::Sentence(t.Place(t.Request({MakePod("p").Gpu(8).Cpu("64")})).verdict) ==
+        "It fits on no node that matches, though each of its resources alone would.");
 }
 
 TEST_CASE("groups: the hardest to place first", "[unit][policy]") {

@@ -27,7 +27,8 @@ kube::ObjectMeta Meta() {
           .creation = -5,
           .deletion = 0,  // not the same as absent
           .labels = {{"a", ""}, {"b", "\"\\\n\xc3\xa9"}},
-          .annotations = {{"berth.dev/gang-size", "4"}}};
+          .annotations = {{"berth.dev/gang-size", "4"}},
+          .left_out = "metadata.labels.x"};
 }
 
 void CheckMeta(const kube::ObjectMeta& meta) {
@@ -40,6 +41,7 @@ void CheckMeta(const kube::ObjectMeta& meta) {
   CHECK(meta.deletion == want.deletion);
   CHECK(meta.labels == want.labels);
   CHECK(meta.annotations == want.annotations);
+  CHECK(meta.left_out == want.left_out);
 }
 
 kube::LabelSelector Selector() {

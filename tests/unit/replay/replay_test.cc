@@ -83,7 +83,9 @@ std::vector<std::string> Log() {
     node = e.store().node(planned).name;
     e.Bind({.uid = "uid-s", .ns = "default", .name = "s", .node = node}, 32);
   });
-  r.At(33, [](Engine& e) { e.BindFinished("uid-s", engine::BindOutcome::kUnknown, 33); });
+  r.At(33, [](Engine& e) {
+    e.BindFinished("uid-s", engine::BindOutcome::kUnknown, 33, "no \"answer\"");
+  });
   r.At(34, [&](Engine& e) {
     e.OnPod(MakePod("s").Gpu(2).On(node), 34);
     e.BindSettled("uid-s", 34);

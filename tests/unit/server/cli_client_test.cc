@@ -1,7 +1,10 @@
 #include "server/cli_client.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
 
+#include "kube/terminal.h"
 #include "server/completion.h"
 #include "server/http_server.h"
 #include "server/man_page.h"
@@ -16,58 +19,123 @@ using Json = nlohmann::ordered_json;
 const Json kQueues = Json::parse(R"({"items":[
   {"name":"research","namespaces":["research"],"quota":{"nvidia.com/gpu":"16"},
    "limit":{"nvidia.com/gpu":"32"},"used":{"cpu":"64","nvidia.com/gpu":"24"},
-   "pending":{"Fragmented":1,"WaitingForQuota":2}},
+   "pending":{"Fragmented":1,"WaitingForQuota":2},"refused":{"GangConflict":2}},
   {"name":"idle","namespaces":[],"quota":{},"limit":{},"used":{},"pending":{}}]})");
 const Json kGangs = Json::parse(R"({"items":[
   {"namespace":"a","name":"g1","queue":"research","phase":"Pending","size":8,"minMember":6,
    "members":7,"bound":0,"reason":"WaitingForMembers","message":"Seven.","waitingSeconds":192,
+   "refusals":{"GangConflict":1},"since":"2026-05-01T12:00:00Z",
    "nodes":[]},
   {"namespace":"b","name":"g2","queue":"research","phase":"Started","size":2,"minMember":2,
    "members":2,"bound":2,"reason":"","message":"","waitingSeconds":0,"nodes":["n1","n2"]}]})");
 const Json kNodes = Json::parse(R"({"items":[
-  {"name":"n1","unschedulable":false,"domains":{"rack":"block-1/rack-a","host":"block-1/rack-a/n1"},
+  {"name":"n1","unschedulable":false,"ready":true,"model":"H100","taints":["a=b:NoSchedule"],
+   "domains":{"rack":"block-1/rack-a","host":"block-1/rack-a/n1"},
    "devices":{"nvidia.com/gpu":{"allocatable":"8","used":"5"}},
    "pods":[{"pod":"a/p","queue":"research","devices":5.0,"planned":true}]},
-  {"name":"n2","unschedulable":true,"domains":{},"devices":{},"pods":[]}]})");
+  {"name":"n2","unschedulable":true,"ready":false,"domains":{},"devices":{},"pods":[]}]})");
+const Json kPods = Json::parse(R"({"items":[
+  {"namespace":"a","name":"p2","queue":"research","position":2,"gang":"","priority":0,
+   "devices":{"nvidia.com/gpu":"2"},"phase":"Pending","reason":"InsufficientDevices",
+   "message":"None.","since":"2026-05-01T12:00:00Z","waitingSeconds":60},
+  {"namespace":"a","name":"p1","queue":"other","position":0,"gang":"g","priority":5,
+   "devices":{},"phase":"Refused","reason":"GangConflict","message":"No.",
+   "since":"2026-05-01T11:00:00Z","waitingSeconds":3660}]})");
 const Json kWhy = Json::parse(R"({"pod":"a/p","phase":"Pending","reason":"WaitingForQuota",
   "message":"It needs 8; its queue has 4 left.","want":8000,"have":4000,"subject":"nvidia.com/gpu",
-  "queue":"research","workload":"g1","gang":true,"members":7,"minMember":6,"bound":0,"node":"",
+  "queue":"research","workload":"g1","gang":true,"size":8,"members":7,
+  "refusals":{"GangConflict":1},"since":"2026-05-01T12:00:00Z","minMember":6,"bound":0,"node":"",
   "waitingSeconds":11520})");
 
+std::string Printed(Question question, const Json& page, OutputFormat format) {
+  return Print(question, page, {.format = format}).value();
+}
+
 TEST_CASE("tables have kubectl's look", "[cli]") {
-  CHECK(Print(Question::kQueues, kQueues, OutputFormat::kTable) ==
-        "NAME       RESOURCE         USED   QUOTA   LIMIT   PENDING\n"
-        "research   nvidia.com/gpu   24     16      32      3 (Fragmented 1, WaitingForQuota 2)\n"
-        "idle       -                0      -       -       0\n");
-  CHECK(Print(Question::kGangs, kGangs, OutputFormat::kTable) ==
+  CHECK(Printed(Question::kQueues, kQueues, OutputFormat::kTable) ==
+        "NAME       RESOURCE         USED   QUOTA   LIMIT   PENDING                               "
+        "REFUSED\n"
+        "research   nvidia.com/gpu   24     16      32      3 (Fragmented 1, WaitingForQuota 2)   "
+        "2 (GangConflict 2)\n"
+        "idle       -                0      -       -       0                                     "
+        "-\n");
+  CHECK(Printed(Question::kGangs, kGangs, OutputFormat::kTable) ==
         "NAMESPACE   NAME   QUEUE      PHASE     MEMBERS   BOUND   WAIT    REASON\n"
-        "a           g1     research   Pending   7/8       0       3m12s   WaitingForMembers\n"
+        "a           g1     research   Pending   7/8       0       3m12s   WaitingForMembers; "
+        "refused: 1 (GangConflict 1)\n"
         "b           g2     research   Started   2/2       2       -       -\n");
-  CHECK(Print(Question::kNodes, kNodes, OutputFormat::kTable) ==
-        "NAME   STATUS               RACK     RESOURCE         USED   FREE   TOTAL   PODS\n"
-        "n1     Schedulable          rack-a   nvidia.com/gpu   5      3      8       1\n"
-        "n2     SchedulingDisabled   -        -                -      -      -       0\n");
+  CHECK(Printed(Question::kNodes, kNodes, OutputFormat::kTable) ==
+        "NAME   STATUS                        RACK     MODEL   RESOURCE         USED   FREE   "
+        "TOTAL   "
+        "PODS\n"
+        "n1     Schedulable                   rack-a   H100    nvidia.com/gpu   5      3      8    "
+        "   "
+        "1\n"
+        "n2     NotReady,SchedulingDisabled   -        -       -                -      -      -    "
+        "   "
+        "0\n");
 }
 
 TEST_CASE("wide shows more", "[cli]") {
-  CHECK(Print(Question::kQueues, kQueues, OutputFormat::kWide).find("cpu") != std::string::npos);
-  CHECK(Print(Question::kGangs, kGangs, OutputFormat::kWide).find("n1,n2") != std::string::npos);
-  CHECK(Print(Question::kNodes, kNodes, OutputFormat::kWide).find("a/p(planned)") !=
+  CHECK(Printed(Question::kQueues, kQueues, OutputFormat::kWide).find("cpu") != std::string::npos);
+  CHECK(Printed(Question::kGangs, kGangs, OutputFormat::kWide).find("n1,n2") != std::string::npos);
+  CHECK(Printed(Question::kNodes, kNodes, OutputFormat::kWide).find("a/p(planned)") !=
         std::string::npos);
 }
 
 TEST_CASE("why is a paragraph", "[cli]") {
-  CHECK(Print(Question::kWhy, kWhy, OutputFormat::kTable) ==
+  CHECK(Printed(Question::kWhy, kWhy, OutputFormat::kTable) ==
         "a/p: Pending, WaitingForQuota\n\n"
         "  It needs 8; its queue has 4 left.\n\n"
-        "Queue:    research\n"
-        "Gang:     g1: 7 members exist, 0 bound, it starts with 6\n"
-        "Waiting:  3h12m\n");
+        "Queue:     research\n"
+        "Gang:      g1: 7 of 8 members exist, 0 bound, it starts with 6; refused: 1 (GangConflict "
+        "1)\n"
+        "Waiting:   3h12m, since 2026-05-01T12:00:00Z\n");
+  Json gang = kWhy;
+  gang["pod"] = "";
+  gang["namespace"] = "a";
+  CHECK(Printed(Question::kWhy, gang, OutputFormat::kTable).starts_with("gang a/g1: Pending"));
+}
+
+TEST_CASE("what a tenant wrote cannot act on the terminal", "[cli]") {
+  const std::string evil = "x\x1b[2J\n\u009b1mteam-b fake-gang\u202e";
+  Json why = kWhy;
+  Json gangs = kGangs;
+  Json queues = kQueues;
+  Json nodes = kNodes;
+  for (const char* key : {"pod", "phase", "reason", "message", "queue", "workload", "subject"}) {
+    why[key] = evil;
+  }
+  for (const char* key : {"namespace", "name", "queue", "phase", "reason", "message"}) {
+    gangs["items"][0][key] = evil;
+  }
+  queues["items"][0]["name"] = evil;
+  queues["items"][0]["pending"][evil] = 3;
+  queues["items"][0]["used"]["a/" + evil] = "3";
+  nodes["items"][0]["name"] = evil;
+  nodes["items"][0]["domains"][evil] = "block/" + evil;
+  nodes["items"][0]["pods"][0]["pod"] = evil;
+  const std::pair<Question, const Json*> pages[] = {{Question::kWhy, &why},
+                                                    {Question::kGangs, &gangs},
+                                                    {Question::kQueues, &queues},
+                                                    {Question::kNodes, &nodes}};
+  for (const auto& [question, page] : pages) {
+    for (const auto format : {OutputFormat::kTable, OutputFormat::kWide, OutputFormat::kYaml}) {
+      const std::string text = Printed(question, *page, format);
+      INFO(text);
+      CHECK(text == kube::PrintableLines(text));
+      CHECK(text.find("\n\u009b") == std::string::npos);
+      CHECK(text.find("\nteam-b") == std::string::npos);
+    }
+  }
+  const auto lines = [](const std::string& text) { return std::ranges::count(text, '\n'); };
+  CHECK(lines(Printed(Question::kGangs, gangs, OutputFormat::kTable)) == 3);
 }
 
 TEST_CASE("JSON and YAML say everything", "[cli]") {
-  CHECK(Json::parse(Print(Question::kWhy, kWhy, OutputFormat::kJson)) == kWhy);
-  CHECK(Print(Question::kWhy, kWhy, OutputFormat::kYaml).starts_with("pod: a/p\nphase: Pending\n"));
+  CHECK(Json::parse(Printed(Question::kWhy, kWhy, OutputFormat::kJson)) == kWhy);
+  CHECK(
+      Printed(Question::kWhy, kWhy, OutputFormat::kYaml).starts_with("pod: a/p\nphase: Pending\n"));
 }
 
 TEST_CASE("any JSON can be printed", "[cli]") {
@@ -75,12 +143,72 @@ TEST_CASE("any JSON can be printed", "[cli]") {
        {"{}", "[]", "null", "3", R"({"items":null})", R"({"items":3})",
         R"({"items":[null,1,"x",{},{"name":3,"pods":1,"devices":[],"used":2}]})"}) {
     for (const auto question :
-         {Question::kWhy, Question::kQueues, Question::kGangs, Question::kNodes}) {
-      for (const auto format : {OutputFormat::kTable, OutputFormat::kWide, OutputFormat::kYaml}) {
-        CHECK_NOTHROW(Print(question, Json::parse(text), format));
+         {Question::kWhy, Question::kQueues, Question::kGangs, Question::kPods, Question::kNodes}) {
+      for (const auto format :
+           {OutputFormat::kTable, OutputFormat::kWide, OutputFormat::kYaml, OutputFormat::kName}) {
+        CHECK_NOTHROW(Printed(question, Json::parse(text), format));
       }
     }
   }
+}
+
+TEST_CASE("pods that wait, and nodes by model", "[cli]") {
+  CHECK(Printed(Question::kPods, kPods, OutputFormat::kTable) ==
+        "NAMESPACE   NAME   QUEUE      POSITION   GANG   DEVICES            PHASE     WAIT   "
+        "REASON\n"
+        "a           p2     research   2          -      2 nvidia.com/gpu   Pending   60s    "
+        "InsufficientDevices\n"
+        "a           p1     other      -          g      -                  Refused   61m    "
+        "GangConflict\n");
+  const Output by_model{.by_model = true};
+  CHECK(Print(Question::kNodes, kNodes, by_model).value() ==
+        "MODEL   RESOURCE         NODES   OUT   USED   FREE   TOTAL\n"
+        "H100    nvidia.com/gpu   1       0     5      3      8\n");
+}
+
+TEST_CASE("kubectl's ways to print", "[cli]") {
+  const auto print = [](const std::string& format, Output output = {}) -> std::string {
+    const auto parsed = ParseFormat(format, output);
+    if (!parsed) return "! " + parsed.error();
+    const auto text = Print(Question::kPods, kPods, output);
+    return text ? *text : "! " + text.error();
+  };
+  CHECK(print("name") == "pod/p2\npod/p1\n");
+  CHECK(Json::parse(print("=json")) == kPods);
+  CHECK(print("jsonpath={.items[*].name}") == "p2 p1");
+  CHECK(
+      print(
+          R"(jsonpath={range .items[*]}{.namespace}/{.name}{"\t"}{.waitingSeconds}{"\n"}{end})") ==
+      "a/p2\t60\na/p1\t3660\n");
+  CHECK(print("jsonpath={.items[-1].devices}{.items[0].devices['nvidia.com/gpu']}") == "{}2");
+  CHECK(print(R"(jsonpath=n: {.items[0].devices.nvidia\.com/gpu})") == "n: 2");
+  CHECK(print("jsonpath={.nothing.at[3].all}").empty());
+  for (const char* bad : {"jsonpath={.items[?(@.name)]}", "jsonpath={", "jsonpath={range .items}",
+                          "jsonpath={end}", "jsonpath={..name}", "jsonpath={.a b}", "xml", ""}) {
+    CAPTURE(bad);
+    CHECK(print(bad).starts_with("!"));
+  }
+  CHECK(print("name", {.sort_by = ".name"}) == "pod/p1\npod/p2\n");
+  CHECK(print("name", {.sort_by = "{.waitingSeconds}"}) == "pod/p2\npod/p1\n");
+  CHECK(print("name", {.sort_by = "priority"}) == "pod/p2\npod/p1\n");
+  CHECK(print("name", {.sort_by = ".nothing"}).starts_with("!"));
+  CHECK(print("name", {.sort_by = "..x"}).starts_with("!"));
+  CHECK(print("table", {.headers = false}).starts_with("a           p2"));
+}
+
+TEST_CASE("names and a queue choose among the items", "[cli]") {
+  const auto names = [](const Wanted& wanted) {
+    Json page = kPods;
+    const auto selected = Select(Question::kPods, wanted, page);
+    std::string text;
+    for (const Json& item : page["items"]) text += item["name"].get<std::string>() + " ";
+    return text + (selected ? "" : selected.error());
+  };
+  CHECK(names({}) == "p2 p1 ");
+  CHECK(names({.names = {"p1"}}) == "p1 ");
+  CHECK(names({.names = {"a/p1", "p2"}}) == "p2 p1 ");
+  CHECK(names({.names = {"p1", "b/p2"}}) == "p1 pod \"b/p2\" not found");
+  CHECK(names({.queue = "other"}) == "p1 ");
 }
 
 struct Service {
@@ -119,7 +247,7 @@ TEST_CASE("a service is asked, and the exit code says what came of it", "[cli]")
   const auto unknown = service.Why("q");
   CHECK(unknown.code == 1);
   CHECK(unknown.out.empty());
-  CHECK(unknown.err.find("\"q\" not found in namespace \"default\"") != std::string::npos);
+  CHECK(unknown.err.find("\"q\" found in namespace \"default\"") != std::string::npos);
   CHECK(service.Why("a/b/c").code == 2);
   CHECK(service.Why("").code == 2);
   CHECK(service.Why("a/p", "other").code == 2);
@@ -173,6 +301,9 @@ TEST_CASE("a token comes from a file or a kubeconfig, and a refusal says what to
   CHECK(Ask(options).code == 1);
   options.token_file = good.path() + "-none";
   CHECK(Ask(options).code == 3);
+  options.token_file = "/dev/zero";
+  CHECK(Ask(options).code == 1);
+  CHECK(Ask(options).err.find("larger than 64 KiB") != std::string::npos);
   options.token_file = good.path();
   CHECK(Ask(options).code == 0);
   options.question = Question::kNodes;
@@ -207,6 +338,43 @@ TEST_CASE("completion follows the commands", "[cli]") {
     }
   }
   CHECK_FALSE(CompletionScript(app, "the-app", "csh"));
+}
+
+/// What bash offers after these words.
+std::string BashOffers(const CLI::App& app, const std::vector<std::string>& words) {
+  const berth::testing::TempFile script("completion", *CompletionScript(app, "the-app", "bash"));
+  std::string line = "the-app";
+  for (const std::string& word : words) line += " '" + word + "'";
+  const std::string command = "bash -c \"source " + script.path() + "; COMP_WORDS=(" + line +
+                              "); COMP_CWORD=" + std::to_string(words.size()) +
+                              "; _the_app; echo \\${COMPREPLY[@]}\"";
+  std::FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::string out;
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) out += static_cast<char>(c);
+  CHECK(pclose(pipe) == 0);
+  while (out.ends_with('\n')) out.pop_back();
+  return out;
+}
+
+TEST_CASE("bash completes nested commands, their options and files", "[cli]") {
+  CLI::App app{"An app"};
+  CLI::App* outer = app.add_subcommand("simulate", "outer");
+  CLI::App* inner = outer->add_subcommand("openb", "inner");
+  std::string value;
+  inner->add_option("--mode", value, "how")->check(CLI::IsMember({"fast", "slow"}));
+  inner->add_option("--traces", value, "a folder");
+  inner->add_option("--policy", value, "names")->type_name("NAME[,NAME]|all");
+  app.add_subcommand("check", "files")->add_option("files", value, "files");
+  CHECK(BashOffers(app, {"si"}) == "simulate");
+  CHECK(BashOffers(app, {"simulate", "o"}) == "openb");
+  CHECK(BashOffers(app, {"simulate", "openb", "--m"}) == "--mode");
+  CHECK(BashOffers(app, {"simulate", "openb", "--mode", "f"}) == "fast");
+  CHECK(
+      BashOffers(app, {"simulate", "openb", "--traces", "/etc/passw"}).starts_with("/etc/passwd"));
+  CHECK(BashOffers(app, {"simulate", "openb", "--policy", "/etc/passw"}).empty());
+  CHECK(BashOffers(app, {"simulate", "--m"}).empty());
+  CHECK(BashOffers(app, {"check", "/etc/passw"}).starts_with("/etc/passwd"));
 }
 
 TEST_CASE("kubectl's completion of the plugin", "[cli]") {

@@ -1,5 +1,6 @@
 #include "server/embedded_cluster.h"
 
+#include "kube/terminal.h"
 #include "server/host.h"
 #include "server/version.h"
 #include "tests/support/catch.h"
@@ -54,13 +55,22 @@ TEST_CASE("what is no cluster is an error with the file's name", "[embedded]") {
   for (const char* text :
        {"", "[]", "3", "a: b", "kind: List", "kind: 3\nmetadata: {}", "kind: List\nitems: [1]",
         R"({"kind":"List","items":[]})", "kind: Node\nmetadata: {}", "\t: [", "{",
-        "kind: Pod\nmetadata: {name: p}"}) {
+        "kind: Pod\nmetadata: {name: p}",
+        "kind: Node\nmetadata: {name: n}\n---\nkind: Node\nmetadata: {name: n}\n",
+        R"({"kind":"List","items":[{"kind":"Node","metadata":{"name":"n"}},
+            {"kind":"Pod","metadata":{"name":"p","uid":"1"},"spec":{"containers":[]}},
+            {"kind":"Pod","metadata":{"name":"p","uid":"2"},"spec":{"containers":[]}}]})",
+        "kind: Pod\nmetadata: {name: \"x\\e[2J\\ny\"}\nspec: 3\n"}) {
     const auto cluster = EmbeddedCluster::Parse(text, "the-file");
     REQUIRE_FALSE(cluster);
     CHECK(cluster.error().starts_with("the-file: "));
+    CHECK(cluster.error() == kube::Printable(cluster.error()));
   }
-  CHECK_FALSE(EmbeddedCluster::Load("/nonexistent"));
-  CHECK_FALSE(EmbeddedCluster::Load("/"));
+  for (const char* path : {"/nonexistent", "/"}) {
+    const auto cluster = EmbeddedCluster::Load(path);
+    REQUIRE_FALSE(cluster);
+    CHECK(cluster.error().unreadable);
+  }
 }
 
 TEST_CASE("a snapshot's PodGroups are read, those that are known", "[embedded]") {

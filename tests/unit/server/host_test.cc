@@ -34,10 +34,10 @@ class NotingApi final : public Api {
     return {.outcome = outcome_, .message = "as the test says"};
   }
   std::string Release(const engine::ReleaseMember& release) override {
-    return Note("release " + release.pod.name), std::string();
+    return Note("release " + release.pod.name), refuse_ ? "refused" : "";
   }
   ReadResult ReadPod(const engine::PodRef& pod) override {
-    return Note("read " + pod.name), ReadResult();
+    return Note("read " + pod.name), ReadResult{.pod = {}, .error = refuse_ ? "refused" : ""};
   }
   void Event(const engine::EmitEvent& event) override { Note("event " + event.reason); }
 
@@ -47,6 +47,9 @@ class NotingApi final : public Api {
     outcome_ = outcome;
     changed_.notify_all();
   }
+  /// Releases and reads fail from here on, or do not.
+  void Refuse(bool refuse) { refuse_ = refuse; }
+  std::ptrdiff_t Count(const std::string& note) const { return std::ranges::count(notes(), note); }
   std::vector<std::string> notes() const {
     const std::scoped_lock lock(mutex_);
     return notes_;
@@ -63,6 +66,7 @@ class NotingApi final : public Api {
   std::condition_variable changed_;
   std::vector<std::string> notes_;
   bool held_ = false;
+  std::atomic<bool> refuse_ = false;
   BindOutcome outcome_ = BindOutcome::kBound;
 };
 
@@ -193,6 +197,98 @@ TEST_CASE("room held for a preemptor is given back in time", "[host][bug]") {
   REQUIRE(kept);
   REQUIRE(kept->contains("n1"));
   CHECK(Eventually([&] { return bed.Ledger().find("pod uid-p") == std::string::npos; }));
+}
+
+TEST_CASE("an exception in the engine is logged and ends the process", "[host][bug]") {
+  Bed bed;
+  std::string log;
+  Logger logger{LogFormat::kText, 0, [&](std::string_view line) { log += line; }};
+  int ended = 0;
+  {
+    Host host{bed.policy, {.instance = "y"}, bed.api, bed.metrics, logger, bed.decisions};
+    host.OnBroken([&] { ++ended; });
+    host.Apply([](engine::Engine&, engine::TimePoint) { throw std::runtime_error("half done"); });
+    CHECK(ended == 1);
+    host.Apply([](engine::Engine&, engine::TimePoint) {});
+    CHECK(ended == 1);
+  }
+  CHECK_THAT(log, Catch::Contains("the engine failed") && Catch::Contains("half done"));
+}
+
+TEST_CASE("a host whose engine cannot be had falls silent, and is heard again", "[host][bug]") {
+  std::atomic<engine::TimePoint> now = 1'000'000;
+  Bed bed;
+  Host host{bed.policy,    {.instance = "y"},         bed.api, bed.metrics, bed.logger,
+            bed.decisions, [&] { return now.load(); }};
+  now += 60'000;
+  CHECK(Eventually([&] { return host.SilentMs() == 0; }));  // follower or leader alike
+  host.Look([&](const engine::Engine&, auto) {
+    now += 60'000;
+    CHECK(host.SilentMs() == 60'000);
+  });
+  CHECK(Eventually([&] { return host.SilentMs() == 0; }));
+}
+
+TEST_CASE("a release that is refused is tried again later, not at once", "[host][bug]") {
+  std::atomic<engine::TimePoint> now = 1'000'000;
+  Bed bed;
+  bed.api.Refuse(true);
+  Host host{bed.policy,    {.instance = "y"},         bed.api, bed.metrics, bed.logger,
+            bed.decisions, [&] { return now.load(); }};
+  const auto pod = kube::Pod(MakePod("c").Gpu(1).Gated());
+  host.Apply([&](engine::Engine& e, engine::TimePoint at) {
+    e.OnNode(MakeNode("n1").Gpu(1), at);
+    e.OnPod(pod, at);
+  });
+  host.Start();
+  REQUIRE(Eventually([&] { return bed.api.Count("release c") == 1; }));
+  // The delays are half a second and a second, counted from when the answer came.
+  for (const auto& [count, delay] : {std::pair{2, 500}, std::pair{3, 1'000}}) {
+    const engine::TimePoint before = now;
+    REQUIRE(Eventually([&] {
+      now += 50;
+      return bed.api.Count("release c") == count;
+    }));
+    CHECK(now - before >= delay);
+  }
+}
+
+TEST_CASE("what became of a bind is asked until it is answered", "[host][bug]") {
+  std::atomic<engine::TimePoint> now = 1'000'000;
+  Bed bed;
+  Host host{bed.policy,    {.instance = "y"},         bed.api, bed.metrics, bed.logger,
+            bed.decisions, [&] { return now.load(); }};
+  host.Apply([&](engine::Engine& e, engine::TimePoint at) {
+    e.OnNode(MakeNode("n1").Gpu(1), at);
+    e.OnPod(MakePod("c").Gpu(1), at);
+  });
+  host.Start();
+  REQUIRE(host.Filter({.pod_name = "c",
+                       .pod_namespace = "default",
+                       .pod_uid = "uid-c",
+                       .pod_json = "",
+                       .node_names = {"n1"}}));
+  bed.api.Hold(false, BindOutcome::kUnknown);
+  bed.api.Refuse(true);
+  CHECK(host.Bind({.pod_name = "c", .pod_namespace = "default", .pod_uid = "uid-c", .node = "n1"})
+            .has_value());
+  const auto used = [&] {
+    return host.Look([](const engine::Engine& e, auto) { return e.store().LedgerString(); });
+  };
+  const auto pass = [&] {  // the planner thread looks at the clock when something happens
+    now += 1'000;
+    host.Apply([](engine::Engine&, engine::TimePoint) {});
+  };
+  REQUIRE(Eventually([&] {
+    pass();
+    return bed.api.Count("read c") > 40;
+  }));
+  CHECK(used().find("uid-c") != std::string::npos);
+  bed.api.Refuse(false);  // the pod is gone
+  CHECK(Eventually([&] {
+    pass();
+    return used().find("uid-c") == std::string::npos;
+  }));
 }
 
 TEST_CASE("what an earlier term began does not touch the next", "[host]") {

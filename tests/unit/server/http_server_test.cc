@@ -78,7 +78,15 @@ struct Fixture {
       const std::lock_guard lock(mutex);
       ++events[event];
     };
+    options.on_exception = [this](const std::string& path, const std::string& error) {
+      const std::lock_guard lock(mutex);
+      exceptions.push_back(path + ": " + error);
+    };
     return options;
+  }
+  std::vector<std::string> Exceptions() {
+    const std::lock_guard lock(mutex);
+    return exceptions;
   }
   int Count(HttpEvent event) {
     const std::lock_guard lock(mutex);
@@ -87,6 +95,7 @@ struct Fixture {
 
   std::mutex mutex;
   std::map<HttpEvent, int> events;
+  std::vector<std::string> exceptions;
   Barrier barrier;
   std::atomic<int> waiting = 0;
   std::atomic<bool> gone = false;
@@ -166,6 +175,7 @@ TEST_CASE("a handler that throws is a 500, and the server lives", "[http]") {
   CHECK(answer->status == 500);
   CHECK_THAT(answer->head, Catch::Contains("Content-Length: 0") && !Catch::Contains("boom"));
   CHECK(f.Count(HttpEvent::kException) == 1);
+  CHECK(f.Exceptions() == std::vector<std::string>{"/throw: boom"});
   CHECK(RawClient(f.port).Call(Post("/echo", "y"))->body == "y");
 }
 
@@ -253,6 +263,21 @@ TEST_CASE("heads have a bound", "[http]") {
   for (int i = 0; i < 100 && client.Send(header); ++i) continue;
   CHECK_FALSE(client.Read().has_value());
   CHECK(Eventually([&] { return f.server.connections() == 0; }));
+}
+
+TEST_CASE("the bound of a head is exact, however it arrives", "[http]") {
+  constexpr std::size_t kBound = 32 * 1024;
+  const auto head = [](std::size_t size) {
+    std::string text = "GET /page HTTP/1.1\r\nHost: x\r\n";
+    constexpr std::size_t kLine = 4000;
+    while (size - text.size() > 2 * kLine) text += "X: " + std::string(kLine - 5, 'x') + "\r\n";
+    text += "X: " + std::string(size - text.size() - 7, 'x') + "\r\n\r\n";
+    return text;
+  };
+  Fixture f;
+  REQUIRE(head(kBound).size() == kBound);
+  CHECK(RawClient(f.port).Call(head(kBound))->status == 200);
+  CHECK_FALSE(RawClient(f.port).Call(head(kBound + 1)).has_value());
 }
 
 TEST_CASE("a Range header neither cuts the answer nor exhausts the stack", "[http]") {

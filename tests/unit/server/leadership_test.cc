@@ -103,9 +103,10 @@ struct Replica {
       options.pod_ns = "sys";
       options.pod_name = "berth-0";
     }
-    leadership.emplace(
-        std::move(options), *client, tenure, logger,
-        Leadership::Duties{.lead = [this] { ++led; }, .follow = [this] { ++followed; }});
+    leadership.emplace(std::move(options), *client, tenure, logger,
+                       Leadership::Duties{.lead = [this] { ++led; },
+                                          .follow = [this] { ++followed; },
+                                          .fit = [this] { return ++asked_fit, fit.load(); }});
     cluster.on_patch = [this](const std::string& pod, const json& metadata) {
       if (echo) Show(pod, metadata);
     };
@@ -132,6 +133,8 @@ struct Replica {
   std::atomic<int> led = 0;
   std::atomic<int> followed = 0;
   std::atomic<bool> echo = true;
+  std::atomic<bool> fit = true;
+  std::atomic<int> asked_fit = 0;
   Cluster cluster;
   Tenure tenure;
   std::string own_log;
@@ -183,6 +186,31 @@ TEST_CASE("a write of the term before holds up the next", "[leadership]") {
     CHECK(r.led == 0);
   }
   write.reset();
+  CHECK(Eventually([&] { return r.led == 1; }));
+}
+
+TEST_CASE("a leader that is not fit to lead lets its term end, and another may take the Lease",
+          "[leadership][bug]") {
+  Replica r;
+  r.leadership->Start();
+  REQUIRE(Eventually([&] { return r.led == 1; }));
+  r.fit = false;
+  CHECK(Eventually([&] { return !r.tenure.Holds() && r.followed == 1; }));
+  r.cluster.Take("another", 1);
+  REQUIRE(Eventually([&] { return r.cluster.Holder() == "another"; }));
+  CHECK(r.led == 1);
+  r.fit = true;
+  CHECK(Eventually([&] { return r.led == 2; }));
+  CHECK(r.cluster.Holder() == "me");
+}
+
+TEST_CASE("who is not fit to lead does not ask for the Lease", "[leadership]") {
+  Replica r;
+  r.fit = false;
+  r.leadership->Start();
+  REQUIRE(Eventually([&] { return r.asked_fit > 1; }));
+  CHECK(r.cluster.server.Requests().empty());
+  r.fit = true;
   CHECK(Eventually([&] { return r.led == 1; }));
 }
 

@@ -25,10 +25,13 @@ struct Fixture {
       return HttpResponse{.status = 401};
     };
     handlers.before_metrics = [this] { ++scrapes; };
-    handlers.configz = [] { return "{}"; };
-    handlers.debug["plans"] = [] { return "[1]"; };
+    handlers.configz = [] {
+      return HttpResponse{.body = "a: b", .content_type = "application/yaml"};
+    };
+    handlers.debug["plans"] = [] { return HttpResponse{.body = "[1]"}; };
     handlers.queues = [](const HttpRequest&) { return HttpResponse{.body = R"(["q"])"}; };
     handlers.gangs = [](std::string_view ns) { return HttpResponse{.body = std::string(ns)}; };
+    handlers.pods = [](std::string_view ns) { return HttpResponse{.body = std::string(ns)}; };
     handlers.nodes = [](const HttpRequest&) { return HttpResponse{.body = "[]"}; };
     handlers.why = [](std::string_view ns, std::string_view name, const HttpRequest&) {
       return HttpResponse{.body = std::string(ns) + "|" + std::string(name)};
@@ -73,11 +76,17 @@ TEST_CASE("health is ok, or says what is not", "[ops]") {
 TEST_CASE("pages of the owner and of our own", "[ops]") {
   Fixture f;
   RawClient client(f.port);
-  CHECK(client.Call(Get("/configz"))->body == "{}");
+  const auto configz = client.Call(Get("/configz"));
+  CHECK(configz->body == "a: b");
+  CHECK_THAT(configz->head, Catch::Contains("Content-Type: application/yaml"));
   CHECK(client.Call(Get("/debug/plans"))->body == "[1]");
-  CHECK(client.Call(Get("/debug/nothing"))->status == 404);
+  const auto nothing = client.Call(Get("/debug/nothing"));
+  CHECK(nothing->status == 404);
+  CHECK(nothing->body == "404 page not found\n");
+  CHECK_THAT(nothing->head, Catch::Contains("Content-Type: text/plain"));
   CHECK(client.Call(Get("/api/v1/queues"))->body == R"(["q"])");
   CHECK(client.Call(Get("/api/v1/gangs?namespace=team-a"))->body == "team-a");
+  CHECK(client.Call(Get("/api/v1/pods?namespace=team-a"))->body == "team-a");
   CHECK(json::parse(client.Call(Get("/debug/buildinfo"))->body) ==
         json({{"version", "1.2"}, {"commit", "abc"}, {"compiler", "g++ \"12\""}}));
   CHECK(json::parse(client.Call(Get("/debug/threads"))->body)["threads"].get<int>() >= 3);
@@ -127,6 +136,7 @@ TEST_CASE("all but health asks first, for what the page shows", "[ops]") {
     CHECK(asked(path) == "cannot get path \"" + path + "\"");
   }
   CHECK(asked("/api/v1/nodes") == "cannot list resource \"pods\" in all namespaces");
+  CHECK(asked("/api/v1/pods") == "cannot list resource \"pods\" in all namespaces");
   CHECK(asked("/api/v1/gangs") == "cannot list resource \"pods\" in all namespaces");
   CHECK(asked("/api/v1/gangs?namespace=team-a") ==
         "cannot list resource \"pods\" in the namespace \"team-a\"");

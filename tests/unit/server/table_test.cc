@@ -24,6 +24,14 @@ TEST_CASE("a gap may be narrower, and surplus cells are dropped", "[table]") {
   CHECK(table.Render() == "A B\n1 2\n");
 }
 
+TEST_CASE("a cell cannot make rows, nor move the cursor", "[table]") {
+  Table table({"NAME", "PHASE"});
+  table.Add({"x\x1b[2J\nteam-b   Started", "Pending\r"});
+  CHECK(table.Render() ==
+        "NAME                           PHASE\n"
+        "x\\u001b[2J\\nteam-b   Started   Pending\\r\n");
+}
+
 TEST_CASE("durations read as kubectl's ages", "[table]") {
   CHECK(HumanDuration(0) == "0s");
   CHECK(HumanDuration(119) == "119s");
@@ -38,11 +46,14 @@ TEST_CASE("durations read as kubectl's ages", "[table]") {
 
 TEST_CASE("YAML keeps order, types and what only looks like a type", "[table]") {
   const auto json = nlohmann::ordered_json::parse(R"({"zeta":1,"alpha":true,"texts":[
-      "plain","8","true","no","","a: b","- x","0x10","null","2026-01-01","line\nbreak"],
+      "plain","8","true","no","","a: b","- x","0x10","null","2026-01-01","line\nbreak",
+      "x\u001b[2J","\u009b","\u202eabc","\u007f","tab\there"],"a\u001b":1,
       "none":null,"empty":[],"nothing":{},"deep":{"list":[{"a":1.5}]}})");
   const std::string yaml = ToYaml(json);
   CHECK(yaml.find("zeta") < yaml.find("alpha"));
   CHECK(yaml.ends_with("\n"));
+  CHECK(std::ranges::all_of(yaml, [](char c) { return c == '\n' || (c >= ' ' && c < 0x7F); }));
+  CHECK(YAML::Load(yaml)["a\x1b"].as<int>() == 1);
   const YAML::Node back = YAML::Load(yaml);
   CHECK(back["zeta"].as<int>() == 1);
   CHECK(back["alpha"].Scalar() == "true");

@@ -27,10 +27,27 @@ TEST_CASE("an option that would be ignored is a usage error", "[unit][sim]") {
         std::string("openb --traces t --policy Berth,BestFit --against FGD"),
         std::string("philly --traces t --policy Berth,FIFO --against native"),
         std::string("run --expand a.yaml b.yaml"), std::string("run --judge 3 a.yaml b.yaml"),
-        std::string("faults -j -5")}) {
+        std::string("faults -j -5"), std::string("faults --lines -1"), trace + "--jobs -1",
+        std::string("run --judge -1 a.yaml")}) {
     CAPTURE(line);
     CHECK_THROWS_AS(Parse(line), CLI::ValidationError);
   }
+}
+
+TEST_CASE("openb takes any list of its format, by name or by file", "[unit][sim]") {
+  for (const char* list : {"default", "default,my-list_2", "all", "all,mine", "/data/mine.csv",
+                           "./a.b.csv", "cpu050,cpu050"}) {
+    CAPTURE(list);
+    CHECK_NOTHROW(Parse("openb --traces t --list " + std::string(list)));
+  }
+  for (const char* list : {"../x", "a/b", "\x1b[2J", "/data/.csv", "a,/b/c"}) {
+    CAPTURE(list);
+    CHECK_THROWS_AS(Parse("openb --traces t --list " + std::string(list)), CLI::ValidationError);
+  }
+  CHECK(FindPodList("t", "mine")->path == "t/openb_pod_list_mine.csv");
+  CHECK(FindPodList("t", "/data/mine.csv")->path == "/data/mine.csv");
+  CHECK(FindPodList("t", "/data/mine.csv")->name == "mine");
+  CHECK_FALSE(FindPodList("t", "a/b"));
 }
 
 }  // namespace

@@ -42,12 +42,12 @@ TEST_CASE_METHOD(HttpTest, "a Binding's body is carried out", "[unit][sim]") {
 }
 
 TEST_CASE_METHOD(HttpTest, "a nomination sets and removes", "[unit][sim]") {
-  const auto pod = Create(MakePod("p").Annotation("berth.dev/old", "x"));
-  const kube::AnnotationPatch patch{{"berth.dev/plan", "v1"}, {"berth.dev/old", std::nullopt}};
+  const auto pod = Create(MakePod("p").Annotation("berth.dev/queue", "x"));
+  const kube::AnnotationPatch patch{{"berth.dev/plan", "v1"}, {"berth.dev/queue", std::nullopt}};
   CHECK(Ask(kube::NominateRequest(pod, "n1", patch)).status == 200);
   CHECK(Pod(pod).nominated_node == "n1");
   CHECK(Pod(pod).meta.annotations.at("berth.dev/plan") == "v1");
-  CHECK_FALSE(Pod(pod).meta.annotations.contains("berth.dev/old"));
+  CHECK_FALSE(Pod(pod).meta.annotations.contains("berth.dev/queue"));
   CHECK(Ask(kube::NominateRequest(pod, "", {})).status == 200);
   CHECK(Pod(pod).nominated_node.empty());
   CHECK(unknown == "");

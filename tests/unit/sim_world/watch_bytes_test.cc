@@ -110,7 +110,7 @@ TEST_CASE("texts of any kind pass", "[unit][sim]") {
   pod.pod_scheduled = kube::PodScheduled{.status = false, .reason = odd, .message = odd};
   pod.status_reason = std::string("a\0b", 3);
   CHECK(Fate(std::move(pod)) == "");
-  CHECK(Fate(MakePod("p").Annotation("berth.dev/plan", std::string(256 * 1024, '"'))) == "");
+  CHECK(Fate(MakePod("p").Annotation("berth.dev/plan", std::string(32 * 1024, '"'))) == "");
 }
 
 TEST_CASE("what cannot pass is named", "[unit][sim]") {
@@ -118,7 +118,7 @@ TEST_CASE("what cannot pass is named", "[unit][sim]") {
   CHECK_THAT(Fate(MakePod(std::string(254, 'a'))), Contains("metadata.name"));
   CHECK_THAT(Fate(MakePod("a/b")), Contains("metadata.name"));
   CHECK_THAT(Fate(MakePod("")), Contains("metadata.name"));
-  CHECK_THAT(Fate(MakePod("p").Annotation("berth.dev/plan", std::string(256 * 1024 + 1, 'x'))),
+  CHECK_THAT(Fate(MakePod("p").Annotation("berth.dev/plan", std::string(32 * 1024 + 1, 'x'))),
              Contains("metadata.annotations"));
   CHECK_THAT(Fate(MakePod("p").Annotation("berth.dev/plan", "\xff")),
              Contains("metadata.annotations"));

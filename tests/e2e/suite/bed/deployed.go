@@ -151,8 +151,8 @@ func (p *deployedPod) run(d *Deployed) (*Process, error) {
 			return nil, err
 		}
 		p.ports[port.Name] = free
-		for _, form := range []string{"0.0.0.0:%d", "--secure-port=%d"} {
-			here := strings.ReplaceAll(fmt.Sprintf(form, free), "0.0.0.0", "127.0.0.1")
+		for _, form := range []string{"listen=:%d", "--secure-port=%d"} {
+			here := strings.ReplaceAll(fmt.Sprintf(form, free), "=:", "=127.0.0.1:")
 			replace = append(replace, fmt.Sprintf(form, port.ContainerPort), here)
 		}
 	}

@@ -178,7 +178,8 @@ TEST_CASE("files that are no recording", "[unit][sim][trace]") {
   CHECK(why("vc,arrival_s,gpus\n1,2,3\n") == "arrivals without durations cannot be replayed");
   CHECK(why("[1,2]") == "not a Kubernetes object");
   CHECK(why("job_id,num_gpu,submit_time\n").find("header") != std::string::npos);
-  CHECK(ReadRecording("/nowhere/at/all", kGpus).error().message == "cannot be read");
+  CHECK(ReadRecording("/nowhere/at/all", kGpus).error().message ==
+        "cannot be read: No such file or directory");
 }
 
 }  // namespace

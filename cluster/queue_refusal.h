@@ -1,0 +1,20 @@
+// Why no queue takes a pod, in words that say what would.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cluster/model.h"
+
+namespace berth::cluster {
+
+/// Whether pods of namespace `ns` may use the queue.
+bool Admits(const config::Queue& queue, std::string_view ns);
+
+/// The sentence of QueueNotAllowed for a pod of namespace `ns` that asks for the queue `asked`;
+/// empty: for none.
+std::string QueueRefusal(std::span<const QueueInfo> queues, std::string_view ns,
+                         std::string_view asked);
+
+}  // namespace berth::cluster

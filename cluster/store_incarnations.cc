@@ -1,0 +1,139 @@
+// Store, continued: the incarnations of a gang, from its first member that is bound to the last one
+// that runs, and who of them still counts (docs/pods.md).
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "cluster/plan_claim.h"
+#include "cluster/store.h"
+
+namespace berth::cluster {
+namespace {
+
+/// The plan that the pod was bound under; empty: Berth did not bind it.
+std::string IncarnationOf(const kube::Pod& pod) {
+  const auto note = pod.meta.annotations.find(kPlanAnnotation);
+  if (note == pod.meta.annotations.end()) return {};
+  const auto claim = DecodePlanClaim(note->second);
+  return claim ? claim->plan : std::string();
+}
+
+std::string ControllerOf(const kube::Pod& pod) {
+  return pod.controller ? pod.controller->uid : std::string();
+}
+
+bool Succeeded(const Store::EndedPod& pod) {
+  return pod.object.phase == kube::PodPhase::kSucceeded;
+}
+
+}  // namespace
+
+void Store::BeginIncarnation(Workload& workload) {
+  workload.started = false;
+  workload.failures = 0;
+  workload.hold_until = 0;
+  workload.gathered = 0;
+  std::vector<PodInfo*> all = workload.members;
+  all.insert(all.end(), workload.faulty.begin(), workload.faulty.end());
+  for (PodInfo* pod : all) {
+    // A running gang's queue had been theirs.
+    if (pod->charge != Charge::kNone || pod->refusal.reason != ReasonId::kNone) continue;
+    pod->queue = ResolveQueue(*pod, *pod->claims, pod->refusal);
+  }
+  stale_.insert(&workload);
+  MarkChanged(workload);
+}
+
+/// `key` is empty where the pod is known to be filed under none.
+void Store::KeepEnded(const kube::Pod& pod, std::string key) {
+  if (pod.node_name.empty() || pod.meta.deletion || !Ours(pod)) return;
+  const DialectContext context{
+      .switches = dialects_, .levels = policy_.levels, .objects = dialect_objects_.get()};
+  const PodClaims claims = ReadClaims(pod, context);
+  if (claims.gang.name.empty() || claims.in_tree) return;
+  if (key.empty()) key = pod.meta.ns + "/gang/" + claims.gang.name;
+  static const auto kNoSpec = std::make_shared<const kube::PodSpec>();
+  EndedPod& kept = ended_[{key, pod.meta.uid}];
+  kept = {.object = pod, .incarnation = IncarnationOf(pod), .rank = claims.rank};
+  kept.object.spec = kNoSpec;
+  kept.object.device_requests.clear();
+  kept.object.pod_scheduled.reset();
+  ended_keys_[pod.meta.uid] = key;
+  if (Workload* workload = FindWorkload(key)) {
+    stale_.insert(workload);
+    MarkChanged(*workload);
+  }
+}
+
+std::string Store::EndedKey(std::string_view uid) const {
+  const auto key = ended_keys_.find(std::string(uid));
+  return key == ended_keys_.end() ? std::string() : key->second;
+}
+
+void Store::ForgetEnded(std::string_view uid) {
+  const auto key = ended_keys_.find(std::string(uid));
+  if (key == ended_keys_.end()) return;
+  if (Workload* workload = FindWorkload(key->second)) {
+    stale_.insert(workload);
+    MarkChanged(*workload);
+  }
+  ended_.erase({key->second, key->first});
+  ended_keys_.erase(key);
+}
+
+/// Of a gang of which nobody runs: the last member that ended of the incarnation that those who
+/// wait go on with. They are retries where their controller had a member in it. Pods without a
+/// controller are, if each has an index of which no other pod has succeeded. Null: a fresh set.
+const Store::EndedPod* Store::GoesOnWith(const Workload& workload) const {
+  const auto from = ended_.lower_bound({workload.key, ""});
+  if (from == ended_.end() || from->first.first != workload.key) return nullptr;
+  std::set<std::string> controllers;
+  for (const PodInfo* pod : workload.members) controllers.insert(ControllerOf(pod->object));
+  const EndedPod* last = nullptr;
+  for (auto it = from; it != ended_.end() && it->first.first == workload.key; ++it) {
+    const kube::Pod& pod = it->second.object;
+    if (it->second.incarnation.empty() || !controllers.contains(ControllerOf(pod))) continue;
+    const bool later =
+        last == nullptr || std::tie(last->object.meta.creation, last->object.meta.uid) <
+                               std::tie(pod.meta.creation, pod.meta.uid);
+    if (later) last = &it->second;
+  }
+  if (last == nullptr || last->object.controller) return last;
+  std::set<std::optional<int>> done{std::nullopt};
+  for (auto it = from; it != ended_.end() && it->first.first == workload.key; ++it) {
+    const EndedPod& pod = it->second;
+    if (Succeeded(pod) && pod.incarnation == last->incarnation) done.insert(pod.rank);
+  }
+  const bool retries = std::ranges::none_of(
+      workload.members, [&](const PodInfo* pod) { return done.contains(pod->claims->rank); });
+  return retries ? last : nullptr;
+}
+
+/// Members that have succeeded count for the minimum of the incarnation that they ran in.
+void Store::CountFinished(Workload& workload) const {
+  workload.incarnation.clear();
+  workload.finished = 0;
+  if (!workload.gang || workload.in_tree) return;
+  const bool devices = workload.AsksDevices();
+  bool runs = false;
+  for (const PodInfo* pod : workload.members) {
+    if (!pod->bound() || pod->shape->asks_device != devices) continue;
+    runs = true;
+    workload.incarnation = IncarnationOf(pod->object);
+  }
+  if (!runs && workload.plan) {
+    workload.incarnation = workload.plan->id;
+  } else if (!runs) {
+    const EndedPod* last = GoesOnWith(workload);
+    if (last == nullptr) return;
+    workload.incarnation = last->incarnation;
+  }
+  if (workload.incarnation.empty()) return;  // a launcher that ran ahead is no start of a gang
+  for (auto it = ended_.lower_bound({workload.key, ""});
+       it != ended_.end() && it->first.first == workload.key; ++it) {
+    const EndedPod& pod = it->second;
+    if (Succeeded(pod) && pod.incarnation == workload.incarnation) ++workload.finished;
+  }
+}
+
+}  // namespace berth::cluster

@@ -1,0 +1,83 @@
+#include "server/workload_view.h"
+
+#include <algorithm>
+
+namespace berth::server {
+namespace {
+
+using cluster::Charge;
+using cluster::PodInfo;
+using cluster::ReasonId;
+using cluster::Workload;
+
+/// Of a workload of which every pod is refused: the first refusal; else null.
+const cluster::Verdict* WholeRefusal(const Workload& workload) {
+  return workload.members.empty() && !workload.faulty.empty() ? &workload.faulty.front()->refusal
+                                                              : nullptr;
+}
+
+const cluster::Verdict& VerdictOf(const Workload& workload) {
+  const cluster::Verdict* refusal = WholeRefusal(workload);
+  return refusal != nullptr ? *refusal : workload.verdict;
+}
+
+std::string NameOf(const cluster::Store& store, cluster::QueueId queue,
+                   const cluster::PodClaims* claims) {
+  const auto& queues = store.queues();
+  if (queue != cluster::kNoQueue) return queues[static_cast<std::size_t>(queue)].config.name;
+  const bool known = claims != nullptr && std::ranges::any_of(queues, [claims](const auto& info) {
+                       return info.config.name == claims->queue;
+                     });
+  return known ? claims->queue : std::string(kNoQueueName);
+}
+
+}  // namespace
+
+std::string_view PhaseOf(const Workload& workload) {
+  if (workload.started) return "Started";
+  if (workload.plan) return "Starting";
+  const cluster::Verdict* refusal = WholeRefusal(workload);
+  if (VerdictOf(workload).reason == ReasonId::kWaitingForMembers) return "Gathering";
+  return refusal != nullptr ? "Refused" : "Pending";
+}
+
+bool Waits(const Workload& workload) {
+  return std::ranges::any_of(
+             workload.members,
+             [](const PodInfo* pod) { return !pod->bound() && pod->charge != Charge::kBinding; }) ||
+         !workload.faulty.empty();
+}
+
+std::string ReasonOf(const Workload& workload) {
+  if (workload.plan) return std::string(cluster::Token(ReasonId::kStarting));
+  const auto token = cluster::Token(VerdictOf(workload).reason);
+  return std::string(token.empty() ? kArriving : token);
+}
+
+std::string MessageOf(const Workload& workload) { return cluster::Sentence(VerdictOf(workload)); }
+
+std::map<std::string, int> RefusalsOf(const Workload& workload) {
+  std::map<std::string, int> refusals;
+  for (const PodInfo* pod : workload.faulty) {
+    if (pod->refusal.reason == ReasonId::kWaitingForMembers) continue;
+    ++refusals[std::string(cluster::Token(pod->refusal.reason))];
+  }
+  return refusals;
+}
+
+std::string QueueOf(const cluster::Store& store, const Workload& workload) {
+  const PodInfo* first = !workload.members.empty()  ? workload.members.front()
+                         : !workload.faulty.empty() ? workload.faulty.front()
+                                                    : nullptr;
+  return NameOf(store, workload.queue, first == nullptr ? nullptr : first->claims.get());
+}
+
+std::string QueueOf(const cluster::Store& store, const PodInfo& pod) {
+  return NameOf(store, pod.queue, pod.claims.get());
+}
+
+cluster::TimePoint WaitOf(const Workload& workload, cluster::TimePoint now) {
+  return std::max<cluster::TimePoint>(0, now - workload.creation);
+}
+
+}  // namespace berth::server

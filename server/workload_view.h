@@ -1,0 +1,41 @@
+// A workload in the words that people read, the same on every page: phases, reasons, queues.
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "cluster/store.h"
+
+namespace berth::server {
+
+/// Every phase that a gang or pod can be in; docs/reasons.md says what each means.
+inline constexpr std::array<std::string_view, 7> kPhases{
+    "Gathering", "Pending", "Starting", "Started", "Refused", "Bound", "Unmanaged"};
+
+/// The reason of a pod that Berth was not asked for yet: no verdict, so none of cluster::Token.
+inline constexpr std::string_view kArriving = "Arriving";
+/// Stands for the queue of workloads that are in none.
+inline constexpr std::string_view kNoQueueName = "(none)";
+
+std::string_view PhaseOf(const cluster::Workload& workload);
+
+/// Whether it has a pod without a node, refused ones included.
+bool Waits(const cluster::Workload& workload);
+
+/// The token, and its sentence.
+std::string ReasonOf(const cluster::Workload& workload);
+std::string MessageOf(const cluster::Workload& workload);
+
+/// Pods that are refused, by the token of their reason. One that waits for its PodGroup is not.
+std::map<std::string, int> RefusalsOf(const cluster::Workload& workload);
+
+/// The queue by name: of one without, the queue of the policy that it asked for; else kNoQueueName.
+std::string QueueOf(const cluster::Store& store, const cluster::Workload& workload);
+std::string QueueOf(const cluster::Store& store, const cluster::PodInfo& pod);
+
+/// Milliseconds since it was created.
+cluster::TimePoint WaitOf(const cluster::Workload& workload, cluster::TimePoint now);
+
+}  // namespace berth::server

@@ -1,0 +1,296 @@
+// Preemption, before and after the answer: who is let go for it, and whose the room of victims is.
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/support/world.h"
+
+namespace berth::engine {
+namespace {
+
+using testing::MakeNode;
+using testing::MakePod;
+using testing::MakePolicy;
+using testing::MakeQueue;
+using testing::World;
+
+/// One node of 2 GPUs. In queue a a victim that fills it and the pod `high`; an older pod of queue
+/// b waits for the same room.
+class SlowVictim : public World {
+ public:
+  SlowVictim() : World(MakePolicy({MakeQueue("a", {"*"}), MakeQueue("b", {"*"})})) {
+    Add(MakeNode("n").Gpu(2));
+    Start();
+    Add(MakePod("victim").Gpu(2).Queue("a").On("n"));
+    Add(MakePod("older").Gpu(2).Queue("b").Created(1500).Gated());
+    Add(MakePod("high").Gpu(2).Queue("a").Priority(10).Created(2000));
+    Tick();
+  }
+  /// kube-scheduler evicts the victim, nominates `high`, and tries it again and again.
+  void Evict() {
+    REQUIRE(engine().Preempt("uid-high", {{"n", {{"uid-victim"}, 0}}}, now()).size() == 1);
+    Terminate("victim");
+    Change("high", [](kube::Pod& pod) {
+      pod.nominated_node = "n";
+      pod.pod_scheduled = {.status = false, .reason = "Unschedulable", .message = "0/1 nodes"};
+    });
+    Tick();
+  }
+  void ExpectTheRoomIsHighs() {
+    Delete("victim");
+    Tick();
+    CHECK(Planned("older").empty());
+    CHECK(Filter("high", {"n"}).node() == "n");
+    CHECK(Bind("high", "n").posted);
+    CHECK(NodeOf("high") == "n");
+  }
+};
+
+TEST_CASE("the room of a victim waits as long as the victim takes", "[unit][engine][bug]") {
+  SlowVictim w;
+  w.Evict();
+  SECTION("75 s, when a plan lives 60") { w.Advance(75'000); }
+  SECTION("an hour, to the last second of a planTimeout") { w.Advance(3'599'900); }
+  SECTION("and the pod has a planTimeout after that") {
+    w.Advance(119'000);
+    w.Delete("victim");
+    w.Tick();
+    w.Add(MakePod("victim").Gpu(2).Queue("a").Scheduler("none"));  // for the last step
+    w.Advance(50'000);
+  }
+  w.ExpectTheRoomIsHighs();
+}
+
+TEST_CASE("room is not held for an eviction that does not come", "[unit][engine]") {
+  SlowVictim w;
+  REQUIRE(w.engine().Preempt("uid-high", {{"n", {{"uid-victim"}, 0}}}, w.now()).size() == 1);
+  w.Advance(61'000);
+  CHECK(w.Planned("high").empty());
+  CHECK(w.UsedGpus("n") == 2);
+}
+
+TEST_CASE("nor longer than its pod needs", "[unit][engine]") {
+  SlowVictim w;
+  w.Evict();
+  w.Delete("victim");
+  w.Advance(61'000);  // kube-scheduler does not come back
+  CHECK(w.Planned("older") == "n");
+}
+
+TEST_CASE("the room of a victim outlives what undoes plans", "[unit][engine][bug]") {
+  SlowVictim w;
+  w.Evict();
+  SECTION("a restart") { w.Restart(); }
+  SECTION("another policy") {
+    w.Reload(MakePolicy({MakeQueue("b", {"*"}), MakeQueue("a", {"*"}), MakeQueue("c", {"*"})}));
+  }
+  SECTION("a cordon that is taken back") {
+    w.Add(MakeNode("n").Gpu(2).Cordoned());
+    w.Tick();
+    CHECK(w.Planned("high").empty());
+    w.Add(MakeNode("n").Gpu(2));
+  }
+  SECTION("a second question that has no answer") {
+    CHECK(w.engine().Preempt("uid-high", {}, w.now()).empty());
+  }
+  w.Tick();
+  CHECK(w.Planned("high") == "n");
+  w.Advance(75'000);
+  w.ExpectTheRoomIsHighs();
+}
+
+TEST_CASE("a node that shrinks under its victims is not waited for", "[unit][engine][bug]") {
+  SlowVictim w;
+  w.Evict();
+  SECTION("while they end") {
+    w.Add(MakeNode("n").Gpu(1));
+    w.Tick();
+    CHECK(w.Planned("high").empty());
+    w.Add(MakeNode("n").Gpu(2));
+    w.Tick();
+    w.ExpectTheRoomIsHighs();
+  }
+  SECTION("and is small when they have gone") {
+    w.Add(MakeNode("n").Gpu(1));
+    w.Delete("victim");
+    w.Tick();
+    CHECK(w.UsedGpus("n") == 0);
+  }
+}
+
+TEST_CASE("two pods wait for victims on one node", "[unit][engine]") {
+  World w;
+  w.Add(MakeNode("n").Gpu(4));
+  w.Start();
+  for (const char* i : {"1", "2"}) {
+    w.Add(MakePod(std::string("v") + i).Gpu(2).On("n"));
+    w.Add(MakePod(std::string("p") + i).Gpu(2).Priority(10));
+  }
+  const auto ask = [&w](const std::string& pod, const std::vector<std::string>& victims) {
+    return w.engine().Preempt(pod, {{"n", {victims, 0}}}, w.now()).size();
+  };
+  REQUIRE(ask("uid-p1", {"uid-v1"}) == 1);
+  w.Terminate("v1");
+  REQUIRE(ask("uid-p2", {"uid-v1", "uid-v2"}) == 1);
+  w.Terminate("v2");
+  w.Add(MakeNode("n").Gpu(4).Label("some", "label"));
+  w.Tick();
+  CHECK(w.Planned("p1") == "n");
+  CHECK(w.Planned("p2") == "n");
+  w.Delete("v1");
+  w.Tick();
+  CHECK(w.Filter("p1").node() == "n");
+  CHECK(w.Planned("p2") == "n");
+}
+
+TEST_CASE("a nomination alone holds no room", "[unit][engine]") {
+  SlowVictim w;
+  SECTION("nobody ends there") {}
+  SECTION("who ends there stands above it") {
+    w.Change("victim", [](kube::Pod& pod) { pod.priority = 99; });
+    w.Terminate("victim");
+  }
+  SECTION("who ends there is another queue's") {
+    w.Delete("victim");
+    w.Add(MakePod("victim").Gpu(2).Queue("b").Claim("p-1", "n", "b").On("n"));
+    w.Terminate("victim");
+  }
+  w.Change("high", [](kube::Pod& pod) { pod.nominated_node = "n"; });
+  w.Tick();
+  CHECK(w.Planned("high").empty());
+}
+
+TEST_CASE("kube-scheduler finds it another node meanwhile", "[unit][engine]") {
+  SlowVictim w;
+  w.Evict();
+  w.Add(MakeNode("n2").Gpu(2));
+  w.Delete("older");
+  w.Tick();
+  CHECK(w.Filter("high", {"n2"}).node() == "n2");
+  CHECK(w.Bind("high", "n2").posted);
+  CHECK(w.UsedGpus("n") == 2);
+}
+
+// The victim still has the quota that its preemptor needs.
+TEST_CASE("room for victims does not move out of its quota", "[unit][engine][bug]") {
+  World w(MakePolicy({MakeQueue("default", {"*"}, 3)}));
+  w.Add(MakeNode("n").Gpu(2));
+  w.Start();
+  w.Add(MakePod("victim").Gpu(2).On("n"));
+  w.Add(MakePod("high").Gpu(2).Priority(10));
+  w.Tick();
+  REQUIRE(w.engine().Preempt("uid-high", {{"n", {{"uid-victim"}, 0}}}, w.now()).size() == 1);
+  w.Terminate("victim");
+  w.Change("high", [](kube::Pod& pod) { pod.nominated_node = "n"; });
+  w.Add(MakeNode("n2").Gpu(2));
+  w.Tick();
+  CHECK(w.Filter("high", {"n2"}).kept.empty());
+  CHECK(w.Planned("high") == "n");
+  w.Delete("victim");
+  CHECK(w.Filter("high", {"n", "n2"}).node() == "n");
+}
+
+TEST_CASE("who waits for quota alone evicts nobody", "[unit][engine][bug]") {
+  World w(MakePolicy({MakeQueue("default", {"*"}, 9)}));
+  for (const char* node : {"n1", "n2"}) w.Add(MakeNode(node).Gpu(8));
+  w.Start();
+  w.Add(MakePod("low").Gpu(8).On("n1"));
+  w.Add(MakePod("high").Gpu(2).Priority(10));
+  CHECK(w.Filter("high").reason == "WaitingForQuota");
+  CHECK(w.engine().Preempt("uid-high", {{"n1", {{"uid-low"}, 0}}}, w.now()).empty());
+}
+
+// --- The gate ------------------------------------------------------------------------------------
+
+/// n1 and n2 of 8 GPUs, full of low pods of queue a; pods of queue a and others wait behind the
+/// gate.
+class Gate : public World {
+ public:
+  explicit Gate(int limit = -1)
+      : World(MakePolicy({MakeQueue("a", {"*"}, limit), MakeQueue("b", {"*"})})) {
+    Add(MakeNode("n1").Gpu(8));
+    Add(MakeNode("n2").Gpu(8));
+    Start();
+    Add(MakePod("low1").Gpu(8).Queue("a").On("n1"));
+    Add(MakePod("low2").Gpu(8).Queue("a").On("n2"));
+    Tick();
+  }
+  testing::PodBuilder High() { return MakePod("high").Gpu(8).Queue("a").Priority(10).Gated(); }
+  bool LetGo(const kube::Pod& pod) {
+    Add(pod);
+    Tick();
+    return this->pod("high").scheduling_gates.empty();
+  }
+};
+
+TEST_CASE("a gated pod that would preempt in its queue is let go for it", "[unit][engine][bug]") {
+  SECTION("without a limit") {
+    Gate w;
+    REQUIRE(w.LetGo(w.High()));
+    CHECK(w.Why("high") == "InsufficientDevices");
+    CHECK(w.LogOf("release high").front().find("node= ") != std::string::npos);  // no nomination
+    const auto answer = w.engine().Preempt("uid-high", {{"n1", {{"uid-low1"}, 0}}}, w.now());
+    REQUIRE(answer.contains("n1"));
+    w.Delete("low1");
+    w.Tick();
+    CHECK(w.Filter("high", {"n1"}).node() == "n1");
+  }
+  SECTION("where the victims fill the queue as well") {
+    Gate w(16);
+    REQUIRE(w.LetGo(w.High()));
+    CHECK(w.Why("high") == "WaitingForQuota");
+    CHECK(w.engine().Preempt("uid-high", {{"n1", {{"uid-low1"}, 0}}}, w.now()).contains("n1"));
+  }
+  SECTION("when its node has room for nothing but its CPU") {
+    Gate w;
+    w.Add(MakeNode("n3").Gpu(8).Cpu(8));
+    w.Add(MakePod("cpu").Gpu(1).Cpu("8").Queue("a").On("n3"));
+    REQUIRE(w.LetGo(w.High().Gpu(7).Cpu("1")));
+  }
+}
+
+TEST_CASE("who would not run after a preemption keeps its gate", "[unit][engine]") {
+  Gate w;
+  kube::Pod pod = w.High();
+  SECTION("no priority above them") { pod = w.High().Priority(0); }
+  SECTION("another queue's victims") { pod = w.High().Queue("b"); }
+  SECTION("it never preempts") { pod.preempt_never = true; }
+  SECTION("a gang") { pod = w.High().Gang("g", 1); }
+  SECTION("somebody else's gate as well") { pod = w.High().Gate("other/gate"); }
+  SECTION("no node would match") { pod = w.High().Selector("zone", "x"); }
+  SECTION("the victims are spared") {
+    for (const char* low : {"low1", "low2"}) {
+      w.Change(low, [](kube::Pod& p) { p.meta.labels["berth.dev/preemptible"] = "false"; });
+    }
+  }
+  SECTION("the victims are of gangs") {
+    for (const char* low : {"low1", "low2"}) w.Delete(low);
+    w.Add(MakePod("g0").Gpu(8).Gang("g", 2).Queue("a").On("n1"));
+    w.Add(MakePod("g1").Gpu(8).Gang("g", 2).Queue("a").On("n2"));
+  }
+  w.Tick();
+  CHECK_FALSE(w.LetGo(pod));
+}
+
+// There is room, so that kube-scheduler would evict nobody: only the queue is full.
+TEST_CASE("who waits for quota alone keeps its gate", "[unit][engine]") {
+  Gate w(16);
+  w.Add(MakeNode("n3").Gpu(8));
+  CHECK_FALSE(w.LetGo(w.High()));
+  CHECK(w.Why("high") == "WaitingForQuota");
+}
+
+TEST_CASE("a gated pod is let go when victims come to stand below it", "[unit][engine]") {
+  Gate w;
+  for (const char* low : {"low1", "low2"}) w.Delete(low);
+  w.Add(MakePod("b1").Gpu(8).Queue("b").Claim("p-1", "n1", "b").On("n1"));
+  w.Add(MakePod("b2").Gpu(8).Queue("b").Claim("p-1", "n2", "b").On("n2"));
+  w.Tick();
+  REQUIRE_FALSE(w.LetGo(w.High()));
+  w.Delete("b1");
+  w.Tick();
+  CHECK(w.Planned("high") == "n1");  // room came first
+}
+
+}  // namespace
+}  // namespace berth::engine
