@@ -203,6 +203,7 @@ class Engine {
   FilterAnswer FilterManaged(cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
   void NoteCall(cluster::PodInfo& pod);
   static bool IsManaged(const cluster::Workload& workload, const cluster::PodInfo& pod);
+  bool MoveToOffered(cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
   void KeepMore(cluster::PodInfo& pod, const FilterQuery& query, TimePoint now,
                 FilterAnswer& answer);
   bool ReplanMember(cluster::Workload& workload, cluster::PodInfo& pod,
@@ -254,6 +255,7 @@ class Engine {
   void HoldRoomOf(const std::vector<const cluster::PodInfo*>& victims, cluster::PodInfo& pod,
                   cluster::NodeIndex node, TimePoint now);
   bool VictimsEnd(const cluster::Plan& plan) const;
+  cluster::ReasonId VictimsInTheWay(const cluster::PodInfo& pod) const;
   void AfterVictimGone(const std::string& uid, cluster::NodeIndex node, TimePoint now);
   bool ResumePreemption(cluster::Workload& workload, TimePoint now);
   bool HasRoom(const cluster::PodInfo& pod);

@@ -3,6 +3,7 @@
 // is kept, and its room held, so that the answer is worth the evictions.
 #include <algorithm>
 #include <array>
+#include <set>
 #include <tuple>
 
 #include "cluster/plan_claim.h"
@@ -17,6 +18,7 @@ using cluster::Charge;
 using cluster::NodeIndex;
 using cluster::PodInfo;
 using cluster::ReasonId;
+using cluster::ResourceId;
 using cluster::Workload;
 
 namespace {
@@ -209,22 +211,68 @@ bool Engine::VictimsEnd(const cluster::Plan& plan) const {
   });
 }
 
+/// As long as the victims are there, what is planned in their place overfills node and queue. Why
+/// `pod` may not be let in yet: what is bound, and what is planned without waiting for victims,
+/// must leave it enough of both.
+ReasonId Engine::VictimsInTheWay(const PodInfo& pod) const {
+  const auto waits = [this](const PodInfo& other) {
+    return other.charge == Charge::kPlanned && other.workload != nullptr && other.workload->plan &&
+           VictimsEnd(*other.workload->plan);
+  };
+  if (!waits(pod)) return ReasonId::kNone;
+  const auto lacks = [&](ResourceId id, std::int64_t free) {
+    return free < 0 && std::ranges::any_of(pod.charged, [id](const auto& part) {
+             return part.first == id && part.second > 0;
+           });
+  };
+  cluster::Amounts waiting;
+  for (const PodInfo* other : store_.node(pod.node).pods) {
+    if (other == &pod || !waits(*other)) continue;
+    for (const auto& [id, amount] : other->charged) waiting.Add(id, amount);
+  }
+  for (const ResourceId id : store_.device_ids()) {
+    if (lacks(id, store_.node(pod.node).free(id) + waiting[id])) {
+      return ReasonId::kInsufficientDevices;
+    }
+  }
+  if (pod.charged_queue == cluster::kNoQueue) return ReasonId::kNone;
+  const auto& queue = store_.queues()[static_cast<std::size_t>(pod.charged_queue)];
+  waiting = {};
+  for (const auto& [uid, other] : store_.pods()) {
+    const bool counts = other.get() != &pod && other->charged_queue == pod.charged_queue;
+    if (!counts || !waits(*other)) continue;
+    for (const auto& [id, amount] : other->charged) waiting.Add(id, amount);
+  }
+  const bool over = std::ranges::any_of(queue.caps, [&](const auto& cap) {
+    return lacks(cap.first, cap.second - queue.used[cap.first] + waiting[cap.first]);
+  });
+  return over ? ReasonId::kWaitingForQuota : ReasonId::kNone;
+}
+
 /// A pod that was on `node` has ended. Whoever waits for its room there now has the time that a
-/// released pod has.
+/// released pod has, or, if another took the room, the time that the victims of that one take.
 void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint now) {
   if (node == cluster::kNoNode) return;
-  bool waited = false;
+  std::vector<cluster::Plan*> waiting;
+  std::set<std::string> left;  // victims that others wait for on this node
   for (PodInfo* pod : store_.node(node).pods) {
-    if (pod->charge != Charge::kPlanned || pod->workload == nullptr || !pod->workload->plan) {
-      continue;
-    }
+    if (pod->workload == nullptr || !pod->workload->plan) continue;
     cluster::Plan& plan = *pod->workload->plan;
-    if (std::erase(plan.victims, uid) == 0) continue;
-    waited = true;
-    plan.expires = now + store_.policy().gang.plan_timeout.count();
-    timers_.emplace(plan.expires, pod->workload->key);
+    if (plan.victims.empty()) continue;
+    const bool waited = std::erase(plan.victims, uid) != 0;
+    if (waited && pod->charge == Charge::kPlanned) {
+      plan.expires = now + store_.policy().gang.plan_timeout.count();
+      timers_.emplace(plan.expires, pod->workload->key);
+      waiting.push_back(&plan);
+    }
+    left.insert(plan.victims.begin(), plan.victims.end());
   }
-  if (waited) RecheckPlans(node);  // it may have shrunk meanwhile
+  if (waiting.empty()) return;
+  const auto overfull = [&](cluster::ResourceId id) { return store_.node(node).free(id) < 0; };
+  if (std::ranges::any_of(store_.device_ids(), overfull)) {
+    for (cluster::Plan* plan : waiting) plan->victims.assign(left.begin(), left.end());
+  }
+  RecheckPlans(node);  // it may have shrunk meanwhile
 }
 
 /// kube-scheduler evicted pods for this one and nominated it, and the plan that held their room is

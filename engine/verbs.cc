@@ -167,31 +167,16 @@ FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimeP
   Assignment* assignment = FindAssignment(pod);
   if (assignment == nullptr) return Refuse(workload.verdict.reason);
   if (assignment->held_until != 0) return Refuse(ReasonId::kRefusedByScheduler);
+  const ReasonId early = VictimsInTheWay(pod);
   auto at = Find(query.offered, store_.node(assignment->node).name);
-  if (!at) {
+  if (!at || early != ReasonId::kNone) {
     const bool probe =
         query.offered.size() == 1 && query.offered.front() == pod.object.nominated_node;
-    if (probe) return Refuse(ReasonId::kNodesNotOffered);
-    const NodeIndex refused = assignment->node;
-    // Nominated and yet not offered: kube-scheduler tried it first and refused it. Otherwise it
-    // may just not be in the sample. Where victims end it is not offered before they have.
-    if (pod.object.nominated_node == store_.node(refused).name && !VictimsEnd(*workload.plan)) {
-      RememberRefusal(workload, pod, refused, now);
-    }
-    std::vector<bool> offered(store_.nodes().size(), false);
-    for (const auto name : query.offered) {
-      if (const NodeIndex node = store_.FindNode(name); node != cluster::kNoNode) {
-        offered[static_cast<std::size_t>(node)] = true;
-      }
-    }
-    const auto allowed = [&](NodeIndex node) { return offered[static_cast<std::size_t>(node)]; };
-    filtering_ = &pod;
-    const bool moved = ReplanMember(workload, pod, allowed, now);
-    filtering_ = nullptr;
-    if (!moved) {
+    if (probe) return Refuse(at ? early : ReasonId::kNodesNotOffered);
+    if (!MoveToOffered(pod, query, now)) {
       pod.asked = true;
-      return Refuse(pod.workload->plan ? ReasonId::kNodesNotOffered
-                                       : ReasonId::kRefusedByScheduler);
+      if (at) return Refuse(early);
+      return Refuse(workload.plan ? ReasonId::kNodesNotOffered : ReasonId::kRefusedByScheduler);
     }
     assignment = FindAssignment(pod);
     at = Find(query.offered, store_.node(assignment->node).name);
@@ -203,6 +188,28 @@ FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimeP
     KeepMore(pod, query, now, answer);
   }
   return answer;
+}
+
+/// Plans `pod` on another of the offered nodes: where it is planned it is not to be had now.
+bool Engine::MoveToOffered(PodInfo& pod, const FilterQuery& query, TimePoint now) {
+  Workload& workload = *pod.workload;
+  const NodeIndex planned = FindAssignment(pod)->node;
+  // Nominated and yet not offered: kube-scheduler tried it first and refused it. Otherwise it may
+  // just not be in the sample. Where victims end it is not offered before they have.
+  if (pod.object.nominated_node == store_.node(planned).name && !VictimsEnd(*workload.plan)) {
+    RememberRefusal(workload, pod, planned, now);
+  }
+  std::vector<bool> offered(store_.nodes().size(), false);
+  for (const auto name : query.offered) {
+    if (const NodeIndex node = store_.FindNode(name); node != cluster::kNoNode) {
+      offered[static_cast<std::size_t>(node)] = node != planned;
+    }
+  }
+  const auto allowed = [&](NodeIndex node) { return offered[static_cast<std::size_t>(node)]; };
+  filtering_ = &pod;
+  const bool moved = ReplanMember(workload, pod, allowed, now);
+  filtering_ = nullptr;
+  return moved;
 }
 
 /// maxNodesReturned > 1: hands kube-scheduler's scorers more nodes where the pod would fit too.

@@ -196,6 +196,7 @@ func TestDeviceClaimsGoThroughBerth(t *testing.T) {
 	keepApart(t, s)
 
 	const policy, advice = "berth-device-claims", "go past the quota of their queue"
+	tenant := user{s, s.Tenant("team-a")}
 	exactly := func(class string) resourcev1.ResourceClaimSpec {
 		return resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
 			Name: "r", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: class},
@@ -228,7 +229,7 @@ func TestDeviceClaimsGoThroughBerth(t *testing.T) {
 			}, dryRunCreate)
 			return claim, template
 		}
-		claim, template := try(s.Tenant("team-a"))
+		claim, template := try(tenant.client)
 		if c.refused {
 			denied(t, "a claim of "+c.what, claim, policy, advice)
 			denied(t, "a template of "+c.what, template, policy, advice)
@@ -240,7 +241,6 @@ func TestDeviceClaimsGoThroughBerth(t *testing.T) {
 		allowed(t, "by an administrator: a claim of "+c.what, claim)
 		allowed(t, "by an administrator: a template of "+c.what, template)
 	}
-	tenant := user{s, s.Tenant("team-a")}
 	pod := func(class string) *bed.PodBuilder {
 		return s.Pod("p").Namespace("team-a").Resource(corev1.ResourceName("deviceclass.resource.kubernetes.io/"+class), "1")
 	}

@@ -143,6 +143,72 @@ TEST_CASE("two pods wait for victims on one node", "[unit][engine]") {
   CHECK(w.Planned("p2") == "n");
 }
 
+// The pod that is first to come takes what has become free, whoever it was evicted for: the other
+// then waits for both.
+TEST_CASE("of two that wait for victims the later one is let in first", "[unit][engine][bug]") {
+  World w;
+  w.Add(MakeNode("n").Gpu(4));
+  w.Start();
+  w.Add(MakePod("v1").Gpu(1).On("n"));
+  w.Add(MakePod("v2").Gpu(3).On("n"));
+  w.Add(MakePod("p1").Gpu(1).Priority(10));
+  w.Add(MakePod("p2").Gpu(1).Priority(20));
+  REQUIRE(w.engine().Preempt("uid-p1", {{"n", {{"uid-v1"}, 0}}}, w.now()).size() == 1);
+  w.Terminate("v1");
+  REQUIRE(w.engine().Preempt("uid-p2", {{"n", {{"uid-v2"}, 0}}}, w.now()).size() == 1);
+  w.Terminate("v2");
+  w.Delete("v1");
+  CHECK(w.Filter("p2", {"n"}).node() == "n");
+  CHECK(w.Bind("p2", "n").posted);
+  w.Advance(75'000);  // longer than the time that a plan without victims has
+  CHECK(w.Planned("p1") == "n");
+  w.Delete("v2");
+  CHECK(w.Filter("p1", {"n"}).node() == "n");
+  CHECK(w.Bind("p1", "n").posted);
+}
+
+// u23 in seed 82522 of profile budgets: its victims were still there when it took the room that was
+// planned for a gang.
+TEST_CASE("who waits for victims does not take the room of another plan", "[unit][engine][bug]") {
+  World w;
+  w.Add(MakeNode("n").Gpu(4));
+  w.Start();
+  w.Add(MakePod("victim").Gpu(2).On("n"));
+  w.Add(MakePod("planned").Gpu(2).Created(1000).Gated());
+  w.Tick();
+  REQUIRE(w.Planned("planned") == "n");
+  w.Add(MakePod("high").Gpu(2).Priority(10));
+  REQUIRE(w.engine().Preempt("uid-high", {{"n", {{"uid-victim"}, 0}}}, w.now()).size() == 1);
+  w.Terminate("victim");
+  CHECK(w.Filter("high", {"n"}).reason == "InsufficientDevices");
+  CHECK_FALSE(w.Bind("high", "n").posted);
+  CHECK(w.Filter("planned", {"n"}).node() == "n");
+  CHECK(w.Bind("planned", "n").posted);
+  w.Delete("victim");
+  CHECK(w.Filter("high", {"n"}).node() == "n");
+  CHECK(w.Bind("high", "n").posted);
+}
+
+// A stranger's end makes room on the node, and none in the queue.
+TEST_CASE("a pod is not let in before the quota of its victim is free", "[unit][engine][bug]") {
+  World w(MakePolicy({MakeQueue("default", {"*"}, 2)}));
+  w.Add(MakeNode("n").Gpu(4));
+  w.Start();
+  w.Add(MakePod("stranger").Gpu(2).Scheduler("other").On("n"));
+  w.Add(MakePod("victim").Gpu(2).On("n"));
+  w.Add(MakePod("high").Gpu(2).Priority(10));
+  REQUIRE(w.engine().Preempt("uid-high", {{"n", {{"uid-victim"}, 0}}}, w.now()).size() == 1);
+  w.Terminate("victim");
+  w.Delete("stranger");
+  w.Tick();
+  CHECK(w.Filter("high", {"n"}).reason == "WaitingForQuota");
+  CHECK_FALSE(w.Bind("high", "n").posted);
+  CHECK(w.Planned("high") == "n");
+  w.Delete("victim");
+  CHECK(w.Filter("high", {"n"}).node() == "n");
+  CHECK(w.Bind("high", "n").posted);
+}
+
 TEST_CASE("a nomination alone holds no room", "[unit][engine]") {
   SlowVictim w;
   SECTION("nobody ends there") {}
