@@ -92,6 +92,18 @@ std::string_view Name(RestartReason reason) {
   return "unknown";
 }
 
+std::string_view Name(ListKind kind) {
+  switch (kind) {
+    case ListKind::kStream:
+      return "stream";
+    case ListKind::kCached:
+      return "cached";
+    case ListKind::kConsistent:
+      return "consistent";
+  }
+  return "unknown";
+}
+
 /// One watch stream while it runs.
 struct Reflector::WatchState {
   bool initial = false;  ///< It began as a watch list.
@@ -150,8 +162,8 @@ Reflector::Next Reflector::SyncAndWatch(std::stop_token stop) {
     if (!List(stop)) return stop.stop_requested() ? Next::kStop : Next::kRelist;
     next = Next::kRewatch;
   }
-  while (next == Next::kRewatch || next == Next::kRewatchLater) {
-    if (next == Next::kRewatchLater && !WaitBackoff(stop)) return Next::kStop;
+  while (next == Next::kRewatch || next == Next::kRewatchLater || next == Next::kRetryWatch) {
+    if (next != Next::kRewatch && !WaitBackoff(stop)) return Next::kStop;
     next = WatchOnce(/*initial=*/false, stop);
   }
   return next;
@@ -184,16 +196,18 @@ Request Reflector::WatchRequest(bool initial) const {
 Reflector::Next Reflector::WatchOnce(bool initial, const std::stop_token& stop) {
   WatchState state{.initial = initial};
   state.start = timing_.now();
+  if (initial) sink_.OnList(ListKind::kStream);
   const auto result = client_.Stream(
       WatchRequest(initial), [&](std::string_view line) { return OnLine(line, state); },
       config_.idle_timeout, stop);
   if (stop.stop_requested()) return Next::kStop;
   const Next next = AfterWatch(state, result);
   if (state.events > 0) failures_ = 0;
-  const bool rewatch = next == Next::kRewatch || next == Next::kRewatchLater;
+  const bool rewatch =
+      next == Next::kRewatch || next == Next::kRewatchLater || next == Next::kRetryWatch;
   // Nothing to go on from: the initial events were not complete.
   if (rewatch && state.InInitialEvents()) return Next::kRelist;
-  if (next == Next::kRewatchLater && ++failures_ >= kMaxFailures) {
+  if (next == Next::kRetryWatch && ++failures_ >= kMaxFailures) {
     failures_ = 0;
     return Next::kRelist;
   }
@@ -216,6 +230,9 @@ Reflector::Next Reflector::AfterWatch(const WatchState& state,
   return Restart(RestartReason::kClosed, Next::kRewatch);
 }
 
+/// A server that cannot be reached has said nothing about the version: to list everything once it
+/// is back, with every other client, would be the last that it needs. client-go does the same
+/// (isWatchErrorRetriable). If the version is too old by then, the server says so.
 Reflector::Next Reflector::AfterTransportError(const TransportError& error) {
   const RestartReason reason = ReasonOf(error);
   return Restart(reason, reason == RestartReason::kMalformed ? Next::kRelist : Next::kRewatchLater);
@@ -235,8 +252,9 @@ Reflector::Next Reflector::AfterStatus(const ApiStatus& status, bool initial) {
       if (initial || IsTooLargeVersion(status)) expired_ = true;
       return Restart(reason, Next::kRelist);
     case RestartReason::kThrottled:
-    case RestartReason::kServerError:
       return Restart(reason, Next::kRewatchLater);
+    case RestartReason::kServerError:
+      return Restart(reason, Next::kRetryWatch);
     default:
       return Restart(reason, initial ? Next::kListInstead : Next::kRelist);
   }
@@ -293,7 +311,13 @@ bool Reflector::List(const std::stop_token& stop) {
   constexpr int kTries = 3;  // As known, newest, without pages.
   for (int i = 0; i < kTries; ++i) {
     bool try_again = false;
-    if (ListPages(RelistVersion(), limit, stop, try_again)) return true;
+    const std::string version = RelistVersion();
+    sink_.OnList(version.empty() ? ListKind::kConsistent : ListKind::kCached);
+    // A list in pages at a version that is not "0" is read from etcd, one in a piece from the
+    // server's cache (kubernetes/client-go, Reflector.list).
+    int in_one_piece = 0;
+    int& pages = version.empty() || version == "0" ? limit : in_one_piece;
+    if (ListPages(version, pages, stop, try_again)) return true;
     if (!try_again || stop.stop_requested()) return false;
   }
   return false;

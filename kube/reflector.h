@@ -34,6 +34,16 @@ enum class RestartReason : std::uint8_t {
 /// The metric label: `closed`, `short_watch`, `expired`, ...
 std::string_view Name(RestartReason reason);
 
+/// How all objects were asked for. A closed set: metric labels.
+enum class ListKind : std::uint8_t {
+  kStream,      ///< A watch that begins with what exists: from the server's cache.
+  kCached,      ///< A list at least as new as what was seen: from the server's cache.
+  kConsistent,  ///< A list of the newest, in pages: servers before 1.31 read it from etcd.
+};
+
+/// The metric label: `stream`, `cached`, `consistent`.
+std::string_view Name(ListKind kind);
+
 /// Receives what a Reflector sees, always on the thread of Reflector::Run(). An element is valid
 /// during the call only. A call may block, which slows the server down to our pace.
 ///
@@ -53,6 +63,8 @@ class ReflectorSink {
   /// All of a replace has been delivered: after each EndReplace().
   virtual void OnSynced() {}
   virtual void OnRestart(RestartReason) {}
+  /// All objects are asked for: to begin with, or because a watch could not go on.
+  virtual void OnList(ListKind) {}
   /// The server has shown a sign of life: an event or a bookmark.
   virtual void OnAlive() {}
 };
@@ -87,7 +99,8 @@ class Reflector {
   /// What to do after a watch or a list.
   enum class Next : std::uint8_t {
     kRewatch,       ///< From the last seen version, at once.
-    kRewatchLater,  ///< The same after a backoff.
+    kRewatchLater,  ///< The same after a backoff, however often.
+    kRetryWatch,    ///< The same a few times; then a relist, since the version may be at fault.
     kRelist,        ///< After a backoff.
     kListInstead,   ///< The watch list did not work out: list, at once.
     kStop,

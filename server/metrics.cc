@@ -63,6 +63,7 @@ enum Id : std::uint8_t {
   kEvictions,
   kSnapshotAge,
   kWatchRestarts,
+  kLists,
   kObjectProblems,
   kCacheObjects,
   kLeader,
@@ -131,6 +132,10 @@ constexpr std::array<MetricInfo, kMetricCount> kTable{{
      "Age of the cluster state that decisions are made on."},
     {"berth_watch_restarts_total", MetricType::Counter, "resource, reason", Stability::kStable,
      "Watches of the API server that ended and were started again."},
+    {"berth_lists_total", MetricType::Counter, "resource, kind", Stability::kAlpha,
+     "Times that all objects of a resource were asked for: stream (a watch that begins with them), "
+     "cached (a list from the API server's cache), consistent (a list of the newest, which API "
+     "servers before 1.31 read from etcd)."},
     {"berth_object_problems_total", MetricType::Counter, "resource, problem", Stability::kAlpha,
      "Objects of the API server that were not taken as they are: unreadable (not taken at all), "
      "cut "
@@ -287,6 +292,7 @@ struct Metrics::State {
   Counters& binds = counters(kBinds);
   Counters& evictions = counters(kEvictions);
   Counters& watch_restarts = counters(kWatchRestarts);
+  Counters& lists = counters(kLists);
   Counters& object_problems = counters(kObjectProblems);
   prometheus::Gauge& snapshot_age = gauges(kSnapshotAge).Add({});
   prometheus::Gauge& leader = gauges(kLeader).Add({});
@@ -367,6 +373,10 @@ void Metrics::CountEviction(std::string_view reason) {
 void Metrics::CountWatchRestart(std::string_view resource, std::string_view reason) {
   state_->watch_restarts.Add({{"resource", std::string(resource)}, {"reason", std::string(reason)}})
       .Increment();
+}
+
+void Metrics::CountList(std::string_view resource, std::string_view kind) {
+  state_->lists.Add({{"resource", std::string(resource)}, {"kind", std::string(kind)}}).Increment();
 }
 
 void Metrics::CountObjectProblem(std::string_view resource, std::string_view problem) {

@@ -80,6 +80,8 @@ class Metrics {
   void CountBind(std::string_view result);
   void CountEviction(std::string_view reason);
   void CountWatchRestart(std::string_view resource, std::string_view reason);
+  /// `kind` as kube::ListKind names it.
+  void CountList(std::string_view resource, std::string_view kind);
   /// `problem` is unreadable or cut.
   void CountObjectProblem(std::string_view resource, std::string_view problem);
   void ObserveGangWait(double seconds);

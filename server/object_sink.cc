@@ -1,6 +1,7 @@
 #include "server/object_sink.h"
 
 #include <chrono>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -63,7 +64,14 @@ void ObjectSink::Complain(simdjson::dom::element object, const Upserted& upserte
 
 void ObjectSink::Upsert(simdjson::dom::element object) {
   OnAlive();
-  const Upserted upserted = upsert_(object);
+  Upserted upserted;
+  try {
+    upserted = upsert_(object);
+  } catch (const std::exception& e) {
+    // Only reading can end here: the engine's exceptions end the process (Host::Enter). The watch
+    // goes on, since it would meet the same object again.
+    upserted = {.problem = std::string("exception: ") + e.what()};
+  }
   if (!upserted.problem.empty() || upserted.key.empty()) Complain(object, upserted);
   if (upserted.key.empty()) return;
   if (replacing_) seen_.insert(upserted.key);
@@ -95,6 +103,11 @@ void ObjectSink::OnRestart(kube::RestartReason reason) {
                 {{"resource", name_}});
   }
   if (restart_) restart_(reason);
+}
+
+void ObjectSink::OnList(kube::ListKind kind) {
+  metrics_.CountList(name_, kube::Name(kind));
+  logger_.V(2, "list", {{"resource", name_}, {"kind", kube::Name(kind)}});
 }
 
 void ObjectSink::OnAlive() { alive_ms_ = SteadyMs(); }

@@ -47,6 +47,7 @@ class ObjectSink final : public kube::ReflectorSink {
   void Delete(simdjson::dom::element object) override;
   void OnSynced() override;
   void OnRestart(kube::RestartReason reason) override;
+  void OnList(kube::ListKind kind) override;
   void OnAlive() override;
 
   const std::string& name() const { return name_; }

@@ -29,6 +29,15 @@ class RecordingSink : public ReflectorSink {
   void Delete(simdjson::dom::element object) override { Add("-" + NameOf(object)); }
   void OnSynced() override { Add("synced"); }
   void OnRestart(RestartReason reason) override { Add("!" + std::string(Name(reason))); }
+  void OnList(ListKind kind) override {
+    std::lock_guard lock(mutex_);
+    lists_.emplace_back(Name(kind));
+  }
+
+  Log lists() {
+    std::lock_guard lock(mutex_);
+    return lists_;
+  }
 
   /// Waits until `n` entries are there (10 s); returns what is there.
   Log Wait(std::size_t n) {
@@ -53,6 +62,7 @@ class RecordingSink : public ReflectorSink {
   std::mutex mutex_;
   std::condition_variable changed_;
   Log log_;
+  Log lists_;
 };
 
 /// A reflector on a fake server, in virtual time.
@@ -248,18 +258,51 @@ TEST_CASE("429 waits as long as the server says, and goes on", "[kube][reflector
   CHECK(bed.Query(3).at("watch") == "1");
 }
 
-TEST_CASE("500 and lost connections watch again, but not forever", "[kube][reflector]") {
+TEST_CASE("500 watches again, but not forever", "[kube][reflector]") {
   Bed bed;
   const Log log =
-      bed.Run({ListOf({}, "10"), FakeReply::Watch({}, FakeEnd::kReset),
-               FakeReply::Nothing(FakeEnd::kClose), FakeReply::Status(503, "ServiceUnavailable"),
+      bed.Run({ListOf({}, "10"), FakeReply::Status(503, "ServiceUnavailable"),
                FakeReply::Watch({ErrorEvent(500, "InternalError")}),
+               FakeReply::Status(500, "InternalError"), FakeReply::Status(500, "InternalError"),
                FakeReply::Status(500, "InternalError"), ListOf({"a"}, "20")},
               12, 8);
-  CHECK(log == AfterSync({"!connection", "!connection", "!server_error", "!server_error",
+  CHECK(log == AfterSync({"!server_error", "!server_error", "!server_error", "!server_error",
                           "!server_error", "begin", "+a", "end", "synced"}));
   for (std::size_t i = 1; i <= 5; ++i) CHECK(bed.Query(i).at("resourceVersion") == "10");
   CHECK(bed.timing.Waits().size() == 5);
+  CHECK(bed.sink.lists() == Log{"cached", "cached"});
+}
+
+// An API server that restarts must not be asked for everything by all who lost their watches.
+TEST_CASE("lost connections and 429 never list anew", "[kube][reflector][bug]") {
+  Bed bed;
+  std::vector<FakeReply> script{ListOf({}, "10")};
+  for (int i = 0; i < 4; ++i) {
+    script.push_back(FakeReply::Watch({}, FakeEnd::kReset));
+    script.push_back(FakeReply::Nothing(FakeEnd::kClose));
+    script.push_back(FakeReply::Status(429, "TooManyRequests"));
+  }
+  script.push_back(FakeReply::Watch({Event("ADDED", "a", "11")}));
+  const Log log = bed.Run(std::move(script), 16, 14);
+  REQUIRE(log.size() >= 16);
+  CHECK(std::ranges::count(log, "begin") == 1);
+  CHECK(log[15] == "+a");
+  for (std::size_t i = 1; i <= 13; ++i) CHECK(bed.Query(i).at("resourceVersion") == "10");
+  CHECK(bed.sink.lists() == Log{"cached"});
+}
+
+TEST_CASE("a relist at a known version is one piece, of the newest in pages",
+          "[kube][reflector][bug]") {
+  Bed bed;
+  bed.Run({ListOf({}, "10"), FakeReply::Watch({ErrorEvent(410, "Expired")}),
+           FakeReply::Status(410, "Expired"), ListOf({}, "20")},
+          8, 4);
+  CHECK(bed.Query(0).at("limit") == "2");  // the server's cache ignores it at version 0
+  CHECK(bed.Query(2).at("resourceVersion") == "10");
+  CHECK_FALSE(bed.Query(2).contains("limit"));
+  CHECK_FALSE(bed.Query(3).contains("resourceVersion"));
+  CHECK(bed.Query(3).at("limit") == "2");
+  CHECK(bed.sink.lists() == Log{"cached", "cached", "consistent"});
 }
 
 TEST_CASE("garbage is counted and listed over", "[kube][reflector]") {
