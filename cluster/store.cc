@@ -253,15 +253,6 @@ std::vector<PodInfo*> Store::DeleteDialectObject(std::string_view uid) {
   return object ? ReadersOf(*object) : std::vector<PodInfo*>{};
 }
 
-void Store::ShareNames(const Store& other) {
-  resources_ = other.resources_;
-  IndexDevices();
-  BuildQueues();
-  dialect_objects_ = other.dialect_objects_;
-  peers_ = other.peers_;
-  dialects_ = other.dialects_;
-}
-
 void Store::CountPeer(const kube::Pod& pod, int change) {
   if (!peers_.Count(pod, change)) return;
   reread_due_ |= peers_.Decide(policy_.dialects) != dialects_;

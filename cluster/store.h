@@ -48,6 +48,9 @@ class Store {
   /// A Succeeded or Failed pod is the same as a deleted one, but for what it says of its gang's
   /// incarnation. Returns the pod, null if it is gone.
   PodInfo* UpsertPod(kube::Pod pod);
+  /// Shape, claims, queue and refusal that the pod would have, which is not kept: it has no
+  /// workload. Null: it is not ours to place.
+  std::unique_ptr<PodInfo> Appraise(kube::Pod pod);
   void DeletePod(std::string_view uid);
   void UpsertNamespace(kube::Namespace ns);
   void DeleteNamespace(std::string_view name);
@@ -60,9 +63,6 @@ class Store {
   /// and with it a dialect that is `auto` is read no more, or again; or a node has a resource that
   /// pods asked for when there was no telling it from another.
   bool reread_due() const { return reread_due_; }
-  /// Knows the PodGroups and LocalQueues that `other` knows, as long as that lives, and its
-  /// resource names. REQUIRES: both have the same policy, and this one has no nodes and pods yet.
-  void ShareNames(const Store& other);
   /// Re-derives everything that depends on the policy; charges and plans stay.
   void SetPolicy(config::PolicyConfiguration policy);
 
@@ -223,6 +223,9 @@ class Store {
   int ShareOf(const kube::Pod& pod) const;
   void PurgeShapes();
   /// Files the pod under the workload it claims, or under none.
+  struct Reading;
+  Reading Read(PodInfo& pod);
+  void TakeReading(PodInfo& pod, const Reading& reading);
   void File(PodInfo& pod);
   void Unfile(PodInfo& pod);
   std::vector<PodInfo*> ReadersOf(const kube::DialectObject& object);

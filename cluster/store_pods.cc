@@ -190,26 +190,66 @@ void Store::DeletePod(std::string_view uid) {
 
 // --- Workloads -----------------------------------------------------------------------------------
 
-void Store::File(PodInfo& pod) {
+/// What the pod says, and whether it is for us to place.
+struct Store::Reading {
+  std::shared_ptr<const PodClaims> claims;
+  bool asks = false;  ///< For a device, or to be in a gang.
+  bool concerns_us = false;
+};
+
+Store::Reading Store::Read(PodInfo& pod) {
   const DialectContext context{
       .switches = dialects_, .levels = policy_.levels, .objects = dialect_objects_.get()};
-  const auto shared_claims = std::make_shared<const PodClaims>(ReadClaims(pod.object, context));
-  const PodClaims& claims = *shared_claims;
-  pod.shape = ShapeOf(pod.object, claims.whole_node);
+  Reading reading{
+      .claims = std::make_shared<const PodClaims>(ReadClaims(pod.object, context)),
+  };
+  pod.shape = ShapeOf(pod.object, reading.claims->whole_node);
   pod.object.spec = pod.shape->spec;  // one copy for all pods of this shape
   // A pod that only has our gate waits for nobody but us.
   const auto& gates = pod.object.scheduling_gates;
   const bool gated = std::ranges::find(gates, kAdmissionGate) != gates.end();
-  const bool asks = pod.shape->asks_device || !claims.gang.name.empty();
-  const bool concerns_us = Ours(pod.object) && !pod.terminating() && (asks || gated);
+  reading.asks = pod.shape->asks_device || !reading.claims->gang.name.empty();
+  reading.concerns_us =
+      Ours(pod.object) && !pod.terminating() && (reading.asks || gated);
+  return reading;
+}
+
+/// The queue, and why the pod is refused if it is.
+void Store::TakeReading(PodInfo& pod, const Reading& reading) {
+  const PodClaims& claims = *reading.claims;
+  pod.claims = reading.claims;
+  pod.refusal = {};
+  pod.queue = ResolveQueue(pod, claims, pod.refusal);
+  const bool started = pod.workload != nullptr && pod.workload->started;
+  if (!pod.object.invalid_request.empty()) {
+    pod.refusal = {.reason = ReasonId::kInvalidRequest, .subject = pod.object.invalid_request};
+  } else if (!claims.error.empty()) {
+    pod.refusal = {.reason = ReasonId::kInvalidRequest, .subject = claims.error};
+  } else if (!claims.waits_for.empty() && !started) {
+    pod.refusal = {.reason = ReasonId::kWaitingForMembers, .subject = claims.waits_for};
+  }
+}
+
+std::unique_ptr<PodInfo> Store::Appraise(kube::Pod object) {
+  auto pod = std::make_unique<PodInfo>();
+  pod->object = std::move(object);
+  const Reading reading = Read(*pod);
+  if (!reading.concerns_us) return nullptr;
+  TakeReading(*pod, reading);
+  return pod;
+}
+
+void Store::File(PodInfo& pod) {
+  const Reading reading = Read(pod);
+  const PodClaims& claims = *reading.claims;
   // Gang and queue are fixed once a Binding is out, whatever the labels say later.
   const bool fixed = pod.workload != nullptr && (pod.bound() || pod.charge == Charge::kBinding);
-  if (!concerns_us) {
+  if (!reading.concerns_us) {
     // A bound pod that is ending still counts against its queue, after a restart too. One that
     // only had our gate never does.
     if (pod.charge == Charge::kNone) {
       Verdict ignored;
-      const bool counts = pod.bound() && Ours(pod.object) && asks;
+      const bool counts = pod.bound() && Ours(pod.object) && reading.asks;
       pod.queue = counts ? ResolveQueue(pod, claims, ignored) : kNoQueue;
     }
     Unfile(pod);
@@ -231,18 +271,9 @@ void Store::File(PodInfo& pod) {
   }
   if (pod.shape->has_pod_constraints) neighbourly_.insert(pod.workload);
   if (!fixed) {
-    pod.claims = shared_claims;
-    pod.refusal = {};
-    pod.queue = ResolveQueue(pod, claims, pod.refusal);
-    if (!pod.object.invalid_request.empty()) {
-      pod.refusal = {.reason = ReasonId::kInvalidRequest, .subject = pod.object.invalid_request};
-    } else if (!claims.error.empty()) {
-      pod.refusal = {.reason = ReasonId::kInvalidRequest, .subject = claims.error};
-    } else if (!claims.waits_for.empty() && !pod.workload->started) {
-      pod.refusal = {.reason = ReasonId::kWaitingForMembers, .subject = claims.waits_for};
-    }
+    TakeReading(pod, reading);
   } else if (pod.claims != nullptr && !pod.claims->waits_for.empty() && claims.waits_for.empty()) {
-    pod.claims = shared_claims;  // bound before we had heard of its group
+    pod.claims = reading.claims;  // bound before we had heard of its group
   }
 }
 

@@ -74,39 +74,42 @@ FilterAnswer Engine::Filter(const FilterQuery& query, TimePoint now) {
 FilterAnswer Engine::FilterUnknown(const FilterQuery& query, TimePoint now) {
   const kube::Pod* object = query.request_pod ? query.request_pod() : nullptr;
   if (object == nullptr) return Refuse(ReasonId::kNotReady);
-  // A scratch store knows the policy and this one pod: the same filing as for a real one.
-  cluster::Store scratch(store_.policy());
-  scratch.ShareNames(store_);
+  if (object->phase == kube::PodPhase::kSucceeded || object->phase == kube::PodPhase::kFailed) {
+    return Refuse(ReasonId::kNotReady);
+  }
   kube::Pod copy = *object;
   copy.node_name.clear();
-  if (copy.meta.uid.empty()) copy.meta.uid = "unknown";
-  PodInfo* pod = scratch.UpsertPod(std::move(copy));
-  if (pod == nullptr) return Refuse(ReasonId::kNotReady);
-  if (pod->workload == nullptr) return {.keep_all = true};
+  const std::unique_ptr<PodInfo> pod = store_.Appraise(std::move(copy));
+  if (pod == nullptr) return {.keep_all = true};
   if (pod->refusal.reason != ReasonId::kNone) return Refuse(pod->refusal.reason);
-  if (pod->workload->gang) return Refuse(ReasonId::kWaitingForMembers);
-  PodInfo probe;
-  probe.object = pod->object;
-  probe.shape = pod->shape;
-  std::vector<bool> offered(store_.nodes().size(), false);
-  for (const auto name : query.offered) {
-    if (const NodeIndex node = store_.FindNode(name); node != cluster::kNoNode) {
-      offered[static_cast<std::size_t>(node)] = true;
+  if (!pod->claims->gang.name.empty()) return Refuse(ReasonId::kWaitingForMembers);
+  // The best node of all is nearly always offered; to look up all that are takes longer.
+  policy::PlacementRequest request{.pods = {pod.get()}, .min = 1};
+  auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
+  const auto planned = [&] {
+    return placement.ok()
+               ? Find(query.offered, store_.node(placement.placed.front().node).name)
+               : std::nullopt;
+  };
+  if (placement.ok() && !planned()) {
+    std::vector<bool> offered(store_.nodes().size(), false);
+    for (const auto name : query.offered) {
+      if (const NodeIndex node = store_.FindNode(name); node != cluster::kNoNode) {
+        offered[static_cast<std::size_t>(node)] = true;
+      }
     }
+    request.allowed = [&](NodeIndex node) { return offered[static_cast<std::size_t>(node)]; };
+    placement = policy::Place(request, policy::Overlay(store_), scorer_);
   }
-  const policy::PlacementRequest request{
-      .pods = {&probe}, .min = 1, .allowed = [&](NodeIndex node) {
-        return offered[static_cast<std::size_t>(node)];
-      }};
-  const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
-  if (!placement.ok()) {
+  const auto at = planned();
+  if (!at) {
     const bool elsewhere = placement.verdict.reason == ReasonId::kSearchExhausted;
     return Refuse(elsewhere ? ReasonId::kNodesNotOffered : placement.verdict.reason);
   }
   const std::string& name = store_.node(placement.placed.front().node).name;
   if (live_answers_.size() >= kMaxLiveAnswers) live_answers_.clear();
   live_answers_[std::string(query.uid)] = {.nodes = {name}, .expires = now + kLiveAnswerMs};
-  return {.kept = {*Find(query.offered, name)}};
+  return {.kept = {*at}};
 }
 
 /// Whether kube-scheduler asks us about the pod before it binds it: the policy names one of its

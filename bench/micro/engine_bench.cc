@@ -29,6 +29,30 @@ BENCHMARK(FilterSingle)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
 
+/// Filter of a single that no informer has brought yet, each another pod. Args: nodes.
+void FilterUnknown(benchmark::State& state) {
+  const auto nodes = static_cast<int>(state.range(0));
+  const auto engine = MakeEngine(nodes);
+  const Offer offer(nodes);
+  int i = 0;
+  for (auto _ : state) {
+    const kube::Pod pod = MakePod("unknown-" + std::to_string(i++), 1);
+    state.SetIterationTime(Seconds([&] {
+      const auto answer = engine->Filter(
+          {.uid = pod.meta.uid, .offered = offer.views, .request_pod = [&pod] { return &pod; }},
+          kNow);
+      if (answer.kept.size() != 1) state.SkipWithError("not kept");
+    }));
+    engine->TakeActions();
+  }
+}
+BENCHMARK(FilterUnknown)
+    ->Arg(1000)
+    ->Arg(5000)
+    ->Iterations(4000)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+
 /// Filter of a member whose gang has its plan. Args: nodes, members.
 void FilterPlannedMember(benchmark::State& state) {
   const auto nodes = static_cast<int>(state.range(0));
@@ -121,10 +145,14 @@ kube::Pod NeverRuns(const std::string& name, bool near) {
   const kube::LabelSelector trainers{
       .requirements = {{.key = near ? "nobody" : "app", .values = {"trainer"}}}};
   if (near) {
-    spec->required_pod_affinity = {{.label_selector = trainers, .topology_key = rack}};
+    kube::PodAffinityTerm& term = spec->required_pod_affinity.emplace_back();
+    term.label_selector = trainers;
+    term.topology_key = rack;
   } else {
-    spec->topology_spread = {
-        {.topology_key = rack, .label_selector = trainers, .min_domains = 10'000}};
+    kube::TopologySpreadConstraint& spread = spec->topology_spread.emplace_back();
+    spread.topology_key = rack;
+    spread.label_selector = trainers;
+    spread.min_domains = 10'000;
   }
   pod.spec = std::move(spec);
   return pod;
