@@ -60,6 +60,7 @@ void AddQuestions(CLI::App& app, AskOptions& o) {
   why->add_option("pod", o.pod, "POD, GANG or NAMESPACE/POD")->required();
   CLI::App* queues = Add(app, o, Question::kQueues, "the queues: use, quota, limit, what waits");
   AddListOptions(*queues, o, "queues");
+  queues->add_option("-n,--namespace", o.ns, "only the queues that pods of this namespace may use");
   CLI::App* gangs = Add(app, o, Question::kGangs, "the gangs: phase, members, wait");
   AddListOptions(*gangs, o, "gangs");
   AddNamespaces(*gangs, o);

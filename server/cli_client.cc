@@ -142,6 +142,9 @@ Answer Ask(const AskOptions& options) {
     request.query = {{"pod", pod.ns + "/" + pod.name}};
   } else if (!options.ns.empty() && !options.all_namespaces && InNamespaces(options.question)) {
     request.query = {{"namespace", options.ns}};
+  } else if (options.question == Question::kQueues) {
+    if (!options.ns.empty()) request.query.emplace_back("namespace", options.ns);
+    if (options.output.format == OutputFormat::kWide) request.query.emplace_back("namespaces", "true");
   }
   const auto response = Get(options, request);
   if (!response) return response.error();

@@ -96,7 +96,7 @@ std::optional<DemoWorld::Error> DemoWorld::Listen() {
   if (!verbs) return Error{kEnvironment, verbs.error()};
   ops_server_ = std::make_unique<HttpServer>();
   OpsHandlers handlers;
-  AddApiPages(*host_, handlers);
+  AddApiPages(*host_, std::chrono::milliseconds(0), handlers);
   ServeOps(*ops_server_, std::move(handlers), *metrics_, ThisBuild());
   const auto ops = ops_server_->Listen("127.0.0.1", 0);
   if (!ops) return Error{kEnvironment, ops.error()};

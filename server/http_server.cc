@@ -32,12 +32,24 @@ using std::chrono::steady_clock;
 constexpr std::size_t kKeepBodyBytes = std::size_t{1} << 20;
 constexpr std::chrono::seconds kLinger{5};
 
+/// Without the port. Of IPv6 the first 64 bits: whoever has one of those addresses has them all.
+std::string AddressOf(const sockaddr_storage& from) {
+  if (from.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(from).sin_addr;
+    return {reinterpret_cast<const char*>(&v4), sizeof v4};
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(from).sin6_addr;
+  const auto* bytes = reinterpret_cast<const char*>(&v6);
+  return IN6_IS_ADDR_V4MAPPED(&v6) ? std::string(bytes + 12, 4) : std::string(bytes, 8);
+}
+
 /// One request as it passes through httplib, found again by its pre-routing handler.
 struct Exchange {
   Connection& connection;
   MessageStream& stream;
   BodyBuffer& body;
   Deadline read_deadline;
+  std::function<void()> on_read;  ///< The request is all there.
   bool close = false;    ///< End the connection after the answer.
   bool unread = false;   ///< ...and what the client still sends is not read.
   bool claimed = false;  ///< The request was understood and answered by us.
@@ -74,13 +86,21 @@ struct HttpServer::State {
     });
   }
 
+  /// What a connection does; all but the last wait for the client.
+  enum class Phase : std::uint8_t { kHandshake, kIdle, kReading, kServing };
+
   /// A connection, its thread, and what it does now.
   struct Client {
-    explicit Client(int fd) : connection(std::make_unique<Connection>(fd)) {}
+    Client(int fd, std::string from)
+        : connection(std::make_unique<Connection>(fd)), address(std::move(from)) {}
     std::unique_ptr<Connection> connection;
+    const std::string address;
     std::thread thread;
-    bool busy = true;    ///< Between a request's first byte and its answer's last.
-    bool asked = false;  ///< At least one request has come.
+    Phase phase = Phase::kHandshake;
+    steady_clock::time_point since = steady_clock::now();  ///< When the phase began.
+    bool dropped = false;  ///< Its slot was given to another; its thread is about to see it.
+    bool busy = true;      ///< Between a request's first byte and its answer's last.
+    bool asked = false;    ///< At least one request has come.
   };
   using Clients = std::list<std::unique_ptr<Client>>;
 
@@ -89,7 +109,9 @@ struct HttpServer::State {
   }
 
   void AcceptLoop();
-  void Admit(int fd);
+  void Admit(int fd, std::string address);
+  bool MakeRoom(std::size_t most, const std::function<bool(const Client&)>& counts);
+  void SetPhase(Client& client, Phase phase);
   void Serve(Client& client);
   bool ServeOne(Client& client, MessageStream& stream, BodyBuffer& body);
   bool SetBusy(Client& client, bool busy);
@@ -123,9 +145,12 @@ thread_local Exchange* HttpServer::State::current = nullptr;
 
 void HttpServer::State::AcceptLoop() {
   while (!draining) {
-    const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    sockaddr_storage from{};
+    socklen_t size = sizeof from;
+    const int fd = accept4(listener, reinterpret_cast<sockaddr*>(&from), &size,
+                           SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) {
-      Admit(fd);
+      Admit(fd, AddressOf(from));
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       Event(HttpEvent::kShed);
       poll(nullptr, 0, 10);  // Until something is closed.
@@ -135,15 +160,48 @@ void HttpServer::State::AcceptLoop() {
   }
 }
 
-void HttpServer::State::Admit(int fd) {
+/// Strangers hold connections that wait, those who mean it have theirs served in milliseconds: so
+/// what has waited longest is most likely a stranger's. And who holds many is asked first, so that
+/// others keep their few. False: none of those that count is waiting.
+bool HttpServer::State::MakeRoom(std::size_t most,
+                                 const std::function<bool(const Client&)>& counts) {
+  std::vector<Client*> open;
+  for (const auto& client : clients) {
+    if (!client->dropped && counts(*client)) open.push_back(client.get());
+  }
+  if (open.size() < most) return true;
+  std::erase_if(open, [](const Client* client) { return client->phase == Phase::kServing; });
+  std::map<std::string_view, std::ptrdiff_t> waiting;
+  for (const Client* client : open) ++waiting[client->address];
+  Client* longest = nullptr;
+  for (Client* client : open) {
+    const auto rank = [&](const Client& c) { return std::pair(-waiting[c.address], c.since); };
+    if (longest == nullptr || rank(*client) < rank(*longest)) longest = client;
+  }
+  Event(HttpEvent::kShed);
+  if (longest == nullptr) return false;
+  longest->dropped = true;
+  longest->connection->Shutdown();
+  return true;
+}
+
+void HttpServer::State::SetPhase(Client& client, Phase phase) {
+  const std::lock_guard lock(mutex);
+  client.phase = phase;
+  client.since = steady_clock::now();
+}
+
+void HttpServer::State::Admit(int fd, std::string address) {
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  auto client = std::make_unique<Client>(fd);
+  auto client = std::make_unique<Client>(fd, std::move(address));
   std::unique_lock lock(mutex);
-  if (draining || clients.size() >= options.max_connections) {
-    lock.unlock();
-    Event(HttpEvent::kShed);
+  const auto shakes_hands = [](const Client& c) { return c.phase == Phase::kHandshake; };
+  // Those that are dropped are still there for a moment, within a bound of their own.
+  if (draining || clients.size() >= 2 * options.max_connections ||
+      (tls != nullptr && !MakeRoom(options.max_handshakes, shakes_hands)) ||
+      !MakeRoom(options.max_connections, [](const Client&) { return true; })) {
     return;
   }
   const auto it = clients.insert(clients.end(), std::move(client));
@@ -204,10 +262,12 @@ void HttpServer::State::Serve(Client& client) {
   MessageStream stream(*client.connection, body);
   for (;;) {
     if (!stream.HasInput()) {
+      SetPhase(client, Phase::kIdle);
       if (!SetBusy(client, false)) return;
       if (!client.connection->WaitReadable(steady_clock::now() + options.keep_alive)) return;
       SetBusy(client, true);
     }
+    SetPhase(client, Phase::kReading);
     if (!ServeOne(client, stream, body)) return;
     stream.NextMessage();
     if (body.capacity() > kKeepBodyBytes) body.Release();
@@ -227,7 +287,8 @@ bool HttpServer::State::ServeOne(Client& client, MessageStream& stream, BodyBuff
       Event(HttpEvent::kBadRequest);
       return false;
   }
-  Exchange exchange{*client.connection, stream, body, read_deadline};
+  Exchange exchange{*client.connection, stream, body, read_deadline,
+                    [&] { SetPhase(client, Phase::kServing); }};
   stream.set_write_deadline(read_deadline);
   current = &exchange;
   bool client_closes = false;
@@ -328,6 +389,7 @@ void HttpServer::State::Answer(const httplib::Request& in, httplib::Response& ou
                         .body = body,
                         .peer_name = exchange.connection.peer_name(),
                         .client_gone = [&] { return exchange.connection.PeerGone(); }};
+    exchange.on_read();
     auto answer = Call(*handler, request);
     out.status = answer.status;
     out.body = std::move(answer.body);

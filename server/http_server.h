@@ -44,7 +44,7 @@ struct HttpResponse {
 
 /// What happened at the edge, before or around a handler. Counted by the owner.
 enum class HttpEvent : std::uint8_t {
-  kShed,        ///< A connection was closed at once: too many.
+  kShed,        ///< A connection was closed, a new one or one that waited: too many.
   kBadRequest,  ///< Not understood, timed out half-way, or without a length.
   kTooLarge,    ///< Answered 413.
   kOverloaded,  ///< Answered 503: too much memory in request bodies.
@@ -53,7 +53,12 @@ enum class HttpEvent : std::uint8_t {
 };
 
 struct HttpServerOptions {
+  /// Where there are more, the one that has waited longest of the address with the most waiting is
+  /// closed for the new one: in its handshake, between requests, or slow with one. None is closed
+  /// while a handler has its request, and if all have one, the new one is.
   std::size_t max_connections = 4096 + 64;
+  /// The same among those whose TLS handshake is under way.
+  std::size_t max_handshakes = 128;
   std::size_t max_body_bytes = std::size_t{64} << 20;
   std::size_t max_bodies_bytes = std::size_t{256} << 20;  ///< Of all connections together.
   std::chrono::milliseconds keep_alive{120'000};   ///< kube-scheduler keeps idle ones for 90 s.

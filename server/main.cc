@@ -35,6 +35,9 @@ void AddServe(CLI::App& app, ServeOptions& o) {
   serve->add_option("--listen", o.listen, "ADDR:PORT of the verbs")->capture_default_str();
   serve->add_option("--ops-listen", o.ops_listen, "ADDR:PORT of health, metrics, debug, API")
       ->capture_default_str();
+  serve->add_option("--health-listen", o.health_listen,
+                    "ADDR:PORT of health alone, in plain text: kubelets' probes then share no "
+                    "connections with anybody (default: only on --ops-listen)");
   serve
       ->add_option("--ops-auth", o.ops_auth,
                    "who may read that port, health aside: kubernetes (a bearer token, by "

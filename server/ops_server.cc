@@ -141,8 +141,26 @@ class Guard {
   const std::shared_ptr<const OpsHandlers> handlers_;
 };
 
+/// Every account may read the page itself: it has names and numbers of queues. Who may use them is
+/// said to those who may list the pods there.
+void ServeQueues(const Guard& guard, const std::shared_ptr<const OpsHandlers>& handlers) {
+  const auto all = [](const HttpRequest& request) {
+    return QueryOf(request, "namespaces") == "true";
+  };
+  const std::string path = "/api/v1/queues";
+  const auto wanted = [all, path](const HttpRequest& request) {
+    const std::string ns = QueryOf(request, "namespace");
+    if (!all(request) && ns.empty()) return kube::AccessAttributes{.path = path};
+    return kube::AccessAttributes{
+        .verb = "list", .resource = "pods", .ns = all(request) ? std::string() : ns};
+  };
+  guard.Serve(path, wanted, [handlers, all](const HttpRequest& request) {
+    return handlers->queues(QueryOf(request, "namespace"), all(request));
+  });
+}
+
 void ServeApi(const Guard& guard, const std::shared_ptr<const OpsHandlers>& handlers) {
-  if (handlers->queues) guard.ServePath("/api/v1/queues", handlers->queues);
+  if (handlers->queues) ServeQueues(guard, handlers);
   if (handlers->gangs) guard.ServePods("/api/v1/gangs", handlers->gangs);
   if (handlers->pods) guard.ServePods("/api/v1/pods", handlers->pods);
   if (handlers->nodes) {
@@ -163,17 +181,20 @@ void ServeApi(const Guard& guard, const std::shared_ptr<const OpsHandlers>& hand
 
 }  // namespace
 
-void ServeOps(HttpServer& server, OpsHandlers given, Metrics& metrics, const BuildInfo& build) {
-  const auto handlers = std::make_shared<const OpsHandlers>(std::move(given));
-  const auto health = [&](const std::string& path, std::vector<HealthCheck> OpsHandlers::*checks) {
-    server.Handle("GET", path, [handlers, path, checks](const HttpRequest& request) {
-      return Health(path, (*handlers).*checks, request);
+void ServeHealth(HttpServer& server, const OpsHandlers& handlers) {
+  const auto health = [&](const std::string& path, const std::vector<HealthCheck>& checks) {
+    server.Handle("GET", path, [path, checks](const HttpRequest& request) {
+      return Health(path, checks, request);
     });
   };
-  health("/livez", &OpsHandlers::livez);
-  health("/healthz", &OpsHandlers::livez);
-  health("/readyz", &OpsHandlers::readyz);
+  health("/livez", handlers.livez);
+  health("/healthz", handlers.livez);
+  health("/readyz", handlers.readyz);
+}
 
+void ServeOps(HttpServer& server, OpsHandlers given, Metrics& metrics, const BuildInfo& build) {
+  const auto handlers = std::make_shared<const OpsHandlers>(std::move(given));
+  ServeHealth(server, *handlers);
   const Guard guard(server, handlers);
   guard.ServePath("/metrics", [handlers, &metrics](const HttpRequest&) {
     if (handlers->before_metrics) handlers->before_metrics();

@@ -32,7 +32,8 @@ struct OpsHandlers {
   std::function<void()> before_metrics = {};
   std::function<HttpResponse()> configz = {};
   std::map<std::string, std::function<HttpResponse()>> debug = {};  ///< /debug/<key>
-  std::function<HttpResponse(const HttpRequest&)> queues = {};
+  /// `ns`: the queues that admit this namespace alone; `namespaces`: with those that each admits.
+  std::function<HttpResponse(std::string_view ns, bool namespaces)> queues = {};
   /// `ns`: of this namespace alone; empty: of all.
   std::function<HttpResponse(std::string_view ns)> gangs = {};
   std::function<HttpResponse(std::string_view ns)> pods = {};  ///< Likewise.
@@ -44,6 +45,9 @@ struct OpsHandlers {
 
 inline constexpr const char* kPlainText = "text/plain; charset=utf-8";
 
+/// The health paths of `handlers` alone.
+void ServeHealth(HttpServer& server, const OpsHandlers& handlers);
+
 /// Registers the paths. `metrics` must outlive the server.
 ///
 /// Health answers as Kubernetes' own components do: 200 `ok`, or 500 and a line for each check;
@@ -51,8 +55,9 @@ inline constexpr const char* kPlainText = "text/plain; charset=utf-8";
 /// /debug/buildinfo and /debug/threads are always there.
 ///
 /// What `authorize` is asked for: `get` on the path itself for metrics, configz, debug pages and
-/// queues (names and numbers); `list pods` for gangs and pods (in `?namespace=NS`, else in all) and
-/// for nodes (in all), since they name pods; `get` on the pod for why. Never the path for those:
+/// queues (names and numbers); `list pods` for gangs, pods and `queues?namespace=NS` (in that
+/// namespace, else in all), and for nodes and `queues?namespaces=true` (in all), since they name
+/// pods or namespaces; `get` on the pod for why. Never the path for those:
 /// the role system:discovery, which everybody has, allows all of /api/*.
 void ServeOps(HttpServer& server, OpsHandlers handlers, Metrics& metrics, const BuildInfo& build);
 

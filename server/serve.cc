@@ -29,6 +29,8 @@
 namespace berth::server {
 namespace {
 
+/// How old a page may be: less than people notice.
+constexpr std::chrono::milliseconds kPageAge{1000};
 constexpr std::int64_t kStaleMs = 180'000;
 /// Long enough that a busy engine is not taken for one that hangs.
 constexpr std::int64_t kHungMs = 15'000;
@@ -40,6 +42,18 @@ int Fail(int code, const std::string& message) {
 
 /// Of a file that was not taken.
 int CodeOf(const kube::FileError& error) { return error.unreadable ? kEnvironment : kBadInput; }
+
+/// A port of short questions from few.
+HttpServerOptions Small(HttpServerOptions options) {
+  options.max_connections = 64;
+  options.max_handshakes = 16;
+  options.max_body_bytes = std::size_t{1} << 16U;
+  options.max_bodies_bytes = std::size_t{1} << 20U;
+  options.keep_alive = std::chrono::seconds(60);
+  options.read_timeout = std::chrono::seconds(5);
+  options.write_timeout = std::chrono::seconds(10);
+  return options;
+}
 
 std::string Instance() {
   std::random_device random;
@@ -120,6 +134,7 @@ class Service {
   std::unique_ptr<Informers> informers_;
   std::unique_ptr<OpsAuth> ops_auth_;
   std::unique_ptr<HttpServer> ops_server_;
+  std::unique_ptr<HttpServer> health_server_;  ///< Null: health is on the operations port alone.
 };
 
 std::expected<void, int> Service::Connect() {
@@ -265,23 +280,25 @@ std::expected<void, int> Service::Listen() {
   }) + 128);
   verb_server_ = std::make_unique<HttpServer>(std::move(verbs));
   ServeVerbs(*verb_server_, *host_, metrics_);
-  auto ops = PortOptions("ops", settings_.ops_tls);
-  // Small and short: kubelets' probes need room here, whoever else comes.
-  ops.max_connections = 64;
-  ops.max_body_bytes = std::size_t{1} << 16U;
-  ops.max_bodies_bytes = std::size_t{1} << 20U;
-  ops.keep_alive = std::chrono::seconds(60);
-  ops.read_timeout = std::chrono::seconds(5);
-  ops.write_timeout = std::chrono::seconds(10);
-  ops_server_ = std::make_unique<HttpServer>(std::move(ops));
+  ops_server_ = std::make_unique<HttpServer>(Small(PortOptions("ops", settings_.ops_tls)));
+  if (settings_.health) {
+    health_server_ = std::make_unique<HttpServer>(Small(PortOptions("health", std::nullopt)));
+  }
   ServeOpsPages();
   const auto ops_port = ops_server_->Listen(settings_.ops.host, settings_.ops.port);
   if (!ops_port) return std::unexpected(Fail(kEnvironment, "--ops-listen: " + ops_port.error()));
+  std::string health = "-";
+  if (health_server_ != nullptr) {
+    const auto opened = health_server_->Listen(settings_.health->host, settings_.health->port);
+    if (!opened) return std::unexpected(Fail(kEnvironment, "--health-listen: " + opened.error()));
+    health = fmt::format("{}:{}", settings_.health->host, *opened);
+  }
   const auto port = verb_server_->Listen(settings_.verbs.host, settings_.verbs.port);
   if (!port) return std::unexpected(Fail(kEnvironment, "--listen: " + port.error()));
   logger_.Log(Severity::kInfo, "listening",
               {{"verbs", fmt::format("{}:{}", settings_.verbs.host, *port)},
-               {"ops", fmt::format("{}:{}", settings_.ops.host, *ops_port)}});
+               {"ops", fmt::format("{}:{}", settings_.ops.host, *ops_port)},
+               {"health", health}});
   if (settings_.ops_auth && !settings_.ops_tls && !settings_.ops.loopback()) {
     logger_.Log(Severity::kWarning,
                 "callers' tokens cross the network in plain text: give --ops-tls-cert-file");
@@ -329,15 +346,11 @@ void Service::ServeOpsPages() {
         [](const engine::Engine& e, auto) { return config::EncodePolicy(e.store().policy()); });
     return HttpResponse{.body = std::move(yaml), .content_type = "application/yaml"};
   };
-  handlers.debug["ledger"] = [this] {
-    auto text = host_->Look([](const engine::Engine& e, auto) { return e.store().LedgerString(); });
-    return HttpResponse{.body = std::move(text), .content_type = kPlainText};
-  };
   handlers.debug["leadership"] = [this] {
     return HttpResponse{.body = leadership_ ? leadership_->StatusJson()
                                             : std::string(R"({"leading":true})")};
   };
-  AddApiPages(*host_, handlers);
+  AddApiPages(*host_, kPageAge, handlers);
   // Gauges mirror the cluster at the moment of the scrape.
   handlers.before_metrics = [this] {
     host_->UpdateMetrics();
@@ -357,6 +370,7 @@ void Service::ServeOpsPages() {
       return ops_auth_->Refusal(request, wanted);
     };
   }
+  if (health_server_ != nullptr) ServeHealth(*health_server_, handlers);
   ServeOps(*ops_server_, std::move(handlers), metrics_, ThisBuild());
 }
 
@@ -433,6 +447,7 @@ void Service::Shutdown() {
   if (leadership_) leadership_->Release();
   verb_server_->Drain(std::chrono::seconds(5));
   ops_server_->Drain(std::chrono::seconds(1));
+  if (health_server_ != nullptr) health_server_->Drain(std::chrono::seconds(1));
   if (informers_) informers_->Stop();
   logger_.Log(Severity::kInfo, "stopped");
   logger_.Flush();

@@ -123,6 +123,11 @@ std::expected<ServeSettings, std::string> CheckOptions(const ServeOptions& o) {
   const auto ops = ParseAddress(o.ops_listen);
   if (!ops) return Error("--ops-listen: " + ops.error());
   settings.ops = *ops;
+  if (!o.health_listen.empty()) {
+    const auto health = ParseAddress(o.health_listen);
+    if (!health) return Error("--health-listen: " + health.error());
+    settings.health = *health;
+  }
   if (!o.policy_file.empty() && !o.policy_configmap.empty()) {
     return Error("--policy and --policy-configmap exclude each other");
   }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "cluster/queue_refusal.h"
 #include "kube/quantity.h"
 #include "kube/time.h"
 #include "server/view_text.h"
@@ -140,23 +141,25 @@ Json PodJson(const cluster::Store& store, const PodInfo& pod, int position, engi
 
 }  // namespace
 
-std::string QueuesJson(const engine::Engine& engine) {
+std::string QueuesJson(const engine::Engine& engine, std::string_view ns, bool namespaces) {
   const cluster::Store& store = engine.store();
   auto waiting = WaitingByQueue(store);
   Json items = Json::array();
   for (const cluster::QueueInfo& queue : store.queues()) {
+    if (!ns.empty() && !cluster::Admits(queue.config, ns)) continue;
     const Waiting& waits = waiting[queue.config.name];
     items.push_back({{"name", queue.config.name},
-                     {"namespaces", queue.config.namespaces.value_or(std::vector<std::string>{})},
                      {"quota", Quantities(queue.config.quota)},
                      {"limit", Quantities(queue.config.limit)},
                      {"used", Quantities(UsedOf(store, queue))},
                      {"pending", Counts(waits.pending)},
                      {"refused", Counts(waits.refused)}});
+    if (!namespaces) continue;
+    items.back()["namespaces"] = queue.config.namespaces.value_or(std::vector<std::string>{});
   }
-  if (const auto none = waiting.find(std::string(kNoQueueName)); none != waiting.end()) {
+  const auto none = waiting.find(std::string(kNoQueueName));
+  if (ns.empty() && none != waiting.end()) {
     items.push_back({{"name", kNoQueueName},
-                     {"namespaces", Json::array()},
                      {"quota", Json::object()},
                      {"limit", Json::object()},
                      {"used", Json::object()},

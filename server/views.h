@@ -11,7 +11,8 @@ namespace berth::server {
 
 /// {"items":[{name, namespaces, quota, limit, used, pending:{reason: workloads}, refused:{reason:
 /// pods}}]}, amounts as Kubernetes quantities. What is in no queue comes last, under `(none)`.
-std::string QueuesJson(const engine::Engine& engine);
+/// `ns` not empty: only queues that admit its pods. `namespaces`: whether they are shown.
+std::string QueuesJson(const engine::Engine& engine, std::string_view ns, bool namespaces);
 
 /// {"items":[{namespace, name, queue, phase, size, minMember, members, refused, refusals:{reason:
 /// pods}, bound, reason, message, since, waitingSeconds, nodes}]}. `ns`: of this namespace alone;

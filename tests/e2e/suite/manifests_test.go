@@ -285,10 +285,10 @@ func TestManifestsFitTogether(t *testing.T) {
 	if want := "--policy-configmap=" + policy.Namespace + "/" + policy.Name; !slices.Contains(args, want) {
 		t.Errorf("no %s in %v", want, args)
 	}
-	// Callers of the operations port show tokens, so it is served over TLS.
+	// kubelets' probes share no connections with those who ask for pages.
 	container := pod.Spec.Containers[0]
 	for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
-		if probe.HTTPGet.Scheme != corev1.URISchemeHTTPS || probe.HTTPGet.Port.StrVal != "ops" {
+		if probe.HTTPGet.Scheme == corev1.URISchemeHTTPS || probe.HTTPGet.Port.StrVal != "health" {
 			t.Errorf("a probe asks %s on port %s", probe.HTTPGet.Scheme, probe.HTTPGet.Port.StrVal)
 		}
 	}

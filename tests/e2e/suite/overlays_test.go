@@ -137,15 +137,16 @@ func startBerth(t *testing.T, s *bed.Scenario, tls issuers, berth *appsv1.Deploy
 	t.Helper()
 	pod := replica(t, s, berth)
 	verbs, ops := s.Ports()
+	health := s.FreePort()
 	var args []string
 	for _, arg := range berth.Spec.Template.Spec.Containers[0].Args {
 		args = append(args, strings.Replace(arg, "listen=:", "listen=127.0.0.1:", 1)) // of every address, loopback
 	}
 	s.Container(berth.Name, args,
 		"/etc/berth/tls", s.Secret("berth-tls", tls.servers, "berth.berth-system.svc", tls.clients),
-		":8443", fmt.Sprintf(":%d", verbs), ":9090", fmt.Sprintf(":%d", ops)).
+		":8443", fmt.Sprintf(":%d", verbs), ":9090", fmt.Sprintf(":%d", ops), ":8081", fmt.Sprintf(":%d", health)).
 		Env("POD_NAME="+pod.Name, "POD_NAMESPACE="+pod.Namespace).
-		Start(s.Berth(), bed.Loopback("https", ops, "/readyz"), "--kubeconfig", s.AccountKubeconfig(pod.Namespace, "berth"))
+		Start(s.Berth(), bed.Loopback("http", health, "/readyz"), "--kubeconfig", s.AccountKubeconfig(pod.Namespace, "berth"))
 	return bed.Loopback("https", verbs, "")
 }
 
@@ -328,7 +329,7 @@ func TestManagedFromNothing(t *testing.T) {
 	var berth appsv1.Deployment
 	pick(t, objects, "Deployment", "berth", &berth)
 	container := berth.Spec.Template.Spec.Containers[0]
-	if len(container.Ports) != 1 || !slices.Contains(container.Args, "--listen=127.0.0.1:8443") {
+	if len(container.Ports) != 2 || !slices.Contains(container.Args, "--listen=127.0.0.1:8443") {
 		t.Errorf("ports %+v, arguments %q", container.Ports, container.Args)
 	}
 	startBerth(t, s, newIssuers(s), &berth)

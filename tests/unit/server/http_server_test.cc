@@ -310,18 +310,56 @@ TEST_CASE("standing calls delay nobody, and all come back", "[http]") {
   CHECK(Eventually([&] { return f.server.connections() == 1; }));
 }
 
-TEST_CASE("past its bound on connections the server sheds", "[http]") {
+TEST_CASE("past its bound the connection that has waited longest makes room", "[http]") {
   Fixture f({.max_connections = 2});
   RawClient first(f.port);
   RawClient second(f.port);
   CHECK(first.Call(Post("/echo", "1"))->body == "1");
   CHECK(second.Call(Post("/echo", "2"))->body == "2");
+  CHECK(first.Call(Post("/echo", "3"))->body == "3");
+  RawClient third(f.port);
+  CHECK(third.Call(Post("/echo", "4"))->body == "4");
+  CHECK(second.Closed());
+  CHECK(f.Count(HttpEvent::kShed) == 1);
+  CHECK(first.Call(Post("/echo", "5"))->body == "5");
+}
+
+TEST_CASE("a port full of strangers still answers", "[http][bug]") {
+  Fixture f({.max_connections = 64});
+  std::vector<RawClient> strangers;
+  for (int i = 0; i < 200; ++i) {
+    strangers.emplace_back(f.port);
+    if (i % 3 == 1) REQUIRE(strangers.back().Send("POST /echo HTTP/1.1\r\nHost"));
+    if (i % 3 == 2) strangers.back().Call(Get("/page"));
+  }
+  for (int i = 0; i < 5; ++i) CHECK(RawClient(f.port).Call(Post("/echo", "x"))->body == "x");
+  CHECK(f.server.connections() <= 2 * 64);
+}
+
+TEST_CASE("calls that stand are not closed for others", "[http]") {
+  Fixture f({.max_connections = 2});
+  std::vector<RawClient> standing;
+  for (int i = 0; i < 2; ++i) REQUIRE(standing.emplace_back(f.port).Send(Post("/stand", "x")));
+  REQUIRE(Eventually([&] { return f.barrier.standing() == 2; }));
   RawClient third(f.port);
   CHECK(third.Closed());
   CHECK(f.Count(HttpEvent::kShed) == 1);
-  first.Close();
-  REQUIRE(Eventually([&] { return f.server.connections() == 1; }));
-  CHECK(RawClient(f.port).Call(Post("/echo", "4"))->body == "4");
+  f.barrier.Open();
+  for (auto& one : standing) CHECK(one.Read()->body == "released");
+  CHECK(Eventually([&] { return RawClient(f.port).Call(Post("/echo", "4")).has_value(); }));
+}
+
+// Both come from loopback, 127.0.0.2 and 127.0.0.1.
+TEST_CASE("who holds many connections loses one first", "[http]") {
+  Fixture f({.max_connections = 4});
+  RawClient few(f.port, "127.0.0.2");
+  CHECK(few.Call(Post("/echo", "1"))->body == "1");
+  std::vector<RawClient> many;
+  for (int i = 0; i < 8; ++i) {
+    CHECK(many.emplace_back(f.port).Call(Post("/echo", "2"))->body == "2");
+  }
+  CHECK(few.Call(Post("/echo", "3"))->body == "3");
+  CHECK(f.Count(HttpEvent::kShed) == 5);
 }
 
 TEST_CASE("a handler can see that its client has gone", "[http]") {

@@ -29,7 +29,9 @@ struct Fixture {
       return HttpResponse{.body = "a: b", .content_type = "application/yaml"};
     };
     handlers.debug["plans"] = [] { return HttpResponse{.body = "[1]"}; };
-    handlers.queues = [](const HttpRequest&) { return HttpResponse{.body = R"(["q"])"}; };
+    handlers.queues = [](std::string_view ns, bool namespaces) {
+      return HttpResponse{.body = R"(["q"])" + std::string(ns) + (namespaces ? "+" : "")};
+    };
     handlers.gangs = [](std::string_view ns) { return HttpResponse{.body = std::string(ns)}; };
     handlers.pods = [](std::string_view ns) { return HttpResponse{.body = std::string(ns)}; };
     handlers.nodes = [](const HttpRequest&) { return HttpResponse{.body = "[]"}; };
@@ -85,6 +87,8 @@ TEST_CASE("pages of the owner and of our own", "[ops]") {
   CHECK(nothing->body == "404 page not found\n");
   CHECK_THAT(nothing->head, Catch::Contains("Content-Type: text/plain"));
   CHECK(client.Call(Get("/api/v1/queues"))->body == R"(["q"])");
+  CHECK(client.Call(Get("/api/v1/queues?namespace=team-a"))->body == R"(["q"]team-a)");
+  CHECK(client.Call(Get("/api/v1/queues?namespaces=true"))->body == R"(["q"]+)");
   CHECK(client.Call(Get("/api/v1/gangs?namespace=team-a"))->body == "team-a");
   CHECK(client.Call(Get("/api/v1/pods?namespace=team-a"))->body == "team-a");
   CHECK(json::parse(client.Call(Get("/debug/buildinfo"))->body) ==

@@ -51,9 +51,14 @@ inline std::string Get(std::string_view path) {
 
 class RawClient {
  public:
-  explicit RawClient(std::uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  /// `from`: the address that it connects from, one of loopback's; empty: any.
+  explicit RawClient(std::uint16_t port, const std::string& from = "")
+      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
+    if (!from.empty() && inet_pton(AF_INET, from.c_str(), &address.sin_addr) == 1) {
+      bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address);
+    }
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     const timeval patience{.tv_sec = kPatience.count(), .tv_usec = 0};

@@ -67,6 +67,15 @@ TEST_CASE("verbs in plain text stay on loopback", "[options]") {
   }
 }
 
+TEST_CASE("health has a port of its own where one is given", "[options]") {
+  CHECK_FALSE(Accepted([](auto&) {}).health);
+  const auto given = Accepted([](auto& o) { o.health_listen = ":8081"; }).health;
+  REQUIRE(given);
+  CHECK(given->port == 8081);
+  CHECK_THAT(Refusal([](auto& o) { o.health_listen = "8081"; }),
+             Catch::Contains("--health-listen"));
+}
+
 TEST_CASE("who may read the operations port goes by its address, unless said", "[options]") {
   const auto auth = [](const std::string& address, const std::string& given) {
     return Accepted([&](auto& o) {

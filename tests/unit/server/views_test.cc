@@ -21,7 +21,7 @@ using testing::World;
 using Json = nlohmann::json;
 
 Json Queue(World& world, const std::string& name) {
-  const Json page = Json::parse(QueuesJson(world.engine()));
+  const Json page = Json::parse(QueuesJson(world.engine(), "", false));
   for (const Json& queue : page["items"]) {
     if (queue["name"] == name) return queue;
   }
@@ -39,6 +39,20 @@ Json Gang(World& world, const std::string& name) {
 Json Why(World& world, const std::string& name) {
   const std::string page = WhyJson(world.engine(), "default", name, world.now());
   return page.empty() ? Json() : Json::parse(page);
+}
+
+// Every account may read the page of queues.
+TEST_CASE("the page of queues tells namespaces only where that is asked for", "[views][bug]") {
+  World world(MakePolicy({MakeQueue("a", {"team-a"}), MakeQueue("b", {"team-b", "secret"}),
+                          MakeQueue("all", {"*"})}));
+  world.Start();
+  const std::string page = QueuesJson(world.engine(), "", false);
+  CHECK_THAT(page, !Catch::Contains("secret") && !Catch::Contains("team-"));
+  CHECK_THAT(QueuesJson(world.engine(), "", true), Catch::Contains("secret"));
+  const Json mine = Json::parse(QueuesJson(world.engine(), "team-a", false));
+  REQUIRE(mine["items"].size() == 2);
+  CHECK(mine["items"][0]["name"] == "a");
+  CHECK(mine["items"][1]["name"] == "all");
 }
 
 TEST_CASE("a gang that is refused whole is in every view", "[views]") {
