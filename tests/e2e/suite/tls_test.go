@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -182,6 +186,81 @@ func TestMutualTLSAsksForAName(t *testing.T) {
 				t.Errorf("%v filter calls were answered", n)
 			}
 		})
+	}
+}
+
+// Strangers who connect to every port, say nothing, and come again when they are
+// sent away, keep neither kube-scheduler nor kubelets out.
+func TestPortsFullOfStrangers(t *testing.T) {
+	issuer := bed.NewIssuer(t)
+	m := bed.NewMount(t, issuer.Issue(bed.Leaf{CommonName: "berth"}), issuer.CA())
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	health := free.Addr().String()
+	free.Close()
+	s := control.Scenario(t, bed.Options{
+		Flags:     append(mutualFlags(m, schedulerName), "--health-listen", health),
+		Extenders: overTLS(issuer, issuer.Issue(bed.Leaf{CommonName: schedulerName})),
+	})
+	s.Nodes(4).GPUs(8).Create()
+	verbs, ops := s.Ports()
+	var opened atomic.Int64
+	for address, atOnce := range map[string]int{
+		fmt.Sprintf("127.0.0.1:%d", verbs): 5000, // more than gang.maxStanding + 128
+		fmt.Sprintf("127.0.0.1:%d", ops):   200,
+		health:                             200,
+	} {
+		ring := make([]net.Conn, atOnce)
+		var done sync.WaitGroup
+		stop := make(chan struct{})
+		done.Add(1)
+		go func() {
+			defer done.Done()
+			for i := 0; ; i = (i + 1) % atOnce {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if ring[i] != nil {
+					ring[i].Close()
+				}
+				ring[i], _ = net.DialTimeout("tcp", address, time.Second)
+				if opened.Add(1) > 7000 {
+					time.Sleep(2 * time.Millisecond) // 500 a second from then on
+				}
+			}
+		}()
+		t.Cleanup(func() {
+			close(stop)
+			done.Wait()
+			for _, connection := range ring {
+				if connection != nil {
+					connection.Close()
+				}
+			}
+		})
+	}
+	bed.Eventually(t, bed.Timeout, "the ports are full", func() error {
+		return bed.Unless(opened.Load() > 7000, "%d opened", opened.Load())
+	})
+	s.AllBound(s.Pod("p").GPUs(2).CreateN(16)...)
+	for range 10 {
+		for _, path := range []string{"livez", "readyz"} {
+			response, err := (&http.Client{Timeout: time.Second}).Get("http://" + health + "/" + path)
+			if err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+			response.Body.Close()
+			if response.StatusCode != http.StatusOK {
+				t.Errorf("%s: %s", path, response.Status)
+			}
+		}
+	}
+	if n := s.Metrics()[`berth_http_events_total{event="shed",listener="verbs"}`]; n == 0 {
+		t.Error("nobody was sent away")
 	}
 }
 
