@@ -251,18 +251,18 @@ std::vector<const Json*> OfKind(const std::vector<Json>& objects, std::string_vi
 
 namespace {
 
-constexpr std::array<PeerResource, 5> kKueue{{
+constexpr std::array<ApiResource, 5> kKueue{{
     {"kueue.x-k8s.io", {"v1beta2", "v1beta1"}, "clusterqueues", "ClusterQueue"},
     {"kueue.x-k8s.io", {"v1beta2", "v1beta1"}, "localqueues", "LocalQueue"},
     {"kueue.x-k8s.io", {"v1beta2", "v1beta1"}, "cohorts", "Cohort"},
     {"kueue.x-k8s.io", {"v1beta2", "v1beta1"}, "resourceflavors", "ResourceFlavor"},
     {"kueue.x-k8s.io", {"v1beta2", "v1beta1"}, "topologies", "Topology"},
 }};
-constexpr std::array<PeerResource, 2> kVolcano{{
+constexpr std::array<ApiResource, 2> kVolcano{{
     {"scheduling.volcano.sh", {"v1beta1"}, "queues", "Queue"},
     {"", {"v1"}, "namespaces", "Namespace"},
 }};
-constexpr std::array<PeerResource, 3> kKai{{
+constexpr std::array<ApiResource, 3> kKai{{
     {"scheduling.run.ai", {"v2"}, "queues", "Queue"},
     {"kai.scheduler", {"v1alpha1"}, "topologies", "Topology"},
     {"", {"v1"}, "namespaces", "Namespace"},
@@ -270,7 +270,7 @@ constexpr std::array<PeerResource, 3> kKai{{
 
 struct PeerRow {
   std::string_view name;
-  std::span<const PeerResource> resources;
+  std::span<const ApiResource> resources;
   void (*import)(const std::vector<internal::Json>&, internal::ImportDraft&);
 };
 
@@ -294,7 +294,7 @@ std::optional<Peer> PeerNamed(std::string_view name) {
   return static_cast<Peer>(it - Peers().begin());
 }
 
-std::span<const PeerResource> ResourcesOf(Peer peer) { return RowOf(peer).resources; }
+std::span<const ApiResource> ResourcesOf(Peer peer) { return RowOf(peer).resources; }
 
 std::expected<std::string, std::string> Import(Peer peer, const std::vector<Manifest>& objects,
                                                std::string_view source) {

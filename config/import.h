@@ -19,14 +19,8 @@ enum class Peer : std::uint8_t { kKueue, kVolcano, kKai };
 /// `kueue`, `volcano`, `kai`.
 std::optional<Peer> PeerNamed(std::string_view name);
 
-/// A kind that an import reads, and where an API server serves it.
-struct PeerResource {
-  std::string_view group;                    ///< Empty: the core group.
-  std::array<std::string_view, 2> versions;  ///< The newest first.
-  std::string_view plural;
-  std::string_view kind;
-};
-std::span<const PeerResource> ResourcesOf(Peer peer);
+/// What an import reads.
+std::span<const ApiResource> ResourcesOf(Peer peer);
 
 /// The policy's text, from objects of any kind (those that are not the peer's are left alone).
 /// `source` is named in the head comment. Error: one sentence, where there is no queue at all.

@@ -1,12 +1,21 @@
 // Kubernetes objects in a file, as kubectl prints and takes them.
 #pragma once
 
+#include <array>
 #include <expected>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace berth::config {
+
+/// A kind as the API server serves it.
+struct ApiResource {
+  std::string_view group;                    ///< Empty: the core group.
+  std::array<std::string_view, 2> versions;  ///< The newest first.
+  std::string_view plural;
+  std::string_view kind;
+};
 
 struct Manifest {
   std::string kind;

@@ -26,6 +26,23 @@ using berth::server::AskOptions;
 using berth::server::DemoOptions;
 using berth::server::ServeOptions;
 
+CLI::App* AddCheck(CLI::App& app, berth::server::CheckCommandOptions& o) {
+  CLI::App* check = app.add_subcommand(
+      "check", "validate policies, and whether all that names devices says the same");
+  check->add_option("files", o.files, "policy files");
+  check->add_option("--scheduler-config", o.scheduler_config,
+                    "compare this KubeSchedulerConfiguration with the policy");
+  check->add_option("--manifests", o.manifests,
+                    "compare the admission policies and ConfigMaps in these files with it, such as "
+                    "`kubectl kustomize` prints them; - is standard input");
+  check->add_flag("--live", o.live, "compare those of the cluster with it");
+  check->add_option("--kubeconfig", o.kubeconfig,
+                    "for --live: file; without it: the pod's service account");
+  check->add_option("-n,--namespace", o.ns, "for --live: where Berth's ConfigMaps are")
+      ->capture_default_str();
+  return check;
+}
+
 void AddServe(CLI::App& app, ServeOptions& o) {
   CLI::App* serve = app.add_subcommand("serve", "the extender service");
   serve->add_option("--kubeconfig", o.kubeconfig, "file; without it: the pod's service account");
@@ -134,12 +151,8 @@ int main(int argc, char** argv) {
   AddServe(app, serve);
   DemoOptions demo{.program = program};
   AddDemo(app, demo);
-  std::vector<std::string> files;
-  std::string scheduler_config;
-  CLI::App* check = app.add_subcommand("check", "validate policy files");
-  check->add_option("files", files, "policy files");
-  check->add_option("--scheduler-config", scheduler_config,
-                    "compare this KubeSchedulerConfiguration with the policy");
+  berth::server::CheckCommandOptions check_options;
+  CLI::App* check = AddCheck(app, check_options);
   AskOptions ask;
   berth::server::AddQuestions(app, ask);
   std::string kubeconfig;
@@ -199,12 +212,6 @@ int main(int argc, char** argv) {
   }
   if (import->parsed()) return berth::server::ImportCommand(import_options);
   if (ungate->parsed()) return berth::server::UngateAll(kubeconfig);
-  if (check->parsed()) {
-    if (files.empty() && scheduler_config.empty()) {
-      berth::kube::Write(stderr, "berth check: give at least one file\n");
-      return kUsage;
-    }
-    return berth::server::CheckFiles(files, scheduler_config);
-  }
+  if (check->parsed()) return berth::server::CheckCommand(check_options);
   return Say(berth::server::Ask(ask));
 }

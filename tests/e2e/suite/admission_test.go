@@ -225,3 +225,37 @@ func TestAdmissionPoliciesKnowThePolicy(t *testing.T) {
 		t.Errorf("Berth's account is named %d of %d times", by, all)
 	}
 }
+
+// `berth check` compares the lists of devices in files and in the cluster: a device
+// that the policy has and an admission policy lacks is named with both.
+func TestCheckComparesLists(t *testing.T) {
+	s := control.Scenario(t, bed.Options{NoExtender: true})
+	shipped := s.WriteFile("shipped.yaml", "apiVersion: berth.dev/v1alpha1\nkind: PolicyConfiguration\n")
+	two := s.WriteFile("two.yaml", "apiVersion: berth.dev/v1alpha1\nkind: PolicyConfiguration\n"+
+		"resources: {devices: [{name: nvidia.com/gpu}, {name: amd.com/gpu}]}\n")
+	check := func(code int, says []string, args ...string) {
+		t.Helper()
+		out, got := s.TryBerth(append([]string{"check"}, args...)...)
+		if got != code {
+			t.Errorf("check %v ends with %d, want %d: %s", args, got, code, out)
+		}
+		for _, want := range says {
+			if !strings.Contains(out, want) {
+				t.Errorf("check %v does not say %q: %s", args, want, out)
+			}
+		}
+	}
+	// --manifests takes any number of files: what else there is comes before.
+	check(0, []string{"admission policies: ok"}, shipped, "--manifests", gatePolicy, tenantPolicies)
+	lacks := []string{"berth-releases-it] lacks amd.com/gpu", "variables[devices] lacks amd.com/gpu"}
+	check(1, lacks, two, "--manifests", gatePolicy, tenantPolicies)
+	check(1, []string{"managedResources", "amd.com/gpu"}, two, "--scheduler-config", "../../../manifests/scheduler/kube-scheduler-config.yaml")
+
+	check(0, []string{"none that gates pods", "none that sends pods"}, shipped, "--live", "--kubeconfig", "ADMIN")
+	needsGate(t)
+	enforce(t, s, gatePolicy, gates(s))
+	check(0, []string{"none that sends pods"}, shipped, "--live", "--kubeconfig", "ADMIN")
+	keepApart(t, s)
+	check(0, []string{"admission policies: ok"}, shipped, "--live", "--kubeconfig", "ADMIN")
+	check(1, lacks, two, "--live", "--kubeconfig", "ADMIN")
+}
