@@ -253,7 +253,7 @@ ReasonId Engine::VictimsInTheWay(const PodInfo& pod) const {
 /// released pod has, or, if another took the room, the time that the victims of that one take.
 void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint now) {
   if (node == cluster::kNoNode) return;
-  std::vector<cluster::Plan*> waiting;
+  std::vector<Workload*> waiting;
   std::set<std::string> left;  // victims that others wait for on this node
   for (PodInfo* pod : store_.node(node).pods) {
     if (pod->workload == nullptr || !pod->workload->plan) continue;
@@ -263,14 +263,22 @@ void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint n
     if (waited && pod->charge == Charge::kPlanned) {
       plan.expires = now + store_.policy().gang.plan_timeout.count();
       timers_.emplace(plan.expires, pod->workload->key);
-      waiting.push_back(&plan);
+      waiting.push_back(pod->workload);
     }
     left.insert(plan.victims.begin(), plan.victims.end());
   }
   if (waiting.empty()) return;
   const auto overfull = [&](cluster::ResourceId id) { return store_.node(node).free(id) < 0; };
   if (std::ranges::any_of(store_.device_ids(), overfull)) {
-    for (cluster::Plan* plan : waiting) plan->victims.assign(left.begin(), left.end());
+    for (Workload* workload : waiting) workload->plan->victims.assign(left.begin(), left.end());
+  }
+  // kube-scheduler may have heard of it before us, asked, and been refused: it asks no more.
+  for (Workload* workload : waiting) {
+    for (cluster::Assignment& assignment : workload->plan->assignments) {
+      const PodInfo& pod = *assignment.pod;
+      const bool refused = pod.asked && pod.charge == Charge::kPlanned;
+      if (refused && VictimsInTheWay(pod) == ReasonId::kNone) Release(*workload, assignment);
+    }
   }
   RecheckPlans(node);  // it may have shrunk meanwhile
 }

@@ -175,6 +175,7 @@ FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimeP
   if (!at || early != ReasonId::kNone) {
     const bool probe =
         query.offered.size() == 1 && query.offered.front() == pod.object.nominated_node;
+    pod.asked |= at.has_value();
     if (probe) return Refuse(at ? early : ReasonId::kNodesNotOffered);
     if (!MoveToOffered(pod, query, now)) {
       pod.asked = true;

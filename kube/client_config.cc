@@ -121,10 +121,11 @@ std::expected<void, std::string> ReadUser(const YAML::Node& user, const std::fil
 }
 
 std::expected<ClientConfig, std::string> Parse(const std::string& text,
-                                               const std::filesystem::path& base) {
+                                               const std::filesystem::path& base,
+                                               const std::string& wanted) {
   const YAML::Node root = YAML::Load(text);
   if (!root.IsMap()) return Error("not a kubeconfig file");
-  const std::string name = Text(root, "current-context");
+  const std::string name = wanted.empty() ? Text(root, "current-context") : wanted;
   if (name.empty()) return Error("no current-context is set");
   auto context = Find(root, "contexts", "context", name);
   if (!context) return Error(context.error());
@@ -177,12 +178,13 @@ std::expected<std::string, std::string> DecodeBase64(std::string_view text) {
   return out;
 }
 
-std::expected<ClientConfig, std::string> LoadKubeconfig(const std::string& path) {
+std::expected<ClientConfig, std::string> LoadKubeconfig(const std::string& path,
+                                                        const std::string& context) {
   auto text = ReadSmallFile(path);
   if (!text) return Error(text.error());
   try {
     const std::filesystem::path base = std::filesystem::absolute(path).parent_path();
-    auto config = Parse(*text, base);
+    auto config = Parse(*text, base, context);
     if (!config) return Error(path + ": " + config.error());
     return config;
   } catch (const YAML::Exception& e) {

@@ -30,10 +30,11 @@ struct ClientConfig {
 inline constexpr std::string_view kServiceAccountDir =
     "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Reads a kubeconfig file and resolves its current-context. File names in it are relative to it,
+/// Reads a kubeconfig file and resolves `context`, or its current-context where that is empty. File names in it are relative to it,
 /// as in kubectl. Refuses what Berth cannot do faithfully (exec and auth-provider plug-ins, basic
 /// auth, impersonation) instead of ignoring it. The error is one line without secrets.
-std::expected<ClientConfig, std::string> LoadKubeconfig(const std::string& path);
+std::expected<ClientConfig, std::string> LoadKubeconfig(const std::string& path,
+                                                        const std::string& context = "");
 
 /// The in-cluster configuration, from KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT and the
 /// mounted service account.

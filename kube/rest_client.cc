@@ -309,7 +309,12 @@ void RestClient::ConfigureHeaders(Slot& slot, const Request& request,
   AddHeader(slot.headers, "Accept: application/json");
   AddHeader(slot.headers, "Expect:");  // No 100-continue round trip.
   if (!request.body.empty()) AddHeader(slot.headers, "Content-Type: " + request.content_type);
-  if (!token.empty()) AddHeader(slot.headers, "Authorization: Bearer " + token);
+  if (!token.empty()) {
+    AddHeader(slot.headers, "Authorization: Bearer " + token);
+    if (const std::string& second = options_.second_token_header; !second.empty()) {
+      AddHeader(slot.headers, second + ": Bearer " + token);
+    }
+  }
   if (!host_header_.empty()) AddHeader(slot.headers, "Host: " + host_header_);
   curl_easy_setopt(slot.easy, CURLOPT_HTTPHEADER, slot.headers.get());
   slot.connect_to.reset();

@@ -51,6 +51,8 @@ struct RestClientOptions {
   Duration connect_timeout{5'000};
   Duration token_refresh{60'000};
   std::string user_agent = "berth";
+  /// Under which the bearer token is sent once more; empty: it is not.
+  std::string second_token_header = {};
 };
 
 /// A client of one API server. Thread-safe: calls run on their callers' threads, each on its own

@@ -1,5 +1,7 @@
 #include "server/ask_command.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 
 namespace berth::server {
@@ -8,10 +10,17 @@ namespace {
 constexpr const char* kFormats = "table, wide, json, yaml, name or jsonpath=TEMPLATE";
 
 void AddConnection(CLI::App& command, AskOptions& o) {
-  command.add_option("--berth-url", o.url, "the service's --ops-listen address (env: BERTH_URL)")
-      ->capture_default_str();
+  command.add_option("--berth-url", o.url,
+                     fmt::format("the service's --ops-listen address (env: BERTH_URL; default: with "
+                                 "--kubeconfig through its API server, else {})",
+                                 kDefaultUrl));
   command.add_option("--token-file", o.token_file, "bearer token to show to the service");
-  command.add_option("--kubeconfig", o.kubeconfig, "file whose current user's token is shown");
+  command.add_option("--kubeconfig", o.kubeconfig,
+                     "file that says where the cluster is and who asks, with a token; kubectl "
+                     "plug-in: $KUBECONFIG or ~/.kube/config");
+  command.add_option("--context", o.context, "of that file (default: its current one)");
+  command.add_option("--service", o.service, "Berth's, for the API server's proxy")
+      ->capture_default_str();
   command.add_option("--certificate-authority", o.certificate_authority,
                      "file with the CA of the service's certificate");
   command.add_option("--tls-server-name", o.tls_server_name,

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "kube/client_config.h"
 #include "kube/read_file.h"
 #include "kube/rest_client.h"
 #include "server/exit_codes.h"
+#include "server/ops_auth.h"
 
 namespace berth::server {
 namespace {
@@ -48,9 +50,17 @@ std::optional<PodName> ParsePod(const AskOptions& options) {
   return pod;
 }
 
-/// The token to show: --token-file's, else the kubeconfig user's, else, over TLS, that of the pod
-/// that we run in. Only what was asked for goes out in plain text, and to loopback alone.
-std::expected<void, Answer> AddToken(const AskOptions& options, kube::ClientConfig& config) {
+/// Where the service is, how to prove who asks, and in which namespace.
+struct Target {
+  kube::ClientConfig config;
+  bool proxied = false;  ///< Through the API server.
+};
+
+/// `token_file`, else the kubeconfig user's, else, over TLS, that of the pod that we run in. Only
+/// what was asked for goes out in plain text, and to loopback alone.
+std::expected<void, Answer> AddToken(const AskOptions& options,
+                                     const std::optional<kube::ClientConfig>& kubeconfig,
+                                     kube::ClientConfig& config) {
   if (!options.token_file.empty()) {
     const auto token = kube::ReadFile(options.token_file, kube::kMaxTokenBytes);
     if (!token) {
@@ -60,9 +70,7 @@ std::expected<void, Answer> AddToken(const AskOptions& options, kube::ClientConf
     config.token_file = options.token_file;
     return {};
   }
-  if (!options.kubeconfig.empty()) {
-    const auto kubeconfig = kube::LoadKubeconfig(options.kubeconfig);
-    if (!kubeconfig) return std::unexpected(Fail(kEnvironment, "error: " + kubeconfig.error()));
+  if (kubeconfig) {
     if (kubeconfig->token.empty() && kubeconfig->token_file.empty()) {
       return std::unexpected(Fail(
           kBadInput, fmt::format("error: {}: its user has no token, which is what Berth asks for; "
@@ -79,40 +87,68 @@ std::expected<void, Answer> AddToken(const AskOptions& options, kube::ClientConf
   return {};
 }
 
-std::expected<kube::ClientConfig, Answer> Connection(const AskOptions& options) {
-  kube::ClientConfig config;
-  config.server = options.url;
-  while (config.server.ends_with('/')) config.server.pop_back();
-  if (!config.server.starts_with("http://") && !config.server.starts_with("https://")) {
-    return std::unexpected(Fail(kUsage, "error: --berth-url must start with http:// or https://"));
-  }
-  config.ca_file = options.certificate_authority;
-  config.tls_server_name = options.tls_server_name;
-  config.insecure_skip_verify = options.insecure_skip_tls_verify;
-  if (const auto added = AddToken(options, config); !added) return std::unexpected(added.error());
-  return config;
+/// The path of a service behind the API server; empty: it is not NAMESPACE/[SCHEME:]NAME:PORT.
+std::string ProxyPath(const std::string& service) {
+  const auto slash = service.find('/');
+  if (slash == std::string::npos || slash == 0 || slash + 1 == service.size()) return {};
+  return fmt::format("/api/v1/namespaces/{}/services/{}/proxy",
+                     kube::EscapeSegment(service.substr(0, slash)),
+                     kube::EscapeSegment(service.substr(slash + 1)));
 }
 
-std::expected<kube::Response, Answer> Get(const AskOptions& options, const kube::Request& request) {
-  const auto config = Connection(options);
-  if (!config) return std::unexpected(config.error());
-  const auto client = kube::RestClient::Create(*config, {.user_agent = "berth-cli"});
+/// REQUIRES: the kubeconfig, if one is named, was read.
+std::expected<Target, Answer> TargetOf(const AskOptions& options,
+                                       const std::optional<kube::ClientConfig>& kubeconfig) {
+  Target target{.config = {}, .proxied = options.url.empty() && kubeconfig};
+  kube::ClientConfig& config = target.config;
+  if (target.proxied) {
+    config = *kubeconfig;
+    const std::string path = ProxyPath(options.service);
+    if (path.empty()) {
+      return std::unexpected(Fail(kUsage, "error: --service is NAMESPACE/[SCHEME:]NAME:PORT"));
+    }
+    config.server += path;
+  } else {
+    config.server = options.url.empty() ? kDefaultUrl : options.url;
+    while (config.server.ends_with('/')) config.server.pop_back();
+    if (!config.server.starts_with("http://") && !config.server.starts_with("https://")) {
+      return std::unexpected(Fail(kUsage, "error: --berth-url must start with http:// or https://"));
+    }
+  }
+  if (!options.certificate_authority.empty()) {
+    config.ca_file = options.certificate_authority;
+    config.ca_data.clear();
+  }
+  if (!options.tls_server_name.empty()) config.tls_server_name = options.tls_server_name;
+  config.insecure_skip_verify |= options.insecure_skip_tls_verify;
+  if (const auto added = AddToken(options, kubeconfig, config); !added) {
+    return std::unexpected(added.error());
+  }
+  return target;
+}
+
+std::expected<kube::Response, Answer> Get(const Target& target, const kube::Request& request) {
+  const auto client = kube::RestClient::Create(
+      target.config, {.user_agent = "berth-cli",
+                      .second_token_header = target.proxied ? kProxiedTokenHeader : ""});
   if (!client) return std::unexpected(Fail(kUsage, "error: --berth-url: " + client.error()));
   auto response = (*client)->Do(request, {});
   if (response) return std::move(*response);
   const auto& error = response.error();
   const char* hint =
-      error.failure == kube::TransportFailure::kTls
+      target.proxied ? "That is the API server of --kubeconfig; --berth-url names the service itself."
+      : error.failure == kube::TransportFailure::kTls
           ? "Its certificate must be signed by --certificate-authority, and be for the host of "
             "--berth-url, or else for --tls-server-name."
           : "Is `berth serve` running? Its --ops-listen address goes into --berth-url or "
             "BERTH_URL.";
   return std::unexpected(Fail(kEnvironment, fmt::format("error: no Berth service at {}: {}\n{}",
-                                                        options.url, error.message, hint)));
+                                                        target.config.server, error.message,
+                                                        hint)));
 }
 
 /// What a refusal means to whoever asked.
-Answer Refused(const AskOptions& options, const kube::Request& request,
+Answer Refused(const Target& target, const kube::Request& request,
                const kube::Response& response) {
   std::string text = response.body.substr(0, 500);
   text.erase(text.find_last_not_of(" \r\n") + 1);
@@ -122,14 +158,29 @@ Answer Refused(const AskOptions& options, const kube::Request& request,
                                        text));
   }
   if (response.status == 403) return Fail(kBadInput, "Error from Berth: " + text);
+  if (target.proxied && (response.status == 404 || response.status == 503)) {
+    return Fail(kEnvironment, fmt::format("error: the API server finds no Berth service at {}: {}",
+                                          target.config.server, text));
+  }
   return Fail(kEnvironment,
-              fmt::format("error: {}{} answered HTTP {}{}{}", options.url, request.path,
+              fmt::format("error: {}{} answered HTTP {}{}{}", target.config.server, request.path,
                           response.status, text.empty() ? "" : ": ", text));
 }
 
 }  // namespace
 
-Answer Ask(const AskOptions& options) {
+Answer Ask(const AskOptions& given) {
+  AskOptions options = given;
+  std::optional<kube::ClientConfig> kubeconfig;
+  if (!options.kubeconfig.empty()) {
+    auto read = kube::LoadKubeconfig(options.kubeconfig, options.context);
+    if (!read) return Fail(kEnvironment, "error: " + read.error());
+    kubeconfig = std::move(*read);
+    // As kubectl: in the namespace of the context, unless told otherwise. Queues are in none.
+    if (options.ns.empty() && options.question != Question::kQueues) options.ns = kubeconfig->ns;
+  }
+  const auto target = TargetOf(options, kubeconfig);
+  if (!target) return target.error();
   kube::Request request;
   request.timeout = kTimeout;
   request.path = fmt::format("/api/v1/{}", NameOf(options.question));
@@ -146,19 +197,20 @@ Answer Ask(const AskOptions& options) {
     if (!options.ns.empty()) request.query.emplace_back("namespace", options.ns);
     if (options.output.format == OutputFormat::kWide) request.query.emplace_back("namespaces", "true");
   }
-  const auto response = Get(options, request);
+  const auto response = Get(*target, request);
   if (!response) return response.error();
-  if (why && response->status == 404) {
+  // The API server's own 404 is JSON.
+  if (why && response->status == 404 && !(target->proxied && response->body.starts_with('{'))) {
     return Fail(kBadInput, fmt::format("Error from Berth (NotFound): neither a pod nor a gang {:?} "
                                        "found in namespace {:?}",
                                        pod.name, pod.ns));
   }
-  if (!response->Ok()) return Refused(options, request, *response);
+  if (!response->Ok()) return Refused(*target, request, *response);
   Json page = Json::parse(response->body, nullptr, /*allow_exceptions=*/false);
   if (!page.is_object()) {
     return Fail(kEnvironment, fmt::format("error: {}{} did not answer with JSON; is it Berth's "
                                           "--ops-listen address?",
-                                          options.url, request.path));
+                                          target->config.server, request.path));
   }
   Answer answer;
   if (!why) {

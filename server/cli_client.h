@@ -7,17 +7,22 @@
 
 namespace berth::server {
 
+inline constexpr const char* kDefaultUrl = "http://127.0.0.1:9090";
+
 struct AskOptions {
   Question question = Question::kQueues;
-  std::string url = "http://127.0.0.1:9090";
-  std::string ns{};   ///< Empty: `default` for why, every namespace for gangs and pods.
+  /// Empty: with a kubeconfig, the service behind its API server's proxy; else kDefaultUrl.
+  std::string url{};
+  std::string ns{};   ///< Empty: the kubeconfig's, else `default` for why and all for the others.
   std::string pod{};  ///< For why: a pod or gang, NAME, pod/NAME, gang/NAME or NAMESPACE/NAME.
   bool all_namespaces = false;  ///< Whatever `ns` says.
   Wanted wanted{};              ///< For the others.
   Output output{};
   // For a service under --ops-auth kubernetes, and one behind TLS: kubectl's options.
   std::string token_file{};
-  std::string kubeconfig{};             ///< Its current user's token; nothing else is read from it.
+  std::string kubeconfig{};             ///< Where and who, but for what `url` and others say.
+  std::string context{};                ///< Of it; empty: the current one.
+  std::string service = "berth-system/https:berth:ops";  ///< NAMESPACE/[SCHEME:]NAME:PORT
   std::string certificate_authority{};  ///< Empty: the system's.
   std::string tls_server_name{};
   bool insecure_skip_tls_verify = false;

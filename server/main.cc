@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <limits>
 
@@ -25,6 +26,16 @@ using berth::kUsage;
 using berth::server::AskOptions;
 using berth::server::DemoOptions;
 using berth::server::ServeOptions;
+
+/// The file that kubectl would read: of $KUBECONFIG's the first, else ~/.kube/config; empty: none.
+std::string KubectlConfig() {
+  const char* named = std::getenv("KUBECONFIG");
+  if (named != nullptr && *named != '\0') return std::string(named).substr(0, std::string_view(named).find(':'));
+  const char* home = std::getenv("HOME");
+  const std::string file = home == nullptr ? std::string() : std::string(home) + "/.kube/config";
+  std::error_code error;
+  return !file.empty() && std::filesystem::exists(file, error) ? file : std::string();
+}
 
 CLI::App* AddCheck(CLI::App& app, berth::server::CheckCommandOptions& o) {
   CLI::App* check = app.add_subcommand(
@@ -213,5 +224,6 @@ int main(int argc, char** argv) {
   if (import->parsed()) return berth::server::ImportCommand(import_options);
   if (ungate->parsed()) return berth::server::UngateAll(kubeconfig);
   if (check->parsed()) return berth::server::CheckCommand(check_options);
+  if (plugin && ask.url.empty() && ask.kubeconfig.empty()) ask.kubeconfig = KubectlConfig();
   return Say(berth::server::Ask(ask));
 }

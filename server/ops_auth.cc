@@ -31,9 +31,11 @@ bool IsTokenCharacter(char c) {  // RFC 6750, b64token
          std::string_view("-._~+/=").find(c) != std::string_view::npos;
 }
 
-/// The token of `Authorization: Bearer TOKEN`; empty: none that could be one.
+/// The token of `Authorization: Bearer TOKEN`, else of kProxiedTokenHeader; empty: none that could be
+/// one.
 std::string TokenOf(const HttpRequest& request) {
   std::string_view value = request.Header("authorization");
+  if (value.empty()) value = request.Header(kProxiedTokenHeader);
   constexpr std::string_view kScheme = "bearer ";
   if (value.size() <= kScheme.size() ||
       !std::ranges::equal(value.substr(0, kScheme.size()), kScheme, [](char a, char b) {

@@ -25,6 +25,11 @@
 
 namespace berth::server {
 
+/// Where a token may be that came through the API server's service proxy, which takes the one in
+/// Authorization for itself.
+inline constexpr const char* kProxiedTokenHeader = "Berth-Authorization";
+
+
 /// How long an answer is believed: what Kubernetes' own components do by default
 /// (k8s.io/apiserver, DelegatingAuthenticationOptions and DelegatingAuthorizationOptions).
 inline constexpr std::chrono::seconds kReviewLife{10};

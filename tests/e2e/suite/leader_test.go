@@ -3,8 +3,14 @@ package suite
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -283,6 +289,73 @@ func TestLeaderFrozenUnderLoad(t *testing.T) {
 	if !leader.Ready() || leader.LeaderMetric() != 0 {
 		t.Error("the old leader does not follow")
 	}
+}
+
+// hang stops the thread of a replica that plans, as a lock that is never given
+// back would, until the test ends; the others go on, the one that renews the Lease
+// among them.
+func hang(t *testing.T, r *bed.Replica) {
+	t.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/comm", r.Pid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		name, err := os.ReadFile(task)
+		if err != nil || strings.TrimSpace(string(name)) != "planner" {
+			continue
+		}
+		tid, err := strconv.Atoi(filepath.Base(filepath.Dir(task)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		attached, release := make(chan error), make(chan struct{})
+		var released sync.WaitGroup
+		released.Add(1)
+		go func() {
+			defer released.Done()
+			runtime.LockOSThread() // the tracer is a thread
+			defer runtime.UnlockOSThread()
+			err := syscall.PtraceAttach(tid)
+			attached <- err
+			if err != nil {
+				return
+			}
+			<-release
+			_ = syscall.PtraceDetach(tid)
+		}()
+		if err := <-attached; err != nil {
+			t.Fatalf("this machine lets nobody trace its own children: %v", err)
+		}
+		t.Cleanup(func() {
+			close(release)
+			released.Wait()
+		})
+		return
+	}
+	t.Fatal("no thread is called planner")
+}
+
+// An engine that hangs, in a process that otherwise lives, is noticed after 15 s:
+// its liveness fails, so that a kubelet restarts it, and the Lease is let go, so that
+// the other one leads within another term.
+func TestLeaderThatHangs(t *testing.T) {
+	s := control.Scenario(t, bed.Options{Replicas: 2})
+	s.Nodes(2).GPUs(8).Create()
+	leader, follower := s.Leader()
+	s.AllBound(s.Pod("before").GPUs(1).Create())
+	hung := time.Now()
+	hang(t, leader)
+	bed.Eventually(t, time.Minute, "it is not alive", func() error {
+		return bed.Unless(!leader.Alive(), "livez says that it is")
+	})
+	t.Logf("HANG %v until livez fails", time.Since(hung).Round(time.Millisecond))
+	bed.Eventually(t, time.Minute, "the other one leads", func() error {
+		return bed.Unless(follower.Leads(), "it does not")
+	})
+	t.Logf("HANG %v until the other one leads", time.Since(hung).Round(time.Millisecond))
+	s.AllBound(s.Pod("after").GPUs(1).CreateN(8)...)
+	turns(t, s, leader, follower)
 }
 
 // A Lease that is deleted stays with the leader: no verb goes unanswered, and no

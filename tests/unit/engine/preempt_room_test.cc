@@ -189,6 +189,28 @@ TEST_CASE("who waits for victims does not take the room of another plan", "[unit
   CHECK(w.Bind("high", "n").posted);
 }
 
+// It had heard of the victim's end before us; refused, it would not ask again.
+TEST_CASE("who was refused for victims is let go again when they have ended",
+          "[unit][engine][bug]") {
+  World w;
+  w.Add(MakeNode("n").Gpu(4));
+  w.Start();
+  for (const char* victim : {"v1", "v2"}) w.Add(MakePod(victim).Gpu(2).On("n"));
+  w.Add(MakePod("high").Gpu(4).Priority(10));
+  REQUIRE(w.engine().Preempt("uid-high", {{"n", {{"uid-v1", "uid-v2"}, 0}}}, w.now()).size() == 1);
+  w.Terminate("v1");
+  w.Terminate("v2");
+  w.Change("high", [](kube::Pod& pod) { pod.nominated_node = "n"; });
+  w.Tick();
+  CHECK(w.Filter("high", {"n"}).reason == "InsufficientDevices");
+  w.Delete("v1");
+  w.Tick();
+  CHECK(w.LogOf("release high").empty());
+  w.Delete("v2");
+  w.Tick();
+  CHECK(w.LogOf("release high").size() == 1);
+}
+
 // A stranger's end makes room on the node, and none in the queue.
 TEST_CASE("a pod is not let in before the quota of its victim is free", "[unit][engine][bug]") {
   World w(MakePolicy({MakeQueue("default", {"*"}, 2)}));

@@ -312,6 +312,47 @@ TEST_CASE("a token comes from a file or a kubeconfig, and a refusal says what to
   CHECK(Ask(options).code == 2);  // In plain text to loopback only.
 }
 
+// The API server takes the token in Authorization for itself.
+TEST_CASE("a kubeconfig alone asks through the API server's proxy", "[cli]") {
+  HttpServer api;
+  std::string seen;
+  const std::string proxy = "/api/v1/namespaces/berth-system/services/https:berth:ops/proxy";
+  const auto page = [&seen](const HttpRequest& request) {
+    seen = std::string(request.Header("Berth-Authorization"));
+    for (const auto& [key, value] : request.query) seen += " " + key + "=" + value;
+    return HttpResponse{.body = R"({"items":[]})"};
+  };
+  for (const char* path : {"/queues", "/gangs"}) api.Handle("GET", proxy + "/api/v1" + path, page);
+  const std::string server = "http://127.0.0.1:" + std::to_string(*api.Listen("127.0.0.1", 0));
+  const berth::testing::TempFile config(
+      "kubeconfig",
+      "current-context: c\ncontexts: [{name: c, context: {cluster: c, user: u, namespace: team-a}},"
+      " {name: other, context: {cluster: c, user: nobody}}]\n"
+      "clusters: [{name: c, cluster: {server: '" + server + "'}}]\n"
+      "users: [{name: u, user: {token: mine}}, {name: nobody, user: {}}]\n");
+  AskOptions options{.question = Question::kQueues, .kubeconfig = config.path()};
+  CHECK(Ask(options).code == 0);
+  CHECK(seen == "Bearer mine");
+  options.question = Question::kGangs;
+  CHECK(Ask(options).code == 0);
+  CHECK(seen == "Bearer mine namespace=team-a");
+  options.all_namespaces = true;
+  CHECK(Ask(options).code == 0);
+  CHECK(seen == "Bearer mine");
+  options.service = "elsewhere/berth:ops";
+  CHECK(Ask(options).code == 3);
+  CHECK_THAT(Ask(options).err, Catch::Contains("finds no Berth service at") &&
+                                   Catch::Contains("/elsewhere/services/berth%3Aops/proxy"));
+  options.service = "berth";
+  CHECK(Ask(options).code == 2);
+  options.context = "other";
+  CHECK_THAT(Ask(options).err, Catch::Contains("NAMESPACE/"));
+  options.service = AskOptions{}.service;
+  CHECK_THAT(Ask(options).err, Catch::Contains("has no token"));
+  options.context = "none";
+  CHECK(Ask(options).code == 3);
+}
+
 TEST_CASE("no service there is the environment's fault", "[cli]") {
   std::string url;
   {

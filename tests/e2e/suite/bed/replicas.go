@@ -130,6 +130,15 @@ func (r *Replica) Ready() bool {
 	return err == nil
 }
 
+// Alive says whether /livez answers 200.
+func (r *Replica) Alive() bool {
+	_, err := get(r.opsURL("/livez"))
+	return err == nil
+}
+
+// Pid is the replica's process.
+func (r *Replica) Pid() int { return r.process.cmd.Process.Pid }
+
 // LeaderMetric is the replica's berth_leader.
 func (r *Replica) LeaderMetric() float64 {
 	r.s.T.Helper()
