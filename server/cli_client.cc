@@ -157,11 +157,17 @@ Answer Refused(const Target& target, const kube::Request& request,
                                        "has expired must be renewed.",
                                        text));
   }
-  if (response.status == 403) return Fail(kBadInput, "Error from Berth: " + text);
-  if (target.proxied && (response.status == 404 || response.status == 503)) {
-    return Fail(kEnvironment, fmt::format("error: the API server finds no Berth service at {}: {}",
-                                          target.config.server, text));
+  if (target.proxied && text.starts_with('{')) {  // a Status: Berth's own refusals are plain text
+    const std::string said = kube::ParseStatus(response.body, response.status).message;
+    if (response.status == 403) {
+      return Fail(kBadInput, fmt::format("Error from the API server (Forbidden): {}\nThe Role "
+                                         "berth-proxy of Berth's manifests gives that right.",
+                                         said));
+    }
+    return Fail(kEnvironment, fmt::format("error: the API server has no answer of Berth at {}: {}",
+                                          target.config.server, said));
   }
+  if (response.status == 403) return Fail(kBadInput, "Error from Berth: " + text);
   return Fail(kEnvironment,
               fmt::format("error: {}{} answered HTTP {}{}{}", target.config.server, request.path,
                           response.status, text.empty() ? "" : ": ", text));

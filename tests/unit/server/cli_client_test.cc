@@ -323,6 +323,11 @@ TEST_CASE("a kubeconfig alone asks through the API server's proxy", "[cli]") {
     return HttpResponse{.body = R"({"items":[]})"};
   };
   for (const char* path : {"/queues", "/gangs"}) api.Handle("GET", proxy + "/api/v1" + path, page);
+  api.Handle("GET", "/api/v1/namespaces/forbidden/services/berth:ops/proxy/api/v1/gangs",
+             [](const HttpRequest&) {
+               return HttpResponse{.status = 403,
+                                   .body = R"({"kind":"Status","message":"you may not","code":403})"};
+             });
   const std::string server = "http://127.0.0.1:" + std::to_string(*api.Listen("127.0.0.1", 0));
   const berth::testing::TempFile config(
       "kubeconfig",
@@ -341,8 +346,11 @@ TEST_CASE("a kubeconfig alone asks through the API server's proxy", "[cli]") {
   CHECK(seen == "Bearer mine");
   options.service = "elsewhere/berth:ops";
   CHECK(Ask(options).code == 3);
-  CHECK_THAT(Ask(options).err, Catch::Contains("finds no Berth service at") &&
-                                   Catch::Contains("/elsewhere/services/berth%3Aops/proxy"));
+  CHECK_THAT(Ask(options).err, Catch::Contains("/elsewhere/services/berth%3Aops/proxy"));
+  options.service = "forbidden/berth:ops";
+  CHECK(Ask(options).code == 1);
+  CHECK(Ask(options).err == "Error from the API server (Forbidden): you may not\nThe Role berth-proxy "
+                            "of Berth's manifests gives that right.\n");
   options.service = "berth";
   CHECK(Ask(options).code == 2);
   options.context = "other";

@@ -1,0 +1,115 @@
+package suite
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/tests/e2e/suite/bed"
+)
+
+// outside is an address of this machine that is not loopback: the API server
+// proxies to no other.
+func outside(t *testing.T) string {
+	t.Helper()
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range addresses {
+		if ip, ok := address.(*net.IPNet); ok && ip.IP.To4() != nil && ip.IP.IsGlobalUnicast() {
+			return ip.IP.String()
+		}
+	}
+	t.Fatalf("no IPv4 address but loopback in %v", addresses)
+	return ""
+}
+
+// behindService makes the Service berth lead to a port of this machine.
+func behindService(t *testing.T, s *bed.Scenario, ip string, port int) {
+	t.Helper()
+	ctx, core := s.Context(), s.Client.CoreV1()
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "berth"},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "ops", Port: 9090}}}}
+	if _, err := core.Services(bed.SystemNamespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// It believes an address that is a pod's.
+	pod := s.Pod("host").Namespace(bed.SystemNamespace).On("node-000").Create()
+	pod.ResourceVersion = "" // whatever else was written to it
+	pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, ip, []corev1.PodIP{{IP: ip}}
+	pod, err := core.Pods(bed.SystemNamespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := &corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+	endpoints := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "berth"}, Subsets: []corev1.EndpointSubset{{ //nolint:staticcheck // what the proxy reads
+		Addresses: []corev1.EndpointAddress{{IP: ip, TargetRef: to}},
+		Ports:     []corev1.EndpointPort{{Name: "ops", Port: int32(port)}},
+	}}}
+	if _, err := core.Endpoints(bed.SystemNamespace).Create(ctx, endpoints, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// With a kubeconfig alone the commands go through the API server: the shipped Role
+// lets them, and Berth still shows each what is theirs.
+func TestThroughTheAPIServersProxy(t *testing.T) {
+	s := control.Scenario(t, bed.Options{})
+	s.StopBerth()
+	s.Nodes(1).GPUs(8).Create()
+	s.Namespace("team-a")
+	ip, ops := outside(t), s.FreePort()
+	certificate, key := control.ServingPair()
+	s.Container("berth-behind", []string{"serve", "--leader-elect=false", fmt.Sprintf("--listen=127.0.0.1:%d", s.FreePort()),
+		fmt.Sprintf("--ops-listen=%s:%d", ip, ops), "--ops-auth=kubernetes",
+		"--ops-tls-cert-file=" + certificate, "--ops-tls-private-key-file=" + key}).
+		Start(s.Berth(), fmt.Sprintf("https://%s:%d/readyz", ip, ops), "--kubeconfig", s.AdminKubeconfig())
+	behindService(t, s, ip, ops)
+	s.Pod("p").Namespace("team-a").GPUs(1).Gang("ga", 2).Create()
+	kubeconfig := s.Account("team-a", "researcher").MayIn("team-a", reader).Kubeconfig()
+
+	out, code := s.TryBerth("queues", "--kubeconfig", kubeconfig)
+	if code != 1 || !strings.Contains(out, `cannot get resource "services/proxy"`) || !strings.Contains(out, "Role berth-proxy") {
+		t.Errorf("without the Role: %d %s", code, out)
+	}
+	var role rbacv1.Role // the bed has it, as all of these manifests
+	find(t, baseFolder+"/ops-access.yaml", "Role", &role)
+	rbac := s.Client.RbacV1()
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:authenticated"}}}
+	if _, err := rbac.RoleBindings(role.Namespace).Create(s.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = rbac.RoleBindings(role.Namespace).Delete(s.Context(), role.Name, metav1.DeleteOptions{})
+	})
+	bed.Eventually(t, bed.Timeout, "the Role is in force", func() error {
+		out, code := s.TryBerth("queues", "--kubeconfig", kubeconfig)
+		return bed.Unless(code == 0 && strings.Contains(out, "default"), "%d %s", code, out)
+	})
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"why team-a/p", 0, "WaitingForMembers"},
+		{"gangs -n team-a", 0, "ga"},
+		{"queues -n team-a", 0, "default"},
+		{"gangs", 1, `cannot list resource "pods" in all namespaces`},
+		{"queues -o wide", 1, `cannot list resource "pods" in all namespaces`},
+		{"why team-b/q", 1, `cannot get resource "pods" in the namespace "team-b"`},
+		{"queues --service berth-system/https:none:ops", 1, "Role berth-proxy"},
+	} {
+		out, code := s.TryBerth(append(strings.Fields(c.args), "--kubeconfig", kubeconfig)...)
+		if code != c.code || !strings.Contains(out, c.says) {
+			t.Errorf("%s: %d, want %d and %q: %s", c.args, code, c.code, c.says, out)
+		}
+	}
+}
