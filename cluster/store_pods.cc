@@ -209,8 +209,7 @@ Store::Reading Store::Read(PodInfo& pod) {
   const auto& gates = pod.object.scheduling_gates;
   const bool gated = std::ranges::find(gates, kAdmissionGate) != gates.end();
   reading.asks = pod.shape->asks_device || !reading.claims->gang.name.empty();
-  reading.concerns_us =
-      Ours(pod.object) && !pod.terminating() && (reading.asks || gated);
+  reading.concerns_us = Ours(pod.object) && !pod.terminating() && (reading.asks || gated);
   return reading;
 }
 

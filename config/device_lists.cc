@@ -57,7 +57,8 @@ struct Compared {
 void Compare(const Compared& what, const std::optional<Names>& said, const Names& policy,
              std::vector<ListFinding>& findings) {
   const auto add = [&](Severity severity, std::string message) {
-    findings.push_back({.severity = severity, .object = what.object, .message = std::move(message)});
+    findings.push_back(
+        {.severity = severity, .object = what.object, .message = std::move(message)});
   };
   if (!said) {
     return add(Severity::kWarning, fmt::format("its list in {} cannot be read: compare it with the "
@@ -66,14 +67,13 @@ void Compare(const Compared& what, const std::optional<Names>& said, const Names
   }
   for (const std::string& name : policy) {
     if (std::ranges::find(*said, name) != said->end()) continue;
-    add(Severity::kError,
-        fmt::format("{} lacks {}, which is in the policy's {}: {}", what.where, name, what.key,
-                    what.lacking));
+    add(Severity::kError, fmt::format("{} lacks {}, which is in the policy's {}: {}", what.where,
+                                      name, what.key, what.lacking));
   }
   for (const std::string& name : *said) {
     if (std::ranges::find(policy, name) != policy.end()) continue;
-    add(Severity::kWarning, fmt::format("{} has {}, which is not in the policy's {}: {}", what.where,
-                                        name, what.key, what.beyond));
+    add(Severity::kWarning, fmt::format("{} has {}, which is not in the policy's {}: {}",
+                                        what.where, name, what.key, what.beyond));
   }
 }
 

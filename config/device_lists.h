@@ -24,8 +24,8 @@ struct ListFinding {
 };
 
 /// Compares the lists in Berth's admission policies among `objects` with the policy. They are known
-/// by their conditions and variables (manifests/base), whatever the objects are called. Where one of
-/// the two is not there at all, a warning says so. Others are not looked at. Never throws.
+/// by their conditions and variables (manifests/base), whatever the objects are called. Where one
+/// of the two is not there at all, a warning says so. Others are not looked at. Never throws.
 std::vector<ListFinding> CompareLists(const std::vector<Manifest>& objects,
                                       const PolicyConfiguration& policy);
 

@@ -87,9 +87,8 @@ FilterAnswer Engine::FilterUnknown(const FilterQuery& query, TimePoint now) {
   policy::PlacementRequest request{.pods = {pod.get()}, .min = 1};
   auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
   const auto planned = [&] {
-    return placement.ok()
-               ? Find(query.offered, store_.node(placement.placed.front().node).name)
-               : std::nullopt;
+    return placement.ok() ? Find(query.offered, store_.node(placement.placed.front().node).name)
+                          : std::nullopt;
   };
   if (placement.ok() && !planned()) {
     std::vector<bool> offered(store_.nodes().size(), false);

@@ -30,9 +30,10 @@ struct ClientConfig {
 inline constexpr std::string_view kServiceAccountDir =
     "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Reads a kubeconfig file and resolves `context`, or its current-context where that is empty. File names in it are relative to it,
-/// as in kubectl. Refuses what Berth cannot do faithfully (exec and auth-provider plug-ins, basic
-/// auth, impersonation) instead of ignoring it. The error is one line without secrets.
+/// Reads a kubeconfig file and resolves `context`, or its current-context where that is empty. File
+/// names in it are relative to it, as in kubectl. Refuses what Berth cannot do faithfully (exec and
+/// auth-provider plug-ins, basic auth, impersonation) instead of ignoring it. The error is one line
+/// without secrets.
 std::expected<ClientConfig, std::string> LoadKubeconfig(const std::string& path,
                                                         const std::string& context = "");
 

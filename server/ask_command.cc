@@ -10,10 +10,11 @@ namespace {
 constexpr const char* kFormats = "table, wide, json, yaml, name or jsonpath=TEMPLATE";
 
 void AddConnection(CLI::App& command, AskOptions& o) {
-  command.add_option("--berth-url", o.url,
-                     fmt::format("the service's --ops-listen address (env: BERTH_URL; default: with "
-                                 "--kubeconfig through its API server, else {})",
-                                 kDefaultUrl));
+  command.add_option(
+      "--berth-url", o.url,
+      fmt::format("the service's --ops-listen address (env: BERTH_URL; default: with "
+                  "--kubeconfig through its API server, else {})",
+                  kDefaultUrl));
   command.add_option("--token-file", o.token_file, "bearer token to show to the service");
   command.add_option("--kubeconfig", o.kubeconfig,
                      "file that says where the cluster is and who asks, with a token; kubectl "

@@ -112,7 +112,8 @@ std::expected<Target, Answer> TargetOf(const AskOptions& options,
     config.server = options.url.empty() ? kDefaultUrl : options.url;
     while (config.server.ends_with('/')) config.server.pop_back();
     if (!config.server.starts_with("http://") && !config.server.starts_with("https://")) {
-      return std::unexpected(Fail(kUsage, "error: --berth-url must start with http:// or https://"));
+      return std::unexpected(
+          Fail(kUsage, "error: --berth-url must start with http:// or https://"));
     }
   }
   if (!options.certificate_authority.empty()) {
@@ -136,20 +137,20 @@ std::expected<kube::Response, Answer> Get(const Target& target, const kube::Requ
   if (response) return std::move(*response);
   const auto& error = response.error();
   const char* hint =
-      target.proxied ? "That is the API server of --kubeconfig; --berth-url names the service itself."
+      target.proxied
+          ? "That is the API server of --kubeconfig; --berth-url names the service itself."
       : error.failure == kube::TransportFailure::kTls
           ? "Its certificate must be signed by --certificate-authority, and be for the host of "
             "--berth-url, or else for --tls-server-name."
           : "Is `berth serve` running? Its --ops-listen address goes into --berth-url or "
             "BERTH_URL.";
-  return std::unexpected(Fail(kEnvironment, fmt::format("error: no Berth service at {}: {}\n{}",
-                                                        target.config.server, error.message,
-                                                        hint)));
+  return std::unexpected(
+      Fail(kEnvironment, fmt::format("error: no Berth service at {}: {}\n{}", target.config.server,
+                                     error.message, hint)));
 }
 
 /// What a refusal means to whoever asked.
-Answer Refused(const Target& target, const kube::Request& request,
-               const kube::Response& response) {
+Answer Refused(const Target& target, const kube::Request& request, const kube::Response& response) {
   std::string text = response.body.substr(0, 500);
   text.erase(text.find_last_not_of(" \r\n") + 1);
   if (response.status == 401) {
@@ -201,7 +202,8 @@ Answer Ask(const AskOptions& given) {
     request.query = {{"namespace", options.ns}};
   } else if (options.question == Question::kQueues) {
     if (!options.ns.empty()) request.query.emplace_back("namespace", options.ns);
-    if (options.output.format == OutputFormat::kWide) request.query.emplace_back("namespaces", "true");
+    if (options.output.format == OutputFormat::kWide)
+      request.query.emplace_back("namespaces", "true");
   }
   const auto response = Get(*target, request);
   if (!response) return response.error();

@@ -20,10 +20,10 @@ struct AskOptions {
   Output output{};
   // For a service under --ops-auth kubernetes, and one behind TLS: kubectl's options.
   std::string token_file{};
-  std::string kubeconfig{};             ///< Where and who, but for what `url` and others say.
-  std::string context{};                ///< Of it; empty: the current one.
+  std::string kubeconfig{};  ///< Where and who, but for what `url` and others say.
+  std::string context{};     ///< Of it; empty: the current one.
   std::string service = "berth-system/https:berth:ops";  ///< NAMESPACE/[SCHEME:]NAME:PORT
-  std::string certificate_authority{};  ///< Empty: the system's.
+  std::string certificate_authority{};                   ///< Empty: the system's.
   std::string tls_server_name{};
   bool insecure_skip_tls_verify = false;
 };

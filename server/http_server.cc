@@ -50,9 +50,9 @@ struct Exchange {
   BodyBuffer& body;
   Deadline read_deadline;
   std::function<void()> on_read;  ///< The request is all there.
-  bool close = false;    ///< End the connection after the answer.
-  bool unread = false;   ///< ...and what the client still sends is not read.
-  bool claimed = false;  ///< The request was understood and answered by us.
+  bool close = false;             ///< End the connection after the answer.
+  bool unread = false;            ///< ...and what the client still sends is not read.
+  bool claimed = false;           ///< The request was understood and answered by us.
 };
 
 /// httplib as the reader of heads and writer of answers. Its listener, threads, routes, body
@@ -147,8 +147,8 @@ void HttpServer::State::AcceptLoop() {
   while (!draining) {
     sockaddr_storage from{};
     socklen_t size = sizeof from;
-    const int fd = accept4(listener, reinterpret_cast<sockaddr*>(&from), &size,
-                           SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int fd =
+        accept4(listener, reinterpret_cast<sockaddr*>(&from), &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) {
       Admit(fd, AddressOf(from));
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {

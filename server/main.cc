@@ -30,7 +30,8 @@ using berth::server::ServeOptions;
 /// The file that kubectl would read: of $KUBECONFIG's the first, else ~/.kube/config; empty: none.
 std::string KubectlConfig() {
   const char* named = std::getenv("KUBECONFIG");
-  if (named != nullptr && *named != '\0') return std::string(named).substr(0, std::string_view(named).find(':'));
+  if (named != nullptr && *named != '\0')
+    return std::string(named).substr(0, std::string_view(named).find(':'));
   const char* home = std::getenv("HOME");
   const std::string file = home == nullptr ? std::string() : std::string(home) + "/.kube/config";
   std::error_code error;

@@ -31,8 +31,8 @@ bool IsTokenCharacter(char c) {  // RFC 6750, b64token
          std::string_view("-._~+/=").find(c) != std::string_view::npos;
 }
 
-/// The token of `Authorization: Bearer TOKEN`, else of kProxiedTokenHeader; empty: none that could be
-/// one.
+/// The token of `Authorization: Bearer TOKEN`, else of kProxiedTokenHeader; empty: none that could
+/// be one.
 std::string TokenOf(const HttpRequest& request) {
   std::string_view value = request.Header("authorization");
   if (value.empty()) value = request.Header(kProxiedTokenHeader);

@@ -29,7 +29,6 @@ namespace berth::server {
 /// Authorization for itself.
 inline constexpr const char* kProxiedTokenHeader = "Berth-Authorization";
 
-
 /// How long an answer is believed: what Kubernetes' own components do by default
 /// (k8s.io/apiserver, DelegatingAuthenticationOptions and DelegatingAuthorizationOptions).
 inline constexpr std::chrono::seconds kReviewLife{10};

@@ -21,7 +21,7 @@ struct ServeOptions {
   std::string listen = "127.0.0.1:8888";
   std::string ops_listen = "127.0.0.1:9090";
   std::string health_listen;  ///< Empty: health is on --ops-listen alone.
-  std::string ops_auth;  ///< kubernetes | none; empty: by address.
+  std::string ops_auth;       ///< kubernetes | none; empty: by address.
   std::string tls_cert_file;
   std::string tls_private_key_file;
   std::string client_ca_file;
@@ -55,7 +55,7 @@ std::expected<Address, std::string> ParseAddress(const std::string& text);
 struct ServeSettings {
   Address verbs;
   Address ops;
-  std::optional<Address> health{};  ///< Of a port for health alone.
+  std::optional<Address> health{};      ///< Of a port for health alone.
   std::optional<TlsOptions> verbs_tls;  ///< None: plain text.
   std::optional<TlsOptions> ops_tls;
   bool ops_auth = false;  ///< Callers of the operations port are looked up in the cluster's RBAC.

@@ -63,10 +63,10 @@ TEST_CASE("a device that a list lacks is an error, one that it has beyond a warn
           "[unit][config]") {
   PolicyConfiguration policy;
   policy.devices = {{.name = "nvidia.com/gpu"}, {.name = "amd.com/gpu"}};
-  const auto said = Compare(
-      Gate(kShipped, kSchedulers) + "---" +
-          Tenants("['amd.com/gpu', 'nvidia.com/gpu', 'habana.ai/gaudi']", kSchedulers),
-      policy);
+  const auto said =
+      Compare(Gate(kShipped, kSchedulers) + "---" +
+                  Tenants("['amd.com/gpu', 'nvidia.com/gpu', 'habana.ai/gaudi']", kSchedulers),
+              policy);
   REQUIRE(said.size() == 2);
   CHECK_THAT(said[0], Catch::StartsWith("MutatingAdmissionPolicy any-name: error: "
                                         "matchConditions[berth-releases-it] lacks amd.com/gpu"));

@@ -325,16 +325,19 @@ TEST_CASE("a kubeconfig alone asks through the API server's proxy", "[cli]") {
   for (const char* path : {"/queues", "/gangs"}) api.Handle("GET", proxy + "/api/v1" + path, page);
   api.Handle("GET", "/api/v1/namespaces/forbidden/services/berth:ops/proxy/api/v1/gangs",
              [](const HttpRequest&) {
-               return HttpResponse{.status = 403,
-                                   .body = R"({"kind":"Status","message":"you may not","code":403})"};
+               return HttpResponse{
+                   .status = 403,
+                   .body = R"({"kind":"Status","message":"you may not","code":403})"};
              });
   const std::string server = "http://127.0.0.1:" + std::to_string(*api.Listen("127.0.0.1", 0));
   const berth::testing::TempFile config(
       "kubeconfig",
       "current-context: c\ncontexts: [{name: c, context: {cluster: c, user: u, namespace: team-a}},"
       " {name: other, context: {cluster: c, user: nobody}}]\n"
-      "clusters: [{name: c, cluster: {server: '" + server + "'}}]\n"
-      "users: [{name: u, user: {token: mine}}, {name: nobody, user: {}}]\n");
+      "clusters: [{name: c, cluster: {server: '" +
+          server +
+          "'}}]\n"
+          "users: [{name: u, user: {token: mine}}, {name: nobody, user: {}}]\n");
   AskOptions options{.question = Question::kQueues, .kubeconfig = config.path()};
   CHECK(Ask(options).code == 0);
   CHECK(seen == "Bearer mine");
@@ -349,8 +352,9 @@ TEST_CASE("a kubeconfig alone asks through the API server's proxy", "[cli]") {
   CHECK_THAT(Ask(options).err, Catch::Contains("/elsewhere/services/berth%3Aops/proxy"));
   options.service = "forbidden/berth:ops";
   CHECK(Ask(options).code == 1);
-  CHECK(Ask(options).err == "Error from the API server (Forbidden): you may not\nThe Role berth-proxy "
-                            "of Berth's manifests gives that right.\n");
+  CHECK(Ask(options).err ==
+        "Error from the API server (Forbidden): you may not\nThe Role berth-proxy "
+        "of Berth's manifests gives that right.\n");
   options.service = "berth";
   CHECK(Ask(options).code == 2);
   options.context = "other";

@@ -54,14 +54,15 @@ std::string Pod(const std::string& uid, const std::string& labels = "{}") {
 TEST_CASE("an object whose reading throws is named and counted, and the watch goes on",
           "[unit][server][bug]") {
   SinkTest t;
-  ObjectSink sink("pods", t.metrics, *t.logger,
-                  [&](simdjson::dom::element json) -> Upserted {
-                    const std::string name(json["metadata"]["name"].get_c_str().value());
-                    if (name == "odd") throw std::runtime_error("no such field");
-                    t.objects[name] = true;
-                    return {.key = name};
-                  },
-                  [](const std::string&) {});
+  ObjectSink sink(
+      "pods", t.metrics, *t.logger,
+      [&](simdjson::dom::element json) -> Upserted {
+        const std::string name(json["metadata"]["name"].get_c_str().value());
+        if (name == "odd") throw std::runtime_error("no such field");
+        t.objects[name] = true;
+        return {.key = name};
+      },
+      [](const std::string&) {});
   simdjson::dom::parser parser;
   for (const char* name : {"a", "odd", "b"}) {
     sink.Upsert(parser.parse(R"({"metadata": {"namespace": "ns", "name": ")" + std::string(name) +
@@ -70,8 +71,9 @@ TEST_CASE("an object whose reading throws is named and counted, and the watch go
   CHECK(t.objects.size() == 2);
   CHECK_THAT(t.Log(), Catch::Contains("could not be read") && Catch::Contains("no such field") &&
                           Catch::Contains("name=odd"));
-  CHECK_THAT(t.metrics.Serialize(),
-             Catch::Contains(R"(berth_object_problems_total{problem="unreadable",resource="pods"} 1)"));
+  CHECK_THAT(
+      t.metrics.Serialize(),
+      Catch::Contains(R"(berth_object_problems_total{problem="unreadable",resource="pods"} 1)"));
 }
 
 TEST_CASE("a relist removes what it does not name", "[unit][server]") {

@@ -13,8 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 
 struct Fixture {
-  explicit Fixture(milliseconds life = milliseconds(1000))
-      : cache(life, [this] { return now; }) {}
+  explicit Fixture(milliseconds life = milliseconds(1000)) : cache(life, [this] { return now; }) {}
   std::string Get(const std::string& key) {
     return *cache.Get(key, [this] { return std::to_string(++made); });
   }

@@ -43,8 +43,8 @@ Json Why(World& world, const std::string& name) {
 
 // Every account may read the page of queues.
 TEST_CASE("the page of queues tells namespaces only where that is asked for", "[views][bug]") {
-  World world(MakePolicy({MakeQueue("a", {"team-a"}), MakeQueue("b", {"team-b", "secret"}),
-                          MakeQueue("all", {"*"})}));
+  World world(MakePolicy(
+      {MakeQueue("a", {"team-a"}), MakeQueue("b", {"team-b", "secret"}), MakeQueue("all", {"*"})}));
   world.Start();
   const std::string page = QueuesJson(world.engine(), "", false);
   CHECK_THAT(page, !Catch::Contains("secret") && !Catch::Contains("team-"));
