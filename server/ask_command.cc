@@ -49,6 +49,7 @@ CLI::App* Add(CLI::App& app, AskOptions& o, Question question, const char* help)
 /// What commands that print a list have.
 void AddListOptions(CLI::App& command, AskOptions& o, const char* what) {
   command.add_option("names", o.wanted.names, std::string("only these ") + what);
+  command.add_flag("-w,--watch", o.watch, "then print what changes, every two seconds");
   command.add_flag("!--no-headers", o.output.headers, "no line of headers in tables");
   command.add_option("--sort-by", o.output.sort_by,
                      "a field of the JSON output to sort by, such as .waitingSeconds");

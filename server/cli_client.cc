@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <optional>
 
 #include "kube/client_config.h"
 #include "kube/read_file.h"
 #include "kube/rest_client.h"
+#include "kube/terminal.h"
 #include "server/exit_codes.h"
 #include "server/ops_auth.h"
 
@@ -174,20 +177,19 @@ Answer Refused(const Target& target, const kube::Request& request, const kube::R
                           response.status, text.empty() ? "" : ": ", text));
 }
 
-}  // namespace
-
-Answer Ask(const AskOptions& given) {
+/// The page that answers the question.
+std::expected<Json, Answer> Fetch(const AskOptions& given) {
   AskOptions options = given;
   std::optional<kube::ClientConfig> kubeconfig;
   if (!options.kubeconfig.empty()) {
     auto read = kube::LoadKubeconfig(options.kubeconfig, options.context);
-    if (!read) return Fail(kEnvironment, "error: " + read.error());
+    if (!read) return std::unexpected(Fail(kEnvironment, "error: " + read.error()));
     kubeconfig = std::move(*read);
     // As kubectl: in the namespace of the context, unless told otherwise. Queues are in none.
     if (options.ns.empty() && options.question != Question::kQueues) options.ns = kubeconfig->ns;
   }
   const auto target = TargetOf(options, kubeconfig);
-  if (!target) return target.error();
+  if (!target) return std::unexpected(target.error());
   kube::Request request;
   request.timeout = kTimeout;
   request.path = fmt::format("/api/v1/{}", NameOf(options.question));
@@ -195,7 +197,10 @@ Answer Ask(const AskOptions& given) {
   PodName pod;
   if (why) {
     const auto parsed = ParsePod(options);
-    if (!parsed) return Fail(kUsage, fmt::format("error: {:?} is not a pod's name", options.pod));
+    if (!parsed) {
+      return std::unexpected(
+          Fail(kUsage, fmt::format("error: {:?} is not a pod's name", options.pod)));
+    }
     pod = *parsed;
     request.query = {{"pod", pod.ns + "/" + pod.name}};
   } else if (!options.ns.empty() && !options.all_namespaces && InNamespaces(options.question)) {
@@ -206,32 +211,102 @@ Answer Ask(const AskOptions& given) {
       request.query.emplace_back("namespaces", "true");
   }
   const auto response = Get(*target, request);
-  if (!response) return response.error();
+  if (!response) return std::unexpected(response.error());
   // The API server's own 404 is JSON.
   if (why && response->status == 404 && !(target->proxied && response->body.starts_with('{'))) {
-    return Fail(kBadInput, fmt::format("Error from Berth (NotFound): neither a pod nor a gang {:?} "
-                                       "found in namespace {:?}",
-                                       pod.name, pod.ns));
+    return std::unexpected(
+        Fail(kBadInput, fmt::format("Error from Berth (NotFound): neither a pod nor a gang {:?} "
+                                    "found in namespace {:?}",
+                                    pod.name, pod.ns)));
   }
-  if (!response->Ok()) return Refused(*target, request, *response);
+  if (!response->Ok()) return std::unexpected(Refused(*target, request, *response));
   Json page = Json::parse(response->body, nullptr, /*allow_exceptions=*/false);
   if (!page.is_object()) {
-    return Fail(kEnvironment, fmt::format("error: {}{} did not answer with JSON; is it Berth's "
-                                          "--ops-listen address?",
-                                          target->config.server, request.path));
+    return std::unexpected(
+        Fail(kEnvironment, fmt::format("error: {}{} did not answer with JSON; is it Berth's "
+                                       "--ops-listen address?",
+                                       target->config.server, request.path)));
   }
+  return page;
+}
+
+/// What an item is told apart by.
+std::string KeyOf(const Json& item) {
+  std::string key;
+  for (const char* field : {"namespace", "name"}) {
+    const auto it = item.find(field);
+    if (it == item.end() || !it->is_string()) continue;
+    key += (key.empty() ? "" : "/") + it->get<std::string>();
+  }
+  return key;
+}
+
+/// Leaves the items of `page` that are not as they were in `last`, which then has all of them.
+/// Returns the keys of those that are there no more. How long something waits is no change.
+std::vector<std::string> TakeChanges(Json& page, std::map<std::string, Json>& last) {
+  std::map<std::string, Json> now;
+  Json changed = Json::array();
+  for (const Json& item : page.value("items", Json::array())) {
+    if (!item.is_object()) continue;
+    Json lasting = item;
+    lasting.erase("waitingSeconds");
+    const std::string key = KeyOf(item);
+    const auto before = last.find(key);
+    if (before == last.end() || before->second != lasting) changed.push_back(item);
+    now.insert_or_assign(key, std::move(lasting));
+  }
+  std::vector<std::string> gone;
+  for (const auto& [key, item] : last) {
+    if (!now.contains(key)) gone.push_back(key);
+  }
+  page["items"] = std::move(changed);
+  last = std::move(now);
+  return gone;
+}
+
+}  // namespace
+
+Answer Ask(const AskOptions& options) {
+  auto page = Fetch(options);
+  if (!page) return page.error();
   Answer answer;
-  if (!why) {
-    if (const auto selected = Select(options.question, options.wanted, page); !selected) {
+  if (options.question != Question::kWhy) {
+    if (const auto selected = Select(options.question, options.wanted, *page); !selected) {
       answer = Fail(kBadInput, "Error from Berth (NotFound): " + selected.error());
     }
   }
-  auto text = Print(options.question, std::move(page), options.output);
+  auto text = Print(options.question, std::move(*page), options.output);
   if (!text) return Fail(kUsage, "error: " + text.error());
   // As kubectl: what is there, then what is not.
   const bool nothing = answer.code != 0 && options.wanted.names.size() == 1;
   if (!nothing) answer.out = std::move(*text);
   return answer;
+}
+
+Answer Watch(const AskOptions& options, const std::function<void(const std::string&)>& emit,
+             const std::function<bool()>& again) {
+  using Format = OutputFormat;
+  const Format format = options.output.format;
+  const bool lines = format == Format::kTable || format == Format::kWide || format == Format::kName;
+  if (!lines || options.output.by_model || options.question == Question::kWhy) {
+    return Fail(kUsage, "error: -w goes with lists as a table, wide or name");
+  }
+  Output output = options.output;
+  std::map<std::string, Json> last;
+  for (bool first = true; first || again(); first = false) {
+    auto page = Fetch(options);
+    if (!page) return page.error();
+    // One that is named may come yet.
+    (void)Select(options.question, options.wanted, *page);
+    const auto gone = TakeChanges(*page, last);
+    const bool news = first || !(*page)["items"].empty();
+    auto text = Print(options.question, std::move(*page), output);
+    if (!text) return Fail(kUsage, "error: " + text.error());
+    if (news) emit(*text);
+    for (const std::string& key : gone) emit(kube::Printable(key) + ": gone\n");
+    if (!last.empty()) output.headers = false;
+  }
+  return {};
 }
 
 }  // namespace berth::server

@@ -1,6 +1,7 @@
 // `berth why|queues|gangs|pods|nodes`: asks a running service's /api/v1 and prints the answer.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "server/page_output.h"
@@ -18,6 +19,7 @@ struct AskOptions {
   bool all_namespaces = false;  ///< Whatever `ns` says.
   Wanted wanted{};              ///< For the others.
   Output output{};
+  bool watch = false;  ///< Whoever asks calls Watch().
   // For a service under --ops-auth kubernetes, and one behind TLS: kubectl's options.
   std::string token_file{};
   std::string kubeconfig{};  ///< Where and who, but for what `url` and others say.
@@ -38,5 +40,10 @@ struct Answer {
 /// One GET on the service. Codes: 0 fine, 1 there is no such pod or item, or not for this caller
 /// (401, 403), 2 wrong usage, 3 no service there, or a file that cannot be read.
 Answer Ask(const AskOptions& options);
+
+/// `-w`: the list, and then, as long as `again` says so (which waits a while), the items of it that
+/// have changed, without headers, and `NAMESPACE/NAME: gone`. Ends with the first failure.
+Answer Watch(const AskOptions& options, const std::function<void(const std::string&)>& emit,
+             const std::function<bool()>& again);
 
 }  // namespace berth::server

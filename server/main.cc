@@ -2,10 +2,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <thread>
 
 #include "kube/terminal.h"
 #include "server/ask_command.h"
@@ -36,6 +39,17 @@ std::string KubectlConfig() {
   const std::string file = home == nullptr ? std::string() : std::string(home) + "/.kube/config";
   std::error_code error;
   return !file.empty() && std::filesystem::exists(file, error) ? file : std::string();
+}
+
+berth::server::Answer WatchList(const AskOptions& ask) {
+  const auto emit = [](const std::string& text) {
+    berth::kube::Write(stdout, text);
+    std::fflush(stdout);
+  };
+  return berth::server::Watch(ask, emit, [] {
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    return std::ferror(stdout) == 0;
+  });
 }
 
 CLI::App* AddCheck(CLI::App& app, berth::server::CheckCommandOptions& o) {
@@ -226,5 +240,6 @@ int main(int argc, char** argv) {
   if (ungate->parsed()) return berth::server::UngateAll(kubeconfig);
   if (check->parsed()) return berth::server::CheckCommand(check_options);
   if (plugin && ask.url.empty() && ask.kubeconfig.empty()) ask.kubeconfig = KubectlConfig();
+  if (ask.watch) return Say(WatchList(ask));
   return Say(berth::server::Ask(ask));
 }

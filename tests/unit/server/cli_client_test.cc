@@ -376,6 +376,35 @@ TEST_CASE("no service there is the environment's fault", "[cli]") {
   CHECK(answer.err.find(url) != std::string::npos);
 }
 
+TEST_CASE("a list that is watched tells what changes", "[cli]") {
+  HttpServer server;
+  std::vector<std::string> pages{
+      R"({"items":[{"name":"a","used":1,"waitingSeconds":1},{"name":"b"}]})",
+      R"({"items":[{"name":"a","used":1,"waitingSeconds":3},{"name":"b"}]})",
+      R"({"items":[{"name":"a","used":2},{"name":"c\u001b"}]})",
+      R"({"items":[{"name":"a","used":2}]})", "3"};
+  std::size_t asked = 0;
+  server.Handle("GET", "/api/v1/queues",
+                [&](const HttpRequest&) { return HttpResponse{.body = pages[asked++]}; });
+  AskOptions options{.question = Question::kQueues,
+                     .url = "http://127.0.0.1:" + std::to_string(*server.Listen("127.0.0.1", 0)),
+                     .output = {.format = OutputFormat::kName}};
+  std::vector<std::string> said;
+  const auto answer = Watch(
+      options, [&said](const std::string& text) { said.push_back(text); }, [] { return true; });
+  CHECK(answer.code == 3);  // the last page is none
+  REQUIRE(said.size() == 4);
+  CHECK(said[0] == "queue/a\nqueue/b\n");
+  CHECK_THAT(said[1], Catch::StartsWith("queue/a\nqueue/c") && !Catch::Contains("\033"));
+  CHECK(said[2] == "b: gone\n");
+  CHECK_THAT(said[3],
+             Catch::StartsWith("c") && Catch::EndsWith(": gone\n") && !Catch::Contains("\033"));
+  options.output.format = OutputFormat::kJson;
+  CHECK(Watch(
+            options, [](const std::string&) {}, [] { return true; })
+            .code == 2);
+}
+
 TEST_CASE("completion follows the commands", "[cli]") {
   CLI::App app{"An app"};
   CLI::App* command = app.add_subcommand("fly", "it's a [test]");
