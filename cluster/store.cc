@@ -118,6 +118,11 @@ void Store::UpsertNode(kube::Node object) {
   ReadHardware(node);
   ReconcileDevices(node);
   RechargeWholeNode(node);
+  std::erase_if(nominated_nowhere_, [&](PodInfo* pod) {
+    if (pod->object.nominated_node != node.name) return false;
+    ChargeBound(*pod);
+    return true;
+  });
 }
 
 /// A whole-node pod is charged every device of its node: of the node as it is now, and never less

@@ -267,6 +267,7 @@ class Store {
   std::size_t purge_shapes_at_ = kMinPurge;  ///< So many shapes are worth a look for dead ones.
   Repellers repellers_;
   std::set<const PodInfo*> moved_;
+  std::set<PodInfo*> nominated_nowhere_;  ///< Not ours, and nominated to a node that is not known.
   bool relabelled_ = false;
   std::map<std::string, std::unique_ptr<Workload>> workloads_;
   EndedPods ended_;

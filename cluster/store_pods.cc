@@ -165,6 +165,7 @@ void Store::ChargeBound(PodInfo& pod) {
     // Preemption by kube-scheduler promised it this node; what we plan ourselves has a plan.
     const NodeIndex node =
         pod.object.nominated_node.empty() ? kNoNode : FindNode(pod.object.nominated_node);
+    if (node == kNoNode && !pod.object.nominated_node.empty()) nominated_nowhere_.insert(&pod);
     if (node != kNoNode && !pod.terminating()) {
       SetCharge(pod, node, Charge::kPlanned);
     } else {
@@ -182,6 +183,7 @@ void Store::DeletePod(std::string_view uid) {
   Release(pod);
   Unfile(pod);
   moved_.erase(&pod);
+  nominated_nowhere_.erase(&pod);
   const auto named = pods_by_name_.find(NameKey(pod.object.meta.ns, pod.object.meta.name));
   if (named != pods_by_name_.end() && named->second == &pod) pods_by_name_.erase(named);
   pods_.erase(it);

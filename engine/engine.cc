@@ -193,7 +193,9 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
     ResolveTickets(uid, ResolveBind::Verdict::kError, "berth: the pod has left its gang, or ends");
     AfterMemberGone(key, old_shape->asks_device, now);
   }
-  if (pod != nullptr && pod->bound() && !was_charged && started_) RecheckPlans(pod->node);
+  // A Binding of an earlier plan may have come through, on another node than the one it holds now.
+  const bool arrives = pod != nullptr && pod->bound() && (!was_charged || pod->node != old_node);
+  if (arrives && started_) RecheckPlans(pod->node);
   if (pod == nullptr || pod->workload == nullptr) return;
   Workload& workload = *pod->workload;
   const auto asks_for_else = [&] {

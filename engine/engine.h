@@ -255,6 +255,7 @@ class Engine {
   void HoldRoomOf(const std::vector<const cluster::PodInfo*>& victims, cluster::PodInfo& pod,
                   cluster::NodeIndex node, TimePoint now);
   bool VictimsEnd(const cluster::Plan& plan) const;
+  bool AwaitsVictims(const cluster::Plan& plan) const;
   cluster::ReasonId VictimsInTheWay(const cluster::PodInfo& pod) const;
   void AfterVictimGone(const std::string& uid, cluster::NodeIndex node, TimePoint now);
   bool ResumePreemption(cluster::Workload& workload, TimePoint now);

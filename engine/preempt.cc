@@ -211,13 +211,20 @@ bool Engine::VictimsEnd(const cluster::Plan& plan) const {
   });
 }
 
+/// Whether they end already or not: who is evicted while its Binding is under way may be gone for
+/// kube-scheduler, and is charged here until we hear of it.
+bool Engine::AwaitsVictims(const cluster::Plan& plan) const {
+  return std::ranges::any_of(
+      plan.victims, [this](const std::string& uid) { return store_.FindPod(uid) != nullptr; });
+}
+
 /// As long as the victims are there, what is planned in their place overfills node and queue. Why
 /// `pod` may not be let in yet: what is bound, and what is planned without waiting for victims,
 /// must leave it enough of both.
 ReasonId Engine::VictimsInTheWay(const PodInfo& pod) const {
   const auto waits = [this](const PodInfo& other) {
     return other.charge == Charge::kPlanned && other.workload != nullptr && other.workload->plan &&
-           VictimsEnd(*other.workload->plan);
+           AwaitsVictims(*other.workload->plan);
   };
   if (!waits(pod)) return ReasonId::kNone;
   const auto lacks = [&](ResourceId id, std::int64_t free) {

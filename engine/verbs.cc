@@ -373,7 +373,7 @@ bool Engine::ReplanMember(Workload& workload, PodInfo& pod,
     CommitIfComplete(workload, now);
     return false;
   }
-  if (VictimsEnd(plan)) return false;  // they are not to have been evicted for nothing
+  if (AwaitsVictims(plan)) return false;  // they are not to have been evicted for nothing
   if (!plan.committed) {
     Dissolve(workload, "kube-scheduler refused the planned nodes", /*hold=*/true, now);
     return false;

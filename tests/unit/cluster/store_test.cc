@@ -364,6 +364,22 @@ TEST_CASE("others' pods occupy room once bound, in no queue", "[unit][cluster]")
   CHECK(t.QueueGpus(0) == 0);
 }
 
+// Seed 205630 of profile all: after a restart the pod may be read before its node.
+TEST_CASE("so is one that is nominated to a node that comes later", "[unit][cluster][bug]") {
+  StoreTest t;
+  kube::Pod pod = MakePod("other").Gpu(2).Scheduler("other");
+  pod.nominated_node = "n1";
+  t.store.UpsertPod(pod);
+  CHECK(t.Gpus("n1") == 0);
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  CHECK(t.Gpus("n1") == 2);
+  t.store.DeletePod("uid-other");
+  CHECK(t.Gpus("n1") == 0);
+  t.store.UpsertPod(MakePod("gone").Gpu(2).Scheduler("other"));
+  t.store.DeletePod("uid-gone");
+  t.store.UpsertNode(MakeNode("n2").Gpu(8));
+}
+
 TEST_CASE("a nominated pod of others is counted where it was promised", "[unit][cluster]") {
   StoreTest t;
   t.store.UpsertNode(MakeNode("n1").Gpu(8));

@@ -231,6 +231,42 @@ TEST_CASE("a pod is not let in before the quota of its victim is free", "[unit][
   CHECK(w.Bind("high", "n").posted);
 }
 
+// Seed 206513 of profile all: its outcome was unknown, and it had been planned elsewhere since.
+TEST_CASE("a Binding of an earlier plan that comes through moves others off its node",
+          "[unit][engine][bug]") {
+  World w;
+  for (const char* node : {"a", "b"}) w.Add(MakeNode(node).Gpu(4));
+  w.Start();
+  w.Add(MakePod("first").Gpu(4).Gated());
+  w.Add(MakePod("second").Gpu(4).Gated());
+  w.Tick();
+  const std::string at = w.Planned("second");
+  REQUIRE_FALSE(at.empty());
+  w.Change("first", [&](kube::Pod& pod) {
+    pod.node_name = at;
+    pod.scheduling_gates.clear();
+  });
+  w.Tick();
+  CHECK(w.Planned("second") == (at == "a" ? "b" : "a"));
+}
+
+// Seed 204338 of profile budgets: deleted while its Binding was under way, it is gone for
+// kube-scheduler before we hear of it.
+TEST_CASE("a victim that has not been bound yet is waited for", "[unit][engine][bug]") {
+  World w;
+  w.Add(MakeNode("n").Gpu(2));
+  w.Start();
+  w.Add(MakePod("victim").Gpu(2));
+  REQUIRE(w.Filter("victim", {"n"}).node() == "n");
+  w.Add(MakePod("high").Gpu(2).Priority(10));
+  REQUIRE(w.engine().Preempt("uid-high", {{"n", {{"uid-victim"}, 0}}}, w.now()).size() == 1);
+  CHECK(w.Filter("high", {"n"}).kept.empty());
+  w.Delete("victim");
+  w.Tick();
+  CHECK(w.LogOf("release high").size() == 1);
+  CHECK(w.Filter("high", {"n"}).node() == "n");
+}
+
 TEST_CASE("a nomination alone holds no room", "[unit][engine]") {
   SlowVictim w;
   SECTION("nobody ends there") {}
