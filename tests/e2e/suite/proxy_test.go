@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/tests/e2e/suite/bed"
@@ -78,9 +79,13 @@ func TestThroughTheAPIServersProxy(t *testing.T) {
 	if code != 1 || !strings.Contains(out, `cannot get resource "services/proxy"`) || !strings.Contains(out, "Role berth-proxy") {
 		t.Errorf("without the Role: %d %s", code, out)
 	}
-	var role rbacv1.Role // the bed has it, as all of these manifests
+	var role rbacv1.Role
 	find(t, baseFolder+"/ops-access.yaml", "Role", &role)
 	rbac := s.Client.RbacV1()
+	// The bed has it, unless a test that uninstalls has been before.
+	if _, err := rbac.Roles(role.Namespace).Create(s.Context(), &role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role.Name},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:authenticated"}}}
