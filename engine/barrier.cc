@@ -82,7 +82,7 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
   if (assignment->held_until != 0) {
     return Error("berth: its node has refused it, and is tried again after a pause");
   }
-  if (VictimsInTheWay(*pod) != ReasonId::kNone) {
+  if (VictimsInTheWay(*pod)) {
     return Error("berth: the pods evicted for it have not ended yet");
   }
   Workload& workload = *pod->workload;

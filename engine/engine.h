@@ -256,7 +256,7 @@ class Engine {
                   cluster::NodeIndex node, TimePoint now);
   bool VictimsEnd(const cluster::Plan& plan) const;
   bool AwaitsVictims(const cluster::Plan& plan) const;
-  cluster::ReasonId VictimsInTheWay(const cluster::PodInfo& pod) const;
+  bool VictimsInTheWay(const cluster::PodInfo& pod) const;
   void AfterVictimGone(const std::string& uid, cluster::NodeIndex node, TimePoint now);
   bool ResumePreemption(cluster::Workload& workload, TimePoint now);
   bool HasRoom(const cluster::PodInfo& pod);

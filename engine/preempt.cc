@@ -218,15 +218,16 @@ bool Engine::AwaitsVictims(const cluster::Plan& plan) const {
       plan.victims, [this](const std::string& uid) { return store_.FindPod(uid) != nullptr; });
 }
 
-/// As long as the victims are there, what is planned in their place overfills node and queue. Why
-/// `pod` may not be let in yet: what is bound, and what is planned without waiting for victims,
-/// must leave it enough of both.
-ReasonId Engine::VictimsInTheWay(const PodInfo& pod) const {
+/// As long as the victims are there, what is planned in their place overfills node and queue. `pod`
+/// is not bound before what is bound, and what is planned without waiting for victims, leave it
+/// enough of both. Asked at bind and not at filter: kube-scheduler often hears of a victim's end
+/// before us, and who is refused at filter then preempts once more.
+bool Engine::VictimsInTheWay(const PodInfo& pod) const {
   const auto waits = [this](const PodInfo& other) {
     return other.charge == Charge::kPlanned && other.workload != nullptr && other.workload->plan &&
            AwaitsVictims(*other.workload->plan);
   };
-  if (!waits(pod)) return ReasonId::kNone;
+  if (!waits(pod)) return false;
   const auto lacks = [&](ResourceId id, std::int64_t free) {
     return free < 0 && std::ranges::any_of(pod.charged, [id](const auto& part) {
              return part.first == id && part.second > 0;
@@ -239,10 +240,10 @@ ReasonId Engine::VictimsInTheWay(const PodInfo& pod) const {
   }
   for (const ResourceId id : store_.device_ids()) {
     if (lacks(id, store_.node(pod.node).free(id) + waiting[id])) {
-      return ReasonId::kInsufficientDevices;
+      return true;
     }
   }
-  if (pod.charged_queue == cluster::kNoQueue) return ReasonId::kNone;
+  if (pod.charged_queue == cluster::kNoQueue) return false;
   const auto& queue = store_.queues()[static_cast<std::size_t>(pod.charged_queue)];
   waiting = {};
   for (const auto& [uid, other] : store_.pods()) {
@@ -250,17 +251,16 @@ ReasonId Engine::VictimsInTheWay(const PodInfo& pod) const {
     if (!counts || !waits(*other)) continue;
     for (const auto& [id, amount] : other->charged) waiting.Add(id, amount);
   }
-  const bool over = std::ranges::any_of(queue.caps, [&](const auto& cap) {
+  return std::ranges::any_of(queue.caps, [&](const auto& cap) {
     return lacks(cap.first, cap.second - queue.used[cap.first] + waiting[cap.first]);
   });
-  return over ? ReasonId::kWaitingForQuota : ReasonId::kNone;
 }
 
 /// A pod that was on `node` has ended. Whoever waits for its room there now has the time that a
 /// released pod has, or, if another took the room, the time that the victims of that one take.
 void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint now) {
   if (node == cluster::kNoNode) return;
-  std::vector<Workload*> waiting;
+  std::vector<cluster::Plan*> waiting;
   std::set<std::string> left;  // victims that others wait for on this node
   for (PodInfo* pod : store_.node(node).pods) {
     if (pod->workload == nullptr || !pod->workload->plan) continue;
@@ -270,22 +270,14 @@ void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint n
     if (waited && pod->charge == Charge::kPlanned) {
       plan.expires = now + store_.policy().gang.plan_timeout.count();
       timers_.emplace(plan.expires, pod->workload->key);
-      waiting.push_back(pod->workload);
+      waiting.push_back(&plan);
     }
     left.insert(plan.victims.begin(), plan.victims.end());
   }
   if (waiting.empty()) return;
   const auto overfull = [&](cluster::ResourceId id) { return store_.node(node).free(id) < 0; };
   if (std::ranges::any_of(store_.device_ids(), overfull)) {
-    for (Workload* workload : waiting) workload->plan->victims.assign(left.begin(), left.end());
-  }
-  // kube-scheduler may have heard of it before us, asked, and been refused: it asks no more.
-  for (Workload* workload : waiting) {
-    for (cluster::Assignment& assignment : workload->plan->assignments) {
-      const PodInfo& pod = *assignment.pod;
-      const bool refused = pod.asked && pod.charge == Charge::kPlanned;
-      if (refused && VictimsInTheWay(pod) == ReasonId::kNone) Release(*workload, assignment);
-    }
+    for (cluster::Plan* plan : waiting) plan->victims.assign(left.begin(), left.end());
   }
   RecheckPlans(node);  // it may have shrunk meanwhile
 }

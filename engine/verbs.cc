@@ -169,16 +169,13 @@ FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimeP
   Assignment* assignment = FindAssignment(pod);
   if (assignment == nullptr) return Refuse(workload.verdict.reason);
   if (assignment->held_until != 0) return Refuse(ReasonId::kRefusedByScheduler);
-  const ReasonId early = VictimsInTheWay(pod);
   auto at = Find(query.offered, store_.node(assignment->node).name);
-  if (!at || early != ReasonId::kNone) {
+  if (!at) {
     const bool probe =
         query.offered.size() == 1 && query.offered.front() == pod.object.nominated_node;
-    pod.asked |= at.has_value();
-    if (probe) return Refuse(at ? early : ReasonId::kNodesNotOffered);
+    if (probe) return Refuse(ReasonId::kNodesNotOffered);
     if (!MoveToOffered(pod, query, now)) {
       pod.asked = true;
-      if (at) return Refuse(early);
       return Refuse(workload.plan ? ReasonId::kNodesNotOffered : ReasonId::kRefusedByScheduler);
     }
     assignment = FindAssignment(pod);
@@ -193,7 +190,7 @@ FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimeP
   return answer;
 }
 
-/// Plans `pod` on another of the offered nodes: where it is planned it is not to be had now.
+/// Plans `pod` on one of the offered nodes, of which the planned one is none.
 bool Engine::MoveToOffered(PodInfo& pod, const FilterQuery& query, TimePoint now) {
   Workload& workload = *pod.workload;
   const NodeIndex planned = FindAssignment(pod)->node;
@@ -205,7 +202,7 @@ bool Engine::MoveToOffered(PodInfo& pod, const FilterQuery& query, TimePoint now
   std::vector<bool> offered(store_.nodes().size(), false);
   for (const auto name : query.offered) {
     if (const NodeIndex node = store_.FindNode(name); node != cluster::kNoNode) {
-      offered[static_cast<std::size_t>(node)] = node != planned;
+      offered[static_cast<std::size_t>(node)] = true;
     }
   }
   const auto allowed = [&](NodeIndex node) { return offered[static_cast<std::size_t>(node)]; };
