@@ -222,7 +222,7 @@ func TestDeviceClaimsGoThroughBerth(t *testing.T) {
 		{"nothing", resourcev1.ResourceClaimSpec{}, false},
 	} {
 		try := func(client kubernetes.Interface) (error, error) {
-			meta := metav1.ObjectMeta{Name: "c"}
+			meta := metav1.ObjectMeta{Name: "device-claim"}
 			_, claim := client.ResourceV1().ResourceClaims("team-a").Create(s.Context(), &resourcev1.ResourceClaim{ObjectMeta: meta, Spec: c.spec}, dryRunCreate)
 			_, template := client.ResourceV1().ResourceClaimTemplates("team-a").Create(s.Context(), &resourcev1.ResourceClaimTemplate{
 				ObjectMeta: meta, Spec: resourcev1.ResourceClaimTemplateSpec{Spec: c.spec},
