@@ -99,8 +99,8 @@ struct HttpServer::State {
     Phase phase = Phase::kHandshake;
     steady_clock::time_point since = steady_clock::now();  ///< When the phase began.
     bool dropped = false;  ///< Its slot was given to another; its thread is about to see it.
-    bool busy = true;      ///< Between a request's first byte and its answer's last.
     bool asked = false;    ///< At least one request has come.
+    bool busy() const { return phase != Phase::kIdle; }
   };
   using Clients = std::list<std::unique_ptr<Client>>;
 
@@ -111,10 +111,9 @@ struct HttpServer::State {
   void AcceptLoop();
   void Admit(int fd, std::string address);
   bool MakeRoom(std::size_t most, const std::function<bool(const Client&)>& counts);
-  void SetPhase(Client& client, Phase phase);
+  bool SetPhase(Client& client, Phase phase);
   void Serve(Client& client);
   bool ServeOne(Client& client, MessageStream& stream, BodyBuffer& body);
-  bool SetBusy(Client& client, bool busy);
   void Finish(Clients::iterator client);
 
   void Answer(const httplib::Request& in, httplib::Response& out);
@@ -185,10 +184,18 @@ bool HttpServer::State::MakeRoom(std::size_t most,
   return true;
 }
 
-void HttpServer::State::SetPhase(Client& client, Phase phase) {
+/// False: the server is draining, and the connection that wanted to go idle must end.
+bool HttpServer::State::SetPhase(Client& client, Phase phase) {
   const std::lock_guard lock(mutex);
+  const bool was_busy = client.busy();
   client.phase = phase;
   client.since = steady_clock::now();
+  client.asked |= phase == Phase::kReading;
+  if (client.busy() != was_busy) {
+    client.busy() ? ++busy : --busy;
+    changed.notify_all();
+  }
+  return client.busy() || !draining;
 }
 
 void HttpServer::State::Admit(int fd, std::string address) {
@@ -232,22 +239,10 @@ void HttpServer::State::Finish(Clients::iterator client) {
     ended.swap(finished);
     finished.splice(finished.end(), clients, client);
     (*client)->connection.reset();
-    if ((*client)->busy) --busy;
+    if ((*client)->busy()) --busy;
     changed.notify_all();
   }
   for (auto& earlier : ended) earlier->thread.join();
-}
-
-/// False: the server is draining, and the connection that wanted to go idle must end.
-bool HttpServer::State::SetBusy(Client& client, bool now_busy) {
-  const std::lock_guard lock(mutex);
-  if (client.busy != now_busy) {
-    client.busy = now_busy;
-    client.asked |= now_busy;
-    now_busy ? ++busy : --busy;
-    changed.notify_all();
-  }
-  return now_busy || !draining;
 }
 
 void HttpServer::State::Serve(Client& client) {
@@ -262,10 +257,8 @@ void HttpServer::State::Serve(Client& client) {
   MessageStream stream(*client.connection, body);
   for (;;) {
     if (!stream.HasInput()) {
-      SetPhase(client, Phase::kIdle);
-      if (!SetBusy(client, false)) return;
+      if (!SetPhase(client, Phase::kIdle)) return;
       if (!client.connection->WaitReadable(steady_clock::now() + options.keep_alive)) return;
-      SetBusy(client, true);
     }
     SetPhase(client, Phase::kReading);
     if (!ServeOne(client, stream, body)) return;
@@ -455,7 +448,7 @@ void HttpServer::CloseIdle() {
   const std::lock_guard lock(state_->mutex);
   for (auto& client : state_->clients) {
     // Whoever has just connected sends a request, and cannot know that it would be lost.
-    if (!client->busy && client->asked) client->connection->Shutdown();
+    if (!client->busy() && client->asked) client->connection->Shutdown();
   }
 }
 
