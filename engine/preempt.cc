@@ -234,22 +234,19 @@ bool Engine::VictimsInTheWay(const PodInfo& pod) const {
            });
   };
   cluster::Amounts waiting;
-  for (const PodInfo* other : store_.node(pod.node).pods) {
-    if (other == &pod || !waits(*other)) continue;
-    for (const auto& [id, amount] : other->charged) waiting.Add(id, amount);
-  }
-  for (const ResourceId id : store_.device_ids()) {
-    if (lacks(id, store_.node(pod.node).free(id) + waiting[id])) {
-      return true;
-    }
-  }
+  const auto count = [&](const PodInfo& other) {
+    if (&other == &pod || !waits(other)) return;
+    for (const auto& [id, amount] : other.charged) waiting.Add(id, amount);
+  };
+  const cluster::NodeInfo& node = store_.node(pod.node);
+  for (const PodInfo* other : node.pods) count(*other);
+  const auto full = [&](ResourceId id) { return lacks(id, node.free(id) + waiting[id]); };
+  if (std::ranges::any_of(store_.device_ids(), full)) return true;
   if (pod.charged_queue == cluster::kNoQueue) return false;
   const auto& queue = store_.queues()[static_cast<std::size_t>(pod.charged_queue)];
   waiting = {};
   for (const auto& [uid, other] : store_.pods()) {
-    const bool counts = other.get() != &pod && other->charged_queue == pod.charged_queue;
-    if (!counts || !waits(*other)) continue;
-    for (const auto& [id, amount] : other->charged) waiting.Add(id, amount);
+    if (other->charged_queue == pod.charged_queue) count(*other);
   }
   return std::ranges::any_of(queue.caps, [&](const auto& cap) {
     return lacks(cap.first, cap.second - queue.used[cap.first] + waiting[cap.first]);

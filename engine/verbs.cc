@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <utility>
 
 #include "engine/engine.h"
@@ -36,6 +37,19 @@ std::optional<std::size_t> Find(std::span<const std::string_view> offered, std::
 }
 
 FilterAnswer Refuse(ReasonId reason) { return {.reason = reason}; }
+
+/// Whether kube-scheduler offers a node, by index.
+std::function<bool(NodeIndex)> IsOffered(const FilterQuery& query, const cluster::Store& store) {
+  std::vector<bool> offered(store.nodes().size(), false);
+  for (const auto name : query.offered) {
+    if (const NodeIndex node = store.FindNode(name); node != cluster::kNoNode) {
+      offered[static_cast<std::size_t>(node)] = true;
+    }
+  }
+  return [offered = std::move(offered)](NodeIndex node) {
+    return offered[static_cast<std::size_t>(node)];
+  };
+}
 
 }  // namespace
 
@@ -91,13 +105,7 @@ FilterAnswer Engine::FilterUnknown(const FilterQuery& query, TimePoint now) {
                           : std::nullopt;
   };
   if (placement.ok() && !planned()) {
-    std::vector<bool> offered(store_.nodes().size(), false);
-    for (const auto name : query.offered) {
-      if (const NodeIndex node = store_.FindNode(name); node != cluster::kNoNode) {
-        offered[static_cast<std::size_t>(node)] = true;
-      }
-    }
-    request.allowed = [&](NodeIndex node) { return offered[static_cast<std::size_t>(node)]; };
+    request.allowed = IsOffered(query, store_);
     placement = policy::Place(request, policy::Overlay(store_), scorer_);
   }
   const auto at = planned();
@@ -199,15 +207,8 @@ bool Engine::MoveToOffered(PodInfo& pod, const FilterQuery& query, TimePoint now
   if (pod.object.nominated_node == store_.node(planned).name && !VictimsEnd(*workload.plan)) {
     RememberRefusal(workload, pod, planned, now);
   }
-  std::vector<bool> offered(store_.nodes().size(), false);
-  for (const auto name : query.offered) {
-    if (const NodeIndex node = store_.FindNode(name); node != cluster::kNoNode) {
-      offered[static_cast<std::size_t>(node)] = true;
-    }
-  }
-  const auto allowed = [&](NodeIndex node) { return offered[static_cast<std::size_t>(node)]; };
   filtering_ = &pod;
-  const bool moved = ReplanMember(workload, pod, allowed, now);
+  const bool moved = ReplanMember(workload, pod, IsOffered(query, store_), now);
   filtering_ = nullptr;
   return moved;
 }

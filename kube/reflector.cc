@@ -162,8 +162,8 @@ Reflector::Next Reflector::SyncAndWatch(std::stop_token stop) {
     if (!List(stop)) return stop.stop_requested() ? Next::kStop : Next::kRelist;
     next = Next::kRewatch;
   }
-  while (next == Next::kRewatch || next == Next::kRewatchLater || next == Next::kRetryWatch) {
-    if (next != Next::kRewatch && !WaitBackoff(stop)) return Next::kStop;
+  while (next == Next::kRewatch || next == Next::kRewatchLater) {
+    if (next == Next::kRewatchLater && !WaitBackoff(stop)) return Next::kStop;
     next = WatchOnce(/*initial=*/false, stop);
   }
   return next;
@@ -203,15 +203,12 @@ Reflector::Next Reflector::WatchOnce(bool initial, const std::stop_token& stop) 
   if (stop.stop_requested()) return Next::kStop;
   const Next next = AfterWatch(state, result);
   if (state.events > 0) failures_ = 0;
-  const bool rewatch =
-      next == Next::kRewatch || next == Next::kRewatchLater || next == Next::kRetryWatch;
   // Nothing to go on from: the initial events were not complete.
-  if (rewatch && state.InInitialEvents()) return Next::kRelist;
-  if (next == Next::kRetryWatch && ++failures_ >= kMaxFailures) {
-    failures_ = 0;
-    return Next::kRelist;
-  }
-  return next;
+  if (state.InInitialEvents()) return next == Next::kListInstead ? next : Next::kRelist;
+  if (next != Next::kRetryWatch) return next;
+  if (++failures_ < kMaxFailures) return Next::kRewatchLater;
+  failures_ = 0;
+  return Next::kRelist;
 }
 
 Reflector::Next Reflector::AfterWatch(const WatchState& state,
