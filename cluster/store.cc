@@ -413,7 +413,9 @@ void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge, topology::De
   }
   // Devices that are fixed stay, whatever else about its room changed.
   const topology::DeviceMask kept = pod.node == index && !options_.shares ? pod.devices : 0;
+  std::string held_queue = std::move(pod.held_queue);
   Release(pod);
+  pod.held_queue = std::move(held_queue);
   pod.fixed = std::move(fixed);
   pod.node = index;
   pod.charge = charge;
@@ -461,6 +463,7 @@ void Store::Release(PodInfo& pod) {
   pod.node = kNoNode;
   pod.charged.clear();
   pod.fixed.clear();
+  pod.held_queue.clear();
   pod.charged_queue = kNoQueue;
   Touch(node);
   ++free_generation_;

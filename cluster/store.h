@@ -240,6 +240,7 @@ class Store {
   void JudgeMember(const Workload& workload, PodInfo& pod, const PodInfo& first) const;
   void ChargeBound(PodInfo& pod);
   QueueId ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict& refusal) const;
+  QueueId QueueOfHeld(const PodInfo& pod) const;
   bool QueueAdmits(QueueId queue, std::string_view ns) const;
   QueueId FindQueue(std::string_view name) const;
   void NoteMoved(const PodInfo& pod);

@@ -455,6 +455,16 @@ void Store::BuildQueues() {
   }
 }
 
+/// While the queue that it was charged to is gone, or does not admit it any more, a pod counts as
+/// one whose queue nobody has fixed: as it would after a restart.
+QueueId Store::QueueOfHeld(const PodInfo& pod) const {
+  const QueueId held = FindQueue(pod.held_queue);
+  if (held != kNoQueue && QueueAdmits(held, pod.object.meta.ns)) return held;
+  Verdict ignored;
+  // One that is filed nowhere has been resolved in File.
+  return pod.claims == nullptr ? pod.queue : ResolveQueue(pod, *pod.claims, ignored);
+}
+
 void Store::SetPolicy(config::PolicyConfiguration policy) {
   // Queue ids and shapes change meaning: give every charge back, then take it again as it was.
   struct Held {
@@ -464,20 +474,22 @@ void Store::SetPolicy(config::PolicyConfiguration policy) {
     topology::DeviceMask devices;
     Demand fixed;
     std::string workload;
+    std::string queue;  ///< Its name; empty: none.
   };
   std::vector<Held> held;
   for (const auto& [uid, pod] : pods_) {
     if (pod->charge == Charge::kNone) continue;
+    // Of what is planned, or about to be bound: it comes back to its first queue when that is there
+    // again. What is bound has its queue in its annotation.
+    std::string queue = pod->held_queue;
+    if (queue.empty() && pod->queue != kNoQueue) {
+      queue = queues_[static_cast<std::size_t>(pod->queue)].config.name;
+    }
     held.push_back({pod.get(), pod->node, pod->charge, pod->devices, pod->fixed,
-                    pod->workload == nullptr ? std::string() : pod->workload->key});
+                    pod->workload == nullptr ? std::string() : pod->workload->key,
+                    std::move(queue)});
   }
   for (const Held& h : held) Release(*h.pod);
-  // Whoever holds room stays with its queue by name; a queue that is gone charges nobody until it
-  // is back.
-  for (const Held& h : held) {
-    if (h.pod->queue == kNoQueue) continue;
-    h.pod->held_queue = queues_[static_cast<std::size_t>(h.pod->queue)].config.name;
-  }
   policy_ = std::move(policy);
   dialects_ = peers_.Decide(policy_.dialects);
   reread_due_ = false;
@@ -497,7 +509,9 @@ void Store::SetPolicy(config::PolicyConfiguration policy) {
   ended_keys_.clear();
   for (const auto& [id, pod] : std::exchange(ended_, {})) KeepEnded(pod.object, "");
   for (const Held& h : held) {
-    if (!h.pod->held_queue.empty()) h.pod->queue = FindQueue(h.pod->held_queue);
+    if (!h.pod->bound()) h.pod->held_queue = h.queue;
+    const bool fixed = h.charge != Charge::kPlanned;
+    if (fixed || !h.pod->held_queue.empty()) h.pod->queue = QueueOfHeld(*h.pod);
     h.pod->fixed = h.pod->bound() ? ClaimedCharge(*h.pod) : h.fixed;
     const bool stays = h.pod->workload != nullptr && h.pod->workload->key == h.workload;
     if (h.charge != Charge::kPlanned || stays) {

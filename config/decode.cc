@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "config/decode_queues.h"
@@ -211,7 +213,6 @@ void ReadGang(ErrorSink& sink, const Located& at, Gang& gang) {
 
 PolicyConfiguration ReadPolicy(ErrorSink& sink, const Located& root) {
   PolicyConfiguration policy;
-  if (!CheckType(sink, root)) return policy;
   const Fields fields(sink, root, keys::kPolicy);
   With(fields, "mode",
        [&](const Located& value) { Assign(policy.mode, ReadOneOf(sink, value, keys::kModes)); });
@@ -235,6 +236,58 @@ PolicyConfiguration ReadPolicy(ErrorSink& sink, const Located& root) {
   return policy;
 }
 
+/// Of queues at their places in the list: a parent that was not understood is none, and those whose quota or limit was not understood, or names
+/// something that is no device after all, admit nobody.
+void CloseQueues(PolicyConfiguration& policy, const std::vector<std::string>& bad_values) {
+  for (std::size_t i = 0; i < policy.queues.size(); ++i) {
+    Queue& queue = policy.queues[i];
+    const std::string path = fmt::format("queues[{}]", i);
+    const bool bad = std::ranges::any_of(bad_values, [&path](const std::string& value) {
+      return value == path || value.starts_with(path + ".quota") ||
+             value.starts_with(path + ".limit");
+    });
+    if (std::ranges::find(bad_values, path + ".parent") != bad_values.end()) queue.parent.clear();
+    const auto counted = [&policy](const auto& amount) {
+      return amount.first.find('/') == std::string::npos ||
+             std::ranges::find(policy.devices, amount.first, &DeviceResource::name) !=
+                 policy.devices.end();
+    };
+    if (!bad && std::ranges::all_of(queue.quota, counted) &&
+        std::ranges::all_of(queue.limit, counted)) {
+      continue;
+    }
+    queue.namespaces.emplace();
+    queue.quota.clear();
+    queue.limit.clear();
+  }
+}
+
+/// Makes a policy of what was read although the values at these paths were not understood.
+void MakeWhole(PolicyConfiguration& policy, const std::vector<std::string>& bad_values) {
+  const PolicyConfiguration defaults;
+  std::set<std::string> devices;
+  std::erase_if(policy.devices, [&devices](const DeviceResource& device) {
+    return !IsDeviceName(device.name) || !devices.insert(device.name).second;
+  });
+  if (policy.devices.empty()) policy.devices = defaults.devices;
+  CloseQueues(policy, bad_values);
+  std::set<std::string> names;
+  std::erase_if(policy.queues, [&names](const Queue& queue) {
+    return !IsDnsLabel(queue.name) || !names.insert(queue.name).second;
+  });
+  for (Queue& queue : policy.queues) {
+    if (!names.contains(queue.parent)) queue.parent.clear();
+  }
+  if (policy.queues.empty()) {
+    policy.queues = {{.name = "default", .namespaces = std::vector<std::string>{}}};
+  }
+  if (policy.scheduler_names.empty()) policy.scheduler_names = defaults.scheduler_names;
+  const bool levels = std::ranges::any_of(
+      bad_values, [](const std::string& value) { return value.starts_with("topology"); });
+  if (levels) policy.levels = defaults.levels;
+  policy.gang.plan_timeout = std::max(policy.gang.plan_timeout, policy.gang.bind_timeout);
+}
+
 /// `sink` says what is wrong.
 PolicyConfiguration ReadFile(ErrorSink& sink, const std::vector<YamlNode>& documents) {
   if (documents.empty()) {
@@ -243,7 +296,9 @@ PolicyConfiguration ReadFile(ErrorSink& sink, const std::vector<YamlNode>& docum
                          kPolicyApiVersion, kPolicyKind));
     return {};
   }
-  PolicyConfiguration policy = ReadPolicy(sink, {.node = &documents.front(), .path = ""});
+  const Located root{.node = &documents.front(), .path = ""};
+  PolicyConfiguration policy;
+  if (CheckType(sink, root)) policy = ReadPolicy(sink, root);
   if (documents.size() > 1) {
     sink.Add(documents[1], "", "a second document: a policy file holds exactly one");
   }
@@ -267,11 +322,17 @@ std::expected<StoredPolicy, std::vector<Diagnostic>> DecodeStoredPolicy(
   const auto documents = ReadYaml(yaml, file_name);
   if (!documents) return std::unexpected(documents.error());
   ErrorSink sink(file_name);
-  PolicyConfiguration policy = ReadFile(sink, *documents);
-  const bool understood = sink.only_unknown_keys();
-  auto diagnostics = std::move(sink).Take();
-  if (!understood) return std::unexpected(std::move(diagnostics));
-  return StoredPolicy{.policy = std::move(policy), .left_out = std::move(diagnostics)};
+  const bool one = documents->size() == 1;
+  const Located root{.node = one ? &documents->front() : nullptr, .path = ""};
+  if (!one || !CheckType(sink, root) || !sink.empty()) {
+    ErrorSink all(file_name);
+    ReadFile(all, *documents);
+    return std::unexpected(std::move(all).Take());
+  }
+  PolicyConfiguration policy = ReadPolicy(sink, root);
+  if (sink.overflowed()) return std::unexpected(std::move(sink).Take());
+  MakeWhole(policy, sink.bad_values());
+  return StoredPolicy{.policy = std::move(policy), .left_out = std::move(sink).Take()};
 }
 
 }  // namespace berth::config

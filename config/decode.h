@@ -25,12 +25,14 @@ std::expected<PolicyConfiguration, std::vector<Diagnostic>> DecodePolicy(
 /// What this release understands of a policy that a newer one took and kept.
 struct StoredPolicy {
   PolicyConfiguration policy;
-  std::vector<Diagnostic> left_out;  ///< Its keys that are not known here, in document order.
+  std::vector<Diagnostic> left_out;  ///< What is not understood here, in document order.
 };
 
-/// As DecodePolicy, but keys that are not known here are left out, and told, instead of refused:
-/// after a rollback the kept policy may hold the newer release's. A known key with a value that is
-/// not is refused all the same, since its default could open what it closed.
+/// As DecodePolicy, but what is not understood is left out, and told, instead of refused: after a
+/// rollback the kept policy may hold keys and values of the newer release. Nothing is opened by that:
+/// a queue whose quota or limit is not understood admits nobody, one without a good name of its own
+/// does not exist, and every other value falls back to its default, which enforces. Refused is what
+/// is no YAML, or no policy of this version.
 std::expected<StoredPolicy, std::vector<Diagnostic>> DecodeStoredPolicy(std::string_view yaml,
                                                                         std::string_view file_name);
 

@@ -75,6 +75,15 @@ std::string JoinPath(std::string_view parent, std::size_t index) {
 }
 
 void ErrorSink::Add(const YamlNode& at, std::string path, std::string message) {
+  if (errors_.size() < kMaxErrors) bad_values_.push_back(path);
+  Keep(at, std::move(path), std::move(message));
+}
+
+void ErrorSink::AddUnknownKey(const YamlNode& at, std::string path, std::string message) {
+  Keep(at, std::move(path), std::move(message));
+}
+
+void ErrorSink::Keep(const YamlNode& at, std::string path, std::string message) {
   if (errors_.size() == kMaxErrors) {
     if (!first_left_out_) first_left_out_ = {at.line, at.column};
     return;
@@ -84,11 +93,6 @@ void ErrorSink::Add(const YamlNode& at, std::string path, std::string message) {
                      .column = at.column,
                      .path = std::move(path),
                      .message = std::move(message)});
-}
-
-void ErrorSink::AddUnknownKey(const YamlNode& at, std::string path, std::string message) {
-  ++unknown_keys_;
-  Add(at, std::move(path), std::move(message));
 }
 
 std::vector<Diagnostic> ErrorSink::Take() && {

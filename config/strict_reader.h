@@ -28,19 +28,24 @@ class ErrorSink {
 
   explicit ErrorSink(std::string_view file_name) : file_name_(file_name) {}
 
+  /// Of a value.
   void Add(const YamlNode& at, std::string path, std::string message);
   void AddUnknownKey(const YamlNode& at, std::string path, std::string message);
-  /// Whether nothing else is wrong than keys that are not known here.
-  bool only_unknown_keys() const { return errors_.size() == unknown_keys_ && !first_left_out_; }
+  /// Whether more is wrong than could be kept.
+  bool overflowed() const { return first_left_out_.has_value(); }
+  /// Where a value is wrong, as opposed to a key that is not known.
+  const std::vector<std::string>& bad_values() const { return bad_values_; }
   bool empty() const { return errors_.empty(); }
 
   /// All errors in document order; the last one says if there were more.
   std::vector<Diagnostic> Take() &&;
 
  private:
+  void Keep(const YamlNode& at, std::string path, std::string message);
+
   std::string file_name_;
   std::vector<Diagnostic> errors_;
-  std::size_t unknown_keys_ = 0;
+  std::vector<std::string> bad_values_;
   std::optional<std::pair<int, int>> first_left_out_;  ///< Line and column.
 };
 

@@ -94,7 +94,7 @@ std::size_t NodeStates::Width() const {
 
 void NodeStates::StartOver(const Law& law) {
   ids_.clear();
-  keys_.clear();
+  keys_ = {};  // with its capacity
   ++epoch_;
   width_ = Width();
   stride_ = 2 * width_ + kDeviceWords + 3;
@@ -106,13 +106,26 @@ void NodeStates::StartOver(const Law& law) {
   }
 }
 
+std::size_t NodeStates::bytes() const {
+  // Of an entry of the set: the id, its hash, a pointer to the next one, and one from its bucket.
+  constexpr std::size_t kEntry = 40;
+  return keys_.capacity() * sizeof(std::int64_t) + ids_.size() * kEntry;
+}
+
+/// A few more than there are nodes are always kept, so that it is not looked for again at once.
+bool NodeStates::TooMany() const {
+  const std::size_t nodes = store_->nodes().size();
+  return ids_.size() > kMaxStates + 4 * nodes ||
+         (bytes() > kMaxBytes && ids_.size() > 64 + 2 * nodes);
+}
+
 void NodeStates::CatchUp(const Law& law) {
   const cluster::ChangeLog& log = store_->changes();
   if (seen_ == log.end() && class_generation_ == law.class_generation()) return;
   const auto changed = log.Since(seen_);
   seen_ = log.end();
   bool start_over = law_ == nullptr || class_generation_ != law.class_generation() || !changed ||
-                    ids_.size() > 4096 + 4 * store_->nodes().size();
+                    TooMany();
   for (const cluster::NodeIndex index : changed.value_or(std::span<const std::int32_t>())) {
     const cluster::NodeInfo& node = store_->node(index);
     start_over |= std::max(node.allocatable.size(), node.used.size()) > width_;

@@ -36,6 +36,12 @@ class NodeStates {
  public:
   using Id = std::uint32_t;
 
+  /// When there are more states than this, or when they take more than that, all are forgotten but
+  /// those that nodes are in, before the next placement.
+  static constexpr std::size_t kMaxStates = 4096;  ///< And four for each node.
+  /// Where nodes' own states take less. The last growth before it is noticed doubles it at most.
+  static constexpr std::size_t kMaxBytes = std::size_t{32} << 20;
+
   /// `with_hosted`: nodes are told apart by the kinds of device pods that they host as well. Bit 0:
   /// shares; bit k: pods of k whole devices.
   NodeStates(const cluster::Store& store, bool with_hosted)
@@ -58,6 +64,8 @@ class NodeStates {
     return resource < width_ ? keys_[id * stride_ + resource] : 0;
   }
   std::size_t size() const { return ids_.size(); }
+  /// What the states take.
+  std::size_t bytes() const;
   /// How far it has read Store::changes().
   cluster::ChangeLog::Position seen() const { return seen_; }
   /// When it changes, ids of before mean nothing any more.
@@ -77,6 +85,7 @@ class NodeStates {
     return std::span(keys_).subspan(id * stride_, stride_);
   }
   std::size_t Width() const;
+  bool TooMany() const;
   void StartOver(const Law& law);
   Id Intern(const cluster::NodeInfo& node, const cluster::Amounts& used,
             const topology::DeviceSet& devices);

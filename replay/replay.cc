@@ -20,6 +20,7 @@ namespace {
 
 constexpr int kSame = 0;
 constexpr int kWrong = 1;
+constexpr int kUnreadable = 3;
 constexpr const char* kRecord =
     "record one with `berth serve --decision-log FILE --decision-log-inputs`";
 
@@ -147,7 +148,7 @@ int ReplayFile(const std::string& path, std::ostream& out, std::ostream& err) {
   in.peek();  // a directory can be opened, not read
   if (!in.is_open() || in.bad()) {
     err << path << ": " << std::strerror(errno) << '\n';
-    return kWrong;
+    return kUnreadable;
   }
   in.clear();
   return Replay(in, path, out, err);

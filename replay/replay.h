@@ -15,7 +15,7 @@ std::string EndLine(const std::string& why);
 
 /// Reads the log to its end or to the first difference. Says on `out` what came of it, on `err`
 /// what is wrong with the log. Returns the exit code: 0 no difference, 1 a difference or a log that
-/// cannot be replayed. `name` is for messages.
+/// cannot be replayed, 3 a file that cannot be read. `name` is for messages.
 int Replay(std::istream& in, const std::string& name, std::ostream& out, std::ostream& err);
 int ReplayFile(const std::string& path, std::ostream& out, std::ostream& err);
 

@@ -12,6 +12,7 @@
 #include "policy/placement.h"
 #include "server/table.h"
 #include "sim/baselines/baselines.h"
+#include "sim/rack_baselines.h"
 #include "sim/random.h"
 #include "sim/statistics.h"
 #include "sim/stock_scorer.h"
@@ -153,7 +154,7 @@ class Run {
       pods.push_back(Submit(kind.gpus));
       job.pods.push_back(pods.back()->object.meta.uid);
     }
-    if (!(berth_ ? PlaceWhole(pods) : PlaceOneByOne(pods))) {
+    if (!Place(pods, kind)) {
       Leave(job.pods);
       job.pods.clear();
       result_.refused += counts ? 1 : 0;
@@ -180,6 +181,30 @@ class Run {
     cluster::PodInfo* info = store_.UpsertPod(std::move(pod));
     if (berth_) scorer_->law().Observe(info->shape);
     return info;
+  }
+
+  bool Place(const std::vector<cluster::PodInfo*>& pods, const JobKind& kind) {
+    if (berth_) return PlaceWhole(pods);
+    const bool by_rack = options_.policy == "RackAffinity" || options_.policy == "TightestRack";
+    return by_rack ? PlaceByRack(pods, kind) : PlaceOneByOne(pods);
+  }
+
+  bool PlaceByRack(const std::vector<cluster::PodInfo*>& pods, const JobKind& kind) {
+    store_.Refresh();
+    const cluster::ResourceId gpu = store_.device_ids().front();
+    std::vector<RackNode> nodes;
+    for (const auto& node : store_.nodes()) {
+      nodes.push_back({.rack = static_cast<int>(node->domains[kRackLevel]),
+                       .free = node->free(gpu) / cluster::kMilli,
+                       .all = kGpus});
+    }
+    const auto placed = options_.policy == "RackAffinity"
+                            ? PlaceByRackAffinity(nodes, kind.members, kind.gpus, ties_)
+                            : PlaceByTightestRack(nodes, kind.members, kind.gpus);
+    for (std::size_t i = 0; i < placed.size(); ++i) {
+      store_.SetCharge(*pods[i], store_.nodes()[placed[i]]->index, cluster::Charge::kPlanned);
+    }
+    return !placed.empty();
   }
 
   bool PlaceWhole(const std::vector<cluster::PodInfo*>& pods) {
@@ -243,7 +268,8 @@ double Rounded(double value) { return std::round(value * 1000) / 1000; }
 }  // namespace
 
 const std::vector<std::string_view>& TopologyPolicies() {
-  static const std::vector<std::string_view> kPolicies{"BestFit", "LeastAllocated", "Berth"};
+  static const std::vector<std::string_view> kPolicies{"BestFit", "LeastAllocated", "RackAffinity",
+                                                       "TightestRack", "Berth"};
   return kPolicies;
 }
 

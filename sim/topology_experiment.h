@@ -1,6 +1,6 @@
 // How far apart the members of gangs come to run on a loaded cluster, and the GPUs of one pod:
 // Berth, which places a gang whole and knows the tree and the sockets, against policies that place
-// one pod after the other by free room alone. Fidelity `engine`: no scheduler, queue or clock.
+// one pod after the other by free room alone, and against two that know racks. Fidelity `engine`: no scheduler, queue or clock.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace berth::sim {
 
-/// `BestFit`, `LeastAllocated` (kube-scheduler's default) and `Berth`.
+/// `BestFit`, `LeastAllocated` (kube-scheduler's default), `RackAffinity` and `TightestRack`
+/// (rack_baselines.h), and `Berth`.
 const std::vector<std::string_view>& TopologyPolicies();
 
 struct TopologyOptions {

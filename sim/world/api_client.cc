@@ -24,7 +24,7 @@ kube::PodRef Ref(const engine::PodRef& pod) {
 
 enum class Mishap : std::uint8_t { kNone, kThrottled, kError, kErrorAfter, kLost, kAnswerLost };
 
-Mishap DrawMishap(const Weather& weather, Random& random) {
+Mishap DrawMishap(Weather& weather, Random& random) {
   static constexpr std::array<std::pair<FaultKind, Mishap>, 5> kMishaps{
       {{FaultKind::kApiThrottled, Mishap::kThrottled},
        {FaultKind::kApiError, Mishap::kError},
@@ -32,7 +32,9 @@ Mishap DrawMishap(const Weather& weather, Random& random) {
        {FaultKind::kApiRequestLost, Mishap::kLost},
        {FaultKind::kApiAnswerLost, Mishap::kAnswerLost}}};
   for (const auto& [kind, mishap] : kMishaps) {
-    if (weather.Is(kind) && random.Percent(60)) return mishap;
+    if (!weather.Is(kind) || !random.Percent(60)) continue;
+    weather.Struck(kind);
+    return mishap;
   }
   return Mishap::kNone;
 }
@@ -120,6 +122,7 @@ void ApiClient::Attempt(const std::shared_ptr<Call>& call) {
   }
   const Mishap mishap = DrawMishap(env_.weather, env_.network);
   const bool slow = env_.weather.Is(FaultKind::kApiSlow);
+  if (slow) env_.weather.Struck(FaultKind::kApiSlow);
   const Duration there = env_.network.Between(1, slow ? 4'000 : 5);
   const Duration back = env_.network.Between(1, slow ? 4'000 : 5);
   const Duration timeout = std::min(left, kAttemptTimeout);

@@ -31,7 +31,7 @@ BerthHost::BerthHost(Environment& env, std::string instance, std::function<Durat
     : env_(env),
       instance_(std::move(instance)),
       left_(std::move(left)),
-      clock_skew_(env.clock_skew),
+      clock_(env),
       engine_(std::make_unique<engine::Engine>(env.api.policy(),
                                                engine::Options{.instance = instance_})),
       client_(std::make_unique<ApiClient>(env, left_)) {
@@ -156,7 +156,7 @@ void BerthHost::Plan() {
   Carry();
   const auto due = engine_->NextDeadline();
   const Duration wait = due ? std::clamp<Duration>(*due - now(), 0, kLongestSleep) : kLongestSleep;
-  plan_at_ = env_.now() + std::max<Duration>(wait, 1);
+  plan_at_ = env_.now() + clock_.Takes(std::max<Duration>(wait, 1));
   env_.timeline.At(plan_at_, life_.Guard([this, turn = ++plan_turn_] {
     if (turn == plan_turn_) Plan();
   }));
@@ -173,6 +173,7 @@ void BerthHost::Carry() {
     }
   };
   if (!env_.weather.Is(FaultKind::kBerthThreads)) return carry();
+  env_.weather.Struck(FaultKind::kBerthThreads);
   ++carrying_;
   env_.timeline.After(env_.network.Between(0, 300), term_life_.Guard([this, carry] {
     --carrying_;
@@ -263,6 +264,7 @@ void BerthHost::Settle(const engine::PodRef& pod, int attempt) {
         e.OnPodDeleted(pod.uid, now);
       }
     });
+    if (on_read) on_read(pod.uid);
     NextJob(pod.uid);
   });
 }
@@ -386,7 +388,7 @@ void BerthHost::FinishBind(const engine::PodRef& pod, const std::string& node,
   const std::uint64_t id = ++postings_;
   posting_.emplace(id, done);
   client_->Bind(pod, node, word.annotations, kBindTimeout,
-                [this, id, pod, done](const WriteResult& result) {
+                [this, id, pod, node, done](const WriteResult& result) {
                   posting_.erase(id);
                   owed_.erase(owed_.find(pod.uid));
                   auto outcome = engine::BindOutcome::kRefused;
@@ -397,6 +399,9 @@ void BerthHost::FinishBind(const engine::PodRef& pod, const std::string& node,
                   Apply([&](engine::Engine& e, TimePoint now) {
                     e.BindFinished(pod.uid, outcome, now, result.reply.message);
                   });
+                  if (outcome == engine::BindOutcome::kUnknown && on_unknown) {
+                    on_unknown(pod.uid, node);
+                  }
                   done(outcome == engine::BindOutcome::kBound ? std::string()
                                                               : "berth: " + result.reply.message);
                 });

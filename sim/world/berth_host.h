@@ -16,6 +16,7 @@
 
 #include "engine/engine.h"
 #include "sim/world/api_client.h"
+#include "sim/world/process_clock.h"
 #include "sim/world/watch.h"
 
 namespace berth::sim {
@@ -67,10 +68,17 @@ class BerthHost {
       on_preempt;
   /// The engine is about to answer a bind call.
   std::function<void(const std::string& uid)> on_bind;
+  /// The engine has heard that nobody knows whether a pod is bound to this node, and what a read says.
+  std::function<void(const std::string& uid, const std::string& node)> on_unknown;
+  std::function<void(const std::string& uid)> on_read;
   /// By this process's clock, as the engine is told.
-  TimePoint now() const { return env_.now() + clock_skew_; }
+  TimePoint now() const { return clock_.now(); }
+  const ProcessClock& clock() const { return clock_; }
   const engine::Engine& engine() const { return *engine_; }
   engine::Engine& engine() { return *engine_; }
+  const WatchStream& stream(Kind kind) const {
+    return *streams_[static_cast<std::size_t>(kind)];
+  }
   WatchStream& stream(Kind kind) { return *streams_[static_cast<std::size_t>(kind)]; }
   /// Somebody will tell the engine what becomes of this pod's Binding.
   bool Owes(const std::string& uid) const { return carrying_ > 0 || owed_.contains(uid); }
@@ -113,7 +121,7 @@ class BerthHost {
   Environment& env_;
   const std::string instance_;
   const std::function<Duration()> left_;
-  const Duration clock_skew_;
+  const ProcessClock clock_;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<ApiClient> client_;
   Life life_;       ///< Of the process.

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "kube/device_notes.h"
+#include "kube/selector.h"
 
 namespace berth::sim {
 
@@ -35,21 +36,6 @@ bool SameGang(const kube::Pod& a, const kube::Pod& b) {
 
 }  // namespace
 
-void Checker::Late::Set(TimePoint now, std::int64_t value) {
-  while (values_.size() > 1 && values_[1].first + kOldNews < now) values_.pop_front();
-  values_.emplace_back(now, value);
-}
-
-std::int64_t Checker::Late::Most(TimePoint now) const {
-  std::int64_t most = 0;
-  for (std::size_t i = 0; i < values_.size(); ++i) {
-    // A value counts from when it was set until kOldNews after the next one was.
-    if (i + 1 < values_.size() && values_[i + 1].first + kOldNews < now) continue;
-    most = std::max(most, values_[i].second);
-  }
-  return most;
-}
-
 Checker::Checker(Environment& env) : env_(env), usage_(env) {
   env_.api.Subscribe(Kind::kNode, life_.alive(), [this] {
     WatchNode(env_.api.at(Kind::kNode, env_.api.end(Kind::kNode) - 1));
@@ -74,6 +60,10 @@ void Checker::OnFault(const Fault& fault) {
 void Checker::OnBound(const kube::Pod& pod) {
   last_bound_ = env_.now();
   ++bound_;
+  if (pod.scheduler_name == kOtherScheduler) {
+    strangers_[pod.node_name] = env_.now();
+    return;  // nobody here has decided that
+  }
   CheckRoom(pod);
   CheckIndices(pod);
   if (env_.now() < passthrough_until_) return;  // neither queues nor gangs count
@@ -81,50 +71,9 @@ void Checker::OnBound(const kube::Pod& pod) {
   CheckBarrier(pod);
 }
 
-void Checker::WatchNode(const Change& change) {
-  for (const char* resource : {kGpu, "cpu", "pods"}) {
-    allocatable_[{change.key, resource}].Set(
-        env_.now(), change.deleted ? 0 : AmountOf(change.node->allocatable, resource));
-  }
-}
-
-void Checker::WatchPolicy(const config::PolicyConfiguration& policy) {
-  if (policy.mode == config::Mode::kPassthrough) {
-    passthrough_until_ = std::numeric_limits<TimePoint>::max();
-  } else if (passthrough_until_ > env_.now()) {
-    passthrough_until_ = env_.now() + kOldNews;
-  }
-  for (const config::Queue& queue : policy.queues) {
-    // Without borrowing a quota is a limit where no limit is named.
-    const auto limit = queue.limit.find(kGpu);
-    const auto quota = queue.quota.find(kGpu);
-    std::int64_t cap = cluster::kAbsurdAmount;
-    if (quota != queue.quota.end()) cap = quota->second;
-    if (limit != queue.limit.end()) cap = limit->second;
-    caps_[queue.name].Set(env_.now(), cap);
-  }
-}
-
 std::int64_t Checker::GpusOf(const std::string& node) const {
   const auto it = env_.api.nodes().find(node);
   return it == env_.api.nodes().end() ? 0 : AmountOf(it->second->allocatable, kGpu);
-}
-
-/// I1, I2: what is bound to a node is there.
-void Checker::CheckRoom(const kube::Pod& bound) {
-  const Usage::Room& room = usage_.RoomOf(bound.node_name);
-  // Two schedulers at once, for a moment, may both think a core free: Kubernetes' own risk.
-  const bool two_schedulers = env_.now() < scheduler_restarted_ + kOldNews;
-  for (const char* name : {kGpu, "cpu", "pods"}) {
-    if (name != kGpu && two_schedulers) continue;
-    std::int64_t used = AmountOf(room.used, name);
-    if (name == kGpu) used += room.whole_node * GpusOf(bound.node_name);
-    const std::int64_t all = allocatable_[{bound.node_name, name}].Most(env_.now());
-    if (used > all) {
-      Broken(fmt::format("I1/I2: {} is bound to {}, which then has {} of {} {} taken",
-                         bound.meta.name, bound.node_name, used, all, name));
-    }
-  }
 }
 
 /// I1: no device is named by two pods of a node.
@@ -150,18 +99,6 @@ void Checker::CheckIndices(const kube::Pod& bound) {
   }
 }
 
-/// I4, by the API objects alone.
-void Checker::CheckQueues(const kube::Pod& bound) {
-  if (!bound.spec->requests.contains(kGpu)) return;
-  const std::string queue = usage_.QueueOf(bound.meta.uid);
-  const std::int64_t used = usage_.GpusOf(queue);
-  const std::int64_t cap = caps_[queue].Most(env_.now());
-  if (!queue.empty() && used > cap) {
-    Broken(fmt::format("I4: {} is bound, and queue {} uses {} of {} milli-GPU", bound.meta.name,
-                       queue, used, cap));
-  }
-}
-
 // --- After every step ----------------------------------------------------------------------------
 
 void Checker::AfterStep(const BerthHost* host) {
@@ -171,12 +108,12 @@ void Checker::AfterStep(const BerthHost* host) {
     return;
   }
   const cluster::Store& store = host->engine().store();
+  if (host != host_) Began(*host);
+  CheckUnknown(store);
   // What compares the whole ledger costs as much as there is in it.
   if (looks_seldom_ || store.nodes().size() > kSmallWorld) {
     if (env_.timeline.steps() < next_look_) return;
     next_look_ = env_.timeline.steps() + kLookEvery;
-    if (host != host_) shadow_ = {};
-    host_ = host;
     CheckPlans(*host);
     CheckDevices(store);
     if (const auto difference = shadow_.Difference(store); !difference.empty()) {
@@ -185,13 +122,39 @@ void Checker::AfterStep(const BerthHost* host) {
     return;
   }
   CheckPlans(*host);
-  if (host == host_ && store.generation() == generation_) return;
+  if (looked_ && store.generation() == generation_) return;
   generation_ = store.generation();
   CheckDevices(store);
-  if (host != host_) charged_.clear();
-  host_ = host;
-  CheckCaps(store);
+  CheckCaps(*host);
   CheckLedger(store);
+}
+
+/// It decides from now on: what is known of its predecessor's belief is forgotten.
+void Checker::Began(const BerthHost& host) {
+  host_ = &host;
+  ++terms_;
+  shadow_ = {};
+  charged_.clear();
+  holding_.clear();
+  looked_ = false;
+  unknown_.clear();
+  told_until_ = 0;
+  told_gpus_.clear();
+  CheckStarted(host.engine().store());
+}
+
+/// I6: until somebody reads what became of a Binding, its room is held where it may have gone.
+void Checker::CheckUnknown(const cluster::Store& store) {
+  std::erase_if(unknown_, [&](const auto& entry) {
+    const cluster::PodInfo* pod = store.FindPod(entry.first);
+    return pod == nullptr || !Lives(pod->object) || pod->charge == Charge::kBound;
+  });
+  for (const auto& [uid, node] : unknown_) {
+    const cluster::PodInfo& pod = *store.FindPod(uid);
+    if (pod.charge == Charge::kBinding && store.node(pod.node).name == node) continue;
+    Broken(fmt::format("I6: nobody knows whether {} is bound to {}, and its room is not held",
+                       pod.object.meta.name, node));
+  }
 }
 
 /// I1 in the ledger: where more is taken than there is (a device fell ill, somebody else's pod),
@@ -269,36 +232,6 @@ void Checker::CheckPlans(const BerthHost& host) {
   }
 }
 
-/// I4 in the ledger: a queue over its cap (the policy was changed, a whole node grew, old news came
-/// in) takes nobody more.
-void Checker::CheckCaps(const cluster::Store& store) {
-  std::map<std::string, std::set<std::string>> charged;
-  for (const auto& [uid, pod] : store.pods()) {
-    if (pod->charge == Charge::kNone || pod->charged_queue == cluster::kNoQueue) continue;
-    const auto& queue = store.queues()[static_cast<std::size_t>(pod->charged_queue)];
-    charged[queue.config.name].insert(uid);
-  }
-  const bool settling = env_.now() < berth_started_ + kOldNews;
-  for (const cluster::QueueInfo& queue : store.queues()) {
-    const auto before = charged_.find(queue.config.name);
-    if (settling || before == charged_.end()) continue;
-    for (const auto& [id, cap] : queue.caps) {
-      if (queue.used[id] <= cap) continue;
-      for (const std::string& uid : charged[queue.config.name]) {
-        const cluster::PodInfo* pod = store.FindPod(uid);
-        const bool takes = std::ranges::any_of(
-            pod->charged, [id = id](const auto& part) { return part.first == id; });
-        const bool for_victims = pod->workload != nullptr && pod->workload->plan &&
-                                 !pod->workload->plan->victims.empty();
-        if (!takes || for_victims || before->second.contains(uid)) continue;
-        Broken(fmt::format("I4: queue {} takes {} and is at {} of {} milli-GPU", queue.config.name,
-                           pod->object.meta.name, queue.used[id], cap));
-      }
-    }
-  }
-  charged_ = std::move(charged);
-}
-
 /// I7.
 void Checker::CheckLedger(const cluster::Store& store) {
   const std::string ledger = store.LedgerString();
@@ -328,9 +261,19 @@ bool Checker::QueueHasRoom(const kube::Pod& pod, std::int64_t gpus) const {
 /// By plain counting, which shares nothing with the planner.
 bool Checker::FitsSomewhere(const kube::Pod& pod) const {
   const std::int64_t gpus = AmountOf(pod.spec->requests, kGpu);
+  const bool mind_neighbours = std::ranges::any_of(env_.api.pods(), [&](const auto& entry) {
+    const kube::PodSpec& spec = *entry.second->spec;
+    return !spec.required_pod_anti_affinity.empty() ||
+           (entry.second.get() == &pod &&
+            !(spec.required_pod_affinity.empty() && spec.topology_spread.empty()));
+  });
+  if (mind_neighbours) return false;  // not counted here
   return std::ranges::any_of(env_.api.nodes(), [&](const auto& entry) {
     const kube::Node& node = *entry.second;
-    if (node.unschedulable || !node.taints.empty()) return false;
+    if (node.unschedulable || !kube::MatchesNode(*pod.spec, node) ||
+        kube::FindUntoleratedTaint(pod.spec->tolerations, node.taints) != nullptr) {
+      return false;
+    }
     Usage::Room room = usage_.RoomOf(node.meta.name);
     for (const auto& [key, other] : env_.api.pods()) {  // a nomination may hold room as well
       if (other->nominated_node != node.meta.name || !other->node_name.empty()) continue;
@@ -357,6 +300,7 @@ bool Checker::CouldRunAlone(const kube::Pod& pod) const {
   const bool ours = std::ranges::all_of(
       pod.scheduling_gates, [](const auto& gate) { return gate == "berth.dev/admission"; });
   if (!Lives(pod) || !pod.node_name.empty() || pod.meta.deletion || !ours) return false;
+  if (pod.scheduler_name == kOtherScheduler) return false;
   if (!pod.spec->requests.contains(kGpu)) return pod.scheduling_gates.empty() && FitsSomewhere(pod);
   if (pod.meta.annotations.contains("berth.dev/topology-required")) return false;
   const std::string gang = GangOf(pod);
@@ -387,6 +331,7 @@ std::string Checker::WhoCouldRun() const {
   }
   for (const auto& [key, pod] : env_.api.pods()) {
     if (!pod->node_name.empty() || !pod->scheduling_gates.empty()) continue;
+    if (pod->scheduler_name == kOtherScheduler) continue;
     if (!pod->spec->requests.contains(kGpu)) {
       if (FitsSomewhere(*pod)) return key;  // kube-scheduler's own
       continue;

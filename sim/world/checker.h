@@ -4,6 +4,8 @@
 
 #include <deque>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -31,6 +33,9 @@ class Checker {
   /// knowing what is in `store`.
   void OnPreemptAnswer(const cluster::Store& store, const std::string& uid,
                        const engine::VictimMap& offered, const engine::VictimMap& kept);
+  /// Whether the Binding of this pod to the node took effect is not known, until OnBindingRead.
+  void OnBindingUnknown(const std::string& uid, const std::string& node) { unknown_[uid] = node; }
+  void OnBindingRead(const std::string& uid) { unknown_.erase(uid); }
   void OnFault(const Fault& fault);
   void OnBerthStarted() { berth_started_ = env_.now(); }
 
@@ -52,6 +57,9 @@ class Checker {
   const std::string& violation() const { return violation_; }
   TimePoint last_bound() const { return last_bound_; }
   int bound() const { return bound_; }
+  int gangs() const { return gangs_; }
+  int evictions() const { return evictions_; }
+  int terms() const { return terms_; }
 
  private:
   /// The longest that Berth or kube-scheduler may go by old news: a slow or broken watch, a Binding
@@ -69,7 +77,20 @@ class Checker {
     std::deque<std::pair<TimePoint, std::int64_t>> values_;
   };
 
+  /// What Berth had been told, when it charged a pod, of the queue or the node that it charged.
+  struct Told {
+    std::string where;
+    std::int64_t most = 0;  ///< Milli-GPUs that may be taken there.
+  };
+
   void Broken(std::string what);
+  void Began(const BerthHost& host);
+  void CheckUnknown(const cluster::Store& store);
+  void CheckStarted(const cluster::Store& store);
+  static std::optional<std::int64_t> ToldMost(const std::vector<std::string>& uids,
+                                              const std::string& where,
+                                              const std::map<std::string, Told>& told);
+  void RememberTold(const BerthHost& host, const cluster::PodInfo& pod, bool decided);
   void WatchNode(const Change& change);
   void WatchPolicy(const config::PolicyConfiguration& policy);
   std::int64_t GpusOf(const std::string& node) const;
@@ -86,7 +107,7 @@ class Checker {
   void CheckIndices(const kube::Pod& pod);
   void CheckDevices(const cluster::Store& store);
   void CheckPlans(const BerthHost& host);
-  void CheckCaps(const cluster::Store& store);
+  void CheckCaps(const BerthHost& host);
   bool FitsSomewhere(const kube::Pod& pod) const;
   bool CouldRunAlone(const kube::Pod& pod) const;
   bool QueueHasRoom(const kube::Pod& pod, std::int64_t gpus) const;
@@ -118,12 +139,27 @@ class Checker {
   TimePoint scheduler_restarted_ = -1'000'000;
   TimePoint berth_started_ = -1'000'000;
   TimePoint passthrough_until_ = -1'000'000;
+  std::map<std::string, TimePoint> strangers_;  ///< Node to when another scheduler bound there.
   TimePoint last_bound_ = 0;
   int bound_ = 0;
+  int gangs_ = 0;
+  int evictions_ = 0;
+  int terms_ = 0;
+  /// All that was ever so, in the order of the API server's journal.
+  std::vector<std::pair<std::string, std::int64_t>> devices_;  ///< Node, milli-GPUs.
+  std::vector<std::shared_ptr<const config::PolicyConfiguration>> policies_;
+  std::map<std::string, Told> told_caps_;   ///< By UID: of its queue.
+  std::map<std::string, Told> told_rooms_;  ///< By UID: of its node.
+
+  const BerthHost* host_ = nullptr;  ///< Of which the rest speaks; null: none decides.
+  bool looked_ = false;              ///< At its ledger, at least once.
   std::uint64_t generation_ = 0;
-  const BerthHost* host_ = nullptr;  ///< Whose `charged_`, shadow and generation these are.
-  Shadow shadow_;                    ///< Of large worlds.
+  Shadow shadow_;                                         ///< Of large worlds.
   std::map<std::string, std::set<std::string>> charged_;  ///< Queue to UIDs, one step ago.
+  std::set<std::string> holding_;                         ///< UIDs with a charge, one step ago.
+  std::map<std::string, std::string> unknown_;  ///< UID to the node of a Binding without an outcome.
+  std::size_t told_until_ = 0;                  ///< Of `devices_`, what it has been told:
+  std::map<std::string, std::int64_t> told_gpus_;
 };
 
 }  // namespace berth::sim

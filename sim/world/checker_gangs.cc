@@ -82,9 +82,23 @@ void Checker::CheckBarrier(const kube::Pod& bound) {
   if (gang.empty() || !bound.spec->requests.contains(kGpu)) return;
   if (Runs(gang, bound.meta.uid)) return CheckDomain(bound);
   if (joined_.contains(bound.meta.uid)) return;  // those that it joined had just ended
+  ++gangs_;
   incarnations_[gang].checked = true;
   incarnations_[gang].plan = PlanOf(bound);
   CheckStart(gang, bound.meta.name);
+}
+
+/// I3: who begins to decide takes a gang of which a member runs for started, or it would hold back,
+/// for a whole minimum, those who are to replace lost members.
+void Checker::CheckStarted(const cluster::Store& store) {
+  for (const auto& [key, workload] : store.workloads()) {
+    if (!workload->gang || workload->in_tree || workload->started) continue;
+    for (const cluster::PodInfo* member : workload->members) {
+      const kube::Pod& pod = member->object;
+      if (!Lives(pod) || pod.node_name.empty() || !pod.spec->requests.contains(kGpu)) continue;
+      Broken(fmt::format("I3: {} runs, and {} is to start anew", pod.meta.name, key));
+    }
+  }
 }
 
 /// Members without devices never come: they count by existing.

@@ -5,6 +5,11 @@
 #include "kube/selector.h"
 
 namespace berth::sim {
+namespace {
+
+std::string NameOf(const kube::Pod& pod) { return pod.meta.ns + '/' + pod.meta.name; }
+
+}  // namespace
 
 Controllers::Controllers(Environment& env, const std::vector<Job>& jobs,
                          const std::vector<Budget>& budgets)
@@ -14,6 +19,9 @@ Controllers::Controllers(Environment& env, const std::vector<Job>& jobs,
                      [this] { OnPod(env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1)); });
   env_.api.Subscribe(Kind::kNode, life_.alive(),
                      [this] { OnNode(env_.api.at(Kind::kNode, env_.api.end(Kind::kNode) - 1)); });
+  if (std::ranges::find(jobs, kOtherScheduler, &Job::scheduler) != jobs.end()) {
+    other_ = std::make_unique<OtherScheduler>(env_);
+  }
   for (const Job& job : jobs) {
     for (int i = 0; i < job.size; ++i) {
       Later(job.at - env_.now() + i * job.stagger, [this, &job, i] { Create(job, i); });
@@ -31,13 +39,13 @@ void Controllers::Later(Duration delay, std::function<void()> action) {
 
 void Controllers::Create(const Job& job, int index) {
   kube::Pod pod = MakeMember(job, index);
-  members_[pod.meta.name] = {&job, index};
+  members_[NameOf(pod)] = {&job, index};
   env_.api.CreatePod(std::move(pod));
 }
 
 void Controllers::OnPod(const Change& change) {
   const kube::Pod& pod = *change.pod;
-  const auto member = members_.find(pod.meta.name);
+  const auto member = members_.find(NameOf(pod));
   if (member == members_.end()) return;
   const auto [job, index] = member->second;
   const engine::PodRef ref = RefOf(pod);
@@ -45,7 +53,7 @@ void Controllers::OnPod(const Change& change) {
     Later(env_.ties.Between(1, 100), [this, app = job->app] { CountDisruptions(app); });
   }
   if (change.deleted) {
-    if (job->replaces && !finished_.contains(pod.meta.name)) {
+    if (job->replaces && !finished_.contains(NameOf(pod))) {
       Later(env_.ties.Between(200, 3'000),
             [this, job = job, index = index] { Create(*job, index); });
     }
@@ -55,7 +63,7 @@ void Controllers::OnPod(const Change& change) {
       pod.phase == kube::PodPhase::kSucceeded || pod.phase == kube::PodPhase::kFailed;
   if (ended) {
     const bool succeeded = pod.phase == kube::PodPhase::kSucceeded;
-    const bool news = succeeded && finished_.insert(pod.meta.name).second;
+    const bool news = succeeded && finished_.insert(NameOf(pod)).second;
     if (succeeded && job->gang && job->replaces) {
       // A Job's pods that have succeeded stay until it is complete.
       if (news && ++done_[job] == job->size) RemoveMembers(*job);
@@ -78,22 +86,37 @@ void Controllers::OnPod(const Change& change) {
 
 void Controllers::RemoveMembers(const Job& job) {
   for (const auto& [key, pod] : env_.api.pods()) {
-    const auto member = members_.find(pod->meta.name);
+    const auto member = members_.find(NameOf(*pod));
     if (member == members_.end() || member->second.first != &job) continue;
     Later(env_.ties.Between(500, 5'000), [this, ref = RefOf(*pod)] { env_.api.RemovePod(ref); });
   }
+}
+
+/// The kubelet admits no pod for which the devices of its node do not suffice: two schedulers may each
+/// have counted on them.
+bool Controllers::Crowded(const kube::Pod& pod) const {
+  if (other_ == nullptr) return false;
+  std::int64_t used = AmountOf(pod.spec->requests, kGpu);
+  if (used == 0) return false;
+  for (const auto& [key, mate] : env_.api.pods()) {
+    if (mate->node_name != pod.node_name || mate->phase != kube::PodPhase::kRunning) continue;
+    used += AmountOf(mate->spec->requests, kGpu);
+  }
+  return used > AmountOf(env_.api.nodes().at(pod.node_name)->allocatable, kGpu);
 }
 
 void Controllers::Run(const engine::PodRef& ref, Duration lasts) {
   const kube::Pod* pod = env_.api.FindPod(ref.uid);
   if (pod == nullptr || pod->meta.deletion) return;
   if (env_.weather.Is(FaultKind::kKubeletReject) && env_.ties.Percent(40)) {
+    env_.weather.Struck(FaultKind::kKubeletReject);
     return SetPhase(ref, kube::PodPhase::kFailed, "UnexpectedAdmissionError");
   }
   if (!env_.api.nodes().contains(pod->node_name)) {
     // The node comes back, or the garbage collector takes the pod.
     return Later(3'000, [this, ref, lasts] { Run(ref, lasts); });
   }
+  if (Crowded(*pod)) return SetPhase(ref, kube::PodPhase::kFailed, "OutOfnvidia.com/gpu");
   SetPhase(ref, kube::PodPhase::kRunning, "");
   Later(lasts, [this, ref] { SetPhase(ref, kube::PodPhase::kSucceeded, ""); });
 }

@@ -3,11 +3,13 @@
 // collector that clears lost nodes.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "sim/world/environment.h"
+#include "sim/world/other_scheduler.h"
 #include "sim/world/scenario.h"
 
 namespace berth::sim {
@@ -19,7 +21,7 @@ class Controllers {
 
   /// All members of jobs that will be created have been; nothing is about to start or end by
   /// itself.
-  bool Quiet() const { return due_ == 0; }
+  bool Quiet() const { return due_ == 0 && (other_ == nullptr || other_->Quiet()); }
   /// Nobody creates or replaces anything any more.
   void Stop() { members_.clear(); }
 
@@ -30,16 +32,18 @@ class Controllers {
   void OnNode(const Change& change);
   void RemoveMembers(const Job& job);
   void Run(const engine::PodRef& ref, Duration lasts);
+  bool Crowded(const kube::Pod& pod) const;
   void CountDisruptions(const std::string& app);
   void SetPhase(const engine::PodRef& ref, kube::PodPhase phase, const std::string& reason);
 
   Environment& env_;
   const std::vector<Budget>& budgets_;
   Life life_;
-  std::unordered_map<std::string, std::pair<const Job*, int>> members_;  ///< By pod name.
+  std::unique_ptr<OtherScheduler> other_;  ///< Null: it has no pods.
+  std::unordered_map<std::string, std::pair<const Job*, int>> members_;  ///< By ns/name.
   std::unordered_set<std::string> seen_bound_;                           ///< UIDs.
   std::unordered_set<std::string> seen_ending_;
-  std::unordered_set<std::string> finished_;  ///< Names of pods that did their work.
+  std::unordered_set<std::string> finished_;  ///< ns/name of pods that did their work.
   std::unordered_map<const Job*, int> done_;  ///< How many of its pods did their work.
   int due_ = 0;
 };

@@ -42,7 +42,8 @@ struct Environment {
   Trace trace;
   ApiServer api;
   Weather weather;
-  Duration clock_skew = 0;  ///< Of the machine's clock; a process reads it when it starts.
+  Duration clock_skew = 0;    ///< Of the machine's clock; a process reads it when it starts.
+  bool clocks_drift = false;  ///< See ProcessClock.
   Random network;           ///< Delays and what gets lost.
   Random ties;              ///< kube-scheduler's choice among equals.
 };

@@ -1,8 +1,10 @@
 #include "sim/world/fault_search.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <mutex>
+#include <numeric>
 #include <ostream>
 #include <thread>
 
@@ -66,6 +68,47 @@ void Tell(const Scenario& drawn, const FaultOptions& options, std::ostream& out)
   out << "violation at step " << result.steps << ": " << result.violation << '\n';
 }
 
+/// A run of so many seeds in which something that its profile is about never happened proves nothing
+/// of it, and fails. Fewer seeds may miss a kind of fault by chance.
+constexpr std::size_t kSeedsThatReach = 100;
+
+/// What happened in all the days of a run.
+struct Reach {
+  std::int64_t bound = 0;
+  std::int64_t gangs = 0;
+  std::int64_t evictions = 0;
+  std::int64_t handovers = 0;  ///< A replica began to decide after another one had.
+  std::array<std::int64_t, kFaultKinds> struck{};
+
+  void Add(const RunResult& day) {
+    bound += day.bound;
+    gangs += day.gangs;
+    evictions += day.evictions;
+    handovers += std::max(0, day.terms - 1);
+    for (std::size_t i = 0; i < struck.size(); ++i) struck[i] += day.struck[i];
+  }
+
+  std::string ToString() const {
+    return fmt::format("{} gangs started, {} evictions answered, {} faults struck", gangs, evictions,
+                       std::accumulate(struck.begin(), struck.end(), std::int64_t{0}));
+  }
+
+  /// What the profile is about and never happened; empty: nothing.
+  std::string Missed(const Profile& profile) const {
+    std::vector<std::string_view> missed;
+    if (bound == 0) missed.emplace_back("a Binding");
+    if (gangs == 0) missed.emplace_back("a gang that started");
+    if (profile.budgets && evictions == 0) missed.emplace_back("an eviction");
+    if (profile.replicas > 1 && handovers == 0) missed.emplace_back("a handover");
+    for (int i = 0; i < kFaultKinds; ++i) {
+      const auto kind = static_cast<FaultKind>(i);
+      if (std::ranges::find(profile.kinds, kind) == profile.kinds.end()) continue;
+      if (struck[static_cast<std::size_t>(i)] == 0) missed.push_back(Name(kind));
+    }
+    return fmt::format("{}", fmt::join(missed, ", "));
+  }
+};
+
 }  // namespace
 
 RunResult RunDay(const Scenario& scenario, bool repeat) {
@@ -118,6 +161,7 @@ int RunFaults(const FaultOptions& options, const std::function<Scenario(std::uin
   std::size_t ran = 0;
   std::mutex mutex;
   std::map<std::uint64_t, RunResult> broken;
+  Reach reach;
   RunResult total;
   const auto work = [&] {
     for (std::size_t i = next++; i < seeds->size(); i = next++) {
@@ -134,6 +178,7 @@ int RunFaults(const FaultOptions& options, const std::function<Scenario(std::uin
       ++ran;
       total.steps += result.steps;
       total.bound += result.bound;
+      reach.Add(result);
       if (!result.violation.empty()) broken.emplace(seed, std::move(result));
       if (options.until_broken && !broken.empty()) return;
     }
@@ -158,10 +203,14 @@ int RunFaults(const FaultOptions& options, const std::function<Scenario(std::uin
     out << fmt::format("--- the story of seed {}\n", seed);
     Tell(draw(seed), options, out);
   }
-  out << fmt::format("level {}, profile {}: {} events, {} pods bound\n", Name(options.fidelity),
-                     options.profile, total.steps, total.bound);
+  out << fmt::format("level {}, profile {}: {} events, {} pods bound, {}\n", Name(options.fidelity),
+                     options.profile, total.steps, total.bound, reach.ToString());
+  const Profile* profile = FindProfile(options.profile);
+  const std::string missed = profile == nullptr ? std::string() : reach.Missed(*profile);
+  const bool in_vain = !missed.empty() && ran >= kSeedsThatReach && broken.empty();
+  if (!missed.empty()) out << fmt::format("never happened: {}\n", missed);
   out << fmt::format("{} seeds, {} violations\n", ran, broken.size());
-  return broken.empty() ? 0 : 1;
+  return broken.empty() && !in_vain ? 0 : 1;
 }
 
 }  // namespace berth::sim

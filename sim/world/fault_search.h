@@ -27,7 +27,8 @@ struct FaultOptions {
 };
 
 /// Last line `N seeds, 0 violations`, of those that ran, and 0; or the first failing seed with its
-/// story and 1; 2 for options that make no sense.
+/// story and 1; also 1 where, in a hundred seeds or more, something that the profile is about never
+/// happened; 2 for options that make no sense.
 int RunFaults(const FaultOptions& options, std::ostream& out);
 /// The same over days of the caller's: `draw` makes one of a seed. Threads call it at once.
 int RunFaults(const FaultOptions& options, const std::function<Scenario(std::uint64_t seed)>& draw,

@@ -31,12 +31,22 @@ const std::vector<FaultKind> kLeaders{kLeaseBlocked, kLeaseBlocked, kLeaseStolen
 const std::vector<FaultKind> kBudgets{kWatchSlow, kWatchBreak,  kWatchExpire, kApiError,
                                       kPodDelete, kNodeCordon,  kBerthCrash,  kBerthThreads,
                                       kVerbSlow,  kDeviceHealth};
+const std::vector<FaultKind> kClocks{kClockJump,    kClockJump,   kLeaseBlocked, kLeaseStolen,
+                                     kLeaseDeleted, kBerthCrash,  kCrashInGang,  kApiSlow,
+                                     kQueuesChange, kPassthrough, kPodDelete,    kNodeCordon};
 
 std::vector<FaultKind> All() {
   std::vector<FaultKind> all;
   for (int i = 0; i <= static_cast<int>(kForgeMember); ++i)
     all.push_back(static_cast<FaultKind>(i));
   return all;
+}
+
+/// What is only here comes up more often than by chance.
+std::vector<FaultKind> Mixed() {
+  std::vector<FaultKind> kinds = All();
+  kinds.insert(kinds.end(), {kPassthrough, kQueuesChange, kQueuesChange, kNodeCordon, kPodDelete});
+  return kinds;
 }
 
 }  // namespace
@@ -74,7 +84,9 @@ std::string_view Name(FaultKind kind) {
                                                                     "watch-outage",
                                                                     "lease-blocked",
                                                                     "lease-stolen",
-                                                                    "lease-deleted"};
+                                                                    "lease-deleted",
+                                                                    "passthrough",
+                                                                    "queues-change"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -94,7 +106,9 @@ const std::vector<Profile>& Profiles() {
       {.name = "unknown", .kinds = kUnknown},
       {.name = "all", .kinds = All()},
       {.name = "leaders", .kinds = kLeaders, .replicas = 2},
-      {.name = "budgets", .kinds = kBudgets, .budgets = true}};
+      {.name = "budgets", .kinds = kBudgets, .budgets = true},
+      {.name = "mixed", .kinds = Mixed(), .mixed = true},
+      {.name = "clocks", .kinds = kClocks, .replicas = 2, .mixed = true}};
   return kProfiles;
 }
 

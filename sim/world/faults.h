@@ -1,6 +1,7 @@
 // What can go wrong in the simulated world, when it does, and which of it is going on now.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,8 +54,10 @@ enum class FaultKind : std::uint8_t {
   kLeaseBlocked,  ///< The leader's calls about its Lease are lost, or their answers.
   kLeaseStolen,   ///< Somebody writes another holder into the Lease.
   kLeaseDeleted,
+  kPassthrough,   ///< The policy says that Berth lets everything through.
+  kQueuesChange,  ///< A queue is gone, or one more is there.
 };
-inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kLeaseDeleted) + 1;
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kQueuesChange) + 1;
 std::string_view Name(FaultKind kind);
 
 struct Fault {
@@ -71,6 +74,7 @@ struct Profile {
   std::vector<FaultKind> kinds;
   int replicas = 1;      ///< Of Berth.
   bool budgets = false;  ///< PodDisruptionBudgets, and much that wants to evict.
+  bool mixed = false;    ///< See mixed.h.
 };
 const std::vector<Profile>& Profiles();
 const Profile* FindProfile(std::string_view name);
@@ -91,9 +95,15 @@ class Weather {
   const Fault* Now(FaultKind kind) const;
   bool Is(FaultKind kind) const { return Now(kind) != nullptr; }
 
+  /// A fault of this kind has changed something: an answer was lost, a node fell ill.
+  void Struck(FaultKind kind) { ++struck_[static_cast<std::size_t>(kind)]; }
+  /// How often, by kind.
+  const std::array<int, kFaultKinds>& struck() const { return struck_; }
+
  private:
   const Timeline& timeline_;
   std::vector<Fault> going_on_;
+  std::array<int, kFaultKinds> struck_{};
 };
 
 }  // namespace berth::sim

@@ -25,6 +25,10 @@ void Processes::Watch(BerthHost& host) {
   host.on_bind = [this, &host](const std::string& uid) {
     checker_.OnBindCall(host.engine().store(), uid);
   };
+  host.on_unknown = [this](const std::string& uid, const std::string& node) {
+    checker_.OnBindingUnknown(uid, node);
+  };
+  host.on_read = [this](const std::string& uid) { checker_.OnBindingRead(uid); };
   host.on_preempt = [this, &host](const std::string& uid, const engine::VictimMap& offered,
                                   const engine::VictimMap& kept) {
     checker_.OnPreemptAnswer(host.engine().store(), uid, offered, kept);
@@ -67,7 +71,7 @@ void Processes::KillBerth() {
 void Processes::CheckLeaders() {
   const auto deciding = std::ranges::count_if(
       replicas_, [](const auto& replica) { return replica != nullptr && replica->host().ready(); });
-  if (deciding > 1) checker_.Stop(fmt::format("{} replicas decide at once", deciding));
+  if (deciding > 1) checker_.Stop(fmt::format("leaders: {} replicas decide at once", deciding));
 }
 
 void Processes::StartScheduler() {

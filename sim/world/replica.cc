@@ -25,10 +25,17 @@ kube::LeaseAnswer LeaseObject::Serve(const kube::LeaseRequest& request) {
   return {.kind = Outcome::kLease, .lease = *lease_};
 }
 
-void LeaseObject::Steal() {
-  if (!lease_) return;
+bool LeaseObject::Steal() {
+  if (!lease_) return false;
   lease_->record.holder = "somebody-else";
   lease_->resource_version = std::to_string(++version_);
+  return true;
+}
+
+bool LeaseObject::Delete() {
+  const bool existed = lease_.has_value();
+  lease_.reset();
+  return existed;
 }
 
 Replica::Replica(Environment& env, std::string identity, LeaseObject& lease,
@@ -43,7 +50,7 @@ Replica::Replica(Environment& env, std::string identity, LeaseObject& lease,
 
 /// A clock of the process alone: only differences count.
 kube::TimePoint Replica::local() const {
-  return kube::TimePoint(std::chrono::milliseconds(env_.now()));
+  return kube::TimePoint(std::chrono::milliseconds(host_.now()));
 }
 
 Duration Replica::Left() const {
@@ -54,10 +61,11 @@ Duration Replica::Left() const {
 void Replica::Campaign() {
   Settle();
   const double random = static_cast<double>(env_.network.Between(0, 999)) / 1'000;
-  if (const auto request = election_.Next(local(), env_.now(), random)) Ask(*request);
+  if (const auto request = election_.Next(local(), host_.now(), random)) Ask(*request);
   if (election_.due() == kube::TimePoint::max()) return;  // an answer is on its way
   const auto wait = std::chrono::ceil<std::chrono::milliseconds>(election_.due() - local()).count();
-  env_.timeline.After(std::max<Duration>(wait, 1), life_.Guard([this, turn = ++turn_] {
+  const Duration takes = host_.clock().Takes(std::max<Duration>(wait, 1));
+  env_.timeline.After(takes, life_.Guard([this, turn = ++turn_] {
     if (turn == turn_) Campaign();
   }));
 }
@@ -65,6 +73,7 @@ void Replica::Campaign() {
 void Replica::Ask(const kube::LeaseRequest& request) {
   const bool blocked = office_ && env_.weather.Is(FaultKind::kLeaseBlocked);
   const bool slow = env_.weather.Is(FaultKind::kApiSlow);
+  if (blocked) env_.weather.Struck(FaultKind::kLeaseBlocked);
   const Duration there = env_.network.Between(1, slow ? 4'000 : 5);
   const Duration back = env_.network.Between(1, slow ? 4'000 : 5);
   const Duration timeout = std::max<Duration>(1, request.timeout.count());
@@ -97,7 +106,7 @@ void Replica::Settle() {
   if (!leads) return;
   if (!office_) TakeOffice();
   // Each renewal moves the term's end: only the last timer counts.
-  env_.timeline.After(Left(), life_.Guard([this, turn = ++term_turn_] {
+  env_.timeline.After(host_.clock().Takes(Left()), life_.Guard([this, turn = ++term_turn_] {
     if (turn == term_turn_) Settle();
   }));
 }

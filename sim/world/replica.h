@@ -17,9 +17,9 @@ namespace berth::sim {
 class LeaseObject {
  public:
   kube::LeaseAnswer Serve(const kube::LeaseRequest& request);
-  /// Somebody overwrites it with another holder.
-  void Steal();
-  void Delete() { lease_.reset(); }
+  /// Somebody overwrites it with another holder, or deletes it. False: there is none.
+  bool Steal();
+  bool Delete();
 
  private:
   std::optional<kube::Lease> lease_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kube/device_notes.h"
+#include "sim/world/mixed.h"
 
 namespace berth::sim {
 namespace {
@@ -80,17 +81,59 @@ Job DrawJob(int index, int room, TimePoint wave, Random& random) {
 
 }  // namespace
 
+namespace {
+
+/// What few jobs have, in words.
+std::string Corners(const Job& job) {
+  static constexpr std::array<const char*, 4> kWishes{"", "apart", "together", "even"};
+  const char* const wish = kWishes[static_cast<std::size_t>(job.neighbours)];
+  std::string text;
+  if (job.ns != "default") text += ", in " + job.ns;
+  if (job.scheduler != "default-scheduler") text += ", of " + job.scheduler;
+  if (job.memory_gib > 0) text += fmt::format(", {} GiB", job.memory_gib);
+  if (!job.pool.empty()) text += ", pool " + job.pool;
+  if (job.tolerates) text += ", tolerates";
+  if (*wish != 0) text += fmt::format(", {} by {}", wish, job.neighbours_by);
+  return text;
+}
+
+/// The spec's part of the same.
+void AddCorners(const Job& job, kube::PodSpec& spec) {
+  if (job.memory_gib > 0) spec.requests["memory"] = std::int64_t{job.memory_gib} << 30U;
+  if (!job.pool.empty()) spec.node_selector["pool"] = job.pool;
+  if (job.tolerates) {
+    spec.tolerations.push_back({.key = "dedicated", .exists = true, .value = {}, .effect = {}});
+  }
+  if (job.neighbours == Job::Neighbours::kAny) return;
+  const kube::LabelSelector same{
+      .requirements = {
+          {.key = "app", .op = kube::SelectorOperator::kIn, .values = {job.app}}}};
+  kube::PodAffinityTerm term;
+  term.label_selector = same;
+  term.topology_key = job.neighbours_by;
+  if (job.neighbours == Job::Neighbours::kApart) spec.required_pod_anti_affinity = {term};
+  if (job.neighbours == Job::Neighbours::kTogether) spec.required_pod_affinity = {term};
+  if (job.neighbours == Job::Neighbours::kEven) {
+    kube::TopologySpreadConstraint even;
+    even.topology_key = job.neighbours_by;
+    even.label_selector = same;
+    spec.topology_spread = {even};
+  }
+}
+
+}  // namespace
+
 std::string Job::ToString() const {
   return fmt::format(
       "{:>10.3f} {}: {} x {} GPU {} CPU, min {}, launchers {}, prio {}, queue '{}', {} "
-      "s{}{}{}{}{}{}{}",
+      "s{}{}{}{}{}{}{}{}",
       static_cast<double>(at % 100'000'000) / 1000.0, name, size, gpus, cpus, min, launchers,
       priority, queue, lasts / 1000, gated ? ", gated" : "", whole_node ? ", whole node" : "",
       replaces ? ", replaces" : "",
       topology_required.empty() ? "" : ", in one " + topology_required,
       topology_preferred.empty() ? "" : ", preferably one " + topology_preferred,
       app.empty() ? "" : ", app " + app,
-      ends_in == 0 ? "" : fmt::format(", ends in {} s", ends_in / 1000));
+      ends_in == 0 ? "" : fmt::format(", ends in {} s", ends_in / 1000), Corners(*this));
 }
 
 kube::PodDisruptionBudget MakeBudget(const Budget& budget) {
@@ -106,8 +149,8 @@ kube::PodDisruptionBudget MakeBudget(const Budget& budget) {
 kube::Pod MakeMember(const Job& job, int index) {
   kube::Pod pod;
   pod.meta.name = job.gang ? fmt::format("{}-{}", job.name, index) : job.name;
-  pod.meta.ns = "default";
-  pod.scheduler_name = "default-scheduler";
+  pod.meta.ns = job.ns;
+  pod.scheduler_name = job.scheduler;
   pod.priority = job.priority;
   auto spec = std::make_shared<kube::PodSpec>();
   if (job.cpus > 0) spec->requests["cpu"] = job.cpus * 1'000;
@@ -115,6 +158,7 @@ kube::Pod MakeMember(const Job& job, int index) {
     spec->requests[kGpu] = job.gpus * 1'000;
     pod.device_requests = {{.container = "main", .resource = kGpu, .amount = job.gpus * 1'000}};
   }
+  AddCorners(job, *spec);
   pod.spec = std::move(spec);
   if (job.gang) {
     pod.controller = {
@@ -274,6 +318,7 @@ Scenario DrawScenario(std::uint64_t seed, const Profile& profile) {
     scenario.scheduler.trial_percent = static_cast<int>(trials.Between(10, 70));
     scenario.scheduler.trials_end = scenario.faults_end;
   }
+  if (profile.mixed) DrawMixed(scenario);
   return scenario;
 }
 

@@ -32,8 +32,19 @@ struct Job {
   std::string queue{};
   std::string topology_required{};
   std::string topology_preferred{};
-  std::string app{};     ///< The label that budgets select by.
+  std::string app{};     ///< The label that budgets select by, and affinity and spread.
   Duration ends_in = 0;  ///< From its deletion until a pod has gone; 0: seconds, as it comes.
+
+  // What only the profile `mixed` draws.
+  std::string ns = "default";
+  std::string scheduler = "default-scheduler";
+  int memory_gib = 0;
+  std::string pool{};      ///< The node label that it selects; empty: any.
+  bool tolerates = false;  ///< The taint `dedicated`.
+  /// Towards pods of its app: not in one domain, only with one of them, or evenly over all.
+  enum class Neighbours : std::uint8_t { kAny, kApart, kTogether, kEven };
+  Neighbours neighbours = Neighbours::kAny;
+  std::string neighbours_by{};  ///< The node label that makes domains.
   std::string ToString() const;
 };
 
@@ -59,11 +70,14 @@ struct Scenario {
   std::vector<Job> jobs;
   std::vector<Budget> budgets{};
   std::vector<Fault> faults;
+  bool mixed = false;         ///< See mixed.h.
+  bool clocks_drift = false;  ///< The clock of each of Berth's processes is a little fast or slow.
   TimePoint start = 0;
   TimePoint faults_end = 0;  ///< All trouble ends here, and everything that fits must run.
 };
 
 inline constexpr const char* kGpu = "nvidia.com/gpu";
+inline constexpr const char* kOtherScheduler = "other-scheduler";
 inline constexpr TimePoint kEpoch = 1'800'000'000'000;
 
 /// 4 to 12 nodes, 5 to 30 pods, two minutes of faults of `profile`.

@@ -4,6 +4,7 @@
 
 #include "cluster/resources.h"
 #include "kube/selector.h"
+#include "sim/world/scenario.h"
 #include "sim/world/usage.h"
 
 namespace berth::sim {
@@ -51,7 +52,8 @@ Scheduler::Scheduler(Environment& env, SchedulerOptions options, VerbWire& wire)
   pods_watch_ = std::make_unique<WatchStream>(
       env_, Kind::kPod,
       WatchStream::Sink{.upsert = [this](const Change& c) { OnPod(c.pod); },
-                        .remove = [this](const std::string& key, const Change&) { OnPodGone(key); },
+                        .remove = [this](const std::string& key,
+                                         const Change& last) { OnPodGone(key, last); },
                         .synced = synced});
   if (env_.api.budgets().empty()) return;
   ++unsynced_;
@@ -97,6 +99,7 @@ void Scheduler::Account(const kube::Pod& pod, const std::string& node, std::int6
   for (const auto& [name, amount] : pod.spec->requests) {
     AddAt(state.requested, IdOf(name), sign * amount);
   }
+  if (!pod.spec->required_pod_anti_affinity.empty()) repellers_ += sign;
   state.cpu += sign * AskedCpu(pod);
   state.memory += sign * AskedMemory(pod);
 }
@@ -126,6 +129,8 @@ void Scheduler::OnPod(const std::shared_ptr<const kube::Pod>& pod) {
     Hold(pod, pod->node_name, /*assumed=*/false);
     queue_.Done(uid);
     queue_.Move({.what = known ? What::kAssignedPodUpdate : What::kAssignedPodAdd});
+  } else if (pod->scheduler_name == kOtherScheduler) {
+    return;
   } else if (pod->meta.deletion) {
     queue_.Delete(uid);
   } else {
@@ -144,12 +149,15 @@ void Scheduler::Release(const kube::Pod& nominated) {
   queue_.Move({.what = What::kAssignedPodDelete, .up_to_priority = nominated.priority});
 }
 
-void Scheduler::OnPodGone(const std::string& uid) {
+/// `last` names no pod where a list that does not have it any more says so.
+void Scheduler::OnPodGone(const std::string& uid, const Change& last) {
   const auto waited = queue_.Find(uid);
   queue_.Delete(uid);
   const auto held = held_.find(uid);
-  // An assumed pod stays until its bind call has ended.
-  if (held != held_.end() && !held->second.assumed) {
+  // An assumed pod stays until its bind call has ended; not when it is missing in a list: nobody
+  // would tell of its end again (eventhandlers.go, DeletedFinalStateUnknown).
+  const bool missing = last.pod == nullptr;
+  if (held != held_.end() && (missing || !held->second.assumed)) {
     Drop(uid);
     queue_.Move({.what = What::kAssignedPodDelete});
   } else if (waited != nullptr) {
@@ -259,7 +267,7 @@ void Scheduler::Scan(const std::shared_ptr<Cycle>& cycle) {
     }
     ++cycle->reasons[refusal->reason];
     cycle->rejectors |= refusal->by;
-    if (refusal->by == kNodeResourcesFit) cycle->unschedulable.push_back(*name);
+    if (refusal->evicts_help) cycle->unschedulable.push_back(*name);
   }
   if (!all.empty()) next_start_ = (next_start_ + processed) % all.size();
   if (feasible.empty()) return NoFit(cycle);
@@ -413,8 +421,10 @@ std::optional<Scheduler::Refusal> Scheduler::Refuse(const Asked& asked, const No
     return Refusal{kNodeAffinity, "node(s) didn't match Pod's node affinity/selector"};
   }
   if (auto refusal = RefuseByRoom(asked, state, without)) return refusal;
+  if (auto refusal = RefuseByNeighbours(asked, state, without)) return refusal;
   const Fault* hidden = env_.weather.Now(FaultKind::kHiddenRefusal);
   if (hidden != nullptr && (cluster::NodeHash(node.meta.name) ^ hidden->choice) % 3 == 0) {
+    env_.weather.Struck(FaultKind::kHiddenRefusal);
     return Refusal{kVolumeBinding, "node(s) had volume node affinity conflict"};
   }
   return std::nullopt;
@@ -442,11 +452,11 @@ std::optional<Scheduler::Refusal> Scheduler::RefuseByRoom(const Asked& asked,
     std::int64_t used = At(state.requested, id);
     if (!shift.empty()) used += AmountOf(shift, resources_[id].name);
     if (used + amount <= At(state.allocatable, id)) continue;
-    return Refusal{kNodeResourcesFit, resources_[id].insufficient};
+    return Refusal{kNodeResourcesFit, resources_[id].insufficient, true};
   }
   const auto most = node.allocatable.find("pods");
   if (most != node.allocatable.end() && pods + 1 > most->second) {
-    return Refusal{kNodeResourcesFit, "Too many pods"};
+    return Refusal{kNodeResourcesFit, "Too many pods", true};
   }
   return std::nullopt;
 }

@@ -2,9 +2,9 @@
 // the serial scheduling cycle, asynchronous binds, preemption. Queue: scheduler_queue.h.
 //
 // Modelled plugins: NodeUnschedulable, TaintToleration, NodeAffinity with selectors,
-// NodeResourcesFit with nominated pods counted, NodeResourcesBalancedAllocation, DefaultPreemption,
-// and their QueueingHints. Not modelled: volumes, host ports, pod affinity, spread, preferred node
-// affinity, PodDisruptionBudgets. Checked against the real one: docs/simulator.md.
+// NodeResourcesFit with nominated pods counted, required InterPodAffinity, PodTopologySpread that
+// does not schedule, NodeResourcesBalancedAllocation, DefaultPreemption with budgets, and their
+// QueueingHints. Not modelled: volumes, host ports, whatever is only preferred. Checked against the real one: docs/simulator.md.
 #pragma once
 
 #include <deque>
@@ -74,7 +74,8 @@ class Scheduler {
  private:
   struct Refusal {
     Rejector by;
-    std::string_view reason;  ///< Lives as long as the scheduler.
+    std::string_view reason;   ///< Lives as long as the scheduler.
+    bool evicts_help = false;  ///< Without some of the pods that are there the pod might fit.
   };
   /// Amounts by resource, see IdOf; what is beyond the end is 0.
   using Amounts = std::vector<std::int64_t>;
@@ -112,7 +113,7 @@ class Scheduler {
   };
 
   void OnPod(const std::shared_ptr<const kube::Pod>& pod);
-  void OnPodGone(const std::string& uid);
+  void OnPodGone(const std::string& uid, const Change& last);
   void Release(const kube::Pod& nominated);
   void OnNode(const Change& change);
   void Hold(const std::shared_ptr<const kube::Pod>& pod, const std::string& node, bool assumed);
@@ -143,6 +144,12 @@ class Scheduler {
                                 const Victims& without = {}) const;
   std::optional<Refusal> RefuseByRoom(const Asked& asked, const NodeState& state,
                                       const Victims& without) const;
+  // scheduler_neighbours.cc
+  std::optional<Refusal> RefuseByNeighbours(const Asked& asked, const NodeState& state,
+                                            const Victims& without) const;
+  std::optional<Refusal> RefuseAmong(
+      const Asked& asked, const kube::Node& node,
+      const std::vector<std::pair<const kube::Pod*, const kube::Node*>>& neighbours) const;
   bool Managed(const kube::Pod& pod) const;
   std::size_t SampleSize() const;
 
@@ -176,6 +183,7 @@ class Scheduler {
   std::deque<Resource> resources_;  ///< Stay where they are: refusals name them.
   std::map<std::string, NodeState> nodes_;
   std::unordered_map<std::string, Held> held_;  ///< By UID.
+  std::int64_t repellers_ = 0;                  ///< Of these: with required anti-affinity.
   std::size_t next_start_ = 0;                  ///< nextStartNodeIndex.
   std::map<std::string, std::shared_ptr<const kube::PodDisruptionBudget>> budgets_;  ///< By UID.
   int unsynced_ = 2;

@@ -45,7 +45,7 @@ bool NodeHelps(const kube::Pod& pod, Rejectors rejectors, const kube::Node* befo
   // Plugins that register for new nodes and not for taints are registered for taints without a hint
   // (buildQueueingHintMap, kubernetes issue 109437).
   constexpr Rejectors kWithoutHint = kNodeAffinity | kNodeResourcesFit;
-  return (rejectors & (kExtender | kVolumeBinding)) != 0 ||
+  return (rejectors & (kExtender | kVolumeBinding | kNeighbours)) != 0 ||
          ((rejectors & kWithoutHint) != 0 && TaintsChanged(before, after)) ||
          became(kNodeUnschedulable, [](const kube::Node& n) { return !n.unschedulable; }) ||
          became(kTaintToleration, [&](const kube::Node& n) { return Tolerated(pod, n); }) ||
@@ -61,14 +61,16 @@ bool MayHelp(const ClusterEvent& event, const kube::Pod& pod, Rejectors rejector
   switch (event.what) {
     case What::kAssignedPodDelete:
       // VolumeBinding waits for volumes in truth; the world has none, and no events of them.
-      return (rejectors & (kExtender | kNodeResourcesFit | kVolumeBinding)) != 0;
+      return (rejectors & (kExtender | kNodeResourcesFit | kVolumeBinding | kNeighbours)) != 0;
     case What::kNodeAdd:
     case What::kNodeUpdate:
       return NodeHelps(pod, rejectors, event.before.get(), *event.after);
     case What::kAssignedPodAdd:
+    case What::kNodeDelete:
+      // Which pods the terms select is not looked at: those that they do not are tried in vain.
+      return (rejectors & (kExtender | kNeighbours)) != 0;
     case What::kAssignedPodUpdate:
     case What::kPodUpdate:
-    case What::kNodeDelete:
       break;
   }
   return (rejectors & kExtender) != 0;

@@ -18,6 +18,7 @@ enum Rejector : std::uint8_t {
   kNodeAffinity = 8U,
   kNodeResourcesFit = 16U,
   kVolumeBinding = 32U,
+  kNeighbours = 64U,  ///< InterPodAffinity or PodTopologySpread.
 };
 /// None: the attempt itself failed, nothing was judged.
 using Rejectors = std::uint8_t;

@@ -81,6 +81,26 @@ std::string Usage::QueueOf(const std::string& uid) const {
   return it == bound_.end() ? std::string() : it->second.queue;
 }
 
+std::vector<std::string> Usage::BoundTo(const std::string& node) const {
+  std::vector<std::string> uids;
+  for (const auto& [uid, counted] : bound_) {
+    if (counted.pod->node_name == node && AmountOf(counted.pod->spec->requests, kGpu) > 0) {
+      uids.push_back(uid);
+    }
+  }
+  return uids;
+}
+
+std::vector<std::string> Usage::BoundIn(const std::string& queue) const {
+  std::vector<std::string> uids;
+  for (const auto& [uid, counted] : bound_) {
+    if (counted.queue == queue && AmountOf(counted.pod->spec->requests, kGpu) > 0) {
+      uids.push_back(uid);
+    }
+  }
+  return uids;
+}
+
 const Usage::Members& Usage::MembersOf(const std::string& gang) const {
   static const Members kNone;
   const auto it = gangs_.find(gang);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "sim/world/environment.h"
 
@@ -39,6 +40,11 @@ class Usage {
   std::int64_t GpusOf(const std::string& queue) const;
   /// Empty: never seen bound.
   std::string QueueOf(const std::string& uid) const;
+
+  /// UIDs of the live pods on a node that ask for GPUs, and of those that a queue is charged. Each
+  /// costs a walk over all bound pods.
+  std::vector<std::string> BoundTo(const std::string& node) const;
+  std::vector<std::string> BoundIn(const std::string& queue) const;
 
   /// Members that exist, by UID.
   using Members = std::map<std::string, std::shared_ptr<const kube::Pod>>;

@@ -47,6 +47,7 @@ void WatchStream::Connect(bool list) {
   seen_.clear();
   if (bytes_ != nullptr) bytes_->BeginList();
   queued_ = env_.api.end(kind_);
+  listed_ = queued_;
   for (Change& object : env_.api.List(kind_)) {
     if (Selected(object)) Queue(What::kListed, std::move(object));
   }

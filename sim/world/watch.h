@@ -3,6 +3,7 @@
 // behind, expire and repeat itself; it never skips or reorders events of its kind.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -38,6 +39,9 @@ class WatchStream {
 
   /// All that is in the server's journal before this position has been delivered.
   std::size_t seen() const { return delivered_; }
+  /// Something of what is in the journal before this position may have been: a list that is under way
+  /// has brought some objects, and others not yet.
+  std::size_t told() const { return std::max(delivered_, listed_); }
   /// Nothing is on its way.
   bool settled() const { return connected_ && pending_.empty(); }
 
@@ -69,6 +73,7 @@ class WatchStream {
   bool armed_ = false;
   std::size_t queued_ = 0;     ///< Position in the server's journal.
   std::size_t delivered_ = 0;  ///< What a resumed watch starts from.
+  std::size_t listed_ = 0;     ///< Where the last list was read.
   TimePoint last_due_ = 0;
   Duration slow_by_ = 0;
   TimePoint slow_until_ = 0;

@@ -31,6 +31,7 @@ World::World(const Scenario& scenario, std::size_t trace_lines)
       env_(scenario.seed, scenario.start, trace_lines, scenario.fidelity),
       processes_(env_, scenario.scheduler, scenario.http_timeout, scenario.replicas),
       controllers_(env_, scenario.jobs, scenario.budgets) {
+  env_.clocks_drift = scenario.clocks_drift;
   env_.api.PutPolicy(scenario.policy);
   for (const kube::Node& node : scenario.nodes) env_.api.PutNode(node);
   env_.api.Subscribe(Kind::kPod, life_.alive(), [this] {
@@ -60,6 +61,10 @@ RunResult World::Run() {
                    .crashes = crashes_,
                    .filters = processes_.wire().filters(),
                    .trials = processes_.wire().trials(),
+                   .gangs = checker().gangs(),
+                   .evictions = checker().evictions(),
+                   .terms = checker().terms(),
+                   .struck = env_.weather.struck(),
                    .last_events = {env_.trace.last().begin(), env_.trace.last().end()}};
   return result;
 }
@@ -112,6 +117,7 @@ void World::AfterBinding(const kube::Pod& bound) {
   }
   if (unbound.empty()) return;
   last_aimed_ = fault->at;
+  env_.weather.Struck(FaultKind::kCrashInGang);
   const std::uint64_t choice = fault->choice;
   env_.timeline.After(static_cast<Duration>(choice % 300), [this, choice, unbound] {
     CrashBerth(1'000 + static_cast<Duration>(choice / 300 % 3'000));
@@ -123,11 +129,12 @@ void World::AfterBinding(const kube::Pod& bound) {
   });
 }
 
-void World::CrashBerth(Duration down) {
-  if (processes_.berth() == nullptr) return;
+bool World::CrashBerth(Duration down) {
+  if (processes_.berth() == nullptr) return false;
   ++crashes_;
   processes_.KillBerth();
   env_.timeline.After(down, [this] { processes_.StartBerth(); });
+  return true;
 }
 
 // --- Faults --------------------------------------------------------------------------------------
@@ -149,6 +156,11 @@ void World::Happen(const Fault& fault) {
   env_.trace.Say("fault: {}", fault.ToString());
   checker().OnFault(fault);
   env_.weather.Begin(fault);
+  if (Strike(fault)) env_.weather.Struck(fault.kind);
+}
+
+/// False: it found nothing to hit, or it lasts, and strikes what happens meanwhile.
+bool World::Strike(const Fault& fault) {
   switch (fault.kind) {
     case FaultKind::kWatchBreak:
     case FaultKind::kWatchExpire:
@@ -156,8 +168,9 @@ void World::Happen(const Fault& fault) {
     case FaultKind::kWatchDuplicate:
       return HappenToStream(fault);
     case FaultKind::kWatchOutage:
-      if (processes_.berth() == nullptr) return;
-      return processes_.berth()->stream(Kind::kPod).Break(fault.lasts, /*expired=*/false);
+      if (processes_.berth() == nullptr) return false;
+      processes_.berth()->stream(Kind::kPod).Break(fault.lasts, /*expired=*/false);
+      return true;
     case FaultKind::kLeaseStolen:
       return processes_.lease().Steal();
     case FaultKind::kLeaseDeleted:
@@ -166,7 +179,8 @@ void World::Happen(const Fault& fault) {
       return CrashBerth(1'000 + static_cast<Duration>(fault.choice % 5'000));
     case FaultKind::kSchedulerRestart:
       env_.trace.Say("scheduler restarts");
-      return processes_.StartScheduler();
+      processes_.StartScheduler();
+      return true;
     case FaultKind::kNodeCordon:
     case FaultKind::kNodeTaint:
     case FaultKind::kNodeDelete:
@@ -179,39 +193,46 @@ void World::Happen(const Fault& fault) {
     case FaultKind::kForgeMember:
       return HappenToPod(fault);
     case FaultKind::kPolicyEdit:
-      return EditPolicy(fault);
+      EditPolicy(fault);
+      return true;
+    case FaultKind::kPassthrough:
+    case FaultKind::kQueuesChange:
+      ChangeQueues(fault);
+      return true;
     case FaultKind::kClockJump:
       env_.clock_skew = static_cast<Duration>(fault.choice % 1'200'000) - 600'000;
-      return;
+      return false;
     default:
-      return;  // the weather's
+      return false;
   }
 }
 
-void World::HappenToStream(const Fault& fault) {
+bool World::HappenToStream(const Fault& fault) {
   const bool budgets = !scenario_.budgets.empty() && fault.choice / 9 % 3 == 0;
   const Kind other = budgets ? Kind::kBudget : Kind::kPod;
   const Kind kind = fault.choice % 3 == 0 ? Kind::kNode : other;
   const bool schedulers = fault.choice / 3 % 3 == 0;
-  if (!schedulers && processes_.berth() == nullptr) return;
+  if (!schedulers && processes_.berth() == nullptr) return false;
   WatchStream& stream =
       schedulers ? processes_.scheduler().stream(kind) : processes_.berth()->stream(kind);
   const TimePoint end = env_.now() + fault.lasts;
   switch (fault.kind) {
     case FaultKind::kWatchSlow:
-      return stream.SlowDown(std::min<Duration>(fault.lasts, 5'000), end);
+      stream.SlowDown(std::min<Duration>(fault.lasts, 5'000), end);
+      break;
     case FaultKind::kWatchDuplicate:
-      return stream.Duplicate(end);
+      stream.Duplicate(end);
+      break;
     default:
-      return stream.Break(std::min<Duration>(fault.lasts, 10'000),
-                          fault.kind == FaultKind::kWatchExpire);
+      stream.Break(std::min<Duration>(fault.lasts, 10'000), fault.kind == FaultKind::kWatchExpire);
   }
+  return true;
 }
 
-void World::HappenToNode(const Fault& fault) {
+bool World::HappenToNode(const Fault& fault) {
   const kube::Node& whole = scenario_.nodes[fault.choice % scenario_.nodes.size()];
   const std::string name = whole.meta.name;
-  if (!env_.api.nodes().contains(name)) return;
+  if (!env_.api.nodes().contains(name)) return false;
   kube::Node hurt = *env_.api.nodes().at(name);
   if (fault.kind == FaultKind::kNodeCordon) {
     hurt.unschedulable = true;
@@ -222,7 +243,7 @@ void World::HappenToNode(const Fault& fault) {
                     .effect = kube::TaintEffect::kNoSchedule}};
   } else if (fault.kind == FaultKind::kDeviceHealth) {
     const auto gpus = hurt.allocatable.find(kGpu);
-    if (gpus == hurt.allocatable.end()) return;
+    if (gpus == hurt.allocatable.end()) return false;
     gpus->second = static_cast<std::int64_t>(fault.choice / 16 %
                                              static_cast<std::uint64_t>(gpus->second / 1'000 + 1)) *
                    1'000;
@@ -241,6 +262,7 @@ void World::HappenToNode(const Fault& fault) {
   env_.timeline.After(fault.lasts, [this, back = std::move(back)] {
     if (!calm_) env_.api.PutNode(back);
   });
+  return true;
 }
 
 /// Some pod; with `unbound` one that waits. Null: there is none.
@@ -252,25 +274,24 @@ const kube::Pod* World::Pick(std::uint64_t choice, bool unbound) const {
   return pods.empty() ? nullptr : pods[choice % pods.size()];
 }
 
-void World::HappenToPod(const Fault& fault) {
+bool World::HappenToPod(const Fault& fault) {
   const kube::Pod* pod = Pick(fault.choice, fault.kind != FaultKind::kPodDelete);
-  if (pod == nullptr) return;
+  if (pod == nullptr) return false;
   const engine::PodRef ref = RefOf(*pod);
   const std::string node = scenario_.nodes[fault.choice / 64 % scenario_.nodes.size()].meta.name;
   switch (fault.kind) {
     case FaultKind::kPodDelete:
-      env_.api.DeletePod(ref);
-      return;
+      return env_.api.DeletePod(ref).ok();
     case FaultKind::kForgeNomination:
-      env_.api.Nominate(ref, node);
-      return;
+      return env_.api.Nominate(ref, node).ok();
     case FaultKind::kForgeGate:
-      env_.api.RemoveGate(ref, std::string(cluster::kAdmissionGate));
-      return;
+      return env_.api.RemoveGate(ref, std::string(cluster::kAdmissionGate)).ok();
     case FaultKind::kForgeClaim:
-      return ForgeClaim(*pod, fault.choice, node);
+      ForgeClaim(*pod, fault.choice, node);
+      return true;
     default:
-      return ForgeMember(*pod, fault.choice);
+      ForgeMember(*pod, fault.choice);
+      return true;
   }
 }
 
@@ -289,9 +310,9 @@ void World::ForgeClaim(const kube::Pod& pod, std::uint64_t choice, const std::st
   const std::string room = real && choice % 3 == 0 ? real->node : node;
   // Where no Binding of ours follows, a forged queue is believed after a restart, as long as it
   // admits the namespace: known, see docs/fault-search.md.
-  const auto label = pod.meta.labels.find("berth.dev/queue");
-  const std::string own = label == pod.meta.labels.end() ? "default" : label->second;
-  const bool managed = pod.spec->requests.contains(kGpu);
+  // Passthrough may bind what has such a claim, and leaves it as it is.
+  const std::string own = QueueByPolicy(pod, scenario_.policy);
+  const bool managed = pod.spec->requests.contains(kGpu) && !scenario_.mixed;
   const cluster::PlanClaim claim{.plan = real ? real->plan : "b1-1",
                                  .node = room,
                                  .queue = managed && choice % 2 == 0 ? "a" : own,
@@ -332,8 +353,27 @@ void World::EditPolicy(const Fault& fault) {
           std::max(std::chrono::milliseconds(5'000 + amount), policy.gang.bind_timeout);
       policy.gang.max_standing = 2;
   }
+  PutPolicy(policy, fault.lasts);
+}
+
+void World::ChangeQueues(const Fault& fault) {
+  config::PolicyConfiguration policy = scenario_.policy;
+  if (fault.kind == FaultKind::kPassthrough) {
+    policy.mode = config::Mode::kPassthrough;
+  } else if (fault.choice % 3 < 2) {
+    policy.queues.erase(policy.queues.begin() + static_cast<std::ptrdiff_t>(fault.choice % 3));
+  } else {
+    config::Queue queue{.name = "c", .namespaces = std::vector<std::string>{"*"}};
+    queue.limit[kGpu] = static_cast<std::int64_t>(1 + fault.choice / 8 % 16) * 1'000;
+    policy.queues.push_back(queue);
+  }
+  PutPolicy(policy, fault.lasts);
+}
+
+/// For so long; then the day's own policy again.
+void World::PutPolicy(const config::PolicyConfiguration& policy, Duration lasts) {
   env_.api.PutPolicy(policy);
-  env_.timeline.After(fault.lasts, [this] {
+  env_.timeline.After(lasts, [this] {
     if (!calm_) env_.api.PutPolicy(scenario_.policy);
   });
 }

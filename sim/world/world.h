@@ -1,6 +1,7 @@
 // One run: a scenario from its first event to an empty cluster, every invariant checked on the way.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,10 @@ struct RunResult {
   int crashes = 0;
   std::uint64_t filters = 0;
   std::uint64_t trials = 0;  ///< Of these: for placements that never happen.
+  int gangs = 0;             ///< That began to run under Berth's rules; one can begin again.
+  int evictions = 0;         ///< Answers of preempt that let at least one pod be evicted.
+  int terms = 0;             ///< How often a replica has begun to decide.
+  std::array<int, kFaultKinds> struck{};  ///< How often a fault of each kind changed something.
   std::vector<std::string> last_events;
 };
 
@@ -39,15 +44,18 @@ class World {
   bool AtRest() const;
   void Empty();
   void Happen(const Fault& fault);
-  void HappenToStream(const Fault& fault);
-  void HappenToNode(const Fault& fault);
-  void HappenToPod(const Fault& fault);
+  bool Strike(const Fault& fault);
+  bool HappenToStream(const Fault& fault);
+  bool HappenToNode(const Fault& fault);
+  bool HappenToPod(const Fault& fault);
   void ForgeClaim(const kube::Pod& pod, std::uint64_t choice, const std::string& node);
   void ForgeMember(const kube::Pod& pod, std::uint64_t choice);
   void EditPolicy(const Fault& fault);
+  void ChangeQueues(const Fault& fault);
+  void PutPolicy(const config::PolicyConfiguration& policy, Duration lasts);
   void Calm();
   void AfterBinding(const kube::Pod& bound);
-  void CrashBerth(Duration down);
+  bool CrashBerth(Duration down);
   Checker& checker() { return processes_.checker(); }
   const Checker& checker() const { return processes_.checker(); }
   const kube::Pod* Pick(std::uint64_t choice, bool unbound) const;

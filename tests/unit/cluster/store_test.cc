@@ -459,6 +459,23 @@ TEST_CASE("a new policy keeps every charge", "[unit][cluster]") {
   }
 }
 
+TEST_CASE("while its queue is gone a bound pod counts as it would after a restart",
+          "[unit][cluster][bug]") {
+  const auto both = MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"default"})});
+  StoreTest t(both);
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  t.store.UpsertPod(MakePod("p").Gpu(2).On("n1").Claim("x", "n1", "a"));
+  t.store.UpsertPod(MakePod("ends").Gpu(1).On("n1").Claim("y", "n1", "a").Terminating());
+  CHECK(t.QueueGpus(0) == 3);
+  t.store.SetPolicy(MakePolicy({MakeQueue("b", {"default"})}));
+  CHECK(t.QueueGpus(0) == 3);
+  t.store.SetPolicy(MakePolicy({MakeQueue("b", {"other"})}));
+  CHECK(t.QueueGpus(0) == 0);  // no queue admits its namespace
+  t.store.SetPolicy(both);
+  CHECK(t.QueueGpus(0) == 3);
+  CHECK(t.QueueGpus(1) == 0);
+}
+
 // The pod's queue was an index into the old queues.
 TEST_CASE("a pod that ends while its Binding is under way survives a new policy",
           "[unit][cluster][bug]") {

@@ -50,15 +50,59 @@ queues:
 )"));
 }
 
-TEST_CASE(
-    "a kept policy with a value that is not known is refused: its default may open the gates") {
-  for (const char* body : {"mode: strictest", "queues: [{name: a, limit: {nvidia.com/gpu: all}}]",
-                           "gang: {planTimeout: 90s", "tomorrow: 1\ngang: 3"}) {
+/// What is left of a kept policy; and that it is one which this release takes.
+StoredPolicy Stored(std::string_view body) {
+  const auto stored = DecodeStoredPolicy(kHeader + std::string(body), "p.yaml");
+  REQUIRE(stored);
+  CHECK(DecodePolicy(EncodePolicy(stored->policy), "p.yaml") == stored->policy);
+  return *stored;
+}
+
+TEST_CASE("of a kept policy a value that is not known falls back to its default", "[bug]") {
+  for (const char* body : {"mode: strictest", "gang: 3", "gang: {planTimeout: soon}",
+                           "topology: {levels: [{name: rack, nodeLabel: {any: of}}]}",
+                           "schedulerNames: [{pattern: x}]", "placement: {score: learned}",
+                           "resources: {devices: [{name: gpu}]}", "dialects: {kueue: strict}"}) {
+    INFO(body);
+    CHECK(Stored(body).left_out.size() == 1);
+    CHECK(Stored(body).policy == PolicyConfiguration{});
+  }
+  CHECK(Stored("mode: passthrough").left_out.empty());
+  // Of two timeouts that depend on each other only one is known.
+  CHECK(Stored("gang: {planTimeout: soon, bindTimeout: 2m}").policy.gang.plan_timeout ==
+        std::chrono::minutes{2});
+}
+
+TEST_CASE("a queue of a kept policy is closed where its amounts are not known", "[bug]") {
+  const Queue closed{.name = "a", .namespaces = std::vector<std::string>{}};
+  for (const char* queue :
+       {"limit: {nvidia.com/gpu: all}", "quota: {nvidia.com/gpu: 50%}", "limit: [8]",
+        "limit: {nvidia.com/flavors: 3}", "quota: {nvidia.com/gpu: 8}, limit: {nvidia.com/gpu: 4}"}) {
+    const std::string body = std::string("queues: [{name: a, namespaces: [\"*\"], ") + queue + "}]";
+    INFO(body);
+    CHECK(Stored(body).policy.queues == std::vector{closed});
+  }
+  // Who may use it can only become fewer.
+  CHECK(Stored("queues: [{name: a, namespaces: [team-a, {match: x}]}]").policy.queues ==
+        std::vector{Queue{.name = "a", .namespaces = std::vector<std::string>{"team-a"}}});
+  CHECK(Stored("queues: [{name: a, namespaces: everybody}]").policy.queues == std::vector{closed});
+  // No queue is left: nobody is admitted, where the default would admit all.
+  const Queue none{.name = "default", .namespaces = std::vector<std::string>{}};
+  for (const char* body : {"queues: 3", "queues: [{name: A}]", "queues: [7]"}) {
+    INFO(body);
+    CHECK(Stored(body).policy.queues == std::vector{none});
+  }
+  const auto cycle = Stored("queues: [{name: a, parent: b}, {name: b, parent: a}]").policy.queues;
+  CHECK(cycle.size() == 2);
+}
+
+TEST_CASE("what is no policy of this version is refused, kept or not") {
+  for (const char* body : {"gang: {planTimeout: 90s", "gang: {}\n---\ngang: {}"}) {
     INFO(body);
     CHECK_FALSE(DecodeStoredPolicy(kHeader + std::string(body), "p.yaml"));
   }
   CHECK_FALSE(DecodeStoredPolicy("", "p.yaml"));
-  CHECK(DecodeStoredPolicy(kHeader + std::string("mode: passthrough"), "p.yaml")->left_out.empty());
+  CHECK_FALSE(DecodeStoredPolicy("apiVersion: berth.dev/v2\nkind: PolicyConfiguration\n", "p.yaml"));
 }
 
 TEST_CASE("what a policy sets is set, and nothing else") {

@@ -369,6 +369,24 @@ TEST_CASE("into passthrough and back", "[unit][engine]") {
   CHECK(w.Filter("m0").reason == "WaitingForMembers");
 }
 
+// A gang that runs keeps its plan, and kube-scheduler then binds a member elsewhere.
+TEST_CASE("passthrough leaves no place in a plan behind", "[unit][engine][bug]") {
+  FourNodes w;
+  w.Add(Member("a").On("n0").Claim("x-1", "n0", "default", 0));
+  w.Add(Member("b").On("n1").Claim("x-1", "n1", "default", 1));
+  w.Add(Member("c").Claim("x-1", "n3", "default", 2).Nominated("n3"));
+  w.Add(Member("d").On("n2").Claim("x-1", "n2", "default", 3));
+  w.Start();
+  REQUIRE(w.Planned("c") == "n3");
+  w.Add(MakeNode("n4").Gpu(8));
+  w.Reload(Passthrough::Policy());
+  w.SetPosting(Posting::kHangs);
+  CHECK(w.Bind("c", "n4").posted);
+  CHECK_FALSE(w.store().FindWorkload("default/gang/g")->plan.has_value());
+  CHECK(w.UsedGpus("n3") == 0);
+  CHECK(w.UsedGpus("n4") == 8);
+}
+
 // The pod was read after an unknown outcome; the watch is behind that and still tells of the time
 // before.
 TEST_CASE("old news does not unbind a pod", "[unit][engine][bug]") {

@@ -88,6 +88,29 @@ TEST_CASE("what-if is a state like any other", "[unit][policy]") {
   CHECK(t.Id("n1") == empty);
 }
 
+TEST_CASE("states of thousands of resources are kept in bytes, not in numbers", "[unit][policy][bug]") {
+  World t;
+  for (int node = 0; node < 5; ++node) {
+    auto wide = MakeNode(fmt::format("wide{}", node)).Gpu(4);
+    for (int i = 0; i < 800; ++i) {
+      wide.Allocatable(fmt::format("example.com/r{}-{}", node, i), 1'000);
+    }
+    t.Node(wide);
+  }
+  t.Id("n1");
+  const auto epoch = t.states.epoch();
+  std::size_t most = 0;
+  for (int i = 1; i <= 2'000; ++i) {
+    t.Pod(MakePod("q").Cpu(fmt::format("{}m", i)).On("n2"));
+    t.Id("n2");
+    most = std::max(most, t.states.bytes());
+  }
+  CHECK(most > NodeStates::kMaxBytes / 2);  // it was close
+  CHECK(most <= 2 * NodeStates::kMaxBytes);
+  CHECK(t.states.epoch() > epoch);
+  CHECK(t.states.state(t.Id("n1")).free(t.gpu()) == 4000);
+}
+
 TEST_CASE("another law, other states", "[unit][policy]") {
   World t;
   t.Id("n1");

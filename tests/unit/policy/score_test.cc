@@ -269,5 +269,26 @@ TEST_CASE("a price is at most 2, also of a model without free devices", "[unit][
   CHECK(t.scorer.law().Price(t.store.node(rare)) == 2'000'000);  // 1 x 24 / 1, capped
 }
 
+// 500 shapes on 12,000 nodes of which no two are alike: each table takes some 300 KB.
+TEST_CASE("tables of scores keep to their bound, the latest asked for stay", "[unit][policy][bug]") {
+  Planning t;
+  for (int i = 0; i < 12'000; ++i) {
+    t.Node(MakeNode(fmt::format("n{}", i)).Gpu(8).Allocatable("cpu", 100'000 + i));
+  }
+  std::size_t most = 0;
+  bool shrank = false;
+  for (int i = 0; i < 500; ++i) {
+    const auto& pod = t.Pod(MakePod(fmt::format("p{}", i)).Gpu(1).Cpu(fmt::format("{}m", i + 1)));
+    t.store.Refresh();
+    t.scorer.Refresh();
+    const Overlay overlay(t.store);
+    CHECK(t.scorer.For(pod.shape, overlay).untouched().size() == 12'000);
+    shrank |= t.scorer.bytes() < most;
+    most = std::max(most, t.scorer.bytes());
+  }
+  CHECK(shrank);
+  CHECK(most < Scorer::kMaxBytes + Scorer::kMaxBytes / 4);
+}
+
 }  // namespace
 }  // namespace berth::policy

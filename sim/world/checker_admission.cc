@@ -1,0 +1,203 @@
+// Checker, part: I1, I2 and I4, room and quota. Two questions: does the ledger keep to what the store
+// knows, and do the API server's objects keep to what Berth had been told when it decided. The second
+// one is asked at every Binding: news is late, but a limit that has arrived binds every later
+// decision.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "sim/world/checker.h"
+
+namespace berth::sim {
+
+using cluster::Charge;
+
+namespace {
+
+/// Milli-GPUs that a queue may use. 0: there is no such queue.
+std::int64_t CapOf(const config::PolicyConfiguration& policy, const std::string& name) {
+  const auto queue = std::ranges::find(policy.queues, name, &config::Queue::name);
+  if (queue == policy.queues.end()) return 0;
+  // Without borrowing a quota is a limit where no limit is named.
+  const auto limit = queue->limit.find(kGpu);
+  const auto quota = queue->quota.find(kGpu);
+  if (limit != queue->limit.end()) return limit->second;
+  return quota != queue->quota.end() ? quota->second : cluster::kAbsurdAmount;
+}
+
+}  // namespace
+
+void Checker::Late::Set(TimePoint now, std::int64_t value) {
+  while (values_.size() > 1 && values_[1].first + kOldNews < now) values_.pop_front();
+  values_.emplace_back(now, value);
+}
+
+std::int64_t Checker::Late::Most(TimePoint now) const {
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    // A value counts from when it was set until kOldNews after the next one was.
+    if (i + 1 < values_.size() && values_[i + 1].first + kOldNews < now) continue;
+    most = std::max(most, values_[i].second);
+  }
+  return most;
+}
+
+void Checker::WatchNode(const Change& change) {
+  devices_.emplace_back(change.key,
+                        change.deleted ? 0 : AmountOf(change.node->allocatable, kGpu));
+  for (const char* resource : {kGpu, "cpu", "memory", "pods"}) {
+    allocatable_[{change.key, resource}].Set(
+        env_.now(), change.deleted ? 0 : AmountOf(change.node->allocatable, resource));
+  }
+}
+
+void Checker::WatchPolicy(const config::PolicyConfiguration& policy) {
+  if (policy.mode == config::Mode::kPassthrough) {
+    passthrough_until_ = std::numeric_limits<TimePoint>::max();
+  } else if (passthrough_until_ > env_.now()) {
+    passthrough_until_ = env_.now() + kOldNews;
+  }
+  policies_.push_back(std::make_shared<const config::PolicyConfiguration>(policy));
+  for (auto& [name, late] : caps_) {
+    if (std::ranges::find(policy.queues, name, &config::Queue::name) == policy.queues.end()) {
+      late.Set(env_.now(), 0);
+    }
+  }
+  for (const config::Queue& queue : policy.queues) {
+    caps_[queue.name].Set(env_.now(), CapOf(policy, queue.name));
+  }
+}
+
+// --- The API server's objects ---------------------------------------------------------------------
+
+/// The most that `told` allows of those pods, all of them bound there; nullopt: Berth has not decided
+/// them all.
+std::optional<std::int64_t> Checker::ToldMost(const std::vector<std::string>& uids,
+                                              const std::string& where,
+                                              const std::map<std::string, Told>& told) {
+  std::int64_t most = 0;
+  for (const std::string& uid : uids) {
+    const auto known = told.find(uid);
+    if (known == told.end() || known->second.where != where) return std::nullopt;
+    most = std::max(most, known->second.most);
+  }
+  return most;
+}
+
+/// Who was charged last was charged when all the others were, so that all of them fit what Berth had
+/// been told by then: the most that any of them was told holds for all. Where Berth has not decided
+/// on all of them, the most that has been true of late.
+void Checker::CheckRoom(const kube::Pod& bound) {
+  const Usage::Room& room = usage_.RoomOf(bound.node_name);
+  // Two schedulers at once, for a moment, may both think a core free: Kubernetes' own risk.
+  const auto stranger = strangers_.find(bound.node_name);
+  const bool stranger_came =
+      stranger != strangers_.end() && env_.now() < stranger->second + kOldNews;
+  if (stranger_came) return;
+  const bool two_schedulers = env_.now() < scheduler_restarted_ + kOldNews;
+  for (const char* name : {kGpu, "cpu", "memory", "pods"}) {
+    if (name != kGpu && two_schedulers) continue;
+    // Passthrough keeps nobody off a node that a pod has for itself.
+    if (name == kGpu && room.whole_node > 0 && env_.now() < passthrough_until_) continue;
+    std::int64_t used = AmountOf(room.used, name);
+    if (name == kGpu) used += room.whole_node * GpusOf(bound.node_name);
+    std::int64_t all = allocatable_[{bound.node_name, name}].Most(env_.now());
+    if (name == kGpu && room.whole_node == 0) {
+      const auto told = ToldMost(usage_.BoundTo(bound.node_name), bound.node_name, told_rooms_);
+      all = std::min(all, told.value_or(all));
+    }
+    if (used > all) {
+      Broken(fmt::format("I1/I2: {} is bound to {}, which then has {} of {} {} taken",
+                         bound.meta.name, bound.node_name, used, all, name));
+    }
+  }
+}
+
+/// I4, by the API objects alone.
+void Checker::CheckQueues(const kube::Pod& bound) {
+  if (!bound.spec->requests.contains(kGpu)) return;
+  const std::string queue = usage_.QueueOf(bound.meta.uid);
+  const std::int64_t used = usage_.GpusOf(queue);
+  const std::int64_t late = caps_[queue].Most(env_.now());
+  const auto told = ToldMost(usage_.BoundIn(queue), queue, told_caps_);
+  const std::int64_t cap = std::min(late, told.value_or(late));
+  if (!queue.empty() && used > cap) {
+    Broken(fmt::format("I4: {} is bound, and queue {} uses {} of {} milli-GPU", bound.meta.name,
+                       queue, used, cap));
+  }
+}
+
+// --- The ledger -----------------------------------------------------------------------------------
+
+/// A charge that is new is a decision, unless news brought it (a pod turned up bound) or a claim that
+/// the last process left. It is held to what the watches had told by now.
+void Checker::RememberTold(const BerthHost& host, const cluster::PodInfo& pod, bool decided) {
+  const std::string& uid = pod.object.meta.uid;
+  told_caps_.erase(uid);
+  told_rooms_.erase(uid);
+  if (!decided) return;
+  const cluster::Store& store = host.engine().store();
+  if (pod.charged_queue != cluster::kNoQueue) {
+    const auto& queue = store.queues()[static_cast<std::size_t>(pod.charged_queue)].config.name;
+    const WatchStream& stream = host.stream(Kind::kPolicy);
+    std::int64_t cap = CapOf(*policies_.at(stream.seen() - 1), queue);
+    for (std::size_t i = stream.seen(); i < stream.told(); ++i) {
+      cap = std::max(cap, CapOf(*policies_.at(i), queue));
+    }
+    told_caps_[uid] = {queue, cap};
+  }
+  const std::string& node = store.node(pod.node).name;
+  const WatchStream& stream = host.stream(Kind::kNode);
+  for (; told_until_ < stream.seen(); ++told_until_) {
+    const auto& [name, gpus] = devices_.at(told_until_);
+    told_gpus_[name] = gpus;
+  }
+  std::int64_t gpus = told_gpus_[node];
+  for (std::size_t i = stream.seen(); i < stream.told(); ++i) {
+    if (devices_.at(i).first == node) gpus = std::max(gpus, devices_.at(i).second);
+  }
+  told_rooms_[uid] = {node, gpus};
+}
+
+/// I4 in the ledger: a queue over its cap (the policy was changed, a whole node grew, old news came
+/// in) takes nobody more.
+void Checker::CheckCaps(const BerthHost& host) {
+  const cluster::Store& store = host.engine().store();
+  std::map<std::string, std::set<std::string>> charged;
+  std::set<std::string> holding;
+  for (const auto& [uid, pod] : store.pods()) {
+    if (pod->charge == Charge::kNone) continue;
+    holding.insert(uid);
+    if (looked_ && !holding_.contains(uid)) RememberTold(host, *pod, pod->charge != Charge::kBound);
+    if (pod->charged_queue == cluster::kNoQueue) continue;
+    const auto& queue = store.queues()[static_cast<std::size_t>(pod->charged_queue)];
+    charged[queue.config.name].insert(uid);
+  }
+  holding.swap(holding_);
+  looked_ = true;
+  const bool settling =
+      env_.now() < berth_started_ + kOldNews || env_.now() < passthrough_until_;
+  for (const cluster::QueueInfo& queue : store.queues()) {
+    const auto before = charged_.find(queue.config.name);
+    if (settling || before == charged_.end()) continue;
+    for (const auto& [id, cap] : queue.caps) {
+      if (queue.used[id] <= cap) continue;
+      for (const std::string& uid : charged[queue.config.name]) {
+        const cluster::PodInfo* pod = store.FindPod(uid);
+        const bool takes = std::ranges::any_of(
+            pod->charged, [id = id](const auto& part) { return part.first == id; });
+        const bool for_victims = pod->workload != nullptr && pod->workload->plan &&
+                                 !pod->workload->plan->victims.empty();
+        // An edit of the policy moved what it holds here.
+        const bool held = holding.contains(uid) && pod->bound();
+        if (!takes || for_victims || held || before->second.contains(uid)) continue;
+        Broken(fmt::format("I4: queue {} takes {} and is at {} of {} milli-GPU", queue.config.name,
+                           pod->object.meta.name, queue.used[id], cap));
+      }
+    }
+  }
+  charged_ = std::move(charged);
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,38 @@
+// The clock of one process: off by what the machine's was when the process started, and, on days on
+// which clocks drift, up to one in twenty faster or slower than the world's time from then on.
+#pragma once
+
+#include "sim/world/environment.h"
+
+namespace berth::sim {
+
+class ProcessClock {
+ public:
+  /// `env` must outlive it.
+  explicit ProcessClock(Environment& env)
+      : env_(env),
+        start_(env.now()),
+        skew_(env.clock_skew),
+        drift_(env.clocks_drift ? env.network.Between(-kMostDrift, kMostDrift) : 0) {
+    if (skew_ != 0) env_.weather.Struck(FaultKind::kClockJump);
+  }
+
+  TimePoint now() const {
+    const Duration since = env_.now() - start_;
+    return start_ + skew_ + since + since * drift_ / 1'000;
+  }
+  /// How long it takes in the world until this clock has gone on by `wait`.
+  Duration Takes(Duration wait) const {
+    return drift_ == 0 ? wait : wait * 1'000 / (1'000 + drift_) + 1;
+  }
+
+ private:
+  static constexpr Duration kMostDrift = 50;  ///< Milliseconds a second.
+
+  Environment& env_;
+  const TimePoint start_;
+  const Duration skew_;
+  const Duration drift_;
+};
+
+}  // namespace berth::sim
