@@ -44,6 +44,22 @@
 {{- end -}}
 {{- with .values.nodeSelector -}}{{- $_ = set $pod "nodeSelector" . -}}{{- end -}}
 {{- with .values.tolerations -}}{{- $_ = set $pod "tolerations" . -}}{{- end -}}
+{{- with .values.affinity -}}{{- $_ = set $pod "affinity" . -}}{{- end -}}
+{{- $_ = set $pod "priorityClassName" .values.priorityClassName -}}
+{{- with .values.podAnnotations -}}{{- $_ = set $.object.spec.template.metadata "annotations" . -}}{{- end -}}
+{{- end -}}
+
+{{/* Changes a container's arguments: .container, .values. Berth refuses a flag that it is given twice, so that
+extraArgs take the place of shipped ones. */}}
+{{- define "berth.arguments" -}}
+{{- $names := list -}}
+{{- range .values.extraArgs -}}{{- $names = append $names (splitList "=" . | first) -}}{{- end -}}
+{{- $args := list -}}
+{{- range .container.args -}}
+{{- if not (has (splitList "=" . | first) $names) -}}{{- $args = append $args . -}}{{- end -}}
+{{- end -}}
+{{- if .values.logLevel -}}{{- $args = concat $args (list "-v" (.values.logLevel | int | toString)) -}}{{- end -}}
+{{- $_ := set .container "args" (concat $args .values.extraArgs) -}}
 {{- end -}}
 
 {{/* Changes an admission policy's lists: .object, .values, .devices */}}
@@ -85,9 +101,13 @@
 {{- else if eq $what "Deployment berth" -}}
 {{- $tag := default $.root.Chart.AppVersion $values.image.tag -}}
 {{- include "berth.pods" (merge (dict "image" (dict "repository" $values.image.repository "tag" $tag) "replicas" $values.replicas) $arguments) -}}
-{{- with $values.resources -}}{{- $_ = set (first $arguments.object.spec.template.spec.containers) "resources" . -}}{{- end -}}
+{{- $container := first .spec.template.spec.containers -}}
+{{- with $values.resources -}}{{- $_ = set $container "resources" . -}}{{- end -}}
+{{- include "berth.arguments" (dict "container" $container "values" $values) -}}
 {{- else if eq $what "Deployment berth-scheduler" -}}
 {{- include "berth.pods" (merge (dict "image" $values.scheduler.image "replicas" $values.scheduler.replicas) $arguments) -}}
+{{- else if eq .kind "ResourceQuota" -}}
+{{- range .spec.scopeSelector.matchExpressions -}}{{- $_ = set . "values" (list $values.priorityClassName) -}}{{- end -}}
 {{- else if has .kind (list "MutatingAdmissionPolicy" "ValidatingAdmissionPolicy") -}}
 {{- include "berth.admission" $arguments -}}
 {{- else if eq .kind "NetworkPolicy" -}}

@@ -2,6 +2,7 @@ package suite
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -204,6 +206,112 @@ clusterIP: 10.96.0.77
 	}
 }
 
+// A value changes what it says, and nothing else: each is rendered alone and compared with
+// the defaults, object by object and place by place.
+func TestChartValuesChangeNothingElse(t *testing.T) {
+	const pods, schedulerPods = "Deployment berth-system berth: spec.template.", "Deployment berth-system berth-scheduler: spec.template."
+	const args = pods + "spec.containers.0.args"
+	shipped := helmTemplate(t)
+	var berth appsv1.Deployment
+	pick(t, shipped, "Deployment", "berth", &berth)
+	given := berth.Spec.Template.Spec.Containers[0].Args
+	replaced := slices.DeleteFunc(slices.Clone(given), func(arg string) bool {
+		return strings.HasPrefix(arg, "--log-format=") || arg == "--leader-elect"
+	})
+	if len(replaced) != len(given)-2 {
+		t.Fatalf("shipped arguments are %q", given)
+	}
+	preferred := `{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[` +
+		`{"preference":{"matchExpressions":[{"key":"pool","operator":"Exists"}]},"weight":1}]}}`
+	inList := func(list []string, more ...string) string { return compact(t, append(slices.Clone(list), more...)) }
+	for value, want := range map[string]map[string]string{
+		"logLevel: 2": {args: inList(given, "-v", "2")},
+		"logLevel: 0": {},
+		`extraArgs: ["--decision-log=-", "--decision-log-inputs"]`: {args: inList(given, "--decision-log=-", "--decision-log-inputs")},
+		// Flags that are shipped with another value: given twice, Berth would not start.
+		`extraArgs: ["--log-format=text", "--leader-elect=false"]`: {args: inList(replaced, "--log-format=text", "--leader-elect=false")},
+		"affinity: " + preferred:                                   {pods + "spec.affinity": preferred, schedulerPods + "spec.affinity": preferred},
+		"priorityClassName: platform": {
+			pods + "spec.priorityClassName": `"platform"`, schedulerPods + "spec.priorityClassName": `"platform"`,
+			"ResourceQuota berth-system berth-critical-pods: spec.scopeSelector.matchExpressions.0.values": `["platform"]`,
+		},
+		`podAnnotations: {example.com/team: platform}`: {
+			pods + "metadata.annotations": `{"example.com/team":"platform"}`, schedulerPods + "metadata.annotations": `{"example.com/team":"platform"}`,
+		},
+		"networkPolicy: {enabled: false}": {"NetworkPolicy berth-system berth": "none"},
+	} {
+		name, _, _ := strings.Cut(value, ":")
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "values.yaml")
+			if err := os.WriteFile(path, []byte(value), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			before, after := byName(t, shipped), byName(t, helmTemplate(t, "-f", path))
+			got := map[string]string{}
+			for key := range after {
+				if before[key] == nil {
+					t.Errorf("%s is new", key)
+				}
+			}
+			for key := range before {
+				if after[key] == nil {
+					got[key] = "none"
+					continue
+				}
+				noteChanges(t, key+": ", before[key], after[key], got)
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("%s changes\n%s\nwanted\n%s", value, asJSON(t, got), asJSON(t, want))
+			}
+		})
+	}
+
+	// Every install can do without the NetworkPolicy, those that patch it too.
+	for _, install := range []string{"base", "kubeadm", "managed"} {
+		objects := byName(t, helmTemplate(t, "--set", "install="+install, "--set", "networkPolicy.enabled=false"))
+		if len(objects) < 15 || objects["NetworkPolicy berth-system berth"] != nil {
+			t.Errorf("%s: %v", install, slices.Sorted(maps.Keys(objects)))
+		}
+	}
+}
+
+// noteChanges says where two trees differ, and what is there in the second one. Lists
+// whose lengths differ, or that hold no objects, are taken as a whole.
+func noteChanges(t *testing.T, place string, before, after any, into map[string]string) {
+	t.Helper()
+	if reflect.DeepEqual(before, after) {
+		return
+	}
+	if a, ok := before.(map[string]any); ok {
+		if b, ok := after.(map[string]any); ok {
+			keys := maps.Clone(a)
+			maps.Copy(keys, b)
+			for key := range keys {
+				noteChanges(t, place+"."+key, a[key], b[key], into)
+			}
+			return
+		}
+	}
+	if a, ok := before.([]any); ok {
+		if b, ok := after.([]any); ok && len(a) == len(b) && len(a) > 0 && reflect.TypeOf(a[0]).Kind() == reflect.Map {
+			for i := range a {
+				noteChanges(t, fmt.Sprintf("%s.%d", place, i), a[i], b[i], into)
+			}
+			return
+		}
+	}
+	into[strings.Replace(place, ": .", ": ", 1)] = compact(t, after)
+}
+
+func compact(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // What is misspelled or impossible is refused before anything is installed. The
 // policy is held to config/schema.json.
 func TestChartRefusesWrongValues(t *testing.T) {
@@ -211,7 +319,9 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"imagee=x", "image.tagg=x", "install=everywhere", "replicas=0", "replicas=two", "monitoring.enabld=true", "tenants=false",
 		"scheduler.image.tag=", "policy.schedulerNames={x}", "policy.modus=enforce", "policy.mode=off",
 		"policy.queues[0].name=No_Label", "policy.gang.maxStanding=0", "resources.memory=1Gi", "schedulerNames=berth", "clusterIP=here",
-		"admissionGate=null",
+		"admissionGate=null", "logLevel=6", "logLevel=debug", "extraArgs={-v}", "extraArgs={decision-log}", "extraArgs=--decision-log=-",
+		"affinity.nodeAfinity.x=y", "affinity={x}", "priorityClassName=", "priorityClassName=No_Class", "podAnnotations.number=1",
+		"networkPolicy=false", "networkPolicy.enabled=no", "networkPolicy.enable=true",
 	} {
 		if out, err := helm([]string{"template", "berth"}, "--set", wrong); err == nil || !strings.Contains(err.Error(), "values don't meet") {
 			t.Errorf("%s: %v\n%.200s", wrong, err, out)
