@@ -22,9 +22,9 @@ import (
 
 const overlayFolder = "../../../manifests/overlays"
 
-// withoutGate makes a folder of an overlay and the component for a Kubernetes that has
-// no MutatingAdmissionPolicy.
-func withoutGate(t *testing.T, overlay string) string {
+// over makes a folder of an overlay and more lines of a kustomization, in which
+// MANIFESTS stands for their folder.
+func over(t *testing.T, overlay, more string) string {
 	t.Helper()
 	folder := t.TempDir()
 	relative := func(path string) string {
@@ -42,12 +42,23 @@ func withoutGate(t *testing.T, overlay string) string {
 		}
 		return short
 	}
-	text := fmt.Sprintf("resources: [%s]\ncomponents: [%s]\n", relative(overlay), relative("../../../manifests/components/gate-in-template"))
+	text := fmt.Sprintf("resources: [%s]\n%s", relative(overlay), strings.ReplaceAll(more, "MANIFESTS", relative("../../../manifests")))
 	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return folder
 }
+
+// Changes to an overlay that its head names: for a Kubernetes that has no
+// MutatingAdmissionPolicy, and for Services of IPv6.
+const (
+	withoutGate = "components: [MANIFESTS/components/gate-in-template]\n"
+	withIPv6    = `patches:
+- target: {kind: Service, name: berth}
+  patch: |
+    - {op: replace, path: /spec/clusterIP, value: "fd00:10:96::c8"}
+`
+)
 
 // install renders an overlay and applies it, as `kubectl apply -k` does, until
 // the test ends; what the bed installs itself stays.
@@ -56,7 +67,10 @@ func install(t *testing.T, s *bed.Scenario, overlay string) []object {
 	gated := servesGate(t)
 	folder := filepath.Join(overlayFolder, overlay)
 	if !gated {
-		folder = withoutGate(t, folder)
+		folder = over(t, folder, withoutGate)
+	}
+	if overlay == "kubeadm" && bed.IPv6() {
+		folder = over(t, folder, withIPv6)
 	}
 	rendered, err := bed.Render(folder)
 	if err != nil {
@@ -138,9 +152,11 @@ func startBerth(t *testing.T, s *bed.Scenario, tls issuers, berth *appsv1.Deploy
 	pod := replica(t, s, berth)
 	verbs, ops := s.Ports()
 	health := s.FreePort()
-	var args []string
-	for _, arg := range berth.Spec.Template.Spec.Containers[0].Args {
-		args = append(args, strings.Replace(arg, "listen=:", "listen=127.0.0.1:", 1)) // of every address, loopback
+	args := slices.Clone(berth.Spec.Template.Spec.Containers[0].Args)
+	if !bed.IPv6() { // where loopback is all that there is
+		for i, arg := range args {
+			args[i] = strings.Replace(arg, "listen=:", "listen=127.0.0.1:", 1) // of every address, loopback
+		}
 	}
 	s.Container(berth.Name, args,
 		"/etc/berth/tls", s.Secret("berth-tls", tls.servers, "berth.berth-system.svc", tls.clients),
@@ -175,7 +191,7 @@ func startSecondScheduler(t *testing.T, s *bed.Scenario, objects []object) {
 	s.Container(scheduler.Name, scheduler.Spec.Template.Spec.Containers[0].Args,
 		"/etc/berth-scheduler/config/kube-scheduler-config.yaml", s.WriteFile("second/kube-scheduler-config.yaml", text),
 		"10259", fmt.Sprint(port)).
-		Start(s.KubeScheduler(), bed.Loopback("https", port, "/readyz"), "--bind-address=127.0.0.1")
+		Start(s.KubeScheduler(), bed.Loopback("https", port, "/readyz"), "--bind-address="+bed.LoopbackIP())
 }
 
 // A second scheduler, from nothing: with the shipped flags, configuration, rights
@@ -188,6 +204,10 @@ func TestSecondSchedulerFromNothing(t *testing.T) {
 	s.AllBound(before)
 
 	objects := install(t, s, "second-scheduler")
+	service, err := s.Client.CoreV1().Services(bed.SystemNamespace).Get(s.Context(), "berth", bed.GetOptions)
+	if err != nil || !sameFamily(service.Spec.ClusterIP) {
+		t.Errorf("the Service has the address %q, %v", service.Spec.ClusterIP, err)
+	}
 	startSecondScheduler(t, s, objects)
 
 	// 14 GPUs are left: one gang fits, the next one waits whole, gated.
@@ -295,16 +315,20 @@ func TestKubeadmFromNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What the overlay's text says of the file, and then what is elsewhere here.
-	text := s.Replace("the shipped configuration", string(shipped), "berth.berth-system.svc:443", service.Spec.ClusterIP+":443")
+	address := service.Spec.ClusterIP
+	if bed.IPv6() {
+		address = "[" + address + "]"
+	}
+	text := s.Replace("the shipped configuration", string(shipped), "berth.berth-system.svc:443", address+":443")
 	text = s.Replace("the shipped configuration", text,
-		"https://"+service.Spec.ClusterIP+":443", verbs,
+		"https://"+address+":443", verbs,
 		"/etc/kubernetes/scheduler.conf", s.SchedulerKubeconfig(),
 		"/etc/kubernetes/berth", s.Secret("host", tls.clients, "system:kube-scheduler", tls.servers))
 	port := s.FreePort()
 	command := pod.Spec.Containers[0].Command
 	s.Container("kube-scheduler", command[1:],
 		"/etc/kubernetes/berth/kube-scheduler-config.yaml", s.WriteFile("host/kube-scheduler-config.yaml", text),
-		"/etc/kubernetes/scheduler.conf", s.SchedulerKubeconfig()).
+		"/etc/kubernetes/scheduler.conf", s.SchedulerKubeconfig(), "--bind-address=127.0.0.1", "--bind-address="+bed.LoopbackIP()).
 		Start(s.KubeScheduler(), bed.Loopback("https", port, "/readyz"), fmt.Sprintf("--secure-port=%d", port))
 
 	gang := s.Pod("g").GPUs(4).Gang("g", 4).CreateN(4)

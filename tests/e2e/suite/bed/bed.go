@@ -171,7 +171,7 @@ func newToken() string {
 
 func (b *Bed) program(name string) string { return filepath.Join(b.programs, name) }
 func (b *Bed) file(name string) string    { return filepath.Join(b.dir, name) }
-func (b *Bed) apiURL() string             { return fmt.Sprintf("https://127.0.0.1:%d", b.apiPort) }
+func (b *Bed) apiURL() string             { return Loopback("https", b.apiPort, "") }
 
 func (b *Bed) adminConfig() *rest.Config {
 	return &rest.Config{
@@ -190,8 +190,8 @@ func (b *Bed) startEtcd() (err error) {
 	if err != nil {
 		return err
 	}
-	client := fmt.Sprintf("http://127.0.0.1:%d", b.etcdPort)
-	peer := fmt.Sprintf("http://127.0.0.1:%d", peerPort)
+	client := Loopback("http", b.etcdPort, "")
+	peer := Loopback("http", peerPort, "")
 	b.etcd, err = startProcess(b.dir, "etcd", b.program("etcd"),
 		"--data-dir="+b.file("etcd"), "--unsafe-no-fsync", "--log-level=warn",
 		"--listen-client-urls="+client, "--advertise-client-urls="+client,
@@ -226,21 +226,26 @@ func (b *Bed) writeAPIServerFiles() error {
 // startAPIServer starts the API server and waits until it serves the default
 // namespace.
 func (b *Bed) startAPIServer() (err error) {
+	services := []string{"--service-cluster-ip-range=10.96.0.0/12"} // kubeadm's default
+	if IPv6() {
+		// What the Service `kubernetes` leads to, which nobody uses here; with no interface
+		// but loopback the API server finds none by itself.
+		services = []string{"--service-cluster-ip-range=fd00:10:96::/108", "--advertise-address=fd00::1"}
+	}
 	b.apiserver, err = startProcess(b.dir, "kube-apiserver", b.program("kube-apiserver"), append([]string{
-		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", b.etcdPort),
+		"--etcd-servers=" + Loopback("http", b.etcdPort, ""),
 		fmt.Sprintf("--secure-port=%d", b.apiPort),
-		"--bind-address=127.0.0.1",
+		"--bind-address=" + loopback,
 		"--tls-cert-file=" + b.ca.certFile, "--tls-private-key-file=" + b.ca.keyFile,
 		"--token-auth-file=" + b.file("tokens.csv"),
 		"--authorization-mode=RBAC",
 		"--service-account-issuer=" + ServiceAccountIssuer,
 		"--service-account-key-file=" + b.file("service-account.key"),
 		"--service-account-signing-key-file=" + b.file("service-account.key"),
-		"--service-cluster-ip-range=10.96.0.0/12", // kubeadm's default
 		// Nothing creates service accounts here, and the plug-in would refuse
 		// every pod for want of one.
 		"--disable-admission-plugins=ServiceAccount",
-		"--shutdown-delay-duration=0s"}, b.apiFlags...)...)
+		"--shutdown-delay-duration=0s"}, append(services, b.apiFlags...)...)...)
 	if err != nil {
 		return err
 	}
@@ -277,13 +282,13 @@ func (b *Bed) startControllers(more ...string) error {
 		"--leader-elect=false",
 		"--use-service-account-credentials", // each controller with its own rights
 		"--service-account-private-key-file="+b.file("service-account.key"),
-		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
+		"--bind-address="+loopback, fmt.Sprintf("--secure-port=%d", port),
 		"--kube-api-qps=1000", "--kube-api-burst=1000")
 	if err != nil {
 		return err
 	}
 	return b.controller.waitReady(Timeout, func() error {
-		_, err := get(fmt.Sprintf("https://127.0.0.1:%d/healthz", port))
+		_, err := get(Loopback("https", port, "/healthz"))
 		return err
 	})
 }

@@ -50,8 +50,8 @@ func (s *Scenario) startBerth() error {
 	}
 	args := []string{"serve",
 		"--kubeconfig", s.bed.file("berth.kubeconfig"),
-		"--listen", fmt.Sprintf("127.0.0.1:%d", s.verbPort),
-		"--ops-listen", fmt.Sprintf("127.0.0.1:%d", s.opsPort),
+		"--listen", Address(s.verbPort),
+		"--ops-listen", Address(s.opsPort),
 		"--leader-elect=false", "--log-format", "text", "-v", "2"}
 	if s.options.Policy != "" {
 		args = append(args, "--policy", s.policyFile())
@@ -127,7 +127,7 @@ func (s *Scenario) OpsURL(path string) string {
 	if s.options.OpsTLS {
 		scheme = "https"
 	}
-	return fmt.Sprintf("%s://127.0.0.1:%d%s", scheme, s.opsPort, path)
+	return Loopback(scheme, s.opsPort, path)
 }
 
 // Ask fetches a path from Berth's operations port with a bearer token, "" for

@@ -75,7 +75,7 @@ func (i *Issuer) Issue(leaf Leaf) Pair {
 		DNSNames:     leaf.DNSNames,
 	}
 	if len(leaf.DNSNames) == 0 {
-		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
 	}
 	if !leaf.From.IsZero() {
 		template.NotBefore = leaf.From
@@ -148,7 +148,7 @@ func (s *Scenario) ServedCertificate(client Pair) []byte {
 		must(s.T, err)
 		config.Certificates = []tls.Certificate{pair}
 	}
-	conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.verbPort), config)
+	conn, err := tls.Dial("tcp", Address(s.verbPort), config)
 	must(s.T, err)
 	defer conn.Close()
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: conn.ConnectionState().PeerCertificates[0].Raw})

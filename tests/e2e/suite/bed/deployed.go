@@ -151,10 +151,8 @@ func (p *deployedPod) run(d *Deployed) (*Process, error) {
 			return nil, err
 		}
 		p.ports[port.Name] = free
-		for _, form := range []string{"listen=:%d", "--secure-port=%d"} {
-			here := strings.ReplaceAll(fmt.Sprintf(form, free), "=:", "=127.0.0.1:")
-			replace = append(replace, fmt.Sprintf(form, port.ContainerPort), here)
-		}
+		replace = append(replace, fmt.Sprintf("listen=:%d", port.ContainerPort), "listen="+Address(free),
+			fmt.Sprintf("--secure-port=%d", port.ContainerPort), fmt.Sprintf("--secure-port=%d", free))
 	}
 	kubeconfig, err := s.accountKubeconfig(p.pod.Namespace, p.pod.Spec.ServiceAccountName, p.pod.Name, s.Proxy.URL()+replicaPath+p.pod.Name)
 	if err != nil {
@@ -171,7 +169,7 @@ func (p *deployedPod) run(d *Deployed) (*Process, error) {
 	args := strings.Split(strings.NewReplacer(replace...).Replace(strings.Join(container.Args, "\n")), "\n")
 	program, more := d.programs[container.Image], []string{"--kubeconfig", kubeconfig}
 	if len(container.Command) > 0 && container.Command[0] == "kube-scheduler" {
-		program, more = s.KubeScheduler(), []string{"--bind-address=127.0.0.1"}
+		program, more = s.KubeScheduler(), []string{"--bind-address=" + loopback}
 	}
 	if program == "" {
 		return nil, fmt.Errorf("no program stands for the image %s", container.Image)

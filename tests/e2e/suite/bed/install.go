@@ -176,11 +176,6 @@ func (s *Scenario) Secret(name string, issuer *Issuer, commonName string, believ
 	return filepath.Dir(s.WriteFile(name+"/ca.crt", string(believes.CA())))
 }
 
-// Loopback is a URL on this machine.
-func Loopback(scheme string, port int, path string) string {
-	return fmt.Sprintf("%s://127.0.0.1:%d%s", scheme, port, path)
-}
-
 // Program is one of the control plane's programs.
 func (b *Bed) Program(name string) string { return b.program(name) }
 

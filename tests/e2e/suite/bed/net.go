@@ -1,6 +1,7 @@
 package bed
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -15,12 +16,34 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 )
 
+// LoopbackVariable is where the environment says on which loopback address everything
+// listens: 127.0.0.1 unless given, or ::1 for a control plane that knows IPv6 alone.
+const LoopbackVariable = "BERTH_E2E_LOOPBACK"
+
+var loopback = cmp.Or(os.Getenv(LoopbackVariable), "127.0.0.1")
+
+// IPv6 says whether the bed runs on IPv6 alone.
+func IPv6() bool { return strings.Contains(loopback, ":") }
+
+// LoopbackIP is the address on which everything listens.
+func LoopbackIP() string { return loopback }
+
+// Address is HOST:PORT on this machine.
+func Address(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
+
+// Loopback is a URL on this machine.
+func Loopback(scheme string, port int, path string) string {
+	return fmt.Sprintf("%s://%s%s", scheme, Address(port), path)
+}
+
 // freePort returns a loopback TCP port that was free a moment ago.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", Address(0))
 	if err != nil {
 		return 0, err
 	}
@@ -52,7 +75,7 @@ func newAuthority(dir string) (*authority, error) {
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:              []string{"localhost"},
-		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
+		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {

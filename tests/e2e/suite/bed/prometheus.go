@@ -25,7 +25,7 @@ func (s *Scenario) Prometheus(config string) *Prometheus {
 	process, err := startProcess(s.dir, "prometheus", PrometheusProgram(s.T, "prometheus"),
 		"--config.file="+s.WriteFile("prometheus.yaml", config),
 		"--storage.tsdb.path="+filepath.Join(s.dir, "prometheus.data"),
-		"--web.listen-address="+fmt.Sprintf("127.0.0.1:%d", port))
+		"--web.listen-address="+Address(port))
 	must(s.T, err)
 	s.T.Cleanup(func() {
 		if s.T.Failed() {

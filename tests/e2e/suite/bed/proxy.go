@@ -80,7 +80,7 @@ func newProxy(target string, ca *authority) (*Proxy, error) {
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		ErrorLog:     discardLog,
 	}}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", Address(0))
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func newProxy(target string, ca *authority) (*Proxy, error) {
 }
 
 // URL is the address that clients use in place of the API server's.
-func (p *Proxy) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", p.port) }
+func (p *Proxy) URL() string { return Loopback("https", p.port, "") }
 
 func (p *Proxy) close() { _ = p.server.Close() }
 

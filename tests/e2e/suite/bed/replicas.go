@@ -66,7 +66,7 @@ func (s *Scenario) newReplica(name string) (r *Replica, err error) {
 	if r.opsPort, err = freePort(); err != nil {
 		return nil, err
 	}
-	r.verbURL = fmt.Sprintf("http://127.0.0.1:%d", r.verbPort)
+	r.verbURL = Loopback("http", r.verbPort, "")
 	if r.kubeconfig, err = s.bed.writeKubeconfig(name, s.Proxy.URL()+replicaPath+name, s.bed.berthToken); err != nil {
 		return nil, err
 	}
@@ -88,8 +88,8 @@ func (r *Replica) start() error {
 	}
 	args := []string{"POD_NAME=" + r.Name, "POD_NAMESPACE=" + SystemNamespace, binary, "serve",
 		"--kubeconfig", r.kubeconfig, "--leader-elect",
-		"--listen", fmt.Sprintf("127.0.0.1:%d", r.verbPort),
-		"--ops-listen", fmt.Sprintf("127.0.0.1:%d", r.opsPort), "-v", "2"}
+		"--listen", Address(r.verbPort),
+		"--ops-listen", Address(r.opsPort), "-v", "2"}
 	if r.s.options.Policy != "" {
 		args = append(args, "--policy", r.s.policyFile())
 	}

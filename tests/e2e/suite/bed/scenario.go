@@ -2,7 +2,6 @@ package bed
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -161,7 +160,7 @@ func (b *Bed) Scenario(t testing.TB, o Options) *Scenario {
 			s.StartBerth()
 		}
 		if o.RecordVerbs {
-			s.Verbs, err = newVerbs(fmt.Sprintf("http://127.0.0.1:%d", s.verbPort))
+			s.Verbs, err = newVerbs(Loopback("http", s.verbPort, ""))
 			must(t, err)
 		}
 	}
@@ -185,7 +184,7 @@ func (s *Scenario) extenderURL() string {
 	case s.Verbs != nil:
 		return s.Verbs.server.URL
 	default:
-		return fmt.Sprintf("http://127.0.0.1:%d", s.verbPort)
+		return Loopback("http", s.verbPort, "")
 	}
 }
 

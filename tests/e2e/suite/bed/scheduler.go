@@ -83,13 +83,13 @@ func (s *Scenario) startScheduler() error {
 		return err
 	}
 	s.scheduler, err = startProcess(s.dir, "kube-scheduler", s.bed.program("kube-scheduler"), append([]string{
-		"--config=" + path, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), fmt.Sprintf("-v=%d", s.options.LogLevel),
+		"--config=" + path, "--bind-address=" + loopback, fmt.Sprintf("--secure-port=%d", port), fmt.Sprintf("-v=%d", s.options.LogLevel),
 	}, s.options.SchedulerFlags...)...)
 	if err != nil {
 		return err
 	}
 	return s.scheduler.waitReady(Timeout, func() error {
-		_, err := get(fmt.Sprintf("https://127.0.0.1:%d/readyz", port))
+		_, err := get(Loopback("https", port, "/readyz"))
 		return err
 	})
 }
