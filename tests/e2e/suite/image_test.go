@@ -42,6 +42,7 @@ func TestContainerImage(t *testing.T) {
 	who := deployment.Spec.Template.Spec.SecurityContext
 	user := fmt.Sprintf("%d:%d", *who.RunAsUser, *who.RunAsGroup)
 	for _, line := range []string{
+		"ARG BERTH_COMMIT=",
 		"RUN ./dev program && ./dev image-root build/server/berth /image",
 		"COPY --from=build /image /", "USER " + user, `ENTRYPOINT ["/usr/bin/berth"]`,
 	} {
