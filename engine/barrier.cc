@@ -69,13 +69,7 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
     return pod->node == node ? Stand(*pod, /*joined=*/true, now)
                              : Error("berth: a Binding to another node is under way");
   }
-  if (pod->workload == nullptr) return PostNow(*pod, node);
-  if (Passthrough()) {
-    // A gang that runs has kept its plan.
-    const Assignment* planned = FindAssignment(*pod);
-    if (planned != nullptr && planned->node != node) GiveUpPlace(*pod, "it is bound elsewhere");
-    return PostNow(*pod, node);
-  }
+  if (pod->workload == nullptr || Passthrough()) return PostNow(*pod, node);
   if (pod->workload->in_tree) return BindInTree(*pod, node, now);
   NoteCall(*pod);
   Assignment* assignment = FindAssignment(*pod);

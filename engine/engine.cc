@@ -154,6 +154,13 @@ void Engine::GiveUpPlace(PodInfo& pod, const std::string& why) {
   store_.MarkChanged(workload);
 }
 
+/// In passthrough kube-scheduler puts anybody anywhere: what is planned holds no room.
+void Engine::GiveUpPlaces(Workload& workload) {
+  for (PodInfo* pod : std::vector<PodInfo*>(workload.members)) {
+    if (pod->charge == Charge::kPlanned) GiveUpPlace(*pod, "the policy is passthrough");
+  }
+}
+
 void Engine::OnPod(kube::Pod object, TimePoint now) {
   if (listener() != nullptr) listener()->OnPod(object, now);
   TakePod(std::move(object), now);
@@ -293,6 +300,7 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   }
   store_.SetPolicy(std::move(policy));
   for (const auto& [key, workload] : store_.workloads()) {
+    if (Passthrough()) GiveUpPlaces(*workload);
     workload->avoid.clear();
     // Who runs may be nobody of ours any more.
     if (workload->started && workload->gang && workload->AsksDevices() && !workload->Runs()) {

@@ -245,6 +245,7 @@ class Engine {
   void ForgetPod(std::string_view uid, TimePoint now);
   void RecheckPlans(cluster::NodeIndex node);
   void GiveUpPlace(cluster::PodInfo& pod, const std::string& why);
+  void GiveUpPlaces(cluster::Workload& workload);
   void DropFaulty(cluster::Workload& workload);
   int BarrierOf(const cluster::Workload& workload) const;
   void FireTimers(TimePoint now);

@@ -98,8 +98,9 @@ void Checker::CheckRoom(const kube::Pod& bound) {
   const bool two_schedulers = env_.now() < scheduler_restarted_ + kOldNews;
   for (const char* name : {kGpu, "cpu", "memory", "pods"}) {
     if (name != kGpu && two_schedulers) continue;
-    // Passthrough keeps nobody off a node that a pod has for itself.
-    if (name == kGpu && room.whole_node > 0 && env_.now() < passthrough_until_) continue;
+    // Passthrough keeps nobody off a node that a pod has for itself, nor off one that a Binding is on
+    // its way to of which kube-scheduler has lost the answer.
+    if (name == kGpu && env_.now() < passthrough_until_) continue;
     std::int64_t used = AmountOf(room.used, name);
     if (name == kGpu) used += room.whole_node * GpusOf(bound.node_name);
     std::int64_t all = allocatable_[{bound.node_name, name}].Most(env_.now());

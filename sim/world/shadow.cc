@@ -35,6 +35,13 @@ std::string_view QueueOf(const PodInfo& pod, const Store& store) {
   return store.queues()[static_cast<std::size_t>(pod.charged_queue)].config.name;
 }
 
+cluster::QueueId QueueNamed(std::string_view name, const Store& store) {
+  for (std::size_t i = 0; i < store.queues().size(); ++i) {
+    if (store.queues()[i].config.name == name) return static_cast<cluster::QueueId>(i);
+  }
+  return cluster::kNoQueue;
+}
+
 }  // namespace
 
 void Shadow::FollowNodes(const Store& store) {
@@ -98,7 +105,9 @@ void Shadow::FollowPlans(const Store& store) {
     for (const auto& [uid, pod] : planned) {
       if ((pod->devices != 0) != chosen) continue;
       PodInfo& mine = *shadow_->FindPod(uid);
-      mine.fixed = pod->fixed;  // known to no object before the Binding has come
+      // Known to no object before the Binding has come: what was charged, and to which queue.
+      mine.fixed = pod->fixed;
+      mine.queue = QueueNamed(QueueOf(*pod, store), *shadow_);
       shadow_->SetCharge(mine, NodeOf(store.node(pod->node)), pod->charge, pod->devices);
     }
   }
