@@ -2,6 +2,7 @@
 // (kube_api.h) and a cluster held in memory (embedded_cluster.h).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 
@@ -25,8 +26,10 @@ class Api {
   /// Posts the Binding with its annotations. Blocks; called from bind's own thread.
   virtual BindResult Bind(const engine::PodRef& pod, const std::string& node,
                           const std::map<std::string, std::string>& annotations) = 0;
-  /// Nominates, annotates, ungates. Empty text: done, or the pod is gone. Blocks.
-  virtual std::string Release(const engine::ReleaseMember& release) = 0;
+  /// Nominates and annotates, in one write, then ungates, in another. `nominated` is called between
+  /// the two, and may block for a moment. Empty text: done, or the pod is gone. Blocks.
+  virtual std::string Release(const engine::ReleaseMember& release,
+                              const std::function<void()>& nominated) = 0;
   /// Reads the pod from the source of truth: nullopt and no error means it is gone.
   struct ReadResult {
     std::optional<kube::Pod> pod;

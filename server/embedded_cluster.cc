@@ -198,7 +198,8 @@ Api::BindResult EmbeddedCluster::Bind(const engine::PodRef& ref, const std::stri
   return {.outcome = engine::BindOutcome::kBound, .message = {}};
 }
 
-std::string EmbeddedCluster::Release(const engine::ReleaseMember& release) {
+std::string EmbeddedCluster::Release(const engine::ReleaseMember& release,
+                                     const std::function<void()>& /*nominated*/) {
   ChangePod(release.pod.uid, [&](kube::Pod& pod) {
     if (!pod.node_name.empty()) return;
     if (release.withdraw) pod.nominated_node.clear();

@@ -50,7 +50,8 @@ class EmbeddedCluster final : public Api {
 
   BindResult Bind(const engine::PodRef& pod, const std::string& node,
                   const std::map<std::string, std::string>& annotations) override;
-  std::string Release(const engine::ReleaseMember& release) override;
+  std::string Release(const engine::ReleaseMember& release,
+                      const std::function<void()>& nominated) override;
   ReadResult ReadPod(const engine::PodRef& pod) override;
   void Event(const engine::EmitEvent& event) override;
 

@@ -17,6 +17,8 @@ constexpr std::size_t kReleaseThreads = 16;
 constexpr std::size_t kMaxReleases = 100'000;
 constexpr std::size_t kMaxEvents = 1'000;
 constexpr int kMaxReleaseTries = 5;
+/// How long the removal of a gate waits for the nomination before it to come back by the watch.
+constexpr std::chrono::milliseconds kNominationLag(100);
 /// The planner thread shows at least as often that the engine can be had.
 constexpr std::int64_t kBeatMs = 1'000;
 
@@ -272,7 +274,8 @@ void Host::Release(Term term, const std::shared_ptr<const engine::ReleaseMember>
     if (term != term_ || it == turns_.end() || it->second != turn) return;
   }
   if (!leads_()) return;
-  const std::string error = api_.Release(*release);
+  const std::string error =
+      api_.Release(*release, [&] { AwaitNomination(term, uid, release->node); });
   if (!error.empty()) {
     logger_.Log(Severity::kWarning, "release failed",
                 {{"pod", release->pod.ns + "/" + release->pod.name},
@@ -287,6 +290,17 @@ void Host::Release(Term term, const std::shared_ptr<const engine::ReleaseMember>
   }
   const std::scoped_lock lock(mutex_);
   if (const auto it = turns_.find(uid); it != turns_.end() && it->second == turn) turns_.erase(it);
+}
+
+/// The API server patches the pod that its watch cache holds. Where that lacks the nomination still,
+/// etcd refuses the result, and decoding, field management, admission and validation are done over.
+/// Our own watch is fed by that cache; where it is late, what it would save is not worth waiting for.
+void Host::AwaitNomination(Term term, const std::string& uid, const std::string& node) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kNominationLag, [&] {
+    const cluster::PodInfo* pod = engine_->store().FindPod(uid);
+    return term != term_ || pod == nullptr || pod->object.nominated_node == node;
+  });
 }
 
 void Host::Do(Term term, const ResolveBind& resolution) {

@@ -148,6 +148,7 @@ class Host final : public VerbHandler {
   void Settle(Term term, const engine::PodRef& pod, int attempt);
   void Release(Term term, const std::shared_ptr<const engine::ReleaseMember>& release,
                std::uint64_t turn, int attempt);
+  void AwaitNomination(Term term, const std::string& uid, const std::string& node);
   std::expected<engine::ResolveBind, Unavailable> Await(Waiter& waiter, Term term,
                                                         engine::TicketId ticket,
                                                         const BindArgs& args);

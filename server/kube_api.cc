@@ -48,7 +48,8 @@ Api::BindResult KubeApi::Bind(const engine::PodRef& pod, const std::string& node
   }
 }
 
-std::string KubeApi::Release(const engine::ReleaseMember& release) {
+std::string KubeApi::Release(const engine::ReleaseMember& release,
+                             const std::function<void()>& nominated) {
   const auto permit = tenure_.Enter(seconds(5));
   if (!permit) return kNotLeader;
   const kube::PodRef pod = Ref(release.pod);
@@ -74,6 +75,7 @@ std::string KubeApi::Release(const engine::ReleaseMember& release) {
     if (result.outcome != kube::WriteOutcome::kDone) return "nominating: " + result.message;
   }
   if (!release.remove_gate) return {};
+  if (!release.node.empty()) nominated();
   const auto result =
       writer_.RemoveGate(pod, std::string(cluster::kAdmissionGate), Options(*permit));
   if (result.outcome == kube::WriteOutcome::kNotFound ||

@@ -33,8 +33,14 @@ class NotingApi final : public Api {
     changed_.wait(lock, [this] { return !held_; });
     return {.outcome = outcome_, .message = "as the test says"};
   }
-  std::string Release(const engine::ReleaseMember& release) override {
-    return Note("release " + release.pod.name), refuse_ ? "refused" : "";
+  std::string Release(const engine::ReleaseMember& release,
+                      const std::function<void()>& nominated) override {
+    Note("release " + release.pod.name);
+    if (refuse_) return "refused";
+    if (on_nomination_) on_nomination_(release);
+    nominated();
+    Note("ungate " + release.pod.name);
+    return {};
   }
   ReadResult ReadPod(const engine::PodRef& pod) override {
     return Note("read " + pod.name), ReadResult{.pod = {}, .error = refuse_ ? "refused" : ""};
@@ -47,6 +53,10 @@ class NotingApi final : public Api {
     outcome_ = outcome;
     changed_.notify_all();
   }
+  /// What happens when a nomination has been written. Set before the host decides.
+  void OnNomination(std::function<void(const engine::ReleaseMember&)> then) {
+    on_nomination_ = std::move(then);
+  }
   /// Releases and reads fail from here on, or do not.
   void Refuse(bool refuse) { refuse_ = refuse; }
   std::ptrdiff_t Count(const std::string& note) const { return std::ranges::count(notes(), note); }
@@ -55,16 +65,16 @@ class NotingApi final : public Api {
     return notes_;
   }
   bool Noted(const std::string& note) const { return std::ranges::count(notes(), note) > 0; }
-
- private:
   void Note(std::string note) {
     const std::scoped_lock lock(mutex_);
     notes_.push_back(std::move(note));
   }
 
+ private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> notes_;
+  std::function<void(const engine::ReleaseMember&)> on_nomination_;
   bool held_ = false;
   std::atomic<bool> refuse_ = false;
   BindOutcome outcome_ = BindOutcome::kBound;
@@ -253,6 +263,40 @@ TEST_CASE("a release that is refused is tried again later, not at once", "[host]
   }
 }
 
+TEST_CASE("a gate is removed once our watch shows the nomination, or soon all the same", "[host]") {
+  Bed bed;
+  Host host{bed.policy,    {.instance = "y"}, bed.api, bed.metrics, bed.logger,
+            bed.decisions, SteadyClock()};
+  std::jthread news;
+  bed.api.OnNomination([&](const engine::ReleaseMember& release) {
+    if (release.pod.name == "unseen") return;
+    news = std::jthread([&, name = release.pod.name, node = release.node] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      bed.api.Note("shown " + name);
+      const auto pod = kube::Pod(MakePod(name).Gpu(1).Gated().Nominated(node));
+      host.Apply([&](engine::Engine& e, engine::TimePoint at) { e.OnPod(pod, at); });
+    });
+  });
+  const auto run = [&](const std::string& name) {
+    const auto pod = kube::Pod(MakePod(name).Gpu(1).Gated());
+    host.Apply([&](engine::Engine& e, engine::TimePoint at) { e.OnPod(pod, at); });
+    REQUIRE(Eventually([&] { return bed.api.Noted("ungate " + name); }));
+  };
+  host.Apply([](engine::Engine& e, engine::TimePoint at) { e.OnNode(MakeNode("n1").Gpu(32), at); });
+  host.Start();
+  run("unseen");
+  // On a busy machine the news may come after the longest wait: then another pod shows it.
+  bool in_order = false;
+  for (int i = 0; i < 20 && !in_order; ++i) {
+    const std::string name = "c" + std::to_string(i);
+    run(name);
+    const auto notes = bed.api.notes();
+    const auto at = [&](const char* what) { return std::ranges::find(notes, what + name); };
+    in_order = at("shown ") < at("ungate ");
+  }
+  CHECK(in_order);
+}
+
 TEST_CASE("what became of a bind is asked until it is answered", "[host][bug]") {
   std::atomic<engine::TimePoint> now = 1'000'000;
   Bed bed;
@@ -357,13 +401,26 @@ struct ApiBed {
   const engine::PodRef pod{.ns = "ns", .name = "p", .uid = "u"};
 };
 
+TEST_CASE("a release says when its nomination is written, before it removes the gate", "[host]") {
+  ApiBed bed;
+  bed.server.Handle([](const auto&) { return FakeReply::Json("{}"); });
+  KubeApi& api = bed.Api();
+  std::vector<std::size_t> written;
+  const auto note = [&] { written.push_back(bed.server.Requests().size()); };
+  CHECK(api.Release({.pod = bed.pod, .node = "n", .remove_gate = true}, note).empty());
+  CHECK(api.Release({.pod = bed.pod, .remove_gate = true}, note).empty());  // nominates nothing
+  CHECK(api.Release({.pod = bed.pod, .node = "n"}, note).empty());          // has no gate
+  CHECK(written == std::vector<std::size_t>{1});
+  CHECK(bed.server.Requests().size() == 4);
+}
+
 TEST_CASE("nothing is written after the term, and no attempt begins after it", "[host]") {
   ApiBed bed;
   KubeApi& api = bed.Api();
   SECTION("the term was over before") {
     bed.now = bed.now.load() + seconds(10);
     CHECK(api.Bind(bed.pod, "n", {}).outcome == BindOutcome::kRefused);
-    CHECK_FALSE(api.Release({.pod = bed.pod, .node = "n", .remove_gate = true}).empty());
+    CHECK_FALSE(api.Release({.pod = bed.pod, .node = "n", .remove_gate = true}, [] {}).empty());
     api.Event({.pod = bed.pod, .reason = "GangStarted"});
     CHECK(bed.server.Requests().empty());
   }
@@ -381,7 +438,7 @@ TEST_CASE("nothing is written after the term, and no attempt begins after it", "
       bed.now = bed.now.load() + seconds(11);
       return FakeReply::Json("{}");
     });
-    CHECK_FALSE(api.Release({.pod = bed.pod, .node = "n", .remove_gate = true}).empty());
+    CHECK_FALSE(api.Release({.pod = bed.pod, .node = "n", .remove_gate = true}, [] {}).empty());
     CHECK(bed.server.Requests().size() == 1);
   }
   SECTION("it is ended while the server hangs") {

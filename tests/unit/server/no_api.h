@@ -18,7 +18,9 @@ class NoApi final : public Api {
                   const std::map<std::string, std::string>&) override {
     return {};
   }
-  std::string Release(const engine::ReleaseMember&) override { return {}; }
+  std::string Release(const engine::ReleaseMember&, const std::function<void()>&) override {
+    return {};
+  }
   ReadResult ReadPod(const engine::PodRef&) override { return {}; }
   void Event(const engine::EmitEvent&) override {}
 };
