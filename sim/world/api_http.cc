@@ -125,7 +125,11 @@ Reply ApplySpec(ApiServer& api, engine::PodRef pod, const json& body) {
 
 Reply Apply(ApiServer& api, const kube::Request& request) {
   const auto [pod, subresource] = ParsePath(request.path);
-  if (!request.query.empty()) throw Unknown{"query"};
+  for (const auto& [key, value] : request.query) {
+    const bool known =
+        request.method == "PATCH" && key == "fieldValidation" && value == "Ignore";
+    if (!known) throw Unknown{"query"};
+  }
   if (request.method == "GET" && subresource.empty()) return api.ReadPod(pod);
   const std::string route = request.method + " " + subresource + " " + request.content_type;
   using Applier = Reply (*)(ApiServer&, engine::PodRef, const json&);

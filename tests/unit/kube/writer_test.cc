@@ -206,6 +206,15 @@ TEST_CASE("nomination is a merge patch of the status", "[kube][writer]") {
   CHECK(bed.Body(1)["status"]["nominatedNodeName"].is_null());
 }
 
+TEST_CASE("the server is not asked to look for unknown fields in our patches", "[kube][writer]") {
+  Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}")});
+  CHECK(bed.writer->Nominate(kPod, "n1", {}, {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.writer->RemoveGate(kPod, "g", {}).outcome == WriteOutcome::kDone);
+  for (const auto& request : bed.server.Requests()) {
+    CHECK(request.query == std::map<std::string, std::string>{{"fieldValidation", "Ignore"}});
+  }
+}
+
 TEST_CASE("a patch for another pod of that name is a conflict", "[kube][writer]") {
   const auto other = [] {
     return FakeReply::Status(422, "Invalid", "metadata.uid: Invalid value: field is immutable");
