@@ -292,9 +292,9 @@ void Host::Release(Term term, const std::shared_ptr<const engine::ReleaseMember>
   if (const auto it = turns_.find(uid); it != turns_.end() && it->second == turn) turns_.erase(it);
 }
 
-/// The API server patches the pod that its watch cache holds. Where that lacks the nomination still,
+/// The API server patches the pod that its watch cache holds. Where that still lacks the nomination,
 /// etcd refuses the result, and decoding, field management, admission and validation are done over.
-/// Our own watch is fed by that cache; where it is late, what it would save is not worth waiting for.
+/// Our own watch is fed by that cache. Where it is late, what it saves is not worth a longer wait.
 void Host::AwaitNomination(Term term, const std::string& uid, const std::string& node) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, kNominationLag, [&] {
