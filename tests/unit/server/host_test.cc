@@ -271,7 +271,7 @@ TEST_CASE("a gate is removed once our watch shows the nomination, or soon all th
   bed.api.OnNomination([&](const engine::ReleaseMember& release) {
     if (release.pod.name == "unseen") return;
     news = std::jthread([&, name = release.pod.name, node = release.node] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
       bed.api.Note("shown " + name);
       const auto pod = kube::Pod(MakePod(name).Gpu(1).Gated().Nominated(node));
       host.Apply([&](engine::Engine& e, engine::TimePoint at) { e.OnPod(pod, at); });
@@ -285,16 +285,16 @@ TEST_CASE("a gate is removed once our watch shows the nomination, or soon all th
   host.Apply([](engine::Engine& e, engine::TimePoint at) { e.OnNode(MakeNode("n1").Gpu(32), at); });
   host.Start();
   run("unseen");
-  // On a busy machine the news may come after the longest wait: then another pod shows it.
-  bool in_order = false;
-  for (int i = 0; i < 20 && !in_order; ++i) {
+  // On a busy machine the news may come after the longest wait: then other pods show it.
+  int in_order = 0;
+  for (int i = 0; i < 30 && in_order < 3; ++i) {
     const std::string name = "c" + std::to_string(i);
     run(name);
     const auto notes = bed.api.notes();
     const auto at = [&](const char* what) { return std::ranges::find(notes, what + name); };
-    in_order = at("shown ") < at("ungate ");
+    in_order += at("shown ") < at("ungate ") ? 1 : 0;
   }
-  CHECK(in_order);
+  CHECK(in_order == 3);
 }
 
 TEST_CASE("what became of a bind is asked until it is answered", "[host][bug]") {
