@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -133,6 +134,21 @@ func (c *cluster) create(ctx context.Context, pods []*corev1.Pod) error {
 		}
 		return err
 	})
+}
+
+// Series of kube-apiserver that do not depend on how busy the machine is.
+const (
+	allocated  = "go_memstats_alloc_bytes_total"
+	podUpdates = `etcd_requests_total{group="",operation="update",resource="pods"}`
+)
+
+// counters are kube-apiserver's metrics, by series.
+func (c *cluster) counters(ctx context.Context) (map[string]float64, error) {
+	text, err := c.client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return parseMetrics(bytes.NewReader(text))
 }
 
 var atOnce = int64(0)

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -101,8 +102,13 @@ func (e *extender) metrics() (map[string]float64, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
+	return parseMetrics(resp.Body)
+}
+
+// parseMetrics reads Prometheus' text format.
+func parseMetrics(text io.Reader) (map[string]float64, error) {
 	metrics := map[string]float64{}
-	lines := bufio.NewScanner(resp.Body)
+	lines := bufio.NewScanner(text)
 	for lines.Scan() {
 		line := lines.Text()
 		if blank := strings.LastIndexByte(line, ' '); blank > 0 && line[0] != '#' {

@@ -43,12 +43,15 @@ type rate struct {
 	plan float64 // seconds from exec of a gated Berth to the first ungating
 	// Milliseconds of CPU per pod, from the moment at which everything was ready.
 	extender, scheduler, apiserver, etcd float64
+	allocated                            float64 // by kube-apiserver, KiB per pod
+	tried                                float64 // attempts to change a pod in etcd, per pod
 }
 
 // throughput measures pods per second through the stock scheduler.
 func throughput(ctx context.Context, l *lab) (*report, error) {
 	r := l.newReport("throughput", "nodes", "variant", "sampling", "pods", "runs", "pods/s", "lowest", "highest",
-		"to none, same sampling 100", "to none, default sampling", "extender ms/pod", "scheduler ms/pod", "apiserver ms/pod", "etcd ms/pod")
+		"to none, same sampling 100", "to none, default sampling", "extender ms/pod", "scheduler ms/pod", "apiserver ms/pod", "etcd ms/pod",
+		"apiserver KiB/pod", "pod writes tried/pod")
 	r.note("%s", rates)
 	r.note("one-GPU pods, created beforehand: ungated ones run from the first binding, gated ones from the first ungating (nominations and ungatings included), to the last binding seen by a watch; median of the runs, order reversed in every other round")
 	c, err := l.newCluster()
@@ -107,7 +110,9 @@ func (r *report) addRates(nodes, pods int, rates [][]rate) {
 			median(of(i, func(got rate) float64 { return got.extender })),
 			median(of(i, func(got rate) float64 { return got.scheduler })),
 			median(of(i, func(got rate) float64 { return got.apiserver })),
-			median(of(i, func(got rate) float64 { return got.etcd })))
+			median(of(i, func(got rate) float64 { return got.etcd })),
+			median(of(i, func(got rate) float64 { return got.allocated })),
+			median(of(i, func(got rate) float64 { return got.tried })))
 	}
 }
 
@@ -156,12 +161,22 @@ func (c *cluster) throughputOf(ctx context.Context, v variant, count int) (got r
 			return got, err
 		}
 	}
+	countersBefore, err := c.counters(ctx)
+	if err != nil {
+		return got, err
+	}
 	before := cpuByProgram()
 	if err := f.allBound(pods, patience); err != nil {
 		return got, err
 	}
 	got = rateOf(f, e, pods, v)
 	after := cpuByProgram()
+	counters, err := c.counters(ctx)
+	if err != nil {
+		return got, err
+	}
+	got.allocated = (counters[allocated] - countersBefore[allocated]) / 1024 / float64(count)
+	got.tried = (counters[podUpdates] - countersBefore[podUpdates]) / float64(count)
 	perPod := func(program string) float64 {
 		return (after[program] - before[program]) * 1000 / float64(count)
 	}
