@@ -391,7 +391,8 @@ std::map<std::string, std::int64_t, std::less<>> Store::WholeNodeCharge(const Po
 
 void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge, topology::DeviceMask devices) {
   // Same pod, same place: planned becomes binding becomes bound without a gap that others could
-  // use.
+  // use. Its queue is written with the Binding.
+  if (charge == Charge::kBinding && pod.charge != Charge::kBinding) pod.held_queue.clear();
   NodeInfo& target = *nodes_[static_cast<std::size_t>(index)];
   Demand demand = DemandOn(*pod.shape, target);
   Demand fixed = FixedCharge(pod, demand, charge);

@@ -331,7 +331,8 @@ void Store::RefreshWorkload(Workload& workload) {
 }
 
 void Store::JudgeMember(const Workload& workload, PodInfo& pod, const PodInfo& first) const {
-  if (!workload.gang || pod.bound()) return;
+  // Its queue is in the Binding, which may be under way.
+  if (!workload.gang || pod.bound() || pod.charge == Charge::kBinding) return;
   const GangClaim& gang = pod.claims->gang;
   const GangClaim& wanted = first.claims->gang;
   // The gang runs: what its group object says since, or that it is gone, changes nothing.
@@ -519,6 +520,7 @@ void Store::SetPolicy(config::PolicyConfiguration policy) {
     } else {
       ChargeBound(*h.pod);  // its plan went with its workload; a foreign nomination stays
     }
+    if (!h.pod->bound() && h.pod->charge != Charge::kNone) h.pod->held_queue = h.queue;
   }
   for (const auto& [key, workload] : workloads_) RefreshWorkload(*workload);
   RefreshTopology();  // who reads next must not find domains of levels that are no more

@@ -119,6 +119,13 @@ void Checker::CheckRoom(const kube::Pod& bound) {
 void Checker::CheckQueues(const kube::Pod& bound) {
   if (!bound.spec->requests.contains(kGpu)) return;
   const std::string queue = usage_.QueueOf(bound.meta.uid);
+  const bool named = std::ranges::any_of(policies_, [&](const auto& policy) {
+    return QueueByPolicy(bound, *policy) == queue;
+  });
+  if (!queue.empty() && !named) {
+    Broken(fmt::format("I4: {} is charged to queue {}, which no policy names for it",
+                       bound.meta.name, queue));
+  }
   const std::int64_t used = usage_.GpusOf(queue);
   const std::int64_t late = caps_[queue].Most(env_.now());
   const auto told = ToldMost(usage_.BoundIn(queue), queue, told_caps_);

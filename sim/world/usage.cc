@@ -26,6 +26,24 @@ std::int64_t ChargedGpus(const kube::Pod& pod) {
   return gpus;
 }
 
+/// Whom a bound pod is charged to: what Berth wrote when it bound it there, else by the policy. Empty:
+/// nobody, since no such queue admits its namespace.
+std::string ChargedQueue(const kube::Pod& pod, const config::PolicyConfiguration& policy) {
+  const auto admits = [&](const std::string& name) {
+    const auto queue = std::ranges::find(policy.queues, name, &config::Queue::name);
+    return queue != policy.queues.end() && queue->namespaces &&
+           std::ranges::any_of(*queue->namespaces, [&pod](const std::string& ns) {
+             return ns == "*" || ns == pod.meta.ns;
+           });
+  };
+  const auto note = pod.meta.annotations.find(cluster::kPlanAnnotation);
+  const auto claim = note == pod.meta.annotations.end() ? std::nullopt
+                                                        : cluster::DecodePlanClaim(note->second);
+  if (claim && claim->node == pod.node_name && admits(claim->queue)) return claim->queue;
+  const std::string name = QueueByPolicy(pod, policy);
+  return admits(name) ? name : std::string();
+}
+
 }  // namespace
 
 std::string QueueByPolicy(const kube::Pod& pod, const config::PolicyConfiguration& policy) {
@@ -130,7 +148,7 @@ void Usage::OnPod(const Change& change) {
     Count(known->second, 1);
   } else if (takes_room) {
     Counted& counted = bound_[change.key];
-    counted = {.pod = change.pod, .queue = QueueByPolicy(pod, env_.api.policy())};
+    counted = {.pod = change.pod, .queue = ChargedQueue(pod, env_.api.policy())};
     Count(counted, 1);
   }
 }

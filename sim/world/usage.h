@@ -35,7 +35,8 @@ class Usage {
   };
   const Room& RoomOf(const std::string& node) const;
 
-  /// Milli-GPUs of its bound live pods. A pod's queue is fixed when it is first seen bound; whole
+  /// Milli-GPUs of its bound live pods. A pod's queue, by what Berth wrote at its Binding, is fixed
+  /// when it is first seen bound; whole
   /// nodes count by what Berth charged at binding.
   std::int64_t GpusOf(const std::string& queue) const;
   /// Empty: never seen bound.

@@ -1,6 +1,8 @@
 // Nodes that are equal in all that a score reads are one state.
 #include "policy/node_states.h"
 
+#include <fmt/format.h>
+
 #include "tests/support/catch.h"
 #include "tests/support/planning.h"
 

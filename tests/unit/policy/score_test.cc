@@ -1,6 +1,8 @@
 // The score, worked out by hand. Thousandths of a device in, millionths out.
 #include "policy/score.h"
 
+#include <fmt/format.h>
+
 #include <string>
 #include <vector>
 
