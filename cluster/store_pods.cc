@@ -413,10 +413,12 @@ bool Store::QueueAdmits(QueueId queue, std::string_view ns) const {
 QueueId Store::ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict& refusal) const {
   const std::string& ns = pod.object.meta.ns;
   if (pod.bound()) {
-    // What was charged at binding, if the claim names a queue that this namespace may use at all.
+    // What was charged at binding, if the claim is of this Binding, and names a queue that this
+    // namespace may use at all.
     const auto note = pod.object.meta.annotations.find(kPlanAnnotation);
     if (note != pod.object.meta.annotations.end()) {
-      if (const auto claim = DecodePlanClaim(note->second)) {
+      if (const auto claim = DecodePlanClaim(note->second);
+          claim && claim->node == pod.object.node_name) {
         const QueueId queue = FindQueue(claim->queue);
         if (queue != kNoQueue && QueueAdmits(queue, ns)) return queue;
       }

@@ -236,8 +236,8 @@ PolicyConfiguration ReadPolicy(ErrorSink& sink, const Located& root) {
   return policy;
 }
 
-/// Of queues at their places in the list: a parent that was not understood is none, and those whose quota or limit was not understood, or names
-/// something that is no device after all, admit nobody.
+/// Of queues at their places in the list: a parent that was not understood is none, and those whose
+/// quota or limit was not understood, or names something that is no device after all, admit nobody.
 void CloseQueues(PolicyConfiguration& policy, const std::vector<std::string>& bad_values) {
   for (std::size_t i = 0; i < policy.queues.size(); ++i) {
     Queue& queue = policy.queues[i];

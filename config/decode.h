@@ -29,10 +29,10 @@ struct StoredPolicy {
 };
 
 /// As DecodePolicy, but what is not understood is left out, and told, instead of refused: after a
-/// rollback the kept policy may hold keys and values of the newer release. Nothing is opened by that:
-/// a queue whose quota or limit is not understood admits nobody, one without a good name of its own
-/// does not exist, and every other value falls back to its default, which enforces. Refused is what
-/// is no YAML, or no policy of this version.
+/// rollback the kept policy may hold keys and values of the newer release. Nothing is opened by
+/// that: a queue whose quota or limit is not understood admits nobody, one without a good name of
+/// its own does not exist, and every other value falls back to its default, which enforces. Refused
+/// is what is no YAML, or no policy of this version.
 std::expected<StoredPolicy, std::vector<Diagnostic>> DecodeStoredPolicy(std::string_view yaml,
                                                                         std::string_view file_name);
 

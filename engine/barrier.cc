@@ -258,6 +258,8 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
   Workload* workload = pod->workload;
   if (FindAssignment(*pod) == nullptr) {
     store_.Release(*pod);
+  } else if (Passthrough()) {
+    GiveUpPlace(*pod, "the policy is passthrough");
   } else {
     store_.SetCharge(*pod, node, Charge::kPlanned);
     if (!workload->plan->committed) {

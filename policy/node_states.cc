@@ -124,8 +124,8 @@ void NodeStates::CatchUp(const Law& law) {
   if (seen_ == log.end() && class_generation_ == law.class_generation()) return;
   const auto changed = log.Since(seen_);
   seen_ = log.end();
-  bool start_over = law_ == nullptr || class_generation_ != law.class_generation() || !changed ||
-                    TooMany();
+  bool start_over =
+      law_ == nullptr || class_generation_ != law.class_generation() || !changed || TooMany();
   for (const cluster::NodeIndex index : changed.value_or(std::span<const std::int32_t>())) {
     const cluster::NodeInfo& node = store_->node(index);
     start_over |= std::max(node.allocatable.size(), node.used.size()) > width_;

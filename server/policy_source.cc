@@ -96,7 +96,8 @@ std::expected<config::PolicyConfiguration, std::string> PolicySource::LastGoodIn
       logger_.Log(Severity::kError, "the policy is refused; the last good one is used",
                   {{"error", last_error_}});
       if (!good->left_out.empty()) {
-        logger_.Log(Severity::kWarning, "parts of the last good policy are not known here: left out",
+        logger_.Log(Severity::kWarning,
+                    "parts of the last good policy are not known here: left out",
                     {{"error", Join(good->left_out)}});
       }
       return std::move(good->policy);

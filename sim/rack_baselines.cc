@@ -39,8 +39,8 @@ std::vector<std::size_t> PlaceByTightestRack(std::vector<RackNode> nodes, int me
   std::vector<std::pair<std::int64_t, int>> order;  // room, rack
   for (const auto& [rack, room] : rooms) order.emplace_back(room, rack);
   std::ranges::sort(order);
-  const auto whole = std::ranges::find_if(
-      order, [members](const auto& entry) { return entry.first >= members; });
+  const auto whole =
+      std::ranges::find_if(order, [members](const auto& entry) { return entry.first >= members; });
   if (whole != order.end()) {
     std::swap(*whole, order.front());
     order.resize(1);

@@ -1,5 +1,5 @@
-// Two ways to place a gang that know racks, without Berth's planner: what a baseline for the topology
-// experiment must at least do. Both see free GPUs by node, and the rack of each.
+// Two ways to place a gang that know racks, without Berth's planner: what a baseline for the
+// topology experiment must at least do. Both see free GPUs by node, and the rack of each.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ std::vector<std::size_t> PlaceByRackAffinity(std::vector<RackNode> nodes, int me
                                              std::int64_t gpus, Random& ties);
 
 /// Greedy by rack, whole: into the rack with the least room that holds all of them, as Kueue's
-/// topology-aware scheduling packs (BestFit); else into the racks with the most room first. In a rack
-/// the fullest node that fits.
+/// topology-aware scheduling packs (BestFit); else into the racks with the most room first. In a
+/// rack the fullest node that fits.
 std::vector<std::size_t> PlaceByTightestRack(std::vector<RackNode> nodes, int members,
                                              std::int64_t gpus);
 

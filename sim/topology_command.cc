@@ -15,7 +15,8 @@ namespace {
 
 struct CommandOptions {
   std::vector<double> loads{0.7, 0.9};
-  std::vector<std::string> policies{"BestFit", "RackAffinity", "TightestRack", "Berth"};
+  std::vector<std::string> policies{"BestFit", "RackAffinity", "TightestRack", "Berth",
+                                    "BerthPreferred"};
   std::vector<std::uint64_t> seeds{42, 43, 44, 45, 46, 47, 48, 49, 50, 51};
   std::size_t jobs = TopologyOptions().jobs;
   std::string policy_file;
@@ -57,7 +58,7 @@ void AddTopologyCommand(CLI::App& simulate, std::function<int()>& run) {
       ->check(CLI::Range(0.1, 0.99))
       ->capture_default_str();
   AddNamesOption(*command, "--policy", options->policies, TopologyPolicies(),
-                 "policies (default: BestFit,RackAffinity,TightestRack,Berth)");
+                 "policies (default: BestFit,RackAffinity,TightestRack,Berth,BerthPreferred)");
   command->add_option("--jobs", options->jobs, "jobs per run")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}))
       ->capture_default_str();

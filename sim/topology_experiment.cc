@@ -83,7 +83,7 @@ class Run {
  public:
   explicit Run(const TopologyOptions& options)
       : options_(options),
-        berth_(options.policy == "Berth"),
+        berth_(options.policy.starts_with("Berth")),
         store_(Policy(options), {.shares = !berth_, .order_seed = options.seed}) {
     for (int block = 0; block < kBlocks; ++block) {
       for (int rack = 0; rack < kRacks; ++rack) {
@@ -208,8 +208,9 @@ class Run {
   }
 
   bool PlaceWhole(const std::vector<cluster::PodInfo*>& pods) {
-    const policy::PlacementRequest request{
+    policy::PlacementRequest request{
         .pods = {pods.begin(), pods.end()}, .min = static_cast<int>(pods.size()), .explain = false};
+    if (options_.policy == "BerthPreferred") request.topology_preferred = "rack";
     const auto placement = policy::Place(request, policy::Overlay(store_), *scorer_);
     for (const policy::Placed& p : placement.placed) {
       store_.SetCharge(*store_.FindPod(p.pod->object.meta.uid), p.node, cluster::Charge::kPlanned,
@@ -268,8 +269,8 @@ double Rounded(double value) { return std::round(value * 1000) / 1000; }
 }  // namespace
 
 const std::vector<std::string_view>& TopologyPolicies() {
-  static const std::vector<std::string_view> kPolicies{"BestFit", "LeastAllocated", "RackAffinity",
-                                                       "TightestRack", "Berth"};
+  static const std::vector<std::string_view> kPolicies{
+      "BestFit", "LeastAllocated", "RackAffinity", "TightestRack", "Berth", "BerthPreferred"};
   return kPolicies;
 }
 

@@ -1,6 +1,7 @@
 // How far apart the members of gangs come to run on a loaded cluster, and the GPUs of one pod:
 // Berth, which places a gang whole and knows the tree and the sockets, against policies that place
-// one pod after the other by free room alone, and against two that know racks. Fidelity `engine`: no scheduler, queue or clock.
+// one pod after the other by free room alone, and against two that know racks. Fidelity `engine`:
+// no scheduler, queue or clock.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 namespace berth::sim {
 
 /// `BestFit`, `LeastAllocated` (kube-scheduler's default), `RackAffinity` and `TightestRack`
-/// (rack_baselines.h), and `Berth`.
+/// (rack_baselines.h), `Berth`, and `BerthPreferred`, where every gang prefers one rack.
 const std::vector<std::string_view>& TopologyPolicies();
 
 struct TopologyOptions {

@@ -126,8 +126,7 @@ Reply ApplySpec(ApiServer& api, engine::PodRef pod, const json& body) {
 Reply Apply(ApiServer& api, const kube::Request& request) {
   const auto [pod, subresource] = ParsePath(request.path);
   for (const auto& [key, value] : request.query) {
-    const bool known =
-        request.method == "PATCH" && key == "fieldValidation" && value == "Ignore";
+    const bool known = request.method == "PATCH" && key == "fieldValidation" && value == "Ignore";
     if (!known) throw Unknown{"query"};
   }
   if (request.method == "GET" && subresource.empty()) return api.ReadPod(pod);

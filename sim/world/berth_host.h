@@ -68,7 +68,8 @@ class BerthHost {
       on_preempt;
   /// The engine is about to answer a bind call.
   std::function<void(const std::string& uid)> on_bind;
-  /// The engine has heard that nobody knows whether a pod is bound to this node, and what a read says.
+  /// The engine has heard that nobody knows whether a pod is bound to this node, and what a read
+  /// says.
   std::function<void(const std::string& uid, const std::string& node)> on_unknown;
   std::function<void(const std::string& uid)> on_read;
   /// By this process's clock, as the engine is told.
@@ -76,9 +77,7 @@ class BerthHost {
   const ProcessClock& clock() const { return clock_; }
   const engine::Engine& engine() const { return *engine_; }
   engine::Engine& engine() { return *engine_; }
-  const WatchStream& stream(Kind kind) const {
-    return *streams_[static_cast<std::size_t>(kind)];
-  }
+  const WatchStream& stream(Kind kind) const { return *streams_[static_cast<std::size_t>(kind)]; }
   WatchStream& stream(Kind kind) { return *streams_[static_cast<std::size_t>(kind)]; }
   /// Somebody will tell the engine what becomes of this pod's Binding.
   bool Owes(const std::string& uid) const { return carrying_ > 0 || owed_.contains(uid); }

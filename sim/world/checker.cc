@@ -66,7 +66,10 @@ void Checker::OnBound(const kube::Pod& pod) {
   }
   CheckRoom(pod);
   CheckIndices(pod);
-  if (env_.now() < passthrough_until_) return;  // neither queues nor gangs count
+  if (env_.now() < passthrough_until_) {
+    anywhere_.insert(pod.meta.uid);
+    return;  // neither queues nor gangs count
+  }
   CheckQueues(pod);
   CheckBarrier(pod);
 }

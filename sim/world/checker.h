@@ -135,6 +135,7 @@ class Checker {
   std::map<std::string, Incarnation> incarnations_;  ///< By gang.
   /// Gang to members that have succeeded, by UID: their plan, and when they last changed.
   std::map<std::string, std::map<std::string, std::pair<std::string, TimePoint>>> succeeded_;
+  std::set<std::string> anywhere_;  ///< UIDs that passthrough may have bound.
   std::set<std::string> joined_;  ///< UIDs that came to bind when others ran, as far as Berth knew.
   TimePoint scheduler_restarted_ = -1'000'000;
   TimePoint berth_started_ = -1'000'000;
@@ -157,8 +158,9 @@ class Checker {
   Shadow shadow_;                                         ///< Of large worlds.
   std::map<std::string, std::set<std::string>> charged_;  ///< Queue to UIDs, one step ago.
   std::set<std::string> holding_;                         ///< UIDs with a charge, one step ago.
-  std::map<std::string, std::string> unknown_;  ///< UID to the node of a Binding without an outcome.
-  std::size_t told_until_ = 0;                  ///< Of `devices_`, what it has been told:
+  std::map<std::string, std::string>
+      unknown_;                 ///< UID to the node of a Binding without an outcome.
+  std::size_t told_until_ = 0;  ///< Of `devices_`, what it has been told:
   std::map<std::string, std::int64_t> told_gpus_;
 };
 

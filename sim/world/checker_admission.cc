@@ -1,12 +1,13 @@
-// Checker, part: I1, I2 and I4, room and quota. Two questions: does the ledger keep to what the store
-// knows, and do the API server's objects keep to what Berth had been told when it decided. The second
-// one is asked at every Binding: news is late, but a limit that has arrived binds every later
-// decision.
+// Checker, part: I1, I2 and I4, room and quota. Two questions: does the ledger keep to what the
+// store knows, and do the API server's objects keep to what Berth had been told when it decided.
+// The second one is asked at every Binding: news is late, but a limit that has arrived binds every
+// later decision.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
+#include "cluster/plan_claim.h"
 #include "sim/world/checker.h"
 
 namespace berth::sim {
@@ -44,8 +45,7 @@ std::int64_t Checker::Late::Most(TimePoint now) const {
 }
 
 void Checker::WatchNode(const Change& change) {
-  devices_.emplace_back(change.key,
-                        change.deleted ? 0 : AmountOf(change.node->allocatable, kGpu));
+  devices_.emplace_back(change.key, change.deleted ? 0 : AmountOf(change.node->allocatable, kGpu));
   for (const char* resource : {kGpu, "cpu", "memory", "pods"}) {
     allocatable_[{change.key, resource}].Set(
         env_.now(), change.deleted ? 0 : AmountOf(change.node->allocatable, resource));
@@ -69,10 +69,11 @@ void Checker::WatchPolicy(const config::PolicyConfiguration& policy) {
   }
 }
 
-// --- The API server's objects ---------------------------------------------------------------------
+// --- The API server's objects
+// ---------------------------------------------------------------------
 
-/// The most that `told` allows of those pods, all of them bound there; nullopt: Berth has not decided
-/// them all.
+/// The most that `told` allows of those pods, all of them bound there; nullopt: Berth has not
+/// decided them all.
 std::optional<std::int64_t> Checker::ToldMost(const std::vector<std::string>& uids,
                                               const std::string& where,
                                               const std::map<std::string, Told>& told) {
@@ -85,9 +86,9 @@ std::optional<std::int64_t> Checker::ToldMost(const std::vector<std::string>& ui
   return most;
 }
 
-/// Who was charged last was charged when all the others were, so that all of them fit what Berth had
-/// been told by then: the most that any of them was told holds for all. Where Berth has not decided
-/// on all of them, the most that has been true of late.
+/// Who was charged last was charged when all the others were, so that all of them fit what Berth
+/// had been told by then: the most that any of them was told holds for all. Where Berth has not
+/// decided on all of them, the most that has been true of late.
 void Checker::CheckRoom(const kube::Pod& bound) {
   const Usage::Room& room = usage_.RoomOf(bound.node_name);
   // Two schedulers at once, for a moment, may both think a core free: Kubernetes' own risk.
@@ -98,8 +99,8 @@ void Checker::CheckRoom(const kube::Pod& bound) {
   const bool two_schedulers = env_.now() < scheduler_restarted_ + kOldNews;
   for (const char* name : {kGpu, "cpu", "memory", "pods"}) {
     if (name != kGpu && two_schedulers) continue;
-    // Passthrough keeps nobody off a node that a pod has for itself, nor off one that a Binding is on
-    // its way to of which kube-scheduler has lost the answer.
+    // Passthrough keeps nobody off a node that a pod has for itself, nor off one that a Binding is
+    // on its way to of which kube-scheduler has lost the answer.
     if (name == kGpu && env_.now() < passthrough_until_) continue;
     std::int64_t used = AmountOf(room.used, name);
     if (name == kGpu) used += room.whole_node * GpusOf(bound.node_name);
@@ -119,9 +120,13 @@ void Checker::CheckRoom(const kube::Pod& bound) {
 void Checker::CheckQueues(const kube::Pod& bound) {
   if (!bound.spec->requests.contains(kGpu)) return;
   const std::string queue = usage_.QueueOf(bound.meta.uid);
-  const bool named = std::ranges::any_of(policies_, [&](const auto& policy) {
-    return QueueByPolicy(bound, *policy) == queue;
-  });
+  const auto note = bound.meta.annotations.find(cluster::kPlanAnnotation);
+  const auto claim =
+      note == bound.meta.annotations.end() ? std::nullopt : cluster::DecodePlanClaim(note->second);
+  // Its queue went while the Binding was under way: it counts elsewhere, whatever room there is.
+  if (claim && claim->node == bound.node_name && claim->queue != queue) return;
+  const bool named = std::ranges::any_of(
+      policies_, [&](const auto& policy) { return QueueByPolicy(bound, *policy) == queue; });
   if (!queue.empty() && !named) {
     Broken(fmt::format("I4: {} is charged to queue {}, which no policy names for it",
                        bound.meta.name, queue));
@@ -136,10 +141,11 @@ void Checker::CheckQueues(const kube::Pod& bound) {
   }
 }
 
-// --- The ledger -----------------------------------------------------------------------------------
+// --- The ledger
+// -----------------------------------------------------------------------------------
 
-/// A charge that is new is a decision, unless news brought it (a pod turned up bound) or a claim that
-/// the last process left. It is held to what the watches had told by now.
+/// A charge that is new is a decision, unless news brought it (a pod turned up bound) or a claim
+/// that the last process left. It is held to what the watches had told by now.
 void Checker::RememberTold(const BerthHost& host, const cluster::PodInfo& pod, bool decided) {
   const std::string& uid = pod.object.meta.uid;
   told_caps_.erase(uid);
@@ -184,8 +190,7 @@ void Checker::CheckCaps(const BerthHost& host) {
   }
   holding.swap(holding_);
   looked_ = true;
-  const bool settling =
-      env_.now() < berth_started_ + kOldNews || env_.now() < passthrough_until_;
+  const bool settling = env_.now() < berth_started_ + kOldNews || env_.now() < passthrough_until_;
   for (const cluster::QueueInfo& queue : store.queues()) {
     const auto before = charged_.find(queue.config.name);
     if (settling || before == charged_.end()) continue;
@@ -197,8 +202,7 @@ void Checker::CheckCaps(const BerthHost& host) {
             pod->charged, [id = id](const auto& part) { return part.first == id; });
         const bool for_victims = pod->workload != nullptr && pod->workload->plan &&
                                  !pod->workload->plan->victims.empty();
-        // An edit of the policy moved what it holds here.
-        const bool held = holding.contains(uid) && pod->bound();
+        const bool held = holding.contains(uid);  // an edit of the policy moved it here
         if (!takes || for_victims || held || before->second.contains(uid)) continue;
         Broken(fmt::format("I4: queue {} takes {} and is at {} of {} milli-GPU", queue.config.name,
                            pod->object.meta.name, queue.used[id], cap));

@@ -80,9 +80,8 @@ void Checker::OnPreemptAnswer(const cluster::Store& store, const std::string& ui
       store.policy().mode == config::Mode::kPassthrough) {
     return;  // not Berth's to judge
   }
-  evictions_ += std::ranges::any_of(kept, [](const auto& entry) {
-    return !entry.second.uids.empty();
-  });
+  evictions_ +=
+      std::ranges::any_of(kept, [](const auto& entry) { return !entry.second.uids.empty(); });
   for (const auto& [node, set] : kept) {
     const std::set<std::string> goes(set.uids.begin(), set.uids.end());
     for (const std::string& victim_uid : goes) {

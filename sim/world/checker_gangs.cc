@@ -145,7 +145,7 @@ void Checker::CheckDomain(const kube::Pod& bound) {
   const std::string own = domain(bound);
   for (const auto& [uid, pod] : usage_.MembersOf(GangOf(bound))) {
     const bool runs = Lives(*pod) && !pod->meta.deletion && !pod->node_name.empty() &&
-                      pod->spec->requests.contains(kGpu);
+                      pod->spec->requests.contains(kGpu) && !anywhere_.contains(uid);
     const std::string other = runs ? domain(*pod) : std::string();
     if (other.empty() || own.empty() || other == own) continue;
     Broken(fmt::format("I3: {} is bound in {} {}, {} in {}", bound.meta.name, level->second, own,

@@ -92,8 +92,8 @@ void Controllers::RemoveMembers(const Job& job) {
   }
 }
 
-/// The kubelet admits no pod for which the devices of its node do not suffice: two schedulers may each
-/// have counted on them.
+/// The kubelet admits no pod for which the devices of its node do not suffice: two schedulers may
+/// each have counted on them.
 bool Controllers::Crowded(const kube::Pod& pod) const {
   if (other_ == nullptr) return false;
   std::int64_t used = AmountOf(pod.spec->requests, kGpu);

@@ -39,7 +39,7 @@ class Controllers {
   Environment& env_;
   const std::vector<Budget>& budgets_;
   Life life_;
-  std::unique_ptr<OtherScheduler> other_;  ///< Null: it has no pods.
+  std::unique_ptr<OtherScheduler> other_;                                ///< Null: it has no pods.
   std::unordered_map<std::string, std::pair<const Job*, int>> members_;  ///< By ns/name.
   std::unordered_set<std::string> seen_bound_;                           ///< UIDs.
   std::unordered_set<std::string> seen_ending_;

@@ -44,8 +44,8 @@ struct Environment {
   Weather weather;
   Duration clock_skew = 0;    ///< Of the machine's clock; a process reads it when it starts.
   bool clocks_drift = false;  ///< See ProcessClock.
-  Random network;           ///< Delays and what gets lost.
-  Random ties;              ///< kube-scheduler's choice among equals.
+  Random network;             ///< Delays and what gets lost.
+  Random ties;                ///< kube-scheduler's choice among equals.
 };
 
 }  // namespace berth::sim

@@ -68,8 +68,8 @@ void Tell(const Scenario& drawn, const FaultOptions& options, std::ostream& out)
   out << "violation at step " << result.steps << ": " << result.violation << '\n';
 }
 
-/// A run of so many seeds in which something that its profile is about never happened proves nothing
-/// of it, and fails. Fewer seeds may miss a kind of fault by chance.
+/// A run of so many seeds in which something that its profile is about never happened proves
+/// nothing of it, and fails. Fewer seeds may miss a kind of fault by chance.
 constexpr std::size_t kSeedsThatReach = 100;
 
 /// What happened in all the days of a run.
@@ -89,8 +89,8 @@ struct Reach {
   }
 
   std::string ToString() const {
-    return fmt::format("{} gangs started, {} evictions answered, {} faults struck", gangs, evictions,
-                       std::accumulate(struck.begin(), struck.end(), std::int64_t{0}));
+    return fmt::format("{} gangs started, {} evictions answered, {} faults struck", gangs,
+                       evictions, std::accumulate(struck.begin(), struck.end(), std::int64_t{0}));
   }
 
   /// What the profile is about and never happened; empty: nothing.

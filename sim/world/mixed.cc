@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-
 namespace berth::sim {
 namespace {
 
@@ -12,7 +11,8 @@ constexpr const char* kRack = "cloud.provider.com/topology-rack";
 constexpr const char* kHostname = "kubernetes.io/hostname";
 
 void DrawMemory(Scenario& day, Random& random) {
-  for (kube::Node& node : day.nodes) node.allocatable["memory"] = random.Between(2, 16) * (16LL << 30U);
+  for (kube::Node& node : day.nodes)
+    node.allocatable["memory"] = random.Between(2, 16) * (16LL << 30U);
   for (Job& job : day.jobs) {
     if (random.Percent(70)) job.memory_gib = static_cast<int>(random.Between(1, 64));
   }
@@ -52,7 +52,8 @@ void DrawNamespaces(Scenario& day, Random& random) {
     if (!random.Percent(40)) continue;
     job.ns = "team-b";
     const Job& before = day.jobs[i == 0 ? 0 : i - 1];
-    if (before.ns != job.ns && before.gang && job.gang && random.Percent(50)) job.name = before.name;
+    if (before.ns != job.ns && before.gang && job.gang && random.Percent(50))
+      job.name = before.name;
   }
 }
 

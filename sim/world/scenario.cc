@@ -106,8 +106,7 @@ void AddCorners(const Job& job, kube::PodSpec& spec) {
   }
   if (job.neighbours == Job::Neighbours::kAny) return;
   const kube::LabelSelector same{
-      .requirements = {
-          {.key = "app", .op = kube::SelectorOperator::kIn, .values = {job.app}}}};
+      .requirements = {{.key = "app", .op = kube::SelectorOperator::kIn, .values = {job.app}}}};
   kube::PodAffinityTerm term;
   term.label_selector = same;
   term.topology_key = job.neighbours_by;

@@ -51,10 +51,10 @@ Scheduler::Scheduler(Environment& env, SchedulerOptions options, VerbWire& wire)
                         .synced = synced});
   pods_watch_ = std::make_unique<WatchStream>(
       env_, Kind::kPod,
-      WatchStream::Sink{.upsert = [this](const Change& c) { OnPod(c.pod); },
-                        .remove = [this](const std::string& key,
-                                         const Change& last) { OnPodGone(key, last); },
-                        .synced = synced});
+      WatchStream::Sink{
+          .upsert = [this](const Change& c) { OnPod(c.pod); },
+          .remove = [this](const std::string& key, const Change& last) { OnPodGone(key, last); },
+          .synced = synced});
   if (env_.api.budgets().empty()) return;
   ++unsynced_;
   budgets_watch_ = std::make_unique<WatchStream>(

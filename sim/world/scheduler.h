@@ -4,7 +4,8 @@
 // Modelled plugins: NodeUnschedulable, TaintToleration, NodeAffinity with selectors,
 // NodeResourcesFit with nominated pods counted, required InterPodAffinity, PodTopologySpread that
 // does not schedule, NodeResourcesBalancedAllocation, DefaultPreemption with budgets, and their
-// QueueingHints. Not modelled: volumes, host ports, whatever is only preferred. Checked against the real one: docs/simulator.md.
+// QueueingHints. Not modelled: volumes, host ports, whatever is only preferred. Checked against the
+// real one: docs/simulator.md.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,5 @@
-// Scheduler, part: InterPodAffinity and PodTopologySpread, counted anew for every node: the days are
-// small. Only required terms and DoNotSchedule constraints, without matchLabelKeys, namespace
+// Scheduler, part: InterPodAffinity and PodTopologySpread, counted anew for every node: the days
+// are small. Only required terms and DoNotSchedule constraints, without matchLabelKeys, namespace
 // selectors and node inclusion policies.
 #include <algorithm>
 #include <map>
@@ -28,9 +28,9 @@ bool SameDomain(const kube::Node& a, const kube::Node& b, const std::string& key
 
 bool Selects(const kube::PodAffinityTerm& term, const kube::Pod& owner, const kube::Pod& other) {
   const bool in_namespace =
-      term.namespaces.empty() ? other.meta.ns == owner.meta.ns
-                              : std::ranges::find(term.namespaces, other.meta.ns) !=
-                                    term.namespaces.end();
+      term.namespaces.empty()
+          ? other.meta.ns == owner.meta.ns
+          : std::ranges::find(term.namespaces, other.meta.ns) != term.namespaces.end();
   return in_namespace && kube::Matches(term.label_selector, other.meta.labels);
 }
 
@@ -48,14 +48,13 @@ bool Repelled(const kube::Pod& pod, const kube::Node& node, const Neighbours& ne
   });
 }
 
-/// Every term has somebody in the node's domain whom all terms select. The first of those who select
-/// themselves goes anywhere.
+/// Every term has somebody in the node's domain whom all terms select. The first of those who
+/// select themselves goes anywhere.
 bool AmongFriends(const kube::Pod& pod, const kube::Node& node, const Neighbours& neighbours) {
   const auto& terms = pod.spec->required_pod_affinity;
   if (terms.empty()) return true;
   const auto selected = [&](const kube::Pod& other) {
-    return std::ranges::all_of(terms,
-                               [&](const auto& term) { return Selects(term, pod, other); });
+    return std::ranges::all_of(terms, [&](const auto& term) { return Selects(term, pod, other); });
   };
   const bool labelled = std::ranges::all_of(
       terms, [&](const auto& term) { return DomainOf(node, term.topology_key) != nullptr; });
@@ -66,8 +65,7 @@ bool AmongFriends(const kube::Pod& pod, const kube::Node& node, const Neighbours
     });
   });
   const bool none = std::ranges::none_of(neighbours, [&](const Neighbour& other) {
-    return selected(*other.first) &&
-           std::ranges::any_of(terms, [&](const auto& term) {
+    return selected(*other.first) && std::ranges::any_of(terms, [&](const auto& term) {
              return DomainOf(*other.second, term.topology_key) != nullptr;
            });
   });
@@ -142,8 +140,9 @@ std::optional<Scheduler::Refusal> Scheduler::RefuseAmong(
   }
   for (const kube::TopologySpreadConstraint& constraint : spec.topology_spread) {
     if (DomainOf(node, constraint.topology_key) == nullptr) {
-      return Refusal{kNeighbours, "node(s) didn't match pod topology spread constraints (missing "
-                                  "required label)"};
+      return Refusal{kNeighbours,
+                     "node(s) didn't match pod topology spread constraints (missing "
+                     "required label)"};
     }
     if (!Even(asked.pod, node, constraint, eligible, neighbours)) {
       return Refusal{kNeighbours, "node(s) didn't match pod topology spread constraints", true};

@@ -26,8 +26,8 @@ std::int64_t ChargedGpus(const kube::Pod& pod) {
   return gpus;
 }
 
-/// Whom a bound pod is charged to: what Berth wrote when it bound it there, else by the policy. Empty:
-/// nobody, since no such queue admits its namespace.
+/// Whom a bound pod is charged to: what Berth wrote when it bound it there, else by the policy.
+/// Empty: nobody, since no such queue admits its namespace.
 std::string ChargedQueue(const kube::Pod& pod, const config::PolicyConfiguration& policy) {
   const auto admits = [&](const std::string& name) {
     const auto queue = std::ranges::find(policy.queues, name, &config::Queue::name);
@@ -37,8 +37,8 @@ std::string ChargedQueue(const kube::Pod& pod, const config::PolicyConfiguration
            });
   };
   const auto note = pod.meta.annotations.find(cluster::kPlanAnnotation);
-  const auto claim = note == pod.meta.annotations.end() ? std::nullopt
-                                                        : cluster::DecodePlanClaim(note->second);
+  const auto claim =
+      note == pod.meta.annotations.end() ? std::nullopt : cluster::DecodePlanClaim(note->second);
   if (claim && claim->node == pod.node_name && admits(claim->queue)) return claim->queue;
   const std::string name = QueueByPolicy(pod, policy);
   return admits(name) ? name : std::string();

@@ -39,8 +39,8 @@ class WatchStream {
 
   /// All that is in the server's journal before this position has been delivered.
   std::size_t seen() const { return delivered_; }
-  /// Something of what is in the journal before this position may have been: a list that is under way
-  /// has brought some objects, and others not yet.
+  /// Something of what is in the journal before this position may have been: a list that is under
+  /// way has brought some objects, and others not yet.
   std::size_t told() const { return std::max(delivered_, listed_); }
   /// Nothing is on its way.
   bool settled() const { return connected_ && pending_.empty(); }

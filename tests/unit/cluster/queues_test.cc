@@ -100,6 +100,10 @@ TEST_CASE("a bound pod stays where it was charged", "[unit][cluster]") {
     store.UpsertPod(MakePod("p").Gpu(1).On("n1").Queue("b").Claim("x", "n1", "gone"));
     CHECK(QueueOf(store, "uid-p") == "b");
   }
+  SECTION("a claim on another node is not of its Binding") {
+    store.UpsertPod(MakePod("p").Gpu(1).On("n1").Queue("a").Claim("x", "n2", "b"));
+    CHECK(QueueOf(store, "uid-p") == "a");
+  }
   SECTION("an unbound pod's claim says nothing") {
     store.UpsertPod(MakePod("p").Gpu(1).Queue("a").Claim("x", "n1", "b"));
     CHECK(QueueOf(store, "uid-p") == "a");

@@ -75,9 +75,9 @@ TEST_CASE("of a kept policy a value that is not known falls back to its default"
 
 TEST_CASE("a queue of a kept policy is closed where its amounts are not known", "[bug]") {
   const Queue closed{.name = "a", .namespaces = std::vector<std::string>{}};
-  for (const char* queue :
-       {"limit: {nvidia.com/gpu: all}", "quota: {nvidia.com/gpu: 50%}", "limit: [8]",
-        "limit: {nvidia.com/flavors: 3}", "quota: {nvidia.com/gpu: 8}, limit: {nvidia.com/gpu: 4}"}) {
+  for (const char* queue : {"limit: {nvidia.com/gpu: all}", "quota: {nvidia.com/gpu: 50%}",
+                            "limit: [8]", "limit: {nvidia.com/flavors: 3}",
+                            "quota: {nvidia.com/gpu: 8}, limit: {nvidia.com/gpu: 4}"}) {
     const std::string body = std::string("queues: [{name: a, namespaces: [\"*\"], ") + queue + "}]";
     INFO(body);
     CHECK(Stored(body).policy.queues == std::vector{closed});
@@ -102,7 +102,8 @@ TEST_CASE("what is no policy of this version is refused, kept or not") {
     CHECK_FALSE(DecodeStoredPolicy(kHeader + std::string(body), "p.yaml"));
   }
   CHECK_FALSE(DecodeStoredPolicy("", "p.yaml"));
-  CHECK_FALSE(DecodeStoredPolicy("apiVersion: berth.dev/v2\nkind: PolicyConfiguration\n", "p.yaml"));
+  CHECK_FALSE(
+      DecodeStoredPolicy("apiVersion: berth.dev/v2\nkind: PolicyConfiguration\n", "p.yaml"));
 }
 
 TEST_CASE("what a policy sets is set, and nothing else") {

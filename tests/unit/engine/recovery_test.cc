@@ -369,7 +369,8 @@ TEST_CASE("into passthrough and back", "[unit][engine]") {
   CHECK(w.Filter("m0").reason == "WaitingForMembers");
 }
 
-// A gang that runs keeps its plan over an edit of the policy; kube-scheduler then bound others there.
+// A gang that runs keeps its plan over an edit of the policy; kube-scheduler then bound others
+// there.
 TEST_CASE("in passthrough nothing that is planned holds room", "[unit][engine][bug]") {
   FourNodes w;
   w.Add(Member("a").On("n0").Claim("x-1", "n0", "default", 0));

@@ -90,7 +90,8 @@ TEST_CASE("what-if is a state like any other", "[unit][policy]") {
   CHECK(t.Id("n1") == empty);
 }
 
-TEST_CASE("states of thousands of resources are kept in bytes, not in numbers", "[unit][policy][bug]") {
+TEST_CASE("states of thousands of resources are kept in bytes, not in numbers",
+          "[unit][policy][bug]") {
   World t;
   for (int node = 0; node < 5; ++node) {
     auto wide = MakeNode(fmt::format("wide{}", node)).Gpu(4);

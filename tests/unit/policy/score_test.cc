@@ -272,7 +272,8 @@ TEST_CASE("a price is at most 2, also of a model without free devices", "[unit][
 }
 
 // 500 shapes on 12,000 nodes of which no two are alike: each table takes some 300 KB.
-TEST_CASE("tables of scores keep to their bound, the latest asked for stay", "[unit][policy][bug]") {
+TEST_CASE("tables of scores keep to their bound, the latest asked for stay",
+          "[unit][policy][bug]") {
   Planning t;
   for (int i = 0; i < 12'000; ++i) {
     t.Node(MakeNode(fmt::format("n{}", i)).Gpu(8).Allocatable("cpu", 100'000 + i));

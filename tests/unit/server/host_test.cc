@@ -265,8 +265,8 @@ TEST_CASE("a release that is refused is tried again later, not at once", "[host]
 
 TEST_CASE("a gate is removed once our watch shows the nomination, or soon all the same", "[host]") {
   Bed bed;
-  Host host{bed.policy,    {.instance = "y"}, bed.api, bed.metrics, bed.logger,
-            bed.decisions, SteadyClock()};
+  Host host{bed.policy, {.instance = "y"}, bed.api,      bed.metrics,
+            bed.logger, bed.decisions,     SteadyClock()};
   std::jthread news;
   bed.api.OnNomination([&](const engine::ReleaseMember& release) {
     if (release.pod.name == "unseen") return;

@@ -28,8 +28,8 @@ TEST_CASE("rack baselines: whole into the rack with the least room", "[unit][sim
 TEST_CASE("rack baselines: affinity draws mates into one rack as long as there is room",
           "[unit][sim]") {
   Random ties(1);
-  // The first goes to the emptiest node; its rack is worth 200 points to the others, an empty node at
-  // most 100.
+  // The first goes to the emptiest node; its rack is worth 200 points to the others, an empty node
+  // at most 100.
   CHECK(PlaceByRackAffinity(Nodes({4, 6, 8, 3, 7, 0}), 3, 2, ties) == Chosen{2, 2, 2});
   CHECK(PlaceByRackAffinity(Nodes({4, 6, 8, 3, 7, 0}), 4, 3, ties) == Chosen{2, 2, 3, 4});
   CHECK(PlaceByRackAffinity(Nodes({8, 8}), 3, 8, ties).empty());

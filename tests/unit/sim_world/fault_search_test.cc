@@ -85,7 +85,8 @@ TEST_CASE("a run in which nothing of its profile happens fails, and says what di
   const auto calm = [](std::uint64_t) { return DrawScenario(5, *FindProfile("calm")); };
   std::ostringstream out;
   CHECK(RunFaults({.seeds = "1-100", .profile = "leaders", .repeat = false}, calm, out) == 1);
-  CHECK_THAT(out.str(), Catch::Contains("\nnever happened: a handover, api-answer-lost, api-slow, "));
+  CHECK_THAT(out.str(),
+             Catch::Contains("\nnever happened: a handover, api-answer-lost, api-slow, "));
   CHECK_THAT(out.str(), Catch::Contains(", lease-deleted\n"));
   CHECK_THAT(out.str(), Catch::EndsWith("100 seeds, 0 violations\n"));
   out.str("");
@@ -94,8 +95,8 @@ TEST_CASE("a run in which nothing of its profile happens fails, and says what di
   CHECK_THAT(out.str(), Catch::Contains("\nnever happened: a handover, "));
 }
 
-/// How many of three lone pods that want `neighbours` by node name run at one time on two nodes, each
-/// of which holds `pods`.
+/// How many of three lone pods that want `neighbours` by node name run at one time on two nodes,
+/// each of which holds `pods`.
 int RunTogether(Job::Neighbours neighbours, std::int64_t pods, bool cordoned) {
   Scenario day = DrawScenario(1, *FindProfile("calm"));
   day.nodes.resize(2);
@@ -217,7 +218,8 @@ TEST_CASE("seeds that failed once", "[unit][sim][faults][bug]") {
       {313, "all", "a lost Binding on a node that had shrunk kept its room"},
       {238, "budgets", "room held for victims outlived its plan: nobody woke up for its end"},
       {205862, "all", "the model: an assumed pod that a list no longer has kept its room for ever"},
-      {43, "mixed", "a queue that goes and comes back: the ledger of a new process was another one"},
+      {43, "mixed",
+       "a queue that goes and comes back: the ledger of a new process was another one"},
       {368, "mixed", "a member whose Binding was under way changed its queue"},
       {1, "clocks", "planned members of a running gang held room in passthrough"},
   };
