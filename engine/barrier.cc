@@ -258,6 +258,11 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
   Workload* workload = pod->workload;
   if (FindAssignment(*pod) == nullptr) {
     store_.Release(*pod);
+    // Passthrough may have posted it: the plan of the others was made when it counted.
+    if (workload != nullptr && workload->plan && !workload->plan->committed &&
+        static_cast<int>(workload->plan->assignments.size()) < workload->Missing()) {
+      Dissolve(*workload, "a Binding of a member did not take effect", /*hold=*/false, now);
+    }
   } else if (Passthrough()) {
     GiveUpPlace(*pod, "the policy is passthrough");
   } else {

@@ -317,7 +317,10 @@ void Engine::Start(TimePoint now) {
   std::vector<std::string> keys;
   for (const auto& [key, workload] : store_.workloads()) keys.push_back(key);
   for (const std::string& key : keys) {
-    if (Workload* workload = store_.FindWorkload(key)) Recover(*workload, now);
+    Workload* workload = store_.FindWorkload(key);
+    if (workload == nullptr) continue;
+    Recover(*workload, now);
+    if (Passthrough()) GiveUpPlaces(*workload);
   }
   started_ = true;
   judge_all_ = true;

@@ -105,7 +105,7 @@ void Checker::CheckRoom(const kube::Pod& bound) {
     std::int64_t used = AmountOf(room.used, name);
     if (name == kGpu) used += room.whole_node * GpusOf(bound.node_name);
     std::int64_t all = allocatable_[{bound.node_name, name}].Most(env_.now());
-    if (name == kGpu && room.whole_node == 0) {
+    if (name == kGpu && room.whole_node == 0 && !told_rooms_.empty()) {  // none in large worlds
       const auto told = ToldMost(usage_.BoundTo(bound.node_name), bound.node_name, told_rooms_);
       all = std::min(all, told.value_or(all));
     }
@@ -133,7 +133,8 @@ void Checker::CheckQueues(const kube::Pod& bound) {
   }
   const std::int64_t used = usage_.GpusOf(queue);
   const std::int64_t late = caps_[queue].Most(env_.now());
-  const auto told = ToldMost(usage_.BoundIn(queue), queue, told_caps_);
+  std::optional<std::int64_t> told;
+  if (!told_caps_.empty()) told = ToldMost(usage_.BoundIn(queue), queue, told_caps_);
   const std::int64_t cap = std::min(late, told.value_or(late));
   if (!queue.empty() && used > cap) {
     Broken(fmt::format("I4: {} is bound, and queue {} uses {} of {} milli-GPU", bound.meta.name,

@@ -388,6 +388,18 @@ TEST_CASE("in passthrough nothing that is planned holds room", "[unit][engine][b
   CHECK(w.UsedGpus("n4") == 8);
 }
 
+TEST_CASE("a process that starts in passthrough holds no room for what was planned",
+          "[unit][engine][bug]") {
+  FourNodes w(Passthrough::Policy());
+  w.Add(Member("a").On("n0").Claim("x-1", "n0", "q", 0));
+  w.Add(Member("b").On("n1").Claim("x-1", "n1", "q", 1));
+  w.Add(Member("c").Claim("x-1", "n3", "q", 2).Nominated("n3"));
+  w.Add(Member("d").On("n2").Claim("x-1", "n2", "q", 3));
+  w.Start();
+  CHECK(w.Planned("c").empty());
+  CHECK(w.UsedGpus("n3") == 0);
+}
+
 // The pod was read after an unknown outcome; the watch is behind that and still tells of the time
 // before.
 TEST_CASE("old news does not unbind a pod", "[unit][engine][bug]") {
