@@ -15,7 +15,8 @@ struct RackNode {
   std::int64_t all = 0;
 };
 
-/// Node indices of `members` pods of `gpus` each, in their order; empty: not all of them have room.
+// Each returns the indices of the nodes of `members` pods of `gpus` each, in their order; empty:
+// not all of them have room.
 
 /// kube-scheduler's default score with a preferred pod affinity of the gang for itself by rack: one
 /// pod after the other, each to the node with the best sum of NodeResourcesFit's LeastAllocated

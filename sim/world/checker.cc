@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cluster/queue_refusal.h"
 #include "kube/device_notes.h"
 #include "kube/selector.h"
 
@@ -250,15 +251,13 @@ bool Checker::QueueHasRoom(const kube::Pod& pod, std::int64_t gpus) const {
   const std::string name = QueueByPolicy(pod, env_.api.policy());
   const auto& queues = env_.api.policy().queues;
   const auto queue = std::ranges::find(queues, name, &config::Queue::name);
-  if (queue == queues.end() || !queue->namespaces) return false;
+  if (queue == queues.end() || !cluster::Admits(*queue, pod.meta.ns)) return false;
   const auto other = [](const auto& entry) { return entry.first != kGpu; };
   if (std::ranges::any_of(queue->limit, other) || std::ranges::any_of(queue->quota, other)) {
     return false;  // not counted here
   }
-  const bool admits = std::ranges::any_of(
-      *queue->namespaces, [&pod](const auto& ns) { return ns == "*" || ns == pod.meta.ns; });
   const auto cap = caps_.find(name);
-  return admits && cap != caps_.end() && usage_.GpusOf(name) + gpus <= cap->second.Most(env_.now());
+  return cap != caps_.end() && usage_.GpusOf(name) + gpus <= cap->second.Most(env_.now());
 }
 
 /// By plain counting, which shares nothing with the planner.

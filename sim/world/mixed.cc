@@ -2,7 +2,7 @@
 // once. Each corner is drawn by itself, so that days meet some of them together.
 #include "sim/world/mixed.h"
 
-#include <fmt/format.h>
+#include <array>
 
 namespace berth::sim {
 namespace {

@@ -79,10 +79,6 @@ Job DrawJob(int index, int room, TimePoint wave, Random& random) {
   return job;
 }
 
-}  // namespace
-
-namespace {
-
 /// What few jobs have, in words.
 std::string Corners(const Job& job) {
   static constexpr std::array<const char*, 4> kWishes{"", "apart", "together", "even"};

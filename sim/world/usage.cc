@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cluster/plan_claim.h"
+#include "cluster/queue_refusal.h"
 #include "sim/world/scenario.h"
 
 namespace berth::sim {
@@ -31,10 +32,7 @@ std::int64_t ChargedGpus(const kube::Pod& pod) {
 std::string ChargedQueue(const kube::Pod& pod, const config::PolicyConfiguration& policy) {
   const auto admits = [&](const std::string& name) {
     const auto queue = std::ranges::find(policy.queues, name, &config::Queue::name);
-    return queue != policy.queues.end() && queue->namespaces &&
-           std::ranges::any_of(*queue->namespaces, [&pod](const std::string& ns) {
-             return ns == "*" || ns == pod.meta.ns;
-           });
+    return queue != policy.queues.end() && cluster::Admits(*queue, pod.meta.ns);
   };
   const auto note = pod.meta.annotations.find(cluster::kPlanAnnotation);
   const auto claim =
