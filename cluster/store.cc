@@ -157,8 +157,9 @@ void Store::Refresh() {
   if (topology_dirty_) RefreshTopology();
 }
 
-/// Domains get their ids in the order of their nodes, so that the order in which nodes came decides
-/// nothing.
+/// Domains get their ids in the order of their nodes' hashes, so that the order in which nodes came
+/// decides nothing; nodes their rank in the order of their domains, so that first-fit fills one
+/// rack after another.
 void Store::RefreshTopology() {
   topology_dirty_ = false;
   ++topology_generation_;
@@ -171,12 +172,13 @@ void Store::RefreshTopology() {
     return a->hash != b->hash ? a->hash < b->hash : a->name < b->name;
   });
   present_nodes_ = static_cast<int>(order.size());
-  ranks_.assign(nodes_.size(), 0);
   domains_.clear();
   std::map<std::string, DomainId> by_path;
+  for (NodeInfo* node : order) AssignDomains(*node, by_path);
+  std::ranges::stable_sort(order, {}, &NodeInfo::domains);
+  ranks_.assign(nodes_.size(), 0);
   for (std::size_t rank = 0; rank < order.size(); ++rank) {
     ranks_[static_cast<std::size_t>(order[rank]->index)] = static_cast<int>(rank);
-    AssignDomains(*order[rank], by_path);
   }
 }
 

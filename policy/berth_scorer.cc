@@ -135,6 +135,10 @@ Score BerthScorer::RankWeight() const {
   return store_->policy().placement.score.rank * cluster::kMilli;
 }
 
+Score BerthScorer::DomainWeight() const {
+  return store_->policy().placement.score.topology * cluster::kMilli;
+}
+
 std::map<std::string, Score> BerthScorer::Terms(const PodShape& shape,
                                                 const NodeState& node) const {
   const Parts parts = Evaluate(shape, node);

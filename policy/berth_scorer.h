@@ -9,8 +9,10 @@
 //   - topology      * (loss + broken) / 2   on nodes that tell their devices apart: how far the
 //                                     links of those it would get are from the best to the worst
 //                                     possible, 0..1; 1 if a whole socket is broken into
-//   - rank          * growth * rank / nodes   graded first-fit over one hashed order, as far as
-//                                     the cluster fills up (Law::growth); also the tie-break
+//   - rank          * growth * rank / nodes   graded first-fit over one hashed order, rack by
+//                                     rack, as far as the cluster fills up (Law::growth); also the
+//                                     tie-break
+//   - topology      * free / devices of the rack   single pods leave free racks to gangs
 //
 // Where devices are kept one by one (StoreOptions::shares), oddRemainder and emptyNode are 0: on
 // the openb lists, where every other pod takes a share, emptyNode alone costs half a percent of all
@@ -31,6 +33,7 @@ class BerthScorer : public NodeScorer {
 
   Scored Of(const cluster::PodShape& shape, const NodeState& node) const override;
   Score RankWeight() const override;
+  Score DomainWeight() const override;
   std::map<std::string, Score> Terms(const cluster::PodShape& shape,
                                      const NodeState& node) const override;
 

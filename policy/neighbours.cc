@@ -303,4 +303,10 @@ bool MayAllowLater(const cluster::PodShape& shape) {
   return !shape.spec->required_pod_affinity.empty() || !shape.spec->topology_spread.empty();
 }
 
+bool MustComeAfter(const PodInfo& pod, const cluster::Store& store) {
+  const kube::PodSpec& spec = *pod.object.spec;
+  return !spec.topology_spread.empty() ||
+         (!spec.required_pod_affinity.empty() && !SatisfiesAll(pod, pod, store));
+}
+
 }  // namespace berth::policy

@@ -88,4 +88,8 @@ bool MayOpenNode(const cluster::PodInfo& pod, const cluster::PodInfo& other,
 /// so the order in which members come matters.
 bool MayAllowLater(const cluster::PodShape& shape);
 
+/// Whether a pod that has a place in a plan with its mates may be refused it until some of them are
+/// there: spread counts them, or its affinity selects them and not itself.
+bool MustComeAfter(const cluster::PodInfo& pod, const cluster::Store& store);
+
 }  // namespace berth::policy

@@ -34,6 +34,9 @@ class NodeScorer {
   /// What the last node of the one order has less than the first, in millionths; 0: the order only
   /// breaks ties.
   virtual Score RankWeight() const { return 0; }
+  /// What a node in a wholly free rack has less than one in a full rack, in millionths; 0: racks of
+  /// single pods are all the same.
+  virtual Score DomainWeight() const { return 0; }
   /// Whether NodeState::hosted is read.
   virtual bool LooksAtHosted() const { return false; }
   /// The weighted parts of Of by name, for the decision log; may be empty.

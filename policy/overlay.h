@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <span>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -59,12 +60,10 @@ class Overlay {
         Reconcile(change, pod.node);
       }
     }
-    removed_.push_back(&pod);
+    removed_.insert(&pod);
   }
 
-  bool Removed(const cluster::PodInfo& pod) const {
-    return std::ranges::find(removed_, &pod) != removed_.end();
-  }
+  bool Removed(const cluster::PodInfo& pod) const { return removed_.contains(&pod); }
 
   /// Pods placed so far, in order.
   std::span<const std::pair<const cluster::PodInfo*, cluster::NodeIndex>> placed() const {
@@ -117,7 +116,7 @@ class Overlay {
   std::vector<std::int32_t> slot_of_;  ///< By node; empty: no node is touched.
   std::vector<Change> changes_;
   std::vector<std::pair<const cluster::PodInfo*, cluster::NodeIndex>> placed_;
-  std::vector<const cluster::PodInfo*> removed_;
+  std::unordered_set<const cluster::PodInfo*> removed_;
   bool repels_ = false;
 };
 

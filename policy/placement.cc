@@ -131,11 +131,10 @@ class Placer {
       const Candidate candidate{.score = score, .tie = Tie(node), .node = node};
       if (best < candidate && Allowed(pod, node)) best = candidate;
     };
-    const auto scores = view.untouched();
     const bool touched = base_.TouchedAny();
-    for (std::size_t i = 0; i < scores.size(); ++i) {
+    for (std::size_t i = 0; i < view.nodes(); ++i) {
       const auto node = static_cast<NodeIndex>(i);
-      const Score score = touched ? view.Of(node) : scores[i];
+      const Score score = touched ? view.Of(node) : view.Untouched(i);
       if (score >= best.score && score != ShapeScores::kNoRoom) consider(node, score);
     }
     if (best.node == cluster::kNoNode) return std::nullopt;
@@ -262,11 +261,34 @@ class Placer {
     return free;
   }
 
-  /// Tries every domain, tightest first. `fill` names narrower levels, widest first, whose domains
+  /// Of the members of the first group, the pairs that would lie in one domain of `level` if those
+  /// with the most room were filled first.
+  std::int64_t PairsTogether(Nodes nodes, int level) const {
+    std::map<cluster::DomainId, std::int64_t> rooms;
+    for (const NodeIndex node : nodes) {
+      const auto domain = base_.store().node(node).domains[static_cast<std::size_t>(level)];
+      if (domain != cluster::kNoDomain) rooms[domain] += rooms_[0][static_cast<std::size_t>(node)];
+    }
+    std::vector<std::int64_t> order;
+    for (const auto& [domain, room] : rooms) order.push_back(room);
+    std::ranges::sort(order, std::ranges::greater{});
+    auto left = static_cast<std::int64_t>(groups_.front().pods.size());
+    std::int64_t pairs = 0;
+    for (const std::int64_t room : order) {
+      const std::int64_t here = std::min(room, left);
+      pairs += here * (here - 1) / 2;
+      left -= here;
+    }
+    return pairs;
+  }
+
+  /// Tries every domain: first those in which most members would share a domain of the narrowest
+  /// level of `fill`, then the tightest. `fill` names narrower levels, widest first, whose domains
   /// are filled one after another, those with the most room first, so that few of them are used.
   std::optional<std::vector<Placed>> TryDomains(const NodeGroups& domains,
                                                 const std::vector<int>& fill = {}) {
     struct Choice {
+      std::int64_t together;
       std::int64_t free;
       std::uint64_t hash;
       std::string_view name;
@@ -276,14 +298,19 @@ class Placer {
     const Scorer::View view = scorer_.For(groups_.front().shape, base_);
     for (const auto& [name, nodes] : domains) {
       if (!EachFits(nodes)) continue;
-      choices.push_back({FreeDevices(nodes, view), cluster::NodeHash(name), name, nodes});
+      choices.push_back({.together = fill.empty() ? 0 : PairsTogether(nodes, fill.back()),
+                         .free = FreeDevices(nodes, view),
+                         .hash = cluster::NodeHash(name),
+                         .name = name,
+                         .nodes = nodes});
     }
     constexpr std::size_t kMaxTries = 64;
     const auto tries = static_cast<std::ptrdiff_t>(std::min(choices.size(), kMaxTries));
-    std::ranges::partial_sort(
-        choices, choices.begin() + tries, [](const Choice& a, const Choice& b) {
-          return std::tie(a.free, a.hash, a.name) < std::tie(b.free, b.hash, b.name);
-        });
+    std::ranges::partial_sort(choices, choices.begin() + tries,
+                              [](const Choice& a, const Choice& b) {
+                                return std::tie(b.together, a.free, a.hash, a.name) <
+                                       std::tie(a.together, b.free, b.hash, b.name);
+                              });
     choices.resize(static_cast<std::size_t>(tries));
     for (const Choice& choice : choices) {
       if (auto placed = TryNodes(choice.nodes, fill)) return placed;
@@ -291,14 +318,18 @@ class Placer {
     return std::nullopt;
   }
 
-  /// Members of several shapes: the order in which shapes are placed can matter; try a few.
+  /// Members of several shapes: the order in which shapes are placed can matter; try a few. Those
+  /// without devices always come last: they are let go when the others have come.
   std::optional<std::vector<Placed>> TryNodes(Nodes nodes, const std::vector<int>& fill) {
     std::vector<std::size_t> order(groups_.size());
     std::iota(order.begin(), order.end(), 0U);
+    const auto launchers = std::ranges::stable_partition(
+        order, [this](std::size_t i) { return groups_[i].shape->asks_device; });
+    const std::span<std::size_t> first(order.begin(), launchers.begin());
     constexpr int kMaxOrders = 6;
     for (int attempt = 0; attempt < kMaxOrders; ++attempt) {
       if (auto placed = Fill(order, nodes, fill)) return placed;
-      if (!std::ranges::next_permutation(order).found) break;
+      if (!std::ranges::next_permutation(first).found) break;
     }
     return std::nullopt;
   }

@@ -34,11 +34,6 @@ int GroupIndex(const kube::StringMap& labels) {
 /// The nodes of the shape's members, along the tree.
 void Deal(const cluster::PodShape& shape, const cluster::Store& store,
           std::vector<Placed>& placed) {
-  const auto tree_order = [&](NodeIndex a, NodeIndex b) {
-    const auto& da = store.node(a).domains;
-    const auto& db = store.node(b).domains;
-    return da != db ? da < db : store.rank(a) < store.rank(b);
-  };
   std::vector<Placed*> slots;
   std::vector<NodeIndex> nodes;
   for (Placed& p : placed) {
@@ -46,7 +41,7 @@ void Deal(const cluster::PodShape& shape, const cluster::Store& store,
     slots.push_back(&p);
     nodes.push_back(p.node);
   }
-  std::ranges::sort(nodes, tree_order);
+  std::ranges::sort(nodes, {}, [&store](NodeIndex node) { return store.rank(node); });
   for (std::size_t i = 0; i < slots.size(); ++i) slots[i]->node = nodes[i];
 }
 

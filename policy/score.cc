@@ -49,14 +49,12 @@ const ShapeScores::Entry& ShapeScores::Judge(NodeStates::Id id, const NodeStates
   return entry;
 }
 
-void ShapeScores::CatchUp(const NodeStates& states, std::span<const std::uint8_t> fits,
-                          std::span<const Score> rank_terms) {
+void ShapeScores::CatchUp(const NodeStates& states, std::span<const std::uint8_t> fits) {
   const cluster::ChangeLog& log = store_->changes();
   if (by_node_.size() == fits.size() && seen_ == states.seen()) return;
   const auto judge = [&](std::size_t node) {
-    const Score base =
+    by_node_[node] =
         fits[node] == 0 ? kNoRoom : Of(states.of(static_cast<NodeIndex>(node)), states);
-    by_node_[node] = base == kNoRoom ? kNoRoom : base + rank_terms[node];
   };
   const auto changed = log.Since(seen_);
   const bool all = by_node_.empty() || !changed || changed->size() >= fits.size();
@@ -75,13 +73,15 @@ Scorer::Scorer(const cluster::Store& store)
     : store_(&store),
       fit_(store),
       policy_(std::make_unique<BerthScorer>(store, law_)),
-      states_(store, policy_->LooksAtHosted()) {}
+      states_(store, policy_->LooksAtHosted()),
+      place_terms_(store) {}
 
 Scorer::Scorer(const cluster::Store& store, std::unique_ptr<const NodeScorer> policy)
     : store_(&store),
       fit_(store),
       policy_(std::move(policy)),
-      states_(store, policy_->LooksAtHosted()) {}
+      states_(store, policy_->LooksAtHosted()),
+      place_terms_(store) {}
 
 void Scorer::Refresh() {
   fit_.Trim();
@@ -89,19 +89,18 @@ void Scorer::Refresh() {
   states_.CatchUp(law_);
   const bool forget = epoch_ != states_.epoch() || law_generation_ != law_.generation() ||
                       policy_generation_ != store_->policy_generation();
-  const bool reorder = forget || topology_generation_ != store_->topology_generation();
   if (shapes_.size() > kMaxShapes) shapes_.clear();
   if (++refreshes_ % kShrinkEvery == 0 && bytes() > kMaxBytes) Shrink();
   if (forget) {
     for (auto& [shape, known] : shapes_) known.scores.Forget();
-  } else if (reorder) {
-    for (auto& [shape, known] : shapes_) known.scores.ForgetNodes();
   }
-  if (reorder) RefreshRanks();
+  // First-fit keeps nodes whole while a cluster fills up. Where pods leave as fast as they come it
+  // only keeps others from the holes that they fit best (docs/simulator.md, `departures`).
+  place_terms_.CatchUp({.rank = MulDiv(policy_->RankWeight(), law_.growth(), cluster::kMilli),
+                        .domain = policy_->DomainWeight()});
   epoch_ = states_.epoch();
   law_generation_ = law_.generation();
   policy_generation_ = store_->policy_generation();
-  topology_generation_ = store_->topology_generation();
 }
 
 std::size_t Scorer::bytes() const {
@@ -124,19 +123,6 @@ void Scorer::Shrink() {
   }
 }
 
-void Scorer::RefreshRanks() {
-  const int nodes = std::max(kRankedNodes, store_->present_nodes());
-  // First-fit keeps nodes whole while a cluster fills up. Where pods leave as fast as they come it
-  // only keeps others from the holes that they fit best (docs/simulator.md, `departures`).
-  const Score weight = MulDiv(policy_->RankWeight(), law_.growth(), cluster::kMilli);
-  rank_terms_.assign(store_->nodes().size(), 0);
-  for (const auto& node : store_->nodes()) {
-    if (!node->present) continue;
-    rank_terms_[static_cast<std::size_t>(node->index)] =
-        -MulDiv(weight, store_->rank(node->index), nodes);
-  }
-}
-
 Scorer::View Scorer::For(const std::shared_ptr<const PodShape>& shape, const Overlay& overlay) {
   auto it = shapes_.find(shape.get());
   if (it == shapes_.end()) {
@@ -145,13 +131,13 @@ Scorer::View Scorer::For(const std::shared_ptr<const PodShape>& shape, const Ove
   it->second.used = refreshes_;
   ShapeScores& scores = it->second.scores;
   const auto fits = fit_.Row(*shape);
-  scores.CatchUp(states_, fits, rank_terms_);
+  scores.CatchUp(states_, fits);
   View view;
   view.overlay_ = &overlay;
   view.scores_ = &scores;
   view.states_ = &states_;
   view.fits_ = fits;
-  view.rank_terms_ = rank_terms_;
+  view.place_terms_ = place_terms_.by_node();
   return view;
 }
 
@@ -167,7 +153,8 @@ std::map<std::string, Score> Scorer::Terms(const PodShape& shape, const Overlay&
                                            NodeIndex node) {
   Refresh();
   auto terms = policy_->Terms(shape, states_.state(states_.of(overlay, node)));
-  terms["rank"] = rank_terms_[static_cast<std::size_t>(node)];
+  terms["rank"] = place_terms_.rank(node);
+  terms["domain"] = place_terms_.domain(node);
   return terms;
 }
 

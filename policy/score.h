@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "policy/berth_scorer.h"
+#include "policy/place_terms.h"
 
 namespace berth::policy {
 
@@ -24,13 +25,12 @@ class ShapeScores {
               const NodeScorer& scorer)
       : shape_(std::move(shape)), store_(&store), scorer_(&scorer) {}
 
-  /// Takes in what changed. `fits` and `rank_terms` are by node.
-  void CatchUp(const NodeStates& states, std::span<const std::uint8_t> fits,
-               std::span<const Score> rank_terms);
-  /// By node: kNoRoom, or the score with rank. Valid until CatchUp.
+  /// Takes in what changed. `fits` is by node.
+  void CatchUp(const NodeStates& states, std::span<const std::uint8_t> fits);
+  /// By node: kNoRoom, or the score without PlaceTerms. Valid until CatchUp.
   std::span<const Score> by_node() const { return by_node_; }
 
-  /// kNoRoom, or the score without rank.
+  /// kNoRoom, or the score without PlaceTerms.
   Score Of(NodeStates::Id id, const NodeStates& states) { return Judged(id, states).score; }
   /// How many pods of the shape fit, without looking at host ports and neighbours.
   int Room(NodeStates::Id id, const NodeStates& states) { return Judged(id, states).room; }
@@ -43,8 +43,6 @@ class ShapeScores {
     return entries_.capacity() * sizeof(Entry) + by_node_.capacity() * sizeof(Score);
   }
 
-  /// Forgets the nodes; and what the states are worth, too.
-  void ForgetNodes() { by_node_.clear(); }
   void Forget() {
     by_node_.clear();
     entries_.clear();
@@ -78,9 +76,6 @@ class Scorer {
   static constexpr std::size_t kMaxShapes = 512;
   /// Of all tables of scores together. The shapes that were asked for least lately lose theirs.
   static constexpr std::size_t kMaxBytes = std::size_t{128} << 20;
-  /// The rank term is spread over at least so many nodes: in a small cluster, where the places of
-  /// two nodes lie far apart, it would outweigh what a placement breaks.
-  static constexpr int kRankedNodes = 256;
 
   /// With Berth's own policy.
   explicit Scorer(const cluster::Store& store);
@@ -103,11 +98,11 @@ class Scorer {
     Score Of(cluster::NodeIndex node) const {
       if (fits_[static_cast<std::size_t>(node)] == 0) return ShapeScores::kNoRoom;
       const Score base = scores_->Of(StateOf(node), *states_);
-      return base == ShapeScores::kNoRoom ? base
-                                          : base + rank_terms_[static_cast<std::size_t>(node)];
+      return WithPlace(base, static_cast<std::size_t>(node));
     }
-    /// By node, for an overlay that touches nothing.
-    std::span<const Score> untouched() const { return scores_->by_node(); }
+    /// The same for an overlay that touches nothing. `node` is below nodes().
+    Score Untouched(std::size_t node) const { return WithPlace(scores_->by_node()[node], node); }
+    std::size_t nodes() const { return fits_.size(); }
     /// How many pods of the shape the node takes.
     int Room(cluster::NodeIndex node) const {
       if (fits_[static_cast<std::size_t>(node)] == 0) return 0;
@@ -127,11 +122,14 @@ class Scorer {
     NodeStates::Id StateOf(cluster::NodeIndex node) const {
       return overlay_->Touched(node) ? states_->of(*overlay_, node) : states_->of(node);
     }
+    Score WithPlace(Score base, std::size_t node) const {
+      return base == ShapeScores::kNoRoom ? base : base + place_terms_[node];
+    }
     const Overlay* overlay_ = nullptr;
     ShapeScores* scores_ = nullptr;
     NodeStates* states_ = nullptr;
     std::span<const std::uint8_t> fits_;
-    std::span<const Score> rank_terms_;
+    std::span<const Score> place_terms_;
   };
 
   /// Valid until the store changes or Refresh; `overlay` may change meanwhile.
@@ -141,7 +139,7 @@ class Scorer {
   std::optional<Score> Of(const std::shared_ptr<const cluster::PodShape>& shape,
                           const Overlay& overlay, cluster::NodeIndex node);
 
-  /// Each weighted term of a score by name, for the decision log; rank included.
+  /// Each weighted term of a score by name, for the decision log; PlaceTerms included.
   std::map<std::string, Score> Terms(const cluster::PodShape& shape, const Overlay& overlay,
                                      cluster::NodeIndex node);
 
@@ -151,7 +149,6 @@ class Scorer {
     std::uint64_t used = 0;  ///< The Refresh after which it was last asked for.
   };
 
-  void RefreshRanks();
   void Shrink();
 
   const cluster::Store* store_;
@@ -161,11 +158,10 @@ class Scorer {
   NodeStates states_;
   std::unordered_map<const cluster::PodShape*, Known> shapes_;
   std::uint64_t refreshes_ = 0;
-  std::vector<Score> rank_terms_;  ///< By node: graded first-fit.
-  std::uint64_t epoch_ = 0;        ///< Of the states that the scores are of.
+  PlaceTerms place_terms_;
+  std::uint64_t epoch_ = 0;  ///< Of the states that the scores are of.
   std::uint64_t law_generation_ = 0;
   std::optional<std::uint64_t> policy_generation_;
-  std::optional<std::uint64_t> topology_generation_;
 };
 
 }  // namespace berth::policy

@@ -74,6 +74,19 @@ TEST_CASE("a gang is placed whole or not at all", "[unit][policy]") {
   CHECK(t.Place(Members("m", 4, MakePod("").Gpu(3))).size() == 4);
 }
 
+// They are let go when the others have started: nothing may hang on them until then.
+TEST_CASE("members without devices are placed last", "[unit][policy][bug]") {
+  Planning t;
+  t.Node(MakeNode("n1").Gpu(8));
+  t.Node(MakeNode("n2"));
+  const auto spread = [](const char* name) {
+    return MakePod(name).Label("app", "x").Spread("app", "x", "kubernetes.io/hostname");
+  };
+  // With the launcher on n2 both workers could share n1; before it comes, they cannot.
+  CHECK(t.Place({spread("launcher"), spread("w1").Gpu(4), spread("w2").Gpu(4)}).empty());
+  CHECK(t.Place({spread("launcher"), spread("w1").Gpu(4)}).size() == 2);
+}
+
 TEST_CASE("nobody asked: still close together", "[unit][policy]") {
   Racks t;
   SECTION("on one node if that is enough") {

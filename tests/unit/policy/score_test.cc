@@ -285,7 +285,7 @@ TEST_CASE("tables of scores keep to their bound, the latest asked for stay",
     t.store.Refresh();
     t.scorer.Refresh();
     const Overlay overlay(t.store);
-    CHECK(t.scorer.For(pod.shape, overlay).untouched().size() == 12'000);
+    CHECK(t.scorer.For(pod.shape, overlay).nodes() == 12'000);
     shrank |= t.scorer.bytes() < most;
     most = std::max(most, t.scorer.bytes());
   }
