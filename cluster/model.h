@@ -154,6 +154,7 @@ struct Assignment {
   int rank = 0;
   bool managed = true;           ///< kube-scheduler asks us about it: it comes to the barrier.
   bool arrived = false;          ///< Came to bind under this plan.
+  bool waits_turn = false;       ///< Not released yet: others must come before it.
   bool answered = false;         ///< Filter answered its node at least once.
   bool nomination_seen = false;  ///< The informer showed our nomination after release.
   std::string condition{};       ///< PodScheduled's message at release: tells a new refusal apart.

@@ -273,8 +273,14 @@ void Store::File(PodInfo& pod) {
   if (pod.shape->has_pod_constraints) neighbourly_.insert(pod.workload);
   if (!fixed) {
     TakeReading(pod, reading);
-  } else if (pod.claims != nullptr && !pod.claims->waits_for.empty() && claims.waits_for.empty()) {
+    return;
+  }
+  if (!pod.claims->waits_for.empty() && claims.waits_for.empty()) {
     pod.claims = reading.claims;  // bound before we had heard of its group
+  }
+  if (pod.bound() && pod.charge != Charge::kBound) {
+    Verdict ignored;  // a pod that runs is refused nothing
+    pod.queue = ResolveQueue(pod, *pod.claims, ignored);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "cluster/plan_claim.h"
 #include "engine/engine.h"
+#include "engine/over_cap.h"
 #include "kube/device_notes.h"
 
 namespace berth::engine {
@@ -89,7 +90,9 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
   const bool counted = assignment->arrived;
   Arrive(workload, *assignment, now);
   if (workload.plan && (workload.plan->committed || !workload.gang)) return PostNow(*pod, node);
-  if (tickets_.size() >= static_cast<std::size_t>(store_.policy().gang.max_standing)) {
+  // Of a gang that comes in turns kube-scheduler must not forget those that have come.
+  const bool full = tickets_.size() >= static_cast<std::size_t>(store_.policy().gang.max_standing);
+  if (full && !ComeInTurns(*workload.plan)) {
     return Error(counted ? "berth: its gang is not complete yet"
                          : "berth: its gang is not complete yet; the arrival is counted");
   }
@@ -155,6 +158,7 @@ std::map<std::string, std::string> Engine::BindingAnnotations(const PodInfo& pod
 void Engine::Arrive(Workload& workload, Assignment& assignment, TimePoint now) {
   cluster::Plan& plan = *workload.plan;
   const bool news = !std::exchange(assignment.arrived, true);
+  assignment.waits_turn = false;
   if (plan.committed || !workload.gang) return;
   // Who comes again renews nothing: else one member could hold the room of all for ever.
   if (news) {
@@ -162,7 +166,8 @@ void Engine::Arrive(Workload& workload, Assignment& assignment, TimePoint now) {
     timers_.emplace(plan.expires, workload.key);
   }
   const auto arrived = std::ranges::count_if(plan.assignments, &Assignment::arrived);
-  if (arrived >= plan.barrier) CommitGang(workload, now);
+  if (arrived >= plan.barrier) return CommitGang(workload, now);
+  ReleaseNext(workload);
 }
 
 /// From here on the gang runs: all that stand are bound, the rest keep their room.
@@ -177,7 +182,8 @@ void Engine::CommitGang(Workload& workload, TimePoint now) {
   const std::int64_t waited = std::max<std::int64_t>(0, now - workload.creation);
   if (workload.gang) counters_.gang_waits_ms.push_back(waited);
   for (Assignment& assignment : plan.assignments) {
-    if (!assignment.managed) Release(workload, assignment);
+    if (!assignment.managed || assignment.waits_turn) Release(workload, assignment);
+    assignment.waits_turn = false;
   }
   Decision decision{.kind = "start",
                     .workload = workload.key,
@@ -254,6 +260,8 @@ void Engine::BindSettled(std::string_view uid, TimePoint now) {
 void Engine::SettlePod(std::string_view uid, TimePoint now) {
   PodInfo* pod = store_.FindPod(uid);
   if (pod == nullptr || pod->charge != Charge::kBinding || pod->bound()) return;
+  // Those that came while it was under way wait for nothing any more.
+  ResolveTickets(uid, Resolution::kError, "berth: the Binding did not take effect");
   const NodeIndex node = pod->node;
   Workload* workload = pod->workload;
   if (FindAssignment(*pod) == nullptr) {
@@ -271,6 +279,7 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
       workload->plan->expires = now + store_.policy().gang.plan_timeout.count();
       timers_.emplace(workload->plan->expires, workload->key);
     }
+    if (MustGiveWay(*pod, store_)) GiveUpPlace(*pod, "its queue is over its limit");
   }
   if (workload != nullptr && workload->started && workload->gang && !workload->Runs()) {
     StartAnew(*workload, now);
@@ -398,7 +407,8 @@ void Engine::CommitIfComplete(Workload& workload, TimePoint now) {
   const bool stands = std::ranges::any_of(plan.assignments, [&](const Assignment& a) {
     return tickets_by_uid_.contains(a.pod->object.meta.uid);
   });
-  if (stands && arrived >= plan.barrier) CommitGang(workload, now);
+  if (stands && arrived >= plan.barrier) return CommitGang(workload, now);
+  ReleaseNext(workload);
 }
 
 /// Bound members leave the plan; a plan with nobody left on the way is over.

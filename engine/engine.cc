@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cluster/plan_claim.h"
+#include "engine/over_cap.h"
 #include "engine/pauses.h"
 #include "policy/shortage.h"
 
@@ -122,9 +123,16 @@ void Engine::RecheckPlans(NodeIndex index) {
   };
   for (PodInfo* pod : std::vector<PodInfo*>(node.pods)) {
     if (pod->charge != Charge::kPlanned || pod->workload == nullptr || pod->node != index) continue;
-    if (policy::FitsNode(*pod->object.spec, node) && !overfull()) continue;
+    if (policy::FitsNode(*pod->object.spec, node) && !overfull() && !CostsTooMuch(*pod)) continue;
     GiveUpPlace(*pod, "a planned node is not to be had any more");
   }
+}
+
+/// The node of a planned whole-node pod lists more devices than when it was planned, and its queue
+/// cannot pay for them.
+bool Engine::CostsTooMuch(const PodInfo& pod) const {
+  return pod.shape->whole_node && pod.workload->plan && pod.workload->plan->victims.empty() &&
+         QueueIsOver(pod, store_);
 }
 
 /// Members that became faulty (a conflict shows only against the first member) hold nothing.
@@ -147,11 +155,19 @@ void Engine::GiveUpPlace(PodInfo& pod, const std::string& why) {
     Dissolve(workload, why, /*hold=*/false, 0);
     return;
   }
-  store_.Release(pod);
+  LeavePlan(pod, why);
   pod.asked = true;
+  store_.MarkChanged(workload);
+}
+
+/// What it held is free again, and no call of its stands any more: it would post to a node that the
+/// next plan need not name.
+void Engine::LeavePlan(PodInfo& pod, const std::string& why) {
+  ResolveTickets(pod.object.meta.uid, ResolveBind::Verdict::kError, "berth: " + why);
+  store_.Release(pod);
+  Workload& workload = *pod.workload;
   std::erase_if(workload.plan->assignments, [&pod](const Assignment& a) { return a.pod == &pod; });
   if (workload.plan->assignments.empty()) workload.plan.reset();
-  store_.MarkChanged(workload);
 }
 
 /// In passthrough kube-scheduler puts anybody anywhere: what is planned holds no room.
@@ -301,6 +317,9 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   store_.SetPolicy(std::move(policy));
   for (const auto& [key, workload] : store_.workloads()) {
     if (Passthrough()) GiveUpPlaces(*workload);
+    for (PodInfo* pod : std::vector<PodInfo*>(workload->members)) {
+      if (MustGiveWay(*pod, store_)) GiveUpPlace(*pod, "the policy changed");
+    }
     workload->avoid.clear();
     // Who runs may be nobody of ours any more.
     if (workload->started && workload->gang && workload->AsksDevices() && !workload->Runs()) {

@@ -244,8 +244,12 @@ class Engine {
   void LogEnd(cluster::PodInfo& pod, TimePoint now);
   void ForgetPod(std::string_view uid, TimePoint now);
   void RecheckPlans(cluster::NodeIndex node);
+  bool CostsTooMuch(const cluster::PodInfo& pod) const;
   void GiveUpPlace(cluster::PodInfo& pod, const std::string& why);
   void GiveUpPlaces(cluster::Workload& workload);
+  bool ComeInTurns(const cluster::Plan& plan) const;
+  void ReleaseNext(cluster::Workload& workload);
+  void LeavePlan(cluster::PodInfo& pod, const std::string& why);
   void DropFaulty(cluster::Workload& workload);
   int BarrierOf(const cluster::Workload& workload) const;
   void FireTimers(TimePoint now);

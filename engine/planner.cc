@@ -432,9 +432,13 @@ void Engine::CommitPlan(Workload& workload, const policy::Placement& placement, 
     CommitGang(workload, now);
     return;
   }
+  const bool in_turns = plan.barrier > 1 && ComeInTurns(plan);
   for (Assignment& assignment : plan.assignments) {
-    if (assignment.managed) Release(workload, assignment);
+    if (!assignment.managed) continue;
+    assignment.waits_turn = in_turns;
+    if (!in_turns) Release(workload, assignment);
   }
+  ReleaseNext(workload);
 }
 
 void Engine::Ungate(const PodInfo& pod) {

@@ -177,6 +177,7 @@ FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimeP
   Assignment* assignment = FindAssignment(pod);
   if (assignment == nullptr) return Refuse(workload.verdict.reason);
   if (assignment->held_until != 0) return Refuse(ReasonId::kRefusedByScheduler);
+  if (assignment->waits_turn) return Refuse(ReasonId::kStarting);
   auto at = Find(query.offered, store_.node(assignment->node).name);
   if (!at) {
     const bool probe =
@@ -365,8 +366,7 @@ bool Engine::ReplanMember(Workload& workload, PodInfo& pod,
   if (!plan.committed && spare) {
     // An elastic gang starts without it.
     Withdraw(pod);
-    store_.Release(pod);
-    std::erase_if(plan.assignments, [&pod](const Assignment& a) { return a.pod == &pod; });
+    LeavePlan(pod, "its gang starts without it: the planned node was refused");
     pod.asked = true;
     CommitIfComplete(workload, now);
     return false;
@@ -385,9 +385,7 @@ bool Engine::ReplanMember(Workload& workload, PodInfo& pod,
     return false;
   }
   // Any other is tried again when something changes.
-  store_.Release(pod);
-  std::erase_if(plan.assignments, [&pod](const Assignment& a) { return a.pod == &pod; });
-  if (plan.assignments.empty()) workload.plan.reset();
+  LeavePlan(pod, "the planned node was refused");
   workload.hold_until = std::max(workload.hold_until, now + 10'000);
   timers_.emplace(workload.hold_until, workload.key);
   return false;
@@ -429,7 +427,8 @@ bool Engine::MoveMembers(Workload& workload, const std::vector<PodInfo*>& moving
     assignment.bind_error.clear();
     ResolveTickets(pod.object.meta.uid, ResolveBind::Verdict::kError,
                    "berth: planned on another node now");
-    if (&pod != filtering_ && assignment.managed) Release(workload, assignment);
+    const bool released = assignment.managed && !assignment.waits_turn;
+    if (&pod != filtering_ && released) Release(workload, assignment);
   }
   return true;
 }

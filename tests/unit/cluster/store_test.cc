@@ -476,6 +476,21 @@ TEST_CASE("while its queue is gone a bound pod counts as it would after a restar
   CHECK(t.QueueGpus(1) == 0);
 }
 
+// In passthrough a Binding carries no annotation: what an earlier plan left there may be true by
+// chance.
+TEST_CASE("a pod is charged from its Binding on as it would be after a restart",
+          "[unit][cluster][bug]") {
+  const auto both = MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"default"})});
+  StoreTest t(both);
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  t.store.UpsertPod(MakePod("p").Gpu(2).Claim("x", "n1", "b"));
+  t.store.SetCharge(t.pod("p"), t.node("n1"), Charge::kBinding);
+  REQUIRE(t.QueueGpus(0) == 2);
+  t.store.UpsertPod(MakePod("p").Gpu(2).Claim("x", "n1", "b").On("n1"));
+  CHECK(t.QueueGpus(0) == 0);
+  CHECK(t.QueueGpus(1) == 2);
+}
+
 // The pod's queue was an index into the old queues.
 TEST_CASE("a pod that ends while its Binding is under way survives a new policy",
           "[unit][cluster][bug]") {

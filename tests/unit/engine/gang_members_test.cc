@@ -133,6 +133,19 @@ TEST_CASE("a standing member that is planned elsewhere stands no more", "[unit][
   CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
 }
 
+// Once the gang is planned anew its call would have been told to post, to the node of the old plan.
+TEST_CASE("elastic: a member that falls out of the plan stands no more", "[unit][engine][bug]") {
+  GangWorld w(3);
+  w.Gather(3, 2);
+  const auto bind = w.Arrive(0);
+  REQUIRE(bind.stands);
+  REQUIRE(w.Filter("m0", {"n9"}).kept.empty());
+  REQUIRE(w.Planned("m0").empty());
+  w.Tick();
+  REQUIRE(w.resolved().contains(bind.ticket));
+  CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
+}
+
 TEST_CASE("elastic: starts with the minimum, the rest keep their room for a while",
           "[unit][engine]") {
   GangWorld w(4);

@@ -214,6 +214,23 @@ TEST_CASE("two calls for one member: one posts", "[unit][engine]") {
   CHECK(((va == Verdict::kBound) != (vb == Verdict::kBound)));
 }
 
+TEST_CASE("a call that joined a Binding which did not take effect is answered",
+          "[unit][engine][bug]") {
+  GangWorld w(1);
+  w.Add(MakePod("a").Gpu(8).Gated());
+  w.Tick();
+  w.SetPosting(testing::Posting::kHangs);
+  REQUIRE(w.Bind("a", w.Planned("a")).posted);
+  const std::string uid = w.pod("a").meta.uid;
+  w.engine().BindFinished(uid, BindOutcome::kUnknown, w.now());
+  const auto joined = w.Bind("a", w.Planned("a"));
+  REQUIRE(joined.stands);
+  w.engine().BindSettled(uid, w.now());
+  w.Tick();
+  REQUIRE(w.resolved().contains(joined.ticket));
+  CHECK(w.resolved().at(joined.ticket).verdict == Verdict::kError);
+}
+
 TEST_CASE("more arrivals than may stand are told to come back", "[unit][engine]") {
   config::PolicyConfiguration policy;
   policy.gang.max_standing = 1;

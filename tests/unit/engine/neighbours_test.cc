@@ -155,5 +155,58 @@ TEST_CASE("to ask again changes nothing", "[unit][engine]") {
   CHECK(w.Filter("p").node() == "b1");
 }
 
+// kube-scheduler refuses a second member on a node while the other node has none: no release would
+// wake it then.
+TEST_CASE("members that must spread are released in turns", "[unit][engine][bug]") {
+  config::PolicyConfiguration policy;
+  policy.gang.max_standing = 1;
+  World w(policy);
+  for (const char* name : {"n1", "n2"}) w.Add(MakeNode(name).Gpu(8));
+  w.Start();
+  for (const char* name : {"a", "b", "c", "d"}) {
+    w.Add(MakePod(name).Gpu(4).Gang("g", 4).Label("app", "x").Spread("app", "x", kHost).Gated());
+  }
+  w.Tick();
+  REQUIRE(w.UsedGpus() == 16);
+  std::vector<std::string> nodes;
+  for (int come = 0; come < 4; ++come) {
+    std::string free;
+    for (const auto& [name, pod] : w.pods()) {
+      const bool open = pod.scheduling_gates.empty() && !w.Stands(name) && w.NodeOf(name).empty();
+      if (open) free += name;
+    }
+    INFO(come);
+    REQUIRE(free.size() == 1);  // one at a time
+    nodes.push_back(w.Planned(free));
+    REQUIRE(w.Attempt(free));  // and none is told to come back: kube-scheduler would forget it
+    w.Tick();
+  }
+  CHECK(nodes[0] != nodes[1]);
+  CHECK(nodes[2] != nodes[3]);
+  CHECK(w.BoundPods() == 4);
+}
+
+TEST_CASE("a member whose turn has not come is refused, and woken", "[unit][engine]") {
+  World w;
+  for (const char* name : {"n1", "n2"}) w.Add(MakeNode(name).Gpu(8));
+  w.Start();
+  for (const char* name : {"a", "b"}) {
+    w.Add(MakePod(name).Gpu(4).Gang("g", 2).Label("app", "x").Spread("app", "x", kHost));
+  }
+  w.Tick();
+  w.Filter("a");
+  w.Filter("b");
+  w.Tick();
+  REQUIRE(w.UsedGpus() == 8);
+  const std::string first = w.pod("a").nominated_node.empty() ? "b" : "a";
+  const std::string second = first == "a" ? "b" : "a";
+  CHECK(w.Filter(second).reason == "Starting");
+  REQUIRE(w.Attempt(first));
+  w.Tick();
+  CHECK(w.pod(second).nominated_node == w.Planned(second));
+  CHECK(w.Attempt(second));
+  CHECK(w.BoundPods() == 2);
+}
+
 }  // namespace
 }  // namespace berth::engine

@@ -177,6 +177,83 @@ TEST_CASE("a whole-node pod takes a node that its queue can pay", "[unit][engine
   CHECK(w.Filter("a").node() == "small");
 }
 
+// A device plugin that restarts listed half of the node's devices when it was planned there.
+TEST_CASE("a whole-node pod leaves a node that grows beyond what its queue can pay",
+          "[unit][engine][bug]") {
+  World w(MakePolicy({MakeQueue("q", {"default"}, 4)}));
+  w.Add(MakeNode("n1").Gpu(4));
+  w.Start();
+  w.Add(MakePod("a").Gpu(1).WholeNode());
+  REQUIRE(w.Filter("a").node() == "n1");
+  w.Add(MakeNode("n1").Gpu(8));
+  CHECK(w.UsedGpus() == 0);
+  CHECK_FALSE(w.Bind("a", "n1").posted);
+}
+
+TEST_CASE("a whole-node pod stays on a node that grows within what its queue can pay",
+          "[unit][engine]") {
+  World w(MakePolicy({MakeQueue("q", {"default"}, 8)}));
+  w.Add(MakeNode("n1").Gpu(4));
+  w.Start();
+  w.Add(MakePod("a").Gpu(1).WholeNode());
+  REQUIRE(w.Filter("a").node() == "n1");
+  w.Add(MakeNode("n1").Gpu(8));
+  CHECK(w.UsedGpus() == 8);
+  CHECK(w.Bind("a", "n1").posted);
+}
+
+TEST_CASE("an edit of the policy takes the room of a running gang's further members",
+          "[unit][engine][bug]") {
+  World w(MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"default"}, 4)}));
+  w.Add(MakeNode("n1").Gpu(8));
+  w.Start();
+  for (const char* name : {"m0", "m1"}) {
+    w.Add(MakePod(name).Gpu(4).Gang("g", 2).Min(1).Gated());
+  }
+  w.Tick();
+  REQUIRE(w.Attempt("m0"));
+  REQUIRE(w.UsedGpus() == 8);
+  w.Reload(MakePolicy({MakeQueue("b", {"default"}, 4)}));
+  CHECK(w.UsedGpus() == 4);
+  CHECK_FALSE(w.Bind("m1", "n1").posted);
+}
+
+TEST_CASE("a member whose Binding fails after an edit of the policy gives its room up",
+          "[unit][engine][bug]") {
+  World w(MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"default"}, 4)}));
+  w.Add(MakeNode("n1").Gpu(8));
+  w.Start();
+  for (const char* name : {"m0", "m1"}) {
+    w.Add(MakePod(name).Gpu(4).Gang("g", 2).Min(1).Gated());
+  }
+  w.Tick();
+  REQUIRE(w.Attempt("m0"));
+  w.SetPosting(testing::Posting::kHangs);
+  REQUIRE(w.Bind("m1", "n1").posted);
+  w.Reload(MakePolicy({MakeQueue("b", {"default"}, 4)}));
+  REQUIRE(w.UsedGpus() == 8);
+  w.engine().BindFinished("uid-m1", BindOutcome::kRefused, w.now());
+  w.Tick();
+  CHECK(w.UsedGpus() == 4);
+}
+
+TEST_CASE("an edit of the policy leaves a running gang the room of its minimum", "[unit][engine]") {
+  World w(MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"default"}, 4)}));
+  w.Add(MakeNode("n1").Gpu(8));
+  w.Start();
+  for (const char* name : {"m0", "m1"}) w.Add(MakePod(name).Gpu(4).Gang("g", 2).Gated());
+  w.Tick();
+  REQUIRE(w.Attempt("m0"));
+  REQUIRE(w.Attempt("m1"));
+  REQUIRE(w.BoundPods() == 2);
+  w.Delete("m1");
+  w.Add(MakePod("m2").Gpu(4).Gang("g", 2).Gated());
+  w.Tick();
+  REQUIRE(w.Planned("m2") == "n1");
+  w.Reload(MakePolicy({MakeQueue("b", {"default"}, 4)}));
+  CHECK(w.Planned("m2") == "n1");
+}
+
 // I4, on the way around the planner's own check.
 TEST_CASE("a replan does not pass the limit either", "[unit][engine][bug]") {
   World w(MakePolicy({MakeQueue("q", {"default"}, 4)}));

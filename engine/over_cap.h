@@ -1,0 +1,30 @@
+// Whether a pod holds room that its queue should not have lent it: an edit of the policy, or a node
+// that grew, may bring a queue over its cap.
+#pragma once
+
+#include <algorithm>
+
+#include "cluster/store.h"
+
+namespace berth::engine {
+
+/// The queue that the pod is charged to has more than its cap in use of what the pod takes.
+inline bool QueueIsOver(const cluster::PodInfo& pod, const cluster::Store& store) {
+  if (pod.charged_queue == cluster::kNoQueue) return false;
+  const auto& queue = store.queues()[static_cast<std::size_t>(pod.charged_queue)];
+  return std::ranges::any_of(queue.caps, [&](const auto& entry) {
+    const auto& [id, cap] = entry;
+    const auto takes = [id = id](const auto& part) { return part.first == id; };
+    return queue.used[id] > cap && std::ranges::any_of(pod.charged, takes);
+  });
+}
+
+/// The same of a member planned for a running gang that has its minimum: it need not keep the room.
+/// What the minimum needs stays, whatever the policy says since: no edit tears a gang.
+inline bool MustGiveWay(const cluster::PodInfo& pod, const cluster::Store& store) {
+  const cluster::Workload* workload = pod.workload;
+  return pod.charge == cluster::Charge::kPlanned && workload != nullptr && workload->plan &&
+         workload->plan->committed && workload->Missing() <= 0 && QueueIsOver(pod, store);
+}
+
+}  // namespace berth::engine
