@@ -119,6 +119,12 @@ bool BerthHost::Idle() const {
       streams_, [](const auto& stream) { return stream == nullptr || stream->settled(); });
 }
 
+std::vector<std::pair<std::string, std::string>> BerthHost::Standing() const {
+  std::vector<std::pair<std::string, std::string>> standing;
+  for (const auto& [ticket, waiter] : waiters_) standing.emplace_back(waiter.pod.uid, waiter.node);
+  return standing;
+}
+
 // --- The lock, the planner thread and what is carried out ----------------------------------------
 
 void BerthHost::Apply(const std::function<void(engine::Engine&, TimePoint)>& change) {

@@ -81,6 +81,8 @@ class BerthHost {
   WatchStream& stream(Kind kind) { return *streams_[static_cast<std::size_t>(kind)]; }
   /// Somebody will tell the engine what becomes of this pod's Binding.
   bool Owes(const std::string& uid) const { return carrying_ > 0 || owed_.contains(uid); }
+  /// Bind calls that wait for the engine's word, as UID and node.
+  std::vector<std::pair<std::string, std::string>> Standing() const;
   /// Nothing is being carried out, nobody stands, no news is on its way.
   bool Idle() const;
 

@@ -130,7 +130,7 @@ void Checker::AfterStep(const BerthHost* host) {
   generation_ = store.generation();
   CheckDevices(store);
   CheckCaps(*host);
-  CheckLedger(store);
+  if (++changes_ % kRebuildEvery == 0) CheckLedger(store);
 }
 
 /// It decides from now on: what is known of its predecessor's belief is forgotten.
@@ -140,6 +140,7 @@ void Checker::Began(const BerthHost& host) {
   shadow_ = {};
   charged_.clear();
   holding_.clear();
+  posting_.clear();
   looked_ = false;
   unknown_.clear();
   told_until_ = 0;
@@ -219,6 +220,7 @@ void Checker::CheckPlans(const BerthHost& host) {
           fmt::format("I3: {} holds room for {} of {} members", key, held, workload->min_member));
     }
   }
+  CheckStanding(host);
   for (const auto& [uid, pod] : store.pods()) {
     if (pod->charge == Charge::kBinding && !host.Owes(uid)) {
       const kube::Pod* truth = env_.api.FindPod(uid);
@@ -233,6 +235,23 @@ void Checker::CheckPlans(const BerthHost& host) {
                            return a.pod == pod.get();
                          });
     if (!in_plan) Broken("I6: room is held without a plan for " + pod->object.meta.name);
+  }
+}
+
+/// I6: who waits for the word to post has room where it would post to. Those that the engine has
+/// answered, and the host has not told yet, need none.
+void Checker::CheckStanding(const BerthHost& host) {
+  const cluster::Store& store = host.engine().store();
+  const auto standing = host.Standing();
+  auto answered = standing.size() - std::min(standing.size(), host.engine().standing());
+  for (const auto& [uid, node] : standing) {
+    const cluster::PodInfo* pod = store.FindPod(uid);
+    if (pod != nullptr && pod->workload != nullptr && pod->workload->in_tree) continue;
+    const bool held =
+        pod != nullptr && pod->node != cluster::kNoNode && store.node(pod->node).name == node;
+    if (held || answered-- > 0) continue;
+    Broken(fmt::format("I6: {} stands at {}, where no room is held for it", uid, node));
+    return;
   }
 }
 
@@ -256,8 +275,7 @@ bool Checker::QueueHasRoom(const kube::Pod& pod, std::int64_t gpus) const {
   if (std::ranges::any_of(queue->limit, other) || std::ranges::any_of(queue->quota, other)) {
     return false;  // not counted here
   }
-  const auto cap = caps_.find(name);
-  return cap != caps_.end() && usage_.GpusOf(name) + gpus <= cap->second.Most(env_.now());
+  return usage_.GpusOf(name) + gpus <= CapOf(env_.api.policy(), name);
 }
 
 /// By plain counting, which shares nothing with the planner.

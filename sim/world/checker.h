@@ -66,6 +66,10 @@ class Checker {
   /// under way, a call that stands.
   static constexpr Duration kOldNews = 75'000;
 
+  /// The ledger is compared with a fresh store after every so many changes, and when all is quiet:
+  /// a fresh store costs more than the rest of a day, and what differs goes on to differ.
+  static constexpr int kRebuildEvery = 8;
+
   /// The largest values of late: news is late as well, so that an excess counts only when it
   /// exceeds all of these.
   class Late {
@@ -91,6 +95,8 @@ class Checker {
                                               const std::string& where,
                                               const std::map<std::string, Told>& told);
   void RememberTold(const BerthHost& host, const cluster::PodInfo& pod, bool decided);
+  /// Milli-GPUs that a queue may use. 0: there is no such queue.
+  static std::int64_t CapOf(const config::PolicyConfiguration& policy, const std::string& name);
   void WatchNode(const Change& change);
   void WatchPolicy(const config::PolicyConfiguration& policy);
   std::int64_t GpusOf(const std::string& node) const;
@@ -107,6 +113,7 @@ class Checker {
   void CheckIndices(const kube::Pod& pod);
   void CheckDevices(const cluster::Store& store);
   void CheckPlans(const BerthHost& host);
+  void CheckStanding(const BerthHost& host);
   void CheckCaps(const BerthHost& host);
   bool FitsSomewhere(const kube::Pod& pod) const;
   bool CouldRunAlone(const kube::Pod& pod) const;
@@ -155,9 +162,11 @@ class Checker {
   const BerthHost* host_ = nullptr;  ///< Of which the rest speaks; null: none decides.
   bool looked_ = false;              ///< At its ledger, at least once.
   std::uint64_t generation_ = 0;
+  int changes_ = 0;
   Shadow shadow_;                                         ///< Of large worlds.
   std::map<std::string, std::set<std::string>> charged_;  ///< Queue to UIDs, one step ago.
   std::set<std::string> holding_;                         ///< UIDs with a charge, one step ago.
+  std::set<std::string> posting_;                         ///< UIDs that were about to be bound.
   std::map<std::string, std::string>
       unknown_;                 ///< UID to the node of a Binding without an outcome.
   std::size_t told_until_ = 0;  ///< Of `devices_`, what it has been told:

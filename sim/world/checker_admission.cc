@@ -14,10 +14,7 @@ namespace berth::sim {
 
 using cluster::Charge;
 
-namespace {
-
-/// Milli-GPUs that a queue may use. 0: there is no such queue.
-std::int64_t CapOf(const config::PolicyConfiguration& policy, const std::string& name) {
+std::int64_t Checker::CapOf(const config::PolicyConfiguration& policy, const std::string& name) {
   const auto queue = std::ranges::find(policy.queues, name, &config::Queue::name);
   if (queue == policy.queues.end()) return 0;
   // Without borrowing a quota is a limit where no limit is named.
@@ -26,8 +23,6 @@ std::int64_t CapOf(const config::PolicyConfiguration& policy, const std::string&
   if (limit != queue->limit.end()) return limit->second;
   return quota != queue->quota.end() ? quota->second : cluster::kAbsurdAmount;
 }
-
-}  // namespace
 
 void Checker::Late::Set(TimePoint now, std::int64_t value) {
   while (values_.size() > 1 && values_[1].first + kOldNews < now) values_.pop_front();
@@ -96,12 +91,12 @@ void Checker::CheckRoom(const kube::Pod& bound) {
   const bool stranger_came =
       stranger != strangers_.end() && env_.now() < stranger->second + kOldNews;
   if (stranger_came) return;
+  // Passthrough keeps nobody off a node that a pod has for itself, nor off one that a Binding is on
+  // its way to of which kube-scheduler has lost the answer.
+  if (env_.now() < passthrough_until_) return;
   const bool two_schedulers = env_.now() < scheduler_restarted_ + kOldNews;
   for (const char* name : {kGpu, "cpu", "memory", "pods"}) {
     if (name != kGpu && two_schedulers) continue;
-    // Passthrough keeps nobody off a node that a pod has for itself, nor off one that a Binding is
-    // on its way to of which kube-scheduler has lost the answer.
-    if (name == kGpu && env_.now() < passthrough_until_) continue;
     std::int64_t used = AmountOf(room.used, name);
     if (name == kGpu) used += room.whole_node * GpusOf(bound.node_name);
     std::int64_t all = allocatable_[{bound.node_name, name}].Most(env_.now());
@@ -131,7 +126,8 @@ void Checker::CheckQueues(const kube::Pod& bound) {
     Broken(fmt::format("I4: {} is charged to queue {}, which no policy names for it",
                        bound.meta.name, queue));
   }
-  const std::int64_t used = usage_.GpusOf(queue);
+  // Those whom an edit of the policy has just brought here were not there when this was decided.
+  const std::int64_t used = usage_.GpusOf(queue) - usage_.GpusMovedTo(queue, env_.now() - kOldNews);
   const std::int64_t late = caps_[queue].Most(env_.now());
   std::optional<std::int64_t> told;
   if (!told_caps_.empty()) told = ToldMost(usage_.BoundIn(queue), queue, told_caps_);
@@ -145,12 +141,21 @@ void Checker::CheckQueues(const kube::Pod& bound) {
 // --- The ledger
 // -----------------------------------------------------------------------------------
 
-/// A charge that is new is a decision, unless news brought it (a pod turned up bound) or a claim
-/// that the last process left. It is held to what the watches had told by now.
+/// A charge that is new is a decision, and so is a Binding that is about to be sent, unless news
+/// brought it (a pod turned up bound) or a claim that the last process left. It is held to what the
+/// watches had told by now.
 void Checker::RememberTold(const BerthHost& host, const cluster::PodInfo& pod, bool decided) {
   const std::string& uid = pod.object.meta.uid;
-  told_caps_.erase(uid);
-  told_rooms_.erase(uid);
+  // What was planned by better news stays as good as it was.
+  const auto keep = [&uid](std::map<std::string, Told>& told, Told now) {
+    const auto [it, fresh] = told.try_emplace(uid, now);
+    if (!fresh && it->second.where == now.where) now.most = std::max(now.most, it->second.most);
+    it->second = std::move(now);
+  };
+  if (pod.charge != Charge::kBinding || !decided) {
+    told_caps_.erase(uid);
+    told_rooms_.erase(uid);
+  }
   if (!decided) return;
   const cluster::Store& store = host.engine().store();
   if (pod.charged_queue != cluster::kNoQueue) {
@@ -160,7 +165,7 @@ void Checker::RememberTold(const BerthHost& host, const cluster::PodInfo& pod, b
     for (std::size_t i = stream.seen(); i < stream.told(); ++i) {
       cap = std::max(cap, CapOf(*policies_.at(i), queue));
     }
-    told_caps_[uid] = {queue, cap};
+    keep(told_caps_, {queue, cap});
   }
   const std::string& node = store.node(pod.node).name;
   const WatchStream& stream = host.stream(Kind::kNode);
@@ -172,7 +177,7 @@ void Checker::RememberTold(const BerthHost& host, const cluster::PodInfo& pod, b
   for (std::size_t i = stream.seen(); i < stream.told(); ++i) {
     if (devices_.at(i).first == node) gpus = std::max(gpus, devices_.at(i).second);
   }
-  told_rooms_[uid] = {node, gpus};
+  keep(told_rooms_, {node, gpus});
 }
 
 /// I4 in the ledger: a queue over its cap (the policy was changed, a whole node grew, old news came
@@ -184,7 +189,10 @@ void Checker::CheckCaps(const BerthHost& host) {
   for (const auto& [uid, pod] : store.pods()) {
     if (pod->charge == Charge::kNone) continue;
     holding.insert(uid);
-    if (looked_ && !holding_.contains(uid)) RememberTold(host, *pod, pod->charge != Charge::kBound);
+    const bool posts = pod->charge == Charge::kBinding && posting_.insert(uid).second;
+    if (looked_ && (posts || !holding_.contains(uid))) {
+      RememberTold(host, *pod, pod->charge != Charge::kBound);
+    }
     if (pod->charged_queue == cluster::kNoQueue) continue;
     const auto& queue = store.queues()[static_cast<std::size_t>(pod->charged_queue)];
     charged[queue.config.name].insert(uid);
@@ -204,7 +212,10 @@ void Checker::CheckCaps(const BerthHost& host) {
         const bool for_victims = pod->workload != nullptr && pod->workload->plan &&
                                  !pod->workload->plan->victims.empty();
         const bool held = holding.contains(uid);  // an edit of the policy moved it here
-        if (!takes || for_victims || held || before->second.contains(uid)) continue;
+        // Old news may bring back for a moment who had ended when the outcome of a Binding was
+        // read.
+        const bool news = pod->charge == Charge::kBound;
+        if (!takes || for_victims || held || news || before->second.contains(uid)) continue;
         Broken(fmt::format("I4: queue {} takes {} and is at {} of {} milli-GPU", queue.config.name,
                            pod->object.meta.name, queue.used[id], cap));
       }

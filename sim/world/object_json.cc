@@ -270,7 +270,9 @@ json NodeJson(const kube::Node& node) {
         return one;
       }));
   Put(out["status"], "allocatable", Amounts(node.allocatable));
-  out["status"]["conditions"] = json::array({{{"type", "Ready"}, {"status", Word(node.ready)}}});
+  json ready = {{"type", "Ready"}, {"status", Word(node.ready)}};
+  if (!node.not_ready_reason.empty()) ready["reason"] = node.not_ready_reason;
+  out["status"]["conditions"] = json::array({std::move(ready)});
   return out;
 }
 
@@ -334,11 +336,12 @@ std::string Difference(const kube::PodDisruptionBudget& a, const kube::PodDisrup
 }
 
 std::string Difference(const kube::Node& a, const kube::Node& b) {
-  const auto& [meta, unschedulable, ready, taints, allocatable] = a;
+  const auto& [meta, unschedulable, ready, not_ready_reason, taints, allocatable] = a;
   Comparison comparison;
   Compare(meta, b.meta, comparison);
   return comparison.Field("spec.unschedulable", unschedulable, b.unschedulable)
-      .Field("status.conditions", ready, b.ready)
+      .Field("status.conditions[].status", ready, b.ready)
+      .Field("status.conditions[].reason", not_ready_reason, b.not_ready_reason)
       .Field("spec.taints", taints, b.taints)
       .Field("status.allocatable", allocatable, b.allocatable)
       .first();

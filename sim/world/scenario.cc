@@ -285,6 +285,7 @@ Scenario DrawScenario(std::uint64_t seed, const Profile& profile) {
   if (random.Percent(15)) {
     scenario.scheduler.percentage = 50;
     scenario.scheduler.min_feasible = 2;
+    scenario.scheduler.samples_end = scenario.faults_end;
   }
   const auto pods = static_cast<int>(random.Between(5, 30));
   // Work comes in waves, and trouble with it: a fault in a quiet hour finds little to break.

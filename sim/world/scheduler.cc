@@ -242,7 +242,8 @@ void Scheduler::TryNominated(const std::shared_ptr<Cycle>& cycle) {
 /// numFeasibleNodesToFind.
 std::size_t Scheduler::SampleSize() const {
   const std::size_t all = nodes_.size();
-  if (all < options_.min_feasible || options_.percentage >= 100) return all;
+  const bool samples = options_.percentage < 100 && env_.now() < options_.samples_end;
+  if (all < options_.min_feasible || !samples) return all;
   const auto adaptive = std::max<std::int64_t>(5, 50 - static_cast<std::int64_t>(all) / 125);
   const auto percent = static_cast<std::size_t>(
       options_.percentage > 0 ? std::int64_t{options_.percentage} : adaptive);

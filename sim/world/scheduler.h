@@ -9,6 +9,7 @@
 #pragma once
 
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,6 +37,8 @@ struct SchedulerOptions {
   int percentage = 100;
   /// No sample is smaller (100 upstream; tests of small worlds sample less).
   std::size_t min_feasible = 100;
+  /// From then on all nodes are looked at: see docs/fault-search.md on samples and the queue.
+  TimePoint samples_end = std::numeric_limits<TimePoint>::max();
   /// Whether a failed attempt clears status.nominatedNodeName.
   bool clears_nomination = true;
   bool preempts = true;

@@ -79,6 +79,7 @@ std::int64_t AmountOf(const kube::ResourceList& list, std::string_view name) {
 Usage::Usage(Environment& env) : env_(env) {
   env_.api.Subscribe(Kind::kPod, life_.alive(),
                      [this] { OnPod(env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1)); });
+  env_.api.Subscribe(Kind::kPolicy, life_.alive(), [this] { OnPolicy(); });
 }
 
 const Usage::Room& Usage::RoomOf(const std::string& node) const {
@@ -90,6 +91,15 @@ const Usage::Room& Usage::RoomOf(const std::string& node) const {
 std::int64_t Usage::GpusOf(const std::string& queue) const {
   const auto it = queues_.find(queue);
   return it == queues_.end() ? 0 : it->second;
+}
+
+std::int64_t Usage::GpusMovedTo(const std::string& queue, TimePoint since) const {
+  std::int64_t gpus = 0;
+  for (const auto& [uid, when] : moved_) {
+    const Counted& counted = bound_.at(uid);
+    if (when >= since && counted.queue == queue) gpus += ChargedGpus(*counted.pod);
+  }
+  return gpus;
 }
 
 std::string Usage::QueueOf(const std::string& uid) const {
@@ -140,14 +150,27 @@ void Usage::OnPod(const Change& change) {
     Count(known->second, -1);
     if (!takes_room) {
       bound_.erase(known);
+      moved_.erase(change.key);
       return;
     }
     known->second.pod = change.pod;
     Count(known->second, 1);
   } else if (takes_room) {
     Counted& counted = bound_[change.key];
-    counted = {.pod = change.pod, .queue = ChargedQueue(pod, env_.api.policy())};
+    counted = {
+        .pod = change.pod, .as_bound = change.pod, .queue = ChargedQueue(pod, env_.api.policy())};
     Count(counted, 1);
+  }
+}
+
+void Usage::OnPolicy() {
+  for (auto& [uid, counted] : bound_) {
+    std::string queue = ChargedQueue(*counted.as_bound, env_.api.policy());
+    if (queue == counted.queue) continue;
+    Count(counted, -1);
+    counted.queue = std::move(queue);
+    Count(counted, 1);
+    moved_[uid] = env_.now();
   }
 }
 

@@ -35,10 +35,12 @@ class Usage {
   };
   const Room& RoomOf(const std::string& node) const;
 
-  /// Milli-GPUs of its bound live pods. A pod's queue, by what Berth wrote at its Binding, is fixed
-  /// when it is first seen bound; whole
-  /// nodes count by what Berth charged at binding.
+  /// Milli-GPUs of its bound live pods. A pod's queue is the one that Berth wrote at its Binding,
+  /// while the policy has it, and else as the policy says of the pod as it was when it was first
+  /// seen bound; whole nodes count by what Berth charged at binding.
   std::int64_t GpusOf(const std::string& queue) const;
+  /// Of these, those that an edit of the policy brought there at `since` or later.
+  std::int64_t GpusMovedTo(const std::string& queue, TimePoint since) const;
   /// Empty: never seen bound.
   std::string QueueOf(const std::string& uid) const;
 
@@ -54,15 +56,18 @@ class Usage {
  private:
   struct Counted {
     std::shared_ptr<const kube::Pod> pod;
+    std::shared_ptr<const kube::Pod> as_bound;  ///< As it was when it was first seen bound.
     std::string queue;
   };
 
   void OnPod(const Change& change);
+  void OnPolicy();
   void Count(const Counted& counted, std::int64_t sign);
 
   Environment& env_;
   Life life_;
   std::unordered_map<std::string, Counted> bound_;  ///< Live, by UID.
+  std::map<std::string, TimePoint> moved_;  ///< Bound UIDs to when their queue last changed.
   std::unordered_map<std::string, Room> rooms_;
   std::map<std::string, std::int64_t> queues_;
   std::map<std::string, Members> gangs_;
