@@ -93,10 +93,37 @@ std::expected<void, std::string> ReadCluster(const YAML::Node& cluster,
   return {};
 }
 
+std::expected<void, std::string> ReadExec(const YAML::Node& exec, const std::filesystem::path& base,
+                                          ClientConfig& config) {
+  ExecPlugin plugin;
+  plugin.api_version = Text(exec, "apiVersion");
+  plugin.command = Text(exec, "command");
+  constexpr std::string_view kGroup = "client.authentication.k8s.io/";
+  if (plugin.api_version != std::string(kGroup) + "v1" &&
+      plugin.api_version != std::string(kGroup) + "v1beta1") {
+    return Error("user: exec: apiVersion must be " + std::string(kGroup) + "v1 or v1beta1");
+  }
+  if (plugin.command.empty()) return Error("user: exec: no command");
+  if (plugin.command.find('/') != std::string::npos) plugin.command = Resolve(base, plugin.command);
+  if (const YAML::Node args = exec["args"]; args && args.IsSequence()) {
+    for (const YAML::Node& arg : args) plugin.args.push_back(arg.as<std::string>());
+  }
+  if (const YAML::Node env = exec["env"]; env && env.IsSequence()) {
+    for (const YAML::Node& entry : env) {
+      plugin.env.emplace_back(Text(entry, "name"), Text(entry, "value"));
+    }
+  }
+  plugin.install_hint = Text(exec, "installHint");
+  plugin.may_ask = Text(exec, "interactiveMode") != "Never";
+  plugin.provide_cluster_info = Text(exec, "provideClusterInfo") == "true";
+  config.exec = std::move(plugin);
+  return {};
+}
+
 std::expected<void, std::string> ReadUser(const YAML::Node& user, const std::filesystem::path& base,
                                           ClientConfig& config) {
-  for (const char* unsupported : {"exec", "auth-provider", "username", "password", "as", "as-uid",
-                                  "as-groups", "as-user-extra"}) {
+  for (const char* unsupported :
+       {"auth-provider", "username", "password", "as", "as-uid", "as-groups", "as-user-extra"}) {
     if (!Has(user, unsupported)) continue;
     return Error(std::string("user: \"") + unsupported +
                  "\" is not supported; use a token, tokenFile or client certificate "
@@ -117,7 +144,10 @@ std::expected<void, std::string> ReadUser(const YAML::Node& user, const std::fil
   if (cert_given != key_given) {
     return Error("user: a client certificate and a client key are needed together");
   }
-  return {};
+  // As in client-go, a token or a certificate in the file wins.
+  const bool given = cert_given || !config.token.empty() || !config.token_file.empty();
+  if (given || !Has(user, "exec")) return {};
+  return ReadExec(user["exec"], base, config);
 }
 
 std::expected<ClientConfig, std::string> Parse(const std::string& text,
@@ -139,6 +169,7 @@ std::expected<ClientConfig, std::string> Parse(const std::string& text,
     auto user = Find(root, "users", "user", user_name);
     if (!user) return Error(user.error());
     if (auto read = ReadUser(*user, base, config); !read) return Error(read.error());
+    if (config.exec) config.exec->ca_base64 = Text(*cluster, "certificate-authority-data");
   }
   return config;
 }

@@ -3,10 +3,25 @@
 #pragma once
 
 #include <expected>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace berth::kube {
+
+/// The program that a kubeconfig names for its user's credentials: see kube/exec_plugin.h.
+struct ExecPlugin {
+  std::string api_version;
+  std::string command;  ///< With a slash: a path; else to be found in $PATH.
+  std::vector<std::string> args;
+  std::vector<std::pair<std::string, std::string>> env;
+  std::string install_hint;
+  bool may_ask = true;  ///< Of interactiveMode: it may use the terminal, if there is one.
+  bool provide_cluster_info = false;
+  std::string ca_base64;  ///< The cluster's, for that.
+};
 
 /// How to reach and authenticate to one API server. `*_data` holds PEM text and wins over the file
 /// of the same name. Holds secrets: never log it.
@@ -24,6 +39,7 @@ struct ClientConfig {
   std::string tls_server_name;  ///< The name to expect in the certificate, when not the host's.
   std::string proxy_url;        ///< Empty: the environment decides, but never for loopback.
   bool insecure_skip_verify = false;
+  std::optional<ExecPlugin> exec{};  ///< Not run yet: RestClient refuses it.
 };
 
 /// Where the kubelet mounts a pod's service account.
@@ -31,9 +47,9 @@ inline constexpr std::string_view kServiceAccountDir =
     "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Reads a kubeconfig file and resolves `context`, or its current-context where that is empty. File
-/// names in it are relative to it, as in kubectl. Refuses what Berth cannot do faithfully (exec and
-/// auth-provider plug-ins, basic auth, impersonation) instead of ignoring it. The error is one line
-/// without secrets.
+/// names in it are relative to it, as in kubectl. Refuses what Berth cannot do faithfully
+/// (auth-provider plug-ins, basic auth, impersonation) instead of ignoring it. Runs nothing. The
+/// error is one line without secrets.
 std::expected<ClientConfig, std::string> LoadKubeconfig(const std::string& path,
                                                         const std::string& context = "");
 

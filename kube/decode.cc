@@ -52,6 +52,7 @@ void ReadNode(Reader& reader, Object object, Node& node) {
     reader.ObjectList(status, "conditions", kMaxItems, [&](Object condition) {
       if (reader.Text(condition, "type") != "Ready") return;
       node.ready = reader.Text(condition, "status") == "True";
+      if (!node.ready) node.not_ready_reason = std::string(reader.Text(condition, "reason"));
     });
   });
 }

@@ -173,6 +173,7 @@ struct Node {
   bool unschedulable = false;
   bool ready =
       true;  ///< False only where a Ready condition says so: kube-scheduler goes by taints.
+  std::string not_ready_reason;  ///< That condition's reason, such as `KubeletNotReady`.
   std::vector<Taint> taints;
   ResourceList allocatable;
 };

@@ -179,6 +179,11 @@ RestClient::~RestClient() = default;
 
 std::expected<std::unique_ptr<RestClient>, std::string> RestClient::Create(
     ClientConfig config, RestClientOptions options) {
+  if (config.exec) {
+    return std::unexpected(
+        "the kubeconfig's user has an exec plug-in, which a service does not run: give it a token, "
+        "a tokenFile or a client certificate (for instance a service account's)");
+  }
   InitCurlOnce();
   std::unique_ptr<RestClient> client(new RestClient(std::move(config), std::move(options)));
   const ClientConfig& c = client->config_;

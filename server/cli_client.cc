@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "kube/client_config.h"
+#include "kube/exec_plugin.h"
 #include "kube/read_file.h"
 #include "kube/rest_client.h"
 #include "kube/terminal.h"
@@ -182,7 +182,7 @@ std::expected<Json, Answer> Fetch(const AskOptions& given) {
   AskOptions options = given;
   std::optional<kube::ClientConfig> kubeconfig;
   if (!options.kubeconfig.empty()) {
-    auto read = kube::LoadKubeconfig(options.kubeconfig, options.context);
+    auto read = kube::LoadUserKubeconfig(options.kubeconfig, options.context);
     if (!read) return std::unexpected(Fail(kEnvironment, "error: " + read.error()));
     kubeconfig = std::move(*read);
     // As kubectl: in the namespace of the context, unless told otherwise. Queues are in none.

@@ -208,7 +208,7 @@ Table NodesTable(const Json& page, bool wide) {
     for (char& c : header.back())
       c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   }
-  header.insert(header.end(), {"MODEL", "RESOURCE", "USED", "FREE", "TOTAL", "PODS"});
+  header.insert(header.end(), {"MODEL", "RESOURCE", "USED", "FREE", "TOTAL", "PODS", "REASON"});
   if (wide) header.insert(header.end(), {"TAINTS", "POD-NAMES"});
   Table table(std::move(header));
   for (const Json& node : At(page, "items")) {
@@ -226,7 +226,7 @@ Table NodesTable(const Json& page, bool wide) {
       auto row = start;
       row.insert(row.end(),
                  {name, TextOf(device, "used"), FreeOf(name, device), TextOf(device, "allocatable"),
-                  std::to_string(At(node, "pods").size())});
+                  std::to_string(At(node, "pods").size()), TextOf(node, "reason")});
       if (wide) row.insert(row.end(), {Joined(At(node, "taints")), names});
       table.Add(std::move(row));
     };

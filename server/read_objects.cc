@@ -6,7 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "kube/client_config.h"
+#include "kube/exec_plugin.h"
 #include "kube/read_file.h"
 #include "kube/rest_client.h"
 #include "server/exit_codes.h"
@@ -79,7 +79,8 @@ std::expected<Objects, ReadFailure> ReadObjects(std::span<const std::string> fil
 
 std::expected<Objects, ReadFailure> ListObjects(const std::string& kubeconfig,
                                                 std::span<const config::ApiResource> resources) {
-  const auto config = kubeconfig.empty() ? kube::LoadInCluster() : kube::LoadKubeconfig(kubeconfig);
+  const auto config =
+      kubeconfig.empty() ? kube::LoadInCluster() : kube::LoadUserKubeconfig(kubeconfig);
   if (!config) return Fail(kEnvironment, config.error());
   auto client = kube::RestClient::Create(*config);
   if (!client) return Fail(kEnvironment, client.error());

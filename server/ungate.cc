@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "cluster/plan_claim.h"
-#include "kube/client_config.h"
 #include "kube/decode.h"
+#include "kube/exec_plugin.h"
 #include "kube/terminal.h"
 #include "kube/writer.h"
 #include "server/exit_codes.h"
@@ -55,7 +55,8 @@ std::expected<std::vector<kube::PodRef>, std::string> GatedPage(kube::RestClient
 }  // namespace
 
 int UngateAll(const std::string& kubeconfig) {
-  const auto config = kubeconfig.empty() ? kube::LoadInCluster() : kube::LoadKubeconfig(kubeconfig);
+  const auto config =
+      kubeconfig.empty() ? kube::LoadInCluster() : kube::LoadUserKubeconfig(kubeconfig);
   if (!config) return Fail(config.error());
   auto client = kube::RestClient::Create(*config);
   if (!client) return Fail(client.error());

@@ -47,6 +47,18 @@ Json Taints(const kube::Node& node) {
   return taints;
 }
 
+/// Why it takes no new pods, as far as anybody has said so: what its kubelet or the node controller
+/// says, or the taints of whoever took it out (`kubectl taint node n1 broken=nvlink:NoSchedule`).
+std::string OutReason(const kube::Node& node) {
+  std::string text = node.ready ? "" : node.not_ready_reason;
+  for (const kube::Taint& taint : node.taints) {
+    const bool says_why = !taint.key.starts_with("node.kubernetes.io/");
+    if (taint.effect == kube::TaintEffect::kPreferNoSchedule || !says_why) continue;
+    text += (text.empty() ? "" : ", ") + taint.key + (taint.value.empty() ? "" : "=" + taint.value);
+  }
+  return text;
+}
+
 /// What is known of the node's devices one by one.
 Json HardwareJson(const cluster::NodeInfo& node) {
   const bool kept = node.track == DeviceTrack::kKept;
@@ -254,6 +266,7 @@ std::string NodesJson(const engine::Engine& engine) {
     items.push_back({{"name", node->name},
                      {"unschedulable", node->object.unschedulable},
                      {"ready", node->object.ready},
+                     {"reason", OutReason(node->object)},
                      {"taints", Taints(node->object)},
                      {"model", model == labels.end() ? "" : model->second},
                      {"domains", domains},

@@ -294,6 +294,7 @@ TEST_CASE("no field of a node gets lost unseen", "[wire]") {
       .meta = FullPod().meta,
       .unschedulable = true,
       .ready = true,
+      .not_ready_reason = {},
       .taints = {{.key = "k", .value = "v", .effect = kube::TaintEffect::kPreferNoSchedule}},
       .allocatable = {{"cpu", 64'000}, {"memory", 1'024}}};
   const json whole = NodeJson(node);

@@ -1,5 +1,7 @@
-// Files of the repository that tests compare the code with.
+// Files of the repository that tests compare the code with, and files that are gone with a test.
 #pragma once
+
+#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -33,6 +35,33 @@ class TempFile {
   TempFile(const TempFile&) = delete;
   TempFile& operator=(const TempFile&) = delete;
   ~TempFile() { std::filesystem::remove(path_); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// A directory that is gone with the test.
+class TempDir {
+ public:
+  TempDir() {
+    std::string name = (std::filesystem::temp_directory_path() / "berth-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  ~TempDir() { std::filesystem::remove_all(path_); }
+  std::string Write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name) << text;
+    return (path_ / name).string();
+  }
+  /// The whole file; empty: there is none.
+  std::string Read(const std::string& name) const {
+    std::ifstream stream(path_ / name);
+    std::ostringstream text;
+    text << stream.rdbuf();
+    return text.str();
+  }
   std::string path() const { return path_.string(); }
 
  private:

@@ -3,6 +3,9 @@ package suite
 import (
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -56,6 +59,35 @@ func behindService(t *testing.T, s *bed.Scenario, ip string, port int) {
 	if _, err := core.Endpoints(bed.SystemNamespace).Create(ctx, endpoints, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// withPlugin is the kubeconfig with its user's token out of an exec plug-in, as
+// those of cloud providers have it.
+func withPlugin(t *testing.T, kubeconfig string) string {
+	t.Helper()
+	text, err := os.ReadFile(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := regexp.MustCompile(`token: ([^\s}]+)`).FindSubmatch(text)
+	if token == nil {
+		t.Fatalf("no token in %s", kubeconfig)
+	}
+	const version = "client.authentication.k8s.io/v1"
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = get-token ] || exit 2\n"+
+		`echo '{"kind": "ExecCredential", "apiVersion": "%s", "status": {"token": "%s"}}'`+"\n", version, token[1])
+	exec := fmt.Sprintf("exec: {apiVersion: %s, command: ./plugin, args: [get-token], interactiveMode: Never}", version)
+	dir := t.TempDir()
+	out := filepath.Join(dir, "kubeconfig")
+	for path, content := range map[string]string{
+		filepath.Join(dir, "plugin"): script,
+		out:                          strings.Replace(string(text), string(token[0]), exec, 1),
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
 }
 
 // With a kubeconfig alone the commands go through the API server: the shipped Role
@@ -116,5 +148,10 @@ func TestThroughTheAPIServersProxy(t *testing.T) {
 		if code != c.code || !strings.Contains(out, c.says) {
 			t.Errorf("%s: %d, want %d and %q: %s", c.args, code, c.code, c.says, out)
 		}
+	}
+
+	out, code = s.TryBerth("why", "team-a/p", "--kubeconfig", withPlugin(t, kubeconfig))
+	if code != 0 || !strings.Contains(out, "WaitingForMembers") {
+		t.Errorf("with a token from an exec plug-in: %d %s", code, out)
 	}
 }

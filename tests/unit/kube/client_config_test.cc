@@ -1,34 +1,15 @@
 #include "kube/client_config.h"
 
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
+#include <string>
 
 #include "tests/support/catch.h"
+#include "tests/support/files.h"
 
 namespace berth::kube {
 namespace {
 
 using Catch::Matchers::Contains;
-
-/// A directory that is removed at the end of the test.
-class TempDir {
- public:
-  TempDir() {
-    std::string name = (std::filesystem::temp_directory_path() / "berth-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TempDir() { std::filesystem::remove_all(path_); }
-  std::string Write(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ / name) << text;
-    return (path_ / name).string();
-  }
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
+using testing::TempDir;
 
 std::string Kubeconfig(const std::string& cluster, const std::string& user) {
   return "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
@@ -63,7 +44,9 @@ TEST_CASE("what Berth cannot honour in a kubeconfig is refused by name", "[kube]
     return config ? std::string() : config.error();
   };
   const std::string good = "{server: 'https://h'}";
-  CHECK_THAT(error(good, "{exec: {command: aws}}"), Contains("\"exec\" is not supported"));
+  CHECK_THAT(error(good, "{exec: {command: aws}}"), Contains("exec: apiVersion must be"));
+  CHECK_THAT(error(good, "{exec: {apiVersion: client.authentication.k8s.io/v1}}"),
+             Contains("no command"));
   CHECK_THAT(error(good, "{auth-provider: {name: gcp}}"), Contains("auth-provider"));
   CHECK_THAT(error(good, "{username: a, password: b}"), Contains("username"));
   CHECK_THAT(error(good, "{token: t, as: admin}"), Contains("\"as\""));

@@ -468,6 +468,9 @@ TEST_CASE("a node is ready only if it says so", "[unit][kube]") {
   CHECK_FALSE(ready(R"([{"type": "Ready", "status": "False"}])"));
   CHECK_FALSE(ready(R"([{"type": "Ready", "status": "Unknown"}])"));
   CHECK_FALSE(ready("[]"));
+  CHECK(NodeFrom(R"({"metadata": {"name": "n"}, "status": {"conditions": [
+    {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}})")
+            ->not_ready_reason == "NodeStatusUnknown");
   CHECK_FALSE(NodeFrom(R"({"metadata": {"name": "n"}})")->ready);
 }
 

@@ -119,6 +119,7 @@ TEST_CASE("the other objects come back as they were", "[replay]") {
   const kube::Node node{.meta = Meta(),
                         .unschedulable = true,
                         .ready = false,
+                        .not_ready_reason = {},  // no decision looks at it
                         .taints = {{"k", "v", kube::TaintEffect::kNoExecute}, {}},
                         .allocatable = {{"nvidia.com/gpu", 8000}}};
   const kube::Node node_back = Back(node);

@@ -33,7 +33,7 @@ const Json kNodes = Json::parse(R"({"items":[
    "domains":{"rack":"block-1/rack-a","host":"block-1/rack-a/n1"},
    "devices":{"nvidia.com/gpu":{"allocatable":"8","used":"5"}},
    "pods":[{"pod":"a/p","queue":"research","devices":5.0,"planned":true}]},
-  {"name":"n2","unschedulable":true,"ready":false,"domains":{},"devices":{},"pods":[]}]})");
+  {"name":"n2","unschedulable":true,"ready":false,"reason":"KubeletNotReady, broken=nvlink","domains":{},"devices":{},"pods":[]}]})");
 const Json kPods = Json::parse(R"({"items":[
   {"namespace":"a","name":"p2","queue":"research","position":2,"gang":"","priority":0,
    "devices":{"nvidia.com/gpu":"2"},"phase":"Pending","reason":"InsufficientDevices",
@@ -67,13 +67,13 @@ TEST_CASE("tables have kubectl's look", "[cli]") {
   CHECK(Printed(Question::kNodes, kNodes, OutputFormat::kTable) ==
         "NAME   STATUS                        RACK     MODEL   RESOURCE         USED   FREE   "
         "TOTAL   "
-        "PODS\n"
+        "PODS   REASON\n"
         "n1     Schedulable                   rack-a   H100    nvidia.com/gpu   5      3      8    "
         "   "
-        "1\n"
+        "1      -\n"
         "n2     NotReady,SchedulingDisabled   -        -       -                -      -      -    "
         "   "
-        "0\n");
+        "0      KubeletNotReady, broken=nvlink\n");
 }
 
 TEST_CASE("wide shows more", "[cli]") {

@@ -168,6 +168,7 @@ TEST_CASE("a node's model, taints and readiness are told", "[views]") {
   CHECK(node["ready"] == false);
   CHECK(node["unschedulable"] == true);
   CHECK(std::ranges::count(node["taints"], Json("maintenance:NoSchedule")) == 1);
+  CHECK(node["reason"] == "maintenance");  // kubelet's own word would come first
 }
 
 TEST_CASE("docs/reasons.md has every phase, and Arriving", "[views]") {

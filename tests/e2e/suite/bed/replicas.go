@@ -32,6 +32,9 @@ type Replica struct {
 	verbURL, kubeconfig string
 }
 
+// Ports are those of the verbs and of operations.
+func (r *Replica) Ports() (verbs, ops int) { return r.verbPort, r.opsPort }
+
 // startReplicas makes the Lease, one that its last holder has released, the Pods
 // and the Service, and starts the processes.
 func (s *Scenario) startReplicas(n int) error {
