@@ -32,17 +32,20 @@ type benchmark struct {
 	name string
 	help string
 	run  func(context.Context, *lab) (*report, error)
+	// named runs only when asked for: it takes hours.
+	named bool
 }
 
 var benchmarks = []benchmark{
-	{"verbs", "filter's latency beside the Go extender", verbs},
-	{"gangs", "first answers to gangs, and the answer that a gang cannot run", gangs},
-	{"throughput", "pods per second through the stock scheduler", throughput},
-	{"gang512", "a gang of 512 pods on 512 nodes, created to bound", gang512},
-	{"waiting5000", "a fresh pod while 5,000 workloads wait", waiting5000},
-	{"binds", "binds per second, with and without a barrier", binds},
-	{"handover", "a change of leader under load: outage of the verbs, waits of pods", handover},
-	{"startup", "5,000 nodes and 140,000 pods: time to ready, memory", startup},
+	{"verbs", "filter's latency beside the Go extender", verbs, false},
+	{"gangs", "first answers to gangs, and the answer that a gang cannot run", gangs, false},
+	{"throughput", "pods per second through the stock scheduler", throughput, false},
+	{"gang512", "a gang of 512 pods on 512 nodes, created to bound", gang512, false},
+	{"waiting5000", "a fresh pod while 5,000 workloads wait", waiting5000, false},
+	{"binds", "binds per second, with and without a barrier", binds, false},
+	{"handover", "a change of leader under load: outage of the verbs, waits of pods", handover, false},
+	{"soak", "two hours under a load that means harm: memory", soak, true},
+	{"startup", "5,000 nodes and 140,000 pods: time to ready, memory", startup, false},
 }
 
 func main() {
@@ -99,7 +102,7 @@ func (l *lab) main(names []string) error {
 	l.berthVersion = strings.TrimSpace(string(version))
 
 	for _, b := range benchmarks {
-		if len(names) > 0 && !slices.Contains(names, b.name) {
+		if !slices.Contains(names, b.name) && (len(names) > 0 || b.named) {
 			continue
 		}
 		r, err := b.run(context.Background(), l)

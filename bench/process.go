@@ -104,8 +104,10 @@ func (p *process) ready(client *http.Client, url string, limit time.Duration) (t
 }
 
 // memory returns the process's resident memory and its peak, in MiB.
-func (p *process) memory() (rss, peak float64, err error) {
-	file, err := os.Open(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+func (p *process) memory() (rss, peak float64, err error) { return memoryOf(p.cmd.Process.Pid) }
+
+func memoryOf(pid int) (rss, peak float64, err error) {
+	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, 0, err
 	}
