@@ -531,6 +531,11 @@ void Store::SetPolicy(config::PolicyConfiguration policy) {
     if (!h.pod->bound() && h.pod->charge != Charge::kNone) h.pod->held_queue = h.queue;
   }
   for (const auto& [key, workload] : workloads_) RefreshWorkload(*workload);
+  for (const Held& h : held) {  // a member of a running gang pays where its gang does
+    PodInfo& pod = *h.pod;
+    if (pod.charge != Charge::kPlanned || pod.charged_queue == pod.queue) continue;
+    SetCharge(pod, pod.node, Charge::kPlanned, pod.devices);
+  }
   RefreshTopology();  // who reads next must not find domains of levels that are no more
   ++free_generation_;
 }

@@ -218,6 +218,26 @@ TEST_CASE("an edit of the policy takes the room of a running gang's further memb
   CHECK_FALSE(w.Bind("m1", "n1").posted);
 }
 
+// It was planned while its gang's queue was gone, in another one that is still there.
+TEST_CASE("a planned member of a running gang moves with its gang to another queue",
+          "[unit][engine][bug]") {
+  const auto both = MakePolicy({MakeQueue("b", {"default"}, 4), MakeQueue("default", {"*"})});
+  World w(both);
+  w.Add(MakeNode("n1").Gpu(8));
+  w.Start();
+  for (const char* name : {"m0", "m1"}) w.Add(MakePod(name).Gpu(4).Gang("g", 2).Min(1).Gated());
+  w.Tick();
+  w.Advance(10'000);
+  REQUIRE(w.Attempt("m0"));
+  REQUIRE(w.UsedGpus() == 4);
+  w.Reload(MakePolicy({MakeQueue("default", {"*"})}));
+  REQUIRE(w.Planned("m1") == "n1");
+  w.Reload(both);
+  CHECK(w.Planned("m1").empty());
+  CHECK(w.store().queues()[0].used[w.store().device_ids().front()] == 4000);
+  CHECK(w.UsedGpus() == 4);
+}
+
 TEST_CASE("a member whose Binding fails after an edit of the policy gives its room up",
           "[unit][engine][bug]") {
   World w(MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"default"}, 4)}));
