@@ -97,6 +97,10 @@ func (s *soaking) create(pod *corev1.Pod) *corev1.Pod {
 
 // untilBound waits ten seconds at most.
 func (s *soaking) untilBound(pods ...*corev1.Pod) bool {
+	if len(pods) == 0 { // the API server is restarting
+		time.Sleep(time.Second)
+		return false
+	}
 	for tries := 0; tries < 200 && !s.stopped(); tries++ {
 		if s.s.Bound(pods...) == len(pods) {
 			s.bound.Add(int64(len(pods)))

@@ -25,6 +25,10 @@ namespace {
 
 constexpr int kFreeFailures = 2;
 
+/// Beyond gang.maxStanding, for gangs that come in turns. The port has 128 connections more than
+/// may stand, which other calls need as well.
+constexpr std::size_t kMoreInTurns = 64;
+
 /// kube-scheduler comes back for a lone pod, and for one that joins a running gang, by itself, and
 /// often was only slow: their first lapses are no reason for a pause.
 bool SpareLapse(Workload& workload) {
@@ -91,8 +95,9 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
   Arrive(workload, *assignment, now);
   if (workload.plan && (workload.plan->committed || !workload.gang)) return PostNow(*pod, node);
   // Of a gang that comes in turns kube-scheduler must not forget those that have come.
-  const bool full = tickets_.size() >= static_cast<std::size_t>(store_.policy().gang.max_standing);
-  if (full && !ComeInTurns(*workload.plan)) {
+  auto most = static_cast<std::size_t>(store_.policy().gang.max_standing);
+  if (tickets_.size() >= most && ComeInTurns(*workload.plan)) most += kMoreInTurns;
+  if (tickets_.size() >= most) {
     return Error(counted ? "berth: its gang is not complete yet"
                          : "berth: its gang is not complete yet; the arrival is counted");
   }
@@ -400,6 +405,7 @@ void Engine::AfterMemberGone(const std::string& key, bool asked_device, TimePoin
 
 /// The plan has become smaller: those who have come may be enough now.
 void Engine::CommitIfComplete(Workload& workload, TimePoint now) {
+  if (!workload.plan) return;
   cluster::Plan& plan = *workload.plan;
   plan.barrier = BarrierOf(workload);
   const auto arrived = std::ranges::count_if(plan.assignments, &Assignment::arrived);

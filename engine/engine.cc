@@ -128,11 +128,12 @@ void Engine::RecheckPlans(NodeIndex index) {
   }
 }
 
-/// The node of a planned whole-node pod lists more devices than when it was planned, and its queue
-/// cannot pay for them.
+/// A planned whole-node pod whose queue is over its cap: its node lists more devices than when it
+/// was planned. Not where a running gang needs it, see MustGiveWay.
 bool Engine::CostsTooMuch(const PodInfo& pod) const {
-  return pod.shape->whole_node && pod.workload->plan && pod.workload->plan->victims.empty() &&
-         QueueIsOver(pod, store_);
+  const auto& plan = pod.workload->plan;
+  if (!pod.shape->whole_node || !plan || !plan->victims.empty()) return false;
+  return plan->committed ? MustGiveWay(pod, store_) : QueueIsOver(pod, store_);
 }
 
 /// Members that became faulty (a conflict shows only against the first member) hold nothing.

@@ -19,12 +19,13 @@ inline bool QueueIsOver(const cluster::PodInfo& pod, const cluster::Store& store
   });
 }
 
-/// The same of a member planned for a running gang that has its minimum: it need not keep the room.
-/// What the minimum needs stays, whatever the policy says since: no edit tears a gang.
+/// The same of a member planned for a running gang that has its minimum without it. Members that
+/// the minimum needs keep their room over a cap that was lowered later: an edit of the policy never
+/// leaves a gang below its minimum.
 inline bool MustGiveWay(const cluster::PodInfo& pod, const cluster::Store& store) {
   const cluster::Workload* workload = pod.workload;
   return pod.charge == cluster::Charge::kPlanned && workload != nullptr && workload->plan &&
-         workload->plan->committed && workload->Missing() <= 0 && QueueIsOver(pod, store);
+         workload->plan->committed && QueueIsOver(pod, store) && workload->Missing() == 0;
 }
 
 }  // namespace berth::engine

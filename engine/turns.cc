@@ -1,5 +1,6 @@
 // Engine, part: gangs whose members come one after the other.
 #include <algorithm>
+#include <optional>
 
 #include "engine/engine.h"
 #include "policy/neighbours.h"
@@ -25,7 +26,12 @@ void Engine::ReleaseNext(Workload& workload) {
   const bool under_way = std::ranges::any_of(
       assignments, [](const Assignment& a) { return a.managed && !a.waits_turn && !a.arrived; });
   if (under_way) return;
+  // Counted anew for each kind of member: where none of the first few may go yet, kube-scheduler is
+  // asked about the first.
+  constexpr int kMostKinds = 8;
   policy::Overlay overlay(store_);
+  std::optional<policy::Neighbours> neighbours;
+  int kinds = 0;
   Assignment* next = nullptr;
   for (const Assignment& a : assignments) {
     if (!a.arrived) overlay.Remove(*a.pod);
@@ -33,7 +39,11 @@ void Engine::ReleaseNext(Workload& workload) {
   for (Assignment& a : assignments) {
     if (!a.waits_turn) continue;
     if (next == nullptr) next = &a;
-    if (!policy::NeighboursAllow(*a.pod, overlay, a.node)) continue;
+    if (!neighbours || !neighbours->SameFor(*a.pod)) {
+      if (++kinds > kMostKinds) break;
+      neighbours.emplace(*a.pod, overlay);
+    }
+    if (!neighbours->Allow(a.node)) continue;
     next = &a;
     break;
   }

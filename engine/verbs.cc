@@ -362,7 +362,8 @@ bool Engine::ReplanMember(Workload& workload, PodInfo& pod,
     }
     if (moving.size() > 1 && MoveMembers(workload, moving, allowed, &pod, now)) return true;
   }
-  const bool spare = workload.gang && std::ssize(plan.assignments) > workload.Missing();
+  const int needed = std::max(1, workload.Missing());
+  const bool spare = workload.gang && std::ssize(plan.assignments) > needed;
   if (!plan.committed && spare) {
     // An elastic gang starts without it.
     Withdraw(pod);
@@ -438,7 +439,7 @@ bool Engine::MoveMembers(Workload& workload, const std::vector<PodInfo*>& moving
 void Engine::NoticeRefusal(PodInfo& pod, TimePoint now) {
   Assignment* assignment = FindAssignment(pod);
   if (assignment == nullptr || pod.charge != Charge::kPlanned) return;
-  if (assignment->held_until != 0) return;
+  if (assignment->held_until != 0 || assignment->waits_turn) return;  // not released yet
   const std::string& planned = store_.node(assignment->node).name;
   if (pod.object.nominated_node == planned) {
     assignment->nomination_seen = true;

@@ -116,6 +116,10 @@ std::expected<void, std::string> ReadExec(const YAML::Node& exec, const std::fil
   plugin.install_hint = Text(exec, "installHint");
   plugin.may_ask = Text(exec, "interactiveMode") != "Never";
   plugin.provide_cluster_info = Text(exec, "provideClusterInfo") == "true";
+  if (plugin.provide_cluster_info && !config.ca_file.empty()) {
+    return Error(
+        "user: exec: provideClusterInfo goes with certificate-authority-data, not with a file");
+  }
   config.exec = std::move(plugin);
   return {};
 }

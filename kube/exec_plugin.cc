@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -62,19 +63,18 @@ std::string ExecInfo(const ClientConfig& config, bool interactive) {
   return info.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Our own environment, the plug-in's over it, and what it is told.
+/// Our own environment, the plug-in's over it, and over both what it is told.
 std::vector<std::string> EnvironmentOf(const ExecPlugin& plugin, const std::string& info) {
-  std::vector<std::string> wanted;
-  for (const auto& [name, value] : plugin.env) wanted.push_back(name + '=' + value);
-  wanted.push_back("KUBERNETES_EXEC_INFO=" + info);
-  std::vector<std::string> all = wanted;
+  std::map<std::string, std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view ours(*entry);
-    const std::string_view name = ours.substr(0, ours.find('=') + 1);
-    const bool replaced = std::ranges::any_of(
-        wanted, [name](const std::string& other) { return other.starts_with(name); });
-    if (!replaced) all.emplace_back(ours);
+    const std::string_view text(*entry);
+    const std::size_t name = std::min(text.find('='), text.size());
+    variables[std::string(text.substr(0, name))] = text.substr(std::min(name + 1, text.size()));
   }
+  for (const auto& [name, value] : plugin.env) variables[name] = value;
+  variables["KUBERNETES_EXEC_INFO"] = info;
+  std::vector<std::string> all;
+  for (const auto& [name, value] : variables) all.push_back(name + '=' + value);
   return all;
 }
 
@@ -101,7 +101,8 @@ std::expected<pid_t, std::string> Spawn(const ExecPlugin& plugin, const std::str
                                     Pointers(args).data(), Pointers(env).data());
   ::posix_spawn_file_actions_destroy(&actions);
   if (failed == 0) return child;
-  const std::string hint = plugin.install_hint.empty() ? "" : "; " + plugin.install_hint;
+  const std::string line = plugin.install_hint.substr(0, plugin.install_hint.find('\n'));
+  const std::string hint = line.empty() ? "" : "; " + line;
   return Error(fmt::format("cannot be run: {}{}", std::strerror(failed), hint));
 }
 

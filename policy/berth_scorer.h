@@ -12,7 +12,9 @@
 //   - rank          * growth * rank / nodes   graded first-fit over one hashed order, rack by
 //                                     rack, as far as the cluster fills up (Law::growth); also the
 //                                     tie-break
-//   - topology      * free / devices of the rack   single pods leave free racks to gangs
+//   - topology      * share of free devices in the rack, 0..1: keeps racks whole for gangs;
+//   `domain`
+//                                     in the decision log
 //
 // Where devices are kept one by one (StoreOptions::shares), oddRemainder and emptyNode are 0: on
 // the openb lists, where every other pod takes a share, emptyNode alone costs half a percent of all

@@ -325,7 +325,8 @@ class Placer {
     std::iota(order.begin(), order.end(), 0U);
     const auto launchers = std::ranges::stable_partition(
         order, [this](std::size_t i) { return groups_[i].shape->asks_device; });
-    const std::span<std::size_t> first(order.begin(), launchers.begin());
+    const bool devices = launchers.begin() != order.begin();
+    const std::span<std::size_t> first(order.begin(), devices ? launchers.begin() : order.end());
     constexpr int kMaxOrders = 6;
     for (int attempt = 0; attempt < kMaxOrders; ++attempt) {
       if (auto placed = Fill(order, nodes, fill)) return placed;

@@ -177,16 +177,25 @@ Answer Refused(const Target& target, const kube::Request& request, const kube::R
                           response.status, text.empty() ? "" : ": ", text));
 }
 
+/// Where the cluster is and who asks, if a kubeconfig says so. With --token-file its user's
+/// credentials are not needed, and no plug-in is run for them.
+std::expected<std::optional<kube::ClientConfig>, Answer> ReadKubeconfig(const AskOptions& options) {
+  if (options.kubeconfig.empty()) return std::nullopt;
+  auto read = options.token_file.empty()
+                  ? kube::LoadUserKubeconfig(options.kubeconfig, options.context)
+                  : kube::LoadKubeconfig(options.kubeconfig, options.context);
+  if (!read) return std::unexpected(Fail(kEnvironment, "error: " + read.error()));
+  read->exec.reset();
+  return std::move(*read);
+}
+
 /// The page that answers the question.
-std::expected<Json, Answer> Fetch(const AskOptions& given) {
+std::expected<Json, Answer> Fetch(const AskOptions& given,
+                                  const std::optional<kube::ClientConfig>& kubeconfig) {
   AskOptions options = given;
-  std::optional<kube::ClientConfig> kubeconfig;
-  if (!options.kubeconfig.empty()) {
-    auto read = kube::LoadUserKubeconfig(options.kubeconfig, options.context);
-    if (!read) return std::unexpected(Fail(kEnvironment, "error: " + read.error()));
-    kubeconfig = std::move(*read);
-    // As kubectl: in the namespace of the context, unless told otherwise. Queues are in none.
-    if (options.ns.empty() && options.question != Question::kQueues) options.ns = kubeconfig->ns;
+  // As kubectl: in the namespace of the context, unless told otherwise. Queues are in none.
+  if (kubeconfig && options.ns.empty() && options.question != Question::kQueues) {
+    options.ns = kubeconfig->ns;
   }
   const auto target = TargetOf(options, kubeconfig);
   if (!target) return std::unexpected(target.error());
@@ -267,7 +276,9 @@ std::vector<std::string> TakeChanges(Json& page, std::map<std::string, Json>& la
 }  // namespace
 
 Answer Ask(const AskOptions& options) {
-  auto page = Fetch(options);
+  const auto kubeconfig = ReadKubeconfig(options);
+  if (!kubeconfig) return kubeconfig.error();
+  auto page = Fetch(options, *kubeconfig);
   if (!page) return page.error();
   Answer answer;
   if (options.question != Question::kWhy) {
@@ -293,8 +304,14 @@ Answer Watch(const AskOptions& options, const std::function<void(const std::stri
   }
   Output output = options.output;
   std::map<std::string, Json> last;
+  auto kubeconfig = ReadKubeconfig(options);
+  if (!kubeconfig) return kubeconfig.error();
   for (bool first = true; first || again(); first = false) {
-    auto page = Fetch(options);
+    auto page = Fetch(options, *kubeconfig);
+    if (!page && !first && *kubeconfig) {  // its token may have expired
+      if (auto fresh = ReadKubeconfig(options)) kubeconfig = std::move(fresh);
+      page = Fetch(options, *kubeconfig);
+    }
     if (!page) return page.error();
     // One that is named may come yet.
     (void)Select(options.question, options.wanted, *page);

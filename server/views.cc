@@ -52,8 +52,11 @@ Json Taints(const kube::Node& node) {
 std::string OutReason(const kube::Node& node) {
   std::string text = node.ready ? "" : node.not_ready_reason;
   for (const kube::Taint& taint : node.taints) {
-    const bool says_why = !taint.key.starts_with("node.kubernetes.io/");
-    if (taint.effect == kube::TaintEffect::kPreferNoSchedule || !says_why) continue;
+    // Those of the node controller say what STATUS says; one that is named after a device keeps
+    // pods away that do not ask for it.
+    const bool custom =
+        !taint.key.starts_with("node.kubernetes.io/") && !node.allocatable.contains(taint.key);
+    if (taint.effect == kube::TaintEffect::kPreferNoSchedule || !custom) continue;
     text += (text.empty() ? "" : ", ") + taint.key + (taint.value.empty() ? "" : "=" + taint.value);
   }
   return text;

@@ -67,7 +67,8 @@ class Checker {
   static constexpr Duration kOldNews = 75'000;
 
   /// The ledger is compared with a fresh store after every so many changes, and when all is quiet:
-  /// a fresh store costs more than the rest of a day, and what differs goes on to differ.
+  /// a fresh store costs more than the rest of a day. What differs for a moment alone may be
+  /// missed.
   static constexpr int kRebuildEvery = 8;
 
   /// The largest values of late: news is late as well, so that an excess counts only when it
@@ -166,7 +167,7 @@ class Checker {
   Shadow shadow_;                                         ///< Of large worlds.
   std::map<std::string, std::set<std::string>> charged_;  ///< Queue to UIDs, one step ago.
   std::set<std::string> holding_;                         ///< UIDs with a charge, one step ago.
-  std::set<std::string> posting_;                         ///< UIDs that were about to be bound.
+  std::set<std::string> posting_;                         ///< UIDs that are about to be bound.
   std::map<std::string, std::string>
       unknown_;                 ///< UID to the node of a Binding without an outcome.
   std::size_t told_until_ = 0;  ///< Of `devices_`, what it has been told:

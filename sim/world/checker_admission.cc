@@ -189,6 +189,7 @@ void Checker::CheckCaps(const BerthHost& host) {
   for (const auto& [uid, pod] : store.pods()) {
     if (pod->charge == Charge::kNone) continue;
     holding.insert(uid);
+    if (pod->charge != Charge::kBinding) posting_.erase(uid);
     const bool posts = pod->charge == Charge::kBinding && posting_.insert(uid).second;
     if (looked_ && (posts || !holding_.contains(uid))) {
       RememberTold(host, *pod, pod->charge != Charge::kBound);

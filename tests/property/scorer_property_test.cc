@@ -23,6 +23,7 @@ kube::Node AnyNode(int number) {
   if (number / 50 % 2 == 0) node.Model("H100");
   if (number / 100 % 5 == 0) node.Taint("x");
   if (number / 500 % 5 == 0) node.Cordoned();
+  if (number / 2'500 % 4 != 0) node.Block("b").Rack("r" + std::to_string(number / 2'500 % 4));
   return node;
 }
 

@@ -76,6 +76,22 @@ TEST_CASE("an elastic gang starts without a member that is refused everywhere",
   CHECK(w.BoundPods() == 3);
 }
 
+TEST_CASE("the last member of an elastic gang that is refused pauses it", "[unit][engine]") {
+  Nodes w(1);
+  w.Add(MakePod("launcher").Gang("g", 3).Min(1).On("n0"));
+  w.Add(MakePod("a").Gpu(8).Gang("g", 3).Min(1).Gated());
+  w.Tick();
+  w.Advance(1'000);
+  REQUIRE(w.Planned("a") == "n0");
+  w.Refuse("a");
+  w.Tick();
+  CHECK(w.Planned("a").empty());
+  CHECK(w.UsedGpus() == 0);
+  w.Advance(60'000);
+  w.Schedule();
+  CHECK(w.NodeOf("a") == "n0");
+}
+
 TEST_CASE("one refusal is one release", "[unit][engine][bug]") {
   Nodes w(3);
   w.Add(MakePod("a").Gpu(8).Gang("g", 2).Gated());

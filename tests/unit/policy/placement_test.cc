@@ -20,7 +20,7 @@ using Names = std::vector<std::string>;
 /// Racks r1 (2 nodes), r2 (3), r3 (4) of 8-GPU nodes r1a, r1b, r2a, ...
 class Racks : public Planning {
  public:
-  Racks() {
+  explicit Racks(config::PolicyConfiguration policy = {}) : Planning(std::move(policy)) {
     for (int rack = 1; rack <= 3; ++rack) {
       for (int i = 0; i <= rack; ++i) {
         const std::string r = "r" + std::to_string(rack);
@@ -72,6 +72,45 @@ TEST_CASE("a gang is placed whole or not at all", "[unit][policy]") {
   CHECK(t.Place(Members("m", 4, MakePod("").Gpu(4))).size() == 4);
   CHECK(t.Place(Members("m", 5, MakePod("").Gpu(3))).empty());  // 16 devices, 2 x 2 fit
   CHECK(t.Place(Members("m", 4, MakePod("").Gpu(3))).size() == 4);
+}
+
+TEST_CASE("a single goes to the fuller rack, and pays for the emptier", "[unit][policy]") {
+  config::PolicyConfiguration policy;
+  policy.placement.score.rank = 0;
+  Racks t(policy);
+  t.Pod(MakePod("x").Gpu(8).On("r2a"));
+  t.Pod(MakePod("y").Gpu(8).On("r2b"));
+  const auto p = MakePod("p").Gpu(8);
+  CHECK(t.Place({p}) == Names{"r2c"});
+  const auto domain = [&](const char* node) {
+    return t.scorer.Terms(*t.Pod(p).shape, Overlay(t.store), t.node(node)).at("domain");
+  };
+  CHECK(domain("r2c") == -333'333);  // 8 of 24 are free
+  CHECK(domain("r3a") == -1'000'000);
+  // One comes and one goes: r3 is the fuller now.
+  t.Pod(MakePod("z").Gpu(8).On("r3a"));
+  t.store.DeletePod("uid-x");
+  t.store.DeletePod("uid-y");
+  t.Pod(MakePod("v").Gpu(8).On("r3b"));
+  CHECK(domain("r2c") == -1'000'000);
+  CHECK(domain("r3c") == -500'000);
+  CHECK(RacksOf(t.Place({p})) == std::set<std::string>{"r3"});
+}
+
+TEST_CASE("a gang that no rack holds lies in few of them, not in the tightest block",
+          "[unit][policy]") {
+  Planning t;
+  for (const char* rack : {"a1", "a2", "a3"}) {  // 6 places in three racks
+    for (const char* host : {"x", "y"}) {
+      t.Node(MakeNode(std::string(rack) + host).Gpu(8).Block("a").Rack(rack));
+    }
+  }
+  for (const char* rack : {"b1", "b2"}) {  // 8 in two
+    for (const char* host : {"w", "x", "y", "z"}) {
+      t.Node(MakeNode(std::string(rack) + host).Gpu(8).Block("b").Rack(rack));
+    }
+  }
+  CHECK(RacksOf(t.Place(Members("m", 6, MakePod("").Gpu(8)))) == std::set<std::string>{"b1", "b2"});
 }
 
 // They are let go when the others have started: nothing may hang on them until then.
