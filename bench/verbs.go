@@ -47,7 +47,7 @@ func (l *lab) verbsAt(r *report, nodes int) error {
 	create := func(n int, name string, gpus int, options ...podOption) []*corev1.Pod {
 		pods := newPods(n, name, gpus, options...)
 		for i, pod := range pods {
-			recorded(fmt.Sprintf("%08d-0000-4000-8000-%012d", i, len(name)*1000+gpus), hour)(pod)
+			recorded(fmt.Sprintf("%s-%08d-%d", name, i, gpus), hour)(pod) // all are in one snapshot
 		}
 		return pods
 	}
