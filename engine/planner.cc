@@ -475,6 +475,8 @@ void Engine::Release(Workload& workload, Assignment& assignment) {
 }
 
 /// Where members that move or join may go: with a required level, the domain of those that stay.
+/// The node of one that runs may be gone, and come back with it: nobody joins until it is known
+/// again.
 std::function<bool(NodeIndex)> Engine::StayInDomain(const Workload& workload,
                                                     std::span<PodInfo* const> moving) {
   if (workload.topology_required.empty()) return {};
@@ -484,8 +486,10 @@ std::function<bool(NodeIndex)> Engine::StayInDomain(const Workload& workload,
   // A launcher may have run ahead in another domain.
   const bool workers = std::ranges::any_of(
       workload.members, [&](const PodInfo* pod) { return stays(pod) && pod->shape->asks_device; });
+  bool unknown = false;
   for (const PodInfo* pod : workload.members) {
     if (!stays(pod) || pod->shape->asks_device != workers) continue;
+    unknown |= pod->bound() && !store_.node(pod->node).present;
     for (const auto& [name, nodes] : policy::GroupBy(store_, workload.topology_required)) {
       if (std::ranges::find(nodes, pod->node) != nodes.end()) {
         return [inside = std::set<NodeIndex>(nodes.begin(), nodes.end())](NodeIndex node) {
@@ -494,6 +498,7 @@ std::function<bool(NodeIndex)> Engine::StayInDomain(const Workload& workload,
       }
     }
   }
+  if (unknown) return [](NodeIndex) { return false; };
   return {};
 }
 

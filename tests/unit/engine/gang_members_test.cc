@@ -295,6 +295,38 @@ TEST_CASE("required topology binds replacements too", "[unit][engine][bug]") {
   CHECK(w.Planned("m2") == left);
 }
 
+// The Node object is deleted, and made again when its kubelet registers: the pod runs on.
+TEST_CASE("nobody joins a gang whose domain is not known while its node is gone",
+          "[unit][engine][bug]") {
+  World w;
+  const auto node = [](const char* name, const char* rack) {
+    return MakeNode(name).Gpu(8).Block("b").Rack(rack);
+  };
+  w.Add(node("a1", "a"));
+  w.Start();
+  const auto member = [](const char* name) {
+    return MakePod(name)
+        .Gpu(8)
+        .Gang("g", 2)
+        .Min(1)
+        .Annotation("berth.dev/topology-required", "rack")
+        .Gated();
+  };
+  w.Add(member("m0"));
+  w.Tick();
+  w.Advance(11'000);
+  REQUIRE(w.Attempt("m0"));
+  w.Remove("a1");
+  w.Add(node("b1", "b"));
+  w.Add(member("m1"));
+  w.Tick();
+  CHECK(w.Planned("m1").empty());
+  w.Add(node("a1", "a"));
+  w.Add(node("a2", "a"));
+  w.Tick();
+  CHECK(w.Planned("m1") == "a2");
+}
+
 TEST_CASE("a Binding that fails leaves the member in its room", "[unit][engine]") {
   GangWorld w(2);
   w.Gather(2, 2);
