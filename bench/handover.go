@@ -25,10 +25,7 @@ func handover(ctx context.Context, l *lab) (r *report, err error) {
 	r.note("kube-scheduler v1.36.3: client qps 5000, burst 5000; etcd without fsync; all on the same cores, the load generator and a stand-in for the kubelets included")
 	r.note("2 replicas behind a Service, 100 nodes of 8 GPUs, httpTimeout 30s, leases as shipped (15s, 10s, 2s); load: pods of one GPU and pods without, each deleted when it is bound, as fast as they go from 4 clients")
 	r.note("outage: from the old leader's last answer to kube-scheduler to the next one's first; pods: from creation to binding, the one with a GPU created at the signal, the one without half a second later")
-	if err := os.Setenv("BERTH_BIN", l.berth); err != nil {
-		return r, err
-	}
-	b, err := bed.Start()
+	b, err := l.startBed()
 	if err != nil {
 		return r, err
 	}
@@ -67,6 +64,14 @@ func handover(ctx context.Context, l *lab) (r *report, err error) {
 		r.add(row...)
 	}
 	return r, nil
+}
+
+// startBed starts the end-to-end tests' bed, which runs the program that is measured.
+func (l *lab) startBed() (*bed.Bed, error) {
+	if err := os.Setenv("BERTH_BIN", l.berth); err != nil {
+		return nil, err
+	}
+	return bed.Start()
 }
 
 // handovers is a cluster under load in which one leader follows the other.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,10 +29,7 @@ func soak(ctx context.Context, l *lab) (r *report, err error) {
 		"pods with a resource, 60 labels and 60 annotations of their own, a forged plan and a gang that never completes, 200 at a time; " +
 		"a node with labels of its own that comes and goes; strangers who hold 50 connections to each port and send half a request; " +
 		"the API server restarted at every third sample")
-	if err := os.Setenv("BERTH_BIN", l.berth); err != nil {
-		return r, err
-	}
-	b, err := bed.Start()
+	b, err := l.startBed()
 	if err != nil {
 		return r, err
 	}

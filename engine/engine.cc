@@ -318,8 +318,10 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   store_.SetPolicy(std::move(policy));
   for (const auto& [key, workload] : store_.workloads()) {
     if (Passthrough()) GiveUpPlaces(*workload);
-    for (PodInfo* pod : std::vector<PodInfo*>(workload->members)) {
-      if (MustGiveWay(*pod, store_)) GiveUpPlace(*pod, "the policy changed");
+    if (workload->plan) {  // few of those that wait have one
+      for (PodInfo* pod : std::vector<PodInfo*>(workload->members)) {
+        if (MustGiveWay(*pod, store_)) GiveUpPlace(*pod, "the policy changed");
+      }
     }
     workload->avoid.clear();
     // Who runs may be nobody of ours any more.

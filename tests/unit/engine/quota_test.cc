@@ -177,41 +177,48 @@ TEST_CASE("a whole-node pod takes a node that its queue can pay", "[unit][engine
   CHECK(w.Filter("a").node() == "small");
 }
 
-// A device plugin that restarts listed half of the node's devices when it was planned there.
+/// Pod `a` was planned on n1, whole, when a device plugin that restarts listed 4 GPUs there; now n1
+/// lists 8. Its queue may use `limit`.
+class Grown : public World {
+ public:
+  explicit Grown(int limit) : World(MakePolicy({MakeQueue("q", {"default"}, limit)})) {
+    Add(MakeNode("n1").Gpu(4));
+    Start();
+    Add(MakePod("a").Gpu(1).WholeNode());
+    REQUIRE(Filter("a").node() == "n1");
+    Add(MakeNode("n1").Gpu(8));
+  }
+};
+
+/// Of a gang in queue `a`, m0 runs on n1 and m1 is planned there, beyond the minimum.
+class HalfStarted : public World {
+ public:
+  HalfStarted() : World(MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"default"}, 4)})) {
+    Add(MakeNode("n1").Gpu(8));
+    Start();
+    for (const char* name : {"m0", "m1"}) Add(MakePod(name).Gpu(4).Gang("g", 2).Min(1).Gated());
+    Tick();
+    REQUIRE(Attempt("m0"));
+  }
+};
+
 TEST_CASE("a whole-node pod leaves a node that grows beyond what its queue can pay",
           "[unit][engine][bug]") {
-  World w(MakePolicy({MakeQueue("q", {"default"}, 4)}));
-  w.Add(MakeNode("n1").Gpu(4));
-  w.Start();
-  w.Add(MakePod("a").Gpu(1).WholeNode());
-  REQUIRE(w.Filter("a").node() == "n1");
-  w.Add(MakeNode("n1").Gpu(8));
+  Grown w(4);
   CHECK(w.UsedGpus() == 0);
   CHECK_FALSE(w.Bind("a", "n1").posted);
 }
 
 TEST_CASE("a whole-node pod stays on a node that grows within what its queue can pay",
           "[unit][engine]") {
-  World w(MakePolicy({MakeQueue("q", {"default"}, 8)}));
-  w.Add(MakeNode("n1").Gpu(4));
-  w.Start();
-  w.Add(MakePod("a").Gpu(1).WholeNode());
-  REQUIRE(w.Filter("a").node() == "n1");
-  w.Add(MakeNode("n1").Gpu(8));
+  Grown w(8);
   CHECK(w.UsedGpus() == 8);
   CHECK(w.Bind("a", "n1").posted);
 }
 
 TEST_CASE("an edit of the policy takes the room of a running gang's further members",
           "[unit][engine][bug]") {
-  World w(MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"default"}, 4)}));
-  w.Add(MakeNode("n1").Gpu(8));
-  w.Start();
-  for (const char* name : {"m0", "m1"}) {
-    w.Add(MakePod(name).Gpu(4).Gang("g", 2).Min(1).Gated());
-  }
-  w.Tick();
-  REQUIRE(w.Attempt("m0"));
+  HalfStarted w;
   REQUIRE(w.UsedGpus() == 8);
   w.Reload(MakePolicy({MakeQueue("b", {"default"}, 4)}));
   CHECK(w.UsedGpus() == 4);
@@ -240,14 +247,7 @@ TEST_CASE("a planned member of a running gang moves with its gang to another que
 
 TEST_CASE("a member whose Binding fails after an edit of the policy gives its room up",
           "[unit][engine][bug]") {
-  World w(MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"default"}, 4)}));
-  w.Add(MakeNode("n1").Gpu(8));
-  w.Start();
-  for (const char* name : {"m0", "m1"}) {
-    w.Add(MakePod(name).Gpu(4).Gang("g", 2).Min(1).Gated());
-  }
-  w.Tick();
-  REQUIRE(w.Attempt("m0"));
+  HalfStarted w;
   w.SetPosting(testing::Posting::kHangs);
   REQUIRE(w.Bind("m1", "n1").posted);
   w.Reload(MakePolicy({MakeQueue("b", {"default"}, 4)}));
