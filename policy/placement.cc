@@ -319,7 +319,7 @@ class Placer {
   }
 
   /// Members of several shapes: the order in which shapes are placed can matter; try a few. Those
-  /// without devices always come last: they are let go when the others have come.
+  /// without devices always come last: they are released when the others have come.
   std::optional<std::vector<Placed>> TryNodes(Nodes nodes, const std::vector<int>& fill) {
     std::vector<std::size_t> order(groups_.size());
     std::iota(order.begin(), order.end(), 0U);
