@@ -417,7 +417,7 @@ void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge, topology::De
   // Devices that are fixed stay, whatever else about its room changed.
   const topology::DeviceMask kept = pod.node == index && !options_.shares ? pod.devices : 0;
   std::string held_queue = std::move(pod.held_queue);
-  Release(pod);
+  GiveBack(pod);
   pod.held_queue = std::move(held_queue);
   pod.fixed = std::move(fixed);
   pod.node = index;
@@ -444,6 +444,19 @@ void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge, topology::De
 }
 
 void Store::Release(PodInfo& pod) {
+  GiveBack(pod);
+  const bool sound = pod.refusal.reason == ReasonId::kNone ||
+                     pod.refusal.reason == ReasonId::kGangConflict;  // judged anew below
+  if (pod.workload == nullptr || pod.bound() || !sound) return;
+  // What it was to pay from while it held room may not be what it asks for under the policy of now.
+  const QueueId before = pod.queue;
+  pod.queue = ResolveQueue(pod, *pod.claims, pod.refusal);
+  if (pod.queue == before) return;
+  stale_.insert(pod.workload);
+  MarkChanged(*pod.workload);
+}
+
+void Store::GiveBack(PodInfo& pod) {
   if (pod.charge == Charge::kNone) return;
   NodeInfo& node = *nodes_[static_cast<std::size_t>(pod.node)];
   for (const auto& [id, amount] : pod.charged) {

@@ -73,7 +73,7 @@ class Store {
   void SetCharge(PodInfo& pod, NodeIndex node, Charge charge, topology::DeviceMask devices = 0);
   /// For the claim of a whole-node pod: what it is charged of its node's devices. Others: empty.
   std::map<std::string, std::int64_t, std::less<>> WholeNodeCharge(const PodInfo& pod) const;
-  /// Gives back what `pod` holds.
+  /// Gives back what `pod` holds; its queue is what it asks for again.
   void Release(PodInfo& pod);
   /// Nobody of the gang runs any more: those that are left are a new incarnation of it, and say
   /// anew what it is and which queue pays for it.
@@ -222,6 +222,7 @@ class Store {
   std::shared_ptr<const PodShape> ShapeOf(const kube::Pod& pod, bool whole_node);
   int ShareOf(const kube::Pod& pod) const;
   void PurgeShapes();
+  void GiveBack(PodInfo& pod);
   /// Files the pod under the workload it claims, or under none.
   struct Reading;
   Reading Read(PodInfo& pod);

@@ -35,6 +35,23 @@ bool AllBound(const Workload* workload) {
          std::ranges::all_of(workload->faulty, &PodInfo::bound);
 }
 
+/// The member whose claims are the gang's, in order of age: one that runs, so that the queue and
+/// the terms of a gang that has started stand whoever waits to join it, and are the same after a
+/// restart; else the first that is sound in itself. A launcher without devices may run ahead of its
+/// gang: it comes before others only where no member asks for devices. End: there is none.
+std::vector<PodInfo*>::const_iterator FindRepresentative(const std::vector<PodInfo*>& members) {
+  const bool devices =
+      std::ranges::any_of(members, [](const PodInfo* pod) { return pod->shape->asks_device; });
+  const auto runs = std::ranges::find_if(members, [devices](const PodInfo* pod) {
+    return (pod->bound() || pod->charge == Charge::kBinding) && pod->shape->asks_device == devices;
+  });
+  if (runs != members.end()) return runs;
+  return std::ranges::find_if(members, [](const PodInfo* pod) {
+    return pod->bound() || pod->refusal.reason == ReasonId::kNone ||
+           pod->refusal.reason == ReasonId::kGangConflict;
+  });
+}
+
 /// `first` speaks for the workload.
 void TakeClaims(Workload& workload, const PodInfo& first) {
   const PodClaims& claims = *first.claims;
@@ -318,11 +335,7 @@ void Store::RefreshWorkload(Workload& workload) {
   workload.members.clear();
   workload.faulty.clear();
   std::ranges::sort(all, FirstMemberOrder);
-  // The first member that is sound in itself speaks for the gang.
-  const auto first = std::ranges::find_if(all, [](const PodInfo* pod) {
-    return pod->bound() || pod->refusal.reason == ReasonId::kNone ||
-           pod->refusal.reason == ReasonId::kGangConflict;
-  });
+  const auto first = FindRepresentative(all);
   // Without one the first of those that are refused: people are told of what it asked for.
   if (!all.empty()) TakeClaims(workload, first == all.end() ? *all.front() : **first);
   if (first != all.end()) {
@@ -498,7 +511,7 @@ void Store::SetPolicy(config::PolicyConfiguration policy) {
                     pod->workload == nullptr ? std::string() : pod->workload->key,
                     std::move(queue)});
   }
-  for (const Held& h : held) Release(*h.pod);
+  for (const Held& h : held) GiveBack(*h.pod);
   policy_ = std::move(policy);
   dialects_ = peers_.Decide(policy_.dialects);
   reread_due_ = false;

@@ -103,6 +103,7 @@ class Checker {
   std::int64_t GpusOf(const std::string& node) const;
   void CheckRoom(const kube::Pod& pod);
   void CheckQueues(const kube::Pod& pod);
+  bool FollowsItsGang(const kube::Pod& bound) const;
   void CheckBudgets(const cluster::Store& store, const cluster::PodInfo& preemptor,
                     const engine::VictimMap& offered, const std::string& node,
                     const engine::VictimSet& set);

@@ -111,6 +111,21 @@ void Checker::CheckRoom(const kube::Pod& bound) {
   }
 }
 
+/// An edit of the policy took the queue of a gang that is below its minimum: the members that it
+/// lacks are bound where those that run count now, over the cap of that queue too, as they are
+/// where an edit lowers the cap of their own (engine/over_cap.h).
+bool Checker::FollowsItsGang(const kube::Pod& bound) const {
+  int runs = 0;
+  bool moved = false;
+  for (const auto& [uid, member] : usage_.MembersOf(GangOf(bound))) {
+    if (uid == bound.meta.uid || member->node_name.empty() || !Lives(*member)) continue;
+    ++runs;
+    const auto claim = cluster::ClaimOf(*member);
+    moved |= claim && claim->node == member->node_name && claim->queue != usage_.QueueOf(uid);
+  }
+  return moved && runs < MinimumOf(bound);
+}
+
 /// I4, by the API objects alone.
 void Checker::CheckQueues(const kube::Pod& bound) {
   if (!bound.spec->requests.contains(kGpu)) return;
@@ -132,7 +147,7 @@ void Checker::CheckQueues(const kube::Pod& bound) {
   std::optional<std::int64_t> told;
   if (!told_caps_.empty()) told = ToldMost(usage_.BoundIn(queue), queue, told_caps_);
   const std::int64_t cap = std::min(late, told.value_or(late));
-  if (!queue.empty() && used > cap) {
+  if (!queue.empty() && used > cap && !FollowsItsGang(bound)) {
     Broken(fmt::format("I4: {} is bound, and queue {} uses {} of {} milli-GPU", bound.meta.name,
                        queue, used, cap));
   }

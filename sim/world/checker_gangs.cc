@@ -11,16 +11,6 @@
 namespace berth::sim {
 namespace {
 
-int NumberOf(const kube::Pod& pod, std::string_view key) {
-  const auto it = pod.meta.annotations.find(key);
-  return it == pod.meta.annotations.end() ? 0 : std::atoi(it->second.c_str());
-}
-
-int MinimumOf(const kube::Pod& pod) {
-  const int min = NumberOf(pod, "berth.dev/gang-min-member");
-  return min > 0 ? min : NumberOf(pod, "berth.dev/gang-size");
-}
-
 std::string PlanOf(const kube::Pod& pod) {
   const auto note = pod.meta.annotations.find(cluster::kPlanAnnotation);
   const auto claim =

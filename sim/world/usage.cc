@@ -14,6 +14,11 @@ std::string LabelOf(const kube::Pod& pod, std::string_view key) {
   return it == pod.meta.labels.end() ? std::string() : it->second;
 }
 
+int NumberOf(const kube::Pod& pod, std::string_view key) {
+  const auto it = pod.meta.annotations.find(key);
+  return it == pod.meta.annotations.end() ? 0 : std::atoi(it->second.c_str());
+}
+
 /// Of a whole-node pod at least what it was charged at binding, by its own annotation: its node may
 /// list fewer devices for a while, and they are not free for others of its queue.
 std::int64_t ChargedGpus(const kube::Pod& pod) {
@@ -69,6 +74,11 @@ bool Lives(const kube::Pod& pod) {
 std::string GangOf(const kube::Pod& pod) {
   const std::string name = LabelOf(pod, "berth.dev/gang");
   return name.empty() ? name : pod.meta.ns + '/' + name;
+}
+
+int MinimumOf(const kube::Pod& pod) {
+  const int min = NumberOf(pod, "berth.dev/gang-min-member");
+  return min > 0 ? min : NumberOf(pod, "berth.dev/gang-size");
 }
 
 std::int64_t AmountOf(const kube::ResourceList& list, std::string_view name) {

@@ -16,6 +16,8 @@ namespace berth::sim {
 bool Lives(const kube::Pod& pod);
 /// A gang's name belongs to its namespace. Empty: no gang.
 std::string GangOf(const kube::Pod& pod);
+/// How many members its gang needs, as the pod says; 0: it is in none.
+int MinimumOf(const kube::Pod& pod);
 /// Whom a pod is charged to, by the policy and nothing else. Empty: Berth does not plan it.
 std::string QueueByPolicy(const kube::Pod& pod, const config::PolicyConfiguration& policy);
 /// It takes all devices of its node.

@@ -245,6 +245,75 @@ TEST_CASE("a planned member of a running gang moves with its gang to another que
   CHECK(w.UsedGpus() == 4);
 }
 
+/// The namespace's own queue `b` may be taken out of the policy and put back.
+class QueueComesBack : public World {
+ public:
+  QueueComesBack() : World(Policy(/*with_b=*/false)) {
+    Add(MakeNode("n1").Gpu(16));
+    Start();
+  }
+  static config::PolicyConfiguration Policy(bool with_b) {
+    if (!with_b) return MakePolicy({MakeQueue("default", {"*"})});
+    return MakePolicy({MakeQueue("b", {"default"}, 16), MakeQueue("default", {"*"})});
+  }
+  void AddGang(int size, int min) {
+    for (int i = 0; i < size; ++i) {
+      Add(MakePod("m" + std::to_string(i)).Gpu(4).Gang("g", size).Min(min).Rank(i).Gated());
+    }
+    Tick();
+  }
+  void Relabel(const std::string& name) {
+    Change(name, [](kube::Pod& pod) { pod.meta.labels["some"] = "news"; });
+    Tick();
+  }
+  std::int64_t Used(std::size_t queue) {
+    return store().queues()[queue].used[store().device_ids().front()] / 1000;
+  }
+};
+
+TEST_CASE("a gang that has started keeps its queue, whoever of its members waits",
+          "[unit][engine][bug]") {
+  QueueComesBack w;
+  w.AddGang(3, 1);
+  REQUIRE(w.Attempt("m1"));
+  w.Reload(QueueComesBack::Policy(/*with_b=*/true));
+  w.Relabel("m0");  // the oldest, and it waits
+  CHECK(w.Planned("m0") == "n1");
+  CHECK(w.Attempt("m0"));
+  CHECK(w.Attempt("m2"));
+  CHECK(w.Used(0) == 0);
+  CHECK(w.Used(1) == 12);
+  w.Restart();
+  CHECK(w.Used(0) == 0);
+  CHECK(w.Used(1) == 12);
+}
+
+TEST_CASE("members that gave up their places agree on their queue", "[unit][engine][bug]") {
+  QueueComesBack w;
+  w.AddGang(3, 3);
+  w.Schedule();
+  REQUIRE(w.BoundPods() == 3);
+  for (const char* gone : {"m1", "m2"}) w.Delete(gone);
+  w.Add(MakePod("m3").Gpu(4).Gang("g", 3).Rank(1).Gated());
+  w.Add(MakePod("m4").Gpu(4).Gang("g", 3).Rank(2).Gated());
+  w.Tick();
+  // Their Bindings fail while the queue comes back, and kube-scheduler clears the nominations.
+  w.SetPosting(testing::Posting::kHangs);
+  for (const char* next : {"m3", "m4"}) {
+    REQUIRE(w.Bind(next, "n1").posted);
+    w.Change(next, [](kube::Pod& pod) { pod.nominated_node.clear(); });
+  }
+  w.Reload(QueueComesBack::Policy(/*with_b=*/true));
+  w.Change("m0", [](kube::Pod& pod) { pod.phase = kube::PodPhase::kSucceeded; });
+  for (const char* next : {"uid-m3", "uid-m4"}) {
+    w.engine().BindFinished(next, BindOutcome::kRefused, w.now());
+  }
+  w.Relabel("m3");
+  w.Advance(20'000);
+  CHECK(w.Why("m3") != "GangConflict");
+  CHECK(w.Why("m4") != "GangConflict");
+}
+
 TEST_CASE("a member whose Binding fails after an edit of the policy gives its room up",
           "[unit][engine][bug]") {
   HalfStarted w;
