@@ -1,0 +1,238 @@
+// The longest single call of the engine: for so long the host's one lock is held, and every verb
+// waits. Sizes are those of a large cluster on a bad day; each benchmark reports the longest call
+// of each iteration.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+
+#include "bench/micro/world.h"
+
+namespace berth::bench {
+namespace {
+
+constexpr int kCrowdedNodes = 5000;
+constexpr int kWaiting = 50'000;
+constexpr int kShapes = 5000;
+
+/// The longest of the calls that it is given, in seconds.
+class Longest {
+ public:
+  template <typename Call>
+  void Hold(const Call& call) {
+    longest_ = std::max(longest_, Seconds(call));
+  }
+  double seconds() const { return longest_; }
+
+ private:
+  double longest_ = 0;
+};
+
+void FillNodes(engine::Engine& engine, int nodes, int gpus) {
+  for (int i = 0; i < nodes; ++i) {
+    kube::Pod pod = MakePod("filler-" + std::to_string(i), gpus);
+    pod.node_name = NodeName(i);
+    engine.OnPod(std::move(pod), kNow);
+  }
+}
+
+/// A gated pod of one of 5,000 shapes that fits nowhere; one of 50 keeps off its like.
+kube::Pod Waiter(int i) {
+  kube::Pod pod = MakePod("waiter-" + std::to_string(i), 4, 500 + i % kShapes);
+  pod.scheduling_gates = {"berth.dev/admission"};
+  if (i % 50 == 0) {
+    auto spec = std::make_shared<kube::PodSpec>(*pod.spec);
+    kube::PodAffinityTerm& term = spec->required_pod_anti_affinity.emplace_back();
+    term.label_selector = {.requirements = {{.key = "app", .values = {"trainer"}}}};
+    term.topology_key = "kubernetes.io/hostname";
+    pod.spec = std::move(spec);
+  }
+  return pod;
+}
+
+/// 5,000 nodes with 3 GPUs free on each, 50,000 gated singles that want 4.
+std::unique_ptr<engine::Engine> MakeMultitude() {
+  auto engine = MakeEngine(kCrowdedNodes);
+  FillNodes(*engine, kCrowdedNodes, 5);
+  for (int i = 0; i < kWaiting; ++i) engine->OnPod(Waiter(i), kNow);
+  engine->Step(kNow);
+  engine->TakeActions();
+  return engine;
+}
+
+/// A pod ends and makes room that is enough for none of those who wait.
+void LongestHoldAfterEnd(benchmark::State& state) {
+  const auto engine = MakeMultitude();
+  kube::Pod pod = MakePod("guest", 1);
+  pod.node_name = NodeName(0);
+  for (auto _ : state) {
+    engine->OnPod(pod, kNow);
+    engine->Step(kNow);
+    Longest longest;
+    longest.Hold([&] { engine->OnPodDeleted(pod.meta.uid, kNow); });
+    longest.Hold([&] { engine->Step(kNow); });
+    longest.Hold([&] { engine->TakeActions(); });
+    state.SetIterationTime(longest.seconds());
+  }
+}
+BENCHMARK(LongestHoldAfterEnd)->Iterations(5)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+/// One more comes to wait, of a new shape.
+void LongestHoldAfterArrival(benchmark::State& state) {
+  const auto engine = MakeMultitude();
+  int i = 0;
+  for (auto _ : state) {
+    kube::Pod pod = MakePod("late-" + std::to_string(i), 4, 10'000 + i);
+    ++i;
+    pod.scheduling_gates = {"berth.dev/admission"};
+    Longest longest;
+    longest.Hold([&] { engine->OnPod(std::move(pod), kNow); });
+    longest.Hold([&] { engine->Step(kNow); });
+    longest.Hold([&] { engine->TakeActions(); });
+    state.SetIterationTime(longest.seconds());
+  }
+}
+BENCHMARK(LongestHoldAfterArrival)->Iterations(100)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+/// kube-scheduler asks about a pod that can run, just after another one ended.
+void LongestHoldOfFilterAfterEnd(benchmark::State& state) {
+  const auto engine = MakeMultitude();
+  const Offer offer(kCrowdedNodes);
+  kube::Pod guest = MakePod("guest", 1);
+  guest.node_name = NodeName(0);
+  int i = 0;
+  for (auto _ : state) {
+    engine->OnPod(guest, kNow);
+    engine->Step(kNow);
+    engine->OnPodDeleted(guest.meta.uid, kNow);
+    const kube::Pod pod = MakePod("fresh-" + std::to_string(i++), 1);
+    engine->OnPod(pod, kNow);
+    Longest longest;
+    longest.Hold([&] {
+      const auto answer = engine->Filter({.uid = pod.meta.uid, .offered = offer.views}, kNow);
+      if (answer.kept.size() != 1) state.SkipWithError("not kept");
+    });
+    engine->OnPodDeleted(pod.meta.uid, kNow);
+    engine->Step(kNow);
+    engine->TakeActions();
+    state.SetIterationTime(longest.seconds());
+  }
+}
+BENCHMARK(LongestHoldOfFilterAfterEnd)
+    ->Iterations(5)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+
+/// An edit of the policy that changes none of the answers.
+void LongestHoldOfPolicy(benchmark::State& state) {
+  const auto engine = MakeMultitude();
+  config::PolicyConfiguration policy = engine->store().policy();
+  for (auto _ : state) {
+    policy.gang.plan_timeout += std::chrono::milliseconds(1);
+    Longest longest;
+    longest.Hold([&] { engine->OnPolicy(policy, kNow); });
+    longest.Hold([&] { engine->Step(kNow); });
+    longest.Hold([&] { engine->TakeActions(); });
+    state.SetIterationTime(longest.seconds());
+  }
+}
+BENCHMARK(LongestHoldOfPolicy)->Iterations(3)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+/// A node more in a cluster of so many, of which all are full and 100 pods wait; and one less.
+/// Args: nodes.
+void LongestHoldOfNodeChange(benchmark::State& state) {
+  const auto nodes = static_cast<int>(state.range(0));
+  const auto engine = MakeEngine(nodes);
+  FillNodes(*engine, nodes, 8);
+  for (int i = 0; i < 100; ++i) engine->OnPod(Waiter(i), kNow);
+  engine->Step(kNow);
+  kube::Node node = MakeNode(nodes);
+  node.allocatable["nvidia.com/gpu"] = 2'000;
+  for (auto _ : state) {
+    Longest longest;
+    longest.Hold([&] { engine->OnNode(node, kNow); });
+    longest.Hold([&] { engine->Step(kNow); });
+    longest.Hold([&] { engine->OnNodeDeleted(node.meta.name, kNow); });
+    longest.Hold([&] { engine->Step(kNow); });
+    engine->TakeActions();
+    state.SetIterationTime(longest.seconds());
+  }
+}
+BENCHMARK(LongestHoldOfNodeChange)
+    ->Arg(5000)
+    ->Arg(20'000)
+    ->Iterations(30)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+
+/// A gang of so many whole nodes is planned, comes to bind and is bound, member by member. Args:
+/// members.
+void LongestHoldOfGang(benchmark::State& state) {
+  const auto members = static_cast<int>(state.range(0));
+  const auto engine = MakeEngine(members);
+  for (auto _ : state) {
+    const auto gang = MakeGang("gang", members, 8);
+    Longest longest;
+    for (const kube::Pod& pod : gang) longest.Hold([&] { engine->OnPod(pod, kNow); });
+    longest.Hold([&] { engine->Step(kNow); });
+    longest.Hold([&] { engine->TakeActions(); });
+    std::vector<std::string> nodes;
+    for (const kube::Pod& pod : gang) {
+      nodes.push_back(engine->store().node(engine->PlannedNode(pod.meta.uid)).name);
+    }
+    for (std::size_t i = 0; i < gang.size(); ++i) {
+      const kube::ObjectMeta& meta = gang[i].meta;
+      longest.Hold([&] {
+        engine->Bind({.uid = meta.uid, .ns = meta.ns, .name = meta.name, .node = nodes[i]}, kNow);
+      });
+    }
+    for (std::size_t i = 0; i < gang.size(); ++i) {
+      kube::Pod pod = gang[i];
+      pod.node_name = nodes[i];
+      longest.Hold([&] { engine->OnPod(std::move(pod), kNow); });
+    }
+    for (const kube::Pod& pod : gang) {
+      longest.Hold([&] { engine->OnPodDeleted(pod.meta.uid, kNow); });
+    }
+    longest.Hold([&] { engine->Step(kNow); });
+    engine->TakeActions();
+    state.SetIterationTime(longest.seconds());
+  }
+}
+BENCHMARK(LongestHoldOfGang)
+    ->Arg(1000)
+    ->Arg(8000)
+    ->Iterations(1)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+
+/// The same gang from its first event to its last: what it costs in all. Args: members.
+void WholeLifeOfGang(benchmark::State& state) {
+  const auto members = static_cast<int>(state.range(0));
+  const auto engine = MakeEngine(members);
+  for (auto _ : state) {
+    const auto gang = MakeGang("gang", members, 8);
+    for (const kube::Pod& pod : gang) engine->OnPod(pod, kNow);
+    engine->Step(kNow);
+    engine->TakeActions();
+    for (const kube::Pod& pod : gang) {
+      const auto planned = engine->PlannedNode(pod.meta.uid);
+      engine->Bind({.uid = pod.meta.uid,
+                    .ns = pod.meta.ns,
+                    .name = pod.meta.name,
+                    .node = engine->store().node(planned).name},
+                   kNow);
+    }
+    engine->TakeActions();
+    for (kube::Pod pod : gang) {
+      pod.node_name = engine->store().node(engine->PlannedNode(pod.meta.uid)).name;
+      engine->OnPod(std::move(pod), kNow);
+    }
+    for (const kube::Pod& pod : gang) engine->OnPodDeleted(pod.meta.uid, kNow);
+    engine->Step(kNow);
+    engine->TakeActions();
+  }
+}
+BENCHMARK(WholeLifeOfGang)->Arg(1000)->Arg(8000)->Iterations(1)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace berth::bench
