@@ -190,7 +190,8 @@ struct Workload {
   std::string name;
   bool gang = false;
   bool in_tree = false;           ///< kube-scheduler starts it whole: never planned (in_tree.cc).
-  std::vector<PodInfo*> members;  ///< Live ones without a fault, by (creation, uid).
+  std::vector<PodInfo*> members;  ///< Live ones without a fault, by (creation, uid) if `sorted`.
+  bool sorted = false;            ///< No member came since the last Refresh.
   std::vector<PodInfo*> faulty;   ///< Refused alone (conflict, queue, bad request).
 
   // From the first member.

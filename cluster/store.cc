@@ -89,6 +89,7 @@ void Store::Touch(NodeInfo& node) {
 void Store::TouchObject(NodeInfo& node) {
   Touch(node);
   object_changes_.Add(node.index);
+  room_changes_.Add(node.index);
 }
 
 void Store::UpsertNode(kube::Node object) {
@@ -408,6 +409,7 @@ void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge, topology::De
   }
   if (pod.charge != Charge::kNone && pod.node == index && pod.charged == demand &&
       pod.charged_queue == pod.queue && (devices == 0 || devices == pod.devices)) {
+    if (charge == Charge::kBound && pod.charge != charge) room_changes_.Add(index);
     pod.charge = charge;
     pod.fixed = std::move(fixed);
     ++generation_;
@@ -473,7 +475,9 @@ void Store::GiveBack(PodInfo& pod) {
   if (pod.charged_queue != kNoQueue) {
     Amounts& used = queues_[static_cast<std::size_t>(pod.charged_queue)].used;
     for (const auto& [id, amount] : pod.charged) used.Add(id, -amount);
+    queue_news_.insert(pod.charged_queue);
   }
+  room_changes_.Add(node.index);
   if (std::exchange(pod.repels, false)) repellers_.Remove(pod);
   pod.charge = Charge::kNone;
   pod.node = kNoNode;

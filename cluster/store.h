@@ -166,13 +166,23 @@ class Store {
   /// Counts changes that may have made room, or changed what fits where.
   std::uint64_t free_generation() const { return free_generation_; }
   void BumpFreeGeneration() { ++free_generation_; }
+  /// Nodes where room was given back, that came, changed or went, or of which a bound pod may be
+  /// another victim than it was.
+  const ChangeLog& room_changes() const { return room_changes_; }
+  /// Queues that were given room back since the last call.
+  std::set<QueueId> TakeQueueNews() { return std::exchange(queue_news_, {}); }
 
   /// Has the workload judged again in the next pass.
   void MarkChanged(Workload& workload);
+  /// Has it judged no more when room is made, before it is marked as changed again.
+  void Rest(Workload& workload) { awake_.erase(&workload); }
+  bool Rests(Workload& workload) const { return !awake_.contains(&workload); }
   /// Workloads that changed since the last call, gone ones excluded.
   std::vector<Workload*> TakeChanged();
   /// Workloads with a member that has no node yet, by key: whom freed room may help.
   std::vector<Workload*> OpenWorkloads();
+  /// Of these, those that do not rest.
+  std::vector<Workload*> AwakeWorkloads();
   /// Of these, those with a member that looks at its neighbours: whom a pod that comes may help.
   std::vector<Workload*> NeighbourlyWorkloads();
 
@@ -275,6 +285,7 @@ class Store {
   EndedPods ended_;
   std::unordered_map<std::string, std::string> ended_keys_;  ///< By UID.
   std::set<Workload*, ByKey> changed_;
+  std::set<Workload*, ByKey> awake_;        ///< Of those in open_.
   std::set<Workload*, ByKey> open_;         ///< And some that are not any more: see OpenWorkloads.
   std::set<Workload*, ByKey> neighbourly_;  ///< With a member of pod constraints, bound or not.
   std::set<Workload*, ByKey> stale_;        ///< Their members changed since the last Refresh.
@@ -293,6 +304,8 @@ class Store {
   std::uint64_t policy_generation_ = 0;
   ChangeLog changes_;
   ChangeLog object_changes_;
+  ChangeLog room_changes_;
+  std::set<QueueId> queue_news_;
 };
 
 /// The hash that gives the one node order (FNV-1a with an avalanche step). Another seed, another

@@ -157,6 +157,7 @@ PodInfo* Store::UpsertPod(kube::Pod object) {
   if (refiled) {
     File(pod);
     ChargeBound(pod);
+    if (pod.charge != Charge::kNone) room_changes_.Add(pod.node);
     if (pod.charge != Charge::kNone && (relabelled || was_terminating != pod.terminating())) {
       relabelled_ |= relabelled;
       // Its terms may select others by its own labels.
@@ -286,6 +287,7 @@ void Store::File(PodInfo& pod) {
     }
     pod.workload = slot.get();
     slot->members.push_back(&pod);
+    slot->sorted = false;
   }
   if (pod.shape->has_pod_constraints) neighbourly_.insert(pod.workload);
   if (!fixed) {
@@ -316,6 +318,7 @@ void Store::Unfile(PodInfo& pod) {
   if (workload->members.empty() && workload->faulty.empty()) {
     changed_.erase(workload);
     open_.erase(workload);
+    awake_.erase(workload);
     neighbourly_.erase(workload);
     stale_.erase(workload);
     workloads_.erase(workload->key);
@@ -332,9 +335,10 @@ void Store::Unfile(PodInfo& pod) {
 void Store::RefreshWorkload(Workload& workload) {
   std::vector<PodInfo*> all = std::move(workload.members);
   all.insert(all.end(), workload.faulty.begin(), workload.faulty.end());
+  if (!workload.sorted || !workload.faulty.empty()) std::ranges::sort(all, FirstMemberOrder);
+  workload.sorted = true;
   workload.members.clear();
   workload.faulty.clear();
-  std::ranges::sort(all, FirstMemberOrder);
   const auto first = FindRepresentative(all);
   // Without one the first of those that are refused: people are told of what it asked for.
   if (!all.empty()) TakeClaims(workload, first == all.end() ? *all.front() : **first);
@@ -384,12 +388,18 @@ void Store::MarkChanged(Workload& workload) {
   workload.dirty = true;
   changed_.insert(&workload);
   open_.insert(&workload);
+  awake_.insert(&workload);
   ++generation_;
 }
 
 std::vector<Workload*> Store::OpenWorkloads() {
   std::erase_if(open_, AllBound);
   return {open_.begin(), open_.end()};
+}
+
+std::vector<Workload*> Store::AwakeWorkloads() {
+  std::erase_if(awake_, AllBound);
+  return {awake_.begin(), awake_.end()};
 }
 
 std::vector<Workload*> Store::NeighbourlyWorkloads() {
@@ -468,6 +478,7 @@ QueueId Store::ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict
 
 void Store::BuildQueues() {
   queues_.clear();
+  queue_news_.clear();
   for (const config::Queue& queue : policy_.queues) {
     QueueInfo info{.config = queue, .used = {}, .caps = {}};
     kube::ResourceList caps = queue.quota;

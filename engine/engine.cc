@@ -8,6 +8,7 @@
 #include "cluster/plan_claim.h"
 #include "engine/over_cap.h"
 #include "engine/pauses.h"
+#include "policy/rank_order.h"
 #include "policy/shortage.h"
 
 namespace berth::engine {
@@ -316,6 +317,7 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
     }
   }
   store_.SetPolicy(std::move(policy));
+  wakeups_.Clear();
   for (const auto& [key, workload] : store_.workloads()) {
     if (Passthrough()) GiveUpPlaces(*workload);
     if (workload->plan) {  // few of those that wait have one
@@ -514,6 +516,7 @@ Verdict Engine::OnItsWay(const Workload& workload, const Assignment& assignment)
 /// have changed since, and is looked up for who asks.
 Verdict Engine::Current(const Workload& workload, TimePoint now) const {
   switch (workload.verdict.reason) {
+    case ReasonId::kWaitingForQuota:
     case ReasonId::kInsufficientDevices:
     case ReasonId::kInsufficientCpuOrMemory:
     case ReasonId::kFragmented:
@@ -526,6 +529,11 @@ Verdict Engine::Current(const Workload& workload, TimePoint now) const {
   const std::vector<PodInfo*> pods = workload.Unplaced();
   if (pods.empty()) return workload.verdict;
   const int min = std::max(1, workload.Missing());
+  if (workload.verdict.reason == ReasonId::kWaitingForQuota) {
+    int fit = 0;
+    Verdict quota = CheckQuota(workload, policy::RankOrder(pods), min, fit);
+    return quota.reason == ReasonId::kNone ? workload.verdict : quota;
+  }
   const std::vector<cluster::Avoid> avoid = NotYet(AvoidFor(workload, pods), now);
   policy::PlacementRequest request{.pods = {pods.begin(), pods.end()},
                                    .min = min,

@@ -19,6 +19,7 @@
 #include "cluster/store.h"
 #include "engine/actions.h"
 #include "engine/input_listener.h"
+#include "engine/wakeups.h"
 #include "policy/placement.h"
 
 namespace berth::engine {
@@ -170,10 +171,14 @@ class Engine {
   std::vector<cluster::Workload*> WhoToJudge();
   std::vector<cluster::Workload*> PassOrder(std::span<cluster::Workload* const> workloads) const;
   void Judge(cluster::Workload& workload, TimePoint now);
+  void JudgeWhole(cluster::Workload& workload, std::vector<cluster::PodInfo*> pods, int min,
+                  TimePoint now);
   bool NeedsPlan(const cluster::Workload& workload) const;
   bool Settles(cluster::Workload& workload, int have, TimePoint now);
-  void PlanWhole(cluster::Workload& workload, std::vector<cluster::PodInfo*> pods, int min,
-                 TimePoint now);
+  std::optional<Failure> PlanWhole(cluster::Workload& workload,
+                                   const std::vector<cluster::PodInfo*>& pods, int min,
+                                   TimePoint now);
+  std::optional<Preemptor> PreemptorOf(const cluster::Workload& workload) const;
   void PlaceLate(cluster::Workload& workload, std::span<cluster::PodInfo* const> pods,
                  TimePoint now);
   cluster::Verdict PlaceOneLate(cluster::Workload& workload, cluster::PodInfo& pod, TimePoint now);
@@ -265,7 +270,7 @@ class Engine {
   void AfterVictimGone(const std::string& uid, cluster::NodeIndex node, TimePoint now);
   bool ResumePreemption(cluster::Workload& workload, TimePoint now);
   bool HasRoom(const cluster::PodInfo& pod);
-  bool WouldPreempt(const cluster::PodInfo& pod);
+  bool WouldPreempt(const cluster::PodInfo& pod, const Preemptor& preemptor, bool& by_count);
   void LetPreempt(cluster::Workload& workload);
 
   // recovery.cc
@@ -308,25 +313,9 @@ class Engine {
   bool judge_all_ = true;
   const cluster::PodInfo* filtering_ = nullptr;  ///< The pod whose filter call runs the pass.
 
-  /// Failures seen at this free generation: what did not fit then fits no better after more was
-  /// taken. The rest is of pods whose neighbours matter.
-  struct Failure {
-    std::shared_ptr<const cluster::PodShape> shape;  ///< Kept: its address is not used again.
-    int count;
-    std::string required;
-    std::string ns{};
-    kube::StringMap labels{};
-    std::uint64_t neighbours = 0;  ///< Store::neighbour_generation.
-    auto operator<=>(const Failure&) const = default;
-  };
   std::optional<Failure> FailureOf(const cluster::Workload& workload,
                                    std::span<cluster::PodInfo* const> pods, int min) const;
-  std::map<Failure, cluster::Verdict> failures_;
-  /// Of this free generation as well: shape, queue and priority of which no eviction would admit a
-  /// pod.
-  std::set<std::tuple<std::shared_ptr<const cluster::PodShape>, cluster::QueueId, std::int32_t>>
-      cannot_preempt_;
-  std::uint64_t failures_generation_ = 0;
+  Wakeups wakeups_{store_};
 
   std::set<std::string> in_tree_started_;  ///< Keys of in-tree groups below their minimum.
 

@@ -22,8 +22,6 @@ using cluster::Workload;
 
 namespace {
 
-constexpr std::size_t kMaxFailures = 4096;
-
 /// The age that counts for its turn.
 kube::Millis WaitingSince(const Workload& workload) {
   if (!workload.started) return workload.creation;
@@ -50,17 +48,18 @@ Verdict WaitsForMembers(const Workload& workload, int placeable) {
 
 }  // namespace
 
-/// Who may find room that found none before. Said here alone:
+/// Who may find room that found none before. Said here and in Wakeups alone:
 /// - who changed itself;
-/// - everybody, where room was given back, or what fits where has changed (Store::free_generation);
+/// - who does not rest, where room was given back, or what fits where has changed
+///   (Store::free_generation), and who rests on that very room;
 /// - those whose affinity or spread counts a pod that came, or that begins to end.
 std::vector<Workload*> Engine::WhoToJudge() {
+  wakeups_.Wake();
   const std::uint64_t free_generation = store_.free_generation();
-  const bool all = judge_all_ || free_generation != judged_free_generation_;
-  judge_all_ = false;
-  judged_free_generation_ = free_generation;
+  const bool freed = std::exchange(judged_free_generation_, free_generation) != free_generation;
+  const bool all = std::exchange(judge_all_, false);
   const cluster::Store::NeighbourNews news = store_.TakeNeighbourNews();
-  if (!all && (news.relabelled || !news.moved.empty())) {
+  if (!all && !freed && (news.relabelled || !news.moved.empty())) {
     for (Workload* workload : store_.NeighbourlyWorkloads()) {
       const auto helps = [&](const PodInfo* pod) {
         return !pod->bound() && std::ranges::any_of(news.moved, [&](const PodInfo* other) {
@@ -73,7 +72,8 @@ std::vector<Workload*> Engine::WhoToJudge() {
     }
   }
   std::vector<Workload*> changed = store_.TakeChanged();
-  return all ? store_.OpenWorkloads() : changed;
+  if (all) return store_.OpenWorkloads();
+  return freed ? store_.AwakeWorkloads() : changed;
 }
 
 void Engine::PlanPass(TimePoint now) {
@@ -194,6 +194,7 @@ void Engine::Judge(Workload& workload, TimePoint now) {
   if (static_cast<int>(pods.size()) < std::max(1, missing)) {
     workload.gathered = 0;
     SetVerdict(workload, WaitsForMembers(workload, static_cast<int>(pods.size())));
+    store_.Rest(workload);  // until one comes, or goes
     return;
   }
   if (ResumePreemption(workload, now)) return;
@@ -208,8 +209,29 @@ void Engine::Judge(Workload& workload, TimePoint now) {
     return;
   }
   if (exist + workload.finished > workload.size) PutStrangersLast(pods);
-  PlanWhole(workload, std::move(pods), std::max(1, missing), now);
-  if (!workload.plan) LetPreempt(workload);
+  JudgeWhole(workload, std::move(pods), std::max(1, missing), now);
+}
+
+/// At least `min` of `pods`, in order, or none. Where it is told exactly what that waits for, the
+/// workload rests.
+void Engine::JudgeWhole(Workload& workload, std::vector<PodInfo*> pods, int min, TimePoint now) {
+  const bool may_rest = pods.front()->object.nominated_node.empty();  // see ResumePreemption
+  int fit = 0;
+  if (const Verdict verdict = CheckQuota(workload, pods, min, fit);
+      verdict.reason != ReasonId::kNone) {
+    SetVerdict(workload, verdict);
+    LetPreempt(workload);
+    // What in-tree groups still need is told by no news of the queue.
+    if (!may_rest || !in_tree_started_.empty()) return;
+    wakeups_.RestForQuota(workload, store_.resources().Intern(verdict.subject), verdict.want,
+                          PreemptorOf(workload));
+    return;
+  }
+  pods.resize(static_cast<std::size_t>(fit));
+  const std::optional<Failure> failure = PlanWhole(workload, pods, min, now);
+  if (workload.plan) return;
+  LetPreempt(workload);
+  if (failure && may_rest) wakeups_.RestForRoom(workload, *failure, PreemptorOf(workload));
 }
 
 /// Whether an elastic gang of which `have` members exist waits for more: until for a second none
@@ -330,8 +352,8 @@ std::function<bool(NodeIndex)> Engine::PayableNodes(const Workload& workload,
 /// Under which a failure to place these is remembered. Members of one shape and nothing special:
 /// what failed before cannot fit now. Where neighbours matter it holds for pods of the same labels,
 /// as long as no neighbour moves. nullopt: it is not remembered.
-std::optional<Engine::Failure> Engine::FailureOf(const Workload& workload,
-                                                 std::span<PodInfo* const> pods, int min) const {
+std::optional<Failure> Engine::FailureOf(const Workload& workload, std::span<PodInfo* const> pods,
+                                         int min) const {
   const PodInfo& first = *pods.front();
   const bool alike = std::ranges::all_of(pods, [&](const PodInfo* pod) {
     return pod->shape == first.shape && !pod->shape->whole_node &&
@@ -351,29 +373,23 @@ std::optional<Engine::Failure> Engine::FailureOf(const Workload& workload,
   failure.ns = first.object.meta.ns;
   failure.labels = first.object.meta.labels;
   failure.neighbours = store_.neighbour_generation();
+  failure.neighbourly = true;
   return failure;
 }
 
-void Engine::PlanWhole(Workload& workload, std::vector<PodInfo*> pods, int min, TimePoint now) {
-  int fit = 0;
-  if (Verdict verdict = CheckQuota(workload, pods, min, fit); verdict.reason != ReasonId::kNone) {
-    SetVerdict(workload, std::move(verdict));
-    return;
-  }
-  pods.resize(static_cast<std::size_t>(fit));
+/// Plans the workload, or says under which failure it is remembered that it cannot be: nullopt, it
+/// is planned, or nothing is remembered.
+std::optional<Failure> Engine::PlanWhole(Workload& workload, const std::vector<PodInfo*>& pods,
+                                         int min, TimePoint now) {
   std::erase_if(workload.avoid, [now](const cluster::Avoid& a) { return a.until <= now; });
-  const std::optional<Failure> key =
+  std::optional<Failure> key =
       AvoidFor(workload, pods).empty() ? FailureOf(workload, pods, min) : std::nullopt;
-  if (failures_generation_ != store_.free_generation()) {
-    failures_.clear();
-    cannot_preempt_.clear();
-    failures_generation_ = store_.free_generation();
-  }
-  if (key) {
-    if (const auto it = failures_.find(*key); it != failures_.end()) {
-      SetVerdict(workload, it->second);
-      return;
-    }
+  wakeups_.Wake();  // room may have been given back since the pass began
+  for (const std::optional<Failure>& k : {key, key ? std::optional(key->ForRoom()) : key}) {
+    const Verdict* known = k ? wakeups_.Known(*k) : nullptr;
+    if (known == nullptr) continue;
+    SetVerdict(workload, *known);
+    return k;
   }
   policy::PlacementRequest request{.pods = {pods.begin(), pods.end()},
                                    .min = min,
@@ -388,17 +404,19 @@ void Engine::PlanWhole(Workload& workload, std::vector<PodInfo*> pods, int min, 
     placement = PlaceAround(workload, pods, request, overlay, now);
   }
   if (!placement.ok()) {
-    if (failures_.size() >= kMaxFailures) failures_.clear();
-    if (key) failures_.emplace(*key, placement.verdict);
+    // No node takes a single one, whoever is beside it.
+    if (key && key->neighbourly && !wakeups_.AnyNodeTakes(*key->shape)) key = key->ForRoom();
+    if (key) wakeups_.Remember(*key, placement.verdict);
     SetVerdict(workload, placement.verdict);
-    return;
+    return key;
   }
   if (Verdict verdict; !ChargesFit(workload, placement.placed, verdict)) {
     SetVerdict(workload, std::move(verdict));
-    return;
+    return std::nullopt;
   }
   LogPlan(workload, placement);
   CommitPlan(workload, placement, now);
+  return std::nullopt;
 }
 
 /// How many must come to bind before any is bound: the minimum, less the members that never come

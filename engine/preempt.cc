@@ -23,8 +23,6 @@ using cluster::Workload;
 
 namespace {
 
-constexpr std::size_t kMaxCannotPreempt = 4096;
-
 /// What a pod waits for that others could make way for.
 bool EvictionHelps(ReasonId reason) {
   return reason == ReasonId::kInsufficientDevices || reason == ReasonId::kFragmented ||
@@ -40,9 +38,13 @@ bool Spared(const PodInfo& pod) {
 }
 
 /// Priority counts inside one queue; what no queue is charged for has it all to itself.
+bool Below(const PodInfo& victim, cluster::QueueId queue, std::int32_t priority) {
+  return victim.object.priority < priority && !Spared(victim) &&
+         (victim.charged_queue == cluster::kNoQueue || victim.charged_queue == queue);
+}
+
 bool Below(const PodInfo& victim, const PodInfo& preemptor) {
-  return !Spared(victim) && victim.object.priority < preemptor.object.priority &&
-         (victim.charged_queue == cluster::kNoQueue || victim.charged_queue == preemptor.queue);
+  return Below(victim, preemptor.queue, preemptor.object.priority);
 }
 
 /// A victim may go: of lower standing, and not a part of a gang that lives on elsewhere.
@@ -136,6 +138,22 @@ std::vector<const PodInfo*> FindVictims(const PodInfo& pod, NodeIndex node,
 }
 
 }  // namespace
+
+bool RoomWithVictims(const Preemptor& preemptor, NodeIndex index, const cluster::Store& store) {
+  const cluster::NodeInfo& node = store.node(index);
+  cluster::Amounts freed;
+  for (const PodInfo* other : node.pods) {
+    const bool lone = other->workload == nullptr || !other->workload->gang;
+    if (!other->bound() || !lone || !Below(*other, preemptor.queue, preemptor.priority)) continue;
+    for (const auto& [id, amount] : other->charged) freed.Add(id, amount);
+  }
+  return std::ranges::all_of(store.DemandOn(*preemptor.shape, node),
+                             [&](const auto& demand) {
+                               return node.free(demand.first) + freed[demand.first] >=
+                                      demand.second;
+                             }) &&
+         policy::FitsNode(*preemptor.shape->spec, node);
+}
 
 VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, TimePoint now) {
   if (listener() != nullptr) listener()->OnPreempt(uid, candidates, now);
@@ -313,40 +331,44 @@ bool Engine::HasRoom(const PodInfo& pod) {
 }
 
 /// Whether kube-scheduler would find no room for `pod`, and victims of its own queue whose eviction
-/// admits it. Counts first, since that is cheap, and tries what is left on a few nodes.
-bool Engine::WouldPreempt(const PodInfo& pod) {
+/// admits it. Counts first, since that is cheap, and tries what is left on a few nodes. `by_count`:
+/// counting was enough to say no.
+bool Engine::WouldPreempt(const PodInfo& pod, const Preemptor& preemptor, bool& by_count) {
   constexpr int kMaxTries = 16;
+  by_count = false;
   if (HasRoom(pod)) return false;
   const auto fits = scorer_.fit().Row(*pod.shape);
   int tries = 0;
-  return std::ranges::any_of(store_.nodes(), [&](const auto& node) {
+  const bool found = std::ranges::any_of(store_.nodes(), [&](const auto& node) {
     if (fits[static_cast<std::size_t>(node->index)] == 0 || tries == kMaxTries) return false;
-    cluster::Amounts freed;
-    for (const PodInfo* other : node->pods) {
-      const bool lone = other->workload == nullptr || !other->workload->gang;
-      if (!other->bound() || !lone || !Below(*other, pod)) continue;
-      for (const auto& [id, amount] : other->charged) freed.Add(id, amount);
-    }
-    const auto enough = [&](const auto& demand) {
-      return node->free(demand.first) + freed[demand.first] >= demand.second;
-    };
-    if (!std::ranges::all_of(store_.DemandOn(*pod.shape, *node), enough)) return false;
+    if (!RoomWithVictims(preemptor, node->index, store_)) return false;
     ++tries;
     return !FindVictims(pod, node->index, store_).empty();
   });
+  by_count = tries == 0;
+  return found;
+}
+
+/// Of a gated single that waits for what an eviction might give it. nullopt: nobody is evicted for
+/// this workload before it is planned.
+std::optional<Preemptor> Engine::PreemptorOf(const Workload& workload) const {
+  if (workload.gang || workload.members.empty() || !EvictionHelps(workload.verdict.reason)) {
+    return std::nullopt;
+  }
+  const PodInfo& pod = *workload.members.front();
+  if (!HasOurGate(pod) || HasForeignGate(pod) || pod.object.preempt_never) return std::nullopt;
+  return Preemptor{.shape = pod.shape, .queue = pod.queue, .priority = pod.object.priority};
 }
 
 /// kube-scheduler evicts only for pods that it tries. So a gated single that would run after an
 /// eviction in its own queue is let go to it, without a plan: it comes back to us for the victims.
 void Engine::LetPreempt(Workload& workload) {
-  if (workload.gang || workload.members.empty() || !EvictionHelps(workload.verdict.reason)) return;
+  const std::optional<Preemptor> preemptor = PreemptorOf(workload);
+  if (!preemptor || wakeups_.CannotPreempt(*preemptor)) return;
   PodInfo& pod = *workload.members.front();
-  if (!HasOurGate(pod) || HasForeignGate(pod) || pod.object.preempt_never) return;
-  const std::tuple asks(pod.shape, pod.queue, pod.object.priority);
-  if (cannot_preempt_.contains(asks)) return;
-  if (!WouldPreempt(pod)) {
-    if (cannot_preempt_.size() >= kMaxCannotPreempt) cannot_preempt_.clear();
-    cannot_preempt_.insert(asks);
+  bool by_count = false;
+  if (!WouldPreempt(pod, *preemptor, by_count)) {
+    wakeups_.RememberHopeless(*preemptor, by_count);
     return;
   }
   pod.asked = true;  // from now on it is like one that never had the gate
