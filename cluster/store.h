@@ -75,6 +75,8 @@ class Store {
   std::map<std::string, std::int64_t, std::less<>> WholeNodeCharge(const PodInfo& pod) const;
   /// Gives back what `pod` holds; its queue is what it asks for again.
   void Release(PodInfo& pod);
+  /// The same of one that is charged elsewhere at once: it keeps its queue.
+  void GiveBack(PodInfo& pod);
   /// Nobody of the gang runs any more: those that are left are a new incarnation of it, and say
   /// anew what it is and which queue pays for it.
   void BeginIncarnation(Workload& workload);
@@ -232,7 +234,6 @@ class Store {
   std::shared_ptr<const PodShape> ShapeOf(const kube::Pod& pod, bool whole_node);
   int ShareOf(const kube::Pod& pod) const;
   void PurgeShapes();
-  void GiveBack(PodInfo& pod);
   /// Files the pod under the workload it claims, or under none.
   struct Reading;
   Reading Read(PodInfo& pod);

@@ -218,8 +218,11 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
     ResolveTickets(uid, ResolveBind::Verdict::kError, "berth: the pod has left its gang, or ends");
     AfterMemberGone(key, old_shape->asks_device, now);
   }
-  // A Binding of an earlier plan may have come through, on another node than the one it holds now.
-  const bool arrives = pod != nullptr && pod->bound() && (!was_charged || pod->node != old_node);
+  // A Binding of an earlier plan may have come through, on another node than the one it holds now;
+  // a pod that is not ours may be nominated.
+  const bool arrives = pod != nullptr && pod->charge != Charge::kNone &&
+                       (pod->bound() || pod->workload == nullptr) &&
+                       (!was_charged || pod->node != old_node);
   if (arrives && started_) RecheckPlans(pod->node);
   if (pod == nullptr || pod->workload == nullptr) return;
   Workload& workload = *pod->workload;

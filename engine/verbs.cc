@@ -414,7 +414,7 @@ bool Engine::MoveMembers(Workload& workload, const std::vector<PodInfo*>& moving
   const std::vector<policy::Placed>& placed = found.placed;
   if (cluster::Verdict ignored; !ChargesFit(workload, placed, ignored)) return false;
   ++counters_.plans["replanned"];
-  for (PodInfo* pod : moving) store_.Release(*pod);
+  for (PodInfo* pod : moving) store_.GiveBack(*pod);
   for (const policy::Placed& p : placed) {
     PodInfo& pod = *store_.FindPod(p.pod->object.meta.uid);
     Assignment& assignment = *FindAssignment(pod);

@@ -15,7 +15,10 @@ PageCache::Page PageCache::Get(const std::string& key, const std::function<std::
     entry = it->second.entry;
   }
   const std::lock_guard lock(entry->making);
-  if (entry->page == nullptr) entry->page = std::make_shared<const std::string>(make());
+  // What does not exist may come to exist at any moment: that is looked up for whoever asks.
+  if (entry->page == nullptr || entry->page->empty()) {
+    entry->page = std::make_shared<const std::string>(make());
+  }
   return entry->page;
 }
 

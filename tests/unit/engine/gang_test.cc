@@ -13,6 +13,21 @@ using testing::MakeNode;
 using testing::MakePod;
 using Verdict = ResolveBind::Verdict;
 
+TEST_CASE("a gang leaves a node to which a pod of another scheduler is nominated",
+          "[unit][engine][bug]") {
+  testing::World w;
+  for (const char* name : {"n1", "n2"}) w.Add(MakeNode(name).Gpu(8));
+  w.Start();
+  for (const char* name : {"m0", "m1"}) w.Add(MakePod(name).Gpu(4).Gang("g", 2).Gated());
+  w.Tick();
+  const std::string planned = w.Planned("m0");
+  REQUIRE_FALSE(planned.empty());
+  w.Add(MakePod("s").Gpu(4).Scheduler("other").Nominated(planned));
+  w.Tick();
+  CHECK(w.UsedGpus(planned) <= 8);
+  CHECK_FALSE(w.Planned("m0").empty());
+}
+
 TEST_CASE("gather, plan, release, barrier, commit", "[unit][engine]") {
   GangWorld w(4);
   for (int i = 0; i < 3; ++i) w.Add(w.Member(i, 4, 4).Gated());

@@ -288,6 +288,18 @@ TEST_CASE("a gang that has started keeps its queue, whoever of its members waits
   CHECK(w.Used(1) == 12);
 }
 
+TEST_CASE("a planned member that moves keeps its queue", "[unit][engine][bug]") {
+  QueueComesBack w;
+  w.Add(MakeNode("n2").Gpu(16));
+  w.AddGang(3, 1);
+  REQUIRE(w.Attempt("m1"));
+  w.Reload(QueueComesBack::Policy(/*with_b=*/true));
+  const std::string other = w.Planned("m0") == "n1" ? "n2" : "n1";
+  REQUIRE(w.Filter("m0", {other}).node() == other);
+  CHECK(w.Used(0) == 0);
+  CHECK(w.Used(1) == 12);
+}
+
 TEST_CASE("members that gave up their places agree on their queue", "[unit][engine][bug]") {
   QueueComesBack w;
   w.AddGang(3, 3);

@@ -57,5 +57,12 @@ TEST_CASE("a page that cannot be made is tried again", "[unit][server]") {
   CHECK(f.Get("a") == "1");
 }
 
+TEST_CASE("an empty page is not given again", "[unit][server][bug]") {
+  Fixture f;
+  CHECK(f.cache.Get("why default/p", [] { return std::string(); })->empty());
+  CHECK(f.Get("why default/p") == "1");  // the pod has come meanwhile
+  CHECK(f.Get("why default/p") == "1");
+}
+
 }  // namespace
 }  // namespace berth::server
