@@ -448,7 +448,7 @@ void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge, topology::De
 void Store::Release(PodInfo& pod) {
   GiveBack(pod);
   const bool sound = pod.refusal.reason == ReasonId::kNone ||
-                     pod.refusal.reason == ReasonId::kGangConflict;  // judged anew below
+                     pod.refusal.reason == ReasonId::kGangConflict;  // judged again at Refresh
   if (pod.workload == nullptr || pod.bound() || !sound) return;
   // What it was to pay from while it held room may not be what it asks for under the policy of now.
   const QueueId before = pod.queue;

@@ -271,6 +271,7 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
   Workload* workload = pod->workload;
   if (FindAssignment(*pod) == nullptr) {
     store_.Release(*pod);
+    if (workload != nullptr) store_.MarkChanged(*workload);
     // Passthrough may have posted it: the plan of the others was made when it counted.
     if (workload != nullptr && workload->plan && !workload->plan->committed &&
         static_cast<int>(workload->plan->assignments.size()) < workload->Missing()) {

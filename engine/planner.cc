@@ -83,6 +83,7 @@ void Engine::PlanPass(TimePoint now) {
     DropFaulty(*workload);
     TellFaulty(*workload);
   }
+  store_.RefreshWorkloads();  // who gave a place up asks for its own queue again
   for (Workload* workload : PassOrder(workloads)) {
     workload->dirty = false;
     Judge(*workload, now);
@@ -221,8 +222,10 @@ void Engine::JudgeWhole(Workload& workload, std::vector<PodInfo*> pods, int min,
       verdict.reason != ReasonId::kNone) {
     SetVerdict(workload, verdict);
     LetPreempt(workload);
-    // What in-tree groups still need is told by no news of the queue.
-    if (!may_rest || !in_tree_started_.empty()) return;
+    // What in-tree groups still need is told by no news of the queue, and which members of more
+    // than the gang announced come first depends on the nodes (PutStrangersLast).
+    const bool more = static_cast<int>(workload.members.size()) + workload.finished > workload.size;
+    if (!may_rest || more || !in_tree_started_.empty()) return;
     wakeups_.RestForQuota(workload, store_.resources().Intern(verdict.subject), verdict.want,
                           PreemptorOf(workload));
     return;
@@ -438,6 +441,8 @@ void Engine::CommitPlan(Workload& workload, const policy::Placement& placement, 
   int rank = 0;
   for (const policy::Placed& placed : placement.placed) {
     PodInfo& pod = *store_.FindPod(placed.pod->object.meta.uid);
+    pod.queue =
+        workload.queue;  // that was asked: its own may have changed with a plan just dropped
     store_.SetCharge(pod, placed.node, Charge::kPlanned, placed.devices);
     plan.assignments.push_back(
         {.pod = &pod, .node = placed.node, .rank = rank++, .managed = IsManaged(workload, pod)});

@@ -141,18 +141,19 @@ std::vector<const PodInfo*> FindVictims(const PodInfo& pod, NodeIndex node,
 
 bool RoomWithVictims(const Preemptor& preemptor, NodeIndex index, const cluster::Store& store) {
   const cluster::NodeInfo& node = store.node(index);
+  const cluster::Demand demand = store.DemandOn(*preemptor.shape, node);
+  const auto too_small = [&node](const auto& d) { return d.second > node.allocatable[d.first]; };
+  if (std::ranges::any_of(demand, too_small)) return false;
   cluster::Amounts freed;
   for (const PodInfo* other : node.pods) {
     const bool lone = other->workload == nullptr || !other->workload->gang;
     if (!other->bound() || !lone || !Below(*other, preemptor.queue, preemptor.priority)) continue;
     for (const auto& [id, amount] : other->charged) freed.Add(id, amount);
   }
-  return std::ranges::all_of(store.DemandOn(*preemptor.shape, node),
-                             [&](const auto& demand) {
-                               return node.free(demand.first) + freed[demand.first] >=
-                                      demand.second;
-                             }) &&
-         policy::FitsNode(*preemptor.shape->spec, node);
+  const auto enough = [&](const auto& d) {
+    return node.free(d.first) + freed[d.first] >= d.second;
+  };
+  return std::ranges::all_of(demand, enough) && policy::FitsNode(*preemptor.shape->spec, node);
 }
 
 VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, TimePoint now) {

@@ -13,10 +13,20 @@ using cluster::Workload;
 
 namespace {
 
-/// One more member of the shape may have a place on the node.
-bool MayTake(const cluster::PodShape& shape, NodeIndex node, const policy::Overlay& overlay) {
-  return policy::Capacity(shape, overlay, node, 1) > 0 &&
+/// A member of the shape may have a place on the node.
+bool MayTake(const cluster::PodShape& shape, NodeIndex node, const policy::Overlay& overlay,
+             policy::Looking looking = policy::Looking::kAtAll) {
+  return policy::Capacity(shape, overlay, node, 1, looking) > 0 &&
          policy::FitsNode(*shape.spec, overlay.store().node(node));
+}
+
+/// What a search looks at, so that it says this: the room that is free, or else the nodes
+/// themselves, full or not.
+policy::Looking LookedAt(cluster::ReasonId reason) {
+  const bool short_of_room = reason == cluster::ReasonId::kInsufficientDevices ||
+                             reason == cluster::ReasonId::kInsufficientCpuOrMemory ||
+                             reason == cluster::ReasonId::kFragmented;
+  return short_of_room ? policy::Looking::kAtAll : policy::Looking::kAtEmptyNode;
 }
 
 }  // namespace
@@ -44,7 +54,7 @@ void Wakeups::Purge() {
   added_ = 0;
   const auto rests = [this](const std::string& key) {
     Workload* workload = store_->FindWorkload(key);
-    return workload != nullptr && store_->Rests(*workload);
+    return workload != nullptr && store_->Rests(*workload) && !workload->Unplaced().empty();
   };
   const auto purge = [&rests](Keys& keys) {
     std::erase_if(keys, [&](const std::string& key) { return !rests(key); });
@@ -65,31 +75,37 @@ void Wakeups::Clear() {
 
 void Wakeups::Wake() {
   WakeByQuota();
-  if (free_generation_ == store_->free_generation()) return;
-  free_generation_ = store_->free_generation();
   const cluster::ChangeLog& log = store_->room_changes();
+  const std::uint64_t free_generation = store_->free_generation();
+  const bool freed = std::exchange(free_generation_, free_generation) != free_generation;
+  if (freed) {  // what depends on more than the nodes that changed
+    std::erase_if(searches_, [](const auto& entry) { return entry.first.neighbourly; });
+    std::erase_if(hopeless_, [](const auto& entry) { return !entry.second.by_count; });
+  }
+  if (seen_ == log.end()) return;
   const auto changes = log.Since(std::exchange(seen_, log.end()));
   if (!changes) return WakeEverybody();
   WakeByRoom({changes->begin(), changes->end()});
 }
 
-/// What is known of a search holds as long as no node that changed takes a single member more: all
+/// What is known of a search holds as long as no node that changed takes a single member: all
 /// others are as they were, and every way to place the members would have been there before.
 void Wakeups::WakeByRoom(const std::set<NodeIndex>& changed) {
   const policy::Overlay overlay(*store_);
   std::erase_if(searches_, [&](const auto& entry) {
     const auto& [failure, search] = entry;
-    const bool stays = !failure.neighbourly && std::ranges::none_of(changed, [&](NodeIndex node) {
-      return MayTake(*failure.shape, node, overlay);
-    });
+    if (failure.neighbourly) return false;
+    const policy::Looking looking = LookedAt(search.verdict.reason);
+    const bool stays = std::ranges::none_of(
+        changed, [&](NodeIndex node) { return MayTake(*failure.shape, node, overlay, looking); });
     if (!stays) WakeAll(search.resting);
     return !stays;
   });
   std::erase_if(hopeless_, [&](const auto& entry) {
     const auto& [preemptor, hopeless] = entry;
-    const bool stays = hopeless.by_count && std::ranges::none_of(changed, [&](NodeIndex node) {
-                         return RoomWithVictims(preemptor, node, *store_);
-                       });
+    if (!hopeless.by_count) return false;
+    const bool stays = std::ranges::none_of(
+        changed, [&](NodeIndex node) { return RoomWithVictims(preemptor, node, *store_); });
     if (!stays) WakeAll(hopeless.resting);
     return !stays;
   });

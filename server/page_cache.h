@@ -10,9 +10,9 @@
 
 namespace berth::server {
 
-/// Gives the page of a key again for `life`, unless it is empty. Thread-safe: who asks for a page
-/// while it is made gets that one. What has expired is forgotten at the next question, so that it
-/// holds no more than was made within one `life`.
+/// Gives the page of a key again for `life`, unless it is empty: then it is made for whoever
+/// asks. Thread-safe: who asks for a page while it is made gets that one. What has expired is
+/// forgotten at the next question, so that it holds no more than was made within one `life`.
 class PageCache {
  public:
   using Clock = std::function<std::chrono::steady_clock::time_point()>;

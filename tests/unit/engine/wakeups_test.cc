@@ -125,9 +125,35 @@ TEST_CASE("a gated pod rests until pods of lower standing hold what it needs", "
   w.Tick();
   CHECK(w.Rests("pod/p"));
   w.Change("v", [](kube::Pod& pod) { pod.meta.labels.erase("berth.dev/preemptible"); });
-  w.Add(MakePod("c").Gpu(0).On("full"));
-  w.Delete("c");  // any room that is given back has the pass look
   w.Tick();
+  CHECK_FALSE(w.Gated("p"));
+}
+
+TEST_CASE("a pod that no node would take is judged again when a full node would",
+          "[unit][engine][bug]") {
+  Waiting w;
+  w.Add(MakePod("v").Gpu(3).Queue("q").On("half"));
+  w.Add(MakeNode("half").Gpu(8).Cordoned());
+  w.Add(MakeNode("full").Gpu(8).Cordoned());
+  w.Add(MakePod("p").Gpu(3).Queue("q").Priority(10).Gated());
+  w.Tick();
+  CHECK(w.Why("p") == "NoMatchingNodes");
+  w.Add(MakeNode("half").Gpu(8));
+  w.Tick();
+  CHECK_FALSE(w.Gated("p"));  // it may have v evicted
+}
+
+TEST_CASE("a gated pod is judged again when a pod of lower standing is bound",
+          "[unit][engine][bug]") {
+  Waiting w;
+  w.Add(MakePod("v").Gpu(3).Queue("q"));
+  REQUIRE(w.Filter("v").node() == "half");
+  w.Add(MakePod("p").Gpu(3).Queue("q").Priority(10).Gated());
+  w.Tick();
+  CHECK(w.Gated("p"));
+  w.Bind("v", "half");
+  w.Tick();
+  REQUIRE(w.NodeOf("v") == "half");
   CHECK_FALSE(w.Gated("p"));
 }
 
