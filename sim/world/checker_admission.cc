@@ -115,13 +115,14 @@ void Checker::CheckRoom(const kube::Pod& bound) {
 /// lacks are bound where those that run count now, over the cap of that queue too, as they are
 /// where an edit lowers the cap of their own (engine/over_cap.h).
 bool Checker::FollowsItsGang(const kube::Pod& bound) const {
+  const std::string queue = usage_.QueueOf(bound.meta.uid);
   int runs = 0;
-  bool moved = false;
+  bool moved = false;  // by now its gang's queue may be back
   for (const auto& [uid, member] : usage_.MembersOf(GangOf(bound))) {
     if (uid == bound.meta.uid || member->node_name.empty() || !Lives(*member)) continue;
     ++runs;
     const auto claim = cluster::ClaimOf(*member);
-    moved |= claim && claim->node == member->node_name && claim->queue != usage_.QueueOf(uid);
+    moved |= claim && claim->node == member->node_name && claim->queue != queue;
   }
   return moved && runs < MinimumOf(bound);
 }
