@@ -222,7 +222,6 @@ struct Workload {
   int failures = 0;          ///< Plans that dissolved in a row.
   TimePoint hold_until = 0;  ///< No plan before this.
   TimePoint pending_since = 0;
-  bool dirty = true;  ///< Not judged since something about it changed.
 
   /// Members that are neither bound nor in a plan nor being deleted.
   std::vector<PodInfo*> Unplaced() const;

@@ -372,9 +372,8 @@ Demand Store::FixedCharge(const PodInfo& pod, const Demand& demand, Charge charg
 
 /// The same of a bound pod, by its own annotation: a process that starts now knows no more.
 Demand Store::ClaimedCharge(const PodInfo& pod) const {
-  const auto note = pod.object.meta.annotations.find(kPlanAnnotation);
-  if (!pod.shape->whole_node || note == pod.object.meta.annotations.end()) return {};
-  const auto claim = DecodePlanClaim(note->second);
+  if (!pod.shape->whole_node) return {};
+  const auto claim = ClaimOf(pod.object);
   if (!claim || claim->node != pod.object.node_name) return {};
   Demand charge;
   for (const ResourceId device : whole_device_ids_) {
@@ -409,7 +408,6 @@ void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge, topology::De
   }
   if (pod.charge != Charge::kNone && pod.node == index && pod.charged == demand &&
       pod.charged_queue == pod.queue && (devices == 0 || devices == pod.devices)) {
-    if (charge == Charge::kBound && pod.charge != charge) room_changes_.Add(index);
     pod.charge = charge;
     pod.fixed = std::move(fixed);
     ++generation_;

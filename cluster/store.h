@@ -73,7 +73,8 @@ class Store {
   void SetCharge(PodInfo& pod, NodeIndex node, Charge charge, topology::DeviceMask devices = 0);
   /// For the claim of a whole-node pod: what it is charged of its node's devices. Others: empty.
   std::map<std::string, std::int64_t, std::less<>> WholeNodeCharge(const PodInfo& pod) const;
-  /// Gives back what `pod` holds; its queue is what it asks for again.
+  /// Gives back what `pod` holds. A pod that is not bound asks for its own queue again, which may
+  /// be another one under the policy of now; its workload's follows at Refresh.
   void Release(PodInfo& pod);
   /// The same of one that is charged elsewhere at once: it keeps its queue.
   void GiveBack(PodInfo& pod);
@@ -168,16 +169,17 @@ class Store {
   /// Counts changes that may have made room, or changed what fits where.
   std::uint64_t free_generation() const { return free_generation_; }
   void BumpFreeGeneration() { ++free_generation_; }
-  /// Nodes where room was given back, that came, changed or went, or of which a bound pod may be
-  /// another victim than it was.
+  /// Nodes where room was given back, that came, changed or went, or on which a pod that holds room
+  /// has changed: others may be allowed to evict it now.
   const ChangeLog& room_changes() const { return room_changes_; }
   /// Queues that were given room back since the last call.
   std::set<QueueId> TakeQueueNews() { return std::exchange(queue_news_, {}); }
 
   /// Has the workload judged again in the next pass.
   void MarkChanged(Workload& workload);
-  /// Has it judged no more when room is made, before it is marked as changed again.
+  /// Not judged any more when room is made, until it is marked as changed again.
   void Rest(Workload& workload) { awake_.erase(&workload); }
+  /// True of a workload whose members are all bound as well.
   bool Rests(Workload& workload) const { return !awake_.contains(&workload); }
   /// Workloads that changed since the last call, gone ones excluded.
   std::vector<Workload*> TakeChanged();
@@ -185,7 +187,8 @@ class Store {
   std::vector<Workload*> OpenWorkloads();
   /// Of these, those that do not rest.
   std::vector<Workload*> AwakeWorkloads();
-  /// Of these, those with a member that looks at its neighbours: whom a pod that comes may help.
+  /// Of the open ones, those with a member that looks at its neighbours: whom a pod that comes may
+  /// help.
   std::vector<Workload*> NeighbourlyWorkloads();
 
   /// What pods with affinity, anti-affinity or spread look at and no room tells of.

@@ -12,9 +12,7 @@ namespace {
 
 /// The plan that the pod was bound under; empty: Berth did not bind it.
 std::string IncarnationOf(const kube::Pod& pod) {
-  const auto note = pod.meta.annotations.find(kPlanAnnotation);
-  if (note == pod.meta.annotations.end()) return {};
-  const auto claim = DecodePlanClaim(note->second);
+  const auto claim = ClaimOf(pod);
   return claim ? claim->plan : std::string();
 }
 

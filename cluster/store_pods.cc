@@ -35,6 +35,13 @@ bool AllBound(const Workload* workload) {
          std::ranges::all_of(workload->faulty, &PodInfo::bound);
 }
 
+/// What is left of `workloads` without those of which all members are bound.
+template <typename Workloads>
+std::vector<Workload*> TakeOutBound(Workloads& workloads) {
+  std::erase_if(workloads, AllBound);
+  return {workloads.begin(), workloads.end()};
+}
+
 /// The member whose claims are the gang's, in order of age: one that runs, so that the queue and
 /// the terms of a gang that has started stand whoever waits to join it, and are the same after a
 /// restart; else the first that is sound in itself. A launcher without devices may run ahead of its
@@ -385,27 +392,17 @@ void Store::JudgeMember(const Workload& workload, PodInfo& pod, const PodInfo& f
 }
 
 void Store::MarkChanged(Workload& workload) {
-  workload.dirty = true;
   changed_.insert(&workload);
   open_.insert(&workload);
   awake_.insert(&workload);
   ++generation_;
 }
 
-std::vector<Workload*> Store::OpenWorkloads() {
-  std::erase_if(open_, AllBound);
-  return {open_.begin(), open_.end()};
-}
+std::vector<Workload*> Store::OpenWorkloads() { return TakeOutBound(open_); }
 
-std::vector<Workload*> Store::AwakeWorkloads() {
-  std::erase_if(awake_, AllBound);
-  return {awake_.begin(), awake_.end()};
-}
+std::vector<Workload*> Store::AwakeWorkloads() { return TakeOutBound(awake_); }
 
-std::vector<Workload*> Store::NeighbourlyWorkloads() {
-  std::erase_if(neighbourly_, AllBound);
-  return {neighbourly_.begin(), neighbourly_.end()};
-}
+std::vector<Workload*> Store::NeighbourlyWorkloads() { return TakeOutBound(neighbourly_); }
 
 /// Told to whoever waits now; who comes later looks for itself.
 void Store::NoteMoved(const PodInfo& pod) {
@@ -444,13 +441,9 @@ QueueId Store::ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict
   if (pod.bound()) {
     // What was charged at binding, if the claim is of this Binding, and names a queue that this
     // namespace may use at all.
-    const auto note = pod.object.meta.annotations.find(kPlanAnnotation);
-    if (note != pod.object.meta.annotations.end()) {
-      if (const auto claim = DecodePlanClaim(note->second);
-          claim && claim->node == pod.object.node_name) {
-        const QueueId queue = FindQueue(claim->queue);
-        if (queue != kNoQueue && QueueAdmits(queue, ns)) return queue;
-      }
+    if (const auto claim = ClaimOf(pod.object); claim && claim->node == pod.object.node_name) {
+      const QueueId queue = FindQueue(claim->queue);
+      if (queue != kNoQueue && QueueAdmits(queue, ns)) return queue;
     }
   }
   if (!claims.queue.empty()) {

@@ -271,7 +271,7 @@ class Engine {
   bool ResumePreemption(cluster::Workload& workload, TimePoint now);
   bool HasRoom(const cluster::PodInfo& pod);
   bool WouldPreempt(const cluster::PodInfo& pod, const Preemptor& preemptor, bool& by_count);
-  void LetPreempt(cluster::Workload& workload);
+  void LetPreempt(cluster::Workload& workload, const Preemptor& preemptor);
 
   // recovery.cc
   void Recover(cluster::Workload& workload, TimePoint now);

@@ -85,7 +85,6 @@ void Engine::PlanPass(TimePoint now) {
   }
   store_.RefreshWorkloads();  // who gave a place up asks for its own queue again
   for (Workload* workload : PassOrder(workloads)) {
-    workload->dirty = false;
     Judge(*workload, now);
   }
 }
@@ -199,7 +198,6 @@ void Engine::Judge(Workload& workload, TimePoint now) {
     return;
   }
   if (ResumePreemption(workload, now)) return;
-  const auto exist = static_cast<int>(workload.members.size());
   const int have = static_cast<int>(pods.size()) + workload.BoundCount() + workload.finished;
   if (Settles(workload, have, now)) {
     Verdict verdict = WaitsForMembers(workload, static_cast<int>(pods.size()));
@@ -209,32 +207,34 @@ void Engine::Judge(Workload& workload, TimePoint now) {
     SetVerdict(workload, std::move(verdict));
     return;
   }
-  if (exist + workload.finished > workload.size) PutStrangersLast(pods);
   JudgeWhole(workload, std::move(pods), std::max(1, missing), now);
 }
 
 /// At least `min` of `pods`, in order, or none. Where it is told exactly what that waits for, the
 /// workload rests.
 void Engine::JudgeWhole(Workload& workload, std::vector<PodInfo*> pods, int min, TimePoint now) {
+  const bool more = static_cast<int>(workload.members.size()) + workload.finished > workload.size;
+  if (more) PutStrangersLast(pods);
   const bool may_rest = pods.front()->object.nominated_node.empty();  // see ResumePreemption
   int fit = 0;
   if (const Verdict verdict = CheckQuota(workload, pods, min, fit);
       verdict.reason != ReasonId::kNone) {
     SetVerdict(workload, verdict);
-    LetPreempt(workload);
+    const std::optional<Preemptor> preemptor = PreemptorOf(workload);
+    if (preemptor) LetPreempt(workload, *preemptor);
     // What in-tree groups still need is told by no news of the queue, and which members of more
-    // than the gang announced come first depends on the nodes (PutStrangersLast).
-    const bool more = static_cast<int>(workload.members.size()) + workload.finished > workload.size;
+    // than the gang announced come first depends on the nodes.
     if (!may_rest || more || !in_tree_started_.empty()) return;
     wakeups_.RestForQuota(workload, store_.resources().Intern(verdict.subject), verdict.want,
-                          PreemptorOf(workload));
+                          preemptor);
     return;
   }
   pods.resize(static_cast<std::size_t>(fit));
   const std::optional<Failure> failure = PlanWhole(workload, pods, min, now);
   if (workload.plan) return;
-  LetPreempt(workload);
-  if (failure && may_rest) wakeups_.RestForRoom(workload, *failure, PreemptorOf(workload));
+  const std::optional<Preemptor> preemptor = PreemptorOf(workload);
+  if (preemptor) LetPreempt(workload, *preemptor);
+  if (failure && may_rest) wakeups_.RestForRoom(workload, *failure, preemptor);
 }
 
 /// Whether an elastic gang of which `have` members exist waits for more: until for a second none
@@ -376,7 +376,6 @@ std::optional<Failure> Engine::FailureOf(const Workload& workload, std::span<Pod
   failure.ns = first.object.meta.ns;
   failure.labels = first.object.meta.labels;
   failure.neighbours = store_.neighbour_generation();
-  failure.neighbourly = true;
   return failure;
 }
 
@@ -388,11 +387,11 @@ std::optional<Failure> Engine::PlanWhole(Workload& workload, const std::vector<P
   std::optional<Failure> key =
       AvoidFor(workload, pods).empty() ? FailureOf(workload, pods, min) : std::nullopt;
   wakeups_.Wake();  // room may have been given back since the pass began
-  for (const std::optional<Failure>& k : {key, key ? std::optional(key->ForRoom()) : key}) {
-    const Verdict* known = k ? wakeups_.Known(*k) : nullptr;
-    if (known == nullptr) continue;
+  // What fails for want of room fails whatever the neighbours are.
+  if (key && key->neighbourly() && wakeups_.Known(key->ForRoom()) != nullptr) key = key->ForRoom();
+  if (const Verdict* known = key ? wakeups_.Known(*key) : nullptr) {
     SetVerdict(workload, *known);
-    return k;
+    return key;
   }
   policy::PlacementRequest request{.pods = {pods.begin(), pods.end()},
                                    .min = min,
@@ -408,7 +407,7 @@ std::optional<Failure> Engine::PlanWhole(Workload& workload, const std::vector<P
   }
   if (!placement.ok()) {
     // No node takes a single one, whoever is beside it.
-    if (key && key->neighbourly && !wakeups_.AnyNodeTakes(*key->shape)) key = key->ForRoom();
+    if (key && key->neighbourly() && !HasRoom(*pods.front())) key = key->ForRoom();
     if (key) wakeups_.Remember(*key, placement.verdict);
     SetVerdict(workload, placement.verdict);
     return key;

@@ -23,12 +23,6 @@ using cluster::Workload;
 
 namespace {
 
-/// What a pod waits for that others could make way for.
-bool EvictionHelps(ReasonId reason) {
-  return reason == ReasonId::kInsufficientDevices || reason == ReasonId::kFragmented ||
-         reason == ReasonId::kInsufficientCpuOrMemory || reason == ReasonId::kWaitingForQuota;
-}
-
 bool Spared(const PodInfo& pod) {
   const auto says_no = [](const auto& notes) {
     const auto it = notes.find("berth.dev/preemptible");
@@ -138,6 +132,11 @@ std::vector<const PodInfo*> FindVictims(const PodInfo& pod, NodeIndex node,
 }
 
 }  // namespace
+
+bool EvictionHelps(ReasonId reason) {
+  return reason == ReasonId::kInsufficientDevices || reason == ReasonId::kFragmented ||
+         reason == ReasonId::kInsufficientCpuOrMemory || reason == ReasonId::kWaitingForQuota;
+}
 
 bool RoomWithVictims(const Preemptor& preemptor, NodeIndex index, const cluster::Store& store) {
   const cluster::NodeInfo& node = store.node(index);
@@ -363,13 +362,12 @@ std::optional<Preemptor> Engine::PreemptorOf(const Workload& workload) const {
 
 /// kube-scheduler evicts only for pods that it tries. So a gated single that would run after an
 /// eviction in its own queue is let go to it, without a plan: it comes back to us for the victims.
-void Engine::LetPreempt(Workload& workload) {
-  const std::optional<Preemptor> preemptor = PreemptorOf(workload);
-  if (!preemptor || wakeups_.CannotPreempt(*preemptor)) return;
+void Engine::LetPreempt(Workload& workload, const Preemptor& preemptor) {
+  if (wakeups_.CannotPreempt(preemptor)) return;
   PodInfo& pod = *workload.members.front();
   bool by_count = false;
-  if (!WouldPreempt(pod, *preemptor, by_count)) {
-    wakeups_.RememberHopeless(*preemptor, by_count);
+  if (!WouldPreempt(pod, preemptor, by_count)) {
+    wakeups_.RememberHopeless(preemptor, by_count);
     return;
   }
   pod.asked = true;  // from now on it is like one that never had the gate

@@ -15,7 +15,7 @@ namespace {
 
 /// A member of the shape may have a place on the node.
 bool MayTake(const cluster::PodShape& shape, NodeIndex node, const policy::Overlay& overlay,
-             policy::Looking looking = policy::Looking::kAtAll) {
+             policy::Looking looking) {
   return policy::Capacity(shape, overlay, node, 1, looking) > 0 &&
          policy::FitsNode(*shape.spec, overlay.store().node(node));
 }
@@ -23,10 +23,7 @@ bool MayTake(const cluster::PodShape& shape, NodeIndex node, const policy::Overl
 /// What a search looks at, so that it says this: the room that is free, or else the nodes
 /// themselves, full or not.
 policy::Looking LookedAt(cluster::ReasonId reason) {
-  const bool short_of_room = reason == cluster::ReasonId::kInsufficientDevices ||
-                             reason == cluster::ReasonId::kInsufficientCpuOrMemory ||
-                             reason == cluster::ReasonId::kFragmented;
-  return short_of_room ? policy::Looking::kAtAll : policy::Looking::kAtEmptyNode;
+  return EvictionHelps(reason) ? policy::Looking::kAtAll : policy::Looking::kAtEmptyNode;
 }
 
 }  // namespace
@@ -79,7 +76,7 @@ void Wakeups::Wake() {
   const std::uint64_t free_generation = store_->free_generation();
   const bool freed = std::exchange(free_generation_, free_generation) != free_generation;
   if (freed) {  // what depends on more than the nodes that changed
-    std::erase_if(searches_, [](const auto& entry) { return entry.first.neighbourly; });
+    std::erase_if(searches_, [](const auto& entry) { return entry.first.neighbourly(); });
     std::erase_if(hopeless_, [](const auto& entry) { return !entry.second.by_count; });
   }
   if (seen_ == log.end()) return;
@@ -94,7 +91,7 @@ void Wakeups::WakeByRoom(const std::set<NodeIndex>& changed) {
   const policy::Overlay overlay(*store_);
   std::erase_if(searches_, [&](const auto& entry) {
     const auto& [failure, search] = entry;
-    if (failure.neighbourly) return false;
+    if (failure.neighbourly()) return false;
     const policy::Looking looking = LookedAt(search.verdict.reason);
     const bool stays = std::ranges::none_of(
         changed, [&](NodeIndex node) { return MayTake(*failure.shape, node, overlay, looking); });
@@ -116,21 +113,14 @@ void Wakeups::WakeByQuota() {
     const auto& info = store_->queues()[static_cast<std::size_t>(queue)];
     for (const auto& [id, cap] : info.caps) {
       const std::int64_t left = cap - info.used[id];
+      if (left < 0) continue;
       // From the smallest wish to the largest that is granted now.
       const auto from = quota_.lower_bound({queue, id, 0});
       const auto to = quota_.upper_bound({queue, id, left});
-      if (left < 0) continue;
       for (auto it = from; it != to; ++it) WakeAll(it->second);
       quota_.erase(from, to);
     }
   }
-}
-
-bool Wakeups::AnyNodeTakes(const cluster::PodShape& shape) const {
-  const policy::Overlay overlay(*store_);
-  return std::ranges::any_of(store_->nodes(), [&](const auto& node) {
-    return node->present && MayTake(shape, node->index, overlay);
-  });
 }
 
 const cluster::Verdict* Wakeups::Known(const Failure& failure) const {
@@ -154,27 +144,25 @@ bool Wakeups::MayRest(const std::optional<Preemptor>& preemptor) const {
   return it != hopeless_.end() && it->second.by_count;
 }
 
-void Wakeups::RestForVictims(const Workload& workload, const std::optional<Preemptor>& preemptor) {
+/// REQUIRES: MayRest(preemptor).
+void Wakeups::Rest(Workload& workload, Keys& keys, const std::optional<Preemptor>& preemptor) {
+  keys.insert(workload.key);
   if (preemptor) hopeless_.at(*preemptor).resting.insert(workload.key);
+  store_->Rest(workload);
+  CountAdded();
 }
 
 void Wakeups::RestForRoom(Workload& workload, const Failure& failure,
                           const std::optional<Preemptor>& preemptor) {
   const auto search = searches_.find(failure);
-  if (search == searches_.end() || failure.neighbourly || !MayRest(preemptor)) return;
-  search->second.resting.insert(workload.key);
-  RestForVictims(workload, preemptor);
-  store_->Rest(workload);
-  CountAdded();
+  if (search == searches_.end() || failure.neighbourly() || !MayRest(preemptor)) return;
+  Rest(workload, search->second.resting, preemptor);
 }
 
 void Wakeups::RestForQuota(Workload& workload, cluster::ResourceId id, std::int64_t want,
                            const std::optional<Preemptor>& preemptor) {
   if (!MayRest(preemptor)) return;
-  quota_[{workload.queue, id, want}].insert(workload.key);
-  RestForVictims(workload, preemptor);
-  store_->Rest(workload);
-  CountAdded();
+  Rest(workload, quota_[{workload.queue, id, want}], preemptor);
 }
 
 }  // namespace berth::engine

@@ -24,12 +24,12 @@ struct Failure {
   std::shared_ptr<const cluster::PodShape> shape;  ///< Kept: its address is not used again.
   int count = 1;
   std::string required{};
-  /// Of pods whose neighbours matter: theirs, as of Store::neighbour_generation.
+  /// Of pods whose neighbours matter alone: theirs, as of Store::neighbour_generation.
   std::string ns{};
   kube::StringMap labels{};
   std::uint64_t neighbours = 0;
-  bool neighbourly = false;
 
+  bool neighbourly() const { return !ns.empty(); }
   /// The same, whatever neighbours they have: where even that fails, so does this.
   Failure ForRoom() const { return {.shape = shape, .count = count, .required = required}; }
   auto operator<=>(const Failure&) const = default;
@@ -42,6 +42,9 @@ struct Preemptor {
   std::int32_t priority = 0;
   auto operator<=>(const Preemptor&) const = default;
 };
+
+/// The pod waits for what others could make way for: room, or quota.
+bool EvictionHelps(cluster::ReasonId reason);
 
 /// By counting: what is free on the node, and what bound pods of lower standing hold there, is
 /// enough. No eviction makes room where it is not.
@@ -58,8 +61,6 @@ class Wakeups {
   /// Nothing is known any more, under another policy. Who rested is judged if everybody is.
   void Clear();
 
-  /// A node may take one more member of the shape, as far as neighbours do not matter.
-  bool AnyNodeTakes(const cluster::PodShape& shape) const;
   /// Why these did not fit, if they would not now either. Null: not known.
   const cluster::Verdict* Known(const Failure& failure) const;
   void Remember(const Failure& failure, const cluster::Verdict& verdict);
@@ -68,8 +69,9 @@ class Wakeups {
   /// `by_count`: RoomWithVictims said so of every node.
   void RememberHopeless(const Preemptor& preemptor, bool by_count);
 
-  /// Rests until the room that made it fail may be there. REQUIRES: Known(failure).
-  /// `preemptor`: it might have others evicted. Does nothing where that cannot be told.
+  /// Rests until the room for want of which it failed may be there. `preemptor`: it might have
+  /// others evicted, and rests only as long as counting says that this is no use. Does nothing
+  /// where that cannot be told, or the failure has been forgotten meanwhile.
   void RestForRoom(cluster::Workload& workload, const Failure& failure,
                    const std::optional<Preemptor>& preemptor);
   /// Rests until its queue has `want` of `id` left, or eviction may help as above.
@@ -97,7 +99,7 @@ class Wakeups {
   void WakeByRoom(const std::set<cluster::NodeIndex>& changed);
   void WakeByQuota();
   bool MayRest(const std::optional<Preemptor>& preemptor) const;
-  void RestForVictims(const cluster::Workload& workload, const std::optional<Preemptor>& preemptor);
+  void Rest(cluster::Workload& workload, Keys& keys, const std::optional<Preemptor>& preemptor);
 
   cluster::Store* store_;
   std::map<Failure, Search> searches_;

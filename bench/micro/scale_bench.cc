@@ -164,37 +164,42 @@ BENCHMARK(LongestHoldOfNodeChange)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 
-/// A gang of so many whole nodes is planned, comes to bind and is bound, member by member. Args:
-/// members.
+/// A gang of so many whole nodes comes, is planned, comes to bind, is bound and goes, member by
+/// member. Each call of the engine goes through `hold`.
+template <typename Hold>
+void LifeOfGang(engine::Engine& engine, int members, const Hold& hold) {
+  const auto gang = MakeGang("gang", members, 8);
+  for (const kube::Pod& pod : gang) hold([&] { engine.OnPod(pod, kNow); });
+  hold([&] { engine.Step(kNow); });
+  hold([&] { engine.TakeActions(); });
+  std::vector<std::string> nodes;
+  for (const kube::Pod& pod : gang) {
+    nodes.push_back(engine.store().node(engine.PlannedNode(pod.meta.uid)).name);
+  }
+  for (std::size_t i = 0; i < gang.size(); ++i) {
+    const kube::ObjectMeta& meta = gang[i].meta;
+    hold([&] {
+      engine.Bind({.uid = meta.uid, .ns = meta.ns, .name = meta.name, .node = nodes[i]}, kNow);
+    });
+  }
+  hold([&] { engine.TakeActions(); });
+  for (std::size_t i = 0; i < gang.size(); ++i) {
+    kube::Pod pod = gang[i];
+    pod.node_name = nodes[i];
+    hold([&] { engine.OnPod(std::move(pod), kNow); });
+  }
+  for (const kube::Pod& pod : gang) hold([&] { engine.OnPodDeleted(pod.meta.uid, kNow); });
+  hold([&] { engine.Step(kNow); });
+  hold([&] { engine.TakeActions(); });
+}
+
+/// Args: members.
 void LongestHoldOfGang(benchmark::State& state) {
   const auto members = static_cast<int>(state.range(0));
   const auto engine = MakeEngine(members);
   for (auto _ : state) {
-    const auto gang = MakeGang("gang", members, 8);
     Longest longest;
-    for (const kube::Pod& pod : gang) longest.Hold([&] { engine->OnPod(pod, kNow); });
-    longest.Hold([&] { engine->Step(kNow); });
-    longest.Hold([&] { engine->TakeActions(); });
-    std::vector<std::string> nodes;
-    for (const kube::Pod& pod : gang) {
-      nodes.push_back(engine->store().node(engine->PlannedNode(pod.meta.uid)).name);
-    }
-    for (std::size_t i = 0; i < gang.size(); ++i) {
-      const kube::ObjectMeta& meta = gang[i].meta;
-      longest.Hold([&] {
-        engine->Bind({.uid = meta.uid, .ns = meta.ns, .name = meta.name, .node = nodes[i]}, kNow);
-      });
-    }
-    for (std::size_t i = 0; i < gang.size(); ++i) {
-      kube::Pod pod = gang[i];
-      pod.node_name = nodes[i];
-      longest.Hold([&] { engine->OnPod(std::move(pod), kNow); });
-    }
-    for (const kube::Pod& pod : gang) {
-      longest.Hold([&] { engine->OnPodDeleted(pod.meta.uid, kNow); });
-    }
-    longest.Hold([&] { engine->Step(kNow); });
-    engine->TakeActions();
+    LifeOfGang(*engine, members, [&longest](const auto& call) { longest.Hold(call); });
     state.SetIterationTime(longest.seconds());
   }
 }
@@ -205,32 +210,11 @@ BENCHMARK(LongestHoldOfGang)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 
-/// The same gang from its first event to its last: what it costs in all. Args: members.
+/// What the same costs in all. Args: members.
 void WholeLifeOfGang(benchmark::State& state) {
   const auto members = static_cast<int>(state.range(0));
   const auto engine = MakeEngine(members);
-  for (auto _ : state) {
-    const auto gang = MakeGang("gang", members, 8);
-    for (const kube::Pod& pod : gang) engine->OnPod(pod, kNow);
-    engine->Step(kNow);
-    engine->TakeActions();
-    for (const kube::Pod& pod : gang) {
-      const auto planned = engine->PlannedNode(pod.meta.uid);
-      engine->Bind({.uid = pod.meta.uid,
-                    .ns = pod.meta.ns,
-                    .name = pod.meta.name,
-                    .node = engine->store().node(planned).name},
-                   kNow);
-    }
-    engine->TakeActions();
-    for (kube::Pod pod : gang) {
-      pod.node_name = engine->store().node(engine->PlannedNode(pod.meta.uid)).name;
-      engine->OnPod(std::move(pod), kNow);
-    }
-    for (const kube::Pod& pod : gang) engine->OnPodDeleted(pod.meta.uid, kNow);
-    engine->Step(kNow);
-    engine->TakeActions();
-  }
+  for (auto _ : state) LifeOfGang(*engine, members, [](const auto& call) { call(); });
 }
 BENCHMARK(WholeLifeOfGang)->Arg(1000)->Arg(8000)->Iterations(1)->Unit(benchmark::kMillisecond);
 

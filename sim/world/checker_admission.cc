@@ -131,9 +131,7 @@ bool Checker::FollowsItsGang(const kube::Pod& bound) const {
 void Checker::CheckQueues(const kube::Pod& bound) {
   if (!bound.spec->requests.contains(kGpu)) return;
   const std::string queue = usage_.QueueOf(bound.meta.uid);
-  const auto note = bound.meta.annotations.find(cluster::kPlanAnnotation);
-  const auto claim =
-      note == bound.meta.annotations.end() ? std::nullopt : cluster::DecodePlanClaim(note->second);
+  const auto claim = cluster::ClaimOf(bound);
   // Its queue went while the Binding was under way: it counts elsewhere, whatever room there is.
   if (claim && claim->node == bound.node_name && claim->queue != queue) return;
   const bool named = std::ranges::any_of(

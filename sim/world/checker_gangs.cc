@@ -12,9 +12,7 @@ namespace berth::sim {
 namespace {
 
 std::string PlanOf(const kube::Pod& pod) {
-  const auto note = pod.meta.annotations.find(cluster::kPlanAnnotation);
-  const auto claim =
-      note == pod.meta.annotations.end() ? std::nullopt : cluster::DecodePlanClaim(note->second);
+  const auto claim = cluster::ClaimOf(pod);
   return claim ? claim->plan : std::string();
 }
 

@@ -23,9 +23,8 @@ int NumberOf(const kube::Pod& pod, std::string_view key) {
 /// list fewer devices for a while, and they are not free for others of its queue.
 std::int64_t ChargedGpus(const kube::Pod& pod) {
   std::int64_t gpus = AmountOf(pod.spec->requests, kGpu);
-  const auto note = pod.meta.annotations.find(cluster::kPlanAnnotation);
-  if (!WholeNode(pod) || note == pod.meta.annotations.end()) return gpus;
-  const auto claim = cluster::DecodePlanClaim(note->second);
+  if (!WholeNode(pod)) return gpus;
+  const auto claim = cluster::ClaimOf(pod);
   if (claim && claim->node == pod.node_name && claim->charge.contains(kGpu)) {
     gpus = std::max(gpus, claim->charge.at(kGpu));
   }
@@ -39,9 +38,7 @@ std::string ChargedQueue(const kube::Pod& pod, const config::PolicyConfiguration
     const auto queue = std::ranges::find(policy.queues, name, &config::Queue::name);
     return queue != policy.queues.end() && cluster::Admits(*queue, pod.meta.ns);
   };
-  const auto note = pod.meta.annotations.find(cluster::kPlanAnnotation);
-  const auto claim =
-      note == pod.meta.annotations.end() ? std::nullopt : cluster::DecodePlanClaim(note->second);
+  const auto claim = cluster::ClaimOf(pod);
   if (claim && claim->node == pod.node_name && admits(claim->queue)) return claim->queue;
   const std::string name = QueueByPolicy(pod, policy);
   return admits(name) ? name : std::string();
