@@ -52,13 +52,12 @@ enum class Charge : std::uint8_t {
 
 struct Workload;
 
+/// A pod, what it asks for, and the room that it holds.
 struct PodInfo {
   kube::Pod object;
   std::shared_ptr<const PodShape> shape;
-  Workload* workload = nullptr;  ///< Null: nobody's to plan, it only occupies room once bound.
+  const Workload* workload = nullptr;  ///< Null: nobody's to plan; it occupies room once bound.
   std::shared_ptr<const PodClaims> claims;  ///< What it says of gang and queue; set with workload.
-
-  ReasonId told = ReasonId::kNone;  ///< Of its refusal, what an Event said last.
 
   Charge charge = Charge::kNone;
   NodeIndex node = kNoNode;  ///< Where it is charged.
@@ -74,10 +73,7 @@ struct PodInfo {
   Verdict refusal;           ///< Its own fault (queue, conflict, bad request); kNone: none.
   QueueId queue = kNoQueue;  ///< Resolved; fixed once bound.
   std::string held_queue;    ///< Its name, where it held room while the policy changed.
-  TimePoint bound_at = 0;    ///< Seen to be bound then; 0: not, or before we looked.
-  bool asked = false;        ///< Refused by filter since its last release: needs a wake-up.
   bool repels = false;       ///< It is one of Store::repellers().
-  bool called = false;       ///< kube-scheduler has asked about it, whatever the policy says.
   bool reread = false;       ///< An object that its claims come from has changed.
 
   bool bound() const { return !object.node_name.empty(); }
@@ -116,11 +112,11 @@ struct NodeInfo {
   /// What its devices are to each other, index into Store::machines(); kNoMachine: all alike.
   std::int32_t machine = kNoMachine;
   HardwareSource hardware = HardwareSource::kUnknown;
-  std::string hardware_problem;   ///< Why kRefused.
-  std::vector<PodInfo*> pods;     ///< Charged here, in no particular order.
-  std::vector<DomainId> domains;  ///< By policy level; kNoDomain where the label is missing.
-  std::uint64_t hash = 0;         ///< Its place in the one hashed node order.
-  std::uint64_t generation = 0;   ///< Changes with anything above but `pods`' contents.
+  std::string hardware_problem;      ///< Why kRefused.
+  std::vector<const PodInfo*> pods;  ///< Charged here, in no particular order.
+  std::vector<DomainId> domains;     ///< By policy level; kNoDomain where the label is missing.
+  std::uint64_t hash = 0;            ///< Its place in the one hashed node order.
+  std::uint64_t generation = 0;      ///< Changes with anything above but `pods`' contents.
 
   std::int64_t free(ResourceId id) const { return allocatable[id] - used[id]; }
 };
@@ -147,54 +143,21 @@ struct QueueInfo {
   std::vector<std::pair<ResourceId, std::int64_t>> caps;
 };
 
-/// One member's part of a plan.
-struct Assignment {
-  PodInfo* pod = nullptr;
-  NodeIndex node = kNoNode;
-  int rank = 0;
-  bool managed = true;           ///< kube-scheduler asks us about it: it comes to the barrier.
-  bool arrived = false;          ///< Came to bind under this plan.
-  bool waits_turn = false;       ///< Not released yet: others must come before it.
-  bool answered = false;         ///< Filter answered its node at least once.
-  bool nomination_seen = false;  ///< The informer showed our nomination after release.
-  std::string condition{};       ///< PodScheduled's message at release: tells a new refusal apart.
-  std::string bind_error{};      ///< What the API server said when it last refused the Binding.
-  TimePoint held_until = 0;      ///< Not 0: it keeps its room, and is not released before then.
-  TimePoint expires = 0;         ///< Of a member that joined a started gang; 0: with the plan.
-};
-
-/// A placement of a whole workload, charged in the ledger. Inert until its members come to bind.
-struct Plan {
-  std::string id;
-  std::vector<Assignment> assignments;
-  int barrier = 0;         ///< Managed members that must arrive before any is bound.
-  bool committed = false;  ///< The minimum arrived: no expiry any more.
-  /// Pods that were evicted for it and still fill its room, by UID: overfull until they have ended.
-  std::vector<std::string> victims;
-  int replans = 0;
-  TimePoint made = 0;
-  TimePoint expires = 0;  ///< Committed: when what is not bound by then is released once more.
-};
-
-/// A pair to avoid for a while: kube-scheduler or the kubelet refused that shape there.
-struct Avoid {
-  std::shared_ptr<const PodShape> shape;  ///< Kept, so that its address is not used again.
-  NodeIndex node = kNoNode;
-  TimePoint until = 0;
-};
-
-/// A gang, or one pod on its own.
+/// A gang, or one pod on its own: its members, and what they ask for together. What was decided for
+/// it is the engine's (engine/workload_state.h).
 struct Workload {
   std::string key;  ///< `ns/gang/name` or `ns/pod/name`: the last word on ties.
   std::string ns;
   std::string name;
   bool gang = false;
-  bool in_tree = false;           ///< kube-scheduler starts it whole: never planned (in_tree.cc).
-  std::vector<PodInfo*> members;  ///< Live ones without a fault, by (creation, uid) if `sorted`.
-  bool sorted = false;            ///< No member came since the last Refresh.
-  std::vector<PodInfo*> faulty;   ///< Refused alone (conflict, queue, bad request).
+  bool in_tree = false;  ///< kube-scheduler starts it whole: never planned (in_tree.cc).
+  std::vector<const PodInfo*>
+      members;          ///< Live ones without a fault, by (creation, uid) if `sorted`.
+  bool sorted = false;  ///< No member came since the last Refresh.
+  std::vector<const PodInfo*> faulty;  ///< Refused alone (conflict, queue, bad request).
 
-  // From the first member.
+  // What the member that speaks for the gang asks for; of a gang that has started, what was
+  // accepted then.
   int size = 1;
   int min_member = 1;
   QueueId queue = kNoQueue;
@@ -203,28 +166,20 @@ struct Workload {
   std::string topology_required;  ///< Level name or node label key; empty: none.
   std::string topology_preferred;
 
+  /// Its minimum came to bind, and a member that it bound still lives: the terms above are fixed.
+  /// Set by Store::SetStarted.
+  bool started = false;
+  /// Of the plan under which room is reserved for its members; empty: there is none. Set by
+  /// Store::SetPlan.
+  std::string plan;
   /// Which the present incarnation is: the plan that its members run, or ran, under. Empty: it has
   /// not run yet, or not by a Binding of Berth.
   std::string incarnation;
   /// Members of that incarnation that have succeeded: they count for its minimum.
   int finished = 0;
 
-  bool started = false;  ///< Its minimum came to bind, and a member that it bound still lives.
-  /// Of an elastic gang that has its minimum: members that it had when it last grew, until when it
-  /// waits for more (0: it does not), and until when at most.
-  int gathered = 0;
-  TimePoint settled_at = 0;
-  TimePoint settled_at_most = 0;
-
-  std::optional<Plan> plan;
-  Verdict verdict;
-  std::vector<Avoid> avoid;
-  int failures = 0;          ///< Plans that dissolved in a row.
-  TimePoint hold_until = 0;  ///< No plan before this.
-  TimePoint pending_since = 0;
-
-  /// Members that are neither bound nor in a plan nor being deleted.
-  std::vector<PodInfo*> Unplaced() const;
+  /// Members that are neither bound nor hold room nor being deleted.
+  std::vector<const PodInfo*> Unplaced() const;
   int BoundCount() const;
   /// How many more must be bound until its minimum is, or has been and has succeeded.
   int Missing() const { return std::max(0, min_member - BoundCount() - finished); }

@@ -21,8 +21,11 @@ std::uint64_t NodeHash(std::string_view name, std::uint64_t seed) {
   return hash;
 }
 
-Store::Store(config::PolicyConfiguration policy, StoreOptions options)
-    : policy_(std::move(policy)), options_(options), dialects_(peers_.Decide(policy_.dialects)) {
+Store::Store(config::PolicyConfiguration policy, StoreOptions options, StoreListener* listener)
+    : policy_(std::move(policy)),
+      options_(options),
+      listener_(listener),
+      dialects_(peers_.Decide(policy_.dialects)) {
   IndexDevices();
   BuildQueues();
 }
@@ -119,9 +122,9 @@ void Store::UpsertNode(kube::Node object) {
   ReadHardware(node);
   ReconcileDevices(node);
   RechargeWholeNode(node);
-  std::erase_if(nominated_nowhere_, [&](PodInfo* pod) {
+  std::erase_if(nominated_nowhere_, [&](const PodInfo* pod) {
     if (pod->object.nominated_node != node.name) return false;
-    ChargeBound(*pod);
+    ChargeBound(Mutable(*pod));
     return true;
   });
 }
@@ -129,7 +132,7 @@ void Store::UpsertNode(kube::Node object) {
 /// A whole-node pod is charged every device of its node: of the node as it is now, and never less
 /// than at binding.
 void Store::RechargeWholeNode(NodeInfo& node) {
-  for (PodInfo* pod : std::vector<PodInfo*>(node.pods)) {
+  for (const PodInfo* pod : std::vector<const PodInfo*>(node.pods)) {
     if (pod->shape->whole_node) SetCharge(*pod, node.index, pod->charge);
   }
 }
@@ -150,7 +153,7 @@ void Store::DeleteNode(std::string_view name) {
 }
 
 void Store::RefreshWorkloads() {
-  for (Workload* workload : std::exchange(stale_, {})) RefreshWorkload(*workload);
+  for (const Workload* workload : std::exchange(stale_, {})) RefreshWorkload(Mutable(*workload));
 }
 
 void Store::Refresh() {
@@ -231,8 +234,8 @@ void Store::DeleteDisruptionBudget(std::string_view uid) { budgets_.erase(std::s
 // --- Dialects --------------------------------------------------------------------------------
 
 /// A group's readers are filed under its name; a LocalQueue's may be anywhere in its namespace.
-std::vector<PodInfo*> Store::ReadersOf(const kube::DialectObject& object) {
-  std::vector<PodInfo*> readers;
+std::vector<const PodInfo*> Store::ReadersOf(const kube::DialectObject& object) {
+  std::vector<const PodInfo*> readers;
   const auto take = [&](const Workload& workload) {
     readers.insert(readers.end(), workload.members.begin(), workload.members.end());
     readers.insert(readers.end(), workload.faulty.begin(), workload.faulty.end());
@@ -246,19 +249,19 @@ std::vector<PodInfo*> Store::ReadersOf(const kube::DialectObject& object) {
       take(*it->second);
     }
   }
-  for (PodInfo* pod : readers) pod->reread = true;
+  for (const PodInfo* pod : readers) Mutable(*pod).reread = true;
   return readers;
 }
 
-std::vector<PodInfo*> Store::UpsertDialectObject(kube::DialectObject object) {
+std::vector<const PodInfo*> Store::UpsertDialectObject(kube::DialectObject object) {
   const kube::DialectObject copy = object;
   if (!dialect_objects_->Upsert(std::move(object))) return {};
   return ReadersOf(copy);
 }
 
-std::vector<PodInfo*> Store::DeleteDialectObject(std::string_view uid) {
+std::vector<const PodInfo*> Store::DeleteDialectObject(std::string_view uid) {
   const auto object = dialect_objects_->Remove(uid);
-  return object ? ReadersOf(*object) : std::vector<PodInfo*>{};
+  return object ? ReadersOf(*object) : std::vector<const PodInfo*>{};
 }
 
 void Store::CountPeer(const kube::Pod& pod, int change) {
@@ -391,7 +394,9 @@ std::map<std::string, std::int64_t, std::less<>> Store::WholeNodeCharge(const Po
   return charge;
 }
 
-void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge, topology::DeviceMask devices) {
+void Store::SetCharge(const PodInfo& charged_pod, NodeIndex index, Charge charge,
+                      topology::DeviceMask devices) {
+  PodInfo& pod = Mutable(charged_pod);
   // Same pod, same place: planned becomes binding becomes bound without a gap that others could
   // use. Its queue is written with the Binding.
   if (charge == Charge::kBinding && pod.charge != Charge::kBinding) pod.held_queue.clear();
@@ -443,7 +448,8 @@ void Store::SetCharge(PodInfo& pod, NodeIndex index, Charge charge, topology::De
   Touch(target);
 }
 
-void Store::Release(PodInfo& pod) {
+void Store::Release(const PodInfo& released) {
+  PodInfo& pod = Mutable(released);
   GiveBack(pod);
   const bool sound = pod.refusal.reason == ReasonId::kNone ||
                      pod.refusal.reason == ReasonId::kGangConflict;  // judged again at Refresh
@@ -456,7 +462,8 @@ void Store::Release(PodInfo& pod) {
   MarkChanged(*pod.workload);
 }
 
-void Store::GiveBack(PodInfo& pod) {
+void Store::GiveBack(const PodInfo& giving) {
+  PodInfo& pod = Mutable(giving);
   if (pod.charge == Charge::kNone) return;
   NodeInfo& node = *nodes_[static_cast<std::size_t>(pod.node)];
   for (const auto& [id, amount] : pod.charged) {
@@ -487,14 +494,7 @@ void Store::GiveBack(PodInfo& pod) {
   ++free_generation_;
 }
 
-void Store::DropPlan(Workload& workload) {
-  if (!workload.plan) return;
-  for (Assignment& assignment : workload.plan->assignments) {
-    if (assignment.pod->charge == Charge::kPlanned) Release(*assignment.pod);
-  }
-  workload.plan.reset();
-  MarkChanged(workload);
-}
+void Store::AdoptQueue(const PodInfo& pod) { Mutable(pod).queue = pod.workload->queue; }
 
 std::string Store::LedgerString() const {
   std::map<std::string, std::string> lines;

@@ -29,6 +29,20 @@ struct StoreOptions {
   std::uint64_t order_seed = 0;
 };
 
+/// Hears of members and workloads that are no more, before they are destroyed; for what others keep
+/// about them. May not call the store.
+class StoreListener {
+ public:
+  virtual ~StoreListener() = default;
+  /// `pod` has left `workload`: it ends, or claims another gang.
+  virtual void OnMemberLeft(const Workload& workload, const PodInfo& pod) = 0;
+  /// See Store::BeginIncarnation.
+  virtual void OnNewIncarnation(const Workload& workload) = 0;
+  virtual void OnWorkloadGone(const Workload& workload) = 0;
+  virtual void OnPodGone(const PodInfo& pod) = 0;
+};
+
+/// What is handed out as const here is the store's own: calls that take it as const may change it.
 class Store {
  public:
   /// Strings are looked up without making one.
@@ -38,7 +52,9 @@ class Store {
   using PodMap =
       std::unordered_map<std::string, std::unique_ptr<PodInfo>, StringHash, std::equal_to<>>;
 
-  explicit Store(config::PolicyConfiguration policy, StoreOptions options = {});
+  /// `listener` must outlive the store; null: nobody listens.
+  explicit Store(config::PolicyConfiguration policy, StoreOptions options = {},
+                 StoreListener* listener = nullptr);
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
@@ -47,7 +63,7 @@ class Store {
   void DeleteNode(std::string_view name);
   /// A Succeeded or Failed pod is the same as a deleted one, but for what it says of its gang's
   /// incarnation. Returns the pod, null if it is gone.
-  PodInfo* UpsertPod(kube::Pod pod);
+  const PodInfo* UpsertPod(kube::Pod pod);
   /// Shape, claims, queue and refusal that the pod would have, which is not kept: it has no
   /// workload. Null: it is not ours to place.
   std::unique_ptr<PodInfo> Appraise(kube::Pod pod);
@@ -57,8 +73,8 @@ class Store {
   void UpsertDisruptionBudget(kube::PodDisruptionBudget budget);
   void DeleteDisruptionBudget(std::string_view uid);
   /// Returns the pods whose claims may have changed with it; UpsertPod reads them anew.
-  std::vector<PodInfo*> UpsertDialectObject(kube::DialectObject object);
-  std::vector<PodInfo*> DeleteDialectObject(std::string_view uid);
+  std::vector<const PodInfo*> UpsertDialectObject(kube::DialectObject object);
+  std::vector<const PodInfo*> DeleteDialectObject(std::string_view uid);
   /// Pods are to be read anew, which SetPolicy does: a project's controller came to life or died,
   /// and with it a dialect that is `auto` is read no more, or again; or a node has a resource that
   /// pods asked for when there was no telling it from another.
@@ -70,19 +86,24 @@ class Store {
   /// Takes room for `pod` on `node`, first giving back what it held; of the node's devices those in
   /// `devices`, or as TakeDevices says. Which devices a pod has that is bound, or about to be, is
   /// fixed: by its annotation, and by what was chosen when it was planned.
-  void SetCharge(PodInfo& pod, NodeIndex node, Charge charge, topology::DeviceMask devices = 0);
+  void SetCharge(const PodInfo& pod, NodeIndex node, Charge charge,
+                 topology::DeviceMask devices = 0);
   /// For the claim of a whole-node pod: what it is charged of its node's devices. Others: empty.
   std::map<std::string, std::int64_t, std::less<>> WholeNodeCharge(const PodInfo& pod) const;
   /// Gives back what `pod` holds. A pod that is not bound asks for its own queue again, which may
   /// be another one under the policy of now; its workload's follows at Refresh.
-  void Release(PodInfo& pod);
+  void Release(const PodInfo& pod);
   /// The same of one that is charged elsewhere at once: it keeps its queue.
-  void GiveBack(PodInfo& pod);
+  void GiveBack(const PodInfo& pod);
   /// Nobody of the gang runs any more: those that are left are a new incarnation of it, and say
   /// anew what it is and which queue pays for it.
-  void BeginIncarnation(Workload& workload);
-  /// Drops the plan of `workload`, and the room of its members that are not bound or binding.
-  void DropPlan(Workload& workload);
+  void BeginIncarnation(const Workload& workload);
+  /// It has started (see Workload), or has not after all.
+  void SetStarted(const Workload& workload, bool started);
+  /// Room is reserved for its members under the plan of this name; empty: under none any more.
+  void SetPlan(const Workload& workload, std::string plan);
+  /// `pod` is planned as a member of its workload, and pays where that does.
+  void AdoptQueue(const PodInfo& pod);
 
   /// Takes in what changes piled up: domains and node order, first members and faults of gangs.
   /// Call before deciding anything.
@@ -100,9 +121,9 @@ class Store {
   const NodeInfo& node(NodeIndex index) const { return *nodes_[static_cast<std::size_t>(index)]; }
   /// kNoNode: never heard of.
   NodeIndex FindNode(std::string_view name) const;
-  PodInfo* FindPod(std::string_view uid) const;
-  PodInfo* FindPod(std::string_view ns, std::string_view name) const;
-  Workload* FindWorkload(const std::string& key) const;
+  const PodInfo* FindPod(std::string_view uid) const;
+  const PodInfo* FindPod(std::string_view ns, std::string_view name) const;
+  const Workload* FindWorkload(const std::string& key) const;
   const std::map<std::string, std::unique_ptr<Workload>>& workloads() const { return workloads_; }
   const PodMap& pods() const { return pods_; }
   /// Members of gangs that have ended and still exist, by workload key and UID. Of the object that
@@ -176,20 +197,20 @@ class Store {
   std::set<QueueId> TakeQueueNews() { return std::exchange(queue_news_, {}); }
 
   /// Has the workload judged again in the next pass.
-  void MarkChanged(Workload& workload);
+  void MarkChanged(const Workload& workload);
   /// Not judged any more when room is made, until it is marked as changed again.
-  void Rest(Workload& workload) { awake_.erase(&workload); }
+  void Rest(const Workload& workload) { awake_.erase(&workload); }
   /// True of a workload whose members are all bound as well.
-  bool Rests(Workload& workload) const { return !awake_.contains(&workload); }
+  bool Rests(const Workload& workload) const { return !awake_.contains(&workload); }
   /// Workloads that changed since the last call, gone ones excluded.
-  std::vector<Workload*> TakeChanged();
+  std::vector<const Workload*> TakeChanged();
   /// Workloads with a member that has no node yet, by key: whom freed room may help.
-  std::vector<Workload*> OpenWorkloads();
+  std::vector<const Workload*> OpenWorkloads();
   /// Of these, those that do not rest.
-  std::vector<Workload*> AwakeWorkloads();
+  std::vector<const Workload*> AwakeWorkloads();
   /// Of the open ones, those with a member that looks at its neighbours: whom a pod that comes may
   /// help.
-  std::vector<Workload*> NeighbourlyWorkloads();
+  std::vector<const Workload*> NeighbourlyWorkloads();
 
   /// What pods with affinity, anti-affinity or spread look at and no room tells of.
   struct NeighbourNews {
@@ -217,6 +238,8 @@ class Store {
   static constexpr std::size_t kMinPurge = 4096;
   static constexpr std::size_t kMaxMachines = 64;
 
+  static PodInfo& Mutable(const PodInfo& pod) { return const_cast<PodInfo&>(pod); }
+  static Workload& Mutable(const Workload& workload) { return const_cast<Workload&>(workload); }
   NodeInfo& NodeSlot(std::string_view name);
   NodeIndex TakeVacantSlot();
   void Touch(NodeInfo& node);
@@ -243,7 +266,7 @@ class Store {
   void TakeReading(PodInfo& pod, const Reading& reading);
   void File(PodInfo& pod);
   void Unfile(PodInfo& pod);
-  std::vector<PodInfo*> ReadersOf(const kube::DialectObject& object);
+  std::vector<const PodInfo*> ReadersOf(const kube::DialectObject& object);
   void CountPeer(const kube::Pod& pod, int change);
   void RefreshTopology();
   void AssignDomains(NodeInfo& node, std::map<std::string, DomainId>& by_path);
@@ -263,6 +286,7 @@ class Store {
 
   config::PolicyConfiguration policy_;
   StoreOptions options_;
+  StoreListener* listener_;
   ResourceTable resources_;
   std::vector<ResourceId> device_ids_;
   std::vector<ResourceId> whole_device_ids_;
@@ -283,16 +307,18 @@ class Store {
   std::size_t purge_shapes_at_ = kMinPurge;  ///< So many shapes are worth a look for dead ones.
   Repellers repellers_;
   std::set<const PodInfo*> moved_;
-  std::set<PodInfo*> nominated_nowhere_;  ///< Not ours, and nominated to a node that is not known.
+  std::set<const PodInfo*>
+      nominated_nowhere_;  ///< Not ours, and nominated to a node that is not known.
   bool relabelled_ = false;
   std::map<std::string, std::unique_ptr<Workload>> workloads_;
   EndedPods ended_;
   std::unordered_map<std::string, std::string> ended_keys_;  ///< By UID.
-  std::set<Workload*, ByKey> changed_;
-  std::set<Workload*, ByKey> awake_;        ///< Of those in open_.
-  std::set<Workload*, ByKey> open_;         ///< And some that are not any more: see OpenWorkloads.
-  std::set<Workload*, ByKey> neighbourly_;  ///< With a member of pod constraints, bound or not.
-  std::set<Workload*, ByKey> stale_;        ///< Their members changed since the last Refresh.
+  using Workloads = std::set<const Workload*, ByKey>;
+  Workloads changed_;
+  Workloads awake_;        ///< Of those in open_.
+  Workloads open_;         ///< And some that are not any more: see OpenWorkloads.
+  Workloads neighbourly_;  ///< With a member of pod constraints, bound or not.
+  Workloads stale_;        ///< Their members changed since the last Refresh.
   std::vector<QueueInfo> queues_;
   std::map<std::string, kube::Namespace, std::less<>> namespaces_;
   std::map<std::string, kube::PodDisruptionBudget> budgets_;

@@ -149,7 +149,8 @@ std::string Store::AccountDevices(const NodeInfo& node, DeviceSet& devices) cons
   }
   devices = DeviceSet(static_cast<int>(all / kMilli));
   std::vector<PodInfo*> planned;
-  for (PodInfo* pod : node.pods) {
+  for (const PodInfo* charged : node.pods) {
+    PodInfo* pod = &Mutable(*charged);
     const std::int64_t amount = DevicesOf(*pod);
     if (amount == 0) {
       pod->devices = 0;  // those of another resource, before the policy changed

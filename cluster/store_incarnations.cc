@@ -26,17 +26,24 @@ bool Succeeded(const Store::EndedPod& pod) {
 
 }  // namespace
 
-void Store::BeginIncarnation(Workload& workload) {
-  workload.started = false;
-  workload.failures = 0;
-  workload.hold_until = 0;
-  workload.gathered = 0;
-  std::vector<PodInfo*> all = workload.members;
+void Store::SetStarted(const Workload& workload, bool started) {
+  Mutable(workload).started = started;
+}
+
+void Store::SetPlan(const Workload& workload, std::string plan) {
+  Mutable(workload).plan = std::move(plan);
+}
+
+void Store::BeginIncarnation(const Workload& workload) {
+  SetStarted(workload, false);
+  if (listener_ != nullptr) listener_->OnNewIncarnation(workload);
+  std::vector<const PodInfo*> all = workload.members;
   all.insert(all.end(), workload.faulty.begin(), workload.faulty.end());
-  for (PodInfo* pod : all) {
+  for (const PodInfo* member : all) {
+    PodInfo& pod = Mutable(*member);
     // A running gang's queue had been theirs.
-    if (pod->charge != Charge::kNone || pod->refusal.reason != ReasonId::kNone) continue;
-    pod->queue = ResolveQueue(*pod, *pod->claims, pod->refusal);
+    if (pod.charge != Charge::kNone || pod.refusal.reason != ReasonId::kNone) continue;
+    pod.queue = ResolveQueue(pod, *pod.claims, pod.refusal);
   }
   stale_.insert(&workload);
   MarkChanged(workload);
@@ -57,7 +64,7 @@ void Store::KeepEnded(const kube::Pod& pod, std::string key) {
   kept.object.device_requests.clear();
   kept.object.pod_scheduled.reset();
   ended_keys_[pod.meta.uid] = key;
-  if (Workload* workload = FindWorkload(key)) {
+  if (const Workload* workload = FindWorkload(key)) {
     stale_.insert(workload);
     MarkChanged(*workload);
   }
@@ -71,7 +78,7 @@ std::string Store::EndedKey(std::string_view uid) const {
 void Store::ForgetEnded(std::string_view uid) {
   const auto key = ended_keys_.find(std::string(uid));
   if (key == ended_keys_.end()) return;
-  if (Workload* workload = FindWorkload(key->second)) {
+  if (const Workload* workload = FindWorkload(key->second)) {
     stale_.insert(workload);
     MarkChanged(*workload);
   }
@@ -119,8 +126,8 @@ void Store::CountFinished(Workload& workload) const {
     runs = true;
     workload.incarnation = IncarnationOf(pod->object);
   }
-  if (!runs && workload.plan) {
-    workload.incarnation = workload.plan->id;
+  if (!runs && !workload.plan.empty()) {
+    workload.incarnation = workload.plan;
   } else if (!runs) {
     const EndedPod* last = GoesOnWith(workload);
     if (last == nullptr) return;

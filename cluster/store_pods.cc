@@ -37,7 +37,7 @@ bool AllBound(const Workload* workload) {
 
 /// What is left of `workloads` without those of which all members are bound.
 template <typename Workloads>
-std::vector<Workload*> TakeOutBound(Workloads& workloads) {
+std::vector<const Workload*> TakeOutBound(Workloads& workloads) {
   std::erase_if(workloads, AllBound);
   return {workloads.begin(), workloads.end()};
 }
@@ -46,7 +46,8 @@ std::vector<Workload*> TakeOutBound(Workloads& workloads) {
 /// the terms of a gang that has started stand whoever waits to join it, and are the same after a
 /// restart; else the first that is sound in itself. A launcher without devices may run ahead of its
 /// gang: it comes before others only where no member asks for devices. End: there is none.
-std::vector<PodInfo*>::const_iterator FindRepresentative(const std::vector<PodInfo*>& members) {
+std::vector<const PodInfo*>::const_iterator FindRepresentative(
+    const std::vector<const PodInfo*>& members) {
   const bool devices =
       std::ranges::any_of(members, [](const PodInfo* pod) { return pod->shape->asks_device; });
   const auto runs = std::ranges::find_if(members, [devices](const PodInfo* pod) {
@@ -76,9 +77,9 @@ void TakeClaims(Workload& workload, const PodInfo& first) {
 
 }  // namespace
 
-std::vector<PodInfo*> Workload::Unplaced() const {
-  std::vector<PodInfo*> unplaced;
-  for (PodInfo* pod : members) {
+std::vector<const PodInfo*> Workload::Unplaced() const {
+  std::vector<const PodInfo*> unplaced;
+  for (const PodInfo* pod : members) {
     if (pod->charge == Charge::kNone && !pod->bound()) unplaced.push_back(pod);
   }
   return unplaced;
@@ -112,24 +113,24 @@ bool Store::Ours(const kube::Pod& pod) const {
          policy_.scheduler_names.end();
 }
 
-PodInfo* Store::FindPod(std::string_view uid) const {
+const PodInfo* Store::FindPod(std::string_view uid) const {
   const auto it = pods_.find(uid);
   return it == pods_.end() ? nullptr : it->second.get();
 }
 
-PodInfo* Store::FindPod(std::string_view ns, std::string_view name) const {
+const PodInfo* Store::FindPod(std::string_view ns, std::string_view name) const {
   const auto it = pods_by_name_.find(NameKey(ns, name));
   return it == pods_by_name_.end() ? nullptr : it->second;
 }
 
-Workload* Store::FindWorkload(const std::string& key) const {
+const Workload* Store::FindWorkload(const std::string& key) const {
   const auto it = workloads_.find(key);
   return it == workloads_.end() ? nullptr : it->second.get();
 }
 
-PodInfo* Store::UpsertPod(kube::Pod object) {
+const PodInfo* Store::UpsertPod(kube::Pod object) {
   // A pod that was recreated under its name while we looked away: the old one is gone.
-  if (PodInfo* old = FindPod(object.meta.ns, object.meta.name);
+  if (const PodInfo* old = FindPod(object.meta.ns, object.meta.name);
       old != nullptr && old->object.meta.uid != object.meta.uid) {
     DeletePod(std::string(old->object.meta.uid));
   }
@@ -207,6 +208,7 @@ void Store::DeletePod(std::string_view uid) {
   CountPeer(pod.object, -1);
   Release(pod);
   Unfile(pod);
+  if (listener_ != nullptr) listener_->OnPodGone(pod);
   moved_.erase(&pod);
   nominated_nowhere_.erase(&pod);
   const auto named = pods_by_name_.find(NameKey(pod.object.meta.ns, pod.object.meta.name));
@@ -311,18 +313,16 @@ void Store::File(PodInfo& pod) {
 }
 
 void Store::Unfile(PodInfo& pod) {
-  Workload* workload = pod.workload;
-  if (workload == nullptr) return;
+  if (pod.workload == nullptr) return;
+  Workload* workload = &Mutable(*pod.workload);
   pod.workload = nullptr;
   pod.claims.reset();
   std::erase(workload->members, &pod);
   std::erase(workload->faulty, &pod);
-  if (workload->plan) {
-    std::erase_if(workload->plan->assignments,
-                  [&pod](const Assignment& assignment) { return assignment.pod == &pod; });
-    if (pod.charge == Charge::kPlanned) Release(pod);
-  }
+  if (listener_ != nullptr) listener_->OnMemberLeft(*workload, pod);
+  if (pod.charge == Charge::kPlanned && !workload->plan.empty()) Release(pod);
   if (workload->members.empty() && workload->faulty.empty()) {
+    if (listener_ != nullptr) listener_->OnWorkloadGone(*workload);
     changed_.erase(workload);
     open_.erase(workload);
     awake_.erase(workload);
@@ -333,14 +333,13 @@ void Store::Unfile(PodInfo& pod) {
   }
   if (workload->members.empty()) {
     BeginIncarnation(*workload);  // only refused pods are left under its name
-    workload->avoid.clear();
   }
   stale_.insert(workload);
   MarkChanged(*workload);
 }
 
 void Store::RefreshWorkload(Workload& workload) {
-  std::vector<PodInfo*> all = std::move(workload.members);
+  std::vector<const PodInfo*> all = std::move(workload.members);
   all.insert(all.end(), workload.faulty.begin(), workload.faulty.end());
   if (!workload.sorted || !workload.faulty.empty()) std::ranges::sort(all, FirstMemberOrder);
   workload.sorted = true;
@@ -350,9 +349,9 @@ void Store::RefreshWorkload(Workload& workload) {
   // Without one the first of those that are refused: people are told of what it asked for.
   if (!all.empty()) TakeClaims(workload, first == all.end() ? *all.front() : **first);
   if (first != all.end()) {
-    for (PodInfo* member : all) JudgeMember(workload, *member, **first);
+    for (const PodInfo* member : all) JudgeMember(workload, Mutable(*member), **first);
   }
-  for (PodInfo* pod : all) {
+  for (const PodInfo* pod : all) {
     const bool faulty = pod->refusal.reason != ReasonId::kNone && !pod->bound();
     (faulty ? workload.faulty : workload.members).push_back(pod);
   }
@@ -391,18 +390,18 @@ void Store::JudgeMember(const Workload& workload, PodInfo& pod, const PodInfo& f
       .subject = fmt::format("The gang's first member, {}, {}.", first.object.meta.name, conflict)};
 }
 
-void Store::MarkChanged(Workload& workload) {
+void Store::MarkChanged(const Workload& workload) {
   changed_.insert(&workload);
   open_.insert(&workload);
   awake_.insert(&workload);
   ++generation_;
 }
 
-std::vector<Workload*> Store::OpenWorkloads() { return TakeOutBound(open_); }
+std::vector<const Workload*> Store::OpenWorkloads() { return TakeOutBound(open_); }
 
-std::vector<Workload*> Store::AwakeWorkloads() { return TakeOutBound(awake_); }
+std::vector<const Workload*> Store::AwakeWorkloads() { return TakeOutBound(awake_); }
 
-std::vector<Workload*> Store::NeighbourlyWorkloads() { return TakeOutBound(neighbourly_); }
+std::vector<const Workload*> Store::NeighbourlyWorkloads() { return TakeOutBound(neighbourly_); }
 
 /// Told to whoever waits now; who comes later looks for itself.
 void Store::NoteMoved(const PodInfo& pod) {
@@ -417,8 +416,8 @@ Store::NeighbourNews Store::TakeNeighbourNews() {
   return news;
 }
 
-std::vector<Workload*> Store::TakeChanged() {
-  std::vector<Workload*> changed(changed_.begin(), changed_.end());
+std::vector<const Workload*> Store::TakeChanged() {
+  std::vector<const Workload*> changed(changed_.begin(), changed_.end());
   changed_.clear();
   return changed;
 }

@@ -8,12 +8,10 @@
 
 #include "cluster/plan_claim.h"
 #include "engine/engine.h"
-#include "engine/over_cap.h"
 #include "kube/device_notes.h"
 
 namespace berth::engine {
 
-using cluster::Assignment;
 using cluster::Charge;
 using cluster::NodeIndex;
 using cluster::PodInfo;
@@ -31,9 +29,9 @@ constexpr std::size_t kMoreInTurns = 64;
 
 /// kube-scheduler comes back for a lone pod, and for one that joins a running gang, by itself, and
 /// often was only slow: their first lapses are no reason for a pause.
-bool SpareLapse(Workload& workload) {
-  if (workload.failures >= kFreeFailures) return false;
-  ++workload.failures;
+bool SpareLapse(WorkloadState& state) {
+  if (state.failures >= kFreeFailures) return false;
+  ++state.failures;
   return true;
 }
 
@@ -50,7 +48,7 @@ BindAnswer Bound() {
 BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
   if (listener() != nullptr) listener()->OnBind(query, now);
   store_.Refresh();
-  PodInfo* pod = store_.FindPod(query.uid);
+  const PodInfo* pod = store_.FindPod(query.uid);
   // Who has become faulty since the plan was made must not count at the barrier.
   if (pod != nullptr && pod->workload != nullptr) DropFaulty(*pod->workload);
   if (pod == nullptr) {
@@ -90,13 +88,14 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
   if (VictimsInTheWay(*pod)) {
     return Error("berth: the pods evicted for it have not ended yet");
   }
-  Workload& workload = *pod->workload;
+  const Workload& workload = *pod->workload;
+  WorkloadState& state = states_[workload];
   const bool counted = assignment->arrived;
   Arrive(workload, *assignment, now);
-  if (workload.plan && (workload.plan->committed || !workload.gang)) return PostNow(*pod, node);
+  if (state.plan && (state.plan->committed || !workload.gang)) return PostNow(*pod, node);
   // Of a gang that comes in turns kube-scheduler must not forget those that have come.
   auto most = static_cast<std::size_t>(store_.policy().gang.max_standing);
-  if (tickets_.size() >= most && ComeInTurns(*workload.plan)) most += kMoreInTurns;
+  if (tickets_.size() >= most && ComeInTurns(*state.plan)) most += kMoreInTurns;
   if (tickets_.size() >= most) {
     return Error(counted ? "berth: its gang is not complete yet"
                          : "berth: its gang is not complete yet; the arrival is counted");
@@ -105,7 +104,7 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
 }
 
 /// A node that filter answered without holding room for it: fit, quota and all are judged now.
-bool Engine::AdoptAnswer(PodInfo& pod, NodeIndex node, TimePoint now) {
+bool Engine::AdoptAnswer(const PodInfo& pod, NodeIndex node, TimePoint now) {
   const auto it = live_answers_.find(pod.object.meta.uid);
   if (it == live_answers_.end() || pod.workload->gang) return false;
   const LiveAnswer live = std::move(it->second);
@@ -115,10 +114,10 @@ bool Engine::AdoptAnswer(PodInfo& pod, NodeIndex node, TimePoint now) {
     return false;
   }
   if (pod.refusal.reason != ReasonId::kNone) return false;
-  Workload& workload = *pod.workload;
-  if (workload.plan) store_.DropPlan(workload);
-  const std::array<PodInfo*, 1> one{&pod};
-  const std::vector<cluster::Avoid> avoid = AvoidFor(workload, one);
+  const Workload& workload = *pod.workload;
+  DropPlan(workload);
+  const std::array<const PodInfo*, 1> one{&pod};
+  const std::vector<policy::Avoid> avoid = AvoidFor(workload, one);
   policy::PlacementRequest request{
       .pods = {&pod}, .min = 1, .avoid = avoid, .allowed = [node](NodeIndex n) {
         return n == node;
@@ -142,7 +141,7 @@ BindAnswer Engine::Stand(const PodInfo& pod, bool joined, TimePoint now) {
   return {.stand = true, .ticket = ticket, .now = {}};
 }
 
-BindAnswer Engine::PostNow(PodInfo& pod, NodeIndex node) {
+BindAnswer Engine::PostNow(const PodInfo& pod, NodeIndex node) {
   store_.SetCharge(pod, node, Charge::kBinding);
   return {.now = {.verdict = Resolution::kPost, .annotations = BindingAnnotations(pod, node)}};
 }
@@ -160,8 +159,8 @@ std::map<std::string, std::string> Engine::BindingAnnotations(const PodInfo& pod
   return annotations;
 }
 
-void Engine::Arrive(Workload& workload, Assignment& assignment, TimePoint now) {
-  cluster::Plan& plan = *workload.plan;
+void Engine::Arrive(const Workload& workload, Assignment& assignment, TimePoint now) {
+  Plan& plan = *states_[workload].plan;
   const bool news = !std::exchange(assignment.arrived, true);
   assignment.waits_turn = false;
   if (plan.committed || !workload.gang) return;
@@ -176,13 +175,14 @@ void Engine::Arrive(Workload& workload, Assignment& assignment, TimePoint now) {
 }
 
 /// From here on the gang runs: all that stand are bound, the rest keep their room.
-void Engine::CommitGang(Workload& workload, TimePoint now) {
-  cluster::Plan& plan = *workload.plan;
+void Engine::CommitGang(const Workload& workload, TimePoint now) {
+  WorkloadState& state = states_[workload];
+  Plan& plan = *state.plan;
   plan.committed = true;
   plan.expires = now + store_.policy().gang.plan_timeout.count();
   timers_.emplace(plan.expires, workload.key);
-  workload.started = true;
-  workload.failures = 0;
+  store_.SetStarted(workload, true);
+  state.failures = 0;
   ++counters_.plans["committed"];
   const std::int64_t waited = std::max<std::int64_t>(0, now - workload.creation);
   if (workload.gang) counters_.gang_waits_ms.push_back(waited);
@@ -197,7 +197,7 @@ void Engine::CommitGang(Workload& workload, TimePoint now) {
                     .generation = store_.generation(),
                     .waited_ms = waited};
   for (const Assignment& assignment : plan.assignments) {
-    PodInfo& pod = *assignment.pod;
+    const PodInfo& pod = *assignment.pod;
     decision.placed.emplace_back(pod.object.meta.name, store_.node(assignment.node).name);
     const auto [from, to] = tickets_by_uid_.equal_range(pod.object.meta.uid);
     if (from == to) continue;
@@ -226,7 +226,7 @@ void Engine::CommitGang(Workload& workload, TimePoint now) {
 void Engine::BindFinished(std::string_view uid, BindOutcome outcome, TimePoint now,
                           std::string_view error) {
   if (listener() != nullptr) listener()->OnBindFinished(uid, outcome, error, now);
-  PodInfo* pod = store_.FindPod(uid);
+  const PodInfo* pod = store_.FindPod(uid);
   static constexpr std::array<const char*, 3> kNames{"bound", "refused", "unknown"};
   ++counters_.binds[kNames[static_cast<std::size_t>(outcome)]];
   if (outcome == BindOutcome::kBound) {
@@ -236,12 +236,12 @@ void Engine::BindFinished(std::string_view uid, BindOutcome outcome, TimePoint n
           Decision{.kind = "bind",
                    .workload = pod->workload->key,
                    .queue = QueueName(pod->queue),
-                   .plan = pod->workload->plan ? pod->workload->plan->id : std::string(),
+                   .plan = pod->workload->plan,
                    .generation = store_.generation(),
                    .placed = {{pod->object.meta.name,
                                pod->node == cluster::kNoNode ? "" : store_.node(pod->node).name}},
                    .waited_ms = std::max<std::int64_t>(0, now - pod->object.meta.creation)});
-      pod->workload->started = true;
+      store_.SetStarted(*pod->workload, true);
     }
     return;
   }
@@ -263,29 +263,29 @@ void Engine::BindSettled(std::string_view uid, TimePoint now) {
 }
 
 void Engine::SettlePod(std::string_view uid, TimePoint now) {
-  PodInfo* pod = store_.FindPod(uid);
+  const PodInfo* pod = store_.FindPod(uid);
   if (pod == nullptr || pod->charge != Charge::kBinding || pod->bound()) return;
   // Those that came while it was under way wait for nothing any more.
   ResolveTickets(uid, Resolution::kError, "berth: the Binding did not take effect");
   const NodeIndex node = pod->node;
-  Workload* workload = pod->workload;
+  const Workload* workload = pod->workload;
   if (FindAssignment(*pod) == nullptr) {
     store_.Release(*pod);
     if (workload != nullptr) store_.MarkChanged(*workload);
     // Passthrough may have posted it: the plan of the others was made when it counted.
-    if (workload != nullptr && workload->plan && !workload->plan->committed &&
-        static_cast<int>(workload->plan->assignments.size()) < workload->Missing()) {
+    if (workload != nullptr && states_[*workload].plan && !states_[*workload].plan->committed &&
+        static_cast<int>(states_[*workload].plan->assignments.size()) < workload->Missing()) {
       Dissolve(*workload, "a Binding of a member did not take effect", /*hold=*/false, now);
     }
   } else if (Passthrough()) {
     GiveUpPlace(*pod, "the policy is passthrough");
   } else {
     store_.SetCharge(*pod, node, Charge::kPlanned);
-    if (!workload->plan->committed) {
-      workload->plan->expires = now + store_.policy().gang.plan_timeout.count();
-      timers_.emplace(workload->plan->expires, workload->key);
+    if (!states_[*workload].plan->committed) {
+      states_[*workload].plan->expires = now + store_.policy().gang.plan_timeout.count();
+      timers_.emplace(states_[*workload].plan->expires, workload->key);
     }
-    if (MustGiveWay(*pod, store_)) GiveUpPlace(*pod, "its queue is over its limit");
+    if (MustGiveWay(*pod)) GiveUpPlace(*pod, "its queue is over its limit");
   }
   if (workload != nullptr && workload->started && workload->gang && !workload->Runs()) {
     StartAnew(*workload, now);
@@ -322,64 +322,10 @@ void Engine::ResolveTickets(std::string_view uid, Resolution verdict, const std:
   tickets_by_uid_.erase(from, to);
 }
 
-/// Gives up a plan that bound nobody yet: everything it held is free again.
-void Engine::Dissolve(Workload& workload, const std::string& why, bool hold, TimePoint now) {
-  if (!workload.plan || workload.plan->committed) return;
-  for (const Assignment& assignment : workload.plan->assignments) {
-    ResolveTickets(assignment.pod->object.meta.uid, Resolution::kError, "berth: " + why);
-    assignment.pod->asked = true;  // released once: only we can wake it
-    Withdraw(*assignment.pod);
-  }
-  ++counters_.plans["dissolved"];
-  actions_.push_back(Decision{.kind = "dissolve",
-                              .workload = workload.key,
-                              .queue = QueueName(workload.queue),
-                              .plan = workload.plan->id,
-                              .generation = store_.generation(),
-                              .verdict = {.subject = why}});
-  const TimePoint held = now - workload.plan->made;
-  store_.DropPlan(workload);
-  if (!hold) return;
-  Pause(workload, held, now);
-  SetVerdict(workload, {.reason = ReasonId::kRefusedByScheduler, .want = workload.min_member});
-}
-
-/// No plan for a while after one that failed and had `held` its room so long: 10 s, doubled each
-/// time; at most 10 min, or as long as makes the room that was held a tenth of the time (I6).
-void Engine::Pause(Workload& workload, TimePoint held, TimePoint now) {
-  const TimePoint pause = 10'000LL << std::min(workload.failures, 40);
-  ++workload.failures;
-  workload.hold_until = now + std::min(pause, std::max<TimePoint>(600'000, 9 * held));
-  timers_.emplace(workload.hold_until, workload.key);
-}
-
-/// Nobody of a gang that started is bound, or about to be: those that are left must start as a
-/// whole again, by what they say now. A plan that has room for their minimum waits for them at the
-/// barrier; any other is given up.
-void Engine::StartAnew(Workload& workload, TimePoint now) {
-  if (workload.plan) {
-    cluster::Plan& plan = *workload.plan;
-    plan.committed = false;
-    if (static_cast<int>(plan.assignments.size()) >= workload.Missing()) {
-      for (Assignment& assignment : plan.assignments) {
-        assignment.arrived = false;
-        assignment.expires = 0;
-        if (std::exchange(assignment.held_until, 0) != 0) Release(workload, assignment);
-      }
-      plan.barrier = BarrierOf(workload);
-      plan.expires = now + store_.policy().gang.plan_timeout.count();
-      timers_.emplace(plan.expires, workload.key);
-    } else {
-      Dissolve(workload, "no member of the gang runs any more", /*hold=*/false, now);
-    }
-  }
-  store_.BeginIncarnation(workload);
-}
-
 /// `asked_device`: the member that is gone did.
 void Engine::AfterMemberGone(const std::string& key, bool asked_device, TimePoint now) {
   if (in_tree_started_.contains(key)) store_.BumpFreeGeneration();  // it may need less quota
-  Workload* workload = store_.FindWorkload(key);
+  const Workload* workload = store_.FindWorkload(key);
   if (workload == nullptr) return;
   // Members without devices run ahead of a gang by themselves. Where no member has any, it stays
   // started until the last one is gone.
@@ -387,14 +333,14 @@ void Engine::AfterMemberGone(const std::string& key, bool asked_device, TimePoin
   if (workload->started && ran && !workload->Runs()) StartAnew(*workload, now);
   store_.Refresh();
   DropFaulty(*workload);
-  if (workload->started && workload->hold_until != 0 && workload->Missing() > 0) {
-    workload->hold_until = 0;  // the pause was for what it has beyond its minimum
+  if (workload->started && states_[*workload].hold_until != 0 && workload->Missing() > 0) {
+    states_[*workload].hold_until = 0;  // the pause was for what it has beyond its minimum
     store_.MarkChanged(*workload);
   }
-  if (!workload->plan) return;
-  cluster::Plan& plan = *workload->plan;
+  if (!states_[*workload].plan) return;
+  Plan& plan = *states_[*workload].plan;
   if (plan.committed) {
-    if (plan.assignments.empty()) workload->plan.reset();
+    if (plan.assignments.empty()) EndPlan(*workload);
     return;
   }
   if (static_cast<int>(plan.assignments.size()) < workload->Missing()) {
@@ -405,9 +351,10 @@ void Engine::AfterMemberGone(const std::string& key, bool asked_device, TimePoin
 }
 
 /// The plan has become smaller: those who have come may be enough now.
-void Engine::CommitIfComplete(Workload& workload, TimePoint now) {
-  if (!workload.plan) return;
-  cluster::Plan& plan = *workload.plan;
+void Engine::CommitIfComplete(const Workload& workload, TimePoint now) {
+  WorkloadState& state = states_[workload];
+  if (!state.plan) return;
+  Plan& plan = *state.plan;
   plan.barrier = BarrierOf(workload);
   const auto arrived = std::ranges::count_if(plan.assignments, &Assignment::arrived);
   // Where none of them stands just now, the next one that comes back starts the gang.
@@ -419,13 +366,14 @@ void Engine::CommitIfComplete(Workload& workload, TimePoint now) {
 }
 
 /// Bound members leave the plan; a plan with nobody left on the way is over.
-void Engine::PruneBound(Workload& workload) {
-  if (started_ && workload.SeenRunning()) workload.started = true;
-  if (!workload.plan) return;
-  std::erase_if(workload.plan->assignments, [](const Assignment& a) { return a.pod->bound(); });
-  if (!workload.plan->assignments.empty()) return;
-  workload.plan.reset();
-  if (workload.Unplaced().empty()) workload.failures = 0;
+void Engine::PruneBound(const Workload& workload) {
+  WorkloadState& state = states_[workload];
+  if (started_ && workload.SeenRunning()) store_.SetStarted(workload, true);
+  if (!state.plan) return;
+  std::erase_if(state.plan->assignments, [](const Assignment& a) { return a.pod->bound(); });
+  if (!state.plan->assignments.empty()) return;
+  EndPlan(workload);
+  if (workload.Unplaced().empty()) state.failures = 0;
 }
 
 // --- Time ----------------------------------------------------------------------------------------
@@ -441,7 +389,7 @@ void Engine::FireTimers(TimePoint now) {
         judge_all_ = true;
         continue;
       }
-      if (Workload* workload = store_.FindWorkload(*key)) ExpireWorkload(*workload, now);
+      if (const Workload* workload = store_.FindWorkload(*key)) ExpireWorkload(*workload, now);
       continue;
     }
     const TicketId ticket = std::get<TicketId>(due);
@@ -454,26 +402,26 @@ void Engine::FireTimers(TimePoint now) {
   }
 }
 
-void Engine::ExpireWorkload(Workload& workload, TimePoint now) {
-  if (std::erase_if(workload.avoid, [now](const cluster::Avoid& a) { return a.until <= now; }) >
-      0) {
+void Engine::ExpireWorkload(const Workload& workload, TimePoint now) {
+  WorkloadState& state = states_[workload];
+  if (std::erase_if(state.avoid, [now](const policy::Avoid& a) { return a.until <= now; }) > 0) {
     store_.MarkChanged(workload);
   }
-  if (workload.hold_until != 0 && workload.hold_until <= now) {
-    workload.hold_until = 0;
+  if (state.hold_until != 0 && state.hold_until <= now) {
+    state.hold_until = 0;
     store_.MarkChanged(workload);
   }
-  if (workload.settled_at != 0 && workload.settled_at <= now) store_.MarkChanged(workload);
-  if (!workload.plan) return;
-  if (!workload.plan->committed) {
-    const bool binding = std::ranges::any_of(workload.plan->assignments, [](const Assignment& a) {
+  if (state.settled_at != 0 && state.settled_at <= now) store_.MarkChanged(workload);
+  if (!state.plan) return;
+  if (!state.plan->committed) {
+    const bool binding = std::ranges::any_of(state.plan->assignments, [](const Assignment& a) {
       return a.pod->charge == Charge::kBinding;
     });
-    if (workload.plan->expires <= now && VictimsEnd(*workload.plan)) {
-      workload.plan->expires = now + store_.policy().gang.plan_timeout.count();
-      timers_.emplace(workload.plan->expires, workload.key);
-    } else if (workload.plan->expires <= now && !binding) {
-      const bool hold = workload.gang || !SpareLapse(workload);
+    if (state.plan->expires <= now && VictimsEnd(*state.plan)) {
+      state.plan->expires = now + store_.policy().gang.plan_timeout.count();
+      timers_.emplace(state.plan->expires, workload.key);
+    } else if (state.plan->expires <= now && !binding) {
+      const bool hold = workload.gang || !SpareLapse(state);
       Dissolve(workload, "its members did not arrive in time", hold, now);
     }
     return;
@@ -484,33 +432,34 @@ void Engine::ExpireWorkload(Workload& workload, TimePoint now) {
 /// Members that a running gang still waits for: those of its minimum keep their room, and whatever
 /// of their release was lost is done again. Those beyond it have one more planTimeout for that, and
 /// then give their room to others, as those who joined late do.
-void Engine::ExpireCommitted(Workload& workload, TimePoint now) {
-  auto& assignments = workload.plan->assignments;
+void Engine::ExpireCommitted(const Workload& workload, TimePoint now) {
+  WorkloadState& state = states_[workload];
+  auto& assignments = state.plan->assignments;
   const TimePoint timeout = store_.policy().gang.plan_timeout.count();
-  if (workload.plan->expires <= now) {
+  if (state.plan->expires <= now) {
     const bool whole = workload.Missing() == 0;
     for (Assignment& a : assignments) {
       if (a.expires != 0 || a.pod->charge != Charge::kPlanned || a.held_until != 0) continue;
       Release(workload, a);
       if (whole) a.expires = now + timeout;
     }
-    workload.plan->expires = now + timeout;
-    timers_.emplace(workload.plan->expires, workload.key);
+    state.plan->expires = now + timeout;
+    timers_.emplace(state.plan->expires, workload.key);
   }
   const auto due = [now](const Assignment& a) { return a.held_until != 0 && a.held_until <= now; };
   if (std::ranges::any_of(assignments, due)) store_.MarkChanged(workload);
   bool given_up = false;
   for (const Assignment& a : assignments) {
     if (a.expires == 0 || a.expires > now || a.pod->charge != Charge::kPlanned) continue;
-    a.pod->asked = true;
+    states_[*a.pod].asked = true;
     Withdraw(*a.pod);
     store_.Release(*a.pod);
     store_.MarkChanged(workload);
     given_up = true;
   }
   std::erase_if(assignments, [](const Assignment& a) { return a.pod->charge == Charge::kNone; });
-  if (assignments.empty()) workload.plan.reset();
-  if (given_up && !SpareLapse(workload)) Pause(workload, timeout, now);
+  if (assignments.empty()) EndPlan(workload);
+  if (given_up && !SpareLapse(state)) Pause(workload, timeout, now);
 }
 
 }  // namespace berth::engine

@@ -6,14 +6,12 @@
 #include <set>
 
 #include "cluster/plan_claim.h"
-#include "engine/over_cap.h"
 #include "engine/pauses.h"
 #include "policy/rank_order.h"
 #include "policy/shortage.h"
 
 namespace berth::engine {
 
-using cluster::Assignment;
 using cluster::Charge;
 using cluster::NodeIndex;
 using cluster::PodInfo;
@@ -22,7 +20,9 @@ using cluster::Verdict;
 using cluster::Workload;
 
 Engine::Engine(config::PolicyConfiguration policy, Options options)
-    : options_(std::move(options)), store_(std::move(policy), options_.store), scorer_(store_) {
+    : options_(std::move(options)),
+      store_(std::move(policy), options_.store, &states_),
+      scorer_(store_) {
   if (listener() != nullptr) listener()->OnBegin(store_.policy(), options_);
 }
 
@@ -86,97 +86,16 @@ void Engine::OnDialectObjectDeleted(std::string_view uid, TimePoint now) {
 
 /// The pods as they are, with what they say of their gang and queue read again. A plan that bound
 /// nobody yet was made by the old numbers.
-void Engine::ReadAnew(const std::vector<PodInfo*>& pods, TimePoint now) {
+void Engine::ReadAnew(const std::vector<const PodInfo*>& pods, TimePoint now) {
   std::vector<kube::Pod> copies;
   copies.reserve(pods.size());
-  for (PodInfo* pod : pods) {
+  for (const PodInfo* pod : pods) {
     copies.push_back(pod->object);
     if (pod->workload->gang) {
       Dissolve(*pod->workload, "what its members refer to changed", /*hold=*/false, now);
     }
   }
   for (kube::Pod& pod : copies) TakePod(std::move(pod), now);
-}
-
-/// A node that went, was cordoned, shrank or was taken by a stranger cannot keep what is planned
-/// there: it is planned anew before anybody is bound to it.
-void Engine::RecheckPlans(NodeIndex index) {
-  if (index == cluster::kNoNode) return;
-  const cluster::NodeInfo& node = store_.node(index);
-  // Once those have gone who are to make way for what is planned there.
-  const auto overfull = [&] {
-    std::set<const PodInfo*> victims;
-    for (const PodInfo* pod : node.pods) {
-      if (pod->charge != Charge::kPlanned || pod->workload == nullptr || !pod->workload->plan) {
-        continue;
-      }
-      for (const std::string& uid : pod->workload->plan->victims) {
-        const PodInfo* victim = store_.FindPod(uid);
-        if (victim != nullptr && victim->node == index) victims.insert(victim);
-      }
-    }
-    cluster::Amounts freed;
-    for (const PodInfo* victim : victims) {
-      for (const auto& [id, amount] : victim->charged) freed.Add(id, amount);
-    }
-    return std::ranges::any_of(
-        store_.device_ids(), [&](cluster::ResourceId id) { return node.free(id) + freed[id] < 0; });
-  };
-  for (PodInfo* pod : std::vector<PodInfo*>(node.pods)) {
-    if (pod->charge != Charge::kPlanned || pod->workload == nullptr || pod->node != index) continue;
-    if (policy::FitsNode(*pod->object.spec, node) && !overfull() && !CostsTooMuch(*pod)) continue;
-    GiveUpPlace(*pod, "a planned node is not to be had any more");
-  }
-}
-
-/// A planned whole-node pod whose queue is over its cap: its node lists more devices than when it
-/// was planned. Not where a running gang needs it, see MustGiveWay.
-bool Engine::CostsTooMuch(const PodInfo& pod) const {
-  const auto& plan = pod.workload->plan;
-  if (!pod.shape->whole_node || !plan || !plan->victims.empty()) return false;
-  return plan->committed ? MustGiveWay(pod, store_) : QueueIsOver(pod, store_);
-}
-
-/// Members that became faulty (a conflict shows only against the first member) hold nothing.
-void Engine::DropFaulty(Workload& workload) {
-  for (PodInfo* pod : std::vector<PodInfo*>(workload.faulty)) {
-    if (pod->charge != Charge::kPlanned) continue;
-    ResolveTickets(pod->object.meta.uid, ResolveBind::Verdict::kError,
-                   std::string(cluster::RefusalText(pod->refusal.reason)));
-    GiveUpPlace(*pod, "a member does not belong to the gang any more");
-    store_.Release(*pod);
-  }
-}
-
-/// The place planned for `pod` is void: with its whole plan while nobody is bound under it, alone
-/// once its gang runs. It is planned anew.
-void Engine::GiveUpPlace(PodInfo& pod, const std::string& why) {
-  Workload& workload = *pod.workload;
-  if (!workload.plan) return;
-  if (!workload.plan->committed) {
-    Dissolve(workload, why, /*hold=*/false, 0);
-    return;
-  }
-  LeavePlan(pod, why);
-  pod.asked = true;
-  store_.MarkChanged(workload);
-}
-
-/// What it held is free again, and no call of its stands any more: it would post to a node that the
-/// next plan need not name.
-void Engine::LeavePlan(PodInfo& pod, const std::string& why) {
-  ResolveTickets(pod.object.meta.uid, ResolveBind::Verdict::kError, "berth: " + why);
-  store_.Release(pod);
-  Workload& workload = *pod.workload;
-  std::erase_if(workload.plan->assignments, [&pod](const Assignment& a) { return a.pod == &pod; });
-  if (workload.plan->assignments.empty()) workload.plan.reset();
-}
-
-/// In passthrough kube-scheduler puts anybody anywhere: what is planned holds no room.
-void Engine::GiveUpPlaces(Workload& workload) {
-  for (PodInfo* pod : std::vector<PodInfo*>(workload.members)) {
-    if (pod->charge == Charge::kPlanned) GiveUpPlace(*pod, "the policy is passthrough");
-  }
 }
 
 void Engine::OnPod(kube::Pod object, TimePoint now) {
@@ -195,7 +114,7 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
       namesake != nullptr && namesake->object.meta.uid != uid) {
     ForgetPod(std::string(namesake->object.meta.uid), now);  // recreated while we looked away
   }
-  PodInfo* known = store_.FindPod(uid);
+  const PodInfo* known = store_.FindPod(uid);
   // The pod was read ahead of the watch (BindSettled), which still tells of the time before.
   if (known != nullptr && known->bound() && object.node_name.empty()) return;
   const bool fresh = known == nullptr;
@@ -211,7 +130,7 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
   const NodeIndex old_node = fresh ? cluster::kNoNode : known->node;
   const auto old_queue = fresh ? cluster::kNoQueue : known->queue;
   const auto old_shape = fresh ? nullptr : known->shape;
-  PodInfo* pod = store_.UpsertPod(std::move(object));
+  const PodInfo* pod = store_.UpsertPod(std::move(object));
   if (pod == nullptr) AfterVictimGone(uid, old_node, now);
   if (!key.empty() &&
       (leaving || pod == nullptr || pod->workload == nullptr || pod->workload->key != key)) {
@@ -225,7 +144,8 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
                        (!was_charged || pod->node != old_node);
   if (arrives && started_) RecheckPlans(pod->node);
   if (pod == nullptr || pod->workload == nullptr) return;
-  Workload& workload = *pod->workload;
+  const Workload& workload = *pod->workload;
+  WorkloadState& state = states_[workload];
   const auto asks_for_else = [&] {
     return pod->queue != old_queue || pod->shape != old_shape ||
            pod->refusal.reason != ReasonId::kNone;
@@ -234,12 +154,12 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
     store_.RefreshWorkloads();  // what it says itself may count for nothing in its gang
     if (asks_for_else()) GiveUpPlace(*pod, "a member changed what it asks for");
   }
-  if (workload.pending_since == 0) {
-    workload.pending_since = std::min(now, std::max<TimePoint>(workload.creation, 1));
+  if (state.pending_since == 0) {
+    state.pending_since = std::min(now, std::max<TimePoint>(workload.creation, 1));
   }
   if (fresh && !pod->bound()) scorer_.law().Observe(pod->shape);
   if (pod->bound()) {
-    if (!was_bound && started_) pod->bound_at = now;
+    if (!was_bound && started_) states_[*pod].bound_at = now;
     NoticeSuccess(*pod);
     const bool elsewhere = old_node != cluster::kNoNode && old_node != pod->node;
     ResolveTickets(uid, elsewhere ? ResolveBind::Verdict::kError : ResolveBind::Verdict::kBound,
@@ -250,10 +170,10 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
   }
   const auto& condition = pod->object.pod_scheduled;
   if (condition && !condition->status && condition->reason == "Unschedulable" &&
-      pod->charge == Charge::kNone && !pod->asked) {
+      pod->charge == Charge::kNone && !states_[*pod].asked) {
     // kube-scheduler's own filters left no node, so that it never asked us: it waits all the same,
     // and its turn comes in queue order.
-    pod->asked = true;
+    states_[*pod].asked = true;
     store_.MarkChanged(workload);
   }
   if (!started_) return;
@@ -263,17 +183,17 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
 }
 
 /// What a learned policy needs to know of a placement, when it is over.
-void Engine::LogEnd(PodInfo& pod, TimePoint now) {
-  if (pod.bound_at == 0 || pod.workload == nullptr) return;
-  actions_.push_back(
-      Decision{.kind = "end",
-               .workload = pod.workload->key,
-               .queue = QueueName(pod.charged_queue),
-               .generation = store_.generation(),
-               .placed = {{pod.object.meta.name, pod.object.node_name}},
-               .ran_ms = now - pod.bound_at,
-               .waited_ms = std::max<std::int64_t>(0, pod.bound_at - pod.object.meta.creation)});
-  pod.bound_at = 0;
+void Engine::LogEnd(const PodInfo& pod, TimePoint now) {
+  if (states_[pod].bound_at == 0 || pod.workload == nullptr) return;
+  actions_.push_back(Decision{
+      .kind = "end",
+      .workload = pod.workload->key,
+      .queue = QueueName(pod.charged_queue),
+      .generation = store_.generation(),
+      .placed = {{pod.object.meta.name, pod.object.node_name}},
+      .ran_ms = now - states_[pod].bound_at,
+      .waited_ms = std::max<std::int64_t>(0, states_[pod].bound_at - pod.object.meta.creation)});
+  states_[pod].bound_at = 0;
 }
 
 void Engine::OnPodDeleted(std::string_view uid, TimePoint now) {
@@ -283,7 +203,7 @@ void Engine::OnPodDeleted(std::string_view uid, TimePoint now) {
 }
 
 void Engine::ForgetPod(std::string_view uid, TimePoint now) {
-  PodInfo* pod = store_.FindPod(uid);
+  const PodInfo* pod = store_.FindPod(uid);
   if (pod == nullptr) {
     const std::string gang = store_.EndedKey(uid);
     store_.DeletePod(uid);
@@ -312,10 +232,10 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   // Plans were made under the old rules: those that bound nobody yet are made again.
   std::vector<std::string> keys;
   for (const auto& [key, workload] : store_.workloads()) {
-    if (workload->plan && !workload->plan->committed) keys.push_back(key);
+    if (states_[*workload].plan && !states_[*workload].plan->committed) keys.push_back(key);
   }
   for (const std::string& key : keys) {
-    if (Workload* workload = store_.FindWorkload(key)) {
+    if (const Workload* workload = store_.FindWorkload(key)) {
       Dissolve(*workload, "the policy changed", /*hold=*/false, now);
     }
   }
@@ -323,12 +243,12 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   wakeups_.Clear();
   for (const auto& [key, workload] : store_.workloads()) {
     if (Passthrough()) GiveUpPlaces(*workload);
-    if (workload->plan) {  // few of those that wait have one
-      for (PodInfo* pod : std::vector<PodInfo*>(workload->members)) {
-        if (MustGiveWay(*pod, store_)) GiveUpPlace(*pod, "the policy changed");
+    if (states_[*workload].plan) {  // few of those that wait have one
+      for (const PodInfo* pod : std::vector<const PodInfo*>(workload->members)) {
+        if (MustGiveWay(*pod)) GiveUpPlace(*pod, "the policy changed");
       }
     }
-    workload->avoid.clear();
+    states_[*workload].avoid.clear();
     // Who runs may be nobody of ours any more.
     if (workload->started && workload->gang && workload->AsksDevices() && !workload->Runs()) {
       StartAnew(*workload, now);
@@ -344,7 +264,7 @@ void Engine::Start(TimePoint now) {
   std::vector<std::string> keys;
   for (const auto& [key, workload] : store_.workloads()) keys.push_back(key);
   for (const std::string& key : keys) {
-    Workload* workload = store_.FindWorkload(key);
+    const Workload* workload = store_.FindWorkload(key);
     if (workload == nullptr) continue;
     Recover(*workload, now);
     if (Passthrough()) GiveUpPlaces(*workload);
@@ -367,11 +287,20 @@ std::optional<TimePoint> Engine::NextDeadline() const {
 
 // --- Small helpers -----------------------------------------------------------------------------
 
-Assignment* Engine::FindAssignment(const PodInfo& pod) const {
-  if (pod.workload == nullptr || !pod.workload->plan) return nullptr;
-  auto& assignments = pod.workload->plan->assignments;
-  const auto it = std::ranges::find(assignments, &pod, &Assignment::pod);
-  return it == assignments.end() ? nullptr : &*it;
+const Plan* Engine::PlanOf(const PodInfo& pod) const {
+  if (pod.workload == nullptr || pod.workload->plan.empty()) return nullptr;
+  return &*states_.At(*pod.workload).plan;
+}
+
+const Assignment* Engine::FindAssignment(const PodInfo& pod) const {
+  const Plan* plan = PlanOf(pod);
+  if (plan == nullptr) return nullptr;
+  const auto it = std::ranges::find(plan->assignments, &pod, &Assignment::pod);
+  return it == plan->assignments.end() ? nullptr : &*it;
+}
+
+Assignment* Engine::FindAssignment(const PodInfo& pod) {
+  return const_cast<Assignment*>(std::as_const(*this).FindAssignment(pod));
 }
 
 NodeIndex Engine::PlannedNode(std::string_view uid) const {
@@ -414,7 +343,7 @@ std::string Engine::QueueName(cluster::QueueId queue) const {
 }
 
 std::string Engine::ClaimText(const Workload& workload, const Assignment& a) const {
-  return cluster::EncodePlanClaim({.plan = workload.plan->id,
+  return cluster::EncodePlanClaim({.plan = states_.At(workload).plan->id,
                                    .node = store_.node(a.node).name,
                                    .queue = QueueName(a.pod->queue),
                                    .rank = a.rank,
@@ -442,7 +371,8 @@ Counters Engine::TakeCounters() {
 std::pair<int, int> Engine::PlanCounts() const {
   std::pair<int, int> counts;
   for (const auto& [key, workload] : store_.workloads()) {
-    if (workload->plan) ++(workload->plan->committed ? counts.second : counts.first);
+    if (states_.At(*workload).plan)
+      ++(states_.At(*workload).plan->committed ? counts.second : counts.first);
   }
   return counts;
 }
@@ -497,7 +427,7 @@ Explanation Engine::Why(std::string_view ns, std::string_view name, TimePoint no
 
 /// Of a member that has its place and is not bound yet.
 Verdict Engine::OnItsWay(const Workload& workload, const Assignment& assignment) const {
-  const cluster::Plan& plan = *workload.plan;
+  const Plan& plan = *states_.At(workload).plan;
   Verdict verdict{.reason = ReasonId::kStarting,
                   .want = plan.barrier,
                   .have = std::ranges::count_if(plan.assignments, &Assignment::arrived)};
@@ -518,7 +448,8 @@ Verdict Engine::OnItsWay(const Workload& workload, const Assignment& assignment)
 /// A workload is judged again when room was made, not when it was taken: which shortage it is may
 /// have changed since, and is looked up for who asks.
 Verdict Engine::Current(const Workload& workload, TimePoint now) const {
-  switch (workload.verdict.reason) {
+  const WorkloadState& state = states_.At(workload);
+  switch (state.verdict.reason) {
     case ReasonId::kWaitingForQuota:
     case ReasonId::kInsufficientDevices:
     case ReasonId::kInsufficientCpuOrMemory:
@@ -527,17 +458,17 @@ Verdict Engine::Current(const Workload& workload, TimePoint now) const {
     case ReasonId::kRefusedByScheduler:
       break;
     default:
-      return workload.verdict;
+      return state.verdict;
   }
-  const std::vector<PodInfo*> pods = workload.Unplaced();
-  if (pods.empty()) return workload.verdict;
+  const std::vector<const PodInfo*> pods = workload.Unplaced();
+  if (pods.empty()) return state.verdict;
   const int min = std::max(1, workload.Missing());
-  if (workload.verdict.reason == ReasonId::kWaitingForQuota) {
+  if (state.verdict.reason == ReasonId::kWaitingForQuota) {
     int fit = 0;
     Verdict quota = CheckQuota(workload, policy::RankOrder(pods), min, fit);
-    return quota.reason == ReasonId::kNone ? workload.verdict : quota;
+    return quota.reason == ReasonId::kNone ? state.verdict : quota;
   }
-  const std::vector<cluster::Avoid> avoid = NotYet(AvoidFor(workload, pods), now);
+  const std::vector<policy::Avoid> avoid = NotYet(AvoidFor(workload, pods), now);
   policy::PlacementRequest request{.pods = {pods.begin(), pods.end()},
                                    .min = min,
                                    .topology_required = workload.topology_required,
@@ -547,7 +478,7 @@ Verdict Engine::Current(const Workload& workload, TimePoint now) const {
                           .first(std::min(pods.size(), static_cast<std::size_t>(min)));
   Verdict current =
       policy::ExplainShortage(request, policy::GroupByShape(needed), policy::Overlay(store_), fit);
-  if (current.reason == ReasonId::kSearchExhausted) return workload.verdict;
+  if (current.reason == ReasonId::kSearchExhausted) return state.verdict;
   if (current.reason == ReasonId::kRefusedByScheduler) current.have = SecondsLeft(avoid, now);
   return current;
 }

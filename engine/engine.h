@@ -20,6 +20,7 @@
 #include "engine/actions.h"
 #include "engine/input_listener.h"
 #include "engine/wakeups.h"
+#include "engine/workload_state.h"
 #include "policy/placement.h"
 
 namespace berth::engine {
@@ -141,6 +142,11 @@ class Engine {
 
   // --- Reads.
   const cluster::Store& store() const { return store_; }
+  const WorkloadState& StateOf(const cluster::Workload& workload) const {
+    return states_.At(workload);
+  }
+  /// The plan of the pod's workload, in which the pod need not have a place; null: it has none.
+  const Plan* PlanOf(const cluster::PodInfo& pod) const;
   Explanation Why(std::string_view ns, std::string_view name, TimePoint now) const;
   std::size_t standing() const { return tickets_.size(); }
   /// Uncommitted plans, committed ones with members still on their way.
@@ -168,143 +174,158 @@ class Engine {
 
   // planner.cc
   void PlanPass(TimePoint now);
-  std::vector<cluster::Workload*> WhoToJudge();
-  std::vector<cluster::Workload*> PassOrder(std::span<cluster::Workload* const> workloads) const;
-  void Judge(cluster::Workload& workload, TimePoint now);
-  void JudgeWhole(cluster::Workload& workload, std::vector<cluster::PodInfo*> pods, int min,
-                  TimePoint now);
+  std::vector<const cluster::Workload*> WhoToJudge();
+  std::vector<const cluster::Workload*> PassOrder(
+      std::span<const cluster::Workload* const> workloads) const;
+  void Judge(const cluster::Workload& workload, TimePoint now);
+  void JudgeWhole(const cluster::Workload& workload, std::vector<const cluster::PodInfo*> pods,
+                  int min, TimePoint now);
   bool NeedsPlan(const cluster::Workload& workload) const;
-  bool Settles(cluster::Workload& workload, int have, TimePoint now);
-  std::optional<Failure> PlanWhole(cluster::Workload& workload,
-                                   const std::vector<cluster::PodInfo*>& pods, int min,
+  bool Settles(const cluster::Workload& workload, int have, TimePoint now);
+  std::optional<Failure> PlanWhole(const cluster::Workload& workload,
+                                   const std::vector<const cluster::PodInfo*>& pods, int min,
                                    TimePoint now);
   std::optional<Preemptor> PreemptorOf(const cluster::Workload& workload) const;
-  void PlaceLate(cluster::Workload& workload, std::span<cluster::PodInfo* const> pods,
+  void PlaceLate(const cluster::Workload& workload, std::span<const cluster::PodInfo* const> pods,
                  TimePoint now);
-  cluster::Verdict PlaceOneLate(cluster::Workload& workload, cluster::PodInfo& pod, TimePoint now);
-  void Join(cluster::Workload& workload, const policy::Placed& placed, TimePoint held_until,
+  cluster::Verdict PlaceOneLate(const cluster::Workload& workload, const cluster::PodInfo& pod,
+                                TimePoint now);
+  void Join(const cluster::Workload& workload, const policy::Placed& placed, TimePoint held_until,
             TimePoint now);
   bool NeededByMinimum(const cluster::Workload& workload, const cluster::PodInfo& pod) const;
-  void RetryHeld(cluster::Workload& workload, TimePoint now);
-  void CommitPlan(cluster::Workload& workload, const policy::Placement& placement, TimePoint now);
-  void PutStrangersLast(std::vector<cluster::PodInfo*>& pods);
+  void RetryHeld(const cluster::Workload& workload, TimePoint now);
+  void CommitPlan(const cluster::Workload& workload, const policy::Placement& placement,
+                  TimePoint now);
+  void PutStrangersLast(std::vector<const cluster::PodInfo*>& pods);
   cluster::Verdict CheckQuota(const cluster::Workload& workload,
-                              std::span<cluster::PodInfo* const> pods, int min, int& fit) const;
+                              std::span<const cluster::PodInfo* const> pods, int min,
+                              int& fit) const;
   bool ChargesFit(const cluster::Workload& workload, std::span<const policy::Placed> placed,
                   cluster::Verdict& verdict) const;
   std::function<bool(cluster::NodeIndex)> PayableNodes(
-      const cluster::Workload& workload, std::span<cluster::PodInfo* const> pods) const;
-  void SetVerdict(cluster::Workload& workload, cluster::Verdict verdict);
-  void Release(cluster::Workload& workload, cluster::Assignment& assignment);
-  void Ungate(const cluster::PodInfo& pod);
-  void Withdraw(const cluster::PodInfo& pod);
-  void TellFaulty(cluster::Workload& workload);
-  std::function<bool(cluster::NodeIndex)> StayInDomain(const cluster::Workload& workload,
-                                                       std::span<cluster::PodInfo* const> moving);
+      const cluster::Workload& workload, std::span<const cluster::PodInfo* const> pods) const;
+  void SetVerdict(const cluster::Workload& workload, cluster::Verdict verdict);
+  void TellFaulty(const cluster::Workload& workload);
+  std::function<bool(cluster::NodeIndex)> StayInDomain(
+      const cluster::Workload& workload, std::span<const cluster::PodInfo* const> moving);
   void LogPlan(const cluster::Workload& workload, const policy::Placement& placement);
 
   // verbs.cc
   FilterAnswer FilterUnknown(const FilterQuery& query, TimePoint now);
-  FilterAnswer FilterManaged(cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
-  void NoteCall(cluster::PodInfo& pod);
-  static bool IsManaged(const cluster::Workload& workload, const cluster::PodInfo& pod);
-  bool MoveToOffered(cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
-  void KeepMore(cluster::PodInfo& pod, const FilterQuery& query, TimePoint now,
+  FilterAnswer FilterManaged(const cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
+  void NoteCall(const cluster::PodInfo& pod);
+  bool IsManaged(const cluster::Workload& workload, const cluster::PodInfo& pod) const;
+  bool MoveToOffered(const cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
+  void KeepMore(const cluster::PodInfo& pod, const FilterQuery& query, TimePoint now,
                 FilterAnswer& answer);
-  bool ReplanMember(cluster::Workload& workload, cluster::PodInfo& pod,
+  bool ReplanMember(const cluster::Workload& workload, const cluster::PodInfo& pod,
                     const std::function<bool(cluster::NodeIndex)>& allowed, TimePoint now);
-  bool MoveMembers(cluster::Workload& workload, const std::vector<cluster::PodInfo*>& moving,
-                   const std::function<bool(cluster::NodeIndex)>& allowed, cluster::PodInfo* asking,
-                   TimePoint now);
-  void RememberRefusal(cluster::Workload& workload, const cluster::PodInfo& pod,
+  bool MoveMembers(const cluster::Workload& workload,
+                   const std::vector<const cluster::PodInfo*>& moving,
+                   const std::function<bool(cluster::NodeIndex)>& allowed,
+                   const cluster::PodInfo* asking, TimePoint now);
+  void RememberRefusal(const cluster::Workload& workload, const cluster::PodInfo& pod,
                        cluster::NodeIndex node, TimePoint now);
-  void NoticeRefusal(cluster::PodInfo& pod, TimePoint now);
+  void NoticeRefusal(const cluster::PodInfo& pod, TimePoint now);
   void NoticeRejection(const kube::Pod& object, TimePoint now);
   void NoticeSuccess(const cluster::PodInfo& pod);
   void ForgetRefusals(cluster::NodeIndex node);
-  std::vector<cluster::Avoid> AvoidFor(const cluster::Workload& workload,
-                                       std::span<cluster::PodInfo* const> pods) const;
+  std::vector<policy::Avoid> AvoidFor(const cluster::Workload& workload,
+                                      std::span<const cluster::PodInfo* const> pods) const;
   policy::Placement PlaceAround(const cluster::Workload& workload,
-                                std::span<cluster::PodInfo* const> pods,
+                                std::span<const cluster::PodInfo* const> pods,
                                 policy::PlacementRequest request, const policy::Overlay& overlay,
                                 TimePoint now);
 
+  // plans.cc
+  Plan& BeginPlan(const cluster::Workload& workload, std::string id);
+  void EndPlan(const cluster::Workload& workload);
+  void DropPlan(const cluster::Workload& workload);
+  int BarrierOf(const cluster::Workload& workload) const;
+  void Release(const cluster::Workload& workload, Assignment& assignment);
+  void Ungate(const cluster::PodInfo& pod);
+  void Withdraw(const cluster::PodInfo& pod);
+  void RecheckPlans(cluster::NodeIndex node);
+  bool QueueIsOver(const cluster::PodInfo& pod) const;
+  bool MustGiveWay(const cluster::PodInfo& pod) const;
+  bool CostsTooMuch(const cluster::PodInfo& pod) const;
+  void DropFaulty(const cluster::Workload& workload);
+  void GiveUpPlace(const cluster::PodInfo& pod, const std::string& why);
+  void GiveUpPlaces(const cluster::Workload& workload);
+  void LeavePlan(const cluster::PodInfo& pod, const std::string& why);
+  void Dissolve(const cluster::Workload& workload, const std::string& why, bool hold,
+                TimePoint now);
+  void Pause(const cluster::Workload& workload, TimePoint held, TimePoint now);
+  void StartAnew(const cluster::Workload& workload, TimePoint now);
+
   // barrier.cc
   BindAnswer Stand(const cluster::PodInfo& pod, bool joined, TimePoint now);
-  BindAnswer PostNow(cluster::PodInfo& pod, cluster::NodeIndex node);
+  BindAnswer PostNow(const cluster::PodInfo& pod, cluster::NodeIndex node);
   std::map<std::string, std::string> BindingAnnotations(const cluster::PodInfo& pod,
                                                         cluster::NodeIndex node) const;
-  bool AdoptAnswer(cluster::PodInfo& pod, cluster::NodeIndex node, TimePoint now);
-  void Arrive(cluster::Workload& workload, cluster::Assignment& assignment, TimePoint now);
-  void CommitGang(cluster::Workload& workload, TimePoint now);
-  void CommitIfComplete(cluster::Workload& workload, TimePoint now);
-  void Dissolve(cluster::Workload& workload, const std::string& why, bool hold, TimePoint now);
-  void Pause(cluster::Workload& workload, TimePoint held, TimePoint now);
+  bool AdoptAnswer(const cluster::PodInfo& pod, cluster::NodeIndex node, TimePoint now);
+  void Arrive(const cluster::Workload& workload, Assignment& assignment, TimePoint now);
+  void CommitGang(const cluster::Workload& workload, TimePoint now);
+  void CommitIfComplete(const cluster::Workload& workload, TimePoint now);
   void AfterMemberGone(const std::string& key, bool asked_device, TimePoint now);
-  void StartAnew(cluster::Workload& workload, TimePoint now);
   void ResolveTickets(std::string_view uid, ResolveBind::Verdict verdict, const std::string& error);
-  void PruneBound(cluster::Workload& workload);
+  void PruneBound(const cluster::Workload& workload);
   void SettlePod(std::string_view uid, TimePoint now);
   bool DropTicket(TicketId ticket);
-  void LogEnd(cluster::PodInfo& pod, TimePoint now);
+  void LogEnd(const cluster::PodInfo& pod, TimePoint now);
   void ForgetPod(std::string_view uid, TimePoint now);
-  void RecheckPlans(cluster::NodeIndex node);
-  bool CostsTooMuch(const cluster::PodInfo& pod) const;
-  void GiveUpPlace(cluster::PodInfo& pod, const std::string& why);
-  void GiveUpPlaces(cluster::Workload& workload);
-  bool ComeInTurns(const cluster::Plan& plan) const;
-  void ReleaseNext(cluster::Workload& workload);
-  void LeavePlan(cluster::PodInfo& pod, const std::string& why);
-  void DropFaulty(cluster::Workload& workload);
-  int BarrierOf(const cluster::Workload& workload) const;
+  bool ComeInTurns(const Plan& plan) const;
+  void ReleaseNext(const cluster::Workload& workload);
   void FireTimers(TimePoint now);
-  void ExpireWorkload(cluster::Workload& workload, TimePoint now);
-  void ExpireCommitted(cluster::Workload& workload, TimePoint now);
+  void ExpireWorkload(const cluster::Workload& workload, TimePoint now);
+  void ExpireCommitted(const cluster::Workload& workload, TimePoint now);
 
   // preempt.cc
-  void HoldRoomOf(const std::vector<const cluster::PodInfo*>& victims, cluster::PodInfo& pod,
+  void HoldRoomOf(const std::vector<const cluster::PodInfo*>& victims, const cluster::PodInfo& pod,
                   cluster::NodeIndex node, TimePoint now);
-  bool VictimsEnd(const cluster::Plan& plan) const;
-  bool AwaitsVictims(const cluster::Plan& plan) const;
+  bool VictimsEnd(const Plan& plan) const;
+  bool AwaitsVictims(const Plan& plan) const;
   bool VictimsInTheWay(const cluster::PodInfo& pod) const;
   void AfterVictimGone(const std::string& uid, cluster::NodeIndex node, TimePoint now);
-  bool ResumePreemption(cluster::Workload& workload, TimePoint now);
+  bool ResumePreemption(const cluster::Workload& workload, TimePoint now);
   bool HasRoom(const cluster::PodInfo& pod);
   bool WouldPreempt(const cluster::PodInfo& pod, const Preemptor& preemptor, bool& by_count);
-  void LetPreempt(cluster::Workload& workload, const Preemptor& preemptor);
+  void LetPreempt(const cluster::Workload& workload, const Preemptor& preemptor);
 
   // recovery.cc
-  void Recover(cluster::Workload& workload, TimePoint now);
+  void Recover(const cluster::Workload& workload, TimePoint now);
 
   // in_tree.cc
-  FilterAnswer FilterInTree(cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
-  BindAnswer BindInTree(cluster::PodInfo& pod, cluster::NodeIndex node, TimePoint now);
+  FilterAnswer FilterInTree(const cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
+  BindAnswer BindInTree(const cluster::PodInfo& pod, cluster::NodeIndex node, TimePoint now);
   std::int64_t HeldInTree(cluster::QueueId queue, cluster::ResourceId id,
                           const cluster::Workload* except) const;
   void NoteInTreeStart(const cluster::Workload& workload);
-  void JudgeInTree(cluster::Workload& workload, std::span<cluster::PodInfo* const> pods);
+  void JudgeInTree(const cluster::Workload& workload,
+                   std::span<const cluster::PodInfo* const> pods);
   cluster::Verdict InTreeQuota(const cluster::Workload& workload,
-                               std::span<cluster::PodInfo* const> pods) const;
+                               std::span<const cluster::PodInfo* const> pods) const;
 
   void TakePod(kube::Pod pod, TimePoint now);
   void TakePolicy(config::PolicyConfiguration policy, TimePoint now);
   void RereadIfDue(TimePoint now);
-  void ReadAnew(const std::vector<cluster::PodInfo*>& pods, TimePoint now);
+  void ReadAnew(const std::vector<const cluster::PodInfo*>& pods, TimePoint now);
 
   cluster::Verdict Current(const cluster::Workload& workload, TimePoint now) const;
-  cluster::Verdict OnItsWay(const cluster::Workload& workload,
-                            const cluster::Assignment& assignment) const;
-  cluster::Assignment* FindAssignment(const cluster::PodInfo& pod) const;
+  cluster::Verdict OnItsWay(const cluster::Workload& workload, const Assignment& assignment) const;
+  Assignment* FindAssignment(const cluster::PodInfo& pod);
+  const Assignment* FindAssignment(const cluster::PodInfo& pod) const;
   bool HasForeignGate(const cluster::PodInfo& pod) const;
   bool HasOurGate(const cluster::PodInfo& pod) const;
   std::string NextPlanId();
   std::string PlanIdFor(const cluster::Workload& workload) const;
-  std::string ClaimText(const cluster::Workload& workload, const cluster::Assignment& a) const;
+  std::string ClaimText(const cluster::Workload& workload, const Assignment& a) const;
   std::string QueueName(cluster::QueueId queue) const;
   bool Passthrough() const;
   InputListener* listener() const { return options_.listener; }
 
   Options options_;
+  States states_;  ///< Before the store, which tells it who is gone.
   cluster::Store store_;
   policy::Scorer scorer_;
   bool started_ = false;
@@ -314,7 +335,7 @@ class Engine {
   const cluster::PodInfo* filtering_ = nullptr;  ///< The pod whose filter call runs the pass.
 
   std::optional<Failure> FailureOf(const cluster::Workload& workload,
-                                   std::span<cluster::PodInfo* const> pods, int min) const;
+                                   std::span<const cluster::PodInfo* const> pods, int min) const;
   Wakeups wakeups_{store_};
 
   std::set<std::string> in_tree_started_;  ///< Keys of in-tree groups below their minimum.

@@ -76,7 +76,7 @@ void Engine::NoteInTreeStart(const Workload& workload) {
 }
 
 /// Of the members that are left those that its minimum still needs, or one.
-Verdict Engine::InTreeQuota(const Workload& workload, std::span<PodInfo* const> pods) const {
+Verdict Engine::InTreeQuota(const Workload& workload, std::span<const PodInfo* const> pods) const {
   const int exist = static_cast<int>(pods.size());
   const int min = std::clamp(workload.min_member - workload.BoundCount(), 1, std::max(1, exist));
   int fit = 0;
@@ -84,7 +84,7 @@ Verdict Engine::InTreeQuota(const Workload& workload, std::span<PodInfo* const> 
 }
 
 /// Gates wait for the quota of the whole minimum only; kube-scheduler waits for the members.
-void Engine::JudgeInTree(Workload& workload, std::span<PodInfo* const> pods) {
+void Engine::JudgeInTree(const Workload& workload, std::span<const PodInfo* const> pods) {
   if (Verdict verdict = InTreeQuota(workload, pods); verdict.reason != ReasonId::kNone) {
     SetVerdict(workload, std::move(verdict));
     return;
@@ -97,11 +97,11 @@ void Engine::JudgeInTree(Workload& workload, std::span<PodInfo* const> pods) {
   for (const PodInfo* pod : pods) Ungate(*pod);
 }
 
-FilterAnswer Engine::FilterInTree(PodInfo& pod, const FilterQuery& query, TimePoint now) {
-  Workload& workload = *pod.workload;
+FilterAnswer Engine::FilterInTree(const PodInfo& pod, const FilterQuery& query, TimePoint now) {
+  const Workload& workload = *pod.workload;
   if (const Verdict verdict = InTreeQuota(workload, workload.Unplaced());
       verdict.reason != ReasonId::kNone) {
-    pod.asked = true;
+    states_[pod].asked = true;
     SetVerdict(workload, verdict);
     return {.reason = verdict.reason};
   }
@@ -130,8 +130,8 @@ FilterAnswer Engine::FilterInTree(PodInfo& pod, const FilterQuery& query, TimePo
 }
 
 /// By now the placement is real: fit and quota are judged exactly.
-BindAnswer Engine::BindInTree(PodInfo& pod, NodeIndex node, TimePoint) {
-  Workload& workload = *pod.workload;
+BindAnswer Engine::BindInTree(const PodInfo& pod, NodeIndex node, TimePoint) {
+  const Workload& workload = *pod.workload;
   live_answers_.erase(pod.object.meta.uid);
   const auto refuse = [](ReasonId reason) {
     return BindAnswer{.now = {.verdict = Resolution::kError,

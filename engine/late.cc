@@ -7,7 +7,6 @@
 
 namespace berth::engine {
 
-using cluster::Assignment;
 using cluster::Charge;
 using cluster::NodeIndex;
 using cluster::PodInfo;
@@ -20,10 +19,10 @@ namespace {
 constexpr TimePoint kHoldMs = 10'000;
 
 /// When `pod` may be tried on `node` again.
-TimePoint TriedAgain(const std::vector<cluster::Avoid>& avoid, const PodInfo& pod, NodeIndex node,
+TimePoint TriedAgain(const std::vector<policy::Avoid>& avoid, const PodInfo& pod, NodeIndex node,
                      TimePoint now) {
   TimePoint until = 0;
-  for (const cluster::Avoid& a : avoid) {
+  for (const policy::Avoid& a : avoid) {
     if (a.node == node && a.shape == pod.shape) until = std::max(until, a.until);
   }
   return until > now ? until : now + kHoldMs;
@@ -31,16 +30,17 @@ TimePoint TriedAgain(const std::vector<cluster::Avoid>& avoid, const PodInfo& po
 
 }  // namespace
 
-void Engine::PlaceLate(Workload& workload, std::span<PodInfo* const> pods, TimePoint now) {
-  for (PodInfo* pod : pods) {
+void Engine::PlaceLate(const Workload& workload, std::span<const PodInfo* const> pods,
+                       TimePoint now) {
+  for (const PodInfo* pod : pods) {
     Verdict verdict = PlaceOneLate(workload, *pod, now);
     if (verdict.reason != ReasonId::kNone) SetVerdict(workload, std::move(verdict));
   }
 }
 
-Verdict Engine::PlaceOneLate(Workload& workload, PodInfo& pod, TimePoint now) {
+Verdict Engine::PlaceOneLate(const Workload& workload, const PodInfo& pod, TimePoint now) {
   int fit = 0;
-  const std::array<PodInfo*, 1> one{&pod};
+  const std::array<const PodInfo*, 1> one{&pod};
   if (Verdict verdict = CheckQuota(workload, one, 1, fit); verdict.reason != ReasonId::kNone) {
     return verdict;
   }
@@ -66,25 +66,25 @@ Verdict Engine::PlaceOneLate(Workload& workload, PodInfo& pod, TimePoint now) {
   return verdict;
 }
 
-void Engine::Join(Workload& workload, const policy::Placed& placed, TimePoint held_until,
+void Engine::Join(const Workload& workload, const policy::Placed& placed, TimePoint held_until,
                   TimePoint now) {
+  WorkloadState& state = states_[workload];
   const TimePoint expires = now + store_.policy().gang.plan_timeout.count();
-  if (!workload.plan) {
-    workload.plan.emplace();
-    workload.plan->id = PlanIdFor(workload);
+  if (!state.plan) {
+    Plan& plan = BeginPlan(workload, PlanIdFor(workload));
     ++plan_counter_;
-    workload.plan->committed = true;
-    workload.plan->expires = expires;
+    plan.committed = true;
+    plan.expires = expires;
   }
-  PodInfo& pod = *store_.FindPod(placed.pod->object.meta.uid);
+  const PodInfo& pod = *store_.FindPod(placed.pod->object.meta.uid);
   store_.SetCharge(pod, placed.node, Charge::kPlanned, placed.devices);
   Assignment assignment{
       .pod = &pod, .node = placed.node, .rank = 0, .managed = IsManaged(workload, pod)};
   assignment.held_until = held_until;
   if (held_until == 0) assignment.expires = expires;
   timers_.emplace(held_until == 0 ? expires : held_until, workload.key);
-  workload.plan->assignments.push_back(assignment);
-  if (held_until == 0) Release(workload, workload.plan->assignments.back());
+  state.plan->assignments.push_back(assignment);
+  if (held_until == 0) Release(workload, state.plan->assignments.back());
 }
 
 /// The gang is below its minimum, with the others that are on their way too.
@@ -97,12 +97,13 @@ bool Engine::NeededByMinimum(const Workload& workload, const PodInfo& pod) const
 
 /// Members whose room is kept until it may be tried again: they are released when it is time, or
 /// elsewhere as soon as there is room.
-void Engine::RetryHeld(Workload& workload, TimePoint now) {
-  if (!workload.plan) return;
-  for (Assignment& assignment : workload.plan->assignments) {
+void Engine::RetryHeld(const Workload& workload, TimePoint now) {
+  WorkloadState& state = states_[workload];
+  if (!state.plan) return;
+  for (Assignment& assignment : state.plan->assignments) {
     if (assignment.held_until == 0) continue;
     const bool due = assignment.held_until <= now;
-    const std::array<PodInfo*, 1> one{assignment.pod};
+    const std::array<const PodInfo*, 1> one{assignment.pod};
     const auto inside = StayInDomain(workload, one);
     const policy::PlacementRequest request{
         .pods = {assignment.pod}, .min = 1, .allowed = [&](NodeIndex node) {

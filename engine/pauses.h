@@ -12,9 +12,9 @@ namespace berth::engine {
 cluster::TimePoint SecondsUntil(cluster::TimePoint then, cluster::TimePoint now);
 
 /// Those of `avoid` whose pause is not over.
-std::vector<cluster::Avoid> NotYet(std::vector<cluster::Avoid> avoid, cluster::TimePoint now);
+std::vector<policy::Avoid> NotYet(std::vector<policy::Avoid> avoid, cluster::TimePoint now);
 
 /// Until the first of these pauses is over; 0: there is none.
-cluster::TimePoint SecondsLeft(std::span<const cluster::Avoid> avoid, cluster::TimePoint now);
+cluster::TimePoint SecondsLeft(std::span<const policy::Avoid> avoid, cluster::TimePoint now);
 
 }  // namespace berth::engine

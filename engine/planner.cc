@@ -11,7 +11,6 @@
 
 namespace berth::engine {
 
-using cluster::Assignment;
 using cluster::Charge;
 using cluster::NodeIndex;
 using cluster::PodInfo;
@@ -53,14 +52,14 @@ Verdict WaitsForMembers(const Workload& workload, int placeable) {
 /// - who does not rest, where room was given back, or what fits where has changed
 ///   (Store::free_generation), and who rests on that very room;
 /// - those whose affinity or spread counts a pod that came, or that begins to end.
-std::vector<Workload*> Engine::WhoToJudge() {
+std::vector<const Workload*> Engine::WhoToJudge() {
   wakeups_.Wake();
   const std::uint64_t free_generation = store_.free_generation();
   const bool freed = std::exchange(judged_free_generation_, free_generation) != free_generation;
   const bool all = std::exchange(judge_all_, false);
   const cluster::Store::NeighbourNews news = store_.TakeNeighbourNews();
   if (!all && !freed && (news.relabelled || !news.moved.empty())) {
-    for (Workload* workload : store_.NeighbourlyWorkloads()) {
+    for (const Workload* workload : store_.NeighbourlyWorkloads()) {
       const auto helps = [&](const PodInfo* pod) {
         return !pod->bound() && std::ranges::any_of(news.moved, [&](const PodInfo* other) {
           return policy::MayOpenNode(*pod, *other, store_);
@@ -71,20 +70,20 @@ std::vector<Workload*> Engine::WhoToJudge() {
       }
     }
   }
-  std::vector<Workload*> changed = store_.TakeChanged();
+  std::vector<const Workload*> changed = store_.TakeChanged();
   if (all) return store_.OpenWorkloads();
   return freed ? store_.AwakeWorkloads() : changed;
 }
 
 void Engine::PlanPass(TimePoint now) {
   store_.Refresh();
-  const std::vector<Workload*> workloads = WhoToJudge();
-  for (Workload* workload : workloads) {
+  const std::vector<const Workload*> workloads = WhoToJudge();
+  for (const Workload* workload : workloads) {
     DropFaulty(*workload);
     TellFaulty(*workload);
   }
   store_.RefreshWorkloads();  // who gave a place up asks for its own queue again
-  for (Workload* workload : PassOrder(workloads)) {
+  for (const Workload* workload : PassOrder(workloads)) {
     Judge(*workload, now);
   }
 }
@@ -92,17 +91,17 @@ void Engine::PlanPass(TimePoint now) {
 /// Gangs that run below their minimum first; then, queue by queue in the order of PriorityClass,
 /// age and key, always the queue whose head is oldest: priority counts inside a queue only. What a
 /// running gang wants beyond its minimum is as old as the pods that want it.
-std::vector<Workload*> Engine::PassOrder(std::span<Workload* const> workloads) const {
+std::vector<const Workload*> Engine::PassOrder(std::span<const Workload* const> workloads) const {
   // By (priority, creation, key): keys rise already, so that a stable sort by numbers is enough.
   struct Place {
     std::int64_t priority;
     kube::Millis creation;
-    Workload* workload;
+    const Workload* workload;
   };
-  std::vector<Workload*> order;
+  std::vector<const Workload*> order;
   std::map<QueueId, std::vector<Place>> by_queue;
   std::vector<Place> started;
-  for (Workload* workload : workloads) {
+  for (const Workload* workload : workloads) {
     if (!NeedsPlan(*workload)) continue;
     const bool broken = workload->started && workload->Missing() > 0;
     auto& line = broken ? started : by_queue[workload->queue];
@@ -146,25 +145,27 @@ std::vector<Workload*> Engine::PassOrder(std::span<Workload* const> workloads) c
 
 /// An ungated single that kube-scheduler never brought is not planned ahead: it is on its way.
 bool Engine::NeedsPlan(const Workload& workload) const {
+  const WorkloadState& state = states_.At(workload);
   if (Passthrough()) return true;
-  if (workload.plan && !workload.plan->committed) return false;
+  if (state.plan && !state.plan->committed) return false;
   const bool held =
-      workload.plan && std::ranges::any_of(workload.plan->assignments,
-                                           [](const Assignment& a) { return a.held_until != 0; });
+      state.plan && std::ranges::any_of(state.plan->assignments,
+                                        [](const Assignment& a) { return a.held_until != 0; });
   return held || std::ranges::any_of(workload.members, [&](const PodInfo* pod) {
            if (pod->bound() || pod->charge != Charge::kNone) return false;
-           return workload.gang || pod->asked || HasOurGate(*pod);
+           return workload.gang || states_.At(*pod).asked || HasOurGate(*pod);
          });
 }
 
-void Engine::Judge(Workload& workload, TimePoint now) {
+void Engine::Judge(const Workload& workload, TimePoint now) {
+  WorkloadState& state = states_[workload];
   if (Passthrough()) {
     for (const PodInfo* pod : workload.members) Ungate(*pod);
     for (const PodInfo* pod : workload.faulty) Ungate(*pod);
     return;
   }
-  std::vector<PodInfo*> pods;
-  for (PodInfo* pod : workload.Unplaced()) {
+  std::vector<const PodInfo*> pods;
+  for (const PodInfo* pod : workload.Unplaced()) {
     if (!HasForeignGate(*pod)) pods.push_back(pod);
   }
   const bool nothing_to_plan = !workload.gang && !pods.empty() && !pods.front()->shape->asks_device;
@@ -176,10 +177,10 @@ void Engine::Judge(Workload& workload, TimePoint now) {
     JudgeInTree(workload, pods);
     return;
   }
-  if (workload.hold_until > now) {
+  if (state.hold_until > now) {
     SetVerdict(workload, {.reason = ReasonId::kCoolingDown,
-                          .want = workload.failures,
-                          .have = (workload.hold_until - now + 999) / 1000});
+                          .want = state.failures,
+                          .have = (state.hold_until - now + 999) / 1000});
     return;
   }
   pods = policy::RankOrder(pods);
@@ -192,7 +193,7 @@ void Engine::Judge(Workload& workload, TimePoint now) {
   // nothing that is left to do.
   const int missing = workload.Missing();
   if (static_cast<int>(pods.size()) < std::max(1, missing)) {
-    workload.gathered = 0;
+    state.gathered = 0;
     SetVerdict(workload, WaitsForMembers(workload, static_cast<int>(pods.size())));
     store_.Rest(workload);  // until one comes, or goes
     return;
@@ -212,7 +213,8 @@ void Engine::Judge(Workload& workload, TimePoint now) {
 
 /// At least `min` of `pods`, in order, or none. Where it is told exactly what that waits for, the
 /// workload rests.
-void Engine::JudgeWhole(Workload& workload, std::vector<PodInfo*> pods, int min, TimePoint now) {
+void Engine::JudgeWhole(const Workload& workload, std::vector<const PodInfo*> pods, int min,
+                        TimePoint now) {
   const bool more = static_cast<int>(workload.members.size()) + workload.finished > workload.size;
   if (more) PutStrangersLast(pods);
   const bool may_rest = pods.front()->object.nominated_node.empty();  // see ResumePreemption
@@ -231,7 +233,7 @@ void Engine::JudgeWhole(Workload& workload, std::vector<PodInfo*> pods, int min,
   }
   pods.resize(static_cast<std::size_t>(fit));
   const std::optional<Failure> failure = PlanWhole(workload, pods, min, now);
-  if (workload.plan) return;
+  if (states_[workload].plan) return;
   const std::optional<Preemptor> preemptor = PreemptorOf(workload);
   if (preemptor) LetPreempt(workload, *preemptor);
   if (failure && may_rest) wakeups_.RestForRoom(workload, *failure, preemptor);
@@ -239,23 +241,24 @@ void Engine::JudgeWhole(Workload& workload, std::vector<PodInfo*> pods, int min,
 
 /// Whether an elastic gang of which `have` members exist waits for more: until for a second none
 /// has come, ten seconds at most.
-bool Engine::Settles(Workload& workload, int have, TimePoint now) {
+bool Engine::Settles(const Workload& workload, int have, TimePoint now) {
+  WorkloadState& state = states_[workload];
   constexpr TimePoint kPause = 1'000;
   constexpr TimePoint kMost = 10'000;
-  if (have < workload.size && have > workload.gathered) {
-    if (workload.gathered == 0) workload.settled_at_most = now + kMost;
-    workload.gathered = have;
-    workload.settled_at = std::min(now + kPause, workload.settled_at_most);
-    timers_.emplace(workload.settled_at, workload.key);
+  if (have < workload.size && have > state.gathered) {
+    if (state.gathered == 0) state.settled_at_most = now + kMost;
+    state.gathered = have;
+    state.settled_at = std::min(now + kPause, state.settled_at_most);
+    timers_.emplace(state.settled_at, workload.key);
   }
-  if (have < workload.size && workload.settled_at > now) return true;
-  workload.settled_at = 0;
+  if (have < workload.size && state.settled_at > now) return true;
+  state.settled_at = 0;
   return false;
 }
 
 /// More members than the gang announced: one that no node could ever take, or whose like nobody
 /// else is, must not be what the gang waits for, nor take a place of its minimum.
-void Engine::PutStrangersLast(std::vector<PodInfo*>& pods) {
+void Engine::PutStrangersLast(std::vector<const PodInfo*>& pods) {
   std::map<const cluster::PodShape*, int> like;
   for (const PodInfo* pod : pods) ++like[pod->shape.get()];
   std::map<const cluster::PodShape*, bool> possible;
@@ -276,7 +279,7 @@ void Engine::PutStrangersLast(std::vector<PodInfo*>& pods) {
 }
 
 /// How many of `pods`, in order, the queue has room for: `fit`. Less than `min`: the verdict.
-Verdict Engine::CheckQuota(const Workload& workload, std::span<PodInfo* const> pods, int min,
+Verdict Engine::CheckQuota(const Workload& workload, std::span<const PodInfo* const> pods, int min,
                            int& fit) const {
   fit = static_cast<int>(pods.size());
   if (workload.queue == cluster::kNoQueue) return {};
@@ -308,9 +311,10 @@ Verdict Engine::CheckQuota(const Workload& workload, std::span<PodInfo* const> p
 /// The exact charge of a placement (whole-node pods take what their node has) is inside the cap.
 bool Engine::ChargesFit(const Workload& workload, std::span<const policy::Placed> all,
                         Verdict& verdict) const {
+  const WorkloadState& state = states_.At(workload);
   if (workload.queue == cluster::kNoQueue) return true;
   const auto& queue = store_.queues()[static_cast<std::size_t>(workload.queue)];
-  const bool for_victims = workload.plan && !workload.plan->victims.empty();
+  const bool for_victims = state.plan && !state.plan->victims.empty();
   cluster::Amounts charge;
   for (const policy::Placed& placed : all) {
     for (const auto& [id, amount] : store_.DemandOn(*placed.pod->shape, store_.node(placed.node))) {
@@ -336,7 +340,7 @@ bool Engine::ChargesFit(const Workload& workload, std::span<const policy::Placed
 /// A whole-node pod pays for what its node has: only nodes that its queue can pay. A gang's
 /// members share what is left.
 std::function<bool(NodeIndex)> Engine::PayableNodes(const Workload& workload,
-                                                    std::span<PodInfo* const> pods) const {
+                                                    std::span<const PodInfo* const> pods) const {
   const PodInfo& first = *pods.front();
   if (workload.queue == cluster::kNoQueue || !first.shape->whole_node) return {};
   const auto& queue = store_.queues()[static_cast<std::size_t>(workload.queue)];
@@ -355,8 +359,8 @@ std::function<bool(NodeIndex)> Engine::PayableNodes(const Workload& workload,
 /// Under which a failure to place these is remembered. Members of one shape and nothing special:
 /// what failed before cannot fit now. Where neighbours matter it holds for pods of the same labels,
 /// as long as no neighbour moves. nullopt: it is not remembered.
-std::optional<Failure> Engine::FailureOf(const Workload& workload, std::span<PodInfo* const> pods,
-                                         int min) const {
+std::optional<Failure> Engine::FailureOf(const Workload& workload,
+                                         std::span<const PodInfo* const> pods, int min) const {
   const PodInfo& first = *pods.front();
   const bool alike = std::ranges::all_of(pods, [&](const PodInfo* pod) {
     return pod->shape == first.shape && !pod->shape->whole_node &&
@@ -381,9 +385,10 @@ std::optional<Failure> Engine::FailureOf(const Workload& workload, std::span<Pod
 
 /// Plans the workload, or says under which failure it is remembered that it cannot be: nullopt, it
 /// is planned, or nothing is remembered.
-std::optional<Failure> Engine::PlanWhole(Workload& workload, const std::vector<PodInfo*>& pods,
-                                         int min, TimePoint now) {
-  std::erase_if(workload.avoid, [now](const cluster::Avoid& a) { return a.until <= now; });
+std::optional<Failure> Engine::PlanWhole(const Workload& workload,
+                                         const std::vector<const PodInfo*>& pods, int min,
+                                         TimePoint now) {
+  std::erase_if(states_[workload].avoid, [now](const policy::Avoid& a) { return a.until <= now; });
   std::optional<Failure> key =
       AvoidFor(workload, pods).empty() ? FailureOf(workload, pods, min) : std::nullopt;
   wakeups_.Wake();  // room may have been given back since the pass began
@@ -421,27 +426,16 @@ std::optional<Failure> Engine::PlanWhole(Workload& workload, const std::vector<P
   return std::nullopt;
 }
 
-/// How many must come to bind before any is bound: the minimum, less the members that never come
-/// (without devices, planned or running already).
-int Engine::BarrierOf(const Workload& workload) const {
-  const auto& assignments = workload.plan->assignments;
-  const auto managed = static_cast<int>(std::ranges::count_if(assignments, &Assignment::managed));
-  const int others =
-      static_cast<int>(assignments.size()) - managed + workload.BoundCount() + workload.finished;
-  return std::clamp(workload.min_member - others, std::min(1, managed), managed);
-}
-
-void Engine::CommitPlan(Workload& workload, const policy::Placement& placement, TimePoint now) {
-  cluster::Plan& plan = workload.plan.emplace();
-  plan.id = PlanIdFor(workload);
+void Engine::CommitPlan(const Workload& workload, const policy::Placement& placement,
+                        TimePoint now) {
+  Plan& plan = BeginPlan(workload, PlanIdFor(workload));
   ++plan_counter_;
   plan.made = now;
   plan.expires = now + store_.policy().gang.plan_timeout.count();
   int rank = 0;
   for (const policy::Placed& placed : placement.placed) {
-    PodInfo& pod = *store_.FindPod(placed.pod->object.meta.uid);
-    pod.queue =
-        workload.queue;  // that was asked: its own may have changed with a plan just dropped
+    const PodInfo& pod = *store_.FindPod(placed.pod->object.meta.uid);
+    store_.AdoptQueue(pod);  // that was asked: its own may have changed with a plan just dropped
     store_.SetCharge(pod, placed.node, Charge::kPlanned, placed.devices);
     plan.assignments.push_back(
         {.pod = &pod, .node = placed.node, .rank = rank++, .managed = IsManaged(workload, pod)});
@@ -463,44 +457,11 @@ void Engine::CommitPlan(Workload& workload, const policy::Placement& placement, 
   ReleaseNext(workload);
 }
 
-void Engine::Ungate(const PodInfo& pod) {
-  if (!HasOurGate(pod)) return;
-  actions_.push_back(ReleaseMember{
-      .pod = {pod.object.meta.ns, pod.object.meta.name, pod.object.meta.uid}, .remove_gate = true});
-}
-
-/// The room of a plan that is gone must be free for kube-scheduler too, which counts a nominated
-/// pod as taken against others of its priority, and does not always clear it (a pod whose volume
-/// claim does not exist keeps it for ever). Only a nomination of ours: kube-scheduler's own are its
-/// to clear.
-void Engine::Withdraw(const PodInfo& pod) {
-  if (pod.bound() || pod.object.nominated_node.empty()) return;
-  const auto claim = cluster::ClaimOf(pod.object);
-  if (!claim || claim->node != pod.object.nominated_node) return;
-  actions_.push_back(ReleaseMember{
-      .pod = {pod.object.meta.ns, pod.object.meta.name, pod.object.meta.uid}, .withdraw = true});
-}
-
-/// A pod whose own filter call made the plan needs no writes: it has its answer.
-void Engine::Release(Workload& workload, Assignment& assignment) {
-  PodInfo& pod = *assignment.pod;
-  assignment.condition =
-      pod.object.pod_scheduled ? pod.object.pod_scheduled->message : std::string();
-  assignment.nomination_seen = false;
-  pod.asked = false;
-  if (&pod == filtering_ && !workload.gang) return;
-  actions_.push_back(
-      ReleaseMember{.pod = {pod.object.meta.ns, pod.object.meta.name, pod.object.meta.uid},
-                    .node = store_.node(assignment.node).name,
-                    .annotation = ClaimText(workload, assignment),
-                    .remove_gate = HasOurGate(pod)});
-}
-
 /// Where members that move or join may go: with a required level, the domain of those that stay.
 /// The node of one that runs may be gone, and come back with it: nobody joins until it is known
 /// again.
 std::function<bool(NodeIndex)> Engine::StayInDomain(const Workload& workload,
-                                                    std::span<PodInfo* const> moving) {
+                                                    std::span<const PodInfo* const> moving) {
   if (workload.topology_required.empty()) return {};
   const auto stays = [&](const PodInfo* pod) {
     return pod->node != cluster::kNoNode && std::ranges::find(moving, pod) == moving.end();
@@ -525,9 +486,9 @@ std::function<bool(NodeIndex)> Engine::StayInDomain(const Workload& workload,
 }
 
 /// Each refused pod is told its own reason, once.
-void Engine::TellFaulty(Workload& workload) {
-  for (PodInfo* pod : workload.faulty) {
-    if (std::exchange(pod->told, pod->refusal.reason) == pod->refusal.reason) continue;
+void Engine::TellFaulty(const Workload& workload) {
+  for (const PodInfo* pod : workload.faulty) {
+    if (std::exchange(states_[*pod].told, pod->refusal.reason) == pod->refusal.reason) continue;
     const auto& meta = pod->object.meta;
     actions_.push_back(EmitEvent{.pod = {meta.ns, meta.name, meta.uid},
                                  .warning = true,
@@ -536,20 +497,21 @@ void Engine::TellFaulty(Workload& workload) {
   }
 }
 
-void Engine::SetVerdict(Workload& workload, Verdict verdict) {
-  const bool news = workload.verdict.reason != verdict.reason;
-  workload.verdict = std::move(verdict);
-  if (!news || workload.verdict.reason == ReasonId::kStarting || workload.members.empty()) return;
+void Engine::SetVerdict(const Workload& workload, Verdict verdict) {
+  WorkloadState& state = states_[workload];
+  const bool news = state.verdict.reason != verdict.reason;
+  state.verdict = std::move(verdict);
+  if (!news || state.verdict.reason == ReasonId::kStarting || workload.members.empty()) return;
   const auto& first = workload.members.front()->object.meta;
   actions_.push_back(EmitEvent{.pod = {first.ns, first.name, first.uid},
                                .warning = true,
-                               .reason = std::string(cluster::Token(workload.verdict.reason)),
-                               .note = cluster::Sentence(workload.verdict)});
+                               .reason = std::string(cluster::Token(state.verdict.reason)),
+                               .note = cluster::Sentence(state.verdict)});
   actions_.push_back(Decision{.kind = "refuse",
                               .workload = workload.key,
                               .queue = QueueName(workload.queue),
                               .generation = store_.generation(),
-                              .verdict = workload.verdict});
+                              .verdict = state.verdict});
 }
 
 void Engine::LogPlan(const Workload& workload, const policy::Placement& placement) {

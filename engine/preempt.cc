@@ -157,11 +157,11 @@ bool RoomWithVictims(const Preemptor& preemptor, NodeIndex index, const cluster:
 
 VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, TimePoint now) {
   if (listener() != nullptr) listener()->OnPreempt(uid, candidates, now);
-  PodInfo* pod = store_.FindPod(uid);
+  const PodInfo* pod = store_.FindPod(uid);
   if (pod == nullptr || pod->terminating() || pod->bound()) return {};
   if (pod->charge == Charge::kBinding) return {};
   if (pod->workload == nullptr || Passthrough()) return candidates;
-  const ReasonId reason = pod->workload->verdict.reason;
+  const ReasonId reason = states_[*pod->workload].verdict.reason;
   // A single that kube-scheduler's own count refused never came to filter: it has no verdict yet.
   const bool may_help =
       reason == ReasonId::kNone || reason == ReasonId::kStarting || EvictionHelps(reason);
@@ -208,21 +208,21 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
 }
 
 /// Plans the lone pod on the node that its victims still fill.
-void Engine::HoldRoomOf(const std::vector<const PodInfo*>& victims, PodInfo& pod, NodeIndex node,
-                        TimePoint now) {
-  Workload& workload = *pod.workload;
-  store_.DropPlan(workload);
+void Engine::HoldRoomOf(const std::vector<const PodInfo*>& victims, const PodInfo& pod,
+                        NodeIndex node, TimePoint now) {
+  const Workload& workload = *pod.workload;
+  DropPlan(workload);
   filtering_ = &pod;  // kube-scheduler nominates by itself
   CommitPlan(workload, {.placed = {{&pod, node}}, .verdict = {}}, now);
   filtering_ = nullptr;
   for (const PodInfo* victim : victims) {
-    workload.plan->victims.push_back(victim->object.meta.uid);
+    states_[workload].plan->victims.push_back(victim->object.meta.uid);
   }
 }
 
 /// As long as one of them takes to end, so long kube-scheduler keeps the pod nominated there and
 /// evicts nobody else for it; and the room is nobody else's to have.
-bool Engine::VictimsEnd(const cluster::Plan& plan) const {
+bool Engine::VictimsEnd(const Plan& plan) const {
   return std::ranges::any_of(plan.victims, [this](const std::string& uid) {
     const PodInfo* victim = store_.FindPod(uid);
     return victim != nullptr && victim->terminating();
@@ -231,7 +231,7 @@ bool Engine::VictimsEnd(const cluster::Plan& plan) const {
 
 /// Whether they end already or not: who is evicted while its Binding is under way may be gone for
 /// kube-scheduler, and is charged here until we hear of it.
-bool Engine::AwaitsVictims(const cluster::Plan& plan) const {
+bool Engine::AwaitsVictims(const Plan& plan) const {
   return std::ranges::any_of(
       plan.victims, [this](const std::string& uid) { return store_.FindPod(uid) != nullptr; });
 }
@@ -242,8 +242,8 @@ bool Engine::AwaitsVictims(const cluster::Plan& plan) const {
 /// before us, and who is refused at filter then preempts once more.
 bool Engine::VictimsInTheWay(const PodInfo& pod) const {
   const auto waits = [this](const PodInfo& other) {
-    return other.charge == Charge::kPlanned && other.workload != nullptr && other.workload->plan &&
-           AwaitsVictims(*other.workload->plan);
+    return other.charge == Charge::kPlanned && other.workload != nullptr &&
+           states_.At(*other.workload).plan && AwaitsVictims(*states_.At(*other.workload).plan);
   };
   if (!waits(pod)) return false;
   const auto lacks = [&](ResourceId id, std::int64_t free) {
@@ -275,11 +275,11 @@ bool Engine::VictimsInTheWay(const PodInfo& pod) const {
 /// released pod has, or, if another took the room, the time that the victims of that one take.
 void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint now) {
   if (node == cluster::kNoNode) return;
-  std::vector<cluster::Plan*> waiting;
+  std::vector<Plan*> waiting;
   std::set<std::string> left;  // victims that others wait for on this node
-  for (PodInfo* pod : store_.node(node).pods) {
-    if (pod->workload == nullptr || !pod->workload->plan) continue;
-    cluster::Plan& plan = *pod->workload->plan;
+  for (const PodInfo* pod : store_.node(node).pods) {
+    if (pod->workload == nullptr || !states_[*pod->workload].plan) continue;
+    Plan& plan = *states_[*pod->workload].plan;
     if (plan.victims.empty()) continue;
     const bool waited = std::erase(plan.victims, uid) != 0;
     if (waited && pod->charge == Charge::kPlanned) {
@@ -292,15 +292,15 @@ void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint n
   if (waiting.empty()) return;
   const auto overfull = [&](cluster::ResourceId id) { return store_.node(node).free(id) < 0; };
   if (std::ranges::any_of(store_.device_ids(), overfull)) {
-    for (cluster::Plan* plan : waiting) plan->victims.assign(left.begin(), left.end());
+    for (Plan* plan : waiting) plan->victims.assign(left.begin(), left.end());
   }
   RecheckPlans(node);  // it may have shrunk meanwhile
 }
 
 /// kube-scheduler evicted pods for this one and nominated it, and the plan that held their room is
 /// gone (a restart, another policy): the room is held again.
-bool Engine::ResumePreemption(Workload& workload, TimePoint now) {
-  PodInfo& pod = *workload.members.front();
+bool Engine::ResumePreemption(const Workload& workload, TimePoint now) {
+  const PodInfo& pod = *workload.members.front();
   const NodeIndex node = store_.FindNode(pod.object.nominated_node);
   if (workload.gang || node == cluster::kNoNode || pod.charge != Charge::kNone) return false;
   const auto claim = cluster::ClaimOf(pod.object);
@@ -309,8 +309,8 @@ bool Engine::ResumePreemption(Workload& workload, TimePoint now) {
   for (const PodInfo* other : store_.node(node).pods) {
     if (other->bound() && other->terminating() && Below(*other, pod)) victims.push_back(other);
   }
-  const std::array<PodInfo*, 1> one{&pod};
-  const auto there = [node](const cluster::Avoid& avoid) { return avoid.node == node; };
+  const std::array<const PodInfo*, 1> one{&pod};
+  const auto there = [node](const policy::Avoid& avoid) { return avoid.node == node; };
   if (victims.empty() || std::ranges::any_of(AvoidFor(workload, one), there) ||
       !Admitted(pod, node, victims, store_)) {
     return false;
@@ -352,7 +352,8 @@ bool Engine::WouldPreempt(const PodInfo& pod, const Preemptor& preemptor, bool& 
 /// Of a gated single that waits for what an eviction might give it. nullopt: nobody is evicted for
 /// this workload before it is planned.
 std::optional<Preemptor> Engine::PreemptorOf(const Workload& workload) const {
-  if (workload.gang || workload.members.empty() || !EvictionHelps(workload.verdict.reason)) {
+  if (workload.gang || workload.members.empty() ||
+      !EvictionHelps(states_.At(workload).verdict.reason)) {
     return std::nullopt;
   }
   const PodInfo& pod = *workload.members.front();
@@ -362,15 +363,15 @@ std::optional<Preemptor> Engine::PreemptorOf(const Workload& workload) const {
 
 /// kube-scheduler evicts only for pods that it tries. So a gated single that would run after an
 /// eviction in its own queue is let go to it, without a plan: it comes back to us for the victims.
-void Engine::LetPreempt(Workload& workload, const Preemptor& preemptor) {
+void Engine::LetPreempt(const Workload& workload, const Preemptor& preemptor) {
   if (wakeups_.CannotPreempt(preemptor)) return;
-  PodInfo& pod = *workload.members.front();
+  const PodInfo& pod = *workload.members.front();
   bool by_count = false;
   if (!WouldPreempt(pod, preemptor, by_count)) {
     wakeups_.RememberHopeless(preemptor, by_count);
     return;
   }
-  pod.asked = true;  // from now on it is like one that never had the gate
+  states_[pod].asked = true;  // from now on it is like one that never had the gate
   Ungate(pod);
 }
 

@@ -41,26 +41,28 @@ std::unique_ptr<Engine> Engine::Anew(const Engine& other, Options options, TimeP
 
 /// A gang with a bound member has started. Its other members keep the room they were planned for,
 /// if a bound member carries the same plan and the room is still free.
-void Engine::Recover(Workload& workload, TimePoint now) {
+void Engine::Recover(const Workload& workload, TimePoint now) {
+  WorkloadState& state = states_[workload];
   std::string plan_id;
   for (const PodInfo* pod : workload.members) {
     if (!pod->bound() || !pod->shape->asks_device) continue;
     if (const auto claim = ClaimOf(pod->object)) plan_id = claim->plan;
   }
-  workload.started = workload.SeenRunning();
+  store_.SetStarted(workload, workload.SeenRunning());
   if (!workload.started) {
     // Released by the last process, and only we can wake it: plan it without being asked.
-    for (PodInfo* pod : workload.members) pod->asked |= ClaimOf(pod->object).has_value();
+    for (const PodInfo* pod : workload.members)
+      states_[*pod].asked |= ClaimOf(pod->object).has_value();
     return;
   }
   if (workload.in_tree) NoteInTreeStart(workload);
   if (plan_id.empty() || workload.in_tree) return;
-  for (PodInfo* pod : workload.members) {
+  for (const PodInfo* pod : workload.members) {
     const auto claim = ClaimOf(pod->object);
     if (pod->charge != Charge::kNone || !claim || claim->plan != plan_id) continue;
     const NodeIndex node = store_.FindNode(claim->node);
     const policy::Overlay overlay(store_);
-    const std::array<PodInfo*, 1> one{pod};
+    const std::array<const PodInfo*, 1> one{pod};
     const auto inside = StayInDomain(workload, one);
     if (node == cluster::kNoNode || (inside && !inside(node)) ||
         !scorer_.fit().Fits(*pod->shape, store_.node(node)) ||
@@ -73,24 +75,20 @@ void Engine::Recover(Workload& workload, TimePoint now) {
       ++counters_.untrusted_claims;
       continue;
     }
-    if (!workload.plan) {
-      workload.plan.emplace();
-      workload.plan->id = plan_id;
-      workload.plan->committed = true;
-    }
+    if (!state.plan) BeginPlan(workload, plan_id).committed = true;
     store_.SetCharge(*pod, node, Charge::kPlanned);
-    workload.plan->assignments.push_back(
+    state.plan->assignments.push_back(
         {.pod = pod, .node = node, .rank = claim->rank, .managed = IsManaged(workload, *pod)});
   }
-  if (!workload.plan) return;
-  for (cluster::Assignment& assignment : workload.plan->assignments) {
+  if (!state.plan) return;
+  for (Assignment& assignment : state.plan->assignments) {
     const auto& object = assignment.pod->object;
     if (HasOurGate(*assignment.pod) || object.nominated_node != store_.node(assignment.node).name) {
       Release(workload, assignment);
     }
   }
-  workload.plan->expires = now + store_.policy().gang.plan_timeout.count();
-  timers_.emplace(workload.plan->expires, workload.key);
+  state.plan->expires = now + store_.policy().gang.plan_timeout.count();
+  timers_.emplace(state.plan->expires, workload.key);
 }
 
 }  // namespace berth::engine

@@ -7,22 +7,22 @@
 
 namespace berth::engine {
 
-using cluster::Assignment;
 using cluster::Workload;
 
 /// kube-scheduler itself refuses a member its planned node until those that its spread or affinity
 /// counts are there, and nothing but their Bindings would wake it: they are released one after the
 /// other, in an order in which each may go where it is planned.
-bool Engine::ComeInTurns(const cluster::Plan& plan) const {
+bool Engine::ComeInTurns(const Plan& plan) const {
   return std::ranges::any_of(plan.assignments, [this](const Assignment& a) {
     return a.managed && policy::MustComeAfter(*a.pod, store_);
   });
 }
 
 /// The next member whose turn it is, unless one that was released is still on its way.
-void Engine::ReleaseNext(Workload& workload) {
-  if (!workload.plan || workload.plan->committed) return;
-  auto& assignments = workload.plan->assignments;
+void Engine::ReleaseNext(const Workload& workload) {
+  WorkloadState& state = states_[workload];
+  if (!state.plan || state.plan->committed) return;
+  auto& assignments = state.plan->assignments;
   const bool under_way = std::ranges::any_of(
       assignments, [](const Assignment& a) { return a.managed && !a.waits_turn && !a.arrived; });
   if (under_way) return;

@@ -11,7 +11,6 @@
 
 namespace berth::engine {
 
-using cluster::Assignment;
 using cluster::Charge;
 using cluster::NodeIndex;
 using cluster::PodInfo;
@@ -57,19 +56,19 @@ TimePoint SecondsUntil(TimePoint then, TimePoint now) {
   return std::max<TimePoint>(0, then - now + 999) / 1'000;
 }
 
-std::vector<cluster::Avoid> NotYet(std::vector<cluster::Avoid> avoid, TimePoint now) {
-  std::erase_if(avoid, [now](const cluster::Avoid& a) { return a.until <= now; });
+std::vector<policy::Avoid> NotYet(std::vector<policy::Avoid> avoid, TimePoint now) {
+  std::erase_if(avoid, [now](const policy::Avoid& a) { return a.until <= now; });
   return avoid;
 }
 
-TimePoint SecondsLeft(std::span<const cluster::Avoid> avoid, TimePoint now) {
-  const auto first = std::ranges::min_element(avoid, {}, &cluster::Avoid::until);
+TimePoint SecondsLeft(std::span<const policy::Avoid> avoid, TimePoint now) {
+  const auto first = std::ranges::min_element(avoid, {}, &policy::Avoid::until);
   return first == avoid.end() ? 0 : SecondsUntil(first->until, now);
 }
 
 FilterAnswer Engine::Filter(const FilterQuery& query, TimePoint now) {
   store_.Refresh();
-  PodInfo* pod = store_.FindPod(query.uid);
+  const PodInfo* pod = store_.FindPod(query.uid);
   if (listener() != nullptr) {
     const bool matters = pod == nullptr && query.request_pod;
     listener()->OnFilter(query, matters ? query.request_pod() : nullptr, now);
@@ -122,20 +121,20 @@ FilterAnswer Engine::FilterUnknown(const FilterQuery& query, TimePoint now) {
 /// Whether kube-scheduler asks us about the pod before it binds it: the policy names one of its
 /// resources as a device, or it has asked about this pod or one like it in the gang. Its own list
 /// (managedResources) may differ from the policy's while one of them is being changed.
-bool Engine::IsManaged(const Workload& workload, const PodInfo& pod) {
+bool Engine::IsManaged(const Workload& workload, const PodInfo& pod) const {
   return pod.shape->asks_device || std::ranges::any_of(workload.members, [&](const PodInfo* other) {
-           return other->called && other->shape == pod.shape;
+           return states_.At(*other).called && other->shape == pod.shape;
          });
 }
 
 /// A member that was planned as one that never calls has called: then it and those like it can be
 /// held at the barrier, and must be, unless the gang runs already.
-void Engine::NoteCall(PodInfo& pod) {
-  pod.called = true;
+void Engine::NoteCall(const PodInfo& pod) {
+  states_[pod].called = true;
   const Assignment* asking = FindAssignment(pod);
   if (asking == nullptr || asking->managed) return;
-  Workload& workload = *pod.workload;
-  cluster::Plan& plan = *workload.plan;
+  const Workload& workload = *pod.workload;
+  Plan& plan = *states_[workload].plan;
   const bool runs = std::ranges::any_of(workload.members, [&](const PodInfo* other) {
     return other->shape == pod.shape && (other->bound() || other->charge == Charge::kBinding);
   });
@@ -146,11 +145,11 @@ void Engine::NoteCall(PodInfo& pod) {
     if (!plan.committed && a.pod != &pod) Release(workload, a);
   }
   plan.committed = false;
-  workload.started = false;
+  store_.SetStarted(workload, false);
   plan.barrier = BarrierOf(workload);
 }
 
-FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimePoint now) {
+FilterAnswer Engine::FilterManaged(const PodInfo& pod, const FilterQuery& query, TimePoint now) {
   NoteCall(pod);
   if (pod.bound()) {
     const auto at = Find(query.offered, pod.object.node_name);
@@ -165,17 +164,18 @@ FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimeP
     // kube-scheduler saw the gates go before the informer did: go by the plan, if there is one.
     if (pod.charge == Charge::kNone) return Refuse(ReasonId::kNotReady);
   }
-  Workload& workload = *pod.workload;
+  const Workload& workload = *pod.workload;
+  WorkloadState& state = states_[workload];
   if (workload.in_tree) return FilterInTree(pod, query, now);
   if (pod.charge == Charge::kNone) {
     // Refused before, it waits for what WhoToJudge names: to ask again is none of that.
-    if (!std::exchange(pod.asked, true)) store_.MarkChanged(workload);
+    if (!std::exchange(states_[pod].asked, true)) store_.MarkChanged(workload);
     filtering_ = &pod;
     PlanPass(now);
     filtering_ = nullptr;
   }
   Assignment* assignment = FindAssignment(pod);
-  if (assignment == nullptr) return Refuse(workload.verdict.reason);
+  if (assignment == nullptr) return Refuse(state.verdict.reason);
   if (assignment->held_until != 0) return Refuse(ReasonId::kRefusedByScheduler);
   if (assignment->waits_turn) return Refuse(ReasonId::kStarting);
   auto at = Find(query.offered, store_.node(assignment->node).name);
@@ -184,8 +184,8 @@ FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimeP
         query.offered.size() == 1 && query.offered.front() == pod.object.nominated_node;
     if (probe) return Refuse(ReasonId::kNodesNotOffered);
     if (!MoveToOffered(pod, query, now)) {
-      pod.asked = true;
-      return Refuse(workload.plan ? ReasonId::kNodesNotOffered : ReasonId::kRefusedByScheduler);
+      states_[pod].asked = true;
+      return Refuse(state.plan ? ReasonId::kNodesNotOffered : ReasonId::kRefusedByScheduler);
     }
     assignment = FindAssignment(pod);
     at = Find(query.offered, store_.node(assignment->node).name);
@@ -200,12 +200,13 @@ FilterAnswer Engine::FilterManaged(PodInfo& pod, const FilterQuery& query, TimeP
 }
 
 /// Plans `pod` on one of the offered nodes, of which the planned one is none.
-bool Engine::MoveToOffered(PodInfo& pod, const FilterQuery& query, TimePoint now) {
-  Workload& workload = *pod.workload;
+bool Engine::MoveToOffered(const PodInfo& pod, const FilterQuery& query, TimePoint now) {
+  const Workload& workload = *pod.workload;
   const NodeIndex planned = FindAssignment(pod)->node;
   // Nominated and yet not offered: kube-scheduler tried it first and refused it. Otherwise it may
   // just not be in the sample. Where victims end it is not offered before they have.
-  if (pod.object.nominated_node == store_.node(planned).name && !VictimsEnd(*workload.plan)) {
+  if (pod.object.nominated_node == store_.node(planned).name &&
+      !VictimsEnd(*states_[workload].plan)) {
     RememberRefusal(workload, pod, planned, now);
   }
   filtering_ = &pod;
@@ -215,7 +216,8 @@ bool Engine::MoveToOffered(PodInfo& pod, const FilterQuery& query, TimePoint now
 }
 
 /// maxNodesReturned > 1: hands kube-scheduler's scorers more nodes where the pod would fit too.
-void Engine::KeepMore(PodInfo& pod, const FilterQuery& query, TimePoint now, FilterAnswer& answer) {
+void Engine::KeepMore(const PodInfo& pod, const FilterQuery& query, TimePoint now,
+                      FilterAnswer& answer) {
   const policy::Overlay overlay(store_);
   std::vector<std::pair<policy::Score, std::size_t>> others;
   for (std::size_t i = 0; i < query.offered.size(); ++i) {
@@ -237,19 +239,20 @@ void Engine::KeepMore(PodInfo& pod, const FilterQuery& query, TimePoint now, Fil
 
 /// The pause grows with the plans that failed: kube-scheduler may only have been behind us (it
 /// still counts a gang whose plan is gone), or the node may never do.
-void Engine::RememberRefusal(Workload& workload, const PodInfo& pod, NodeIndex node,
+void Engine::RememberRefusal(const Workload& workload, const PodInfo& pod, NodeIndex node,
                              TimePoint now) {
+  WorkloadState& state = states_[workload];
   const TimePoint until =
-      now + std::min(kFirstAvoidMs << std::min(workload.failures, 5), kLastAvoidMs);
-  workload.avoid.push_back({.shape = pod.shape, .node = node, .until = until});
+      now + std::min(kFirstAvoidMs << std::min(state.failures, 5), kLastAvoidMs);
+  state.avoid.push_back({.shape = pod.shape, .node = node, .until = until});
   timers_.emplace(until, workload.key);
 }
 
 /// Where members of these shapes are not to be tried: what kube-scheduler refused this workload,
 /// and what a kubelet refused anybody.
-std::vector<cluster::Avoid> Engine::AvoidFor(const Workload& workload,
-                                             std::span<PodInfo* const> pods) const {
-  std::vector<cluster::Avoid> avoid = workload.avoid;
+std::vector<policy::Avoid> Engine::AvoidFor(const Workload& workload,
+                                            std::span<const PodInfo* const> pods) const {
+  std::vector<policy::Avoid> avoid = states_.At(workload).avoid;
   for (const Cooled& cooled : cooled_) {
     const auto alike = [&](const PodInfo* pod) { return pod->shape == cooled.shape; };
     if (std::ranges::none_of(pods, alike)) continue;
@@ -260,11 +263,12 @@ std::vector<cluster::Avoid> Engine::AvoidFor(const Workload& workload,
 
 /// Around the nodes that refused members like these; and where that leaves no room, around those
 /// alone that are not to be tried yet.
-policy::Placement Engine::PlaceAround(const Workload& workload, std::span<PodInfo* const> pods,
+policy::Placement Engine::PlaceAround(const Workload& workload,
+                                      std::span<const PodInfo* const> pods,
                                       policy::PlacementRequest request,
                                       const policy::Overlay& overlay, TimePoint now) {
-  const std::vector<cluster::Avoid> all = AvoidFor(workload, pods);
-  const std::vector<cluster::Avoid> not_yet = NotYet(all, now);
+  const std::vector<policy::Avoid> all = AvoidFor(workload, pods);
+  const std::vector<policy::Avoid> not_yet = NotYet(all, now);
   const bool last_resort = not_yet.size() < all.size();
   const bool explain = request.explain;
   request.avoid = all;
@@ -285,7 +289,8 @@ policy::Placement Engine::PlaceAround(const Workload& workload, std::span<PodInf
 void Engine::ForgetRefusals(NodeIndex node) {
   std::erase_if(cooled_, [node](const Cooled& c) { return c.node == node; });
   for (const auto& [key, workload] : store_.workloads()) {
-    std::erase_if(workload->avoid, [node](const cluster::Avoid& a) { return a.node == node; });
+    std::erase_if(states_[*workload].avoid,
+                  [node](const policy::Avoid& a) { return a.node == node; });
   }
   for (const PodInfo* pod : store_.node(node).pods) {
     Assignment* assignment = FindAssignment(*pod);
@@ -298,8 +303,9 @@ void Engine::ForgetRefusals(NodeIndex node) {
 /// The pod has come after the last rejection of its like there, and runs.
 void Engine::NoticeSuccess(const PodInfo& pod) {
   if (cooled_.empty() || pod.object.phase != kube::PodPhase::kRunning) return;
-  std::erase_if(cooled_, [&pod](const Cooled& c) {
-    return c.shape == pod.shape && c.node == pod.node && pod.bound_at > c.since;
+  const TimePoint bound_at = states_.At(pod).bound_at;
+  std::erase_if(cooled_, [&pod, bound_at](const Cooled& c) {
+    return c.shape == pod.shape && c.node == pod.node && bound_at > c.since;
   });
 }
 
@@ -338,7 +344,7 @@ void Engine::NoticeRejection(const kube::Pod& object, TimePoint now) {
                           "room.",
                           object.node_name, reason, SecondsUntil(cooled.again, now),
                           kCoolMs / 60'000)});
-  for (PodInfo* other : std::vector<PodInfo*>(store_.node(node).pods)) {
+  for (const PodInfo* other : std::vector<const PodInfo*>(store_.node(node).pods)) {
     const bool planned = other->charge == Charge::kPlanned && other->workload != nullptr;
     if (!planned || other->shape != pod->shape || other->node != node) continue;
     GiveUpPlace(*other, "a kubelet rejected a pod of this shape there");
@@ -347,13 +353,14 @@ void Engine::NoticeRejection(const kube::Pod& object, TimePoint now) {
 
 /// Finds another node for a member whose planned one is refused: first moving it alone, then with
 /// the members that have not been answered yet. Bounded by the plan's number of replans.
-bool Engine::ReplanMember(Workload& workload, PodInfo& pod,
+bool Engine::ReplanMember(const Workload& workload, const PodInfo& pod,
                           const std::function<bool(NodeIndex)>& allowed, TimePoint now) {
-  cluster::Plan& plan = *workload.plan;
+  WorkloadState& state = states_[workload];
+  Plan& plan = *state.plan;
   const int limit = 16 + 4 * static_cast<int>(plan.assignments.size());
   if (++plan.replans <= limit) {
     if (MoveMembers(workload, {&pod}, allowed, &pod, now)) return true;
-    std::vector<PodInfo*> moving;
+    std::vector<const PodInfo*> moving;
     for (const Assignment& a : plan.assignments) {
       const bool free_to_move = !a.answered && !a.arrived && a.held_until == 0;
       if (a.pod == &pod || (free_to_move && a.pod->charge == Charge::kPlanned)) {
@@ -368,7 +375,7 @@ bool Engine::ReplanMember(Workload& workload, PodInfo& pod,
     // An elastic gang starts without it.
     Withdraw(pod);
     LeavePlan(pod, "its gang starts without it: the planned node was refused");
-    pod.asked = true;
+    states_[pod].asked = true;
     CommitIfComplete(workload, now);
     return false;
   }
@@ -387,14 +394,14 @@ bool Engine::ReplanMember(Workload& workload, PodInfo& pod,
   }
   // Any other is tried again when something changes.
   LeavePlan(pod, "the planned node was refused");
-  workload.hold_until = std::max(workload.hold_until, now + 10'000);
-  timers_.emplace(workload.hold_until, workload.key);
+  state.hold_until = std::max(state.hold_until, now + 10'000);
+  timers_.emplace(state.hold_until, workload.key);
   return false;
 }
 
 /// Places `moving` anew, the others staying; `allowed` binds `asking` alone.
-bool Engine::MoveMembers(Workload& workload, const std::vector<PodInfo*>& moving,
-                         const std::function<bool(NodeIndex)>& allowed, PodInfo* asking,
+bool Engine::MoveMembers(const Workload& workload, const std::vector<const PodInfo*>& moving,
+                         const std::function<bool(NodeIndex)>& allowed, const PodInfo* asking,
                          TimePoint now) {
   store_.Refresh();  // news of pods come between passes, when nodes may be new
   policy::Overlay overlay(store_);
@@ -414,15 +421,15 @@ bool Engine::MoveMembers(Workload& workload, const std::vector<PodInfo*>& moving
   const std::vector<policy::Placed>& placed = found.placed;
   if (cluster::Verdict ignored; !ChargesFit(workload, placed, ignored)) return false;
   ++counters_.plans["replanned"];
-  for (PodInfo* pod : moving) store_.GiveBack(*pod);
+  for (const PodInfo* pod : moving) store_.GiveBack(*pod);
   for (const policy::Placed& p : placed) {
-    PodInfo& pod = *store_.FindPod(p.pod->object.meta.uid);
+    const PodInfo& pod = *store_.FindPod(p.pod->object.meta.uid);
     Assignment& assignment = *FindAssignment(pod);
     const bool moved = assignment.node != p.node;
     assignment.node = p.node;
     store_.SetCharge(pod, p.node, Charge::kPlanned, p.devices);
     if (!moved) continue;
-    workload.plan->victims.clear();  // they are where it was
+    states_[workload].plan->victims.clear();  // they are where it was
     assignment.answered = false;
     assignment.arrived = false;
     assignment.bind_error.clear();
@@ -436,7 +443,7 @@ bool Engine::MoveMembers(Workload& workload, const std::vector<PodInfo*>& moving
 
 /// kube-scheduler does not call us when its own filters leave no node: then only the pod's status
 /// says so. A message of ours in it, or one that stood there before the release, is no refusal.
-void Engine::NoticeRefusal(PodInfo& pod, TimePoint now) {
+void Engine::NoticeRefusal(const PodInfo& pod, TimePoint now) {
   Assignment* assignment = FindAssignment(pod);
   if (assignment == nullptr || pod.charge != Charge::kPlanned) return;
   if (assignment->held_until != 0 || assignment->waits_turn) return;  // not released yet

@@ -30,7 +30,7 @@ policy::Looking LookedAt(cluster::ReasonId reason) {
 
 void Wakeups::WakeAll(const Keys& keys) {
   for (const std::string& key : keys) {
-    if (Workload* workload = store_->FindWorkload(key)) store_->MarkChanged(*workload);
+    if (const Workload* workload = store_->FindWorkload(key)) store_->MarkChanged(*workload);
   }
 }
 
@@ -50,7 +50,7 @@ void Wakeups::CountAdded() {
 void Wakeups::Purge() {
   added_ = 0;
   const auto rests = [this](const std::string& key) {
-    Workload* workload = store_->FindWorkload(key);
+    const Workload* workload = store_->FindWorkload(key);
     return workload != nullptr && store_->Rests(*workload) && !workload->Unplaced().empty();
   };
   const auto purge = [&rests](Keys& keys) {
@@ -145,21 +145,22 @@ bool Wakeups::MayRest(const std::optional<Preemptor>& preemptor) const {
 }
 
 /// REQUIRES: MayRest(preemptor).
-void Wakeups::Rest(Workload& workload, Keys& keys, const std::optional<Preemptor>& preemptor) {
+void Wakeups::Rest(const Workload& workload, Keys& keys,
+                   const std::optional<Preemptor>& preemptor) {
   keys.insert(workload.key);
   if (preemptor) hopeless_.at(*preemptor).resting.insert(workload.key);
   store_->Rest(workload);
   CountAdded();
 }
 
-void Wakeups::RestForRoom(Workload& workload, const Failure& failure,
+void Wakeups::RestForRoom(const Workload& workload, const Failure& failure,
                           const std::optional<Preemptor>& preemptor) {
   const auto search = searches_.find(failure);
   if (search == searches_.end() || failure.neighbourly() || !MayRest(preemptor)) return;
   Rest(workload, search->second.resting, preemptor);
 }
 
-void Wakeups::RestForQuota(Workload& workload, cluster::ResourceId id, std::int64_t want,
+void Wakeups::RestForQuota(const Workload& workload, cluster::ResourceId id, std::int64_t want,
                            const std::optional<Preemptor>& preemptor) {
   if (!MayRest(preemptor)) return;
   Rest(workload, quota_[{workload.queue, id, want}], preemptor);

@@ -72,10 +72,10 @@ class Wakeups {
   /// Rests until the room for want of which it failed may be there. `preemptor`: it might have
   /// others evicted, and rests only as long as counting says that this is no use. Does nothing
   /// where that cannot be told, or the failure has been forgotten meanwhile.
-  void RestForRoom(cluster::Workload& workload, const Failure& failure,
+  void RestForRoom(const cluster::Workload& workload, const Failure& failure,
                    const std::optional<Preemptor>& preemptor);
   /// Rests until its queue has `want` of `id` left, or eviction may help as above.
-  void RestForQuota(cluster::Workload& workload, cluster::ResourceId id, std::int64_t want,
+  void RestForQuota(const cluster::Workload& workload, cluster::ResourceId id, std::int64_t want,
                     const std::optional<Preemptor>& preemptor);
 
  private:
@@ -99,7 +99,8 @@ class Wakeups {
   void WakeByRoom(const std::set<cluster::NodeIndex>& changed);
   void WakeByQuota();
   bool MayRest(const std::optional<Preemptor>& preemptor) const;
-  void Rest(cluster::Workload& workload, Keys& keys, const std::optional<Preemptor>& preemptor);
+  void Rest(const cluster::Workload& workload, Keys& keys,
+            const std::optional<Preemptor>& preemptor);
 
   cluster::Store* store_;
   std::map<Failure, Search> searches_;

@@ -154,7 +154,7 @@ class Placer {
     if (&pod == request_.asking && request_.asking_allowed && !request_.asking_allowed(node)) {
       return false;
     }
-    return std::ranges::none_of(request_.avoid, [&](const cluster::Avoid& avoid) {
+    return std::ranges::none_of(request_.avoid, [&](const Avoid& avoid) {
       return avoid.node == node && avoid.shape == pod.shape;
     });
   }

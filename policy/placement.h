@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,12 +19,19 @@
 
 namespace berth::policy {
 
+/// A pair to avoid for a while: kube-scheduler or the kubelet refused that shape there.
+struct Avoid {
+  std::shared_ptr<const cluster::PodShape> shape;  ///< Kept, so that its address is not used again.
+  cluster::NodeIndex node = cluster::kNoNode;
+  cluster::TimePoint until = 0;
+};
+
 struct PlacementRequest {
   std::vector<const cluster::PodInfo*> pods;  ///< In rank order.
   int min = 1;                                ///< Fewer than this is no placement.
   std::string topology_required{};            ///< Level name, node label key, or empty.
   std::string topology_preferred{};
-  std::span<const cluster::Avoid> avoid{};  ///< Pairs not to try.
+  std::span<const Avoid> avoid{};  ///< Pairs not to try.
   /// Where else it may not go; null: everywhere. By node.
   std::function<bool(cluster::NodeIndex)> allowed{};
   /// Not null: the one of `pods` that may go only where `asking_allowed` says.

@@ -67,24 +67,25 @@ bool AllAllowed(std::span<const ShapeGroup> groups, const Overlay& base,
 
 }  // namespace
 
-std::vector<cluster::PodInfo*> RankOrder(const std::vector<cluster::PodInfo*>& members) {
+std::vector<const cluster::PodInfo*> RankOrder(
+    const std::vector<const cluster::PodInfo*>& members) {
   if (members.size() < 2) return members;
   struct Place {
     bool asks_device;
     int group;
     int index;
-    cluster::PodInfo* pod;
+    const cluster::PodInfo* pod;
   };
   std::vector<Place> order;
   order.reserve(members.size());
-  for (cluster::PodInfo* pod : members) {
+  for (const cluster::PodInfo* pod : members) {
     order.push_back({pod->shape->asks_device, GroupIndex(pod->object.meta.labels),
                      pod->claims->rank.value_or(kNone), pod});
   }
   std::ranges::stable_sort(order, {}, [](const Place& place) {
     return std::tie(place.asks_device, place.group, place.index);
   });
-  std::vector<cluster::PodInfo*> pods;
+  std::vector<const cluster::PodInfo*> pods;
   pods.reserve(order.size());
   for (const Place& place : order) pods.push_back(place.pod);
   return pods;

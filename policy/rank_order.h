@@ -14,7 +14,7 @@ namespace berth::policy {
 /// by the replica of the job that a member belongs to (JobSet's job index, LeaderWorkerSet's group
 /// index), then by its index in there (cluster::PodClaims::rank). What has no index, or nonsense,
 /// comes after what has one, in the order given.
-std::vector<cluster::PodInfo*> RankOrder(const std::vector<cluster::PodInfo*>& members);
+std::vector<const cluster::PodInfo*> RankOrder(const std::vector<const cluster::PodInfo*>& members);
 
 /// Deals the nodes of `placed` out anew, in the order of the tree, among members of one shape,
 /// which can stand for each other: in any domain, of any level, the ranks of one shape are then a

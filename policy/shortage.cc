@@ -44,7 +44,7 @@ Count CountRoom(const PlacementRequest& request, const ShapeGroup& group, const 
     count.now += now;
     if (ports) now = HostPortsFree(*group.pods.front(), base, index) ? std::min(now, 1) : 0;
     count.with_ports += now;
-    if (std::ranges::any_of(request.avoid, [&](const cluster::Avoid& avoid) {
+    if (std::ranges::any_of(request.avoid, [&](const Avoid& avoid) {
           return avoid.node == index && avoid.shape == group.shape;
         })) {
       count.avoided += now;

@@ -46,13 +46,14 @@ void FeedQueues(const cluster::Store& store, Metrics& metrics) {
   metrics.ReplaceQueues(rows);
 }
 
-void FeedWorkloads(const cluster::Store& store, Metrics& metrics) {
+void FeedWorkloads(const engine::Engine& engine, Metrics& metrics) {
+  const cluster::Store& store = engine.store();
   std::map<std::pair<std::string, std::string>, double> pending;
   std::map<std::string_view, double> phases{
       {"Gathering", 0}, {"Pending", 0}, {"Starting", 0}, {"Started", 0}, {"Refused", 0}};
   for (const auto& [key, workload] : store.workloads()) {
-    if (workload->gang) ++phases[PhaseOf(*workload)];
-    if (Waits(*workload)) ++pending[{QueueOf(store, *workload), ReasonOf(*workload)}];
+    if (workload->gang) ++phases[PhaseOf(engine, *workload)];
+    if (Waits(*workload)) ++pending[{QueueOf(store, *workload), ReasonOf(engine, *workload)}];
   }
   std::vector<PendingRow> rows;
   for (const auto& [key, count] : pending) {
@@ -133,7 +134,7 @@ void FeedGauges(const engine::Engine& engine, Metrics& metrics) {
     return;
   }
   FeedQueues(store, metrics);
-  FeedWorkloads(store, metrics);
+  FeedWorkloads(engine, metrics);
   FeedShape(store, metrics);
   FeedHardware(store, metrics);
   const auto [uncommitted, committed] = engine.PlanCounts();

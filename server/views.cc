@@ -83,11 +83,12 @@ Json Counts(const std::map<std::string, int>& counts) {
   return json;
 }
 
-std::map<std::string, Waiting> WaitingByQueue(const cluster::Store& store) {
+std::map<std::string, Waiting> WaitingByQueue(const engine::Engine& engine) {
+  const cluster::Store& store = engine.store();
   std::map<std::string, Waiting> queues;
   for (const auto& [key, workload] : store.workloads()) {
     if (!Waits(*workload)) continue;
-    ++queues[QueueOf(store, *workload)].pending[ReasonOf(*workload)];
+    ++queues[QueueOf(store, *workload)].pending[ReasonOf(engine, *workload)];
     for (const PodInfo* pod : workload->faulty) {
       if (pod->refusal.reason == cluster::ReasonId::kWaitingForMembers) continue;
       ++queues[QueueOf(store, *pod)].refused[std::string(cluster::Token(pod->refusal.reason))];
@@ -109,7 +110,7 @@ kube::ResourceList UsedOf(const cluster::Store& store, const cluster::QueueInfo&
 std::map<const Workload*, int> PositionsOf(const cluster::Store& store) {
   std::map<cluster::QueueId, std::vector<const Workload*>> lines;
   for (const auto& [key, workload] : store.workloads()) {
-    const bool waits = Waits(*workload) && !workload->plan && !workload->members.empty();
+    const bool waits = Waits(*workload) && workload->plan.empty() && !workload->members.empty();
     if (waits && workload->queue != cluster::kNoQueue) {
       lines[workload->queue].push_back(workload.get());
     }
@@ -135,30 +136,32 @@ Json DevicesOf(const cluster::Store& store, const PodInfo& pod) {
   return devices;
 }
 
-Json PodJson(const cluster::Store& store, const PodInfo& pod, int position, engine::TimePoint now) {
+Json PodJson(const engine::Engine& engine, const PodInfo& pod, int position,
+             engine::TimePoint now) {
+  const cluster::Store& store = engine.store();
   const Workload& workload = *pod.workload;
   const bool refused = pod.refusal.reason != cluster::ReasonId::kNone;
   const auto& meta = pod.object.meta;
-  return {
-      {"namespace", meta.ns},
-      {"name", meta.name},
-      {"queue", QueueOf(store, pod)},
-      {"position", refused ? 0 : position},
-      {"gang", workload.gang ? workload.name : ""},
-      {"priority", pod.object.priority},
-      {"devices", DevicesOf(store, pod)},
-      {"phase", refused ? "Refused" : PhaseOf(workload)},
-      {"reason", refused ? std::string(cluster::Token(pod.refusal.reason)) : ReasonOf(workload)},
-      {"message", refused ? cluster::Sentence(pod.refusal) : MessageOf(workload)},
-      {"since", kube::FormatTime(meta.creation)},
-      {"waitingSeconds", std::max<std::int64_t>(0, now - meta.creation) / 1000}};
+  return {{"namespace", meta.ns},
+          {"name", meta.name},
+          {"queue", QueueOf(store, pod)},
+          {"position", refused ? 0 : position},
+          {"gang", workload.gang ? workload.name : ""},
+          {"priority", pod.object.priority},
+          {"devices", DevicesOf(store, pod)},
+          {"phase", refused ? "Refused" : PhaseOf(engine, workload)},
+          {"reason",
+           refused ? std::string(cluster::Token(pod.refusal.reason)) : ReasonOf(engine, workload)},
+          {"message", refused ? cluster::Sentence(pod.refusal) : MessageOf(engine, workload)},
+          {"since", kube::FormatTime(meta.creation)},
+          {"waitingSeconds", std::max<std::int64_t>(0, now - meta.creation) / 1000}};
 }
 
 }  // namespace
 
 std::string QueuesJson(const engine::Engine& engine, std::string_view ns, bool namespaces) {
   const cluster::Store& store = engine.store();
-  auto waiting = WaitingByQueue(store);
+  auto waiting = WaitingByQueue(engine);
   Json items = Json::array();
   for (const cluster::QueueInfo& queue : store.queues()) {
     if (!ns.empty() && !cluster::Admits(queue.config, ns)) continue;
@@ -197,15 +200,15 @@ std::string GangsJson(const engine::Engine& engine, std::string_view ns, engine:
     items.push_back({{"namespace", workload->ns},
                      {"name", workload->name},
                      {"queue", QueueOf(store, *workload)},
-                     {"phase", PhaseOf(*workload)},
+                     {"phase", PhaseOf(engine, *workload)},
                      {"size", workload->size},
                      {"minMember", workload->min_member},
                      {"members", workload->members.size()},
                      {"refused", workload->faulty.size()},
                      {"refusals", Counts(RefusalsOf(*workload))},
                      {"bound", workload->BoundCount()},
-                     {"reason", waits ? ReasonOf(*workload) : ""},
-                     {"message", waits ? MessageOf(*workload) : ""},
+                     {"reason", waits ? ReasonOf(engine, *workload) : ""},
+                     {"message", waits ? MessageOf(engine, *workload) : ""},
                      {"since", kube::FormatTime(workload->creation)},
                      {"waitingSeconds", waits ? WaitOf(*workload, now) / 1000 : 0},
                      {"nodes", nodes}});
@@ -224,7 +227,7 @@ std::string PodsJson(const engine::Engine& engine, std::string_view ns, engine::
     for (const auto* pods : {&workload->members, &workload->faulty}) {
       for (const PodInfo* pod : *pods) {
         if (pod->bound() || pod->charge == Charge::kBinding) continue;
-        items.push_back(PodJson(store, *pod, position, now));
+        items.push_back(PodJson(engine, *pod, position, now));
       }
     }
   }

@@ -16,9 +16,9 @@ const cluster::Verdict* WholeRefusal(const Workload& workload) {
                                                               : nullptr;
 }
 
-const cluster::Verdict& VerdictOf(const Workload& workload) {
+const cluster::Verdict& VerdictOf(const engine::Engine& engine, const Workload& workload) {
   const cluster::Verdict* refusal = WholeRefusal(workload);
-  return refusal != nullptr ? *refusal : workload.verdict;
+  return refusal != nullptr ? *refusal : engine.StateOf(workload).verdict;
 }
 
 std::string NameOf(const cluster::Store& store, cluster::QueueId queue,
@@ -33,11 +33,11 @@ std::string NameOf(const cluster::Store& store, cluster::QueueId queue,
 
 }  // namespace
 
-std::string_view PhaseOf(const Workload& workload) {
+std::string_view PhaseOf(const engine::Engine& engine, const Workload& workload) {
   if (workload.started) return "Started";
-  if (workload.plan) return "Starting";
+  if (!workload.plan.empty()) return "Starting";
   const cluster::Verdict* refusal = WholeRefusal(workload);
-  if (VerdictOf(workload).reason == ReasonId::kWaitingForMembers) return "Gathering";
+  if (VerdictOf(engine, workload).reason == ReasonId::kWaitingForMembers) return "Gathering";
   return refusal != nullptr ? "Refused" : "Pending";
 }
 
@@ -48,13 +48,15 @@ bool Waits(const Workload& workload) {
          !workload.faulty.empty();
 }
 
-std::string ReasonOf(const Workload& workload) {
-  if (workload.plan) return std::string(cluster::Token(ReasonId::kStarting));
-  const auto token = cluster::Token(VerdictOf(workload).reason);
+std::string ReasonOf(const engine::Engine& engine, const Workload& workload) {
+  if (!workload.plan.empty()) return std::string(cluster::Token(ReasonId::kStarting));
+  const auto token = cluster::Token(VerdictOf(engine, workload).reason);
   return std::string(token.empty() ? kArriving : token);
 }
 
-std::string MessageOf(const Workload& workload) { return cluster::Sentence(VerdictOf(workload)); }
+std::string MessageOf(const engine::Engine& engine, const Workload& workload) {
+  return cluster::Sentence(VerdictOf(engine, workload));
+}
 
 std::map<std::string, int> RefusalsOf(const Workload& workload) {
   std::map<std::string, int> refusals;

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "cluster/store.h"
+#include "engine/engine.h"
 
 namespace berth::server {
 
@@ -19,14 +19,14 @@ inline constexpr std::string_view kArriving = "Arriving";
 /// Stands for the queue of workloads that are in none.
 inline constexpr std::string_view kNoQueueName = "(none)";
 
-std::string_view PhaseOf(const cluster::Workload& workload);
+std::string_view PhaseOf(const engine::Engine& engine, const cluster::Workload& workload);
 
 /// Whether it has a pod without a node, refused ones included.
 bool Waits(const cluster::Workload& workload);
 
 /// The token, and its sentence.
-std::string ReasonOf(const cluster::Workload& workload);
-std::string MessageOf(const cluster::Workload& workload);
+std::string ReasonOf(const engine::Engine& engine, const cluster::Workload& workload);
+std::string MessageOf(const engine::Engine& engine, const cluster::Workload& workload);
 
 /// Pods that are refused, by the token of their reason. One that waits for its PodGroup is not.
 std::map<std::string, int> RefusalsOf(const cluster::Workload& workload);

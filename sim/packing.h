@@ -69,7 +69,7 @@ class PackingCluster {
 
  private:
   struct Waiting {
-    cluster::PodInfo* info = nullptr;
+    const cluster::PodInfo* info = nullptr;
     std::int64_t milli = 0;
     bool placed = false;
   };

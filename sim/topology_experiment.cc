@@ -148,7 +148,7 @@ class Run {
   }
 
   void Arrive(const JobKind& kind, bool counts) {
-    std::vector<cluster::PodInfo*> pods;
+    std::vector<const cluster::PodInfo*> pods;
     Job job{.gpus = kind.members * kind.gpus, .pods = {}};
     for (int i = 0; i < kind.members; ++i) {
       pods.push_back(Submit(kind.gpus));
@@ -165,7 +165,7 @@ class Run {
     running_.push_back(std::move(job));
   }
 
-  cluster::PodInfo* Submit(std::int64_t gpus) {
+  const cluster::PodInfo* Submit(std::int64_t gpus) {
     auto& spec = specs_[gpus];
     if (spec == nullptr) {
       auto fresh = std::make_shared<kube::PodSpec>();
@@ -178,18 +178,18 @@ class Run {
     pod.meta.ns = "sim";
     pod.scheduler_name = "berth";
     pod.spec = spec;
-    cluster::PodInfo* info = store_.UpsertPod(std::move(pod));
+    const cluster::PodInfo* info = store_.UpsertPod(std::move(pod));
     if (berth_) scorer_->law().Observe(info->shape);
     return info;
   }
 
-  bool Place(const std::vector<cluster::PodInfo*>& pods, const JobKind& kind) {
+  bool Place(const std::vector<const cluster::PodInfo*>& pods, const JobKind& kind) {
     if (berth_) return PlaceWhole(pods);
     const bool by_rack = options_.policy == "RackAffinity" || options_.policy == "TightestRack";
     return by_rack ? PlaceByRack(pods, kind) : PlaceOneByOne(pods);
   }
 
-  bool PlaceByRack(const std::vector<cluster::PodInfo*>& pods, const JobKind& kind) {
+  bool PlaceByRack(const std::vector<const cluster::PodInfo*>& pods, const JobKind& kind) {
     store_.Refresh();
     const cluster::ResourceId gpu = store_.device_ids().front();
     std::vector<RackNode> nodes;
@@ -207,7 +207,7 @@ class Run {
     return !placed.empty();
   }
 
-  bool PlaceWhole(const std::vector<cluster::PodInfo*>& pods) {
+  bool PlaceWhole(const std::vector<const cluster::PodInfo*>& pods) {
     policy::PlacementRequest request{
         .pods = {pods.begin(), pods.end()}, .min = static_cast<int>(pods.size()), .explain = false};
     if (options_.policy == "BerthPreferred") request.topology_preferred = "rack";
@@ -219,8 +219,8 @@ class Run {
     return placement.ok();
   }
 
-  bool PlaceOneByOne(const std::vector<cluster::PodInfo*>& pods) {
-    return std::ranges::all_of(pods, [&](cluster::PodInfo* pod) {
+  bool PlaceOneByOne(const std::vector<const cluster::PodInfo*>& pods) {
+    return std::ranges::all_of(pods, [&](const cluster::PodInfo* pod) {
       const policy::PlacementRequest request{
           .pods = {pod}, .min = 1, .tie_seed = ties_.Next() | 1U, .explain = false};
       const auto placement = policy::Place(request, policy::Overlay(store_), *scorer_);
@@ -235,7 +235,7 @@ class Run {
     return store_.node(pod->node).domains[kRackLevel];
   }
 
-  void Count(const std::vector<cluster::PodInfo*>& pods, const JobKind& kind) {
+  void Count(const std::vector<const cluster::PodInfo*>& pods, const JobKind& kind) {
     ++result_.gangs;
     for (std::size_t i = 0; i < pods.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {

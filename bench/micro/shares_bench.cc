@@ -98,7 +98,7 @@ std::int64_t Replay(const std::vector<kube::Pod>& pods, cluster::Store& store,
                     policy::Scorer& scorer, bool learns) {
   std::int64_t placed = 0;
   for (const kube::Pod& object : pods) {
-    cluster::PodInfo& pod = *store.UpsertPod(object);
+    const cluster::PodInfo& pod = *store.UpsertPod(object);
     store.Refresh();
     store.TakeChanged();
     if (learns) scorer.law().Observe(pod.shape);

@@ -119,7 +119,7 @@ void Checker::AfterStep(const BerthHost* host) {
     if (env_.timeline.steps() < next_look_) return;
     next_look_ = env_.timeline.steps() + kLookEvery;
     CheckPlans(*host);
-    CheckDevices(store);
+    CheckDevices(host->engine());
     if (const auto difference = shadow_.Difference(store); !difference.empty()) {
       Broken("I7: " + difference);
     }
@@ -128,7 +128,7 @@ void Checker::AfterStep(const BerthHost* host) {
   CheckPlans(*host);
   if (looked_ && store.generation() == generation_) return;
   generation_ = store.generation();
-  CheckDevices(store);
+  CheckDevices(host->engine());
   CheckCaps(*host);
   if (++changes_ % kRebuildEvery == 0) CheckLedger(store);
 }
@@ -164,7 +164,8 @@ void Checker::CheckUnknown(const cluster::Store& store) {
 
 /// I1 in the ledger: where more is taken than there is (a device fell ill, somebody else's pod),
 /// nothing is planned on top.
-void Checker::CheckDevices(const cluster::Store& store) {
+void Checker::CheckDevices(const engine::Engine& engine) {
+  const cluster::Store& store = engine.store();
   for (const auto& node : store.nodes()) {
     unsigned taken = 0;
     for (const cluster::PodInfo* pod : node->pods) {
@@ -176,9 +177,9 @@ void Checker::CheckDevices(const cluster::Store& store) {
       taken |= pod->devices;
     }
     for (const cluster::ResourceId id : store.device_ids()) {
-      const bool for_victims = std::ranges::any_of(node->pods, [](const auto* pod) {
-        return pod->workload != nullptr && pod->workload->plan &&
-               !pod->workload->plan->victims.empty();
+      const bool for_victims = std::ranges::any_of(node->pods, [&](const auto* pod) {
+        const engine::Plan* plan = engine.PlanOf(*pod);
+        return plan != nullptr && !plan->victims.empty();
       });
       if (node->free(id) >= 0 || for_victims) continue;
       for (const cluster::PodInfo* pod : node->pods) {
@@ -198,10 +199,10 @@ void Checker::CheckDevices(const cluster::Store& store) {
 void Checker::CheckPlans(const BerthHost& host) {
   const cluster::Store& store = host.engine().store();
   for (const auto& [key, workload] : store.workloads()) {
-    if (!workload->plan) continue;
-    const cluster::Plan& plan = *workload->plan;
+    if (!host.engine().StateOf(*workload).plan) continue;
+    const engine::Plan& plan = *host.engine().StateOf(*workload).plan;
     bool binding = false;
-    for (const cluster::Assignment& a : plan.assignments) {
+    for (const engine::Assignment& a : plan.assignments) {
       binding |= a.pod->charge == Charge::kBinding;
       if (a.pod->charge == Charge::kNone || a.pod->node != a.node) {
         Broken(fmt::format("I6: {} of {} is in a plan that holds no room for it",
@@ -230,10 +231,10 @@ void Checker::CheckPlans(const BerthHost& host) {
       }
     }
     if (pod->charge != Charge::kPlanned || pod->workload == nullptr) continue;
-    const auto& plan = pod->workload->plan;
-    const bool in_plan = plan && std::ranges::any_of(plan->assignments, [&](const auto& a) {
-                           return a.pod == pod.get();
-                         });
+    const engine::Plan* plan = host.engine().PlanOf(*pod);
+    const bool in_plan =
+        plan != nullptr &&
+        std::ranges::any_of(plan->assignments, [&](const auto& a) { return a.pod == pod.get(); });
     if (!in_plan) Broken("I6: room is held without a plan for " + pod->object.meta.name);
   }
 }
@@ -346,7 +347,7 @@ std::string Checker::WhoCouldRun() const {
   for (const Duration later : {0, 1'000}) {  // elastic gangs wait a moment for more members
     fresh.Step(env_.now() + later);
     for (const auto& [key, workload] : fresh.store().workloads()) {
-      if (workload->plan) return key;
+      if (!workload->plan.empty()) return key;
     }
   }
   for (const auto& [key, pod] : env_.api.pods()) {

@@ -113,7 +113,7 @@ class Checker {
   void CheckStart(const std::string& gang, const std::string& who);
   void CheckDomain(const kube::Pod& pod);
   void CheckIndices(const kube::Pod& pod);
-  void CheckDevices(const cluster::Store& store);
+  void CheckDevices(const engine::Engine& engine);
   void CheckPlans(const BerthHost& host);
   void CheckStanding(const BerthHost& host);
   void CheckCaps(const BerthHost& host);

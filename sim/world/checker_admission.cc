@@ -113,7 +113,7 @@ void Checker::CheckRoom(const kube::Pod& bound) {
 
 /// An edit of the policy took the queue of a gang that is below its minimum: the members that it
 /// lacks are bound where those that run count now, over the cap of that queue too, as they are
-/// where an edit lowers the cap of their own (engine/over_cap.h).
+/// where an edit lowers the cap of their own (Engine::MustGiveWay).
 bool Checker::FollowsItsGang(const kube::Pod& bound) const {
   const std::string queue = usage_.QueueOf(bound.meta.uid);
   int runs = 0;
@@ -224,8 +224,8 @@ void Checker::CheckCaps(const BerthHost& host) {
         const cluster::PodInfo* pod = store.FindPod(uid);
         const bool takes = std::ranges::any_of(
             pod->charged, [id = id](const auto& part) { return part.first == id; });
-        const bool for_victims = pod->workload != nullptr && pod->workload->plan &&
-                                 !pod->workload->plan->victims.empty();
+        const engine::Plan* plan = host.engine().PlanOf(*pod);
+        const bool for_victims = plan != nullptr && !plan->victims.empty();
         const bool held = holding.contains(uid);  // an edit of the policy moved it here
         // Old news may bring back for a moment who had ended when the outcome of a Binding was
         // read.

@@ -92,7 +92,7 @@ void Shadow::FollowPods(const Store& store) {
 void Shadow::FollowPlans(const Store& store) {
   std::map<std::string, const PodInfo*> planned;
   for (const auto& [uid, pod] : store.pods()) {
-    PodInfo& mine = *shadow_->FindPod(uid);
+    const PodInfo& mine = *shadow_->FindPod(uid);
     if (Planned(*pod)) {
       planned.emplace(uid, pod.get());
     } else if (Planned(mine) && mine.workload != nullptr) {
@@ -104,7 +104,7 @@ void Shadow::FollowPlans(const Store& store) {
   for (const bool chosen : {true, false}) {
     for (const auto& [uid, pod] : planned) {
       if ((pod->devices != 0) != chosen) continue;
-      PodInfo& mine = *shadow_->FindPod(uid);
+      PodInfo& mine = *shadow_->pods().find(uid)->second;
       // Known to no object before the Binding has come: what was charged, and to which queue.
       mine.fixed = pod->fixed;
       mine.queue = QueueNamed(QueueOf(*pod, store), *shadow_);

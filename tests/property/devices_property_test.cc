@@ -75,7 +75,7 @@ class Ledger {
         const cluster::PodInfo& held = *store_.FindPod(pod.meta.uid);
         if (held.bound() || held.charge == Charge::kNone) continue;
         if ((held.devices != 0) != chosen) continue;
-        cluster::PodInfo& mine = *fresh.FindPod(pod.meta.uid);
+        cluster::PodInfo& mine = *fresh.pods().find(pod.meta.uid)->second;
         mine.fixed = held.fixed;  // known to no object before the Binding has come
         fresh.SetCharge(mine, fresh.FindNode(store_.node(held.node).name), held.charge,
                         held.devices);
@@ -110,7 +110,7 @@ class Ledger {
     if (node == cluster::kNoNode || !store_.node(node).present || pods_.contains(name)) return;
     const kube::Pod pod = Make(name);
     pods_.insert_or_assign(name, pod);
-    cluster::PodInfo& info = *store_.UpsertPod(pod);
+    const cluster::PodInfo& info = *store_.UpsertPod(pod);
     if (store_.node(node).free(store_.device_ids().front()) < info.shape->device_amount) return;
     store_.SetCharge(info, node, Charge::kPlanned);
   }
@@ -118,7 +118,7 @@ class Ledger {
   /// A planned pod's Binding goes out with its note, and is seen now or later.
   void Bind(const std::string& name, int number) {
     const auto it = pods_.find(name);
-    cluster::PodInfo* info = store_.FindPod("uid-" + name);
+    const cluster::PodInfo* info = store_.FindPod("uid-" + name);
     if (it == pods_.end() || info == nullptr || info->bound()) return;
     if (info->charge == Charge::kPlanned) {
       store_.SetCharge(*info, info->node, Charge::kBinding);

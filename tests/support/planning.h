@@ -19,7 +19,7 @@ class Planning {
     store.UpsertNode(node);
     return store.FindNode(node.meta.name);
   }
-  cluster::PodInfo& Pod(const kube::Pod& pod) { return *store.UpsertPod(pod); }
+  const cluster::PodInfo& Pod(const kube::Pod& pod) { return *store.UpsertPod(pod); }
   cluster::NodeIndex node(const std::string& name) const { return store.FindNode(name); }
   policy::Overlay overlay() {
     store.Refresh();

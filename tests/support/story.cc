@@ -283,9 +283,10 @@ std::string Story::Violation() {
   }
   for (const auto& [uid, pod] : world_.store().pods()) {
     if (pod->charge != cluster::Charge::kPlanned || pod->workload == nullptr) continue;
-    const auto& plan = pod->workload->plan;
+    const engine::Plan* plan = world_.engine().PlanOf(*pod);
     const bool in_plan =
-        plan && std::ranges::any_of(plan->assignments, [&pod](const cluster::Assignment& a) {
+        plan != nullptr &&
+        std::ranges::any_of(plan->assignments, [&pod](const engine::Assignment& a) {
           return a.pod == pod.get() && a.node == pod->node;
         });
     if (!in_plan) return "planned without a plan: " + pod->object.meta.name;

@@ -28,7 +28,7 @@ class StoreTest {
   std::int64_t QueueGpus(std::size_t queue) {
     return store.queues()[queue].used[store.device_ids().front()] / 1000;
   }
-  PodInfo& pod(const std::string& name) { return *store.FindPod("uid-" + name); }
+  const PodInfo& pod(const std::string& name) { return *store.FindPod("uid-" + name); }
   NodeIndex node(const std::string& name) { return store.FindNode(name); }
 
   Store store;
@@ -438,8 +438,7 @@ TEST_CASE("a new policy keeps every charge", "[unit][cluster]") {
   t.store.Refresh();
   t.store.SetCharge(t.pod("binding"), t.node("n1"), Charge::kBinding);
   t.store.SetCharge(t.pod("planned"), t.node("n1"), Charge::kPlanned);
-  Plan& plan = t.pod("planned").workload->plan.emplace();
-  plan.assignments.push_back({.pod = &t.pod("planned"), .node = t.node("n1")});
+  t.store.SetPlan(*t.pod("planned").workload, "p-1");
   CHECK(t.QueueGpus(1) == 6);
 
   SECTION("queues in another order") {

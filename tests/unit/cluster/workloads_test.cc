@@ -15,7 +15,7 @@ using testing::MakePolicy;
 using testing::MakeQueue;
 using testing::PodBuilder;
 
-std::vector<std::string> Names(const std::vector<PodInfo*>& pods) {
+std::vector<std::string> Names(const std::vector<const PodInfo*>& pods) {
   std::vector<std::string> names;
   for (const PodInfo* pod : pods) names.push_back(pod->object.meta.name);
   return names;
@@ -143,7 +143,7 @@ TEST_CASE("a fresh set under an emptied name is a new incarnation", "[unit][clus
   Store store({});
   store.UpsertNode(MakeNode("n1").Gpu(16));
   store.UpsertPod(Member("a", 1).On("n1"));
-  store.FindWorkload("default/gang/g")->started = true;
+  store.SetStarted(*store.FindWorkload("default/gang/g"), true);
   store.UpsertPod(Member("a", 1).On("n1").Terminating());
   CHECK(store.FindWorkload("default/gang/g") == nullptr);
   store.UpsertPod(MakePod("b").Gpu(8).Gang("g", 4).Created(5));
@@ -159,8 +159,8 @@ TEST_CASE("a pod that was refused does not keep a started gang alive", "[unit][c
   store.UpsertPod(Member("a", 1).On("n1"));
   store.UpsertPod(MakePod("x").Gpu(8).Gang("g", 3).Created(9));
   store.Refresh();
-  Workload* gang = store.FindWorkload("default/gang/g");
-  gang->started = true;
+  const Workload* gang = store.FindWorkload("default/gang/g");
+  store.SetStarted(*gang, true);
   REQUIRE(Names(gang->faulty) == std::vector<std::string>{"x"});
   store.DeletePod("uid-a");
   store.Refresh();
@@ -194,26 +194,6 @@ TEST_CASE("an unbound pod may change its gang", "[unit][cluster]") {
   CHECK(store.FindWorkload("default/gang/other") != nullptr);
 }
 
-TEST_CASE("dropping a plan frees what is only planned", "[unit][cluster]") {
-  Store store({});
-  store.UpsertNode(MakeNode("n1").Gpu(16));
-  store.UpsertPod(Member("a", 1));
-  store.UpsertPod(Member("b", 2));
-  store.Refresh();
-  Workload& gang = *store.FindWorkload("default/gang/g");
-  gang.plan.emplace();
-  for (const char* uid : {"uid-a", "uid-b"}) {
-    PodInfo* pod = store.FindPod(uid);
-    store.SetCharge(*pod, 0, Charge::kPlanned);
-    gang.plan->assignments.push_back({.pod = pod, .node = 0, .condition = {}});
-  }
-  store.SetCharge(*store.FindPod("uid-b"), 0, Charge::kBinding);
-  store.DropPlan(gang);
-  CHECK_FALSE(gang.plan.has_value());
-  CHECK(store.FindPod("uid-a")->charge == Charge::kNone);
-  CHECK(store.FindPod("uid-b")->charge == Charge::kBinding);  // a Binding may still succeed
-}
-
 // The plan is uncommitted only while nothing is bound; SetPolicy is called after those dissolved.
 TEST_CASE("a member that a new policy moves to another workload takes no room along",
           "[unit][cluster][bug]") {
@@ -226,17 +206,16 @@ TEST_CASE("a member that a new policy moves to another workload takes no room al
         .Label("pod-group.scheduling.sigs.k8s.io/min-available", "2");
   };
   store.UpsertPod(member("a").On("n1"));
-  PodInfo* late = store.UpsertPod(member("b"));
+  const PodInfo* late = store.UpsertPod(member("b"));
   store.Refresh();
-  Workload& gang = *store.FindWorkload("default/gang/g");
-  gang.started = true;
-  gang.plan.emplace().committed = true;
+  const Workload& gang = *store.FindWorkload("default/gang/g");
+  store.SetStarted(gang, true);
+  store.SetPlan(gang, "p-1");
   store.SetCharge(*late, 0, Charge::kPlanned);
-  gang.plan->assignments.push_back({.pod = late, .node = 0, .condition = {}});
   config::PolicyConfiguration policy;
   policy.dialects.scheduler_plugins = config::DialectSwitch::kOff;
   store.SetPolicy(policy);
-  const bool has_plan = late->workload != nullptr && late->workload->plan.has_value();
+  const bool has_plan = late->workload != nullptr && !late->workload->plan.empty();
   CHECK((late->charge == Charge::kNone || has_plan));
 }
 

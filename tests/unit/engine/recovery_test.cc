@@ -384,7 +384,7 @@ TEST_CASE("in passthrough nothing that is planned holds room", "[unit][engine][b
   CHECK(w.UsedGpus("n3") == 0);
   w.SetPosting(Posting::kHangs);
   CHECK(w.Bind("c", "n4").posted);
-  CHECK_FALSE(w.store().FindWorkload("default/gang/g")->plan.has_value());
+  CHECK(w.store().FindWorkload("default/gang/g")->plan.empty());
   CHECK(w.UsedGpus("n4") == 8);
 }
 

@@ -316,7 +316,7 @@ TEST_CASE("pairs to avoid, and nodes not allowed", "[unit][policy]") {
   const auto n1 = t.Node(MakeNode("n1").Gpu(8));
   t.Node(MakeNode("n2").Gpu(8));
   auto request = t.Request({MakePod("p").Gpu(8)});
-  const std::vector<cluster::Avoid> avoid = {
+  const std::vector<policy::Avoid> avoid = {
       {.shape = request.pods.front()->shape, .node = n1, .until = 1}};
   request.avoid = avoid;
   CHECK(t.Nodes(t.Place(request)) == Names{"n2"});

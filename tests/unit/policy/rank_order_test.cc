@@ -26,7 +26,7 @@ constexpr const char* kGlobalIndex = "jobset.sigs.k8s.io/job-global-index";
 /// Names in rank order.
 Names Order(const std::vector<kube::Pod>& pods) {
   Planning t;
-  std::vector<cluster::PodInfo*> members;
+  std::vector<const cluster::PodInfo*> members;
   for (kube::Pod pod : pods) {
     pod.meta.labels["berth.dev/gang"] = "g";
     pod.meta.annotations["berth.dev/gang-size"] = "9";

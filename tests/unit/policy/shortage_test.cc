@@ -179,7 +179,7 @@ TEST_CASE("all room is on avoided nodes", "[unit][policy]") {
   Planning t;
   const auto n1 = t.Node(MakeNode("n1").Gpu(8));
   auto request = t.Request({MakePod("p").Gpu(8)});
-  const std::vector<cluster::Avoid> avoid = {
+  const std::vector<policy::Avoid> avoid = {
       {.shape = request.pods.front()->shape, .node = n1, .until = 1}};
   request.avoid = avoid;
   CHECK(t.Place(request).verdict.reason == ReasonId::kRefusedByScheduler);

@@ -367,7 +367,7 @@ TEST_CASE("plans of two terms of one process never share an id", "[host]") {
   const auto plan = [&] {
     bed.NodeFor("a");
     return bed.host.Look([](const engine::Engine& e, auto) {
-      return e.store().FindPod("uid-a")->workload->plan->id;
+      return e.store().FindPod("uid-a")->workload->plan;
     });
   };
   bed.host.Start();

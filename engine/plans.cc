@@ -1,0 +1,248 @@
+// Engine, part: how a plan begins and ends, and what kube-scheduler is told of it.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "cluster/plan_claim.h"
+#include "engine/engine.h"
+#include "policy/fit.h"
+
+namespace berth::engine {
+
+using cluster::Charge;
+using cluster::NodeIndex;
+using cluster::PodInfo;
+using cluster::ReasonId;
+using cluster::Workload;
+
+Plan& Engine::BeginPlan(const Workload& workload, std::string id) {
+  Plan& plan = states_[workload].plan.emplace();
+  plan.id = std::move(id);
+  store_.SetPlan(workload, plan.id);
+  return plan;
+}
+
+/// Whoever had a place in it is bound, or has given it up.
+void Engine::EndPlan(const Workload& workload) {
+  states_[workload].plan.reset();
+  store_.SetPlan(workload, "");
+}
+
+/// Ends it, and gives back the room of members that are not bound or binding.
+void Engine::DropPlan(const Workload& workload) {
+  const std::optional<Plan>& plan = states_[workload].plan;
+  if (!plan) return;
+  for (const Assignment& assignment : plan->assignments) {
+    if (assignment.pod->charge == Charge::kPlanned) store_.Release(*assignment.pod);
+  }
+  EndPlan(workload);
+  store_.MarkChanged(workload);
+}
+
+/// How many must come to bind before any is bound: the minimum, less the members that never come
+/// (without devices, planned or running already).
+int Engine::BarrierOf(const Workload& workload) const {
+  const auto& assignments = states_.At(workload).plan->assignments;
+  const auto managed = static_cast<int>(std::ranges::count_if(assignments, &Assignment::managed));
+  const int others =
+      static_cast<int>(assignments.size()) - managed + workload.BoundCount() + workload.finished;
+  return std::clamp(workload.min_member - others, std::min(1, managed), managed);
+}
+
+void Engine::Ungate(const PodInfo& pod) {
+  if (!HasOurGate(pod)) return;
+  actions_.push_back(ReleaseMember{
+      .pod = {pod.object.meta.ns, pod.object.meta.name, pod.object.meta.uid}, .remove_gate = true});
+}
+
+/// The room of a plan that is gone must be free for kube-scheduler too, which counts a nominated
+/// pod as taken against others of its priority, and does not always clear it (a pod whose volume
+/// claim does not exist keeps it for ever). Only a nomination of ours: kube-scheduler's own are its
+/// to clear.
+void Engine::Withdraw(const PodInfo& pod) {
+  if (pod.bound() || pod.object.nominated_node.empty()) return;
+  const auto claim = cluster::ClaimOf(pod.object);
+  if (!claim || claim->node != pod.object.nominated_node) return;
+  actions_.push_back(ReleaseMember{
+      .pod = {pod.object.meta.ns, pod.object.meta.name, pod.object.meta.uid}, .withdraw = true});
+}
+
+/// A pod whose own filter call made the plan needs no writes: it has its answer.
+void Engine::Release(const Workload& workload, Assignment& assignment) {
+  const PodInfo& pod = *assignment.pod;
+  assignment.condition =
+      pod.object.pod_scheduled ? pod.object.pod_scheduled->message : std::string();
+  assignment.nomination_seen = false;
+  states_[pod].asked = false;
+  if (&pod == filtering_ && !workload.gang) return;
+  actions_.push_back(
+      ReleaseMember{.pod = {pod.object.meta.ns, pod.object.meta.name, pod.object.meta.uid},
+                    .node = store_.node(assignment.node).name,
+                    .annotation = ClaimText(workload, assignment),
+                    .remove_gate = HasOurGate(pod)});
+}
+
+/// A node that went, was cordoned, shrank or was taken by a stranger cannot keep what is planned
+/// there: it is planned anew before anybody is bound to it.
+void Engine::RecheckPlans(NodeIndex index) {
+  if (index == cluster::kNoNode) return;
+  const cluster::NodeInfo& node = store_.node(index);
+  // Once those have gone who are to make way for what is planned there.
+  const auto overfull = [&] {
+    std::set<const PodInfo*> victims;
+    for (const PodInfo* pod : node.pods) {
+      if (pod->charge != Charge::kPlanned || pod->workload == nullptr ||
+          !states_[*pod->workload].plan) {
+        continue;
+      }
+      for (const std::string& uid : states_[*pod->workload].plan->victims) {
+        const PodInfo* victim = store_.FindPod(uid);
+        if (victim != nullptr && victim->node == index) victims.insert(victim);
+      }
+    }
+    cluster::Amounts freed;
+    for (const PodInfo* victim : victims) {
+      for (const auto& [id, amount] : victim->charged) freed.Add(id, amount);
+    }
+    return std::ranges::any_of(
+        store_.device_ids(), [&](cluster::ResourceId id) { return node.free(id) + freed[id] < 0; });
+  };
+  for (const PodInfo* pod : std::vector<const PodInfo*>(node.pods)) {
+    if (pod->charge != Charge::kPlanned || pod->workload == nullptr || pod->node != index) continue;
+    if (policy::FitsNode(*pod->object.spec, node) && !overfull() && !CostsTooMuch(*pod)) continue;
+    GiveUpPlace(*pod, "a planned node is not to be had any more");
+  }
+}
+
+/// The queue that the pod is charged to has more than its cap in use of what the pod takes: an edit
+/// of the policy, or a node that grew, may bring a queue over its cap.
+bool Engine::QueueIsOver(const PodInfo& pod) const {
+  if (pod.charged_queue == cluster::kNoQueue) return false;
+  const auto& queue = store_.queues()[static_cast<std::size_t>(pod.charged_queue)];
+  return std::ranges::any_of(queue.caps, [&](const auto& entry) {
+    const auto& [id, cap] = entry;
+    const auto takes = [id = id](const auto& part) { return part.first == id; };
+    return queue.used[id] > cap && std::ranges::any_of(pod.charged, takes);
+  });
+}
+
+/// The same of a member planned for a running gang that has its minimum without it. Members that
+/// the minimum needs keep their room over a cap that was lowered later: an edit of the policy never
+/// leaves a gang below its minimum.
+bool Engine::MustGiveWay(const PodInfo& pod) const {
+  const Workload* workload = pod.workload;
+  if (pod.charge != Charge::kPlanned || workload == nullptr) return false;
+  const std::optional<Plan>& plan = states_.At(*workload).plan;
+  return plan && plan->committed && QueueIsOver(pod) && workload->Missing() == 0;
+}
+
+/// A planned whole-node pod whose queue is over its cap: its node lists more devices than when it
+/// was planned. Not where a running gang needs it, see MustGiveWay.
+bool Engine::CostsTooMuch(const PodInfo& pod) const {
+  const auto& plan = states_.At(*pod.workload).plan;
+  if (!pod.shape->whole_node || !plan || !plan->victims.empty()) return false;
+  return plan->committed ? MustGiveWay(pod) : QueueIsOver(pod);
+}
+
+/// Members that became faulty (a conflict shows only against the first member) hold nothing.
+void Engine::DropFaulty(const Workload& workload) {
+  for (const PodInfo* pod : std::vector<const PodInfo*>(workload.faulty)) {
+    if (pod->charge != Charge::kPlanned) continue;
+    ResolveTickets(pod->object.meta.uid, ResolveBind::Verdict::kError,
+                   std::string(cluster::RefusalText(pod->refusal.reason)));
+    GiveUpPlace(*pod, "a member does not belong to the gang any more");
+    store_.Release(*pod);
+  }
+}
+
+/// The place planned for `pod` is void: with its whole plan while nobody is bound under it, alone
+/// once its gang runs. It is planned anew.
+void Engine::GiveUpPlace(const PodInfo& pod, const std::string& why) {
+  const Workload& workload = *pod.workload;
+  WorkloadState& state = states_[workload];
+  if (!state.plan) return;
+  if (!state.plan->committed) {
+    Dissolve(workload, why, /*hold=*/false, 0);
+    return;
+  }
+  LeavePlan(pod, why);
+  states_[pod].asked = true;
+  store_.MarkChanged(workload);
+}
+
+/// What it held is free again, and no call of its stands any more: it would post to a node that the
+/// next plan need not name.
+void Engine::LeavePlan(const PodInfo& pod, const std::string& why) {
+  ResolveTickets(pod.object.meta.uid, ResolveBind::Verdict::kError, "berth: " + why);
+  store_.Release(pod);
+  const Workload& workload = *pod.workload;
+  WorkloadState& state = states_[workload];
+  std::erase_if(state.plan->assignments, [&pod](const Assignment& a) { return a.pod == &pod; });
+  if (state.plan->assignments.empty()) EndPlan(workload);
+}
+
+/// In passthrough kube-scheduler puts anybody anywhere: what is planned holds no room.
+void Engine::GiveUpPlaces(const Workload& workload) {
+  for (const PodInfo* pod : std::vector<const PodInfo*>(workload.members)) {
+    if (pod->charge == Charge::kPlanned) GiveUpPlace(*pod, "the policy is passthrough");
+  }
+}
+
+/// Gives up a plan that bound nobody yet: everything it held is free again.
+void Engine::Dissolve(const Workload& workload, const std::string& why, bool hold, TimePoint now) {
+  WorkloadState& state = states_[workload];
+  if (!state.plan || state.plan->committed) return;
+  for (const Assignment& assignment : state.plan->assignments) {
+    ResolveTickets(assignment.pod->object.meta.uid, Resolution::kError, "berth: " + why);
+    states_[*assignment.pod].asked = true;  // released once: only we can wake it
+    Withdraw(*assignment.pod);
+  }
+  ++counters_.plans["dissolved"];
+  actions_.push_back(Decision{.kind = "dissolve",
+                              .workload = workload.key,
+                              .queue = QueueName(workload.queue),
+                              .plan = state.plan->id,
+                              .generation = store_.generation(),
+                              .verdict = {.subject = why}});
+  const TimePoint held = now - state.plan->made;
+  DropPlan(workload);
+  if (!hold) return;
+  Pause(workload, held, now);
+  SetVerdict(workload, {.reason = ReasonId::kRefusedByScheduler, .want = workload.min_member});
+}
+
+/// No plan for a while after one that failed and had `held` its room so long: 10 s, doubled each
+/// time; at most 10 min, or as long as makes the room that was held a tenth of the time (I6).
+void Engine::Pause(const Workload& workload, TimePoint held, TimePoint now) {
+  WorkloadState& state = states_[workload];
+  const TimePoint pause = 10'000LL << std::min(state.failures, 40);
+  ++state.failures;
+  state.hold_until = now + std::min(pause, std::max<TimePoint>(600'000, 9 * held));
+  timers_.emplace(state.hold_until, workload.key);
+}
+
+/// Nobody of a gang that started is bound, or about to be: those that are left must start as a
+/// whole again, by what they say now. A plan that has room for their minimum waits for them at the
+/// barrier; any other is given up.
+void Engine::StartAnew(const Workload& workload, TimePoint now) {
+  WorkloadState& state = states_[workload];
+  if (state.plan) {
+    Plan& plan = *state.plan;
+    plan.committed = false;
+    if (static_cast<int>(plan.assignments.size()) >= workload.Missing()) {
+      for (Assignment& assignment : plan.assignments) {
+        assignment.arrived = false;
+        assignment.expires = 0;
+        if (std::exchange(assignment.held_until, 0) != 0) Release(workload, assignment);
+      }
+      plan.barrier = BarrierOf(workload);
+      plan.expires = now + store_.policy().gang.plan_timeout.count();
+      timers_.emplace(plan.expires, workload.key);
+    } else {
+      Dissolve(workload, "no member of the gang runs any more", /*hold=*/false, now);
+    }
+  }
+  store_.BeginIncarnation(workload);
+}
+
+}  // namespace berth::engine
