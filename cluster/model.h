@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -169,7 +168,7 @@ struct Workload {
   /// Its minimum came to bind, and a member that it bound still lives: the terms above are fixed.
   /// Set by Store::SetStarted.
   bool started = false;
-  /// Of the plan under which room is reserved for its members; empty: there is none. Set by
+  /// Id of the plan under which room is reserved for its members; empty: there is none. Set by
   /// Store::SetPlan.
   std::string plan;
   /// Which the present incarnation is: the plan that its members run, or ran, under. Empty: it has

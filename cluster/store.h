@@ -42,7 +42,7 @@ class StoreListener {
   virtual void OnPodGone(const PodInfo& pod) = 0;
 };
 
-/// What is handed out as const here is the store's own: calls that take it as const may change it.
+/// Objects are handed out as const; the calls below change them, and take them as const too.
 class Store {
  public:
   /// Strings are looked up without making one.

@@ -297,6 +297,8 @@ void Store::File(PodInfo& pod) {
     pod.workload = slot.get();
     slot->members.push_back(&pod);
     slot->sorted = false;
+    // kube-scheduler had nominated a pod that was nobody's to plan; now it is ours.
+    if (pod.charge == Charge::kPlanned) GiveBack(pod);
   }
   if (pod.shape->has_pod_constraints) neighbourly_.insert(pod.workload);
   if (!fixed) {

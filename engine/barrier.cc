@@ -90,7 +90,7 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
   }
   const Workload& workload = *pod->workload;
   WorkloadState& state = states_[workload];
-  const bool counted = assignment->arrived;
+  const bool counted = assignment->arrived();
   Arrive(workload, *assignment, now);
   if (state.plan && (state.plan->committed || !workload.gang)) return PostNow(*pod, node);
   // Of a gang that comes in turns kube-scheduler must not forget those that have come.
@@ -123,11 +123,10 @@ bool Engine::AdoptAnswer(const PodInfo& pod, NodeIndex node, TimePoint now) {
         return n == node;
       }};
   const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
-  cluster::Verdict verdict;
-  if (!placement.ok() || !ChargesFit(workload, placement.placed, verdict)) return false;
-  filtering_ = &pod;
-  CommitPlan(workload, placement, now);
-  filtering_ = nullptr;
+  if (!placement.ok() || GrantCharge(workload, placement.placed).reason != ReasonId::kNone) {
+    return false;
+  }
+  CommitPlan(workload, placement, NextPlanId(workload), &pod, now);
   return true;
 }
 
@@ -161,8 +160,7 @@ std::map<std::string, std::string> Engine::BindingAnnotations(const PodInfo& pod
 
 void Engine::Arrive(const Workload& workload, Assignment& assignment, TimePoint now) {
   Plan& plan = *states_[workload].plan;
-  const bool news = !std::exchange(assignment.arrived, true);
-  assignment.waits_turn = false;
+  const bool news = std::exchange(assignment.phase, MemberPhase::kArrived) != MemberPhase::kArrived;
   if (plan.committed || !workload.gang) return;
   // Who comes again renews nothing: else one member could hold the room of all for ever.
   if (news) {
@@ -187,8 +185,7 @@ void Engine::CommitGang(const Workload& workload, TimePoint now) {
   const std::int64_t waited = std::max<std::int64_t>(0, now - workload.creation);
   if (workload.gang) counters_.gang_waits_ms.push_back(waited);
   for (Assignment& assignment : plan.assignments) {
-    if (!assignment.managed || assignment.waits_turn) Release(workload, assignment);
-    assignment.waits_turn = false;
+    if (!assignment.managed || assignment.waits_turn()) Release(workload, assignment);
   }
   Decision decision{.kind = "start",
                     .workload = workload.key,

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <utility>
 
 #include "cluster/plan_claim.h"
 #include "engine/pauses.h"
@@ -277,7 +277,7 @@ void Engine::Step(TimePoint now) {
   if (listener() != nullptr) listener()->OnStep(now);
   if (!started_) return;
   FireTimers(now);
-  PlanPass(now);
+  PlanPass(/*caller=*/nullptr, now);
 }
 
 std::optional<TimePoint> Engine::NextDeadline() const {
@@ -326,15 +326,12 @@ bool Engine::HasOurGate(const PodInfo& pod) const {
          pod.object.scheduling_gates.end();
 }
 
-std::string Engine::NextPlanId() {
-  return fmt::format("{}-{}", options_.instance, ++plan_counter_);
-}
-
 /// Members of one incarnation of a gang run under one plan, whenever they join it.
-std::string Engine::PlanIdFor(const Workload& workload) const {
+std::string Engine::NextPlanId(const Workload& workload) {
+  ++plan_counter_;
   const bool goes_on = workload.started || workload.finished > 0;
   if (goes_on && !workload.incarnation.empty()) return workload.incarnation;
-  return fmt::format("{}-{}", options_.instance, plan_counter_ + 1);
+  return fmt::format("{}-{}", options_.instance, plan_counter_);
 }
 
 std::string Engine::QueueName(cluster::QueueId queue) const {
@@ -465,7 +462,7 @@ Verdict Engine::Current(const Workload& workload, TimePoint now) const {
   const int min = std::max(1, workload.Missing());
   if (state.verdict.reason == ReasonId::kWaitingForQuota) {
     int fit = 0;
-    Verdict quota = CheckQuota(workload, policy::RankOrder(pods), min, fit);
+    Verdict quota = GrantMembers(workload, policy::RankOrder(pods), min, fit);
     return quota.reason == ReasonId::kNone ? state.verdict : quota;
   }
   const std::vector<policy::Avoid> avoid = NotYet(AvoidFor(workload, pods), now);

@@ -22,6 +22,7 @@
 #include "engine/wakeups.h"
 #include "engine/workload_state.h"
 #include "policy/placement.h"
+#include "policy/quota.h"
 
 namespace berth::engine {
 
@@ -147,6 +148,9 @@ class Engine {
   }
   /// The plan of the pod's workload, in which the pod need not have a place; null: it has none.
   const Plan* PlanOf(const cluster::PodInfo& pod) const;
+  MemberPhase PhaseOfMember(const cluster::PodInfo& pod) const {
+    return MemberPhaseOf(pod, FindAssignment(pod));
+  }
   Explanation Why(std::string_view ns, std::string_view name, TimePoint now) const;
   std::size_t standing() const { return tickets_.size(); }
   /// Uncommitted plans, committed ones with members still on their way.
@@ -173,18 +177,18 @@ class Engine {
   };
 
   // planner.cc
-  void PlanPass(TimePoint now);
+  void PlanPass(const cluster::PodInfo* caller, TimePoint now);
   std::vector<const cluster::Workload*> WhoToJudge();
   std::vector<const cluster::Workload*> PassOrder(
       std::span<const cluster::Workload* const> workloads) const;
-  void Judge(const cluster::Workload& workload, TimePoint now);
+  void Judge(const cluster::Workload& workload, const cluster::PodInfo* caller, TimePoint now);
   void JudgeWhole(const cluster::Workload& workload, std::vector<const cluster::PodInfo*> pods,
-                  int min, TimePoint now);
+                  int min, const cluster::PodInfo* caller, TimePoint now);
   bool NeedsPlan(const cluster::Workload& workload) const;
   bool Settles(const cluster::Workload& workload, int have, TimePoint now);
   std::optional<Failure> PlanWhole(const cluster::Workload& workload,
                                    const std::vector<const cluster::PodInfo*>& pods, int min,
-                                   TimePoint now);
+                                   const cluster::PodInfo* caller, TimePoint now);
   std::optional<Preemptor> PreemptorOf(const cluster::Workload& workload) const;
   void PlaceLate(const cluster::Workload& workload, std::span<const cluster::PodInfo* const> pods,
                  TimePoint now);
@@ -195,35 +199,37 @@ class Engine {
   bool NeededByMinimum(const cluster::Workload& workload, const cluster::PodInfo& pod) const;
   void RetryHeld(const cluster::Workload& workload, TimePoint now);
   void CommitPlan(const cluster::Workload& workload, const policy::Placement& placement,
-                  TimePoint now);
+                  const std::string& id, const cluster::PodInfo* caller, TimePoint now);
   void PutStrangersLast(std::vector<const cluster::PodInfo*>& pods);
-  cluster::Verdict CheckQuota(const cluster::Workload& workload,
-                              std::span<const cluster::PodInfo* const> pods, int min,
-                              int& fit) const;
-  bool ChargesFit(const cluster::Workload& workload, std::span<const policy::Placed> placed,
-                  cluster::Verdict& verdict) const;
-  std::function<bool(cluster::NodeIndex)> PayableNodes(
-      const cluster::Workload& workload, std::span<const cluster::PodInfo* const> pods) const;
+  cluster::Verdict GrantMembers(const cluster::Workload& workload,
+                                std::span<const cluster::PodInfo* const> pods, int min,
+                                int& fit) const;
+  cluster::Verdict GrantCharge(const cluster::Workload& workload,
+                               std::span<const policy::Placed> placed) const;
   void SetVerdict(const cluster::Workload& workload, cluster::Verdict verdict);
   void TellFaulty(const cluster::Workload& workload);
   std::function<bool(cluster::NodeIndex)> StayInDomain(
       const cluster::Workload& workload, std::span<const cluster::PodInfo* const> moving);
-  void LogPlan(const cluster::Workload& workload, const policy::Placement& placement);
+  void LogPlan(const cluster::Workload& workload, const policy::Placement& placement,
+               const std::string& id);
 
   // verbs.cc
   FilterAnswer FilterUnknown(const FilterQuery& query, TimePoint now);
   FilterAnswer FilterManaged(const cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
   void NoteCall(const cluster::PodInfo& pod);
-  bool IsManaged(const cluster::Workload& workload, const cluster::PodInfo& pod) const;
+  using Shapes = std::set<const cluster::PodShape*>;
+  static bool IsManaged(const cluster::PodInfo& pod, const Shapes& called);
+  Shapes CalledShapes(const cluster::Workload& workload) const;
   bool MoveToOffered(const cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
   void KeepMore(const cluster::PodInfo& pod, const FilterQuery& query, TimePoint now,
                 FilterAnswer& answer);
   bool ReplanMember(const cluster::Workload& workload, const cluster::PodInfo& pod,
-                    const std::function<bool(cluster::NodeIndex)>& allowed, TimePoint now);
+                    const std::function<bool(cluster::NodeIndex)>& allowed, bool called,
+                    TimePoint now);
   bool MoveMembers(const cluster::Workload& workload,
                    const std::vector<const cluster::PodInfo*>& moving,
                    const std::function<bool(cluster::NodeIndex)>& allowed,
-                   const cluster::PodInfo* asking, TimePoint now);
+                   const cluster::PodInfo& asking, bool called, TimePoint now);
   void RememberRefusal(const cluster::Workload& workload, const cluster::PodInfo& pod,
                        cluster::NodeIndex node, TimePoint now);
   void NoticeRefusal(const cluster::PodInfo& pod, TimePoint now);
@@ -242,11 +248,11 @@ class Engine {
   void EndPlan(const cluster::Workload& workload);
   void DropPlan(const cluster::Workload& workload);
   int BarrierOf(const cluster::Workload& workload) const;
+  void MarkReleased(Assignment& assignment);
   void Release(const cluster::Workload& workload, Assignment& assignment);
   void Ungate(const cluster::PodInfo& pod);
   void Withdraw(const cluster::PodInfo& pod);
   void RecheckPlans(cluster::NodeIndex node);
-  bool QueueIsOver(const cluster::PodInfo& pod) const;
   bool MustGiveWay(const cluster::PodInfo& pod) const;
   bool CostsTooMuch(const cluster::PodInfo& pod) const;
   void DropFaulty(const cluster::Workload& workload);
@@ -298,8 +304,7 @@ class Engine {
   // in_tree.cc
   FilterAnswer FilterInTree(const cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
   BindAnswer BindInTree(const cluster::PodInfo& pod, cluster::NodeIndex node, TimePoint now);
-  std::int64_t HeldInTree(cluster::QueueId queue, cluster::ResourceId id,
-                          const cluster::Workload* except) const;
+  policy::QuotaView QuotaFor(const cluster::Workload& workload) const;
   void NoteInTreeStart(const cluster::Workload& workload);
   void JudgeInTree(const cluster::Workload& workload,
                    std::span<const cluster::PodInfo* const> pods);
@@ -317,8 +322,7 @@ class Engine {
   const Assignment* FindAssignment(const cluster::PodInfo& pod) const;
   bool HasForeignGate(const cluster::PodInfo& pod) const;
   bool HasOurGate(const cluster::PodInfo& pod) const;
-  std::string NextPlanId();
-  std::string PlanIdFor(const cluster::Workload& workload) const;
+  std::string NextPlanId(const cluster::Workload& workload);
   std::string ClaimText(const cluster::Workload& workload, const Assignment& a) const;
   std::string QueueName(cluster::QueueId queue) const;
   bool Passthrough() const;
@@ -332,7 +336,6 @@ class Engine {
   std::uint64_t plan_counter_ = 0;
   std::uint64_t judged_free_generation_ = 0;
   bool judge_all_ = true;
-  const cluster::PodInfo* filtering_ = nullptr;  ///< The pod whose filter call runs the pass.
 
   std::optional<Failure> FailureOf(const cluster::Workload& workload,
                                    std::span<const cluster::PodInfo* const> pods, int min) const;

@@ -8,14 +8,12 @@
 #include "cluster/plan_claim.h"
 #include "engine/engine.h"
 #include "kube/device_notes.h"
-#include "policy/law.h"
 
 namespace berth::engine {
 
 using cluster::Charge;
 using cluster::NodeIndex;
 using cluster::PodInfo;
-using cluster::QueueId;
 using cluster::ReasonId;
 using cluster::Verdict;
 using cluster::Workload;
@@ -45,24 +43,23 @@ bool RoomButForRunning(const PodInfo& pod, const cluster::Store& store, NodeInde
 
 }  // namespace
 
-/// What of `id` the started groups of a queue, but for `except`, still need for their minimum: of
-/// those with a Binding, the members that exist and have none. It is held for them, so that no
-/// group stays half bound for want of quota.
-std::int64_t Engine::HeldInTree(QueueId queue, cluster::ResourceId id,
-                                const Workload* except) const {
-  std::int64_t held = 0;
+/// The quota that is left for `workload`: without what the other groups that have started still
+/// need for their minimum. Of those with a Binding these are the members that exist and have none.
+/// It is held for them, so that no group stays half bound for want of quota.
+policy::QuotaView Engine::QuotaFor(const Workload& workload) const {
+  policy::QuotaView view(store_);
   for (const std::string& key : in_tree_started_) {
-    const Workload* workload = store_.FindWorkload(key);
-    if (workload == nullptr || workload == except || workload->queue != queue) continue;
-    int lacking = workload->min_member - workload->BoundCount();
-    for (const PodInfo* pod : workload->members) {
+    const Workload* other = store_.FindWorkload(key);
+    if (other == nullptr || other == &workload) continue;
+    int lacking = other->min_member - other->BoundCount();
+    for (const PodInfo* pod : other->members) {
       if (lacking <= 0) break;
       if (pod->bound() || pod->charge != Charge::kNone || pod->terminating()) continue;
-      held += policy::DemandOf(*pod->shape, id);
+      view.Take(other->queue, pod->shape->demand);
       --lacking;
     }
   }
-  return held;
+  return view;
 }
 
 /// Groups that are whole, or gone, hold nothing.
@@ -80,7 +77,7 @@ Verdict Engine::InTreeQuota(const Workload& workload, std::span<const PodInfo* c
   const int exist = static_cast<int>(pods.size());
   const int min = std::clamp(workload.min_member - workload.BoundCount(), 1, std::max(1, exist));
   int fit = 0;
-  return pods.empty() ? Verdict{} : CheckQuota(workload, pods, min, fit);
+  return pods.empty() ? Verdict{} : GrantMembers(workload, pods, min, fit);
 }
 
 /// Gates wait for the quota of the whole minimum only; kube-scheduler waits for the members.
@@ -149,12 +146,13 @@ BindAnswer Engine::BindInTree(const PodInfo& pod, NodeIndex node, TimePoint) {
   }
   const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
   if (!placement.ok()) return refuse(ReasonId::kInsufficientDevices);
-  if (Verdict verdict; !ChargesFit(workload, placement.placed, verdict)) {
+  if (const Verdict verdict = GrantCharge(workload, placement.placed);
+      verdict.reason != ReasonId::kNone) {
     return refuse(verdict.reason);
   }
   store_.SetCharge(pod, node, Charge::kBinding, placement.placed.front().devices);
   NoteInTreeStart(workload);
-  const cluster::PlanClaim claim{.plan = NextPlanId(),
+  const cluster::PlanClaim claim{.plan = NextPlanId(workload),
                                  .node = store_.node(node).name,
                                  .queue = QueueName(pod.queue),
                                  .rank = 0,

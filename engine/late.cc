@@ -41,7 +41,7 @@ void Engine::PlaceLate(const Workload& workload, std::span<const PodInfo* const>
 Verdict Engine::PlaceOneLate(const Workload& workload, const PodInfo& pod, TimePoint now) {
   int fit = 0;
   const std::array<const PodInfo*, 1> one{&pod};
-  if (Verdict verdict = CheckQuota(workload, one, 1, fit); verdict.reason != ReasonId::kNone) {
+  if (Verdict verdict = GrantMembers(workload, one, 1, fit); verdict.reason != ReasonId::kNone) {
     return verdict;
   }
   const policy::PlacementRequest request{
@@ -57,7 +57,9 @@ Verdict Engine::PlaceOneLate(const Workload& workload, const PodInfo& pod, TimeP
       held_until = TriedAgain(AvoidFor(workload, one), pod, placement.placed.front().node, now);
     }
   }
-  if (placement.ok() && ChargesFit(workload, placement.placed, verdict)) {
+  if (placement.ok()) {
+    Verdict denied = GrantCharge(workload, placement.placed);
+    if (denied.reason != ReasonId::kNone) return denied;
     Join(workload, placement.placed.front(), held_until, now);
   } else if (request.allowed && verdict.reason == ReasonId::kSearchExhausted) {
     return {
@@ -71,15 +73,16 @@ void Engine::Join(const Workload& workload, const policy::Placed& placed, TimePo
   WorkloadState& state = states_[workload];
   const TimePoint expires = now + store_.policy().gang.plan_timeout.count();
   if (!state.plan) {
-    Plan& plan = BeginPlan(workload, PlanIdFor(workload));
-    ++plan_counter_;
+    Plan& plan = BeginPlan(workload, NextPlanId(workload));
     plan.committed = true;
     plan.expires = expires;
   }
   const PodInfo& pod = *store_.FindPod(placed.pod->object.meta.uid);
   store_.SetCharge(pod, placed.node, Charge::kPlanned, placed.devices);
-  Assignment assignment{
-      .pod = &pod, .node = placed.node, .rank = 0, .managed = IsManaged(workload, pod)};
+  Assignment assignment{.pod = &pod,
+                        .node = placed.node,
+                        .rank = 0,
+                        .managed = IsManaged(pod, CalledShapes(workload))};
   assignment.held_until = held_until;
   if (held_until == 0) assignment.expires = expires;
   timers_.emplace(held_until == 0 ? expires : held_until, workload.key);
@@ -112,8 +115,7 @@ void Engine::RetryHeld(const Workload& workload, TimePoint now) {
     policy::Overlay overlay(store_);
     overlay.Remove(*assignment.pod);
     const auto placement = PlaceAround(workload, one, request, overlay, now);
-    Verdict verdict;
-    if (placement.ok() && ChargesFit(workload, placement.placed, verdict)) {
+    if (placement.ok() && GrantCharge(workload, placement.placed).reason == ReasonId::kNone) {
       const policy::Placed& placed = placement.placed.front();
       store_.SetCharge(*assignment.pod, placed.node, Charge::kPlanned, placed.devices);
       assignment.node = placed.node;

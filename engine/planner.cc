@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "cluster/plan_claim.h"
 #include "engine/engine.h"
 #include "policy/neighbours.h"
 #include "policy/rank_order.h"
@@ -75,7 +74,8 @@ std::vector<const Workload*> Engine::WhoToJudge() {
   return freed ? store_.AwakeWorkloads() : changed;
 }
 
-void Engine::PlanPass(TimePoint now) {
+/// `caller`: the pod whose filter call runs the pass; null: none does.
+void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
   store_.Refresh();
   const std::vector<const Workload*> workloads = WhoToJudge();
   for (const Workload* workload : workloads) {
@@ -84,7 +84,7 @@ void Engine::PlanPass(TimePoint now) {
   }
   store_.RefreshWorkloads();  // who gave a place up asks for its own queue again
   for (const Workload* workload : PassOrder(workloads)) {
-    Judge(*workload, now);
+    Judge(*workload, caller, now);
   }
 }
 
@@ -157,7 +157,7 @@ bool Engine::NeedsPlan(const Workload& workload) const {
          });
 }
 
-void Engine::Judge(const Workload& workload, TimePoint now) {
+void Engine::Judge(const Workload& workload, const PodInfo* caller, TimePoint now) {
   WorkloadState& state = states_[workload];
   if (Passthrough()) {
     for (const PodInfo* pod : workload.members) Ungate(*pod);
@@ -208,18 +208,18 @@ void Engine::Judge(const Workload& workload, TimePoint now) {
     SetVerdict(workload, std::move(verdict));
     return;
   }
-  JudgeWhole(workload, std::move(pods), std::max(1, missing), now);
+  JudgeWhole(workload, std::move(pods), std::max(1, missing), caller, now);
 }
 
 /// At least `min` of `pods`, in order, or none. Where it is told exactly what that waits for, the
 /// workload rests.
 void Engine::JudgeWhole(const Workload& workload, std::vector<const PodInfo*> pods, int min,
-                        TimePoint now) {
+                        const PodInfo* caller, TimePoint now) {
   const bool more = static_cast<int>(workload.members.size()) + workload.finished > workload.size;
   if (more) PutStrangersLast(pods);
   const bool may_rest = pods.front()->object.nominated_node.empty();  // see ResumePreemption
   int fit = 0;
-  if (const Verdict verdict = CheckQuota(workload, pods, min, fit);
+  if (const Verdict verdict = GrantMembers(workload, pods, min, fit);
       verdict.reason != ReasonId::kNone) {
     SetVerdict(workload, verdict);
     const std::optional<Preemptor> preemptor = PreemptorOf(workload);
@@ -232,7 +232,7 @@ void Engine::JudgeWhole(const Workload& workload, std::vector<const PodInfo*> po
     return;
   }
   pods.resize(static_cast<std::size_t>(fit));
-  const std::optional<Failure> failure = PlanWhole(workload, pods, min, now);
+  const std::optional<Failure> failure = PlanWhole(workload, pods, min, caller, now);
   if (states_[workload].plan) return;
   const std::optional<Preemptor> preemptor = PreemptorOf(workload);
   if (preemptor) LetPreempt(workload, *preemptor);
@@ -278,82 +278,19 @@ void Engine::PutStrangersLast(std::vector<const PodInfo*>& pods) {
   });
 }
 
-/// How many of `pods`, in order, the queue has room for: `fit`. Less than `min`: the verdict.
-Verdict Engine::CheckQuota(const Workload& workload, std::span<const PodInfo* const> pods, int min,
-                           int& fit) const {
-  fit = static_cast<int>(pods.size());
-  if (workload.queue == cluster::kNoQueue) return {};
-  const auto& queue = store_.queues()[static_cast<std::size_t>(workload.queue)];
-  for (const auto& [id, cap] : queue.caps) {
-    const std::int64_t left = cap - queue.used[id] - HeldInTree(workload.queue, id, &workload);
-    std::int64_t sum = 0;
-    std::int64_t minimum = 0;  // what the first `min` members take
-    int count = 0;
-    for (int i = 0; i < fit; ++i) {
-      const auto& demand = pods[static_cast<std::size_t>(i)]->shape->demand;
-      const auto it = std::ranges::find(demand, id, &cluster::Demand::value_type::first);
-      sum += it == demand.end() ? 0 : it->second;
-      if (i < min) minimum = sum;
-      // A member that asks for none of it passes, even in a queue that is over its cap.
-      if (sum == 0 || sum <= left) count = i + 1;
-    }
-    if (count < min) {
-      return {.reason = minimum > cap ? ReasonId::kExceedsLimit : ReasonId::kWaitingForQuota,
-              .want = minimum,
-              .have = minimum > cap ? cap : std::max<std::int64_t>(0, left),
-              .subject = store_.resources().Name(id)};
-    }
-    fit = count;
-  }
-  return {};
+/// See policy::GrantMembers.
+Verdict Engine::GrantMembers(const Workload& workload, std::span<const PodInfo* const> pods,
+                             int min, int& fit) const {
+  return policy::GrantMembers(QuotaFor(workload), workload.queue, pods, min, fit);
 }
 
-/// The exact charge of a placement (whole-node pods take what their node has) is inside the cap.
-bool Engine::ChargesFit(const Workload& workload, std::span<const policy::Placed> all,
-                        Verdict& verdict) const {
-  const WorkloadState& state = states_.At(workload);
-  if (workload.queue == cluster::kNoQueue) return true;
-  const auto& queue = store_.queues()[static_cast<std::size_t>(workload.queue)];
-  const bool for_victims = state.plan && !state.plan->victims.empty();
-  cluster::Amounts charge;
-  for (const policy::Placed& placed : all) {
-    for (const auto& [id, amount] : store_.DemandOn(*placed.pod->shape, store_.node(placed.node))) {
-      charge.Add(id, amount);
-    }
-    // A member that moves gives back what it holds.
-    if (placed.pod->charged_queue != workload.queue) continue;
-    for (const auto& [id, amount] : placed.pod->charged) charge.Add(id, -amount);
-  }
-  for (const auto& [id, cap] : queue.caps) {
-    const std::int64_t left = cap - queue.used[id] - HeldInTree(workload.queue, id, &workload);
-    // Room for victims is over the cap as long as they are there: it moves only where it is not.
-    if ((charge[id] <= 0 && !for_victims) || charge[id] <= left) continue;
-    verdict = {.reason = charge[id] > cap ? ReasonId::kExceedsLimit : ReasonId::kWaitingForQuota,
-               .want = charge[id],
-               .have = charge[id] > cap ? cap : std::max<std::int64_t>(0, left),
-               .subject = store_.resources().Name(id)};
-    return false;
-  }
-  return true;
-}
-
-/// A whole-node pod pays for what its node has: only nodes that its queue can pay. A gang's
-/// members share what is left.
-std::function<bool(NodeIndex)> Engine::PayableNodes(const Workload& workload,
-                                                    std::span<const PodInfo* const> pods) const {
-  const PodInfo& first = *pods.front();
-  if (workload.queue == cluster::kNoQueue || !first.shape->whole_node) return {};
-  const auto& queue = store_.queues()[static_cast<std::size_t>(workload.queue)];
-  if (queue.caps.empty()) return {};
-  return [this, &queue, &first, members = static_cast<std::int64_t>(pods.size())](NodeIndex node) {
-    const cluster::Demand demand = store_.DemandOn(*first.shape, store_.node(node));
-    return std::ranges::all_of(queue.caps, [&](const auto& cap) {
-      const auto it = std::ranges::find(demand, cap.first, &cluster::Demand::value_type::first);
-      const std::int64_t left = cap.second - queue.used[cap.first] -
-                                HeldInTree(first.workload->queue, cap.first, first.workload);
-      return it == demand.end() || it->second <= left / members;
-    });
-  };
+/// See policy::GrantCharge. Room for victims is over the cap as long as they are there: it moves
+/// only where it is not.
+Verdict Engine::GrantCharge(const Workload& workload,
+                            std::span<const policy::Placed> placed) const {
+  const std::optional<Plan>& plan = states_.At(workload).plan;
+  const bool for_victims = plan && !plan->victims.empty();
+  return policy::GrantCharge(QuotaFor(workload), workload.queue, placed, for_victims);
 }
 
 /// Under which a failure to place these is remembered. Members of one shape and nothing special:
@@ -387,7 +324,7 @@ std::optional<Failure> Engine::FailureOf(const Workload& workload,
 /// is planned, or nothing is remembered.
 std::optional<Failure> Engine::PlanWhole(const Workload& workload,
                                          const std::vector<const PodInfo*>& pods, int min,
-                                         TimePoint now) {
+                                         const PodInfo* caller, TimePoint now) {
   std::erase_if(states_[workload].avoid, [now](const policy::Avoid& a) { return a.until <= now; });
   std::optional<Failure> key =
       AvoidFor(workload, pods).empty() ? FailureOf(workload, pods, min) : std::nullopt;
@@ -398,15 +335,16 @@ std::optional<Failure> Engine::PlanWhole(const Workload& workload,
     SetVerdict(workload, *known);
     return key;
   }
-  policy::PlacementRequest request{.pods = {pods.begin(), pods.end()},
-                                   .min = min,
-                                   .topology_required = workload.topology_required,
-                                   .topology_preferred = workload.topology_preferred,
-                                   .allowed = PayableNodes(workload, pods)};
+  policy::PlacementRequest request{
+      .pods = {pods.begin(), pods.end()},
+      .min = min,
+      .topology_required = workload.topology_required,
+      .topology_preferred = workload.topology_preferred,
+      .allowed = policy::PayableNodes(QuotaFor(workload), workload.queue, pods)};
   const policy::Overlay overlay(store_);
   policy::Placement placement = PlaceAround(workload, pods, request, overlay, now);
   if (!placement.ok() && request.allowed) {
-    // Without the queue's purse, to say whether it is the purse or the room that is short.
+    // On nodes that the queue cannot pay too, to say whether quota or room is short.
     request.allowed = {};
     placement = PlaceAround(workload, pods, request, overlay, now);
   }
@@ -417,28 +355,32 @@ std::optional<Failure> Engine::PlanWhole(const Workload& workload,
     SetVerdict(workload, placement.verdict);
     return key;
   }
-  if (Verdict verdict; !ChargesFit(workload, placement.placed, verdict)) {
+  if (Verdict verdict = GrantCharge(workload, placement.placed);
+      verdict.reason != ReasonId::kNone) {
     SetVerdict(workload, std::move(verdict));
     return std::nullopt;
   }
-  LogPlan(workload, placement);
-  CommitPlan(workload, placement, now);
+  const std::string id = NextPlanId(workload);
+  LogPlan(workload, placement, id);
+  CommitPlan(workload, placement, id, caller, now);
   return std::nullopt;
 }
 
+/// Charges the placement and releases its members. A lone pod that is `caller` needs no writes: its
+/// call has its answer.
 void Engine::CommitPlan(const Workload& workload, const policy::Placement& placement,
-                        TimePoint now) {
-  Plan& plan = BeginPlan(workload, PlanIdFor(workload));
-  ++plan_counter_;
+                        const std::string& id, const PodInfo* caller, TimePoint now) {
+  Plan& plan = BeginPlan(workload, id);
   plan.made = now;
   plan.expires = now + store_.policy().gang.plan_timeout.count();
   int rank = 0;
+  const Shapes called = CalledShapes(workload);
   for (const policy::Placed& placed : placement.placed) {
     const PodInfo& pod = *store_.FindPod(placed.pod->object.meta.uid);
     store_.AdoptQueue(pod);  // that was asked: its own may have changed with a plan just dropped
     store_.SetCharge(pod, placed.node, Charge::kPlanned, placed.devices);
     plan.assignments.push_back(
-        {.pod = &pod, .node = placed.node, .rank = rank++, .managed = IsManaged(workload, pod)});
+        {.pod = &pod, .node = placed.node, .rank = rank++, .managed = IsManaged(pod, called)});
   }
   plan.barrier = BarrierOf(workload);
   ++counters_.plans["made"];
@@ -450,9 +392,12 @@ void Engine::CommitPlan(const Workload& workload, const policy::Placement& place
   }
   const bool in_turns = plan.barrier > 1 && ComeInTurns(plan);
   for (Assignment& assignment : plan.assignments) {
-    if (!assignment.managed) continue;
-    assignment.waits_turn = in_turns;
-    if (!in_turns) Release(workload, assignment);
+    if (!assignment.managed || in_turns) continue;
+    if (assignment.pod == caller && !workload.gang) {
+      MarkReleased(assignment);
+    } else {
+      Release(workload, assignment);
+    }
   }
   ReleaseNext(workload);
 }
@@ -514,11 +459,12 @@ void Engine::SetVerdict(const Workload& workload, Verdict verdict) {
                               .verdict = state.verdict});
 }
 
-void Engine::LogPlan(const Workload& workload, const policy::Placement& placement) {
+void Engine::LogPlan(const Workload& workload, const policy::Placement& placement,
+                     const std::string& id) {
   Decision decision{.kind = "plan",
                     .workload = workload.key,
                     .queue = QueueName(workload.queue),
-                    .plan = PlanIdFor(workload),
+                    .plan = id,
                     .generation = store_.generation()};
   for (const policy::Placed& placed : placement.placed) {
     decision.placed.emplace_back(placed.pod->object.meta.name, store_.node(placed.node).name);

@@ -67,14 +67,18 @@ void Engine::Withdraw(const PodInfo& pod) {
       .pod = {pod.object.meta.ns, pod.object.meta.name, pod.object.meta.uid}, .withdraw = true});
 }
 
-/// A pod whose own filter call made the plan needs no writes: it has its answer.
-void Engine::Release(const Workload& workload, Assignment& assignment) {
+void Engine::MarkReleased(Assignment& assignment) {
   const PodInfo& pod = *assignment.pod;
+  if (!assignment.arrived()) assignment.phase = MemberPhase::kReleased;
   assignment.condition =
       pod.object.pod_scheduled ? pod.object.pod_scheduled->message : std::string();
   assignment.nomination_seen = false;
   states_[pod].asked = false;
-  if (&pod == filtering_ && !workload.gang) return;
+}
+
+void Engine::Release(const Workload& workload, Assignment& assignment) {
+  MarkReleased(assignment);
+  const PodInfo& pod = *assignment.pod;
   actions_.push_back(
       ReleaseMember{.pod = {pod.object.meta.ns, pod.object.meta.name, pod.object.meta.uid},
                     .node = store_.node(assignment.node).name,
@@ -114,26 +118,16 @@ void Engine::RecheckPlans(NodeIndex index) {
   }
 }
 
-/// The queue that the pod is charged to has more than its cap in use of what the pod takes: an edit
-/// of the policy, or a node that grew, may bring a queue over its cap.
-bool Engine::QueueIsOver(const PodInfo& pod) const {
-  if (pod.charged_queue == cluster::kNoQueue) return false;
-  const auto& queue = store_.queues()[static_cast<std::size_t>(pod.charged_queue)];
-  return std::ranges::any_of(queue.caps, [&](const auto& entry) {
-    const auto& [id, cap] = entry;
-    const auto takes = [id = id](const auto& part) { return part.first == id; };
-    return queue.used[id] > cap && std::ranges::any_of(pod.charged, takes);
-  });
-}
-
-/// The same of a member planned for a running gang that has its minimum without it. Members that
-/// the minimum needs keep their room over a cap that was lowered later: an edit of the policy never
-/// leaves a gang below its minimum.
+/// A member planned for a running gang that has its minimum without it, whose queue is over its
+/// cap: an edit of the policy, or a node that grew, may bring it there. Members that the minimum
+/// needs keep their room over a cap that was lowered later: an edit never leaves a gang below its
+/// minimum.
 bool Engine::MustGiveWay(const PodInfo& pod) const {
   const Workload* workload = pod.workload;
   if (pod.charge != Charge::kPlanned || workload == nullptr) return false;
   const std::optional<Plan>& plan = states_.At(*workload).plan;
-  return plan && plan->committed && QueueIsOver(pod) && workload->Missing() == 0;
+  return plan && plan->committed && policy::IsOver(policy::QuotaView(store_), pod) &&
+         workload->Missing() == 0;
 }
 
 /// A planned whole-node pod whose queue is over its cap: its node lists more devices than when it
@@ -141,7 +135,7 @@ bool Engine::MustGiveWay(const PodInfo& pod) const {
 bool Engine::CostsTooMuch(const PodInfo& pod) const {
   const auto& plan = states_.At(*pod.workload).plan;
   if (!pod.shape->whole_node || !plan || !plan->victims.empty()) return false;
-  return plan->committed ? MustGiveWay(pod) : QueueIsOver(pod);
+  return plan->committed ? MustGiveWay(pod) : policy::IsOver(policy::QuotaView(store_), pod);
 }
 
 /// Members that became faulty (a conflict shows only against the first member) hold nothing.
@@ -193,7 +187,7 @@ void Engine::Dissolve(const Workload& workload, const std::string& why, bool hol
   WorkloadState& state = states_[workload];
   if (!state.plan || state.plan->committed) return;
   for (const Assignment& assignment : state.plan->assignments) {
-    ResolveTickets(assignment.pod->object.meta.uid, Resolution::kError, "berth: " + why);
+    ResolveTickets(assignment.pod->object.meta.uid, ResolveBind::Verdict::kError, "berth: " + why);
     states_[*assignment.pod].asked = true;  // released once: only we can wake it
     Withdraw(*assignment.pod);
   }
@@ -231,7 +225,7 @@ void Engine::StartAnew(const Workload& workload, TimePoint now) {
     plan.committed = false;
     if (static_cast<int>(plan.assignments.size()) >= workload.Missing()) {
       for (Assignment& assignment : plan.assignments) {
-        assignment.arrived = false;
+        if (assignment.arrived()) assignment.phase = MemberPhase::kReleased;
         assignment.expires = 0;
         if (std::exchange(assignment.held_until, 0) != 0) Release(workload, assignment);
       }

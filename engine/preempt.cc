@@ -11,6 +11,7 @@
 #include "kube/selector.h"
 #include "policy/fit.h"
 #include "policy/neighbours.h"
+#include "policy/quota.h"
 
 namespace berth::engine {
 
@@ -64,19 +65,11 @@ bool Admitted(const PodInfo& pod, NodeIndex node, const std::vector<const PodInf
       !policy::HostPortsFree(pod, overlay, node) || !policy::NeighboursAllow(pod, overlay, node)) {
     return false;
   }
-  if (pod.queue == cluster::kNoQueue) return true;
-  const auto& queue = store.queues()[static_cast<std::size_t>(pod.queue)];
-  cluster::Amounts used = queue.used;
-  const auto give_back = [&](const PodInfo& other) {
-    if (other.charged_queue != pod.queue) return;
-    for (const auto& [id, amount] : other.charged) used.Add(id, -amount);
-  };
-  give_back(pod);
-  for (const PodInfo* victim : victims) give_back(*victim);
-  for (const auto& [id, amount] : store.DemandOn(*pod.shape, store.node(node)))
-    used.Add(id, amount);
-  return std::ranges::all_of(queue.caps,
-                             [&used](const auto& cap) { return used[cap.first] <= cap.second; });
+  policy::QuotaView quota(store);
+  for (const PodInfo* victim : victims) quota.GiveBack(*victim);
+  const policy::Placed placed{.pod = &pod, .node = node};
+  return policy::GrantCharge(quota, pod.queue, {&placed, 1}, /*strict=*/true).reason ==
+         ReasonId::kNone;
 }
 
 /// Which of `pods`, in their order, a PodDisruptionBudget would not let go after those before them.
@@ -212,9 +205,8 @@ void Engine::HoldRoomOf(const std::vector<const PodInfo*>& victims, const PodInf
                         NodeIndex node, TimePoint now) {
   const Workload& workload = *pod.workload;
   DropPlan(workload);
-  filtering_ = &pod;  // kube-scheduler nominates by itself
-  CommitPlan(workload, {.placed = {{&pod, node}}, .verdict = {}}, now);
-  filtering_ = nullptr;
+  // As if it had called: kube-scheduler nominates by itself.
+  CommitPlan(workload, {.placed = {{&pod, node}}, .verdict = {}}, NextPlanId(workload), &pod, now);
   for (const PodInfo* victim : victims) {
     states_[workload].plan->victims.push_back(victim->object.meta.uid);
   }
@@ -246,29 +238,23 @@ bool Engine::VictimsInTheWay(const PodInfo& pod) const {
            states_.At(*other.workload).plan && AwaitsVictims(*states_.At(*other.workload).plan);
   };
   if (!waits(pod)) return false;
-  const auto lacks = [&](ResourceId id, std::int64_t free) {
-    return free < 0 && std::ranges::any_of(pod.charged, [id](const auto& part) {
-             return part.first == id && part.second > 0;
-           });
-  };
-  cluster::Amounts waiting;
-  const auto count = [&](const PodInfo& other) {
-    if (&other == &pod || !waits(other)) return;
-    for (const auto& [id, amount] : other.charged) waiting.Add(id, amount);
-  };
   const cluster::NodeInfo& node = store_.node(pod.node);
-  for (const PodInfo* other : node.pods) count(*other);
-  const auto full = [&](ResourceId id) { return lacks(id, node.free(id) + waiting[id]); };
-  if (std::ranges::any_of(store_.device_ids(), full)) return true;
-  if (pod.charged_queue == cluster::kNoQueue) return false;
-  const auto& queue = store_.queues()[static_cast<std::size_t>(pod.charged_queue)];
-  waiting = {};
-  for (const auto& [uid, other] : store_.pods()) {
-    if (other->charged_queue == pod.charged_queue) count(*other);
+  cluster::Amounts waiting;
+  for (const PodInfo* other : node.pods) {
+    if (other == &pod || !waits(*other)) continue;
+    for (const auto& [id, amount] : other->charged) waiting.Add(id, amount);
   }
-  return std::ranges::any_of(queue.caps, [&](const auto& cap) {
-    return lacks(cap.first, cap.second - queue.used[cap.first] + waiting[cap.first]);
-  });
+  const auto full = [&](ResourceId id) {
+    return node.free(id) + waiting[id] < 0 &&
+           std::ranges::any_of(
+               pod.charged, [id](const auto& part) { return part.first == id && part.second > 0; });
+  };
+  if (std::ranges::any_of(store_.device_ids(), full)) return true;
+  policy::QuotaView quota(store_);
+  for (const auto& [uid, other] : store_.pods()) {
+    if (other.get() != &pod && waits(*other)) quota.GiveBack(*other);
+  }
+  return policy::IsOver(quota, pod);
 }
 
 /// A pod that was on `node` has ended. Whoever waits for its room there now has the time that a

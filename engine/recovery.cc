@@ -57,6 +57,7 @@ void Engine::Recover(const Workload& workload, TimePoint now) {
   }
   if (workload.in_tree) NoteInTreeStart(workload);
   if (plan_id.empty() || workload.in_tree) return;
+  const Shapes called = CalledShapes(workload);
   for (const PodInfo* pod : workload.members) {
     const auto claim = ClaimOf(pod->object);
     if (pod->charge != Charge::kNone || !claim || claim->plan != plan_id) continue;
@@ -71,14 +72,18 @@ void Engine::Recover(const Workload& workload, TimePoint now) {
       continue;
     }
     const policy::Placement placement{.placed = {{pod, node}}};
-    if (cluster::Verdict verdict; !ChargesFit(workload, placement.placed, verdict)) {
+    if (GrantCharge(workload, placement.placed).reason != cluster::ReasonId::kNone) {
       ++counters_.untrusted_claims;
       continue;
     }
     if (!state.plan) BeginPlan(workload, plan_id).committed = true;
     store_.SetCharge(*pod, node, Charge::kPlanned);
     state.plan->assignments.push_back(
-        {.pod = pod, .node = node, .rank = claim->rank, .managed = IsManaged(workload, *pod)});
+        {.pod = pod,
+         .node = node,
+         .rank = claim->rank,
+         .managed = IsManaged(*pod, called),
+         .phase = MemberPhase::kReleased});  // by the process that planned it
   }
   if (!state.plan) return;
   for (Assignment& assignment : state.plan->assignments) {

@@ -23,8 +23,9 @@ void Engine::ReleaseNext(const Workload& workload) {
   WorkloadState& state = states_[workload];
   if (!state.plan || state.plan->committed) return;
   auto& assignments = state.plan->assignments;
-  const bool under_way = std::ranges::any_of(
-      assignments, [](const Assignment& a) { return a.managed && !a.waits_turn && !a.arrived; });
+  const bool under_way = std::ranges::any_of(assignments, [](const Assignment& a) {
+    return a.managed && a.phase == MemberPhase::kReleased;
+  });
   if (under_way) return;
   // Counted anew for each kind of member: where none of the first few may go yet, kube-scheduler is
   // asked about the first.
@@ -34,10 +35,10 @@ void Engine::ReleaseNext(const Workload& workload) {
   int kinds = 0;
   Assignment* next = nullptr;
   for (const Assignment& a : assignments) {
-    if (!a.arrived) overlay.Remove(*a.pod);
+    if (!a.arrived()) overlay.Remove(*a.pod);
   }
   for (Assignment& a : assignments) {
-    if (!a.waits_turn) continue;
+    if (!a.waits_turn()) continue;
     if (next == nullptr) next = &a;
     if (!neighbours || !neighbours->SameFor(*a.pod)) {
       if (++kinds > kMostKinds) break;
@@ -48,7 +49,6 @@ void Engine::ReleaseNext(const Workload& workload) {
     break;
   }
   if (next == nullptr) return;
-  next->waits_turn = false;
   Release(workload, *next);
 }
 

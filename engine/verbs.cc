@@ -121,10 +121,17 @@ FilterAnswer Engine::FilterUnknown(const FilterQuery& query, TimePoint now) {
 /// Whether kube-scheduler asks us about the pod before it binds it: the policy names one of its
 /// resources as a device, or it has asked about this pod or one like it in the gang. Its own list
 /// (managedResources) may differ from the policy's while one of them is being changed.
-bool Engine::IsManaged(const Workload& workload, const PodInfo& pod) const {
-  return pod.shape->asks_device || std::ranges::any_of(workload.members, [&](const PodInfo* other) {
-           return states_.At(*other).called && other->shape == pod.shape;
-         });
+bool Engine::IsManaged(const PodInfo& pod, const Shapes& called) {
+  return pod.shape->asks_device || called.contains(pod.shape.get());
+}
+
+/// Of the members about which kube-scheduler has asked.
+Engine::Shapes Engine::CalledShapes(const Workload& workload) const {
+  Shapes called;
+  for (const PodInfo* pod : workload.members) {
+    if (states_.At(*pod).called) called.insert(pod->shape.get());
+  }
+  return called;
 }
 
 /// A member that was planned as one that never calls has called: then it and those like it can be
@@ -142,7 +149,11 @@ void Engine::NoteCall(const PodInfo& pod) {
   for (Assignment& a : plan.assignments) {
     if (a.managed || a.pod->shape != pod.shape) continue;
     a.managed = true;
-    if (!plan.committed && a.pod != &pod) Release(workload, a);
+    if (a.pod != &pod) {
+      if (!plan.committed) Release(workload, a);
+    } else if (a.waits_turn()) {
+      a.phase = MemberPhase::kReleased;  // it is on its way already
+    }
   }
   plan.committed = false;
   store_.SetStarted(workload, false);
@@ -170,14 +181,12 @@ FilterAnswer Engine::FilterManaged(const PodInfo& pod, const FilterQuery& query,
   if (pod.charge == Charge::kNone) {
     // Refused before, it waits for what WhoToJudge names: to ask again is none of that.
     if (!std::exchange(states_[pod].asked, true)) store_.MarkChanged(workload);
-    filtering_ = &pod;
-    PlanPass(now);
-    filtering_ = nullptr;
+    PlanPass(&pod, now);
   }
   Assignment* assignment = FindAssignment(pod);
   if (assignment == nullptr) return Refuse(state.verdict.reason);
   if (assignment->held_until != 0) return Refuse(ReasonId::kRefusedByScheduler);
-  if (assignment->waits_turn) return Refuse(ReasonId::kStarting);
+  if (assignment->waits_turn()) return Refuse(ReasonId::kStarting);
   auto at = Find(query.offered, store_.node(assignment->node).name);
   if (!at) {
     const bool probe =
@@ -209,10 +218,7 @@ bool Engine::MoveToOffered(const PodInfo& pod, const FilterQuery& query, TimePoi
       !VictimsEnd(*states_[workload].plan)) {
     RememberRefusal(workload, pod, planned, now);
   }
-  filtering_ = &pod;
-  const bool moved = ReplanMember(workload, pod, IsOffered(query, store_), now);
-  filtering_ = nullptr;
-  return moved;
+  return ReplanMember(workload, pod, IsOffered(query, store_), /*called=*/true, now);
 }
 
 /// maxNodesReturned > 1: hands kube-scheduler's scorers more nodes where the pod would fit too.
@@ -352,22 +358,24 @@ void Engine::NoticeRejection(const kube::Pod& object, TimePoint now) {
 }
 
 /// Finds another node for a member whose planned one is refused: first moving it alone, then with
-/// the members that have not been answered yet. Bounded by the plan's number of replans.
+/// the members that have not been answered yet. Bounded by the plan's number of replans. `called`:
+/// its own filter call found the refusal, and answers with the new node.
 bool Engine::ReplanMember(const Workload& workload, const PodInfo& pod,
-                          const std::function<bool(NodeIndex)>& allowed, TimePoint now) {
+                          const std::function<bool(NodeIndex)>& allowed, bool called,
+                          TimePoint now) {
   WorkloadState& state = states_[workload];
   Plan& plan = *state.plan;
   const int limit = 16 + 4 * static_cast<int>(plan.assignments.size());
   if (++plan.replans <= limit) {
-    if (MoveMembers(workload, {&pod}, allowed, &pod, now)) return true;
+    if (MoveMembers(workload, {&pod}, allowed, pod, called, now)) return true;
     std::vector<const PodInfo*> moving;
     for (const Assignment& a : plan.assignments) {
-      const bool free_to_move = !a.answered && !a.arrived && a.held_until == 0;
+      const bool free_to_move = !a.answered && !a.arrived() && a.held_until == 0;
       if (a.pod == &pod || (free_to_move && a.pod->charge == Charge::kPlanned)) {
         moving.push_back(a.pod);
       }
     }
-    if (moving.size() > 1 && MoveMembers(workload, moving, allowed, &pod, now)) return true;
+    if (moving.size() > 1 && MoveMembers(workload, moving, allowed, pod, called, now)) return true;
   }
   const int needed = std::max(1, workload.Missing());
   const bool spare = workload.gang && std::ssize(plan.assignments) > needed;
@@ -387,6 +395,7 @@ bool Engine::ReplanMember(const Workload& workload, const PodInfo& pod,
   // The gang runs: only this member waits. What the minimum needs keeps its room meanwhile.
   if (NeededByMinimum(workload, pod)) {
     Assignment& held = *FindAssignment(pod);
+    held.phase = MemberPhase::kReserved;
     held.held_until = now + kFirstAvoidMs;
     held.expires = 0;
     timers_.emplace(held.held_until, workload.key);
@@ -401,15 +410,15 @@ bool Engine::ReplanMember(const Workload& workload, const PodInfo& pod,
 
 /// Places `moving` anew, the others staying; `allowed` binds `asking` alone.
 bool Engine::MoveMembers(const Workload& workload, const std::vector<const PodInfo*>& moving,
-                         const std::function<bool(NodeIndex)>& allowed, const PodInfo* asking,
-                         TimePoint now) {
+                         const std::function<bool(NodeIndex)>& allowed, const PodInfo& asking,
+                         bool called, TimePoint now) {
   store_.Refresh();  // news of pods come between passes, when nodes may be new
   policy::Overlay overlay(store_);
   for (const PodInfo* pod : moving) overlay.Remove(*pod);
   policy::PlacementRequest request{.pods = {moving.begin(), moving.end()},
                                    .min = static_cast<int>(moving.size()),
                                    .allowed = StayInDomain(workload, moving),
-                                   .asking = asking,
+                                   .asking = &asking,
                                    .asking_allowed = allowed,
                                    .explain = false};
   if (!request.allowed) {  // nobody stays
@@ -419,7 +428,7 @@ bool Engine::MoveMembers(const Workload& workload, const std::vector<const PodIn
   const policy::Placement found = PlaceAround(workload, moving, request, overlay, now);
   if (!found.ok()) return false;
   const std::vector<policy::Placed>& placed = found.placed;
-  if (cluster::Verdict ignored; !ChargesFit(workload, placed, ignored)) return false;
+  if (GrantCharge(workload, placed).reason != ReasonId::kNone) return false;
   ++counters_.plans["replanned"];
   for (const PodInfo* pod : moving) store_.GiveBack(*pod);
   for (const policy::Placed& p : placed) {
@@ -431,12 +440,12 @@ bool Engine::MoveMembers(const Workload& workload, const std::vector<const PodIn
     if (!moved) continue;
     states_[workload].plan->victims.clear();  // they are where it was
     assignment.answered = false;
-    assignment.arrived = false;
+    if (assignment.arrived()) assignment.phase = MemberPhase::kReleased;
     assignment.bind_error.clear();
     ResolveTickets(pod.object.meta.uid, ResolveBind::Verdict::kError,
                    "berth: planned on another node now");
-    const bool released = assignment.managed && !assignment.waits_turn;
-    if (&pod != filtering_ && released) Release(workload, assignment);
+    const bool released = assignment.managed && !assignment.waits_turn();
+    if (!(called && &pod == &asking) && released) Release(workload, assignment);
   }
   return true;
 }
@@ -446,7 +455,7 @@ bool Engine::MoveMembers(const Workload& workload, const std::vector<const PodIn
 void Engine::NoticeRefusal(const PodInfo& pod, TimePoint now) {
   Assignment* assignment = FindAssignment(pod);
   if (assignment == nullptr || pod.charge != Charge::kPlanned) return;
-  if (assignment->held_until != 0 || assignment->waits_turn) return;  // not released yet
+  if (assignment->held_until != 0 || assignment->waits_turn()) return;  // not released yet
   const std::string& planned = store_.node(assignment->node).name;
   if (pod.object.nominated_node == planned) {
     assignment->nomination_seen = true;
@@ -460,13 +469,13 @@ void Engine::NoticeRefusal(const PodInfo& pod, TimePoint now) {
     Release(*pod.workload, *assignment);
     return;
   }
-  if (assignment->arrived || condition->reason != "Unschedulable") return;
+  if (assignment->arrived() || condition->reason != "Unschedulable") return;
   if (condition->message.find("berth:") != std::string::npos) return;
   if (!cleared && (!assignment->nomination_seen || condition->message == assignment->condition)) {
     return;
   }
   RememberRefusal(*pod.workload, pod, assignment->node, now);
-  ReplanMember(*pod.workload, pod, {}, now);
+  ReplanMember(*pod.workload, pod, {}, /*called=*/false, now);
 }
 
 }  // namespace berth::engine

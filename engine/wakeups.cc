@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "policy/fit.h"
+#include "policy/quota.h"
 
 namespace berth::engine {
 
@@ -109,10 +110,10 @@ void Wakeups::WakeByRoom(const std::set<NodeIndex>& changed) {
 }
 
 void Wakeups::WakeByQuota() {
-  for (const cluster::QueueId queue : store_->TakeQueueNews()) {
-    const auto& info = store_->queues()[static_cast<std::size_t>(queue)];
-    for (const auto& [id, cap] : info.caps) {
-      const std::int64_t left = cap - info.used[id];
+  const std::set<cluster::QueueId> news = store_->TakeQueueNews();
+  const policy::QuotaView view(*store_);
+  for (const cluster::QueueId queue : news) {
+    for (const auto& [id, cap, left] : view.Of(queue)) {
       if (left < 0) continue;
       // From the smallest wish to the largest that is granted now.
       const auto from = quota_.lower_bound({queue, id, 0});

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cluster/store.h"
+#include "engine/phases.h"
 #include "policy/placement.h"
 
 namespace berth::engine {
@@ -20,15 +21,19 @@ struct Assignment {
   const cluster::PodInfo* pod = nullptr;
   cluster::NodeIndex node = cluster::kNoNode;
   int rank = 0;
-  bool managed = true;           ///< kube-scheduler asks us about it: it comes to the barrier.
-  bool arrived = false;          ///< Came to bind under this plan.
-  bool waits_turn = false;       ///< Not released yet: others must come before it.
+  bool managed = true;  ///< kube-scheduler asks us about it: it comes to the barrier.
+  /// Reserved, Released or Arrived: how far it has come. Binding and Bound are in the ledger.
+  MemberPhase phase = MemberPhase::kReserved;
   bool answered = false;         ///< Filter answered its node at least once.
   bool nomination_seen = false;  ///< The informer showed our nomination after release.
   std::string condition{};       ///< PodScheduled's message at release: tells a new refusal apart.
   std::string bind_error{};      ///< What the API server said when it last refused the Binding.
-  TimePoint held_until = 0;      ///< Not 0: it keeps its room, and is not released before then.
+  TimePoint held_until = 0;      ///< Reserved until then; 0: there is no pause.
   TimePoint expires = 0;         ///< Of a member that joined a started gang; 0: with the plan.
+
+  bool arrived() const { return phase == MemberPhase::kArrived; }
+  /// Others must come before it.
+  bool waits_turn() const { return managed && phase == MemberPhase::kReserved && held_until == 0; }
 };
 
 /// A placement of a whole workload, charged in the ledger. Inert until its members come to bind.

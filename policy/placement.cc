@@ -348,7 +348,8 @@ class Placer {
       }
       if (next != group.pods.size()) return std::nullopt;
     }
-    AlignRanks(request_.pods, groups_, base_, placed);
+    AlignRanks(request_.pods, groups_, base_, request_.asking_allowed ? request_.asking : nullptr,
+               placed);
     return placed;
   }
 

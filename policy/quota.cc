@@ -94,8 +94,7 @@ std::function<bool(NodeIndex)> PayableNodes(const QuotaView& view, QueueId queue
           members = static_cast<std::int64_t>(pods.size())](NodeIndex node) {
     const cluster::Demand demand = store.DemandOn(*shape, store.node(node));
     return std::ranges::all_of(allowances, [&](const QuotaView::Allowance& allowance) {
-      const auto it =
-          std::ranges::find(demand, allowance.id, &cluster::Demand::value_type::first);
+      const auto it = std::ranges::find(demand, allowance.id, &cluster::Demand::value_type::first);
       return it == demand.end() || it->second <= allowance.left / members;
     });
   };
@@ -104,17 +103,9 @@ std::function<bool(NodeIndex)> PayableNodes(const QuotaView& view, QueueId queue
 bool IsOver(const QuotaView& view, const PodInfo& pod) {
   return std::ranges::any_of(
       view.Of(pod.charged_queue), [&](const QuotaView::Allowance& allowance) {
-        const auto takes = [&](const auto& part) {
-          return part.first == allowance.id && part.second > 0;
-        };
+        const auto takes = [&](const auto& part) { return part.first == allowance.id; };
         return allowance.left < 0 && std::ranges::any_of(pod.charged, takes);
       });
-}
-
-bool IsWithin(const QuotaView& view, QueueId queue) {
-  return std::ranges::none_of(view.Of(queue), [](const QuotaView::Allowance& allowance) {
-    return allowance.left < 0;
-  });
 }
 
 }  // namespace berth::policy

@@ -1,5 +1,5 @@
 // The quota of queues, over the ledger: what a queue may still take, and why it may take no more.
-// Amounts are compared with caps here and nowhere else. Flat: a queue answers for itself alone.
+// In policy and engine caps are read here alone. Flat: a queue answers for itself alone.
 #pragma once
 
 #include <functional>
@@ -52,13 +52,10 @@ cluster::Verdict GrantCharge(const QuotaView& view, cluster::QueueId queue,
 
 /// The nodes that `queue` can pay, where `pods` are whole-node pods, which pay for what their node
 /// has: they share what is left. Null: all.
-std::function<bool(cluster::NodeIndex)> PayableNodes(
-    const QuotaView& view, cluster::QueueId queue, std::span<const cluster::PodInfo* const> pods);
+std::function<bool(cluster::NodeIndex)> PayableNodes(const QuotaView& view, cluster::QueueId queue,
+                                                     std::span<const cluster::PodInfo* const> pods);
 
 /// The queue that `pod` is charged to is over its cap of something that the pod takes.
 bool IsOver(const QuotaView& view, const cluster::PodInfo& pod);
-
-/// `queue` is over none of its caps.
-bool IsWithin(const QuotaView& view, cluster::QueueId queue);
 
 }  // namespace berth::policy

@@ -33,11 +33,11 @@ int GroupIndex(const kube::StringMap& labels) {
 
 /// The nodes of the shape's members, along the tree.
 void Deal(const cluster::PodShape& shape, const cluster::Store& store,
-          std::vector<Placed>& placed) {
+          const cluster::PodInfo* fixed, std::vector<Placed>& placed) {
   std::vector<Placed*> slots;
   std::vector<NodeIndex> nodes;
   for (Placed& p : placed) {
-    if (p.pod->shape.get() != &shape) continue;
+    if (p.pod->shape.get() != &shape || p.pod == fixed) continue;
     slots.push_back(&p);
     nodes.push_back(p.node);
   }
@@ -93,14 +93,14 @@ std::vector<const cluster::PodInfo*> RankOrder(
 
 void AlignRanks(std::span<const cluster::PodInfo* const> members,
                 std::span<const ShapeGroup> groups, const Overlay& base,
-                std::vector<Placed>& placed) {
+                const cluster::PodInfo* fixed, std::vector<Placed>& placed) {
   std::unordered_map<const cluster::PodInfo*, std::size_t> rank;
   for (std::size_t i = 0; i < members.size(); ++i) rank[members[i]] = i;
   std::ranges::sort(placed, {}, [&](const Placed& p) { return rank[p.pod]; });
   const std::vector<Placed> chosen = placed;
   for (const ShapeGroup& group : groups) {
     if (group.shape->share == 0 && !MayAllowLater(*group.shape))
-      Deal(*group.shape, base.store(), placed);
+      Deal(*group.shape, base.store(), fixed, placed);
   }
   if (!AllAllowed(groups, base, placed)) placed = chosen;
 }

@@ -21,9 +21,9 @@ std::vector<const cluster::PodInfo*> RankOrder(const std::vector<const cluster::
 /// row without a gap. Members that share devices, or whose affinity or spread makes the order in
 /// which they come matter, keep their nodes; and all do if one would not be let in any more.
 /// `members` is the order of ranks, in which `placed` is left; `groups` are those members by shape;
-/// `base` is the cluster without them.
+/// `base` is the cluster without them. `fixed` keeps its node; null: nobody has to.
 void AlignRanks(std::span<const cluster::PodInfo* const> members,
                 std::span<const ShapeGroup> groups, const Overlay& base,
-                std::vector<Placed>& placed);
+                const cluster::PodInfo* fixed, std::vector<Placed>& placed);
 
 }  // namespace berth::policy

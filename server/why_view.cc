@@ -91,9 +91,14 @@ std::string WhyJson(const engine::Engine& engine, std::string_view ns, std::stri
   const std::string_view phase = gang != nullptr ? PhaseOf(engine, *gang)
                                  : is_refused    ? std::string_view("Refused")
                                                  : std::string_view(why.phase);
+  const std::string_view member_phase =
+      gang != nullptr || workload == nullptr
+          ? std::string_view()
+          : engine::MemberPhaseTable()[static_cast<std::size_t>(engine.PhaseOfMember(*pod))].name;
   const Json page{{"pod", gang == nullptr ? fmt::format("{}/{}", ns, name) : std::string()},
                   {"namespace", ns},
                   {"phase", phase},
+                  {"memberPhase", member_phase},
                   {"reason", told.reason},
                   {"message", told.message},
                   {"want", why.verdict.want},

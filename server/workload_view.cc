@@ -34,7 +34,12 @@ std::string NameOf(const cluster::Store& store, cluster::QueueId queue,
 }  // namespace
 
 std::string_view PhaseOf(const engine::Engine& engine, const Workload& workload) {
-  if (workload.started) return "Started";
+  const engine::Phase phase = engine::PhaseOf(workload, engine.StateOf(workload));
+  const bool delegated = phase == engine::Phase::kDelegated;
+  if (phase == engine::Phase::kStarting || phase == engine::Phase::kRunning ||
+      (delegated && workload.started)) {
+    return "Started";
+  }
   if (!workload.plan.empty()) return "Starting";
   const cluster::Verdict* refusal = WholeRefusal(workload);
   if (VerdictOf(engine, workload).reason == ReasonId::kWaitingForMembers) return "Gathering";

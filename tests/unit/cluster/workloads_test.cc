@@ -219,6 +219,21 @@ TEST_CASE("a member that a new policy moves to another workload takes no room al
   CHECK((late->charge == Charge::kNone || has_plan));
 }
 
+// It had room by kube-scheduler's nomination, as nobody's to plan; with a gang it is planned.
+TEST_CASE("a nominated pod that joins a gang holds no room before the gang's plan",
+          "[unit][cluster][bug]") {
+  Store store({});
+  store.UpsertNode(MakeNode("n1").Gpu(8));
+  const auto launcher = [] { return MakePod("launcher").Cpu("1").Nominated("n1"); };
+  store.UpsertPod(launcher());
+  store.Refresh();
+  REQUIRE(store.FindPod("uid-launcher")->charge == Charge::kPlanned);
+  store.UpsertPod(launcher().Gang("g", 2));
+  store.Refresh();
+  REQUIRE(store.FindPod("uid-launcher")->workload != nullptr);
+  CHECK(store.FindPod("uid-launcher")->charge == Charge::kNone);
+}
+
 TEST_CASE("what changed is told once", "[unit][cluster]") {
   Store store({});
   store.UpsertPod(Member("a", 1));

@@ -401,5 +401,40 @@ TEST_CASE("GroupBy and LevelIndex", "[unit][policy]") {
   CHECK(GroupBy(t.store, "island").empty());
 }
 
+// The node order would deal the two nodes out the other way for one of the two.
+TEST_CASE("the member that asks gets a node that it may have, whatever its rank",
+          "[unit][policy][bug]") {
+  for (const char* offered : {"a", "b"}) {
+    for (const std::size_t asking : {0U, 1U}) {
+      INFO(offered << " " << asking);
+      Planning t;
+      t.Node(MakeNode("a").Gpu(1));
+      t.Node(MakeNode("b").Gpu(1));
+      PlacementRequest request = t.Request({MakePod("p0").Gpu(1), MakePod("p1").Gpu(1)});
+      request.asking = request.pods[asking];
+      request.asking_allowed = [node = t.node(offered)](cluster::NodeIndex n) { return n == node; };
+      Scorer scorer(t.store);
+      const Placement placement = Place(request, t.overlay(), scorer);
+      REQUIRE(placement.placed.size() == 2);
+      CHECK(placement.placed[asking].node == t.node(offered));
+    }
+  }
+}
+
+TEST_CASE("a member that asks and may go anywhere takes its place by rank", "[unit][policy]") {
+  for (const std::size_t asking : {0U, 1U}) {
+    INFO(asking);
+    Planning t;
+    t.Node(MakeNode("a").Gpu(1));
+    t.Node(MakeNode("b").Gpu(1));
+    PlacementRequest request = t.Request({MakePod("p0").Gpu(1), MakePod("p1").Gpu(1)});
+    request.asking = request.pods[asking];
+    Scorer scorer(t.store);
+    const Placement placement = Place(request, t.overlay(), scorer);
+    REQUIRE(placement.placed.size() == 2);
+    CHECK(t.store.rank(placement.placed[0].node) < t.store.rank(placement.placed[1].node));
+  }
+}
+
 }  // namespace
 }  // namespace berth::policy

@@ -1,0 +1,51 @@
+// The phases of a workload and of its members: one table each, in the order in which they are gone
+// through. docs/architecture.md shows the same tables (a test compares them).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "cluster/model.h"
+
+namespace berth::engine {
+
+struct Assignment;
+struct WorkloadState;
+
+enum class Phase : std::uint8_t {
+  kGathering,
+  kPending,
+  kReserved,
+  kStarting,
+  kRunning,
+  kDelegated,
+};
+
+enum class MemberPhase : std::uint8_t {
+  kWaiting,
+  kReserved,
+  kReleased,
+  kArrived,
+  kBinding,
+  kBound,
+  kLeaving,
+};
+
+/// What is said of one phase.
+struct PhaseRow {
+  std::string_view name;
+  std::string_view means;
+  std::string_view leaves_to;     ///< With what leads there.
+  std::string_view rebuilt_from;  ///< By the next process, or leader.
+};
+
+/// By Phase, and by MemberPhase.
+std::span<const PhaseRow> PhaseTable();
+std::span<const PhaseRow> MemberPhaseTable();
+
+Phase PhaseOf(const cluster::Workload& workload, const WorkloadState& state);
+/// `assignment`: its place in the plan of its workload; null: it has none.
+MemberPhase MemberPhaseOf(const cluster::PodInfo& pod, const Assignment* assignment);
+
+}  // namespace berth::engine

@@ -1,0 +1,172 @@
+// Each rule at its exact boundary, on both sides. The queue `a` may have 8 GPUs of a node's 16.
+#include "policy/quota.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/builders.h"
+#include "tests/support/planning.h"
+
+namespace berth::policy {
+namespace {
+
+using cluster::Charge;
+using cluster::PodInfo;
+using cluster::ReasonId;
+using cluster::Verdict;
+using testing::MakeNode;
+using testing::MakePod;
+using testing::MakePolicy;
+using testing::MakeQueue;
+using testing::Planning;
+
+constexpr cluster::QueueId kQueue = 0;
+
+struct QuotaTest : Planning {
+  QuotaTest() : Planning(MakePolicy({MakeQueue("a", {"default"}, 8)})) {
+    Node(MakeNode("n").Gpu(16));
+  }
+  /// Already charged, by its Binding.
+  const PodInfo& Running(const char* name, int gpus) {
+    return Pod(MakePod(name).Gpu(gpus).On("n"));
+  }
+  std::vector<const PodInfo*> Waiting(std::vector<int> gpus) {
+    std::vector<const PodInfo*> pods;
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      pods.push_back(&Pod(MakePod("w" + std::to_string(i)).Gpu(gpus[i])));
+    }
+    return pods;
+  }
+  std::int64_t LeftGpus(const QuotaView& view) const { return view.Of(kQueue).front().left / 1000; }
+};
+
+TEST_CASE("what is left of a queue is its cap without what is in use", "[unit][policy]") {
+  QuotaTest t;
+  const PodInfo& running = t.Running("r", 5);
+  QuotaView view(t.store);
+  REQUIRE(view.Of(kQueue).size() == 1);
+  CHECK(view.Of(kQueue).front().cap == 8'000);
+  CHECK(t.LeftGpus(view) == 3);
+
+  SECTION("and without what a decision would take") {
+    view.Take(kQueue, running.shape->demand);
+    CHECK(t.LeftGpus(view) == -2);
+  }
+  SECTION("and with what it would give back") {
+    view.GiveBack(running);
+    CHECK(t.LeftGpus(view) == 8);
+  }
+  SECTION("a view changes nothing") {
+    view.Take(kQueue, running.shape->demand);
+    CHECK(t.LeftGpus(QuotaView(t.store)) == 3);
+  }
+  SECTION("who is in no queue has no cap, and counts against none") {
+    view.Take(cluster::kNoQueue, running.shape->demand);
+    CHECK(t.LeftGpus(view) == 3);
+    CHECK(view.Of(cluster::kNoQueue).empty());
+  }
+}
+
+TEST_CASE("as many members are granted as the queue has room for", "[unit][policy]") {
+  struct Row {
+    const char* what;
+    int in_use;
+    std::vector<int> members;
+    int min;
+    int fit;  ///< -1: denied.
+    ReasonId reason;
+    std::int64_t want, have;
+  };
+  const std::vector<Row> rows{
+      {"all, to the last GPU", 4, {2, 2}, 2, 2, ReasonId::kNone, 0, 0},
+      {"one GPU more", 4, {2, 3}, 2, -1, ReasonId::kWaitingForQuota, 5'000, 4'000},
+      {"the minimum alone", 4, {2, 2, 2}, 2, 2, ReasonId::kNone, 0, 0},
+      {"in order: a small one behind a large one", 4, {2, 3, 1}, 1, 1, ReasonId::kNone, 0, 0},
+      {"more than the cap, whatever ends", 0, {4, 5}, 2, -1, ReasonId::kExceedsLimit, 9'000, 8'000},
+      {"a queue over its cap grants none", 9, {1}, 1, -1, ReasonId::kWaitingForQuota, 1'000, 0},
+      {"but for those that ask for none of it", 9, {0, 0}, 2, 2, ReasonId::kNone, 0, 0},
+  };
+  for (const Row& row : rows) {
+    INFO(row.what);
+    QuotaTest t;
+    if (row.in_use > 0) t.Running("r", row.in_use);
+    const auto pods = t.Waiting(row.members);
+    int fit = 0;
+    const Verdict verdict = GrantMembers(QuotaView(t.store), kQueue, pods, row.min, fit);
+    CHECK(verdict.reason == row.reason);
+    if (row.fit >= 0) CHECK(fit == row.fit);
+    if (row.reason == ReasonId::kNone) continue;
+    CHECK(verdict.want == row.want);
+    CHECK(verdict.have == row.have);
+    CHECK(verdict.subject == testing::kGpu);
+  }
+}
+
+TEST_CASE("a placement is granted what it takes beyond what its members hold", "[unit][policy]") {
+  QuotaTest t;
+  t.Running("r", 4);
+  const PodInfo& moving = t.Pod(MakePod("m").Gpu(4));
+  t.store.SetCharge(moving, t.node("n"), Charge::kPlanned);  // the queue is full
+  const Placed placed{.pod = &moving, .node = t.node("n")};
+  const auto grant = [&](bool strict) {
+    return GrantCharge(QuotaView(t.store), kQueue, {&placed, 1}, strict).reason;
+  };
+  CHECK(grant(false) == ReasonId::kNone);
+  CHECK(grant(true) == ReasonId::kNone);
+
+  SECTION("over the cap it may move, if nothing else says no") {
+    t.Running("later", 1);
+    CHECK(grant(false) == ReasonId::kNone);
+    CHECK(grant(true) == ReasonId::kWaitingForQuota);
+  }
+  SECTION("more than the cap will never be granted") {
+    const PodInfo& huge = t.Pod(MakePod("h").Gpu(9));
+    const Placed more{.pod = &huge, .node = t.node("n")};
+    const Verdict verdict = GrantCharge(QuotaView(t.store), kQueue, {&more, 1}, false);
+    CHECK(verdict.reason == ReasonId::kExceedsLimit);
+    CHECK(verdict.have == 8'000);
+  }
+  SECTION("who holds nothing is counted in full") {
+    const PodInfo& fresh = t.Pod(MakePod("f").Gpu(1));
+    const Placed more{.pod = &fresh, .node = t.node("n")};
+    const Verdict verdict = GrantCharge(QuotaView(t.store), kQueue, {&more, 1}, false);
+    CHECK(verdict.reason == ReasonId::kWaitingForQuota);
+    CHECK(verdict.want == 1'000);
+    CHECK(verdict.have == 0);
+  }
+}
+
+TEST_CASE("whole-node pods go where their queue can pay", "[unit][policy]") {
+  QuotaTest t;
+  t.Node(MakeNode("small").Gpu(4));
+  t.Node(MakeNode("even").Gpu(8));
+  const auto whole = [&](const char* name) { return &t.Pod(MakePod(name).Gpu(1).WholeNode()); };
+  const std::vector<const PodInfo*> one{whole("a")};
+  const std::vector<const PodInfo*> two{whole("a"), whole("b")};
+  const auto pays = [&](const std::vector<const PodInfo*>& pods, const char* node) {
+    const auto payable = PayableNodes(QuotaView(t.store), kQueue, pods);
+    REQUIRE(payable);
+    return payable(t.node(node));
+  };
+  CHECK(pays(one, "even"));  // 8 of 8
+  CHECK_FALSE(pays(one, "n"));
+  CHECK(pays(two, "small"));  // they share what is left
+  CHECK_FALSE(pays(two, "even"));
+  CHECK_FALSE(PayableNodes(QuotaView(t.store), cluster::kNoQueue, one));
+  CHECK_FALSE(PayableNodes(QuotaView(t.store), kQueue, t.Waiting({1})));
+}
+
+TEST_CASE("a queue is over its cap for those who take of it", "[unit][policy]") {
+  QuotaTest t;
+  const PodInfo& takes = t.Running("r", 8);
+  const PodInfo& none = t.Running("cpu", 0);
+  CHECK_FALSE(IsOver(QuotaView(t.store), takes));
+  t.Running("one-more", 1);
+  CHECK(IsOver(QuotaView(t.store), takes));
+  CHECK_FALSE(IsOver(QuotaView(t.store), none));
+  QuotaView without(t.store);
+  without.GiveBack(*t.store.FindPod("uid-one-more"));
+  CHECK_FALSE(IsOver(without, takes));
+}
+
+}  // namespace
+}  // namespace berth::policy
