@@ -170,7 +170,10 @@ FilterAnswer Engine::FilterManaged(const PodInfo& pod, const FilterQuery& query,
     const auto at = Find(query.offered, store_.node(pod.node).name);
     return at ? FilterAnswer{.kept = {*at}} : Refuse(ReasonId::kNotReady);
   }
-  if (pod.refusal.reason != ReasonId::kNone) return Refuse(pod.refusal.reason);
+  if (pod.refusal.reason != ReasonId::kNone) {
+    DropFaulty(*pod.workload);
+    return Refuse(pod.refusal.reason);
+  }
   if (HasOurGate(pod) || HasForeignGate(pod)) {
     // kube-scheduler saw the gates go before the informer did: go by the plan, if there is one.
     if (pod.charge == Charge::kNone) return Refuse(ReasonId::kNotReady);

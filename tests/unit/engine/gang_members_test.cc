@@ -409,5 +409,20 @@ TEST_CASE("who speaks for the gang once the first is gone is heard before anybod
   CHECK(w.BoundPods() == 0);
 }
 
+// Of pods that were created in the same second any may come to be the first.
+TEST_CASE("planned members that have become faulty hold nothing once filter refuses one",
+          "[unit][engine][bug]") {
+  GangWorld w(3);
+  w.Gather(2, 2);
+  REQUIRE(w.UsedGpus() == 16);
+  w.Add(MakePod("first").Gpu(8).Gang("g", 3).Created(900).Gated());
+  REQUIRE(w.UsedGpus() == 16);  // nobody has judged it yet
+  const std::vector<std::string_view> offered{"n0", "n1", "n2"};
+  const FilterAnswer answer =
+      w.engine().Filter({.uid = w.pod("m0").meta.uid, .offered = offered}, w.now());
+  CHECK(answer.reason == cluster::ReasonId::kGangConflict);
+  CHECK(w.UsedGpus() == 0);
+}
+
 }  // namespace
 }  // namespace berth::engine
