@@ -99,6 +99,30 @@ TEST_CASE("a member is reserved while its node is not to be tried", "[unit][engi
   CHECK(w.member(1) == MemberPhase::kReleased);
 }
 
+// It had come to bind before its gang started; what it did for the first node does not count for
+// the second, where kube-scheduler may refuse it as well.
+TEST_CASE("who came to bind and is refused there begins anew on the next node",
+          "[unit][engine][bug]") {
+  Watched w(2);
+  w.Gather(2, 2);
+  const std::string first = w.Planned("m0");
+  const auto bind = w.Arrive(0);
+  REQUIRE(bind.stands);
+  w.engine().BindAbandoned(bind.ticket);
+  w.Arrive(1);  // the minimum has come
+  REQUIRE(w.member(0) == MemberPhase::kArrived);
+  CHECK(w.Filter("m0", {w.Planned("m1")}).kept.empty());
+  REQUIRE(w.member(0) == MemberPhase::kReserved);
+  w.Add(testing::MakeNode("n2").Gpu(8));
+  w.Tick();
+  CHECK(w.member(0) == MemberPhase::kReleased);
+  REQUIRE(w.Planned("m0") == "n2");
+  w.Refuse("m0");
+  w.Tick();
+  const bool noticed = w.Planned("m0") == first || w.member(0) == MemberPhase::kReserved;
+  CHECK(noticed);
+}
+
 TEST_CASE("a plan that is dropped leaves the room of a Binding under way", "[unit][engine]") {
   testing::World w;
   w.Add(testing::MakeNode("n").Gpu(8));
