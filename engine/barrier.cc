@@ -270,17 +270,19 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
     store_.Release(*pod);
     if (workload != nullptr) store_.MarkChanged(*workload);
     // Passthrough may have posted it: the plan of the others was made when it counted.
-    if (workload != nullptr && states_[*workload].plan && !states_[*workload].plan->committed &&
-        static_cast<int>(states_[*workload].plan->assignments.size()) < workload->Missing()) {
+    const Plan* others = PlanOf(*pod);
+    if (others != nullptr && !others->committed &&
+        static_cast<int>(others->assignments.size()) < workload->Missing()) {
       Dissolve(*workload, "a Binding of a member did not take effect", /*hold=*/false, now);
     }
   } else if (Passthrough()) {
     GiveUpPlace(*pod, "the policy is passthrough");
   } else {
     store_.SetCharge(*pod, node, Charge::kPlanned);
-    if (!states_[*workload].plan->committed) {
-      states_[*workload].plan->expires = now + store_.policy().gang.plan_timeout.count();
-      timers_.emplace(states_[*workload].plan->expires, workload->key);
+    Plan& plan = *states_[*workload].plan;
+    if (!plan.committed) {
+      plan.expires = now + store_.policy().gang.plan_timeout.count();
+      timers_.emplace(plan.expires, workload->key);
     }
     if (MustGiveWay(*pod)) GiveUpPlace(*pod, "its queue is over its limit");
   }
@@ -330,12 +332,13 @@ void Engine::AfterMemberGone(const std::string& key, bool asked_device, TimePoin
   if (workload->started && ran && !workload->Runs()) StartAnew(*workload, now);
   store_.Refresh();
   DropFaulty(*workload);
-  if (workload->started && states_[*workload].hold_until != 0 && workload->Missing() > 0) {
-    states_[*workload].hold_until = 0;  // the pause was for what it has beyond its minimum
+  WorkloadState& state = states_[*workload];
+  if (workload->started && state.hold_until != 0 && workload->Missing() > 0) {
+    state.hold_until = 0;  // the pause was for what it has beyond its minimum
     store_.MarkChanged(*workload);
   }
-  if (!states_[*workload].plan) return;
-  Plan& plan = *states_[*workload].plan;
+  if (!state.plan) return;
+  Plan& plan = *state.plan;
   if (plan.committed) {
     if (plan.assignments.empty()) EndPlan(*workload);
     return;

@@ -184,16 +184,16 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
 
 /// What a learned policy needs to know of a placement, when it is over.
 void Engine::LogEnd(const PodInfo& pod, TimePoint now) {
-  if (states_[pod].bound_at == 0 || pod.workload == nullptr) return;
-  actions_.push_back(Decision{
-      .kind = "end",
-      .workload = pod.workload->key,
-      .queue = QueueName(pod.charged_queue),
-      .generation = store_.generation(),
-      .placed = {{pod.object.meta.name, pod.object.node_name}},
-      .ran_ms = now - states_[pod].bound_at,
-      .waited_ms = std::max<std::int64_t>(0, states_[pod].bound_at - pod.object.meta.creation)});
-  states_[pod].bound_at = 0;
+  if (pod.workload == nullptr || states_.At(pod).bound_at == 0) return;
+  const TimePoint bound_at = std::exchange(states_[pod].bound_at, 0);
+  actions_.push_back(
+      Decision{.kind = "end",
+               .workload = pod.workload->key,
+               .queue = QueueName(pod.charged_queue),
+               .generation = store_.generation(),
+               .placed = {{pod.object.meta.name, pod.object.node_name}},
+               .ran_ms = now - bound_at,
+               .waited_ms = std::max<std::int64_t>(0, bound_at - pod.object.meta.creation)});
 }
 
 void Engine::OnPodDeleted(std::string_view uid, TimePoint now) {

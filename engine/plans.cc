@@ -95,11 +95,9 @@ void Engine::RecheckPlans(NodeIndex index) {
   const auto overfull = [&] {
     std::set<const PodInfo*> victims;
     for (const PodInfo* pod : node.pods) {
-      if (pod->charge != Charge::kPlanned || pod->workload == nullptr ||
-          !states_[*pod->workload].plan) {
-        continue;
-      }
-      for (const std::string& uid : states_[*pod->workload].plan->victims) {
+      const Plan* plan = PlanOf(*pod);
+      if (pod->charge != Charge::kPlanned || plan == nullptr) continue;
+      for (const std::string& uid : plan->victims) {
         const PodInfo* victim = store_.FindPod(uid);
         if (victim != nullptr && victim->node == index) victims.insert(victim);
       }
@@ -123,18 +121,16 @@ void Engine::RecheckPlans(NodeIndex index) {
 /// needs keep their room over a cap that was lowered later: an edit never leaves a gang below its
 /// minimum.
 bool Engine::MustGiveWay(const PodInfo& pod) const {
-  const Workload* workload = pod.workload;
-  if (pod.charge != Charge::kPlanned || workload == nullptr) return false;
-  const std::optional<Plan>& plan = states_.At(*workload).plan;
-  return plan && plan->committed && policy::IsOver(policy::QuotaView(store_), pod) &&
-         workload->Missing() == 0;
+  const Plan* plan = PlanOf(pod);
+  return pod.charge == Charge::kPlanned && plan != nullptr && plan->committed &&
+         policy::IsOver(policy::QuotaView(store_), pod) && pod.workload->Missing() == 0;
 }
 
 /// A planned whole-node pod whose queue is over its cap: its node lists more devices than when it
 /// was planned. Not where a running gang needs it, see MustGiveWay.
 bool Engine::CostsTooMuch(const PodInfo& pod) const {
-  const auto& plan = states_.At(*pod.workload).plan;
-  if (!pod.shape->whole_node || !plan || !plan->victims.empty()) return false;
+  const Plan* plan = PlanOf(pod);
+  if (!pod.shape->whole_node || plan == nullptr || !plan->victims.empty()) return false;
   return plan->committed ? MustGiveWay(pod) : policy::IsOver(policy::QuotaView(store_), pod);
 }
 

@@ -234,8 +234,8 @@ bool Engine::AwaitsVictims(const Plan& plan) const {
 /// before us, and who is refused at filter then preempts once more.
 bool Engine::VictimsInTheWay(const PodInfo& pod) const {
   const auto waits = [this](const PodInfo& other) {
-    return other.charge == Charge::kPlanned && other.workload != nullptr &&
-           states_.At(*other.workload).plan && AwaitsVictims(*states_.At(*other.workload).plan);
+    const Plan* plan = PlanOf(other);
+    return other.charge == Charge::kPlanned && plan != nullptr && AwaitsVictims(*plan);
   };
   if (!waits(pod)) return false;
   const cluster::NodeInfo& node = store_.node(pod.node);
