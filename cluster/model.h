@@ -150,10 +150,9 @@ struct Workload {
   std::string name;
   bool gang = false;
   bool in_tree = false;  ///< kube-scheduler starts it whole: never planned (in_tree.cc).
-  std::vector<const PodInfo*>
-      members;          ///< Live ones without a fault, by (creation, uid) if `sorted`.
-  bool sorted = false;  ///< No member came since the last Refresh.
-  std::vector<const PodInfo*> faulty;  ///< Refused alone (conflict, queue, bad request).
+  std::vector<const PodInfo*> members;  ///< Live, without a fault; by (creation, uid) if `sorted`.
+  bool sorted = false;                  ///< No member came since the last Refresh.
+  std::vector<const PodInfo*> faulty;   ///< Refused alone (conflict, queue, bad request).
 
   // What the member that speaks for the gang asks for; of a gang that has started, what was
   // accepted then.
@@ -179,6 +178,8 @@ struct Workload {
 
   /// Members that are neither bound nor hold room nor being deleted.
   std::vector<const PodInfo*> Unplaced() const;
+  /// Nobody is left to be placed, the faulty ones included.
+  bool AllBound() const;
   int BoundCount() const;
   /// How many more must be bound until its minimum is, or has been and has succeeded.
   int Missing() const { return std::max(0, min_member - BoundCount() - finished); }
@@ -189,6 +190,14 @@ struct Workload {
   /// A bound member means that it runs. One without devices runs ahead of its gang by itself, so
   /// it counts only where no member has any.
   bool SeenRunning() const;
+};
+
+/// The order of workloads in which nothing else decides.
+struct ByKey {
+  using is_transparent = void;
+  bool operator()(const Workload* a, const Workload* b) const { return a->key < b->key; }
+  bool operator()(const Workload* a, std::string_view b) const { return a->key < b; }
+  bool operator()(std::string_view a, const Workload* b) const { return a < b->key; }
 };
 
 }  // namespace berth::cluster

@@ -64,17 +64,17 @@ class ResourceTable {
     return asked_.size() >= kMaxAsked || asked_.contains(name);
   }
 
+  /// nullopt: it has no id yet.
+  std::optional<ResourceId> Find(std::string_view name) const {
+    const auto it = ids_.find(std::string(name));
+    return it == ids_.end() ? std::nullopt : std::optional(it->second);
+  }
   const std::string& Name(ResourceId id) const { return names_[id]; }
   std::size_t size() const { return names_.size(); }
 
  private:
   static constexpr std::size_t kMaxAsked = 4096;
   static constexpr const char* kUnknown = "(unknown)";
-
-  std::optional<ResourceId> Find(std::string_view name) const {
-    const auto it = ids_.find(std::string(name));
-    return it == ids_.end() ? std::nullopt : std::optional(it->second);
-  }
 
   std::vector<std::string> names_;
   std::unordered_map<std::string, ResourceId> ids_;

@@ -111,12 +111,11 @@ void Store::UpsertNode(kube::Node object) {
                     node.object.meta.annotations == object.meta.annotations &&
                     node.object.taints == object.taints && node.object.ready == object.ready &&
                     node.object.unschedulable == object.unschedulable;
-  const bool relabelled = !node.present || node.object.meta.labels != object.meta.labels;
+  topology_dirty_ |= !node.present || MovesTo(node, object.meta.labels);
   node.object = std::move(object);
   if (same) return;
   node.allocatable = std::move(allocatable);
   node.present = true;
-  topology_dirty_ |= relabelled;
   TouchObject(node);
   ++free_generation_;
   ReadHardware(node);
@@ -159,49 +158,6 @@ void Store::RefreshWorkloads() {
 void Store::Refresh() {
   RefreshWorkloads();
   if (topology_dirty_) RefreshTopology();
-}
-
-/// Domains get their ids in the order of their nodes' hashes, so that the order in which nodes came
-/// decides nothing; nodes their rank in the order of their domains, so that first-fit fills one
-/// rack after another.
-void Store::RefreshTopology() {
-  topology_dirty_ = false;
-  ++topology_generation_;
-  std::vector<NodeInfo*> order;
-  for (const auto& node : nodes_) {
-    node->domains.assign(policy_.levels.size(), kNoDomain);
-    if (node->present) order.push_back(node.get());
-  }
-  std::ranges::sort(order, [](const NodeInfo* a, const NodeInfo* b) {
-    return a->hash != b->hash ? a->hash < b->hash : a->name < b->name;
-  });
-  present_nodes_ = static_cast<int>(order.size());
-  domains_.clear();
-  std::map<std::string, DomainId> by_path;
-  for (NodeInfo* node : order) AssignDomains(*node, by_path);
-  std::ranges::stable_sort(order, {}, &NodeInfo::domains);
-  ranks_.assign(nodes_.size(), 0);
-  for (std::size_t rank = 0; rank < order.size(); ++rank) {
-    ranks_[static_cast<std::size_t>(order[rank]->index)] = static_cast<int>(rank);
-  }
-}
-
-/// A missing or empty label: the node is in no domain of that level, and those of its narrower ones
-/// are not those of nodes that have it. The narrowest is the node itself: two that carry one host
-/// name are two machines.
-void Store::AssignDomains(NodeInfo& node, std::map<std::string, DomainId>& by_path) {
-  std::string path;
-  for (std::size_t level = 0; level < policy_.levels.size(); ++level) {
-    const auto label = node.object.meta.labels.find(policy_.levels[level].node_label);
-    if (level > 0) path += '/';
-    if (label == node.object.meta.labels.end() || label->second.empty()) continue;
-    path += level + 1 == policy_.levels.size() ? node.name : label->second;
-    const auto [it, fresh] = by_path.emplace(std::to_string(level) + '\0' + path,
-                                             static_cast<DomainId>(domains_.size()));
-    if (fresh) domains_.push_back({.name = path, .level = static_cast<int>(level), .nodes = {}});
-    node.domains[level] = it->second;
-    domains_[static_cast<std::size_t>(it->second)].nodes.push_back(node.index);
-  }
 }
 
 // --- Namespaces, budgets ---------------------------------------------------------------------

@@ -79,8 +79,9 @@ class Store {
   /// and with it a dialect that is `auto` is read no more, or again; or a node has a resource that
   /// pods asked for when there was no telling it from another.
   bool reread_due() const { return reread_due_; }
-  /// Re-derives everything that depends on the policy; charges and plans stay.
-  void SetPolicy(config::PolicyConfiguration policy);
+  /// Re-derives everything that depends on the policy; charges and plans stay. Returns whether all
+  /// pods were read anew: not where only amounts, modes, times and weights have changed.
+  bool SetPolicy(config::PolicyConfiguration policy);
 
   // --- The ledger.
   /// Takes room for `pod` on `node`, first giving back what it held; of the node's devices those in
@@ -196,20 +197,19 @@ class Store {
   /// Queues that were given room back since the last call.
   std::set<QueueId> TakeQueueNews() { return std::exchange(queue_news_, {}); }
 
-  /// Has the workload judged again in the next pass.
+  /// Has the workload put in line to be judged.
   void MarkChanged(const Workload& workload);
-  /// Not judged any more when room is made, until it is marked as changed again.
-  void Rest(const Workload& workload) { awake_.erase(&workload); }
-  /// True of a workload whose members are all bound as well.
-  bool Rests(const Workload& workload) const { return !awake_.contains(&workload); }
-  /// Workloads that changed since the last call, gone ones excluded.
-  std::vector<const Workload*> TakeChanged();
-  /// Workloads with a member that has no node yet, by key: whom freed room may help.
-  std::vector<const Workload*> OpenWorkloads();
-  /// Of these, those that do not rest.
-  std::vector<const Workload*> AwakeWorkloads();
-  /// Of the open ones, those with a member that looks at its neighbours: whom a pod that comes may
-  /// help.
+  /// At most `most` of the workloads that changed and have not been taken yet, by key.
+  std::vector<const Workload*> TakeChanged(std::size_t most);
+  /// Some of the open workloads, which have a member that has no node yet, by key: those after
+  /// `after`, of at most `most` that are looked at. They need not be taken as changed any more.
+  struct OpenPart {
+    std::vector<const Workload*> workloads{};
+    std::string upto{};  ///< The last key that was looked at.
+    bool more = false;
+  };
+  OpenPart TakeOpen(std::string_view after, std::size_t most);
+  /// Open workloads with a member that looks at its neighbours: whom a pod that comes may help.
   std::vector<const Workload*> NeighbourlyWorkloads();
 
   /// What pods with affinity, anti-affinity or spread look at and no room tells of.
@@ -229,10 +229,6 @@ class Store {
   struct ShapeLess {
     bool operator()(const std::shared_ptr<const PodShape>& a,
                     const std::shared_ptr<const PodShape>& b) const;
-  };
-
-  struct ByKey {
-    bool operator()(const Workload* a, const Workload* b) const { return a->key < b->key; }
   };
 
   static constexpr std::size_t kMinPurge = 4096;
@@ -256,6 +252,8 @@ class Store {
   Demand WholeDevices(const Demand& demand) const;
   void IndexDevices();
   void BuildQueues();
+  void ReadQueue(const config::Queue& queue, QueueInfo& info);
+  void ReadAllAnew();
   bool AsksDevice(const kube::PodSpec& spec) const;
   std::shared_ptr<const PodShape> ShapeOf(const kube::Pod& pod, bool whole_node);
   int ShareOf(const kube::Pod& pod) const;
@@ -269,7 +267,7 @@ class Store {
   std::vector<const PodInfo*> ReadersOf(const kube::DialectObject& object);
   void CountPeer(const kube::Pod& pod, int change);
   void RefreshTopology();
-  void AssignDomains(NodeInfo& node, std::map<std::string, DomainId>& by_path);
+  bool MovesTo(const NodeInfo& node, const kube::StringMap& labels) const;
   void RefreshWorkload(Workload& workload);
   void KeepEnded(const kube::Pod& pod, std::string key);
   void ForgetEnded(std::string_view uid);
@@ -307,16 +305,15 @@ class Store {
   std::size_t purge_shapes_at_ = kMinPurge;  ///< So many shapes are worth a look for dead ones.
   Repellers repellers_;
   std::set<const PodInfo*> moved_;
-  std::set<const PodInfo*>
-      nominated_nowhere_;  ///< Not ours, and nominated to a node that is not known.
+  /// Not ours, and nominated to a node that is not known.
+  std::set<const PodInfo*> nominated_nowhere_;
   bool relabelled_ = false;
   std::map<std::string, std::unique_ptr<Workload>> workloads_;
   EndedPods ended_;
   std::unordered_map<std::string, std::string> ended_keys_;  ///< By UID.
   using Workloads = std::set<const Workload*, ByKey>;
   Workloads changed_;
-  Workloads awake_;        ///< Of those in open_.
-  Workloads open_;         ///< And some that are not any more: see OpenWorkloads.
+  Workloads open_;         ///< And some that are not any more: see TakeOpen.
   Workloads neighbourly_;  ///< With a member of pod constraints, bound or not.
   Workloads stale_;        ///< Their members changed since the last Refresh.
   std::vector<QueueInfo> queues_;

@@ -1,6 +1,7 @@
 // Store, continued: the incarnations of a gang, from its first member that is bound to the last one
 // that runs, and who of them still counts (docs/pods.md).
 #include <algorithm>
+#include <ranges>
 #include <set>
 #include <tuple>
 
@@ -120,15 +121,14 @@ void Store::CountFinished(Workload& workload) const {
   workload.finished = 0;
   if (!workload.gang || workload.in_tree) return;
   const bool devices = workload.AsksDevices();
-  bool runs = false;
-  for (const PodInfo* pod : workload.members) {
-    if (!pod->bound() || pod->shape->asks_device != devices) continue;
-    runs = true;
-    workload.incarnation = IncarnationOf(pod->object);
-  }
-  if (!runs && !workload.plan.empty()) {
+  const auto newest = std::ranges::find_if(
+      workload.members | std::views::reverse,
+      [devices](const PodInfo* pod) { return pod->bound() && pod->shape->asks_device == devices; });
+  if (newest != workload.members.rend()) {
+    workload.incarnation = IncarnationOf((*newest)->object);
+  } else if (!workload.plan.empty()) {
     workload.incarnation = workload.plan;
-  } else if (!runs) {
+  } else {
     const EndedPod* last = GoesOnWith(workload);
     if (last == nullptr) return;
     workload.incarnation = last->incarnation;

@@ -1,10 +1,9 @@
-// Store, continued: pods, the workloads they form, and the queues they are charged to.
+// Store, continued: pods, and the workloads they form.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "cluster/plan_claim.h"
-#include "cluster/queue_refusal.h"
 #include "cluster/store.h"
 
 namespace berth::cluster {
@@ -28,18 +27,6 @@ bool FirstMemberOrder(const PodInfo* a, const PodInfo* b) {
     return a->object.meta.creation < b->object.meta.creation;
   }
   return a->object.meta.uid < b->object.meta.uid;
-}
-
-bool AllBound(const Workload* workload) {
-  return std::ranges::all_of(workload->members, &PodInfo::bound) &&
-         std::ranges::all_of(workload->faulty, &PodInfo::bound);
-}
-
-/// What is left of `workloads` without those of which all members are bound.
-template <typename Workloads>
-std::vector<const Workload*> TakeOutBound(Workloads& workloads) {
-  std::erase_if(workloads, AllBound);
-  return {workloads.begin(), workloads.end()};
 }
 
 /// The member whose claims are the gang's, in order of age: one that runs, so that the queue and
@@ -83,6 +70,11 @@ std::vector<const PodInfo*> Workload::Unplaced() const {
     if (pod->charge == Charge::kNone && !pod->bound()) unplaced.push_back(pod);
   }
   return unplaced;
+}
+
+bool Workload::AllBound() const {
+  return std::ranges::all_of(members, &PodInfo::bound) &&
+         std::ranges::all_of(faulty, &PodInfo::bound);
 }
 
 int Workload::BoundCount() const {
@@ -327,7 +319,6 @@ void Store::Unfile(PodInfo& pod) {
     if (listener_ != nullptr) listener_->OnWorkloadGone(*workload);
     changed_.erase(workload);
     open_.erase(workload);
-    awake_.erase(workload);
     neighbourly_.erase(workload);
     stale_.erase(workload);
     workloads_.erase(workload->key);
@@ -395,15 +386,31 @@ void Store::JudgeMember(const Workload& workload, PodInfo& pod, const PodInfo& f
 void Store::MarkChanged(const Workload& workload) {
   changed_.insert(&workload);
   open_.insert(&workload);
-  awake_.insert(&workload);
   ++generation_;
 }
 
-std::vector<const Workload*> Store::OpenWorkloads() { return TakeOutBound(open_); }
+Store::OpenPart Store::TakeOpen(std::string_view after, std::size_t most) {
+  OpenPart part;
+  auto it = open_.upper_bound(after);
+  for (std::size_t looked = 0; it != open_.end() && looked < most; ++looked) {
+    const Workload* workload = *it;
+    part.upto = workload->key;
+    if (workload->AllBound()) {
+      it = open_.erase(it);
+      continue;
+    }
+    changed_.erase(workload);
+    part.workloads.push_back(workload);
+    ++it;
+  }
+  part.more = it != open_.end();
+  return part;
+}
 
-std::vector<const Workload*> Store::AwakeWorkloads() { return TakeOutBound(awake_); }
-
-std::vector<const Workload*> Store::NeighbourlyWorkloads() { return TakeOutBound(neighbourly_); }
+std::vector<const Workload*> Store::NeighbourlyWorkloads() {
+  std::erase_if(neighbourly_, [](const Workload* workload) { return workload->AllBound(); });
+  return {neighbourly_.begin(), neighbourly_.end()};
+}
 
 /// Told to whoever waits now; who comes later looks for itself.
 void Store::NoteMoved(const PodInfo& pod) {
@@ -418,144 +425,12 @@ Store::NeighbourNews Store::TakeNeighbourNews() {
   return news;
 }
 
-std::vector<const Workload*> Store::TakeChanged() {
-  std::vector<const Workload*> changed(changed_.begin(), changed_.end());
-  changed_.clear();
+std::vector<const Workload*> Store::TakeChanged(std::size_t most) {
+  const auto end =
+      std::ranges::next(changed_.begin(), static_cast<std::ptrdiff_t>(most), changed_.end());
+  std::vector<const Workload*> changed(changed_.begin(), end);
+  changed_.erase(changed_.begin(), end);
   return changed;
-}
-
-// --- Queues --------------------------------------------------------------------------------------
-
-QueueId Store::FindQueue(std::string_view name) const {
-  for (std::size_t i = 0; i < queues_.size(); ++i) {
-    if (queues_[i].config.name == name) return static_cast<QueueId>(i);
-  }
-  return kNoQueue;
-}
-
-bool Store::QueueAdmits(QueueId queue, std::string_view ns) const {
-  return Admits(queues_[static_cast<std::size_t>(queue)].config, ns);
-}
-
-QueueId Store::ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict& refusal) const {
-  const std::string& ns = pod.object.meta.ns;
-  if (pod.bound()) {
-    // What was charged at binding, if the claim is of this Binding, and names a queue that this
-    // namespace may use at all.
-    if (const auto claim = ClaimOf(pod.object); claim && claim->node == pod.object.node_name) {
-      const QueueId queue = FindQueue(claim->queue);
-      if (queue != kNoQueue && QueueAdmits(queue, ns)) return queue;
-    }
-  }
-  if (!claims.queue.empty()) {
-    const QueueId queue = FindQueue(claims.queue);
-    if (queue == kNoQueue) {
-      refusal = {.reason = ReasonId::kUnknownQueue, .subject = claims.queue};
-      return kNoQueue;
-    }
-    if (!QueueAdmits(queue, ns)) {
-      refusal = {.reason = ReasonId::kQueueNotAllowed,
-                 .subject = QueueRefusal(queues_, ns, claims.queue)};
-      return kNoQueue;
-    }
-    return queue;
-  }
-  for (std::size_t i = 0; i < queues_.size(); ++i) {
-    const auto& names = queues_[i].config.namespaces;
-    if (names && std::ranges::find(*names, ns) != names->end()) return static_cast<QueueId>(i);
-  }
-  const QueueId fallback = FindQueue("default");
-  if (fallback != kNoQueue && QueueAdmits(fallback, ns)) return fallback;
-  refusal = {.reason = ReasonId::kQueueNotAllowed, .subject = QueueRefusal(queues_, ns, {})};
-  return kNoQueue;
-}
-
-void Store::BuildQueues() {
-  queues_.clear();
-  queue_news_.clear();
-  for (const config::Queue& queue : policy_.queues) {
-    QueueInfo info{.config = queue, .used = {}, .caps = {}};
-    kube::ResourceList caps = queue.quota;
-    for (const auto& [name, amount] : queue.limit) caps[name] = amount;
-    for (const auto& [name, amount] : caps) info.caps.emplace_back(resources_.Intern(name), amount);
-    queues_.push_back(std::move(info));
-  }
-}
-
-/// While the queue that it was charged to is gone, or does not admit it any more, a pod counts as
-/// one whose queue nobody has fixed: as it would after a restart.
-QueueId Store::QueueOfHeld(const PodInfo& pod) const {
-  const QueueId held = FindQueue(pod.held_queue);
-  if (held != kNoQueue && QueueAdmits(held, pod.object.meta.ns)) return held;
-  Verdict ignored;
-  // One that is filed nowhere has been resolved in File.
-  return pod.claims == nullptr ? pod.queue : ResolveQueue(pod, *pod.claims, ignored);
-}
-
-void Store::SetPolicy(config::PolicyConfiguration policy) {
-  // Queue ids and shapes change meaning: give every charge back, then take it again as it was.
-  struct Held {
-    PodInfo* pod;
-    NodeIndex node;
-    Charge charge;
-    topology::DeviceMask devices;
-    Demand fixed;
-    std::string workload;
-    std::string queue;  ///< Its name; empty: none.
-  };
-  std::vector<Held> held;
-  for (const auto& [uid, pod] : pods_) {
-    if (pod->charge == Charge::kNone) continue;
-    // Of what is planned, or about to be bound: it comes back to its first queue when that is there
-    // again. What is bound has its queue in its annotation.
-    std::string queue = pod->held_queue;
-    if (queue.empty() && pod->queue != kNoQueue) {
-      queue = queues_[static_cast<std::size_t>(pod->queue)].config.name;
-    }
-    held.push_back({pod.get(), pod->node, pod->charge, pod->devices, pod->fixed,
-                    pod->workload == nullptr ? std::string() : pod->workload->key,
-                    std::move(queue)});
-  }
-  for (const Held& h : held) GiveBack(*h.pod);
-  policy_ = std::move(policy);
-  dialects_ = peers_.Decide(policy_.dialects);
-  reread_due_ = false;
-  ++policy_generation_;
-  shapes_.clear();
-  IndexDevices();
-  for (const auto& node : nodes_) {
-    ReadHardware(*node);
-    ReconcileDevices(*node);
-  }
-  BuildQueues();
-  for (const auto& [uid, pod] : pods_) {
-    pod->queue = kNoQueue;
-    if (pod->bound()) pod->said_devices = SaidDevices(pod->object);
-    File(*pod);
-  }
-  ended_keys_.clear();
-  for (const auto& [id, pod] : std::exchange(ended_, {})) KeepEnded(pod.object, "");
-  for (const Held& h : held) {
-    if (!h.pod->bound()) h.pod->held_queue = h.queue;
-    const bool fixed = h.charge != Charge::kPlanned;
-    if (fixed || !h.pod->held_queue.empty()) h.pod->queue = QueueOfHeld(*h.pod);
-    h.pod->fixed = h.pod->bound() ? ClaimedCharge(*h.pod) : h.fixed;
-    const bool stays = h.pod->workload != nullptr && h.pod->workload->key == h.workload;
-    if (h.charge != Charge::kPlanned || stays) {
-      SetCharge(*h.pod, h.node, h.charge, h.devices);
-    } else {
-      ChargeBound(*h.pod);  // its plan went with its workload; a foreign nomination stays
-    }
-    if (!h.pod->bound() && h.pod->charge != Charge::kNone) h.pod->held_queue = h.queue;
-  }
-  for (const auto& [key, workload] : workloads_) RefreshWorkload(*workload);
-  for (const Held& h : held) {  // a member of a running gang pays where its gang does
-    PodInfo& pod = *h.pod;
-    if (pod.charge != Charge::kPlanned || pod.charged_queue == pod.queue) continue;
-    SetCharge(pod, pod.node, Charge::kPlanned, pod.devices);
-  }
-  RefreshTopology();  // who reads next must not find domains of levels that are no more
-  ++free_generation_;
 }
 
 }  // namespace berth::cluster

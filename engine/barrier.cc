@@ -117,7 +117,7 @@ bool Engine::AdoptAnswer(const PodInfo& pod, NodeIndex node, TimePoint now) {
   const Workload& workload = *pod.workload;
   DropPlan(workload);
   const std::array<const PodInfo*, 1> one{&pod};
-  const std::vector<policy::Avoid> avoid = AvoidFor(workload, one);
+  const std::vector<policy::Avoid> avoid = refusals_.Of(workload, one);
   policy::PlacementRequest request{
       .pods = {&pod}, .min = 1, .avoid = avoid, .allowed = [node](NodeIndex n) {
         return n == node;
@@ -190,7 +190,7 @@ void Engine::CommitGang(const Workload& workload, TimePoint now) {
   Decision decision{.kind = "start",
                     .workload = workload.key,
                     .queue = QueueName(workload.queue),
-                    .plan = plan.id,
+                    .plan = workload.plan,
                     .generation = store_.generation(),
                     .waited_ms = waited};
   for (const Assignment& assignment : plan.assignments) {
@@ -330,9 +330,11 @@ void Engine::AfterMemberGone(const std::string& key, bool asked_device, TimePoin
   // started until the last one is gone.
   const bool ran = workload->gang && (asked_device || workload->AsksDevices());
   if (workload->started && ran && !workload->Runs()) StartAnew(*workload, now);
+  WorkloadState& state = states_[*workload];
+  // Nothing is held for it, and nothing waits: the next pass sees what has changed.
+  if (workload->started && !state.plan && state.hold_until == 0) return;
   store_.Refresh();
   DropFaulty(*workload);
-  WorkloadState& state = states_[*workload];
   if (workload->started && state.hold_until != 0 && workload->Missing() > 0) {
     state.hold_until = 0;  // the pause was for what it has beyond its minimum
     store_.MarkChanged(*workload);
@@ -368,7 +370,7 @@ void Engine::CommitIfComplete(const Workload& workload, TimePoint now) {
 /// Bound members leave the plan; a plan with nobody left on the way is over.
 void Engine::PruneBound(const Workload& workload) {
   WorkloadState& state = states_[workload];
-  if (started_ && workload.SeenRunning()) store_.SetStarted(workload, true);
+  if (started_ && !workload.started && workload.SeenRunning()) store_.SetStarted(workload, true);
   if (!state.plan) return;
   std::erase_if(state.plan->assignments, [](const Assignment& a) { return a.pod->bound(); });
   if (!state.plan->assignments.empty()) return;
@@ -385,8 +387,8 @@ void Engine::FireTimers(TimePoint now) {
     timers_.erase(timers_.begin());
     if (const auto* key = std::get_if<std::string>(&due)) {
       if (key->empty()) {
-        std::erase_if(cooled_, [now](const Cooled& c) { return c.until <= now; });
-        judge_all_ = true;
+        refusals_.ExpireRejections(now);
+        sweep_due_ = SweepOf::kAll;
         continue;
       }
       if (const Workload* workload = store_.FindWorkload(*key)) ExpireWorkload(*workload, now);
@@ -404,9 +406,7 @@ void Engine::FireTimers(TimePoint now) {
 
 void Engine::ExpireWorkload(const Workload& workload, TimePoint now) {
   WorkloadState& state = states_[workload];
-  if (std::erase_if(state.avoid, [now](const policy::Avoid& a) { return a.until <= now; }) > 0) {
-    store_.MarkChanged(workload);
-  }
+  if (refusals_.Expire(workload, now)) store_.MarkChanged(workload);
   if (state.hold_until != 0 && state.hold_until <= now) {
     state.hold_until = 0;
     store_.MarkChanged(workload);

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "cluster/plan_claim.h"
-#include "engine/pauses.h"
 #include "policy/rank_order.h"
 #include "policy/shortage.h"
 
@@ -21,7 +20,7 @@ using cluster::Workload;
 
 Engine::Engine(config::PolicyConfiguration policy, Options options)
     : options_(std::move(options)),
-      store_(std::move(policy), options_.store, &states_),
+      store_(std::move(policy), options_.store, this),
       scorer_(store_) {
   if (listener() != nullptr) listener()->OnBegin(store_.policy(), options_);
 }
@@ -230,32 +229,35 @@ void Engine::OnPolicy(config::PolicyConfiguration policy, TimePoint now) {
 void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   store_.Refresh();
   // Plans were made under the old rules: those that bound nobody yet are made again.
-  std::vector<std::string> keys;
-  for (const auto& [key, workload] : store_.workloads()) {
-    if (states_[*workload].plan && !states_[*workload].plan->committed) keys.push_back(key);
+  const std::vector<const Workload*> planned(planned_.begin(), planned_.end());
+  for (const Workload* workload : planned) {
+    Dissolve(*workload, "the policy changed", /*hold=*/false, now);
   }
-  for (const std::string& key : keys) {
-    if (const Workload* workload = store_.FindWorkload(key)) {
-      Dissolve(*workload, "the policy changed", /*hold=*/false, now);
+  // What is known of room and of who waits for it holds, unless pods ask for other things now.
+  const bool read_anew = store_.SetPolicy(std::move(policy));
+  if (read_anew) wakeups_.Clear();
+  refusals_.Clear();
+  const std::vector<const Workload*> committed(planned_.begin(), planned_.end());
+  for (const Workload* workload : committed) {
+    if (Passthrough()) {
+      GiveUpPlaces(*workload);
+      continue;
+    }
+    for (const PodInfo* pod : std::vector<const PodInfo*>(workload->members)) {
+      if (MustGiveWay(*pod)) GiveUpPlace(*pod, "the policy changed");
     }
   }
-  store_.SetPolicy(std::move(policy));
-  wakeups_.Clear();
+  if (read_anew) StartAnewWhoRunNoMore(now);
+  StartSweep(SweepOf::kAll);
+}
+
+/// Who runs may be nobody of ours any more.
+void Engine::StartAnewWhoRunNoMore(TimePoint now) {
   for (const auto& [key, workload] : store_.workloads()) {
-    if (Passthrough()) GiveUpPlaces(*workload);
-    if (states_[*workload].plan) {  // few of those that wait have one
-      for (const PodInfo* pod : std::vector<const PodInfo*>(workload->members)) {
-        if (MustGiveWay(*pod)) GiveUpPlace(*pod, "the policy changed");
-      }
-    }
-    states_[*workload].avoid.clear();
-    // Who runs may be nobody of ours any more.
     if (workload->started && workload->gang && workload->AsksDevices() && !workload->Runs()) {
       StartAnew(*workload, now);
     }
   }
-  cooled_.clear();
-  judge_all_ = true;
 }
 
 void Engine::Start(TimePoint now) {
@@ -270,7 +272,7 @@ void Engine::Start(TimePoint now) {
     if (Passthrough()) GiveUpPlaces(*workload);
   }
   started_ = true;
-  judge_all_ = true;
+  StartSweep(SweepOf::kAll);
 }
 
 void Engine::Step(TimePoint now) {
@@ -281,6 +283,7 @@ void Engine::Step(TimePoint now) {
 }
 
 std::optional<TimePoint> Engine::NextDeadline() const {
+  if (started_ && unfinished()) return passed_at_;
   if (timers_.empty()) return std::nullopt;
   return timers_.begin()->first;
 }
@@ -340,7 +343,7 @@ std::string Engine::QueueName(cluster::QueueId queue) const {
 }
 
 std::string Engine::ClaimText(const Workload& workload, const Assignment& a) const {
-  return cluster::EncodePlanClaim({.plan = states_.At(workload).plan->id,
+  return cluster::EncodePlanClaim({.plan = workload.plan,
                                    .node = store_.node(a.node).name,
                                    .queue = QueueName(a.pod->queue),
                                    .rank = a.rank,
@@ -367,9 +370,8 @@ Counters Engine::TakeCounters() {
 
 std::pair<int, int> Engine::PlanCounts() const {
   std::pair<int, int> counts;
-  for (const auto& [key, workload] : store_.workloads()) {
-    if (states_.At(*workload).plan)
-      ++(states_.At(*workload).plan->committed ? counts.second : counts.first);
+  for (const Workload* workload : planned_) {
+    ++(states_.At(*workload).plan->committed ? counts.second : counts.first);
   }
   return counts;
 }
@@ -465,7 +467,7 @@ Verdict Engine::Current(const Workload& workload, TimePoint now) const {
     Verdict quota = GrantMembers(workload, policy::RankOrder(pods), min, fit);
     return quota.reason == ReasonId::kNone ? state.verdict : quota;
   }
-  const std::vector<policy::Avoid> avoid = NotYet(AvoidFor(workload, pods), now);
+  const std::vector<policy::Avoid> avoid = NotYet(refusals_.Of(workload, pods), now);
   policy::PlacementRequest request{.pods = {pods.begin(), pods.end()},
                                    .min = min,
                                    .topology_required = workload.topology_required,

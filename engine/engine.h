@@ -18,7 +18,9 @@
 
 #include "cluster/store.h"
 #include "engine/actions.h"
+#include "engine/active_queue.h"
 #include "engine/input_listener.h"
+#include "engine/refusals.h"
 #include "engine/wakeups.h"
 #include "engine/workload_state.h"
 #include "policy/placement.h"
@@ -33,6 +35,9 @@ struct Options {
   bool explain_decisions = false;
   /// What a simulator may want otherwise.
   cluster::StoreOptions store{};
+  /// What one pass may spend on judging workloads before it lets others have the engine: about so
+  /// many nodes are looked at. At least one workload is judged.
+  std::int64_t pass_budget = 20'000;
   /// Hears of all that goes in; null: nobody does. Must outlive the engine.
   InputListener* listener = nullptr;
 };
@@ -94,7 +99,7 @@ struct Counters {
   std::uint64_t untrusted_claims = 0;
 };
 
-class Engine {
+class Engine : private cluster::StoreListener {
  public:
   Engine(config::PolicyConfiguration policy, Options options);
   /// One that knows of the cluster what `other` knows, and nothing of what that was doing: as a new
@@ -134,9 +139,14 @@ class Engine {
   VictimMap Preempt(std::string_view uid, const VictimMap& candidates, TimePoint now);
 
   // --- Progress.
-  /// Fires what is due and judges what changed. Call after events and at NextDeadline.
+  /// Fires what is due and judges what changed, in order, as far as the budget of a pass goes. Call
+  /// after events and at NextDeadline.
   void Step(TimePoint now);
-  /// nullopt: nothing is due before something happens.
+  /// Whether a pass has left workloads to be judged by the next one.
+  bool unfinished() const {
+    return sweep_ || more_changed_ || !active_.empty() || sweep_due_ != SweepOf::kNobody;
+  }
+  /// nullopt: nothing is due before something happens. While `unfinished`, it is due at once.
   std::optional<TimePoint> NextDeadline() const;
   std::vector<Action> TakeActions();
   Counters TakeCounters();
@@ -146,6 +156,10 @@ class Engine {
   const WorkloadState& StateOf(const cluster::Workload& workload) const {
     return states_.At(workload);
   }
+  /// To be judged in this pass or the next ones.
+  bool InLine(const cluster::Workload& workload) const { return active_.InLine(workload); }
+  /// Judged in vain, it is not judged again before something has happened that can help it.
+  bool Rests(const cluster::Workload& workload) const { return active_.Rests(workload); }
   /// The plan of the pod's workload, in which the pod need not have a place; null: it has none.
   const Plan* PlanOf(const cluster::PodInfo& pod) const;
   MemberPhase PhaseOfMember(const cluster::PodInfo& pod) const {
@@ -162,25 +176,34 @@ class Engine {
     bool joined = false;  ///< Waits for another call's Binding of the same pod, not for its gang.
     TimePoint deadline = 0;
   };
-  /// A pair that a kubelet refused.
-  struct Cooled {
-    std::shared_ptr<const cluster::PodShape> shape;
-    cluster::NodeIndex node = cluster::kNoNode;
-    int rejections = 0;   ///< In a row.
-    TimePoint since = 0;  ///< When the last one came.
-    TimePoint again = 0;  ///< Not tried before then.
-    TimePoint until = 0;  ///< Until then only where there is no other room.
+  enum class SweepOf : std::uint8_t { kNobody, kAwake, kAll };
+  /// Everybody who is open, or awake, is put in line to be judged, a part in each pass: those up to
+  /// the key `after` are.
+  struct Sweep {
+    bool all = false;
+    std::string after;
   };
   struct LiveAnswer {
     std::vector<std::string> nodes;
     TimePoint expires = 0;
   };
 
-  // planner.cc
+  // cluster::StoreListener
+  void OnMemberLeft(const cluster::Workload& workload, const cluster::PodInfo& pod) override;
+  void OnNewIncarnation(const cluster::Workload& workload) override;
+  void OnWorkloadGone(const cluster::Workload& workload) override;
+  void OnPodGone(const cluster::PodInfo& pod) override;
+
+  // passes.cc
   void PlanPass(const cluster::PodInfo* caller, TimePoint now);
-  std::vector<const cluster::Workload*> WhoToJudge();
-  std::vector<const cluster::Workload*> PassOrder(
-      std::span<const cluster::Workload* const> workloads) const;
+  bool Activate();
+  void MarkNeighbours(const cluster::Store::NeighbourNews& news);
+  void StartSweep(SweepOf whom);
+  bool GoOnSweeping(std::size_t most, std::vector<const cluster::Workload*>& part);
+  void PutInLine(std::span<const cluster::Workload* const> workloads);
+  void SpendSearch() { spent_ += std::ssize(store_.nodes()); }
+
+  // planner.cc
   void Judge(const cluster::Workload& workload, const cluster::PodInfo* caller, TimePoint now);
   void JudgeWhole(const cluster::Workload& workload, std::vector<const cluster::PodInfo*> pods,
                   int min, const cluster::PodInfo* caller, TimePoint now);
@@ -236,8 +259,6 @@ class Engine {
   void NoticeRejection(const kube::Pod& object, TimePoint now);
   void NoticeSuccess(const cluster::PodInfo& pod);
   void ForgetRefusals(cluster::NodeIndex node);
-  std::vector<policy::Avoid> AvoidFor(const cluster::Workload& workload,
-                                      std::span<const cluster::PodInfo* const> pods) const;
   policy::Placement PlaceAround(const cluster::Workload& workload,
                                 std::span<const cluster::PodInfo* const> pods,
                                 policy::PlacementRequest request, const policy::Overlay& overlay,
@@ -313,6 +334,7 @@ class Engine {
 
   void TakePod(kube::Pod pod, TimePoint now);
   void TakePolicy(config::PolicyConfiguration policy, TimePoint now);
+  void StartAnewWhoRunNoMore(TimePoint now);
   void RereadIfDue(TimePoint now);
   void ReadAnew(const std::vector<const cluster::PodInfo*>& pods, TimePoint now);
 
@@ -329,17 +351,24 @@ class Engine {
   InputListener* listener() const { return options_.listener; }
 
   Options options_;
-  States states_;  ///< Before the store, which tells it who is gone.
+  States states_;
   cluster::Store store_;
   policy::Scorer scorer_;
   bool started_ = false;
   std::uint64_t plan_counter_ = 0;
-  std::uint64_t judged_free_generation_ = 0;
-  bool judge_all_ = true;
 
   std::optional<Failure> FailureOf(const cluster::Workload& workload,
                                    std::span<const cluster::PodInfo* const> pods, int min) const;
-  Wakeups wakeups_{store_};
+  ActiveQueue active_;
+  Wakeups wakeups_{store_, active_};
+  std::optional<Sweep> sweep_;            ///< Under way.
+  SweepOf sweep_due_ = SweepOf::kNobody;  ///< Comes when the line is empty.
+  bool more_changed_ = false;             ///< Some that changed are left for the next pass.
+  std::uint64_t swept_free_generation_ = 0;
+  std::int64_t spent_ = 0;   ///< In this pass; see Options::pass_budget.
+  TimePoint passed_at_ = 0;  ///< When the last pass was.
+  std::set<const cluster::Workload*, cluster::ByKey> planned_;  ///< Those that have a plan.
+  Refusals refusals_;
 
   std::set<std::string> in_tree_started_;  ///< Keys of in-tree groups below their minimum.
 
@@ -347,7 +376,6 @@ class Engine {
   std::map<TicketId, Ticket> tickets_;
   std::unordered_multimap<std::string, TicketId> tickets_by_uid_;
   std::unordered_map<std::string, LiveAnswer> live_answers_;
-  std::vector<Cooled> cooled_;
   /// Due times: a workload key to look at (empty: what kubelets refused), or (ticket) a bind call
   /// whose stand ends.
   std::multimap<TimePoint, std::variant<std::string, TicketId>> timers_;

@@ -52,9 +52,10 @@ Verdict Engine::PlaceOneLate(const Workload& workload, const PodInfo& pod, TimeP
   TimePoint held_until = 0;
   if (!placement.ok() && NeededByMinimum(workload, pod)) {
     // What refused it may not do so again: nobody else takes that room before it is tried.
+    SpendSearch();
     placement = policy::Place(request, overlay, scorer_);
     if (placement.ok()) {
-      held_until = TriedAgain(AvoidFor(workload, one), pod, placement.placed.front().node, now);
+      held_until = TriedAgain(refusals_.Of(workload, one), pod, placement.placed.front().node, now);
     }
   }
   if (placement.ok()) {
@@ -126,7 +127,7 @@ void Engine::RetryHeld(const Workload& workload, TimePoint now) {
       Release(workload, assignment);
     } else if (due) {
       assignment.held_until =
-          TriedAgain(AvoidFor(workload, one), *assignment.pod, assignment.node, now);
+          TriedAgain(refusals_.Of(workload, one), *assignment.pod, assignment.node, now);
       timers_.emplace(assignment.held_until, workload.key);
     }
   }

@@ -1,8 +1,7 @@
-// Engine, part: the walk over pending workloads, and what a plan does to the ledger.
+// Engine, part: the judgement of one workload, and what a plan does to the ledger.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
 
 #include "engine/engine.h"
 #include "policy/neighbours.h"
@@ -20,17 +19,6 @@ using cluster::Workload;
 
 namespace {
 
-/// The age that counts for its turn.
-kube::Millis WaitingSince(const Workload& workload) {
-  if (!workload.started) return workload.creation;
-  const auto waits = [](const PodInfo* pod) {
-    return !pod->bound() && pod->charge == Charge::kNone && !pod->terminating();
-  };
-  // Members are by age.
-  const auto oldest = std::ranges::find_if(workload.members, waits);
-  return oldest == workload.members.end() ? workload.creation : (*oldest)->object.meta.creation;
-}
-
 /// Of its members `placeable` exist that are not bound and could be.
 Verdict WaitsForMembers(const Workload& workload, int placeable) {
   Verdict verdict{.reason = ReasonId::kWaitingForMembers,
@@ -45,117 +33,6 @@ Verdict WaitsForMembers(const Workload& workload, int placeable) {
 }
 
 }  // namespace
-
-/// Who may find room that found none before. Said here and in Wakeups alone:
-/// - who changed itself;
-/// - who does not rest, where room was given back, or what fits where has changed
-///   (Store::free_generation), and who rests on that very room;
-/// - those whose affinity or spread counts a pod that came, or that begins to end.
-std::vector<const Workload*> Engine::WhoToJudge() {
-  wakeups_.Wake();
-  const std::uint64_t free_generation = store_.free_generation();
-  const bool freed = std::exchange(judged_free_generation_, free_generation) != free_generation;
-  const bool all = std::exchange(judge_all_, false);
-  const cluster::Store::NeighbourNews news = store_.TakeNeighbourNews();
-  if (!all && !freed && (news.relabelled || !news.moved.empty())) {
-    for (const Workload* workload : store_.NeighbourlyWorkloads()) {
-      const auto helps = [&](const PodInfo* pod) {
-        return !pod->bound() && std::ranges::any_of(news.moved, [&](const PodInfo* other) {
-          return policy::MayOpenNode(*pod, *other, store_);
-        });
-      };
-      if (news.relabelled || std::ranges::any_of(workload->members, helps)) {
-        store_.MarkChanged(*workload);
-      }
-    }
-  }
-  std::vector<const Workload*> changed = store_.TakeChanged();
-  if (all) return store_.OpenWorkloads();
-  return freed ? store_.AwakeWorkloads() : changed;
-}
-
-/// `caller`: the pod whose filter call runs the pass; null: none does.
-void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
-  store_.Refresh();
-  const std::vector<const Workload*> workloads = WhoToJudge();
-  for (const Workload* workload : workloads) {
-    DropFaulty(*workload);
-    TellFaulty(*workload);
-  }
-  store_.RefreshWorkloads();  // who gave a place up asks for its own queue again
-  for (const Workload* workload : PassOrder(workloads)) {
-    Judge(*workload, caller, now);
-  }
-}
-
-/// Gangs that run below their minimum first; then, queue by queue in the order of PriorityClass,
-/// age and key, always the queue whose head is oldest: priority counts inside a queue only. What a
-/// running gang wants beyond its minimum is as old as the pods that want it.
-std::vector<const Workload*> Engine::PassOrder(std::span<const Workload* const> workloads) const {
-  // By (priority, creation, key): keys rise already, so that a stable sort by numbers is enough.
-  struct Place {
-    std::int64_t priority;
-    kube::Millis creation;
-    const Workload* workload;
-  };
-  std::vector<const Workload*> order;
-  std::map<QueueId, std::vector<Place>> by_queue;
-  std::vector<Place> started;
-  for (const Workload* workload : workloads) {
-    if (!NeedsPlan(*workload)) continue;
-    const bool broken = workload->started && workload->Missing() > 0;
-    auto& line = broken ? started : by_queue[workload->queue];
-    line.push_back({-std::int64_t{workload->priority}, WaitingSince(*workload), workload});
-  }
-  const auto sort = [](std::vector<Place>& line) {
-    std::ranges::stable_sort(
-        line, {}, [](const Place& place) { return std::pair(place.priority, place.creation); });
-  };
-  sort(started);
-  for (const Place& place : started) order.push_back(place.workload);
-  struct Line {
-    std::span<const Place> rest;
-    QueueId queue;
-    bool operator<(const Line& other) const {  // for a max-heap: the oldest head on top
-      const Place& a = rest.front();
-      const Place& b = other.rest.front();
-      return std::tie(b.creation, b.workload->key, other.queue) <
-             std::tie(a.creation, a.workload->key, queue);
-    }
-  };
-  std::vector<Line> heads;
-  for (auto& [queue, line] : by_queue) {
-    sort(line);
-    heads.push_back({line, queue});
-  }
-  std::ranges::make_heap(heads, std::less<>());
-  while (!heads.empty()) {
-    std::ranges::pop_heap(heads, std::less<>());
-    Line& line = heads.back();
-    order.push_back(line.rest.front().workload);
-    line.rest = line.rest.subspan(1);
-    if (line.rest.empty()) {
-      heads.pop_back();
-    } else {
-      std::ranges::push_heap(heads, std::less<>());
-    }
-  }
-  return order;
-}
-
-/// An ungated single that kube-scheduler never brought is not planned ahead: it is on its way.
-bool Engine::NeedsPlan(const Workload& workload) const {
-  const WorkloadState& state = states_.At(workload);
-  if (Passthrough()) return true;
-  if (state.plan && !state.plan->committed) return false;
-  const bool held =
-      state.plan && std::ranges::any_of(state.plan->assignments,
-                                        [](const Assignment& a) { return a.held_until != 0; });
-  return held || std::ranges::any_of(workload.members, [&](const PodInfo* pod) {
-           if (pod->bound() || pod->charge != Charge::kNone) return false;
-           return workload.gang || states_.At(*pod).asked || HasOurGate(*pod);
-         });
-}
 
 void Engine::Judge(const Workload& workload, const PodInfo* caller, TimePoint now) {
   WorkloadState& state = states_[workload];
@@ -195,7 +72,7 @@ void Engine::Judge(const Workload& workload, const PodInfo* caller, TimePoint no
   if (static_cast<int>(pods.size()) < std::max(1, missing)) {
     state.gathered = 0;
     SetVerdict(workload, WaitsForMembers(workload, static_cast<int>(pods.size())));
-    store_.Rest(workload);  // until one comes, or goes
+    active_.Rest(workload);  // until one comes, or goes
     return;
   }
   if (ResumePreemption(workload, now)) return;
@@ -325,9 +202,9 @@ std::optional<Failure> Engine::FailureOf(const Workload& workload,
 std::optional<Failure> Engine::PlanWhole(const Workload& workload,
                                          const std::vector<const PodInfo*>& pods, int min,
                                          const PodInfo* caller, TimePoint now) {
-  std::erase_if(states_[workload].avoid, [now](const policy::Avoid& a) { return a.until <= now; });
+  refusals_.Expire(workload, now);
   std::optional<Failure> key =
-      AvoidFor(workload, pods).empty() ? FailureOf(workload, pods, min) : std::nullopt;
+      refusals_.Of(workload, pods).empty() ? FailureOf(workload, pods, min) : std::nullopt;
   wakeups_.Wake();  // room may have been given back since the pass began
   // What fails for want of room fails whatever the neighbours are.
   if (key && key->neighbourly() && wakeups_.Known(key->ForRoom()) != nullptr) key = key->ForRoom();

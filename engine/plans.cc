@@ -16,15 +16,15 @@ using cluster::ReasonId;
 using cluster::Workload;
 
 Plan& Engine::BeginPlan(const Workload& workload, std::string id) {
-  Plan& plan = states_[workload].plan.emplace();
-  plan.id = std::move(id);
-  store_.SetPlan(workload, plan.id);
-  return plan;
+  store_.SetPlan(workload, std::move(id));
+  planned_.insert(&workload);
+  return states_[workload].plan.emplace();
 }
 
 /// Whoever had a place in it is bound, or has given it up.
 void Engine::EndPlan(const Workload& workload) {
   states_[workload].plan.reset();
+  planned_.erase(&workload);
   store_.SetPlan(workload, "");
 }
 
@@ -36,6 +36,7 @@ void Engine::DropPlan(const Workload& workload) {
     if (assignment.pod->charge == Charge::kPlanned) store_.Release(*assignment.pod);
   }
   EndPlan(workload);
+  states_[workload].verdict = {};
   store_.MarkChanged(workload);
 }
 
@@ -167,7 +168,7 @@ void Engine::LeavePlan(const PodInfo& pod, const std::string& why) {
   store_.Release(pod);
   const Workload& workload = *pod.workload;
   WorkloadState& state = states_[workload];
-  std::erase_if(state.plan->assignments, [&pod](const Assignment& a) { return a.pod == &pod; });
+  state.plan->Remove(pod);
   if (state.plan->assignments.empty()) EndPlan(workload);
 }
 
@@ -191,7 +192,7 @@ void Engine::Dissolve(const Workload& workload, const std::string& why, bool hol
   actions_.push_back(Decision{.kind = "dissolve",
                               .workload = workload.key,
                               .queue = QueueName(workload.queue),
-                              .plan = state.plan->id,
+                              .plan = workload.plan,
                               .generation = store_.generation(),
                               .verdict = {.subject = why}});
   const TimePoint held = now - state.plan->made;

@@ -160,16 +160,15 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
       reason == ReasonId::kNone || reason == ReasonId::kStarting || EvictionHelps(reason);
   if (pod->workload->gang || pod->refusal.reason != ReasonId::kNone || !may_help) return {};
   store_.Refresh();
-  // Who waits for quota alone evicts nobody.
-  if (reason == ReasonId::kWaitingForQuota && HasRoom(*pod)) return {};
+  // Who waits for quota alone evicts nobody, nor does who may only have to wait for its turn.
+  if ((reason == ReasonId::kWaitingForQuota || unfinished()) && HasRoom(*pod)) return {};
   using Rank = std::tuple<std::int64_t, std::int32_t, std::size_t, int>;
   std::optional<std::tuple<Rank, NodeIndex, std::vector<const PodInfo*>>> best;
   for (const auto& [name, set] : candidates) {
     const NodeIndex node = store_.FindNode(name);
     if (node == cluster::kNoNode || !store_.node(node).present) continue;
-    const bool cooled = std::ranges::any_of(
-        cooled_, [&](const Cooled& c) { return c.shape == pod->shape && c.node == node; });
-    if (cooled) continue;  // its kubelet would reject this pod too
+    if (refusals_.WasRejected(*pod->shape, node))
+      continue;  // its kubelet would reject this one too
     std::vector<const PodInfo*> victims;
     bool sound = !set.uids.empty();
     for (const std::string& victim_uid : set.uids) {
@@ -297,7 +296,7 @@ bool Engine::ResumePreemption(const Workload& workload, TimePoint now) {
   }
   const std::array<const PodInfo*, 1> one{&pod};
   const auto there = [node](const policy::Avoid& avoid) { return avoid.node == node; };
-  if (victims.empty() || std::ranges::any_of(AvoidFor(workload, one), there) ||
+  if (victims.empty() || std::ranges::any_of(refusals_.Of(workload, one), there) ||
       !Admitted(pod, node, victims, store_)) {
     return false;
   }
@@ -307,6 +306,7 @@ bool Engine::ResumePreemption(const Workload& workload, TimePoint now) {
 
 /// By counting: some node that `pod` matches has what it asks for.
 bool Engine::HasRoom(const PodInfo& pod) {
+  SpendSearch();
   const auto fits = scorer_.fit().Row(*pod.shape);
   return std::ranges::any_of(store_.nodes(), [&](const auto& node) {
     return fits[static_cast<std::size_t>(node->index)] != 0 &&
@@ -323,6 +323,7 @@ bool Engine::WouldPreempt(const PodInfo& pod, const Preemptor& preemptor, bool& 
   constexpr int kMaxTries = 16;
   by_count = false;
   if (HasRoom(pod)) return false;
+  SpendSearch();
   const auto fits = scorer_.fit().Row(*pod.shape);
   int tries = 0;
   const bool found = std::ranges::any_of(store_.nodes(), [&](const auto& node) {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "engine/engine.h"
-#include "engine/pauses.h"
 
 namespace berth::engine {
 
@@ -23,12 +22,6 @@ constexpr std::size_t kMaxLiveAnswers = 4096;
 constexpr TimePoint kLiveAnswerMs = 15'000;
 constexpr TimePoint kFirstAvoidMs = 10'000;
 constexpr TimePoint kLastAvoidMs = 300'000;
-/// A node whose kubelet rejected a pod is left alone for 5 s, doubled with each rejection up to
-/// 160 s; and until 5 min after the last one it is the last resort.
-constexpr TimePoint kFirstCoolMs = 5'000;
-constexpr TimePoint kCoolMs = 300'000;
-constexpr std::size_t kMaxCooled = 1024;
-
 std::optional<std::size_t> Find(std::span<const std::string_view> offered, std::string_view name) {
   const auto it = std::ranges::find(offered, name);
   if (it == offered.end()) return std::nullopt;
@@ -51,20 +44,6 @@ std::function<bool(NodeIndex)> IsOffered(const FilterQuery& query, const cluster
 }
 
 }  // namespace
-
-TimePoint SecondsUntil(TimePoint then, TimePoint now) {
-  return std::max<TimePoint>(0, then - now + 999) / 1'000;
-}
-
-std::vector<policy::Avoid> NotYet(std::vector<policy::Avoid> avoid, TimePoint now) {
-  std::erase_if(avoid, [now](const policy::Avoid& a) { return a.until <= now; });
-  return avoid;
-}
-
-TimePoint SecondsLeft(std::span<const policy::Avoid> avoid, TimePoint now) {
-  const auto first = std::ranges::min_element(avoid, {}, &policy::Avoid::until);
-  return first == avoid.end() ? 0 : SecondsUntil(first->until, now);
-}
 
 FilterAnswer Engine::Filter(const FilterQuery& query, TimePoint now) {
   store_.Refresh();
@@ -182,12 +161,15 @@ FilterAnswer Engine::FilterManaged(const PodInfo& pod, const FilterQuery& query,
   WorkloadState& state = states_[workload];
   if (workload.in_tree) return FilterInTree(pod, query, now);
   if (pod.charge == Charge::kNone) {
-    // Refused before, it waits for what WhoToJudge names: to ask again is none of that.
+    // Refused before, it waits for what Activate names: to ask again is none of that.
     if (!std::exchange(states_[pod].asked, true)) store_.MarkChanged(workload);
     PlanPass(&pod, now);
   }
   Assignment* assignment = FindAssignment(pod);
-  if (assignment == nullptr) return Refuse(state.verdict.reason);
+  if (assignment == nullptr) {
+    const ReasonId reason = state.verdict.reason;  // kNone: the pass did not come to it
+    return Refuse(reason == ReasonId::kNone ? ReasonId::kNotReady : reason);
+  }
   if (assignment->held_until != 0) return Refuse(ReasonId::kRefusedByScheduler);
   if (assignment->waits_turn()) return Refuse(ReasonId::kStarting);
   auto at = Find(query.offered, store_.node(assignment->node).name);
@@ -250,24 +232,10 @@ void Engine::KeepMore(const PodInfo& pod, const FilterQuery& query, TimePoint no
 /// still counts a gang whose plan is gone), or the node may never do.
 void Engine::RememberRefusal(const Workload& workload, const PodInfo& pod, NodeIndex node,
                              TimePoint now) {
-  WorkloadState& state = states_[workload];
-  const TimePoint until =
-      now + std::min(kFirstAvoidMs << std::min(state.failures, 5), kLastAvoidMs);
-  state.avoid.push_back({.shape = pod.shape, .node = node, .until = until});
+  const int failures = states_[workload].failures;
+  const TimePoint until = now + std::min(kFirstAvoidMs << std::min(failures, 5), kLastAvoidMs);
+  refusals_.Refused(workload, {.shape = pod.shape, .node = node, .until = until});
   timers_.emplace(until, workload.key);
-}
-
-/// Where members of these shapes are not to be tried: what kube-scheduler refused this workload,
-/// and what a kubelet refused anybody.
-std::vector<policy::Avoid> Engine::AvoidFor(const Workload& workload,
-                                            std::span<const PodInfo* const> pods) const {
-  std::vector<policy::Avoid> avoid = states_.At(workload).avoid;
-  for (const Cooled& cooled : cooled_) {
-    const auto alike = [&](const PodInfo* pod) { return pod->shape == cooled.shape; };
-    if (std::ranges::none_of(pods, alike)) continue;
-    avoid.push_back({.shape = cooled.shape, .node = cooled.node, .until = cooled.again});
-  }
-  return avoid;
 }
 
 /// Around the nodes that refused members like these; and where that leaves no room, around those
@@ -276,16 +244,18 @@ policy::Placement Engine::PlaceAround(const Workload& workload,
                                       std::span<const PodInfo* const> pods,
                                       policy::PlacementRequest request,
                                       const policy::Overlay& overlay, TimePoint now) {
-  const std::vector<policy::Avoid> all = AvoidFor(workload, pods);
+  const std::vector<policy::Avoid> all = refusals_.Of(workload, pods);
   const std::vector<policy::Avoid> not_yet = NotYet(all, now);
   const bool last_resort = not_yet.size() < all.size();
   const bool explain = request.explain;
   request.avoid = all;
   request.explain = explain && !last_resort;
+  SpendSearch();
   policy::Placement placement = policy::Place(request, overlay, scorer_);
   if (!placement.ok() && last_resort) {
     request.avoid = not_yet;
     request.explain = explain;
+    SpendSearch();
     placement = policy::Place(request, overlay, scorer_);
   }
   if (placement.verdict.reason == ReasonId::kRefusedByScheduler) {
@@ -296,11 +266,7 @@ policy::Placement Engine::PlaceAround(const Workload& workload,
 
 /// The node's devices or conditions have changed, or it is gone.
 void Engine::ForgetRefusals(NodeIndex node) {
-  std::erase_if(cooled_, [node](const Cooled& c) { return c.node == node; });
-  for (const auto& [key, workload] : store_.workloads()) {
-    std::erase_if(states_[*workload].avoid,
-                  [node](const policy::Avoid& a) { return a.node == node; });
-  }
+  refusals_.ForgetNode(node);
   for (const PodInfo* pod : store_.node(node).pods) {
     Assignment* assignment = FindAssignment(*pod);
     if (assignment == nullptr || assignment->held_until == 0) continue;
@@ -311,11 +277,8 @@ void Engine::ForgetRefusals(NodeIndex node) {
 
 /// The pod has come after the last rejection of its like there, and runs.
 void Engine::NoticeSuccess(const PodInfo& pod) {
-  if (cooled_.empty() || pod.object.phase != kube::PodPhase::kRunning) return;
-  const TimePoint bound_at = states_.At(pod).bound_at;
-  std::erase_if(cooled_, [&pod, bound_at](const Cooled& c) {
-    return c.shape == pod.shape && c.node == pod.node && bound_at > c.since;
-  });
+  if (pod.object.phase != kube::PodPhase::kRunning) return;
+  refusals_.Succeeded(*pod.shape, pod.node, states_.At(pod).bound_at);
 }
 
 /// A pod that was bound and then refused by the kubelet: the next of its shape would fare no better
@@ -330,19 +293,9 @@ void Engine::NoticeRejection(const kube::Pod& object, TimePoint now) {
   const NodeIndex node = store_.FindNode(object.node_name);
   if (pod == nullptr || pod->workload == nullptr || node == cluster::kNoNode) return;
   if (!store_.node(node).present) return;  // its slot is for the next new one
-  Cooled cooled{.shape = pod->shape, .node = node, .rejections = 1, .since = now};
-  std::erase_if(cooled_, [&](const Cooled& c) {
-    const bool same = c.shape == pod->shape && c.node == node;
-    // What was bound before the first rejection is no new attempt.
-    if (same) cooled.rejections = c.rejections + (now >= c.again ? 1 : 0);
-    return same;
-  });
-  cooled.again = now + (kFirstCoolMs << std::min(cooled.rejections - 1, 5));
-  cooled.until = now + kCoolMs;
-  if (cooled_.size() >= kMaxCooled) cooled_.erase(cooled_.begin());
-  cooled_.push_back(cooled);
-  timers_.emplace(cooled.again, std::string());
-  timers_.emplace(cooled.until, std::string());
+  const Refusals::Pause pause = refusals_.Rejected(pod->shape, node, now);
+  timers_.emplace(pause.again, std::string());
+  timers_.emplace(pause.until, std::string());
   const auto& meta = object.meta;
   actions_.push_back(EmitEvent{
       .pod = {meta.ns, meta.name, meta.uid},
@@ -351,8 +304,8 @@ void Engine::NoticeRejection(const kube::Pod& object, TimePoint now) {
       .note = fmt::format("The kubelet of {} rejected this pod ({}). Berth plans no pod of its "
                           "shape there for {} s, and for {} minutes only where there is no other "
                           "room.",
-                          object.node_name, reason, SecondsUntil(cooled.again, now),
-                          kCoolMs / 60'000)});
+                          object.node_name, reason, SecondsUntil(pause.again, now),
+                          (pause.until - now) / 60'000)});
   for (const PodInfo* other : std::vector<const PodInfo*>(store_.node(node).pods)) {
     const bool planned = other->charge == Charge::kPlanned && other->workload != nullptr;
     if (!planned || other->shape != pod->shape || other->node != node) continue;

@@ -29,46 +29,41 @@ policy::Looking LookedAt(cluster::ReasonId reason) {
 
 }  // namespace
 
-void Wakeups::WakeAll(const Keys& keys) {
-  for (const std::string& key : keys) {
-    if (const Workload* workload = store_->FindWorkload(key)) store_->MarkChanged(*workload);
+void Wakeups::WakeAll(Resting& resting) {
+  while (!resting.empty()) {
+    const Workload& workload = **resting.begin();
+    Forget(workload);
+    store_->MarkChanged(workload);
   }
 }
 
+void Wakeups::Forget(const Workload& workload) {
+  const auto it = rests_on_.find(&workload);
+  if (it == rests_on_.end()) return;
+  for (Resting* resting : it->second) resting->erase(&workload);
+  rests_on_.erase(it);
+}
+
 void Wakeups::WakeEverybody() {
-  for (const auto& [failure, search] : searches_) WakeAll(search.resting);
-  for (const auto& [preemptor, hopeless] : hopeless_) WakeAll(hopeless.resting);
+  for (auto& [failure, search] : searches_) WakeAll(search.resting);
+  for (auto& [preemptor, hopeless] : hopeless_) WakeAll(hopeless.resting);
   searches_.clear();
   hopeless_.clear();
 }
 
-/// Workloads end while they rest, and shapes die out: what nobody rests on is forgotten, so that
-/// the tables stay in proportion to the workloads there are.
-void Wakeups::CountAdded() {
-  if (++added_ > std::max(kMinPurge, 2 * store_->workloads().size())) Purge();
-}
-
-void Wakeups::Purge() {
-  added_ = 0;
-  const auto rests = [this](const std::string& key) {
-    const Workload* workload = store_->FindWorkload(key);
-    return workload != nullptr && store_->Rests(*workload) && !workload->Unplaced().empty();
-  };
-  const auto purge = [&rests](Keys& keys) {
-    std::erase_if(keys, [&](const std::string& key) { return !rests(key); });
-  };
-  for (auto& [failure, search] : searches_) purge(search.resting);
-  for (auto& [preemptor, hopeless] : hopeless_) purge(hopeless.resting);
-  for (auto& [quota, keys] : quota_) purge(keys);
-  std::erase_if(searches_, [](const auto& entry) { return entry.second.resting.empty(); });
-  std::erase_if(hopeless_, [](const auto& entry) { return entry.second.resting.empty(); });
-  std::erase_if(quota_, [](const auto& entry) { return entry.second.empty(); });
+/// Workloads end while they rest, and shapes die out: what nobody rests on is forgotten when there
+/// is too much of it, so that a table stays in proportion to the workloads there are.
+template <typename Table>
+void Wakeups::Purge(Table& table, std::size_t workloads) {
+  if (table.size() <= std::max(kMinPurge, 2 * workloads)) return;
+  std::erase_if(table, [](const auto& entry) { return entry.second.resting.empty(); });
 }
 
 void Wakeups::Clear() {
   searches_.clear();
   hopeless_.clear();
   quota_.clear();
+  rests_on_.clear();
 }
 
 void Wakeups::Wake() {
@@ -76,7 +71,7 @@ void Wakeups::Wake() {
   const cluster::ChangeLog& log = store_->room_changes();
   const std::uint64_t free_generation = store_->free_generation();
   const bool freed = std::exchange(free_generation_, free_generation) != free_generation;
-  if (freed) {  // what depends on more than the nodes that changed
+  if (freed) {  // what depends on more than the nodes that changed: nobody rests on it
     std::erase_if(searches_, [](const auto& entry) { return entry.first.neighbourly(); });
     std::erase_if(hopeless_, [](const auto& entry) { return !entry.second.by_count; });
   }
@@ -90,23 +85,30 @@ void Wakeups::Wake() {
 /// others are as they were, and every way to place the members would have been there before.
 void Wakeups::WakeByRoom(const std::set<NodeIndex>& changed) {
   const policy::Overlay overlay(*store_);
-  std::erase_if(searches_, [&](const auto& entry) {
-    const auto& [failure, search] = entry;
+  WakeWhere(searches_, [&](const Failure& failure, const Search& search) {
     if (failure.neighbourly()) return false;
     const policy::Looking looking = LookedAt(search.verdict.reason);
-    const bool stays = std::ranges::none_of(
+    return std::ranges::any_of(
         changed, [&](NodeIndex node) { return MayTake(*failure.shape, node, overlay, looking); });
-    if (!stays) WakeAll(search.resting);
-    return !stays;
   });
-  std::erase_if(hopeless_, [&](const auto& entry) {
-    const auto& [preemptor, hopeless] = entry;
-    if (!hopeless.by_count) return false;
-    const bool stays = std::ranges::none_of(
-        changed, [&](NodeIndex node) { return RoomWithVictims(preemptor, node, *store_); });
-    if (!stays) WakeAll(hopeless.resting);
-    return !stays;
+  WakeWhere(hopeless_, [&](const Preemptor& preemptor, const Hopeless& hopeless) {
+    return hopeless.by_count && std::ranges::any_of(changed, [&](NodeIndex node) {
+             return RoomWithVictims(preemptor, node, *store_);
+           });
   });
+}
+
+/// Forgets the entries of which `news` is true, and wakes those who rest on them.
+template <typename Table, typename News>
+void Wakeups::WakeWhere(Table& table, const News& news) {
+  for (auto it = table.begin(); it != table.end();) {
+    if (news(it->first, it->second)) {
+      WakeAll(it->second.resting);
+      it = table.erase(it);
+    } else {
+      ++it;
+    }
+  }
 }
 
 void Wakeups::WakeByQuota() {
@@ -118,7 +120,7 @@ void Wakeups::WakeByQuota() {
       // From the smallest wish to the largest that is granted now.
       const auto from = quota_.lower_bound({queue, id, 0});
       const auto to = quota_.upper_bound({queue, id, left});
-      for (auto it = from; it != to; ++it) WakeAll(it->second);
+      for (auto it = from; it != to; ++it) WakeAll(it->second.resting);
       quota_.erase(from, to);
     }
   }
@@ -130,12 +132,12 @@ const cluster::Verdict* Wakeups::Known(const Failure& failure) const {
 }
 
 void Wakeups::Remember(const Failure& failure, const cluster::Verdict& verdict) {
-  CountAdded();
+  Purge(searches_, store_->workloads().size());
   searches_.try_emplace(failure, Search{.verdict = verdict, .resting = {}});
 }
 
 void Wakeups::RememberHopeless(const Preemptor& preemptor, bool by_count) {
-  CountAdded();
+  Purge(hopeless_, store_->workloads().size());
   hopeless_.try_emplace(preemptor, Hopeless{.by_count = by_count, .resting = {}});
 }
 
@@ -146,12 +148,14 @@ bool Wakeups::MayRest(const std::optional<Preemptor>& preemptor) const {
 }
 
 /// REQUIRES: MayRest(preemptor).
-void Wakeups::Rest(const Workload& workload, Keys& keys,
+void Wakeups::Rest(const Workload& workload, Resting& resting,
                    const std::optional<Preemptor>& preemptor) {
-  keys.insert(workload.key);
-  if (preemptor) hopeless_.at(*preemptor).resting.insert(workload.key);
-  store_->Rest(workload);
-  CountAdded();
+  Forget(workload);
+  std::vector<Resting*>& places = rests_on_[&workload];
+  places.push_back(&resting);
+  if (preemptor) places.push_back(&hopeless_.at(*preemptor).resting);
+  for (Resting* place : places) place->insert(&workload);
+  active_->Rest(workload);
 }
 
 void Wakeups::RestForRoom(const Workload& workload, const Failure& failure,
@@ -164,7 +168,8 @@ void Wakeups::RestForRoom(const Workload& workload, const Failure& failure,
 void Wakeups::RestForQuota(const Workload& workload, cluster::ResourceId id, std::int64_t want,
                            const std::optional<Preemptor>& preemptor) {
   if (!MayRest(preemptor)) return;
-  Rest(workload, quota_[{workload.queue, id, want}], preemptor);
+  Purge(quota_, store_->workloads().size());
+  Rest(workload, quota_[{workload.queue, id, want}].resting, preemptor);
 }
 
 }  // namespace berth::engine

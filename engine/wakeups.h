@@ -4,7 +4,7 @@
 //
 // Only where the reason can be told exactly: members of one shape that found no room (and look at
 // no neighbours), a queue without quota, a gang without its members. Everybody else stays awake and
-// is judged whenever any room was given back (Engine::WhoToJudge).
+// is judged whenever any room was given back (Engine::Activate).
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,12 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
 
 #include "cluster/store.h"
+#include "engine/active_queue.h"
 
 namespace berth::engine {
 
@@ -53,13 +57,16 @@ bool RoomWithVictims(const Preemptor& preemptor, cluster::NodeIndex node,
 
 class Wakeups {
  public:
-  explicit Wakeups(cluster::Store& store) : store_(&store) {}
+  Wakeups(cluster::Store& store, ActiveQueue& active) : store_(&store), active_(&active) {}
 
   /// Has the workloads judged again (Store::MarkChanged) that may be helped by what has happened
   /// since the last call, and forgets what need not be true any more. Call before anything below.
   void Wake();
   /// Nothing is known any more, under another policy. Who rested is judged if everybody is.
   void Clear();
+
+  /// Call before the workload is destroyed.
+  void Forget(const cluster::Workload& workload);
 
   /// Why these did not fit, if they would not now either. Null: not known.
   const cluster::Verdict* Known(const Failure& failure) const;
@@ -81,34 +88,41 @@ class Wakeups {
  private:
   static constexpr std::size_t kMinPurge = 4096;
 
-  using Keys = std::set<std::string>;  ///< Of workloads; some may be gone, or awake.
+  using Resting = std::unordered_set<const cluster::Workload*>;  ///< And some that did.
   struct Search {
     cluster::Verdict verdict;
-    Keys resting;
+    Resting resting;
   };
   struct Hopeless {
     bool by_count = false;
-    Keys resting;
+    Resting resting;
+  };
+  struct Wish {
+    Resting resting;
   };
   using QuotaClass = std::tuple<cluster::QueueId, cluster::ResourceId, std::int64_t>;
 
-  void WakeAll(const Keys& keys);
-  void CountAdded();
-  void Purge();
+  void WakeAll(Resting& resting);
+  template <typename Table, typename News>
+  void WakeWhere(Table& table, const News& news);
+  template <typename Table>
+  static void Purge(Table& table, std::size_t workloads);
   void WakeEverybody();
   void WakeByRoom(const std::set<cluster::NodeIndex>& changed);
   void WakeByQuota();
   bool MayRest(const std::optional<Preemptor>& preemptor) const;
-  void Rest(const cluster::Workload& workload, Keys& keys,
+  void Rest(const cluster::Workload& workload, Resting& resting,
             const std::optional<Preemptor>& preemptor);
 
   cluster::Store* store_;
+  ActiveQueue* active_;
   std::map<Failure, Search> searches_;
   std::map<Preemptor, Hopeless> hopeless_;
-  std::map<QuotaClass, Keys> quota_;
+  std::map<QuotaClass, Wish> quota_;
+  /// Where a workload is in the tables above, which keep their entries in place.
+  std::unordered_map<const cluster::Workload*, std::vector<Resting*>> rests_on_;
   cluster::ChangeLog::Position seen_ = 0;
   std::uint64_t free_generation_ = 0;
-  std::size_t added_ = 0;  ///< Entries and keys since the last Purge.
 };
 
 }  // namespace berth::engine

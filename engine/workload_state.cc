@@ -14,21 +14,18 @@ const MemberState& States::At(const cluster::PodInfo& pod) const {
   return it == pods_.end() ? kNothing : it->second;
 }
 
-void States::OnMemberLeft(const cluster::Workload& workload, const cluster::PodInfo& pod) {
+void States::RemoveMember(const cluster::Workload& workload, const cluster::PodInfo& pod) {
   const auto it = workloads_.find(&workload);
-  if (it == workloads_.end() || !it->second.plan) return;
-  std::erase_if(it->second.plan->assignments,
-                [&pod](const Assignment& assignment) { return assignment.pod == &pod; });
+  if (it != workloads_.end() && it->second.plan) it->second.plan->Remove(pod);
 }
 
-void States::OnNewIncarnation(const cluster::Workload& workload) {
+void States::BeginIncarnation(const cluster::Workload& workload) {
   const auto it = workloads_.find(&workload);
   if (it == workloads_.end()) return;
   WorkloadState& state = it->second;
   state.failures = 0;
   state.hold_until = 0;
   state.gathered = 0;
-  if (workload.members.empty()) state.avoid.clear();
 }
 
 }  // namespace berth::engine

@@ -10,7 +10,6 @@
 
 #include "cluster/store.h"
 #include "engine/phases.h"
-#include "policy/placement.h"
 
 namespace berth::engine {
 
@@ -37,8 +36,8 @@ struct Assignment {
 };
 
 /// A placement of a whole workload, charged in the ledger. Inert until its members come to bind.
+/// Its id is Workload::plan.
 struct Plan {
-  std::string id;
   std::vector<Assignment> assignments;
   int barrier = 0;         ///< Managed members that must arrive before any is bound.
   bool committed = false;  ///< The minimum arrived: no expiry any more.
@@ -47,16 +46,20 @@ struct Plan {
   int replans = 0;
   TimePoint made = 0;
   TimePoint expires = 0;  ///< Committed: when what is not bound by then is released once more.
+
+  /// `pod` has no place in it any more, if it had one.
+  void Remove(const cluster::PodInfo& pod) {
+    std::erase_if(assignments, [&pod](const Assignment& a) { return a.pod == &pod; });
+  }
 };
 
 /// Of a gang, or of one pod on its own.
 struct WorkloadState {
   std::optional<Plan> plan;
-  /// Why it has no plan; kStarting: it has one; kNone: it was not judged yet.
+  /// Why it has no plan; kStarting: it has, or had, one; kNone: it was not judged since.
   cluster::Verdict verdict;
-  std::vector<policy::Avoid> avoid;  ///< What kube-scheduler refused it.
-  int failures = 0;                  ///< Plans that dissolved in a row.
-  TimePoint hold_until = 0;          ///< No plan before this; 0: no pause.
+  int failures = 0;          ///< Plans that dissolved in a row.
+  TimePoint hold_until = 0;  ///< No plan before this; 0: no pause.
   TimePoint pending_since = 0;
   /// Of an elastic gang that has its minimum: members that it had when it last grew, until when it
   /// waits for more (0: it does not), and until when at most.
@@ -76,7 +79,7 @@ struct MemberState {
 
 /// The states of all workloads and pods that the store knows. References stay valid until the
 /// workload, or the pod, is gone.
-class States final : public cluster::StoreListener {
+class States {
  public:
   WorkloadState& operator[](const cluster::Workload& workload) { return workloads_[&workload]; }
   MemberState& operator[](const cluster::PodInfo& pod) { return pods_[&pod]; }
@@ -84,10 +87,12 @@ class States final : public cluster::StoreListener {
   const WorkloadState& At(const cluster::Workload& workload) const;
   const MemberState& At(const cluster::PodInfo& pod) const;
 
-  void OnMemberLeft(const cluster::Workload& workload, const cluster::PodInfo& pod) override;
-  void OnNewIncarnation(const cluster::Workload& workload) override;
-  void OnWorkloadGone(const cluster::Workload& workload) override { workloads_.erase(&workload); }
-  void OnPodGone(const cluster::PodInfo& pod) override { pods_.erase(&pod); }
+  /// `pod` has left `workload`.
+  void RemoveMember(const cluster::Workload& workload, const cluster::PodInfo& pod);
+  /// See Store::BeginIncarnation.
+  void BeginIncarnation(const cluster::Workload& workload);
+  void Forget(const cluster::Workload& workload) { workloads_.erase(&workload); }
+  void Forget(const cluster::PodInfo& pod) { pods_.erase(&pod); }
 
  private:
   std::unordered_map<const cluster::Workload*, WorkloadState> workloads_;

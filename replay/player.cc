@@ -1,6 +1,7 @@
 #include "replay/player.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "config/decode.h"
 #include "replay/decision_line.h"
@@ -35,6 +36,8 @@ std::string Begin(std::unique_ptr<Engine>& engine, Reader& reader, TimePoint) {
   reader.Require("explain", options.explain_decisions);
   reader.Require("shares", options.store.shares);
   reader.Require("orderSeed", options.store.order_seed);
+  // Of a log that was written before passes had a budget.
+  reader("passBudget", options.pass_budget, std::numeric_limits<std::int64_t>::max());
   reader.Require("policy", yaml);
   if (std::string error = reader.Finish(); !error.empty()) return error;
   auto policy = ReadPolicy(yaml);

@@ -33,6 +33,7 @@ void Recorder::OnBegin(const config::PolicyConfiguration& policy, const engine::
   line["explain"] = options.explain_decisions;
   line["shares"] = options.store.shares;
   line["orderSeed"] = options.store.order_seed;
+  line["passBudget"] = options.pass_budget;
   sink_(Text(With(std::move(line), "policy", config::EncodePolicy(policy))));
 }
 

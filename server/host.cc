@@ -20,6 +20,9 @@ constexpr int kMaxReleaseTries = 5;
 /// How long the removal of a gate waits for the nomination before it to come back by the watch. The
 /// thread is held up meanwhile: at 100 ms, releases were slower on a busy machine than without.
 constexpr std::chrono::milliseconds kNominationLag(20);
+/// The planner thread waits so long between two passes of one round of planning: verbs get the lock
+/// meanwhile, which goes to whoever asks first and not to whoever has waited longest.
+constexpr std::int64_t kBetweenPassesMs = 1;
 /// The planner thread shows at least as often that the engine can be had.
 constexpr std::int64_t kBeatMs = 1'000;
 
@@ -178,8 +181,10 @@ void Host::Plan(const std::stop_token& stop) {
     std::vector<Later> due;
     {
       std::unique_lock lock(mutex_);
+      // In the midst of a round what has changed can wait.
+      const bool goes_on = deciding() && engine_->unfinished();
       changed_.wait_for(lock, stop, std::chrono::milliseconds(MsUntilDue(clock_())),
-                        [&] { return changes_ != seen; });
+                        [&] { return !goes_on && changes_ != seen; });
       if (stop.stop_requested()) return;
       seen = changes_;
       const auto now = clock_();
@@ -200,6 +205,7 @@ void Host::Plan(const std::stop_token& stop) {
 
 /// How long nothing is to be done unless something happens. REQUIRES: the lock.
 std::int64_t Host::MsUntilDue(engine::TimePoint now) const {
+  if (deciding() && engine_->unfinished()) return kBetweenPassesMs;
   engine::TimePoint due = now + kBeatMs;
   if (!later_.empty()) due = std::min(due, later_.begin()->first);
   // Only who decides has deadlines: another would find its own passed, over and over.

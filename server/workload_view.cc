@@ -55,7 +55,11 @@ bool Waits(const Workload& workload) {
 
 std::string ReasonOf(const engine::Engine& engine, const Workload& workload) {
   if (!workload.plan.empty()) return std::string(cluster::Token(ReasonId::kStarting));
-  const auto token = cluster::Token(VerdictOf(engine, workload).reason);
+  const auto reason = VerdictOf(engine, workload).reason;
+  if (reason == ReasonId::kNone && engine.InLine(workload)) {
+    return std::string(cluster::Token(ReasonId::kNotReady));
+  }
+  const auto token = cluster::Token(reason);
   return std::string(token.empty() ? kArriving : token);
 }
 

@@ -60,7 +60,7 @@ void FilterPlannedMember(benchmark::State& state) {
   const Offer offer(nodes);
   const auto gang = MakeGang("gang", static_cast<int>(state.range(1)), 8);
   for (const kube::Pod& pod : gang) engine->OnPod(pod, kNow);
-  engine->Step(kNow);
+  Settle(*engine);
   std::size_t i = 0;
   for (auto _ : state) {
     const auto answer =
@@ -86,7 +86,7 @@ void FilterFirstOf(benchmark::State& state, bool new_shape) {
       if (answer.kept.size() != 1) state.SkipWithError("not kept");
     }));
     for (const kube::Pod& pod : gang) engine->OnPodDeleted(pod.meta.uid, kNow);
-    engine->Step(kNow);
+    Settle(*engine);
     engine->TakeActions();
   }
 }
@@ -117,7 +117,7 @@ void FilterNewSingleOnUnequalNodes(benchmark::State& state) {
     pod.node_name = NodeName(i);
     engine->OnPod(std::move(pod), kNow);
   }
-  engine->Step(kNow);
+  Settle(*engine);
   const Offer offer(nodes);
   int i = 0;
   for (auto _ : state) {
@@ -200,7 +200,7 @@ void BarrierOfGang(benchmark::State& state) {
   for (auto _ : state) {
     const auto gang = MakeGang("gang", static_cast<int>(state.range(0)), 8);
     for (const kube::Pod& pod : gang) engine->OnPod(pod, kNow);
-    engine->Step(kNow);
+    Settle(*engine);
     engine->TakeActions();
     std::vector<std::string> nodes;
     nodes.reserve(gang.size());
@@ -224,7 +224,7 @@ void BarrierOfGang(benchmark::State& state) {
       engine->OnPod(std::move(pod), kNow);
     }
     for (const kube::Pod& pod : gang) engine->OnPodDeleted(pod.meta.uid, kNow);
-    engine->Step(kNow);
+    Settle(*engine);
     engine->TakeActions();
   }
 }
@@ -248,7 +248,7 @@ std::unique_ptr<engine::Engine> MakeCrowd(int waiting) {
     pod.scheduling_gates = {"berth.dev/admission"};
     engine->OnPod(std::move(pod), kNow);
   }
-  engine->Step(kNow);
+  Settle(*engine);
   engine->TakeActions();
   return engine;
 }
@@ -260,9 +260,9 @@ void PassOverWaiting(benchmark::State& state) {
   pod.node_name = NodeName(0);
   for (auto _ : state) {
     engine->OnPod(pod, kNow);
-    engine->Step(kNow);
+    Settle(*engine);
     engine->OnPodDeleted(pod.meta.uid, kNow);
-    state.SetIterationTime(Seconds([&] { engine->Step(kNow); }));
+    state.SetIterationTime(Seconds([&] { Settle(*engine); }));
     engine->TakeActions();
   }
 }
@@ -277,7 +277,7 @@ void PassAfterArrival(benchmark::State& state) {
     pod.scheduling_gates = {"berth.dev/admission"};
     const std::string uid = pod.meta.uid;
     engine->OnPod(std::move(pod), kNow);
-    state.SetIterationTime(Seconds([&] { engine->Step(kNow); }));
+    state.SetIterationTime(Seconds([&] { Settle(*engine); }));
     engine->OnPodDeleted(uid, kNow);
     engine->TakeActions();
   }
@@ -292,7 +292,7 @@ std::unique_ptr<engine::Engine> MakeBusy() {
     pod.node_name = NodeName(i % 5000);
     engine->OnPod(std::move(pod), kNow);
   }
-  engine->Step(kNow);
+  Settle(*engine);
   engine->TakeActions();
   return engine;
 }
@@ -306,7 +306,7 @@ void EventPodBound(benchmark::State& state) {
     pod.node_name = NodeName(i++ % 5000);
     state.SetIterationTime(Seconds([&] {
       engine->OnPod(std::move(pod), kNow);
-      engine->Step(kNow);
+      Settle(*engine);
     }));
   }
 }
@@ -323,7 +323,7 @@ void EventPodStatus(benchmark::State& state) {
     pod.phase = kube::PodPhase::kRunning;
     state.SetIterationTime(Seconds([&] {
       engine->OnPod(std::move(pod), kNow);
-      engine->Step(kNow);
+      Settle(*engine);
     }));
   }
 }
@@ -337,7 +337,7 @@ void EventNodeHeartbeat(benchmark::State& state) {
     kube::Node node = MakeNode(i++ % 5000);
     state.SetIterationTime(Seconds([&] {
       engine->OnNode(std::move(node), kNow);
-      engine->Step(kNow);
+      Settle(*engine);
     }));
   }
 }

@@ -100,7 +100,7 @@ std::int64_t Replay(const std::vector<kube::Pod>& pods, cluster::Store& store,
   for (const kube::Pod& object : pods) {
     const cluster::PodInfo& pod = *store.UpsertPod(object);
     store.Refresh();
-    store.TakeChanged();
+    store.TakeChanged(1);
     if (learns) scorer.law().Observe(pod.shape);
     const policy::PlacementRequest request{.pods = {&pod}, .explain = false};
     const auto placement = policy::Place(request, policy::Overlay(store), scorer);

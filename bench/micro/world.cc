@@ -54,7 +54,7 @@ std::unique_ptr<engine::Engine> MakeEngine(int nodes) {
   auto engine = std::make_unique<engine::Engine>(config::PolicyConfiguration{}, engine::Options{});
   for (int i = 0; i < nodes; ++i) engine->OnNode(MakeNode(i), kNow);
   engine->Start(kNow);
-  engine->Step(kNow);
+  Settle(*engine);
   engine->TakeActions();
   return engine;
 }
@@ -88,6 +88,12 @@ std::string PodJson(const std::string& name) {
         {"tolerations", {{{"key", "nvidia.com/gpu"}, {"operator", "Exists"}}}}}},
       {"status", {{"phase", "Pending"}, {"qosClass", "Burstable"}}}}
       .dump();
+}
+
+void Settle(engine::Engine& engine) {
+  do {
+    engine.Step(kNow);
+  } while (engine.unfinished());
 }
 
 }  // namespace berth::bench

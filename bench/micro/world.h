@@ -29,6 +29,9 @@ std::vector<kube::Pod> MakeGang(const std::string& name, int size, int gpus, int
 /// An engine with `nodes` empty nodes, started.
 std::unique_ptr<engine::Engine> MakeEngine(int nodes);
 
+/// Judges all that is to be judged, in as many passes as that takes.
+void Settle(engine::Engine& engine);
+
 /// Names of `nodes` nodes, and views of them for queries.
 struct Offer {
   explicit Offer(int nodes);

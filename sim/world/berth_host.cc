@@ -25,6 +25,12 @@ kube::Pod Decoded(const kube::Pod& pod) {
   return copy;
 }
 
+engine::Options OptionsOf(const Environment& env, const std::string& instance) {
+  engine::Options options{.instance = instance};
+  options.pass_budget = env.pass_budget;
+  return options;
+}
+
 }  // namespace
 
 BerthHost::BerthHost(Environment& env, std::string instance, std::function<Duration()> left)
@@ -32,8 +38,7 @@ BerthHost::BerthHost(Environment& env, std::string instance, std::function<Durat
       instance_(std::move(instance)),
       left_(std::move(left)),
       clock_(env),
-      engine_(std::make_unique<engine::Engine>(env.api.policy(),
-                                               engine::Options{.instance = instance_})),
+      engine_(std::make_unique<engine::Engine>(env.api.policy(), OptionsOf(env, instance_))),
       client_(std::make_unique<ApiClient>(env, left_)) {
   using engine::Engine;
   Watch(Kind::kNode, {.upsert =
@@ -103,8 +108,8 @@ void BerthHost::Resign() {
   const auto waiters = std::exchange(waiters_, {});
   const auto posting = std::exchange(posting_, {});
   const auto awaiting = std::exchange(awaiting_, {});
-  engine_ = engine::Engine::Anew(*engine_, {.instance = fmt::format("{}r{}", instance_, ++terms_)},
-                                 now());
+  const std::string instance = fmt::format("{}r{}", instance_, ++terms_);
+  engine_ = engine::Engine::Anew(*engine_, OptionsOf(env_, instance), now());
   for (const auto& [ticket, waiter] : waiters) waiter.done(std::nullopt);
   for (const auto& [id, done] : posting) done(std::nullopt);
   for (const auto& [uid, call] : awaiting) call();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "cluster/queue_refusal.h"
 #include "kube/device_notes.h"
@@ -336,7 +337,9 @@ bool Checker::CouldRunAlone(const kube::Pod& pod) const {
 
 /// I10: a second planner with the same facts and no history finds nothing to do.
 std::string Checker::WhoCouldRun() const {
-  engine::Engine fresh(env_.api.policy(), {.instance = "fresh"});
+  engine::Options options{.instance = "fresh"};
+  options.pass_budget = std::numeric_limits<std::int64_t>::max();  // all in one pass
+  engine::Engine fresh(env_.api.policy(), std::move(options));
   std::vector<std::string_view> names;
   for (const auto& [name, node] : env_.api.nodes()) {
     fresh.OnNode(*node, env_.now());

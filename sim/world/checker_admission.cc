@@ -133,7 +133,10 @@ void Checker::CheckQueues(const kube::Pod& bound) {
   const std::string queue = usage_.QueueOf(bound.meta.uid);
   const auto claim = cluster::ClaimOf(bound);
   // Its queue went while the Binding was under way: it counts elsewhere, whatever room there is.
-  if (claim && claim->node == bound.node_name && claim->queue != queue) return;
+  if (claim && claim->node == bound.node_name && claim->queue != queue) {
+    usage_.CameByEdit(bound.meta.uid);
+    return;
+  }
   const bool named = std::ranges::any_of(
       policies_, [&](const auto& policy) { return QueueByPolicy(bound, *policy) == queue; });
   if (!queue.empty() && !named) {
@@ -146,7 +149,10 @@ void Checker::CheckQueues(const kube::Pod& bound) {
   std::optional<std::int64_t> told;
   if (!told_caps_.empty()) told = ToldMost(usage_.BoundIn(queue), queue, told_caps_);
   const std::int64_t cap = std::min(late, told.value_or(late));
-  if (!queue.empty() && used > cap && !FollowsItsGang(bound)) {
+  if (queue.empty() || used <= cap) return;
+  if (FollowsItsGang(bound)) {
+    usage_.CameByEdit(bound.meta.uid);
+  } else {
     Broken(fmt::format("I4: {} is bound, and queue {} uses {} of {} milli-GPU", bound.meta.name,
                        queue, used, cap));
   }

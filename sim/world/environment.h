@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/engine.h"
 #include "sim/random.h"
 #include "sim/world/api_server.h"
 #include "sim/world/faults.h"
@@ -44,8 +45,9 @@ struct Environment {
   Weather weather;
   Duration clock_skew = 0;    ///< Of the machine's clock; a process reads it when it starts.
   bool clocks_drift = false;  ///< See ProcessClock.
-  Random network;             ///< Delays and what gets lost.
-  Random ties;                ///< kube-scheduler's choice among equals.
+  std::int64_t pass_budget = engine::Options{}.pass_budget;  ///< Of each of Berth's processes.
+  Random network;                                            ///< Delays and what gets lost.
+  Random ties;  ///< kube-scheduler's choice among equals.
 };
 
 }  // namespace berth::sim

@@ -108,7 +108,8 @@ const std::vector<Profile>& Profiles() {
       {.name = "leaders", .kinds = kLeaders, .replicas = 2},
       {.name = "budgets", .kinds = kBudgets, .budgets = true},
       {.name = "mixed", .kinds = Mixed(), .mixed = true},
-      {.name = "clocks", .kinds = kClocks, .replicas = 2, .mixed = true}};
+      {.name = "clocks", .kinds = kClocks, .replicas = 2, .mixed = true},
+      {.name = "passes", .kinds = Mixed(), .mixed = true, .short_passes = true}};
   return kProfiles;
 }
 

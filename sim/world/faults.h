@@ -75,6 +75,8 @@ struct Profile {
   int replicas = 1;      ///< Of Berth.
   bool budgets = false;  ///< PodDisruptionBudgets, and much that wants to evict.
   bool mixed = false;    ///< See mixed.h.
+  /// A pass judges a workload or a few, as it does in a cluster that is a thousand times as large.
+  bool short_passes = false;
 };
 const std::vector<Profile>& Profiles();
 const Profile* FindProfile(std::string_view name);

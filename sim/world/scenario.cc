@@ -315,6 +315,7 @@ Scenario DrawScenario(std::uint64_t seed, const Profile& profile) {
     scenario.scheduler.trials_end = scenario.faults_end;
   }
   if (profile.mixed) DrawMixed(scenario);
+  if (profile.short_passes) scenario.pass_budget = Random(seed, 13).Between(1, 100);
   return scenario;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/policy_configuration.h"
+#include "engine/engine.h"
 #include "kube/objects.h"
 #include "sim/world/faults.h"
 #include "sim/world/fidelity.h"
@@ -72,6 +73,7 @@ struct Scenario {
   std::vector<Fault> faults;
   bool mixed = false;         ///< See mixed.h.
   bool clocks_drift = false;  ///< The clock of each of Berth's processes is a little fast or slow.
+  std::int64_t pass_budget = engine::Options{}.pass_budget;
   TimePoint start = 0;
   TimePoint faults_end = 0;  ///< All trouble ends here, and everything that fits must run.
 };

@@ -43,6 +43,9 @@ class Usage {
   std::int64_t GpusOf(const std::string& queue) const;
   /// Of these, those that an edit of the policy brought there at `since` or later.
   std::int64_t GpusMovedTo(const std::string& queue, TimePoint since) const;
+  /// A bound pod counts there because of such an edit, which came before its Binding was accepted.
+  /// So much more than was allowed goes unseen in that queue for as long as news may be old.
+  void CameByEdit(const std::string& uid) { moved_[uid] = env_.now(); }
   /// Empty: never seen bound.
   std::string QueueOf(const std::string& uid) const;
 

@@ -32,6 +32,7 @@ World::World(const Scenario& scenario, std::size_t trace_lines)
       processes_(env_, scenario.scheduler, scenario.http_timeout, scenario.replicas),
       controllers_(env_, scenario.jobs, scenario.budgets) {
   env_.clocks_drift = scenario.clocks_drift;
+  env_.pass_budget = scenario.pass_budget;
   env_.api.PutPolicy(scenario.policy);
   for (const kube::Node& node : scenario.nodes) env_.api.PutNode(node);
   env_.api.Subscribe(Kind::kPod, life_.alive(), [this] {

@@ -184,7 +184,7 @@ void World::Tick() {
     DeliverDue();
     engine_->Step(now_);
     const auto actions = engine_->TakeActions();
-    if (actions.empty()) return;
+    if (actions.empty() && !engine_->unfinished()) return;
     for (const engine::Action& action : actions) CarryOut(action);
   }
   throw std::runtime_error("the engine does not come to rest");

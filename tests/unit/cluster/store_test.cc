@@ -102,18 +102,18 @@ TEST_CASE("a status update judges nobody anew", "[unit][cluster][bug]") {
   StoreTest t;
   t.store.UpsertPod(MakePod("p").Gpu(2).Gang("g", 2));
   t.store.Refresh();
-  (void)t.store.TakeChanged();
+  (void)t.store.TakeChanged(10);
   const auto shape = t.pod("p").shape;
   kube::Pod again = MakePod("p").Gpu(2).Gang("g", 2);  // a spec of its own, as the decoder makes
   again.pod_scheduled =
       kube::PodScheduled{.status = false, .reason = "Unschedulable", .message = {}};
   t.store.UpsertPod(again);
-  CHECK(t.store.TakeChanged().empty());
+  CHECK(t.store.TakeChanged(10).empty());
   CHECK(t.pod("p").object.pod_scheduled.has_value());
   CHECK(t.pod("p").object.spec == shape->spec);  // one copy, still
   again.invalid_request = "something";
   t.store.UpsertPod(again);
-  CHECK(t.store.TakeChanged().size() == 1);
+  CHECK(t.store.TakeChanged(10).size() == 1);
 }
 
 TEST_CASE("a pod may be bound before its node is seen", "[unit][cluster]") {
@@ -455,6 +455,45 @@ TEST_CASE("a new policy keeps every charge", "[unit][cluster]") {
     CHECK(t.Gpus("n1") == 6);
     CHECK(t.QueueGpus(0) == 0);
     CHECK(t.pod("bound").queue == kNoQueue);
+  }
+}
+
+TEST_CASE("an edit of amounts alone reads no pod anew", "[unit][cluster]") {
+  StoreTest t(MakePolicy({MakeQueue("a", {"default"}, 8), MakeQueue("b", {"default"})}));
+  t.store.UpsertNode(MakeNode("n1").Gpu(8));
+  t.store.UpsertPod(MakePod("bound").Gpu(2).Queue("a").On("n1"));
+  t.store.Refresh();
+  const std::string before = t.store.LedgerString();
+  const auto* shape = t.pod("bound").shape.get();
+
+  SECTION("caps, times and weights") {
+    auto policy = MakePolicy({MakeQueue("a", {"default"}, 4), MakeQueue("b", {"default"})});
+    policy.gang.plan_timeout += std::chrono::milliseconds(1);
+    CHECK_FALSE(t.store.SetPolicy(policy));
+    CHECK(t.store.LedgerString() == before);
+    CHECK(t.pod("bound").shape.get() == shape);
+    CHECK(t.store.queues()[0].caps.front().second == 4'000);
+    CHECK(t.store.policy() == policy);
+  }
+  SECTION("but another order of queues, or another namespace") {
+    const auto a = MakeQueue("a", {"default"}, 8);
+    CHECK(t.store.SetPolicy(MakePolicy({MakeQueue("b", {"default"}), a})));
+    CHECK(t.store.SetPolicy(MakePolicy({MakeQueue("b", {"other"}), a})));
+  }
+  SECTION("but a device") {
+    auto policy = t.store.policy();
+    policy.devices.push_back({.name = "amd.com/gpu"});
+    CHECK(t.store.SetPolicy(policy));
+  }
+  SECTION("but a quota of what a pod asked for when nobody knew it") {
+    t.store.UpsertPod(MakePod("asks").Gpu(1).Request("example.com/thing", "1"));
+    auto policy = t.store.policy();
+    policy.queues[1].quota["example.com/other"] = 1'000;
+    CHECK_FALSE(t.store.SetPolicy(policy));
+    policy.queues[1].quota["example.com/thing"] = 1'000;
+    CHECK(t.store.SetPolicy(policy));
+    t.store.UpsertNode(MakeNode("n2").Gpu(8).Allocatable("example.com/thing", 1'000));
+    CHECK(t.store.DemandOn(*t.pod("asks").shape, t.store.node(t.node("n2"))).size() == 3);
   }
 }
 

@@ -239,11 +239,11 @@ TEST_CASE("what changed is told once", "[unit][cluster]") {
   store.UpsertPod(Member("a", 1));
   store.UpsertPod(MakePod("single").Gpu(1));
   store.Refresh();
-  CHECK(store.TakeChanged().size() == 2);
-  CHECK(store.TakeChanged().empty());
+  CHECK(store.TakeChanged(10).size() == 2);
+  CHECK(store.TakeChanged(10).empty());
   store.UpsertPod(MakePod("single").Gpu(1).Priority(3));
   store.Refresh();
-  REQUIRE(store.TakeChanged().size() == 1);
+  REQUIRE(store.TakeChanged(10).size() == 1);
 }
 
 TEST_CASE("pods of one controller share a shape", "[unit][cluster]") {

@@ -25,7 +25,7 @@ class Waiting : public World {
     Tick();
   }
   bool Rests(const std::string& workload) {
-    return store().Rests(*store().FindWorkload("default/" + workload));
+    return engine().Rests(*store().FindWorkload("default/" + workload));
   }
   bool Gated(const std::string& name) { return !pod(name).scheduling_gates.empty(); }
 };

@@ -10,13 +10,22 @@ namespace {
 using testing::MakeNode;
 using testing::MakePod;
 
-struct StatesTest {
+struct StatesTest : cluster::StoreListener {
   const cluster::PodInfo& Member(const char* name) {
     return *store.UpsertPod(MakePod(name).Gpu(1).Gang("g", 2));
   }
 
+  void OnMemberLeft(const cluster::Workload& workload, const cluster::PodInfo& pod) override {
+    states.RemoveMember(workload, pod);
+  }
+  void OnNewIncarnation(const cluster::Workload& workload) override {
+    states.BeginIncarnation(workload);
+  }
+  void OnWorkloadGone(const cluster::Workload& workload) override { states.Forget(workload); }
+  void OnPodGone(const cluster::PodInfo& pod) override { states.Forget(pod); }
+
   States states;
-  cluster::Store store{{}, {}, &states};
+  cluster::Store store{{}, {}, this};
 };
 
 TEST_CASE("of what nothing was decided for there is no state", "[unit][engine]") {
@@ -46,12 +55,11 @@ TEST_CASE("a new incarnation is told of no failure of the last one", "[unit][eng
   StatesTest t;
   const cluster::PodInfo& pod = t.Member("a");
   WorkloadState& state = t.states[*pod.workload];
-  state = {.plan = {}, .verdict = {}, .avoid = {{}}, .failures = 3, .hold_until = 9, .gathered = 1};
+  state = {.plan = {}, .verdict = {}, .failures = 3, .hold_until = 9, .gathered = 1};
   t.store.BeginIncarnation(*pod.workload);
   CHECK(state.failures == 0);
   CHECK(state.hold_until == 0);
   CHECK(state.gathered == 0);
-  CHECK(state.avoid.size() == 1);  // the nodes are the same, and so may be who waits
 }
 
 TEST_CASE("a workload of the same name has a state of its own", "[unit][engine]") {

@@ -1,0 +1,177 @@
+// Engine, part: a pass over the workloads that are to be judged. With thousands of them it is
+// divided: each pass spends a budget, and the next goes on where it ended.
+#include <algorithm>
+#include <utility>
+
+#include "engine/engine.h"
+#include "policy/neighbours.h"
+
+namespace berth::engine {
+
+using cluster::Charge;
+using cluster::PodInfo;
+using cluster::Workload;
+
+namespace {
+
+/// What it costs at most to put a workload in line, or to judge one of which the answer is known,
+/// in nodes looked at.
+constexpr std::int64_t kKnownAnswer = 50;
+
+/// The age that counts for its turn. What a running gang wants beyond its minimum is as old as the
+/// pods that want it.
+kube::Millis WaitingSince(const Workload& workload) {
+  if (!workload.started) return workload.creation;
+  const auto waits = [](const PodInfo* pod) {
+    return !pod->bound() && pod->charge == Charge::kNone && !pod->terminating();
+  };
+  // Members are by age.
+  const auto oldest = std::ranges::find_if(workload.members, waits);
+  return oldest == workload.members.end() ? workload.creation : (*oldest)->object.meta.creation;
+}
+
+Turn TurnOf(const Workload& workload) {
+  return {.broken = workload.started && workload.Missing() > 0,
+          .queue = workload.queue,
+          .priority = workload.priority,
+          .since = WaitingSince(workload)};
+}
+
+}  // namespace
+
+void Engine::OnMemberLeft(const Workload& workload, const PodInfo& pod) {
+  states_.RemoveMember(workload, pod);
+}
+
+void Engine::OnNewIncarnation(const Workload& workload) {
+  states_.BeginIncarnation(workload);
+  if (workload.members.empty()) refusals_.ForgetWorkload(workload);
+}
+
+void Engine::OnWorkloadGone(const Workload& workload) {
+  active_.Rest(workload);
+  wakeups_.Forget(workload);
+  planned_.erase(&workload);
+  refusals_.ForgetWorkload(workload);
+  states_.Forget(workload);
+}
+
+void Engine::OnPodGone(const PodInfo& pod) { states_.Forget(pod); }
+
+/// `caller`: the pod whose filter call runs the pass; null: none does.
+void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
+  passed_at_ = now;
+  spent_ = 0;
+  store_.Refresh();
+  if (!Activate()) return;
+  do {
+    const Workload* workload = active_.Pop();
+    if (workload == nullptr) return;
+    spent_ += kKnownAnswer;
+    if (NeedsPlan(*workload)) Judge(*workload, caller, now);
+  } while (spent_ < options_.pass_budget);
+}
+
+/// Puts in line who may find room that found none before. Said here and in Wakeups alone:
+/// - who changed itself;
+/// - who is awake, where room was given back, or what fits where has changed
+///   (Store::free_generation), and who rests on that very room;
+/// - those whose affinity or spread counts a pod that came, or that begins to end.
+/// False: some are left for the next pass. Nobody is judged before all are in line, since whose
+/// turn is first is not known.
+bool Engine::Activate() {
+  wakeups_.Wake();
+  const std::uint64_t free_generation = store_.free_generation();
+  const bool freed = std::exchange(swept_free_generation_, free_generation) != free_generation;
+  // Nobody whom a sweep has put in line was judged since.
+  if (freed && !sweep_) sweep_due_ = std::max(sweep_due_, SweepOf::kAwake);
+  // Those who were judged already have their next turn when all others have had theirs: else a
+  // cluster in which something ends all the time would never come to the last in line.
+  if (!sweep_ && active_.empty() && sweep_due_ != SweepOf::kNobody) StartSweep(sweep_due_);
+  const cluster::Store::NeighbourNews news = store_.TakeNeighbourNews();
+  const bool all_come = sweep_ || sweep_due_ != SweepOf::kNobody;
+  if (!all_come && (news.relabelled || !news.moved.empty())) MarkNeighbours(news);
+  const auto most =
+      static_cast<std::size_t>(std::max<std::int64_t>(1, options_.pass_budget / kKnownAnswer));
+  std::vector<const Workload*> workloads;
+  if (sweep_ && GoOnSweeping(most, workloads)) {
+    PutInLine(workloads);
+    return false;
+  }
+  const std::vector<const Workload*> changed = store_.TakeChanged(most);
+  more_changed_ = changed.size() == most;
+  workloads.insert(workloads.end(), changed.begin(), changed.end());
+  std::ranges::sort(workloads, cluster::ByKey());
+  const auto twice = std::ranges::unique(workloads);
+  workloads.erase(twice.begin(), twice.end());
+  PutInLine(workloads);
+  return !more_changed_;
+}
+
+void Engine::StartSweep(SweepOf whom) {
+  sweep_ = Sweep{.all = whom == SweepOf::kAll, .after = {}};
+  sweep_due_ = SweepOf::kNobody;
+}
+
+/// The next part of the sweep. False: it was the last one.
+bool Engine::GoOnSweeping(std::size_t most, std::vector<const Workload*>& part) {
+  bool more = false;
+  if (sweep_->all) {
+    cluster::Store::OpenPart open = store_.TakeOpen(sweep_->after, most);
+    part = std::move(open.workloads);
+    more = open.more;
+    sweep_->after = std::move(open.upto);
+  } else {
+    part = active_.Awake(sweep_->after, most);
+    more = part.size() == most;
+    if (more) sweep_->after = part.back()->key;
+  }
+  if (!more) sweep_.reset();
+  return more;
+}
+
+/// Neighbours came, or begin to end: marks those whom that may help.
+void Engine::MarkNeighbours(const cluster::Store::NeighbourNews& news) {
+  for (const Workload* workload : store_.NeighbourlyWorkloads()) {
+    const auto helps = [&](const PodInfo* pod) {
+      return !pod->bound() && std::ranges::any_of(news.moved, [&](const PodInfo* other) {
+        return policy::MayOpenNode(*pod, *other, store_);
+      });
+    };
+    if (news.relabelled || std::ranges::any_of(workload->members, helps)) {
+      store_.MarkChanged(*workload);
+    }
+  }
+}
+
+void Engine::PutInLine(std::span<const Workload* const> workloads) {
+  for (const Workload* workload : workloads) {
+    spent_ += kKnownAnswer;
+    DropFaulty(*workload);
+    TellFaulty(*workload);
+  }
+  store_.RefreshWorkloads();  // who gave a place up asks for its own queue again
+  for (const Workload* workload : workloads) {
+    if (NeedsPlan(*workload)) {
+      active_.Put(*workload, TurnOf(*workload));
+    } else {
+      active_.KeepAwake(*workload);
+    }
+  }
+}
+
+/// An ungated single that kube-scheduler never brought is not planned ahead: it is on its way.
+bool Engine::NeedsPlan(const Workload& workload) const {
+  const WorkloadState& state = states_.At(workload);
+  if (Passthrough()) return !workload.AllBound();
+  if (state.plan && !state.plan->committed) return false;
+  const bool held =
+      state.plan && std::ranges::any_of(state.plan->assignments,
+                                        [](const Assignment& a) { return a.held_until != 0; });
+  return held || std::ranges::any_of(workload.members, [&](const PodInfo* pod) {
+           if (pod->bound() || pod->charge != Charge::kNone) return false;
+           return workload.gang || states_.At(*pod).asked || HasOurGate(*pod);
+         });
+}
+
+}  // namespace berth::engine
