@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory_resource>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -59,7 +60,7 @@ class ActiveQueue {
     cluster::QueueId queue;
     bool operator<(const Head& other) const;
   };
-  using Line = std::set<Place>;
+  using Line = std::pmr::set<Place>;
 
   static Place PlaceOf(const cluster::Workload& workload, const Turn& turn);
   static Head HeadOf(cluster::QueueId queue, const Line& line);
@@ -67,11 +68,15 @@ class ActiveQueue {
   template <typename Change>
   void ChangeLine(cluster::QueueId queue, const Change& change);
 
-  std::unordered_map<const cluster::Workload*, Turn> turns_;
-  Line broken_;
-  std::map<cluster::QueueId, Line> lines_;                    ///< None is empty.
-  std::set<Head> heads_;                                      ///< Of each line.
-  std::set<const cluster::Workload*, cluster::ByKey> awake_;  ///< None is in line.
+  /// A round over all takes and frees entries by the hundred thousand. From malloc they would be
+  /// sorted back into its bins in the midst of some later call: 15 ms under the host's lock.
+  std::pmr::unsynchronized_pool_resource pool_;
+  std::pmr::unordered_map<const cluster::Workload*, Turn> turns_{&pool_};
+  Line broken_{&pool_};
+  std::pmr::map<cluster::QueueId, Line> lines_{&pool_};  ///< None is empty.
+  std::pmr::set<Head> heads_{&pool_};                    ///< Of each line.
+  /// None is in line.
+  std::pmr::set<const cluster::Workload*, cluster::ByKey> awake_{&pool_};
 };
 
 }  // namespace berth::engine

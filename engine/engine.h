@@ -188,6 +188,8 @@ class Engine : private cluster::StoreListener {
     TimePoint expires = 0;
   };
 
+  using Shapes = std::set<const cluster::PodShape*>;
+
   // cluster::StoreListener
   void OnMemberLeft(const cluster::Workload& workload, const cluster::PodInfo& pod) override;
   void OnNewIncarnation(const cluster::Workload& workload) override;
@@ -240,7 +242,6 @@ class Engine : private cluster::StoreListener {
   FilterAnswer FilterUnknown(const FilterQuery& query, TimePoint now);
   FilterAnswer FilterManaged(const cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
   void NoteCall(const cluster::PodInfo& pod);
-  using Shapes = std::set<const cluster::PodShape*>;
   static bool IsManaged(const cluster::PodInfo& pod, const Shapes& called);
   Shapes CalledShapes(const cluster::Workload& workload) const;
   bool MoveToOffered(const cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
@@ -266,6 +267,9 @@ class Engine : private cluster::StoreListener {
 
   // plans.cc
   Plan& BeginPlan(const cluster::Workload& workload, std::string id);
+  Assignment& AddPlace(const cluster::Workload& workload, const cluster::PodInfo& pod,
+                       const Shapes& called);
+  void Reserve(Assignment& place, const policy::Placed& placed);
   void EndPlan(const cluster::Workload& workload);
   void DropPlan(const cluster::Workload& workload);
   int BarrierOf(const cluster::Workload& workload) const;

@@ -71,24 +71,20 @@ Verdict Engine::PlaceOneLate(const Workload& workload, const PodInfo& pod, TimeP
 
 void Engine::Join(const Workload& workload, const policy::Placed& placed, TimePoint held_until,
                   TimePoint now) {
-  WorkloadState& state = states_[workload];
   const TimePoint expires = now + store_.policy().gang.plan_timeout.count();
-  if (!state.plan) {
+  if (!states_[workload].plan) {
     Plan& plan = BeginPlan(workload, NextPlanId(workload));
     plan.committed = true;
     plan.expires = expires;
   }
   const PodInfo& pod = *store_.FindPod(placed.pod->object.meta.uid);
-  store_.SetCharge(pod, placed.node, Charge::kPlanned, placed.devices);
-  Assignment assignment{.pod = &pod,
-                        .node = placed.node,
-                        .rank = 0,
-                        .managed = IsManaged(pod, CalledShapes(workload))};
-  assignment.held_until = held_until;
-  if (held_until == 0) assignment.expires = expires;
+  Assignment& place = AddPlace(workload, pod, CalledShapes(workload));
+  Reserve(place, placed);
+  place.held_until = held_until;
   timers_.emplace(held_until == 0 ? expires : held_until, workload.key);
-  state.plan->assignments.push_back(assignment);
-  if (held_until == 0) Release(workload, state.plan->assignments.back());
+  if (held_until != 0) return;
+  place.expires = expires;
+  Release(workload, place);
 }
 
 /// The gang is below its minimum, with the others that are on their way too.
@@ -117,9 +113,7 @@ void Engine::RetryHeld(const Workload& workload, TimePoint now) {
     overlay.Remove(*assignment.pod);
     const auto placement = PlaceAround(workload, one, request, overlay, now);
     if (placement.ok() && GrantCharge(workload, placement.placed).reason == ReasonId::kNone) {
-      const policy::Placed& placed = placement.placed.front();
-      store_.SetCharge(*assignment.pod, placed.node, Charge::kPlanned, placed.devices);
-      assignment.node = placed.node;
+      Reserve(assignment, placement.placed.front());
       assignment.held_until = 0;
       assignment.answered = false;
       assignment.expires = now + store_.policy().gang.plan_timeout.count();

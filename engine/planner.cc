@@ -255,9 +255,9 @@ void Engine::CommitPlan(const Workload& workload, const policy::Placement& place
   for (const policy::Placed& placed : placement.placed) {
     const PodInfo& pod = *store_.FindPod(placed.pod->object.meta.uid);
     store_.AdoptQueue(pod);  // that was asked: its own may have changed with a plan just dropped
-    store_.SetCharge(pod, placed.node, Charge::kPlanned, placed.devices);
-    plan.assignments.push_back(
-        {.pod = &pod, .node = placed.node, .rank = rank++, .managed = IsManaged(pod, called)});
+    Assignment& place = AddPlace(workload, pod, called);
+    place.rank = rank++;
+    Reserve(place, placed);
   }
   plan.barrier = BarrierOf(workload);
   ++counters_.plans["made"];

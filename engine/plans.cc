@@ -21,6 +21,19 @@ Plan& Engine::BeginPlan(const Workload& workload, std::string id) {
   return states_[workload].plan.emplace();
 }
 
+/// A place in the plan of its workload, which has no room yet. `called`: see CalledShapes.
+Assignment& Engine::AddPlace(const Workload& workload, const PodInfo& pod, const Shapes& called) {
+  return states_[workload].plan->assignments.emplace_back(
+      Assignment{.pod = &pod, .managed = IsManaged(pod, called)});
+}
+
+/// Takes the room that was found for the member, in exchange for what it holds. All room that is
+/// planned is taken here.
+void Engine::Reserve(Assignment& place, const policy::Placed& placed) {
+  place.node = placed.node;
+  store_.SetCharge(*place.pod, placed.node, Charge::kPlanned, placed.devices);
+}
+
 /// Whoever had a place in it is bound, or has given it up.
 void Engine::EndPlan(const Workload& workload) {
   states_[workload].plan.reset();

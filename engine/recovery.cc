@@ -77,13 +77,10 @@ void Engine::Recover(const Workload& workload, TimePoint now) {
       continue;
     }
     if (!state.plan) BeginPlan(workload, plan_id).committed = true;
-    store_.SetCharge(*pod, node, Charge::kPlanned);
-    state.plan->assignments.push_back(
-        {.pod = pod,
-         .node = node,
-         .rank = claim->rank,
-         .managed = IsManaged(*pod, called),
-         .phase = MemberPhase::kReleased});  // by the process that planned it
+    Assignment& place = AddPlace(workload, *pod, called);
+    Reserve(place, placement.placed.front());
+    place.rank = claim->rank;
+    place.phase = MemberPhase::kReleased;  // by the process that planned it
   }
   if (!state.plan) return;
   for (Assignment& assignment : state.plan->assignments) {

@@ -391,8 +391,7 @@ bool Engine::MoveMembers(const Workload& workload, const std::vector<const PodIn
     const PodInfo& pod = *store_.FindPod(p.pod->object.meta.uid);
     Assignment& assignment = *FindAssignment(pod);
     const bool moved = assignment.node != p.node;
-    assignment.node = p.node;
-    store_.SetCharge(pod, p.node, Charge::kPlanned, p.devices);
+    Reserve(assignment, p);
     if (!moved) continue;
     states_[workload].plan->victims.clear();  // they are where it was
     assignment.answered = false;

@@ -133,12 +133,12 @@ const cluster::Verdict* Wakeups::Known(const Failure& failure) const {
 
 void Wakeups::Remember(const Failure& failure, const cluster::Verdict& verdict) {
   Purge(searches_, store_->workloads().size());
-  searches_.try_emplace(failure, Search{.verdict = verdict, .resting = {}});
+  searches_.try_emplace(failure, Search{.verdict = verdict, .resting = Resting(&pool_)});
 }
 
 void Wakeups::RememberHopeless(const Preemptor& preemptor, bool by_count) {
   Purge(hopeless_, store_->workloads().size());
-  hopeless_.try_emplace(preemptor, Hopeless{.by_count = by_count, .resting = {}});
+  hopeless_.try_emplace(preemptor, Hopeless{.by_count = by_count, .resting = Resting(&pool_)});
 }
 
 bool Wakeups::MayRest(const std::optional<Preemptor>& preemptor) const {
@@ -151,7 +151,7 @@ bool Wakeups::MayRest(const std::optional<Preemptor>& preemptor) const {
 void Wakeups::Rest(const Workload& workload, Resting& resting,
                    const std::optional<Preemptor>& preemptor) {
   Forget(workload);
-  std::vector<Resting*>& places = rests_on_[&workload];
+  auto& places = rests_on_[&workload];
   places.push_back(&resting);
   if (preemptor) places.push_back(&hopeless_.at(*preemptor).resting);
   for (Resting* place : places) place->insert(&workload);
@@ -169,7 +169,9 @@ void Wakeups::RestForQuota(const Workload& workload, cluster::ResourceId id, std
                            const std::optional<Preemptor>& preemptor) {
   if (!MayRest(preemptor)) return;
   Purge(quota_, store_->workloads().size());
-  Rest(workload, quota_[{workload.queue, id, want}].resting, preemptor);
+  const auto [wish, fresh] =
+      quota_.try_emplace({workload.queue, id, want}, Wish{.resting = Resting(&pool_)});
+  Rest(workload, wish->second.resting, preemptor);
 }
 
 }  // namespace berth::engine

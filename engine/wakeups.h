@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <set>
 #include <string>
@@ -88,7 +89,7 @@ class Wakeups {
  private:
   static constexpr std::size_t kMinPurge = 4096;
 
-  using Resting = std::unordered_set<const cluster::Workload*>;  ///< And some that did.
+  using Resting = std::pmr::unordered_set<const cluster::Workload*>;  ///< And some that did.
   struct Search {
     cluster::Verdict verdict;
     Resting resting;
@@ -116,11 +117,12 @@ class Wakeups {
 
   cluster::Store* store_;
   ActiveQueue* active_;
+  std::pmr::unsynchronized_pool_resource pool_{};  ///< As that of ActiveQueue.
   std::map<Failure, Search> searches_;
   std::map<Preemptor, Hopeless> hopeless_;
   std::map<QuotaClass, Wish> quota_;
   /// Where a workload is in the tables above, which keep their entries in place.
-  std::unordered_map<const cluster::Workload*, std::vector<Resting*>> rests_on_;
+  std::pmr::unordered_map<const cluster::Workload*, std::pmr::vector<Resting*>> rests_on_{&pool_};
   cluster::ChangeLog::Position seen_ = 0;
   std::uint64_t free_generation_ = 0;
 };

@@ -148,6 +148,23 @@ void LongestHoldOfPolicy(benchmark::State& state) {
 }
 BENCHMARK(LongestHoldOfPolicy)->Iterations(3)->UseManualTime()->Unit(benchmark::kMillisecond);
 
+/// A queue more, so that every pod is read again to see which is its own.
+void LongestHoldOfNewQueue(benchmark::State& state) {
+  const auto engine = MakeMultitude();
+  config::PolicyConfiguration policy = engine->store().policy();
+  for (auto _ : state) {
+    config::Queue queue = policy.queues.front();
+    queue.name = "another-" + std::to_string(policy.queues.size());
+    policy.queues.push_back(std::move(queue));
+    Longest longest;
+    longest.Hold([&] { engine->OnPolicy(policy, kNow); });
+    longest.HoldPasses(*engine);
+    longest.Hold([&] { engine->TakeActions(); });
+    state.SetIterationTime(longest.seconds());
+  }
+}
+BENCHMARK(LongestHoldOfNewQueue)->Iterations(3)->UseManualTime()->Unit(benchmark::kMillisecond);
+
 /// In the midst of the round that such an edit begins, kube-scheduler asks about fresh pods.
 void LongestHoldOfFilterInRound(benchmark::State& state) {
   const auto engine = MakeMultitude();
