@@ -24,10 +24,10 @@ import (
 func soak(ctx context.Context, l *lab) (r *report, err error) {
 	lasts, samples := full(l, 2*time.Hour, 2*time.Minute), 12
 	r = l.newReport("soak", "minutes", "leader MiB", "follower MiB", "pods created", "pods bound",
-		"gangs started", "nodes come and gone", "connections of strangers", "pods there")
+		"gangs started", "nodes come and gone", "connections of unknown clients", "pods there")
 	r.note("2 replicas, 100 nodes of 8 GPUs; pods of one GPU and without, deleted when bound, from 2 clients; gangs of 8 of a name each; " +
 		"pods with a resource, 60 labels and 60 annotations of their own, a forged plan and a gang that never completes, 200 at a time; " +
-		"a node with labels of its own that comes and goes; strangers who hold 50 connections to each port and send half a request; " +
+		"a node with labels of its own that comes and goes; unknown clients that hold 50 connections to each port and send half a request; " +
 		"the API server restarted at every third sample")
 	b, err := l.startBed()
 	if err != nil {
@@ -38,7 +38,7 @@ func soak(ctx context.Context, l *lab) (r *report, err error) {
 		s := &soaking{s: b.Scenario(t, bed.Options{Replicas: 2}), ctx: ctx}
 		s.s.Nodes(100).GPUs(gpusPerNode).Create()
 		var loads sync.WaitGroup
-		for _, load := range []func(){s.lone, s.lone, s.gangs, s.hostilePods, s.guests, s.strangers} {
+		for _, load := range []func(){s.lone, s.lone, s.gangs, s.hostilePods, s.guests, s.unknownClients} {
 			loads.Go(load)
 		}
 		defer func() {
@@ -203,8 +203,8 @@ func (s *soaking) guests() {
 	}
 }
 
-// strangers hold what connections they get, and begin requests that never end.
-func (s *soaking) strangers() {
+// unknownClients hold what connections they get, and begin requests that never end.
+func (s *soaking) unknownClients() {
 	var ports []int
 	for _, replica := range s.s.Replicas {
 		verbs, ops := replica.Ports()

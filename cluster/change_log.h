@@ -1,4 +1,4 @@
-// Which nodes changed, in order, so that whoever keeps something per node looks at those alone.
+// The nodes that changed, in order, so that code that keeps data per node looks only at those.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace berth::cluster {
 
-/// Bounded: a reader that stayed away for too long is told to look at all nodes.
+/// Bounded: a reader that has fallen too far behind is told to look at all nodes.
 class ChangeLog {
  public:
   using Position = std::uint64_t;
@@ -22,11 +22,11 @@ class ChangeLog {
     log_.push_back(node);
   }
 
-  /// Where a reader that has seen everything stands. The first is 0.
+  /// The position of a reader that has seen everything. The first position is 0.
   Position end() const { return begin_ + log_.size(); }
 
-  /// Nodes that changed since `position`, a node once for every change; nullopt: they are not
-  /// known any more, look at all. Valid until the next Add.
+  /// The nodes that changed since `position`, one entry for every change; nullopt: they are no
+  /// longer known, look at all nodes. Valid until the next Add.
   std::optional<std::span<const std::int32_t>> Since(Position position) const {
     if (position < begin_) return std::nullopt;
     return std::span(log_).subspan(static_cast<std::size_t>(position - begin_));

@@ -93,8 +93,8 @@ constexpr std::array<TopologySpelling, 2> kTopologySpellings{{
 constexpr std::string_view kKoordinatorTopology =
     "gang.scheduling.koordinator.sh/network-topology-spec";
 
-/// The first that a pod has as a number decides. A StatefulSet's comes last: others are made of
-/// StatefulSets.
+/// The first of these keys that holds a number decides. StatefulSet's key comes last: other
+/// controllers create StatefulSets.
 constexpr std::array<std::string_view, 7> kIndexKeys{
     "batch.kubernetes.io/job-completion-index",
     "training.kubeflow.org/replica-index",
@@ -153,8 +153,8 @@ const std::string* FindEither(const kube::Pod& pod, std::string_view key) {
 
 bool InRange(std::int64_t count) { return count >= 1 && count <= kMaxGangSize; }
 
-/// What Kubernetes takes for the name of an object or the value of a label. Annotations and the
-/// objects of other projects may hold anything.
+/// What Kubernetes accepts as the name of an object or the value of a label. Annotations and the
+/// objects of other projects may hold any text.
 bool IsName(std::string_view text) {
   constexpr std::size_t kMaxBytes = 253;
   return text.size() <= kMaxBytes && std::ranges::all_of(text, [](char c) {
@@ -163,7 +163,7 @@ bool IsName(std::string_view text) {
          });
 }
 
-/// The name of a level, or the key of a node label: a name with a prefix at most.
+/// The name of a level, or the key of a node label: a name, optionally with a prefix.
 bool IsLevel(std::string_view text) {
   const auto slash = text.find('/');
   return slash == std::string_view::npos
@@ -179,7 +179,7 @@ std::string OutOfRange(std::string_view what) {
   return fmt::format("{} must be a whole number from 1 to {}.", what, kMaxGangSize);
 }
 
-/// Reads one pod. The first fault that is found is the one that is told.
+/// Reads one pod. The first error found is the one that is reported.
 class ClaimReader {
  public:
   ClaimReader(const kube::Pod& pod, const DialectContext& context) : pod_(pod), context_(context) {}
@@ -200,8 +200,8 @@ class ClaimReader {
     if (claims_.error.empty()) claims_.error = std::move(text);
   }
 
-  /// A count in 1..kMaxGangSize that a label or annotation says; otherwise 0, a fault if it is
-  /// there.
+  /// A count in 1..kMaxGangSize from a label or annotation; otherwise 0, with an error if there is
+  /// a value.
   int Count(std::string_view key, bool annotation_only) {
     if (key.empty()) return 0;
     const auto& annotations = pod_.meta.annotations;
@@ -247,7 +247,7 @@ class ClaimReader {
     if (!claims_.gang.name.empty()) CheckNumbers();
   }
 
-  /// False, with a fault: what stands at `key` is no name, and the pod is in no gang.
+  /// False, with an error: the value of `key` is no name, and the pod is in no gang.
   bool NameGang(Dialect dialect, std::string_view key, const std::string& name) {
     if (!IsName(name)) {
       Fault(NotAName(key));
@@ -258,7 +258,7 @@ class ClaimReader {
     return true;
   }
 
-  /// The numbers of a gang that another dialect names: its group object says them, else the pod.
+  /// The numbers of a gang that another dialect names: from its group object, else from the pod.
   void ReadGroup(const GangSpelling& spelling) {
     GangClaim& gang = claims_.gang;
     claims_.by_group = spelling.group.has_value();
@@ -271,7 +271,7 @@ class ClaimReader {
       named_by_ = spelling.name;
       return;
     }
-    if (!group_->gang) {  // policy `basic`: its pods have nothing to do with each other
+    if (!group_->gang) {  // policy `basic`: its pods are independent
       gang = {};
       claims_.in_tree = false;
       claims_.by_group = false;
@@ -289,7 +289,8 @@ class ClaimReader {
     if (InRange(group_->size)) gang.size = group_->size;
   }
 
-  /// Berth's own annotations win, whoever named the gang. Then one number stands for the other.
+  /// Berth's own annotations win, whichever dialect named the gang. Then a missing number gets the
+  /// other one's value.
   void CheckNumbers() {
     GangClaim& gang = claims_.gang;
     if (const int size = Count(kBerthSize, true); size != 0) gang.size = size;
@@ -318,7 +319,7 @@ class ClaimReader {
       NameQueue("berth.dev/queue", *own);
       return;
     }
-    // A pod's own word, then that of its group, dialect by dialect.
+    // The pod's own value, then that of its group, dialect by dialect.
     for (std::size_t i = 0; i < kDialects; ++i) {
       const auto dialect = static_cast<Dialect>(i);
       if (!Reads(dialect)) continue;
@@ -339,9 +340,9 @@ class ClaimReader {
     claims_.queue = name;
   }
 
-  /// False: that says nothing.
+  /// False: there is no queue name in it.
   bool TakeQueue(Dialect dialect, std::string_view key, const std::string& name) {
-    // Volcano's webhook writes `default` where nobody chose.
+    // Volcano's webhook writes `default` where no queue was chosen.
     if (name.empty() || (dialect == Dialect::kVolcano && name == "default")) return false;
     claims_.queue_from = dialect;
     // A LocalQueue leads to its ClusterQueue; without one the name is a queue of the policy.
@@ -414,7 +415,7 @@ class ClaimReader {
     return Topology(std::move(required), std::move(preferred));
   }
 
-  /// Tier 1 is the level right above the host, which is the policy's last.
+  /// Tier 1 is the level just above the host; the host is the policy's last level.
   std::string LevelOfTier(std::int32_t tier) const {
     const auto levels = static_cast<std::int64_t>(context_.levels.size());
     if (tier >= levels) return {};
@@ -445,7 +446,7 @@ class ClaimReader {
   const DialectContext& context_;
   PodClaims claims_;
   const kube::DialectObject* group_ = nullptr;  ///< Of the gang, if it exists.
-  std::optional<DialectKind> missing_;          ///< It names one that does not.
+  std::optional<DialectKind> missing_;          ///< It names a group object that does not exist.
   std::string_view named_by_;
   std::string_view needs_;
 };

@@ -69,7 +69,7 @@ Hardware Hami(const kube::StringMap& annotations, std::string_view registered, s
   const auto said =
       kube::ParseHamiTopology(registered, Text(annotations, kube::kHamiScoreAnnotation));
   if (!said) return Refused(fmt::format("{}: {}", kube::kHamiRegisterAnnotation, said.error()));
-  if (said->count < count) return {};  // HAMi splits devices: what is counted are shares
+  if (said->count < count) return {};  // HAMi splits devices: what is counted here are shares
   if (said->count != count) {
     return Refused(OtherCount(kube::kHamiRegisterAnnotation, said->count, count));
   }

@@ -1,5 +1,5 @@
-// What a node says of its hardware: our own annotation first, then HAMi's, then the labels of GPU
-// feature discovery (docs/gpu-topology.md). Pure.
+// What a node says about its hardware: our own annotation first, then HAMi's, then the labels of
+// GPU feature discovery (docs/gpu-topology.md). Pure.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Hardware {
 };
 
 /// The first source that says anything decides, right or wrong. `count`: whole devices that the
-/// node has to give; a description of another number of them is refused, since it is not known
+/// node offers. A description of another number of devices is refused, because it is not known
 /// which ones are missing.
 Hardware ReadHardware(const kube::Node& node, std::int64_t count);
 

@@ -1,5 +1,6 @@
 // The value of the annotation `berth.dev/plan`: opaque to users, versioned. On rebuild it is only a
-// claim (DESIGN 4): who reads it checks it against bound members and free room.
+// claim (docs/architecture.md, "What is believed"): the reader checks it against bound members and
+// free room.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +20,20 @@ inline constexpr std::string_view kAdmissionGate = "berth.dev/admission";
 struct PlanClaim {
   std::string plan;
   std::string node;
-  std::string queue;  ///< The queue that was charged; fixes it over label edits and restarts.
+  std::string queue;  ///< The queue that was charged; stays fixed over label edits and restarts.
   int rank = 0;
-  /// Of a whole-node pod: the devices that it was charged, thousandths by resource name.
+  /// For a whole-node pod: the devices that it was charged, thousandths by resource name.
   std::map<std::string, std::int64_t, std::less<>> charge{};
   bool operator==(const PlanClaim&) const = default;
 };
 
-/// `v1;plan=...;node=...;queue=...;rank=...`, and `;charge=NAME:AMOUNT,...` of a whole-node pod.
+/// `v1;plan=...;node=...;queue=...;rank=...`, and for a whole-node pod `;charge=NAME:AMOUNT,...`.
 std::string EncodePlanClaim(const PlanClaim& claim);
 
-/// nullopt: another version, or nonsense. Unknown fields are skipped (version N reads N-1's).
+/// nullopt: another version, or malformed. Unknown fields are skipped (version N reads N-1's).
 std::optional<PlanClaim> DecodePlanClaim(std::string_view text);
 
-/// What the pod's annotation says; nullopt: nothing, or nonsense.
+/// The claim in the pod's annotation; nullopt: none, or malformed.
 std::optional<PlanClaim> ClaimOf(const kube::Pod& pod);
 
 }  // namespace berth::cluster

@@ -1,4 +1,4 @@
-// Why no queue takes a pod, in words that say what would.
+// Why no queue accepts a pod, in text that says what would help.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@ namespace berth::cluster {
 bool Admits(const config::Queue& queue, std::string_view ns);
 
 /// The sentence of QueueNotAllowed for a pod of namespace `ns` that asks for the queue `asked`;
-/// empty: for none.
+/// empty: it asks for none.
 std::string QueueRefusal(std::span<const QueueInfo> queues, std::string_view ns,
                          std::string_view asked);
 

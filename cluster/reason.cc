@@ -16,7 +16,7 @@ struct ReasonText {
 
 // In the order of ReasonId.
 constexpr std::array<ReasonText, kReasonCount> kTexts{{
-    {"", ""},  // beside a kept node nobody reads it, and kube-scheduler decodes 5,000 of them
+    {"", ""},  // nothing reads it beside a kept node, and kube-scheduler decodes 5,000 of them
     {"WaitingForMembers", "berth: WaitingForMembers: its gang is not complete yet"},
     {"Starting", "berth: Starting: its gang is being placed"},
     {"NeverFits", "berth: NeverFits: it would not fit into the empty cluster"},

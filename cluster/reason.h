@@ -41,8 +41,8 @@ inline constexpr int kReasonCount = static_cast<int>(ReasonId::kNotReady) + 1;
 /// The token, e.g. `WaitingForMembers`; empty for kNone.
 std::string_view Token(ReasonId reason);
 
-/// The text of a filter answer: constant per reason, or the pod would re-queue itself for ever
-/// (extender-protocol.md 4). Starts with `berth: `.
+/// The text of a filter answer. Constant per reason, because otherwise the pod would re-queue
+/// itself for ever. Starts with `berth: `.
 std::string_view RefusalText(ReasonId reason);
 
 /// A reason with its numbers. `want` and `have` are in the reason's own unit: members for
@@ -51,8 +51,8 @@ struct Verdict {
   ReasonId reason = ReasonId::kNone;
   std::int64_t want = 0;
   std::int64_t have = 0;
-  /// The resource, queue or level it is about; may be empty. Of kWaitingForMembers, kStarting,
-  /// kNeverFits and kRefusedByScheduler the whole sentence, where it is another than usual.
+  /// The resource, queue or level that the reason is about; may be empty. For kWaitingForMembers,
+  /// kStarting, kNeverFits and kRefusedByScheduler: the whole sentence, if it is not the usual one.
   std::string subject{};
 
   bool operator==(const Verdict&) const = default;

@@ -1,5 +1,5 @@
-// Pods that hold room and refuse neighbours (required anti-affinity), filed by whom they can
-// concern: a term that names no namespaces selects pods of its own namespace alone.
+// Pods that hold room and refuse neighbours (required anti-affinity), indexed by the namespaces
+// that they can concern: a term that names no namespaces selects only pods of its own namespace.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class Repellers {
     scopes_[anywhere ? kAnywhere : ns][{ns, pod.object.spec}].insert(&pod);
   }
 
-  /// Its spec may be another object than when it was added.
+  /// The pod's spec may be another object than when it was added.
   void Remove(const PodInfo& pod) {
     for (const std::string& scope : {pod.object.meta.ns, kAnywhere}) {
       const auto it = scopes_.find(scope);
@@ -44,7 +44,7 @@ class Repellers {
 
   bool empty() const { return scopes_.empty(); }
 
-  /// Whether `holds(alike)` is true of any that can concern pods of `ns`. In no particular order.
+  /// Whether `holds(alike)` is true for any that can concern pods of `ns`. In no particular order.
   template <typename Holds>
   bool AnyOf(const std::string& ns, Holds holds) const {
     return std::ranges::any_of(std::array{&ns, &kAnywhere}, [&](const std::string* scope) {
@@ -56,7 +56,7 @@ class Repellers {
   }
 
  private:
-  inline static const std::string kAnywhere;  ///< No namespace is called that.
+  inline static const std::string kAnywhere;  ///< No namespace has this name.
 
   std::map<std::string,
            std::map<std::pair<std::string, std::shared_ptr<const kube::PodSpec>>, Alike>>

@@ -20,10 +20,10 @@ inline constexpr ResourceId kCpu = 0;
 inline constexpr ResourceId kMemory = 1;
 inline constexpr ResourceId kEphemeralStorage = 2;
 inline constexpr ResourceId kPods = 3;
-/// Whatever pods ask for that neither the policy nor a node has ever named: no node has any of it.
+/// Any resource that neither the policy nor a node has ever named: no node has any of it.
 inline constexpr ResourceId kUnknownResource = 4;
 inline constexpr std::int64_t kMilli = 1000;  ///< One whole device, or one core.
-/// No node has this much of anything, and sums over a cluster of such requests do not overflow.
+/// No node has this much of any resource, and cluster-wide sums of such requests do not overflow.
 inline constexpr std::int64_t kAbsurdAmount = std::int64_t{1} << 46U;
 
 /// Names to ids. Ids are never re-used; the built-in ones are fixed.
@@ -35,7 +35,7 @@ class ResourceTable {
     for (const char* name : {"cpu", "memory", "ephemeral-storage", "pods", kUnknown}) Intern(name);
   }
 
-  /// Of the policy.
+  /// The id of a resource that the policy names.
   ResourceId Intern(std::string_view name) {
     if (const auto id = Find(name)) return *id;
     const auto id = static_cast<ResourceId>(names_.size());
@@ -44,7 +44,8 @@ class ResourceTable {
     return id;
   }
 
-  /// Of a node. nullopt: there are kMaxOfNodes names already, and it is counted nowhere.
+  /// The id of a resource that a node names. nullopt: there are kMaxOfNodes names already, and this
+  /// one is not counted at all.
   std::optional<ResourceId> InternOfNode(std::string_view name) {
     if (name == kUnknown) return std::nullopt;
     if (const auto id = Find(name)) return id;
@@ -52,8 +53,8 @@ class ResourceTable {
     return Intern(name);
   }
 
-  /// Of a pod, where anybody may invent names: they get no ids, so that tables by id stay as narrow
-  /// as what the cluster has.
+  /// The id of a resource that a pod names. Any user may invent names there, so they get no ids:
+  /// tables by id stay as narrow as the resources that the cluster has.
   ResourceId OfPod(std::string_view name) {
     if (const auto id = Find(name)) return *id;
     if (asked_.size() < kMaxAsked) asked_.emplace(name);
@@ -81,7 +82,7 @@ class ResourceTable {
   std::set<std::string, std::less<>> asked_;
 };
 
-/// Amounts by resource id, in canonical units (kube/objects.h). What was never set is 0.
+/// Amounts by resource id, in canonical units (kube/objects.h). A resource that was never set is 0.
 class Amounts {
  public:
   std::int64_t operator[](ResourceId id) const { return id < values_.size() ? values_[id] : 0; }
@@ -89,7 +90,7 @@ class Amounts {
   void Add(ResourceId id, std::int64_t value) { At(id) += value; }
   std::size_t size() const { return values_.size(); }
 
-  /// Equal in every resource, whatever the length.
+  /// Equal in every resource; the lengths may differ.
   friend bool operator==(const Amounts& a, const Amounts& b) {
     const auto n = static_cast<ResourceId>(std::max(a.size(), b.size()));
     for (ResourceId id = 0; id < n; ++id) {

@@ -64,8 +64,8 @@ NodeInfo& Store::NodeSlot(std::string_view name) {
   return slot;
 }
 
-/// The slot of a node that is gone, blank; kNoNode: there is none. Where nodes come and go under
-/// ever new names, what is kept and walked over stays that of a cluster of one time.
+/// The empty slot of a node that is gone; kNoNode: there is none. In a cluster whose nodes come and
+/// go under new names, the tables so stay as large as the cluster is at any one time.
 NodeIndex Store::TakeVacantSlot() {
   while (!vacant_.empty()) {
     const NodeIndex index = *vacant_.begin();
@@ -105,7 +105,7 @@ void Store::UpsertNode(kube::Node object) {
     allocatable.Set(*id, std::min(amount, kAbsurdAmount - 1));
     reread_due_ |= resources_.size() > names && resources_.WasAskedFor(name);
   }
-  // Heartbeats change nothing that scheduling reads: they must not wake every waiting workload.
+  // Heartbeats change nothing that scheduling reads: they must not wake up every waiting workload.
   const bool same = node.present && node.allocatable == allocatable &&
                     node.object.meta.labels == object.meta.labels &&
                     node.object.meta.annotations == object.meta.annotations &&
@@ -128,8 +128,8 @@ void Store::UpsertNode(kube::Node object) {
   });
 }
 
-/// A whole-node pod is charged every device of its node: of the node as it is now, and never less
-/// than at binding.
+/// A whole-node pod is charged every device of its node: as the node is now, and never less than at
+/// binding.
 void Store::RechargeWholeNode(NodeInfo& node) {
   for (const PodInfo* pod : std::vector<const PodInfo*>(node.pods)) {
     if (pod->shape->whole_node) SetCharge(*pod, node.index, pod->charge);
@@ -146,7 +146,7 @@ void Store::DeleteNode(std::string_view name) {
   TouchObject(node);
   ReadHardware(node);
   ReconcileDevices(node);
-  ++free_generation_;  // by the rules of spread a domain less can make room
+  ++free_generation_;  // under the rules of spread, one domain less can make room
   RechargeWholeNode(node);
   if (node.pods.empty()) vacant_.insert(index);
 }
@@ -172,7 +172,7 @@ void Store::DeleteNamespace(std::string_view name) {
   const auto it = namespaces_.find(name);
   if (it == namespaces_.end()) return;
   namespaces_.erase(it);
-  ++free_generation_;  // anti-affinity by namespace labels selects its pods no more
+  ++free_generation_;  // anti-affinity by namespace labels no longer selects its pods
 }
 
 const kube::StringMap* Store::NamespaceLabels(std::string_view name) const {
@@ -189,7 +189,8 @@ void Store::DeleteDisruptionBudget(std::string_view uid) { budgets_.erase(std::s
 
 // --- Dialects --------------------------------------------------------------------------------
 
-/// A group's readers are filed under its name; a LocalQueue's may be anywhere in its namespace.
+/// Readers of a group are indexed by its name; those of a LocalQueue may be anywhere in its
+/// namespace.
 std::vector<const PodInfo*> Store::ReadersOf(const kube::DialectObject& object) {
   std::vector<const PodInfo*> readers;
   const auto take = [&](const Workload& workload) {
@@ -234,7 +235,7 @@ bool Store::ShapeLess::operator()(const std::shared_ptr<const PodShape>& a,
   return a->spec != b->spec && *a->spec < *b->spec;
 }
 
-/// Thousandths of one device that the pod says it needs; 0: it takes whole devices.
+/// Thousandths of one device that the pod asks for; 0: it takes whole devices.
 int Store::ShareOf(const kube::Pod& pod) const {
   if (!options_.shares || device_ids_.empty()) return 0;
   const auto note = pod.meta.annotations.find(kShareAnnotation);
@@ -257,7 +258,8 @@ bool Store::AsksDevice(const kube::PodSpec& spec) const {
 std::shared_ptr<const PodShape> Store::ShapeOf(const kube::Pod& pod, bool whole_node) {
   auto shape = std::make_shared<PodShape>();
   shape->spec = pod.spec;
-  // Else a pod that asks for no device, or that nobody charges, could shut a node with a word.
+  // Otherwise a pod that asks for no device, or is not charged, could block a node with an
+  // annotation.
   whole_node = whole_node && Ours(pod) && AsksDevice(*pod.spec);
   shape->whole_node = whole_node;
   shape->share = whole_node ? 0 : ShareOf(pod);
@@ -322,14 +324,15 @@ Demand Store::WholeDevices(const Demand& demand) const {
 }
 
 /// What a whole-node pod is charged from now on, whatever its node lists. A device plugin that
-/// restarts takes all devices off the node for a while: they are not free for others, and the queue
-/// does not pay less.
+/// restarts removes all devices from the node for a while: they do not become free for other pods,
+/// and the queue's charge does not shrink.
 Demand Store::FixedCharge(const PodInfo& pod, const Demand& demand, Charge charge) const {
   if (!pod.shape->whole_node || charge == Charge::kPlanned) return {};
   return charge == Charge::kBinding && pod.fixed.empty() ? WholeDevices(demand) : pod.fixed;
 }
 
-/// The same of a bound pod, by its own annotation: a process that starts now knows no more.
+/// The same for a bound pod, from its own annotation: a process that has just started knows no
+/// more.
 Demand Store::ClaimedCharge(const PodInfo& pod) const {
   if (!pod.shape->whole_node) return {};
   const auto claim = ClaimOf(pod.object);
@@ -353,8 +356,8 @@ std::map<std::string, std::int64_t, std::less<>> Store::WholeNodeCharge(const Po
 void Store::SetCharge(const PodInfo& charged_pod, NodeIndex index, Charge charge,
                       topology::DeviceMask devices) {
   PodInfo& pod = Mutable(charged_pod);
-  // Same pod, same place: planned becomes binding becomes bound without a gap that others could
-  // use. Its queue is written with the Binding.
+  // Same pod, same node: planned becomes binding becomes bound without a gap that other pods could
+  // use. The pod's queue is written with the Binding.
   if (charge == Charge::kBinding && pod.charge != Charge::kBinding) pod.held_queue.clear();
   NodeInfo& target = *nodes_[static_cast<std::size_t>(index)];
   Demand demand = DemandOn(*pod.shape, target);
@@ -375,7 +378,7 @@ void Store::SetCharge(const PodInfo& charged_pod, NodeIndex index, Charge charge
     TrackDevices(target);
     return;
   }
-  // Devices that are fixed stay, whatever else about its room changed.
+  // Fixed devices stay, whatever else about its room changed.
   const topology::DeviceMask kept = pod.node == index && !options_.shares ? pod.devices : 0;
   std::string held_queue = std::move(pod.held_queue);
   GiveBack(pod);
@@ -410,7 +413,8 @@ void Store::Release(const PodInfo& released) {
   const bool sound = pod.refusal.reason == ReasonId::kNone ||
                      pod.refusal.reason == ReasonId::kGangConflict;  // judged again at Refresh
   if (pod.workload == nullptr || pod.bound() || !sound) return;
-  // What it was to pay from while it held room may not be what it asks for under the policy of now.
+  // The queue that it was charged to while it held room may differ from the one that it asks for
+  // under the present policy.
   const QueueId before = pod.queue;
   pod.queue = ResolveQueue(pod, *pod.claims, pod.refusal);
   if (pod.queue == before) return;
@@ -425,7 +429,7 @@ void Store::GiveBack(const PodInfo& giving) {
   for (const auto& [id, amount] : pod.charged) {
     node.used.Add(id, -amount);
     if (options_.shares && pod.devices != 0 && id == device_ids_.front()) {
-      // Where it cannot, they are made anew from the counts.
+      // If it cannot, the devices are rebuilt from the counts.
       node.devices.GiveBack(pod.devices, static_cast<int>(amount / std::popcount(pod.devices)));
     }
   }

@@ -1,6 +1,6 @@
-// The one writer of cluster state: applies what the informers say, keeps workloads and the ledger
-// (which pod holds room where, charged to which queue). No I/O, no clock, no threads: the host
-// serialises the calls.
+// The only writer of cluster state: applies what the informers report, and keeps the workloads and
+// the ledger (which pod holds room where, charged to which queue). No I/O, no clock, no threads:
+// the host serialises the calls.
 #pragma once
 
 #include <map>
@@ -20,21 +20,21 @@
 
 namespace berth::cluster {
 
-/// What a simulator may want otherwise than a real cluster.
+/// Settings that a simulator may want to change.
 struct StoreOptions {
-  /// Whether `berth.dev/gpu-milli` means something: a pod that asks for one of the policy's first
-  /// device takes that many thousandths of it, and devices are kept one by one.
+  /// Whether `berth.dev/gpu-milli` is read: a pod that asks for one of the policy's first device
+  /// takes that many thousandths of it, and devices are kept one by one.
   bool shares = false;
   /// Shuffles the one node order; 0: the order of a real cluster.
   std::uint64_t order_seed = 0;
 };
 
-/// Hears of members and workloads that are no more, before they are destroyed; for what others keep
-/// about them. May not call the store.
+/// Is told of members and workloads that are no more, before they are destroyed, so that others can
+/// drop what they keep about them. May not call the store.
 class StoreListener {
  public:
   virtual ~StoreListener() = default;
-  /// `pod` has left `workload`: it ends, or claims another gang.
+  /// `pod` has left `workload`: it has ended, or claims another gang.
   virtual void OnMemberLeft(const Workload& workload, const PodInfo& pod) = 0;
   /// See Store::BeginIncarnation.
   virtual void OnNewIncarnation(const Workload& workload) = 0;
@@ -42,93 +42,96 @@ class StoreListener {
   virtual void OnPodGone(const PodInfo& pod) = 0;
 };
 
-/// Objects are handed out as const; the calls below change them, and take them as const too.
+/// Objects are handed out as const; the calls below change them, and accept them as const, too.
 class Store {
  public:
-  /// Strings are looked up without making one.
+  /// Allows lookups without making a std::string.
   struct StringHash : std::hash<std::string_view> {
     using is_transparent = void;
   };
   using PodMap =
       std::unordered_map<std::string, std::unique_ptr<PodInfo>, StringHash, std::equal_to<>>;
 
-  /// `listener` must outlive the store; null: nobody listens.
+  /// `listener` must outlive the store; null: none.
   explicit Store(config::PolicyConfiguration policy, StoreOptions options = {},
                  StoreListener* listener = nullptr);
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // --- What the informers say. Each call is idempotent.
+  // --- Informer events. Each call is idempotent.
   void UpsertNode(kube::Node node);
   void DeleteNode(std::string_view name);
-  /// A Succeeded or Failed pod is the same as a deleted one, but for what it says of its gang's
-  /// incarnation. Returns the pod, null if it is gone.
+  /// A Succeeded or Failed pod is treated as deleted, except that it still counts for its gang's
+  /// incarnation. Returns the pod, or null if it is gone.
   const PodInfo* UpsertPod(kube::Pod pod);
-  /// Shape, claims, queue and refusal that the pod would have, which is not kept: it has no
-  /// workload. Null: it is not ours to place.
+  /// Shape, claims, queue and refusal that the pod would have. The result is not kept: it has no
+  /// workload. Null: the pod is not ours to place.
   std::unique_ptr<PodInfo> Appraise(kube::Pod pod);
   void DeletePod(std::string_view uid);
   void UpsertNamespace(kube::Namespace ns);
   void DeleteNamespace(std::string_view name);
   void UpsertDisruptionBudget(kube::PodDisruptionBudget budget);
   void DeleteDisruptionBudget(std::string_view uid);
-  /// Returns the pods whose claims may have changed with it; UpsertPod reads them anew.
+  /// Returns the pods whose claims may have changed with the object; UpsertPod reads them again.
   std::vector<const PodInfo*> UpsertDialectObject(kube::DialectObject object);
   std::vector<const PodInfo*> DeleteDialectObject(std::string_view uid);
-  /// Pods are to be read anew, which SetPolicy does: a project's controller came to life or died,
-  /// and with it a dialect that is `auto` is read no more, or again; or a node has a resource that
-  /// pods asked for when there was no telling it from another.
+  /// Whether pods must be read again, which SetPolicy does. Either a project's controller became
+  /// alive or ceased to be, which switches an `auto` dialect on or off; or a node has a resource
+  /// that pods asked for when it could not be distinguished from other unknown resources.
   bool reread_due() const { return reread_due_; }
   /// Re-derives everything that depends on the policy; charges and plans stay. Returns whether all
-  /// pods were read anew: not where only amounts, modes, times and weights have changed.
+  /// pods were read again: not if only amounts, modes, times and weights have changed.
   bool SetPolicy(config::PolicyConfiguration policy);
 
   // --- The ledger.
-  /// Takes room for `pod` on `node`, first giving back what it held; of the node's devices those in
-  /// `devices`, or as TakeDevices says. Which devices a pod has that is bound, or about to be, is
-  /// fixed: by its annotation, and by what was chosen when it was planned.
+  /// Takes room for `pod` on `node`, after giving back what it held. Of the node's devices it takes
+  /// those in `devices`, or as TakeDevices chooses. For a pod that is bound, or about to be, the
+  /// devices are fixed: by its annotation, and by what was chosen when it was planned.
   void SetCharge(const PodInfo& pod, NodeIndex node, Charge charge,
                  topology::DeviceMask devices = 0);
-  /// For the claim of a whole-node pod: what it is charged of its node's devices. Others: empty.
+  /// For the claim of a whole-node pod: what it is charged of its node's devices. Empty for other
+  /// pods.
   std::map<std::string, std::int64_t, std::less<>> WholeNodeCharge(const PodInfo& pod) const;
-  /// Gives back what `pod` holds. A pod that is not bound asks for its own queue again, which may
-  /// be another one under the policy of now; its workload's follows at Refresh.
+  /// Gives back what `pod` holds. A pod that is not bound then asks for its own queue again, which
+  /// may be another one under the present policy; its workload's queue follows at Refresh.
   void Release(const PodInfo& pod);
-  /// The same of one that is charged elsewhere at once: it keeps its queue.
+  /// As Release, for a pod that is charged elsewhere at once: it keeps its queue.
   void GiveBack(const PodInfo& pod);
-  /// Nobody of the gang runs any more: those that are left are a new incarnation of it, and say
-  /// anew what it is and which queue pays for it.
+  /// No member of the gang runs any more: the remaining ones are a new incarnation, and their
+  /// claims define the gang and its queue again.
   void BeginIncarnation(const Workload& workload);
-  /// It has started (see Workload), or has not after all.
+  /// Sets whether the workload has started (see Workload).
   void SetStarted(const Workload& workload, bool started);
-  /// Room is reserved for its members under the plan of this name; empty: under none any more.
+  /// Records the plan under which room is reserved for the members; empty: none any more.
   void SetPlan(const Workload& workload, std::string plan);
-  /// `pod` is planned as a member of its workload, and pays where that does.
+  /// `pod` is planned as a member of its workload, and is charged to the workload's queue.
   void AdoptQueue(const PodInfo& pod);
 
-  /// Takes in what changes piled up: domains and node order, first members and faults of gangs.
-  /// Call before deciding anything.
+  /// Applies accumulated changes: domains and node order, first members and faults of gangs. Call
+  /// before deciding anything.
   void Refresh();
-  /// The part of it that is about workloads: cheap, where many objects are yet to come.
+  /// The part of Refresh that concerns workloads: cheap, for use while many objects are yet to
+  /// come.
   void RefreshWorkloads();
 
   // --- Reads.
   const config::PolicyConfiguration& policy() const { return policy_; }
   ResourceTable& resources() { return resources_; }
   const ResourceTable& resources() const { return resources_; }
-  /// By index, those that are gone included. A slot without pods of a node that is gone is given to
-  /// the next new name: keep no index over changes, unless a charge does.
+  /// By index, including nodes that are gone. The slot of a node that is gone and has no pods is
+  /// reused for the next new name: do not keep an index across changes, unless a charge keeps the
+  /// slot.
   const std::vector<std::unique_ptr<NodeInfo>>& nodes() const { return nodes_; }
   const NodeInfo& node(NodeIndex index) const { return *nodes_[static_cast<std::size_t>(index)]; }
-  /// kNoNode: never heard of.
+  /// kNoNode: unknown.
   NodeIndex FindNode(std::string_view name) const;
   const PodInfo* FindPod(std::string_view uid) const;
   const PodInfo* FindPod(std::string_view ns, std::string_view name) const;
   const Workload* FindWorkload(const std::string& key) const;
   const std::map<std::string, std::unique_ptr<Workload>>& workloads() const { return workloads_; }
   const PodMap& pods() const { return pods_; }
-  /// Members of gangs that have ended and still exist, by workload key and UID. Of the object that
-  /// is kept which says what the pod was, not what it asked for.
+  /// Members of gangs that have ended and still exist, by workload key and UID. Of the object only
+  /// the part is kept that says what the pod was, not what it asked for.
   struct EndedPod {
     kube::Pod object;
     std::string incarnation;  ///< See Workload.
@@ -136,11 +139,11 @@ class Store {
   };
   using EndedPods = std::map<std::pair<std::string, std::string>, EndedPod>;
   const EndedPods& ended() const { return ended_; }
-  /// The gang of one of them; empty: it is none.
+  /// The gang of such a pod; empty: the pod is not one of them.
   std::string EndedKey(std::string_view uid) const;
   const std::vector<QueueInfo>& queues() const { return queues_; }
   const std::vector<Domain>& domains() const { return domains_; }
-  /// Place of a node in the hashed order, 0..present nodes-1. REQUIRES: Refresh().
+  /// The place of a node in the hashed order, 0..present nodes-1. REQUIRES: Refresh().
   int rank(NodeIndex index) const { return ranks_[static_cast<std::size_t>(index)]; }
   int present_nodes() const { return present_nodes_; }
   const kube::StringMap* NamespaceLabels(std::string_view name) const;
@@ -151,10 +154,10 @@ class Store {
     return budgets_;
   }
   const DialectObjects& dialect_objects() const { return *dialect_objects_; }
-  /// The policy's, with every `auto` decided.
+  /// The policy's dialects, with every `auto` resolved.
   const config::Dialects& dialects() const { return dialects_; }
   const Repellers& repellers() const { return repellers_; }
-  /// Models of machines met so far; never forgotten, at most kMaxMachines.
+  /// Machine models met so far; never forgotten, at most kMaxMachines.
   const std::vector<std::unique_ptr<const topology::Machine>>& machines() const {
     return machines_;
   }
@@ -165,8 +168,8 @@ class Store {
   }
   /// Nodes of which `track` or a problem changed since the last call.
   std::set<NodeIndex> TakeDeviceNews() { return std::exchange(device_news_, {}); }
-  /// The annotation that tells which devices `pod` was given, for its Binding. Empty: nobody heeds
-  /// it there, or its devices are not known.
+  /// The annotation that says which devices `pod` was given, for its Binding. Empty: nothing on
+  /// that node reads it, or the devices are not known.
   std::string DevicesNote(const PodInfo& pod) const;
   /// Device resources of the policy, in its order.
   const std::vector<ResourceId>& device_ids() const { return device_ids_; }
@@ -174,7 +177,7 @@ class Store {
   bool IsWholeDevice(ResourceId id) const;
 
   /// What a pod takes on `node`: its shape's demand, and for a whole-node pod every whole device
-  /// there (handles are no devices).
+  /// there (handles are not devices).
   Demand DemandOn(const PodShape& shape, const NodeInfo& node) const;
 
   const StoreOptions& options() const { return options_; }
@@ -192,7 +195,7 @@ class Store {
   std::uint64_t free_generation() const { return free_generation_; }
   void BumpFreeGeneration() { ++free_generation_; }
   /// Nodes where room was given back, that came, changed or went, or on which a pod that holds room
-  /// has changed: others may be allowed to evict it now.
+  /// has changed (other pods may be allowed to evict it now).
   const ChangeLog& room_changes() const { return room_changes_; }
   /// Queues that were given room back since the last call.
   std::set<QueueId> TakeQueueNews() { return std::exchange(queue_news_, {}); }
@@ -201,28 +204,28 @@ class Store {
   void MarkChanged(const Workload& workload);
   /// At most `most` of the workloads that changed and have not been taken yet, by key.
   std::vector<const Workload*> TakeChanged(std::size_t most);
-  /// Some of the open workloads, which have a member that has no node yet, by key: those after
-  /// `after`, of at most `most` that are looked at. They need not be taken as changed any more.
+  /// A part of the open workloads (those with a member that has no node yet), by key: those after
+  /// `after`, out of at most `most` that are looked at. They need not be taken as changed any more.
   struct OpenPart {
     std::vector<const Workload*> workloads{};
     std::string upto{};  ///< The last key that was looked at.
     bool more = false;
   };
   OpenPart TakeOpen(std::string_view after, std::size_t most);
-  /// Open workloads with a member that looks at its neighbours: whom a pod that comes may help.
+  /// Open workloads with a member that looks at its neighbours: a pod that comes may help them.
   std::vector<const Workload*> NeighbourlyWorkloads();
 
-  /// What pods with affinity, anti-affinity or spread look at and no room tells of.
+  /// Events that affinity, anti-affinity or spread look at and that free no room.
   struct NeighbourNews {
     std::vector<const PodInfo*> moved;  ///< Took room, or began to end. In no particular order.
-    bool relabelled = false;            ///< And pods that hold room changed their labels.
+    bool relabelled = false;            ///< Also: pods that hold room changed their labels.
   };
   /// Since the last call.
   NeighbourNews TakeNeighbourNews();
-  /// Counts what TakeNeighbourNews tells of.
+  /// Counts the events that TakeNeighbourNews reports.
   std::uint64_t neighbour_generation() const { return neighbour_generation_; }
 
-  /// The ledger in text, in a fixed order: equal text, equal ledger (invariant I7).
+  /// The ledger as text, in a fixed order: equal text means equal ledger (invariant I7).
   std::string LedgerString() const;
 
  private:
@@ -258,7 +261,7 @@ class Store {
   std::shared_ptr<const PodShape> ShapeOf(const kube::Pod& pod, bool whole_node);
   int ShareOf(const kube::Pod& pod) const;
   void PurgeShapes();
-  /// Files the pod under the workload it claims, or under none.
+  /// Assigns the pod to the workload that it claims, or to none.
   struct Reading;
   Reading Read(PodInfo& pod);
   void TakeReading(PodInfo& pod, const Reading& reading);
@@ -293,7 +296,7 @@ class Store {
   std::set<NodeIndex> device_news_;
   std::vector<std::unique_ptr<NodeInfo>> nodes_;
   std::unordered_map<std::string_view, NodeIndex> node_lookup_;
-  std::set<NodeIndex> vacant_;  ///< Of nodes that are gone, and some that are back.
+  std::set<NodeIndex> vacant_;  ///< Slots of nodes that are gone, and of some that are back.
   std::vector<Domain> domains_;
   std::vector<int> ranks_;
   int present_nodes_ = 0;
@@ -302,10 +305,10 @@ class Store {
   PodMap pods_;                                             // by UID
   std::unordered_map<std::string, PodInfo*> pods_by_name_;  // ns/name
   std::set<std::shared_ptr<const PodShape>, ShapeLess> shapes_;
-  std::size_t purge_shapes_at_ = kMinPurge;  ///< So many shapes are worth a look for dead ones.
+  std::size_t purge_shapes_at_ = kMinPurge;  ///< From this size on, unused shapes are purged.
   Repellers repellers_;
   std::set<const PodInfo*> moved_;
-  /// Not ours, and nominated to a node that is not known.
+  /// Pods that are not ours and are nominated to an unknown node.
   std::set<const PodInfo*> nominated_nowhere_;
   bool relabelled_ = false;
   std::map<std::string, std::unique_ptr<Workload>> workloads_;
@@ -313,9 +316,9 @@ class Store {
   std::unordered_map<std::string, std::string> ended_keys_;  ///< By UID.
   using Workloads = std::set<const Workload*, ByKey>;
   Workloads changed_;
-  Workloads open_;         ///< And some that are not any more: see TakeOpen.
-  Workloads neighbourly_;  ///< With a member of pod constraints, bound or not.
-  Workloads stale_;        ///< Their members changed since the last Refresh.
+  Workloads open_;         ///< Also some that are no longer open: see TakeOpen.
+  Workloads neighbourly_;  ///< With a member that has pod constraints, bound or not.
+  Workloads stale_;        ///< Workloads whose members changed since the last Refresh.
   std::vector<QueueInfo> queues_;
   std::map<std::string, kube::Namespace, std::less<>> namespaces_;
   std::map<std::string, kube::PodDisruptionBudget> budgets_;
@@ -335,8 +338,8 @@ class Store {
   std::set<QueueId> queue_news_;
 };
 
-/// The hash that gives the one node order (FNV-1a with an avalanche step). Another seed, another
-/// order.
+/// The hash that gives the one node order (FNV-1a with an avalanche step). Another seed gives
+/// another order.
 std::uint64_t NodeHash(std::string_view name, std::uint64_t seed = 0);
 
 }  // namespace berth::cluster

@@ -1,5 +1,5 @@
-// Store, part: single devices. What the hardware of a node is, and which devices of it each pod
-// has, on the nodes where that is known.
+// Store, part: single devices. The hardware of a node, and which of its devices each pod has, on
+// nodes where that is known.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -81,8 +81,8 @@ void Store::ReadHardware(NodeInfo& node) {
   node.hardware_problem = std::move(hardware.problem);
 }
 
-/// With shares the counts are the truth: a node that lost or gained devices, or has more taken than
-/// it has, is written anew from them.
+/// With shares the counts are authoritative: the devices of a node that lost or gained some, or has
+/// more in use than it has, are rebuilt from the counts.
 void Store::ReconcileDevices(NodeInfo& node) {
   if (!options_.shares) {
     TrackDevices(node);
@@ -101,8 +101,8 @@ void Store::ReconcileDevices(NodeInfo& node) {
   }
 }
 
-/// Works out anew who has which devices, from nothing but the node and the pods that it is charged
-/// with: so the order of events decides nothing, and a rebuilt ledger is the same.
+/// Recomputes which pod has which devices, only from the node and the pods charged to it: so the
+/// result does not depend on the order of events, and a rebuilt ledger is the same.
 void Store::TrackDevices(NodeInfo& node) {
   if (options_.shares) return;
   const bool may = node.present && !device_ids_.empty();
@@ -131,15 +131,15 @@ void Store::TrackDevices(NodeInfo& node) {
   Touch(node);
 }
 
-/// What the pod is charged of the policy's first device, thousandths. REQUIRES: there is one.
+/// What the pod is charged of the policy's first device, in thousandths. REQUIRES: there is one.
 std::int64_t Store::DevicesOf(const PodInfo& pod) const {
   const auto it = std::ranges::find(pod.charged, device_ids_.front(), &Demand::value_type::first);
   return it == pod.charged.end() ? 0 : it->second;
 }
 
-/// Gives every pod its devices: those fixed by a Binding first, then those planned, which move
-/// where they must. Empty: all of them could be told apart, `devices` is what is free. Else why
-/// not. REQUIRES: the policy has a device.
+/// Assigns devices to every pod: first those fixed by a Binding, then those planned, which move
+/// where they must. Returns an empty string if all could be tracked, and `devices` is what is free;
+/// otherwise why not. REQUIRES: the policy has a device.
 std::string Store::AccountDevices(const NodeInfo& node, DeviceSet& devices) const {
   const std::int64_t all = node.allocatable[device_ids_.front()];
   if (!IsWholeDevice(device_ids_.front())) return "handles, not devices";
@@ -153,7 +153,7 @@ std::string Store::AccountDevices(const NodeInfo& node, DeviceSet& devices) cons
     PodInfo* pod = &Mutable(*charged);
     const std::int64_t amount = DevicesOf(*pod);
     if (amount == 0) {
-      pod->devices = 0;  // those of another resource, before the policy changed
+      pod->devices = 0;  // devices of another resource, from before the policy changed
       continue;
     }
     if (pod->charge == Charge::kPlanned) {
@@ -161,7 +161,7 @@ std::string Store::AccountDevices(const NodeInfo& node, DeviceSet& devices) cons
       continue;
     }
     DeviceMask mask = pod->charge == Charge::kBound ? pod->said_devices : pod->devices;
-    if (pod->shape->whole_node) {  // all that the node lists now, whatever it is charged
+    if (pod->shape->whole_node) {  // all that the node lists now, whatever the pod is charged
       mask = devices.AtLeast(DeviceSet::kWhole);
       if (std::int64_t{std::popcount(mask)} * kMilli == all) {
         if (mask != 0) devices.Take(mask, DeviceSet::kWhole);
@@ -188,7 +188,7 @@ std::string Store::AccountDevices(const NodeInfo& node, DeviceSet& devices) cons
     if (!stays) pod->devices = 0;
   }
   for (PodInfo* pod : planned) {
-    // None, where it waits for victims to leave.
+    // No devices, if it waits for victims to leave.
     if (pod->devices != 0) continue;
     pod->devices = TakeDevices(devices, *pod->shape, DevicesOf(*pod), 0, MachineOf(node));
   }
@@ -206,8 +206,8 @@ DeviceMask Store::SaidDevices(const kube::Pod& pod) const {
 }
 
 /// Containers that run together have devices of their own. An init container, which ends before
-/// they start, has what nobody has, then theirs; those of sidecars, which come last, at the very
-/// last.
+/// they start, gets devices that no other container has, then theirs; those of sidecars, which come
+/// last, at the very end.
 std::string Store::DevicesNote(const PodInfo& pod) const {
   if (pod.node == kNoNode || pod.devices == 0) return {};
   const NodeInfo& on = node(pod.node);

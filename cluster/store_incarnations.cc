@@ -1,5 +1,5 @@
-// Store, continued: the incarnations of a gang, from its first member that is bound to the last one
-// that runs, and who of them still counts (docs/pods.md).
+// Store, continued: the incarnations of a gang, each from its first bound member to the last one
+// that runs, and which of its members still count (docs/pods.md).
 #include <algorithm>
 #include <ranges>
 #include <set>
@@ -42,7 +42,7 @@ void Store::BeginIncarnation(const Workload& workload) {
   all.insert(all.end(), workload.faulty.begin(), workload.faulty.end());
   for (const PodInfo* member : all) {
     PodInfo& pod = Mutable(*member);
-    // A running gang's queue had been theirs.
+    // So far it had the queue of the running gang.
     if (pod.charge != Charge::kNone || pod.refusal.reason != ReasonId::kNone) continue;
     pod.queue = ResolveQueue(pod, *pod.claims, pod.refusal);
   }
@@ -50,7 +50,7 @@ void Store::BeginIncarnation(const Workload& workload) {
   MarkChanged(workload);
 }
 
-/// `key` is empty where the pod is known to be filed under none.
+/// `key` is empty if the pod is known to belong to no workload.
 void Store::KeepEnded(const kube::Pod& pod, std::string key) {
   if (pod.node_name.empty() || pod.meta.deletion || !Ours(pod)) return;
   const DialectContext context{
@@ -87,9 +87,10 @@ void Store::ForgetEnded(std::string_view uid) {
   ended_keys_.erase(key);
 }
 
-/// Of a gang of which nobody runs: the last member that ended of the incarnation that those who
-/// wait go on with. They are retries where their controller had a member in it. Pods without a
-/// controller are, if each has an index of which no other pod has succeeded. Null: a fresh set.
+/// For a gang without a running member: the last ended member of the incarnation that the waiting
+/// pods continue. They are retries if their controller had a member in it. Pods without a
+/// controller are retries if each has an index of which no other pod has succeeded. Null: a fresh
+/// set.
 const Store::EndedPod* Store::GoesOnWith(const Workload& workload) const {
   const auto from = ended_.lower_bound({workload.key, ""});
   if (from == ended_.end() || from->first.first != workload.key) return nullptr;
@@ -115,7 +116,7 @@ const Store::EndedPod* Store::GoesOnWith(const Workload& workload) const {
   return retries ? last : nullptr;
 }
 
-/// Members that have succeeded count for the minimum of the incarnation that they ran in.
+/// Members that have succeeded count towards the minimum of the incarnation that they ran in.
 void Store::CountFinished(Workload& workload) const {
   workload.incarnation.clear();
   workload.finished = 0;
@@ -133,7 +134,7 @@ void Store::CountFinished(Workload& workload) const {
     if (last == nullptr) return;
     workload.incarnation = last->incarnation;
   }
-  if (workload.incarnation.empty()) return;  // a launcher that ran ahead is no start of a gang
+  if (workload.incarnation.empty()) return;  // a launcher that ran ahead does not start a gang
   for (auto it = ended_.lower_bound({workload.key, ""});
        it != ended_.end() && it->first.first == workload.key; ++it) {
     const EndedPod& pod = it->second;

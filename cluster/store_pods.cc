@@ -29,10 +29,11 @@ bool FirstMemberOrder(const PodInfo* a, const PodInfo* b) {
   return a->object.meta.uid < b->object.meta.uid;
 }
 
-/// The member whose claims are the gang's, in order of age: one that runs, so that the queue and
-/// the terms of a gang that has started stand whoever waits to join it, and are the same after a
-/// restart; else the first that is sound in itself. A launcher without devices may run ahead of its
-/// gang: it comes before others only where no member asks for devices. End: there is none.
+/// The member whose claims are the gang's, in order of age. First choice is a member that runs, so
+/// that the queue and the terms of a started gang do not depend on pods that wait to join it, and
+/// are the same after a restart; otherwise the first that is valid in itself. A launcher without
+/// devices may run ahead of its gang: it comes before others only if no member asks for devices.
+/// End: there is none.
 std::vector<const PodInfo*>::const_iterator FindRepresentative(
     const std::vector<const PodInfo*>& members) {
   const bool devices =
@@ -47,7 +48,7 @@ std::vector<const PodInfo*>::const_iterator FindRepresentative(
   });
 }
 
-/// `first` speaks for the workload.
+/// `first` is the workload's representative.
 void TakeClaims(Workload& workload, const PodInfo& first) {
   const PodClaims& claims = *first.claims;
   if (!workload.started) {
@@ -121,7 +122,7 @@ const Workload* Store::FindWorkload(const std::string& key) const {
 }
 
 const PodInfo* Store::UpsertPod(kube::Pod object) {
-  // A pod that was recreated under its name while we looked away: the old one is gone.
+  // A pod was recreated under its name and we missed the deletion: the old one is gone.
   if (const PodInfo* old = FindPod(object.meta.ns, object.meta.name);
       old != nullptr && old->object.meta.uid != object.meta.uid) {
     DeletePod(std::string(old->object.meta.uid));
@@ -139,7 +140,7 @@ const PodInfo* Store::UpsertPod(kube::Pod object) {
   PodInfo& pod = *it->second;
   const std::string old_node = pod.object.node_name;
   const bool was_terminating = !fresh && pod.terminating();
-  // A status update decodes to an equal spec of its own.
+  // A status update decodes to an equal spec in an object of its own.
   if (!fresh && pod.object.spec != object.spec && *pod.object.spec == *object.spec) {
     object.spec = pod.object.spec;
   }
@@ -160,7 +161,7 @@ const PodInfo* Store::UpsertPod(kube::Pod object) {
     if (pod.charge != Charge::kNone) room_changes_.Add(pod.node);
     if (pod.charge != Charge::kNone && (relabelled || was_terminating != pod.terminating())) {
       relabelled_ |= relabelled;
-      // Its terms may select others by its own labels.
+      // The terms may select other pods by the pod's own labels.
       if (relabelled && pod.repels) ++free_generation_;
       NoteMoved(pod);
     }
@@ -180,7 +181,8 @@ void Store::ChargeBound(PodInfo& pod) {
   } else if (pod.charge == Charge::kPlanned && pod.terminating()) {
     Release(pod);
   } else if (pod.workload == nullptr && pod.charge != Charge::kBinding) {
-    // Preemption by kube-scheduler promised it this node; what we plan ourselves has a plan.
+    // Preemption by kube-scheduler promised it this node. (Pods that we plan ourselves have a
+    // plan.)
     const NodeIndex node =
         pod.object.nominated_node.empty() ? kNoNode : FindNode(pod.object.nominated_node);
     if (node == kNoNode && !pod.object.nominated_node.empty()) nominated_nowhere_.insert(&pod);
@@ -211,7 +213,7 @@ void Store::DeletePod(std::string_view uid) {
 
 // --- Workloads -----------------------------------------------------------------------------------
 
-/// What the pod says, and whether it is for us to place.
+/// What the pod says, and whether it is ours to place.
 struct Store::Reading {
   std::shared_ptr<const PodClaims> claims;
   bool asks = false;  ///< For a device, or to be in a gang.
@@ -226,7 +228,7 @@ Store::Reading Store::Read(PodInfo& pod) {
   };
   pod.shape = ShapeOf(pod.object, reading.claims->whole_node);
   pod.object.spec = pod.shape->spec;  // one copy for all pods of this shape
-  // A pod that only has our gate waits for nobody but us.
+  // A pod with only our gate waits for nothing but us.
   const auto& gates = pod.object.scheduling_gates;
   const bool gated = std::ranges::find(gates, kAdmissionGate) != gates.end();
   reading.asks = pod.shape->asks_device || !reading.claims->gang.name.empty();
@@ -234,7 +236,7 @@ Store::Reading Store::Read(PodInfo& pod) {
   return reading;
 }
 
-/// The queue, and why the pod is refused if it is.
+/// Sets the pod's queue and, if it is refused, the reason.
 void Store::TakeReading(PodInfo& pod, const Reading& reading) {
   const PodClaims& claims = *reading.claims;
   pod.claims = reading.claims;
@@ -289,7 +291,7 @@ void Store::File(PodInfo& pod) {
     pod.workload = slot.get();
     slot->members.push_back(&pod);
     slot->sorted = false;
-    // kube-scheduler had nominated a pod that was nobody's to plan; now it is ours.
+    // kube-scheduler had nominated a pod that was not ours to plan; now it is ours.
     if (pod.charge == Charge::kPlanned) GiveBack(pod);
   }
   if (pod.shape->has_pod_constraints) neighbourly_.insert(pod.workload);
@@ -298,10 +300,10 @@ void Store::File(PodInfo& pod) {
     return;
   }
   if (!pod.claims->waits_for.empty() && claims.waits_for.empty()) {
-    pod.claims = reading.claims;  // bound before we had heard of its group
+    pod.claims = reading.claims;  // bound before we knew its group
   }
   if (pod.bound() && pod.charge != Charge::kBound) {
-    Verdict ignored;  // a pod that runs is refused nothing
+    Verdict ignored;  // a running pod is not refused
     pod.queue = ResolveQueue(pod, *pod.claims, ignored);
   }
 }
@@ -339,7 +341,7 @@ void Store::RefreshWorkload(Workload& workload) {
   workload.members.clear();
   workload.faulty.clear();
   const auto first = FindRepresentative(all);
-  // Without one the first of those that are refused: people are told of what it asked for.
+  // Without a representative, the first refused member: messages then say what it asked for.
   if (!all.empty()) TakeClaims(workload, first == all.end() ? *all.front() : **first);
   if (first != all.end()) {
     for (const PodInfo* member : all) JudgeMember(workload, Mutable(*member), **first);
@@ -353,11 +355,11 @@ void Store::RefreshWorkload(Workload& workload) {
 }
 
 void Store::JudgeMember(const Workload& workload, PodInfo& pod, const PodInfo& first) const {
-  // Its queue is in the Binding, which may be under way.
+  // Its queue is written in the Binding, which may be under way.
   if (!workload.gang || pod.bound() || pod.charge == Charge::kBinding) return;
   const GangClaim& gang = pod.claims->gang;
   const GangClaim& wanted = first.claims->gang;
-  // The gang runs: what its group object says since, or that it is gone, changes nothing.
+  // The gang runs: later changes of its group object, or its deletion, change nothing.
   const bool joins = workload.started && pod.claims->by_group;
   const bool of_the_gang = pod.refusal.reason == ReasonId::kGangConflict ||
                            (joins && pod.refusal.reason == ReasonId::kWaitingForMembers);
@@ -370,7 +372,7 @@ void Store::JudgeMember(const Workload& workload, PodInfo& pod, const PodInfo& f
     conflict = fmt::format("says size {} and minimum {}, this pod {} and {}", wanted.size,
                            wanted.min_member, gang.size, gang.min_member);
   } else if (workload.started) {
-    pod.queue = workload.queue;  // the gang's, over a new policy too
+    pod.queue = workload.queue;  // the gang's, under a new policy, too
   } else if (pod.queue != workload.queue) {
     conflict = "is in another queue";
   } else if (pod.claims->topology_required != first.claims->topology_required ||
@@ -412,7 +414,7 @@ std::vector<const Workload*> Store::NeighbourlyWorkloads() {
   return {neighbourly_.begin(), neighbourly_.end()};
 }
 
-/// Told to whoever waits now; who comes later looks for itself.
+/// For workloads that wait now; those that come later look at the store themselves.
 void Store::NoteMoved(const PodInfo& pod) {
   ++neighbour_generation_;
   if (!neighbourly_.empty()) moved_.insert(&pod);

@@ -8,7 +8,8 @@
 namespace berth::cluster {
 namespace {
 
-/// Pods mean the same under both: what they ask for, whose they are, and which queue they name.
+/// Whether pods mean the same under both: what they ask for, whose they are, and which queue they
+/// name.
 bool ReadsAlike(const config::PolicyConfiguration& a, const config::PolicyConfiguration& b) {
   const auto same_queue = [](const config::Queue& x, const config::Queue& y) {
     return x.name == y.name && x.namespaces == y.namespaces;
@@ -18,7 +19,8 @@ bool ReadsAlike(const config::PolicyConfiguration& a, const config::PolicyConfig
          std::ranges::equal(a.queues, b.queues, same_queue);
 }
 
-/// A quota names a resource that pods asked for when there was no telling it from another.
+/// Whether a quota names a resource that pods asked for when it could not be distinguished from
+/// other unknown ones.
 bool NamesWhatWasUnknown(const config::PolicyConfiguration& policy,
                          const ResourceTable& resources) {
   const auto news = [&](const auto& amount) {
@@ -45,8 +47,8 @@ bool Store::QueueAdmits(QueueId queue, std::string_view ns) const {
 QueueId Store::ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict& refusal) const {
   const std::string& ns = pod.object.meta.ns;
   if (pod.bound()) {
-    // What was charged at binding, if the claim is of this Binding, and names a queue that this
-    // namespace may use at all.
+    // What was charged at binding, if the claim belongs to this Binding and names a queue that this
+    // namespace may use.
     if (const auto claim = ClaimOf(pod.object); claim && claim->node == pod.object.node_name) {
       const QueueId queue = FindQueue(claim->queue);
       if (queue != kNoQueue && QueueAdmits(queue, ns)) return queue;
@@ -81,7 +83,7 @@ void Store::BuildQueues() {
   for (const config::Queue& queue : policy_.queues) ReadQueue(queue, queues_.emplace_back());
 }
 
-/// What it uses stays.
+/// Leaves what the queue has in use unchanged.
 void Store::ReadQueue(const config::Queue& queue, QueueInfo& info) {
   info.config = queue;
   info.caps.clear();
@@ -90,13 +92,13 @@ void Store::ReadQueue(const config::Queue& queue, QueueInfo& info) {
   for (const auto& [name, amount] : caps) info.caps.emplace_back(resources_.Intern(name), amount);
 }
 
-/// While the queue that it was charged to is gone, or does not admit it any more, a pod counts as
-/// one whose queue nobody has fixed: as it would after a restart.
+/// While the queue that it was charged to is gone, or no longer admits it, a pod counts as one
+/// whose queue is not fixed, as it would after a restart.
 QueueId Store::QueueOfHeld(const PodInfo& pod) const {
   const QueueId held = FindQueue(pod.held_queue);
   if (held != kNoQueue && QueueAdmits(held, pod.object.meta.ns)) return held;
   Verdict ignored;
-  // One that is filed nowhere has been resolved in File.
+  // A pod without claims has been resolved in File.
   return pod.claims == nullptr ? pod.queue : ResolveQueue(pod, *pod.claims, ignored);
 }
 
@@ -128,8 +130,8 @@ void Store::ReadAllAnew() {
   std::vector<Held> held;
   for (const auto& [uid, pod] : pods_) {
     if (pod->charge == Charge::kNone) continue;
-    // Of what is planned, or about to be bound: it comes back to its first queue when that is there
-    // again. What is bound has its queue in its annotation.
+    // For pods that are planned, or about to be bound: they return to their first queue when it
+    // exists again. A bound pod has its queue in its annotation.
     std::string queue = pod->held_queue;
     if (queue.empty() && pod->queue != kNoQueue) {
       queue = queues_[static_cast<std::size_t>(pod->queue)].config.name;
@@ -164,17 +166,18 @@ void Store::ReadAllAnew() {
     if (h.charge != Charge::kPlanned || stays) {
       SetCharge(*h.pod, h.node, h.charge, h.devices);
     } else {
-      ChargeBound(*h.pod);  // its plan went with its workload; a foreign nomination stays
+      ChargeBound(*h.pod);  // its plan was removed with its workload; a nomination that is not ours
+                            // stays
     }
     if (!h.pod->bound() && h.pod->charge != Charge::kNone) h.pod->held_queue = h.queue;
   }
   for (const auto& [key, workload] : workloads_) RefreshWorkload(*workload);
-  for (const Held& h : held) {  // a member of a running gang pays where its gang does
+  for (const Held& h : held) {  // a member of a running gang is charged where its gang is
     PodInfo& pod = *h.pod;
     if (pod.charge != Charge::kPlanned || pod.charged_queue == pod.queue) continue;
     SetCharge(pod, pod.node, Charge::kPlanned, pod.devices);
   }
-  RefreshTopology();  // who reads next must not find domains of levels that are no more
+  RefreshTopology();  // later reads must not find domains of levels that no longer exist
 }
 
 }  // namespace berth::cluster

@@ -15,10 +15,10 @@ class DomainFinder {
   DomainFinder(std::span<const config::TopologyLevel> levels, std::vector<Domain>& domains)
       : levels_(levels), domains_(&domains), places_(1) {}
 
-  /// The domain of each level that `node` is in, of which it becomes a member. A missing or empty
-  /// label: the node is in no domain of that level, and those of its narrower ones are not those of
-  /// nodes that have it. The narrowest is the node itself: two that carry one host name are two
-  /// machines.
+  /// The domain of each level that `node` is in; `node` becomes a member of it. If a label is
+  /// missing or empty, the node is in no domain of that level, and its narrower domains are
+  /// separate from those of nodes that have the label. The narrowest domain is the node itself: two
+  /// nodes with the same host name are two machines.
   void Assign(const NodeInfo& node, std::span<DomainId> ids) {
     std::size_t place = 0;
     for (std::size_t level = 0; level < levels_.size(); ++level) {
@@ -36,7 +36,7 @@ class DomainFinder {
   }
 
  private:
-  /// Of the wider levels: what label values lead there.
+  /// For the wider levels: the label values that lead there.
   struct Place {
     std::string path{};
     DomainId domain = kNoDomain;
@@ -81,9 +81,9 @@ class DomainFinder {
 
 }  // namespace
 
-/// Domains get their ids in the order of their nodes' hashes, so that the order in which nodes came
-/// decides nothing; nodes their rank in the order of their domains, so that first-fit fills one
-/// rack after another.
+/// Domains get their ids in the order of their nodes' hashes, so that the order in which nodes
+/// arrived does not matter. Nodes get their rank in the order of their domains, so that first-fit
+/// fills one rack after another.
 void Store::RefreshTopology() {
   topology_dirty_ = false;
   ++topology_generation_;
@@ -122,7 +122,7 @@ void Store::RefreshTopology() {
   }
 }
 
-/// Whether one of the labels differs that say where a node is.
+/// Whether a label that determines the node's domains differs.
 bool Store::MovesTo(const NodeInfo& node, const kube::StringMap& labels) const {
   return std::ranges::any_of(policy_.levels, [&](const config::TopologyLevel& level) {
     const auto before = node.object.meta.labels.find(level.node_label);

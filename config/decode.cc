@@ -23,13 +23,13 @@ void With(const Fields& fields, std::string_view key, Read read) {
   if (const std::optional<Located> value = fields.Find(key)) read(*value);
 }
 
-/// Stores what a reader found, and keeps the default if it found nothing good.
+/// Stores the result of a reader, and keeps the default if there is none.
 template <typename T, typename U>
 void Assign(T& target, std::optional<U> value) {
   if (value) target = static_cast<T>(*std::move(value));
 }
 
-/// A list of 1 to `max` elements; `why` says what an empty one would do.
+/// A list of 1 to `max` elements; `why` describes the effect of an empty one.
 std::vector<Located> ReadNonEmpty(ErrorSink& sink, const Located& at, std::size_t max,
                                   std::string_view why) {
   std::optional<std::vector<Located>> elements = ReadList(sink, at);
@@ -42,8 +42,8 @@ std::vector<Located> ReadNonEmpty(ErrorSink& sink, const Located& at, std::size_
   return *std::move(elements);
 }
 
-/// False, with errors, if the document is not a policy of this version. Of another kind nothing
-/// else is worth reading.
+/// False, with errors, if the document is not a policy of this version. If it is of another kind,
+/// the rest is not read.
 bool CheckType(ErrorSink& sink, const Located& root) {
   const auto check = [&](std::string_view key, std::string_view wanted) {
     const YamlNode* value = root.node->Find(key);
@@ -99,7 +99,7 @@ void ReadDialects(ErrorSink& sink, const Located& at, Dialects& dialects) {
   }
 }
 
-/// Kubernetes' extended resources, which is all that a device plugin can offer.
+/// Kubernetes' extended resources, the only ones that a device plugin can offer.
 bool IsDeviceName(std::string_view name) {
   return name.find('/') != std::string_view::npos && IsQualifiedName(name) &&
          name.find("kubernetes.io/") == std::string_view::npos && !name.starts_with("requests.");
@@ -203,7 +203,7 @@ void ReadGang(ErrorSink& sink, const Located& at, Gang& gang) {
     Assign(gang.max_standing, ReadInteger(sink, value, 1, keys::kMaxStanding));
   });
   if (!good || gang.plan_timeout >= gang.bind_timeout) return;
-  // A plan that ends before one bind may would dissolve under members that stand.
+  // A plan that ends before one bind may would dissolve while members are parked.
   const std::optional<Located> plan = fields.Find("planTimeout");
   const Located& where = plan ? *plan : *fields.Find("bindTimeout");
   sink.Add(*where.node, where.path,
@@ -236,8 +236,9 @@ PolicyConfiguration ReadPolicy(ErrorSink& sink, const Located& root) {
   return policy;
 }
 
-/// Of queues at their places in the list: a parent that was not understood is none, and those whose
-/// quota or limit was not understood, or names something that is no device after all, admit nobody.
+/// For queues at their places in the list: a parent that was not understood is dropped, and a queue
+/// whose quota or limit was not understood, or names a resource that is not a device after all,
+/// admits no pods.
 void CloseQueues(PolicyConfiguration& policy, const std::vector<std::string>& bad_values) {
   for (std::size_t i = 0; i < policy.queues.size(); ++i) {
     Queue& queue = policy.queues[i];
@@ -262,7 +263,7 @@ void CloseQueues(PolicyConfiguration& policy, const std::vector<std::string>& ba
   }
 }
 
-/// Makes a policy of what was read although the values at these paths were not understood.
+/// Completes a policy although the values at these paths were not understood.
 void MakeWhole(PolicyConfiguration& policy, const std::vector<std::string>& bad_values) {
   const PolicyConfiguration defaults;
   std::set<std::string> devices;
@@ -288,7 +289,7 @@ void MakeWhole(PolicyConfiguration& policy, const std::vector<std::string>& bad_
   policy.gang.plan_timeout = std::max(policy.gang.plan_timeout, policy.gang.bind_timeout);
 }
 
-/// `sink` says what is wrong.
+/// Errors go to `sink`.
 PolicyConfiguration ReadFile(ErrorSink& sink, const std::vector<YamlNode>& documents) {
   if (documents.empty()) {
     sink.Add(YamlNode{}, "",

@@ -18,12 +18,12 @@
 namespace berth::config {
 namespace {
 
-/// What can be counted for a queue besides devices. Not `pods`: no pod requests it.
+/// The resources that can be counted for a queue besides devices. Not `pods`: no pod requests it.
 constexpr std::array<std::string_view, 3> kNativeResources{"cpu", "memory", "ephemeral-storage"};
 
-/// An error text, empty if queues may be measured in this resource. An extended resource that is no
-/// device is refused because it is mostly a slip, and because pods that ask for nothing else never
-/// reach Berth: a limit on it would not hold.
+/// An error text; empty if queues may be measured in this resource. An extended resource that is
+/// not a device is refused because it is mostly a mistake, and because pods that ask for nothing
+/// else never reach Berth: a limit on it would have no effect.
 std::string CheckResource(std::string_view name, std::span<const DeviceResource> devices) {
   const auto is_name = [&](const DeviceResource& device) { return device.name == name; };
   if (std::ranges::any_of(devices, is_name)) return {};
@@ -60,7 +60,7 @@ std::optional<std::int64_t> ReadAmount(ErrorSink& sink, const Entry& entry) {
   return amount.value();
 }
 
-/// The amounts at `at`, and where each stands.
+/// The amounts at `at`, and the position of each.
 using AmountPlaces = std::map<std::string, Located, std::less<>>;
 AmountPlaces ReadAmounts(ErrorSink& sink, const Located& at,
                          std::span<const DeviceResource> devices, kube::ResourceList& amounts) {
@@ -151,7 +151,7 @@ class ParentCheck {
   void Run() {
     std::vector<std::size_t> seen_from(queues_.size(), kNever);
     for (std::size_t start = 0; start < queues_.size(); ++start) {
-      // Every queue is walked over once in all: a walk ends where an earlier one has been.
+      // Every queue is visited once in total: a walk ends where an earlier one has been.
       std::optional<std::size_t> queue = start;
       while (queue && seen_from[*queue] == kNever) {
         seen_from[*queue] = start;

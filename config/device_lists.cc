@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::json;
 using Names = std::vector<std::string>;
 
-/// The texts of a CEL list of literals: what stands between `[` and `]`, before `after`. None: the
+/// The texts of a CEL list of literals: the part between `[` and `]`, before `after`. nullopt: the
 /// expression has no such list.
 std::optional<Names> ListBefore(const std::string& cel, const std::string& after) {
   std::string text;
@@ -33,7 +33,7 @@ std::optional<Names> ListBefore(const std::string& cel, const std::string& after
   return names;
 }
 
-/// The expression of the named entry of spec.matchConditions or spec.variables; none: not there.
+/// The expression of the named entry of spec.matchConditions or spec.variables; nullopt: no entry.
 std::optional<std::string> Expression(const Json& object, const char* list, const char* name) {
   const Json::json_pointer where(std::string("/spec/") + list);
   if (!object.contains(where) || !object[where].is_array()) return std::nullopt;
@@ -45,7 +45,7 @@ std::optional<std::string> Expression(const Json& object, const char* list, cons
   return std::nullopt;
 }
 
-/// One list of an object, what the policy calls it, and what follows from a gap.
+/// One list of an object, its name in the policy, and the effect of a missing entry.
 struct Compared {
   std::string object;
   std::string where;
@@ -82,7 +82,7 @@ struct Lists {
   Names schedulers;
 };
 
-/// True: it is the policy that gates pods.
+/// True: the object is the policy that gates pods.
 bool CompareGate(const std::string& object, const Json& json, const Lists& lists,
                  std::vector<ListFinding>& findings) {
   const auto releases = Expression(json, "matchConditions", "berth-releases-it");
@@ -105,7 +105,7 @@ bool CompareGate(const std::string& object, const Json& json, const Lists& lists
   return true;
 }
 
-/// True: it is the policy that sends pods with devices through Berth.
+/// True: the object is the policy that sends pods with devices through Berth.
 bool CompareTenants(const std::string& object, const Json& json, const Lists& lists,
                     std::vector<ListFinding>& findings) {
   const auto devices = Expression(json, "variables", "devices");

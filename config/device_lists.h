@@ -1,6 +1,7 @@
-// The devices of a policy and its schedulers' names stand in four places: the policy, the admission
-// policies that gate pods and that keep tenants apart, and kube-scheduler's configuration. A device
-// that one of them lacks goes past a queue, or is never gated, without a word from anybody.
+// The devices of a policy and the names of its schedulers are written in four places: the policy,
+// the admission policies that gate pods and that keep tenants apart, and kube-scheduler's
+// configuration. A device that is missing in one of them bypasses a queue, or is never gated,
+// without any message.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@
 
 namespace berth::config {
 
-/// What one object says that differs from the policy.
+/// One difference between an object and the policy.
 struct ListFinding {
   Severity severity = Severity::kError;
   std::string object;   ///< `MutatingAdmissionPolicy berth-admission-gate`
@@ -23,9 +24,10 @@ struct ListFinding {
   bool operator==(const ListFinding&) const = default;
 };
 
-/// Compares the lists in Berth's admission policies among `objects` with the policy. They are known
-/// by their conditions and variables (manifests/base), whatever the objects are called. Where one
-/// of the two is not there at all, a warning says so. Others are not looked at. Never throws.
+/// Compares the lists in Berth's admission policies among `objects` with the policy. Berth's
+/// admission policies are recognized by their conditions and variables (manifests/base), whatever
+/// the objects are called. If one of the two is missing, a warning says so. Other objects are
+/// ignored. Never throws.
 std::vector<ListFinding> CompareLists(const std::vector<Manifest>& objects,
                                       const PolicyConfiguration& policy);
 

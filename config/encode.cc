@@ -18,8 +18,8 @@ std::string_view WordOf(const std::array<keys::Word, kSize>& words, Enum value) 
   return words[static_cast<std::size_t>(value)];
 }
 
-/// Names that YAML 1.1 readers would take for something else than text (`no`, `10`, `1e3`, `*`) go
-/// in quotes. None of ours needs escapes: all are label keys, DNS names or `*`.
+/// Names that YAML 1.1 readers would not take for text (`no`, `10`, `1e3`, `*`) are quoted. No name
+/// needs escapes: all are label keys, DNS names or `*`.
 std::string Text(std::string_view name) {
   static constexpr std::array<std::string_view, 10> kWords{"y",   "n",    "yes",   "no",   "on",
                                                            "off", "true", "false", "null", "auto"};

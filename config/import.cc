@@ -22,7 +22,7 @@ constexpr std::string_view kHostLabel = "kubernetes.io/hostname";
 constexpr std::string_view kGpu = "nvidia.com/gpu";
 constexpr std::size_t kMaxLabel = 63;
 
-/// One line of a comment: what objects say must not end it.
+/// One line of a comment: texts of objects must not end it.
 std::string Line(std::string_view text) {
   constexpr std::size_t kMaxLine = 400;
   std::string line(text.substr(0, kMaxLine));
@@ -50,7 +50,7 @@ std::string Amounts(const kube::ResourceList& list) {
   return "{" + text + "}";
 }
 
-/// A DNS label out of anything.
+/// Makes a DNS label of any text.
 std::string LabelFrom(std::string_view text) {
   std::string label;
   for (const char c : text.substr(0, kMaxLabel)) {
@@ -126,7 +126,7 @@ void ImportDraft::SetLevels(const std::string& topology, const std::vector<std::
   levels_.push_back({.name = "host", .node_label = std::string(kHostLabel)});
 }
 
-/// What DecodePolicy asks for: a limit is not less than the quota.
+/// Meets the requirement of DecodePolicy that a limit is not less than the quota.
 void ImportDraft::Settle() {
   for (ImportedQueue& imported : queues_) {
     for (auto& [resource, limit] : imported.queue.limit) {
@@ -139,7 +139,7 @@ void ImportDraft::Settle() {
     const auto above = [&](const ImportedQueue& q) {
       return q.queue.parent == imported.queue.name;
     };
-    // Where others are below it and nobody uses it itself, its quota has no effect.
+    // If other queues are below it and it has no users of its own, its quota has no effect.
     if (!imported.queue.namespaces && std::ranges::any_of(queues_, above)) continue;
     std::vector<std::string> lent;
     for (const auto& [resource, quota] : imported.queue.quota) {

@@ -1,5 +1,6 @@
 // `berth import`: another project's queues as a PolicyConfiguration. Pure: objects in, YAML out,
-// which DecodePolicy takes. What has no equal in Berth is said in comments where it was.
+// which DecodePolicy accepts. Settings without an equivalent in Berth are noted in comments at
+// their place.
 #pragma once
 
 #include <expected>
@@ -19,11 +20,11 @@ enum class Peer : std::uint8_t { kKueue, kVolcano, kKai };
 /// `kueue`, `volcano`, `kai`.
 std::optional<Peer> PeerNamed(std::string_view name);
 
-/// What an import reads.
+/// The resources that an import reads.
 std::span<const ApiResource> ResourcesOf(Peer peer);
 
-/// The policy's text, from objects of any kind (those that are not the peer's are left alone).
-/// `source` is named in the head comment. Error: one sentence, where there is no queue at all.
+/// The policy's text, from objects of any kind (objects that are not the peer's are ignored).
+/// `source` is named in the head comment. Error: one sentence, if there is no queue at all.
 std::expected<std::string, std::string> Import(Peer peer, const std::vector<Manifest>& objects,
                                                std::string_view source);
 

@@ -1,5 +1,4 @@
-// Internal to config/import*.cc: a policy that is being put together, with what is to be said of
-// it.
+// Internal to config/import*.cc: a policy that is being built, with the notes about it.
 #pragma once
 
 #include <map>
@@ -22,8 +21,8 @@ struct ImportedQueue {
 
 class ImportDraft {
  public:
-  /// `name` of the peer's object as a queue name: a DNS label, not taken yet. A note where it had
-  /// to be changed.
+  /// The name of the peer's object as a queue name: a DNS label, not used yet. Adds a note if it
+  /// had to be changed.
   std::string NameFor(std::string_view name, std::vector<std::string>& notes);
   ImportedQueue& Add(std::string name) {
     queues_.push_back({.queue = {.name = std::move(name)}, .notes = {}});
@@ -32,10 +31,10 @@ class ImportDraft {
   std::vector<ImportedQueue>& queues() { return queues_; }
   void Note(std::string note) { notes_.push_back(std::move(note)); }
 
-  /// Adds an amount (canonical units) of a resource; a note where Berth cannot count it so.
+  /// Adds an amount (canonical units) of a resource; a note if Berth cannot count it exactly so.
   static void AddAmount(kube::ResourceList& list, const std::string& resource, std::int64_t amount,
                         const std::string& what, std::vector<std::string>& notes);
-  /// Likewise from a quantity's text or number.
+  /// Likewise from a quantity as a text or a number.
   static void AddQuantity(kube::ResourceList& list, const std::string& resource,
                           const Json& quantity, const std::string& what,
                           std::vector<std::string>& notes);
@@ -55,9 +54,9 @@ class ImportDraft {
 
 /// The value at a JSON pointer, null if it is not there.
 const Json& At(const Json& object, const char* pointer);
-/// A number, or a text that is one: YAML's decimals are read as texts.
+/// A number, or a text that is one: YAML decimals are read as texts.
 std::optional<double> NumberIn(const Json& value);
-/// A text there; empty if it is none.
+/// The text at the pointer; empty if there is no text.
 std::string TextAt(const Json& object, const char* pointer);
 
 /// `metadata.name`.

@@ -1,5 +1,5 @@
-// Kueue: a ClusterQueue is a queue, its LocalQueues' namespaces may use it, its cohort is its
-// parent.
+// Kueue: a ClusterQueue becomes a queue, the namespaces of its LocalQueues may use it, and its
+// cohort becomes its parent.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kGroup = "kueue.x-k8s.io";
 
 /// Quota and limit of a ClusterQueue or Cohort. Flavors are added up: Berth has no quota by flavor.
-/// A limit where borrowing is limited, or impossible because there is no cohort.
+/// There is a limit if borrowing is limited, or impossible because there is no cohort.
 void TakeQuotas(const Json& object, bool borrows, ImportedQueue& imported) {
   std::map<std::string, std::vector<std::string>> flavors;  // by resource: `name (amount)`
   std::set<std::string> unlimited;
@@ -31,7 +31,7 @@ void TakeQuotas(const Json& object, bool borrows, ImportedQueue& imported) {
                         nominal.is_string() ? nominal.get<std::string>() : nominal.dump()));
         const Json& borrowing = At(quota, "/borrowingLimit");
         if (borrows && borrowing.is_null()) unlimited.insert(resource);
-        std::vector<std::string> ignored;  // said of the quota already
+        std::vector<std::string> ignored;  // noted for the quota already
         ImportDraft::AddQuantity(most, resource, nominal, "limit", ignored);
         if (borrows && !borrowing.is_null()) {
           ImportDraft::AddQuantity(most, resource, borrowing, "borrowingLimit", imported.notes);
@@ -119,7 +119,7 @@ void ImportKueue(const std::vector<Json>& objects, ImportDraft& draft) {
           "stopPolicy {} of LocalQueue {}/{}: not carried over", stop, ns, NameOf(*local)));
     }
   }
-  // Names first, so that a cohort never takes one from a ClusterQueue.
+  // Names first, so that a cohort never takes a name from a ClusterQueue.
   std::map<std::string, std::string> cohort_names;
   for (const Json* object : OfKind(objects, kGroup, "ClusterQueue")) {
     std::vector<std::string> notes{fmt::format("ClusterQueue {}", NameOf(*object))};

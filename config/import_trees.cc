@@ -11,7 +11,7 @@
 namespace berth::config::internal {
 namespace {
 
-/// Namespaces that name a queue as theirs, in one of these labels or annotations.
+/// The namespaces that name a queue as theirs, in one of these labels or annotations.
 std::map<std::string, std::vector<std::string>> NamespacesByQueue(
     const std::vector<Json>& objects, std::initializer_list<std::string_view> keys) {
   std::map<std::string, std::vector<std::string>> namespaces;
@@ -29,7 +29,7 @@ std::map<std::string, std::vector<std::string>> NamespacesByQueue(
   return namespaces;
 }
 
-/// The namespaces that have it as theirs, and all others.
+/// The namespaces that name the queue as theirs, and all others.
 std::vector<std::string> OpenTo(std::vector<std::string> own) {
   own.emplace_back("*");
   return own;
@@ -43,7 +43,7 @@ void Amounts(const Json& from, const std::string& what, kube::ResourceList& into
   }
 }
 
-/// Parents by the new names; one that is not among the queues stays a plain group.
+/// Sets parents by the new names; a parent that is not among the queues stays a plain group.
 void LinkParents(const std::vector<const Json*>& objects, const char* pointer, ImportDraft& draft) {
   std::map<std::string, std::string> names;
   for (std::size_t i = 0; i < objects.size(); ++i) {
@@ -52,7 +52,7 @@ void LinkParents(const std::vector<const Json*>& objects, const char* pointer, I
   for (std::size_t i = 0; i < objects.size(); ++i) {
     const std::string parent = TextAt(*objects[i], pointer);
     const auto it = names.find(parent);
-    // Volcano's `root` is where every tree hangs.
+    // Volcano's `root` is the root of every tree.
     if (parent.empty() || (it == names.end() && parent == "root")) continue;
     std::vector<std::string>& notes = draft.queues()[i].notes;
     draft.queues()[i].queue.parent = it != names.end() ? it->second : draft.NameFor(parent, notes);
@@ -125,7 +125,7 @@ void TakeKaiAmount(const Json& value, const KaiResource& kind, const std::string
   if (!number) return;
   const double amount = *number;
   if (amount < 0) {
-    // An unlimited limit is none; an unlimited quota there is not.
+    // An unlimited limit is left out; an unlimited quota does not exist in Berth.
     if (what == "quota") {
       notes.push_back(fmt::format("quota of {}: unlimited in KAI, none here", kind.resource));
     }

@@ -9,11 +9,11 @@
 namespace berth::config {
 namespace {
 
-// A recorded cluster may be large; its depth is that of an API object's.
+// A recorded cluster may be large; its depth is that of an API object.
 constexpr YamlLimits kLimits{
     .bytes = std::size_t{1} << 30, .depth = 64, .nodes = std::size_t{1} << 26};
 
-/// YAML scalars are typed by how they look, as kubectl writes them; quoted ones are strings.
+/// YAML scalars are typed by their form, as kubectl writes them; quoted ones are strings.
 nlohmann::json ToJson(const YamlNode& node) {
   switch (node.kind) {
     case YamlKind::kSequence: {
@@ -66,7 +66,7 @@ std::expected<std::vector<nlohmann::json>, std::string> ReadDocuments(std::strin
   return documents;
 }
 
-/// The objects in the documents, Lists taken apart.
+/// The objects in the documents, including the items of Lists.
 std::expected<std::vector<nlohmann::json>, std::string> Flatten(
     std::vector<nlohmann::json> documents) {
   std::vector<nlohmann::json> objects;
@@ -84,7 +84,7 @@ std::expected<std::vector<nlohmann::json>, std::string> Flatten(
   return objects;
 }
 
-/// What a hand-written file may leave out.
+/// Fills in fields that a hand-written file may omit.
 std::string Complete(nlohmann::json& object, std::size_t number) {
   if (!object.is_object() || !object["metadata"].is_object() || !object["kind"].is_string()) {
     return "not a Kubernetes object";

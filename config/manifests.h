@@ -1,4 +1,4 @@
-// Kubernetes objects in a file, as kubectl prints and takes them.
+// Kubernetes objects in a file, in the forms that kubectl prints and accepts.
 #pragma once
 
 #include <array>
@@ -19,13 +19,13 @@ struct ApiResource {
 
 struct Manifest {
   std::string kind;
-  std::string name;  ///< metadata.name; empty where it is no string.
+  std::string name;  ///< metadata.name; empty where it is not a string.
   std::string json;  ///< The whole object. A missing UID is filled in, and the namespace of a Pod
                      ///< or of a group or queue of pods.
 };
 
-/// The objects of JSON, or of YAML with any number of documents; Lists are taken apart. An error is
-/// one sentence.
+/// The objects in JSON, or in YAML with any number of documents; the items of Lists are returned
+/// one by one. An error is one sentence.
 std::expected<std::vector<Manifest>, std::string> ReadManifests(std::string_view text);
 
 }  // namespace berth::config

@@ -1,5 +1,6 @@
-// PolicyConfiguration: what an admin may tune, decoded and checked. A plain value with defaults;
-// decoding and validation are in decode.h. The reference with every key is docs/policy.md.
+// PolicyConfiguration: the settings of an administrator, decoded and checked. A plain value with
+// defaults; decoding and validation are in decode.h. The reference with every key is
+// docs/policy.md.
 #pragma once
 
 #include <chrono>
@@ -18,10 +19,10 @@ enum class Mode : std::uint8_t {
   kPassthrough,  ///< Accept every node, bind at once, remove our gates: the break-glass.
 };
 
-/// kAuto: off while that project's own controller is alive.
+/// kAuto: off while that project's own controller is running.
 enum class DialectSwitch : std::uint8_t { kOn, kOff, kAuto };
 
-/// Whose queue and gang labels are read besides Berth's own.
+/// The projects whose queue and gang labels are read besides Berth's own.
 struct Dialects {
   DialectSwitch kueue = DialectSwitch::kAuto;
   DialectSwitch volcano = DialectSwitch::kAuto;
@@ -45,7 +46,8 @@ struct DeviceResource {
 
 struct TopologyLevel {
   std::string name;        ///< What users write in berth.dev/topology-required.
-  std::string node_label;  ///< Nodes with the same value (and the same wider domains) share it.
+  std::string node_label;  ///< Nodes with the same value (and the same wider domains) are in one
+                           ///< domain.
   bool operator==(const TopologyLevel&) const = default;
 };
 
@@ -69,8 +71,10 @@ struct Placement {
 };
 
 struct Gang {
-  std::chrono::milliseconds plan_timeout{60'000};  ///< Without a new arrival a plan dissolves.
-  std::chrono::milliseconds bind_timeout{20'000};  ///< One standing at the barrier.
+  std::chrono::milliseconds plan_timeout{60'000};  ///< A plan is dissolved after this time without
+                                                   ///< a new arrival.
+  std::chrono::milliseconds bind_timeout{20'000};  ///< How long a bind call may be parked at the
+                                                   ///< barrier.
   int max_standing = 4096;                         ///< Parked binds, over all gangs.
   bool operator==(const Gang&) const = default;
 };
@@ -78,7 +82,7 @@ struct Gang {
 struct Queue {
   std::string name;
   std::string parent{};  ///< Empty: a root. Reserved for the queue tree: flat for now.
-  /// Who may use it: names, or "*" for all. Absent: nobody directly.
+  /// Which namespaces may use it: names, or "*" for all. Absent: none directly.
   std::optional<std::vector<std::string>> namespaces{};
   kube::ResourceList quota{};  ///< Canonical units (kube/objects.h).
   kube::ResourceList limit{};
@@ -97,7 +101,7 @@ struct PolicyConfiguration {
       {.name = "host", .node_label = "kubernetes.io/hostname"}};
   Placement placement;
   Gang gang;
-  /// Without a queue in the file: one queue `default` for all namespaces, without limits.
+  /// If the file has no queue: one queue `default` for all namespaces, without limits.
   std::vector<Queue> queues{{.name = "default", .namespaces = std::vector<std::string>{"*"}}};
   bool operator==(const PolicyConfiguration&) const = default;
 };

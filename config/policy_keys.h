@@ -1,5 +1,5 @@
-// The keys and the enumerated words of the policy file: one table for decoder, encoder and the test
-// that compares them with docs/policy.md and config/schema.json. Internal to config/.
+// The keys and the enumeration values of the policy file: one table for the decoder, the encoder
+// and the test that compares them with docs/policy.md and config/schema.json. Internal to config/.
 #pragma once
 
 #include <array>
@@ -54,10 +54,10 @@ constexpr std::array<Word, kSize> Names(const std::array<std::pair<Word, Member>
 inline constexpr auto kDialects = Names(kDialectMembers);
 inline constexpr auto kScore = Names(kScoreMembers);
 
-/// Words in the order of their enumerators.
+/// The values in the order of their enumerators.
 inline constexpr std::array<Word, 2> kModes{"enforce", "passthrough"};
 inline constexpr std::array<Word, 2> kDeviceKinds{"whole", "handles"};
-/// `true` and `false` are what YAML 1.1 tools on the way make of `on` and `off`.
+/// YAML 1.1 tools may turn `on` and `off` into `true` and `false`.
 inline constexpr std::array<Word, 5> kSwitches{"on", "off", "auto", "true", "false"};
 
 inline constexpr std::chrono::milliseconds kMinBindTimeout = std::chrono::seconds{1};

@@ -1,4 +1,4 @@
-// What a policy may say, and hardly anybody means.
+// Policies that are valid, but probably a mistake.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace berth::config {
 
-/// One sentence for each; empty: nothing is odd. So far: whom its queues leave out.
+/// One sentence for each finding; empty: none. So far: which namespaces its queues leave out.
 std::vector<std::string> PolicyWarnings(const PolicyConfiguration& policy);
 
 }  // namespace berth::config

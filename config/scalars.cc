@@ -14,7 +14,7 @@
 namespace berth::config {
 namespace {
 
-/// How much of a value a message repeats.
+/// How many bytes of a value a message repeats.
 constexpr std::size_t kMaxShown = 60;
 
 constexpr bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -33,7 +33,7 @@ struct Unit {
   std::int64_t nanoseconds;
 };
 
-/// Longer names first where one begins with another.
+/// Of two names where one begins with the other, the longer comes first.
 constexpr std::array<Unit, 8> kUnits{{{"ns", 1},
                                       {"us", 1'000},
                                       {"\u00b5s", 1'000},
@@ -199,7 +199,7 @@ std::string Quote(std::string_view text) {
     quoted += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
   }
   if (text.size() > kMaxShown) {
-    // Not in the middle of a character: cut back to before its first byte.
+    // Do not cut inside a character: cut back to before its first byte.
     while (quoted.size() > 1 && (static_cast<unsigned char>(quoted.back()) & 0xC0) == 0x80) {
       quoted.pop_back();
     }
@@ -231,7 +231,7 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string_view Closest(std::string_view text, std::span<const std::string_view> candidates) {
-  constexpr std::size_t kMaxCompared = 64;  // Keeps a hostile key cheap.
+  constexpr std::size_t kMaxCompared = 64;  // Bounds the cost of a hostile key.
   if (text.size() > kMaxCompared || candidates.size() > kMaxCandidates) return {};
   std::string_view best;
   std::size_t best_distance = std::numeric_limits<std::size_t>::max();

@@ -1,4 +1,4 @@
-// Texts of a policy file turned into values and back, exactly: no double on the way. The error of
+// Converts texts of a policy file to values and back, exactly, without using a double. The error of
 // each parser completes the sentence "<path>: ...".
 #pragma once
 
@@ -37,8 +37,8 @@ bool IsQualifiedName(std::string_view text);
 /// `text` in double quotes, shortened, so that a message stays one readable line.
 std::string Quote(std::string_view text);
 
-/// The candidate that `text` is probably a slip of; empty if none is near, or if
-/// there are more than kMaxCandidates: a file may ask this once for each of its lines.
+/// The candidate of which `text` is probably a misspelling; empty if none is near, or if there are
+/// more than kMaxCandidates: a file may cause this search once for each of its lines.
 inline constexpr std::size_t kMaxCandidates = 256;
 std::string_view Closest(std::string_view text, std::span<const std::string_view> candidates);
 

@@ -19,9 +19,9 @@ namespace {
 constexpr std::string_view kSchedulerApiVersion = "kubescheduler.config.k8s.io/v1";
 constexpr std::string_view kSchedulerKind = "KubeSchedulerConfiguration";
 
-/// What kube-scheduler takes when the entry has no httpTimeout.
+/// kube-scheduler's default if the entry has no httpTimeout.
 constexpr std::chrono::milliseconds kDefaultHttpTimeout = std::chrono::seconds{5};
-/// For the answer to travel after a bind that stood its whole time.
+/// Time for the answer to arrive after a bind that was parked for its whole time.
 constexpr std::chrono::milliseconds kTimeoutMargin = std::chrono::seconds{5};
 /// kube-scheduler's own default scores can sum to 1200, an extender's to 100 x weight.
 constexpr std::int64_t kDefaultScoresWeight = 12;
@@ -40,7 +40,7 @@ std::string_view TextOf(const YamlNode& node, std::string_view key) {
   return value != nullptr && value->kind == YamlKind::kScalar ? std::string_view(value->text) : "";
 }
 
-/// The mappings in the list under `key` of a mapping, with their places.
+/// The mappings in the list under `key` of a mapping, with their positions.
 std::vector<Located> MappingsOf(const Located& at, std::string_view key) {
   std::vector<Located> mappings;
   const YamlNode* list = at.node->Find(key);
@@ -106,7 +106,7 @@ class Checker {
     CheckUrl(*ours);
   }
 
-  /// A file that is not readable or not kube-scheduler's.
+  /// A file that cannot be read or is not a kube-scheduler configuration.
   void Fail(Diagnostic where) { findings_.push_back({Severity::kError, std::move(where)}); }
 
   void CheckApiVersion(const YamlNode& document) {

@@ -1,6 +1,6 @@
 // `berth check --scheduler-config`: does kube-scheduler's configuration call Berth as the policy
-// needs it? Most of these slips are silent in kube-scheduler and show only as gangs that never
-// start or pods that land anywhere.
+// needs it? Most such mistakes cause no message in kube-scheduler and show only as gangs that never
+// start or pods that run on wrong nodes.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct Finding {
 
 /// Compares a KubeSchedulerConfiguration with a policy: its extender entry for Berth (the one that
 /// manages a device of the policy, else the one with a bindVerb), the sampling, the profiles. In
-/// document order; empty: all is as it should be. What does not concern Berth is not looked at.
-/// Safe on any bytes; never throws.
+/// document order; empty: no findings. Parts that do not concern Berth are ignored. Safe on any
+/// bytes; never throws.
 std::vector<Finding> CheckSchedulerConfig(std::string_view yaml, std::string_view file_name,
                                           const PolicyConfiguration& policy);
 

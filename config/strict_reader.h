@@ -1,5 +1,5 @@
-// Typed access to a YamlNode that reports everything wrong and goes on, so that one run of
-// `berth check` shows all errors of a file. Internal to config/.
+// Typed access to a YamlNode that reports every error and goes on, so that one run of `berth check`
+// shows all errors of a file. Internal to config/.
 #pragma once
 
 #include <chrono>
@@ -23,17 +23,17 @@ std::string JoinPath(std::string_view parent, std::size_t index);
 /// Collects errors of one file.
 class ErrorSink {
  public:
-  /// A hostile file can be wrong in more ways than anyone reads.
+  /// A hostile file can have more errors than anyone reads.
   static constexpr std::size_t kMaxErrors = 1000;
 
   explicit ErrorSink(std::string_view file_name) : file_name_(file_name) {}
 
-  /// Of a value.
+  /// Adds an error about a value.
   void Add(const YamlNode& at, std::string path, std::string message);
   void AddUnknownKey(const YamlNode& at, std::string path, std::string message);
-  /// Whether more is wrong than could be kept.
+  /// Whether there were more errors than could be kept.
   bool overflowed() const { return first_left_out_.has_value(); }
-  /// Where a value is wrong, as opposed to a key that is not known.
+  /// The paths of wrong values, without those of unknown keys.
   const std::vector<std::string>& bad_values() const { return bad_values_; }
   bool empty() const { return errors_.empty(); }
 
@@ -49,7 +49,7 @@ class ErrorSink {
   std::optional<std::pair<int, int>> first_left_out_;  ///< Line and column.
 };
 
-/// A node with its name: what readers below take.
+/// A node with its path, for the readers below.
 struct Located {
   const YamlNode* node;
   std::string path;
@@ -58,7 +58,7 @@ struct Located {
 /// The text of a scalar; nullopt and an error if it is none.
 std::optional<std::string> ReadText(ErrorSink& sink, const Located& at);
 
-/// A text that is one of `values`; its index.
+/// The index of a text that must be one of `values`.
 std::optional<std::size_t> ReadOneOf(ErrorSink& sink, const Located& at,
                                      std::span<const std::string_view> values);
 
@@ -67,14 +67,14 @@ std::optional<std::int64_t> ReadInteger(ErrorSink& sink, const Located& at, std:
 std::optional<std::chrono::milliseconds> ReadDuration(ErrorSink& sink, const Located& at,
                                                       std::chrono::milliseconds min,
                                                       std::chrono::milliseconds max);
-/// A decimal, as thousandths; `min` and `max` too.
+/// A decimal, in thousandths, as are `min` and `max`.
 std::optional<std::int64_t> ReadThousandths(ErrorSink& sink, const Located& at, std::int64_t min,
                                             std::int64_t max);
 
 /// The elements of a list; nullopt and an error if it is none.
 std::optional<std::vector<Located>> ReadList(ErrorSink& sink, const Located& at);
 
-/// The entries of a mapping with free keys, without duplicates; `path` of each is its own.
+/// The entries of a mapping with free keys, without duplicates; each has a `path` of its own.
 struct Entry {
   std::string key;
   const YamlNode* key_node;
@@ -82,8 +82,8 @@ struct Entry {
 };
 std::vector<Entry> ReadEntries(ErrorSink& sink, const Located& at);
 
-/// A mapping of which all keys are known. Unknown, duplicate and non-text keys, and a node that is
-/// no mapping, are reported on construction.
+/// A mapping whose keys are all known. Unknown, duplicate and non-text keys, and a node that is not
+/// a mapping, are reported on construction.
 class Fields {
  public:
   Fields(ErrorSink& sink, const Located& at, std::span<const std::string_view> known_keys);
@@ -91,7 +91,7 @@ class Fields {
   /// The value of a key, if it is there.
   std::optional<Located> Find(std::string_view key) const;
 
-  /// As Find, and an error if it is not there.
+  /// As Find, and an error if the key is missing.
   std::optional<Located> Require(std::string_view key);
 
  private:
@@ -100,7 +100,7 @@ class Fields {
   std::vector<Entry> entries_;
 };
 
-/// Reports values that were there before, saying where.
+/// Reports values that occurred before, and where.
 class Uniqueness {
  public:
   /// False and an error if `value` has been seen.

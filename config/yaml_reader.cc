@@ -14,7 +14,7 @@
 namespace berth::config {
 namespace {
 
-/// Ends a parse from inside an event: yaml-cpp knows no other way to stop it.
+/// Ends a parse from inside an event: yaml-cpp has no other way to stop it.
 struct StopParsing {
   YAML::Mark mark;
   std::string message;
@@ -150,8 +150,9 @@ std::size_t Utf8Length(std::string_view text) {
   return overlong || surrogate || too_large ? 0 : length;
 }
 
-/// yaml-cpp reads 0x04 as the end of input, drops NULs, guesses at UTF-16 and replaces bad UTF-8:
-/// all of it would let a file say something else than it shows, so none of it gets that far.
+/// yaml-cpp reads 0x04 as the end of input, drops NULs, guesses at UTF-16 and replaces bad UTF-8.
+/// With any of these a file could mean something else than it shows, so such texts are refused
+/// before parsing.
 std::optional<Diagnostic> CheckText(std::string_view text, std::string_view file_name) {
   Diagnostic at{.file = std::string(file_name), .path = {}, .message = {}};
   for (std::size_t i = 0; i < text.size();) {
@@ -184,7 +185,7 @@ Diagnostic At(std::string_view file_name, const YAML::Mark& mark, std::string me
           .message = std::move(message)};
 }
 
-/// The first tab that indents a line up to `mark`: what yaml-cpp stumbles over does not name it.
+/// The first tab that indents a line up to `mark`: yaml-cpp's own error does not name the tab.
 std::optional<Diagnostic> TabAt(std::string_view text, std::string_view file_name,
                                 const YAML::Mark& mark) {
   for (int number = 0; number <= mark.line && !text.empty(); ++number) {
@@ -225,8 +226,9 @@ std::expected<std::vector<YamlNode>, std::vector<Diagnostic>> ReadYaml(std::stri
   if (std::optional<Diagnostic> bad = CheckText(text, file_name)) {
     return std::unexpected(Errors{*std::move(bad)});
   }
-  // After some mistakes (`{a: 1},{b: 2}`) yaml-cpp finds documents for ever where no byte is left
-  // to read: no text has more values than twice its bytes (a key and the null behind its colon).
+  // After some mistakes (`{a: 1},{b: 2}`) yaml-cpp finds documents without end although no byte is
+  // left to read. No text has more values than twice its bytes (a key and the null behind its
+  // colon).
   YamlLimits bounds = limits;
   bounds.nodes = std::min(limits.nodes, 2 * text.size() + 2);
   TreeBuilder builder(bounds);

@@ -1,6 +1,6 @@
-// YAML as a plain tree with positions, read from bytes that nobody has vetted. It keeps scalars as
-// the text that was written, because YAML 1.1's guesses (`on` a bool, `010` eight) must never
-// decide what a policy means, and it keeps duplicate keys, so that the decoder can refuse them.
+// YAML as a plain tree with positions, read from untrusted bytes. It keeps scalars as the text that
+// was written, because YAML 1.1's interpretations (`on` a bool, `010` eight) must never decide what
+// a policy means, and it keeps duplicate keys, so that the decoder can refuse them.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,7 @@
 
 namespace berth::config {
 
-/// One thing that is wrong in a file, with the place to look at. Lines and columns start at 1;
-/// columns count bytes.
+/// One error in a file, with its position. Lines and columns start at 1; columns count bytes.
 struct Diagnostic {
   std::string file;
   int line = 1;
@@ -30,7 +29,7 @@ enum class YamlKind : std::uint8_t { kNull, kScalar, kSequence, kMapping };
 
 struct YamlNode {
   YamlKind kind = YamlKind::kNull;
-  bool quoted = false;  ///< A scalar in quotes or a block scalar: text, whatever it looks like.
+  bool quoted = false;  ///< A scalar in quotes or a block scalar: always text.
   int line = 1;
   int column = 1;
   std::string text;             ///< Of a scalar.
@@ -48,9 +47,9 @@ struct YamlLimits {
   std::size_t nodes = 100'000;
 };
 
-/// All documents of `text` that are not empty, in order. Refused: more than the limits, bytes
-/// that are not UTF-8 text, anchors, aliases and tags (a policy has no use for them, and they are
-/// how a small file becomes a large one). Never throws.
+/// All documents of `text` that are not empty, in order. Refused: more than the limits, bytes that
+/// are not UTF-8 text, anchors, aliases and tags (a policy has no use for them, and with them a
+/// small file can expand to a large one). Never throws.
 std::expected<std::vector<YamlNode>, std::vector<Diagnostic>> ReadYaml(
     std::string_view text, std::string_view file_name, const YamlLimits& limits = {});
 

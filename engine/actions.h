@@ -1,5 +1,5 @@
-// What the engine wants done in the world. Inert values: the host carries them out, in order per
-// pod, each idempotent, with a deadline and bounded retries.
+// The actions that the engine asks its host to carry out. They are plain values. The host runs them
+// in order per pod; each is idempotent and has a deadline and bounded retries.
 #pragma once
 
 #include <cstdint>
@@ -20,22 +20,22 @@ struct PodRef {
   std::string uid{};
 };
 
-/// Lets one member go to its planned node: status.nominatedNodeName and the annotation
-/// berth.dev/plan (the wake-up of an ungated pod) in one patch, then the removal of our gate.
+/// Lets one member go to its planned node: one patch sets status.nominatedNodeName and the
+/// annotation berth.dev/plan (which wakes up an ungated pod); then our scheduling gate is removed.
 struct ReleaseMember {
   PodRef pod{};
   std::string node{};        ///< Empty: no nomination (passthrough).
   std::string annotation{};  ///< Empty: none. Only with a node.
   bool remove_gate = false;
-  bool withdraw = false;  ///< Instead of all this: its nomination is void and taken back.
+  bool withdraw = false;  ///< Instead of all of the above: clear the nomination, which is void.
 };
 
-/// Ends the wait of a bind call that was told to stand.
+/// Ends the wait of a parked bind call.
 struct ResolveBind {
   TicketId ticket = 0;
   enum class Verdict : std::uint8_t {
     kPost,   ///< Post the Binding, then call Engine::BindFinished.
-    kBound,  ///< Somebody else's call bound it to the same node: success.
+    kBound,  ///< Another call bound it to the same node: success.
     kError,
   } verdict = Verdict::kError;
   std::string error{};
@@ -55,11 +55,12 @@ struct EmitEvent {
   std::string note{};
 };
 
-/// Whether a node's devices are told apart changed, or what it says of its hardware. For the log.
+/// A node's devices began or ceased to be tracked individually, or its hardware description
+/// changed. For the log.
 struct NodeNotice {
   std::string node{};
-  bool kept = false;      ///< Devices are told apart.
-  std::string problem{};  ///< Why not, or what is wrong with its hardware; empty: all is well.
+  bool kept = false;      ///< Devices are tracked individually.
+  std::string problem{};  ///< Why not, or what is wrong with its hardware data; empty: nothing.
 };
 
 /// One line of the decision log.

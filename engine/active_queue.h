@@ -1,8 +1,9 @@
-// The workloads that wait for a place. Some are in line to be judged, in the order of their turns:
-// gangs that run below their minimum first; then, queue by queue in the order of PriorityClass, age
-// and key, always the queue whose first workload is oldest, since priority counts inside a queue
-// only. Some are awake: they were judged, and any room that is given back may help them. All others
-// rest (engine/wakeups.h).
+// The workloads that wait for a place. Each of them is in one of three states:
+// - In line to be judged, in this order: first the gangs that run below their minimum; then, within
+//   a queue, by PriorityClass, age and key. Among the queues, the one whose first workload is the
+//   oldest comes next, because priority counts only inside a queue.
+// - Awake: it was judged, and any room that is given back may help it.
+// - At rest: see engine/wakeups.h.
 #pragma once
 
 #include <cstdint>
@@ -22,26 +23,27 @@ struct Turn {
   bool broken = false;  ///< It runs below its minimum.
   cluster::QueueId queue = cluster::kNoQueue;
   std::int32_t priority = 0;
-  kube::Millis since = 0;  ///< The age that counts.
+  kube::Millis since = 0;  ///< The age that orders it.
 };
 
-/// What changes the line takes time in the logarithm of its length.
+/// Operations that change the line take time logarithmic in its length.
 class ActiveQueue {
  public:
-  /// In line where `turn` says, wherever it stood before.
+  /// Puts the workload in line at the place that `turn` gives it, whatever its place was before.
   void Put(const cluster::Workload& workload, const Turn& turn);
-  /// Takes the next one out of the line, and keeps it awake; null: there is none.
+  /// Takes the next workload out of the line and keeps it awake. Returns null if the line is empty.
   const cluster::Workload* Pop();
-  /// Awake, and not in line.
+  /// Makes the workload awake and takes it out of the line.
   void KeepAwake(const cluster::Workload& workload);
-  /// Neither awake nor in line. Call before the workload is destroyed, too.
+  /// Makes the workload neither awake nor in line. Also call this before the workload is destroyed.
   void Rest(const cluster::Workload& workload);
-  /// At most `most` of those that are awake, by key, from the first after `after`; fewer: there are
-  /// no more. Forgets those whose members are all bound.
+  /// At most `most` of the awake workloads, ordered by key, starting with the first key after
+  /// `after`; fewer than `most` means that there are no more. Forgets workloads whose members are
+  /// all bound.
   std::vector<const cluster::Workload*> Awake(std::string_view after, std::size_t most);
 
   bool InLine(const cluster::Workload& workload) const { return turns_.contains(&workload); }
-  /// True of a workload whose members are all bound as well.
+  /// Also true of a workload whose members are all bound.
   bool Rests(const cluster::Workload& workload) const {
     return !InLine(workload) && !awake_.contains(&workload);
   }
@@ -68,14 +70,14 @@ class ActiveQueue {
   template <typename Change>
   void ChangeLine(cluster::QueueId queue, const Change& change);
 
-  /// A round over all takes and frees entries by the hundred thousand. From malloc they would be
-  /// sorted back into its bins in the midst of some later call: 15 ms under the host's lock.
+  /// A round over all workloads allocates and frees entries by the hundred thousand. malloc would
+  /// return them to its bins during some later call, which took 15 ms under the host's lock.
   std::pmr::unsynchronized_pool_resource pool_;
   std::pmr::unordered_map<const cluster::Workload*, Turn> turns_{&pool_};
   Line broken_{&pool_};
-  std::pmr::map<cluster::QueueId, Line> lines_{&pool_};  ///< None is empty.
-  std::pmr::set<Head> heads_{&pool_};                    ///< Of each line.
-  /// None is in line.
+  std::pmr::map<cluster::QueueId, Line> lines_{&pool_};  ///< No line in it is empty.
+  std::pmr::set<Head> heads_{&pool_};                    ///< The first entry of each line.
+  /// None of these is in line.
   std::pmr::set<const cluster::Workload*, cluster::ByKey> awake_{&pool_};
 };
 

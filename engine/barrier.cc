@@ -1,5 +1,5 @@
-// Engine, part: bind. The only commit point: no member of a gang is bound before its minimum has
-// come here. A call that must wait stands; the host parks it until ResolveBind.
+// Engine, part: bind. This is the only commit point: no member of a gang is bound before the gang's
+// minimum has arrived here. A call that must wait is parked: the host holds it until ResolveBind.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,12 +23,12 @@ namespace {
 
 constexpr int kFreeFailures = 2;
 
-/// Beyond gang.maxStanding, for gangs that come in turns. The port has 128 connections more than
-/// may stand, which other calls need as well.
+/// Allowed beyond gang.maxStanding for gangs whose members come in turns. The port accepts 128
+/// connections more than may be parked; other calls need some of those, too.
 constexpr std::size_t kMoreInTurns = 64;
 
-/// kube-scheduler comes back for a lone pod, and for one that joins a running gang, by itself, and
-/// often was only slow: their first lapses are no reason for a pause.
+/// kube-scheduler retries a lone pod, and a pod that joins a running gang, by itself, and often was
+/// only slow. The first lapses of such a plan are therefore no reason for a pause.
 bool SpareLapse(WorkloadState& state) {
   if (state.failures >= kFreeFailures) return false;
   ++state.failures;
@@ -49,7 +49,7 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
   if (listener() != nullptr) listener()->OnBind(query, now);
   store_.Refresh();
   const PodInfo* pod = store_.FindPod(query.uid);
-  // Who has become faulty since the plan was made must not count at the barrier.
+  // Members that became faulty since the plan was made must not count at the barrier.
   if (pod != nullptr && pod->workload != nullptr) DropFaulty(*pod->workload);
   if (pod == nullptr) {
     return Error("berth: no such pod (deleted, or not seen yet)");
@@ -93,7 +93,7 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
   const bool counted = assignment->arrived();
   Arrive(workload, *assignment, now);
   if (state.plan && (state.plan->committed || !workload.gang)) return PostNow(*pod, node);
-  // Of a gang that comes in turns kube-scheduler must not forget those that have come.
+  // If the members of a gang come in turns, kube-scheduler must not forget those that have arrived.
   auto most = static_cast<std::size_t>(store_.policy().gang.max_standing);
   if (tickets_.size() >= most && ComeInTurns(*state.plan)) most += kMoreInTurns;
   if (tickets_.size() >= most) {
@@ -103,7 +103,8 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
   return Stand(*pod, /*joined=*/false, now);
 }
 
-/// A node that filter answered without holding room for it: fit, quota and all are judged now.
+/// Adopts a node that filter answered without holding room for it: fit, quota and everything else
+/// are judged now.
 bool Engine::AdoptAnswer(const PodInfo& pod, NodeIndex node, TimePoint now) {
   const auto it = live_answers_.find(pod.object.meta.uid);
   if (it == live_answers_.end() || pod.workload->gang) return false;
@@ -137,7 +138,7 @@ BindAnswer Engine::Stand(const PodInfo& pod, bool joined, TimePoint now) {
                    Ticket{.uid = pod.object.meta.uid, .joined = joined, .deadline = deadline});
   tickets_by_uid_.emplace(pod.object.meta.uid, ticket);
   timers_.emplace(deadline, ticket);
-  return {.stand = true, .ticket = ticket, .now = {}};
+  return {.parked = true, .ticket = ticket, .now = {}};
 }
 
 BindAnswer Engine::PostNow(const PodInfo& pod, NodeIndex node) {
@@ -162,7 +163,8 @@ void Engine::Arrive(const Workload& workload, Assignment& assignment, TimePoint 
   Plan& plan = *states_[workload].plan;
   const bool news = std::exchange(assignment.phase, MemberPhase::kArrived) != MemberPhase::kArrived;
   if (plan.committed || !workload.gang) return;
-  // Who comes again renews nothing: else one member could hold the room of all for ever.
+  // A repeated arrival does not extend the expiry. Otherwise one member could hold the room of all
+  // members for ever.
   if (news) {
     plan.expires = now + store_.policy().gang.plan_timeout.count();
     timers_.emplace(plan.expires, workload.key);
@@ -172,7 +174,7 @@ void Engine::Arrive(const Workload& workload, Assignment& assignment, TimePoint 
   ReleaseNext(workload);
 }
 
-/// From here on the gang runs: all that stand are bound, the rest keep their room.
+/// From here on the gang runs: all members with a parked call are bound, the rest keep their room.
 void Engine::CommitGang(const Workload& workload, TimePoint now) {
   WorkloadState& state = states_[workload];
   Plan& plan = *state.plan;
@@ -198,7 +200,7 @@ void Engine::CommitGang(const Workload& workload, TimePoint now) {
     decision.placed.emplace_back(pod.object.meta.name, store_.node(assignment.node).name);
     const auto [from, to] = tickets_by_uid_.equal_range(pod.object.meta.uid);
     if (from == to) continue;
-    // One call posts; were there more for the same pod, they join it.
+    // One call posts the Binding; further calls for the same pod join it.
     const TicketId poster = from->second;
     store_.SetCharge(pod, assignment.node, Charge::kBinding);
     actions_.push_back(ResolveBind{.ticket = poster,
@@ -247,7 +249,7 @@ void Engine::BindFinished(std::string_view uid, BindOutcome outcome, TimePoint n
   Assignment* assignment = FindAssignment(*pod);
   if (assignment != nullptr && outcome == BindOutcome::kRefused) assignment->bind_error = error;
   if (outcome == BindOutcome::kUnknown) {
-    // Stays charged until the pod is read.
+    // The pod stays charged until it is read.
     actions_.push_back(SettleBind{{pod->object.meta.ns, pod->object.meta.name, std::string(uid)}});
     return;
   }
@@ -262,14 +264,15 @@ void Engine::BindSettled(std::string_view uid, TimePoint now) {
 void Engine::SettlePod(std::string_view uid, TimePoint now) {
   const PodInfo* pod = store_.FindPod(uid);
   if (pod == nullptr || pod->charge != Charge::kBinding || pod->bound()) return;
-  // Those that came while it was under way wait for nothing any more.
+  // Calls that came while the Binding was under way have nothing left to wait for.
   ResolveTickets(uid, Resolution::kError, "berth: the Binding did not take effect");
   const NodeIndex node = pod->node;
   const Workload* workload = pod->workload;
   if (FindAssignment(*pod) == nullptr) {
     store_.Release(*pod);
     if (workload != nullptr) store_.MarkChanged(*workload);
-    // Passthrough may have posted it: the plan of the others was made when it counted.
+    // The Binding may have been posted in passthrough mode; the plan of the other members was made
+    // while that Binding counted towards the minimum.
     const Plan* others = PlanOf(*pod);
     if (others != nullptr && !others->committed &&
         static_cast<int>(others->assignments.size()) < workload->Missing()) {
@@ -289,7 +292,7 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
   if (workload != nullptr && workload->started && workload->gang && !workload->Runs()) {
     StartAnew(*workload, now);
   }
-  RecheckPlans(node);  // it may have shrunk while the Binding was under way
+  RecheckPlans(node);  // the node may have shrunk while the Binding was under way
 }
 
 bool Engine::BindAbandoned(TicketId ticket) {
@@ -321,22 +324,24 @@ void Engine::ResolveTickets(std::string_view uid, Resolution verdict, const std:
   tickets_by_uid_.erase(from, to);
 }
 
-/// `asked_device`: the member that is gone did.
+/// `asked_device`: whether the member that is gone asked for devices.
 void Engine::AfterMemberGone(const std::string& key, bool asked_device, TimePoint now) {
   if (in_tree_started_.contains(key)) store_.BumpFreeGeneration();  // it may need less quota
   const Workload* workload = store_.FindWorkload(key);
   if (workload == nullptr) return;
-  // Members without devices run ahead of a gang by themselves. Where no member has any, it stays
+  // Pods that were in conflict with this member may be the gang now.
+  if (workload->started && !workload->faulty.empty()) store_.RefreshWorkloads();
+  // Members without devices run ahead of a gang by themselves. If no member has any, the gang stays
   // started until the last one is gone.
   const bool ran = workload->gang && (asked_device || workload->AsksDevices());
   if (workload->started && ran && !workload->Runs()) StartAnew(*workload, now);
   WorkloadState& state = states_[*workload];
-  // Nothing is held for it, and nothing waits: the next pass sees what has changed.
+  // Nothing is held for it and nothing waits: the next pass handles the change.
   if (workload->started && !state.plan && state.hold_until == 0) return;
   store_.Refresh();
   DropFaulty(*workload);
   if (workload->started && state.hold_until != 0 && workload->Missing() > 0) {
-    state.hold_until = 0;  // the pause was for what it has beyond its minimum
+    state.hold_until = 0;  // the pause was for members beyond its minimum
     store_.MarkChanged(*workload);
   }
   if (!state.plan) return;
@@ -352,14 +357,14 @@ void Engine::AfterMemberGone(const std::string& key, bool asked_device, TimePoin
   CommitIfComplete(*workload, now);
 }
 
-/// The plan has become smaller: those who have come may be enough now.
+/// The plan has become smaller: the members that have arrived may now be enough.
 void Engine::CommitIfComplete(const Workload& workload, TimePoint now) {
   WorkloadState& state = states_[workload];
   if (!state.plan) return;
   Plan& plan = *state.plan;
   plan.barrier = BarrierOf(workload);
   const auto arrived = std::ranges::count_if(plan.assignments, &Assignment::arrived);
-  // Where none of them stands just now, the next one that comes back starts the gang.
+  // If no member has a parked call just now, the next one that comes back starts the gang.
   const bool stands = std::ranges::any_of(plan.assignments, [&](const Assignment& a) {
     return tickets_by_uid_.contains(a.pod->object.meta.uid);
   });
@@ -367,7 +372,7 @@ void Engine::CommitIfComplete(const Workload& workload, TimePoint now) {
   ReleaseNext(workload);
 }
 
-/// Bound members leave the plan; a plan with nobody left on the way is over.
+/// Removes bound members from the plan, and ends a plan that has no member left to bind.
 void Engine::PruneBound(const Workload& workload) {
   WorkloadState& state = states_[workload];
   if (started_ && !workload.started && workload.SeenRunning()) store_.SetStarted(workload, true);
@@ -429,9 +434,9 @@ void Engine::ExpireWorkload(const Workload& workload, TimePoint now) {
   ExpireCommitted(workload, now);
 }
 
-/// Members that a running gang still waits for: those of its minimum keep their room, and whatever
-/// of their release was lost is done again. Those beyond it have one more planTimeout for that, and
-/// then give their room to others, as those who joined late do.
+/// Members that a running gang still waits for. Those of its minimum keep their room, and any part
+/// of their release that was lost is done again. Those beyond the minimum have one more planTimeout
+/// for that and then give up their room, like members that joined late.
 void Engine::ExpireCommitted(const Workload& workload, TimePoint now) {
   WorkloadState& state = states_[workload];
   auto& assignments = state.plan->assignments;

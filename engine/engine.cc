@@ -36,7 +36,7 @@ void Engine::OnNode(kube::Node node, TimePoint now) {
     const kube::Node& before = store_.node(known).object;
     const bool same = before.allocatable == node.allocatable && before.taints == node.taints &&
                       before.ready == node.ready && before.unschedulable == node.unschedulable;
-    if (!same) ForgetRefusals(known);  // who refused may not do so again
+    if (!same) ForgetRefusals(known);  // the refusals may no longer hold
   }
   store_.UpsertNode(std::move(node));
   RereadIfDue(now);
@@ -49,7 +49,7 @@ void Engine::OnNodeDeleted(std::string_view name, TimePoint now) {
   store_.DeleteNode(name);
   if (node == cluster::kNoNode) return;
   if (started_) RecheckPlans(node);
-  // What comes in its place, under its name or another, is another machine.
+  // A node that replaces it, under the same name or another, is another machine.
   ForgetRefusals(node);
 }
 
@@ -83,8 +83,8 @@ void Engine::OnDialectObjectDeleted(std::string_view uid, TimePoint now) {
   ReadAnew(store_.DeleteDialectObject(uid), now);
 }
 
-/// The pods as they are, with what they say of their gang and queue read again. A plan that bound
-/// nobody yet was made by the old numbers.
+/// Reads the claims (gang and queue) of these pods again. A plan that has not bound any pod yet was
+/// made with the old numbers.
 void Engine::ReadAnew(const std::vector<const PodInfo*>& pods, TimePoint now) {
   std::vector<kube::Pod> copies;
   copies.reserve(pods.size());
@@ -111,10 +111,11 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
   const std::string uid = object.meta.uid;
   if (const PodInfo* namesake = store_.FindPod(object.meta.ns, object.meta.name);
       namesake != nullptr && namesake->object.meta.uid != uid) {
-    ForgetPod(std::string(namesake->object.meta.uid), now);  // recreated while we looked away
+    ForgetPod(std::string(namesake->object.meta.uid), now);  // recreated, and we missed the
+                                                             // deletion
   }
   const PodInfo* known = store_.FindPod(uid);
-  // The pod was read ahead of the watch (BindSettled), which still tells of the time before.
+  // The pod was read ahead of the watch (BindSettled); this watch event is older than that read.
   if (known != nullptr && known->bound() && object.node_name.empty()) return;
   const bool fresh = known == nullptr;
   const bool was_bound = !fresh && known->bound();
@@ -136,8 +137,8 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
     ResolveTickets(uid, ResolveBind::Verdict::kError, "berth: the pod has left its gang, or ends");
     AfterMemberGone(key, old_shape->asks_device, now);
   }
-  // A Binding of an earlier plan may have come through, on another node than the one it holds now;
-  // a pod that is not ours may be nominated.
+  // A Binding of an earlier plan may have succeeded, on another node than the one where the pod
+  // holds room now; or a pod that is not ours was nominated.
   const bool arrives = pod != nullptr && pod->charge != Charge::kNone &&
                        (pod->bound() || pod->workload == nullptr) &&
                        (!was_charged || pod->node != old_node);
@@ -150,38 +151,38 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
            pod->refusal.reason != ReasonId::kNone;
   };
   if (pod->charge == Charge::kPlanned && asks_for_else()) {
-    store_.RefreshWorkloads();  // what it says itself may count for nothing in its gang
+    store_.RefreshWorkloads();  // its own values may be ignored in its gang
     if (asks_for_else()) GiveUpPlace(*pod, "a member changed what it asks for");
   }
   if (state.pending_since == 0) {
     state.pending_since = std::min(now, std::max<TimePoint>(workload.creation, 1));
   }
-  if (fresh && !pod->bound()) scorer_.law().Observe(pod->shape);
+  if (fresh && !pod->bound()) scorer_.mix().Observe(pod->shape);
   if (pod->bound()) {
     if (!was_bound && started_) states_[*pod].bound_at = now;
     NoticeSuccess(*pod);
     const bool elsewhere = old_node != cluster::kNoNode && old_node != pod->node;
     ResolveTickets(uid, elsewhere ? ResolveBind::Verdict::kError : ResolveBind::Verdict::kBound,
                    "berth: already bound to " + pod->object.node_name);
-    if (!workload.started) store_.RefreshWorkloads();  // its minimum may be news as well
+    if (!workload.started) store_.RefreshWorkloads();  // its minimum may have changed, too
     PruneBound(workload);
     return;
   }
   const auto& condition = pod->object.pod_scheduled;
   if (condition && !condition->status && condition->reason == "Unschedulable" &&
       pod->charge == Charge::kNone && !states_[*pod].asked) {
-    // kube-scheduler's own filters left no node, so that it never asked us: it waits all the same,
+    // kube-scheduler's own filters left no node, so it never asked us. The pod waits all the same,
     // and its turn comes in queue order.
     states_[*pod].asked = true;
     store_.MarkChanged(workload);
   }
   if (!started_) return;
   NoticeRefusal(*pod, now);
-  // Our nomination came to light after its plan was gone.
+  // Our nomination was only seen after its plan was gone.
   if (pod->charge == Charge::kNone) Withdraw(*pod);
 }
 
-/// What a learned policy needs to know of a placement, when it is over.
+/// Logs what a learned policy needs to know about a placement, when the placement ends.
 void Engine::LogEnd(const PodInfo& pod, TimePoint now) {
   if (pod.workload == nullptr || states_.At(pod).bound_at == 0) return;
   const TimePoint bound_at = std::exchange(states_[pod].bound_at, 0);
@@ -228,12 +229,12 @@ void Engine::OnPolicy(config::PolicyConfiguration policy, TimePoint now) {
 
 void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   store_.Refresh();
-  // Plans were made under the old rules: those that bound nobody yet are made again.
+  // Plans were made under the old policy: those that have not bound any pod yet are made again.
   const std::vector<const Workload*> planned(planned_.begin(), planned_.end());
   for (const Workload* workload : planned) {
     Dissolve(*workload, "the policy changed", /*hold=*/false, now);
   }
-  // What is known of room and of who waits for it holds, unless pods ask for other things now.
+  // Knowledge about room and waiting workloads stays valid, unless pods now ask for something else.
   const bool read_anew = store_.SetPolicy(std::move(policy));
   if (read_anew) wakeups_.Clear();
   refusals_.Clear();
@@ -251,7 +252,8 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   StartSweep(SweepOf::kAll);
 }
 
-/// Who runs may be nobody of ours any more.
+/// Under a new policy, none of the pods of a started gang that run may count any more: such gangs
+/// start again.
 void Engine::StartAnewWhoRunNoMore(TimePoint now) {
   for (const auto& [key, workload] : store_.workloads()) {
     if (workload->started && workload->gang && workload->AsksDevices() && !workload->Runs()) {
@@ -329,7 +331,7 @@ bool Engine::HasOurGate(const PodInfo& pod) const {
          pod.object.scheduling_gates.end();
 }
 
-/// Members of one incarnation of a gang run under one plan, whenever they join it.
+/// All members of one incarnation of a gang run under one plan, whenever they join it.
 std::string Engine::NextPlanId(const Workload& workload) {
   ++plan_counter_;
   const bool goes_on = workload.started || workload.finished > 0;
@@ -424,13 +426,13 @@ Explanation Engine::Why(std::string_view ns, std::string_view name, TimePoint no
   return why;
 }
 
-/// Of a member that has its place and is not bound yet.
+/// The verdict of a member that has its place and is not bound yet.
 Verdict Engine::OnItsWay(const Workload& workload, const Assignment& assignment) const {
   const Plan& plan = *states_.At(workload).plan;
   Verdict verdict{.reason = ReasonId::kStarting,
                   .want = plan.barrier,
                   .have = std::ranges::count_if(plan.assignments, &Assignment::arrived)};
-  if (plan.committed && workload.gang) {  // those who are bound are in the plan no more
+  if (plan.committed && workload.gang) {  // bound members are no longer in the plan
     verdict.want = workload.min_member;
     verdict.have = workload.BoundCount();
     verdict.subject =
@@ -444,8 +446,8 @@ Verdict Engine::OnItsWay(const Workload& workload, const Assignment& assignment)
   return verdict;
 }
 
-/// A workload is judged again when room was made, not when it was taken: which shortage it is may
-/// have changed since, and is looked up for who asks.
+/// A workload is judged again when room becomes free, not when it is taken. Which resource is short
+/// may have changed since then, so the answer to a query is computed from the current state.
 Verdict Engine::Current(const Workload& workload, TimePoint now) const {
   const WorkloadState& state = states_.At(workload);
   switch (state.verdict.reason) {

@@ -1,7 +1,7 @@
-// The engine: cluster events and scheduler calls go in, answers and actions come out. It owns the
-// life of every workload from pending to started (docs/architecture.md). No I/O, no clock, no
-// threads: the host passes the time and serialises the calls, so that the simulator can run the
-// same code in virtual time, bit by bit.
+// The engine takes cluster events and scheduler calls and returns answers and actions. It owns the
+// life of every workload from pending to started (docs/architecture.md). It has no I/O, no clock
+// and no threads: the host passes the time and serialises the calls, so that the simulator can run
+// the same code in virtual time with identical results.
 #pragma once
 
 #include <functional>
@@ -33,27 +33,27 @@ struct Options {
   std::string instance = "0";
   /// Compute score terms of chosen and next best for the decision log.
   bool explain_decisions = false;
-  /// What a simulator may want otherwise.
+  /// Settings that a simulator may want to change.
   cluster::StoreOptions store{};
-  /// What one pass may spend on judging workloads before it lets others have the engine: about so
-  /// many nodes are looked at. At least one workload is judged.
+  /// Work that one pass may do before it lets other calls use the engine: about this many nodes are
+  /// looked at to judge workloads. At least one workload is judged.
   std::int64_t pass_budget = 20'000;
-  /// Hears of all that goes in; null: nobody does. Must outlive the engine.
+  /// Receives every input of the engine; null: none. Must outlive the engine.
   InputListener* listener = nullptr;
 };
 
-/// filter, as the engine sees it.
+/// A filter call, as the engine sees it.
 struct FilterQuery {
   std::string_view uid;
   std::span<const std::string_view> offered;
-  /// Decodes the request's pod, for one the informer does not know. May return null.
+  /// Decodes the pod in the request, for a pod that the informer does not know. May return null.
   std::function<const kube::Pod*()> request_pod{};
 };
 
 struct FilterAnswer {
-  bool keep_all = false;                                ///< Not ours to judge.
+  bool keep_all = false;                                ///< Not a pod that we judge.
   std::vector<std::size_t> kept{};                      ///< Indices into `offered`, best first.
-  cluster::ReasonId reason = cluster::ReasonId::kNone;  ///< Of the nodes not kept.
+  cluster::ReasonId reason = cluster::ReasonId::kNone;  ///< Why the other nodes are not kept.
 };
 
 struct BindQuery {
@@ -63,11 +63,11 @@ struct BindQuery {
   std::string_view node;
 };
 
-/// A bind call is answered at once, or told to stand until ResolveBind with its ticket.
+/// A bind call is either answered at once or parked until a ResolveBind with its ticket.
 struct BindAnswer {
-  bool stand = false;
+  bool parked = false;
   TicketId ticket = 0;
-  ResolveBind now{};  ///< Valid when not standing.
+  ResolveBind now{};  ///< Valid if it is not parked.
 };
 
 struct VictimSet {
@@ -75,14 +75,14 @@ struct VictimSet {
   std::int64_t pdb_violations = 0;
 };
 
-/// Why one pod waits, or that it does not.
+/// Why one pod waits, or that it does not wait.
 struct Explanation {
   bool found = false;
   std::string workload;
   bool gang = false;
   std::string queue;
-  std::string_view gang_from;   ///< The dialect that named the gang, of cluster::Name.
-  std::string_view queue_from;  ///< And the queue; empty: nothing did.
+  std::string_view gang_from;   ///< The dialect that named the gang, as cluster::Name gives it.
+  std::string_view queue_from;  ///< The dialect that named the queue; empty: none did.
   std::string phase;            ///< Pending, Starting, Started, Bound, Unmanaged.
   cluster::Verdict verdict;
   int members = 0;
@@ -94,17 +94,18 @@ struct Explanation {
 
 struct Counters {
   std::map<std::string, std::uint64_t> binds;  ///< By result.
-  std::map<std::string, std::uint64_t> plans;  ///< By what became of them.
-  std::vector<std::int64_t> gang_waits_ms;     ///< Since last taken.
+  std::map<std::string, std::uint64_t> plans;  ///< By outcome.
+  std::vector<std::int64_t> gang_waits_ms;     ///< Since the last TakeCounters.
   std::uint64_t untrusted_claims = 0;
 };
 
 class Engine : private cluster::StoreListener {
  public:
   Engine(config::PolicyConfiguration policy, Options options);
-  /// One that knows of the cluster what `other` knows, and nothing of what that was doing: as a new
-  /// process that has just processed its first lists. Wants another Options::instance.
-  static std::unique_ptr<Engine> Anew(const Engine& other, Options options, TimePoint now);
+  /// An engine that knows the same cluster as `other` but none of its plans and decisions, like a
+  /// new process that has just processed its first lists. `options` needs another
+  /// Options::instance.
+  static std::unique_ptr<Engine> WithClusterOf(const Engine& other, Options options, TimePoint now);
 
   // --- Cluster events. Before Start they only build state.
   void OnNode(kube::Node node, TimePoint now);
@@ -119,34 +120,36 @@ class Engine : private cluster::StoreListener {
   void OnDialectObjectDeleted(std::string_view uid, TimePoint now);
   void OnPolicy(config::PolicyConfiguration policy, TimePoint now);
 
-  /// Every first list is processed: rebuild what was under way, begin to decide. Once.
+  /// Call once, when every first list is processed: rebuilds what was under way and begins to
+  /// decide.
   void Start(TimePoint now);
   bool started() const { return started_; }
 
   // --- Scheduler calls. REQUIRES: started().
   FilterAnswer Filter(const FilterQuery& query, TimePoint now);
-  /// kNoNode: nothing planned.
+  /// kNoNode: no node is planned.
   cluster::NodeIndex PlannedNode(std::string_view uid) const;
   BindAnswer Bind(const BindQuery& query, TimePoint now);
-  /// The answer to a Binding that was posted on our word; `error`: what the API server said.
+  /// The result of a Binding that the engine had the host post; `error` is the API server's
+  /// message.
   void BindFinished(std::string_view uid, BindOutcome outcome, TimePoint now,
                     std::string_view error = {});
-  /// The pod was read after an unknown outcome and given to OnPod.
+  /// Call when a pod with an unknown bind outcome was read and given to OnPod.
   void BindSettled(std::string_view uid, TimePoint now);
-  /// The caller of a standing bind has gone; its arrival stays counted. False: it stands no more,
-  /// and its ResolveBind, which may be to post, is among the actions that were taken already.
+  /// The caller of a parked bind call has gone; its arrival stays counted. False: the call is no
+  /// longer parked, and its ResolveBind (which may say kPost) is among the actions already taken.
   bool BindAbandoned(TicketId ticket);
   VictimMap Preempt(std::string_view uid, const VictimMap& candidates, TimePoint now);
 
   // --- Progress.
-  /// Fires what is due and judges what changed, in order, as far as the budget of a pass goes. Call
-  /// after events and at NextDeadline.
+  /// Fires the timers that are due and judges the workloads that changed, in order, within the
+  /// budget of one pass. Call after events and at NextDeadline.
   void Step(TimePoint now);
   /// Whether a pass has left workloads to be judged by the next one.
   bool unfinished() const {
     return sweep_ || more_changed_ || !active_.empty() || sweep_due_ != SweepOf::kNobody;
   }
-  /// nullopt: nothing is due before something happens. While `unfinished`, it is due at once.
+  /// nullopt: nothing is due until the next event. While `unfinished`, it is due at once.
   std::optional<TimePoint> NextDeadline() const;
   std::vector<Action> TakeActions();
   Counters TakeCounters();
@@ -156,18 +159,18 @@ class Engine : private cluster::StoreListener {
   const WorkloadState& StateOf(const cluster::Workload& workload) const {
     return states_.At(workload);
   }
-  /// To be judged in this pass or the next ones.
+  /// It will be judged in this pass or one of the next.
   bool InLine(const cluster::Workload& workload) const { return active_.InLine(workload); }
-  /// Judged in vain, it is not judged again before something has happened that can help it.
+  /// It was judged without success and is not judged again until an event can help it.
   bool Rests(const cluster::Workload& workload) const { return active_.Rests(workload); }
-  /// The plan of the pod's workload, in which the pod need not have a place; null: it has none.
+  /// The plan of the pod's workload, or null if it has none. The pod may have no place in the plan.
   const Plan* PlanOf(const cluster::PodInfo& pod) const;
   MemberPhase PhaseOfMember(const cluster::PodInfo& pod) const {
     return MemberPhaseOf(pod, FindAssignment(pod));
   }
   Explanation Why(std::string_view ns, std::string_view name, TimePoint now) const;
-  std::size_t standing() const { return tickets_.size(); }
-  /// Uncommitted plans, committed ones with members still on their way.
+  std::size_t parked_binds() const { return tickets_.size(); }
+  /// The number of uncommitted plans, and of committed ones with members that are not bound yet.
   std::pair<int, int> PlanCounts() const;
 
  private:
@@ -177,8 +180,8 @@ class Engine : private cluster::StoreListener {
     TimePoint deadline = 0;
   };
   enum class SweepOf : std::uint8_t { kNobody, kAwake, kAll };
-  /// Everybody who is open, or awake, is put in line to be judged, a part in each pass: those up to
-  /// the key `after` are.
+  /// Puts all open workloads, or all awake ones, in line to be judged, a part in each pass.
+  /// Workloads up to the key `after` have been put in line.
   struct Sweep {
     bool all = false;
     std::string after;
@@ -365,13 +368,13 @@ class Engine : private cluster::StoreListener {
                                    std::span<const cluster::PodInfo* const> pods, int min) const;
   ActiveQueue active_;
   Wakeups wakeups_{store_, active_};
-  std::optional<Sweep> sweep_;            ///< Under way.
-  SweepOf sweep_due_ = SweepOf::kNobody;  ///< Comes when the line is empty.
-  bool more_changed_ = false;             ///< Some that changed are left for the next pass.
+  std::optional<Sweep> sweep_;            ///< In progress.
+  SweepOf sweep_due_ = SweepOf::kNobody;  ///< Starts when the line is empty.
+  bool more_changed_ = false;             ///< Some changed workloads are left for the next pass.
   std::uint64_t swept_free_generation_ = 0;
   std::int64_t spent_ = 0;   ///< In this pass; see Options::pass_budget.
-  TimePoint passed_at_ = 0;  ///< When the last pass was.
-  std::set<const cluster::Workload*, cluster::ByKey> planned_;  ///< Those that have a plan.
+  TimePoint passed_at_ = 0;  ///< The time of the last pass.
+  std::set<const cluster::Workload*, cluster::ByKey> planned_;  ///< Workloads that have a plan.
   Refusals refusals_;
 
   std::set<std::string> in_tree_started_;  ///< Keys of in-tree groups below their minimum.
@@ -380,8 +383,8 @@ class Engine : private cluster::StoreListener {
   std::map<TicketId, Ticket> tickets_;
   std::unordered_multimap<std::string, TicketId> tickets_by_uid_;
   std::unordered_map<std::string, LiveAnswer> live_answers_;
-  /// Due times: a workload key to look at (empty: what kubelets refused), or (ticket) a bind call
-  /// whose stand ends.
+  /// Due times. The value is the key of a workload to look at (empty: rejections by kubelets), or
+  /// the ticket of a parked bind call whose wait ends then.
   std::multimap<TimePoint, std::variant<std::string, TicketId>> timers_;
 
   std::vector<Action> actions_;

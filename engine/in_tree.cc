@@ -1,8 +1,8 @@
-// Engine, part: members of in-tree PodGroups (spec.schedulingGroup). kube-scheduler starts such a
-// gang all or nothing by itself: it tries the members one after the other on placements that we
-// cannot see, many of which never happen. So nothing is planned or held for them, and a filter
-// answer depends on no sibling that is not bound: it says which nodes have room and would suit
-// best, and whether the queue can pay for the whole gang. The Binding is what counts.
+// Engine, part: members of in-tree PodGroups (spec.schedulingGroup). kube-scheduler itself starts
+// such a gang all or nothing: it tries the members one after the other on placements that we cannot
+// see, many of which are never carried out. So nothing is planned or held for them, and a filter
+// answer does not depend on any sibling that is not bound. It says which nodes have room and would
+// suit best, and whether the queue can pay for the whole gang. Quota is charged at the Binding.
 #include <algorithm>
 
 #include "cluster/plan_claim.h"
@@ -25,8 +25,9 @@ using Resolution = ResolveBind::Verdict;
 constexpr std::size_t kMaxLiveAnswers = 4096;
 constexpr TimePoint kLiveAnswerMs = 15'000;
 
-/// The node has room but for pods that run there. kube-scheduler offered it, so that it may be
-/// trying what it could preempt; what others have planned there stays theirs.
+/// Whether the node has room if the pods running there are ignored. kube-scheduler offered the
+/// node, so it may be trying which pods it could preempt. Room planned there for other pods stays
+/// reserved.
 bool RoomButForRunning(const PodInfo& pod, const cluster::Store& store, NodeIndex index) {
   const cluster::NodeInfo& node = store.node(index);
   return std::ranges::all_of(store.DemandOn(*pod.shape, node), [&](const auto& demand) {
@@ -43,9 +44,9 @@ bool RoomButForRunning(const PodInfo& pod, const cluster::Store& store, NodeInde
 
 }  // namespace
 
-/// The quota that is left for `workload`: without what the other groups that have started still
-/// need for their minimum. Of those with a Binding these are the members that exist and have none.
-/// It is held for them, so that no group stays half bound for want of quota.
+/// The quota left for `workload`: without what the other started groups still need for their
+/// minimum. For groups with a Binding, those are the members that exist and have no Binding. This
+/// quota is held for them, so that no group stays half bound for lack of quota.
 policy::QuotaView Engine::QuotaFor(const Workload& workload) const {
   policy::QuotaView view(store_);
   for (const std::string& key : in_tree_started_) {
@@ -62,7 +63,7 @@ policy::QuotaView Engine::QuotaFor(const Workload& workload) const {
   return view;
 }
 
-/// Groups that are whole, or gone, hold nothing.
+/// Groups that are complete, or gone, hold nothing.
 void Engine::NoteInTreeStart(const Workload& workload) {
   std::erase_if(in_tree_started_, [this](const std::string& key) {
     const Workload* known = store_.FindWorkload(key);
@@ -72,7 +73,8 @@ void Engine::NoteInTreeStart(const Workload& workload) {
   if (workload.BoundCount() < workload.min_member) in_tree_started_.insert(workload.key);
 }
 
-/// Of the members that are left those that its minimum still needs, or one.
+/// Checks the quota for the unplaced members that the minimum still needs, or for one if it needs
+/// none.
 Verdict Engine::InTreeQuota(const Workload& workload, std::span<const PodInfo* const> pods) const {
   const int exist = static_cast<int>(pods.size());
   const int min = std::clamp(workload.min_member - workload.BoundCount(), 1, std::max(1, exist));
@@ -80,7 +82,7 @@ Verdict Engine::InTreeQuota(const Workload& workload, std::span<const PodInfo* c
   return pods.empty() ? Verdict{} : GrantMembers(workload, pods, min, fit);
 }
 
-/// Gates wait for the quota of the whole minimum only; kube-scheduler waits for the members.
+/// Gates wait only for the quota of the whole minimum; kube-scheduler waits for the members.
 void Engine::JudgeInTree(const Workload& workload, std::span<const PodInfo* const> pods) {
   if (Verdict verdict = InTreeQuota(workload, pods); verdict.reason != ReasonId::kNone) {
     SetVerdict(workload, std::move(verdict));
@@ -126,7 +128,7 @@ FilterAnswer Engine::FilterInTree(const PodInfo& pod, const FilterQuery& query, 
   return answer;
 }
 
-/// By now the placement is real: fit and quota are judged exactly.
+/// The placement is real now: fit and quota are judged exactly.
 BindAnswer Engine::BindInTree(const PodInfo& pod, NodeIndex node, TimePoint) {
   const Workload& workload = *pod.workload;
   live_answers_.erase(pod.object.meta.uid);
@@ -138,8 +140,8 @@ BindAnswer Engine::BindInTree(const PodInfo& pod, NodeIndex node, TimePoint) {
   if (pod.refusal.reason != ReasonId::kNone) return refuse(pod.refusal.reason);
   const policy::PlacementRequest request{
       .pods = {&pod}, .min = 1, .allowed = [node](NodeIndex n) { return n == node; }};
-  // kube-scheduler had tried several groups before the first of them came here: the one that comes
-  // first gets what its minimum needs, and of the others none is bound.
+  // kube-scheduler may have tried several groups before the first of them came here. The first to
+  // come gets what its minimum needs, and no member of the others is bound.
   if (const Verdict verdict = InTreeQuota(workload, workload.Unplaced());
       verdict.reason != ReasonId::kNone) {
     return refuse(verdict.reason);

@@ -1,4 +1,4 @@
-// Everything that goes into an engine, for whoever wants to run the same again (replay/).
+// Everything that goes into an engine, for callers that want to replay it (engine/replay/).
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ struct Options;
 struct VictimSet;
 using VictimMap = std::map<std::string, VictimSet, std::less<>>;
 
-/// Hears of every call that can change what an engine decides, just before it takes effect: another
-/// engine that is given the same calls makes the same decisions (invariant I8). Called by whoever
-/// calls the engine, so under its host's lock.
+/// Receives every call that can change what an engine decides, just before the call takes effect.
+/// Another engine that is given the same calls makes the same decisions (invariant I8). The
+/// listener is called by the caller of the engine, so it runs under the host's lock.
 class InputListener {
  public:
   InputListener() = default;
@@ -28,10 +28,10 @@ class InputListener {
   InputListener& operator=(const InputListener&) = delete;
   virtual ~InputListener() = default;
 
-  /// A new engine.
+  /// A new engine was made.
   virtual void OnBegin(const config::PolicyConfiguration& policy, const Options& options) = 0;
 
-  // The rest as in Engine.
+  // The other calls are as in Engine.
   virtual void OnNode(const kube::Node& node, TimePoint now) = 0;
   virtual void OnNodeDeleted(std::string_view name, TimePoint now) = 0;
   virtual void OnPod(const kube::Pod& pod, TimePoint now) = 0;
@@ -44,7 +44,7 @@ class InputListener {
   virtual void OnDialectObjectDeleted(std::string_view uid, TimePoint now) = 0;
   virtual void OnPolicy(const config::PolicyConfiguration& policy, TimePoint now) = 0;
   virtual void OnStart(TimePoint now) = 0;
-  /// `request_pod`: what the query's gives, where it matters; else null.
+  /// `request_pod`: the result of the query's `request_pod` where it matters, otherwise null.
   virtual void OnFilter(const FilterQuery& query, const kube::Pod* request_pod, TimePoint now) = 0;
   virtual void OnBind(const BindQuery& query, TimePoint now) = 0;
   virtual void OnBindFinished(std::string_view uid, BindOutcome outcome, std::string_view error,

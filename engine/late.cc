@@ -1,5 +1,5 @@
-// Engine, part: members that a running gang still wants, replacements and what it has beyond its
-// minimum. Each is placed for itself, in the gang's own domain.
+// Engine, part: members that a running gang still wants: replacements, and members beyond its
+// minimum. Each is placed individually, in the gang's own domain.
 #include <algorithm>
 #include <array>
 
@@ -51,7 +51,8 @@ Verdict Engine::PlaceOneLate(const Workload& workload, const PodInfo& pod, TimeP
   Verdict verdict = placement.verdict;
   TimePoint held_until = 0;
   if (!placement.ok() && NeededByMinimum(workload, pod)) {
-    // What refused it may not do so again: nobody else takes that room before it is tried.
+    // A node that refused the member may accept it later; no other pod takes the room before that
+    // retry.
     SpendSearch();
     placement = policy::Place(request, overlay, scorer_);
     if (placement.ok()) {
@@ -87,7 +88,7 @@ void Engine::Join(const Workload& workload, const policy::Placed& placed, TimePo
   Release(workload, place);
 }
 
-/// The gang is below its minimum, with the others that are on their way too.
+/// Whether the gang is below its minimum even with the other members that are on their way.
 bool Engine::NeededByMinimum(const Workload& workload, const PodInfo& pod) const {
   const auto coming = std::ranges::count_if(workload.members, [&pod](const PodInfo* member) {
     return member != &pod && member->charge == Charge::kPlanned;
@@ -95,8 +96,8 @@ bool Engine::NeededByMinimum(const Workload& workload, const PodInfo& pod) const
   return workload.Missing() > coming;
 }
 
-/// Members whose room is kept until it may be tried again: they are released when it is time, or
-/// elsewhere as soon as there is room.
+/// Members whose room is kept until a retry is due: they are released when it is due, or elsewhere
+/// as soon as there is room.
 void Engine::RetryHeld(const Workload& workload, TimePoint now) {
   WorkloadState& state = states_[workload];
   if (!state.plan) return;

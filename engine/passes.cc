@@ -1,5 +1,5 @@
-// Engine, part: a pass over the workloads that are to be judged. With thousands of them it is
-// divided: each pass spends a budget, and the next goes on where it ended.
+// Engine, part: a pass over the workloads that are to be judged. With thousands of workloads the
+// work is divided: each pass spends a budget, and the next pass continues where it ended.
 #include <algorithm>
 #include <utility>
 
@@ -14,18 +14,18 @@ using cluster::Workload;
 
 namespace {
 
-/// What it costs at most to put a workload in line, or to judge one of which the answer is known,
+/// The most that it costs to put a workload in line, or to judge one whose answer is known, counted
 /// in nodes looked at.
 constexpr std::int64_t kKnownAnswer = 50;
 
-/// The age that counts for its turn. What a running gang wants beyond its minimum is as old as the
-/// pods that want it.
+/// The age that orders the workload. For members that a running gang wants beyond its minimum, it
+/// is the age of those pods.
 kube::Millis WaitingSince(const Workload& workload) {
   if (!workload.started) return workload.creation;
   const auto waits = [](const PodInfo* pod) {
     return !pod->bound() && pod->charge == Charge::kNone && !pod->terminating();
   };
-  // Members are by age.
+  // Members are sorted by age.
   const auto oldest = std::ranges::find_if(workload.members, waits);
   return oldest == workload.members.end() ? workload.creation : (*oldest)->object.meta.creation;
 }
@@ -58,7 +58,7 @@ void Engine::OnWorkloadGone(const Workload& workload) {
 
 void Engine::OnPodGone(const PodInfo& pod) { states_.Forget(pod); }
 
-/// `caller`: the pod whose filter call runs the pass; null: none does.
+/// `caller`: the pod whose filter call runs the pass; null: no call does.
 void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
   passed_at_ = now;
   spent_ = 0;
@@ -72,21 +72,22 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
   } while (spent_ < options_.pass_budget);
 }
 
-/// Puts in line who may find room that found none before. Said here and in Wakeups alone:
-/// - who changed itself;
-/// - who is awake, where room was given back, or what fits where has changed
-///   (Store::free_generation), and who rests on that very room;
-/// - those whose affinity or spread counts a pod that came, or that begins to end.
-/// False: some are left for the next pass. Nobody is judged before all are in line, since whose
-/// turn is first is not known.
+/// Puts workloads in line that found no room before and may find some now. Only this function and
+/// Wakeups decide that:
+/// - a workload that itself changed;
+/// - a workload that is awake, when room was given back or what fits where has changed
+///   (Store::free_generation), and a workload that rests on that very room;
+/// - a workload whose affinity or spread counts a pod that came, or that begins to end.
+/// False: some are left for the next pass. No workload is judged before all of them are in line,
+/// because the order is not known earlier.
 bool Engine::Activate() {
   wakeups_.Wake();
   const std::uint64_t free_generation = store_.free_generation();
   const bool freed = std::exchange(swept_free_generation_, free_generation) != free_generation;
-  // Nobody whom a sweep has put in line was judged since.
+  // No workload that a sweep has put in line was judged since.
   if (freed && !sweep_) sweep_due_ = std::max(sweep_due_, SweepOf::kAwake);
-  // Those who were judged already have their next turn when all others have had theirs: else a
-  // cluster in which something ends all the time would never come to the last in line.
+  // Workloads that were judged already get their next turn after all others have had theirs.
+  // Otherwise a cluster in which pods end all the time would never reach the last ones in line.
   if (!sweep_ && active_.empty() && sweep_due_ != SweepOf::kNobody) StartSweep(sweep_due_);
   const cluster::Store::NeighbourNews news = store_.TakeNeighbourNews();
   const bool all_come = sweep_ || sweep_due_ != SweepOf::kNobody;
@@ -113,7 +114,7 @@ void Engine::StartSweep(SweepOf whom) {
   sweep_due_ = SweepOf::kNobody;
 }
 
-/// The next part of the sweep. False: it was the last one.
+/// Takes the next part of the sweep. False: it was the last one.
 bool Engine::GoOnSweeping(std::size_t most, std::vector<const Workload*>& part) {
   bool more = false;
   if (sweep_->all) {
@@ -130,7 +131,8 @@ bool Engine::GoOnSweeping(std::size_t most, std::vector<const Workload*>& part) 
   return more;
 }
 
-/// Neighbours came, or begin to end: marks those whom that may help.
+/// Pods that others count as neighbours came or begin to end: marks the workloads that this may
+/// help.
 void Engine::MarkNeighbours(const cluster::Store::NeighbourNews& news) {
   for (const Workload* workload : store_.NeighbourlyWorkloads()) {
     const auto helps = [&](const PodInfo* pod) {
@@ -150,7 +152,7 @@ void Engine::PutInLine(std::span<const Workload* const> workloads) {
     DropFaulty(*workload);
     TellFaulty(*workload);
   }
-  store_.RefreshWorkloads();  // who gave a place up asks for its own queue again
+  store_.RefreshWorkloads();  // a pod that gave up its place asks for its own queue again
   for (const Workload* workload : workloads) {
     if (NeedsPlan(*workload)) {
       active_.Put(*workload, TurnOf(*workload));
@@ -160,7 +162,8 @@ void Engine::PutInLine(std::span<const Workload* const> workloads) {
   }
 }
 
-/// An ungated single that kube-scheduler never brought is not planned ahead: it is on its way.
+/// An ungated single pod that kube-scheduler has not asked about is not planned ahead: it is on its
+/// way.
 bool Engine::NeedsPlan(const Workload& workload) const {
   const WorkloadState& state = states_.At(workload);
   if (Passthrough()) return !workload.AllBound();

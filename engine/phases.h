@@ -1,5 +1,5 @@
-// The phases of a workload and of its members: one table each, in the order in which they are gone
-// through. docs/architecture.md shows the same tables (a test compares them).
+// The phases of a workload and of its members: one table each, in the order in which a workload or
+// member passes through them. docs/architecture.md shows the same tables (a test compares them).
 #pragma once
 
 #include <cstdint>
@@ -32,20 +32,20 @@ enum class MemberPhase : std::uint8_t {
   kLeaving,
 };
 
-/// What is said of one phase.
+/// The description of one phase.
 struct PhaseRow {
   std::string_view name;
   std::string_view means;
-  std::string_view leaves_to;     ///< With what leads there.
-  std::string_view rebuilt_from;  ///< By the next process, or leader.
+  std::string_view leaves_to;     ///< The next phases, each with its cause.
+  std::string_view rebuilt_from;  ///< The source for the next process, or leader.
 };
 
-/// By Phase, and by MemberPhase.
+/// Indexed by Phase and by MemberPhase.
 std::span<const PhaseRow> PhaseTable();
 std::span<const PhaseRow> MemberPhaseTable();
 
 Phase PhaseOf(const cluster::Workload& workload, const WorkloadState& state);
-/// `assignment`: its place in the plan of its workload; null: it has none.
+/// `assignment`: the pod's place in the plan of its workload; null: it has none.
 MemberPhase MemberPhaseOf(const cluster::PodInfo& pod, const Assignment* assignment);
 
 }  // namespace berth::engine

@@ -1,4 +1,4 @@
-// Engine, part: the judgement of one workload, and what a plan does to the ledger.
+// Engine, part: judging one workload, and charging its plan to the ledger.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using cluster::Workload;
 
 namespace {
 
-/// Of its members `placeable` exist that are not bound and could be.
+/// `placeable` of its members exist, are not bound and could be placed.
 Verdict WaitsForMembers(const Workload& workload, int placeable) {
   Verdict verdict{.reason = ReasonId::kWaitingForMembers,
                   .want = workload.min_member,
@@ -66,13 +66,13 @@ void Engine::Judge(const Workload& workload, const PodInfo* caller, TimePoint no
     PlaceLate(workload, pods, now);
     return;
   }
-  // A launcher without devices may run already, others may have succeeded: they count, but for
-  // nothing that is left to do.
+  // A launcher without devices may run already, and other members may have succeeded: they count
+  // towards the minimum, but need no place any more.
   const int missing = workload.Missing();
   if (static_cast<int>(pods.size()) < std::max(1, missing)) {
     state.gathered = 0;
     SetVerdict(workload, WaitsForMembers(workload, static_cast<int>(pods.size())));
-    active_.Rest(workload);  // until one comes, or goes
+    active_.Rest(workload);  // until a member comes or goes
     return;
   }
   if (ResumePreemption(workload, now)) return;
@@ -88,8 +88,8 @@ void Engine::Judge(const Workload& workload, const PodInfo* caller, TimePoint no
   JudgeWhole(workload, std::move(pods), std::max(1, missing), caller, now);
 }
 
-/// At least `min` of `pods`, in order, or none. Where it is told exactly what that waits for, the
-/// workload rests.
+/// Places at least `min` of `pods`, in order, or none. If it is known exactly what the workload
+/// waits for, it rests.
 void Engine::JudgeWhole(const Workload& workload, std::vector<const PodInfo*> pods, int min,
                         const PodInfo* caller, TimePoint now) {
   const bool more = static_cast<int>(workload.members.size()) + workload.finished > workload.size;
@@ -101,8 +101,8 @@ void Engine::JudgeWhole(const Workload& workload, std::vector<const PodInfo*> po
     SetVerdict(workload, verdict);
     const std::optional<Preemptor> preemptor = PreemptorOf(workload);
     if (preemptor) LetPreempt(workload, *preemptor);
-    // What in-tree groups still need is told by no news of the queue, and which members of more
-    // than the gang announced come first depends on the nodes.
+    // No queue event reports what in-tree groups still need. And if there are more members than the
+    // gang announced, it depends on the nodes which of them come first.
     if (!may_rest || more || !in_tree_started_.empty()) return;
     wakeups_.RestForQuota(workload, store_.resources().Intern(verdict.subject), verdict.want,
                           preemptor);
@@ -116,8 +116,8 @@ void Engine::JudgeWhole(const Workload& workload, std::vector<const PodInfo*> po
   if (failure && may_rest) wakeups_.RestForRoom(workload, *failure, preemptor);
 }
 
-/// Whether an elastic gang of which `have` members exist waits for more: until for a second none
-/// has come, ten seconds at most.
+/// Whether an elastic gang with `have` existing members waits for more: until none has come for a
+/// second, ten seconds at most.
 bool Engine::Settles(const Workload& workload, int have, TimePoint now) {
   WorkloadState& state = states_[workload];
   constexpr TimePoint kPause = 1'000;
@@ -133,8 +133,8 @@ bool Engine::Settles(const Workload& workload, int have, TimePoint now) {
   return false;
 }
 
-/// More members than the gang announced: one that no node could ever take, or whose like nobody
-/// else is, must not be what the gang waits for, nor take a place of its minimum.
+/// For a gang with more members than it announced: a member that no node could ever take, or the
+/// only one of its shape, must not be what the gang waits for, nor take a place of the minimum.
 void Engine::PutStrangersLast(std::vector<const PodInfo*>& pods) {
   std::map<const cluster::PodShape*, int> like;
   for (const PodInfo* pod : pods) ++like[pod->shape.get()];
@@ -150,7 +150,7 @@ void Engine::PutStrangersLast(std::vector<const PodInfo*>& pods) {
   }
   std::ranges::stable_sort(pods, {}, [&](const PodInfo* pod) {
     const cluster::PodShape* shape = pod->shape.get();
-    // A launcher is one of its kind, too.
+    // A launcher is the only one of its shape, too.
     return std::pair(!possible[shape], shape->asks_device && like[shape] == 1);
   });
 }
@@ -161,8 +161,8 @@ Verdict Engine::GrantMembers(const Workload& workload, std::span<const PodInfo* 
   return policy::GrantMembers(QuotaFor(workload), workload.queue, pods, min, fit);
 }
 
-/// See policy::GrantCharge. Room for victims is over the cap as long as they are there: it moves
-/// only where it is not.
+/// See policy::GrantCharge. Room that is held while victims end is over the cap until they are
+/// gone: it moves only to where it is not over the cap.
 Verdict Engine::GrantCharge(const Workload& workload,
                             std::span<const policy::Placed> placed) const {
   const std::optional<Plan>& plan = states_.At(workload).plan;
@@ -170,9 +170,10 @@ Verdict Engine::GrantCharge(const Workload& workload,
   return policy::GrantCharge(QuotaFor(workload), workload.queue, placed, for_victims);
 }
 
-/// Under which a failure to place these is remembered. Members of one shape and nothing special:
-/// what failed before cannot fit now. Where neighbours matter it holds for pods of the same labels,
-/// as long as no neighbour moves. nullopt: it is not remembered.
+/// The key under which a failure to place these pods is remembered. It is known only for members of
+/// one shape without special conditions: what failed before cannot fit now. Where neighbours
+/// matter, the failure holds for pods with the same labels as long as no neighbour moves. nullopt:
+/// not remembered.
 std::optional<Failure> Engine::FailureOf(const Workload& workload,
                                          std::span<const PodInfo* const> pods, int min) const {
   const PodInfo& first = *pods.front();
@@ -197,8 +198,8 @@ std::optional<Failure> Engine::FailureOf(const Workload& workload,
   return failure;
 }
 
-/// Plans the workload, or says under which failure it is remembered that it cannot be: nullopt, it
-/// is planned, or nothing is remembered.
+/// Plans the workload, or returns the failure under which it is remembered that this is not
+/// possible. nullopt: it is planned, or nothing is remembered.
 std::optional<Failure> Engine::PlanWhole(const Workload& workload,
                                          const std::vector<const PodInfo*>& pods, int min,
                                          const PodInfo* caller, TimePoint now) {
@@ -206,7 +207,7 @@ std::optional<Failure> Engine::PlanWhole(const Workload& workload,
   std::optional<Failure> key =
       refusals_.Of(workload, pods).empty() ? FailureOf(workload, pods, min) : std::nullopt;
   wakeups_.Wake();  // room may have been given back since the pass began
-  // What fails for want of room fails whatever the neighbours are.
+  // If it fails for lack of room alone, it fails with any neighbours.
   if (key && key->neighbourly() && wakeups_.Known(key->ForRoom()) != nullptr) key = key->ForRoom();
   if (const Verdict* known = key ? wakeups_.Known(*key) : nullptr) {
     SetVerdict(workload, *known);
@@ -221,12 +222,12 @@ std::optional<Failure> Engine::PlanWhole(const Workload& workload,
   const policy::Overlay overlay(store_);
   policy::Placement placement = PlaceAround(workload, pods, request, overlay, now);
   if (!placement.ok() && request.allowed) {
-    // On nodes that the queue cannot pay too, to say whether quota or room is short.
+    // Also look at nodes that the queue cannot pay for, to find whether quota or room is short.
     request.allowed = {};
     placement = PlaceAround(workload, pods, request, overlay, now);
   }
   if (!placement.ok()) {
-    // No node takes a single one, whoever is beside it.
+    // No node has room for a single one of them, with any neighbours.
     if (key && key->neighbourly() && !HasRoom(*pods.front())) key = key->ForRoom();
     if (key) wakeups_.Remember(*key, placement.verdict);
     SetVerdict(workload, placement.verdict);
@@ -243,8 +244,8 @@ std::optional<Failure> Engine::PlanWhole(const Workload& workload,
   return std::nullopt;
 }
 
-/// Charges the placement and releases its members. A lone pod that is `caller` needs no writes: its
-/// call has its answer.
+/// Charges the placement and releases its members. A lone pod that is `caller` needs no writes: the
+/// answer to its call is enough.
 void Engine::CommitPlan(const Workload& workload, const policy::Placement& placement,
                         const std::string& id, const PodInfo* caller, TimePoint now) {
   Plan& plan = BeginPlan(workload, id);
@@ -254,7 +255,8 @@ void Engine::CommitPlan(const Workload& workload, const policy::Placement& place
   const Shapes called = CalledShapes(workload);
   for (const policy::Placed& placed : placement.placed) {
     const PodInfo& pod = *store_.FindPod(placed.pod->object.meta.uid);
-    store_.AdoptQueue(pod);  // that was asked: its own may have changed with a plan just dropped
+    store_.AdoptQueue(pod);  // the queue that was asked: the pod's own may have changed with a plan
+                             // just dropped
     Assignment& place = AddPlace(workload, pod, called);
     place.rank = rank++;
     Reserve(place, placed);
@@ -263,7 +265,7 @@ void Engine::CommitPlan(const Workload& workload, const policy::Placement& place
   ++counters_.plans["made"];
   timers_.emplace(plan.expires, workload.key);
   SetVerdict(workload, {.reason = ReasonId::kStarting, .want = plan.barrier});
-  if (plan.barrier == 0) {  // nobody will come to the barrier
+  if (plan.barrier == 0) {  // no member will come to the barrier
     CommitGang(workload, now);
     return;
   }
@@ -279,9 +281,9 @@ void Engine::CommitPlan(const Workload& workload, const policy::Placement& place
   ReleaseNext(workload);
 }
 
-/// Where members that move or join may go: with a required level, the domain of those that stay.
-/// The node of one that runs may be gone, and come back with it: nobody joins until it is known
-/// again.
+/// Where members that move or join may go: with a required level, the domain of the members that
+/// stay. The node of a running member may be gone and come back: until that node is known again, no
+/// member joins.
 std::function<bool(NodeIndex)> Engine::StayInDomain(const Workload& workload,
                                                     std::span<const PodInfo* const> moving) {
   if (workload.topology_required.empty()) return {};
@@ -307,7 +309,7 @@ std::function<bool(NodeIndex)> Engine::StayInDomain(const Workload& workload,
   return {};
 }
 
-/// Each refused pod is told its own reason, once.
+/// Each refused pod gets an Event with its own reason, once.
 void Engine::TellFaulty(const Workload& workload) {
   for (const PodInfo* pod : workload.faulty) {
     if (std::exchange(states_[*pod].told, pod->refusal.reason) == pod->refusal.reason) continue;

@@ -1,4 +1,4 @@
-// Engine, part: how a plan begins and ends, and what kube-scheduler is told of it.
+// Engine, part: how a plan begins and ends, and what kube-scheduler learns of it.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -21,27 +21,27 @@ Plan& Engine::BeginPlan(const Workload& workload, std::string id) {
   return states_[workload].plan.emplace();
 }
 
-/// A place in the plan of its workload, which has no room yet. `called`: see CalledShapes.
+/// Adds a place, without room yet, to the plan of the workload. `called`: see CalledShapes.
 Assignment& Engine::AddPlace(const Workload& workload, const PodInfo& pod, const Shapes& called) {
   return states_[workload].plan->assignments.emplace_back(
       Assignment{.pod = &pod, .managed = IsManaged(pod, called)});
 }
 
-/// Takes the room that was found for the member, in exchange for what it holds. All room that is
-/// planned is taken here.
+/// Takes the room that was found for the member and gives back what the member held. All planned
+/// room is taken here.
 void Engine::Reserve(Assignment& place, const policy::Placed& placed) {
   place.node = placed.node;
   store_.SetCharge(*place.pod, placed.node, Charge::kPlanned, placed.devices);
 }
 
-/// Whoever had a place in it is bound, or has given it up.
+/// Call when every member that had a place in the plan is bound or has given it up.
 void Engine::EndPlan(const Workload& workload) {
   states_[workload].plan.reset();
   planned_.erase(&workload);
   store_.SetPlan(workload, "");
 }
 
-/// Ends it, and gives back the room of members that are not bound or binding.
+/// Ends the plan, and gives back the room of members that are not bound or binding.
 void Engine::DropPlan(const Workload& workload) {
   const std::optional<Plan>& plan = states_[workload].plan;
   if (!plan) return;
@@ -53,8 +53,8 @@ void Engine::DropPlan(const Workload& workload) {
   store_.MarkChanged(workload);
 }
 
-/// How many must come to bind before any is bound: the minimum, less the members that never come
-/// (without devices, planned or running already).
+/// How many members must come to bind before any is bound: the minimum, less the members that never
+/// come (those without devices, planned or running already).
 int Engine::BarrierOf(const Workload& workload) const {
   const auto& assignments = states_.At(workload).plan->assignments;
   const auto managed = static_cast<int>(std::ranges::count_if(assignments, &Assignment::managed));
@@ -69,10 +69,10 @@ void Engine::Ungate(const PodInfo& pod) {
       .pod = {pod.object.meta.ns, pod.object.meta.name, pod.object.meta.uid}, .remove_gate = true});
 }
 
-/// The room of a plan that is gone must be free for kube-scheduler too, which counts a nominated
-/// pod as taken against others of its priority, and does not always clear it (a pod whose volume
-/// claim does not exist keeps it for ever). Only a nomination of ours: kube-scheduler's own are its
-/// to clear.
+/// Clears the nomination of a pod whose plan is gone. Its room must become free for kube-scheduler,
+/// too: kube-scheduler counts a nominated pod as taking room from others of its priority and does
+/// not always clear the nomination (a pod whose volume claim does not exist keeps it for ever).
+/// Only our own nominations are cleared; kube-scheduler clears its own.
 void Engine::Withdraw(const PodInfo& pod) {
   if (pod.bound() || pod.object.nominated_node.empty()) return;
   const auto claim = cluster::ClaimOf(pod.object);
@@ -100,12 +100,12 @@ void Engine::Release(const Workload& workload, Assignment& assignment) {
                     .remove_gate = HasOurGate(pod)});
 }
 
-/// A node that went, was cordoned, shrank or was taken by a stranger cannot keep what is planned
-/// there: it is planned anew before anybody is bound to it.
+/// A node that went away, was cordoned, shrank or was filled by a pod that is not ours cannot keep
+/// what is planned there: it is planned again before any pod is bound to the node.
 void Engine::RecheckPlans(NodeIndex index) {
   if (index == cluster::kNoNode) return;
   const cluster::NodeInfo& node = store_.node(index);
-  // Once those have gone who are to make way for what is planned there.
+  // Overfull even after the pods that must make way for the planned ones have gone.
   const auto overfull = [&] {
     std::set<const PodInfo*> victims;
     for (const PodInfo* pod : node.pods) {
@@ -130,9 +130,9 @@ void Engine::RecheckPlans(NodeIndex index) {
   }
 }
 
-/// A member planned for a running gang that has its minimum without it, whose queue is over its
-/// cap: an edit of the policy, or a node that grew, may bring it there. Members that the minimum
-/// needs keep their room over a cap that was lowered later: an edit never leaves a gang below its
+/// Whether `pod` is planned for a running gang that has its minimum without it, while its queue is
+/// over its cap (after an edit of the policy, or because a node grew). Members that the minimum
+/// needs keep their room if the cap is lowered later: an edit never leaves a gang below its
 /// minimum.
 bool Engine::MustGiveWay(const PodInfo& pod) const {
   const Plan* plan = PlanOf(pod);
@@ -140,15 +140,16 @@ bool Engine::MustGiveWay(const PodInfo& pod) const {
          policy::IsOver(policy::QuotaView(store_), pod) && pod.workload->Missing() == 0;
 }
 
-/// A planned whole-node pod whose queue is over its cap: its node lists more devices than when it
-/// was planned. Not where a running gang needs it, see MustGiveWay.
+/// Whether `pod` is a planned whole-node pod whose queue is over its cap, because its node lists
+/// more devices than when it was planned. False where a running gang needs the pod, see
+/// MustGiveWay.
 bool Engine::CostsTooMuch(const PodInfo& pod) const {
   const Plan* plan = PlanOf(pod);
   if (!pod.shape->whole_node || plan == nullptr || !plan->victims.empty()) return false;
   return plan->committed ? MustGiveWay(pod) : policy::IsOver(policy::QuotaView(store_), pod);
 }
 
-/// Members that became faulty (a conflict shows only against the first member) hold nothing.
+/// Members that became faulty hold nothing. (A conflict shows only against the first member.)
 void Engine::DropFaulty(const Workload& workload) {
   for (const PodInfo* pod : std::vector<const PodInfo*>(workload.faulty)) {
     if (pod->charge != Charge::kPlanned) continue;
@@ -159,8 +160,8 @@ void Engine::DropFaulty(const Workload& workload) {
   }
 }
 
-/// The place planned for `pod` is void: with its whole plan while nobody is bound under it, alone
-/// once its gang runs. It is planned anew.
+/// Gives up the place planned for `pod`: with its whole plan while no member is bound under it,
+/// alone once the gang runs. The pod is planned again.
 void Engine::GiveUpPlace(const PodInfo& pod, const std::string& why) {
   const Workload& workload = *pod.workload;
   WorkloadState& state = states_[workload];
@@ -174,8 +175,8 @@ void Engine::GiveUpPlace(const PodInfo& pod, const std::string& why) {
   store_.MarkChanged(workload);
 }
 
-/// What it held is free again, and no call of its stands any more: it would post to a node that the
-/// next plan need not name.
+/// Takes `pod` out of its plan and frees its room. Its parked bind call ends, because it would post
+/// to a node that the next plan need not name.
 void Engine::LeavePlan(const PodInfo& pod, const std::string& why) {
   ResolveTickets(pod.object.meta.uid, ResolveBind::Verdict::kError, "berth: " + why);
   store_.Release(pod);
@@ -185,20 +186,20 @@ void Engine::LeavePlan(const PodInfo& pod, const std::string& why) {
   if (state.plan->assignments.empty()) EndPlan(workload);
 }
 
-/// In passthrough kube-scheduler puts anybody anywhere: what is planned holds no room.
+/// In passthrough mode kube-scheduler may put any pod anywhere, so planned places hold no room.
 void Engine::GiveUpPlaces(const Workload& workload) {
   for (const PodInfo* pod : std::vector<const PodInfo*>(workload.members)) {
     if (pod->charge == Charge::kPlanned) GiveUpPlace(*pod, "the policy is passthrough");
   }
 }
 
-/// Gives up a plan that bound nobody yet: everything it held is free again.
+/// Gives up a plan under which no member is bound yet; frees all of its room.
 void Engine::Dissolve(const Workload& workload, const std::string& why, bool hold, TimePoint now) {
   WorkloadState& state = states_[workload];
   if (!state.plan || state.plan->committed) return;
   for (const Assignment& assignment : state.plan->assignments) {
     ResolveTickets(assignment.pod->object.meta.uid, ResolveBind::Verdict::kError, "berth: " + why);
-    states_[*assignment.pod].asked = true;  // released once: only we can wake it
+    states_[*assignment.pod].asked = true;  // already released: only we can wake it up again
     Withdraw(*assignment.pod);
   }
   ++counters_.plans["dissolved"];
@@ -215,8 +216,9 @@ void Engine::Dissolve(const Workload& workload, const std::string& why, bool hol
   SetVerdict(workload, {.reason = ReasonId::kRefusedByScheduler, .want = workload.min_member});
 }
 
-/// No plan for a while after one that failed and had `held` its room so long: 10 s, doubled each
-/// time; at most 10 min, or as long as makes the room that was held a tenth of the time (I6).
+/// Delays the next plan after a failed one that had `held` its room for that long: 10 s, doubled
+/// each time, at most 10 min or, if that is longer, nine times `held`, so that room is held for at
+/// most a tenth of the time (I6).
 void Engine::Pause(const Workload& workload, TimePoint held, TimePoint now) {
   WorkloadState& state = states_[workload];
   const TimePoint pause = 10'000LL << std::min(state.failures, 40);
@@ -225,9 +227,9 @@ void Engine::Pause(const Workload& workload, TimePoint held, TimePoint now) {
   timers_.emplace(state.hold_until, workload.key);
 }
 
-/// Nobody of a gang that started is bound, or about to be: those that are left must start as a
-/// whole again, by what they say now. A plan that has room for their minimum waits for them at the
-/// barrier; any other is given up.
+/// For a started gang with no member that is bound or about to be: the remaining members must start
+/// as a whole again, with their present claims. A plan with room for their minimum waits for them
+/// at the barrier; any other is given up.
 void Engine::StartAnew(const Workload& workload, TimePoint now) {
   WorkloadState& state = states_[workload];
   if (state.plan) {

@@ -1,6 +1,6 @@
-// Engine, part: preempt. kube-scheduler found pods to evict by its own count; we keep a node only
-// if the pod would really be admitted there afterwards and no gang loses a part of itself. One node
-// is kept, and its room held, so that the answer is worth the evictions.
+// Engine, part: preempt. kube-scheduler proposes pods to evict by its own count. We keep a node
+// only if the pod would really be admitted there afterwards and no gang loses a part of its
+// members. One node is kept and its room is held, so that the evictions are not in vain.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -32,7 +32,7 @@ bool Spared(const PodInfo& pod) {
   return says_no(pod.object.meta.labels) || says_no(pod.object.meta.annotations);
 }
 
-/// Priority counts inside one queue; what no queue is charged for has it all to itself.
+/// Priority counts only inside one queue; a pod that no queue is charged for is compared with all.
 bool Below(const PodInfo& victim, cluster::QueueId queue, std::int32_t priority) {
   return victim.object.priority < priority && !Spared(victim) &&
          (victim.charged_queue == cluster::kNoQueue || victim.charged_queue == queue);
@@ -42,7 +42,8 @@ bool Below(const PodInfo& victim, const PodInfo& preemptor) {
   return Below(victim, preemptor.queue, preemptor.object.priority);
 }
 
-/// A victim may go: of lower standing, and not a part of a gang that lives on elsewhere.
+/// Whether the victim may go: it is Below the preemptor, and not part of a gang that lives on
+/// elsewhere.
 bool MayEvict(const PodInfo& victim, const PodInfo& preemptor,
               const std::vector<const PodInfo*>& victims) {
   if (!Below(victim, preemptor)) return false;
@@ -72,7 +73,8 @@ bool Admitted(const PodInfo& pod, NodeIndex node, const std::vector<const PodInf
          ReasonId::kNone;
 }
 
-/// Which of `pods`, in their order, a PodDisruptionBudget would not let go after those before them.
+/// For each of `pods`, in order: whether a PodDisruptionBudget forbids evicting it after those
+/// before it.
 std::vector<bool> BreakBudgets(const std::vector<const PodInfo*>& pods,
                                const cluster::Store& store) {
   std::map<std::string, std::int64_t> gone;
@@ -89,9 +91,9 @@ std::vector<bool> BreakBudgets(const std::vector<const PodInfo*>& pods,
   return breaks;
 }
 
-/// "You find the victims" (kubernetes#135486): the lowest priorities first, youngest first, and
-/// those last that a budget keeps, until the pod is admitted; then those that turn out not to be
-/// needed are let off, the last first.
+/// Implements "You find the victims" (kubernetes#135486). Takes the lowest priorities first, the
+/// youngest first, and pods that a budget protects last, until the pod is admitted. Then drops
+/// those that turn out not to be needed, the last first.
 std::vector<const PodInfo*> FindVictims(const PodInfo& pod, NodeIndex node,
                                         const cluster::Store& store) {
   std::vector<const PodInfo*> candidates;
@@ -102,7 +104,7 @@ std::vector<const PodInfo*> FindVictims(const PodInfo& pod, NodeIndex node,
   std::ranges::sort(candidates, {}, [](const PodInfo* p) {
     return std::tuple(p->object.priority, -p->object.meta.creation, p->object.meta.uid);
   });
-  // As many of an app may go as its budget says: its lowest and youngest.
+  // The budget of an app allows a number of evictions: its lowest and youngest pods come first.
   const std::vector<bool> kept = BreakBudgets(candidates, store);
   std::vector<const PodInfo*> order;
   for (const bool last : {false, true}) {
@@ -155,12 +157,14 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
   if (pod->charge == Charge::kBinding) return {};
   if (pod->workload == nullptr || Passthrough()) return candidates;
   const ReasonId reason = states_[*pod->workload].verdict.reason;
-  // A single that kube-scheduler's own count refused never came to filter: it has no verdict yet.
+  // A single pod that kube-scheduler's own count refused never came to filter: it has no verdict
+  // yet.
   const bool may_help =
       reason == ReasonId::kNone || reason == ReasonId::kStarting || EvictionHelps(reason);
   if (pod->workload->gang || pod->refusal.reason != ReasonId::kNone || !may_help) return {};
   store_.Refresh();
-  // Who waits for quota alone evicts nobody, nor does who may only have to wait for its turn.
+  // A pod that waits only for quota evicts none, nor does one that may only have to wait for its
+  // turn.
   if ((reason == ReasonId::kWaitingForQuota || unfinished()) && HasRoom(*pod)) return {};
   using Rank = std::tuple<std::int64_t, std::int32_t, std::size_t, int>;
   std::optional<std::tuple<Rank, NodeIndex, std::vector<const PodInfo*>>> best;
@@ -179,7 +183,7 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
     }
     const auto may_evict = [&](const PodInfo* victim) { return MayEvict(*victim, *pod, victims); };
     sound = sound && std::ranges::all_of(victims, may_evict);
-    // kube-scheduler named nobody, or parts of gangs: there may be others to take instead.
+    // kube-scheduler named no victims, or parts of gangs: there may be others to take instead.
     if (!sound) victims = FindVictims(*pod, node, store_);
     if (victims.empty() || !Admitted(*pod, node, victims, store_)) continue;
     std::ranges::sort(victims, std::ranges::greater{}, [](const PodInfo* p) {
@@ -211,8 +215,8 @@ void Engine::HoldRoomOf(const std::vector<const PodInfo*>& victims, const PodInf
   }
 }
 
-/// As long as one of them takes to end, so long kube-scheduler keeps the pod nominated there and
-/// evicts nobody else for it; and the room is nobody else's to have.
+/// Whether a victim is still ending. As long as it is, kube-scheduler keeps the pod nominated there
+/// and evicts no other pod for it, and no other workload may take the room.
 bool Engine::VictimsEnd(const Plan& plan) const {
   return std::ranges::any_of(plan.victims, [this](const std::string& uid) {
     const PodInfo* victim = store_.FindPod(uid);
@@ -220,17 +224,17 @@ bool Engine::VictimsEnd(const Plan& plan) const {
   });
 }
 
-/// Whether they end already or not: who is evicted while its Binding is under way may be gone for
-/// kube-scheduler, and is charged here until we hear of it.
+/// Whether any victim still exists, ending or not: a pod evicted while its Binding is under way may
+/// be gone for kube-scheduler, but is charged here until we hear of it.
 bool Engine::AwaitsVictims(const Plan& plan) const {
   return std::ranges::any_of(
       plan.victims, [this](const std::string& uid) { return store_.FindPod(uid) != nullptr; });
 }
 
-/// As long as the victims are there, what is planned in their place overfills node and queue. `pod`
-/// is not bound before what is bound, and what is planned without waiting for victims, leave it
-/// enough of both. Asked at bind and not at filter: kube-scheduler often hears of a victim's end
-/// before us, and who is refused at filter then preempts once more.
+/// As long as the victims exist, the plan in their place overfills node and queue. `pod` is bound
+/// only when bound pods, and plans that do not wait for victims, leave it enough of both. This is
+/// checked at bind and not at filter: kube-scheduler often learns of a victim's end before we do,
+/// and a pod that is refused at filter preempts once more.
 bool Engine::VictimsInTheWay(const PodInfo& pod) const {
   const auto waits = [this](const PodInfo& other) {
     const Plan* plan = PlanOf(other);
@@ -256,12 +260,13 @@ bool Engine::VictimsInTheWay(const PodInfo& pod) const {
   return policy::IsOver(quota, pod);
 }
 
-/// A pod that was on `node` has ended. Whoever waits for its room there now has the time that a
-/// released pod has, or, if another took the room, the time that the victims of that one take.
+/// A pod that was on `node` has ended. A workload that waits for its room there now has the time
+/// that a released pod has; or, if another pod took the room, the time that the victims of that one
+/// take.
 void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint now) {
   if (node == cluster::kNoNode) return;
   std::vector<Plan*> waiting;
-  std::set<std::string> left;  // victims that others wait for on this node
+  std::set<std::string> left;  // victims that other plans wait for on this node
   for (const PodInfo* pod : store_.node(node).pods) {
     if (pod->workload == nullptr || !states_[*pod->workload].plan) continue;
     Plan& plan = *states_[*pod->workload].plan;
@@ -283,7 +288,7 @@ void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint n
 }
 
 /// kube-scheduler evicted pods for this one and nominated it, and the plan that held their room is
-/// gone (a restart, another policy): the room is held again.
+/// gone (a restart, another policy): holds the room again.
 bool Engine::ResumePreemption(const Workload& workload, TimePoint now) {
   const PodInfo& pod = *workload.members.front();
   const NodeIndex node = store_.FindNode(pod.object.nominated_node);
@@ -304,7 +309,7 @@ bool Engine::ResumePreemption(const Workload& workload, TimePoint now) {
   return true;
 }
 
-/// By counting: some node that `pod` matches has what it asks for.
+/// Whether, by counting, some node that `pod` matches has what it asks for.
 bool Engine::HasRoom(const PodInfo& pod) {
   SpendSearch();
   const auto fits = scorer_.fit().Row(*pod.shape);
@@ -316,9 +321,9 @@ bool Engine::HasRoom(const PodInfo& pod) {
   });
 }
 
-/// Whether kube-scheduler would find no room for `pod`, and victims of its own queue whose eviction
-/// admits it. Counts first, since that is cheap, and tries what is left on a few nodes. `by_count`:
-/// counting was enough to say no.
+/// Whether kube-scheduler would find no room for `pod`, but victims in the pod's own queue whose
+/// eviction admits it. Counts first, because that is cheap, and tries the rest on a few nodes.
+/// `by_count`: counting was enough to say no.
 bool Engine::WouldPreempt(const PodInfo& pod, const Preemptor& preemptor, bool& by_count) {
   constexpr int kMaxTries = 16;
   by_count = false;
@@ -336,8 +341,8 @@ bool Engine::WouldPreempt(const PodInfo& pod, const Preemptor& preemptor, bool& 
   return found;
 }
 
-/// Of a gated single that waits for what an eviction might give it. nullopt: nobody is evicted for
-/// this workload before it is planned.
+/// The preemptor, if the workload is a gated single pod that waits for something that an eviction
+/// might free. nullopt: no pod is evicted for this workload before it is planned.
 std::optional<Preemptor> Engine::PreemptorOf(const Workload& workload) const {
   if (workload.gang || workload.members.empty() ||
       !EvictionHelps(states_.At(workload).verdict.reason)) {
@@ -348,8 +353,8 @@ std::optional<Preemptor> Engine::PreemptorOf(const Workload& workload) const {
   return Preemptor{.shape = pod.shape, .queue = pod.queue, .priority = pod.object.priority};
 }
 
-/// kube-scheduler evicts only for pods that it tries. So a gated single that would run after an
-/// eviction in its own queue is let go to it, without a plan: it comes back to us for the victims.
+/// kube-scheduler evicts only for pods that it tries. So a gated single pod that would run after an
+/// eviction in its own queue is ungated without a plan: it comes back to us for the victims.
 void Engine::LetPreempt(const Workload& workload, const Preemptor& preemptor) {
   if (wakeups_.CannotPreempt(preemptor)) return;
   const PodInfo& pod = *workload.members.front();
@@ -358,7 +363,7 @@ void Engine::LetPreempt(const Workload& workload, const Preemptor& preemptor) {
     wakeups_.RememberHopeless(preemptor, by_count);
     return;
   }
-  states_[pod].asked = true;  // from now on it is like one that never had the gate
+  states_[pod].asked = true;  // from now on it is treated like a pod that never had the gate
   Ungate(pod);
 }
 

@@ -1,5 +1,6 @@
-// Engine, part: what was under way when the last process ended. The API server is the only durable
-// truth; annotations are claims that are checked (DESIGN 4).
+// Engine, part: rebuilding what was under way when the last process ended. The API server is the
+// only durable source of truth; annotations are claims that are checked (docs/architecture.md,
+// "What is believed").
 #include <algorithm>
 #include <array>
 #include <tuple>
@@ -16,7 +17,7 @@ using cluster::NodeIndex;
 using cluster::PodInfo;
 using cluster::Workload;
 
-std::unique_ptr<Engine> Engine::Anew(const Engine& other, Options options, TimePoint now) {
+std::unique_ptr<Engine> Engine::WithClusterOf(const Engine& other, Options options, TimePoint now) {
   const cluster::Store& known = other.store();
   auto fresh = std::make_unique<Engine>(known.policy(), std::move(options));
   for (const auto& [name, ns] : known.namespaces()) fresh->OnNamespace(ns);
@@ -39,8 +40,8 @@ std::unique_ptr<Engine> Engine::Anew(const Engine& other, Options options, TimeP
   return fresh;
 }
 
-/// A gang with a bound member has started. Its other members keep the room they were planned for,
-/// if a bound member carries the same plan and the room is still free.
+/// A gang with a bound member has started. Its other members keep the room planned for them, if a
+/// bound member carries the same plan and the room is still free.
 void Engine::Recover(const Workload& workload, TimePoint now) {
   WorkloadState& state = states_[workload];
   std::string plan_id;

@@ -11,8 +11,8 @@ using cluster::Workload;
 
 namespace {
 
-/// A node whose kubelet rejected a pod is left alone for 5 s, doubled with each rejection up to
-/// 160 s; and until 5 min after the last one it is the last resort.
+/// A node whose kubelet rejected a pod is not used for 5 s, doubled with each rejection up to 160
+/// s; until 5 min after the last rejection it is the last resort.
 constexpr TimePoint kFirstPauseMs = 5'000;
 constexpr TimePoint kLastResortMs = 300'000;
 constexpr std::size_t kMaxRejected = 1024;
@@ -38,7 +38,7 @@ Refusals::Pause Refusals::Rejected(const std::shared_ptr<const PodShape>& shape,
   Rejection fresh{.shape = shape, .node = node, .times = 1, .since = now, .pause = {}};
   std::erase_if(rejected_, [&](const Rejection& known) {
     if (!known.Is(*shape, node)) return false;
-    // What was bound before the first rejection is no new attempt.
+    // A pod that was bound before the first rejection is no new attempt.
     fresh.times = known.times + (now >= known.pause.again ? 1 : 0);
     return true;
   });

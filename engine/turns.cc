@@ -27,7 +27,7 @@ void Engine::ReleaseNext(const Workload& workload) {
     return a.managed && a.phase == MemberPhase::kReleased;
   });
   if (under_way) return;
-  // Counted anew for each kind of member: where none of the first few may go yet, kube-scheduler is
+  // Counted again for each kind of member. If none of the first few may go yet, kube-scheduler is
   // asked about the first.
   constexpr int kMostKinds = 8;
   policy::Overlay overlay(store_);

@@ -30,7 +30,7 @@ std::optional<std::size_t> Find(std::span<const std::string_view> offered, std::
 
 FilterAnswer Refuse(ReasonId reason) { return {.reason = reason}; }
 
-/// Whether kube-scheduler offers a node, by index.
+/// Whether kube-scheduler offers a node, by node index.
 std::function<bool(NodeIndex)> IsOffered(const FilterQuery& query, const cluster::Store& store) {
   std::vector<bool> offered(store.nodes().size(), false);
   for (const auto name : query.offered) {
@@ -61,8 +61,8 @@ FilterAnswer Engine::Filter(const FilterQuery& query, TimePoint now) {
   return FilterManaged(*pod, query, now);
 }
 
-/// The informer lags, or the caller made the pod up: answer from the request alone and hold
-/// nothing. If the pod turns out to be real, bind looks at the live answer and judges again.
+/// The informer lags, or the caller made the pod up: answers from the request alone and holds
+/// nothing. If the pod is real, bind looks at the live answer and judges again.
 FilterAnswer Engine::FilterUnknown(const FilterQuery& query, TimePoint now) {
   const kube::Pod* object = query.request_pod ? query.request_pod() : nullptr;
   if (object == nullptr) return Refuse(ReasonId::kNotReady);
@@ -75,7 +75,7 @@ FilterAnswer Engine::FilterUnknown(const FilterQuery& query, TimePoint now) {
   if (pod == nullptr) return {.keep_all = true};
   if (pod->refusal.reason != ReasonId::kNone) return Refuse(pod->refusal.reason);
   if (!pod->claims->gang.name.empty()) return Refuse(ReasonId::kWaitingForMembers);
-  // The best node of all is nearly always offered; to look up all that are takes longer.
+  // The best node of all is nearly always offered; looking up all offered nodes takes longer.
   policy::PlacementRequest request{.pods = {pod.get()}, .min = 1};
   auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
   const auto planned = [&] {
@@ -104,7 +104,7 @@ bool Engine::IsManaged(const PodInfo& pod, const Shapes& called) {
   return pod.shape->asks_device || called.contains(pod.shape.get());
 }
 
-/// Of the members about which kube-scheduler has asked.
+/// The shapes of the members that kube-scheduler has asked about.
 Engine::Shapes Engine::CalledShapes(const Workload& workload) const {
   Shapes called;
   for (const PodInfo* pod : workload.members) {
@@ -113,8 +113,8 @@ Engine::Shapes Engine::CalledShapes(const Workload& workload) const {
   return called;
 }
 
-/// A member that was planned as one that never calls has called: then it and those like it can be
-/// held at the barrier, and must be, unless the gang runs already.
+/// A member that was planned as one that never calls has called. From now on it and those of its
+/// shape can be held at the barrier, and must be, unless the gang runs already.
 void Engine::NoteCall(const PodInfo& pod) {
   states_[pod].called = true;
   const Assignment* asking = FindAssignment(pod);
@@ -154,20 +154,22 @@ FilterAnswer Engine::FilterManaged(const PodInfo& pod, const FilterQuery& query,
     return Refuse(pod.refusal.reason);
   }
   if (HasOurGate(pod) || HasForeignGate(pod)) {
-    // kube-scheduler saw the gates go before the informer did: go by the plan, if there is one.
+    // kube-scheduler saw the gates removed before the informer did: follow the plan, if there is
+    // one.
     if (pod.charge == Charge::kNone) return Refuse(ReasonId::kNotReady);
   }
   const Workload& workload = *pod.workload;
   WorkloadState& state = states_[workload];
   if (workload.in_tree) return FilterInTree(pod, query, now);
   if (pod.charge == Charge::kNone) {
-    // Refused before, it waits for what Activate names: to ask again is none of that.
+    // A pod that was refused before waits for the events listed at Activate; asking again is none
+    // of them.
     if (!std::exchange(states_[pod].asked, true)) store_.MarkChanged(workload);
     PlanPass(&pod, now);
   }
   Assignment* assignment = FindAssignment(pod);
   if (assignment == nullptr) {
-    const ReasonId reason = state.verdict.reason;  // kNone: the pass did not come to it
+    const ReasonId reason = state.verdict.reason;  // kNone: the pass did not reach it
     return Refuse(reason == ReasonId::kNone ? ReasonId::kNotReady : reason);
   }
   if (assignment->held_until != 0) return Refuse(ReasonId::kRefusedByScheduler);
@@ -193,12 +195,13 @@ FilterAnswer Engine::FilterManaged(const PodInfo& pod, const FilterQuery& query,
   return answer;
 }
 
-/// Plans `pod` on one of the offered nodes, of which the planned one is none.
+/// Plans `pod` on one of the offered nodes; the planned node is not among them.
 bool Engine::MoveToOffered(const PodInfo& pod, const FilterQuery& query, TimePoint now) {
   const Workload& workload = *pod.workload;
   const NodeIndex planned = FindAssignment(pod)->node;
-  // Nominated and yet not offered: kube-scheduler tried it first and refused it. Otherwise it may
-  // just not be in the sample. Where victims end it is not offered before they have.
+  // Nominated but not offered: kube-scheduler tried it first and refused it. If not nominated, it
+  // may just be missing from the sample. Where victims are ending, it is not offered until they
+  // have ended.
   if (pod.object.nominated_node == store_.node(planned).name &&
       !VictimsEnd(*states_[workload].plan)) {
     RememberRefusal(workload, pod, planned, now);
@@ -206,7 +209,8 @@ bool Engine::MoveToOffered(const PodInfo& pod, const FilterQuery& query, TimePoi
   return ReplanMember(workload, pod, IsOffered(query, store_), /*called=*/true, now);
 }
 
-/// maxNodesReturned > 1: hands kube-scheduler's scorers more nodes where the pod would fit too.
+/// For maxNodesReturned > 1: gives kube-scheduler's scorers more nodes where the pod would fit,
+/// too.
 void Engine::KeepMore(const PodInfo& pod, const FilterQuery& query, TimePoint now,
                       FilterAnswer& answer) {
   const policy::Overlay overlay(store_);
@@ -228,8 +232,8 @@ void Engine::KeepMore(const PodInfo& pod, const FilterQuery& query, TimePoint no
   }
 }
 
-/// The pause grows with the plans that failed: kube-scheduler may only have been behind us (it
-/// still counts a gang whose plan is gone), or the node may never do.
+/// The pause grows with the number of failed plans: kube-scheduler may only have lagged behind us
+/// (it still counts a gang whose plan is gone), or the node may never be suitable.
 void Engine::RememberRefusal(const Workload& workload, const PodInfo& pod, NodeIndex node,
                              TimePoint now) {
   const int failures = states_[workload].failures;
@@ -238,8 +242,8 @@ void Engine::RememberRefusal(const Workload& workload, const PodInfo& pod, NodeI
   timers_.emplace(until, workload.key);
 }
 
-/// Around the nodes that refused members like these; and where that leaves no room, around those
-/// alone that are not to be tried yet.
+/// Places the pods while avoiding all nodes that refused members like these. If that leaves no
+/// room, avoids only the nodes that are not to be tried yet.
 policy::Placement Engine::PlaceAround(const Workload& workload,
                                       std::span<const PodInfo* const> pods,
                                       policy::PlacementRequest request,
@@ -264,25 +268,25 @@ policy::Placement Engine::PlaceAround(const Workload& workload,
   return placement;
 }
 
-/// The node's devices or conditions have changed, or it is gone.
+/// Call when the node's devices or conditions have changed, or the node is gone.
 void Engine::ForgetRefusals(NodeIndex node) {
   refusals_.ForgetNode(node);
   for (const PodInfo* pod : store_.node(node).pods) {
     Assignment* assignment = FindAssignment(*pod);
     if (assignment == nullptr || assignment->held_until == 0) continue;
-    assignment->held_until = 1;  // it is time
+    assignment->held_until = 1;  // it is due
     store_.MarkChanged(*pod->workload);
   }
 }
 
-/// The pod has come after the last rejection of its like there, and runs.
+/// The pod was bound after the last rejection of its shape there, and runs.
 void Engine::NoticeSuccess(const PodInfo& pod) {
   if (pod.object.phase != kube::PodPhase::kRunning) return;
   refusals_.Succeeded(*pod.shape, pod.node, states_.At(pod).bound_at);
 }
 
-/// A pod that was bound and then refused by the kubelet: the next of its shape would fare no better
-/// there. Only what a kubelet says of its own resources; an eviction is no such word.
+/// A pod was bound and then rejected by the kubelet: the next one of its shape would be rejected,
+/// too. Counts only what a kubelet says about its own resources; an eviction does not count.
 void Engine::NoticeRejection(const kube::Pod& object, TimePoint now) {
   if (!started_ || object.phase != kube::PodPhase::kFailed || object.node_name.empty()) return;
   static constexpr std::array<std::string_view, 4> kReasons{
@@ -313,9 +317,9 @@ void Engine::NoticeRejection(const kube::Pod& object, TimePoint now) {
   }
 }
 
-/// Finds another node for a member whose planned one is refused: first moving it alone, then with
-/// the members that have not been answered yet. Bounded by the plan's number of replans. `called`:
-/// its own filter call found the refusal, and answers with the new node.
+/// Finds another node for a member whose planned node is refused: first by moving it alone, then
+/// together with the members that have not been answered yet. Bounded by the plan's number of
+/// replans. `called`: its own filter call found the refusal and answers with the new node.
 bool Engine::ReplanMember(const Workload& workload, const PodInfo& pod,
                           const std::function<bool(NodeIndex)>& allowed, bool called,
                           TimePoint now) {
@@ -343,12 +347,13 @@ bool Engine::ReplanMember(const Workload& workload, const PodInfo& pod,
     CommitIfComplete(workload, now);
     return false;
   }
-  if (AwaitsVictims(plan)) return false;  // they are not to have been evicted for nothing
+  if (AwaitsVictims(plan)) return false;  // otherwise they were evicted for nothing
   if (!plan.committed) {
     Dissolve(workload, "kube-scheduler refused the planned nodes", /*hold=*/true, now);
     return false;
   }
-  // The gang runs: only this member waits. What the minimum needs keeps its room meanwhile.
+  // The gang runs: only this member waits. A member that the minimum needs keeps its room
+  // meanwhile.
   if (NeededByMinimum(workload, pod)) {
     Assignment& held = *FindAssignment(pod);
     held.phase = MemberPhase::kReserved;
@@ -357,18 +362,18 @@ bool Engine::ReplanMember(const Workload& workload, const PodInfo& pod,
     timers_.emplace(held.held_until, workload.key);
     return false;
   }
-  // Any other is tried again when something changes.
+  // Any other member is tried again when something changes.
   LeavePlan(pod, "the planned node was refused");
   state.hold_until = std::max(state.hold_until, now + 10'000);
   timers_.emplace(state.hold_until, workload.key);
   return false;
 }
 
-/// Places `moving` anew, the others staying; `allowed` binds `asking` alone.
+/// Places `moving` again while the others stay; `allowed` applies to `asking` only.
 bool Engine::MoveMembers(const Workload& workload, const std::vector<const PodInfo*>& moving,
                          const std::function<bool(NodeIndex)>& allowed, const PodInfo& asking,
                          bool called, TimePoint now) {
-  store_.Refresh();  // news of pods come between passes, when nodes may be new
+  store_.Refresh();  // pod events arrive between passes, when nodes may be new
   policy::Overlay overlay(store_);
   for (const PodInfo* pod : moving) overlay.Remove(*pod);
   policy::PlacementRequest request{.pods = {moving.begin(), moving.end()},
@@ -377,7 +382,7 @@ bool Engine::MoveMembers(const Workload& workload, const std::vector<const PodIn
                                    .asking = &asking,
                                    .asking_allowed = allowed,
                                    .explain = false};
-  if (!request.allowed) {  // nobody stays
+  if (!request.allowed) {  // no member stays
     request.topology_required = workload.topology_required;
     request.topology_preferred = workload.topology_preferred;
   }
@@ -393,7 +398,7 @@ bool Engine::MoveMembers(const Workload& workload, const std::vector<const PodIn
     const bool moved = assignment.node != p.node;
     Reserve(assignment, p);
     if (!moved) continue;
-    states_[workload].plan->victims.clear();  // they are where it was
+    states_[workload].plan->victims.clear();  // they are where it was before
     assignment.answered = false;
     if (assignment.arrived()) assignment.phase = MemberPhase::kReleased;
     assignment.bind_error.clear();
@@ -406,7 +411,7 @@ bool Engine::MoveMembers(const Workload& workload, const std::vector<const PodIn
 }
 
 /// kube-scheduler does not call us when its own filters leave no node: then only the pod's status
-/// says so. A message of ours in it, or one that stood there before the release, is no refusal.
+/// shows it. A message of ours in the status, or one from before the release, is no refusal.
 void Engine::NoticeRefusal(const PodInfo& pod, TimePoint now) {
   Assignment* assignment = FindAssignment(pod);
   if (assignment == nullptr || pod.charge != Charge::kPlanned) return;
@@ -420,7 +425,7 @@ void Engine::NoticeRefusal(const PodInfo& pod, TimePoint now) {
   if (!condition || condition->status) return;
   const bool cleared = assignment->nomination_seen && pod.object.nominated_node.empty();
   if (condition->reason == "SchedulerError" && cleared) {
-    // A bind that stood too long: kube-scheduler forgot the nomination, the plan did not.
+    // A bind call was parked too long: kube-scheduler forgot the nomination, but the plan did not.
     Release(*pod.workload, *assignment);
     return;
   }

@@ -14,15 +14,15 @@ using cluster::Workload;
 
 namespace {
 
-/// A member of the shape may have a place on the node.
+/// Whether a member of the shape may have a place on the node.
 bool MayTake(const cluster::PodShape& shape, NodeIndex node, const policy::Overlay& overlay,
              policy::Looking looking) {
   return policy::Capacity(shape, overlay, node, 1, looking) > 0 &&
          policy::FitsNode(*shape.spec, overlay.store().node(node));
 }
 
-/// What a search looks at, so that it says this: the room that is free, or else the nodes
-/// themselves, full or not.
+/// What a search that gave this reason looked at: the free room, or else the nodes themselves, full
+/// or not.
 policy::Looking LookedAt(cluster::ReasonId reason) {
   return EvictionHelps(reason) ? policy::Looking::kAtAll : policy::Looking::kAtEmptyNode;
 }
@@ -51,8 +51,9 @@ void Wakeups::WakeEverybody() {
   hopeless_.clear();
 }
 
-/// Workloads end while they rest, and shapes die out: what nobody rests on is forgotten when there
-/// is too much of it, so that a table stays in proportion to the workloads there are.
+/// Workloads end while they rest, and shapes die out. When a table has grown too large, entries
+/// that no workload rests on are forgotten, so that its size stays in proportion to the number of
+/// workloads.
 template <typename Table>
 void Wakeups::Purge(Table& table, std::size_t workloads) {
   if (table.size() <= std::max(kMinPurge, 2 * workloads)) return;
@@ -71,7 +72,7 @@ void Wakeups::Wake() {
   const cluster::ChangeLog& log = store_->room_changes();
   const std::uint64_t free_generation = store_->free_generation();
   const bool freed = std::exchange(free_generation_, free_generation) != free_generation;
-  if (freed) {  // what depends on more than the nodes that changed: nobody rests on it
+  if (freed) {  // these depend on more than the changed nodes; no workload rests on them
     std::erase_if(searches_, [](const auto& entry) { return entry.first.neighbourly(); });
     std::erase_if(hopeless_, [](const auto& entry) { return !entry.second.by_count; });
   }
@@ -81,8 +82,8 @@ void Wakeups::Wake() {
   WakeByRoom({changes->begin(), changes->end()});
 }
 
-/// What is known of a search holds as long as no node that changed takes a single member: all
-/// others are as they were, and every way to place the members would have been there before.
+/// The result of a search holds as long as no changed node takes a single member: all other nodes
+/// are as they were, so every way to place the members would have existed before.
 void Wakeups::WakeByRoom(const std::set<NodeIndex>& changed) {
   const policy::Overlay overlay(*store_);
   WakeWhere(searches_, [&](const Failure& failure, const Search& search) {
@@ -98,7 +99,7 @@ void Wakeups::WakeByRoom(const std::set<NodeIndex>& changed) {
   });
 }
 
-/// Forgets the entries of which `news` is true, and wakes those who rest on them.
+/// Forgets the entries for which `news` is true, and wakes the workloads that rest on them.
 template <typename Table, typename News>
 void Wakeups::WakeWhere(Table& table, const News& news) {
   for (auto it = table.begin(); it != table.end();) {

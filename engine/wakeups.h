@@ -1,10 +1,11 @@
-// Who waits, and for what. A workload that was judged in vain rests: it is not judged again before
-// something has happened that can help it. Judging means a search over all nodes, so that with
-// thousands of workloads waiting an event must cost what it can change, not what waits.
+// What each workload waits for. A workload that was judged without success rests: it is not judged
+// again until an event can help it. Judging searches all nodes. With thousands of workloads
+// waiting, the cost of an event must depend on what the event can change, not on the number of
+// workloads that wait.
 //
-// Only where the reason can be told exactly: members of one shape that found no room (and look at
-// no neighbours), a queue without quota, a gang without its members. Everybody else stays awake and
-// is judged whenever any room was given back (Engine::Activate).
+// A workload rests only where the reason is known exactly: members of one shape that found no room
+// (and do not look at neighbours), a queue without quota, or a gang without all of its members. All
+// other workloads stay awake and are judged whenever any room was given back (Engine::Activate).
 #pragma once
 
 #include <cstdint>
@@ -26,21 +27,22 @@ namespace berth::engine {
 
 /// What did not fit: `count` members of one shape, in one domain of `required` (empty: anywhere).
 struct Failure {
-  std::shared_ptr<const cluster::PodShape> shape;  ///< Kept: its address is not used again.
+  std::shared_ptr<const cluster::PodShape> shape;  ///< Held, so that its address is not reused.
   int count = 1;
   std::string required{};
-  /// Of pods whose neighbours matter alone: theirs, as of Store::neighbour_generation.
+  /// Set only for pods whose neighbours matter: their namespace, labels and
+  /// Store::neighbour_generation.
   std::string ns{};
   kube::StringMap labels{};
   std::uint64_t neighbours = 0;
 
   bool neighbourly() const { return !ns.empty(); }
-  /// The same, whatever neighbours they have: where even that fails, so does this.
+  /// The same failure without regard to neighbours: where this one fails, the original fails, too.
   Failure ForRoom() const { return {.shape = shape, .count = count, .required = required}; }
   auto operator<=>(const Failure&) const = default;
 };
 
-/// A pod for which others might be evicted, by what decides for whom.
+/// A pod that others might be evicted for, reduced to the properties that decide for which pods.
 struct Preemptor {
   std::shared_ptr<const cluster::PodShape> shape;
   cluster::QueueId queue = cluster::kNoQueue;
@@ -48,11 +50,11 @@ struct Preemptor {
   auto operator<=>(const Preemptor&) const = default;
 };
 
-/// The pod waits for what others could make way for: room, or quota.
+/// The pod waits for something that an eviction can free: room or quota.
 bool EvictionHelps(cluster::ReasonId reason);
 
-/// By counting: what is free on the node, and what bound pods of lower standing hold there, is
-/// enough. No eviction makes room where it is not.
+/// Whether, by counting alone, the free room on the node plus the room of bound single pods there
+/// that it may evict (see Below in preempt.cc) is enough. If not, no eviction can make room there.
 bool RoomWithVictims(const Preemptor& preemptor, cluster::NodeIndex node,
                      const cluster::Store& store);
 
@@ -60,36 +62,38 @@ class Wakeups {
  public:
   Wakeups(cluster::Store& store, ActiveQueue& active) : store_(&store), active_(&active) {}
 
-  /// Has the workloads judged again (Store::MarkChanged) that may be helped by what has happened
-  /// since the last call, and forgets what need not be true any more. Call before anything below.
+  /// Marks the workloads that events since the last call may help to be judged again
+  /// (Store::MarkChanged), and forgets results that may no longer hold. Call before the functions
+  /// below.
   void Wake();
-  /// Nothing is known any more, under another policy. Who rested is judged if everybody is.
+  /// Forgets everything, because the policy has changed. Workloads at rest are judged only if the
+  /// caller has all workloads judged.
   void Clear();
 
   /// Call before the workload is destroyed.
   void Forget(const cluster::Workload& workload);
 
-  /// Why these did not fit, if they would not now either. Null: not known.
+  /// Why these did not fit, if they still would not fit. Null: not known.
   const cluster::Verdict* Known(const Failure& failure) const;
   void Remember(const Failure& failure, const cluster::Verdict& verdict);
   /// No eviction would admit such a pod.
   bool CannotPreempt(const Preemptor& preemptor) const { return hopeless_.contains(preemptor); }
-  /// `by_count`: RoomWithVictims said so of every node.
+  /// `by_count`: RoomWithVictims found it for every node.
   void RememberHopeless(const Preemptor& preemptor, bool by_count);
 
-  /// Rests until the room for want of which it failed may be there. `preemptor`: it might have
-  /// others evicted, and rests only as long as counting says that this is no use. Does nothing
-  /// where that cannot be told, or the failure has been forgotten meanwhile.
+  /// Lets the workload rest until the room that it lacked may be there. `preemptor`: the workload
+  /// might cause evictions, so it rests only as long as counting shows that none would help. Does
+  /// nothing where that cannot be known, or when the failure has been forgotten meanwhile.
   void RestForRoom(const cluster::Workload& workload, const Failure& failure,
                    const std::optional<Preemptor>& preemptor);
-  /// Rests until its queue has `want` of `id` left, or eviction may help as above.
+  /// Lets the workload rest until its queue has `want` of `id` left, or eviction may help as above.
   void RestForQuota(const cluster::Workload& workload, cluster::ResourceId id, std::int64_t want,
                     const std::optional<Preemptor>& preemptor);
 
  private:
   static constexpr std::size_t kMinPurge = 4096;
 
-  using Resting = std::pmr::unordered_set<const cluster::Workload*>;  ///< And some that did.
+  using Resting = std::pmr::unordered_set<const cluster::Workload*>;  ///< Some may rest no more.
   struct Search {
     cluster::Verdict verdict;
     Resting resting;
@@ -117,11 +121,11 @@ class Wakeups {
 
   cluster::Store* store_;
   ActiveQueue* active_;
-  std::pmr::unsynchronized_pool_resource pool_{};  ///< As that of ActiveQueue.
+  std::pmr::unsynchronized_pool_resource pool_{};  ///< For the same reason as in ActiveQueue.
   std::map<Failure, Search> searches_;
   std::map<Preemptor, Hopeless> hopeless_;
   std::map<QuotaClass, Wish> quota_;
-  /// Where a workload is in the tables above, which keep their entries in place.
+  /// Where each workload is in the tables above, whose entries have stable addresses.
   std::pmr::unordered_map<const cluster::Workload*, std::pmr::vector<Resting*>> rests_on_{&pool_};
   cluster::ChangeLog::Position seen_ = 0;
   std::uint64_t free_generation_ = 0;

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The review's `status`; an error unless it has the flag by which it answers.
+/// The review's `status`; an error if it lacks the flag that holds the answer.
 std::expected<json, std::string> StatusOf(const Response& response, const char* flag) {
   if (!response.Ok()) {
     const ApiStatus status = ParseStatus(response.body, response.status);
@@ -19,7 +19,7 @@ std::expected<json, std::string> StatusOf(const Response& response, const char* 
   const json review = json::parse(response.body, nullptr, /*allow_exceptions=*/false);
   json status = review.is_object() ? review.value("status", json()) : json();
   if (!status.is_object()) return std::unexpected("the answer is no review");
-  // Left out where it is false.
+  // Omitted where it is false.
   const auto at = status.find(flag);
   if (at != status.end() && !at->is_boolean()) return std::unexpected("the answer is no review");
   return status;

@@ -1,6 +1,6 @@
-// Whose token is this, and may they? The two questions that a server in a cluster asks of the API
-// server (authentication.k8s.io/v1 TokenReview, authorization.k8s.io/v1 SubjectAccessReview), as
-// values. Pure: server/ops_auth.h sends them.
+// Whose token is this, and what may its owner do? The two questions that a server in a cluster asks
+// the API server (authentication.k8s.io/v1 TokenReview, authorization.k8s.io/v1
+// SubjectAccessReview), as values. Pure: server/ops/ops_auth.h sends them.
 #pragma once
 
 #include <expected>
@@ -14,7 +14,7 @@
 
 namespace berth::kube {
 
-/// Who somebody is, as the API server knows them.
+/// A user as the API server knows them.
 struct UserInfo {
   std::string name;
   std::string uid = {};
@@ -22,10 +22,10 @@ struct UserInfo {
   std::map<std::string, std::vector<std::string>> extra = {};
 };
 
-/// What somebody wants to do: to a path that is no resource, or else to core resources.
+/// What a user wants to access: a path that is not a resource, or else core resources.
 struct AccessAttributes {
   std::string verb = "get";
-  std::string path = {};      ///< Not empty: a nonResourceURL, and the rest does not count.
+  std::string path = {};      ///< Not empty: a nonResourceURL, and the other fields are ignored.
   std::string resource = {};  ///< `pods`
   std::string ns = {};        ///< Empty: in all namespaces.
   std::string name = {};      ///< Empty: all of them.
@@ -35,12 +35,12 @@ struct AccessAttributes {
 std::string DescribeRefusal(const AccessAttributes& wanted);
 
 Request TokenReviewRequest(std::string_view token);
-/// The user whose token it is; nullopt: nobody's, since it is wrong, expired or withdrawn. Error:
-/// the API server did not say.
+/// The user whose token it is; nullopt: no user's, since the token is wrong, expired or revoked.
+/// Error: the API server gave no usable answer.
 std::expected<std::optional<UserInfo>, std::string> DecodeTokenReview(const Response& response);
 
 Request SubjectAccessReviewRequest(const UserInfo& user, const AccessAttributes& wanted);
-/// Whether they may. Error: the API server did not say.
+/// Whether the user may. Error: the API server gave no usable answer.
 std::expected<bool, std::string> DecodeSubjectAccessReview(const Response& response);
 
 }  // namespace berth::kube

@@ -1,4 +1,4 @@
-// What the API server says when it refuses, and text for its addresses.
+// The API server's error answers, and text for its URLs.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace berth::kube {
 struct ApiStatus {
   int code = 0;
   std::string reason;               ///< `Expired`, `Conflict`, `NotFound`, `Invalid`, ...
-  std::string message;              ///< Else the start of the body.
+  std::string message;              ///< If the body has none: the start of the body.
   std::vector<std::string> causes;  ///< details.causes[].reason
   std::optional<Duration> retry_after;
 };

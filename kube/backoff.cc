@@ -1,6 +1,5 @@
 #include "kube/backoff.h"
 
-#include <algorithm>
 #include <condition_variable>
 #include <ctime>
 #include <mutex>
@@ -33,19 +32,13 @@ TimePoint BootClock() {
 
 Timing Timing::Real() { return {std::chrono::steady_clock::now, RealRandom, RealWait}; }
 
-Backoff::Backoff(BackoffPolicy policy, Timing timing)
-    : policy_(policy), timing_(std::move(timing)), current_(policy.initial) {}
+Backoff::Backoff(BackoffPolicy policy, Timing timing) : wait_{policy}, timing_(std::move(timing)) {}
 
 Duration Backoff::Next() {
   const TimePoint now = timing_.now();
-  if (last_ != TimePoint{} && now - last_ > policy_.reset_after) Reset();
+  if (last_ != TimePoint{} && now - last_ > wait_.policy.reset_after) Reset();
   last_ = now;
-  const Duration base = std::min(current_, policy_.cap);
-  const auto scaled = [&](double factor) {
-    return Duration(static_cast<Duration::rep>(static_cast<double>(base.count()) * factor));
-  };
-  current_ = std::min(scaled(policy_.factor), policy_.cap);
-  return scaled(1.0 + policy_.jitter * timing_.random());
+  return wait_.Next(timing_.random());
 }
 
 }  // namespace berth::kube

@@ -1,6 +1,7 @@
-// Waiting between tries: exponential, jittered, and steerable by tests.
+// Waiting between attempts: exponential, jittered, and controllable by tests.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <stop_token>
@@ -10,12 +11,12 @@ namespace berth::kube {
 using Duration = std::chrono::milliseconds;
 using TimePoint = std::chrono::steady_clock::time_point;
 
-/// The machine's clock since boot, suspended time included: who was frozen must find its time over,
-/// however it was frozen.
+/// The machine's clock since boot, including suspended time: a process that was frozen must find
+/// its time over, however it was frozen.
 TimePoint BootClock();
 
-/// Time and chance as the API client sees them. Tests put their own in, so that nothing sleeps.
-/// The functions must be callable from any thread.
+/// Time and randomness as the API client uses them. Tests replace them, so that nothing sleeps. The
+/// functions must be callable from any thread.
 struct Timing {
   std::function<TimePoint()> now;
   std::function<double()> random;  ///< Uniform in [0, 1).
@@ -26,7 +27,7 @@ struct Timing {
   static Timing Real();
 };
 
-/// The shape of a backoff. The defaults are client-go's for reflectors.
+/// The parameters of a backoff. The defaults are client-go's for reflectors.
 struct BackoffPolicy {
   Duration initial{800};
   Duration cap{30'000};  ///< Before jitter.
@@ -35,21 +36,36 @@ struct BackoffPolicy {
   Duration reset_after{120'000};
 };
 
-/// A growing wait. Not thread-safe.
+/// A wait that grows.
+struct GrowingWait {
+  BackoffPolicy policy;
+  Duration current = policy.initial;
+
+  /// The next wait. `random` in [0, 1).
+  Duration Next(double random) {
+    const Duration base = std::min(current, policy.cap);
+    const auto scaled = [&](double factor) {
+      return Duration(static_cast<Duration::rep>(static_cast<double>(base.count()) * factor));
+    };
+    current = std::min(scaled(policy.factor), policy.cap);
+    return scaled(1.0 + policy.jitter * random);
+  }
+};
+
+/// A growing wait that starts over. Not thread-safe.
 class Backoff {
  public:
   explicit Backoff(BackoffPolicy policy = {}, Timing timing = Timing::Real());
 
-  /// The next wait. Starts over when the previous call was more than `reset_after` ago, which is
-  /// to say that things have been healthy since.
+  /// The next wait. Starts over when the previous call was more than `reset_after` ago, since that
+  /// means that things have been healthy since.
   Duration Next();
 
-  void Reset() { current_ = policy_.initial; }
+  void Reset() { wait_.current = wait_.policy.initial; }
 
  private:
-  BackoffPolicy policy_;
+  GrowingWait wait_;
   Timing timing_;
-  Duration current_;
   TimePoint last_{};
 };
 

@@ -23,7 +23,7 @@ int Base64Value(char c) {
   return -1;
 }
 
-/// Of a kubeconfig, which may hold several clusters' certificates.
+/// Limit for a kubeconfig, which may hold several clusters' certificates.
 constexpr std::size_t kMaxBytes = std::size_t{8} << 20U;
 
 std::expected<std::string, std::string> ReadSmallFile(const std::string& path) {
@@ -223,7 +223,7 @@ std::expected<ClientConfig, std::string> LoadKubeconfig(const std::string& path,
     if (!config) return Error(path + ": " + config.error());
     return config;
   } catch (const YAML::Exception& e) {
-    // Only the place: yaml-cpp's own text may quote a line, and lines hold tokens.
+    // Only the position: yaml-cpp's own text may quote a line, and lines hold tokens.
     return Error(path + ":" + std::to_string(e.mark.line + 1) + ":" +
                  std::to_string(e.mark.column + 1) + ": not valid YAML");
   } catch (const std::exception& e) {
@@ -249,7 +249,8 @@ std::expected<ClientConfig, std::string> InClusterConfig(std::string_view host,
   auto token = ReadSmallFile(config.token_file);
   if (!token) return Error("no service account is mounted: " + token.error());
   config.token = TrimEnd(*std::move(token));
-  // Without this file curl would fall back to the system's authorities: never for a cluster.
+  // Without this file curl would use the system's authorities, which must never be trusted for a
+  // cluster.
   if (auto ca = ReadSmallFile(config.ca_file); !ca) return Error(ca.error());
   if (auto ns = ReadSmallFile(service_account_dir + "/namespace"))
     config.ns = TrimEnd(*std::move(ns));

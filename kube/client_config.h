@@ -1,4 +1,4 @@
-// Where the API server is and how to prove who we are: from a kubeconfig file or from the pod's
+// Where the API server is and which credentials to use: from a kubeconfig file or from the pod's
 // service account. Plain values: nothing here opens a connection.
 #pragma once
 
@@ -11,20 +11,20 @@
 
 namespace berth::kube {
 
-/// The program that a kubeconfig names for its user's credentials: see kube/exec_plugin.h.
+/// The program that a kubeconfig names for its user's credentials; see kube/exec_plugin.h.
 struct ExecPlugin {
   std::string api_version;
-  std::string command;  ///< With a slash: a path; else to be found in $PATH.
+  std::string command;  ///< With a slash: a path; else looked up in $PATH.
   std::vector<std::string> args;
   std::vector<std::pair<std::string, std::string>> env;
   std::string install_hint;
-  bool may_ask = true;  ///< Of interactiveMode: it may use the terminal, if there is one.
+  bool may_ask = true;  ///< From interactiveMode: it may use the terminal, if there is one.
   bool provide_cluster_info = false;
-  std::string ca_base64;  ///< The cluster's, for that.
+  std::string ca_base64;  ///< The cluster's CA, for provide_cluster_info.
 };
 
-/// How to reach and authenticate to one API server. `*_data` holds PEM text and wins over the file
-/// of the same name. Holds secrets: never log it.
+/// How to reach one API server and authenticate to it. `*_data` holds PEM text and wins over the
+/// file of the same name. Holds secrets: never log it.
 struct ClientConfig {
   std::string server;  ///< `https://host:port`, optionally with a path; no trailing slash.
   std::string ns;      ///< The context's or the service account's namespace; may be empty.
@@ -36,7 +36,8 @@ struct ClientConfig {
   std::string client_cert_data;
   std::string client_key_file;
   std::string client_key_data;
-  std::string tls_server_name;  ///< The name to expect in the certificate, when not the host's.
+  std::string tls_server_name;  ///< The name to expect in the certificate, if it differs from the
+                                ///< host's.
   std::string proxy_url;        ///< Empty: the environment decides, but never for loopback.
   bool insecure_skip_verify = false;
   std::optional<ExecPlugin> exec{};  ///< Not run yet: RestClient refuses it.
@@ -57,7 +58,7 @@ std::expected<ClientConfig, std::string> LoadKubeconfig(const std::string& path,
 /// mounted service account.
 std::expected<ClientConfig, std::string> LoadInCluster();
 
-/// LoadInCluster() with its surroundings as arguments. An IPv6 `host` comes without brackets.
+/// LoadInCluster() with its environment as arguments. An IPv6 `host` comes without brackets.
 std::expected<ClientConfig, std::string> InClusterConfig(std::string_view host,
                                                          std::string_view port,
                                                          const std::string& service_account_dir);

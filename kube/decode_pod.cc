@@ -20,7 +20,7 @@ using Object = Reader::Object;
 using Element = Reader::Element;
 
 constexpr std::string_view kRequired = "requiredDuringSchedulingIgnoredDuringExecution";
-constexpr std::size_t kMaxMessage = 32 * 1024;  // Of a condition, in the API server.
+constexpr std::size_t kMaxMessage = 32 * 1024;  // For a condition, in the API server.
 
 struct NamedStatus {
   std::string_view name;
@@ -112,7 +112,7 @@ void ReadHostPorts(Reader& reader, Object container, PodSpec& result) {
   });
 }
 
-/// The status fields `resources` and `allocatedResources`, where the first is there.
+/// The status fields `resources` and `allocatedResources`, if the first one is there.
 std::optional<StatusResources> ReadStatusResources(Reader& reader, Object status) {
   std::optional<StatusResources> result;
   reader.ObjectField(status, "resources", [&](Object resources) {
@@ -131,7 +131,7 @@ void ReadContainerStatuses(Reader& reader, Object status, std::string_view key,
   });
 }
 
-/// The devices among what a container asks for. A limit without a request counts as the request.
+/// Adds the devices that a container asks for. A limit without a request counts as the request.
 void AddDeviceRequests(std::string_view name, const ContainerResources& container, bool init,
                        std::vector<DeviceRequest>& requests) {
   ResourceList asked = container.limits;
@@ -145,7 +145,8 @@ void AddDeviceRequests(std::string_view name, const ContainerResources& containe
   }
 }
 
-/// Reads containers or init containers: their resources, and the host ports of those that stay.
+/// Reads containers or init containers: their resources, and the host ports of those that keep
+/// running.
 std::vector<ContainerResources> ReadContainers(Reader& reader, Object spec, std::string_view key,
                                                const std::vector<NamedStatus>& statuses, Pod& pod,
                                                PodSpec& result) {
@@ -211,7 +212,7 @@ void ReadController(Reader& reader, Object object, Pod& pod) {
   });
 }
 
-/// The plain fields of a pod's spec; what decides where it may run goes into PodSpec.
+/// Reads the plain fields of a pod's spec; the fields that decide where it may run go into PodSpec.
 void ReadSpecFields(Reader& reader, Object spec, Pod& pod) {
   pod.node_name = reader.Text(spec, "nodeName");
   pod.scheduler_name = reader.Text(spec, "schedulerName");
@@ -240,7 +241,7 @@ void ReadPodSpec(Reader& reader, Object spec, const std::vector<NamedStatus>& st
   });
 }
 
-/// What makes a pod impossible to keep apart from others.
+/// The error, if the pod cannot be distinguished from other pods.
 std::optional<DecodeError> Unusable(const ObjectMeta& meta,
                                     const std::optional<DecodeError>& problem) {
   const std::array<std::pair<std::string_view, const std::string*>, 3> fields = {

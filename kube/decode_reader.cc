@@ -13,13 +13,13 @@
 namespace berth::kube::internal {
 namespace {
 
-// Bounds of the API server's own validation.
+// Limits of the API server's own validation.
 constexpr std::size_t kMaxName = 253;
 constexpr std::size_t kMaxUid = 128;
 constexpr std::size_t kMaxResourceName = 317;  // prefix/name
 
-/// Names become parts of URLs, paths and logs: nothing that could mean something else there. Wider
-/// than what Kubernetes allows in any kind's names.
+/// Names become parts of URLs, paths and logs: they must not contain anything with a special
+/// meaning there. This accepts more than Kubernetes allows in the names of any kind.
 bool IsName(std::string_view text) {
   const auto allowed = [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '-' || c == '.' || c == '_' || c == ':';
@@ -27,7 +27,7 @@ bool IsName(std::string_view text) {
   return std::all_of(text.begin(), text.end(), allowed) && text != "." && text != "..";
 }
 
-/// Keys are printed as they are only if they cannot be mistaken for a path or garble a log.
+/// Keys are printed unchanged only if they cannot be mistaken for a path or garble a log.
 void AppendKey(std::string& path, std::string_view key) {
   const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
   if (std::all_of(key.begin(), key.end(), plain) && key.size() <= 64) {
@@ -160,7 +160,7 @@ void Reader::Amount(ResourceList& amounts, std::string_view name, Element value)
   std::string_view text;
   std::string digits;
   if (std::int64_t number = 0; value.get_int64().get(number) == simdjson::SUCCESS) {
-    text = digits = std::to_string(number);  // Allowed in what people write: `cpu: 2`.
+    text = digits = std::to_string(number);  // Allowed, since people write it: `cpu: 2`.
   } else if (value.get_string().get(text) != simdjson::SUCCESS) {
     return Problem("not a quantity");
   }
@@ -198,7 +198,7 @@ std::vector<Requirement> Reader::Requirements(Object object, std::string_view ke
     if (const auto op = OperatorFrom(Text(item, "operator"))) {
       requirement.op = *op;
     } else {
-      requirement.values.clear();  // `In` nothing: an unknown operator never holds.
+      requirement.values.clear();  // `In` without values: an unknown operator never matches.
     }
     requirements.push_back(std::move(requirement));
   });

@@ -1,5 +1,5 @@
 // Internal to kube/decode*.cc: reads optional JSON fields into plain values and remembers the first
-// thing that was wrong, with its path. The path costs nothing until something is.
+// problem, with its path. The path costs nothing until there is a problem.
 #pragma once
 
 #include <simdjson.h>
@@ -18,7 +18,8 @@
 
 namespace berth::kube::internal {
 
-inline constexpr std::size_t kMaxText = 4096;  ///< Of a string without a smaller bound of its own.
+inline constexpr std::size_t kMaxText = 4096;  ///< Bytes of a string without a smaller bound of its
+                                               ///< own.
 
 class Reader {
  public:
@@ -34,9 +35,9 @@ class Reader {
 
   /// Notes a problem with the value being read, unless there was one before.
   void Problem(std::string_view text);
-  /// Notes that the value being read is left out.
+  /// Notes that the value being read was left out.
   void LeaveOut();
-  /// For ObjectMeta::left_out.
+  /// The text for ObjectMeta::left_out.
   std::string LeftOut() const;
 
   /// Calls `read(Element)` if the field is there and not null. Returns whether it was.
@@ -100,13 +101,13 @@ class Reader {
                     std::size_t text_limit = kMaxText);
   /// A resource list, without the amounts that cannot be read (each is a problem).
   ResourceList Amounts(Object object, std::string_view key);
-  /// The same of a node: beyond kMaxNodeResources, only those that are Kubernetes' own are kept.
+  /// The same for a node: beyond kMaxNodeResources, only Kubernetes' own resources are kept.
   ResourceList NodeAmounts(Object object, std::string_view key);
 
   std::optional<LabelSelector> Selector(Object object, std::string_view key);
   std::vector<Requirement> Requirements(Object object, std::string_view key);
 
-  /// Reads `metadata`; what cannot be read stays empty.
+  /// Reads `metadata`; fields that cannot be read stay empty.
   ObjectMeta Meta(Object object, Author author);
 
  private:
@@ -153,7 +154,7 @@ class Reader {
 };
 
 /// Decodes a kind for which every problem is an error. `read(reader, object, result)` fills in
-/// what follows the metadata.
+/// everything after the metadata.
 template <typename T, typename Read>
 std::expected<T, DecodeError> DecodeStrictly(Reader::Element json, Read read,
                                              Author author = Author::kUser) {

@@ -19,7 +19,7 @@ using Or = std::expected<T, std::string>;
 
 std::unexpected<std::string> Bad(std::string why) { return std::unexpected(std::move(why)); }
 
-/// The root, which lives as long as the parser.
+/// The root element, which is valid as long as the parser.
 Or<Element> Parse(simdjson::dom::parser& parser, std::string_view text) {
   if (text.size() > kMaxDeviceNote) return Bad("longer than 64 KiB");
   Element root;
@@ -55,7 +55,7 @@ Or<std::vector<int>> Integers(Element value, int most_items, int most, std::stri
   return numbers;
 }
 
-/// One for every device.
+/// A list with one integer for every device.
 Or<std::vector<int>> ForEach(Element value, int count, int most, std::string_view what) {
   auto numbers = Integers(value, count, most, what);
   if (numbers && static_cast<int>(numbers->size()) != count) {
@@ -64,7 +64,7 @@ Or<std::vector<int>> ForEach(Element value, int count, int most, std::string_vie
   return numbers;
 }
 
-/// Why it is none of pairs; empty: it is one.
+/// Why the matrix is not a matrix of pairs; empty: it is one.
 std::string WhyNoPairs(const Matrix& matrix, std::string_view what) {
   for (std::size_t i = 0; i < matrix.size(); ++i) {
     if (matrix[i][i] != 0) return fmt::format("{}: device {} to itself is not 0", what, i);
@@ -171,7 +171,7 @@ Or<std::vector<HamiDevice>> RegisteredText(std::string_view text) {
   return devices;
 }
 
-/// By index, if ids and indices are each given once and the indices are 0 to n-1.
+/// The devices by index, if ids and indices are each given once and the indices are 0 to n-1.
 Or<std::vector<HamiDevice>> InOrder(std::vector<HamiDevice> devices) {
   std::set<std::string_view> ids;
   for (const HamiDevice& device : devices) ids.insert(device.id);
@@ -183,7 +183,7 @@ Or<std::vector<HamiDevice>> InOrder(std::vector<HamiDevice> devices) {
   return devices;
 }
 
-/// `[{"uuid":U,"score":{V:7}}]`: every device, and of each its score to every other one.
+/// `[{"uuid":U,"score":{V:7}}]`: every device, and for each its score with every other one.
 Or<Matrix> HamiScores(std::string_view text, const std::vector<HamiDevice>& devices) {
   simdjson::dom::parser parser;
   const auto root = Parse(parser, text);

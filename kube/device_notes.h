@@ -1,5 +1,6 @@
-// What nodes and pods say of single devices, in annotations (docs/gpu-topology.md has the schemas).
-// Anyone may have written them: bounded, checked as a whole, refused with a reason; never throws.
+// What annotations of nodes and pods say about single devices (docs/gpu-topology.md has the
+// schemas). Their text is untrusted: it is bounded, checked as a whole and refused with a reason;
+// parsing never throws.
 #pragma once
 
 #include <expected>
@@ -12,23 +13,24 @@ namespace berth::kube {
 
 /// On pods, written with the Binding: which devices each container was given.
 inline constexpr std::string_view kDevicesAnnotation = "berth.dev/devices";
-/// On nodes: who there hands out the devices that kDevicesAnnotation names.
+/// On nodes: which component hands out the devices that kDevicesAnnotation names.
 inline constexpr std::string_view kDeviceSelectionAnnotation = "berth.dev/device-selection";
 /// Its value: an agent reads the pod's annotation.
 inline constexpr std::string_view kSelectByAnnotation = "annotation";
-/// On nodes: how the devices are joined.
+/// On nodes: how the devices are connected.
 inline constexpr std::string_view kDeviceTopologyAnnotation = "berth.dev/device-topology";
 /// On nodes, by HAMi's device plugin: the devices, and a score for each pair of them.
 inline constexpr std::string_view kHamiRegisterAnnotation = "hami.io/node-nvidia-register";
 inline constexpr std::string_view kHamiScoreAnnotation = "hami.io/node-nvidia-score";
 
-inline constexpr int kMaxNodeDevices = 16;  ///< Described one by one.
-inline constexpr int kMaxDeviceLinks = 64;  ///< Between two of them.
+inline constexpr int kMaxNodeDevices = 16;  ///< Tracked individually.
+inline constexpr int kMaxDeviceLinks = 64;  ///< Between two devices.
 inline constexpr int kMaxDeviceScore = 100'000;
 inline constexpr int kMaxDeviceGroup = 63;                ///< The largest NUMA node or rail.
 inline constexpr std::size_t kMaxDeviceNote = 64 * 1024;  ///< Bytes of one annotation.
 
-/// Of `count` devices, by index. A list is empty where nothing is said.
+/// The topology of `count` devices, by index. A list is empty where the annotation does not give
+/// it.
 struct DeviceTopology {
   int count = 0;
   std::vector<int> numa{};
@@ -47,8 +49,8 @@ std::expected<DeviceTopology, std::string> ParseDeviceTopology(std::string_view 
 std::expected<DeviceTopology, std::string> ParseHamiTopology(std::string_view registered,
                                                              std::string_view score);
 
-/// kDevicesAnnotation of a pod: the indices of `resource` over all containers, each once, rising;
-/// 0..kMaxNodeDevices-1. None where the resource is not named.
+/// kDevicesAnnotation of a pod: the indices of `resource` over all containers, each once, in
+/// ascending order; 0..kMaxNodeDevices-1. Empty where the resource is not named.
 std::expected<std::vector<int>, std::string> ParseDevices(std::string_view text,
                                                           std::string_view resource);
 

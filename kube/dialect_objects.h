@@ -1,7 +1,8 @@
 // Objects of other projects that Berth reads: the PodGroups of each, and Kueue's LocalQueues, cut
-// down to what they say of a gang and its queue. Their kinds are in one table (kDialectResources),
-// and their names as of Volcano 1.13, Kueue 0.15, KAI 0.17, scheduler-plugins 0.33, Koordinator 1.7
-// and Kubernetes 1.37. Bounded and never throwing, like decode.h.
+// down to what they say about a gang and its queue. Their kinds are in one table
+// (kDialectResources), and their names are those of Volcano 1.13, Kueue 0.15, KAI 0.17,
+// scheduler-plugins 0.33, Koordinator 1.7 and Kubernetes 1.37. Bounded and never throwing, like
+// decode.h.
 #pragma once
 
 #include <array>
@@ -64,11 +65,11 @@ constexpr const DialectResource& ResourceOf(DialectKind kind) {
   return kDialectResources[static_cast<std::size_t>(kind)];
 }
 
-/// The kind of an object by its `apiVersion` and `kind`; none: not one that is read.
+/// The kind of an object by its `apiVersion` and `kind`; nullopt: not a kind that is read.
 std::optional<DialectKind> DialectKindOf(std::string_view api_version,
                                          std::string_view object_kind);
 
-/// A PodGroup or LocalQueue. What it does not say is empty or 0.
+/// A PodGroup or LocalQueue. Fields that it does not have are empty or 0.
 struct DialectObject {
   DialectKind kind = DialectKind::kVolcanoPodGroup;
   std::string ns{};
@@ -80,15 +81,15 @@ struct DialectObject {
   std::string queue{};               ///< LocalQueue: the ClusterQueue it leads to.
   std::string topology_required{};   ///< Node label key or level name.
   std::string topology_preferred{};  ///< Likewise.
-  /// Volcano's highestTierAllowed, 1 is the narrowest HyperNode. 0: not said.
+  /// Volcano's highestTierAllowed; 1 is the narrowest HyperNode. 0: not given.
   std::int32_t tier_required = 0;
   std::int32_t tier_preferred = 0;
-  std::string invalid{};  ///< Not empty: what in it cannot be read, or cannot be honoured.
+  std::string invalid{};  ///< Not empty: which part cannot be read, or cannot be honoured.
 
   bool operator==(const DialectObject&) const = default;
 };
 
-/// An error only where its metadata cannot be used; the rest is told in `invalid`.
+/// An error only if its metadata cannot be used; other problems are in `invalid`.
 std::expected<DialectObject, DecodeError> DecodeDialectObject(DialectKind kind,
                                                               simdjson::dom::element json);
 
@@ -96,8 +97,8 @@ struct GatherLevels {
   std::string required;   ///< The layer of MustGather; empty: none.
   std::string preferred;  ///< The layer of PreferGather.
 };
-/// Koordinator's annotation `network-topology-spec`: of several layers the last one named, as they
-/// go from wide to narrow. Error: what is wrong with the text.
+/// Koordinator's annotation `network-topology-spec`. Of several layers the last one counts, as they
+/// are listed from wide to narrow. Error: what is wrong with the text.
 std::expected<GatherLevels, std::string> ReadGatherStrategy(std::string_view json);
 
 }  // namespace berth::kube

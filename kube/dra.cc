@@ -13,10 +13,10 @@ using internal::Reader;
 using Object = Reader::Object;
 using Element = Reader::Element;
 
-constexpr std::size_t kMaxDevices = 128;  ///< Of a slice and of a claim; Kubernetes' own bounds.
+constexpr std::size_t kMaxDevices = 128;  ///< In a slice and in a claim; Kubernetes' own limits.
 constexpr std::size_t kMaxAttributes = 256;
 constexpr std::size_t kMaxOwners = 64;
-constexpr std::size_t kMaxConsumers = 256;  ///< Kubernetes' own bound.
+constexpr std::size_t kMaxConsumers = 256;  ///< Kubernetes' own limit.
 constexpr std::size_t kMaxSelectors = 32;
 constexpr std::size_t kMaxExpression = 10 * 1024;
 constexpr std::string_view kExtendedClaim = "resource.kubernetes.io/extended-resource-claim";
@@ -29,7 +29,7 @@ std::int64_t Int64(Reader& reader, Object object, std::string_view key, std::int
   return result;
 }
 
-/// Walks over a CEL expression of the one form that is read.
+/// Scans a CEL expression of the one form that is supported.
 class Words {
  public:
   explicit Words(std::string_view text) : left_(text) {}
@@ -121,7 +121,7 @@ SliceDevice ReadDevice(Reader& reader, Object object, std::string_view driver) {
   reader.Map(object, "attributes", [&](std::string_view name, Element value) {
     std::string_view text;
     if (value["string"].get(text) != simdjson::SUCCESS || ++count > kMaxAttributes) return;
-    // A name without a domain is of the driver's.
+    // A name without a domain belongs to the driver's domain.
     std::string key(name);
     if (key.find('/') == std::string::npos) key = std::string(driver) + '/' + key;
     device.attributes.emplace(std::move(key), text);
@@ -186,7 +186,8 @@ std::expected<ResourceClaim, DecodeError> DecodeResourceClaim(Element json) {
           });
         });
         reader.ObjectField(object, "status", [&](Object status) {
-          // Of another pod than the one that it was made for nobody is charged.
+          // Only the pod that a claim was made for is charged for its devices. A claim that is
+          // reserved for another pod does not count as made for an extended resource.
           reader.ObjectList(status, "reservedFor", kMaxConsumers, [&](Object consumer) {
             claim.for_extended_resource &= reader.Text(consumer, "uid") == owner;
           });

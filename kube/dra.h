@@ -1,4 +1,4 @@
-// Objects of dynamic resource allocation (resource.k8s.io/v1) that say how many devices a node has
+// Objects of dynamic resource allocation (resource.k8s.io/v1) that tell how many devices a node has
 // where the node itself lists none, cut down to that. Bounded and never throwing, like decode.h.
 #pragma once
 
@@ -15,33 +15,34 @@
 
 namespace berth::kube {
 
-/// What the CEL selectors of a class ask for, where they are of the form that drivers ship: equal
-/// to a text, joined by `&&`.
+/// What the CEL selectors of a class ask for, if they have the form that drivers ship: comparisons
+/// with a text, joined by `&&`.
 struct DeviceMatch {
   std::string driver;                                           ///< Empty: any.
-  std::vector<std::pair<std::string, std::string>> attributes;  ///< `domain/name` is that text.
+  std::vector<std::pair<std::string, std::string>> attributes;  ///< `domain/name` equals that text.
   bool operator==(const DeviceMatch&) const = default;
 };
 
-/// nullopt: another form, which only the API server's own CEL can judge.
+/// nullopt: another form, which only the API server's own CEL can evaluate.
 std::optional<DeviceMatch> ReadDeviceSelector(std::string_view cel);
 
 struct DeviceClass {
   ObjectMeta meta;
-  std::string extended_resource;     ///< spec.extendedResourceName; empty: it stands for none.
-  std::optional<DeviceMatch> match;  ///< Of all selectors together; nullopt: not understood.
+  std::string extended_resource;     ///< spec.extendedResourceName; empty: the class maps to none.
+  std::optional<DeviceMatch> match;  ///< Of all selectors together; nullopt: not supported.
 };
 
 struct SliceDevice {
   std::string name;
-  StringMap attributes;    ///< The texts among them, by `domain/name`.
-  bool divisible = false;  ///< It shares counters with others, or may be allocated several times.
-  bool tainted = false;    ///< Keeps off pods that do not tolerate it.
+  StringMap attributes;    ///< Only those that are texts, by `domain/name`.
+  bool divisible = false;  ///< It shares counters with other devices, or may be allocated several
+                           ///< times.
+  bool tainted = false;    ///< The taint keeps away pods that do not tolerate it.
 };
 
 struct ResourceSlice {
   ObjectMeta meta;
-  std::string node;  ///< Empty: its devices are not of one node.
+  std::string node;  ///< Empty: its devices do not belong to one node.
   std::string driver;
   std::string pool;
   std::int64_t generation = 0;   ///< Of the pool; only the highest counts.
@@ -58,9 +59,10 @@ struct ClaimedDevice {
 
 struct ResourceClaim {
   ObjectMeta meta;
-  /// Made by kube-scheduler for a pod that asks for an extended resource, and that pod's alone.
+  /// Made by kube-scheduler for a pod that asks for an extended resource; used by that pod only.
   bool for_extended_resource = false;
-  std::vector<ClaimedDevice> devices;  ///< Allocated; without those for administration alone.
+  std::vector<ClaimedDevice> devices;  ///< Allocated devices, except those for administration only
+                                       ///< (admin access).
 };
 
 std::expected<DeviceClass, DecodeError> DecodeDeviceClass(simdjson::dom::element json);

@@ -80,8 +80,9 @@ DraCounts::Nodes DraCounts::DeleteSlice(const std::string& name) {
   return changed;
 }
 
-/// Another generation counts than did `before`, or none: that concerns all nodes of the pool. A
-/// pool may have many, whose slices come one by one: each of them concerns only its own.
+/// If another generation counts now than `before`, or none does, that concerns all nodes of the
+/// pool. A pool may have many nodes, whose slices come one by one: each slice concerns only its own
+/// node.
 void DraCounts::TellPool(const PoolKey& key, std::optional<std::int64_t> before,
                          Nodes& changed) const {
   if (Seen(key) == before) return;
@@ -172,7 +173,7 @@ void DraCounts::CountPool(const PoolKey& key, const Pool& pool, const std::strin
     for (const SliceDevice& device : slice.devices) {
       if (device.divisible || device.tainted) continue;
       if (claimed_.contains({key.first, key.second, device.name})) continue;
-      std::set<std::string_view> counted;  // two classes may be of one resource
+      std::set<std::string_view> counted;  // two classes may have the same resource
       for (const auto& [class_name, device_class] : classes_) {
         if (Stands(device_class, key.first, device) &&
             counted.insert(device_class.extended_resource).second) {

@@ -1,6 +1,6 @@
-// How many devices of an extended resource the nodes have that a DRA driver publishes: what
-// kube-scheduler may give to a pod that asks for `nvidia.com/gpu` where the node itself lists none
-// (KEP 5004). Plain state: no I/O, no locks.
+// How many devices of an extended resource, published by DRA drivers, the nodes have: the devices
+// that kube-scheduler may give to a pod that asks for `nvidia.com/gpu` where the node itself lists
+// none (KEP 5004). Plain state: no I/O, no locks.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class DraCounts {
  public:
   using Nodes = std::set<std::string>;
 
-  // --- What the informers say; each returns the nodes whose counts may be others now.
+  // --- Updates from the informers; each returns the nodes whose counts may have changed.
   Nodes Upsert(DeviceClass device_class);
   Nodes Upsert(ResourceSlice slice);
   Nodes Upsert(ResourceClaim claim);
@@ -26,28 +26,27 @@ class DraCounts {
   Nodes DeleteSlice(const std::string& name);
   Nodes DeleteClaim(const std::string& uid);
 
-  /// By resource, thousandths: the devices of the node that a class of the resource stands for,
-  /// less those that somebody's own claim has. A device that was allocated to a pod for asking for
-  /// the resource is not taken off: that pod is charged like any other.
+  /// By resource, thousandths: the devices of the node that match a class of the resource, less
+  /// those that a user's own claim has. A device that was allocated to a pod because it asked for
+  /// the resource is not subtracted: that pod is charged like any other.
   ResourceList Of(const std::string& node) const;
 
-  /// What is there and cannot be counted, by why: `class_selector` (a class with a resource's name,
-  /// whose selector only CEL can judge), `no_node` (slices of a network, not of a node),
-  /// `divisible` and `tainted` (devices).
+  /// Devices and objects that exist and cannot be counted, by reason: `class_selector` (a class
+  /// with a resource's name, whose selector only CEL can evaluate), `no_node` (slices of a network,
+  /// not of a node), `divisible` and `tainted` (devices).
   const std::map<std::string, std::int64_t>& Ignored() const { return ignored_; }
 
  private:
   using PoolKey = std::pair<std::string, std::string>;  ///< Driver, pool.
 
-  /// kube-scheduler sees of a pool the highest generation alone, and nothing of one that is not
-  /// complete.
+  /// Of a pool, kube-scheduler uses the highest generation only, and nothing of an incomplete pool.
   struct Pool {
     std::map<std::string, ResourceSlice> slices;                  ///< By name.
     std::map<std::int64_t, std::set<std::string>> of_generation;  ///< Names of slices.
     std::map<std::string, std::set<std::string>> of_node;         ///< Names of slices.
     std::map<std::string, std::set<std::string>> of_device;       ///< Names of slices.
 
-    /// The generation that counts, if one does.
+    /// The generation that counts; nullopt: none does.
     std::optional<std::int64_t> Seen() const;
   };
 
@@ -62,14 +61,15 @@ class DraCounts {
   void CountPool(const PoolKey& key, const Pool& pool, const std::string& node,
                  ResourceList& counts) const;
 
-  std::map<std::string, DeviceClass> classes_;  ///< Those of an extended resource, by name.
+  std::map<std::string, DeviceClass> classes_;  ///< Classes with an extended resource, by name.
   std::map<PoolKey, Pool> pools_;
   std::map<std::string, PoolKey> pool_of_;            ///< By slice.
   std::map<std::string, std::set<PoolKey>> of_node_;  ///< Pools with a slice of the node.
-  std::map<std::string, ResourceClaim> claims_;       ///< Not those of kube-scheduler, by UID.
+  std::map<std::string, ResourceClaim> claims_;       ///< By UID; without those made by
+                                                      ///< kube-scheduler.
   std::map<std::string, std::int64_t> ignored_{
       {"class_selector", 0}, {"divisible", 0}, {"no_node", 0}, {"tainted", 0}};
-  std::map<ClaimedDevice, int> claimed_;  ///< By how many claims.
+  std::map<ClaimedDevice, int> claimed_;  ///< The number of claims that have the device.
 };
 
 }  // namespace berth::kube

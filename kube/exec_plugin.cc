@@ -21,7 +21,7 @@ namespace {
 using Error = std::unexpected<std::string>;
 using Json = nlohmann::json;
 
-/// Of what a plug-in prints: a token and two certificates.
+/// Limit for a plug-in's output: a token and two certificates.
 constexpr std::size_t kMaxOutput = std::size_t{1} << 20U;
 
 class Pipe {
@@ -46,7 +46,7 @@ class Pipe {
   bool open_;
 };
 
-/// What the plug-in is told in KUBERNETES_EXEC_INFO.
+/// The content of KUBERNETES_EXEC_INFO for the plug-in.
 std::string ExecInfo(const ClientConfig& config, bool interactive) {
   const ExecPlugin& plugin = *config.exec;
   Json spec = {{"interactive", interactive}};
@@ -63,7 +63,7 @@ std::string ExecInfo(const ClientConfig& config, bool interactive) {
   return info.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Our own environment, the plug-in's over it, and over both what it is told.
+/// Our own environment, overridden by the plug-in's, and by KUBERNETES_EXEC_INFO.
 std::vector<std::string> EnvironmentOf(const ExecPlugin& plugin, const std::string& info) {
   std::map<std::string, std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -126,7 +126,7 @@ int StatusOf(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// What it printed.
+/// Returns the plug-in's output.
 std::expected<std::string, std::string> Run(const ClientConfig& config) {
   const bool interactive = config.exec->may_ask && ::isatty(STDIN_FILENO) != 0;
   Pipe pipe;

@@ -9,9 +9,9 @@
 
 namespace berth::kube {
 
-/// LoadKubeconfig, and then, where the user has an exec plug-in, its token or client certificate.
-/// For commands that people run in a terminal: the plug-in may ask questions there, and takes as
-/// long as it likes. The error is one line without secrets.
+/// LoadKubeconfig, followed by the token or client certificate of the user's exec plug-in, if there
+/// is one. For commands that people run in a terminal: the plug-in may ask questions there, and has
+/// no time limit. The error is one line without secrets.
 std::expected<ClientConfig, std::string> LoadUserKubeconfig(const std::string& path,
                                                             const std::string& context = "");
 

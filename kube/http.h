@@ -1,4 +1,4 @@
-// An HTTP call as values, whoever carries it: kube/rest_client.h, or a simulated world.
+// An HTTP call as values, independent of what sends it: kube/rest_client.h, or a simulated world.
 #pragma once
 
 #include <optional>
@@ -14,11 +14,11 @@ struct Request {
   std::string method = "GET";
   std::string path;  ///< From `/`; each segment already escaped, see EscapeSegment().
   std::vector<std::pair<std::string, std::string>> query;  ///< Plain; escaped on the way out.
-  std::string content_type = "application/json";           ///< Of `body`; ignored without one.
+  std::string content_type = "application/json";           ///< Of `body`; ignored if there is none.
   std::string body;
-  Duration timeout{30'000};  ///< For the whole call, waiting for a connection included; 0: none.
-  /// And not beyond this, by BootClock(): for who was frozen between asking whether it may call and
-  /// calling.
+  Duration timeout{30'000};  ///< For the whole call, including the wait for a connection; 0: none.
+  /// The call must not be sent after this time, by BootClock(): a process may have been frozen
+  /// between asking whether it may call and calling.
   std::optional<TimePoint> not_after{};
 };
 

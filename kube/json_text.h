@@ -6,7 +6,7 @@
 
 namespace berth::kube {
 
-/// Compact. Text from outside that is not UTF-8 loses the bytes that are not.
+/// Compact. Bytes that are not UTF-8 are dropped from text.
 inline std::string JsonText(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::ignore);
 }

@@ -12,7 +12,7 @@ using RequestKind = LeaseRequest::Kind;
 
 /// client-go's JitterFactor: a candidate waits for 1 to 2.2 retry periods.
 constexpr double kJitter = 1.2;
-/// Calls that an orderly release may take: each conflict costs a look and another write.
+/// Requests that an orderly release may take: each conflict costs a read and another write.
 constexpr int kReleaseCalls = 4;
 constexpr Duration kReleaseTimeout{2'000};
 
@@ -78,7 +78,7 @@ void LeaderElection::Answer(LeaseAnswer answer, TimePoint now) {
   error_ = answer.kind == AnswerKind::kFailed ? std::move(answer.error) : std::string();
   if (answer.kind != AnswerKind::kConflict) conflicts_ = 0;
   if (answer.kind == AnswerKind::kFailed) {
-    // A write may have taken effect: what is there must be seen before the next.
+    // A write may have taken effect: the Lease must be read before the next write.
     step_ = Step::kLook;
     return Retry(now);
   }
@@ -87,7 +87,7 @@ void LeaderElection::Answer(LeaseAnswer answer, TimePoint now) {
     Observe(std::move(answer.lease), now);
     return Wrote(now);
   }
-  // Written by somebody else, or deleted: look at once, unless that goes on and on.
+  // Written by another client, or deleted: read it at once, unless that happens again and again.
   step_ = Step::kLook;
   if (++conflicts_ <= 2) {
     due_ = now;
@@ -118,8 +118,8 @@ void LeaderElection::Looked(const LeaseAnswer& answer, TimePoint now) {
   Retry(now);
 }
 
-/// Our write was accepted: a term begins, or goes on, unless the Lease is too new. It counts from
-/// when it was sent, since others may have seen it as early as that.
+/// Our write was accepted: a term begins, or goes on, unless the Lease is too new. The term counts
+/// from the time when the write was sent, since others may have seen it as early as that.
 void LeaderElection::Wrote(TimePoint now) {
   if (releasing_) {
     // Released; or it was a renewal that was under way, and the release is still to be written.
@@ -143,14 +143,14 @@ void LeaderElection::Observe(Lease lease, TimePoint now) {
   const LeaseRecord& record = lease.record;
   const bool changed = !observed_ || observed_->record != record;
   if (changed && record.holder.empty()) {
-    others_until_ = now;  // Released: whoever led has stopped.
+    others_until_ = now;  // Released: the former leader has stopped.
   } else if (changed && record.holder != options_.identity) {
     others_until_ = now + std::chrono::seconds(record.duration_seconds);
   }
   observed_ = std::move(lease);
 }
 
-/// Perhaps deleted under a leader that we never saw, which may lead on for as long as any.
+/// The Lease may have been deleted under an unseen leader, which may lead for a lease_duration.
 void LeaderElection::NoteAbsence(TimePoint now) {
   const bool run_goes_on = absent_at_ && now - *absent_at_ <= probe_period();
   if (!run_goes_on) others_until_ = std::max(others_until_, now + options_.lease_duration);
@@ -167,7 +167,7 @@ void LeaderElection::Retry(TimePoint now) {
     due_ = now + options_.retry_period;
     return;
   }
-  // An absent Lease is read without jitter, or the run of its reads would break.
+  // A missing Lease is read without jitter, or the run of its reads would break.
   const double factor = absent_at_ ? 1.0 : 1.0 + kJitter * random_;
   due_ = now + Duration(static_cast<Duration::rep>(
                    static_cast<double>(options_.retry_period.count()) * factor));
@@ -176,7 +176,7 @@ void LeaderElection::Retry(TimePoint now) {
 
 void LeaderElection::Poke(TimePoint now) {
   if (releasing_ || Leads(now)) return;
-  poked_ = in_flight_;  // What is being read may be older than the hint.
+  poked_ = in_flight_;  // The result of a read under way may be older than the hint.
   due_ = std::min(due_, now);
 }
 
@@ -184,7 +184,7 @@ void LeaderElection::Release(TimePoint now) {
   if (releasing_) return;
   leading_until_ = {};
   releasing_ = true;
-  // What is under way may make it ours after all: then it must be looked at.
+  // A request under way may still make the Lease ours: then it must be read.
   releases_left_ = in_flight_ || Ours() ? kReleaseCalls : 0;
   due_ = now;
 }

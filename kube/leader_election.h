@@ -1,22 +1,24 @@
-// Who leads: a candidate's part in an election over one Lease, by client-go's rules
-// (tools/leaderelection). Pure: no I/O, no clock, no threads. Whoever drives it gives the time and
-// the server's answers, and is told what to send next and until when this candidate leads; the
-// simulator drives the same object in virtual time.
+// A candidate's part in an election over one Lease, by client-go's rules (tools/leaderelection).
+// Pure: no I/O, no clock, no threads. Its driver passes in the time and the server's answers, and
+// is told what to send next and until when this candidate leads; the simulator drives the same
+// object in virtual time.
 //
 // Clocks of different machines are never compared. A candidate that saw the record change at T (its
-// own clock) keeps off until T + the record's duration; a leader leads until `renew_deadline` after
-// it *sent* the write that was last accepted. The second ends before the first can, by
-// `lease_duration` - `renew_deadline`, which is what a request under way has left to arrive in.
+// own clock) does not try to lead before T + the record's duration; a leader leads until
+// `renew_deadline` after it *sent* the write that was last accepted. The second period ends before
+// the first can end, by `lease_duration` - `renew_deadline`, which is the time that a request under
+// way has left to arrive.
 //
-// Stricter than client-go in three points, each of which lets two lead at once there: a Lease that
-// is not there (deleted, for all we know), one that suddenly names us, and one that we lost by not
-// renewing are all left alone until whoever led last, ourselves included, must have stopped.
+// Stricter than client-go in three points, each of which lets two candidates lead at once there: a
+// Lease that does not exist (it may have been deleted), one that suddenly names us, and one that we
+// lost by not renewing are all left alone until the last leader, ourselves included, must have
+// stopped.
 //
-// A Lease that is not there says nothing of who leads: it may be made and deleted between two
-// reads. Two rules together exclude that. Its absence counts from the first of a run of answered
-// reads that lie no further apart than the probe period (two retry periods); a longer gap starts
-// the count again. And no term begins or is extended by a Lease that appeared less than a probe
-// period ago: by then every candidate whose run goes on has read it.
+// A missing Lease says nothing about who leads: it may be created and deleted between two reads.
+// Two rules together exclude that. Its absence counts from the first of a run of answered reads
+// that lie no further apart than the probe period (two retry periods); a longer gap starts the
+// count again. And no term begins or is extended by a Lease that appeared less than a probe period
+// ago: by then every candidate whose run goes on has read it.
 #pragma once
 
 #include <cstdint>
@@ -42,10 +44,10 @@ class LeaderElection {
  public:
   explicit LeaderElection(ElectionOptions options);
 
-  /// What to send now; nullopt: nothing before due(), or before the answer to what was sent. `wall`
-  /// goes into the record, for people. `random` in [0, 1) spreads the candidates.
+  /// What to send now; nullopt: nothing before due(), or before the answer to the last request.
+  /// `wall` goes into the record, for display. `random` in [0, 1) spreads the candidates.
   std::optional<LeaseRequest> Next(TimePoint now, Millis wall, double random);
-  /// The answer to Next's request, or that none came in time (kFailed).
+  /// The answer to Next's request; kFailed also if none came in time.
   void Answer(LeaseAnswer answer, TimePoint now);
   /// When to call Next. TimePoint::max(): not before Answer, or, once released, never.
   TimePoint due() const;
@@ -54,18 +56,19 @@ class LeaderElection {
   TimePoint leading_until() const { return leading_until_; }
   bool Leads(TimePoint now) const { return now < leading_until_; }
 
-  /// A hint that the Lease may be free now: look at once.
+  /// A hint that the Lease may be free now: read it at once.
   void Poke(TimePoint now);
-  /// Stops leading at once, and for good: Next empties the Lease if it is ours, so that another can
-  /// take it without waiting. REQUIRES: nothing is done any more that only a leader may do.
+  /// Stops leading at once, and for good: Next empties the Lease if it is ours, so that another
+  /// candidate can take it without waiting. REQUIRES: nothing is done any more that only a leader
+  /// may do.
   void Release(TimePoint now);
   bool releasing() const { return releasing_; }
   /// After Release: nothing is left to send.
   bool released() const { return releasing_ && !in_flight_ && releases_left_ == 0; }
 
-  /// The last record seen; nullopt: none, or there is no Lease.
+  /// The last record seen; nullopt: nothing seen yet, or there is no Lease.
   const std::optional<Lease>& observed() const { return observed_; }
-  /// Why the last request failed; empty: it did not.
+  /// Why the last request failed; empty: it did not fail.
   const std::string& error() const { return error_; }
 
  private:
@@ -85,12 +88,13 @@ class LeaderElection {
   const ElectionOptions options_;
   std::optional<Lease> observed_;
   std::string error_;
-  /// Until then the last leader, we in a former term included, may believe that it leads.
+  /// Until then the last leader, including this process in a former term, may believe that it
+  /// leads.
   TimePoint others_until_{};
-  /// When the read was sent that last found no Lease; nullopt: a Lease was seen since, or no read
-  /// yet.
+  /// When the read was sent that last found no Lease; nullopt: a Lease was seen since, or there was
+  /// no read yet.
   std::optional<TimePoint> absent_at_;
-  /// When a Lease was first seen after none was there; nullopt: one was there from the first read
+  /// When a Lease was first seen after there was none; nullopt: one was there from the first read
   /// on.
   std::optional<TimePoint> appeared_at_;
   TimePoint leading_until_{};

@@ -13,14 +13,14 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxHolder = 1024;
 
-/// The member `key`; null where it is absent, or `object` is none.
+/// The member `key`; null if it is absent, or if `object` is not an object.
 const json& Member(const json& object, const char* key) {
   static const json kNull;
-  const auto at = object.find(key);  // Of anything but an object: its end.
+  const auto at = object.find(key);  // For anything but an object: its end.
   return at == object.end() ? kNull : *at;
 }
 
-/// Reads `spec` field by field and remembers the first thing that is wrong.
+/// Reads `spec` field by field and remembers the first error.
 class SpecReader {
  public:
   explicit SpecReader(const json& spec) : spec_(spec) {}
@@ -136,7 +136,7 @@ LeaseAnswer LeaseAnswerOf(const LeaseRequest& request,
     return {.kind = Kind::kLease, .lease = std::move(*lease)};
   }
   if (outcome->status == 409) return {.kind = Kind::kConflict};
-  // Of a create it means that the namespace is missing.
+  // For a create it means that the namespace is missing.
   if (outcome->status == 404 && request.kind != LeaseRequest::Kind::kCreate) {
     return {.kind = Kind::kNotFound};
   }

@@ -104,8 +104,8 @@ struct HostPort {
   auto operator<=>(const HostPort&) const = default;
 };
 
-/// What of a pod's spec decides where it may run. Pods of one controller are equal in it, so the
-/// store interns it: compare by value once, by pointer afterwards.
+/// The part of a pod's spec that decides where it may run. It is equal for pods of one controller,
+/// so the store interns it: compare by value once, by pointer afterwards.
 struct PodSpec {
   /// Effective requests as kube-scheduler computes them (containers, init containers, sidecars,
   /// overhead, pod-level resources). Does not contain `pods`.
@@ -162,8 +162,8 @@ struct Pod {
   std::string status_reason;  ///< e.g. `UnexpectedAdmissionError` from the kubelet.
   std::string nominated_node;
   std::optional<PodScheduled> pod_scheduled;
-  /// A device was asked with request != limit, or in a fraction: not schedulable as strict devices.
-  /// Or a part of the pod could not be read (kube/decode.h).
+  /// A device was requested with request != limit, or in a fraction: Berth cannot allocate whole
+  /// devices for it. Or a part of the pod could not be read (kube/decode.h).
   std::string invalid_request;                 ///< Empty, or which resource or field and why.
   std::vector<DeviceRequest> device_requests;  ///< By container, in their order.
 };
@@ -172,7 +172,7 @@ struct Node {
   ObjectMeta meta;
   bool unschedulable = false;
   bool ready =
-      true;  ///< False only where a Ready condition says so: kube-scheduler goes by taints.
+      true;  ///< False only where a Ready condition says so: kube-scheduler uses the taints.
   std::string not_ready_reason;  ///< That condition's reason, such as `KubeletNotReady`.
   std::vector<Taint> taints;
   ResourceList allocatable;

@@ -101,13 +101,13 @@ ResourceList EffectiveRequests(const PodResources& pod) {
   for (const ContainerResources& container : pod.containers) {
     Add(running, RequestsOf(container, true, pod.resize_infeasible));
   }
-  ResourceList sidecars;  // Those started so far.
-  ResourceList starting;  // The largest need of any step of initialization.
+  ResourceList sidecars;  // Sidecars started so far.
+  ResourceList starting;  // The largest request of any step of initialization.
   for (const ContainerResources& container : pod.init_containers) {
     const ResourceList step =
         RequestsOf(container, container.restart_always, pod.resize_infeasible);
-    // Of what this step does not ask for, the sidecars' part is in `starting` already: each step
-    // costs its own names only, however many sidecars a hostile pod piles up.
+    // For resources that this step does not ask for, the sidecars' part is in `starting` already.
+    // So each step costs its own names only, however many sidecars a hostile pod has.
     for (const auto& [name, amount] : step) {
       const auto before = sidecars.find(name);
       const std::int64_t sum =

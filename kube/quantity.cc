@@ -54,12 +54,12 @@ std::optional<Suffix> ParseSuffix(std::string_view text) {
     text.remove_prefix(1);
     if (text.empty() || !IsDigit(text.front())) return std::nullopt;
   }
-  // As in apimachinery the exponent must be an int64, and so must be written in plain digits.
+  // As in apimachinery, the exponent must be an int64, and so must be written in plain digits.
   Suffix result;
   const auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), result.exponent);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  // Beyond any representable amount anyway; keeps the sums below far from overflow.
+  // Larger than any representable amount; keeps the sums below far from overflow.
   constexpr std::int64_t kFar = 1'000'000;
   if (result.exponent > kFar) result.exponent = kFar;
   if (result.exponent < -kFar) result.exponent = -kFar;
@@ -111,7 +111,7 @@ std::expected<Number, QuantityError> ParseNumber(std::string_view text) {
 }
 
 /// The digits after the point, times 2^shift, rounded up. Long multiplication from the last digit:
-/// what is carried out of the first place is the whole part. No carry exceeds 2^60.
+/// the carry out of the first place is the whole part. No carry exceeds 2^60.
 std::uint64_t ScaleFraction(const Number& number) {
   const std::size_t first = number.point > 0 ? static_cast<std::size_t>(number.point) : 0;
   std::uint64_t carry = 0;

@@ -23,11 +23,12 @@ enum class QuantityError : std::uint8_t {
 /// For people, without the offending text: "not a quantity (unknown suffix)".
 std::string_view Message(QuantityError error);
 
-/// The quantity in thousandths. A rest is rounded away from zero (for what is positive, that is
-/// apimachinery's MilliValue()), and what does not fit saturates at +-INT64_MAX (there it wraps).
+/// The quantity in thousandths. A remainder is rounded away from zero (for positive quantities this
+/// is apimachinery's MilliValue()), and a value that does not fit saturates at +-INT64_MAX (there
+/// it wraps).
 ///
-/// The grammar is the documented one of apimachinery, which asks for at least one digit; its parser
-/// also lets "+", "." and "Ki" pass as zero, this one does not.
+/// The grammar is the documented one of apimachinery, which requires at least one digit; its parser
+/// also accepts "+", "." and "Ki" as zero, this one does not.
 std::expected<std::int64_t, QuantityError> ParseMilli(std::string_view text);
 
 /// The quantity in whole units, rounded and saturated in the same way (Value()).

@@ -1,5 +1,5 @@
 // Every label and annotation that Berth reads by its name. Each row is kept, whatever else an
-// object carries; of annotations nothing else is kept.
+// object carries; no other annotation is kept.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -14,11 +14,11 @@ namespace {
 using internal::kMaxText;
 
 constexpr std::size_t kPlanBytes = std::size_t{32} * 1024;
-constexpr std::size_t kNodeNoteBytes = std::size_t{256} * 1024;  ///< The API server's own bound.
+constexpr std::size_t kNodeNoteBytes = std::size_t{256} * 1024;  ///< The API server's own limit.
 
 struct ReadKey {
   std::string_view name;
-  std::size_t annotation = kMaxText;  ///< Most bytes as an annotation; 0: read as a label only.
+  std::size_t annotation = kMaxText;  ///< The most bytes of an annotation; 0: read as a label only.
   Author author = Author::kUser;      ///< kAdmin: the annotation is read on nodes only.
 };
 

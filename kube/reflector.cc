@@ -11,7 +11,8 @@ constexpr Duration kListIdleTimeout{60'000};
 constexpr Duration kShortWatch{1'000};
 constexpr int kMaxPages = 100'000;
 constexpr int kPageTries = 5;
-/// client-go retries a failing watch without a bound; a list is dearer but heals more.
+/// client-go retries a failing watch without a limit; a list costs more but recovers from more
+/// errors.
 constexpr int kMaxFailures = 5;
 constexpr std::string_view kInitialEventsEnd = "k8s.io/initial-events-end";
 
@@ -33,7 +34,8 @@ bool IsTooLargeVersion(const ApiStatus& status) {
 
 bool IsTransient(const ApiStatus& status) { return status.code == 429 || status.code >= 500; }
 
-/// The server will never stream lists: too old, switched off, or an etcd that cannot.
+/// The server cannot stream lists: it is too old, the feature is off, or its etcd does not support
+/// it.
 bool LacksWatchList(const ApiStatus& status) {
   return status.code == 400 || status.code == 422 || status.reason == "Invalid" ||
          status.message.find("RequestWatchProgress") != std::string::npos;
@@ -121,7 +123,7 @@ struct Reflector::WatchState {
 struct Reflector::Page {
   std::string version;
   std::string continue_token;
-  int limit = 0;  ///< 0: none.
+  int limit = 0;  ///< 0: no limit.
 };
 
 Reflector::Reflector(RestClient& client, ReflectorConfig config, ReflectorSink& sink, Timing timing)
@@ -155,7 +157,7 @@ std::string Reflector::RelistVersion() const {
   return version_.empty() ? "0" : version_;
 }
 
-/// Brings the sink in step and then follows the changes. Returns when that has to begin again.
+/// Synchronizes the sink and then follows the changes. Returns when that has to begin again.
 Reflector::Next Reflector::SyncAndWatch(std::stop_token stop) {
   Next next = watch_list_ ? WatchOnce(/*initial=*/true, stop) : Next::kListInstead;
   if (next == Next::kListInstead) {
@@ -203,7 +205,7 @@ Reflector::Next Reflector::WatchOnce(bool initial, const std::stop_token& stop) 
   if (stop.stop_requested()) return Next::kStop;
   const Next next = AfterWatch(state, result);
   if (state.events > 0) failures_ = 0;
-  // Nothing to go on from: the initial events were not complete.
+  // There is no version to continue from: the initial events were not complete.
   if (state.InInitialEvents()) return next == Next::kListInstead ? next : Next::kRelist;
   if (next != Next::kRetryWatch) return next;
   if (++failures_ < kMaxFailures) return Next::kRewatchLater;
@@ -227,8 +229,8 @@ Reflector::Next Reflector::AfterWatch(const WatchState& state,
   return Restart(RestartReason::kClosed, Next::kRewatch);
 }
 
-/// A server that cannot be reached has said nothing about the version: to list everything once it
-/// is back, with every other client, would be the last that it needs. client-go does the same
+/// An unreachable server has said nothing about the version. Listing everything once it is back,
+/// together with every other client, could overload it. client-go does the same
 /// (isWatchErrorRetriable). If the version is too old by then, the server says so.
 Reflector::Next Reflector::AfterTransportError(const TransportError& error) {
   const RestartReason reason = ReasonOf(error);
@@ -244,8 +246,8 @@ Reflector::Next Reflector::AfterStatus(const ApiStatus& status, bool initial) {
   const RestartReason reason = ReasonOf(status);
   switch (reason) {
     case RestartReason::kExpired:
-      // A list at the last version still returns something at least as fresh; only when that too
-      // is refused is the version given up.
+      // A list at the last version still returns data that is at least as new; the version is only
+      // given up when that is refused, too.
       if (initial || IsTooLargeVersion(status)) expired_ = true;
       return Restart(reason, Next::kRelist);
     case RestartReason::kThrottled:
@@ -264,7 +266,7 @@ bool Reflector::Parse(std::string_view json, simdjson::dom::element& out) {
          simdjson::SUCCESS;
 }
 
-/// One watch event. False ends the stream, for the reason then noted in `state`.
+/// Handles one watch event. False ends the stream, for the reason stored in `state`.
 bool Reflector::OnLine(std::string_view line, WatchState& state) {
   simdjson::dom::element json;
   const auto event = Parse(line, json) ? ReadWatchEvent(json) : std::nullopt;
@@ -298,19 +300,19 @@ void Reflector::OnEvent(const WatchEvent& event, WatchState& state) {
     sink_.EndReplace();
     sink_.OnSynced();
   }
-  // Initial events come in no order, so their versions say nothing.
+  // Initial events have no order, so their versions mean nothing.
   if (!state.InInitialEvents()) version_ = event.version;
 }
 
 /// Lists everything into the sink. False: not done, begin again after a backoff.
 bool Reflector::List(const std::stop_token& stop) {
   int limit = config_.page_limit;
-  constexpr int kTries = 3;  // As known, newest, without pages.
+  constexpr int kTries = 3;  // At the known version, at the newest, without pages.
   for (int i = 0; i < kTries; ++i) {
     bool try_again = false;
     const std::string version = RelistVersion();
     sink_.OnList(version.empty() ? ListKind::kConsistent : ListKind::kCached);
-    // A list in pages at a version that is not "0" is read from etcd, one in a piece from the
+    // A list in pages at a version other than "0" is read from etcd, a list without pages from the
     // server's cache (kubernetes/client-go, Reflector.list).
     int in_one_piece = 0;
     int& pages = version.empty() || version == "0" ? limit : in_one_piece;
@@ -332,7 +334,7 @@ bool Reflector::ListPages(const std::string& version, int& limit, const std::sto
     if (!FetchPage(page, stop, next, page_version, refusal)) {
       // The pages' version was compacted away meanwhile, or the one asked for is not there.
       if (!IsExpired(refusal) && !IsTooLargeVersion(refusal)) return false;
-      if (!page.continue_token.empty()) limit = 0;  // Slower than compaction: in one piece.
+      if (!page.continue_token.empty()) limit = 0;  // Slower than compaction: list without pages.
       expired_ = true;
       try_again = true;
       return false;
@@ -350,8 +352,8 @@ bool Reflector::ListPages(const std::string& version, int& limit, const std::sto
   return false;
 }
 
-/// Fetches one page into the sink, with a few tries when the trouble may pass. A page that comes
-/// twice does no harm. False: `refusal` has the answer, if it was one.
+/// Fetches one page into the sink, with a few retries if the problem may be temporary. A page that
+/// comes twice does no harm. False: `refusal` has the answer, if there was one.
 bool Reflector::FetchPage(const Page& page, const std::stop_token& stop, std::string& next,
                           std::string& version, ApiStatus& refusal) {
   Request request;

@@ -36,21 +36,21 @@ std::string_view Name(RestartReason reason);
 
 /// How all objects were asked for. A closed set: metric labels.
 enum class ListKind : std::uint8_t {
-  kStream,      ///< A watch that begins with what exists: from the server's cache.
-  kCached,      ///< A list at least as new as what was seen: from the server's cache.
-  kConsistent,  ///< A list of the newest, in pages: servers before 1.31 read it from etcd.
+  kStream,      ///< A watch that begins with the existing objects: from the server's cache.
+  kCached,      ///< A list at least as new as the last version seen: from the server's cache.
+  kConsistent,  ///< A list of the newest version, in pages: servers before 1.31 read it from etcd.
 };
 
 /// The metric label: `stream`, `cached`, `consistent`.
 std::string_view Name(ListKind kind);
 
 /// Receives what a Reflector sees, always on the thread of Reflector::Run(). An element is valid
-/// during the call only. A call may block, which slows the server down to our pace.
+/// during the call only. A call may block, which makes the server send more slowly.
 ///
 /// Between BeginReplace() and EndReplace() comes every object that exists, possibly mixed with
-/// events; the sink notes what it saw, and at EndReplace() deletes the objects that it still has
+/// events; the sink records what it saw, and at EndReplace() deletes the objects that it still has
 /// and did not see (the reflector keeps no copy). Objects may be used as they come. A replace that
-/// fails half way is simply followed by another BeginReplace(), which starts the note afresh.
+/// fails half-way is followed by another BeginReplace(), which clears the record.
 class ReflectorSink {
  public:
   virtual ~ReflectorSink() = default;
@@ -60,12 +60,12 @@ class ReflectorSink {
   virtual void Upsert(simdjson::dom::element object) = 0;
   /// The object's last state. It may be unknown to the sink.
   virtual void Delete(simdjson::dom::element object) = 0;
-  /// All of a replace has been delivered: after each EndReplace().
+  /// A replace has been delivered completely: called after each EndReplace().
   virtual void OnSynced() {}
   virtual void OnRestart(RestartReason) {}
-  /// All objects are asked for: to begin with, or because a watch could not go on.
+  /// All objects are listed: for the first time, or because a watch could not go on.
   virtual void OnList(ListKind) {}
-  /// The server has shown a sign of life: an event or a bookmark.
+  /// The server has shown that it is alive, by an event or a bookmark.
   virtual void OnAlive() {}
 };
 
@@ -76,7 +76,7 @@ struct ReflectorConfig {
   std::string label_selector;
   int page_limit = 500;
   bool use_watch_list = true;
-  /// The longest silence believed; the server sends a bookmark about every minute.
+  /// The longest silence tolerated; the server sends a bookmark about every minute.
   Duration idle_timeout{150'000};
   /// Watches ask for a random time in [min_watch, 2 * min_watch).
   Duration min_watch{300'000};
@@ -98,11 +98,11 @@ class Reflector {
  private:
   /// What to do after a watch or a list.
   enum class Next : std::uint8_t {
-    kRewatch,       ///< From the last seen version, at once.
-    kRewatchLater,  ///< The same after a backoff, however often.
+    kRewatch,       ///< Rewatch from the last seen version, at once.
+    kRewatchLater,  ///< The same after a backoff, without a bound on the number of times.
     kRetryWatch,    ///< The same a few times; then a relist, since the version may be at fault.
-    kRelist,        ///< After a backoff.
-    kListInstead,   ///< The watch list did not work out: list, at once.
+    kRelist,        ///< Relist after a backoff.
+    kListInstead,   ///< The watch list did not work: use a list, at once.
     kStop,
   };
   struct WatchState;
@@ -135,12 +135,12 @@ class Reflector {
   Backoff backoff_;
 
   simdjson::dom::parser parser_;
-  std::string padded_;      ///< What parser_ last parsed.
-  std::string version_;     ///< Last seen; opaque. Empty: none yet.
+  std::string padded_;      ///< The text that parser_ last parsed.
+  std::string version_;     ///< The last version seen; opaque. Empty: none yet.
   bool expired_ = false;    ///< The server no longer has version_: ask for the newest.
   bool watch_list_;         ///< Still believed to be supported.
   int failures_ = 0;        ///< Watches that failed in a row without an event.
-  Duration retry_after_{};  ///< The least that the server asked us to wait.
+  Duration retry_after_{};  ///< The least time that the server asked us to wait.
 };
 
 }  // namespace berth::kube

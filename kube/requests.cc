@@ -16,7 +16,8 @@ constexpr std::size_t kNameLimit = 128;
 constexpr std::size_t kNoteLimit = 1024;
 constexpr const char* kMergePatch = "application/merge-patch+json";
 
-/// A name as one segment of a path. What an extender request calls a pod comes from outside.
+/// Whether `name` is safe as one segment of a path. The pod names in extender requests come from
+/// outside.
 bool IsName(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
          name.size() <= 253;
@@ -26,7 +27,7 @@ std::string PodPath(std::string_view ns, std::string_view name) {
   return "/api/v1/namespaces/" + EscapeSegment(ns) + "/pods/" + EscapeSegment(name);
 }
 
-/// A request about one pod; `below` is what follows its path.
+/// A request about one pod; `below` is the part after its path.
 std::optional<Request> PodRequest(std::string_view ns, std::string_view name, const char* method,
                                   const char* below = "") {
   if (!IsName(ns) || !IsName(name)) return std::nullopt;
@@ -36,8 +37,9 @@ std::optional<Request> PodRequest(std::string_view ns, std::string_view name, co
   return request;
 }
 
-/// A patch of a pod. The server would decode the whole pod a second time to warn of fields that it
-/// does not know: nobody reads those warnings, and our patches have no such fields.
+/// A patch of a pod, with fieldValidation=Ignore: otherwise the server would decode the whole pod a
+/// second time to warn of unknown fields; nobody reads those warnings, and our patches have no such
+/// fields.
 std::optional<Request> PatchPodRequest(const PodRef& pod, const char* below, const char* type,
                                        const json& patch) {
   auto request = PodRequest(pod.ns, pod.name, "PATCH", below);
@@ -60,7 +62,7 @@ bool HasNames(const EventRecord& event) {
   return IsName(EventNamespace(event)) && IsName(event.name);
 }
 
-/// True when the pod in `body` is that very one, and on that node.
+/// True if the pod in `body` is exactly this pod, and on this node.
 bool IsBoundTo(std::string_view body, const PodRef& pod, std::string_view node) {
   const json object = json::parse(body, nullptr, /*allow_exceptions=*/false);
   const auto text = [&](const char* pointer) {
@@ -152,23 +154,6 @@ std::optional<Request> PatchEventRequest(const EventRecord& event, int count, Mi
 }
 
 // --- Answers -------------------------------------------------------------------------------------
-
-std::optional<WriteOutcome> Attempts::Answered(int status) {
-  if (status >= 200 && status < 300) return WriteOutcome::kDone;
-  if (status == 404) return WriteOutcome::kNotFound;
-  if (status == 409) return WriteOutcome::kConflict;
-  if (status == 429 || status >= 500) {
-    // 429 is an answer before any work; a 5xx may come after it.
-    maybe_done_ |= status != 429;
-    return std::nullopt;
-  }
-  // Refused now, but an earlier try may have got through.
-  return GivenUp();
-}
-
-WriteOutcome Attempts::GivenUp() const {
-  return maybe_done_ && !is_read_ ? WriteOutcome::kUnknown : WriteOutcome::kRefused;
-}
 
 bool IsOtherUid(int status, std::string_view message) {
   return status == 422 && message.find("metadata.uid") != message.npos;

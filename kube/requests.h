@@ -1,4 +1,4 @@
-// The requests that Berth makes of the API server, as values, and what answers to them mean. Pure:
+// The requests that Berth sends to the API server, as values, and what the answers mean. Pure:
 // kube/writer.h sends them, and so does the client of the simulated world (sim/world/api_client.h).
 #pragma once
 
@@ -10,14 +10,13 @@
 #include <string>
 #include <string_view>
 
-#include "kube/backoff.h"
 #include "kube/http.h"
 #include "kube/objects.h"
 
 namespace berth::kube {
 
-/// Which pod exactly. Every write to a pod has its UID as a precondition, so that a recreated pod
-/// under the same name is never touched.
+/// Identifies one pod exactly. Every write to a pod has its UID as a precondition, so that a
+/// recreated pod with the same name is never touched.
 struct PodRef {
   std::string ns;
   std::string name;
@@ -27,7 +26,7 @@ struct PodRef {
 /// Annotations to set, or to remove (nullopt).
 using AnnotationPatch = std::map<std::string, std::optional<std::string>, std::less<>>;
 
-/// What an event is about. `ns` is empty for a Node.
+/// The object that an event is about. `ns` is empty for a Node.
 struct ObjectReference {
   std::string api_version = "v1";
   std::string kind = "Pod";
@@ -40,7 +39,7 @@ struct ObjectReference {
 using MicroTime = std::chrono::sys_time<std::chrono::microseconds>;
 
 struct EventRecord {
-  std::string name;  ///< Chosen by the caller, once: a retry must not make a second event.
+  std::string name;  ///< Chosen by the caller, once: a retry must not create a second event.
   ObjectReference regarding;
   bool warning = false;
   std::string action;  ///< What was done or tried, UpperCamelCase; at most 128 bytes.
@@ -49,8 +48,8 @@ struct EventRecord {
   MicroTime time;
 };
 
-// --- Requests. nullopt: a name is none, and could leave its place in the path. Bytes of a text
-// that are not UTF-8 are dropped.
+// --- Requests. nullopt: a name is invalid, and could change the meaning of the path. Bytes of a
+// text that are not UTF-8 are dropped.
 
 /// Binds a pod to a node; `annotations` are merged into it in the same transaction.
 std::optional<Request> BindRequest(const PodRef& pod, std::string_view node,
@@ -73,43 +72,16 @@ enum class WriteOutcome : std::uint8_t {
   kDone,
   kConflict,  ///< 409, or another UID: another pod under that name, or its state forbids it.
   kNotFound,
-  kRefused,  ///< Certainly not done: another answer, or (status 0) the request never left.
-  kUnknown,  ///< May have been done: a time-out, a reset or a 5xx after the request went out.
+  kRefused,  ///< Certainly not done: another answer, or (status 0) the request was never sent.
+  kUnknown,  ///< May have been done: a time-out, a reset or a 5xx after the request was sent.
 };
 
-inline constexpr int kMaxAttempts = 10;  ///< Of one write or read.
-/// Of one attempt: a hanging connection must leave time for another within the usual deadlines.
-inline constexpr Duration kAttemptTimeout{5'000};
-/// Between attempts.
-inline constexpr BackoffPolicy kRetry{.initial = Duration(100),
-                                      .cap = Duration(3'000),
-                                      .factor = 2.0,
-                                      .jitter = 1.0,
-                                      .reset_after = Duration(3'600'000)};
-
-/// What one write or read has come to, attempt by attempt.
-class Attempts {
- public:
-  explicit Attempts(const Request& request) : is_read_(request.method == "GET") {}
-
-  /// The server answered, with this HTTP status. nullopt: try again.
-  std::optional<WriteOutcome> Answered(int status);
-  /// No answer came. `maybe_sent`: the server may have acted all the same.
-  void Lost(bool maybe_sent) { maybe_done_ |= maybe_sent; }
-  /// There will be no further attempt.
-  WriteOutcome GivenUp() const;
-
- private:
-  bool is_read_;
-  bool maybe_done_ = false;
-};
-
-/// Whether a patch was refused because its UID is another pod's (seen on v1.36.3): as far as the
-/// server can tell, an immutable field was changed. To be taken for a conflict.
+/// Whether a patch was refused because its UID is another pod's (seen on v1.36.3): to the server it
+/// looks as if an immutable field was changed. Treat it as a conflict.
 bool IsOtherUid(int status, std::string_view message);
 
-/// What a Binding's conflict means, by a later read of the pod: our own first try may have gone
-/// through unseen, since libcurl repeats a request on a dead connection. `read` is the read's
+/// What a Binding's conflict means, by a later read of the pod: our own first attempt may have
+/// succeeded unseen, since libcurl repeats a request on a dead connection. `read` is the read's
 /// outcome, `body` its answer.
 WriteOutcome AfterConflict(WriteOutcome read, std::string_view body, const PodRef& pod,
                            std::string_view node);

@@ -13,7 +13,7 @@ constexpr std::size_t kErrorBodyLimit = std::size_t{1} << 20;
 constexpr std::size_t kMaxIdle = 64;
 constexpr Duration kMaxPoll{1'000};
 
-/// Deadlines of calls go on while the machine is suspended.
+/// Deadlines of calls continue while the machine is suspended.
 struct Clock {
   static TimePoint now() { return BootClock(); }
 };
@@ -72,7 +72,7 @@ const char* AbortText(TransportFailure failure) {
   }
 }
 
-/// host, host:port, [v6], [v6]:port of an URL's authority.
+/// host, host:port, [v6], [v6]:port of a URL's authority.
 struct Authority {
   std::string host;  ///< With brackets.
   std::string port;
@@ -145,7 +145,7 @@ struct RestClient::Transfer {
     const std::size_t bytes = size * count;
     try {
       return static_cast<Transfer*>(self)->Take({data, bytes}) ? bytes : 0;
-    } catch (...) {  // Nothing may unwind through curl's C frames.
+    } catch (...) {  // No exception may pass through curl's C frames.
       static_cast<Transfer*>(self)->abort = TransportFailure::kReceiver;
       return 0;
     }
@@ -219,7 +219,7 @@ std::string RestClient::Token(bool force) {
   if (force || token_read_ == TimePoint{} || now - token_read_ >= options_.token_refresh) {
     token_read_ = now;
     if (auto text = ReadFile(config_.token_file, kMaxTokenBytes)) {
-      // Else keep the old one: it may well be valid still.
+      // Otherwise keep the old one: it may still be valid.
       std::string fresh = std::move(*text);
       fresh.erase(fresh.find_last_not_of(" \t\r\n") + 1);
       if (!fresh.empty()) token_ = std::move(fresh);
@@ -312,7 +312,7 @@ void RestClient::ConfigureHeaders(Slot& slot, const Request& request,
                                   const std::string& token) const {
   slot.headers.reset();
   AddHeader(slot.headers, "Accept: application/json");
-  AddHeader(slot.headers, "Expect:");  // No 100-continue round trip.
+  AddHeader(slot.headers, "Expect:");  // Avoids a 100-continue round trip.
   if (!request.body.empty()) AddHeader(slot.headers, "Content-Type: " + request.content_type);
   if (!token.empty()) {
     AddHeader(slot.headers, "Authorization: Bearer " + token);
@@ -327,11 +327,12 @@ void RestClient::ConfigureHeaders(Slot& slot, const Request& request,
   curl_easy_setopt(slot.easy, CURLOPT_CONNECT_TO, slot.connect_to.get());
 }
 
-/// Drives the transfer until curl is done with it, whose code it returns, or `abort` is set.
+/// Drives the transfer until curl is done with it, and returns curl's code, or until `abort` is
+/// set.
 CURLcode RestClient::Slot::Run(Transfer& transfer) {
   std::stop_callback wake(transfer.stop, [this] { curl_multi_wakeup(multi); });
   while (!transfer.abort) {
-    // A process that was frozen while it connected must not send what is late by now.
+    // A process that was frozen while it connected must not send a request that is too late now.
     long sent = 0;
     curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &sent);
     if (sent == 0 && Clock::now() >= transfer.deadline) {
@@ -420,7 +421,7 @@ void RestClient::Release(std::unique_ptr<Slot> slot, bool is_stream) {
 
 std::expected<Response, TransportError> RestClient::Call(Transfer& transfer, bool is_stream) {
   const TimePoint start = Clock::now();
-  // A far deadline instead of the clock's end: adding to it must not overflow.
+  // A far deadline instead of the clock's maximum: adding to it must not overflow.
   const Duration limit = transfer.request.timeout.count() > 0 ? transfer.request.timeout
                                                               : std::chrono::hours(24 * 365);
   transfer.deadline =

@@ -1,6 +1,6 @@
-// HTTP to one API server, on libcurl: calls, and streams for WATCH and LIST. Errors are values;
-// an error says whether the server may have acted, because a bind whose outcome is unknown must
-// stay charged.
+// HTTP to one API server, on libcurl: calls, and streams for WATCH and LIST. Errors are values. An
+// error says whether the server may have acted, because a bind whose outcome is unknown must stay
+// charged.
 #pragma once
 
 #include <chrono>
@@ -26,20 +26,20 @@
 namespace berth::kube {
 
 enum class TransportFailure : std::uint8_t {
-  kCancelled,  ///< The stop token.
+  kCancelled,  ///< By the stop token.
   kConnect,    ///< No address, connection refused, no free connection.
   kTls,        ///< Certificates.
   kTimeout,    ///< The call's own timeout.
   kSilent,     ///< Nothing arrived for the idle timeout of a stream.
-  kReset,      ///< The connection broke, or what came was not HTTP.
-  kTooLarge,   ///< A body or a line passed its limit.
-  kReceiver,   ///< The receiver of a stream said stop.
+  kReset,      ///< The connection broke, or the answer was not HTTP.
+  kTooLarge,   ///< A body or a line exceeded its limit.
+  kReceiver,   ///< The receiver of a stream asked to stop.
 };
 
 /// No complete answer came.
 struct TransportError {
   TransportFailure failure = TransportFailure::kReset;
-  /// Bytes of the request went out: the server may have acted on it. False is certain.
+  /// Bytes of the request were sent: the server may have acted on it. False: it certainly did not.
   bool maybe_sent = false;
   std::string message;
 };
@@ -51,19 +51,19 @@ struct RestClientOptions {
   Duration connect_timeout{5'000};
   Duration token_refresh{60'000};
   std::string user_agent = "berth";
-  /// Under which the bearer token is sent once more; empty: it is not.
+  /// A second header in which to send the bearer token; empty: none.
   std::string second_token_header = {};
 };
 
 /// A client of one API server. Thread-safe: calls run on their callers' threads, each on its own
-/// connection, and connections are kept and used again, the warmest first.
+/// connection. Connections are kept and reused, the most recently used first.
 class RestClient {
  public:
-  /// Gets the next piece of a successful answer; false ends the stream. May block, at the price of
-  /// back pressure on the server; that time does not count as silence.
+  /// Gets the next piece of a successful answer; false ends the stream. May block, which slows the
+  /// server down by back pressure; that time does not count as silence.
   using Receiver = PieceFunction;
 
-  /// Error: impossible configuration, such as credentials over plain HTTP to another machine.
+  /// Error: an impossible configuration, such as credentials over plain HTTP to another machine.
   static std::expected<std::unique_ptr<RestClient>, std::string> Create(
       ClientConfig config, RestClientOptions options = {});
   ~RestClient();
@@ -71,11 +71,11 @@ class RestClient {
   RestClient& operator=(const RestClient&) = delete;
 
   /// One call. Any HTTP status is an answer. Libcurl may repeat a request by itself when a kept
-  /// connection turns out dead before any answer: every write must be idempotent.
+  /// connection turns out to be dead before any answer: every write must be idempotent.
   std::expected<Response, TransportError> Do(const Request& request, std::stop_token stop);
 
-  /// A call whose successful answer is handed over in pieces as it arrives. The answer's end is a
-  /// Response without a body; an answer that is not 2xx is a Response with one (1 MiB at most).
+  /// A call whose successful answer is delivered in pieces as it arrives. At its end the result is
+  /// a Response without a body; an answer that is not 2xx is a Response with one (1 MiB at most).
   std::expected<Response, TransportError> StreamBytes(const Request& request,
                                                       const Receiver& receiver,
                                                       Duration idle_timeout, std::stop_token stop);
@@ -103,7 +103,7 @@ class RestClient {
 
   const ClientConfig config_;
   const RestClientOptions options_;
-  std::string base_url_;    ///< What curl is told; has the TLS server name in it if there is one.
+  std::string base_url_;    ///< The URL for curl; contains the TLS server name if there is one.
   std::string connect_to_;  ///< curl's name:port:host:port when the TLS server name differs.
   std::string host_header_;
   bool loopback_ = false;

@@ -24,7 +24,7 @@ bool Contains(const std::vector<std::string>& values, std::string_view value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
-/// labels.Requirement.Matches with the checks of labels.NewRequirement in front.
+/// labels.Requirement.Matches, preceded by the checks of labels.NewRequirement.
 bool Holds(const Requirement& requirement, const std::string* value) {
   const std::vector<std::string>& values = requirement.values;
   switch (requirement.op) {
@@ -53,7 +53,7 @@ bool HoldsIn(const Requirement& requirement, const StringMap& labels) {
   return Holds(requirement, found == labels.end() ? nullptr : &found->second);
 }
 
-/// matchFields knows two operators with one value each, and one field.
+/// matchFields supports two operators with one value each, and one field.
 bool MatchesField(const Requirement& requirement, const Node& node) {
   if (requirement.values.size() != 1 || requirement.key != "metadata.name") return false;
   const bool equal = requirement.values.front() == node.meta.name;

@@ -39,7 +39,7 @@ SplitResult LineSplitter::Finish() {
   return result;
 }
 
-/// Moves over one byte and says which boundary it was.
+/// Processes one byte and returns which boundary it was.
 ItemSplitter::Boundary ItemSplitter::Step(char c) {
   constexpr std::size_t kKeyLimit = 16;
   if (in_string_) {
@@ -84,7 +84,7 @@ SplitResult ItemSplitter::Emit(std::string_view tail) {
   return more ? SplitResult::kContinue : SplitResult::kStopped;
 }
 
-/// Where the next byte is that Step() has to see. Nearly all bytes are none of its business.
+/// The position of the next byte that Step() has to see. It does not need most bytes.
 std::size_t ItemSplitter::Skip(std::string_view bytes, std::size_t at) const {
   static constexpr auto kStops = [] {
     std::array<std::uint8_t, 256> stops{};
@@ -99,17 +99,17 @@ std::size_t ItemSplitter::Skip(std::string_view bytes, std::size_t at) const {
   return at;
 }
 
-/// True if so many more bytes may be kept of what is being read.
+/// True if this many more bytes may be kept of the current item or envelope.
 bool ItemSplitter::Fits(std::size_t more) const {
   if (in_items_ && !in_item_) return true;  // Commas and blanks between items are not kept.
   return (in_item_ ? item_ : envelope_).size() + more <= limit_;
 }
 
 SplitResult ItemSplitter::Feed(std::string_view bytes) {
-  std::size_t start = 0;  // Of what belongs to the current item, or to the envelope.
+  std::size_t start = 0;  // Start of the bytes that belong to the current item, or to the envelope.
   for (std::size_t i = Skip(bytes, 0); i < bytes.size(); i = Skip(bytes, i + 1)) {
     const Boundary boundary = Step(bytes[i]);
-    // The answer must not depend on where the stream was cut: what is too long was so before.
+    // The result must not depend on where the stream was cut, so check for excess length first.
     if (depth_ < 0) return Fits(i - start) ? SplitResult::kMalformed : SplitResult::kTooLong;
     if (boundary == Boundary::kNone) continue;
     if (boundary == Boundary::kItemsBegin) {

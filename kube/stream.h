@@ -1,4 +1,4 @@
-// Cutting answers apart while they arrive, so that no answer is ever held whole: lines of a watch,
+// Splits answers while they arrive, so that an answer is never held completely: lines of a watch,
 // items of a list.
 #pragma once
 
@@ -14,9 +14,9 @@ using PieceFunction = std::function<bool(std::string_view)>;
 
 enum class SplitResult : std::uint8_t {
   kContinue,
-  kStopped,    ///< The piece function said stop.
-  kTooLong,    ///< A piece passed the limit.
-  kMalformed,  ///< Not what was to be split.
+  kStopped,    ///< The piece function asked to stop.
+  kTooLong,    ///< A piece exceeded the limit.
+  kMalformed,  ///< Not the format that was expected.
 };
 
 /// Cuts a byte stream into lines without their ends; empty lines are dropped.
@@ -27,7 +27,7 @@ class LineSplitter {
       : limit_(limit), on_line_(on_line) {}
 
   SplitResult Feed(std::string_view bytes);
-  /// Emits the rest that has no line end, if any.
+  /// Emits the remaining bytes without a line end, if any.
   SplitResult Finish();
 
  private:

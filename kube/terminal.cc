@@ -16,8 +16,8 @@ struct Range {
   char32_t last;
 };
 
-// Controls, then the formatting characters of Unicode that reorder text, break lines or are not
-// seen.
+// Control characters, then the formatting characters of Unicode that reorder text, break lines or
+// are invisible.
 constexpr std::array<Range, 9> kUnsafe{{{0x00, 0x1F},
                                         {0x7F, 0x9F},
                                         {0x061C, 0x061C},
@@ -28,7 +28,7 @@ constexpr std::array<Range, 9> kUnsafe{{{0x00, 0x1F},
                                         {0xFFF9, 0xFFFB},
                                         {0xE0000, 0xE007F}}};
 
-/// Takes one character off `text`, which is not empty. What is no UTF-8 costs one byte.
+/// Takes one character off `text`, which is not empty. An invalid UTF-8 sequence takes one byte.
 char32_t TakeCharacter(std::string_view& text) {
   const auto byte = [&text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);

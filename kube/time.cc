@@ -15,7 +15,7 @@ constexpr std::size_t kMaxLength = 64;
 constexpr Millis kFirst = -62'167'219'200'000;  // 0000-01-01T00:00:00.000Z
 constexpr Millis kLast = 253'402'300'799'999;   // 9999-12-31T23:59:59.999Z
 
-/// Takes texts apart from the left; once something does not fit, everything after fails too.
+/// Parses texts from the left; after the first mismatch everything fails.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : rest_(text) {}
@@ -113,7 +113,7 @@ constexpr std::array kUnits = {
     Unit{"h", 3'600'000'000'000},
 };
 
-/// Takes the unit, which reaches to the next number, off the front of `text`; 0: not a unit.
+/// Takes the unit, which extends to the next number, off the front of `text`; 0: not a unit.
 std::int64_t TakeUnit(std::string_view& text) {
   const std::size_t size = std::min(text.find_first_of("0123456789."), text.size());
   const std::string_view name = text.substr(0, size);
@@ -148,7 +148,7 @@ std::optional<std::int64_t> TakeTerm(std::string_view& text) {
   const std::int64_t unit = TakeUnit(text);
   std::int64_t nanos = 0;
   if (unit == 0 || __builtin_mul_overflow(whole, unit, &nanos)) return std::nullopt;
-  // Long multiplication from the last digit; what is cut off is below a nanosecond.
+  // Long multiplication from the last digit; the part that is cut off is below a nanosecond.
   std::int64_t part = 0;
   for (std::size_t i = fraction.size(); i > 0; --i) {
     part = ((fraction[i - 1] - '0') * unit + part) / 10;
@@ -172,7 +172,7 @@ std::optional<Millis> ParseTime(std::string_view text) {
   scanner.Expect(':');
   const int minute = scanner.Digits(2, 0, 59);
   scanner.Expect(':');
-  const int second = scanner.Digits(2, 0, 59);  // Go knows no leap seconds either.
+  const int second = scanner.Digits(2, 0, 59);  // Go does not know leap seconds either.
   int millis = 0;
   if (scanner.Peek() == '.') {
     scanner.Expect('.');
@@ -202,7 +202,7 @@ std::optional<std::chrono::nanoseconds> ParseDuration(std::string_view text) {
     negative = text.front() == '-';
     text.remove_prefix(1);
   }
-  if (text == "0") return std::chrono::nanoseconds{0};  // The only one without a unit.
+  if (text == "0") return std::chrono::nanoseconds{0};  // The only text without a unit.
   if (text.empty()) return std::nullopt;
   std::int64_t total = 0;
   while (!text.empty()) {

@@ -9,17 +9,18 @@
 
 namespace berth::kube {
 
-/// metadata.resourceVersion of an object or a list; empty: it has none.
+/// metadata.resourceVersion of an object or a list; empty: there is none.
 std::string_view VersionOf(simdjson::dom::element object);
 
 struct WatchEvent {
   enum class Type : std::uint8_t { kUpsert, kDelete, kBookmark, kError };
-  Type type = Type::kUpsert;      ///< ADDED and MODIFIED are one: the same may come more than once.
-  simdjson::dom::element object;  ///< Of kError: a metav1.Status.
-  std::string_view version;       ///< The object's; never empty, but for kError.
+  Type type = Type::kUpsert;      ///< ADDED and MODIFIED: the same object state may come more than
+                                  ///< once.
+  simdjson::dom::element object;  ///< A metav1.Status for kError.
+  std::string_view version;       ///< The object's; never empty, except for kError.
 };
 
-/// nullopt: not what an event of a watch looks like. Views last as long as the parser's buffers.
+/// nullopt: `line` is not a watch event. Views are valid as long as the parser's buffers.
 std::optional<WatchEvent> ReadWatchEvent(simdjson::dom::element line);
 
 }  // namespace berth::kube

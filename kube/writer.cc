@@ -6,25 +6,6 @@
 #include "kube/api_status.h"
 
 namespace berth::kube {
-namespace {
-
-BindOutcome BindOutcomeOf(WriteOutcome outcome) {
-  switch (outcome) {
-    case WriteOutcome::kDone:
-      return BindOutcome::kBound;
-    case WriteOutcome::kConflict:
-      return BindOutcome::kConflict;
-    case WriteOutcome::kNotFound:
-      return BindOutcome::kNotFound;
-    case WriteOutcome::kRefused:
-      return BindOutcome::kRefused;
-    case WriteOutcome::kUnknown:
-      break;
-  }
-  return BindOutcome::kUnknown;
-}
-
-}  // namespace
 
 Writer::Writer(RestClient& client, std::string instance, Timing timing)
     : client_(client), instance_(std::move(instance)), timing_(std::move(timing)) {}
@@ -36,20 +17,18 @@ WriteResult Writer::Send(std::optional<Request> request, const WriteOptions& opt
     last.message = "invalid name";
     return last;
   }
-  const TimePoint deadline = timing_.now() + options.timeout;
-  Backoff backoff(kRetry, timing_);
-  Attempts attempts(*request);
-  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    const auto left = std::chrono::floor<Duration>(deadline - timing_.now());
-    if (left.count() <= 0 || options.stop.stop_requested()) break;
-    request->timeout = std::min(left, kAttemptTimeout);
-    request->not_after = BootClock() + request->timeout;  // before we ask
+  Attempts attempts(*request, options.timeout, timing_.now());
+  while (!options.stop.stop_requested()) {
+    const auto timeout = attempts.Next(timing_.now());
+    if (!timeout) break;
+    request->timeout = *timeout;
+    request->not_after = BootClock() + *timeout;  // before we ask `permitted`
     if (options.permitted && !options.permitted()) {
       last.message = "not permitted any more";
       break;
     }
     auto answer = client_.Do(*request, options.stop);
-    Duration wait = backoff.Next();
+    Duration retry_after(0);
     if (answer) {
       const auto outcome = attempts.Answered(answer->status);
       const bool done = outcome == WriteOutcome::kDone;
@@ -60,21 +39,21 @@ WriteResult Writer::Send(std::optional<Request> request, const WriteOptions& opt
         last.outcome = *outcome;
         return last;
       }
-      if (answer->retry_after) wait = std::max(wait, *answer->retry_after);
+      retry_after = answer->retry_after.value_or(retry_after);
     } else {
       last.message = answer.error().message;
       attempts.Lost(answer.error().maybe_sent);
       if (answer.error().failure == TransportFailure::kCancelled) break;
     }
-    // A wait that outlasts the deadline is pointless: answer now.
-    if (timing_.now() + wait >= deadline || !timing_.wait(wait, options.stop)) break;
+    const auto wait = attempts.Pause(timing_.now(), timing_.random(), retry_after);
+    if (!wait || !timing_.wait(*wait, options.stop)) break;
   }
   last.outcome = attempts.GivenUp();
   return last;
 }
 
-BindResult Writer::PostBinding(const PodRef& pod, const std::string& node,
-                               const StringMap& annotations, const WriteOptions& options) {
+WriteResult Writer::PostBinding(const PodRef& pod, const std::string& node,
+                                const StringMap& annotations, const WriteOptions& options) {
   const TimePoint deadline = timing_.now() + options.timeout;
   WriteResult result = Send(BindRequest(pod, node, annotations), options);
   if (result.outcome == WriteOutcome::kConflict) {
@@ -83,9 +62,7 @@ BindResult Writer::PostBinding(const PodRef& pod, const std::string& node,
         GetPod(pod.ns, pod.name, {.timeout = std::max(left, Duration(0)), .stop = options.stop});
     result.outcome = AfterConflict(read.outcome, read.body, pod, node);
   }
-  return {.outcome = BindOutcomeOf(result.outcome),
-          .status = result.status,
-          .message = std::move(result.message)};
+  return result;
 }
 
 WriteResult Writer::PatchPod(std::optional<Request> request, const WriteOptions& options) {

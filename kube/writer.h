@@ -1,6 +1,6 @@
 // The writes that Berth makes to the API server. Each is idempotent, has a deadline, and is retried
-// a bounded number of times. Nothing here decides anything; what is sent, and what answers mean, is
-// in kube/requests.h.
+// a bounded number of times. Nothing here decides anything; kube/requests.h has the requests and
+// the meaning of the answers.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <stop_token>
 #include <string>
 
+#include "kube/attempts.h"
 #include "kube/backoff.h"
 #include "kube/objects.h"
 #include "kube/requests.h"
@@ -16,29 +17,20 @@
 
 namespace berth::kube {
 
-/// How long a write may take, retries included, and what ends it early. Not a single attempt
-/// begins after either.
+/// How long a write may take, including retries, and what ends it early. No attempt begins after
+/// either.
 struct WriteOptions {
   Duration timeout{10'000};
   std::stop_token stop{};
-  /// Asked right before every attempt; false: no further one is made. Empty: always.
+  /// Asked right before every attempt; false: no further attempt is made. Empty: always permitted.
   std::function<bool()> permitted{};
 };
 
 struct WriteResult {
   WriteOutcome outcome = WriteOutcome::kUnknown;
   int status = 0;       ///< The last HTTP status; 0: none.
-  std::string message;  ///< The server's, or the transport's.
+  std::string message;  ///< From the server or the transport.
   std::string body;     ///< Of a 2xx answer.
-};
-
-enum class BindOutcome : std::uint8_t { kBound, kConflict, kNotFound, kRefused, kUnknown };
-
-/// See WriteOutcome; a pod that was on that node already is kBound, with status 409.
-struct BindResult {
-  BindOutcome outcome = BindOutcome::kUnknown;
-  int status = 0;
-  std::string message;
 };
 
 /// Makes the writes. Thread-safe; calls block their callers' threads.
@@ -47,9 +39,10 @@ class Writer {
   /// `client` must outlive it. `instance` names this replica in events, 128 bytes at most.
   Writer(RestClient& client, std::string instance, Timing timing = Timing::Real());
 
-  /// BindRequest(). After a conflict the pod is read: if it is on `node` already, it is bound.
-  BindResult PostBinding(const PodRef& pod, const std::string& node, const StringMap& annotations,
-                         const WriteOptions& options);
+  /// BindRequest(). After a conflict the pod is read: if it is on `node` already, that is kDone
+  /// with status 409.
+  WriteResult PostBinding(const PodRef& pod, const std::string& node, const StringMap& annotations,
+                          const WriteOptions& options);
 
   /// NominateRequest().
   WriteResult Nominate(const PodRef& pod, const std::string& node,
@@ -58,19 +51,19 @@ class Writer {
   /// RemoveGateRequest().
   WriteResult RemoveGate(const PodRef& pod, const std::string& gate, const WriteOptions& options);
 
-  /// Reads a pod from the API server itself, not from a cache: its JSON is in `body`.
+  /// Reads a pod from the API server, not from a cache: its JSON is in `body`.
   WriteResult GetPod(const std::string& ns, const std::string& name, const WriteOptions& options);
 
-  /// Creates an events.k8s.io/v1 event; one of that name that exists is success.
+  /// Creates an events.k8s.io/v1 event; if one of that name exists, that is success.
   WriteResult CreateEvent(const EventRecord& event, const WriteOptions& options);
 
-  /// Says that an event has occurred `count` times, last at `last`. The server lets nothing else of
-  /// an event be changed. kNotFound: it has expired; create it anew.
+  /// Reports that an event has occurred `count` times, last at `last`. The server allows no other
+  /// change of an event. kNotFound: the event has expired; create it again.
   WriteResult PatchEvent(const EventRecord& event, int count, MicroTime last,
                          const WriteOptions& options);
 
  private:
-  /// nullopt: refused, a name is invalid.
+  /// nullopt: refused, since a name is invalid.
   WriteResult Send(std::optional<Request> request, const WriteOptions& options);
   WriteResult PatchPod(std::optional<Request> request, const WriteOptions& options);
 

@@ -7,7 +7,7 @@ namespace berth::policy {
 
 using cluster::PodShape;
 
-/// The weighted terms of one placement, before rank.
+/// The weighted terms of one placement, without PlaceTerms.
 struct BerthScorer::Parts {
   Score fragmentation = 0;
   Score stranding = 0;
@@ -30,12 +30,13 @@ std::int64_t Strand(std::int64_t cpu, std::int64_t devices, std::int64_t cpu_per
       0, devices - MulDiv(std::max<std::int64_t>(cpu, 0), cluster::kMilli, cpu_per_device));
 }
 
-/// A pod without devices belongs where few devices are free: thousandths per free device.
+/// A pod without devices belongs where few devices are free: penalty in thousandths per free
+/// device.
 constexpr std::int64_t kFreeDeviceShunned = 200;
 
 bool Odd(std::int64_t devices) { return (devices / cluster::kMilli) % 2 == 1; }
 
-/// The device that is scarce here: what the pod asks for, else the policy's first.
+/// The device that decides the score here: what the pod asks for, else the policy's first.
 cluster::ResourceId ScoredDevice(const PodShape& shape, const cluster::Store& store) {
   if (shape.device != cluster::kPods) return shape.device;
   return store.device_ids().empty() ? cluster::kPods : store.device_ids().front();
@@ -46,19 +47,19 @@ struct After {
   topology::DeviceMask devices = 0;
 };
 
-/// The least fragment that is left behind, and the devices that leave it.
+/// The smallest fragment that can be left behind, and the devices that leave it.
 After BestDevices(const PodShape& shape, const NodeState& node, std::int64_t cpu,
                   std::int64_t left) {
   topology::DeviceSet devices = node.devices;
   if (shape.share == 0) {
     devices.Take(devices.LowestWhole(static_cast<int>(shape.device_amount / cluster::kMilli)),
                  topology::DeviceSet::kWhole);
-    return {.fragment = Fragment(*node.law, cpu, left, devices)};
+    return {.fragment = Fragment(*node.mix, cpu, left, devices)};
   }
   After best{.fragment = std::numeric_limits<std::int64_t>::max()};
   devices.ForEachShare(
       shape.share, [&](topology::DeviceMask alike, const topology::DeviceSet& after) {
-        const std::int64_t fragment = Fragment(*node.law, cpu, left, after);
+        const std::int64_t fragment = Fragment(*node.mix, cpu, left, after);
         if (fragment > best.fragment) return;
         const unsigned also = fragment == best.fragment ? best.devices : 0U;
         best = {.fragment = fragment, .devices = static_cast<topology::DeviceMask>(also | alike)};
@@ -66,8 +67,8 @@ After BestDevices(const PodShape& shape, const NodeState& node, std::int64_t cpu
   return best;
 }
 
-/// How badly the node's free devices suit `count` of them, thousandths: half for the links that the
-/// pod would not get, half for a socket that is broken into.
+/// How badly the node's free devices suit `count` of them, in thousandths: half for links that are
+/// worse than the best, half for breaking into a socket.
 std::int64_t Misfit(const NodeState& node, std::int64_t count) {
   const topology::DeviceMask chosen =
       node.machine->Choose(node.free_devices, static_cast<int>(count));
@@ -90,28 +91,28 @@ BerthScorer::Parts BerthScorer::Evaluate(const PodShape& shape, const NodeState&
   const std::int64_t takes = shape.whole_node ? free : DemandOf(shape, device);
   const std::int64_t left = free - takes;
   const std::int64_t cpu_left = cpu - DemandOf(shape, cluster::kCpu);
-  // Devices are known one by one for the policy's first kind alone.
+  // Devices are known one by one only for the policy's first kind.
   const bool by_device = node.devices.size() > 0 && device == store_->device_ids().front();
   Parts parts;
   std::int64_t before = 0;
   After after;
   if (by_device) {
-    before = Fragment(*node.law, cpu, free, node.devices);
+    before = Fragment(*node.mix, cpu, free, node.devices);
     if (takes > 0 && !shape.whole_node) {
       after = BestDevices(shape, node, cpu_left, left);
     } else if (takes == 0) {
-      after.fragment = Fragment(*node.law, cpu_left, left, node.devices);
+      after.fragment = Fragment(*node.mix, cpu_left, left, node.devices);
     }
   } else {
-    before = Fragment(*node.law, cpu, free, {});
-    after.fragment = Fragment(*node.law, cpu_left, left, {});
+    before = Fragment(*node.mix, cpu, free, {});
+    after.fragment = Fragment(*node.mix, cpu_left, left, {});
   }
   parts.devices = after.devices;
   // Weights are thousandths: thousandths x thousandths = millionths.
   parts.fragmentation = weights.fragmentation * (before - after.fragment);
-  parts.stranding = -weights.stranding * (Strand(cpu_left, left, law_->cpu_per_device()) -
-                                          Strand(cpu, free, law_->cpu_per_device()));
-  parts.scarcity = -MulDiv(weights.scarcity * takes, node.law->price, kMillion);
+  parts.stranding = -weights.stranding * (Strand(cpu_left, left, mix_->cpu_per_device()) -
+                                          Strand(cpu, free, mix_->cpu_per_device()));
+  parts.scarcity = -MulDiv(weights.scarcity * takes, node.mix->price, kMillion);
   if (takes > 0 && !by_device) {
     parts.odd_remainder =
         -weights.odd_remainder * cluster::kMilli * (int{Odd(left)} - int{Odd(free)});

@@ -22,8 +22,8 @@ struct Popular {
   std::int64_t pods = 0;                  ///< Pods of the size.
 };
 
-/// By size. Workloads come in the order of their keys: so does the first of equally frequent
-/// shapes.
+/// By size. Workloads come in the order of their keys; among equally frequent shapes the first one
+/// wins.
 std::map<std::int64_t, Popular> SizesHere(const cluster::Store& store) {
   struct Seen {
     std::shared_ptr<const PodShape> shape;
@@ -53,7 +53,7 @@ std::map<std::int64_t, Popular> SizesHere(const cluster::Store& store) {
   return sizes;
 }
 
-/// By size: the first whose pods say the same of nodes; most often there is but one.
+/// By size: the first size whose pods have the same node constraints; most often all have the same.
 std::vector<std::size_t> SayTheSame(std::span<const PodSize> sizes) {
   const auto said = [](const PodSize& size) {
     const kube::PodSpec& spec = *size.shape->spec;

@@ -18,8 +18,7 @@ const std::string* Label(const Overlay& overlay, NodeIndex node, const std::stri
   return it == labels.end() ? nullptr : &it->second;
 }
 
-/// `owner` has the term, `other` is the pod it may select. matchLabelKeys tie the owner's own
-/// values in.
+/// Whether the term of `owner` selects `other`. matchLabelKeys add the owner's own values.
 bool Selects(const kube::PodAffinityTerm& term, const PodInfo& owner, const PodInfo& other,
              const cluster::Store& store) {
   const std::string& ns = other.object.meta.ns;
@@ -58,20 +57,20 @@ kube::PodAffinityTerm AsTerm(const kube::TopologySpreadConstraint& constraint) {
           .mismatch_label_keys = {}};
 }
 
-/// As kube-scheduler counts: only a pod that satisfies every term of affinity counts for any.
+/// As kube-scheduler counts: only a pod that satisfies every affinity term counts for any of them.
 bool SatisfiesAll(const PodInfo& pod, const PodInfo& other, const cluster::Store& store) {
   return std::ranges::all_of(pod.object.spec->required_pod_affinity,
                              [&](const auto& term) { return Selects(term, pod, other, store); });
 }
 
-/// `repeller` has a term that selects `pod`.
+/// Whether `repeller` has an anti-affinity term that selects `pod`.
 bool Repels(const PodInfo& repeller, const PodInfo& pod, const cluster::Store& store) {
   return std::ranges::any_of(
       repeller.object.spec->required_pod_anti_affinity,
       [&](const kube::PodAffinityTerm& term) { return Selects(term, repeller, pod, store); });
 }
 
-/// What their terms select depends on the labels of each.
+/// Whether the pods that its terms select depend on its own labels.
 bool DifferByLabels(const PodInfo& repeller) {
   return std::ranges::any_of(
       repeller.object.spec->required_pod_anti_affinity, [](const kube::PodAffinityTerm& term) {
@@ -107,7 +106,8 @@ Neighbours::Neighbours(const PodInfo& pod, const Overlay& overlay)
   for (Spread& spread : spread_) FindLeast(spread);
 }
 
-/// Keys of labels by which this term tells pods apart, be it the pod's own or one that selects it.
+/// Records the label keys by which this term, the pod's own or one that selects it, distinguishes
+/// pods.
 void Neighbours::LookAt(const kube::PodAffinityTerm& term) {
   labels_.insert(term.match_label_keys.begin(), term.match_label_keys.end());
   labels_.insert(term.mismatch_label_keys.begin(), term.mismatch_label_keys.end());
@@ -115,7 +115,7 @@ void Neighbours::LookAt(const kube::PodAffinityTerm& term) {
   for (const auto& requirement : term.label_selector->requirements) labels_.insert(requirement.key);
 }
 
-/// The domains over which the pod is spread: of the nodes that it may use.
+/// Finds the domains over which the pod is spread: those of the nodes that it may use.
 void Neighbours::CountDomains() {
   if (spread_.empty()) return;
   for (const auto& node : overlay_->store().nodes()) {
@@ -163,7 +163,7 @@ bool Neighbours::Attracts(const PodInfo& other) const {
   return SatisfiesAll(*pod_, other, overlay_->store());
 }
 
-/// What the pod's own terms make of `other`.
+/// Counts `other` for the pod's own terms.
 void Neighbours::Count(const PodInfo& other, NodeIndex node) {
   const cluster::Store& store = overlay_->store();
   for (Term& term : anti_affinity_) {
@@ -225,7 +225,7 @@ bool Neighbours::SameFor(const PodInfo& other) const {
   });
 }
 
-/// No pod of the node is one that the pod's terms of one host keep away.
+/// Whether no pod on the node is repelled by the pod's terms with the host as topology.
 bool Neighbours::AloneOnHost(NodeIndex node) const {
   if (host_anti_affinity_.empty()) return true;
   if (Label(*overlay_, node, host_anti_affinity_.front()->topology_key) == nullptr) return true;

@@ -1,5 +1,5 @@
-// Required pod affinity, anti-affinity and DoNotSchedule spread, over charged pods and over the
-// members that the overlay has placed. Semantics of kube-scheduler's InterPodAffinity and
+// Required pod affinity, anti-affinity and DoNotSchedule spread, counted over charged pods and over
+// the members that the overlay has placed. Same semantics as kube-scheduler's InterPodAffinity and
 // PodTopologySpread plugins. Pure.
 #pragma once
 
@@ -16,37 +16,38 @@
 
 namespace berth::policy {
 
-/// Where one pod may go as far as other pods are concerned, both ways: its own terms, and the
-/// anti-affinity of those that are there. As kube-scheduler does in PreFilter, the cluster is
-/// counted once, here; a node then costs a few look-ups, however many pods and nodes there are.
+/// Where one pod may go as far as other pods are concerned, in both directions: its own terms, and
+/// the anti-affinity of the pods that are there. Like kube-scheduler's PreFilter, the constructor
+/// counts the cluster once; after that a node costs a few look-ups, however many pods and nodes
+/// there are.
 class Neighbours {
  public:
-  /// `pod` and the store must outlive it and stay as they are.
+  /// `pod` and the store must outlive this object and stay unchanged.
   Neighbours(const cluster::PodInfo& pod, const Overlay& overlay);
 
   bool Allow(cluster::NodeIndex node) const;
 
-  /// Counts `other` in, which has been placed on `node` since. REQUIRES: it is another pod.
+  /// Also counts `other`, which has been placed on `node` since. REQUIRES: it is another pod.
   void Add(const cluster::PodInfo& other, cluster::NodeIndex node);
 
-  /// Whether all of this is true of `other` as well, which holds no room: it is alike in all that
-  /// anybody's terms look at.
+  /// Whether all of this also holds for `other`, which holds no room: the two pods are equal in
+  /// everything that the terms of any pod look at.
   bool SameFor(const cluster::PodInfo& other) const;
 
  private:
-  using Values = std::unordered_set<std::string_view>;  ///< Of the label that is a term's topology.
+  using Values = std::unordered_set<std::string_view>;  ///< Of the term's topology label.
 
   /// One of the pod's own terms of affinity or anti-affinity.
   struct Term {
     const kube::PodAffinityTerm* said;
-    Values values;  ///< Domains with a pod that it selects.
+    Values values;  ///< Domains with a pod that the term selects.
   };
   struct Spread {
     const kube::TopologySpreadConstraint* said;
     kube::PodAffinityTerm selects;
     std::unordered_map<std::string_view, int> counts;  ///< By domain.
     int least = 0;
-    bool self = false;  ///< The pod itself counts.
+    bool self = false;  ///< The pod itself is selected.
   };
 
   void CountDomains();
@@ -62,34 +63,34 @@ class Neighbours {
 
   const cluster::PodInfo* pod_;
   const Overlay* overlay_;
-  std::vector<Term> anti_affinity_;  ///< But for those of one host.
+  std::vector<Term> anti_affinity_;  ///< Except those with the host as topology.
   std::vector<const kube::PodAffinityTerm*> host_anti_affinity_;
   std::vector<Term> affinity_;
-  bool attracted_ = false;  ///< Somewhere is a pod that satisfies every term of affinity.
+  bool attracted_ = false;  ///< Some pod satisfies every affinity term.
   std::vector<Spread> spread_;
-  std::map<std::string, Values> repelled_;  ///< By topology key: domains that keep it away.
+  std::map<std::string, Values> repelled_;  ///< By topology key: domains whose pods repel it.
   std::vector<std::pair<const cluster::PodInfo*, cluster::NodeIndex>> added_;
-  std::set<std::string> labels_;  ///< Keys of its labels that anybody's terms look at.
+  std::set<std::string> labels_;  ///< Keys of its labels that the terms of any pod look at.
 };
 
 /// Neighbours(pod, overlay).Allow(node).
 bool NeighboursAllow(const cluster::PodInfo& pod, const Overlay& overlay, cluster::NodeIndex node);
 
 /// Whether NeighboursAllow can be false at all for this pod: it has terms of its own, or a pod that
-/// is there has one that selects it.
+/// is there has a term that selects it.
 bool NeighboursMatter(const cluster::PodInfo& pod, const Overlay& overlay);
 
 /// Whether `other`, which came to its node or is about to leave it, may open a node to `pod`:
-/// affinity selects it, or spread counts it. (What else may open one gives back room.)
+/// affinity selects it, or spread counts it. (Everything else that may open a node frees room.)
 bool MayOpenNode(const cluster::PodInfo& pod, const cluster::PodInfo& other,
                  const cluster::Store& store);
 
-/// Whether a member placed later may open a node to pods of this shape: affinity and spread do, and
-/// so the order in which members come matters.
+/// Whether a member placed later may open a node to pods of this shape. Affinity and spread can do
+/// that, and then the order in which members come matters.
 bool MayAllowLater(const cluster::PodShape& shape);
 
-/// Whether a pod that has a place in a plan with its mates may be refused it until some of them are
-/// there: spread counts them, or its affinity selects them and not itself.
+/// Whether a pod with a place in a plan may be refused that place until other members of the plan
+/// are there: spread counts them, or its affinity selects them and not the pod itself.
 bool MustComeAfter(const cluster::PodInfo& pod, const cluster::Store& store);
 
 }  // namespace berth::policy

@@ -46,7 +46,7 @@ NodeState NodeStates::state(Id id) const {
                   .all_by_id = key.subspan(width_, width_),
                   .devices = topology::DeviceSet(words, static_cast<int>(packed >> 32U)),
                   .hosted = static_cast<std::uint32_t>(packed),
-                  .law = &law_->Class(static_cast<std::uint32_t>(tail[kDeviceWords + 1]))};
+                  .mix = &mix_->Class(static_cast<std::uint32_t>(tail[kDeviceWords + 1]))};
   if (const auto joined = static_cast<std::uint64_t>(tail[kDeviceWords + 2]); joined != 0) {
     state.machine = store_->machines()[(joined >> 16U) - 1U].get();
     state.free_devices = static_cast<topology::DeviceMask>(joined);
@@ -69,12 +69,12 @@ NodeStates::Id NodeStates::Intern(const cluster::NodeInfo& node, const cluster::
     key[width_ + id] = node.allocatable[id];
   }
   std::int64_t* tail = key + 2 * width_;
-  // Without shares a score asks at most which devices are free, and that only where it matters.
+  // Without shares a score asks at most which devices are free, and only where that matters.
   const bool shares = store_->options().shares;
   std::ranges::copy(shares ? devices.words() : topology::DeviceSet::Words{}, tail);
   const auto count = static_cast<std::uint64_t>(shares ? devices.size() : 0);
   tail[kDeviceWords] = static_cast<std::int64_t>(count << 32U | (with_hosted_ ? Hosted(node) : 0U));
-  tail[kDeviceWords + 1] = law_->ClassOf(node.index);
+  tail[kDeviceWords + 1] = mix_->ClassOf(node.index);
   const topology::Machine* machine = devices.size() > 0 ? store_->MachineOf(node) : nullptr;
   const bool matters = machine != nullptr && !machine->uniform();
   tail[kDeviceWords + 2] = matters ? (std::int64_t{node.machine} + 1) << 16U |
@@ -92,14 +92,14 @@ std::size_t NodeStates::Width() const {
   return width;
 }
 
-void NodeStates::StartOver(const Law& law) {
+void NodeStates::StartOver(const WorkloadMix& mix) {
   ids_.clear();
   keys_ = {};  // with its capacity
   ++epoch_;
   width_ = Width();
   stride_ = 2 * width_ + kDeviceWords + 3;
-  law_ = &law;
-  class_generation_ = law.class_generation();
+  mix_ = &mix;
+  class_generation_ = mix.class_generation();
   id_of_.resize(store_->nodes().size());
   for (const auto& node : store_->nodes()) {
     id_of_[static_cast<std::size_t>(node->index)] = Intern(*node, node->used, node->devices);
@@ -107,31 +107,32 @@ void NodeStates::StartOver(const Law& law) {
 }
 
 std::size_t NodeStates::bytes() const {
-  // Of an entry of the set: the id, its hash, a pointer to the next one, and one from its bucket.
+  // The size of a set entry: the id, its hash, a pointer to the next entry, and one from its
+  // bucket.
   constexpr std::size_t kEntry = 40;
   return keys_.capacity() * sizeof(std::int64_t) + ids_.size() * kEntry;
 }
 
-/// A few more than there are nodes are always kept, so that it is not looked for again at once.
+/// A margin above the number of nodes is always kept, so that the check is not repeated at once.
 bool NodeStates::TooMany() const {
   const std::size_t nodes = store_->nodes().size();
   return ids_.size() > kMaxStates + 4 * nodes ||
          (bytes() > kMaxBytes && ids_.size() > 64 + 2 * nodes);
 }
 
-void NodeStates::CatchUp(const Law& law) {
+void NodeStates::CatchUp(const WorkloadMix& mix) {
   const cluster::ChangeLog& log = store_->changes();
-  if (seen_ == log.end() && class_generation_ == law.class_generation()) return;
+  if (seen_ == log.end() && class_generation_ == mix.class_generation()) return;
   const auto changed = log.Since(seen_);
   seen_ = log.end();
   bool start_over =
-      law_ == nullptr || class_generation_ != law.class_generation() || !changed || TooMany();
+      mix_ == nullptr || class_generation_ != mix.class_generation() || !changed || TooMany();
   for (const cluster::NodeIndex index : changed.value_or(std::span<const std::int32_t>())) {
     const cluster::NodeInfo& node = store_->node(index);
     start_over |= std::max(node.allocatable.size(), node.used.size()) > width_;
   }
   if (start_over) {
-    StartOver(law);
+    StartOver(mix);
     return;
   }
   id_of_.resize(store_->nodes().size());

@@ -1,6 +1,6 @@
-// Nodes by what decides a score: free room, devices, and the law as they see it. Thousands of equal
-// nodes are one state, so that a shape is scored once for all of them, and a node that comes back
-// to an earlier state is known already.
+// Nodes grouped by what decides a score: free room, devices, and the workload mix as the node sees
+// it. Thousands of equal nodes are one state, so a shape is scored once for all of them, and a node
+// that returns to an earlier state is already known.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "policy/law.h"
+#include "policy/workload_mix.h"
 
 namespace berth::policy {
 
@@ -17,13 +17,13 @@ struct NodeState {
   std::span<const std::int64_t> free_by_id;
   std::span<const std::int64_t> all_by_id;
   topology::DeviceSet devices;  ///< As cluster::NodeInfo::devices with shares; else empty.
-  /// What the devices are to each other, and which are free. Null: they are alike, or only counted.
+  /// How the devices are linked. Null: all links are equal, or the devices are only counted.
   const topology::Machine* machine = nullptr;
   topology::DeviceMask free_devices = 0;
-  std::uint32_t hosted = 0;      ///< See NodeStates; 0 where it was not asked for.
-  const NodeLaw* law = nullptr;  ///< Never null.
+  std::uint32_t hosted = 0;      ///< See NodeStates; 0 where it is not used.
+  const NodeMix* mix = nullptr;  ///< Never null.
 
-  /// What is free of a resource, and what there is; free can be below 0.
+  /// The free amount of a resource, and the total; free can be below 0.
   std::int64_t free(cluster::ResourceId id) const {
     return id < free_by_id.size() ? free_by_id[id] : 0;
   }
@@ -36,13 +36,14 @@ class NodeStates {
  public:
   using Id = std::uint32_t;
 
-  /// When there are more states than this, or when they take more than that, all are forgotten but
-  /// those that nodes are in, before the next placement.
-  static constexpr std::size_t kMaxStates = 4096;  ///< And four for each node.
-  /// Where nodes' own states take less. The last growth before it is noticed doubles it at most.
+  /// When there are more states than kMaxStates, or they take more than kMaxBytes, all states that
+  /// no node is in are forgotten before the next placement.
+  static constexpr std::size_t kMaxStates = 4096;  ///< Plus four for each node.
+  /// Applies where the nodes' own states take less. The growth before it is noticed at most doubles
+  /// it.
   static constexpr std::size_t kMaxBytes = std::size_t{32} << 20;
 
-  /// `with_hosted`: nodes are told apart by the kinds of device pods that they host as well. Bit 0:
+  /// `with_hosted`: also distinguishes nodes by the kinds of device pods that they host. Bit 0:
   /// shares; bit k: pods of k whole devices.
   NodeStates(const cluster::Store& store, bool with_hosted)
       : store_(&store), with_hosted_(with_hosted) {}
@@ -50,13 +51,13 @@ class NodeStates {
   NodeStates(const NodeStates&) = delete;
   NodeStates& operator=(const NodeStates&) = delete;
 
-  /// Takes in what changed in the store and in the law. REQUIRES: law.Refresh() after that.
-  void CatchUp(const Law& law);
+  /// Applies the changes of the store and of the mix. REQUIRES: mix.Refresh() after those changes.
+  void CatchUp(const WorkloadMix& mix);
 
   /// By node. Valid until CatchUp.
   std::span<const Id> ids() const { return id_of_; }
   Id of(cluster::NodeIndex node) const { return id_of_[static_cast<std::size_t>(node)]; }
-  /// The node as the overlay has it.
+  /// The state of the node in the overlay.
   Id of(const Overlay& overlay, cluster::NodeIndex node);
   NodeState state(Id id) const;
   /// state(id).free(resource)
@@ -64,11 +65,11 @@ class NodeStates {
     return resource < width_ ? keys_[id * stride_ + resource] : 0;
   }
   std::size_t size() const { return ids_.size(); }
-  /// What the states take.
+  /// Memory that the states take.
   std::size_t bytes() const;
-  /// How far it has read Store::changes().
+  /// The position up to which it has read Store::changes().
   cluster::ChangeLog::Position seen() const { return seen_; }
-  /// When it changes, ids of before mean nothing any more.
+  /// When it changes, ids from before are invalid.
   std::uint64_t epoch() const { return epoch_; }
 
  private:
@@ -86,13 +87,13 @@ class NodeStates {
   }
   std::size_t Width() const;
   bool TooMany() const;
-  void StartOver(const Law& law);
+  void StartOver(const WorkloadMix& mix);
   Id Intern(const cluster::NodeInfo& node, const cluster::Amounts& used,
             const topology::DeviceSet& devices);
 
   const cluster::Store* store_;
   bool with_hosted_;
-  const Law* law_ = nullptr;
+  const WorkloadMix* mix_ = nullptr;
   std::vector<Id> id_of_;  ///< By node.
 
   // A key: free by resource, all by resource, then device words, device count and hosted, class,

@@ -1,4 +1,4 @@
-// What-if on top of the store: pods put somewhere, or taken away, without touching the ledger.
+// What-if changes on top of the store: pods placed or taken away without changing the ledger.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class Overlay {
   std::int64_t Free(cluster::NodeIndex node, cluster::ResourceId id) const {
     return store_->node(node).allocatable[id] - used(node)[id];
   }
-  /// What is taken of the node.
+  /// What is in use on the node.
   const cluster::Amounts& used(cluster::NodeIndex node) const {
     return Touched(node) ? change(node).used : store_->node(node).used;
   }
@@ -30,7 +30,8 @@ class Overlay {
     return Touched(node) ? change(node).devices : store_->node(node).devices;
   }
 
-  /// Puts `pod`, shaped as it is, on `node`; on those devices, or as cluster::TakeDevices says.
+  /// Places `pod`, with its present shape, on `node`: on those devices, or as cluster::TakeDevices
+  /// chooses.
   void Place(const cluster::PodInfo& pod, cluster::NodeIndex node,
              topology::DeviceMask devices = 0) {
     Change& change = Touch(node);
@@ -46,7 +47,7 @@ class Overlay {
     repels_ |= !pod.object.spec->required_pod_anti_affinity.empty();
   }
 
-  /// Takes away what `pod` holds in the ledger; it no longer counts as a neighbour either.
+  /// Takes away what `pod` holds in the ledger; it also no longer counts as a neighbour.
   void Remove(const cluster::PodInfo& pod) {
     if (pod.charge == cluster::Charge::kNone) return;
     Change& change = Touch(pod.node);
@@ -70,7 +71,7 @@ class Overlay {
     return placed_;
   }
 
-  /// Whether a pod placed so far keeps others away.
+  /// Whether a pod placed so far has anti-affinity against other pods.
   bool Repels() const { return repels_; }
 
   /// Whether this overlay changed anything on the node, or on any.

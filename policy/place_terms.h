@@ -1,5 +1,5 @@
-// What a score owes to where a node is, whatever the pod: its place in the one node order, and how
-// free its rack is. Both keep racks whole for the gangs that need them.
+// The part of a score that depends on where a node is, not on the pod: its place in the one node
+// order, and how free its rack is. Both keep racks whole for the gangs that need them.
 #pragma once
 
 #include <optional>
@@ -12,27 +12,29 @@ namespace berth::policy {
 
 class PlaceTerms {
  public:
-  /// The rank term is spread over at least so many nodes: in a small cluster, where the places of
-  /// two nodes lie far apart, it would outweigh what a placement breaks.
+  /// The rank term is spread over at least this many nodes. In a small cluster, where the places of
+  /// two nodes lie far apart, it would otherwise outweigh the fragmentation that a placement
+  /// causes.
   static constexpr int kRankedNodes = 256;
 
   struct Weights {
-    /// What the last node of the order has less than the first.
+    /// How much the last node of the order scores below the first.
     Score rank = 0;
-    /// What a node of a wholly free domain has less than one of a full domain.
+    /// How much a node of a wholly free domain scores below one of a full domain.
     Score domain = 0;
     bool operator==(const Weights&) const = default;
   };
 
   explicit PlaceTerms(const cluster::Store& store) : store_(&store) {}
 
-  /// Takes in what changed in the store. REQUIRES: Store::Refresh() after that.
+  /// Applies the changes of the store. REQUIRES: Store::Refresh() after those changes.
   void CatchUp(const Weights& weights);
 
   /// By node: the sum of both, 0 or less. Valid until CatchUp.
   std::span<const Score> by_node() const { return terms_; }
   Score rank(cluster::NodeIndex node) const;
-  /// - weight x free share of the devices of the node's narrowest domain that is wider than a host.
+  /// Minus weight x free share of the devices of the node's narrowest domain that is wider than a
+  /// host.
   Score domain(cluster::NodeIndex node) const;
 
  private:
@@ -49,7 +51,7 @@ class PlaceTerms {
   const cluster::Store* store_;
   Weights weights_;
   std::vector<Score> terms_;      ///< By node.
-  std::vector<Devices> counted_;  ///< By node: what its domain's sum holds of it.
+  std::vector<Devices> counted_;  ///< By node: its contribution to its domain's sum.
   std::vector<Devices> domains_;  ///< By domain.
   cluster::ChangeLog::Position seen_ = 0;
   std::optional<std::uint64_t> topology_generation_;

@@ -18,7 +18,7 @@ using cluster::PodInfo;
 
 using Nodes = std::span<const NodeIndex>;
 
-/// Same score: the node with the lower tie, which comes first in the hashed order.
+/// On equal scores, the node with the lower tie wins; it comes first in the hashed order.
 struct Candidate {
   Score score;
   std::uint64_t tie;
@@ -45,7 +45,7 @@ class Placer {
     auto found = TryCount(all);
     if (!found && min < all) {
       found = TryCount(min);
-      // Elastic: as many as fit, found by halving.
+      // Elastic: as many as fit, found by bisection.
       for (int low = min, high = all; found && high - low > 1;) {
         const int middle = low + (high - low) / 2;
         auto more = TryCount(middle);
@@ -68,7 +68,7 @@ class Placer {
     return {request_.pods.begin(), request_.pods.begin() + count};
   }
 
-  /// By shape, and first of all, by itself, the one that asks.
+  /// By shape; the asking pod comes first, in a group of its own.
   std::vector<ShapeGroup> Groups(int count) const {
     std::vector<ShapeGroup> groups = GroupByShape(FirstPods(count));
     for (std::size_t i = 0; request_.asking != nullptr && i < groups.size(); ++i) {
@@ -159,8 +159,8 @@ class Placer {
     });
   }
 
-  /// Levels to keep the members together in, narrowest first: the asked one and all wider ones
-  /// inside the required one. Nobody asked: a gang of several members still likes to be close.
+  /// Levels to keep the members together in, narrowest first: the preferred one and all wider ones
+  /// inside the required one. A gang of several members is kept close even if it asks for no level.
   std::vector<std::string> PreferredLevels(int count) const {
     const auto& levels = base_.store().policy().levels;
     const int required = LevelIndex(base_.store(), request_.topology_required);
@@ -178,8 +178,8 @@ class Placer {
     return result;
   }
 
-  /// What to cut a domain along when no single part of it has room: the preferred levels inside it,
-  /// widest first, but for the host, which the score packs by itself.
+  /// The levels to divide a domain by when no single part of it has room: the preferred levels
+  /// inside it, widest first, except the host, which the score packs by itself.
   std::vector<int> FillKeys(std::span<const std::string> preferred) const {
     std::vector<int> keys;
     const int host = static_cast<int>(base_.store().policy().levels.size()) - 1;
@@ -261,8 +261,8 @@ class Placer {
     return free;
   }
 
-  /// Of the members of the first group, the pairs that would lie in one domain of `level` if those
-  /// with the most room were filled first.
+  /// The number of pairs among the members of the first group that would share a domain of `level`
+  /// if the domains with the most room were filled first.
   std::int64_t PairsTogether(Nodes nodes, int level) const {
     std::map<cluster::DomainId, std::int64_t> rooms;
     for (const NodeIndex node : nodes) {
@@ -318,8 +318,8 @@ class Placer {
     return std::nullopt;
   }
 
-  /// Members of several shapes: the order in which shapes are placed can matter; try a few. Those
-  /// without devices always come last: they are released when the others have come.
+  /// Members of several shapes: the order in which shapes are placed can matter, so it tries a few.
+  /// Shapes without devices always come last: they are released when the others have come.
   std::optional<std::vector<Placed>> TryNodes(Nodes nodes, const std::vector<int>& fill) {
     std::vector<std::size_t> order(groups_.size());
     std::iota(order.begin(), order.end(), 0U);
@@ -353,15 +353,16 @@ class Placer {
     return placed;
   }
 
-  /// `nodes` cut along `fill`; a wide part with more room comes first, inside it a narrow one.
+  /// `nodes` divided by the levels of `fill`: wide parts with more room first, and inside them
+  /// narrow ones.
   std::vector<std::vector<NodeIndex>> Parts(const ShapeGroup& group, Nodes nodes,
                                             const std::vector<int>& fill,
                                             const Overlay& overlay) const {
-    // Affinity and spread decide themselves how members relate.
+    // Affinity and spread themselves decide how members relate.
     if (fill.empty() || group.pods.size() == 1 || MayAllowLater(*group.shape)) {
       return {{nodes.begin(), nodes.end()}};
     }
-    // A tree of domains, level by level: every node of `nodes` hangs under one path.
+    // A tree of domains, level by level: each node of `nodes` belongs to one path.
     struct Part {
       std::size_t parent;
       cluster::DomainId domain;
@@ -371,7 +372,7 @@ class Placer {
     };
     std::vector<Part> tree{{.parent = 0, .domain = cluster::kNoDomain}};
     std::map<std::pair<std::size_t, cluster::DomainId>, std::size_t> at;
-    std::vector<std::size_t> last(fill.size(), 0);  // where the previous node hangs
+    std::vector<std::size_t> last(fill.size(), 0);  // the path of the previous node
     const Scorer::View view = scorer_.For(group.shape, overlay);
     for (const NodeIndex index : nodes) {
       const cluster::NodeInfo& node = base_.store().node(index);
@@ -395,7 +396,7 @@ class Placer {
     std::vector<std::vector<NodeIndex>> parts;
     const auto walk = [&](const auto& self, std::size_t part) -> void {
       std::ranges::sort(tree[part].parts, [&](std::size_t a, std::size_t b) {
-        // Nodes that lack the label share nothing that is known: they come last.
+        // Nodes without the label share no known domain: they come last.
         const auto order = [&](std::size_t i) {
           const bool nowhere = tree[i].domain == cluster::kNoDomain;
           return std::tuple(nowhere, -tree[i].room, tree[i].domain);

@@ -1,10 +1,10 @@
-// Places a whole workload, or says why it cannot be placed. Pure: reads the overlay's store, writes
-// nothing but its own copy of the overlay (and the scorer's caches).
+// Places a whole workload, or says why it cannot be placed. Pure: reads the overlay's store and
+// writes only its own copy of the overlay (and the scorer's caches).
 //
 // Topology first, then nodes: candidate domains from the preferred level outwards, never beyond the
-// required one, tightest first; inside a domain the best-scored node, one member at a time.
-// Complete for members of one shape without neighbour constraints; otherwise it tries a bounded
-// number of orders and says SearchExhausted, never a false Fragmented.
+// required one, tightest first. Inside a domain it takes the best-scored node, one member at a
+// time. The search is complete for members of one shape without neighbour constraints. Otherwise it
+// tries a bounded number of orders and reports SearchExhausted, never a false Fragmented.
 #pragma once
 
 #include <functional>
@@ -19,28 +19,28 @@
 
 namespace berth::policy {
 
-/// A pair to avoid for a while: kube-scheduler or the kubelet refused that shape there.
+/// A pair to avoid for a while: kube-scheduler or the kubelet refused that shape on that node.
 struct Avoid {
-  std::shared_ptr<const cluster::PodShape> shape;  ///< Kept, so that its address is not used again.
+  std::shared_ptr<const cluster::PodShape> shape;  ///< Held, so that its address is not reused.
   cluster::NodeIndex node = cluster::kNoNode;
   cluster::TimePoint until = 0;
 };
 
 struct PlacementRequest {
   std::vector<const cluster::PodInfo*> pods;  ///< In rank order.
-  int min = 1;                                ///< Fewer than this is no placement.
+  int min = 1;                                ///< Fewer than this is not a placement.
   std::string topology_required{};            ///< Level name, node label key, or empty.
   std::string topology_preferred{};
   std::span<const Avoid> avoid{};  ///< Pairs not to try.
-  /// Where else it may not go; null: everywhere. By node.
+  /// Another limit on the nodes, by node; null: none.
   std::function<bool(cluster::NodeIndex)> allowed{};
-  /// Not null: the one of `pods` that may go only where `asking_allowed` says.
+  /// Not null: the one of `pods` that may only go where `asking_allowed` says.
   const cluster::PodInfo* asking = nullptr;
   std::function<bool(cluster::NodeIndex)> asking_allowed{};
-  /// Not 0: equal scores, and equally good devices, are told apart by a hash of this and not by the
-  /// one node order.
+  /// Not 0: ties between equal scores, and between equally good devices, are broken by a hash of
+  /// this and not by the one node order.
   std::uint64_t tie_seed = 0;
-  /// Whether to say why it could not be placed, which costs more than the search.
+  /// Whether to find out why it could not be placed, which costs more than the search.
   bool explain = true;
 };
 
@@ -65,7 +65,7 @@ struct NodeGroup {
   std::span<const cluster::NodeIndex> nodes;
 };
 
-/// Node groups, and the storage of those that the store does not hold itself.
+/// Node groups, and the storage for those that the store does not hold itself.
 struct NodeGroups {
   std::vector<NodeGroup> groups;
   std::map<std::string, std::vector<cluster::NodeIndex>> owned;
@@ -81,7 +81,7 @@ struct NodeGroups {
 /// the label are left out. Valid until the store's next Refresh().
 NodeGroups GroupBy(const cluster::Store& store, const std::string& level_or_label);
 
-/// Index of a level by its name, -1 if it is none of the policy's.
+/// Index of a level by its name; -1: the policy has no such level.
 int LevelIndex(const cluster::Store& store, const std::string& level_or_label);
 
 }  // namespace berth::policy

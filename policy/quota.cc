@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "policy/law.h"
+#include "policy/workload_mix.h"
 
 namespace berth::policy {
 
@@ -14,7 +14,7 @@ using cluster::Verdict;
 
 namespace {
 
-/// More than the cap will never be granted, whatever ends.
+/// More than the cap can never be granted, whatever ends.
 Verdict Denied(const QuotaView& view, const QuotaView::Allowance& allowance, std::int64_t want) {
   const bool never = want > allowance.cap;
   return {.reason = never ? ReasonId::kExceedsLimit : ReasonId::kWaitingForQuota,

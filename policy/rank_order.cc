@@ -17,7 +17,7 @@ using cluster::NodeIndex;
 
 constexpr int kNone = std::numeric_limits<int>::max();
 
-/// Each is an index of a whole set of pods, every one of which counts its own from 0.
+/// Each is an index of a whole set of pods; each set counts its own pods from 0.
 constexpr std::array<std::string_view, 3> kGroupKeys{"jobset.sigs.k8s.io/job-global-index",
                                                      "jobset.sigs.k8s.io/job-index",
                                                      "leaderworkerset.sigs.k8s.io/group-index"};
@@ -31,7 +31,7 @@ int GroupIndex(const kube::StringMap& labels) {
   return kNone;
 }
 
-/// The nodes of the shape's members, along the tree.
+/// Reassigns the nodes of the shape's members in the order of the tree.
 void Deal(const cluster::PodShape& shape, const cluster::Store& store,
           const cluster::PodInfo* fixed, std::vector<Placed>& placed) {
   std::vector<Placed*> slots;
@@ -45,15 +45,15 @@ void Deal(const cluster::PodShape& shape, const cluster::Store& store,
   for (std::size_t i = 0; i < slots.size(); ++i) slots[i]->node = nodes[i];
 }
 
-/// In whom they keep away, and who them, these members are the same: they may change places.
+/// Whether these members repel, and are repelled by, the same pods: then they may change places.
 bool AllAlike(const ShapeGroup& group, const Overlay& base) {
   const Neighbours neighbours(*group.pods.front(), base);
   return std::ranges::all_of(group.pods,
                              [&](const cluster::PodInfo* pod) { return neighbours.SameFor(*pod); });
 }
 
-/// Members of one shape can differ in their labels, and so in whom they keep away. Ports are of the
-/// shape.
+/// Members of one shape can differ in their labels, and so in the pods that they repel. Host ports
+/// belong to the shape.
 bool AllAllowed(std::span<const ShapeGroup> groups, const Overlay& base,
                 std::span<const Placed> placed) {
   const bool matter =

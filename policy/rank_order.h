@@ -1,5 +1,5 @@
-// The order of a gang's members is the job's own, and neighbours in rank, who talk to each other
-// most, become neighbours in the tree. Pure.
+// Keeps the job's own order of a gang's members: members with neighbouring ranks, which communicate
+// most, become neighbours in the topology tree. Pure.
 #pragma once
 
 #include <span>
@@ -10,18 +10,18 @@
 
 namespace berth::policy {
 
-/// Members without devices first: a launcher is part of the minimum, however few workers are. Then
-/// by the replica of the job that a member belongs to (JobSet's job index, LeaderWorkerSet's group
-/// index), then by its index in there (cluster::PodClaims::rank). What has no index, or nonsense,
-/// comes after what has one, in the order given.
+/// Members without devices come first, because a launcher is part of the minimum however few
+/// workers there are. Then by the replica of the job that a member belongs to (JobSet's job index,
+/// LeaderWorkerSet's group index), then by the index in it (cluster::PodClaims::rank). Members
+/// without a valid index come after the others, in the order given.
 std::vector<const cluster::PodInfo*> RankOrder(const std::vector<const cluster::PodInfo*>& members);
 
-/// Deals the nodes of `placed` out anew, in the order of the tree, among members of one shape,
-/// which can stand for each other: in any domain, of any level, the ranks of one shape are then a
-/// row without a gap. Members that share devices, or whose affinity or spread makes the order in
-/// which they come matter, keep their nodes; and all do if one would not be let in any more.
+/// Reassigns the nodes of `placed`, in the order of the tree, among members of one shape, which are
+/// interchangeable: in any domain of any level, the ranks of one shape are then consecutive.
+/// Members that share devices, or whose affinity or spread makes their order of arrival matter,
+/// keep their nodes; and all members do if one of them would then not be allowed on its node.
 /// `members` is the order of ranks, in which `placed` is left; `groups` are those members by shape;
-/// `base` is the cluster without them. `fixed` keeps its node; null: nobody has to.
+/// `base` is the cluster without them. `fixed` keeps its node; null: no member has to.
 void AlignRanks(std::span<const cluster::PodInfo* const> members,
                 std::span<const ShapeGroup> groups, const Overlay& base,
                 const cluster::PodInfo* fixed, std::vector<Placed>& placed);

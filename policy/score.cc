@@ -9,7 +9,7 @@ using cluster::PodShape;
 
 namespace {
 
-/// The tables grow by one placement's states between two looks.
+/// The tables grow by the states of one placement between two checks.
 constexpr std::uint64_t kShrinkEvery = 32;
 
 }  // namespace
@@ -72,7 +72,7 @@ void ShapeScores::CatchUp(const NodeStates& states, std::span<const std::uint8_t
 Scorer::Scorer(const cluster::Store& store)
     : store_(&store),
       fit_(store),
-      policy_(std::make_unique<BerthScorer>(store, law_)),
+      policy_(std::make_unique<BerthScorer>(store, mix_)),
       states_(store, policy_->LooksAtHosted()),
       place_terms_(store) {}
 
@@ -85,21 +85,21 @@ Scorer::Scorer(const cluster::Store& store, std::unique_ptr<const NodeScorer> po
 
 void Scorer::Refresh() {
   fit_.Trim();
-  law_.Refresh(*store_, fit_);
-  states_.CatchUp(law_);
-  const bool forget = epoch_ != states_.epoch() || law_generation_ != law_.generation() ||
+  mix_.Refresh(*store_, fit_);
+  states_.CatchUp(mix_);
+  const bool forget = epoch_ != states_.epoch() || mix_generation_ != mix_.generation() ||
                       policy_generation_ != store_->policy_generation();
   if (shapes_.size() > kMaxShapes) shapes_.clear();
   if (++refreshes_ % kShrinkEvery == 0 && bytes() > kMaxBytes) Shrink();
   if (forget) {
     for (auto& [shape, known] : shapes_) known.scores.Forget();
   }
-  // First-fit keeps nodes whole while a cluster fills up. Where pods leave as fast as they come it
-  // only keeps others from the holes that they fit best (docs/simulator.md, `departures`).
-  place_terms_.CatchUp({.rank = MulDiv(policy_->RankWeight(), law_.growth(), cluster::kMilli),
+  // First-fit keeps nodes whole while a cluster fills up. Where pods leave as fast as they come, it
+  // only keeps other pods from the gaps that they fit best (docs/simulator.md, `departures`).
+  place_terms_.CatchUp({.rank = MulDiv(policy_->RankWeight(), mix_.growth(), cluster::kMilli),
                         .domain = policy_->DomainWeight()});
   epoch_ = states_.epoch();
-  law_generation_ = law_.generation();
+  mix_generation_ = mix_.generation();
   policy_generation_ = store_->policy_generation();
 }
 
@@ -109,7 +109,7 @@ std::size_t Scorer::bytes() const {
   return sum;
 }
 
-/// Down to half of the bound, so that it is not looked for again at once.
+/// Shrinks to half of the bound, so that the check is not repeated at once.
 void Scorer::Shrink() {
   std::vector<std::pair<std::uint64_t, const PodShape*>> order;
   for (const auto& [shape, known] : shapes_) order.emplace_back(known.used, shape);

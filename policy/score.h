@@ -14,25 +14,25 @@
 
 namespace berth::policy {
 
-/// Where pods of one shape fit and how well: by node, for the store as it is, and by node state, so
-/// that nodes alike are judged once and what-if costs no more.
+/// Where pods of one shape fit, and how well: by node for the store as it is, and by node state, so
+/// that equal nodes are scored once and what-if changes cost no more.
 class ShapeScores {
  public:
-  /// Instead of a score.
+  /// Used in place of a score.
   static constexpr Score kNoRoom = std::numeric_limits<Score>::min();
 
   ShapeScores(std::shared_ptr<const cluster::PodShape> shape, const cluster::Store& store,
               const NodeScorer& scorer)
       : shape_(std::move(shape)), store_(&store), scorer_(&scorer) {}
 
-  /// Takes in what changed. `fits` is by node.
+  /// Applies the changes. `fits` is by node.
   void CatchUp(const NodeStates& states, std::span<const std::uint8_t> fits);
   /// By node: kNoRoom, or the score without PlaceTerms. Valid until CatchUp.
   std::span<const Score> by_node() const { return by_node_; }
 
   /// kNoRoom, or the score without PlaceTerms.
   Score Of(NodeStates::Id id, const NodeStates& states) { return Judged(id, states).score; }
-  /// How many pods of the shape fit, without looking at host ports and neighbours.
+  /// How many pods of the shape fit, ignoring host ports and neighbours.
   int Room(NodeStates::Id id, const NodeStates& states) { return Judged(id, states).room; }
   /// See Scored::devices.
   topology::DeviceMask Devices(NodeStates::Id id, const NodeStates& states) {
@@ -70,24 +70,24 @@ class ShapeScores {
   cluster::ChangeLog::Position seen_ = 0;
 };
 
-/// The law, the scores and what else is remembered between placements: one per engine.
+/// The mix, the scores and other data remembered between placements: one per engine.
 class Scorer {
  public:
   static constexpr std::size_t kMaxShapes = 512;
-  /// Of all tables of scores together. The shapes that were asked for least lately lose theirs.
+  /// For all score tables together. The least recently used shapes lose theirs first.
   static constexpr std::size_t kMaxBytes = std::size_t{128} << 20;
 
   /// With Berth's own policy.
   explicit Scorer(const cluster::Store& store);
-  /// With another one.
+  /// With another policy.
   Scorer(const cluster::Store& store, std::unique_ptr<const NodeScorer> policy);
 
-  Law& law() { return law_; }
+  WorkloadMix& mix() { return mix_; }
   FitCache& fit() { return fit_; }
-  /// What the tables of scores take.
+  /// Memory that the score tables take.
   std::size_t bytes() const;
 
-  /// Takes in what arrived and what changed. Call before a batch of what follows.
+  /// Applies arrivals and changes. Call before a batch of the calls below.
   void Refresh();
 
   /// One shape on one overlay.
@@ -103,7 +103,7 @@ class Scorer {
     /// The same for an overlay that touches nothing. `node` is below nodes().
     Score Untouched(std::size_t node) const { return WithPlace(scores_->by_node()[node], node); }
     std::size_t nodes() const { return fits_.size(); }
-    /// How many pods of the shape the node takes.
+    /// How many pods of the shape fit on the node.
     int Room(cluster::NodeIndex node) const {
       if (fits_[static_cast<std::size_t>(node)] == 0) return 0;
       return scores_->Room(StateOf(node), *states_);
@@ -152,15 +152,15 @@ class Scorer {
   void Shrink();
 
   const cluster::Store* store_;
-  Law law_;
+  WorkloadMix mix_;
   FitCache fit_;
   std::unique_ptr<const NodeScorer> policy_;
   NodeStates states_;
   std::unordered_map<const cluster::PodShape*, Known> shapes_;
   std::uint64_t refreshes_ = 0;
   PlaceTerms place_terms_;
-  std::uint64_t epoch_ = 0;  ///< Of the states that the scores are of.
-  std::uint64_t law_generation_ = 0;
+  std::uint64_t epoch_ = 0;  ///< Of the states that the scores belong to.
+  std::uint64_t mix_generation_ = 0;
   std::optional<std::uint64_t> policy_generation_;
 };
 

@@ -17,14 +17,14 @@ using cluster::NodeIndex;
 using cluster::ReasonId;
 using cluster::Verdict;
 
-/// What the matching nodes would take, counted under three readings of "free".
+/// What the matching nodes would take, counted under three definitions of "free".
 struct Count {
   int matching = 0;    ///< Nodes that match at all.
   int empty = 0;       ///< Members that fit into the empty cluster.
   int by_device = 0;   ///< Members whose devices are free somewhere.
   int now = 0;         ///< Members that fit now.
-  int with_ports = 0;  ///< Of those, as many as find their host ports free.
-  int avoided = 0;     ///< And of these, on nodes that are avoided.
+  int with_ports = 0;  ///< Of those, members whose host ports are free.
+  int avoided = 0;     ///< Of these, members on nodes that are avoided.
   std::int64_t free_devices = 0;
 };
 
@@ -66,7 +66,7 @@ std::string PortsOf(const cluster::PodShape& shape) {
   return text;
 }
 
-/// What makes `group` too much for the empty cluster, as a whole sentence; empty: its number alone.
+/// Why `group` is too much for the empty cluster, as a whole sentence; empty: its number alone is.
 std::string WhyNeverFits(const ShapeGroup& group, const Overlay& base, FitCache& fit,
                          const Count& count, const std::string& who) {
   const cluster::Store& store = base.store();
@@ -134,7 +134,7 @@ Verdict JudgeGroup(const PlacementRequest& request, const ShapeGroup& group, con
   return {};
 }
 
-/// Each shape for itself has enough: do all of them together?
+/// Each shape alone has enough room: checks whether all of them together do.
 Verdict JudgeSum(const std::vector<ShapeGroup>& groups, const Overlay& base, FitCache& fit) {
   std::map<cluster::ResourceId, std::pair<std::int64_t, std::set<NodeIndex>>> wanted;
   for (const ShapeGroup& group : groups) {
@@ -184,8 +184,8 @@ std::vector<ShapeGroup> GroupByShape(std::span<const cluster::PodInfo* const> po
 Verdict ExplainShortage(const PlacementRequest& request, const std::vector<ShapeGroup>& groups,
                         const Overlay& base, FitCache& fit) {
   for (const ShapeGroup& group : groups) {
-    // Which of the members, where they differ. (What all of one shape are told is told to other
-    // workloads of that shape as well: no names.)
+    // Names the member if the members differ. (A message for members of one shape is also given to
+    // other workloads of that shape, so it has no names.)
     const std::string who = groups.size() > 1       ? group.pods.front()->object.meta.name
                             : group.pods.size() > 1 ? "Each member"
                                                     : "It";

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMaxFrames = 64;
 
-/// The numbers of all signals have one or two digits.
+/// All signal numbers have one or two digits.
 void WriteHead(int signal) {
   std::array<char, 32> text{"berth crashed: signal 00\n"};
   constexpr std::size_t kDigits = sizeof("berth crashed: signal ") - 1;
@@ -22,7 +22,7 @@ void WriteHead(int signal) {
   [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), kDigits + 3);
 }
 
-/// Calls only what may be called in a signal handler.
+/// Calls only async-signal-safe functions.
 void Report(int signal) {
   WriteHead(signal);
   std::array<void*, kMaxFrames> frames{};
@@ -34,7 +34,8 @@ void Report(int signal) {
 
 void ReportCrashes() {
   std::array<void*, 1> frame{};
-  backtrace(frame.data(), 1);  // The first call loads a library, which a handler must not.
+  backtrace(frame.data(), 1);  // The first call loads a library, which a signal handler must not
+                               // do.
   struct sigaction action {};
   action.sa_handler = Report;
   action.sa_flags = static_cast<int>(SA_RESETHAND);

@@ -14,13 +14,13 @@
 #include <utility>
 
 #include "kube/terminal.h"
-#include "server/wire.h"
+#include "server/verbs/wire.h"
 
 namespace berth::server {
 namespace {
 
 constexpr std::size_t kQueuedEntries = 8192;
-/// A longer value is cut: some come from outside.
+/// Longer values are cut: some come from outside.
 constexpr std::size_t kMaxValueBytes = 4096;
 
 /// Hands each line to a function.
@@ -71,7 +71,7 @@ std::string Timestamp() {
                      fmt::gmtime(std::chrono::system_clock::to_time_t(now)), micros);
 }
 
-/// As a JSON string, its end left out where it is too long.
+/// Appends a JSON string, shortened at the end if it is too long.
 void AppendText(std::string& out, std::string_view value) {
   if (value.size() <= kMaxValueBytes) return AppendJsonString(out, value);
   auto end = kMaxValueBytes;
@@ -95,7 +95,7 @@ struct AppendJsonValue {
   void operator()(double value) const { AppendNumber(out, value); }
 };
 
-/// As JSON, but words that need no quotes go without.
+/// As JSON, but without quotes for words that need none.
 struct AppendTextValue {
   std::string& out;
   void operator()(std::string_view value) const {

@@ -1,4 +1,4 @@
-// Structured logs: one line an entry, as text or JSON, to stderr.
+// Structured logs: one line per entry, as text or JSON, to stderr.
 #pragma once
 
 #include <concepts>
@@ -15,8 +15,8 @@ namespace berth::server {
 enum class LogFormat : std::uint8_t { kText, kJson };
 enum class Severity : std::uint8_t { kError, kWarning, kInfo };
 
-/// A key and a value of an entry. Use the keys that others use: pod (NAMESPACE/NAME), uid, node,
-/// gang, queue, reason, error, dur_ms.
+/// A key and a value of an entry. Use the existing keys where they fit: pod (NAMESPACE/NAME), uid,
+/// node, gang, queue, reason, error, dur_ms.
 struct LogField {
   using Value = std::variant<std::string_view, std::int64_t, double, bool>;
 
@@ -34,13 +34,13 @@ struct LogField {
 
 using LogFields = std::initializer_list<LogField>;
 
-/// Thread-safe. Entries are handed to a thread of its own; when that falls behind, the oldest are
-/// dropped rather than a caller held up. A value is cut at 4 KiB. The destructor writes what is
-/// left.
+/// Thread-safe. Entries are handed to a thread of the logger's own; when that falls behind, the
+/// oldest are dropped, so that callers never wait. A value is cut at 4 KiB. The destructor writes
+/// the remaining entries.
 class Logger {
  public:
-  /// `verbosity` as in Kubernetes: 0 for operators, 2 a line per decision, 5 whatever helps.
-  /// `sink` takes whole lines, the newline included; empty: stderr.
+  /// `verbosity` as in Kubernetes: 0 for operators, 2 a line per decision, 5 everything that helps.
+  /// `sink` gets whole lines, including the newline; empty: stderr.
   explicit Logger(LogFormat format, int verbosity = 0,
                   std::function<void(std::string_view)> sink = {});
   ~Logger();

@@ -1,4 +1,4 @@
-// berth: one binary, its subcommands.
+// berth: one binary with its subcommands.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -11,15 +11,15 @@
 #include <thread>
 
 #include "kube/terminal.h"
-#include "server/ask_command.h"
-#include "server/check_command.h"
-#include "server/completion.h"
-#include "server/demo.h"
-#include "server/exit_codes.h"
-#include "server/import_command.h"
-#include "server/man_page.h"
+#include "server/cli/ask_command.h"
+#include "server/cli/check_command.h"
+#include "server/cli/completion.h"
+#include "server/cli/exit_codes.h"
+#include "server/cli/import_command.h"
+#include "server/cli/man_page.h"
+#include "server/cli/ungate.h"
+#include "server/demo/demo.h"
 #include "server/serve.h"
-#include "server/ungate.h"
 #include "server/version.h"
 #include "sim/command.h"
 
@@ -30,7 +30,8 @@ using berth::server::AskOptions;
 using berth::server::DemoOptions;
 using berth::server::ServeOptions;
 
-/// The file that kubectl would read: of $KUBECONFIG's the first, else ~/.kube/config; empty: none.
+/// The file that kubectl would read: the first one in $KUBECONFIG, else ~/.kube/config; empty:
+/// none.
 std::string KubectlConfig() {
   const char* named = std::getenv("KUBECONFIG");
   if (named != nullptr && *named != '\0')
@@ -147,7 +148,7 @@ int Say(const berth::server::Answer& answer) {
   return answer.code;
 }
 
-/// A word that stands where a command should; empty: there is none.
+/// A word in the place of a command that is not one; empty: there is none.
 std::string UnknownCommand(const CLI::App& app) {
   const CLI::App* deepest = &app;
   while (!deepest->get_subcommands().empty()) deepest = deepest->get_subcommands().front();

@@ -12,28 +12,28 @@
 #include "kube/client_config.h"
 #include "kube/terminal.h"
 #include "kube/writer.h"
-#include "server/api_pages.h"
+#include "server/cli/exit_codes.h"
 #include "server/crash_report.h"
-#include "server/embedded_cluster.h"
-#include "server/exit_codes.h"
-#include "server/host.h"
-#include "server/informers.h"
-#include "server/kube_api.h"
-#include "server/leadership.h"
-#include "server/ops_auth.h"
-#include "server/ops_server.h"
-#include "server/policy_source.h"
-#include "server/verb_server.h"
+#include "server/drivers/embedded_cluster.h"
+#include "server/drivers/host_driver.h"
+#include "server/drivers/informers.h"
+#include "server/drivers/kube_api.h"
+#include "server/drivers/leadership.h"
+#include "server/drivers/policy_source.h"
+#include "server/drivers/work_queue.h"
+#include "server/ops/api_pages.h"
+#include "server/ops/ops_auth.h"
+#include "server/ops/ops_server.h"
+#include "server/verbs/verb_server.h"
 #include "server/version.h"
-#include "server/work_queue.h"
 
 namespace berth::server {
 namespace {
 
-/// How old a page may be: less than people notice.
+/// How old a page may be: too short for people to notice.
 constexpr std::chrono::milliseconds kPageAge{1000};
 constexpr std::int64_t kStaleMs = 180'000;
-/// Long enough that a busy engine is not taken for one that hangs.
+/// Long enough that a busy engine is not mistaken for one that hangs.
 constexpr std::int64_t kHungMs = 15'000;
 
 int Fail(int code, const std::string& message) {
@@ -41,10 +41,10 @@ int Fail(int code, const std::string& message) {
   return code;
 }
 
-/// Of a file that was not taken.
+/// The exit code for a file that could not be used.
 int CodeOf(const kube::FileError& error) { return error.unreadable ? kEnvironment : kBadInput; }
 
-/// A port of short questions from few.
+/// The options of a port for small requests from few clients.
 HttpServerOptions Small(HttpServerOptions options) {
   options.max_connections = 64;
   options.max_handshakes = 16;
@@ -81,8 +81,8 @@ class LogPause {
   int left_out_ = 0;
 };
 
-/// The process: what lives as long as it serves, in the order in which it is made: each part uses
-/// earlier ones only from threads of its own, so that an early return tears down nothing in use.
+/// The process's parts that live as long as it serves, in the order of construction: each part uses
+/// earlier ones only from threads of its own, so that an early return destroys nothing in use.
 class Service {
  public:
   Service(const ServeOptions& options, ServeSettings settings)
@@ -120,14 +120,14 @@ class Service {
   DecisionLog decisions_;
   Tenure tenure_;
   std::unique_ptr<kube::RestClient> client_;
-  /// Of the Lease alone: a renewal never queues behind Bindings.
+  /// For the Lease only: a renewal never queues behind Bindings.
   std::unique_ptr<kube::RestClient> lease_client_;
-  /// Of the operations port's callers alone: strangers can make it busy.
+  /// For the operations port's callers only: unknown clients can make it busy.
   std::unique_ptr<kube::RestClient> review_client_;
   std::unique_ptr<kube::Writer> writer_;
   std::unique_ptr<Api> api_;
   EmbeddedCluster* embedded_ = nullptr;
-  std::unique_ptr<Host> host_;
+  std::unique_ptr<HostDriver> host_;
   std::unique_ptr<HttpServer> verb_server_;
   std::unique_ptr<PolicySource> policy_;
   WorkQueue chores_{/*threads=*/1, /*max_jobs=*/16};
@@ -135,7 +135,7 @@ class Service {
   std::unique_ptr<Informers> informers_;
   std::unique_ptr<OpsAuth> ops_auth_;
   std::unique_ptr<HttpServer> ops_server_;
-  std::unique_ptr<HttpServer> health_server_;  ///< Null: health is on the operations port alone.
+  std::unique_ptr<HttpServer> health_server_;  ///< Null: health is on the operations port only.
 };
 
 std::expected<void, int> Service::Connect() {
@@ -186,7 +186,8 @@ std::expected<config::PolicyConfiguration, int> Service::LoadPolicy() {
   return std::move(*policy);
 }
 
-/// An Event on the ConfigMap, where whoever edited it will look: the leader's, one is enough.
+/// Writes an Event on the ConfigMap, where the person who edited it will look. Only the leader
+/// does: one is enough.
 void Service::TellPolicyRefused(const std::string& errors) {
   if (!tenure_.Holds()) return;
   const auto slash = options_.policy_configmap.find('/');
@@ -244,7 +245,7 @@ std::expected<config::PolicyConfiguration, int> Service::LoadPolicyConfigMap() {
   return std::move(*policy);
 }
 
-/// What happens at a port's edge goes into metrics; what is worth a line, into the log.
+/// What happens at a port goes into metrics; what is worth a line goes into the log.
 HttpServerOptions Service::PortOptions(const char* name, std::optional<TlsOptions> tls) {
   HttpServerOptions options;
   options.on_event = [this, name](HttpEvent event) { metrics_.CountHttpEvent(name, event); };
@@ -319,7 +320,7 @@ std::string Service::EngineProblem() const {
                           : std::string();
 }
 
-/// Empty: every watch is heard of, or there is none.
+/// Empty: every watch shows life, or there are no watches.
 std::string Service::WatchProblem() const {
   return informers_ != nullptr && informers_->StalestMs() > kStaleMs
              ? "a watch has been silent for too long"
@@ -401,7 +402,7 @@ void Service::MakeInformers() {
       [this] { policy_->Gone(options_.policy_configmap); });
 }
 
-/// What the pod's manifest tells us of itself; empty outside of a cluster.
+/// A value that the pod's manifest passes to us; empty outside of a cluster.
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
@@ -425,7 +426,7 @@ void Service::MakeLeadership() {
 void Service::Lead() {
   host_->Start();
   metrics_.SetLeader(true);
-  // Not here: an API server that does not answer would keep us in an office that we have lost.
+  // Not on this thread: an API server that does not answer would keep us from ending the term.
   chores_.Push("", [this] {
     policy_->Keep();
     if (const auto errors = policy_->last_error(); !errors.empty()) TellPolicyRefused(errors);
@@ -435,14 +436,15 @@ void Service::Lead() {
 void Service::Follow() {
   host_->Resign();
   metrics_.SetLeader(false);
-  verb_server_->CloseIdle();  // kube-scheduler's next call goes to whom the Service selects then
+  verb_server_->CloseIdle();  // kube-scheduler's next call then goes to the pod that the Service
+                              // selects
 }
 
-/// In this order: nothing is begun any more; standing binds fail at once; what is under way ends;
-/// the next leader may begin; the connections end, so that kube-scheduler comes to it.
+/// In this order: nothing new is begun; parked binds fail at once; what is under way ends; the next
+/// leader may begin; the connections end, so that kube-scheduler connects to the next leader.
 void Service::Shutdown() {
   draining_ = true;
-  if (leadership_) leadership_->LeaveOffice();
+  if (leadership_) leadership_->Leave();
   host_->Stop();
   metrics_.SetLeader(false);
   if (leadership_) leadership_->Release();
@@ -461,7 +463,7 @@ int Service::Run() {
   if (const auto connected = Connect(); !connected) return connected.error();
   auto policy = LoadPolicy();
   if (!policy) return policy.error();
-  host_ = std::make_unique<Host>(
+  host_ = std::make_unique<HostDriver>(
       std::move(*policy),
       engine::Options{.instance = Instance(), .explain_decisions = decisions_.enabled()}, *api_,
       metrics_, logger_, decisions_, SteadyClock(), [this] { return tenure_.Holds(); });
@@ -491,9 +493,9 @@ int Service::Run() {
 }  // namespace
 
 int Serve(const ServeOptions& options) {
-  // Small blocks that are freed are merged with their neighbours at once. By default glibc keeps
-  // them apart and merges all of them during some later allocation, under the lock: 6 ms instead of
-  // 3 in a round of planning over 50,000 workloads (LongestHoldOfPolicy in docs/benchmarks.md).
+  // Merge small freed blocks with their neighbours at once. By default glibc keeps them apart and
+  // merges all of them during some later allocation, under the lock: 6 ms instead of 3 in a round
+  // of planning over 50,000 workloads (LongestHoldOfPolicy in docs/benchmarks.md).
   mallopt(M_MXFAST, 0);
   // Every thread inherits the mask, so that the signal waits for sigwait.
   sigset_t signals;

@@ -57,7 +57,7 @@ std::expected<void, std::string> ReadTls(const ServeOptions& o, ServeSettings& s
 std::expected<void, std::string> ReadDuration(const char* option, const std::string& text,
                                               kube::Duration& into) {
   const auto parsed = kube::ParseDuration(text);
-  const auto most = std::chrono::hours(1);  // Nobody waits longer for a dead leader.
+  const auto most = std::chrono::hours(1);  // Nobody wants to wait longer for a dead leader.
   if (!parsed || *parsed < std::chrono::milliseconds(1) || *parsed > most) {
     return Error(std::string(option) + " " + text + ": must be a duration like 15s, at most 1h");
   }
@@ -65,8 +65,8 @@ std::expected<void, std::string> ReadDuration(const char* option, const std::str
   return {};
 }
 
-/// As client-go's NewLeaderElector: who renews late must have stopped before another may begin, and
-/// must have had more than one try.
+/// As client-go's NewLeaderElector: a leader that renews late must have stopped before another may
+/// begin, and must have had more than one attempt.
 std::expected<void, std::string> ReadElection(const ServeOptions& o,
                                               kube::ElectionOptions& election) {
   for (const auto& read : {ReadDuration("--leader-elect-lease-duration",

@@ -1,4 +1,4 @@
-// What `berth serve` can be told, and what of it makes no sense.
+// The options of `berth serve`, and their validation.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kube/leader_election.h"
-#include "server/tls_context.h"
+#include "server/http/tls_context.h"
 
 namespace berth::server {
 
@@ -28,7 +28,8 @@ struct ServeOptions {
   std::string client_allowed_names;  ///< Comma-separated.
   std::string ops_tls_cert_file;
   std::string ops_tls_private_key_file;
-  std::optional<bool> leader_elect;  ///< Not given: in a cluster, so without --kubeconfig.
+  std::optional<bool> leader_elect;  ///< Not given: only in a cluster, that is without
+                                     ///< --kubeconfig.
   std::string leader_elect_namespace = "berth-system";
   std::string leader_elect_lease_duration = "15s";  ///< Go durations, as kube-scheduler's flags.
   std::string leader_elect_renew_deadline = "10s";
@@ -51,15 +52,16 @@ struct Address {
 /// ADDR:PORT; an IPv6 address in brackets, port 0 to 65535.
 std::expected<Address, std::string> ParseAddress(const std::string& text);
 
-/// What the options come to.
+/// The options, parsed and checked.
 struct ServeSettings {
   Address verbs;
   Address ops;
-  std::optional<Address> health{};      ///< Of a port for health alone.
+  std::optional<Address> health{};      ///< A port for health only.
   std::optional<TlsOptions> verbs_tls;  ///< None: plain text.
   std::optional<TlsOptions> ops_tls;
-  bool ops_auth = false;  ///< Callers of the operations port are looked up in the cluster's RBAC.
-  bool elects = false;    ///< A leader is elected; else this process leads from the start.
+  bool ops_auth = false;  ///< Callers of the operations port are checked against the cluster's
+                          ///< RBAC.
+  bool elects = false;    ///< A leader is elected; otherwise this process leads from the start.
   kube::ElectionOptions election;  ///< Its durations.
 };
 

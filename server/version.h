@@ -1,11 +1,11 @@
-// What this binary was built from.
+// The source that this binary was built from.
 #pragma once
 
-#include "server/metrics.h"
+#include "server/ops/metrics.h"
 
 namespace berth::server {
 
-/// The commit has `-dirty` after it where the tree differed; `unknown` outside a git checkout.
+/// The commit is followed by `-dirty` if the tree differed; `unknown` outside a git checkout.
 BuildInfo ThisBuild();
 
 }  // namespace berth::server

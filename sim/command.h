@@ -7,7 +7,7 @@
 
 namespace berth::sim {
 
-/// Adds the command with its experiments. Parsing sets `run` to what was asked for, which returns
+/// Adds the command with its experiments. Parsing sets `run` to the chosen command, which returns
 /// the program's exit code; `run` must outlive the parsing.
 void AddSimulateCommand(CLI::App& app, std::function<int()>& run);
 

@@ -1,6 +1,6 @@
-// The one generator of pseudo-random numbers of the simulator: the same seed gives the same numbers
-// on every machine and in every release. xoshiro256** 1.0 (Blackman and Vigna, 2018), its state
-// filled by SplitMix64 from the seed, as its authors advise.
+// The only generator of pseudo-random numbers of the simulator: the same seed gives the same
+// numbers on every machine and in every release. xoshiro256** 1.0 (Blackman and Vigna, 2018), with
+// its state filled by SplitMix64 from the seed, as its authors advise.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace berth::sim {
 
-/// SplitMix64's step: advances `state`, returns 64 well mixed bits.
+/// SplitMix64's step: advances `state`, returns 64 well-mixed bits.
 inline std::uint64_t SplitMix64(std::uint64_t& state) {
   std::uint64_t z = (state += 0x9e3779b97f4a7c15U);
   z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
@@ -21,7 +21,8 @@ inline std::uint64_t SplitMix64(std::uint64_t& state) {
 
 class Random {
  public:
-  /// `stream` separates the uses of one seed, so that drawing more for one changes no other.
+  /// `stream` separates the uses of one seed, so that drawing more numbers for one use does not
+  /// change any other.
   explicit Random(std::uint64_t seed, std::uint64_t stream = 0) {
     std::uint64_t x = seed + stream * 0xd1342543de82ef95U;
     for (std::uint64_t& word : state_) word = SplitMix64(x);
@@ -66,10 +67,10 @@ class Random {
   /// Uniform in [0, 1), 53 bits.
   double Unit() { return static_cast<double>(Next() >> 11U) * 0x1.0p-53; }
 
-  /// Exponentially distributed with this mean. Times of arrivals only, never a decision.
+  /// Exponentially distributed with this mean. Use it only for arrival times, never for a decision.
   double Exponential(double mean) { return -mean * std::log1p(-Unit()); }
 
-  /// Fisher-Yates, from the last place down.
+  /// Fisher-Yates, starting at the last place.
   template <typename T>
   void Shuffle(std::vector<T>& items) {
     for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[Below(i)]);

@@ -3,8 +3,8 @@
 #include <memory>
 #include <sstream>
 
+#include "engine/replay/replay.h"
 #include "kube/terminal.h"
-#include "replay/replay.h"
 
 namespace berth::sim {
 

@@ -1,4 +1,4 @@
-// `berth simulate replay`: a recorded decision log, decided again.
+// `berth simulate replay`: makes the decisions of a recorded decision log again.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,7 +6,7 @@
 
 namespace berth::sim {
 
-/// Adds the command. When it was given, `run` is set; its result is the exit code.
+/// Adds the command. If it was given, `run` is set; it returns the exit code.
 void AddReplayCommand(CLI::App& simulate, std::function<int()>& run);
 
 }  // namespace berth::sim

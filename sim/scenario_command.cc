@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "kube/terminal.h"
+#include "sim/experiments/parallel.h"
+#include "sim/faults/fault_command.h"
 #include "sim/options.h"
-#include "sim/parallel.h"
 #include "sim/scenario/judge.h"
 #include "sim/scenario/objects.h"
 #include "sim/scenario/run.h"
-#include "sim/world/fault_command.h"
 #include "sim/world/fidelity_option.h"
 
 namespace berth::sim {
@@ -29,10 +29,10 @@ struct RunCommandOptions {
   std::string seeds = "1";
   Fidelity fidelity = Fidelity::kScheduler;
   bool expand = false;
-  int judge = 0;  ///< Line of the step whose expectation is asked about; 0: none.
+  int judge = 0;  ///< Line of the step whose expectation is judged; 0: none.
 };
 
-/// Prints what is wrong with the file itself. The error is the exit code.
+/// Prints the errors of the file itself. The error is the exit code.
 std::expected<scenario::Scenario, int> Load(const std::string& path) {
   const auto text = ReadTraceFile(path);
   if (!text) return std::unexpected(Fail(text.error()));
@@ -43,7 +43,7 @@ std::expected<scenario::Scenario, int> Load(const std::string& path) {
   return std::unexpected(kBadInput);
 }
 
-/// At most kMaxTraceBytes of it: more is cut off, and then no JSON.
+/// Reads at most kMaxTraceBytes; longer input is truncated, and is then not valid JSON.
 std::string ReadStandardInput() {
   std::string text;
   std::array<char, 65536> buffer{};
@@ -53,7 +53,7 @@ std::string ReadStandardInput() {
   return text;
 }
 
-/// What the expectation at that line says of the observation on standard input.
+/// Judges the observation on standard input by the expectation at that line.
 int JudgeObservation(const scenario::Scenario& scenario, int line) {
   const auto seen = scenario::DecodeObservation(ReadStandardInput());
   if (!seen) {
@@ -72,7 +72,7 @@ int JudgeObservation(const scenario::Scenario& scenario, int line) {
   return kUsage;
 }
 
-/// Runs one file with every seed and tells of each that failed. Returns how many did.
+/// Runs one file with every seed and prints those that failed. Returns how many did.
 std::size_t RunSeeds(const scenario::Scenario& scenario, const std::string& path,
                      const std::vector<std::uint64_t>& seeds, Fidelity fidelity) {
   std::vector<scenario::RunReport> reports(seeds.size());

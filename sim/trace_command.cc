@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "kube/terminal.h"
+#include "sim/experiments/parallel.h"
 #include "sim/options.h"
-#include "sim/parallel.h"
 #include "sim/trace/offer.h"
 #include "sim/trace/trace_report.h"
 #include "sim/world/fidelity.h"
@@ -64,7 +64,7 @@ int RunAll(const TraceCommandOptions& options) {
   const ClusterGpus gpus = CountGpus(*nodes);
   auto recording = ReadRecording(options.workload, gpus);
   if (!recording) return Fail(recording.error());
-  // Before anything is counted: a load is offered by the jobs that can run.
+  // Before anything is counted: the load is computed from the jobs that can run.
   const auto never_fit = TakeNeverFitting(recording->jobs, *nodes);
   Name("left out", recording->left_out);
   Name("jobs would not fit the empty cluster and are left out", never_fit);

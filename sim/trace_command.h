@@ -1,4 +1,4 @@
-// `berth simulate trace`: a recorded cluster and its work under several policies.
+// `berth simulate trace`: a recorded cluster and its workloads under several policies.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,7 +6,8 @@
 
 namespace berth::sim {
 
-/// Adds `trace` below `simulate`; `run` is what the chosen command does, and gives the exit code.
+/// Adds `trace` below `simulate`. Parsing sets `run` to the chosen command, which returns the exit
+/// code.
 void AddTraceCommand(CLI::App& simulate, std::function<int()>& run);
 
 }  // namespace berth::sim

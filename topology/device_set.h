@@ -18,13 +18,13 @@ class DeviceSet {
   static constexpr int kMost = 16;
   static constexpr int kWhole = 1000;  ///< A whole device, in thousandths.
 
-  /// No devices: also how a node is written whose devices are only counted.
+  /// No devices. Also used for a node whose devices are only counted.
   DeviceSet() = default;
   /// `count` devices (0..kMost), all free.
   explicit DeviceSet(int count) : size_(static_cast<std::uint8_t>(std::clamp(count, 0, kMost))) {
     std::fill_n(free_.begin(), size_, std::uint16_t{kWhole});
   }
-  /// `count` devices of which `free` thousandths are free in all: those of the lowest index are
+  /// `count` devices with `free` thousandths free in all: the devices of the lowest index are
   /// taken, at most one of them in part.
   static DeviceSet FromCounts(int count, std::int64_t free) {
     DeviceSet set(count);
@@ -48,7 +48,7 @@ class DeviceSet {
   }
   /// Devices that are fully free.
   int WholeFree() const { return std::popcount(AtLeast(kWhole)); }
-  /// Devices with at least `milli` free; of no device where milli <= 0.
+  /// Devices with at least `milli` free; empty if milli <= 0.
   DeviceMask AtLeast(int milli) const {
     unsigned mask = 0;
     for (unsigned i = 0; i < size_; ++i) {
@@ -60,7 +60,7 @@ class DeviceSet {
   bool FitsWhole(int count) const { return WholeFree() >= count; }
   bool FitsShare(int milli) const { return AtLeast(milli) != 0; }
 
-  /// The `count` fully free devices of the lowest index; 0: there are not so many, or count <= 0.
+  /// The `count` fully free devices of the lowest index; 0: there are fewer, or count <= 0.
   DeviceMask LowestWhole(int count) const {
     unsigned left = AtLeast(kWhole);
     unsigned mask = 0;
@@ -70,7 +70,7 @@ class DeviceSet {
     }
     return static_cast<DeviceMask>(count > 0 ? 0U : mask);
   }
-  /// The device that `milli` fills most; the lowest index of several. 0: it fits nowhere.
+  /// The device that `milli` fills most; among equals the lowest index. 0: it fits nowhere.
   DeviceMask Tightest(int milli) const {
     int best = -1;
     for (int i = 0; i < size_; ++i) {
@@ -79,9 +79,9 @@ class DeviceSet {
     return static_cast<DeviceMask>(best < 0 ? 0U : 1U << static_cast<unsigned>(best));
   }
 
-  /// Every different way to place a share: calls visit(alike, after) with the devices that have
-  /// equally much free, and with the set after the first of them gave `milli`. In the order of
-  /// those first devices.
+  /// Every different way to place a share: calls visit(alike, after) with the devices that have the
+  /// same amount free, and with the set after the first of them gave `milli`. In the order of those
+  /// first devices.
   template <typename Visit>
   void ForEachShare(int milli, Visit visit) const {
     for (unsigned open = AtLeast(milli); open != 0;) {
@@ -98,13 +98,13 @@ class DeviceSet {
     }
   }
 
-  /// Takes `milli` of every device in `mask`. False, and nothing changed, where one has less or
-  /// does not exist, or where the mask is empty.
+  /// Takes `milli` of every device in `mask`. Returns false, and changes nothing, if one has less
+  /// or does not exist, or if the mask is empty.
   bool Take(DeviceMask mask, int milli) {
     if (mask == 0 || milli < 0 || (milli > 0 && (mask & ~AtLeast(milli)) != 0)) return false;
     return Add(mask, -milli);
   }
-  /// Undoes Take. False, and nothing changed, where a device would be more than whole.
+  /// Undoes Take. Returns false, and changes nothing, if a device would be more than whole.
   bool GiveBack(DeviceMask mask, int milli) {
     if (mask == 0 || milli < 0) return false;
     for (unsigned left = mask; left != 0; left &= left - 1U) {
@@ -114,7 +114,7 @@ class DeviceSet {
     return Add(mask, milli);
   }
 
-  /// Equal words and equal size, equal set.
+  /// Two sets are equal if their words and sizes are equal.
   using Words = std::array<std::int64_t, kMost * sizeof(std::uint16_t) / sizeof(std::int64_t)>;
   Words words() const {
     Words words;

@@ -11,7 +11,7 @@ constexpr DeviceTable kHalves{0, 0, 0, 0, 1, 1, 1, 1};   // two sockets of four 
 constexpr DeviceTable kInPairs{0, 0, 1, 1, 2, 2, 3, 3};  // two devices and their NICs on a switch
 constexpr DeviceTable kAlone{0, 1, 2, 3, 4, 5, 6, 7};    // a NIC for every device
 
-/// NVLinks of the hybrid cube mesh: six of each device, none of most pairs across sockets.
+/// NVLinks of the hybrid cube mesh: six per device, and none between most pairs across sockets.
 constexpr PairTable kCubeMesh{{{0, 1, 1, 2, 2, 0, 0, 0},
                                {1, 0, 2, 1, 0, 2, 0, 0},
                                {1, 2, 0, 2, 0, 0, 1, 0},
@@ -30,7 +30,7 @@ constexpr PairTable AllToAll(int links) {
   return table;
 }
 
-/// Upper case, without what only separates words.
+/// Upper case, without characters that only separate words.
 std::string Folded(std::string_view text) {
   std::string folded;
   for (const char c : text) {
@@ -57,7 +57,7 @@ const KnownMachine* FindMachine(std::string_view machine_label, std::string_view
   if (product.find("MIG") != std::string::npos) return nullptr;
   std::string machine = Folded(machine_label);
   if (machine.starts_with("NVIDIA")) machine.erase(0, 6);
-  // A DGX-1 may carry P100s, which are wired otherwise.
+  // A DGX-1 may have P100s, which are wired differently.
   const bool volta = product.find("V100") != std::string::npos;
   for (const KnownMachine& known : KnownMachines()) {
     const bool first = &known == KnownMachines().data();

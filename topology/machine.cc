@@ -9,8 +9,8 @@ namespace {
 
 constexpr unsigned Bit(int device) { return 1U << static_cast<unsigned>(device); }
 
-/// From a number of `popcount(mask)` bits to the devices of `mask`, the lowest bit to the lowest
-/// device: bytes at a time, so that a walk over thousands of subsets costs two look-ups each.
+/// Maps a number of `popcount(mask)` bits to the devices of `mask`, the lowest bit to the lowest
+/// device. Works on whole bytes, so that a walk over thousands of subsets costs two look-ups each.
 class Spread {
  public:
   explicit Spread(DeviceMask mask) {
@@ -41,7 +41,7 @@ class Spread {
   Table high_;
 };
 
-/// The next larger number with as many bits (Gosper).
+/// The next larger number with the same number of bits set (Gosper).
 constexpr unsigned NextOfSameSize(unsigned bits) {
   const unsigned low = bits & (~bits + 1U);
   const unsigned ripple = bits + low;
@@ -78,7 +78,7 @@ Machine::Machine(const MachineDescription& description) : description_(descripti
     range.best = std::max(range.best, sum);
     range.worst = std::min(range.worst, sum);
   }
-  // All pairs are alike if all sets of two are.
+  // All pairs are equal if all sets of two are.
   uniform_ = count() < 2 || range_[2].best == range_[2].worst;
   for (unsigned left = all(); left != 0;) {
     unsigned socket = 0;

@@ -1,4 +1,4 @@
-// The engine without HTTP and JSON: filter, passes, and what an event costs.
+// The engine without HTTP and JSON: filter, passes, and the cost of an event.
 #include <benchmark/benchmark.h>
 
 #include "bench/micro/world.h"
@@ -6,7 +6,7 @@
 namespace berth::bench {
 namespace {
 
-/// Filter of a single that is planned on the spot; each is another pod. Args: nodes.
+/// Filter of a single pod that is planned during the call; each call has another pod. Args: nodes.
 void FilterSingle(benchmark::State& state) {
   const auto nodes = static_cast<int>(state.range(0));
   const auto engine = MakeEngine(nodes);
@@ -29,7 +29,8 @@ BENCHMARK(FilterSingle)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
 
-/// Filter of a single that no informer has brought yet, each another pod. Args: nodes.
+/// Filter of a single pod that no informer has delivered yet; each call has another pod. Args:
+/// nodes.
 void FilterUnknown(benchmark::State& state) {
   const auto nodes = static_cast<int>(state.range(0));
   const auto engine = MakeEngine(nodes);
@@ -53,7 +54,7 @@ BENCHMARK(FilterUnknown)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
 
-/// Filter of a member whose gang has its plan. Args: nodes, members.
+/// Filter of a member whose gang already has its plan. Args: nodes, members.
 void FilterPlannedMember(benchmark::State& state) {
   const auto nodes = static_cast<int>(state.range(0));
   const auto engine = MakeEngine(nodes);
@@ -70,7 +71,7 @@ void FilterPlannedMember(benchmark::State& state) {
 }
 BENCHMARK(FilterPlannedMember)->Args({5000, 1024})->Unit(benchmark::kMicrosecond);
 
-/// The first filter of a gang that nobody has planned yet. Args: nodes, members.
+/// The first filter of a gang that has no plan yet. Args: nodes, members.
 void FilterFirstOf(benchmark::State& state, bool new_shape) {
   const auto nodes = static_cast<int>(state.range(0));
   const auto engine = MakeEngine(nodes);
@@ -98,7 +99,7 @@ BENCHMARK(FilterFirstOfGang)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
 
-/// The same, of a shape that was never seen: nothing is remembered of it.
+/// The same with a shape that was never seen: no results are cached for it.
 void FilterFirstOfNewGang(benchmark::State& state) { FilterFirstOf(state, true); }
 BENCHMARK(FilterFirstOfNewGang)
     ->Args({5000, 8})
@@ -107,8 +108,8 @@ BENCHMARK(FilterFirstOfNewGang)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
 
-/// Filter of a single of a new shape where no two nodes have the same room: the worst case for
-/// what is remembered. Args: nodes.
+/// Filter of a single pod of a new shape when no two nodes have the same room: the worst case for
+/// the cache. Args: nodes.
 void FilterNewSingleOnUnequalNodes(benchmark::State& state) {
   const auto nodes = static_cast<int>(state.range(0));
   const auto engine = MakeEngine(nodes);
@@ -137,7 +138,8 @@ BENCHMARK(FilterNewSingleOnUnequalNodes)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
 
-/// Asks for company that never comes, or to be spread more evenly than the nodes with room allow.
+/// Has an affinity that no pod satisfies, or a spread constraint that the nodes with room cannot
+/// meet.
 kube::Pod NeverRuns(const std::string& name, bool near) {
   kube::Pod pod = MakePod(name, 1);
   auto spec = std::make_shared<kube::PodSpec>(*pod.spec);
@@ -158,8 +160,8 @@ kube::Pod NeverRuns(const std::string& name, bool near) {
   return pod;
 }
 
-/// Filter of a single after a pod has ended, so that all who wait are judged again: four of them
-/// look at their neighbours and never run. Args: nodes; two pods run on each.
+/// Filter of a single pod after a pod has ended, so that all waiting pods are judged again: four of
+/// them have constraints on their neighbours and never run. Args: nodes; two pods run on each.
 void FilterBesideNeighbourly(benchmark::State& state) {
   const auto nodes = static_cast<int>(state.range(0));
   const auto engine = MakeEngine(nodes);
@@ -194,7 +196,7 @@ BENCHMARK(FilterBesideNeighbourly)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
 
-/// All members of a gang come to bind, one after another: per gang. Args: members.
+/// Bind calls arrive for all members of a gang, one after another. Time per gang. Args: members.
 void BarrierOfGang(benchmark::State& state) {
   const auto engine = MakeEngine(5000);
   for (auto _ : state) {
@@ -217,7 +219,7 @@ void BarrierOfGang(benchmark::State& state) {
       }
     }));
     engine->TakeActions();
-    // What the watch then tells.
+    // The events that the watch then delivers.
     for (std::size_t i = 0; i < gang.size(); ++i) {
       kube::Pod pod = gang[i];
       pod.node_name = nodes[i];
@@ -235,7 +237,8 @@ BENCHMARK(BarrierOfGang)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 
-/// 500 nodes with 3 GPUs free on each, `waiting` gated or asked singles that want 4.
+/// 500 nodes with 3 GPUs free on each, and `waiting` single pods, gated or filtered before, that
+/// want 4.
 std::unique_ptr<engine::Engine> MakeCrowd(int waiting) {
   auto engine = MakeEngine(500);
   for (int i = 0; i < 500; ++i) {
@@ -253,7 +256,7 @@ std::unique_ptr<engine::Engine> MakeCrowd(int waiting) {
   return engine;
 }
 
-/// The pass after a pod ended and made room, over workloads that all still wait. Args: waiting.
+/// The pass after a pod ended and made room, when all workloads must still wait. Args: waiting.
 void PassOverWaiting(benchmark::State& state) {
   const auto engine = MakeCrowd(static_cast<int>(state.range(0)));
   kube::Pod pod = MakePod("guest", 1);
@@ -268,7 +271,7 @@ void PassOverWaiting(benchmark::State& state) {
 }
 BENCHMARK(PassOverWaiting)->Arg(100)->Arg(5000)->UseManualTime()->Unit(benchmark::kMicrosecond);
 
-/// The pass after one more workload came. Args: waiting.
+/// The pass after one more workload arrived. Args: waiting.
 void PassAfterArrival(benchmark::State& state) {
   const auto engine = MakeCrowd(static_cast<int>(state.range(0)));
   int i = 0;
@@ -297,7 +300,7 @@ std::unique_ptr<engine::Engine> MakeBusy() {
   return engine;
 }
 
-/// A pod without devices is bound, as the watch tells it, in a cluster of 140,000 pods.
+/// A watch event that a pod without devices is bound, in a cluster of 140,000 pods.
 void EventPodBound(benchmark::State& state) {
   const auto engine = MakeBusy();
   int i = 0;
@@ -312,7 +315,7 @@ void EventPodBound(benchmark::State& state) {
 }
 BENCHMARK(EventPodBound)->Iterations(20'000)->UseManualTime()->Unit(benchmark::kMicrosecond);
 
-/// A bound pod's status changes: nothing that scheduling reads.
+/// A bound pod's status changes in fields that scheduling does not read.
 void EventPodStatus(benchmark::State& state) {
   const auto engine = MakeBusy();
   int i = 0;

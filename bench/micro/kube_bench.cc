@@ -1,4 +1,4 @@
-// Objects from JSON: what every watch event and every item of a first list costs.
+// Decoding objects from JSON: the cost of every watch event and of every item of a first list.
 #include <benchmark/benchmark.h>
 
 #include "bench/micro/world.h"

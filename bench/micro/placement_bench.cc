@@ -1,4 +1,4 @@
-// policy::Place: the search alone, on an empty cluster and on one that is mostly taken.
+// policy::Place: the search alone, on an empty cluster and on one that is nearly full.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace berth::bench {
 namespace {
 
-/// A store with `nodes` nodes, of which all but the last `free` are full.
+/// A store with `nodes` nodes, all of them full except the last `free`.
 struct Cluster {
   Cluster(int nodes, int free) : store(config::PolicyConfiguration{}) {
     for (int i = 0; i < nodes; ++i) store.UpsertNode(MakeNode(i));
@@ -34,7 +34,7 @@ struct Cluster {
   policy::Scorer scorer{store};
 };
 
-/// Args: nodes, GPUs. Scores are remembered between iterations, as they are between pods.
+/// Args: nodes, GPUs. Scores are cached between iterations, as they are between pods.
 void PlaceSingle(benchmark::State& state) {
   const auto nodes = static_cast<int>(state.range(0));
   Cluster cluster(nodes, nodes);
@@ -68,8 +68,8 @@ kube::Node InWideBlock(int i) {
   return node;
 }
 
-/// 1,024 members that must share a block and would share a rack, which no rack can hold; every
-/// third node is broken into. Args: nodes, GPUs of a member.
+/// 1,024 members that must share a block and prefer to share a rack, which no rack can hold; every
+/// third node is partly used. Args: nodes, GPUs of a member.
 void PlaceGangInBlock(benchmark::State& state) {
   const auto nodes = static_cast<int>(state.range(0));
   Cluster cluster(nodes, nodes);
@@ -91,7 +91,7 @@ void PlaceGangInBlock(benchmark::State& state) {
 }
 BENCHMARK(PlaceGangInBlock)->ArgsProduct({{5000}, {2, 8}})->Unit(benchmark::kMicrosecond);
 
-/// What a scrape of the metrics asks: the largest gang by level and pod size. Args: nodes.
+/// What a scrape of the metrics computes: the largest gang by level and pod size. Args: nodes.
 void LargestGangs(benchmark::State& state) {
   const auto nodes = static_cast<int>(state.range(0));
   Cluster cluster(nodes, nodes);
@@ -108,7 +108,7 @@ void LargestGangs(benchmark::State& state) {
 }
 BENCHMARK(LargestGangs)->Arg(1000)->Arg(5000)->Unit(benchmark::kMicrosecond);
 
-/// A gang of 10 x 8 GPUs where 9 nodes are free. Args: nodes.
+/// A gang of 10 x 8 GPUs when 9 nodes are free. Args: nodes.
 void RefuseGang(benchmark::State& state) {
   Cluster cluster(static_cast<int>(state.range(0)), 9);
   const auto request = cluster.Request(MakeGang("gang", 10, 8));

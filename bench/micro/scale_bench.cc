@@ -1,6 +1,6 @@
-// The longest single call of the engine: for so long the host's one lock is held, and every verb
-// waits. Sizes are those of a large cluster on a bad day; each benchmark reports the longest call
-// of each iteration.
+// The longest single call of the engine: during it the host's only lock is held, and every verb
+// waits. Sizes are those of a large cluster in an unfavourable state; each benchmark reports the
+// longest call of each iteration.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -14,14 +14,14 @@ constexpr int kCrowdedNodes = 5000;
 constexpr int kWaiting = 50'000;
 constexpr int kShapes = 5000;
 
-/// The longest of the calls that it is given, in seconds.
+/// Measures the calls that it gets and keeps the longest, in seconds.
 class Longest {
  public:
   template <typename Call>
   void Hold(const Call& call) {
     longest_ = std::max(longest_, Seconds(call));
   }
-  /// Each pass by itself: between two of them verbs are answered.
+  /// Measures each pass separately: verbs are answered between passes.
   void HoldPasses(engine::Engine& engine) {
     do {
       ++passes_;
@@ -29,7 +29,7 @@ class Longest {
     } while (engine.unfinished());
   }
   double seconds() const { return longest_; }
-  /// So far.
+  /// Number of passes so far.
   int passes() const { return passes_; }
 
  private:
@@ -45,7 +45,8 @@ void FillNodes(engine::Engine& engine, int nodes, int gpus) {
   }
 }
 
-/// A gated pod of one of 5,000 shapes that fits nowhere; one of 50 keeps off its like.
+/// A gated pod of one of 5,000 shapes that fits nowhere; one in 50 has anti-affinity to pods like
+/// itself.
 kube::Pod Waiter(int i) {
   kube::Pod pod = MakePod("waiter-" + std::to_string(i), 4, 500 + i % kShapes);
   pod.scheduling_gates = {"berth.dev/admission"};
@@ -59,7 +60,7 @@ kube::Pod Waiter(int i) {
   return pod;
 }
 
-/// 5,000 nodes with 3 GPUs free on each, 50,000 gated singles that want 4.
+/// 5,000 nodes with 3 GPUs free on each, and 50,000 gated single pods that want 4.
 std::unique_ptr<engine::Engine> MakeMultitude() {
   auto engine = MakeEngine(kCrowdedNodes);
   FillNodes(*engine, kCrowdedNodes, 5);
@@ -69,7 +70,7 @@ std::unique_ptr<engine::Engine> MakeMultitude() {
   return engine;
 }
 
-/// A pod ends and makes room that is enough for none of those who wait.
+/// A pod ends, but the room is not enough for any waiting pod.
 void LongestHoldAfterEnd(benchmark::State& state) {
   const auto engine = MakeMultitude();
   kube::Pod pod = MakePod("guest", 1);
@@ -86,7 +87,7 @@ void LongestHoldAfterEnd(benchmark::State& state) {
 }
 BENCHMARK(LongestHoldAfterEnd)->Iterations(5)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-/// One more comes to wait, of a new shape.
+/// One more waiting pod arrives, of a new shape.
 void LongestHoldAfterArrival(benchmark::State& state) {
   const auto engine = MakeMultitude();
   int i = 0;
@@ -148,7 +149,7 @@ void LongestHoldOfPolicy(benchmark::State& state) {
 }
 BENCHMARK(LongestHoldOfPolicy)->Iterations(3)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-/// A queue more, so that every pod is read again to see which is its own.
+/// A queue is added, so that every pod is read again to find its queue.
 void LongestHoldOfNewQueue(benchmark::State& state) {
   const auto engine = MakeMultitude();
   config::PolicyConfiguration policy = engine->store().policy();
@@ -165,7 +166,7 @@ void LongestHoldOfNewQueue(benchmark::State& state) {
 }
 BENCHMARK(LongestHoldOfNewQueue)->Iterations(3)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-/// In the midst of the round that such an edit begins, kube-scheduler asks about fresh pods.
+/// During the round that such an edit begins, kube-scheduler calls filter for new pods.
 void LongestHoldOfFilterInRound(benchmark::State& state) {
   const auto engine = MakeMultitude();
   const Offer offer(kCrowdedNodes);
@@ -191,8 +192,8 @@ BENCHMARK(LongestHoldOfFilterInRound)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 
-/// A node more in a cluster of so many, of which all are full and 100 pods wait; and one less.
-/// Args: nodes.
+/// A node is added to a cluster of `nodes` nodes that are all full while 100 pods wait; then it is
+/// removed. Args: nodes.
 void LongestHoldOfNodeChange(benchmark::State& state) {
   const auto nodes = static_cast<int>(state.range(0));
   const auto engine = MakeEngine(nodes);
@@ -218,8 +219,8 @@ BENCHMARK(LongestHoldOfNodeChange)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 
-/// A gang of so many whole nodes comes, is planned, comes to bind, is bound and goes, member by
-/// member. Each call of the engine goes through `hold`.
+/// A gang of `members` whole nodes arrives, is planned, makes its bind calls, is bound and is
+/// deleted, member by member. Each call of the engine goes through `hold`.
 template <typename Hold>
 void LifeOfGang(engine::Engine& engine, int members, const Hold& hold) {
   const auto gang = MakeGang("gang", members, 8);
@@ -264,7 +265,7 @@ BENCHMARK(LongestHoldOfGang)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 
-/// What the same costs in all. Args: members.
+/// The total cost of the same.
 void WholeLifeOfGang(benchmark::State& state) {
   const auto members = static_cast<int>(state.range(0));
   const auto engine = MakeEngine(members);

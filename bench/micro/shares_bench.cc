@@ -1,5 +1,5 @@
 // Shares of devices as a simulator uses them: pods arrive one by one, are placed and charged, and
-// never leave, until more was asked for than there is.
+// never leave, until more has been requested than there is.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 namespace berth::bench {
 namespace {
 
-/// The 1,213 GPU nodes of the openb cluster, and its most frequent pods, by their numbers.
+/// The 1,213 GPU nodes of the openb cluster and its most frequent pods, with their counts.
 struct NodeKind {
   int count, gpus, cores, gib;
   const char* model;
@@ -67,7 +67,7 @@ void AddNodes(cluster::Store& store) {
   store.Refresh();
 }
 
-/// 1.3 x what the cluster has, in an order of its own.
+/// Pods that request 1.3 x what the cluster has, in random order.
 std::vector<kube::Pod> MakePods() {
   std::vector<kube::Pod> pods;
   for (int round = 0; round < 2; ++round) {
@@ -93,7 +93,7 @@ std::vector<kube::Pod> MakePods() {
   return pods;
 }
 
-/// Places every pod that fits; how many did.
+/// Places every pod that fits; returns how many did.
 std::int64_t Replay(const std::vector<kube::Pod>& pods, cluster::Store& store,
                     policy::Scorer& scorer, bool learns) {
   std::int64_t placed = 0;
@@ -101,7 +101,7 @@ std::int64_t Replay(const std::vector<kube::Pod>& pods, cluster::Store& store,
     const cluster::PodInfo& pod = *store.UpsertPod(object);
     store.Refresh();
     store.TakeChanged(1);
-    if (learns) scorer.law().Observe(pod.shape);
+    if (learns) scorer.mix().Observe(pod.shape);
     const policy::PlacementRequest request{.pods = {&pod}, .explain = false};
     const auto placement = policy::Place(request, policy::Overlay(store), scorer);
     if (!placement.ok()) continue;
@@ -112,7 +112,7 @@ std::int64_t Replay(const std::vector<kube::Pod>& pods, cluster::Store& store,
   return placed;
 }
 
-/// All arrivals, per run; items are arrivals, `placed` of them found room.
+/// All arrivals, per run; items are arrivals, of which `placed` fitted.
 void PlaceShares(benchmark::State& state, std::string_view policy) {
   const auto pods = MakePods();
   std::int64_t placed = 0;
@@ -127,9 +127,10 @@ void PlaceShares(benchmark::State& state, std::string_view policy) {
       std::vector<std::shared_ptr<const cluster::PodShape>> shapes;
       shapes.reserve(pods.size());
       for (const kube::Pod& pod : pods) shapes.push_back(scratch.UpsertPod(pod)->shape);
-      scorer->law().Fix(sim::TypicalPods(shapes));
+      scorer->mix().Fix(sim::TypicalPods(shapes));
     }
-    const std::clock_t start = std::clock();  // this process's own: what one core does
+    const std::clock_t start = std::clock();  // processor time of this process: the cost on one
+                                              // core
     placed = Replay(pods, store, *scorer, own);
     state.SetIterationTime(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
   }

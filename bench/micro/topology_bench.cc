@@ -1,5 +1,4 @@
-// Which devices to hand out, for every set of free ones: DGX-1V, and sixteen devices in four
-// sockets.
+// Choice of devices for every set of free ones: DGX-1V, and sixteen devices in four sockets.
 #include <benchmark/benchmark.h>
 
 #include <bit>
@@ -23,8 +22,8 @@ topology::Machine Sixteen() {
   return topology::Machine(topology::Describe(16, links, socket, rail));
 }
 
-/// One pass: every set of free devices, a pod of every size that fits. Time per choice: real time
-/// divided by `choices`.
+/// One pass: every set of free devices, and a pod of every size that fits. Time per choice: real
+/// time divided by `choices`.
 void AllMasks(benchmark::State& state, const topology::Machine& machine) {
   std::int64_t choices = 0;
   for (auto _ : state) {
@@ -47,14 +46,14 @@ BENCHMARK(ChooseAllMasks8)->Unit(benchmark::kMicrosecond);
 void ChooseAllMasks16(benchmark::State& state) { AllMasks(state, Sixteen()); }
 BENCHMARK(ChooseAllMasks16)->Unit(benchmark::kMillisecond);
 
-/// The dearest single choice: eight of sixteen, 12,870 sets.
+/// The most expensive single choice: eight of sixteen, 12,870 sets.
 void ChooseHalfOf16(benchmark::State& state) {
   const topology::Machine machine = Sixteen();
   for (auto _ : state) benchmark::DoNotOptimize(machine.Choose(machine.all(), 8));
 }
 BENCHMARK(ChooseHalfOf16)->Unit(benchmark::kMicrosecond);
 
-/// What a model of machine that was not seen before costs, once.
+/// The one-time cost of a machine model that was not seen before.
 void NewMachineOf16(benchmark::State& state) {
   const topology::MachineDescription description = Sixteen().description();
   for (auto _ : state) benchmark::DoNotOptimize(topology::Machine(description).uniform());

@@ -1,8 +1,8 @@
-// The verb codec: what a filter call costs before and after the engine.
+// The verb codec: the cost of a filter call before and after the engine.
 #include <benchmark/benchmark.h>
 
 #include "bench/micro/world.h"
-#include "server/wire.h"
+#include "server/verbs/wire.h"
 
 namespace berth::bench {
 namespace {
@@ -31,7 +31,7 @@ void DecodeFilter(benchmark::State& state) {
 }
 BENCHMARK(DecodeFilter)->Arg(100)->Arg(1000)->Arg(5000)->Unit(benchmark::kMicrosecond);
 
-/// One node kept, all others failed for one reason.
+/// One node is kept, and all others failed for one reason.
 void EncodeFilterKept(benchmark::State& state) {
   const Offer offer(static_cast<int>(state.range(0)));
   const server::FilterResult result{.kept = {offer.views[offer.views.size() / 2]},

@@ -1,4 +1,4 @@
-// The clusters that the micro-benchmarks run on: like those of the Go benchmarks, built in memory.
+// The clusters of the micro-benchmarks: like those of the Go benchmarks, built in memory.
 #pragma once
 
 #include <chrono>
@@ -14,13 +14,13 @@ namespace berth::bench {
 
 inline constexpr engine::TimePoint kNow = 1'800'000'000'000;
 
-/// gpu-worker-00042: as long as names in clusters are.
+/// For example gpu-worker-00042: as long as names in real clusters.
 std::string NodeName(int i);
 
 /// 8 GPUs, 128 cores; racks of 16 nodes, blocks of 16 racks.
 kube::Node MakeNode(int i);
 
-/// One container, ungated, of the default scheduler.
+/// A pod with one container and no gate, for the default scheduler.
 kube::Pod MakePod(const std::string& name, int gpus, int cpu_milli = 500);
 
 /// The members of a gang of `size`.
@@ -29,7 +29,7 @@ std::vector<kube::Pod> MakeGang(const std::string& name, int size, int gpus, int
 /// An engine with `nodes` empty nodes, started.
 std::unique_ptr<engine::Engine> MakeEngine(int nodes);
 
-/// Judges all that is to be judged, in as many passes as that takes.
+/// Runs as many passes as it takes to judge everything that is pending.
 void Settle(engine::Engine& engine);
 
 /// Names of `nodes` nodes, and views of them for queries.
@@ -39,10 +39,10 @@ struct Offer {
   std::vector<std::string_view> views;
 };
 
-/// The JSON of a pod of the usual size, as kube-scheduler sends it.
+/// The JSON of a pod of typical size, as kube-scheduler sends it.
 std::string PodJson(const std::string& name);
 
-/// Seconds that `what` takes, for benchmarks whose iterations need untimed work between them.
+/// Seconds that `what` takes, for benchmarks with untimed work between iterations.
 template <typename What>
 double Seconds(const What& what) {
   const auto start = std::chrono::steady_clock::now();

@@ -16,10 +16,10 @@ using topology::DeviceSet;
 
 namespace {
 
-constexpr std::int64_t kMostCpu = 128'000;  ///< Thousandths of a core of the largest node.
+constexpr std::int64_t kMostCpu = 128'000;  ///< In thousandths of a core, of the largest node.
 constexpr std::int64_t kMostDevices = 8'000;
 
-/// What the formulas read. Devices are the policy's first kind.
+/// Inputs of the formulas. Devices are the policy's first kind.
 struct Numbers {
   Numbers(const PodShape& shape, const NodeState& node)
       : cpu(node.free(cluster::kCpu)),
@@ -34,7 +34,7 @@ struct Numbers {
 
 std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return a / b + (a % b > 0 ? 1 : 0); }
 
-/// The device that a share goes to where the policy has no opinion of its own.
+/// The device for a share in policies that do not choose one themselves.
 DeviceMask Tightest(const PodShape& shape, const NodeState& node) {
   return shape.share > 0 ? node.devices.Tightest(shape.share) : DeviceMask{0};
 }
@@ -46,8 +46,8 @@ class Random : public policy::NodeScorer {
   }
 };
 
-/// floor(100 x (1 - (cpu x asked / MostCpu^2 + left x asked / MostDevices^2) / 2)): the smaller the
-/// product the better, the reverse of Tetris.
+/// floor(100 x (1 - (cpu x asked / MostCpu^2 + left x asked / MostDevices^2) / 2)): a smaller
+/// product scores higher, the reverse of Tetris.
 class DotProd : public policy::NodeScorer {
  public:
   Scored Of(const PodShape& shape, const NodeState& node) const override {
@@ -59,7 +59,7 @@ class DotProd : public policy::NodeScorer {
   }
 };
 
-/// Pods of one kind (shares, 1 device, 2 devices, ...) together.
+/// Puts pods of one kind (shares, 1 device, 2 devices, ...) together.
 class GpuClustering : public policy::NodeScorer {
  public:
   bool LooksAtHosted() const override { return true; }
@@ -79,7 +79,7 @@ class GpuClustering : public policy::NodeScorer {
   }
 };
 
-/// Used devices before free ones, used nodes before free ones.
+/// Prefers used devices to free ones, and used nodes to free ones.
 class GpuPacking : public policy::NodeScorer {
  public:
   Scored Of(const PodShape& shape, const NodeState& node) const override {
@@ -113,10 +113,10 @@ class Fgd : public policy::NodeScorer {
  public:
   Scored Of(const PodShape& shape, const NodeState& node) const override {
     const Numbers n(shape, node);
-    const std::int64_t before = policy::FragmentSum(*node.law, n.cpu, n.left, node.devices);
+    const std::int64_t before = policy::FragmentSum(*node.mix, n.cpu, n.left, node.devices);
     const std::int64_t cpu = n.cpu - n.asks_cpu;
     const auto score = [&](const DeviceSet& after) {
-      return FgdScore(before - policy::FragmentSum(*node.law, cpu, n.left - n.asks, after));
+      return FgdScore(before - policy::FragmentSum(*node.mix, cpu, n.left - n.asks, after));
     };
     if (shape.share == 0) {
       DeviceSet after = node.devices;
@@ -134,7 +134,8 @@ class Fgd : public policy::NodeScorer {
   }
 };
 
-/// 1000 ln(s / (100 - s)) for s = 51..99, in millionths, rounded up: from here on the score is s.
+/// 1000 ln(s / (100 - s)) for s = 51..99, in millionths, rounded up: from this value on, the score
+/// is s.
 constexpr std::array<std::int64_t, 49> kThresholds = {
     40005335,   80042708,   120144312,  160342651,  200670696,  241162057,  281851153,
     322773393,  363965378,  405465109,  447312219,  489548226,  532216814,  575364145,
@@ -147,7 +148,7 @@ constexpr std::array<std::int64_t, 49> kThresholds = {
 }  // namespace
 
 Score FgdScore(std::int64_t shrinks) {
-  // The sigmoid is symmetric: what is not a whole number above 50 is one less below.
+  // The sigmoid is symmetric: a value that is not whole above 50 is one less below.
   if (shrinks < 0) return 99 - FgdScore(-shrinks);
   return 50 + (std::ranges::upper_bound(kThresholds, shrinks) - kThresholds.begin());
 }

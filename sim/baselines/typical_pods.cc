@@ -10,7 +10,7 @@ using Shape = std::shared_ptr<const cluster::PodShape>;
 
 }  // namespace
 
-std::vector<policy::Law::Entry> TypicalPods(std::span<const Shape> pods) {
+std::vector<policy::WorkloadMix::Entry> TypicalPods(std::span<const Shape> pods) {
   std::map<Shape, std::size_t, policy::KindOrder> counts;
   for (const Shape& shape : pods) ++counts[shape];
   std::vector<std::pair<std::size_t, Shape>> popular;
@@ -21,7 +21,7 @@ std::vector<policy::Law::Entry> TypicalPods(std::span<const Shape> pods) {
   while (kinds < popular.size() && covered * 100 < pods.size() * 95) {
     covered += popular[kinds++].first;
   }
-  std::vector<policy::Law::Entry> entries;
+  std::vector<policy::WorkloadMix::Entry> entries;
   for (const auto& [count, shape] : std::span(popular).first(kinds)) {
     entries.push_back(
         {.shape = shape,

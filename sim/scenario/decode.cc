@@ -49,7 +49,7 @@ constexpr std::array<MappingKeys, 6> kAllKeys{{{"scenario", kTopKeys},
                                                {"workload", kWorkloadKeys},
                                                {"expectation", kExpectKeys}}};
 
-/// Reads one file; errors pile up in the sink.
+/// Reads one file; errors are collected in the sink.
 class Reader {
  public:
   explicit Reader(ErrorSink& sink, std::string_view file_name)
@@ -111,7 +111,7 @@ class Reader {
     Request(at, resource, target);
     if (target.empty()) Error(at, "not a quantity: " + Quote(target));
   }
-  /// Empty: the pod does without.
+  /// An empty value means no request.
   void Request(const Located& at, std::string_view resource, std::string& target) {
     Text(at, target);
     if (target.empty() || kube::ParseFor(resource, target)) return;
@@ -322,7 +322,7 @@ class Reader {
     if (!expects) Error(at, "expects nothing: add an expect step");
   }
 
-  /// A slip in a name would make a step that does nothing, or an expectation that always holds.
+  /// A misspelt name would give a step that does nothing, or an expectation that always holds.
   void CheckTargets(const Located& at, const Scenario& scenario) {
     const Action& action = scenario.steps.back().action;
     const auto check = [&](const std::string& target) {

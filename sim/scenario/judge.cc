@@ -24,7 +24,7 @@ std::vector<const SeenPod*> PodsOf(const Scenario& scenario, const std::string& 
   return pods;
 }
 
-/// Different values of a node label among the pods' nodes.
+/// Number of different values of a node label among the pods' nodes.
 int Domains(const std::vector<const SeenPod*>& pods, const std::string& label,
             const Observation& seen) {
   std::set<std::string> values;
@@ -121,7 +121,7 @@ std::expected<Observation, std::string> DecodeObservation(std::string_view text)
                            .gpus = pod.value("gpus", 0),
                            .reason = pod.value("reason", "")});
     }
-  } catch (const json::exception& error) {  // nlohmann's seam
+  } catch (const json::exception& error) {  // nlohmann reports errors by exceptions
     return std::unexpected(error.what());
   }
   return seen;

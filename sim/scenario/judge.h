@@ -1,5 +1,5 @@
-// Whether what is seen in a cluster is what a scenario expects: the one judge for the simulator and
-// for the real control plane.
+// Judges whether the observed state of a cluster is what a scenario expects. The simulator and the
+// tests on a real control plane use this same code.
 #pragma once
 
 #include <expected>
@@ -16,10 +16,10 @@ struct SeenPod {
   std::string ns;
   std::string name;
   std::string node{};     ///< Empty: not bound.
-  bool gated = false;     ///< Behind Berth's gate.
+  bool gated = false;     ///< It has Berth's scheduling gate.
   bool finished = false;  ///< Succeeded or Failed: it exists, but neither waits nor takes room.
   int gpus = 0;
-  std::string reason{};  ///< Why it waits, as Berth says.
+  std::string reason{};  ///< Why it waits, according to Berth.
 };
 
 struct SeenNode {
@@ -27,7 +27,7 @@ struct SeenNode {
   kube::StringMap labels{};
 };
 
-/// A cluster at one moment. Pods that were deleted are not in it.
+/// The state of a cluster at one moment. It does not contain deleted pods.
 struct Observation {
   std::vector<SeenNode> nodes;
   std::vector<SeenPod> pods;
@@ -37,11 +37,11 @@ struct Observation {
 /// "finished", "gpus", "reason"}]}`; the last five of a pod may be absent.
 std::expected<Observation, std::string> DecodeObservation(std::string_view json);
 
-/// What is not as expected, one sentence each; empty: all is.
+/// What is not as expected, one sentence each; empty: everything is.
 std::vector<std::string> Judge(const Scenario& scenario, const Expect& expect,
                                const Observation& seen);
 
-/// What changed from `before` to `after`: in a quiet round, nothing may.
+/// What changed from `before` to `after`; nothing may change in a quiet round.
 std::vector<std::string> Changes(const Observation& before, const Observation& after);
 
 }  // namespace berth::scenario

@@ -113,7 +113,7 @@ json PodRefs(const Scenario& scenario, const std::vector<std::string>& targets) 
   return refs;
 }
 
-/// What one action needs, beside its key.
+/// What Expand() writes for one action, besides its key.
 struct Expander {
   const Scenario& scenario;
 

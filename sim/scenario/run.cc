@@ -20,13 +20,13 @@ using sim::Kind;
 using sim::RefOf;
 
 constexpr std::size_t kTraceLines = 60;
-/// Between two steps: enough for nothing but the order of things.
+/// Pause between two steps: only long enough to keep them in order.
 constexpr sim::Duration kStepPause = 20;
 constexpr sim::Duration kGrace = 1'000;  ///< From a bound pod's deletion to its end.
 constexpr sim::Duration kDown = 500;     ///< From kill -9 to the new process.
 constexpr sim::Duration kHttpTimeout = 30'000;
 
-/// Without Berth it has no extender.
+/// Without Berth, kube-scheduler has no extender.
 sim::SchedulerOptions SchedulerFor(const RunOptions& options) {
   sim::SchedulerOptions scheduler = options.scheduler;
   if (!options.with_berth) scheduler.managed_resources.clear();
@@ -65,8 +65,8 @@ class Stage {
         report.faults.push_back("after the last step: " + change);
       }
     }
-    // A planner without a past finds nobody to place, and Berth has no old news.
-    const sim::BerthHost* berth = processes_.berth();
+    // Final check: a new planner must find nothing to place, and Berth must be up to date.
+    const sim::HostDriver* berth = processes_.berth();
     if (report.faults.empty() && !Broken() && berth != nullptr && berth->ready()) {
       processes_.checker().WhenQuiet(*berth);
     }
@@ -79,7 +79,7 @@ class Stage {
     return report;
   }
 
-  // --- Steps. Each returns what went wrong.
+  // --- Steps. Each returns its errors.
   using Faults = std::vector<std::string>;
 
   Faults operator()(const Create& action) {
@@ -187,7 +187,7 @@ class Stage {
                                   std::int64_t equals) {
       attempts_.push_back({.pod = pod.meta.name, .node = node, .equals = equals});
     };
-    // That a gang is spared is Berth's promise, not kube-scheduler's.
+    // Sparing gangs is a guarantee of Berth, not of kube-scheduler.
     if (!options_.with_berth) scheduler.on_preemption = nullptr;
   }
 
@@ -198,7 +198,7 @@ class Stage {
     }
   }
 
-  /// What a kubelet does with a bound pod that was deleted.
+  /// Removes a bound pod that was deleted, as a kubelet does.
   void EndDeleted() {
     const sim::Change& change = env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1);
     if (change.deleted || !change.pod->meta.deletion) return;
@@ -211,7 +211,7 @@ class Stage {
     Faults faults;
     for (const std::string& target : targets) {
       for (const auto& [ns, name] : scenario_.Pods(target)) {
-        if (!env_.api.pods().contains(ns + "/" + name)) continue;  // ended before
+        if (!env_.api.pods().contains(ns + "/" + name)) continue;  // has ended before
         const sim::Reply reply = what(engine::PodRef{.ns = ns, .name = name, .uid = {}});
         if (!reply.ok()) faults.push_back(fmt::format("{}/{}: {}", ns, name, reply.message));
       }
@@ -237,7 +237,7 @@ class Stage {
 
   Observation Observe() const {
     Observation seen;
-    const sim::BerthHost* berth = processes_.berth();
+    const sim::HostDriver* berth = processes_.berth();
     for (const auto& [name, node] : env_.api.nodes()) {
       seen.nodes.push_back({.name = name, .labels = node->meta.labels});
     }

@@ -1,6 +1,6 @@
 // Runs a scenario file in the simulated world: the real engine, models of kube-scheduler and the
-// API server, virtual time. Every invariant of the design is checked on the way, beside what the
-// file expects.
+// API server, virtual time. Every invariant of the design is checked on the way, in addition to
+// what the file expects.
 #pragma once
 
 #include <cstdint>
@@ -8,36 +8,39 @@
 #include <vector>
 
 #include "sim/scenario/scenario.h"
-#include "sim/world/scheduler.h"
+#include "sim/scheduler/scheduler.h"
 
 namespace berth::scenario {
 
 struct RunOptions {
   sim::Fidelity fidelity = sim::Fidelity::kScheduler;
-  std::uint64_t seed = 1;  ///< Of delays, and of kube-scheduler's choice among equals.
-  /// An expectation must hold after this much virtual time, milliseconds: longer than any backoff.
+  std::uint64_t seed = 1;  ///< For delays, and for kube-scheduler's choice among equals.
+  /// An expectation must hold after this much virtual time, in milliseconds: longer than any
+  /// backoff.
   std::int64_t settle = 60'000;
-  /// After the last step: so many rounds of `settle` in which nothing may change.
+  /// After the last step: this many rounds of `settle` in which nothing may change.
   int quiet_rounds = 3;
   sim::SchedulerOptions scheduler{};
-  /// False: kube-scheduler alone, no extender. What an expectation asks of Berth is then unknown.
+  /// False: kube-scheduler alone, without an extender. The values that only Berth provides are then
+  /// unknown.
   bool with_berth = true;
-  /// How long a node that is added has the taint that the API server gives every new one.
+  /// How long a node that is added has the taint that the API server gives every new node.
   std::int64_t join = 0;
 };
 
 /// One scheduling cycle of kube-scheduler.
 struct Attempt {
   std::string pod;
-  std::string node;         ///< Empty: it fits nowhere.
+  std::string node;         ///< Empty: the pod fits nowhere.
   std::int64_t equals = 1;  ///< Nodes with the best score, of which one was drawn.
 };
 
 struct RunReport {
   std::vector<std::string> faults;       ///< `line 12: g: 2 bound, expected 3`; empty: it passed.
-  std::vector<std::string> last_events;  ///< Of the world, where it did not pass.
+  std::vector<std::string> last_events;  ///< The last events of the world, if it did not pass.
   std::vector<Attempt> attempts;         ///< In order.
-  std::uint64_t hash = 0;                ///< Of everything that happened: same seed, same hash.
+  std::uint64_t hash = 0;                ///< Hash of everything that happened: the same for the
+                                         ///< same seed.
 };
 
 RunReport Run(const Scenario& scenario, const RunOptions& options = {});

@@ -1,5 +1,5 @@
 // A scenario file: a small cluster, what happens in it step by step, and what must then be true.
-// The same file runs in the simulator and, through the end-to-end bed, on a real control plane
+// The same file runs in the simulator and, through the end-to-end tests, on a real control plane
 // (docs/scenarios.md is the reference of every key, sim/scenario/schema.json the same for editors).
 #pragma once
 
@@ -23,7 +23,7 @@ namespace berth::scenario {
 inline constexpr int kMaxNodes = 1000;
 inline constexpr int kMaxPods = 5000;
 
-/// Equal nodes, `name-0` to `name-(count-1)`; just `name` where there is one.
+/// Equal nodes, `name-0` to `name-(count-1)`; just `name` if there is one.
 struct Nodes {
   std::string name;
   int count = 1;
@@ -36,38 +36,38 @@ struct Nodes {
   std::vector<kube::Taint> taints{};
 };
 
-/// A gang of pods, or so many pods each on its own; `name-0`, `name-1`... or just `name`.
-/// Amounts are per pod.
+/// A gang of pods, or `pods` single pods; named `name-0`, `name-1`... or just `name`. Amounts are
+/// per pod.
 struct Workload {
   std::string name;
   int pods = 1;
   bool gang = false;
-  int size = 0;       ///< Members announced; 0: as many as `pods`.
+  int size = 0;       ///< Number of members that the gang announces; 0: as many as `pods`.
   int min = 0;        ///< 0: all.
-  int launchers = 0;  ///< The first so many pods ask for no devices.
-  int first = 0;      ///< Number of the first pod: members that come later.
+  int launchers = 0;  ///< This many pods, the first ones, ask for no devices.
+  int first = 0;      ///< Number of the first pod: for members that are created later.
   int gpus = 0;
-  std::string cpu = "1";  ///< Empty: no request. So with memory.
+  std::string cpu = "1";  ///< Empty: no request. The same applies to memory.
   std::string memory = "1Gi";
   std::string ns = "default";
   std::string queue{};
   std::int32_t priority = 0;
   bool gated = false;
-  std::string foreign_gate{};  ///< Somebody else's scheduling gate.
+  std::string foreign_gate{};  ///< Scheduling gate of another controller.
   bool whole_node = false;
   std::string required{};  ///< Topology level or node label.
   std::string preferred{};
-  std::string node{};       ///< Bound there from the beginning, by nobody's scheduler.
+  std::string node{};       ///< It is created bound to this node, without a scheduler.
   std::string scheduler{};  ///< Another schedulerName.
   kube::StringMap node_selector{};
-  std::vector<std::string> tolerations{};  ///< Keys, whatever the value and effect.
+  std::vector<std::string> tolerations{};  ///< Keys; tolerates any value and effect.
   bool apart = false;                      ///< Required anti-affinity among its pods, by host.
-  kube::StringMap annotations{};           ///< On top of those that the keys above stand for.
+  kube::StringMap annotations{};           ///< Added to those that the keys above imply.
 
   std::vector<std::string> PodNames() const;
 };
 
-// What can happen. Names of `targets` are of workloads (all their pods) or of single pods.
+// The actions. Names in `targets` are of workloads (all their pods) or of single pods.
 struct Create {
   std::vector<Workload> workloads;
 };
@@ -77,7 +77,7 @@ struct AddNodes {
 struct Delete {
   std::vector<std::string> targets;
 };
-/// The pods' containers ended.
+/// The pods' containers end.
 struct Finish {
   std::vector<std::string> targets;
   bool succeeded = true;
@@ -93,7 +93,7 @@ struct Cordon {
 struct RemoveNodes {
   std::vector<std::string> nodes;
 };
-/// The device plugin reports another number.
+/// The device plugin reports a different number of devices.
 struct SetGpus {
   std::map<std::string, int> nodes;
 };
@@ -109,20 +109,21 @@ struct Wait {
   std::chrono::milliseconds time{};
 };
 
-/// What must hold of one workload; nullopt and empty: not asked.
+/// What must hold of one workload; nullopt and empty: not checked.
 struct WorkloadExpectation {
   std::optional<int> bound;            ///< Pods with a node.
   std::optional<int> waiting;          ///< Pods that exist without one.
-  std::optional<int> gated;            ///< Of those, behind Berth's gate.
-  std::optional<int> nodes;            ///< Different nodes that they use.
-  std::map<std::string, int> domains;  ///< By node label key: different values that they use.
+  std::optional<int> gated;            ///< Of those, with Berth's gate.
+  std::optional<int> nodes;            ///< Number of different nodes that they use.
+  std::map<std::string, int> domains;  ///< By node label key: number of different values on the
+                                       ///< nodes that they use.
   std::vector<std::string> on;         ///< Exactly these nodes.
   std::string reason;                  ///< The token that `why` gives for its first waiting pod.
 };
 
 struct Expect {
   std::map<std::string, WorkloadExpectation> workloads;
-  std::optional<int> free_nodes;  ///< Nodes of which no device is taken.
+  std::optional<int> free_nodes;  ///< Nodes whose devices are all free.
 };
 
 using Action = std::variant<Create, AddNodes, Delete, Finish, Ungate, Cordon, RemoveNodes, SetGpus,
@@ -137,25 +138,25 @@ struct Step {
 struct Scenario {
   std::string proves;       ///< One sentence.
   std::string area;         ///< gang, quota, fragmentation, topology, restart.
-  std::string policy_yaml;  ///< A whole policy file.
+  std::string policy_yaml;  ///< A complete policy file.
   config::PolicyConfiguration policy;
   std::vector<Nodes> nodes;
   std::vector<Step> steps;
 
   /// Every workload ever created under a name, by name; the first declaration counts.
   const Workload* Find(std::string_view name) const;
-  /// The pods that `target` stands for: a workload's, or the one of that name. {namespace, name}.
+  /// The pods that `target` names: a workload's, or the one of that name. {namespace, name}.
   std::vector<std::pair<std::string, std::string>> Pods(std::string_view target) const;
 };
 
-/// The keys of a kind of mapping in a scenario file: what there is to document.
+/// The keys of a kind of mapping in a scenario file, for checking the documentation.
 struct MappingKeys {
   std::string_view mapping;  ///< `scenario`, `nodes`, `taint`, `step`, `workload`, `expectation`.
   std::span<const std::string_view> keys;
 };
 std::span<const MappingKeys> AllKeys();
 
-/// Strict, as the policy file: everything wrong comes back together, in document order.
+/// Strict, as for the policy file: returns all errors together, in document order.
 std::expected<Scenario, std::vector<config::Diagnostic>> Decode(std::string_view yaml,
                                                                 std::string_view file_name);
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "kube/selector.h"
+#include "sim/faults/usage.h"
 #include "sim/random.h"
-#include "sim/world/usage.h"
 
 namespace berth::sim {
 namespace {
 
-/// Pods like this one that the empty node holds.
+/// How many pods like this one the empty node holds.
 std::int64_t Holds(const kube::Node& node, const kube::Pod& pod) {
   if (!kube::MatchesNode(*pod.spec, node)) return 0;
   std::int64_t pods = AmountOf(node.allocatable, "pods");
@@ -19,7 +19,8 @@ std::int64_t Holds(const kube::Node& node, const kube::Pod& pod) {
   return pods;
 }
 
-/// By plain counting on the empty cluster: each pod alone, and the first one's kind all together.
+/// By plain counting on the empty cluster: each pod alone, and all pods of the first one's kind
+/// together.
 bool EverFits(const RecordedJob& job, const std::vector<kube::Node>& nodes) {
   for (const kube::Pod& pod : job.pods) {
     if (std::ranges::none_of(nodes, [&](const kube::Node& n) { return Holds(n, pod) > 0; })) {

@@ -1,4 +1,4 @@
-// What of a recording is replayed, and when it arrives.
+// Which jobs of a recording are replayed, and when they arrive.
 #pragma once
 
 #include <string>
@@ -8,16 +8,15 @@
 
 namespace berth::sim {
 
-/// Takes out the jobs that would not fit the empty cluster, by plain counting. Returns their names.
+/// Removes the jobs that would not fit the empty cluster, by plain counting. Returns their names.
 std::vector<std::string> TakeNeverFitting(std::vector<RecordedJob>& jobs,
                                           const std::vector<kube::Node>& nodes);
 
-/// The first so many jobs; of a file without arrivals, which has no first, as many at random. 0:
-/// all.
+/// Keeps the first `jobs` jobs; if the file has no arrivals, that many random ones. 0: all.
 void Limit(Recording& recording, std::size_t jobs, std::uint64_t seed);
 
-/// Arrivals that offer `load` of `gpus` GPUs: the recorded ones, stretched; or, where there are
-/// none, or no two that differ, a Poisson process.
+/// Sets arrivals that offer `load` of `gpus` GPUs: the recorded ones, scaled in time; or a Poisson
+/// process if there are none, or no two that differ.
 void Offer(Recording& recording, double load, std::int64_t gpus, std::uint64_t seed);
 
 }  // namespace berth::sim

@@ -2,7 +2,7 @@
 
 #include "cluster/plan_claim.h"
 #include "cluster/resources.h"
-#include "sim/world/usage.h"
+#include "sim/faults/usage.h"
 
 namespace berth::sim {
 namespace {
@@ -35,7 +35,8 @@ void Player::Arrive(std::size_t job) {
   if (!options_.one_at_a_time || queue_.size() == 1) CreateNext();
 }
 
-/// The head of the queue; it stays there while later ones have to wait for it.
+/// Creates the job at the head of the queue. With `one_at_a_time` it stays there, so that later
+/// ones wait for it.
 void Player::CreateNext() {
   const std::size_t job = queue_.front();
   if (!options_.one_at_a_time) queue_.pop_front();
@@ -60,7 +61,7 @@ void Player::OnPod(const Change& change) {
     if (outcomes_[job].end >= 0) {
       owners_.erase(owner);
     } else {
-      // Its controller makes a new one.
+      // Its controller creates a new one.
       env_.timeline.After(kGrace, life_.Guard([this, job = job, index = index] {
         if (outcomes_[job].end < 0) Create(job, index);
       }));
@@ -79,7 +80,7 @@ void Player::OnPod(const Change& change) {
   }
 }
 
-/// Evicted: the work done so far is lost, and the job goes on when it is whole again.
+/// A pod was evicted: the work done so far is lost, and the job restarts when it is complete again.
 void Player::OnLost(std::size_t job, const engine::PodRef& pod) {
   ++evictions_;
   State& state = states_[job];

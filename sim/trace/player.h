@@ -16,12 +16,12 @@ namespace berth::sim {
 class Player {
  public:
   struct Options {
-    bool gated = false;  ///< Pods come with Berth's gate.
+    bool gated = false;  ///< Pods are created with Berth's gate.
     std::string scheduler_name = "default-scheduler";
-    bool one_at_a_time = false;  ///< No job is created before the one before it runs.
+    bool one_at_a_time = false;  ///< No job is created before the previous one runs.
   };
   struct Outcome {
-    TimePoint start = -1;  ///< When all its pods were bound, the last time; -1: never.
+    TimePoint start = -1;  ///< When all its pods were last bound; -1: never.
     TimePoint end = -1;
   };
 
@@ -36,13 +36,14 @@ class Player {
   /// When a job last started or ended, or a pod was bound.
   TimePoint last_change() const { return last_change_; }
   int evictions() const { return evictions_; }
-  /// Milli-GPU milliseconds that jobs have run.
+  /// GPU time that jobs have used, in milli-GPU milliseconds.
   double busy() const { return busy_; }
 
  private:
   struct State {
     std::size_t bound = 0;
-    std::uint64_t turn = 0;  ///< Its end counts only in the turn in which it was set.
+    std::uint64_t turn = 0;  ///< Incremented by each start; an end that was set for an earlier one
+                             ///< is ignored.
   };
 
   void Arrive(std::size_t job);
@@ -62,7 +63,7 @@ class Player {
   std::map<std::string, std::pair<std::size_t, std::size_t>>
       owners_;                         ///< Pod's ns/name to job, pod.
   std::map<std::string, bool> bound_;  ///< UIDs of pods that were seen bound, until they are gone.
-  std::deque<std::size_t> queue_;      ///< Arrived and not created yet (one_at_a_time).
+  std::deque<std::size_t> queue_;      ///< Arrived but not created yet (one_at_a_time).
   std::size_t arrived_ = 0;
   std::size_t running_ = 0;
   std::size_t ended_ = 0;

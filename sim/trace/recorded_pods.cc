@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The text at `pointer`; empty: there is none.
+/// The text at `pointer`; empty if there is none.
 std::string TextAt(const json& object, const char* pointer) {
   const json::json_pointer at(pointer);
   if (!object.contains(at) || !object[at].is_string()) return {};
@@ -30,11 +30,11 @@ std::string TextAt(const json& object, const char* pointer) {
 struct RecordedPod {
   kube::Pod pod;
   Duration service = 0;
-  std::optional<kube::Millis> end{};  ///< Absent: it only says how long it runs.
+  std::optional<kube::Millis> end{};  ///< Absent: the pod only says how long it runs.
 };
 
-/// From status.startTime to the last container's end; or as berth.dev/expected-duration says.
-/// False: it tells neither.
+/// From status.startTime to the end of the last container; or as berth.dev/expected-duration says.
+/// False: the pod has neither.
 bool ReadService(const json& raw, RecordedPod& recorded) {
   const auto start = kube::ParseTime(TextAt(raw, "/status/startTime"));
   const json::json_pointer statuses("/status/containerStatuses");
@@ -60,7 +60,7 @@ bool ReadService(const json& raw, RecordedPod& recorded) {
   return true;
 }
 
-/// As its controller created it.
+/// The pod as its controller created it.
 kube::Pod AsCreated(kube::Pod pod) {
   pod.meta.uid.clear();
   pod.meta.deletion.reset();
@@ -74,24 +74,24 @@ kube::Pod AsCreated(kube::Pod pod) {
   return pod;
 }
 
-/// Runs of a gang under one name.
+/// The runs of gangs with one name.
 struct GangRuns {
   std::size_t count = 0;
-  std::size_t job = 0;              ///< Of the latest.
-  std::optional<kube::Millis> end;  ///< Of its last member; absent: one has not ended.
+  std::size_t job = 0;              ///< Job of the latest run.
+  std::optional<kube::Millis> end;  ///< End of its last member; absent: a member has not ended.
 };
 
-/// The latest run is whole, or was over when this pod was created: the pod begins another.
+/// True if the latest run is complete, or was over when this pod was created.
 bool BeginsRun(const GangRuns& runs, const RecordedJob& latest, const RecordedPod& recorded,
                const cluster::GangClaim& claim) {
-  // Without a size the claim has the least that the gang needs, and more may be there.
+  // Without a size, the claim has only the minimum of the gang, and there may be more members.
   const bool sized = recorded.pod.meta.annotations.contains("berth.dev/gang-size");
   return (sized && claim.size > 0 && std::cmp_greater_equal(latest.pods.size(), claim.size)) ||
          (runs.end && recorded.pod.meta.creation > *runs.end);
 }
 
-/// The gang in Berth's own words, whoever named it. Runs that were apart may meet in the replay,
-/// and are two gangs there as well: each under a name of its own.
+/// Names the gang by Berth's annotations, whatever API named it before. Two runs that did not
+/// overlap in the recording may overlap in the replay, so each gets a name of its own.
 void NameGang(kube::Pod& pod, const cluster::GangClaim& claim, const std::string& name) {
   pod.meta.labels["berth.dev/gang"] = name;
   if (claim.size == 0) return;
@@ -133,7 +133,8 @@ std::vector<RecordedJob> Join(std::vector<RecordedPod> pods) {
     } else if (!claims.waits_for.empty()) {
       NameGang(recorded.pod, claim, claim.name);
     }
-    // Its group object, which says the size, is not among the pods: all that ran is what it needs.
+    // The gang's group object, which has the size, is not among the pods: assume that it needs all
+    // pods that ran.
     if (!claims.waits_for.empty()) unsized.insert(runs.job);
     job.pods.push_back(AsCreated(std::move(recorded.pod)));
   }
@@ -167,7 +168,7 @@ std::expected<Recording, TraceError> ReadRecordedPods(const std::string& text,
     if (!names.insert(name).second) {
       return std::unexpected(TraceError{file, 0, "Pod " + name + " is there twice"});
     }
-    // Not a label that Kubernetes takes; and it would be a part of the CSV's header.
+    // Not a label value that Kubernetes accepts; and it would become part of the CSV's header.
     const auto queue = pod->meta.labels.find("berth.dev/queue");
     if (queue != pod->meta.labels.end() && !queue->second.empty() &&
         !config::IsQualifiedName(queue->second)) {

@@ -8,8 +8,8 @@
 #include "cluster/resources.h"
 #include "config/manifests.h"
 #include "kube/decode.h"
-#include "sim/world/scenario.h"
-#include "sim/world/usage.h"
+#include "sim/faults/day.h"
+#include "sim/faults/usage.h"
 
 namespace berth::sim {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kMilli = 1'000;
 constexpr std::int64_t kMib = 1 << 20;
 constexpr std::int64_t kMostNodes = 100'000;
-// What a job of a CSV without CPU and memory asks for, per GPU.
+// What a job of a CSV without CPU and memory columns asks for, per GPU.
 constexpr std::int64_t kCpuPerGpu = 4'000;
 constexpr std::int64_t kMemoryPerGpu = 32LL << 30U;
 constexpr const char* kModelLabel = "nvidia.com/gpu.product";
@@ -118,7 +118,7 @@ std::expected<Recording, TraceError> FromJobs(const Traced<TraceJob>& jobs, bool
     if (job.gpus < 1) {
       recording.left_out.push_back(fmt::format("job-{}: asks for no GPU", i));
     } else if (job.gpus > gpus.all) {
-      // Before its pods are made, of which one row can ask for 100,000.
+      // Checked before its pods are made, because one row can ask for 100,000.
       recording.left_out.push_back(
           fmt::format("job-{}: asks for {} GPUs, the cluster has {}", i, job.gpus, gpus.all));
     } else {
@@ -160,7 +160,7 @@ std::expected<Recording, TraceError> FromOpenb(const Traced<OpenbPod>& pods) {
   return recording;
 }
 
-/// Arrivals begin at 0 and rise.
+/// Makes arrivals begin at 0 and rise.
 void Order(Recording& recording) {
   std::ranges::stable_sort(recording.jobs, {}, &RecordedJob::arrival);
   if (recording.jobs.empty()) return;
@@ -207,7 +207,7 @@ std::expected<std::vector<kube::Node>, TraceError> ReadNodes(std::string_view te
 ClusterGpus CountGpus(const std::vector<kube::Node>& nodes) {
   ClusterGpus gpus;
   for (const kube::Node& node : nodes) {
-    // An amount may be as large as any number; a sum of such may not.
+    // A single amount may be any number, but a sum could overflow.
     const std::int64_t here =
         std::min(AmountOf(node.allocatable, kGpu), cluster::kAbsurdAmount) / kMilli;
     gpus.all += here;

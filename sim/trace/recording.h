@@ -1,4 +1,4 @@
-// A cluster and its work as they were recorded, from any of the formats of docs/simulator.md.
+// A recorded cluster and its workloads, from any of the formats of docs/simulator.md.
 #pragma once
 
 #include <cstdint>
@@ -8,25 +8,26 @@
 #include <vector>
 
 #include "kube/objects.h"
-#include "sim/traces.h"
+#include "sim/experiments/traces.h"
 #include "sim/world/timeline.h"
 
 namespace berth::sim {
 
-/// A gang or a lone pod, as its controller creates it: all pods at once.
+/// A gang or a lone pod. Its controller creates all pods at once.
 struct RecordedJob {
   std::string name;
   Duration arrival = 0;  ///< Milliseconds since the first arrival of the recording.
-  Duration service = 0;  ///< How long it runs once all its pods do; at least 1 ms.
+  Duration service = 0;  ///< How long it runs once all its pods run; at least 1 ms.
   std::vector<kube::Pod> pods;
 
-  std::int64_t gpus() const;  ///< Of all its pods.
+  std::int64_t gpus() const;  ///< Sum over all its pods.
 };
 
 struct Recording {
   std::vector<RecordedJob> jobs;  ///< By rising arrival.
-  bool has_arrivals = true;       ///< False: durations alone, arrivals are to be drawn.
-  /// What is in the file and cannot be replayed: `NAME: why`.
+  bool has_arrivals = true;       ///< False: the file has durations only, and arrivals are to be
+                                  ///< drawn.
+  /// What is in the file but cannot be replayed: `NAME: why`.
   std::vector<std::string> left_out;
 };
 
@@ -35,26 +36,26 @@ std::expected<std::vector<kube::Node>, TraceError> ReadCluster(const std::string
 
 struct ClusterGpus {
   std::int64_t all = 0;
-  std::int64_t per_node = 1;  ///< Of the node that has most; at least 1.
+  std::int64_t per_node = 1;  ///< GPUs of the node that has most; at least 1.
 };
 ClusterGpus CountGpus(const std::vector<kube::Node>& nodes);
 
-/// Its text, where it is a file. Split off for ReadCluster.
+/// The same for the text of a file. Split off for ReadCluster.
 std::expected<std::vector<kube::Node>, TraceError> ReadNodes(std::string_view text,
                                                              const std::string& file);
 
-/// A pod or job CSV, or Kubernetes objects. A CSV's job that asks for more than a node has becomes
-/// a gang; one that asks for more than the cluster has is left out.
+/// Reads a pod or job CSV, or Kubernetes objects. A job of a CSV that asks for more GPUs than a
+/// node has becomes a gang; one that asks for more than the cluster has is left out.
 std::expected<Recording, TraceError> ReadRecording(const std::string& path,
                                                    const ClusterGpus& gpus);
 
-/// Its text. Split off for ReadRecording.
+/// The same for the text of a file. Split off for ReadRecording.
 std::expected<Recording, TraceError> ReadJobs(const std::string& text, const std::string& file,
                                               const ClusterGpus& gpus);
 
-/// Kubernetes objects alone: pods that ended, or that say how long they run; a pod that is there
-/// twice is an error. A gang is as many jobs as it had runs. Jobs come by creation, which their
-/// arrivals are. Split off for ReadRecording.
+/// Kubernetes objects only: pods that have ended, or that say how long they run; a pod that occurs
+/// twice is an error. A gang becomes as many jobs as it had runs. Jobs are ordered by creation,
+/// which is also their arrival. Split off for ReadRecording.
 std::expected<Recording, TraceError> ReadRecordedPods(const std::string& text,
                                                       const std::string& file);
 

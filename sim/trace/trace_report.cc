@@ -6,8 +6,8 @@
 #include <cmath>
 #include <set>
 
-#include "server/table.h"
-#include "sim/statistics.h"
+#include "server/cli/table.h"
+#include "sim/experiments/statistics.h"
 #include "sim/world/fidelity.h"
 
 namespace berth::sim {
@@ -31,7 +31,7 @@ Runs Select(const std::vector<TraceResult>& results, const std::string& policy) 
   return runs;
 }
 
-/// Mean over the runs of what `value` says of each.
+/// Mean of `value` over the runs.
 template <typename Value>
 double Over(const Runs& runs, Value value) {
   std::vector<double> values;
@@ -42,7 +42,7 @@ double Over(const Runs& runs, Value value) {
 double Rounded(double value) { return std::round(value * 1000) / 1000; }
 std::string Whole(double value) { return fmt::format("{:.0f}", value); }
 
-// Of jobs some of which never ended there is no figure: it would be one of other jobs than the
+// No figure is printed if some of the jobs never ended: it would be about other jobs than the
 // figure beside it.
 constexpr const char* kNoFigure = "-";
 
@@ -50,7 +50,7 @@ bool AllEnded(const Runs& runs) {
   return std::ranges::all_of(runs, [](const TraceResult* run) { return run->unfinished.empty(); });
 }
 
-/// What `value` says of `times`, which need not have been counted.
+/// The value of `times`, which may be absent.
 template <typename Value>
 nlohmann::ordered_json Figure(const Times& times, Value value) {
   if (times.arrived == 0 || !times.complete()) return nullptr;
@@ -242,7 +242,7 @@ std::string TraceDifferences(const std::vector<TraceResult>& results, const std:
   for (const std::string& policy : PoliciesOf(results)) {
     const Runs runs = Select(results, policy);
     if (policy == base || others.size() != runs.size()) continue;
-    // Means over different jobs are no comparison.
+    // Means over different jobs cannot be compared.
     if (!AllEnded(runs) || !AllEnded(others)) {
       table.Add({policy, base, "jobs never ended"});
       continue;

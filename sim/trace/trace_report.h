@@ -5,27 +5,27 @@
 #include <string>
 #include <vector>
 
-#include "sim/svg_plot.h"
+#include "sim/experiments/svg_plot.h"
 #include "sim/trace/trace_run.h"
 
 namespace berth::sim {
 
-/// A row per run, all with the same keys. Waits and completion times are null where jobs of the
-/// kind never ended, or none came.
+/// A row per run, all with the same keys. Waits and completion times are null if some jobs of the
+/// group never ended, or it has none.
 std::vector<nlohmann::ordered_json> TraceRows(const std::vector<TraceResult>& results);
 /// A row per run and sample.
 std::vector<nlohmann::ordered_json> SampleRows(const std::vector<TraceResult>& results);
 
-/// Means over the seeds, by policy; `-` for waits and completion times where jobs never ended.
+/// Means over the seeds, by policy; `-` for waits and completion times if some jobs never ended.
 std::string TraceTable(const std::vector<TraceResult>& results);
 /// Mean wait and completion time by policy, for each size of job and for each queue: over the seeds
-/// that have such jobs; `-` where some of them never ended. The count is over all seeds.
+/// that have such jobs; `-` if some of them never ended. The count is over all seeds.
 std::string BreakdownTable(const std::vector<TraceResult>& results);
 /// Mean completion time and wait against `base`, in percent, paired by seed.
 std::string TraceDifferences(const std::vector<TraceResult>& results, const std::string& base);
 
-/// Over time, one line per policy (its first seed), by file name: `allocated`, `fragmented`,
-/// `largest-gang`, `waiting`.
+/// Plots over time with one line per policy (its first seed), by file name: `allocated`,
+/// `fragmented`, `largest-gang`, `waiting`.
 std::vector<std::pair<std::string, Plot>> TracePlots(const std::vector<TraceResult>& results);
 
 }  // namespace berth::sim

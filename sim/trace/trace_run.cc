@@ -7,19 +7,19 @@
 
 #include "cluster/measures.h"
 #include "policy/largest_gang.h"
+#include "sim/faults/usage.h"
 #include "sim/trace/player.h"
 #include "sim/world/processes.h"
-#include "sim/world/usage.h"
 
 namespace berth::sim {
 namespace {
 
 constexpr Duration kHour = 3'600'000;
-/// Nothing runs, and nothing has happened for so long: what waits now waits for ever. Longer than
+/// If nothing runs, and nothing has happened for this long, waiting jobs wait for ever. Longer than
 /// every pause of kube-scheduler and of Berth.
 constexpr Duration kQuiet = kHour;
 constexpr Duration kStep = 60'000;
-constexpr std::size_t kSamples = 200;  ///< At least, and at most twice as many.
+constexpr std::size_t kSamples = 200;  ///< At least this many, and at most twice as many.
 constexpr std::int64_t kWholePod = 8;
 constexpr Duration kHttpTimeout = 30'000;
 
@@ -30,7 +30,7 @@ void CountEnd(Times& times, Duration wait, Duration jct, Duration service) {
       std::max(1.0, static_cast<double>(jct) / std::max(10'000.0, static_cast<double>(service))));
 }
 
-/// What is free where, seen from outside, whatever policy runs.
+/// Records the free GPUs of each node from the API objects, independently of the policy.
 class Observer {
  public:
   Observer(Environment& env, const std::vector<kube::Node>& nodes)
@@ -84,7 +84,7 @@ class TraceRun {
     processes_.checker().LookSeldom();
     if (berth_) processes_.StartBerth();
     processes_.StartScheduler();
-    Advance(kStep);  // all first lists are in
+    Advance(kStep);  // all first lists have arrived
   }
 
   TraceResult Run() {
@@ -106,7 +106,8 @@ class TraceRun {
             observer_.Look(Hours(env_.now() - begin), static_cast<double>(player.waiting())));
         next = env_.now() + gap;
         if (result.samples.size() == 2 * kSamples) {
-          // However long it takes, the memory is bounded, and all samples weigh the same.
+          // Drop every other sample: bounds the memory for any length of run, and keeps samples
+          // equally spaced.
           std::size_t i = 0;
           std::erase_if(result.samples, [&i](const Sample&) { return i++ % 2 == 1; });
           gap *= 2;
@@ -115,7 +116,7 @@ class TraceRun {
       if (!Advance(std::min(kStep, next - env_.now()))) break;
     }
     result.violation = processes_.checker().violation();
-    if (!berth_) result.violation.clear();  // nobody promised anything
+    if (!berth_) result.violation.clear();  // the invariants are only Berth's
     Summarise(player, begin, result);
     return result;
   }
@@ -125,7 +126,7 @@ class TraceRun {
 
   static SchedulerOptions SchedulerOf(const std::string& policy) {
     SchedulerOptions options;
-    if (policy != "Berth") options.managed_resources.clear();  // it asks no extender
+    if (policy != "Berth") options.managed_resources.clear();  // no extender is called
     if (policy == "MostAllocated") options.strategy = StockStrategy::kMostAllocated;
     return options;
   }
@@ -144,7 +145,7 @@ class TraceRun {
     return true;
   }
 
-  /// What Berth says of a job that waits: ` (REASON)`; empty: nothing.
+  /// Berth's reason why a job waits: ` (REASON)`; empty: none.
   std::string WhyOf(const RecordedJob& job) const {
     if (processes_.berth() == nullptr) return {};
     const kube::ObjectMeta& pod = job.pods.front().meta;
@@ -152,7 +153,7 @@ class TraceRun {
     return fmt::format(" ({})", cluster::Token(why.verdict.reason));
   }
 
-  /// As Berth charges it, whoever schedules.
+  /// The queue that Berth would charge, under every policy.
   std::string QueueOf(const RecordedJob& job) const {
     kube::Pod pod = job.pods.front();
     pod.scheduler_name = options_.configuration.scheduler_names.front();

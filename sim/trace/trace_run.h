@@ -1,6 +1,6 @@
-// One recording under one policy at fidelity `scheduler`: kube-scheduler's queue and cycle in
-// virtual time, and for the policy `Berth` the engine that production runs, its gates, plans and
-// barrier included.
+// Runs one recording under one policy at fidelity `scheduler`: kube-scheduler's queue and cycle in
+// virtual time, and for the policy `Berth` the engine that production runs, including its gates,
+// plans and barrier.
 #pragma once
 
 #include <map>
@@ -14,14 +14,14 @@
 namespace berth::sim {
 
 /// `Berth`; `native` (kube-scheduler alone, LeastAllocated and BalancedAllocation); `MostAllocated`
-/// (alone, tuned for packing, with GPUs); `FIFO` (native, and no job is created before all pods of
-/// the one before it run: a warning, not what Kubernetes does).
+/// (alone, tuned for packing, with GPUs); `FIFO` (native, but no job is created before all pods of
+/// the previous one run: shown as a warning, Kubernetes does not do this).
 const std::vector<std::string_view>& TracePolicies();
 
 struct TraceOptions {
   std::string policy = "Berth";
-  std::uint64_t seed = 0;                       ///< Of ties and delays.
-  config::PolicyConfiguration configuration{};  ///< What `Berth` serves.
+  std::uint64_t seed = 0;                       ///< For ties and delays.
+  config::PolicyConfiguration configuration{};  ///< The policy of `Berth`.
 };
 
 /// Waits and completion times, in seconds, of the jobs that ended.
@@ -29,7 +29,7 @@ struct Times {
   std::vector<double> wait;      ///< From arrival until all pods run.
   std::vector<double> jct;       ///< From arrival to end.
   std::vector<double> slowdown;  ///< max(1, jct / max(service, 10 s)).
-  std::size_t arrived = 0;       ///< Those that did not end too.
+  std::size_t arrived = 0;       ///< Includes those that did not end.
 
   bool complete() const { return jct.size() == arrived; }
 };
@@ -37,29 +37,30 @@ struct Times {
 /// The cluster at one moment.
 struct Sample {
   double hours = 0;         ///< Since the first arrival.
-  double allocated = 0;     ///< Share of all GPUs.
-  double fragmented = 0;    ///< Share of the free GPUs that lies on nodes that are broken into.
-  double largest_gang = 0;  ///< Pods of 8 GPUs that could start at once.
-  double waiting = 0;       ///< Jobs that have come and do not run.
+  double allocated = 0;     ///< Allocated share of all GPUs.
+  double fragmented = 0;    ///< Share of the free GPUs that is on partly used nodes.
+  double largest_gang = 0;  ///< Number of pods of 8 GPUs that could start at once.
+  double waiting = 0;       ///< Jobs that have arrived and do not run.
 };
 
 struct TraceResult {
   std::string policy;
   std::uint64_t seed = 0;
   std::size_t jobs = 0;
-  std::size_t never_fit = 0;            ///< Of the recording, taken out before the run (offer.h).
-  std::vector<std::string> unfinished;  ///< Never started, or never got all their pods back.
+  std::size_t never_fit = 0;            ///< Jobs that were taken out before the run (offer.h).
+  std::vector<std::string> unfinished;  ///< Jobs that never started, or never got all their pods
+                                        ///< back.
   Times all;
   std::map<std::int64_t, Times> by_gpus;
-  std::map<std::string, Times> by_queue;  ///< As Berth charges them, under every policy.
+  std::map<std::string, Times> by_queue;  ///< By the queue that Berth charges, under every policy.
   double makespan = 0;                    ///< Seconds from the first arrival to the last end.
-  double utilisation = 0;  ///< GPU time of running jobs, of all GPU time of the makespan.
-  int evictions = 0;       ///< Pods that were taken away from a job.
+  double utilisation = 0;  ///< GPU time of running jobs divided by all GPU time of the makespan.
+  int evictions = 0;       ///< Pods of jobs that were evicted.
   std::vector<Sample> samples;
-  std::string violation;  ///< Of an invariant of the design; empty: none.
+  std::string violation;  ///< A violated invariant of the design; empty: none.
 };
 
-/// Jobs that do not fit the empty cluster never end: take them out before.
+/// Jobs that do not fit the empty cluster never end: remove them before.
 TraceResult RunTrace(const std::vector<kube::Node>& nodes, const std::vector<RecordedJob>& jobs,
                      const TraceOptions& options);
 

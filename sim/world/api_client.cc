@@ -13,10 +13,8 @@
 namespace berth::sim {
 namespace {
 
+constexpr Duration kGivenUpAfter = 1'000;
 constexpr Duration kForEver = std::numeric_limits<Duration>::max();
-constexpr Duration kAttemptTimeout = kube::kAttemptTimeout.count();
-constexpr Duration kFirstBackoff = kube::kRetry.initial.count();
-constexpr Duration kLastBackoff = kube::kRetry.cap.count();
 
 kube::PodRef Ref(const engine::PodRef& pod) {
   return {.ns = pod.ns, .name = pod.name, .uid = pod.uid};
@@ -39,7 +37,8 @@ Mishap DrawMishap(Weather& weather, Random& random) {
   return Mishap::kNone;
 }
 
-/// The request carried out in its bytes, and the answer's bytes read as server/kube_api.cc does.
+/// Carries out the request in its bytes and decodes the answer's bytes as
+/// server/drivers/kube_api.cc does.
 Reply InBytes(Environment& env, const kube::Request& request) {
   std::string unknown;
   const kube::Response answer = Serve(env.api, request, unknown);
@@ -59,7 +58,8 @@ Reply InBytes(Environment& env, const kube::Request& request) {
   return reply;
 }
 
-/// What the read says of a Binding's conflict; kube/requests.h judges by the pod's bytes.
+/// The outcome of a Binding that got a conflict, by the pod that was read afterwards. At fidelity
+/// `wire` kube/requests.h decides it from the pod's bytes.
 WriteOutcome AfterConflict(const WriteResult& read, const kube::PodRef& pod,
                            const std::string& node) {
   const std::string body =
@@ -70,62 +70,99 @@ WriteOutcome AfterConflict(const WriteResult& read, const kube::PodRef& pod,
 }  // namespace
 
 struct ApiClient::Call {
+  std::uint64_t number;
   Operation operation;
+  Wanted wanted;
   Done done;
-  TimePoint deadline = 0;
   kube::Attempts attempts;
-  int tries = 0;
-  Duration backoff = kFirstBackoff;
   Reply last{.status = 0, .message = "timed out"};
 };
 
+/// In the clock type of kube/attempts.h.
+kube::TimePoint ApiClient::now() const {
+  return kube::TimePoint(std::chrono::milliseconds(env_.now()));
+}
+
 void ApiClient::Nominate(const engine::PodRef& pod, const std::string& node,
-                         const std::string& plan, Duration timeout, Done done) {
+                         const std::string& plan, Duration timeout, Wanted wanted, Done done) {
   kube::AnnotationPatch annotations;
   if (!plan.empty()) annotations.emplace(cluster::kPlanAnnotation, plan);
   Send(
       kube::NominateRequest(Ref(pod), node, annotations),
       [pod, node, annotations](ApiServer& api) { return api.Nominate(pod, node, annotations); },
-      timeout, std::move(done));
+      timeout, std::move(wanted), std::move(done));
 }
 
 void ApiClient::RemoveGate(const engine::PodRef& pod, const std::string& gate, Duration timeout,
-                           Done done) {
+                           Wanted wanted, Done done) {
   Send(
       kube::RemoveGateRequest(Ref(pod), gate),
-      [pod, gate](ApiServer& api) { return api.RemoveGate(pod, gate); }, timeout, std::move(done));
+      [pod, gate](ApiServer& api) { return api.RemoveGate(pod, gate); }, timeout, std::move(wanted),
+      std::move(done));
 }
 
 void ApiClient::Read(const engine::PodRef& pod, Duration timeout, Done done) {
   Send(
       kube::GetPodRequest(pod.ns, pod.name), [pod](ApiServer& api) { return api.ReadPod(pod); },
-      timeout, std::move(done));
+      timeout, {}, std::move(done));
 }
 
 void ApiClient::Send(const std::optional<kube::Request>& request, Operation operation,
-                     Duration timeout, Done done) {
+                     Duration timeout, Wanted wanted, Done done) {
   if (!request) return done({WriteOutcome::kRefused, {.status = 0, .message = "invalid name"}});
   if (env_.fidelity == Fidelity::kWire) {
     operation = [&env = env_, request = *request](ApiServer&) { return InBytes(env, request); };
   }
-  Attempt(std::make_shared<Call>(Call{.operation = std::move(operation),
-                                      .done = std::move(done),
-                                      .deadline = env_.now() + timeout,
-                                      .attempts = kube::Attempts(*request)}));
+  const auto call = std::make_shared<Call>(
+      Call{.number = ++last_call_,
+           .operation = std::move(operation),
+           .wanted = std::move(wanted),
+           .done = std::move(done),
+           .attempts = kube::Attempts(*request, kube::Duration(timeout), now())});
+  calls_.emplace(call->number, call);
+  Attempt(call);
+}
+
+void ApiClient::End(const std::shared_ptr<Call>& call, const WriteResult& result) {
+  calls_.erase(call->number);
+  call->done(result);
+}
+
+void ApiClient::CutOff() {
+  life_.Renew();
+  for (const auto& [number, call] : std::exchange(calls_, {})) {
+    call->attempts.Lost(/*maybe_sent=*/true);
+    call->done({call->attempts.GivenUp(), {.status = 0, .message = "cut off"}});
+  }
 }
 
 void ApiClient::Attempt(const std::shared_ptr<Call>& call) {
+  const auto most = call->attempts.Next(now());
   const Duration permitted = left_ ? left_() : kForEver;
-  const Duration left = std::min(call->deadline - env_.now(), permitted);
-  if (left <= 0 || call->tries++ >= kube::kMaxAttempts) {
-    return call->done({call->attempts.GivenUp(), call->last});
+  const bool wanted = !call->wanted || call->wanted();
+  if (!most || permitted <= 0 || !wanted) {
+    return End(call, {call->attempts.GivenUp(), call->last});
+  }
+  const Duration timeout = std::min(permitted, Duration{most->count()});
+  if (const Duration freeze = std::exchange(freeze_for_, 0); freeze > 0) {
+    env_.weather.Struck(FaultKind::kFreeze);
+    freezer_.Freeze(freeze);
+  }
+  life_.Guard([this, call, not_after = env_.now() + timeout] { Transmit(call, not_after); })();
+}
+
+/// As kube/rest_client.cc treats Request::not_after.
+void ApiClient::Transmit(const std::shared_ptr<Call>& call, TimePoint not_after) {
+  const Duration timeout = not_after - env_.now();
+  if (timeout <= 0) {
+    call->last = {.status = 0, .message = "too late to be sent"};
+    return Retry(call);
   }
   const Mishap mishap = DrawMishap(env_.weather, env_.network);
   const bool slow = env_.weather.Is(FaultKind::kApiSlow);
   if (slow) env_.weather.Struck(FaultKind::kApiSlow);
   const Duration there = env_.network.Between(1, slow ? 4'000 : 5);
   const Duration back = env_.network.Between(1, slow ? 4'000 : 5);
-  const Duration timeout = std::min(left, kAttemptTimeout);
   const bool answered =
       mishap != Mishap::kLost && mishap != Mishap::kAnswerLost && there + back < timeout;
   if (!answered) {
@@ -136,16 +173,21 @@ void ApiClient::Attempt(const std::shared_ptr<Call>& call) {
     }));
   }
   if (mishap == Mishap::kLost) return;
-  // What is on the wire arrives, whether or not the sender lives to hear of it.
+  // A request that was sent arrives, whether or not the sender lives to receive the answer.
   auto answer = life_.Guard([this, call](const Reply& reply) { Answered(call, reply); });
-  env_.timeline.After(there, [&env = env_, call, mishap, back, answered, answer] {
-    Reply reply{.status = mishap == Mishap::kThrottled ? 429 : 500, .message = "trouble"};
-    if (mishap != Mishap::kThrottled && mishap != Mishap::kError) {
-      const Reply done = call->operation(env.api);
-      if (mishap != Mishap::kErrorAfter) reply = done;
-    }
-    if (answered) env.timeline.After(back, [answer, reply] { answer(reply); });
-  });
+  // But without an election a new process begins to decide a second after the death of the last
+  // one: by then the API server has given up the requests of a client that is gone.
+  const bool late = !left_ && there >= kGivenUpAfter;
+  env_.timeline.After(
+      there, [&env = env_, call, mishap, back, answered, answer, late, alive = life_.alive()] {
+        if (late && alive.expired()) return;
+        Reply reply{.status = mishap == Mishap::kThrottled ? 429 : 500, .message = "trouble"};
+        if (mishap != Mishap::kThrottled && mishap != Mishap::kError) {
+          const Reply done = call->operation(env.api);
+          if (mishap != Mishap::kErrorAfter) reply = done;
+        }
+        if (answered) env.timeline.After(back, [answer, reply] { answer(reply); });
+      });
 }
 
 void ApiClient::Answered(const std::shared_ptr<Call>& call, const Reply& reply) {
@@ -153,25 +195,24 @@ void ApiClient::Answered(const std::shared_ptr<Call>& call, const Reply& reply) 
   auto outcome = call->attempts.Answered(reply.status);
   if (!outcome) return Retry(call);
   if (kube::IsOtherUid(reply.status, reply.message)) outcome = WriteOutcome::kConflict;
-  call->done({*outcome, reply});
+  End(call, {*outcome, reply});
 }
 
 void ApiClient::Retry(const std::shared_ptr<Call>& call) {
-  const Duration wait = call->backoff + env_.network.Between(0, call->backoff);
-  call->backoff = std::min(2 * call->backoff, kLastBackoff);
-  const bool pointless = env_.now() + wait >= call->deadline;
-  if (pointless) call->tries = kube::kMaxAttempts;
-  env_.timeline.After(pointless ? 0 : wait, life_.Guard([this, call] { Attempt(call); }));
+  const double random = static_cast<double>(env_.network.Between(0, 999)) / 1'000;
+  const auto wait = call->attempts.Pause(now(), random);
+  if (!wait) return End(call, {call->attempts.GivenUp(), call->last});
+  env_.timeline.After(wait->count(), life_.Guard([this, call] { Attempt(call); }));
 }
 
 void ApiClient::Bind(const engine::PodRef& pod, const std::string& node,
                      const std::map<std::string, std::string>& annotations, Duration timeout,
-                     Done done) {
+                     Wanted wanted, Done done) {
   const TimePoint deadline = env_.now() + timeout;
   Send(
       kube::BindRequest(Ref(pod), node, {annotations.begin(), annotations.end()}),
       [pod, node, annotations](ApiServer& api) { return api.Bind(pod, node, annotations); },
-      timeout,
+      timeout, std::move(wanted),
       [this, pod, node, deadline, done](const WriteResult& result) {
         if (result.outcome != WriteOutcome::kConflict) return done(result);
         Read(pod, std::max<Duration>(0, deadline - env_.now()),

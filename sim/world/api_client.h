@@ -1,16 +1,16 @@
-// Berth's writes to the API server as kube::Writer makes them (kube/writer.h), in virtual time:
-// attempts with a time-out each, retries with backoff inside a deadline, and an outcome that says
-// whether the write may have been done. What is sent and what answers mean is kube/requests.h's, as
-// there; what goes wrong on the way is the weather's.
+// Berth's calls to the API server in virtual time. It corresponds to kube::Writer, which makes them
+// with threads. As there, kube/requests.h defines what is sent and what answers mean, and
+// kube/attempts.h when to try again. Failures on the way come from Weather (sim/faults/faults.h).
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "engine/engine.h"
-#include "kube/requests.h"
+#include "kube/attempts.h"
 #include "sim/world/environment.h"
 
 namespace berth::sim {
@@ -25,37 +25,55 @@ struct WriteResult {
 class ApiClient {
  public:
   using Done = std::function<void(const WriteResult&)>;
+  /// Whether the write is still needed; asked right before each attempt.
+  using Wanted = std::function<bool()>;
 
-  /// `left`: for how long writes are permitted from now on; none is attempted, nor waited for,
-  /// beyond that. Empty: for ever.
-  explicit ApiClient(Environment& env, std::function<Duration()> left = {})
-      : env_(env), left_(std::move(left)) {}
+  /// `left` returns for how much longer writes are permitted: no write is attempted, and no retry
+  /// waited for, beyond that. Empty: no limit. The references must outlive it.
+  ApiClient(Environment& env, Freezer& freezer, std::function<Duration()> left = {})
+      : env_(env), freezer_(freezer), left_(std::move(left)), life_(&freezer) {}
 
-  // Answers come only while this client lives; what was sent arrives all the same.
+  // Answers arrive only while this client lives. A request that was sent reaches the server in any
+  // case.
 
-  /// With Berth's plan as an annotation, where there is one.
+  /// Writes Berth's plan as an annotation as well, if `plan` is not empty.
   void Nominate(const engine::PodRef& pod, const std::string& node, const std::string& plan,
-                Duration timeout, Done done);
-  void RemoveGate(const engine::PodRef& pod, const std::string& gate, Duration timeout, Done done);
-  /// The pod of that name, whatever its UID.
+                Duration timeout, Wanted wanted, Done done);
+  void RemoveGate(const engine::PodRef& pod, const std::string& gate, Duration timeout,
+                  Wanted wanted, Done done);
+  /// Reads the pod of that name, whatever its UID.
   void Read(const engine::PodRef& pod, Duration timeout, Done done);
-  /// After a conflict the pod is read: on `node` already is kDone.
+  /// After a conflict the pod is read: if it is already on `node`, the outcome is kDone.
   void Bind(const engine::PodRef& pod, const std::string& node,
-            const std::map<std::string, std::string>& annotations, Duration timeout, Done done);
+            const std::map<std::string, std::string>& annotations, Duration timeout, Wanted wanted,
+            Done done);
+  /// Ends all calls at once for the sender. A request that was sent still reaches the server.
+  void CutOff();
+  /// Freezes the process for `time` when it has decided to send its next write but not sent it yet.
+  void FreezeBeforeSending(Duration time) { freeze_for_ = time; }
 
  private:
   using Operation = std::function<Reply(ApiServer&)>;
   struct Call;
-  /// Sends `request`: at fidelity `wire` its bytes, else `operation`, which does the same.
+  /// Sends `request`: at fidelity `wire` as bytes, otherwise by calling `operation`, which has the
+  /// same effect.
   void Send(const std::optional<kube::Request>& request, Operation operation, Duration timeout,
-            Done done);
+            Wanted wanted, Done done);
   void Attempt(const std::shared_ptr<Call>& call);
+  void Transmit(const std::shared_ptr<Call>& call, TimePoint not_after);
   void Answered(const std::shared_ptr<Call>& call, const Reply& reply);
   void Retry(const std::shared_ptr<Call>& call);
+  void End(const std::shared_ptr<Call>& call, const WriteResult& result);
+  kube::TimePoint now() const;
 
   Environment& env_;
+  Freezer& freezer_;
   const std::function<Duration()> left_;
+  Duration freeze_for_ = 0;
   Life life_;
+  std::map<std::uint64_t, std::shared_ptr<Call>> calls_;  ///< Calls under way, in the order in
+                                                          ///< which they began.
+  std::uint64_t last_call_ = 0;
 };
 
 }  // namespace berth::sim

@@ -15,12 +15,12 @@ namespace {
 
 using nlohmann::json;
 
-/// Thrown inside this file only, and caught in Serve().
+/// Thrown only inside this file, and caught in Serve().
 struct Unknown {
   std::string what;
 };
 
-/// The members of an object, each of which must be known.
+/// Checks that each member of the object is known.
 const json& Known(const json& object, std::initializer_list<std::string_view> keys,
                   const char* what) {
   if (!object.is_object()) throw Unknown{std::string(what) + " is not an object"};
@@ -53,7 +53,7 @@ std::string Unescaped(std::string_view segment) {
   return text;
 }
 
-/// A path of `/api/v1/namespaces/NS/pods/NAME[/SUBRESOURCE]`.
+/// The path `/api/v1/namespaces/NS/pods/NAME[/SUBRESOURCE]`.
 struct PodPath {
   engine::PodRef pod;
   std::string subresource;
@@ -73,7 +73,7 @@ PodPath ParsePath(std::string_view path) {
           .subresource = parts.size() == 7 ? parts[6] : std::string()};
 }
 
-/// null stands for a removal, as in a merge patch.
+/// A null value removes the annotation, as in a merge patch.
 kube::AnnotationPatch Annotations(const json& metadata) {
   kube::AnnotationPatch patch;
   const auto annotations = metadata.find("annotations");
@@ -111,7 +111,7 @@ Reply ApplyStatus(ApiServer& api, engine::PodRef pod, const json& body) {
                       Annotations(metadata));
 }
 
-/// A strategic merge patch: schedulingGates is a list with names as keys.
+/// A strategic merge patch: schedulingGates is a list that is merged by name.
 Reply ApplySpec(ApiServer& api, engine::PodRef pod, const json& body) {
   Known(body, {"metadata", "spec"}, "patch");
   pod.uid = Text(Known(body.at("metadata"), {"uid"}, "patch.metadata"), "uid");

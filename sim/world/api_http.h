@@ -1,8 +1,8 @@
-// The API server's HTTP face, as far as Berth's writes go: requests in the bytes that
-// kube/requests.h makes, decoded and applied to the model's objects, and answers in bytes.
+// The API server's HTTP interface, limited to the writes that Berth makes: requests in the bytes
+// that kube/requests.h makes, decoded and applied to the model's objects, and answers in bytes.
 //
-// Strict where a real server is lenient: a path, a content type or a field that nobody here knows
-// is a request that the model cannot carry out, and is said so loudly.
+// It is strict where a real server is lenient: a path, a content type or a field that is not known
+// here is a request that the model cannot carry out, and it is reported as an error.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@
 
 namespace berth::sim {
 
-/// The answer of the server itself. `unknown` is set where the request is not understood; the
-/// answer is 400 then.
+/// Returns the server's answer. If the request is not understood, sets `unknown` to the reason and
+/// answers 400.
 kube::Response Serve(ApiServer& api, const kube::Request& request, std::string& unknown);
 
-/// A metav1.Status, as every answer that is no success has one.
+/// A metav1.Status, which every answer other than a success carries.
 kube::Response StatusResponse(int status, const std::string& message);
 
 }  // namespace berth::sim

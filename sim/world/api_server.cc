@@ -6,8 +6,8 @@
 namespace berth::sim {
 namespace {
 
-/// Changes of a kind that a watch can resume from, as in the API server's watch cache at its
-/// largest.
+/// How many changes of a kind are kept for watches to resume from, as in the API server's watch
+/// cache at its maximum size.
 constexpr std::size_t kRemembered = 100'000;
 
 std::string NameKey(const std::string& ns, const std::string& name) { return ns + '/' + name; }
@@ -52,7 +52,7 @@ std::shared_ptr<const kube::Pod> ApiServer::Find(const engine::PodRef& ref, Repl
   return it->second;
 }
 
-/// To the server a patch of another pod's UID is a change of an immutable field.
+/// For the server, a patch with another pod's UID tries to change an immutable field.
 std::shared_ptr<const kube::Pod> ApiServer::FindToPatch(const engine::PodRef& ref,
                                                         Reply& reply) const {
   auto pod = Find(ref, reply);
@@ -85,7 +85,7 @@ Reply ApiServer::CreatePod(kube::Pod pod) {
   if (pods_.contains(NameKey(pod.meta.ns, pod.meta.name))) {
     return {.status = 409, .message = "pod already exists"};
   }
-  std::uint64_t state = ++pods_created_;  // UIDs come in no particular order
+  std::uint64_t state = ++pods_created_;  // UIDs are in no particular order
   pod.meta.uid = fmt::format("{:08x}-{}", SplitMix64(state) >> 32U, pod.meta.name);
   pod.meta.creation = timeline_.now() / 1000 * 1000;  // creationTimestamp has seconds
   return Store(std::move(pod));
@@ -244,6 +244,22 @@ std::vector<Change> ApiServer::List(Kind kind) const {
     objects.push_back({.key = "policy", .policy = policy_});
   }
   return objects;
+}
+
+std::vector<Change> ApiServer::List(Kind kind, std::size_t position) const {
+  if (position == end(kind)) return List(kind);
+  std::map<std::string, Change> objects;
+  for (std::size_t i = 0; i < position; ++i) {
+    const Change& change = at(kind, i);
+    if (change.deleted) {
+      objects.erase(change.key);
+    } else {
+      objects[change.key] = change;
+    }
+  }
+  std::vector<Change> list;
+  for (auto& [key, object] : objects) list.push_back(std::move(object));
+  return list;
 }
 
 void ApiServer::Subscribe(Kind kind, std::weak_ptr<const bool> alive,

@@ -1,6 +1,6 @@
 // A model of kube-apiserver: objects, their resource versions, and a history per kind that watches
-// read. Writes take effect at once and in full or not at all; what a network adds (delay, loss,
-// refusals) is api_client.h's and watch.h's.
+// read. A write takes effect at once, and either completely or not at all. What a network adds
+// (delay, loss, refusals) is modelled in api_client.h and watch.h.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ enum class Kind : std::uint8_t { kNode, kPod, kPolicy, kBudget };
 inline constexpr int kKinds = 4;
 std::string_view Name(Kind kind);
 
-/// One event of a watch: the object as it is now, or as it was last.
+/// One event of a watch: the current object, or its last state if it was deleted.
 struct Change {
   std::string key;  ///< A node's name; a pod's or a budget's UID.
   bool deleted = false;
@@ -44,7 +44,7 @@ struct Reply {
   bool ok() const { return status / 100 == 2; }
 };
 
-/// Names this very pod, not a later one of its name.
+/// Names exactly this pod, not a later pod with the same name.
 inline engine::PodRef RefOf(const kube::Pod& pod) {
   return {.ns = pod.meta.ns, .name = pod.meta.name, .uid = pod.meta.uid};
 }
@@ -55,29 +55,31 @@ class ApiServer {
 
   // --- Pods. Every write takes a UID precondition where `uid` is not empty: 409 for another pod of
   // that name (a patch gets 422, see kube::IsOtherUid), 404 for none.
-  /// Sets UID, creation and resource version. 409: the name is taken.
+  /// Sets UID, creation timestamp and resource version. 409: the name is taken.
   Reply CreatePod(kube::Pod pod);
-  /// An unbound pod is gone at once; a bound one gets its deletion timestamp, and RemovePod ends
-  /// it.
+  /// An unbound pod is removed at once. A bound one gets its deletion timestamp, and RemovePod
+  /// removes it later.
   Reply DeletePod(const engine::PodRef& ref);
   Reply RemovePod(const engine::PodRef& ref);
   Reply ReadPod(const engine::PodRef& ref) const;
-  /// 409: bound, ending or gated. Annotations are merged with the node's name in one write.
+  /// 409: the pod is bound, is being deleted or is gated. Annotations are merged and the node's
+  /// name is set in one write.
   Reply Bind(const engine::PodRef& ref, const std::string& node,
              const std::map<std::string, std::string>& annotations);
-  /// The status patch: the nominated node (empty: none), and annotations with it. 422 for a bound
-  /// pod.
+  /// The status patch: sets the nominated node (empty: none), and annotations with it. 422 for a
+  /// bound pod.
   Reply Nominate(const engine::PodRef& ref, const std::string& node,
                  const kube::AnnotationPatch& annotations = {});
   Reply RemoveGate(const engine::PodRef& ref, const std::string& gate);
-  /// Any other patch. `change` returns false where it changes nothing: then no event follows.
+  /// Any other patch. `change` returns false if it changes nothing; then no event follows.
   Reply Patch(const engine::PodRef& ref, const std::function<bool(kube::Pod&)>& change);
 
   // --- Nodes, budgets and the policy.
   void PutNode(kube::Node node);
   void DeleteNode(const std::string& name);
   void PutPolicy(config::PolicyConfiguration policy);
-  /// By its UID. Whoever watches budgets does so from its start, if there are any then.
+  /// Adds or replaces the budget by its UID. Processes that watch budgets do so only if there are
+  /// any when they start.
   void PutBudget(kube::PodDisruptionBudget budget);
 
   const std::map<std::string, std::shared_ptr<const kube::Pod>>& pods() const { return pods_; }
@@ -89,18 +91,21 @@ class ApiServer {
   const kube::Pod* FindPod(const std::string& uid) const;
 
   // --- Watches.
-  /// Positions begin(kind) to end(kind) are remembered; what asks for older ones gets 410.
+  /// Positions begin(kind) to end(kind) are remembered; a watch that asks for an older one gets
+  /// 410.
   std::size_t begin(Kind kind) const { return journal(kind).begin; }
   std::size_t end(Kind kind) const { return journal(kind).begin + journal(kind).changes.size(); }
   const Change& at(Kind kind, std::size_t position) const {
     return journal(kind).changes[position - journal(kind).begin];
   }
-  /// What exists now, in key order.
+  /// The objects that exist now, in key order.
   std::vector<Change> List(Kind kind) const;
-  /// `watcher` is called after every change while `alive`.
+  /// The objects that existed at `position`. REQUIRES: it is end(kind), or begin(kind) is 0.
+  std::vector<Change> List(Kind kind, std::size_t position) const;
+  /// Calls `watcher` after every change while `alive` exists.
   void Subscribe(Kind kind, std::weak_ptr<const bool> alive, std::function<void()> watcher);
 
-  /// A pod's Binding took effect; the checker listens.
+  /// Called when a pod's Binding has taken effect; set for the checker.
   std::function<void(const kube::Pod&)> on_bound;
 
  private:
@@ -125,7 +130,7 @@ class ApiServer {
   std::uint64_t version_ = 0;
   std::uint64_t pods_created_ = 0;
   std::map<std::string, std::shared_ptr<const kube::Pod>> pods_;  ///< By ns/name.
-  std::unordered_map<std::string, const kube::Pod*> by_uid_;      ///< The same.
+  std::unordered_map<std::string, const kube::Pod*> by_uid_;      ///< The same pods by UID.
   std::map<std::string, std::shared_ptr<const kube::Node>> nodes_;
   std::shared_ptr<const config::PolicyConfiguration> policy_;
   std::map<std::string, std::shared_ptr<const kube::PodDisruptionBudget>> budgets_;

@@ -65,7 +65,7 @@ void Controllers::OnPod(const Change& change) {
     const bool succeeded = pod.phase == kube::PodPhase::kSucceeded;
     const bool news = succeeded && finished_.insert(NameOf(pod)).second;
     if (succeeded && job->gang && job->replaces) {
-      // A Job's pods that have succeeded stay until it is complete.
+      // The pods of a Job that have succeeded stay until it is complete.
       if (news && ++done_[job] == job->size) RemoveMembers(*job);
       return;
     }
@@ -92,8 +92,8 @@ void Controllers::RemoveMembers(const Job& job) {
   }
 }
 
-/// The kubelet admits no pod for which the devices of its node do not suffice: two schedulers may
-/// each have counted on them.
+/// The kubelet rejects a pod if its node has too few devices: two schedulers may each have counted
+/// on the same ones.
 bool Controllers::Crowded(const kube::Pod& pod) const {
   if (other_ == nullptr) return false;
   std::int64_t used = AmountOf(pod.spec->requests, kGpu);
@@ -113,7 +113,7 @@ void Controllers::Run(const engine::PodRef& ref, Duration lasts) {
     return SetPhase(ref, kube::PodPhase::kFailed, "UnexpectedAdmissionError");
   }
   if (!env_.api.nodes().contains(pod->node_name)) {
-    // The node comes back, or the garbage collector takes the pod.
+    // Try again later: the node may come back, or the garbage collector deletes the pod.
     return Later(3'000, [this, ref, lasts] { Run(ref, lasts); });
   }
   if (Crowded(*pod)) return SetPhase(ref, kube::PodPhase::kFailed, "OutOfnvidia.com/gpu");
@@ -121,7 +121,8 @@ void Controllers::Run(const engine::PodRef& ref, Duration lasts) {
   Later(lasts, [this, ref] { SetPhase(ref, kube::PodPhase::kSucceeded, ""); });
 }
 
-/// The disruption controller: as many may go as are healthy beyond `minAvailable`.
+/// The disruption controller: permits as many evictions as there are healthy pods beyond
+/// `minAvailable`.
 void Controllers::CountDisruptions(const std::string& app) {
   for (const Budget& budget : budgets_) {
     if (budget.app != app) continue;
@@ -147,7 +148,7 @@ void Controllers::SetPhase(const engine::PodRef& ref, kube::PodPhase phase,
   });
 }
 
-/// Pods of a node that is gone go too, after a while.
+/// Pods of a deleted node are deleted after a while.
 void Controllers::OnNode(const Change& change) {
   if (!change.deleted) return;
   Later(env_.ties.Between(2'000, 15'000), [this, node = change.key] {

@@ -1,6 +1,6 @@
-// Everybody else in the cluster: the kubelets that run, refuse and end pods, the job controllers
-// that create and replace them, the disruption controller that counts what may go, and the garbage
-// collector that clears lost nodes.
+// The other components of the cluster: the kubelets that run, refuse and end pods, the job
+// controllers that create and replace them, the disruption controller that counts how many pods may
+// be evicted, and the garbage collector that removes the pods of lost nodes.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "sim/faults/day.h"
+#include "sim/scheduler/other_scheduler.h"
 #include "sim/world/environment.h"
-#include "sim/world/other_scheduler.h"
-#include "sim/world/scenario.h"
 
 namespace berth::sim {
 
@@ -19,10 +19,10 @@ class Controllers {
   /// The references must outlive it.
   Controllers(Environment& env, const std::vector<Job>& jobs, const std::vector<Budget>& budgets);
 
-  /// All members of jobs that will be created have been; nothing is about to start or end by
+  /// All members of jobs that are to be created exist, and no pod is about to start or end by
   /// itself.
   bool Quiet() const { return due_ == 0 && (other_ == nullptr || other_->Quiet()); }
-  /// Nobody creates or replaces anything any more.
+  /// From now on no pod is created or replaced.
   void Stop() { members_.clear(); }
 
  private:
@@ -39,12 +39,13 @@ class Controllers {
   Environment& env_;
   const std::vector<Budget>& budgets_;
   Life life_;
-  std::unique_ptr<OtherScheduler> other_;                                ///< Null: it has no pods.
+  std::unique_ptr<OtherScheduler> other_;                                ///< Null: no pods of
+                                                                         ///< another scheduler.
   std::unordered_map<std::string, std::pair<const Job*, int>> members_;  ///< By ns/name.
   std::unordered_set<std::string> seen_bound_;                           ///< UIDs.
   std::unordered_set<std::string> seen_ending_;
-  std::unordered_set<std::string> finished_;  ///< ns/name of pods that did their work.
-  std::unordered_map<const Job*, int> done_;  ///< How many of its pods did their work.
+  std::unordered_set<std::string> finished_;  ///< ns/name of pods that have succeeded.
+  std::unordered_map<const Job*, int> done_;  ///< How many of a job's pods have succeeded.
   int due_ = 0;
 };
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "engine/engine.h"
+#include "sim/faults/faults.h"
 #include "sim/random.h"
 #include "sim/world/api_server.h"
-#include "sim/world/faults.h"
 #include "sim/world/fidelity.h"
 #include "sim/world/timeline.h"
 #include "sim/world/trace.h"
@@ -28,13 +28,14 @@ struct Environment {
   Environment& operator=(const Environment&) = delete;
 
   TimePoint now() const { return timeline.now(); }
-  /// At fidelity `wire`: something has not come through as it was sent. The first one stays, and
-  /// the checker ends the run.
+  /// At fidelity `wire`: something did not arrive as it was sent. The first report is kept, and the
+  /// checker ends the run.
   void Garble(std::string what) {
     if (garbled.empty()) garbled = std::move(what);
   }
 
-  /// Separates the uses of one seed. Failing seeds that were kept as tests rest on it.
+  /// Separates the uses of one seed. Do not change it: the failing seeds that were kept as tests
+  /// depend on it.
   static constexpr std::uint64_t kStream = 0xd1342543de82ef95U;
 
   const Fidelity fidelity;
@@ -43,11 +44,11 @@ struct Environment {
   Trace trace;
   ApiServer api;
   Weather weather;
-  Duration clock_skew = 0;    ///< Of the machine's clock; a process reads it when it starts.
+  Duration clock_skew = 0;    ///< Offset of the machine's clock; a process reads it when it starts.
   bool clocks_drift = false;  ///< See ProcessClock.
   std::int64_t pass_budget = engine::Options{}.pass_budget;  ///< Of each of Berth's processes.
-  Random network;                                            ///< Delays and what gets lost.
-  Random ties;  ///< kube-scheduler's choice among equals.
+  Random network;                                            ///< Draws delays and losses.
+  Random ties;  ///< Draws kube-scheduler's choice among nodes with equal scores.
 };
 
 }  // namespace berth::sim

@@ -1,4 +1,4 @@
-// How much of the real thing a simulation runs. Named in every output.
+// How many of the real components a simulation runs. Every output names it.
 #pragma once
 
 #include <array>
@@ -10,8 +10,8 @@ namespace berth::sim {
 enum class Fidelity : std::uint8_t {
   kEngine,     ///< Ledger and placement alone: decisions.
   kScheduler,  ///< In virtual time, with models of kube-scheduler and of the API server.
-  kWire,       ///< The same, and what crosses a process's border crosses it as bytes, through the
-               ///< codecs of kube/, server/wire and config/.
+  kWire,       ///< As kScheduler, but whatever crosses a process boundary does so as bytes, through
+               ///< the codecs of kube/, server/verbs/wire and config/.
 };
 
 inline constexpr std::string_view Name(Fidelity fidelity) {

@@ -1,4 +1,4 @@
-// The option --fidelity of what runs in the simulated world.
+// The option --fidelity of the commands that run the simulated world.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -16,7 +16,7 @@ using nlohmann::json;
 
 constexpr const char* kRequired = "requiredDuringSchedulingIgnoredDuringExecution";
 
-/// As Go's `omitempty`.
+/// Omits empty values, as Go's `omitempty`.
 void Put(json& object, const char* key, json value) {
   const bool empty = value.is_null() ||
                      ((value.is_object() || value.is_array()) && value.empty()) || value == "" ||
@@ -77,7 +77,7 @@ json Requirements(const std::vector<kube::Requirement>& requirements) {
   });
 }
 
-/// Null: none, which matches nothing; an empty one matches everything.
+/// Null: no selector, which matches nothing; an empty one matches everything.
 json Selector(const std::optional<kube::LabelSelector>& selector) {
   if (!selector) return nullptr;
   json out = json::object();
@@ -97,7 +97,7 @@ json NodeTerms(const std::vector<kube::NodeSelectorTerm>& terms) {
 json PodTerms(const std::vector<kube::PodAffinityTerm>& terms) {
   json required = List(terms, [](const kube::PodAffinityTerm& term) {
     json out{{"topologyKey", term.topology_key}};
-    // Not by Put(): an empty selector is not an absent one.
+    // Put() would omit an empty selector, which differs from an absent one.
     if (term.label_selector) out["labelSelector"] = Selector(term.label_selector);
     if (term.namespace_selector) out["namespaceSelector"] = Selector(term.namespace_selector);
     Put(out, "namespaces", term.namespaces);
@@ -145,7 +145,7 @@ json Port(const kube::HostPort& port) {
   return out;
 }
 
-/// Who asks for all that the pod asks for. Devices have limits, as the API server requires.
+/// One container with all the requests of the pod. Devices have limits, as the API server requires.
 json Container(const kube::PodSpec& spec) {
   json limits = json::object();
   for (const auto& [name, amount] : spec.requests) {
@@ -192,7 +192,7 @@ json Status(const kube::Pod& pod) {
   return out;
 }
 
-/// Remembers the name of the first pair that differs.
+/// Remembers the name of the first field that differs.
 class Comparison {
  public:
   template <typename T>
@@ -206,7 +206,8 @@ class Comparison {
   std::string first_;
 };
 
-// Structured bindings: a field that is added to an object and forgotten here does not compile.
+// Structured bindings make the compiler reject a field that is added to an object and forgotten
+// here.
 
 void Compare(const kube::ObjectMeta& a, const kube::ObjectMeta& b, Comparison& comparison) {
   const auto& [name, ns, uid, version, creation, deletion, labels, annotations, left_out] = a;
@@ -316,7 +317,7 @@ std::string Difference(const kube::Pod& a, const kube::Pod& b) {
       .Field("status.nominatedNodeName", nominated, b.nominated_node)
       .Field("status.conditions", scheduled, b.pod_scheduled)
       .Field("what cannot be read", invalid, b.invalid_request);
-  // Of a pod that was made without containers the document has one.
+  // For a pod that was made without containers, the document has one.
   if (!devices.empty()) {
     comparison.Field("spec.containers[].resources", devices, b.device_requests);
   }

@@ -1,5 +1,5 @@
-// The clock of one process: off by what the machine's was when the process started, and, on days on
-// which clocks drift, up to one in twenty faster or slower than the world's time from then on.
+// The clock of one process. It is off by the machine's clock skew when the process started. On days
+// on which clocks drift it then runs up to one in twenty faster or slower than the world's time.
 #pragma once
 
 #include "sim/world/environment.h"
@@ -21,13 +21,13 @@ class ProcessClock {
     const Duration since = env_.now() - start_;
     return start_ + skew_ + since + since * drift_ / 1'000;
   }
-  /// How long it takes in the world until this clock has gone on by `wait`.
+  /// How long it takes in the world's time until this clock has advanced by `wait`.
   Duration Takes(Duration wait) const {
     return drift_ == 0 ? wait : wait * 1'000 / (1'000 + drift_) + 1;
   }
 
  private:
-  static constexpr Duration kMostDrift = 50;  ///< Milliseconds a second.
+  static constexpr Duration kMostDrift = 50;  ///< Milliseconds per second.
 
   Environment& env_;
   const TimePoint start_;

@@ -14,17 +14,22 @@ Processes::Processes(Environment& env, SchedulerOptions scheduler, Duration http
   env_.api.on_bound = [this](const kube::Pod& pod) { checker_.OnBound(pod); };
 }
 
-BerthHost* Processes::berth() const {
+HostDriver* Processes::berth() const {
   for (const auto& replica : replicas_) {
     if (replica != nullptr && replica->host().ready()) return &replica->host();
   }
   return berth_.get();
 }
 
-void Processes::Watch(BerthHost& host) {
-  host.on_bind = [this, &host](const std::string& uid) {
-    checker_.OnBindCall(host.engine().store(), uid);
-  };
+HostDriver* Processes::AnyBerth(std::uint64_t choice) const {
+  if (choice / 16 % 2 != 0 || replicas_.empty()) return berth();
+  const auto& replica = replicas_[choice / 64 % replicas_.size()];
+  return replica == nullptr ? nullptr : &replica->host();
+}
+
+void Processes::Watch(HostDriver& host) {
+  host.OnBind(
+      [this, &host](const std::string& uid) { checker_.OnBindCall(host.engine().store(), uid); });
   host.on_unknown = [this](const std::string& uid, const std::string& node) {
     checker_.OnBindingUnknown(uid, node);
   };
@@ -51,13 +56,13 @@ void Processes::StartBerth() {
   }
   if (!replicas_.empty()) return;
   if (berth_ != nullptr) wire_.Gone(berth_.get());
-  berth_ = std::make_unique<BerthHost>(env_, fmt::format("b{}", ++berths_));
+  berth_ = std::make_unique<HostDriver>(env_, fmt::format("b{}", ++berths_));
   Watch(*berth_);
   wire_.Listen(berth_.get());
 }
 
 void Processes::KillBerth() {
-  BerthHost* const leader = berth();
+  HostDriver* const leader = berth();
   if (leader == nullptr) return;
   env_.trace.Say("berth crashes");
   wire_.Gone(leader);
@@ -67,7 +72,7 @@ void Processes::KillBerth() {
   })->reset();
 }
 
-/// Only one may decide at a time.
+/// At most one process may decide at a time.
 void Processes::CheckLeaders() {
   const auto deciding = std::ranges::count_if(
       replicas_, [](const auto& replica) { return replica != nullptr && replica->host().ready(); });
@@ -84,7 +89,7 @@ void Processes::StartScheduler() {
 }
 
 bool Processes::RunUntil(TimePoint end) {
-  env_.timeline.At(end, [] {});  // so that the clock gets there
+  env_.timeline.At(end, [] {});  // makes the clock reach `end`
   while (!env_.timeline.empty() && env_.timeline.next() <= end) {
     env_.timeline.Step();
     CheckLeaders();

@@ -1,36 +1,37 @@
-// The processes of a simulated world: kube-scheduler, Berth, the wire between them, and the checker
-// that looks on.
+// The processes of a simulated world: kube-scheduler, Berth, the connections between them, and the
+// checker that observes them.
 #pragma once
 
 #include <memory>
 
-#include "sim/world/checker.h"
+#include "sim/faults/checker.h"
+#include "sim/scheduler/scheduler.h"
 #include "sim/world/replica.h"
-#include "sim/world/scheduler.h"
 
 namespace berth::sim {
 
 class Processes {
  public:
-  /// Starts nothing yet. With more than one of Berth's `replicas` they elect who leads. `env` must
-  /// outlive it.
+  /// Starts nothing yet. More than one of Berth's `replicas` elect a leader. `env` must outlive it.
   Processes(Environment& env, SchedulerOptions scheduler, Duration http_timeout, int replicas = 1);
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  /// All replicas that are down.
+  /// Starts all replicas that are down.
   void StartBerth();
-  /// kill -9, of the leader where there are several. Without effect where it is down.
+  /// kill -9; with several replicas it hits the leader. No effect on a process that is down.
   void KillBerth();
-  /// Starts it, or kills it and starts it anew.
+  /// Starts it; if it runs, kills it first.
   void StartScheduler();
 
-  /// Every event up to `end`, checked one by one. False: an invariant is broken, and time stands
-  /// where it broke.
+  /// Runs every event up to `end` and checks after each. False: an invariant is broken; time stops
+  /// there.
   bool RunUntil(TimePoint end);
 
-  /// The one that decides. Null: it is down, or nobody leads.
-  BerthHost* berth() const;
+  /// The process that decides. Null: it is down, or there is no leader.
+  HostDriver* berth() const;
+  /// Mostly the process that decides, sometimes a follower. Null: the chosen one is down.
+  HostDriver* AnyBerth(std::uint64_t choice) const;
   LeaseObject& lease() { return lease_; }
   Scheduler& scheduler() { return *scheduler_; }
   Checker& checker() { return checker_; }
@@ -39,7 +40,7 @@ class Processes {
 
  private:
   void StartReplica(std::unique_ptr<Replica>& slot);
-  void Watch(BerthHost& host);
+  void Watch(HostDriver& host);
   void CheckLeaders();
 
   Environment& env_;
@@ -47,9 +48,9 @@ class Processes {
   VerbWire wire_;
   Checker checker_;
   std::unique_ptr<Scheduler> scheduler_;
-  std::unique_ptr<BerthHost> berth_;  ///< The only one.
+  std::unique_ptr<HostDriver> berth_;  ///< If there is only one replica.
   LeaseObject lease_;
-  std::vector<std::unique_ptr<Replica>> replicas_;  ///< Else.
+  std::vector<std::unique_ptr<Replica>> replicas_;  ///< If there are several.
   int berths_ = 0;
 };
 

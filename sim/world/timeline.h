@@ -1,5 +1,5 @@
-// Virtual time: one queue of (time, sequence, event). What is due at the same time happens in the
-// order in which it was asked for, so that a run is a function of its inputs.
+// Virtual time: one queue of (time, sequence, event). Events that are due at the same time happen
+// in the order in which they were scheduled, so that a run is a function of its inputs.
 #pragma once
 
 #include <algorithm>
@@ -17,24 +17,6 @@ using engine::TimePoint;        ///< Milliseconds since the Unix epoch.
 using Duration = std::int64_t;  ///< Milliseconds.
 using Event = std::function<void()>;
 
-/// Held by whoever may end before the events that it asked for: a process of the simulated world.
-class Life {
- public:
-  /// An event that does not happen once this life is over.
-  template <typename Call>
-  auto Guard(Call call) const {
-    return [alive = std::weak_ptr<const bool>(token_), call = std::move(call)](auto&&... args) {
-      if (!alive.expired()) call(std::forward<decltype(args)>(args)...);
-    };
-  }
-  std::weak_ptr<const bool> alive() const { return token_; }
-  /// Ends all that was guarded so far and begins anew.
-  void Renew() { token_ = std::make_shared<const bool>(true); }
-
- private:
-  std::shared_ptr<const bool> token_ = std::make_shared<const bool>(true);
-};
-
 class Timeline {
  public:
   explicit Timeline(TimePoint start) : now_(start) {}
@@ -46,14 +28,14 @@ class Timeline {
   /// REQUIRES: !empty().
   TimePoint next() const { return heap_.front().when; }
 
-  /// A time that has passed counts as now.
+  /// A time in the past counts as now.
   void At(TimePoint when, Event event) {
     heap_.push_back({std::max(when, now_), sequence_++, std::move(event)});
     std::ranges::push_heap(heap_, std::ranges::greater{}, &Entry::key);
   }
   void After(Duration delay, Event event) { At(now_ + delay, std::move(event)); }
 
-  /// Lets the next event happen. REQUIRES: !empty().
+  /// Runs the next event. REQUIRES: !empty().
   void Step() {
     std::ranges::pop_heap(heap_, std::ranges::greater{}, &Entry::key);
     Entry entry = std::move(heap_.back());
@@ -75,6 +57,56 @@ class Timeline {
   std::uint64_t sequence_ = 0;
   std::uint64_t steps_ = 0;
   std::vector<Entry> heap_;
+};
+
+/// Whether a process is frozen, and until when: for example stopped by a debugger, or its machine
+/// suspended.
+class Freezer {
+ public:
+  /// `timeline` must outlive it.
+  explicit Freezer(Timeline& timeline) : timeline_(timeline) {}
+
+  void Freeze(Duration time) { until_ = std::max(until_, timeline_.now() + time); }
+  bool frozen() const { return timeline_.now() < until_; }
+  /// The process is awake from then on; 0: it has never been frozen.
+  TimePoint until() const { return until_; }
+  Timeline& timeline() const { return timeline_; }
+
+ private:
+  Timeline& timeline_;
+  TimePoint until_ = 0;
+};
+
+/// Held by an object that may end before the events that it scheduled: a process of the simulated
+/// world.
+class Life {
+ public:
+  /// `freezer` must outlive it; null: the process is never frozen.
+  explicit Life(const Freezer* freezer = nullptr) : freezer_(freezer) {}
+
+  /// Wraps `call` in an event that does nothing once this life is over, and is delayed while it is
+  /// frozen.
+  template <typename Call>
+  auto Guard(Call call) const {
+    return [alive = std::weak_ptr<const bool>(token_), freezer = freezer_,
+            call = std::move(call)](const auto&... args) { Run(alive, freezer, call, args...); };
+  }
+  std::weak_ptr<const bool> alive() const { return token_; }
+  /// Ends everything that was guarded so far and starts a new life.
+  void Renew() { token_ = std::make_shared<const bool>(true); }
+
+ private:
+  template <typename Call, typename... Args>
+  static void Run(const std::weak_ptr<const bool>& alive, const Freezer* freezer, const Call& call,
+                  const Args&... args) {
+    if (alive.expired()) return;
+    if (freezer == nullptr || !freezer->frozen()) return call(args...);
+    freezer->timeline().At(freezer->until(),
+                           [alive, freezer, call, args...] { Run(alive, freezer, call, args...); });
+  }
+
+  const Freezer* freezer_;
+  std::shared_ptr<const bool> token_ = std::make_shared<const bool>(true);
 };
 
 }  // namespace berth::sim

@@ -1,4 +1,4 @@
-// What happened, as a rolling hash of everything and the text of the last events.
+// What happened: a rolling hash of all events and the text of the last ones.
 #pragma once
 
 #include <fmt/format.h>

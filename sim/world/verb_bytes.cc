@@ -6,7 +6,7 @@
 #include <set>
 
 #include "kube/decode.h"
-#include "server/extender_client.h"
+#include "server/verbs/extender_client.h"
 #include "sim/world/object_json.h"
 
 namespace berth::sim {
@@ -70,7 +70,7 @@ bool VerbBytes::Understood(const std::expected<Args, std::string>& args, const A
   return false;
 }
 
-void VerbBytes::ServeFilter(BerthHost& host, const std::string& body, const Answer& answer) {
+void VerbBytes::ServeFilter(HostDriver& host, const std::string& body, const Answer& answer) {
   const auto args = decoder_.DecodeExtenderArgs(Padded(body));
   if (!Understood(args, answer)) return;
   std::optional<kube::Pod> decoded;
@@ -93,7 +93,7 @@ void VerbBytes::ServeFilter(BerthHost& host, const std::string& body, const Answ
   answer(out);
 }
 
-void VerbBytes::ServePrioritize(BerthHost& host, const std::string& body, const Answer& answer) {
+void VerbBytes::ServePrioritize(HostDriver& host, const std::string& body, const Answer& answer) {
   const auto args = decoder_.DecodeExtenderArgs(Padded(body));
   if (!Understood(args, answer)) return;
   const auto scores = host.Prioritize(std::string(args->pod_uid), args->node_names);
@@ -105,7 +105,7 @@ void VerbBytes::ServePrioritize(BerthHost& host, const std::string& body, const 
   answer(out);
 }
 
-void VerbBytes::ServeBind(BerthHost& host, const std::string& body,
+void VerbBytes::ServeBind(HostDriver& host, const std::string& body,
                           std::weak_ptr<const bool> client, const Answer& answer) {
   const auto args = decoder_.DecodeBindArgs(Padded(body));
   if (!Understood(args, answer)) return;
@@ -118,7 +118,7 @@ void VerbBytes::ServeBind(BerthHost& host, const std::string& body,
             });
 }
 
-void VerbBytes::ServePreempt(BerthHost& host, const std::string& body, const Answer& answer) {
+void VerbBytes::ServePreempt(HostDriver& host, const std::string& body, const Answer& answer) {
   const auto args = decoder_.DecodePreemptionArgs(Padded(body));
   if (!Understood(args, answer)) return;
   host.Preempt(std::string(args->pod_uid), FromWire(args->node_to_victims),
@@ -132,7 +132,8 @@ void VerbBytes::ServePreempt(BerthHost& host, const std::string& body, const Ans
 
 // --- kube-scheduler reads ------------------------------------------------------------------------
 
-/// Every offered node is kept or refused, not both, and nobody else is; one text for all refused.
+/// Every offered node is either kept or refused, and no other node is; all refused ones have one
+/// text.
 void VerbBytes::CheckPartition(const FilterReply& reply,
                                const std::map<std::string, std::string>& refused,
                                const Nodes& offered) {

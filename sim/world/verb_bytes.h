@@ -1,5 +1,6 @@
-// The verbs at fidelity `wire`. Both ends of a call in bytes: kube-scheduler's (server/
-// extender_client.h) and Berth's edge as server/verb_server.cc has it (server/wire.h).
+// The verbs at fidelity `wire`. Both ends of a call work on bytes: kube-scheduler's
+// (server/extender_client.h) and Berth's, as server/verbs/verb_server.cc does
+// (server/verbs/wire.h).
 #pragma once
 
 #include <expected>
@@ -10,13 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "server/wire.h"
-#include "sim/world/berth_host.h"
+#include "server/verbs/wire.h"
+#include "sim/world/host_driver.h"
 
 namespace berth::sim {
 
-/// Requests and readings of answers are kube-scheduler's, Serve* is Berth. What is not understood,
-/// or does not partition an offer (I5), is told to the environment.
+/// Requests are made and answers read as by kube-scheduler; Serve* is Berth's side. An answer that
+/// is not understood, or that does not partition the offered nodes (I5), is reported to the
+/// environment.
 class VerbBytes {
  public:
   using Nodes = std::vector<std::string>;
@@ -32,11 +34,11 @@ class VerbBytes {
   static std::string BindRequest(const engine::PodRef& pod, const std::string& node);
   static std::string PreemptRequest(const kube::Pod& pod, const engine::VictimMap& candidates);
 
-  void ServeFilter(BerthHost& host, const std::string& body, const Answer& answer);
-  void ServePrioritize(BerthHost& host, const std::string& body, const Answer& answer);
-  void ServeBind(BerthHost& host, const std::string& body, std::weak_ptr<const bool> client,
+  void ServeFilter(HostDriver& host, const std::string& body, const Answer& answer);
+  void ServePrioritize(HostDriver& host, const std::string& body, const Answer& answer);
+  void ServeBind(HostDriver& host, const std::string& body, std::weak_ptr<const bool> client,
                  const Answer& answer);
-  void ServePreempt(BerthHost& host, const std::string& body, const Answer& answer);
+  void ServePreempt(HostDriver& host, const std::string& body, const Answer& answer);
 
   std::expected<FilterReply, std::string> ReadFilter(const std::string& body, const Nodes& offered);
   std::expected<Scores, std::string> ReadPriorities(const std::string& body);

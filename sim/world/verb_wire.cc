@@ -1,16 +1,17 @@
 #include "sim/world/verb_wire.h"
 
-#include "server/extender_client.h"
+#include "server/verbs/extender_client.h"
 
 namespace berth::sim {
 namespace {
 
-/// Of kube-scheduler's idle connections, which only their next use finds out about.
+/// How long kube-scheduler keeps idle connections. It notices only at their next use that one is
+/// dead.
 constexpr Duration kKeptAlive = 20'000;
 
 }  // namespace
 
-void VerbWire::Listen(BerthHost* host) {
+void VerbWire::Listen(HostDriver* host) {
   if (host_ != nullptr && host != nullptr && host != host_) {
     former_ = host_;
     former_until_ = env_.now() + kKeptAlive;
@@ -18,7 +19,7 @@ void VerbWire::Listen(BerthHost* host) {
   host_ = host;
 }
 
-void VerbWire::Gone(const BerthHost* host) {
+void VerbWire::Gone(const HostDriver* host) {
   if (former_ == host) former_ = nullptr;
   if (host_ == host) host_ = nullptr;
   std::vector<std::uint64_t> cut;
@@ -28,8 +29,8 @@ void VerbWire::Gone(const BerthHost* host) {
   for (const std::uint64_t id : cut) Fail(id, "connection reset by peer");
 }
 
-/// Whom a call reaches: connections to the former leader are kept alive for a while.
-BerthHost* VerbWire::Endpoint() {
+/// The process that a call reaches: connections to the former leader are kept alive for a while.
+HostDriver* VerbWire::Endpoint() {
   const bool kept = former_ != nullptr && env_.now() < former_until_ && env_.network.Percent(50);
   return kept ? former_ : host_;
 }
@@ -71,10 +72,12 @@ void VerbWire::Call(Carry<Result> carry, Done<Result> done) {
   env_.timeline.After(Delay(), [this, id, resets, carried, carry, answer,
                                 alive = std::weak_ptr<const bool>(connection)] {
     if (alive.expired()) return;
-    BerthHost* const host = Endpoint();
+    HostDriver* const host = Endpoint();
     if (host == nullptr) return Fail(id, "connection refused");
     open_.at(id).host = host;
-    if (carried) carry(*host, alive, answer);
+    if (carried) {
+      host->WhenAwake([host, alive, carry, answer] { carry(*host, alive, answer); });
+    }
     if (resets) Fail(id, "EOF");
   });
 }
@@ -93,7 +96,7 @@ void VerbWire::Filter(const kube::Pod& pod, const std::vector<std::string>& offe
   ++filters_;
   if (in_bytes()) {
     return CallInBytes<FilterReply>(
-        [this, body = VerbBytes::Offer(pod, offered)](BerthHost& host, const auto&,
+        [this, body = VerbBytes::Offer(pod, offered)](HostDriver& host, const auto&,
                                                       const auto& answer) {
           bytes_.ServeFilter(host, body, answer);
         },
@@ -101,7 +104,7 @@ void VerbWire::Filter(const kube::Pod& pod, const std::vector<std::string>& offe
         std::move(done));
   }
   Call<FilterReply>(
-      [this, pod, offered](BerthHost& host, const auto&, const auto& answer) {
+      [this, pod, offered](HostDriver& host, const auto&, const auto& answer) {
         answer(host.Filter(RefOf(pod), {offered.begin(), offered.end()}, [&pod] { return &pod; }));
       },
       std::move(done));
@@ -111,14 +114,14 @@ void VerbWire::Prioritize(const kube::Pod& pod, const std::vector<std::string>& 
                           Done<std::map<std::string, std::int64_t>> done) {
   if (in_bytes()) {
     return CallInBytes<VerbBytes::Scores>(
-        [this, body = VerbBytes::Offer(pod, offered)](BerthHost& host, const auto&,
+        [this, body = VerbBytes::Offer(pod, offered)](HostDriver& host, const auto&,
                                                       const auto& answer) {
           bytes_.ServePrioritize(host, body, answer);
         },
         [this](const std::string& body) { return bytes_.ReadPriorities(body); }, std::move(done));
   }
   Call<std::map<std::string, std::int64_t>>(
-      [this, uid = pod.meta.uid, offered](BerthHost& host, const auto&, const auto& answer) {
+      [this, uid = pod.meta.uid, offered](HostDriver& host, const auto&, const auto& answer) {
         answer(host.Prioritize(uid, {offered.begin(), offered.end()}));
       },
       std::move(done));
@@ -127,13 +130,13 @@ void VerbWire::Prioritize(const kube::Pod& pod, const std::vector<std::string>& 
 void VerbWire::Bind(const engine::PodRef& pod, const std::string& node, Done<std::string> done) {
   if (in_bytes()) {
     return CallInBytes<std::string>(
-        [this, body = VerbBytes::BindRequest(pod, node)](BerthHost& host, const auto& connection,
+        [this, body = VerbBytes::BindRequest(pod, node)](HostDriver& host, const auto& connection,
                                                          const auto& answer) {
           bytes_.ServeBind(host, body, connection, answer);
         },
         server::DecodeBindResult, std::move(done));
   }
-  Call<std::string>([pod, node](BerthHost& host, const auto& connection,
+  Call<std::string>([pod, node](HostDriver& host, const auto& connection,
                                 const auto& answer) { host.Bind(pod, node, connection, answer); },
                     std::move(done));
 }
@@ -142,14 +145,14 @@ void VerbWire::Preempt(const kube::Pod& pod, const engine::VictimMap& candidates
                        Done<engine::VictimMap> done) {
   if (in_bytes()) {
     return CallInBytes<engine::VictimMap>(
-        [this, body = VerbBytes::PreemptRequest(pod, candidates)](BerthHost& host, const auto&,
+        [this, body = VerbBytes::PreemptRequest(pod, candidates)](HostDriver& host, const auto&,
                                                                   const auto& answer) {
           bytes_.ServePreempt(host, body, answer);
         },
         [this](const std::string& body) { return bytes_.ReadVictims(body); }, std::move(done));
   }
   Call<engine::VictimMap>(
-      [this, uid = pod.meta.uid, candidates](BerthHost& host, const auto&, const auto& answer) {
+      [this, uid = pod.meta.uid, candidates](HostDriver& host, const auto&, const auto& answer) {
         host.Preempt(uid, candidates, answer);
       },
       std::move(done));

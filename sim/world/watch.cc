@@ -4,19 +4,20 @@
 
 namespace berth::sim {
 
-/// kube-scheduler watches pods with status.phase!=Succeeded,status.phase!=Failed: one that ends
-/// leaves the selection, which looks like a deletion. Berth watches all.
+/// kube-scheduler watches pods with status.phase!=Succeeded,status.phase!=Failed: a pod that ends
+/// leaves the selection, which looks like a deletion. Berth watches all pods.
 bool WatchStream::Selected(const Change& change) const {
   return change.pod == nullptr || sink_.ended ||
          (change.pod->phase != kube::PodPhase::kSucceeded &&
           change.pod->phase != kube::PodPhase::kFailed);
 }
 
-WatchStream::WatchStream(Environment& env, Kind kind, Sink sink)
+WatchStream::WatchStream(Environment& env, Kind kind, Sink sink, const Freezer* freezer)
     : env_(env),
       kind_(kind),
       sink_(std::move(sink)),
-      bytes_(env.fidelity == Fidelity::kWire ? std::make_unique<WatchBytes>(kind) : nullptr) {
+      bytes_(env.fidelity == Fidelity::kWire ? std::make_unique<WatchBytes>(kind) : nullptr),
+      connection_(freezer) {
   env_.api.Subscribe(kind_, life_.alive(), [this] { Pull(); });
   env_.timeline.After(env_.network.Between(1, 200), connection_.Guard([this] { Connect(true); }));
 }
@@ -43,15 +44,28 @@ void WatchStream::Connect(bool list) {
     Pull();
     return;
   }
-  // Objects may be used as they come; deletions are known at the end (kube/reflector.h).
+  // Objects are delivered as they arrive; deletions are known only at the end (kube/reflector.h).
   seen_.clear();
   if (bytes_ != nullptr) bytes_->BeginList();
-  queued_ = env_.api.end(kind_);
+  queued_ = ListedAt();
   listed_ = queued_;
-  for (Change& object : env_.api.List(kind_)) {
+  for (Change& object : env_.api.List(kind_, queued_)) {
     if (Selected(object)) Queue(What::kListed, std::move(object));
   }
   Queue(What::kListEnd, {});
+  Pull();
+}
+
+/// The position that a list shows: the present, or one that lies behind it, but not behind what was
+/// delivered before.
+std::size_t WatchStream::ListedAt() const {
+  const std::size_t end = env_.api.end(kind_);
+  if (!sink_.stale || !env_.weather.Is(FaultKind::kStaleList) || env_.api.begin(kind_) > 0) {
+    return end;
+  }
+  env_.weather.Struck(FaultKind::kStaleList);
+  const auto behind = static_cast<std::size_t>(env_.network.Between(1, 40));
+  return std::max(delivered_, end - std::min(end, behind));
 }
 
 void WatchStream::Pull() {
@@ -98,7 +112,7 @@ void WatchStream::EndList() {
   if (bytes_ != nullptr) {
     if (std::string error = bytes_->EndList(); !error.empty()) env_.Garble(std::move(error));
   }
-  // What came after the list was read is not in it: the journal goes on from there.
+  // The list does not contain later changes: continue from there in the journal.
   delivered_ =
       queued_ - static_cast<std::size_t>(std::ranges::count(pending_, What::kEvent, &Item::what));
   std::vector<std::string> gone;

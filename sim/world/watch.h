@@ -1,6 +1,6 @@
-// One consumer's watch of one kind, as a reflector keeps it: a list, then events in order, each
-// after a delay of its own stream, so that kinds and consumers run out of step. It can break, fall
-// behind, expire and repeat itself; it never skips or reorders events of its kind.
+// One consumer's watch of one kind, as a reflector keeps it: a list, then events in order. Each
+// stream delays its events independently, so that kinds and consumers get out of step. It can
+// break, fall behind, expire and repeat events; it never skips or reorders events of its kind.
 #pragma once
 
 #include <algorithm>
@@ -20,27 +20,29 @@ class WatchStream {
   struct Sink {
     std::function<void(const Change&)> upsert;
     std::function<void(const std::string& key, const Change& last)> remove;
-    std::function<void()> synced;  ///< After the first list; may be empty.
-    bool ended = false;            ///< Pods: those that have ended are sent as well.
+    std::function<void()> synced;  ///< Called after the first list; may be empty.
+    bool ended = false;            ///< Pods: whether those that have ended are sent as well.
+    bool stale = false;            ///< Whether FaultKind::kStaleList concerns it.
   };
 
-  /// `env` must outlive it.
-  WatchStream(Environment& env, Kind kind, Sink sink);
+  /// `env` must outlive it, and so must `freezer`, which belongs to the process that watches; null:
+  /// none.
+  WatchStream(Environment& env, Kind kind, Sink sink, const Freezer* freezer = nullptr);
   WatchStream(const WatchStream&) = delete;
   WatchStream& operator=(const WatchStream&) = delete;
 
-  /// The connection ends, what is under way is lost; a new one follows after `outage`: from the
-  /// last event seen, or with a list where `expired`.
+  /// The connection ends and events under way are lost. A new one follows after `outage`: from the
+  /// last event seen, or with a list if `expired`.
   void Break(Duration outage, bool expired);
-  /// Events take `delay` longer until then.
+  /// Events take `delay` longer until `until`.
   void SlowDown(Duration delay, TimePoint until);
-  /// Every event comes twice until then.
+  /// Every event is delivered twice until `until`.
   void Duplicate(TimePoint until) { duplicate_until_ = until; }
 
-  /// All that is in the server's journal before this position has been delivered.
+  /// Everything in the server's journal before this position has been delivered.
   std::size_t seen() const { return delivered_; }
-  /// Something of what is in the journal before this position may have been: a list that is under
-  /// way has brought some objects, and others not yet.
+  /// Parts of the journal before this position may have been delivered: a list that is under way
+  /// has delivered some objects, and others not yet.
   std::size_t told() const { return std::max(delivered_, listed_); }
   /// Nothing is on its way.
   bool settled() const { return connected_ && pending_.empty(); }
@@ -55,6 +57,7 @@ class WatchStream {
 
   bool Selected(const Change& change) const;
   void Connect(bool list);
+  std::size_t ListedAt() const;
   void Pull();
   void Queue(What what, Change change);
   void Arm();
@@ -66,14 +69,15 @@ class WatchStream {
   const Kind kind_;
   const Sink sink_;
   const std::unique_ptr<WatchBytes> bytes_;  ///< Null: objects pass as values.
-  Life life_;                                ///< Of this object.
-  Life connection_;                          ///< Of what is under way.
+  Life life_;                                ///< Guards events of this object.
+  Life connection_;                          ///< Guards what is under way on the current
+                                             ///< connection.
   bool connected_ = false;
   bool synced_ = false;
   bool armed_ = false;
   std::size_t queued_ = 0;     ///< Position in the server's journal.
-  std::size_t delivered_ = 0;  ///< What a resumed watch starts from.
-  std::size_t listed_ = 0;     ///< Where the last list was read.
+  std::size_t delivered_ = 0;  ///< Position that a resumed watch starts from.
+  std::size_t listed_ = 0;     ///< Position at which the last list was read.
   TimePoint last_due_ = 0;
   Duration slow_by_ = 0;
   TimePoint slow_until_ = 0;

@@ -60,7 +60,7 @@ std::expected<Change, std::string> Decode(Kind kind, simdjson::dom::element obje
 
 }  // namespace
 
-/// False: it cannot be decoded.
+/// False: the object cannot be decoded.
 bool WatchBytes::Read(simdjson::dom::element object) {
   auto change = Decode(kind_, object);
   has_ = change.has_value();
@@ -83,7 +83,7 @@ std::expected<Change, std::string> WatchBytes::Arrived(const Change& sent, bool 
 }
 
 std::expected<Change, std::string> WatchBytes::Event(const Change& change) {
-  // A bookmark before it, as one comes now and then: it must be known for one, and pass unnoticed.
+  // Send a bookmark first, as happens now and then: it must be recognised and have no effect.
   const std::string bookmark =
       R"({"type":"BOOKMARK","object":{"kind":"Bookmark","metadata":{"resourceVersion":"1"}}})"
       "\n";
@@ -100,7 +100,7 @@ std::expected<Change, std::string> WatchBytes::Event(const Change& change) {
     return true;
   };
   kube::LineSplitter lines(kLimit, on_line);
-  // In two pieces, as packets may cut it.
+  // In two pieces, as packets may split it.
   const std::string_view bytes = line;
   const bool whole = lines.Feed(bytes.substr(0, line.size() / 2)) == kube::SplitResult::kContinue &&
                      lines.Feed(bytes.substr(line.size() / 2)) == kube::SplitResult::kContinue;

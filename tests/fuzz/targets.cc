@@ -15,17 +15,17 @@
 #include "cluster/plan_claim.h"
 #include "config/decode.h"
 #include "config/scheduler_config.h"
+#include "engine/replay/replay.h"
 #include "kube/client_config.h"
 #include "kube/decode.h"
 #include "kube/device_notes.h"
 #include "kube/quantity.h"
 #include "kube/stream.h"
 #include "kube/time.h"
-#include "replay/replay.h"
-#include "server/wire.h"
+#include "server/verbs/wire.h"
+#include "sim/experiments/traces.h"
 #include "sim/scenario/scenario.h"
 #include "sim/trace/recording.h"
-#include "sim/traces.h"
 
 namespace berth::fuzz {
 namespace {

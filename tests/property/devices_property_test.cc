@@ -1,5 +1,5 @@
-// Device indices over any order of events: no device is given twice (I1), and the ledger is what
-// the objects and plans say (I7).
+// Device indices over any order of events: no device is assigned twice (I1), and the ledger equals
+// what the objects and plans imply (I7).
 #include <rapidcheck.h>
 
 #include <bit>
@@ -21,7 +21,7 @@ using testing::MakeNode;
 using testing::MakePod;
 using topology::DeviceMask;
 
-/// Two nodes and eight pods, of which anything may happen to any.
+/// Two nodes and eight pods; any event can happen to any of them.
 class Ledger {
  public:
   void Step(int number) {
@@ -65,7 +65,7 @@ class Ledger {
     }
   }
 
-  /// Bound pods and plans, come at once.
+  /// The ledger of a new store that gets the bound pods and the plans at once.
   std::string Rebuilt() const {
     cluster::Store fresh(store_.policy());
     for (const auto& [name, node] : nodes_) fresh.UpsertNode(node);
@@ -76,7 +76,7 @@ class Ledger {
         if (held.bound() || held.charge == Charge::kNone) continue;
         if ((held.devices != 0) != chosen) continue;
         cluster::PodInfo& mine = *fresh.pods().find(pod.meta.uid)->second;
-        mine.fixed = held.fixed;  // known to no object before the Binding has come
+        mine.fixed = held.fixed;  // no object has this before the Binding arrives
         fresh.SetCharge(mine, fresh.FindNode(store_.node(held.node).name), held.charge,
                         held.devices);
       }
@@ -104,7 +104,7 @@ class Ledger {
     return MakePod(name).Gpu(1 + (name[1] - '0') % 4);
   }
 
-  /// As the planner does it: only where there is room.
+  /// Plans as the planner does: only if there is room.
   void Plan(const std::string& name, int number) {
     const auto node = store_.FindNode(NodeName(number));
     if (node == cluster::kNoNode || !store_.node(node).present || pods_.contains(name)) return;
@@ -115,7 +115,7 @@ class Ledger {
     store_.SetCharge(info, node, Charge::kPlanned);
   }
 
-  /// A planned pod's Binding goes out with its note, and is seen now or later.
+  /// Sends a planned pod's Binding with its devices annotation; it takes effect now or later.
   void Bind(const std::string& name, int number) {
     const auto it = pods_.find(name);
     const cluster::PodInfo* info = store_.FindPod("uid-" + name);
@@ -133,7 +133,7 @@ class Ledger {
     store_.UpsertPod(it->second);
   }
 
-  /// Somebody writes what he likes onto a bound pod, or brings a bound one.
+  /// A client overwrites the annotation of a bound pod, or creates a bound one.
   void Forge(const std::string& name, int number) {
     const auto it = pods_.find(name);
     if (it != pods_.end() && it->second.node_name.empty()) return;

@@ -1,4 +1,4 @@
-// What holds for every cluster and every order of events (DESIGN 6).
+// Properties that hold for every cluster and every order of events (docs/fault-search.md).
 #include <rapidcheck.h>
 
 #include <algorithm>
@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "replay/decision_line.h"
-#include "replay/player.h"
-#include "replay/recorder.h"
+#include "engine/replay/decision_line.h"
+#include "engine/replay/player.h"
+#include "engine/replay/recorder.h"
 #include "tests/support/catch.h"
 #include "tests/support/planning.h"
 #include "tests/support/story.h"
@@ -23,7 +23,7 @@ using testing::Members;
 using testing::Planning;
 using testing::Story;
 
-/// Numbers that a Story or a cluster is made of; they shrink.
+/// The numbers from which a Story or a cluster is made; they shrink.
 std::vector<int> Numbers(int most) {
   auto numbers = *rc::gen::scale(2.0, rc::gen::container<std::vector<int>>(
                                           rc::gen::resize(100, rc::gen::inRange(0, 1 << 20))));
@@ -41,7 +41,7 @@ void CheckInvariants(bool failover) {
   story.EndAll();
   RC_ASSERT(story.Violation() == "");
   RC_ASSERT(story.world().store().LedgerString() == Story().world().store().LedgerString());
-  RC_ASSERT(story.world().engine().standing() == 0U);
+  RC_ASSERT(story.world().engine().parked_binds() == 0U);
   RC_ASSERT(story.world().engine().PlanCounts() == std::pair(0, 0));
   RC_ASSERT(story.world().store().workloads().empty());
 }
@@ -60,7 +60,7 @@ TEST_CASE("I8: same inputs, same actions", "[property][engine]") {
     std::vector<std::string> logs[2];
     for (auto& log : logs) {
       Story story;
-      // Other addresses than in the first run.
+      // Make addresses differ from those of the first run.
       const std::vector<std::string> noise(&log == &logs[1] ? 1000 : 0, "noise");
       for (const int number : numbers) story.Step(number);
       log = story.world().log();
@@ -96,7 +96,7 @@ TEST_CASE("everybody gets in when the trouble stops", "[property][engine]") {
     Story story;
     for (const int number : Numbers(40)) story.Step(number);
     story.Calm();
-    // A second planner with the same facts and no history finds nothing more.
+    // A second planner with the same facts and no history finds no more workloads to place.
     const int bound = story.world().BoundPods();
     story.world().Restart();
     story.world().Schedule();
@@ -104,16 +104,15 @@ TEST_CASE("everybody gets in when the trouble stops", "[property][engine]") {
   }));
 }
 
-// --- The ledger
-// -----------------------------------------------------------------------------------
+// --- The ledger ----------------------------------------------------------------------------------
 
-/// Any pod of ten names, in any state that the API server may tell of.
+/// Any pod of ten names, in any state that the API server may report.
 kube::Pod AnyPod(int number, bool may_terminate) {
   const std::string name = "p" + std::to_string(number % 10);
   auto pod = MakePod(name).Gpu(1 + number / 10 % 4).Cpu(std::to_string(number / 40 % 5));
   if (number / 200 % 3 == 0) pod.Uid("uid-" + name + "-again");
   const int state = number / 600 % 6;
-  // What never changes once the pod exists follows from its UID.
+  // Properties that never change once the pod exists depend only on its UID.
   if (number % 3 == 0) pod.Queue("b");
   if (number % 5 == 0) pod.WholeNode();
   if (number % 7 == 0) pod.Scheduler("other");
@@ -130,7 +129,7 @@ void CheckLedger(bool may_terminate) {
       {testing::MakeQueue("a", {"default"}), testing::MakeQueue("b", {"default"})});
   cluster::Store store(policy);
   std::map<std::string, kube::Node> nodes;
-  std::map<std::string, kube::Pod> pods;  // by name: the API server's final word
+  std::map<std::string, kube::Pod> pods;  // by name: the final state at the API server
   for (const int number : Numbers(120)) {
     const int rest = number / 8;
     if (number % 8 == 0) {
@@ -152,7 +151,7 @@ void CheckLedger(bool may_terminate) {
       kube::Pod pod = AnyPod(rest, may_terminate);
       const auto old = pods.find(pod.meta.name);
       if (old != pods.end() && old->second.meta.uid == pod.meta.uid) {
-        // A pod is bound once, ends once, and keeps its spec.
+        // A pod is bound once and ends once, and its spec does not change.
         const kube::Pod& was = old->second;
         pod.spec = was.spec;
         pod.meta.labels = was.meta.labels;
@@ -174,7 +173,8 @@ void CheckLedger(bool may_terminate) {
   cluster::Store fresh(policy);
   for (const auto& [name, node] : nodes) fresh.UpsertNode(node);
   for (const auto& [name, pod] : pods) fresh.UpsertPod(pod);
-  // A promise to a pod of others counts only where its node is known: that depends on the order.
+  // A nomination of another scheduler's pod counts only if its node is known: that depends on the
+  // order.
   for (const auto& [name, pod] : pods) {
     if (!pod.node_name.empty() || pod.nominated_node.empty()) continue;
     store.DeletePod(pod.meta.uid);
@@ -191,8 +191,7 @@ TEST_CASE("I7: with pods that are ending", "[property][engine][bug]") {
   REQUIRE(rc::check("step by step = at once", [] { CheckLedger(/*may_terminate=*/true); }));
 }
 
-// --- Placement
-// ------------------------------------------------------------------------------------
+// --- Placement -----------------------------------------------------------------------------------
 
 struct Cluster {
   struct Node {

@@ -1,4 +1,4 @@
-// What the simulated API server sends (sim/world/object_json.h) against the decoders of kube/.
+// Checks what the simulated API server sends (sim/world/object_json.h) with the decoders of kube/.
 #include <rapidcheck.h>
 
 #include <set>
@@ -198,7 +198,7 @@ TEST_CASE("a node is decoded as it was before it was encoded", "[wire][property]
   });
 }
 
-/// Every field has a value that is not its default.
+/// A pod in which no field has its default value.
 kube::Pod FullPod() {
   const std::vector<kube::Requirement> needs{
       {.key = "k", .op = kube::SelectorOperator::kNotIn, .values = {"v"}}};
@@ -249,7 +249,7 @@ kube::Pod FullPod() {
   return pod;
 }
 
-/// The paths of all values of a document that hold no others.
+/// The paths of all scalar values of a document.
 std::vector<std::string> Leaves(const json& document) {
   std::vector<std::string> paths;
   const json flat = document.flatten();
@@ -268,7 +268,7 @@ void Remove(json& document, const std::string& path) {
 }
 
 TEST_CASE("no field of a pod gets lost unseen", "[wire]") {
-  // What Berth does not read; of a device's request and its limit either stands for both.
+  // Fields that Berth does not read; a device's request and its limit are interchangeable.
   const std::set<std::string> unread{"/apiVersion",
                                      "/kind",
                                      "/spec/containers/0/name",

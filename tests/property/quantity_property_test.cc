@@ -1,4 +1,4 @@
-// Quantities: what holds for all of them.
+// Properties of all quantities.
 #include <rapidcheck.h>
 #include <rapidcheck/catch.h>
 
@@ -17,7 +17,7 @@ rc::Gen<std::string> AnyResource() {
                                        "hugepages-2Mi", "nvidia.com/gpu", "rdma/hca");
 }
 
-/// Non-negative, with round numbers and the extremes among them.
+/// Non-negative, including round numbers and the extremes.
 rc::Gen<std::int64_t> AnyAmount() {
   return rc::gen::oneOf(
       rc::gen::nonNegative<std::int64_t>(),

@@ -1,4 +1,4 @@
-// What the scorer remembers is what it would work out anew.
+// What the scorer has cached equals what it would compute again.
 #include <rapidcheck.h>
 
 #include <string>
@@ -36,7 +36,7 @@ kube::Pod AnyPod(int number) {
   return pod;
 }
 
-/// One change of the cluster, or of what is known of it.
+/// One change of the cluster, or of what the scorer knows about it.
 void Change(Planning& t, int number) {
   const int rest = number / 8;
   switch (number % 8) {
@@ -50,7 +50,7 @@ void Change(Planning& t, int number) {
       t.store.DeletePod("uid-p" + std::to_string(rest % 12));
       break;
     case 3:
-      for (int i = 0; i < 40; ++i) t.scorer.law().Observe(t.Pod(AnyPod(rest)).shape);
+      for (int i = 0; i < 40; ++i) t.scorer.mix().Observe(t.Pod(AnyPod(rest)).shape);
       break;
     default: {
       auto& pod = t.Pod(AnyPod(rest));
@@ -68,7 +68,7 @@ void Compare(Planning& t, int number) {
   t.scorer.Refresh();
   const policy::Overlay overlay(t.store);
   policy::Scorer anew(t.store);
-  anew.law() = t.scorer.law();
+  anew.mix() = t.scorer.mix();
   for (const auto& node : t.store.nodes()) {
     RC_ASSERT(t.scorer.Of(shape, overlay, node->index) == anew.Of(shape, overlay, node->index));
     RC_ASSERT(t.scorer.Of(shape, overlay, node->index).has_value() ==

@@ -1,4 +1,4 @@
-// Lists and watches cut into pieces: how the bytes arrive makes no difference.
+// Lists and watches cut into pieces: the result does not depend on how the bytes arrive.
 #include <rapidcheck.h>
 #include <rapidcheck/catch.h>
 
@@ -31,7 +31,7 @@ Pieces Split(const std::string& text, std::size_t step) {
   return {result, pieces};
 }
 
-/// Lists, mostly: well-formed ones cut anywhere, and rubble of the same bytes.
+/// Mostly lists: well-formed ones cut anywhere, and random text of the same bytes.
 rc::Gen<std::string> AnyText() {
   const auto token =
       rc::gen::element<std::string>("{\"items\":[", "{\"kind\":\"PodList\",", "\"items\":[", "{}",

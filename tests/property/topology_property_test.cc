@@ -1,4 +1,4 @@
-// Gangs in the tree: ranks are rows in every domain, and the largest gang is exactly that.
+// Gangs in the tree: the ranks in every domain are contiguous, and the largest gang is exact.
 #include <rapidcheck.h>
 
 #include <map>
@@ -17,8 +17,8 @@ using testing::MakeNode;
 using testing::MakePod;
 using testing::Planning;
 
-/// A cluster drawn from numbers: any label may be missing, and a rack may be said to be in two
-/// blocks.
+/// A cluster drawn from numbers: any label may be missing, and a rack may be labelled with two
+/// different blocks.
 void AddNodes(Planning& t, const std::vector<int>& numbers) {
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const int number = numbers[i];
@@ -77,7 +77,7 @@ TEST_CASE("the largest gang fits, and none larger", "[property][policy]") {
   }));
 }
 
-/// Whether equal values are neighbours; kNoDomain is no value.
+/// Whether equal values are adjacent; kNoDomain does not count as a value.
 bool InRows(const std::vector<cluster::DomainId>& values) {
   std::set<cluster::DomainId> left;
   for (std::size_t i = 1; i < values.size(); ++i) {

@@ -1,4 +1,4 @@
-// The codec against nlohmann::json as the oracle.
+// The codec compared with nlohmann::json as the oracle.
 #include <rapidcheck.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "server/wire.h"
+#include "server/verbs/wire.h"
 #include "tests/support/catch.h"
 
 namespace berth::server {
@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Text of any valid characters, those that need escaping more often than by chance.
+/// Text of any valid characters; those that need escaping are more frequent than by chance.
 rc::Gen<std::string> Text(std::size_t most = 24) {
   const auto piece = rc::gen::element<std::string>("a", "node-", "7", ".", "\"", "\\", "\n", "\x01",
                                                    "/", "\xC3\xA9", "\xF0\x9F\x98\x80", "\x7F");

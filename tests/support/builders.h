@@ -1,4 +1,4 @@
-// Objects for tests, said in one line each, as kube-scheduler's own tests do:
+// Objects for tests, one line each, as in kube-scheduler's own tests:
 //   MakePod("a").Gpu(8).Gang("g", 4).Min(2).Queue("q").Gated()
 //   MakeNode("n1").Gpu(8).Cpu(128).Rack("r1")
 #pragma once
@@ -16,7 +16,7 @@ namespace berth::testing {
 
 inline constexpr const char* kGpu = "nvidia.com/gpu";
 
-/// Namespace `default`, UID `uid-NAME`, created at 1000, asks for nothing.
+/// Namespace `default`, UID `uid-NAME`, created at 1000, no requests.
 class PodBuilder {
  public:
   explicit PodBuilder(std::string name);
@@ -32,7 +32,7 @@ class PodBuilder {
   PodBuilder& Min(int members);
   PodBuilder& Queue(const std::string& queue) { return Label("berth.dev/queue", queue); }
   PodBuilder& Rank(int index);
-  /// Thousandths of one GPU.
+  /// A share in thousandths of one GPU.
   PodBuilder& Share(int milli);
   PodBuilder& WholeNode() { return Annotation("berth.dev/whole-node", "true"); }
   PodBuilder& Required(const std::string& level);
@@ -48,7 +48,7 @@ class PodBuilder {
   PodBuilder& Terminating(kube::Millis at = 2000);
   PodBuilder& Phase(kube::PodPhase phase);
   PodBuilder& Invalid(const std::string& why);
-  /// As a Binding of Berth left it.
+  /// The claim that a Binding by Berth leaves on a pod.
   PodBuilder& Claim(const std::string& plan, const std::string& node, const std::string& queue,
                     int rank = 0);
 
@@ -73,7 +73,7 @@ class PodBuilder {
 
 inline PodBuilder MakePod(std::string name) { return PodBuilder(std::move(name)); }
 
-/// 64 cores, 1 Ti, 110 pods, labelled with its own host name; no devices.
+/// 64 cores, 1 Ti, 110 pods, and a label with its own host name; no devices.
 class NodeBuilder {
  public:
   explicit NodeBuilder(std::string name);
@@ -105,11 +105,11 @@ kube::Namespace MakeNamespace(const std::string& name, kube::StringMap labels = 
 kube::PodDisruptionBudget MakeBudget(const std::string& name, const std::string& key,
                                      const std::string& value, int allowed);
 
-/// `namespaces` may be {"*"}; GPUs < 0: not given.
+/// `namespaces` may be {"*"}; GPUs < 0: not set.
 config::Queue MakeQueue(const std::string& name, std::vector<std::string> namespaces,
                         int limit_gpus = -1, int quota_gpus = -1);
 
-/// The defaults, with these queues instead of `default` where any are given.
+/// The defaults; if any `queues` are given, they replace the queue `default`.
 config::PolicyConfiguration MakePolicy(std::vector<config::Queue> queues = {});
 
 }  // namespace berth::testing

@@ -1,4 +1,4 @@
-// Catch2 v3 or v2, whichever is installed: the only place that knows the difference.
+// Catch2 v3 or v2, whichever is installed: only this file depends on the difference.
 #pragma once
 
 #if __has_include(<catch2/catch_all.hpp>)

@@ -1,4 +1,4 @@
-// Certificates for tests, in a folder that is gone with the object.
+// Certificates for tests, in a folder that is removed with the object.
 #pragma once
 
 #include <chrono>
@@ -27,12 +27,13 @@ class CertificateFolder {
   CertificateFolder(const CertificateFolder&) = delete;
   CertificateFolder& operator=(const CertificateFolder&) = delete;
 
-  /// A certificate authority, by which Issue() signs from now on. Named in ca.crt's way.
+  /// Makes a certificate authority, with which Issue() signs from now on. Written to `file`.crt and
+  /// .key.
   void MakeAuthority(const std::string& file);
   void Issue(const std::string& file, const CertificateOptions& options);
 
   std::string File(const std::string& name) const { return path_ + "/" + name; }
-  /// In one step, as an editor or a certificate issuer does.
+  /// Replaces the file in one step, as an editor or a certificate issuer does.
   void Write(const std::string& name, const std::string& text) const;
   void Copy(const std::string& from, const std::string& to) const { Write(to, Read(from)); }
   std::string Read(const std::string& name) const;

@@ -63,7 +63,7 @@ void ParseHead(std::string_view head, FakeRequest& request) {
   }
 }
 
-/// Reads one request; `buffer` keeps what came beyond it. Empty: the client has gone.
+/// Reads one request; `buffer` keeps the bytes after it. Empty: the client has disconnected.
 std::optional<FakeRequest> Read(int fd, std::string& buffer) {
   const auto fill = [&] {
     char bytes[16384];
@@ -155,7 +155,7 @@ FakeApiServer::FakeApiServer() {
   auto* plain = reinterpret_cast<sockaddr*>(&address);
   if (::bind(listener_, plain, size) != 0 || ::listen(listener_, 512) != 0 ||
       ::getsockname(listener_, plain, &size) != 0) {
-    std::abort();  // Without loopback no test of this kind means anything.
+    std::abort();  // Without loopback, no test of this kind is meaningful.
   }
   port_ = ntohs(address.sin_port);
   accepting_ = std::thread([this] { Accept(); });

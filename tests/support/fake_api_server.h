@@ -1,6 +1,6 @@
-// An HTTP/1.1 server on loopback that answers by script and can misbehave: resets, silence, cut
-// bodies. Plain sockets, because a reset needs the descriptor, and because an uninstrumented HTTP
-// library would blind the thread sanitizer.
+// An HTTP/1.1 server on loopback that answers from a script and can misbehave: resets, silence,
+// truncated bodies. It uses plain sockets, because a reset needs the descriptor, and because the
+// thread sanitizer cannot see into an uninstrumented HTTP library.
 #pragma once
 
 #include <chrono>
@@ -28,23 +28,23 @@ struct FakeRequest {
 
 /// What happens after the last byte of a reply.
 enum class FakeEnd {
-  kKeepAlive,  ///< A complete answer; the connection lives on.
-  kClose,      ///< The connection is closed, cutting a chunked body short.
+  kKeepAlive,  ///< The answer is complete and the connection stays open.
+  kClose,      ///< The connection is closed, which truncates a chunked body.
   kReset,      ///< TCP reset.
-  kHold,       ///< Nothing, until the client leaves or the server is destroyed.
+  kHold,       ///< Nothing, until the client disconnects or the server is destroyed.
 };
 
 struct FakeReply {
-  int status = 200;  ///< 0: not a byte is answered before `end`.
+  int status = 200;  ///< 0: no byte is sent before `end`.
   std::map<std::string, std::string> headers;
   std::vector<std::string> chunks;  ///< The body, one HTTP chunk each.
   FakeEnd end = FakeEnd::kKeepAlive;
 
-  /// A whole JSON answer.
+  /// A complete JSON answer.
   static FakeReply Json(std::string body, int status = 200);
-  /// A metav1.Status refusal.
+  /// An error answer with a metav1.Status.
   static FakeReply Status(int status, const std::string& reason, const std::string& message = "");
-  /// A watch stream: each event gets a line end.
+  /// A watch stream: a line end is added to each event.
   static FakeReply Watch(std::vector<std::string> events, FakeEnd end = FakeEnd::kHold);
   /// No answer at all.
   static FakeReply Nothing(FakeEnd end);
@@ -52,8 +52,8 @@ struct FakeReply {
   FakeReply&& With(std::string name, std::string value) &&;
 };
 
-/// Answers each request with the next reply of the script; requests beyond its end hang. Or, with
-/// a handler, as that says. Thread-safe.
+/// Answers each request with the next reply of the script; requests beyond its end get no answer.
+/// With a handler, the handler answers instead. Thread-safe.
 class FakeApiServer {
  public:
   using Handler = std::function<FakeReply(const FakeRequest&)>;
@@ -69,7 +69,7 @@ class FakeApiServer {
   void Script(std::vector<FakeReply> replies);
   void Handle(Handler handler);
 
-  /// Waits for the n-th request and returns the first n or more; fewer on time-out (10 s).
+  /// Waits for the n-th request and returns the first n or more; fewer after a time-out (10 s).
   std::vector<FakeRequest> WaitForRequests(std::size_t n);
   std::vector<FakeRequest> Requests() const;
   /// Connections accepted so far.

@@ -1,4 +1,4 @@
-// Virtual time for what waits: a wait is over at once and moves the clock.
+// Virtual time for code that waits: a wait ends at once and advances the clock.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace berth::testing {
 
-/// Gives out a kube::Timing that never sleeps. Thread-safe; copies of the Timing keep it alive.
+/// Provides a kube::Timing that never sleeps. Thread-safe; copies of the Timing keep it alive.
 class FakeTiming {
  public:
   kube::Timing Get() const {

@@ -1,4 +1,4 @@
-// Files of the repository that tests compare the code with, and files that are gone with a test.
+// Files of the repository that tests compare the code with, and temporary files.
 #pragma once
 
 #include <unistd.h>
@@ -13,8 +13,8 @@
 
 namespace berth::testing {
 
-/// The whole file; `path` is below the repository's root. A file that cannot be read fails the
-/// test.
+/// The content of a file; `path` is relative to the repository's root. A file that cannot be read
+/// fails the test.
 inline std::string ReadSource(const std::filesystem::path& path) {
   std::ifstream stream(std::filesystem::path(BERTH_SOURCE_DIR) / path);
   INFO(path.string());
@@ -24,7 +24,7 @@ inline std::string ReadSource(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// A file that is gone with the test.
+/// A file that is removed at the end of the test.
 class TempFile {
  public:
   TempFile(const std::string& name, const std::string& text)
@@ -41,7 +41,7 @@ class TempFile {
   std::filesystem::path path_;
 };
 
-/// A directory that is gone with the test.
+/// A directory that is removed at the end of the test.
 class TempDir {
  public:
   TempDir() {
@@ -55,7 +55,7 @@ class TempDir {
     std::ofstream(path_ / name) << text;
     return (path_ / name).string();
   }
-  /// The whole file; empty: there is none.
+  /// The content of a file; empty if there is none.
   std::string Read(const std::string& name) const {
     std::ifstream stream(path_ / name);
     std::ostringstream text;

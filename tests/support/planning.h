@@ -1,4 +1,4 @@
-// A store and a scorer, without an engine: for what is pure.
+// A store and a scorer without an engine, for tests of pure functions.
 #pragma once
 
 #include <map>
@@ -31,7 +31,7 @@ class Planning {
     return store.rank(node(name));
   }
 
-  /// Adds the pods and asks for them, in this order.
+  /// Adds the pods and makes a request for them, in this order.
   policy::PlacementRequest Request(const std::vector<kube::Pod>& pods, int min = 0) {
     policy::PlacementRequest request;
     for (const kube::Pod& pod : pods) request.pods.push_back(&Pod(pod));

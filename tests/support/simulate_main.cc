@@ -1,8 +1,8 @@
-// `berth simulate faults` on its own: for hunting and for tests/mutations, without the whole
-// binary.
+// `berth simulate faults` as a separate program: for bug hunting and for tests/mutations, without
+// the whole binary.
 #include <iostream>
 
-#include "sim/world/fault_command.h"
+#include "sim/faults/fault_command.h"
 
 int main(int argc, char** argv) {
   CLI::App app{"the fault search alone"};

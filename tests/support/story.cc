@@ -47,7 +47,7 @@ void Story::CreateGang(int choice) {
   const bool gated = choice % 2 == 0;
   choice /= 2;
   const int launchers = choice % 4 == 0 && size > 1 ? 1 : 0;
-  min = std::max(min, 1 + launchers);  // a launcher alone is no start
+  min = std::max(min, 1 + launchers);  // launchers alone cannot start a gang
   choice /= 4;
   for (int i = 0; i < size; ++i) {
     auto pod = MakePod(gang + "-" + std::to_string(i)).Gang(gang, size).Min(min);
@@ -82,7 +82,7 @@ void Story::Attempt(int choice) {
       !pod.spec->requests.contains(kGpu) || (!failover_ && world_.Stands(name))) {
     return;
   }
-  if (choice % 4 == 0) {  // a sample
+  if (choice % 4 == 0) {  // a sample of the nodes
     std::vector<std::string> offered;
     for (const auto& [node, object] : world_.nodes()) {
       if ((choice >> offered.size()) % 2 == 0) offered.push_back(node);
@@ -97,7 +97,8 @@ void Story::Attempt(int choice) {
 
 void Story::DisturbNode(int choice) {
   const kube::Node& node = all_nodes_[static_cast<std::size_t>(choice) % all_nodes_.size()];
-  // A whole-node pod on a node that comes back is charged more than while it was gone: so be it.
+  // A whole-node pod on a node that comes back is charged more than while the node was gone: skip
+  // it.
   const bool whole = std::ranges::any_of(world_.pods(), [&node](const auto& entry) {
     return entry.second.node_name == node.meta.name &&
            entry.second.meta.annotations.contains("berth.dev/whole-node");
@@ -191,14 +192,15 @@ void Story::Calm() {
   for (const kube::Node& node : all_nodes_) world_.Add(node);
   world_.SetWatchDelay(0);
   world_.SetPosting(Posting::kBinds);
-  world_.Advance(5000);  // late news
+  world_.Advance(5000);  // late events
   std::vector<std::string> ending;
   for (const auto& [name, pod] : world_.pods()) {
     if (pod.meta.deletion) ending.push_back(name);
   }
   for (const std::string& name : ending) world_.Delete(name);
   SettleBindings();
-  for (int i = 0; i < 100; ++i) {  // 25 minutes: the longest pause, and what is avoided for a while
+  for (int i = 0; i < 100; ++i) {  // 25 minutes: the longest pause, and the time for which nodes
+                                   // are avoided
     world_.Schedule();
     world_.Advance(15'000);
   }
@@ -216,13 +218,13 @@ void Story::EndAll() {
 
 // --- Invariants ----------------------------------------------------------------------------------
 
-/// I1, I2: in the ledger, and by the API objects alone.
+/// I1, I2: in the ledger, and from the API objects alone.
 std::string Story::Overcommitted() {
   const cluster::Store& store = world_.store();
   for (const auto& node : store.nodes()) {
     if (!node->present) continue;
     for (const std::string name : {kGpu, "cpu", "memory", "pods"}) {
-      // A released launcher goes where it was nominated, also if the engine forgot it meanwhile.
+      // A launcher goes to its nominated node even if the engine has forgotten the nomination.
       if (world_.strayed() && name != kGpu) continue;
       cluster::ResourceTable names = store.resources();
       const auto id = names.Intern(name);
@@ -254,12 +256,12 @@ std::string Story::OverCap() {
   return "";
 }
 
-/// I3: where a member is bound, the minimum holds room; where none is and nothing was committed,
-/// nothing is on its way either.
+/// I3: if a member is bound, the minimum holds room. If none is bound and nothing was committed, no
+/// Binding is on its way.
 std::string Story::TornGang() {
   for (const auto& [key, workload] : world_.store().workloads()) {
     if (!workload->gang || disturbed_.contains(workload->name)) continue;
-    // Members without devices run ahead or behind: they ask nobody.
+    // Members without devices run at any time: they make no calls to Berth.
     int on_the_way = 0;
     int managed = 0;
     int held = 0;

@@ -1,5 +1,5 @@
-// A random story: every number is one thing that happens in a small world. After every step the
-// world can be asked whether an invariant is broken.
+// A random story: every number is one event in a small world. After every step the world can be
+// checked for violated invariants.
 #pragma once
 
 #include <set>
@@ -13,18 +13,19 @@ namespace berth::testing {
 class Story {
  public:
   /// `failover`: kube-scheduler's leader changes now and then; the new one asks about pods whose
-  /// bind calls the old one left standing.
+  /// bind calls from the old one are still parked.
   explicit Story(bool failover = false, engine::Options options = {});
 
   World& world() { return world_; }
 
   /// One event, chosen by the number.
   void Step(int number);
-  /// What is broken now, in words; empty: nothing.
+  /// A description of what is violated now; empty: nothing.
   std::string Violation();
-  /// Nobody fails any more, all news arrives, all pauses end, kube-scheduler does its work.
+  /// Ends all faults, delivers all late events, waits for all pauses to end, and lets
+  /// kube-scheduler do its work.
   void Calm();
-  /// Everything is deleted and every outcome is known.
+  /// Deletes everything and waits until every outcome is known.
   void EndAll();
 
  private:
@@ -34,7 +35,7 @@ class Story {
   void DisturbNode(int choice);
   void SetTrouble(int choice);
   void SettleBindings();
-  /// The name of some pod; empty: there is none.
+  /// The name of some pod; empty if there is none.
   std::string Pick(int choice) const;
   std::string GangOf(const std::string& pod) const;
   std::string Overcommitted();
@@ -44,7 +45,8 @@ class Story {
   bool failover_;
   World world_;
   std::vector<kube::Node> all_nodes_;
-  std::set<std::string> disturbed_;  ///< Gangs that lost a member or a node: may be incomplete.
+  std::set<std::string> disturbed_;  ///< Gangs that lost a member or a node: they may be
+                                     ///< incomplete.
   int created_ = 0;
 };
 

@@ -71,7 +71,7 @@ void World::DeliverDue() {
 
 void World::Publish(const kube::Pod& pod) {
   kube::Pod copy = pod;
-  // As the decoder does: a spec of its own in every event.
+  // As the decoder does: every event has a spec of its own.
   copy.spec = std::make_shared<const kube::PodSpec>(*pod.spec);
   Queue([this, copy = std::move(copy)] { engine_->OnPod(copy, now_); });
 }
@@ -260,9 +260,9 @@ BindResult World::Bind(const std::string& name, const std::string& node) {
   const auto answer =
       engine_->Bind({.uid = uid, .ns = pod.meta.ns, .name = pod.meta.name, .node = node}, now_);
   BindResult result;
-  result.stands = answer.stand;
+  result.stands = answer.parked;
   result.ticket = answer.ticket;
-  if (answer.stand) {
+  if (answer.parked) {
     standing_[answer.ticket] = {uid, node};
   } else {
     result.posted = answer.now.verdict == ResolveBind::Verdict::kPost;
@@ -304,7 +304,7 @@ bool World::Stands(const std::string& name) const {
                              [&uid](const auto& entry) { return entry.second.first == uid; });
 }
 
-/// kube-scheduler places a pod that asks nobody: where it is nominated, else anywhere.
+/// kube-scheduler places a pod that Berth does not manage: on its nominated node, otherwise on any.
 void World::PlaceUnmanaged(const std::string& name) {
   const kube::Pod& pod = pods_.at(name);
   std::string to = pod.nominated_node;
@@ -321,7 +321,7 @@ void World::PlaceUnmanaged(const std::string& name) {
 }
 
 void World::Schedule() {
-  const int rounds = posting_ == Posting::kBinds ? 1000 : 3;  // others never come to rest
+  const int rounds = posting_ == Posting::kBinds ? 1000 : 3;  // other worlds never become quiet
   for (int round = 0; round < rounds; ++round) {
     const std::size_t before = log_.size();
     const int bound = BoundPods();

@@ -1,5 +1,5 @@
-// A small world around the engine: a virtual clock, an API server that keeps objects and tells the
-// engine of changes (at once or late), and as much of kube-scheduler as the engine can tell apart.
+// A small world around the engine: a virtual clock, an API server that keeps objects and notifies
+// the engine of changes (at once or late), and as much of kube-scheduler as the engine can observe.
 // Deterministic; nothing sleeps.
 #pragma once
 
@@ -22,15 +22,15 @@ enum class Posting { kBinds, kRefuses, kLosesAnswer, kLosesRequest, kHangs };
 struct FilterResult {
   bool keep_all = false;
   std::vector<std::string> kept;
-  std::string reason;  ///< Token of the nodes not kept.
+  std::string reason;  ///< Reason token of the nodes not kept.
   std::string node() const { return kept.empty() ? std::string() : kept.front(); }
 };
 
 struct BindResult {
   bool stands = false;
   engine::TicketId ticket = 0;
-  bool posted = false;  ///< Told to post at once.
-  bool bound = false;   ///< Success without posting.
+  bool posted = false;  ///< The engine has ordered the Binding to be sent at once.
+  bool bound = false;   ///< Success without a Binding.
   std::string error;
 };
 
@@ -55,9 +55,9 @@ class World {
   const std::map<std::string, kube::Node>& nodes() const { return nodes_; }
   std::string NodeOf(const std::string& pod) const { return pods_.at(pod).node_name; }
   int BoundPods() const;
-  /// Events reach the engine this much later (Advance delivers them); 0: at once.
+  /// Events reach the engine after this delay (Advance delivers them); 0: at once.
   void SetWatchDelay(engine::TimePoint delay) { delay_ = delay; }
-  /// What comes of Bindings from now on.
+  /// What happens to Bindings from now on.
   void SetPosting(Posting posting) { posting_ = posting; }
 
   // --- The host.
@@ -66,26 +66,27 @@ class World {
   void Tick();
   /// Lets time pass, stopping at every deadline and every late event.
   void Advance(engine::TimePoint ms);
-  /// A new process: the engine is gone, the API server stays.
+  /// Starts a new process: the engine is replaced, the API server stays.
   void Restart();
   void Reload(config::PolicyConfiguration policy);
   /// Every action so far, one line each.
   const std::vector<std::string>& log() const { return log_; }
   std::vector<std::string> LogOf(std::string_view prefix) const;
-  /// Every decision so far, with the time it was taken.
+  /// Every decision so far, with its time.
   const std::vector<std::pair<engine::TimePoint, engine::Decision>>& decisions() const {
     return decisions_;
   }
   const std::map<engine::TicketId, engine::ResolveBind>& resolved() const { return resolved_; }
 
-  // --- kube-scheduler, one call at a time. Pods by name.
+  // --- kube-scheduler, one call at a time. Pods are given by name.
   FilterResult Filter(const std::string& pod);  ///< All nodes offered.
   FilterResult Filter(const std::string& pod, const std::vector<std::string>& offered);
   BindResult Bind(const std::string& pod, const std::string& node);
-  /// PodScheduled=False, Unschedulable, with this message; the nomination is cleared, as after a
-  /// failed attempt.
+  /// Sets PodScheduled=False, Unschedulable, with this message, and clears the nomination, as after
+  /// a failed attempt.
   void Refuse(const std::string& pod, const std::string& message = "0/1 nodes are available");
-  /// filter (nominated node first, then all), then bind. Returns whether it was bound or stands.
+  /// filter (nominated node first, then all), then bind. Returns whether the pod was bound or its
+  /// bind call is parked.
   bool Attempt(const std::string& pod);
   /// Attempts every pending, ungated pod in name order, over and over, until nothing changes.
   void Schedule();
@@ -94,7 +95,7 @@ class World {
   /// A pod without devices was bound to another node than the engine holds for it.
   bool strayed() const { return strayed_; }
 
-  /// What holds room on `node` or anywhere: "charged GPUs" in whole devices.
+  /// GPUs that are charged on `node`, or on all nodes, in whole devices.
   std::int64_t UsedGpus(const std::string& node) const;
   std::int64_t UsedGpus() const;
   std::string Planned(const std::string& pod) const;  ///< Node, or empty.
@@ -123,7 +124,8 @@ class World {
   engine::TimePoint now_ = 1'000'000;
   engine::TimePoint delay_ = 0;
   Posting posting_ = Posting::kBinds;
-  std::map<std::string, kube::Pod> pods_;  ///< By name: tests use one namespace's worth of names.
+  std::map<std::string, kube::Pod> pods_;  ///< By name: names are unique over all namespaces in
+                                           ///< tests.
   std::map<std::string, kube::Node> nodes_;
   std::deque<Event> events_;
   std::map<engine::TicketId, std::pair<std::string, std::string>> standing_;  ///< UID, node.

@@ -21,7 +21,7 @@ import (
 	"berth.dev/tests/e2e/suite/bed"
 )
 
-const chartFolder = "../../../charts/berth"
+const chartFolder = "../../../manifests/charts/berth"
 
 // parse reads the objects of a text.
 func parse(t *testing.T, text string) []object {

@@ -22,7 +22,7 @@ var (
 // pages are the texts for people: those of docs/, and README.md of any folder.
 func pages(t *testing.T) (paths []string) {
 	t.Helper()
-	for _, pattern := range []string{"README.md", "docs/*.md", "examples/*.md", "charts/*/*.md"} {
+	for _, pattern := range []string{"README.md", "docs/*.md", "examples/*.md", "manifests/charts/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %v, %v", pattern, found, err)

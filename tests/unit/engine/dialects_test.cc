@@ -285,7 +285,7 @@ TEST_CASE("in-tree: the group that binds first has the quota of its minimum",
     w.Tick();
     CHECK(w.Planned("late").empty());
     CHECK(w.Why("late").verdict.reason == cluster::ReasonId::kWaitingForQuota);
-    const auto next = Engine::Anew(w.engine(), {.instance = "next"}, w.now());
+    const auto next = Engine::WithClusterOf(w.engine(), {.instance = "next"}, w.now());
     next->Start(w.now());
     next->Step(w.now());
     CHECK(next->Why("default", "late", w.now()).verdict.reason ==

@@ -57,10 +57,10 @@ TEST_CASE("gather, plan, release, barrier, commit", "[unit][engine]") {
     CHECK(w.BoundPods() == 0);
     CHECK(w.VerdictOf("m0").have == i + 1);
   }
-  CHECK(w.engine().standing() == 3);
+  CHECK(w.engine().parked_binds() == 3);
   CHECK(w.Arrive(3).posted);
   CHECK(w.BoundPods() == 4);
-  CHECK(w.engine().standing() == 0);
+  CHECK(w.engine().parked_binds() == 0);
   for (const TicketId ticket : tickets) CHECK(w.resolved().at(ticket).verdict == Verdict::kPost);
   CHECK(w.engine().PlanCounts() == std::pair(0, 0));
   CHECK(w.LogOf("event m0 GangStarted").size() == 1);
@@ -194,7 +194,7 @@ TEST_CASE("a caller that has gone does not stand, but has arrived", "[unit][engi
   w.Gather(2, 2);
   const auto first = w.Arrive(0);
   CHECK(w.engine().BindAbandoned(first.ticket));
-  CHECK(w.engine().standing() == 0);
+  CHECK(w.engine().parked_binds() == 0);
   CHECK(w.Arrive(1).posted);
   CHECK_FALSE(w.Bound(0));  // nobody waits for that call any more
   CHECK(w.UsedGpus() == 16);
@@ -376,7 +376,7 @@ TEST_CASE("a plan that dissolves ends the calls that stand", "[unit][engine]") {
   REQUIRE(bind.stands);
   w.Advance(5000);
   CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
-  CHECK(w.engine().standing() == 0);
+  CHECK(w.engine().parked_binds() == 0);
   CHECK_FALSE(w.Bind("m0", "n0").posted);
 }
 

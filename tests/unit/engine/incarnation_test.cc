@@ -227,6 +227,27 @@ TEST_CASE("a gang starts with a call that stands", "[unit][engine][bug]") {
   CHECK(w.BoundPods() == 2);
 }
 
+// Seed 950259 of forged: the gang that had been in conflict stayed started, and its members were
+// bound one by one.
+TEST_CASE("a gang that was in conflict with a running one is not started by it",
+          "[unit][engine][bug]") {
+  GangWorld w(4);
+  w.Add(MakePod("other").Cpu("1").Gang("g", 1).Created(1).On("n0"));
+  w.Add(MakePod("launcher").Cpu("1").Gang("g", 4).Created(2).On("n1"));
+  for (int i = 0; i < 3; ++i)
+    w.Add(MakePod("w" + std::to_string(i)).Gpu(8).Gang("g", 4).Created(3));
+  w.Tick();
+  REQUIRE(w.Why("w0") == "GangConflict");
+  w.Delete("other");
+  w.Tick();
+  for (const char* name : {"w0", "w1"}) {
+    REQUIRE_FALSE(w.Planned(name).empty());
+    REQUIRE(w.Filter(name).kept.size() == 1);
+    CHECK(w.Bind(name, w.Planned(name)).stands);
+  }
+  CHECK(w.Bind("w2", w.Planned("w2")).posted);
+}
+
 // --- Members that have succeeded
 
 /// As a Job's controller makes it.
@@ -270,7 +291,7 @@ TEST_CASE("a Job's last retry starts", "[unit][engine][bug]") {
   }
   SECTION("to a leader that followed until now") {
     w.Add(Worker("again", 4));
-    const auto anew = Engine::Anew(w.engine(), {.instance = "y"}, w.now());
+    const auto anew = Engine::WithClusterOf(w.engine(), {.instance = "y"}, w.now());
     anew->Start(w.now());
     anew->Step(w.now());
     CHECK(anew->PlanCounts().first == 1);

@@ -60,9 +60,9 @@ TEST_CASE("an engine made anew is that of a new process", "[unit][engine]") {
   w.Bind("c", w.Planned("c"));
   REQUIRE(w.Stands("c"));
 
-  const auto anew = Engine::Anew(w.engine(), {.instance = "y"}, w.now());
+  const auto anew = Engine::WithClusterOf(w.engine(), {.instance = "y"}, w.now());
   CHECK_FALSE(anew->started());
-  CHECK(anew->standing() == 0);
+  CHECK(anew->parked_binds() == 0);
   CHECK(anew->TakeActions().empty());
   CHECK_FALSE(anew->NextDeadline());
   anew->Start(w.now());

@@ -134,7 +134,7 @@ TEST_CASE("bind refuses what it cannot stand for", "[unit][engine]") {
        {bind("uid-x", "default", "p", node), bind("uid-p", "default", "q", node),
         bind("uid-p", "other", "p", node), bind("uid-p", "default", "p", "n9"),
         bind("uid-p", "default", "p", w.Other(node))}) {
-    CHECK_FALSE(answer.stand);
+    CHECK_FALSE(answer.parked);
     CHECK(answer.now.verdict == ResolveBind::Verdict::kError);
     CHECK(answer.now.error.starts_with("berth: "));
   }
@@ -176,7 +176,7 @@ TEST_CASE("bind twice is bind once", "[unit][engine]") {
     CHECK(w.resolved().at(second.ticket).verdict == ResolveBind::Verdict::kError);
   }
   CHECK(w.UsedGpus() == 8);
-  CHECK(w.engine().standing() == 0);
+  CHECK(w.engine().parked_binds() == 0);
 }
 
 TEST_CASE("an unknown outcome stays charged until it is settled", "[unit][engine]") {

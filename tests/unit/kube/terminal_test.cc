@@ -49,7 +49,8 @@ TEST_CASE("JSON stays the same JSON", "[unit][kube]") {
 
 TEST_CASE("commands print through Write", "[unit][kube]") {
   // Those draw on the terminal, or write what is not for one.
-  const std::set<std::string> own = {"server/demo.cc", "server/decision_log.cc", "sim/parallel.cc"};
+  const std::set<std::string> own = {"server/demo/demo.cc", "server/drivers/decision_log.cc",
+                                     "sim/experiments/parallel.cc"};
   const std::regex printing(R"(fmt::print\(|std::printf|std::puts|std::fputs|std::fwrite)");
   const std::filesystem::path root(BERTH_SOURCE_DIR);
   for (const char* folder : {"config", "kube", "replay", "server", "sim"}) {

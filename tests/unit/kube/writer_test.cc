@@ -34,7 +34,7 @@ struct Bed {
     writer = std::make_unique<Writer>(*client, "berth-0", timing.Get());
     server.Script(std::move(script));
   }
-  BindResult Bind() { return writer->PostBinding(kPod, "n1", {{"berth.dev/plan", "x"}}, options); }
+  WriteResult Bind() { return writer->PostBinding(kPod, "n1", {{"berth.dev/plan", "x"}}, options); }
   json Body(std::size_t i) { return json::parse(server.Requests().at(i).body); }
 };
 
@@ -46,7 +46,7 @@ FakeReply Conflict() { return FakeReply::Status(409, "Conflict", "already assign
 
 TEST_CASE("a binding names the pod exactly", "[kube][writer]") {
   Bed bed({FakeReply::Json("{}", 201)});
-  CHECK(bed.Bind().outcome == BindOutcome::kBound);
+  CHECK(bed.Bind().outcome == WriteOutcome::kDone);
   const auto request = bed.server.Requests().at(0);
   CHECK(request.method == "POST");
   CHECK(request.path == "/api/v1/namespaces/team/pods/p0/binding");
@@ -58,33 +58,33 @@ TEST_CASE("a binding names the pod exactly", "[kube][writer]") {
 TEST_CASE("a conflict is settled by reading the pod", "[kube][writer]") {
   {
     Bed bed({Conflict(), PodOn("u-1", "n1")});
-    CHECK(bed.Bind().outcome == BindOutcome::kBound);
+    CHECK(bed.Bind().outcome == WriteOutcome::kDone);
   }
   {
     Bed bed({Conflict(), PodOn("u-1", "n2")});
-    const BindResult result = bed.Bind();
-    CHECK(result.outcome == BindOutcome::kConflict);
+    const WriteResult result = bed.Bind();
+    CHECK(result.outcome == WriteOutcome::kConflict);
     CHECK(result.message == "already assigned");
   }
   {
     Bed bed({Conflict(), PodOn("u-2", "n1")});
-    CHECK(bed.Bind().outcome == BindOutcome::kConflict);
+    CHECK(bed.Bind().outcome == WriteOutcome::kConflict);
   }
   {
     Bed bed({Conflict(), FakeReply::Status(404, "NotFound")});
-    CHECK(bed.Bind().outcome == BindOutcome::kNotFound);
+    CHECK(bed.Bind().outcome == WriteOutcome::kNotFound);
   }
   {
     Bed bed({Conflict(), FakeReply::Status(403, "Forbidden")});
-    CHECK(bed.Bind().outcome == BindOutcome::kUnknown);
+    CHECK(bed.Bind().outcome == WriteOutcome::kUnknown);
   }
 }
 
 TEST_CASE("answers that are final are not tried again", "[kube][writer]") {
   Bed bed({FakeReply::Status(404, "NotFound"), FakeReply::Status(403, "Forbidden", "no")});
-  CHECK(bed.Bind().outcome == BindOutcome::kNotFound);
-  const BindResult refused = bed.Bind();
-  CHECK(refused.outcome == BindOutcome::kRefused);
+  CHECK(bed.Bind().outcome == WriteOutcome::kNotFound);
+  const WriteResult refused = bed.Bind();
+  CHECK(refused.outcome == WriteOutcome::kRefused);
   CHECK(refused.status == 403);
   CHECK(refused.message == "no");
   CHECK(bed.server.Requests().size() == 2);
@@ -93,14 +93,14 @@ TEST_CASE("answers that are final are not tried again", "[kube][writer]") {
 TEST_CASE("throttling is waited out as the server says", "[kube][writer]") {
   Bed bed({FakeReply::Status(429, "TooManyRequests").With("Retry-After", "2"),
            FakeReply::Status(503, "ServiceUnavailable"), FakeReply::Json("{}", 201)});
-  CHECK(bed.Bind().outcome == BindOutcome::kBound);
+  CHECK(bed.Bind().outcome == WriteOutcome::kDone);
   CHECK(bed.timing.Waits() == std::vector{Duration(2'000), Duration(200)});
 }
 
 TEST_CASE("a wait beyond the deadline is not begun", "[kube][writer]") {
   Bed bed({FakeReply::Status(429, "TooManyRequests").With("Retry-After", "60")});
-  const BindResult result = bed.Bind();
-  CHECK(result.outcome == BindOutcome::kRefused);
+  const WriteResult result = bed.Bind();
+  CHECK(result.outcome == WriteOutcome::kRefused);
   CHECK(result.status == 429);
   CHECK(bed.timing.Waits().empty());
 }
@@ -110,12 +110,12 @@ TEST_CASE("no attempt begins once writes are not permitted any more", "[kube][wr
   int asked = 0;
   SECTION("from the first") {
     bed.options.permitted = [&] { return ++asked > 1; };
-    CHECK(bed.Bind().outcome == BindOutcome::kRefused);
+    CHECK(bed.Bind().outcome == WriteOutcome::kRefused);
     CHECK(bed.server.Requests().empty());
   }
   SECTION("between two: what the first did is not known") {
     bed.options.permitted = [&] { return ++asked == 1; };
-    CHECK(bed.Bind().outcome == BindOutcome::kUnknown);
+    CHECK(bed.Bind().outcome == WriteOutcome::kUnknown);
     CHECK(bed.server.Requests().size() == 1);
   }
 }
@@ -129,7 +129,7 @@ TEST_CASE("who is frozen after it was permitted sends nothing late", "[kube][wri
     while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
     return true;
   };
-  CHECK(bed.Bind().outcome == BindOutcome::kRefused);
+  CHECK(bed.Bind().outcome == WriteOutcome::kRefused);
   CHECK(bed.server.Requests().empty());
 }
 
@@ -138,19 +138,19 @@ TEST_CASE("tries have a bound", "[kube][writer]") {
   for (int i = 0; i < 20; ++i) script.push_back(FakeReply::Status(429, "TooManyRequests"));
   Bed bed(std::move(script));
   bed.options.timeout = std::chrono::hours(1);
-  CHECK(bed.Bind().outcome == BindOutcome::kRefused);
+  CHECK(bed.Bind().outcome == WriteOutcome::kRefused);
   CHECK(bed.server.Requests().size() == 10);
 }
 
 TEST_CASE("a reset after the write is tried again and found bound", "[kube][writer]") {
   Bed bed({FakeReply::Nothing(FakeEnd::kReset), Conflict(), PodOn("u-1", "n1")});
-  CHECK(bed.Bind().outcome == BindOutcome::kBound);
+  CHECK(bed.Bind().outcome == WriteOutcome::kDone);
 }
 
 TEST_CASE("a binding that curl repeats on a dead connection is found bound", "[kube][writer]") {
   Bed bed({PodOn("u-1", ""), FakeReply::Nothing(FakeEnd::kClose), Conflict(), PodOn("u-1", "n1")});
   bed.writer->GetPod("team", "p0", {});
-  CHECK(bed.Bind().outcome == BindOutcome::kBound);
+  CHECK(bed.Bind().outcome == WriteOutcome::kDone);
   CHECK(bed.timing.Waits().empty());  // Not our own retry.
   CHECK(bed.server.Requests().size() == 4);
 }
@@ -160,16 +160,16 @@ TEST_CASE("what may have been done is unknown, what was never sent is refused", 
     Bed bed({FakeReply::Nothing(FakeEnd::kHold)});
     bed.options.timeout = Duration(60);
     bed.timing.SetRandom(0.9);
-    CHECK(bed.Bind().outcome == BindOutcome::kUnknown);
+    CHECK(bed.Bind().outcome == WriteOutcome::kUnknown);
   }
   {
     Bed bed({FakeReply::Nothing(FakeEnd::kReset), FakeReply::Status(403, "Forbidden")});
-    CHECK(bed.Bind().outcome == BindOutcome::kUnknown);
+    CHECK(bed.Bind().outcome == WriteOutcome::kUnknown);
   }
   {
     Bed bed({FakeReply::Status(500, "InternalError")});
     bed.options.timeout = Duration(90);
-    CHECK(bed.Bind().outcome == BindOutcome::kUnknown);
+    CHECK(bed.Bind().outcome == WriteOutcome::kUnknown);
   }
   {
     std::string gone;
@@ -179,8 +179,8 @@ TEST_CASE("what may have been done is unknown, what was never sent is refused", 
     config.server = gone;
     const auto client = *RestClient::Create(config);
     Writer writer(*client, "berth-0", timing.Get());
-    const BindResult result = writer.PostBinding(kPod, "n1", {}, {});
-    CHECK(result.outcome == BindOutcome::kRefused);
+    const WriteResult result = writer.PostBinding(kPod, "n1", {}, {});
+    CHECK(result.outcome == WriteOutcome::kRefused);
     CHECK(result.status == 0);
   }
   {
@@ -188,7 +188,7 @@ TEST_CASE("what may have been done is unknown, what was never sent is refused", 
     std::stop_source stop;
     stop.request_stop();
     bed.options.stop = stop.get_token();
-    CHECK(bed.Bind().outcome == BindOutcome::kRefused);
+    CHECK(bed.Bind().outcome == WriteOutcome::kRefused);
     CHECK(bed.server.Requests().empty());
   }
 }
@@ -247,7 +247,7 @@ TEST_CASE("names from outside cannot leave their path", "[kube][writer]") {
   Bed bed({FakeReply::Json("{}")});
   for (const char* name : {"", ".", "..", "a/b"}) {
     CHECK(bed.writer->GetPod("team", name, {}).outcome == WriteOutcome::kRefused);
-    CHECK(bed.writer->PostBinding({name, "p", "u"}, "n", {}, {}).outcome == BindOutcome::kRefused);
+    CHECK(bed.writer->PostBinding({name, "p", "u"}, "n", {}, {}).outcome == WriteOutcome::kRefused);
   }
   CHECK(bed.server.Requests().empty());
   CHECK(bed.writer->GetPod("team", "a?b", {}).outcome == WriteOutcome::kDone);

@@ -29,13 +29,13 @@ struct World : Planning {
   }
   NodeStates::Id Id(const std::string& name) {
     store.Refresh();
-    law.Refresh(store, fit);
-    states.CatchUp(law);
+    mix.Refresh(store, fit);
+    states.CatchUp(mix);
     return states.of(node(name));
   }
   int pods = 0;
   FitCache fit{store};
-  Law law;
+  WorkloadMix mix;
   NodeStates states{store, false};
 };
 

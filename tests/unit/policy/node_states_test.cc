@@ -19,12 +19,12 @@ struct World : Planning {
   }
   NodeStates::Id Id(const std::string& name) {
     store.Refresh();
-    law.Refresh(store, fit);
-    states.CatchUp(law);
+    mix.Refresh(store, fit);
+    states.CatchUp(mix);
     return states.of(node(name));
   }
   FitCache fit{store};
-  Law law;
+  WorkloadMix mix;
   NodeStates states;
 };
 
@@ -71,7 +71,7 @@ TEST_CASE("what makes a state another one", "[unit][policy]") {
   CHECK(t.Id("n3") == empty);
 }
 
-TEST_CASE("a name or a label that no law asks for does not matter", "[unit][policy]") {
+TEST_CASE("a name or a label that no mix asks for does not matter", "[unit][policy]") {
   World t;
   const auto empty = t.Id("n1");
   t.Node(MakeNode("n2").Gpu(4).Label("team", "x").Taint("t"));
@@ -114,15 +114,15 @@ TEST_CASE("states of thousands of resources are kept in bytes, not in numbers",
   CHECK(t.states.state(t.Id("n1")).free(t.gpu()) == 4000);
 }
 
-TEST_CASE("another law, other states", "[unit][policy]") {
+TEST_CASE("another mix, other states", "[unit][policy]") {
   World t;
   t.Id("n1");
   const auto epoch = t.states.epoch();
-  t.law.Fix(
+  t.mix.Fix(
       {{.shape = t.Pod(MakePod("p").Gpu(1)).shape, .devices = 1000, .millionths = 1'000'000}});
   t.Id("n1");
   CHECK(t.states.epoch() != epoch);
-  CHECK(t.states.state(t.Id("n1")).law->pods.size() == 1);
+  CHECK(t.states.state(t.Id("n1")).mix->pods.size() == 1);
 }
 
 }  // namespace

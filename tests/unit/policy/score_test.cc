@@ -21,7 +21,7 @@ std::int64_t FragmentOf(Planning& t, cluster::NodeIndex node, std::int64_t cpu,
                         std::int64_t devices) {
   t.store.Refresh();
   t.scorer.Refresh();
-  return Fragment(t.scorer.law().Class(t.scorer.law().ClassOf(node)), cpu, devices, {});
+  return Fragment(t.scorer.mix().Class(t.scorer.mix().ClassOf(node)), cpu, devices, {});
 }
 
 /// Only rank-free terms: one node, so its rank is 0.
@@ -36,11 +36,11 @@ std::map<std::string, Score> TermsOn(int all, int used, const kube::Pod& pod) {
   return t.scorer.Terms(shape, t.overlay(), n1);
 }
 
-TEST_CASE("the built-in law: 1, 2, 4 and 8 devices, equally popular", "[unit][policy]") {
+TEST_CASE("the built-in mix: 1, 2, 4 and 8 devices, equally popular", "[unit][policy]") {
   Planning t;
   const auto n1 = t.Node(MakeNode("n1").Gpu(8));
-  REQUIRE(t.scorer.law().entries().size() == 4);
-  CHECK(t.scorer.law().cpu_per_device() == 0);
+  REQUIRE(t.scorer.mix().entries().size() == 4);
+  CHECK(t.scorer.mix().cpu_per_device() == 0);
   // Free x share of the sizes that do not fit into it.
   const std::vector<std::pair<int, int>> rows = {{0, 0},    {1, 750},  {2, 1000}, {3, 1500},
                                                  {4, 1000}, {5, 1250}, {6, 1500}, {7, 1750},
@@ -155,49 +155,49 @@ TEST_CASE("rank: graded first-fit over the hashed order", "[unit][policy]") {
 
 void Observe(Planning& t, const kube::Pod& like, int times) {
   const auto shape = t.Pod(like).shape;
-  for (int i = 0; i < times; ++i) t.scorer.law().Observe(shape);
+  for (int i = 0; i < times; ++i) t.scorer.mix().Observe(shape);
 }
 
 TEST_CASE("rank fades where as many pods leave as come", "[unit][policy]") {
   Planning t;
   t.Node(MakeNode("n1").Gpu(8));
   t.store.Refresh();
-  // The first law only looks at how many pods there are: nothing is known of growth yet.
+  // The first mix only looks at how many pods there are: nothing is known of growth yet.
   Observe(t, MakePod("a").Gpu(1), 32);
   t.scorer.Refresh();
-  CHECK(t.scorer.law().growth() == 1000);
+  CHECK(t.scorer.mix().growth() == 1000);
   // 250 arrivals, none of which got room: a quarter of what was known is replaced, each time.
   Observe(t, MakePod("a").Gpu(1), 250);
   t.scorer.Refresh();
-  CHECK(t.scorer.law().growth() == 750);
+  CHECK(t.scorer.mix().growth() == 750);
   // 250 arrivals, 5 of them got room: 20 thousandths.
   for (int i = 0; i < 5; ++i) t.Pod(MakePod("b" + std::to_string(i)).Gpu(1).On("n1"));
   Observe(t, MakePod("a").Gpu(1), 250);
   t.scorer.Refresh();
-  CHECK(t.scorer.law().growth() == (3 * 750 + 20) / 4);
+  CHECK(t.scorer.mix().growth() == (3 * 750 + 20) / 4);
 }
 
-// --- The learned law
+// --- The learned mix
 // ------------------------------------------------------------------------------
 
-TEST_CASE("the law is learned from arrivals, but not from a handful", "[unit][policy]") {
+TEST_CASE("the mix is learned from arrivals, but not from a handful", "[unit][policy]") {
   Planning t;
   const auto n1 = t.Node(MakeNode("n1").Gpu(8));
   t.store.Refresh();
   Observe(t, MakePod("a").Gpu(2).Cpu("16"), 24);
   Observe(t, MakePod("b").Gpu(1).Cpu("4"), 7);
   t.scorer.Refresh();
-  CHECK(t.scorer.law().entries().front().shape == nullptr);  // 31
+  CHECK(t.scorer.mix().entries().front().shape == nullptr);  // 31
   Observe(t, MakePod("b").Gpu(1).Cpu("4"), 1);
   t.scorer.Refresh();
-  const auto& entries = t.scorer.law().entries();
+  const auto& entries = t.scorer.mix().entries();
   REQUIRE(entries.size() == 2);
   CHECK(entries[0].devices == 2000);
   CHECK(entries[0].cpu == 16'000);
   CHECK(entries[0].millionths == 750'000);
   CHECK(entries[1].millionths == 250'000);
   // (24 x 16 + 8 x 4) cores over (24 x 2 + 8 x 1) devices: 416 / 56 = 7.428 cores
-  CHECK(t.scorer.law().cpu_per_device() == 7428);
+  CHECK(t.scorer.mix().cpu_per_device() == 7428);
   // 1 device free: 2-device pods cannot use it. 3/4 of 1.
   CHECK(FragmentOf(t, n1, 64'000, 1000) == 750);
   // 4 devices beside 15 cores: the big ones lack cores, the small ones do not.
@@ -210,19 +210,19 @@ TEST_CASE("after the first time it changes every 250 arrivals", "[unit][policy]"
   t.store.Refresh();
   Observe(t, MakePod("a").Gpu(2), 32);
   t.scorer.Refresh();
-  const auto generation = t.scorer.law().generation();
+  const auto generation = t.scorer.mix().generation();
   Observe(t, MakePod("b").Gpu(4), 249);
   t.scorer.Refresh();
-  CHECK(t.scorer.law().generation() == generation);
-  CHECK(t.scorer.law().entries().size() == 1);
+  CHECK(t.scorer.mix().generation() == generation);
+  CHECK(t.scorer.mix().entries().size() == 1);
   Observe(t, MakePod("b").Gpu(4), 1);
   t.scorer.Refresh();
-  CHECK(t.scorer.law().generation() == generation + 1);
-  CHECK(t.scorer.law().entries().size() == 2);
+  CHECK(t.scorer.mix().generation() == generation + 1);
+  CHECK(t.scorer.mix().entries().size() == 2);
   // The window forgets: 1,000 arrivals later the first shape is gone.
   Observe(t, MakePod("b").Gpu(4), 1000);
   t.scorer.Refresh();
-  CHECK(t.scorer.law().entries().size() == 1);
+  CHECK(t.scorer.mix().entries().size() == 1);
 }
 
 TEST_CASE("stranding: devices that CPU can no longer serve", "[unit][policy]") {
@@ -253,8 +253,8 @@ TEST_CASE("scarcity: the price of a model that some are bound to", "[unit][polic
   Observe(t, MakePod("free").Gpu(1), 16);
   t.scorer.Refresh();
   // Half of the demand is bound to H100; 16 free in all, 8 of them H100: 0.5 x 16 / 8 = 1.
-  CHECK(t.scorer.law().Price(t.store.node(rare)) == 1'000'000);
-  CHECK(t.scorer.law().Price(t.store.node(common)) == 0);
+  CHECK(t.scorer.mix().Price(t.store.node(rare)) == 1'000'000);
+  CHECK(t.scorer.mix().Price(t.store.node(common)) == 0);
   const auto& shape = *t.Pod(MakePod("p").Gpu(2)).shape;
   CHECK(t.scorer.Terms(shape, t.overlay(), rare).at("scarcity") == -2'400'000);  // 1.2 x 2
   CHECK(t.scorer.Terms(shape, t.overlay(), common).at("scarcity") == 0);
@@ -268,7 +268,7 @@ TEST_CASE("a price is at most 2, also of a model without free devices", "[unit][
   t.store.Refresh();
   Observe(t, MakePod("bound").Gpu(1).Selector("nvidia.com/gpu.product", "H100"), 32);
   t.scorer.Refresh();
-  CHECK(t.scorer.law().Price(t.store.node(rare)) == 2'000'000);  // 1 x 24 / 1, capped
+  CHECK(t.scorer.mix().Price(t.store.node(rare)) == 2'000'000);  // 1 x 24 / 1, capped
 }
 
 // 500 shapes on 12,000 nodes of which no two are alike: each table takes some 300 KB.

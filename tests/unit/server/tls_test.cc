@@ -7,10 +7,10 @@
 #include <mutex>
 #include <optional>
 
-#include "server/http_server.h"
+#include "server/http/http_server.h"
 #include "tests/support/catch.h"
 #include "tests/support/certificates.h"
-#include "tests/unit/server/raw_client.h"
+#include "tests/support/raw_client.h"
 
 namespace berth::server {
 namespace {

@@ -120,7 +120,7 @@ TEST_CASE("FGD: floor(100 x sigmoid(x / 1000))", "[unit][sim]") {
 TEST_CASE("FGD: the device that leaves the least fragment", "[unit][sim]") {
   World t(2, {0, 500});  // 1000 and 500 are free
   policy::Scorer fgd(t.store, MakeBaseline("FGD"));
-  fgd.law().Fix({{.shape = t.Pod(MakePod("typical").Share(500)).shape,
+  fgd.mix().Fix({{.shape = t.Pod(MakePod("typical").Share(500)).shape,
                   .cpu = 0,
                   .devices = 500,
                   .millionths = 1'000'000}});
@@ -140,7 +140,7 @@ TEST_CASE("FGD: the device that leaves the least fragment", "[unit][sim]") {
   // 600 and 100 are free: 100 are lost. Taking them back from the fragment: 100 x sigmoid(0.1).
   World used(2, {400, 900});
   policy::Scorer again(used.store, MakeBaseline("FGD"));
-  again.law().Fix({{.shape = used.Pod(MakePod("typical").Share(500)).shape,
+  again.mix().Fix({{.shape = used.Pod(MakePod("typical").Share(500)).shape,
                     .cpu = 0,
                     .devices = 500,
                     .millionths = 1'000'000}});
@@ -179,16 +179,16 @@ TEST_CASE("typical pods: the most frequent until 95 % are covered", "[unit][sim]
   add(1, MakePod("s2").Share(500).Cpu("2").Memory("1Gi"));  // memory does not count
   add(5, MakePod("two").Gpu(2).Cpu("8"));
   add(5, MakePod("one").Gpu(1).Cpu("8"));
-  const auto law = TypicalPods(pods);
+  const auto mix = TypicalPods(pods);
   // 5 + 5 + 5 + 4 of 20; of equally frequent ones the larger first: CPU, then per device, devices.
-  REQUIRE(law.size() == 4);
-  CHECK(law[0].devices == 2000);
-  CHECK(law[1].devices == 1000);
-  CHECK(law[2].devices == 500);
-  CHECK(law[3].devices == 0);
-  CHECK(law[0].millionths == 263'157);
-  CHECK(law[3].millionths == 210'526);
-  CHECK(law[3].cpu == 4000);
+  REQUIRE(mix.size() == 4);
+  CHECK(mix[0].devices == 2000);
+  CHECK(mix[1].devices == 1000);
+  CHECK(mix[2].devices == 500);
+  CHECK(mix[3].devices == 0);
+  CHECK(mix[0].millionths == 263'157);
+  CHECK(mix[3].millionths == 210'526);
+  CHECK(mix[3].cpu == 4000);
 }
 
 }  // namespace

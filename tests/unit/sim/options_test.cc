@@ -1,7 +1,7 @@
 #include "sim/options.h"
 
-#include "sim/parallel.h"
-#include "sim/svg_plot.h"
+#include "sim/experiments/parallel.h"
+#include "sim/experiments/svg_plot.h"
 #include "tests/support/catch.h"
 
 namespace berth::sim {

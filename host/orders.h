@@ -1,0 +1,113 @@
+// What a host wants done, as plain values, and how it is told of the outcome. Drivers (server/,
+// sim/) carry the orders out.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "engine/engine.h"
+#include "kube/requests.h"
+
+namespace berth::host {
+
+using engine::TimePoint;        ///< Milliseconds, by the clock of this process only.
+using Duration = std::int64_t;  ///< Milliseconds.
+
+/// Identifies one order, and its outcome. Unique within a host, over all its terms; never 0.
+using Id = std::uint64_t;
+
+/// Set status.nominatedNodeName and the annotation berth.dev/plan in one patch.
+struct Nominate {
+  Id id = 0;
+  engine::PodRef pod{};
+  std::string node{};        ///< Empty: clears the nomination.
+  std::string annotation{};  ///< Empty: the annotation stays as it is.
+  int attempt = 1;           ///< Attempt number of the whole release; 1 is the first.
+};
+
+/// Remove our scheduling gate.
+struct RemoveGate {
+  Id id = 0;
+  engine::PodRef pod{};
+  int attempt = 1;
+};
+
+/// Read the pod of that name from the API server, not from a cache.
+struct ReadPod {
+  Id id = 0;
+  engine::PodRef pod{};
+  int attempt = 1;
+};
+
+/// Post the Binding of a bind call, with its annotations.
+struct PostBinding {
+  Id id = 0;  ///< The id of the bind call.
+  engine::PodRef pod{};
+  std::string node{};
+  std::map<std::string, std::string> annotations{};
+};
+
+/// The end of a bind call. nullopt: 503; empty: bound; otherwise the error text.
+struct AnswerBind {
+  Id id = 0;
+  std::optional<std::string> error{};
+};
+
+/// The end of a preempt call. nullopt: 503.
+struct AnswerPreempt {
+  Id id = 0;
+  std::optional<engine::VictimMap> kept{};
+};
+
+/// Orders of the engine's own have no outcome.
+using Order = std::variant<Nominate, RemoveGate, ReadPod, PostBinding, AnswerBind, AnswerPreempt,
+                           engine::EmitEvent, engine::NodeNotice, engine::Decision>;
+
+/// The outcome of a Nominate, RemoveGate, ReadPod or PostBinding, after all retries of the API
+/// client.
+struct Result {
+  kube::WriteOutcome outcome = kube::WriteOutcome::kUnknown;
+  std::string message{};           ///< From the server or the transport; empty on success.
+  std::optional<kube::Pod> pod{};  ///< Of a successful read.
+  bool tried = true;               ///< False: the driver had no room for it. Not counted as a try.
+};
+
+/// Whether the answer is final: it is done, or the pod is gone.
+inline bool IsSettled(const Result& result) {
+  return result.outcome == kube::WriteOutcome::kDone ||
+         result.outcome == kube::WriteOutcome::kNotFound;
+}
+
+/// Where the parts of a host put their orders.
+class Outbox {
+ public:
+  Id NewId() { return ++last_; }
+  void Put(Order order) { orders_.push_back(std::move(order)); }
+  std::vector<Order> Take() { return std::exchange(orders_, {}); }
+
+ private:
+  Id last_ = 0;
+  std::vector<Order> orders_;
+};
+
+/// The delay before the next try after `attempt` failed ones: half a second, doubled each time, at
+/// most 30 s.
+inline Duration RetryDelay(int attempt) {
+  constexpr Duration kFirst = 500;
+  constexpr Duration kMost = 30'000;
+  return std::min(kMost, kFirst << std::min(attempt - 1, 6));
+}
+
+/// The earlier of two times, each of which may be absent.
+inline std::optional<TimePoint> Earlier(std::optional<TimePoint> a, std::optional<TimePoint> b) {
+  if (!a || !b) return a ? a : b;
+  return std::min(*a, *b);
+}
+
+}  // namespace berth::host

@@ -1,0 +1,124 @@
+// The demo's world: an embedded cluster, the real service on loopback ports, the scheduler model,
+// and the controllers that create jobs, start the clock of running jobs and end them.
+#pragma once
+
+#include <atomic>
+#include <expected>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <queue>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "server/demo/demo_audit.h"
+#include "server/demo/demo_jobs.h"
+#include "server/demo/demo_scheduler.h"
+#include "server/drivers/decision_log.h"
+#include "server/drivers/embedded_cluster.h"
+#include "server/drivers/host_driver.h"
+#include "server/http/http_server.h"
+
+namespace berth::server {
+
+/// The YAML of examples/clusters/three-racks.yaml.
+extern const std::string_view kThreeRacks;
+
+/// A job and its state. Times are milliseconds since the demo's start; -1: not yet.
+struct JobState {
+  DemoJob job;
+  std::int64_t submitted = -1;
+  std::int64_t started = -1;
+  std::int64_t ended = -1;
+  int bound = 0;
+  std::set<std::string> racks{};  ///< The racks where its members are, or were.
+
+  bool waiting() const { return submitted >= 0 && started < 0; }
+  bool running() const { return started >= 0 && ended < 0; }
+};
+
+struct WorldOptions {
+  std::string cluster{};  ///< A file; empty: kThreeRacks.
+  bool verbose = false;
+  std::string decision_log{};  ///< With inputs; empty: none.
+  std::chrono::milliseconds backoff{50};
+};
+
+class DemoWorld {
+ public:
+  struct Error {
+    int code = 1;
+    std::string message;
+  };
+  static std::expected<std::unique_ptr<DemoWorld>, Error> Create(const WorldOptions& options);
+  ~DemoWorld();
+
+  int gpus() const { return gpus_; }
+  std::size_t nodes() const { return rack_of_.size(); }
+  std::size_t racks() const;
+  Auditor& auditor() { return auditor_; }
+  const SchedulerModel& scheduler() const { return *scheduler_; }
+
+  /// Takes the stream and starts; now() counts from here.
+  void Start(std::vector<DemoJob> jobs);
+  std::int64_t now() const;
+  /// Submits jobs that are due, ends jobs whose run time is over. With `finish` false no job ends
+  /// any more.
+  void Tick(bool finish = true);
+  /// Returns when only waiting jobs are left, or at the deadline.
+  void Settle(std::chrono::milliseconds deadline);
+  /// Stops the scheduler first, then the service; idempotent.
+  void Stop();
+
+  /// Every job that was submitted, in that order.
+  std::vector<JobState> jobs() const;
+  /// A page of the service, over HTTP. Empty: the request failed.
+  nlohmann::ordered_json Page(const std::string& path, const std::string& pod = {}) const;
+
+ private:
+  DemoWorld() = default;
+  std::optional<Error> Wire(const WorldOptions& options);
+  std::optional<Error> Listen();
+  void Create(const DemoJob& job, int from, int to);
+  void EndJobs();
+  void OnPod(const kube::Pod& pod, bool gone);
+
+  struct Member {
+    std::size_t job = 0;
+    bool bound = false;
+  };
+  struct Due {
+    std::int64_t at = 0;
+    std::size_t job = 0;
+    enum class What : std::uint8_t { kSubmit, kLateMembers } what = What::kSubmit;
+    bool operator>(const Due& other) const {
+      return std::tie(at, job) > std::tie(other.at, other.job);
+    }
+  };
+
+  // In the order of construction: the host's writers notify the cluster, and the cluster notifies
+  // us, until the host is gone.
+  mutable std::mutex mutex_;  ///< Guards the next three.
+  std::vector<JobState> jobs_;
+  std::map<std::string, Member> members_;  ///< By pod UID.
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
+  std::chrono::steady_clock::time_point start_;
+  std::map<std::string, std::string> rack_of_;  ///< By node; fixed once wired.
+  int gpus_ = 0;
+  bool stopped_ = false;
+  std::unique_ptr<Logger> logger_;
+  std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<DecisionLog> decisions_;
+  Auditor auditor_;
+  std::unique_ptr<EmbeddedCluster> cluster_;
+  std::unique_ptr<kube::RestClient> verbs_;
+  std::unique_ptr<kube::RestClient> ops_;
+  std::unique_ptr<SchedulerModel> scheduler_;
+  std::unique_ptr<HostDriver> host_;
+  std::unique_ptr<HttpServer> verb_server_;
+  std::unique_ptr<HttpServer> ops_server_;
+};
+
+}  // namespace berth::server

@@ -1,0 +1,32 @@
+// The writes that a host orders. Two classes implement it: for a real API server (kube_api.h) and
+// for a cluster held in memory (embedded_cluster.h).
+#pragma once
+
+#include <functional>
+
+#include "engine/actions.h"
+#include "host/orders.h"
+
+namespace berth::server {
+
+/// Calls block. Called from several threads, but never concurrently for writes to the same pod.
+class Api {
+ public:
+  /// Whether the write must still be made; asked right before each attempt.
+  using Wanted = std::function<bool()>;
+
+  Api() = default;
+  Api(const Api&) = delete;
+  Api& operator=(const Api&) = delete;
+  virtual ~Api() = default;
+
+  /// Called from the bind call's own thread.
+  virtual host::Result Bind(const host::PostBinding& binding, const Wanted& wanted) = 0;
+  virtual host::Result Nominate(const host::Nominate& nomination, const Wanted& wanted) = 0;
+  virtual host::Result RemoveGate(const host::RemoveGate& removal, const Wanted& wanted) = 0;
+  /// Reads the pod from the source of truth; kNotFound: it is gone.
+  virtual host::Result ReadPod(const engine::PodRef& pod) = 0;
+  virtual void Event(const engine::EmitEvent& event) = 0;
+};
+
+}  // namespace berth::server

@@ -1,0 +1,76 @@
+// A cluster held in memory that implements Api: for `berth serve --snapshot` and `berth demo`.
+// Objects come from a `kubectl get ... -o yaml|json` file; bindings and releases change them here,
+// and the host is told of every change as by an informer.
+#pragma once
+
+#include <expected>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kube/dialect_objects.h"
+#include "kube/read_file.h"
+#include "server/drivers/api.h"
+
+namespace berth::server {
+
+class HostDriver;
+
+class EmbeddedCluster final : public Api {
+ public:
+  /// Reads a List of Nodes, Pods, Namespaces and the dialects' groups and queues, or several
+  /// documents. Other kinds are skipped.
+  static std::expected<std::unique_ptr<EmbeddedCluster>, kube::FileError> Load(
+      const std::string& path);
+  /// The same from text; `name` is for messages.
+  static std::expected<std::unique_ptr<EmbeddedCluster>, std::string> Parse(
+      std::string_view text, const std::string& name);
+
+  /// Is called with every change of a pod, in order and one at a time, after the host. Must not
+  /// call back. `gone`: the pod was deleted.
+  using Watcher = std::function<void(const kube::Pod& pod, bool gone)>;
+  /// Before Connect only.
+  void Watch(Watcher watcher) { watchers_.push_back(std::move(watcher)); }
+
+  /// Tells `host` of all objects, and from now on of changes. `host` must outlive its use.
+  void Connect(HostDriver& host);
+
+  /// Adds or changes a pod, as its controller or the scheduler would.
+  void PutPod(kube::Pod pod);
+  /// Changes a pod in place under the lock; false: no such pod.
+  bool ChangePod(std::string_view uid, const std::function<void(kube::Pod&)>& change);
+  void DeletePod(const std::string& uid);
+  std::vector<kube::Pod> Pods() const;
+  std::vector<kube::Node> Nodes() const;
+  /// Drops pods that `unwanted` picks. Before Connect only.
+  void DropPods(const std::function<bool(const kube::Pod&)>& unwanted);
+
+  host::Result Bind(const host::PostBinding& binding, const Wanted& wanted) override;
+  host::Result Nominate(const host::Nominate& nomination, const Wanted& wanted) override;
+  host::Result RemoveGate(const host::RemoveGate& removal, const Wanted& wanted) override;
+  host::Result ReadPod(const engine::PodRef& pod) override;
+  void Event(const engine::EmitEvent& event) override;
+
+ private:
+  std::string Take(const std::string& kind, std::string_view json);
+  std::string TakeDialectObject(std::string_view json, simdjson::dom::parser& parser);
+  host::Result ChangeWaiting(const engine::PodRef& ref, const Wanted& wanted,
+                             const std::function<void(kube::Pod&)>& change);
+  void Tell(const kube::Pod& pod, bool gone);
+
+  /// Held over a change and its delivery, so that nobody sees two changes in the wrong order. Taken
+  /// before `mutex_`.
+  std::mutex feed_mutex_;
+  std::vector<Watcher> watchers_;
+  mutable std::mutex mutex_;  ///< Guards the objects.
+  std::map<std::string, kube::Node> nodes_;
+  std::map<std::string, kube::Namespace> namespaces_;
+  std::vector<kube::DialectObject> dialect_objects_;
+  std::map<std::string, kube::Pod> pods_;  ///< By UID.
+  HostDriver* host_ = nullptr;
+};
+
+}  // namespace berth::server

@@ -1,0 +1,285 @@
+#include "server/drivers/host_driver.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+#include "server/ops/views.h"
+
+namespace berth::server {
+namespace {
+
+using kube::WriteOutcome;
+
+constexpr std::size_t kWriteThreads = 16;
+constexpr std::size_t kMaxWrites = 100'000;
+constexpr std::size_t kMaxEvents = 1'000;
+/// The longest time between two proofs by the planner thread that it can take the host's lock.
+constexpr std::int64_t kBeatMs = 1'000;
+
+engine::Options Recorded(engine::Options options, DecisionLog& decisions) {
+  options.listener = decisions.listener();
+  return options;
+}
+
+}  // namespace
+
+engine::TimePoint SystemClock() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+Clock SteadyClock() {
+  using std::chrono::steady_clock;
+  return [epoch = SystemClock(), start = steady_clock::now()] {
+    return epoch +
+           std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - start)
+               .count();
+  };
+}
+
+HostDriver::HostDriver(config::PolicyConfiguration policy, engine::Options options, Api& api,
+                       Metrics& metrics, Logger& logger, DecisionLog& decisions, Clock clock,
+                       Leads leads)
+    : api_(api),
+      metrics_(metrics),
+      logger_(logger),
+      decisions_(decisions),
+      clock_(std::move(clock)),
+      leads_(std::move(leads)),
+      beat_(clock_()),
+      host_(std::move(policy), Recorded(std::move(options), decisions), leads_),
+      writes_(kWriteThreads, kMaxWrites),
+      events_(1, kMaxEvents) {
+  planner_ = std::jthread([this](const std::stop_token& stop) { Plan(stop); });
+}
+
+HostDriver::~HostDriver() { Stop(); }
+
+// --- The host ------------------------------------------------------------------------------------
+
+void HostDriver::Broken(std::string_view what, std::string_view error) {
+  logger_.Log(Severity::kError, "the engine failed: the process ends, and starts again",
+              {{"while", what}, {"error", error}});
+  logger_.Flush();
+  if (!broken_) std::abort();
+  broken_();
+}
+
+/// Takes the host's orders, adds its decisions to the log while their order is known, and hands
+/// calls their answers. REQUIRES: the lock.
+HostDriver::Orders HostDriver::Collect(engine::TimePoint now) {
+  deciding_ = host_.in_term();
+  Orders left;
+  for (host::Order& order : host_.TakeOrders()) {
+    if (const auto* decision = std::get_if<engine::Decision>(&order)) {
+      decisions_.Add(*decision, now);
+    }
+    if (const auto* binding = std::get_if<host::PostBinding>(&order)) {
+      Deliver(binding->id, order);
+    } else if (const auto* bound = std::get_if<host::AnswerBind>(&order)) {
+      Deliver(bound->id, order);
+    } else if (const auto* kept = std::get_if<host::AnswerPreempt>(&order)) {
+      Deliver(kept->id, order);
+    } else {
+      left.push_back(std::move(order));
+    }
+  }
+  return left;
+}
+
+/// REQUIRES: the lock.
+void HostDriver::Deliver(host::Id call, host::Order& order) {
+  const auto at = mailboxes_.find(call);
+  if (at == mailboxes_.end()) return;
+  const auto mailbox = at->second;
+  if (!std::holds_alternative<host::PostBinding>(order)) mailboxes_.erase(at);
+  const std::scoped_lock lock(mailbox->mutex);
+  mailbox->order = std::move(order);
+  mailbox->arrived.notify_all();
+}
+
+void HostDriver::Apply(const host::Host::Change& change) {
+  Run("an event", [&](engine::TimePoint now) { host_.Apply(change, now); });
+  decisions_.Flush();
+}
+
+void HostDriver::Plan(const std::stop_token& stop) {
+  pthread_setname_np(pthread_self(), "planner");  // for `ps -L` and debuggers
+  std::uint64_t seen = 0;
+  while (!stop.stop_requested()) {
+    Orders orders;
+    bool unfinished = false;
+    {
+      Lock lock(mutex_);
+      const auto now = clock_();
+      beat_ = now;
+      const std::int64_t wait = MsUntilDue(now);
+      if (wait > 0) {
+        changed_.wait_for(lock, stop, std::chrono::milliseconds(wait),
+                          [&] { return changes_ != seen; });
+        seen = changes_;
+        continue;
+      }
+      orders = Enter("planning", [&](engine::TimePoint at) { host_.Advance(at); });
+      seen = changes_;
+      unfinished = host_.engine().unfinished();
+    }
+    decisions_.Flush();
+    Carry(std::move(orders));
+    if (!unfinished) continue;
+    // The lock goes to the thread that asks first, not to the one that has waited longest.
+    Lock lock(mutex_);
+    changed_.wait_for(lock, stop, std::chrono::milliseconds(host::kBetweenPasses),
+                      [] { return false; });
+  }
+}
+
+/// How long nothing is to be done unless something happens. REQUIRES: the lock.
+std::int64_t HostDriver::MsUntilDue(engine::TimePoint now) const {
+  const auto due = host_.due();
+  return due ? std::clamp<std::int64_t>(*due - now, 0, kBeatMs) : kBeatMs;
+}
+
+// --- Terms ---------------------------------------------------------------------------------------
+
+void HostDriver::Start() {
+  Run("the start of a term", [&](engine::TimePoint now) { host_.Lead(now); });
+  decisions_.Flush();
+}
+
+void HostDriver::Resign() {
+  Run("the end of a term", [&](engine::TimePoint) { host_.Resign(); });
+  const Lock lock(mutex_);
+  CountBinds(host_.TakeCounters());
+  bind_counts_.clear();
+  Enter("the end of a term", [&](engine::TimePoint now) { host_.Forget(now); });
+}
+
+void HostDriver::Stop() {
+  Run("the end", [&](engine::TimePoint) { host_.Stop(); });
+  if (planner_.joinable()) {
+    planner_.request_stop();
+    planner_.join();
+  }
+  decisions_.Flush();
+}
+
+// --- Orders --------------------------------------------------------------------------------------
+
+void HostDriver::Carry(Orders orders) {
+  for (host::Order& order : orders) {
+    std::visit(
+        [this](auto& o) {
+          if constexpr (requires { Do(std::move(o)); }) Do(std::move(o));
+        },
+        order);
+  }
+}
+
+Api::Wanted HostDriver::Wanted(host::Id order) const {
+  return [this, order] {
+    const Lock lock(mutex_);
+    return host_.Wants(order);
+  };
+}
+
+void HostDriver::Finish(host::Id order, host::Result result) {
+  Run("an outcome", [&](engine::TimePoint now) { host_.Finished(order, std::move(result), now); });
+}
+
+/// Keeps the order of calls for one pod. A write that is not wanted any more when its turn comes,
+/// in a later term say, is not made; one that does not fit into the queue is ordered again later.
+template <typename Order, typename Write>
+void HostDriver::Queue(Order order, std::string_view failure, Write write) {
+  const host::Id id = order.id;
+  const std::string uid = order.pod.uid;
+  const bool queued = writes_.Push(uid, [this, failure, write, order = std::move(order)] {
+    if (!Wanted(order.id)()) return Finish(order.id, {.outcome = WriteOutcome::kRefused});
+    host::Result result = write(order);
+    if (!host::IsSettled(result)) {
+      const std::string pod = order.pod.ns + "/" + order.pod.name;
+      if constexpr (requires { order.node; }) {
+        logger_.Log(Severity::kWarning, failure,
+                    {{"pod", pod},
+                     {"node", order.node},
+                     {"attempt", order.attempt},
+                     {"error", result.message}});
+      } else {
+        logger_.Log(Severity::kWarning, failure,
+                    {{"pod", pod}, {"attempt", order.attempt}, {"error", result.message}});
+      }
+    }
+    Finish(order.id, std::move(result));
+  });
+  if (!queued) Finish(id, {.outcome = WriteOutcome::kRefused, .tried = false});
+}
+
+void HostDriver::Do(host::Nominate order) {
+  Queue(std::move(order), "nomination failed",
+        [this](const host::Nominate& o) { return api_.Nominate(o, Wanted(o.id)); });
+}
+
+void HostDriver::Do(host::RemoveGate order) {
+  Queue(std::move(order), "removing the gate failed",
+        [this](const host::RemoveGate& o) { return api_.RemoveGate(o, Wanted(o.id)); });
+}
+
+void HostDriver::Do(host::ReadPod order) {
+  Queue(std::move(order), "the outcome of a bind could not be read; its room stays taken",
+        [this](const host::ReadPod& o) { return api_.ReadPod(o.pod); });
+}
+
+void HostDriver::Do(engine::EmitEvent event) {
+  logger_.V(2, "event",
+            {{"pod", event.pod.ns + "/" + event.pod.name},
+             {"reason", event.reason},
+             {"note", event.note}});
+  if (!events_.Push("", [this, event = std::move(event)] { api_.Event(event); })) {
+    metrics_.CountEvent("dropped");
+  }
+}
+
+void HostDriver::Do(const engine::NodeNotice& notice) {
+  if (notice.problem.empty()) {
+    logger_.V(1, notice.kept ? "devices are tracked individually" : "devices are counted",
+              {{"node", notice.node}});
+    return;
+  }
+  logger_.Log(Severity::kWarning, "devices are only counted",
+              {{"node", notice.node}, {"why", notice.problem}});
+}
+
+void HostDriver::Do(const engine::Decision& decision) {
+  logger_.V(2, "decision",
+            {{"kind", decision.kind},
+             {"workload", decision.workload},
+             {"queue", decision.queue},
+             {"plan", decision.plan},
+             {"reason", cluster::Token(decision.verdict.reason)},
+             {"members", decision.placed.size()}});
+}
+
+// --- Metrics -------------------------------------------------------------------------------------
+
+void HostDriver::UpdateMetrics() {
+  const Lock lock(mutex_);
+  CountBinds(host_.TakeCounters());
+  FeedGauges(host_.engine(), metrics_);
+}
+
+/// REQUIRES: the lock.
+void HostDriver::CountBinds(const engine::Counters& counters) {
+  for (const auto& [result, count] : counters.binds) {
+    for (; bind_counts_[result] < count; ++bind_counts_[result]) metrics_.CountBind(result);
+  }
+  for (const std::int64_t ms : counters.gang_waits_ms) {
+    metrics_.ObserveGangWait(static_cast<double>(ms) / 1000.0);
+  }
+}
+
+}  // namespace berth::server

@@ -1,0 +1,115 @@
+#include "server/drivers/object_sink.h"
+
+#include <chrono>
+#include <exception>
+#include <utility>
+#include <vector>
+
+namespace berth::server {
+namespace {
+
+constexpr std::int64_t kComplainEveryMs = 10'000;
+
+}  // namespace
+
+std::int64_t ObjectSink::SteadyMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void ObjectSink::Clear() {
+  listed_ = false;
+  BeginReplace();
+  EndReplace();
+}
+
+void ObjectSink::BeginReplace() {
+  replacing_ = true;
+  seen_.clear();
+}
+
+void ObjectSink::EndReplace() {
+  replacing_ = false;
+  std::vector<std::string> gone;
+  for (const std::string& key : known_) {
+    if (!seen_.contains(key)) gone.push_back(key);
+  }
+  for (const std::string& key : gone) {
+    known_.erase(key);
+    remove_(key);
+  }
+  seen_ = {};
+}
+
+/// Users can create such objects at will: the log names one in ten seconds.
+void ObjectSink::Complain(simdjson::dom::element object, const Upserted& upserted) {
+  const bool unreadable = upserted.key.empty();
+  metrics_.CountObjectProblem(name_, unreadable ? "unreadable" : "cut");
+  const std::int64_t now = SteadyMs();
+  if (now < complain_after_ms_) return;
+  complain_after_ms_ = now + kComplainEveryMs;
+  const auto text = [object](const char* field) {
+    std::string_view value;
+    const bool there = object["metadata"][field].get(value) == simdjson::SUCCESS;
+    return there ? value : std::string_view();
+  };
+  logger_.Log(Severity::kWarning,
+              unreadable ? "object could not be read" : "object is larger than is read",
+              {{"resource", name_},
+               {"namespace", text("namespace")},
+               {"name", text("name")},
+               {unreadable ? "error" : "left_out", upserted.problem}});
+}
+
+void ObjectSink::Upsert(simdjson::dom::element object) {
+  OnAlive();
+  Upserted upserted;
+  try {
+    upserted = upsert_(object);
+  } catch (const std::exception& e) {
+    // Only decoding errors end here: the engine's exceptions end the process (HostDriver::Enter).
+    // The watch goes on, since a new one would get the same object again.
+    upserted = {.problem = std::string("exception: ") + e.what()};
+  }
+  if (!upserted.problem.empty() || upserted.key.empty()) Complain(object, upserted);
+  if (upserted.key.empty()) return;
+  if (replacing_) seen_.insert(upserted.key);
+  known_.insert(upserted.key);
+}
+
+void ObjectSink::Delete(simdjson::dom::element object) {
+  OnAlive();
+  for (const char* field : {"uid", "name"}) {
+    std::string_view key;
+    if (object["metadata"][field].get(key) == simdjson::SUCCESS &&
+        known_.erase(std::string(key)) > 0) {
+      remove_(std::string(key));
+      return;
+    }
+  }
+}
+
+void ObjectSink::OnSynced() {
+  listed_ = true;
+  if (const auto synced = std::exchange(synced_, nullptr)) synced();
+}
+
+void ObjectSink::OnRestart(kube::RestartReason reason) {
+  metrics_.CountWatchRestart(name_, kube::Name(reason));
+  logger_.V(2, "watch restarts", {{"resource", name_}, {"reason", kube::Name(reason)}});
+  if (reason == kube::RestartReason::kRefused && listed_.exchange(false)) {
+    logger_.Log(Severity::kWarning, "watch is refused: what was known last is believed",
+                {{"resource", name_}});
+  }
+  if (restart_) restart_(reason);
+}
+
+void ObjectSink::OnList(kube::ListKind kind) {
+  metrics_.CountList(name_, kube::Name(kind));
+  logger_.V(2, "list", {{"resource", name_}, {"kind", kube::Name(kind)}});
+}
+
+void ObjectSink::OnAlive() { alive_ms_ = SteadyMs(); }
+
+}  // namespace berth::server

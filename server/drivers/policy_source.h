@@ -1,0 +1,94 @@
+// Where the policy comes from, and what happens to a bad one: it is refused, and the last good one
+// stays in force, also over a restart (it is kept in a ConfigMap of our own).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "config/policy_configuration.h"
+#include "kube/read_file.h"
+#include "kube/rest_client.h"
+#include "server/logging.h"
+#include "server/ops/metrics.h"
+
+namespace berth::server {
+
+/// Keeps the last accepted policy text in ConfigMap `berth-last-policy`, key `policy.yaml`.
+class LastGoodPolicy {
+ public:
+  /// Without a client nothing is saved.
+  LastGoodPolicy(kube::RestClient* client, std::string ns, Logger& logger)
+      : client_(client), ns_(std::move(ns)), logger_(logger) {}
+
+  std::optional<std::string> Load() const;
+  /// False: it could not be saved, and that was logged. Takes seconds at most.
+  bool Save(const std::string& yaml) const;
+
+ private:
+  kube::RestClient* client_;
+  const std::string ns_;
+  Logger& logger_;
+};
+
+class PolicySource {
+ public:
+  using Apply = std::function<void(config::PolicyConfiguration)>;
+
+  /// `may_write`: whether the last good policy may be saved now; only the leader may.
+  PolicySource(Logger& logger, Metrics& metrics, LastGoodPolicy last_good,
+               std::function<bool()> may_write)
+      : logger_(logger),
+        metrics_(metrics),
+        last_good_(std::move(last_good)),
+        may_write_(std::move(may_write)) {}
+
+  /// `refused` is called with the diagnostics of each refused version. Set it first.
+  void OnRefused(std::function<void(const std::string& errors)> refused) {
+    refused_ = std::move(refused);
+  }
+
+  /// The policy to start with: `yaml`, or the last good one if `yaml` is bad. An error means that
+  /// neither can be used.
+  std::expected<config::PolicyConfiguration, std::string> First(const std::string& yaml,
+                                                                const std::string& name);
+  /// The same if there is no policy: the last good one, or an error.
+  std::expected<config::PolicyConfiguration, std::string> FirstOfNone(const std::string& name);
+  /// A new version. Accepted if it decodes, otherwise logged and counted.
+  void Update(const std::string& yaml, const std::string& name, const Apply& apply);
+
+  /// The policy was deleted: the one in force stays, and this is logged and counted like a bad one.
+  void Gone(const std::string& name);
+
+  /// Saves the last accepted policy, if this process may and it is not saved yet. Call when this
+  /// process may begin to write.
+  void Keep();
+
+  /// Checks the file once a second until stopped; reads it again when its content has changed.
+  void WatchFile(const std::string& path, Apply apply);
+
+  /// The diagnostics of the last refused version; empty: the last version was accepted.
+  std::string last_error() const;
+
+ private:
+  std::expected<config::PolicyConfiguration, std::string> LastGoodInstead(const std::string& error);
+
+  Logger& logger_;
+  Metrics& metrics_;
+  LastGoodPolicy last_good_;
+  const std::function<bool()> may_write_;
+  std::function<void(const std::string&)> refused_;
+  std::mutex keeping_;
+  mutable std::mutex mutex_;  ///< Guards the next three.
+  std::string current_;       ///< The text last seen, good or bad.
+  std::string last_error_;
+  std::string to_keep_;  ///< Accepted, and not saved yet.
+  std::jthread watcher_;
+};
+
+/// A policy file's content, at most 1 MiB.
+std::expected<std::string, kube::FileError> ReadPolicyFile(const std::string& path);
+
+}  // namespace berth::server

@@ -1,0 +1,248 @@
+// Checker, part: I1, I2 and I4, room and quota. There are two questions. Does the ledger agree with
+// what the store knows? Do the API server's objects agree with what the watches had told Berth when
+// it decided? The second one is checked at every Binding: information is late, but a limit that has
+// arrived applies to every later decision.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "cluster/plan_claim.h"
+#include "sim/faults/checker.h"
+
+namespace berth::sim {
+
+using cluster::Charge;
+
+std::int64_t Checker::CapOf(const config::PolicyConfiguration& policy, const std::string& name) {
+  const auto queue = std::ranges::find(policy.queues, name, &config::Queue::name);
+  if (queue == policy.queues.end()) return 0;
+  // Without borrowing, the quota is the limit of a resource for which no limit is set.
+  const auto limit = queue->limit.find(kGpu);
+  const auto quota = queue->quota.find(kGpu);
+  if (limit != queue->limit.end()) return limit->second;
+  return quota != queue->quota.end() ? quota->second : cluster::kAbsurdAmount;
+}
+
+void Checker::Late::Set(TimePoint now, std::int64_t value) {
+  while (values_.size() > 1 && values_[1].first + kOldNews < now) values_.pop_front();
+  values_.emplace_back(now, value);
+}
+
+std::int64_t Checker::Late::Most(TimePoint now) const {
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    // A value counts from when it was set until kOldNews after the next value was set.
+    if (i + 1 < values_.size() && values_[i + 1].first + kOldNews < now) continue;
+    most = std::max(most, values_[i].second);
+  }
+  return most;
+}
+
+void Checker::WatchNode(const Change& change) {
+  devices_.emplace_back(change.key, change.deleted ? 0 : AmountOf(change.node->allocatable, kGpu));
+  for (const char* resource : {kGpu, "cpu", "memory", "pods"}) {
+    allocatable_[{change.key, resource}].Set(
+        env_.now(), change.deleted ? 0 : AmountOf(change.node->allocatable, resource));
+  }
+}
+
+void Checker::WatchPolicy(const config::PolicyConfiguration& policy) {
+  if (policy.mode == config::Mode::kPassthrough) {
+    passthrough_until_ = std::numeric_limits<TimePoint>::max();
+  } else if (passthrough_until_ > env_.now()) {
+    passthrough_until_ = env_.now() + kOldNews;
+  }
+  policies_.push_back(std::make_shared<const config::PolicyConfiguration>(policy));
+  for (auto& [name, late] : caps_) {
+    if (std::ranges::find(policy.queues, name, &config::Queue::name) == policy.queues.end()) {
+      late.Set(env_.now(), 0);
+    }
+  }
+  for (const config::Queue& queue : policy.queues) {
+    caps_[queue.name].Set(env_.now(), CapOf(policy, queue.name));
+  }
+}
+
+// --- The API server's objects --------------------------------------------------------------------
+
+/// The most that `told` allows of these pods, all of them bound there; nullopt: Berth has not
+/// decided all of them.
+std::optional<std::int64_t> Checker::ToldMost(const std::vector<std::string>& uids,
+                                              const std::string& where,
+                                              const std::map<std::string, Told>& told) {
+  std::int64_t most = 0;
+  for (const std::string& uid : uids) {
+    const auto known = told.find(uid);
+    if (known == told.end() || known->second.where != where) return std::nullopt;
+    most = std::max(most, known->second.most);
+  }
+  return most;
+}
+
+/// When the last of these pods was charged, all the others were charged already, so all of them fit
+/// the amount that Berth had been told by then. The limit is therefore the largest amount that it
+/// had been told for any of them. If Berth has not decided all of them, the limit is the largest
+/// recent value.
+void Checker::CheckRoom(const kube::Pod& bound) {
+  const Usage::Room& room = usage_.RoomOf(bound.node_name);
+  // Two schedulers may briefly both consider a core free. Kubernetes has that risk, too.
+  const auto stranger = other_binds_.find(bound.node_name);
+  const bool stranger_came =
+      stranger != other_binds_.end() && env_.now() < stranger->second + kOldNews;
+  if (stranger_came) return;
+  // With passthrough, a pod may be bound to a node that a whole-node pod has for itself, or to one
+  // with a Binding under way whose answer kube-scheduler has lost.
+  if (env_.now() < passthrough_until_) return;
+  const bool two_schedulers = env_.now() < scheduler_restarted_ + kOldNews;
+  for (const char* name : {kGpu, "cpu", "memory", "pods"}) {
+    if (name != kGpu && two_schedulers) continue;
+    std::int64_t used = AmountOf(room.used, name);
+    if (name == kGpu) used += room.whole_node * GpusOf(bound.node_name);
+    std::int64_t all = allocatable_[{bound.node_name, name}].Most(env_.now());
+    if (name == kGpu && room.whole_node == 0 && !told_rooms_.empty()) {  // none in large worlds
+      const auto told = ToldMost(usage_.BoundTo(bound.node_name), bound.node_name, told_rooms_);
+      all = std::min(all, told.value_or(all));
+    }
+    if (used > all) {
+      Broken(fmt::format("I1/I2: {} is bound to {}, which then has {} of {} {} taken",
+                         bound.meta.name, bound.node_name, used, all, name));
+    }
+  }
+}
+
+/// An edit of the policy removed the queue of a gang that is below its minimum. The members that it
+/// lacks are bound and charged to the queue where its running members count now, even over the cap
+/// of that queue, just as when an edit lowers the cap of their own queue (Engine::MustGiveWay).
+bool Checker::FollowsItsGang(const kube::Pod& bound) const {
+  const std::string queue = usage_.QueueOf(bound.meta.uid);
+  int runs = 0;
+  bool moved = false;  // its gang's queue may exist again by now
+  for (const auto& [uid, member] : usage_.MembersOf(GangOf(bound))) {
+    if (uid == bound.meta.uid || member->node_name.empty() || !Lives(*member)) continue;
+    ++runs;
+    const auto claim = cluster::ClaimOf(*member);
+    moved |= claim && claim->node == member->node_name && claim->queue != queue;
+  }
+  return moved && runs < MinimumOf(bound);
+}
+
+/// I4, by the API objects alone.
+void Checker::CheckQueues(const kube::Pod& bound) {
+  if (!bound.spec->requests.contains(kGpu)) return;
+  const std::string queue = usage_.QueueOf(bound.meta.uid);
+  const auto claim = cluster::ClaimOf(bound);
+  // Its queue was removed while the Binding was under way: it counts in another queue, whatever the
+  // room.
+  if (claim && claim->node == bound.node_name && claim->queue != queue) {
+    usage_.CameByEdit(bound.meta.uid);
+    return;
+  }
+  const bool named = std::ranges::any_of(
+      policies_, [&](const auto& policy) { return QueueByPolicy(bound, *policy) == queue; });
+  if (!queue.empty() && !named) {
+    Broken(fmt::format("I4: {} is charged to queue {}, which no policy names for it",
+                       bound.meta.name, queue));
+  }
+  // Pods that an edit of the policy has just moved here were not counted when this was decided.
+  const std::int64_t used = usage_.GpusOf(queue) - usage_.GpusMovedTo(queue, env_.now() - kOldNews);
+  const std::int64_t late = caps_[queue].Most(env_.now());
+  std::optional<std::int64_t> told;
+  if (!told_caps_.empty()) told = ToldMost(usage_.BoundIn(queue), queue, told_caps_);
+  const std::int64_t cap = std::min(late, told.value_or(late));
+  if (queue.empty() || used <= cap) return;
+  if (FollowsItsGang(bound)) {
+    usage_.CameByEdit(bound.meta.uid);
+  } else {
+    Broken(fmt::format("I4: {} is bound, and queue {} uses {} of {} milli-GPU", bound.meta.name,
+                       queue, used, cap));
+  }
+}
+
+// --- The ledger ----------------------------------------------------------------------------------
+
+/// A new charge is a decision, and so is a Binding that is about to be sent, unless a watch brought
+/// it (a pod that appears bound) or it comes from a claim of an earlier process. The decision is
+/// checked against what the watches have delivered so far.
+void Checker::RememberTold(const HostDriver& host, const cluster::PodInfo& pod, bool decided) {
+  const std::string& uid = pod.object.meta.uid;
+  // A plan that was made with a larger known value remains valid.
+  const auto keep = [&uid](std::map<std::string, Told>& told, Told now) {
+    const auto [it, fresh] = told.try_emplace(uid, now);
+    if (!fresh && it->second.where == now.where) now.most = std::max(now.most, it->second.most);
+    it->second = std::move(now);
+  };
+  if (pod.charge != Charge::kBinding || !decided) {
+    told_caps_.erase(uid);
+    told_rooms_.erase(uid);
+  }
+  if (!decided) return;
+  const cluster::Store& store = host.engine().store();
+  if (pod.charged_queue != cluster::kNoQueue) {
+    const auto& queue = store.queues()[static_cast<std::size_t>(pod.charged_queue)].config.name;
+    const WatchStream& stream = host.stream(Kind::kPolicy);
+    std::int64_t cap = CapOf(*policies_.at(stream.seen() - 1), queue);
+    for (std::size_t i = stream.seen(); i < stream.told(); ++i) {
+      cap = std::max(cap, CapOf(*policies_.at(i), queue));
+    }
+    keep(told_caps_, {queue, cap});
+  }
+  const std::string& node = store.node(pod.node).name;
+  const WatchStream& stream = host.stream(Kind::kNode);
+  for (; told_until_ < stream.seen(); ++told_until_) {
+    const auto& [name, gpus] = devices_.at(told_until_);
+    told_gpus_[name] = gpus;
+  }
+  std::int64_t gpus = told_gpus_[node];
+  for (std::size_t i = stream.seen(); i < stream.told(); ++i) {
+    if (devices_.at(i).first == node) gpus = std::max(gpus, devices_.at(i).second);
+  }
+  keep(told_rooms_, {node, gpus});
+}
+
+/// I4 in the ledger: a queue over its cap (the policy was changed, a whole node grew, outdated
+/// information arrived) gets no further pods.
+void Checker::CheckCaps(const HostDriver& host) {
+  const cluster::Store& store = host.engine().store();
+  std::map<std::string, std::set<std::string>> charged;
+  std::set<std::string> holding;
+  for (const auto& [uid, pod] : store.pods()) {
+    if (pod->charge == Charge::kNone) continue;
+    holding.insert(uid);
+    if (pod->charge != Charge::kBinding) posting_.erase(uid);
+    const bool posts = pod->charge == Charge::kBinding && posting_.insert(uid).second;
+    if (looked_ && (posts || !holding_.contains(uid))) {
+      RememberTold(host, *pod, pod->charge != Charge::kBound);
+    }
+    if (pod->charged_queue == cluster::kNoQueue) continue;
+    const auto& queue = store.queues()[static_cast<std::size_t>(pod->charged_queue)];
+    charged[queue.config.name].insert(uid);
+  }
+  holding.swap(holding_);
+  looked_ = true;
+  const bool settling = env_.now() < berth_started_ + kOldNews || env_.now() < passthrough_until_;
+  for (const cluster::QueueInfo& queue : store.queues()) {
+    const auto before = charged_.find(queue.config.name);
+    if (settling || before == charged_.end()) continue;
+    for (const auto& [id, cap] : queue.caps) {
+      if (queue.used[id] <= cap) continue;
+      for (const std::string& uid : charged[queue.config.name]) {
+        const cluster::PodInfo* pod = store.FindPod(uid);
+        const bool takes = std::ranges::any_of(
+            pod->charged, [id = id](const auto& part) { return part.first == id; });
+        const engine::Plan* plan = host.engine().PlanOf(*pod);
+        const bool for_victims = plan != nullptr && !plan->victims.empty();
+        const bool held = holding.contains(uid);  // an edit of the policy moved it here
+        // A late event may briefly restore a pod that had already ended when the outcome of its
+        // Binding was read.
+        const bool news = pod->charge == Charge::kBound;
+        if (!takes || for_victims || held || news || before->second.contains(uid)) continue;
+        Broken(fmt::format("I4: queue {} takes {} and is at {} of {} milli-GPU", queue.config.name,
+                           pod->object.meta.name, queue.used[id], cap));
+      }
+    }
+  }
+  charged_ = std::move(charged);
+}
+
+}  // namespace berth::sim

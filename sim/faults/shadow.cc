@@ -1,0 +1,167 @@
+#include "sim/faults/shadow.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace berth::sim {
+namespace {
+
+using cluster::Charge;
+using cluster::PodInfo;
+using cluster::ResourceId;
+using cluster::Store;
+
+bool Planned(const PodInfo& pod) {
+  return pod.charge == Charge::kPlanned || pod.charge == Charge::kBinding;
+}
+
+kube::Node NodeObject(const cluster::NodeInfo& node) {
+  kube::Node object = node.object;
+  object.meta.name = node.name;
+  return object;
+}
+
+/// Compares amounts of two stores that may have numbered resources in a different order.
+bool SameAmounts(const cluster::Amounts& a, const Store& of_a, const cluster::Amounts& b,
+                 const std::vector<ResourceId>& ids) {
+  for (std::size_t id = 0; id < of_a.resources().size(); ++id) {
+    if (a[static_cast<ResourceId>(id)] != b[ids[id]]) return false;
+  }
+  return true;
+}
+
+std::string_view QueueOf(const PodInfo& pod, const Store& store) {
+  if (pod.charged_queue == cluster::kNoQueue) return {};
+  return store.queues()[static_cast<std::size_t>(pod.charged_queue)].config.name;
+}
+
+cluster::QueueId QueueNamed(std::string_view name, const Store& store) {
+  for (std::size_t i = 0; i < store.queues().size(); ++i) {
+    if (store.queues()[i].config.name == name) return static_cast<cluster::QueueId>(i);
+  }
+  return cluster::kNoQueue;
+}
+
+}  // namespace
+
+void Shadow::FollowNodes(const Store& store) {
+  std::map<std::string, std::string> present;
+  for (const auto& node : store.nodes()) {
+    if (!node->present) continue;
+    const std::string& version = node->object.meta.resource_version;
+    present.emplace(node->name, version);
+    const auto known = nodes_.find(node->name);
+    if (known == nodes_.end() || known->second != version) shadow_->UpsertNode(NodeObject(*node));
+  }
+  for (const auto& [name, version] : nodes_) {
+    if (!present.contains(name)) shadow_->DeleteNode(name);
+  }
+  nodes_ = std::move(present);
+}
+
+/// The node that a plan or a Binding under way names; if it is gone, the shadow may not know it.
+cluster::NodeIndex Shadow::NodeOf(const cluster::NodeInfo& node) {
+  if (shadow_->FindNode(node.name) == cluster::kNoNode) {
+    shadow_->UpsertNode(NodeObject(node));
+    shadow_->DeleteNode(node.name);
+  }
+  return shadow_->FindNode(node.name);
+}
+
+void Shadow::FollowPods(const Store& store) {
+  std::vector<std::string> gone;
+  for (const auto& [uid, pod] : shadow_->pods()) {
+    if (store.FindPod(uid) == nullptr) gone.push_back(uid);
+  }
+  for (const std::string& uid : gone) shadow_->DeletePod(uid);
+  std::map<std::string, const PodInfo*> changed;
+  for (const auto& [uid, pod] : store.pods()) {
+    const PodInfo* known = shadow_->FindPod(uid);
+    if (known == nullptr ||
+        known->object.meta.resource_version != pod->object.meta.resource_version) {
+      changed.emplace(uid, pod.get());
+    }
+  }
+  for (const auto& [uid, pod] : changed) {
+    shadow_->DeletePod(uid);  // also releases what it held
+    shadow_->UpsertPod(pod->object);
+  }
+}
+
+void Shadow::FollowPlans(const Store& store) {
+  std::map<std::string, const PodInfo*> planned;
+  for (const auto& [uid, pod] : store.pods()) {
+    const PodInfo& mine = *shadow_->FindPod(uid);
+    if (Planned(*pod)) {
+      planned.emplace(uid, pod.get());
+    } else if (Planned(mine) && mine.workload != nullptr) {
+      shadow_->Release(mine);
+    }
+    // Devices may have been exchanged between pods: those that change release theirs first.
+    if (Planned(*pod) && Planned(mine) && mine.devices != pod->devices) shadow_->Release(mine);
+  }
+  for (const bool chosen : {true, false}) {
+    for (const auto& [uid, pod] : planned) {
+      if ((pod->devices != 0) != chosen) continue;
+      PodInfo& mine = *shadow_->pods().find(uid)->second;
+      // No object has these before the Binding arrives: the amount charged, and the queue.
+      mine.fixed = pod->fixed;
+      mine.queue = QueueNamed(QueueOf(*pod, store), *shadow_);
+      shadow_->SetCharge(mine, NodeOf(store.node(pod->node)), pod->charge, pod->devices);
+    }
+  }
+}
+
+bool Shadow::Same(const Store& store) const {
+  std::vector<ResourceId> ids;
+  for (std::size_t id = 0; id < store.resources().size(); ++id) {
+    ids.push_back(shadow_->resources().Intern(store.resources().Name(static_cast<ResourceId>(id))));
+  }
+  for (const auto& [uid, pod] : store.pods()) {
+    const PodInfo& mine = *shadow_->FindPod(uid);
+    if (pod->charge != mine.charge) return false;
+    if (pod->charge == Charge::kNone) continue;
+    if (store.node(pod->node).name != shadow_->node(mine.node).name ||
+        QueueOf(*pod, store) != QueueOf(mine, *shadow_)) {
+      return false;
+    }
+  }
+  const bool nodes = std::ranges::all_of(store.nodes(), [&](const auto& node) {
+    if (!node->present && node->pods.empty()) return true;  // the node is gone and holds no pods
+    const auto mine = shadow_->FindNode(node->name);
+    return mine != cluster::kNoNode &&
+           SameAmounts(node->used, store, shadow_->node(mine).used, ids) &&
+           node->track == shadow_->node(mine).track && node->devices == shadow_->node(mine).devices;
+  });
+  return nodes && std::ranges::all_of(store.queues(), [&](const cluster::QueueInfo& queue) {
+           const auto mine = std::ranges::find(
+               shadow_->queues(), queue.config.name,
+               [](const cluster::QueueInfo& q) -> const std::string& { return q.config.name; });
+           return mine != shadow_->queues().end() &&
+                  SameAmounts(queue.used, store, mine->used, ids);
+         });
+}
+
+void Shadow::Follow(const Store& store) {
+  if (shadow_ == nullptr) shadow_ = std::make_unique<Store>(store.policy());
+  if (!(shadow_->policy() == store.policy())) shadow_->SetPolicy(store.policy());
+  FollowNodes(store);
+  FollowPods(store);
+  shadow_->Refresh();
+  FollowPlans(store);
+}
+
+std::string Shadow::Difference(const Store& store) {
+  Follow(store);
+  if (Same(store)) return {};
+  return "the ledger is\n" + store.LedgerString() + "but its objects and plans say\n" +
+         shadow_->LedgerString();
+}
+
+std::string Shadow::Rebuilt(const Store& store) {
+  Shadow fresh;
+  fresh.Follow(store);
+  return fresh.shadow_->LedgerString();
+}
+
+}  // namespace berth::sim

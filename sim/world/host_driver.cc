@@ -1,0 +1,354 @@
+#include "sim/world/host_driver.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "cluster/plan_claim.h"
+
+namespace berth::sim {
+namespace {
+
+// As in server/drivers/kube_api.cc and server/drivers/host_driver_verbs.cc.
+constexpr Duration kBindTimeout = 8'000;
+constexpr Duration kPatchTimeout = 5'000;
+constexpr Duration kReadTimeout = 10'000;
+constexpr Duration kAskForCaller = 1'000;
+
+/// A copy with a spec of its own: the decoder makes one for every event.
+kube::Pod Decoded(const kube::Pod& pod) {
+  kube::Pod copy = pod;
+  copy.spec = std::make_shared<const kube::PodSpec>(*pod.spec);
+  return copy;
+}
+
+engine::Options OptionsOf(const Environment& env, const std::string& instance) {
+  engine::Options options{.instance = instance};
+  options.pass_budget = env.pass_budget;
+  return options;
+}
+
+}  // namespace
+
+HostDriver::HostDriver(Environment& env, std::string instance, std::function<Duration()> left)
+    : env_(env),
+      instance_(std::move(instance)),
+      left_(std::move(left)),
+      clock_(env),
+      freezer_(env.timeline),
+      host_(env.api.policy(), OptionsOf(env, instance_), [this] { return !left_ || left_() > 0; }),
+      client_(env, freezer_, left_),
+      life_(&freezer_) {
+  using engine::Engine;
+  const auto apply = [this](const host::Host::Change& change) {
+    Enter([&](TimePoint now) { host_.Apply(change, now); });
+  };
+  Watch(Kind::kNode, {.upsert =
+                          [apply](const Change& c) {
+                            apply([&](Engine& e, TimePoint now) { e.OnNode(*c.node, now); });
+                          },
+                      .remove =
+                          [apply](const std::string& key, const Change&) {
+                            apply([&](Engine& e, TimePoint now) { e.OnNodeDeleted(key, now); });
+                          },
+                      .synced = {}});
+  Watch(Kind::kPod, {.upsert =
+                         [apply](const Change& c) {
+                           apply([&](Engine& e, TimePoint now) { e.OnPod(Decoded(*c.pod), now); });
+                         },
+                     .remove =
+                         [apply](const std::string& key, const Change&) {
+                           apply([&](Engine& e, TimePoint now) { e.OnPodDeleted(key, now); });
+                         },
+                     .synced = {}});
+  Watch(Kind::kPolicy, {.upsert =
+                            [this, apply](const Change& c) {
+                              if (*c.policy == engine().store().policy()) return;
+                              apply([&](Engine& e, TimePoint now) { e.OnPolicy(*c.policy, now); });
+                            },
+                        .remove = [](const std::string&, const Change&) {},
+                        .synced = {}});
+  if (env.api.budgets().empty()) return;
+  Watch(Kind::kBudget, {.upsert =
+                            [apply](const Change& c) {
+                              apply([&](Engine& e, TimePoint) { e.OnDisruptionBudget(*c.budget); });
+                            },
+                        .remove = [](const std::string&, const Change&) {},
+                        .synced = {}});
+}
+
+void HostDriver::Watch(Kind kind, WatchStream::Sink sink) {
+  sink.synced = [this] { OnSynced(); };
+  sink.stale = left_ != nullptr;
+  sink.ended = true;  // members that succeed count, and pods that a kubelet rejects matter
+  ++unsynced_;
+  streams_[static_cast<std::size_t>(kind)] =
+      std::make_unique<WatchStream>(env_, kind, std::move(sink), &freezer_);
+}
+
+void HostDriver::OnSynced() {
+  if (--unsynced_ > 0) return;
+  if (on_synced) return on_synced();
+  env_.trace.Say("berth: ready");
+  Lead();
+}
+
+void HostDriver::Lead() {
+  if (left_) env_.trace.Say("berth {}: leads", instance_);
+  Enter([this](TimePoint now) { host_.Lead(now); });
+}
+
+void HostDriver::Resign() {
+  Enter([this](TimePoint) { host_.Resign(); });
+  Enter([this](TimePoint now) { host_.Forget(now); });
+}
+
+bool HostDriver::Idle() const {
+  return host_.in_term() && host_.idle() && std::ranges::all_of(streams_, [](const auto& stream) {
+           return stream == nullptr || stream->settled();
+         });
+}
+
+// --- The lock and the planner thread -------------------------------------------------------------
+
+template <typename Work>
+void HostDriver::Enter(Work work) {
+  work(now());
+  Collect();
+  Wake(env_.network.Between(0, env_.weather.Is(FaultKind::kBerthThreads) ? 200 : 2));
+}
+
+/// Lets the planner thread run when the host is due, but not before `least`.
+void HostDriver::Wake(Duration least) {
+  const auto due = host_.due();
+  if (!due) return;
+  const Duration wait = clock_.Takes(std::max<Duration>(*due - now(), 0));
+  const TimePoint at = env_.now() + std::max(least, wait);
+  if (advance_at_ >= 0 && advance_at_ <= at) return;
+  advance_at_ = at;
+  env_.timeline.At(at, life_.Guard([this, turn = ++advance_turn_] {
+    if (turn == advance_turn_) Advance();
+  }));
+}
+
+void HostDriver::Advance() {
+  advance_at_ = -1;
+  host_.Advance(now());
+  Collect();
+  Wake(host::kBetweenPasses);
+}
+
+// --- Orders --------------------------------------------------------------------------------------
+
+/// Answers to calls are delivered at once. Other orders are carried out after the lock is released,
+/// each batch in a thread of its own: a slow batch may be overtaken by a later one.
+void HostDriver::Collect() {
+  std::vector<host::Order> orders;
+  for (host::Order& order : host_.TakeOrders()) {
+    if (!Deliver(order)) orders.push_back(std::move(order));
+  }
+  if (orders.empty()) return;
+  if (!env_.weather.Is(FaultKind::kBerthThreads)) return Carry(orders);
+  env_.weather.Struck(FaultKind::kBerthThreads);
+  env_.timeline.After(env_.network.Between(0, 300),
+                      life_.Guard([this, orders = std::move(orders)] { Carry(orders); }));
+}
+
+bool HostDriver::Deliver(host::Order& order) {
+  if (const auto* answer = std::get_if<host::AnswerBind>(&order)) {
+    binds_.extract(answer->id).mapped().done(answer->error);
+    return true;
+  }
+  if (const auto* answer = std::get_if<host::AnswerPreempt>(&order)) {
+    const PreemptCall call = std::move(preempts_.extract(answer->id).mapped());
+    if (answer->kept && on_preempt) on_preempt(call.uid, call.candidates, *answer->kept);
+    call.done(answer->kept);
+    return true;
+  }
+  return false;
+}
+
+void HostDriver::Carry(const std::vector<host::Order>& orders) {
+  for (const host::Order& order : orders) {
+    std::visit(
+        [this](const auto& o) {
+          if constexpr (requires { Do(o); }) Do(o);
+        },
+        order);
+  }
+}
+
+void HostDriver::Finish(host::Id order, const WriteResult& result) {
+  host::Result told{.outcome = result.outcome, .message = result.reply.message};
+  if (result.reply.pod != nullptr) told.pod = Decoded(*result.reply.pod);
+  Enter([&](TimePoint now) { host_.Finished(order, std::move(told), now); });
+}
+
+ApiClient::Wanted HostDriver::Wanted(host::Id order) const {
+  return [this, order] { return host_.Wants(order); };
+}
+
+ApiClient::Done HostDriver::EndOfJob(host::Id order, const std::string& key) {
+  return [this, order, key](const WriteResult& result) {
+    Finish(order, result);
+    NextJob(key);
+  };
+}
+
+void HostDriver::Do(const host::Nominate& order) {
+  env_.trace.Say("berth: nominate {} to {}", order.pod.name, order.node);
+  Push(order.pod.uid, order.id, [this, order] {
+    client_.Nominate(order.pod, order.node, order.annotation, kPatchTimeout, Wanted(order.id),
+                     EndOfJob(order.id, order.pod.uid));
+  });
+}
+
+void HostDriver::Do(const host::RemoveGate& order) {
+  env_.trace.Say("berth: remove the gate of {}", order.pod.name);
+  Push(order.pod.uid, order.id, [this, order] {
+    client_.RemoveGate(order.pod, std::string(cluster::kAdmissionGate), kPatchTimeout,
+                       Wanted(order.id), EndOfJob(order.id, order.pod.uid));
+  });
+}
+
+void HostDriver::Do(const host::ReadPod& order) {
+  env_.trace.Say("berth: read {}", order.pod.name);
+  Push(order.pod.uid, order.id, [this, order] {
+    if (!host_.Wants(order.id)) {
+      Finish(order.id, {.outcome = WriteOutcome::kRefused});
+      return NextJob(order.pod.uid);
+    }
+    client_.Read(order.pod, kReadTimeout, [this, order](const WriteResult& result) {
+      const bool told = host_.Wants(order.id) && (result.outcome == WriteOutcome::kDone ||
+                                                  result.outcome == WriteOutcome::kNotFound);
+      Finish(order.id, result);
+      if (told && on_read) on_read(order.pod.uid);
+      NextJob(order.pod.uid);
+    });
+  });
+}
+
+/// Runs in the call's own thread.
+void HostDriver::Do(const host::PostBinding& order) {
+  client_.Bind(order.pod, order.node, order.annotations, kBindTimeout, Wanted(order.id),
+               [this, order](const WriteResult& result) {
+                 const bool told = host_.Wants(order.id);
+                 Finish(order.id, result);
+                 if (told && result.outcome == WriteOutcome::kUnknown && on_unknown) {
+                   on_unknown(order.pod.uid, order.node);
+                 }
+               });
+}
+
+void HostDriver::Do(const engine::EmitEvent& event) {
+  env_.trace.Say("berth: event {} {}", event.pod.name, event.reason);
+}
+
+void HostDriver::Do(const engine::NodeNotice& notice) {
+  env_.trace.Say("berth: devices of {} are {} {}", notice.node, notice.kept ? "kept" : "counted",
+                 notice.problem);
+}
+
+void HostDriver::Do(const engine::Decision& decision) {
+  std::string placed;
+  for (const auto& [pod, node] : decision.placed) placed += fmt::format(" {}->{}", pod, node);
+  env_.trace.Say("berth: {} {} {} {}{}", decision.kind, decision.workload, decision.plan,
+                 cluster::Token(decision.verdict.reason), placed);
+}
+
+// --- The writers' threads, as server/drivers/work_queue.h ----------------------------------------
+
+std::size_t HostDriver::LaneOf(const std::string& key) const {
+  return cluster::NodeHash(key) % lanes_.size();
+}
+
+void HostDriver::Push(const std::string& key, host::Id order, Job job) {
+  if (env_.weather.Is(FaultKind::kFullQueues)) {
+    env_.weather.Struck(FaultKind::kFullQueues);
+    const host::Result result{.outcome = WriteOutcome::kRefused, .tried = false};
+    return Enter([&](TimePoint now) { host_.Finished(order, result, now); });
+  }
+  auto& lane = lanes_[LaneOf(key)];
+  lane.push_back(std::move(job));
+  if (lane.size() > 1) return;
+  const Job first = lane.front();  // may end, and leave the lane, at once
+  first();
+}
+
+/// REQUIRES: a job of this key has ended.
+void HostDriver::NextJob(const std::string& key) {
+  auto& lane = lanes_[LaneOf(key)];
+  lane.pop_front();
+  if (lane.empty()) return;
+  const Job next = lane.front();
+  next();
+}
+
+// --- Verbs ---------------------------------------------------------------------------------------
+
+std::optional<FilterReply> HostDriver::Filter(
+    const engine::PodRef& pod, const Names& offered,
+    const std::function<const kube::Pod*()>& request_pod) {
+  std::optional<engine::FilterAnswer> answer;
+  if (!ready()) return std::nullopt;
+  FilterReply reply;
+  Enter([&](TimePoint now) {
+    answer = host_.Filter({.uid = pod.uid, .offered = offered, .request_pod = request_pod}, now);
+    if (!answer) return;
+    if (answer->keep_all) {
+      reply.kept = {offered.begin(), offered.end()};
+    } else {
+      for (const std::size_t index : answer->kept) reply.kept.emplace_back(offered.at(index));
+      reply.reason = cluster::RefusalText(answer->reason);
+    }
+    env_.trace.Say("filter {}: {} offered, kept {} {}", pod.name, offered.size(),
+                   answer->keep_all     ? "all"
+                   : reply.kept.empty() ? "none"
+                                        : reply.kept.front(),
+                   cluster::Token(answer->reason));
+  });
+  if (!answer) return std::nullopt;
+  return reply;
+}
+
+std::optional<std::map<std::string, std::int64_t>> HostDriver::Prioritize(const std::string& uid,
+                                                                          const Names& offered) {
+  const auto best = host_.PlannedNode(uid);
+  if (!best) return std::nullopt;
+  std::map<std::string, std::int64_t> scores;
+  for (const std::string_view name : offered) scores[std::string(name)] = name == *best ? 10 : 0;
+  return scores;
+}
+
+void HostDriver::Bind(const engine::PodRef& pod, const std::string& node,
+                      std::weak_ptr<const bool> client, BindDone done) {
+  if (!ready()) return done(std::nullopt);
+  host::Id call = 0;
+  env_.trace.Say("bind {} to {}", pod.name, node);
+  Enter([&](TimePoint now) {
+    call = host_.Bind(pod, node, now);
+    binds_.emplace(call, BindCall{.client = std::move(client), .done = std::move(done)});
+  });
+  env_.timeline.After(kAskForCaller, life_.Guard([this, call] { Poll(call); }));
+}
+
+/// Ends a call whose caller has hung up.
+void HostDriver::Poll(host::Id call) {
+  const auto at = binds_.find(call);
+  if (at == binds_.end()) return;
+  if (at->second.client.expired()) {
+    env_.trace.Say("bind: the caller has gone");
+    Enter([&](TimePoint now) { host_.CallerGone(call, now); });
+  }
+  env_.timeline.After(kAskForCaller, life_.Guard([this, call] { Poll(call); }));
+}
+
+void HostDriver::Preempt(const std::string& uid, const engine::VictimMap& candidates,
+                         PreemptDone done) {
+  if (!ready()) return done(std::nullopt);
+  Enter([&](TimePoint now) {
+    const host::Id call = host_.Preempt(uid, candidates, now);
+    preempts_.emplace(call, PreemptCall{uid, candidates, std::move(done)});
+  });
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,184 @@
+// What the pages say of what the engine knows.
+#include "server/ops/views.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "server/ops/workload_view.h"
+#include "tests/support/builders.h"
+#include "tests/support/catch.h"
+#include "tests/support/files.h"
+#include "tests/support/world.h"
+
+namespace berth::server {
+namespace {
+
+using testing::MakeNode;
+using testing::MakePod;
+using testing::MakePolicy;
+using testing::MakeQueue;
+using testing::World;
+using Json = nlohmann::json;
+
+Json Queue(World& world, const std::string& name) {
+  const Json page = Json::parse(QueuesJson(world.engine(), "", false));
+  for (const Json& queue : page["items"]) {
+    if (queue["name"] == name) return queue;
+  }
+  return {};
+}
+
+Json Gang(World& world, const std::string& name) {
+  const Json page = Json::parse(GangsJson(world.engine(), "", world.now()));
+  for (const Json& gang : page["items"]) {
+    if (gang["name"] == name) return gang;
+  }
+  return {};
+}
+
+Json Why(World& world, const std::string& name) {
+  const std::string page = WhyJson(world.engine(), "default", name, world.now());
+  return page.empty() ? Json() : Json::parse(page);
+}
+
+// Every account may read the page of queues.
+TEST_CASE("the page of queues tells namespaces only where that is asked for", "[views][bug]") {
+  World world(MakePolicy(
+      {MakeQueue("a", {"team-a"}), MakeQueue("b", {"team-b", "secret"}), MakeQueue("all", {"*"})}));
+  world.Start();
+  const std::string page = QueuesJson(world.engine(), "", false);
+  CHECK_THAT(page, !Catch::Contains("secret") && !Catch::Contains("team-"));
+  CHECK_THAT(QueuesJson(world.engine(), "", true), Catch::Contains("secret"));
+  const Json mine = Json::parse(QueuesJson(world.engine(), "team-a", false));
+  REQUIRE(mine["items"].size() == 2);
+  CHECK(mine["items"][0]["name"] == "a");
+  CHECK(mine["items"][1]["name"] == "all");
+}
+
+TEST_CASE("a gang that is refused whole is in every view", "[views]") {
+  World world(MakePolicy({MakeQueue("team", {"default"}), MakeQueue("other", {"lab"})}));
+  world.Add(MakeNode("n1").Gpu(8));
+  const auto created = world.now() - 5000;
+  for (int i = 0; i < 3; ++i) {
+    const std::string n = std::to_string(i);
+    world.Add(MakePod("a" + n).Gpu(1).Gang("a", 3).Queue("other").Gated().Created(created));
+    world.Add(MakePod("b" + n).Gpu(1).Gang("b", 3).Queue("gone").Gated().Created(created));
+  }
+  world.Start();
+  world.Tick();
+
+  const Json gang = Gang(world, "a");
+  CHECK(gang["phase"] == "Refused");
+  CHECK(gang["members"] == 0);
+  CHECK(gang["size"] == 3);
+  CHECK(gang["minMember"] == 3);
+  CHECK(gang["queue"] == "other");
+  CHECK(gang["refusals"] == Json({{"QueueNotAllowed", 3}}));
+  CHECK(gang["reason"] == "QueueNotAllowed");
+  CHECK(gang["waitingSeconds"] == 5);
+
+  CHECK(Queue(world, "other")["pending"] == Json({{"QueueNotAllowed", 1}}));
+  CHECK(Queue(world, "other")["refused"] == Json({{"QueueNotAllowed", 3}}));
+  CHECK(Queue(world, "(none)")["refused"] == Json({{"UnknownQueue", 3}}));
+  CHECK(Queue(world, "team")["refused"] == Json::object());
+
+  const Json why = Why(world, "a0");
+  CHECK(why["phase"] == "Refused");
+  CHECK(why["reason"] == "QueueNotAllowed");
+  CHECK(why["size"] == 3);
+  CHECK(why["refusals"] == Json({{"QueueNotAllowed", 3}}));
+
+  const Json pods = Json::parse(PodsJson(world.engine(), "", world.now()))["items"];
+  CHECK(pods.size() == 6);
+  CHECK(pods[0]["phase"] == "Refused");
+  CHECK(pods[0]["position"] == 0);
+}
+
+TEST_CASE("a gang of which some are refused says how many, and waits as the others do", "[views]") {
+  World world;
+  world.Add(MakeNode("n1").Gpu(8));
+  world.Add(MakePod("g0").Gpu(1).Gang("g", 3).Gated());
+  world.Add(MakePod("g1").Gpu(1).Gang("g", 4).Gated());
+  world.Start();
+  world.Tick();
+  const Json gang = Gang(world, "g");
+  CHECK(gang["phase"] == "Gathering");
+  CHECK(gang["reason"] == "WaitingForMembers");
+  CHECK(gang["refusals"] == Json({{"GangConflict", 1}}));
+  CHECK(Queue(world, "default")["refused"] == Json({{"GangConflict", 1}}));
+  CHECK(Queue(world, "(none)").is_null());
+}
+
+TEST_CASE("why has a reason for every pod, and for a gang's name", "[views]") {
+  World world;
+  world.Add(MakeNode("n1").Gpu(8));
+  world.Add(MakePod("alien").Gpu(1).Scheduler("volcano"));
+  world.Add(MakePod("plain").Cpu("1"));
+  world.Add(MakePod("ending").Gpu(1).Terminating());
+  world.Add(MakePod("coming").Gpu(1));
+  world.Add(MakePod("held").Gpu(1).Gated().Gate("example.com/other"));
+  world.Add(MakePod("g0").Gpu(1).Gang("g", 3).Gated());
+  world.Start();
+  world.Tick();
+
+  const auto message = [&](const char* pod) {
+    return Why(world, pod)["message"].get<std::string>();
+  };
+  CHECK(Why(world, "alien")["phase"] == "Unmanaged");
+  CHECK_THAT(message("alien"), Catch::Contains("scheduler volcano") && Catch::Contains("ignores"));
+  CHECK_THAT(message("plain"), Catch::Contains("asks for no device"));
+  CHECK_THAT(message("ending"), Catch::Contains("being deleted"));
+  CHECK(Why(world, "coming")["reason"] == "Arriving");
+  CHECK_THAT(message("coming"), Catch::Contains("kube-scheduler has not brought it"));
+  CHECK(Why(world, "held")["reason"] == "Arriving");
+  CHECK_THAT(message("held"), Catch::Contains("example.com/other"));
+
+  const Json gang = Why(world, "g");
+  CHECK(gang["pod"] == "");
+  CHECK(gang["namespace"] == "default");
+  CHECK(gang["workload"] == "g");
+  CHECK(gang["phase"] == "Gathering");
+  CHECK(gang["reason"] == "WaitingForMembers");
+  CHECK(Why(world, "nobody").is_null());
+}
+
+TEST_CASE("pods that wait have their place in the queue", "[views]") {
+  World world;
+  world.Add(MakeNode("n1").Gpu(1));
+  world.Add(MakePod("old").Gpu(2).Gated().Created(1000));
+  world.Add(MakePod("young").Gpu(2).Gated().Created(2000));
+  world.Add(MakePod("high").Gpu(2).Gated().Created(3000).Priority(10));
+  world.Add(MakePod("elsewhere").Gpu(2).Gated().Ns("lab"));
+  world.Start();
+  world.Tick();
+  const Json page = Json::parse(PodsJson(world.engine(), "default", world.now()));
+  std::map<std::string, int> positions;
+  for (const Json& pod : page["items"]) positions[pod["name"]] = pod["position"];
+  CHECK(positions == std::map<std::string, int>{{"high", 1}, {"old", 2}, {"young", 4}});
+  CHECK(page["items"][0]["devices"] == Json({{"nvidia.com/gpu", "2"}}));
+  CHECK(page["items"][0]["since"] == "1970-01-01T00:00:03Z");
+}
+
+TEST_CASE("a node's model, taints and readiness are told", "[views]") {
+  World world;
+  world.Add(MakeNode("n1").Gpu(8).Model("H100").Cordoned().NotReady().Taint("maintenance"));
+  world.Start();
+  const Json node = Json::parse(NodesJson(world.engine()))["items"][0];
+  CHECK(node["model"] == "H100");
+  CHECK(node["ready"] == false);
+  CHECK(node["unschedulable"] == true);
+  CHECK(std::ranges::count(node["taints"], Json("maintenance:NoSchedule")) == 1);
+  CHECK(node["reason"] == "maintenance");  // kubelet's own word would come first
+}
+
+TEST_CASE("docs/reasons.md has every phase, and Arriving", "[views]") {
+  const std::string docs = testing::ReadSource("docs/reasons.md");
+  for (const std::string_view phase : kPhases) {
+    INFO(phase);
+    CHECK(docs.find("| `" + std::string(phase) + "` |") != std::string::npos);
+  }
+  CHECK(docs.find("| `" + std::string(kArriving) + "` |") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace berth::server
