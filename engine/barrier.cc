@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cluster/plan_claim.h"
+#include "engine/decide.h"
 #include "engine/engine.h"
 #include "kube/device_notes.h"
 
@@ -117,17 +118,9 @@ bool Engine::AdoptAnswer(const PodInfo& pod, NodeIndex node, TimePoint now) {
   if (pod.refusal.reason != ReasonId::kNone) return false;
   const Workload& workload = *pod.workload;
   DropPlan(workload);
-  const std::array<const PodInfo*, 1> one{&pod};
-  const std::vector<policy::Avoid> avoid = refusals_.Of(workload, one);
-  policy::PlacementRequest request{
-      .pods = {&pod}, .min = 1, .avoid = avoid, .allowed = [node](NodeIndex n) {
-        return n == node;
-      }};
-  const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
-  if (!placement.ok() || GrantCharge(workload, placement.placed).reason != ReasonId::kNone) {
-    return false;
-  }
-  CommitPlan(workload, placement, NextPlanId(workload), &pod, now);
+  const std::optional<Reservation> decision = DecideStartOn(Now(now), pod, node);
+  if (!decision) return false;
+  Commit(workload, *decision, &pod, now);
   return true;
 }
 

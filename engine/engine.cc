@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cluster/plan_claim.h"
+#include "engine/decide.h"
 #include "policy/rank_order.h"
 #include "policy/shortage.h"
 
@@ -320,17 +321,6 @@ NodeIndex Engine::PlannedNode(std::string_view uid) const {
   return pod->node;
 }
 
-bool Engine::HasForeignGate(const PodInfo& pod) const {
-  return std::ranges::any_of(pod.object.scheduling_gates, [](const std::string& gate) {
-    return gate != cluster::kAdmissionGate;
-  });
-}
-
-bool Engine::HasOurGate(const PodInfo& pod) const {
-  return std::ranges::find(pod.object.scheduling_gates, cluster::kAdmissionGate) !=
-         pod.object.scheduling_gates.end();
-}
-
 /// All members of one incarnation of a gang run under one plan, whenever they join it.
 std::string Engine::NextPlanId(const Workload& workload) {
   ++plan_counter_;
@@ -466,7 +456,8 @@ Verdict Engine::Current(const Workload& workload, TimePoint now) const {
   const int min = std::max(1, workload.Missing());
   if (state.verdict.reason == ReasonId::kWaitingForQuota) {
     int fit = 0;
-    Verdict quota = GrantMembers(workload, policy::RankOrder(pods), min, fit);
+    Verdict quota = policy::GrantMembers(QuotaFor(store_, in_tree_started_, workload),
+                                         workload.queue, policy::RankOrder(pods), min, fit);
     return quota.reason == ReasonId::kNone ? state.verdict : quota;
   }
   const std::vector<policy::Avoid> avoid = NotYet(refusals_.Of(workload, pods), now);

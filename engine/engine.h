@@ -24,9 +24,13 @@
 #include "engine/wakeups.h"
 #include "engine/workload_state.h"
 #include "policy/placement.h"
-#include "policy/quota.h"
 
 namespace berth::engine {
+
+struct Eviction;
+struct Reservation;
+struct StartDecision;
+struct View;
 
 struct Options {
   /// Distinguishes this process in plan ids; any short text of [a-z0-9].
@@ -163,6 +167,9 @@ class Engine : private cluster::StoreListener {
   bool InLine(const cluster::Workload& workload) const { return active_.InLine(workload); }
   /// It was judged without success and is not judged again until an event can help it.
   bool Rests(const cluster::Workload& workload) const { return active_.Rests(workload); }
+  /// Whether the waiting workload would start if it were judged now with nothing remembered.
+  /// Changes nothing but caches.
+  bool WouldStart(const cluster::Workload& workload, TimePoint now);
   /// The plan of the pod's workload, or null if it has none. The pod may have no place in the plan.
   const Plan* PlanOf(const cluster::PodInfo& pod) const;
   MemberPhase PhaseOfMember(const cluster::PodInfo& pod) const {
@@ -206,39 +213,36 @@ class Engine : private cluster::StoreListener {
   void StartSweep(SweepOf whom);
   bool GoOnSweeping(std::size_t most, std::vector<const cluster::Workload*>& part);
   void PutInLine(std::span<const cluster::Workload* const> workloads);
-  void SpendSearch() { spent_ += std::ssize(store_.nodes()); }
 
   // planner.cc
   void Judge(const cluster::Workload& workload, const cluster::PodInfo* caller, TimePoint now);
-  void JudgeWhole(const cluster::Workload& workload, std::vector<const cluster::PodInfo*> pods,
-                  int min, const cluster::PodInfo* caller, TimePoint now);
+  void JudgeStarted(const cluster::Workload& workload,
+                    std::span<const cluster::PodInfo* const> pods, TimePoint now);
+  void JudgePending(const cluster::Workload& workload, std::vector<const cluster::PodInfo*> pods,
+                    const cluster::PodInfo* caller, TimePoint now);
   bool NeedsPlan(const cluster::Workload& workload) const;
   bool Settles(const cluster::Workload& workload, int have, TimePoint now);
-  std::optional<Failure> PlanWhole(const cluster::Workload& workload,
-                                   const std::vector<const cluster::PodInfo*>& pods, int min,
-                                   const cluster::PodInfo* caller, TimePoint now);
-  std::optional<Preemptor> PreemptorOf(const cluster::Workload& workload) const;
-  void PlaceLate(const cluster::Workload& workload, std::span<const cluster::PodInfo* const> pods,
-                 TimePoint now);
-  cluster::Verdict PlaceOneLate(const cluster::Workload& workload, const cluster::PodInfo& pod,
-                                TimePoint now);
-  void Join(const cluster::Workload& workload, const policy::Placed& placed, TimePoint held_until,
-            TimePoint now);
-  bool NeededByMinimum(const cluster::Workload& workload, const cluster::PodInfo& pod) const;
-  void RetryHeld(const cluster::Workload& workload, TimePoint now);
-  void CommitPlan(const cluster::Workload& workload, const policy::Placement& placement,
-                  const std::string& id, const cluster::PodInfo* caller, TimePoint now);
-  void PutStrangersLast(std::vector<const cluster::PodInfo*>& pods);
-  cluster::Verdict GrantMembers(const cluster::Workload& workload,
-                                std::span<const cluster::PodInfo* const> pods, int min,
-                                int& fit) const;
-  cluster::Verdict GrantCharge(const cluster::Workload& workload,
-                               std::span<const policy::Placed> placed) const;
   void SetVerdict(const cluster::Workload& workload, cluster::Verdict verdict);
   void TellFaulty(const cluster::Workload& workload);
-  std::function<bool(cluster::NodeIndex)> StayInDomain(
-      const cluster::Workload& workload, std::span<const cluster::PodInfo* const> moving);
-  void LogPlan(const cluster::Workload& workload, const policy::Placement& placement,
+
+  // commit.cc
+  View Now(TimePoint now);
+  void Commit(const cluster::Workload& workload, const Reservation& decision,
+              const cluster::PodInfo* caller, TimePoint now);
+  void CommitStart(const cluster::Workload& workload, const Reservation& decision,
+                   const cluster::PodInfo* caller, TimePoint now);
+  void CommitJoin(const cluster::Workload& workload, const Reservation& decision, TimePoint now);
+  void CommitMove(const cluster::Workload& workload, const Reservation& decision,
+                  const cluster::PodInfo* caller);
+  void CommitRetry(const cluster::Workload& workload, const Reservation& decision, TimePoint now);
+  void CommitRecover(const cluster::Workload& workload, const Reservation& decision, TimePoint now);
+  void CommitRefusal(const cluster::Workload& workload, const StartDecision& decision,
+                     TimePoint now);
+  void Reserve(Assignment& place, const policy::Placed& placed);
+  Assignment& AddPlace(const cluster::Workload& workload, const cluster::PodInfo& pod,
+                       const Shapes& called);
+  void HoldPlace(const cluster::Workload& workload, Assignment& place, TimePoint until);
+  void LogPlan(const cluster::Workload& workload, const Reservation& decision,
                const std::string& id);
 
   // verbs.cc
@@ -263,16 +267,9 @@ class Engine : private cluster::StoreListener {
   void NoticeRejection(const kube::Pod& object, TimePoint now);
   void NoticeSuccess(const cluster::PodInfo& pod);
   void ForgetRefusals(cluster::NodeIndex node);
-  policy::Placement PlaceAround(const cluster::Workload& workload,
-                                std::span<const cluster::PodInfo* const> pods,
-                                policy::PlacementRequest request, const policy::Overlay& overlay,
-                                TimePoint now);
 
   // plans.cc
   Plan& BeginPlan(const cluster::Workload& workload, std::string id);
-  Assignment& AddPlace(const cluster::Workload& workload, const cluster::PodInfo& pod,
-                       const Shapes& called);
-  void Reserve(Assignment& place, const policy::Placed& placed);
   void EndPlan(const cluster::Workload& workload);
   void DropPlan(const cluster::Workload& workload);
   int BarrierOf(const cluster::Workload& workload) const;
@@ -315,16 +312,12 @@ class Engine : private cluster::StoreListener {
   void ExpireCommitted(const cluster::Workload& workload, TimePoint now);
 
   // preempt.cc
-  void HoldRoomOf(const std::vector<const cluster::PodInfo*>& victims, const cluster::PodInfo& pod,
-                  cluster::NodeIndex node, TimePoint now);
+  void HoldRoomOf(const Eviction& eviction, const cluster::PodInfo& pod, TimePoint now);
   bool VictimsEnd(const Plan& plan) const;
   bool AwaitsVictims(const Plan& plan) const;
   bool VictimsInTheWay(const cluster::PodInfo& pod) const;
   void AfterVictimGone(const std::string& uid, cluster::NodeIndex node, TimePoint now);
-  bool ResumePreemption(const cluster::Workload& workload, TimePoint now);
-  bool HasRoom(const cluster::PodInfo& pod);
-  bool WouldPreempt(const cluster::PodInfo& pod, const Preemptor& preemptor, bool& by_count);
-  void LetPreempt(const cluster::Workload& workload, const Preemptor& preemptor);
+  void LetPreempt(const cluster::PodInfo& pod);
 
   // recovery.cc
   void Recover(const cluster::Workload& workload, TimePoint now);
@@ -332,12 +325,9 @@ class Engine : private cluster::StoreListener {
   // in_tree.cc
   FilterAnswer FilterInTree(const cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
   BindAnswer BindInTree(const cluster::PodInfo& pod, cluster::NodeIndex node, TimePoint now);
-  policy::QuotaView QuotaFor(const cluster::Workload& workload) const;
   void NoteInTreeStart(const cluster::Workload& workload);
-  void JudgeInTree(const cluster::Workload& workload,
-                   std::span<const cluster::PodInfo* const> pods);
-  cluster::Verdict InTreeQuota(const cluster::Workload& workload,
-                               std::span<const cluster::PodInfo* const> pods) const;
+  void JudgeInTree(const cluster::Workload& workload, std::span<const cluster::PodInfo* const> pods,
+                   TimePoint now);
 
   void TakePod(kube::Pod pod, TimePoint now);
   void TakePolicy(config::PolicyConfiguration policy, TimePoint now);
@@ -349,8 +339,6 @@ class Engine : private cluster::StoreListener {
   cluster::Verdict OnItsWay(const cluster::Workload& workload, const Assignment& assignment) const;
   Assignment* FindAssignment(const cluster::PodInfo& pod);
   const Assignment* FindAssignment(const cluster::PodInfo& pod) const;
-  bool HasForeignGate(const cluster::PodInfo& pod) const;
-  bool HasOurGate(const cluster::PodInfo& pod) const;
   std::string NextPlanId(const cluster::Workload& workload);
   std::string ClaimText(const cluster::Workload& workload, const Assignment& a) const;
   std::string QueueName(cluster::QueueId queue) const;
@@ -364,8 +352,6 @@ class Engine : private cluster::StoreListener {
   bool started_ = false;
   std::uint64_t plan_counter_ = 0;
 
-  std::optional<Failure> FailureOf(const cluster::Workload& workload,
-                                   std::span<const cluster::PodInfo* const> pods, int min) const;
   ActiveQueue active_;
   Wakeups wakeups_{store_, active_};
   std::optional<Sweep> sweep_;            ///< In progress.

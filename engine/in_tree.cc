@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cluster/plan_claim.h"
+#include "engine/decide.h"
 #include "engine/engine.h"
 #include "kube/device_notes.h"
 
@@ -44,25 +45,6 @@ bool RoomButForRunning(const PodInfo& pod, const cluster::Store& store, NodeInde
 
 }  // namespace
 
-/// The quota left for `workload`: without what the other started groups still need for their
-/// minimum. For groups with a Binding, those are the members that exist and have no Binding. This
-/// quota is held for them, so that no group stays half bound for lack of quota.
-policy::QuotaView Engine::QuotaFor(const Workload& workload) const {
-  policy::QuotaView view(store_);
-  for (const std::string& key : in_tree_started_) {
-    const Workload* other = store_.FindWorkload(key);
-    if (other == nullptr || other == &workload) continue;
-    int lacking = other->min_member - other->BoundCount();
-    for (const PodInfo* pod : other->members) {
-      if (lacking <= 0) break;
-      if (pod->bound() || pod->charge != Charge::kNone || pod->terminating()) continue;
-      view.Take(other->queue, pod->shape->demand);
-      --lacking;
-    }
-  }
-  return view;
-}
-
 /// Groups that are complete, or gone, hold nothing.
 void Engine::NoteInTreeStart(const Workload& workload) {
   std::erase_if(in_tree_started_, [this](const std::string& key) {
@@ -73,18 +55,10 @@ void Engine::NoteInTreeStart(const Workload& workload) {
   if (workload.BoundCount() < workload.min_member) in_tree_started_.insert(workload.key);
 }
 
-/// Checks the quota for the unplaced members that the minimum still needs, or for one if it needs
-/// none.
-Verdict Engine::InTreeQuota(const Workload& workload, std::span<const PodInfo* const> pods) const {
-  const int exist = static_cast<int>(pods.size());
-  const int min = std::clamp(workload.min_member - workload.BoundCount(), 1, std::max(1, exist));
-  int fit = 0;
-  return pods.empty() ? Verdict{} : GrantMembers(workload, pods, min, fit);
-}
-
 /// Gates wait only for the quota of the whole minimum; kube-scheduler waits for the members.
-void Engine::JudgeInTree(const Workload& workload, std::span<const PodInfo* const> pods) {
-  if (Verdict verdict = InTreeQuota(workload, pods); verdict.reason != ReasonId::kNone) {
+void Engine::JudgeInTree(const Workload& workload, std::span<const PodInfo* const> pods,
+                         TimePoint now) {
+  if (Verdict verdict = InTreeQuota(Now(now), workload, pods); verdict.reason != ReasonId::kNone) {
     SetVerdict(workload, std::move(verdict));
     return;
   }
@@ -98,7 +72,7 @@ void Engine::JudgeInTree(const Workload& workload, std::span<const PodInfo* cons
 
 FilterAnswer Engine::FilterInTree(const PodInfo& pod, const FilterQuery& query, TimePoint now) {
   const Workload& workload = *pod.workload;
-  if (const Verdict verdict = InTreeQuota(workload, workload.Unplaced());
+  if (const Verdict verdict = InTreeQuota(Now(now), workload, workload.Unplaced());
       verdict.reason != ReasonId::kNone) {
     states_[pod].asked = true;
     SetVerdict(workload, verdict);
@@ -129,31 +103,16 @@ FilterAnswer Engine::FilterInTree(const PodInfo& pod, const FilterQuery& query, 
 }
 
 /// The placement is real now: fit and quota are judged exactly.
-BindAnswer Engine::BindInTree(const PodInfo& pod, NodeIndex node, TimePoint) {
+BindAnswer Engine::BindInTree(const PodInfo& pod, NodeIndex node, TimePoint now) {
   const Workload& workload = *pod.workload;
   live_answers_.erase(pod.object.meta.uid);
-  const auto refuse = [](ReasonId reason) {
-    return BindAnswer{.now = {.verdict = Resolution::kError,
-                              .error = std::string(cluster::RefusalText(reason)),
-                              .annotations = {}}};
-  };
-  if (pod.refusal.reason != ReasonId::kNone) return refuse(pod.refusal.reason);
-  const policy::PlacementRequest request{
-      .pods = {&pod}, .min = 1, .allowed = [node](NodeIndex n) { return n == node; }};
-  // kube-scheduler may have tried several groups before the first of them came here. The first to
-  // come gets what its minimum needs, and no member of the others is bound.
-  if (const Verdict verdict = InTreeQuota(workload, workload.Unplaced());
-      verdict.reason != ReasonId::kNone) {
-    return refuse(verdict.reason);
+  const auto decision = DecideDelegated(Now(now), pod, node);
+  if (!decision) {
+    return {.now = {.verdict = Resolution::kError,
+                    .error = std::string(cluster::RefusalText(decision.error())),
+                    .annotations = {}}};
   }
-  const auto placement = policy::Place(request, policy::Overlay(store_), scorer_);
-  if (!placement.ok()) return refuse(ReasonId::kInsufficientDevices);
-  if (const Verdict verdict = GrantCharge(workload, placement.placed);
-      verdict.reason != ReasonId::kNone) {
-    return refuse(verdict.reason);
-  }
-  store_.SetCharge(pod, node, Charge::kBinding, placement.placed.front().devices);
-  NoteInTreeStart(workload);
+  Commit(workload, *decision, &pod, now);
   const cluster::PlanClaim claim{.plan = NextPlanId(workload),
                                  .node = store_.node(node).name,
                                  .queue = QueueName(pod.queue),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/decide.h"
 #include "engine/engine.h"
 #include "policy/neighbours.h"
 

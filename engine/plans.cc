@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cluster/plan_claim.h"
+#include "engine/decide.h"
 #include "engine/engine.h"
 #include "policy/fit.h"
 
@@ -19,19 +20,6 @@ Plan& Engine::BeginPlan(const Workload& workload, std::string id) {
   store_.SetPlan(workload, std::move(id));
   planned_.insert(&workload);
   return states_[workload].plan.emplace();
-}
-
-/// Adds a place, without room yet, to the plan of the workload. `called`: see CalledShapes.
-Assignment& Engine::AddPlace(const Workload& workload, const PodInfo& pod, const Shapes& called) {
-  return states_[workload].plan->assignments.emplace_back(
-      Assignment{.pod = &pod, .managed = IsManaged(pod, called)});
-}
-
-/// Takes the room that was found for the member and gives back what the member held. All planned
-/// room is taken here.
-void Engine::Reserve(Assignment& place, const policy::Placed& placed) {
-  place.node = placed.node;
-  store_.SetCharge(*place.pod, placed.node, Charge::kPlanned, placed.devices);
 }
 
 /// Call when every member that had a place in the plan is bound or has given it up.

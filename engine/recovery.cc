@@ -2,12 +2,11 @@
 // only durable source of truth; annotations are claims that are checked (docs/architecture.md,
 // "What is believed").
 #include <algorithm>
-#include <array>
 #include <tuple>
 
 #include "cluster/plan_claim.h"
+#include "engine/decide.h"
 #include "engine/engine.h"
-#include "policy/fit.h"
 
 namespace berth::engine {
 
@@ -43,12 +42,6 @@ std::unique_ptr<Engine> Engine::WithClusterOf(const Engine& other, Options optio
 /// A gang with a bound member has started. Its other members keep the room planned for them, if a
 /// bound member carries the same plan and the room is still free.
 void Engine::Recover(const Workload& workload, TimePoint now) {
-  WorkloadState& state = states_[workload];
-  std::string plan_id;
-  for (const PodInfo* pod : workload.members) {
-    if (!pod->bound() || !pod->shape->asks_device) continue;
-    if (const auto claim = ClaimOf(pod->object)) plan_id = claim->plan;
-  }
   store_.SetStarted(workload, workload.SeenRunning());
   if (!workload.started) {
     // Released by the last process, and only we can wake it: plan it without being asked.
@@ -57,41 +50,9 @@ void Engine::Recover(const Workload& workload, TimePoint now) {
     return;
   }
   if (workload.in_tree) NoteInTreeStart(workload);
-  if (plan_id.empty() || workload.in_tree) return;
-  const Shapes called = CalledShapes(workload);
-  for (const PodInfo* pod : workload.members) {
-    const auto claim = ClaimOf(pod->object);
-    if (pod->charge != Charge::kNone || !claim || claim->plan != plan_id) continue;
-    const NodeIndex node = store_.FindNode(claim->node);
-    const policy::Overlay overlay(store_);
-    const std::array<const PodInfo*, 1> one{pod};
-    const auto inside = StayInDomain(workload, one);
-    if (node == cluster::kNoNode || (inside && !inside(node)) ||
-        !scorer_.fit().Fits(*pod->shape, store_.node(node)) ||
-        policy::Capacity(*pod->shape, overlay, node, 1) == 0) {
-      ++counters_.untrusted_claims;
-      continue;
-    }
-    const policy::Placement placement{.placed = {{pod, node}}};
-    if (GrantCharge(workload, placement.placed).reason != cluster::ReasonId::kNone) {
-      ++counters_.untrusted_claims;
-      continue;
-    }
-    if (!state.plan) BeginPlan(workload, plan_id).committed = true;
-    Assignment& place = AddPlace(workload, *pod, called);
-    Reserve(place, placement.placed.front());
-    place.rank = claim->rank;
-    place.phase = MemberPhase::kReleased;  // by the process that planned it
-  }
-  if (!state.plan) return;
-  for (Assignment& assignment : state.plan->assignments) {
-    const auto& object = assignment.pod->object;
-    if (HasOurGate(*assignment.pod) || object.nominated_node != store_.node(assignment.node).name) {
-      Release(workload, assignment);
-    }
-  }
-  state.plan->expires = now + store_.policy().gang.plan_timeout.count();
-  timers_.emplace(state.plan->expires, workload.key);
+  const RecoverDecision decision = DecideRecover(Now(now), workload);
+  counters_.untrusted_claims += static_cast<std::uint64_t>(decision.untrusted);
+  if (decision.reserve) Commit(workload, *decision.reserve, nullptr, now);
 }
 
 }  // namespace berth::engine

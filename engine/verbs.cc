@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "engine/decide.h"
 #include "engine/engine.h"
 
 namespace berth::engine {
@@ -242,32 +243,6 @@ void Engine::RememberRefusal(const Workload& workload, const PodInfo& pod, NodeI
   timers_.emplace(until, workload.key);
 }
 
-/// Places the pods while avoiding all nodes that refused members like these. If that leaves no
-/// room, avoids only the nodes that are not to be tried yet.
-policy::Placement Engine::PlaceAround(const Workload& workload,
-                                      std::span<const PodInfo* const> pods,
-                                      policy::PlacementRequest request,
-                                      const policy::Overlay& overlay, TimePoint now) {
-  const std::vector<policy::Avoid> all = refusals_.Of(workload, pods);
-  const std::vector<policy::Avoid> not_yet = NotYet(all, now);
-  const bool last_resort = not_yet.size() < all.size();
-  const bool explain = request.explain;
-  request.avoid = all;
-  request.explain = explain && !last_resort;
-  SpendSearch();
-  policy::Placement placement = policy::Place(request, overlay, scorer_);
-  if (!placement.ok() && last_resort) {
-    request.avoid = not_yet;
-    request.explain = explain;
-    SpendSearch();
-    placement = policy::Place(request, overlay, scorer_);
-  }
-  if (placement.verdict.reason == ReasonId::kRefusedByScheduler) {
-    placement.verdict.have = SecondsLeft(not_yet, now);
-  }
-  return placement;
-}
-
 /// Call when the node's devices or conditions have changed, or the node is gone.
 void Engine::ForgetRefusals(NodeIndex node) {
   refusals_.ForgetNode(node);
@@ -357,9 +332,8 @@ bool Engine::ReplanMember(const Workload& workload, const PodInfo& pod,
   if (NeededByMinimum(workload, pod)) {
     Assignment& held = *FindAssignment(pod);
     held.phase = MemberPhase::kReserved;
-    held.held_until = now + kFirstAvoidMs;
     held.expires = 0;
-    timers_.emplace(held.held_until, workload.key);
+    HoldPlace(workload, held, now + kFirstAvoidMs);
     return false;
   }
   // Any other member is tried again when something changes.
@@ -369,44 +343,15 @@ bool Engine::ReplanMember(const Workload& workload, const PodInfo& pod,
   return false;
 }
 
-/// Places `moving` again while the others stay; `allowed` applies to `asking` only.
+/// Moves these members, while the others stay; `allowed` applies to `asking` only.
 bool Engine::MoveMembers(const Workload& workload, const std::vector<const PodInfo*>& moving,
                          const std::function<bool(NodeIndex)>& allowed, const PodInfo& asking,
                          bool called, TimePoint now) {
   store_.Refresh();  // pod events arrive between passes, when nodes may be new
-  policy::Overlay overlay(store_);
-  for (const PodInfo* pod : moving) overlay.Remove(*pod);
-  policy::PlacementRequest request{.pods = {moving.begin(), moving.end()},
-                                   .min = static_cast<int>(moving.size()),
-                                   .allowed = StayInDomain(workload, moving),
-                                   .asking = &asking,
-                                   .asking_allowed = allowed,
-                                   .explain = false};
-  if (!request.allowed) {  // no member stays
-    request.topology_required = workload.topology_required;
-    request.topology_preferred = workload.topology_preferred;
-  }
-  const policy::Placement found = PlaceAround(workload, moving, request, overlay, now);
-  if (!found.ok()) return false;
-  const std::vector<policy::Placed>& placed = found.placed;
-  if (GrantCharge(workload, placed).reason != ReasonId::kNone) return false;
-  ++counters_.plans["replanned"];
-  for (const PodInfo* pod : moving) store_.GiveBack(*pod);
-  for (const policy::Placed& p : placed) {
-    const PodInfo& pod = *store_.FindPod(p.pod->object.meta.uid);
-    Assignment& assignment = *FindAssignment(pod);
-    const bool moved = assignment.node != p.node;
-    Reserve(assignment, p);
-    if (!moved) continue;
-    states_[workload].plan->victims.clear();  // they are where it was before
-    assignment.answered = false;
-    if (assignment.arrived()) assignment.phase = MemberPhase::kReleased;
-    assignment.bind_error.clear();
-    ResolveTickets(pod.object.meta.uid, ResolveBind::Verdict::kError,
-                   "berth: planned on another node now");
-    const bool released = assignment.managed && !assignment.waits_turn();
-    if (!(called && &pod == &asking) && released) Release(workload, assignment);
-  }
+  const std::optional<Reservation> decision =
+      DecideMove(Now(now), workload, moving, allowed, asking);
+  if (!decision) return false;
+  Commit(workload, *decision, called ? &asking : nullptr, now);
   return true;
 }
 

@@ -104,6 +104,22 @@ TEST_CASE("everybody gets in when the trouble stops", "[property][engine]") {
   }));
 }
 
+TEST_CASE("who rests would not start", "[property][engine][bug]") {
+  // What is remembered of failures, and which events end a rest, changes only what an answer costs.
+  REQUIRE(rc::check("judging everybody again with an empty memo starts nobody", [] {
+    Story story;
+    for (const int number : Numbers(150)) {
+      story.Step(number);
+      testing::World& world = story.world();
+      world.Tick();  // all that the events put in line is judged
+      for (const auto& [key, workload] : world.store().workloads()) {
+        if (!world.engine().Rests(*workload)) continue;
+        RC_ASSERT(!world.engine().WouldStart(*workload, world.now()));
+      }
+    }
+  }));
+}
+
 // --- The ledger ----------------------------------------------------------------------------------
 
 /// Any pod of ten names, in any state that the API server may report.

@@ -1,0 +1,243 @@
+// Engine, part: applying decisions (decide.h). Commit is the only function that reserves room: it
+// charges the ledger, gives the members their phases, sets the expiries, and says what is to be
+// written.
+#include <algorithm>
+#include <utility>
+
+#include "engine/decide.h"
+#include "engine/engine.h"
+#include "engine/victims.h"
+
+namespace berth::engine {
+
+using cluster::Charge;
+using cluster::NodeIndex;
+using cluster::PodInfo;
+using cluster::ReasonId;
+using cluster::Workload;
+
+View Engine::Now(TimePoint now) {
+  return {.store = store_,
+          .states = states_,
+          .refusals = refusals_,
+          .in_tree_started = in_tree_started_,
+          .scorer = scorer_,
+          .work = spent_,
+          .now = now};
+}
+
+/// Nothing that `decision` depends on may have changed since it was made. `caller`: the pod whose
+/// own call is answered with the place, so that it needs no writes; null: none.
+void Engine::Commit(const Workload& workload, const Reservation& decision, const PodInfo* caller,
+                    TimePoint now) {
+  switch (decision.kind) {
+    case Reservation::Kind::kStart:
+      return CommitStart(workload, decision, caller, now);
+    case Reservation::Kind::kJoin:
+      return CommitJoin(workload, decision, now);
+    case Reservation::Kind::kMove:
+      return CommitMove(workload, decision, caller);
+    case Reservation::Kind::kRetry:
+      return CommitRetry(workload, decision, now);
+    case Reservation::Kind::kRecover:
+      return CommitRecover(workload, decision, now);
+    case Reservation::Kind::kDelegated: {
+      const policy::Placed& placed = decision.placed.front();
+      store_.SetCharge(*placed.pod, placed.node, Charge::kBinding, placed.devices);
+      return NoteInTreeStart(workload);
+    }
+  }
+}
+
+/// Takes the room that was found for the member and gives back what the member held.
+void Engine::Reserve(Assignment& place, const policy::Placed& placed) {
+  place.node = placed.node;
+  store_.SetCharge(*place.pod, placed.node, Charge::kPlanned, placed.devices);
+}
+
+/// Adds a place, without room yet, to the plan of the workload. `called`: see CalledShapes.
+Assignment& Engine::AddPlace(const Workload& workload, const PodInfo& pod, const Shapes& called) {
+  return states_[workload].plan->assignments.emplace_back(
+      Assignment{.pod = &pod, .managed = IsManaged(pod, called)});
+}
+
+/// A new plan: its members are released, all at once or one after the other. A lone pod that is
+/// `caller` needs no writes: the answer to its call is enough.
+void Engine::CommitStart(const Workload& workload, const Reservation& decision,
+                         const PodInfo* caller, TimePoint now) {
+  const std::string id = NextPlanId(workload);
+  LogPlan(workload, decision, id);
+  Plan& plan = BeginPlan(workload, id);
+  plan.victims = decision.victims;
+  plan.made = now;
+  plan.expires = now + store_.policy().gang.plan_timeout.count();
+  int rank = 0;
+  const Shapes called = CalledShapes(workload);
+  for (const policy::Placed& placed : decision.placed) {
+    // The queue that was asked: the pod's own may have changed with a plan that was just dropped.
+    store_.AdoptQueue(*placed.pod);
+    Assignment& place = AddPlace(workload, *placed.pod, called);
+    place.rank = rank++;
+    Reserve(place, placed);
+  }
+  plan.barrier = BarrierOf(workload);
+  ++counters_.plans["made"];
+  timers_.emplace(plan.expires, workload.key);
+  SetVerdict(workload, {.reason = ReasonId::kStarting, .want = plan.barrier});
+  if (plan.barrier == 0) {  // no member will come to the barrier
+    CommitGang(workload, now);
+    return;
+  }
+  const bool in_turns = plan.barrier > 1 && ComeInTurns(plan);
+  for (Assignment& assignment : plan.assignments) {
+    if (!assignment.managed || in_turns) continue;
+    if (assignment.pod == caller && !workload.gang) {
+      MarkReleased(assignment);
+    } else {
+      Release(workload, assignment);
+    }
+  }
+  ReleaseNext(workload);
+}
+
+/// One more member of a gang that has started. It is released at once, or after a pause.
+void Engine::CommitJoin(const Workload& workload, const Reservation& decision, TimePoint now) {
+  const TimePoint expires = now + store_.policy().gang.plan_timeout.count();
+  if (!states_[workload].plan) {
+    Plan& plan = BeginPlan(workload, NextPlanId(workload));
+    plan.committed = true;
+    plan.expires = expires;
+  }
+  const policy::Placed& placed = decision.placed.front();
+  Assignment& place = AddPlace(workload, *placed.pod, CalledShapes(workload));
+  Reserve(place, placed);
+  place.held_until = decision.held_until;
+  timers_.emplace(place.held_until == 0 ? expires : place.held_until, workload.key);
+  if (place.held_until != 0) return;
+  place.expires = expires;
+  Release(workload, place);
+}
+
+/// Members of a plan change their places. Calls that wait to post to the old node end.
+void Engine::CommitMove(const Workload& workload, const Reservation& decision,
+                        const PodInfo* caller) {
+  ++counters_.plans["replanned"];
+  for (const policy::Placed& placed : decision.placed) store_.GiveBack(*placed.pod);
+  for (const policy::Placed& placed : decision.placed) {
+    const PodInfo& pod = *placed.pod;
+    Assignment& assignment = *FindAssignment(pod);
+    const bool moved = assignment.node != placed.node;
+    Reserve(assignment, placed);
+    if (!moved) continue;
+    states_[workload].plan->victims.clear();  // they are where it was before
+    assignment.answered = false;
+    if (assignment.arrived()) assignment.phase = MemberPhase::kReleased;
+    assignment.bind_error.clear();
+    ResolveTickets(pod.object.meta.uid, ResolveBind::Verdict::kError,
+                   "berth: planned on another node now");
+    const bool released = assignment.managed && !assignment.waits_turn();
+    if (&pod != caller && released) Release(workload, assignment);
+  }
+}
+
+/// A member whose node had refused it is released, there or elsewhere.
+void Engine::CommitRetry(const Workload& workload, const Reservation& decision, TimePoint now) {
+  const policy::Placed& placed = decision.placed.front();
+  Assignment& place = *FindAssignment(*placed.pod);
+  Reserve(place, placed);
+  place.held_until = 0;
+  place.answered = false;
+  place.expires = now + store_.policy().gang.plan_timeout.count();
+  timers_.emplace(place.expires, workload.key);
+  Release(workload, place);
+}
+
+/// Members that the last process planned and released. What it may not have written is written
+/// again.
+void Engine::CommitRecover(const Workload& workload, const Reservation& decision, TimePoint now) {
+  Plan& plan = BeginPlan(workload, decision.plan);
+  plan.committed = true;
+  plan.expires = now + store_.policy().gang.plan_timeout.count();
+  timers_.emplace(plan.expires, workload.key);
+  const Shapes called = CalledShapes(workload);
+  for (std::size_t i = 0; i < decision.placed.size(); ++i) {
+    const policy::Placed& placed = decision.placed[i];
+    Assignment& place = AddPlace(workload, *placed.pod, called);
+    Reserve(place, placed);
+    place.rank = decision.ranks[i];
+    place.phase = MemberPhase::kReleased;
+    const kube::Pod& object = placed.pod->object;
+    if (HasOurGate(*placed.pod) || object.nominated_node != store_.node(placed.node).name) {
+      Release(workload, place);
+    }
+  }
+}
+
+/// The member keeps its place, and is not released before `until`.
+void Engine::HoldPlace(const Workload& workload, Assignment& place, TimePoint until) {
+  place.held_until = until;
+  timers_.emplace(until, workload.key);
+}
+
+/// The workload does not start: it waits, and rests where it is known exactly for what.
+void Engine::CommitRefusal(const Workload& workload, const StartDecision& decision, TimePoint now) {
+  if (decision.failure && wakeups_.Known(*decision.failure) == nullptr) {
+    wakeups_.Remember(*decision.failure, decision.verdict);
+  }
+  SetVerdict(workload, decision.verdict);
+  const PreemptorDecision may =
+      DecidePreemptor(Now(now), workload, decision.verdict.reason, &wakeups_);
+  if (may.would_preempt) {
+    LetPreempt(*workload.members.front());
+  } else if (may.preemptor && !wakeups_.CannotPreempt(*may.preemptor)) {
+    wakeups_.RememberHopeless(*may.preemptor, may.by_count);
+  }
+  switch (decision.rests_on) {
+    case StartDecision::RestsOn::kNothing:
+      break;
+    case StartDecision::RestsOn::kQuota:
+      wakeups_.RestForQuota(workload, store_.resources().Intern(decision.verdict.subject),
+                            decision.verdict.want, may.preemptor);
+      break;
+    case StartDecision::RestsOn::kRoom:
+      wakeups_.RestForRoom(workload, *decision.failure, may.preemptor);
+      break;
+  }
+}
+
+void Engine::LogPlan(const Workload& workload, const Reservation& decision, const std::string& id) {
+  Decision line{.kind = "plan",
+                .workload = workload.key,
+                .queue = QueueName(workload.queue),
+                .plan = id,
+                .generation = store_.generation()};
+  for (const policy::Placed& placed : decision.placed) {
+    line.placed.emplace_back(placed.pod->object.meta.name, store_.node(placed.node).name);
+  }
+  if (options_.explain_decisions) {
+    const PodInfo& first = *decision.placed.front().pod;
+    const NodeIndex chosen = decision.placed.front().node;
+    const policy::Overlay overlay(store_);
+    NodeIndex runner_up = cluster::kNoNode;
+    policy::Score best = 0;
+    const auto view = scorer_.For(first.shape, overlay);
+    for (const auto& node : store_.nodes()) {
+      const policy::Score score = view.Of(node->index);
+      if (score == policy::ShapeScores::kNoRoom) continue;
+      ++line.candidates;
+      if (node->index == chosen) continue;
+      if (runner_up == cluster::kNoNode || score > best) {
+        runner_up = node->index;
+        best = score;
+      }
+    }
+    line.chosen = scorer_.Terms(*first.shape, overlay, chosen);
+    if (runner_up != cluster::kNoNode) {
+      line.runner_up = store_.node(runner_up).name;
+      line.next_best = scorer_.Terms(*first.shape, overlay, runner_up);
+    }
+  }
+  actions_.push_back(std::move(line));
+}
+
+}  // namespace berth::engine

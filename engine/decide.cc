@@ -1,0 +1,443 @@
+#include "engine/decide.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "cluster/plan_claim.h"
+#include "policy/fit.h"
+#include "policy/neighbours.h"
+
+namespace berth::engine {
+
+using cluster::Charge;
+using cluster::NodeIndex;
+using cluster::PodInfo;
+using cluster::ReasonId;
+using cluster::Verdict;
+using cluster::Workload;
+
+namespace {
+
+constexpr TimePoint kRetryMs = 10'000;
+
+/// One search of all nodes.
+policy::Placement Search(const View& view, const policy::PlacementRequest& request,
+                         const policy::Overlay& overlay) {
+  view.work += std::ssize(view.store.nodes());
+  return policy::Place(request, overlay, view.scorer);
+}
+
+/// Places the pods while avoiding all nodes that refused members like these. If that leaves no
+/// room, avoids only the nodes that are not to be tried yet.
+policy::Placement PlaceAround(const View& view, const Workload& workload,
+                              std::span<const PodInfo* const> pods,
+                              policy::PlacementRequest request, const policy::Overlay& overlay) {
+  const std::vector<policy::Avoid> all = view.refusals.Of(workload, pods);
+  const std::vector<policy::Avoid> not_yet = NotYet(all, view.now);
+  const bool last_resort = not_yet.size() < all.size();
+  const bool explain = request.explain;
+  request.avoid = all;
+  request.explain = explain && !last_resort;
+  policy::Placement placement = Search(view, request, overlay);
+  if (!placement.ok() && last_resort) {
+    request.avoid = not_yet;
+    request.explain = explain;
+    placement = Search(view, request, overlay);
+  }
+  if (placement.verdict.reason == ReasonId::kRefusedByScheduler) {
+    placement.verdict.have = SecondsLeft(not_yet, view.now);
+  }
+  return placement;
+}
+
+/// When `pod` may be tried on `node` again.
+TimePoint TriedAgain(const View& view, const Workload& workload, const PodInfo& pod,
+                     NodeIndex node) {
+  const std::array<const PodInfo*, 1> one{&pod};
+  TimePoint until = 0;
+  for (const policy::Avoid& a : view.refusals.Of(workload, one)) {
+    if (a.node == node && a.shape == pod.shape) until = std::max(until, a.until);
+  }
+  return until > view.now ? until : view.now + kRetryMs;
+}
+
+/// Where members that move or join may go: with a required level, the domain of the members that
+/// stay. The node of a running member may be gone and come back: until that node is known again, no
+/// member joins. Null: anywhere.
+std::function<bool(NodeIndex)> StayInDomain(const View& view, const Workload& workload,
+                                            std::span<const PodInfo* const> moving) {
+  if (workload.topology_required.empty()) return {};
+  const auto stays = [&](const PodInfo* pod) {
+    return pod->node != cluster::kNoNode && std::ranges::find(moving, pod) == moving.end();
+  };
+  // A launcher may have run ahead in another domain.
+  const bool workers = std::ranges::any_of(
+      workload.members, [&](const PodInfo* pod) { return stays(pod) && pod->shape->asks_device; });
+  bool unknown = false;
+  for (const PodInfo* pod : workload.members) {
+    if (!stays(pod) || pod->shape->asks_device != workers) continue;
+    unknown |= pod->bound() && !view.store.node(pod->node).present;
+    for (const auto& [name, nodes] : policy::GroupBy(view.store, workload.topology_required)) {
+      if (std::ranges::find(nodes, pod->node) != nodes.end()) {
+        return [inside = std::set<NodeIndex>(nodes.begin(), nodes.end())](NodeIndex node) {
+          return inside.contains(node);
+        };
+      }
+    }
+  }
+  if (unknown) return [](NodeIndex) { return false; };
+  return {};
+}
+
+/// For a gang with more members than it announced: a member that no node could ever take, or the
+/// only one of its shape, must not be what the gang waits for, nor take a place of the minimum.
+void PutUnlikelyLast(const View& view, std::vector<const PodInfo*>& pods) {
+  std::map<const cluster::PodShape*, int> like;
+  for (const PodInfo* pod : pods) ++like[pod->shape.get()];
+  std::map<const cluster::PodShape*, bool> possible;
+  for (const auto& [shape, count] : like) {
+    const auto& row = view.scorer.fit().Row(*shape);
+    possible[shape] = std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
+      return row[static_cast<std::size_t>(node->index)] != 0 &&
+             std::ranges::all_of(view.store.DemandOn(*shape, *node), [&](const auto& demand) {
+               return demand.second <= node->allocatable[demand.first];
+             });
+    });
+  }
+  std::ranges::stable_sort(pods, {}, [&](const PodInfo* pod) {
+    const cluster::PodShape* shape = pod->shape.get();
+    // A launcher is the only one of its shape, too.
+    return std::pair(!possible[shape], shape->asks_device && like[shape] == 1);
+  });
+}
+
+/// The key under which a failure to place these pods is remembered. It is known only for members of
+/// one shape without special conditions: what failed before cannot fit now. Where neighbours
+/// matter, the failure holds for pods with the same labels as long as no neighbour moves. nullopt:
+/// not remembered.
+std::optional<Failure> FailureOf(const View& view, const Workload& workload,
+                                 std::span<const PodInfo* const> pods, int min) {
+  // Refused nodes are avoided for this workload alone.
+  if (!view.refusals.Of(workload, pods).empty()) return std::nullopt;
+  const PodInfo& first = *pods.front();
+  const bool alike = std::ranges::all_of(pods, [&](const PodInfo* pod) {
+    return pod->shape == first.shape && !pod->shape->whole_node &&
+           pod->object.spec->host_ports.empty();
+  });
+  if (!alike) return std::nullopt;
+  Failure failure{.shape = first.shape, .count = min, .required = workload.topology_required};
+  const policy::Overlay overlay(view.store);
+  const auto neighbourly = [&](const PodInfo* pod) {
+    return policy::NeighboursMatter(*pod, overlay);
+  };
+  if (std::ranges::none_of(pods, neighbourly)) return failure;
+  const auto same_labels = [&](const PodInfo* pod) {
+    return pod->object.meta.labels == first.object.meta.labels;
+  };
+  if (!std::ranges::all_of(pods, same_labels)) return std::nullopt;
+  failure.ns = first.object.meta.ns;
+  failure.labels = first.object.meta.labels;
+  failure.neighbours = view.store.neighbour_generation();
+  return failure;
+}
+
+policy::Placement PlaceWhole(const View& view, const Workload& workload,
+                             const std::vector<const PodInfo*>& pods, int min) {
+  policy::PlacementRequest request{
+      .pods = pods,
+      .min = min,
+      .topology_required = workload.topology_required,
+      .topology_preferred = workload.topology_preferred,
+      .allowed = policy::PayableNodes(QuotaFor(view.store, view.in_tree_started, workload),
+                                      workload.queue, pods)};
+  const policy::Overlay overlay(view.store);
+  policy::Placement placement = PlaceAround(view, workload, pods, request, overlay);
+  if (!placement.ok() && request.allowed) {
+    // Also look at nodes that the queue cannot pay for, to find whether quota or room is short.
+    request.allowed = {};
+    placement = PlaceAround(view, workload, pods, request, overlay);
+  }
+  return placement;
+}
+
+/// A request for `pod` that only `node` can meet.
+policy::PlacementRequest OnNode(const PodInfo& pod, NodeIndex node) {
+  return {.pods = {&pod}, .min = 1, .allowed = [node](NodeIndex n) { return n == node; }};
+}
+
+}  // namespace
+
+bool HasForeignGate(const PodInfo& pod) {
+  return std::ranges::any_of(pod.object.scheduling_gates, [](const std::string& gate) {
+    return gate != cluster::kAdmissionGate;
+  });
+}
+
+bool HasOurGate(const PodInfo& pod) {
+  return std::ranges::find(pod.object.scheduling_gates, cluster::kAdmissionGate) !=
+         pod.object.scheduling_gates.end();
+}
+
+policy::QuotaView QuotaFor(const cluster::Store& store,
+                           const std::set<std::string>& in_tree_started, const Workload& workload) {
+  policy::QuotaView quota(store);
+  for (const std::string& key : in_tree_started) {
+    const Workload* other = store.FindWorkload(key);
+    if (other == nullptr || other == &workload) continue;
+    int lacking = other->min_member - other->BoundCount();
+    for (const PodInfo* pod : other->members) {
+      if (lacking <= 0) break;
+      if (pod->bound() || pod->charge != Charge::kNone || pod->terminating()) continue;
+      quota.Take(other->queue, pod->shape->demand);
+      --lacking;
+    }
+  }
+  return quota;
+}
+
+Verdict GrantMembers(const View& view, const Workload& workload,
+                     std::span<const PodInfo* const> pods, int min, int& fit) {
+  return policy::GrantMembers(QuotaFor(view.store, view.in_tree_started, workload), workload.queue,
+                              pods, min, fit);
+}
+
+Verdict GrantCharge(const View& view, const Workload& workload,
+                    std::span<const policy::Placed> placed) {
+  const std::optional<Plan>& plan = view.states.At(workload).plan;
+  const bool for_victims = plan && !plan->victims.empty();
+  return policy::GrantCharge(QuotaFor(view.store, view.in_tree_started, workload), workload.queue,
+                             placed, for_victims);
+}
+
+bool HasRoom(const View& view, const PodInfo& pod) {
+  view.work += std::ssize(view.store.nodes());
+  const auto fits = view.scorer.fit().Row(*pod.shape);
+  return std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
+    return fits[static_cast<std::size_t>(node->index)] != 0 &&
+           std::ranges::all_of(view.store.DemandOn(*pod.shape, *node), [&](const auto& demand) {
+             return node->free(demand.first) >= demand.second;
+           });
+  });
+}
+
+bool NeededByMinimum(const Workload& workload, const PodInfo& pod) {
+  const auto coming = std::ranges::count_if(workload.members, [&pod](const PodInfo* member) {
+    return member != &pod && member->charge == Charge::kPlanned;
+  });
+  return workload.Missing() > coming;
+}
+
+// --- Starting ------------------------------------------------------------------------------------
+
+StartDecision DecideStart(const View& view, const Workload& workload,
+                          std::vector<const PodInfo*> pods, int min, const Wakeups* memo) {
+  const bool more = static_cast<int>(workload.members.size()) + workload.finished > workload.size;
+  if (more) PutUnlikelyLast(view, pods);
+  // A pod that kube-scheduler nominated may be waiting for its victims: DecideResumedEviction.
+  const bool may_rest = pods.front()->object.nominated_node.empty();
+  int fit = 0;
+  if (Verdict denied = GrantMembers(view, workload, pods, min, fit);
+      denied.reason != ReasonId::kNone) {
+    // No queue event reports what in-tree groups still need. And if there are more members than the
+    // gang announced, it depends on the nodes which of them come first.
+    const bool exact = may_rest && !more && view.in_tree_started.empty();
+    return {.verdict = std::move(denied),
+            .rests_on = exact ? StartDecision::RestsOn::kQuota : StartDecision::RestsOn::kNothing};
+  }
+  pods.resize(static_cast<std::size_t>(fit));
+  const auto known = [&](const Failure& failure) {
+    return memo == nullptr ? nullptr : memo->Known(failure);
+  };
+  const auto refused = [&](Verdict why, std::optional<Failure> failure) {
+    const bool exact = failure && may_rest;
+    return StartDecision{
+        .verdict = std::move(why),
+        .failure = std::move(failure),
+        .rests_on = exact ? StartDecision::RestsOn::kRoom : StartDecision::RestsOn::kNothing};
+  };
+  std::optional<Failure> failure = FailureOf(view, workload, pods, min);
+  // If it fails for lack of room alone, it fails with any neighbours.
+  if (failure && failure->neighbourly() && known(failure->ForRoom()) != nullptr) {
+    failure = failure->ForRoom();
+  }
+  if (const Verdict* why = failure ? known(*failure) : nullptr) return refused(*why, failure);
+  policy::Placement placement = PlaceWhole(view, workload, pods, min);
+  if (!placement.ok()) {
+    // No node has room for a single one of them, with any neighbours.
+    if (failure && failure->neighbourly() && !HasRoom(view, *pods.front())) {
+      failure = failure->ForRoom();
+    }
+    return refused(std::move(placement.verdict), std::move(failure));
+  }
+  if (Verdict denied = GrantCharge(view, workload, placement.placed);
+      denied.reason != ReasonId::kNone) {
+    return refused(std::move(denied), std::nullopt);
+  }
+  return {.reserve = Reservation{.kind = Reservation::Kind::kStart,
+                                 .placed = std::move(placement.placed)}};
+}
+
+std::optional<Reservation> DecideStartOn(const View& view, const PodInfo& pod, NodeIndex node) {
+  const std::array<const PodInfo*, 1> one{&pod};
+  const std::vector<policy::Avoid> avoid = view.refusals.Of(*pod.workload, one);
+  policy::PlacementRequest request = OnNode(pod, node);
+  request.avoid = avoid;
+  policy::Placement placement = policy::Place(request, policy::Overlay(view.store), view.scorer);
+  if (!placement.ok() ||
+      GrantCharge(view, *pod.workload, placement.placed).reason != ReasonId::kNone) {
+    return std::nullopt;
+  }
+  return Reservation{.kind = Reservation::Kind::kStart, .placed = std::move(placement.placed)};
+}
+
+// --- Members of a plan, or of a gang that has started --------------------------------------------
+
+JoinDecision DecideJoin(const View& view, const Workload& workload, const PodInfo& pod) {
+  int fit = 0;
+  const std::array<const PodInfo*, 1> one{&pod};
+  if (Verdict denied = GrantMembers(view, workload, one, 1, fit);
+      denied.reason != ReasonId::kNone) {
+    return {.verdict = std::move(denied)};
+  }
+  const policy::PlacementRequest request{
+      .pods = {&pod}, .min = 1, .allowed = StayInDomain(view, workload, one)};
+  const policy::Overlay overlay(view.store);
+  policy::Placement placement = PlaceAround(view, workload, one, request, overlay);
+  Verdict verdict = placement.verdict;
+  TimePoint held_until = 0;
+  if (!placement.ok() && NeededByMinimum(workload, pod)) {
+    // A node that refused the member may accept it later; no other pod takes the room before that
+    // retry.
+    placement = Search(view, request, overlay);
+    if (placement.ok()) {
+      held_until = TriedAgain(view, workload, pod, placement.placed.front().node);
+    }
+  }
+  if (!placement.ok()) {
+    if (!request.allowed || verdict.reason != ReasonId::kSearchExhausted) {
+      return {.verdict = std::move(verdict)};
+    }
+    return {.verdict = {.reason = ReasonId::kTopologyUnsatisfied,
+                        .want = 1,
+                        .subject = workload.topology_required}};
+  }
+  if (Verdict denied = GrantCharge(view, workload, placement.placed);
+      denied.reason != ReasonId::kNone) {
+    return {.verdict = std::move(denied)};
+  }
+  return {.reserve = Reservation{.kind = Reservation::Kind::kJoin,
+                                 .placed = std::move(placement.placed),
+                                 .held_until = held_until},
+          .verdict = std::move(verdict)};
+}
+
+RetryDecision DecideRetry(const View& view, const Workload& workload, const Assignment& held) {
+  const bool due = held.held_until <= view.now;
+  const std::array<const PodInfo*, 1> one{held.pod};
+  const auto inside = StayInDomain(view, workload, one);
+  const policy::PlacementRequest request{
+      .pods = {held.pod}, .min = 1, .allowed = [&](NodeIndex node) {
+        return (due || node != held.node) && (!inside || inside(node));
+      }};
+  policy::Overlay overlay(view.store);
+  overlay.Remove(*held.pod);
+  policy::Placement placement = PlaceAround(view, workload, one, request, overlay);
+  if (placement.ok() && GrantCharge(view, workload, placement.placed).reason == ReasonId::kNone) {
+    return {.reserve = Reservation{.kind = Reservation::Kind::kRetry,
+                                   .placed = std::move(placement.placed)}};
+  }
+  if (!due) return {.held_until = held.held_until};
+  return {.held_until = TriedAgain(view, workload, *held.pod, held.node)};
+}
+
+std::optional<Reservation> DecideMove(const View& view, const Workload& workload,
+                                      std::span<const PodInfo* const> moving,
+                                      const std::function<bool(NodeIndex)>& allowed,
+                                      const PodInfo& asking) {
+  policy::Overlay overlay(view.store);
+  for (const PodInfo* pod : moving) overlay.Remove(*pod);
+  policy::PlacementRequest request{.pods = {moving.begin(), moving.end()},
+                                   .min = static_cast<int>(moving.size()),
+                                   .allowed = StayInDomain(view, workload, moving),
+                                   .asking = &asking,
+                                   .asking_allowed = allowed,
+                                   .explain = false};
+  if (!request.allowed) {  // no member stays
+    request.topology_required = workload.topology_required;
+    request.topology_preferred = workload.topology_preferred;
+  }
+  policy::Placement found = PlaceAround(view, workload, moving, request, overlay);
+  if (!found.ok()) return std::nullopt;
+  if (GrantCharge(view, workload, found.placed).reason != ReasonId::kNone) return std::nullopt;
+  return Reservation{.kind = Reservation::Kind::kMove, .placed = std::move(found.placed)};
+}
+
+// --- After a restart -----------------------------------------------------------------------------
+
+RecoverDecision DecideRecover(const View& view, const Workload& workload) {
+  Reservation reserve{.kind = Reservation::Kind::kRecover, .placed = {}};
+  for (const PodInfo* pod : workload.members) {
+    if (!pod->bound() || !pod->shape->asks_device) continue;
+    if (const auto claim = cluster::ClaimOf(pod->object)) reserve.plan = claim->plan;
+  }
+  RecoverDecision decision;
+  if (reserve.plan.empty() || workload.in_tree) return decision;
+  policy::Overlay overlay(view.store);
+  policy::QuotaView quota = QuotaFor(view.store, view.in_tree_started, workload);
+  for (const PodInfo* pod : workload.members) {
+    const auto claim = cluster::ClaimOf(pod->object);
+    if (pod->charge != Charge::kNone || !claim || claim->plan != reserve.plan) continue;
+    const NodeIndex node = view.store.FindNode(claim->node);
+    const std::array<const PodInfo*, 1> one{pod};
+    const auto inside = StayInDomain(view, workload, one);
+    const policy::Placed place{.pod = pod, .node = node};
+    if (node == cluster::kNoNode || (inside && !inside(node)) ||
+        !view.scorer.fit().Fits(*pod->shape, view.store.node(node)) ||
+        policy::Capacity(*pod->shape, overlay, node, 1) == 0 ||
+        policy::GrantCharge(quota, workload.queue, {&place, 1}, /*strict=*/false).reason !=
+            ReasonId::kNone) {
+      ++decision.untrusted;
+      continue;
+    }
+    overlay.Place(*pod, node);
+    quota.Take(workload.queue, view.store.DemandOn(*pod->shape, view.store.node(node)));
+    reserve.placed.push_back(place);
+    reserve.ranks.push_back(claim->rank);
+  }
+  if (!reserve.placed.empty()) decision.reserve = std::move(reserve);
+  return decision;
+}
+
+// --- In-tree groups ------------------------------------------------------------------------------
+
+Verdict InTreeQuota(const View& view, const Workload& workload,
+                    std::span<const PodInfo* const> pods) {
+  const int exist = static_cast<int>(pods.size());
+  const int min = std::clamp(workload.min_member - workload.BoundCount(), 1, std::max(1, exist));
+  int fit = 0;
+  return pods.empty() ? Verdict{} : GrantMembers(view, workload, pods, min, fit);
+}
+
+std::expected<Reservation, ReasonId> DecideDelegated(const View& view, const PodInfo& pod,
+                                                     NodeIndex node) {
+  const Workload& workload = *pod.workload;
+  if (pod.refusal.reason != ReasonId::kNone) return std::unexpected(pod.refusal.reason);
+  // kube-scheduler may have tried several groups before the first of them came here. The first to
+  // come gets what its minimum needs, and no member of the others is bound.
+  if (const Verdict denied = InTreeQuota(view, workload, workload.Unplaced());
+      denied.reason != ReasonId::kNone) {
+    return std::unexpected(denied.reason);
+  }
+  policy::Placement placement =
+      policy::Place(OnNode(pod, node), policy::Overlay(view.store), view.scorer);
+  if (!placement.ok()) return std::unexpected(ReasonId::kInsufficientDevices);
+  if (const Verdict denied = GrantCharge(view, workload, placement.placed);
+      denied.reason != ReasonId::kNone) {
+    return std::unexpected(denied.reason);
+  }
+  return Reservation{.kind = Reservation::Kind::kDelegated, .placed = std::move(placement.placed)};
+}
+
+}  // namespace berth::engine

@@ -1,0 +1,151 @@
+// What to do about room, as pure functions: each reads a View, changes nothing but caches, and
+// returns a decision. Engine::Commit (commit.cc) applies decisions; nothing else reserves room.
+// Every road to a node begins here: a workload that starts, a member that joins, moves or is tried
+// again, a claim that is honoured after a restart, a preemption.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cluster/store.h"
+#include "engine/refusals.h"
+#include "engine/wakeups.h"
+#include "engine/workload_state.h"
+#include "policy/placement.h"
+#include "policy/quota.h"
+
+namespace berth::engine {
+
+/// What decisions are made from. Valid until the store's next change.
+struct View {
+  const cluster::Store& store;
+  const States& states;
+  const Refusals& refusals;
+  /// Keys of started in-tree groups: what their minimum still needs is not for others.
+  const std::set<std::string>& in_tree_started;
+  policy::Scorer& scorer;  ///< Its caches change, its answers do not.
+  std::int64_t& work;      ///< Grows by the number of nodes that were looked at.
+  TimePoint now = 0;
+};
+
+/// A decision to reserve room: which member goes where.
+struct Reservation {
+  enum class Kind : std::uint8_t {
+    kStart,      ///< A plan for a whole workload.
+    kJoin,       ///< A place for one more member of a gang that has started.
+    kMove,       ///< Other places for members of a plan, in exchange for those that they have.
+    kRetry,      ///< A place for a member whose node refused it: that node again, or another one.
+    kRecover,    ///< Places that the last process planned, for a gang that has started.
+    kDelegated,  ///< The place where kube-scheduler binds a member of an in-tree group.
+  };
+
+  Kind kind = Kind::kStart;
+  std::vector<policy::Placed> placed;  ///< Not empty. kStart: in rank order.
+  /// kStart: UIDs of the pods whose room it is until they have ended.
+  std::vector<std::string> victims{};
+  /// kJoin: the member keeps its place and is not released before this time; 0: no pause.
+  TimePoint held_until = 0;
+  std::string plan{};        ///< kRecover: the id in the claims.
+  std::vector<int> ranks{};  ///< kRecover: of `placed`.
+};
+
+// --- Quota, room and gates, as decisions see them.
+
+/// The pod has a scheduling gate that is not Berth's: it exists, and is not to be placed yet.
+bool HasForeignGate(const cluster::PodInfo& pod);
+/// The pod has the gate that Berth removes (cluster::kAdmissionGate).
+bool HasOurGate(const cluster::PodInfo& pod);
+
+/// The quota left for `workload`: without what the other started in-tree groups still need.
+policy::QuotaView QuotaFor(const cluster::Store& store,
+                           const std::set<std::string>& in_tree_started,
+                           const cluster::Workload& workload);
+/// See policy::GrantMembers.
+cluster::Verdict GrantMembers(const View& view, const cluster::Workload& workload,
+                              std::span<const cluster::PodInfo* const> pods, int min, int& fit);
+/// See policy::GrantCharge. Room that is held while victims end is over the cap until they are
+/// gone: it moves only to where it is not over the cap.
+cluster::Verdict GrantCharge(const View& view, const cluster::Workload& workload,
+                             std::span<const policy::Placed> placed);
+/// Whether, by counting, some node that `pod` matches has what it asks for.
+bool HasRoom(const View& view, const cluster::PodInfo& pod);
+/// Whether the gang is below its minimum even with the other members that are on their way.
+bool NeededByMinimum(const cluster::Workload& workload, const cluster::PodInfo& pod);
+
+// --- Starting.
+
+/// Whether, and where, a workload starts. If it does not, why, and what it waits for.
+struct StartDecision {
+  enum class RestsOn : std::uint8_t {
+    kNothing,  ///< It is not known exactly what it waits for.
+    kQuota,    ///< Its queue's: Verdict::want of the resource Verdict::subject.
+    kRoom,     ///< That of `failure`.
+  };
+
+  std::optional<Reservation> reserve{};
+  cluster::Verdict verdict{};  ///< Why it does not start.
+  /// The key under which the verdict holds for all workloads like this one.
+  std::optional<Failure> failure{};
+  RestsOn rests_on = RestsOn::kNothing;
+};
+
+/// Places at least `min` of `pods`, which are in rank order, or none. `memo`: failures that still
+/// hold, so that their search need not be repeated; null: none is known. The memo changes the cost,
+/// and never whether the workload starts.
+StartDecision DecideStart(const View& view, const cluster::Workload& workload,
+                          std::vector<const cluster::PodInfo*> pods, int min, const Wakeups* memo);
+/// The lone `pod` starts on this node, if that has the room.
+std::optional<Reservation> DecideStartOn(const View& view, const cluster::PodInfo& pod,
+                                         cluster::NodeIndex node);
+
+// --- Members of a plan, or of a gang that has started.
+
+struct JoinDecision {
+  std::optional<Reservation> reserve{};
+  cluster::Verdict verdict{};  ///< Why it has no place, or must wait at the one that it has.
+};
+/// A place for `pod`, which has none, in the domain of its gang.
+JoinDecision DecideJoin(const View& view, const cluster::Workload& workload,
+                        const cluster::PodInfo& pod);
+
+struct RetryDecision {
+  std::optional<Reservation> reserve{};
+  TimePoint held_until = 0;  ///< Otherwise: when it is tried next.
+};
+/// A place for a member that keeps the room of a node that refused it: there when the pause is
+/// over, elsewhere as soon as there is room.
+RetryDecision DecideRetry(const View& view, const cluster::Workload& workload,
+                          const Assignment& held);
+
+/// Other places for `moving`, which have one, while the other members stay. `allowed` limits where
+/// `asking` may go; null: anywhere.
+std::optional<Reservation> DecideMove(const View& view, const cluster::Workload& workload,
+                                      std::span<const cluster::PodInfo* const> moving,
+                                      const std::function<bool(cluster::NodeIndex)>& allowed,
+                                      const cluster::PodInfo& asking);
+
+struct RecoverDecision {
+  std::optional<Reservation> reserve{};
+  int untrusted = 0;  ///< Claims whose room is not to be had.
+};
+/// The places that members of a started gang claim under the plan of a bound member.
+RecoverDecision DecideRecover(const View& view, const cluster::Workload& workload);
+
+// --- In-tree groups: see in_tree.cc.
+
+/// Checks the quota for the unplaced members that the minimum still needs, or for one if it needs
+/// none.
+cluster::Verdict InTreeQuota(const View& view, const cluster::Workload& workload,
+                             std::span<const cluster::PodInfo* const> pods);
+/// kube-scheduler binds `pod` to `node`: reserves the room there, or says why not.
+std::expected<Reservation, cluster::ReasonId> DecideDelegated(const View& view,
+                                                              const cluster::PodInfo& pod,
+                                                              cluster::NodeIndex node);
+
+}  // namespace berth::engine

@@ -1,0 +1,254 @@
+#include "engine/victims.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "cluster/plan_claim.h"
+#include "engine/engine.h"
+#include "kube/selector.h"
+#include "policy/fit.h"
+#include "policy/neighbours.h"
+#include "policy/quota.h"
+
+namespace berth::engine {
+
+using cluster::NodeIndex;
+using cluster::PodInfo;
+using cluster::ReasonId;
+using cluster::Workload;
+
+namespace {
+
+bool Spared(const PodInfo& pod) {
+  const auto says_no = [](const auto& notes) {
+    const auto it = notes.find("berth.dev/preemptible");
+    return it != notes.end() && it->second == "false";
+  };
+  return says_no(pod.object.meta.labels) || says_no(pod.object.meta.annotations);
+}
+
+/// Priority counts only inside one queue; a pod that no queue is charged for is compared with all.
+bool Below(const PodInfo& victim, cluster::QueueId queue, std::int32_t priority) {
+  return victim.object.priority < priority && !Spared(victim) &&
+         (victim.charged_queue == cluster::kNoQueue || victim.charged_queue == queue);
+}
+
+bool Below(const PodInfo& victim, const PodInfo& preemptor) {
+  return Below(victim, preemptor.queue, preemptor.object.priority);
+}
+
+/// Whether the victim may go: it is Below the preemptor, and not part of a gang that lives on
+/// elsewhere.
+bool MayEvict(const PodInfo& victim, const PodInfo& preemptor,
+              const std::vector<const PodInfo*>& victims) {
+  if (!Below(victim, preemptor)) return false;
+  if (victim.workload == nullptr || !victim.workload->gang) return true;
+  return std::ranges::all_of(victim.workload->members, [&](const PodInfo* member) {
+    return member->charge == cluster::Charge::kNone ||
+           std::ranges::find(victims, member) != victims.end();
+  });
+}
+
+/// Whether `pod`, without what it may hold now, fits the node and its queue once the victims are
+/// gone.
+bool Admitted(const PodInfo& pod, NodeIndex node, const std::vector<const PodInfo*>& victims,
+              const cluster::Store& store) {
+  policy::Overlay overlay(store);
+  overlay.Remove(pod);
+  for (const PodInfo* victim : victims) overlay.Remove(*victim);
+  if (!policy::FitsNode(*pod.object.spec, store.node(node)) ||
+      policy::Capacity(*pod.shape, overlay, node, 1) == 0 ||
+      !policy::HostPortsFree(pod, overlay, node) || !policy::NeighboursAllow(pod, overlay, node)) {
+    return false;
+  }
+  policy::QuotaView quota(store);
+  for (const PodInfo* victim : victims) quota.GiveBack(*victim);
+  const policy::Placed placed{.pod = &pod, .node = node};
+  return policy::GrantCharge(quota, pod.queue, {&placed, 1}, /*strict=*/true).reason ==
+         ReasonId::kNone;
+}
+
+/// For each of `pods`, in order: whether a PodDisruptionBudget forbids evicting it after those
+/// before it.
+std::vector<bool> BreakBudgets(const std::vector<const PodInfo*>& pods,
+                               const cluster::Store& store) {
+  std::map<std::string, std::int64_t> gone;
+  std::vector<bool> breaks(pods.size(), false);
+  for (std::size_t i = 0; i < pods.size(); ++i) {
+    for (const auto& [uid, budget] : store.disruption_budgets()) {
+      if (budget.meta.ns != pods[i]->object.meta.ns ||
+          !kube::Matches(budget.selector, pods[i]->object.meta.labels)) {
+        continue;
+      }
+      if (++gone[uid] > budget.disruptions_allowed) breaks[i] = true;
+    }
+  }
+  return breaks;
+}
+
+/// Implements "You find the victims" (kubernetes#135486). Takes the lowest priorities first, the
+/// youngest first, and pods that a budget protects last, until the pod is admitted. Then drops
+/// those that turn out not to be needed, the last first.
+std::vector<const PodInfo*> FindVictims(const PodInfo& pod, NodeIndex node,
+                                        const cluster::Store& store) {
+  std::vector<const PodInfo*> candidates;
+  for (const PodInfo* other : store.node(node).pods) {
+    const bool lone = other->workload == nullptr || !other->workload->gang;
+    if (other->bound() && lone && Below(*other, pod)) candidates.push_back(other);
+  }
+  std::ranges::sort(candidates, {}, [](const PodInfo* p) {
+    return std::tuple(p->object.priority, -p->object.meta.creation, p->object.meta.uid);
+  });
+  // The budget of an app allows a number of evictions: its lowest and youngest pods come first.
+  const std::vector<bool> kept = BreakBudgets(candidates, store);
+  std::vector<const PodInfo*> order;
+  for (const bool last : {false, true}) {
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      if (kept[i] == last) order.push_back(candidates[i]);
+    }
+  }
+  std::vector<const PodInfo*> victims;
+  for (const PodInfo* candidate : order) {
+    if (Admitted(pod, node, victims, store)) break;
+    victims.push_back(candidate);
+  }
+  if (!Admitted(pod, node, victims, store)) return {};
+  for (std::size_t i = victims.size(); i-- > 0;) {
+    std::vector<const PodInfo*> fewer = victims;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    if (Admitted(pod, node, fewer, store)) victims = std::move(fewer);
+  }
+  return victims;
+}
+
+/// What kube-scheduler proposes to evict on `node`, or other victims there where the proposal names
+/// none or breaks a gang up. Empty: `pod` would not be admitted there afterwards.
+std::vector<const PodInfo*> VictimsOn(const PodInfo& pod, NodeIndex node, const VictimSet& proposal,
+                                      const cluster::Store& store) {
+  std::vector<const PodInfo*> victims;
+  bool sound = !proposal.uids.empty();
+  for (const std::string& uid : proposal.uids) {
+    const PodInfo* victim = store.FindPod(uid);
+    if (victim == nullptr) continue;  // gone already
+    sound &= victim->node == node;
+    victims.push_back(victim);
+  }
+  const auto may_evict = [&](const PodInfo* victim) { return MayEvict(*victim, pod, victims); };
+  sound = sound && std::ranges::all_of(victims, may_evict);
+  if (!sound) victims = FindVictims(pod, node, store);
+  if (victims.empty() || !Admitted(pod, node, victims, store)) return {};
+  std::ranges::sort(victims, std::ranges::greater{}, [](const PodInfo* p) {
+    return std::pair(p->object.priority, p->object.meta.uid);
+  });
+  return victims;
+}
+
+/// Whether kube-scheduler would find no room for `pod`, but victims in the pod's own queue whose
+/// eviction admits it. Counts first, because that is cheap, and tries the rest on a few nodes.
+/// `by_count`: counting was enough to say no.
+bool WouldPreempt(const View& view, const PodInfo& pod, const Preemptor& preemptor,
+                  bool& by_count) {
+  constexpr int kMaxTries = 16;
+  by_count = false;
+  if (HasRoom(view, pod)) return false;
+  view.work += std::ssize(view.store.nodes());
+  const auto fits = view.scorer.fit().Row(*pod.shape);
+  int tries = 0;
+  const bool found = std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
+    if (fits[static_cast<std::size_t>(node->index)] == 0 || tries == kMaxTries) return false;
+    if (!RoomWithVictims(preemptor, node->index, view.store)) return false;
+    ++tries;
+    return !FindVictims(pod, node->index, view.store).empty();
+  });
+  by_count = tries == 0;
+  return found;
+}
+
+}  // namespace
+
+bool EvictionHelps(ReasonId reason) {
+  return reason == ReasonId::kInsufficientDevices || reason == ReasonId::kFragmented ||
+         reason == ReasonId::kInsufficientCpuOrMemory || reason == ReasonId::kWaitingForQuota;
+}
+
+bool RoomWithVictims(const Preemptor& preemptor, NodeIndex index, const cluster::Store& store) {
+  const cluster::NodeInfo& node = store.node(index);
+  const cluster::Demand demand = store.DemandOn(*preemptor.shape, node);
+  const auto too_small = [&node](const auto& d) { return d.second > node.allocatable[d.first]; };
+  if (std::ranges::any_of(demand, too_small)) return false;
+  cluster::Amounts freed;
+  for (const PodInfo* other : node.pods) {
+    const bool lone = other->workload == nullptr || !other->workload->gang;
+    if (!other->bound() || !lone || !Below(*other, preemptor.queue, preemptor.priority)) continue;
+    for (const auto& [id, amount] : other->charged) freed.Add(id, amount);
+  }
+  const auto enough = [&](const auto& d) {
+    return node.free(d.first) + freed[d.first] >= d.second;
+  };
+  return std::ranges::all_of(demand, enough) && policy::FitsNode(*preemptor.shape->spec, node);
+}
+
+std::optional<Eviction> DecideEviction(const View& view, const PodInfo& pod,
+                                       const VictimMap& candidates) {
+  using Rank = std::tuple<std::int64_t, std::int32_t, std::size_t, int>;
+  std::optional<std::pair<Rank, Eviction>> best;
+  for (const auto& [name, proposal] : candidates) {
+    const NodeIndex node = view.store.FindNode(name);
+    if (node == cluster::kNoNode || !view.store.node(node).present) continue;
+    // Its kubelet would reject this pod, too.
+    if (view.refusals.WasRejected(*pod.shape, node)) continue;
+    std::vector<const PodInfo*> victims = VictimsOn(pod, node, proposal, view.store);
+    if (victims.empty()) continue;
+    const auto violations = std::ranges::count(BreakBudgets(victims, view.store), true);
+    const Rank rank{violations, victims.front()->object.priority, victims.size(),
+                    view.store.rank(node)};
+    if (best && best->first <= rank) continue;
+    best.emplace(
+        rank, Eviction{.node = node, .victims = std::move(victims), .pdb_violations = violations});
+  }
+  if (!best) return std::nullopt;
+  return std::move(best->second);
+}
+
+std::optional<Eviction> DecideResumedEviction(const View& view, const PodInfo& pod) {
+  const NodeIndex node = view.store.FindNode(pod.object.nominated_node);
+  if (node == cluster::kNoNode || pod.charge != cluster::Charge::kNone) return std::nullopt;
+  const auto claim = cluster::ClaimOf(pod.object);
+  if (claim && claim->node == pod.object.nominated_node) return std::nullopt;  // nominated by us
+  Eviction eviction{.node = node, .victims = {}};
+  for (const PodInfo* other : view.store.node(node).pods) {
+    if (other->bound() && other->terminating() && Below(*other, pod)) {
+      eviction.victims.push_back(other);
+    }
+  }
+  const std::array<const PodInfo*, 1> one{&pod};
+  const auto there = [node](const policy::Avoid& avoid) { return avoid.node == node; };
+  if (eviction.victims.empty() ||
+      std::ranges::any_of(view.refusals.Of(*pod.workload, one), there) ||
+      !Admitted(pod, node, eviction.victims, view.store)) {
+    return std::nullopt;
+  }
+  return eviction;
+}
+
+PreemptorDecision DecidePreemptor(const View& view, const Workload& workload, ReasonId reason,
+                                  const Wakeups* memo) {
+  if (workload.gang || workload.members.empty() || !EvictionHelps(reason)) return {};
+  const PodInfo& pod = *workload.members.front();
+  if (!HasOurGate(pod) || HasForeignGate(pod) || pod.object.preempt_never) {
+    return {};
+  }
+  PreemptorDecision decision{
+      .preemptor =
+          Preemptor{.shape = pod.shape, .queue = pod.queue, .priority = pod.object.priority}};
+  if (memo != nullptr && memo->CannotPreempt(*decision.preemptor)) return decision;
+  decision.would_preempt = WouldPreempt(view, pod, *decision.preemptor, decision.by_count);
+  return decision;
+}
+
+}  // namespace berth::engine
