@@ -158,7 +158,10 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
   if (state.pending_since == 0) {
     state.pending_since = std::min(now, std::max<TimePoint>(workload.creation, 1));
   }
-  if (fresh && !pod->bound()) scorer_.mix().Observe(pod->shape);
+  if (fresh && !pod->bound()) {
+    // All pods that wait at the start arrive at once: the mix is computed once for them.
+    started_ ? scorer_.Observe(pod->shape) : scorer_.mix().Observe(pod->shape);
+  }
   if (pod->bound()) {
     if (!was_bound && started_) states_[*pod].bound_at = now;
     NoticeSuccess(*pod);
@@ -275,6 +278,7 @@ void Engine::Start(TimePoint now) {
     if (Passthrough()) GiveUpPlaces(*workload);
   }
   started_ = true;
+  scorer_.Refresh();
   StartSweep(SweepOf::kAll);
 }
 

@@ -83,6 +83,11 @@ class Scorer {
   Scorer(const cluster::Store& store, std::unique_ptr<const NodeScorer> policy);
 
   WorkloadMix& mix() { return mix_; }
+  /// A pod of this shape arrived: see WorkloadMix::Advance.
+  void Observe(std::shared_ptr<const cluster::PodShape> shape) {
+    mix_.Observe(std::move(shape));
+    mix_.Advance(*store_, fit_);
+  }
   FitCache& fit() { return fit_; }
   /// Memory that the score tables take.
   std::size_t bytes() const;

@@ -113,18 +113,19 @@ void WorkloadMix::Fix(std::vector<Entry> entries) {
   cpu_per_device_ = devices == 0 ? 0 : MulDiv(cpu, cluster::kMilli, devices);
 }
 
-void WorkloadMix::Refresh(const cluster::Store& store, FitCache& fit) {
+void WorkloadMix::Advance(const cluster::Store& store, FitCache& fit) {
   const bool due = fresh_ >= kRefresh || (generation_ == 1 && window_.size() >= kMinSample);
-  if (due) {
-    RecomputeGrowth(store);
-    fresh_ = 0;
-    ++generation_;
-    RecomputeEntries();
-    RecomputePrices(store, fit);
-  }
-  if (due || classified_ != generation_ || seen_ != store.object_changes().end()) {
-    Classify(store, fit);
-  }
+  if (!due) return;
+  RecomputeGrowth(store);
+  fresh_ = 0;
+  ++generation_;
+  RecomputeEntries();
+  RecomputePrices(store, fit);
+}
+
+void WorkloadMix::Refresh(const cluster::Store& store, FitCache& fit) {
+  Advance(store, fit);
+  if (classified_ != generation_ || seen_ != store.object_changes().end()) Classify(store, fit);
 }
 
 void WorkloadMix::RecomputeGrowth(const cluster::Store& store) {

@@ -82,8 +82,10 @@ class WorkloadMix {
   void Observe(std::shared_ptr<const cluster::PodShape> shape);
   /// Makes this the mix from now on, whatever arrives; no device model has a price.
   void Fix(std::vector<Entry> entries);
-  /// Recomputes entries and prices if enough pods have arrived, and applies changes of nodes. Call
-  /// after the store changed, before anything below.
+  /// Recomputes entries and prices if enough pods have arrived. Call when a pod arrives, so that
+  /// the mix depends on arrivals alone, and not on when it is read.
+  void Advance(const cluster::Store& store, FitCache& fit);
+  /// Also applies changes of nodes. Call after the store changed, before anything below.
   void Refresh(const cluster::Store& store, FitCache& fit);
 
   const std::vector<Entry>& entries() const { return entries_; }

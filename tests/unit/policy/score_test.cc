@@ -225,6 +225,28 @@ TEST_CASE("after the first time it changes every 250 arrivals", "[unit][policy]"
   CHECK(t.scorer.mix().entries().size() == 1);
 }
 
+TEST_CASE("the mix depends on what arrives, and not on when it is read", "[unit][policy]") {
+  Planning t;
+  Planning read_often;
+  for (Planning* each : {&t, &read_often}) {
+    each->Node(MakeNode("n1").Gpu(8));
+    each->store.Refresh();
+    for (int i = 0; i < 700; ++i) {
+      each->scorer.Observe(each->Pod(MakePod("p").Gpu(1 + i % 3)).shape);
+      if (each == &read_often) each->scorer.Refresh();
+    }
+  }
+  // At the 32nd arrival, and 250 and 500 later.
+  CHECK(t.scorer.mix().generation() == 4);
+  CHECK(read_often.scorer.mix().generation() == 4);
+  const auto popularity = [](Planning& each) {
+    std::vector<std::int64_t> millionths;
+    for (const auto& entry : each.scorer.mix().entries()) millionths.push_back(entry.millionths);
+    return millionths;
+  };
+  CHECK(popularity(t) == popularity(read_often));
+}
+
 TEST_CASE("stranding: devices that CPU can no longer serve", "[unit][policy]") {
   Planning t;
   const auto n1 = t.Node(MakeNode("n1").Gpu(8).Cpu(64));
