@@ -28,6 +28,7 @@ Store::Store(config::PolicyConfiguration policy, StoreOptions options, StoreList
       dialects_(peers_.Decide(policy_.dialects)) {
   IndexDevices();
   BuildQueues();
+  topology_.Reset(policy_.levels);
 }
 
 void Store::IndexDevices() {
@@ -59,7 +60,6 @@ NodeInfo& Store::NodeSlot(std::string_view name) {
   slot.index = index;
   slot.hash = NodeHash(name, options_.order_seed);
   node_lookup_.emplace(slot.name, slot.index);
-  topology_dirty_ = true;
   TouchObject(slot);
   return slot;
 }
@@ -92,6 +92,7 @@ void Store::Touch(NodeInfo& node) {
 void Store::TouchObject(NodeInfo& node) {
   Touch(node);
   object_changes_.Add(node.index);
+  topology_.Touch(node.index);
   room_changes_.Add(node.index);
 }
 
@@ -111,7 +112,6 @@ void Store::UpsertNode(kube::Node object) {
                     node.object.meta.annotations == object.meta.annotations &&
                     node.object.taints == object.taints && node.object.ready == object.ready &&
                     node.object.unschedulable == object.unschedulable;
-  topology_dirty_ |= !node.present || MovesTo(node, object.meta.labels);
   node.object = std::move(object);
   if (same) return;
   node.allocatable = std::move(allocatable);
@@ -142,7 +142,6 @@ void Store::DeleteNode(std::string_view name) {
   NodeInfo& node = *nodes_[static_cast<std::size_t>(index)];
   node.present = false;
   node.allocatable = {};
-  topology_dirty_ = true;
   TouchObject(node);
   ReadHardware(node);
   ReconcileDevices(node);
@@ -157,7 +156,7 @@ void Store::RefreshWorkloads() {
 
 void Store::Refresh() {
   RefreshWorkloads();
-  if (topology_dirty_) RefreshTopology();
+  topology_.Refresh(nodes_);
 }
 
 // --- Namespaces, budgets ---------------------------------------------------------------------

@@ -17,6 +17,7 @@
 #include "cluster/dialects.h"
 #include "cluster/model.h"
 #include "cluster/repellers.h"
+#include "cluster/topology_index.h"
 
 namespace berth::cluster {
 
@@ -142,10 +143,10 @@ class Store {
   /// The gang of such a pod; empty: the pod is not one of them.
   std::string EndedKey(std::string_view uid) const;
   const std::vector<QueueInfo>& queues() const { return queues_; }
-  const std::vector<Domain>& domains() const { return domains_; }
+  const std::vector<Domain>& domains() const { return topology_.domains(); }
   /// The place of a node in the hashed order, 0..present nodes-1. REQUIRES: Refresh().
-  int rank(NodeIndex index) const { return ranks_[static_cast<std::size_t>(index)]; }
-  int present_nodes() const { return present_nodes_; }
+  int rank(NodeIndex index) const { return topology_.rank(index); }
+  int present_nodes() const { return topology_.present_nodes(); }
   const kube::StringMap* NamespaceLabels(std::string_view name) const;
   const std::map<std::string, kube::Namespace, std::less<>>& namespaces() const {
     return namespaces_;
@@ -185,7 +186,7 @@ class Store {
   const ChangeLog& changes() const { return changes_; }
   const ChangeLog& object_changes() const { return object_changes_; }
   /// Counts changes of domains and of the node order.
-  std::uint64_t topology_generation() const { return topology_generation_; }
+  std::uint64_t topology_generation() const { return topology_.generation(); }
   /// Counts changes of the policy.
   std::uint64_t policy_generation() const { return policy_generation_; }
 
@@ -269,8 +270,6 @@ class Store {
   void Unfile(PodInfo& pod);
   std::vector<const PodInfo*> ReadersOf(const kube::DialectObject& object);
   void CountPeer(const kube::Pod& pod, int change);
-  void RefreshTopology();
-  bool MovesTo(const NodeInfo& node, const kube::StringMap& labels) const;
   void RefreshWorkload(Workload& workload);
   void KeepEnded(const kube::Pod& pod, std::string key);
   void ForgetEnded(std::string_view uid);
@@ -297,10 +296,7 @@ class Store {
   std::vector<std::unique_ptr<NodeInfo>> nodes_;
   std::unordered_map<std::string_view, NodeIndex> node_lookup_;
   std::set<NodeIndex> vacant_;  ///< Slots of nodes that are gone, and of some that are back.
-  std::vector<Domain> domains_;
-  std::vector<int> ranks_;
-  int present_nodes_ = 0;
-  bool topology_dirty_ = true;
+  TopologyIndex topology_;
 
   PodMap pods_;                                             // by UID
   std::unordered_map<std::string, PodInfo*> pods_by_name_;  // ns/name
@@ -330,7 +326,6 @@ class Store {
   std::uint64_t generation_ = 0;
   std::uint64_t free_generation_ = 0;
   std::uint64_t neighbour_generation_ = 0;
-  std::uint64_t topology_generation_ = 0;
   std::uint64_t policy_generation_ = 0;
   ChangeLog changes_;
   ChangeLog object_changes_;

@@ -177,7 +177,8 @@ void Store::ReadAllAnew() {
     if (pod.charge != Charge::kPlanned || pod.charged_queue == pod.queue) continue;
     SetCharge(pod, pod.node, Charge::kPlanned, pod.devices);
   }
-  RefreshTopology();  // later reads must not find domains of levels that no longer exist
+  topology_.Reset(policy_.levels);
+  topology_.Refresh(nodes_);  // later reads must not find domains of levels that no longer exist
 }
 
 }  // namespace berth::cluster
