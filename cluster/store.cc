@@ -92,6 +92,7 @@ void Store::Touch(NodeInfo& node) {
 void Store::TouchObject(NodeInfo& node) {
   Touch(node);
   object_changes_.Add(node.index);
+  neighbour_changes_.Add(node.index);
   topology_.Touch(node.index);
   room_changes_.Add(node.index);
 }
@@ -163,6 +164,10 @@ void Store::Refresh() {
 
 void Store::UpsertNamespace(kube::Namespace ns) {
   const std::string name = ns.meta.name;
+  const auto known = namespaces_.find(name);
+  if (known == namespaces_.end() || known->second.meta.labels != ns.meta.labels) {
+    ++namespace_generation_;
+  }
   namespaces_.insert_or_assign(name, std::move(ns));
   ++free_generation_;
 }
@@ -171,6 +176,7 @@ void Store::DeleteNamespace(std::string_view name) {
   const auto it = namespaces_.find(name);
   if (it == namespaces_.end()) return;
   namespaces_.erase(it);
+  ++namespace_generation_;
   ++free_generation_;  // anti-affinity by namespace labels no longer selects its pods
 }
 
@@ -403,6 +409,7 @@ void Store::SetCharge(const PodInfo& charged_pod, NodeIndex index, Charge charge
   pod.repels = !pod.object.spec->required_pod_anti_affinity.empty();
   if (pod.repels) repellers_.Add(pod);
   NoteMoved(pod);
+  neighbour_changes_.Add(index);
   Touch(target);
 }
 
@@ -442,6 +449,7 @@ void Store::GiveBack(const PodInfo& giving) {
     queue_news_.insert(pod.charged_queue);
   }
   room_changes_.Add(node.index);
+  neighbour_changes_.Add(node.index);
   if (std::exchange(pod.repels, false)) repellers_.Remove(pod);
   pod.charge = Charge::kNone;
   pod.node = kNoNode;

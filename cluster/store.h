@@ -185,6 +185,11 @@ class Store {
   /// Nodes with any change, and nodes whose object changed. A new node is a change of both.
   const ChangeLog& changes() const { return changes_; }
   const ChangeLog& object_changes() const { return object_changes_; }
+  /// Nodes of which the labels changed, or a pod that holds room there came, went, or changed in
+  /// what affinity, anti-affinity and spread look at.
+  const ChangeLog& neighbour_changes() const { return neighbour_changes_; }
+  /// Counts changes of the labels of namespaces.
+  std::uint64_t namespace_generation() const { return namespace_generation_; }
   /// Counts changes of domains and of the node order.
   std::uint64_t topology_generation() const { return topology_.generation(); }
   /// Counts changes of the policy.
@@ -327,8 +332,10 @@ class Store {
   std::uint64_t free_generation_ = 0;
   std::uint64_t neighbour_generation_ = 0;
   std::uint64_t policy_generation_ = 0;
+  std::uint64_t namespace_generation_ = 0;
   ChangeLog changes_;
   ChangeLog object_changes_;
+  ChangeLog neighbour_changes_;
   ChangeLog room_changes_;
   std::set<QueueId> queue_news_;
 };

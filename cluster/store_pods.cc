@@ -158,7 +158,10 @@ const PodInfo* Store::UpsertPod(kube::Pod object) {
   if (refiled) {
     File(pod);
     ChargeBound(pod);
-    if (pod.charge != Charge::kNone) room_changes_.Add(pod.node);
+    if (pod.charge != Charge::kNone) {
+      room_changes_.Add(pod.node);
+      neighbour_changes_.Add(pod.node);
+    }
     if (pod.charge != Charge::kNone && (relabelled || was_terminating != pod.terminating())) {
       relabelled_ |= relabelled;
       // The terms may select other pods by the pod's own labels.

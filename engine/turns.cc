@@ -42,7 +42,7 @@ void Engine::ReleaseNext(const Workload& workload) {
     if (next == nullptr) next = &a;
     if (!neighbours || !neighbours->SameFor(*a.pod)) {
       if (++kinds > kMostKinds) break;
-      neighbours.emplace(*a.pod, overlay);
+      neighbours.emplace(*a.pod, overlay, scorer_.neighbours());
     }
     if (!neighbours->Allow(a.node)) continue;
     next = &a;

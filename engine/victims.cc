@@ -56,14 +56,16 @@ bool MayEvict(const PodInfo& victim, const PodInfo& preemptor,
 
 /// Whether `pod`, without what it may hold now, fits the node and its queue once the victims are
 /// gone.
-bool Admitted(const PodInfo& pod, NodeIndex node, const std::vector<const PodInfo*>& victims,
-              const cluster::Store& store) {
+bool Admitted(const View& view, const PodInfo& pod, NodeIndex node,
+              const std::vector<const PodInfo*>& victims) {
+  const cluster::Store& store = view.store;
   policy::Overlay overlay(store);
   overlay.Remove(pod);
   for (const PodInfo* victim : victims) overlay.Remove(*victim);
   if (!policy::FitsNode(*pod.object.spec, store.node(node)) ||
       policy::Capacity(*pod.shape, overlay, node, 1) == 0 ||
-      !policy::HostPortsFree(pod, overlay, node) || !policy::NeighboursAllow(pod, overlay, node)) {
+      !policy::HostPortsFree(pod, overlay, node) ||
+      !policy::NeighboursAllow(pod, overlay, view.scorer.neighbours(), node)) {
     return false;
   }
   policy::QuotaView quota(store);
@@ -94,10 +96,9 @@ std::vector<bool> BreakBudgets(const std::vector<const PodInfo*>& pods,
 /// Implements "You find the victims" (kubernetes#135486). Takes the lowest priorities first, the
 /// youngest first, and pods that a budget protects last, until the pod is admitted. Then drops
 /// those that turn out not to be needed, the last first.
-std::vector<const PodInfo*> FindVictims(const PodInfo& pod, NodeIndex node,
-                                        const cluster::Store& store) {
+std::vector<const PodInfo*> FindVictims(const View& view, const PodInfo& pod, NodeIndex node) {
   std::vector<const PodInfo*> candidates;
-  for (const PodInfo* other : store.node(node).pods) {
+  for (const PodInfo* other : view.store.node(node).pods) {
     const bool lone = other->workload == nullptr || !other->workload->gang;
     if (other->bound() && lone && Below(*other, pod)) candidates.push_back(other);
   }
@@ -105,7 +106,7 @@ std::vector<const PodInfo*> FindVictims(const PodInfo& pod, NodeIndex node,
     return std::tuple(p->object.priority, -p->object.meta.creation, p->object.meta.uid);
   });
   // The budget of an app allows a number of evictions: its lowest and youngest pods come first.
-  const std::vector<bool> kept = BreakBudgets(candidates, store);
+  const std::vector<bool> kept = BreakBudgets(candidates, view.store);
   std::vector<const PodInfo*> order;
   for (const bool last : {false, true}) {
     for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -114,34 +115,34 @@ std::vector<const PodInfo*> FindVictims(const PodInfo& pod, NodeIndex node,
   }
   std::vector<const PodInfo*> victims;
   for (const PodInfo* candidate : order) {
-    if (Admitted(pod, node, victims, store)) break;
+    if (Admitted(view, pod, node, victims)) break;
     victims.push_back(candidate);
   }
-  if (!Admitted(pod, node, victims, store)) return {};
+  if (!Admitted(view, pod, node, victims)) return {};
   for (std::size_t i = victims.size(); i-- > 0;) {
     std::vector<const PodInfo*> fewer = victims;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    if (Admitted(pod, node, fewer, store)) victims = std::move(fewer);
+    if (Admitted(view, pod, node, fewer)) victims = std::move(fewer);
   }
   return victims;
 }
 
 /// What kube-scheduler proposes to evict on `node`, or other victims there where the proposal names
 /// none or breaks a gang up. Empty: `pod` would not be admitted there afterwards.
-std::vector<const PodInfo*> VictimsOn(const PodInfo& pod, NodeIndex node, const VictimSet& proposal,
-                                      const cluster::Store& store) {
+std::vector<const PodInfo*> VictimsOn(const View& view, const PodInfo& pod, NodeIndex node,
+                                      const VictimSet& proposal) {
   std::vector<const PodInfo*> victims;
   bool sound = !proposal.uids.empty();
   for (const std::string& uid : proposal.uids) {
-    const PodInfo* victim = store.FindPod(uid);
+    const PodInfo* victim = view.store.FindPod(uid);
     if (victim == nullptr) continue;  // gone already
     sound &= victim->node == node;
     victims.push_back(victim);
   }
   const auto may_evict = [&](const PodInfo* victim) { return MayEvict(*victim, pod, victims); };
   sound = sound && std::ranges::all_of(victims, may_evict);
-  if (!sound) victims = FindVictims(pod, node, store);
-  if (victims.empty() || !Admitted(pod, node, victims, store)) return {};
+  if (!sound) victims = FindVictims(view, pod, node);
+  if (victims.empty() || !Admitted(view, pod, node, victims)) return {};
   std::ranges::sort(victims, std::ranges::greater{}, [](const PodInfo* p) {
     return std::pair(p->object.priority, p->object.meta.uid);
   });
@@ -163,7 +164,7 @@ bool WouldPreempt(const View& view, const PodInfo& pod, const Preemptor& preempt
     if (fits[static_cast<std::size_t>(node->index)] == 0 || tries == kMaxTries) return false;
     if (!RoomWithVictims(preemptor, node->index, view.store)) return false;
     ++tries;
-    return !FindVictims(pod, node->index, view.store).empty();
+    return !FindVictims(view, pod, node->index).empty();
   });
   by_count = tries == 0;
   return found;
@@ -202,7 +203,7 @@ std::optional<Eviction> DecideEviction(const View& view, const PodInfo& pod,
     if (node == cluster::kNoNode || !view.store.node(node).present) continue;
     // Its kubelet would reject this pod, too.
     if (view.refusals.WasRejected(*pod.shape, node)) continue;
-    std::vector<const PodInfo*> victims = VictimsOn(pod, node, proposal, view.store);
+    std::vector<const PodInfo*> victims = VictimsOn(view, pod, node, proposal);
     if (victims.empty()) continue;
     const auto violations = std::ranges::count(BreakBudgets(victims, view.store), true);
     const Rank rank{violations, victims.front()->object.priority, victims.size(),
@@ -230,7 +231,7 @@ std::optional<Eviction> DecideResumedEviction(const View& view, const PodInfo& p
   const auto there = [node](const policy::Avoid& avoid) { return avoid.node == node; };
   if (eviction.victims.empty() ||
       std::ranges::any_of(view.refusals.Of(*pod.workload, one), there) ||
-      !Admitted(pod, node, eviction.victims, view.store)) {
+      !Admitted(view, pod, node, eviction.victims)) {
     return std::nullopt;
   }
   return eviction;

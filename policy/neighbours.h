@@ -3,27 +3,25 @@
 // PodTopologySpread plugins. Pure.
 #pragma once
 
-#include <map>
+#include <memory>
 #include <set>
 #include <string>
-#include <string_view>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "policy/neighbour_counts.h"
 #include "policy/overlay.h"
 
 namespace berth::policy {
 
 /// Where one pod may go as far as other pods are concerned, in both directions: its own terms, and
-/// the anti-affinity of the pods that are there. Like kube-scheduler's PreFilter, the constructor
-/// counts the cluster once; after that a node costs a few look-ups, however many pods and nodes
-/// there are.
+/// the anti-affinity of the pods that are there. The counts over the pods that hold room are the
+/// cache's; here is how the overlay differs. A node costs a few look-ups, however many pods and
+/// nodes there are.
 class Neighbours {
  public:
-  /// `pod` and the store must outlive this object and stay unchanged.
-  Neighbours(const cluster::PodInfo& pod, const Overlay& overlay);
+  /// `pod`, the store and `cache` must outlive this object, and the store must stay unchanged.
+  Neighbours(const cluster::PodInfo& pod, const Overlay& overlay, NeighbourCache& cache);
 
   bool Allow(cluster::NodeIndex node) const;
 
@@ -35,46 +33,23 @@ class Neighbours {
   bool SameFor(const cluster::PodInfo& other) const;
 
  private:
-  using Values = std::unordered_set<std::string_view>;  ///< Of the term's topology label.
-
-  /// One of the pod's own terms of affinity or anti-affinity.
-  struct Term {
-    const kube::PodAffinityTerm* said;
-    Values values;  ///< Domains with a pod that the term selects.
-  };
-  struct Spread {
-    const kube::TopologySpreadConstraint* said;
-    kube::PodAffinityTerm selects;
-    std::unordered_map<std::string_view, int> counts;  ///< By domain.
-    int least = 0;
-    bool self = false;  ///< The pod itself is selected.
-  };
-
-  void CountDomains();
-  void CountPods();
-  void CountRepellers();
-  void Count(const cluster::PodInfo& other, cluster::NodeIndex node);
-  void Repel(const cluster::PodInfo& repeller, cluster::NodeIndex node);
-  void LookAt(const kube::PodAffinityTerm& term);
-  bool Attracts(const cluster::PodInfo& other) const;
-  bool AloneOnHost(cluster::NodeIndex node) const;
-  bool Eligible(cluster::NodeIndex node) const;
-  void FindLeast(Spread& spread) const;
+  void Count(const cluster::PodInfo& other, cluster::NodeIndex node, int change);
+  bool WithCompany(cluster::NodeIndex node) const;
+  bool KeepsSkew(cluster::NodeIndex node) const;
+  int Least(std::size_t constraint) const;
 
   const cluster::PodInfo* pod_;
-  const Overlay* overlay_;
-  std::vector<Term> anti_affinity_;  ///< Except those with the host as topology.
-  std::vector<const kube::PodAffinityTerm*> host_anti_affinity_;
-  std::vector<Term> affinity_;
-  bool attracted_ = false;  ///< Some pod satisfies every affinity term.
-  std::vector<Spread> spread_;
-  std::map<std::string, Values> repelled_;  ///< By topology key: domains whose pods repel it.
-  std::vector<std::pair<const cluster::PodInfo*, cluster::NodeIndex>> added_;
-  std::set<std::string> labels_;  ///< Keys of its labels that the terms of any pod look at.
+  const cluster::Store* store_;
+  std::shared_ptr<const NeighbourRow> row_;
+  NeighbourTally change_;             ///< What the overlay adds to the row's counts.
+  std::vector<int> least_;            ///< By spread constraint: the count of the domain with least.
+  std::vector<bool> spreads_itself_;  ///< By spread constraint: it selects the pod itself.
+  std::set<std::string> keys_;        ///< Of labels that the terms of placed pods look at.
 };
 
-/// Neighbours(pod, overlay).Allow(node).
-bool NeighboursAllow(const cluster::PodInfo& pod, const Overlay& overlay, cluster::NodeIndex node);
+/// Neighbours(pod, overlay, cache).Allow(node).
+bool NeighboursAllow(const cluster::PodInfo& pod, const Overlay& overlay, NeighbourCache& cache,
+                     cluster::NodeIndex node);
 
 /// Whether NeighboursAllow can be false at all for this pod: it has terms of its own, or a pod that
 /// is there has a term that selects it.

@@ -65,6 +65,8 @@ class Overlay {
   }
 
   bool Removed(const cluster::PodInfo& pod) const { return removed_.contains(&pod); }
+  /// In no particular order.
+  const std::unordered_set<const cluster::PodInfo*>& removed() const { return removed_; }
 
   /// Pods placed so far, in order.
   std::span<const std::pair<const cluster::PodInfo*, cluster::NodeIndex>> placed() const {

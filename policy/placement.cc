@@ -348,8 +348,8 @@ class Placer {
       }
       if (next != group.pods.size()) return std::nullopt;
     }
-    AlignRanks(request_.pods, groups_, base_, request_.asking_allowed ? request_.asking : nullptr,
-               placed);
+    AlignRanks(request_.pods, groups_, base_, scorer_.neighbours(),
+               request_.asking_allowed ? request_.asking : nullptr, placed);
     return placed;
   }
 
@@ -432,7 +432,9 @@ class Placer {
       heap.pop_back();
       const PodInfo& pod = *group.pods[next];
       if (constrained) {
-        if (!neighbours || !neighbours->SameFor(pod)) neighbours.emplace(pod, overlay);
+        if (!neighbours || !neighbours->SameFor(pod)) {
+          neighbours.emplace(pod, overlay, scorer_.neighbours());
+        }
         if (!neighbours->Allow(best.node) || !HostPortsFree(pod, overlay, best.node)) {
           refused.push_back(best);
           continue;

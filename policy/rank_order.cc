@@ -46,23 +46,23 @@ void Deal(const cluster::PodShape& shape, const cluster::Store& store,
 }
 
 /// Whether these members repel, and are repelled by, the same pods: then they may change places.
-bool AllAlike(const ShapeGroup& group, const Overlay& base) {
-  const Neighbours neighbours(*group.pods.front(), base);
+bool AllAlike(const ShapeGroup& group, const Overlay& base, NeighbourCache& cache) {
+  const Neighbours neighbours(*group.pods.front(), base, cache);
   return std::ranges::all_of(group.pods,
                              [&](const cluster::PodInfo* pod) { return neighbours.SameFor(*pod); });
 }
 
 /// Members of one shape can differ in their labels, and so in the pods that they repel. Host ports
 /// belong to the shape.
-bool AllAllowed(std::span<const ShapeGroup> groups, const Overlay& base,
+bool AllAllowed(std::span<const ShapeGroup> groups, const Overlay& base, NeighbourCache& cache,
                 std::span<const Placed> placed) {
   const bool matter =
       std::ranges::any_of(placed, [&](const Placed& p) { return NeighboursMatter(*p.pod, base); });
-  if (!matter || (groups.size() == 1 && AllAlike(groups.front(), base))) return true;
+  if (!matter || (groups.size() == 1 && AllAlike(groups.front(), base, cache))) return true;
   Overlay after = base;
   for (const Placed& p : placed) after.Place(*p.pod, p.node, p.devices);
   return std::ranges::all_of(
-      placed, [&](const Placed& p) { return NeighboursAllow(*p.pod, after, p.node); });
+      placed, [&](const Placed& p) { return NeighboursAllow(*p.pod, after, cache, p.node); });
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ std::vector<const cluster::PodInfo*> RankOrder(
 }
 
 void AlignRanks(std::span<const cluster::PodInfo* const> members,
-                std::span<const ShapeGroup> groups, const Overlay& base,
+                std::span<const ShapeGroup> groups, const Overlay& base, NeighbourCache& cache,
                 const cluster::PodInfo* fixed, std::vector<Placed>& placed) {
   std::unordered_map<const cluster::PodInfo*, std::size_t> rank;
   for (std::size_t i = 0; i < members.size(); ++i) rank[members[i]] = i;
@@ -102,7 +102,7 @@ void AlignRanks(std::span<const cluster::PodInfo* const> members,
     if (group.shape->share == 0 && !MayAllowLater(*group.shape))
       Deal(*group.shape, base.store(), fixed, placed);
   }
-  if (!AllAllowed(groups, base, placed)) placed = chosen;
+  if (!AllAllowed(groups, base, cache, placed)) placed = chosen;
 }
 
 }  // namespace berth::policy

@@ -23,7 +23,7 @@ std::vector<const cluster::PodInfo*> RankOrder(const std::vector<const cluster::
 /// `members` is the order of ranks, in which `placed` is left; `groups` are those members by shape;
 /// `base` is the cluster without them. `fixed` keeps its node; null: no member has to.
 void AlignRanks(std::span<const cluster::PodInfo* const> members,
-                std::span<const ShapeGroup> groups, const Overlay& base,
+                std::span<const ShapeGroup> groups, const Overlay& base, NeighbourCache& cache,
                 const cluster::PodInfo* fixed, std::vector<Placed>& placed);
 
 }  // namespace berth::policy

@@ -72,6 +72,7 @@ void ShapeScores::CatchUp(const NodeStates& states, std::span<const std::uint8_t
 Scorer::Scorer(const cluster::Store& store)
     : store_(&store),
       fit_(store),
+      neighbours_(store),
       policy_(std::make_unique<BerthScorer>(store, mix_)),
       states_(store, policy_->LooksAtHosted()),
       place_terms_(store) {}
@@ -79,12 +80,14 @@ Scorer::Scorer(const cluster::Store& store)
 Scorer::Scorer(const cluster::Store& store, std::unique_ptr<const NodeScorer> policy)
     : store_(&store),
       fit_(store),
+      neighbours_(store),
       policy_(std::move(policy)),
       states_(store, policy_->LooksAtHosted()),
       place_terms_(store) {}
 
 void Scorer::Refresh() {
   fit_.Trim();
+  neighbours_.Trim();
   mix_.Refresh(*store_, fit_);
   states_.CatchUp(mix_);
   const bool forget = epoch_ != states_.epoch() || mix_generation_ != mix_.generation() ||

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "policy/berth_scorer.h"
+#include "policy/neighbour_counts.h"
 #include "policy/place_terms.h"
 
 namespace berth::policy {
@@ -89,6 +90,7 @@ class Scorer {
     mix_.Advance(*store_, fit_);
   }
   FitCache& fit() { return fit_; }
+  NeighbourCache& neighbours() { return neighbours_; }
   /// Memory that the score tables take.
   std::size_t bytes() const;
 
@@ -159,6 +161,7 @@ class Scorer {
   const cluster::Store* store_;
   WorkloadMix mix_;
   FitCache fit_;
+  NeighbourCache neighbours_;
   std::unique_ptr<const NodeScorer> policy_;
   NodeStates states_;
   std::unordered_map<const cluster::PodShape*, Known> shapes_;

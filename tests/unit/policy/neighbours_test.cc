@@ -28,7 +28,8 @@ class Zones : public Planning {
   std::string Allowed(const cluster::PodInfo& pod, const Overlay& overlay) {
     std::string names;
     for (const char* name : {"a1", "a2", "b1", "c1"}) {
-      if (NeighboursAllow(pod, overlay, node(name))) names += std::string(name) + ' ';
+      if (NeighboursAllow(pod, overlay, scorer.neighbours(), node(name)))
+        names += std::string(name) + ' ';
     }
     return names;
   }
@@ -79,7 +80,7 @@ TEST_CASE("a hermit in the overlay matters to those after it", "[unit][policy][b
   auto& web = t.Pod(MakePod("p").Gpu(1).Label("app", "web"));
   Overlay overlay = t.overlay();
   overlay.Place(hermit, t.node("a1"));
-  CHECK_FALSE(NeighboursAllow(web, overlay, t.node("a2")));
+  CHECK_FALSE(NeighboursAllow(web, overlay, t.scorer.neighbours(), t.node("a2")));
   CHECK(NeighboursMatter(web, overlay));
 }
 
@@ -168,7 +169,7 @@ TEST_CASE("members that are alike share what was counted", "[unit][policy]") {
   auto& second = t.Pod(member("m1", "1"));
   SECTION("nobody looks at the rank") {
     const Overlay overlay = t.overlay();
-    Neighbours neighbours(first, overlay);
+    Neighbours neighbours(first, overlay, t.scorer.neighbours());
     REQUIRE(neighbours.SameFor(second));
     neighbours.Add(first, t.node("a1"));
     CHECK_FALSE(neighbours.Allow(t.node("a2")));
@@ -180,12 +181,12 @@ TEST_CASE("members that are alike share what was counted", "[unit][policy]") {
   SECTION("a hermit does") {
     t.Pod(MakePod("hermit").NotNear("rank", "1", "zone").On("b1"));
     const Overlay overlay = t.overlay();
-    CHECK_FALSE(Neighbours(first, overlay).SameFor(second));
+    CHECK_FALSE(Neighbours(first, overlay, t.scorer.neighbours()).SameFor(second));
     CHECK(t.Allowed(second, overlay) == "a1 a2 ");
   }
   SECTION("a member that was placed does") {
     const Overlay overlay = t.overlay();
-    Neighbours neighbours(first, overlay);
+    Neighbours neighbours(first, overlay, t.scorer.neighbours());
     neighbours.Add(t.Pod(MakePod("h").Gpu(1).NotNear("rank", "1", "zone")), t.node("a1"));
     CHECK_FALSE(neighbours.SameFor(second));
     CHECK(neighbours.Allow(t.node("a2")));
@@ -235,8 +236,8 @@ TEST_CASE("spread: pods on nodes that the pod may not use are not counted", "[un
   t.Pod(MakePod("x1").Label("app", "x").On("a1"));  // a1 is in no pool
   const auto& pod =
       t.Pod(MakePod("p").Label("app", "x").Spread("app", "x", "zone").Selector("pool", "gpu"));
-  CHECK(NeighboursAllow(pod, t.overlay(), t.node("a2")));
-  CHECK(NeighboursAllow(pod, t.overlay(), t.node("b1")));
+  CHECK(NeighboursAllow(pod, t.overlay(), t.scorer.neighbours(), t.node("a2")));
+  CHECK(NeighboursAllow(pod, t.overlay(), t.scorer.neighbours(), t.node("b1")));
 }
 
 }  // namespace
