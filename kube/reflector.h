@@ -12,37 +12,11 @@
 
 #include "kube/api_status.h"
 #include "kube/backoff.h"
+#include "kube/list_watch.h"
 #include "kube/rest_client.h"
 #include "kube/watch_event.h"
 
 namespace berth::kube {
-
-/// Why a watch (or the list before it) had to be started again. A closed set: metric labels.
-enum class RestartReason : std::uint8_t {
-  kClosed,                ///< The server ended it after its time; nothing is wrong.
-  kShortWatch,            ///< Closed within a second without a single event.
-  kExpired,               ///< 410, or a resource version that the server does not have.
-  kThrottled,             ///< 429.
-  kServerError,           ///< 5xx.
-  kConnection,            ///< Refused, reset, TLS.
-  kSilent,                ///< Neither event nor bookmark for the idle timeout.
-  kMalformed,             ///< Not what a watch or a list looks like, or too long.
-  kRefused,               ///< Any other 4xx.
-  kWatchListUnsupported,  ///< The server cannot stream lists.
-};
-
-/// The metric label: `closed`, `short_watch`, `expired`, ...
-std::string_view Name(RestartReason reason);
-
-/// How all objects were asked for. A closed set: metric labels.
-enum class ListKind : std::uint8_t {
-  kStream,      ///< A watch that begins with the existing objects: from the server's cache.
-  kCached,      ///< A list at least as new as the last version seen: from the server's cache.
-  kConsistent,  ///< A list of the newest version, in pages: servers before 1.31 read it from etcd.
-};
-
-/// The metric label: `stream`, `cached`, `consistent`.
-std::string_view Name(ListKind kind);
 
 /// Receives what a Reflector sees, always on the thread of Reflector::Run(). An element is valid
 /// during the call only. A call may block, which makes the server send more slowly.
@@ -96,36 +70,20 @@ class Reflector {
   const ReflectorConfig& config() const { return config_; }
 
  private:
-  /// What to do after a watch or a list.
-  enum class Next : std::uint8_t {
-    kRewatch,       ///< Rewatch from the last seen version, at once.
-    kRewatchLater,  ///< The same after a backoff, without a bound on the number of times.
-    kRetryWatch,    ///< The same a few times; then a relist, since the version may be at fault.
-    kRelist,        ///< Relist after a backoff.
-    kListInstead,   ///< The watch list did not work: use a list, at once.
-    kStop,
-  };
   struct WatchState;
   struct Page;
 
-  Next SyncAndWatch(std::stop_token stop);
-  Next WatchOnce(bool initial, const std::stop_token& stop);
-  Next AfterWatch(const WatchState& state, const std::expected<Response, TransportError>& result);
-  Next AfterTransportError(const TransportError& error);
-  Next AfterStatus(const ApiStatus& status, bool initial);
+  void Watch(const ListWatch::Step& step, const std::stop_token& stop);
   bool OnLine(std::string_view line, WatchState& state);
-  void OnEvent(const WatchEvent& event, WatchState& state);
-  Request WatchRequest(bool initial) const;
+  void OnEvent(const WatchEvent& event);
+  Request WatchRequest(const ListWatch::Step& step) const;
 
-  bool List(const std::stop_token& stop);
-  bool ListPages(const std::string& version, int& limit, const std::stop_token& stop,
-                 bool& try_again);
+  void List(const ListWatch::Step& step, const std::stop_token& stop);
   bool FetchPage(const Page& page, const std::stop_token& stop, std::string& next,
-                 std::string& version, ApiStatus& refusal);
+                 std::string& version, std::optional<ApiStatus>& refusal);
+  void Select(Request& request) const;
 
   bool Parse(std::string_view json, simdjson::dom::element& out);
-  std::string RelistVersion() const;
-  Next Restart(RestartReason reason, Next next);
   bool WaitBackoff(const std::stop_token& stop);
 
   RestClient& client_;
@@ -133,14 +91,10 @@ class Reflector {
   ReflectorSink& sink_;
   const Timing timing_;
   Backoff backoff_;
+  ListWatch state_;
 
   simdjson::dom::parser parser_;
-  std::string padded_;      ///< The text that parser_ last parsed.
-  std::string version_;     ///< The last version seen; opaque. Empty: none yet.
-  bool expired_ = false;    ///< The server no longer has version_: ask for the newest.
-  bool watch_list_;         ///< Still believed to be supported.
-  int failures_ = 0;        ///< Watches that failed in a row without an event.
-  Duration retry_after_{};  ///< The least time that the server asked us to wait.
+  std::string padded_;  ///< The text that parser_ last parsed.
 };
 
 }  // namespace berth::kube

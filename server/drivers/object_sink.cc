@@ -3,7 +3,6 @@
 #include <chrono>
 #include <exception>
 #include <utility>
-#include <vector>
 
 namespace berth::server {
 namespace {
@@ -24,22 +23,10 @@ void ObjectSink::Clear() {
   EndReplace();
 }
 
-void ObjectSink::BeginReplace() {
-  replacing_ = true;
-  seen_.clear();
-}
+void ObjectSink::BeginReplace() { known_.BeginReplace(); }
 
 void ObjectSink::EndReplace() {
-  replacing_ = false;
-  std::vector<std::string> gone;
-  for (const std::string& key : known_) {
-    if (!seen_.contains(key)) gone.push_back(key);
-  }
-  for (const std::string& key : gone) {
-    known_.erase(key);
-    remove_(key);
-  }
-  seen_ = {};
+  for (const std::string& key : known_.EndReplace()) remove_(key);
 }
 
 /// Users can create such objects at will: the log names one in ten seconds.
@@ -74,8 +61,7 @@ void ObjectSink::Upsert(simdjson::dom::element object) {
   }
   if (!upserted.problem.empty() || upserted.key.empty()) Complain(object, upserted);
   if (upserted.key.empty()) return;
-  if (replacing_) seen_.insert(upserted.key);
-  known_.insert(upserted.key);
+  known_.Add(upserted.key);
 }
 
 void ObjectSink::Delete(simdjson::dom::element object) {
@@ -83,7 +69,7 @@ void ObjectSink::Delete(simdjson::dom::element object) {
   for (const char* field : {"uid", "name"}) {
     std::string_view key;
     if (object["metadata"][field].get(key) == simdjson::SUCCESS &&
-        known_.erase(std::string(key)) > 0) {
+        known_.Remove(std::string(key))) {
       remove_(std::string(key));
       return;
     }

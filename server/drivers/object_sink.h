@@ -5,8 +5,8 @@
 #include <atomic>
 #include <functional>
 #include <string>
-#include <unordered_set>
 
+#include "kube/known_keys.h"
 #include "kube/reflector.h"
 #include "server/logging.h"
 #include "server/ops/metrics.h"
@@ -69,10 +69,7 @@ class ObjectSink final : public kube::ReflectorSink {
   const Deleter remove_;
   std::function<void()> synced_;  ///< Empty once called.
   std::function<void(kube::RestartReason)> restart_;
-  std::unordered_set<std::string> known_;
-  bool replacing_ = false;
-  std::unordered_set<std::string> seen_;  ///< Keys seen since BeginReplace; empty outside of a
-                                          ///< replace.
+  kube::KnownKeys known_;
   std::int64_t complain_after_ms_ = 0;
   std::atomic<std::int64_t> alive_ms_ = SteadyMs();
   std::atomic<bool> listed_ = false;

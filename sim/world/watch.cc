@@ -1,8 +1,19 @@
 #include "sim/world/watch.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace berth::sim {
+namespace {
+
+/// Virtual time, and the mean of each back-off: delays are drawn elsewhere.
+kube::Timing VirtualTiming(const Timeline& timeline) {
+  return {.now = [&timeline] { return kube::TimePoint(std::chrono::milliseconds(timeline.now())); },
+          .random = [] { return 0.5; },
+          .wait = {}};
+}
+
+}  // namespace
 
 /// kube-scheduler watches pods with status.phase!=Succeeded,status.phase!=Failed: a pod that ends
 /// leaves the selection, which looks like a deletion. Berth watches all pods.
@@ -17,18 +28,26 @@ WatchStream::WatchStream(Environment& env, Kind kind, Sink sink, const Freezer* 
       kind_(kind),
       sink_(std::move(sink)),
       bytes_(env.fidelity == Fidelity::kWire ? std::make_unique<WatchBytes>(kind) : nullptr),
-      connection_(freezer) {
+      connection_(freezer),
+      backoff_(kube::BackoffPolicy{}, VirtualTiming(env.timeline)) {
   env_.api.Subscribe(kind_, life_.alive(), [this] { Pull(); });
-  env_.timeline.After(env_.network.Between(1, 200), connection_.Guard([this] { Connect(true); }));
+  env_.timeline.After(env_.network.Between(1, 200), connection_.Guard([this] { Connect(); }));
 }
 
 void WatchStream::Break(Duration outage, bool expired) {
+  expired_ |= expired;
+  if (connected_) state_.OnWatchEnd({.failure = kube::RestartReason::kConnection});
+  ConnectAfter(outage);
+}
+
+/// Connects when the back-off is over, and not before `outage` is.
+void WatchStream::ConnectAfter(Duration outage) {
   connected_ = false;
   armed_ = false;
   pending_.clear();
   connection_.Renew();
-  const bool list = expired || !synced_;
-  env_.timeline.After(outage, connection_.Guard([this, list] { Connect(list); }));
+  const Duration wait = state_.Next().backs_off ? backoff_.Next().count() : 0;
+  env_.timeline.After(std::max(outage, wait), connection_.Guard([this] { Connect(); }));
 }
 
 void WatchStream::SlowDown(Duration delay, TimePoint until) {
@@ -36,16 +55,32 @@ void WatchStream::SlowDown(Duration delay, TimePoint until) {
   slow_until_ = until;
 }
 
-void WatchStream::Connect(bool list) {
+void WatchStream::Connect() {
+  const kube::ListWatch::Step step = state_.Next();
   connected_ = true;
   last_due_ = env_.now();
-  if (!list && delivered_ >= env_.api.begin(kind_)) {
-    queued_ = delivered_;
-    Pull();
-    return;
+  if (step.ask != kube::ListWatch::Ask::kWatch) return StreamAll();
+  if (!Has(step.version)) {
+    kube::ApiStatus gone;
+    gone.code = 410;
+    gone.reason = "Expired";
+    state_.OnWatchEnd({.refusal = std::move(gone)});
+    return ConnectAfter(0);
   }
-  // Objects are delivered as they arrive; deletions are known only at the end (kube/reflector.h).
-  seen_.clear();
+  queued_ = delivered_;
+  Pull();
+}
+
+/// Whether the server can continue from the version: it forgets the oldest part of its journal.
+bool WatchStream::Has(const std::string& version) const {
+  return !expired_ && std::stoull(version) >= env_.api.begin(kind_);
+}
+
+/// All objects, then what changes. Objects are delivered as they arrive; which ones are gone is
+/// known only at the end (kube/reflector.h).
+void WatchStream::StreamAll() {
+  expired_ = false;
+  known_.BeginReplace();
   if (bytes_ != nullptr) bytes_->BeginList();
   queued_ = ListedAt();
   listed_ = queued_;
@@ -96,11 +131,10 @@ void WatchStream::Deliver() {
   const Item item = std::move(pending_.front());
   pending_.pop_front();
   if (item.what == What::kEvent) {
-    ++delivered_;
+    state_.OnEvent(std::to_string(++delivered_));
     Take(item.what, item.change);
     if (env_.now() < duplicate_until_) Take(item.what, item.change);
   } else if (item.what == What::kListed) {
-    seen_.insert(item.change.key);
     Take(item.what, item.change);
   } else {
     EndList();
@@ -115,13 +149,8 @@ void WatchStream::EndList() {
   // The list does not contain later changes: continue from there in the journal.
   delivered_ =
       queued_ - static_cast<std::size_t>(std::ranges::count(pending_, What::kEvent, &Item::what));
-  std::vector<std::string> gone;
-  for (const std::string& key : known_) {
-    if (!seen_.contains(key)) gone.push_back(key);
-  }
-  std::ranges::sort(gone);
-  for (const std::string& key : gone) {
-    known_.erase(key);
+  state_.OnSynced(std::to_string(delivered_));
+  for (const std::string& key : known_.EndReplace()) {
     sink_.remove(key, {.key = key, .deleted = true});
   }
   if (!std::exchange(synced_, true) && sink_.synced) sink_.synced();
@@ -136,9 +165,9 @@ void WatchStream::Take(What what, const Change& sent) {
     change = *std::move(arrived);
   }
   if (!change.deleted) {
-    known_.insert(change.key);
+    known_.Add(change.key);
     sink_.upsert(change);
-  } else if (known_.erase(change.key) > 0) {
+  } else if (known_.Remove(change.key)) {
     sink_.remove(change.key, change);
   }
 }

@@ -1,4 +1,5 @@
-// One consumer's watch of one kind, as a reflector keeps it: a list, then events in order. Each
+// One consumer's watch of one kind in virtual time: what to list and to watch is decided by the
+// reflector's own kube::ListWatch, and here are the API server's answers and the network. Each
 // stream delays its events independently, so that kinds and consumers get out of step. It can
 // break, fall behind, expire and repeat events; it never skips or reorders events of its kind.
 #pragma once
@@ -8,8 +9,9 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <unordered_set>
 
+#include "kube/known_keys.h"
+#include "kube/list_watch.h"
 #include "sim/world/environment.h"
 #include "sim/world/watch_bytes.h"
 
@@ -31,8 +33,8 @@ class WatchStream {
   WatchStream(const WatchStream&) = delete;
   WatchStream& operator=(const WatchStream&) = delete;
 
-  /// The connection ends and events under way are lost. A new one follows after `outage`: from the
-  /// last event seen, or with a list if `expired`.
+  /// The connection ends, events under way are lost, and no new one is to be had for `outage`. If
+  /// `expired`, the server then no longer has the version that was seen last.
   void Break(Duration outage, bool expired);
   /// Events take `delay` longer until `until`.
   void SlowDown(Duration delay, TimePoint until);
@@ -56,7 +58,10 @@ class WatchStream {
   };
 
   bool Selected(const Change& change) const;
-  void Connect(bool list);
+  void ConnectAfter(Duration outage);
+  void Connect();
+  bool Has(const std::string& version) const;
+  void StreamAll();
   std::size_t ListedAt() const;
   void Pull();
   void Queue(What what, Change change);
@@ -72,7 +77,10 @@ class WatchStream {
   Life life_;                                ///< Guards events of this object.
   Life connection_;                          ///< Guards what is under way on the current
                                              ///< connection.
+  kube::ListWatch state_{/*use_watch_list=*/true, /*page_limit=*/0};
+  kube::Backoff backoff_;
   bool connected_ = false;
+  bool expired_ = false;  ///< The server has dropped the version that was seen last.
   bool synced_ = false;
   bool armed_ = false;
   std::size_t queued_ = 0;     ///< Position in the server's journal.
@@ -83,8 +91,7 @@ class WatchStream {
   TimePoint slow_until_ = 0;
   TimePoint duplicate_until_ = 0;
   std::deque<Item> pending_;
-  std::unordered_set<std::string> known_;
-  std::unordered_set<std::string> seen_;
+  kube::KnownKeys known_;
 };
 
 }  // namespace berth::sim
