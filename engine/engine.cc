@@ -22,7 +22,8 @@ using cluster::Workload;
 Engine::Engine(config::PolicyConfiguration policy, Options options)
     : options_(std::move(options)),
       store_(std::move(policy), options_.store, this),
-      scorer_(store_) {
+      scorer_(options_.scorer ? policy::Scorer(store_, options_.scorer())
+                              : policy::Scorer(store_)) {
   if (listener() != nullptr) listener()->OnBegin(store_.policy(), options_);
 }
 

@@ -39,6 +39,8 @@ struct Options {
   bool explain_decisions = false;
   /// Settings that a simulator may want to change.
   cluster::StoreOptions store{};
+  /// Makes the policy that scores nodes in place of Berth's own; null: Berth's own.
+  std::function<std::unique_ptr<const policy::NodeScorer>()> scorer{};
   /// Work that one pass may do before it lets other calls use the engine: about this many nodes are
   /// looked at to judge workloads. At least one workload is judged.
   std::int64_t pass_budget = 20'000;

@@ -1,9 +1,9 @@
 #include "sim/command.h"
 
-#include "sim/experiments/jct_command.h"
 #include "sim/experiments/openb_command.h"
 #include "sim/experiments/topology_command.h"
 #include "sim/gym/env_command.h"
+#include "sim/preset_command.h"
 #include "sim/replay_command.h"
 #include "sim/scenario_command.h"
 #include "sim/trace_command.h"
@@ -17,7 +17,7 @@ void AddSimulateCommand(CLI::App& app, std::function<int()>& run) {
   AddRunCommand(*simulate, run);
   AddFaultsCommand(*simulate, run);
   AddOpenbCommand(*simulate, run);
-  AddJctCommands(*simulate, run);
+  AddPresetCommands(*simulate, run);
   AddTraceCommand(*simulate, run);
   AddTopologyCommand(*simulate, run);
   AddReplayCommand(*simulate, run);

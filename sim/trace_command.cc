@@ -6,11 +6,10 @@
 #include <memory>
 
 #include "kube/terminal.h"
-#include "sim/experiments/parallel.h"
 #include "sim/options.h"
 #include "sim/trace/offer.h"
+#include "sim/trace/sweep.h"
 #include "sim/trace/trace_report.h"
-#include "sim/world/fidelity.h"
 
 namespace berth::sim {
 namespace {
@@ -30,25 +29,7 @@ struct TraceCommandOptions {
   unsigned threads = 0;
 };
 
-void Name(const char* what, const std::vector<std::string>& names) {
-  constexpr std::ptrdiff_t kNamed = 10;
-  if (names.empty()) return;
-  const auto shown = std::min(kNamed, std::ssize(names));
-  kube::Write(stderr, fmt::format("{} {}: {}{}\n", names.size(), what,
-                                  fmt::join(names.begin(), names.begin() + shown, "; "),
-                                  std::ssize(names) > kNamed ? "; ..." : ""));
-}
-
-int Print(const TraceCommandOptions& options, const std::vector<TraceResult>& results) {
-  if (!PrintRows(options.format, TraceRows(results))) {
-    kube::Write(stdout,
-                fmt::format("experiment trace, level {}\n\n{}\n{}", Name(Fidelity::kScheduler),
-                            TraceTable(results), BreakdownTable(results)));
-    if (options.policies.size() > 1 && Contains(options.policies, options.against)) {
-      kube::Write(stdout, fmt::format("\npaired by seed\n\n{}",
-                                      TraceDifferences(results, options.against)));
-    }
-  }
+int WritePlots(const TraceCommandOptions& options, const std::vector<TraceResult>& results) {
   int code = kFine;
   if (!options.series.empty()) code = WriteFile(options.series, RenderCsv(SampleRows(results)));
   if (options.plot.empty()) return code;
@@ -66,8 +47,8 @@ int RunAll(const TraceCommandOptions& options) {
   if (!recording) return Fail(recording.error());
   // Before anything is counted: the load is computed from the jobs that can run.
   const auto never_fit = TakeNeverFitting(recording->jobs, *nodes);
-  Name("left out", recording->left_out);
-  Name("jobs would not fit the empty cluster and are left out", never_fit);
+  NameSome("left out", recording->left_out);
+  NameSome("jobs would not fit the empty cluster and are left out", never_fit);
   if (recording->jobs.empty()) {
     kube::Write(stderr, fmt::format("{}: no job is left\n", options.workload));
     return kBadInput;
@@ -78,32 +59,23 @@ int RunAll(const TraceCommandOptions& options) {
     kube::Write(stderr, fmt::format("{}: it has no arrivals: give --load\n", options.workload));
     return kUsage;
   }
-  std::vector<TraceResult> results(options.policies.size() * options.seeds.size());
-  const ProgressBar progress("trace", results.size());
-  ParallelFor(
-      results.size(), options.threads,
-      [&](std::size_t i) {
-        const std::uint64_t seed = options.seeds[i % options.seeds.size()];
-        Recording offered = *recording;
-        Limit(offered, options.jobs, seed);
-        if (options.load > 0) Offer(offered, options.load, gpus.all, seed);
-        results[i] = RunTrace(*nodes, offered.jobs,
-                              {.policy = options.policies[i / options.seeds.size()],
-                               .seed = seed,
-                               .configuration = *policy});
-        results[i].never_fit = never_fit.size();
-      },
-      &progress);
-  int code = kFine;
-  for (const TraceResult& result : results) {
-    Name(fmt::format("jobs never ended under {} (seed {})", result.policy, result.seed).c_str(),
-         result.unfinished);
-    if (result.violation.empty()) continue;
-    kube::Write(stderr, fmt::format("an invariant is broken under {} (seed {}): {}\n",
-                                    result.policy, result.seed, result.violation));
-    code = kBadInput;
-  }
-  return std::max(code, Print(options, results));
+  const Sweep sweep{.loads = {options.load},
+                    .policies = options.policies,
+                    .seeds = options.seeds,
+                    .configuration = *policy,
+                    .threads = options.threads,
+                    .make = [&](double load, std::uint64_t seed) {
+                      Recording offered = *recording;
+                      Limit(offered, options.jobs, seed);
+                      const double speed_up = load > 0 ? Offer(offered, load, gpus.all, seed) : 1;
+                      return TraceWorkload{.nodes = *nodes,
+                                           .jobs = std::move(offered.jobs),
+                                           .speed_up = speed_up,
+                                           .never_fit = never_fit};
+                    }};
+  const auto results = RunSweep(sweep);
+  const int code = PrintSweep(sweep, results, options.format, options.against);
+  return std::max(code, WritePlots(options, results));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ DayRun::DayRun(const Day& day, std::size_t trace_lines)
       processes_(env_, day.scheduler, day.http_timeout, day.replicas),
       controllers_(env_, day.jobs, day.budgets) {
   env_.clocks_drift = day.clocks_drift;
-  env_.pass_budget = day.pass_budget;
+  env_.engine_options.pass_budget = day.pass_budget;
   env_.api.PutPolicy(day.policy);
   for (const kube::Node& node : day.nodes) env_.api.PutNode(node);
   env_.api.Subscribe(Kind::kPod, life_.alive(), [this] {

@@ -143,7 +143,7 @@ bool Shadow::Same(const Store& store) const {
 }
 
 void Shadow::Follow(const Store& store) {
-  if (shadow_ == nullptr) shadow_ = std::make_unique<Store>(store.policy());
+  if (shadow_ == nullptr) shadow_ = std::make_unique<Store>(store.policy(), store.options());
   if (!(shadow_->policy() == store.policy())) shadow_->SetPolicy(store.policy());
   FollowNodes(store);
   FollowPods(store);

@@ -100,6 +100,8 @@ void Scheduler::Account(const kube::Pod& pod, const std::string& node, std::int6
     AddAt(state.requested, IdOf(name), sign * amount);
   }
   if (!pod.spec->required_pod_anti_affinity.empty()) repellers_ += sign;
+  const auto level = priorities_.try_emplace(pod.priority, 0).first;
+  if ((level->second += sign) == 0) priorities_.erase(level);
   state.cpu += sign * AskedCpu(pod);
   state.memory += sign * AskedMemory(pod);
 }
@@ -252,6 +254,7 @@ std::size_t Scheduler::SampleSize() const {
 
 void Scheduler::Scan(const std::shared_ptr<Cycle>& cycle) {
   std::vector<std::pair<const std::string*, const NodeState*>> all;
+  all.reserve(nodes_.size());
   for (const auto& [name, state] : nodes_) {
     if (state.node != nullptr) all.emplace_back(&name, &state);
   }
@@ -259,6 +262,8 @@ void Scheduler::Scan(const std::shared_ptr<Cycle>& cycle) {
   const std::size_t wanted = SampleSize();
   std::vector<std::string> feasible;
   std::size_t processed = 0;
+  const char* last = nullptr;  // nodes in a row mostly refuse for the same reason
+  int* count = nullptr;
   while (processed < all.size() && feasible.size() < wanted) {
     const auto& [name, state] = all[(next_start_ + processed++) % all.size()];
     const auto refusal = Refuse(asked, *state);
@@ -266,7 +271,11 @@ void Scheduler::Scan(const std::shared_ptr<Cycle>& cycle) {
       feasible.push_back(*name);
       continue;
     }
-    ++cycle->reasons[refusal->reason];
+    if (refusal->reason.data() != last) {
+      last = refusal->reason.data();
+      count = &cycle->reasons[refusal->reason];
+    }
+    ++*count;
     cycle->rejectors |= refusal->by;
     if (refusal->evicts_help) cycle->unschedulable.push_back(*name);
   }

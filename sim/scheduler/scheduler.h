@@ -191,7 +191,8 @@ class Scheduler {
   std::unordered_map<std::string, Held> held_;  ///< By UID.
   std::int64_t repellers_ = 0;                  ///< How many of the pods in `held_` have required
                                                 ///< anti-affinity.
-  std::size_t next_start_ = 0;                  ///< nextStartNodeIndex.
+  std::map<std::int32_t, std::int64_t> priorities_;  ///< How many of the pods in `held_` have each.
+  std::size_t next_start_ = 0;                       ///< nextStartNodeIndex.
   std::map<std::string, std::shared_ptr<const kube::PodDisruptionBudget>> budgets_;  ///< By UID.
   int unsynced_ = 2;
   bool busy_ = false;

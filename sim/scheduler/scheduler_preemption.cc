@@ -67,8 +67,9 @@ engine::VictimMap Scheduler::Candidates(const Cycle& cycle) {
       all <= wanted
           ? 0
           : static_cast<std::size_t>(env_.ties.Between(0, std::ssize(cycle.unschedulable) - 1));
-  const Asked asked = AskedBy(*cycle.pod);
   engine::VictimMap candidates;
+  if (priorities_.empty() || priorities_.begin()->first >= cycle.pod->priority) return candidates;
+  const Asked asked = AskedBy(*cycle.pod);
   for (std::size_t i = 0; i < all && candidates.size() < wanted; ++i) {
     const std::string& node = cycle.unschedulable[(start + i) % all];
     const auto it = nodes_.find(node);

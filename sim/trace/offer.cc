@@ -27,11 +27,13 @@ bool EverFits(const RecordedJob& job, const std::vector<kube::Node>& nodes) {
       return false;
     }
   }
-  std::int64_t room = 0;
-  for (const kube::Node& node : nodes) room += Holds(node, job.pods.front());
-  const auto same = std::ranges::count_if(
+  std::int64_t left = std::ranges::count_if(
       job.pods, [&](const kube::Pod& pod) { return *pod.spec == *job.pods.front().spec; });
-  return room >= same;
+  for (const kube::Node& node : nodes) {
+    if (left <= 0) break;
+    left -= Holds(node, job.pods.front());
+  }
+  return left <= 0;
 }
 
 }  // namespace
@@ -52,8 +54,8 @@ void Limit(Recording& recording, std::size_t jobs, std::uint64_t seed) {
   if (jobs > 0 && jobs < recording.jobs.size()) recording.jobs.resize(jobs);
 }
 
-void Offer(Recording& recording, double load, std::int64_t gpus, std::uint64_t seed) {
-  if (recording.jobs.empty()) return;
+double Offer(Recording& recording, double load, std::int64_t gpus, std::uint64_t seed) {
+  if (recording.jobs.empty()) return 1;
   double gpu_millis = 0;
   for (const RecordedJob& job : recording.jobs) {
     gpu_millis += static_cast<double>(job.gpus()) * static_cast<double>(job.service);
@@ -67,7 +69,7 @@ void Offer(Recording& recording, double load, std::int64_t gpus, std::uint64_t s
       const auto after = static_cast<double>(job.arrival - first);
       job.arrival = static_cast<Duration>(after / static_cast<double>(recorded) * span);
     }
-    return;
+    return static_cast<double>(recorded) / std::max(span, 1.0);
   }
   Random random(seed, 2);
   double at = 0;
@@ -75,6 +77,7 @@ void Offer(Recording& recording, double load, std::int64_t gpus, std::uint64_t s
     job.arrival = static_cast<Duration>(at);
     at += random.Exponential(span / count);
   }
+  return 1;
 }
 
 }  // namespace berth::sim

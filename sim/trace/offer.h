@@ -16,7 +16,8 @@ std::vector<std::string> TakeNeverFitting(std::vector<RecordedJob>& jobs,
 void Limit(Recording& recording, std::size_t jobs, std::uint64_t seed);
 
 /// Sets arrivals that offer `load` of `gpus` GPUs: the recorded ones, scaled in time; or a Poisson
-/// process if there are none, or no two that differ.
-void Offer(Recording& recording, double load, std::int64_t gpus, std::uint64_t seed);
+/// process if there are none, or no two that differ. Returns the factor by which recorded arrivals
+/// were compressed; 1 for drawn ones.
+double Offer(Recording& recording, double load, std::int64_t gpus, std::uint64_t seed);
 
 }  // namespace berth::sim

@@ -128,36 +128,20 @@ std::expected<Recording, TraceError> FromJobs(const Traced<TraceJob>& jobs, bool
   return recording;
 }
 
-std::expected<Recording, TraceError> FromOpenb(const Traced<OpenbPod>& pods) {
-  if (!pods) return std::unexpected(pods.error());
-  Recording recording;
-  for (const OpenbPod& pod : *pods) {
-    const auto leave_out = [&](std::string_view why) {
-      recording.left_out.push_back(fmt::format("{}: {}", pod.name, why));
-    };
-    if (!pod.scheduled_s || !pod.deletion_s || *pod.deletion_s < *pod.scheduled_s) {
-      leave_out("never ran");
-    } else if (pod.gpus == 1 && pod.gpu_milli < kMilli) {
-      leave_out("asks for a share of a GPU, which kube-scheduler does not know");
-    } else {
-      RecordedJob job{
-          .name = pod.name,
-          .arrival = pod.creation_s * 1'000,
-          .service = std::max<Duration>(1, (*pod.deletion_s - *pod.scheduled_s) * 1'000),
-          .pods = {MakePod(pod.name, pod.gpus, pod.cpu_milli, pod.memory_mib * kMib)}};
-      if (!pod.models.empty()) {
-        auto spec = std::make_shared<kube::PodSpec>(*job.pods.front().spec);
-        spec->has_required_node_affinity = true;
-        spec->required_node_affinity = {{.match_expressions = {{.key = kModelLabel,
-                                                                .op = kube::SelectorOperator::kIn,
-                                                                .values = pod.models}},
-                                         .match_fields = {}}};
-        job.pods.front().spec = std::move(spec);
-      }
-      recording.jobs.push_back(std::move(job));
-    }
-  }
-  return recording;
+RecordedJob MakeJob(const OpenbPod& pod) {
+  RecordedJob job{.name = pod.name,
+                  .arrival = pod.creation_s * 1'000,
+                  .service = std::max<Duration>(1, (*pod.deletion_s - *pod.scheduled_s) * 1'000),
+                  .pods = {MakePod(pod.name, pod.gpus, pod.cpu_milli, pod.memory_mib * kMib)}};
+  if (pod.models.empty()) return job;
+  auto spec = std::make_shared<kube::PodSpec>(*job.pods.front().spec);
+  spec->has_required_node_affinity = true;
+  spec->required_node_affinity = {{.match_expressions = {{.key = kModelLabel,
+                                                          .op = kube::SelectorOperator::kIn,
+                                                          .values = pod.models}},
+                                   .match_fields = {}}};
+  job.pods.front().spec = std::move(spec);
+  return job;
 }
 
 /// Makes arrivals begin at 0 and rise.
@@ -197,11 +181,14 @@ std::expected<std::vector<kube::Node>, TraceError> ReadNodes(std::string_view te
   const auto rows = ReadOpenbNodes(text, file);
   if (!rows) return std::unexpected(rows.error());
   std::vector<kube::Node> nodes;
-  for (const OpenbNode& row : *rows) {
-    nodes.push_back(MakeNode(row.name, row.gpus, row.cpu_milli, row.memory_mib * kMib));
-    if (!row.model.empty()) nodes.back().meta.labels[kModelLabel] = row.model;
-  }
+  for (const OpenbNode& row : *rows) nodes.push_back(MakeOpenbNode(row));
   return nodes;
+}
+
+kube::Node MakeOpenbNode(const OpenbNode& row) {
+  kube::Node node = MakeNode(row.name, row.gpus, row.cpu_milli, row.memory_mib * kMib);
+  if (!row.model.empty()) node.meta.labels[kModelLabel] = row.model;
+  return node;
 }
 
 ClusterGpus CountGpus(const std::vector<kube::Node>& nodes) {
@@ -223,12 +210,32 @@ std::expected<Recording, TraceError> ReadRecording(const std::string& path,
   return ReadJobs(*text, path, gpus);
 }
 
+Recording RecordingOf(const std::vector<OpenbPod>& pods) {
+  Recording recording;
+  for (const OpenbPod& pod : pods) {
+    const auto leave_out = [&](std::string_view why) {
+      recording.left_out.push_back(fmt::format("{}: {}", pod.name, why));
+    };
+    if (!pod.scheduled_s || !pod.deletion_s || *pod.deletion_s < *pod.scheduled_s) {
+      leave_out("never ran");
+    } else if (pod.gpus == 1 && pod.gpu_milli < kMilli) {
+      leave_out("asks for a share of a GPU, which kube-scheduler does not know");
+    } else {
+      recording.jobs.push_back(MakeJob(pod));
+    }
+  }
+  Order(recording);
+  return recording;
+}
+
 std::expected<Recording, TraceError> ReadJobs(const std::string& text, const std::string& file,
                                               const ClusterGpus& gpus) {
   const std::string_view header = FirstLine(text);
   std::expected<Recording, TraceError> recording;
   if (header.starts_with("name,cpu_milli")) {
-    recording = FromOpenb(ReadOpenbPods(text, file));
+    const auto pods = ReadOpenbPods(text, file);
+    if (!pods) return std::unexpected(pods.error());
+    recording = RecordingOf(*pods);
   } else if (header.starts_with("duration_s,")) {
     recording = FromJobs(ReadPhillyDurations(text, file), false, gpus);
   } else if (header.starts_with("job_id,model,")) {

@@ -34,6 +34,9 @@ struct Recording {
 /// `NxG` (N nodes of G GPUs, 128 cores, 1 Ti, racks of 16), a node CSV, or Kubernetes objects.
 std::expected<std::vector<kube::Node>, TraceError> ReadCluster(const std::string& source);
 
+/// A node of an openb list as Kubernetes shows it.
+kube::Node MakeOpenbNode(const OpenbNode& row);
+
 struct ClusterGpus {
   std::int64_t all = 0;
   std::int64_t per_node = 1;  ///< GPUs of the node that has most; at least 1.
@@ -48,6 +51,10 @@ std::expected<std::vector<kube::Node>, TraceError> ReadNodes(std::string_view te
 /// node has becomes a gang; one that asks for more than the cluster has is left out.
 std::expected<Recording, TraceError> ReadRecording(const std::string& path,
                                                    const ClusterGpus& gpus);
+
+/// Pods of an openb list as jobs of one pod, by rising arrival. Pods that never ran are left out,
+/// and shares of a GPU.
+Recording RecordingOf(const std::vector<OpenbPod>& pods);
 
 /// The same for the text of a file. Split off for ReadRecording.
 std::expected<Recording, TraceError> ReadJobs(const std::string& text, const std::string& file,

@@ -102,12 +102,14 @@ std::vector<nlohmann::ordered_json> TraceRows(const std::vector<TraceResult>& re
   std::vector<nlohmann::ordered_json> rows;
   for (const TraceResult& r : results) {
     nlohmann::ordered_json row{
-        {"experiment", "trace"},
+        {"experiment", r.experiment},
         {"level", Name(Fidelity::kScheduler)},
+        {"load", r.load > 0 ? nlohmann::ordered_json(r.load) : nullptr},
         {"policy", r.policy},
         {"seed", r.seed},
         {"jobs", r.jobs},
         {"never_fit", r.never_fit},
+        {"speed_up", r.speed_up},
         {"unfinished", r.unfinished.size()},
         {"mean_jct_seconds", MeanFigure(r.all, &Times::jct)},
         {"p50_jct_seconds", QuantileFigure(r.all, &Times::jct, 0.50)},
@@ -118,6 +120,8 @@ std::vector<nlohmann::ordered_json> TraceRows(const std::vector<TraceResult>& re
         {"p95_wait_seconds", QuantileFigure(r.all, &Times::wait, 0.95)},
         {"p99_wait_seconds", QuantileFigure(r.all, &Times::wait, 0.99)},
         {"max_wait_seconds", QuantileFigure(r.all, &Times::wait, 1)},
+        {"mean_service_seconds",
+         Figure(r.all, [](const Times& of) { return Mean(of.jct) - Mean(of.wait); })},
         {"mean_bounded_slowdown", MeanFigure(r.all, &Times::slowdown)},
         {"makespan_seconds", Figure(r.all, [&r](const Times&) { return r.makespan; })},
         {"utilisation", Rounded(r.utilisation)},
@@ -153,6 +157,17 @@ std::vector<nlohmann::ordered_json> SampleRows(const std::vector<TraceResult>& r
     }
   }
   return rows;
+}
+
+std::string TraceTables(const std::vector<TraceResult>& results, const std::string& against) {
+  std::string text;
+  if (results.front().load > 0) text += fmt::format("\nload {:.2f}\n", results.front().load);
+  text += fmt::format("\n{}\n{}", TraceTable(results), BreakdownTable(results));
+  const auto policies = PoliciesOf(results);
+  if (policies.size() > 1 && std::ranges::find(policies, against) != policies.end()) {
+    text += fmt::format("\npaired by seed\n\n{}", TraceDifferences(results, against));
+  }
+  return text;
 }
 
 std::string TraceTable(const std::vector<TraceResult>& results) {
@@ -264,6 +279,25 @@ std::string TraceDifferences(const std::vector<TraceResult>& results, const std:
                      wait.mean + wait.half_width)});
   }
   return table.Render();
+}
+
+Plot LoadPlot(const std::vector<TraceResult>& results) {
+  Plot plot{.title = results.empty() ? "" : results.front().experiment + ": job completion times",
+            .x_label = "offered GPU load",
+            .y_label = "mean JCT, s",
+            .series = {}};
+  for (const std::string& policy : PoliciesOf(results)) {
+    std::map<double, Runs> by_load;
+    for (const TraceResult* run : Select(results, policy)) by_load[run->load].push_back(run);
+    Series line{.name = policy, .points = {}};
+    for (const auto& [load, runs] : by_load) {
+      if (!AllEnded(runs)) continue;
+      line.points.emplace_back(load,
+                               Over(runs, [](const TraceResult& r) { return Mean(r.all.jct); }));
+    }
+    plot.series.push_back(std::move(line));
+  }
+  return plot;
 }
 
 std::vector<std::pair<std::string, Plot>> TracePlots(const std::vector<TraceResult>& results) {

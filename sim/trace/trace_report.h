@@ -16,6 +16,9 @@ std::vector<nlohmann::ordered_json> TraceRows(const std::vector<TraceResult>& re
 /// A row per run and sample.
 std::vector<nlohmann::ordered_json> SampleRows(const std::vector<TraceResult>& results);
 
+// --- Tables, of runs under one load.
+/// All tables below; the differences if there are several policies and `against` is one of them.
+std::string TraceTables(const std::vector<TraceResult>& results, const std::string& against);
 /// Means over the seeds, by policy; `-` for waits and completion times if some jobs never ended.
 std::string TraceTable(const std::vector<TraceResult>& results);
 /// Mean wait and completion time by policy, for each size of job and for each queue: over the seeds
@@ -23,6 +26,9 @@ std::string TraceTable(const std::vector<TraceResult>& results);
 std::string BreakdownTable(const std::vector<TraceResult>& results);
 /// Mean completion time and wait against `base`, in percent, paired by seed.
 std::string TraceDifferences(const std::vector<TraceResult>& results, const std::string& base);
+
+/// Mean completion time against the load, a line per policy; no point where jobs never ended.
+Plot LoadPlot(const std::vector<TraceResult>& results);
 
 /// Plots over time with one line per policy (its first seed), by file name: `allocated`,
 /// `fragmented`, `largest-gang`, `waiting`.

@@ -7,6 +7,7 @@
 
 #include "cluster/measures.h"
 #include "policy/largest_gang.h"
+#include "sim/baselines/baselines.h"
 #include "sim/faults/usage.h"
 #include "sim/trace/player.h"
 #include "sim/world/processes.h"
@@ -22,6 +23,10 @@ constexpr Duration kStep = 60'000;
 constexpr std::size_t kSamples = 200;  ///< At least this many, and at most twice as many.
 constexpr std::int64_t kWholePod = 8;
 constexpr Duration kHttpTimeout = 30'000;
+
+bool IsPublished(std::string_view policy) {
+  return std::ranges::find(BaselineNames(), policy) != BaselineNames().end();
+}
 
 void CountEnd(Times& times, Duration wait, Duration jct, Duration service) {
   times.wait.push_back(static_cast<double>(wait) / 1000);
@@ -75,13 +80,17 @@ class TraceRun {
       : options_(options),
         jobs_(jobs),
         env_(options.seed, kEpoch, 0),
-        berth_(options.policy == "Berth"),
+        berth_(options.policy == "Berth" || IsPublished(options.policy)),
         gpus_(CountGpus(nodes).all),
-        processes_(env_, SchedulerOf(options.policy), kHttpTimeout),
+        processes_(env_, SchedulerOf(), kHttpTimeout),
         observer_(env_, nodes) {
     env_.api.PutPolicy(options.configuration);
     for (const kube::Node& node : nodes) env_.api.PutNode(node);
     processes_.checker().LookSeldom();
+    if (IsPublished(options.policy)) {
+      env_.engine_options.store.shares = true;
+      env_.engine_options.scorer = [name = options.policy] { return MakeBaseline(name); };
+    }
     if (berth_) processes_.StartBerth();
     processes_.StartScheduler();
     Advance(kStep);  // all first lists have arrived
@@ -124,10 +133,10 @@ class TraceRun {
  private:
   static double Hours(Duration time) { return static_cast<double>(time) / kHour; }
 
-  static SchedulerOptions SchedulerOf(const std::string& policy) {
+  SchedulerOptions SchedulerOf() const {
     SchedulerOptions options;
-    if (policy != "Berth") options.managed_resources.clear();  // no extender is called
-    if (policy == "MostAllocated") options.strategy = StockStrategy::kMostAllocated;
+    if (!berth_) options.managed_resources.clear();  // no extender is called
+    if (options_.policy == "MostAllocated") options.strategy = StockStrategy::kMostAllocated;
     return options;
   }
 
@@ -197,7 +206,12 @@ class TraceRun {
 }  // namespace
 
 const std::vector<std::string_view>& TracePolicies() {
-  static const std::vector<std::string_view> kPolicies{"Berth", "native", "MostAllocated", "FIFO"};
+  static const std::vector<std::string_view> kPolicies = [] {
+    std::vector<std::string_view> names{"Berth", "native", "MostAllocated", "FIFO"};
+    std::ranges::copy_if(BaselineNames(), std::back_inserter(names),
+                         [](std::string_view name) { return name != "Random"; });
+    return names;
+  }();
   return kPolicies;
 }
 

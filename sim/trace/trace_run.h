@@ -15,7 +15,9 @@ namespace berth::sim {
 
 /// `Berth`; `native` (kube-scheduler alone, LeastAllocated and BalancedAllocation); `MostAllocated`
 /// (alone, tuned for packing, with GPUs); `FIFO` (native, but no job is created before all pods of
-/// the previous one run: shown as a warning, Kubernetes does not do this).
+/// the previous one run: shown as a warning, Kubernetes does not do this). Then the published
+/// policies (sim/baselines): Berth's engine with their score. Random is none of them, because the
+/// engine breaks ties by the fixed order of nodes.
 const std::vector<std::string_view>& TracePolicies();
 
 struct TraceOptions {
@@ -44,6 +46,9 @@ struct Sample {
 };
 
 struct TraceResult {
+  std::string experiment = "trace";
+  double load = 0;      ///< Offered GPU load; 0: as recorded.
+  double speed_up = 1;  ///< Factor by which recorded arrivals were compressed.
   std::string policy;
   std::uint64_t seed = 0;
   std::size_t jobs = 0;

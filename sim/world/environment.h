@@ -46,8 +46,8 @@ struct Environment {
   Weather weather;
   Duration clock_skew = 0;    ///< Offset of the machine's clock; a process reads it when it starts.
   bool clocks_drift = false;  ///< See ProcessClock.
-  std::int64_t pass_budget = engine::Options{}.pass_budget;  ///< Of each of Berth's processes.
-  Random network;                                            ///< Draws delays and losses.
+  engine::Options engine_options{};  ///< Of each of Berth's processes, but for the instance.
+  Random network;                    ///< Draws delays and losses.
   Random ties;  ///< Draws kube-scheduler's choice among nodes with equal scores.
 };
 

@@ -22,8 +22,8 @@ kube::Pod Decoded(const kube::Pod& pod) {
 }
 
 engine::Options OptionsOf(const Environment& env, const std::string& instance) {
-  engine::Options options{.instance = instance};
-  options.pass_budget = env.pass_budget;
+  engine::Options options = env.engine_options;
+  options.instance = instance;
   return options;
 }
 

@@ -114,5 +114,28 @@ TEST_CASE("trace: rows as JSON and CSV, and the cluster over time", "[unit][sim]
   CHECK(csv[0].size() == csv[1].size());
 }
 
+TEST_CASE("philly is a preset of trace: a row for each load, policy and seed",
+          "[unit][sim][trace]") {
+  const testing::TempDir folder;
+  folder.Write("philly_duration_gpus.csv", "duration_s,gpus\n600,8\n60,1\n");
+  const std::string line = "philly --traces " + folder.path() +
+                           " --jobs 40 --load 0.5,0.9 --policy native,Berth --seeds 1-2 -o json";
+  const auto rows = nlohmann::json::parse(Simulate(line));
+  REQUIRE(rows.size() == 8);
+  for (const auto& row : rows) {
+    CHECK(row["experiment"] == "philly");
+    CHECK(row["level"] == "scheduler");
+    CHECK(row["jobs"] == 40);
+    CHECK(row["never_fit"] == 0);
+    CHECK(row["speed_up"] == 1);
+    const double wait = row["mean_wait_seconds"];
+    const double service = row["mean_service_seconds"];
+    CHECK(row["mean_jct_seconds"] == testing::Approx(wait + service).epsilon(0.001));
+    CHECK(row["p99_wait_seconds"] >= row["p50_wait_seconds"]);
+  }
+  CHECK((rows[0]["load"] == 0.5 && rows[4]["load"] == 0.9));
+  CHECK((rows[1]["policy"] == "native" && rows[1]["seed"] == 2 && rows[2]["policy"] == "Berth"));
+}
+
 }  // namespace
 }  // namespace berth::sim

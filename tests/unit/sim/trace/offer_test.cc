@@ -30,8 +30,9 @@ TEST_CASE("what can never run is named, and offers no load", "[unit][sim][trace]
   recording.jobs = {Job("wide", 1, 9, 0, 1'000'000), Job("a", 2, 8, 100, 1'000),
                     Job("long", 3, 8, 150, 1'000'000), Job("b", 1, 8, 200, 2'000)};
   CHECK(TakeNeverFitting(recording.jobs, nodes) == std::vector<std::string>{"wide", "long"});
-  Offer(recording, 0.5, 16, 1);
-  CHECK(Arrivals(recording) == std::vector<Duration>{0, 4'000});  // 32,000 GPU ms of 8 GPUs
+  // 32,000 GPU ms at half of 16 GPUs need 4,000 ms, and took 100.
+  CHECK(Offer(recording, 0.5, 16, 1) == testing::Approx(0.025));
+  CHECK(Arrivals(recording) == std::vector<Duration>{0, 4'000});
 }
 
 TEST_CASE("arrivals that are all equal are none", "[unit][sim][trace]") {

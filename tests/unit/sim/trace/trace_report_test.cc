@@ -86,5 +86,30 @@ TEST_CASE("where jobs never ended there is no figure to compare", "[unit][sim][t
   CHECK(rows[0]["mean_jct_seconds_1_gpus"] == 100.0);
 }
 
+TEST_CASE("completion times by load, where all jobs ended", "[unit][sim][trace]") {
+  std::vector<TraceResult> results{
+      Run("native", 1, Took({100}), Took({})), Run("native", 2, Took({300}), Took({})),
+      Run("native", 1, Took({50}, /*lost=*/1), Took({})), Run("Berth", 1, Took({80}), Took({}))};
+  for (const std::size_t i : {0U, 1U, 3U}) results[i].load = 0.5;
+  results[2].load = 1;
+  const Plot plot = LoadPlot(results);
+  REQUIRE(plot.series.size() == 2);
+  CHECK(plot.series[0].name == "native");
+  CHECK(plot.series[0].points == std::vector<std::pair<double, double>>{{0.5, 200}});
+  CHECK(plot.series[1].points == std::vector<std::pair<double, double>>{{0.5, 80}});
+}
+
+TEST_CASE("the tables name the load, and compare where there is something to compare with",
+          "[unit][sim][trace]") {
+  std::vector<TraceResult> results{Run("native", 1, Took({100}), Took({})),
+                                   Run("Berth", 1, Took({50}), Took({}))};
+  CHECK_THAT(TraceTables(results, "native"), !Catch::Contains("load"));
+  for (TraceResult& result : results) result.load = 0.85;
+  CHECK_THAT(TraceTables(results, "native"), Catch::StartsWith("\nload 0.85\n") &&
+                                                 Catch::Contains("paired by seed") &&
+                                                 Catch::Contains("-50.0 %"));
+  CHECK_THAT(TraceTables(results, "FIFO"), !Catch::Contains("paired by seed"));
+}
+
 }  // namespace
 }  // namespace berth::sim

@@ -132,6 +132,17 @@ TEST_CASE("a long run has no more samples than a short one", "[unit][sim][trace]
   }
 }
 
+TEST_CASE("a published policy has the engine's gangs, and a score of its own",
+          "[unit][sim][trace]") {
+  // b joins a on its node by best fit, so that the gang finds two whole nodes.
+  const std::vector<RecordedJob> jobs{Single("a", 4, 0, 1'000), Single("b", 4, 10, 1'000),
+                                      Gang("c", 2, 8, 20, 100)};
+  const TraceResult best_fit = Run(3, jobs, "BestFit");
+  CHECK(best_fit.violation == "");
+  CHECK(Waits(best_fit) == std::vector<int>{0, 0, 0});
+  CHECK(Waits(Run(3, jobs, "native"))[2] >= 900);
+}
+
 TEST_CASE("same seed, same replay", "[unit][sim][trace]") {
   std::vector<RecordedJob> jobs;
   for (int i = 0; i < 40; ++i) {
