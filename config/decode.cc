@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "config/decode_queues.h"
@@ -17,30 +20,120 @@ namespace {
 
 constexpr std::string_view kHostLabel = "kubernetes.io/hostname";
 
-/// Calls `read(value)` if `fields` has the key.
-template <typename Read>
-void With(const Fields& fields, std::string_view key, Read read) {
-  if (const std::optional<Located> value = fields.Find(key)) read(*value);
-}
+/// Reads the keys of one mapping into their members, which keep their defaults where there is no
+/// value, or a wrong one.
+class Reader {
+ public:
+  using Uniques = std::map<std::string_view, Uniqueness, std::less<>>;
 
-/// Stores the result of a reader, and keeps the default if there is none.
-template <typename T, typename U>
-void Assign(T& target, std::optional<U> value) {
-  if (value) target = static_cast<T>(*std::move(value));
-}
+  /// `devices` are what amounts may name, and `uniques` the names that elements of the same list
+  /// have.
+  Reader(ErrorSink& sink, const Located& at, std::span<const std::string_view> known,
+         const std::vector<DeviceResource>& devices, Uniques& uniques)
+      : sink_(sink), fields_(sink, at, known), devices_(devices), uniques_(uniques) {}
 
-/// A list of 1 to `max` elements; `why` describes the effect of an empty one.
-std::vector<Located> ReadNonEmpty(ErrorSink& sink, const Located& at, std::size_t max,
-                                  std::string_view why) {
-  std::optional<std::vector<Located>> elements = ReadList(sink, at);
-  if (!elements) return {};
-  if (elements->empty()) sink.Add(*at.node, at.path, fmt::format("must not be empty: {}", why));
-  if (elements->size() > max) {
-    sink.Add(*at.node, at.path, fmt::format("at most {} entries, has {}", max, elements->size()));
-    elements->clear();
+  void operator()(std::string_view, const keys::Constant&) {}  // See CheckType.
+  template <typename T, typename Type>
+  void operator()(std::string_view key, T& member, const Type& type, std::string_view) {
+    if (const std::optional<Located> at = fields_.Find(key)) Read(*at, member, type);
   }
-  return *std::move(elements);
-}
+  void operator()(std::string_view key, std::string& member, const keys::Name& type,
+                  std::string_view) {
+    const auto at = type.required ? fields_.Require(key) : fields_.Find(key);
+    if (!at) return;
+    Assign(member, ReadText(sink_, *at));
+    if (at->node->kind != YamlKind::kScalar) return;
+    if (type.unique && !uniques_[key].Check(sink_, *at, member)) return;
+    CheckForm(*at, member, type.form);
+  }
+
+ private:
+  template <typename T, typename U>
+  static void Assign(T& member, std::optional<U> value) {
+    if (value) member = static_cast<T>(*std::move(value));
+  }
+
+  template <typename T>
+  void Read(const Located& at, T& member, const keys::Word& type) {
+    if (const auto word = ReadOneOf(sink_, at, type.words)) {
+      member = static_cast<T>(*word % type.count);
+    }
+  }
+  template <typename T>
+  void Read(const Located& at, T& member, const keys::Whole& type) {
+    Assign(member, ReadInteger(sink_, at, type.min, type.max));
+  }
+  void Read(const Located& at, std::int64_t& member, const keys::Decimal& type) {
+    Assign(member, ReadThousandths(sink_, at, type.min, type.max));
+  }
+  void Read(const Located& at, std::chrono::milliseconds& member, const keys::Duration& type) {
+    Assign(member, ReadDuration(sink_, at, type.min, type.max));
+  }
+  void Read(const Located& at, kube::ResourceList& member, const keys::Amounts&) {
+    ReadAmounts(sink_, at, devices_, member);
+  }
+  template <typename T>
+  void Read(const Located& at, T& member, const keys::Section&) {
+    Uniques none;
+    ReadMapping(sink_, at, member, devices_, none);
+  }
+  template <typename T>
+  void Read(const Located& at, std::vector<T>& member, const keys::Elements& type) {
+    member.clear();
+    Uniques uniques;
+    for (const Located& element : ElementsOf(at, type.max, type.empty)) {
+      ReadMapping(sink_, element, member.emplace_back(), devices_, uniques);
+    }
+  }
+  void Read(const Located& at, std::optional<std::vector<std::string>>& member,
+            const keys::Names& type) {
+    Read(at, member.emplace(), type);
+  }
+  void Read(const Located& at, std::vector<std::string>& member, const keys::Names& type) {
+    member.clear();
+    Uniqueness unique;
+    for (const Located& element : ElementsOf(at, type.max, type.empty)) {
+      std::optional<std::string> name = ReadText(sink_, element);
+      if (name && unique.Check(sink_, element, *name) && CheckForm(element, *name, type.form)) {
+        member.push_back(*std::move(name));
+      }
+    }
+  }
+
+  /// Of a list with at most `max` elements; `empty`: the error of one that has none.
+  std::vector<Located> ElementsOf(const Located& at, std::size_t max, std::string_view empty) {
+    std::vector<Located> elements = ReadList(sink_, at).value_or(std::vector<Located>{});
+    const std::size_t size = at.node->items.size();
+    if (at.node->kind == YamlKind::kSequence && size == 0 && !empty.empty()) {
+      sink_.Add(*at.node, at.path, std::string(empty));
+    }
+    if (elements.size() <= max) return elements;
+    sink_.Add(*at.node, at.path, fmt::format("at most {} entries, has {}", max, size));
+    return {};
+  }
+  bool CheckForm(const Located& at, const std::string& text, const keys::Form& form) {
+    if (form.valid(text)) return true;
+    sink_.Add(*at.node, at.path, fmt::format("must be {}, is {}", form.wanted, Quote(text)));
+    return false;
+  }
+
+ public:
+  template <typename T>
+  static void ReadMapping(ErrorSink& sink, const Located& at, T& target,
+                          const std::vector<DeviceResource>& devices, Uniques& uniques) {
+    std::vector<std::string_view> known;
+    const auto note = [&known](std::string_view key, const auto&...) { known.push_back(key); };
+    keys::Keys(note, target);
+    Reader reader(sink, at, known, devices, uniques);
+    keys::Keys(reader, target);
+  }
+
+ private:
+  ErrorSink& sink_;
+  Fields fields_;
+  const std::vector<DeviceResource>& devices_;
+  Uniques& uniques_;
+};
 
 /// False, with errors, if the document is not a policy of this version. If it is of another kind,
 /// the rest is not read.
@@ -65,174 +158,52 @@ bool CheckType(ErrorSink& sink, const Located& root) {
   return check("kind", kPolicyKind);
 }
 
-std::vector<std::string> ReadSchedulerNames(ErrorSink& sink, const Located& at) {
-  std::vector<std::string> names;
-  Uniqueness unique;
-  for (const Located& element :
-       ReadNonEmpty(sink, at, keys::kMaxSchedulerNames, "no pod would be Berth's")) {
-    std::optional<std::string> name = ReadText(sink, element);
-    if (!name || !unique.Check(sink, element, *name)) continue;
-    if (!IsDnsSubdomain(*name)) {
-      sink.Add(*element.node, element.path,
-               fmt::format("must be a scheduler name (a DNS name), is {}", Quote(*name)));
-      continue;
-    }
-    names.push_back(*std::move(name));
+/// The value below `root` at this path of keys.
+std::optional<Located> Below(Located root, std::initializer_list<std::string_view> path) {
+  for (const std::string_view key : path) {
+    const YamlNode* node = root.node->Find(key);
+    if (node == nullptr) return std::nullopt;
+    root = {.node = node, .path = JoinPath(root.path, key)};
   }
-  return names;
+  return root;
 }
 
-DialectSwitch ToSwitch(std::size_t word) {
-  const std::string_view text = keys::kSwitches[word];
-  if (text == "auto") return DialectSwitch::kAuto;
-  return text == "on" || text == "true" ? DialectSwitch::kOn : DialectSwitch::kOff;
-}
-
-void ReadDialects(ErrorSink& sink, const Located& at, Dialects& dialects) {
-  const Fields fields(sink, at, keys::kDialects);
-  for (const auto& [key, member] : keys::kDialectMembers) {
-    With(fields, key, [&](const Located& value) {
-      if (const auto word = ReadOneOf(sink, value, keys::kSwitches)) {
-        dialects.*member = ToSwitch(*word);
-      }
-    });
+/// The host is the last level, and no other one.
+void CheckLevels(ErrorSink& sink, const Located& list, const std::vector<TopologyLevel>& levels) {
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    const bool last = i + 1 == levels.size();
+    const std::string& label = levels[i].node_label;
+    if (!IsQualifiedName(label) || (label == kHostLabel) == last) continue;
+    const Located at = *Below({&list.node->items[i], JoinPath(list.path, i)}, {"nodeLabel"});
+    sink.Add(*at.node, at.path,
+             last ? fmt::format("the last level must be the host, {}", kHostLabel)
+                  : fmt::format("{} is the host: it must be the last level", kHostLabel));
   }
 }
 
-/// Kubernetes' extended resources, the only ones that a device plugin can offer.
-bool IsDeviceName(std::string_view name) {
-  return name.find('/') != std::string_view::npos && IsQualifiedName(name) &&
-         name.find("kubernetes.io/") == std::string_view::npos && !name.starts_with("requests.");
-}
-
-std::vector<DeviceResource> ReadDevices(ErrorSink& sink, const Located& at) {
-  std::vector<DeviceResource> devices;
-  Uniqueness unique;
-  for (const Located& element :
-       ReadNonEmpty(sink, at, keys::kMaxDevices, "nothing would be scheduled")) {
-    Fields fields(sink, element, keys::kDevice);
-    DeviceResource device;
-    if (const auto at_name = fields.Require("name")) {
-      Assign(device.name, ReadText(sink, *at_name));
-      if (!device.name.empty() && !IsDeviceName(device.name)) {
-        sink.Add(*at_name->node, at_name->path,
-                 fmt::format("must be an extended resource such as nvidia.com/gpu, is {}",
-                             Quote(device.name)));
-      }
-      unique.Check(sink, *at_name, device.name);
-    }
-    With(fields, "kind", [&](const Located& value) {
-      Assign(device.kind, ReadOneOf(sink, value, keys::kDeviceKinds));
-    });
-    devices.push_back(std::move(device));
-  }
-  return devices;
-}
-
-TopologyLevel ReadLevel(ErrorSink& sink, const Located& at, bool last, Uniqueness& names,
-                        Uniqueness& labels) {
-  Fields fields(sink, at, keys::kLevel);
-  TopologyLevel level;
-  if (const auto name = fields.Require("name")) {
-    Assign(level.name, ReadText(sink, *name));
-    if (!IsDnsLabel(level.name) && name->node->kind == YamlKind::kScalar) {
-      sink.Add(*name->node, name->path,
-               fmt::format("must be a DNS label such as rack, is {}", Quote(level.name)));
-    }
-    names.Check(sink, *name, level.name);
-  }
-  if (const auto label = fields.Require("nodeLabel")) {
-    Assign(level.node_label, ReadText(sink, *label));
-    if (label->node->kind != YamlKind::kScalar) return level;
-    const bool host = level.node_label == kHostLabel;
-    labels.Check(sink, *label, level.node_label);
-    if (!IsQualifiedName(level.node_label)) {
-      sink.Add(*label->node, label->path,
-               fmt::format("must be a label key such as topology.example.com/rack, is {}",
-                           Quote(level.node_label)));
-    } else if (host != last) {
-      sink.Add(*label->node, label->path,
-               last ? fmt::format("the last level must be the host, {}", kHostLabel)
-                    : fmt::format("{} is the host: it must be the last level", kHostLabel));
-    }
-  }
-  return level;
-}
-
-std::vector<TopologyLevel> ReadLevels(ErrorSink& sink, const Located& at) {
-  const std::vector<Located> elements = ReadNonEmpty(
-      sink, at, keys::kMaxLevels, fmt::format("list at least the host, {}", kHostLabel));
-  std::vector<TopologyLevel> levels;
-  Uniqueness names;
-  Uniqueness labels;
-  for (const Located& element : elements) {
-    levels.push_back(ReadLevel(sink, element, &element == &elements.back(), names, labels));
-  }
-  return levels;
-}
-
-void ReadPlacement(ErrorSink& sink, const Located& at, Placement& placement) {
-  const Fields fields(sink, at, keys::kPlacement);
-  With(fields, "maxNodesReturned", [&](const Located& value) {
-    Assign(placement.max_nodes_returned, ReadInteger(sink, value, 1, keys::kMaxNodesReturned));
-  });
-  With(fields, "score", [&](const Located& value) {
-    const Fields weights(sink, value, keys::kScore);
-    for (const auto& [key, member] : keys::kScoreMembers) {
-      With(weights, key, [&](const Located& weight) {
-        Assign(placement.score.*member, ReadThousandths(sink, weight, 0, keys::kMaxWeight));
-      });
-    }
-  });
-}
-
-void ReadGang(ErrorSink& sink, const Located& at, Gang& gang) {
-  const Fields fields(sink, at, keys::kGang);
-  bool good = true;
-  const auto read = [&](std::string_view key, std::chrono::milliseconds max,
-                        std::chrono::milliseconds& target) {
-    With(fields, key, [&](const Located& value) {
-      const auto duration = ReadDuration(sink, value, keys::kMinBindTimeout, max);
-      good = good && duration.has_value();
-      Assign(target, duration);
-    });
+/// A plan that ends before one bind may would dissolve while members are parked.
+void CheckTimeouts(ErrorSink& sink, const Located& root, const Gang& gang) {
+  const auto plan = Below(root, {"gang", "planTimeout"});
+  const auto bind = Below(root, {"gang", "bindTimeout"});
+  const auto bad = [&sink](const std::optional<Located>& at) {
+    return at && std::ranges::find(sink.bad_values(), at->path) != sink.bad_values().end();
   };
-  read("planTimeout", keys::kMaxPlanTimeout, gang.plan_timeout);
-  read("bindTimeout", keys::kMaxBindTimeout, gang.bind_timeout);
-  With(fields, "maxStanding", [&](const Located& value) {
-    Assign(gang.max_standing, ReadInteger(sink, value, 1, keys::kMaxStanding));
-  });
-  if (!good || gang.plan_timeout >= gang.bind_timeout) return;
-  // A plan that ends before one bind may would dissolve while members are parked.
-  const std::optional<Located> plan = fields.Find("planTimeout");
-  const Located& where = plan ? *plan : *fields.Find("bindTimeout");
-  sink.Add(*where.node, where.path,
+  if (gang.plan_timeout >= gang.bind_timeout || bad(plan) || bad(bind)) return;
+  const Located& at = plan ? *plan : *bind;
+  sink.Add(*at.node, at.path,
            fmt::format("gang.planTimeout ({}) must not be less than gang.bindTimeout ({})",
                        FormatDuration(gang.plan_timeout), FormatDuration(gang.bind_timeout)));
 }
 
 PolicyConfiguration ReadPolicy(ErrorSink& sink, const Located& root) {
   PolicyConfiguration policy;
-  const Fields fields(sink, root, keys::kPolicy);
-  With(fields, "mode",
-       [&](const Located& value) { Assign(policy.mode, ReadOneOf(sink, value, keys::kModes)); });
-  With(fields, "schedulerNames",
-       [&](const Located& value) { policy.scheduler_names = ReadSchedulerNames(sink, value); });
-  With(fields, "dialects",
-       [&](const Located& value) { ReadDialects(sink, value, policy.dialects); });
-  With(fields, "resources", [&](const Located& value) {
-    With(Fields(sink, value, keys::kResources), "devices",
-         [&](const Located& devices) { policy.devices = ReadDevices(sink, devices); });
-  });
-  With(fields, "topology", [&](const Located& value) {
-    With(Fields(sink, value, keys::kTopology), "levels",
-         [&](const Located& levels) { policy.levels = ReadLevels(sink, levels); });
-  });
-  With(fields, "placement",
-       [&](const Located& value) { ReadPlacement(sink, value, policy.placement); });
-  With(fields, "gang", [&](const Located& value) { ReadGang(sink, value, policy.gang); });
-  With(fields, "queues",
-       [&](const Located& value) { policy.queues = ReadQueues(sink, value, policy.devices); });
+  Reader::Uniques none;
+  Reader::ReadMapping(sink, root, policy, policy.devices, none);
+  if (const auto levels = Below(root, {"topology", "levels"})) {
+    CheckLevels(sink, *levels, policy.levels);
+  }
+  CheckTimeouts(sink, root, policy.gang);
+  if (const auto queues = Below(root, {"queues"})) CheckQueues(sink, *queues, policy.queues);
   return policy;
 }
 
@@ -268,7 +239,7 @@ void MakeWhole(PolicyConfiguration& policy, const std::vector<std::string>& bad_
   const PolicyConfiguration defaults;
   std::set<std::string> devices;
   std::erase_if(policy.devices, [&devices](const DeviceResource& device) {
-    return !IsDeviceName(device.name) || !devices.insert(device.name).second;
+    return !keys::IsDeviceName(device.name) || !devices.insert(device.name).second;
   });
   if (policy.devices.empty()) policy.devices = defaults.devices;
   CloseQueues(policy, bad_values);

@@ -1,5 +1,5 @@
-// The policy file: strict decoding, and the canonical form that decodes to the same policy.
-// docs/policy.md is the reference of every key, config/schema.json the same for editors.
+// The policy file: strict decoding, the canonical form that decodes to the same policy, and the
+// schema for editors. Its keys are in policy_keys.h; docs/policy.md is their reference.
 #pragma once
 
 #include <expected>
@@ -39,6 +39,9 @@ std::expected<StoredPolicy, std::vector<Diagnostic>> DecodeStoredPolicy(std::str
 /// The policy as YAML with every key. DecodePolicy of it gives `policy` back, for every policy that
 /// DecodePolicy can return.
 std::string EncodePolicy(const PolicyConfiguration& policy);
+
+/// A JSON schema of the policy file. config/schema.json is a copy of it.
+std::string PolicySchema();
 
 /// Every key that a policy may have, as `queues[].quota`, in the order of the reference.
 std::vector<std::string> PolicyKeyPaths();

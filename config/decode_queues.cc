@@ -11,7 +11,6 @@
 #include <string>
 #include <utility>
 
-#include "config/policy_keys.h"
 #include "config/scalars.h"
 #include "kube/quantity.h"
 
@@ -60,90 +59,21 @@ std::optional<std::int64_t> ReadAmount(ErrorSink& sink, const Entry& entry) {
   return amount.value();
 }
 
-/// The amounts at `at`, and the position of each.
-using AmountPlaces = std::map<std::string, Located, std::less<>>;
-AmountPlaces ReadAmounts(ErrorSink& sink, const Located& at,
-                         std::span<const DeviceResource> devices, kube::ResourceList& amounts) {
-  AmountPlaces places;
-  for (const Entry& entry : ReadEntries(sink, at)) {
-    if (std::string error = CheckResource(entry.key, devices); !error.empty()) {
-      sink.Add(*entry.key_node, entry.value.path, std::move(error));
-      continue;
-    }
-    if (const auto amount = ReadAmount(sink, entry)) {
-      amounts[entry.key] = *amount;
-      places.emplace(entry.key, entry.value);
-    }
-  }
-  return places;
-}
-
-std::vector<std::string> ReadNamespaces(ErrorSink& sink, const Located& at) {
-  std::vector<std::string> names;
-  Uniqueness unique;
-  for (const Located& element : ReadList(sink, at).value_or(std::vector<Located>{})) {
-    std::optional<std::string> name = ReadText(sink, element);
-    if (!name || !unique.Check(sink, element, *name)) continue;
-    if (*name != "*" && !IsDnsLabel(*name)) {
-      sink.Add(*element.node, element.path,
-               fmt::format("must be a namespace or \"*\", is {}", Quote(*name)));
-      continue;
-    }
-    names.push_back(*std::move(name));
-  }
-  return names;
-}
-
-std::string ReadQueueName(ErrorSink& sink, const Located& at) {
-  const std::optional<std::string> name = ReadText(sink, at);
-  if (!name) return {};
-  if (!IsDnsLabel(*name)) {
-    sink.Add(*at.node, at.path,
-             fmt::format("must be a DNS label such as team-a, is {}", Quote(*name)));
-  }
-  return *name;
-}
-
-void CheckLimits(ErrorSink& sink, const Queue& queue, const AmountPlaces& limits) {
+void CheckLimits(ErrorSink& sink, const Queue& queue, const Located& limits) {
   for (const auto& [resource, limit] : queue.limit) {
     const auto quota = queue.quota.find(resource);
     if (quota == queue.quota.end() || limit >= quota->second) continue;
-    const Located& at = limits.find(resource)->second;
-    sink.Add(*at.node, at.path,
+    sink.Add(*limits.node->Find(resource), JoinPath(limits.path, resource),
              fmt::format("must not be less than the quota: {} < {}", kube::Format(resource, limit),
                          kube::Format(resource, quota->second)));
   }
 }
 
-Queue ReadQueue(ErrorSink& sink, const Located& at, std::span<const DeviceResource> devices,
-                Uniqueness& names) {
-  Fields fields(sink, at, keys::kQueue);
-  Queue queue;
-  if (const auto name = fields.Require("name")) {
-    queue.name = ReadQueueName(sink, *name);
-    if (!queue.name.empty()) names.Check(sink, *name, queue.name);
-  }
-  if (const auto parent = fields.Find("parent")) queue.parent = ReadQueueName(sink, *parent);
-  if (const auto namespaces = fields.Find("namespaces")) {
-    queue.namespaces = ReadNamespaces(sink, *namespaces);
-  }
-  if (const auto quota = fields.Find("quota")) ReadAmounts(sink, *quota, devices, queue.quota);
-  if (const auto limit = fields.Find("limit")) {
-    CheckLimits(sink, queue, ReadAmounts(sink, *limit, devices, queue.limit));
-  }
-  if (const auto weight = fields.Find("weight")) {
-    // Zero is impossible: idle devices are shared by used / weight.
-    queue.weight = ReadThousandths(sink, *weight, 1, keys::kMaxWeight).value_or(queue.weight);
-  }
-  return queue;
-}
-
 /// Reports parents that do not exist, and each cycle once, at its first queue in the file.
 class ParentCheck {
  public:
-  ParentCheck(ErrorSink& sink, const std::vector<Queue>& queues,
-              const std::vector<Located>& elements)
-      : sink_(sink), queues_(queues), elements_(elements) {
+  ParentCheck(ErrorSink& sink, const std::vector<Queue>& queues, const Located& list)
+      : sink_(sink), queues_(queues), list_(list) {
     // The first of two equal names: the second one is an error of its own.
     for (std::size_t i = 0; i < queues.size(); ++i) index_.emplace(queues[i].name, i);
   }
@@ -188,34 +118,37 @@ class ParentCheck {
   }
 
   void Add(std::size_t queue, std::string message) {
-    const YamlNode& at = *elements_[queue].node->Find("parent");
-    sink_.Add(at, elements_[queue].path + ".parent", std::move(message));
+    const YamlNode& at = *list_.node->items[queue].Find("parent");
+    sink_.Add(at, JoinPath(JoinPath(list_.path, queue), "parent"), std::move(message));
   }
 
   ErrorSink& sink_;
   const std::vector<Queue>& queues_;
-  const std::vector<Located>& elements_;
+  const Located& list_;
   std::map<std::string_view, std::size_t> index_;
 };
 
 }  // namespace
 
-std::vector<Queue> ReadQueues(ErrorSink& sink, const Located& at,
-                              std::span<const DeviceResource> devices) {
-  const std::optional<std::vector<Located>> elements = ReadList(sink, at);
-  if (!elements) return {};
-  if (elements->empty()) {
-    sink.Add(*at.node, at.path,
-             "an empty list admits no pod at all: name a queue, or leave the key out for one queue "
-             "default that admits all");
+void ReadAmounts(ErrorSink& sink, const Located& at, std::span<const DeviceResource> devices,
+                 kube::ResourceList& amounts) {
+  for (const Entry& entry : ReadEntries(sink, at)) {
+    if (std::string error = CheckResource(entry.key, devices); !error.empty()) {
+      sink.Add(*entry.key_node, entry.value.path, std::move(error));
+      continue;
+    }
+    if (const auto amount = ReadAmount(sink, entry)) amounts[entry.key] = *amount;
   }
-  std::vector<Queue> queues;
-  Uniqueness names;
-  for (const Located& element : *elements) {
-    queues.push_back(ReadQueue(sink, element, devices, names));
+}
+
+void CheckQueues(ErrorSink& sink, const Located& list, const std::vector<Queue>& queues) {
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    const std::string path = JoinPath(JoinPath(list.path, i), "limit");
+    if (const YamlNode* limits = list.node->items[i].Find("limit")) {
+      CheckLimits(sink, queues[i], {.node = limits, .path = path});
+    }
   }
-  ParentCheck(sink, queues, *elements).Run();
-  return queues;
+  ParentCheck(sink, queues, list).Run();
 }
 
 }  // namespace berth::config

@@ -1,4 +1,4 @@
-// The `queues` part of a policy file: see decode.h. Internal to config/.
+// The `queues` part of a policy file, beyond what its keys say: see decode.h. Internal to config/.
 #pragma once
 
 #include <span>
@@ -9,8 +9,13 @@
 
 namespace berth::config {
 
-/// The queues of the list at `at`. `devices` are the extended resources that amounts may name.
-std::vector<Queue> ReadQueues(ErrorSink& sink, const Located& at,
-                              std::span<const DeviceResource> devices);
+/// Adds the amounts of the mapping at `at`. `devices` are the extended resources that they may
+/// name.
+void ReadAmounts(ErrorSink& sink, const Located& at, std::span<const DeviceResource> devices,
+                 kube::ResourceList& amounts);
+
+/// Reports limits below the quota, and parents that make a cycle, of the queues that were read from
+/// the list.
+void CheckQueues(ErrorSink& sink, const Located& list, const std::vector<Queue>& queues);
 
 }  // namespace berth::config

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <span>
+#include <type_traits>
+#include <utility>
 
 #include "config/decode.h"
 #include "config/policy_keys.h"
@@ -12,11 +14,6 @@
 
 namespace berth::config {
 namespace {
-
-template <typename Enum, std::size_t kSize>
-std::string_view WordOf(const std::array<keys::Word, kSize>& words, Enum value) {
-  return words[static_cast<std::size_t>(value)];
-}
 
 /// Names that YAML 1.1 readers would not take for text (`no`, `10`, `1e3`, `*`) are quoted. No name
 /// needs escapes: all are label keys, DNS names or `*`.
@@ -46,73 +43,114 @@ std::string Amounts(const kube::ResourceList& amounts) {
   return fmt::format("{{{}}}", fmt::join(texts, ", "));
 }
 
-void AppendQueue(std::string& out, const Queue& queue) {
-  const auto append = [&](std::string_view key, const std::string& value) {
-    fmt::format_to(std::back_inserter(out), "  {}: {}\n", key, value);
-  };
-  fmt::format_to(std::back_inserter(out), "- name: {}\n", Text(queue.name));
-  if (!queue.parent.empty()) append("parent", Text(queue.parent));
-  if (queue.namespaces) append("namespaces", List(*queue.namespaces));
-  if (!queue.quota.empty()) append("quota", Amounts(queue.quota));
-  if (!queue.limit.empty()) append("limit", Amounts(queue.limit));
-  append("weight", FormatThousandths(queue.weight));
-}
+/// Writes the keys of one mapping. What is empty and may be left out is left out.
+class Encoder {
+ public:
+  explicit Encoder(std::string& out) : out_(out) {}
 
-void AppendKeys(std::vector<std::string>& paths, std::string_view parent,
-                std::span<const keys::Word> names) {
-  for (const keys::Word name : names) {
-    paths.push_back(parent.empty() ? std::string(name) : fmt::format("{}.{}", parent, name));
+  void operator()(std::string_view key, const keys::Constant& type) { Line(key, type.text); }
+  void operator()(std::string_view key, const auto& value, const keys::Word& type,
+                  std::string_view) {
+    Line(key, type.words[static_cast<std::size_t>(value)]);
   }
-}
+  void operator()(std::string_view key, std::int64_t value, const keys::Whole&, std::string_view) {
+    Line(key, std::to_string(value));
+  }
+  void operator()(std::string_view key, std::int64_t value, const keys::Decimal&,
+                  std::string_view) {
+    Line(key, FormatThousandths(value));
+  }
+  void operator()(std::string_view key, std::chrono::milliseconds value, const keys::Duration&,
+                  std::string_view) {
+    Line(key, FormatDuration(value));
+  }
+  void operator()(std::string_view key, const std::string& value, const keys::Name& type,
+                  std::string_view) {
+    if (type.required || !value.empty()) Line(key, Text(value));
+  }
+  void operator()(std::string_view key, const std::vector<std::string>& value, const keys::Names&,
+                  std::string_view) {
+    Line(key, List(value));
+  }
+  void operator()(std::string_view key, const std::optional<std::vector<std::string>>& value,
+                  const keys::Names&, std::string_view) {
+    if (value) Line(key, List(*value));
+  }
+  void operator()(std::string_view key, const kube::ResourceList& value, const keys::Amounts&,
+                  std::string_view) {
+    if (!value.empty()) Line(key, Amounts(value));
+  }
+  template <typename T>
+  void operator()(std::string_view key, T& value, const keys::Section&, std::string_view) {
+    Line(key);
+    Encoder inner(out_, indent_ + "  ", indent_ + "  ");
+    keys::Keys(inner, value);
+  }
+  template <typename T>
+  void operator()(std::string_view key, const std::vector<T>& values, const keys::Elements&,
+                  std::string_view) {
+    Line(key);
+    for (const T& value : values) {
+      Encoder inner(out_, indent_ + "- ", indent_ + "  ");
+      keys::Keys(inner, value);
+    }
+  }
+
+ private:
+  Encoder(std::string& out, std::string first, std::string indent)
+      : out_(out), next_(std::move(first)), indent_(std::move(indent)) {}
+
+  void Line(std::string_view key, std::string_view value = {}) {
+    out_ += fmt::format("{}{}:{}{}\n", std::exchange(next_, indent_), key, value.empty() ? "" : " ",
+                        value);
+  }
+
+  std::string& out_;
+  std::string next_;    ///< Before the next key.
+  std::string indent_;  ///< Before those that follow it.
+};
+
+/// Collects the paths of the keys of one mapping.
+class PathCollector {
+ public:
+  PathCollector(std::vector<std::string>& paths, std::string parent)
+      : paths_(paths), parent_(std::move(parent)) {}
+
+  void operator()(std::string_view key, const keys::Constant&) {
+    paths_.push_back(parent_ + std::string(key));
+  }
+  template <typename T, typename Type>
+  void operator()(std::string_view key, T& value, const Type&, std::string_view) {
+    paths_.push_back(parent_ + std::string(key));
+    if constexpr (std::is_same_v<Type, keys::Section>) {
+      PathCollector inner(paths_, paths_.back() + ".");
+      keys::Keys(inner, value);
+    } else if constexpr (std::is_same_v<Type, keys::Elements>) {
+      PathCollector inner(paths_, paths_.back() + "[].");
+      typename T::value_type element;
+      keys::Keys(inner, element);
+    }
+  }
+
+ private:
+  std::vector<std::string>& paths_;
+  std::string parent_;
+};
 
 }  // namespace
 
 std::string EncodePolicy(const PolicyConfiguration& policy) {
   std::string out;
-  const auto line = [&]<typename... T>(fmt::format_string<T...> format, T&&... arguments) {
-    fmt::format_to(std::back_inserter(out), format, std::forward<T>(arguments)...);
-    out += '\n';
-  };
-  line("apiVersion: {}", kPolicyApiVersion);
-  line("kind: {}", kPolicyKind);
-  line("mode: {}", WordOf(keys::kModes, policy.mode));
-  line("schedulerNames: {}", List(policy.scheduler_names));
-  line("dialects:");
-  for (const auto& [key, member] : keys::kDialectMembers) {
-    line("  {}: {}", key, WordOf(keys::kSwitches, policy.dialects.*member));
-  }
-  line("resources:\n  devices:");
-  for (const DeviceResource& device : policy.devices) {
-    line("  - name: {}\n    kind: {}", Text(device.name), WordOf(keys::kDeviceKinds, device.kind));
-  }
-  line("topology:\n  levels:");
-  for (const TopologyLevel& level : policy.levels) {
-    line("  - name: {}\n    nodeLabel: {}", Text(level.name), Text(level.node_label));
-  }
-  line("placement:\n  maxNodesReturned: {}\n  score:", policy.placement.max_nodes_returned);
-  for (const auto& [key, member] : keys::kScoreMembers) {
-    line("    {}: {}", key, FormatThousandths(policy.placement.score.*member));
-  }
-  line("gang:\n  planTimeout: {}\n  bindTimeout: {}\n  maxStanding: {}",
-       FormatDuration(policy.gang.plan_timeout), FormatDuration(policy.gang.bind_timeout),
-       policy.gang.max_standing);
-  line("queues:");
-  for (const Queue& queue : policy.queues) AppendQueue(out, queue);
+  Encoder encoder(out);
+  keys::Keys(encoder, policy);
   return out;
 }
 
 std::vector<std::string> PolicyKeyPaths() {
   std::vector<std::string> paths;
-  AppendKeys(paths, "", keys::kPolicy);
-  AppendKeys(paths, "dialects", keys::kDialects);
-  AppendKeys(paths, "resources", keys::kResources);
-  AppendKeys(paths, "resources.devices[]", keys::kDevice);
-  AppendKeys(paths, "topology", keys::kTopology);
-  AppendKeys(paths, "topology.levels[]", keys::kLevel);
-  AppendKeys(paths, "placement", keys::kPlacement);
-  AppendKeys(paths, "placement.score", keys::kScore);
-  AppendKeys(paths, "gang", keys::kGang);
-  AppendKeys(paths, "queues[]", keys::kQueue);
+  PathCollector collector(paths, "");
+  PolicyConfiguration policy;
+  keys::Keys(collector, policy);
   return paths;
 }
 

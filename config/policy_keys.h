@@ -1,73 +1,238 @@
-// The keys and the enumeration values of the policy file: one table for the decoder, the encoder
-// and the test that compares them with docs/policy.md and config/schema.json. Internal to config/.
+// Every key of the policy file, told once: its name, the member it sets, its type with its bounds,
+// and a sentence for editors. The decoder, the encoder, the schema and the list of keys are
+// visitors of these functions, so a new key is one line here (and its row in docs/policy.md). Its
+// default is what its member is initialised with. Internal to config/.
 #pragma once
 
 #include <array>
 #include <chrono>
+#include <concepts>
 #include <cstdint>
+#include <limits>
+#include <span>
 #include <string_view>
-#include <utility>
+#include <type_traits>
 
-#include "config/policy_configuration.h"
+#include "config/decode.h"
+#include "config/scalars.h"
 
 namespace berth::config::keys {
 
-using Word = std::string_view;
+using Words = std::span<const std::string_view>;
 
-inline constexpr std::array<Word, 10> kPolicy{
-    "apiVersion", "kind",     "mode",      "schedulerNames", "dialects",
-    "resources",  "topology", "placement", "gang",           "queues"};
-inline constexpr std::array<Word, 1> kResources{"devices"};
-inline constexpr std::array<Word, 2> kDevice{"name", "kind"};
-inline constexpr std::array<Word, 1> kTopology{"levels"};
-inline constexpr std::array<Word, 2> kLevel{"name", "nodeLabel"};
-inline constexpr std::array<Word, 2> kPlacement{"maxNodesReturned", "score"};
-inline constexpr std::array<Word, 3> kGang{"planTimeout", "bindTimeout", "maxStanding"};
-inline constexpr std::array<Word, 6> kQueue{"name",  "parent", "namespaces",
-                                            "quota", "limit",  "weight"};
+// --- The types of values.
 
-/// Keys of `dialects` and `placement.score`, each with the member it sets.
-inline constexpr std::array<std::pair<Word, DialectSwitch Dialects::*>, 6> kDialectMembers{{
-    {"kueue", &Dialects::kueue},
-    {"volcano", &Dialects::volcano},
-    {"kai", &Dialects::kai},
-    {"koordinator", &Dialects::koordinator},
-    {"schedulerPlugins", &Dialects::scheduler_plugins},
-    {"inTree", &Dialects::in_tree},
-}};
-inline constexpr std::array<std::pair<Word, std::int64_t ScoreWeights::*>, 7> kScoreMembers{{
-    {"fragmentation", &ScoreWeights::fragmentation},
-    {"stranding", &ScoreWeights::stranding},
-    {"rank", &ScoreWeights::rank},
-    {"scarcity", &ScoreWeights::scarcity},
-    {"oddRemainder", &ScoreWeights::odd_remainder},
-    {"emptyNode", &ScoreWeights::empty_node},
-    {"topology", &ScoreWeights::topology},
-}};
+/// Exactly this text, which the file must have.
+struct Constant {
+  std::string_view text;
+};
+/// One of `words`, which stand in the order of their enumerators.
+struct Word {
+  Words words;
+  std::size_t count;  ///< Of enumerators. Words beyond it are the first ones, spelled otherwise.
 
-template <typename Member, std::size_t kSize>
-constexpr std::array<Word, kSize> Names(const std::array<std::pair<Word, Member>, kSize>& members) {
-  std::array<Word, kSize> names{};
-  for (std::size_t i = 0; i < kSize; ++i) names[i] = members[i].first;
-  return names;
+  constexpr explicit Word(Words all) : Word(all, all.size()) {}
+  constexpr Word(Words all, std::size_t different) : words(all), count(different) {}
+};
+struct Whole {
+  std::int64_t min;
+  std::int64_t max;
+};
+/// A decimal, in thousandths, as are its bounds.
+struct Decimal {
+  std::int64_t min;
+  std::int64_t max;
+};
+struct Duration {
+  std::chrono::milliseconds min;
+  std::chrono::milliseconds max;
+};
+/// A text of some form.
+struct Form {
+  bool (*valid)(std::string_view);
+  std::string_view wanted;  ///< "must be `wanted`, is ..."
+  std::string_view schema;  ///< As JSON.
+};
+struct Name {
+  const Form& form;
+  bool required = false;
+  bool unique = false;  ///< Among the elements of its list.
+};
+/// A list of different texts.
+struct Names {
+  const Form& form;
+  std::size_t max;
+  std::string_view empty;  ///< The error of a list without elements; empty: there may be none.
+};
+/// Amounts by resource.
+struct Amounts {};
+/// A mapping with keys of its own.
+struct Section {};
+/// A list of mappings.
+struct Elements {
+  std::size_t max;
+  std::string_view empty;  ///< As in Names.
+};
+inline constexpr std::size_t kUnbounded = std::numeric_limits<std::size_t>::max();
+
+// --- The values that are texts.
+
+inline constexpr std::string_view kDnsLabelSchema =
+    R"({"type": "string", "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"})";
+inline constexpr std::string_view kLabelKeySchema =
+    R"({"type": "string", "pattern": "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"})";
+inline constexpr std::string_view kDeviceSchema =
+    R"({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"})";
+inline constexpr std::string_view kNamespaceSchema =
+    R"({"type": "string", "maxLength": 63, "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?|\\*)$"})";
+
+/// Kubernetes' extended resources, the only ones that a device plugin can offer.
+inline bool IsDeviceName(std::string_view name) {
+  return name.find('/') != std::string_view::npos && IsQualifiedName(name) &&
+         name.find("kubernetes.io/") == std::string_view::npos && !name.starts_with("requests.");
 }
-inline constexpr auto kDialects = Names(kDialectMembers);
-inline constexpr auto kScore = Names(kScoreMembers);
+inline bool IsNamespaceOrStar(std::string_view name) { return name == "*" || IsDnsLabel(name); }
 
-/// The values in the order of their enumerators.
-inline constexpr std::array<Word, 2> kModes{"enforce", "passthrough"};
-inline constexpr std::array<Word, 2> kDeviceKinds{"whole", "handles"};
+inline constexpr Form kScheduler{IsDnsSubdomain, "a scheduler name (a DNS name)",
+                                 R"({"type": "string", "maxLength": 253})"};
+inline constexpr Form kDevice{IsDeviceName, "an extended resource such as nvidia.com/gpu",
+                              kDeviceSchema};
+inline constexpr Form kLevel{IsDnsLabel, "a DNS label such as rack", kDnsLabelSchema};
+inline constexpr Form kNodeLabel{IsQualifiedName, "a label key such as topology.example.com/rack",
+                                 kLabelKeySchema};
+inline constexpr Form kQueue{IsDnsLabel, "a DNS label such as team-a", kDnsLabelSchema};
+inline constexpr Form kNamespace{IsNamespaceOrStar, "a namespace or \"*\"", kNamespaceSchema};
+
+// --- The words, in the order of their enumerators.
+
+inline constexpr std::array<std::string_view, 2> kModes{"enforce", "passthrough"};
+inline constexpr std::array<std::string_view, 2> kDeviceKinds{"whole", "handles"};
 /// YAML 1.1 tools may turn `on` and `off` into `true` and `false`.
-inline constexpr std::array<Word, 5> kSwitches{"on", "off", "auto", "true", "false"};
+inline constexpr std::array<std::string_view, 5> kSwitches{"on", "off", "auto", "true", "false"};
 
-inline constexpr std::chrono::milliseconds kMinBindTimeout = std::chrono::seconds{1};
-inline constexpr std::chrono::milliseconds kMaxBindTimeout = std::chrono::minutes{5};
-inline constexpr std::chrono::milliseconds kMaxPlanTimeout = std::chrono::hours{24};
-inline constexpr std::int64_t kMaxStanding = 100'000;
-inline constexpr std::int64_t kMaxNodesReturned = 100;
-inline constexpr std::int64_t kMaxWeight = 1'000'000;  ///< Thousandths.
-inline constexpr std::size_t kMaxLevels = 16;
-inline constexpr std::size_t kMaxSchedulerNames = 64;
-inline constexpr std::size_t kMaxDevices = 64;
+// --- The keys.
+
+/// T or const T: readers of a policy take it as const.
+template <typename T, typename U>
+concept Is = std::same_as<std::remove_const_t<T>, U>;
+
+template <typename Visitor, Is<Dialects> T>
+void Keys(Visitor& key, T& dialects) {
+  constexpr Word kSwitch{kSwitches, 3};
+  key("kueue", dialects.kueue, kSwitch, "");
+  key("volcano", dialects.volcano, kSwitch, "");
+  key("kai", dialects.kai, kSwitch, "");
+  key("koordinator", dialects.koordinator, kSwitch, "");
+  key("schedulerPlugins", dialects.scheduler_plugins, kSwitch, "");
+  key("inTree", dialects.in_tree, kSwitch, "");
+}
+
+template <typename Visitor, Is<DeviceResource> T>
+void Keys(Visitor& key, T& device) {
+  key("name", device.name, Name{.form = kDevice, .required = true, .unique = true}, "");
+  key("kind", device.kind, Word{kDeviceKinds}, "handles: counted, but no devices of their own.");
+}
+
+template <typename Visitor, Is<TopologyLevel> T>
+void Keys(Visitor& key, T& level) {
+  key("name", level.name, Name{.form = kLevel, .required = true, .unique = true},
+      "What users write in berth.dev/topology-required.");
+  key("nodeLabel", level.node_label, Name{.form = kNodeLabel, .required = true, .unique = true},
+      "Nodes with the same value are in one domain.");
+}
+
+template <typename Visitor, Is<ScoreWeights> T>
+void Keys(Visitor& key, T& score) {
+  constexpr Decimal kWeight{0, 1'000'000};
+  key("fragmentation", score.fragmentation, kWeight, "");
+  key("stranding", score.stranding, kWeight, "");
+  key("rank", score.rank, kWeight, "");
+  key("scarcity", score.scarcity, kWeight, "");
+  key("oddRemainder", score.odd_remainder, kWeight, "");
+  key("emptyNode", score.empty_node, kWeight, "");
+  key("topology", score.topology, kWeight, "");
+}
+
+template <typename Visitor, Is<Placement> T>
+void Keys(Visitor& key, T& placement) {
+  key("maxNodesReturned", placement.max_nodes_returned, Whole{1, 100},
+      "Nodes handed back to kube-scheduler.");
+  key("score", placement.score, Section{}, "Weights of the placement score.");
+}
+
+template <typename Visitor, Is<Gang> T>
+void Keys(Visitor& key, T& gang) {
+  using std::chrono::hours, std::chrono::minutes, std::chrono::seconds;
+  key("planTimeout", gang.plan_timeout, Duration{seconds{1}, hours{24}}, "At least bindTimeout.");
+  key("bindTimeout", gang.bind_timeout, Duration{seconds{1}, minutes{5}},
+      "kube-scheduler's httpTimeout must be longer.");
+  key("maxStanding", gang.max_standing, Whole{1, 100'000}, "Bind calls parked at the same time.");
+}
+
+template <typename Visitor, Is<Queue> T>
+void Keys(Visitor& key, T& queue) {
+  key("name", queue.name, Name{.form = kQueue, .required = true, .unique = true},
+      "What users write in berth.dev/queue.");
+  key("parent", queue.parent, Name{.form = kQueue}, "Checked, but without effect in this release.");
+  key("namespaces", queue.namespaces, Names{.form = kNamespace, .max = kUnbounded, .empty = ""},
+      "Who may use it. Absent: nobody directly.");
+  key("quota", queue.quota, Amounts{},
+      "Without a limit also the most that it may use. Nothing is kept free for it in this "
+      "release.");
+  key("limit", queue.limit, Amounts{}, "Never passed.");
+  // Zero is impossible: idle devices are shared by used / weight.
+  key("weight", queue.weight, Decimal{1, 1'000'000},
+      "Checked, but without effect in this release.");
+}
+
+/// `resources` and `topology` have no member of their own.
+template <typename T>
+struct ResourcesOf {
+  T& policy;
+};
+template <typename Visitor, typename T>
+void Keys(Visitor& key, ResourcesOf<T>& resources) {
+  key("devices", resources.policy.devices,
+      Elements{.max = 64, .empty = "must not be empty: nothing would be scheduled"},
+      "The extended resources that are devices.");
+}
+
+template <typename T>
+struct TopologyOf {
+  T& policy;
+};
+template <typename Visitor, typename T>
+void Keys(Visitor& key, TopologyOf<T>& topology) {
+  key("levels", topology.policy.levels,
+      Elements{.max = 16,
+               .empty = "must not be empty: list at least the host, kubernetes.io/hostname"},
+      "Widest first; the last is the host, kubernetes.io/hostname.");
+}
+
+template <typename Visitor, Is<PolicyConfiguration> T>
+void Keys(Visitor& key, T& policy) {
+  ResourcesOf<T> resources{policy};
+  TopologyOf<T> topology{policy};
+  key("apiVersion", Constant{kPolicyApiVersion});
+  key("kind", Constant{kPolicyKind});
+  key("mode", policy.mode, Word{kModes},
+      "passthrough: accept every node, bind at once, remove Berth's gates.");
+  key("schedulerNames", policy.scheduler_names,
+      Names{.form = kScheduler, .max = 64, .empty = "must not be empty: no pod would be Berth's"},
+      "Pods of these schedulers are planned.");
+  key("dialects", policy.dialects, Section{},
+      "Whose queue and gang labels are read besides Berth's own.");
+  key("resources", resources, Section{}, "");
+  key("topology", topology, Section{}, "");
+  key("placement", policy.placement, Section{}, "");
+  key("gang", policy.gang, Section{}, "");
+  // Behind the devices, which amounts may name.
+  key("queues", policy.queues,
+      Elements{.max = kUnbounded,
+               .empty =
+                   "an empty list admits no pod at all: name a queue, or leave the key out for "
+                   "one queue default that admits all"},
+      "Absent: one queue default for all namespaces, without limits.");
+}
 
 }  // namespace berth::config::keys

@@ -62,6 +62,7 @@ CLI::App* AddCheck(CLI::App& app, berth::server::CheckCommandOptions& o) {
   check->add_option("--manifests", o.manifests,
                     "compare the admission policies and ConfigMaps in these files with it, such as "
                     "`kubectl kustomize` prints them; - is standard input");
+  check->add_flag("--schema", o.schema, "only print the JSON schema of policies, for editors");
   check->add_flag("--live", o.live, "compare those of the cluster with it");
   check->add_option("--kubeconfig", o.kubeconfig,
                     "for --live: file; without it: the pod's service account");

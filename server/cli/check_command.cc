@@ -95,6 +95,10 @@ int CheckObjects(const Objects& objects, const config::PolicyConfiguration& poli
 }  // namespace
 
 int CheckCommand(const CheckCommandOptions& options) {
+  if (options.schema) {
+    kube::Write(stdout, config::PolicySchema());
+    return 0;
+  }
   const bool compares = options.live || !options.manifests.empty();
   if (options.files.empty() && options.scheduler_config.empty() && !compares) {
     Say("berth check: give at least one file, or --live");

@@ -12,6 +12,7 @@ struct CheckCommandOptions {
   std::vector<std::string> manifests;  ///< Files of Kubernetes objects; `-` is standard input.
   bool live = false;                   ///< Also the objects of the cluster.
   std::string kubeconfig;              ///< For `live`; empty: the pod's service account.
+  bool schema = false;                 ///< Only print the schema of policies.
   std::string ns = "berth-system";     ///< Where Berth's ConfigMaps are.
 };
 

@@ -15,8 +15,6 @@ using testing::ReadSource;
 
 std::filesystem::path Root() { return BERTH_SOURCE_DIR; }
 
-json Schema() { return json::parse(ReadSource("config/schema.json")); }
-
 /// Every property of a schema as PolicyKeyPaths writes them, in any order.
 void AppendPaths(const json& schema, const std::string& path, std::vector<std::string>& paths) {
   if (schema.contains("items")) AppendPaths(schema["items"], path + "[]", paths);
@@ -88,19 +86,43 @@ TEST_CASE("the reference has every key and every term of the score") {
   }
 }
 
-TEST_CASE("the schema has exactly the keys of the decoder") {
+TEST_CASE("the copies of the schema are the program's: ./dev schema writes them anew") {
+  const json schema = json::parse(PolicySchema());
+  CHECK(ReadSource("config/schema.json") == PolicySchema());
+
+  // Of these the chart has values of its own.
+  json policy = schema["properties"];
+  for (const char* key : {"apiVersion", "kind", "schedulerNames"}) policy.erase(key);
+  const json values = json::parse(ReadSource("manifests/charts/berth/values.schema.json"));
+  CHECK(values["properties"]["policy"]["properties"] == policy);
+  CHECK(values["properties"]["policy"]["additionalProperties"] == false);
+}
+
+TEST_CASE("the schema has the keys and the defaults of the decoder") {
+  const json schema = json::parse(PolicySchema());
   std::vector<std::string> in_schema;
-  AppendPaths(Schema(), "", in_schema);
+  AppendPaths(schema, "", in_schema);
   std::vector<std::string> in_decoder = PolicyKeyPaths();
   std::ranges::sort(in_schema);
   std::ranges::sort(in_decoder);
   CHECK(in_schema == in_decoder);
-}
-
-TEST_CASE("the schema's defaults are the decoder's") {
-  const auto policy = DecodePolicy(Defaults(Schema()).dump(), "schema.json");
+  const auto policy = DecodePolicy(Defaults(schema).dump(), "schema.json");
   INFO((policy ? "" : policy.error().front().ToString()));
   CHECK(policy == PolicyConfiguration{});
+}
+
+TEST_CASE("of each type of value the schema says the bounds") {
+  const json schema = json::parse(PolicySchema())["properties"];
+  CHECK(schema["mode"]["enum"] == json{"enforce", "passthrough"});
+  CHECK(schema["dialects"]["properties"]["kueue"]["enum"] ==
+        json{"on", "off", "auto", true, false});
+  CHECK(schema["schedulerNames"]["maxItems"] == 64);
+  const json& gang = schema["gang"]["properties"];
+  CHECK(gang["maxStanding"]["maximum"] == 100'000);
+  CHECK(gang["bindTimeout"]["description"].get<std::string>().starts_with("1s to 5m0s. "));
+  const json& queue = schema["queues"]["items"];
+  CHECK(queue["required"] == json{"name"});
+  CHECK(queue["properties"]["weight"]["minimum"] == 0.001);
 }
 
 }  // namespace
