@@ -38,8 +38,13 @@ void AddAt(std::vector<std::int64_t>& amounts, std::size_t id, std::int64_t amou
 
 }  // namespace
 
-Scheduler::Scheduler(Environment& env, SchedulerOptions options, VerbWire& wire)
-    : env_(env), options_(std::move(options)), wire_(wire), queue_(env.timeline, options_.queue) {
+Scheduler::Scheduler(Environment& env, SchedulerOptions options, Extender& extender,
+                     SchedulerWrites& writes)
+    : env_(env),
+      options_(std::move(options)),
+      extender_(extender),
+      writes_(writes),
+      queue_(env.timeline, options_.queue) {
   const auto synced = [this] {
     --unsynced_;
     Kick();
@@ -66,9 +71,8 @@ Scheduler::Scheduler(Environment& env, SchedulerOptions options, VerbWire& wire)
 }
 
 bool Scheduler::Idle() const {
-  return unsynced_ == 0 && !busy_ && binding_ == 0 && queue_.active() == 0 &&
-         nodes_watch_->settled() && pods_watch_->settled() &&
-         (budgets_watch_ == nullptr || budgets_watch_->settled());
+  return unsynced_ == 0 && !busy_ && queue_.Rests() && nodes_watch_->settled() &&
+         pods_watch_->settled() && (budgets_watch_ == nullptr || budgets_watch_->settled());
 }
 
 // --- The cache -----------------------------------------------------------------------------------
@@ -234,11 +238,11 @@ void Scheduler::TryNominated(const std::shared_ptr<Cycle>& cycle) {
     return Scan(cycle);
   }
   if (!Managed(pod)) return Assume(cycle, pod.nominated_node);
-  wire_.Filter(pod, {pod.nominated_node},
-               life_.Guard([this, cycle](const std::expected<FilterReply, std::string>& reply) {
-                 if (!reply || reply->kept.empty()) return Scan(cycle);
-                 Assume(cycle, reply->kept.front());
-               }));
+  extender_.Filter(pod, {pod.nominated_node},
+                   life_.Guard([this, cycle](const std::expected<FilterReply, std::string>& reply) {
+                     if (!reply || reply->kept.empty()) return Scan(cycle);
+                     Assume(cycle, reply->kept.front());
+                   }));
 }
 
 /// numFeasibleNodesToFind.
@@ -301,14 +305,14 @@ void Scheduler::AskExtender(const std::shared_ptr<Cycle>& cycle,
     if (reply->kept.empty()) return NoFit(cycle);
     if (reply->kept.size() == 1) return Assume(cycle, reply->kept.front());
     using Scores = std::map<std::string, std::int64_t>;
-    wire_.Prioritize(*cycle->pod, reply->kept,
-                     life_.Guard([this, cycle, kept = reply->kept](
-                                     const std::expected<Scores, std::string>& scores) {
-                       Choose(cycle, kept, scores.value_or(Scores{}));  // errors of prioritize are
-                                                                        // ignored
-                     }));
+    extender_.Prioritize(*cycle->pod, reply->kept,
+                         life_.Guard([this, cycle, kept = reply->kept](
+                                         const std::expected<Scores, std::string>& scores) {
+                           Choose(cycle, kept, scores.value_or(Scores{}));  // errors of prioritize
+                                                                            // are ignored
+                         }));
   };
-  wire_.Filter(*cycle->pod, feasible, life_.Guard(filtered));
+  extender_.Filter(*cycle->pod, feasible, life_.Guard(filtered));
 }
 
 /// The best score, ties broken at random as upstream does.
@@ -348,22 +352,20 @@ void Scheduler::Assume(const std::shared_ptr<Cycle>& cycle, const std::string& n
   // Deleted, or assigned by another scheduler meanwhile: the cache refuses to assume it.
   if (queue_.InFlight(uid) && !held_.contains(uid)) {
     Hold(pod, node, /*assumed=*/true);
-    ++binding_;
     const auto bind = [this, pod, node] {
       const auto done = [this, pod](const std::string& error) {
-        --binding_;
         if (!error.empty()) BindFailed(pod, error);
         Kick();
       };
       if (Managed(*pod)) {
-        wire_.Bind(RefOf(*pod), node,
-                   life_.Guard([done](const std::expected<std::string, std::string>& result) {
-                     done(result ? *result : result.error());
-                   }));
+        extender_.Bind(RefOf(*pod), node,
+                       life_.Guard([done](const std::expected<std::string, std::string>& result) {
+                         done(result ? *result : result.error());
+                       }));
         return;
       }
       env_.timeline.After(env_.ties.Between(1, 5), life_.Guard([this, pod, node, done] {
-        const Reply reply = env_.api.Bind(RefOf(*pod), node, {});
+        const Reply reply = writes_.Bind(RefOf(*pod), node, {});
         done(reply.ok() ? std::string() : reply.message);
       }));
     };
@@ -401,8 +403,8 @@ void Scheduler::Fail(const kube::Pod& pod, Rejectors rejectors, const std::strin
                                      .reason = rejectors == 0 ? "SchedulerError" : "Unschedulable",
                                      .message = message};
   env_.timeline.After(env_.ties.Between(1, 5),
-                      [&api = env_.api, ref = RefOf(pod), condition, nominate] {
-                        api.Patch(ref, [&](kube::Pod& changed) {
+                      [&writes = writes_, ref = RefOf(pod), condition, nominate] {
+                        writes.Patch(ref, [&](kube::Pod& changed) {
                           if (!changed.node_name.empty()) return false;
                           if (changed.pod_scheduled == condition &&
                               (!nominate || changed.nominated_node == *nominate)) {

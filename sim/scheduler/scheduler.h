@@ -21,7 +21,8 @@
 
 #include "sim/scheduler/scheduler_queue.h"
 #include "sim/scheduler/stock_score.h"
-#include "sim/world/verb_wire.h"
+#include "sim/world/environment.h"
+#include "sim/world/extender.h"
 #include "sim/world/watch.h"
 
 namespace berth::sim {
@@ -54,8 +55,10 @@ std::int64_t AskedMemory(const kube::Pod& pod);
 
 class Scheduler {
  public:
-  /// The references must outlive it.
-  Scheduler(Environment& env, SchedulerOptions options, VerbWire& wire);
+  /// It sees what is in `env.api`. `writes` must outlive every event in `env`, the other references
+  /// must outlive the scheduler.
+  Scheduler(Environment& env, SchedulerOptions options, Extender& extender,
+            SchedulerWrites& writes);
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
@@ -63,7 +66,8 @@ class Scheduler {
     if (kind == Kind::kBudget) return *budgets_watch_;
     return kind == Kind::kNode ? *nodes_watch_ : *pods_watch_;
   }
-  /// No pod is being tried or assumed, and no call is on its way.
+  /// No pod is being tried, and none will be before something happens, or has waited for so long
+  /// that it is tried in any case. Calls of bind may be parked.
   bool Idle() const;
 
   /// Called at the end of a scheduling cycle. `node` is empty if the pod fits nowhere; `equals`
@@ -179,7 +183,8 @@ class Scheduler {
 
   Environment& env_;
   const SchedulerOptions options_;
-  VerbWire& wire_;
+  Extender& extender_;
+  SchedulerWrites& writes_;
   Life life_;
   SchedulingQueue queue_;
   struct Resource {
@@ -198,7 +203,6 @@ class Scheduler {
   bool busy_ = false;
   TimePoint kicked_ = -1;
   std::uint64_t kick_turn_ = 0;
-  int binding_ = 0;
   std::unique_ptr<WatchStream> nodes_watch_;
   std::unique_ptr<WatchStream> pods_watch_;
   std::unique_ptr<WatchStream> budgets_watch_;  ///< Null: there are none.

@@ -104,10 +104,11 @@ void Scheduler::Preempt(const std::shared_ptr<Cycle>& cycle, const std::string& 
     EndCycle();
   };
   if (candidates.empty() || !Managed(pod)) return settle(candidates);
-  wire_.Preempt(pod, candidates,
-                life_.Guard([settle](const std::expected<engine::VictimMap, std::string>& kept) {
-                  settle(kept.value_or(engine::VictimMap{}));
-                }));
+  extender_.Preempt(
+      pod, candidates,
+      life_.Guard([settle](const std::expected<engine::VictimMap, std::string>& kept) {
+        settle(kept.value_or(engine::VictimMap{}));
+      }));
 }
 
 /// Fewest violations, lowest top priority, lowest sum of priorities, fewest victims, and then the
@@ -150,7 +151,8 @@ void Scheduler::Evict(const kube::Pod& preemptor, const std::string& node,
   for (const kube::Pod* victim : victims) {
     env_.trace.Say("scheduler: {} evicts {}", preemptor.meta.name, victim->meta.name);
     const engine::PodRef ref{victim->meta.ns, victim->meta.name, victim->meta.uid};
-    env_.timeline.After(env_.ties.Between(1, 10), [&api = env_.api, ref] { api.DeletePod(ref); });
+    env_.timeline.After(env_.ties.Between(1, 10),
+                        [&writes = writes_, ref] { writes.DeletePod(ref); });
   }
 }
 

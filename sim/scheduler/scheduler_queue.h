@@ -69,7 +69,8 @@ class SchedulingQueue {
   std::shared_ptr<const kube::Pod> Find(const std::string& uid) const;
   /// All pods without gates, by UID.
   std::vector<std::shared_ptr<const kube::Pod>> Ungated() const;
-  std::size_t active() const { return active_.size(); }
+  /// No pod is active or backs off.
+  bool Rests() const { return active_.empty() && backoff_.empty() && error_backoff_.empty(); }
   std::size_t size() const { return entries_.size(); }
 
  private:

@@ -36,11 +36,11 @@ void Scheduler::Begin(const std::shared_ptr<Cycle>& cycle) {
   using Scores = std::map<std::string, std::int64_t>;
   const auto filtered = [this, cycle, pod](const std::expected<FilterReply, std::string>& reply) {
     if (!reply || reply->kept.empty() || env_.ties.Percent(50)) return Begin(cycle);
-    wire_.Prioritize(
+    extender_.Prioritize(
         *pod, reply->kept,
         life_.Guard([this, cycle](const std::expected<Scores, std::string>&) { Begin(cycle); }));
   };
-  wire_.TryFilter(*pod, offered, life_.Guard(filtered));
+  extender_.TryFilter(*pod, offered, life_.Guard(filtered));
 }
 
 }  // namespace berth::sim

@@ -49,7 +49,23 @@ inline engine::PodRef RefOf(const kube::Pod& pod) {
   return {.ns = pod.meta.ns, .name = pod.meta.name, .uid = pod.meta.uid};
 }
 
-class ApiServer {
+/// kube-scheduler's own writes. Two classes implement it: the API server in virtual time, and the
+/// cluster of `berth demo` (server/demo/scheduler_driver.h).
+class SchedulerWrites {
+ public:
+  SchedulerWrites() = default;
+  SchedulerWrites(const SchedulerWrites&) = delete;
+  SchedulerWrites& operator=(const SchedulerWrites&) = delete;
+  virtual ~SchedulerWrites() = default;
+
+  virtual Reply DeletePod(const engine::PodRef& ref) = 0;
+  virtual Reply Bind(const engine::PodRef& ref, const std::string& node,
+                     const std::map<std::string, std::string>& annotations) = 0;
+  /// `change` returns false if it changes nothing; then no event follows.
+  virtual Reply Patch(const engine::PodRef& ref, const std::function<bool(kube::Pod&)>& change) = 0;
+};
+
+class ApiServer final : public SchedulerWrites {
  public:
   ApiServer(const Timeline& timeline, Trace& trace) : timeline_(timeline), trace_(trace) {}
 
@@ -57,22 +73,25 @@ class ApiServer {
   // that name (a patch gets 422, see kube::IsOtherUid), 404 for none.
   /// Sets UID, creation timestamp and resource version. 409: the name is taken.
   Reply CreatePod(kube::Pod pod);
+  /// Adds or replaces a pod with the UID and the creation timestamp that it has: for a world that
+  /// shows the pods of another server. REQUIRES: no other pod has its name.
+  void PutPod(kube::Pod pod) { Store(std::move(pod)); }
   /// An unbound pod is removed at once. A bound one gets its deletion timestamp, and RemovePod
   /// removes it later.
-  Reply DeletePod(const engine::PodRef& ref);
+  Reply DeletePod(const engine::PodRef& ref) override;
   Reply RemovePod(const engine::PodRef& ref);
   Reply ReadPod(const engine::PodRef& ref) const;
   /// 409: the pod is bound, is being deleted or is gated. Annotations are merged and the node's
   /// name is set in one write.
   Reply Bind(const engine::PodRef& ref, const std::string& node,
-             const std::map<std::string, std::string>& annotations);
+             const std::map<std::string, std::string>& annotations) override;
   /// The status patch: sets the nominated node (empty: none), and annotations with it. 422 for a
   /// bound pod.
   Reply Nominate(const engine::PodRef& ref, const std::string& node,
                  const kube::AnnotationPatch& annotations = {});
   Reply RemoveGate(const engine::PodRef& ref, const std::string& gate);
-  /// Any other patch. `change` returns false if it changes nothing; then no event follows.
-  Reply Patch(const engine::PodRef& ref, const std::function<bool(kube::Pod&)>& change);
+  /// Any other patch.
+  Reply Patch(const engine::PodRef& ref, const std::function<bool(kube::Pod&)>& change) override;
 
   // --- Nodes, budgets and the policy.
   void PutNode(kube::Node node);

@@ -16,15 +16,11 @@
 
 #include "host/host.h"
 #include "sim/world/api_client.h"
+#include "sim/world/extender.h"
 #include "sim/world/process_clock.h"
 #include "sim/world/watch.h"
 
 namespace berth::sim {
-
-struct FilterReply {
-  std::vector<std::string> kept;  ///< Best first.
-  std::string reason;             ///< For every node not kept.
-};
 
 /// Ends a verb's call. nullopt: 503, not ready. Empty text: the pod is bound.
 using BindDone = std::function<void(const std::optional<std::string>&)>;

@@ -81,7 +81,7 @@ void Processes::CheckLeaders() {
 
 void Processes::StartScheduler() {
   wire_.HangUp();
-  scheduler_ = std::make_unique<Scheduler>(env_, options_, wire_);
+  scheduler_ = std::make_unique<Scheduler>(env_, options_, wire_, env_.api);
   scheduler_->on_preemption = [this](const kube::Pod& pod, const std::string& node,
                                      const std::vector<const kube::Pod*>& victims) {
     checker_.OnPreemption(pod, node, victims);

@@ -7,6 +7,7 @@
 #include "sim/faults/checker.h"
 #include "sim/scheduler/scheduler.h"
 #include "sim/world/replica.h"
+#include "sim/world/verb_wire.h"
 
 namespace berth::sim {
 

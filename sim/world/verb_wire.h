@@ -14,11 +14,8 @@
 
 namespace berth::sim {
 
-class VerbWire {
+class VerbWire final : public Extender {
  public:
-  template <typename Result>
-  using Done = std::function<void(const std::expected<Result, std::string>&)>;
-
   VerbWire(Environment& env, Duration http_timeout)
       : env_(env), timeout_(http_timeout), bytes_(env) {}
 
@@ -31,19 +28,17 @@ class VerbWire {
   void HangUp() { open_.clear(); }
 
   void Filter(const kube::Pod& pod, const std::vector<std::string>& offered,
-              Done<FilterReply> done);
-  /// A call of filter for a placement that never happens.
+              Done<FilterReply> done) override;
   void TryFilter(const kube::Pod& pod, const std::vector<std::string>& offered,
-                 Done<FilterReply> done) {
+                 Done<FilterReply> done) override {
     ++trials_;
     Filter(pod, offered, std::move(done));
   }
   void Prioritize(const kube::Pod& pod, const std::vector<std::string>& offered,
-                  Done<std::map<std::string, std::int64_t>> done);
-  /// Empty text: bound.
-  void Bind(const engine::PodRef& pod, const std::string& node, Done<std::string> done);
+                  Done<std::map<std::string, std::int64_t>> done) override;
+  void Bind(const engine::PodRef& pod, const std::string& node, Done<std::string> done) override;
   void Preempt(const kube::Pod& pod, const engine::VictimMap& candidates,
-               Done<engine::VictimMap> done);
+               Done<engine::VictimMap> done) override;
 
   std::size_t open() const { return open_.size(); }
   std::uint64_t filters() const { return filters_; }

@@ -31,6 +31,20 @@ TEST_CASE_METHOD(ApiTest, "a Binding merges its annotations with the node's name
   CHECK(reply.pod->pod_scheduled->status);
 }
 
+TEST_CASE_METHOD(ApiTest, "a pod of another server is shown as it is", "[unit][sim]") {
+  kube::Pod pod = MakePod("p").Build();
+  pod.meta.uid = "from-there";
+  pod.meta.creation = 1'234;
+  api.PutPod(pod);
+  pod.nominated_node = "n1";
+  api.PutPod(pod);
+  const kube::Pod* shown = api.FindPod("from-there");
+  REQUIRE(shown != nullptr);
+  CHECK(shown->meta.creation == 1'234);
+  CHECK(shown->nominated_node == "n1");
+  CHECK(api.end(Kind::kPod) == 2);
+}
+
 TEST_CASE_METHOD(ApiTest, "a Binding is refused with 409", "[unit][sim]") {
   auto pod = Create(MakePod("p"));
   SECTION("of a bound pod, to the same node too") {
