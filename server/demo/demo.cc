@@ -74,7 +74,7 @@ int Verdict(DemoWorld& world, const PictureStyle& style) {
   for (const std::string& gang : world.auditor().PartlyBound()) {
     broken.push_back("gang " + gang + " runs with some of its members only");
   }
-  const auto failures = world.scheduler().Failures();
+  const auto failures = world.scheduler().extender().Failures();
   for (const std::string& failure : failures) broken.push_back("a call failed: " + failure);
   if (broken.empty()) {
     fmt::print(
@@ -125,7 +125,7 @@ int Demo(const DemoOptions& options) {
   auto world = DemoWorld::Create({.cluster = options.cluster,
                                   .verbose = options.verbose,
                                   .decision_log = options.decision_log,
-                                  .backoff = std::chrono::milliseconds(options.fast ? 10 : 50)});
+                                  .speed = options.fast ? 100 : 20});
   if (!world) {
     kube::Write(stderr, fmt::format("berth demo: {}\n", world.error().message));
     return world.error().code;

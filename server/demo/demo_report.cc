@@ -174,10 +174,11 @@ std::string PackingText(const Packing& p) {
 
 std::string Latency(const DemoWorld& world) {
   std::string out;
-  for (const VerbTimes& times : world.scheduler().Times()) {
+  for (const VerbTimes& times : world.scheduler().extender().Times()) {
     if (times.micros.empty()) {
-      out += fmt::format("{:<11} not called: with one node left kube-scheduler skips it\n",
-                         times.verb);
+      out += fmt::format("{:<11} not called: {}\n", times.verb,
+                         times.verb == "preempt" ? "no pod may evict another"
+                                                 : "with one node left kube-scheduler skips it");
       continue;
     }
     out += fmt::format("{:<11} {:>5} calls   p50 {:>8}   p99 {:>8}{}\n", times.verb,
@@ -210,6 +211,13 @@ Counts Count(const std::vector<JobState>& jobs) {
 
 }  // namespace
 
+std::int64_t Quantile(std::vector<std::int64_t> samples, double p) {
+  if (samples.empty()) return 0;
+  std::ranges::sort(samples);
+  const auto last = static_cast<double>(samples.size() - 1);
+  return samples[static_cast<std::size_t>(last * p + 0.5)];
+}
+
 PodMarks MarksOf(const std::vector<JobState>& jobs) {
   PodMarks marks;
   const auto letters = GangLetters(jobs);
@@ -226,7 +234,7 @@ PodMarks MarksOf(const std::vector<JobState>& jobs) {
 
 std::string ProgressLine(const DemoWorld& world) {
   const Counts counts = Count(world.jobs());
-  const auto times = world.scheduler().Times();
+  const auto times = world.scheduler().extender().Times();
   return fmt::format(
       "{:>6}  {:>3} jobs on {:>3}/{} GPUs, {:>2} wait ({} gangs), {:>3} ended, filter {}\n",
       Seconds(world.now()), counts.running, counts.gpus, world.gpus(), counts.waiting,

@@ -80,7 +80,7 @@ std::optional<DemoWorld::Error> DemoWorld::Wire(const WorldOptions& options) {
       policy, engine::Options{.instance = "demo", .explain_decisions = decisions_->enabled()},
       *cluster_, *metrics_, *logger_, *decisions_);
   if (auto error = Listen()) return error;
-  scheduler_ = std::make_unique<SchedulerModel>(*cluster_, *verbs_, auditor_, options.backoff);
+  scheduler_ = std::make_unique<SchedulerDriver>(*cluster_, *verbs_, auditor_, options.speed);
   cluster_->Watch([this](const kube::Pod& pod, bool gone) { OnPod(pod, gone); });
   cluster_->Connect(*host_);
   host_->Start();
@@ -142,9 +142,8 @@ std::int64_t DemoWorld::now() const {
 void DemoWorld::Create(const DemoJob& job, int from, int to) {
   for (int index = from; index < to; ++index) {
     const std::int64_t created = SystemClock();
-    nlohmann::json object = DemoPod(job, index, created);
     simdjson::dom::parser parser;
-    auto pod = kube::DecodePod(object.dump(), parser);
+    auto pod = kube::DecodePod(DemoPod(job, index, created).dump(), parser);
     if (!pod) continue;
     pod->meta.creation = created;  // the API's timestamps have whole seconds, which is too coarse
                                    // here
@@ -154,7 +153,6 @@ void DemoWorld::Create(const DemoJob& job, int from, int to) {
                      .min_member = job.pods,
                      .gpus = job.whole_node ? 1 : job.gpus,
                      .whole_node = job.whole_node});
-    scheduler_->Know(pod->meta.uid, std::move(object));
     cluster_->PutPod(std::move(*pod));
   }
 }

@@ -1,5 +1,5 @@
-// The demo's world: an embedded cluster, the real service on loopback ports, the scheduler model,
-// and the controllers that create jobs, start the clock of running jobs and end them.
+// The demo's world: an embedded cluster, the real service on loopback ports, kube-scheduler's
+// model, and the controllers that create jobs, start the clock of running jobs and end them.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 #include "server/demo/demo_audit.h"
 #include "server/demo/demo_jobs.h"
-#include "server/demo/demo_scheduler.h"
+#include "server/demo/scheduler_driver.h"
 #include "server/drivers/decision_log.h"
 #include "server/drivers/embedded_cluster.h"
 #include "server/drivers/host_driver.h"
@@ -43,7 +43,7 @@ struct WorldOptions {
   std::string cluster{};  ///< A file; empty: kThreeRacks.
   bool verbose = false;
   std::string decision_log{};  ///< With inputs; empty: none.
-  std::chrono::milliseconds backoff{50};
+  int speed = 20;              ///< How fast kube-scheduler's time passes; see SchedulerDriver.
 };
 
 class DemoWorld {
@@ -59,7 +59,7 @@ class DemoWorld {
   std::size_t nodes() const { return rack_of_.size(); }
   std::size_t racks() const;
   Auditor& auditor() { return auditor_; }
-  const SchedulerModel& scheduler() const { return *scheduler_; }
+  const SchedulerDriver& scheduler() const { return *scheduler_; }
 
   /// Takes the stream and starts; now() counts from here.
   void Start(std::vector<DemoJob> jobs);
@@ -115,7 +115,7 @@ class DemoWorld {
   std::unique_ptr<EmbeddedCluster> cluster_;
   std::unique_ptr<kube::RestClient> verbs_;
   std::unique_ptr<kube::RestClient> ops_;
-  std::unique_ptr<SchedulerModel> scheduler_;
+  std::unique_ptr<SchedulerDriver> scheduler_;
   std::unique_ptr<HostDriver> host_;
   std::unique_ptr<HttpServer> verb_server_;
   std::unique_ptr<HttpServer> ops_server_;

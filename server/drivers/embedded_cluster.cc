@@ -131,15 +131,14 @@ void EmbeddedCluster::PutPod(kube::Pod pod) {
   Tell(pod, /*gone=*/false);
 }
 
-bool EmbeddedCluster::ChangePod(std::string_view uid,
-                                const std::function<void(kube::Pod&)>& change) {
+bool EmbeddedCluster::ChangePod(std::string_view uid, const Change& change) {
   const std::scoped_lock feed(feed_mutex_);
   kube::Pod pod;
   {
     const std::scoped_lock lock(mutex_);
     const auto it = pods_.find(std::string(uid));
     if (it == pods_.end()) return false;
-    change(it->second);
+    if (!change(it->second)) return true;
     pod = it->second;
   }
   Tell(pod, /*gone=*/false);
@@ -182,16 +181,19 @@ host::Result EmbeddedCluster::Bind(const host::PostBinding& binding, const Wante
   host::Result result{.outcome = WriteOutcome::kDone};
   const auto refuse = [&result](std::string why) {
     result = {.outcome = WriteOutcome::kConflict, .message = std::move(why)};
+    return false;
   };
   const bool found = ChangePod(binding.pod.uid, [&](kube::Pod& pod) {
     if (!pod.node_name.empty() && pod.node_name != binding.node) {
       return refuse("already bound to " + pod.node_name);
     }
     if (!pod.scheduling_gates.empty()) return refuse("it still has scheduling gates");
+    if (!pod.node_name.empty()) return false;  // it is done already
     pod.node_name = binding.node;
     pod.pod_scheduled = kube::PodScheduled{.status = true, .reason = {}, .message = {}};
     pod.nominated_node.clear();
     for (const auto& [key, value] : binding.annotations) pod.meta.annotations[key] = value;
+    return true;
   });
   if (!found) return {.outcome = WriteOutcome::kNotFound, .message = "pod not found"};
   return result;
@@ -199,25 +201,25 @@ host::Result EmbeddedCluster::Bind(const host::PostBinding& binding, const Wante
 
 /// Changes a pod that is not bound yet.
 host::Result EmbeddedCluster::ChangeWaiting(const engine::PodRef& ref, const Wanted& wanted,
-                                            const std::function<void(kube::Pod&)>& change) {
+                                            const Change& change) {
   if (!wanted()) return {.outcome = WriteOutcome::kRefused, .message = "not wanted any more"};
-  const bool found = ChangePod(ref.uid, [&](kube::Pod& pod) {
-    if (pod.node_name.empty()) change(pod);
-  });
+  const bool found =
+      ChangePod(ref.uid, [&](kube::Pod& pod) { return pod.node_name.empty() && change(pod); });
   return {.outcome = found ? WriteOutcome::kDone : WriteOutcome::kNotFound};
 }
 
 host::Result EmbeddedCluster::Nominate(const host::Nominate& nomination, const Wanted& wanted) {
   return ChangeWaiting(nomination.pod, wanted, [&](kube::Pod& pod) {
-    pod.nominated_node = nomination.node;
-    if (nomination.annotation.empty()) return;
-    pod.meta.annotations[std::string(cluster::kPlanAnnotation)] = nomination.annotation;
+    const bool moves = std::exchange(pod.nominated_node, nomination.node) != nomination.node;
+    if (nomination.annotation.empty()) return moves;
+    std::string& plan = pod.meta.annotations[std::string(cluster::kPlanAnnotation)];
+    return std::exchange(plan, nomination.annotation) != nomination.annotation || moves;
   });
 }
 
 host::Result EmbeddedCluster::RemoveGate(const host::RemoveGate& removal, const Wanted& wanted) {
   return ChangeWaiting(removal.pod, wanted, [](kube::Pod& pod) {
-    std::erase(pod.scheduling_gates, cluster::kAdmissionGate);
+    return std::erase(pod.scheduling_gates, cluster::kAdmissionGate) > 0;
   });
 }
 

@@ -40,8 +40,10 @@ class EmbeddedCluster final : public Api {
 
   /// Adds or changes a pod, as its controller or the scheduler would.
   void PutPod(kube::Pod pod);
+  /// Returns false if it changes nothing; then nobody is told.
+  using Change = std::function<bool(kube::Pod&)>;
   /// Changes a pod in place under the lock; false: no such pod.
-  bool ChangePod(std::string_view uid, const std::function<void(kube::Pod&)>& change);
+  bool ChangePod(std::string_view uid, const Change& change);
   void DeletePod(const std::string& uid);
   std::vector<kube::Pod> Pods() const;
   std::vector<kube::Node> Nodes() const;
@@ -57,8 +59,7 @@ class EmbeddedCluster final : public Api {
  private:
   std::string Take(const std::string& kind, std::string_view json);
   std::string TakeDialectObject(std::string_view json, simdjson::dom::parser& parser);
-  host::Result ChangeWaiting(const engine::PodRef& ref, const Wanted& wanted,
-                             const std::function<void(kube::Pod&)>& change);
+  host::Result ChangeWaiting(const engine::PodRef& ref, const Wanted& wanted, const Change& change);
   void Tell(const kube::Pod& pod, bool gone);
 
   /// Held over a change and its delivery, so that nobody sees two changes in the wrong order. Taken

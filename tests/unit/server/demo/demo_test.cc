@@ -6,7 +6,7 @@
 #include "server/demo/demo_audit.h"
 #include "server/demo/demo_jobs.h"
 #include "server/demo/demo_picture.h"
-#include "server/demo/demo_scheduler.h"
+#include "server/demo/demo_report.h"
 #include "tests/support/catch.h"
 
 namespace berth::server {

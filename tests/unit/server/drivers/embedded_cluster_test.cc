@@ -99,11 +99,16 @@ TEST_CASE("bindings are kept as an API server would", "[embedded]") {
         .outcome;
   };
   CHECK(bind("n1") == WriteOutcome::kConflict);  // gated
-  world.cluster->ChangePod("u", [](kube::Pod& p) { p.scheduling_gates.clear(); });
+  world.cluster->ChangePod("u", [](kube::Pod& p) {
+    p.scheduling_gates.clear();
+    return true;
+  });
   CHECK(bind("n1", /*wanted=*/false) == WriteOutcome::kRefused);
   CHECK(bind("n1") == WriteOutcome::kDone);
+  const auto told = world.seen.size();
   CHECK(bind("n1") == WriteOutcome::kDone);  // again
   CHECK(bind("n2") == WriteOutcome::kConflict);
+  CHECK(world.seen.size() == told);  // of what changes nothing nobody is told
   CHECK(world.cluster->ReadPod(pod).pod->meta.annotations.at("berth.dev/plan") == "x");
   world.cluster->DeletePod("u");
   world.cluster->DeletePod("u");
