@@ -23,9 +23,8 @@ struct CommonOptions {
   std::string traces;  ///< Folder.
   std::vector<std::uint64_t> seeds{42, 43, 44, 45, 46, 47, 48, 49, 50, 51};
   Format format = Format::kTable;
-  unsigned threads = 0;  ///< 0: one per core.
-  std::string
-      policy_file;  ///< Its `placement.score` is used by the policy `Berth`; empty: the defaults.
+  unsigned threads = 0;     ///< 0: one per core.
+  std::string policy_file;  ///< Empty: the built-in policy.
 };
 
 /// `A,B,C`, each of them in `allowed`; `all` means all of `allowed`. The error is the name that is

@@ -126,12 +126,15 @@ bool Shadow::Same(const Store& store) const {
       return false;
     }
   }
+  // With shares of devices, who has which depends on the order of events; the amounts do not.
+  const bool by_history = store.options().shares;
   const bool nodes = std::ranges::all_of(store.nodes(), [&](const auto& node) {
     if (!node->present && node->pods.empty()) return true;  // the node is gone and holds no pods
     const auto mine = shadow_->FindNode(node->name);
     return mine != cluster::kNoNode &&
            SameAmounts(node->used, store, shadow_->node(mine).used, ids) &&
-           node->track == shadow_->node(mine).track && node->devices == shadow_->node(mine).devices;
+           node->track == shadow_->node(mine).track &&
+           (by_history || node->devices == shadow_->node(mine).devices);
   });
   return nodes && std::ranges::all_of(store.queues(), [&](const cluster::QueueInfo& queue) {
            const auto mine = std::ranges::find(

@@ -52,13 +52,13 @@ std::expected<std::vector<kube::Node>, TraceError> ReadNodes(std::string_view te
 std::expected<Recording, TraceError> ReadRecording(const std::string& path,
                                                    const ClusterGpus& gpus);
 
-/// Pods of an openb list as jobs of one pod, by rising arrival. Pods that never ran are left out,
-/// and shares of a GPU.
-Recording RecordingOf(const std::vector<OpenbPod>& pods);
-
 /// The same for the text of a file. Split off for ReadRecording.
 std::expected<Recording, TraceError> ReadJobs(const std::string& text, const std::string& file,
                                               const ClusterGpus& gpus);
+
+/// Pods of an openb list as jobs of one pod, by rising arrival. Pods that never ran are left out,
+/// and shares of a GPU.
+Recording RecordingOf(const std::vector<OpenbPod>& pods);
 
 /// Kubernetes objects only: pods that have ended, or that say how long they run; a pod that occurs
 /// twice is an error. A gang becomes as many jobs as it had runs. Jobs are ordered by creation,

@@ -109,7 +109,7 @@ std::vector<nlohmann::ordered_json> TraceRows(const std::vector<TraceResult>& re
         {"seed", r.seed},
         {"jobs", r.jobs},
         {"never_fit", r.never_fit},
-        {"speed_up", r.speed_up},
+        {"speed_up", Rounded(r.speed_up)},
         {"unfinished", r.unfinished.size()},
         {"mean_jct_seconds", MeanFigure(r.all, &Times::jct)},
         {"p50_jct_seconds", QuantileFigure(r.all, &Times::jct, 0.50)},

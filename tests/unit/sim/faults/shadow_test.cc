@@ -14,7 +14,8 @@ using testing::MakePod;
 /// A new version of an object at every change, as the API server has it.
 class ShadowTest {
  public:
-  ShadowTest() {
+  explicit ShadowTest(cluster::StoreOptions options = {})
+      : store(config::PolicyConfiguration(), options) {
     for (const char* name : {"n1", "n2"}) Put(MakeNode(name).Gpu(8));
   }
 
@@ -34,7 +35,7 @@ class ShadowTest {
     return shadow_.Difference(store).empty();
   }
 
-  cluster::Store store{config::PolicyConfiguration()};
+  cluster::Store store;
 
  private:
   int version_ = 0;
@@ -81,6 +82,17 @@ TEST_CASE("what no object or plan accounts for is a difference", "[unit][sim]") 
     t.Charge("p", "n1", Charge::kBound);
     CHECK(t.Same());
   }
+}
+
+TEST_CASE("with shares, which devices are free depends on history and is no difference",
+          "[unit][sim]") {
+  ShadowTest t({.shares = true});
+  t.Put(MakePod("first").Gpu(1).On("n1"));
+  t.Put(MakePod("second").Gpu(1).On("n1"));
+  t.store.DeletePod("uid-first");
+  CHECK(t.Same());
+  t.store.Release(*t.store.FindPod("uid-second"));
+  CHECK_FALSE(t.Same());
 }
 
 }  // namespace
