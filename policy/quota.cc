@@ -68,10 +68,12 @@ Verdict GrantMembers(const QuotaView& view, QueueId queue, std::span<const PodIn
 
 Verdict GrantCharge(const QuotaView& view, QueueId queue, std::span<const Placed> placed,
                     bool strict) {
+  cluster::Amounts asked;
   cluster::Amounts charge;
   for (const Placed& member : placed) {
     const cluster::NodeInfo& node = view.store().node(member.node);
     for (const auto& [id, amount] : view.store().DemandOn(*member.pod->shape, node)) {
+      asked.Add(id, amount);
       charge.Add(id, amount);
     }
     if (member.pod->charged_queue != queue) continue;
@@ -79,7 +81,8 @@ Verdict GrantCharge(const QuotaView& view, QueueId queue, std::span<const Placed
   }
   for (const QuotaView::Allowance& allowance : view.Of(queue)) {
     const std::int64_t want = charge[allowance.id];
-    if ((want > 0 || strict) && want > allowance.left) return Denied(view, allowance, want);
+    const bool counts = strict ? asked[allowance.id] > 0 : want > 0;
+    if (counts && want > allowance.left) return Denied(view, allowance, want);
   }
   return {};
 }

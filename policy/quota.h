@@ -45,9 +45,9 @@ class QuotaView {
 cluster::Verdict GrantMembers(const QuotaView& view, cluster::QueueId queue,
                               std::span<const cluster::PodInfo* const> pods, int min, int& fit);
 
-/// Whether `queue` has room for the exact charge of a placement; if not, why. Members that move
-/// give back what they hold: a charge that is no larger than before is granted even over a cap,
-/// unless `strict`.
+/// Whether `queue` has room for the exact charge of a placement; if not, why. As with GrantMembers,
+/// a cap of what the members do not ask for does not matter. Members that move give back what they
+/// hold: a charge that is no larger than before is granted even over a cap, unless `strict`.
 cluster::Verdict GrantCharge(const QuotaView& view, cluster::QueueId queue,
                              std::span<const Placed> placed, bool strict);
 

@@ -232,6 +232,20 @@ TEST_CASE("the queue's victims make room in the queue", "[unit][engine]") {
   CHECK(Preemption::Victims(w.Ask({{"n1", {"v"}}}), "n1") == Names{"v"});
 }
 
+TEST_CASE("a queue that is over a cap may preempt for what it does not ask for of it",
+          "[unit][engine]") {
+  config::Queue queue = MakeQueue("q", {"default"}, 16);
+  queue.limit["cpu"] = 1'000;
+  Preemption w(MakePolicy({queue}));
+  w.Add(MakePod("v").Gpu(8).On("n1"));
+  w.Add(MakePod("x").Gpu(8).Cpu("2").Priority(10).On("n2"));  // from before the limit
+  SECTION("no CPU") { CHECK(Preemption::Victims(w.Ask({{"n1", {"v"}}}), "n1") == Names{"v"}); }
+  SECTION("some CPU") {
+    w.Change("p", [](kube::Pod& pod) { pod = MakePod("p").Gpu(8).Cpu("1").Priority(10); });
+    CHECK(w.Ask({{"n1", {"v"}}}).empty());
+  }
+}
+
 TEST_CASE("a pod that is not ours is kube-scheduler's business", "[unit][engine]") {
   Preemption w;
   w.Add(MakePod("v").Gpu(8).On("n1"));

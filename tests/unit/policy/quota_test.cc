@@ -135,6 +135,25 @@ TEST_CASE("a placement is granted what it takes beyond what its members hold", "
   }
 }
 
+TEST_CASE("a cap of what the members do not ask for does not matter", "[unit][policy]") {
+  QuotaTest t;
+  t.Running("r", 9);  // the queue is over its cap of GPUs
+  const PodInfo& none = t.Pod(MakePod("none").Cpu("1"));
+  const PodInfo& one = t.Pod(MakePod("one").Gpu(1));
+  const auto grants = [&](const PodInfo& pod) {
+    const Placed placed{.pod = &pod, .node = t.node("n")};
+    const QuotaView view(t.store);
+    int fit = 0;
+    const std::vector<ReasonId> reasons{
+        GrantMembers(view, kQueue, std::vector{&pod}, 1, fit).reason,
+        GrantCharge(view, kQueue, {&placed, 1}, /*strict=*/false).reason,
+        GrantCharge(view, kQueue, {&placed, 1}, /*strict=*/true).reason};
+    return reasons;
+  };
+  CHECK(grants(none) == std::vector(3, ReasonId::kNone));
+  CHECK(grants(one) == std::vector(3, ReasonId::kWaitingForQuota));
+}
+
 TEST_CASE("whole-node pods go where their queue can pay", "[unit][policy]") {
   QuotaTest t;
   t.Node(MakeNode("small").Gpu(4));
