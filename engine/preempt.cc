@@ -100,8 +100,10 @@ bool Engine::VictimsInTheWay(const PodInfo& pod) const {
   };
   if (std::ranges::any_of(store_.device_ids(), full)) return true;
   policy::QuotaView quota(store_);
-  for (const auto& [uid, other] : store_.pods()) {
-    if (other.get() != &pod && waits(*other)) quota.GiveBack(*other);
+  for (const Workload* workload : planned_) {
+    for (const Assignment& assignment : states_.At(*workload).plan->assignments) {
+      if (assignment.pod != &pod && waits(*assignment.pod)) quota.GiveBack(*assignment.pod);
+    }
   }
   return policy::IsOver(quota, pod);
 }
