@@ -124,7 +124,7 @@ void Store::UpsertNode(kube::Node object) {
   RechargeWholeNode(node);
   std::erase_if(nominated_nowhere_, [&](const PodInfo* pod) {
     if (pod->object.nominated_node != node.name) return false;
-    ChargeBound(Mutable(*pod));
+    ChargeBound(Own(*pod));
     return true;
   });
 }
@@ -152,7 +152,7 @@ void Store::DeleteNode(std::string_view name) {
 }
 
 void Store::RefreshWorkloads() {
-  for (const Workload* workload : std::exchange(stale_, {})) RefreshWorkload(Mutable(*workload));
+  for (const Workload* workload : std::exchange(stale_, {})) RefreshWorkload(Own(*workload));
 }
 
 void Store::Refresh() {
@@ -208,10 +208,10 @@ std::vector<const PodInfo*> Store::ReadersOf(const kube::DialectObject& object) 
     const std::string prefix = object.ns + '/';
     for (auto it = workloads_.lower_bound(prefix);
          it != workloads_.end() && it->first.starts_with(prefix); ++it) {
-      take(*it->second);
+      take(it->second);
     }
   }
-  for (const PodInfo* pod : readers) Mutable(*pod).reread = true;
+  for (const PodInfo* pod : readers) Own(*pod).reread = true;
   return readers;
 }
 
@@ -360,7 +360,7 @@ std::map<std::string, std::int64_t, std::less<>> Store::WholeNodeCharge(const Po
 
 void Store::SetCharge(const PodInfo& charged_pod, NodeIndex index, Charge charge,
                       topology::DeviceMask devices) {
-  PodInfo& pod = Mutable(charged_pod);
+  PodInfo& pod = Own(charged_pod);
   // Same pod, same node: planned becomes binding becomes bound without a gap that other pods could
   // use. The pod's queue is written with the Binding.
   if (charge == Charge::kBinding && pod.charge != Charge::kBinding) pod.held_queue.clear();
@@ -414,7 +414,7 @@ void Store::SetCharge(const PodInfo& charged_pod, NodeIndex index, Charge charge
 }
 
 void Store::Release(const PodInfo& released) {
-  PodInfo& pod = Mutable(released);
+  PodInfo& pod = Own(released);
   GiveBack(pod);
   const bool sound = pod.refusal.reason == ReasonId::kNone ||
                      pod.refusal.reason == ReasonId::kGangConflict;  // judged again at Refresh
@@ -429,7 +429,7 @@ void Store::Release(const PodInfo& released) {
 }
 
 void Store::GiveBack(const PodInfo& giving) {
-  PodInfo& pod = Mutable(giving);
+  PodInfo& pod = Own(giving);
   if (pod.charge == Charge::kNone) return;
   NodeInfo& node = *nodes_[static_cast<std::size_t>(pod.node)];
   for (const auto& [id, amount] : pod.charged) {
@@ -461,22 +461,27 @@ void Store::GiveBack(const PodInfo& giving) {
   ++free_generation_;
 }
 
-void Store::AdoptQueue(const PodInfo& pod) { Mutable(pod).queue = pod.workload->queue; }
+void Store::AdoptQueue(const PodInfo& pod) { Own(pod).queue = pod.workload->queue; }
+
+void Store::SetTerms(const PodInfo& pod, Demand fixed, QueueId queue) {
+  Own(pod).fixed = std::move(fixed);
+  Own(pod).queue = queue;
+}
 
 std::string Store::LedgerString() const {
   std::map<std::string, std::string> lines;
   for (const auto& [uid, pod] : pods_) {
-    if (pod->charge == Charge::kNone) continue;
+    if (pod.charge == Charge::kNone) continue;
     std::string& line = lines["pod " + uid];
-    line = node(pod->node).name + ' ' + std::to_string(static_cast<int>(pod->charge)) + ' ' +
-           (pod->charged_queue == kNoQueue
+    line = node(pod.node).name + ' ' + std::to_string(static_cast<int>(pod.charge)) + ' ' +
+           (pod.charged_queue == kNoQueue
                 ? "-"
-                : queues_[static_cast<std::size_t>(pod->charged_queue)].config.name);
-    for (const auto& [id, amount] : pod->charged) {
+                : queues_[static_cast<std::size_t>(pod.charged_queue)].config.name);
+    for (const auto& [id, amount] : pod.charged) {
       line += ' ' + resources_.Name(id) + '=' + std::to_string(amount);
     }
-    const bool told_apart = node(pod->node).track == DeviceTrack::kKept && pod->devices != 0;
-    if (told_apart) line += " devices=" + std::to_string(pod->devices);
+    const bool told_apart = node(pod.node).track == DeviceTrack::kKept && pod.devices != 0;
+    if (told_apart) line += " devices=" + std::to_string(pod.devices);
   }
   const auto amounts = [this](const Amounts& used) {
     std::map<std::string, std::int64_t> sorted;

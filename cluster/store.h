@@ -50,8 +50,7 @@ class Store {
   struct StringHash : std::hash<std::string_view> {
     using is_transparent = void;
   };
-  using PodMap =
-      std::unordered_map<std::string, std::unique_ptr<PodInfo>, StringHash, std::equal_to<>>;
+  using PodMap = std::unordered_map<std::string, PodInfo, StringHash, std::equal_to<>>;
 
   /// `listener` must outlive the store; null: none.
   explicit Store(config::PolicyConfiguration policy, StoreOptions options = {},
@@ -107,6 +106,9 @@ class Store {
   void SetPlan(const Workload& workload, std::string plan);
   /// `pod` is planned as a member of its workload, and is charged to the workload's queue.
   void AdoptQueue(const PodInfo& pod);
+  /// What no object says before the pod is bound: PodInfo::fixed and its queue. For a store that
+  /// follows another one without its events.
+  void SetTerms(const PodInfo& pod, Demand fixed, QueueId queue);
 
   /// Applies accumulated changes: domains and node order, first members and faults of gangs. Call
   /// before deciding anything.
@@ -129,7 +131,7 @@ class Store {
   const PodInfo* FindPod(std::string_view uid) const;
   const PodInfo* FindPod(std::string_view ns, std::string_view name) const;
   const Workload* FindWorkload(const std::string& key) const;
-  const std::map<std::string, std::unique_ptr<Workload>>& workloads() const { return workloads_; }
+  const std::map<std::string, Workload>& workloads() const { return workloads_; }
   const PodMap& pods() const { return pods_; }
   /// Members of gangs that have ended and still exist, by workload key and UID. Of the object only
   /// the part is kept that says what the pod was, not what it asked for.
@@ -243,8 +245,9 @@ class Store {
   static constexpr std::size_t kMinPurge = 4096;
   static constexpr std::size_t kMaxMachines = 64;
 
-  static PodInfo& Mutable(const PodInfo& pod) { return const_cast<PodInfo&>(pod); }
-  static Workload& Mutable(const Workload& workload) { return const_cast<Workload&>(workload); }
+  /// The store's own object of one that it has handed out.
+  PodInfo& Own(const PodInfo& pod) { return pods_.find(pod.object.meta.uid)->second; }
+  Workload& Own(const Workload& workload) { return workloads_.find(workload.key)->second; }
   NodeInfo& NodeSlot(std::string_view name);
   NodeIndex TakeVacantSlot();
   void Touch(NodeInfo& node);
@@ -252,7 +255,7 @@ class Store {
   void ReconcileDevices(NodeInfo& node);
   void ReadHardware(NodeInfo& node);
   void TrackDevices(NodeInfo& node);
-  std::string AccountDevices(const NodeInfo& node, topology::DeviceSet& devices) const;
+  std::string AccountDevices(const NodeInfo& node, topology::DeviceSet& devices);
   topology::DeviceMask SaidDevices(const kube::Pod& pod) const;
   std::int64_t DevicesOf(const PodInfo& pod) const;
   void RechargeWholeNode(NodeInfo& node);
@@ -312,7 +315,7 @@ class Store {
   /// Pods that are not ours and are nominated to an unknown node.
   std::set<const PodInfo*> nominated_nowhere_;
   bool relabelled_ = false;
-  std::map<std::string, std::unique_ptr<Workload>> workloads_;
+  std::map<std::string, Workload> workloads_;
   EndedPods ended_;
   std::unordered_map<std::string, std::string> ended_keys_;  ///< By UID.
   using Workloads = std::set<const Workload*, ByKey>;

@@ -140,7 +140,7 @@ std::int64_t Store::DevicesOf(const PodInfo& pod) const {
 /// Assigns devices to every pod: first those fixed by a Binding, then those planned, which move
 /// where they must. Returns an empty string if all could be tracked, and `devices` is what is free;
 /// otherwise why not. REQUIRES: the policy has a device.
-std::string Store::AccountDevices(const NodeInfo& node, DeviceSet& devices) const {
+std::string Store::AccountDevices(const NodeInfo& node, DeviceSet& devices) {
   const std::int64_t all = node.allocatable[device_ids_.front()];
   if (!IsWholeDevice(device_ids_.front())) return "handles, not devices";
   if (node.hardware == HardwareSource::kRefused) return node.hardware_problem;
@@ -150,7 +150,7 @@ std::string Store::AccountDevices(const NodeInfo& node, DeviceSet& devices) cons
   devices = DeviceSet(static_cast<int>(all / kMilli));
   std::vector<PodInfo*> planned;
   for (const PodInfo* charged : node.pods) {
-    PodInfo* pod = &Mutable(*charged);
+    PodInfo* pod = &Own(*charged);
     const std::int64_t amount = DevicesOf(*pod);
     if (amount == 0) {
       pod->devices = 0;  // devices of another resource, from before the policy changed

@@ -27,12 +27,10 @@ bool Succeeded(const Store::EndedPod& pod) {
 
 }  // namespace
 
-void Store::SetStarted(const Workload& workload, bool started) {
-  Mutable(workload).started = started;
-}
+void Store::SetStarted(const Workload& workload, bool started) { Own(workload).started = started; }
 
 void Store::SetPlan(const Workload& workload, std::string plan) {
-  Mutable(workload).plan = std::move(plan);
+  Own(workload).plan = std::move(plan);
 }
 
 void Store::BeginIncarnation(const Workload& workload) {
@@ -41,7 +39,7 @@ void Store::BeginIncarnation(const Workload& workload) {
   std::vector<const PodInfo*> all = workload.members;
   all.insert(all.end(), workload.faulty.begin(), workload.faulty.end());
   for (const PodInfo* member : all) {
-    PodInfo& pod = Mutable(*member);
+    PodInfo& pod = Own(*member);
     // So far it had the queue of the running gang.
     if (pod.charge != Charge::kNone || pod.refusal.reason != ReasonId::kNone) continue;
     pod.queue = ResolveQueue(pod, *pod.claims, pod.refusal);

@@ -108,7 +108,7 @@ bool Store::Ours(const kube::Pod& pod) const {
 
 const PodInfo* Store::FindPod(std::string_view uid) const {
   const auto it = pods_.find(uid);
-  return it == pods_.end() ? nullptr : it->second.get();
+  return it == pods_.end() ? nullptr : &it->second;
 }
 
 const PodInfo* Store::FindPod(std::string_view ns, std::string_view name) const {
@@ -118,7 +118,7 @@ const PodInfo* Store::FindPod(std::string_view ns, std::string_view name) const 
 
 const Workload* Store::FindWorkload(const std::string& key) const {
   const auto it = workloads_.find(key);
-  return it == workloads_.end() ? nullptr : it->second.get();
+  return it == workloads_.end() ? nullptr : &it->second;
 }
 
 const PodInfo* Store::UpsertPod(kube::Pod object) {
@@ -136,8 +136,7 @@ const PodInfo* Store::UpsertPod(kube::Pod object) {
   }
   ++generation_;
   auto [it, fresh] = pods_.try_emplace(object.meta.uid);
-  if (fresh) it->second = std::make_unique<PodInfo>();
-  PodInfo& pod = *it->second;
+  PodInfo& pod = it->second;
   const std::string old_node = pod.object.node_name;
   const bool was_terminating = !fresh && pod.terminating();
   // A status update decodes to an equal spec in an object of its own.
@@ -201,7 +200,7 @@ void Store::DeletePod(std::string_view uid) {
   ForgetEnded(uid);
   const auto it = pods_.find(uid);
   if (it == pods_.end()) return;
-  PodInfo& pod = *it->second;
+  PodInfo& pod = it->second;
   CountPeer(pod.object, -1);
   Release(pod);
   Unfile(pod);
@@ -283,17 +282,16 @@ void Store::File(PodInfo& pod) {
   const std::string key = fixed ? pod.workload->key : WorkloadKey(pod.object, claims);
   if (pod.workload != nullptr && pod.workload->key != key) Unfile(pod);
   if (pod.workload == nullptr) {
-    auto& slot = workloads_[key];
-    if (slot == nullptr) {
-      slot = std::make_unique<Workload>();
-      slot->key = key;
-      slot->ns = pod.object.meta.ns;
-      slot->gang = !claims.gang.name.empty();
-      slot->name = slot->gang ? claims.gang.name : pod.object.meta.name;
+    Workload& workload = workloads_[key];
+    if (workload.key.empty()) {
+      workload.key = key;
+      workload.ns = pod.object.meta.ns;
+      workload.gang = !claims.gang.name.empty();
+      workload.name = workload.gang ? claims.gang.name : pod.object.meta.name;
     }
-    pod.workload = slot.get();
-    slot->members.push_back(&pod);
-    slot->sorted = false;
+    pod.workload = &workload;
+    workload.members.push_back(&pod);
+    workload.sorted = false;
     // kube-scheduler had nominated a pod that was not ours to plan; now it is ours.
     if (pod.charge == Charge::kPlanned) GiveBack(pod);
   }
@@ -313,7 +311,7 @@ void Store::File(PodInfo& pod) {
 
 void Store::Unfile(PodInfo& pod) {
   if (pod.workload == nullptr) return;
-  Workload* workload = &Mutable(*pod.workload);
+  Workload* workload = &Own(*pod.workload);
   pod.workload = nullptr;
   pod.claims.reset();
   std::erase(workload->members, &pod);
@@ -347,7 +345,7 @@ void Store::RefreshWorkload(Workload& workload) {
   // Without a representative, the first refused member: messages then say what it asked for.
   if (!all.empty()) TakeClaims(workload, first == all.end() ? *all.front() : **first);
   if (first != all.end()) {
-    for (const PodInfo* member : all) JudgeMember(workload, Mutable(*member), **first);
+    for (const PodInfo* member : all) JudgeMember(workload, Own(*member), **first);
   }
   for (const PodInfo* pod : all) {
     const bool faulty = pod->refusal.reason != ReasonId::kNone && !pod->bound();

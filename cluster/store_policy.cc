@@ -128,17 +128,16 @@ void Store::ReadAllAnew() {
     std::string queue;  ///< Its name; empty: none.
   };
   std::vector<Held> held;
-  for (const auto& [uid, pod] : pods_) {
-    if (pod->charge == Charge::kNone) continue;
+  for (auto& [uid, pod] : pods_) {
+    if (pod.charge == Charge::kNone) continue;
     // For pods that are planned, or about to be bound: they return to their first queue when it
     // exists again. A bound pod has its queue in its annotation.
-    std::string queue = pod->held_queue;
-    if (queue.empty() && pod->queue != kNoQueue) {
-      queue = queues_[static_cast<std::size_t>(pod->queue)].config.name;
+    std::string queue = pod.held_queue;
+    if (queue.empty() && pod.queue != kNoQueue) {
+      queue = queues_[static_cast<std::size_t>(pod.queue)].config.name;
     }
-    held.push_back({pod.get(), pod->node, pod->charge, pod->devices, pod->fixed,
-                    pod->workload == nullptr ? std::string() : pod->workload->key,
-                    std::move(queue)});
+    held.push_back({&pod, pod.node, pod.charge, pod.devices, pod.fixed,
+                    pod.workload == nullptr ? std::string() : pod.workload->key, std::move(queue)});
   }
   for (const Held& h : held) GiveBack(*h.pod);
   dialects_ = peers_.Decide(policy_.dialects);
@@ -150,10 +149,10 @@ void Store::ReadAllAnew() {
     ReconcileDevices(*node);
   }
   BuildQueues();
-  for (const auto& [uid, pod] : pods_) {
-    pod->queue = kNoQueue;
-    if (pod->bound()) pod->said_devices = SaidDevices(pod->object);
-    File(*pod);
+  for (auto& [uid, pod] : pods_) {
+    pod.queue = kNoQueue;
+    if (pod.bound()) pod.said_devices = SaidDevices(pod.object);
+    File(pod);
   }
   ended_keys_.clear();
   for (const auto& [id, pod] : std::exchange(ended_, {})) KeepEnded(pod.object, "");
@@ -171,7 +170,7 @@ void Store::ReadAllAnew() {
     }
     if (!h.pod->bound() && h.pod->charge != Charge::kNone) h.pod->held_queue = h.queue;
   }
-  for (const auto& [key, workload] : workloads_) RefreshWorkload(*workload);
+  for (auto& [key, workload] : workloads_) RefreshWorkload(workload);
   for (const Held& h : held) {  // a member of a running gang is charged where its gang is
     PodInfo& pod = *h.pod;
     if (pod.charge != Charge::kPlanned || pod.charged_queue == pod.queue) continue;

@@ -261,8 +261,8 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
 /// start again.
 void Engine::StartAnewWhoRunNoMore(TimePoint now) {
   for (const auto& [key, workload] : store_.workloads()) {
-    if (workload->started && workload->gang && workload->AsksDevices() && !workload->Runs()) {
-      StartAnew(*workload, now);
+    if (workload.started && workload.gang && workload.AsksDevices() && !workload.Runs()) {
+      StartAnew(workload, now);
     }
   }
 }

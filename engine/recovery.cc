@@ -29,7 +29,7 @@ std::unique_ptr<Engine> Engine::WithClusterOf(const Engine& other, Options optio
   }
   std::vector<const kube::Pod*> pods;
   pods.reserve(known.pods().size());
-  for (const auto& [uid, pod] : known.pods()) pods.push_back(&pod->object);
+  for (const auto& [uid, pod] : known.pods()) pods.push_back(&pod.object);
   // The order in which the API server lists them.
   std::ranges::sort(pods, {}, [](const kube::Pod* pod) {
     return std::tie(pod->meta.ns, pod->meta.name, pod->meta.uid);

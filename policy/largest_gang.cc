@@ -32,15 +32,15 @@ std::map<std::int64_t, Popular> SizesHere(const cluster::Store& store) {
   std::vector<Seen> order;
   std::unordered_map<const PodShape*, std::size_t> at;
   for (const auto& [key, workload] : store.workloads()) {
-    if (workload->members.empty()) continue;
-    const auto& shape = workload->members.front()->shape;
+    if (workload.members.empty()) continue;
+    const auto& shape = workload.members.front()->shape;
     const bool whole = shape->share == 0 && !shape->whole_node &&
                        shape->device == store.device_ids().front() &&
                        shape->device_amount % cluster::kMilli == 0;
     if (!whole) continue;
     const auto [it, fresh] = at.try_emplace(shape.get(), order.size());
     if (fresh) order.push_back({.shape = shape});
-    order[it->second].pods += static_cast<std::int64_t>(workload->members.size());
+    order[it->second].pods += static_cast<std::int64_t>(workload.members.size());
   }
   std::map<std::int64_t, Popular> sizes;
   for (const Seen& seen : order) {

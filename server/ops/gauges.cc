@@ -52,8 +52,8 @@ void FeedWorkloads(const engine::Engine& engine, Metrics& metrics) {
   std::map<std::string_view, double> phases{
       {"Gathering", 0}, {"Pending", 0}, {"Starting", 0}, {"Started", 0}, {"Refused", 0}};
   for (const auto& [key, workload] : store.workloads()) {
-    if (workload->gang) ++phases[PhaseOf(engine, *workload)];
-    if (Waits(*workload)) ++pending[{QueueOf(store, *workload), ReasonOf(engine, *workload)}];
+    if (workload.gang) ++phases[PhaseOf(engine, workload)];
+    if (Waits(workload)) ++pending[{QueueOf(store, workload), ReasonOf(engine, workload)}];
   }
   std::vector<PendingRow> rows;
   for (const auto& [key, count] : pending) {

@@ -88,9 +88,9 @@ std::map<std::string, Waiting> WaitingByQueue(const engine::Engine& engine) {
   const cluster::Store& store = engine.store();
   std::map<std::string, Waiting> queues;
   for (const auto& [key, workload] : store.workloads()) {
-    if (!Waits(*workload)) continue;
-    ++queues[QueueOf(store, *workload)].pending[ReasonOf(engine, *workload)];
-    for (const PodInfo* pod : workload->faulty) {
+    if (!Waits(workload)) continue;
+    ++queues[QueueOf(store, workload)].pending[ReasonOf(engine, workload)];
+    for (const PodInfo* pod : workload.faulty) {
       if (pod->refusal.reason == cluster::ReasonId::kWaitingForMembers) continue;
       ++queues[QueueOf(store, *pod)].refused[std::string(cluster::Token(pod->refusal.reason))];
     }
@@ -111,9 +111,9 @@ kube::ResourceList UsedOf(const cluster::Store& store, const cluster::QueueInfo&
 std::map<const Workload*, int> PositionsOf(const cluster::Store& store) {
   std::map<cluster::QueueId, std::vector<const Workload*>> lines;
   for (const auto& [key, workload] : store.workloads()) {
-    const bool waits = Waits(*workload) && workload->plan.empty() && !workload->members.empty();
-    if (waits && workload->queue != cluster::kNoQueue) {
-      lines[workload->queue].push_back(workload.get());
+    const bool waits = Waits(workload) && workload.plan.empty() && !workload.members.empty();
+    if (waits && workload.queue != cluster::kNoQueue) {
+      lines[workload.queue].push_back(&workload);
     }
   }
   std::map<const Workload*, int> positions;
@@ -192,26 +192,26 @@ std::string GangsJson(const engine::Engine& engine, std::string_view ns, engine:
   const cluster::Store& store = engine.store();
   Json items = Json::array();
   for (const auto& [key, workload] : store.workloads()) {
-    if (!workload->gang || (!ns.empty() && workload->ns != ns)) continue;
-    const bool waits = !workload->started;
+    if (!workload.gang || (!ns.empty() && workload.ns != ns)) continue;
+    const bool waits = !workload.started;
     std::set<std::string> nodes;
-    for (const PodInfo* pod : workload->members) {
+    for (const PodInfo* pod : workload.members) {
       if (pod->node != cluster::kNoNode) nodes.insert(store.node(pod->node).name);
     }
-    items.push_back({{"namespace", workload->ns},
-                     {"name", workload->name},
-                     {"queue", QueueOf(store, *workload)},
-                     {"phase", PhaseOf(engine, *workload)},
-                     {"size", workload->size},
-                     {"minMember", workload->min_member},
-                     {"members", workload->members.size()},
-                     {"refused", workload->faulty.size()},
-                     {"refusals", Counts(RefusalsOf(*workload))},
-                     {"bound", workload->BoundCount()},
-                     {"reason", waits ? ReasonOf(engine, *workload) : ""},
-                     {"message", waits ? MessageOf(engine, *workload) : ""},
-                     {"since", kube::FormatTime(workload->creation)},
-                     {"waitingSeconds", waits ? WaitOf(*workload, now) / 1000 : 0},
+    items.push_back({{"namespace", workload.ns},
+                     {"name", workload.name},
+                     {"queue", QueueOf(store, workload)},
+                     {"phase", PhaseOf(engine, workload)},
+                     {"size", workload.size},
+                     {"minMember", workload.min_member},
+                     {"members", workload.members.size()},
+                     {"refused", workload.faulty.size()},
+                     {"refusals", Counts(RefusalsOf(workload))},
+                     {"bound", workload.BoundCount()},
+                     {"reason", waits ? ReasonOf(engine, workload) : ""},
+                     {"message", waits ? MessageOf(engine, workload) : ""},
+                     {"since", kube::FormatTime(workload.creation)},
+                     {"waitingSeconds", waits ? WaitOf(workload, now) / 1000 : 0},
                      {"nodes", nodes}});
   }
   return Dump({{"items", items}});
@@ -222,10 +222,10 @@ std::string PodsJson(const engine::Engine& engine, std::string_view ns, engine::
   const auto positions = PositionsOf(store);
   Json items = Json::array();
   for (const auto& [key, workload] : store.workloads()) {
-    if (!ns.empty() && workload->ns != ns) continue;
-    const auto place = positions.find(workload.get());
+    if (!ns.empty() && workload.ns != ns) continue;
+    const auto place = positions.find(&workload);
     const int position = place == positions.end() ? 0 : place->second;
-    for (const auto* pods : {&workload->members, &workload->faulty}) {
+    for (const auto* pods : {&workload.members, &workload.faulty}) {
       for (const PodInfo* pod : *pods) {
         if (pod->bound() || pod->charge == Charge::kBinding) continue;
         items.push_back(PodJson(engine, *pod, position, now));

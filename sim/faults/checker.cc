@@ -201,8 +201,8 @@ void Checker::CheckDevices(const engine::Engine& engine) {
 void Checker::CheckPlans(const HostDriver& host) {
   const cluster::Store& store = host.engine().store();
   for (const auto& [key, workload] : store.workloads()) {
-    if (!host.engine().StateOf(*workload).plan) continue;
-    const engine::Plan& plan = *host.engine().StateOf(*workload).plan;
+    if (!host.engine().StateOf(workload).plan) continue;
+    const engine::Plan& plan = *host.engine().StateOf(workload).plan;
     bool binding = false;
     for (const engine::Assignment& a : plan.assignments) {
       binding |= a.pod->charge == Charge::kBinding;
@@ -218,27 +218,26 @@ void Checker::CheckPlans(const HostDriver& host) {
                          host.now() - plan.expires));
     }
     const auto held =
-        static_cast<int>(plan.assignments.size()) + workload->BoundCount() + workload->finished;
-    if (held < workload->min_member) {
-      Broken(
-          fmt::format("I3: {} holds room for {} of {} members", key, held, workload->min_member));
+        static_cast<int>(plan.assignments.size()) + workload.BoundCount() + workload.finished;
+    if (held < workload.min_member) {
+      Broken(fmt::format("I3: {} holds room for {} of {} members", key, held, workload.min_member));
     }
   }
   CheckStanding(host);
   for (const auto& [uid, pod] : store.pods()) {
-    if (pod->charge == Charge::kBinding && !host.host().FindsOut(uid)) {
+    if (pod.charge == Charge::kBinding && !host.host().FindsOut(uid)) {
       const kube::Pod* truth = env_.api.FindPod(uid);
       const bool news_comes = truth == nullptr || !truth->node_name.empty();
       if (!news_comes) {
-        Broken("I6: nobody will say what became of the Binding of " + pod->object.meta.name);
+        Broken("I6: nobody will say what became of the Binding of " + pod.object.meta.name);
       }
     }
-    if (pod->charge != Charge::kPlanned || pod->workload == nullptr) continue;
-    const engine::Plan* plan = host.engine().PlanOf(*pod);
+    if (pod.charge != Charge::kPlanned || pod.workload == nullptr) continue;
+    const engine::Plan* plan = host.engine().PlanOf(pod);
     const bool in_plan =
         plan != nullptr &&
-        std::ranges::any_of(plan->assignments, [&](const auto& a) { return a.pod == pod.get(); });
-    if (!in_plan) Broken("I6: room is held without a plan for " + pod->object.meta.name);
+        std::ranges::any_of(plan->assignments, [&](const auto& a) { return a.pod == &pod; });
+    if (!in_plan) Broken("I6: room is held without a plan for " + pod.object.meta.name);
   }
 }
 
@@ -350,7 +349,7 @@ std::string Checker::WhoCouldRun() const {
   for (const Duration later : {0, 1'000}) {  // elastic gangs wait a moment for more members
     fresh.Step(env_.now() + later);
     for (const auto& [key, workload] : fresh.store().workloads()) {
-      if (!workload->plan.empty()) return key;
+      if (!workload.plan.empty()) return key;
     }
   }
   for (const auto& [key, pod] : env_.api.pods()) {

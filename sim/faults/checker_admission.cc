@@ -207,15 +207,15 @@ void Checker::CheckCaps(const HostDriver& host) {
   std::map<std::string, std::set<std::string>> charged;
   std::set<std::string> holding;
   for (const auto& [uid, pod] : store.pods()) {
-    if (pod->charge == Charge::kNone) continue;
+    if (pod.charge == Charge::kNone) continue;
     holding.insert(uid);
-    if (pod->charge != Charge::kBinding) posting_.erase(uid);
-    const bool posts = pod->charge == Charge::kBinding && posting_.insert(uid).second;
+    if (pod.charge != Charge::kBinding) posting_.erase(uid);
+    const bool posts = pod.charge == Charge::kBinding && posting_.insert(uid).second;
     if (looked_ && (posts || !holding_.contains(uid))) {
-      RememberTold(host, *pod, pod->charge != Charge::kBound);
+      RememberTold(host, pod, pod.charge != Charge::kBound);
     }
-    if (pod->charged_queue == cluster::kNoQueue) continue;
-    const auto& queue = store.queues()[static_cast<std::size_t>(pod->charged_queue)];
+    if (pod.charged_queue == cluster::kNoQueue) continue;
+    const auto& queue = store.queues()[static_cast<std::size_t>(pod.charged_queue)];
     charged[queue.config.name].insert(uid);
   }
   holding.swap(holding_);

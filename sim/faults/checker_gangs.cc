@@ -81,8 +81,8 @@ void Checker::CheckBarrier(const kube::Pod& bound) {
 /// it would hold back the replacements of lost members until a whole minimum is there.
 void Checker::CheckStarted(const cluster::Store& store) {
   for (const auto& [key, workload] : store.workloads()) {
-    if (!workload->gang || workload->in_tree || workload->started) continue;
-    for (const cluster::PodInfo* member : workload->members) {
+    if (!workload.gang || workload.in_tree || workload.started) continue;
+    for (const cluster::PodInfo* member : workload.members) {
       const kube::Pod& pod = member->object;
       if (!Lives(pod) || pod.node_name.empty() || !pod.spec->requests.contains(kGpu)) continue;
       Broken(fmt::format("I3: {} runs, and {} is to start anew", pod.meta.name, key));

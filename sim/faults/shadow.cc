@@ -78,8 +78,8 @@ void Shadow::FollowPods(const Store& store) {
   for (const auto& [uid, pod] : store.pods()) {
     const PodInfo* known = shadow_->FindPod(uid);
     if (known == nullptr ||
-        known->object.meta.resource_version != pod->object.meta.resource_version) {
-      changed.emplace(uid, pod.get());
+        known->object.meta.resource_version != pod.object.meta.resource_version) {
+      changed.emplace(uid, &pod);
     }
   }
   for (const auto& [uid, pod] : changed) {
@@ -92,21 +92,19 @@ void Shadow::FollowPlans(const Store& store) {
   std::map<std::string, const PodInfo*> planned;
   for (const auto& [uid, pod] : store.pods()) {
     const PodInfo& mine = *shadow_->FindPod(uid);
-    if (Planned(*pod)) {
-      planned.emplace(uid, pod.get());
+    if (Planned(pod)) {
+      planned.emplace(uid, &pod);
     } else if (Planned(mine) && mine.workload != nullptr) {
       shadow_->Release(mine);
     }
     // Devices may have been exchanged between pods: those that change release theirs first.
-    if (Planned(*pod) && Planned(mine) && mine.devices != pod->devices) shadow_->Release(mine);
+    if (Planned(pod) && Planned(mine) && mine.devices != pod.devices) shadow_->Release(mine);
   }
   for (const bool chosen : {true, false}) {
     for (const auto& [uid, pod] : planned) {
       if ((pod->devices != 0) != chosen) continue;
-      PodInfo& mine = *shadow_->pods().find(uid)->second;
-      // No object has these before the Binding arrives: the amount charged, and the queue.
-      mine.fixed = pod->fixed;
-      mine.queue = QueueNamed(QueueOf(*pod, store), *shadow_);
+      const PodInfo& mine = *shadow_->FindPod(uid);
+      shadow_->SetTerms(mine, pod->fixed, QueueNamed(QueueOf(*pod, store), *shadow_));
       shadow_->SetCharge(mine, NodeOf(store.node(pod->node)), pod->charge, pod->devices);
     }
   }
@@ -119,10 +117,10 @@ bool Shadow::Same(const Store& store) const {
   }
   for (const auto& [uid, pod] : store.pods()) {
     const PodInfo& mine = *shadow_->FindPod(uid);
-    if (pod->charge != mine.charge) return false;
-    if (pod->charge == Charge::kNone) continue;
-    if (store.node(pod->node).name != shadow_->node(mine.node).name ||
-        QueueOf(*pod, store) != QueueOf(mine, *shadow_)) {
+    if (pod.charge != mine.charge) return false;
+    if (pod.charge == Charge::kNone) continue;
+    if (store.node(pod.node).name != shadow_->node(mine.node).name ||
+        QueueOf(pod, store) != QueueOf(mine, *shadow_)) {
       return false;
     }
   }

@@ -75,8 +75,8 @@ class Ledger {
         const cluster::PodInfo& held = *store_.FindPod(pod.meta.uid);
         if (held.bound() || held.charge == Charge::kNone) continue;
         if ((held.devices != 0) != chosen) continue;
-        cluster::PodInfo& mine = *fresh.pods().find(pod.meta.uid)->second;
-        mine.fixed = held.fixed;  // no object has this before the Binding arrives
+        const cluster::PodInfo& mine = *fresh.FindPod(pod.meta.uid);
+        fresh.SetTerms(mine, held.fixed, mine.queue);
         fresh.SetCharge(mine, fresh.FindNode(store_.node(held.node).name), held.charge,
                         held.devices);
       }

@@ -113,8 +113,8 @@ TEST_CASE("who rests would not start", "[property][engine][bug]") {
       testing::World& world = story.world();
       world.Tick();  // all that the events put in line is judged
       for (const auto& [key, workload] : world.store().workloads()) {
-        if (!world.engine().Rests(*workload)) continue;
-        RC_ASSERT(!world.engine().WouldStart(*workload, world.now()));
+        if (!world.engine().Rests(workload)) continue;
+        RC_ASSERT(!world.engine().WouldStart(workload, world.now()));
       }
     }
   }));

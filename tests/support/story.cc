@@ -180,7 +180,7 @@ void Story::Step(int number) {
 void Story::SettleBindings() {
   std::set<std::string> uids;
   for (const auto& [uid, pod] : world_.store().pods()) {
-    if (pod->charge == cluster::Charge::kBinding) uids.insert(uid);
+    if (pod.charge == cluster::Charge::kBinding) uids.insert(uid);
   }
   for (const std::string& uid : uids) {
     world_.engine().BindFinished(uid, engine::BindOutcome::kUnknown, world_.now());
@@ -260,21 +260,21 @@ std::string Story::OverCap() {
 /// Binding is on its way.
 std::string Story::TornGang() {
   for (const auto& [key, workload] : world_.store().workloads()) {
-    if (!workload->gang || disturbed_.contains(workload->name)) continue;
+    if (!workload.gang || disturbed_.contains(workload.name)) continue;
     // Members without devices run at any time: they make no calls to Berth.
     int on_the_way = 0;
     int managed = 0;
     int held = 0;
-    for (const cluster::PodInfo* pod : workload->members) {
+    for (const cluster::PodInfo* pod : workload.members) {
       const bool holds = pod->charge != cluster::Charge::kNone;
       held += holds ? 1 : 0;
       if (!pod->shape->asks_device) continue;
       managed += holds ? 1 : 0;
       on_the_way += pod->bound() || pod->charge == cluster::Charge::kBinding ? 1 : 0;
     }
-    if (on_the_way > 0 && held < workload->min_member) return "torn gang: " + key;
-    if (on_the_way > 0 && !workload->started) return "bound before it started: " + key;
-    if (managed > 0 && held < workload->min_member) return "partly planned: " + key;
+    if (on_the_way > 0 && held < workload.min_member) return "torn gang: " + key;
+    if (on_the_way > 0 && !workload.started) return "bound before it started: " + key;
+    if (managed > 0 && held < workload.min_member) return "partly planned: " + key;
   }
   return "";
 }
@@ -284,14 +284,14 @@ std::string Story::Violation() {
     if (!found.empty()) return found;
   }
   for (const auto& [uid, pod] : world_.store().pods()) {
-    if (pod->charge != cluster::Charge::kPlanned || pod->workload == nullptr) continue;
-    const engine::Plan* plan = world_.engine().PlanOf(*pod);
+    if (pod.charge != cluster::Charge::kPlanned || pod.workload == nullptr) continue;
+    const engine::Plan* plan = world_.engine().PlanOf(pod);
     const bool in_plan =
         plan != nullptr &&
         std::ranges::any_of(plan->assignments, [&pod](const engine::Assignment& a) {
-          return a.pod == pod.get() && a.node == pod->node;
+          return a.pod == &pod && a.node == pod.node;
         });
-    if (!in_plan) return "planned without a plan: " + pod->object.meta.name;
+    if (!in_plan) return "planned without a plan: " + pod.object.meta.name;
   }
   return "";
 }
