@@ -413,7 +413,7 @@ void Store::SetCharge(const PodInfo& charged_pod, NodeIndex index, Charge charge
   Touch(target);
 }
 
-void Store::Release(const PodInfo& released) {
+void Store::Unreserve(const PodInfo& released) {
   PodInfo& pod = Own(released);
   GiveBack(pod);
   const bool sound = pod.refusal.reason == ReasonId::kNone ||

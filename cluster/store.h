@@ -94,8 +94,8 @@ class Store {
   std::map<std::string, std::int64_t, std::less<>> WholeNodeCharge(const PodInfo& pod) const;
   /// Gives back what `pod` holds. A pod that is not bound then asks for its own queue again, which
   /// may be another one under the present policy; its workload's queue follows at Refresh.
-  void Release(const PodInfo& pod);
-  /// As Release, for a pod that is charged elsewhere at once: it keeps its queue.
+  void Unreserve(const PodInfo& pod);
+  /// As Unreserve, for a pod that is charged elsewhere at once: it keeps its queue.
   void GiveBack(const PodInfo& pod);
   /// No member of the gang runs any more: the remaining ones are a new incarnation, and their
   /// claims define the gang and its queue again.

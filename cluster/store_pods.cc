@@ -181,7 +181,7 @@ void Store::ChargeBound(PodInfo& pod) {
     pod.fixed = ClaimedCharge(pod);
     SetCharge(pod, NodeSlot(pod.object.node_name).index, Charge::kBound);
   } else if (pod.charge == Charge::kPlanned && pod.terminating()) {
-    Release(pod);
+    Unreserve(pod);
   } else if (pod.workload == nullptr && pod.charge != Charge::kBinding) {
     // Preemption by kube-scheduler promised it this node. (Pods that we plan ourselves have a
     // plan.)
@@ -191,7 +191,7 @@ void Store::ChargeBound(PodInfo& pod) {
     if (node != kNoNode && !pod.terminating()) {
       SetCharge(pod, node, Charge::kPlanned);
     } else {
-      Release(pod);
+      Unreserve(pod);
     }
   }
 }
@@ -202,7 +202,7 @@ void Store::DeletePod(std::string_view uid) {
   if (it == pods_.end()) return;
   PodInfo& pod = it->second;
   CountPeer(pod.object, -1);
-  Release(pod);
+  Unreserve(pod);
   Unfile(pod);
   if (listener_ != nullptr) listener_->OnPodGone(pod);
   moved_.erase(&pod);
@@ -317,7 +317,7 @@ void Store::Unfile(PodInfo& pod) {
   std::erase(workload->members, &pod);
   std::erase(workload->faulty, &pod);
   if (listener_ != nullptr) listener_->OnMemberLeft(*workload, pod);
-  if (pod.charge == Charge::kPlanned && !workload->plan.empty()) Release(pod);
+  if (pod.charge == Charge::kPlanned && !workload->plan.empty()) Unreserve(pod);
   if (workload->members.empty() && workload->faulty.empty()) {
     if (listener_ != nullptr) listener_->OnWorkloadGone(*workload);
     changed_.erase(workload);

@@ -262,7 +262,7 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
   const NodeIndex node = pod->node;
   const Workload* workload = pod->workload;
   if (FindAssignment(*pod) == nullptr) {
-    store_.Release(*pod);
+    store_.Unreserve(*pod);
     if (workload != nullptr) store_.MarkChanged(*workload);
     // The Binding may have been posted in passthrough mode; the plan of the other members was made
     // while that Binding counted towards the minimum.
@@ -451,7 +451,7 @@ void Engine::ExpireCommitted(const Workload& workload, TimePoint now) {
     if (a.expires == 0 || a.expires > now || a.pod->charge != Charge::kPlanned) continue;
     states_[*a.pod].asked = true;
     Withdraw(*a.pod);
-    store_.Release(*a.pod);
+    store_.Unreserve(*a.pod);
     store_.MarkChanged(workload);
     given_up = true;
   }

@@ -34,7 +34,7 @@ void Engine::DropPlan(const Workload& workload) {
   const std::optional<Plan>& plan = states_[workload].plan;
   if (!plan) return;
   for (const Assignment& assignment : plan->assignments) {
-    if (assignment.pod->charge == Charge::kPlanned) store_.Release(*assignment.pod);
+    if (assignment.pod->charge == Charge::kPlanned) store_.Unreserve(*assignment.pod);
   }
   EndPlan(workload);
   states_[workload].verdict = {};
@@ -144,7 +144,7 @@ void Engine::DropFaulty(const Workload& workload) {
     ResolveTickets(pod->object.meta.uid, ResolveBind::Verdict::kError,
                    std::string(cluster::RefusalText(pod->refusal.reason)));
     GiveUpPlace(*pod, "a member does not belong to the gang any more");
-    store_.Release(*pod);
+    store_.Unreserve(*pod);
   }
 }
 
@@ -167,7 +167,7 @@ void Engine::GiveUpPlace(const PodInfo& pod, const std::string& why) {
 /// to a node that the next plan need not name.
 void Engine::LeavePlan(const PodInfo& pod, const std::string& why) {
   ResolveTickets(pod.object.meta.uid, ResolveBind::Verdict::kError, "berth: " + why);
-  store_.Release(pod);
+  store_.Unreserve(pod);
   const Workload& workload = *pod.workload;
   WorkloadState& state = states_[workload];
   state.plan->Remove(pod);

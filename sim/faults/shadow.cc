@@ -95,10 +95,10 @@ void Shadow::FollowPlans(const Store& store) {
     if (Planned(pod)) {
       planned.emplace(uid, &pod);
     } else if (Planned(mine) && mine.workload != nullptr) {
-      shadow_->Release(mine);
+      shadow_->Unreserve(mine);
     }
     // Devices may have been exchanged between pods: those that change release theirs first.
-    if (Planned(pod) && Planned(mine) && mine.devices != pod.devices) shadow_->Release(mine);
+    if (Planned(pod) && Planned(mine) && mine.devices != pod.devices) shadow_->Unreserve(mine);
   }
   for (const bool chosen : {true, false}) {
     for (const auto& [uid, pod] : planned) {

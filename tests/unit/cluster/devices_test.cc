@@ -75,7 +75,7 @@ TEST_CASE("planned pods get whole sockets, and small ones break no more", "[unit
   CHECK(t.pod("b").devices == 0b0001'0000);
   CHECK(t.pod("c").devices == 0b0110'0000);
   CHECK(t.Free() == 0b1000'0000);
-  t.store.Release(*t.store.FindPod("uid-a"));
+  t.store.Unreserve(*t.store.FindPod("uid-a"));
   CHECK(t.Free() == 0b1000'1111);
 }
 

@@ -65,7 +65,7 @@ TEST_CASE("what is charged is given back", "[unit][cluster]") {
     t.store.SetCharge(t.pod("p"), t.node("n2"), Charge::kPlanned);
     CHECK(t.Gpus("n1") == 0);
     CHECK(t.Gpus("n2") == 3);
-    t.store.Release(t.pod("p"));
+    t.store.Unreserve(t.pod("p"));
     CHECK(t.store.LedgerString() == empty);
   }
   SECTION("bound elsewhere than planned: counted where it is") {
@@ -75,8 +75,8 @@ TEST_CASE("what is charged is given back", "[unit][cluster]") {
     CHECK(t.QueueGpus(0) == 3);
   }
   SECTION("twice released is once released") {
-    t.store.Release(t.pod("p"));
-    t.store.Release(t.pod("p"));
+    t.store.Unreserve(t.pod("p"));
+    t.store.Unreserve(t.pod("p"));
     CHECK(t.store.LedgerString() == empty);
   }
 }

@@ -69,7 +69,7 @@ TEST_CASE("what no object or plan accounts for is a difference", "[unit][sim]") 
   t.Charge("q", "n2", Charge::kPlanned);
   REQUIRE(t.Same());
   SECTION("a bound pod whose room was given back") {
-    t.store.Release(*t.store.FindPod("uid-p"));
+    t.store.Unreserve(*t.store.FindPod("uid-p"));
     CHECK_FALSE(t.Same());
   }
   SECTION("a bound pod that is charged elsewhere") {
