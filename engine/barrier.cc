@@ -93,7 +93,7 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
   WorkloadState& state = states_[workload];
   const bool counted = assignment->arrived();
   Arrive(workload, *assignment, now);
-  if (state.plan && (state.plan->committed || !workload.gang)) return PostNow(*pod, node);
+  if (state.plan && (state.plan->started || !workload.gang)) return PostNow(*pod, node);
   // If the members of a gang come in turns, kube-scheduler must not forget those that have arrived.
   auto most = static_cast<std::size_t>(store_.policy().gang.max_standing);
   if (tickets_.size() >= most && ComeInTurns(*state.plan)) most += kMoreInTurns;
@@ -155,7 +155,7 @@ std::map<std::string, std::string> Engine::BindingAnnotations(const PodInfo& pod
 void Engine::Arrive(const Workload& workload, Assignment& assignment, TimePoint now) {
   Plan& plan = *states_[workload].plan;
   const bool news = std::exchange(assignment.phase, MemberPhase::kArrived) != MemberPhase::kArrived;
-  if (plan.committed || !workload.gang) return;
+  if (plan.started || !workload.gang) return;
   // A repeated arrival does not extend the expiry. Otherwise one member could hold the room of all
   // members for ever.
   if (news) {
@@ -163,15 +163,15 @@ void Engine::Arrive(const Workload& workload, Assignment& assignment, TimePoint 
     timers_.emplace(plan.expires, workload.key);
   }
   const auto arrived = std::ranges::count_if(plan.assignments, &Assignment::arrived);
-  if (arrived >= plan.barrier) return CommitGang(workload, now);
+  if (arrived >= plan.barrier) return StartGang(workload, now);
   ReleaseNext(workload);
 }
 
 /// From here on the gang runs: all members with a parked call are bound, the rest keep their room.
-void Engine::CommitGang(const Workload& workload, TimePoint now) {
+void Engine::StartGang(const Workload& workload, TimePoint now) {
   WorkloadState& state = states_[workload];
   Plan& plan = *state.plan;
-  plan.committed = true;
+  plan.started = true;
   plan.expires = now + store_.policy().gang.plan_timeout.count();
   timers_.emplace(plan.expires, workload.key);
   store_.SetStarted(workload, true);
@@ -267,7 +267,7 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
     // The Binding may have been posted in passthrough mode; the plan of the other members was made
     // while that Binding counted towards the minimum.
     const Plan* others = PlanOf(*pod);
-    if (others != nullptr && !others->committed &&
+    if (others != nullptr && !others->started &&
         static_cast<int>(others->assignments.size()) < workload->Missing()) {
       Dissolve(*workload, "a Binding of a member did not take effect", /*hold=*/false, now);
     }
@@ -276,7 +276,7 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
   } else {
     store_.SetCharge(*pod, node, Charge::kPlanned);
     Plan& plan = *states_[*workload].plan;
-    if (!plan.committed) {
+    if (!plan.started) {
       plan.expires = now + store_.policy().gang.plan_timeout.count();
       timers_.emplace(plan.expires, workload->key);
     }
@@ -339,7 +339,7 @@ void Engine::AfterMemberGone(const std::string& key, bool asked_device, TimePoin
   }
   if (!state.plan) return;
   Plan& plan = *state.plan;
-  if (plan.committed) {
+  if (plan.started) {
     if (plan.assignments.empty()) EndPlan(*workload);
     return;
   }
@@ -347,11 +347,11 @@ void Engine::AfterMemberGone(const std::string& key, bool asked_device, TimePoin
     Dissolve(*workload, "a member of the gang is gone", /*hold=*/false, now);
     return;
   }
-  CommitIfComplete(*workload, now);
+  StartIfComplete(*workload, now);
 }
 
 /// The plan has become smaller: the members that have arrived may now be enough.
-void Engine::CommitIfComplete(const Workload& workload, TimePoint now) {
+void Engine::StartIfComplete(const Workload& workload, TimePoint now) {
   WorkloadState& state = states_[workload];
   if (!state.plan) return;
   Plan& plan = *state.plan;
@@ -361,7 +361,7 @@ void Engine::CommitIfComplete(const Workload& workload, TimePoint now) {
   const bool stands = std::ranges::any_of(plan.assignments, [&](const Assignment& a) {
     return tickets_by_uid_.contains(a.pod->object.meta.uid);
   });
-  if (stands && arrived >= plan.barrier) return CommitGang(workload, now);
+  if (stands && arrived >= plan.barrier) return StartGang(workload, now);
   ReleaseNext(workload);
 }
 
@@ -411,7 +411,7 @@ void Engine::ExpireWorkload(const Workload& workload, TimePoint now) {
   }
   if (state.settled_at != 0 && state.settled_at <= now) store_.MarkChanged(workload);
   if (!state.plan) return;
-  if (!state.plan->committed) {
+  if (!state.plan->started) {
     const bool binding = std::ranges::any_of(state.plan->assignments, [](const Assignment& a) {
       return a.pod->charge == Charge::kBinding;
     });
@@ -424,13 +424,13 @@ void Engine::ExpireWorkload(const Workload& workload, TimePoint now) {
     }
     return;
   }
-  ExpireCommitted(workload, now);
+  ExpireStarted(workload, now);
 }
 
 /// Members that a running gang still waits for. Those of its minimum keep their room, and any part
 /// of their release that was lost is done again. Those beyond the minimum have one more planTimeout
 /// for that and then give up their room, like members that joined late.
-void Engine::ExpireCommitted(const Workload& workload, TimePoint now) {
+void Engine::ExpireStarted(const Workload& workload, TimePoint now) {
   WorkloadState& state = states_[workload];
   auto& assignments = state.plan->assignments;
   const TimePoint timeout = store_.policy().gang.plan_timeout.count();

@@ -85,7 +85,7 @@ void Engine::CommitStart(const Workload& workload, const Reservation& decision,
   timers_.emplace(plan.expires, workload.key);
   SetVerdict(workload, {.reason = ReasonId::kStarting, .want = plan.barrier});
   if (plan.barrier == 0) {  // no member will come to the barrier
-    CommitGang(workload, now);
+    StartGang(workload, now);
     return;
   }
   const bool in_turns = plan.barrier > 1 && ComeInTurns(plan);
@@ -105,7 +105,7 @@ void Engine::CommitJoin(const Workload& workload, const Reservation& decision, T
   const TimePoint expires = now + store_.policy().gang.plan_timeout.count();
   if (!states_[workload].plan) {
     Plan& plan = BeginPlan(workload, NextPlanId(workload));
-    plan.committed = true;
+    plan.started = true;
     plan.expires = expires;
   }
   const policy::Placed& placed = decision.placed.front();
@@ -156,7 +156,7 @@ void Engine::CommitRetry(const Workload& workload, const Reservation& decision, 
 /// again.
 void Engine::CommitRecover(const Workload& workload, const Reservation& decision, TimePoint now) {
   Plan& plan = BeginPlan(workload, decision.plan);
-  plan.committed = true;
+  plan.started = true;
   plan.expires = now + store_.policy().gang.plan_timeout.count();
   timers_.emplace(plan.expires, workload.key);
   const Shapes called = CalledShapes(workload);

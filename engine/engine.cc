@@ -243,8 +243,8 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   const bool read_anew = store_.SetPolicy(std::move(policy));
   if (read_anew) wakeups_.Clear();
   refusals_.Clear();
-  const std::vector<const Workload*> committed(planned_.begin(), planned_.end());
-  for (const Workload* workload : committed) {
+  const std::vector<const Workload*> still_planned(planned_.begin(), planned_.end());
+  for (const Workload* workload : still_planned) {
     if (Passthrough()) {
       GiveUpPlaces(*workload);
       continue;
@@ -368,7 +368,7 @@ Counters Engine::TakeCounters() {
 std::pair<int, int> Engine::PlanCounts() const {
   std::pair<int, int> counts;
   for (const Workload* workload : planned_) {
-    ++(states_.At(*workload).plan->committed ? counts.second : counts.first);
+    ++(states_.At(*workload).plan->started ? counts.second : counts.first);
   }
   return counts;
 }
@@ -427,7 +427,7 @@ Verdict Engine::OnItsWay(const Workload& workload, const Assignment& assignment)
   Verdict verdict{.reason = ReasonId::kStarting,
                   .want = plan.barrier,
                   .have = std::ranges::count_if(plan.assignments, &Assignment::arrived)};
-  if (plan.committed && workload.gang) {  // bound members are no longer in the plan
+  if (plan.started && workload.gang) {  // bound members are no longer in the plan
     verdict.want = workload.min_member;
     verdict.have = workload.BoundCount();
     verdict.subject =

@@ -179,7 +179,8 @@ class Engine : private cluster::StoreListener {
   }
   Explanation Why(std::string_view ns, std::string_view name, TimePoint now) const;
   std::size_t parked_binds() const { return tickets_.size(); }
-  /// The number of uncommitted plans, and of committed ones with members that are not bound yet.
+  /// The number of plans that have not started, and of started ones with members that are not bound
+  /// yet.
   std::pair<int, int> PlanCounts() const;
 
  private:
@@ -298,8 +299,8 @@ class Engine : private cluster::StoreListener {
                                                         cluster::NodeIndex node) const;
   bool AdoptAnswer(const cluster::PodInfo& pod, cluster::NodeIndex node, TimePoint now);
   void Arrive(const cluster::Workload& workload, Assignment& assignment, TimePoint now);
-  void CommitGang(const cluster::Workload& workload, TimePoint now);
-  void CommitIfComplete(const cluster::Workload& workload, TimePoint now);
+  void StartGang(const cluster::Workload& workload, TimePoint now);
+  void StartIfComplete(const cluster::Workload& workload, TimePoint now);
   void AfterMemberGone(const std::string& key, bool asked_device, TimePoint now);
   void ResolveTickets(std::string_view uid, ResolveBind::Verdict verdict, const std::string& error);
   void PruneBound(const cluster::Workload& workload);
@@ -311,7 +312,7 @@ class Engine : private cluster::StoreListener {
   void ReleaseNext(const cluster::Workload& workload);
   void FireTimers(TimePoint now);
   void ExpireWorkload(const cluster::Workload& workload, TimePoint now);
-  void ExpireCommitted(const cluster::Workload& workload, TimePoint now);
+  void ExpireStarted(const cluster::Workload& workload, TimePoint now);
 
   // preempt.cc
   void HoldRoomOf(const Eviction& eviction, const cluster::PodInfo& pod, TimePoint now);

@@ -168,7 +168,7 @@ void Engine::PutInLine(std::span<const Workload* const> workloads) {
 bool Engine::NeedsPlan(const Workload& workload) const {
   const WorkloadState& state = states_.At(workload);
   if (Passthrough()) return !workload.AllBound();
-  if (state.plan && !state.plan->committed) return false;
+  if (state.plan && !state.plan->started) return false;
   const bool held =
       state.plan && std::ranges::any_of(state.plan->assignments,
                                         [](const Assignment& a) { return a.held_until != 0; });

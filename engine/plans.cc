@@ -124,7 +124,7 @@ void Engine::RecheckPlans(NodeIndex index) {
 /// minimum.
 bool Engine::MustGiveWay(const PodInfo& pod) const {
   const Plan* plan = PlanOf(pod);
-  return pod.charge == Charge::kPlanned && plan != nullptr && plan->committed &&
+  return pod.charge == Charge::kPlanned && plan != nullptr && plan->started &&
          policy::IsOver(policy::QuotaView(store_), pod) && pod.workload->Missing() == 0;
 }
 
@@ -134,7 +134,7 @@ bool Engine::MustGiveWay(const PodInfo& pod) const {
 bool Engine::CostsTooMuch(const PodInfo& pod) const {
   const Plan* plan = PlanOf(pod);
   if (!pod.shape->whole_node || plan == nullptr || !plan->victims.empty()) return false;
-  return plan->committed ? MustGiveWay(pod) : policy::IsOver(policy::QuotaView(store_), pod);
+  return plan->started ? MustGiveWay(pod) : policy::IsOver(policy::QuotaView(store_), pod);
 }
 
 /// Members that became faulty hold nothing. (A conflict shows only against the first member.)
@@ -154,7 +154,7 @@ void Engine::GiveUpPlace(const PodInfo& pod, const std::string& why) {
   const Workload& workload = *pod.workload;
   WorkloadState& state = states_[workload];
   if (!state.plan) return;
-  if (!state.plan->committed) {
+  if (!state.plan->started) {
     Dissolve(workload, why, /*hold=*/false, 0);
     return;
   }
@@ -184,7 +184,7 @@ void Engine::GiveUpPlaces(const Workload& workload) {
 /// Gives up a plan under which no member is bound yet; frees all of its room.
 void Engine::Dissolve(const Workload& workload, const std::string& why, bool hold, TimePoint now) {
   WorkloadState& state = states_[workload];
-  if (!state.plan || state.plan->committed) return;
+  if (!state.plan || state.plan->started) return;
   for (const Assignment& assignment : state.plan->assignments) {
     ResolveTickets(assignment.pod->object.meta.uid, ResolveBind::Verdict::kError, "berth: " + why);
     states_[*assignment.pod].asked = true;  // already released: only we can wake it up again
@@ -222,7 +222,7 @@ void Engine::StartAnew(const Workload& workload, TimePoint now) {
   WorkloadState& state = states_[workload];
   if (state.plan) {
     Plan& plan = *state.plan;
-    plan.committed = false;
+    plan.started = false;
     if (static_cast<int>(plan.assignments.size()) >= workload.Missing()) {
       for (Assignment& assignment : plan.assignments) {
         if (assignment.arrived()) assignment.phase = MemberPhase::kReleased;

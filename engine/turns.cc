@@ -21,7 +21,7 @@ bool Engine::ComeInTurns(const Plan& plan) const {
 /// The next member whose turn it is, unless one that was released is still on its way.
 void Engine::ReleaseNext(const Workload& workload) {
   WorkloadState& state = states_[workload];
-  if (!state.plan || state.plan->committed) return;
+  if (!state.plan || state.plan->started) return;
   auto& assignments = state.plan->assignments;
   const bool under_way = std::ranges::any_of(assignments, [](const Assignment& a) {
     return a.managed && a.phase == MemberPhase::kReleased;

@@ -130,12 +130,12 @@ void Engine::NoteCall(const PodInfo& pod) {
     if (a.managed || a.pod->shape != pod.shape) continue;
     a.managed = true;
     if (a.pod != &pod) {
-      if (!plan.committed) Release(workload, a);
+      if (!plan.started) Release(workload, a);
     } else if (a.waits_turn()) {
       a.phase = MemberPhase::kReleased;  // it is on its way already
     }
   }
-  plan.committed = false;
+  plan.started = false;
   store_.SetStarted(workload, false);
   plan.barrier = BarrierOf(workload);
 }
@@ -314,16 +314,16 @@ bool Engine::ReplanMember(const Workload& workload, const PodInfo& pod,
   }
   const int needed = std::max(1, workload.Missing());
   const bool spare = workload.gang && std::ssize(plan.assignments) > needed;
-  if (!plan.committed && spare) {
+  if (!plan.started && spare) {
     // An elastic gang starts without it.
     Withdraw(pod);
     LeavePlan(pod, "its gang starts without it: the planned node was refused");
     states_[pod].asked = true;
-    CommitIfComplete(workload, now);
+    StartIfComplete(workload, now);
     return false;
   }
   if (AwaitsVictims(plan)) return false;  // otherwise they were evicted for nothing
-  if (!plan.committed) {
+  if (!plan.started) {
     Dissolve(workload, "kube-scheduler refused the planned nodes", /*hold=*/true, now);
     return false;
   }

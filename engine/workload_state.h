@@ -39,14 +39,14 @@ struct Assignment {
 /// to bind. Its id is Workload::plan.
 struct Plan {
   std::vector<Assignment> assignments;
-  int barrier = 0;         ///< Managed members that must arrive before any is bound.
-  bool committed = false;  ///< The minimum arrived; it no longer expires.
+  int barrier = 0;       ///< Managed members that must arrive before any is bound.
+  bool started = false;  ///< The minimum arrived; it no longer expires.
   /// UIDs of pods that were evicted for it and still fill its room. The nodes are overfull until
   /// those pods have ended.
   std::vector<std::string> victims;
   int replans = 0;
   TimePoint made = 0;
-  TimePoint expires = 0;  ///< If committed: members not bound by then are released once more.
+  TimePoint expires = 0;  ///< If started: members not bound by then are released once more.
 
   /// Removes `pod` from the plan, if it has a place there.
   void Remove(const cluster::PodInfo& pod) {

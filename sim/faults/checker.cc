@@ -211,7 +211,7 @@ void Checker::CheckPlans(const HostDriver& host) {
                            a.pod->object.meta.name, key));
       }
     }
-    if (plan.committed) continue;
+    if (plan.started) continue;
     const bool awake = host.freezer().until() + kSlack < env_.now();
     if (awake && plan.expires + kSlack < host.now() && !binding) {
       Broken(fmt::format("I6: the plan of {} should have ended {} ms ago", key,
