@@ -70,7 +70,7 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
   if (pod->terminating()) return Error("berth: the pod is being deleted");
   if (pod->charge == Charge::kBinding) {
     // A repeated call: the first one timed out while its Binding is under way.
-    return pod->node == node ? Stand(*pod, /*joined=*/true, now)
+    return pod->node == node ? Park(*pod, /*joined=*/true, now)
                              : Error("berth: a Binding to another node is under way");
   }
   if (pod->workload == nullptr || Passthrough()) return PostNow(*pod, node);
@@ -101,7 +101,7 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
     return Error(counted ? "berth: its gang is not complete yet"
                          : "berth: its gang is not complete yet; the arrival is counted");
   }
-  return Stand(*pod, /*joined=*/false, now);
+  return Park(*pod, /*joined=*/false, now);
 }
 
 /// Adopts a node that filter answered without holding room for it: fit, quota and everything else
@@ -124,7 +124,7 @@ bool Engine::AdoptAnswer(const PodInfo& pod, NodeIndex node, TimePoint now) {
   return true;
 }
 
-BindAnswer Engine::Stand(const PodInfo& pod, bool joined, TimePoint now) {
+BindAnswer Engine::Park(const PodInfo& pod, bool joined, TimePoint now) {
   const TicketId ticket = next_ticket_++;
   const TimePoint deadline = now + store_.policy().gang.bind_timeout.count();
   tickets_.emplace(ticket,
@@ -358,10 +358,10 @@ void Engine::StartIfComplete(const Workload& workload, TimePoint now) {
   plan.barrier = BarrierOf(workload);
   const auto arrived = std::ranges::count_if(plan.assignments, &Assignment::arrived);
   // If no member has a parked call just now, the next one that comes back starts the gang.
-  const bool stands = std::ranges::any_of(plan.assignments, [&](const Assignment& a) {
+  const bool parked = std::ranges::any_of(plan.assignments, [&](const Assignment& a) {
     return tickets_by_uid_.contains(a.pod->object.meta.uid);
   });
-  if (stands && arrived >= plan.barrier) return StartGang(workload, now);
+  if (parked && arrived >= plan.barrier) return StartGang(workload, now);
   ReleaseNext(workload);
 }
 

@@ -293,7 +293,7 @@ class Engine : private cluster::StoreListener {
   void StartAnew(const cluster::Workload& workload, TimePoint now);
 
   // barrier.cc
-  BindAnswer Stand(const cluster::PodInfo& pod, bool joined, TimePoint now);
+  BindAnswer Park(const cluster::PodInfo& pod, bool joined, TimePoint now);
   BindAnswer PostNow(const cluster::PodInfo& pod, cluster::NodeIndex node);
   std::map<std::string, std::string> BindingAnnotations(const cluster::PodInfo& pod,
                                                         cluster::NodeIndex node) const;

@@ -19,7 +19,7 @@ constexpr std::array<PhaseRow, 6> kPhaseTable{{
      "Starting, when the minimum has come to bind; Running, a lone pod, when it is bound; Pending "
      "or Gathering, when the plan dissolves",
      "nothing: a plan ends with the process that made it"},
-    {"Starting", "the gang has started: who stands is bound, the others keep their room",
+    {"Starting", "the gang has started: whose call is parked is bound, the others keep their room",
      "Running, when the minimum is bound; Reserved, Pending or Gathering, as a new incarnation, "
      "when no member runs",
      "a bound member, and the claims of others under its plan"},
@@ -43,7 +43,8 @@ constexpr std::array<PhaseRow, 7> kMemberPhaseTable{{
      "Arrived; Reserved, when its node refuses it; Bound, where kube-scheduler never asks about "
      "it; Waiting, when its place is given up",
      "its claim, if a bound member carries the same plan and the room is free"},
-    {"Arrived", "it has come to bind, and stands until the minimum has; its arrival is counted",
+    {"Arrived",
+     "it has come to bind, and its call is parked until the minimum has; its arrival is counted",
      "Binding; Released, on another node or with a new incarnation; Reserved, when its node "
      "refuses it; Waiting, when its place is given up",
      "nothing"},

@@ -223,7 +223,7 @@ void Checker::CheckPlans(const HostDriver& host) {
       Broken(fmt::format("I3: {} holds room for {} of {} members", key, held, workload.min_member));
     }
   }
-  CheckStanding(host);
+  CheckParked(host);
   for (const auto& [uid, pod] : store.pods()) {
     if (pod.charge == Charge::kBinding && !host.host().FindsOut(uid)) {
       const kube::Pod* truth = env_.api.FindPod(uid);
@@ -242,7 +242,7 @@ void Checker::CheckPlans(const HostDriver& host) {
 }
 
 /// I6: a parked bind call has room held on the node to which it would bind.
-void Checker::CheckStanding(const HostDriver& host) {
+void Checker::CheckParked(const HostDriver& host) {
   const cluster::Store& store = host.engine().store();
   for (const auto& [uid, node] : host.host().ParkedBinds()) {
     const cluster::PodInfo* pod = store.FindPod(uid);

@@ -117,7 +117,7 @@ class Checker {
   void CheckIndices(const kube::Pod& pod);
   void CheckDevices(const engine::Engine& engine);
   void CheckPlans(const HostDriver& host);
-  void CheckStanding(const HostDriver& host);
+  void CheckParked(const HostDriver& host);
   void CheckCaps(const HostDriver& host);
   bool FitsSomewhere(const kube::Pod& pod) const;
   bool CouldRunAlone(const kube::Pod& pod) const;

@@ -164,10 +164,10 @@ void World::CarryOut(const engine::Action& action) {
     Publish(*pod);
   } else if (const auto* resolve = std::get_if<ResolveBind>(&action)) {
     resolved_[resolve->ticket] = *resolve;
-    const auto it = standing_.find(resolve->ticket);
-    if (it == standing_.end()) return;
+    const auto it = parked_.find(resolve->ticket);
+    if (it == parked_.end()) return;
     const auto [uid, node] = it->second;
-    standing_.erase(it);
+    parked_.erase(it);
     if (resolve->verdict == ResolveBind::Verdict::kPost) Post(uid, node, resolve->annotations);
   } else if (const auto* settle = std::get_if<engine::SettleBind>(&action)) {
     if (const kube::Pod* pod = ByUid(settle->pod.uid)) {
@@ -212,7 +212,7 @@ void World::Advance(engine::TimePoint ms) {
 void World::Restart() {
   engine_ = std::make_unique<engine::Engine>(policy_, options_);
   events_.clear();
-  standing_.clear();
+  parked_.clear();
   for (const auto& [name, node] : nodes_) engine_->OnNode(node, now_);
   for (const auto& [name, pod] : pods_) Publish(pod);
   const auto delay = std::exchange(delay_, 0);
@@ -260,10 +260,10 @@ BindResult World::Bind(const std::string& name, const std::string& node) {
   const auto answer =
       engine_->Bind({.uid = uid, .ns = pod.meta.ns, .name = pod.meta.name, .node = node}, now_);
   BindResult result;
-  result.stands = answer.parked;
+  result.parked = answer.parked;
   result.ticket = answer.ticket;
   if (answer.parked) {
-    standing_[answer.ticket] = {uid, node};
+    parked_[answer.ticket] = {uid, node};
   } else {
     result.posted = answer.now.verdict == ResolveBind::Verdict::kPost;
     result.bound = answer.now.verdict == ResolveBind::Verdict::kBound;
@@ -295,12 +295,12 @@ bool World::Attempt(const std::string& name) {
   }
   if (node.empty()) return false;
   const BindResult bound = Bind(name, node);
-  return bound.stands || bound.posted || bound.bound;
+  return bound.parked || bound.posted || bound.bound;
 }
 
 bool World::Stands(const std::string& name) const {
   const std::string& uid = pods_.at(name).meta.uid;
-  return std::ranges::any_of(standing_,
+  return std::ranges::any_of(parked_,
                              [&uid](const auto& entry) { return entry.second.first == uid; });
 }
 

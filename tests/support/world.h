@@ -27,7 +27,7 @@ struct FilterResult {
 };
 
 struct BindResult {
-  bool stands = false;
+  bool parked = false;
   engine::TicketId ticket = 0;
   bool posted = false;  ///< The engine has ordered the Binding to be sent at once.
   bool bound = false;   ///< Success without a Binding.
@@ -128,7 +128,7 @@ class World {
                                            ///< tests.
   std::map<std::string, kube::Node> nodes_;
   std::deque<Event> events_;
-  std::map<engine::TicketId, std::pair<std::string, std::string>> standing_;  ///< UID, node.
+  std::map<engine::TicketId, std::pair<std::string, std::string>> parked_;  ///< UID, node.
   std::map<engine::TicketId, engine::ResolveBind> resolved_;
   std::vector<std::string> log_;
   std::vector<std::pair<engine::TimePoint, engine::Decision>> decisions_;

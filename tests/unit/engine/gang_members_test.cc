@@ -18,8 +18,8 @@ TEST_CASE("a member deleted at the barrier", "[unit][engine]") {
   GangWorld w(4);
   SECTION("the others are still enough") {
     w.Gather(4, 3);
-    CHECK(w.Arrive(0).stands);
-    CHECK(w.Arrive(1).stands);
+    CHECK(w.Arrive(0).parked);
+    CHECK(w.Arrive(1).parked);
     w.Delete("m3");
     w.Tick();
     CHECK(w.UsedGpus() == 24);
@@ -34,7 +34,7 @@ TEST_CASE("a member deleted at the barrier", "[unit][engine]") {
     w.Delete("m0");
     w.Tick();
     CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
-    CHECK(w.Arrive(2).stands);
+    CHECK(w.Arrive(2).parked);
     CHECK(w.BoundPods() == 0);
     CHECK(w.Arrive(3).posted);
     CHECK(w.BoundPods() == 3);
@@ -63,10 +63,10 @@ TEST_CASE("a launcher that goes at the barrier raises it", "[unit][engine][bug]"
   w.Add(MakePod("launcher").Cpu("1").Gang("g", 4).Min(3).Gated().Created(1));
   for (int i = 0; i < 3; ++i) w.Add(w.Member(i, 4, 3).Gated());
   w.Tick();
-  REQUIRE(w.Arrive(0).stands);  // barrier: 3 - 1
+  REQUIRE(w.Arrive(0).parked);  // barrier: 3 - 1
   w.Delete("launcher");
   w.Tick();
-  CHECK(w.Arrive(1).stands);
+  CHECK(w.Arrive(1).parked);
   CHECK(w.BoundPods() == 0);
   CHECK(w.Arrive(2).posted);
   CHECK(w.BoundPods() == 3);
@@ -77,7 +77,7 @@ TEST_CASE("a member recreated at the barrier", "[unit][engine][bug]") {
   GangWorld w(2);
   w.Gather(2, 2);
   const auto bind = w.Arrive(0);
-  REQUIRE(bind.stands);
+  REQUIRE(bind.parked);
   w.Add(w.Member(0, 2, 2).Uid("uid-m0-again").Gated());
   w.Tick();
   CHECK(w.resolved().contains(bind.ticket));  // the pod it stood for is gone
@@ -91,7 +91,7 @@ TEST_CASE("a member that leaves for another gang", "[unit][engine][bug]") {
   GangWorld w(2);
   w.Gather(2, 2);
   const auto bind = w.Arrive(0);
-  REQUIRE(bind.stands);
+  REQUIRE(bind.parked);
   w.Change("m1", [](kube::Pod& pod) { pod.meta.labels["berth.dev/gang"] = "other"; });
   w.Tick();
   CHECK(w.UsedGpus() == 0);
@@ -104,7 +104,7 @@ TEST_CASE("a standing member that a stranger binds elsewhere", "[unit][engine][b
   w.Gather(2, 2);
   const std::string planned = w.Planned("m0");
   const auto bind = w.Arrive(0);
-  REQUIRE(bind.stands);
+  REQUIRE(bind.parked);
   std::string other;
   for (const auto& [name, node] : w.nodes()) {
     if (name != planned && name != w.Planned("m1")) other = name;
@@ -115,13 +115,13 @@ TEST_CASE("a standing member that a stranger binds elsewhere", "[unit][engine][b
   CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
 }
 
-// kube-scheduler failed over: its new leader asks again while the old leader's call still stands.
-TEST_CASE("a standing member that is planned elsewhere stands no more", "[unit][engine][bug]") {
+// kube-scheduler failed over: its new leader asks again while the old leader's call is still parked.
+TEST_CASE("a parked member that is planned elsewhere is parked no more", "[unit][engine][bug]") {
   GangWorld w(3);
   w.Gather(2, 2);
   const std::string old = w.Planned("m0");
   const auto bind = w.Arrive(0);
-  REQUIRE(bind.stands);
+  REQUIRE(bind.parked);
   std::string other;
   for (const auto& [name, node] : w.nodes()) {
     if (name != old && name != w.Planned("m1")) other = name;
@@ -134,11 +134,11 @@ TEST_CASE("a standing member that is planned elsewhere stands no more", "[unit][
 }
 
 // Once the gang is planned anew its call would have been told to post, to the node of the old plan.
-TEST_CASE("elastic: a member that falls out of the plan stands no more", "[unit][engine][bug]") {
+TEST_CASE("elastic: a member that falls out of the plan is parked no more", "[unit][engine][bug]") {
   GangWorld w(3);
   w.Gather(3, 2);
   const auto bind = w.Arrive(0);
-  REQUIRE(bind.stands);
+  REQUIRE(bind.parked);
   REQUIRE(w.Filter("m0", {"n9"}).kept.empty());
   REQUIRE(w.Planned("m0").empty());
   w.Tick();
@@ -336,7 +336,7 @@ TEST_CASE("a Binding that fails leaves the member in its room", "[unit][engine]"
   CHECK(w.BoundPods() == 0);
   CHECK(w.UsedGpus() == 16);
   w.SetPosting(Posting::kBinds);
-  CHECK(w.Arrive(0).stands);  // nobody of the gang was bound
+  CHECK(w.Arrive(0).parked);  // nobody of the gang was bound
   CHECK(w.Arrive(1).posted);
   CHECK(w.BoundPods() == 2);
 }
@@ -376,8 +376,8 @@ TEST_CASE("a member whose release was lost is released again", "[unit][engine][b
 TEST_CASE("a member in conflict does not count at the barrier", "[unit][engine][bug]") {
   GangWorld w(3);
   w.Gather(3, 3);
-  REQUIRE(w.Arrive(1).stands);
-  REQUIRE(w.Arrive(2).stands);
+  REQUIRE(w.Arrive(1).parked);
+  REQUIRE(w.Arrive(2).parked);
   const std::string node = w.Planned("m0");
   SECTION("when the first member comes") {
     w.Change("m0", [](kube::Pod& pod) { pod.meta.annotations["berth.dev/gang-min-member"] = "2"; });

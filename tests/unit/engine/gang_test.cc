@@ -52,7 +52,7 @@ TEST_CASE("gather, plan, release, barrier, commit", "[unit][engine]") {
   std::vector<TicketId> tickets;
   for (int i = 0; i < 3; ++i) {
     const auto bind = w.Arrive(i);
-    REQUIRE(bind.stands);
+    REQUIRE(bind.parked);
     tickets.push_back(bind.ticket);
     CHECK(w.BoundPods() == 0);
     CHECK(w.VerdictOf("m0").have == i + 1);
@@ -129,7 +129,7 @@ TEST_CASE("a launcher is placed with the gang and released when it starts", "[un
   CHECK_FALSE(w.Planned("launcher").empty());
   CHECK(w.LogOf("release launcher").empty());
   CHECK_FALSE(w.pod("launcher").scheduling_gates.empty());
-  CHECK(w.Arrive(0).stands);
+  CHECK(w.Arrive(0).parked);
   CHECK(w.Arrive(1).posted);  // two managed members of three are the barrier
   CHECK(w.LogOf("release launcher").size() == 1);
   CHECK(w.pod("launcher").scheduling_gates.empty());
@@ -173,7 +173,7 @@ TEST_CASE("a stand ends at its deadline; the arrival counts on", "[unit][engine]
   GangWorld w(2);
   w.Gather(2, 2);
   const auto first = w.Arrive(0);
-  REQUIRE(first.stands);
+  REQUIRE(first.parked);
   w.Advance(19'999);
   CHECK_FALSE(w.resolved().contains(first.ticket));
   w.Advance(1);
@@ -207,7 +207,7 @@ TEST_CASE("a call that was told to post is not abandoned any more", "[unit][engi
   GangWorld w(2);
   w.Gather(2, 2);
   const auto first = w.Arrive(0);
-  REQUIRE(first.stands);
+  REQUIRE(first.parked);
   REQUIRE(w.Arrive(1).posted);
   REQUIRE(w.resolved().at(first.ticket).verdict == Verdict::kPost);
   CHECK_FALSE(w.engine().BindAbandoned(first.ticket));
@@ -218,8 +218,8 @@ TEST_CASE("two calls for one member: one posts", "[unit][engine]") {
   w.Gather(2, 2);
   const auto a = w.Arrive(0);
   const auto b = w.Arrive(0);
-  REQUIRE(a.stands);
-  REQUIRE(b.stands);
+  REQUIRE(a.parked);
+  REQUIRE(b.parked);
   CHECK(w.VerdictOf("m0").have == 1);
   CHECK(w.Arrive(1).posted);
   CHECK(w.BoundPods() == 2);
@@ -239,7 +239,7 @@ TEST_CASE("a call that joined a Binding which did not take effect is answered",
   const std::string uid = w.pod("a").meta.uid;
   w.engine().BindFinished(uid, BindOutcome::kUnknown, w.now());
   const auto joined = w.Bind("a", w.Planned("a"));
-  REQUIRE(joined.stands);
+  REQUIRE(joined.parked);
   w.engine().BindSettled(uid, w.now());
   w.Tick();
   REQUIRE(w.resolved().contains(joined.ticket));
@@ -251,9 +251,9 @@ TEST_CASE("more arrivals than may stand are told to come back", "[unit][engine]"
   policy.gang.max_standing = 1;
   GangWorld w(3, policy);
   w.Gather(3, 3);
-  CHECK(w.Arrive(0).stands);
+  CHECK(w.Arrive(0).parked);
   const auto second = w.Arrive(1);
-  CHECK_FALSE(second.stands);
+  CHECK_FALSE(second.parked);
   CHECK(second.error == "berth: its gang is not complete yet; the arrival is counted");
   CHECK(w.Arrive(2).posted);
   CHECK(w.Bound(0));
@@ -373,7 +373,7 @@ TEST_CASE("a plan that dissolves ends the calls that stand", "[unit][engine]") {
   GangWorld w(2, policy);
   w.Gather(2, 2);
   const auto bind = w.Arrive(0);
-  REQUIRE(bind.stands);
+  REQUIRE(bind.parked);
   w.Advance(5000);
   CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
   CHECK(w.engine().parked_binds() == 0);
@@ -384,7 +384,7 @@ TEST_CASE("a plan that dissolves ends the calls that stand", "[unit][engine]") {
 TEST_CASE("why says that the API server refuses a Binding", "[unit][engine][bug]") {
   GangWorld w(4);
   w.Gather(4, 4);
-  REQUIRE(w.Arrive(3).stands);
+  REQUIRE(w.Arrive(3).parked);
   w.Advance(20'000);  // its call ends, the arrival counts
   for (int i = 0; i < 3; ++i) w.Arrive(i);
   REQUIRE(w.BoundPods() == 3);

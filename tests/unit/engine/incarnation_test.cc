@@ -121,7 +121,7 @@ TEST_CASE("a launcher that lives on does not keep its gang started", "[unit][eng
   CHECK(w.Why("m2") == "WaitingForMembers");
   w.Add(w.Member(3, 3, 3).Gated());
   w.Tick();
-  CHECK(w.Arrive(2).stands);
+  CHECK(w.Arrive(2).parked);
   CHECK(w.Arrive(3).posted);
   CHECK(w.BoundPods() == 3);
 }
@@ -184,8 +184,8 @@ TEST_CASE("a gang whose Bindings are all refused comes to the barrier again",
   REQUIRE(w.BoundPods() == 0);
   CHECK(w.UsedGpus() == 24);  // the room is theirs still
   w.SetPosting(Posting::kBinds);
-  CHECK(w.Arrive(2).stands);
-  CHECK(w.Arrive(0).stands);
+  CHECK(w.Arrive(2).parked);
+  CHECK(w.Arrive(0).parked);
   SECTION("and all are bound") {
     CHECK(w.Arrive(1).posted);
     CHECK(w.BoundPods() == 3);
@@ -212,17 +212,17 @@ TEST_CASE("of a gang some of whose Bindings are refused the others run", "[unit]
 }
 
 // All have come; the calls of two ended when the third member went, which was the last to wait for.
-TEST_CASE("a gang starts with a call that stands", "[unit][engine][bug]") {
+TEST_CASE("a gang starts with a call that is parked", "[unit][engine][bug]") {
   GangWorld w(3);
   w.Gather(3, 2);
   const auto bind = w.Arrive(0);
-  REQUIRE(bind.stands);
+  REQUIRE(bind.parked);
   w.Advance(20'000);  // that call has ended, the arrival counts on
   REQUIRE(w.resolved().contains(bind.ticket));
   w.Delete("m2");
   w.Tick();
   CHECK(w.BoundPods() == 0);
-  CHECK(w.Arrive(0).stands);
+  CHECK(w.Arrive(0).parked);
   CHECK(w.Arrive(1).posted);
   CHECK(w.BoundPods() == 2);
 }
@@ -243,7 +243,7 @@ TEST_CASE("a gang that was in conflict with a running one is not started by it",
   for (const char* name : {"w0", "w1"}) {
     REQUIRE_FALSE(w.Planned(name).empty());
     REQUIRE(w.Filter(name).kept.size() == 1);
-    CHECK(w.Bind(name, w.Planned(name)).stands);
+    CHECK(w.Bind(name, w.Planned(name)).parked);
   }
   CHECK(w.Bind("w2", w.Planned("w2")).posted);
 }
@@ -364,7 +364,7 @@ TEST_CASE("retries that are needed together start together", "[unit][engine]") {
         "The gang goes on with 4 members; 2 have succeeded, 1 exist that can be placed.");
   w.Add(Worker("r3", 4));
   w.Tick();
-  CHECK(w.Bind("r2", w.Planned("r2")).stands);
+  CHECK(w.Bind("r2", w.Planned("r2")).parked);
   CHECK(w.Bind("r3", w.Planned("r3")).posted);
   CHECK_FALSE(w.NodeOf("r2").empty());
 }

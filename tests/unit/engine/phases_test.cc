@@ -48,7 +48,7 @@ TEST_CASE("a gang goes through its phases", "[unit][engine]") {
   w.Gather(3, 2);
   CHECK(w.phase() == Phase::kReserved);
   CHECK(w.member(0) == MemberPhase::kReleased);
-  REQUIRE(w.Arrive(0).stands);
+  REQUIRE(w.Arrive(0).parked);
   CHECK(w.phase() == Phase::kReserved);
   CHECK(w.member(0) == MemberPhase::kArrived);
   w.Arrive(1);
@@ -107,7 +107,7 @@ TEST_CASE("who came to bind and is refused there begins anew on the next node",
   w.Gather(2, 2);
   const std::string first = w.Planned("m0");
   const auto bind = w.Arrive(0);
-  REQUIRE(bind.stands);
+  REQUIRE(bind.parked);
   w.engine().BindAbandoned(bind.ticket);
   w.Arrive(1);  // the minimum has come
   REQUIRE(w.member(0) == MemberPhase::kArrived);

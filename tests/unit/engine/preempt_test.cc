@@ -110,7 +110,7 @@ TEST_CASE("a gang in the middle of its start is not torn", "[unit][engine][bug]"
   w.Add(MakePod("b").Gpu(8).Gang("g", 2).Gated());
   w.Tick();
   const std::string node = w.Planned("a");
-  REQUIRE(w.Bind("b", w.Planned("b")).stands);
+  REQUIRE(w.Bind("b", w.Planned("b")).parked);
   w.SetPosting(testing::Posting::kHangs);
   REQUIRE(w.Bind("a", node).posted);
   w.Change("a", [&](kube::Pod& pod) { pod.node_name = node; });  // b's is still on its way

@@ -173,7 +173,7 @@ TEST_CASE("a restart in the middle of a start loses nothing", "[unit][engine]") 
   w.Tick();
   for (int i = 0; i < 3; ++i) {
     const std::string name = "m" + std::to_string(i);
-    REQUIRE(w.Bind(name, w.Planned(name)).stands);
+    REQUIRE(w.Bind(name, w.Planned(name)).parked);
   }
   SECTION("before the commit: planned anew, whole") {
     w.Restart();
@@ -246,7 +246,7 @@ TEST_CASE("a new policy makes uncommitted plans anew", "[unit][engine]") {
   w.Add(Member("b", 2).Gated());
   w.Tick();
   const auto bind = w.Bind("a", w.Planned("a"));
-  REQUIRE(bind.stands);
+  REQUIRE(bind.parked);
   SECTION("under which it may not run") {
     w.Reload(MakePolicy({MakeQueue("tiny", {"default"}, 8)}));
     CHECK(w.resolved().at(bind.ticket).error == "berth: the policy changed");
@@ -434,7 +434,7 @@ void Bring(GangWorld& w, int from, int to) {
 
 TEST_CASE("a policy that drops a device tears no gang", "[unit][engine][bug]") {
   GangWorld w(8);
-  SECTION("that stands at the barrier") {
+  SECTION("that is parked at the barrier") {
     w.Gather(8, 8);
     Bring(w, 0, 7);
     REQUIRE(w.BoundPods() == 0);

@@ -153,7 +153,7 @@ TEST_CASE("bind twice is bind once", "[unit][engine]") {
   w.SetPosting(Posting::kHangs);
   REQUIRE(w.Bind("p", node).posted);
   const auto second = w.Bind("p", node);
-  REQUIRE(second.stands);  // the first call's Binding is under way
+  REQUIRE(second.parked);  // the first call's Binding is under way
   CHECK_FALSE(w.Bind("p", w.Other(node)).error.empty());
   SECTION("it succeeds") {
     w.engine().BindFinished("uid-p", BindOutcome::kBound, w.now());

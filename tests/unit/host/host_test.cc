@@ -199,7 +199,7 @@ TEST_CASE_METHOD(HostTest, "a call for a pod that our watch has not brought yet 
 TEST_CASE_METHOD(HostTest, "a caller that has gone does not stand", "[unit]") {
   Lead();
   const Id call = Bind("a");
-  SECTION("while it stands") {
+  SECTION("while it is parked") {
     host.CallerGone(call, now);
     CHECK(Orders() == Texts{"answer berth: the caller has gone"});
     CHECK(host.ParkedBinds().empty());

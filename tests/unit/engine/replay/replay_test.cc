@@ -93,16 +93,16 @@ std::vector<std::string> Log() {
   for (const char* name : {"g-0", "g-1"}) {
     r.At(35, [&](Engine& e) { e.OnPod(MakePod(name).Gpu(4).Gang("g", 2), 35); });
   }
-  engine::BindAnswer stands;
+  engine::BindAnswer call;
   const auto bind = [&](Engine& e, const std::string& pod, TimePoint now) {
     const auto index = e.PlannedNode("uid-" + pod);
     REQUIRE(index != cluster::kNoNode);
     const std::string on = e.store().node(index).name;
     return e.Bind({.uid = "uid-" + pod, .ns = "default", .name = pod, .node = on}, now);
   };
-  r.At(36, [&](Engine& e) { stands = bind(e, "g-0", 36); });
-  REQUIRE(stands.parked);
-  r.At(37, [&](Engine& e) { e.BindAbandoned(stands.ticket); });
+  r.At(36, [&](Engine& e) { call = bind(e, "g-0", 36); });
+  REQUIRE(call.parked);
+  r.At(37, [&](Engine& e) { e.BindAbandoned(call.ticket); });
   r.At(38, [&](Engine& e) { bind(e, "g-1", 38); });
   r.At(39, [](Engine& e) { e.BindFinished("uid-g-1", engine::BindOutcome::kBound, 39); });
   r.At(40, [](Engine& e) {
