@@ -283,7 +283,7 @@ class Store {
   void ForgetEnded(std::string_view uid);
   void CountFinished(Workload& workload) const;
   const EndedPod* GoesOnWith(const Workload& workload) const;
-  void JudgeMember(const Workload& workload, PodInfo& pod, const PodInfo& first) const;
+  void CheckMember(const Workload& workload, PodInfo& pod, const PodInfo& first) const;
   void ChargeBound(PodInfo& pod);
   QueueId ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict& refusal) const;
   QueueId QueueOfHeld(const PodInfo& pod) const;

@@ -345,7 +345,7 @@ void Store::RefreshWorkload(Workload& workload) {
   // Without a representative, the first refused member: messages then say what it asked for.
   if (!all.empty()) TakeClaims(workload, first == all.end() ? *all.front() : **first);
   if (first != all.end()) {
-    for (const PodInfo* member : all) JudgeMember(workload, Own(*member), **first);
+    for (const PodInfo* member : all) CheckMember(workload, Own(*member), **first);
   }
   for (const PodInfo* pod : all) {
     const bool faulty = pod->refusal.reason != ReasonId::kNone && !pod->bound();
@@ -355,7 +355,7 @@ void Store::RefreshWorkload(Workload& workload) {
   MarkChanged(workload);
 }
 
-void Store::JudgeMember(const Workload& workload, PodInfo& pod, const PodInfo& first) const {
+void Store::CheckMember(const Workload& workload, PodInfo& pod, const PodInfo& first) const {
   // Its queue is written in the Binding, which may be under way.
   if (!workload.gang || pod.bound() || pod.charge == Charge::kBinding) return;
   const GangClaim& gang = pod.claims->gang;

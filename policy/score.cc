@@ -36,7 +36,7 @@ int ShapeScores::CountRoom(const NodeState& state) const {
   return static_cast<int>(count);
 }
 
-const ShapeScores::Entry& ShapeScores::Judge(NodeStates::Id id, const NodeStates& states) {
+const ShapeScores::Entry& ShapeScores::Rate(NodeStates::Id id, const NodeStates& states) {
   if (id >= entries_.size()) entries_.resize(states.size());
   const NodeState state = states.state(id);
   Entry& entry = entries_[id];

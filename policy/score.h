@@ -58,9 +58,9 @@ class ShapeScores {
   };
 
   const Entry& Judged(NodeStates::Id id, const NodeStates& states) {
-    return id < entries_.size() && entries_[id].room != kUnknown ? entries_[id] : Judge(id, states);
+    return id < entries_.size() && entries_[id].room != kUnknown ? entries_[id] : Rate(id, states);
   }
-  const Entry& Judge(NodeStates::Id id, const NodeStates& states);
+  const Entry& Rate(NodeStates::Id id, const NodeStates& states);
   int CountRoom(const NodeState& state) const;
 
   std::shared_ptr<const cluster::PodShape> shape_;

@@ -63,7 +63,7 @@ int JudgeObservation(const scenario::Scenario& scenario, int line) {
   for (const scenario::Step& step : scenario.steps) {
     const auto* expect = std::get_if<scenario::Expect>(&step.action);
     if (expect == nullptr || step.line != line) continue;
-    const auto faults = scenario::Judge(scenario, *expect, *seen);
+    const auto faults = scenario::Unmet(scenario, *expect, *seen);
     for (const std::string& fault : faults)
       kube::Write(stdout, fmt::format("line {}: {}\n", line, fault));
     return faults.empty() ? kFine : kBadInput;

@@ -127,7 +127,7 @@ std::expected<Observation, std::string> DecodeObservation(std::string_view text)
   return seen;
 }
 
-std::vector<std::string> Judge(const Scenario& scenario, const Expect& expect,
+std::vector<std::string> Unmet(const Scenario& scenario, const Expect& expect,
                                const Observation& seen) {
   std::vector<std::string> faults;
   for (const auto& [name, expected] : expect.workloads) {

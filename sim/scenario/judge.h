@@ -38,7 +38,7 @@ struct Observation {
 std::expected<Observation, std::string> DecodeObservation(std::string_view json);
 
 /// What is not as expected, one sentence each; empty: everything is.
-std::vector<std::string> Judge(const Scenario& scenario, const Expect& expect,
+std::vector<std::string> Unmet(const Scenario& scenario, const Expect& expect,
                                const Observation& seen);
 
 /// What changed from `before` to `after`; nothing may change in a quiet round.

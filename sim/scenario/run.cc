@@ -173,7 +173,7 @@ class Stage {
   }
   Faults operator()(const Expect& action) {
     Pass(options_.settle);
-    return Judge(scenario_, action, Observe());
+    return Unmet(scenario_, action, Observe());
   }
 
  private:

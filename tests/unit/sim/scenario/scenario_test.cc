@@ -142,7 +142,7 @@ TEST_CASE("the judge counts what is seen", "[scenario]") {
         "nodes: {name: n, count: 4}\nsteps:\n"
         "- create: {name: g, pods: 3, gang: true, gpus: 8}\n- " +
         expect + "\n");
-    const auto faults = Judge(s, std::get<Expect>(s.steps.back().action), Seen());
+    const auto faults = Unmet(s, std::get<Expect>(s.steps.back().action), Seen());
     if (fault.empty()) {
       CHECK(faults.empty());
     } else {
@@ -160,7 +160,7 @@ TEST_CASE("finished pods neither wait nor take room", "[scenario]") {
       "- create: {name: g, pods: 3, gang: true, gpus: 8}\n"
       "- expect: {g: {bound: 1, waiting: 1}}\n- freeNodes: 3\n");
   for (std::size_t i = 1; i < 3; ++i) {
-    CHECK(Judge(s, std::get<Expect>(s.steps[i].action), seen).empty());
+    CHECK(Unmet(s, std::get<Expect>(s.steps[i].action), seen).empty());
   }
 }
 
