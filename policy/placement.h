@@ -8,13 +8,12 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "policy/node_groups.h"
 #include "policy/score.h"
 
 namespace berth::policy {
@@ -58,30 +57,5 @@ struct Placement {
 };
 
 Placement Place(const PlacementRequest& request, const Overlay& base, Scorer& scorer);
-
-/// Nodes that share a domain or a label value.
-struct NodeGroup {
-  std::string_view name;
-  std::span<const cluster::NodeIndex> nodes;
-};
-
-/// Node groups, and the storage for those that the store does not hold itself.
-struct NodeGroups {
-  std::vector<NodeGroup> groups;
-  std::map<std::string, std::vector<cluster::NodeIndex>> owned;
-
-  auto begin() const { return groups.begin(); }
-  auto end() const { return groups.end(); }
-  bool empty() const { return groups.empty(); }
-  /// Fills `groups` from `owned`.
-  void Index();
-};
-
-/// Groups the present nodes by a level name of the policy or by a node label key; nodes without
-/// the label are left out. Valid until the store's next Refresh().
-NodeGroups GroupBy(const cluster::Store& store, const std::string& level_or_label);
-
-/// Index of a level by its name; -1: the policy has no such level.
-int LevelIndex(const cluster::Store& store, const std::string& level_or_label);
 
 }  // namespace berth::policy

@@ -387,20 +387,6 @@ TEST_CASE("several domains: the order in which nodes came does not matter", "[un
   CHECK(PlaceInOrder(false, 6, 8) == PlaceInOrder(true, 6, 8));
 }
 
-TEST_CASE("GroupBy and LevelIndex", "[unit][policy]") {
-  Racks t;
-  t.store.Refresh();
-  CHECK(LevelIndex(t.store, "rack") == 1);
-  CHECK(LevelIndex(t.store, "cloud.provider.com/topology-rack") == 1);
-  CHECK(LevelIndex(t.store, "island") == -1);
-  std::map<std::string, std::size_t> sizes;
-  for (const auto& [name, nodes] : GroupBy(t.store, "rack")) {
-    sizes[std::string(name)] = nodes.size();
-  }
-  CHECK(sizes == std::map<std::string, std::size_t>{{"b/r1", 2}, {"b/r2", 3}, {"b/r3", 4}});
-  CHECK(GroupBy(t.store, "island").empty());
-}
-
 // The node order would deal the two nodes out the other way for one of the two.
 TEST_CASE("the member that asks gets a node that it may have, whatever its rank",
           "[unit][policy][bug]") {

@@ -1,0 +1,40 @@
+// Nodes that are near each other: those of one topology level of the policy, or with one value of a
+// node label.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cluster/store.h"
+
+namespace berth::policy {
+
+/// Nodes that share a domain or a label value.
+struct NodeGroup {
+  std::string_view name;
+  std::span<const cluster::NodeIndex> nodes;
+};
+
+/// Node groups, and the storage for those that the store does not hold itself.
+struct NodeGroups {
+  std::vector<NodeGroup> groups;
+  std::map<std::string, std::vector<cluster::NodeIndex>> owned;
+
+  auto begin() const { return groups.begin(); }
+  auto end() const { return groups.end(); }
+  bool empty() const { return groups.empty(); }
+  /// Fills `groups` from `owned`.
+  void Index();
+};
+
+/// Groups the present nodes by a level name of the policy or by a node label key; nodes without
+/// the label are left out. Valid until the store's next Refresh().
+NodeGroups GroupBy(const cluster::Store& store, const std::string& level_or_label);
+
+/// Index of a level by its name; -1: the policy has no such level.
+int LevelIndex(const cluster::Store& store, const std::string& level_or_label);
+
+}  // namespace berth::policy
