@@ -29,6 +29,67 @@ BENCHMARK(FilterSingle)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
 
+/// Filter of a pod whose neighbours decide, in a cluster where `pods` pods without devices run on
+/// every node; before each call one of them ends, and another one is bound. Args: nodes, pods.
+void FilterAmongNeighbours(benchmark::State& state, void (*constrain)(kube::PodSpec&)) {
+  const auto nodes = static_cast<int>(state.range(0));
+  const auto pods = static_cast<int>(state.range(1));
+  const auto engine = MakeEngine(nodes);
+  const Offer offer(nodes);
+  const auto neighbour = [](int node, int i) {
+    kube::Pod pod = MakePod("web-" + std::to_string(node) + '-' + std::to_string(i), 0, 100);
+    pod.meta.labels["app"] = "web";
+    pod.node_name = NodeName(node);
+    return pod;
+  };
+  for (int node = 0; node < nodes; ++node) {
+    for (int i = 0; i < pods; ++i) engine->OnPod(neighbour(node, i), kNow);
+  }
+  Settle(*engine);
+  kube::Pod like = MakePod("like", 1);
+  auto spec = std::make_shared<kube::PodSpec>(*like.spec);
+  constrain(*spec);
+  int turn = 0;
+  for (auto _ : state) {
+    const int node = turn % nodes;
+    engine->OnPodDeleted(neighbour(node, 0).meta.uid, kNow);
+    engine->OnPod(neighbour(node, 0), kNow);
+    kube::Pod pod = MakePod("asks-" + std::to_string(turn++), 1);
+    pod.meta.labels["app"] = "trainer";
+    pod.spec = spec;
+    engine->OnPod(pod, kNow);
+    state.SetIterationTime(Seconds([&] {
+      const auto answer = engine->Filter({.uid = pod.meta.uid, .offered = offer.views}, kNow);
+      if (answer.kept.size() != 1) state.SkipWithError("not kept");
+    }));
+    engine->OnPodDeleted(pod.meta.uid, kNow);
+    engine->TakeActions();
+  }
+}
+kube::LabelSelector Labelled(const char* app) {
+  return {.requirements = {{.key = "app", .values = {app}}}};
+}
+void ApartByBlock(kube::PodSpec& spec) {
+  kube::PodAffinityTerm& term = spec.required_pod_anti_affinity.emplace_back();
+  term.label_selector = Labelled("trainer");
+  term.topology_key = "cloud.provider.com/topology-block";
+}
+void SpreadOverBlocks(kube::PodSpec& spec) {
+  kube::TopologySpreadConstraint& constraint = spec.topology_spread.emplace_back();
+  constraint.label_selector = Labelled("trainer");
+  constraint.topology_key = "cloud.provider.com/topology-block";
+}
+BENCHMARK_CAPTURE(FilterAmongNeighbours, apart, &ApartByBlock)
+    ->Args({5000, 28})
+    ->Iterations(200)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(FilterAmongNeighbours, spread, &SpreadOverBlocks)
+    ->Args({5000, 28})
+    ->Iterations(200)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+
 /// Filter of a single pod that no informer has delivered yet; each call has another pod. Args:
 /// nodes.
 void FilterUnknown(benchmark::State& state) {

@@ -120,7 +120,7 @@ TEST_CASE("kept counts of neighbours are right", "[property][policy]") {
       const policy::Overlay overlay = t.overlay();
       for (const auto& [uid, pod] : t.store.pods()) {
         policy::NeighbourCache anew(t.store);
-        RC_ASSERT(Ask(*pod, overlay, kept) == Ask(*pod, overlay, anew));
+        RC_ASSERT(Ask(pod, overlay, kept) == Ask(pod, overlay, anew));
       }
     }
   }));
@@ -148,7 +148,7 @@ TEST_CASE("an overlay's neighbours are those after its changes", "[property][pol
       RC_ASSERT(said == Ask(asks, t.overlay(), kept));
     } else {
       const Answers said = Ask(asks, overlay, kept);
-      t.store.Release(comes);
+      t.store.Unreserve(comes);
       RC_ASSERT(said == Ask(asks, t.overlay(), kept));
     }
   }));

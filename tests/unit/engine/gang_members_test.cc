@@ -115,7 +115,8 @@ TEST_CASE("a standing member that a stranger binds elsewhere", "[unit][engine][b
   CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
 }
 
-// kube-scheduler failed over: its new leader asks again while the old leader's call is still parked.
+// kube-scheduler failed over: its new leader asks again while the old leader's call is still
+// parked.
 TEST_CASE("a parked member that is planned elsewhere is parked no more", "[unit][engine][bug]") {
   GangWorld w(3);
   w.Gather(2, 2);

@@ -64,7 +64,7 @@ TEST_CASE("kept counts follow plans", "[unit][policy]") {
   CHECK(t.Allowed(Apart("p")) == "a1 a2 b1 ");
   t.store.SetCharge(db, t.node("b1"), cluster::Charge::kPlanned);
   CHECK(t.Allowed(Apart("p")) == "a1 a2 ");
-  t.store.Release(db);
+  t.store.Unreserve(db);
   CHECK(t.Allowed(Apart("p")) == "a1 a2 b1 ");
 }
 
@@ -153,6 +153,25 @@ TEST_CASE("pods that differ in a label that is looked at have few rows at a time
   for (std::size_t i = 1; i <= NeighbourCache::kMaxAlike; ++i) alike(static_cast<int>(i));
   CHECK(alike(0) != first);  // its place was taken
   CHECK(row_of(0) == row_of(0));
+}
+
+TEST_CASE("rows that nobody asks for are forgotten, and those that are in use stay",
+          "[unit][policy]") {
+  Kept t;
+  const auto ask = [&t](int i) {
+    const std::string name = "p" + std::to_string(i);
+    const auto row = t.cache.Row(t.Pod(MakePod(name).NotNear("name", name, "zone")));
+    t.store.DeletePod("uid-" + name);
+    t.cache.Trim();
+    return row;
+  };
+  const auto steady = t.Pod(Apart("steady")).object;
+  const auto first = t.cache.Row(t.Pod(steady));
+  for (int i = 0; i < 5'000; ++i) {
+    ask(i);
+    CHECK(t.cache.Row(t.Pod(steady)) == first);
+  }
+  CHECK(t.cache.size() <= 2 * NeighbourCache::kMinPurge + 1);
 }
 
 }  // namespace

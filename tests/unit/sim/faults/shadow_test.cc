@@ -91,7 +91,7 @@ TEST_CASE("with shares, which devices are free depends on history and is no diff
   t.Put(MakePod("second").Gpu(1).On("n1"));
   t.store.DeletePod("uid-first");
   CHECK(t.Same());
-  t.store.Release(*t.store.FindPod("uid-second"));
+  t.store.Unreserve(*t.store.FindPod("uid-second"));
   CHECK_FALSE(t.Same());
 }
 
