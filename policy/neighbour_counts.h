@@ -144,7 +144,7 @@ class NeighbourRow {
 /// Rows of the kinds that were asked for.
 class NeighbourCache {
  public:
-  static constexpr std::size_t kMinPurge = 512;  ///< With fewer rows, all are kept.
+  static constexpr std::size_t kMinPurge = 128;  ///< With fewer rows, all are kept.
   static constexpr std::size_t kMaxRows = 8192;
   static constexpr std::size_t kMaxParts = std::size_t{4} << 20;  ///< 16 bytes each.
   /// Of one shape and namespace, which differ in labels only.
