@@ -176,48 +176,29 @@ void NeighbourCache::CatchUp(NeighbourRow& row) {
 
 std::shared_ptr<const NeighbourRow> NeighbourCache::Row(const PodInfo& pod) {
   Rows& rows = rows_[{pod.shape.get(), pod.object.meta.ns}];
-  for (Known& known : rows) {
-    if (!known.row->Serves(pod)) continue;
-    CatchUp(*known.row);
-    if (!known.row->Serves(pod)) continue;  // it has found terms that distinguish the two
-    known.used = purges_;
-    return known.row;
+  for (const auto& row : rows) {
+    if (!row->Serves(pod)) continue;
+    CatchUp(*row);
+    if (row->Serves(pod)) return row;  // it may have found terms that distinguish the two
   }
   if (rows.size() == kMaxAlike) {
-    parts_ -= rows.front().row->parts();
+    parts_ -= rows.front()->parts();
     rows.erase(rows.begin());
     --count_;
   }
   const NeighbourKind kind{
       .shape = pod.shape, .ns = pod.object.meta.ns, .labels = pod.object.meta.labels};
-  rows.push_back({.row = std::make_shared<NeighbourRow>(kind, *store_), .used = purges_});
+  rows.push_back(std::make_shared<NeighbourRow>(kind, *store_));
   ++count_;
-  CatchUp(*rows.back().row);
-  return rows.back().row;
+  CatchUp(*rows.back());
+  return rows.back();
 }
 
 void NeighbourCache::Trim() {
-  if (count_ > kMaxRows || parts_ > kMaxParts) {
-    rows_.clear();
-    count_ = 0;
-    parts_ = 0;
-  } else if (count_ > purge_at_) {
-    Purge();
-  }
-}
-
-void NeighbourCache::Purge() {
-  for (auto it = rows_.begin(); it != rows_.end();) {
-    std::erase_if(it->second, [this](const Known& known) {
-      if (known.used == purges_) return false;
-      parts_ -= known.row->parts();
-      --count_;
-      return true;
-    });
-    it = it->second.empty() ? rows_.erase(it) : std::next(it);
-  }
-  ++purges_;
-  purge_at_ = std::max(kMinPurge, 2 * count_);
+  if (count_ <= kMaxRows && parts_ <= kMaxParts) return;
+  rows_.clear();
+  count_ = 0;
+  parts_ = 0;
 }
 
 }  // namespace berth::policy

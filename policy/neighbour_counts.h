@@ -144,8 +144,7 @@ class NeighbourRow {
 /// Rows of the kinds that were asked for.
 class NeighbourCache {
  public:
-  static constexpr std::size_t kMinPurge = 128;  ///< With fewer rows, all are kept.
-  static constexpr std::size_t kMaxRows = 8192;
+  static constexpr std::size_t kMaxRows = 512;                    ///< As Scorer::kMaxShapes.
   static constexpr std::size_t kMaxParts = std::size_t{4} << 20;  ///< 16 bytes each.
   /// Of one shape and namespace, which differ in labels only.
   static constexpr std::size_t kMaxAlike = 16;
@@ -154,29 +153,20 @@ class NeighbourCache {
 
   /// The row of the pod, caught up. It must not be used after the store's next change.
   std::shared_ptr<const NeighbourRow> Row(const cluster::PodInfo& pod);
-  /// Once the number of rows has doubled, forgets those that nobody has asked for since the last
-  /// time: pods that come once leave nothing behind. Forgets everything when there are too many
-  /// rows, or they take too much memory.
+  /// Forgets everything when there are too many rows, or they take too much memory.
   void Trim();
   /// The number of rows.
   std::size_t size() const { return count_; }
 
  private:
-  struct Known {
-    std::shared_ptr<NeighbourRow> row;
-    std::uint64_t used;  ///< The number of purges before it was last asked for.
-  };
-  using Rows = std::vector<Known>;
+  using Rows = std::vector<std::shared_ptr<NeighbourRow>>;
 
   void CatchUp(NeighbourRow& row);
-  void Purge();
 
   const cluster::Store* store_;
   std::map<std::pair<const cluster::PodShape*, std::string>, Rows> rows_;  ///< By shape, namespace.
   std::size_t count_ = 0;                                                  ///< Of rows.
   std::size_t parts_ = 0;                                                  ///< Of all rows.
-  std::size_t purge_at_ = kMinPurge;
-  std::uint64_t purges_ = 0;
 };
 
 // --- Implementation.
