@@ -147,7 +147,7 @@ void TopologyIndex::AssignRanks(std::span<const std::unique_ptr<NodeInfo>> nodes
   std::vector<NodeIndex> next(sorted.size());
   for (std::size_t level = levels_.size(); level-- > 0;) {
     const auto id = [&](NodeIndex node) {  // 0 where there is none
-      return static_cast<std::size_t>(nodes[static_cast<std::size_t>(node)]->domains[level] + 1);
+      return static_cast<std::size_t>(nodes[static_cast<std::size_t>(node)]->domains[level]) + 1;
     };
     std::vector<std::size_t> start(domains_.size() + 2, 0);
     for (const NodeIndex node : sorted) ++start[id(node) + 1];

@@ -158,6 +158,9 @@ void Host::FinishRead(std::map<Id, Reading>::iterator at, Result result, TimePoi
   const std::string uid = at->second.pod.uid;
   reads_.erase(at);
   if (!gone && result.pod->meta.uid == uid) {
+    // While the answer was on its way the watch may have shown that the pod is gone: then no event
+    // would ever take it away again.
+    if (engine_->store().FindPod(uid) == nullptr) return;
     engine_->OnPod(std::move(*result.pod), now);
     engine_->BindSettled(uid, now);
   } else {

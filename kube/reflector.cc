@@ -63,7 +63,7 @@ Reflector::Reflector(RestClient& client, ReflectorConfig config, ReflectorSink& 
       backoff_(config_.backoff, timing_),
       state_(config_.use_watch_list, config_.page_limit) {}
 
-void Reflector::Run(std::stop_token stop) {
+void Reflector::Run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const ListWatch::Step step = state_.Next();
     if (step.backs_off && !WaitBackoff(stop)) return;

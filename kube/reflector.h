@@ -65,7 +65,7 @@ class Reflector {
             Timing timing = Timing::Real());
 
   /// Lists and watches until stopped, which takes effect at once even in a silent stream.
-  void Run(std::stop_token stop);
+  void Run(const std::stop_token& stop);
 
   const ReflectorConfig& config() const { return config_; }
 

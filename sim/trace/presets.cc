@@ -18,7 +18,7 @@ constexpr std::uint64_t kNodeStream = 3;
 constexpr std::int64_t kPhillyNodes = 32;
 constexpr std::int64_t kPhillyGpus = 8;
 constexpr std::int64_t kPhillyCpuPerGpu = 12'000;
-constexpr std::int64_t kPhillyMibPerGpu = 96 * 1024;
+constexpr std::int64_t kPhillyMibPerGpu = std::int64_t{96} * 1024;
 
 /// As a pod that ran from 0 to the end of the job.
 OpenbPod RanAs(const TraceJob& job, std::size_t index) {
@@ -42,7 +42,7 @@ double GapFor(const std::vector<TraceJob>& trace, double load) {
 
 /// Of the pods that ran since day 110 the last 40 %.
 std::vector<OpenbPod> LastThatRan(const std::vector<OpenbPod>& pods) {
-  constexpr std::int64_t kFirstDay = 110 * 86'400;
+  constexpr std::int64_t kFirstDay = std::int64_t{110} * 86'400;
   std::vector<OpenbPod> ran;
   for (const OpenbPod& pod : pods) {
     const bool complete = pod.scheduled_s && pod.deletion_s && *pod.deletion_s >= *pod.scheduled_s;

@@ -257,6 +257,12 @@ TEST_CASE_METHOD(HostTest, "an unknown outcome is asked for until it is known", 
     Finish(last, WriteOutcome::kNotFound);
     CHECK(host.engine().store().FindPod("uid-c") == nullptr);
   }
+  // Seed 1107951 of all: no event would ever have taken the pod away again.
+  SECTION("gone, as the watch has shown while the answer was on its way") {
+    host.Apply([](engine::Engine& e, TimePoint at) { e.OnPodDeleted("uid-c", at); }, now);
+    host.Finished(last, {.outcome = WriteOutcome::kDone, .pod = MakePod("c").Gpu(1).On("n2")}, now);
+    CHECK(host.engine().store().FindPod("uid-c") == nullptr);
+  }
   SECTION("another pod has its name") {
     host.Finished(
         last, {.outcome = WriteOutcome::kDone, .pod = MakePod("c").Uid("uid-new").Gpu(1).On("n2")},
