@@ -75,7 +75,11 @@ void DayRun::Settle() {
   if (!processes_.RunUntil(env_.now() + 60'000)) return;
   const Duration longest = kLongest + LongestJob(day_);
   const std::uint64_t most = MostSteps(day_);
-  while (!env_.api.pods().empty() || !controllers_.Quiet()) {
+  // A watch that broke again and again backs off for up to a minute, twice if its version expired.
+  const auto caught_up = [this] {
+    return processes_.berth() != nullptr && processes_.berth()->CaughtUp();
+  };
+  while (!env_.api.pods().empty() || !controllers_.Quiet() || !caught_up()) {
     if (!processes_.RunUntil(env_.now() + 5'000)) return;
     if (controllers_.Quiet() && AtRest()) break;
     const TimePoint last = std::max(checker().last_bound(), day_.faults_end);

@@ -102,11 +102,12 @@ void HostDriver::Resign() {
   Enter([this](TimePoint now) { host_.Forget(now); });
 }
 
-bool HostDriver::Idle() const {
-  return host_.in_term() && host_.idle() && std::ranges::all_of(streams_, [](const auto& stream) {
-           return stream == nullptr || stream->settled();
-         });
+bool HostDriver::CaughtUp() const {
+  return std::ranges::all_of(
+      streams_, [](const auto& stream) { return stream == nullptr || stream->settled(); });
 }
+
+bool HostDriver::Idle() const { return host_.in_term() && host_.idle() && CaughtUp(); }
 
 // --- The lock and the planner thread -------------------------------------------------------------
 

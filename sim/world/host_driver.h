@@ -84,7 +84,9 @@ class HostDriver {
   const engine::Engine& engine() const { return host_.engine(); }
   const WatchStream& stream(Kind kind) const { return *streams_[static_cast<std::size_t>(kind)]; }
   WatchStream& stream(Kind kind) { return *streams_[static_cast<std::size_t>(kind)]; }
-  /// No order is being carried out, no call is parked, and no watch event is on its way.
+  /// Every watch is connected, and no event is on its way.
+  bool CaughtUp() const;
+  /// It has caught up, no order is being carried out, and no call is parked.
   bool Idle() const;
 
  private:
