@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kube/selector.h"
+#include "policy/same_labels.h"
 
 namespace berth::policy {
 
@@ -154,16 +155,8 @@ void NeighbourRow::Recount(NodeIndex node) {
 
 bool NeighbourRow::Serves(const PodInfo& pod) const {
   const NeighbourKind& kind = counter_.kind();
-  if (pod.shape != kind.shape || pod.object.meta.ns != kind.ns) return false;
-  const kube::StringMap& labels = pod.object.meta.labels;
-  return std::ranges::all_of(keys_, [&](const std::string& key) {
-    const auto a = kind.labels.find(key);
-    const auto b = labels.find(key);
-    if (a == kind.labels.end() || b == labels.end()) {
-      return (a == kind.labels.end()) == (b == labels.end());
-    }
-    return a->second == b->second;
-  });
+  return pod.shape == kind.shape && pod.object.meta.ns == kind.ns &&
+         SameLabels(keys_, kind.labels, pod.object.meta.labels);
 }
 
 // --- Cache ---------------------------------------------------------------------------------------

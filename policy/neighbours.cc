@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "policy/same_labels.h"
+
 namespace berth::policy {
 namespace {
 
@@ -79,15 +81,8 @@ int Neighbours::Least(std::size_t constraint) const {
 }
 
 bool Neighbours::SameFor(const PodInfo& other) const {
-  if (!row_->Serves(other)) return false;
-  const kube::StringMap& a = pod_->object.meta.labels;
-  const kube::StringMap& b = other.object.meta.labels;
-  return std::ranges::all_of(keys_, [&](const std::string& key) {
-    const auto in_a = a.find(key);
-    const auto in_b = b.find(key);
-    if (in_a == a.end() || in_b == b.end()) return (in_a == a.end()) == (in_b == b.end());
-    return in_a->second == in_b->second;
-  });
+  return row_->Serves(other) &&
+         SameLabels(keys_, pod_->object.meta.labels, other.object.meta.labels);
 }
 
 bool Neighbours::Allow(NodeIndex node) const {
