@@ -32,7 +32,7 @@ kube::Node AnyNode(int number) {
 /// One of a few kinds, with labels that the terms look at.
 kube::Pod AnyPod(int number) {
   auto pod = MakePod(PodName(number)).Gpu(1).Label("app", number / 10 % 2 == 0 ? "x" : "y");
-  pod.Ns(number / 20 % 4 == 0 ? "other" : "default");
+  pod.Ns(number % kPods % 4 == 0 ? "other" : "default");  // a pod stays in its namespace
   if (number / 80 % 2 == 0) pod.Label("rev", std::to_string(number / 160 % 2));
   const std::string key = number / 320 % 2 == 0 ? "zone" : "kubernetes.io/hostname";
   switch (number / 640 % 8) {
