@@ -338,19 +338,21 @@ void Engine::AfterMemberGone(const std::string& key, bool asked_device, TimePoin
     store_.MarkChanged(*workload);
   }
   if (!state.plan) return;
-  Plan& plan = *state.plan;
-  if (plan.started) {
-    if (plan.assignments.empty()) EndPlan(*workload);
-    return;
-  }
-  if (static_cast<int>(plan.assignments.size()) < workload->Missing()) {
-    Dissolve(*workload, "a member of the gang is gone", /*hold=*/false, now);
-    return;
-  }
-  StartIfComplete(*workload, now);
+  if (!state.plan->started) return RecheckBarrier(*workload, "a member of the gang is gone", now);
+  if (state.plan->assignments.empty()) EndPlan(*workload);
 }
 
-/// The plan has become smaller: the members that have arrived may now be enough.
+/// The gang changed while its plan, of which no member is faulty, waits at the barrier. A plan
+/// without room for the minimum ends, for the reason `why`.
+void Engine::RecheckBarrier(const Workload& workload, const std::string& why, TimePoint now) {
+  const Plan& plan = *states_[workload].plan;
+  if (static_cast<int>(plan.assignments.size()) < workload.Missing()) {
+    return Dissolve(workload, why, /*hold=*/false, now);
+  }
+  StartIfComplete(workload, now);
+}
+
+/// The plan, or its barrier, has become smaller: the members that have arrived may now be enough.
 void Engine::StartIfComplete(const Workload& workload, TimePoint now) {
   WorkloadState& state = states_[workload];
   if (!state.plan) return;
@@ -366,14 +368,28 @@ void Engine::StartIfComplete(const Workload& workload, TimePoint now) {
 }
 
 /// Removes bound members from the plan, and ends a plan that has no member left to bind.
-void Engine::PruneBound(const Workload& workload) {
+void Engine::PruneBound(const Workload& workload, TimePoint now) {
   WorkloadState& state = states_[workload];
   if (started_ && !workload.started && workload.SeenRunning()) store_.SetStarted(workload, true);
   if (!state.plan) return;
   std::erase_if(state.plan->assignments, [](const Assignment& a) { return a.pod->bound(); });
-  if (!state.plan->assignments.empty()) return;
+  if (!state.plan->assignments.empty()) {
+    if (!state.plan->started) BoundAhead(workload, now);
+    return;
+  }
   EndPlan(workload);
   if (workload.Unplaced().empty()) state.failures = 0;
+}
+
+/// A member is bound while the plan of its gang waits at the barrier: a launcher, or one that its
+/// user or passthrough bound. The plan was made for the gang as it was without that member.
+void Engine::BoundAhead(const Workload& workload, TimePoint now) {
+  static const std::string kWhy = "a member was bound ahead of its gang";
+  DropFaulty(workload);  // what the bound member says of the gang holds from now on
+  if (!states_[workload].plan) return;
+  // The gang runs: its members join it one by one, where the bound one is.
+  if (workload.started) return Dissolve(workload, kWhy, /*hold=*/false, now);
+  RecheckBarrier(workload, kWhy, now);
 }
 
 // --- Time ----------------------------------------------------------------------------------------

@@ -170,7 +170,7 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
     ResolveTickets(uid, elsewhere ? ResolveBind::Verdict::kError : ResolveBind::Verdict::kBound,
                    "berth: already bound to " + pod->object.node_name);
     if (!workload.started) store_.RefreshWorkloads();  // its minimum may have changed, too
-    PruneBound(workload);
+    PruneBound(workload, now);
     return;
   }
   const auto& condition = pod->object.pod_scheduled;

@@ -425,5 +425,60 @@ TEST_CASE("planned members that have become faulty hold nothing once filter refu
   CHECK(w.UsedGpus() == 0);
 }
 
+/// A node on which nothing is planned.
+std::string FreeNode(const World& w) {
+  for (const auto& [name, node] : w.nodes()) {
+    if (w.UsedGpus(name) == 0) return name;
+  }
+  return {};
+}
+
+// Seed 1100554 of passes. What a bound pod says of its gang holds at once: the planned members
+// contradict it, and would go on holding room that is not enough for the new minimum.
+TEST_CASE("a plan ends when a member is bound that says something else of the gang",
+          "[unit][engine][bug]") {
+  GangWorld w(3);
+  w.Gather(2, 2);
+  REQUIRE(w.UsedGpus() == 16);
+  w.Add(MakePod("other").Gpu(8).Gang("g", 9).Min(3).On(FreeNode(w)));  // its user wrote the node
+  CHECK(w.UsedGpus() == 8);
+  w.Tick();
+  CHECK(w.Why("m0") == "GangConflict");
+  w.Delete("other");
+  w.Tick();
+  CHECK(w.UsedGpus() == 16);
+}
+
+// They waited at the barrier for the one that would not come there any more.
+TEST_CASE("a member that others have bound is not waited for", "[unit][engine][bug]") {
+  GangWorld w(4);
+  w.Gather(3, 3);
+  REQUIRE(w.Arrive(1).parked);
+  w.Change("m0", [&](kube::Pod& pod) { pod.node_name = FreeNode(w); });
+  w.Tick();
+  w.Schedule();
+  CHECK(w.BoundPods() == 3);
+}
+
+// Planned for one rack, of which the bound member is not.
+TEST_CASE("members follow one that others have bound into its domain", "[unit][engine][bug]") {
+  World w;
+  for (int i = 0; i < 2; ++i) {
+    w.Add(MakeNode("a" + std::to_string(i)).Gpu(8).Rack("r1"));
+    w.Add(MakeNode("b" + std::to_string(i)).Gpu(8).Rack("r2"));
+  }
+  w.Start();
+  for (int i = 0; i < 2; ++i) {
+    w.Add(MakePod("m" + std::to_string(i)).Gpu(8).Gang("g", 2).Required("rack").Gated());
+  }
+  w.Tick();
+  const std::string other = FreeNode(w);
+  REQUIRE(w.Planned("m1").front() != other.front());
+  w.Change("m0", [&](kube::Pod& pod) { pod.node_name = other; });
+  w.Tick();
+  w.Schedule();
+  CHECK(w.NodeOf("m1").substr(0, 1) == other.substr(0, 1));
+}
+
 }  // namespace
 }  // namespace berth::engine
