@@ -387,13 +387,14 @@ void Checker::WhenQuiet(const HostDriver& host) {
     Broken(fmt::format("I3: {} runs, and only {} of {} members ever came to bind", gang, came,
                        incarnation.needed));
   }
-  if (store.pods().size() == live) return;
-  std::set<std::string> gone;
-  for (const auto& [uid, pod] : store.pods()) gone.insert(pod.object.meta.name);
-  for (const auto& [key, pod] : env_.api.pods()) {
-    if (Lives(*pod)) gone.erase(pod->meta.name);
+  if (store.pods().size() != live) {
+    std::set<std::string> gone;
+    for (const auto& [uid, pod] : store.pods()) gone.insert(pod.object.meta.name);
+    for (const auto& [key, pod] : env_.api.pods()) {
+      if (Lives(*pod)) gone.erase(pod->meta.name);
+    }
+    Broken(fmt::format("I7: Berth knows pods that are gone: {}", fmt::join(gone, " ")));
   }
-  Broken(fmt::format("I7: Berth knows pods that are gone: {}", fmt::join(gone, " ")));
   if (const std::string who = WhoCouldRun(); !who.empty()) {
     Broken("I10: " + who + " waits, and has a placement");
   }
