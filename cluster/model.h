@@ -70,11 +70,13 @@ struct PodInfo {
   /// If bound: the devices that its annotation names; 0: none, or the annotation is malformed.
   topology::DeviceMask said_devices = 0;
 
-  Verdict refusal;           ///< Its own fault (queue, conflict, bad request); kNone: none.
-  QueueId queue = kNoQueue;  ///< Resolved; fixed once bound.
-  std::string held_queue;    ///< The queue's name, if it held room while the policy changed.
-  bool repels = false;       ///< It is one of Store::repellers().
-  bool reread = false;       ///< An object that its claims come from has changed.
+  Verdict refusal;            ///< Its own fault (queue, conflict, bad request); kNone: none.
+  QueueId queue = kNoQueue;   ///< Resolved; fixed once bound.
+  std::string held_queue;     ///< The queue's name, if it held room while the policy changed.
+  bool repels = false;        ///< It is one of Store::repellers().
+  bool reread = false;        ///< An object that its claims come from has changed.
+  std::uint64_t read_at = 0;  ///< Queue and shape are those of this policy generation.
+  std::size_t place = 0;      ///< In the store's list of all pods.
 
   bool bound() const { return !object.node_name.empty(); }
   bool terminating() const { return object.meta.deletion.has_value(); }
@@ -138,6 +140,7 @@ struct Domain {
 
 struct QueueInfo {
   config::Queue config;
+  bool present = true;  ///< The policy has it; otherwise pods that are yet to be read are in it.
   Amounts used;
   /// Cap by resource: `limit`, or `quota` where no limit is given. Absent: no cap.
   std::vector<std::pair<ResourceId, std::int64_t>> caps;

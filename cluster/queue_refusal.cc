@@ -8,13 +8,13 @@ namespace berth::cluster {
 namespace {
 
 /// The queues that admit `ns`, the first few by name.
-std::string Admitting(std::span<const QueueInfo> queues, std::string_view ns) {
+std::string Admitting(std::span<const config::Queue> queues, std::string_view ns) {
   constexpr int kNamed = 5;
   std::string names;
   int count = 0;
-  for (const QueueInfo& queue : queues) {
-    if (!Admits(queue.config, ns) || ++count > kNamed) continue;
-    names += (names.empty() ? "" : ", ") + queue.config.name;
+  for (const config::Queue& queue : queues) {
+    if (!Admits(queue, ns) || ++count > kNamed) continue;
+    names += (names.empty() ? "" : ", ") + queue.name;
   }
   if (count > kNamed) names += fmt::format(" and {} more", count - kNamed);
   return names;
@@ -28,7 +28,7 @@ bool Admits(const config::Queue& queue, std::string_view ns) {
          });
 }
 
-std::string QueueRefusal(std::span<const QueueInfo> queues, std::string_view ns,
+std::string QueueRefusal(std::span<const config::Queue> queues, std::string_view ns,
                          std::string_view asked) {
   const std::string admitting = Admitting(queues, ns);
   if (!asked.empty()) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "cluster/model.h"
+#include "config/policy_configuration.h"
 
 namespace berth::cluster {
 
@@ -14,7 +14,7 @@ bool Admits(const config::Queue& queue, std::string_view ns);
 
 /// The sentence of QueueNotAllowed for a pod of namespace `ns` that asks for the queue `asked`;
 /// empty: it asks for none.
-std::string QueueRefusal(std::span<const QueueInfo> queues, std::string_view ns,
+std::string QueueRefusal(std::span<const config::Queue> queues, std::string_view ns,
                          std::string_view asked);
 
 }  // namespace berth::cluster

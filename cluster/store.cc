@@ -27,7 +27,7 @@ Store::Store(config::PolicyConfiguration policy, StoreOptions options, StoreList
       listener_(listener),
       dialects_(peers_.Decide(policy_.dialects)) {
   IndexDevices();
-  BuildQueues();
+  ReadQueues();
   topology_.Reset(policy_.levels);
 }
 
@@ -474,9 +474,7 @@ std::string Store::LedgerString() const {
     if (pod.charge == Charge::kNone) continue;
     std::string& line = lines["pod " + uid];
     line = node(pod.node).name + ' ' + std::to_string(static_cast<int>(pod.charge)) + ' ' +
-           (pod.charged_queue == kNoQueue
-                ? "-"
-                : queues_[static_cast<std::size_t>(pod.charged_queue)].config.name);
+           (pod.charged_queue == kNoQueue ? "-" : queue(pod.charged_queue).config.name);
     for (const auto& [id, amount] : pod.charged) {
       line += ' ' + resources_.Name(id) + '=' + std::to_string(amount);
     }
@@ -498,7 +496,9 @@ std::string Store::LedgerString() const {
     if (n->track == DeviceTrack::kCountOnly) text += " count-only";
     if (!text.empty()) lines["node " + n->name] = text;
   }
-  for (const QueueInfo& q : queues_) lines["queue " + q.config.name] = amounts(q.used);
+  for (const QueueId id : queue_order_) {
+    lines["queue " + queue(id).config.name] = amounts(queue(id).used);
+  }
   std::string all;
   for (const auto& [key, text] : lines) all += key + ':' + text + '\n';
   return all;

@@ -75,12 +75,22 @@ class Store {
   /// Returns the pods whose claims may have changed with the object; UpsertPod reads them again.
   std::vector<const PodInfo*> UpsertDialectObject(kube::DialectObject object);
   std::vector<const PodInfo*> DeleteDialectObject(std::string_view uid);
-  /// Whether pods must be read again, which SetPolicy does. Either a project's controller became
+  /// Whether pods must be read again, which BeginPolicy does. Either a project's controller became
   /// alive or ceased to be, which switches an `auto` dialect on or off; or a node has a resource
   /// that pods asked for when it could not be distinguished from other unknown resources.
   bool reread_due() const { return reread_due_; }
-  /// Re-derives everything that depends on the policy; charges and plans stay. Returns whether all
-  /// pods were read again: not if only amounts, modes, times and weights have changed.
+  /// The policy holds from now on; charges and plans stay. Returns whether pods must be read again:
+  /// not if only amounts, modes, times and weights have changed.
+  bool BeginPolicy(config::PolicyConfiguration policy);
+  /// Some pods are yet to be read under the present policy. Until then their queues and shapes are
+  /// those of the last one, what queues have in use is not complete, and nothing may be decided.
+  bool reading() const { return reading_.has_value(); }
+  /// Reads about `most` pods and nodes again; the members of a gang are read together. Returns the
+  /// keys of started gangs that were read.
+  std::vector<std::string> ReadMore(std::size_t most);
+  /// Reads the members of this workload, if some pods are yet to be read. It may cease to be.
+  void ReadNow(const Workload& workload);
+  /// BeginPolicy, and ReadMore until all pods are read.
   bool SetPolicy(config::PolicyConfiguration policy);
 
   // --- The ledger.
@@ -144,7 +154,11 @@ class Store {
   const EndedPods& ended() const { return ended_; }
   /// The gang of such a pod; empty: the pod is not one of them.
   std::string EndedKey(std::string_view uid) const;
-  const std::vector<QueueInfo>& queues() const { return queues_; }
+  /// The policy's queues, in its order. A queue keeps its id as long as the policy has it.
+  const std::vector<QueueId>& queues() const { return queue_order_; }
+  const QueueInfo& queue(QueueId id) const { return queues_[static_cast<std::size_t>(id)]; }
+  /// kNoQueue: the policy has no such queue.
+  QueueId FindQueue(std::string_view name) const;
   const std::vector<Domain>& domains() const { return topology_.domains(); }
   /// The place of a node in the hashed order, 0..present nodes-1. REQUIRES: Refresh().
   int rank(NodeIndex index) const { return topology_.rank(index); }
@@ -263,17 +277,21 @@ class Store {
   Demand ClaimedCharge(const PodInfo& pod) const;
   Demand WholeDevices(const Demand& demand) const;
   void IndexDevices();
-  void BuildQueues();
+  void ReadQueues();
+  void DropGoneQueues();
   void ReadQueue(const config::Queue& queue, QueueInfo& info);
-  void ReadAllAnew();
+  QueueId NewQueue();
+  void BeginReading(bool nodes);
+  std::vector<PodInfo*> MembersOf(const Workload& workload);
+  void ReadAgain(const std::vector<PodInfo*>& pods);
   bool AsksDevice(const kube::PodSpec& spec) const;
   std::shared_ptr<const PodShape> ShapeOf(const kube::Pod& pod, bool whole_node);
   int ShareOf(const kube::Pod& pod) const;
   void PurgeShapes();
   /// Assigns the pod to the workload that it claims, or to none.
-  struct Reading;
-  Reading Read(PodInfo& pod);
-  void TakeReading(PodInfo& pod, const Reading& reading);
+  struct PodReading;
+  PodReading Read(PodInfo& pod);
+  void TakeReading(PodInfo& pod, const PodReading& reading);
   void File(PodInfo& pod);
   void Unfile(PodInfo& pod);
   std::vector<const PodInfo*> ReadersOf(const kube::DialectObject& object);
@@ -288,7 +306,6 @@ class Store {
   QueueId ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict& refusal) const;
   QueueId QueueOfHeld(const PodInfo& pod) const;
   bool QueueAdmits(QueueId queue, std::string_view ns) const;
-  QueueId FindQueue(std::string_view name) const;
   void NoteMoved(const PodInfo& pod);
   bool Ours(const kube::Pod& pod) const;
 
@@ -307,6 +324,7 @@ class Store {
   TopologyIndex topology_;
 
   PodMap pods_;                                             // by UID
+  std::vector<PodInfo*> pod_list_;                          // see PodInfo::place
   std::unordered_map<std::string, PodInfo*> pods_by_name_;  // ns/name
   std::set<std::shared_ptr<const PodShape>, ShapeLess> shapes_;
   std::size_t purge_shapes_at_ = kMinPurge;  ///< From this size on, unused shapes are purged.
@@ -320,16 +338,26 @@ class Store {
   std::unordered_map<std::string, std::string> ended_keys_;  ///< By UID.
   using Workloads = std::set<const Workload*, ByKey>;
   Workloads changed_;
-  Workloads open_;         ///< Also some that are no longer open: see TakeOpen.
-  Workloads neighbourly_;  ///< With a member that has pod constraints, bound or not.
-  Workloads stale_;        ///< Workloads whose members changed since the last Refresh.
-  std::vector<QueueInfo> queues_;
+  Workloads open_;                    ///< Also some that are no longer open: see TakeOpen.
+  Workloads neighbourly_;             ///< With a member that has pod constraints, bound or not.
+  Workloads stale_;                   ///< Workloads whose members changed since the last Refresh.
+  std::vector<QueueInfo> queues_;     ///< By id, with those that are gone while `reading`.
+  std::vector<QueueId> queue_order_;  ///< Those of the policy.
+  std::unordered_map<std::string, QueueId, StringHash, std::equal_to<>> queue_ids_;
   std::map<std::string, kube::Namespace, std::less<>> namespaces_;
   std::map<std::string, kube::PodDisruptionBudget> budgets_;
   std::shared_ptr<DialectObjects> dialect_objects_ = std::make_shared<DialectObjects>();
   PeersAlive peers_;
   config::Dialects dialects_;
   bool reread_due_ = false;
+  /// What is yet to be read under the present policy.
+  struct Reading {
+    std::size_t nodes = 0;        ///< Those with an index below it.
+    std::size_t pods = 0;         ///< Those with a place below it, unless they have been read.
+    EndedPods::key_type ended{};  ///< Those after this key.
+  };
+  std::optional<Reading> reading_;
+  std::uint64_t reading_generation_ = 0;  ///< Of the policy under which pods are read.
 
   std::uint64_t generation_ = 0;
   std::uint64_t free_generation_ = 0;

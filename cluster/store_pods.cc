@@ -152,7 +152,12 @@ const PodInfo* Store::UpsertPod(kube::Pod object) {
       pod.object.nominated_node != object.nominated_node ||
       was_terminating != object.meta.deletion.has_value() || std::exchange(pod.reread, false);
   pod.object = std::move(object);
-  if (fresh) CountPeer(pod.object, 1);
+  if (fresh) {
+    pod.place = pod_list_.size();
+    pod_list_.push_back(&pod);
+    pod.read_at = reading_generation_;
+    CountPeer(pod.object, 1);
+  }
   if (fresh) pods_by_name_[NameKey(pod.object.meta.ns, pod.object.meta.name)] = &pod;
   if (refiled) {
     File(pod);
@@ -209,6 +214,9 @@ void Store::DeletePod(std::string_view uid) {
   nominated_nowhere_.erase(&pod);
   const auto named = pods_by_name_.find(NameKey(pod.object.meta.ns, pod.object.meta.name));
   if (named != pods_by_name_.end() && named->second == &pod) pods_by_name_.erase(named);
+  pod_list_.back()->place = pod.place;
+  std::swap(pod_list_[pod.place], pod_list_.back());
+  pod_list_.pop_back();
   pods_.erase(it);
   ++generation_;
 }
@@ -216,16 +224,16 @@ void Store::DeletePod(std::string_view uid) {
 // --- Workloads -----------------------------------------------------------------------------------
 
 /// What the pod says, and whether it is ours to place.
-struct Store::Reading {
+struct Store::PodReading {
   std::shared_ptr<const PodClaims> claims;
   bool asks = false;  ///< For a device, or to be in a gang.
   bool concerns_us = false;
 };
 
-Store::Reading Store::Read(PodInfo& pod) {
+Store::PodReading Store::Read(PodInfo& pod) {
   const DialectContext context{
       .switches = dialects_, .levels = policy_.levels, .objects = dialect_objects_.get()};
-  Reading reading{
+  PodReading reading{
       .claims = std::make_shared<const PodClaims>(ReadClaims(pod.object, context)),
   };
   pod.shape = ShapeOf(pod.object, reading.claims->whole_node);
@@ -239,7 +247,7 @@ Store::Reading Store::Read(PodInfo& pod) {
 }
 
 /// Sets the pod's queue and, if it is refused, the reason.
-void Store::TakeReading(PodInfo& pod, const Reading& reading) {
+void Store::TakeReading(PodInfo& pod, const PodReading& reading) {
   const PodClaims& claims = *reading.claims;
   pod.claims = reading.claims;
   pod.refusal = {};
@@ -257,14 +265,14 @@ void Store::TakeReading(PodInfo& pod, const Reading& reading) {
 std::unique_ptr<PodInfo> Store::Appraise(kube::Pod object) {
   auto pod = std::make_unique<PodInfo>();
   pod->object = std::move(object);
-  const Reading reading = Read(*pod);
+  const PodReading reading = Read(*pod);
   if (!reading.concerns_us) return nullptr;
   TakeReading(*pod, reading);
   return pod;
 }
 
 void Store::File(PodInfo& pod) {
-  const Reading reading = Read(pod);
+  const PodReading reading = Read(pod);
   const PodClaims& claims = *reading.claims;
   // Gang and queue are fixed once a Binding is out, whatever the labels say later.
   const bool fixed = pod.workload != nullptr && (pod.bound() || pod.charge == Charge::kBinding);

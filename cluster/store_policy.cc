@@ -1,5 +1,6 @@
 // Store, continued: the queues that pods are charged to, and what a new policy changes.
 #include <algorithm>
+#include <limits>
 
 #include "cluster/plan_claim.h"
 #include "cluster/queue_refusal.h"
@@ -34,14 +35,12 @@ bool NamesWhatWasUnknown(const config::PolicyConfiguration& policy,
 }  // namespace
 
 QueueId Store::FindQueue(std::string_view name) const {
-  for (std::size_t i = 0; i < queues_.size(); ++i) {
-    if (queues_[i].config.name == name) return static_cast<QueueId>(i);
-  }
-  return kNoQueue;
+  const auto it = queue_ids_.find(name);
+  return it == queue_ids_.end() || !queue(it->second).present ? kNoQueue : it->second;
 }
 
 bool Store::QueueAdmits(QueueId queue, std::string_view ns) const {
-  return Admits(queues_[static_cast<std::size_t>(queue)].config, ns);
+  return Admits(this->queue(queue).config, ns);
 }
 
 QueueId Store::ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict& refusal) const {
@@ -62,25 +61,42 @@ QueueId Store::ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict
     }
     if (!QueueAdmits(queue, ns)) {
       refusal = {.reason = ReasonId::kQueueNotAllowed,
-                 .subject = QueueRefusal(queues_, ns, claims.queue)};
+                 .subject = QueueRefusal(policy_.queues, ns, claims.queue)};
       return kNoQueue;
     }
     return queue;
   }
-  for (std::size_t i = 0; i < queues_.size(); ++i) {
-    const auto& names = queues_[i].config.namespaces;
-    if (names && std::ranges::find(*names, ns) != names->end()) return static_cast<QueueId>(i);
+  for (const QueueId id : queue_order_) {
+    const auto& names = queue(id).config.namespaces;
+    if (names && std::ranges::find(*names, ns) != names->end()) return id;
   }
   const QueueId fallback = FindQueue("default");
   if (fallback != kNoQueue && QueueAdmits(fallback, ns)) return fallback;
-  refusal = {.reason = ReasonId::kQueueNotAllowed, .subject = QueueRefusal(queues_, ns, {})};
+  refusal = {.reason = ReasonId::kQueueNotAllowed, .subject = QueueRefusal(policy_.queues, ns, {})};
   return kNoQueue;
 }
 
-void Store::BuildQueues() {
-  queues_.clear();
+/// The slot of a queue that is gone, or one more.
+QueueId Store::NewQueue() {
+  auto vacant = std::ranges::find_if(
+      queues_, [](const QueueInfo& info) { return !info.present && info.config.name.empty(); });
+  if (vacant == queues_.end()) vacant = queues_.emplace(queues_.end());
+  return static_cast<QueueId>(vacant - queues_.begin());
+}
+
+/// Queues that the policy no longer has keep their ids, for the pods that are yet to be read.
+void Store::ReadQueues() {
+  for (const QueueId id : queue_order_) queues_[static_cast<std::size_t>(id)].present = false;
+  queue_order_.clear();
   queue_news_.clear();
-  for (const config::Queue& queue : policy_.queues) ReadQueue(queue, queues_.emplace_back());
+  for (const config::Queue& queue : policy_.queues) {
+    auto [it, fresh] = queue_ids_.try_emplace(queue.name, kNoQueue);
+    if (fresh) it->second = NewQueue();
+    QueueInfo& info = queues_[static_cast<std::size_t>(it->second)];
+    ReadQueue(queue, info);
+    info.present = true;
+    queue_order_.push_back(it->second);
+  }
 }
 
 /// Leaves what the queue has in use unchanged.
@@ -102,22 +118,106 @@ QueueId Store::QueueOfHeld(const PodInfo& pod) const {
   return pod.claims == nullptr ? pod.queue : ResolveQueue(pod, *pod.claims, ignored);
 }
 
-bool Store::SetPolicy(config::PolicyConfiguration policy) {
+bool Store::BeginPolicy(config::PolicyConfiguration policy) {
   const bool reads_alike =
       !reread_due_ && ReadsAlike(policy_, policy) && !NamesWhatWasUnknown(policy, resources_);
+  const bool same_devices = policy_.devices == policy.devices;
+  const bool same_levels = policy_.levels == policy.levels;
   policy_ = std::move(policy);
   ++policy_generation_;
   ++free_generation_;
   if (reads_alike) {
-    for (std::size_t i = 0; i < queues_.size(); ++i) ReadQueue(policy_.queues[i], queues_[i]);
-  } else {
-    ReadAllAnew();
+    for (std::size_t i = 0; i < queue_order_.size(); ++i) {
+      ReadQueue(policy_.queues[i], queues_[static_cast<std::size_t>(queue_order_[i])]);
+    }
+    return false;
   }
-  return !reads_alike;
+  dialects_ = peers_.Decide(policy_.dialects);
+  reread_due_ = false;
+  shapes_.clear();
+  IndexDevices();
+  ReadQueues();
+  if (!same_levels) {
+    topology_.Reset(policy_.levels);
+    topology_.Refresh(nodes_);  // later reads must not find domains of levels that are gone
+  }
+  BeginReading(/*nodes=*/!same_devices);
+  return true;
 }
 
-/// Queue ids and shapes change meaning: gives every charge back, then takes it again as it was.
-void Store::ReadAllAnew() {
+bool Store::SetPolicy(config::PolicyConfiguration policy) {
+  const bool reads = BeginPolicy(std::move(policy));
+  while (reading()) ReadMore(std::numeric_limits<std::size_t>::max());
+  return reads;
+}
+
+void Store::BeginReading(bool nodes) {
+  const std::size_t nodes_left = reading_ ? reading_->nodes : 0;
+  reading_ = Reading{.nodes = nodes ? nodes_.size() : nodes_left, .pods = pod_list_.size()};
+  reading_generation_ = policy_generation_;
+}
+
+void Store::ReadNow(const Workload& workload) {
+  if (reading_) ReadAgain(MembersOf(workload));
+}
+
+std::vector<std::string> Store::ReadMore(std::size_t most) {
+  std::vector<std::string> started;
+  if (!reading_) return started;
+  Reading& left = *reading_;
+  for (; left.nodes > 0 && most > 0; --most) {
+    NodeInfo& node = *nodes_[--left.nodes];
+    ReadHardware(node);
+    ReconcileDevices(node);
+  }
+  while (left.pods > 0 && most > 0) {
+    // The last pod takes the place of one that is deleted, so the list may have become shorter.
+    left.pods = std::min(left.pods, pod_list_.size());
+    if (left.pods == 0) break;
+    PodInfo& pod = *pod_list_[--left.pods];
+    if (pod.read_at == reading_generation_) continue;
+    const Workload* workload = pod.workload;
+    if (workload != nullptr && workload->gang && workload->started) {
+      started.push_back(workload->key);
+    }
+    const auto pods = workload == nullptr ? std::vector{&pod} : MembersOf(*workload);
+    ReadAgain(pods);
+    most -= std::min(most, pods.size());
+  }
+  for (; most > 0; --most) {
+    const auto next = ended_.upper_bound(left.ended);
+    if (next == ended_.end()) {
+      DropGoneQueues();
+      reading_.reset();
+      break;
+    }
+    left.ended = next->first;
+    const kube::Pod object = next->second.object;
+    ForgetEnded(object.meta.uid);
+    KeepEnded(object, "");
+  }
+  return started;
+}
+
+/// No pod is in them any more.
+void Store::DropGoneQueues() {
+  for (QueueInfo& info : queues_) {
+    if (info.present || info.config.name.empty()) continue;
+    queue_ids_.erase(info.config.name);
+    info = {.config = {}, .present = false, .used = {}, .caps = {}};
+  }
+}
+
+/// Read one by one, they would contradict each other.
+std::vector<PodInfo*> Store::MembersOf(const Workload& workload) {
+  std::vector<PodInfo*> pods;
+  for (const PodInfo* member : workload.members) pods.push_back(&Own(*member));
+  for (const PodInfo* member : workload.faulty) pods.push_back(&Own(*member));
+  return pods;
+}
+
+/// Queue and shape change meaning: gives every charge back, then takes it again as it was.
+void Store::ReadAgain(const std::vector<PodInfo*>& pods) {
   struct Held {
     PodInfo* pod;
     NodeIndex node;
@@ -128,34 +228,25 @@ void Store::ReadAllAnew() {
     std::string queue;  ///< Its name; empty: none.
   };
   std::vector<Held> held;
-  for (auto& [uid, pod] : pods_) {
-    if (pod.charge == Charge::kNone) continue;
+  for (PodInfo* pod : pods) {
+    pod->read_at = reading_generation_;
+    if (pod->charge == Charge::kNone) continue;
     // For pods that are planned, or about to be bound: they return to their first queue when it
     // exists again. A bound pod has its queue in its annotation.
-    std::string queue = pod.held_queue;
-    if (queue.empty() && pod.queue != kNoQueue) {
-      queue = queues_[static_cast<std::size_t>(pod.queue)].config.name;
+    std::string queue = pod->held_queue;
+    if (queue.empty() && pod->queue != kNoQueue) {
+      queue = this->queue(pod->queue).config.name;
     }
-    held.push_back({&pod, pod.node, pod.charge, pod.devices, pod.fixed,
-                    pod.workload == nullptr ? std::string() : pod.workload->key, std::move(queue)});
+    held.push_back({pod, pod->node, pod->charge, pod->devices, pod->fixed,
+                    pod->workload == nullptr ? std::string() : pod->workload->key,
+                    std::move(queue)});
   }
   for (const Held& h : held) GiveBack(*h.pod);
-  dialects_ = peers_.Decide(policy_.dialects);
-  reread_due_ = false;
-  shapes_.clear();
-  IndexDevices();
-  for (const auto& node : nodes_) {
-    ReadHardware(*node);
-    ReconcileDevices(*node);
+  for (PodInfo* pod : pods) {
+    pod->queue = kNoQueue;
+    if (pod->bound()) pod->said_devices = SaidDevices(pod->object);
+    File(*pod);
   }
-  BuildQueues();
-  for (auto& [uid, pod] : pods_) {
-    pod.queue = kNoQueue;
-    if (pod.bound()) pod.said_devices = SaidDevices(pod.object);
-    File(pod);
-  }
-  ended_keys_.clear();
-  for (const auto& [id, pod] : std::exchange(ended_, {})) KeepEnded(pod.object, "");
   for (const Held& h : held) {
     if (!h.pod->bound()) h.pod->held_queue = h.queue;
     const bool fixed = h.charge != Charge::kPlanned;
@@ -170,14 +261,15 @@ void Store::ReadAllAnew() {
     }
     if (!h.pod->bound() && h.pod->charge != Charge::kNone) h.pod->held_queue = h.queue;
   }
-  for (auto& [key, workload] : workloads_) RefreshWorkload(workload);
+  for (const PodInfo* pod : pods) {
+    if (pod->workload != nullptr) stale_.insert(pod->workload);
+  }
+  RefreshWorkloads();
   for (const Held& h : held) {  // a member of a running gang is charged where its gang is
     PodInfo& pod = *h.pod;
     if (pod.charge != Charge::kPlanned || pod.charged_queue == pod.queue) continue;
     SetCharge(pod, pod.node, Charge::kPlanned, pod.devices);
   }
-  topology_.Reset(policy_.levels);
-  topology_.Refresh(nodes_);  // later reads must not find domains of levels that no longer exist
 }
 
 }  // namespace berth::cluster

@@ -74,7 +74,10 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
                              : Error("berth: a Binding to another node is under way");
   }
   if (pod->workload == nullptr || Passthrough()) return PostNow(*pod, node);
-  if (pod->workload->in_tree) return BindInTree(*pod, node, now);
+  if (pod->workload->in_tree) {
+    return store_.reading() ? Error("berth: the policy has just changed; try again")
+                            : BindInTree(*pod, node, now);
+  }
   NoteCall(*pod);
   Assignment* assignment = FindAssignment(*pod);
   if ((assignment == nullptr || assignment->node != node) && AdoptAnswer(*pod, node, now)) {
@@ -108,7 +111,7 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
 /// are judged now.
 bool Engine::AdoptAnswer(const PodInfo& pod, NodeIndex node, TimePoint now) {
   const auto it = live_answers_.find(pod.object.meta.uid);
-  if (it == live_answers_.end() || pod.workload->gang) return false;
+  if (it == live_answers_.end() || pod.workload->gang || store_.reading()) return false;
   const LiveAnswer live = std::move(it->second);
   live_answers_.erase(it);
   if (live.expires < now ||

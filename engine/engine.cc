@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "cluster/plan_claim.h"
@@ -239,9 +240,7 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   for (const Workload* workload : planned) {
     Dissolve(*workload, "the policy changed", /*hold=*/false, now);
   }
-  // Knowledge about room and waiting workloads stays valid, unless pods now ask for something else.
-  const bool read_anew = store_.SetPolicy(std::move(policy));
-  if (read_anew) wakeups_.Clear();
+  if (store_.BeginPolicy(std::move(policy))) ReadPlanned(now);
   refusals_.Clear();
   const std::vector<const Workload*> still_planned(planned_.begin(), planned_.end());
   for (const Workload* workload : still_planned) {
@@ -253,22 +252,33 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
       if (MustGiveWay(*pod)) GiveUpPlace(*pod, "the policy changed");
     }
   }
-  if (read_anew) StartAnewWhoRunNoMore(now);
   StartSweep(SweepOf::kAll);
+  if (started_ && store_.reading()) ReadMore(now);
 }
 
-/// Under a new policy, none of the pods of a started gang that run may count any more: such gangs
-/// start again.
-void Engine::StartAnewWhoRunNoMore(TimePoint now) {
-  for (const auto& [key, workload] : store_.workloads()) {
-    if (workload.started && workload.gang && workload.AsksDevices() && !workload.Runs()) {
-      StartAnew(workload, now);
-    }
+/// Calls about members that have a place must not wait until all pods are read.
+void Engine::ReadPlanned(TimePoint now) {
+  std::vector<std::string> keys;
+  for (const Workload* workload : planned_) keys.push_back(workload->key);
+  for (const std::string& key : keys) {
+    const Workload* workload = store_.FindWorkload(key);
+    if (workload == nullptr) continue;  // it has ceased to be while another one was read
+    store_.ReadNow(*workload);
+    StartAnewIfNoneRuns(key, now);
   }
+}
+
+/// Under a new policy, none of the pods of a started gang that run may count any more: it starts
+/// again.
+void Engine::StartAnewIfNoneRuns(const std::string& gang, TimePoint now) {
+  const Workload* workload = store_.FindWorkload(gang);
+  if (workload == nullptr || !workload->started || !workload->gang) return;
+  if (workload->AsksDevices() && !workload->Runs()) StartAnew(*workload, now);
 }
 
 void Engine::Start(TimePoint now) {
   if (listener() != nullptr) listener()->OnStart(now);
+  while (store_.reading()) store_.ReadMore(std::numeric_limits<std::size_t>::max());
   store_.Refresh();
   std::vector<std::string> keys;
   for (const auto& [key, workload] : store_.workloads()) keys.push_back(key);
@@ -335,8 +345,7 @@ std::string Engine::NextPlanId(const Workload& workload) {
 }
 
 std::string Engine::QueueName(cluster::QueueId queue) const {
-  return queue == cluster::kNoQueue ? std::string()
-                                    : store_.queues()[static_cast<std::size_t>(queue)].config.name;
+  return queue == cluster::kNoQueue ? std::string() : store_.queue(queue).config.name;
 }
 
 std::string Engine::ClaimText(const Workload& workload, const Assignment& a) const {

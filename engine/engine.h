@@ -151,9 +151,10 @@ class Engine : private cluster::StoreListener {
   /// Fires the timers that are due and judges the workloads that changed, in order, within the
   /// budget of one pass. Call after events and at NextDeadline.
   void Step(TimePoint now);
-  /// Whether a pass has left workloads to be judged by the next one.
+  /// Whether a pass has left workloads to be judged, or pods to be read, by the next one.
   bool unfinished() const {
-    return sweep_ || more_changed_ || !active_.empty() || sweep_due_ != SweepOf::kNobody;
+    return store_.reading() || sweep_ || more_changed_ || !active_.empty() ||
+           sweep_due_ != SweepOf::kNobody;
   }
   /// nullopt: nothing is due until the next event. While `unfinished`, it is due at once.
   std::optional<TimePoint> NextDeadline() const;
@@ -211,6 +212,8 @@ class Engine : private cluster::StoreListener {
 
   // passes.cc
   void PlanPass(const cluster::PodInfo* caller, TimePoint now);
+  void ReadMore(TimePoint now);
+  std::size_t MostInLine() const;
   bool Activate();
   void MarkNeighbours(const cluster::Store::NeighbourNews& news);
   void StartSweep(SweepOf whom);
@@ -336,7 +339,8 @@ class Engine : private cluster::StoreListener {
 
   void TakePod(kube::Pod pod, TimePoint now);
   void TakePolicy(config::PolicyConfiguration policy, TimePoint now);
-  void StartAnewWhoRunNoMore(TimePoint now);
+  void ReadPlanned(TimePoint now);
+  void StartAnewIfNoneRuns(const std::string& gang, TimePoint now);
   void RereadIfDue(TimePoint now);
   void ReadAnew(const std::vector<const cluster::PodInfo*>& pods, TimePoint now);
 

@@ -64,6 +64,7 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
   passed_at_ = now;
   spent_ = 0;
   store_.Refresh();
+  if (store_.reading()) return ReadMore(now);
   if (!Activate()) return;
   do {
     const Workload* workload = active_.Pop();
@@ -71,6 +72,25 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
     spent_ += kKnownAnswer;
     if (NeedsPlan(*workload)) Judge(*workload, caller, now);
   } while (spent_ < options_.pass_budget);
+}
+
+/// After an edit of the policy, reads a part of the pods under it. Until all are read, what queues
+/// have in use is not complete, so nothing is decided. What is known about room and waiting
+/// workloads is forgotten first: it is about what pods asked for before.
+void Engine::ReadMore(TimePoint now) {
+  if (!wakeups_.ClearSome(MostInLine())) return;
+  for (const std::string& gang : store_.ReadMore(std::max<std::size_t>(1, MostInLine() / 2))) {
+    StartAnewIfNoneRuns(gang, now);
+  }
+  if (store_.reading()) return;
+  wakeups_.Wake();  // all come: no news of before says more
+  store_.TakeNeighbourNews();
+  StartSweep(SweepOf::kAll);
+}
+
+/// How many workloads one pass puts in line, or pods it reads again.
+std::size_t Engine::MostInLine() const {
+  return static_cast<std::size_t>(std::max<std::int64_t>(1, options_.pass_budget / kKnownAnswer));
 }
 
 /// Puts workloads in line that found no room before and may find some now. Only this function and
@@ -93,8 +113,7 @@ bool Engine::Activate() {
   const cluster::Store::NeighbourNews news = store_.TakeNeighbourNews();
   const bool all_come = sweep_ || sweep_due_ != SweepOf::kNobody;
   if (!all_come && (news.relabelled || !news.moved.empty())) MarkNeighbours(news);
-  const auto most =
-      static_cast<std::size_t>(std::max<std::int64_t>(1, options_.pass_budget / kKnownAnswer));
+  const std::size_t most = MostInLine();
   std::vector<const Workload*> workloads;
   if (sweep_ && GoOnSweeping(most, workloads)) {
     PutInLine(workloads);

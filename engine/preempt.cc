@@ -35,6 +35,7 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
   const bool may_help =
       reason == ReasonId::kNone || reason == ReasonId::kStarting || EvictionHelps(reason);
   if (pod->workload->gang || pod->refusal.reason != ReasonId::kNone || !may_help) return {};
+  if (store_.reading()) return {};
   store_.Refresh();
   // A pod that waits only for quota evicts none, nor does one that may only have to wait for its
   // turn.

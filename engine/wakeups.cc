@@ -60,11 +60,16 @@ void Wakeups::Purge(Table& table, std::size_t workloads) {
   std::erase_if(table, [](const auto& entry) { return entry.second.resting.empty(); });
 }
 
-void Wakeups::Clear() {
-  searches_.clear();
-  hopeless_.clear();
-  quota_.clear();
-  rests_on_.clear();
+bool Wakeups::ClearSome(std::size_t most) {
+  for (; !rests_on_.empty(); --most) {
+    if (most == 0) return false;
+    Forget(*rests_on_.begin()->first);
+  }
+  const auto clear = [&most](auto& table) {
+    for (; !table.empty() && most > 0; --most) table.erase(table.begin());
+    return table.empty();
+  };
+  return clear(searches_) && clear(hopeless_) && clear(quota_);
 }
 
 void Wakeups::Wake() {
@@ -76,8 +81,9 @@ void Wakeups::Wake() {
     std::erase_if(searches_, [](const auto& entry) { return entry.first.neighbourly(); });
     std::erase_if(hopeless_, [](const auto& entry) { return !entry.second.by_count; });
   }
-  if (seen_ == log.end()) return;
-  const auto changes = log.Since(std::exchange(seen_, log.end()));
+  const cluster::ChangeLog::Position seen = std::exchange(seen_, log.end());
+  if (seen == log.end() || (searches_.empty() && hopeless_.empty())) return;
+  const auto changes = log.Since(seen);
   if (!changes) return WakeEverybody();
   WakeByRoom({changes->begin(), changes->end()});
 }

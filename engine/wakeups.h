@@ -66,9 +66,10 @@ class Wakeups {
   /// (Store::MarkChanged), and forgets results that may no longer hold. Call before the functions
   /// below.
   void Wake();
-  /// Forgets everything, because the policy has changed. Workloads at rest are judged only if the
-  /// caller has all workloads judged.
-  void Clear();
+  /// Forgets about `most` results, or that as many workloads rest, because the policy has changed.
+  /// Workloads at rest are judged only if the caller has all workloads judged. True: nothing is
+  /// left.
+  bool ClearSome(std::size_t most);
 
   /// Call before the workload is destroyed.
   void Forget(const cluster::Workload& workload);

@@ -38,7 +38,7 @@ void QuotaView::GiveBack(const PodInfo& pod) { Add(pod.charged_queue, pod.charge
 std::vector<QuotaView::Allowance> QuotaView::Of(QueueId queue) const {
   std::vector<Allowance> allowances;
   if (queue == cluster::kNoQueue) return allowances;
-  const auto& info = store_->queues()[static_cast<std::size_t>(queue)];
+  const auto& info = store_->queue(queue);
   const auto taken = taken_.find(queue);
   for (const auto& [id, cap] : info.caps) {
     const std::int64_t more = taken == taken_.end() ? 0 : taken->second[id];

@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "bench/micro/world.h"
 
@@ -149,22 +150,60 @@ void LongestHoldOfPolicy(benchmark::State& state) {
 }
 BENCHMARK(LongestHoldOfPolicy)->Iterations(3)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-/// A queue is added, so that every pod is read again to find its queue.
-void LongestHoldOfNewQueue(benchmark::State& state) {
+/// An edit that changes what pods mean: every pod is read again, a part in each pass.
+void LongestHoldOfReading(benchmark::State& state,
+                          const std::function<void(config::PolicyConfiguration&, int)>& edit) {
   const auto engine = MakeMultitude();
   config::PolicyConfiguration policy = engine->store().policy();
+  int i = 0;
   for (auto _ : state) {
-    config::Queue queue = policy.queues.front();
-    queue.name = "another-" + std::to_string(policy.queues.size());
-    policy.queues.push_back(std::move(queue));
+    edit(policy, ++i);
+    Longest first;
+    first.Hold([&] { engine->OnPolicy(policy, kNow); });
     Longest longest;
-    longest.Hold([&] { engine->OnPolicy(policy, kNow); });
     longest.HoldPasses(*engine);
     longest.Hold([&] { engine->TakeActions(); });
-    state.SetIterationTime(longest.seconds());
+    state.counters["edit_ms"] = 1000 * first.seconds();
+    state.counters["passes"] = longest.passes();
+    state.SetIterationTime(std::max(first.seconds(), longest.seconds()));
   }
 }
+
+/// The new queue comes last: the ids of the others stay.
+void LongestHoldOfNewQueue(benchmark::State& state) {
+  LongestHoldOfReading(state, [](config::PolicyConfiguration& policy, int i) {
+    config::Queue queue = policy.queues.front();
+    queue.name = "another-" + std::to_string(i);
+    queue.namespaces = {{"another"}};
+    policy.queues.push_back(std::move(queue));
+  });
+}
 BENCHMARK(LongestHoldOfNewQueue)->Iterations(3)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+/// The new queue comes first, so that every other one has a new id.
+void LongestHoldOfFirstQueue(benchmark::State& state) {
+  LongestHoldOfReading(state, [](config::PolicyConfiguration& policy, int i) {
+    config::Queue queue = policy.queues.front();
+    queue.name = "another-" + std::to_string(i);
+    queue.namespaces = {{"another"}};
+    policy.queues.insert(policy.queues.begin(), std::move(queue));
+  });
+}
+BENCHMARK(LongestHoldOfFirstQueue)->Iterations(3)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+void LongestHoldOfNewDevice(benchmark::State& state) {
+  LongestHoldOfReading(state, [](config::PolicyConfiguration& policy, int i) {
+    policy.devices.push_back({.name = "example.com/device-" + std::to_string(i)});
+  });
+}
+BENCHMARK(LongestHoldOfNewDevice)->Iterations(3)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+void LongestHoldOfNewLevel(benchmark::State& state) {
+  LongestHoldOfReading(state, [](config::PolicyConfiguration& policy, int i) {
+    policy.levels.front().node_label = "example.com/level-" + std::to_string(i);
+  });
+}
+BENCHMARK(LongestHoldOfNewLevel)->Iterations(3)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 /// During the round that such an edit begins, kube-scheduler calls filter for new pods.
 void LongestHoldOfFilterInRound(benchmark::State& state) {

@@ -17,7 +17,8 @@ using cluster::HardwareSource;
 
 void FeedQueues(const cluster::Store& store, Metrics& metrics) {
   std::vector<QueueRow> rows;
-  for (const cluster::QueueInfo& queue : store.queues()) {
+  for (const cluster::QueueId queue_id : store.queues()) {
+    const cluster::QueueInfo& queue = store.queue(queue_id);
     std::set<std::string> names;
     for (const auto& [name, amount] : queue.config.quota) names.insert(name);
     for (const auto& [name, amount] : queue.config.limit) names.insert(name);

@@ -164,7 +164,8 @@ std::string QueuesJson(const engine::Engine& engine, std::string_view ns, bool n
   const cluster::Store& store = engine.store();
   auto waiting = WaitingByQueue(engine);
   Json items = Json::array();
-  for (const cluster::QueueInfo& queue : store.queues()) {
+  for (const cluster::QueueId queue_id : store.queues()) {
+    const cluster::QueueInfo& queue = store.queue(queue_id);
     if (!ns.empty() && !cluster::Admits(queue.config, ns)) continue;
     const Waiting& waits = waiting[queue.config.name];
     items.push_back({{"name", queue.config.name},

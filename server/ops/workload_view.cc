@@ -23,11 +23,8 @@ const cluster::Verdict& VerdictOf(const engine::Engine& engine, const Workload& 
 
 std::string NameOf(const cluster::Store& store, cluster::QueueId queue,
                    const cluster::PodClaims* claims) {
-  const auto& queues = store.queues();
-  if (queue != cluster::kNoQueue) return queues[static_cast<std::size_t>(queue)].config.name;
-  const bool known = claims != nullptr && std::ranges::any_of(queues, [claims](const auto& info) {
-                       return info.config.name == claims->queue;
-                     });
+  if (queue != cluster::kNoQueue) return store.queue(queue).config.name;
+  const bool known = claims != nullptr && store.FindQueue(claims->queue) != cluster::kNoQueue;
   return known ? claims->queue : std::string(kNoQueueName);
 }
 

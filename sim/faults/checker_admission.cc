@@ -179,7 +179,7 @@ void Checker::RememberTold(const HostDriver& host, const cluster::PodInfo& pod, 
   if (!decided) return;
   const cluster::Store& store = host.engine().store();
   if (pod.charged_queue != cluster::kNoQueue) {
-    const auto& queue = store.queues()[static_cast<std::size_t>(pod.charged_queue)].config.name;
+    const auto& queue = store.queue(pod.charged_queue).config.name;
     const WatchStream& stream = host.stream(Kind::kPolicy);
     std::int64_t cap = CapOf(*policies_.at(stream.seen() - 1), queue);
     for (std::size_t i = stream.seen(); i < stream.told(); ++i) {
@@ -215,13 +215,14 @@ void Checker::CheckCaps(const HostDriver& host) {
       RememberTold(host, pod, pod.charge != Charge::kBound);
     }
     if (pod.charged_queue == cluster::kNoQueue) continue;
-    const auto& queue = store.queues()[static_cast<std::size_t>(pod.charged_queue)];
+    const auto& queue = store.queue(pod.charged_queue);
     charged[queue.config.name].insert(uid);
   }
   holding.swap(holding_);
   looked_ = true;
   const bool settling = env_.now() < berth_started_ + kOldNews || env_.now() < passthrough_until_;
-  for (const cluster::QueueInfo& queue : store.queues()) {
+  for (const cluster::QueueId queue_id : store.queues()) {
+    const cluster::QueueInfo& queue = store.queue(queue_id);
     const auto before = charged_.find(queue.config.name);
     if (settling || before == charged_.end()) continue;
     for (const auto& [id, cap] : queue.caps) {

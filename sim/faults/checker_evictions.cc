@@ -55,8 +55,7 @@ bool RoomAfter(const cluster::Store& store, const cluster::PodInfo& pod, const s
   const bool fits = std::ranges::all_of(demand, [&](const auto& ask) {
     return node.free(ask.first) + freed[ask.first] >= ask.second;
   });
-  return fits && (pod.queue == cluster::kNoQueue ||
-                  store.queues()[static_cast<std::size_t>(pod.queue)].caps.empty());
+  return fits && (pod.queue == cluster::kNoQueue || store.queue(pod.queue).caps.empty());
 }
 
 }  // namespace

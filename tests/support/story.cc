@@ -248,7 +248,8 @@ std::string Story::Overcommitted() {
 
 /// I4.
 std::string Story::OverCap() {
-  for (const auto& queue : world_.store().queues()) {
+  for (const cluster::QueueId queue_id : world_.store().queues()) {
+    const cluster::QueueInfo& queue = world_.store().queue(queue_id);
     for (const auto& [id, cap] : queue.caps) {
       if (queue.used[id] > cap) return "over the limit: " + queue.config.name;
     }

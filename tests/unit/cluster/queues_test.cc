@@ -18,7 +18,7 @@ using testing::MakeQueue;
 std::string QueueOf(const Store& store, const std::string& uid) {
   const PodInfo* pod = store.FindPod(uid);
   if (pod->queue == kNoQueue) return "";
-  return store.queues()[static_cast<std::size_t>(pod->queue)].config.name;
+  return store.queue(pod->queue).config.name;
 }
 
 struct Row {
@@ -112,8 +112,8 @@ TEST_CASE("a bound pod stays where it was charged", "[unit][cluster]") {
     store.UpsertPod(MakePod("p").Gpu(1).On("n1").Queue("a"));
     store.UpsertPod(MakePod("p").Gpu(1).On("n1").Queue("b"));
     CHECK(QueueOf(store, "uid-p") == "a");
-    CHECK(store.queues()[0].used[store.device_ids().front()] == 1000);
-    CHECK(store.queues()[1].used[store.device_ids().front()] == 0);
+    CHECK(store.queue(0).used[store.device_ids().front()] == 1000);
+    CHECK(store.queue(1).used[store.device_ids().front()] == 0);
   }
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("caps: the limit, else the quota, per resource", "[unit][cluster]") {
   queue.quota["cpu"] = 5000;
   Store store(MakePolicy({queue}));
   std::map<std::string, std::int64_t> caps;
-  for (const auto& [id, cap] : store.queues().front().caps) {
+  for (const auto& [id, cap] : store.queue(0).caps) {
     caps[store.resources().Name(id)] = cap;
   }
   CHECK(caps == std::map<std::string, std::int64_t>{{"cpu", 5000}, {"nvidia.com/gpu", 32'000}});

@@ -26,7 +26,7 @@ class StoreTest {
     return index == kNoNode ? 0 : store.node(index).used[store.device_ids().front()] / 1000;
   }
   std::int64_t QueueGpus(std::size_t queue) {
-    return store.queues()[queue].used[store.device_ids().front()] / 1000;
+    return store.queue(store.queues()[queue]).used[store.device_ids().front()] / 1000;
   }
   const PodInfo& pod(const std::string& name) { return *store.FindPod("uid-" + name); }
   NodeIndex node(const std::string& name) { return store.FindNode(name); }
@@ -472,7 +472,7 @@ TEST_CASE("an edit of amounts alone reads no pod anew", "[unit][cluster]") {
     CHECK_FALSE(t.store.SetPolicy(policy));
     CHECK(t.store.LedgerString() == before);
     CHECK(t.pod("bound").shape.get() == shape);
-    CHECK(t.store.queues()[0].caps.front().second == 4'000);
+    CHECK(t.store.queue(0).caps.front().second == 4'000);
     CHECK(t.store.policy() == policy);
   }
   SECTION("but another order of queues, or another namespace") {
@@ -542,6 +542,110 @@ TEST_CASE("a pod that ends while its Binding is under way survives a new policy"
   CHECK(t.Gpus("n1") == 2);
   CHECK(t.QueueGpus(1) == 0);  // it never was in `a`
   CHECK(t.QueueGpus(0) == 0);
+}
+
+// --- Reading in parts
+
+/// Ours and others', waiting and running, in a gang and alone, and members that have ended.
+void AddPods(Store& store) {
+  for (const char* node : {"n1", "n2"}) store.UpsertNode(MakeNode(node).Gpu(8));
+  for (const char* name : {"a", "b", "c", "d"}) {
+    const std::string id(name);
+    store.UpsertPod(MakePod("wait-" + id).Gpu(1).Queue("a"));
+    store.UpsertPod(MakePod("runs-" + id).Gpu(1).On("n1").Claim("x", "n1", id == "a" ? "a" : "b"));
+    store.UpsertPod(MakePod("other-" + id).Scheduler("other").On("n2"));
+    store.UpsertPod(MakePod("gang-" + id).Gpu(1).Gang("g", 4).Queue("b"));
+    store.UpsertPod(MakePod("ended-" + id)
+                        .Gpu(1)
+                        .Gang("e", 4)
+                        .Queue("b")
+                        .On("n2")
+                        .Phase(kube::PodPhase::kSucceeded));
+  }
+}
+
+/// What the policy decides about each pod.
+std::string Meaning(Store& store) {
+  store.Refresh();
+  std::map<std::string, std::string> lines;
+  for (const auto& [uid, pod] : store.pods()) {
+    lines[uid] = (pod.queue == kNoQueue ? "-" : store.queue(pod.queue).config.name) + ' ' +
+                 std::string(Token(pod.refusal.reason)) + ' ' +
+                 (pod.workload == nullptr ? "-" : pod.workload->key) +
+                 (pod.shape->asks_device ? " device" : "");
+  }
+  for (const auto& [id, ended] : store.ended()) lines[id.second] = "ended of " + id.first;
+  std::string text = store.LedgerString();
+  for (const auto& [uid, line] : lines) text += uid + ": " + line + '\n';
+  return text;
+}
+
+TEST_CASE("pods that are read in parts mean what they mean when read at once", "[unit][cluster]") {
+  const auto first = MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"default"})});
+  auto edited = first;
+  SECTION("a queue is gone") { edited.queues.erase(edited.queues.begin()); }
+  SECTION("another one stands before it") {
+    edited.queues.insert(edited.queues.begin(), MakeQueue("c", {"default"}));
+  }
+  SECTION("a queue admits other namespaces") { edited.queues[1].namespaces = {{"other"}}; }
+  SECTION("another device") { edited.devices = {{.name = "x.io/npu"}}; }
+  SECTION("another scheduler") { edited.scheduler_names = {"other"}; }
+  SECTION("another level") { edited.levels = {{.name = "rack", .node_label = "example.com/rack"}}; }
+
+  StoreTest at_once(first);
+  StoreTest in_parts(first);
+  AddPods(at_once.store);
+  AddPods(in_parts.store);
+  int part = 0;
+  const auto meanwhile = [&](Store& store) {
+    if (part % 5 == 1)
+      store.DeletePod("uid-wait-" + std::string(1, static_cast<char>('a' + part / 5)));
+    if (part % 5 == 2)
+      store.DeletePod("uid-runs-" + std::string(1, static_cast<char>('a' + part / 5)));
+    if (part == 3) store.UpsertPod(MakePod("late").Gpu(1).Queue("b"));
+    if (part == 4) store.UpsertPod(MakePod("gang-c").Gpu(2).Gang("g", 4).Queue("b"));
+    if (part == 7)
+      store.UpsertPod(MakePod("gang-d").Gpu(1).Gang("g", 4).Phase(kube::PodPhase::kFailed));
+    if (part == 8) store.DeletePod("uid-ended-b");
+  };
+  REQUIRE(in_parts.store.BeginPolicy(edited));
+  REQUIRE(in_parts.store.reading());
+  for (; in_parts.store.reading(); ++part) {
+    in_parts.store.ReadMore(1);
+    meanwhile(in_parts.store);
+  }
+  REQUIRE(part > 10);
+  const int parts = part;
+  at_once.store.SetPolicy(edited);
+  for (part = 0; part < parts; ++part) meanwhile(at_once.store);
+  CHECK(Meaning(in_parts.store) == Meaning(at_once.store));
+}
+
+TEST_CASE("an edit while pods are read begins anew; a queue that is back is itself",
+          "[unit][cluster]") {
+  const auto both = MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"default"})});
+  StoreTest t(both);
+  AddPods(t.store);
+  const std::string before = Meaning(t.store);
+  REQUIRE(t.store.BeginPolicy(MakePolicy({MakeQueue("b", {"default"})})));
+  for (int i = 0; i < 5; ++i) t.store.ReadMore(1);
+  REQUIRE(t.store.BeginPolicy(both));
+  while (t.store.reading()) t.store.ReadMore(1);
+  CHECK(Meaning(t.store) == before);
+}
+
+TEST_CASE("the id of a queue that is gone is used again", "[unit][cluster]") {
+  StoreTest t(MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"default"})}));
+  AddPods(t.store);
+  for (int i = 0; i < 10; ++i) {
+    const auto name = "new-" + std::to_string(i);
+    t.store.SetPolicy(MakePolicy({MakeQueue(name, {"default"}), MakeQueue("b", {"default"})}));
+    const QueueId id = t.store.FindQueue(name);
+    CHECK(t.store.queues() == std::vector{id, t.store.FindQueue("b")});
+    CHECK(id <= 2);  // the queue before it is gone when all pods are read
+    CHECK(t.store.queue(id).config.name == name);
+  }
+  CHECK(t.store.FindQueue("a") == kNoQueue);
 }
 
 TEST_CASE("a device that the policy adds is counted from then on", "[unit][cluster]") {

@@ -1,5 +1,7 @@
 // A round of planning that is divided into passes: events and verbs come in between.
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "tests/support/catch.h"
 #include "tests/support/world.h"
@@ -84,6 +86,41 @@ TEST_CASE("filter refuses a pod that was not come to, and its plan wakes it", "[
   w.Tick();
   CHECK(w.Planned("z-asks") == "n");
   CHECK(w.LogOf("release z-asks").size() == 1);  // it would sleep otherwise
+}
+
+TEST_CASE("after an edit of the queues nothing is decided until all pods are read",
+          "[unit][engine]") {
+  ShortPasses w;
+  w.Add(MakePod("runs").Gpu(2).On("n").Claim("x", "n", "q"));
+  for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
+    w.Add(MakePod(name).Gpu(1).Queue("q").Gated());
+  }
+  w.Add(MakePod("victim").Gpu(6).On("n").Claim("y", "n", "q"));
+  w.Tick();
+  REQUIRE(w.Planned("a").empty());
+
+  // The queue that takes its pods is full of what runs, which only reading them shows.
+  auto edit = MakePolicy({MakeQueue("q", {"default"}), MakeQueue("r", {"default"}, 2)});
+  edit.queues[0].name = "s";
+  edit.queues[0].namespaces = {{"other"}};
+  w.Delete("victim");
+  w.Add(MakePod("asks").Gpu(1).Queue("r"));
+  w.engine().OnPolicy(edit, w.now());
+  const std::vector<std::string_view> offered{"n"};
+  int passes = 0;
+  while (w.store().reading()) {
+    ++passes;
+    CHECK(w.engine().unfinished());
+    CHECK(w.engine().Preempt("uid-asks", {{"n", {.uids = {"uid-runs"}}}}, w.now()).empty());
+    CHECK(w.engine().Filter({.uid = "uid-asks", .offered = offered}, w.now()).kept.empty());
+    w.Pass();
+  }
+  CHECK(passes > 3);
+  w.Tick();
+  CHECK_FALSE(w.engine().unfinished());
+  w.Filter("asks");
+  CHECK(w.Why("asks") == "WaitingForQuota");
+  CHECK(w.Why("a") == "UnknownQueue");
 }
 
 TEST_CASE("room that is given back all the time keeps nobody from its turn", "[unit][engine]") {

@@ -31,7 +31,7 @@ class Quota : public World {
     Tick();
   }
   std::int64_t Used(std::size_t queue) {
-    return store().queues()[queue].used[store().device_ids().front()] / 1000;
+    return store().queue(store().queues()[queue]).used[store().device_ids().front()] / 1000;
   }
 };
 
@@ -241,7 +241,7 @@ TEST_CASE("a planned member of a running gang moves with its gang to another que
   REQUIRE(w.Planned("m1") == "n1");
   w.Reload(both);
   CHECK(w.Planned("m1").empty());
-  CHECK(w.store().queues()[0].used[w.store().device_ids().front()] == 4000);
+  CHECK(w.store().queue(0).used[w.store().device_ids().front()] == 4000);
   CHECK(w.UsedGpus() == 4);
 }
 
@@ -267,7 +267,7 @@ class QueueComesBack : public World {
     Tick();
   }
   std::int64_t Used(std::size_t queue) {
-    return store().queues()[queue].used[store().device_ids().front()] / 1000;
+    return store().queue(store().queues()[queue]).used[store().device_ids().front()] / 1000;
   }
 };
 
@@ -364,7 +364,7 @@ TEST_CASE("a replan does not pass the limit either", "[unit][engine][bug]") {
   REQUIRE(w.Filter("a").node() == "small");
   w.Add(MakeNode("big").Gpu(8));
   w.Filter("a", {"big"});
-  CHECK(w.store().queues()[0].used[w.store().device_ids().front()] <= 4000);
+  CHECK(w.store().queue(0).used[w.store().device_ids().front()] <= 4000);
 }
 
 TEST_CASE("a queue label changed before the bind does not pass that queue's limit",
@@ -382,9 +382,9 @@ TEST_CASE("a queue label changed before the bind does not pass that queue's limi
     w.Change("p", [](kube::Pod& pod) { pod.meta.labels["berth.dev/queue"] = "nope"; });
   }
   w.Bind("p", "n1");
-  CHECK(w.store().queues()[1].used[w.store().device_ids().front()] <= 4000);
+  CHECK(w.store().queue(1).used[w.store().device_ids().front()] <= 4000);
   if (!w.NodeOf("p").empty()) {
-    CHECK(w.store().queues()[0].used[w.store().device_ids().front()] == 8000);
+    CHECK(w.store().queue(0).used[w.store().device_ids().front()] == 8000);
   }
 }
 

@@ -147,7 +147,7 @@ TEST_CASE("plans in a format of another release count as none", "[unit][engine]"
   w.Start();
   const auto used = [&w](std::size_t queue) {
     const auto& store = w.engine().store();
-    return store.queues()[queue].used[store.device_ids().front()] / 1000;
+    return store.queue(store.queues()[queue]).used[store.device_ids().front()] / 1000;
   };
   CHECK(used(0) == 32);  // what the labels say, the two that wait planned anew
   CHECK(used(1) == 0);   // nothing read by chance

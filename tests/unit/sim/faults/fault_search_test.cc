@@ -54,8 +54,8 @@ TEST_CASE("every day has a policy that production takes", "[unit][sim][faults]")
   }
 }
 
-// The known limitation at the end of docs/fault-search.md. Where days are drawn differently, another
-// seed shows it.
+// The known limitation at the end of docs/fault-search.md. Where days are drawn differently,
+// another seed shows it.
 TEST_CASE("a workload that waits for ever beside free room is a violation", "[unit][sim][faults]") {
   Day day = DrawDay(1079, *FindProfile("all"));
   CHECK(RunDay(day, /*repeat=*/false).violation.empty());
