@@ -63,9 +63,17 @@ TimePoint TriedAgain(const View& view, const Workload& workload, const PodInfo& 
   return until > view.now ? until : view.now + kRetryMs;
 }
 
+/// Whether Berth chose the node of the member. One that was bound in passthrough, or by another
+/// scheduler, may be in any domain.
+bool PlacedByBerth(const PodInfo& pod) {
+  if (!pod.bound()) return true;
+  const auto claim = cluster::ClaimOf(pod.object);
+  return claim && claim->node == pod.object.node_name;
+}
+
 /// Where members that move or join may go: with a required level, the domain of the members that
-/// stay. The node of a running member may be gone and come back: until that node is known again, no
-/// member joins. Null: anywhere.
+/// stay, and if they are in several, that of those which Berth placed. The node of a running member
+/// may be gone and come back: until that node is known again, no member joins. Null: anywhere.
 std::function<bool(NodeIndex)> StayInDomain(const View& view, const Workload& workload,
                                             std::span<const PodInfo* const> moving) {
   if (workload.topology_required.empty()) return {};
@@ -75,18 +83,25 @@ std::function<bool(NodeIndex)> StayInDomain(const View& view, const Workload& wo
   // A launcher may have run ahead in another domain.
   const bool workers = std::ranges::any_of(
       workload.members, [&](const PodInfo* pod) { return stays(pod) && pod->shape->asks_device; });
-  bool unknown = false;
+  std::vector<const PodInfo*> leading;
   for (const PodInfo* pod : workload.members) {
-    if (!stays(pod) || pod->shape->asks_device != workers) continue;
-    unknown |= pod->bound() && !view.store.node(pod->node).present;
-    for (const auto& [name, nodes] : policy::GroupBy(view.store, workload.topology_required)) {
-      if (std::ranges::find(nodes, pod->node) != nodes.end()) {
-        return [inside = std::set<NodeIndex>(nodes.begin(), nodes.end())](NodeIndex node) {
-          return inside.contains(node);
-        };
-      }
+    if (stays(pod) && pod->shape->asks_device == workers) leading.push_back(pod);
+  }
+  const auto others = std::ranges::stable_partition(
+      leading, [](const PodInfo* pod) { return PlacedByBerth(*pod); });
+  if (others.begin() != leading.begin()) leading.erase(others.begin(), others.end());
+  const auto domains = policy::GroupBy(view.store, workload.topology_required);
+  for (const PodInfo* pod : leading) {
+    for (const auto& [name, nodes] : domains) {
+      if (std::ranges::find(nodes, pod->node) == nodes.end()) continue;
+      return [inside = std::set<NodeIndex>(nodes.begin(), nodes.end())](NodeIndex node) {
+        return inside.contains(node);
+      };
     }
   }
+  const bool unknown = std::ranges::any_of(leading, [&](const PodInfo* pod) {
+    return pod->bound() && !view.store.node(pod->node).present;
+  });
   if (unknown) return [](NodeIndex) { return false; };
   return {};
 }

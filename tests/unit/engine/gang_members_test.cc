@@ -480,5 +480,31 @@ TEST_CASE("members follow one that others have bound into its domain", "[unit][e
   CHECK(w.NodeOf("m1").substr(0, 1) == other.substr(0, 1));
 }
 
+// In passthrough kube-scheduler bound members into other racks; when the oldest of them ended, who
+// joined next followed another of them.
+TEST_CASE("members follow those that Berth placed, however old others are", "[unit][engine][bug]") {
+  World w;
+  for (const char* name : {"a1", "a2", "b1", "b2", "b3", "c1"}) {
+    w.Add(MakeNode(name).Gpu(8).Rack(std::string(1, name[0])));
+  }
+  const auto member = [](const char* name) {
+    return MakePod(name).Gpu(8).Gang("g", 2).Required("rack");
+  };
+  w.Add(member("oldest").On("a1").Created(1'000));
+  w.Add(member("older").On("c1").Created(2'000).Claim("x-1", "elsewhere", "default"));
+  w.Add(member("placed").On("b1").Created(3'000).Claim("x-1", "b1", "default"));
+  w.Start();
+  w.Add(member("joins").Gated());
+  w.Tick();
+  CHECK(w.Planned("joins").substr(0, 1) == "b");
+  SECTION("if none of them runs any more, the oldest that does") {
+    w.Delete("placed");
+    w.Delete("joins");
+    w.Add(member("last").Gated());
+    w.Tick();
+    CHECK(w.Planned("last") == "a2");
+  }
+}
+
 }  // namespace
 }  // namespace berth::engine
