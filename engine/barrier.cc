@@ -165,8 +165,7 @@ void Engine::Arrive(const Workload& workload, Assignment& assignment, TimePoint 
     plan.expires = now + store_.policy().gang.plan_timeout.count();
     timers_.emplace(plan.expires, workload.key);
   }
-  const auto arrived = std::ranges::count_if(plan.assignments, &Assignment::arrived);
-  if (arrived >= plan.barrier) return StartGang(workload, now);
+  if (plan.Arrived() >= plan.barrier) return StartGang(workload, now);
   ReleaseNext(workload);
 }
 
@@ -361,12 +360,11 @@ void Engine::StartIfComplete(const Workload& workload, TimePoint now) {
   if (!state.plan) return;
   Plan& plan = *state.plan;
   plan.barrier = BarrierOf(workload);
-  const auto arrived = std::ranges::count_if(plan.assignments, &Assignment::arrived);
   // If no member has a parked call just now, the next one that comes back starts the gang.
   const bool parked = std::ranges::any_of(plan.assignments, [&](const Assignment& a) {
     return tickets_by_uid_.contains(a.pod->object.meta.uid);
   });
-  if (parked && arrived >= plan.barrier) return StartGang(workload, now);
+  if (parked && plan.Arrived() >= plan.barrier) return StartGang(workload, now);
   ReleaseNext(workload);
 }
 

@@ -433,9 +433,7 @@ Explanation Engine::Why(std::string_view ns, std::string_view name, TimePoint no
 /// The verdict of a member that has its place and is not bound yet.
 Verdict Engine::OnItsWay(const Workload& workload, const Assignment& assignment) const {
   const Plan& plan = *states_.At(workload).plan;
-  Verdict verdict{.reason = ReasonId::kStarting,
-                  .want = plan.barrier,
-                  .have = std::ranges::count_if(plan.assignments, &Assignment::arrived)};
+  Verdict verdict{.reason = ReasonId::kStarting, .want = plan.barrier, .have = plan.Arrived()};
   if (plan.started && workload.gang) {  // bound members are no longer in the plan
     verdict.want = workload.min_member;
     verdict.have = workload.BoundCount();

@@ -3,6 +3,7 @@
 // recovery.cc reads from the claims of pods.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -48,6 +49,11 @@ struct Plan {
   TimePoint made = 0;
   TimePoint expires = 0;  ///< If started: members not bound by then are released once more.
 
+  /// How many members have come to bind.
+  int Arrived() const {
+    return static_cast<int>(
+        std::ranges::count_if(assignments, [](const Assignment& a) { return a.arrived(); }));
+  }
   /// Removes `pod` from the plan, if it has a place there.
   void Remove(const cluster::PodInfo& pod) {
     std::erase_if(assignments, [&pod](const Assignment& a) { return a.pod == &pod; });

@@ -243,10 +243,12 @@ void FilterBesideNeighbourly(benchmark::State& state) {
     const kube::Pod pod = MakePod("single-" + std::to_string(i), 1);
     engine->OnPodDeleted(resident(i++).meta.uid, kNow);
     engine->OnPod(pod, kNow);
+    // The others come first, and may use up the pass that the call runs: then it is refused once.
     state.SetIterationTime(Seconds([&] {
-      const auto answer = engine->Filter({.uid = pod.meta.uid, .offered = offer.views}, kNow);
-      if (answer.kept.size() != 1) state.SkipWithError("not kept");
+      engine->Filter({.uid = pod.meta.uid, .offered = offer.views}, kNow);
+      Settle(*engine);
     }));
+    if (engine->PlannedNode(pod.meta.uid) == cluster::kNoNode) state.SkipWithError("not planned");
     engine->TakeActions();
   }
 }
