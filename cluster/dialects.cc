@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "cluster/string_map.h"
+
 namespace berth::cluster {
 namespace {
 
@@ -105,11 +107,6 @@ constexpr std::array<std::string_view, 7> kIndexKeys{
     "apps.kubernetes.io/pod-index"};
 
 // --- Reading -----------------------------------------------------------------------------------
-
-const std::string* Find(const kube::StringMap& map, std::string_view key) {
-  const auto it = map.find(key);
-  return it == map.end() || it->second.empty() ? nullptr : &it->second;
-}
 
 /// A label, else an annotation; null: neither, or empty.
 const std::string* FindEither(const kube::Pod& pod, std::string_view key) {

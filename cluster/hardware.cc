@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cluster/string_map.h"
 #include "kube/device_notes.h"
 #include "topology/known_machines.h"
 

@@ -208,7 +208,7 @@ void Store::DropGoneQueues() {
   }
 }
 
-/// Read one by one, they would contradict each other.
+/// They are read together: one by one, those that are read would contradict those that are not.
 std::vector<PodInfo*> Store::MembersOf(const Workload& workload) {
   std::vector<PodInfo*> pods;
   for (const PodInfo* member : workload.members) pods.push_back(&Own(*member));

@@ -56,13 +56,14 @@ berth::server::Answer WatchList(const AskOptions& ask) {
 CLI::App* AddCheck(CLI::App& app, berth::server::CheckCommandOptions& o) {
   CLI::App* check = app.add_subcommand(
       "check", "validate policies, and whether all that names devices says the same");
-  check->add_option("files", o.files, "policy files");
+  CLI::Option* files = check->add_option("files", o.files, "policy files");
   check->add_option("--scheduler-config", o.scheduler_config,
                     "compare this KubeSchedulerConfiguration with the policy");
   check->add_option("--manifests", o.manifests,
                     "compare the admission policies and ConfigMaps in these files with it, such as "
                     "`kubectl kustomize` prints them; - is standard input");
-  check->add_flag("--schema", o.schema, "only print the JSON schema of policies, for editors");
+  check->add_flag("--schema", o.schema, "only print the JSON schema of policies, for editors")
+      ->excludes(files);
   check->add_flag("--live", o.live, "compare those of the cluster with it");
   check->add_option("--kubeconfig", o.kubeconfig,
                     "for --live: file; without it: the pod's service account");
