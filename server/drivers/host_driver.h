@@ -19,6 +19,7 @@
 #include "server/drivers/work_queue.h"
 #include "server/logging.h"
 #include "server/ops/metrics.h"
+#include "server/ops/parts.h"
 #include "server/verbs/verbs.h"
 
 namespace berth::server {
@@ -67,6 +68,10 @@ class HostDriver final : public VerbHandler {
     const std::scoped_lock lock(mutex_);
     return read(host_.engine(), clock_());
   }
+
+  /// Reads in parts, each under the lock, with time for others in between: `part` is called until
+  /// it returns false.
+  void LookInParts(const Part& part) const;
 
   /// Updates the gauges; call before a scrape. Only the leader reports those of the cluster.
   void UpdateMetrics();
@@ -153,6 +158,7 @@ class HostDriver final : public VerbHandler {
   std::atomic<engine::TimePoint> beat_;
   std::atomic<bool> deciding_ = false;  ///< As the host has it; changed under the lock.
 
+  std::mutex gauges_mutex_;   ///< One scrape at a time updates the gauges.
   mutable std::mutex mutex_;  ///< Guards all down to changes_.
   host::Host host_;
   std::unordered_map<host::Id, std::shared_ptr<Mailbox>> mailboxes_;

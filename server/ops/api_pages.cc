@@ -12,20 +12,24 @@ void AddApiPages(const HostDriver& host, std::chrono::milliseconds max_age, OpsH
   const auto look = [&host, cache](const std::string& key, auto make) {
     return HttpResponse{.body = *cache->Get(key, [&] { return host.Look(make); })};
   };
-  handlers.queues = [look](std::string_view ns, bool namespaces) {
+  const auto in_parts = [&host, cache](const std::string& key, auto make) {
+    const InParts read = [&host](const Part& part) { host.LookInParts(part); };
+    return HttpResponse{.body = *cache->Get(key, [&] { return make(read); })};
+  };
+  handlers.queues = [in_parts](std::string_view ns, bool namespaces) {
     const std::string key = "queues " + std::string(ns) + (namespaces ? " wide" : "");
-    return look(key, [&](const engine::Engine& e, auto) { return QueuesJson(e, ns, namespaces); });
+    return in_parts(key, [&](const InParts& read) { return QueuesJson(read, ns, namespaces); });
   };
-  handlers.gangs = [look](std::string_view ns) {
-    return look("gangs " + std::string(ns),
-                [&](const engine::Engine& e, auto now) { return GangsJson(e, ns, now); });
+  handlers.gangs = [in_parts](std::string_view ns) {
+    return in_parts("gangs " + std::string(ns),
+                    [&](const InParts& read) { return GangsJson(read, ns); });
   };
-  handlers.pods = [look](std::string_view ns) {
-    return look("pods " + std::string(ns),
-                [&](const engine::Engine& e, auto now) { return PodsJson(e, ns, now); });
+  handlers.pods = [in_parts](std::string_view ns) {
+    return in_parts("pods " + std::string(ns),
+                    [&](const InParts& read) { return PodsJson(read, ns); });
   };
-  handlers.nodes = [look](const HttpRequest&) {
-    return look("nodes", [](const engine::Engine& e, auto) { return NodesJson(e); });
+  handlers.nodes = [in_parts](const HttpRequest&) {
+    return in_parts("nodes", [](const InParts& read) { return NodesJson(read); });
   };
   handlers.why = [look](std::string_view ns, std::string_view name, const HttpRequest&) {
     auto page = look("why " + std::string(ns) + "/" + std::string(name),

@@ -1,6 +1,7 @@
 // The numbers behind the gauges.
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "cluster/measures.h"
 #include "kube/quantity.h"
@@ -47,15 +48,15 @@ void FeedQueues(const cluster::Store& store, Metrics& metrics) {
   metrics.ReplaceQueues(rows);
 }
 
-void FeedWorkloads(const engine::Engine& engine, Metrics& metrics) {
-  const cluster::Store& store = engine.store();
+void FeedWorkloads(const InParts& read, Metrics& metrics) {
   std::map<std::pair<std::string, std::string>, double> pending;
   std::map<std::string_view, double> phases{
       {"Gathering", 0}, {"Pending", 0}, {"Starting", 0}, {"Started", 0}, {"Refused", 0}};
-  for (const auto& [key, workload] : store.workloads()) {
+  ForEachWorkload(read, [&](const engine::Engine& engine, const cluster::Workload& workload, auto) {
     if (workload.gang) ++phases[PhaseOf(engine, workload)];
-    if (Waits(workload)) ++pending[{QueueOf(store, workload), ReasonOf(engine, workload)}];
-  }
+    if (!Waits(workload)) return;
+    ++pending[{QueueOf(engine.store(), workload), ReasonOf(engine, workload)}];
+  });
   std::vector<PendingRow> rows;
   for (const auto& [key, count] : pending) {
     rows.push_back({.queue = key.first, .reason = key.second, .workloads = count});
@@ -68,15 +69,19 @@ void FeedWorkloads(const engine::Engine& engine, Metrics& metrics) {
   metrics.ReplaceGangs(gangs);
 }
 
-void FeedShape(const cluster::Store& store, Metrics& metrics) {
+void FeedFragmentation(const cluster::Store& store, Metrics& metrics) {
   std::vector<LabelledValue> ratios;
   for (const cluster::ResourceId id : store.device_ids()) {
     ratios.push_back(
         {.label = store.resources().Name(id), .value = cluster::FragmentationRatio(store, id)});
   }
   metrics.ReplaceFragmentation(ratios);
+}
+
+void FeedLargestGangs(const cluster::Store& store, std::span<const policy::PodSize> sizes,
+                      Metrics& metrics) {
   std::vector<LargestGangRow> gangs;
-  for (const auto& gang : policy::LargestGangs(store, policy::PodSizes(store))) {
+  for (const auto& gang : policy::LargestGangs(store, sizes)) {
     const auto& levels = store.policy().levels;
     gangs.push_back({.level = gang.level == policy::kWholeCluster
                                   ? "cluster"
@@ -114,9 +119,7 @@ void FeedHardware(const cluster::Store& store, Metrics& metrics) {
   metrics.ReplaceHardwareNodes(rows(sources));
 }
 
-}  // namespace
-
-void FeedGauges(const engine::Engine& engine, Metrics& metrics) {
+void FeedCache(const engine::Engine& engine, Metrics& metrics) {
   const cluster::Store& store = engine.store();
   metrics.SetStandingBinds(engine.parked_binds());
   metrics.ReplaceCacheObjects(std::vector<LabelledValue>{
@@ -124,25 +127,56 @@ void FeedGauges(const engine::Engine& engine, Metrics& metrics) {
       {.label = "pods", .value = static_cast<double>(store.pods().size())},
       {.label = "workloads", .value = static_cast<double>(store.workloads().size())},
       {.label = "queues", .value = static_cast<double>(store.queues().size())}});
-  if (!engine.started()) {
-    metrics.ReplaceQueues({});
-    metrics.ReplacePending({});
-    metrics.ReplaceGangs({});
-    metrics.ReplacePlans({});
-    metrics.ReplaceFragmentation({});
-    metrics.ReplaceDeviceNodes({});
-    metrics.ReplaceHardwareNodes({});
-    metrics.ReplaceLargestGangs({});
-    return;
-  }
-  FeedQueues(store, metrics);
-  FeedWorkloads(engine, metrics);
-  FeedShape(store, metrics);
-  FeedHardware(store, metrics);
+}
+
+void FeedPlans(const engine::Engine& engine, Metrics& metrics) {
   const auto [uncommitted, committed] = engine.PlanCounts();
   metrics.ReplacePlans(
       std::vector<LabelledValue>{{.label = "waiting", .value = static_cast<double>(uncommitted)},
                                  {.label = "committed", .value = static_cast<double>(committed)}});
+}
+
+}  // namespace
+
+void FeedGauges(const InParts& read, Metrics& metrics) {
+  /// Each in a part of its own. False: the engine has not started, or has resigned meanwhile.
+  const auto decides = [&](const auto& feed) {
+    bool started = false;
+    read([&](const engine::Engine& engine, auto) {
+      started = engine.started();
+      if (started) feed(engine);
+      return false;
+    });
+    return started;
+  };
+  read([&](const engine::Engine& engine, auto) {
+    FeedCache(engine, metrics);
+    return false;
+  });
+  const auto workloads = [&] {
+    FeedWorkloads(read, metrics);
+    return true;
+  };
+  std::vector<policy::PodSize> sizes;
+  const bool decided =
+      decides([&](const engine::Engine& engine) { FeedQueues(engine.store(), metrics); }) &&
+      workloads() &&
+      decides([&](const engine::Engine& engine) { FeedFragmentation(engine.store(), metrics); }) &&
+      decides([&](const engine::Engine& engine) { sizes = policy::PodSizes(engine.store()); }) &&
+      decides([&](const engine::Engine& engine) {
+        FeedLargestGangs(engine.store(), sizes, metrics);
+      }) &&
+      decides([&](const engine::Engine& engine) { FeedHardware(engine.store(), metrics); }) &&
+      decides([&](const engine::Engine& engine) { FeedPlans(engine, metrics); });
+  if (decided) return;
+  metrics.ReplaceQueues({});
+  metrics.ReplacePending({});
+  metrics.ReplaceGangs({});
+  metrics.ReplacePlans({});
+  metrics.ReplaceFragmentation({});
+  metrics.ReplaceDeviceNodes({});
+  metrics.ReplaceHardwareNodes({});
+  metrics.ReplaceLargestGangs({});
 }
 
 }  // namespace berth::server

@@ -1,8 +1,13 @@
 #include "server/ops/views.h"
 
 #include <algorithm>
+#include <deque>
+#include <map>
+#include <memory_resource>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <unordered_map>
+#include <utility>
 
 #include "cluster/queue_refusal.h"
 #include "kube/quantity.h"
@@ -22,6 +27,27 @@ using Json = nlohmann::ordered_json;
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
+
+/// The items of a page, as text at once: values by the hundred thousand would be freed together,
+/// and malloc would then tidy up for 20 ms during some later call, under the lock.
+class Items {
+ public:
+  void Add(const Json& item) {
+    constexpr std::size_t kChunk = 64 * 1024;
+    if (chunks_.empty() || chunks_.back().size() >= kChunk) chunks_.emplace_back();
+    chunks_.back() += (first_ ? "" : ",") + Dump(item);
+    first_ = false;
+  }
+  std::string Page() const {
+    std::string page = R"({"items":[)";
+    for (const std::string& chunk : chunks_) page += chunk;
+    return page + "]}";
+  }
+
+ private:
+  std::deque<std::string> chunks_;
+  bool first_ = true;
+};
 
 Json Quantities(const kube::ResourceList& amounts) {
   Json json = Json::object();
@@ -84,17 +110,17 @@ Json Counts(const std::map<std::string, int>& counts) {
   return json;
 }
 
-std::map<std::string, Waiting> WaitingByQueue(const engine::Engine& engine) {
-  const cluster::Store& store = engine.store();
+std::map<std::string, Waiting> WaitingByQueue(const InParts& read) {
   std::map<std::string, Waiting> queues;
-  for (const auto& [key, workload] : store.workloads()) {
-    if (!Waits(workload)) continue;
+  ForEachWorkload(read, [&](const engine::Engine& engine, const Workload& workload, auto) {
+    if (!Waits(workload)) return;
+    const cluster::Store& store = engine.store();
     ++queues[QueueOf(store, workload)].pending[ReasonOf(engine, workload)];
     for (const PodInfo* pod : workload.faulty) {
       if (pod->refusal.reason == cluster::ReasonId::kWaitingForMembers) continue;
       ++queues[QueueOf(store, *pod)].refused[std::string(cluster::Token(pod->refusal.reason))];
     }
-  }
+  });
   return queues;
 }
 
@@ -107,22 +133,38 @@ kube::ResourceList UsedOf(const cluster::Store& store, const cluster::QueueInfo&
   return used;
 }
 
-/// By `priority`, then age, in the planner's order of a queue. 1 is the head; 0: it is in no queue.
-std::map<const Workload*, int> PositionsOf(const cluster::Store& store) {
-  std::map<cluster::QueueId, std::vector<const Workload*>> lines;
-  for (const auto& [key, workload] : store.workloads()) {
+using Positions = std::pmr::unordered_map<std::string_view, int>;
+
+std::string_view Keep(std::string_view text, std::pmr::memory_resource& memory) {
+  char* copy = static_cast<char*>(memory.allocate(text.size(), 1));
+  std::ranges::copy(text, copy);
+  return {copy, text.size()};
+}
+
+/// By `priority`, then age, in the planner's order of a queue, by the key of the workload. 1 is the
+/// head; a workload that is in no queue, or has its place already, is not among them.
+/// `memory` holds the keys.
+Positions PositionsOf(const InParts& read, std::pmr::memory_resource& memory) {
+  struct Place {
+    cluster::QueueId queue;
+    std::int64_t descending_priority;
+    kube::Millis creation;
+    std::string_view key;
+    auto operator<=>(const Place&) const = default;
+  };
+  std::deque<Place> places;
+  ForEachWorkload(read, [&](const engine::Engine&, const Workload& workload, auto) {
     const bool waits = Waits(workload) && workload.plan.empty() && !workload.members.empty();
-    if (waits && workload.queue != cluster::kNoQueue) {
-      lines[workload.queue].push_back(&workload);
-    }
-  }
-  std::map<const Workload*, int> positions;
-  for (auto& [queue, line] : lines) {
-    std::ranges::stable_sort(line, {}, [](const Workload* workload) {
-      return std::pair(-std::int64_t{workload->priority}, workload->creation);
-    });
-    int position = 0;
-    for (const Workload* workload : line) positions[workload] = ++position;
+    if (!waits || workload.queue == cluster::kNoQueue) return;
+    places.push_back({workload.queue, -std::int64_t{workload.priority}, workload.creation,
+                      Keep(workload.key, memory)});
+  });
+  std::ranges::sort(places);
+  Positions positions(&memory);
+  int position = 0;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    position = i > 0 && places[i].queue == places[i - 1].queue ? position + 1 : 1;
+    positions.emplace(places[i].key, position);
   }
   return positions;
 }
@@ -158,131 +200,142 @@ Json PodJson(const engine::Engine& engine, const PodInfo& pod, int position,
           {"waitingSeconds", std::max<std::int64_t>(0, now - meta.creation) / 1000}};
 }
 
+Json NodeJson(const cluster::Store& store, const cluster::NodeInfo& node) {
+  Json devices = Json::object();
+  for (const cluster::ResourceId id : store.device_ids()) {
+    if (node.allocatable[id] == 0 && node.used[id] == 0) continue;
+    const std::string& name = store.resources().Name(id);
+    devices[name] = {{"allocatable", kube::Format(name, node.allocatable[id])},
+                     {"used", kube::Format(name, node.used[id])}};
+  }
+  Json domains = Json::object();
+  for (std::size_t level = 0; level < node.domains.size(); ++level) {
+    if (node.domains[level] == cluster::kNoDomain) continue;
+    domains[store.policy().levels[level].name] =
+        store.domains()[static_cast<std::size_t>(node.domains[level])].name;
+  }
+  Json pods = Json::array();
+  for (const PodInfo* pod : node.pods) {
+    if (!pod->shape->asks_device) continue;
+    pods.push_back(
+        {{"pod", pod->object.meta.ns + "/" + pod->object.meta.name},
+         {"queue", pod->workload == nullptr ? "" : QueueOf(store, *pod->workload)},
+         {"devices", Whole("a/b", pod->shape->whole_node ? node.allocatable[pod->shape->device]
+                                                         : pod->shape->device_amount)},
+         {"planned", pod->charge == Charge::kPlanned}});
+    if (node.track == DeviceTrack::kKept) pods.back()["indices"] = Indices(pod->devices);
+  }
+  const auto& labels = node.object.meta.labels;
+  const auto model = labels.find("nvidia.com/gpu.product");
+  return {{"name", node.name},
+          {"unschedulable", node.object.unschedulable},
+          {"ready", node.object.ready},
+          {"reason", OutReason(node.object)},
+          {"taints", Taints(node.object)},
+          {"model", model == labels.end() ? "" : model->second},
+          {"domains", domains},
+          {"devices", devices},
+          {"hardware", HardwareJson(node)},
+          {"pods", pods}};
+}
+
 }  // namespace
 
-std::string QueuesJson(const engine::Engine& engine, std::string_view ns, bool namespaces) {
-  const cluster::Store& store = engine.store();
-  auto waiting = WaitingByQueue(engine);
-  Json items = Json::array();
-  for (const cluster::QueueId queue_id : store.queues()) {
-    const cluster::QueueInfo& queue = store.queue(queue_id);
-    if (!ns.empty() && !cluster::Admits(queue.config, ns)) continue;
-    const Waiting& waits = waiting[queue.config.name];
-    items.push_back({{"name", queue.config.name},
-                     {"quota", Quantities(queue.config.quota)},
-                     {"limit", Quantities(queue.config.limit)},
-                     {"used", Quantities(UsedOf(store, queue))},
-                     {"pending", Counts(waits.pending)},
-                     {"refused", Counts(waits.refused)}});
-    if (!namespaces) continue;
-    items.back()["namespaces"] = queue.config.namespaces.value_or(std::vector<std::string>{});
-  }
+std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces) {
+  auto waiting = WaitingByQueue(read);
+  Items items;
+  std::size_t next = 0;
+  read([&](const engine::Engine& engine, auto) {
+    constexpr std::size_t kQueuesInPart = 100;
+    const cluster::Store& store = engine.store();
+    const auto& queues = store.queues();
+    for (std::size_t i = 0; i < kQueuesInPart && next < queues.size(); ++i, ++next) {
+      const cluster::QueueInfo& queue = store.queue(queues[next]);
+      if (!ns.empty() && !cluster::Admits(queue.config, ns)) continue;
+      const Waiting& waits = waiting[queue.config.name];
+      Json item = {{"name", queue.config.name},
+                   {"quota", Quantities(queue.config.quota)},
+                   {"limit", Quantities(queue.config.limit)},
+                   {"used", Quantities(UsedOf(store, queue))},
+                   {"pending", Counts(waits.pending)},
+                   {"refused", Counts(waits.refused)}};
+      if (namespaces) {
+        item["namespaces"] = queue.config.namespaces.value_or(std::vector<std::string>{});
+      }
+      items.Add(item);
+    }
+    return next < queues.size();
+  });
   const auto none = waiting.find(std::string(kNoQueueName));
   if (ns.empty() && none != waiting.end()) {
-    items.push_back({{"name", kNoQueueName},
-                     {"quota", Json::object()},
-                     {"limit", Json::object()},
-                     {"used", Json::object()},
-                     {"pending", Counts(none->second.pending)},
-                     {"refused", Counts(none->second.refused)}});
+    items.Add({{"name", kNoQueueName},
+               {"quota", Json::object()},
+               {"limit", Json::object()},
+               {"used", Json::object()},
+               {"pending", Counts(none->second.pending)},
+               {"refused", Counts(none->second.refused)}});
   }
-  return Dump({{"items", items}});
+  return items.Page();
 }
 
-std::string GangsJson(const engine::Engine& engine, std::string_view ns, engine::TimePoint now) {
-  const cluster::Store& store = engine.store();
-  Json items = Json::array();
-  for (const auto& [key, workload] : store.workloads()) {
-    if (!workload.gang || (!ns.empty() && workload.ns != ns)) continue;
-    const bool waits = !workload.started;
-    std::set<std::string> nodes;
-    for (const PodInfo* pod : workload.members) {
-      if (pod->node != cluster::kNoNode) nodes.insert(store.node(pod->node).name);
-    }
-    items.push_back({{"namespace", workload.ns},
-                     {"name", workload.name},
-                     {"queue", QueueOf(store, workload)},
-                     {"phase", PhaseOf(engine, workload)},
-                     {"size", workload.size},
-                     {"minMember", workload.min_member},
-                     {"members", workload.members.size()},
-                     {"refused", workload.faulty.size()},
-                     {"refusals", Counts(RefusalsOf(workload))},
-                     {"bound", workload.BoundCount()},
-                     {"reason", waits ? ReasonOf(engine, workload) : ""},
-                     {"message", waits ? MessageOf(engine, workload) : ""},
-                     {"since", kube::FormatTime(workload.creation)},
-                     {"waitingSeconds", waits ? WaitOf(workload, now) / 1000 : 0},
-                     {"nodes", nodes}});
-  }
-  return Dump({{"items", items}});
+std::string GangsJson(const InParts& read, std::string_view ns) {
+  Items items;
+  ForEachWorkload(
+      read, [&](const engine::Engine& engine, const Workload& workload, engine::TimePoint now) {
+        if (!workload.gang || (!ns.empty() && workload.ns != ns)) return;
+        const cluster::Store& store = engine.store();
+        const bool waits = !workload.started;
+        std::set<std::string> nodes;
+        for (const PodInfo* pod : workload.members) {
+          if (pod->node != cluster::kNoNode) nodes.insert(store.node(pod->node).name);
+        }
+        items.Add({{"namespace", workload.ns},
+                   {"name", workload.name},
+                   {"queue", QueueOf(store, workload)},
+                   {"phase", PhaseOf(engine, workload)},
+                   {"size", workload.size},
+                   {"minMember", workload.min_member},
+                   {"members", workload.members.size()},
+                   {"refused", workload.faulty.size()},
+                   {"refusals", Counts(RefusalsOf(workload))},
+                   {"bound", workload.BoundCount()},
+                   {"reason", waits ? ReasonOf(engine, workload) : ""},
+                   {"message", waits ? MessageOf(engine, workload) : ""},
+                   {"since", kube::FormatTime(workload.creation)},
+                   {"waitingSeconds", waits ? WaitOf(workload, now) / 1000 : 0},
+                   {"nodes", nodes}});
+      });
+  return items.Page();
 }
 
-std::string PodsJson(const engine::Engine& engine, std::string_view ns, engine::TimePoint now) {
-  const cluster::Store& store = engine.store();
-  const auto positions = PositionsOf(store);
-  Json items = Json::array();
-  for (const auto& [key, workload] : store.workloads()) {
-    if (!ns.empty() && workload.ns != ns) continue;
-    const auto place = positions.find(&workload);
-    const int position = place == positions.end() ? 0 : place->second;
-    for (const auto* pods : {&workload.members, &workload.faulty}) {
-      for (const PodInfo* pod : *pods) {
-        if (pod->bound() || pod->charge == Charge::kBinding) continue;
-        items.push_back(PodJson(engine, *pod, position, now));
-      }
-    }
-  }
-  return Dump({{"items", items}});
+std::string PodsJson(const InParts& read, std::string_view ns) {
+  std::pmr::monotonic_buffer_resource memory;
+  const Positions positions = PositionsOf(read, memory);
+  Items items;
+  ForEachWorkload(
+      read, [&](const engine::Engine& engine, const Workload& workload, engine::TimePoint now) {
+        if (!ns.empty() && workload.ns != ns) return;
+        const auto place = positions.find(workload.key);
+        const int position = place == positions.end() ? 0 : place->second;
+        for (const auto* pods : {&workload.members, &workload.faulty}) {
+          for (const PodInfo* pod : *pods) {
+            if (pod->bound() || pod->charge == Charge::kBinding) continue;
+            items.Add(PodJson(engine, *pod, position, now));
+          }
+        }
+      });
+  return items.Page();
 }
 
-std::string NodesJson(const engine::Engine& engine) {
-  const cluster::Store& store = engine.store();
-  std::vector<const cluster::NodeInfo*> nodes;
-  for (const auto& node : store.nodes()) {
-    if (node->present) nodes.push_back(node.get());
-  }
-  std::ranges::sort(nodes, {}, &cluster::NodeInfo::name);
-  Json items = Json::array();
-  for (const cluster::NodeInfo* node : nodes) {
-    Json devices = Json::object();
-    for (const cluster::ResourceId id : store.device_ids()) {
-      if (node->allocatable[id] == 0 && node->used[id] == 0) continue;
-      const std::string& name = store.resources().Name(id);
-      devices[name] = {{"allocatable", kube::Format(name, node->allocatable[id])},
-                       {"used", kube::Format(name, node->used[id])}};
-    }
-    Json domains = Json::object();
-    for (std::size_t level = 0; level < node->domains.size(); ++level) {
-      if (node->domains[level] == cluster::kNoDomain) continue;
-      domains[store.policy().levels[level].name] =
-          store.domains()[static_cast<std::size_t>(node->domains[level])].name;
-    }
-    Json pods = Json::array();
-    for (const PodInfo* pod : node->pods) {
-      if (!pod->shape->asks_device) continue;
-      pods.push_back(
-          {{"pod", pod->object.meta.ns + "/" + pod->object.meta.name},
-           {"queue", pod->workload == nullptr ? "" : QueueOf(store, *pod->workload)},
-           {"devices", Whole("a/b", pod->shape->whole_node ? node->allocatable[pod->shape->device]
-                                                           : pod->shape->device_amount)},
-           {"planned", pod->charge == Charge::kPlanned}});
-      if (node->track == DeviceTrack::kKept) pods.back()["indices"] = Indices(pod->devices);
-    }
-    const auto& labels = node->object.meta.labels;
-    const auto model = labels.find("nvidia.com/gpu.product");
-    items.push_back({{"name", node->name},
-                     {"unschedulable", node->object.unschedulable},
-                     {"ready", node->object.ready},
-                     {"reason", OutReason(node->object)},
-                     {"taints", Taints(node->object)},
-                     {"model", model == labels.end() ? "" : model->second},
-                     {"domains", domains},
-                     {"devices", devices},
-                     {"hardware", HardwareJson(*node)},
-                     {"pods", pods}});
-  }
-  return Dump({{"items", items}});
+std::string NodesJson(const InParts& read) {
+  std::map<std::string, std::string> nodes;
+  ForEachNode(read, [&](const engine::Engine& engine, const cluster::NodeInfo& node) {
+    nodes[node.name] = Dump(NodeJson(engine.store(), node));
+  });
+  std::string page = R"({"items":[)";
+  bool first = true;
+  for (const auto& [name, node] : nodes) page += (std::exchange(first, false) ? "" : ",") + node;
+  return page + "]}";
 }
 
 }  // namespace berth::server

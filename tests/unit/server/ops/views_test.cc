@@ -21,7 +21,7 @@ using testing::World;
 using Json = nlohmann::json;
 
 Json Queue(World& world, const std::string& name) {
-  const Json page = Json::parse(QueuesJson(world.engine(), "", false));
+  const Json page = Json::parse(QueuesJson(PartsOf(world.engine(), world.now()), "", false));
   for (const Json& queue : page["items"]) {
     if (queue["name"] == name) return queue;
   }
@@ -29,7 +29,7 @@ Json Queue(World& world, const std::string& name) {
 }
 
 Json Gang(World& world, const std::string& name) {
-  const Json page = Json::parse(GangsJson(world.engine(), "", world.now()));
+  const Json page = Json::parse(GangsJson(PartsOf(world.engine(), world.now()), ""));
   for (const Json& gang : page["items"]) {
     if (gang["name"] == name) return gang;
   }
@@ -46,10 +46,10 @@ TEST_CASE("the page of queues tells namespaces only where that is asked for", "[
   World world(MakePolicy(
       {MakeQueue("a", {"team-a"}), MakeQueue("b", {"team-b", "secret"}), MakeQueue("all", {"*"})}));
   world.Start();
-  const std::string page = QueuesJson(world.engine(), "", false);
+  const std::string page = QueuesJson(PartsOf(world.engine(), world.now()), "", false);
   CHECK_THAT(page, !Catch::Contains("secret") && !Catch::Contains("team-"));
-  CHECK_THAT(QueuesJson(world.engine(), "", true), Catch::Contains("secret"));
-  const Json mine = Json::parse(QueuesJson(world.engine(), "team-a", false));
+  CHECK_THAT(QueuesJson(PartsOf(world.engine(), world.now()), "", true), Catch::Contains("secret"));
+  const Json mine = Json::parse(QueuesJson(PartsOf(world.engine(), world.now()), "team-a", false));
   REQUIRE(mine["items"].size() == 2);
   CHECK(mine["items"][0]["name"] == "a");
   CHECK(mine["items"][1]["name"] == "all");
@@ -88,7 +88,7 @@ TEST_CASE("a gang that is refused whole is in every view", "[views]") {
   CHECK(why["size"] == 3);
   CHECK(why["refusals"] == Json({{"QueueNotAllowed", 3}}));
 
-  const Json pods = Json::parse(PodsJson(world.engine(), "", world.now()))["items"];
+  const Json pods = Json::parse(PodsJson(PartsOf(world.engine(), world.now()), ""))["items"];
   CHECK(pods.size() == 6);
   CHECK(pods[0]["phase"] == "Refused");
   CHECK(pods[0]["position"] == 0);
@@ -151,7 +151,7 @@ TEST_CASE("pods that wait have their place in the queue", "[views]") {
   world.Add(MakePod("elsewhere").Gpu(2).Gated().Ns("lab"));
   world.Start();
   world.Tick();
-  const Json page = Json::parse(PodsJson(world.engine(), "default", world.now()));
+  const Json page = Json::parse(PodsJson(PartsOf(world.engine(), world.now()), "default"));
   std::map<std::string, int> positions;
   for (const Json& pod : page["items"]) positions[pod["name"]] = pod["position"];
   CHECK(positions == std::map<std::string, int>{{"high", 1}, {"old", 2}, {"young", 4}});
@@ -163,7 +163,7 @@ TEST_CASE("a node's model, taints and readiness are told", "[views]") {
   World world;
   world.Add(MakeNode("n1").Gpu(8).Model("H100").Cordoned().NotReady().Taint("maintenance"));
   world.Start();
-  const Json node = Json::parse(NodesJson(world.engine()))["items"][0];
+  const Json node = Json::parse(NodesJson(PartsOf(world.engine(), world.now())))["items"][0];
   CHECK(node["model"] == "H100");
   CHECK(node["ready"] == false);
   CHECK(node["unschedulable"] == true);
