@@ -205,6 +205,17 @@ void LongestHoldOfNewLevel(benchmark::State& state) {
 }
 BENCHMARK(LongestHoldOfNewLevel)->Iterations(3)->UseManualTime()->Unit(benchmark::kMillisecond);
 
+/// A leader that resigns forgets its decisions: no verb waits for it any more, events do.
+void LongestHoldOfResignation(benchmark::State& state) {
+  const auto engine = MakeMultitude();
+  for (auto _ : state) {
+    std::unique_ptr<engine::Engine> next;
+    state.SetIterationTime(Seconds(
+        [&] { next = engine::Engine::WithClusterOf(*engine, {.instance = "next"}, kNow); }));
+  }
+}
+BENCHMARK(LongestHoldOfResignation)->Iterations(3)->UseManualTime()->Unit(benchmark::kMillisecond);
+
 /// During the round that such an edit begins, kube-scheduler calls filter for new pods.
 void LongestHoldOfFilterInRound(benchmark::State& state) {
   const auto engine = MakeMultitude();

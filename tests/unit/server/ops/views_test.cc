@@ -1,6 +1,8 @@
 // What the pages say of what the engine knows.
 #include "server/ops/views.h"
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -157,6 +159,39 @@ TEST_CASE("pods that wait have their place in the queue", "[views]") {
   CHECK(positions == std::map<std::string, int>{{"high", 1}, {"old", 2}, {"young", 4}});
   CHECK(page["items"][0]["devices"] == Json({{"nvidia.com/gpu", "2"}}));
   CHECK(page["items"][0]["since"] == "1970-01-01T00:00:03Z");
+}
+
+TEST_CASE("a page in parts has each pod once, whatever comes and goes between", "[views]") {
+  World world;
+  const auto add = [&](const std::string& name) { world.Add(MakePod(name).Gpu(1).Gated()); };
+  for (int i = 100; i < 600; ++i) add("p" + std::to_string(i));
+  world.Start();
+  int parts = 0;
+  const std::string page = PodsJson(
+      [&](const Part& part) {
+        while (part(world.engine(), world.now())) {
+          ++parts;
+          world.Delete("p" + std::to_string(600 - parts));  // one that was not come to, or was
+          add("a" + std::to_string(parts));                 // before those that were
+          add("z" + std::to_string(parts));
+        }
+      },
+      "");
+  CHECK(parts >= 4);
+  std::map<std::string, int> times;
+  const Json items = Json::parse(page)["items"];
+  for (const Json& item : items) ++times[item["name"].get<std::string>()];
+  for (int i = 100; i < 600 - parts; ++i) CHECK(times["p" + std::to_string(i)] == 1);
+  CHECK(std::ranges::all_of(times, [](const auto& entry) { return entry.second == 1; }));
+}
+
+TEST_CASE("pages of an empty cluster are empty lists", "[views]") {
+  World world;
+  world.Start();
+  const InParts read = PartsOf(world.engine(), world.now());
+  CHECK(PodsJson(read, "") == R"({"items":[]})");
+  CHECK(GangsJson(read, "") == R"({"items":[]})");
+  CHECK(NodesJson(read) == R"({"items":[]})");
 }
 
 TEST_CASE("a node's model, taints and readiness are told", "[views]") {
