@@ -374,14 +374,13 @@ void Store::CheckMember(const Workload& workload, PodInfo& pod, const PodInfo& f
                            (joins && pod.refusal.reason == ReasonId::kWaitingForMembers);
   if (pod.refusal.reason != ReasonId::kNone && !of_the_gang) return;
   pod.refusal = {};
+  const bool other_numbers = gang.size != wanted.size || gang.min_member != wanted.min_member;
   std::string conflict;
-  if (joins) {
-    pod.queue = workload.queue;
-  } else if (gang.size != wanted.size || gang.min_member != wanted.min_member) {
+  if (joins || (workload.started && !other_numbers)) {
+    pod.queue = workload.queue;  // the gang's, under a new policy, too
+  } else if (other_numbers) {
     conflict = fmt::format("says size {} and minimum {}, this pod {} and {}", wanted.size,
                            wanted.min_member, gang.size, gang.min_member);
-  } else if (workload.started) {
-    pod.queue = workload.queue;  // the gang's, under a new policy, too
   } else if (pod.queue != workload.queue) {
     conflict = "is in another queue";
   } else if (pod.claims->topology_required != first.claims->topology_required ||

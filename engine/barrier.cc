@@ -269,7 +269,7 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
     // The Binding may have been posted in passthrough mode; the plan of the other members was made
     // while that Binding counted towards the minimum.
     const Plan* others = PlanOf(*pod);
-    if (others != nullptr && !others->started &&
+    if (workload != nullptr && others != nullptr && !others->started &&
         static_cast<int>(others->assignments.size()) < workload->Missing()) {
       Dissolve(*workload, "a Binding of a member did not take effect", /*hold=*/false, now);
     }

@@ -33,7 +33,7 @@ std::string Dump(const Json& json) {
 class Items {
  public:
   void Add(const Json& item) {
-    constexpr std::size_t kChunk = 64 * 1024;
+    constexpr std::size_t kChunk = 65'536;
     if (chunks_.empty() || chunks_.back().size() >= kChunk) chunks_.emplace_back();
     chunks_.back() += (first_ ? "" : ",") + Dump(item);
     first_ = false;
