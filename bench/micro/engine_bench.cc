@@ -300,28 +300,9 @@ BENCHMARK(BarrierOfGang)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 
-/// 500 nodes with 3 GPUs free on each, and `waiting` single pods, gated or filtered before, that
-/// want 4.
-std::unique_ptr<engine::Engine> MakeCrowd(int waiting) {
-  auto engine = MakeEngine(500);
-  for (int i = 0; i < 500; ++i) {
-    kube::Pod pod = MakePod("filler-" + std::to_string(i), 5);
-    pod.node_name = NodeName(i);
-    engine->OnPod(std::move(pod), kNow);
-  }
-  for (int i = 0; i < waiting; ++i) {
-    kube::Pod pod = MakePod("waiter-" + std::to_string(i), 4);
-    pod.scheduling_gates = {"berth.dev/admission"};
-    engine->OnPod(std::move(pod), kNow);
-  }
-  Settle(*engine);
-  engine->TakeActions();
-  return engine;
-}
-
 /// The pass after a pod ended and made room, when all workloads must still wait. Args: waiting.
 void PassOverWaiting(benchmark::State& state) {
-  const auto engine = MakeCrowd(static_cast<int>(state.range(0)));
+  const auto engine = MakeCrowd(500, /*taken=*/5, static_cast<int>(state.range(0)));
   kube::Pod pod = MakePod("guest", 1);
   pod.node_name = NodeName(0);
   for (auto _ : state) {
@@ -336,7 +317,7 @@ BENCHMARK(PassOverWaiting)->Arg(100)->Arg(5000)->UseManualTime()->Unit(benchmark
 
 /// The pass after one more workload arrived. Args: waiting.
 void PassAfterArrival(benchmark::State& state) {
-  const auto engine = MakeCrowd(static_cast<int>(state.range(0)));
+  const auto engine = MakeCrowd(500, /*taken=*/5, static_cast<int>(state.range(0)));
   int i = 0;
   for (auto _ : state) {
     kube::Pod pod = MakePod("late-" + std::to_string(i++), 4);

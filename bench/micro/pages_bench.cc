@@ -13,28 +13,10 @@ namespace {
 constexpr int kPageNodes = 5000;
 constexpr int kPageWaiting = 50'000;
 
-/// 5,000 full nodes, and 50,000 pods that wait.
-std::unique_ptr<engine::Engine> MakePageWorld() {
-  auto engine = MakeEngine(kPageNodes);
-  for (int i = 0; i < kPageNodes; ++i) {
-    kube::Pod pod = MakePod("filler-" + std::to_string(i), 8);
-    pod.node_name = NodeName(i);
-    engine->OnPod(std::move(pod), kNow);
-  }
-  for (int i = 0; i < kPageWaiting; ++i) {
-    kube::Pod pod = MakePod("waiter-" + std::to_string(i), 4);
-    pod.scheduling_gates = {"berth.dev/admission"};
-    engine->OnPod(std::move(pod), kNow);
-  }
-  Settle(*engine);
-  engine->TakeActions();
-  return engine;
-}
-
 /// Time: of the longest part.
 template <typename Read>
 void HoldOf(benchmark::State& state, const Read& read) {
-  const auto engine = MakePageWorld();
+  const auto engine = MakeCrowd(kPageNodes, /*taken=*/8, kPageWaiting);
   for (auto _ : state) {
     double longest = 0;
     int parts = 0;

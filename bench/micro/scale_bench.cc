@@ -38,14 +38,6 @@ class Longest {
   int passes_ = 0;
 };
 
-void FillNodes(engine::Engine& engine, int nodes, int gpus) {
-  for (int i = 0; i < nodes; ++i) {
-    kube::Pod pod = MakePod("filler-" + std::to_string(i), gpus);
-    pod.node_name = NodeName(i);
-    engine.OnPod(std::move(pod), kNow);
-  }
-}
-
 /// A gated pod of one of 5,000 shapes that fits nowhere; one in 50 has anti-affinity to pods like
 /// itself.
 kube::Pod Waiter(int i) {

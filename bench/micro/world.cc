@@ -96,4 +96,25 @@ void Settle(engine::Engine& engine) {
   } while (engine.unfinished());
 }
 
+void FillNodes(engine::Engine& engine, int nodes, int gpus) {
+  for (int i = 0; i < nodes; ++i) {
+    kube::Pod pod = MakePod("filler-" + std::to_string(i), gpus);
+    pod.node_name = NodeName(i);
+    engine.OnPod(std::move(pod), kNow);
+  }
+}
+
+std::unique_ptr<engine::Engine> MakeCrowd(int nodes, int taken, int waiting) {
+  auto engine = MakeEngine(nodes);
+  FillNodes(*engine, nodes, taken);
+  for (int i = 0; i < waiting; ++i) {
+    kube::Pod pod = MakePod("waiter-" + std::to_string(i), 4);
+    pod.scheduling_gates = {"berth.dev/admission"};
+    engine->OnPod(std::move(pod), kNow);
+  }
+  Settle(*engine);
+  engine->TakeActions();
+  return engine;
+}
+
 }  // namespace berth::bench

@@ -32,6 +32,13 @@ std::unique_ptr<engine::Engine> MakeEngine(int nodes);
 /// Runs as many passes as it takes to judge everything that is pending.
 void Settle(engine::Engine& engine);
 
+/// Binds a pod of `gpus` GPUs on each of the first `nodes` nodes.
+void FillNodes(engine::Engine& engine, int nodes, int gpus);
+
+/// `nodes` nodes of 8 GPUs, of which `taken` are in use on each, and `waiting` gated single pods
+/// that want 4.
+std::unique_ptr<engine::Engine> MakeCrowd(int nodes, int taken, int waiting);
+
 /// Names of `nodes` nodes, and views of them for queries.
 struct Offer {
   explicit Offer(int nodes);
