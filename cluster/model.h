@@ -141,7 +141,10 @@ struct Domain {
 struct QueueInfo {
   config::Queue config;
   bool present = true;  ///< The policy has it; otherwise pods that are yet to be read are in it.
-  Amounts used;
+  /// Itself, then its ancestors, as far as they are queues of the policy: all are charged.
+  std::vector<QueueId> path;
+  Amounts own;   ///< What is charged to pods of this very queue.
+  Amounts used;  ///< The same of all queues that have this one on their path.
   /// Cap by resource: `limit`, or `quota` where no limit is given. Absent: no cap.
   std::vector<std::pair<ResourceId, std::int64_t>> caps;
 };

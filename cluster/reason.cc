@@ -54,6 +54,11 @@ std::string Amount(const Verdict& v, std::int64_t value) {
   return kube::Format(v.subject.empty() ? "nvidia.com/gpu" : v.subject, value);
 }
 
+/// The queue whose cap decides.
+std::string Queue(const Verdict& v) {
+  return v.queue.empty() ? "its queue" : fmt::format("queue {}, above its own,", v.queue);
+}
+
 }  // namespace
 
 std::string_view Token(ReasonId reason) { return kTexts[static_cast<std::size_t>(reason)].token; }
@@ -97,11 +102,11 @@ std::string Sentence(const Verdict& v) {
       return fmt::format("{} member{} must run at once; the empty cluster has room for {}.", v.want,
                          v.want == 1 ? "" : "s", v.have);
     case ReasonId::kWaitingForQuota:
-      return fmt::format("It needs {} of {}; its queue has {} left.", Amount(v, v.want), v.subject,
-                         Amount(v, v.have));
+      return fmt::format("It needs {} of {}; {} has {} left.", Amount(v, v.want), v.subject,
+                         Queue(v), Amount(v, v.have));
     case ReasonId::kExceedsLimit:
-      return fmt::format("It needs {} of {}; its queue may use {} at most.", Amount(v, v.want),
-                         v.subject, Amount(v, v.have));
+      return fmt::format("It needs {} of {}; {} may use {} at most.", Amount(v, v.want), v.subject,
+                         Queue(v), Amount(v, v.have));
     case ReasonId::kUnknownQueue:
       return fmt::format("The policy has no queue {:?}.", v.subject);
     case ReasonId::kStarting:

@@ -54,6 +54,8 @@ struct Verdict {
   /// The resource, queue or level that the reason is about; may be empty. For kWaitingForMembers,
   /// kStarting, kNeverFits and kRefusedByScheduler: the whole sentence, if it is not the usual one.
   std::string subject{};
+  /// For quota: the queue on the path whose cap decides; empty: the workload's own.
+  std::string queue{};
 
   bool operator==(const Verdict&) const = default;
 };

@@ -402,10 +402,7 @@ void Store::SetCharge(const PodInfo& charged_pod, NodeIndex index, Charge charge
   }
   if (!options_.shares) pod.devices = devices != 0 ? devices : kept;
   ReconcileDevices(target);
-  if (pod.charged_queue != kNoQueue) {
-    Amounts& used = queues_[static_cast<std::size_t>(pod.charged_queue)].used;
-    for (const auto& [id, amount] : pod.charged) used.Add(id, amount);
-  }
+  ChargeQueue(pod, 1);
   pod.repels = !pod.object.spec->required_pod_anti_affinity.empty();
   if (pod.repels) repellers_.Add(pod);
   NoteMoved(pod);
@@ -443,11 +440,7 @@ void Store::GiveBack(const PodInfo& giving) {
   std::erase(node.pods, &pod);
   if (!node.present && node.pods.empty()) vacant_.insert(node.index);
   ReconcileDevices(node);
-  if (pod.charged_queue != kNoQueue) {
-    Amounts& used = queues_[static_cast<std::size_t>(pod.charged_queue)].used;
-    for (const auto& [id, amount] : pod.charged) used.Add(id, -amount);
-    queue_news_.insert(pod.charged_queue);
-  }
+  ChargeQueue(pod, -1);
   room_changes_.Add(node.index);
   neighbour_changes_.Add(node.index);
   if (std::exchange(pod.repels, false)) repellers_.Remove(pod);

@@ -280,6 +280,8 @@ class Store {
   void ReadQueues();
   void DropGoneQueues();
   void ReadQueue(const config::Queue& queue, QueueInfo& info);
+  void FindPaths();
+  void ChargeQueue(const PodInfo& pod, int sign);
   QueueId NewQueue();
   void BeginReading(bool nodes);
   std::vector<PodInfo*> MembersOf(const Workload& workload);

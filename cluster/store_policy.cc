@@ -97,6 +97,40 @@ void Store::ReadQueues() {
     info.present = true;
     queue_order_.push_back(it->second);
   }
+  FindPaths();
+}
+
+/// Charges what is in use along the new paths. A queue that the policy no longer has is on no path
+/// but its own.
+void Store::FindPaths() {
+  for (QueueInfo& info : queues_) info.used = Amounts();
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    QueueInfo& info = queues_[i];
+    info.path = {static_cast<QueueId>(i)};
+    QueueId parent = info.present ? FindQueue(info.config.parent) : kNoQueue;
+    for (; parent != kNoQueue; parent = FindQueue(queue(parent).config.parent)) {
+      info.path.push_back(parent);
+    }
+    for (const QueueId id : info.path) {
+      Amounts& used = queues_[static_cast<std::size_t>(id)].used;
+      for (std::size_t rid = 0; rid < info.own.size(); ++rid) {
+        used.Add(static_cast<ResourceId>(rid), info.own[static_cast<ResourceId>(rid)]);
+      }
+    }
+  }
+}
+
+/// Adds what the pod is charged to each queue on its queue's path, or takes it off again.
+void Store::ChargeQueue(const PodInfo& pod, int sign) {
+  if (pod.charged_queue == kNoQueue) return;
+  QueueInfo& info = queues_[static_cast<std::size_t>(pod.charged_queue)];
+  for (const auto& [id, amount] : pod.charged) {
+    info.own.Add(id, sign * amount);
+    for (const QueueId queue : info.path) {
+      queues_[static_cast<std::size_t>(queue)].used.Add(id, sign * amount);
+    }
+  }
+  if (sign < 0) queue_news_.insert(info.path.begin(), info.path.end());
 }
 
 /// Leaves what the queue has in use unchanged.
@@ -130,6 +164,7 @@ bool Store::BeginPolicy(config::PolicyConfiguration policy) {
     for (std::size_t i = 0; i < queue_order_.size(); ++i) {
       ReadQueue(policy_.queues[i], queues_[static_cast<std::size_t>(queue_order_[i])]);
     }
+    FindPaths();
     return false;
   }
   dialects_ = peers_.Decide(policy_.dialects);
@@ -204,7 +239,7 @@ void Store::DropGoneQueues() {
   for (QueueInfo& info : queues_) {
     if (info.present || info.config.name.empty()) continue;
     queue_ids_.erase(info.config.name);
-    info = {.config = {}, .present = false, .used = {}, .caps = {}};
+    info = {.config = {}, .present = false, .path = {}, .own = {}, .used = {}, .caps = {}};
   }
 }
 

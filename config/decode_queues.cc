@@ -69,7 +69,10 @@ void CheckLimits(ErrorSink& sink, const Queue& queue, const Located& limits) {
   }
 }
 
-/// Reports parents that do not exist, and each cycle once, at its first queue in the file.
+/// Everything that a queue takes is charged to each of its ancestors.
+constexpr int kMaxDepth = 16;
+
+/// Reports each cycle once, at its first queue in the file, and queues that are too deep.
 class ParentCheck {
  public:
   ParentCheck(ErrorSink& sink, const std::vector<Queue>& queues, const Located& list)
@@ -80,6 +83,7 @@ class ParentCheck {
 
   void Run() {
     std::vector<std::size_t> seen_from(queues_.size(), kNever);
+    bool cyclic = false;
     for (std::size_t start = 0; start < queues_.size(); ++start) {
       // Every queue is visited once in total: a walk ends where an earlier one has been.
       std::optional<std::size_t> queue = start;
@@ -87,7 +91,13 @@ class ParentCheck {
         seen_from[*queue] = start;
         queue = Parent(*queue);
       }
-      if (queue && seen_from[*queue] == start) ReportCycle(*queue);
+      if (!queue || seen_from[*queue] != start) continue;
+      ReportCycle(*queue);
+      cyclic = true;
+    }
+    for (std::size_t queue = 0; !cyclic && queue < queues_.size(); ++queue) {
+      if (Ancestors(queue) != kMaxDepth) continue;  // those below it are reported with it
+      Add(queue, fmt::format("a tree of queues is at most {} levels deep", kMaxDepth));
     }
   }
 
@@ -98,6 +108,15 @@ class ParentCheck {
     const auto found = index_.find(queues_[queue].parent);
     if (queues_[queue].parent.empty() || found == index_.end()) return std::nullopt;
     return found->second;
+  }
+
+  /// Counts to one more than kMaxDepth. REQUIRES: no cycle.
+  int Ancestors(std::size_t queue) const {
+    int count = 0;
+    for (auto parent = Parent(queue); parent && count <= kMaxDepth; parent = Parent(*parent)) {
+      ++count;
+    }
+    return count;
   }
 
   void ReportCycle(std::size_t member) {

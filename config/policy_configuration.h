@@ -81,7 +81,9 @@ struct Gang {
 
 struct Queue {
   std::string name;
-  std::string parent{};  ///< Empty: a root. Reserved for the queue tree: flat for now.
+  /// The queue above it, which is charged for what this one uses; empty: none. A name that is no
+  /// queue of the list is a plain group without amounts.
+  std::string parent{};
   /// Which namespaces may use it: names, or "*" for all. Absent: none directly.
   std::optional<std::vector<std::string>> namespaces{};
   kube::ResourceList quota{};  ///< Canonical units (kube/objects.h).

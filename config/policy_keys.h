@@ -173,12 +173,13 @@ template <typename Visitor, Is<Queue> T>
 void Keys(Visitor& key, T& queue) {
   key("name", queue.name, Name{.form = kQueue, .required = true, .unique = true},
       "What users write in berth.dev/queue.");
-  key("parent", queue.parent, Name{.form = kQueue}, "Checked, but without effect in this release.");
+  key("parent", queue.parent, Name{.form = kQueue},
+      "The queue, or plain group, above it. Its caps hold for what its children use, too.");
   key("namespaces", queue.namespaces, Names{.form = kNamespace, .max = kUnbounded, .empty = ""},
       "Who may use it. Absent: nobody directly.");
   key("quota", queue.quota, Amounts{},
-      "Without a limit also the most that it may use. Nothing is kept free for it in this "
-      "release.");
+      "Without a limit also the most that it and those below it may use. Nothing is kept "
+      "free for it in this release.");
   key("limit", queue.limit, Amounts{}, "Never passed.");
   // Zero is impossible: idle devices are shared by used / weight.
   key("weight", queue.weight, Decimal{1, 1'000'000},

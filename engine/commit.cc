@@ -196,7 +196,11 @@ void Engine::CommitRefusal(const Workload& workload, const StartDecision& decisi
     case StartDecision::RestsOn::kNothing:
       break;
     case StartDecision::RestsOn::kQuota:
-      wakeups_.RestForQuota(workload, store_.resources().Intern(decision.verdict.subject),
+      wakeups_.RestForQuota(workload,
+                            decision.verdict.queue.empty()
+                                ? workload.queue
+                                : store_.FindQueue(decision.verdict.queue),
+                            store_.resources().Intern(decision.verdict.subject),
                             decision.verdict.want, may.preemptor);
       break;
     case StartDecision::RestsOn::kRoom:

@@ -84,7 +84,7 @@ bool NeededByMinimum(const cluster::Workload& workload, const cluster::PodInfo& 
 struct StartDecision {
   enum class RestsOn : std::uint8_t {
     kNothing,  ///< It is not known exactly what it waits for.
-    kQuota,    ///< Its queue's: Verdict::want of the resource Verdict::subject.
+    kQuota,    ///< Verdict::want of the resource Verdict::subject, of Verdict::queue or its own.
     kRoom,     ///< That of `failure`.
   };
 

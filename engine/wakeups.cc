@@ -122,7 +122,7 @@ void Wakeups::WakeByQuota() {
   const std::set<cluster::QueueId> news = store_->TakeQueueNews();
   const policy::QuotaView view(*store_);
   for (const cluster::QueueId queue : news) {
-    for (const auto& [id, cap, left] : view.Of(queue)) {
+    for (const auto& [charged, id, cap, left] : view.Of(queue)) {
       if (left < 0) continue;
       // From the smallest wish to the largest that is granted now.
       const auto from = quota_.lower_bound({queue, id, 0});
@@ -172,12 +172,12 @@ void Wakeups::RestForRoom(const Workload& workload, const Failure& failure,
   Rest(workload, search->second.resting, preemptor);
 }
 
-void Wakeups::RestForQuota(const Workload& workload, cluster::ResourceId id, std::int64_t want,
-                           const std::optional<Preemptor>& preemptor) {
+void Wakeups::RestForQuota(const Workload& workload, cluster::QueueId queue, cluster::ResourceId id,
+                           std::int64_t want, const std::optional<Preemptor>& preemptor) {
   if (!MayRest(preemptor)) return;
   Purge(quota_, store_->workloads().size());
   const auto [wish, fresh] =
-      quota_.try_emplace({workload.queue, id, want}, Wish{.resting = Resting(&pool_)});
+      quota_.try_emplace({queue, id, want}, Wish{.resting = Resting(&pool_)});
   Rest(workload, wish->second.resting, preemptor);
 }
 

@@ -87,8 +87,10 @@ class Wakeups {
   /// nothing where that cannot be known, or when the failure has been forgotten meanwhile.
   void RestForRoom(const cluster::Workload& workload, const Failure& failure,
                    const std::optional<Preemptor>& preemptor);
-  /// Lets the workload rest until its queue has `want` of `id` left, or eviction may help as above.
-  void RestForQuota(const cluster::Workload& workload, cluster::ResourceId id, std::int64_t want,
+  /// Lets the workload rest until `queue`, which is on the path of its queue, has `want` of `id`
+  /// left, or eviction may help as above.
+  void RestForQuota(const cluster::Workload& workload, cluster::QueueId queue,
+                    cluster::ResourceId id, std::int64_t want,
                     const std::optional<Preemptor>& preemptor);
 
  private:

@@ -15,42 +15,65 @@ using cluster::Verdict;
 namespace {
 
 /// More than the cap can never be granted, whatever ends.
-Verdict Denied(const QuotaView& view, const QuotaView::Allowance& allowance, std::int64_t want) {
+Verdict Denied(const QuotaView& view, QueueId queue, const QuotaView::Allowance& allowance,
+               std::int64_t want) {
+  const cluster::Store& store = view.store();
   const bool never = want > allowance.cap;
   return {.reason = never ? ReasonId::kExceedsLimit : ReasonId::kWaitingForQuota,
           .want = want,
           .have = never ? allowance.cap : std::max<std::int64_t>(0, allowance.left),
-          .subject = view.store().resources().Name(allowance.id)};
+          .subject = store.resources().Name(allowance.id),
+          .queue = allowance.queue == queue ? "" : store.queue(allowance.queue).config.name};
+}
+
+/// Whether what `pod` holds is charged to `queue`, too.
+bool IsChargedTo(const cluster::Store& store, const PodInfo& pod, QueueId queue) {
+  return pod.charged_queue != cluster::kNoQueue &&
+         std::ranges::find(store.queue(pod.charged_queue).path, queue) !=
+             store.queue(pod.charged_queue).path.end();
 }
 
 }  // namespace
 
 void QuotaView::Add(QueueId queue, const cluster::Demand& demand, int sign) {
   if (queue == cluster::kNoQueue) return;
-  cluster::Amounts& taken = taken_[queue];
-  for (const auto& [id, amount] : demand) taken.Add(id, sign * amount);
+  for (const QueueId charged : store_->queue(queue).path) {
+    cluster::Amounts& taken = taken_[charged];
+    for (const auto& [id, amount] : demand) taken.Add(id, sign * amount);
+  }
 }
 
 void QuotaView::Take(QueueId queue, const cluster::Demand& demand) { Add(queue, demand, 1); }
 
 void QuotaView::GiveBack(const PodInfo& pod) { Add(pod.charged_queue, pod.charged, -1); }
 
-std::vector<QuotaView::Allowance> QuotaView::Of(QueueId queue) const {
-  std::vector<Allowance> allowances;
-  if (queue == cluster::kNoQueue) return allowances;
-  const auto& info = store_->queue(queue);
+void QuotaView::AppendOf(QueueId queue, std::vector<Allowance>& allowances) const {
+  const cluster::QueueInfo& info = store_->queue(queue);
   const auto taken = taken_.find(queue);
   for (const auto& [id, cap] : info.caps) {
     const std::int64_t more = taken == taken_.end() ? 0 : taken->second[id];
-    allowances.push_back({.id = id, .cap = cap, .left = cap - info.used[id] - more});
+    allowances.push_back(
+        {.queue = queue, .id = id, .cap = cap, .left = cap - info.used[id] - more});
   }
+}
+
+std::vector<QuotaView::Allowance> QuotaView::Of(QueueId queue) const {
+  std::vector<Allowance> allowances;
+  if (queue != cluster::kNoQueue) AppendOf(queue, allowances);
+  return allowances;
+}
+
+std::vector<QuotaView::Allowance> QuotaView::Along(QueueId queue) const {
+  std::vector<Allowance> allowances;
+  if (queue == cluster::kNoQueue) return allowances;
+  for (const QueueId charged : store_->queue(queue).path) AppendOf(charged, allowances);
   return allowances;
 }
 
 Verdict GrantMembers(const QuotaView& view, QueueId queue, std::span<const PodInfo* const> pods,
                      int min, int& fit) {
   fit = static_cast<int>(pods.size());
-  for (const QuotaView::Allowance& allowance : view.Of(queue)) {
+  for (const QuotaView::Allowance& allowance : view.Along(queue)) {
     std::int64_t sum = 0;
     std::int64_t minimum = 0;  // what the first `min` members take
     int count = 0;
@@ -60,7 +83,7 @@ Verdict GrantMembers(const QuotaView& view, QueueId queue, std::span<const PodIn
       // A member that asks for none of it passes, even in a queue that is over its cap.
       if (sum == 0 || sum <= allowance.left) count = i + 1;
     }
-    if (count < min) return Denied(view, allowance, minimum);
+    if (count < min) return Denied(view, queue, allowance, minimum);
     fit = count;
   }
   return {};
@@ -68,21 +91,23 @@ Verdict GrantMembers(const QuotaView& view, QueueId queue, std::span<const PodIn
 
 Verdict GrantCharge(const QuotaView& view, QueueId queue, std::span<const Placed> placed,
                     bool strict) {
+  const cluster::Store& store = view.store();
   cluster::Amounts asked;
-  cluster::Amounts charge;
   for (const Placed& member : placed) {
-    const cluster::NodeInfo& node = view.store().node(member.node);
-    for (const auto& [id, amount] : view.store().DemandOn(*member.pod->shape, node)) {
+    for (const auto& [id, amount] : store.DemandOn(*member.pod->shape, store.node(member.node))) {
       asked.Add(id, amount);
-      charge.Add(id, amount);
     }
-    if (member.pod->charged_queue != queue) continue;
-    for (const auto& [id, amount] : member.pod->charged) charge.Add(id, -amount);
   }
-  for (const QuotaView::Allowance& allowance : view.Of(queue)) {
-    const std::int64_t want = charge[allowance.id];
-    const bool counts = strict ? asked[allowance.id] > 0 : want > 0;
-    if (counts && want > allowance.left) return Denied(view, allowance, want);
+  for (const QuotaView::Allowance& allowance : view.Along(queue)) {
+    std::int64_t want = asked[allowance.id];
+    if (want == 0) continue;
+    for (const Placed& member : placed) {
+      if (!IsChargedTo(store, *member.pod, allowance.queue)) continue;
+      for (const auto& [id, amount] : member.pod->charged) want -= id == allowance.id ? amount : 0;
+    }
+    if ((strict || want > 0) && want > allowance.left) {
+      return Denied(view, queue, allowance, want);
+    }
   }
   return {};
 }
@@ -91,7 +116,7 @@ std::function<bool(NodeIndex)> PayableNodes(const QuotaView& view, QueueId queue
                                             std::span<const PodInfo* const> pods) {
   const PodInfo& first = *pods.front();
   if (!first.shape->whole_node) return {};
-  std::vector<QuotaView::Allowance> allowances = view.Of(queue);
+  std::vector<QuotaView::Allowance> allowances = view.Along(queue);
   if (allowances.empty()) return {};
   return [&store = view.store(), shape = first.shape, allowances = std::move(allowances),
           members = static_cast<std::int64_t>(pods.size())](NodeIndex node) {
@@ -105,7 +130,7 @@ std::function<bool(NodeIndex)> PayableNodes(const QuotaView& view, QueueId queue
 
 bool IsOver(const QuotaView& view, const PodInfo& pod) {
   return std::ranges::any_of(
-      view.Of(pod.charged_queue), [&](const QuotaView::Allowance& allowance) {
+      view.Along(pod.charged_queue), [&](const QuotaView::Allowance& allowance) {
         const auto takes = [&](const auto& part) { return part.first == allowance.id; };
         return allowance.left < 0 && std::ranges::any_of(pod.charged, takes);
       });

@@ -1,5 +1,6 @@
 // The quota of queues, over the ledger: what a queue may still take, and why it may take no more.
-// In policy/ and engine/, only this code reads caps. Flat: each queue is limited on its own.
+// In policy/ and engine/, only this code reads caps. Queues are a tree: what a queue takes is
+// charged to each queue on its path (cluster::QueueInfo::path), and the cap of each of them holds.
 #pragma once
 
 #include <functional>
@@ -23,17 +24,21 @@ class QuotaView {
   void GiveBack(const cluster::PodInfo& pod);
 
   struct Allowance {
+    cluster::QueueId queue;
     cluster::ResourceId id;
     std::int64_t cap;
     std::int64_t left;  ///< Negative: the queue is over its cap.
   };
-  /// One entry for each resource that `queue` has a cap for; none for kNoQueue.
+  /// One entry for each cap on the path of `queue`, its own first; none for kNoQueue.
+  std::vector<Allowance> Along(cluster::QueueId queue) const;
+  /// Those of `queue` itself.
   std::vector<Allowance> Of(cluster::QueueId queue) const;
 
   const cluster::Store& store() const { return *store_; }
 
  private:
   void Add(cluster::QueueId queue, const cluster::Demand& demand, int sign);
+  void AppendOf(cluster::QueueId queue, std::vector<Allowance>& allowances) const;
 
   const cluster::Store* store_;
   std::map<cluster::QueueId, cluster::Amounts> taken_;

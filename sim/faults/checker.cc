@@ -273,13 +273,17 @@ void Checker::CheckLedger(const cluster::Store& store) {
 bool Checker::QueueHasRoom(const kube::Pod& pod, std::int64_t gpus) const {
   const std::string name = QueueByPolicy(pod, env_.api.policy());
   const auto& queues = env_.api.policy().queues;
-  const auto queue = std::ranges::find(queues, name, &config::Queue::name);
-  if (queue == queues.end() || !cluster::Admits(*queue, pod.meta.ns)) return false;
+  const auto own = std::ranges::find(queues, name, &config::Queue::name);
+  if (own == queues.end() || !cluster::Admits(*own, pod.meta.ns)) return false;
   const auto other = [](const auto& entry) { return entry.first != kGpu; };
-  if (std::ranges::any_of(queue->limit, other) || std::ranges::any_of(queue->quota, other)) {
-    return false;  // not counted here
-  }
-  return usage_.GpusOf(name) + gpus <= CapOf(env_.api.policy(), name);
+  return std::ranges::all_of(PathOf(name, env_.api.policy()), [&](const std::string& charged) {
+    const auto queue = std::ranges::find(queues, charged, &config::Queue::name);
+    if (queue == queues.end()) return true;  // a plain group
+    if (std::ranges::any_of(queue->limit, other) || std::ranges::any_of(queue->quota, other)) {
+      return false;  // not counted here
+    }
+    return usage_.GpusOf(charged) + gpus <= CapOf(env_.api.policy(), charged);
+  });
 }
 
 /// By plain counting, without any code of the planner.

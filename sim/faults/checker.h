@@ -105,6 +105,8 @@ class Checker {
   std::int64_t GpusOf(const std::string& node) const;
   void CheckRoom(const kube::Pod& pod);
   void CheckQueues(const kube::Pod& pod);
+  void ReportOver(const kube::Pod& bound, const std::string& queue, std::int64_t used,
+                  std::int64_t cap);
   bool FollowsItsGang(const kube::Pod& bound) const;
   void CheckBudgets(const cluster::Store& store, const cluster::PodInfo& preemptor,
                     const engine::VictimMap& offered, const std::string& node,

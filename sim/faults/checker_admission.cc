@@ -150,7 +150,21 @@ void Checker::CheckQueues(const kube::Pod& bound) {
   std::optional<std::int64_t> told;
   if (!told_caps_.empty()) told = ToldMost(usage_.BoundIn(queue), queue, told_caps_);
   const std::int64_t cap = std::min(late, told.value_or(late));
-  if (queue.empty() || used <= cap) return;
+  // An edit that moved queues has moved the use of pods that were there already.
+  if (queue.empty() || env_.now() < usage_.tree_changed() + kOldNews) return;
+  if (used > cap) ReportOver(bound, queue, used, cap);
+  // Of the queues above, only what they were allowed lately is known, not what Berth was told.
+  for (const std::string& above : PathOf(queue, env_.api.policy())) {
+    if (above == queue || !caps_.contains(above)) continue;  // a plain group has no cap
+    const std::int64_t in_use =
+        usage_.GpusOf(above) - usage_.GpusMovedTo(above, env_.now() - kOldNews);
+    const std::int64_t most = caps_[above].Most(env_.now());
+    if (in_use > most) ReportOver(bound, above, in_use, most);
+  }
+}
+
+void Checker::ReportOver(const kube::Pod& bound, const std::string& queue, std::int64_t used,
+                         std::int64_t cap) {
   if (FollowsItsGang(bound)) {
     usage_.CameByEdit(bound.meta.uid);
   } else {
@@ -215,8 +229,9 @@ void Checker::CheckCaps(const HostDriver& host) {
       RememberTold(host, pod, pod.charge != Charge::kBound);
     }
     if (pod.charged_queue == cluster::kNoQueue) continue;
-    const auto& queue = store.queue(pod.charged_queue);
-    charged[queue.config.name].insert(uid);
+    for (const cluster::QueueId queue : store.queue(pod.charged_queue).path) {
+      charged[store.queue(queue).config.name].insert(uid);
+    }
   }
   holding.swap(holding_);
   looked_ = true;

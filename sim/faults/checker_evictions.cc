@@ -5,6 +5,7 @@
 #include <set>
 
 #include "kube/selector.h"
+#include "policy/quota.h"
 #include "sim/faults/checker.h"
 
 namespace berth::sim {
@@ -55,7 +56,8 @@ bool RoomAfter(const cluster::Store& store, const cluster::PodInfo& pod, const s
   const bool fits = std::ranges::all_of(demand, [&](const auto& ask) {
     return node.free(ask.first) + freed[ask.first] >= ask.second;
   });
-  return fits && (pod.queue == cluster::kNoQueue || store.queue(pod.queue).caps.empty());
+  return fits &&
+         (pod.queue == cluster::kNoQueue || policy::QuotaView(store).Along(pod.queue).empty());
 }
 
 }  // namespace

@@ -271,6 +271,54 @@ void DrawBudgets(Day& day) {
   }
 }
 
+/// The queues a, b and default get science and org above them. Some work goes into science itself.
+void DrawTree(Day& day) {
+  Random random(day.seed, 14);
+  auto& queues = day.policy.queues;
+  const auto above = [&](const char* name, const char* parent, std::int64_t gpus) {
+    config::Queue queue{.name = name, .parent = parent};
+    if (gpus > 0) queue.limit[kGpu] = gpus * 1'000;
+    queues.push_back(queue);
+  };
+  above("science", "org", random.Percent(70) ? random.Between(4, 24) : 0);
+  above("org", "", random.Percent(70) ? random.Between(8, 32) : 0);
+  queues[0].parent = "science";
+  queues[1].parent = random.Percent(60) ? "science" : "org";
+  if (random.Percent(50)) queues[2].parent = random.Percent(50) ? "org" : "a-plain-group";
+  queues[3].namespaces = std::vector<std::string>{"*"};
+  for (Job& job : day.jobs) {
+    if (random.Percent(15)) job.queue = "science";
+  }
+}
+
+void EditTree(config::PolicyConfiguration& policy, std::uint64_t choice) {
+  const auto set = [&](const char* name, const auto& change) {
+    const auto queue = std::ranges::find(policy.queues, name, &config::Queue::name);
+    if (queue != policy.queues.end()) change(*queue);
+  };
+  const auto move = [&](const char* name, const char* to) {
+    set(name, [&](config::Queue& queue) { queue.parent = to; });
+  };
+  switch (choice % 5) {
+    case 0:
+      return set("org", [&](config::Queue& queue) {
+        queue.limit[kGpu] = static_cast<std::int64_t>(1 + choice / 8 % 24) * 1'000;
+      });
+    case 1:
+      return move("b", choice % 2 == 0 ? "" : "a");
+    case 2:
+      return move("science", "");
+    case 3:  // upside down
+      move("science", "a");
+      move("a", "org");
+      return;
+    default:
+      move("org", "science");
+      move("science", "");
+      return move("default", "science");
+  }
+}
+
 Day DrawDay(std::uint64_t seed, const Profile& profile) {
   Random random(seed, 0);
   Day day;
@@ -315,6 +363,7 @@ Day DrawDay(std::uint64_t seed, const Profile& profile) {
     day.scheduler.trials_end = day.faults_end;
   }
   if (profile.mixed) DrawMixed(day);
+  if (profile.tree) DrawTree(day);
   if (profile.short_passes) day.pass_budget = Random(seed, 13).Between(1, 100);
   return day;
 }

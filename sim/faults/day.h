@@ -83,6 +83,9 @@ inline constexpr const char* kGpu = "nvidia.com/gpu";
 inline constexpr const char* kOtherScheduler = "other-scheduler";
 inline constexpr TimePoint kEpoch = 1'800'000'000'000;
 
+/// Gives some queues of a day of the profile `tree` other parents, or the top one another limit.
+void EditTree(config::PolicyConfiguration& policy, std::uint64_t choice);
+
 /// 4 to 12 nodes, 5 to 30 pods, two minutes of faults of `profile`.
 Day DrawDay(std::uint64_t seed, const Profile& profile);
 

@@ -201,6 +201,7 @@ bool DayRun::Strike(const Fault& fault) {
       return true;
     case FaultKind::kPassthrough:
     case FaultKind::kQueuesChange:
+    case FaultKind::kTreeEdit:
       ChangeQueues(fault);
       return true;
     case FaultKind::kFreeze:
@@ -384,6 +385,8 @@ void DayRun::ChangeQueues(const Fault& fault) {
   config::PolicyConfiguration policy = day_.policy;
   if (fault.kind == FaultKind::kPassthrough) {
     policy.mode = config::Mode::kPassthrough;
+  } else if (fault.kind == FaultKind::kTreeEdit) {
+    EditTree(policy, fault.choice);
   } else if (fault.choice % 3 < 2) {
     policy.queues.erase(policy.queues.begin() + static_cast<std::ptrdiff_t>(fault.choice % 3));
   } else {

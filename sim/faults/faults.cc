@@ -40,6 +40,11 @@ const std::vector<FaultKind> kFrozen{kFreeze,     kFreeze,        kFreeze,      
                                      kNodeCordon, kDeviceHealth,  kFullQueues,   kStaleList,
                                      kStaleList,  kWatchExpire,   kBerthCrash};
 
+const std::vector<FaultKind> kTree{kTreeEdit,   kTreeEdit,      kTreeEdit,     kPolicyEdit,
+                                   kPolicyEdit, kQueuesChange,  kPodDelete,    kPodDelete,
+                                   kBerthCrash, kApiAnswerLost, kWatchSlow,    kWatchBreak,
+                                   kNodeCordon, kDeviceHealth,  kBerthThreads, kVerbReset};
+
 std::vector<FaultKind> All() {
   std::vector<FaultKind> all;
   for (int i = 0; i <= static_cast<int>(kForgeMember); ++i)
@@ -94,7 +99,8 @@ std::string_view Name(FaultKind kind) {
                                                                     "queues-change",
                                                                     "berth-frozen",
                                                                     "stale-list",
-                                                                    "full-queues"};
+                                                                    "full-queues",
+                                                                    "tree-edit"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -118,7 +124,8 @@ const std::vector<Profile>& Profiles() {
       {.name = "mixed", .kinds = Mixed(), .mixed = true},
       {.name = "clocks", .kinds = kClocks, .replicas = 2, .mixed = true},
       {.name = "frozen", .kinds = kFrozen, .replicas = 2, .mixed = true},
-      {.name = "passes", .kinds = Mixed(), .mixed = true, .short_passes = true}};
+      {.name = "passes", .kinds = Mixed(), .mixed = true, .short_passes = true},
+      {.name = "tree", .kinds = kTree, .tree = true}};
   return kProfiles;
 }
 

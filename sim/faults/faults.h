@@ -60,8 +60,9 @@ enum class FaultKind : std::uint8_t {
   kFreeze,        ///< A process of Berth is frozen, at once or when it is about to send a write.
   kStaleList,     ///< Lists come from a cache that is behind.
   kFullQueues,    ///< The queues of Berth's writers have no room.
+  kTreeEdit,      ///< Queues get other parents, or one above others another limit.
 };
-inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kFullQueues) + 1;
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kTreeEdit) + 1;
 std::string_view Name(FaultKind kind);
 
 struct Fault {
@@ -81,6 +82,7 @@ struct Profile {
   bool mixed = false;    ///< See mixed.h.
   /// A pass judges only a few workloads, as it does in a cluster that is a thousand times as large.
   bool short_passes = false;
+  bool tree = false;  ///< The queues have queues above them.
 };
 const std::vector<Profile>& Profiles();
 const Profile* FindProfile(std::string_view name);

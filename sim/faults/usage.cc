@@ -1,6 +1,7 @@
 #include "sim/faults/usage.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cluster/plan_claim.h"
 #include "cluster/queue_refusal.h"
@@ -60,6 +61,17 @@ std::string QueueByPolicy(const kube::Pod& pod, const config::PolicyConfiguratio
   return "default";
 }
 
+std::vector<std::string> PathOf(const std::string& queue,
+                                const config::PolicyConfiguration& policy) {
+  std::vector<std::string> path;
+  for (std::string name = queue; !name.empty();) {
+    path.push_back(name);
+    const auto found = std::ranges::find(policy.queues, name, &config::Queue::name);
+    name = found == policy.queues.end() ? std::string() : found->parent;
+  }
+  return path;
+}
+
 bool WholeNode(const kube::Pod& pod) {
   return pod.meta.annotations.contains("berth.dev/whole-node");
 }
@@ -96,15 +108,23 @@ const Usage::Room& Usage::RoomOf(const std::string& node) const {
 }
 
 std::int64_t Usage::GpusOf(const std::string& queue) const {
-  const auto it = queues_.find(queue);
-  return it == queues_.end() ? 0 : it->second;
+  std::int64_t gpus = 0;
+  for (const auto& [name, amount] : queues_) {
+    if (IsBelow(name, queue)) gpus += amount;
+  }
+  return gpus;
+}
+
+bool Usage::IsBelow(const std::string& queue, const std::string& top) const {
+  const std::vector<std::string> path = PathOf(queue, env_.api.policy());
+  return std::ranges::find(path, top) != path.end();
 }
 
 std::int64_t Usage::GpusMovedTo(const std::string& queue, TimePoint since) const {
   std::int64_t gpus = 0;
   for (const auto& [uid, when] : moved_) {
     const Counted& counted = bound_.at(uid);
-    if (when >= since && counted.queue == queue) gpus += ChargedGpus(*counted.pod);
+    if (when >= since && IsBelow(counted.queue, queue)) gpus += ChargedGpus(*counted.pod);
   }
   return gpus;
 }
@@ -171,6 +191,11 @@ void Usage::OnPod(const Change& change) {
 }
 
 void Usage::OnPolicy() {
+  std::map<std::string, std::string> parents;
+  for (const config::Queue& queue : env_.api.policy().queues) {
+    if (!queue.parent.empty()) parents[queue.name] = queue.parent;
+  }
+  if (parents != std::exchange(parents_, parents)) tree_changed_ = env_.now();
   for (auto& [uid, counted] : bound_) {
     std::string queue = ChargedQueue(*counted.as_bound, env_.api.policy());
     if (queue == counted.queue) continue;

@@ -21,6 +21,9 @@ std::string GangOf(const kube::Pod& pod);
 int MinimumOf(const kube::Pod& pod);
 /// The queue that a pod is charged to, by the policy alone. Empty: Berth does not plan it.
 std::string QueueByPolicy(const kube::Pod& pod, const config::PolicyConfiguration& policy);
+/// The queue and those above it, by the policy alone.
+std::vector<std::string> PathOf(const std::string& queue,
+                                const config::PolicyConfiguration& policy);
 /// Whether it takes all devices of its node.
 bool WholeNode(const kube::Pod& pod);
 /// Amount of a resource such as GPUs or CPUs; 0: not in the list.
@@ -39,17 +42,19 @@ class Usage {
   };
   const Room& RoomOf(const std::string& node) const;
 
-  /// Milli-GPUs of the queue's bound live pods. A pod's queue is the one that Berth wrote at its
-  /// Binding, while the policy has that queue; otherwise it is the one that the policy gives for
-  /// the pod as it was when it was first seen bound. Whole-node pods count with what Berth charged
-  /// at binding.
+  /// Milli-GPUs of the bound live pods of the queue and of those below it. A pod's queue is the one
+  /// that Berth wrote at its Binding, while the policy has that queue; otherwise it is the one that
+  /// the policy gives for the pod as it was when it was first seen bound. Whole-node pods count
+  /// with what Berth charged at binding.
   std::int64_t GpusOf(const std::string& queue) const;
-  /// How many of these an edit of the policy moved to the queue at `since` or later.
+  /// How many of these an edit of the policy moved to their queue at `since` or later.
   std::int64_t GpusMovedTo(const std::string& queue, TimePoint since) const;
   /// A bound pod counts in its queue because of such an edit, which came before its Binding was
   /// accepted. An excess of its amount in that queue goes unnoticed for as long as information may
   /// be outdated.
   void CameByEdit(const std::string& uid) { moved_[uid] = env_.now(); }
+  /// When a queue last got another parent.
+  TimePoint tree_changed() const { return tree_changed_; }
   /// Empty: never seen bound.
   std::string QueueOf(const std::string& uid) const;
 
@@ -71,6 +76,8 @@ class Usage {
 
   void OnPod(const Change& change);
   void OnPolicy();
+  /// Also true of the queue itself.
+  bool IsBelow(const std::string& queue, const std::string& top) const;
   void Count(const Counted& counted, std::int64_t sign);
 
   Environment& env_;
@@ -79,7 +86,9 @@ class Usage {
   std::map<std::string, TimePoint> moved_;          ///< UIDs of bound pods to when their queue last
                                                     ///< changed.
   std::unordered_map<std::string, Room> rooms_;
-  std::map<std::string, std::int64_t> queues_;
+  std::map<std::string, std::int64_t> queues_;  ///< Without those below.
+  std::map<std::string, std::string> parents_;  ///< Of queues.
+  TimePoint tree_changed_ = 0;
   std::map<std::string, Members> gangs_;
 };
 

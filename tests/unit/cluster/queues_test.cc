@@ -1,5 +1,6 @@
 // Which queue a pod belongs to.
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -115,6 +116,91 @@ TEST_CASE("a bound pod stays where it was charged", "[unit][cluster]") {
     CHECK(store.queue(0).used[store.device_ids().front()] == 1000);
     CHECK(store.queue(1).used[store.device_ids().front()] == 0);
   }
+}
+
+config::Queue Under(const char* parent, config::Queue queue) {
+  queue.parent = parent;
+  return queue;
+}
+
+/// `org` above `science` above `a`; `b` is directly in `org`; `lone` is in a plain group.
+config::PolicyConfiguration Tree() {
+  return MakePolicy({Under("science", MakeQueue("a", {"*"})), Under("org", MakeQueue("b", {"*"})),
+                     Under("group", MakeQueue("lone", {"*"})),
+                     Under("org", MakeQueue("science", {"*"})), Parent("org")});
+}
+
+struct TreeTest {
+  TreeTest() {
+    store.UpsertNode(MakeNode("n").Gpu(16));
+    int gpus = 1;
+    for (const char* queue : {"a", "b", "lone", "science"}) {
+      store.UpsertPod(MakePod(queue).Gpu(gpus).On("n").Queue(queue));
+      gpus *= 2;
+    }
+  }
+  /// What is charged to each queue of the policy, in its order.
+  std::vector<std::int64_t> Used() const {
+    std::vector<std::int64_t> used;
+    for (const QueueId id : store.queues()) {
+      used.push_back(store.queue(id).used[store.device_ids().front()] / 1000);
+    }
+    return used;
+  }
+  std::vector<std::string> PathOf(const char* queue) const {
+    std::vector<std::string> names;
+    for (const QueueId id : store.queue(store.FindQueue(queue)).path) {
+      names.push_back(store.queue(id).config.name);
+    }
+    return names;
+  }
+  Store store{Tree()};
+};
+
+using Names = std::vector<std::string>;
+using Uses = std::vector<std::int64_t>;
+
+TEST_CASE("use is charged to each queue on the path", "[unit][cluster]") {
+  TreeTest t;
+  CHECK(t.PathOf("a") == Names{"a", "science", "org"});
+  CHECK(t.PathOf("lone") == Names{"lone"});  // a plain group has no amounts
+  CHECK(t.Used() == Uses{1, 2, 4, 1 + 8, 1 + 2 + 8});
+  t.store.DeletePod("uid-science");
+  CHECK(t.Used() == Uses{1, 2, 4, 1, 1 + 2});
+  std::set<QueueId> news = t.store.TakeQueueNews();
+  CHECK(news == std::set{t.store.FindQueue("science"), t.store.FindQueue("org")});
+}
+
+TEST_CASE("an edit of the tree moves the use", "[unit][cluster]") {
+  TreeTest t;
+  config::PolicyConfiguration policy = Tree();
+  SECTION("to another parent: no pod is read again") {
+    policy.queues[0].parent = "org";
+    policy.queues[2].parent = "science";
+    CHECK_FALSE(t.store.SetPolicy(policy));
+    CHECK(t.Used() == Uses{1, 2, 4, 4 + 8, 1 + 2 + 4 + 8});
+  }
+  SECTION("upside down") {
+    policy.queues[4].parent = "science";
+    policy.queues[3].parent = "a";
+    policy.queues[0].parent = "";
+    t.store.SetPolicy(policy);
+    CHECK(t.PathOf("b") == Names{"b", "org", "science", "a"});
+    CHECK(t.Used() == Uses{1 + 2 + 8, 2, 4, 2 + 8, 2});
+  }
+  SECTION("a queue in the middle goes, and its pods with it to another queue") {
+    policy.queues.erase(policy.queues.begin() + 3);
+    policy.queues.push_back(MakeQueue("default", {"*"}));
+    t.store.SetPolicy(policy);
+    CHECK(t.PathOf("a") == Names{"a"});  // science is a plain group now
+    // The pod of science asks for a queue that is gone: it is charged to none.
+    CHECK(t.Used() == Uses{1, 2, 4, 2, 0});
+  }
+  const Uses before = t.Used();
+  Store fresh(t.store.policy());
+  fresh.UpsertNode(MakeNode("n").Gpu(16));
+  for (const auto& [uid, pod] : t.store.pods()) fresh.UpsertPod(pod.object);
+  CHECK(fresh.LedgerString() == t.store.LedgerString());
 }
 
 TEST_CASE("caps: the limit, else the quota, per resource", "[unit][cluster]") {

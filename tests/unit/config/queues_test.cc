@@ -80,6 +80,20 @@ TEST_CASE("a parent may be a plain group, and is not below its child") {
         Lines{"p:5:21: queues[1].parent: a queue cannot be its own ancestor: b -> c -> a -> b"});
 }
 
+TEST_CASE("a tree of queues is at most 16 levels deep") {
+  const auto chain = [](int levels) {
+    std::string queues = "- {name: q1}\n";
+    for (int i = 2; i <= levels; ++i) {
+      queues += "- {name: q" + std::to_string(i) + ", parent: q" + std::to_string(i - 1) + "}\n";
+    }
+    return QueueErrors(queues);
+  };
+  CHECK(chain(16).empty());
+  const Lines error{"p:20:23: queues[16].parent: a tree of queues is at most 16 levels deep"};
+  CHECK(chain(17) == error);
+  CHECK(chain(40) == error);
+}
+
 TEST_CASE("namespaces are names or the star") {
   CHECK(Decoded("queues: [{name: a, namespaces: []}]").queues[0].namespaces ==
         std::vector<std::string>{});

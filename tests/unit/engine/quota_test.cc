@@ -468,6 +468,100 @@ TEST_CASE("each refused pod is told its own reason once", "[unit][engine]") {
   CHECK(w.LogOf("event odd ").size() == 1);
 }
 
+/// Queues a and b (no caps) in team (12 GPUs) in org (limit 20); other (no cap) beside them.
+class TreeOfQueues : public World {
+ public:
+  TreeOfQueues() : World(Policy()) {
+    for (int i = 0; i < 4; ++i) Add(MakeNode("n" + std::to_string(i)).Gpu(8));
+    Start();
+  }
+  static config::PolicyConfiguration Policy() {
+    auto policy =
+        MakePolicy({MakeQueue("a", {"*"}), MakeQueue("b", {"*"}), MakeQueue("team", {}, 12),
+                    MakeQueue("org", {}, 20), MakeQueue("other", {"*"})});
+    policy.queues[0].parent = policy.queues[1].parent = "team";
+    policy.queues[2].parent = "org";
+    return policy;
+  }
+  void AddGang(const std::string& name, int size, const std::string& queue) {
+    for (int i = 0; i < size; ++i) {
+      Add(MakePod(name + std::to_string(i)).Gpu(4).Gang(name, size).Queue(queue).Gated());
+    }
+    Tick();
+  }
+};
+
+TEST_CASE("a queue waits for the queue above it, and is woken by its sibling", "[unit][engine]") {
+  TreeOfQueues w;
+  w.AddGang("x", 2, "a");
+  w.AddGang("y", 2, "b");
+  w.Schedule();
+  CHECK(w.BoundPods() == 2);
+  CHECK(w.VerdictOf("y0") == Verdict{ReasonId::kWaitingForQuota, 8'000, 4'000, kGpu, "team"});
+  CHECK(cluster::Sentence(w.VerdictOf("y0")) ==
+        "It needs 8 of nvidia.com/gpu; queue team, above its own, has 4 left.");
+  SECTION("a pod that ends in another tree wakes nobody") {
+    w.Add(MakePod("o").Gpu(8).Queue("other").On("n3"));
+    w.Delete("o");
+    w.Tick();
+    CHECK(w.Why("y0") == "WaitingForQuota");
+  }
+  SECTION("one that ends in its sibling does") {
+    w.Delete("x0");
+    w.Tick();
+    CHECK(w.Why("y0") == "Starting");
+  }
+  SECTION("an edit of the limit above does") {
+    auto policy = TreeOfQueues::Policy();
+    policy.queues[2].limit[kGpu] = 16'000;
+    w.Reload(policy);
+    w.Tick();
+    CHECK(w.Why("y0") == "Starting");
+  }
+  SECTION("a move of the queue does") {
+    auto policy = TreeOfQueues::Policy();
+    policy.queues[1].parent = "org";
+    w.Reload(policy);
+    w.Tick();
+    CHECK(w.Why("y0") == "Starting");
+  }
+}
+
+TEST_CASE("a move that leaves the queues above over their limit evicts nobody", "[unit][engine]") {
+  TreeOfQueues w;
+  w.AddGang("x", 2, "a");
+  w.AddGang("o", 2, "other");
+  w.AddGang("p", 1, "other");
+  w.Schedule();
+  CHECK(w.BoundPods() == 5);
+  auto policy = TreeOfQueues::Policy();
+  policy.queues[4].parent = "team";
+  w.Reload(policy);
+  w.AddGang("q", 1, "other");
+  w.AddGang("r", 1, "a");
+  w.Schedule();
+  CHECK(w.BoundPods() == 5);
+  CHECK(w.VerdictOf("q0") == Verdict{ReasonId::kWaitingForQuota, 4'000, 0, kGpu, "team"});
+  CHECK(w.VerdictOf("r0") == Verdict{ReasonId::kWaitingForQuota, 4'000, 0, kGpu, "team"});
+  w.Delete("p0");
+  w.Delete("o0");
+  w.Delete("o1");
+  w.Schedule();  // 8 are left in use: one more has room
+  CHECK(w.BoundPods() == 3);
+}
+
+TEST_CASE("a plan gives way when the queue above it is over its limit", "[unit][engine]") {
+  TreeOfQueues w;
+  w.AddGang("x", 2, "a");
+  CHECK(w.Why("x0") == "Starting");
+  auto policy = TreeOfQueues::Policy();
+  policy.queues[3].limit[kGpu] = 4'000;
+  w.Reload(policy);
+  w.Tick();
+  CHECK(w.VerdictOf("x0") == Verdict{ReasonId::kExceedsLimit, 8'000, 4'000, kGpu, "org"});
+  CHECK(w.UsedGpus() == 0);
+}
+
 TEST_CASE("who waits longer is asked first, even if another one calls", "[unit][engine]") {
   World w;
   w.Add(MakeNode("n1").Gpu(8));

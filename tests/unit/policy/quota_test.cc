@@ -154,6 +154,96 @@ TEST_CASE("a cap of what the members do not ask for does not matter", "[unit][po
   CHECK(grants(one) == std::vector(3, ReasonId::kWaitingForQuota));
 }
 
+config::Queue Under(const char* parent, config::Queue queue) {
+  queue.parent = parent;
+  return queue;
+}
+
+/// `a` may have 8 GPUs and `b` has no cap of its own; both are in `team`, which may have 10, and
+/// that is in `org`, which may have 20. Of 16 GPUs, r uses 3 in `a`, and s uses 5 in `b`.
+struct TreeTest : Planning {
+  TreeTest()
+      : Planning(MakePolicy({Under("team", MakeQueue("a", {"default"}, 8)),
+                             Under("team", MakeQueue("b", {"default"})),
+                             Under("org", MakeQueue("team", {}, 10)), MakeQueue("org", {}, 20)})) {
+    Node(MakeNode("n").Gpu(16));
+    Pod(MakePod("r").Gpu(3).Queue("a").On("n"));
+    Pod(MakePod("s").Gpu(5).Queue("b").On("n"));
+  }
+  cluster::QueueId Id(const char* queue) const { return store.FindQueue(queue); }
+  Verdict Grant(const char* queue, int gpus) {
+    const PodInfo* pod = &Pod(MakePod("w").Gpu(gpus).Queue(queue));
+    int fit = 0;
+    return GrantMembers(QuotaView(store), Id(queue), {&pod, 1}, 1, fit);
+  }
+};
+
+TEST_CASE("the caps of all queues on the path hold", "[unit][policy]") {
+  struct Row {
+    const char* what;
+    const char* queue;
+    int gpus;
+    Verdict verdict;
+  };
+  const std::string gpu = testing::kGpu;
+  const std::vector<Row> rows{
+      {"the last of team's", "a", 2, {}},
+      {"its own would do, team's does not",
+       "a",
+       3,
+       {ReasonId::kWaitingForQuota, 3'000, 2'000, gpu, "team"}},
+      {"its own comes first", "a", 6, {ReasonId::kWaitingForQuota, 6'000, 5'000, gpu}},
+      {"more than its own, ever", "a", 9, {ReasonId::kExceedsLimit, 9'000, 8'000, gpu}},
+      {"no cap of its own", "b", 2, {}},
+      {"and still team's", "b", 3, {ReasonId::kWaitingForQuota, 3'000, 2'000, gpu, "team"}},
+      {"more than team's, ever", "b", 11, {ReasonId::kExceedsLimit, 11'000, 10'000, gpu, "team"}},
+      {"none of it", "b", 0, {}},
+  };
+  for (const Row& row : rows) {
+    INFO(row.what);
+    TreeTest t;
+    CHECK(t.Grant(row.queue, row.gpus) == row.verdict);
+  }
+}
+
+TEST_CASE("what a decision takes and gives back counts along the path", "[unit][policy]") {
+  TreeTest t;
+  const auto left = [&](const QuotaView& view) {
+    std::vector<std::int64_t> gpus;
+    for (const QuotaView::Allowance& allowance : view.Along(t.Id("a"))) {
+      gpus.push_back(allowance.left / 1000);
+    }
+    return gpus;
+  };
+  QuotaView view(t.store);
+  CHECK(left(view) == std::vector<std::int64_t>{8 - 3, 10 - 8, 20 - 8});
+  view.Take(t.Id("b"), t.store.FindPod("uid-r")->shape->demand);
+  CHECK(left(view) == std::vector<std::int64_t>{5, 2 - 3, 12 - 3});
+  view.GiveBack(*t.store.FindPod("uid-s"));
+  CHECK(left(view) == std::vector<std::int64_t>{5, 2 - 3 + 5, 12 - 3 + 5});
+}
+
+TEST_CASE("who moves to a sibling gives back to the queues above both", "[unit][policy]") {
+  TreeTest t;
+  const PodInfo& moving = t.Pod(MakePod("m").Gpu(2).Queue("b"));
+  t.store.SetCharge(moving, t.node("n"), Charge::kPlanned);  // team is full
+  const Placed placed{.pod = &moving, .node = t.node("n")};
+  const auto grant = [&](const char* queue) {
+    return GrantCharge(QuotaView(t.store), t.Id(queue), {&placed, 1}, /*strict=*/true);
+  };
+  CHECK(grant("a") == Verdict{});
+  t.Pod(MakePod("later").Gpu(1).Queue("b").On("n"));  // team is over its cap
+  CHECK(grant("a") == Verdict{ReasonId::kWaitingForQuota, 0, 0, testing::kGpu, "team"});
+}
+
+TEST_CASE("a pod is over the cap of any queue on its path", "[unit][policy]") {
+  TreeTest t;
+  const PodInfo& r = *t.store.FindPod("uid-r");
+  CHECK_FALSE(IsOver(QuotaView(t.store), r));
+  t.Pod(MakePod("more").Gpu(3).Queue("b").On("n"));  // team has 11 of 10
+  CHECK(IsOver(QuotaView(t.store), r));
+}
+
 TEST_CASE("whole-node pods go where their queue can pay", "[unit][policy]") {
   QuotaTest t;
   t.Node(MakeNode("small").Gpu(4));
