@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "kube/quantity.h"
 #include "kube/terminal.h"
@@ -124,6 +127,37 @@ std::string WaitText(const Json& item) {
                                                 : std::string();
 }
 
+/// A queue of the page, and how many of those on the page are above it.
+struct InTree {
+  const Json* queue;
+  int depth;
+};
+
+/// Each queue before its children, otherwise in the order of the page.
+std::vector<InTree> TreeOf(const Json& items) {
+  std::map<std::string, std::vector<const Json*>> children;
+  std::set<std::string> names;
+  for (const Json& queue : items) names.insert(TextOf(queue, "name"));
+  for (const Json& queue : items) {
+    const std::string parent = TextOf(queue, "parent");
+    children[names.contains(parent) ? parent : ""].push_back(&queue);
+  }
+  std::vector<InTree> tree;
+  std::vector<InTree> next;  // the last one comes first
+  const auto push = [&](const std::string& parent, int depth) {
+    const std::vector<const Json*> below = std::exchange(children[parent], {});
+    for (const Json* queue : below | std::views::reverse) next.push_back({queue, depth});
+  };
+  push("", 0);
+  while (!next.empty()) {
+    const InTree at = next.back();
+    next.pop_back();
+    tree.push_back(at);
+    push(TextOf(*at.queue, "name"), at.depth + 1);
+  }
+  return tree;
+}
+
 }  // namespace
 
 Table QueuesTable(const Json& page, bool wide) {
@@ -131,7 +165,8 @@ Table QueuesTable(const Json& page, bool wide) {
                                   "LIMIT", "PENDING",  "REFUSED"};
   if (wide) header.emplace_back("NAMESPACES");
   Table table(std::move(header));
-  for (const Json& queue : At(page, "items")) {
+  for (const auto& [item, depth] : TreeOf(At(page, "items"))) {
+    const Json& queue = *item;
     auto names = ResourcesOf(queue, wide);
     if (names.empty()) names.insert("");
     bool first = true;
@@ -140,13 +175,14 @@ Table QueuesTable(const Json& page, bool wide) {
         const std::string text = TextOf(At(queue, key), name);
         return text.empty() ? std::string(otherwise) : text;
       };
-      std::vector<std::string> row{TextOf(queue, "name"),
-                                   name,
-                                   amount("used", "0"),
-                                   amount("quota", "-"),
-                                   amount("limit", "-"),
-                                   first ? CountsText(At(queue, "pending")) : "",
-                                   first ? CountsText(At(queue, "refused")) : ""};
+      std::vector<std::string> row{
+          std::string(2 * static_cast<std::size_t>(depth), ' ') + TextOf(queue, "name"),
+          name,
+          amount("used", "0"),
+          amount("quota", "-"),
+          amount("limit", "-"),
+          first ? CountsText(At(queue, "pending")) : "",
+          first ? CountsText(At(queue, "refused")) : ""};
       if (wide) row.push_back(Joined(At(queue, "namespaces")));
       table.Add(std::move(row));
       first = false;

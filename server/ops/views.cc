@@ -254,6 +254,7 @@ std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces
       if (!ns.empty() && !cluster::Admits(queue.config, ns)) continue;
       const Waiting& waits = waiting[queue.config.name];
       Json item = {{"name", queue.config.name},
+                   {"parent", queue.config.parent},
                    {"quota", Quantities(queue.config.quota)},
                    {"limit", Quantities(queue.config.limit)},
                    {"used", Quantities(UsedOf(store, queue))},
@@ -269,6 +270,7 @@ std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces
   const auto none = waiting.find(std::string(kNoQueueName));
   if (ns.empty() && none != waiting.end()) {
     items.Add({{"name", kNoQueueName},
+               {"parent", ""},
                {"quota", Json::object()},
                {"limit", Json::object()},
                {"used", Json::object()},

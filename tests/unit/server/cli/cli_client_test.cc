@@ -132,6 +132,31 @@ TEST_CASE("what a tenant wrote cannot act on the terminal", "[cli]") {
   CHECK(lines(Printed(Question::kGangs, gangs, OutputFormat::kTable)) == 3);
 }
 
+TEST_CASE("queues are shown as a tree", "[cli]") {
+  const auto queue = [](const char* name, const char* parent) {
+    return Json{{"name", name}, {"parent", parent}};
+  };
+  const auto names = [](const Json& page) {
+    std::string column;
+    std::istringstream lines(Printed(Question::kQueues, page, OutputFormat::kTable));
+    std::string line;
+    std::getline(lines, line);
+    while (std::getline(lines, line)) {
+      line.erase(line.find(" -"));
+      column += line.substr(0, line.find_last_not_of(' ') + 1) + '|';
+    }
+    return column;
+  };
+  const auto page = [](const Json& items) { return Json{{"items", items}}; };
+  const Json tree = Json::array({queue("c", "b"), queue("x", "group"), queue("d", "a"),
+                                 queue("b", "a"), queue("a", ""), queue("e", "a")});
+  CHECK(names(page(tree)) == "x|a|  d|  b|    c|  e|");
+  // A page of one namespace may lack the queues above.
+  CHECK(names(page(Json::array({queue("c", "b"), queue("d", "c")}))) == "c|  d|");
+  // A page that no service writes must not keep the program busy.
+  CHECK(names(page(Json::array({queue("", ""), queue("a", "a"), queue("b", "b")}))).size() < 10);
+}
+
 TEST_CASE("JSON and YAML say everything", "[cli]") {
   CHECK(Json::parse(Printed(Question::kWhy, kWhy, OutputFormat::kJson)) == kWhy);
   CHECK(
