@@ -136,11 +136,19 @@ void ImportDraft::Settle() {
                                            kube::Format(resource, quota->second)));
       quota->second = limit;
     }
-    const auto above = [&](const ImportedQueue& q) {
+    const auto is_below = [&](const ImportedQueue& q) {
       return q.queue.parent == imported.queue.name;
     };
-    // If other queues are below it and it has no users of its own, its quota has no effect.
-    if (!imported.queue.namespaces && std::ranges::any_of(queues_, above)) continue;
+    // It would be the most that the queues below it may use together.
+    if (std::ranges::any_of(queues_, is_below)) {
+      std::erase_if(imported.queue.quota, [&](const auto& amount) {
+        const auto& [resource, quota] = amount;
+        if (quota != 0 || imported.queue.limit.contains(resource)) return false;
+        imported.notes.push_back(
+            fmt::format("quota of {}: 0, left out: the queues below it could use none", resource));
+        return true;
+      });
+    }
     std::vector<std::string> lent;
     for (const auto& [resource, quota] : imported.queue.quota) {
       if (!imported.queue.limit.contains(resource)) lent.push_back(resource);

@@ -104,6 +104,47 @@ std::string ParentOf(const Json& cohort) {
   return name.empty() ? TextAt(cohort, "/spec/parent") : name;  // v1alpha1
 }
 
+/// A Cohort's quota in Kueue is what it adds to the quotas below it; a queue's quota here contains
+/// them. It has none of a resource that some ClusterQueue below it does not cover, because there
+/// Kueue does not count it. The first `leaves` of the queues are ClusterQueues, the others Cohorts.
+void AddQuotasBelow(std::size_t leaves, ImportDraft& draft) {
+  auto& queues = draft.queues();
+  std::map<std::string_view, std::size_t> index;
+  std::vector<Queue> own;
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    index.emplace(queues[i].queue.name, i);
+    own.push_back(queues[i].queue);
+  }
+  const auto for_each_above = [&](const Queue& queue, const auto& visit) {
+    auto above = index.find(queue.parent);
+    // A cycle of Cohorts, which Kueue refuses, must end here too.
+    for (std::size_t steps = 0; above != index.end() && steps < own.size(); ++steps) {
+      if (above->second < leaves) return;  // only Cohorts are above others
+      ImportedQueue& cohort = queues[above->second];
+      visit(cohort);
+      above = index.find(cohort.queue.parent);
+    }
+  };
+  for (const Queue& queue : own) {
+    for_each_above(queue, [&](ImportedQueue& cohort) {
+      for (const auto& [resource, amount] : queue.quota) {
+        ImportDraft::AddAmount(cohort.queue.quota, resource, amount, "quota", cohort.notes);
+        if (!cohort.queue.limit.contains(resource)) continue;
+        ImportDraft::AddAmount(cohort.queue.limit, resource, amount, "limit", cohort.notes);
+      }
+    });
+  }
+  for (std::size_t i = 0; i < leaves; ++i) {
+    for_each_above(own[i], [&](ImportedQueue& cohort) {
+      const auto uncovered = [&](const auto& amount) {
+        return !own[i].quota.contains(amount.first);
+      };
+      std::erase_if(cohort.queue.quota, uncovered);
+      std::erase_if(cohort.queue.limit, uncovered);
+    });
+  }
+}
+
 }  // namespace
 
 void ImportKueue(const std::vector<Json>& objects, ImportDraft& draft) {
@@ -158,6 +199,7 @@ void ImportKueue(const std::vector<Json>& objects, ImportDraft& draft) {
     TakeQuotas(*object, !parent.empty(), imported);
     TakeWeight(*object, imported);
   }
+  AddQuotasBelow(queues.size(), draft);
   for (const Json* flavor : OfKind(objects, kGroup, "ResourceFlavor")) {
     const Json& labels = At(*flavor, "/spec/nodeLabels");
     if (labels.empty()) continue;

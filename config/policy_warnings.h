@@ -8,7 +8,8 @@
 
 namespace berth::config {
 
-/// One sentence for each finding; empty: none. So far: which namespaces its queues leave out.
+/// One sentence for each finding; empty: none. Which namespaces its queues leave out, which queues
+/// nobody can use, and which quotas cannot all be used at once.
 std::vector<std::string> PolicyWarnings(const PolicyConfiguration& policy);
 
 }  // namespace berth::config

@@ -67,7 +67,7 @@ TEST_CASE("kueue: quotas, borrowing, namespaces, cohorts", "[unit][config]") {
   const Queue& cohort = policy.queues[3];
   CHECK(cohort.name == "science");
   CHECK(cohort.parent == "company");
-  CHECK(cohort.quota.at("nvidia.com/gpu") == 16'000);
+  CHECK(cohort.quota.at("nvidia.com/gpu") == (16 + 40 + 24) * 1'000);  // its own and those below
   CHECK(policy.levels.size() == 3);
   CHECK(policy.levels[0].name == "block");
 }

@@ -1,11 +1,13 @@
 #include "config/policy_warnings.h"
 
 #include "tests/support/catch.h"
+#include "tests/unit/config/policies.h"
 
 namespace berth::config {
 namespace {
 
 using Names = std::vector<std::string>;
+using testing::Decoded;
 
 std::string WarningOf(std::vector<Queue> queues) {
   PolicyConfiguration policy;
@@ -31,6 +33,33 @@ TEST_CASE("a policy that refuses unlabelled pods, or everybody, is warned of") {
   }
   CHECK(WarningOf({team, open}).find("queue open admits all") != std::string::npos);
   CHECK(WarningOf({open, fallback({"a"})}).find("queue open admits all") != std::string::npos);
+}
+
+std::vector<std::string> OfTree(const std::string& queues) {
+  return PolicyWarnings(Decoded("queues:\n- {name: default, namespaces: ['*']}\n" + queues));
+}
+
+TEST_CASE("quotas that exceed what is above them", "[unit][config]") {
+  const std::string top = "- {name: top, quota: {nvidia.com/gpu: 16}}\n";
+  const std::string a = "- {name: a, parent: top, namespaces: [a], quota: {nvidia.com/gpu: 10}}\n";
+  const auto group = [](int gpus) {
+    return "- {name: g, parent: top}\n- {name: b, parent: g, namespaces: [b], quota: "
+           "{nvidia.com/gpu: " +
+           std::to_string(gpus) + "}}\n";
+  };
+  CHECK(OfTree(top + a + group(6)).empty());
+  CHECK(OfTree(top + a + group(7)) ==
+        std::vector<std::string>{
+            "queues: the quotas below top add up to 17 of nvidia.com/gpu; it has 16"});
+  // Where there is no quota, the limit is what it has; a plain group has nothing.
+  CHECK(OfTree("- {name: top, limit: {nvidia.com/gpu: 9}}\n" + a).size() == 1);
+  CHECK(OfTree("- {name: c, parent: group, namespaces: [c], quota: {cpu: 9}}\n").empty());
+}
+
+TEST_CASE("a queue that nobody can use", "[unit][config]") {
+  CHECK(OfTree("- {name: a, parent: b, namespaces: [x]}\n- {name: b}\n- {name: c, parent: b}") ==
+        std::vector<std::string>{
+            "queues: nobody can use c: it has no namespaces, and no queue is below it"});
 }
 
 }  // namespace
