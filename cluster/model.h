@@ -119,6 +119,8 @@ struct NodeInfo {
   std::vector<DomainId> domains;     ///< By policy level; kNoDomain where the label is missing.
   std::uint64_t hash = 0;            ///< Its place in the one hashed node order.
   std::uint64_t generation = 0;      ///< Changes with all above but the contents of `pods`.
+  Amounts counted_free;              ///< Its part of Store::free_devices.
+  Amounts counted_total;             ///< Its part of Store::total_devices.
 
   std::int64_t free(ResourceId id) const { return allocatable[id] - used[id]; }
 };
@@ -145,8 +147,14 @@ struct QueueInfo {
   std::vector<QueueId> path;
   Amounts own;   ///< What is charged to pods of this very queue.
   Amounts used;  ///< The same of all queues that have this one on their path.
-  /// Cap by resource: `limit`, or `quota` where no limit is given. Absent: no cap.
+  /// Cap by resource: `limit`, or without borrowing `quota` where no limit is given. Absent: no
+  /// cap.
   std::vector<std::pair<ResourceId, std::int64_t>> caps;
+  Amounts quota;
+  /// What others may not use of the quota, by resource: with borrowing, and above 0.
+  std::vector<std::pair<ResourceId, std::int64_t>> kept;
+  /// The nearest queue on its path that is held, maybe itself: nothing new starts. kNoQueue: none.
+  QueueId held_by = kNoQueue;
 };
 
 /// A gang, or a single pod: its members, and what they ask for together. What was decided for it is

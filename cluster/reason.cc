@@ -107,6 +107,8 @@ std::string Sentence(const Verdict& v) {
     case ReasonId::kExceedsLimit:
       return fmt::format("It needs {} of {}; {} may use {} at most.", Amount(v, v.want), v.subject,
                          Queue(v), Amount(v, v.have));
+    case ReasonId::kQueueHeld:
+      return fmt::format("Queue {} is held: nothing new starts in it.", v.subject);
     case ReasonId::kUnknownQueue:
       return fmt::format("The policy has no queue {:?}.", v.subject);
     case ReasonId::kStarting:

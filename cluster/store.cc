@@ -87,6 +87,18 @@ NodeIndex Store::FindNode(std::string_view name) const {
 void Store::Touch(NodeInfo& node) {
   node.generation = ++generation_;
   changes_.Add(node.index);
+  CountDevices(node);
+}
+
+void Store::CountDevices(NodeInfo& node) {
+  const bool open = node.present && node.object.ready && !node.object.unschedulable;
+  for (const ResourceId id : device_ids_) {
+    const std::int64_t free = open ? std::max<std::int64_t>(0, node.free(id)) : 0;
+    free_devices_.Add(id, free - node.counted_free[id]);
+    node.counted_free.Set(id, free);
+    total_devices_.Add(id, node.allocatable[id] - node.counted_total[id]);
+    node.counted_total.Set(id, node.allocatable[id]);
+  }
 }
 
 void Store::TouchObject(NodeInfo& node) {

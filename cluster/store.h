@@ -221,6 +221,15 @@ class Store {
   const ChangeLog& room_changes() const { return room_changes_; }
   /// Queues that were given room back since the last call.
   std::set<QueueId> TakeQueueNews() { return std::exchange(queue_news_, {}); }
+  /// With borrowing: queues of which the use changed since the last call.
+  std::set<QueueId> TakeUseNews() { return std::exchange(use_news_, {}); }
+  /// Queues that keep a part of their quota for themselves (QueueInfo::kept), each before those
+  /// above it.
+  const std::vector<QueueId>& keepers() const { return keepers_; }
+  /// Devices that are free on nodes that are ready and not cordoned.
+  const Amounts& free_devices() const { return free_devices_; }
+  /// Devices of all nodes that are present.
+  const Amounts& total_devices() const { return total_devices_; }
 
   /// Has the workload put in line to be judged.
   void MarkChanged(const Workload& workload);
@@ -265,6 +274,7 @@ class Store {
   NodeInfo& NodeSlot(std::string_view name);
   NodeIndex TakeVacantSlot();
   void Touch(NodeInfo& node);
+  void CountDevices(NodeInfo& node);
   void TouchObject(NodeInfo& node);
   void ReconcileDevices(NodeInfo& node);
   void ReadHardware(NodeInfo& node);
@@ -371,6 +381,10 @@ class Store {
   ChangeLog neighbour_changes_;
   ChangeLog room_changes_;
   std::set<QueueId> queue_news_;
+  std::set<QueueId> use_news_;
+  std::vector<QueueId> keepers_;
+  Amounts free_devices_;
+  Amounts total_devices_;
 };
 
 /// The hash that gives the one node order (FNV-1a with an avalanche step). Another seed gives

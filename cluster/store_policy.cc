@@ -111,6 +111,9 @@ void Store::FindPaths() {
     for (; parent != kNoQueue; parent = FindQueue(queue(parent).config.parent)) {
       info.path.push_back(parent);
     }
+    const auto held = std::ranges::find_if(
+        info.path, [this](QueueId id) { return queue(id).config.hold == config::Hold::kHold; });
+    info.held_by = held == info.path.end() ? kNoQueue : *held;
     for (const QueueId id : info.path) {
       Amounts& used = queues_[static_cast<std::size_t>(id)].used;
       for (std::size_t rid = 0; rid < info.own.size(); ++rid) {
@@ -118,6 +121,12 @@ void Store::FindPaths() {
       }
     }
   }
+  keepers_.clear();
+  for (const QueueId id : queue_order_) {
+    if (!queue(id).kept.empty()) keepers_.push_back(id);
+  }
+  std::ranges::stable_sort(keepers_, std::ranges::greater{},
+                           [this](QueueId id) { return queue(id).path.size(); });
 }
 
 /// Adds what the pod is charged to each queue on its queue's path, or takes it off again.
@@ -131,15 +140,24 @@ void Store::ChargeQueue(const PodInfo& pod, int sign) {
     }
   }
   if (sign < 0) queue_news_.insert(info.path.begin(), info.path.end());
+  if (policy_.borrowing) use_news_.insert(info.path.begin(), info.path.end());
 }
 
 /// Leaves what the queue has in use unchanged.
 void Store::ReadQueue(const config::Queue& queue, QueueInfo& info) {
   info.config = queue;
   info.caps.clear();
-  kube::ResourceList caps = queue.quota;
+  info.kept.clear();
+  info.quota = {};
+  kube::ResourceList caps = policy_.borrowing ? kube::ResourceList() : queue.quota;
   for (const auto& [name, amount] : queue.limit) caps[name] = amount;
   for (const auto& [name, amount] : caps) info.caps.emplace_back(resources_.Intern(name), amount);
+  for (const auto& [name, amount] : queue.quota) info.quota.Set(resources_.Intern(name), amount);
+  if (!policy_.borrowing) return;
+  for (const auto& [name, most] : queue.lending_limit) {
+    const ResourceId id = resources_.Intern(name);
+    if (info.quota[id] > most) info.kept.emplace_back(id, info.quota[id] - most);
+  }
 }
 
 /// While the queue that it was charged to is gone, or no longer admits it, a pod counts as one
@@ -170,7 +188,14 @@ bool Store::BeginPolicy(config::PolicyConfiguration policy) {
   dialects_ = peers_.Decide(policy_.dialects);
   reread_due_ = false;
   shapes_.clear();
-  IndexDevices();
+  if (!same_devices) {
+    IndexDevices();
+    free_devices_ = total_devices_ = {};
+    for (const auto& node : nodes_) {
+      node->counted_free = node->counted_total = {};
+      CountDevices(*node);
+    }
+  }
   ReadQueues();
   if (!same_levels) {
     topology_.Reset(policy_.levels);
@@ -239,7 +264,8 @@ void Store::DropGoneQueues() {
   for (QueueInfo& info : queues_) {
     if (info.present || info.config.name.empty()) continue;
     queue_ids_.erase(info.config.name);
-    info = {.config = {}, .present = false, .path = {}, .own = {}, .used = {}, .caps = {}};
+    info = {};
+    info.present = false;
   }
 }
 

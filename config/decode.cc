@@ -203,7 +203,8 @@ PolicyConfiguration ReadPolicy(ErrorSink& sink, const Located& root) {
     CheckLevels(sink, *levels, policy.levels);
   }
   CheckTimeouts(sink, root, policy.gang);
-  if (const auto queues = Below(root, {"queues"})) CheckQueues(sink, *queues, policy.queues);
+  if (const auto queues = Below(root, {"queues"}))
+    CheckQueues(sink, *queues, policy.queues, policy.devices);
   return policy;
 }
 

@@ -69,6 +69,26 @@ void CheckLimits(ErrorSink& sink, const Queue& queue, const Located& limits) {
   }
 }
 
+/// What is not promised cannot be lent. Only devices are kept: Berth knows how many are free.
+void CheckLending(ErrorSink& sink, const Queue& queue, std::span<const DeviceResource> devices,
+                  const Located& at) {
+  for (const auto& [resource, most] : queue.lending_limit) {
+    const auto quota = queue.quota.find(resource);
+    const std::string_view name = resource;
+    std::string error;
+    if (std::ranges::find(devices, name, &DeviceResource::name) == devices.end()) {
+      error = "must be a resource of resources.devices";
+    } else if (quota == queue.quota.end()) {
+      error = "has no quota that could be lent";
+    } else if (most > quota->second) {
+      error = fmt::format("must not be more than the quota: {} > {}", kube::Format(resource, most),
+                          kube::Format(resource, quota->second));
+    }
+    if (error.empty()) continue;
+    sink.Add(*at.node->Find(resource), JoinPath(at.path, resource), std::move(error));
+  }
+}
+
 /// Everything that a queue takes is charged to each of its ancestors.
 constexpr int kMaxDepth = 16;
 
@@ -160,11 +180,18 @@ void ReadAmounts(ErrorSink& sink, const Located& at, std::span<const DeviceResou
   }
 }
 
-void CheckQueues(ErrorSink& sink, const Located& list, const std::vector<Queue>& queues) {
+void CheckQueues(ErrorSink& sink, const Located& list, const std::vector<Queue>& queues,
+                 std::span<const DeviceResource> devices) {
   for (std::size_t i = 0; i < queues.size(); ++i) {
-    const std::string path = JoinPath(JoinPath(list.path, i), "limit");
-    if (const YamlNode* limits = list.node->items[i].Find("limit")) {
-      CheckLimits(sink, queues[i], {.node = limits, .path = path});
+    const auto at = [&](const char* key) {
+      return Located{.node = list.node->items[i].Find(key),
+                     .path = JoinPath(JoinPath(list.path, i), key)};
+    };
+    if (const Located limits = at("limit"); limits.node != nullptr) {
+      CheckLimits(sink, queues[i], limits);
+    }
+    if (const Located lending = at("lendingLimit"); lending.node != nullptr) {
+      CheckLending(sink, queues[i], devices, lending);
     }
   }
   ParentCheck(sink, queues, list).Run();

@@ -16,6 +16,7 @@ void ReadAmounts(ErrorSink& sink, const Located& at, std::span<const DeviceResou
 
 /// Reports limits below the quota, and parents that make a cycle, of the queues that were read from
 /// the list.
-void CheckQueues(ErrorSink& sink, const Located& list, const std::vector<Queue>& queues);
+void CheckQueues(ErrorSink& sink, const Located& list, const std::vector<Queue>& queues,
+                 std::span<const DeviceResource> devices);
 
 }  // namespace berth::config

@@ -79,6 +79,12 @@ struct Gang {
   bool operator==(const Gang&) const = default;
 };
 
+/// Whether new work of a queue, and of those below it, may start.
+enum class Hold : std::uint8_t {
+  kNone,
+  kHold,  ///< Nothing new starts; what runs goes on.
+};
+
 struct Queue {
   std::string name;
   /// The queue above it, which is charged for what this one uses; empty: none. A name that is no
@@ -88,7 +94,11 @@ struct Queue {
   std::optional<std::vector<std::string>> namespaces{};
   kube::ResourceList quota{};  ///< Canonical units (kube/objects.h).
   kube::ResourceList limit{};
-  std::int64_t weight = 1000;  ///< Thousandths.
+  std::int64_t weight = 1000;  ///< Thousandths; 0: only what nobody with weight wants.
+  std::int64_t priority = 0;   ///< Between siblings with equal claims, the higher goes first.
+  /// Of its quota, the most that others may use. A resource that is absent: all of it.
+  kube::ResourceList lending_limit{};
+  Hold hold = Hold::kNone;
   bool operator==(const Queue&) const = default;
 };
 
@@ -103,6 +113,9 @@ struct PolicyConfiguration {
       {.name = "host", .node_label = "kubernetes.io/hostname"}};
   Placement placement;
   Gang gang;
+  /// Whether queues may use more than their quota. Otherwise the quota of a queue without a limit
+  /// is also its limit.
+  bool borrowing = false;
   /// If the file has no queue: one queue `default` for all namespaces, without limits.
   std::vector<Queue> queues{{.name = "default", .namespaces = std::vector<std::string>{"*"}}};
   bool operator==(const PolicyConfiguration&) const = default;

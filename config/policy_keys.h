@@ -107,6 +107,8 @@ inline constexpr Form kNamespace{IsNamespaceOrStar, "a namespace or \"*\"", kNam
 
 inline constexpr std::array<std::string_view, 2> kModes{"enforce", "passthrough"};
 inline constexpr std::array<std::string_view, 2> kDeviceKinds{"whole", "handles"};
+inline constexpr std::array<std::string_view, 2> kHolds{"none", "hold"};
+inline constexpr std::array<std::string_view, 4> kOffOn{"off", "on", "false", "true"};
 /// YAML 1.1 tools may turn `on` and `off` into `true` and `false`.
 inline constexpr std::array<std::string_view, 5> kSwitches{"on", "off", "auto", "true", "false"};
 
@@ -178,12 +180,16 @@ void Keys(Visitor& key, T& queue) {
   key("namespaces", queue.namespaces, Names{.form = kNamespace, .max = kUnbounded, .empty = ""},
       "Who may use it. Absent: nobody directly.");
   key("quota", queue.quota, Amounts{},
-      "Without a limit also the most that it and those below it may use. Nothing is kept "
-      "free for it in this release.");
+      "What it and those below it are promised; without borrowing, and where there is no limit, "
+      "also the most that they may use.");
   key("limit", queue.limit, Amounts{}, "Never passed.");
-  // Zero is impossible: idle devices are shared by used / weight.
-  key("weight", queue.weight, Decimal{1, 1'000'000},
-      "Checked, but without effect in this release.");
+  key("weight", queue.weight, Decimal{0, 1'000'000},
+      "Its part of what is free beyond quotas, among its siblings. 0: only what the others leave.");
+  key("priority", queue.priority, Whole{-1'000'000, 1'000'000},
+      "Between siblings with equal claims, the higher goes first.");
+  key("lendingLimit", queue.lending_limit, Amounts{},
+      "Of its quota, the most that others may use. Absent: all of it.");
+  key("hold", queue.hold, Word{kHolds}, "hold: nothing new starts in it or below it.");
 }
 
 /// `resources` and `topology` have no member of their own.
@@ -227,6 +233,9 @@ void Keys(Visitor& key, T& policy) {
   key("topology", topology, Section{}, "");
   key("placement", policy.placement, Section{}, "");
   key("gang", policy.gang, Section{}, "");
+  key("borrowing", policy.borrowing, Word{kOffOn, 2},
+      "Whether queues may use more than their quota, up to their limit. Nothing is taken back from "
+      "what runs in this release.");
   // Behind the devices, which amounts may name.
   key("queues", policy.queues,
       Elements{.max = kUnbounded,

@@ -13,6 +13,7 @@ bool ActiveQueue::Place::operator<(const Place& other) const {
 }
 
 bool ActiveQueue::Head::operator<(const Head& other) const {
+  if (!(standing == other.standing)) return standing < other.standing;
   return std::tie(since, workload->key, queue) <
          std::tie(other.since, other.workload->key, other.queue);
 }
@@ -23,21 +24,63 @@ ActiveQueue::Place ActiveQueue::PlaceOf(const Workload& workload, const Turn& tu
           .workload = &workload};
 }
 
-ActiveQueue::Head ActiveQueue::HeadOf(QueueId queue, const Line& line) {
-  const Place& first = *line.begin();
-  return {.since = first.since, .workload = first.workload, .queue = queue};
+QueueId ActiveQueue::ParentOf(QueueId queue) const {
+  const std::vector<QueueId>& path = store_->queue(queue).path;
+  return path.size() > 1 ? path[1] : cluster::kNoQueue;
 }
 
-template <typename Change>
-void ActiveQueue::ChangeLine(QueueId queue, const Change& change) {
-  Line& line = lines_[queue];
-  if (!line.empty()) heads_.erase(HeadOf(queue, line));
-  change(line);
-  if (line.empty()) {
-    lines_.erase(queue);
-  } else {
-    heads_.insert(HeadOf(queue, line));
+void ActiveQueue::Replace(std::pmr::set<Head>& heads, std::optional<Head>& entry,
+                          const std::optional<Head>& by) {
+  if (entry) heads.erase(*entry);
+  entry = by;
+  if (entry) heads.insert(*entry);
+}
+
+/// Goes up the tree as far as anything changes: the first workload of a queue above may be another
+/// one now. How the queues above stand in any other case is their own Reorder.
+void ActiveQueue::Reorder(QueueId queue) {
+  Group* group = &GroupOf(queue);
+  std::optional<Head> own;
+  if (!group->line.empty()) {
+    const Place& first = *group->line.begin();
+    own = {.standing = policy::StandingOfOwn(*store_, queue, turns_.at(first.workload).wants),
+           .since = first.since,
+           .workload = first.workload,
+           .queue = queue};
   }
+  Replace(group->heads, group->own, own);
+  while (queue != cluster::kNoQueue) {
+    Group& above = GroupOf(ParentOf(queue));
+    std::optional<Head> head;
+    if (!group->heads.empty()) {
+      head = *group->heads.begin();
+      head->queue = queue;
+      head->standing = policy::StandingOf(*store_, queue, turns_.at(head->workload).wants);
+    }
+    const std::optional<Head>& known = group->in_parent;
+    const bool same = head && known && head->workload == known->workload &&
+                      head->since == known->since && head->standing == known->standing;
+    if (same) return;
+    Replace(above.heads, group->in_parent, head);
+    queue = ParentOf(queue);
+    group = &above;
+  }
+}
+
+void ActiveQueue::ReorderAll() {
+  std::vector<QueueId> queues;
+  for (auto it = groups_.begin(); it != groups_.end();) {
+    Group& group = it->second;
+    group.heads.clear();
+    group.own.reset();
+    group.in_parent.reset();
+    if (group.line.empty()) {
+      it = groups_.erase(it);
+    } else {
+      queues.push_back(it++->first);
+    }
+  }
+  for (const QueueId queue : queues) Reorder(queue);
 }
 
 void ActiveQueue::Put(const Workload& workload, const Turn& turn) {
@@ -47,7 +90,8 @@ void ActiveQueue::Put(const Workload& workload, const Turn& turn) {
   if (turn.broken) {
     broken_.insert(place);
   } else {
-    ChangeLine(turn.queue, [&](Line& line) { line.insert(place); });
+    GroupOf(turn.queue).line.insert(place);
+    Reorder(turn.queue);
   }
 }
 
@@ -64,19 +108,21 @@ void ActiveQueue::KeepAwake(const Workload& workload) {
 void ActiveQueue::LeaveLine(const Workload& workload) {
   const auto it = turns_.find(&workload);
   if (it == turns_.end()) return;
-  const Turn turn = it->second;
-  turns_.erase(it);
-  const Place place = PlaceOf(workload, turn);
-  if (turn.broken) {
+  const Place place = PlaceOf(workload, it->second);
+  if (it->second.broken) {
     broken_.erase(place);
   } else {
-    ChangeLine(turn.queue, [&](Line& line) { line.erase(place); });
+    const QueueId queue = it->second.queue;
+    GroupOf(queue).line.erase(place);
+    Reorder(queue);
   }
+  turns_.erase(it);
 }
 
 const Workload* ActiveQueue::Pop() {
   if (turns_.empty()) return nullptr;
-  const Workload* next = broken_.empty() ? heads_.begin()->workload : broken_.begin()->workload;
+  const Workload* next = broken_.empty() ? GroupOf(cluster::kNoQueue).heads.begin()->workload
+                                         : broken_.begin()->workload;
   KeepAwake(*next);
   return next;
 }

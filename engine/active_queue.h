@@ -1,7 +1,9 @@
 // The workloads that wait for a place. Each of them is in one of three states:
 // - In line to be judged, in this order: first the gangs that run below their minimum; then, within
-//   a queue, by PriorityClass, age and key. Among the queues, the one whose first workload is the
-//   oldest comes next, because priority counts only inside a queue.
+//   a queue, by PriorityClass, age and key. Priority counts only inside a queue. Among sibling
+//   queues, the one that stands best comes next (policy/queue_order.h, the first workload in it
+//   and below it counted), then the one whose first workload is the oldest: from the top of the
+//   tree downwards.
 // - Awake: it was judged, and any room that is given back may help it.
 // - At rest: see engine/wakeups.h.
 #pragma once
@@ -9,12 +11,14 @@
 #include <cstdint>
 #include <map>
 #include <memory_resource>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "cluster/model.h"
+#include "cluster/store.h"
+#include "policy/queue_order.h"
 
 namespace berth::engine {
 
@@ -24,11 +28,17 @@ struct Turn {
   cluster::QueueId queue = cluster::kNoQueue;
   std::int32_t priority = 0;
   kube::Millis since = 0;  ///< The age that orders it.
+  /// The devices that it needs to start. Only read with borrowing.
+  cluster::Demand wants{};
 };
 
-/// Operations that change the line take time logarithmic in its length.
+/// Operations that change the line take time logarithmic in its length, times the depth of the
+/// tree.
 class ActiveQueue {
  public:
+  /// `store` must outlive it.
+  explicit ActiveQueue(const cluster::Store& store) : store_(&store) {}
+
   /// Puts the workload in line at the place that `turn` gives it, whatever its place was before.
   void Put(const cluster::Workload& workload, const Turn& turn);
   /// Takes the next workload out of the line and keeps it awake. Returns null if the line is empty.
@@ -41,6 +51,12 @@ class ActiveQueue {
   /// `after`; fewer than `most` means that there are no more. Forgets workloads whose members are
   /// all bound.
   std::vector<const cluster::Workload*> Awake(std::string_view after, std::size_t most);
+
+  /// The use of `queue` has changed, and with it how it stands.
+  void Reorder(cluster::QueueId queue);
+  /// The same of all queues. To be called whenever the policy has changed, before anything else:
+  /// the line is kept by the paths of the queues. Takes time in proportion to their number.
+  void ReorderAll();
 
   bool InLine(const cluster::Workload& workload) const { return turns_.contains(&workload); }
   /// Also true of a workload whose members are all bound.
@@ -56,27 +72,40 @@ class ActiveQueue {
     const cluster::Workload* workload;
     bool operator<(const Place& other) const;
   };
+  /// How a queue stands among its siblings, or the work of a queue itself among the queues below.
   struct Head {
+    policy::Standing standing;
     kube::Millis since;
-    const cluster::Workload* workload;
+    const cluster::Workload* workload;  ///< The first one in it and below it.
     cluster::QueueId queue;
     bool operator<(const Head& other) const;
   };
   using Line = std::pmr::set<Place>;
+  /// A queue with work in line in it or below it. That of kNoQueue is above all others.
+  struct Group {
+    using allocator_type = std::pmr::polymorphic_allocator<>;
+    explicit Group(const allocator_type& allocator) : line(allocator), heads(allocator) {}
+
+    Line line;                        ///< Its own work.
+    std::pmr::set<Head> heads;        ///< The queues below it, and its own work.
+    std::optional<Head> own{};        ///< The entry of `heads` for its own work.
+    std::optional<Head> in_parent{};  ///< Its entry in the `heads` of the group above.
+  };
 
   static Place PlaceOf(const cluster::Workload& workload, const Turn& turn);
-  static Head HeadOf(cluster::QueueId queue, const Line& line);
   void LeaveLine(const cluster::Workload& workload);
-  template <typename Change>
-  void ChangeLine(cluster::QueueId queue, const Change& change);
+  cluster::QueueId ParentOf(cluster::QueueId queue) const;
+  Group& GroupOf(cluster::QueueId queue) { return groups_.try_emplace(queue).first->second; }
+  static void Replace(std::pmr::set<Head>& heads, std::optional<Head>& entry,
+                      const std::optional<Head>& by);
 
+  const cluster::Store* store_;
   /// A round over all workloads allocates and frees entries by the hundred thousand. malloc would
   /// return them to its bins during some later call, which took 15 ms under the host's lock.
   std::pmr::unsynchronized_pool_resource pool_;
   std::pmr::unordered_map<const cluster::Workload*, Turn> turns_{&pool_};
   Line broken_{&pool_};
-  std::pmr::map<cluster::QueueId, Line> lines_{&pool_};  ///< No line in it is empty.
-  std::pmr::set<Head> heads_{&pool_};                    ///< The first entry of each line.
+  std::pmr::map<cluster::QueueId, Group> groups_{&pool_};  ///< Some may be empty.
   /// None of these is in line.
   std::pmr::set<const cluster::Workload*, cluster::ByKey> awake_{&pool_};
 };

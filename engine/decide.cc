@@ -252,12 +252,18 @@ StartDecision DecideStart(const View& view, const Workload& workload,
   if (more) PutUnlikelyLast(view, pods);
   // A pod that kube-scheduler nominated may be waiting for its victims: DecideResumedEviction.
   const bool may_rest = pods.front()->object.nominated_node.empty();
+  if (Verdict held = policy::CheckHold(view.store, workload.queue);
+      held.reason != ReasonId::kNone && !workload.started) {
+    return {.verdict = std::move(held)};
+  }
   int fit = 0;
   if (Verdict denied = GrantMembers(view, workload, pods, min, fit);
       denied.reason != ReasonId::kNone) {
-    // No queue event reports what in-tree groups still need. And if there are more members than the
-    // gang announced, it depends on the nodes which of them come first.
-    const bool exact = may_rest && !more && view.in_tree_started.empty();
+    // No queue event reports what in-tree groups still need, nor what other queues keep for
+    // themselves. And if there are more members than the gang announced, it depends on the nodes
+    // which of them come first.
+    const bool exact =
+        may_rest && !more && view.in_tree_started.empty() && view.store.keepers().empty();
     return {.verdict = std::move(denied),
             .rests_on = exact ? StartDecision::RestsOn::kQuota : StartDecision::RestsOn::kNothing};
   }
@@ -295,6 +301,9 @@ StartDecision DecideStart(const View& view, const Workload& workload,
 }
 
 std::optional<Reservation> DecideStartOn(const View& view, const PodInfo& pod, NodeIndex node) {
+  if (policy::CheckHold(view.store, pod.workload->queue).reason != ReasonId::kNone) {
+    return std::nullopt;
+  }
   const std::array<const PodInfo*, 1> one{&pod};
   const std::vector<policy::Avoid> avoid = view.refusals.Of(*pod.workload, one);
   policy::PlacementRequest request = OnNode(pod, node);
@@ -310,6 +319,10 @@ std::optional<Reservation> DecideStartOn(const View& view, const PodInfo& pod, N
 // --- Members of a plan, or of a gang that has started --------------------------------------------
 
 JoinDecision DecideJoin(const View& view, const Workload& workload, const PodInfo& pod) {
+  if (Verdict held = policy::CheckHold(view.store, workload.queue);
+      held.reason != ReasonId::kNone && !NeededByMinimum(workload, pod)) {
+    return {.verdict = std::move(held)};
+  }
   int fit = 0;
   const std::array<const PodInfo*, 1> one{&pod};
   if (Verdict denied = GrantMembers(view, workload, one, 1, fit);
@@ -429,6 +442,10 @@ RecoverDecision DecideRecover(const View& view, const Workload& workload) {
 
 Verdict InTreeQuota(const View& view, const Workload& workload,
                     std::span<const PodInfo* const> pods) {
+  if (Verdict held = policy::CheckHold(view.store, workload.queue);
+      held.reason != ReasonId::kNone && workload.BoundCount() == 0) {
+    return held;
+  }
   const int exist = static_cast<int>(pods.size());
   const int min = std::clamp(workload.min_member - workload.BoundCount(), 1, std::max(1, exist));
   int fit = 0;

@@ -240,7 +240,9 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   for (const Workload* workload : planned) {
     Dissolve(*workload, "the policy changed", /*hold=*/false, now);
   }
-  if (store_.BeginPolicy(std::move(policy))) ReadPlanned(now);
+  const bool reads = store_.BeginPolicy(std::move(policy));
+  active_.ReorderAll();
+  if (reads) ReadPlanned(now);
   refusals_.Clear();
   const std::vector<const Workload*> still_planned(planned_.begin(), planned_.end());
   for (const Workload* workload : still_planned) {

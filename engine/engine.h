@@ -212,6 +212,7 @@ class Engine : private cluster::StoreListener {
 
   // passes.cc
   void PlanPass(const cluster::PodInfo* caller, TimePoint now);
+  void OrderLine();
   void ReadMore(TimePoint now);
   std::size_t MostInLine() const;
   bool Activate();
@@ -361,7 +362,7 @@ class Engine : private cluster::StoreListener {
   bool started_ = false;
   std::uint64_t plan_counter_ = 0;
 
-  ActiveQueue active_;
+  ActiveQueue active_{store_};
   Wakeups wakeups_{store_, active_};
   std::optional<Sweep> sweep_;            ///< In progress.
   SweepOf sweep_due_ = SweepOf::kNobody;  ///< Starts when the line is empty.

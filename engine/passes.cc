@@ -31,11 +31,30 @@ kube::Millis WaitingSince(const Workload& workload) {
   return oldest == workload.members.end() ? workload.creation : (*oldest)->object.meta.creation;
 }
 
-Turn TurnOf(const Workload& workload) {
-  return {.broken = workload.started && workload.Missing() > 0,
-          .queue = workload.queue,
-          .priority = workload.priority,
-          .since = WaitingSince(workload)};
+/// The devices that the workload needs to start, or a running gang for the next of its members.
+cluster::Demand WantedDevices(const Workload& workload, const cluster::Store& store) {
+  cluster::Amounts sum;
+  int needed = workload.started ? std::max(1, workload.Missing()) : workload.min_member;
+  for (const PodInfo* pod : workload.members) {
+    if (needed <= 0) break;
+    if (pod->bound() || pod->charge != Charge::kNone || pod->terminating()) continue;
+    for (const auto& [id, amount] : pod->shape->demand) sum.Add(id, amount);
+    --needed;
+  }
+  cluster::Demand wants;
+  for (const cluster::ResourceId id : store.device_ids()) {
+    if (sum[id] > 0) wants.emplace_back(id, sum[id]);
+  }
+  return wants;
+}
+
+Turn TurnOf(const Workload& workload, const cluster::Store& store) {
+  Turn turn{.broken = workload.started && workload.Missing() > 0,
+            .queue = workload.queue,
+            .priority = workload.priority,
+            .since = WaitingSince(workload)};
+  if (store.policy().borrowing) turn.wants = WantedDevices(workload, store);
+  return turn;
 }
 
 }  // namespace
@@ -67,11 +86,17 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
   if (store_.reading()) return ReadMore(now);
   if (!Activate()) return;
   do {
+    OrderLine();
     const Workload* workload = active_.Pop();
     if (workload == nullptr) return;
     spent_ += kKnownAnswer;
     if (NeedsPlan(*workload)) Judge(*workload, caller, now);
   } while (spent_ < options_.pass_budget);
+}
+
+/// How queues stand changes with every job that is placed.
+void Engine::OrderLine() {
+  for (const cluster::QueueId queue : store_.TakeUseNews()) active_.Reorder(queue);
 }
 
 /// After an edit of the policy, reads a part of the pods under it. Until all are read, what queues
@@ -175,7 +200,7 @@ void Engine::PutInLine(std::span<const Workload* const> workloads) {
   store_.RefreshWorkloads();  // a pod that gave up its place asks for its own queue again
   for (const Workload* workload : workloads) {
     if (NeedsPlan(*workload)) {
-      active_.Put(*workload, TurnOf(*workload));
+      active_.Put(*workload, TurnOf(*workload, store_));
     } else {
       active_.KeepAwake(*workload);
     }

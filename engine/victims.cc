@@ -68,6 +68,7 @@ bool Admitted(const View& view, const PodInfo& pod, NodeIndex node,
       !policy::NeighboursAllow(pod, overlay, view.scorer.neighbours(), node)) {
     return false;
   }
+  if (policy::CheckHold(store, pod.queue).reason != ReasonId::kNone) return false;
   policy::QuotaView quota(store);
   for (const PodInfo* victim : victims) quota.GiveBack(*victim);
   const policy::Placed placed{.pod = &pod, .node = node};

@@ -1,6 +1,7 @@
 #include "policy/quota.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "policy/workload_mix.h"
 
@@ -41,6 +42,12 @@ void QuotaView::Add(QueueId queue, const cluster::Demand& demand, int sign) {
     cluster::Amounts& taken = taken_[charged];
     for (const auto& [id, amount] : demand) taken.Add(id, sign * amount);
   }
+  for (const auto& [id, amount] : demand) total_taken_.Add(id, sign * amount);
+}
+
+std::int64_t QuotaView::Used(QueueId queue, cluster::ResourceId id) const {
+  const auto taken = taken_.find(queue);
+  return store_->queue(queue).used[id] + (taken == taken_.end() ? 0 : taken->second[id]);
 }
 
 void QuotaView::Take(QueueId queue, const cluster::Demand& demand) { Add(queue, demand, 1); }
@@ -48,12 +55,36 @@ void QuotaView::Take(QueueId queue, const cluster::Demand& demand) { Add(queue, 
 void QuotaView::GiveBack(const PodInfo& pod) { Add(pod.charged_queue, pod.charged, -1); }
 
 void QuotaView::AppendOf(QueueId queue, std::vector<Allowance>& allowances) const {
-  const cluster::QueueInfo& info = store_->queue(queue);
-  const auto taken = taken_.find(queue);
-  for (const auto& [id, cap] : info.caps) {
-    const std::int64_t more = taken == taken_.end() ? 0 : taken->second[id];
-    allowances.push_back(
-        {.queue = queue, .id = id, .cap = cap, .left = cap - info.used[id] - more});
+  for (const auto& [id, cap] : store_->queue(queue).caps) {
+    allowances.push_back({.queue = queue, .id = id, .cap = cap, .left = cap - Used(queue, id)});
+  }
+}
+
+/// Beyond its quota, a queue may use what is free but for what queues that are not on its path keep
+/// for themselves. A keeper that is on the path of another one keeps what is kept below it, too.
+void QuotaView::AppendLoans(QueueId queue, std::vector<Allowance>& allowances) const {
+  const std::vector<QueueId>& path = store_->queue(queue).path;
+  std::map<cluster::ResourceId, std::int64_t> kept;                       // by other queues
+  std::map<std::pair<QueueId, cluster::ResourceId>, std::int64_t> below;  // by keeper
+  for (const QueueId keeper : store_->keepers()) {
+    for (const auto& [id, most] : store_->queue(keeper).kept) {
+      const std::int64_t unused =
+          std::max<std::int64_t>(0, most - Used(keeper, id) - below[{keeper, id}]);
+      for (const QueueId above : store_->queue(keeper).path) below[{above, id}] += unused;
+      const bool other = std::ranges::find(path, keeper) == path.end();
+      kept[id] += other ? unused : 0;
+    }
+  }
+  for (const auto& [id, amount] : kept) {
+    std::int64_t promised = std::numeric_limits<std::int64_t>::max();
+    for (const QueueId charged : path) {
+      promised = std::min(promised, store_->queue(charged).quota[id] - Used(charged, id));
+    }
+    const std::int64_t lent = store_->free_devices()[id] - total_taken_[id] - amount;
+    allowances.push_back({.queue = queue,
+                          .id = id,
+                          .cap = std::numeric_limits<std::int64_t>::max(),
+                          .left = std::max(promised, lent)});
   }
 }
 
@@ -67,7 +98,15 @@ std::vector<QuotaView::Allowance> QuotaView::Along(QueueId queue) const {
   std::vector<Allowance> allowances;
   if (queue == cluster::kNoQueue) return allowances;
   for (const QueueId charged : store_->queue(queue).path) AppendOf(charged, allowances);
+  if (!store_->keepers().empty()) AppendLoans(queue, allowances);
   return allowances;
+}
+
+Verdict CheckHold(const cluster::Store& store, QueueId queue) {
+  if (queue == cluster::kNoQueue) return {};
+  const QueueId held = store.queue(queue).held_by;
+  if (held == cluster::kNoQueue) return {};
+  return {.reason = ReasonId::kQueueHeld, .subject = store.queue(held).config.name};
 }
 
 Verdict GrantMembers(const QuotaView& view, QueueId queue, std::span<const PodInfo* const> pods,

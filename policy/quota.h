@@ -29,7 +29,8 @@ class QuotaView {
     std::int64_t cap;
     std::int64_t left;  ///< Negative: the queue is over its cap.
   };
-  /// One entry for each cap on the path of `queue`, its own first; none for kNoQueue.
+  /// One entry for each cap on the path of `queue`, its own first, and one for each resource of
+  /// which other queues keep something for themselves; none for kNoQueue.
   std::vector<Allowance> Along(cluster::QueueId queue) const;
   /// Those of `queue` itself.
   std::vector<Allowance> Of(cluster::QueueId queue) const;
@@ -39,10 +40,16 @@ class QuotaView {
  private:
   void Add(cluster::QueueId queue, const cluster::Demand& demand, int sign);
   void AppendOf(cluster::QueueId queue, std::vector<Allowance>& allowances) const;
+  void AppendLoans(cluster::QueueId queue, std::vector<Allowance>& allowances) const;
+  std::int64_t Used(cluster::QueueId queue, cluster::ResourceId id) const;
 
   const cluster::Store* store_;
   std::map<cluster::QueueId, cluster::Amounts> taken_;
+  cluster::Amounts total_taken_;
 };
+
+/// kQueueHeld if nothing new may start in `queue`.
+cluster::Verdict CheckHold(const cluster::Store& store, cluster::QueueId queue);
 
 /// Sets `fit` to how many of `pods`, in order, `queue` has room for; if fewer than `min`, returns
 /// why. Counts what the pods ask for. (What a whole-node pod is charged depends on its node, see

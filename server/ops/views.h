@@ -11,8 +11,9 @@
 
 namespace berth::server {
 
-/// {"items":[{name, parent, namespaces, quota, limit, used, pending:{reason: workloads}, refused:{reason:
-/// pods}}]}, amounts as Kubernetes quantities. Workloads and pods without a queue come last, under
+/// {"items":[{name, parent, namespaces, quota, limit, used, pending:{reason: workloads},
+/// refused:{reason: pods}}]}, amounts as Kubernetes quantities. Workloads and pods without a queue
+/// come last, under
 /// `(none)`. `ns` not empty: only queues that admit its pods. `namespaces`: whether they are shown.
 std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces);
 

@@ -279,6 +279,7 @@ bool Checker::QueueHasRoom(const kube::Pod& pod, std::int64_t gpus) const {
   return std::ranges::all_of(PathOf(name, env_.api.policy()), [&](const std::string& charged) {
     const auto queue = std::ranges::find(queues, charged, &config::Queue::name);
     if (queue == queues.end()) return true;  // a plain group
+    if (queue->hold != config::Hold::kNone || env_.api.policy().borrowing) return false;
     if (std::ranges::any_of(queue->limit, other) || std::ranges::any_of(queue->quota, other)) {
       return false;  // not counted here
     }

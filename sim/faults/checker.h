@@ -121,6 +121,8 @@ class Checker {
   void CheckPlans(const HostDriver& host);
   void CheckParked(const HostDriver& host);
   void CheckCaps(const HostDriver& host);
+  void CheckStarts(const cluster::Store& store, const std::set<std::string>& fresh);
+  void CheckLoan(const cluster::Store& store, const cluster::Workload& workload);
   bool FitsSomewhere(const kube::Pod& pod) const;
   bool CouldRunAlone(const kube::Pod& pod) const;
   bool QueueHasRoom(const kube::Pod& pod, std::int64_t gpus) const;

@@ -14,6 +14,15 @@ namespace berth::sim {
 
 using cluster::Charge;
 
+namespace {
+
+/// What the ledger says that a queue and those below it have in use.
+std::int64_t GpusIn(const cluster::Store& store, const std::string& queue) {
+  return store.queue(store.FindQueue(queue)).used[store.device_ids().front()];
+}
+
+}  // namespace
+
 std::int64_t Checker::CapOf(const config::PolicyConfiguration& policy, const std::string& name) {
   const auto queue = std::ranges::find(policy.queues, name, &config::Queue::name);
   if (queue == policy.queues.end()) return 0;
@@ -21,6 +30,7 @@ std::int64_t Checker::CapOf(const config::PolicyConfiguration& policy, const std
   const auto limit = queue->limit.find(kGpu);
   const auto quota = queue->quota.find(kGpu);
   if (limit != queue->limit.end()) return limit->second;
+  if (policy.borrowing) return cluster::kAbsurdAmount;
   return quota != queue->quota.end() ? quota->second : cluster::kAbsurdAmount;
 }
 
@@ -214,15 +224,64 @@ void Checker::RememberTold(const HostDriver& host, const cluster::PodInfo& pod, 
   keep(told_rooms_, {node, gpus});
 }
 
+/// I4: what was reserved in this step, if it was for one workload only, starts in no queue that is
+/// held, and leaves others what they keep for themselves.
+void Checker::CheckStarts(const cluster::Store& store, const std::set<std::string>& fresh) {
+  std::set<const cluster::Workload*> workloads;
+  bool takes = false;
+  for (const std::string& uid : fresh) {
+    const cluster::PodInfo& pod = *store.FindPod(uid);
+    workloads.insert(pod.workload);
+    takes |= pod.object.spec->requests.contains(kGpu);
+  }
+  if (workloads.size() != 1 || *workloads.begin() == nullptr) return;
+  const cluster::Workload& workload = **workloads.begin();
+  if (workload.queue == cluster::kNoQueue) return;
+  bool beyond = false;
+  for (const std::string& name : PathOf(store.queue(workload.queue).config.name, store.policy())) {
+    const auto& queues = store.policy().queues;
+    const auto queue = std::ranges::find(queues, name, &config::Queue::name);
+    if (queue == queues.end()) continue;
+    if (queue->hold == config::Hold::kHold && !workload.started) {
+      Broken(fmt::format("I4: {} starts in {}, which is held", workload.key, name));
+    }
+    beyond |= GpusIn(store, name) > AmountOf(queue->quota, kGpu);
+  }
+  if (store.policy().borrowing && beyond && takes) CheckLoan(store, workload);
+}
+
+/// Of queues in a line that keep something only the one that keeps most counts: enough to find what
+/// is wrong.
+void Checker::CheckLoan(const cluster::Store& store, const cluster::Workload& workload) {
+  std::int64_t free = 0;
+  for (const auto& node : store.nodes()) {
+    if (!node->present || !node->object.ready || node->object.unschedulable) continue;
+    free += std::max<std::int64_t>(0, node->free(store.device_ids().front()));
+  }
+  const auto path = PathOf(store.queue(workload.queue).config.name, store.policy());
+  std::int64_t kept = 0;
+  for (const config::Queue& queue : store.policy().queues) {
+    const auto lent = queue.lending_limit.find(kGpu);
+    const bool own = std::ranges::find(path, queue.name) != path.end();
+    if (lent == queue.lending_limit.end() || own) continue;
+    kept = std::max(kept, AmountOf(queue.quota, kGpu) - lent->second - GpusIn(store, queue.name));
+  }
+  if (kept <= free) return;
+  Broken(fmt::format("I4: {} borrows, {} milli-GPU are free, and another queue keeps {}",
+                     workload.key, free, kept));
+}
+
 /// I4 in the ledger: a queue over its cap (the policy was changed, a whole node grew, outdated
 /// information arrived) gets no further pods.
 void Checker::CheckCaps(const HostDriver& host) {
   const cluster::Store& store = host.engine().store();
   std::map<std::string, std::set<std::string>> charged;
   std::set<std::string> holding;
+  std::set<std::string> fresh;  // UIDs for which room was reserved in this step
   for (const auto& [uid, pod] : store.pods()) {
     if (pod.charge == Charge::kNone) continue;
     holding.insert(uid);
+    if (pod.charge == Charge::kPlanned && !holding_.contains(uid)) fresh.insert(uid);
     if (pod.charge != Charge::kBinding) posting_.erase(uid);
     const bool posts = pod.charge == Charge::kBinding && posting_.insert(uid).second;
     if (looked_ && (posts || !holding_.contains(uid))) {
@@ -234,6 +293,7 @@ void Checker::CheckCaps(const HostDriver& host) {
     }
   }
   holding.swap(holding_);
+  if (looked_) CheckStarts(store, fresh);
   looked_ = true;
   const bool settling = env_.now() < berth_started_ + kOldNews || env_.now() < passthrough_until_;
   for (const cluster::QueueId queue_id : store.queues()) {

@@ -272,9 +272,23 @@ void DrawBudgets(Day& day) {
 }
 
 /// The queues a, b and default get science and org above them. Some work goes into science itself.
+/// On half of the days queues borrow.
 void DrawTree(Day& day) {
   Random random(day.seed, 14);
   auto& queues = day.policy.queues;
+  day.policy.borrowing = random.Percent(50);
+  for (config::Queue& queue : queues) {
+    queue.weight = random.Between(0, 3) * 1'000;
+    queue.priority = random.Between(0, 1);
+    if (random.Percent(40)) continue;
+    const auto limit = queue.limit.find(kGpu);
+    const std::int64_t most = limit == queue.limit.end() ? 12 : limit->second / 1'000;
+    queue.quota[kGpu] = random.Between(1, most) * 1'000;
+    if (random.Percent(60)) {
+      queue.lending_limit[kGpu] = random.Between(0, queue.quota[kGpu] / 1'000) * 1'000;
+    }
+    if (day.policy.borrowing && random.Percent(50)) queue.limit.clear();
+  }
   const auto above = [&](const char* name, const char* parent, std::int64_t gpus) {
     config::Queue queue{.name = name, .parent = parent};
     if (gpus > 0) queue.limit[kGpu] = gpus * 1'000;
@@ -299,7 +313,13 @@ void EditTree(config::PolicyConfiguration& policy, std::uint64_t choice) {
   const auto move = [&](const char* name, const char* to) {
     set(name, [&](config::Queue& queue) { queue.parent = to; });
   };
-  switch (choice % 5) {
+  switch (choice % 7) {
+    case 5:
+      policy.borrowing = !policy.borrowing;
+      return;
+    case 6:
+      return set(choice % 2 == 0 ? "science" : "a",
+                 [](config::Queue& queue) { queue.hold = config::Hold::kHold; });
     case 0:
       return set("org", [&](config::Queue& queue) {
         queue.limit[kGpu] = static_cast<std::int64_t>(1 + choice / 8 % 24) * 1'000;

@@ -398,7 +398,15 @@ void DayRun::ChangeQueues(const Fault& fault) {
 }
 
 /// Sets the policy for `lasts`; then restores the day's own policy.
-void DayRun::PutPolicy(const config::PolicyConfiguration& policy, Duration lasts) {
+void DayRun::PutPolicy(config::PolicyConfiguration policy, Duration lasts) {
+  for (config::Queue& queue : policy.queues) {  // a policy with more quota than limit is refused
+    const auto limit = queue.limit.find(kGpu);
+    if (limit == queue.limit.end()) continue;
+    for (kube::ResourceList* amounts : {&queue.quota, &queue.lending_limit}) {
+      const auto amount = amounts->find(kGpu);
+      if (amount != amounts->end()) amount->second = std::min(amount->second, limit->second);
+    }
+  }
   env_.api.PutPolicy(policy);
   env_.timeline.After(lasts, [this] {
     if (!calm_) env_.api.PutPolicy(day_.policy);

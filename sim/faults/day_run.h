@@ -54,7 +54,7 @@ class DayRun {
   void ForgeMember(const kube::Pod& pod, std::uint64_t choice);
   void EditPolicy(const Fault& fault);
   void ChangeQueues(const Fault& fault);
-  void PutPolicy(const config::PolicyConfiguration& policy, Duration lasts);
+  void PutPolicy(config::PolicyConfiguration policy, Duration lasts);
   void Calm();
   void AfterBinding(const kube::Pod& bound);
   bool CrashBerth(Duration down);

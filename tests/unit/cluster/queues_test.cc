@@ -203,6 +203,60 @@ TEST_CASE("an edit of the tree moves the use", "[unit][cluster]") {
   CHECK(fresh.LedgerString() == t.store.LedgerString());
 }
 
+TEST_CASE("a queue is held by the nearest one on its path that is", "[unit][cluster]") {
+  config::PolicyConfiguration policy = Tree();
+  policy.queues[3].hold = config::Hold::kHold;
+  Store store(policy);
+  const auto held_by = [&](const char* queue) {
+    return store.queue(store.FindQueue(queue)).held_by;
+  };
+  CHECK(held_by("a") == store.FindQueue("science"));
+  CHECK(held_by("science") == store.FindQueue("science"));
+  CHECK(held_by("b") == kNoQueue);
+  policy.queues[0].hold = config::Hold::kHold;
+  policy.queues[3].hold = config::Hold::kNone;
+  store.SetPolicy(policy);
+  CHECK(held_by("a") == store.FindQueue("a"));
+  CHECK(held_by("science") == kNoQueue);
+}
+
+TEST_CASE("with borrowing only limits are caps, and what is not lent is kept", "[unit][cluster]") {
+  config::Queue queue = MakeQueue("q", {"*"}, /*limit_gpus=*/-1, /*quota_gpus=*/16);
+  queue.lending_limit[testing::kGpu] = 12'000;
+  config::PolicyConfiguration policy = MakePolicy({queue});
+  Store store(policy);
+  CHECK(store.queue(0).caps.size() == 1);
+  CHECK(store.keepers().empty());
+  policy.borrowing = true;
+  store.SetPolicy(policy);
+  CHECK(store.queue(0).caps.empty());
+  REQUIRE(store.keepers() == std::vector<QueueId>{0});
+  CHECK(store.queue(0).kept ==
+        std::vector<std::pair<ResourceId, std::int64_t>>{{store.device_ids().front(), 4'000}});
+}
+
+TEST_CASE("free devices are those of nodes that take pods", "[unit][cluster]") {
+  Store store(MakePolicy({MakeQueue("q", {"*"})}));
+  const auto free = [&] { return store.free_devices()[store.device_ids().front()] / 1000; };
+  const auto total = [&] { return store.total_devices()[store.device_ids().front()] / 1000; };
+  store.UpsertNode(MakeNode("a").Gpu(8));
+  store.UpsertNode(MakeNode("b").Gpu(4));
+  CHECK(free() == 12);
+  store.UpsertPod(MakePod("p").Gpu(3).On("a").Queue("q"));
+  CHECK(free() == 9);
+  store.UpsertNode(MakeNode("b").Gpu(4).Cordoned());
+  CHECK(free() == 5);
+  CHECK(total() == 12);
+  store.UpsertPod(MakePod("more").Gpu(7).On("a").Queue("q"));  // overfull: nothing is free
+  CHECK(free() == 0);
+  store.DeletePod("uid-more");
+  store.DeleteNode("a");
+  CHECK(free() == 0);
+  CHECK(total() == 4);
+  store.UpsertNode(MakeNode("b").Gpu(4));
+  CHECK(free() == 4);
+}
+
 TEST_CASE("caps: the limit, else the quota, per resource", "[unit][cluster]") {
   config::Queue queue = MakeQueue("q", {"*"}, /*limit_gpus=*/32, /*quota_gpus=*/16);
   queue.quota["cpu"] = 5000;

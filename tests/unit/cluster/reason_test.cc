@@ -94,7 +94,7 @@ TEST_CASE("sentences", "[unit][cluster]") {
        "It needs 16 of nvidia.com/gpu; its queue may use 8 at most."},
       {{kUnknownQueue, 0, 0, "nope"}, "The policy has no queue \"nope\"."},
       {{kStarting, 4, 1}, "Placed and released: 1 of 4 members have arrived."},
-      {{kQueueHeld}, "its queue is held."},
+      {{.reason = kQueueHeld, .subject = "a"}, "Queue a is held: nothing new starts in it."},
       {{kSuspended}, "Suspended."},
       {{kGangConflict, 0, 0, "The first member says 3."}, "The first member says 3."},
   };

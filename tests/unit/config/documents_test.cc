@@ -122,7 +122,7 @@ TEST_CASE("of each type of value the schema says the bounds") {
   CHECK(gang["bindTimeout"]["description"].get<std::string>().starts_with("1s to 5m0s. "));
   const json& queue = schema["queues"]["items"];
   CHECK(queue["required"] == json{"name"});
-  CHECK(queue["properties"]["weight"]["minimum"] == 0.001);
+  CHECK(queue["properties"]["weight"]["minimum"] == 0);
 }
 
 }  // namespace

@@ -110,6 +110,7 @@ PolicyConfiguration AnyPolicy() {
   policy.gang.bind_timeout = milliseconds{Within(1000, 300'000)};
   policy.gang.plan_timeout = milliseconds{Within(policy.gang.bind_timeout.count(), 86'400'000)};
   policy.gang.max_standing = static_cast<int>(Within(1, 100'000));
+  policy.borrowing = *rc::gen::arbitrary<bool>();
   policy.queues = Queues(policy.devices);
   return policy;
 }
@@ -165,10 +166,13 @@ TEST_CASE("the canonical form is for people") {
         "  planTimeout: 1m0s\n"
         "  bindTimeout: 20s\n"
         "  maxStanding: 4096\n"
+        "borrowing: off\n"
         "queues:\n"
         "- name: default\n"
         "  namespaces: [\"*\"]\n"
-        "  weight: 1\n");
+        "  weight: 1\n"
+        "  priority: 0\n"
+        "  hold: none\n");
 }
 
 }  // namespace

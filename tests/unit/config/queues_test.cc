@@ -80,6 +80,36 @@ TEST_CASE("a parent may be a plain group, and is not below its child") {
         Lines{"p:5:21: queues[1].parent: a queue cannot be its own ancestor: b -> c -> a -> b"});
 }
 
+TEST_CASE("what is lent is at most the quota, of devices") {
+  const auto errors = [](const std::string& keys) {
+    return QueueErrors("- {name: a, " + keys + "}");
+  };
+  CHECK(errors("quota: {nvidia.com/gpu: 8}, lendingLimit: {nvidia.com/gpu: 8}").empty());
+  CHECK(errors("quota: {nvidia.com/gpu: 8}, lendingLimit: {nvidia.com/gpu: 0}").empty());
+  CHECK(errors("quota: {nvidia.com/gpu: 8}, lendingLimit: {nvidia.com/gpu: 9}") ==
+        Lines{"p:4:72: queues[0].lendingLimit[nvidia.com/gpu]: must not be more than the quota: "
+              "9 > 8"});
+  CHECK(errors("lendingLimit: {nvidia.com/gpu: 1}") ==
+        Lines{"p:4:44: queues[0].lendingLimit[nvidia.com/gpu]: has no quota that could be lent"});
+  CHECK(errors("quota: {cpu: 8}, lendingLimit: {cpu: 4}") ==
+        Lines{"p:4:50: queues[0].lendingLimit.cpu: must be a resource of resources.devices"});
+}
+
+TEST_CASE("borrowing, holds and what decides between siblings") {
+  const PolicyConfiguration policy = Decoded(
+      "borrowing: on\nqueues:\n- {name: a, weight: 0, priority: -3, hold: hold}\n- {name: b}\n");
+  CHECK(policy.borrowing);
+  CHECK(Decoded("borrowing: true\n").borrowing);
+  CHECK_FALSE(Decoded("borrowing: false\n").borrowing);
+  CHECK_FALSE(Decoded("").borrowing);
+  CHECK(policy.queues[0].weight == 0);
+  CHECK(policy.queues[0].priority == -3);
+  CHECK(policy.queues[0].hold == Hold::kHold);
+  CHECK(policy.queues[1].hold == Hold::kNone);
+  CHECK(QueueErrors("- {name: a, hold: drain}").size() == 1);
+  CHECK(QueueErrors("- {name: a, weight: -1}").size() == 1);
+}
+
 TEST_CASE("a tree of queues is at most 16 levels deep") {
   const auto chain = [](int levels) {
     std::string queues = "- {name: q1}\n";
@@ -141,10 +171,10 @@ TEST_CASE("a limit is at least the quota") {
   CHECK(QueueErrors("- name: a\n  limit: {nvidia.com/gpu: 0}").empty());
 }
 
-TEST_CASE("a weight is above zero") {
-  CHECK(OneError("weight: 0") == "p:5:11: queues[0].weight: must be from 0.001 to 1000, is 0");
-  CHECK(OneError("weight: 1001") ==
-        "p:5:11: queues[0].weight: must be from 0.001 to 1000, is 1001");
+TEST_CASE("a weight is zero to a thousand") {
+  CHECK(OneError("weight: -0.001") ==
+        "p:5:11: queues[0].weight: must be from 0 to 1000, is -0.001");
+  CHECK(OneError("weight: 1001") == "p:5:11: queues[0].weight: must be from 0 to 1000, is 1001");
 }
 
 }  // namespace

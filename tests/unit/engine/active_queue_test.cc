@@ -2,14 +2,24 @@
 
 #include <catch2/catch.hpp>
 #include <deque>
+#include <random>
 #include <string>
 #include <vector>
+
+#include "tests/support/builders.h"
 
 namespace berth::engine {
 namespace {
 
+using testing::MakePolicy;
+using testing::MakeQueue;
+
 class ActiveQueueTest {
  public:
+  explicit ActiveQueueTest(config::PolicyConfiguration policy =
+                               MakePolicy({MakeQueue("q0", {"*"}), MakeQueue("q1", {"*"}),
+                                           MakeQueue("q2", {"*"})}))
+      : store(std::move(policy)) {}
   const cluster::Workload& Make(const std::string& key) {
     cluster::Workload& workload = workloads_.emplace_back();
     workload.key = key;
@@ -31,7 +41,8 @@ class ActiveQueueTest {
     return keys;
   }
 
-  ActiveQueue queue;
+  cluster::Store store;
+  ActiveQueue queue{store};
 
  private:
   std::deque<cluster::Workload> workloads_;  // addresses stay
@@ -106,6 +117,128 @@ TEST_CASE("those who are awake are told in parts", "[unit][engine]") {
 
   waits.object.node_name.assign(1, 'n');  // then nobody has anything left to be placed
   CHECK(t.Awake() == Keys{});
+}
+
+/// q0 and q1 in q2 beside q3; q4 in q3. Borrowing, no quota.
+config::PolicyConfiguration Tree() {
+  auto policy = MakePolicy({MakeQueue("q0", {"*"}), MakeQueue("q1", {"*"}), MakeQueue("q2", {"*"}),
+                            MakeQueue("q3", {"*"}), MakeQueue("q4", {"*"})});
+  policy.borrowing = true;
+  policy.queues[0].parent = policy.queues[1].parent = "q2";
+  policy.queues[4].parent = "q3";
+  return policy;
+}
+
+struct TreeOfLines : ActiveQueueTest {
+  explicit TreeOfLines(const config::PolicyConfiguration& policy = Tree())
+      : ActiveQueueTest(policy) {
+    store.UpsertNode(testing::MakeNode("n").Gpu(16));
+  }
+  /// A job of one GPU.
+  void Job(const std::string& key, cluster::QueueId in, kube::Millis since) {
+    Put(key, {.queue = in, .since = since, .wants = {{store.device_ids().front(), 1'000}}});
+  }
+  /// Pops jobs; each gets its GPU before the next one is asked for.
+  std::vector<std::string> PlaceAll() {
+    std::vector<std::string> keys;
+    while (const cluster::Workload* workload = queue.Pop()) {
+      keys.push_back(workload->key);
+      const std::string of(workload->key, 0, 2);  // a key begins with the name of its queue
+      store.UpsertPod(testing::MakePod("p" + std::to_string(keys.size())).Gpu(1).Queue(of).On("n"));
+      for (const cluster::QueueId id : store.TakeUseNews()) queue.Reorder(id);
+    }
+    return keys;
+  }
+};
+
+TEST_CASE("with borrowing the queues take turns, level by level", "[unit][engine]") {
+  TreeOfLines t;
+  for (int i = 0; i < 3; ++i) {
+    const std::string n = std::to_string(i);
+    t.Job("q0-" + n, 0, 10 + i);
+    t.Job("q1-" + n, 1, 20 + i);
+    t.Job("q4-" + n, 4, 30 + i);
+  }
+  // q2 and q3 take turns, and in q2 its two queues: q3 gets as much as both of them together.
+  CHECK(t.PlaceAll() ==
+        Keys{"q0-0", "q4-0", "q1-0", "q4-1", "q0-1", "q4-2", "q1-1", "q0-2", "q1-2"});
+}
+
+TEST_CASE("weights and quotas decide at their level", "[unit][engine]") {
+  auto policy = Tree();
+  policy.queues[2].weight = 3'000;
+  policy.queues[1].quota[testing::kGpu] = 1'000;
+  TreeOfLines t(policy);
+  for (int i = 0; i < 4; ++i) {
+    const std::string n = std::to_string(i);
+    t.Job("q0-" + n, 0, 10 + i);
+    t.Job("q1-" + n, 1, 20 + i);
+    t.Job("q4-" + n, 4, 30 + i);
+  }
+  // Three for q2 to one for q3; in q2 the first is the one that q1 is promised.
+  CHECK(t.PlaceAll() == Keys{"q1-0", "q0-0", "q1-1", "q4-0", "q0-1", "q1-2", "q0-2", "q4-1", "q1-3",
+                             "q0-3", "q4-2", "q4-3"});
+}
+
+TEST_CASE("the work of a queue itself stands beside the queues below it", "[unit][engine]") {
+  TreeOfLines t;
+  t.Job("q3-a", 3, 1);
+  t.Job("q3-b", 3, 2);
+  t.Job("q4-a", 4, 3);
+  t.Job("q4-b", 4, 4);
+  CHECK(t.PlaceAll() == Keys{"q3-a", "q4-a", "q3-b", "q4-b"});
+}
+
+TEST_CASE("who stands in line follows an edit of the tree", "[unit][engine]") {
+  TreeOfLines t;
+  t.Job("q0-a", 0, 1);
+  t.Job("q1-a", 1, 2);
+  t.Job("q4-a", 4, 3);
+  auto policy = Tree();
+  policy.queues[1].parent = "q4";
+  policy.queues[1].weight = 0;
+  t.store.SetPolicy(policy);
+  t.queue.ReorderAll();
+  CHECK(t.PlaceAll() == Keys{"q0-a", "q4-a", "q1-a"});
+}
+
+// The line that is kept up with each change gives the same order as one that is built anew.
+TEST_CASE("a line that was kept is one that was built", "[unit][engine]") {
+  std::mt19937 random(20261125);
+  const auto draw = [&](int below) {
+    return static_cast<int>(random() % static_cast<unsigned>(below));
+  };
+  for (int round = 0; round < 200; ++round) {
+    auto policy = Tree();
+    for (config::Queue& queue : policy.queues) {
+      queue.weight = draw(4) * 1'000;
+      queue.priority = draw(2);
+      if (draw(2) == 0) queue.quota[testing::kGpu] = draw(5) * 1'000;
+    }
+    TreeOfLines kept(policy);
+    std::vector<std::pair<const cluster::Workload*, Turn>> waiting;
+    for (int step = 0; step < 30; ++step) {
+      const auto queue = static_cast<cluster::QueueId>(draw(5));
+      if (draw(3) > 0) {
+        const Turn turn{.queue = queue,
+                        .priority = draw(2),
+                        .since = draw(9),
+                        .wants = {{kept.store.device_ids().front(), (1 + draw(3)) * 1'000}}};
+        waiting.emplace_back(&kept.Put("w" + std::to_string(step), turn), turn);
+      } else {
+        kept.store.UpsertPod(testing::MakePod("p" + std::to_string(draw(6)))
+                                 .Gpu(1 + draw(3))
+                                 .Queue("q" + std::to_string(queue))
+                                 .On("n"));
+        for (const cluster::QueueId id : kept.store.TakeUseNews()) kept.queue.Reorder(id);
+      }
+    }
+    ActiveQueue built(kept.store);
+    for (const auto& [workload, turn] : waiting) built.Put(*workload, turn);
+    Keys expected;
+    while (const cluster::Workload* workload = built.Pop()) expected.push_back(workload->key);
+    CHECK(kept.PopAll() == expected);
+  }
 }
 
 }  // namespace

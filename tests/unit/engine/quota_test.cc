@@ -550,6 +550,87 @@ TEST_CASE("a move that leaves the queues above over their limit evicts nobody", 
   CHECK(w.BoundPods() == 3);
 }
 
+config::PolicyConfiguration Held(int queue) {
+  auto policy = TreeOfQueues::Policy();
+  policy.queues[static_cast<std::size_t>(queue)].hold = config::Hold::kHold;
+  return policy;
+}
+
+TEST_CASE("in a held queue nothing new starts, and what was planned gives way", "[unit][engine]") {
+  TreeOfQueues w;
+  w.AddGang("x", 2, "a");
+  w.AddGang("o", 2, "other");
+  CHECK(w.Why("x0") == "Starting");
+  w.Reload(Held(3));  // org, above team, above a
+  w.Tick();
+  CHECK(w.VerdictOf("x0") == Verdict{.reason = ReasonId::kQueueHeld, .subject = "org"});
+  CHECK(w.Why("o0") == "Starting");
+  w.Add(MakePod("single").Gpu(1).Queue("b"));
+  CHECK(w.Filter("single").reason == "QueueHeld");
+  w.Schedule();
+  CHECK(w.BoundPods() == 2);
+  w.Reload(TreeOfQueues::Policy());
+  w.Schedule();
+  CHECK(w.BoundPods() == 5);
+}
+
+TEST_CASE("a running gang of a held queue gets back what its minimum lost", "[unit][engine]") {
+  TreeOfQueues w;
+  for (int i = 0; i < 2; ++i) {
+    w.Add(MakePod("g" + std::to_string(i)).Gpu(1).Gang("g", 3).Min(2).Queue("a").Gated());
+  }
+  w.Advance(60'000);
+  w.Schedule();
+  REQUIRE(w.BoundPods() == 2);
+  w.Reload(Held(0));
+  w.Tick();
+  w.Add(MakePod("g2").Gpu(1).Gang("g", 3).Min(2).Queue("a").Gated());
+  w.Tick();
+  CHECK(w.Why("g2") == "QueueHeld");  // beyond the minimum
+  w.Delete("g0");
+  w.Tick();
+  w.Schedule();
+  CHECK(w.BoundPods() == 2);
+  CHECK(w.NodeOf("g2") != "");
+}
+
+TEST_CASE("a queue that borrows waits for what others keep, until they use it", "[unit][engine]") {
+  auto policy = MakePolicy({MakeQueue("a", {"*"}, -1, 8), MakeQueue("b", {"*"})});
+  policy.borrowing = true;
+  policy.queues[0].lending_limit[kGpu] = 3'000;
+  World w(policy);
+  w.Add(MakeNode("n0").Gpu(8));
+  w.Add(MakeNode("n1").Gpu(8));
+  w.Start();
+  const auto add = [&](const std::string& name, int gpus, const char* queue) {
+    w.Add(MakePod(name).Gpu(gpus).Queue(queue).Gated());
+    w.Tick();
+  };
+  add("b8", 8, "b");
+  add("b4", 4, "b");
+  CHECK(w.Why("b4") == "WaitingForQuota");
+  CHECK(w.VerdictOf("b4") == Verdict{ReasonId::kWaitingForQuota, 4'000, 3'000, kGpu});
+  add("b3", 3, "b");  // 11 of 16: a's 5 are left
+  CHECK(w.Why("b3") == "Starting");
+  add("a5", 5, "a");
+  w.Schedule();
+  CHECK(w.BoundPods() == 3);
+  SECTION("room that a borrower gives back is borrowed again") {
+    w.Delete("b8");
+    w.Schedule();
+    CHECK(w.NodeOf("b4") != "");
+  }
+  SECTION("an edit lends it") {
+    w.Delete("a5");
+    w.Schedule();
+    CHECK(w.NodeOf("b4").empty());  // a keeps 5 again
+    policy.queues[0].lending_limit.clear();
+    w.Reload(policy);
+    w.Schedule();
+    CHECK(w.NodeOf("b4") != "");
+  }
+}
+
 TEST_CASE("a plan gives way when the queue above it is over its limit", "[unit][engine]") {
   TreeOfQueues w;
   w.AddGang("x", 2, "a");

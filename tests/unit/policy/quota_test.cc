@@ -244,6 +244,95 @@ TEST_CASE("a pod is over the cap of any queue on its path", "[unit][policy]") {
   CHECK(IsOver(QuotaView(t.store), r));
 }
 
+/// 16 GPUs. `a` is promised 8 and lends 3 of them, `b` is promised 4 and lends all; `c` is promised
+/// nothing. All are in `org`, and `in-a` is below `a`.
+struct LoanTest : Planning {
+  LoanTest() : Planning(Policy()) { Node(MakeNode("n").Gpu(16)); }
+  static config::PolicyConfiguration Policy() {
+    auto policy =
+        MakePolicy({Under("org", MakeQueue("a", {"default"}, -1, 8)),
+                    Under("org", MakeQueue("b", {"default"}, -1, 4)),
+                    Under("org", MakeQueue("c", {"default"})), MakeQueue("org", {}, -1, 12),
+                    Under("a", MakeQueue("in-a", {"default"}))});
+    policy.borrowing = true;
+    policy.queues[0].lending_limit[testing::kGpu] = 3'000;
+    return policy;
+  }
+  void Use(const char* queue, int gpus) {
+    Pod(MakePod("use" + std::to_string(++pods)).Gpu(gpus).Queue(queue).On("n"));
+  }
+  bool Grants(const char* queue, int gpus) {
+    const PodInfo* pod = &Pod(MakePod("w").Gpu(gpus).Queue(queue));
+    int fit = 0;
+    const auto reason =
+        GrantMembers(QuotaView(store), store.FindQueue(queue), {&pod, 1}, 1, fit).reason;
+    return reason == ReasonId::kNone;
+  }
+  /// The most that is granted.
+  int Most(const char* queue) {
+    int most = 0;
+    while (most < 16 && Grants(queue, most + 1)) ++most;
+    return most;
+  }
+  int pods = 0;
+};
+
+TEST_CASE("a queue borrows what others lend", "[unit][policy]") {
+  LoanTest t;
+  // Of 16, `a` keeps 5 for itself.
+  CHECK(t.Most("c") == 11);
+  CHECK(t.Most("b") == 11);
+  CHECK(t.Most("a") == 16);
+  CHECK(t.Most("in-a") == 16);  // what `a` keeps is for the queues below it, too
+  SECTION("what the lender uses itself it need not keep") {
+    t.Use("a", 2);
+    CHECK(t.Most("c") == 16 - 2 - 3);
+    t.Use("in-a", 3);
+    CHECK(t.Most("c") == 16 - 5 - 0);
+    t.Use("a", 4);  // beyond its quota
+    CHECK(t.Most("c") == 16 - 9);
+  }
+  SECTION("what is borrowed") {
+    t.Use("c", 11);
+    CHECK(t.Most("c") == 0);
+    CHECK(t.Most("a") == 5);  // what it kept
+    CHECK(t.Most("b") == 1);  // org is promised 12, and 11 are in use: this is promised to b
+  }
+  SECTION("nodes that take no pods lend nothing") {
+    t.Node(MakeNode("n").Gpu(16).Cordoned());
+    CHECK(t.Most("c") == 0);
+    CHECK(t.Most("b") == 4);  // quota is asked for room, not for free devices
+  }
+  SECTION("a limit holds for loans") {
+    auto policy = LoanTest::Policy();
+    policy.queues[2].limit[testing::kGpu] = 6'000;
+    t.store.SetPolicy(policy);
+    CHECK(t.Most("c") == 6);
+  }
+  SECTION("without borrowing nothing is lent") {
+    auto policy = LoanTest::Policy();
+    policy.borrowing = false;
+    t.store.SetPolicy(policy);
+    CHECK(t.Most("a") == 8);
+    CHECK(t.Most("b") == 4);
+    CHECK(t.Most("c") == 12);  // it has no quota, org has
+  }
+}
+
+TEST_CASE("what is kept by a queue and by one above it is not added up", "[unit][policy]") {
+  auto policy = LoanTest::Policy();
+  policy.queues[3].lending_limit[testing::kGpu] = 4'000;  // org keeps 8 of 12, `a` 5 of those
+  policy.queues.push_back(MakeQueue("other", {"default"}));
+  LoanTest t;
+  t.store.SetPolicy(policy);
+  CHECK(t.Most("other") == 16 - 8);
+  CHECK(t.Most("c") == 16 - 5);  // it is in org
+  t.Use("a", 1);
+  CHECK(t.Most("other") == 16 - 1 - 7);
+  t.Use("b", 6);  // 7 of org's 8 are in use, and `a` still keeps 4
+  CHECK(t.Most("other") == 16 - 7 - 4);
+}
+
 TEST_CASE("whole-node pods go where their queue can pay", "[unit][policy]") {
   QuotaTest t;
   t.Node(MakeNode("small").Gpu(4));

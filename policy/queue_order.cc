@@ -1,0 +1,61 @@
+#include "policy/queue_order.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace berth::policy {
+namespace {
+
+/// Of several kinds of devices the dominant one counts: the largest part of all that there are
+/// (Ghodsi et al., "Dominant Resource Fairness", NSDI 2011).
+std::int64_t ExcessOf(const cluster::Store& store, cluster::ResourceId id, std::int64_t amount) {
+  if (store.device_ids().size() == 1) return amount;
+  constexpr __int128 kParts = 1'000'000'000;
+  const std::int64_t total = std::max<std::int64_t>(1, store.total_devices()[id]);
+  return static_cast<std::int64_t>(std::min<__int128>(kParts * kParts, kParts * amount / total));
+}
+
+void Count(const cluster::Store& store, const cluster::Amounts& used, const cluster::Amounts& quota,
+           const cluster::Demand& wants, Standing& standing) {
+  for (const auto& [id, amount] : wants) {
+    const std::int64_t excess = used[id] + amount - quota[id];
+    if (excess <= 0) continue;
+    standing.beyond = true;
+    standing.excess = std::max(standing.excess, ExcessOf(store, id, excess));
+  }
+}
+
+}  // namespace
+
+bool Standing::operator<(const Standing& other) const {
+  if (beyond != other.beyond) return !beyond;
+  if (beyond) {
+    // A queue without weight comes after all that have some.
+    if ((weight == 0) != (other.weight == 0)) return weight != 0;
+    const __int128 mine = static_cast<__int128>(excess) * std::max<std::int64_t>(1, other.weight);
+    const __int128 its = static_cast<__int128>(other.excess) * std::max<std::int64_t>(1, weight);
+    if (mine != its) return mine < its;
+  }
+  return priority > other.priority;
+}
+
+Standing StandingOf(const cluster::Store& store, cluster::QueueId queue,
+                    const cluster::Demand& wants) {
+  Standing standing;
+  if (!store.policy().borrowing || queue == cluster::kNoQueue) return standing;
+  const cluster::QueueInfo& info = store.queue(queue);
+  standing.weight = info.config.weight;
+  standing.priority = info.config.priority;
+  Count(store, info.used, info.quota, wants, standing);
+  return standing;
+}
+
+Standing StandingOfOwn(const cluster::Store& store, cluster::QueueId queue,
+                       const cluster::Demand& wants) {
+  Standing standing{.weight = 1000};
+  if (!store.policy().borrowing || queue == cluster::kNoQueue) return Standing{};
+  Count(store, store.queue(queue).own, {}, wants, standing);
+  return standing;
+}
+
+}  // namespace berth::policy

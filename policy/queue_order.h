@@ -1,0 +1,32 @@
+// Which of several sibling queues gets free room next: first those that ask for what they are
+// promised, then the one that has least beyond its quota, by weight. Pure functions of the ledger.
+#pragma once
+
+#include <cstdint>
+
+#include "cluster/store.h"
+
+namespace berth::policy {
+
+/// How a queue stands among its siblings, with its next job counted. The less comes first.
+struct Standing {
+  bool beyond = false;      ///< With the job it has more than its quota of some device.
+  std::int64_t excess = 0;  ///< How much: thousandths of devices, or, where there are several kinds
+                            ///< of devices, billionths of all of the kind of which it has most.
+  std::int64_t weight = 1;  ///< Thousandths, see config::Queue.
+  std::int64_t priority = 0;  ///< Of the queue.
+
+  /// A total preorder: whoever compares equal is ordered by age and name.
+  bool operator<(const Standing& other) const;
+  bool operator==(const Standing& other) const { return !(*this < other) && !(other < *this); }
+};
+
+/// `wants`: what the job asks for of devices. Without borrowing all stand alike.
+Standing StandingOf(const cluster::Store& store, cluster::QueueId queue,
+                    const cluster::Demand& wants);
+/// That of the work of `queue` itself among the queues below it. It has no quota of its own there,
+/// and weight 1.
+Standing StandingOfOwn(const cluster::Store& store, cluster::QueueId queue,
+                       const cluster::Demand& wants);
+
+}  // namespace berth::policy

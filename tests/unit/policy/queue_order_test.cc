@@ -1,0 +1,107 @@
+// Which queue gets free room next. Numbers are GPUs.
+#include "policy/queue_order.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/builders.h"
+#include "tests/support/planning.h"
+
+namespace berth::policy {
+namespace {
+
+using testing::MakeNode;
+using testing::MakePod;
+using testing::MakePolicy;
+using testing::MakeQueue;
+using testing::Planning;
+
+struct Asker {
+  int quota;  ///< -1: none.
+  int used;
+  int wants;
+  int weight = 1;
+  int priority = 0;
+};
+
+struct OrderTest : Planning {
+  OrderTest(const Asker& a, const Asker& b, bool borrowing = true)
+      : Planning(Policy(a, b, borrowing)) {
+    Node(MakeNode("n").Gpu(16));
+    if (a.used > 0) Pod(MakePod("a").Gpu(a.used).Queue("a").On("n"));
+    if (b.used > 0) Pod(MakePod("b").Gpu(b.used).Queue("b").On("n"));
+    first = StandingOf(store, store.FindQueue("a"), Wants(a));
+    second = StandingOf(store, store.FindQueue("b"), Wants(b));
+  }
+  cluster::Demand Wants(const Asker& asker) const {
+    if (asker.wants == 0) return {};
+    return {{gpu(), asker.wants * 1000}};
+  }
+  static config::PolicyConfiguration Policy(const Asker& a, const Asker& b, bool borrowing) {
+    auto policy = MakePolicy(
+        {MakeQueue("a", {"default"}, -1, a.quota), MakeQueue("b", {"default"}, -1, b.quota)});
+    policy.borrowing = borrowing;
+    policy.queues[0].weight = a.weight * 1000;
+    policy.queues[1].weight = b.weight * 1000;
+    policy.queues[0].priority = a.priority;
+    policy.queues[1].priority = b.priority;
+    return policy;
+  }
+  Standing first, second;
+};
+
+TEST_CASE("claims within quota come first, then who has least beyond it", "[unit][policy]") {
+  struct Row {
+    const char* what;
+    Asker a, b;
+    int before;  ///< 1: a comes first; -1: b does; 0: age decides.
+  };
+  const std::vector<Row> rows{
+      {"within quota, to the last GPU", {4, 3, 1}, {-1, 0, 1}, 1},
+      {"one more is beyond it", {4, 3, 2}, {-1, 0, 1}, 0},
+      {"both within: nothing else counts", {8, 1, 1}, {4, 3, 1}, 0},
+      {"both within: priority", {8, 1, 1, 1, 0}, {4, 3, 1, 1, 2}, -1},
+      {"least beyond, the job counted", {4, 4, 2}, {4, 5, 2}, 1},
+      {"a small job of who has more", {-1, 2, 1}, {-1, 0, 4}, 1},
+      {"twice the weight, twice as much", {-1, 3, 1, 2}, {-1, 1, 1, 1}, 0},
+      {"one more", {-1, 4, 1, 2}, {-1, 1, 1, 1}, -1},
+      {"priority counts between equals", {-1, 1, 1, 1, 0}, {-1, 1, 1, 1, 1}, -1},
+      {"and only there", {-1, 1, 1, 1, 0}, {-1, 2, 1, 1, 9}, 1},
+      {"without weight: last", {-1, 0, 1, 0}, {-1, 9, 4, 1}, -1},
+      {"but not within quota", {2, 0, 1, 0}, {-1, 0, 1, 9}, 1},
+      {"two without weight", {-1, 0, 1, 0}, {-1, 1, 1, 0}, 1},
+      {"who asks for no device", {-1, 9, 0}, {-1, 0, 1}, 1},
+  };
+  for (const Row& row : rows) {
+    INFO(row.what);
+    const OrderTest t(row.a, row.b);
+    CHECK((t.first < t.second) == (row.before == 1));
+    CHECK((t.second < t.first) == (row.before == -1));
+  }
+}
+
+TEST_CASE("without borrowing all queues stand alike", "[unit][policy]") {
+  const OrderTest t({4, 4, 2, 1, 0}, {8, 0, 1, 3, 5}, /*borrowing=*/false);
+  CHECK(t.first == t.second);
+}
+
+// 8 GPUs and 80 NICs: `a` has 2 of 8 GPUs, `b` 10 of 80 NICs.
+TEST_CASE("of several kinds of devices the dominant one counts", "[unit][policy]") {
+  auto policy = MakePolicy({MakeQueue("a", {"*"}), MakeQueue("b", {"*"})});
+  policy.borrowing = true;
+  policy.devices.push_back({.name = "example.com/nic"});
+  Planning t(policy);
+  kube::Node node = MakeNode("n").Gpu(8);
+  node.allocatable["example.com/nic"] = 80'000;
+  t.Node(node);
+  const cluster::ResourceId nic = t.store.device_ids().back();
+  const auto before = [&](std::int64_t gpus, std::int64_t nics) {
+    return StandingOf(t.store, 0, {{t.gpu(), gpus * 1000}}) <
+           StandingOf(t.store, 1, {{nic, nics * 1000}});
+  };
+  CHECK(before(2, 21));
+  CHECK_FALSE(before(2, 20));  // a quarter of either
+  CHECK_FALSE(before(2, 10));
+}
+
+}  // namespace
+}  // namespace berth::policy
