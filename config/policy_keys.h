@@ -6,52 +6,22 @@
 
 #include <array>
 #include <chrono>
-#include <concepts>
 #include <cstdint>
 #include <limits>
-#include <span>
 #include <string_view>
-#include <type_traits>
 
 #include "config/decode.h"
+#include "config/key_types.h"
 #include "config/scalars.h"
 
 namespace berth::config::keys {
 
-using Words = std::span<const std::string_view>;
+// --- The types of values that only policies have.
 
-// --- The types of values.
-
-/// Exactly this text, which the file must have.
-struct Constant {
-  std::string_view text;
-};
-/// One of `words`, which stand in the order of their enumerators.
-struct Word {
-  Words words;
-  std::size_t count;  ///< Of enumerators. Words beyond it are the first ones, spelled otherwise.
-
-  constexpr explicit Word(Words all) : Word(all, all.size()) {}
-  constexpr Word(Words all, std::size_t different) : words(all), count(different) {}
-};
-struct Whole {
-  std::int64_t min;
-  std::int64_t max;
-};
 /// A decimal, in thousandths, as are its bounds.
 struct Decimal {
   std::int64_t min;
   std::int64_t max;
-};
-struct Duration {
-  std::chrono::milliseconds min;
-  std::chrono::milliseconds max;
-};
-/// A text of some form.
-struct Form {
-  bool (*valid)(std::string_view);
-  std::string_view wanted;  ///< "must be `wanted`, is ..."
-  std::string_view schema;  ///< As JSON.
 };
 struct Name {
   const Form& form;
@@ -113,10 +83,6 @@ inline constexpr std::array<std::string_view, 4> kOffOn{"off", "on", "false", "t
 inline constexpr std::array<std::string_view, 5> kSwitches{"on", "off", "auto", "true", "false"};
 
 // --- The keys.
-
-/// T or const T: readers of a policy take it as const.
-template <typename T, typename U>
-concept Is = std::same_as<std::remove_const_t<T>, U>;
 
 template <typename Visitor, Is<Dialects> T>
 void Keys(Visitor& key, T& dialects) {

@@ -1,61 +1,32 @@
 // PolicySchema of decode.h.
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
 #include <type_traits>
 
 #include "config/decode.h"
+#include "config/key_schema.h"
 #include "config/policy_keys.h"
 #include "config/scalars.h"
 
 namespace berth::config {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = keys::MappingSchema::Json;
 
 template <typename T>
 Json SchemaOf(T& value);
 
 /// Collects the keys of one mapping, which has its defaults.
-class SchemaWriter {
+class SchemaWriter : public keys::MappingSchema {
  public:
-  void operator()(std::string_view key, const keys::Constant& type) {
-    properties_[std::string(key)] = {{"const", type.text}};
-    required_.push_back(key);
-  }
+  using MappingSchema::operator();
   template <typename T, typename Type>
   void operator()(std::string_view key, T& value, const Type& type, std::string_view sentence) {
-    Json& property = properties_[std::string(key)] = Describe(value, type);
-    if constexpr (std::is_same_v<Type, keys::Name>) {
-      if (type.required) required_.push_back(key);
-    }
-    std::string description(sentence);
-    if constexpr (std::is_same_v<Type, keys::Duration>) {
-      description =
-          fmt::format("{} to {}. {}", FormatDuration(type.min), FormatDuration(type.max), sentence);
-    }
-    if (!description.empty()) property["description"] = description;
-  }
-  Json Take() {
-    Json schema = {{"type", "object"}, {"additionalProperties", false}};
-    if (!required_.empty()) schema["required"] = std::move(required_);
-    schema["properties"] = std::move(properties_);
-    return schema;
+    bool required = false;
+    if constexpr (std::is_same_v<Type, keys::Name>) required = type.required;
+    Add(key, Describe(value, type), sentence, required);
   }
 
  private:
-  template <typename T>
-  static Json Describe(const T& value, const keys::Word& type) {
-    Json words = Json::array();
-    for (const std::string_view word : type.words) {
-      const bool boolean = word == "true" || word == "false";
-      words.push_back(boolean ? Json(word == "true") : Json(word));
-    }
-    return {{"enum", words}, {"default", type.words[static_cast<std::size_t>(value)]}};
-  }
-  static Json Describe(std::int64_t value, const keys::Whole& type) {
-    return {{"type", "integer"}, {"minimum", type.min}, {"maximum", type.max}, {"default", value}};
-  }
+  using MappingSchema::Describe;
   static Json Describe(std::int64_t value, const keys::Decimal& type) {
     const auto decimal = [](std::int64_t thousandths) {
       return Json::parse(FormatThousandths(thousandths));
@@ -65,11 +36,6 @@ class SchemaWriter {
             {"maximum", decimal(type.max)},
             {"multipleOf", 0.001},
             {"default", decimal(value)}};
-  }
-  static Json Describe(std::chrono::milliseconds value, const keys::Duration&) {
-    return {{"type", "string"},
-            {"pattern", "^([0-9]+(\\.[0-9]+)?(ns|us|\u00b5s|\u03bcs|ms|s|m|h))+$"},
-            {"default", FormatDuration(value)}};
   }
   static Json Describe(const std::string&, const keys::Name& type) {
     return Json::parse(type.form.schema);
@@ -81,12 +47,7 @@ class SchemaWriter {
     return schema;
   }
   static Json Describe(const kube::ResourceList&, const keys::Amounts&) {
-    return Json::parse(R"({
-      "type": "object",
-      "additionalProperties": {"anyOf": [
-        {"type": "number", "minimum": 0},
-        {"type": "string", "pattern": "^\\+?[0-9.]+([eE][-+]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?$"}
-      ]}})");
+    return {{"type", "object"}, {"additionalProperties", Quantity()}};
   }
   template <typename T>
   static Json Describe(T& value, const keys::Section&) {
@@ -104,9 +65,6 @@ class SchemaWriter {
     schema["items"] = std::move(items);
     return schema;
   }
-
-  Json properties_ = Json::object();
-  Json required_ = Json::array();
 };
 
 template <typename T>
