@@ -1,6 +1,6 @@
 // A scenario file: a small cluster, what happens in it step by step, and what must then be true.
 // The same file runs in the simulator and, through the end-to-end tests, on a real control plane
-// (docs/scenarios.md is the reference of every key, sim/scenario/schema.json the same for editors).
+// (docs/scenarios.md is the reference of every key; keys.h has them all).
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,6 @@
 #include <expected>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -149,15 +148,11 @@ struct Scenario {
   std::vector<std::pair<std::string, std::string>> Pods(std::string_view target) const;
 };
 
-/// The keys of a kind of mapping in a scenario file, for checking the documentation.
-struct MappingKeys {
-  std::string_view mapping;  ///< `scenario`, `nodes`, `taint`, `step`, `workload`, `expectation`.
-  std::span<const std::string_view> keys;
-};
-std::span<const MappingKeys> AllKeys();
-
 /// Strict, as for the policy file: returns all errors together, in document order.
 std::expected<Scenario, std::vector<config::Diagnostic>> Decode(std::string_view yaml,
                                                                 std::string_view file_name);
+
+/// A JSON schema of scenario files. sim/scenario/schema.json is a copy of it.
+std::string Schema();
 
 }  // namespace berth::scenario
