@@ -28,6 +28,7 @@ struct RunCommandOptions {
   std::vector<std::string> files;
   std::string seeds = "1";
   Fidelity fidelity = Fidelity::kScheduler;
+  bool schema = false;
   bool expand = false;
   int judge = 0;  ///< Line of the step whose expectation is judged; 0: none.
 };
@@ -93,6 +94,10 @@ std::size_t RunSeeds(const scenario::Scenario& scenario, const std::string& path
 }
 
 int RunFiles(const RunCommandOptions& options) {
+  if (options.schema) {
+    kube::Write(stdout, scenario::Schema());
+    return kFine;
+  }
   const auto seeds = ParseSeeds(options.seeds);
   if (!seeds) {
     kube::Write(stderr, fmt::format("--seeds: `{}` is no A-B or A,B,C of at most 10,000 seeds\n",
@@ -128,10 +133,14 @@ void AddRunCommand(CLI::App& simulate, std::function<int()>& run) {
   auto options = std::make_shared<RunCommandOptions>();
   CLI::App* command =
       simulate.add_subcommand("run", "scenario files in the simulated world (docs/scenarios.md)");
-  command->add_option("FILE", options->files, "scenario files")->required();
+  CLI::Option* files = command->add_option("FILE", options->files, "scenario files");
   command->add_option("--seeds", options->seeds, "A-B or A,B,C: one run each")
       ->capture_default_str();
   AddFidelityOption(*command, options->fidelity);
+  command
+      ->add_flag("--schema", options->schema,
+                 "only print the JSON schema of scenario files, for editors")
+      ->excludes(files);
   command->add_flag("--expand", options->expand,
                     "print the file's objects and steps as JSON, for another program to carry out");
   command
@@ -140,6 +149,7 @@ void AddRunCommand(CLI::App& simulate, std::function<int()>& run) {
                    "begins at this line")
       ->check(CLI::Range(1, std::numeric_limits<int>::max()));
   command->callback([options, &run] {
+    if (options->files.empty() && !options->schema) throw CLI::RequiredError("FILE");
     if ((options->expand || options->judge != 0) && options->files.size() > 1) {
       throw CLI::ValidationError("--expand, --judge", "of one file");
     }

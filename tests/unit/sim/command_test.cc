@@ -34,6 +34,12 @@ TEST_CASE("an option that would be ignored is a usage error", "[unit][sim]") {
   }
 }
 
+TEST_CASE("scenario files are needed, but not for their schema", "[unit][sim]") {
+  CHECK_NOTHROW(Parse("run --schema"));
+  CHECK_THROWS_AS(Parse("run --schema a.yaml"), CLI::ExcludesError);
+  CHECK_THROWS_AS(Parse("run"), CLI::RequiredError);
+}
+
 TEST_CASE("openb takes any list of its format, by name or by file", "[unit][sim]") {
   for (const char* list : {"default", "default,my-list_2", "all", "all,mine", "/data/mine.csv",
                            "./a.b.csv", "cpu050,cpu050"}) {
