@@ -26,7 +26,9 @@ class Attempts {
  public:
   /// All attempts together may take `timeout`.
   Attempts(const Request& request, Duration timeout, TimePoint now)
-      : is_read_(request.method == "GET"), deadline_(now + timeout) {}
+      : Attempts(request.method == "GET", timeout, now) {}
+  Attempts(bool is_read, Duration timeout, TimePoint now)
+      : is_read_(is_read), deadline_(now + timeout) {}
 
   /// How long the next attempt may take; it must not be sent later than that from now. nullopt:
   /// there is no further attempt.

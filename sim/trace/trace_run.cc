@@ -19,8 +19,8 @@ constexpr Duration kHour = 3'600'000;
 /// If nothing runs, and nothing has happened for this long, waiting jobs wait for ever. Longer than
 /// every pause of kube-scheduler and of Berth.
 constexpr Duration kQuiet = kHour;
-constexpr Duration kStep = 60'000;
-constexpr std::size_t kSamples = 200;  ///< At least this many, and at most twice as many.
+constexpr Duration kFirstLists = 60'000;  ///< All first lists have arrived.
+constexpr std::size_t kSamples = 200;     ///< At least this many, and at most twice as many.
 constexpr std::int64_t kWholePod = 8;
 constexpr Duration kHttpTimeout = 30'000;
 
@@ -79,7 +79,7 @@ class TraceRun {
            const TraceOptions& options)
       : options_(options),
         jobs_(jobs),
-        env_(options.seed, kEpoch, 0),
+        env_(options.seed, kEpoch, Trace::kNothing),
         berth_(options.policy == "Berth" || IsPublished(options.policy)),
         gpus_(CountGpus(nodes).all),
         processes_(env_, SchedulerOf(), kHttpTimeout),
@@ -93,7 +93,7 @@ class TraceRun {
     }
     if (berth_) processes_.StartBerth();
     processes_.StartScheduler();
-    Advance(kStep);  // all first lists have arrived
+    Advance(kFirstLists);
   }
 
   TraceResult Run() {
@@ -122,7 +122,7 @@ class TraceRun {
           gap *= 2;
         }
       }
-      if (!Advance(std::min(kStep, next - env_.now()))) break;
+      if (!Advance(next - env_.now())) break;
     }
     result.violation = processes_.checker().violation();
     if (!berth_) result.violation.clear();  // the invariants are only Berth's

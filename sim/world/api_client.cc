@@ -88,7 +88,7 @@ void ApiClient::Nominate(const engine::PodRef& pod, const std::string& node,
   kube::AnnotationPatch annotations;
   if (!plan.empty()) annotations.emplace(cluster::kPlanAnnotation, plan);
   Send(
-      kube::NominateRequest(Ref(pod), node, annotations),
+      pod, /*is_read=*/false, [&] { return kube::NominateRequest(Ref(pod), node, annotations); },
       [pod, node, annotations](ApiServer& api) { return api.Nominate(pod, node, annotations); },
       timeout, std::move(wanted), std::move(done));
 }
@@ -96,21 +96,24 @@ void ApiClient::Nominate(const engine::PodRef& pod, const std::string& node,
 void ApiClient::RemoveGate(const engine::PodRef& pod, const std::string& gate, Duration timeout,
                            Wanted wanted, Done done) {
   Send(
-      kube::RemoveGateRequest(Ref(pod), gate),
+      pod, /*is_read=*/false, [&] { return kube::RemoveGateRequest(Ref(pod), gate); },
       [pod, gate](ApiServer& api) { return api.RemoveGate(pod, gate); }, timeout, std::move(wanted),
       std::move(done));
 }
 
 void ApiClient::Read(const engine::PodRef& pod, Duration timeout, Done done) {
   Send(
-      kube::GetPodRequest(pod.ns, pod.name), [pod](ApiServer& api) { return api.ReadPod(pod); },
-      timeout, {}, std::move(done));
+      pod, /*is_read=*/true, [&] { return kube::GetPodRequest(pod.ns, pod.name); },
+      [pod](ApiServer& api) { return api.ReadPod(pod); }, timeout, {}, std::move(done));
 }
 
-void ApiClient::Send(const std::optional<kube::Request>& request, Operation operation,
-                     Duration timeout, Wanted wanted, Done done) {
+void ApiClient::Send(const engine::PodRef& pod, bool is_read, const MakeRequest& make,
+                     Operation operation, Duration timeout, Wanted wanted, Done done) {
+  const bool in_bytes = env_.fidelity == Fidelity::kWire;
+  // Every request about a pod is refused for the same names.
+  const auto request = in_bytes ? make() : kube::GetPodRequest(pod.ns, pod.name);
   if (!request) return done({WriteOutcome::kRefused, {.status = 0, .message = "invalid name"}});
-  if (env_.fidelity == Fidelity::kWire) {
+  if (in_bytes) {
     operation = [&env = env_, request = *request](ApiServer&) { return InBytes(env, request); };
   }
   const auto call = std::make_shared<Call>(
@@ -118,7 +121,7 @@ void ApiClient::Send(const std::optional<kube::Request>& request, Operation oper
            .operation = std::move(operation),
            .wanted = std::move(wanted),
            .done = std::move(done),
-           .attempts = kube::Attempts(*request, kube::Duration(timeout), now())});
+           .attempts = kube::Attempts(is_read, kube::Duration(timeout), now())});
   calls_.emplace(call->number, call);
   Attempt(call);
 }
@@ -210,7 +213,10 @@ void ApiClient::Bind(const engine::PodRef& pod, const std::string& node,
                      Wanted wanted, Done done) {
   const TimePoint deadline = env_.now() + timeout;
   Send(
-      kube::BindRequest(Ref(pod), node, {annotations.begin(), annotations.end()}),
+      pod, /*is_read=*/false,
+      [&] {
+        return kube::BindRequest(Ref(pod), node, {annotations.begin(), annotations.end()});
+      },
       [pod, node, annotations](ApiServer& api) { return api.Bind(pod, node, annotations); },
       timeout, std::move(wanted),
       [this, pod, node, deadline, done](const WriteResult& result) {

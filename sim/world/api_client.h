@@ -55,10 +55,11 @@ class ApiClient {
  private:
   using Operation = std::function<Reply(ApiServer&)>;
   struct Call;
-  /// Sends `request`: at fidelity `wire` as bytes, otherwise by calling `operation`, which has the
-  /// same effect.
-  void Send(const std::optional<kube::Request>& request, Operation operation, Duration timeout,
-            Wanted wanted, Done done);
+  using MakeRequest = std::function<std::optional<kube::Request>()>;
+  /// Sends a request about `pod`: at fidelity `wire` what `make` returns, as bytes; otherwise by
+  /// calling `operation`, which has the same effect, and no body is written.
+  void Send(const engine::PodRef& pod, bool is_read, const MakeRequest& make, Operation operation,
+            Duration timeout, Wanted wanted, Done done);
   void Attempt(const std::shared_ptr<Call>& call);
   void Transmit(const std::shared_ptr<Call>& call, TimePoint not_after);
   void Answered(const std::shared_ptr<Call>& call, const Reply& reply);

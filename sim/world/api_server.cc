@@ -64,7 +64,7 @@ std::shared_ptr<const kube::Pod> ApiServer::FindToPatch(const engine::PodRef& re
 
 Reply ApiServer::Store(kube::Pod pod) {
   pod.meta.resource_version = std::to_string(++version_);
-  trace_.Say("api: {}", Describe(pod));
+  trace_.Say([&pod] { return "api: " + Describe(pod); });
   auto stored = std::make_shared<const kube::Pod>(std::move(pod));
   pods_[NameKey(stored->meta.ns, stored->meta.name)] = stored;
   by_uid_[stored->meta.uid] = stored.get();

@@ -250,10 +250,12 @@ void HostDriver::Do(const engine::NodeNotice& notice) {
 }
 
 void HostDriver::Do(const engine::Decision& decision) {
-  std::string placed;
-  for (const auto& [pod, node] : decision.placed) placed += fmt::format(" {}->{}", pod, node);
-  env_.trace.Say("berth: {} {} {} {}{}", decision.kind, decision.workload, decision.plan,
-                 cluster::Token(decision.verdict.reason), placed);
+  env_.trace.Say([&decision] {
+    std::string placed;
+    for (const auto& [pod, node] : decision.placed) placed += fmt::format(" {}->{}", pod, node);
+    return fmt::format("berth: {} {} {} {}{}", decision.kind, decision.workload, decision.plan,
+                       cluster::Token(decision.verdict.reason), placed);
+  });
 }
 
 // --- The writers' threads, as server/drivers/work_queue.h ----------------------------------------

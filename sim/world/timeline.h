@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -24,22 +25,21 @@ class Timeline {
   TimePoint now() const { return now_; }
   /// Events that have happened.
   std::uint64_t steps() const { return steps_; }
-  bool empty() const { return heap_.empty(); }
+  bool empty() const { return heap_.empty() && present_.empty(); }
   /// REQUIRES: !empty().
-  TimePoint next() const { return heap_.front().when; }
+  TimePoint next() const { return present_.empty() ? heap_.front().when : now_; }
 
   /// A time in the past counts as now.
   void At(TimePoint when, Event event) {
-    heap_.push_back({std::max(when, now_), sequence_++, std::move(event)});
+    if (when <= now_) return present_.push_back({now_, sequence_++, std::move(event)});
+    heap_.push_back({when, sequence_++, std::move(event)});
     std::ranges::push_heap(heap_, std::ranges::greater{}, &Entry::key);
   }
   void After(Duration delay, Event event) { At(now_ + delay, std::move(event)); }
 
   /// Runs the next event. REQUIRES: !empty().
   void Step() {
-    std::ranges::pop_heap(heap_, std::ranges::greater{}, &Entry::key);
-    Entry entry = std::move(heap_.back());
-    heap_.pop_back();
+    const Entry entry = Pop();
     now_ = entry.when;
     ++steps_;
     entry.event();
@@ -53,10 +53,24 @@ class Timeline {
     std::pair<TimePoint, std::uint64_t> key() const { return {when, sequence}; }
   };
 
+  /// What was scheduled earlier for the present comes first.
+  Entry Pop() {
+    if (!present_.empty() && (heap_.empty() || present_.front().key() < heap_.front().key())) {
+      Entry entry = std::move(present_.front());
+      present_.pop_front();
+      return entry;
+    }
+    std::ranges::pop_heap(heap_, std::ranges::greater{}, &Entry::key);
+    Entry entry = std::move(heap_.back());
+    heap_.pop_back();
+    return entry;
+  }
+
   TimePoint now_;
   std::uint64_t sequence_ = 0;
   std::uint64_t steps_ = 0;
   std::vector<Entry> heap_;
+  std::deque<Entry> present_;  ///< Events that were scheduled for now_, in order.
 };
 
 /// Whether a process is frozen, and until when: for example stopped by a debugger, or its machine

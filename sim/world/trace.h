@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <concepts>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -14,12 +16,20 @@ namespace berth::sim {
 
 class Trace {
  public:
+  /// Not even the hash: for experiments, which read neither.
+  static constexpr std::size_t kNothing = std::numeric_limits<std::size_t>::max();
+
   /// Keeps the last `lines` lines; 0: the hash alone.
   Trace(const Timeline& timeline, std::size_t lines) : timeline_(timeline), lines_(lines) {}
 
+  /// The line is made only if it is kept.
+  template <std::invocable Make>
+  void Say(const Make& make) {
+    if (lines_ != kNothing) Add(make());
+  }
   template <typename... Args>
   void Say(fmt::format_string<Args...> format, Args&&... args) {
-    Add(fmt::format(format, std::forward<Args>(args)...));
+    if (lines_ != kNothing) Add(fmt::format(format, std::forward<Args>(args)...));
   }
 
   /// FNV-1a over every line and its time.
