@@ -10,6 +10,7 @@
 #include "sim/options.h"
 #include "sim/trace/presets.h"
 #include "sim/trace/trace_report.h"
+#include "sim/world/fidelity_option.h"
 
 namespace berth::sim {
 namespace {
@@ -20,6 +21,7 @@ struct PresetOptions {
   std::vector<double> loads;
   std::vector<std::string> policies{"native", "MostAllocated", "Berth", "FIFO"};
   std::string against = "native";
+  Fidelity fidelity = Fidelity::kScheduler;
   std::string plot;
   std::size_t jobs = 4000;
   std::size_t nodes = 29;
@@ -33,6 +35,7 @@ int RunPreset(const PresetOptions& options, decltype(Sweep::make) make) {
                     .policies = options.policies,
                     .seeds = options.common.seeds,
                     .configuration = *policy,
+                    .fidelity = options.fidelity,
                     .threads = options.common.threads,
                     .make = std::move(make)};
   for (const std::uint64_t seed : sweep.seeds) {
@@ -108,6 +111,7 @@ std::shared_ptr<PresetOptions> Add(CLI::App& simulate, const char* name, const c
   AddNamesOption(*command, "--policy", options->policies, TracePolicies(),
                  "policies (default: native,MostAllocated,Berth,FIFO)");
   AddAgainstOption(*command, options->against);
+  AddInstantOption(*command, options->fidelity);
   command->add_option("--plot", options->plot, "writes the mean JCT against the load as SVG")
       ->type_name("FILE");
   command->callback([options, command, &run, experiment] {

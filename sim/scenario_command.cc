@@ -136,7 +136,7 @@ void AddRunCommand(CLI::App& simulate, std::function<int()>& run) {
   CLI::Option* files = command->add_option("FILE", options->files, "scenario files");
   command->add_option("--seeds", options->seeds, "A-B or A,B,C: one run each")
       ->capture_default_str();
-  AddFidelityOption(*command, options->fidelity);
+  AddWireOption(*command, options->fidelity);
   command
       ->add_flag("--schema", options->schema,
                  "only print the JSON schema of scenario files, for editors")

@@ -10,6 +10,7 @@
 #include "sim/trace/offer.h"
 #include "sim/trace/sweep.h"
 #include "sim/trace/trace_report.h"
+#include "sim/world/fidelity_option.h"
 
 namespace berth::sim {
 namespace {
@@ -23,6 +24,7 @@ struct TraceCommandOptions {
   std::vector<std::uint64_t> seeds{1, 2, 3};
   double load = 0;       ///< 0: as recorded.
   std::size_t jobs = 0;  ///< 0: all of them.
+  Fidelity fidelity = Fidelity::kScheduler;
   Format format = Format::kTable;
   std::string plot;
   std::string series;
@@ -63,6 +65,7 @@ int RunAll(const TraceCommandOptions& options) {
                     .policies = options.policies,
                     .seeds = options.seeds,
                     .configuration = *policy,
+                    .fidelity = options.fidelity,
                     .threads = options.threads,
                     .make = [&](double load, std::uint64_t seed) {
                       Recording offered = *recording;
@@ -96,6 +99,7 @@ void AddTraceCommand(CLI::App& simulate, std::function<int()>& run) {
                  "policies (default: native,Berth)");
   AddSeedsOption(*command, options->seeds,
                  "A-B or A,B,C: one run per seed and policy (default: 1-3)");
+  AddInstantOption(*command, options->fidelity);
   AddOutputOption(*command, options->format);
   AddAgainstOption(*command, options->against);
   command

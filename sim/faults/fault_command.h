@@ -19,7 +19,7 @@ inline CLI::App* AddFaultsCommand(CLI::App& simulate, FaultOptions& options) {
   for (const Profile& profile : Profiles()) names += ' ' + std::string(profile.name);
   faults->add_option("--profile", options.profile, "what goes wrong:" + names)
       ->capture_default_str();
-  AddFidelityOption(*faults, options.fidelity);
+  AddWireOption(*faults, options.fidelity);
   auto* nodes = faults
                     ->add_option("--nodes", options.nodes,
                                  "a day of 24 hours on so many nodes instead of a small one")

@@ -199,7 +199,7 @@ void Scheduler::Kick() {
   if (busy_ || unsynced_ > 0) return;
   const auto due = queue_.NextDue();
   if (!due) return;
-  const TimePoint at = std::max(*due, env_.now()) + env_.ties.Between(0, 1);
+  const TimePoint at = std::max(*due, env_.now()) + env_.Latency(env_.ties, 0, 1);
   if (kicked_ >= env_.now() && kicked_ <= at) return;
   kicked_ = at;
   env_.timeline.At(at, life_.Guard([this, turn = ++kick_turn_] {
@@ -364,12 +364,12 @@ void Scheduler::Assume(const std::shared_ptr<Cycle>& cycle, const std::string& n
                        }));
         return;
       }
-      env_.timeline.After(env_.ties.Between(1, 5), life_.Guard([this, pod, node, done] {
+      env_.timeline.After(env_.Latency(env_.ties, 1, 5), life_.Guard([this, pod, node, done] {
         const Reply reply = writes_.Bind(RefOf(*pod), node, {});
         done(reply.ok() ? std::string() : reply.message);
       }));
     };
-    env_.timeline.After(env_.ties.Between(0, 2), life_.Guard(bind));
+    env_.timeline.After(env_.Latency(env_.ties, 0, 2), life_.Guard(bind));
   }
   EndCycle();
 }
@@ -402,7 +402,12 @@ void Scheduler::Fail(const kube::Pod& pod, Rejectors rejectors, const std::strin
   const kube::PodScheduled condition{.status = false,
                                      .reason = rejectors == 0 ? "SchedulerError" : "Unschedulable",
                                      .message = message};
-  env_.timeline.After(env_.ties.Between(1, 5),
+  // What was written before has been seen, so a write without effect can be left out.
+  if (env_.fidelity == Fidelity::kInstant && pod.pod_scheduled == condition &&
+      pod.nominated_node == nominate.value_or(pod.nominated_node)) {
+    return;
+  }
+  env_.timeline.After(env_.Latency(env_.ties, 1, 5),
                       [&writes = writes_, ref = RefOf(pod), condition, nominate] {
                         writes.Patch(ref, [&](kube::Pod& changed) {
                           if (!changed.node_name.empty()) return false;

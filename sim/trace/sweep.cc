@@ -25,7 +25,8 @@ std::vector<TraceResult> RunSweep(const Sweep& sweep) {
         result = RunTrace(workload.nodes, workload.jobs,
                           {.policy = sweep.policies[i % per_load / sweep.seeds.size()],
                            .seed = seed,
-                           .configuration = sweep.configuration});
+                           .configuration = sweep.configuration,
+                           .fidelity = sweep.fidelity});
         result.experiment = sweep.experiment;
         result.load = load;
         result.speed_up = workload.speed_up;
@@ -56,8 +57,8 @@ int PrintSweep(const Sweep& sweep, const std::vector<TraceResult>& results, Form
     code = kBadInput;
   }
   if (!PrintRows(format, TraceRows(results))) {
-    kube::Write(stdout, fmt::format("experiment {}, level {}\n", sweep.experiment,
-                                    Name(Fidelity::kScheduler)));
+    kube::Write(stdout,
+                fmt::format("experiment {}, level {}\n", sweep.experiment, Name(sweep.fidelity)));
     const std::size_t per_load = sweep.policies.size() * sweep.seeds.size();
     for (std::size_t i = 0; i < results.size(); i += per_load) {
       const auto from = results.begin() + static_cast<std::ptrdiff_t>(i);

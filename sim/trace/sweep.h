@@ -28,6 +28,7 @@ struct Sweep {
   std::vector<std::string> policies;
   std::vector<std::uint64_t> seeds;
   config::PolicyConfiguration configuration{};
+  Fidelity fidelity = Fidelity::kScheduler;
   unsigned threads = 0;  ///< 0: one per core.
   /// Makes the workload for a load and a seed; called by several threads at once.
   std::function<TraceWorkload(double load, std::uint64_t seed)> make;

@@ -103,7 +103,7 @@ std::vector<nlohmann::ordered_json> TraceRows(const std::vector<TraceResult>& re
   for (const TraceResult& r : results) {
     nlohmann::ordered_json row{
         {"experiment", r.experiment},
-        {"level", Name(Fidelity::kScheduler)},
+        {"level", Name(r.fidelity)},
         {"load", r.load > 0 ? nlohmann::ordered_json(r.load) : nullptr},
         {"policy", r.policy},
         {"seed", r.seed},

@@ -79,7 +79,7 @@ class TraceRun {
            const TraceOptions& options)
       : options_(options),
         jobs_(jobs),
-        env_(options.seed, kEpoch, Trace::kNothing),
+        env_(options.seed, kEpoch, Trace::kNothing, options.fidelity),
         berth_(options.policy == "Berth" || IsPublished(options.policy)),
         gpus_(CountGpus(nodes).all),
         processes_(env_, SchedulerOf(), kHttpTimeout),
@@ -103,6 +103,7 @@ class TraceRun {
                    .scheduler_name = options_.configuration.scheduler_names.front(),
                    .one_at_a_time = options_.policy == "FIFO"});
     TraceResult result;
+    result.fidelity = options_.fidelity;
     result.policy = options_.policy;
     result.seed = options_.seed;
     result.jobs = jobs_.size();

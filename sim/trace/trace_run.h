@@ -1,6 +1,6 @@
-// Runs one recording under one policy at fidelity `scheduler`: kube-scheduler's queue and cycle in
-// virtual time, and for the policy `Berth` the engine that production runs, including its gates,
-// plans and barrier.
+// Runs one recording under one policy at fidelity `scheduler` or `instant`: kube-scheduler's queue
+// and cycle in virtual time, and for the policy `Berth` the engine that production runs, including
+// its gates, plans and barrier.
 #pragma once
 
 #include <map>
@@ -10,6 +10,7 @@
 
 #include "config/policy_configuration.h"
 #include "sim/trace/recording.h"
+#include "sim/world/fidelity.h"
 
 namespace berth::sim {
 
@@ -24,6 +25,7 @@ struct TraceOptions {
   std::string policy = "Berth";
   std::uint64_t seed = 0;                       ///< For ties and delays.
   config::PolicyConfiguration configuration{};  ///< The policy of `Berth`.
+  Fidelity fidelity = Fidelity::kScheduler;     ///< This, or kInstant.
 };
 
 /// Waits and completion times, in seconds, of the jobs that ended.
@@ -47,6 +49,7 @@ struct Sample {
 
 struct TraceResult {
   std::string experiment = "trace";
+  Fidelity fidelity = Fidelity::kScheduler;
   double load = 0;      ///< Offered GPU load; 0: as recorded.
   double speed_up = 1;  ///< Factor by which recorded arrivals were compressed.
   std::string policy;

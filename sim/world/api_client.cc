@@ -164,8 +164,8 @@ void ApiClient::Transmit(const std::shared_ptr<Call>& call, TimePoint not_after)
   const Mishap mishap = DrawMishap(env_.weather, env_.network);
   const bool slow = env_.weather.Is(FaultKind::kApiSlow);
   if (slow) env_.weather.Struck(FaultKind::kApiSlow);
-  const Duration there = env_.network.Between(1, slow ? 4'000 : 5);
-  const Duration back = env_.network.Between(1, slow ? 4'000 : 5);
+  const Duration there = env_.Latency(env_.network, 1, slow ? 4'000 : 5);
+  const Duration back = env_.Latency(env_.network, 1, slow ? 4'000 : 5);
   const bool answered =
       mishap != Mishap::kLost && mishap != Mishap::kAnswerLost && there + back < timeout;
   if (!answered) {

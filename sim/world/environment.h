@@ -28,6 +28,10 @@ struct Environment {
   Environment& operator=(const Environment&) = delete;
 
   TimePoint now() const { return timeline.now(); }
+  /// How long something takes: drawn, or at fidelity `instant` no time, and nothing is drawn.
+  Duration Latency(Random& random, Duration least, Duration most) const {
+    return fidelity == Fidelity::kInstant ? 0 : random.Between(least, most);
+  }
   /// At fidelity `wire`: something did not arrive as it was sent. The first report is kept, and the
   /// checker ends the run.
   void Garble(std::string what) {

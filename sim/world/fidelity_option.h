@@ -8,19 +8,31 @@
 
 namespace berth::sim {
 
-/// `fidelity` must outlive the parsing.
-inline void AddFidelityOption(CLI::App& command, Fidelity& fidelity) {
-  const std::string scheduler(Name(Fidelity::kScheduler));
-  const std::string wire(Name(Fidelity::kWire));
+/// Takes `scheduler` and one `other` level. `fidelity` must outlive the parsing.
+inline void AddFidelityOption(CLI::App& command, Fidelity& fidelity, Fidelity other,
+                              const std::string& help) {
+  const std::string name(Name(other));
   command
       .add_option_function<std::string>(
           "--fidelity",
-          [&fidelity, wire](const std::string& name) {
-            fidelity = name == wire ? Fidelity::kWire : Fidelity::kScheduler;
+          [&fidelity, other, name](const std::string& given) {
+            fidelity = given == name ? other : Fidelity::kScheduler;
           },
-          "how objects pass: as values, or as bytes through the real codecs")
-      ->check(CLI::IsMember({scheduler, wire}))
+          help)
+      ->check(CLI::IsMember({std::string(Name(Fidelity::kScheduler)), name}))
       ->default_str(std::string(Name(fidelity)));
+}
+
+/// For the commands that check what passes between processes.
+inline void AddWireOption(CLI::App& command, Fidelity& fidelity) {
+  AddFidelityOption(command, fidelity, Fidelity::kWire,
+                    "how objects pass: as values, or as bytes through the real codecs");
+}
+
+/// For the commands that measure how long jobs wait.
+inline void AddInstantOption(CLI::App& command, Fidelity& fidelity) {
+  AddFidelityOption(command, fidelity, Fidelity::kInstant,
+                    "whether calls, watches and binds take time, or jobs wait for room alone");
 }
 
 }  // namespace berth::sim

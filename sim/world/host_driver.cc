@@ -115,7 +115,7 @@ template <typename Work>
 void HostDriver::Enter(Work work) {
   work(now());
   Collect();
-  Wake(env_.network.Between(0, env_.weather.Is(FaultKind::kBerthThreads) ? 200 : 2));
+  Wake(env_.Latency(env_.network, 0, env_.weather.Is(FaultKind::kBerthThreads) ? 200 : 2));
 }
 
 /// Lets the planner thread run when the host is due, but not before `least`.

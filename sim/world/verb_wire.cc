@@ -44,7 +44,7 @@ void VerbWire::Fail(std::uint64_t id, const std::string& error) {
 }
 
 Duration VerbWire::Delay() {
-  if (!env_.weather.Is(FaultKind::kVerbSlow)) return env_.network.Between(0, 1);
+  if (!env_.weather.Is(FaultKind::kVerbSlow)) return env_.Latency(env_.network, 0, 1);
   env_.weather.Struck(FaultKind::kVerbSlow);
   return env_.network.Percent(20) ? env_.network.Between(1'000, 20'000)
                                   : env_.network.Between(1, 500);

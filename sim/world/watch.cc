@@ -31,7 +31,7 @@ WatchStream::WatchStream(Environment& env, Kind kind, Sink sink, const Freezer* 
       connection_(freezer),
       backoff_(kube::BackoffPolicy{}, VirtualTiming(env.timeline)) {
   env_.api.Subscribe(kind_, life_.alive(), [this] { Pull(); });
-  env_.timeline.After(env_.network.Between(1, 200), connection_.Guard([this] { Connect(); }));
+  env_.timeline.After(env_.Latency(env_.network, 1, 200), connection_.Guard([this] { Connect(); }));
 }
 
 void WatchStream::Break(Duration outage, bool expired) {
@@ -109,7 +109,8 @@ void WatchStream::Pull() {
 }
 
 void WatchStream::Queue(What what, Change change) {
-  Duration delay = what == What::kEvent ? env_.network.Between(1, 20) : env_.network.Between(0, 1);
+  Duration delay =
+      what == What::kEvent ? env_.Latency(env_.network, 1, 20) : env_.Latency(env_.network, 0, 1);
   if (what == What::kEvent && env_.now() < slow_until_) {
     delay += std::min(slow_by_, slow_until_ - env_.now());
   }
@@ -127,7 +128,14 @@ void WatchStream::Arm() {
   }));
 }
 
+/// Without delays, what happened at once also arrives at once: nobody acts on a part of it.
 void WatchStream::Deliver() {
+  do DeliverNext();
+  while (env_.fidelity == Fidelity::kInstant && !pending_.empty());
+  Arm();
+}
+
+void WatchStream::DeliverNext() {
   const Item item = std::move(pending_.front());
   pending_.pop_front();
   if (item.what == What::kEvent) {
@@ -139,7 +147,6 @@ void WatchStream::Deliver() {
   } else {
     EndList();
   }
-  Arm();
 }
 
 void WatchStream::EndList() {

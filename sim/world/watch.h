@@ -67,6 +67,7 @@ class WatchStream {
   void Queue(What what, Change change);
   void Arm();
   void Deliver();
+  void DeliverNext();
   void EndList();
   void Take(What what, const Change& change);
 

@@ -133,6 +133,9 @@ TEST_CASE("philly is a preset of trace: a row for each load, policy and seed",
     CHECK(row["mean_jct_seconds"] == testing::Approx(wait + service).epsilon(0.001));
     CHECK(row["p99_wait_seconds"] >= row["p50_wait_seconds"]);
   }
+  for (const auto& row : nlohmann::json::parse(Simulate(line + " --fidelity instant"))) {
+    CHECK(row["level"] == "instant");
+  }
   CHECK((rows[0]["load"] == 0.5 && rows[4]["load"] == 0.9));
   CHECK((rows[1]["policy"] == "native" && rows[1]["seed"] == 2 && rows[2]["policy"] == "Berth"));
 }

@@ -22,13 +22,18 @@ TEST_CASE("an option that would be ignored is a usage error", "[unit][sim]") {
   CHECK_NOTHROW(Parse("run --expand a.yaml"));
   CHECK_NOTHROW(Parse("run a.yaml b.yaml"));
   CHECK_NOTHROW(Parse("faults -j 2 --seeds 1,2"));
+  CHECK_NOTHROW(Parse("faults --fidelity wire"));
+  CHECK_NOTHROW(Parse(trace + "--fidelity instant"));
+  CHECK_NOTHROW(Parse("philly --traces t --fidelity instant"));
+  CHECK_NOTHROW(Parse("openb-arrivals --traces t --fidelity scheduler"));
   for (const std::string& line :
        {trace + "--compare Berth,FIFO --against native", trace + "--against no-such",
         std::string("openb --traces t --policy Berth,BestFit --against FGD"),
         std::string("philly --traces t --policy Berth,FIFO --against native"),
         std::string("run --expand a.yaml b.yaml"), std::string("run --judge 3 a.yaml b.yaml"),
         std::string("faults -j -5"), std::string("faults --lines -1"), trace + "--jobs -1",
-        std::string("run --judge -1 a.yaml")}) {
+        std::string("run --judge -1 a.yaml"), trace + "--fidelity wire",
+        std::string("faults --fidelity instant"), std::string("run --fidelity instant a.yaml")}) {
     CAPTURE(line);
     CHECK_THROWS_AS(Parse(line), CLI::ValidationError);
   }

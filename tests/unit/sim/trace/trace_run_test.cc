@@ -1,6 +1,7 @@
 // Small replays, worked by hand. Delays of the model are milliseconds; times are whole seconds.
 #include "sim/trace/trace_run.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/support/builders.h"
@@ -34,8 +35,10 @@ std::vector<kube::Node> Nodes(int count) {
   return nodes;
 }
 
-TraceResult Run(int nodes, const std::vector<RecordedJob>& jobs, const std::string& policy) {
-  return RunTrace(Nodes(nodes), jobs, {.policy = policy, .seed = 1, .configuration = {}});
+TraceResult Run(int nodes, const std::vector<RecordedJob>& jobs, const std::string& policy,
+                Fidelity fidelity = Fidelity::kScheduler) {
+  return RunTrace(Nodes(nodes), jobs,
+                  {.policy = policy, .seed = 1, .configuration = {}, .fidelity = fidelity});
 }
 
 /// Waits of the jobs that ended, in the order of the input, to the second.
@@ -148,9 +151,68 @@ TEST_CASE("same seed, same replay", "[unit][sim][trace]") {
   for (int i = 0; i < 40; ++i) {
     jobs.push_back(Single("j" + std::to_string(i), 1 + i % 8, i * 3, 60 + i % 7));
   }
-  for (const std::string policy : {"Berth", "native"}) {
-    CHECK(Run(3, jobs, policy).all.jct == Run(3, jobs, policy).all.jct);
+  for (const Fidelity fidelity : {Fidelity::kScheduler, Fidelity::kInstant}) {
+    for (const std::string policy : {"Berth", "native"}) {
+      CHECK(Run(3, jobs, policy, fidelity).all.jct == Run(3, jobs, policy, fidelity).all.jct);
+    }
   }
+}
+
+TEST_CASE("without delays, gangs of several queues start at the same times", "[unit][sim][trace]") {
+  std::vector<RecordedJob> jobs;
+  for (int i = 0; i < 60; ++i) {
+    const std::string name = "j" + std::to_string(i);
+    jobs.push_back(i % 3 == 0 ? Gang(name, 2, 8, i * 30, 60 + i)
+                              : Single(name, 1 << (i % 4), i * 30, 100 + i));
+    // No job comes within milliseconds of another's end, which would make the order a matter of
+    // delays.
+    jobs.back().arrival += i * 7'919 % 10'000;
+    jobs.back().service += i * 6'131 % 10'000;
+    for (kube::Pod& pod : jobs.back().pods) {
+      pod.meta.labels["berth.dev/queue"] = i % 5 < 2 ? "night" : "day";
+    }
+  }
+  const config::PolicyConfiguration policy =
+      testing::MakePolicy({testing::MakeQueue("night", {"*"}, /*limit_gpus=*/24),
+                           testing::MakeQueue("day", {"*"}, /*limit_gpus=*/32)});
+  TraceOptions options{.policy = "Berth", .seed = 1, .configuration = policy};
+  const TraceResult slow = RunTrace(Nodes(5), jobs, options);
+  options.fidelity = Fidelity::kInstant;
+  const TraceResult instant = RunTrace(Nodes(5), jobs, options);
+  CHECK((slow.violation == "" && instant.violation == ""));
+  REQUIRE((slow.unfinished.empty() && instant.unfinished.empty()));
+  REQUIRE(slow.all.wait.size() == instant.all.wait.size());
+  CHECK(*std::ranges::max_element(instant.all.wait) > 60);  // they do wait
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    CAPTURE(jobs[i].name);
+    CHECK(std::abs(slow.all.wait[i] - instant.all.wait[i]) < 5);
+  }
+}
+
+TEST_CASE("without delays, a job that fits an empty node starts in the moment that it arrives",
+          "[unit][sim][trace]") {
+  for (const std::string_view policy : TracePolicies()) {
+    CAPTURE(policy);
+    const TraceResult result = Run(2, {Single("a", 8, 5, 60), Single("b", 8, 5, 60)},
+                                   std::string(policy), Fidelity::kInstant);
+    CHECK(result.all.wait.size() == 2);
+    for (const double wait : result.all.wait) CHECK(wait <= 0.05);
+  }
+}
+
+TEST_CASE("without delays, what cannot run is not tried again and again", "[unit][sim][trace]") {
+  // A job above its queue's limit, and a gang that needs a node more than there are.
+  const config::PolicyConfiguration policy =
+      testing::MakePolicy({testing::MakeQueue("default", {"*"}, /*limit_gpus=*/4)});
+  const TraceResult limited = RunTrace(
+      Nodes(1), {Single("a", 8, 0, 10), Single("b", 4, 1, 10)},
+      {.policy = "Berth", .seed = 1, .configuration = policy, .fidelity = Fidelity::kInstant});
+  CHECK(limited.violation == "");
+  REQUIRE(limited.unfinished.size() == 1);
+  CHECK(limited.unfinished.front().starts_with("a"));
+  const TraceResult stuck =
+      Run(2, {Single("s", 8, 0, 5), Gang("a", 3, 8, 10, 100)}, "native", Fidelity::kInstant);
+  CHECK(stuck.unfinished == std::vector<std::string>{"a"});
 }
 
 }  // namespace
