@@ -93,6 +93,10 @@ std::vector<std::string> PolicyWarnings(const PolicyConfiguration& policy) {
           "queues: nobody can use {}: it has no namespaces, and no queue is below it", queue.name));
     }
     FindOvercommitted(queue, children, warnings);
+    if (!policy.borrowing && !queue.lending_limit.empty()) {
+      warnings.push_back(fmt::format(
+          "queues: lendingLimit of {} has no effect without borrowing: on", queue.name));
+    }
   }
   return warnings;
 }

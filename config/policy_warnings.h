@@ -9,7 +9,7 @@
 namespace berth::config {
 
 /// One sentence for each finding; empty: none. Which namespaces its queues leave out, which queues
-/// nobody can use, and which quotas cannot all be used at once.
+/// nobody can use, which quotas cannot all be used at once, and which keys have no effect.
 std::vector<std::string> PolicyWarnings(const PolicyConfiguration& policy);
 
 }  // namespace berth::config

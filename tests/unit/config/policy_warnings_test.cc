@@ -56,6 +56,15 @@ TEST_CASE("quotas that exceed what is above them", "[unit][config]") {
   CHECK(OfTree("- {name: c, parent: group, namespaces: [c], quota: {cpu: 9}}\n").empty());
 }
 
+TEST_CASE("a key that has no effect", "[unit][config]") {
+  const std::string a =
+      "- {name: a, namespaces: [a], quota: {nvidia.com/gpu: 8}, lendingLimit: {nvidia.com/gpu: "
+      "4}}\n";
+  CHECK(OfTree(a) ==
+        std::vector<std::string>{"queues: lendingLimit of a has no effect without borrowing: on"});
+  CHECK(OfTree(a + "borrowing: on\n").empty());
+}
+
 TEST_CASE("a queue that nobody can use", "[unit][config]") {
   CHECK(OfTree("- {name: a, parent: b, namespaces: [x]}\n- {name: b}\n- {name: c, parent: b}") ==
         std::vector<std::string>{
