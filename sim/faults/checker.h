@@ -121,7 +121,7 @@ class Checker {
   void CheckPlans(const HostDriver& host);
   void CheckParked(const HostDriver& host);
   void CheckCaps(const HostDriver& host);
-  void CheckStarts(const cluster::Store& store, const std::set<std::string>& fresh);
+  void CheckStarts(const engine::Engine& engine, const std::set<std::string>& fresh);
   void CheckLoan(const cluster::Store& store, const cluster::Workload& workload);
   bool FitsSomewhere(const kube::Pod& pod) const;
   bool CouldRunAlone(const kube::Pod& pod) const;

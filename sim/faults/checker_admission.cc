@@ -225,14 +225,18 @@ void Checker::RememberTold(const HostDriver& host, const cluster::PodInfo& pod, 
 }
 
 /// I4: what was reserved in this step, if it was for one workload only, starts in no queue that is
-/// held, and leaves others what they keep for themselves.
-void Checker::CheckStarts(const cluster::Store& store, const std::set<std::string>& fresh) {
+/// held, and leaves others what they keep for themselves. (What waits for victims of its own queue
+/// is counted beside them until they are gone.)
+void Checker::CheckStarts(const engine::Engine& engine, const std::set<std::string>& fresh) {
+  const cluster::Store& store = engine.store();
   std::set<const cluster::Workload*> workloads;
   bool takes = false;
   for (const std::string& uid : fresh) {
     const cluster::PodInfo& pod = *store.FindPod(uid);
     workloads.insert(pod.workload);
-    takes |= pod.object.spec->requests.contains(kGpu);
+    const engine::Plan* plan = engine.PlanOf(pod);
+    const bool for_victims = plan != nullptr && !plan->victims.empty();
+    takes |= !for_victims && pod.object.spec->requests.contains(kGpu);
   }
   if (workloads.size() != 1 || *workloads.begin() == nullptr) return;
   const cluster::Workload& workload = **workloads.begin();
@@ -293,7 +297,7 @@ void Checker::CheckCaps(const HostDriver& host) {
     }
   }
   holding.swap(holding_);
-  if (looked_) CheckStarts(store, fresh);
+  if (looked_) CheckStarts(host.engine(), fresh);
   looked_ = true;
   const bool settling = env_.now() < berth_started_ + kOldNews || env_.now() < passthrough_until_;
   for (const cluster::QueueId queue_id : store.queues()) {
