@@ -156,7 +156,9 @@ void Store::ReadQueue(const config::Queue& queue, QueueInfo& info) {
   if (!policy_.borrowing) return;
   for (const auto& [name, most] : queue.lending_limit) {
     const ResourceId id = resources_.Intern(name);
-    if (info.quota[id] > most) info.kept.emplace_back(id, info.quota[id] - most);
+    // No cluster has more than kAbsurdAmount, and sums of what many queues keep must not overflow.
+    const std::int64_t kept = std::min(info.quota[id] - most, kAbsurdAmount);
+    if (kept > 0) info.kept.emplace_back(id, kept);
   }
 }
 

@@ -319,6 +319,19 @@ TEST_CASE("a queue borrows what others lend", "[unit][policy]") {
   }
 }
 
+TEST_CASE("what queues keep does not overflow", "[unit][policy][bug]") {
+  auto policy = LoanTest::Policy();
+  for (const int i : {0, 1}) {
+    config::Queue& queue = policy.queues[static_cast<std::size_t>(i)];
+    queue.quota[testing::kGpu] = 9'000'000'000'000'000'000;
+    queue.lending_limit[testing::kGpu] = 0;
+  }
+  LoanTest t;
+  t.store.SetPolicy(policy);
+  CHECK(t.Most("c") == 0);
+  CHECK(t.Most("a") == 12);  // org's quota: b keeps all that is free
+}
+
 TEST_CASE("what is kept by a queue and by one above it is not added up", "[unit][policy]") {
   auto policy = LoanTest::Policy();
   policy.queues[3].lending_limit[testing::kGpu] = 4'000;  // org keeps 8 of 12, `a` 5 of those
