@@ -1,7 +1,6 @@
 #include "policy/queue_order.h"
 
 #include <algorithm>
-#include <tuple>
 
 namespace berth::policy {
 namespace {
@@ -52,8 +51,9 @@ Standing StandingOf(const cluster::Store& store, cluster::QueueId queue,
 
 Standing StandingOfOwn(const cluster::Store& store, cluster::QueueId queue,
                        const cluster::Demand& wants) {
-  Standing standing{.weight = 1000};
-  if (!store.policy().borrowing || queue == cluster::kNoQueue) return Standing{};
+  Standing standing;
+  if (!store.policy().borrowing || queue == cluster::kNoQueue) return standing;
+  standing.weight = 1000;
   Count(store, store.queue(queue).own, {}, wants, standing);
   return standing;
 }
