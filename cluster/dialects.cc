@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 
 #include "cluster/string_map.h"
+#include "kube/time.h"
 
 namespace berth::cluster {
 namespace {
@@ -16,6 +18,9 @@ using kube::DialectKind;
 
 constexpr std::string_view kBerthSize = "berth.dev/gang-size";
 constexpr std::string_view kBerthMin = "berth.dev/gang-min-member";
+constexpr std::string_view kPreemptible = "berth.dev/preemptible";
+constexpr std::string_view kClass = "berth.dev/class";
+constexpr std::string_view kExpectedDuration = "berth.dev/expected-duration";
 constexpr std::string_view kOldMin = "pod-group.scheduling.sigs.k8s.io/min-available";
 
 /// How a pod names its gang. Other projects' keys are read as label and as annotation, because most
@@ -152,6 +157,8 @@ class ClaimReader {
     ReadQueue();
     ReadTopology();
     ReadWholeNode();
+    ReadEviction();
+    ReadDuration();
     ReadRank();
     return std::move(claims_);
   }
@@ -394,6 +401,25 @@ class ClaimReader {
     }
   }
 
+  void ReadEviction() {
+    if (const std::string* text = FindEither(pod_, kPreemptible)) {
+      claims_.preemptible = *text == "true";
+      if (*text != "true" && *text != "false") {
+        Fault("berth.dev/preemptible must be \"true\" or \"false\".");
+      }
+    }
+    if (const std::string* name = Find(pod_.meta.labels, kClass)) claims_.workload_class = *name;
+  }
+
+  void ReadDuration() {
+    const std::string* text = Find(pod_.meta.annotations, kExpectedDuration);
+    if (text == nullptr) return;
+    const auto duration = kube::ParseDuration(*text);
+    // It is a hint: one that cannot be read is none, and the pod runs all the same.
+    if (!duration || duration->count() <= 0) return;
+    claims_.expected_duration = std::chrono::ceil<std::chrono::milliseconds>(*duration).count();
+  }
+
   void ReadRank() {
     for (const auto key : kIndexKeys) {
       const std::string* text = FindEither(pod_, key);
@@ -439,6 +465,9 @@ std::vector<std::string_view> KeysOfClaims() {
                                      kBerthMin,
                                      kKoordinatorTopology,
                                      "berth.dev/whole-node",
+                                     kPreemptible,
+                                     kClass,
+                                     kExpectedDuration,
                                      "berth.dev/topology-required",
                                      "berth.dev/topology-preferred"};
   for (const GangSpelling& spelling : kGangSpellings) {

@@ -93,7 +93,10 @@ struct PodClaims {
   std::string topology_required;
   std::string topology_preferred;
   bool whole_node = false;
-  std::optional<int> rank;  ///< Job completion index or replica index.
+  std::optional<bool> preemptible;     ///< Whether it may be evicted for other work.
+  std::string workload_class;          ///< Empty: not given.
+  kube::Millis expected_duration = 0;  ///< 0: not given.
+  std::optional<int> rank;             ///< Job completion index or replica index.
   /// The gang is an in-tree PodGroup: kube-scheduler itself starts it all or nothing.
   bool in_tree = false;
   /// The gang is that of a group object, existing or not: the object may change it at any time.

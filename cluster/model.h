@@ -63,6 +63,9 @@ struct PodInfo {
   NodeIndex node = kNoNode;  ///< Where it is charged.
   Demand charged;            ///< What was added there: exactly that is taken back.
   QueueId charged_queue = kNoQueue;
+  Demand queue_charge;  ///< What was added to that queue: `charged`, and parts of it (Part).
+  /// It may not be evicted for other work. Fixed once bound, as is its queue.
+  bool non_preemptible = false;
   /// For a whole-node pod: the devices that it was charged at binding. Until it ends it is never
   /// charged less, even while its node lists fewer.
   Demand fixed;
@@ -81,6 +84,10 @@ struct PodInfo {
   bool bound() const { return !object.node_name.empty(); }
   bool terminating() const { return object.meta.deletion.has_value(); }
 };
+
+/// An index into PolicyConfiguration::flavors.
+using FlavorId = std::int32_t;
+inline constexpr FlavorId kNoFlavor = -1;
 
 /// The source of what is known about a node's hardware.
 enum class HardwareSource : std::uint8_t {
@@ -113,6 +120,7 @@ struct NodeInfo {
   std::string device_problem;  ///< Why kCountOnly; it names pods, so it is for operators.
   /// How its devices are linked: an index into Store::machines(); kNoMachine: all alike.
   std::int32_t machine = kNoMachine;
+  FlavorId flavor = kNoFlavor;
   HardwareSource hardware = HardwareSource::kUnknown;
   std::string hardware_problem;      ///< Why kRefused.
   std::vector<const PodInfo*> pods;  ///< Charged here, in no particular order.
@@ -151,6 +159,10 @@ struct QueueInfo {
   /// cap.
   std::vector<std::pair<ResourceId, std::int64_t>> caps;
   Amounts quota;
+  /// Caps of parts of resources, which only pods take of which the policy counts such parts.
+  /// Those of flavors are among `caps`.
+  std::vector<std::pair<ResourceId, std::int64_t>> non_preemptible_caps;
+  bool by_flavor = false;  ///< Some queue on its path has amounts of single flavors.
   /// What others may not use of the quota, by resource: with borrowing, and above 0.
   std::vector<std::pair<ResourceId, std::int64_t>> kept;
   /// The nearest queue on its path that is held, maybe itself: nothing new starts. kNoQueue: none.
@@ -176,7 +188,8 @@ struct Workload {
   QueueId queue = kNoQueue;
   std::int32_t priority = 0;
   kube::Millis creation = 0;
-  std::string topology_required;  ///< Level name or node label key; empty: none.
+  kube::Millis expected_duration = 0;  ///< 0: not known.
+  std::string topology_required;       ///< Level name or node label key; empty: none.
   std::string topology_preferred;
 
   /// Its minimum came to bind, and a member that it bound is still alive: the terms above are

@@ -44,6 +44,7 @@ std::string EncodePlanClaim(const PlanClaim& claim) {
   for (const auto& [name, amount] : claim.charge) {
     text += fmt::format("{}{}:{}", std::exchange(separator, ","), name, amount);
   }
+  if (claim.preemptible) text += fmt::format(";preemptible={}", *claim.preemptible);
   return text;
 }
 
@@ -68,6 +69,7 @@ std::optional<PlanClaim> DecodePlanClaim(std::string_view text) {
     if (key == "node") claim.node = value;
     if (key == "queue") claim.queue = value;
     if (key == "rank" && !ReadNumber(value, claim.rank)) return std::nullopt;
+    if (key == "preemptible") claim.preemptible = value != "false";
     if (key == "charge" && !ReadCharge(value, claim)) return std::nullopt;
   }
   if (claim.plan.empty() || claim.node.empty()) return std::nullopt;

@@ -24,10 +24,13 @@ struct PlanClaim {
   int rank = 0;
   /// For a whole-node pod: the devices that it was charged, thousandths by resource name.
   std::map<std::string, std::int64_t, std::less<>> charge{};
+  /// Whether the pod may be evicted for other work. None: written by a release that did not know.
+  std::optional<bool> preemptible{};
   bool operator==(const PlanClaim&) const = default;
 };
 
-/// `v1;plan=...;node=...;queue=...;rank=...`, and for a whole-node pod `;charge=NAME:AMOUNT,...`.
+/// `v1;plan=...;node=...;queue=...;rank=...`, for a whole-node pod `;charge=NAME:AMOUNT,...`, and
+/// `;preemptible=true` or `=false`.
 std::string EncodePlanClaim(const PlanClaim& claim);
 
 /// nullopt: another version, or malformed. Unknown fields are skipped (version N reads N-1's).

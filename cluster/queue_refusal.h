@@ -17,4 +17,14 @@ bool Admits(const config::Queue& queue, std::string_view ns);
 std::string QueueRefusal(std::span<const config::Queue> queues, std::string_view ns,
                          std::string_view asked);
 
+/// What a queue looks at, besides the namespace, before it admits a pod.
+struct Work {
+  std::string_view priority_class{};  ///< Empty: it names none.
+  std::string_view workload_class{};  ///< Empty: it names none.
+  bool non_preemptible = false;
+};
+
+/// Why the queue does not admit such work, as a sentence; empty: it does.
+std::string WorkRefusal(const config::Queue& queue, const Work& work);
+
 }  // namespace berth::cluster

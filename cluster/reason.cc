@@ -50,8 +50,10 @@ std::string MembersNeed(std::int64_t count) {
   return count == 1 ? "1 member needs" : fmt::format("{} members need", count);
 }
 
+/// In the unit of the resource. The subject may be a part of it (Part): its name comes first.
 std::string Amount(const Verdict& v, std::int64_t value) {
-  return kube::Format(v.subject.empty() ? "nvidia.com/gpu" : v.subject, value);
+  return kube::Format(
+      v.subject.empty() ? "nvidia.com/gpu" : v.subject.substr(0, v.subject.find(' ')), value);
 }
 
 /// The queue whose cap decides.

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -26,6 +28,15 @@ inline constexpr std::int64_t kMilli = 1000;  ///< One whole device, or one core
 /// No node has this much of any resource, and cluster-wide sums of such requests do not overflow.
 inline constexpr std::int64_t kAbsurdAmount = std::int64_t{1} << 46U;
 
+/// What the ledger of queues counts of a resource beside the whole of it: no node has it, and no
+/// pod asks for it by name.
+struct Part {
+  ResourceId whole;              ///< The resource itself.
+  std::string flavor{};          ///< Only on nodes of this flavor; empty: on any.
+  bool non_preemptible = false;  ///< Only what pods hold that may not be evicted.
+  bool operator==(const Part&) const = default;
+};
+
 /// Names to ids. Ids are never re-used; the built-in ones are fixed.
 class ResourceTable {
  public:
@@ -44,10 +55,29 @@ class ResourceTable {
     return id;
   }
 
+  /// The id of a part of a resource. Its name is for people, and no resource has one like it: it
+  /// has spaces.
+  ResourceId InternPart(const Part& part) {
+    const auto key = std::tuple(part.whole, part.flavor, part.non_preemptible);
+    if (const auto it = part_ids_.find(key); it != part_ids_.end()) return it->second;
+    std::string name = names_[part.whole];
+    if (!part.flavor.empty()) name += " of flavor " + part.flavor;
+    if (part.non_preemptible) name += " for non-preemptible work";
+    const ResourceId id = Intern(name);
+    part_ids_.emplace(key, id);
+    parts_.emplace(id, part);
+    return id;
+  }
+  /// null: it is no part, but a resource.
+  const Part* FindPart(ResourceId id) const {
+    const auto it = parts_.find(id);
+    return it == parts_.end() ? nullptr : &it->second;
+  }
+
   /// The id of a resource that a node names. nullopt: there are kMaxOfNodes names already, and this
   /// one is not counted at all.
   std::optional<ResourceId> InternOfNode(std::string_view name) {
-    if (name == kUnknown) return std::nullopt;
+    if (name == kUnknown || name.contains(' ')) return std::nullopt;  // see InternPart
     if (const auto id = Find(name)) return id;
     if (names_.size() >= kMaxOfNodes) return std::nullopt;
     return Intern(name);
@@ -56,7 +86,7 @@ class ResourceTable {
   /// The id of a resource that a pod names. Any user may invent names there, so they get no ids:
   /// tables by id stay as narrow as the resources that the cluster has.
   ResourceId OfPod(std::string_view name) {
-    if (const auto id = Find(name)) return *id;
+    if (const auto id = Find(name); id && !name.contains(' ')) return *id;
     if (asked_.size() < kMaxAsked) asked_.emplace(name);
     return kUnknownResource;
   }
@@ -79,6 +109,8 @@ class ResourceTable {
 
   std::vector<std::string> names_;
   std::unordered_map<std::string, ResourceId> ids_;
+  std::map<std::tuple<ResourceId, std::string, bool>, ResourceId> part_ids_;
+  std::map<ResourceId, Part> parts_;
   std::set<std::string, std::less<>> asked_;
 };
 

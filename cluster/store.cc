@@ -132,6 +132,7 @@ void Store::UpsertNode(kube::Node object) {
   TouchObject(node);
   ++free_generation_;
   ReadHardware(node);
+  ReadFlavor(node);
   ReconcileDevices(node);
   RechargeWholeNode(node);
   std::erase_if(nominated_nowhere_, [&](const PodInfo* pod) {
@@ -157,6 +158,7 @@ void Store::DeleteNode(std::string_view name) {
   node.allocatable = {};
   TouchObject(node);
   ReadHardware(node);
+  ReadFlavor(node);
   ReconcileDevices(node);
   ++free_generation_;  // under the rules of spread, one domain less can make room
   RechargeWholeNode(node);
@@ -387,8 +389,10 @@ void Store::SetCharge(const PodInfo& charged_pod, NodeIndex index, Charge charge
       demand.insert(std::ranges::upper_bound(demand, std::pair(id, amount)), {id, amount});
     }
   }
+  Demand queue_charge = QueueCharge(pod, demand, target.flavor);
   if (pod.charge != Charge::kNone && pod.node == index && pod.charged == demand &&
-      pod.charged_queue == pod.queue && (devices == 0 || devices == pod.devices)) {
+      pod.charged_queue == pod.queue && pod.queue_charge == queue_charge &&
+      (devices == 0 || devices == pod.devices)) {
     pod.charge = charge;
     pod.fixed = std::move(fixed);
     ++generation_;
@@ -405,6 +409,7 @@ void Store::SetCharge(const PodInfo& charged_pod, NodeIndex index, Charge charge
   pod.charge = charge;
   pod.charged = std::move(demand);
   pod.charged_queue = pod.queue;
+  pod.queue_charge = std::move(queue_charge);
   target.pods.push_back(&pod);
   for (const auto& [id, amount] : pod.charged) {
     target.used.Add(id, amount);
@@ -462,14 +467,16 @@ void Store::GiveBack(const PodInfo& giving) {
   pod.fixed.clear();
   pod.held_queue.clear();
   pod.charged_queue = kNoQueue;
+  pod.queue_charge.clear();
   Touch(node);
   ++free_generation_;
 }
 
 void Store::AdoptQueue(const PodInfo& pod) { Own(pod).queue = pod.workload->queue; }
 
-void Store::SetTerms(const PodInfo& pod, Demand fixed, QueueId queue) {
+void Store::SetTerms(const PodInfo& pod, Demand fixed, QueueId queue, bool non_preemptible) {
   Own(pod).fixed = std::move(fixed);
+  Own(pod).non_preemptible = non_preemptible;
   Own(pod).queue = queue;
 }
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -118,7 +119,7 @@ class Store {
   void AdoptQueue(const PodInfo& pod);
   /// What no object says before the pod is bound: PodInfo::fixed and its queue. For a store that
   /// follows another one without its events.
-  void SetTerms(const PodInfo& pod, Demand fixed, QueueId queue);
+  void SetTerms(const PodInfo& pod, Demand fixed, QueueId queue, bool non_preemptible);
 
   /// Applies accumulated changes: domains and node order, first members and faults of gangs. Call
   /// before deciding anything.
@@ -196,6 +197,15 @@ class Store {
   /// What a pod takes on `node`: its shape's demand, and for a whole-node pod every whole device
   /// there (handles are not devices).
   Demand DemandOn(const PodShape& shape, const NodeInfo& node) const;
+  /// What its queue is charged for a pod that takes `demand` on a node of `flavor`: that, and the
+  /// parts of it (Part) that the policy has amounts of.
+  Demand QueueCharge(const PodInfo& pod, const Demand& demand, FlavorId flavor) const;
+  /// The same for what it would take on this node.
+  Demand QueueChargeOn(const PodInfo& pod, const NodeInfo& node) const {
+    return QueueCharge(pod, DemandOn(*pod.shape, node), node.flavor);
+  }
+  /// The part of `whole` that the policy has an amount of; nullopt: it has none.
+  std::optional<ResourceId> FindPart(ResourceId whole, FlavorId flavor, bool non_preemptible) const;
 
   const StoreOptions& options() const { return options_; }
   /// Nodes with any change, and nodes whose object changed. A new node is a change of both.
@@ -290,6 +300,12 @@ class Store {
   void ReadQueues();
   void DropGoneQueues();
   void ReadQueue(const config::Queue& queue, QueueInfo& info);
+  void ReadFlavorQuotas(const config::Queue& queue, QueueInfo& info);
+  void InternParts();
+  void ReadFlavor(NodeInfo& node);
+  bool KnowsClass(std::string_view name) const;
+  bool MayNotBeEvicted(const PodInfo& pod, const PodClaims& claims) const;
+  void RechargeQueue(PodInfo& pod);
   void FindPaths();
   void ChargeQueue(const PodInfo& pod, int sign);
   QueueId NewQueue();
@@ -316,6 +332,8 @@ class Store {
   void CheckMember(const Workload& workload, PodInfo& pod, const PodInfo& first) const;
   void ChargeBound(PodInfo& pod);
   QueueId ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict& refusal) const;
+  QueueId AdmitWork(QueueId queue, const PodInfo& pod, const PodClaims& claims,
+                    Verdict& refusal) const;
   QueueId QueueOfHeld(const PodInfo& pod) const;
   bool QueueAdmits(QueueId queue, std::string_view ns) const;
   void NoteMoved(const PodInfo& pod);
@@ -327,6 +345,8 @@ class Store {
   ResourceTable resources_;
   std::vector<ResourceId> device_ids_;
   std::vector<ResourceId> whole_device_ids_;
+  /// By whole, flavor and whether of non-preemptible work only.
+  std::map<std::tuple<ResourceId, FlavorId, bool>, ResourceId> parts_;
 
   std::vector<std::unique_ptr<const topology::Machine>> machines_;
   std::set<NodeIndex> device_news_;

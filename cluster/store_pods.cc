@@ -61,6 +61,7 @@ void TakeClaims(Workload& workload, const PodInfo& first) {
   workload.queue = first.queue;
   workload.priority = first.object.priority;
   workload.creation = first.object.meta.creation;
+  workload.expected_duration = claims.expected_duration;
 }
 
 }  // namespace
@@ -162,6 +163,7 @@ const PodInfo* Store::UpsertPod(kube::Pod object) {
   if (refiled) {
     File(pod);
     ChargeBound(pod);
+    RechargeQueue(pod);
     if (pod.charge != Charge::kNone) {
       room_changes_.Add(pod.node);
       neighbour_changes_.Add(pod.node);
@@ -257,6 +259,10 @@ void Store::TakeReading(PodInfo& pod, const PodReading& reading) {
     pod.refusal = {.reason = ReasonId::kInvalidRequest, .subject = pod.object.invalid_request};
   } else if (!claims.error.empty()) {
     pod.refusal = {.reason = ReasonId::kInvalidRequest, .subject = claims.error};
+  } else if (!KnowsClass(claims.workload_class)) {
+    pod.refusal = {.reason = ReasonId::kInvalidRequest,
+                   .subject = fmt::format("berth.dev/class: the policy has no class {:?}.",
+                                          claims.workload_class)};
   } else if (!claims.waits_for.empty() && !started) {
     pod.refusal = {.reason = ReasonId::kWaitingForMembers, .subject = claims.waits_for};
   }
@@ -267,6 +273,7 @@ std::unique_ptr<PodInfo> Store::Appraise(kube::Pod object) {
   pod->object = std::move(object);
   const PodReading reading = Read(*pod);
   if (!reading.concerns_us) return nullptr;
+  pod->non_preemptible = MayNotBeEvicted(*pod, *reading.claims);
   TakeReading(*pod, reading);
   return pod;
 }
@@ -274,6 +281,7 @@ std::unique_ptr<PodInfo> Store::Appraise(kube::Pod object) {
 void Store::File(PodInfo& pod) {
   const PodReading reading = Read(pod);
   const PodClaims& claims = *reading.claims;
+  if (pod.charge != Charge::kBinding) pod.non_preemptible = MayNotBeEvicted(pod, claims);
   // Gang and queue are fixed once a Binding is out, whatever the labels say later.
   const bool fixed = pod.workload != nullptr && (pod.bound() || pod.charge == Charge::kBinding);
   if (!reading.concerns_us) {

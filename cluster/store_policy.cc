@@ -1,6 +1,9 @@
 // Store, continued: the queues that pods are charged to, and what a new policy changes.
 #include <algorithm>
 #include <limits>
+#include <set>
+#include <tuple>
+#include <utility>
 
 #include "cluster/plan_claim.h"
 #include "cluster/queue_refusal.h"
@@ -9,14 +12,34 @@
 namespace berth::cluster {
 namespace {
 
+/// Of which parts of resources the policy has amounts: resource, flavor, and whether for
+/// non-preemptible work, whose cap is the quota.
+std::set<std::tuple<std::string, std::string, bool>> PartsOf(
+    const config::PolicyConfiguration& policy) {
+  std::set<std::tuple<std::string, std::string, bool>> parts;
+  for (const config::Queue& queue : policy.queues) {
+    for (const auto& [name, quota] : queue.quota) parts.emplace(name, "", true);
+    for (const config::FlavorQuota& amounts : queue.quotas) {
+      for (const auto& [name, quota] : amounts.quota) {
+        parts.emplace(name, amounts.flavor, true);
+        parts.emplace(name, amounts.flavor, false);
+      }
+      for (const auto& [name, limit] : amounts.limit) parts.emplace(name, amounts.flavor, false);
+    }
+  }
+  return parts;
+}
+
 /// Whether pods mean the same under both: what they ask for, whose they are, and which queue they
 /// name.
 bool ReadsAlike(const config::PolicyConfiguration& a, const config::PolicyConfiguration& b) {
   const auto same_queue = [](const config::Queue& x, const config::Queue& y) {
-    return x.name == y.name && x.namespaces == y.namespaces;
+    return x.name == y.name && x.namespaces == y.namespaces && x.classes == y.classes &&
+           x.priority_classes == y.priority_classes && x.non_preemptible == y.non_preemptible;
   };
   return a.scheduler_names == b.scheduler_names && a.dialects == b.dialects &&
-         a.devices == b.devices && a.levels == b.levels &&
+         a.devices == b.devices && a.levels == b.levels && a.classes == b.classes &&
+         a.flavors == b.flavors && PartsOf(a) == PartsOf(b) &&
          std::ranges::equal(a.queues, b.queues, same_queue);
 }
 
@@ -27,8 +50,11 @@ bool NamesWhatWasUnknown(const config::PolicyConfiguration& policy,
   const auto news = [&](const auto& amount) {
     return !resources.Find(amount.first) && resources.WasAskedFor(amount.first);
   };
+  const auto any_news = [&](const auto& amounts) {
+    return std::ranges::any_of(amounts.quota, news) || std::ranges::any_of(amounts.limit, news);
+  };
   return std::ranges::any_of(policy.queues, [&](const config::Queue& queue) {
-    return std::ranges::any_of(queue.quota, news) || std::ranges::any_of(queue.limit, news);
+    return any_news(queue) || std::ranges::any_of(queue.quotas, any_news);
   });
 }
 
@@ -64,16 +90,54 @@ QueueId Store::ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict
                  .subject = QueueRefusal(policy_.queues, ns, claims.queue)};
       return kNoQueue;
     }
-    return queue;
+    return AdmitWork(queue, pod, claims, refusal);
   }
   for (const QueueId id : queue_order_) {
     const auto& names = queue(id).config.namespaces;
-    if (names && std::ranges::find(*names, ns) != names->end()) return id;
+    if (names && std::ranges::find(*names, ns) != names->end()) {
+      return AdmitWork(id, pod, claims, refusal);
+    }
   }
   const QueueId fallback = FindQueue("default");
-  if (fallback != kNoQueue && QueueAdmits(fallback, ns)) return fallback;
+  if (fallback != kNoQueue && QueueAdmits(fallback, ns)) {
+    return AdmitWork(fallback, pod, claims, refusal);
+  }
   refusal = {.reason = ReasonId::kQueueNotAllowed, .subject = QueueRefusal(policy_.queues, ns, {})};
   return kNoQueue;
+}
+
+/// `queue`, if it admits such work. A bound pod is not refused any more.
+QueueId Store::AdmitWork(QueueId queue, const PodInfo& pod, const PodClaims& claims,
+                         Verdict& refusal) const {
+  if (pod.bound()) return queue;
+  std::string why =
+      WorkRefusal(this->queue(queue).config, {.priority_class = pod.object.priority_class,
+                                              .workload_class = claims.workload_class,
+                                              .non_preemptible = MayNotBeEvicted(pod, claims)});
+  if (why.empty()) return queue;
+  refusal = {.reason = ReasonId::kQueueNotAllowed, .subject = std::move(why)};
+  return kNoQueue;
+}
+
+/// A policy without classes ignores the label.
+bool Store::KnowsClass(std::string_view name) const {
+  return name.empty() || policy_.classes.empty() ||
+         std::ranges::find(policy_.classes, name, &config::WorkloadClass::name) !=
+             policy_.classes.end();
+}
+
+/// Once the pod is bound, as its Binding says.
+bool Store::MayNotBeEvicted(const PodInfo& pod, const PodClaims& claims) const {
+  if (pod.bound()) {
+    const auto claim = ClaimOf(pod.object);
+    if (claim && claim->node == pod.object.node_name && claim->preemptible) {
+      return !*claim->preemptible;
+    }
+  }
+  if (claims.preemptible) return !*claims.preemptible;
+  const auto found =
+      std::ranges::find(policy_.classes, claims.workload_class, &config::WorkloadClass::name);
+  return found != policy_.classes.end() && !found->preemptible;
 }
 
 /// The slot of a queue that is gone, or one more.
@@ -86,6 +150,7 @@ QueueId Store::NewQueue() {
 
 /// Queues that the policy no longer has keep their ids, for the pods that are yet to be read.
 void Store::ReadQueues() {
+  InternParts();
   for (const QueueId id : queue_order_) queues_[static_cast<std::size_t>(id)].present = false;
   queue_order_.clear();
   queue_news_.clear();
@@ -111,6 +176,8 @@ void Store::FindPaths() {
     for (; parent != kNoQueue; parent = FindQueue(queue(parent).config.parent)) {
       info.path.push_back(parent);
     }
+    info.by_flavor = std::ranges::any_of(
+        info.path, [this](QueueId id) { return !queue(id).config.quotas.empty(); });
     const auto held = std::ranges::find_if(
         info.path, [this](QueueId id) { return queue(id).config.hold == config::Hold::kHold; });
     info.held_by = held == info.path.end() ? kNoQueue : *held;
@@ -129,11 +196,46 @@ void Store::FindPaths() {
                            [this](QueueId id) { return queue(id).path.size(); });
 }
 
+std::optional<ResourceId> Store::FindPart(ResourceId whole, FlavorId flavor,
+                                          bool non_preemptible) const {
+  const auto it = parts_.find({whole, flavor, non_preemptible});
+  return it == parts_.end() ? std::nullopt : std::optional(it->second);
+}
+
+Demand Store::QueueCharge(const PodInfo& pod, const Demand& demand, FlavorId flavor) const {
+  Demand charge = demand;
+  if (parts_.empty() || (flavor == kNoFlavor && !pod.non_preemptible)) return charge;
+  const auto add = [&](ResourceId whole, std::int64_t amount, FlavorId of, bool non_preemptible) {
+    const auto part = FindPart(whole, of, non_preemptible);
+    if (part) charge.emplace_back(*part, amount);
+  };
+  for (const auto& [id, amount] : demand) {
+    if (flavor != kNoFlavor) add(id, amount, flavor, false);
+    if (!pod.non_preemptible) continue;
+    add(id, amount, kNoFlavor, true);
+    if (flavor != kNoFlavor) add(id, amount, flavor, true);
+  }
+  std::ranges::sort(charge);
+  return charge;
+}
+
+/// The pod, or the flavor of its node, has changed.
+void Store::RechargeQueue(PodInfo& pod) {
+  if (pod.charge == Charge::kNone) return;
+  Demand charge = QueueCharge(pod, pod.charged, node(pod.node).flavor);
+  if (charge == pod.queue_charge) return;
+  ChargeQueue(pod, -1);
+  pod.queue_charge = std::move(charge);
+  ChargeQueue(pod, 1);
+  ++generation_;
+  ++free_generation_;
+}
+
 /// Adds what the pod is charged to each queue on its queue's path, or takes it off again.
 void Store::ChargeQueue(const PodInfo& pod, int sign) {
   if (pod.charged_queue == kNoQueue) return;
   QueueInfo& info = queues_[static_cast<std::size_t>(pod.charged_queue)];
-  for (const auto& [id, amount] : pod.charged) {
+  for (const auto& [id, amount] : pod.queue_charge) {
     info.own.Add(id, sign * amount);
     for (const QueueId queue : info.path) {
       queues_[static_cast<std::size_t>(queue)].used.Add(id, sign * amount);
@@ -143,16 +245,82 @@ void Store::ChargeQueue(const PodInfo& pod, int sign) {
   if (policy_.borrowing) use_news_.insert(info.path.begin(), info.path.end());
 }
 
+/// The amounts of single flavors, and what non-preemptible work may use: a quota that is not 0, of
+/// all or of one flavor, is its cap.
+void Store::ReadFlavorQuotas(const config::Queue& queue, QueueInfo& info) {
+  const auto cap_non_preemptible = [&](ResourceId id, FlavorId flavor, std::int64_t quota) {
+    if (quota <= 0) return;
+    info.non_preemptible_caps.emplace_back(*FindPart(id, flavor, true), quota);
+  };
+  for (const auto& [name, quota] : queue.quota) {
+    cap_non_preemptible(resources_.Intern(name), kNoFlavor, quota);
+  }
+  kube::ResourceList totals;
+  for (const config::FlavorQuota& amounts : queue.quotas) {
+    const auto found = std::ranges::find(policy_.flavors, amounts.flavor, &config::Flavor::name);
+    if (found == policy_.flavors.end()) continue;  // decoding refuses it
+    const auto flavor = static_cast<FlavorId>(found - policy_.flavors.begin());
+    kube::ResourceList caps = policy_.borrowing ? kube::ResourceList() : amounts.quota;
+    for (const auto& [name, amount] : amounts.limit) caps[name] = amount;
+    for (const auto& [name, amount] : caps) {
+      info.caps.emplace_back(*FindPart(resources_.Intern(name), flavor, false), amount);
+    }
+    for (const auto& [name, quota] : amounts.quota) {
+      const ResourceId id = resources_.Intern(name);
+      info.quota.Set(*FindPart(id, flavor, false), quota);
+      cap_non_preemptible(id, flavor, quota);
+      totals[name] = std::min(totals[name] + std::min(quota, kAbsurdAmount), kAbsurdAmount);
+    }
+  }
+  // A queue that is promised devices of single flavors only is promised them in all.
+  for (const auto& [name, total] : totals) {
+    if (!queue.quota.contains(name)) info.quota.Set(resources_.Intern(name), total);
+  }
+}
+
+/// Pods are charged for these parts from now on. REQUIRES: all pods are read again if they are
+/// others than before.
+void Store::InternParts() {
+  parts_.clear();
+  for (const auto& [name, flavor, non_preemptible] : PartsOf(policy_)) {
+    const auto found = std::ranges::find(policy_.flavors, flavor, &config::Flavor::name);
+    if (found == policy_.flavors.end() && !flavor.empty()) continue;  // decoding refuses it
+    const Part part{
+        .whole = resources_.Intern(name), .flavor = flavor, .non_preemptible = non_preemptible};
+    const FlavorId id = found == policy_.flavors.end()
+                            ? kNoFlavor
+                            : static_cast<FlavorId>(found - policy_.flavors.begin());
+    parts_[{part.whole, id, non_preemptible}] = resources_.InternPart(part);
+  }
+}
+
+void Store::ReadFlavor(NodeInfo& node) {
+  const auto matches = [&](const config::Flavor& flavor) {
+    return std::ranges::all_of(flavor.node_selector, [&](const auto& wanted) {
+      const auto it = node.object.meta.labels.find(wanted.first);
+      return it != node.object.meta.labels.end() && it->second == wanted.second;
+    });
+  };
+  const auto found = std::ranges::find_if(policy_.flavors, matches);
+  const FlavorId flavor = !node.present || found == policy_.flavors.end()
+                              ? kNoFlavor
+                              : static_cast<FlavorId>(found - policy_.flavors.begin());
+  if (std::exchange(node.flavor, flavor) == flavor) return;
+  for (const PodInfo* pod : std::vector<const PodInfo*>(node.pods)) RechargeQueue(Own(*pod));
+}
+
 /// Leaves what the queue has in use unchanged.
 void Store::ReadQueue(const config::Queue& queue, QueueInfo& info) {
   info.config = queue;
   info.caps.clear();
   info.kept.clear();
   info.quota = {};
+  info.non_preemptible_caps.clear();
   kube::ResourceList caps = policy_.borrowing ? kube::ResourceList() : queue.quota;
   for (const auto& [name, amount] : queue.limit) caps[name] = amount;
   for (const auto& [name, amount] : caps) info.caps.emplace_back(resources_.Intern(name), amount);
   for (const auto& [name, amount] : queue.quota) info.quota.Set(resources_.Intern(name), amount);
+  ReadFlavorQuotas(queue, info);
   if (!policy_.borrowing) return;
   for (const auto& [name, most] : queue.lending_limit) {
     const ResourceId id = resources_.Intern(name);
@@ -177,6 +345,7 @@ bool Store::BeginPolicy(config::PolicyConfiguration policy) {
       !reread_due_ && ReadsAlike(policy_, policy) && !NamesWhatWasUnknown(policy, resources_);
   const bool same_devices = policy_.devices == policy.devices;
   const bool same_levels = policy_.levels == policy.levels;
+  const bool same_flavors = policy_.flavors == policy.flavors;
   policy_ = std::move(policy);
   ++policy_generation_;
   ++free_generation_;
@@ -203,7 +372,7 @@ bool Store::BeginPolicy(config::PolicyConfiguration policy) {
     topology_.Reset(policy_.levels);
     topology_.Refresh(nodes_);  // later reads must not find domains of levels that are gone
   }
-  BeginReading(/*nodes=*/!same_devices);
+  BeginReading(/*nodes=*/!same_devices || !same_flavors);
   return true;
 }
 
@@ -230,6 +399,7 @@ std::vector<std::string> Store::ReadMore(std::size_t most) {
   for (; left.nodes > 0 && most > 0; --most) {
     NodeInfo& node = *nodes_[--left.nodes];
     ReadHardware(node);
+    ReadFlavor(node);
     ReconcileDevices(node);
   }
   while (left.pods > 0 && most > 0) {
@@ -287,6 +457,7 @@ void Store::ReadAgain(const std::vector<PodInfo*>& pods) {
     Charge charge;
     topology::DeviceMask devices;
     Demand fixed;
+    bool non_preemptible;
     std::string workload;
     std::string queue;  ///< Its name; empty: none.
   };
@@ -300,7 +471,7 @@ void Store::ReadAgain(const std::vector<PodInfo*>& pods) {
     if (queue.empty() && pod->queue != kNoQueue) {
       queue = this->queue(pod->queue).config.name;
     }
-    held.push_back({pod, pod->node, pod->charge, pod->devices, pod->fixed,
+    held.push_back({pod, pod->node, pod->charge, pod->devices, pod->fixed, pod->non_preemptible,
                     pod->workload == nullptr ? std::string() : pod->workload->key,
                     std::move(queue)});
   }
@@ -314,6 +485,8 @@ void Store::ReadAgain(const std::vector<PodInfo*>& pods) {
     if (!h.pod->bound()) h.pod->held_queue = h.queue;
     const bool fixed = h.charge != Charge::kPlanned;
     if (fixed || !h.pod->held_queue.empty()) h.pod->queue = QueueOfHeld(*h.pod);
+    // Its Binding, which is under way, says so.
+    if (h.charge == Charge::kBinding) h.pod->non_preemptible = h.non_preemptible;
     h.pod->fixed = h.pod->bound() ? ClaimedCharge(*h.pod) : h.fixed;
     const bool stays = h.pod->workload != nullptr && h.pod->workload->key == h.workload;
     if (h.charge != Charge::kPlanned || stays) {

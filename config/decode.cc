@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -71,6 +72,23 @@ class Reader {
   }
   void Read(const Located& at, kube::ResourceList& member, const keys::Amounts&) {
     ReadAmounts(sink_, at, devices_, member);
+  }
+  void Read(const Located& at, kube::StringMap& member, const keys::Labels&) {
+    for (const Entry& entry : ReadEntries(sink_, at)) {
+      if (!IsQualifiedName(entry.key)) {
+        sink_.Add(*entry.key_node, entry.value.path,
+                  fmt::format("must be {}, is {}", keys::kNodeLabel.wanted, Quote(entry.key)));
+        continue;
+      }
+      const std::optional<std::string> value = ReadText(sink_, entry.value);
+      if (!value) continue;
+      if (!IsLabelValue(*value)) {
+        sink_.Add(*entry.value.node, entry.value.path,
+                  fmt::format("must be the value of a label, is {}", Quote(*value)));
+        continue;
+      }
+      member[entry.key] = *value;
+    }
   }
   template <typename T>
   void Read(const Located& at, T& member, const keys::Section&) {
@@ -203,21 +221,23 @@ PolicyConfiguration ReadPolicy(ErrorSink& sink, const Located& root) {
     CheckLevels(sink, *levels, policy.levels);
   }
   CheckTimeouts(sink, root, policy.gang);
-  if (const auto queues = Below(root, {"queues"}))
-    CheckQueues(sink, *queues, policy.queues, policy.devices);
+  if (const auto queues = Below(root, {"queues"})) CheckQueues(sink, *queues, policy);
   return policy;
 }
 
 /// For queues at their places in the list: a parent that was not understood is dropped, and a queue
-/// whose quota or limit was not understood, or names a resource that is not a device after all,
-/// admits no pods.
+/// of which an amount, or what it admits, was not understood, or which names a resource that is not
+/// a device after all, admits no pods.
 void CloseQueues(PolicyConfiguration& policy, const std::vector<std::string>& bad_values) {
   for (std::size_t i = 0; i < policy.queues.size(); ++i) {
     Queue& queue = policy.queues[i];
     const std::string path = fmt::format("queues[{}]", i);
     const bool bad = std::ranges::any_of(bad_values, [&path](const std::string& value) {
-      return value == path || value.starts_with(path + ".quota") ||
-             value.starts_with(path + ".limit");
+      // `.quota` is also the beginning of `.quotas`.
+      return value == path ||
+             std::ranges::any_of(
+                 std::array{".quota", ".limit", ".classes", ".priorityClasses", ".nonPreemptible"},
+                 [&](const char* key) { return value.starts_with(path + key); });
     });
     if (std::ranges::find(bad_values, path + ".parent") != bad_values.end()) queue.parent.clear();
     const auto counted = [&policy](const auto& amount) {
@@ -225,14 +245,25 @@ void CloseQueues(PolicyConfiguration& policy, const std::vector<std::string>& ba
              std::ranges::find(policy.devices, amount.first, &DeviceResource::name) !=
                  policy.devices.end();
     };
-    if (!bad && std::ranges::all_of(queue.quota, counted) &&
-        std::ranges::all_of(queue.limit, counted)) {
-      continue;
-    }
+    const auto all_counted = [&counted](const auto& amounts) {
+      return std::ranges::all_of(amounts.quota, counted) &&
+             std::ranges::all_of(amounts.limit, counted);
+    };
+    if (!bad && all_counted(queue) && std::ranges::all_of(queue.quotas, all_counted)) continue;
     queue.namespaces.emplace();
     queue.quota.clear();
     queue.limit.clear();
+    queue.quotas.clear();
   }
+}
+
+/// Drops elements whose name cannot be one, or was given before.
+template <typename T>
+void DropMisnamed(std::vector<T>& elements) {
+  std::set<std::string> names;
+  std::erase_if(elements, [&names](const T& element) {
+    return !IsDnsLabel(element.name) || !names.insert(element.name).second;
+  });
 }
 
 /// Completes a policy although the values at these paths were not understood.
@@ -244,10 +275,11 @@ void MakeWhole(PolicyConfiguration& policy, const std::vector<std::string>& bad_
   });
   if (policy.devices.empty()) policy.devices = defaults.devices;
   CloseQueues(policy, bad_values);
-  std::set<std::string> names;
-  std::erase_if(policy.queues, [&names](const Queue& queue) {
-    return !IsDnsLabel(queue.name) || !names.insert(queue.name).second;
-  });
+  DropMisnamed(policy.flavors);
+  DropMisnamed(policy.classes);
+  DropMisnamed(policy.queues);
+  std::set<std::string_view> names;
+  for (const Queue& queue : policy.queues) names.insert(queue.name);
   for (Queue& queue : policy.queues) {
     if (!names.contains(queue.parent)) queue.parent.clear();
   }

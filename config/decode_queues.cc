@@ -59,13 +59,59 @@ std::optional<std::int64_t> ReadAmount(ErrorSink& sink, const Entry& entry) {
   return amount.value();
 }
 
-void CheckLimits(ErrorSink& sink, const Queue& queue, const Located& limits) {
-  for (const auto& [resource, limit] : queue.limit) {
-    const auto quota = queue.quota.find(resource);
-    if (quota == queue.quota.end() || limit >= quota->second) continue;
-    sink.Add(*limits.node->Find(resource), JoinPath(limits.path, resource),
+void CheckLimits(ErrorSink& sink, const kube::ResourceList& quotas,
+                 const kube::ResourceList& limits, const Located& at) {
+  for (const auto& [resource, limit] : limits) {
+    const auto quota = quotas.find(resource);
+    if (quota == quotas.end() || limit >= quota->second) continue;
+    sink.Add(*at.node->Find(resource), JoinPath(at.path, resource),
              fmt::format("must not be less than the quota: {} < {}", kube::Format(resource, limit),
                          kube::Format(resource, quota->second)));
+  }
+}
+
+std::optional<Located> Below(const Located& at, std::string_view key) {
+  const YamlNode* node = at.node->Find(key);
+  if (node == nullptr) return std::nullopt;
+  return Located{.node = node, .path = JoinPath(at.path, key)};
+}
+
+/// Reports a name that is none of `known`, which are called `what`.
+void CheckKnown(ErrorSink& sink, const Located& at, std::string_view name,
+                const std::vector<std::string_view>& known, std::string_view what) {
+  if (name.empty() || std::ranges::find(known, name) != known.end()) return;
+  const std::string_view near = Closest(name, known);
+  sink.Add(*at.node, at.path,
+           fmt::format("{} has no {}{}", what, Quote(name),
+                       near.empty() ? "" : fmt::format(", did you mean {}?", near)));
+}
+
+template <typename T>
+std::vector<std::string_view> NamesOf(const std::vector<T>& elements) {
+  std::vector<std::string_view> names;
+  for (const T& element : elements) names.push_back(element.name);
+  return names;
+}
+
+void CheckFlavors(ErrorSink& sink, const Queue& queue, const Located& list,
+                  const PolicyConfiguration& policy) {
+  const std::vector<std::string_view> known = NamesOf(policy.flavors);
+  for (std::size_t i = 0; i < queue.quotas.size(); ++i) {
+    const Located entry{.node = &list.node->items[i], .path = JoinPath(list.path, i)};
+    if (const auto at = Below(entry, "flavor")) {
+      CheckKnown(sink, *at, queue.quotas[i].flavor, known, "flavors");
+    }
+    if (const auto at = Below(entry, "limit")) {
+      CheckLimits(sink, queue.quotas[i].quota, queue.quotas[i].limit, *at);
+    }
+  }
+}
+
+void CheckClasses(ErrorSink& sink, const Located& list, const PolicyConfiguration& policy) {
+  const std::vector<std::string_view> known = NamesOf(policy.classes);
+  for (std::size_t i = 0; i < list.node->items.size(); ++i) {
+    const Located at{.node = &list.node->items[i], .path = JoinPath(list.path, i)};
+    if (at.node->kind == YamlKind::kScalar) CheckKnown(sink, at, at.node->text, known, "classes");
   }
 }
 
@@ -180,19 +226,18 @@ void ReadAmounts(ErrorSink& sink, const Located& at, std::span<const DeviceResou
   }
 }
 
-void CheckQueues(ErrorSink& sink, const Located& list, const std::vector<Queue>& queues,
-                 std::span<const DeviceResource> devices) {
+void CheckQueues(ErrorSink& sink, const Located& list, const PolicyConfiguration& policy) {
+  const std::vector<Queue>& queues = policy.queues;
   for (std::size_t i = 0; i < queues.size(); ++i) {
-    const auto at = [&](const char* key) {
-      return Located{.node = list.node->items[i].Find(key),
-                     .path = JoinPath(JoinPath(list.path, i), key)};
-    };
-    if (const Located limits = at("limit"); limits.node != nullptr) {
-      CheckLimits(sink, queues[i], limits);
+    const Located queue{.node = &list.node->items[i], .path = JoinPath(list.path, i)};
+    if (const auto at = Below(queue, "limit")) {
+      CheckLimits(sink, queues[i].quota, queues[i].limit, *at);
     }
-    if (const Located lending = at("lendingLimit"); lending.node != nullptr) {
-      CheckLending(sink, queues[i], devices, lending);
+    if (const auto at = Below(queue, "lendingLimit")) {
+      CheckLending(sink, queues[i], policy.devices, *at);
     }
+    if (const auto at = Below(queue, "quotas")) CheckFlavors(sink, queues[i], *at, policy);
+    if (const auto at = Below(queue, "classes")) CheckClasses(sink, *at, policy);
   }
   ParentCheck(sink, queues, list).Run();
 }

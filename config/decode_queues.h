@@ -14,9 +14,8 @@ namespace berth::config {
 void ReadAmounts(ErrorSink& sink, const Located& at, std::span<const DeviceResource> devices,
                  kube::ResourceList& amounts);
 
-/// Reports limits below the quota, and parents that make a cycle, of the queues that were read from
-/// the list.
-void CheckQueues(ErrorSink& sink, const Located& list, const std::vector<Queue>& queues,
-                 std::span<const DeviceResource> devices);
+/// Reports what is wrong about the queues that were read from the list: limits below the quota,
+/// flavors and classes that the policy does not have, and parents that make a cycle.
+void CheckQueues(ErrorSink& sink, const Located& list, const PolicyConfiguration& policy);
 
 }  // namespace berth::config

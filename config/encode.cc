@@ -43,6 +43,14 @@ std::string Amounts(const kube::ResourceList& amounts) {
   return fmt::format("{{{}}}", fmt::join(texts, ", "));
 }
 
+std::string LabelsText(const kube::StringMap& labels) {
+  std::vector<std::string> texts;
+  for (const auto& [label, value] : labels) {
+    texts.push_back(fmt::format("{}: {}", Text(label), Text(value)));
+  }
+  return fmt::format("{{{}}}", fmt::join(texts, ", "));
+}
+
 /// Writes the keys of one mapping. What is empty and may be left out is left out.
 class Encoder {
  public:
@@ -80,6 +88,10 @@ class Encoder {
                   std::string_view) {
     if (!value.empty()) Line(key, Amounts(value));
   }
+  void operator()(std::string_view key, const kube::StringMap& value, const keys::Labels&,
+                  std::string_view) {
+    if (!value.empty()) Line(key, LabelsText(value));
+  }
   template <typename T>
   void operator()(std::string_view key, T& value, const keys::Section&, std::string_view) {
     Line(key);
@@ -89,6 +101,7 @@ class Encoder {
   template <typename T>
   void operator()(std::string_view key, const std::vector<T>& values, const keys::Elements&,
                   std::string_view) {
+    if (values.empty()) return;
     Line(key);
     for (const T& value : values) {
       Encoder inner(out_, indent_ + "- ", indent_ + "  ");

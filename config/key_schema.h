@@ -44,7 +44,7 @@ class MappingSchema {
       const bool boolean = word == "true" || word == "false";
       words.push_back(boolean ? Json(word == "true") : Json(word));
     }
-    return {{"enum", words}, {"default", type.words[static_cast<std::size_t>(value)]}};
+    return {{"enum", words}, {"default", words[static_cast<std::size_t>(value)]}};
   }
   /// A default out of bounds stands for a key that is absent.
   static Json Describe(std::int64_t value, const Whole& type) {

@@ -85,6 +85,20 @@ enum class Hold : std::uint8_t {
   kHold,  ///< Nothing new starts; what runs goes on.
 };
 
+/// How the work of a queue is ordered, among equal PriorityClasses.
+enum class Order : std::uint8_t {
+  kFifo,              ///< By age.
+  kPredictedService,  ///< The least expected duration times devices first; unknown: last.
+};
+
+/// Amounts of one flavor, beside those in total.
+struct FlavorQuota {
+  std::string flavor;
+  kube::ResourceList quota{};
+  kube::ResourceList limit{};
+  bool operator==(const FlavorQuota&) const = default;
+};
+
 struct Queue {
   std::string name;
   /// The queue above it, which is charged for what this one uses; empty: none. A name that is no
@@ -99,7 +113,31 @@ struct Queue {
   /// Of its quota, the most that others may use. A resource that is absent: all of it.
   kube::ResourceList lending_limit{};
   Hold hold = Hold::kNone;
+  Order order = Order::kFifo;
+  /// By flavor, beside the totals.
+  std::vector<FlavorQuota> quotas{};
+  /// Workload classes that it admits. Absent: all, and work without a class.
+  std::optional<std::vector<std::string>> classes{};
+  /// PriorityClasses that its pods may name. Absent: all. A pod that names none is always admitted.
+  std::optional<std::vector<std::string>> priority_classes{};
+  bool non_preemptible = true;  ///< Whether it admits work that may not be evicted.
   bool operator==(const Queue&) const = default;
+};
+
+/// A kind of nodes, such as those with one model of GPU. A node is of the first flavor in the
+/// policy whose selector it matches.
+struct Flavor {
+  std::string name;
+  kube::StringMap node_selector{};  ///< Labels that the node has; empty: any node.
+  bool operator==(const Flavor&) const = default;
+};
+
+/// What pods with the label `berth.dev/class` have in common.
+struct WorkloadClass {
+  std::string name;
+  /// Whether its pods may be evicted for other work, if their own label does not say it.
+  bool preemptible = true;
+  bool operator==(const WorkloadClass&) const = default;
 };
 
 struct PolicyConfiguration {
@@ -118,6 +156,8 @@ struct PolicyConfiguration {
   bool borrowing = false;
   /// If the file has no queue: one queue `default` for all namespaces, without limits.
   std::vector<Queue> queues{{.name = "default", .namespaces = std::vector<std::string>{"*"}}};
+  std::vector<Flavor> flavors{};  ///< In the order in which work takes them.
+  std::vector<WorkloadClass> classes{};
   bool operator==(const PolicyConfiguration&) const = default;
 };
 

@@ -36,6 +36,8 @@ struct Names {
 };
 /// Amounts by resource.
 struct Amounts {};
+/// Label values by label key.
+struct Labels {};
 /// A mapping with keys of its own.
 struct Section {};
 /// A list of mappings.
@@ -51,6 +53,8 @@ inline constexpr std::string_view kDnsLabelSchema =
     R"({"type": "string", "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"})";
 inline constexpr std::string_view kLabelKeySchema =
     R"({"type": "string", "pattern": "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"})";
+inline constexpr std::string_view kLabelValueSchema =
+    R"({"type": "string", "maxLength": 63, "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"})";
 inline constexpr std::string_view kDeviceSchema =
     R"({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"})";
 inline constexpr std::string_view kNamespaceSchema =
@@ -71,6 +75,10 @@ inline constexpr Form kLevel{IsDnsLabel, "a DNS label such as rack", kDnsLabelSc
 inline constexpr Form kNodeLabel{IsQualifiedName, "a label key such as topology.example.com/rack",
                                  kLabelKeySchema};
 inline constexpr Form kQueue{IsDnsLabel, "a DNS label such as team-a", kDnsLabelSchema};
+inline constexpr Form kFlavor{IsDnsLabel, "a DNS label such as h100", kDnsLabelSchema};
+inline constexpr Form kClass{IsDnsLabel, "a DNS label such as training", kDnsLabelSchema};
+inline constexpr Form kPriorityClass{IsDnsSubdomain, "the name of a PriorityClass",
+                                     R"({"type": "string", "maxLength": 253})"};
 inline constexpr Form kNamespace{IsNamespaceOrStar, "a namespace or \"*\"", kNamespaceSchema};
 
 // --- The words, in the order of their enumerators.
@@ -78,6 +86,9 @@ inline constexpr Form kNamespace{IsNamespaceOrStar, "a namespace or \"*\"", kNam
 inline constexpr std::array<std::string_view, 2> kModes{"enforce", "passthrough"};
 inline constexpr std::array<std::string_view, 2> kDeviceKinds{"whole", "handles"};
 inline constexpr std::array<std::string_view, 2> kHolds{"none", "hold"};
+inline constexpr std::array<std::string_view, 2> kOrders{"fifo", "predictedService"};
+inline constexpr std::array<std::string_view, 2> kDenyAllow{"deny", "allow"};
+inline constexpr std::array<std::string_view, 2> kFalseTrue{"false", "true"};
 inline constexpr std::array<std::string_view, 4> kOffOn{"off", "on", "false", "true"};
 /// YAML 1.1 tools may turn `on` and `off` into `true` and `false`.
 inline constexpr std::array<std::string_view, 5> kSwitches{"on", "off", "auto", "true", "false"};
@@ -137,6 +148,31 @@ void Keys(Visitor& key, T& gang) {
   key("maxStanding", gang.max_standing, Whole{1, 100'000}, "Bind calls parked at the same time.");
 }
 
+template <typename Visitor, Is<FlavorQuota> T>
+void Keys(Visitor& key, T& amounts) {
+  key("flavor", amounts.flavor, Name{.form = kFlavor, .required = true, .unique = true},
+      "One of flavors.");
+  key("quota", amounts.quota, Amounts{}, "Of its devices, what the queue is promised.");
+  key("limit", amounts.limit, Amounts{}, "Of its devices, what the queue never passes.");
+}
+
+template <typename Visitor, Is<Flavor> T>
+void Keys(Visitor& key, T& flavor) {
+  key("name", flavor.name, Name{.form = kFlavor, .required = true, .unique = true},
+      "What queues[].quotas[].flavor names.");
+  key("nodeSelector", flavor.node_selector, Labels{},
+      "Nodes with these labels are of this flavor, unless they are of an earlier one. Absent: "
+      "all.");
+}
+
+template <typename Visitor, Is<WorkloadClass> T>
+void Keys(Visitor& key, T& workload_class) {
+  key("name", workload_class.name, Name{.form = kClass, .required = true, .unique = true},
+      "What users write in berth.dev/class.");
+  key("preemptible", workload_class.preemptible, Word{kFalseTrue},
+      "false: its pods are never evicted by Berth, and use quota only.");
+}
+
 template <typename Visitor, Is<Queue> T>
 void Keys(Visitor& key, T& queue) {
   key("name", queue.name, Name{.form = kQueue, .required = true, .unique = true},
@@ -156,6 +192,18 @@ void Keys(Visitor& key, T& queue) {
   key("lendingLimit", queue.lending_limit, Amounts{},
       "Of its quota, the most that others may use. Absent: all of it.");
   key("hold", queue.hold, Word{kHolds}, "hold: nothing new starts in it or below it.");
+  key("order", queue.order, Word{kOrders},
+      "fifo: by priority, then age. predictedService: by priority, then the least expected "
+      "duration times devices.");
+  key("quotas", queue.quotas, Elements{.max = 64, .empty = ""},
+      "Amounts of single flavors, beside those in total.");
+  key("classes", queue.classes, Names{.form = kClass, .max = 64, .empty = ""},
+      "Workload classes that it admits. Absent: all, and work without a class.");
+  key("priorityClasses", queue.priority_classes,
+      Names{.form = kPriorityClass, .max = 1024, .empty = ""},
+      "PriorityClasses that its pods may name. Absent: all.");
+  key("nonPreemptible", queue.non_preemptible, Word{kDenyAllow},
+      "deny: work that may not be evicted is refused.");
 }
 
 /// `resources` and `topology` have no member of their own.
@@ -209,6 +257,10 @@ void Keys(Visitor& key, T& policy) {
                    "an empty list admits no pod at all: name a queue, or leave the key out for "
                    "one queue default that admits all"},
       "Absent: one queue default for all namespaces, without limits.");
+  key("flavors", policy.flavors, Elements{.max = 64, .empty = ""},
+      "Kinds of nodes, in the order in which work takes them.");
+  key("classes", policy.classes, Elements{.max = 64, .empty = ""},
+      "Workload classes, which pods name with the label berth.dev/class.");
 }
 
 }  // namespace berth::config::keys

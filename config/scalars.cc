@@ -186,11 +186,15 @@ bool IsQualifiedName(std::string_view text) {
     if (!IsDnsSubdomain(text.substr(0, slash))) return false;
     text.remove_prefix(slash + 1);
   }
-  constexpr std::size_t kMaxName = 63;
-  return !text.empty() && text.size() <= kMaxName && IsAlnum(text.front()) &&
-         IsAlnum(text.back()) && std::ranges::all_of(text, [](char c) {
-           return IsAlnum(c) || c == '-' || c == '_' || c == '.';
-         });
+  return !text.empty() && IsLabelValue(text);
+}
+
+bool IsLabelValue(std::string_view text) {
+  constexpr std::size_t kMaxValue = 63;
+  return text.empty() || (text.size() <= kMaxValue && IsAlnum(text.front()) &&
+                          IsAlnum(text.back()) && std::ranges::all_of(text, [](char c) {
+                            return IsAlnum(c) || c == '-' || c == '_' || c == '.';
+                          }));
 }
 
 std::string Quote(std::string_view text) {

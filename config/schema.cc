@@ -49,6 +49,12 @@ class SchemaWriter : public keys::MappingSchema {
   static Json Describe(const kube::ResourceList&, const keys::Amounts&) {
     return {{"type", "object"}, {"additionalProperties", Quantity()}};
   }
+  static Json Describe(const kube::StringMap&, const keys::Labels&) {
+    Json schema = {{"type", "object"}};
+    schema["propertyNames"] = Json::parse(keys::kLabelKeySchema);
+    schema["additionalProperties"] = Json::parse(keys::kLabelValueSchema);
+    return schema;
+  }
   template <typename T>
   static Json Describe(T& value, const keys::Section&) {
     return SchemaOf(value);

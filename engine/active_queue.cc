@@ -8,8 +8,8 @@ using cluster::QueueId;
 using cluster::Workload;
 
 bool ActiveQueue::Place::operator<(const Place& other) const {
-  return std::tie(descending_priority, since, workload->key) <
-         std::tie(other.descending_priority, other.since, other.workload->key);
+  return std::tie(descending_priority, service, since, workload->key) <
+         std::tie(other.descending_priority, other.service, other.since, other.workload->key);
 }
 
 bool ActiveQueue::Head::operator<(const Head& other) const {
@@ -20,6 +20,7 @@ bool ActiveQueue::Head::operator<(const Head& other) const {
 
 ActiveQueue::Place ActiveQueue::PlaceOf(const Workload& workload, const Turn& turn) {
   return {.descending_priority = -std::int64_t{turn.priority},
+          .service = turn.service,
           .since = turn.since,
           .workload = &workload};
 }

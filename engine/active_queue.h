@@ -1,9 +1,9 @@
 // The workloads that wait for a place. Each of them is in one of three states:
 // - In line to be judged, in this order: first the gangs that run below their minimum; then, within
-//   a queue, by PriorityClass, age and key. Priority counts only inside a queue. Among sibling
-//   queues, the one that stands best comes next (policy/queue_order.h, the first workload in it
-//   and below it counted), then the one whose first workload is the oldest: from the top of the
-//   tree downwards.
+//   a queue, by PriorityClass, predicted service (where its policy says so), age and key. Priority
+//   counts only inside a queue. Among sibling queues, the one that stands best comes next
+//   (policy/queue_order.h, the first workload in it and below it counted), then the one whose first
+//   workload is the oldest: from the top of the tree downwards.
 // - Awake: it was judged, and any room that is given back may help it.
 // - At rest: see engine/wakeups.h.
 #pragma once
@@ -27,6 +27,9 @@ struct Turn {
   bool broken = false;  ///< It runs below its minimum.
   cluster::QueueId queue = cluster::kNoQueue;
   std::int32_t priority = 0;
+  /// What it will use, where its queue orders by that: devices times expected duration, in any
+  /// unit. All equal: ordered by age.
+  std::int64_t service = 0;
   kube::Millis since = 0;  ///< The age that orders it.
   /// The devices that it needs to start. Only read with borrowing.
   cluster::Demand wants{};
@@ -68,6 +71,7 @@ class ActiveQueue {
  private:
   struct Place {
     std::int64_t descending_priority;
+    std::int64_t service;
     kube::Millis since;
     const cluster::Workload* workload;
     bool operator<(const Place& other) const;

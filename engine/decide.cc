@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <utility>
 
 #include "cluster/plan_claim.h"
 #include "policy/fit.h"
-#include "policy/neighbours.h"
 
 namespace berth::engine {
 
@@ -21,36 +19,6 @@ using cluster::Workload;
 namespace {
 
 constexpr TimePoint kRetryMs = 10'000;
-
-/// One search of all nodes.
-policy::Placement Search(const View& view, const policy::PlacementRequest& request,
-                         const policy::Overlay& overlay) {
-  view.work += std::ssize(view.store.nodes());
-  return policy::Place(request, overlay, view.scorer);
-}
-
-/// Places the pods while avoiding all nodes that refused members like these. If that leaves no
-/// room, avoids only the nodes that are not to be tried yet.
-policy::Placement PlaceAround(const View& view, const Workload& workload,
-                              std::span<const PodInfo* const> pods,
-                              policy::PlacementRequest request, const policy::Overlay& overlay) {
-  const std::vector<policy::Avoid> all = view.refusals.Of(workload, pods);
-  const std::vector<policy::Avoid> not_yet = NotYet(all, view.now);
-  const bool last_resort = not_yet.size() < all.size();
-  const bool explain = request.explain;
-  request.avoid = all;
-  request.explain = explain && !last_resort;
-  policy::Placement placement = Search(view, request, overlay);
-  if (!placement.ok() && last_resort) {
-    request.avoid = not_yet;
-    request.explain = explain;
-    placement = Search(view, request, overlay);
-  }
-  if (placement.verdict.reason == ReasonId::kRefusedByScheduler) {
-    placement.verdict.have = SecondsLeft(not_yet, view.now);
-  }
-  return placement;
-}
 
 /// When `pod` may be tried on `node` again.
 TimePoint TriedAgain(const View& view, const Workload& workload, const PodInfo& pod,
@@ -106,83 +74,59 @@ std::function<bool(NodeIndex)> StayInDomain(const View& view, const Workload& wo
   return {};
 }
 
-/// For a gang with more members than it announced: a member that no node could ever take, or the
-/// only one of its shape, must not be what the gang waits for, nor take a place of the minimum.
-void PutUnlikelyLast(const View& view, std::vector<const PodInfo*>& pods) {
-  std::map<const cluster::PodShape*, int> like;
-  for (const PodInfo* pod : pods) ++like[pod->shape.get()];
-  std::map<const cluster::PodShape*, bool> possible;
-  for (const auto& [shape, count] : like) {
-    const auto& row = view.scorer.fit().Row(*shape);
-    possible[shape] = std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
-      return row[static_cast<std::size_t>(node->index)] != 0 &&
-             std::ranges::all_of(view.store.DemandOn(*shape, *node), [&](const auto& demand) {
-               return demand.second <= node->allocatable[demand.first];
-             });
-    });
+/// Where members of a queue with amounts of single flavors may be placed anew: on nodes of the
+/// flavor that they leave, which is paid for, or on others that the queue can pay for. `inside`:
+/// another condition; null: none.
+std::function<bool(NodeIndex)> Payable(const View& view, const Workload& workload,
+                                       std::span<const PodInfo* const> pods,
+                                       std::function<bool(NodeIndex)> inside) {
+  if (workload.queue == cluster::kNoQueue || !view.store.queue(workload.queue).by_flavor) {
+    return inside;
   }
-  std::ranges::stable_sort(pods, {}, [&](const PodInfo* pod) {
-    const cluster::PodShape* shape = pod->shape.get();
-    // A launcher is the only one of its shape, too.
-    return std::pair(!possible[shape], shape->asks_device && like[shape] == 1);
-  });
+  return [&store = view.store, inside = std::move(inside), pods,
+          payable = policy::PayableNodes(QuotaFor(view.store, view.in_tree_started, workload),
+                                         workload.queue, pods)](NodeIndex node) {
+    const auto leaves = [&](const PodInfo* pod) {
+      return pod->node != cluster::kNoNode &&
+             store.node(pod->node).flavor == store.node(node).flavor;
+    };
+    return (!inside || inside(node)) &&
+           (!payable || std::ranges::all_of(pods, leaves) || payable(node));
+  };
 }
 
-/// The key under which a failure to place these pods is remembered. It is known only for members of
-/// one shape without special conditions: what failed before cannot fit now. Where neighbours
-/// matter, the failure holds for pods with the same labels as long as no neighbour moves. nullopt:
-/// not remembered.
-std::optional<Failure> FailureOf(const View& view, const Workload& workload,
-                                 std::span<const PodInfo* const> pods, int min) {
-  // Refused nodes are avoided for this workload alone.
-  if (!view.refusals.Of(workload, pods).empty()) return std::nullopt;
-  const PodInfo& first = *pods.front();
-  const bool alike = std::ranges::all_of(pods, [&](const PodInfo* pod) {
-    return pod->shape == first.shape && !pod->shape->whole_node &&
-           pod->object.spec->host_ports.empty();
-  });
-  if (!alike) return std::nullopt;
-  Failure failure{.shape = first.shape, .count = min, .required = workload.topology_required};
-  const policy::Overlay overlay(view.store);
-  const auto neighbourly = [&](const PodInfo* pod) {
-    return policy::NeighboursMatter(*pod, overlay);
-  };
-  if (std::ranges::none_of(pods, neighbourly)) return failure;
-  const auto same_labels = [&](const PodInfo* pod) {
-    return pod->object.meta.labels == first.object.meta.labels;
-  };
-  if (!std::ranges::all_of(pods, same_labels)) return std::nullopt;
-  failure.ns = first.object.meta.ns;
-  failure.labels = first.object.meta.labels;
-  failure.neighbours = view.store.neighbour_generation();
-  return failure;
+}  // namespace
+
+policy::Placement Search(const View& view, const policy::PlacementRequest& request,
+                         const policy::Overlay& overlay) {
+  view.work += std::ssize(view.store.nodes());
+  return policy::Place(request, overlay, view.scorer);
 }
 
-policy::Placement PlaceWhole(const View& view, const Workload& workload,
-                             const std::vector<const PodInfo*>& pods, int min) {
-  policy::PlacementRequest request{
-      .pods = pods,
-      .min = min,
-      .topology_required = workload.topology_required,
-      .topology_preferred = workload.topology_preferred,
-      .allowed = policy::PayableNodes(QuotaFor(view.store, view.in_tree_started, workload),
-                                      workload.queue, pods)};
-  const policy::Overlay overlay(view.store);
-  policy::Placement placement = PlaceAround(view, workload, pods, request, overlay);
-  if (!placement.ok() && request.allowed) {
-    // Also look at nodes that the queue cannot pay for, to find whether quota or room is short.
-    request.allowed = {};
-    placement = PlaceAround(view, workload, pods, request, overlay);
+policy::Placement PlaceAround(const View& view, const Workload& workload,
+                              std::span<const PodInfo* const> pods,
+                              policy::PlacementRequest request, const policy::Overlay& overlay) {
+  const std::vector<policy::Avoid> all = view.refusals.Of(workload, pods);
+  const std::vector<policy::Avoid> not_yet = NotYet(all, view.now);
+  const bool last_resort = not_yet.size() < all.size();
+  const bool explain = request.explain;
+  request.avoid = all;
+  request.explain = explain && !last_resort;
+  policy::Placement placement = Search(view, request, overlay);
+  if (!placement.ok() && last_resort) {
+    request.avoid = not_yet;
+    request.explain = explain;
+    placement = Search(view, request, overlay);
+  }
+  if (placement.verdict.reason == ReasonId::kRefusedByScheduler) {
+    placement.verdict.have = SecondsLeft(not_yet, view.now);
   }
   return placement;
 }
 
-/// A request for `pod` that only `node` can meet.
 policy::PlacementRequest OnNode(const PodInfo& pod, NodeIndex node) {
   return {.pods = {&pod}, .min = 1, .allowed = [node](NodeIndex n) { return n == node; }};
 }
-
-}  // namespace
 
 bool HasForeignGate(const PodInfo& pod) {
   return std::ranges::any_of(pod.object.scheduling_gates, [](const std::string& gate) {
@@ -205,7 +149,7 @@ policy::QuotaView QuotaFor(const cluster::Store& store,
     for (const PodInfo* pod : other->members) {
       if (lacking <= 0) break;
       if (pod->bound() || pod->charge != Charge::kNone || pod->terminating()) continue;
-      quota.Take(other->queue, pod->shape->demand);
+      quota.Take(other->queue, store.QueueCharge(*pod, pod->shape->demand, cluster::kNoFlavor));
       --lacking;
     }
   }
@@ -213,9 +157,10 @@ policy::QuotaView QuotaFor(const cluster::Store& store,
 }
 
 Verdict GrantMembers(const View& view, const Workload& workload,
-                     std::span<const PodInfo* const> pods, int min, int& fit) {
+                     std::span<const PodInfo* const> pods, int min, int& fit,
+                     cluster::FlavorId flavor) {
   return policy::GrantMembers(QuotaFor(view.store, view.in_tree_started, workload), workload.queue,
-                              pods, min, fit);
+                              pods, min, fit, flavor);
 }
 
 Verdict GrantCharge(const View& view, const Workload& workload,
@@ -244,78 +189,6 @@ bool NeededByMinimum(const Workload& workload, const PodInfo& pod) {
   return workload.Missing() > coming;
 }
 
-// --- Starting ------------------------------------------------------------------------------------
-
-StartDecision DecideStart(const View& view, const Workload& workload,
-                          std::vector<const PodInfo*> pods, int min, const Wakeups* memo) {
-  const bool more = static_cast<int>(workload.members.size()) + workload.finished > workload.size;
-  if (more) PutUnlikelyLast(view, pods);
-  // A pod that kube-scheduler nominated may be waiting for its victims: DecideResumedEviction.
-  const bool may_rest = pods.front()->object.nominated_node.empty();
-  if (Verdict held = policy::CheckHold(view.store, workload.queue);
-      held.reason != ReasonId::kNone && !workload.started) {
-    return {.verdict = std::move(held)};
-  }
-  int fit = 0;
-  if (Verdict denied = GrantMembers(view, workload, pods, min, fit);
-      denied.reason != ReasonId::kNone) {
-    // No queue event reports what in-tree groups still need, nor what other queues keep for
-    // themselves. And if there are more members than the gang announced, it depends on the nodes
-    // which of them come first.
-    const bool exact =
-        may_rest && !more && view.in_tree_started.empty() && view.store.keepers().empty();
-    return {.verdict = std::move(denied),
-            .rests_on = exact ? StartDecision::RestsOn::kQuota : StartDecision::RestsOn::kNothing};
-  }
-  pods.resize(static_cast<std::size_t>(fit));
-  const auto known = [&](const Failure& failure) {
-    return memo == nullptr ? nullptr : memo->Known(failure);
-  };
-  const auto refused = [&](Verdict why, std::optional<Failure> failure) {
-    const bool exact = failure && may_rest;
-    return StartDecision{
-        .verdict = std::move(why),
-        .failure = std::move(failure),
-        .rests_on = exact ? StartDecision::RestsOn::kRoom : StartDecision::RestsOn::kNothing};
-  };
-  std::optional<Failure> failure = FailureOf(view, workload, pods, min);
-  // If it fails for lack of room alone, it fails with any neighbours.
-  if (failure && failure->neighbourly() && known(failure->ForRoom()) != nullptr) {
-    failure = failure->ForRoom();
-  }
-  if (const Verdict* why = failure ? known(*failure) : nullptr) return refused(*why, failure);
-  policy::Placement placement = PlaceWhole(view, workload, pods, min);
-  if (!placement.ok()) {
-    // No node has room for a single one of them, with any neighbours.
-    if (failure && failure->neighbourly() && !HasRoom(view, *pods.front())) {
-      failure = failure->ForRoom();
-    }
-    return refused(std::move(placement.verdict), std::move(failure));
-  }
-  if (Verdict denied = GrantCharge(view, workload, placement.placed);
-      denied.reason != ReasonId::kNone) {
-    return refused(std::move(denied), std::nullopt);
-  }
-  return {.reserve = Reservation{.kind = Reservation::Kind::kStart,
-                                 .placed = std::move(placement.placed)}};
-}
-
-std::optional<Reservation> DecideStartOn(const View& view, const PodInfo& pod, NodeIndex node) {
-  if (policy::CheckHold(view.store, pod.workload->queue).reason != ReasonId::kNone) {
-    return std::nullopt;
-  }
-  const std::array<const PodInfo*, 1> one{&pod};
-  const std::vector<policy::Avoid> avoid = view.refusals.Of(*pod.workload, one);
-  policy::PlacementRequest request = OnNode(pod, node);
-  request.avoid = avoid;
-  policy::Placement placement = policy::Place(request, policy::Overlay(view.store), view.scorer);
-  if (!placement.ok() ||
-      GrantCharge(view, *pod.workload, placement.placed).reason != ReasonId::kNone) {
-    return std::nullopt;
-  }
-  return Reservation{.kind = Reservation::Kind::kStart, .placed = std::move(placement.placed)};
-}
-
 // --- Members of a plan, or of a gang that has started --------------------------------------------
 
 JoinDecision DecideJoin(const View& view, const Workload& workload, const PodInfo& pod) {
@@ -329,8 +202,9 @@ JoinDecision DecideJoin(const View& view, const Workload& workload, const PodInf
       denied.reason != ReasonId::kNone) {
     return {.verdict = std::move(denied)};
   }
+  const auto inside = StayInDomain(view, workload, one);
   const policy::PlacementRequest request{
-      .pods = {&pod}, .min = 1, .allowed = StayInDomain(view, workload, one)};
+      .pods = {&pod}, .min = 1, .allowed = Payable(view, workload, one, inside)};
   const policy::Overlay overlay(view.store);
   policy::Placement placement = PlaceAround(view, workload, one, request, overlay);
   Verdict verdict = placement.verdict;
@@ -344,7 +218,7 @@ JoinDecision DecideJoin(const View& view, const Workload& workload, const PodInf
     }
   }
   if (!placement.ok()) {
-    if (!request.allowed || verdict.reason != ReasonId::kSearchExhausted) {
+    if (!inside || verdict.reason != ReasonId::kSearchExhausted) {
       return {.verdict = std::move(verdict)};
     }
     return {.verdict = {.reason = ReasonId::kTopologyUnsatisfied,
@@ -364,7 +238,7 @@ JoinDecision DecideJoin(const View& view, const Workload& workload, const PodInf
 RetryDecision DecideRetry(const View& view, const Workload& workload, const Assignment& held) {
   const bool due = held.held_until <= view.now;
   const std::array<const PodInfo*, 1> one{held.pod};
-  const auto inside = StayInDomain(view, workload, one);
+  const auto inside = Payable(view, workload, one, StayInDomain(view, workload, one));
   const policy::PlacementRequest request{
       .pods = {held.pod}, .min = 1, .allowed = [&](NodeIndex node) {
         return (due || node != held.node) && (!inside || inside(node));
@@ -386,13 +260,14 @@ std::optional<Reservation> DecideMove(const View& view, const Workload& workload
                                       const PodInfo& asking) {
   policy::Overlay overlay(view.store);
   for (const PodInfo* pod : moving) overlay.Remove(*pod);
+  const auto inside = StayInDomain(view, workload, moving);
   policy::PlacementRequest request{.pods = {moving.begin(), moving.end()},
                                    .min = static_cast<int>(moving.size()),
-                                   .allowed = StayInDomain(view, workload, moving),
+                                   .allowed = Payable(view, workload, moving, inside),
                                    .asking = &asking,
                                    .asking_allowed = allowed,
                                    .explain = false};
-  if (!request.allowed) {  // no member stays
+  if (!inside) {  // no member stays
     request.topology_required = workload.topology_required;
     request.topology_preferred = workload.topology_preferred;
   }
@@ -430,7 +305,7 @@ RecoverDecision DecideRecover(const View& view, const Workload& workload) {
       continue;
     }
     overlay.Place(*pod, node);
-    quota.Take(workload.queue, view.store.DemandOn(*pod->shape, view.store.node(node)));
+    quota.Take(workload.queue, view.store.QueueChargeOn(*pod, view.store.node(node)));
     reserve.placed.push_back(place);
     reserve.ranks.push_back(claim->rank);
   }

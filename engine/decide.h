@@ -68,7 +68,8 @@ policy::QuotaView QuotaFor(const cluster::Store& store,
                            const cluster::Workload& workload);
 /// See policy::GrantMembers.
 cluster::Verdict GrantMembers(const View& view, const cluster::Workload& workload,
-                              std::span<const cluster::PodInfo* const> pods, int min, int& fit);
+                              std::span<const cluster::PodInfo* const> pods, int min, int& fit,
+                              cluster::FlavorId flavor = cluster::kNoFlavor);
 /// See policy::GrantCharge. Room that is held while victims end is over the cap until they are
 /// gone: it moves only to where it is not over the cap.
 cluster::Verdict GrantCharge(const View& view, const cluster::Workload& workload,
@@ -77,6 +78,17 @@ cluster::Verdict GrantCharge(const View& view, const cluster::Workload& workload
 bool HasRoom(const View& view, const cluster::PodInfo& pod);
 /// Whether the gang is below its minimum even with the other members that are on their way.
 bool NeededByMinimum(const cluster::Workload& workload, const cluster::PodInfo& pod);
+
+/// One search of all nodes.
+policy::Placement Search(const View& view, const policy::PlacementRequest& request,
+                         const policy::Overlay& overlay);
+/// Places the pods while avoiding all nodes that refused members like these. If that leaves no
+/// room, avoids only the nodes that are not to be tried yet.
+policy::Placement PlaceAround(const View& view, const cluster::Workload& workload,
+                              std::span<const cluster::PodInfo* const> pods,
+                              policy::PlacementRequest request, const policy::Overlay& overlay);
+/// A request for `pod` that only `node` can meet.
+policy::PlacementRequest OnNode(const cluster::PodInfo& pod, cluster::NodeIndex node);
 
 // --- Starting.
 
@@ -95,9 +107,11 @@ struct StartDecision {
   RestsOn rests_on = RestsOn::kNothing;
 };
 
-/// Places at least `min` of `pods`, which are in rank order, or none. `memo`: failures that still
-/// hold, so that their search need not be repeated; null: none is known. The memo changes the cost,
-/// and never whether the workload starts.
+/// Places at least `min` of `pods`, which are in rank order, or none: where the policy has flavors,
+/// all on nodes of the first flavor that has the room. Only work of a queue without amounts of
+/// single flavors may be spread over several flavors, if none of them has the room. `memo`:
+/// failures that still hold, so that their search need not be repeated; null: none is known. The
+/// memo changes the cost, and never whether the workload starts.
 StartDecision DecideStart(const View& view, const cluster::Workload& workload,
                           std::vector<const cluster::PodInfo*> pods, int min, const Wakeups* memo);
 /// The lone `pod` starts on this node, if that has the room.

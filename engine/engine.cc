@@ -355,7 +355,8 @@ std::string Engine::ClaimText(const Workload& workload, const Assignment& a) con
                                    .node = store_.node(a.node).name,
                                    .queue = QueueName(a.pod->queue),
                                    .rank = a.rank,
-                                   .charge = store_.WholeNodeCharge(*a.pod)});
+                                   .charge = store_.WholeNodeCharge(*a.pod),
+                                   .preemptible = !a.pod->non_preemptible});
 }
 
 std::vector<Action> Engine::TakeActions() {

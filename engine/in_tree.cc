@@ -117,7 +117,8 @@ BindAnswer Engine::BindInTree(const PodInfo& pod, NodeIndex node, TimePoint now)
                                  .node = store_.node(node).name,
                                  .queue = QueueName(pod.queue),
                                  .rank = 0,
-                                 .charge = store_.WholeNodeCharge(pod)};
+                                 .charge = store_.WholeNodeCharge(pod),
+                                 .preemptible = !pod.non_preemptible};
   std::map<std::string, std::string> annotations{
       {std::string(cluster::kPlanAnnotation), cluster::EncodePlanClaim(claim)}};
   if (std::string note = store_.DevicesNote(pod); !note.empty()) {

@@ -1,6 +1,7 @@
 // Engine, part: a pass over the workloads that are to be judged. With thousands of workloads the
 // work is divided: each pass spends a budget, and the next pass continues where it ended.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "engine/decide.h"
@@ -48,10 +49,26 @@ cluster::Demand WantedDevices(const Workload& workload, const cluster::Store& st
   return wants;
 }
 
+/// The devices that it needs to start, times its expected duration (see Gu et al., "Tiresias", NSDI
+/// 2019: two-dimensional shortest service first). What gives no duration comes last.
+std::int64_t PredictedService(const Workload& workload, const cluster::Store& store) {
+  constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
+  if (workload.queue == cluster::kNoQueue ||
+      store.queue(workload.queue).config.order != config::Order::kPredictedService) {
+    return 0;
+  }
+  if (workload.expected_duration <= 0) return kUnknown;
+  __int128 devices = 0;
+  for (const auto& [id, amount] : WantedDevices(workload, store)) devices += amount;
+  const __int128 service = devices * workload.expected_duration;
+  return service < kUnknown ? static_cast<std::int64_t>(service) : kUnknown - 1;
+}
+
 Turn TurnOf(const Workload& workload, const cluster::Store& store) {
   Turn turn{.broken = workload.started && workload.Missing() > 0,
             .queue = workload.queue,
             .priority = workload.priority,
+            .service = PredictedService(workload, store),
             .since = WaitingSince(workload)};
   if (store.policy().borrowing) turn.wants = WantedDevices(workload, store);
   return turn;

@@ -24,12 +24,14 @@ using cluster::Workload;
 
 namespace {
 
+/// What it was charged as, or what it says now.
 bool Spared(const PodInfo& pod) {
   const auto says_no = [](const auto& notes) {
     const auto it = notes.find("berth.dev/preemptible");
     return it != notes.end() && it->second == "false";
   };
-  return says_no(pod.object.meta.labels) || says_no(pod.object.meta.annotations);
+  return pod.non_preemptible || says_no(pod.object.meta.labels) ||
+         says_no(pod.object.meta.annotations);
 }
 
 /// Priority counts only inside one queue; a pod that no queue is charged for is compared with all.

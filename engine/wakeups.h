@@ -30,6 +30,7 @@ struct Failure {
   std::shared_ptr<const cluster::PodShape> shape;  ///< Held, so that its address is not reused.
   int count = 1;
   std::string required{};
+  std::optional<cluster::FlavorId> flavor{};  ///< See policy::PlacementRequest.
   /// Set only for pods whose neighbours matter: their namespace, labels and
   /// Store::neighbour_generation.
   std::string ns{};
@@ -38,7 +39,9 @@ struct Failure {
 
   bool neighbourly() const { return !ns.empty(); }
   /// The same failure without regard to neighbours: where this one fails, the original fails, too.
-  Failure ForRoom() const { return {.shape = shape, .count = count, .required = required}; }
+  Failure ForRoom() const {
+    return {.shape = shape, .count = count, .required = required, .flavor = flavor};
+  }
   auto operator<=>(const Failure&) const = default;
 };
 

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ struct PlacementRequest {
   std::string topology_required{};            ///< Level name, node label key, or empty.
   std::string topology_preferred{};
   std::span<const Avoid> avoid{};  ///< Pairs not to try.
+  /// Only nodes of this flavor, or of none (kNoFlavor); absent: any.
+  std::optional<cluster::FlavorId> flavor{};
   /// Another limit on the nodes, by node; null: none.
   std::function<bool(cluster::NodeIndex)> allowed{};
   /// Not null: the one of `pods` that may only go where `asking_allowed` says.

@@ -27,6 +27,34 @@ Verdict Denied(const QuotaView& view, QueueId queue, const QuotaView::Allowance&
           .queue = allowance.queue == queue ? "" : store.queue(allowance.queue).config.name};
 }
 
+/// How much of one resource, or of one part of a resource, pods take on nodes of one flavor.
+class Counted {
+ public:
+  Counted(const cluster::Store& store, cluster::ResourceId id, cluster::FlavorId flavor)
+      : part_(store.resources().FindPart(id)), whole_(part_ == nullptr ? id : part_->whole) {
+    if (part_ == nullptr || part_->flavor.empty()) return;
+    elsewhere_ = flavor == cluster::kNoFlavor ||
+                 store.policy().flavors[static_cast<std::size_t>(flavor)].name != part_->flavor;
+  }
+
+  /// False: these take none of it, for certain.
+  bool Concerns(std::span<const PodInfo* const> pods) const {
+    if (elsewhere_) return false;
+    return part_ == nullptr || !part_->non_preemptible ||
+           std::ranges::any_of(pods, &PodInfo::non_preemptible);
+  }
+  /// REQUIRES: it may concern the pod.
+  std::int64_t Of(const PodInfo& pod) const {
+    if (part_ != nullptr && part_->non_preemptible && !pod.non_preemptible) return 0;
+    return DemandOf(*pod.shape, whole_);
+  }
+
+ private:
+  const cluster::Part* part_;
+  cluster::ResourceId whole_;
+  bool elsewhere_ = false;  ///< It is a part on nodes of another flavor.
+};
+
 /// Whether what `pod` holds is charged to `queue`, too.
 bool IsChargedTo(const cluster::Store& store, const PodInfo& pod, QueueId queue) {
   return pod.charged_queue != cluster::kNoQueue &&
@@ -50,13 +78,16 @@ std::int64_t QuotaView::Used(QueueId queue, cluster::ResourceId id) const {
   return store_->queue(queue).used[id] + (taken == taken_.end() ? 0 : taken->second[id]);
 }
 
-void QuotaView::Take(QueueId queue, const cluster::Demand& demand) { Add(queue, demand, 1); }
+void QuotaView::Take(QueueId queue, const cluster::Demand& charge) { Add(queue, charge, 1); }
 
-void QuotaView::GiveBack(const PodInfo& pod) { Add(pod.charged_queue, pod.charged, -1); }
+void QuotaView::GiveBack(const PodInfo& pod) { Add(pod.charged_queue, pod.queue_charge, -1); }
 
 void QuotaView::AppendOf(QueueId queue, std::vector<Allowance>& allowances) const {
-  for (const auto& [id, cap] : store_->queue(queue).caps) {
-    allowances.push_back({.queue = queue, .id = id, .cap = cap, .left = cap - Used(queue, id)});
+  const cluster::QueueInfo& info = store_->queue(queue);
+  for (const auto* caps : {&info.caps, &info.non_preemptible_caps}) {
+    for (const auto& [id, cap] : *caps) {
+      allowances.push_back({.queue = queue, .id = id, .cap = cap, .left = cap - Used(queue, id)});
+    }
   }
 }
 
@@ -110,14 +141,16 @@ Verdict CheckHold(const cluster::Store& store, QueueId queue) {
 }
 
 Verdict GrantMembers(const QuotaView& view, QueueId queue, std::span<const PodInfo* const> pods,
-                     int min, int& fit) {
+                     int min, int& fit, cluster::FlavorId flavor) {
   fit = static_cast<int>(pods.size());
   for (const QuotaView::Allowance& allowance : view.Along(queue)) {
+    const Counted counted(view.store(), allowance.id, flavor);
+    if (!counted.Concerns(pods)) continue;
     std::int64_t sum = 0;
     std::int64_t minimum = 0;  // what the first `min` members take
     int count = 0;
     for (int i = 0; i < fit; ++i) {
-      sum += DemandOf(*pods[static_cast<std::size_t>(i)]->shape, allowance.id);
+      sum += counted.Of(*pods[static_cast<std::size_t>(i)]);
       if (i < min) minimum = sum;
       // A member that asks for none of it passes, even in a queue that is over its cap.
       if (sum == 0 || sum <= allowance.left) count = i + 1;
@@ -133,7 +166,7 @@ Verdict GrantCharge(const QuotaView& view, QueueId queue, std::span<const Placed
   const cluster::Store& store = view.store();
   cluster::Amounts asked;
   for (const Placed& member : placed) {
-    for (const auto& [id, amount] : store.DemandOn(*member.pod->shape, store.node(member.node))) {
+    for (const auto& [id, amount] : store.QueueChargeOn(*member.pod, store.node(member.node))) {
       asked.Add(id, amount);
     }
   }
@@ -142,7 +175,8 @@ Verdict GrantCharge(const QuotaView& view, QueueId queue, std::span<const Placed
     if (want == 0) continue;
     for (const Placed& member : placed) {
       if (!IsChargedTo(store, *member.pod, allowance.queue)) continue;
-      for (const auto& [id, amount] : member.pod->charged) want -= id == allowance.id ? amount : 0;
+      for (const auto& [id, amount] : member.pod->queue_charge)
+        want -= id == allowance.id ? amount : 0;
     }
     if ((strict || want > 0) && want > allowance.left) {
       return Denied(view, queue, allowance, want);
@@ -154,12 +188,14 @@ Verdict GrantCharge(const QuotaView& view, QueueId queue, std::span<const Placed
 std::function<bool(NodeIndex)> PayableNodes(const QuotaView& view, QueueId queue,
                                             std::span<const PodInfo* const> pods) {
   const PodInfo& first = *pods.front();
-  if (!first.shape->whole_node) return {};
+  const bool by_flavor = queue != cluster::kNoQueue && view.store().queue(queue).by_flavor;
+  if (!first.shape->whole_node && !by_flavor) return {};
   std::vector<QuotaView::Allowance> allowances = view.Along(queue);
   if (allowances.empty()) return {};
-  return [&store = view.store(), shape = first.shape, allowances = std::move(allowances),
-          members = static_cast<std::int64_t>(pods.size())](NodeIndex node) {
-    const cluster::Demand demand = store.DemandOn(*shape, store.node(node));
+  const std::int64_t members = first.shape->whole_node ? std::ssize(pods) : 1;
+  return [&store = view.store(), &first, allowances = std::move(allowances),
+          members](NodeIndex node) {
+    const cluster::Demand demand = store.QueueChargeOn(first, store.node(node));
     return std::ranges::all_of(allowances, [&](const QuotaView::Allowance& allowance) {
       const auto it = std::ranges::find(demand, allowance.id, &cluster::Demand::value_type::first);
       return it == demand.end() || it->second <= allowance.left / members;
@@ -171,7 +207,7 @@ bool IsOver(const QuotaView& view, const PodInfo& pod) {
   return std::ranges::any_of(
       view.Along(pod.charged_queue), [&](const QuotaView::Allowance& allowance) {
         const auto takes = [&](const auto& part) { return part.first == allowance.id; };
-        return allowance.left < 0 && std::ranges::any_of(pod.charged, takes);
+        return allowance.left < 0 && std::ranges::any_of(pod.queue_charge, takes);
       });
 }
 

@@ -18,8 +18,8 @@ class QuotaView {
  public:
   explicit QuotaView(const cluster::Store& store) : store_(&store) {}
 
-  /// As if `demand` were charged to `queue`; kNoQueue: changes nothing.
-  void Take(cluster::QueueId queue, const cluster::Demand& demand);
+  /// As if `charge` (Store::QueueCharge) were charged to `queue`; kNoQueue: changes nothing.
+  void Take(cluster::QueueId queue, const cluster::Demand& charge);
   /// As if `pod` gave back what it is charged.
   void GiveBack(const cluster::PodInfo& pod);
 
@@ -52,10 +52,11 @@ class QuotaView {
 cluster::Verdict CheckHold(const cluster::Store& store, cluster::QueueId queue);
 
 /// Sets `fit` to how many of `pods`, in order, `queue` has room for; if fewer than `min`, returns
-/// why. Counts what the pods ask for. (What a whole-node pod is charged depends on its node, see
-/// GrantCharge.)
+/// why. Counts what the pods ask for, on nodes of `flavor`. (What a whole-node pod is charged
+/// depends on its node, see GrantCharge.)
 cluster::Verdict GrantMembers(const QuotaView& view, cluster::QueueId queue,
-                              std::span<const cluster::PodInfo* const> pods, int min, int& fit);
+                              std::span<const cluster::PodInfo* const> pods, int min, int& fit,
+                              cluster::FlavorId flavor = cluster::kNoFlavor);
 
 /// Whether `queue` has room for the exact charge of a placement; if not, why. As with GrantMembers,
 /// a cap of what the members do not ask for does not matter. Members that move give back what they
@@ -63,8 +64,9 @@ cluster::Verdict GrantMembers(const QuotaView& view, cluster::QueueId queue,
 cluster::Verdict GrantCharge(const QuotaView& view, cluster::QueueId queue,
                              std::span<const Placed> placed, bool strict);
 
-/// The nodes that `queue` can pay for, if `pods` are whole-node pods, which pay for everything
-/// their node has: they share what is left. Null: all nodes.
+/// The nodes that `queue` can pay for, if that depends on the node: for whole-node pods, which pay
+/// for everything that their node has, and share what is left; and where there are amounts of
+/// single flavors. Null: all nodes.
 std::function<bool(cluster::NodeIndex)> PayableNodes(const QuotaView& view, cluster::QueueId queue,
                                                      std::span<const cluster::PodInfo* const> pods);
 

@@ -28,6 +28,10 @@ struct Count {
   std::int64_t free_devices = 0;
 };
 
+bool IsOfFlavor(const PlacementRequest& request, const cluster::NodeInfo& node) {
+  return !request.flavor || node.flavor == *request.flavor;
+}
+
 Count CountRoom(const PlacementRequest& request, const ShapeGroup& group, const Overlay& base,
                 FitCache& fit, std::span<const NodeIndex> nodes) {
   Count count;
@@ -35,7 +39,7 @@ Count CountRoom(const PlacementRequest& request, const ShapeGroup& group, const 
   const bool ports = !group.shape->spec->host_ports.empty();
   for (const NodeIndex index : nodes) {
     const cluster::NodeInfo& node = base.store().node(index);
-    if (!node.present || !fit.Fits(*group.shape, node)) continue;
+    if (!node.present || !fit.Fits(*group.shape, node) || !IsOfFlavor(request, node)) continue;
     ++count.matching;
     // Two pods of one host port never share a node.
     count.empty += Capacity(*group.shape, base, index, ports ? 1 : kMany, Looking::kAtEmptyNode);

@@ -275,10 +275,16 @@ bool Checker::QueueHasRoom(const kube::Pod& pod, std::int64_t gpus) const {
   const auto& queues = env_.api.policy().queues;
   const auto own = std::ranges::find(queues, name, &config::Queue::name);
   if (own == queues.end() || !cluster::Admits(*own, pod.meta.ns)) return false;
+  // What else a queue admits, and amounts of single flavors or kinds of work, are not counted here.
+  const bool plain = !pod.meta.labels.contains("berth.dev/preemptible") &&
+                     !pod.meta.labels.contains("berth.dev/class") && !own->classes &&
+                     !own->priority_classes;
+  if (!plain) return false;
   const auto other = [](const auto& entry) { return entry.first != kGpu; };
   return std::ranges::all_of(PathOf(name, env_.api.policy()), [&](const std::string& charged) {
     const auto queue = std::ranges::find(queues, charged, &config::Queue::name);
     if (queue == queues.end()) return true;  // a plain group
+    if (!queue->quotas.empty()) return false;
     if (queue->hold != config::Hold::kNone || env_.api.policy().borrowing) return false;
     if (std::ranges::any_of(queue->limit, other) || std::ranges::any_of(queue->quota, other)) {
       return false;  // not counted here

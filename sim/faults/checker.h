@@ -121,6 +121,8 @@ class Checker {
   void CheckPlans(const HostDriver& host);
   void CheckParked(const HostDriver& host);
   void CheckCaps(const HostDriver& host);
+  void CheckParts(const engine::Engine& engine, const std::set<std::string>& fresh);
+  void CheckPartsOf(const cluster::Store& store, const cluster::PodInfo& fresh);
   void CheckStarts(const engine::Engine& engine, const std::set<std::string>& fresh);
   void CheckLoan(const cluster::Store& store, const cluster::Workload& workload);
   bool FitsSomewhere(const kube::Pod& pod) const;

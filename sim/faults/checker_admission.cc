@@ -298,18 +298,22 @@ void Checker::CheckCaps(const HostDriver& host) {
   }
   holding.swap(holding_);
   if (looked_) CheckStarts(host.engine(), fresh);
+  const bool settles = env_.now() < berth_started_ + kOldNews || env_.now() < passthrough_until_;
+  if (looked_ && !settles) CheckParts(host.engine(), fresh);
   looked_ = true;
   const bool settling = env_.now() < berth_started_ + kOldNews || env_.now() < passthrough_until_;
   for (const cluster::QueueId queue_id : store.queues()) {
     const cluster::QueueInfo& queue = store.queue(queue_id);
     const auto before = charged_.find(queue.config.name);
     if (settling || before == charged_.end()) continue;
-    for (const auto& [id, cap] : queue.caps) {
+    auto caps = queue.caps;
+    caps.insert(caps.end(), queue.non_preemptible_caps.begin(), queue.non_preemptible_caps.end());
+    for (const auto& [id, cap] : caps) {
       if (queue.used[id] <= cap) continue;
       for (const std::string& uid : charged[queue.config.name]) {
         const cluster::PodInfo* pod = store.FindPod(uid);
         const bool takes = std::ranges::any_of(
-            pod->charged, [id = id](const auto& part) { return part.first == id; });
+            pod->queue_charge, [id = id](const auto& part) { return part.first == id; });
         const engine::Plan* plan = host.engine().PlanOf(*pod);
         const bool for_victims = plan != nullptr && !plan->victims.empty();
         const bool held = holding.contains(uid);  // an edit of the policy moved it here

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kube/device_notes.h"
+#include "sim/faults/kinds_of_work.h"
 #include "sim/faults/mixed.h"
 
 namespace berth::sim {
@@ -118,17 +119,34 @@ void AddCorners(const Job& job, kube::PodSpec& spec) {
 
 }  // namespace
 
+namespace {
+
+std::string LabelsOf(const Job& job) {
+  std::string text;
+  const auto add = [&](const char* what, const std::string& value) {
+    if (!value.empty()) text += fmt::format(", {} {}", what, value);
+  };
+  add("preemptible", job.preemptible);
+  add("class", job.workload_class);
+  add("model", job.model);
+  add("expects", job.expects == 0 ? "" : fmt::format("{} s", job.expects / 1000));
+  return text;
+}
+
+}  // namespace
+
 std::string Job::ToString() const {
   return fmt::format(
       "{:>10.3f} {}: {} x {} GPU {} CPU, min {}, launchers {}, prio {}, queue '{}', {} "
-      "s{}{}{}{}{}{}{}{}",
+      "s{}{}{}{}{}{}{}{}{}",
       static_cast<double>(at % 100'000'000) / 1000.0, name, size, gpus, cpus, min, launchers,
       priority, queue, lasts / 1000, gated ? ", gated" : "", whole_node ? ", whole node" : "",
       replaces ? ", replaces" : "",
       topology_required.empty() ? "" : ", in one " + topology_required,
       topology_preferred.empty() ? "" : ", preferably one " + topology_preferred,
       app.empty() ? "" : ", app " + app,
-      ends_in == 0 ? "" : fmt::format(", ends in {} s", ends_in / 1000), Corners(*this));
+      ends_in == 0 ? "" : fmt::format(", ends in {} s", ends_in / 1000), LabelsOf(*this),
+      Corners(*this));
 }
 
 kube::PodDisruptionBudget MakeBudget(const Budget& budget) {
@@ -154,6 +172,7 @@ kube::Pod MakeMember(const Job& job, int index) {
     pod.device_requests = {{.container = "main", .resource = kGpu, .amount = job.gpus * 1'000}};
   }
   AddCorners(job, *spec);
+  if (!job.model.empty()) spec->node_selector["example.com/model"] = job.model;
   pod.spec = std::move(spec);
   if (job.gang) {
     pod.controller = {
@@ -164,6 +183,11 @@ kube::Pod MakeMember(const Job& job, int index) {
     pod.meta.annotations["berth.dev/gang-min-member"] = std::to_string(job.min);
   }
   if (!job.queue.empty()) pod.meta.labels["berth.dev/queue"] = job.queue;
+  if (!job.preemptible.empty()) pod.meta.labels["berth.dev/preemptible"] = job.preemptible;
+  if (!job.workload_class.empty()) pod.meta.labels["berth.dev/class"] = job.workload_class;
+  if (job.expects > 0) {
+    pod.meta.annotations["berth.dev/expected-duration"] = fmt::format("{}ms", job.expects);
+  }
   if (!job.app.empty()) pod.meta.labels["app"] = job.app;
   if (job.whole_node) pod.meta.annotations["berth.dev/whole-node"] = "true";
   if (!job.topology_required.empty()) {
@@ -384,6 +408,7 @@ Day DrawDay(std::uint64_t seed, const Profile& profile) {
   }
   if (profile.mixed) DrawMixed(day);
   if (profile.tree) DrawTree(day);
+  if (profile.flavors) DrawFlavors(day);
   if (profile.short_passes) day.pass_budget = Random(seed, 13).Between(1, 100);
   return day;
 }

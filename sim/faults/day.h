@@ -36,6 +36,12 @@ struct Job {
   std::string app{};     ///< Label that budgets, affinity and spread select by.
   Duration ends_in = 0;  ///< Time from a pod's deletion until it is gone; 0: drawn, some seconds.
 
+  // Drawn only by the profile `flavors`.
+  std::string preemptible{};     ///< The label; empty: none.
+  std::string workload_class{};  ///< The same.
+  std::string model{};           ///< Of the node that it selects; empty: any.
+  Duration expects = 0;          ///< How long it says that it will run; 0: it does not say.
+
   // The following members are drawn only by the profile `mixed`.
   std::string ns = "default";
   std::string scheduler = "default-scheduler";

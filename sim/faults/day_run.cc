@@ -1,6 +1,7 @@
 #include "sim/faults/day_run.h"
 
 #include "cluster/plan_claim.h"
+#include "sim/faults/kinds_of_work.h"
 
 namespace berth::sim {
 namespace {
@@ -202,6 +203,7 @@ bool DayRun::Strike(const Fault& fault) {
     case FaultKind::kPassthrough:
     case FaultKind::kQueuesChange:
     case FaultKind::kTreeEdit:
+    case FaultKind::kFlavorEdit:
       ChangeQueues(fault);
       return true;
     case FaultKind::kFreeze:
@@ -387,6 +389,8 @@ void DayRun::ChangeQueues(const Fault& fault) {
     policy.mode = config::Mode::kPassthrough;
   } else if (fault.kind == FaultKind::kTreeEdit) {
     EditTree(policy, fault.choice);
+  } else if (fault.kind == FaultKind::kFlavorEdit) {
+    EditFlavors(policy, fault.choice);
   } else if (fault.choice % 3 < 2) {
     policy.queues.erase(policy.queues.begin() + static_cast<std::ptrdiff_t>(fault.choice % 3));
   } else {

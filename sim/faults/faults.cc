@@ -45,6 +45,11 @@ const std::vector<FaultKind> kTree{kTreeEdit,   kTreeEdit,      kTreeEdit,     k
                                    kBerthCrash, kApiAnswerLost, kWatchSlow,    kWatchBreak,
                                    kNodeCordon, kDeviceHealth,  kBerthThreads, kVerbReset};
 
+const std::vector<FaultKind> kFlavors{kFlavorEdit, kFlavorEdit,    kFlavorEdit,   kPolicyEdit,
+                                      kPolicyEdit, kQueuesChange,  kPodDelete,    kPodDelete,
+                                      kBerthCrash, kApiAnswerLost, kWatchSlow,    kWatchBreak,
+                                      kNodeCordon, kDeviceHealth,  kBerthThreads, kCrashInGang};
+
 std::vector<FaultKind> All() {
   std::vector<FaultKind> all;
   for (int i = 0; i <= static_cast<int>(kForgeMember); ++i)
@@ -100,7 +105,8 @@ std::string_view Name(FaultKind kind) {
                                                                     "berth-frozen",
                                                                     "stale-list",
                                                                     "full-queues",
-                                                                    "tree-edit"};
+                                                                    "tree-edit",
+                                                                    "flavor-edit"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -125,7 +131,8 @@ const std::vector<Profile>& Profiles() {
       {.name = "clocks", .kinds = kClocks, .replicas = 2, .mixed = true},
       {.name = "frozen", .kinds = kFrozen, .replicas = 2, .mixed = true},
       {.name = "passes", .kinds = Mixed(), .mixed = true, .short_passes = true},
-      {.name = "tree", .kinds = kTree, .tree = true}};
+      {.name = "tree", .kinds = kTree, .tree = true},
+      {.name = "flavors", .kinds = kFlavors, .flavors = true}};
   return kProfiles;
 }
 

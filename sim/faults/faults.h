@@ -61,8 +61,9 @@ enum class FaultKind : std::uint8_t {
   kStaleList,     ///< Lists come from a cache that is behind.
   kFullQueues,    ///< The queues of Berth's writers have no room.
   kTreeEdit,      ///< Queues get other parents, or one above others another limit.
+  kFlavorEdit,    ///< Queues get other amounts of flavors, or nodes other flavors.
 };
-inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kTreeEdit) + 1;
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kFlavorEdit) + 1;
 std::string_view Name(FaultKind kind);
 
 struct Fault {
@@ -82,7 +83,8 @@ struct Profile {
   bool mixed = false;    ///< See mixed.h.
   /// A pass judges only a few workloads, as it does in a cluster that is a thousand times as large.
   bool short_passes = false;
-  bool tree = false;  ///< The queues have queues above them.
+  bool tree = false;     ///< The queues have queues above them.
+  bool flavors = false;  ///< See kinds_of_work.h.
 };
 const std::vector<Profile>& Profiles();
 const Profile* FindProfile(std::string_view name);

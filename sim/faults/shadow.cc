@@ -97,7 +97,8 @@ void Shadow::FollowPlans(const Store& store) {
     for (const auto& [uid, pod] : planned) {
       if ((pod->devices != 0) != chosen) continue;
       const PodInfo& mine = *shadow_->FindPod(uid);
-      shadow_->SetTerms(mine, pod->fixed, shadow_->FindQueue(QueueOf(*pod, store)));
+      shadow_->SetTerms(mine, pod->fixed, shadow_->FindQueue(QueueOf(*pod, store)),
+                        pod->non_preemptible);
       shadow_->SetCharge(mine, NodeOf(store.node(pod->node)), pod->charge, pod->devices);
     }
   }

@@ -130,6 +130,7 @@ void Keys(Visitor& key, T& w) {
   key("tolerations", w.tolerations, kNames, "Taint keys.");
   key("apart", w.apart, Switch{}, "Required anti-affinity among its pods, by host.");
   key("annotations", w.annotations, ByName{Text{}}, "");
+  key("labels", w.labels, ByName{Text{}}, "");
 }
 
 template <typename Visitor, Is<WorkloadExpectation> T>

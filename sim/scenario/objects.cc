@@ -62,6 +62,7 @@ json Metadata(const Workload& w, const std::string& name, bool launcher) {
   if (!w.preferred.empty()) annotations["berth.dev/topology-preferred"] = w.preferred;
   if (w.whole_node && !launcher) annotations["berth.dev/whole-node"] = "true";
   for (const auto& [key, value] : w.annotations) annotations[key] = value;
+  for (const auto& [key, value] : w.labels) labels[key] = value;
   return {{"name", name},
           {"namespace", w.ns},
           {"labels", std::move(labels)},

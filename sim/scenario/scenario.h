@@ -62,6 +62,7 @@ struct Workload {
   std::vector<std::string> tolerations{};  ///< Keys; tolerates any value and effect.
   bool apart = false;                      ///< Required anti-affinity among its pods, by host.
   kube::StringMap annotations{};           ///< Added to those that the keys above imply.
+  kube::StringMap labels{};                ///< The same.
 
   std::vector<std::string> PodNames() const;
 };

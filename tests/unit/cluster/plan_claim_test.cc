@@ -17,6 +17,12 @@ TEST_CASE("a claim survives the annotation", "[unit][cluster]") {
     CHECK(*back == claim);
   }
   CHECK(EncodePlanClaim({"a-1", "n1", "q", 2}) == "v1;plan=a-1;node=n1;queue=q;rank=2");
+  for (const bool preemptible : {true, false}) {
+    const PlanClaim claim{.plan = "a", .node = "n", .queue = "q", .preemptible = preemptible};
+    CHECK(DecodePlanClaim(EncodePlanClaim(claim)) == claim);
+  }
+  CHECK(EncodePlanClaim({.plan = "a", .node = "n", .queue = "q", .preemptible = false}) ==
+        "v1;plan=a;node=n;queue=q;rank=0;preemptible=false");
 }
 
 // What each release wrote, word for word. A line may go only with the release after the next one:

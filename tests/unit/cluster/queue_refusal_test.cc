@@ -35,5 +35,36 @@ TEST_CASE("a refusal names the queues that would admit the pod", "[unit][cluster
   CHECK(SentenceFor(MakePolicy(many), "lab").ends_with("q1, q2, q3, q4, q5 and 2 more."));
 }
 
+TEST_CASE("what else a queue looks at", "[unit][cluster]") {
+  const config::Queue queue{.name = "a",
+                            .classes = std::vector<std::string>{"training", "batch"},
+                            .priority_classes = std::vector<std::string>{"low"},
+                            .non_preemptible = false};
+  const Work fits{.priority_class = "low", .workload_class = "batch"};
+  CHECK(WorkRefusal(queue, fits).empty());
+  Work work = fits;
+  work.priority_class = "";
+  CHECK(WorkRefusal(queue, work).empty());
+  work.priority_class = "high";
+  CHECK(WorkRefusal(queue, work) ==
+        "Queue a does not admit the PriorityClass high; those that it admits: low.");
+  work = fits;
+  work.workload_class = "inference";
+  CHECK(WorkRefusal(queue, work) ==
+        "Queue a does not admit the class inference; those that it admits: training, batch.");
+  work.workload_class = "";
+  CHECK(WorkRefusal(queue, work) ==
+        "Queue a admits only pods with the label berth.dev/class; classes that it admits: "
+        "training, batch.");
+  work = fits;
+  work.non_preemptible = true;
+  CHECK(WorkRefusal(queue, work) == "Queue a does not admit non-preemptible work.");
+  const config::Queue closed{.name = "b", .priority_classes = std::vector<std::string>{}};
+  CHECK(WorkRefusal(closed, {}).empty());
+  CHECK(WorkRefusal(closed, {.priority_class = "low"}) ==
+        "Queue b does not admit the PriorityClass low; those that it admits: none.");
+  CHECK(WorkRefusal({.name = "c"}, {"x", "y", true}).empty());
+}
+
 }  // namespace
 }  // namespace berth::cluster

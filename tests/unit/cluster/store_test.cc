@@ -485,12 +485,36 @@ TEST_CASE("an edit of amounts alone reads no pod anew", "[unit][cluster]") {
     policy.devices.push_back({.name = "amd.com/gpu"});
     CHECK(t.store.SetPolicy(policy));
   }
+  SECTION("but the first quota of a resource: non-preemptible work is charged for it by itself") {
+    auto policy = t.store.policy();
+    policy.queues[1].quota["nvidia.com/gpu"] = 1'000;
+    CHECK(t.store.SetPolicy(policy));
+    policy.queues[0].quota["nvidia.com/gpu"] = 2'000;
+    CHECK_FALSE(t.store.SetPolicy(policy));
+  }
+  SECTION("but a flavor, a class, or what a queue admits") {
+    auto policy = t.store.policy();
+    policy.flavors = {{.name = "h100"}};
+    CHECK(t.store.SetPolicy(policy));
+    policy.classes = {{.name = "training"}};
+    CHECK(t.store.SetPolicy(policy));
+    policy.queues[0].non_preemptible = false;
+    CHECK(t.store.SetPolicy(policy));
+    policy.queues[0].priority_classes.emplace();
+    CHECK(t.store.SetPolicy(policy));
+    policy.queues[0].classes.emplace();
+    CHECK(t.store.SetPolicy(policy));
+    policy.queues[0].quotas = {{.flavor = "h100", .limit = {{"nvidia.com/gpu", 1'000}}}};
+    CHECK(t.store.SetPolicy(policy));
+    policy.queues[0].quotas[0].limit["nvidia.com/gpu"] = 2'000;
+    CHECK_FALSE(t.store.SetPolicy(policy));
+  }
   SECTION("but a quota of what a pod asked for when nobody knew it") {
     t.store.UpsertPod(MakePod("asks").Gpu(1).Request("example.com/thing", "1"));
     auto policy = t.store.policy();
-    policy.queues[1].quota["example.com/other"] = 1'000;
+    policy.queues[1].limit["example.com/other"] = 1'000;
     CHECK_FALSE(t.store.SetPolicy(policy));
-    policy.queues[1].quota["example.com/thing"] = 1'000;
+    policy.queues[1].limit["example.com/thing"] = 1'000;
     CHECK(t.store.SetPolicy(policy));
     t.store.UpsertNode(MakeNode("n2").Gpu(8).Allocatable("example.com/thing", 1'000));
     CHECK(t.store.DemandOn(*t.pod("asks").shape, t.store.node(t.node("n2"))).size() == 3);

@@ -58,7 +58,53 @@ kube::ResourceList LimitAbove(const kube::ResourceList& quota, kube::ResourceLis
   return limit;
 }
 
-std::vector<Queue> Queues(const std::vector<DeviceResource>& devices) {
+/// Few: each queue names each of them, or not.
+std::vector<std::string> FewLabels() {
+  std::vector<std::string> labels = *Labels();
+  labels.resize(std::min<std::size_t>(labels.size(), 3));
+  return labels;
+}
+
+std::vector<Flavor> Flavors() {
+  std::vector<Flavor> flavors;
+  for (const std::string& name : FewLabels()) {
+    Flavor flavor{.name = name};
+    if (*rc::gen::arbitrary<bool>()) flavor.node_selector["example.com/gpu"] = name;
+    if (*rc::gen::arbitrary<bool>()) flavor.node_selector["zone"] = "";
+    flavors.push_back(std::move(flavor));
+  }
+  return flavors;
+}
+
+std::vector<WorkloadClass> Classes() {
+  std::vector<WorkloadClass> classes;
+  for (const std::string& name : FewLabels()) {
+    classes.push_back({.name = name, .preemptible = *rc::gen::arbitrary<bool>()});
+  }
+  return classes;
+}
+
+/// What a queue admits, and its amounts by flavor.
+void FillByName(Queue& queue, const PolicyConfiguration& policy) {
+  if (*rc::gen::arbitrary<bool>()) queue.order = Order::kPredictedService;
+  queue.non_preemptible = *rc::gen::arbitrary<bool>();
+  if (*rc::gen::arbitrary<bool>()) queue.priority_classes = FewLabels();
+  if (*rc::gen::arbitrary<bool>()) {
+    queue.classes.emplace();
+    for (const WorkloadClass& known : policy.classes) {
+      if (*rc::gen::arbitrary<bool>()) queue.classes->push_back(known.name);
+    }
+  }
+  for (const Flavor& flavor : policy.flavors) {
+    if (Within(0, 3) != 0) continue;
+    FlavorQuota amounts{.flavor = flavor.name, .quota = Amounts(policy.devices)};
+    amounts.limit = LimitAbove(amounts.quota, Amounts(policy.devices));
+    queue.quotas.push_back(std::move(amounts));
+  }
+}
+
+std::vector<Queue> Queues(const PolicyConfiguration& policy) {
+  const std::vector<DeviceResource>& devices = policy.devices;
   std::vector<Queue> queues;
   for (const std::string& name : *Labels()) {
     Queue queue{.name = name};
@@ -71,6 +117,7 @@ std::vector<Queue> Queues(const std::vector<DeviceResource>& devices) {
     queue.quota = Amounts(devices);
     queue.limit = LimitAbove(queue.quota, Amounts(devices));
     queue.weight = Within(1, 1'000'000);
+    FillByName(queue, policy);
     queues.push_back(std::move(queue));
   }
   return queues;
@@ -111,7 +158,9 @@ PolicyConfiguration AnyPolicy() {
   policy.gang.plan_timeout = milliseconds{Within(policy.gang.bind_timeout.count(), 86'400'000)};
   policy.gang.max_standing = static_cast<int>(Within(1, 100'000));
   policy.borrowing = *rc::gen::arbitrary<bool>();
-  policy.queues = Queues(policy.devices);
+  policy.flavors = Flavors();
+  policy.classes = Classes();
+  policy.queues = Queues(policy);
   return policy;
 }
 
@@ -172,7 +221,9 @@ TEST_CASE("the canonical form is for people") {
         "  namespaces: [\"*\"]\n"
         "  weight: 1\n"
         "  priority: 0\n"
-        "  hold: none\n");
+        "  hold: none\n"
+        "  order: fifo\n"
+        "  nonPreemptible: allow\n");
 }
 
 }  // namespace

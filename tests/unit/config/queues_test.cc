@@ -110,6 +110,84 @@ TEST_CASE("borrowing, holds and what decides between siblings") {
   CHECK(QueueErrors("- {name: a, weight: -1}").size() == 1);
 }
 
+TEST_CASE("what a queue admits, and its order") {
+  const PolicyConfiguration policy = Decoded(
+      "queues:\n"
+      "- {name: a, order: predictedService, nonPreemptible: deny, classes: [training],\n"
+      "   priorityClasses: [high, system.low]}\n"
+      "- {name: b, priorityClasses: [], classes: []}\n"
+      "- {name: c}\n"
+      "classes:\n"
+      "- {name: training}\n"
+      "- {name: interactive, preemptible: false}\n");
+  const std::vector<Queue>& queues = policy.queues;
+  CHECK(queues[0].order == Order::kPredictedService);
+  CHECK_FALSE(queues[0].non_preemptible);
+  CHECK(queues[0].classes == std::vector<std::string>{"training"});
+  CHECK(queues[0].priority_classes == std::vector<std::string>{"high", "system.low"});
+  CHECK(queues[1].classes == std::vector<std::string>{});
+  CHECK(queues[1].priority_classes == std::vector<std::string>{});
+  CHECK(queues[2] == Queue{.name = "c"});
+  CHECK(policy.classes == std::vector<WorkloadClass>{
+                              {.name = "training"}, {.name = "interactive", .preemptible = false}});
+  CHECK(QueueErrors("- {name: a, classes: [trainin]}\nclasses: [{name: training}]") ==
+        Lines{"p:4:23: queues[0].classes[0]: classes has no \"trainin\", did you mean training?"});
+  CHECK(QueueErrors("- {name: a, classes: [x]}") ==
+        Lines{"p:4:23: queues[0].classes[0]: classes has no \"x\""});
+  CHECK(QueueErrors("- {name: a, nonPreemptible: maybe}").size() == 1);
+  CHECK(QueueErrors("- {name: a, order: lifo}").size() == 1);
+  CHECK(QueueErrors("- {name: a, priorityClasses: [High]}").size() == 1);
+  CHECK(ErrorsOf(kHeader + "classes: [{name: a, preemptible: maybe}]").size() == 1);
+  CHECK(ErrorsOf(kHeader + "classes: [{name: a}, {name: a}]").size() == 1);
+}
+
+TEST_CASE("flavors, and amounts of them") {
+  const std::string flavors =
+      "flavors:\n"
+      "- {name: h100, nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}}\n"
+      "- {name: rest}\n";
+  const PolicyConfiguration policy = Decoded(
+      "queues:\n- {name: a, quotas: [{flavor: h100, quota: {nvidia.com/gpu: 8}, "
+      "limit: {nvidia.com/gpu: 16}}]}\n" +
+      flavors);
+  CHECK(
+      policy.flavors ==
+      std::vector<Flavor>{
+          {.name = "h100", .node_selector = {{"nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"}}},
+          {.name = "rest"}});
+  CHECK(policy.queues[0].quotas ==
+        std::vector<FlavorQuota>{{.flavor = "h100",
+                                  .quota = {{"nvidia.com/gpu", 8000}},
+                                  .limit = {{"nvidia.com/gpu", 16'000}}}});
+  const auto errors = [&](const std::string& quotas) {
+    return QueueErrors("- {name: a, quotas: [" + quotas + "]}\n" + flavors);
+  };
+  CHECK(errors("{flavor: h10}") ==
+        Lines{"p:4:31: queues[0].quotas[0].flavor: flavors has no \"h10\", did you mean h100?"});
+  CHECK(errors("{flavor: h100, quota: {nvidia.com/gpu: 8}, limit: {nvidia.com/gpu: 4}}") ==
+        Lines{"p:4:89: queues[0].quotas[0].limit[nvidia.com/gpu]: must not be less than the "
+              "quota: 4 < 8"});
+  CHECK(errors("{flavor: h100}, {flavor: h100}").size() == 1);
+  CHECK(errors("{quota: {cpu: 1}}").size() == 1);
+  CHECK(errors("{flavor: h100, quota: {nvidia.com/gpus: 1}}").size() == 1);
+  CHECK(ErrorsOf(kHeader + "flavors: [{name: a, nodeSelector: {a b: c}}]").size() == 1);
+  CHECK(ErrorsOf(kHeader + "flavors: [{name: a, nodeSelector: {a: 'b c'}}]").size() == 1);
+  CHECK(ErrorsOf(kHeader + "flavors: [{name: a, nodeSelector: [b]}]").size() == 1);
+}
+
+TEST_CASE("a stored policy keeps a queue closed if what it admits was not understood") {
+  for (const std::string key : {"classes: [x]", "nonPreemptible: maybe", "priorityClasses: 3",
+                                "quotas: [{flavor: none}]"}) {
+    INFO(key);
+    const auto stored =
+        DecodeStoredPolicy(kHeader + "queues:\n- {name: a, namespaces: ['*'], " + key + "}\n", "p");
+    REQUIRE(stored.has_value());
+    REQUIRE(stored->policy.queues.size() == 1);
+    CHECK(stored->policy.queues[0].namespaces == std::vector<std::string>{});
+    CHECK(stored->policy.queues[0].quotas.empty());
+  }
+}
+
 TEST_CASE("a tree of queues is at most 16 levels deep") {
   const auto chain = [](int levels) {
     std::string queues = "- {name: q1}\n";

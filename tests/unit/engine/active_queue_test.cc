@@ -50,6 +50,15 @@ class ActiveQueueTest {
 
 using Keys = std::vector<std::string>;
 
+TEST_CASE("predicted service decides among equal priorities", "[unit][engine]") {
+  ActiveQueueTest t;
+  t.Put("d", {.queue = 1, .priority = 5, .service = 2, .since = 10});
+  t.Put("c", {.queue = 1, .priority = 9, .service = 3, .since = 40});
+  t.Put("b", {.queue = 1, .priority = 5, .service = 1, .since = 20});
+  t.Put("a", {.queue = 1, .priority = 5, .service = 1, .since = 30});
+  CHECK(t.PopAll() == Keys{"c", "b", "a", "d"});
+}
+
 TEST_CASE("priority, age and key decide inside a queue", "[unit][engine]") {
   ActiveQueueTest t;
   t.Put("d", {.queue = 1, .priority = 5, .since = 30});

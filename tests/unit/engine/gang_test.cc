@@ -111,7 +111,7 @@ TEST_CASE("ranks travel with the plan", "[unit][engine]") {
   w.Tick();
   for (int i = 0; i < 3; ++i) {
     const auto& note = w.pod("m" + std::to_string(i)).meta.annotations.at("berth.dev/plan");
-    CHECK(note.ends_with("rank=" + std::to_string(i)));
+    CHECK(note.ends_with("rank=" + std::to_string(i) + ";preemptible=true"));
   }
 }
 

@@ -39,7 +39,7 @@ TEST_CASE("a pod is answered one node, and bound there", "[unit][engine]") {
   CHECK(bind.posted);
   CHECK(w.NodeOf("p") == answer.node());
   CHECK(w.pod("p").meta.annotations.at("berth.dev/plan") ==
-        "v1;plan=0-1;node=" + answer.node() + ";queue=default;rank=0");
+        "v1;plan=0-1;node=" + answer.node() + ";queue=default;rank=0;preemptible=true");
   CHECK(w.engine().PlanCounts() == std::pair(0, 0));
   CHECK(w.UsedGpus() == 8);
   // Its own filter call made the plan: there was nothing to write.

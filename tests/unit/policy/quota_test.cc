@@ -154,6 +154,75 @@ TEST_CASE("a cap of what the members do not ask for does not matter", "[unit][po
   CHECK(grants(one) == std::vector(3, ReasonId::kWaitingForQuota));
 }
 
+/// `a` is promised 4 GPUs and may use 8, of which 3 of flavor h100 at most. Node h is of that
+/// flavor, node o of none.
+struct PartsTest : Planning {
+  PartsTest() : Planning(Policy()) {
+    Node(MakeNode("h").Gpu(8).Label("gpu", "h100"));
+    Node(MakeNode("o").Gpu(8));
+  }
+  static config::PolicyConfiguration Policy() {
+    config::Queue a = MakeQueue("a", {"default"}, 8, 4);
+    a.quotas = {{.flavor = "h100", .limit = {{testing::kGpu, 3'000}}}};
+    auto policy = MakePolicy({a});
+    policy.flavors = {{.name = "h100", .node_selector = {{"gpu", "h100"}}}};
+    return policy;
+  }
+  const PodInfo& Waiting(const char* name, int gpus, const char* preemptible = "true") {
+    return Pod(MakePod(name).Gpu(gpus).Label("berth.dev/preemptible", preemptible));
+  }
+  Verdict Members(const PodInfo& pod, cluster::FlavorId flavor) {
+    int fit = 0;
+    return GrantMembers(QuotaView(store), kQueue, std::vector{&pod}, 1, fit, flavor);
+  }
+  Verdict Charge(const PodInfo& pod, const char* on) {
+    const Placed placed{.pod = &pod, .node = node(on)};
+    return GrantCharge(QuotaView(store), kQueue, {&placed, 1}, /*strict=*/false);
+  }
+};
+
+TEST_CASE("a cap of one flavor counts on its nodes", "[unit][policy]") {
+  PartsTest t;
+  const PodInfo& three = t.Waiting("three", 3);
+  const PodInfo& four = t.Waiting("four", 4);
+  CHECK(t.Members(three, 0).reason == ReasonId::kNone);
+  CHECK(t.Members(four, 0) == Verdict{.reason = ReasonId::kExceedsLimit,
+                                      .want = 4'000,
+                                      .have = 3'000,
+                                      .subject = "nvidia.com/gpu of flavor h100"});
+  CHECK(t.Members(four, cluster::kNoFlavor).reason == ReasonId::kNone);
+  CHECK(t.Charge(three, "h").reason == ReasonId::kNone);
+  CHECK(t.Charge(four, "h").reason == ReasonId::kExceedsLimit);
+  CHECK(t.Charge(four, "o").reason == ReasonId::kNone);
+  const auto payable = PayableNodes(QuotaView(t.store), kQueue, std::vector{&four});
+  REQUIRE(payable);
+  CHECK_FALSE(payable(t.node("h")));
+  CHECK(payable(t.node("o")));
+  t.Pod(MakePod("r").Gpu(1).On("h"));
+  CHECK(t.Members(three, 0).reason == ReasonId::kWaitingForQuota);
+  CHECK(t.Members(t.Waiting("two", 2), 0).reason == ReasonId::kNone);
+}
+
+TEST_CASE("non-preemptible work is granted the quota alone", "[unit][policy]") {
+  PartsTest t;
+  t.Pod(MakePod("r").Gpu(2).On("o").Label("berth.dev/preemptible", "false"));
+  t.Pod(MakePod("s").Gpu(2).On("o"));  // does not count against it
+  const PodInfo& two = t.Waiting("two", 2, "false");
+  const PodInfo& three = t.Waiting("three", 3, "false");
+  const PodInfo& plain = t.Waiting("plain", 4);
+  CHECK(t.Members(two, cluster::kNoFlavor).reason == ReasonId::kNone);
+  CHECK(t.Members(three, cluster::kNoFlavor) ==
+        Verdict{.reason = ReasonId::kWaitingForQuota,
+                .want = 3'000,
+                .have = 2'000,
+                .subject = "nvidia.com/gpu for non-preemptible work"});
+  CHECK(t.Members(plain, cluster::kNoFlavor).reason == ReasonId::kNone);
+  CHECK(t.Charge(two, "o").reason == ReasonId::kNone);
+  CHECK(t.Charge(three, "o").reason == ReasonId::kWaitingForQuota);
+  CHECK(Sentence(t.Charge(three, "o")) ==
+        "It needs 3 of nvidia.com/gpu for non-preemptible work; its queue has 2 left.");
+}
+
 config::Queue Under(const char* parent, config::Queue queue) {
   queue.parent = parent;
   return queue;

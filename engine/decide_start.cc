@@ -1,0 +1,221 @@
+// Whether, and where, a workload starts: see decide.h.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "engine/decide.h"
+#include "policy/fit.h"
+#include "policy/neighbours.h"
+
+namespace berth::engine {
+
+using cluster::NodeIndex;
+using cluster::PodInfo;
+using cluster::ReasonId;
+using cluster::Verdict;
+using cluster::Workload;
+
+namespace {
+
+/// Only nodes of this flavor, or of none (kNoFlavor); absent: any.
+using OfFlavor = std::optional<cluster::FlavorId>;
+
+/// For a gang with more members than it announced: a member that no node could ever take, or the
+/// only one of its shape, must not be what the gang waits for, nor take a place of the minimum.
+void PutUnlikelyLast(const View& view, std::vector<const PodInfo*>& pods) {
+  std::map<const cluster::PodShape*, int> like;
+  for (const PodInfo* pod : pods) ++like[pod->shape.get()];
+  std::map<const cluster::PodShape*, bool> possible;
+  for (const auto& [shape, count] : like) {
+    const auto& row = view.scorer.fit().Row(*shape);
+    possible[shape] = std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
+      return row[static_cast<std::size_t>(node->index)] != 0 &&
+             std::ranges::all_of(view.store.DemandOn(*shape, *node), [&](const auto& demand) {
+               return demand.second <= node->allocatable[demand.first];
+             });
+    });
+  }
+  std::ranges::stable_sort(pods, {}, [&](const PodInfo* pod) {
+    const cluster::PodShape* shape = pod->shape.get();
+    // A launcher is the only one of its shape, too.
+    return std::pair(!possible[shape], shape->asks_device && like[shape] == 1);
+  });
+}
+
+/// The key under which a failure to place these pods is remembered. It is known only for members of
+/// one shape without special conditions: what failed before cannot fit now. Where neighbours
+/// matter, the failure holds for pods with the same labels as long as no neighbour moves. nullopt:
+/// not remembered.
+std::optional<Failure> FailureOf(const View& view, const Workload& workload,
+                                 std::span<const PodInfo* const> pods, int min, OfFlavor flavor) {
+  // Refused nodes are avoided for this workload alone.
+  if (!view.refusals.Of(workload, pods).empty()) return std::nullopt;
+  const PodInfo& first = *pods.front();
+  const bool alike = std::ranges::all_of(pods, [&](const PodInfo* pod) {
+    return pod->shape == first.shape && !pod->shape->whole_node &&
+           pod->object.spec->host_ports.empty();
+  });
+  if (!alike) return std::nullopt;
+  Failure failure{
+      .shape = first.shape, .count = min, .required = workload.topology_required, .flavor = flavor};
+  const policy::Overlay overlay(view.store);
+  const auto neighbourly = [&](const PodInfo* pod) {
+    return policy::NeighboursMatter(*pod, overlay);
+  };
+  if (std::ranges::none_of(pods, neighbourly)) return failure;
+  const auto same_labels = [&](const PodInfo* pod) {
+    return pod->object.meta.labels == first.object.meta.labels;
+  };
+  if (!std::ranges::all_of(pods, same_labels)) return std::nullopt;
+  failure.ns = first.object.meta.ns;
+  failure.labels = first.object.meta.labels;
+  failure.neighbours = view.store.neighbour_generation();
+  return failure;
+}
+
+policy::Placement PlaceWhole(const View& view, const Workload& workload,
+                             const std::vector<const PodInfo*>& pods, int min, OfFlavor flavor) {
+  policy::PlacementRequest request{
+      .pods = pods,
+      .min = min,
+      .topology_required = workload.topology_required,
+      .topology_preferred = workload.topology_preferred,
+      .flavor = flavor,
+      .allowed = policy::PayableNodes(QuotaFor(view.store, view.in_tree_started, workload),
+                                      workload.queue, pods)};
+  const policy::Overlay overlay(view.store);
+  policy::Placement placement = PlaceAround(view, workload, pods, request, overlay);
+  if (!placement.ok() && request.allowed) {
+    // Also look at nodes that the queue cannot pay for, to find whether quota or room is short.
+    request.allowed = {};
+    placement = PlaceAround(view, workload, pods, request, overlay);
+  }
+  return placement;
+}
+
+/// Whether some node of the flavor matches the selectors and tolerations of one of `pods`.
+bool Matches(const View& view, std::span<const PodInfo* const> pods, cluster::FlavorId flavor) {
+  const auto row = view.scorer.fit().Row(*pods.front()->shape);
+  return std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
+    return node->present && node->flavor == flavor &&
+           row[static_cast<std::size_t>(node->index)] != 0;
+  });
+}
+
+bool HasMoreThanAnnounced(const Workload& workload) {
+  return static_cast<int>(workload.members.size()) + workload.finished > workload.size;
+}
+
+/// On nodes of this flavor.
+StartDecision DecideStartIn(const View& view, const Workload& workload,
+                            std::vector<const PodInfo*> pods, int min, const Wakeups* memo,
+                            OfFlavor flavor) {
+  // A pod that kube-scheduler nominated may be waiting for its victims: DecideResumedEviction.
+  const bool may_rest = pods.front()->object.nominated_node.empty();
+  int fit = 0;
+  if (Verdict denied =
+          GrantMembers(view, workload, pods, min, fit, flavor.value_or(cluster::kNoFlavor));
+      denied.reason != ReasonId::kNone) {
+    // No queue event reports what in-tree groups still need, nor what other queues keep for
+    // themselves. And if there are more members than the gang announced, it depends on the nodes
+    // which of them come first.
+    const bool exact = may_rest && !HasMoreThanAnnounced(workload) &&
+                       view.in_tree_started.empty() && view.store.keepers().empty();
+    return {.verdict = std::move(denied),
+            .rests_on = exact ? StartDecision::RestsOn::kQuota : StartDecision::RestsOn::kNothing};
+  }
+  pods.resize(static_cast<std::size_t>(fit));
+  const auto known = [&](const Failure& failure) {
+    return memo == nullptr ? nullptr : memo->Known(failure);
+  };
+  const auto refused = [&](Verdict why, std::optional<Failure> failure) {
+    const bool exact = failure && may_rest;
+    return StartDecision{
+        .verdict = std::move(why),
+        .failure = std::move(failure),
+        .rests_on = exact ? StartDecision::RestsOn::kRoom : StartDecision::RestsOn::kNothing};
+  };
+  std::optional<Failure> failure = FailureOf(view, workload, pods, min, flavor);
+  // If it fails for lack of room alone, it fails with any neighbours.
+  if (failure && failure->neighbourly() && known(failure->ForRoom()) != nullptr) {
+    failure = failure->ForRoom();
+  }
+  if (const Verdict* why = failure ? known(*failure) : nullptr) return refused(*why, failure);
+  policy::Placement placement = PlaceWhole(view, workload, pods, min, flavor);
+  if (!placement.ok()) {
+    // No node has room for a single one of them, with any neighbours.
+    if (failure && failure->neighbourly() && !HasRoom(view, *pods.front())) {
+      failure = failure->ForRoom();
+    }
+    return refused(std::move(placement.verdict), std::move(failure));
+  }
+  if (Verdict denied = GrantCharge(view, workload, placement.placed);
+      denied.reason != ReasonId::kNone) {
+    return refused(std::move(denied), std::nullopt);
+  }
+  return {.reserve = Reservation{.kind = Reservation::Kind::kStart,
+                                 .placed = std::move(placement.placed)}};
+}
+
+/// In a queue with amounts of single flavors, whose room depends on the flavor: the first that has
+/// room and quota. If none has, the verdict is that of the first one that matches at all.
+StartDecision DecideStartByFlavor(const View& view, const Workload& workload,
+                                  const std::vector<const PodInfo*>& pods, int min,
+                                  const Wakeups* memo) {
+  const auto flavors = static_cast<cluster::FlavorId>(view.store.policy().flavors.size());
+  std::optional<StartDecision> first;
+  bool several = false;
+  for (cluster::FlavorId i = 0; i <= flavors; ++i) {
+    const cluster::FlavorId flavor = i == flavors ? cluster::kNoFlavor : i;
+    if (!Matches(view, pods, flavor)) continue;
+    StartDecision decision = DecideStartIn(view, workload, pods, min, memo, flavor);
+    if (decision.reserve) return decision;
+    several = first.has_value();
+    if (!first) first = std::move(decision);
+  }
+  // Members of several shapes, or no node at all.
+  if (!first) first = DecideStartIn(view, workload, pods, min, memo, cluster::kNoFlavor);
+  if (several) first->rests_on = StartDecision::RestsOn::kNothing;
+  return *std::move(first);
+}
+
+}  // namespace
+
+StartDecision DecideStart(const View& view, const Workload& workload,
+                          std::vector<const PodInfo*> pods, int min, const Wakeups* memo) {
+  if (HasMoreThanAnnounced(workload)) PutUnlikelyLast(view, pods);
+  if (Verdict held = policy::CheckHold(view.store, workload.queue);
+      held.reason != ReasonId::kNone && !workload.started) {
+    return {.verdict = std::move(held)};
+  }
+  if (workload.queue != cluster::kNoQueue && view.store.queue(workload.queue).by_flavor) {
+    return DecideStartByFlavor(view, workload, pods, min, memo);
+  }
+  StartDecision anywhere = DecideStartIn(view, workload, pods, min, memo, std::nullopt);
+  if (!anywhere.reserve) return anywhere;
+  const auto flavors = static_cast<cluster::FlavorId>(view.store.policy().flavors.size());
+  for (cluster::FlavorId flavor = 0; flavor < flavors; ++flavor) {
+    StartDecision decision = DecideStartIn(view, workload, pods, min, memo, flavor);
+    if (decision.reserve) return decision;
+  }
+  return anywhere;
+}
+
+std::optional<Reservation> DecideStartOn(const View& view, const PodInfo& pod, NodeIndex node) {
+  if (policy::CheckHold(view.store, pod.workload->queue).reason != ReasonId::kNone) {
+    return std::nullopt;
+  }
+  const std::array<const PodInfo*, 1> one{&pod};
+  const std::vector<policy::Avoid> avoid = view.refusals.Of(*pod.workload, one);
+  policy::PlacementRequest request = OnNode(pod, node);
+  request.avoid = avoid;
+  policy::Placement placement = policy::Place(request, policy::Overlay(view.store), view.scorer);
+  if (!placement.ok() ||
+      GrantCharge(view, *pod.workload, placement.placed).reason != ReasonId::kNone) {
+    return std::nullopt;
+  }
+  return Reservation{.kind = Reservation::Kind::kStart, .placed = std::move(placement.placed)};
+}
+
+}  // namespace berth::engine

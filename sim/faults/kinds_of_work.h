@@ -1,0 +1,15 @@
+// The draws of the profile `flavors`: nodes of several flavors, queues with amounts of them, work
+// that may not be evicted, classes, and what queues admit.
+#pragma once
+
+#include "sim/faults/day.h"
+
+namespace berth::sim {
+
+/// Changes a day that was drawn, with a stream of random numbers of its own.
+void DrawFlavors(Day& day);
+
+/// Gives some queues other amounts, or the nodes other flavors.
+void EditFlavors(config::PolicyConfiguration& policy, std::uint64_t choice);
+
+}  // namespace berth::sim
