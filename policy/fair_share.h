@@ -29,7 +29,8 @@ inline constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max(
 /// A queue of a FairTree. All amounts have one entry for each kind of device.
 struct FairQueue {
   std::string name;
-  int parent = -1;  ///< Index into FairTree::queues; -1: it is at the top.
+  std::int32_t id = -1;  ///< Whose jobs QueueDemands sets: the store's number of the queue.
+  int parent = -1;       ///< Index into FairTree::queues; -1: it is at the top.
   DeviceAmounts quota{};
   DeviceAmounts limit{};       ///< kNoLimit where there is none.
   DeviceAmounts kept{};        ///< Of the quota, what others may not use.

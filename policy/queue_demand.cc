@@ -68,15 +68,18 @@ void QueueDemands::Add(const Store& store, const Workload& workload, bool placea
   AddJob(workload.queue, job);
 }
 
-std::vector<JobSize> QueueDemands::Of(QueueId queue) const {
-  std::vector<JobSize> jobs;
-  const auto it = jobs_.find(queue);
-  if (it == jobs_.end()) return jobs;
-  for (const auto& [devices, count] : it->second) jobs.push_back({devices, count});
-  return jobs;
+void QueueDemands::SetJobs(FairTree& tree) const {
+  for (FairQueue& queue : tree.queues) {
+    const auto it = jobs_.find(queue.id);
+    if (it == jobs_.end()) continue;
+    for (const auto& [devices, count] : it->second) {
+      queue.jobs.push_back({.devices = devices, .count = count});
+      queue.jobs.back().devices.resize(tree.pool.size());
+    }
+  }
 }
 
-FairTree FairTreeOf(const Store& store, const QueueDemands& demands) {
+FairTree FairTreeOf(const Store& store) {
   const auto& ids = store.device_ids();
   const auto by_kind = [&](const cluster::Amounts& amounts) {
     DeviceAmounts result;
@@ -97,17 +100,16 @@ FairTree FairTreeOf(const Store& store, const QueueDemands& demands) {
   for (const QueueId id : store.queues()) {
     const cluster::QueueInfo& info = store.queue(id);
     FairQueue queue{.name = info.config.name,
+                    .id = id,
                     .parent = info.path.size() < 2 ? -1 : places.at(info.path[1]),
                     .quota = by_kind(info.quota),
                     .limit = DeviceAmounts(ids.size(), kNoLimit),
                     .kept = DeviceAmounts(ids.size()),
                     .used = by_kind(info.used),
                     .weight = info.config.weight,
-                    .priority = info.config.priority,
-                    .jobs = demands.Of(id)};
+                    .priority = info.config.priority};
     fill(info.caps, queue.limit);
     fill(info.kept, queue.kept);
-    for (JobSize& job : queue.jobs) job.devices.resize(ids.size());
     if (queue.parent < 0) AddTo(tree.pool, queue.used);
     tree.queues.push_back(std::move(queue));
   }

@@ -22,8 +22,8 @@ class QueueDemands {
  public:
   /// `placeable`: whether some nodes could ever hold what waits of it.
   void Add(const cluster::Store& store, const cluster::Workload& workload, bool placeable = true);
-  /// The jobs of one queue.
-  std::vector<JobSize> Of(cluster::QueueId queue) const;
+  /// Sets the jobs of the tree's queues.
+  void SetJobs(FairTree& tree) const;
 
  private:
   void AddJob(cluster::QueueId queue, const DeviceAmounts& devices);
@@ -31,9 +31,9 @@ class QueueDemands {
   std::map<cluster::QueueId, std::map<DeviceAmounts, std::int64_t>> jobs_;
 };
 
-/// The queues in the order of Store::queues(). What is shared out are the devices of nodes that are
-/// ready and not cordoned, and those that queues hold elsewhere, less what pods outside queues
-/// hold.
-FairTree FairTreeOf(const cluster::Store& store, const QueueDemands& demands);
+/// The queues in the order of Store::queues(), without their jobs. What is shared out are the
+/// devices of nodes that are ready and not cordoned, and those that queues hold elsewhere, less
+/// what pods outside queues hold.
+FairTree FairTreeOf(const cluster::Store& store);
 
 }  // namespace berth::policy

@@ -198,6 +198,17 @@ TEST_CASE("level by level down the tree", "[unit][policy]") {
   });
 }
 
+TEST_CASE("the example of docs/queues.md", "[unit][policy]") {
+  Check({{"16 GPUs",
+          16,
+          {{"science", "", 8, {}},
+           {"lab", "science", 0, {{1, 12}}, 2},
+           {"field", "science", 0, {{1, 4}}},
+           {"web", "", 4, {{1, 3}}},
+           {"guests", "", 0, {{1, 11}}}},
+          {10, 7, 3, 3, 3}}});
+}
+
 TEST_CASE("what queues keep for themselves is nobody else's share", "[unit][policy]") {
   Check({
       // a keeps 5 of 8 and wants nothing.

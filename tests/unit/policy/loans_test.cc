@@ -68,6 +68,14 @@ TEST_CASE("loans go through the tree", "[unit][policy]") {
   Check(16, {{"a", -1, 8, 12, 0, 4, 0}, {"x", 0, 4, 0, 0, 0, 4}, {"y", 0, 0, 12, 0, 12, 0}});
 }
 
+TEST_CASE("the loans in the example of docs/queues.md", "[unit][policy]") {
+  Check(16, {{"science", -1, 8, 3, 0, 0, 5},
+             {"lab", 0, 0, 3, 0, 3, 0},
+             {"field", 0, 0, 0, 0, 0, 0},
+             {"web", -1, 4, 2, 0, 0, 2},
+             {"guests", -1, 0, 11, 0, 11, 0}});
+}
+
 TEST_CASE("without borrowing nothing is lent", "[unit][policy]") {
   Check(16,
         {{"up to a limit above its quota", -1, 4, 12, 0, 8, 0},

@@ -24,7 +24,9 @@ struct DemandTest : Planning {
     store.Refresh();
     QueueDemands demands;
     for (const auto& [key, workload] : store.workloads()) demands.Add(store, workload, placeable);
-    return FairTreeOf(store, demands);
+    FairTree tree = FairTreeOf(store);
+    demands.SetJobs(tree);
+    return tree;
   }
   /// Sizes of the jobs of queue `a`.
   std::vector<std::int64_t> Jobs(bool placeable = true) {
