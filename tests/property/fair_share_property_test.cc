@@ -10,7 +10,10 @@
 #include <vector>
 
 #include "policy/fair_share.h"
+#include "policy/queue_demand.h"
+#include "tests/support/builders.h"
 #include "tests/support/catch.h"
+#include "tests/support/world.h"
 
 namespace berth::policy {
 namespace {
@@ -420,6 +423,52 @@ void AsTold() {
   RC_ASSERT(shares == Told(tree).shares());
 }
 
+/// Where each queue has jobs of one size that it may start, promises hold and priority decides all
+/// ties, the engine gives an empty cluster to the queues by their shares.
+void AsTheEngineFills() {
+  FairTree tree = SomeTree({.promises_hold = true, .most_queues = 5});
+  auto policy = testing::MakePolicy({});
+  policy.borrowing = true;
+  policy.queues.clear();
+  std::vector<kube::Pod> pods;
+  for (std::size_t i = 0; i < tree.queues.size(); ++i) {
+    const FairQueue& queue = tree.queues[i];
+    config::Queue& made = policy.queues.emplace_back(testing::MakeQueue(
+        queue.name, {"*"}, queue.limit[0] == kNoLimit ? -1 : static_cast<int>(queue.limit[0]),
+        static_cast<int>(queue.quota[0])));
+    made.parent = queue.parent < 0 ? "" : tree.queues[static_cast<std::size_t>(queue.parent)].name;
+    made.weight = std::max<std::int64_t>(1000, queue.weight);
+    made.priority = static_cast<std::int64_t>(i) + 1;
+    if (queue.kept[0] > 0) {
+      made.lending_limit[testing::kGpu] = 1000 * (queue.quota[0] - queue.kept[0]);
+    }
+    std::int64_t most = tree.pool[0];
+    for (int at = static_cast<int>(i); at >= 0;) {
+      const FairQueue& above = tree.queues[static_cast<std::size_t>(at)];
+      most = std::min(most, above.limit[0]);
+      at = above.parent;
+    }
+    const int size = In(1, 4);
+    for (int n = size <= most ? In(0, 6) : 0; n > 0; --n) {
+      pods.push_back(
+          testing::MakePod(queue.name + std::to_string(n)).Gpu(size).Queue(queue.name).Gated());
+    }
+  }
+  testing::World world(policy);
+  world.Add(testing::MakeNode("n").Gpu(static_cast<int>(tree.pool[0])));
+  for (const kube::Pod& pod : pods) world.Add(pod);
+  world.Start();
+  world.Tick();
+  QueueDemands demands;
+  for (const auto& [key, workload] : world.store().workloads()) {
+    demands.Add(world.store(), workload);
+  }
+  tree = FairTreeOf(world.store());
+  demands.SetJobs(tree);
+  const std::vector<DeviceAmounts> shares = FairShares(tree);
+  for (std::size_t i = 0; i < shares.size(); ++i) RC_ASSERT(tree.queues[i].used == shares[i]);
+}
+
 TEST_CASE("fair shares of random trees", "[property][policy]") {
   CHECK(rc::check("no more than there is, demand and limits", Bounds));
   CHECK(rc::check("promises that hold are kept", Promises));
@@ -429,6 +478,7 @@ TEST_CASE("fair shares of random trees", "[property][policy]") {
   CHECK(rc::check("order and names", OrderAndNames));
   CHECK(rc::check("as an exhaustive search finds it", AsSearched));
   CHECK(rc::check("as the definition tells it", AsTold));
+  CHECK(rc::check("as the engine fills an empty cluster", AsTheEngineFills));
 }
 
 }  // namespace
