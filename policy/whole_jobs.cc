@@ -39,15 +39,14 @@ WholeJobs::WholeJobs(std::vector<JobSize> jobs, DeviceAmounts quota, DeviceAmoun
     if (count <= 0 || std::ranges::all_of(devices, [](auto amount) { return amount == 0; })) {
       continue;
     }
-    sizes_.push_back({.devices = devices, .count = count});
+    sizes_.push_back({.devices = devices, .part = DominantPart(devices, total_), .count = count});
     number += count;
   }
-  std::ranges::sort(sizes_, [this](const Size& a, const Size& b) {
-    const __int128 mine = DominantPart(a.devices, total_);
-    const __int128 its = DominantPart(b.devices, total_);
-    return mine != its ? mine > its : a.devices > b.devices;
+  std::ranges::sort(sizes_, [](const Size& a, const Size& b) {
+    return a.part != b.part ? a.part > b.part : a.devices > b.devices;
   });
-  if (sizes_.size() <= kMostSizes) raises_left_ = 4 * number + 64;
+  not_all_ = sizes_.size();
+  if (sizes_.size() <= kMostSizes) raises_left_ = 2 * number + 64;
   FindNext();
 }
 
@@ -110,38 +109,38 @@ bool WholeJobs::RaiseLevel() {
 
 /// False: all are taken.
 bool WholeJobs::AddSmallest() {
-  for (Size& size : sizes_) size.next = size.taken;
-  for (std::size_t i = sizes_.size(); i > 0; --i) {
-    Size& size = sizes_[i - 1];
-    if (size.taken == size.count) continue;
-    ++size.next;
-    trigger_ = i - 1;
-    step_ = size.devices;
-    return true;
-  }
-  return false;
+  while (not_all_ > 0 && sizes_[not_all_ - 1].taken == sizes_[not_all_ - 1].count) --not_all_;
+  if (not_all_ == 0) return false;
+  trigger_ = not_all_ - 1;
+  step_ = sizes_[trigger_].devices;
+  return true;
 }
 
 void WholeJobs::FindNext() {
   if (raises_left_ > 0) {
     --raises_left_;
-    more_ = RaiseLevel();
+    more_ = raises_ = RaiseLevel();
     if (more_) return;
     raises_left_ = 0;
   }
+  raises_ = false;
   more_ = AddSmallest();
 }
 
 void WholeJobs::Take() {
   for (std::size_t kind = 0; kind < taken_.size(); ++kind) taken_[kind] += step_[kind];
-  for (Size& size : sizes_) size.taken = size.next;
+  if (raises_) {
+    for (Size& size : sizes_) size.taken = size.next;
+  } else {
+    ++sizes_[trigger_].taken;
+  }
   FindNext();
 }
 
 void WholeJobs::PassOver() {
-  for (std::size_t i = 0; i < sizes_.size(); ++i) {
-    // With one kind of devices all other steps are larger.
-    if (i == trigger_ || total_.size() == 1) sizes_[i].count = sizes_[i].taken;
+  sizes_[trigger_].count = sizes_[trigger_].taken;
+  if (total_.size() == 1) {  // all other steps are larger
+    for (Size& size : sizes_) size.count = size.taken;
   }
   FindNext();
 }

@@ -46,9 +46,10 @@ class WholeJobs {
  private:
   struct Size {
     DeviceAmounts devices;
+    __int128 part;  ///< The largest part that they are of all of a kind, in billionths.
     std::int64_t count;
     std::int64_t taken = 0;
-    std::int64_t next = 0;  ///< How many are taken after the next step.
+    std::int64_t next = 0;  ///< How many are taken at the next level.
   };
 
   void FindNext();
@@ -64,8 +65,10 @@ class WholeJobs {
   DeviceAmounts taken_;
   DeviceAmounts step_;
   bool more_ = false;
+  bool raises_ = false;           ///< The next step raises the level: Size::next is set.
   std::size_t trigger_ = 0;       ///< The size of which the next step takes one more.
   std::int64_t raises_left_ = 0;  ///< 0: jobs are added one after the other.
+  std::size_t not_all_ = 0;       ///< When they are: of the sizes from here on, all are taken.
 };
 
 }  // namespace berth::policy
