@@ -5,26 +5,25 @@
 namespace berth::policy {
 namespace {
 
-/// Of several kinds of devices the dominant one counts: the largest part of all that there are
-/// (Ghodsi et al., "Dominant Resource Fairness", NSDI 2011).
-std::int64_t ExcessOf(const cluster::Store& store, cluster::ResourceId id, std::int64_t amount) {
-  if (store.device_ids().size() == 1) return amount;
-  constexpr __int128 kParts = 1'000'000'000;
-  const std::int64_t total = std::max<std::int64_t>(1, store.total_devices()[id]);
-  return static_cast<std::int64_t>(std::min<__int128>(kParts * kParts, kParts * amount / total));
-}
-
-void Count(const cluster::Store& store, const cluster::Amounts& used, const cluster::Amounts& quota,
-           const cluster::Demand& wants, Standing& standing) {
+void CountExcess(const cluster::Store& store, const cluster::Amounts& used,
+                 const cluster::Amounts& quota, const cluster::Demand& wants, Standing& standing) {
   for (const auto& [id, amount] : wants) {
     const std::int64_t excess = used[id] + amount - quota[id];
     if (excess <= 0) continue;
     standing.beyond = true;
-    standing.excess = std::max(standing.excess, ExcessOf(store, id, excess));
+    standing.excess = std::max(
+        standing.excess, ExcessPart(excess, store.total_devices()[id], store.device_ids().size()));
   }
 }
 
 }  // namespace
+
+std::int64_t ExcessPart(std::int64_t amount, std::int64_t total, std::size_t kinds) {
+  if (kinds == 1) return amount;
+  constexpr __int128 kParts = 1'000'000'000;
+  return static_cast<std::int64_t>(
+      std::min<__int128>(kParts * kParts, kParts * amount / std::max<std::int64_t>(1, total)));
+}
 
 bool Standing::operator<(const Standing& other) const {
   if (beyond != other.beyond) return !beyond;
@@ -45,7 +44,7 @@ Standing StandingOf(const cluster::Store& store, cluster::QueueId queue,
   const cluster::QueueInfo& info = store.queue(queue);
   standing.weight = info.config.weight;
   standing.priority = info.config.priority;
-  Count(store, info.used, info.quota, wants, standing);
+  CountExcess(store, info.used, info.quota, wants, standing);
   return standing;
 }
 
@@ -54,7 +53,7 @@ Standing StandingOfOwn(const cluster::Store& store, cluster::QueueId queue,
   Standing standing;
   if (!store.policy().borrowing || queue == cluster::kNoQueue) return standing;
   standing.weight = 1000;
-  Count(store, store.queue(queue).own, {}, wants, standing);
+  CountExcess(store, store.queue(queue).own, {}, wants, standing);
   return standing;
 }
 

@@ -2,6 +2,7 @@
 // promised, then the one that has least beyond its quota, by weight. Pure functions of the ledger.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "cluster/store.h"
@@ -20,6 +21,11 @@ struct Standing {
   bool operator<(const Standing& other) const;
   bool operator==(const Standing& other) const { return !(*this < other) && !(other < *this); }
 };
+
+/// A Standing's `excess` of `amount` beyond a quota, where there are `total` of that kind of
+/// devices and `kinds` kinds. Of several kinds the dominant one counts: the largest part of all
+/// that there are (Ghodsi et al., "Dominant Resource Fairness", NSDI 2011).
+std::int64_t ExcessPart(std::int64_t amount, std::int64_t total, std::size_t kinds);
 
 /// `wants`: what the job asks for of devices. Without borrowing all stand alike.
 Standing StandingOf(const cluster::Store& store, cluster::QueueId queue,

@@ -58,14 +58,16 @@ std::string CountsText(const Json& pending) {
   return total == 0 ? "0" : fmt::format("{} ({})", total, reasons);
 }
 
-/// The resources of a queue that get a row: devices; with `wide` all that are used or limited.
+/// The resources of a queue that get a row, if it uses, is promised, limited to or entitled to
+/// some: devices; with `wide` all.
 std::set<std::string> ResourcesOf(const Json& queue, bool wide) {
   std::set<std::string> names;
-  for (const char* key : {"quota", "limit", "used"}) {
+  for (const char* key : {"quota", "limit", "used", "fairShare"}) {
     const Json& amounts = At(queue, key);
     if (!amounts.is_object()) continue;
     for (const auto& [name, amount] : amounts.items()) {
-      if (wide || name.find('/') != std::string::npos) names.insert(name);
+      const bool nothing = std::string_view(key) == "fairShare" && amount == "0";
+      if (!nothing && (wide || name.find('/') != std::string::npos)) names.insert(name);
     }
   }
   return names;
@@ -161,8 +163,8 @@ std::vector<InTree> TreeOf(const Json& items) {
 }  // namespace
 
 Table QueuesTable(const Json& page, bool wide) {
-  std::vector<std::string> header{"NAME",  "RESOURCE", "USED",   "QUOTA",
-                                  "LIMIT", "PENDING",  "REFUSED"};
+  std::vector<std::string> header{"NAME", "RESOURCE",   "USED",  "QUOTA",   "BORROWED",
+                                  "LENT", "FAIR-SHARE", "LIMIT", "PENDING", "REFUSED"};
   if (wide) header.emplace_back("NAMESPACES");
   Table table(std::move(header));
   for (const auto& [item, depth] : TreeOf(At(page, "items"))) {
@@ -180,6 +182,9 @@ Table QueuesTable(const Json& page, bool wide) {
           name,
           amount("used", "0"),
           amount("quota", "-"),
+          amount("borrowed", "0"),
+          amount("lent", "0"),
+          amount("fairShare", "-"),
           amount("limit", "-"),
           first ? CountsText(At(queue, "pending")) : "",
           first ? CountsText(At(queue, "refused")) : ""};

@@ -6,6 +6,7 @@
 #include "cluster/measures.h"
 #include "kube/quantity.h"
 #include "policy/largest_gang.h"
+#include "server/ops/queue_numbers.h"
 #include "server/ops/view_text.h"
 #include "server/ops/views.h"
 #include "server/ops/workload_view.h"
@@ -16,54 +17,73 @@ namespace {
 using cluster::DeviceTrack;
 using cluster::HardwareSource;
 
-void FeedQueues(const cluster::Store& store, Metrics& metrics) {
-  std::vector<QueueRow> rows;
-  for (const cluster::QueueId queue_id : store.queues()) {
-    const cluster::QueueInfo& queue = store.queue(queue_id);
-    std::set<std::string> names;
-    for (const auto& [name, amount] : queue.config.quota) names.insert(name);
-    for (const auto& [name, amount] : queue.config.limit) names.insert(name);
-    for (const cluster::ResourceId id : store.device_ids())
-      names.insert(store.resources().Name(id));
-    for (const std::string& name : names) {
-      std::int64_t used = 0;
-      for (std::size_t id = 0; id < store.resources().size(); ++id) {
-        const auto rid = static_cast<cluster::ResourceId>(id);
-        if (store.resources().Name(rid) == name) used = queue.used[rid];
-      }
-      QueueRow row{.queue = queue.config.name,
-                   .resource = name,
-                   .used = Whole(name, used),
-                   .quota = 0,
-                   .limit = {}};
-      if (const auto it = queue.config.quota.find(name); it != queue.config.quota.end()) {
-        row.quota = Whole(name, it->second);
-      }
-      if (const auto it = queue.config.limit.find(name); it != queue.config.limit.end()) {
-        row.limit = Whole(name, it->second);
-      }
-      rows.push_back(std::move(row));
-    }
+void AppendRows(const cluster::Store& store, const cluster::QueueInfo& queue,
+                const QueueNumbers& numbers, std::vector<QueueRow>& rows) {
+  std::set<std::string> names;
+  for (const auto& [name, amount] : queue.config.quota) names.insert(name);
+  for (const auto& [name, amount] : queue.config.limit) names.insert(name);
+  for (const cluster::ResourceId id : store.device_ids()) names.insert(store.resources().Name(id));
+  for (const std::string& name : names) {
+    const auto of = [&](const kube::ResourceList& amounts) {
+      const auto it = amounts.find(name);
+      return it == amounts.end() ? std::nullopt : std::optional(Whole(name, it->second));
+    };
+    const auto id = store.resources().Find(name);
+    rows.push_back({.queue = queue.config.name,
+                    .resource = name,
+                    .used = id ? Whole(name, queue.used[*id]) : 0,
+                    .quota = of(queue.config.quota).value_or(0),
+                    .limit = of(queue.config.limit),
+                    .borrowed = of(numbers.borrowed).value_or(0),
+                    .fair_share = of(numbers.fair_share)});
   }
-  metrics.ReplaceQueues(rows);
+}
+
+std::vector<QueueRow> ReadQueues(const InParts& read, const QueueReader& reader) {
+  constexpr std::size_t kQueuesInPart = 200;
+  std::vector<QueueRow> rows;
+  std::size_t next = 0;
+  read([&](const engine::Engine& engine, auto) {
+    const cluster::Store& store = engine.store();
+    const auto& queues = store.queues();
+    for (std::size_t i = 0; i < kQueuesInPart && next < queues.size(); ++i, ++next) {
+      const cluster::QueueInfo& queue = store.queue(queues[next]);
+      AppendRows(store, queue, reader.Of(queue.config.name), rows);
+    }
+    return next < queues.size();
+  });
+  return rows;
+}
+
+struct WorkloadCounts {
+  std::map<std::pair<std::string, std::string>, double> pending{};  ///< By queue and reason.
+  std::map<std::string_view, double> phases{
+      {"Gathering", 0}, {"Pending", 0}, {"Starting", 0}, {"Started", 0}, {"Refused", 0}};
+  QueueReader queues{};
+};
+
+WorkloadCounts CountWorkloads(const InParts& read) {
+  WorkloadCounts counts;
+  ForEachWorkload(read, [&](const engine::Engine& engine, const cluster::Workload& workload, auto) {
+    counts.queues.Visit(engine, workload);
+    if (workload.gang) ++counts.phases[PhaseOf(engine, workload)];
+    if (!Waits(workload)) return;
+    ++counts.pending[{QueueOf(engine.store(), workload), ReasonOf(engine, workload)}];
+  });
+  counts.queues.Compute(read);
+  return counts;
 }
 
 void FeedWorkloads(const InParts& read, Metrics& metrics) {
-  std::map<std::pair<std::string, std::string>, double> pending;
-  std::map<std::string_view, double> phases{
-      {"Gathering", 0}, {"Pending", 0}, {"Starting", 0}, {"Started", 0}, {"Refused", 0}};
-  ForEachWorkload(read, [&](const engine::Engine& engine, const cluster::Workload& workload, auto) {
-    if (workload.gang) ++phases[PhaseOf(engine, workload)];
-    if (!Waits(workload)) return;
-    ++pending[{QueueOf(engine.store(), workload), ReasonOf(engine, workload)}];
-  });
+  const WorkloadCounts counts = CountWorkloads(read);
+  metrics.ReplaceQueues(ReadQueues(read, counts.queues));
   std::vector<PendingRow> rows;
-  for (const auto& [key, count] : pending) {
+  for (const auto& [key, count] : counts.pending) {
     rows.push_back({.queue = key.first, .reason = key.second, .workloads = count});
   }
   metrics.ReplacePending(rows);
   std::vector<LabelledValue> gangs;
-  for (const auto& [phase, count] : phases) {
+  for (const auto& [phase, count] : counts.phases) {
     gangs.push_back({.label = std::string(phase), .value = count});
   }
   metrics.ReplaceGangs(gangs);
@@ -159,8 +179,7 @@ void FeedGauges(const InParts& read, Metrics& metrics) {
   };
   std::vector<policy::PodSize> sizes;
   const bool decided =
-      decides([&](const engine::Engine& engine) { FeedQueues(engine.store(), metrics); }) &&
-      workloads() &&
+      decides([](const engine::Engine&) {}) && workloads() &&
       decides([&](const engine::Engine& engine) { FeedFragmentation(engine.store(), metrics); }) &&
       decides([&](const engine::Engine& engine) { sizes = policy::PodSizes(engine.store()); }) &&
       decides([&](const engine::Engine& engine) {

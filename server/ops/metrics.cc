@@ -53,6 +53,8 @@ enum Id : std::uint8_t {
   kQueueUsed,
   kQueueQuota,
   kQueueLimit,
+  kQueueBorrowed,
+  kQueueFairShare,
   kFragmentation,
   kDeviceNodes,
   kDraIgnored,
@@ -109,6 +111,11 @@ constexpr std::array<MetricInfo, kMetricCount> kTable{{
      "Devices that a queue, with those below it, is promised."},
     {"berth_queue_limit", MetricType::Gauge, "queue, resource", Stability::kStable,
      "Devices that a queue, with those below it, can never exceed. Absent: no limit."},
+    {"berth_queue_borrowed", MetricType::Gauge, "queue, resource", Stability::kStable,
+     "Devices that a queue, with those below it, holds above its quota (docs/queues.md)."},
+    {"berth_queue_fair_share", MetricType::Gauge, "queue, resource", Stability::kAlpha,
+     "Devices that a queue, with those below it, is entitled to by quota, weight and demand "
+     "(docs/queues.md)."},
     {"berth_fragmentation_ratio", MetricType::Gauge, "resource", Stability::kAlpha,
      "Share of the free devices that are on nodes where others are taken, 0 to 1."},
     {"berth_device_nodes", MetricType::Gauge, "state", Stability::kAlpha,
@@ -401,12 +408,16 @@ void Metrics::ReplaceQueues(std::span<const QueueRow> rows) {
   ReplacedFamily used;
   ReplacedFamily quota;
   ReplacedFamily limit;
+  ReplacedFamily borrowed;
+  ReplacedFamily fair_share;
   std::map<std::string_view, QueueRow> others;  // By resource.
   const auto add = [&](const QueueRow& row) {
     const Labels labels{{"queue", row.queue}, {"resource", row.resource}};
     used.Add(labels, row.used);
     quota.Add(labels, row.quota);
     if (row.limit) limit.Add(labels, *row.limit);
+    borrowed.Add(labels, row.borrowed);
+    if (row.fair_share) fair_share.Add(labels, *row.fair_share);
   };
   for (const auto& row : rows) {
     if (named.contains(row.queue)) {
@@ -421,6 +432,8 @@ void Metrics::ReplaceQueues(std::span<const QueueRow> rows) {
     }
     other.used += row.used;
     other.quota += row.quota;
+    other.borrowed += row.borrowed;
+    if (row.fair_share) other.fair_share = other.fair_share.value_or(0) + *row.fair_share;
     // Together they are limited only if each of them is.
     other.limit =
         other.limit && row.limit ? std::optional(*other.limit + *row.limit) : std::nullopt;
@@ -430,6 +443,8 @@ void Metrics::ReplaceQueues(std::span<const QueueRow> rows) {
   state_->replaced[kQueueUsed] = std::move(used);
   state_->replaced[kQueueQuota] = std::move(quota);
   state_->replaced[kQueueLimit] = std::move(limit);
+  state_->replaced[kQueueBorrowed] = std::move(borrowed);
+  state_->replaced[kQueueFairShare] = std::move(fair_share);
   state_->named_queues = std::move(named);
 }
 

@@ -31,7 +31,9 @@ struct QueueRow {
   std::string resource;
   double used = 0;
   double quota = 0;
-  std::optional<double> limit;  ///< None: the queue has no limit.
+  std::optional<double> limit{};  ///< None: the queue has no limit.
+  double borrowed = 0;
+  std::optional<double> fair_share{};  ///< None: the resource is no device.
 };
 struct PendingRow {
   std::string queue;

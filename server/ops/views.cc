@@ -12,6 +12,7 @@
 #include "cluster/queue_refusal.h"
 #include "kube/quantity.h"
 #include "kube/time.h"
+#include "server/ops/queue_numbers.h"
 #include "server/ops/view_text.h"
 #include "server/ops/workload_view.h"
 
@@ -110,9 +111,10 @@ Json Counts(const std::map<std::string, int>& counts) {
   return json;
 }
 
-std::map<std::string, Waiting> WaitingByQueue(const InParts& read) {
+std::map<std::string, Waiting> WaitingByQueue(const InParts& read, QueueReader& numbers) {
   std::map<std::string, Waiting> queues;
   ForEachWorkload(read, [&](const engine::Engine& engine, const Workload& workload, auto) {
+    numbers.Visit(engine, workload);
     if (!Waits(workload)) return;
     const cluster::Store& store = engine.store();
     ++queues[QueueOf(store, workload)].pending[ReasonOf(engine, workload)];
@@ -242,7 +244,9 @@ Json NodeJson(const cluster::Store& store, const cluster::NodeInfo& node) {
 }  // namespace
 
 std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces) {
-  auto waiting = WaitingByQueue(read);
+  QueueReader reader;
+  auto waiting = WaitingByQueue(read, reader);
+  reader.Compute(read);
   Items items;
   std::size_t next = 0;
   read([&](const engine::Engine& engine, auto) {
@@ -253,11 +257,15 @@ std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces
       const cluster::QueueInfo& queue = store.queue(queues[next]);
       if (!ns.empty() && !cluster::Admits(queue.config, ns)) continue;
       const Waiting& waits = waiting[queue.config.name];
+      const QueueNumbers& numbers = reader.Of(queue.config.name);
       Json item = {{"name", queue.config.name},
                    {"parent", queue.config.parent},
                    {"quota", Quantities(queue.config.quota)},
                    {"limit", Quantities(queue.config.limit)},
                    {"used", Quantities(UsedOf(store, queue))},
+                   {"borrowed", Quantities(numbers.borrowed)},
+                   {"lent", Quantities(numbers.lent)},
+                   {"fairShare", Quantities(numbers.fair_share)},
                    {"pending", Counts(waits.pending)},
                    {"refused", Counts(waits.refused)}};
       if (namespaces) {
@@ -274,6 +282,9 @@ std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces
                {"quota", Json::object()},
                {"limit", Json::object()},
                {"used", Json::object()},
+               {"borrowed", Json::object()},
+               {"lent", Json::object()},
+               {"fairShare", Json::object()},
                {"pending", Counts(none->second.pending)},
                {"refused", Counts(none->second.refused)}});
   }

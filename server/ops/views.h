@@ -11,10 +11,10 @@
 
 namespace berth::server {
 
-/// {"items":[{name, parent, namespaces, quota, limit, used, pending:{reason: workloads},
-/// refused:{reason: pods}}]}, amounts as Kubernetes quantities. Workloads and pods without a queue
-/// come last, under
-/// `(none)`. `ns` not empty: only queues that admit its pods. `namespaces`: whether they are shown.
+/// {"items":[{name, parent, namespaces, quota, limit, used, borrowed, lent, fairShare,
+/// pending:{reason: workloads}, refused:{reason: pods}}]}, amounts as Kubernetes quantities
+/// (QueueNumbers says of what). Workloads and pods without a queue come last, under `(none)`. `ns`
+/// not empty: only queues that admit its pods. `namespaces`: whether they are shown.
 std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces);
 
 /// {"items":[{namespace, name, queue, phase, size, minMember, members, refused, refusals:{reason:

@@ -19,8 +19,10 @@ using Json = nlohmann::ordered_json;
 const Json kQueues = Json::parse(R"({"items":[
   {"name":"research","namespaces":["research"],"quota":{"nvidia.com/gpu":"16"},
    "limit":{"nvidia.com/gpu":"32"},"used":{"cpu":"64","nvidia.com/gpu":"24"},
+   "borrowed":{"nvidia.com/gpu":"8"},"lent":{},"fairShare":{"nvidia.com/gpu":"20"},
    "pending":{"Fragmented":1,"WaitingForQuota":2},"refused":{"GangConflict":2}},
-  {"name":"idle","namespaces":[],"quota":{},"limit":{},"used":{},"pending":{}}]})");
+  {"name":"idle","namespaces":[],"quota":{},"limit":{},"used":{},"pending":{},
+   "fairShare":{"nvidia.com/gpu":"0"}}]})");
 const Json kGangs = Json::parse(R"({"items":[
   {"namespace":"a","name":"g1","queue":"research","phase":"Pending","size":8,"minMember":6,
    "members":7,"bound":0,"reason":"WaitingForMembers","message":"Seven.","waitingSeconds":192,
@@ -53,12 +55,12 @@ std::string Printed(Question question, const Json& page, OutputFormat format) {
 
 TEST_CASE("tables have kubectl's look", "[cli]") {
   CHECK(Printed(Question::kQueues, kQueues, OutputFormat::kTable) ==
-        "NAME       RESOURCE         USED   QUOTA   LIMIT   PENDING                               "
-        "REFUSED\n"
-        "research   nvidia.com/gpu   24     16      32      3 (Fragmented 1, WaitingForQuota 2)   "
-        "2 (GangConflict 2)\n"
-        "idle       -                0      -       -       0                                     "
-        "-\n");
+        "NAME       RESOURCE         USED   QUOTA   BORROWED   LENT   FAIR-SHARE   LIMIT   "
+        "PENDING                               REFUSED\n"
+        "research   nvidia.com/gpu   24     16      8          0      20           32      "
+        "3 (Fragmented 1, WaitingForQuota 2)   2 (GangConflict 2)\n"
+        "idle       -                0      -       0          0      -            -       "
+        "0                                     -\n");
   CHECK(Printed(Question::kGangs, kGangs, OutputFormat::kTable) ==
         "NAMESPACE   NAME   QUEUE      PHASE     MEMBERS   BOUND   WAIT    REASON\n"
         "a           g1     research   Pending   7/8       0       3m12s   WaitingForMembers; "

@@ -67,11 +67,16 @@ TEST_CASE("counters and histograms count", "[metrics]") {
 
 TEST_CASE("what is gone is not exported", "[metrics]") {
   Metrics m(kBuild);
-  m.ReplaceQueues(std::vector<QueueRow>{{"a", "gpu", 3, 4, 8}, {"b", "gpu", 1, 2, {}}});
+  m.ReplaceQueues(std::vector<QueueRow>{
+      {"a", "gpu", 3, 4, 8, 0, 5}, {"b", "gpu", 1, 2, {}}, {"b", "cpu", 3, 1, {}, 2}});
   CHECK(Has(m, R"(berth_queue_used{queue="a",resource="gpu"} 3)"));
   CHECK(Has(m, R"(berth_queue_limit{queue="a",resource="gpu"} 8)"));
   CHECK(Has(m, R"(berth_queue_quota{queue="b",resource="gpu"} 2)"));
   CHECK(LinesWith(m, "berth_queue_limit{") == 1);
+  CHECK(Has(m, R"(berth_queue_fair_share{queue="a",resource="gpu"} 5)"));
+  CHECK(LinesWith(m, "berth_queue_fair_share{") == 1);
+  CHECK(Has(m, R"(berth_queue_borrowed{queue="a",resource="gpu"} 0)"));
+  CHECK(Has(m, R"(berth_queue_borrowed{queue="b",resource="cpu"} 2)"));
   m.ReplaceQueues(std::vector<QueueRow>{{"b", "gpu", 1, 2, {}}});
   CHECK(LinesWith(m, R"(berth_queue_used{queue="a")") == 0);
   CHECK(LinesWith(m, "berth_queue_limit{") == 0);
@@ -88,7 +93,7 @@ TEST_CASE("queue labels are bounded, and the sums stay whole", "[metrics]") {
   std::vector<PendingRow> pending;
   for (int i = 0; i < 130; ++i) {
     const auto queue = "q" + std::to_string(i);
-    rows.push_back({queue, "gpu", static_cast<double>(i), 0, 1});
+    rows.push_back({queue, "gpu", static_cast<double>(i), 0, 1, 1, 2});
     pending.push_back({queue, "WaitingForQuota", 1});
   }
   m.ReplaceQueues(rows);
@@ -97,6 +102,8 @@ TEST_CASE("queue labels are bounded, and the sums stay whole", "[metrics]") {
   CHECK(LinesWith(m, R"(berth_queue_used{queue="q129")") == 1);
   CHECK(Has(m, R"(berth_queue_used{queue="other",resource="gpu"} 435)"));  // 0 + 1 + ... + 29.
   CHECK(Has(m, R"(berth_queue_limit{queue="other",resource="gpu"} 30)"));
+  CHECK(Has(m, R"(berth_queue_borrowed{queue="other",resource="gpu"} 30)"));
+  CHECK(Has(m, R"(berth_queue_fair_share{queue="other",resource="gpu"} 60)"));
   CHECK(LinesWith(m, "berth_pending_workloads{") == kMaxQueueLabels + 1);
   CHECK(Has(m, R"(berth_pending_workloads{queue="other",reason="WaitingForQuota"} 30)"));
   rows.front().limit.reset();  // One of them has no limit: then the rest together has none.

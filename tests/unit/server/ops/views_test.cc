@@ -57,6 +57,59 @@ TEST_CASE("the page of queues tells namespaces only where that is asked for", "[
   CHECK(mine["items"][1]["name"] == "all");
 }
 
+// 16 GPUs, of which a is promised 4 and b 8. a holds 12 and wants 4 more; b holds 2 and wants 4
+// more.
+TEST_CASE("queues say what they borrowed, lent and are entitled to", "[views]") {
+  auto policy = MakePolicy({MakeQueue("a", {"default"}, -1, 4), MakeQueue("b", {"lab"}, -1, 8)});
+  policy.borrowing = true;
+  policy.queues[0].quota["cpu"] = 1000;
+  World world(policy);
+  world.Add(MakeNode("n1").Gpu(16));
+  for (int i = 0; i < 12; ++i) {
+    world.Add(MakePod("a" + std::to_string(i)).Gpu(1).Cpu("0.5").On("n1"));
+  }
+  world.Add(MakePod("b").Gpu(2).Ns("lab").On("n1"));
+  for (int i = 0; i < 4; ++i) {
+    world.Add(MakePod("wa" + std::to_string(i)).Gpu(1).Gated());
+    world.Add(MakePod("wb" + std::to_string(i)).Gpu(1).Gated().Ns("lab"));
+  }
+  world.Start();
+  const Json a = Queue(world, "a");
+  CHECK(a["borrowed"] == Json({{"cpu", "5"}, {"nvidia.com/gpu", "8"}}));
+  CHECK(a["lent"] == Json::object());
+  CHECK(a["fairShare"] == Json({{"nvidia.com/gpu", "10"}}));  // its 4, and what b leaves of 12
+  const Json b = Queue(world, "b");
+  CHECK(b["borrowed"] == Json::object());
+  CHECK(b["lent"] ==
+        Json({{"nvidia.com/gpu", "4"}}));  // a has 8, of which 4 are promised to nobody
+  CHECK(b["fairShare"] == Json({{"nvidia.com/gpu", "6"}}));
+
+  Metrics metrics(BuildInfo{});
+  FeedGauges(PartsOf(world.engine(), world.now()), metrics);
+  const std::string page = metrics.Serialize();
+  const auto says = [&](const std::string& name, const std::string& queue, const char* value) {
+    return page.find(name + "{queue=\"" + queue + "\",resource=\"nvidia.com/gpu\"} " + value +
+                     "\n") != std::string::npos;
+  };
+  CHECK(says("berth_queue_borrowed", "a", "8"));
+  CHECK(says("berth_queue_borrowed", "b", "0"));
+  CHECK(says("berth_queue_fair_share", "a", "10"));
+  CHECK(says("berth_queue_fair_share", "b", "6"));
+  CHECK(page.find("berth_queue_borrowed{queue=\"a\",resource=\"cpu\"} 5\n") != page.npos);
+  CHECK(page.find("berth_queue_fair_share{queue=\"a\",resource=\"cpu\"}") == page.npos);
+}
+
+TEST_CASE("what can never be placed is nobody's share", "[views]") {
+  World world(MakePolicy({MakeQueue("a", {"default"})}));
+  world.Add(MakeNode("n1").Gpu(8));
+  world.Add(MakeNode("n2").Gpu(8));
+  world.Add(MakePod("p").Gpu(12).Gated());
+  world.Start();
+  world.Tick();
+  CHECK(Queue(world, "a")["pending"] == Json({{"NeverFits", 1}}));
+  CHECK(Queue(world, "a")["fairShare"] == Json({{"nvidia.com/gpu", "0"}}));
+}
+
 TEST_CASE("a gang that is refused whole is in every view", "[views]") {
   World world(MakePolicy({MakeQueue("team", {"default"}), MakeQueue("other", {"lab"})}));
   world.Add(MakeNode("n1").Gpu(8));

@@ -1,0 +1,119 @@
+#include "policy/queue_demand.h"
+
+#include <algorithm>
+
+#include "cluster/plan_claim.h"
+
+namespace berth::policy {
+namespace {
+
+using cluster::Charge;
+using cluster::PodInfo;
+using cluster::QueueId;
+using cluster::Store;
+using cluster::Workload;
+
+DeviceAmounts DevicesOf(const Store& store, const cluster::Demand& demand) {
+  const auto& ids = store.device_ids();
+  DeviceAmounts devices(ids.size());
+  for (const auto& [id, amount] : demand) {
+    const auto it = std::ranges::find(ids, id);
+    if (it != ids.end()) devices[static_cast<std::size_t>(it - ids.begin())] += amount;
+  }
+  return devices;
+}
+
+void AddTo(DeviceAmounts& sum, const DeviceAmounts& devices) {
+  for (std::size_t kind = 0; kind < sum.size(); ++kind) sum[kind] += devices[kind];
+}
+
+bool CanBePlaced(const PodInfo& pod) {
+  return std::ranges::all_of(pod.object.scheduling_gates, [](const std::string& gate) {
+    return gate == cluster::kAdmissionGate;
+  });
+}
+
+}  // namespace
+
+void QueueDemands::AddJob(QueueId queue, const DeviceAmounts& devices) {
+  const bool none = std::ranges::all_of(devices, [](std::int64_t amount) { return amount == 0; });
+  if (queue != cluster::kNoQueue && !none) ++jobs_[queue][devices];
+}
+
+void QueueDemands::Add(const Store& store, const Workload& workload, bool placeable) {
+  DeviceAmounts job(store.device_ids().size());
+  int missing = workload.min_member - workload.finished;
+  const auto add_held = [&](const PodInfo& pod) {
+    if (pod.charge == Charge::kNone) return;
+    const DeviceAmounts devices = DevicesOf(store, pod.charged);
+    if (pod.charged_queue == workload.queue && missing > 0) {
+      AddTo(job, devices);
+      --missing;
+    } else {
+      AddJob(pod.charged_queue, devices);
+    }
+  };
+  for (const PodInfo* pod : workload.members) add_held(*pod);
+  for (const PodInfo* pod : workload.faulty) add_held(*pod);
+  if (workload.queue == cluster::kNoQueue) return;
+  const bool held = store.queue(workload.queue).held_by != cluster::kNoQueue;
+  if (missing > 0 && placeable && (workload.started || !held)) {
+    std::vector<const PodInfo*> pods = workload.Unplaced();
+    std::erase_if(pods, [](const PodInfo* pod) { return !CanBePlaced(*pod); });
+    if (std::ssize(pods) >= missing) {
+      pods.resize(static_cast<std::size_t>(missing));
+      for (const PodInfo* pod : pods) AddTo(job, DevicesOf(store, pod->shape->demand));
+    }
+  }
+  AddJob(workload.queue, job);
+}
+
+void QueueDemands::SetJobs(FairTree& tree) const {
+  for (FairQueue& queue : tree.queues) {
+    const auto it = jobs_.find(queue.id);
+    if (it == jobs_.end()) continue;
+    for (const auto& [devices, count] : it->second) {
+      queue.jobs.push_back({.devices = devices, .count = count});
+      queue.jobs.back().devices.resize(tree.pool.size());
+    }
+  }
+}
+
+FairTree FairTreeOf(const Store& store) {
+  const auto& ids = store.device_ids();
+  const auto by_kind = [&](const cluster::Amounts& amounts) {
+    DeviceAmounts result;
+    for (const cluster::ResourceId id : ids) result.push_back(amounts[id]);
+    return result;
+  };
+  const auto fill = [&](const auto& entries, DeviceAmounts& amounts) {
+    for (const auto& [id, amount] : entries) {
+      const auto it = std::ranges::find(ids, id);
+      if (it != ids.end()) amounts[static_cast<std::size_t>(it - ids.begin())] = amount;
+    }
+  };
+  FairTree tree{.total = by_kind(store.total_devices()),
+                .pool = by_kind(store.free_devices()),
+                .borrowing = store.policy().borrowing};
+  std::map<QueueId, int> places;
+  for (const QueueId id : store.queues()) places.emplace(id, static_cast<int>(places.size()));
+  for (const QueueId id : store.queues()) {
+    const cluster::QueueInfo& info = store.queue(id);
+    FairQueue queue{.name = info.config.name,
+                    .id = id,
+                    .parent = info.path.size() < 2 ? -1 : places.at(info.path[1]),
+                    .quota = by_kind(info.quota),
+                    .limit = DeviceAmounts(ids.size(), kNoLimit),
+                    .kept = DeviceAmounts(ids.size()),
+                    .used = by_kind(info.used),
+                    .weight = info.config.weight,
+                    .priority = info.config.priority};
+    fill(info.caps, queue.limit);
+    fill(info.kept, queue.kept);
+    if (queue.parent < 0) AddTo(tree.pool, queue.used);
+    tree.queues.push_back(std::move(queue));
+  }
+  return tree;
+}
+
+}  // namespace berth::policy

@@ -1,0 +1,39 @@
+// The demand of queues, read from the ledger: the jobs that they run, and those that wait.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "cluster/store.h"
+#include "policy/fair_share.h"
+
+namespace berth::policy {
+
+/// Jobs by queue and size. Workloads are added one by one, so that those of a large cluster can be
+/// read in parts; where the policy changes in between, queues and kinds are taken by their number
+/// until the next reading.
+///
+/// A job is a pod by itself, or the minimum of a gang: what its members hold, and those that it
+/// lacks, if enough of them can be placed. What members hold beyond the minimum counts pod by pod.
+/// A gang that is not complete, a pod that waits for another one's scheduling gate and what waits
+/// in a queue on hold are no demand. A whole-node pod that waits counts with what it asks for.
+class QueueDemands {
+ public:
+  /// `placeable`: whether some nodes could ever hold what waits of it.
+  void Add(const cluster::Store& store, const cluster::Workload& workload, bool placeable = true);
+  /// Sets the jobs of the tree's queues.
+  void SetJobs(FairTree& tree) const;
+
+ private:
+  void AddJob(cluster::QueueId queue, const DeviceAmounts& devices);
+
+  std::map<cluster::QueueId, std::map<DeviceAmounts, std::int64_t>> jobs_;
+};
+
+/// The queues in the order of Store::queues(), without their jobs. What is shared out are the
+/// devices of nodes that are ready and not cordoned, and those that queues hold elsewhere, less
+/// what pods outside queues hold.
+FairTree FairTreeOf(const cluster::Store& store);
+
+}  // namespace berth::policy

@@ -1,0 +1,68 @@
+#include "server/ops/queue_numbers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "policy/loans.h"
+
+namespace berth::server {
+namespace {
+
+/// What a queue uses above its quota of other resources than devices.
+kube::ResourceList BorrowedOfOthers(const cluster::Store& store, const cluster::QueueInfo& queue) {
+  kube::ResourceList borrowed;
+  for (const auto& [name, quota] : queue.config.quota) {
+    const auto id = store.resources().Find(name);
+    if (!id || std::ranges::find(store.device_ids(), *id) != store.device_ids().end()) continue;
+    if (queue.used[*id] > quota) borrowed[name] = queue.used[*id] - quota;
+  }
+  return borrowed;
+}
+
+}  // namespace
+
+void QueueReader::Visit(const engine::Engine& engine, const cluster::Workload& workload) {
+  const auto reason = engine.StateOf(workload).verdict.reason;
+  demands_.Add(engine.store(), workload, reason != cluster::ReasonId::kNeverFits);
+}
+
+void QueueReader::Compute(const InParts& read) {
+  policy::FairTree tree;
+  std::vector<std::string> kinds;
+  read([&](const engine::Engine& engine, auto) {
+    const cluster::Store& store = engine.store();
+    tree = policy::FairTreeOf(store);
+    for (const cluster::ResourceId id : store.device_ids()) {
+      kinds.push_back(store.resources().Name(id));
+    }
+    for (const cluster::QueueId id : store.queues()) {
+      const cluster::QueueInfo& queue = store.queue(id);
+      numbers_[queue.config.name].borrowed = BorrowedOfOthers(store, queue);
+    }
+    return false;
+  });
+  Compute(std::move(tree), kinds);
+}
+
+void QueueReader::Compute(policy::FairTree tree, const std::vector<std::string>& kinds) {
+  demands_.SetJobs(tree);
+  const std::vector<policy::Loan> loans = policy::LoansOf(tree);
+  const std::vector<policy::DeviceAmounts> shares = policy::FairShares(tree);
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    QueueNumbers& numbers = numbers_[tree.queues[i].name];
+    for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+      const std::string& name = kinds[kind];
+      if (loans[i].borrowed[kind] > 0) numbers.borrowed[name] = loans[i].borrowed[kind];
+      if (loans[i].lent[kind] > 0) numbers.lent[name] = loans[i].lent[kind];
+      numbers.fair_share[name] = shares[i][kind];
+    }
+  }
+}
+
+const QueueNumbers& QueueReader::Of(const std::string& queue) const {
+  static const QueueNumbers kNothing;
+  const auto it = numbers_.find(queue);
+  return it == numbers_.end() ? kNothing : it->second;
+}
+
+}  // namespace berth::server

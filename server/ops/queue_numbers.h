@@ -1,0 +1,39 @@
+// What is told of queues beside their use: borrowed, lent and fair shares.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "engine/engine.h"
+#include "policy/queue_demand.h"
+#include "server/ops/parts.h"
+
+namespace berth::server {
+
+/// Of one queue, by resource, in canonical units (kube/objects.h).
+struct QueueNumbers {
+  kube::ResourceList borrowed{};    ///< Above 0. Devices, and what the quota names.
+  kube::ResourceList lent{};        ///< Above 0. Devices.
+  kube::ResourceList fair_share{};  ///< Every kind of device, also where it is 0.
+};
+
+/// Reads the demand of queues from their workloads, as it is visited in parts, and then computes:
+/// 1,000 queues with 50,000 jobs take up to 50 ms, without the host's lock.
+class QueueReader {
+ public:
+  /// To be called for each workload.
+  void Visit(const engine::Engine& engine, const cluster::Workload& workload);
+  /// Reads the queues in one part, and computes their numbers.
+  void Compute(const InParts& read);
+  /// Empty for a queue that came after Compute().
+  const QueueNumbers& Of(const std::string& queue) const;
+
+ private:
+  void Compute(policy::FairTree tree, const std::vector<std::string>& kinds);
+
+  policy::QueueDemands demands_;
+  std::unordered_map<std::string, QueueNumbers> numbers_;
+};
+
+}  // namespace berth::server

@@ -1,0 +1,136 @@
+// What counts as demand of a queue, and what is shared out. Numbers are GPUs.
+#include "policy/queue_demand.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/builders.h"
+#include "tests/support/planning.h"
+
+namespace berth::policy {
+namespace {
+
+using testing::MakeNode;
+using testing::MakePod;
+using testing::MakePolicy;
+using testing::MakeQueue;
+using testing::Planning;
+
+struct DemandTest : Planning {
+  DemandTest() : DemandTest(MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"lab"})})) {}
+  explicit DemandTest(const config::PolicyConfiguration& policy) : Planning(policy) {
+    Node(MakeNode("n").Gpu(64));
+  }
+  FairTree Tree(bool placeable = true) {
+    store.Refresh();
+    QueueDemands demands;
+    for (const auto& [key, workload] : store.workloads()) demands.Add(store, workload, placeable);
+    FairTree tree = FairTreeOf(store);
+    demands.SetJobs(tree);
+    return tree;
+  }
+  /// Sizes of the jobs of queue `a`.
+  std::vector<std::int64_t> Jobs(bool placeable = true) {
+    std::vector<std::int64_t> sizes;
+    const FairTree tree = Tree(placeable);
+    for (const JobSize& job : tree.queues[0].jobs) {
+      sizes.insert(sizes.end(), static_cast<std::size_t>(job.count), job.devices.at(0) / 1000);
+    }
+    return sizes;
+  }
+  void Gang(const std::string& name, int gpus, int size, int min, int live, int bound) {
+    for (int i = 0; i < live; ++i) {
+      auto pod = MakePod(name + std::to_string(i)).Gpu(gpus).Gang(name, size).Min(min);
+      Pod(i < bound ? pod.On("n") : pod.Gated());
+    }
+  }
+};
+
+using Sizes = std::vector<std::int64_t>;
+
+TEST_CASE("a job is a pod by itself, or the minimum of a gang", "[unit][policy]") {
+  DemandTest t;
+  t.Pod(MakePod("runs").Gpu(3).On("n"));
+  t.Pod(MakePod("waits").Gpu(2));
+  t.Pod(MakePod("gated").Gpu(2).Gated());
+  t.Pod(MakePod("no devices").Cpu("1"));
+  t.Pod(MakePod("elsewhere").Gpu(5).Ns("lab"));
+  CHECK(t.Jobs() == Sizes{2, 2, 3});
+  t.Gang("pending", 2, 4, 3, 4, 0);  // its surplus that waits is no demand
+  CHECK(t.Jobs() == Sizes{2, 2, 3, 6});
+  t.Gang("incomplete", 2, 4, 4, 3, 0);
+  CHECK(t.Jobs() == Sizes{2, 2, 3, 6});
+}
+
+TEST_CASE("what a gang holds counts, and what its minimum lacks", "[unit][policy]") {
+  DemandTest t;
+  t.Gang("whole", 2, 4, 4, 4, 4);
+  CHECK(t.Jobs() == Sizes{8});
+  t.Gang("elastic", 3, 4, 2, 4, 4);  // its surplus pod by pod
+  CHECK(t.Jobs() == Sizes{3, 3, 6, 8});
+}
+
+TEST_CASE("a gang below its minimum wants the rest of it", "[unit][policy]") {
+  DemandTest t;
+  t.Gang("broken", 2, 4, 4, 4, 3);
+  CHECK(t.Jobs() == Sizes{8});
+  DemandTest lacks;
+  lacks.Gang("broken", 2, 4, 4, 3, 3);
+  CHECK(lacks.Jobs() == Sizes{6});
+}
+
+TEST_CASE("what cannot start is no demand", "[unit][policy]") {
+  DemandTest t;
+  t.Pod(MakePod("waits").Gpu(2));
+  t.Pod(MakePod("suspended").Gpu(4).Gated().Gate("example.com/other"));
+  t.Pod(MakePod("runs").Gpu(3).On("n"));
+  CHECK(t.Jobs() == Sizes{2, 3});
+  CHECK(t.Jobs(/*placeable=*/false) == Sizes{3});
+
+  auto policy = MakePolicy({MakeQueue("a", {"default"})});
+  policy.queues[0].hold = config::Hold::kHold;
+  DemandTest held(policy);
+  held.Pod(MakePod("waits").Gpu(2));
+  held.Pod(MakePod("runs").Gpu(3).On("n"));
+  CHECK(held.Jobs() == Sizes{3});
+}
+
+TEST_CASE("what is shared out", "[unit][policy]") {
+  DemandTest t;  // one node of 64
+  t.Node(MakeNode("cordoned").Gpu(8).Cordoned());
+  t.Node(MakeNode("lost").Gpu(8).NotReady());
+  CHECK(t.Tree().pool == DeviceAmounts{64'000});
+  CHECK(t.Tree().total == DeviceAmounts{80'000});
+  t.Pod(MakePod("a1").Gpu(4).On("n"));
+  t.Pod(MakePod("a2").Gpu(2).On("cordoned"));
+  CHECK(t.Tree().pool == DeviceAmounts{66'000});
+  t.Pod(MakePod("alien").Gpu(8).Scheduler("other").On("n"));
+  t.Pod(MakePod("alien2").Gpu(1).Scheduler("other").On("lost"));
+  CHECK(t.Tree().pool == DeviceAmounts{58'000});
+}
+
+TEST_CASE("the tree has what the policy says of the queues", "[unit][policy]") {
+  auto policy = MakePolicy({MakeQueue("x", {"default"}, -1, 6), MakeQueue("a", {"lab"}, 12, 8)});
+  policy.borrowing = true;
+  policy.queues[0].parent = "a";
+  policy.queues[0].weight = 2500;
+  policy.queues[0].priority = 7;
+  policy.queues[1].parent = "no queue";
+  policy.queues[1].lending_limit["nvidia.com/gpu"] = 3000;
+  DemandTest t(policy);
+  t.Pod(MakePod("runs").Gpu(3).On("n"));
+  t.Pod(MakePod("above").Ns("lab").Gpu(1).On("n"));
+  const FairTree tree = t.Tree();
+  REQUIRE(tree.queues.size() == 2);
+  CHECK(tree.borrowing);
+  const FairQueue& x = tree.queues[0];
+  CHECK((x.name == "x" && x.parent == 1 && x.weight == 2500 && x.priority == 7));
+  CHECK((x.quota == DeviceAmounts{6000} && x.limit == DeviceAmounts{kNoLimit}));
+  CHECK((x.used == DeviceAmounts{3000} && x.kept == DeviceAmounts{0}));
+  const FairQueue& a = tree.queues[1];
+  CHECK((a.name == "a" && a.parent == -1 && a.limit == DeviceAmounts{12'000}));
+  CHECK((a.used == DeviceAmounts{4000} && a.kept == DeviceAmounts{5000}));
+  CHECK(tree.pool == DeviceAmounts{64'000});
+}
+
+}  // namespace
+}  // namespace berth::policy
