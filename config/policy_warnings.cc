@@ -42,6 +42,27 @@ std::string LeftOut(const std::vector<Queue>& queues) {
 
 using Children = std::map<std::string_view, std::vector<const Queue*>>;
 
+/// With amounts of single flavors as those of resources of their own.
+kube::ResourceList AllOf(const kube::ResourceList& totals, const std::vector<FlavorQuota>& quotas,
+                         kube::ResourceList FlavorQuota::*which) {
+  kube::ResourceList all = totals;
+  for (const FlavorQuota& amounts : quotas) {
+    for (const auto& [resource, amount] : amounts.*which) {
+      all[fmt::format("{} of flavor {}", resource, amounts.flavor)] = amount;
+    }
+  }
+  return all;
+}
+
+kube::ResourceList QuotasOf(const Queue& queue) {
+  return AllOf(queue.quota, queue.quotas, &FlavorQuota::quota);
+}
+
+/// `resource` may be one of QuotasOf.
+std::string Format(const std::string& resource, std::int64_t amount) {
+  return kube::Format(resource.substr(0, resource.find(' ')), amount);
+}
+
 /// What is promised to `queue`: its quota, else what is promised below it. Saturates.
 std::int64_t Promised(const Queue& queue, const std::string& resource, const Children& children);
 
@@ -60,22 +81,70 @@ std::int64_t PromisedBelow(const Queue& queue, const std::string& resource,
 }
 
 std::int64_t Promised(const Queue& queue, const std::string& resource, const Children& children) {
-  const auto quota = queue.quota.find(resource);
-  return quota != queue.quota.end() ? quota->second : PromisedBelow(queue, resource, children);
+  const kube::ResourceList quotas = QuotasOf(queue);
+  const auto quota = quotas.find(resource);
+  return quota != quotas.end() ? quota->second : PromisedBelow(queue, resource, children);
 }
 
 /// Quotas that cannot all be used at once.
 void FindOvercommitted(const Queue& queue, const Children& children,
                        std::vector<std::string>& warnings) {
-  kube::ResourceList amounts = queue.limit;
-  for (const auto& [resource, quota] : queue.quota) amounts[resource] = quota;
+  kube::ResourceList amounts = AllOf(queue.limit, queue.quotas, &FlavorQuota::limit);
+  for (const auto& [resource, quota] : QuotasOf(queue)) amounts[resource] = quota;
   for (const auto& [resource, amount] : amounts) {
     const std::int64_t below = PromisedBelow(queue, resource, children);
     if (below <= amount) continue;
     warnings.push_back(fmt::format("queues: the quotas below {} add up to {} of {}; it has {}",
-                                   queue.name, kube::Format(resource, below), resource,
-                                   kube::Format(resource, amount)));
+                                   queue.name, Format(resource, below), resource,
+                                   Format(resource, amount)));
   }
+}
+
+/// Of one queue, promises of single flavors beyond what it is promised, or may use, in all.
+void FindExcessOfFlavors(const Queue& queue, std::vector<std::string>& warnings) {
+  kube::ResourceList sums;
+  for (const FlavorQuota& amounts : queue.quotas) {
+    for (const auto& [resource, quota] : amounts.quota) {
+      std::int64_t& sum = sums[resource];
+      if (__builtin_add_overflow(sum, quota, &sum)) sum = std::numeric_limits<std::int64_t>::max();
+    }
+  }
+  for (const auto& [resource, sum] : sums) {
+    for (const auto* totals : {&queue.quota, &queue.limit}) {
+      const auto total = totals->find(resource);
+      if (total == totals->end() || sum <= total->second) continue;
+      warnings.push_back(fmt::format(
+          "queues: the flavors of {} are promised {} of {}; its {} is {}", queue.name,
+          kube::Format(resource, sum), resource, totals == &queue.quota ? "quota" : "limit",
+          kube::Format(resource, total->second)));
+      break;
+    }
+  }
+}
+
+/// What can have no effect because nobody is admitted who could use it.
+void FindUselessClasses(const PolicyConfiguration& policy, std::vector<std::string>& warnings) {
+  for (const Queue& queue : policy.queues) {
+    if (!queue.classes || queue.classes->empty() || queue.non_preemptible) continue;
+    const auto kept = [&](const std::string& name) {
+      const auto found = std::ranges::find(policy.classes, name, &WorkloadClass::name);
+      return found != policy.classes.end() && !found->preemptible;
+    };
+    if (!std::ranges::all_of(*queue.classes, kept)) continue;
+    warnings.push_back(fmt::format(
+        "queues: {} admits only classes that are not preemptible, and has nonPreemptible: deny",
+        queue.name));
+  }
+}
+
+/// Flavors behind one that takes every node.
+void FindShadowedFlavors(const PolicyConfiguration& policy, std::vector<std::string>& warnings) {
+  const auto all = std::ranges::find_if(
+      policy.flavors, [](const Flavor& flavor) { return flavor.node_selector.empty(); });
+  if (all == policy.flavors.end() || std::next(all) == policy.flavors.end()) return;
+  warnings.push_back(
+      fmt::format("flavors: {} has no nodeSelector, so no node is of {}, which comes behind it",
+                  all->name, std::next(all)->name));
 }
 
 }  // namespace
@@ -93,11 +162,14 @@ std::vector<std::string> PolicyWarnings(const PolicyConfiguration& policy) {
           "queues: nobody can use {}: it has no namespaces, and no queue is below it", queue.name));
     }
     FindOvercommitted(queue, children, warnings);
+    FindExcessOfFlavors(queue, warnings);
     if (!policy.borrowing && !queue.lending_limit.empty()) {
       warnings.push_back(fmt::format(
           "queues: lendingLimit of {} has no effect without borrowing: on", queue.name));
     }
   }
+  FindUselessClasses(policy, warnings);
+  FindShadowedFlavors(policy, warnings);
   return warnings;
 }
 

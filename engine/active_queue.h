@@ -35,6 +35,11 @@ struct Turn {
   cluster::Demand wants{};
 };
 
+/// Turn::service: the devices that the workload needs to start, times its expected duration (see Gu
+/// et al., "Tiresias", NSDI 2019: two-dimensional shortest service first). What gives no duration
+/// comes last. 0 where its queue does not order by it.
+std::int64_t PredictedService(const cluster::Workload& workload, const cluster::Store& store);
+
 /// Operations that change the line take time logarithmic in its length, times the depth of the
 /// tree.
 class ActiveQueue {

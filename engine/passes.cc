@@ -49,8 +49,18 @@ cluster::Demand WantedDevices(const Workload& workload, const cluster::Store& st
   return wants;
 }
 
-/// The devices that it needs to start, times its expected duration (see Gu et al., "Tiresias", NSDI
-/// 2019: two-dimensional shortest service first). What gives no duration comes last.
+Turn TurnOf(const Workload& workload, const cluster::Store& store) {
+  Turn turn{.broken = workload.started && workload.Missing() > 0,
+            .queue = workload.queue,
+            .priority = workload.priority,
+            .service = PredictedService(workload, store),
+            .since = WaitingSince(workload)};
+  if (store.policy().borrowing) turn.wants = WantedDevices(workload, store);
+  return turn;
+}
+
+}  // namespace
+
 std::int64_t PredictedService(const Workload& workload, const cluster::Store& store) {
   constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
   if (workload.queue == cluster::kNoQueue ||
@@ -63,18 +73,6 @@ std::int64_t PredictedService(const Workload& workload, const cluster::Store& st
   const __int128 service = devices * workload.expected_duration;
   return service < kUnknown ? static_cast<std::int64_t>(service) : kUnknown - 1;
 }
-
-Turn TurnOf(const Workload& workload, const cluster::Store& store) {
-  Turn turn{.broken = workload.started && workload.Missing() > 0,
-            .queue = workload.queue,
-            .priority = workload.priority,
-            .service = PredictedService(workload, store),
-            .since = WaitingSince(workload)};
-  if (store.policy().borrowing) turn.wants = WantedDevices(workload, store);
-  return turn;
-}
-
-}  // namespace
 
 void Engine::OnMemberLeft(const Workload& workload, const PodInfo& pod) {
   states_.RemoveMember(workload, pod);

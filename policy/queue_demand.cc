@@ -33,16 +33,30 @@ bool CanBePlaced(const PodInfo& pod) {
   });
 }
 
+/// How many of `count` such jobs fit into what is `left` of the quota, and takes them from it. A
+/// quota of 0 does not restrict.
+std::int64_t Within(const DeviceAmounts& quota, const DeviceAmounts& job, std::int64_t count,
+                    DeviceAmounts& left) {
+  const std::size_t kinds = std::min(job.size(), quota.size());
+  for (std::size_t kind = 0; kind < kinds; ++kind) {
+    if (job[kind] > 0 && quota[kind] > 0) count = std::min(count, left[kind] / job[kind]);
+  }
+  for (std::size_t kind = 0; kind < kinds; ++kind) left[kind] -= count * job[kind];
+  return count;
+}
+
 }  // namespace
 
-void QueueDemands::AddJob(QueueId queue, const DeviceAmounts& devices) {
+void QueueDemands::AddJob(Jobs& jobs, QueueId queue, const DeviceAmounts& devices) {
   const bool none = std::ranges::all_of(devices, [](std::int64_t amount) { return amount == 0; });
-  if (queue != cluster::kNoQueue && !none) ++jobs_[queue][devices];
+  if (queue != cluster::kNoQueue && !none) ++jobs[queue][devices];
 }
 
 void QueueDemands::Add(const Store& store, const Workload& workload, bool placeable) {
   DeviceAmounts job(store.device_ids().size());
   int missing = workload.min_member - workload.finished;
+  const bool evictable = std::ranges::none_of(workload.members, &PodInfo::non_preemptible);
+  Jobs& jobs = evictable ? jobs_ : non_preemptible_;
   const auto add_held = [&](const PodInfo& pod) {
     if (pod.charge == Charge::kNone) return;
     const DeviceAmounts devices = DevicesOf(store, pod.charged);
@@ -50,7 +64,7 @@ void QueueDemands::Add(const Store& store, const Workload& workload, bool placea
       AddTo(job, devices);
       --missing;
     } else {
-      AddJob(pod.charged_queue, devices);
+      AddJob(pod.non_preemptible ? non_preemptible_ : jobs_, pod.charged_queue, devices);
     }
   };
   for (const PodInfo* pod : workload.members) add_held(*pod);
@@ -65,14 +79,21 @@ void QueueDemands::Add(const Store& store, const Workload& workload, bool placea
       for (const PodInfo* pod : pods) AddTo(job, DevicesOf(store, pod->shape->demand));
     }
   }
-  AddJob(workload.queue, job);
+  AddJob(jobs, workload.queue, job);
 }
 
 void QueueDemands::SetJobs(FairTree& tree) const {
   for (FairQueue& queue : tree.queues) {
-    const auto it = jobs_.find(queue.id);
-    if (it == jobs_.end()) continue;
-    for (const auto& [devices, count] : it->second) {
+    std::map<DeviceAmounts, std::int64_t> jobs;
+    if (const auto it = jobs_.find(queue.id); it != jobs_.end()) jobs = it->second;
+    if (const auto it = non_preemptible_.find(queue.id); it != non_preemptible_.end()) {
+      DeviceAmounts left = queue.quota;
+      for (const auto& [devices, count] : it->second) {
+        jobs[devices] += Within(queue.quota, devices, count, left);
+      }
+    }
+    for (const auto& [devices, count] : jobs) {
+      if (count == 0) continue;
       queue.jobs.push_back({.devices = devices, .count = count});
       queue.jobs.back().devices.resize(tree.pool.size());
     }

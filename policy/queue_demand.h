@@ -18,6 +18,7 @@ namespace berth::policy {
 /// lacks, if enough of them can be placed. What members hold beyond the minimum counts pod by pod.
 /// A gang that is not complete, a pod that waits for another one's scheduling gate and what waits
 /// in a queue on hold are no demand. A whole-node pod that waits counts with what it asks for.
+/// Non-preemptible jobs are demand up to the quota of their queue, the smallest first.
 class QueueDemands {
  public:
   /// `placeable`: whether some nodes could ever hold what waits of it.
@@ -26,9 +27,12 @@ class QueueDemands {
   void SetJobs(FairTree& tree) const;
 
  private:
-  void AddJob(cluster::QueueId queue, const DeviceAmounts& devices);
+  using Jobs = std::map<cluster::QueueId, std::map<DeviceAmounts, std::int64_t>>;
 
-  std::map<cluster::QueueId, std::map<DeviceAmounts, std::int64_t>> jobs_;
+  static void AddJob(Jobs& jobs, cluster::QueueId queue, const DeviceAmounts& devices);
+
+  Jobs jobs_;
+  Jobs non_preemptible_;
 };
 
 /// The queues in the order of Store::queues(), without their jobs. What is shared out are the

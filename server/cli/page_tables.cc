@@ -73,6 +73,14 @@ std::set<std::string> ResourcesOf(const Json& queue, bool wide) {
   return names;
 }
 
+/// `nvidia.com/gpu (h100, non-preemptible)`
+std::string PartName(const Json& part) {
+  std::string which = TextOf(part, "flavor");
+  if (At(part, "nonPreemptible") == true)
+    which += which.empty() ? "non-preemptible" : ", non-preemptible";
+  return fmt::format("{} ({})", TextOf(part, "resource"), which);
+}
+
 /// Pages name a domain by its path, `block-1/rack-a`; the column shows only the last part.
 std::string LastPart(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -191,6 +199,28 @@ Table QueuesTable(const Json& page, bool wide) {
       if (wide) row.push_back(Joined(At(queue, "namespaces")));
       table.Add(std::move(row));
       first = false;
+    }
+    const Json& parts = At(queue, "parts");
+    for (const Json& part : parts.is_array() ? parts : Json::array()) {
+      const auto amount = [&](const char* key) {
+        const std::string text = TextOf(part, key);
+        return text.empty() ? std::string("-") : text;
+      };
+      const bool device = TextOf(part, "resource").find('/') != std::string::npos;
+      if (!device && !wide) continue;
+      std::vector<std::string> row{
+          std::string(2 * static_cast<std::size_t>(depth), ' ') + TextOf(queue, "name"),
+          PartName(part),
+          amount("used"),
+          amount("quota"),
+          "-",
+          "-",
+          "-",
+          amount("limit"),
+          "",
+          ""};
+      if (wide) row.emplace_back();
+      table.Add(std::move(row));
     }
   }
   return table;

@@ -130,9 +130,40 @@ kube::ResourceList UsedOf(const cluster::Store& store, const cluster::QueueInfo&
   kube::ResourceList used;
   for (std::size_t id = 0; id < queue.used.size(); ++id) {
     const auto rid = static_cast<cluster::ResourceId>(id);
-    if (queue.used[rid] != 0) used[store.resources().Name(rid)] = queue.used[rid];
+    if (queue.used[rid] == 0 || store.resources().FindPart(rid) != nullptr) continue;
+    used[store.resources().Name(rid)] = queue.used[rid];
   }
   return used;
+}
+
+/// The parts of resources (cluster::Part) that the queue has amounts of, or that it uses.
+Json PartsOf(const cluster::Store& store, const cluster::QueueInfo& queue) {
+  std::map<cluster::ResourceId, std::optional<std::int64_t>> limits;  // with all ids
+  for (std::size_t id = 0; id < queue.used.size(); ++id) {
+    const auto rid = static_cast<cluster::ResourceId>(id);
+    if (queue.used[rid] != 0) limits[rid];
+  }
+  for (std::size_t id = 0; id < queue.quota.size(); ++id) {
+    const auto rid = static_cast<cluster::ResourceId>(id);
+    if (queue.quota[rid] != 0) limits[rid];
+  }
+  for (const auto* caps : {&queue.caps, &queue.non_preemptible_caps}) {
+    for (const auto& [id, cap] : *caps) limits[id] = cap;
+  }
+  Json parts = Json::array();
+  for (const auto& [id, limit] : limits) {
+    const cluster::Part* part = store.resources().FindPart(id);
+    // Everywhere a quota restricts non-preemptible work: told only where there is some.
+    if (part == nullptr || (part->non_preemptible && queue.used[id] == 0)) continue;
+    const std::string& name = store.resources().Name(part->whole);
+    parts.push_back({{"resource", name},
+                     {"flavor", part->flavor},
+                     {"nonPreemptible", part->non_preemptible},
+                     {"used", kube::Format(name, queue.used[id])}});
+    if (queue.quota[id] != 0) parts.back()["quota"] = kube::Format(name, queue.quota[id]);
+    if (limit) parts.back()["limit"] = kube::Format(name, *limit);
+  }
+  return parts;
 }
 
 using Positions = std::pmr::unordered_map<std::string_view, int>;
@@ -143,22 +174,24 @@ std::string_view Keep(std::string_view text, std::pmr::memory_resource& memory) 
   return {copy, text.size()};
 }
 
-/// By `priority`, then age, in the planner's order of a queue, by the key of the workload. 1 is the
+/// In the planner's order of a queue (engine/active_queue.h), by the key of the workload. 1 is the
 /// head; a workload that is in no queue, or has its place already, is not among them.
 /// `memory` holds the keys.
 Positions PositionsOf(const InParts& read, std::pmr::memory_resource& memory) {
   struct Place {
     cluster::QueueId queue;
     std::int64_t descending_priority;
+    std::int64_t service;
     kube::Millis creation;
     std::string_view key;
     auto operator<=>(const Place&) const = default;
   };
   std::deque<Place> places;
-  ForEachWorkload(read, [&](const engine::Engine&, const Workload& workload, auto) {
+  ForEachWorkload(read, [&](const engine::Engine& engine, const Workload& workload, auto) {
     const bool waits = Waits(workload) && workload.plan.empty() && !workload.members.empty();
     if (!waits || workload.queue == cluster::kNoQueue) return;
-    places.push_back({workload.queue, -std::int64_t{workload.priority}, workload.creation,
+    places.push_back({workload.queue, -std::int64_t{workload.priority},
+                      engine::PredictedService(workload, engine.store()), workload.creation,
                       Keep(workload.key, memory)});
   });
   std::ranges::sort(places);
@@ -266,6 +299,7 @@ std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces
                    {"borrowed", Quantities(numbers.borrowed)},
                    {"lent", Quantities(numbers.lent)},
                    {"fairShare", Quantities(numbers.fair_share)},
+                   {"parts", PartsOf(store, queue)},
                    {"pending", Counts(waits.pending)},
                    {"refused", Counts(waits.refused)}};
       if (namespaces) {
@@ -285,6 +319,7 @@ std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces
                {"borrowed", Json::object()},
                {"lent", Json::object()},
                {"fairShare", Json::object()},
+               {"parts", Json::array()},
                {"pending", Counts(none->second.pending)},
                {"refused", Counts(none->second.refused)}});
   }

@@ -56,6 +56,45 @@ TEST_CASE("quotas that exceed what is above them", "[unit][config]") {
   CHECK(OfTree("- {name: c, parent: group, namespaces: [c], quota: {cpu: 9}}\n").empty());
 }
 
+TEST_CASE("flavors that are promised more than there is", "[unit][config]") {
+  const std::string flavors = "flavors: [{name: x, nodeSelector: {m: x}}, {name: y}]\n";
+  const auto queue = [&](const char* totals, int x, int y) {
+    return OfTree("- {name: a, namespaces: [a], " + std::string(totals) +
+                  "quotas: [{flavor: x, quota: {nvidia.com/gpu: " + std::to_string(x) +
+                  "}}, {flavor: y, quota: {nvidia.com/gpu: " + std::to_string(y) + "}}]}\n" +
+                  flavors);
+  };
+  CHECK(queue("", 9, 9).empty());
+  CHECK(queue("quota: {nvidia.com/gpu: 8}, ", 4, 4).empty());
+  CHECK(queue("quota: {nvidia.com/gpu: 8}, ", 4, 5) ==
+        std::vector<std::string>{
+            "queues: the flavors of a are promised 9 of nvidia.com/gpu; its quota is 8"});
+  CHECK(queue("limit: {nvidia.com/gpu: 8}, ", 4, 5) ==
+        std::vector<std::string>{
+            "queues: the flavors of a are promised 9 of nvidia.com/gpu; its limit is 8"});
+  // Along the tree, flavor by flavor.
+  const std::string below =
+      "- {name: top, quotas: [{flavor: x, quota: {nvidia.com/gpu: 4}}]}\n"
+      "- {name: a, parent: top, namespaces: [a], quotas: [{flavor: x, quota: {nvidia.com/gpu: "
+      "5}}]}\n";
+  CHECK(OfTree(below + flavors) ==
+        std::vector<std::string>{"queues: the quotas below top add up to 5 of nvidia.com/gpu of "
+                                 "flavor x; it has 4"});
+}
+
+TEST_CASE("flavors and classes without effect", "[unit][config]") {
+  CHECK(OfTree("flavors: [{name: all}, {name: x, nodeSelector: {m: x}}]\n") ==
+        std::vector<std::string>{
+            "flavors: all has no nodeSelector, so no node is of x, which comes behind it"});
+  const std::string classes = "classes: [{name: web, preemptible: false}, {name: batch}]\n";
+  CHECK(OfTree("- {name: a, namespaces: [a], nonPreemptible: deny, classes: [web]}\n" + classes) ==
+        std::vector<std::string>{"queues: a admits only classes that are not preemptible, and has "
+                                 "nonPreemptible: deny"});
+  CHECK(OfTree("- {name: a, namespaces: [a], nonPreemptible: deny, classes: [web, batch]}\n" +
+               classes)
+            .empty());
+}
+
 TEST_CASE("a key that has no effect", "[unit][config]") {
   const std::string a =
       "- {name: a, namespaces: [a], quota: {nvidia.com/gpu: 8}, lendingLimit: {nvidia.com/gpu: "

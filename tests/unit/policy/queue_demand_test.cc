@@ -94,6 +94,23 @@ TEST_CASE("what cannot start is no demand", "[unit][policy]") {
   CHECK(held.Jobs() == Sizes{3});
 }
 
+TEST_CASE("non-preemptible jobs are demand up to the quota", "[unit][policy]") {
+  const auto non_preemptible = [](const char* name, int gpus) {
+    return MakePod(name).Gpu(gpus).Label("berth.dev/preemptible", "false");
+  };
+  DemandTest t(MakePolicy({MakeQueue("a", {"default"}, -1, 6)}));
+  t.Pod(MakePod("other").Gpu(9));
+  t.Pod(non_preemptible("runs", 2).On("n"));
+  CHECK(t.Jobs() == Sizes{2, 9});
+  t.Pod(non_preemptible("waits", 4));
+  CHECK(t.Jobs() == Sizes{2, 4, 9});
+  t.Pod(non_preemptible("small", 1));  // 1 + 2 leave 3 of 6
+  CHECK(t.Jobs() == Sizes{1, 2, 9});
+  DemandTest free(MakePolicy({MakeQueue("a", {"default"})}));
+  free.Pod(non_preemptible("waits", 4));
+  CHECK(free.Jobs() == Sizes{4});
+}
+
 TEST_CASE("what is shared out", "[unit][policy]") {
   DemandTest t;  // one node of 64
   t.Node(MakeNode("cordoned").Gpu(8).Cordoned());

@@ -78,6 +78,24 @@ TEST_CASE("tables have kubectl's look", "[cli]") {
         "0      KubeletNotReady, broken=nvlink\n");
 }
 
+TEST_CASE("parts of resources have rows of their own", "[cli]") {
+  const Json page = Json::parse(R"({"items":[{"name":"a","parent":"","quota":{},"limit":{},
+    "used":{"nvidia.com/gpu":"3"},"borrowed":{},"lent":{},"fairShare":{},"pending":{},"refused":{},
+    "parts":[{"resource":"nvidia.com/gpu","flavor":"h100","nonPreemptible":false,"used":"3",
+              "quota":"2","limit":"4"},
+             {"resource":"nvidia.com/gpu","flavor":"","nonPreemptible":true,"used":"1","limit":"2"},
+             {"resource":"cpu","flavor":"","nonPreemptible":true,"used":"1"}]}]})");
+  CHECK(Printed(Question::kQueues, page, OutputFormat::kTable) ==
+        "NAME   RESOURCE                           USED   QUOTA   BORROWED   LENT   FAIR-SHARE   "
+        "LIMIT   PENDING   REFUSED\n"
+        "a      nvidia.com/gpu                     3      -       0          0      -            "
+        "-       0         0\n"
+        "a      nvidia.com/gpu (h100)              3      2       -          -      -            "
+        "4       -         -\n"
+        "a      nvidia.com/gpu (non-preemptible)   1      -       -          -      -            "
+        "2       -         -\n");
+}
+
 TEST_CASE("wide shows more", "[cli]") {
   CHECK(Printed(Question::kQueues, kQueues, OutputFormat::kWide).find("cpu") != std::string::npos);
   CHECK(Printed(Question::kGangs, kGangs, OutputFormat::kWide).find("n1,n2") != std::string::npos);

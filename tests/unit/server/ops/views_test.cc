@@ -99,6 +99,26 @@ TEST_CASE("queues say what they borrowed, lent and are entitled to", "[views]") 
   CHECK(page.find("berth_queue_fair_share{queue=\"a\",resource=\"cpu\"}") == page.npos);
 }
 
+TEST_CASE("what a queue uses of single flavors, and for non-preemptible work", "[views]") {
+  auto queue = MakeQueue("a", {"default"}, -1, 4);
+  queue.quotas = {{.flavor = "h100", .quota = {{"nvidia.com/gpu", 2'000}}}};
+  auto policy = MakePolicy({queue});
+  policy.flavors = {{.name = "h100", .node_selector = {{"gpu", "h100"}}}};
+  World world(policy);
+  world.Add(MakeNode("n1").Gpu(8).Label("gpu", "h100"));
+  world.Add(MakePod("x").Gpu(1).On("n1"));
+  CHECK(Queue(world, "a")["used"]["nvidia.com/gpu"] == "1");
+  CHECK(Queue(world, "a")["parts"] == Json::parse(R"([{"resource": "nvidia.com/gpu",
+    "flavor": "h100", "nonPreemptible": false, "used": "1", "quota": "2", "limit": "2"}])"));
+  world.Add(MakePod("y").Gpu(1).On("n1").Label("berth.dev/preemptible", "false"));
+  const Json parts = Queue(world, "a")["parts"];
+  REQUIRE(parts.size() == 3);
+  int kept = 0;
+  for (const Json& part : parts)
+    kept += part["nonPreemptible"] == true && part["used"] == "1" ? 1 : 0;
+  CHECK(kept == 2);  // of all devices, and of the flavor
+}
+
 TEST_CASE("what can never be placed is nobody's share", "[views]") {
   World world(MakePolicy({MakeQueue("a", {"default"})}));
   world.Add(MakeNode("n1").Gpu(8));
