@@ -176,7 +176,10 @@ StartDecision DecideStartByFlavor(const View& view, const Workload& workload,
   }
   // Members of several shapes, or no node at all.
   if (!first) first = DecideStartIn(view, workload, pods, min, memo, cluster::kNoFlavor);
-  if (several) first->rests_on = StartDecision::RestsOn::kNothing;
+  // A node of another flavor may come, or come to match: no release of quota reports that.
+  if (several || first->rests_on == StartDecision::RestsOn::kQuota) {
+    first->rests_on = StartDecision::RestsOn::kNothing;
+  }
   return *std::move(first);
 }
 
