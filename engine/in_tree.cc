@@ -4,6 +4,7 @@
 // answer does not depend on any sibling that is not bound. It says which nodes have room and would
 // suit best, and whether the queue can pay for the whole gang. Quota is charged at the Binding.
 #include <algorithm>
+#include <array>
 
 #include "cluster/plan_claim.h"
 #include "engine/decide.h"
@@ -81,9 +82,20 @@ FilterAnswer Engine::FilterInTree(const PodInfo& pod, const FilterQuery& query, 
   const policy::Overlay overlay(store_);
   std::vector<std::pair<policy::Score, std::size_t>> room;
   FilterAnswer answer{.reason = ReasonId::kInsufficientDevices};
+  const bool by_flavor =
+      workload.queue != cluster::kNoQueue && store_.queue(workload.queue).by_flavor;
+  const std::array<const PodInfo*, 1> one{&pod};
+  const auto payable =
+      by_flavor
+          ? policy::PayableNodes(QuotaFor(store_, in_tree_started_, workload), workload.queue, one)
+          : nullptr;
   for (std::size_t i = 0; i < query.offered.size(); ++i) {
     const NodeIndex node = store_.FindNode(query.offered[i]);
     if (node == cluster::kNoNode) continue;
+    if (payable && !payable(node)) {
+      answer.reason = ReasonId::kWaitingForQuota;
+      continue;
+    }
     if (const auto score = scorer_.Of(pod.shape, overlay, node)) {
       room.emplace_back(*score, i);
     } else if (RoomButForRunning(pod, store_, node)) {

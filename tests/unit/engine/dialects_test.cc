@@ -297,6 +297,22 @@ TEST_CASE("in-tree: the group that binds first has the quota of its minimum",
   }
 }
 
+TEST_CASE("in-tree: no node is kept whose flavor the queue cannot pay for", "[unit][engine]") {
+  auto queue = MakeQueue("default", {"*"});
+  queue.quotas = {{.flavor = "h100", .limit = {{testing::kGpu, 3'000}}}};
+  auto policy = MakePolicy({queue});
+  policy.flavors = {{.name = "h100", .node_selector = {{"gpu", "h100"}}}};
+  InTreeWorld w(policy);
+  w.Add(MakeNode("h").Gpu(8).Label("gpu", "h100"));
+  w.Members(0, 2, 2);
+  CHECK(w.Filter("t0", {"h", "n0"}).kept.size() == 2);
+  REQUIRE(w.Bind("t0", "h").posted);
+  CHECK(w.Filter("t1", {"h", "n0"}).kept == std::vector<std::string>{"n0"});
+  CHECK(w.Filter("t1", {"h"}).reason == "WaitingForQuota");
+  CHECK_FALSE(w.Bind("t1", "h").posted);
+  CHECK(w.Bind("t1", "n0").posted);
+}
+
 TEST_CASE("in-tree: the queue pays for the whole minimum or for none", "[unit][engine]") {
   InTreeWorld w(MakePolicy({MakeQueue("default", {"*"}, 12)}));
   w.Members(0, 2, 8);
