@@ -171,7 +171,7 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
     ResolveTickets(uid, elsewhere ? ResolveBind::Verdict::kError : ResolveBind::Verdict::kBound,
                    "berth: already bound to " + pod->object.node_name);
     if (!workload.started) store_.RefreshWorkloads();  // its minimum may have changed, too
-    PruneBound(workload, now);
+    PruneBound(*pod, now);
     return;
   }
   const auto& condition = pod->object.pod_scheduled;
@@ -318,8 +318,7 @@ const Plan* Engine::PlanOf(const PodInfo& pod) const {
 const Assignment* Engine::FindAssignment(const PodInfo& pod) const {
   const Plan* plan = PlanOf(pod);
   if (plan == nullptr) return nullptr;
-  const auto it = std::ranges::find(plan->assignments, &pod, &Assignment::pod);
-  return it == plan->assignments.end() ? nullptr : &*it;
+  return plan->assignments.Find(pod);
 }
 
 Assignment* Engine::FindAssignment(const PodInfo& pod) {
@@ -435,7 +434,8 @@ Explanation Engine::Why(std::string_view ns, std::string_view name, TimePoint no
 /// The verdict of a member that has its place and is not bound yet.
 Verdict Engine::OnItsWay(const Workload& workload, const Assignment& assignment) const {
   const Plan& plan = *states_.At(workload).plan;
-  Verdict verdict{.reason = ReasonId::kStarting, .want = plan.barrier, .have = plan.Arrived()};
+  Verdict verdict{
+      .reason = ReasonId::kStarting, .want = plan.barrier, .have = plan.assignments.arrived()};
   if (plan.started && workload.gang) {  // bound members are no longer in the plan
     verdict.want = workload.min_member;
     verdict.have = workload.BoundCount();

@@ -308,7 +308,7 @@ class Engine : private cluster::StoreListener {
   void AfterMemberGone(const std::string& key, bool asked_device, TimePoint now);
   void ResolveTickets(std::string_view uid, ResolveBind::Verdict verdict, const std::string& error);
   void RecheckBarrier(const cluster::Workload& workload, const std::string& why, TimePoint now);
-  void PruneBound(const cluster::Workload& workload, TimePoint now);
+  void PruneBound(const cluster::PodInfo& pod, TimePoint now);
   void BoundAhead(const cluster::Workload& workload, TimePoint now);
   void SettlePod(std::string_view uid, TimePoint now);
   bool DropTicket(TicketId ticket);
