@@ -48,11 +48,14 @@ void FeedQueues(const cluster::Store& store, Metrics& metrics) {
   metrics.ReplaceQueues(rows);
 }
 
-void FeedWorkloads(const InParts& read, Metrics& metrics) {
+/// Returns what sizes the pods have.
+policy::SizeCount FeedWorkloads(const InParts& read, Metrics& metrics) {
+  policy::SizeCount sizes;
   std::map<std::pair<std::string, std::string>, double> pending;
   std::map<std::string_view, double> phases{
       {"Gathering", 0}, {"Pending", 0}, {"Starting", 0}, {"Started", 0}, {"Refused", 0}};
   ForEachWorkload(read, [&](const engine::Engine& engine, const cluster::Workload& workload, auto) {
+    sizes.Add(engine.store(), workload);
     if (workload.gang) ++phases[PhaseOf(engine, workload)];
     if (!Waits(workload)) return;
     ++pending[{QueueOf(engine.store(), workload), ReasonOf(engine, workload)}];
@@ -67,6 +70,7 @@ void FeedWorkloads(const InParts& read, Metrics& metrics) {
     gangs.push_back({.label = std::string(phase), .value = count});
   }
   metrics.ReplaceGangs(gangs);
+  return sizes;
 }
 
 void FeedFragmentation(const cluster::Store& store, Metrics& metrics) {
@@ -153,18 +157,17 @@ void FeedGauges(const InParts& read, Metrics& metrics) {
     FeedCache(engine, metrics);
     return false;
   });
+  policy::SizeCount sizes;
   const auto workloads = [&] {
-    FeedWorkloads(read, metrics);
+    sizes = FeedWorkloads(read, metrics);
     return true;
   };
-  std::vector<policy::PodSize> sizes;
   const bool decided =
       decides([&](const engine::Engine& engine) { FeedQueues(engine.store(), metrics); }) &&
       workloads() &&
       decides([&](const engine::Engine& engine) { FeedFragmentation(engine.store(), metrics); }) &&
-      decides([&](const engine::Engine& engine) { sizes = policy::PodSizes(engine.store()); }) &&
       decides([&](const engine::Engine& engine) {
-        FeedLargestGangs(engine.store(), sizes, metrics);
+        FeedLargestGangs(engine.store(), sizes.Sizes(engine.store()), metrics);
       }) &&
       decides([&](const engine::Engine& engine) { FeedHardware(engine.store(), metrics); }) &&
       decides([&](const engine::Engine& engine) { FeedPlans(engine, metrics); });
