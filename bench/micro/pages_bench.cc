@@ -17,6 +17,7 @@ constexpr int kPageWaiting = 50'000;
 template <typename Read>
 void HoldOf(benchmark::State& state, const Read& read) {
   const auto engine = MakeCrowd(kPageNodes, /*taken=*/8, kPageWaiting);
+  TidyUp();
   for (auto _ : state) {
     double longest = 0;
     int parts = 0;
