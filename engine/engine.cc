@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "cluster/plan_claim.h"
@@ -20,12 +19,23 @@ using cluster::ReasonId;
 using cluster::Verdict;
 using cluster::Workload;
 
+namespace {
+
+constexpr std::size_t kMostStale = 200;
+
+}  // namespace
+
 Engine::Engine(config::PolicyConfiguration policy, Options options)
     : options_(std::move(options)),
       store_(std::move(policy), options_.store, this),
       scorer_(options_.scorer ? policy::Scorer(store_, options_.scorer())
                               : policy::Scorer(store_)) {
   if (listener() != nullptr) listener()->OnBegin(store_.policy(), options_);
+}
+
+void Engine::Expect(std::size_t pods) {
+  store_.Expect(pods);
+  states_.Expect(pods);
 }
 
 bool Engine::Passthrough() const { return store_.policy().mode == config::Mode::kPassthrough; }
@@ -111,6 +121,8 @@ void Engine::RereadIfDue(TimePoint now) {
 }
 
 void Engine::TakePod(kube::Pod object, TimePoint now) {
+  // Before the start nobody asks for what follows for their workloads: it is not left to one call.
+  if (!started_ && store_.stale_workloads() >= kMostStale) store_.RefreshWorkloads();
   const std::string uid = object.meta.uid;
   if (const PodInfo* namesake = store_.FindPod(object.meta.ns, object.meta.name);
       namesake != nullptr && namesake->object.meta.uid != uid) {
@@ -276,23 +288,6 @@ void Engine::StartAnewIfNoneRuns(const std::string& gang, TimePoint now) {
   const Workload* workload = store_.FindWorkload(gang);
   if (workload == nullptr || !workload->started || !workload->gang) return;
   if (workload->AsksDevices() && !workload->Runs()) StartAnew(*workload, now);
-}
-
-void Engine::Start(TimePoint now) {
-  if (listener() != nullptr) listener()->OnStart(now);
-  while (store_.reading()) store_.ReadMore(std::numeric_limits<std::size_t>::max());
-  store_.Refresh();
-  std::vector<std::string> keys;
-  for (const auto& [key, workload] : store_.workloads()) keys.push_back(key);
-  for (const std::string& key : keys) {
-    const Workload* workload = store_.FindWorkload(key);
-    if (workload == nullptr) continue;
-    Recover(*workload, now);
-    if (Passthrough()) GiveUpPlaces(*workload);
-  }
-  started_ = true;
-  scorer_.Refresh();
-  StartSweep(SweepOf::kAll);
 }
 
 void Engine::Step(TimePoint now) {

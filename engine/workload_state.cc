@@ -60,6 +60,11 @@ const MemberState& States::At(const cluster::PodInfo& pod) const {
   return it == pods_.end() ? kNothing : it->second;
 }
 
+void States::Expect(std::size_t pods) {
+  workloads_.reserve(pods);
+  pods_.reserve(pods);
+}
+
 void States::RemoveMember(const cluster::Workload& workload, const cluster::PodInfo& pod) {
   const auto it = workloads_.find(&workload);
   if (it != workloads_.end() && it->second.plan) it->second.plan->assignments.Remove(pod);

@@ -142,6 +142,8 @@ class States {
   const WorkloadState& At(const cluster::Workload& workload) const;
   const MemberState& At(const cluster::PodInfo& pod) const;
 
+  /// About so many pods will come.
+  void Expect(std::size_t pods);
   /// `pod` has left `workload`.
   void RemoveMember(const cluster::Workload& workload, const cluster::PodInfo& pod);
   /// See Store::BeginIncarnation.
