@@ -44,6 +44,12 @@ bool Store::IsWholeDevice(ResourceId id) const {
   return std::ranges::find(whole_device_ids_, id) != whole_device_ids_.end();
 }
 
+void Store::Expect(std::size_t pods) {
+  pods_.reserve(pods);
+  pods_by_name_.reserve(pods);
+  pod_list_.reserve(pods);
+}
+
 // --- Nodes ---------------------------------------------------------------------------------
 
 NodeInfo& Store::NodeSlot(std::string_view name) {

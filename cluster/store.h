@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -47,9 +48,13 @@ class StoreListener {
 /// Objects are handed out as const; the calls below change them, and accept them as const, too.
 class Store {
  public:
-  /// Allows lookups without making a std::string.
-  struct StringHash : std::hash<std::string_view> {
+  /// Allows lookups without making a std::string. Not noexcept, so that each entry keeps its hash:
+  /// a table that grows then need not read all keys.
+  struct StringHash {
     using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>{}(text);
+    }
   };
   using PodMap = std::unordered_map<std::string, PodInfo, StringHash, std::equal_to<>>;
 
@@ -58,6 +63,9 @@ class Store {
                  StoreListener* listener = nullptr);
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
+
+  /// About so many pods will come: no table need grow while they do, all at once.
+  void Expect(std::size_t pods);
 
   // --- Informer events. Each call is idempotent.
   void UpsertNode(kube::Node node);
@@ -127,6 +135,8 @@ class Store {
   /// The part of Refresh that concerns workloads: cheap, for use while many objects are yet to
   /// come.
   void RefreshWorkloads();
+  /// For how many workloads that is to be done.
+  std::size_t stale_workloads() const { return stale_.size(); }
 
   // --- Reads.
   const config::PolicyConfiguration& policy() const { return policy_; }
@@ -144,6 +154,8 @@ class Store {
   const Workload* FindWorkload(const std::string& key) const;
   const std::map<std::string, Workload>& workloads() const { return workloads_; }
   const PodMap& pods() const { return pods_; }
+  /// By PodInfo::place: a new pod comes last, and the last one takes the place of one that goes.
+  std::span<const PodInfo* const> pod_list() const { return {pod_list_.data(), pod_list_.size()}; }
   /// Members of gangs that have ended and still exist, by workload key and UID. Of the object only
   /// the part is kept that says what the pod was, not what it asked for.
   struct EndedPod {

@@ -157,7 +157,8 @@ std::map<std::string, std::string> Engine::BindingAnnotations(const PodInfo& pod
 
 void Engine::Arrive(const Workload& workload, Assignment& assignment, TimePoint now) {
   Plan& plan = *states_[workload].plan;
-  const bool news = std::exchange(assignment.phase, MemberPhase::kArrived) != MemberPhase::kArrived;
+  const bool news = !assignment.arrived();
+  plan.assignments.SetPhase(assignment, MemberPhase::kArrived);
   if (plan.started || !workload.gang) return;
   // A repeated arrival does not extend the expiry. Otherwise one member could hold the room of all
   // members for ever.
@@ -165,7 +166,7 @@ void Engine::Arrive(const Workload& workload, Assignment& assignment, TimePoint 
     plan.expires = now + store_.policy().gang.plan_timeout.count();
     timers_.emplace(plan.expires, workload.key);
   }
-  if (plan.Arrived() >= plan.barrier) return StartGang(workload, now);
+  if (plan.assignments.arrived() >= plan.barrier) return StartGang(workload, now);
   ReleaseNext(workload);
 }
 
@@ -364,16 +365,17 @@ void Engine::StartIfComplete(const Workload& workload, TimePoint now) {
   const bool parked = std::ranges::any_of(plan.assignments, [&](const Assignment& a) {
     return tickets_by_uid_.contains(a.pod->object.meta.uid);
   });
-  if (parked && plan.Arrived() >= plan.barrier) return StartGang(workload, now);
+  if (parked && plan.assignments.arrived() >= plan.barrier) return StartGang(workload, now);
   ReleaseNext(workload);
 }
 
-/// Removes bound members from the plan, and ends a plan that has no member left to bind.
-void Engine::PruneBound(const Workload& workload, TimePoint now) {
+/// Removes a member that is bound from the plan, and ends a plan that has no member left to bind.
+void Engine::PruneBound(const PodInfo& pod, TimePoint now) {
+  const Workload& workload = *pod.workload;
   WorkloadState& state = states_[workload];
   if (started_ && !workload.started && workload.SeenRunning()) store_.SetStarted(workload, true);
   if (!state.plan) return;
-  std::erase_if(state.plan->assignments, [](const Assignment& a) { return a.pod->bound(); });
+  state.plan->assignments.Remove(pod);
   if (!state.plan->assignments.empty()) {
     if (!state.plan->started) BoundAhead(workload, now);
     return;
@@ -472,7 +474,7 @@ void Engine::ExpireStarted(const Workload& workload, TimePoint now) {
     store_.MarkChanged(workload);
     given_up = true;
   }
-  std::erase_if(assignments, [](const Assignment& a) { return a.pod->charge == Charge::kNone; });
+  assignments.RemoveIf([](const Assignment& a) { return a.pod->charge == Charge::kNone; });
   if (assignments.empty()) EndPlan(workload);
   if (given_up && !SpareLapse(state)) Pause(workload, timeout, now);
 }

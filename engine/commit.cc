@@ -57,8 +57,7 @@ void Engine::Reserve(Assignment& place, const policy::Placed& placed) {
 
 /// Adds a place, without room yet, to the plan of the workload. `called`: see CalledShapes.
 Assignment& Engine::AddPlace(const Workload& workload, const PodInfo& pod, const Shapes& called) {
-  return states_[workload].plan->assignments.emplace_back(
-      Assignment{.pod = &pod, .managed = IsManaged(pod, called)});
+  return states_[workload].plan->assignments.Add({.pod = &pod, .managed = IsManaged(pod, called)});
 }
 
 /// A new plan: its members are released, all at once or one after the other. A lone pod that is
@@ -131,7 +130,9 @@ void Engine::CommitMove(const Workload& workload, const Reservation& decision,
     if (!moved) continue;
     states_[workload].plan->victims.clear();  // they are where it was before
     assignment.answered = false;
-    if (assignment.arrived()) assignment.phase = MemberPhase::kReleased;
+    if (assignment.arrived()) {
+      states_[workload].plan->assignments.SetPhase(assignment, MemberPhase::kReleased);
+    }
     assignment.bind_error.clear();
     ResolveTickets(pod.object.meta.uid, ResolveBind::Verdict::kError,
                    "berth: planned on another node now");
@@ -165,7 +166,7 @@ void Engine::CommitRecover(const Workload& workload, const Reservation& decision
     Assignment& place = AddPlace(workload, *placed.pod, called);
     Reserve(place, placed);
     place.rank = decision.ranks[i];
-    place.phase = MemberPhase::kReleased;
+    plan.assignments.SetPhase(place, MemberPhase::kReleased);
     const kube::Pod& object = placed.pod->object;
     if (HasOurGate(*placed.pod) || object.nominated_node != store_.node(placed.node).name) {
       Release(workload, place);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "cluster/plan_claim.h"
@@ -20,12 +19,23 @@ using cluster::ReasonId;
 using cluster::Verdict;
 using cluster::Workload;
 
+namespace {
+
+constexpr std::size_t kMostStale = 200;
+
+}  // namespace
+
 Engine::Engine(config::PolicyConfiguration policy, Options options)
     : options_(std::move(options)),
       store_(std::move(policy), options_.store, this),
       scorer_(options_.scorer ? policy::Scorer(store_, options_.scorer())
                               : policy::Scorer(store_)) {
   if (listener() != nullptr) listener()->OnBegin(store_.policy(), options_);
+}
+
+void Engine::Expect(std::size_t pods) {
+  store_.Expect(pods);
+  states_.Expect(pods);
 }
 
 bool Engine::Passthrough() const { return store_.policy().mode == config::Mode::kPassthrough; }
@@ -111,6 +121,8 @@ void Engine::RereadIfDue(TimePoint now) {
 }
 
 void Engine::TakePod(kube::Pod object, TimePoint now) {
+  // Before the start nobody asks for what follows for their workloads: it is not left to one call.
+  if (!started_ && store_.stale_workloads() >= kMostStale) store_.RefreshWorkloads();
   const std::string uid = object.meta.uid;
   if (const PodInfo* namesake = store_.FindPod(object.meta.ns, object.meta.name);
       namesake != nullptr && namesake->object.meta.uid != uid) {
@@ -171,7 +183,7 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
     ResolveTickets(uid, elsewhere ? ResolveBind::Verdict::kError : ResolveBind::Verdict::kBound,
                    "berth: already bound to " + pod->object.node_name);
     if (!workload.started) store_.RefreshWorkloads();  // its minimum may have changed, too
-    PruneBound(workload, now);
+    PruneBound(*pod, now);
     return;
   }
   const auto& condition = pod->object.pod_scheduled;
@@ -278,23 +290,6 @@ void Engine::StartAnewIfNoneRuns(const std::string& gang, TimePoint now) {
   if (workload->AsksDevices() && !workload->Runs()) StartAnew(*workload, now);
 }
 
-void Engine::Start(TimePoint now) {
-  if (listener() != nullptr) listener()->OnStart(now);
-  while (store_.reading()) store_.ReadMore(std::numeric_limits<std::size_t>::max());
-  store_.Refresh();
-  std::vector<std::string> keys;
-  for (const auto& [key, workload] : store_.workloads()) keys.push_back(key);
-  for (const std::string& key : keys) {
-    const Workload* workload = store_.FindWorkload(key);
-    if (workload == nullptr) continue;
-    Recover(*workload, now);
-    if (Passthrough()) GiveUpPlaces(*workload);
-  }
-  started_ = true;
-  scorer_.Refresh();
-  StartSweep(SweepOf::kAll);
-}
-
 void Engine::Step(TimePoint now) {
   if (listener() != nullptr) listener()->OnStep(now);
   if (!started_) return;
@@ -318,8 +313,7 @@ const Plan* Engine::PlanOf(const PodInfo& pod) const {
 const Assignment* Engine::FindAssignment(const PodInfo& pod) const {
   const Plan* plan = PlanOf(pod);
   if (plan == nullptr) return nullptr;
-  const auto it = std::ranges::find(plan->assignments, &pod, &Assignment::pod);
-  return it == plan->assignments.end() ? nullptr : &*it;
+  return plan->assignments.Find(pod);
 }
 
 Assignment* Engine::FindAssignment(const PodInfo& pod) {
@@ -436,7 +430,8 @@ Explanation Engine::Why(std::string_view ns, std::string_view name, TimePoint no
 /// The verdict of a member that has its place and is not bound yet.
 Verdict Engine::OnItsWay(const Workload& workload, const Assignment& assignment) const {
   const Plan& plan = *states_.At(workload).plan;
-  Verdict verdict{.reason = ReasonId::kStarting, .want = plan.barrier, .have = plan.Arrived()};
+  Verdict verdict{
+      .reason = ReasonId::kStarting, .want = plan.barrier, .have = plan.assignments.arrived()};
   if (plan.started && workload.gang) {  // bound members are no longer in the plan
     verdict.want = workload.min_member;
     verdict.have = workload.BoundCount();

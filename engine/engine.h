@@ -112,6 +112,11 @@ class Engine : private cluster::StoreListener {
   /// new process that has just processed its first lists. `options` needs another
   /// Options::instance.
   static std::unique_ptr<Engine> WithClusterOf(const Engine& other, Options options, TimePoint now);
+  /// Another one receives the inputs from now on; null: none.
+  void SetListener(InputListener* listener) { options_.listener = listener; }
+
+  /// About so many pods will come before Start: no table need grow while they do.
+  void Expect(std::size_t pods);
 
   // --- Cluster events. Before Start they only build state.
   void OnNode(kube::Node node, TimePoint now);
@@ -308,7 +313,7 @@ class Engine : private cluster::StoreListener {
   void AfterMemberGone(const std::string& key, bool asked_device, TimePoint now);
   void ResolveTickets(std::string_view uid, ResolveBind::Verdict verdict, const std::string& error);
   void RecheckBarrier(const cluster::Workload& workload, const std::string& why, TimePoint now);
-  void PruneBound(const cluster::Workload& workload, TimePoint now);
+  void PruneBound(const cluster::PodInfo& pod, TimePoint now);
   void BoundAhead(const cluster::Workload& workload, TimePoint now);
   void SettlePod(std::string_view uid, TimePoint now);
   bool DropTicket(TicketId ticket);

@@ -71,7 +71,9 @@ void Engine::Withdraw(const PodInfo& pod) {
 
 void Engine::MarkReleased(Assignment& assignment) {
   const PodInfo& pod = *assignment.pod;
-  if (!assignment.arrived()) assignment.phase = MemberPhase::kReleased;
+  if (!assignment.arrived()) {
+    states_[*pod.workload].plan->assignments.SetPhase(assignment, MemberPhase::kReleased);
+  }
   assignment.condition =
       pod.object.pod_scheduled ? pod.object.pod_scheduled->message : std::string();
   assignment.nomination_seen = false;
@@ -170,7 +172,7 @@ void Engine::LeavePlan(const PodInfo& pod, const std::string& why) {
   store_.Unreserve(pod);
   const Workload& workload = *pod.workload;
   WorkloadState& state = states_[workload];
-  state.plan->Remove(pod);
+  state.plan->assignments.Remove(pod);
   if (state.plan->assignments.empty()) EndPlan(workload);
 }
 
@@ -225,7 +227,9 @@ void Engine::StartAnew(const Workload& workload, TimePoint now) {
     plan.started = false;
     if (static_cast<int>(plan.assignments.size()) >= workload.Missing()) {
       for (Assignment& assignment : plan.assignments) {
-        if (assignment.arrived()) assignment.phase = MemberPhase::kReleased;
+        if (assignment.arrived()) {
+          plan.assignments.SetPhase(assignment, MemberPhase::kReleased);
+        }
         assignment.expires = 0;
         if (std::exchange(assignment.held_until, 0) != 0) Release(workload, assignment);
       }

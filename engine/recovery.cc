@@ -1,12 +1,13 @@
 // Engine, part: rebuilding what was under way when the last process ended. The API server is the
 // only durable source of truth; annotations are claims that are checked (docs/architecture.md,
 // "What is believed").
-#include <algorithm>
-#include <tuple>
+#include <limits>
+#include <utility>
 
 #include "cluster/plan_claim.h"
 #include "engine/decide.h"
 #include "engine/engine.h"
+#include "engine/succession.h"
 
 namespace berth::engine {
 
@@ -17,26 +18,27 @@ using cluster::PodInfo;
 using cluster::Workload;
 
 std::unique_ptr<Engine> Engine::WithClusterOf(const Engine& other, Options options, TimePoint now) {
-  const cluster::Store& known = other.store();
-  auto fresh = std::make_unique<Engine>(known.policy(), std::move(options));
-  for (const auto& [name, ns] : known.namespaces()) fresh->OnNamespace(ns);
-  for (const auto& [uid, budget] : known.disruption_budgets()) fresh->OnDisruptionBudget(budget);
-  for (const auto& [uid, object] : known.dialect_objects().by_uid()) {
-    fresh->OnDialectObject(object, now);
+  Succession succession(other, std::move(options));
+  while (succession.GoOn(now)) {
   }
-  for (const auto& node : known.nodes()) {
-    if (node->present) fresh->OnNode(node->object, now);
+  return succession.Take();
+}
+
+void Engine::Start(TimePoint now) {
+  if (listener() != nullptr) listener()->OnStart(now);
+  while (store_.reading()) store_.ReadMore(std::numeric_limits<std::size_t>::max());
+  store_.Refresh();
+  std::vector<std::string> keys;
+  for (const auto& [key, workload] : store_.workloads()) keys.push_back(key);
+  for (const std::string& key : keys) {
+    const Workload* workload = store_.FindWorkload(key);
+    if (workload == nullptr) continue;
+    Recover(*workload, now);
+    if (Passthrough()) GiveUpPlaces(*workload);
   }
-  std::vector<const kube::Pod*> pods;
-  pods.reserve(known.pods().size());
-  for (const auto& [uid, pod] : known.pods()) pods.push_back(&pod.object);
-  // The order in which the API server lists them.
-  std::ranges::sort(pods, {}, [](const kube::Pod* pod) {
-    return std::tie(pod->meta.ns, pod->meta.name, pod->meta.uid);
-  });
-  for (const kube::Pod* pod : pods) fresh->OnPod(*pod, now);
-  for (const auto& [id, pod] : known.ended()) fresh->OnPod(pod.object, now);
-  return fresh;
+  started_ = true;
+  scorer_.Refresh();
+  StartSweep(SweepOf::kAll);
 }
 
 /// A gang with a bound member has started. Its other members keep the room planned for them, if a

@@ -13,6 +13,7 @@ using cluster::Workload;
 /// counts are there, and nothing but their Bindings would wake it: they are released one after the
 /// other, in an order in which each may go where it is planned.
 bool Engine::ComeInTurns(const Plan& plan) const {
+  if (!plan.assignments.constrained()) return false;
   return std::ranges::any_of(plan.assignments, [this](const Assignment& a) {
     return a.managed && policy::MustComeAfter(*a.pod, store_);
   });
@@ -23,10 +24,7 @@ void Engine::ReleaseNext(const Workload& workload) {
   WorkloadState& state = states_[workload];
   if (!state.plan || state.plan->started) return;
   auto& assignments = state.plan->assignments;
-  const bool under_way = std::ranges::any_of(assignments, [](const Assignment& a) {
-    return a.managed && a.phase == MemberPhase::kReleased;
-  });
-  if (under_way) return;
+  if (assignments.on_their_way() > 0 || assignments.reserved() == 0) return;
   // Counted again for each kind of member. If none of the first few may go yet, kube-scheduler is
   // asked about the first.
   constexpr int kMostKinds = 8;

@@ -128,11 +128,11 @@ void Engine::NoteCall(const PodInfo& pod) {
   if (runs || workload.SeenRunning()) return;
   for (Assignment& a : plan.assignments) {
     if (a.managed || a.pod->shape != pod.shape) continue;
-    a.managed = true;
+    plan.assignments.SetManaged(a);
     if (a.pod != &pod) {
       if (!plan.started) Release(workload, a);
     } else if (a.waits_turn()) {
-      a.phase = MemberPhase::kReleased;  // it is on its way already
+      plan.assignments.SetPhase(a, MemberPhase::kReleased);  // it is on its way already
     }
   }
   plan.started = false;
@@ -331,7 +331,7 @@ bool Engine::ReplanMember(const Workload& workload, const PodInfo& pod,
   // meanwhile.
   if (NeededByMinimum(workload, pod)) {
     Assignment& held = *FindAssignment(pod);
-    held.phase = MemberPhase::kReserved;
+    plan.assignments.SetPhase(held, MemberPhase::kReserved);
     held.expires = 0;
     HoldPlace(workload, held, now + kFirstAvoidMs);
     return false;

@@ -3,7 +3,7 @@
 // recovery.cc reads from the claims of pods.
 #pragma once
 
-#include <algorithm>
+#include <list>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -21,8 +21,10 @@ struct Assignment {
   const cluster::PodInfo* pod = nullptr;
   cluster::NodeIndex node = cluster::kNoNode;
   int rank = 0;
-  bool managed = true;  ///< kube-scheduler asks us about it, so it arrives at the barrier.
-  /// How far it has come: Reserved, Released or Arrived. Binding and Bound are in the ledger.
+  /// kube-scheduler asks us about it, so it arrives at the barrier. See Assignments::SetManaged.
+  bool managed = true;
+  /// How far it has come: Reserved, Released or Arrived. Binding and Bound are in the ledger. See
+  /// Assignments::SetPhase.
   MemberPhase phase = MemberPhase::kReserved;
   bool answered = false;         ///< Filter answered its node at least once.
   bool nomination_seen = false;  ///< The informer showed our nomination after release.
@@ -36,10 +38,65 @@ struct Assignment {
   bool waits_turn() const { return managed && phase == MemberPhase::kReserved && held_until == 0; }
 };
 
+/// The members' parts of a plan, in the order in which they were planned. What is asked for each
+/// member is known without a look at the others: a gang of thousands costs in proportion to its
+/// size.
+class Assignments {
+ public:
+  Assignments() = default;
+  Assignments(const Assignments&) = delete;
+  Assignments& operator=(const Assignments&) = delete;
+  Assignments(Assignments&&) = default;
+  Assignments& operator=(Assignments&&) = default;
+  ~Assignments() = default;
+
+  /// REQUIRES: the pod has no place yet. References stay valid until the place is removed.
+  Assignment& Add(Assignment place);
+  /// Null: the pod has no place.
+  Assignment* Find(const cluster::PodInfo& pod);
+  const Assignment* Find(const cluster::PodInfo& pod) const;
+  void Remove(const cluster::PodInfo& pod);
+  template <typename Which>
+  void RemoveIf(const Which& which) {
+    for (auto at = list_.begin(); at != list_.end();) {
+      const Assignment& place = *at++;
+      if (which(place)) Remove(*place.pod);
+    }
+  }
+  void SetPhase(Assignment& place, MemberPhase phase);
+  void SetManaged(Assignment& place);
+
+  std::size_t size() const { return list_.size(); }
+  bool empty() const { return list_.empty(); }
+  auto begin() { return list_.begin(); }
+  auto end() { return list_.end(); }
+  auto begin() const { return list_.begin(); }
+  auto end() const { return list_.end(); }
+
+  /// How many have come to bind.
+  int arrived() const { return arrived_; }
+  /// Managed members that are released and have not come yet.
+  int on_their_way() const { return on_their_way_; }
+  /// Managed members that are not released.
+  int reserved() const { return reserved_; }
+  /// False: no member has, or had, affinity, anti-affinity or spread.
+  bool constrained() const { return constrained_; }
+
+ private:
+  void Count(const Assignment& place, int by);
+
+  std::list<Assignment> list_;
+  std::unordered_map<const cluster::PodInfo*, std::list<Assignment>::iterator> by_pod_;
+  int arrived_ = 0;
+  int on_their_way_ = 0;
+  int reserved_ = 0;
+  bool constrained_ = false;
+};
+
 /// A placement of a whole workload, charged in the ledger. It has no effect until its members come
 /// to bind. Its id is Workload::plan.
 struct Plan {
-  std::vector<Assignment> assignments;
+  Assignments assignments;
   int barrier = 0;       ///< Managed members that must arrive before any is bound.
   bool started = false;  ///< The minimum arrived; it no longer expires.
   /// UIDs of pods that were evicted for it and still fill its room. The nodes are overfull until
@@ -48,16 +105,6 @@ struct Plan {
   int replans = 0;
   TimePoint made = 0;
   TimePoint expires = 0;  ///< If started: members not bound by then are released once more.
-
-  /// How many members have come to bind.
-  int Arrived() const {
-    return static_cast<int>(
-        std::ranges::count_if(assignments, [](const Assignment& a) { return a.arrived(); }));
-  }
-  /// Removes `pod` from the plan, if it has a place there.
-  void Remove(const cluster::PodInfo& pod) {
-    std::erase_if(assignments, [&pod](const Assignment& a) { return a.pod == &pod; });
-  }
 };
 
 /// The state of a gang, or of a single pod.
@@ -95,6 +142,8 @@ class States {
   const WorkloadState& At(const cluster::Workload& workload) const;
   const MemberState& At(const cluster::PodInfo& pod) const;
 
+  /// About so many pods will come.
+  void Expect(std::size_t pods);
   /// `pod` has left `workload`.
   void RemoveMember(const cluster::Workload& workload, const cluster::PodInfo& pod);
   /// See Store::BeginIncarnation.

@@ -30,10 +30,18 @@ void Host::Lead(TimePoint now) {
 
 void Host::Resign() { EndTerm(std::nullopt); }
 
-void Host::Forget(TimePoint now) {
-  engine::Options options = options_;
-  options.instance = fmt::format("{}r{}", options_.instance, ++terms_);
-  engine_ = engine::Engine::WithClusterOf(*engine_, std::move(options), now);
+bool Host::Forget(TimePoint now) {
+  if (!succession_) {
+    engine::Options options = options_;
+    options.instance = fmt::format("{}r{}", options_.instance, ++terms_);
+    succession_ = std::make_unique<engine::Succession>(*engine_, std::move(options));
+    engine_->SetListener(succession_.get());
+  }
+  if (succession_->GoOn(now)) return true;
+  engine_->SetListener(nullptr);
+  out_.Put(Bury{.engine = std::exchange(engine_, succession_->Take())});
+  succession_.reset();
+  return false;
 }
 
 void Host::Stop() {
@@ -95,9 +103,11 @@ std::optional<TimePoint> Host::due() const {
 }
 
 /// Carries out the engine's actions, and goes on with releases whose nomination our watch has
-/// shown. Outside a term only decisions are passed on.
+/// shown. Outside a term only decisions are passed on, and none of an engine that is given up.
 void Host::Collect() {
-  for (engine::Action& action : engine_->TakeActions()) {
+  std::vector<engine::Action> actions = engine_->TakeActions();
+  if (forgetting()) return;
+  for (engine::Action& action : actions) {
     std::visit(
         [this](auto& a) {
           using Action = std::decay_t<decltype(a)>;

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/engine.h"
+#include "engine/succession.h"
 #include "host/orders.h"
 #include "host/releases.h"
 
@@ -40,14 +40,17 @@ class Host {
   Host(config::PolicyConfiguration policy, engine::Options options, Leads leads);
 
   // --- Terms. Outside a term the host follows: it takes in cluster events, and does nothing else.
-  /// Begins to decide, unless Stop was called. REQUIRES: all first lists have been delivered, and
-  /// no write of an earlier term is under way.
+  /// Begins to decide, unless Stop was called. REQUIRES: all first lists have been delivered, no
+  /// write of an earlier term is under way, and nothing is left to be forgotten.
   void Lead(TimePoint now);
   /// Stops deciding, and answers the calls that wait. Forget must follow.
   void Resign();
   /// Forgets plans, holds and everything under way. The known cluster state is kept, so that Lead
-  /// begins as a new process would. Takes long in a large cluster. REQUIRES: Resign was called.
-  void Forget(TimePoint now);
+  /// begins as a new process would. Forgets a part at a time, so that events need not wait long.
+  /// True: call it again. REQUIRES: Resign was called.
+  bool Forget(TimePoint now);
+  /// Between the first call of Forget and the last.
+  bool forgetting() const { return succession_ != nullptr; }
   /// Resigns, and never leads again.
   void Stop();
   /// True between Lead and Resign.
@@ -80,6 +83,7 @@ class Host {
   bool Wants(Id order) const;
 
   // --- Reads.
+  /// Until all is forgotten it still has the plans of the last term, to no effect.
   const engine::Engine& engine() const { return *engine_; }
   engine::Counters TakeCounters() { return engine_->TakeCounters(); }
   /// True while nothing is under way and no call waits.
@@ -131,6 +135,7 @@ class Host {
   const engine::Options options_;
   const Leads leads_;
   std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<engine::Succession> succession_;  ///< While it forgets.
   Outbox out_;
   Releases releases_;
   bool in_term_ = false;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -65,9 +66,14 @@ struct AnswerPreempt {
   std::optional<engine::VictimMap> kept{};
 };
 
+/// An engine that nobody uses any more, to be destroyed without the lock: it is large. No outcome.
+struct Bury {
+  std::shared_ptr<const engine::Engine> engine;
+};
+
 /// Orders of the engine's own have no outcome.
 using Order = std::variant<Nominate, RemoveGate, ReadPod, PostBinding, AnswerBind, AnswerPreempt,
-                           engine::EmitEvent, engine::NodeNotice, engine::Decision>;
+                           Bury, engine::EmitEvent, engine::NodeNotice, engine::Decision>;
 
 /// The outcome of a Nominate, RemoveGate, ReadPod or PostBinding, after all retries of the API
 /// client.

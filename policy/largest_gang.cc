@@ -5,7 +5,6 @@
 #include <limits>
 #include <map>
 #include <tuple>
-#include <unordered_map>
 
 #include "policy/fit.h"
 
@@ -21,37 +20,6 @@ struct Popular {
   std::int64_t most = 0;                  ///< Pods of that shape.
   std::int64_t pods = 0;                  ///< Pods of the size.
 };
-
-/// By size. Workloads come in the order of their keys; among equally frequent shapes the first one
-/// wins.
-std::map<std::int64_t, Popular> SizesHere(const cluster::Store& store) {
-  struct Seen {
-    std::shared_ptr<const PodShape> shape;
-    std::int64_t pods = 0;
-  };
-  std::vector<Seen> order;
-  std::unordered_map<const PodShape*, std::size_t> at;
-  for (const auto& [key, workload] : store.workloads()) {
-    if (workload.members.empty()) continue;
-    const auto& shape = workload.members.front()->shape;
-    const bool whole = shape->share == 0 && !shape->whole_node &&
-                       shape->device == store.device_ids().front() &&
-                       shape->device_amount % cluster::kMilli == 0;
-    if (!whole) continue;
-    const auto [it, fresh] = at.try_emplace(shape.get(), order.size());
-    if (fresh) order.push_back({.shape = shape});
-    order[it->second].pods += static_cast<std::int64_t>(workload.members.size());
-  }
-  std::map<std::int64_t, Popular> sizes;
-  for (const Seen& seen : order) {
-    Popular& size = sizes[seen.shape->device_amount / cluster::kMilli];
-    size.pods += seen.pods;
-    if (seen.pods <= size.most) continue;
-    size.most = seen.pods;
-    size.shape = seen.shape;
-  }
-  return sizes;
-}
 
 /// By size: the first size whose pods have the same node constraints; most often all have the same.
 std::vector<std::size_t> SayTheSame(std::span<const PodSize> sizes) {
@@ -86,9 +54,28 @@ std::shared_ptr<const PodShape> BarePod(const cluster::Store& store, std::int64_
   return shape;
 }
 
-std::vector<PodSize> PodSizes(const cluster::Store& store) {
+void SizeCount::Add(const cluster::Store& store, const cluster::Workload& workload) {
+  if (workload.members.empty() || store.device_ids().empty()) return;
+  const auto& shape = workload.members.front()->shape;
+  const bool whole = shape->share == 0 && !shape->whole_node &&
+                     shape->device == store.device_ids().front() &&
+                     shape->device_amount % cluster::kMilli == 0;
+  if (!whole) return;
+  const auto [it, fresh] = at_.try_emplace(shape.get(), order_.size());
+  if (fresh) order_.push_back({.shape = shape});
+  order_[it->second].pods += static_cast<std::int64_t>(workload.members.size());
+}
+
+std::vector<PodSize> SizeCount::Sizes(const cluster::Store& store) const {
   if (store.device_ids().empty() || !store.IsWholeDevice(store.device_ids().front())) return {};
-  const auto here = SizesHere(store);
+  std::map<std::int64_t, Popular> here;
+  for (const Seen& seen : order_) {  // among equally frequent shapes the first one wins
+    Popular& size = here[seen.shape->device_amount / cluster::kMilli];
+    size.pods += seen.pods;
+    if (seen.pods <= size.most) continue;
+    size.most = seen.pods;
+    size.shape = seen.shape;
+  }
   std::vector<std::pair<std::int64_t, std::int64_t>> others;  // the most frequent first
   for (const auto& [size, popular] : here) {
     if (std::ranges::find(kUsualSizes, size) == kUsualSizes.end()) {
@@ -108,6 +95,12 @@ std::vector<PodSize> PodSizes(const cluster::Store& store) {
   }
   std::ranges::sort(sizes, {}, &PodSize::devices);
   return sizes;
+}
+
+std::vector<PodSize> PodSizes(const cluster::Store& store) {
+  SizeCount count;
+  for (const auto& [key, workload] : store.workloads()) count.Add(store, workload);
+  return count.Sizes(store);
 }
 
 std::vector<LargestGang> LargestGangs(const cluster::Store& store, std::span<const PodSize> sizes) {

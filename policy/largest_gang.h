@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "cluster/store.h"
@@ -30,6 +31,23 @@ inline constexpr std::size_t kMaxPodSizes = 8;
 /// A pod that asks for nothing but `devices`, and tolerates a taint named after them (as the
 /// admission plugin ExtendedResourceToleration would add it).
 std::shared_ptr<const cluster::PodShape> BarePod(const cluster::Store& store, std::int64_t devices);
+
+/// Counts the sizes of pods, one workload after the other in the order of their keys: with many of
+/// them, a part at a time.
+class SizeCount {
+ public:
+  void Add(const cluster::Store& store, const cluster::Workload& workload);
+  /// See PodSizes.
+  std::vector<PodSize> Sizes(const cluster::Store& store) const;
+
+ private:
+  struct Seen {
+    std::shared_ptr<const cluster::PodShape> shape;
+    std::int64_t pods = 0;
+  };
+  std::vector<Seen> order_;
+  std::unordered_map<const cluster::PodShape*, std::size_t> at_;  ///< In `order_`.
+};
 
 /// 1, 2, 4 and 8 devices, and the most frequent other sizes among the existing pods, waiting or
 /// running; at most kMaxPodSizes in all, by rising size. The shape of a size is the one that most

@@ -107,6 +107,15 @@ class Placer {
     return NeighboursMatter(pod, overlay) || !pod.object.spec->host_ports.empty();
   }
 
+  /// Without a look at each of thousands of members for every domain, where their shape says it.
+  static bool Constrained(const ShapeGroup& group, const Overlay& overlay) {
+    const cluster::PodShape& shape = *group.shape;
+    if (shape.has_pod_constraints || !shape.spec->host_ports.empty()) return true;
+    if (!overlay.Repels() && overlay.store().repellers().empty()) return false;
+    return std::ranges::any_of(group.pods,
+                               [&](const PodInfo* pod) { return Constrained(*pod, overlay); });
+  }
+
   std::uint64_t Tie(NodeIndex node) const {
     if (request_.tie_seed == 0) return static_cast<std::uint64_t>(base_.store().rank(node));
     return Mix(request_.tie_seed, base_.store().node(node).hash);
@@ -424,8 +433,7 @@ class Placer {
     }
     std::make_heap(heap.begin(), heap.end());
     std::vector<Candidate> refused;  // by neighbours, for the member at hand
-    const bool constrained = std::ranges::any_of(
-        group.pods, [&](const PodInfo* pod) { return Constrained(*pod, overlay); });
+    const bool constrained = Constrained(group, overlay);
     std::optional<Neighbours> neighbours;  // of the member at hand, and those that are like it
     while (next < group.pods.size() && !heap.empty()) {
       std::pop_heap(heap.begin(), heap.end());

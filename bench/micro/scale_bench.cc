@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "bench/micro/world.h"
+#include "engine/succession.h"
 
 namespace berth::bench {
 namespace {
@@ -60,6 +62,7 @@ std::unique_ptr<engine::Engine> MakeMultitude() {
   for (int i = 0; i < kWaiting; ++i) engine->OnPod(Waiter(i), kNow);
   Settle(*engine);
   engine->TakeActions();
+  TidyUp();
   return engine;
 }
 
@@ -197,13 +200,24 @@ void LongestHoldOfNewLevel(benchmark::State& state) {
 }
 BENCHMARK(LongestHoldOfNewLevel)->Iterations(3)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-/// A leader that resigns forgets its decisions: no verb waits for it any more, events do.
+/// A leader that resigns forgets its decisions, a part at a time.
 void LongestHoldOfResignation(benchmark::State& state) {
   const auto engine = MakeMultitude();
   for (auto _ : state) {
+    Longest longest;
+    std::optional<engine::Succession> succession;
+    longest.Hold([&] { succession.emplace(*engine, engine::Options{.instance = "next"}); });
+    int parts = 1;
+    for (bool more = true; more; ++parts) longest.Hold([&] { more = succession->GoOn(kNow); });
     std::unique_ptr<engine::Engine> next;
-    state.SetIterationTime(Seconds(
-        [&] { next = engine::Engine::WithClusterOf(*engine, {.instance = "next"}, kNow); }));
+    longest.Hold([&] {
+      next = succession->Take();
+      next->TakeActions();
+    });
+    state.SetIterationTime(longest.seconds());
+    state.counters["parts"] = parts;
+    next.reset();  // the driver does that without the lock
+    TidyUp();
   }
 }
 BENCHMARK(LongestHoldOfResignation)->Iterations(3)->UseManualTime()->Unit(benchmark::kMillisecond);

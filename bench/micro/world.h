@@ -1,7 +1,6 @@
 // The clusters of the micro-benchmarks: like those of the Go benchmarks, built in memory.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -49,12 +48,20 @@ struct Offer {
 /// The JSON of a pod of typical size, as kube-scheduler sends it.
 std::string PodJson(const std::string& name);
 
-/// Seconds that `what` takes, for benchmarks with untimed work between iterations.
+/// Lets malloc tidy up what was freed while a cluster was made: it would do so during some later
+/// call, for up to 20 ms.
+void TidyUp();
+
+/// Processor time of this thread so far, in seconds.
+double ThreadSeconds();
+
+/// Seconds of processor time that `what` takes, for benchmarks with untimed work between
+/// iterations: what else runs on the machine would make the longest of many calls meaningless.
 template <typename What>
 double Seconds(const What& what) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = ThreadSeconds();
   what();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return ThreadSeconds() - start;
 }
 
 }  // namespace berth::bench

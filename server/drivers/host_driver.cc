@@ -154,10 +154,23 @@ void HostDriver::Start() {
 
 void HostDriver::Resign() {
   Run("the end of a term", [&](engine::TimePoint) { host_.Resign(); });
-  const Lock lock(mutex_);
-  CountBinds(host_.TakeCounters());
-  bind_counts_.clear();
-  Enter("the end of a term", [&](engine::TimePoint now) { host_.Forget(now); });
+  while (ForgetMore()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(host::kBetweenPasses));
+  }
+}
+
+bool HostDriver::ForgetMore() {
+  bool more = false;
+  Orders orders;
+  {
+    const Lock lock(mutex_);
+    CountBinds(host_.TakeCounters());
+    orders = Enter("the end of a term", [&](engine::TimePoint now) { more = host_.Forget(now); });
+    if (!more) bind_counts_.clear();  // the next engine counts from 0
+  }
+  decisions_.Flush();
+  Carry(std::move(orders));
+  return more;
 }
 
 void HostDriver::Stop() {

@@ -50,7 +50,8 @@ class HostDriver final : public VerbHandler {
   /// no write of an earlier term is under way.
   void Start();
   /// Follows again: fails parked binds at once, and forgets plans, holds and everything under way.
-  /// The known cluster state is kept, so that Start begins as a new process would.
+  /// The known cluster state is kept, so that Start begins as a new process would. Takes long in a
+  /// large cluster; the lock is held for a part at a time.
   void Resign();
   /// Fails parked binds at once and answers no verb any more.
   void Stop();
@@ -96,6 +97,7 @@ class HostDriver final : public VerbHandler {
   };
 
   void Plan(const std::stop_token& stop);
+  bool ForgetMore();
   std::int64_t MsUntilDue(engine::TimePoint now) const;
   /// Runs `work` on the host and returns the orders that follow. An exception may leave the engine
   /// half changed: it is logged, and the process ends, to start again from the API server's state.

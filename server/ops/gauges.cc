@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "cluster/measures.h"
 #include "kube/quantity.h"
@@ -60,12 +61,14 @@ struct WorkloadCounts {
   std::map<std::string_view, double> phases{
       {"Gathering", 0}, {"Pending", 0}, {"Starting", 0}, {"Started", 0}, {"Refused", 0}};
   QueueReader queues{};
+  policy::SizeCount sizes{};
 };
 
 WorkloadCounts CountWorkloads(const InParts& read) {
   WorkloadCounts counts;
   ForEachWorkload(read, [&](const engine::Engine& engine, const cluster::Workload& workload, auto) {
     counts.queues.Visit(engine, workload);
+    counts.sizes.Add(engine.store(), workload);
     if (workload.gang) ++counts.phases[PhaseOf(engine, workload)];
     if (!Waits(workload)) return;
     ++counts.pending[{QueueOf(engine.store(), workload), ReasonOf(engine, workload)}];
@@ -74,8 +77,9 @@ WorkloadCounts CountWorkloads(const InParts& read) {
   return counts;
 }
 
-void FeedWorkloads(const InParts& read, Metrics& metrics) {
-  const WorkloadCounts counts = CountWorkloads(read);
+/// Returns what sizes the pods have.
+policy::SizeCount FeedWorkloads(const InParts& read, Metrics& metrics) {
+  WorkloadCounts counts = CountWorkloads(read);
   metrics.ReplaceQueues(ReadQueues(read, counts.queues));
   std::vector<PendingRow> rows;
   for (const auto& [key, count] : counts.pending) {
@@ -87,6 +91,7 @@ void FeedWorkloads(const InParts& read, Metrics& metrics) {
     gangs.push_back({.label = std::string(phase), .value = count});
   }
   metrics.ReplaceGangs(gangs);
+  return std::move(counts.sizes);
 }
 
 void FeedFragmentation(const cluster::Store& store, Metrics& metrics) {
@@ -173,17 +178,16 @@ void FeedGauges(const InParts& read, Metrics& metrics) {
     FeedCache(engine, metrics);
     return false;
   });
+  policy::SizeCount sizes;
   const auto workloads = [&] {
-    FeedWorkloads(read, metrics);
+    sizes = FeedWorkloads(read, metrics);
     return true;
   };
-  std::vector<policy::PodSize> sizes;
   const bool decided =
       decides([](const engine::Engine&) {}) && workloads() &&
       decides([&](const engine::Engine& engine) { FeedFragmentation(engine.store(), metrics); }) &&
-      decides([&](const engine::Engine& engine) { sizes = policy::PodSizes(engine.store()); }) &&
       decides([&](const engine::Engine& engine) {
-        FeedLargestGangs(engine.store(), sizes, metrics);
+        FeedLargestGangs(engine.store(), sizes.Sizes(engine.store()), metrics);
       }) &&
       decides([&](const engine::Engine& engine) { FeedHardware(engine.store(), metrics); }) &&
       decides([&](const engine::Engine& engine) { FeedPlans(engine, metrics); });

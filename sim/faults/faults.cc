@@ -131,6 +131,7 @@ const std::vector<Profile>& Profiles() {
       {.name = "clocks", .kinds = kClocks, .replicas = 2, .mixed = true},
       {.name = "frozen", .kinds = kFrozen, .replicas = 2, .mixed = true},
       {.name = "passes", .kinds = Mixed(), .mixed = true, .short_passes = true},
+      {.name = "terms", .kinds = kLeaders, .replicas = 2, .mixed = true, .short_passes = true},
       {.name = "tree", .kinds = kTree, .tree = true},
       {.name = "flavors", .kinds = kFlavors, .flavors = true}};
   return kProfiles;

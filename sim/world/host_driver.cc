@@ -97,9 +97,19 @@ void HostDriver::Lead() {
   Enter([this](TimePoint now) { host_.Lead(now); });
 }
 
-void HostDriver::Resign() {
+bool HostDriver::Resign() {
   Enter([this](TimePoint) { host_.Resign(); });
-  Enter([this](TimePoint now) { host_.Forget(now); });
+  return !ForgetMore();
+}
+
+bool HostDriver::ForgetMore() {
+  bool more = false;
+  Enter([&](TimePoint now) { more = host_.Forget(now); });
+  if (!more) return false;
+  env_.timeline.After(host::kBetweenPasses, life_.Guard([this] {
+    if (!ForgetMore()) on_forgotten();
+  }));
+  return true;
 }
 
 bool HostDriver::CaughtUp() const {
@@ -165,7 +175,7 @@ bool HostDriver::Deliver(host::Order& order) {
     call.done(answer->kept);
     return true;
   }
-  return false;
+  return std::holds_alternative<host::Bury>(order);
 }
 
 void HostDriver::Carry(const std::vector<host::Order>& orders) {

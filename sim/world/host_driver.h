@@ -44,8 +44,10 @@ class HostDriver {
   void Lead();
   /// Ends the calls to the API server that are under way. A request that was sent still arrives.
   void CutOff() { client_.CutOff(); }
-  /// Becomes a follower again, see server/drivers/host_driver.h.
-  void Resign();
+  /// Becomes a follower again, see server/drivers/host_driver.h. False: it has yet to forget, and
+  /// calls on_forgotten when it has.
+  bool Resign();
+  std::function<void()> on_forgotten;
   /// Freezes the process, at once or right before it sends its next write.
   void Freeze(Duration time) { freezer_.Freeze(time); }
   void FreezeBeforeSending(Duration time) { client_.FreezeBeforeSending(time); }
@@ -107,6 +109,7 @@ class HostDriver {
   void Enter(Work work);
   void Wake(Duration least);
   void Advance();
+  bool ForgetMore();
   // Orders.
   void Collect();
   bool Deliver(host::Order& order);

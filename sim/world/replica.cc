@@ -28,6 +28,10 @@ Replica::Replica(Environment& env, std::string identity, LeaseObject& lease,
   pod_.meta.ns = kNamespace;
   pod_.meta.name = pod_.meta.uid = host_.instance();
   host_.on_synced = [this] { Advance(); };
+  host_.on_forgotten = [this] {
+    leadership_.Followed(local());
+    Advance();
+  };
 }
 
 /// The process's own steady clock: only differences are meaningful.
@@ -152,8 +156,7 @@ void Replica::Do(const host::Lead&) {
 
 void Replica::Do(const host::Follow&) {
   env_.trace.Say("berth {}: leads no more", host_.instance());
-  host_.Resign();
-  leadership_.Followed(local());
+  if (host_.Resign()) leadership_.Followed(local());
 }
 
 }  // namespace berth::sim

@@ -40,7 +40,7 @@ TEST_CASE("a member that leaves has no place in the plan any more", "[unit][engi
   const cluster::PodInfo& a = t.Member("a");
   const cluster::PodInfo& b = t.Member("b");
   Plan& plan = t.states[*a.workload].plan.emplace();
-  for (const cluster::PodInfo* pod : {&a, &b}) plan.assignments.push_back({.pod = pod});
+  for (const cluster::PodInfo* pod : {&a, &b}) plan.assignments.Add({.pod = pod});
 
   SECTION("that ends") { t.store.DeletePod("uid-b"); }
   SECTION("that claims another gang") {
@@ -48,7 +48,37 @@ TEST_CASE("a member that leaves has no place in the plan any more", "[unit][engi
     CHECK_FALSE(t.states.At(*b.workload).plan.has_value());
   }
   REQUIRE(plan.assignments.size() == 1);
-  CHECK(plan.assignments.front().pod == &a);
+  CHECK(plan.assignments.begin()->pod == &a);
+}
+
+TEST_CASE("a plan counts how far its members have come", "[unit][engine]") {
+  StatesTest t;
+  const cluster::PodInfo& a = t.Member("a");
+  const cluster::PodInfo& b = t.Member("b");
+  Assignments places;
+  const auto counts = [&] {
+    return std::vector{places.reserved(), places.on_their_way(), places.arrived()};
+  };
+  Assignment& first = places.Add({.pod = &a});
+  Assignment& second = places.Add({.pod = &b, .managed = false});
+  CHECK(places.Find(b) == &second);
+  CHECK(counts() == std::vector{1, 0, 0});
+  places.SetPhase(second, MemberPhase::kReleased);
+  CHECK(counts() == std::vector{1, 0, 0});  // nobody waits for it
+  places.SetManaged(second);
+  CHECK(counts() == std::vector{1, 1, 0});
+  places.SetPhase(first, MemberPhase::kArrived);
+  CHECK(counts() == std::vector{0, 1, 1});
+  places.SetPhase(first, MemberPhase::kArrived);
+  CHECK(counts() == std::vector{0, 1, 1});
+  places.RemoveIf([](const Assignment& place) { return place.arrived(); });
+  CHECK(counts() == std::vector{0, 1, 0});
+  CHECK(places.Find(a) == nullptr);
+  places.Remove(a);  // it has no place any more
+  places.Remove(b);
+  CHECK(counts() == std::vector{0, 0, 0});
+  CHECK(places.empty());
+  CHECK_FALSE(places.constrained());
 }
 
 TEST_CASE("a new incarnation is told of no failure of the last one", "[unit][engine]") {

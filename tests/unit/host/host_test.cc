@@ -36,7 +36,8 @@ struct HostTest {
   }
   void Resign() {
     host.Resign();
-    host.Forget(now);
+    while (host.Forget(now)) {
+    }
   }
   void Pass(Duration time) {
     now += time;
@@ -281,7 +282,7 @@ TEST_CASE_METHOD(HostTest, "at the end of a term calls are answered and plans dr
   host.Resign();
   CHECK(Orders() == Texts{"answer 503"});
   CHECK_FALSE(host.in_term());
-  host.Forget(now);
+  CHECK_FALSE(host.Forget(now));
   CHECK(Ledger() == idle);
   CHECK_FALSE(host.due());
   CHECK(host.idle());
@@ -291,6 +292,46 @@ TEST_CASE_METHOD(HostTest, "at the end of a term calls are answered and plans dr
   Bind("a");
   Bind("b");
   CHECK(Orders().size() == 2);
+}
+
+TEST_CASE_METHOD(HostTest, "while it forgets a host decides nothing, and misses no event",
+                 "[unit]") {
+  Host slow{{}, {.instance = "y", .pass_budget = 1}, [] { return true; }};
+  const auto apply = [&](const auto& event) {
+    slow.Apply([&](engine::Engine& e, TimePoint at) { event(e, at); }, now);
+  };
+  apply([](engine::Engine& e, TimePoint at) {
+    for (int i = 0; i < 4; ++i) e.OnNode(MakeNode("n" + std::to_string(i)).Gpu(1), at);
+    for (int i = 0; i < 3; ++i) e.OnPod(MakePod("p" + std::to_string(i)).Gpu(1).Gated(), at);
+  });
+  slow.Lead(now);
+  while (slow.engine().unfinished()) slow.Advance(now);
+  slow.TakeOrders();
+  REQUIRE(slow.engine().PlanCounts().first == 3);
+
+  slow.Resign();
+  REQUIRE(slow.Forget(now));
+  CHECK(slow.forgetting());
+  apply([](engine::Engine& e, TimePoint at) { e.OnPodDeleted("uid-p0", at); });
+  apply([](engine::Engine& e, TimePoint at) { e.OnPod(MakePod("late").Gpu(1).On("n3"), at); });
+  // Its plan was made for a node that is gone: nobody is told of it any more.
+  apply([](engine::Engine& e, TimePoint at) { e.OnNodeDeleted("n0", at); });
+  apply([](engine::Engine& e, TimePoint at) { e.OnNodeDeleted("n1", at); });
+  slow.Advance(now + 60'000);
+  CHECK(slow.TakeOrders().empty());
+  CHECK_FALSE(slow.due());
+  while (slow.Forget(now)) {
+  }
+  CHECK_FALSE(slow.forgetting());
+  const auto orders = slow.TakeOrders();
+  REQUIRE(orders.size() == 1);
+  CHECK(std::holds_alternative<Bury>(orders.front()));
+  CHECK(slow.engine().PlanCounts() == std::pair(0, 0));
+  CHECK(slow.engine().store().FindPod("uid-p0") == nullptr);
+  CHECK(slow.engine().store().FindPod("uid-late")->node != cluster::kNoNode);
+  slow.Lead(now);
+  while (slow.engine().unfinished()) slow.Advance(now);
+  CHECK(slow.engine().PlanCounts().first == 1);  // one node is left for two pods
 }
 
 TEST_CASE_METHOD(HostTest,

@@ -30,7 +30,7 @@ inline std::string TextOf(const Order& order) {
         } else if constexpr (std::is_same_v<O, AnswerPreempt>) {
           return o.kept ? fmt::format("keep {} nodes", o.kept->size()) : "keep 503";
         } else {
-          return {};  // events, notices and decisions
+          return {};  // what else has no outcome
         }
       },
       order);
@@ -38,7 +38,7 @@ inline std::string TextOf(const Order& order) {
 
 using Texts = std::vector<std::string>;
 
-/// Without events, notices and decisions.
+/// Without events, notices and decisions, and without engines that are given up.
 inline Texts TextsOf(const std::vector<Order>& orders) {
   Texts texts;
   for (const Order& order : orders) {

@@ -95,6 +95,26 @@ TEST_CASE("the sizes are those that are here", "[unit][policy]") {
   CHECK(sizes() == std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 8, 16});
 }
 
+TEST_CASE("sizes are counted in parts, between which pods come and go", "[unit][policy]") {
+  Planning t;
+  t.Node(MakeNode("n").Gpu(8));
+  t.Pod(MakePod("a").Gpu(3).Cpu("2"));
+  t.Pod(MakePod("b").Gpu(5));
+  t.store.Refresh();
+  SizeCount count;
+  count.Add(t.store, t.store.workloads().begin()->second);
+  t.store.DeletePod("uid-a");
+  t.Pod(MakePod("c").Gpu(8));
+  t.store.Refresh();
+  for (const auto& [key, workload] : t.store.workloads()) count.Add(t.store, workload);
+  std::vector<std::int64_t> sizes;
+  for (const PodSize& size : count.Sizes(t.store)) {
+    sizes.push_back(size.devices);
+    if (size.devices == 3) CHECK(size.shape->spec->requests.at("cpu") == 2'000);
+  }
+  CHECK(sizes == std::vector<std::int64_t>{1, 2, 3, 4, 5, 8});
+}
+
 TEST_CASE("the most frequent shape stands for its size", "[unit][policy]") {
   Planning t;
   t.Node(MakeNode("n").Gpu(8).Cpu(16));

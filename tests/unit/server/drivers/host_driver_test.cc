@@ -78,7 +78,9 @@ class NotingApi final : public Api {
 
 /// A host with two nodes of one GPU each, a gang of two that needs both, and a lone pod.
 struct Bed {
-  explicit Bed(config::PolicyConfiguration with = {}) : policy(std::move(with)) {
+  explicit Bed(config::PolicyConfiguration with = {},
+               std::int64_t budget = engine::Options{}.pass_budget)
+      : policy(std::move(with)), pass_budget(budget) {
     Add(MakeNode("n1").Gpu(1));
     Add(MakeNode("n2").Gpu(1));
     for (const char* name : {"a", "b"}) Add(MakePod(name).Gpu(1).Gang("g", 2));
@@ -130,8 +132,11 @@ struct Bed {
   Logger logger{LogFormat::kText, 0, [](std::string_view) {}};
   DecisionLog decisions{{}};
   config::PolicyConfiguration policy;
-  HostDriver host{policy, {.instance = "x"}, api,           metrics,
-                  logger, decisions,         SteadyClock(), [this] { return leads.load(); }};
+  std::int64_t pass_budget;
+  HostDriver host{policy,        {.instance = "x", .pass_budget = pass_budget},
+                  api,           metrics,
+                  logger,        decisions,
+                  SteadyClock(), [this] { return leads.load(); }};
 };
 
 TEST_CASE("a follower knows the cluster, answers nothing and wants nothing done", "[host]") {
@@ -294,6 +299,30 @@ TEST_CASE("what an earlier term began does not touch the next", "[host]") {
   CHECK_FALSE(fresh.value().empty());
   CHECK(bed.Ledger() != ledger);
   CHECK(bed.NodeFor("lone") == "n2");
+}
+
+TEST_CASE("a host that forgets takes events in between, and counts no Binding twice", "[host]") {
+  Bed bed({}, /*budget=*/1);
+  const auto known = [&] {
+    return bed.host.Look([](const engine::Engine& e, auto) { return e.store().pods().size(); });
+  };
+  bed.Add(MakePod("filler").Gpu(1).On("n1"));
+  bed.Add(MakePod("lone").Gpu(1));
+  for (int i = 0; i < 20; ++i) bed.Add(MakePod("old-" + std::to_string(i)).Gpu(9).Gated());
+  bed.host.Start();
+  REQUIRE(Eventually([&] { return bed.NodeFor("lone") == "n2"; }));
+  REQUIRE(bed.Bind("lone", "n2") == std::string());
+  {
+    const std::jthread watch([&] {
+      for (int i = 0; i < 20; ++i) bed.Add(MakePod("new-" + std::to_string(i)).Gpu(9).Gated());
+    });
+    const std::jthread scrape([&] {
+      for (int i = 0; i < 20; ++i) bed.host.UpdateMetrics();
+    });
+    bed.host.Resign();
+  }
+  CHECK(known() == 44);
+  CHECK(bed.Exports(R"(berth_binds_total{result="bound"} 1)"));
 }
 
 TEST_CASE("plans of two terms of one process never share an id", "[host]") {
