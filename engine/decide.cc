@@ -95,6 +95,18 @@ std::function<bool(NodeIndex)> Payable(const View& view, const Workload& workloa
   };
 }
 
+/// Why the member of `request`, which has no place, has none, if that is the quota of its queue on
+/// nodes of the flavors where there is room: kNone if it is not.
+Verdict DeniedByFlavor(const View& view, const Workload& workload, policy::PlacementRequest request,
+                       const std::function<bool(NodeIndex)>& inside) {
+  if (workload.queue == cluster::kNoQueue || !view.store.queue(workload.queue).by_flavor) return {};
+  request.allowed = inside;
+  request.explain = false;
+  const policy::Placement found =
+      PlaceAround(view, workload, request.pods, request, policy::Overlay(view.store));
+  return found.ok() ? GrantCharge(view, workload, found.placed) : Verdict{};
+}
+
 }  // namespace
 
 policy::Placement Search(const View& view, const policy::PlacementRequest& request,
@@ -208,6 +220,10 @@ JoinDecision DecideJoin(const View& view, const Workload& workload, const PodInf
   const policy::Overlay overlay(view.store);
   policy::Placement placement = PlaceAround(view, workload, one, request, overlay);
   Verdict verdict = placement.verdict;
+  if (Verdict denied = placement.ok() ? Verdict{} : DeniedByFlavor(view, workload, request, inside);
+      denied.reason != ReasonId::kNone) {
+    verdict = std::move(denied);
+  }
   TimePoint held_until = 0;
   if (!placement.ok() && NeededByMinimum(workload, pod)) {
     // A node that refused the member may accept it later; no other pod takes the room before that
