@@ -449,6 +449,7 @@ Verdict Engine::OnItsWay(const Workload& workload, const Assignment& assignment)
 /// may have changed since then, so the answer to a query is computed from the current state.
 Verdict Engine::Current(const Workload& workload, TimePoint now) const {
   const WorkloadState& state = states_.At(workload);
+  if (store_.reading()) return state.verdict;  // what is in use, and domains, are not complete
   switch (state.verdict.reason) {
     case ReasonId::kWaitingForQuota:
     case ReasonId::kInsufficientDevices:
