@@ -30,6 +30,7 @@ Engine::Engine(config::PolicyConfiguration policy, Options options)
       store_(std::move(policy), options_.store, this),
       scorer_(options_.scorer ? policy::Scorer(store_, options_.scorer())
                               : policy::Scorer(store_)) {
+  if (options_.expected_pods > 0) Expect(options_.expected_pods);
   if (listener() != nullptr) listener()->OnBegin(store_.policy(), options_);
 }
 

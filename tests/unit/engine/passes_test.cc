@@ -146,6 +146,11 @@ TEST_CASE("in the midst of an edit of the levels a member moves inside its rack"
   CHECK_FALSE(w.store().domains().empty());
 }
 
+TEST_CASE("an engine that expects many pods has room for them", "[unit][engine]") {
+  const Engine engine({}, {.instance = "x", .expected_pods = 50'000});
+  CHECK(engine.store().pods().bucket_count() >= 50'000);
+}
+
 TEST_CASE("room that is given back all the time keeps nobody from its turn", "[unit][engine]") {
   ShortPasses w;
   w.Add(MakePod("filler").Gpu(6).On("n"));
