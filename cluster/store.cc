@@ -177,7 +177,8 @@ void Store::RefreshWorkloads() {
 
 void Store::Refresh() {
   RefreshWorkloads();
-  topology_.Refresh(nodes_);
+  if (reading_ && !topology_.complete()) return topology_.MakeRoom(nodes_.size());
+  RefreshTopology();
 }
 
 // --- Namespaces, budgets ---------------------------------------------------------------------

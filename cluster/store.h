@@ -130,8 +130,11 @@ class Store {
   void SetTerms(const PodInfo& pod, Demand fixed, QueueId queue, bool non_preemptible);
 
   /// Applies accumulated changes: domains and node order, first members and faults of gangs. Call
-  /// before deciding anything.
+  /// before deciding anything. While pods are read under new levels, domains are put off until
+  /// all nodes have been read.
   void Refresh();
+  /// The domains at once, for who moves a member in the midst of that.
+  void RefreshTopology() { topology_.Refresh(nodes_); }
   /// The part of Refresh that concerns workloads: cheap, for use while many objects are yet to
   /// come.
   void RefreshWorkloads();

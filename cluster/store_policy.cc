@@ -370,7 +370,8 @@ bool Store::BeginPolicy(config::PolicyConfiguration policy) {
   ReadQueues();
   if (!same_levels) {
     topology_.Reset(policy_.levels);
-    topology_.Refresh(nodes_);  // later reads must not find domains of levels that are gone
+    // Later reads must not find domains of levels that are gone.
+    for (const auto& node : nodes_) node->domains.assign(policy_.levels.size(), kNoDomain);
   }
   BeginReading(/*nodes=*/!same_devices || !same_flavors);
   return true;
@@ -396,6 +397,12 @@ std::vector<std::string> Store::ReadMore(std::size_t most) {
   std::vector<std::string> started;
   if (!reading_) return started;
   Reading& left = *reading_;
+  if (!topology_.complete()) {
+    topology_.ReadSome(nodes_, most);
+    if (most == 0) return started;
+    RefreshTopology();
+    most = 0;  // that took as long as reading some
+  }
   for (; left.nodes > 0 && most > 0; --most) {
     NodeInfo& node = *nodes_[--left.nodes];
     ReadHardware(node);

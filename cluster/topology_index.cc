@@ -14,17 +14,32 @@ constexpr std::size_t kMinPurge = 4096;
 void TopologyIndex::Reset(std::vector<config::TopologyLevel> levels) {
   levels_ = std::move(levels);
   all_ = true;
+  read_ = 0;
   places_.resize(1);
   steps_.clear();
-  positions_.clear();
-  order_.clear();
+  domains_.clear();
+  ++generation_;
+}
+
+void TopologyIndex::MakeRoom(std::size_t nodes) {
+  positions_.resize(nodes);
+  ranks_.resize(nodes, 0);
+}
+
+void TopologyIndex::ReadSome(std::span<const std::unique_ptr<NodeInfo>> nodes, std::size_t& most) {
+  MakeRoom(nodes.size());
+  for (; read_ < nodes.size() && most > 0; --most) ReadAnew(*nodes[read_++]);
+}
+
+void TopologyIndex::ReadAnew(NodeInfo& node) {
+  positions_[static_cast<std::size_t>(node.index)] = Read(node);
+  if (!node.present) node.domains.assign(levels_.size(), kNoDomain);
 }
 
 void TopologyIndex::Refresh(std::span<const std::unique_ptr<NodeInfo>> nodes) {
   if (!all_ && touched_.empty()) return;
   if (places_.size() > kMinPurge + 2 * nodes.size() * levels_.size()) Reset(std::move(levels_));
-  positions_.resize(nodes.size());
-  ranks_.resize(nodes.size(), 0);
+  MakeRoom(nodes.size());
   std::vector<NodeIndex> moved;
   const auto take = [&](NodeInfo& node) {
     Position now = Read(node);
@@ -35,7 +50,10 @@ void TopologyIndex::Refresh(std::span<const std::unique_ptr<NodeInfo>> nodes) {
     moved.push_back(node.index);
   };
   if (all_) {
-    for (const auto& node : nodes) take(*node);
+    std::size_t most = nodes.size();
+    ReadSome(nodes, most);
+    for (const NodeIndex node : touched_) ReadAnew(*nodes[static_cast<std::size_t>(node)]);
+    for (const auto& node : nodes) moved.push_back(node->index);
   } else {
     for (const NodeIndex node : touched_) take(*nodes[static_cast<std::size_t>(node)]);
   }

@@ -18,8 +18,15 @@ namespace berth::cluster {
 
 class TopologyIndex {
  public:
-  /// Forgets all nodes; the next Refresh reads each of them with these levels.
+  /// Forgets all domains; the next Refresh reads each node with these levels. Until then
+  /// NodeInfo::domains must not be read.
   void Reset(std::vector<config::TopologyLevel> levels);
+  /// Reads some nodes ahead of that Refresh, at most `most`, and takes them off `most`.
+  void ReadSome(std::span<const std::unique_ptr<NodeInfo>> nodes, std::size_t& most);
+  /// False: not refreshed since Reset.
+  bool complete() const { return !all_; }
+  /// In place of a Refresh that is put off: a node that is new has a rank, the first.
+  void MakeRoom(std::size_t nodes);
   /// The node has come, or is gone, or its labels may have changed.
   void Touch(NodeIndex node) { touched_.insert(node); }
   /// Applies what was touched; writes NodeInfo::domains.
@@ -51,6 +58,7 @@ class TopologyIndex {
     bool operator==(const Position&) const = default;
   };
 
+  void ReadAnew(NodeInfo& node);
   Position Read(const NodeInfo& node);
   PlaceId Child(PlaceId from, std::string_view value);
   void Reorder(const std::vector<NodeIndex>& moved);
@@ -59,7 +67,8 @@ class TopologyIndex {
   void AssignRanks(std::span<const std::unique_ptr<NodeInfo>> nodes);
 
   std::vector<config::TopologyLevel> levels_;
-  bool all_ = true;  ///< All nodes are touched.
+  bool all_ = true;       ///< All nodes are touched.
+  std::size_t read_ = 0;  ///< Of them those with an index below it have been read.
   std::set<NodeIndex> touched_;
 
   std::vector<Place> places_{Place{}};  ///< The first is the whole cluster.

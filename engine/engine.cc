@@ -30,6 +30,7 @@ Engine::Engine(config::PolicyConfiguration policy, Options options)
       store_(std::move(policy), options_.store, this),
       scorer_(options_.scorer ? policy::Scorer(store_, options_.scorer())
                               : policy::Scorer(store_)) {
+  if (options_.expected_pods > 0) Expect(options_.expected_pods);
   if (listener() != nullptr) listener()->OnBegin(store_.policy(), options_);
 }
 
@@ -450,6 +451,7 @@ Verdict Engine::OnItsWay(const Workload& workload, const Assignment& assignment)
 /// may have changed since then, so the answer to a query is computed from the current state.
 Verdict Engine::Current(const Workload& workload, TimePoint now) const {
   const WorkloadState& state = states_.At(workload);
+  if (store_.reading()) return state.verdict;  // what is in use, and domains, are not complete
   switch (state.verdict.reason) {
     case ReasonId::kWaitingForQuota:
     case ReasonId::kInsufficientDevices:

@@ -26,15 +26,19 @@ bool TellSome(const Map& map, std::optional<typename Map::key_type>& after, std:
   return at == map.end();
 }
 
+Options WithRoom(Options options, std::size_t pods) {
+  options.expected_pods = std::max(options.expected_pods, pods);
+  return options;
+}
+
 }  // namespace
 
 Succession::Succession(const Engine& from, Options options)
     : from_(from),
       most_(static_cast<std::size_t>(std::max<std::int64_t>(1, options.pass_budget / kOnePod))),
-      heir_(std::make_unique<Engine>(from.store().policy(), std::move(options))),
-      pods_left_(from.store().pod_list().size()) {
-  heir_->Expect(pods_left_);
-}
+      heir_(std::make_unique<Engine>(from.store().policy(),
+                                     WithRoom(std::move(options), from.store().pod_list().size()))),
+      pods_left_(from.store().pod_list().size()) {}
 
 /// In the order of a new process where it matters for the cost: pods last, when it is known what
 /// they refer to.

@@ -348,6 +348,7 @@ bool Engine::MoveMembers(const Workload& workload, const std::vector<const PodIn
                          const std::function<bool(NodeIndex)>& allowed, const PodInfo& asking,
                          bool called, TimePoint now) {
   store_.Refresh();  // pod events arrive between passes, when nodes may be new
+  store_.RefreshTopology();
   const std::optional<Reservation> decision =
       DecideMove(Now(now), workload, moving, allowed, asking);
   if (!decision) return false;

@@ -33,6 +33,8 @@ namespace {
 /// How old a page may be: too short for people to notice.
 constexpr std::chrono::milliseconds kPageAge{1000};
 constexpr std::int64_t kStaleMs = 180'000;
+/// Larger clusters are served, too: then one call makes the tables larger.
+constexpr std::size_t kExpectedPods = 80'000;
 /// Long enough that a busy engine is not mistaken for one that hangs.
 constexpr std::int64_t kHungMs = 15'000;
 
@@ -463,10 +465,12 @@ int Service::Run() {
   if (const auto connected = Connect(); !connected) return connected.error();
   auto policy = LoadPolicy();
   if (!policy) return policy.error();
-  host_ = std::make_unique<HostDriver>(
-      std::move(*policy),
-      engine::Options{.instance = Instance(), .explain_decisions = decisions_.enabled()}, *api_,
-      metrics_, logger_, decisions_, SteadyClock(), [this] { return tenure_.Holds(); });
+  host_ = std::make_unique<HostDriver>(std::move(*policy),
+                                       engine::Options{.instance = Instance(),
+                                                       .explain_decisions = decisions_.enabled(),
+                                                       .expected_pods = kExpectedPods},
+                                       *api_, metrics_, logger_, decisions_, SteadyClock(),
+                                       [this] { return tenure_.Holds(); });
   metrics_.SetLeader(!settings_.elects);
   if (!options_.policy_file.empty()) {
     policy_->WatchFile(options_.policy_file, [this](auto p) { ApplyPolicy(std::move(p)); });

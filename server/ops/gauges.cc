@@ -105,6 +105,7 @@ void FeedFragmentation(const cluster::Store& store, Metrics& metrics) {
 
 void FeedLargestGangs(const cluster::Store& store, std::span<const policy::PodSize> sizes,
                       Metrics& metrics) {
+  if (store.reading()) return;  // domains may not be complete: the last numbers stay
   std::vector<LargestGangRow> gangs;
   for (const auto& gang : policy::LargestGangs(store, sizes)) {
     const auto& levels = store.policy().levels;

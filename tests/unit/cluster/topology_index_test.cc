@@ -22,7 +22,7 @@ struct Both {
   }
   void Put(const kube::Node& node) { store.UpsertNode(node); }
   Names Anew() {
-    Store fresh{config::PolicyConfiguration()};
+    Store fresh{store.policy()};
     for (const auto& node : store.nodes()) {
       if (node->present) fresh.UpsertNode(node->object);
     }
@@ -95,6 +95,36 @@ TEST_CASE("racks are filled one after the other", "[unit][cluster]") {
   }
   for (const std::string& name : order) racks += name.front();
   CHECK((racks == "nnnnmmm" || racks == "mmmnnnn"));
+}
+
+TEST_CASE("under new levels nodes are read in parts, while others come and go", "[unit][cluster]") {
+  const int at = GENERATE(0, 1, 2, 3, 4, 5, 6);
+  const bool needed = GENERATE(false, true);
+  Both t;
+  for (const char* name : {"m1", "m2"}) {
+    t.Put(MakeNode(name).Block("b").Rack("s").Label("example.com/row", name));
+  }
+  t.store.Refresh();
+  config::PolicyConfiguration edited = t.store.policy();
+  edited.levels.front().node_label = "example.com/row";
+  if (at == 3) edited.levels.erase(edited.levels.begin());
+  REQUIRE(t.store.BeginPolicy(edited));
+  for (int part = 0; t.store.reading(); ++part) {
+    if (part == at) {
+      t.store.DeleteNode("n1");
+      t.Put(MakeNode("n9").Block("b").Rack("s").Label("example.com/row", "m1"));
+      t.Put(MakeNode("n2").Block("c").Rack("r").Label("example.com/row", "m2"));
+      if (needed) {
+        t.store.RefreshTopology();
+        CHECK(Both::ShownBy(t.store) == t.Anew());
+      }
+    }
+    t.store.Refresh();
+    for (const auto& node : t.store.nodes()) CHECK(t.store.rank(node->index) >= 0);
+    t.store.ReadMore(1);
+  }
+  CHECK(t.Now() == t.Anew());
+  CHECK(t.store.domains().front().name != "b");
 }
 
 // A label value that nobody has any more is forgotten at some time.

@@ -123,6 +123,34 @@ TEST_CASE("after an edit of the queues nothing is decided until all pods are rea
   CHECK(w.Why("a") == "UnknownQueue");
 }
 
+TEST_CASE("in the midst of an edit of the levels a member moves inside its rack",
+          "[unit][engine]") {
+  ShortPasses w;
+  for (const char* name : {"n0", "n1", "n3"}) w.Add(MakeNode(name).Gpu(8).Block("b").Rack("r"));
+  w.Add(MakeNode("n2").Gpu(8).Block("b").Rack("s"));
+  const auto member = [](const char* name, const char* node) {
+    return MakePod(name).Gpu(8).Gang("g", 2).Required("rack").Claim("x-1", node, "q");
+  };
+  w.Add(member("a", "n0").On("n0"));
+  w.Add(member("b", "n1").Nominated("n1"));
+  w.Restart();
+  REQUIRE(w.Planned("b") == "n1");
+  auto edit = w.store().policy();
+  edit.levels.front().node_label = "example.com/hall";
+  w.engine().OnPolicy(edit, w.now());
+  REQUIRE(w.store().reading());
+  REQUIRE(w.store().domains().empty());
+  const std::vector<std::string_view> offered{"n2", "n3"};
+  const auto answer = w.engine().Filter({.uid = "uid-b", .offered = offered}, w.now());
+  CHECK(answer.kept == std::vector<std::size_t>{1});
+  CHECK_FALSE(w.store().domains().empty());
+}
+
+TEST_CASE("an engine that expects many pods has room for them", "[unit][engine]") {
+  const Engine engine({}, {.instance = "x", .expected_pods = 50'000});
+  CHECK(engine.store().pods().bucket_count() >= 50'000);
+}
+
 TEST_CASE("room that is given back all the time keeps nobody from its turn", "[unit][engine]") {
   ShortPasses w;
   w.Add(MakePod("filler").Gpu(6).On("n"));

@@ -160,6 +160,8 @@ TEST_CASE("a part of a succession is as large as the budget of a pass", "[unit][
   CHECK(small.GoOn(w.now()));
   CHECK_FALSE(small.GoOn(w.now()));
   CHECK(small.Take()->store().pods().size() == 450);
+  Succession roomy(w.engine(), {.instance = "next", .expected_pods = 50'000});
+  CHECK(roomy.Take()->store().pods().bucket_count() >= 50'000);
 }
 
 TEST_CASE("what follows from pods for their workloads is not left to one call before the start",
