@@ -63,6 +63,7 @@ struct PodInfo {
   NodeIndex node = kNoNode;  ///< Where it is charged.
   Demand charged;            ///< What was added there: exactly that is taken back.
   QueueId charged_queue = kNoQueue;
+  std::int32_t charged_priority = 0;  ///< Its priority when it was charged.
   Demand queue_charge;  ///< What was added to that queue: `charged`, and parts of it (Part).
   /// It may not be evicted for other work. Fixed once bound, as is its queue.
   bool non_preemptible = false;
@@ -165,8 +166,19 @@ struct QueueInfo {
   bool by_flavor = false;  ///< Some queue on its path has amounts of single flavors.
   /// What others may not use of the quota, by resource: with borrowing, and above 0.
   std::vector<std::pair<ResourceId, std::int64_t>> kept;
+  Amounts idle;        ///< What it and the queues below it keep and do not use.
+  Amounts idle_below;  ///< What the queues below it keep and do not use.
   /// The nearest queue on its path that is held, maybe itself: nothing new starts. kNoQueue: none.
   QueueId held_by = kNoQueue;
+
+  /// `idle`, if it has `in_use` in use and the queues below it keep `below`, which is a part of
+  /// what it keeps itself.
+  std::int64_t Idle(ResourceId id, std::int64_t in_use, std::int64_t below) const {
+    for (const auto& [kept_id, most] : kept) {
+      if (kept_id == id) return std::max(below, most - in_use);
+    }
+    return below;
+  }
 };
 
 /// A gang, or a single pod: its members, and what they ask for together. What was decided for it is

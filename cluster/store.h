@@ -251,6 +251,12 @@ class Store {
   /// Queues that keep a part of their quota for themselves (QueueInfo::kept), each before those
   /// above it.
   const std::vector<QueueId>& keepers() const { return keepers_; }
+  /// The resources of which some queue keeps a part, by id.
+  const std::vector<ResourceId>& kept_ids() const { return kept_ids_; }
+  /// What all queues together keep and do not use.
+  const Amounts& idle() const { return idle_; }
+  /// Whether a pod of this queue, or of none, of a lower priority holds room.
+  bool HoldsBelow(QueueId queue, std::int32_t priority) const;
   /// Devices that are free on nodes that are ready and not cordoned.
   const Amounts& free_devices() const { return free_devices_; }
   /// Devices of all nodes that are present.
@@ -322,7 +328,9 @@ class Store {
   bool MayNotBeEvicted(const PodInfo& pod, const PodClaims& claims) const;
   void RechargeQueue(PodInfo& pod);
   void FindPaths();
-  void ChargeQueue(const PodInfo& pod, int sign);
+  void ChargeQueue(PodInfo& pod, int sign);
+  void FindKeepers();
+  void CountIdle(QueueId queue);
   QueueId NewQueue();
   void BeginReading(bool nodes);
   std::vector<PodInfo*> MembersOf(const Workload& workload);
@@ -418,6 +426,10 @@ class Store {
   std::set<QueueId> queue_news_;
   std::set<QueueId> use_news_;
   std::vector<QueueId> keepers_;
+  std::vector<ResourceId> kept_ids_;
+  Amounts idle_;
+  /// How many pods hold room, by queue (maybe none) and priority.
+  std::map<std::pair<QueueId, std::int32_t>, int> priorities_;
   Amounts free_devices_;
   Amounts total_devices_;
 };

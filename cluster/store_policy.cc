@@ -1,5 +1,6 @@
 // Store, continued: the queues that pods are charged to, and what a new policy changes.
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <set>
 #include <tuple>
@@ -151,7 +152,10 @@ QueueId Store::NewQueue() {
 /// Queues that the policy no longer has keep their ids, for the pods that are yet to be read.
 void Store::ReadQueues() {
   InternParts();
-  for (const QueueId id : queue_order_) queues_[static_cast<std::size_t>(id)].present = false;
+  for (const QueueId id : queue_order_) {
+    queues_[static_cast<std::size_t>(id)].present = false;
+    queues_[static_cast<std::size_t>(id)].kept.clear();
+  }
   queue_order_.clear();
   queue_news_.clear();
   for (const config::Queue& queue : policy_.queues) {
@@ -188,12 +192,38 @@ void Store::FindPaths() {
       }
     }
   }
+  FindKeepers();
+}
+
+void Store::FindKeepers() {
   keepers_.clear();
+  std::set<ResourceId> kept;
   for (const QueueId id : queue_order_) {
-    if (!queue(id).kept.empty()) keepers_.push_back(id);
+    if (queue(id).kept.empty()) continue;
+    keepers_.push_back(id);
+    for (const auto& [resource, most] : queue(id).kept) kept.insert(resource);
   }
   std::ranges::stable_sort(keepers_, std::ranges::greater{},
                            [this](QueueId id) { return queue(id).path.size(); });
+  kept_ids_.assign(kept.begin(), kept.end());
+  idle_ = {};
+  for (QueueInfo& info : queues_) info.idle = info.idle_below = {};
+  for (const QueueId id : keepers_) CountIdle(id);
+}
+
+/// What `queue` has in use has changed, and what those above it have: so may what they keep.
+void Store::CountIdle(QueueId queue) {
+  for (const ResourceId id : kept_ids_) {
+    std::int64_t change = 0;
+    for (const QueueId charged : this->queue(queue).path) {
+      QueueInfo& info = queues_[static_cast<std::size_t>(charged)];
+      info.idle_below.Add(id, change);
+      const std::int64_t idle = info.Idle(id, info.used[id], info.idle_below[id]);
+      change = idle - info.idle[id];
+      info.idle.Set(id, idle);
+    }
+    idle_.Add(id, change);
+  }
 }
 
 std::optional<ResourceId> Store::FindPart(ResourceId whole, FlavorId flavor,
@@ -223,7 +253,7 @@ Demand Store::QueueCharge(const PodInfo& pod, const Demand& demand, FlavorId fla
 void Store::RechargeQueue(PodInfo& pod) {
   if (pod.charge == Charge::kNone) return;
   Demand charge = QueueCharge(pod, pod.charged, node(pod.node).flavor);
-  if (charge == pod.queue_charge) return;
+  if (charge == pod.queue_charge && pod.charged_priority == pod.object.priority) return;
   ChargeQueue(pod, -1);
   pod.queue_charge = std::move(charge);
   ChargeQueue(pod, 1);
@@ -232,7 +262,10 @@ void Store::RechargeQueue(PodInfo& pod) {
 }
 
 /// Adds what the pod is charged to each queue on its queue's path, or takes it off again.
-void Store::ChargeQueue(const PodInfo& pod, int sign) {
+void Store::ChargeQueue(PodInfo& pod, int sign) {
+  if (sign > 0) pod.charged_priority = pod.object.priority;
+  const auto like = std::pair(pod.charged_queue, pod.charged_priority);
+  if ((priorities_[like] += sign) == 0) priorities_.erase(like);
   if (pod.charged_queue == kNoQueue) return;
   QueueInfo& info = queues_[static_cast<std::size_t>(pod.charged_queue)];
   for (const auto& [id, amount] : pod.queue_charge) {
@@ -241,8 +274,17 @@ void Store::ChargeQueue(const PodInfo& pod, int sign) {
       queues_[static_cast<std::size_t>(queue)].used.Add(id, sign * amount);
     }
   }
+  CountIdle(pod.charged_queue);
   if (sign < 0) queue_news_.insert(info.path.begin(), info.path.end());
   if (policy_.borrowing) use_news_.insert(info.path.begin(), info.path.end());
+}
+
+bool Store::HoldsBelow(QueueId queue, std::int32_t priority) const {
+  return std::ranges::any_of(std::array{kNoQueue, queue}, [&](QueueId id) {
+    const auto lowest = priorities_.lower_bound({id, std::numeric_limits<std::int32_t>::min()});
+    return lowest != priorities_.end() && lowest->first.first == id &&
+           lowest->first.second < priority;
+  });
 }
 
 /// The amounts of single flavors, and what non-preemptible work may use: a quota that is not 0, of

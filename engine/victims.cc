@@ -158,8 +158,8 @@ std::vector<const PodInfo*> VictimsOn(const View& view, const PodInfo& pod, Node
 bool WouldPreempt(const View& view, const PodInfo& pod, const Preemptor& preemptor,
                   bool& by_count) {
   constexpr int kMaxTries = 16;
-  by_count = false;
-  if (HasRoom(view, pod)) return false;
+  by_count = !view.store.HoldsBelow(preemptor.queue, preemptor.priority);
+  if (by_count || HasRoom(view, pod)) return false;
   view.work += std::ssize(view.store.nodes());
   const auto fits = view.scorer.fit().Row(*pod.shape);
   int tries = 0;

@@ -91,27 +91,39 @@ void QuotaView::AppendOf(QueueId queue, std::vector<Allowance>& allowances) cons
   }
 }
 
+/// By how much a decision changes what queues keep and do not use: of each queue that it concerns,
+/// without those below it, and of all together (kNoQueue).
+std::map<QueueId, std::int64_t> QuotaView::IdleChanges(cluster::ResourceId id) const {
+  std::map<QueueId, std::int64_t> changes;
+  std::vector<QueueId> touched;
+  for (const auto& [queue, taken] : taken_) touched.push_back(queue);
+  std::ranges::sort(touched, std::ranges::greater{},
+                    [&](QueueId queue) { return store_->queue(queue).path.size(); });
+  std::map<QueueId, std::int64_t> below;
+  for (const QueueId queue : touched) {
+    const cluster::QueueInfo& info = store_->queue(queue);
+    const std::int64_t idle = info.Idle(id, Used(queue, id), info.idle_below[id] + below[queue]);
+    const std::int64_t change = idle - info.idle[id];
+    below[info.path.size() > 1 ? info.path[1] : cluster::kNoQueue] += change;
+    changes[queue] = change - below[queue];
+  }
+  changes[cluster::kNoQueue] = below[cluster::kNoQueue];
+  return changes;
+}
+
 /// Beyond its quota, a queue may use what is free but for what queues that are not on its path keep
 /// for themselves. A keeper that is on the path of another one keeps what is kept below it, too.
 void QuotaView::AppendLoans(QueueId queue, std::vector<Allowance>& allowances) const {
-  const std::vector<QueueId>& path = store_->queue(queue).path;
-  std::map<cluster::ResourceId, std::int64_t> kept;                       // by other queues
-  std::map<std::pair<QueueId, cluster::ResourceId>, std::int64_t> below;  // by keeper
-  for (const QueueId keeper : store_->keepers()) {
-    for (const auto& [id, most] : store_->queue(keeper).kept) {
-      const std::int64_t unused =
-          std::max<std::int64_t>(0, most - Used(keeper, id) - below[{keeper, id}]);
-      for (const QueueId above : store_->queue(keeper).path) below[{above, id}] += unused;
-      const bool other = std::ranges::find(path, keeper) == path.end();
-      kept[id] += other ? unused : 0;
-    }
-  }
-  for (const auto& [id, amount] : kept) {
+  for (const cluster::ResourceId id : store_->kept_ids()) {
+    std::map<QueueId, std::int64_t> changes = IdleChanges(id);
+    std::int64_t kept = store_->idle()[id] + changes[cluster::kNoQueue];
     std::int64_t promised = std::numeric_limits<std::int64_t>::max();
-    for (const QueueId charged : path) {
-      promised = std::min(promised, store_->queue(charged).quota[id] - Used(charged, id));
+    for (const QueueId charged : store_->queue(queue).path) {
+      const cluster::QueueInfo& info = store_->queue(charged);
+      promised = std::min(promised, info.quota[id] - Used(charged, id));
+      kept -= info.idle[id] - info.idle_below[id] + changes[charged];  // it may use that itself
     }
-    const std::int64_t lent = store_->free_devices()[id] - total_taken_[id] - amount;
+    const std::int64_t lent = store_->free_devices()[id] - total_taken_[id] - kept;
     allowances.push_back({.queue = queue,
                           .id = id,
                           .cap = std::numeric_limits<std::int64_t>::max(),

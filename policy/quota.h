@@ -41,6 +41,7 @@ class QuotaView {
   void Add(cluster::QueueId queue, const cluster::Demand& demand, int sign);
   void AppendOf(cluster::QueueId queue, std::vector<Allowance>& allowances) const;
   void AppendLoans(cluster::QueueId queue, std::vector<Allowance>& allowances) const;
+  std::map<cluster::QueueId, std::int64_t> IdleChanges(cluster::ResourceId id) const;
   std::int64_t Used(cluster::QueueId queue, cluster::ResourceId id) const;
 
   const cluster::Store* store_;
