@@ -79,7 +79,7 @@ class ResourceTable {
   std::optional<ResourceId> InternOfNode(std::string_view name) {
     if (name == kUnknown || name.contains(' ')) return std::nullopt;  // see InternPart
     if (const auto id = Find(name)) return id;
-    if (names_.size() >= kMaxOfNodes) return std::nullopt;
+    if (names_.size() - parts_.size() >= kMaxOfNodes) return std::nullopt;
     return Intern(name);
   }
 

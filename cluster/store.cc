@@ -443,6 +443,7 @@ void Store::Unreserve(const PodInfo& released) {
   // The queue that it was charged to while it held room may differ from the one that it asks for
   // under the present policy.
   const QueueId before = pod.queue;
+  pod.non_preemptible = MayNotBeEvicted(pod, *pod.claims);
   pod.queue = ResolveQueue(pod, *pod.claims, pod.refusal);
   if (pod.queue == before) return;
   stale_.insert(pod.workload);

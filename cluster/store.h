@@ -321,7 +321,7 @@ class Store {
   void ReadQueues();
   void DropGoneQueues();
   void ReadQueue(const config::Queue& queue, QueueInfo& info);
-  void ReadFlavorQuotas(const config::Queue& queue, QueueInfo& info);
+  void ReadQuotas(const config::Queue& queue, QueueInfo& info);
   void InternParts();
   void ReadFlavor(NodeInfo& node);
   bool KnowsClass(std::string_view name) const;

@@ -281,7 +281,11 @@ std::unique_ptr<PodInfo> Store::Appraise(kube::Pod object) {
 void Store::File(PodInfo& pod) {
   const PodReading reading = Read(pod);
   const PodClaims& claims = *reading.claims;
-  if (pod.charge != Charge::kBinding) pod.non_preemptible = MayNotBeEvicted(pod, claims);
+  // A plan was granted for what the pod said, and its Binding will say so.
+  const bool planned = pod.charge == Charge::kPlanned && pod.workload != nullptr;
+  if (pod.bound() || (pod.charge != Charge::kBinding && !planned)) {
+    pod.non_preemptible = MayNotBeEvicted(pod, claims);
+  }
   // Gang and queue are fixed once a Binding is out, whatever the labels say later.
   const bool fixed = pod.workload != nullptr && (pod.bound() || pod.charge == Charge::kBinding);
   if (!reading.concerns_us) {

@@ -22,6 +22,7 @@ std::set<std::tuple<std::string, std::string, bool>> PartsOf(
     for (const auto& [name, quota] : queue.quota) parts.emplace(name, "", true);
     for (const config::FlavorQuota& amounts : queue.quotas) {
       for (const auto& [name, quota] : amounts.quota) {
+        parts.emplace(name, "", true);  // see config::TotalQuota
         parts.emplace(name, amounts.flavor, true);
         parts.emplace(name, amounts.flavor, false);
       }
@@ -287,17 +288,18 @@ bool Store::HoldsBelow(QueueId queue, std::int32_t priority) const {
   });
 }
 
-/// The amounts of single flavors, and what non-preemptible work may use: a quota that is not 0, of
+/// Quotas, caps of single flavors, and what non-preemptible work may use: a quota that is not 0, of
 /// all or of one flavor, is its cap.
-void Store::ReadFlavorQuotas(const config::Queue& queue, QueueInfo& info) {
+void Store::ReadQuotas(const config::Queue& queue, QueueInfo& info) {
   const auto cap_non_preemptible = [&](ResourceId id, FlavorId flavor, std::int64_t quota) {
     if (quota <= 0) return;
     info.non_preemptible_caps.emplace_back(*FindPart(id, flavor, true), quota);
   };
-  for (const auto& [name, quota] : queue.quota) {
-    cap_non_preemptible(resources_.Intern(name), kNoFlavor, quota);
+  for (const auto& [name, quota] : config::TotalQuota(queue)) {
+    const ResourceId id = resources_.Intern(name);
+    info.quota.Set(id, quota);
+    cap_non_preemptible(id, kNoFlavor, quota);
   }
-  kube::ResourceList totals;
   for (const config::FlavorQuota& amounts : queue.quotas) {
     const auto found = std::ranges::find(policy_.flavors, amounts.flavor, &config::Flavor::name);
     if (found == policy_.flavors.end()) continue;  // decoding refuses it
@@ -311,12 +313,7 @@ void Store::ReadFlavorQuotas(const config::Queue& queue, QueueInfo& info) {
       const ResourceId id = resources_.Intern(name);
       info.quota.Set(*FindPart(id, flavor, false), quota);
       cap_non_preemptible(id, flavor, quota);
-      totals[name] = std::min(totals[name] + std::min(quota, kAbsurdAmount), kAbsurdAmount);
     }
-  }
-  // A queue that is promised devices of single flavors only is promised them in all.
-  for (const auto& [name, total] : totals) {
-    if (!queue.quota.contains(name)) info.quota.Set(resources_.Intern(name), total);
   }
 }
 
@@ -361,8 +358,7 @@ void Store::ReadQueue(const config::Queue& queue, QueueInfo& info) {
   kube::ResourceList caps = policy_.borrowing ? kube::ResourceList() : queue.quota;
   for (const auto& [name, amount] : queue.limit) caps[name] = amount;
   for (const auto& [name, amount] : caps) info.caps.emplace_back(resources_.Intern(name), amount);
-  for (const auto& [name, amount] : queue.quota) info.quota.Set(resources_.Intern(name), amount);
-  ReadFlavorQuotas(queue, info);
+  ReadQuotas(queue, info);
   if (!policy_.borrowing) return;
   for (const auto& [name, most] : queue.lending_limit) {
     const ResourceId id = resources_.Intern(name);

@@ -257,6 +257,26 @@ void CloseQueues(PolicyConfiguration& policy, const std::vector<std::string>& ba
   }
 }
 
+/// A flavor without the key that was not understood could be every node: queues with amounts of
+/// flavors admit no pods. A class might have said that its pods are not to be evicted.
+void ProtectWhatIsUnclear(PolicyConfiguration& policy, const ErrorSink& sink) {
+  const auto unclear = [&sink](std::string_view path) {
+    const auto below = [path](const std::string& value) { return value.starts_with(path); };
+    return std::ranges::any_of(sink.bad_values(), below) ||
+           std::ranges::any_of(sink.unknown_keys(), below);
+  };
+  if (unclear("flavors")) {
+    for (Queue& queue : policy.queues) {
+      if (queue.quotas.empty()) continue;
+      queue.namespaces.emplace();
+      queue.quotas.clear();
+    }
+  }
+  for (std::size_t i = 0; i < policy.classes.size(); ++i) {
+    if (unclear(fmt::format("classes[{}]", i))) policy.classes[i].preemptible = false;
+  }
+}
+
 /// Drops elements whose name cannot be one, or was given before.
 template <typename T>
 void DropMisnamed(std::vector<T>& elements) {
@@ -267,7 +287,8 @@ void DropMisnamed(std::vector<T>& elements) {
 }
 
 /// Completes a policy although the values at these paths were not understood.
-void MakeWhole(PolicyConfiguration& policy, const std::vector<std::string>& bad_values) {
+void MakeWhole(PolicyConfiguration& policy, const ErrorSink& sink) {
+  const std::vector<std::string>& bad_values = sink.bad_values();
   const PolicyConfiguration defaults;
   std::set<std::string> devices;
   std::erase_if(policy.devices, [&devices](const DeviceResource& device) {
@@ -275,6 +296,7 @@ void MakeWhole(PolicyConfiguration& policy, const std::vector<std::string>& bad_
   });
   if (policy.devices.empty()) policy.devices = defaults.devices;
   CloseQueues(policy, bad_values);
+  ProtectWhatIsUnclear(policy, sink);
   DropMisnamed(policy.flavors);
   DropMisnamed(policy.classes);
   DropMisnamed(policy.queues);
@@ -336,7 +358,7 @@ std::expected<StoredPolicy, std::vector<Diagnostic>> DecodeStoredPolicy(
   }
   PolicyConfiguration policy = ReadPolicy(sink, root);
   if (sink.overflowed()) return std::unexpected(std::move(sink).Take());
-  MakeWhole(policy, sink.bad_values());
+  MakeWhole(policy, sink);
   return StoredPolicy{.policy = std::move(policy), .left_out = std::move(sink).Take()};
 }
 

@@ -118,13 +118,14 @@ void CheckClasses(ErrorSink& sink, const Located& list, const PolicyConfiguratio
 /// What is not promised cannot be lent. Only devices are kept: Berth knows how many are free.
 void CheckLending(ErrorSink& sink, const Queue& queue, std::span<const DeviceResource> devices,
                   const Located& at) {
+  const kube::ResourceList quotas = TotalQuota(queue);
   for (const auto& [resource, most] : queue.lending_limit) {
-    const auto quota = queue.quota.find(resource);
+    const auto quota = quotas.find(resource);
     const std::string_view name = resource;
     std::string error;
     if (std::ranges::find(devices, name, &DeviceResource::name) == devices.end()) {
       error = "must be a resource of resources.devices";
-    } else if (quota == queue.quota.end()) {
+    } else if (quota == quotas.end()) {
       error = "has no quota that could be lent";
     } else if (most > quota->second) {
       error = fmt::format("must not be more than the quota: {} > {}", kube::Format(resource, most),
@@ -214,6 +215,18 @@ class ParentCheck {
 };
 
 }  // namespace
+
+kube::ResourceList TotalQuota(const Queue& queue) {
+  kube::ResourceList total = queue.quota;
+  for (const FlavorQuota& amounts : queue.quotas) {
+    for (const auto& [resource, amount] : amounts.quota) {
+      if (queue.quota.contains(resource)) continue;
+      std::int64_t& sum = total[resource];
+      if (__builtin_add_overflow(sum, amount, &sum)) sum = std::numeric_limits<std::int64_t>::max();
+    }
+  }
+  return total;
+}
 
 void ReadAmounts(ErrorSink& sink, const Located& at, std::span<const DeviceResource> devices,
                  kube::ResourceList& amounts) {

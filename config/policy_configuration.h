@@ -124,6 +124,10 @@ struct Queue {
   bool operator==(const Queue&) const = default;
 };
 
+/// What a queue is promised in total: its quota, and of resources that this does not name the sum
+/// of its flavors. Saturates.
+kube::ResourceList TotalQuota(const Queue& queue);
+
 /// A kind of nodes, such as those with one model of GPU. A node is of the first flavor in the
 /// policy whose selector it matches.
 struct Flavor {

@@ -80,6 +80,7 @@ void ErrorSink::Add(const YamlNode& at, std::string path, std::string message) {
 }
 
 void ErrorSink::AddUnknownKey(const YamlNode& at, std::string path, std::string message) {
+  unknown_keys_.push_back(path);
   Keep(at, std::move(path), std::move(message));
 }
 

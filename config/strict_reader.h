@@ -35,6 +35,8 @@ class ErrorSink {
   bool overflowed() const { return first_left_out_.has_value(); }
   /// The paths of wrong values, without those of unknown keys.
   const std::vector<std::string>& bad_values() const { return bad_values_; }
+  /// The paths of unknown keys.
+  const std::vector<std::string>& unknown_keys() const { return unknown_keys_; }
   bool empty() const { return errors_.empty(); }
 
   /// All errors in document order; the last one says if there were more.
@@ -46,6 +48,7 @@ class ErrorSink {
   std::string file_name_;
   std::vector<Diagnostic> errors_;
   std::vector<std::string> bad_values_;
+  std::vector<std::string> unknown_keys_;
   std::optional<std::pair<int, int>> first_left_out_;  ///< Line and column.
 };
 

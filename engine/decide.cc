@@ -74,37 +74,21 @@ std::function<bool(NodeIndex)> StayInDomain(const View& view, const Workload& wo
   return {};
 }
 
-/// Where members of a queue with amounts of single flavors may be placed anew: on nodes of the
-/// flavor that they leave, which is paid for, or on others that the queue can pay for. `inside`:
-/// another condition; null: none.
-std::function<bool(NodeIndex)> Payable(const View& view, const Workload& workload,
-                                       std::span<const PodInfo* const> pods,
-                                       std::function<bool(NodeIndex)> inside) {
-  if (workload.queue == cluster::kNoQueue || !view.store.queue(workload.queue).by_flavor) {
-    return inside;
-  }
-  return [&store = view.store, inside = std::move(inside), pods,
-          payable = policy::PayableNodes(QuotaFor(view.store, view.in_tree_started, workload),
-                                         workload.queue, pods)](NodeIndex node) {
-    const auto leaves = [&](const PodInfo* pod) {
-      return pod->node != cluster::kNoNode &&
-             store.node(pod->node).flavor == store.node(node).flavor;
-    };
-    return (!inside || inside(node)) &&
-           (!payable || std::ranges::all_of(pods, leaves) || payable(node));
-  };
+bool HasAmountsByFlavor(const View& view, const Workload& workload) {
+  return workload.queue != cluster::kNoQueue && view.store.queue(workload.queue).by_flavor;
 }
 
-/// Why the member of `request`, which has no place, has none, if that is the quota of its queue on
-/// nodes of the flavors where there is room: kNone if it is not.
-Verdict DeniedByFlavor(const View& view, const Workload& workload, policy::PlacementRequest request,
-                       const std::function<bool(NodeIndex)>& inside) {
-  if (workload.queue == cluster::kNoQueue || !view.store.queue(workload.queue).by_flavor) return {};
-  request.allowed = inside;
-  request.explain = false;
-  const policy::Placement found =
-      PlaceAround(view, workload, request.pods, request, policy::Overlay(view.store));
-  return found.ok() ? GrantCharge(view, workload, found.placed) : Verdict{};
+/// Where the queue has amounts of single flavors: that of the nodes on which the gang has its
+/// places, or, of `own`, the pod itself. Absent: it does not matter.
+std::optional<cluster::FlavorId> FlavorOf(const View& view, const Workload& workload,
+                                          const PodInfo& own) {
+  if (!HasAmountsByFlavor(view, workload) || !own.shape->asks_device) return std::nullopt;
+  if (own.node != cluster::kNoNode) return view.store.node(own.node).flavor;
+  for (const PodInfo* pod : workload.members) {
+    if (pod->node == cluster::kNoNode || !pod->shape->asks_device) continue;
+    return view.store.node(pod->node).flavor;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -183,15 +167,33 @@ Verdict GrantCharge(const View& view, const Workload& workload,
                              placed, for_victims);
 }
 
-bool HasRoom(const View& view, const PodInfo& pod) {
+namespace {
+
+/// `also`: another condition on the nodes; null: none.
+bool HasRoomWhere(const View& view, const PodInfo& pod,
+                  const std::function<bool(NodeIndex)>& also) {
   view.work += std::ssize(view.store.nodes());
   const auto fits = view.scorer.fit().Row(*pod.shape);
   return std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
     return fits[static_cast<std::size_t>(node->index)] != 0 &&
-           std::ranges::all_of(view.store.DemandOn(*pod.shape, *node), [&](const auto& demand) {
-             return node->free(demand.first) >= demand.second;
-           });
+           std::ranges::all_of(
+               view.store.DemandOn(*pod.shape, *node),
+               [&](const auto& demand) { return node->free(demand.first) >= demand.second; }) &&
+           (!also || also(node->index));
   });
+}
+
+}  // namespace
+
+bool HasRoom(const View& view, const PodInfo& pod) { return HasRoomWhere(view, pod, nullptr); }
+
+bool HasPayableRoom(const View& view, const PodInfo& pod) {
+  if (!HasAmountsByFlavor(view, *pod.workload)) return HasRoom(view, pod);
+  const std::array<const PodInfo*, 1> one{&pod};
+  return HasRoomWhere(
+      view, pod,
+      policy::PayableNodes(QuotaFor(view.store, view.in_tree_started, *pod.workload),
+                           pod.workload->queue, one));
 }
 
 bool NeededByMinimum(const Workload& workload, const PodInfo& pod) {
@@ -203,27 +205,31 @@ bool NeededByMinimum(const Workload& workload, const PodInfo& pod) {
 
 // --- Members of a plan, or of a gang that has started --------------------------------------------
 
-JoinDecision DecideJoin(const View& view, const Workload& workload, const PodInfo& pod) {
-  if (Verdict held = policy::CheckHold(view.store, workload.queue);
-      held.reason != ReasonId::kNone && !NeededByMinimum(workload, pod)) {
-    return {.verdict = std::move(held)};
-  }
+namespace {
+
+/// On nodes of this flavor; absent: on any that the queue can pay for.
+JoinDecision DecideJoinIn(const View& view, const Workload& workload, const PodInfo& pod,
+                          std::optional<cluster::FlavorId> flavor) {
   int fit = 0;
   const std::array<const PodInfo*, 1> one{&pod};
-  if (Verdict denied = GrantMembers(view, workload, one, 1, fit);
+  if (Verdict denied =
+          GrantMembers(view, workload, one, 1, fit, flavor.value_or(cluster::kNoFlavor));
       denied.reason != ReasonId::kNone) {
     return {.verdict = std::move(denied)};
   }
   const auto inside = StayInDomain(view, workload, one);
-  const policy::PlacementRequest request{
-      .pods = {&pod}, .min = 1, .allowed = Payable(view, workload, one, inside)};
+  const auto payable =
+      HasAmountsByFlavor(view, workload)
+          ? policy::PayableNodes(QuotaFor(view.store, view.in_tree_started, workload),
+                                 workload.queue, one)
+          : nullptr;
+  policy::PlacementRequest request{.pods = {&pod}, .min = 1, .flavor = flavor, .allowed = inside};
+  if (payable) {
+    request.allowed = [&](NodeIndex node) { return (!inside || inside(node)) && payable(node); };
+  }
   const policy::Overlay overlay(view.store);
   policy::Placement placement = PlaceAround(view, workload, one, request, overlay);
   Verdict verdict = placement.verdict;
-  if (Verdict denied = placement.ok() ? Verdict{} : DeniedByFlavor(view, workload, request, inside);
-      denied.reason != ReasonId::kNone) {
-    verdict = std::move(denied);
-  }
   TimePoint held_until = 0;
   if (!placement.ok() && NeededByMinimum(workload, pod)) {
     // A node that refused the member may accept it later; no other pod takes the room before that
@@ -251,14 +257,33 @@ JoinDecision DecideJoin(const View& view, const Workload& workload, const PodInf
           .verdict = std::move(verdict)};
 }
 
+}  // namespace
+
+JoinDecision DecideJoin(const View& view, const Workload& workload, const PodInfo& pod) {
+  const bool needed = NeededByMinimum(workload, pod);
+  if (Verdict held = policy::CheckHold(view.store, workload.queue);
+      held.reason != ReasonId::kNone && !needed) {
+    return {.verdict = std::move(held)};
+  }
+  const auto flavor = FlavorOf(view, workload, pod);
+  JoinDecision decision = DecideJoinIn(view, workload, pod, flavor);
+  if (decision.reserve || !flavor || !needed) return decision;
+  // Better on nodes of another flavor than below the minimum.
+  JoinDecision elsewhere = DecideJoinIn(view, workload, pod, std::nullopt);
+  return elsewhere.reserve ? elsewhere : decision;
+}
+
 RetryDecision DecideRetry(const View& view, const Workload& workload, const Assignment& held) {
   const bool due = held.held_until <= view.now;
   const std::array<const PodInfo*, 1> one{held.pod};
-  const auto inside = Payable(view, workload, one, StayInDomain(view, workload, one));
-  const policy::PlacementRequest request{
-      .pods = {held.pod}, .min = 1, .allowed = [&](NodeIndex node) {
-        return (due || node != held.node) && (!inside || inside(node));
-      }};
+  const auto inside = StayInDomain(view, workload, one);
+  const policy::PlacementRequest request{.pods = {held.pod},
+                                         .min = 1,
+                                         .flavor = FlavorOf(view, workload, *held.pod),
+                                         .allowed = [&](NodeIndex node) {
+                                           return (due || node != held.node) &&
+                                                  (!inside || inside(node));
+                                         }};
   policy::Overlay overlay(view.store);
   overlay.Remove(*held.pod);
   policy::Placement placement = PlaceAround(view, workload, one, request, overlay);
@@ -279,7 +304,8 @@ std::optional<Reservation> DecideMove(const View& view, const Workload& workload
   const auto inside = StayInDomain(view, workload, moving);
   policy::PlacementRequest request{.pods = {moving.begin(), moving.end()},
                                    .min = static_cast<int>(moving.size()),
-                                   .allowed = Payable(view, workload, moving, inside),
+                                   .flavor = FlavorOf(view, workload, asking),
+                                   .allowed = inside,
                                    .asking = &asking,
                                    .asking_allowed = allowed,
                                    .explain = false};

@@ -76,6 +76,8 @@ cluster::Verdict GrantCharge(const View& view, const cluster::Workload& workload
                              std::span<const policy::Placed> placed);
 /// Whether, by counting, some node that `pod` matches has what it asks for.
 bool HasRoom(const View& view, const cluster::PodInfo& pod);
+/// The same of the nodes that its queue can pay for, where that depends on their flavor.
+bool HasPayableRoom(const View& view, const cluster::PodInfo& pod);
 /// Whether the gang is below its minimum even with the other members that are on their way.
 bool NeededByMinimum(const cluster::Workload& workload, const cluster::PodInfo& pod);
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "engine/decide.h"
@@ -94,13 +95,34 @@ policy::Placement PlaceWhole(const View& view, const Workload& workload,
   return placement;
 }
 
-/// Whether some node of the flavor matches the selectors and tolerations of one of `pods`.
+/// Whether each of `pods` that asks for devices could be on some node of the flavor, by selectors
+/// and tolerations.
 bool Matches(const View& view, std::span<const PodInfo* const> pods, cluster::FlavorId flavor) {
-  const auto row = view.scorer.fit().Row(*pods.front()->shape);
-  return std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
-    return node->present && node->flavor == flavor &&
-           row[static_cast<std::size_t>(node->index)] != 0;
+  std::set<const cluster::PodShape*> seen;
+  return std::ranges::all_of(pods, [&](const PodInfo* pod) {
+    if (!pod->shape->asks_device || !seen.insert(pod->shape.get()).second) return true;
+    view.work += std::ssize(view.store.nodes());
+    const auto row = view.scorer.fit().Row(*pod->shape);
+    return std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
+      return node->present && node->flavor == flavor &&
+             row[static_cast<std::size_t>(node->index)] != 0;
+    });
   });
+}
+
+/// The least tells best what a workload waits for: what ends may help it, or a release of quota, or
+/// nothing but another cluster or policy.
+int RankOf(ReasonId reason) {
+  switch (reason) {
+    case ReasonId::kExceedsLimit:
+    case ReasonId::kNeverFits:
+    case ReasonId::kNoMatchingNodes:
+      return 2;
+    case ReasonId::kWaitingForQuota:
+      return 1;
+    default:
+      return 0;
+  }
 }
 
 bool HasMoreThanAnnounced(const Workload& workload) {
@@ -159,28 +181,30 @@ StartDecision DecideStartIn(const View& view, const Workload& workload,
 }
 
 /// In a queue with amounts of single flavors, whose room depends on the flavor: the first that has
-/// room and quota. If none has, the verdict is that of the first one that matches at all.
+/// room and quota. If none has, the verdict is the best of them (RankOf), of equals the first.
 StartDecision DecideStartByFlavor(const View& view, const Workload& workload,
                                   const std::vector<const PodInfo*>& pods, int min,
                                   const Wakeups* memo) {
   const auto flavors = static_cast<cluster::FlavorId>(view.store.policy().flavors.size());
-  std::optional<StartDecision> first;
-  bool several = false;
+  std::optional<StartDecision> best;
+  int tried = 0;
   for (cluster::FlavorId i = 0; i <= flavors; ++i) {
     const cluster::FlavorId flavor = i == flavors ? cluster::kNoFlavor : i;
     if (!Matches(view, pods, flavor)) continue;
     StartDecision decision = DecideStartIn(view, workload, pods, min, memo, flavor);
     if (decision.reserve) return decision;
-    several = first.has_value();
-    if (!first) first = std::move(decision);
+    ++tried;
+    if (!best || RankOf(decision.verdict.reason) < RankOf(best->verdict.reason)) {
+      best = std::move(decision);
+    }
   }
-  // Members of several shapes, or no node at all.
-  if (!first) first = DecideStartIn(view, workload, pods, min, memo, cluster::kNoFlavor);
+  // The selectors of its members demand several flavors, or no node matches at all.
+  if (!best) return DecideStartIn(view, workload, pods, min, memo, std::nullopt);
   // A node of another flavor may come, or come to match: no release of quota reports that.
-  if (several || first->rests_on == StartDecision::RestsOn::kQuota) {
-    first->rests_on = StartDecision::RestsOn::kNothing;
+  if (tried > 1 || best->rests_on == StartDecision::RestsOn::kQuota) {
+    best->rests_on = StartDecision::RestsOn::kNothing;
   }
-  return *std::move(first);
+  return *std::move(best);
 }
 
 }  // namespace
@@ -198,7 +222,8 @@ StartDecision DecideStart(const View& view, const Workload& workload,
   StartDecision anywhere = DecideStartIn(view, workload, pods, min, memo, std::nullopt);
   if (!anywhere.reserve) return anywhere;
   const auto flavors = static_cast<cluster::FlavorId>(view.store.policy().flavors.size());
-  for (cluster::FlavorId flavor = 0; flavor < flavors; ++flavor) {
+  for (cluster::FlavorId i = 0; flavors > 0 && i <= flavors; ++i) {
+    const cluster::FlavorId flavor = i == flavors ? cluster::kNoFlavor : i;
     StartDecision decision = DecideStartIn(view, workload, pods, min, memo, flavor);
     if (decision.reserve) return decision;
   }

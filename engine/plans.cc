@@ -130,12 +130,14 @@ bool Engine::MustGiveWay(const PodInfo& pod) const {
          policy::IsOver(policy::QuotaView(store_), pod) && pod.workload->Missing() == 0;
 }
 
-/// Whether `pod` is a planned whole-node pod whose queue is over its cap, because its node lists
-/// more devices than when it was planned. False where a running gang needs the pod, see
-/// MustGiveWay.
+/// Whether `pod` is planned, and its queue is over its cap, because of what its node became since:
+/// it lists more devices, which a whole-node pod pays for, or is of another flavor. False where a
+/// running gang needs the pod, see MustGiveWay.
 bool Engine::CostsTooMuch(const PodInfo& pod) const {
   const Plan* plan = PlanOf(pod);
-  if (!pod.shape->whole_node || plan == nullptr || !plan->victims.empty()) return false;
+  const bool by_node = pod.shape->whole_node ||
+                       (pod.queue != cluster::kNoQueue && store_.queue(pod.queue).by_flavor);
+  if (!by_node || plan == nullptr || !plan->victims.empty()) return false;
   return plan->started ? MustGiveWay(pod) : policy::IsOver(policy::QuotaView(store_), pod);
 }
 

@@ -39,7 +39,9 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
   store_.Refresh();
   // A pod that waits only for quota evicts none, nor does one that may only have to wait for its
   // turn.
-  if ((reason == ReasonId::kWaitingForQuota || unfinished()) && HasRoom(Now(now), *pod)) return {};
+  if ((reason == ReasonId::kWaitingForQuota || unfinished()) && HasPayableRoom(Now(now), *pod)) {
+    return {};
+  }
   const std::optional<Eviction> eviction = DecideEviction(Now(now), *pod, candidates);
   if (!eviction) return {};
   HoldRoomOf(*eviction, *pod, now);

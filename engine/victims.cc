@@ -159,7 +159,7 @@ bool WouldPreempt(const View& view, const PodInfo& pod, const Preemptor& preempt
                   bool& by_count) {
   constexpr int kMaxTries = 16;
   by_count = !view.store.HoldsBelow(preemptor.queue, preemptor.priority);
-  if (by_count || HasRoom(view, pod)) return false;
+  if (by_count || HasPayableRoom(view, pod)) return false;
   view.work += std::ssize(view.store.nodes());
   const auto fits = view.scorer.fit().Row(*pod.shape);
   int tries = 0;

@@ -159,7 +159,9 @@ class Placer {
   }
 
   bool Allowed(const PodInfo& pod, NodeIndex node) const {
-    if (request_.flavor && base_.store().node(node).flavor != *request_.flavor) return false;
+    if (request_.flavor && pod.shape->asks_device &&
+        base_.store().node(node).flavor != *request_.flavor)
+      return false;
     if (request_.allowed && !request_.allowed(node)) return false;
     if (&pod == request_.asking && request_.asking_allowed && !request_.asking_allowed(node)) {
       return false;

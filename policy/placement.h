@@ -32,7 +32,8 @@ struct PlacementRequest {
   std::string topology_required{};            ///< Level name, node label key, or empty.
   std::string topology_preferred{};
   std::span<const Avoid> avoid{};  ///< Pairs not to try.
-  /// Only nodes of this flavor, or of none (kNoFlavor); absent: any.
+  /// For the pods that ask for devices, only nodes of this flavor, or of none (kNoFlavor); absent:
+  /// any.
   std::optional<cluster::FlavorId> flavor{};
   /// Another limit on the nodes, by node; null: none.
   std::function<bool(cluster::NodeIndex)> allowed{};

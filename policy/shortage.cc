@@ -28,8 +28,9 @@ struct Count {
   std::int64_t free_devices = 0;
 };
 
-bool IsOfFlavor(const PlacementRequest& request, const cluster::NodeInfo& node) {
-  return !request.flavor || node.flavor == *request.flavor;
+bool IsOfFlavor(const PlacementRequest& request, const cluster::PodShape& shape,
+                const cluster::NodeInfo& node) {
+  return !request.flavor || !shape.asks_device || node.flavor == *request.flavor;
 }
 
 Count CountRoom(const PlacementRequest& request, const ShapeGroup& group, const Overlay& base,
@@ -39,7 +40,10 @@ Count CountRoom(const PlacementRequest& request, const ShapeGroup& group, const 
   const bool ports = !group.shape->spec->host_ports.empty();
   for (const NodeIndex index : nodes) {
     const cluster::NodeInfo& node = base.store().node(index);
-    if (!node.present || !fit.Fits(*group.shape, node) || !IsOfFlavor(request, node)) continue;
+    if (!node.present || !fit.Fits(*group.shape, node) ||
+        !IsOfFlavor(request, *group.shape, node)) {
+      continue;
+    }
     ++count.matching;
     // Two pods of one host port never share a node.
     count.empty += Capacity(*group.shape, base, index, ports ? 1 : kMany, Looking::kAtEmptyNode);

@@ -20,8 +20,9 @@ using cluster::HardwareSource;
 
 void AppendRows(const cluster::Store& store, const cluster::QueueInfo& queue,
                 const QueueNumbers& numbers, std::vector<QueueRow>& rows) {
+  const kube::ResourceList quota = config::TotalQuota(queue.config);
   std::set<std::string> names;
-  for (const auto& [name, amount] : queue.config.quota) names.insert(name);
+  for (const auto& [name, amount] : quota) names.insert(name);
   for (const auto& [name, amount] : queue.config.limit) names.insert(name);
   for (const cluster::ResourceId id : store.device_ids()) names.insert(store.resources().Name(id));
   for (const std::string& name : names) {
@@ -33,7 +34,7 @@ void AppendRows(const cluster::Store& store, const cluster::QueueInfo& queue,
     rows.push_back({.queue = queue.config.name,
                     .resource = name,
                     .used = id ? Whole(name, queue.used[*id]) : 0,
-                    .quota = of(queue.config.quota).value_or(0),
+                    .quota = of(quota).value_or(0),
                     .limit = of(queue.config.limit),
                     .borrowed = of(numbers.borrowed).value_or(0),
                     .fair_share = of(numbers.fair_share)});

@@ -293,7 +293,7 @@ std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces
       const QueueNumbers& numbers = reader.Of(queue.config.name);
       Json item = {{"name", queue.config.name},
                    {"parent", queue.config.parent},
-                   {"quota", Quantities(queue.config.quota)},
+                   {"quota", Quantities(config::TotalQuota(queue.config))},
                    {"limit", Quantities(queue.config.limit)},
                    {"used", Quantities(UsedOf(store, queue))},
                    {"borrowed", Quantities(numbers.borrowed)},

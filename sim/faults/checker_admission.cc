@@ -139,7 +139,7 @@ bool Checker::FollowsItsGang(const kube::Pod& bound) const {
 
 /// I4, by the API objects alone.
 void Checker::CheckQueues(const kube::Pod& bound) {
-  if (!bound.spec->requests.contains(kGpu)) return;
+  if (!bound.spec->requests.contains(kGpu) || !Lives(bound)) return;
   const std::string queue = usage_.QueueOf(bound.meta.uid);
   const auto claim = cluster::ClaimOf(bound);
   // Its queue was removed while the Binding was under way: it counts in another queue, whatever the

@@ -49,6 +49,14 @@ std::int64_t ChargedGpus(const cluster::Store& store, const cluster::PodInfo& po
   return 0;
 }
 
+/// Its quota, or that of its flavors together.
+std::int64_t PromisedTo(const config::Queue& queue) {
+  if (queue.quota.contains(kGpu)) return queue.quota.at(kGpu);
+  std::int64_t sum = 0;
+  for (const config::FlavorQuota& amounts : queue.quotas) sum += AmountOf(amounts.quota, kGpu);
+  return sum;
+}
+
 /// What the policy lets a queue use on the nodes of one flavor; nullopt: no cap.
 std::optional<std::int64_t> CapOfFlavor(const config::Queue& queue, const std::string& flavor,
                                         bool borrowing) {
@@ -91,16 +99,26 @@ void Checker::CheckPartsOf(const cluster::Store& store, const cluster::PodInfo& 
     if (queue == policy.queues.end()) continue;
     std::int64_t of_flavor = 0;
     std::int64_t not_evictable = 0;
+    std::int64_t of_both = 0;
     for (const auto& [uid, pod] : store.pods()) {
       if (pod.charge == cluster::Charge::kNone || pod.charged_queue == cluster::kNoQueue) continue;
       const auto path = path_of(pod);
       if (std::ranges::find(path, name) == path.end()) continue;
       const std::int64_t gpus = ChargedGpus(store, pod);
-      if (FlavorByLabels(store.node(pod.node), policy) == flavor) of_flavor += gpus;
-      if (MayNotBeEvicted(pod, policy)) not_evictable += gpus;
+      const bool there = FlavorByLabels(store.node(pod.node), policy) == flavor;
+      const bool stays = MayNotBeEvicted(pod, policy);
+      of_flavor += there ? gpus : 0;
+      not_evictable += stays ? gpus : 0;
+      of_both += there && stays ? gpus : 0;
     }
-    if (const std::int64_t quota = AmountOf(queue->quota, kGpu);
-        kept && quota > 0 && not_evictable > quota) {
+    const auto amounts = std::ranges::find(queue->quotas, flavor, &config::FlavorQuota::flavor);
+    const std::int64_t promised =
+        amounts == queue->quotas.end() ? 0 : AmountOf(amounts->quota, kGpu);
+    if (kept && promised > 0 && of_both > promised) {
+      Broken(fmt::format("I4: {} may not be evicted; with it queue {} has {} of {} of {} so",
+                         fresh.object.meta.name, name, of_both, promised, flavor));
+    }
+    if (const std::int64_t quota = PromisedTo(*queue); kept && quota > 0 && not_evictable > quota) {
       Broken(fmt::format("I4: {} may not be evicted; with it queue {} has {} of {} milli-GPU so",
                          fresh.object.meta.name, name, not_evictable, quota));
     }

@@ -135,15 +135,31 @@ TEST_CASE("how a pod is charged is fixed by its Binding", "[unit][cluster]") {
   CHECK(t.store.LedgerString() == t.Rebuilt());
 }
 
-TEST_CASE("a planned pod that is relabelled is charged as it says now", "[unit][cluster]") {
+TEST_CASE("a planned pod that is relabelled is charged as it was planned", "[unit][cluster]") {
   PartsTest t;
   t.Add(MakePod("p").Gpu(1));
   t.store.Refresh();
   t.store.SetCharge(*t.store.FindPod("uid-p"), t.store.FindNode("h"), Charge::kPlanned);
   CHECK(t.Used(kNonPreemptible) == Amounts2{0, 0});
   t.Add(MakePod("p").Gpu(1).Label("berth.dev/preemptible", "false"));
+  CHECK(t.Used(kNonPreemptible) == Amounts2{0, 0});
+  t.store.Unreserve(*t.store.FindPod("uid-p"));  // it is planned anew
+  t.store.SetCharge(*t.store.FindPod("uid-p"), t.store.FindNode("h"), Charge::kPlanned);
   CHECK(t.Used(kNonPreemptible) == Amounts2{1, 1});
   CHECK(t.Used(kBoth) == Amounts2{1, 1});
+}
+
+TEST_CASE("without a quota in total, the sum of its flavors is promised", "[unit][cluster]") {
+  config::Queue a = MakeQueue("a", {"default"});
+  a.quotas = {{.flavor = "h100", .quota = {{kGpu, 4'000}}},
+              {.flavor = "rest", .quota = {{kGpu, 1'000}}}};
+  auto policy = MakePolicy({a});
+  policy.flavors = {{.name = "h100", .node_selector = {{"gpu", "h100"}}}, {.name = "rest"}};
+  const Store store(policy);
+  const QueueInfo& info = store.queue(store.FindQueue("a"));
+  CHECK(info.quota[*store.resources().Find(kGpu)] == 5'000);
+  const std::pair<ResourceId, std::int64_t> cap{*store.resources().Find(kNonPreemptible), 5'000};
+  CHECK(std::ranges::find(info.non_preemptible_caps, cap) != info.non_preemptible_caps.end());
 }
 
 TEST_CASE("a class that the policy does not have is the pod's error", "[unit][cluster]") {

@@ -175,6 +175,25 @@ TEST_CASE("flavors, and amounts of them") {
   CHECK(ErrorsOf(kHeader + "flavors: [{name: a, nodeSelector: [b]}]").size() == 1);
 }
 
+TEST_CASE("a stored policy protects what it does not understand", "[unit][config]") {
+  const std::string queue =
+      "queues:\n- {name: a, namespaces: ['*'], quotas: [{flavor: x, limit: {nvidia.com/gpu: 1}}]}\n"
+      "- {name: b, namespaces: ['*']}\n";
+  for (const std::string flavor :
+       {"{name: x, matchExpressions: []}", "{name: x, nodeSelector: 3}"}) {
+    INFO(flavor);
+    const auto stored = DecodeStoredPolicy(kHeader + queue + "flavors: [" + flavor + "]\n", "p");
+    REQUIRE(stored.has_value());
+    CHECK(stored->policy.queues[0].namespaces == std::vector<std::string>{});
+    CHECK(stored->policy.queues[1].namespaces == std::vector<std::string>{"*"});
+  }
+  const auto stored =
+      DecodeStoredPolicy(kHeader + "classes: [{name: x, evict: never}, {name: y}]\n", "p");
+  REQUIRE(stored.has_value());
+  CHECK_FALSE(stored->policy.classes[0].preemptible);
+  CHECK(stored->policy.classes[1].preemptible);
+}
+
 TEST_CASE("a stored policy keeps a queue closed if what it admits was not understood") {
   for (const std::string key : {"classes: [x]", "nonPreemptible: maybe", "priorityClasses: 3",
                                 "quotas: [{flavor: none}]"}) {
