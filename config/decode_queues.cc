@@ -216,18 +216,6 @@ class ParentCheck {
 
 }  // namespace
 
-kube::ResourceList TotalQuota(const Queue& queue) {
-  kube::ResourceList total = queue.quota;
-  for (const FlavorQuota& amounts : queue.quotas) {
-    for (const auto& [resource, amount] : amounts.quota) {
-      if (queue.quota.contains(resource)) continue;
-      std::int64_t& sum = total[resource];
-      if (__builtin_add_overflow(sum, amount, &sum)) sum = std::numeric_limits<std::int64_t>::max();
-    }
-  }
-  return total;
-}
-
 void ReadAmounts(ErrorSink& sink, const Located& at, std::span<const DeviceResource> devices,
                  kube::ResourceList& amounts) {
   for (const Entry& entry : ReadEntries(sink, at)) {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -126,7 +127,17 @@ struct Queue {
 
 /// What a queue is promised in total: its quota, and of resources that this does not name the sum
 /// of its flavors. Saturates.
-kube::ResourceList TotalQuota(const Queue& queue);
+inline kube::ResourceList TotalQuota(const Queue& queue) {
+  kube::ResourceList total = queue.quota;
+  for (const FlavorQuota& amounts : queue.quotas) {
+    for (const auto& [resource, amount] : amounts.quota) {
+      if (queue.quota.contains(resource)) continue;
+      std::int64_t& sum = total[resource];
+      if (__builtin_add_overflow(sum, amount, &sum)) sum = std::numeric_limits<std::int64_t>::max();
+    }
+  }
+  return total;
+}
 
 /// A kind of nodes, such as those with one model of GPU. A node is of the first flavor in the
 /// policy whose selector it matches.

@@ -268,5 +268,27 @@ TEST_CASE("caps: the limit, else the quota, per resource", "[unit][cluster]") {
   CHECK(caps == std::map<std::string, std::int64_t>{{"cpu", 5000}, {"nvidia.com/gpu", 32'000}});
 }
 
+TEST_CASE("whether a pod of a lower priority holds room", "[unit][cluster]") {
+  Store store(MakePolicy({MakeQueue("q", {"*"}), MakeQueue("other", {"*"})}));
+  store.UpsertNode(MakeNode("n").Gpu(8));
+  const auto pod = [](int priority) {
+    return MakePod("p").Gpu(1).Queue("q").Priority(priority).On("n");
+  };
+  store.UpsertPod(MakePod("waits").Gpu(1).Queue("q").Priority(-5));
+  CHECK_FALSE(store.HoldsBelow(0, 0));
+  store.UpsertPod(pod(3));
+  CHECK(store.HoldsBelow(0, 4));
+  CHECK_FALSE(store.HoldsBelow(0, 3));
+  CHECK_FALSE(store.HoldsBelow(1, 4));  // priorities count inside a queue
+  store.UpsertPod(pod(1));
+  CHECK(store.HoldsBelow(0, 2));
+  store.UpsertPod(MakePod("stranger").Gpu(1).Queue("unknown").Priority(-1).On("n"));
+  CHECK(store.HoldsBelow(1, 0));  // who is in no queue is compared with all
+  store.DeletePod("uid-stranger");
+  store.DeletePod("uid-p");
+  CHECK_FALSE(store.HoldsBelow(0, 1000));
+  CHECK_FALSE(store.HoldsBelow(1, 1000));
+}
+
 }  // namespace
 }  // namespace berth::cluster
