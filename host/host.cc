@@ -39,7 +39,7 @@ bool Host::Forget(TimePoint now) {
   }
   if (succession_->GoOn(now)) return true;
   engine_->SetListener(nullptr);
-  out_.Put(Bury{.engine = std::exchange(engine_, succession_->Take())});
+  out_.Put(Discard{.engine = std::exchange(engine_, succession_->Take())});
   succession_.reset();
   return false;
 }

@@ -67,13 +67,13 @@ struct AnswerPreempt {
 };
 
 /// An engine that nobody uses any more, to be destroyed without the lock: it is large. No outcome.
-struct Bury {
+struct Discard {
   std::shared_ptr<const engine::Engine> engine;
 };
 
 /// Orders of the engine's own have no outcome.
 using Order = std::variant<Nominate, RemoveGate, ReadPod, PostBinding, AnswerBind, AnswerPreempt,
-                           Bury, engine::EmitEvent, engine::NodeNotice, engine::Decision>;
+                           Discard, engine::EmitEvent, engine::NodeNotice, engine::Decision>;
 
 /// The outcome of a Nominate, RemoveGate, ReadPod or PostBinding, after all retries of the API
 /// client.

@@ -175,7 +175,7 @@ bool HostDriver::Deliver(host::Order& order) {
     call.done(answer->kept);
     return true;
   }
-  return std::holds_alternative<host::Bury>(order);
+  return std::holds_alternative<host::Discard>(order);
 }
 
 void HostDriver::Carry(const std::vector<host::Order>& orders) {

@@ -325,7 +325,7 @@ TEST_CASE_METHOD(HostTest, "while it forgets a host decides nothing, and misses 
   CHECK_FALSE(slow.forgetting());
   const auto orders = slow.TakeOrders();
   REQUIRE(orders.size() == 1);
-  CHECK(std::holds_alternative<Bury>(orders.front()));
+  CHECK(std::holds_alternative<Discard>(orders.front()));
   CHECK(slow.engine().PlanCounts() == std::pair(0, 0));
   CHECK(slow.engine().store().FindPod("uid-p0") == nullptr);
   CHECK(slow.engine().store().FindPod("uid-late")->node != cluster::kNoNode);
