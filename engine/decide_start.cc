@@ -181,23 +181,28 @@ StartDecision DecideStartIn(const View& view, const Workload& workload,
 }
 
 /// In a queue with amounts of single flavors, whose room depends on the flavor: the first that has
-/// room and quota. If none has, the verdict is the best of them (RankOf), of equals the first.
+/// room and quota for all members, else the first that has it for the minimum. If none has, the
+/// verdict is the best of them (RankOf), of equals the first.
 StartDecision DecideStartByFlavor(const View& view, const Workload& workload,
                                   const std::vector<const PodInfo*>& pods, int min,
                                   const Wakeups* memo) {
   const auto flavors = static_cast<cluster::FlavorId>(view.store.policy().flavors.size());
+  std::optional<StartDecision> some;  // not all members, in the first flavor that has the minimum
   std::optional<StartDecision> best;
   int tried = 0;
   for (cluster::FlavorId i = 0; i <= flavors; ++i) {
     const cluster::FlavorId flavor = i == flavors ? cluster::kNoFlavor : i;
     if (!Matches(view, pods, flavor)) continue;
     StartDecision decision = DecideStartIn(view, workload, pods, min, memo, flavor);
-    if (decision.reserve) return decision;
+    if (decision.reserve && decision.reserve->placed.size() == pods.size()) return decision;
+    if (decision.reserve && !some) some = std::move(decision);
     ++tried;
+    if (some) continue;
     if (!best || RankOf(decision.verdict.reason) < RankOf(best->verdict.reason)) {
       best = std::move(decision);
     }
   }
+  if (some) return *std::move(some);
   // The selectors of its members demand several flavors, or no node matches at all.
   if (!best) return DecideStartIn(view, workload, pods, min, memo, std::nullopt);
   // A node of another flavor may come, or come to match: no release of quota reports that.

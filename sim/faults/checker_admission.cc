@@ -16,6 +16,19 @@ using cluster::Charge;
 
 namespace {
 
+/// What those of `uids` hold of the resource whose victims have not ended.
+std::int64_t HeldForVictims(const HostDriver& host, const std::set<std::string>& uids,
+                            cluster::ResourceId id) {
+  std::int64_t held = 0;
+  for (const std::string& uid : uids) {
+    const cluster::PodInfo* pod = host.engine().store().FindPod(uid);
+    const engine::Plan* plan = host.engine().PlanOf(*pod);
+    if (plan == nullptr || plan->victims.empty()) continue;
+    for (const auto& [resource, amount] : pod->queue_charge) held += resource == id ? amount : 0;
+  }
+  return held;
+}
+
 /// What the ledger says that a queue and those below it have in use.
 std::int64_t GpusIn(const cluster::Store& store, const std::string& queue) {
   return store.queue(store.FindQueue(queue)).used[store.device_ids().front()];
@@ -310,6 +323,8 @@ void Checker::CheckCaps(const HostDriver& host) {
     caps.insert(caps.end(), queue.non_preemptible_caps.begin(), queue.non_preemptible_caps.end());
     for (const auto& [id, cap] : caps) {
       if (queue.used[id] <= cap) continue;
+      // What waits for victims is counted beside them, and may be planned behind others.
+      if (queue.used[id] - HeldForVictims(host, charged[queue.config.name], id) <= cap) continue;
       for (const std::string& uid : charged[queue.config.name]) {
         const cluster::PodInfo* pod = store.FindPod(uid);
         const bool takes = std::ranges::any_of(
