@@ -194,12 +194,7 @@ func TestMutualTLSAsksForAName(t *testing.T) {
 func TestPortsFullOfStrangers(t *testing.T) {
 	issuer := bed.NewIssuer(t)
 	m := bed.NewMount(t, issuer.Issue(bed.Leaf{CommonName: "berth"}), issuer.CA())
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	health := free.Addr().String()
-	free.Close()
+	health := bed.FreeAddress(t)
 	s := control.Scenario(t, bed.Options{
 		Flags:     append(mutualFlags(m, schedulerName), "--health-listen", health),
 		Extenders: overTLS(issuer, issuer.Issue(bed.Leaf{CommonName: schedulerName})),

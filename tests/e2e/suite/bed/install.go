@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,6 +93,13 @@ func (s *Scenario) FreePort() int {
 	port, err := freePort()
 	must(s.T, err)
 	return port
+}
+
+// FreeAddress is HOST:PORT of a free loopback port, for tests that need it before their scenario.
+func FreeAddress(t *testing.T) string {
+	port, err := freePort()
+	must(t, err)
+	return Address(port)
 }
 
 // Ports are those that the scenario's own URLs mean: for the verbs, and for

@@ -12,12 +12,14 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -41,14 +43,30 @@ func Loopback(scheme string, port int, path string) string {
 	return fmt.Sprintf("%s://%s%s", scheme, Address(port), path)
 }
 
-// freePort returns a loopback TCP port that was free a moment ago.
+// Where free ports are taken from: below the ports that Linux gives to connections
+// (from 32768 on) and below those of Services (from 30000 on), so that nothing takes
+// a port between its choice and its use.
+const firstPort, endOfPorts = 15000, 30000
+
+// ports counts through the range. It starts at random, for suites that run side by side.
+var ports = func() *atomic.Int64 {
+	var start atomic.Int64
+	start.Store(mathrand.Int64N(endOfPorts - firstPort))
+	return &start
+}()
+
+// freePort returns a loopback TCP port that nobody listens on. It returns none twice
+// before it has been through the whole range.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", Address(0))
-	if err != nil {
-		return 0, err
+	var err error
+	for range endOfPorts - firstPort {
+		port := firstPort + int(ports.Add(1)%(endOfPorts-firstPort))
+		var l net.Listener
+		if l, err = net.Listen("tcp", Address(port)); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, err
 }
 
 // authority holds the one serving certificate of the bed, self-signed for the
