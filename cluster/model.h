@@ -65,7 +65,7 @@ struct PodInfo {
   QueueId charged_queue = kNoQueue;
   std::int32_t charged_priority = 0;  ///< Its priority when it was charged.
   Demand queue_charge;  ///< What was added to that queue: `charged`, and parts of it (Part).
-  /// It may not be evicted for other work. Fixed once bound, as is its queue.
+  /// It may not be evicted for other work. Fixed while it is planned, and once bound.
   bool non_preemptible = false;
   /// For a whole-node pod: the devices that it was charged at binding. Until it ends it is never
   /// charged less, even while its node lists fewer.
@@ -160,8 +160,8 @@ struct QueueInfo {
   /// cap.
   std::vector<std::pair<ResourceId, std::int64_t>> caps;
   Amounts quota;
-  /// Caps of parts of resources, which only pods take of which the policy counts such parts.
-  /// Those of flavors are among `caps`.
+  /// What non-preemptible work may use of each resource, in all and of each flavor, by the id of
+  /// that part (Part). The caps of flavors for all work are among `caps`.
   std::vector<std::pair<ResourceId, std::int64_t>> non_preemptible_caps;
   bool by_flavor = false;  ///< Some queue on its path has amounts of single flavors.
   /// What others may not use of the quota, by resource: with borrowing, and above 0.

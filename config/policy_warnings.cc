@@ -102,14 +102,9 @@ void FindOvercommitted(const Queue& queue, const Children& children,
 
 /// Of one queue, promises of single flavors beyond what it is promised, or may use, in all.
 void FindExcessOfFlavors(const Queue& queue, std::vector<std::string>& warnings) {
-  kube::ResourceList sums;
-  for (const FlavorQuota& amounts : queue.quotas) {
-    for (const auto& [resource, quota] : amounts.quota) {
-      std::int64_t& sum = sums[resource];
-      if (__builtin_add_overflow(sum, quota, &sum)) sum = std::numeric_limits<std::int64_t>::max();
-    }
-  }
-  for (const auto& [resource, sum] : sums) {
+  Queue flavors = queue;  // without the totals
+  flavors.quota.clear();
+  for (const auto& [resource, sum] : TotalQuota(flavors)) {
     for (const auto* totals : {&queue.quota, &queue.limit}) {
       const auto total = totals->find(resource);
       if (total == totals->end() || sum <= total->second) continue;

@@ -12,7 +12,8 @@
 namespace berth::server {
 
 /// {"items":[{name, parent, namespaces, quota, limit, used, borrowed, lent, fairShare,
-/// pending:{reason: workloads}, refused:{reason: pods}}]}, amounts as Kubernetes quantities
+/// parts:[{resource, flavor, nonPreemptible, used, quota, limit}], pending:{reason: workloads},
+/// refused:{reason: pods}}]}, amounts as Kubernetes quantities
 /// (QueueNumbers says of what). Workloads and pods without a queue come last, under `(none)`. `ns`
 /// not empty: only queues that admit its pods. `namespaces`: whether they are shown.
 std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces);
