@@ -14,6 +14,9 @@
 namespace berth::cluster {
 
 inline constexpr std::string_view kPlanAnnotation = "berth.dev/plan";
+/// On a pod that Berth evicts: the key of the workload whose room it makes. Written before the
+/// eviction, so that another process knows whose the room is.
+inline constexpr std::string_view kEvictedForAnnotation = "berth.dev/evicted-for";
 inline constexpr std::string_view kShareAnnotation = "berth.dev/gpu-milli";
 inline constexpr std::string_view kAdmissionGate = "berth.dev/admission";
 

@@ -127,6 +127,10 @@ std::string Sentence(const Verdict& v) {
           "kube-scheduler or a kubelet refused the nodes where its {} members have room; they are "
           "tried again {}.",
           v.want, v.have > 0 ? fmt::format("in {} s", v.have) : "after a pause");
+    case ReasonId::kWaitingForVictims:
+      if (v.want == 0) return "Its gang is evicted: new members wait until the old ones end.";
+      return fmt::format("It gets the room of pods that are evicted or end anyway: {} {} left.",
+                         v.want, v.want == 1 ? "is" : "are");
     case ReasonId::kGangConflict:
     case ReasonId::kQueueNotAllowed:
     case ReasonId::kInvalidRequest:

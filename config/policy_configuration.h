@@ -86,6 +86,17 @@ enum class Hold : std::uint8_t {
   kHold,  ///< Nothing new starts; what runs goes on.
 };
 
+/// From whom work of a queue may take the room that it lacks: queues[].preemption.within.
+enum class Within : std::uint8_t {
+  kLower,  ///< From work of the same queue with lower priority, which is evicted.
+  kNever,
+};
+
+struct Preemption {
+  Within within = Within::kLower;
+  bool operator==(const Preemption&) const = default;
+};
+
 /// How the work of a queue is ordered, among equal PriorityClasses.
 enum class Order : std::uint8_t {
   kFifo,              ///< By age.
@@ -115,6 +126,7 @@ struct Queue {
   kube::ResourceList lending_limit{};
   Hold hold = Hold::kNone;
   Order order = Order::kFifo;
+  Preemption preemption{};
   /// By flavor, beside the totals.
   std::vector<FlavorQuota> quotas{};
   /// Workload classes that it admits. Absent: all, and work without a class.

@@ -87,6 +87,7 @@ inline constexpr std::array<std::string_view, 2> kModes{"enforce", "passthrough"
 inline constexpr std::array<std::string_view, 2> kDeviceKinds{"whole", "handles"};
 inline constexpr std::array<std::string_view, 2> kHolds{"none", "hold"};
 inline constexpr std::array<std::string_view, 2> kOrders{"fifo", "predictedService"};
+inline constexpr std::array<std::string_view, 2> kWithin{"lower", "never"};
 inline constexpr std::array<std::string_view, 2> kDenyAllow{"deny", "allow"};
 inline constexpr std::array<std::string_view, 2> kFalseTrue{"false", "true"};
 inline constexpr std::array<std::string_view, 4> kOffOn{"off", "on", "false", "true"};
@@ -173,6 +174,12 @@ void Keys(Visitor& key, T& workload_class) {
       "false: its pods are never evicted by Berth, and use quota only.");
 }
 
+template <typename Visitor, Is<Preemption> T>
+void Keys(Visitor& key, T& preemption) {
+  key("within", preemption.within, Word{kWithin},
+      "lower: work may evict work of lower priority in its own queue. never: it waits.");
+}
+
 template <typename Visitor, Is<Queue> T>
 void Keys(Visitor& key, T& queue) {
   key("name", queue.name, Name{.form = kQueue, .required = true, .unique = true},
@@ -195,6 +202,7 @@ void Keys(Visitor& key, T& queue) {
   key("order", queue.order, Word{kOrders},
       "fifo: by priority, then age. predictedService: by priority, then the least expected "
       "duration times devices.");
+  key("preemption", queue.preemption, Section{}, "Whose running work it may evict.");
   key("quotas", queue.quotas, Elements{.max = 64, .empty = ""},
       "Amounts of single flavors, beside those in total.");
   key("classes", queue.classes, Names{.form = kClass, .max = 64, .empty = ""},

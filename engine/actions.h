@@ -30,6 +30,15 @@ struct ReleaseMember {
   bool withdraw = false;  ///< Instead of all of the above: clear the nomination, which is void.
 };
 
+/// Evicts a pod for work whose plan waits for its room; then Engine::EvictionAnswered is called,
+/// once. Not done any more when Engine::StillEvicts is false.
+struct EvictPod {
+  PodRef pod{};
+  std::string workload{};  ///< The key of the work that it makes room for.
+  std::string plan{};      ///< That work's plan.
+  bool dry_run = false;    ///< Only ask whether the eviction would be done.
+};
+
 /// Ends the wait of a parked bind call.
 struct ResolveBind {
   TicketId ticket = 0;
@@ -65,7 +74,7 @@ struct NodeNotice {
 
 /// One line of the decision log.
 struct Decision {
-  std::string kind{};  ///< plan, refuse, start, bind, end, dissolve.
+  std::string kind{};  ///< plan, refuse, start, evict, bind, end, dissolve.
   std::string workload{};
   std::string queue{};
   std::string plan{};
@@ -80,7 +89,7 @@ struct Decision {
   std::int64_t waited_ms = -1;  ///< With `start` and `bind`.
 };
 
-using Action =
-    std::variant<ReleaseMember, ResolveBind, SettleBind, EmitEvent, NodeNotice, Decision>;
+using Action = std::variant<ReleaseMember, EvictPod, ResolveBind, SettleBind, EmitEvent, NodeNotice,
+                            Decision>;
 
 }  // namespace berth::engine

@@ -89,7 +89,7 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
   if (assignment->held_until != 0) {
     return Error("berth: its node has refused it, and is tried again after a pause");
   }
-  if (VictimsInTheWay(*pod)) {
+  if (VictimsInTheWay(*pod) || AwaitsEvictions(*pod)) {
     return Error("berth: the pods evicted for it have not ended yet");
   }
   const Workload& workload = *pod->workload;
@@ -405,6 +405,7 @@ void Engine::FireTimers(TimePoint now) {
     if (const auto* key = std::get_if<std::string>(&due)) {
       if (key->empty()) {
         refusals_.ExpireRejections(now);
+        store_.BumpFreeGeneration();  // pods whose eviction was refused may be victims again
         sweep_due_ = SweepOf::kAll;
         continue;
       }
@@ -434,7 +435,10 @@ void Engine::ExpireWorkload(const Workload& workload, TimePoint now) {
     const bool binding = std::ranges::any_of(state.plan->assignments, [](const Assignment& a) {
       return a.pod->charge == Charge::kBinding;
     });
-    if (state.plan->expires <= now && VictimsEnd(*state.plan)) {
+    if (state.plan->expires <= now && state.plan->evicting == Evicting::kSent &&
+        AwaitsVictims(*state.plan)) {
+      GoOnEvicting(workload, now);
+    } else if (state.plan->expires <= now && VictimsEnd(*state.plan)) {
       state.plan->expires = now + store_.policy().gang.plan_timeout.count();
       timers_.emplace(state.plan->expires, workload.key);
     } else if (state.plan->expires <= now && !binding) {

@@ -60,14 +60,17 @@ Assignment& Engine::AddPlace(const Workload& workload, const PodInfo& pod, const
   return states_[workload].plan->assignments.Add({.pod = &pod, .managed = IsManaged(pod, called)});
 }
 
-/// A new plan: its members are released, all at once or one after the other. A lone pod that is
-/// `caller` needs no writes: the answer to its call is enough.
+/// A new plan: its members are released, or, where others are evicted for it, wait for their end.
 void Engine::CommitStart(const Workload& workload, const Reservation& decision,
                          const PodInfo* caller, TimePoint now) {
+  for (const Workload* other : decision.yields) {
+    Dissolve(*other, "work of higher priority needs its room", /*hold=*/false, now);
+  }
   const std::string id = NextPlanId(workload);
   LogPlan(workload, decision, id);
   Plan& plan = BeginPlan(workload, id);
   plan.victims = decision.victims;
+  if (!plan.victims.empty()) awaiting_.insert(&workload);
   plan.made = now;
   plan.expires = now + store_.policy().gang.plan_timeout.count();
   int rank = 0;
@@ -82,7 +85,15 @@ void Engine::CommitStart(const Workload& workload, const Reservation& decision,
   plan.barrier = BarrierOf(workload);
   ++counters_.plans["made"];
   timers_.emplace(plan.expires, workload.key);
+  if (!decision.evicts.empty()) return BeginEvictions(workload, decision);
   SetVerdict(workload, {.reason = ReasonId::kStarting, .want = plan.barrier});
+  ReleasePlan(workload, caller, now);
+}
+
+/// Lets the members of a plan go, all at once or one after the other. A lone pod that is `caller`
+/// needs no writes.
+void Engine::ReleasePlan(const Workload& workload, const PodInfo* caller, TimePoint now) {
+  Plan& plan = *states_[workload].plan;
   if (plan.barrier == 0) {  // no member will come to the barrier
     StartGang(workload, now);
     return;
@@ -181,18 +192,18 @@ void Engine::HoldPlace(const Workload& workload, Assignment& place, TimePoint un
 }
 
 /// The workload does not start: it waits, and rests where it is known exactly for what.
-void Engine::CommitRefusal(const Workload& workload, const StartDecision& decision, TimePoint now) {
+void Engine::CommitRefusal(const Workload& workload, const StartDecision& decision,
+                           const PreemptorDecision& may) {
   if (decision.failure && wakeups_.Known(*decision.failure) == nullptr) {
     wakeups_.Remember(*decision.failure, decision.verdict);
   }
   SetVerdict(workload, decision.verdict);
-  const PreemptorDecision may =
-      DecidePreemptor(Now(now), workload, decision.verdict.reason, &wakeups_);
   if (may.would_preempt) {
     LetPreempt(*workload.members.front());
   } else if (may.preemptor && !wakeups_.CannotPreempt(*may.preemptor)) {
     wakeups_.RememberHopeless(*may.preemptor, may.by_count);
   }
+  if (may.unsure) return;
   switch (decision.rests_on) {
     case StartDecision::RestsOn::kNothing:
       break;

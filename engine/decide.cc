@@ -135,6 +135,21 @@ bool HasOurGate(const PodInfo& pod) {
          pod.object.scheduling_gates.end();
 }
 
+policy::Overlay RoomOf(const View& view) {
+  policy::Overlay room(view.store);
+  if (view.ended == nullptr) return room;
+  for (const PodInfo* pod : *view.ended) room.Remove(*pod);
+  return room;
+}
+
+policy::QuotaView QuotaFor(const View& view, const Workload& workload) {
+  policy::QuotaView quota = QuotaFor(view.store, view.in_tree_started, workload);
+  if (view.ended != nullptr) {
+    for (const PodInfo* pod : *view.ended) quota.GiveBack(*pod);
+  }
+  return quota;
+}
+
 policy::QuotaView QuotaFor(const cluster::Store& store,
                            const std::set<std::string>& in_tree_started, const Workload& workload) {
   policy::QuotaView quota(store);
@@ -155,7 +170,7 @@ policy::QuotaView QuotaFor(const cluster::Store& store,
 Verdict GrantMembers(const View& view, const Workload& workload,
                      std::span<const PodInfo* const> pods, int min, int& fit,
                      cluster::FlavorId flavor) {
-  return policy::GrantMembers(QuotaFor(view.store, view.in_tree_started, workload), workload.queue,
+  return policy::GrantMembers(QuotaFor(view, workload), workload.queue,
                               pods, min, fit, flavor);
 }
 
@@ -163,7 +178,7 @@ Verdict GrantCharge(const View& view, const Workload& workload,
                     std::span<const policy::Placed> placed) {
   const std::optional<Plan>& plan = view.states.At(workload).plan;
   const bool for_victims = plan && !plan->victims.empty();
-  return policy::GrantCharge(QuotaFor(view.store, view.in_tree_started, workload), workload.queue,
+  return policy::GrantCharge(QuotaFor(view, workload), workload.queue,
                              placed, for_victims);
 }
 
@@ -192,7 +207,7 @@ bool HasPayableRoom(const View& view, const PodInfo& pod) {
   const std::array<const PodInfo*, 1> one{&pod};
   return HasRoomWhere(
       view, pod,
-      policy::PayableNodes(QuotaFor(view.store, view.in_tree_started, *pod.workload),
+      policy::PayableNodes(QuotaFor(view, *pod.workload),
                            pod.workload->queue, one));
 }
 
@@ -220,7 +235,7 @@ JoinDecision DecideJoinIn(const View& view, const Workload& workload, const PodI
   const auto inside = StayInDomain(view, workload, one);
   const auto payable =
       HasAmountsByFlavor(view, workload)
-          ? policy::PayableNodes(QuotaFor(view.store, view.in_tree_started, workload),
+          ? policy::PayableNodes(QuotaFor(view, workload),
                                  workload.queue, one)
           : nullptr;
   policy::PlacementRequest request{.pods = {&pod}, .min = 1, .flavor = flavor, .allowed = inside};
@@ -330,7 +345,7 @@ RecoverDecision DecideRecover(const View& view, const Workload& workload) {
   RecoverDecision decision;
   if (reserve.plan.empty() || workload.in_tree) return decision;
   policy::Overlay overlay(view.store);
-  policy::QuotaView quota = QuotaFor(view.store, view.in_tree_started, workload);
+  policy::QuotaView quota = QuotaFor(view, workload);
   for (const PodInfo* pod : workload.members) {
     const auto claim = cluster::ClaimOf(pod->object);
     if (pod->charge != Charge::kNone || !claim || claim->plan != reserve.plan) continue;

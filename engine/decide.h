@@ -32,6 +32,8 @@ struct View {
   policy::Scorer& scorer;  ///< Its caches change, its answers do not.
   std::int64_t& work;      ///< Grows by the number of nodes that were looked at.
   TimePoint now = 0;
+  /// Pods that are taken to have ended already; null: none. Read by decisions to start.
+  const std::vector<const cluster::PodInfo*>* ended = nullptr;
 };
 
 /// A decision to reserve room: which member goes where.
@@ -49,6 +51,11 @@ struct Reservation {
   std::vector<policy::Placed> placed;  ///< Not empty. kStart: in rank order.
   /// kStart: UIDs of the pods whose room it is until they have ended.
   std::vector<std::string> victims{};
+  /// kStart: those of `victims` that Berth evicts; the others end anyway. Not empty: no member is
+  /// released before all victims have ended.
+  std::vector<const cluster::PodInfo*> evicts{};
+  /// kStart: workloads whose plans, which have not started, give their room up for it.
+  std::vector<const cluster::Workload*> yields{};
   /// kJoin: the member keeps its place and is not released before this time; 0: no pause.
   TimePoint held_until = 0;
   std::string plan{};        ///< kRecover: the id in the claims.
@@ -62,10 +69,14 @@ bool HasForeignGate(const cluster::PodInfo& pod);
 /// The pod has the gate that Berth removes (cluster::kAdmissionGate).
 bool HasOurGate(const cluster::PodInfo& pod);
 
-/// The quota left for `workload`: without what the other started in-tree groups still need.
+/// The room on the nodes, without View::ended.
+policy::Overlay RoomOf(const View& view);
+/// The quota left for `workload`: without what the other started in-tree groups still need; by a
+/// view, also without View::ended.
 policy::QuotaView QuotaFor(const cluster::Store& store,
                            const std::set<std::string>& in_tree_started,
                            const cluster::Workload& workload);
+policy::QuotaView QuotaFor(const View& view, const cluster::Workload& workload);
 /// See policy::GrantMembers.
 cluster::Verdict GrantMembers(const View& view, const cluster::Workload& workload,
                               std::span<const cluster::PodInfo* const> pods, int min, int& fit,

@@ -83,11 +83,11 @@ policy::Placement PlaceWhole(const View& view, const Workload& workload,
       .topology_required = workload.topology_required,
       .topology_preferred = workload.topology_preferred,
       .flavor = flavor,
-      .allowed = policy::PayableNodes(QuotaFor(view.store, view.in_tree_started, workload),
-                                      workload.queue, pods)};
-  const policy::Overlay overlay(view.store);
+      .allowed = policy::PayableNodes(QuotaFor(view, workload), workload.queue, pods)};
+  const policy::Overlay overlay = RoomOf(view);
+  request.explain = view.ended == nullptr;  // what might be is only asked whether it can be
   policy::Placement placement = PlaceAround(view, workload, pods, request, overlay);
-  if (!placement.ok() && request.allowed) {
+  if (!placement.ok() && request.allowed && request.explain) {
     // Also look at nodes that the queue cannot pay for, to find whether quota or room is short.
     request.allowed = {};
     placement = PlaceAround(view, workload, pods, request, overlay);

@@ -79,11 +79,18 @@ void Engine::OnNamespaceDeleted(std::string_view name) {
 
 void Engine::OnDisruptionBudget(kube::PodDisruptionBudget budget) {
   if (listener() != nullptr) listener()->OnDisruptionBudget(budget);
+  const auto& budgets = store_.disruption_budgets();
+  const auto known = budgets.find(budget.meta.uid);
+  // What the budget forbade before may be permitted now.
+  if (known != budgets.end() && known->second.disruptions_allowed < budget.disruptions_allowed) {
+    store_.BumpFreeGeneration();
+  }
   store_.UpsertDisruptionBudget(std::move(budget));
 }
 
 void Engine::OnDisruptionBudgetDeleted(std::string_view uid) {
   if (listener() != nullptr) listener()->OnDisruptionBudgetDeleted(uid);
+  store_.BumpFreeGeneration();
   store_.DeleteDisruptionBudget(uid);
 }
 
@@ -431,6 +438,9 @@ Explanation Engine::Why(std::string_view ns, std::string_view name, TimePoint no
 /// The verdict of a member that has its place and is not bound yet.
 Verdict Engine::OnItsWay(const Workload& workload, const Assignment& assignment) const {
   const Plan& plan = *states_.At(workload).plan;
+  if (AwaitsEvictions(*assignment.pod)) {
+    return {.reason = ReasonId::kWaitingForVictims, .want = std::ssize(plan.victims)};
+  }
   Verdict verdict{
       .reason = ReasonId::kStarting, .want = plan.barrier, .have = plan.assignments.arrived()};
   if (plan.started && workload.gang) {  // bound members are no longer in the plan

@@ -104,8 +104,11 @@ struct Counters {
   std::map<std::string, std::uint64_t> binds;  ///< By result.
   std::map<std::string, std::uint64_t> plans;  ///< By outcome.
   std::vector<std::int64_t> gang_waits_ms;     ///< Since the last TakeCounters.
+  std::uint64_t evictions = 0;                 ///< Accepted ones, for work of higher priority.
   std::uint64_t untrusted_claims = 0;
 };
+
+struct PreemptorDecision;
 
 class Engine : private cluster::StoreListener {
  public:
@@ -153,6 +156,13 @@ class Engine : private cluster::StoreListener {
   /// longer parked, and its ResolveBind (which may say kPost) is among the actions already taken.
   bool BindAbandoned(TicketId ticket);
   VictimMap Preempt(std::string_view uid, const VictimMap& candidates, TimePoint now);
+
+  // --- Evictions that the engine had the host make (EvictPod).
+  /// `accepted`: it was done, or would be done, or the pod is gone.
+  void EvictionAnswered(const std::string& workload, const std::string& plan,
+                        const std::string& uid, bool dry_run, bool accepted, TimePoint now);
+  /// Whether the plan still needs evictions.
+  bool StillEvicts(const std::string& workload, const std::string& plan) const;
 
   // --- Progress.
   /// Fires the timers that are due and judges the workloads that changed, in order, within the
@@ -250,8 +260,10 @@ class Engine : private cluster::StoreListener {
                   const cluster::PodInfo* caller);
   void CommitRetry(const cluster::Workload& workload, const Reservation& decision, TimePoint now);
   void CommitRecover(const cluster::Workload& workload, const Reservation& decision, TimePoint now);
+  void ReleasePlan(const cluster::Workload& workload, const cluster::PodInfo* caller,
+                   TimePoint now);
   void CommitRefusal(const cluster::Workload& workload, const StartDecision& decision,
-                     TimePoint now);
+                     const PreemptorDecision& may);
   void Reserve(Assignment& place, const policy::Placed& placed);
   Assignment& AddPlace(const cluster::Workload& workload, const cluster::PodInfo& pod,
                        const Shapes& called);
@@ -332,8 +344,23 @@ class Engine : private cluster::StoreListener {
   bool VictimsEnd(const Plan& plan) const;
   bool AwaitsVictims(const Plan& plan) const;
   bool VictimsInTheWay(const cluster::PodInfo& pod) const;
+  bool AwaitsEvictions(const cluster::PodInfo& pod) const;
   void AfterVictimGone(const std::string& uid, cluster::NodeIndex node, TimePoint now);
   void LetPreempt(const cluster::PodInfo& pod);
+
+  // evictions.cc
+  void BeginEvictions(const cluster::Workload& workload, const Reservation& decision);
+  void SendEvictions(const cluster::Workload& workload);
+  void BeginEviction(const cluster::Workload& gang);
+  void TellVictim(const cluster::PodInfo& victim, const cluster::Workload& workload);
+  void Spare(const cluster::PodInfo& victim);
+  void OrderEviction(const cluster::Workload& workload, const cluster::PodInfo& victim,
+                     bool dry_run);
+  void GoOnEvicting(const cluster::Workload& workload, TimePoint now);
+  void EndEvictions(const cluster::Workload& workload);
+  void AfterLastVictim(const cluster::Workload& workload, TimePoint now);
+  void NoteMarked();
+  std::vector<const cluster::PodInfo*> TakeMarked(const cluster::Workload& workload);
 
   // recovery.cc
   void Recover(const cluster::Workload& workload, TimePoint now);
@@ -378,6 +405,9 @@ class Engine : private cluster::StoreListener {
   std::int64_t spent_ = 0;   ///< In this pass; see Options::pass_budget.
   TimePoint passed_at_ = 0;  ///< The time of the last pass.
   std::set<const cluster::Workload*, cluster::ByKey> planned_;  ///< Workloads that have a plan.
+  std::set<const cluster::Workload*, cluster::ByKey> awaiting_;  ///< Whose plans have victims.
+  /// By the key of a workload: UIDs of pods that an earlier process evicted for it.
+  std::map<std::string, std::set<std::string>> marked_;
   Refusals refusals_;
 
   std::set<std::string> in_tree_started_;  ///< Keys of in-tree groups below their minimum.

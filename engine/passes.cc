@@ -84,6 +84,8 @@ void Engine::OnNewIncarnation(const Workload& workload) {
 }
 
 void Engine::OnWorkloadGone(const Workload& workload) {
+  TakeMarked(workload);  // nobody else gets their room
+  awaiting_.erase(&workload);
   active_.Rest(workload);
   wakeups_.Forget(workload);
   planned_.erase(&workload);

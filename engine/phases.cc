@@ -8,7 +8,7 @@
 namespace berth::engine {
 namespace {
 
-constexpr std::array<PhaseRow, 6> kPhaseTable{{
+constexpr std::array<PhaseRow, 7> kPhaseTable{{
     {"Gathering", "fewer members exist than the minimum needs", "Pending, when enough exist",
      "the pods"},
     {"Pending", "enough members exist, and they hold nothing; its verdict says what it waits for",
@@ -24,9 +24,15 @@ constexpr std::array<PhaseRow, 6> kPhaseTable{{
      "when no member runs",
      "a bound member, and the claims of others under its plan"},
     {"Running", "at least the minimum is bound or has succeeded",
-     "Starting, when it falls below the minimum; Reserved, Pending or Gathering, as a new "
-     "incarnation, when no member runs",
+     "Starting, when it falls below the minimum; Evicting, for work of higher priority; Reserved, "
+     "Pending or Gathering, as a new incarnation, when no member runs",
      "the bound members"},
+    {"Evicting",
+     "all its members are evicted for other work; until the last one begins to end, no member gets "
+     "a place",
+     "Pending or Gathering, as a new incarnation, when all end; Running, when the evictions are "
+     "given up",
+     "a member that ends with the annotation `berth.dev/evicted-for`"},
     {"Delegated", "kube-scheduler starts it whole (`spec.schedulingGroup`)",
      "none: it is released when its queue has the quota", "the pods"},
 }};
@@ -61,6 +67,7 @@ std::span<const PhaseRow> MemberPhaseTable() { return kMemberPhaseTable; }
 
 Phase PhaseOf(const cluster::Workload& workload, const WorkloadState& state) {
   if (workload.in_tree) return Phase::kDelegated;
+  if (state.evicted) return Phase::kEvicting;
   if (workload.started) {  // a Binding under way may still fail
     const auto bound = std::ranges::count_if(workload.members, &cluster::PodInfo::bound);
     return bound + workload.finished < workload.min_member ? Phase::kStarting : Phase::kRunning;

@@ -19,6 +19,7 @@ enum class Phase : std::uint8_t {
   kReserved,
   kStarting,
   kRunning,
+  kEvicting,
   kDelegated,
 };
 

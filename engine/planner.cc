@@ -6,7 +6,7 @@
 
 #include "engine/decide.h"
 #include "engine/engine.h"
-#include "engine/victims.h"
+#include "engine/eviction.h"
 #include "policy/neighbours.h"
 #include "policy/rank_order.h"
 
@@ -65,6 +65,10 @@ void Engine::Judge(const Workload& workload, const PodInfo* caller, TimePoint no
                           .have = (state.hold_until - now + 999) / 1000});
     return;
   }
+  if (states_[workload].evicted) {  // its new members wait until the old ones have ended
+    SetVerdict(workload, {.reason = ReasonId::kWaitingForVictims});
+    return;
+  }
   if (workload.started) {
     JudgeStarted(workload, pods, now);
   } else {
@@ -89,6 +93,10 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
     if (const auto resumed = DecideResumedEviction(Now(now), pod)) {
       return HoldRoomOf(*resumed, pod, now);
     }
+  } else if (const auto marked = TakeMarked(workload); !marked.empty()) {
+    const auto resumed =
+        DecideResumedStart(Now(now), workload, pods, std::max(1, missing), marked);
+    if (resumed) return Commit(workload, *resumed, caller, now);
   }
   const int have = static_cast<int>(pods.size()) + workload.BoundCount() + workload.finished;
   if (Settles(workload, have, now)) {
@@ -101,10 +109,15 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
   }
   wakeups_.Wake();  // room may have been given back since the pass began
   refusals_.Expire(workload, now);
-  const StartDecision decision =
-      DecideStart(Now(now), workload, std::move(pods), std::max(1, missing), &wakeups_);
-  if (!decision.reserve) return CommitRefusal(workload, decision, now);
-  Commit(workload, *decision.reserve, caller, now);
+  const int min = std::max(1, missing);
+  const StartDecision decision = DecideStart(Now(now), workload, pods, min, &wakeups_);
+  if (decision.reserve) return Commit(workload, *decision.reserve, caller, now);
+  const PreemptorDecision may =
+      workload.gang ? DecideStartByEviction(Now(now), workload, std::move(pods), min,
+                                            decision.verdict.reason, &wakeups_)
+                    : DecidePreemptor(Now(now), workload, decision.verdict.reason, &wakeups_);
+  if (may.reserve) return Commit(workload, *may.reserve, caller, now);
+  CommitRefusal(workload, decision, may);
 }
 
 bool Engine::WouldStart(const Workload& workload, TimePoint now) {
@@ -114,7 +127,11 @@ bool Engine::WouldStart(const Workload& workload, TimePoint now) {
   std::vector<const PodInfo*> pods = Placeable(workload);
   const int missing = std::max(1, workload.Missing());
   if (std::ssize(pods) < missing) return false;
-  return DecideStart(Now(now), workload, std::move(pods), missing, nullptr).reserve.has_value();
+  const StartDecision decision = DecideStart(Now(now), workload, pods, missing, nullptr);
+  if (decision.reserve || !workload.gang) return decision.reserve.has_value();
+  return DecideStartByEviction(Now(now), workload, std::move(pods), missing,
+                               decision.verdict.reason, nullptr)
+      .reserve.has_value();
 }
 
 /// For a gang that has started: members that wait for a node to take them, and members without a

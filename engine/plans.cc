@@ -24,8 +24,10 @@ Plan& Engine::BeginPlan(const Workload& workload, std::string id) {
 
 /// Call when every member that had a place in the plan is bound or has given it up.
 void Engine::EndPlan(const Workload& workload) {
+  EndEvictions(workload);
   states_[workload].plan.reset();
   planned_.erase(&workload);
+  awaiting_.erase(&workload);
   store_.SetPlan(workload, "");
 }
 

@@ -80,6 +80,12 @@ bool Engine::AwaitsVictims(const Plan& plan) const {
       plan.victims, [this](const std::string& uid) { return store_.FindPod(uid) != nullptr; });
 }
 
+/// Whether the members of its plan wait for pods that Berth evicts.
+bool Engine::AwaitsEvictions(const PodInfo& pod) const {
+  const Plan* plan = PlanOf(pod);
+  return plan != nullptr && plan->evicting != Evicting::kNo && AwaitsVictims(*plan);
+}
+
 /// As long as the victims exist, the plan in their place overfills node and queue. `pod` is bound
 /// only when bound pods, and plans that do not wait for victims, leave it enough of both. This is
 /// checked at bind and not at filter: kube-scheduler often learns of a victim's end before we do,
@@ -116,26 +122,34 @@ bool Engine::VictimsInTheWay(const PodInfo& pod) const {
 /// take.
 void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint now) {
   if (node == cluster::kNoNode) return;
-  std::vector<Plan*> waiting;
-  std::set<std::string> left;  // victims that other plans wait for on this node
-  for (const PodInfo* pod : store_.node(node).pods) {
-    if (pod->workload == nullptr || !states_[*pod->workload].plan) continue;
-    Plan& plan = *states_[*pod->workload].plan;
-    if (plan.victims.empty()) continue;
-    const bool waited = std::erase(plan.victims, uid) != 0;
-    if (waited && pod->charge == Charge::kPlanned) {
-      plan.expires = now + store_.policy().gang.plan_timeout.count();
-      timers_.emplace(plan.expires, pod->workload->key);
-      waiting.push_back(&plan);
-    }
-    left.insert(plan.victims.begin(), plan.victims.end());
+  std::vector<const Workload*> waiting;
+  for (const Workload* workload : awaiting_) {
+    if (std::erase(states_[*workload].plan->victims, uid) != 0) waiting.push_back(workload);
   }
   if (waiting.empty()) return;
+  std::set<std::string> left;   // victims that plans wait for on this node
+  std::set<const Plan*> there;  // plans with a place on this node
+  for (const PodInfo* pod : store_.node(node).pods) {
+    const Plan* plan = pod->workload == nullptr ? nullptr : PlanOf(*pod);
+    if (plan == nullptr || pod->charge != Charge::kPlanned) continue;
+    there.insert(plan);
+    left.insert(plan->victims.begin(), plan->victims.end());
+  }
   const auto overfull = [&](cluster::ResourceId id) { return store_.node(node).free(id) < 0; };
-  if (std::ranges::any_of(store_.device_ids(), overfull)) {
-    for (Plan* plan : waiting) plan->victims.assign(left.begin(), left.end());
+  const bool full = std::ranges::any_of(store_.device_ids(), overfull);
+  std::vector<std::string> keys;
+  for (const Workload* workload : waiting) {
+    Plan& plan = *states_[*workload].plan;
+    plan.expires = now + store_.policy().gang.plan_timeout.count();
+    timers_.emplace(plan.expires, workload->key);
+    if (full && there.contains(&plan)) plan.victims.assign(left.begin(), left.end());
+    keys.push_back(workload->key);
   }
   RecheckPlans(node);  // it may have shrunk meanwhile
+  for (const std::string& key : keys) {
+    const Workload* workload = store_.FindWorkload(key);
+    if (workload != nullptr && states_[*workload].plan) AfterLastVictim(*workload, now);
+  }
 }
 
 /// kube-scheduler evicts only for pods that it tries. So a gated single pod that would run after an

@@ -36,6 +36,7 @@ void Engine::Start(TimePoint now) {
     Recover(*workload, now);
     if (Passthrough()) GiveUpPlaces(*workload);
   }
+  NoteMarked();
   started_ = true;
   scorer_.Refresh();
   StartSweep(SweepOf::kAll);

@@ -47,6 +47,9 @@ class Succession final : public InputListener {
                       TimePoint /*now*/) override {}
   void OnBindSettled(std::string_view /*uid*/, TimePoint /*now*/) override {}
   void OnBindAbandoned(TicketId /*ticket*/) override {}
+  void OnEvictionAnswered(std::string_view /*workload*/, std::string_view /*plan*/,
+                          std::string_view /*uid*/, bool /*dry_run*/, bool /*accepted*/,
+                          TimePoint /*now*/) override {}
   void OnPreempt(std::string_view /*uid*/, const VictimMap& /*candidates*/,
                  TimePoint /*now*/) override {}
   void OnStep(TimePoint /*now*/) override {}

@@ -25,6 +25,7 @@ void Engine::ReleaseNext(const Workload& workload) {
   if (!state.plan || state.plan->started) return;
   auto& assignments = state.plan->assignments;
   if (assignments.on_their_way() > 0 || assignments.reserved() == 0) return;
+  if (AwaitsEvictions(*assignments.begin()->pod)) return;
   // Counted again for each kind of member. If none of the first few may go yet, kube-scheduler is
   // asked about the first.
   constexpr int kMostKinds = 8;

@@ -130,7 +130,7 @@ void Engine::NoteCall(const PodInfo& pod) {
     if (a.managed || a.pod->shape != pod.shape) continue;
     plan.assignments.SetManaged(a);
     if (a.pod != &pod) {
-      if (!plan.started) Release(workload, a);
+      if (!plan.started && !AwaitsEvictions(pod)) Release(workload, a);
     } else if (a.waits_turn()) {
       plan.assignments.SetPhase(a, MemberPhase::kReleased);  // it is on its way already
     }
@@ -173,6 +173,7 @@ FilterAnswer Engine::FilterManaged(const PodInfo& pod, const FilterQuery& query,
     const ReasonId reason = state.verdict.reason;  // kNone: the pass did not reach it
     return Refuse(reason == ReasonId::kNone ? ReasonId::kNotReady : reason);
   }
+  if (AwaitsEvictions(pod)) return Refuse(ReasonId::kWaitingForVictims);
   if (assignment->held_until != 0) return Refuse(ReasonId::kRefusedByScheduler);
   if (assignment->waits_turn()) return Refuse(ReasonId::kStarting);
   auto at = Find(query.offered, store_.node(assignment->node).name);

@@ -22,10 +22,7 @@ using cluster::PodInfo;
 using cluster::ReasonId;
 using cluster::Workload;
 
-namespace {
-
-/// What it was charged as, or what it says now.
-bool Spared(const PodInfo& pod) {
+bool IsSpared(const PodInfo& pod) {
   const auto says_no = [](const auto& notes) {
     const auto it = notes.find("berth.dev/preemptible");
     return it != notes.end() && it->second == "false";
@@ -34,9 +31,11 @@ bool Spared(const PodInfo& pod) {
          says_no(pod.object.meta.annotations);
 }
 
+namespace {
+
 /// Priority counts only inside one queue; a pod that no queue is charged for is compared with all.
 bool Below(const PodInfo& victim, cluster::QueueId queue, std::int32_t priority) {
-  return victim.object.priority < priority && !Spared(victim) &&
+  return victim.object.priority < priority && !IsSpared(victim) &&
          (victim.charged_queue == cluster::kNoQueue || victim.charged_queue == queue);
 }
 
@@ -78,6 +77,11 @@ bool Admitted(const View& view, const PodInfo& pod, NodeIndex node,
          ReasonId::kNone;
 }
 
+bool Covers(const kube::PodDisruptionBudget& budget, const PodInfo& pod) {
+  return budget.meta.ns == pod.object.meta.ns &&
+         kube::Matches(budget.selector, pod.object.meta.labels);
+}
+
 /// For each of `pods`, in order: whether a PodDisruptionBudget forbids evicting it after those
 /// before it.
 std::vector<bool> BreakBudgets(const std::vector<const PodInfo*>& pods,
@@ -86,10 +90,7 @@ std::vector<bool> BreakBudgets(const std::vector<const PodInfo*>& pods,
   std::vector<bool> breaks(pods.size(), false);
   for (std::size_t i = 0; i < pods.size(); ++i) {
     for (const auto& [uid, budget] : store.disruption_budgets()) {
-      if (budget.meta.ns != pods[i]->object.meta.ns ||
-          !kube::Matches(budget.selector, pods[i]->object.meta.labels)) {
-        continue;
-      }
+      if (!Covers(budget, *pods[i])) continue;
       if (++gone[uid] > budget.disruptions_allowed) breaks[i] = true;
     }
   }
@@ -103,7 +104,8 @@ std::vector<const PodInfo*> FindVictims(const View& view, const PodInfo& pod, No
   std::vector<const PodInfo*> candidates;
   for (const PodInfo* other : view.store.node(node).pods) {
     const bool lone = other->workload == nullptr || !other->workload->gang;
-    if (other->bound() && lone && Below(*other, pod)) candidates.push_back(other);
+    const bool taken = !view.states.At(*other).victim_of.empty();
+    if (other->bound() && lone && !taken && Below(*other, pod)) candidates.push_back(other);
   }
   std::ranges::sort(candidates, {}, [](const PodInfo* p) {
     return std::tuple(p->object.priority, -p->object.meta.creation, p->object.meta.uid);
@@ -142,7 +144,10 @@ std::vector<const PodInfo*> VictimsOn(const View& view, const PodInfo& pod, Node
     sound &= victim->node == node;
     victims.push_back(victim);
   }
-  const auto may_evict = [&](const PodInfo* victim) { return MayEvict(*victim, pod, victims); };
+  const auto may_evict = [&](const PodInfo* victim) {
+    // Berth evicts it already, for other work.
+    return view.states.At(*victim).victim_of.empty() && MayEvict(*victim, pod, victims);
+  };
   sound = sound && std::ranges::all_of(victims, may_evict);
   if (!sound) victims = FindVictims(view, pod, node);
   if (victims.empty() || !Admitted(view, pod, node, victims)) return {};
@@ -175,6 +180,17 @@ bool WouldPreempt(const View& view, const PodInfo& pod, const Preemptor& preempt
 
 }  // namespace
 
+bool IsCovered(const PodInfo& pod, const cluster::Store& store) {
+  return std::ranges::any_of(store.disruption_budgets(), [&](const auto& entry) {
+    return Covers(entry.second, pod);
+  });
+}
+
+bool BreaksBudgets(const std::vector<const PodInfo*>& pods, const cluster::Store& store) {
+  const std::vector<bool> breaks = BreakBudgets(pods, store);
+  return std::ranges::find(breaks, true) != breaks.end();
+}
+
 bool EvictionHelps(ReasonId reason) {
   return reason == ReasonId::kInsufficientDevices || reason == ReasonId::kFragmented ||
          reason == ReasonId::kInsufficientCpuOrMemory || reason == ReasonId::kWaitingForQuota;
@@ -188,7 +204,8 @@ bool RoomWithVictims(const Preemptor& preemptor, NodeIndex index, const cluster:
   cluster::Amounts freed;
   for (const PodInfo* other : node.pods) {
     const bool lone = other->workload == nullptr || !other->workload->gang;
-    if (!other->bound() || !lone || !Below(*other, preemptor.queue, preemptor.priority)) continue;
+    const bool holds = preemptor.members == 0 ? other->bound() && lone : true;
+    if (!holds || !Below(*other, preemptor.queue, preemptor.priority)) continue;
     for (const auto& [id, amount] : other->charged) freed.Add(id, amount);
   }
   const auto enough = [&](const auto& d) {

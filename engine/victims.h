@@ -20,6 +20,15 @@ struct Eviction {
   std::int64_t pdb_violations = 0;               ///< Victims that a budget protects.
 };
 
+/// Whether the pod may not be evicted: by what it was charged as, or by what it says now.
+bool IsSpared(const cluster::PodInfo& pod);
+
+/// Whether a PodDisruptionBudget counts the pod.
+bool IsCovered(const cluster::PodInfo& pod, const cluster::Store& store);
+
+/// Whether a PodDisruptionBudget forbids evicting all of `pods` together.
+bool BreaksBudgets(const std::vector<const cluster::PodInfo*>& pods, const cluster::Store& store);
+
 /// The best of the evictions that kube-scheduler proposes for `pod`: it fits there and its queue
 /// has the quota when the victims are gone. Where the proposal names none, or parts of gangs, other
 /// victims on that node are found. nullopt: none is any good.
@@ -32,11 +41,14 @@ std::optional<Eviction> DecideResumedEviction(const View& view, const cluster::P
 
 /// Whether a workload that was refused might run after an eviction.
 struct PreemptorDecision {
+  /// For a gang, which evicts by itself: how it starts in the room of its victims.
+  std::optional<Reservation> reserve{};
   /// The workload, as far as that depends on it. nullopt: no pod is evicted for it before it is
   /// planned.
   std::optional<Preemptor> preemptor{};
   bool would_preempt = false;  ///< kube-scheduler would find victims that let it run.
   bool by_count = false;       ///< Counting was enough to say no.
+  bool unsure = false;         ///< Whatever changes, it may be able to evict: it must not rest.
 };
 /// For a gated single pod that was refused for `reason`. `memo`: preemptors that are known to find
 /// no victims; null: none.

@@ -45,19 +45,22 @@ struct Failure {
   auto operator<=>(const Failure&) const = default;
 };
 
-/// A pod that others might be evicted for, reduced to the properties that decide for which pods.
+/// A pod, or a gang of pods of one shape, that others might be evicted for, reduced to the
+/// properties that decide for which pods.
 struct Preemptor {
   std::shared_ptr<const cluster::PodShape> shape;
   cluster::QueueId queue = cluster::kNoQueue;
   std::int32_t priority = 0;
+  int members = 0;         ///< Of a gang: those that it needs. 0: a pod, which evicts no gang.
+  std::string required{};  ///< Of a gang: the level inside which it must be; empty: anywhere.
   auto operator<=>(const Preemptor&) const = default;
 };
 
 /// The pod waits for something that an eviction can free: room or quota.
 bool EvictionHelps(cluster::ReasonId reason);
 
-/// Whether, by counting alone, the free room on the node plus the room of bound single pods there
-/// that it may evict (see Below in preempt.cc) is enough. If not, no eviction can make room there.
+/// Whether, by counting alone, the free room on the node plus the room of pods there that it may
+/// evict (see Below in victims.cc) is enough for one pod. If not, no eviction can make room there.
 bool RoomWithVictims(const Preemptor& preemptor, cluster::NodeIndex node,
                      const cluster::Store& store);
 

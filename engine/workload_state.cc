@@ -77,6 +77,7 @@ void States::BeginIncarnation(const cluster::Workload& workload) {
   state.failures = 0;
   state.hold_until = 0;
   state.gathered = 0;
+  state.evicted = false;
 }
 
 }  // namespace berth::engine

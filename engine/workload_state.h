@@ -5,6 +5,7 @@
 
 #include <list>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -93,15 +94,26 @@ class Assignments {
   bool constrained_ = false;
 };
 
+/// How far Berth is with the evictions for a plan. While victims are there, no member is released.
+enum class Evicting : std::uint8_t {
+  kNo,      ///< Nobody is evicted, or kube-scheduler does that.
+  kDryRun,  ///< It is asked whether all evictions would be done.
+  kSent,    ///< The evictions are under way or done: the room is the plan's until they have ended.
+};
+
 /// A placement of a whole workload, charged in the ledger. It has no effect until its members come
 /// to bind. Its id is Workload::plan.
 struct Plan {
   Assignments assignments;
   int barrier = 0;       ///< Managed members that must arrive before any is bound.
   bool started = false;  ///< The minimum arrived; it no longer expires.
-  /// UIDs of pods that were evicted for it and still fill its room. The nodes are overfull until
-  /// those pods have ended.
+  /// UIDs of pods that are evicted for it, or end anyway, and still fill its room. The nodes are
+  /// overfull until those pods have ended.
   std::vector<std::string> victims;
+  Evicting evicting = Evicting::kNo;
+  std::set<std::string> unanswered;  ///< UIDs of victims of whose eviction no answer has come.
+  std::set<std::string> accepted;    ///< UIDs of victims whose eviction was accepted, as the answer
+                                     ///< said; our watch may show it later.
   int replans = 0;
   TimePoint made = 0;
   TimePoint expires = 0;  ///< If started: members not bound by then are released once more.
@@ -121,6 +133,8 @@ struct WorkloadState {
   int gathered = 0;
   TimePoint settled_at = 0;
   TimePoint settled_at_most = 0;
+  /// Its members are evicted, all of them: none gets a place until the last one begins to end.
+  bool evicted = false;
 };
 
 /// The state of one pod.
@@ -129,6 +143,9 @@ struct MemberState {
   cluster::ReasonId told = cluster::ReasonId::kNone;
   bool asked = false;      ///< Refused by filter since its last release: needs a wake-up.
   bool called = false;     ///< kube-scheduler has asked about it, whatever the policy says.
+  /// The key of the workload for whose plan it is evicted; empty: none.
+  std::string victim_of{};
+  TimePoint spared_until = 0;  ///< No victim before that: its eviction was refused.
   TimePoint bound_at = 0;  ///< When it was seen to be bound; 0: not yet, or bound before we looked.
 };
 

@@ -17,7 +17,8 @@ Host::Host(config::PolicyConfiguration policy, engine::Options options, Leads le
     : options_(std::move(options)),
       leads_(std::move(leads)),
       engine_(std::make_unique<engine::Engine>(std::move(policy), options_)),
-      releases_(out_) {}
+      releases_(out_),
+      evictions_(out_) {}
 
 // --- Terms ---------------------------------------------------------------------------------------
 
@@ -59,6 +60,7 @@ void Host::EndTerm(const std::optional<std::string>& answer) {
   awaiting_.clear();
   reads_.clear();
   releases_.Clear();
+  evictions_.Clear();
   for (auto at = calls_.begin(); at != calls_.end();) {
     const auto call = at++;
     if (call->second.stage == Stage::kPosts) {
@@ -117,6 +119,8 @@ void Host::Collect() {
             return;
           } else if constexpr (std::is_same_v<Action, engine::ReleaseMember>) {
             releases_.Begin(std::move(a));
+          } else if constexpr (std::is_same_v<Action, engine::EvictPod>) {
+            evictions_.Begin(std::move(a));
           } else if constexpr (std::is_same_v<Action, engine::SettleBind>) {
             BeginRead(std::move(a.pod));
           } else if constexpr (std::is_same_v<Action, engine::ResolveBind>) {
@@ -137,6 +141,10 @@ bool Host::Wants(Id order) const {
   if (!deciding()) return false;
   const auto call = calls_.find(order);
   if (call != calls_.end()) return !call->second.of_past_term;
+  if (evictions_.Has(order)) {
+    const engine::EvictPod& eviction = evictions_.Of(order);
+    return engine_->StillEvicts(eviction.workload, eviction.plan);
+  }
   return reads_.contains(order) || releases_.Wants(order);
 }
 
@@ -145,6 +153,11 @@ void Host::Finished(Id order, Result result, TimePoint now) {
     FinishPost(call, std::move(result), now);
   } else if (const auto read = reads_.find(order); read != reads_.end()) {
     FinishRead(read, std::move(result), now);
+  } else if (evictions_.Has(order)) {
+    const auto answer = evictions_.Finished(order, result);
+    if (!answer) return;
+    engine_->EvictionAnswered(answer->what.workload, answer->what.plan, answer->what.pod.uid,
+                              answer->what.dry_run, answer->accepted, now);
   } else {
     releases_.Finished(order, result, engine_->store(), now);
     return;  // Nothing that the engine knows has changed.

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "engine/succession.h"
+#include "host/evictions.h"
 #include "host/orders.h"
 #include "host/releases.h"
 
@@ -87,7 +88,7 @@ class Host {
   const engine::Engine& engine() const { return *engine_; }
   engine::Counters TakeCounters() { return engine_->TakeCounters(); }
   /// True while nothing is under way and no call waits.
-  bool idle() const { return calls_.empty() && reads_.empty() && releases_.empty(); }
+  bool idle() const { return calls_.empty() && reads_.empty() && releases_.empty() && evictions_.empty(); }
   /// Whether the engine will be told the outcome of this pod's Binding.
   bool FindsOut(std::string_view uid) const;
   /// Bind calls that wait for the engine's resolution, as UID and node.
@@ -138,6 +139,7 @@ class Host {
   std::unique_ptr<engine::Succession> succession_;  ///< While it forgets.
   Outbox out_;
   Releases releases_;
+  Evictions evictions_;
   bool in_term_ = false;
   bool stopped_ = false;
   int terms_ = 0;

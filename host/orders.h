@@ -39,6 +39,22 @@ struct RemoveGate {
   int attempt = 1;
 };
 
+/// Note on a pod for which workload it is evicted (cluster::kEvictedForAnnotation).
+struct MarkVictim {
+  Id id = 0;
+  engine::PodRef pod{};
+  std::string workload{};
+  int attempt = 1;
+};
+
+/// Evict the pod through the Eviction API, which honours PodDisruptionBudgets.
+struct Evict {
+  Id id = 0;
+  engine::PodRef pod{};
+  bool dry_run = false;
+  int attempt = 1;
+};
+
 /// Read the pod of that name from the API server, not from a cache.
 struct ReadPod {
   Id id = 0;
@@ -72,11 +88,11 @@ struct Discard {
 };
 
 /// Orders of the engine's own have no outcome.
-using Order = std::variant<Nominate, RemoveGate, ReadPod, PostBinding, AnswerBind, AnswerPreempt,
-                           Discard, engine::EmitEvent, engine::NodeNotice, engine::Decision>;
+using Order =
+    std::variant<Nominate, RemoveGate, MarkVictim, Evict, ReadPod, PostBinding, AnswerBind,
+                 AnswerPreempt, Discard, engine::EmitEvent, engine::NodeNotice, engine::Decision>;
 
-/// The outcome of a Nominate, RemoveGate, ReadPod or PostBinding, after all retries of the API
-/// client.
+/// The outcome of an order that writes or reads, after all retries of the API client.
 struct Result {
   kube::WriteOutcome outcome = kube::WriteOutcome::kUnknown;
   std::string message{};           ///< From the server or the transport; empty on success.

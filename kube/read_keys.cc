@@ -35,6 +35,7 @@ constexpr auto kReadKeys = [] {
       OnNodes(kDeviceSelectionAnnotation),
       OnNodes(kDeviceTopologyAnnotation),
       {.name = kDevicesAnnotation, .annotation = kMaxDeviceNote},
+      {.name = "berth.dev/evicted-for"},
       {.name = "berth.dev/expected-duration"},
       {.name = "berth.dev/gang"},
       {.name = "berth.dev/gang-min-member"},

@@ -73,6 +73,13 @@ bool IsBoundTo(std::string_view body, const PodRef& pod, std::string_view node) 
   return text("/metadata/uid") == pod.uid && text("/spec/nodeName") == node;
 }
 
+/// Null removes one.
+void SetAnnotations(json& patch, const AnnotationPatch& annotations) {
+  for (const auto& [key, value] : annotations) {
+    patch["metadata"]["annotations"][key] = value ? json(*value) : json();
+  }
+}
+
 }  // namespace
 
 // --- Requests ------------------------------------------------------------------------------------
@@ -96,9 +103,7 @@ std::optional<Request> NominateRequest(const PodRef& pod, std::string_view node,
                                        const AnnotationPatch& annotations) {
   json patch = {{"metadata", {{"uid", pod.uid}}},
                 {"status", {{"nominatedNodeName", node.empty() ? json() : json(node)}}}};
-  for (const auto& [key, value] : annotations) {
-    patch["metadata"]["annotations"][key] = value ? json(*value) : json();
-  }
+  SetAnnotations(patch, annotations);
   return PatchPodRequest(pod, "/status", kMergePatch, patch);
 }
 
@@ -108,6 +113,24 @@ std::optional<Request> RemoveGateRequest(const PodRef& pod, std::string_view gat
       {"metadata", {{"uid", pod.uid}}},
       {"spec", {{"schedulingGates", json::array({{{"$patch", "delete"}, {"name", gate}}})}}}};
   return PatchPodRequest(pod, "", "application/strategic-merge-patch+json", patch);
+}
+
+std::optional<Request> AnnotateRequest(const PodRef& pod, const AnnotationPatch& annotations) {
+  json patch = {{"metadata", {{"uid", pod.uid}}}};
+  SetAnnotations(patch, annotations);
+  return PatchPodRequest(pod, "", kMergePatch, patch);
+}
+
+std::optional<Request> EvictRequest(const PodRef& pod, bool dry_run) {
+  auto request = PodRequest(pod.ns, pod.name, "POST", "/eviction");
+  if (!request) return std::nullopt;
+  json options = {{"preconditions", {{"uid", pod.uid}}}};
+  if (dry_run) options["dryRun"] = json::array({"All"});
+  request->body = JsonText({{"apiVersion", "policy/v1"},
+                            {"kind", "Eviction"},
+                            {"metadata", {{"name", pod.name}, {"namespace", pod.ns}}},
+                            {"deleteOptions", std::move(options)}});
+  return request;
 }
 
 std::optional<Request> GetPodRequest(std::string_view ns, std::string_view name) {

@@ -60,6 +60,11 @@ std::optional<Request> NominateRequest(const PodRef& pod, std::string_view node,
                                        const AnnotationPatch& annotations);
 /// Removes the scheduling gate `gate`, if it is there; other gates stay.
 std::optional<Request> RemoveGateRequest(const PodRef& pod, std::string_view gate);
+/// Sets annotations of a pod.
+std::optional<Request> AnnotateRequest(const PodRef& pod, const AnnotationPatch& annotations);
+/// Evicts the pod through the Eviction API (policy/v1): 429 where a PodDisruptionBudget forbids it.
+/// With `dry_run` it is only checked.
+std::optional<Request> EvictRequest(const PodRef& pod, bool dry_run);
 std::optional<Request> GetPodRequest(std::string_view ns, std::string_view name);
 /// An events.k8s.io/v1 event. `instance` names this replica; cut at 128 bytes.
 std::optional<Request> CreateEventRequest(const EventRecord& event, std::string_view instance);

@@ -81,6 +81,15 @@ WriteResult Writer::RemoveGate(const PodRef& pod, const std::string& gate,
   return PatchPod(RemoveGateRequest(pod, gate), options);
 }
 
+WriteResult Writer::Annotate(const PodRef& pod, const AnnotationPatch& annotations,
+                             const WriteOptions& options) {
+  return PatchPod(AnnotateRequest(pod, annotations), options);
+}
+
+WriteResult Writer::Evict(const PodRef& pod, bool dry_run, const WriteOptions& options) {
+  return Send(EvictRequest(pod, dry_run), options);
+}
+
 WriteResult Writer::GetPod(const std::string& ns, const std::string& name,
                            const WriteOptions& options) {
   return Send(GetPodRequest(ns, name), options);

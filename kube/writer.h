@@ -51,6 +51,13 @@ class Writer {
   /// RemoveGateRequest().
   WriteResult RemoveGate(const PodRef& pod, const std::string& gate, const WriteOptions& options);
 
+  /// AnnotateRequest().
+  WriteResult Annotate(const PodRef& pod, const AnnotationPatch& annotations,
+                       const WriteOptions& options);
+
+  /// EvictRequest().
+  WriteResult Evict(const PodRef& pod, bool dry_run, const WriteOptions& options);
+
   /// Reads a pod from the API server, not from a cache: its JSON is in `body`.
   WriteResult GetPod(const std::string& ns, const std::string& name, const WriteOptions& options);
 

@@ -117,6 +117,22 @@ std::string Preempt(std::unique_ptr<Engine>& engine, Reader& reader, TimePoint n
   return error;
 }
 
+std::string EvictionAnswered(std::unique_ptr<Engine>& engine, Reader& reader, TimePoint now) {
+  std::string workload;
+  std::string plan;
+  std::string uid;
+  bool dry_run = false;
+  bool accepted = false;
+  reader.Require("workload", workload);
+  reader.Require("plan", plan);
+  reader.Require("uid", uid);
+  reader.Require("dryRun", dry_run);
+  reader.Require("accepted", accepted);
+  std::string error = reader.Finish();
+  if (error.empty()) engine->EvictionAnswered(workload, plan, uid, dry_run, accepted, now);
+  return error;
+}
+
 const std::vector<Call>& Calls() {
   using E = std::unique_ptr<Engine>;
   static const std::vector<Call> kCalls{
@@ -183,6 +199,7 @@ const std::vector<Call>& Calls() {
          return One<engine::TicketId>(r, "ticket", [&](auto v) { e->BindAbandoned(v); });
        }},
       {"preempt", When::kStarted, Preempt},
+      {"evictionAnswered", When::kStarted, EvictionAnswered},
       {"step", When::kAlways,
        [](E& e, Reader& r, TimePoint now) {
          std::string error = r.Finish();

@@ -115,6 +115,17 @@ void Recorder::OnBindAbandoned(engine::TicketId ticket) {
   sink_(Text(With(Line("bindAbandoned"), "ticket", ticket)));
 }
 
+void Recorder::OnEvictionAnswered(std::string_view workload, std::string_view plan,
+                                  std::string_view uid, bool dry_run, bool accepted,
+                                  TimePoint now) {
+  Json line = With(Line("evictionAnswered", now), "workload", workload);
+  line["plan"] = plan;
+  line["uid"] = uid;
+  line["dryRun"] = dry_run;
+  line["accepted"] = accepted;
+  sink_(Text(line));
+}
+
 void Recorder::OnPreempt(std::string_view uid, const engine::VictimMap& candidates, TimePoint now) {
   sink_(Text(With(With(Line("preempt", now), "uid", uid), "victims", candidates)));
 }

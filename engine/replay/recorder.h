@@ -36,6 +36,8 @@ class Recorder final : public engine::InputListener {
                       engine::TimePoint now) override;
   void OnBindSettled(std::string_view uid, engine::TimePoint now) override;
   void OnBindAbandoned(engine::TicketId ticket) override;
+  void OnEvictionAnswered(std::string_view workload, std::string_view plan, std::string_view uid,
+                          bool dry_run, bool accepted, engine::TimePoint now) override;
   void OnPreempt(std::string_view uid, const engine::VictimMap& candidates,
                  engine::TimePoint now) override;
   void OnStep(engine::TimePoint now) override;

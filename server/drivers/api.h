@@ -24,6 +24,8 @@ class Api {
   virtual host::Result Bind(const host::PostBinding& binding, const Wanted& wanted) = 0;
   virtual host::Result Nominate(const host::Nominate& nomination, const Wanted& wanted) = 0;
   virtual host::Result RemoveGate(const host::RemoveGate& removal, const Wanted& wanted) = 0;
+  virtual host::Result Mark(const host::MarkVictim& mark, const Wanted& wanted) = 0;
+  virtual host::Result Evict(const host::Evict& eviction, const Wanted& wanted) = 0;
   /// Reads the pod from the source of truth; kNotFound: it is gone.
   virtual host::Result ReadPod(const engine::PodRef& pod) = 0;
   virtual void Event(const engine::EmitEvent& event) = 0;

@@ -223,6 +223,22 @@ host::Result EmbeddedCluster::RemoveGate(const host::RemoveGate& removal, const 
   });
 }
 
+host::Result EmbeddedCluster::Mark(const host::MarkVictim& mark, const Wanted& wanted) {
+  if (!wanted()) return {.outcome = WriteOutcome::kRefused, .message = "not wanted any more"};
+  const bool found = ChangePod(mark.pod.uid, [&](kube::Pod& pod) {
+    std::string& note = pod.meta.annotations[std::string(cluster::kEvictedForAnnotation)];
+    return std::exchange(note, mark.workload) != mark.workload;
+  });
+  return {.outcome = found ? WriteOutcome::kDone : WriteOutcome::kNotFound};
+}
+
+host::Result EmbeddedCluster::Evict(const host::Evict& eviction, const Wanted& wanted) {
+  if (!wanted()) return {.outcome = WriteOutcome::kRefused, .message = "not wanted any more"};
+  if (eviction.dry_run) return {.outcome = WriteOutcome::kDone};
+  DeletePod(eviction.pod.uid);
+  return {.outcome = WriteOutcome::kDone};
+}
+
 host::Result EmbeddedCluster::ReadPod(const engine::PodRef& ref) {
   const std::scoped_lock lock(mutex_);
   const auto it = pods_.find(ref.uid);

@@ -166,7 +166,10 @@ bool HostDriver::ForgetMore() {
     const Lock lock(mutex_);
     CountBinds(host_.TakeCounters());
     orders = Enter("the end of a term", [&](engine::TimePoint now) { more = host_.Forget(now); });
-    if (!more) bind_counts_.clear();  // the next engine counts from 0
+    if (!more) {  // the next engine counts from 0
+      bind_counts_.clear();
+      evictions_counted_ = 0;
+    }
   }
   decisions_.Flush();
   Carry(std::move(orders));
@@ -242,6 +245,16 @@ void HostDriver::Do(host::RemoveGate order) {
         [this](const host::RemoveGate& o) { return api_.RemoveGate(o, Wanted(o.id)); });
 }
 
+void HostDriver::Do(host::MarkVictim order) {
+  Queue(std::move(order), "marking a victim failed",
+        [this](const host::MarkVictim& o) { return api_.Mark(o, Wanted(o.id)); });
+}
+
+void HostDriver::Do(host::Evict order) {
+  Queue(std::move(order), "eviction refused",
+        [this](const host::Evict& o) { return api_.Evict(o, Wanted(o.id)); });
+}
+
 void HostDriver::Do(host::ReadPod order) {
   Queue(std::move(order), "the outcome of a bind could not be read; its room stays taken",
         [this](const host::ReadPod& o) { return api_.ReadPod(o.pod); });
@@ -298,6 +311,9 @@ void HostDriver::UpdateMetrics() {
 void HostDriver::CountBinds(const engine::Counters& counters) {
   for (const auto& [result, count] : counters.binds) {
     for (; bind_counts_[result] < count; ++bind_counts_[result]) metrics_.CountBind(result);
+  }
+  for (; evictions_counted_ < counters.evictions; ++evictions_counted_) {
+    metrics_.CountEviction("preemption");
   }
   for (const std::int64_t ms : counters.gang_waits_ms) {
     metrics_.ObserveGangWait(static_cast<double>(ms) / 1000.0);

@@ -65,6 +65,20 @@ host::Result KubeApi::RemoveGate(const host::RemoveGate& removal, const Wanted& 
   });
 }
 
+host::Result KubeApi::Mark(const host::MarkVictim& mark, const Wanted& wanted) {
+  const kube::AnnotationPatch annotations{
+      {std::string(cluster::kEvictedForAnnotation), mark.workload}};
+  return WhileLeading(seconds(5), wanted, [&](const kube::WriteOptions& options) {
+    return writer_.Annotate(Ref(mark.pod), annotations, options);
+  });
+}
+
+host::Result KubeApi::Evict(const host::Evict& eviction, const Wanted& wanted) {
+  return WhileLeading(seconds(5), wanted, [&](const kube::WriteOptions& options) {
+    return writer_.Evict(Ref(eviction.pod), eviction.dry_run, options);
+  });
+}
+
 host::Result KubeApi::ReadPod(const engine::PodRef& pod) {
   const auto result = writer_.GetPod(pod.ns, pod.name, {.timeout = seconds(10)});
   if (result.outcome != kube::WriteOutcome::kDone) {

@@ -22,6 +22,8 @@ class KubeApi final : public Api {
   host::Result Bind(const host::PostBinding& binding, const Wanted& wanted) override;
   host::Result Nominate(const host::Nominate& nomination, const Wanted& wanted) override;
   host::Result RemoveGate(const host::RemoveGate& removal, const Wanted& wanted) override;
+  host::Result Mark(const host::MarkVictim& mark, const Wanted& wanted) override;
+  host::Result Evict(const host::Evict& eviction, const Wanted& wanted) override;
   host::Result ReadPod(const engine::PodRef& pod) override;
   void Event(const engine::EmitEvent& event) override;
 

@@ -59,6 +59,7 @@ void Checker::Broken(std::string what) {
 // --- What happens in the world -------------------------------------------------------------------
 
 void Checker::OnFault(const Fault& fault) {
+  ++faults_;
   if (fault.kind == FaultKind::kSchedulerRestart) scheduler_restarted_ = env_.now();
 }
 
@@ -75,6 +76,8 @@ void Checker::OnBound(const kube::Pod& pod) {
     anywhere_.insert(pod.meta.uid);
     return;  // queues and gangs are not checked
   }
+  in_vain_.erase(GangKey(pod));
+  CheckTorn();
   CheckQueues(pod);
   CheckBarrier(pod);
 }
@@ -393,6 +396,8 @@ void Checker::WhenQuiet(const HostDriver& host) {
     }
   }
   CheckLedger(store);
+  CheckTorn();
+  CheckBeneficiaries();
   for (const auto& [gang, incarnation] : incarnations_) {
     const auto came = static_cast<int>(incarnation.came.size());
     if (!incarnation.runs || !incarnation.checked || came >= incarnation.needed) continue;

@@ -18,6 +18,9 @@
 
 namespace berth::sim {
 
+/// The key of the gang that the pod is a member of, as in cluster::Workload.
+std::string GangKey(const kube::Pod& pod);
+
 class Checker {
  public:
   /// `env` must outlive it.
@@ -33,6 +36,8 @@ class Checker {
   /// nodes and victims that kube-scheduler offered it keeps.
   void OnPreemptAnswer(const cluster::Store& store, const std::string& uid,
                        const engine::VictimMap& offered, const engine::VictimMap& kept);
+  /// Berth's eviction of the pod is about to take effect.
+  void OnEviction(const kube::Pod& victim);
   /// It is unknown, until OnBindingRead, whether the Binding of this pod to the node took effect.
   void OnBindingUnknown(const std::string& uid, const std::string& node) { unknown_[uid] = node; }
   void OnBindingRead(const std::string& uid) { unknown_.erase(uid); }
@@ -61,6 +66,8 @@ class Checker {
   int bound() const { return bound_; }
   int gangs() const { return gangs_; }
   int evictions() const { return evictions_; }
+  /// Pods that Berth has evicted by itself.
+  int evicted() const { return evicted_; }
   int terms() const { return terms_; }
 
  private:
@@ -108,6 +115,8 @@ class Checker {
   void ReportOver(const kube::Pod& bound, const std::string& queue, std::int64_t used,
                   std::int64_t cap);
   bool FollowsItsGang(const kube::Pod& bound) const;
+  void CheckTorn();
+  void CheckBeneficiaries();
   void CheckBudgets(const cluster::Store& store, const cluster::PodInfo& preemptor,
                     const engine::VictimMap& offered, const std::string& node,
                     const engine::VictimSet& set);
@@ -164,6 +173,17 @@ class Checker {
   int bound_ = 0;
   int gangs_ = 0;
   int evictions_ = 0;
+  int evicted_ = 0;
+  int faults_ = 0;
+  /// By the key of a workload: a victim, while no member has been bound since.
+  std::map<std::string, std::string> in_vain_;
+  /// By the key of a gang that loses members to an eviction: UIDs of those that ran then and are not
+  /// about to end.
+  struct Torn {
+    TimePoint since = 0;
+    std::set<std::string> left{};
+  };
+  std::map<std::string, Torn> torn_;
   int terms_ = 0;
   /// All values that these ever had, in the order of the API server's journal.
   std::vector<std::pair<std::string, std::int64_t>> devices_;  ///< Node, milli-GPUs.

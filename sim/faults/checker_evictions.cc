@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "cluster/plan_claim.h"
 #include "kube/selector.h"
 #include "policy/quota.h"
 #include "sim/faults/checker.h"
@@ -60,7 +61,80 @@ bool RoomAfter(const cluster::Store& store, const cluster::PodInfo& pod, const s
          (pod.queue == cluster::kNoQueue || policy::QuotaView(store).Along(pod.queue).empty());
 }
 
+std::string LabelOf(const kube::Pod& pod, const std::string& key) {
+  const auto it = pod.meta.labels.find(key);
+  return it == pod.meta.labels.end() ? std::string() : it->second;
+}
+
 }  // namespace
+
+std::string GangKey(const kube::Pod& pod) {
+  return pod.meta.ns + "/gang/" + LabelOf(pod, "berth.dev/gang");
+}
+
+/// I9: Berth evicts for a gang that waits in the victim's queue, and whose members all have a higher
+/// priority.
+void Checker::OnEviction(const kube::Pod& victim) {
+  ++evicted_;
+  const auto mark = victim.meta.annotations.find(cluster::kEvictedForAnnotation);
+  if (mark == victim.meta.annotations.end()) {
+    return Broken(fmt::format("I9: {} is evicted for nobody", victim.meta.name));
+  }
+  if (LabelOf(victim, "berth.dev/preemptible") == "false") {
+    Broken(fmt::format("I9: {} may not be evicted", victim.meta.name));
+  }
+  const auto claim = cluster::ClaimOf(victim);
+  int waiting = 0;
+  for (const auto& [key, pod] : env_.api.pods()) {
+    if (GangKey(*pod) != mark->second || !pod->node_name.empty() || pod->meta.deletion) continue;
+    ++waiting;
+    if (pod->priority <= victim.priority) {
+      Broken(fmt::format("I9: {} is evicted for {}, of no higher priority", victim.meta.name, key));
+    }
+    const std::string queue = LabelOf(*pod, "berth.dev/queue");
+    if (!queue.empty() && claim && claim->queue != queue) {
+      Broken(fmt::format("I9: {} is evicted from queue {} for {} of queue {}", victim.meta.name,
+                         claim->queue, key, queue));
+    }
+  }
+  // Its members may have been deleted since it was decided.
+  if (waiting == 0 && faults_ == 0) {
+    Broken(fmt::format("I9: {} is evicted for {}, which does not wait", victim.meta.name,
+                       mark->second));
+  }
+  in_vain_.try_emplace(mark->second, victim.meta.name);
+  if (LabelOf(victim, "berth.dev/gang").empty()) return;
+  const auto [torn, first] = torn_.try_emplace(GangKey(victim), Torn{.since = env_.now()});
+  if (first) {
+    for (const auto& [key, pod] : env_.api.pods()) {
+      const bool runs = !pod->node_name.empty() && !pod->meta.deletion;
+      if (runs && GangKey(*pod) == GangKey(victim)) torn->second.left.insert(pod->meta.uid);
+    }
+  }
+  torn->second.left.erase(victim.meta.uid);
+  if (torn->second.left.empty()) torn_.erase(torn);
+}
+
+/// I9, where nothing went wrong: no gang lost only some of its members.
+void Checker::CheckTorn() {
+  if (faults_ > 0) return;
+  for (const auto& [gang, torn] : torn_) {
+    if (env_.now() < torn.since + 20'000) continue;
+    const bool runs = std::ranges::any_of(torn.left, [&](const std::string& uid) {
+      const kube::Pod* pod = env_.api.FindPod(uid);
+      return pod != nullptr && !pod->meta.deletion && pod->phase != kube::PodPhase::kSucceeded;
+    });
+    if (runs) Broken(fmt::format("I9: {} was evicted in part", gang));
+  }
+}
+
+/// I9, where nothing went wrong: whoever was evicted for made use of it.
+void Checker::CheckBeneficiaries() {
+  if (faults_ > 0) return;
+  for (const auto& [key, victim] : in_vain_) {
+    Broken(fmt::format("I9: {} was evicted for {}, which did not start", victim, key));
+  }
+}
 
 /// I9: every victim has a lower priority.
 void Checker::OnPreemption(const kube::Pod& preemptor, const std::string& node,

@@ -65,6 +65,7 @@ RunResult DayRun::Run() {
                    .trials = processes_.wire().trials(),
                    .gangs = checker().gangs(),
                    .evictions = checker().evictions(),
+                   .evicted = checker().evicted(),
                    .terms = checker().terms(),
                    .struck = env_.weather.struck(),
                    .last_events = {env_.trace.last().begin(), env_.trace.last().end()}};

@@ -24,6 +24,7 @@ struct RunResult {
   std::uint64_t trials = 0;  ///< How many of them were for placements that never happen.
   int gangs = 0;             ///< Gangs that began to run under Berth's rules; one can begin again.
   int evictions = 0;         ///< Answers of preempt that let at least one pod be evicted.
+  int evicted = 0;           ///< Pods that Berth evicted by itself.
   int terms = 0;             ///< How often a replica has begun to decide.
   std::array<int, kFaultKinds> struck{};  ///< How often a fault of each kind had an effect.
   std::vector<std::string> last_events;

@@ -77,6 +77,7 @@ struct Reach {
   std::int64_t bound = 0;
   std::int64_t gangs = 0;
   std::int64_t evictions = 0;
+  std::int64_t evicted = 0;
   std::int64_t handovers = 0;  ///< How often a replica began to decide after another one.
   std::array<std::int64_t, kFaultKinds> struck{};
 
@@ -84,13 +85,15 @@ struct Reach {
     bound += day.bound;
     gangs += day.gangs;
     evictions += day.evictions;
+    evicted += day.evicted;
     handovers += std::max(0, day.terms - 1);
     for (std::size_t i = 0; i < struck.size(); ++i) struck[i] += day.struck[i];
   }
 
   std::string ToString() const {
-    return fmt::format("{} gangs started, {} evictions answered, {} faults struck", gangs,
-                       evictions, std::accumulate(struck.begin(), struck.end(), std::int64_t{0}));
+    return fmt::format("{} gangs started, {} evictions answered, {} pods evicted, {} faults struck",
+                       gangs, evictions, evicted,
+                       std::accumulate(struck.begin(), struck.end(), std::int64_t{0}));
   }
 
   /// What the profile is about and never happened; empty: everything happened.
@@ -100,6 +103,7 @@ struct Reach {
     if (gangs == 0) missed.emplace_back("a gang that started");
     if (profile.budgets && evictions == 0) missed.emplace_back("an eviction");
     if (profile.replicas > 1 && handovers == 0) missed.emplace_back("a handover");
+    if (evicted == 0) missed.emplace_back("an eviction by Berth");
     for (int i = 0; i < kFaultKinds; ++i) {
       const auto kind = static_cast<FaultKind>(i);
       if (std::ranges::find(profile.kinds, kind) == profile.kinds.end()) continue;

@@ -101,6 +101,23 @@ void ApiClient::RemoveGate(const engine::PodRef& pod, const std::string& gate, D
       std::move(done));
 }
 
+void ApiClient::Annotate(const engine::PodRef& pod, const std::string& key,
+                         const std::string& value, Duration timeout, Wanted wanted, Done done) {
+  const kube::AnnotationPatch patch{{key, value}};
+  Send(
+      pod, /*is_read=*/false, [&] { return kube::AnnotateRequest(Ref(pod), patch); },
+      [pod, patch](ApiServer& api) { return api.Annotate(pod, patch); }, timeout, std::move(wanted),
+      std::move(done));
+}
+
+void ApiClient::Evict(const engine::PodRef& pod, bool dry_run, Duration timeout, Wanted wanted,
+                      Done done) {
+  Send(
+      pod, /*is_read=*/false, [&] { return kube::EvictRequest(Ref(pod), dry_run); },
+      [pod, dry_run](ApiServer& api) { return api.EvictPod(pod, dry_run); }, timeout,
+      std::move(wanted), std::move(done));
+}
+
 void ApiClient::Read(const engine::PodRef& pod, Duration timeout, Done done) {
   Send(
       pod, /*is_read=*/true, [&] { return kube::GetPodRequest(pod.ns, pod.name); },

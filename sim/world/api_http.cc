@@ -111,6 +111,29 @@ Reply ApplyStatus(ApiServer& api, engine::PodRef pod, const json& body) {
                       Annotations(metadata));
 }
 
+/// A merge patch of the pod itself.
+Reply ApplyAnnotations(ApiServer& api, engine::PodRef pod, const json& body) {
+  Known(body, {"metadata"}, "patch");
+  const json& metadata = Known(body.at("metadata"), {"uid", "annotations"}, "patch.metadata");
+  pod.uid = Text(metadata, "uid");
+  return api.Annotate(pod, Annotations(metadata));
+}
+
+Reply ApplyEviction(ApiServer& api, engine::PodRef pod, const json& body) {
+  Known(body, {"apiVersion", "kind", "metadata", "deleteOptions"}, "Eviction");
+  Expect(body, "apiVersion", "policy/v1");
+  Expect(body, "kind", "Eviction");
+  const json& metadata = Known(body.at("metadata"), {"name", "namespace"}, "Eviction.metadata");
+  Expect(metadata, "name", pod.name);
+  Expect(metadata, "namespace", pod.ns);
+  const json& options =
+      Known(body.at("deleteOptions"), {"preconditions", "dryRun"}, "Eviction.deleteOptions");
+  pod.uid = Text(Known(options.at("preconditions"), {"uid"}, "preconditions"), "uid");
+  const auto dry_run = options.find("dryRun");
+  if (dry_run != options.end() && *dry_run != json::array({"All"})) throw Unknown{"dryRun"};
+  return api.EvictPod(pod, dry_run != options.end());
+}
+
 /// A strategic merge patch: schedulingGates is a list that is merged by name.
 Reply ApplySpec(ApiServer& api, engine::PodRef pod, const json& body) {
   Known(body, {"metadata", "spec"}, "patch");
@@ -134,7 +157,9 @@ Reply Apply(ApiServer& api, const kube::Request& request) {
   using Applier = Reply (*)(ApiServer&, engine::PodRef, const json&);
   static const std::map<std::string, Applier, std::less<>> kRoutes{
       {"POST binding application/json", ApplyBinding},
+      {"POST eviction application/json", ApplyEviction},
       {"PATCH status application/merge-patch+json", ApplyStatus},
+      {"PATCH  application/merge-patch+json", ApplyAnnotations},
       {"PATCH  application/strategic-merge-patch+json", ApplySpec}};
   const auto applier = kRoutes.find(route);
   if (applier == kRoutes.end()) throw Unknown{route};

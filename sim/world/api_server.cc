@@ -1,6 +1,7 @@
 #include "sim/world/api_server.h"
 
 #include "cluster/plan_claim.h"
+#include "kube/selector.h"
 #include "sim/random.h"
 
 namespace berth::sim {
@@ -11,6 +12,16 @@ namespace {
 constexpr std::size_t kRemembered = 100'000;
 
 std::string NameKey(const std::string& ns, const std::string& name) { return ns + '/' + name; }
+
+void Apply(const kube::AnnotationPatch& patch, kube::StringMap& annotations) {
+  for (const auto& [key, value] : patch) {
+    if (value) {
+      annotations[key] = *value;
+    } else {
+      annotations.erase(key);
+    }
+  }
+}
 
 std::string Describe(const kube::Pod& pod) {
   std::string text = pod.meta.name;
@@ -114,6 +125,42 @@ Reply ApiServer::RemovePod(const engine::PodRef& ref) {
   return reply;
 }
 
+Reply ApiServer::EvictPod(const engine::PodRef& ref, bool dry_run) {
+  Reply reply;
+  const auto pod = Find(ref, reply);
+  if (pod == nullptr) return reply;
+  std::vector<std::shared_ptr<const kube::PodDisruptionBudget>> budgets;
+  for (const auto& [uid, budget] : budgets_) {
+    const bool counts = !pod->node_name.empty() && !pod->meta.deletion;
+    if (!counts || budget->meta.ns != pod->meta.ns ||
+        !kube::Matches(budget->selector, pod->meta.labels)) {
+      continue;
+    }
+    if (budget->disruptions_allowed <= 0) {
+      return {.status = 429,
+              .message = "Cannot evict pod as it would violate the pod's disruption budget."};
+    }
+    budgets.push_back(budget);
+  }
+  if (dry_run) return {.status = 201};
+  if (on_evicted && !pod->meta.deletion) on_evicted(*pod);
+  for (const auto& budget : budgets) {
+    kube::PodDisruptionBudget less = *budget;
+    --less.disruptions_allowed;
+    PutBudget(std::move(less));
+  }
+  reply = DeletePod(ref);
+  return reply.ok() ? Reply{.status = 201} : reply;
+}
+
+Reply ApiServer::Annotate(const engine::PodRef& ref, const kube::AnnotationPatch& annotations) {
+  return Patch(ref, [&](kube::Pod& pod) {
+    const kube::StringMap before = pod.meta.annotations;
+    Apply(annotations, pod.meta.annotations);
+    return pod.meta.annotations != before;
+  });
+}
+
 Reply ApiServer::ReadPod(const engine::PodRef& ref) const {
   Reply reply;
   const auto pod = Find({.ns = ref.ns, .name = ref.name}, reply);
@@ -149,13 +196,7 @@ Reply ApiServer::Nominate(const engine::PodRef& ref, const std::string& node,
   if (!pod->node_name.empty()) return {.status = 422, .message = "the pod is already bound"};
   kube::Pod changed = *pod;
   changed.nominated_node = node;
-  for (const auto& [key, value] : annotations) {
-    if (value) {
-      changed.meta.annotations[key] = *value;
-    } else {
-      changed.meta.annotations.erase(key);
-    }
-  }
+  Apply(annotations, changed.meta.annotations);
   const bool same = changed.nominated_node == pod->nominated_node &&
                     changed.meta.annotations == pod->meta.annotations;
   return same ? Reply{.pod = pod} : Store(std::move(changed));

@@ -80,6 +80,11 @@ class ApiServer final : public SchedulerWrites {
   /// removes it later.
   Reply DeletePod(const engine::PodRef& ref) override;
   Reply RemovePod(const engine::PodRef& ref);
+  /// The Eviction API: as DeletePod, but 429 if a budget allows no disruption of a bound pod. What
+  /// a budget allows is less by one afterwards, until its controller counts again. `dry_run`
+  /// changes nothing.
+  Reply EvictPod(const engine::PodRef& ref, bool dry_run);
+  Reply Annotate(const engine::PodRef& ref, const kube::AnnotationPatch& annotations);
   Reply ReadPod(const engine::PodRef& ref) const;
   /// 409: the pod is bound, is being deleted or is gated. Annotations are merged and the node's
   /// name is set in one write.
@@ -126,6 +131,8 @@ class ApiServer final : public SchedulerWrites {
 
   /// Called when a pod's Binding has taken effect; set for the checker.
   std::function<void(const kube::Pod&)> on_bound;
+  /// Called when an eviction is about to take effect; set for the checker.
+  std::function<void(const kube::Pod&)> on_evicted;
 
  private:
   struct Journal {

@@ -12,6 +12,7 @@ Processes::Processes(Environment& env, SchedulerOptions scheduler, Duration http
       checker_(env),
       replicas_(replicas > 1 ? static_cast<std::size_t>(replicas) : 0) {
   env_.api.on_bound = [this](const kube::Pod& pod) { checker_.OnBound(pod); };
+  env_.api.on_evicted = [this](const kube::Pod& pod) { checker_.OnEviction(pod); };
 }
 
 HostDriver* Processes::berth() const {

@@ -20,6 +20,9 @@ std::string Describe(const engine::Action& action) {
       return fmt::format("release {} node={} note={} gate={}", a.pod.name, a.node, a.annotation,
                          a.remove_gate);
     }
+    std::string operator()(const engine::EvictPod& a) const {
+      return fmt::format("{} {} for {}", a.dry_run ? "try" : "evict", a.pod.name, a.workload);
+    }
     std::string operator()(const ResolveBind& a) const {
       std::string text =
           fmt::format("resolve {} {} {}", a.ticket, static_cast<int>(a.verdict), a.error);
@@ -169,6 +172,8 @@ void World::CarryOut(const engine::Action& action) {
     const auto [uid, node] = it->second;
     parked_.erase(it);
     if (resolve->verdict == ResolveBind::Verdict::kPost) Post(uid, node, resolve->annotations);
+  } else if (const auto* eviction = std::get_if<engine::EvictPod>(&action)) {
+    Evict(*eviction);
   } else if (const auto* settle = std::get_if<engine::SettleBind>(&action)) {
     if (const kube::Pod* pod = ByUid(settle->pod.uid)) {
       engine_->OnPod(*pod, now_);
@@ -177,6 +182,20 @@ void World::CarryOut(const engine::Action& action) {
     }
     engine_->BindSettled(settle->pod.uid, now_);
   }
+}
+
+/// As the host and the API server do it: a victim gets its mark, then its deletion timestamp.
+void World::Evict(const engine::EvictPod& eviction) {
+  if (!engine_->StillEvicts(eviction.workload, eviction.plan)) return;
+  kube::Pod* pod = ByUid(eviction.pod.uid);
+  const bool accepted = pod == nullptr || !protected_.contains(pod->meta.name);
+  if (pod != nullptr && accepted && !eviction.dry_run) {
+    pod->meta.annotations[std::string(cluster::kEvictedForAnnotation)] = eviction.workload;
+    pod->meta.deletion = now_;
+    Publish(*pod);
+  }
+  engine_->EvictionAnswered(eviction.workload, eviction.plan, eviction.pod.uid, eviction.dry_run,
+                            accepted, now_);
 }
 
 void World::Tick() {

@@ -57,6 +57,8 @@ class World {
   int BoundPods() const;
   /// Events reach the engine after this delay (Advance delivers them); 0: at once.
   void SetWatchDelay(engine::TimePoint delay) { delay_ = delay; }
+  /// A PodDisruptionBudget that the engine does not know of forbids the eviction of this pod.
+  void Protect(const std::string& pod) { protected_.insert(pod); }
   /// What happens to Bindings from now on.
   void SetPosting(Posting posting) { posting_ = posting; }
 
@@ -112,6 +114,7 @@ class World {
   void Queue(std::function<void()> deliver);
   void DeliverDue();
   void CarryOut(const engine::Action& action);
+  void Evict(const engine::EvictPod& eviction);
   void Post(const std::string& uid, const std::string& node,
             const std::map<std::string, std::string>& annotations);
   kube::Pod* ByUid(std::string_view uid);
@@ -124,6 +127,7 @@ class World {
   engine::TimePoint now_ = 1'000'000;
   engine::TimePoint delay_ = 0;
   Posting posting_ = Posting::kBinds;
+  std::set<std::string> protected_;
   std::map<std::string, kube::Pod> pods_;  ///< By name: names are unique over all namespaces in
                                            ///< tests.
   std::map<std::string, kube::Node> nodes_;

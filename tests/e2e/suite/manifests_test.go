@@ -348,7 +348,7 @@ var (
 	usedInCluster = []string{
 		"/namespaces list", "/namespaces watch", "/nodes list", "/nodes watch",
 		"/pods get", "/pods list", "/pods watch", "/pods patch",
-		"/pods/binding create", "/pods/status patch",
+		"/pods/binding create", "/pods/eviction create", "/pods/status patch",
 		"events.k8s.io/events create", "events.k8s.io/events patch",
 		"policy/poddisruptionbudgets list", "policy/poddisruptionbudgets watch",
 		"scheduling.k8s.io/priorityclasses list", "scheduling.k8s.io/priorityclasses watch",

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -378,9 +379,22 @@ func TestBerthAccountIsLimited(t *testing.T) {
 	_, err = events.Patch(s.Context(), foreign.Name, types.MergePatchType, []byte(`{"series":{"count":9,"lastObservedTime":"2030-01-01T00:00:00.000000Z"}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 	denied(t, "another's Event", err, "berth-account-events", "no Events but its own")
 
+	evict := func(pod *corev1.Pod, uid types.UID) error {
+		options := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
+		if uid != "" {
+			options.Preconditions = &metav1.Preconditions{UID: &uid}
+		}
+		return berth.client.PolicyV1().Evictions(pod.Namespace).Evict(s.Context(), &policyv1.Eviction{
+			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, DeleteOptions: &options})
+	}
+	denied(t, "an eviction in berth-system", evict(own, own.UID), "berth-account-evictions", "no pod of kube-system and berth-system")
+	denied(t, "an eviction without a UID", evict(pod, ""), "berth-account-evictions", "by its UID")
+
 	// What Berth does.
 	nomination := `{"metadata":{"uid":%q,"annotations":{"berth.dev/plan":"v1;plan=p"}},"status":{"nominatedNodeName":"node-000"}}`
 	allowed(t, "nominating", berth.patch(pod, fmt.Sprintf(nomination, pod.UID), "status"))
+	allowed(t, "an eviction", evict(pod, pod.UID))
+	allowed(t, "marking a victim", berth.patch(pod, fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{"berth.dev/evicted-for":"default/gang/g"}}}`, pod.UID)))
 	allowed(t, "no nomination", berth.patch(pod, `{"status":{"nominatedNodeName":null}}`, "status"))
 	allowed(t, "releasing", berth.patch(pod, removeGate(bed.AdmissionGate)))
 	allowed(t, "leading", berth.patch(own, `{"metadata":{"labels":{"berth.dev/leader":"true"},"annotations":{"berth.dev/leading":"x"}}}`))

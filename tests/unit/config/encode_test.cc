@@ -87,6 +87,7 @@ std::vector<WorkloadClass> Classes() {
 /// What a queue admits, and its amounts by flavor.
 void FillByName(Queue& queue, const PolicyConfiguration& policy) {
   if (*rc::gen::arbitrary<bool>()) queue.order = Order::kPredictedService;
+  if (*rc::gen::arbitrary<bool>()) queue.preemption.within = Within::kNever;
   queue.non_preemptible = *rc::gen::arbitrary<bool>();
   if (*rc::gen::arbitrary<bool>()) queue.priority_classes = FewLabels();
   if (*rc::gen::arbitrary<bool>()) {
@@ -223,6 +224,8 @@ TEST_CASE("the canonical form is for people") {
         "  priority: 0\n"
         "  hold: none\n"
         "  order: fifo\n"
+        "  preemption:\n"
+        "    within: lower\n"
         "  nonPreemptible: allow\n");
 }
 

@@ -20,6 +20,10 @@ inline std::string TextOf(const Order& order) {
           return fmt::format("nominate {} {}", o.pod.name, o.node);
         } else if constexpr (std::is_same_v<O, RemoveGate>) {
           return fmt::format("ungate {}", o.pod.name);
+        } else if constexpr (std::is_same_v<O, MarkVictim>) {
+          return fmt::format("mark {} {}", o.pod.name, o.workload);
+        } else if constexpr (std::is_same_v<O, Evict>) {
+          return fmt::format("{} {}", o.dry_run ? "try" : "evict", o.pod.name);
         } else if constexpr (std::is_same_v<O, ReadPod>) {
           return fmt::format("read {}", o.pod.name);
         } else if constexpr (std::is_same_v<O, PostBinding>) {

@@ -45,6 +45,16 @@ class NotingApi final : public Api {
     Note("ungate " + removal.pod.name);
     return {.outcome = WriteOutcome::kDone};
   }
+  host::Result Mark(const host::MarkVictim& mark, const Wanted& wanted) override {
+    if (!wanted()) return {.outcome = WriteOutcome::kRefused};
+    Note("mark " + mark.pod.name);
+    return {.outcome = WriteOutcome::kDone};
+  }
+  host::Result Evict(const host::Evict& eviction, const Wanted& wanted) override {
+    if (!wanted()) return {.outcome = WriteOutcome::kRefused};
+    Note((eviction.dry_run ? "try " : "evict ") + eviction.pod.name);
+    return {.outcome = WriteOutcome::kDone};
+  }
   host::Result ReadPod(const engine::PodRef& pod) override {
     Note("read " + pod.name);
     return {.outcome = WriteOutcome::kNotFound};

@@ -1,0 +1,305 @@
+#include "engine/eviction.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <span>
+#include <tuple>
+#include <utility>
+
+namespace berth::engine {
+
+using cluster::Charge;
+using cluster::PodInfo;
+using cluster::ReasonId;
+using cluster::Workload;
+
+namespace {
+
+using Pods = std::vector<const PodInfo*>;
+
+bool MayEvictOthers(const View& view, const Workload& workload) {
+  return workload.gang && !workload.in_tree && !workload.started &&
+         workload.queue != cluster::kNoQueue &&
+         view.store.queue(workload.queue).config.preemption.within == config::Within::kLower;
+}
+
+/// Bound pods that end anyway: their room comes without an eviction.
+Pods EndingPods(const View& view) {
+  Pods ending;
+  for (const auto& node : view.store.nodes()) {
+    for (const PodInfo* pod : node->pods) {
+      if (!pod->terminating() || *pod->object.meta.deletion + kStuckAfter < view.now) continue;
+      ending.push_back(pod);
+    }
+  }
+  std::ranges::sort(ending, {}, [](const PodInfo* pod) { return pod->object.meta.uid; });
+  return ending;
+}
+
+/// What `workload` holds, if all of it may be taken from it.
+std::optional<VictimJob> JobOf(const View& view, const Workload& workload) {
+  VictimJob job{.workload = &workload};
+  for (const PodInfo* pod : workload.members) {
+    if (pod->charge == Charge::kNone) continue;
+    if (IsSpared(*pod)) return std::nullopt;
+    const MemberState& state = view.states.At(*pod);
+    if (!state.victim_of.empty() || state.spared_until > view.now) return std::nullopt;
+    if (pod->charge == Charge::kPlanned) continue;
+    job.runs = true;
+    job.pods.push_back(pod);
+  }
+  if (!job.runs) {
+    const std::optional<Plan>& plan = view.states.At(workload).plan;
+    // Room that evicted pods make is for that plan alone.
+    if (!plan || plan->started || !plan->victims.empty()) return std::nullopt;
+    for (const Assignment& place : plan->assignments) job.pods.push_back(place.pod);
+  }
+  if (job.pods.empty()) return std::nullopt;
+  for (const PodInfo* pod : job.pods) {
+    for (const auto& [id, amount] : pod->charged) {
+      const auto& devices = view.store.device_ids();
+      if (std::ranges::find(devices, id) != devices.end()) job.devices += amount;
+    }
+  }
+  return job;
+}
+
+bool IsLower(const Workload& victim, const Workload& preemptor) {
+  return victim.priority < preemptor.priority &&
+         std::ranges::all_of(victim.members, [&](const PodInfo* pod) {
+           return pod->charge == Charge::kNone ||
+                  (pod->charged_queue == preemptor.queue &&
+                   pod->object.priority < preemptor.priority);
+         });
+}
+
+/// Judges sets of jobs. All of them together let the gang start.
+class Chooser {
+ public:
+  Chooser(const View& view, const Workload& workload, const Pods& pods, int min, Pods ending)
+      : view_(view), workload_(workload), pods_(pods), min_(min), ending_(std::move(ending)) {}
+
+  /// How the gang starts once these have ended, with what ends anyway. nullopt: it does not, or a
+  /// budget forbids it, or there were too many searches.
+  std::optional<Reservation> Start(std::span<const VictimJob* const> jobs) {
+    Pods ended = ending_;
+    Pods evicted;
+    for (const VictimJob* job : jobs) {
+      ended.insert(ended.end(), job->pods.begin(), job->pods.end());
+      if (job->runs) evicted.insert(evicted.end(), job->pods.begin(), job->pods.end());
+    }
+    if (searches_ == kMaxSearches || BreaksBudgets(evicted, view_.store)) return std::nullopt;
+    ++searches_;
+    View view = view_;
+    view.ended = &ended;
+    StartDecision start = DecideStart(view, workload_, pods_, min_, nullptr);
+    if (!start.reserve) return std::nullopt;
+    start.reserve->evicts = std::move(evicted);
+    for (const VictimJob* job : jobs) {
+      if (!job->runs) start.reserve->yields.push_back(job->workload);
+    }
+    NameVictims(*start.reserve);
+    return std::move(start.reserve);
+  }
+
+  bool exhausted() const { return searches_ == kMaxSearches; }
+
+ private:
+  /// The room is held until all of these have ended: who is evicted, and who ends on the nodes of
+  /// the plan or gives quota back to queues that are charged for it.
+  void NameVictims(Reservation& reserve) const {
+    std::set<cluster::NodeIndex> nodes;
+    for (const policy::Placed& placed : reserve.placed) nodes.insert(placed.node);
+    for (const PodInfo* pod : reserve.evicts) reserve.victims.push_back(pod->object.meta.uid);
+    for (const PodInfo* pod : ending_) {
+      const bool same_queue = pod->charged_queue == workload_.queue;
+      if (!nodes.contains(pod->node) && !same_queue) continue;
+      reserve.victims.push_back(pod->object.meta.uid);
+    }
+  }
+
+  const View& view_;
+  const Workload& workload_;
+  const Pods& pods_;
+  const int min_;
+  const Pods ending_;
+  int searches_ = 0;
+};
+
+using Jobs = std::vector<const VictimJob*>;
+
+/// The less is the better set.
+auto RankOf(std::span<const VictimJob* const> jobs) {
+  std::int64_t gangs = 0;
+  std::int64_t devices = 0;
+  std::vector<std::int32_t> priorities;
+  std::vector<std::int64_t> ages;
+  std::vector<std::string_view> uids;
+  for (const VictimJob* job : jobs) {
+    if (!job->runs) continue;
+    gangs += job->workload->gang ? 1 : 0;
+    devices += job->devices;
+    priorities.push_back(job->workload->priority);
+    ages.push_back(-job->workload->creation);
+    uids.push_back(job->pods.front()->object.meta.uid);
+  }
+  std::ranges::sort(priorities, std::ranges::greater{});
+  std::ranges::sort(ages, std::ranges::greater{});
+  std::ranges::sort(uids);
+  return std::tuple(gangs, devices, std::move(priorities), std::move(ages), jobs.size(),
+                    std::move(uids));
+}
+
+/// All sets, the best first.
+std::optional<Reservation> ChooseExactly(const std::vector<VictimJob>& jobs, Chooser& chooser) {
+  std::vector<Jobs> sets;
+  for (unsigned mask = 1; mask < 1U << jobs.size(); ++mask) {
+    Jobs set;
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      if ((mask >> i & 1U) != 0) set.push_back(&jobs[i]);
+    }
+    sets.push_back(std::move(set));
+  }
+  std::ranges::stable_sort(sets, {}, [](const Jobs& set) { return RankOf(set); });
+  for (const Jobs& set : sets) {
+    if (auto start = chooser.Start(set)) return start;
+  }
+  return std::nullopt;
+}
+
+/// Without jobs that are on none of the nodes of the plan, where that is enough.
+void DropElsewhere(Jobs& jobs, std::optional<Reservation>& start, Chooser& chooser) {
+  std::set<cluster::NodeIndex> nodes;
+  for (const policy::Placed& placed : start->placed) nodes.insert(placed.node);
+  Jobs there;
+  for (const VictimJob* job : jobs) {
+    if (std::ranges::any_of(job->pods, [&](const PodInfo* p) { return nodes.contains(p->node); })) {
+      there.push_back(job);
+    }
+  }
+  if (there.size() == jobs.size()) return;
+  if (auto fewer = chooser.Start(there)) {
+    jobs = std::move(there);
+    start = std::move(fewer);
+  }
+}
+
+/// The shortest part of the order that is enough, and of that what cannot be left out: those of
+/// the highest rank are left out first.
+std::optional<Reservation> ChooseMinimal(const std::vector<VictimJob>& candidates,
+                                         Chooser& chooser) {
+  Jobs order;
+  for (const VictimJob& job : candidates) order.push_back(&job);
+  std::ranges::stable_sort(order, {}, [](const VictimJob* job) {
+    return std::pair(job->runs, job->runs && job->workload->gang);
+  });
+  std::size_t least = 1;
+  std::size_t most = order.size();
+  std::optional<Reservation> start = chooser.Start(order);
+  while (start && least < most) {
+    const std::size_t middle = (least + most) / 2;
+    if (auto fewer = chooser.Start(std::span(order).first(middle))) {
+      start = std::move(fewer);
+      most = middle;
+    } else {
+      least = middle + 1;
+    }
+  }
+  if (!start) return std::nullopt;
+  order.resize(most);
+  DropElsewhere(order, start, chooser);
+  for (std::size_t i = order.size(); i-- > 0 && order.size() > 1;) {
+    Jobs fewer = order;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    if (auto without = chooser.Start(fewer)) {
+      order = std::move(fewer);
+      start = std::move(without);
+    }
+  }
+  return start;
+}
+
+/// How the gang is known where it is remembered that nobody can be evicted for it. nullopt: it has
+/// members of several kinds, so that counting does not tell.
+std::optional<Preemptor> PreemptorOf(const Workload& workload, const Pods& pods, int min) {
+  const auto alike = [&](const PodInfo* pod) { return pod->shape == pods.front()->shape; };
+  if (!std::ranges::all_of(pods, alike)) return std::nullopt;
+  return Preemptor{.shape = pods.front()->shape,
+                   .queue = workload.queue,
+                   .priority = workload.priority,
+                   .members = min,
+                   .required = workload.topology_required};
+}
+
+}  // namespace
+
+std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload) {
+  std::set<const Workload*, cluster::ByKey> seen;
+  std::vector<VictimJob> jobs;
+  for (const auto& node : view.store.nodes()) {
+    for (const PodInfo* pod : node->pods) {
+      const Workload* holder = pod->workload;
+      if (pod->charged_queue != workload.queue || holder == nullptr || holder == &workload) continue;
+      if (pod->terminating() || !seen.insert(holder).second) continue;
+      if (!IsLower(*holder, workload)) continue;
+      if (auto job = JobOf(view, *holder)) jobs.push_back(*std::move(job));
+    }
+  }
+  std::ranges::sort(jobs, {}, [](const VictimJob& job) {
+    return std::tuple(job.workload->priority, -job.workload->creation,
+                      std::string_view(job.pods.front()->object.meta.uid));
+  });
+  return jobs;
+}
+
+PreemptorDecision DecideStartByEviction(const View& view, const Workload& workload, Pods pods,
+                                        int min, ReasonId reason, const Wakeups* memo) {
+  if (!MayEvictOthers(view, workload) || !EvictionHelps(reason)) return {};
+  PreemptorDecision decision{.preemptor = PreemptorOf(workload, pods, min)};
+  decision.unsure = !decision.preemptor;
+  if (decision.preemptor && memo != nullptr && memo->CannotPreempt(*decision.preemptor)) {
+    return decision;
+  }
+  if (!view.store.HoldsBelow(workload.queue, workload.priority)) {
+    decision.by_count = true;
+    return decision;
+  }
+  view.work += std::ssize(view.store.nodes());
+  if (decision.preemptor) {
+    const auto may = [&](const auto& node) {
+      return RoomWithVictims(*decision.preemptor, node->index, view.store);
+    };
+    decision.by_count = std::ranges::none_of(view.store.nodes(), may);
+    if (decision.by_count) return decision;
+  }
+  const std::vector<VictimJob> jobs = FindVictimJobs(view, workload);
+  if (jobs.empty()) return decision;
+  Chooser chooser(view, workload, pods, min, EndingPods(view));
+  if (chooser.Start({})) return decision;  // it only has to wait
+  Jobs all;
+  for (const VictimJob& job : jobs) all.push_back(&job);
+  decision.reserve =
+      jobs.size() <= kExactJobs ? ChooseExactly(jobs, chooser) : ChooseMinimal(jobs, chooser);
+  return decision;
+}
+
+std::optional<Reservation> DecideResumedStart(const View& view, const Workload& workload, Pods pods,
+                                              int min, const Pods& marked) {
+  if (!MayEvictOthers(view, workload) ||
+      std::ranges::none_of(marked, [](const PodInfo* pod) { return pod->terminating(); })) {
+    return std::nullopt;
+  }
+  View after = view;
+  after.ended = &marked;
+  StartDecision start = DecideStart(after, workload, std::move(pods), min, nullptr);
+  if (!start.reserve) return std::nullopt;
+  for (const PodInfo* pod : marked) {
+    start.reserve->victims.push_back(pod->object.meta.uid);
+    start.reserve->evicts.push_back(pod);
+  }
+  return std::move(start.reserve);
+}
+
+}  // namespace berth::engine

@@ -1,0 +1,229 @@
+// Engine, part: evictions that Berth makes by itself (eviction.h decides them). First all of them
+// are tried dry: if one would be refused, nobody is evicted. Then those that a PodDisruptionBudget
+// covers are sent, then the others. While victims are there, the plan holds their room and releases
+// no member. Each victim carries the key of the workload, so that the next process goes on.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "cluster/plan_claim.h"
+#include "engine/engine.h"
+#include "engine/eviction.h"
+
+namespace berth::engine {
+
+using cluster::PodInfo;
+using cluster::ReasonId;
+using cluster::Workload;
+
+namespace {
+
+/// A pod whose eviction was refused is no victim for so long.
+constexpr TimePoint kSparedFor = 60'000;
+
+std::vector<std::pair<std::string, std::string>> NamesOf(const std::vector<const PodInfo*>& pods,
+                                                         const cluster::Store& store) {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const PodInfo* pod : pods) {
+    names.emplace_back(pod->object.meta.name, store.node(pod->node).name);
+  }
+  return names;
+}
+
+}  // namespace
+
+void Engine::BeginEvictions(const Workload& workload, const Reservation& decision) {
+  Plan& plan = *states_[workload].plan;
+  plan.evicting = Evicting::kDryRun;
+  SetVerdict(workload, {.reason = ReasonId::kWaitingForVictims, .want = std::ssize(plan.victims)});
+  actions_.push_back(Decision{.kind = "evict",
+                              .workload = workload.key,
+                              .queue = QueueName(workload.queue),
+                              .plan = workload.plan,
+                              .generation = store_.generation(),
+                              .placed = NamesOf(decision.evicts, store_)});
+  bool resumed = false;  // some were evicted by an earlier process
+  for (const PodInfo* pod : decision.evicts) {
+    states_[*pod].victim_of = workload.key;
+    resumed |= pod->terminating();
+  }
+  if (resumed) {
+    for (const PodInfo* pod : decision.evicts) {
+      if (pod->terminating()) plan.accepted.insert(pod->object.meta.uid);
+    }
+    return SendEvictions(workload);
+  }
+  for (const PodInfo* pod : decision.evicts) OrderEviction(workload, *pod, /*dry_run=*/true);
+}
+
+void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, bool dry_run) {
+  const auto& meta = victim.object.meta;
+  states_[workload].plan->unanswered.insert(meta.uid);
+  actions_.push_back(EvictPod{.pod = {meta.ns, meta.name, meta.uid},
+                              .workload = workload.key,
+                              .plan = workload.plan,
+                              .dry_run = dry_run});
+}
+
+/// Orders the evictions that come next: those of pods that a budget covers, or, if all of these are
+/// accepted, the others. From now on the members of gangs that are evicted get no place.
+void Engine::SendEvictions(const Workload& workload) {
+  Plan& plan = *states_[workload].plan;
+  plan.evicting = Evicting::kSent;
+  std::vector<const PodInfo*> covered;
+  std::vector<const PodInfo*> others;
+  for (const std::string& uid : plan.victims) {
+    const PodInfo* pod = store_.FindPod(uid);
+    if (pod == nullptr || pod->terminating() || plan.accepted.contains(uid)) continue;
+    if (states_[*pod].victim_of != workload.key) continue;
+    if (pod->workload != nullptr && pod->workload->gang) BeginEviction(*pod->workload);
+    (IsCovered(*pod, store_) ? covered : others).push_back(pod);
+  }
+  for (const PodInfo* pod : covered.empty() ? others : covered) {
+    OrderEviction(workload, *pod, /*dry_run=*/false);
+  }
+}
+
+/// All members of the gang are about to end: none gets a place any more.
+void Engine::BeginEviction(const Workload& gang) {
+  if (std::exchange(states_[gang].evicted, true)) return;
+  for (const PodInfo* pod : std::vector<const PodInfo*>(gang.members)) {
+    if (pod->charge == cluster::Charge::kPlanned) GiveUpPlace(*pod, "its gang is evicted");
+  }
+}
+
+void Engine::EvictionAnswered(const std::string& key, const std::string& plan_id,
+                              const std::string& uid, bool dry_run, bool accepted, TimePoint now) {
+  if (listener() != nullptr) {
+    listener()->OnEvictionAnswered(key, plan_id, uid, dry_run, accepted, now);
+  }
+  if (!StillEvicts(key, plan_id)) return;
+  const Workload& workload = *store_.FindWorkload(key);
+  Plan& plan = *states_[workload].plan;
+  if (dry_run != (plan.evicting == Evicting::kDryRun)) return;
+  if (plan.unanswered.erase(uid) == 0) return;
+  const PodInfo* victim = store_.FindPod(uid);
+  if (!accepted) {
+    if (victim != nullptr) states_[*victim].spared_until = now + kSparedFor;
+    timers_.emplace(now + kSparedFor, std::string());
+    // Later refusals are tried again when the plan's time is over: some victims end already.
+    if (plan.accepted.empty()) Dissolve(workload, "an eviction was refused", /*hold=*/false, now);
+    return;
+  }
+  if (!dry_run) {
+    plan.accepted.insert(uid);
+    ++counters_.evictions;
+    if (victim != nullptr) TellVictim(*victim, workload);
+  }
+  if (plan.unanswered.empty()) SendEvictions(workload);
+}
+
+void Engine::TellVictim(const PodInfo& victim, const Workload& workload) {
+  const auto& meta = victim.object.meta;
+  actions_.push_back(
+      EmitEvent{.pod = {meta.ns, meta.name, meta.uid},
+                .warning = true,
+                .reason = "Preempted",
+                .note = fmt::format("Evicted: work of priority {} in queue {} takes its room, and "
+                                    "this work has priority {}.",
+                                    workload.priority, QueueName(workload.queue),
+                                    victim.object.priority)});
+}
+
+bool Engine::StillEvicts(const std::string& key, const std::string& plan) const {
+  const Workload* workload = store_.FindWorkload(key);
+  if (workload == nullptr || workload->plan != plan) return false;
+  const WorkloadState& state = states_.At(*workload);
+  return state.plan && state.plan->evicting != Evicting::kNo;
+}
+
+/// The time of a plan is over whose victims have been sent for and are not all gone.
+void Engine::GoOnEvicting(const Workload& workload, TimePoint now) {
+  Plan& plan = *states_[workload].plan;
+  const auto is_stuck = [&](const std::string& uid) {
+    const PodInfo* pod = store_.FindPod(uid);
+    if (pod == nullptr) return false;
+    return (pod->terminating() ? *pod->object.meta.deletion : plan.made) + kStuckAfter < now;
+  };
+  if (std::ranges::any_of(plan.victims, is_stuck)) {
+    return Dissolve(workload, "pods that were evicted for it do not end", /*hold=*/true, now);
+  }
+  plan.expires = now + store_.policy().gang.plan_timeout.count();
+  timers_.emplace(plan.expires, workload.key);
+  if (!plan.unanswered.empty()) return;
+  std::erase_if(plan.accepted, [this](const std::string& uid) {
+    const PodInfo* pod = store_.FindPod(uid);
+    return pod != nullptr && !pod->terminating();
+  });
+  SendEvictions(workload);
+}
+
+/// The plan ends: those that are not evicted yet stay.
+void Engine::EndEvictions(const Workload& workload) {
+  const Plan& plan = *states_[workload].plan;
+  if (plan.evicting == Evicting::kNo) return;
+  for (const std::string& uid : plan.victims) {
+    const PodInfo* pod = store_.FindPod(uid);
+    if (pod != nullptr && states_[*pod].victim_of == workload.key) Spare(*pod);
+  }
+}
+
+void Engine::Spare(const PodInfo& victim) {
+  states_[victim].victim_of.clear();
+  if (victim.workload == nullptr || victim.terminating()) return;
+  states_[*victim.workload].evicted = false;
+  store_.MarkChanged(*victim.workload);
+}
+
+/// All victims are gone: the members go to their nodes.
+void Engine::AfterLastVictim(const Workload& workload, TimePoint now) {
+  const Plan& plan = *states_[workload].plan;
+  if (plan.evicting == Evicting::kNo || plan.started || AwaitsVictims(plan)) return;
+  SetVerdict(workload, {.reason = ReasonId::kStarting, .want = plan.barrier});
+  ReleasePlan(workload, nullptr, now);
+}
+
+/// For a new process: which pods the last one evicted, and for whom. A gang some of whose members
+/// end stays together until that work is judged.
+void Engine::NoteMarked() {
+  for (const auto& node : store_.nodes()) {
+    for (const PodInfo* pod : node->pods) {
+      const auto& notes = pod->object.meta.annotations;
+      const auto mark = notes.find(cluster::kEvictedForAnnotation);
+      if (mark != notes.end()) marked_[mark->second].insert(pod->object.meta.uid);
+    }
+  }
+  std::erase_if(marked_, [this](const auto& entry) {
+    const Workload* workload = store_.FindWorkload(entry.first);
+    return workload == nullptr || workload->started ||
+           std::ranges::none_of(entry.second, [this](const std::string& uid) {
+             return store_.FindPod(uid)->terminating();
+           });
+  });
+  for (const auto& [key, uids] : marked_) {
+    for (const std::string& uid : uids) {
+      const PodInfo* pod = store_.FindPod(uid);
+      if (pod->terminating() || pod->workload == nullptr || !pod->workload->gang) continue;
+      states_[*pod->workload].evicted = true;
+    }
+  }
+}
+
+/// The pods that an earlier process evicted for the workload, and that still exist. They are given
+/// up: if the workload does not take their room now, those that do not end yet stay.
+std::vector<const PodInfo*> Engine::TakeMarked(const Workload& workload) {
+  std::vector<const PodInfo*> pods;
+  const auto entry = marked_.extract(workload.key);
+  if (entry.empty()) return pods;
+  for (const std::string& uid : entry.mapped()) {
+    const PodInfo* pod = store_.FindPod(uid);
+    if (pod == nullptr) continue;
+    Spare(*pod);
+    pods.push_back(pod);
+  }
+  return pods;
+}
+
+}  // namespace berth::engine

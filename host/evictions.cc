@@ -1,0 +1,33 @@
+#include "host/evictions.h"
+
+#include <utility>
+
+namespace berth::host {
+
+void Evictions::Begin(engine::EvictPod eviction) {
+  if (eviction.dry_run) return Send(std::move(eviction));
+  const Id id = out_.NewId();
+  out_.Put(MarkVictim{.id = id, .pod = eviction.pod, .workload = eviction.workload});
+  writes_.emplace(id, Write{.what = std::move(eviction), .marks = true});
+}
+
+void Evictions::Send(engine::EvictPod eviction) {
+  const Id id = out_.NewId();
+  out_.Put(Evict{.id = id, .pod = eviction.pod, .dry_run = eviction.dry_run});
+  writes_.emplace(id, Write{.what = std::move(eviction)});
+}
+
+std::optional<Evictions::Answer> Evictions::Finished(Id write, const Result& result) {
+  Write ended = std::move(writes_.extract(write).mapped());
+  // A conflict: another pod has its name.
+  const bool gone = result.outcome == kube::WriteOutcome::kNotFound ||
+                    result.outcome == kube::WriteOutcome::kConflict;
+  const bool done = result.outcome == kube::WriteOutcome::kDone;
+  if (ended.marks && done) {
+    Send(std::move(ended.what));
+    return std::nullopt;
+  }
+  return Answer{.what = std::move(ended.what), .accepted = gone || done};
+}
+
+}  // namespace berth::host

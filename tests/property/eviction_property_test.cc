@@ -1,0 +1,171 @@
+// Whom Berth evicts for a gang, against all sets of victims.
+#include <fmt/format.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/support/world.h"
+
+namespace berth::engine {
+namespace {
+
+using testing::MakeNode;
+using testing::MakePod;
+using testing::World;
+
+/// Work that runs: a gang of `nodes.size()` pods, or a lone pod.
+struct Job {
+  std::string name;
+  bool gang = false;
+  int gpus = 1;  ///< Of each pod.
+  int priority = 0;
+  std::int64_t created = 0;
+  std::vector<int> nodes{};  ///< Where its pods are.
+};
+
+struct Cluster {
+  int nodes = 1;
+  std::vector<Job> jobs{};
+  int members = 1;  ///< Of the gang that wants room, of priority 5.
+  int gpus = 1;
+};
+
+std::string NodeName(int node) { return fmt::format("n{}", node); }
+
+Cluster DrawCluster() {
+  Cluster cluster;
+  cluster.nodes = *rc::gen::inRange(1, 7);
+  std::vector<std::int64_t> free(static_cast<std::size_t>(cluster.nodes), 8);
+  const int jobs = *rc::gen::inRange(1, 9);
+  for (int i = 0; i < jobs; ++i) {
+    Job job{.name = fmt::format("j{}", i)};
+    job.gang = *rc::gen::inRange(0, 2) == 1;
+    job.gpus = *rc::gen::inRange(1, 9);
+    job.priority = *rc::gen::inRange(0, 7);
+    job.created = *rc::gen::inRange(0, 3) * 1000;
+    const int pods = job.gang ? *rc::gen::inRange(1, 4) : 1;
+    for (int node = 0; node < cluster.nodes && std::ssize(job.nodes) < pods; ++node) {
+      std::int64_t& room = free[static_cast<std::size_t>(node)];
+      if (room < job.gpus) continue;
+      room -= job.gpus;
+      job.nodes.push_back(node);
+    }
+    if (std::ssize(job.nodes) == pods) {
+      cluster.jobs.push_back(job);
+    } else {
+      for (const int node : job.nodes) free[static_cast<std::size_t>(node)] += job.gpus;
+    }
+  }
+  cluster.members = *rc::gen::inRange(1, 5);
+  cluster.gpus = *rc::gen::inRange(1, 9);
+  return cluster;
+}
+
+/// Whether the gang fits once the jobs of `mask` are gone: members are alike, so counting decides.
+bool Fits(const Cluster& cluster, unsigned mask) {
+  std::vector<std::int64_t> free(static_cast<std::size_t>(cluster.nodes), 8);
+  for (std::size_t i = 0; i < cluster.jobs.size(); ++i) {
+    if ((mask >> i & 1U) != 0) continue;
+    for (const int node : cluster.jobs[i].nodes) {
+      free[static_cast<std::size_t>(node)] -= cluster.jobs[i].gpus;
+    }
+  }
+  std::int64_t places = 0;
+  for (const std::int64_t room : free) places += room / cluster.gpus;
+  return places >= cluster.members;
+}
+
+/// The first criteria of the order of sets: gangs, devices, then priorities from the highest down.
+auto RankOf(const Cluster& cluster, unsigned mask) {
+  int gangs = 0;
+  std::int64_t devices = 0;
+  std::vector<int> priorities;
+  std::vector<std::int64_t> ages;
+  for (std::size_t i = 0; i < cluster.jobs.size(); ++i) {
+    if ((mask >> i & 1U) == 0) continue;
+    const Job& job = cluster.jobs[i];
+    gangs += job.gang ? 1 : 0;
+    devices += std::int64_t{job.gpus} * std::ssize(job.nodes);
+    priorities.push_back(job.priority);
+    ages.push_back(-job.created);
+  }
+  std::ranges::sort(priorities, std::ranges::greater{});
+  std::ranges::sort(ages, std::ranges::greater{});
+  return std::tuple(gangs, devices, priorities, ages, priorities.size());
+}
+
+/// nullopt: no set of jobs of lower priority is enough. 0: nobody need be evicted.
+std::optional<unsigned> BestSet(const Cluster& cluster) {
+  std::optional<unsigned> best;
+  for (unsigned mask = 0; mask < 1U << cluster.jobs.size(); ++mask) {
+    bool lower = true;
+    for (std::size_t i = 0; i < cluster.jobs.size(); ++i) {
+      if ((mask >> i & 1U) != 0) lower &= cluster.jobs[i].priority < 5;
+    }
+    if (!lower || !Fits(cluster, mask)) continue;
+    if (!best || RankOf(cluster, mask) < RankOf(cluster, *best)) best = mask;
+  }
+  return best;
+}
+
+/// The jobs that Berth evicts.
+unsigned Evicted(const Cluster& cluster) {
+  World world;
+  for (int i = 0; i < cluster.nodes; ++i) world.Add(MakeNode(NodeName(i)).Gpu(8));
+  std::map<std::string, std::size_t> job_of;
+  for (std::size_t i = 0; i < cluster.jobs.size(); ++i) {
+    const Job& job = cluster.jobs[i];
+    for (std::size_t k = 0; k < job.nodes.size(); ++k) {
+      const std::string name = fmt::format("{}-{}", job.name, k);
+      auto pod = MakePod(name).Gpu(job.gpus).Priority(job.priority).Created(job.created);
+      if (job.gang) pod.Gang(job.name, static_cast<int>(job.nodes.size()));
+      world.Add(pod.On(NodeName(job.nodes[k])));
+      job_of[name] = i;
+    }
+  }
+  world.Start();
+  for (int i = 0; i < cluster.members; ++i) {
+    world.Add(MakePod(fmt::format("m{}", i))
+                  .Gpu(cluster.gpus)
+                  .Gang("g", cluster.members)
+                  .Priority(5)
+                  .Created(5000)
+                  .Gated());
+  }
+  world.Tick();
+  unsigned mask = 0;
+  std::map<std::size_t, std::size_t> pods;
+  for (const std::string& line : world.LogOf("evict ")) {
+    const std::string name = line.substr(6, line.find(' ', 6) - 6);
+    mask |= 1U << job_of.at(name);
+    ++pods[job_of.at(name)];
+  }
+  for (const auto& [job, count] : pods) RC_ASSERT(count == cluster.jobs[job].nodes.size());
+  return mask;
+}
+
+TEST_CASE("the best set of victims is taken", "[property]") {
+  CHECK(rc::check("evictions", [] {
+    const Cluster cluster = DrawCluster();
+    const std::optional<unsigned> best = BestSet(cluster);
+    const unsigned evicted = Evicted(cluster);
+    RC_CLASSIFY(best && *best != 0, "somebody is evicted");
+    if (!best || *best == 0) {
+      RC_ASSERT(evicted == 0U);
+      return;
+    }
+    RC_ASSERT(evicted != 0U);
+    RC_ASSERT(Fits(cluster, evicted));
+    RC_ASSERT(RankOf(cluster, evicted) == RankOf(cluster, *best));
+  }));
+}
+
+}  // namespace
+}  // namespace berth::engine

@@ -1,0 +1,199 @@
+// Evictions that Berth makes by itself: a gang takes the room of whole jobs of lower priority.
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/unit/engine/gang_world.h"
+
+namespace berth::engine {
+namespace {
+
+using testing::GangWorld;
+using testing::MakeBudget;
+using testing::MakePod;
+using testing::MakePolicy;
+using testing::MakeQueue;
+using Lines = std::vector<std::string>;
+
+/// n0 and n1 of 8 GPUs, full of the gang `low` (l0, l1). The gang g (m0, m1) has priority 10.
+class Evictions : public GangWorld {
+ public:
+  explicit Evictions(int nodes = 2, config::PolicyConfiguration policy = {})
+      : GangWorld(nodes, std::move(policy)) {
+    for (int i = 0; i < 2; ++i) Add(Low(i).On("n" + std::to_string(i)));
+    Tick();
+  }
+  static testing::PodBuilder Low(int i) {
+    return MakePod("l" + std::to_string(i)).Gpu(8).Gang("low", 2).Created(10);
+  }
+  void GatherHigh() {
+    for (int i = 0; i < 2; ++i) Add(Member(i, 2, 2).Gated().Priority(10));
+    Tick();
+  }
+  Lines Orders() const {
+    Lines lines = LogOf("try ");
+    for (const std::string& line : LogOf("evict ")) lines.push_back(line);
+    return lines;
+  }
+};
+
+const Lines kBoth{"try l0 for default/gang/g", "try l1 for default/gang/g",
+                  "evict l0 for default/gang/g", "evict l1 for default/gang/g"};
+
+TEST_CASE("a gang is released when the last of its victims is gone", "[unit][engine]") {
+  Evictions w;
+  w.GatherHigh();
+  CHECK(w.Orders() == kBoth);
+  CHECK(w.Planned("m0") == "n0");
+  CHECK(w.Why("m0") == "WaitingForVictims");
+  CHECK(w.LogOf("event l0 Preempted").size() == 1);
+  w.Delete("l0");
+  w.Tick();
+  CHECK(w.LogOf("release m").empty());
+  w.Delete("l1");
+  w.Tick();
+  CHECK(w.LogOf("release m").size() == 2);
+  CHECK(w.Why("m0") == "Starting");
+  w.Schedule();
+  CHECK(w.Bound(0));
+  CHECK(w.Bound(1));
+  CHECK(w.Orders() == kBoth);
+}
+
+TEST_CASE("nobody is evicted unless all evictions would be done", "[unit][engine]") {
+  Evictions w;
+  w.Protect("l1");
+  w.GatherHigh();
+  CHECK(w.LogOf("evict ").empty());
+  CHECK(w.LogOf("try ").size() == 2);
+  CHECK(w.Why("m0") == "InsufficientDevices");
+  CHECK(w.UsedGpus() == 16);
+  w.Advance(59'000);
+  CHECK(w.LogOf("try ").size() == 2);
+  w.Advance(2'000);  // after a minute it is asked again
+  CHECK(w.LogOf("try ").size() == 4);
+  CHECK(w.LogOf("evict ").empty());
+}
+
+TEST_CASE("a budget that is known is not tried", "[unit][engine]") {
+  Evictions w;
+  const int allowed = GENERATE(1, 2);
+  for (const char* pod : {"l0", "l1"}) {
+    w.Change(pod, [](kube::Pod& p) { p.meta.labels["app"] = "low"; });
+  }
+  kube::PodDisruptionBudget budget = MakeBudget("b", "app", "low", allowed);
+  w.engine().OnDisruptionBudget(budget);
+  w.GatherHigh();
+  CHECK(w.LogOf("try ").empty() == (allowed == 1));
+  if (allowed == 2) return;
+  budget.disruptions_allowed = 2;
+  w.engine().OnDisruptionBudget(budget);
+  w.Tick();
+  CHECK(w.LogOf("evict ").size() == 2);
+}
+
+TEST_CASE("room that comes anyway is waited for", "[unit][engine]") {
+  Evictions w(3);
+  w.Add(MakePod("ends").Gpu(8).On("n2"));
+  w.Terminate("ends");
+  w.Add(Evictions::Low(9).On("n0").Gpu(1).Gang("", 0));
+  SECTION("it is enough") {
+    w.Add(MakePod("single").Gpu(8).Gang("h", 1).Gated().Priority(10));
+    w.Tick();
+    CHECK(w.Orders().empty());
+  }
+  SECTION("it is not: it is waited for together with the victims") {
+    w.Add(MakePod("a").Gpu(8).Gang("h", 3).Gated().Priority(10));
+    w.Add(MakePod("b").Gpu(8).Gang("h", 3).Gated().Priority(10));
+    w.Add(MakePod("c").Gpu(8).Gang("h", 3).Gated().Priority(10));
+    w.Tick();
+    CHECK(w.LogOf("evict ").size() == 3);
+    for (const char* pod : {"l0", "l1", "l9"}) w.Delete(pod);
+    w.Tick();
+    CHECK(w.LogOf("release ").empty());
+    w.Delete("ends");
+    w.Tick();
+    CHECK(w.LogOf("release ").size() == 3);
+  }
+}
+
+TEST_CASE("new members of a gang that is evicted get no place beside the old ones",
+          "[unit][engine]") {
+  Evictions w(3);
+  w.Add(MakePod("free").Gpu(1).On("n2"));
+  w.Protect("l1");  // refused, but only after l0 was evicted
+  w.GatherHigh();
+  REQUIRE(w.LogOf("evict ").empty());
+}
+
+TEST_CASE("another process goes on with the evictions", "[unit][engine]") {
+  Evictions w;
+  w.GatherHigh();
+  REQUIRE(w.LogOf("evict ").size() == 2);
+  SECTION("both end") {
+    w.Restart();
+    CHECK(w.Planned("m0") == "n0");
+    CHECK(w.Planned("m1") == "n1");
+    w.Add(MakePod("x").Gpu(8).Gated().Priority(5));
+    w.Delete("l0");
+    w.Tick();
+    CHECK(w.Planned("x").empty());
+    w.Delete("l1");
+    w.Tick();
+    CHECK(w.LogOf("release m").size() == 2);
+  }
+  SECTION("one is marked, and its eviction was not sent") {
+    w.Change("l1", [](kube::Pod& pod) { pod.meta.deletion.reset(); });
+    w.Restart();
+    CHECK(w.LogOf("evict l1").size() == 2);
+    CHECK(w.pod("l1").meta.deletion.has_value());
+  }
+  SECTION("the gang is gone") {
+    w.Delete("m0");
+    w.Delete("m1");
+    w.Restart();
+    CHECK(w.UsedGpus() == 16);
+    w.Delete("l0");
+    w.Delete("l1");
+    w.Tick();
+    CHECK(w.UsedGpus() == 0);
+  }
+}
+
+TEST_CASE("victims that do not end are given up", "[unit][engine]") {
+  Evictions w;
+  w.GatherHigh();
+  w.Advance(599'000);
+  CHECK(w.Planned("m0") == "n0");
+  w.Advance(120'000);
+  CHECK(w.Planned("m0").empty());
+  CHECK(w.UsedGpus() == 16);
+}
+
+TEST_CASE("work that is to be evicted is no victim for kube-scheduler's preemption",
+          "[unit][engine]") {
+  Evictions w;
+  w.GatherHigh();
+  w.Add(MakePod("p").Gpu(8).Priority(20));
+  w.Filter("p");
+  VictimMap offered;
+  offered["n0"].uids = {"uid-l0"};
+  CHECK(w.engine().Preempt("uid-p", offered, w.now()).empty());
+}
+
+TEST_CASE("a plan that has not started gives its room up", "[unit][engine]") {
+  GangWorld w(2);
+  for (int i = 0; i < 2; ++i) w.Add(Evictions::Low(i).Gated());
+  w.Tick();
+  REQUIRE(w.Planned("l0") == "n0");
+  for (int i = 0; i < 2; ++i) w.Add(w.Member(i, 2, 2).Gated().Priority(10));
+  w.Tick();
+  CHECK(w.Planned("l0").empty());
+  CHECK(w.Planned("m0") == "n0");
+  CHECK(w.LogOf("evict ").empty());
+  w.Schedule();
+  CHECK(w.Bound(0));
+}
+
+}  // namespace
+}  // namespace berth::engine

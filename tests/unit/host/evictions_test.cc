@@ -1,0 +1,63 @@
+#include "host/evictions.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/host/order_text.h"
+
+namespace berth::host {
+namespace {
+
+using kube::WriteOutcome;
+
+struct EvictionsTest {
+  void Begin(bool dry_run) {
+    evictions.Begin({.pod = {.ns = "default", .name = "v", .uid = "uid-v"},
+                     .workload = "default/gang/g",
+                     .plan = "p1",
+                     .dry_run = dry_run});
+  }
+  Texts Orders() {
+    const auto orders = out.Take();
+    if (!orders.empty()) last = IdOf(orders.back());
+    return TextsOf(orders);
+  }
+
+  Outbox out;
+  Evictions evictions{out};
+  Id last = 0;
+};
+
+TEST_CASE_METHOD(EvictionsTest, "a victim is marked before it is evicted", "[unit]") {
+  Begin(/*dry_run=*/false);
+  CHECK(Orders() == Texts{"mark v default/gang/g"});
+  CHECK(evictions.Of(last).plan == "p1");
+  CHECK_FALSE(evictions.Finished(last, {.outcome = WriteOutcome::kDone}));
+  CHECK(Orders() == Texts{"evict v"});
+  const auto answer = evictions.Finished(last, {.outcome = WriteOutcome::kDone});
+  REQUIRE(answer);
+  CHECK(answer->accepted);
+  CHECK(evictions.empty());
+}
+
+TEST_CASE_METHOD(EvictionsTest, "a dry run writes nothing else", "[unit]") {
+  Begin(/*dry_run=*/true);
+  CHECK(Orders() == Texts{"try v"});
+  const auto outcome = GENERATE(WriteOutcome::kDone, WriteOutcome::kRefused, WriteOutcome::kUnknown,
+                                WriteOutcome::kNotFound, WriteOutcome::kConflict);
+  const auto answer = evictions.Finished(last, {.outcome = outcome});
+  REQUIRE(answer);
+  CHECK(answer->what.dry_run);
+  CHECK(answer->accepted == (outcome != WriteOutcome::kRefused && outcome != WriteOutcome::kUnknown));
+}
+
+TEST_CASE_METHOD(EvictionsTest, "a pod that cannot be marked is not evicted", "[unit]") {
+  Begin(/*dry_run=*/false);
+  Orders();
+  const auto answer = evictions.Finished(last, {.outcome = WriteOutcome::kRefused});
+  REQUIRE(answer);
+  CHECK_FALSE(answer->accepted);
+  CHECK(Orders().empty());
+}
+
+}  // namespace
+}  // namespace berth::host
