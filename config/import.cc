@@ -214,6 +214,7 @@ std::string ImportDraft::ToYaml(std::string_view head) {
     if (queue.weight != 1000) {
       line(fmt::format("  weight: {}.{:03}", queue.weight / 1000, queue.weight % 1000));
     }
+    if (queue.preemption.within == Within::kNever) line("  preemption: {within: never}");
   }
   return out;
 }

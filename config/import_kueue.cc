@@ -64,6 +64,18 @@ void TakeWeight(const Json& object, ImportedQueue& imported) {
   imported.queue.weight = *milli;
 }
 
+/// Never where it is absent. Berth never evicts work of equal priority.
+void TakePreemption(const Json& object, ImportedQueue& imported) {
+  const std::string text = TextAt(object, "/spec/preemption/withinClusterQueue");
+  imported.queue.preemption.within =
+      text.empty() || text == "Never" ? Within::kNever : Within::kLower;
+  if (text == "LowerOrNewerEqualPriority") {
+    imported.notes.push_back(
+        "preemption.withinClusterQueue LowerOrNewerEqualPriority: only lower "
+        "priorities are evicted");
+  }
+}
+
 void TakeRest(const Json& object, std::vector<std::string>& notes) {
   const auto differs = [&](const char* pointer, std::string_view usual) {
     const std::string text = TextAt(object, pointer);
@@ -75,11 +87,8 @@ void TakeRest(const Json& object, std::vector<std::string>& notes) {
   if (const auto text = differs("/spec/stopPolicy", "None"); !text.empty()) {
     notes.push_back(fmt::format("stopPolicy {}: not carried over, this queue runs", text));
   }
-  for (const char* key : {"withinClusterQueue", "reclaimWithinCohort"}) {
-    const std::string pointer = fmt::format("/spec/preemption/{}", key);
-    if (const auto text = differs(pointer.c_str(), "Never"); !text.empty()) {
-      notes.push_back(fmt::format("preemption.{} {}: not carried over", key, text));
-    }
+  if (const auto text = differs("/spec/preemption/reclaimWithinCohort", "Never"); !text.empty()) {
+    notes.push_back(fmt::format("preemption.reclaimWithinCohort {}: not carried over", text));
   }
   for (const char* key : {"admissionChecks", "admissionChecksStrategy", "admissionScope",
                           "concurrentAdmissionPolicy"}) {
@@ -169,6 +178,7 @@ void ImportKueue(const std::vector<Json>& objects, ImportDraft& draft) {
     imported.notes = std::move(notes);
     TakeQuotas(*object, !CohortOf(*object).empty(), imported);
     TakeWeight(*object, imported);
+    TakePreemption(*object, imported);
     TakeRest(*object, imported.notes);
     for (std::string& note : local_notes[NameOf(*object)]) imported.notes.push_back(note);
     const auto& users = namespaces[NameOf(*object)];

@@ -89,7 +89,7 @@ struct Decision {
   std::int64_t waited_ms = -1;  ///< With `start` and `bind`.
 };
 
-using Action = std::variant<ReleaseMember, EvictPod, ResolveBind, SettleBind, EmitEvent, NodeNotice,
-                            Decision>;
+using Action =
+    std::variant<ReleaseMember, EvictPod, ResolveBind, SettleBind, EmitEvent, NodeNotice, Decision>;
 
 }  // namespace berth::engine

@@ -170,16 +170,14 @@ policy::QuotaView QuotaFor(const cluster::Store& store,
 Verdict GrantMembers(const View& view, const Workload& workload,
                      std::span<const PodInfo* const> pods, int min, int& fit,
                      cluster::FlavorId flavor) {
-  return policy::GrantMembers(QuotaFor(view, workload), workload.queue,
-                              pods, min, fit, flavor);
+  return policy::GrantMembers(QuotaFor(view, workload), workload.queue, pods, min, fit, flavor);
 }
 
 Verdict GrantCharge(const View& view, const Workload& workload,
                     std::span<const policy::Placed> placed) {
   const std::optional<Plan>& plan = view.states.At(workload).plan;
   const bool for_victims = plan && !plan->victims.empty();
-  return policy::GrantCharge(QuotaFor(view, workload), workload.queue,
-                             placed, for_victims);
+  return policy::GrantCharge(QuotaFor(view, workload), workload.queue, placed, for_victims);
 }
 
 namespace {
@@ -206,9 +204,7 @@ bool HasPayableRoom(const View& view, const PodInfo& pod) {
   if (!HasAmountsByFlavor(view, *pod.workload)) return HasRoom(view, pod);
   const std::array<const PodInfo*, 1> one{&pod};
   return HasRoomWhere(
-      view, pod,
-      policy::PayableNodes(QuotaFor(view, *pod.workload),
-                           pod.workload->queue, one));
+      view, pod, policy::PayableNodes(QuotaFor(view, *pod.workload), pod.workload->queue, one));
 }
 
 bool NeededByMinimum(const Workload& workload, const PodInfo& pod) {
@@ -233,11 +229,9 @@ JoinDecision DecideJoinIn(const View& view, const Workload& workload, const PodI
     return {.verdict = std::move(denied)};
   }
   const auto inside = StayInDomain(view, workload, one);
-  const auto payable =
-      HasAmountsByFlavor(view, workload)
-          ? policy::PayableNodes(QuotaFor(view, workload),
-                                 workload.queue, one)
-          : nullptr;
+  const auto payable = HasAmountsByFlavor(view, workload)
+                           ? policy::PayableNodes(QuotaFor(view, workload), workload.queue, one)
+                           : nullptr;
   policy::PlacementRequest request{.pods = {&pod}, .min = 1, .flavor = flavor, .allowed = inside};
   if (payable) {
     request.allowed = [&](NodeIndex node) { return (!inside || inside(node)) && payable(node); };

@@ -404,7 +404,7 @@ class Engine : private cluster::StoreListener {
   std::uint64_t swept_free_generation_ = 0;
   std::int64_t spent_ = 0;   ///< In this pass; see Options::pass_budget.
   TimePoint passed_at_ = 0;  ///< The time of the last pass.
-  std::set<const cluster::Workload*, cluster::ByKey> planned_;  ///< Workloads that have a plan.
+  std::set<const cluster::Workload*, cluster::ByKey> planned_;   ///< Workloads that have a plan.
   std::set<const cluster::Workload*, cluster::ByKey> awaiting_;  ///< Whose plans have victims.
   /// By the key of a workload: UIDs of pods that an earlier process evicted for it.
   std::map<std::string, std::set<std::string>> marked_;

@@ -69,9 +69,8 @@ std::optional<VictimJob> JobOf(const View& view, const Workload& workload) {
 bool IsLower(const Workload& victim, const Workload& preemptor) {
   return victim.priority < preemptor.priority &&
          std::ranges::all_of(victim.members, [&](const PodInfo* pod) {
-           return pod->charge == Charge::kNone ||
-                  (pod->charged_queue == preemptor.queue &&
-                   pod->object.priority < preemptor.priority);
+           return pod->charge == Charge::kNone || (pod->charged_queue == preemptor.queue &&
+                                                   pod->object.priority < preemptor.priority);
          });
 }
 
@@ -241,7 +240,8 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
   for (const auto& node : view.store.nodes()) {
     for (const PodInfo* pod : node->pods) {
       const Workload* holder = pod->workload;
-      if (pod->charged_queue != workload.queue || holder == nullptr || holder == &workload) continue;
+      if (pod->charged_queue != workload.queue || holder == nullptr || holder == &workload)
+        continue;
       if (pod->terminating() || !seen.insert(holder).second) continue;
       if (!IsLower(*holder, workload)) continue;
       if (auto job = JobOf(view, *holder)) jobs.push_back(*std::move(job));

@@ -1,7 +1,7 @@
 // Which running work of a queue is evicted so that a gang of higher priority in the same queue can
-// start, as pure functions. Victims are whole jobs: a gang loses all of its members or none, and the
-// gang that gets their room is placed, whole, in the same decision. evictions.cc carries it out.
-// (victims.h is about the evictions that kube-scheduler proposes for single pods.)
+// start, as pure functions. Victims are whole jobs: a gang loses all of its members or none, and
+// the gang that gets their room is placed, whole, in the same decision. evictions.cc carries it
+// out. (victims.h is about the evictions that kube-scheduler proposes for single pods.)
 #pragma once
 
 #include <cstdint>

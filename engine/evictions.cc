@@ -122,14 +122,13 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& plan_id
 
 void Engine::TellVictim(const PodInfo& victim, const Workload& workload) {
   const auto& meta = victim.object.meta;
-  actions_.push_back(
-      EmitEvent{.pod = {meta.ns, meta.name, meta.uid},
-                .warning = true,
-                .reason = "Preempted",
-                .note = fmt::format("Evicted: work of priority {} in queue {} takes its room, and "
-                                    "this work has priority {}.",
-                                    workload.priority, QueueName(workload.queue),
-                                    victim.object.priority)});
+  actions_.push_back(EmitEvent{
+      .pod = {meta.ns, meta.name, meta.uid},
+      .warning = true,
+      .reason = "Preempted",
+      .note = fmt::format("Evicted: work of priority {} in queue {} takes its room, and "
+                          "this work has priority {}.",
+                          workload.priority, QueueName(workload.queue), victim.object.priority)});
 }
 
 bool Engine::StillEvicts(const std::string& key, const std::string& plan) const {

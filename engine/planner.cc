@@ -94,8 +94,7 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
       return HoldRoomOf(*resumed, pod, now);
     }
   } else if (const auto marked = TakeMarked(workload); !marked.empty()) {
-    const auto resumed =
-        DecideResumedStart(Now(now), workload, pods, std::max(1, missing), marked);
+    const auto resumed = DecideResumedStart(Now(now), workload, pods, std::max(1, missing), marked);
     if (resumed) return Commit(workload, *resumed, caller, now);
   }
   const int have = static_cast<int>(pods.size()) + workload.BoundCount() + workload.finished;

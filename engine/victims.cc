@@ -181,9 +181,8 @@ bool WouldPreempt(const View& view, const PodInfo& pod, const Preemptor& preempt
 }  // namespace
 
 bool IsCovered(const PodInfo& pod, const cluster::Store& store) {
-  return std::ranges::any_of(store.disruption_budgets(), [&](const auto& entry) {
-    return Covers(entry.second, pod);
-  });
+  return std::ranges::any_of(store.disruption_budgets(),
+                             [&](const auto& entry) { return Covers(entry.second, pod); });
 }
 
 bool BreaksBudgets(const std::vector<const PodInfo*>& pods, const cluster::Store& store) {

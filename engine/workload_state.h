@@ -141,8 +141,8 @@ struct WorkloadState {
 struct MemberState {
   /// The reason for its refusal that the last Event reported.
   cluster::ReasonId told = cluster::ReasonId::kNone;
-  bool asked = false;      ///< Refused by filter since its last release: needs a wake-up.
-  bool called = false;     ///< kube-scheduler has asked about it, whatever the policy says.
+  bool asked = false;   ///< Refused by filter since its last release: needs a wake-up.
+  bool called = false;  ///< kube-scheduler has asked about it, whatever the policy says.
   /// The key of the workload for whose plan it is evicted; empty: none.
   std::string victim_of{};
   TimePoint spared_until = 0;  ///< No victim before that: its eviction was refused.

@@ -1,6 +1,6 @@
-// Evictions that the engine orders: a dry run is one request; before a real one the victim is marked
-// with the workload that gets its room. A request that fails is not repeated here: the engine
-// orders it again as long as its plan needs it.
+// Evictions that the engine orders: a dry run is one request; before a real one the victim is
+// marked with the workload that gets its room. A request that fails is not repeated here: the
+// engine orders it again as long as its plan needs it.
 #pragma once
 
 #include <map>

@@ -88,7 +88,9 @@ class Host {
   const engine::Engine& engine() const { return *engine_; }
   engine::Counters TakeCounters() { return engine_->TakeCounters(); }
   /// True while nothing is under way and no call waits.
-  bool idle() const { return calls_.empty() && reads_.empty() && releases_.empty() && evictions_.empty(); }
+  bool idle() const {
+    return calls_.empty() && reads_.empty() && releases_.empty() && evictions_.empty();
+  }
   /// Whether the engine will be told the outcome of this pod's Binding.
   bool FindsOut(std::string_view uid) const;
   /// Bind calls that wait for the engine's resolution, as UID and node.

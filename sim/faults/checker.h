@@ -177,8 +177,8 @@ class Checker {
   int faults_ = 0;
   /// By the key of a workload: a victim, while no member has been bound since.
   std::map<std::string, std::string> in_vain_;
-  /// By the key of a gang that loses members to an eviction: UIDs of those that ran then and are not
-  /// about to end.
+  /// By the key of a gang that loses members to an eviction: UIDs of those that ran then and are
+  /// not about to end.
   struct Torn {
     TimePoint since = 0;
     std::set<std::string> left{};

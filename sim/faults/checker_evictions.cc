@@ -72,8 +72,8 @@ std::string GangKey(const kube::Pod& pod) {
   return pod.meta.ns + "/gang/" + LabelOf(pod, "berth.dev/gang");
 }
 
-/// I9: Berth evicts for a gang that waits in the victim's queue, and whose members all have a higher
-/// priority.
+/// I9: Berth evicts for a gang that waits in the victim's queue, and whose members all have a
+/// higher priority.
 void Checker::OnEviction(const kube::Pod& victim) {
   ++evicted_;
   const auto mark = victim.meta.annotations.find(cluster::kEvictedForAnnotation);

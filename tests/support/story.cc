@@ -218,9 +218,21 @@ void Story::EndAll() {
 
 // --- Invariants ----------------------------------------------------------------------------------
 
+namespace {
+
+std::int64_t AmountOf(const cluster::Demand& demand, cluster::ResourceId id) {
+  for (const auto& [of, amount] : demand) {
+    if (of == id) return amount;
+  }
+  return 0;
+}
+
+}  // namespace
+
 /// I1, I2: in the ledger, and from the API objects alone.
 std::string Story::Overcommitted() {
   const cluster::Store& store = world_.store();
+  const std::set<const cluster::PodInfo*> victims = Victims();
   for (const auto& node : store.nodes()) {
     if (!node->present) continue;
     for (const std::string name : {kGpu, "cpu", "memory", "pods"}) {
@@ -228,7 +240,11 @@ std::string Story::Overcommitted() {
       if (world_.strayed() && name != kGpu) continue;
       cluster::ResourceTable names = store.resources();
       const auto id = names.Intern(name);
-      if (node->free(id) < 0) {
+      std::int64_t free = node->free(id);
+      for (const cluster::PodInfo* pod : node->pods) {
+        if (victims.contains(pod)) free += AmountOf(pod->charged, id);
+      }
+      if (free < 0) {
         return "overcommitted: " + node->name + ' ' + name + '\n' + store.LedgerString();
       }
     }
@@ -246,12 +262,31 @@ std::string Story::Overcommitted() {
   return "";
 }
 
+/// Pods whose room is another's as soon as they have ended: both are charged meanwhile.
+std::set<const cluster::PodInfo*> Story::Victims() {
+  std::set<const cluster::PodInfo*> victims;
+  for (const auto& [key, workload] : world_.store().workloads()) {
+    const std::optional<engine::Plan>& plan = world_.engine().StateOf(workload).plan;
+    if (!plan) continue;
+    for (const std::string& uid : plan->victims) victims.insert(world_.store().FindPod(uid));
+  }
+  return victims;
+}
+
 /// I4.
 std::string Story::OverCap() {
+  const std::set<const cluster::PodInfo*> victims = Victims();
   for (const cluster::QueueId queue_id : world_.store().queues()) {
     const cluster::QueueInfo& queue = world_.store().queue(queue_id);
     for (const auto& [id, cap] : queue.caps) {
-      if (queue.used[id] > cap) return "over the limit: " + queue.config.name;
+      std::int64_t used = queue.used[id];
+      for (const cluster::PodInfo* pod : victims) {
+        if (pod == nullptr || pod->charged_queue == cluster::kNoQueue) continue;
+        const auto& path = world_.store().queue(pod->charged_queue).path;
+        const bool charged = std::ranges::find(path, queue_id) != path.end();
+        if (charged) used -= AmountOf(pod->queue_charge, id);
+      }
+      if (used > cap) return "over the limit: " + queue.config.name;
     }
   }
   return "";

@@ -38,6 +38,7 @@ class Story {
   /// The name of some pod; empty if there is none.
   std::string Pick(int choice) const;
   std::string GangOf(const std::string& pod) const;
+  std::set<const cluster::PodInfo*> Victims();
   std::string Overcommitted();
   std::string OverCap();
   std::string TornGang();

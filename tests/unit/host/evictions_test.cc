@@ -47,7 +47,8 @@ TEST_CASE_METHOD(EvictionsTest, "a dry run writes nothing else", "[unit]") {
   const auto answer = evictions.Finished(last, {.outcome = outcome});
   REQUIRE(answer);
   CHECK(answer->what.dry_run);
-  CHECK(answer->accepted == (outcome != WriteOutcome::kRefused && outcome != WriteOutcome::kUnknown));
+  CHECK(answer->accepted ==
+        (outcome != WriteOutcome::kRefused && outcome != WriteOutcome::kUnknown));
 }
 
 TEST_CASE_METHOD(EvictionsTest, "a pod that cannot be marked is not evicted", "[unit]") {

@@ -94,8 +94,9 @@ TEST_CASE("a run in which nothing of its profile happens fails, and says what di
   const auto calm = [](std::uint64_t) { return DrawDay(5, *FindProfile("calm")); };
   std::ostringstream out;
   CHECK(RunFaults({.seeds = "1-100", .profile = "leaders", .repeat = false}, calm, out) == 1);
-  CHECK_THAT(out.str(),
-             Catch::Contains("\nnever happened: a handover, an eviction by Berth, api-answer-lost, "));
+  CHECK_THAT(
+      out.str(),
+      Catch::Contains("\nnever happened: a handover, an eviction by Berth, api-answer-lost, "));
   CHECK_THAT(out.str(), Catch::Contains(", lease-deleted\n"));
   CHECK_THAT(out.str(), Catch::EndsWith("100 seeds, 0 violations\n"));
   out.str("");
