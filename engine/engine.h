@@ -161,6 +161,8 @@ class Engine : private cluster::StoreListener {
   /// `accepted`: it was done, or would be done, or the pod is gone.
   void EvictionAnswered(const std::string& workload, const std::string& plan,
                         const std::string& uid, bool dry_run, bool accepted, TimePoint now);
+  /// Whether the pod is evicted, or about to be, for a plan.
+  bool IsVictim(const cluster::PodInfo& pod) const { return !states_.At(pod).victim_of.empty(); }
   /// Whether the plan still needs evictions.
   bool StillEvicts(const std::string& workload, const std::string& plan) const;
 

@@ -32,9 +32,9 @@ class Checker {
   void OnBindCall(const cluster::Store& store, const std::string& uid);
   void OnPreemption(const kube::Pod& preemptor, const std::string& node,
                     const std::vector<const kube::Pod*>& victims);
-  /// Berth has answered preempt for the pod `uid`, with the knowledge in `store`: which of the
+  /// Berth has answered preempt for the pod `uid`, with the knowledge in `engine`: which of the
   /// nodes and victims that kube-scheduler offered it keeps.
-  void OnPreemptAnswer(const cluster::Store& store, const std::string& uid,
+  void OnPreemptAnswer(const engine::Engine& engine, const std::string& uid,
                        const engine::VictimMap& offered, const engine::VictimMap& kept);
   /// Berth's eviction of the pod is about to take effect.
   void OnEviction(const kube::Pod& victim);
@@ -117,7 +117,7 @@ class Checker {
   bool FollowsItsGang(const kube::Pod& bound) const;
   void CheckTorn();
   void CheckBeneficiaries();
-  void CheckBudgets(const cluster::Store& store, const cluster::PodInfo& preemptor,
+  void CheckBudgets(const engine::Engine& engine, const cluster::PodInfo& preemptor,
                     const engine::VictimMap& offered, const std::string& node,
                     const engine::VictimSet& set);
   void WatchGang(const Change& change);

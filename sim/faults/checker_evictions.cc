@@ -148,8 +148,9 @@ void Checker::OnPreemption(const kube::Pod& preemptor, const std::string& node,
 
 /// I9: no gang loses only some of its members, and no budget is violated if kube-scheduler offered
 /// a way that violates none, as far as Berth can know.
-void Checker::OnPreemptAnswer(const cluster::Store& store, const std::string& uid,
+void Checker::OnPreemptAnswer(const engine::Engine& engine, const std::string& uid,
                               const engine::VictimMap& offered, const engine::VictimMap& kept) {
+  const cluster::Store& store = engine.store();
   const cluster::PodInfo* preemptor = store.FindPod(uid);
   if (preemptor == nullptr || preemptor->workload == nullptr ||
       store.policy().mode == config::Mode::kPassthrough) {
@@ -170,12 +171,13 @@ void Checker::OnPreemptAnswer(const cluster::Store& store, const std::string& ui
       }
     }
   }
-  for (const auto& [node, set] : kept) CheckBudgets(store, *preemptor, offered, node, set);
+  for (const auto& [node, set] : kept) CheckBudgets(engine, *preemptor, offered, node, set);
 }
 
-void Checker::CheckBudgets(const cluster::Store& store, const cluster::PodInfo& preemptor,
+void Checker::CheckBudgets(const engine::Engine& engine, const cluster::PodInfo& preemptor,
                            const engine::VictimMap& offered, const std::string& node,
                            const engine::VictimSet& set) {
+  const cluster::Store& store = engine.store();
   const std::int64_t broken = Violations(store, set.uids);
   if (broken != set.pdb_violations) {
     Broken(fmt::format("I9: {} breaks {} budgets on {} and says {}", preemptor.object.meta.name,
@@ -184,6 +186,8 @@ void Checker::CheckBudgets(const cluster::Store& store, const cluster::PodInfo& 
   for (const auto& [other, gentle] : offered) {
     if (other == node || gentle.uids.empty() || Violations(store, gentle.uids) >= broken) continue;
     if (!RoomAfter(store, preemptor, other, gentle.uids)) continue;
+    const auto taken = [&](const std::string& uid) { return engine.IsVictim(*store.FindPod(uid)); };
+    if (std::ranges::any_of(gentle.uids, taken)) continue;
     Broken(fmt::format("I9: {} breaks {} budgets on {}, and need not on {}",
                        preemptor.object.meta.name, broken, node, other));
   }

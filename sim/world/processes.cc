@@ -37,7 +37,7 @@ void Processes::Watch(HostDriver& host) {
   host.on_read = [this](const std::string& uid) { checker_.OnBindingRead(uid); };
   host.on_preempt = [this, &host](const std::string& uid, const engine::VictimMap& offered,
                                   const engine::VictimMap& kept) {
-    checker_.OnPreemptAnswer(host.engine().store(), uid, offered, kept);
+    checker_.OnPreemptAnswer(host.engine(), uid, offered, kept);
   };
 }
 
