@@ -50,6 +50,7 @@ struct Preemptor {
   std::shared_ptr<const cluster::PodShape> shape;
   cluster::QueueId queue = cluster::kNoQueue;
   std::int32_t priority = 0;
+  std::string user{};  ///< Only where its queue caps the jobs of a user.
   auto operator<=>(const Preemptor&) const = default;
 };
 

@@ -87,6 +87,8 @@ std::vector<WorkloadClass> Classes() {
 /// What a queue admits, and its amounts by flavor.
 void FillByName(Queue& queue, const PolicyConfiguration& policy) {
   if (*rc::gen::arbitrary<bool>()) queue.order = Order::kPredictedService;
+  queue.fair_within = static_cast<FairWithin>(Within(0, 2));
+  if (*rc::gen::arbitrary<bool>()) queue.max_jobs_per_user = static_cast<int>(Within(1, 1'000'000));
   queue.non_preemptible = *rc::gen::arbitrary<bool>();
   if (*rc::gen::arbitrary<bool>()) queue.priority_classes = FewLabels();
   if (*rc::gen::arbitrary<bool>()) {
@@ -223,6 +225,7 @@ TEST_CASE("the canonical form is for people") {
         "  priority: 0\n"
         "  hold: none\n"
         "  order: fifo\n"
+        "  fairWithin: none\n"
         "  nonPreemptible: allow\n");
 }
 
