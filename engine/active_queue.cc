@@ -88,9 +88,11 @@ void ActiveQueue::ReorderLane(QueueId queue, Group& group, Lanes::iterator lane)
         policy::HeldBy(*store_, queue, lane->first, turns_.at(first.workload).wants),
         policy::TotalDevices(*store_));
   }
+  const Turning now{.share = share, .place = first};
+  if (known && !(now < *known) && !(*known < now)) return;
   if (known) group.firsts.erase(*known);
-  known = {.share = share, .place = first};
-  group.firsts.insert(*known);
+  known = now;
+  group.firsts.insert(now);
 }
 
 void ActiveQueue::Reorder(QueueId queue, std::string_view sharer) {
