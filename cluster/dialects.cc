@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "cluster/string_map.h"
+#include "cluster/users.h"
 #include "kube/time.h"
 
 namespace berth::cluster {
@@ -467,6 +468,7 @@ std::vector<std::string_view> KeysOfClaims() {
                                      "berth.dev/whole-node",
                                      kPreemptible,
                                      kClass,
+                                     kUserLabel,
                                      kExpectedDuration,
                                      "berth.dev/topology-required",
                                      "berth.dev/topology-preferred"};

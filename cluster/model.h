@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -65,6 +66,14 @@ struct PodInfo {
   QueueId charged_queue = kNoQueue;
   std::int32_t charged_priority = 0;  ///< Its priority when it was charged.
   Demand queue_charge;  ///< What was added to that queue: `charged`, and parts of it (Part).
+  /// Who is charged in that queue (cluster/users.h; of a gang, Workload::user), and for which job
+  /// (Workload::key). Set when it is charged, and fixed until it gives up its place, whatever its
+  /// labels say then. Empty: it was not charged since.
+  std::string user;
+  std::string job;
+  /// Where the ledger of its queue has it: see QueueInfo::shares and jobs.
+  config::FairWithin shared_within = config::FairWithin::kNone;
+  bool job_counted = false;
   /// It may not be evicted for other work. Fixed while it is planned, and once bound.
   bool non_preemptible = false;
   /// For a whole-node pod: the devices that it was charged at binding. Until it ends it is never
@@ -149,6 +158,12 @@ struct Domain {
   std::vector<NodeIndex> nodes;
 };
 
+/// What one user, or namespace, has of a queue.
+struct Share {
+  Amounts used;
+  int pods = 0;
+};
+
 struct QueueInfo {
   config::Queue config;
   bool present = true;  ///< The policy has it; otherwise pods that are yet to be read are in it.
@@ -168,6 +183,12 @@ struct QueueInfo {
   std::vector<std::pair<ResourceId, std::int64_t>> kept;
   Amounts idle;        ///< What it and the queues below it keep and do not use.
   Amounts idle_below;  ///< What the queues below it keep and do not use.
+  /// What is charged to pods of this very queue, by user or namespace as Queue::fair_within says;
+  /// only of those who hold some, and only where it is set.
+  std::map<std::string, Share, std::less<>> shares;
+  /// With Queue::max_jobs_per_user: by user, the pods of each job that hold devices of this very
+  /// queue.
+  std::map<std::string, std::map<std::string, int, std::less<>>, std::less<>> jobs;
   /// The nearest queue on its path that is held, maybe itself: nothing new starts. kNoQueue: none.
   QueueId held_by = kNoQueue;
 
@@ -199,6 +220,7 @@ struct Workload {
   int min_member = 1;
   QueueId queue = kNoQueue;
   std::int32_t priority = 0;
+  std::string user;  ///< See cluster/users.h.
   kube::Millis creation = 0;
   kube::Millis expected_duration = 0;  ///< 0: not known.
   std::string topology_required;       ///< Level name or node label key; empty: none.

@@ -45,6 +45,7 @@ std::string EncodePlanClaim(const PlanClaim& claim) {
     text += fmt::format("{}{}:{}", std::exchange(separator, ","), name, amount);
   }
   if (claim.preemptible) text += fmt::format(";preemptible={}", *claim.preemptible);
+  if (!claim.user.empty()) text += fmt::format(";user={}", claim.user);
   return text;
 }
 
@@ -69,6 +70,7 @@ std::optional<PlanClaim> DecodePlanClaim(std::string_view text) {
     if (key == "node") claim.node = value;
     if (key == "queue") claim.queue = value;
     if (key == "rank" && !ReadNumber(value, claim.rank)) return std::nullopt;
+    if (key == "user") claim.user = value;
     if (key == "preemptible") claim.preemptible = value != "false";
     if (key == "charge" && !ReadCharge(value, claim)) return std::nullopt;
   }

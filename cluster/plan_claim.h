@@ -29,11 +29,13 @@ struct PlanClaim {
   std::map<std::string, std::int64_t, std::less<>> charge{};
   /// Whether the pod may be evicted for other work. None: written by a release that did not know.
   std::optional<bool> preemptible{};
+  /// Who was charged in the queue; empty: the pod's namespace.
+  std::string user{};
   bool operator==(const PlanClaim&) const = default;
 };
 
-/// `v1;plan=...;node=...;queue=...;rank=...`, for a whole-node pod `;charge=NAME:AMOUNT,...`, and
-/// `;preemptible=true` or `=false`.
+/// `v1;plan=...;node=...;queue=...;rank=...`, for a whole-node pod `;charge=NAME:AMOUNT,...`,
+/// `;preemptible=true` or `=false`, and `;user=...`.
 std::string EncodePlanClaim(const PlanClaim& claim);
 
 /// nullopt: another version, or malformed. Unknown fields are skipped (version N reads N-1's).

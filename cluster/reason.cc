@@ -104,6 +104,12 @@ std::string Sentence(const Verdict& v) {
       return fmt::format("{} member{} must run at once; the empty cluster has room for {}.", v.want,
                          v.want == 1 ? "" : "s", v.have);
     case ReasonId::kWaitingForQuota:
+      if (!v.user.empty()) {
+        return fmt::format(
+            "User {} may have {} at once in its queue; {} now.", v.user,
+            v.want == 1 ? "1 job" : fmt::format("{} jobs", v.want),
+            v.have == 1 ? "1 holds devices" : fmt::format("{} hold devices", v.have));
+      }
       return fmt::format("It needs {} of {}; {} has {} left.", Amount(v, v.want), v.subject,
                          Queue(v), Amount(v, v.have));
     case ReasonId::kExceedsLimit:

@@ -56,6 +56,9 @@ struct Verdict {
   std::string subject{};
   /// For quota: the queue on the path whose cap decides; empty: the workload's own.
   std::string queue{};
+  /// For quota: the user who has as many jobs as the workload's own queue allows. `want` is how
+  /// many it allows, `have` how many hold devices. Empty: it is about a resource.
+  std::string user{};
 
   bool operator==(const Verdict&) const = default;
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cluster/plan_claim.h"
+#include "cluster/users.h"
 
 namespace berth::cluster {
 
@@ -382,6 +383,7 @@ std::map<std::string, std::int64_t, std::less<>> Store::WholeNodeCharge(const Po
 void Store::SetCharge(const PodInfo& charged_pod, NodeIndex index, Charge charge,
                       topology::DeviceMask devices) {
   PodInfo& pod = Own(charged_pod);
+  FixUser(pod, charge);
   // Same pod, same node: planned becomes binding becomes bound without a gap that other pods could
   // use. The pod's queue is written with the Binding.
   if (charge == Charge::kBinding && pod.charge != Charge::kBinding) pod.held_queue.clear();
@@ -437,6 +439,8 @@ void Store::SetCharge(const PodInfo& charged_pod, NodeIndex index, Charge charge
 void Store::Unreserve(const PodInfo& released) {
   PodInfo& pod = Own(released);
   GiveBack(pod);
+  pod.user.clear();
+  pod.job.clear();
   const bool sound = pod.refusal.reason == ReasonId::kNone ||
                      pod.refusal.reason == ReasonId::kGangConflict;  // judged again at Refresh
   if (pod.workload == nullptr || pod.bound() || !sound) return;
@@ -445,7 +449,7 @@ void Store::Unreserve(const PodInfo& released) {
   const QueueId before = pod.queue;
   pod.non_preemptible = MayNotBeEvicted(pod, *pod.claims);
   pod.queue = ResolveQueue(pod, *pod.claims, pod.refusal);
-  if (pod.queue == before) return;
+  if (pod.queue == before && UserOf(pod.object) == pod.workload->user) return;
   stale_.insert(pod.workload);
   MarkChanged(*pod.workload);
 }
@@ -482,7 +486,9 @@ void Store::GiveBack(const PodInfo& giving) {
 
 void Store::AdoptQueue(const PodInfo& pod) { Own(pod).queue = pod.workload->queue; }
 
-void Store::SetTerms(const PodInfo& pod, Demand fixed, QueueId queue, bool non_preemptible) {
+void Store::SetTerms(const PodInfo& pod, Demand fixed, QueueId queue, bool non_preemptible,
+                     std::string user) {
+  ChargeUser(Own(pod), std::move(user));
   Own(pod).fixed = std::move(fixed);
   Own(pod).non_preemptible = non_preemptible;
   Own(pod).queue = queue;
@@ -517,7 +523,15 @@ std::string Store::LedgerString() const {
     if (!text.empty()) lines["node " + n->name] = text;
   }
   for (const QueueId id : queue_order_) {
-    lines["queue " + queue(id).config.name] = amounts(queue(id).used);
+    std::string& line = lines["queue " + queue(id).config.name];
+    line = amounts(queue(id).used);
+    for (const auto& [sharer, share] : queue(id).shares) {
+      line += " share " + sharer + amounts(share.used);
+    }
+    for (const auto& [user, jobs] : queue(id).jobs) {
+      line += " jobs of " + user;
+      for (const auto& [job, pods] : jobs) line += ' ' + job + '=' + std::to_string(pods);
+    }
   }
   std::string all;
   for (const auto& [key, text] : lines) all += key + ':' + text + '\n';

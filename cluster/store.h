@@ -125,9 +125,10 @@ class Store {
   void SetPlan(const Workload& workload, std::string plan);
   /// `pod` is planned as a member of its workload, and is charged to the workload's queue.
   void AdoptQueue(const PodInfo& pod);
-  /// What no object says before the pod is bound: PodInfo::fixed and its queue. For a store that
-  /// follows another one without its events.
-  void SetTerms(const PodInfo& pod, Demand fixed, QueueId queue, bool non_preemptible);
+  /// What no object says before the pod is bound: PodInfo::fixed, its queue and its user. For a
+  /// store that follows another one without its events.
+  void SetTerms(const PodInfo& pod, Demand fixed, QueueId queue, bool non_preemptible,
+                std::string user);
 
   /// Applies accumulated changes: domains and node order, first members and faults of gangs. Call
   /// before deciding anything. While pods are read under new levels, domains are put off until
@@ -248,6 +249,13 @@ class Store {
   std::set<QueueId> TakeQueueNews() { return std::exchange(queue_news_, {}); }
   /// With borrowing: queues of which the use changed since the last call.
   std::set<QueueId> TakeUseNews() { return std::exchange(use_news_, {}); }
+  /// Shares of queues (QueueInfo::shares) that changed.
+  struct ShareNews {
+    std::set<std::pair<QueueId, std::string>> changed{};
+    bool all = false;  ///< There were too many: any may have changed.
+  };
+  /// Since the last call.
+  ShareNews TakeShareNews() { return std::exchange(share_news_, {}); }
   /// Queues that keep a part of their quota for themselves (QueueInfo::kept), each before those
   /// above it.
   const std::vector<QueueId>& keepers() const { return keepers_; }
@@ -298,6 +306,7 @@ class Store {
 
   static constexpr std::size_t kMinPurge = 4096;
   static constexpr std::size_t kMaxMachines = 64;
+  static constexpr std::size_t kMaxShareNews = 4096;
 
   /// The store's own object of one that it has handed out.
   PodInfo& Own(const PodInfo& pod) { return pods_.find(pod.object.meta.uid)->second; }
@@ -329,6 +338,12 @@ class Store {
   void RechargeQueue(PodInfo& pod);
   void FindPaths();
   void ChargeQueue(PodInfo& pod, int sign);
+  PodClaims ClaimsOf(const kube::Pod& pod) const;
+  std::string JobOf(const PodInfo& pod) const;
+  void ChargeUser(PodInfo& pod, std::string user);
+  void FixUser(PodInfo& pod, Charge next);
+  void CountShare(PodInfo& pod, int sign);
+  void CountJob(PodInfo& pod, int sign);
   void FindKeepers();
   void CountIdle(QueueId queue);
   QueueId NewQueue();
@@ -425,6 +440,7 @@ class Store {
   ChangeLog room_changes_;
   std::set<QueueId> queue_news_;
   std::set<QueueId> use_news_;
+  ShareNews share_news_;
   std::vector<QueueId> keepers_;
   std::vector<ResourceId> kept_ids_;
   Amounts idle_;

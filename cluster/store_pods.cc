@@ -5,6 +5,7 @@
 
 #include "cluster/plan_claim.h"
 #include "cluster/store.h"
+#include "cluster/users.h"
 
 namespace berth::cluster {
 namespace {
@@ -60,6 +61,7 @@ void TakeClaims(Workload& workload, const PodInfo& first) {
   workload.in_tree = claims.in_tree;
   workload.queue = first.queue;
   workload.priority = first.object.priority;
+  workload.user = first.user.empty() ? UserOf(first.object) : first.user;
   workload.creation = first.object.meta.creation;
   workload.expected_duration = claims.expected_duration;
 }
@@ -232,12 +234,20 @@ struct Store::PodReading {
   bool concerns_us = false;
 };
 
+PodClaims Store::ClaimsOf(const kube::Pod& pod) const {
+  return ReadClaims(
+      pod, {.switches = dialects_, .levels = policy_.levels, .objects = dialect_objects_.get()});
+}
+
+/// The workload that it is, or was, a member of. A pod that was already ending when it was first
+/// seen never was: then, what its labels say.
+std::string Store::JobOf(const PodInfo& pod) const {
+  if (pod.workload != nullptr) return pod.workload->key;
+  return pod.job.empty() ? WorkloadKey(pod.object, ClaimsOf(pod.object)) : pod.job;
+}
+
 Store::PodReading Store::Read(PodInfo& pod) {
-  const DialectContext context{
-      .switches = dialects_, .levels = policy_.levels, .objects = dialect_objects_.get()};
-  PodReading reading{
-      .claims = std::make_shared<const PodClaims>(ReadClaims(pod.object, context)),
-  };
+  PodReading reading{.claims = std::make_shared<const PodClaims>(ClaimsOf(pod.object))};
   pod.shape = ShapeOf(pod.object, reading.claims->whole_node);
   pod.object.spec = pod.shape->spec;  // one copy for all pods of this shape
   // A pod with only our gate waits for nothing but us.
@@ -313,7 +323,10 @@ void Store::File(PodInfo& pod) {
     workload.members.push_back(&pod);
     workload.sorted = false;
     // kube-scheduler had nominated a pod that was not ours to plan; now it is ours.
-    if (pod.charge == Charge::kPlanned) GiveBack(pod);
+    if (pod.charge == Charge::kPlanned) {
+      GiveBack(pod);
+      pod.user.clear();
+    }
   }
   if (pod.shape->has_pod_constraints) neighbourly_.insert(pod.workload);
   if (!fixed) {

@@ -36,7 +36,10 @@ std::set<std::tuple<std::string, std::string, bool>> PartsOf(
 bool ReadsAlike(const config::PolicyConfiguration& a, const config::PolicyConfiguration& b) {
   const auto same_queue = [](const config::Queue& x, const config::Queue& y) {
     return x.name == y.name && x.namespaces == y.namespaces && x.classes == y.classes &&
-           x.priority_classes == y.priority_classes && x.non_preemptible == y.non_preemptible;
+           x.priority_classes == y.priority_classes && x.non_preemptible == y.non_preemptible &&
+           // Who holds what is counted as they say.
+           x.fair_within == y.fair_within &&
+           (x.max_jobs_per_user == 0) == (y.max_jobs_per_user == 0);
   };
   return a.scheduler_names == b.scheduler_names && a.dialects == b.dialects &&
          a.devices == b.devices && a.levels == b.levels && a.classes == b.classes &&

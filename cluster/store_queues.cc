@@ -116,6 +116,8 @@ void Store::ChargeQueue(PodInfo& pod, int sign) {
     }
   }
   CountIdle(pod.charged_queue);
+  CountShare(pod, sign);
+  CountJob(pod, sign);
   if (sign < 0) queue_news_.insert(info.path.begin(), info.path.end());
   if (policy_.borrowing) use_news_.insert(info.path.begin(), info.path.end());
 }

@@ -235,9 +235,9 @@ void CloseQueues(PolicyConfiguration& policy, const std::vector<std::string>& ba
     const bool bad = std::ranges::any_of(bad_values, [&path](const std::string& value) {
       // `.quota` is also the beginning of `.quotas`.
       return value == path ||
-             std::ranges::any_of(
-                 std::array{".quota", ".limit", ".classes", ".priorityClasses", ".nonPreemptible"},
-                 [&](const char* key) { return value.starts_with(path + key); });
+             std::ranges::any_of(std::array{".quota", ".limit", ".classes", ".priorityClasses",
+                                            ".nonPreemptible", ".maxJobsPerUser"},
+                                 [&](const char* key) { return value.starts_with(path + key); });
     });
     if (std::ranges::find(bad_values, path + ".parent") != bad_values.end()) queue.parent.clear();
     const auto counted = [&policy](const auto& amount) {

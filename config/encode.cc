@@ -61,8 +61,10 @@ class Encoder {
                   std::string_view) {
     Line(key, type.words[static_cast<std::size_t>(value)]);
   }
-  void operator()(std::string_view key, std::int64_t value, const keys::Whole&, std::string_view) {
-    Line(key, std::to_string(value));
+  /// A value out of bounds stands for a key that is absent.
+  void operator()(std::string_view key, std::int64_t value, const keys::Whole& type,
+                  std::string_view) {
+    if (value >= type.min && value <= type.max) Line(key, std::to_string(value));
   }
   void operator()(std::string_view key, std::int64_t value, const keys::Decimal&,
                   std::string_view) {

@@ -103,6 +103,14 @@ enum class Order : std::uint8_t {
   kPredictedService,  ///< The least expected duration times devices first; unknown: last.
 };
 
+/// Among whom a queue shares its devices, among work of equal PriorityClass: who holds least comes
+/// next.
+enum class FairWithin : std::uint8_t {
+  kNone,  ///< Among nobody: `order` alone decides.
+  kNamespace,
+  kUser,
+};
+
 /// Amounts of one flavor, beside those in total.
 struct FlavorQuota {
   std::string flavor;
@@ -127,6 +135,9 @@ struct Queue {
   Hold hold = Hold::kNone;
   Order order = Order::kFifo;
   Preemption preemption{};
+  FairWithin fair_within = FairWithin::kNone;
+  /// How many jobs of one user may hold room in it at once, without the queues below it. 0: any.
+  int max_jobs_per_user = 0;
   /// By flavor, beside the totals.
   std::vector<FlavorQuota> quotas{};
   /// Workload classes that it admits. Absent: all, and work without a class.

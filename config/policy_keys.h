@@ -88,6 +88,7 @@ inline constexpr std::array<std::string_view, 2> kDeviceKinds{"whole", "handles"
 inline constexpr std::array<std::string_view, 2> kHolds{"none", "hold"};
 inline constexpr std::array<std::string_view, 2> kOrders{"fifo", "predictedService"};
 inline constexpr std::array<std::string_view, 2> kWithin{"lower", "never"};
+inline constexpr std::array<std::string_view, 3> kFairWithins{"none", "namespace", "user"};
 inline constexpr std::array<std::string_view, 2> kDenyAllow{"deny", "allow"};
 inline constexpr std::array<std::string_view, 2> kFalseTrue{"false", "true"};
 inline constexpr std::array<std::string_view, 4> kOffOn{"off", "on", "false", "true"};
@@ -203,6 +204,11 @@ void Keys(Visitor& key, T& queue) {
       "fifo: by priority, then age. predictedService: by priority, then the least expected "
       "duration times devices.");
   key("preemption", queue.preemption, Section{}, "Whose running work it may evict.");
+  key("fairWithin", queue.fair_within, Word{kFairWithins},
+      "Among equal priorities, the namespace or user that holds the least of its devices comes "
+      "next.");
+  key("maxJobsPerUser", queue.max_jobs_per_user, Whole{1, 1'000'000},
+      "How many jobs of one user may hold devices in it at once. Absent: any number.");
   key("quotas", queue.quotas, Elements{.max = 64, .empty = ""},
       "Amounts of single flavors, beside those in total.");
   key("classes", queue.classes, Names{.form = kClass, .max = 64, .empty = ""},

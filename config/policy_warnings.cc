@@ -117,6 +117,22 @@ void FindExcessOfFlavors(const Queue& queue, std::vector<std::string>& warnings)
   }
 }
 
+/// Keys about the users of a queue in one that has no work of its own, or one namespace only.
+void FindUselessSharing(const Queue& queue, std::vector<std::string>& warnings) {
+  const bool shares = queue.fair_within != FairWithin::kNone;
+  const auto warn = [&](std::string_view key, std::string_view why) {
+    warnings.push_back(fmt::format("queues: {} of {} has no effect: {}", key, queue.name, why));
+  };
+  if (AdmitsNobody(queue)) {
+    constexpr std::string_view kWhy = "without namespaces it has no work of its own";
+    if (shares) warn("fairWithin", kWhy);
+    if (queue.max_jobs_per_user > 0) warn("maxJobsPerUser", kWhy);
+  } else if (queue.fair_within == FairWithin::kNamespace && !AdmitsAll(queue) &&
+             queue.namespaces->size() == 1) {
+    warn("fairWithin", "it admits one namespace only");
+  }
+}
+
 /// What can have no effect because nobody is admitted who could use it.
 void FindUselessClasses(const PolicyConfiguration& policy, std::vector<std::string>& warnings) {
   for (const Queue& queue : policy.queues) {
@@ -158,6 +174,7 @@ std::vector<std::string> PolicyWarnings(const PolicyConfiguration& policy) {
     }
     FindOvercommitted(queue, children, warnings);
     FindExcessOfFlavors(queue, warnings);
+    FindUselessSharing(queue, warnings);
     if (!policy.borrowing && !queue.lending_limit.empty()) {
       warnings.push_back(fmt::format(
           "queues: lendingLimit of {} has no effect without borrowing: on", queue.name));

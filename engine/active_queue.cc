@@ -12,6 +12,11 @@ bool ActiveQueue::Place::operator<(const Place& other) const {
          std::tie(other.descending_priority, other.service, other.since, other.workload->key);
 }
 
+bool ActiveQueue::Turning::operator<(const Turning& other) const {
+  return std::tie(place.descending_priority, share, place) <
+         std::tie(other.place.descending_priority, other.share, other.place);
+}
+
 bool ActiveQueue::Head::operator<(const Head& other) const {
   if (!(standing == other.standing)) return standing < other.standing;
   return std::tie(since, workload->key, queue) <
@@ -42,8 +47,8 @@ void ActiveQueue::Replace(std::pmr::set<Head>& heads, std::optional<Head>& entry
 void ActiveQueue::Reorder(QueueId queue) {
   Group* group = &GroupOf(queue);
   std::optional<Head> own;
-  if (!group->line.empty()) {
-    const Place& first = *group->line.begin();
+  if (!group->firsts.empty()) {
+    const Place& first = group->firsts.begin()->place;
     own = {.standing = policy::StandingOfOwn(*store_, queue, turns_.at(first.workload).wants),
            .since = first.since,
            .workload = first.workload,
@@ -68,6 +73,37 @@ void ActiveQueue::Reorder(QueueId queue) {
   }
 }
 
+/// The lane has changed: its first one, or what its sharer has. It ends when it is empty.
+void ActiveQueue::ReorderLane(QueueId queue, Group& group, Lanes::iterator lane) {
+  std::optional<Turning>& known = lane->second.first;
+  if (lane->second.line.empty()) {
+    if (known) group.firsts.erase(*known);
+    group.lanes.erase(lane);
+    return;
+  }
+  const Place& first = *lane->second.line.begin();
+  std::int64_t share = 0;
+  if (!lane->first.empty()) {
+    share = policy::LargestPart(
+        policy::HeldBy(*store_, queue, lane->first, turns_.at(first.workload).wants),
+        policy::TotalDevices(*store_));
+  }
+  const Turning now{.share = share, .place = first};
+  if (known && !(now < *known) && !(*known < now)) return;
+  if (known) group.firsts.erase(*known);
+  known = now;
+  group.firsts.insert(now);
+}
+
+void ActiveQueue::Reorder(QueueId queue, std::string_view sharer) {
+  const auto group = groups_.find(queue);
+  if (group == groups_.end()) return;
+  const auto lane = group->second.lanes.find(sharer);
+  if (lane == group->second.lanes.end()) return;
+  ReorderLane(queue, group->second, lane);
+  Reorder(queue);
+}
+
 void ActiveQueue::ReorderAll() {
   std::vector<QueueId> queues;
   for (auto it = groups_.begin(); it != groups_.end();) {
@@ -75,25 +111,35 @@ void ActiveQueue::ReorderAll() {
     group.heads.clear();
     group.own.reset();
     group.in_parent.reset();
-    if (group.line.empty()) {
+    if (group.lanes.empty()) {
       it = groups_.erase(it);
-    } else {
-      queues.push_back(it++->first);
+      continue;
     }
+    for (auto lane = group.lanes.begin(); lane != group.lanes.end();) {
+      ReorderLane(it->first, group, lane++);
+    }
+    queues.push_back(it++->first);
   }
   for (const QueueId queue : queues) Reorder(queue);
 }
 
 void ActiveQueue::Put(const Workload& workload, const Turn& turn) {
   Rest(workload);
-  turns_.emplace(&workload, turn);
+  Turn& kept = turns_.emplace(&workload, turn).first->second;
   const Place place = PlaceOf(workload, turn);
   if (turn.broken) {
+    kept.sharer = {};
     broken_.insert(place);
-  } else {
-    GroupOf(turn.queue).line.insert(place);
-    Reorder(turn.queue);
+    return;
   }
+  Group& group = GroupOf(turn.queue);
+  auto lane = group.lanes.find(turn.sharer);
+  if (lane == group.lanes.end())
+    lane = group.lanes.try_emplace(std::pmr::string(turn.sharer, &pool_)).first;
+  kept.sharer = lane->first;  // lives as long as anybody is in the lane
+  lane->second.line.insert(place);
+  ReorderLane(turn.queue, group, lane);
+  Reorder(turn.queue);
 }
 
 void ActiveQueue::Rest(const Workload& workload) {
@@ -114,7 +160,11 @@ void ActiveQueue::LeaveLine(const Workload& workload) {
     broken_.erase(place);
   } else {
     const QueueId queue = it->second.queue;
-    GroupOf(queue).line.erase(place);
+    Group& group = GroupOf(queue);
+    const auto lane = group.lanes.find(it->second.sharer);
+    lane->second.line.erase(place);
+    it->second.sharer = {};
+    ReorderLane(queue, group, lane);
     Reorder(queue);
   }
   turns_.erase(it);

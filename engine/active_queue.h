@@ -1,9 +1,11 @@
 // The workloads that wait for a place. Each of them is in one of three states:
 // - In line to be judged, in this order: first the gangs that run below their minimum; then, within
-//   a queue, by PriorityClass, predicted service (where its policy says so), age and key. Priority
-//   counts only inside a queue. Among sibling queues, the one that stands best comes next
-//   (policy/queue_order.h, the first workload in it and below it counted), then the one whose first
-//   workload is the oldest: from the top of the tree downwards.
+//   a queue, by PriorityClass, what its user or namespace has of the queue with it (where the queue
+//   is shared among them), predicted service (where its policy says so), age and key. Priority
+//   counts only inside a queue, and comes before shares there: otherwise who is evicted for a
+//   higher priority could come back before it. Among sibling queues, the one that stands best comes
+//   next (policy/queue_order.h, the first workload in it and below it counted), then the one whose
+//   first workload is the oldest: from the top of the tree downwards.
 // - Awake: it was judged, and any room that is given back may help it.
 // - At rest: see engine/wakeups.h.
 #pragma once
@@ -13,6 +15,7 @@
 #include <memory_resource>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -31,9 +34,14 @@ struct Turn {
   /// unit. All equal: ordered by age.
   std::int64_t service = 0;
   kube::Millis since = 0;  ///< The age that orders it.
-  /// The devices that it needs to start. Only read with borrowing.
+  /// The devices that it needs to start. Only read with borrowing, and with a `sharer`.
   cluster::Demand wants{};
+  /// Whose share of the queue it is (cluster::SharerOf); empty: nobody's.
+  std::string_view sharer{};
 };
+
+/// How the workload stands in line now. Of its `sharer`, the workload keeps the text.
+Turn TurnOf(const cluster::Workload& workload, const cluster::Store& store);
 
 /// Turn::service: the devices that the workload needs to start, times its expected duration (see Gu
 /// et al., "Tiresias", NSDI 2019: two-dimensional shortest service first). What gives no duration
@@ -62,8 +70,11 @@ class ActiveQueue {
 
   /// The use of `queue` has changed, and with it how it stands.
   void Reorder(cluster::QueueId queue);
+  /// What `sharer` has of `queue` has changed.
+  void Reorder(cluster::QueueId queue, std::string_view sharer);
   /// The same of all queues. To be called whenever the policy has changed, before anything else:
-  /// the line is kept by the paths of the queues. Takes time in proportion to their number.
+  /// the line is kept by the paths of the queues. Takes time in proportion to their number, and to
+  /// that of those who share them.
   void ReorderAll();
 
   bool InLine(const cluster::Workload& workload) const { return turns_.contains(&workload); }
@@ -90,12 +101,29 @@ class ActiveQueue {
     bool operator<(const Head& other) const;
   };
   using Line = std::pmr::set<Place>;
+  /// The first one of a Lane, among those of the same queue.
+  struct Turning {
+    std::int64_t share;  ///< Of its sharer, with this one: policy::LargestPart.
+    Place place;
+    bool operator<(const Turning& other) const;
+  };
+  /// The work of one sharer of a queue; in a queue without any, all of its work.
+  struct Lane {
+    using allocator_type = std::pmr::polymorphic_allocator<>;
+    explicit Lane(const allocator_type& allocator) : line(allocator) {}
+
+    Line line;
+    std::optional<Turning> first{};  ///< Its entry in Group::firsts.
+  };
+  using Lanes = std::pmr::map<std::pmr::string, Lane, std::less<>>;
   /// A queue with work in line in it or below it. That of kNoQueue is above all others.
   struct Group {
     using allocator_type = std::pmr::polymorphic_allocator<>;
-    explicit Group(const allocator_type& allocator) : line(allocator), heads(allocator) {}
+    explicit Group(const allocator_type& allocator)
+        : lanes(allocator), firsts(allocator), heads(allocator) {}
 
-    Line line;                        ///< Its own work.
+    Lanes lanes;                      ///< Its own work; none of them is empty.
+    std::pmr::set<Turning> firsts;    ///< The first one of each lane.
     std::pmr::set<Head> heads;        ///< The queues below it, and its own work.
     std::optional<Head> own{};        ///< The entry of `heads` for its own work.
     std::optional<Head> in_parent{};  ///< Its entry in the `heads` of the group above.
@@ -103,6 +131,7 @@ class ActiveQueue {
 
   static Place PlaceOf(const cluster::Workload& workload, const Turn& turn);
   void LeaveLine(const cluster::Workload& workload);
+  void ReorderLane(cluster::QueueId queue, Group& group, Lanes::iterator lane);
   cluster::QueueId ParentOf(cluster::QueueId queue) const;
   Group& GroupOf(cluster::QueueId queue) { return groups_.try_emplace(queue).first->second; }
   static void Replace(std::pmr::set<Head>& heads, std::optional<Head>& entry,

@@ -372,6 +372,10 @@ Verdict InTreeQuota(const View& view, const Workload& workload,
       held.reason != ReasonId::kNone && workload.BoundCount() == 0) {
     return held;
   }
+  if (Verdict denied = policy::CheckJobs(policy::QuotaView(view.store), workload);
+      denied.reason != ReasonId::kNone && workload.BoundCount() == 0) {
+    return denied;
+  }
   const int exist = static_cast<int>(pods.size());
   const int min = std::clamp(workload.min_member - workload.BoundCount(), 1, std::max(1, exist));
   int fit = 0;

@@ -221,6 +221,10 @@ StartDecision DecideStart(const View& view, const Workload& workload,
       held.reason != ReasonId::kNone && !workload.started) {
     return {.verdict = std::move(held)};
   }
+  if (Verdict denied = policy::CheckJobs(policy::QuotaView(view.store), workload);
+      denied.reason != ReasonId::kNone && !workload.started) {
+    return {.verdict = std::move(denied)};
+  }
   if (workload.queue != cluster::kNoQueue && view.store.queue(workload.queue).by_flavor) {
     return DecideStartByFlavor(view, workload, pods, min, memo);
   }
@@ -236,7 +240,8 @@ StartDecision DecideStart(const View& view, const Workload& workload,
 }
 
 std::optional<Reservation> DecideStartOn(const View& view, const PodInfo& pod, NodeIndex node) {
-  if (policy::CheckHold(view.store, pod.workload->queue).reason != ReasonId::kNone) {
+  if (policy::CheckHold(view.store, pod.workload->queue).reason != ReasonId::kNone ||
+      policy::CheckJobs(policy::QuotaView(view.store), *pod.workload).reason != ReasonId::kNone) {
     return std::nullopt;
   }
   const std::array<const PodInfo*, 1> one{&pod};

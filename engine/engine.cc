@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cluster/plan_claim.h"
+#include "cluster/users.h"
 #include "engine/decide.h"
 #include "policy/rank_order.h"
 #include "policy/shortage.h"
@@ -358,7 +359,8 @@ std::string Engine::ClaimText(const Workload& workload, const Assignment& a) con
                                    .queue = QueueName(a.pod->queue),
                                    .rank = a.rank,
                                    .charge = store_.WholeNodeCharge(*a.pod),
-                                   .preemptible = !a.pod->non_preemptible});
+                                   .preemptible = !a.pod->non_preemptible,
+                                   .user = cluster::ClaimedUser(a.pod->object, a.pod->user)});
 }
 
 std::vector<Action> Engine::TakeActions() {

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "cluster/plan_claim.h"
+#include "cluster/users.h"
 #include "engine/decide.h"
 #include "engine/engine.h"
 #include "kube/device_notes.h"
@@ -130,7 +131,8 @@ BindAnswer Engine::BindInTree(const PodInfo& pod, NodeIndex node, TimePoint now)
                                  .queue = QueueName(pod.queue),
                                  .rank = 0,
                                  .charge = store_.WholeNodeCharge(pod),
-                                 .preemptible = !pod.non_preemptible};
+                                 .preemptible = !pod.non_preemptible,
+                                 .user = cluster::ClaimedUser(pod.object, pod.user)};
   std::map<std::string, std::string> annotations{
       {std::string(cluster::kPlanAnnotation), cluster::EncodePlanClaim(claim)}};
   if (std::string note = store_.DevicesNote(pod); !note.empty()) {

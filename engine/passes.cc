@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "cluster/users.h"
 #include "engine/decide.h"
 #include "engine/engine.h"
 #include "policy/neighbours.h"
@@ -49,17 +50,23 @@ cluster::Demand WantedDevices(const Workload& workload, const cluster::Store& st
   return wants;
 }
 
+}  // namespace
+
 Turn TurnOf(const Workload& workload, const cluster::Store& store) {
   Turn turn{.broken = workload.started && workload.Missing() > 0,
             .queue = workload.queue,
             .priority = workload.priority,
             .service = PredictedService(workload, store),
             .since = WaitingSince(workload)};
-  if (store.policy().borrowing) turn.wants = WantedDevices(workload, store);
+  if (workload.queue != cluster::kNoQueue) {
+    turn.sharer = cluster::SharerOf(store.queue(workload.queue).config.fair_within, workload.user,
+                                    workload.ns);
+  }
+  if (store.policy().borrowing || !turn.sharer.empty()) {
+    turn.wants = WantedDevices(workload, store);
+  }
   return turn;
 }
-
-}  // namespace
 
 std::int64_t PredictedService(const Workload& workload, const cluster::Store& store) {
   constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
@@ -111,8 +118,11 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
   } while (spent_ < options_.pass_budget);
 }
 
-/// How queues stand changes with every job that is placed.
+/// How queues stand, and what users have of them, changes with every job that is placed.
 void Engine::OrderLine() {
+  const cluster::Store::ShareNews shares = store_.TakeShareNews();
+  if (shares.all) active_.ReorderAll();
+  for (const auto& [queue, sharer] : shares.changed) active_.Reorder(queue, sharer);
   for (const cluster::QueueId queue : store_.TakeUseNews()) active_.Reorder(queue);
 }
 

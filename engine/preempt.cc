@@ -114,7 +114,7 @@ bool Engine::VictimsInTheWay(const PodInfo& pod) const {
       if (assignment.pod != &pod && waits(*assignment.pod)) quota.GiveBack(*assignment.pod);
     }
   }
-  return policy::IsOver(quota, pod);
+  return policy::IsOver(quota, pod) || policy::HasTooManyJobs(quota, pod);
 }
 
 /// A pod that was on `node` has ended. A workload that waits for its room there now has the time

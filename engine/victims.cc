@@ -72,6 +72,7 @@ bool Admitted(const View& view, const PodInfo& pod, NodeIndex node,
   if (policy::CheckHold(store, pod.queue).reason != ReasonId::kNone) return false;
   policy::QuotaView quota(store);
   for (const PodInfo* victim : victims) quota.GiveBack(*victim);
+  if (policy::CheckJobs(quota, *pod.workload).reason != ReasonId::kNone) return false;
   const policy::Placed placed{.pod = &pod, .node = node};
   return policy::GrantCharge(quota, pod.queue, {&placed, 1}, /*strict=*/true).reason ==
          ReasonId::kNone;
@@ -266,6 +267,9 @@ PreemptorDecision DecidePreemptor(const View& view, const Workload& workload, Re
   PreemptorDecision decision{
       .preemptor =
           Preemptor{.shape = pod.shape, .queue = pod.queue, .priority = pod.object.priority}};
+  const bool capped =
+      pod.queue != cluster::kNoQueue && view.store.queue(pod.queue).config.max_jobs_per_user > 0;
+  if (capped) decision.preemptor->user = workload.user;
   if (memo != nullptr && memo->CannotPreempt(*decision.preemptor)) return decision;
   decision.would_preempt = WouldPreempt(view, pod, *decision.preemptor, decision.by_count);
   return decision;

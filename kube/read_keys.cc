@@ -48,6 +48,7 @@ constexpr auto kReadKeys = [] {
       {.name = "berth.dev/queue"},
       {.name = "berth.dev/topology-preferred"},
       {.name = "berth.dev/topology-required"},
+      Label("berth.dev/user"),
       {.name = "berth.dev/whole-node"},
       {.name = "gang.scheduling.koordinator.sh/min-available"},
       {.name = "gang.scheduling.koordinator.sh/name"},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cluster/plan_claim.h"
+#include "policy/quota.h"
 
 namespace berth::policy {
 namespace {
@@ -27,6 +28,10 @@ void AddTo(DeviceAmounts& sum, const DeviceAmounts& devices) {
   for (std::size_t kind = 0; kind < sum.size(); ++kind) sum[kind] += devices[kind];
 }
 
+bool IsNothing(const DeviceAmounts& devices) {
+  return std::ranges::all_of(devices, [](std::int64_t amount) { return amount == 0; });
+}
+
 bool CanBePlaced(const PodInfo& pod) {
   return std::ranges::all_of(pod.object.scheduling_gates, [](const std::string& gate) {
     return gate == cluster::kAdmissionGate;
@@ -48,8 +53,7 @@ std::int64_t Within(const DeviceAmounts& quota, const DeviceAmounts& job, std::i
 }  // namespace
 
 void QueueDemands::AddJob(Jobs& jobs, QueueId queue, const DeviceAmounts& devices) {
-  const bool none = std::ranges::all_of(devices, [](std::int64_t amount) { return amount == 0; });
-  if (queue != cluster::kNoQueue && !none) ++jobs[queue][devices];
+  if (queue != cluster::kNoQueue && !IsNothing(devices)) ++jobs[queue][devices];
 }
 
 void QueueDemands::Add(const Store& store, const Workload& workload, bool placeable) {
@@ -79,14 +83,39 @@ void QueueDemands::Add(const Store& store, const Workload& workload, bool placea
       for (const PodInfo* pod : pods) AddTo(job, DevicesOf(store, pod->shape->demand));
     }
   }
+  if (AddCapped(store, workload, job, evictable)) return;
   AddJob(jobs, workload.queue, job);
 }
 
+/// False: no cap of its user's jobs concerns it.
+bool QueueDemands::AddCapped(const Store& store, const Workload& workload,
+                             const DeviceAmounts& devices, bool preemptible) {
+  const std::int64_t most = store.queue(workload.queue).config.max_jobs_per_user;
+  const QuotaView view(store);
+  if (most == 0 || IsNothing(devices) || view.HasJob(workload.queue, workload.user, workload.key))
+    return false;
+  Capped& capped = capped_[{workload.queue, workload.user}];
+  capped.left = std::max<std::int64_t>(0, most - view.Jobs(workload.queue, workload.user));
+  ++capped.jobs[{devices, preemptible}];
+  return true;
+}
+
 void QueueDemands::SetJobs(FairTree& tree) const {
+  Jobs preemptible = jobs_;
+  Jobs non_preemptible = non_preemptible_;
+  for (const auto& [owner, capped] : capped_) {
+    std::int64_t left = capped.left;
+    for (const auto& [job, count] : capped.jobs) {
+      const std::int64_t counted = std::min(left, count);
+      left -= counted;
+      if (counted > 0)
+        (job.second ? preemptible : non_preemptible)[owner.first][job.first] += counted;
+    }
+  }
   for (FairQueue& queue : tree.queues) {
     std::map<DeviceAmounts, std::int64_t> jobs;
-    if (const auto it = jobs_.find(queue.id); it != jobs_.end()) jobs = it->second;
-    if (const auto it = non_preemptible_.find(queue.id); it != non_preemptible_.end()) {
+    if (const auto it = preemptible.find(queue.id); it != preemptible.end()) jobs = it->second;
+    if (const auto it = non_preemptible.find(queue.id); it != non_preemptible.end()) {
       DeviceAmounts left = queue.quota;
       for (const auto& [devices, count] : it->second) {
         jobs[devices] += Within(queue.quota, devices, count, left);

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster/store.h"
@@ -18,7 +20,8 @@ namespace berth::policy {
 /// lacks, if enough of them can be placed. What members hold beyond the minimum counts pod by pod.
 /// A gang that is not complete, a pod that waits for another one's scheduling gate and what waits
 /// in a queue on hold are no demand. A whole-node pod that waits counts with what it asks for.
-/// Non-preemptible jobs are demand up to the quota of their queue, the smallest first.
+/// Non-preemptible jobs are demand up to the quota of their queue, the smallest first; so are the
+/// jobs of one user that wait in a queue that caps them, up to what the cap leaves.
 class QueueDemands {
  public:
   /// `placeable`: whether some nodes could ever hold what waits of it.
@@ -29,10 +32,20 @@ class QueueDemands {
  private:
   using Jobs = std::map<cluster::QueueId, std::map<DeviceAmounts, std::int64_t>>;
 
+  /// Jobs of one user that wait in a queue that caps them.
+  struct Capped {
+    std::int64_t left = 0;  ///< How many of them could start before one that runs ends.
+    /// By size and whether they are preemptible.
+    std::map<std::pair<DeviceAmounts, bool>, std::int64_t> jobs{};
+  };
+
   static void AddJob(Jobs& jobs, cluster::QueueId queue, const DeviceAmounts& devices);
+  bool AddCapped(const cluster::Store& store, const cluster::Workload& workload,
+                 const DeviceAmounts& devices, bool preemptible);
 
   Jobs jobs_;
   Jobs non_preemptible_;
+  std::map<std::pair<cluster::QueueId, std::string>, Capped> capped_;
 };
 
 /// The queues in the order of Store::queues(), without their jobs. What is shared out are the

@@ -57,4 +57,32 @@ Standing StandingOfOwn(const cluster::Store& store, cluster::QueueId queue,
   return standing;
 }
 
+std::int64_t LargestPart(const DeviceAmounts& held, const DeviceAmounts& total) {
+  std::int64_t most = 0;
+  for (std::size_t kind = 0; kind < held.size(); ++kind) {
+    most = std::max(most, ExcessPart(held[kind], total[kind], held.size()));
+  }
+  return most;
+}
+
+DeviceAmounts TotalDevices(const cluster::Store& store) {
+  DeviceAmounts total;
+  for (const cluster::ResourceId id : store.device_ids()) {
+    total.push_back(store.total_devices()[id]);
+  }
+  return total;
+}
+
+DeviceAmounts HeldBy(const cluster::Store& store, cluster::QueueId queue, std::string_view sharer,
+                     const cluster::Demand& wants) {
+  const auto& shares = store.queue(queue).shares;
+  const auto share = shares.find(sharer);
+  DeviceAmounts held;
+  for (const cluster::ResourceId id : store.device_ids()) {
+    held.push_back(share == shares.end() ? 0 : share->second.used[id]);
+    for (const auto& [wanted, amount] : wants) held.back() += wanted == id ? amount : 0;
+  }
+  return held;
+}
+
 }  // namespace berth::policy

@@ -1,11 +1,14 @@
 // Which of several sibling queues gets free room next: first those that ask for what they are
-// promised, then the one that has least beyond its quota, by weight. Pure functions of the ledger.
+// promised, then the one that has least beyond its quota, by weight. And inside a queue, which of
+// the users or namespaces that share it. Pure functions of the ledger.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "cluster/store.h"
+#include "policy/whole_jobs.h"
 
 namespace berth::policy {
 
@@ -34,5 +37,17 @@ Standing StandingOf(const cluster::Store& store, cluster::QueueId queue,
 /// and weight 1.
 Standing StandingOfOwn(const cluster::Store& store, cluster::QueueId queue,
                        const cluster::Demand& wants);
+
+// --- Inside a queue that users or namespaces share (config::Queue::fair_within): whoever has less
+// of its devices, with the next job counted, comes first.
+
+/// The largest part of any kind of devices, as `excess` of a Standing. Both have one entry for each
+/// kind.
+std::int64_t LargestPart(const DeviceAmounts& held, const DeviceAmounts& total);
+/// Of all nodes.
+DeviceAmounts TotalDevices(const cluster::Store& store);
+/// What the sharer would have of `queue` itself with `wants`.
+DeviceAmounts HeldBy(const cluster::Store& store, cluster::QueueId queue, std::string_view sharer,
+                     const cluster::Demand& wants);
 
 }  // namespace berth::policy

@@ -80,7 +80,30 @@ std::int64_t QuotaView::Used(QueueId queue, cluster::ResourceId id) const {
 
 void QuotaView::Take(QueueId queue, const cluster::Demand& charge) { Add(queue, charge, 1); }
 
-void QuotaView::GiveBack(const PodInfo& pod) { Add(pod.charged_queue, pod.queue_charge, -1); }
+void QuotaView::GiveBack(const PodInfo& pod) {
+  Add(pod.charged_queue, pod.queue_charge, -1);
+  if (pod.job_counted) ++left_jobs_[{pod.charged_queue, pod.user, pod.job}];
+}
+
+std::int64_t QuotaView::Jobs(QueueId queue, std::string_view user) const {
+  const auto& users = store_->queue(queue).jobs;
+  const auto jobs = users.find(user);
+  if (jobs == users.end()) return 0;
+  if (left_jobs_.empty()) return std::ssize(jobs->second);
+  return std::ranges::count_if(jobs->second,
+                               [&](const auto& job) { return HasJob(queue, user, job.first); });
+}
+
+bool QuotaView::HasJob(QueueId queue, std::string_view user, std::string_view job) const {
+  const auto& users = store_->queue(queue).jobs;
+  const auto jobs = users.find(user);
+  if (jobs == users.end()) return false;
+  const auto pods = jobs->second.find(job);
+  if (pods == jobs->second.end()) return false;
+  if (left_jobs_.empty()) return true;
+  const auto left = left_jobs_.find({queue, std::string(user), std::string(job)});
+  return left == left_jobs_.end() || pods->second > left->second;
+}
 
 void QuotaView::AppendOf(QueueId queue, std::vector<Allowance>& allowances) const {
   const cluster::QueueInfo& info = store_->queue(queue);
@@ -150,6 +173,21 @@ Verdict CheckHold(const cluster::Store& store, QueueId queue) {
   const QueueId held = store.queue(queue).held_by;
   if (held == cluster::kNoQueue) return {};
   return {.reason = ReasonId::kQueueHeld, .subject = store.queue(held).config.name};
+}
+
+Verdict CheckJobs(const QuotaView& view, const cluster::Workload& workload) {
+  if (workload.queue == cluster::kNoQueue || !workload.AsksDevices()) return {};
+  const std::int64_t most = view.store().queue(workload.queue).config.max_jobs_per_user;
+  if (most == 0 || view.HasJob(workload.queue, workload.user, workload.key)) return {};
+  const std::int64_t jobs = view.Jobs(workload.queue, workload.user);
+  if (jobs < most) return {};
+  return {.reason = ReasonId::kWaitingForQuota, .want = most, .have = jobs, .user = workload.user};
+}
+
+bool HasTooManyJobs(const QuotaView& view, const PodInfo& pod) {
+  if (!pod.job_counted) return false;
+  const std::int64_t most = view.store().queue(pod.charged_queue).config.max_jobs_per_user;
+  return most > 0 && view.Jobs(pod.charged_queue, pod.user) > most;
 }
 
 Verdict GrantMembers(const QuotaView& view, QueueId queue, std::span<const PodInfo* const> pods,

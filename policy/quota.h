@@ -6,6 +6,9 @@
 #include <functional>
 #include <map>
 #include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "policy/placement.h"
@@ -22,6 +25,10 @@ class QuotaView {
   void Take(cluster::QueueId queue, const cluster::Demand& charge);
   /// As if `pod` gave back what it is charged.
   void GiveBack(const cluster::PodInfo& pod);
+  /// How many jobs of `user` hold devices of `queue` itself, where it caps them.
+  std::int64_t Jobs(cluster::QueueId queue, std::string_view user) const;
+  /// Whether this job (Workload::key) is one of them.
+  bool HasJob(cluster::QueueId queue, std::string_view user, std::string_view job) const;
 
   struct Allowance {
     cluster::QueueId queue;
@@ -46,11 +53,21 @@ class QuotaView {
 
   const cluster::Store* store_;
   std::map<cluster::QueueId, cluster::Amounts> taken_;
+  /// The pods that gave back what they held, by the job that they are counted in.
+  using Job = std::tuple<cluster::QueueId, std::string, std::string>;
+  std::map<Job, int> left_jobs_;
   cluster::Amounts total_taken_;
 };
 
 /// kQueueHeld if nothing new may start in `queue`.
 cluster::Verdict CheckHold(const cluster::Store& store, cluster::QueueId queue);
+
+/// Why one more job of the workload's user may not start in its queue: it has as many there as the
+/// queue allows each user. A job that holds devices of the queue is not one more.
+cluster::Verdict CheckJobs(const QuotaView& view, const cluster::Workload& workload);
+
+/// Whether the user of `pod` has more jobs in the pod's queue than that allows.
+bool HasTooManyJobs(const QuotaView& view, const cluster::PodInfo& pod);
 
 /// Sets `fit` to how many of `pods`, in order, `queue` has room for; if fewer than `min`, returns
 /// why. Counts what the pods ask for, on nodes of `flavor`. (What a whole-node pod is charged

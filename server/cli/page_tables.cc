@@ -358,6 +358,7 @@ std::string WhyText(const Json& why, bool wide) {
     if (!value.empty()) out += PadTo(name, 11) + value + "\n";
   };
   line("Queue:", TextOf(why, "queue"));
+  line("User:", TextOf(why, "user"));
   if (At(why, "gang") == true) {
     const std::string size = TextOf(why, "size");
     const std::string refused = CountsText(At(why, "refusals"));

@@ -12,6 +12,7 @@
 #include "cluster/queue_refusal.h"
 #include "kube/quantity.h"
 #include "kube/time.h"
+#include "server/ops/positions.h"
 #include "server/ops/queue_numbers.h"
 #include "server/ops/view_text.h"
 #include "server/ops/workload_view.h"
@@ -164,44 +165,6 @@ Json PartsOf(const cluster::Store& store, const cluster::QueueInfo& queue) {
     if (limit) parts.back()["limit"] = kube::Format(name, *limit);
   }
   return parts;
-}
-
-using Positions = std::pmr::unordered_map<std::string_view, int>;
-
-std::string_view Keep(std::string_view text, std::pmr::memory_resource& memory) {
-  char* copy = static_cast<char*>(memory.allocate(text.size(), 1));
-  std::ranges::copy(text, copy);
-  return {copy, text.size()};
-}
-
-/// In the planner's order of a queue (engine/active_queue.h), by the key of the workload. 1 is the
-/// head; a workload that is in no queue, or has its place already, is not among them.
-/// `memory` holds the keys.
-Positions PositionsOf(const InParts& read, std::pmr::memory_resource& memory) {
-  struct Place {
-    cluster::QueueId queue;
-    std::int64_t descending_priority;
-    std::int64_t service;
-    kube::Millis creation;
-    std::string_view key;
-    auto operator<=>(const Place&) const = default;
-  };
-  std::deque<Place> places;
-  ForEachWorkload(read, [&](const engine::Engine& engine, const Workload& workload, auto) {
-    const bool waits = Waits(workload) && workload.plan.empty() && !workload.members.empty();
-    if (!waits || workload.queue == cluster::kNoQueue) return;
-    places.push_back({workload.queue, -std::int64_t{workload.priority},
-                      engine::PredictedService(workload, engine.store()), workload.creation,
-                      Keep(workload.key, memory)});
-  });
-  std::ranges::sort(places);
-  Positions positions(&memory);
-  int position = 0;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    position = i > 0 && places[i].queue == places[i - 1].queue ? position + 1 : 1;
-    positions.emplace(places[i].key, position);
-  }
-  return positions;
 }
 
 Json DevicesOf(const cluster::Store& store, const PodInfo& pod) {

@@ -61,6 +61,14 @@ Told Tell(const cluster::Store& store, const PodInfo& pod, const engine::Explana
   return {std::string(cluster::Token(why.verdict.reason)), cluster::Sentence(why.verdict)};
 }
 
+/// Who it is of, where its queue shares by user or caps the jobs of a user; else empty.
+std::string UserIn(const cluster::Store& store, const Workload* workload) {
+  if (workload == nullptr || workload->queue == cluster::kNoQueue) return {};
+  const config::Queue& queue = store.queue(workload->queue).config;
+  const bool counts = queue.fair_within == config::FairWithin::kUser || queue.max_jobs_per_user > 0;
+  return counts ? workload->user : std::string();
+}
+
 /// The member whose state explains the gang best: one without a node, else any.
 const PodInfo* SpokesmanOf(const Workload& gang) {
   const auto waits = [](const PodInfo* pod) { return !pod->bound(); };
@@ -96,29 +104,30 @@ std::string WhyJson(const engine::Engine& engine, std::string_view ns, std::stri
       gang != nullptr || workload == nullptr
           ? std::string_view()
           : engine::MemberPhaseTable()[static_cast<std::size_t>(engine.PhaseOfMember(*pod))].name;
-  const Json page{{"pod", gang == nullptr ? fmt::format("{}/{}", ns, name) : std::string()},
-                  {"namespace", ns},
-                  {"phase", phase},
-                  {"memberPhase", member_phase},
-                  {"reason", told.reason},
-                  {"message", told.message},
-                  {"want", why.verdict.want},
-                  {"have", why.verdict.have},
-                  {"subject", why.verdict.subject},
-                  {"queue", workload == nullptr ? why.queue : QueueOf(store, *pod)},
-                  {"queueFrom", why.queue_from},
-                  {"gangFrom", why.gang_from},
-                  {"workload", why.workload},
-                  {"gang", why.gang},
-                  {"size", workload == nullptr ? 0 : workload->size},
-                  {"members", why.members},
-                  {"minMember", why.min_member},
-                  {"refusals", refused},
-                  {"bound", why.bound},
-                  {"node", gang == nullptr ? why.node : std::string()},
-                  {"scheduler", pod->object.scheduler_name},
-                  {"since", kube::FormatTime(since)},
-                  {"waitingSeconds", waits ? std::max<std::int64_t>(0, now - since) / 1000 : 0}};
+  Json page{{"pod", gang == nullptr ? fmt::format("{}/{}", ns, name) : std::string()},
+            {"namespace", ns},
+            {"phase", phase},
+            {"memberPhase", member_phase},
+            {"reason", told.reason},
+            {"message", told.message},
+            {"want", why.verdict.want},
+            {"have", why.verdict.have},
+            {"subject", why.verdict.subject},
+            {"queue", workload == nullptr ? why.queue : QueueOf(store, *pod)},
+            {"queueFrom", why.queue_from},
+            {"gangFrom", why.gang_from},
+            {"workload", why.workload},
+            {"gang", why.gang},
+            {"size", workload == nullptr ? 0 : workload->size},
+            {"members", why.members},
+            {"minMember", why.min_member},
+            {"refusals", refused},
+            {"bound", why.bound},
+            {"node", gang == nullptr ? why.node : std::string()},
+            {"scheduler", pod->object.scheduler_name},
+            {"since", kube::FormatTime(since)},
+            {"waitingSeconds", waits ? std::max<std::int64_t>(0, now - since) / 1000 : 0}};
+  if (const std::string user = UserIn(store, workload); !user.empty()) page["user"] = user;
   return page.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

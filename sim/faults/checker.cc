@@ -281,7 +281,7 @@ bool Checker::QueueHasRoom(const kube::Pod& pod, std::int64_t gpus) const {
   // What else a queue admits, and amounts of single flavors or kinds of work, are not counted here.
   const bool plain = !pod.meta.labels.contains("berth.dev/preemptible") &&
                      !pod.meta.labels.contains("berth.dev/class") && !own->classes &&
-                     !own->priority_classes;
+                     !own->priority_classes && own->max_jobs_per_user == 0;
   if (!plain) return false;
   const auto other = [](const auto& entry) { return entry.first != kGpu; };
   return std::ranges::all_of(PathOf(name, env_.api.policy()), [&](const std::string& charged) {

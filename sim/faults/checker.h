@@ -132,6 +132,8 @@ class Checker {
   void CheckCaps(const HostDriver& host);
   void CheckParts(const engine::Engine& engine, const std::set<std::string>& fresh);
   void CheckPartsOf(const cluster::Store& store, const cluster::PodInfo& fresh);
+  void CheckJobs(const engine::Engine& engine, const std::set<std::string>& fresh,
+                 const std::set<std::string>& held);
   void CheckStarts(const engine::Engine& engine, const std::set<std::string>& fresh);
   void CheckLoan(const cluster::Store& store, const cluster::Workload& workload);
   bool FitsSomewhere(const kube::Pod& pod) const;

@@ -313,6 +313,7 @@ void Checker::CheckCaps(const HostDriver& host) {
   if (looked_) CheckStarts(host.engine(), fresh);
   const bool settles = env_.now() < berth_started_ + kOldNews || env_.now() < passthrough_until_;
   if (looked_ && !settles) CheckParts(host.engine(), fresh);
+  if (looked_) CheckJobs(host.engine(), fresh, holding);
   looked_ = true;
   const bool settling = env_.now() < berth_started_ + kOldNews || env_.now() < passthrough_until_;
   for (const cluster::QueueId queue_id : store.queues()) {

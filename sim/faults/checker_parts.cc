@@ -130,4 +130,46 @@ void Checker::CheckPartsOf(const cluster::Store& store, const cluster::PodInfo& 
   }
 }
 
+/// I4 for the jobs of a user, by the labels of pods: when a job takes its first room in a queue
+/// that caps them, its user has no more jobs there than that. `held`: UIDs that held room one step
+/// ago.
+void Checker::CheckJobs(const engine::Engine& engine, const std::set<std::string>& fresh,
+                        const std::set<std::string>& held) {
+  const cluster::Store& store = engine.store();
+  if (store.reading()) return;
+  const auto job_of = [](const cluster::PodInfo& pod) {
+    const std::string gang = GangOf(pod.object);
+    return gang.empty() ? pod.object.meta.uid : gang;
+  };
+  const auto user_of = [](const cluster::PodInfo& pod) {
+    const auto label = pod.object.meta.labels.find("berth.dev/user");
+    return label == pod.object.meta.labels.end() ? pod.object.meta.ns : label->second;
+  };
+  for (const std::string& uid : fresh) {
+    const cluster::PodInfo& pod = *store.FindPod(uid);
+    if (pod.charged_queue == cluster::kNoQueue || !pod.object.spec->requests.contains(kGpu)) {
+      continue;
+    }
+    const int most = store.queue(pod.charged_queue).config.max_jobs_per_user;
+    const engine::Plan* plan = engine.PlanOf(pod);
+    // Beside its victims, which have not ended, it may be one too many.
+    if (most == 0 || (plan != nullptr && !plan->victims.empty())) continue;
+    std::set<std::string> jobs;
+    bool goes_on = false;
+    for (const auto& [other_uid, other] : store.pods()) {
+      if (other.charge == cluster::Charge::kNone || other.charged_queue != pod.charged_queue ||
+          !other.object.spec->requests.contains(kGpu) || user_of(other) != user_of(pod)) {
+        continue;
+      }
+      jobs.insert(job_of(other));
+      goes_on |= held.contains(other_uid) && job_of(other) == job_of(pod);
+    }
+    if (!goes_on && std::ssize(jobs) > most) {
+      Broken(fmt::format("I4: with {} user {} has {} of {} jobs in queue {}", pod.object.meta.name,
+                         user_of(pod), jobs.size(), most,
+                         store.queue(pod.charged_queue).config.name));
+    }
+  }
+}
+
 }  // namespace berth::sim

@@ -128,6 +128,7 @@ std::string LabelsOf(const Job& job) {
   };
   add("preemptible", job.preemptible);
   add("class", job.workload_class);
+  add("user", job.user);
   add("model", job.model);
   add("expects", job.expects == 0 ? "" : fmt::format("{} s", job.expects / 1000));
   return text;
@@ -185,6 +186,7 @@ kube::Pod MakeMember(const Job& job, int index) {
   if (!job.queue.empty()) pod.meta.labels["berth.dev/queue"] = job.queue;
   if (!job.preemptible.empty()) pod.meta.labels["berth.dev/preemptible"] = job.preemptible;
   if (!job.workload_class.empty()) pod.meta.labels["berth.dev/class"] = job.workload_class;
+  if (!job.user.empty()) pod.meta.labels["berth.dev/user"] = job.user;
   if (job.expects > 0) {
     pod.meta.annotations["berth.dev/expected-duration"] = fmt::format("{}ms", job.expects);
   }
@@ -409,6 +411,7 @@ Day DrawDay(std::uint64_t seed, const Profile& profile) {
   if (profile.mixed) DrawMixed(day);
   if (profile.tree) DrawTree(day);
   if (profile.flavors) DrawFlavors(day);
+  if (profile.tree || profile.flavors) DrawUsers(day);
   if (profile.short_passes) day.pass_budget = Random(seed, 13).Between(1, 100);
   return day;
 }

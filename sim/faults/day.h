@@ -36,6 +36,8 @@ struct Job {
   std::string app{};     ///< Label that budgets, affinity and spread select by.
   Duration ends_in = 0;  ///< Time from a pod's deletion until it is gone; 0: drawn, some seconds.
 
+  std::string user{};  ///< Drawn only by the profiles `tree` and `flavors`; empty: no label.
+
   // Drawn only by the profile `flavors`.
   std::string preemptible{};     ///< The label; empty: none.
   std::string workload_class{};  ///< The same.

@@ -390,8 +390,10 @@ void DayRun::ChangeQueues(const Fault& fault) {
     policy.mode = config::Mode::kPassthrough;
   } else if (fault.kind == FaultKind::kTreeEdit) {
     EditTree(policy, fault.choice);
+    EditUsers(policy, fault.choice);
   } else if (fault.kind == FaultKind::kFlavorEdit) {
     EditFlavors(policy, fault.choice);
+    EditUsers(policy, fault.choice);
   } else if (fault.choice % 3 < 2) {
     policy.queues.erase(policy.queues.begin() + static_cast<std::ptrdiff_t>(fault.choice % 3));
   } else {

@@ -65,6 +65,32 @@ void DrawFlavors(Day& day) {
   }
 }
 
+void DrawUsers(Day& day) {
+  Random random(day.seed, 16);
+  for (config::Queue& queue : day.policy.queues) {
+    if (random.Percent(40)) queue.fair_within = config::FairWithin::kUser;
+    if (random.Percent(15)) queue.fair_within = config::FairWithin::kNamespace;
+    if (random.Percent(40)) queue.max_jobs_per_user = static_cast<int>(random.Between(1, 3));
+  }
+  for (Job& job : day.jobs) {
+    if (random.Percent(80)) job.user = random.Percent(60) ? "ann" : "bob";
+  }
+}
+
+void EditUsers(config::PolicyConfiguration& policy, std::uint64_t choice) {
+  config::Queue& queue = policy.queues[choice % policy.queues.size()];
+  switch (choice / 1024 % 4) {
+    case 0:
+      queue.max_jobs_per_user = static_cast<int>(choice / 16 % 3);
+      return;
+    case 1:
+      queue.fair_within = static_cast<config::FairWithin>(choice / 16 % 3);
+      return;
+    default:
+      return;
+  }
+}
+
 void EditFlavors(config::PolicyConfiguration& policy, std::uint64_t choice) {
   const auto amount = static_cast<std::int64_t>(1 + choice / 8 % 12) * 1'000;
   switch (choice % 6) {

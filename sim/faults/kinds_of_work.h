@@ -12,4 +12,10 @@ void DrawFlavors(Day& day);
 /// Gives some queues other amounts, or the nodes other flavors.
 void EditFlavors(config::PolicyConfiguration& policy, std::uint64_t choice);
 
+/// Gives jobs users, and lets some queues share by user or namespace, or cap the jobs of a user.
+void DrawUsers(Day& day);
+
+/// Sometimes, changes by whom a queue shares, or its cap of jobs.
+void EditUsers(config::PolicyConfiguration& policy, std::uint64_t choice);
+
 }  // namespace berth::sim

@@ -30,6 +30,16 @@ bool SameAmounts(const cluster::Amounts& a, const Store& of_a, const cluster::Am
   return true;
 }
 
+/// Compares what users have of a queue.
+bool SameUsers(const cluster::QueueInfo& a, const Store& of_a, const cluster::QueueInfo& b,
+               const std::vector<ResourceId>& ids) {
+  const auto same = [&](const auto& share, const auto& other) {
+    return share.first == other.first && share.second.pods == other.second.pods &&
+           SameAmounts(share.second.used, of_a, other.second.used, ids);
+  };
+  return a.jobs == b.jobs && std::ranges::equal(a.shares, b.shares, same);
+}
+
 std::string_view QueueOf(const PodInfo& pod, const Store& store) {
   if (pod.charged_queue == cluster::kNoQueue) return {};
   return store.queue(pod.charged_queue).config.name;
@@ -98,7 +108,7 @@ void Shadow::FollowPlans(const Store& store) {
       if ((pod->devices != 0) != chosen) continue;
       const PodInfo& mine = *shadow_->FindPod(uid);
       shadow_->SetTerms(mine, pod->fixed, shadow_->FindQueue(QueueOf(*pod, store)),
-                        pod->non_preemptible);
+                        pod->non_preemptible, pod->user);
       shadow_->SetCharge(mine, NodeOf(store.node(pod->node)), pod->charge, pod->devices);
     }
   }
@@ -132,7 +142,8 @@ bool Shadow::Same(const Store& store) const {
            const cluster::QueueInfo& queue = store.queue(id);
            const cluster::QueueId mine = shadow_->FindQueue(queue.config.name);
            return mine != cluster::kNoQueue &&
-                  SameAmounts(queue.used, store, shadow_->queue(mine).used, ids);
+                  SameAmounts(queue.used, store, shadow_->queue(mine).used, ids) &&
+                  SameUsers(queue, store, shadow_->queue(mine), ids);
          });
 }
 

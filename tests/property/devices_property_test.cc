@@ -76,7 +76,7 @@ class Ledger {
         if (held.bound() || held.charge == Charge::kNone) continue;
         if ((held.devices != 0) != chosen) continue;
         const cluster::PodInfo& mine = *fresh.FindPod(pod.meta.uid);
-        fresh.SetTerms(mine, held.fixed, mine.queue, mine.non_preemptible);
+        fresh.SetTerms(mine, held.fixed, mine.queue, mine.non_preemptible, mine.user);
         fresh.SetCharge(mine, fresh.FindNode(store_.node(held.node).name), held.charge,
                         held.devices);
       }

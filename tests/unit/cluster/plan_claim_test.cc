@@ -23,6 +23,9 @@ TEST_CASE("a claim survives the annotation", "[unit][cluster]") {
   }
   CHECK(EncodePlanClaim({.plan = "a", .node = "n", .queue = "q", .preemptible = false}) ==
         "v1;plan=a;node=n;queue=q;rank=0;preemptible=false");
+  const PlanClaim of_user{.plan = "a", .node = "n", .queue = "q", .user = "ann"};
+  CHECK(EncodePlanClaim(of_user) == "v1;plan=a;node=n;queue=q;rank=0;user=ann");
+  CHECK(DecodePlanClaim(EncodePlanClaim(of_user)) == of_user);
 }
 
 // What each release wrote, word for word. A line may go only with the release after the next one:

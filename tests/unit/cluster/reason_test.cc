@@ -53,6 +53,16 @@ TEST_CASE("every reason has its own token, and a text that says it", "[unit][clu
   CHECK(Token(ReasonId::kNone).empty());
 }
 
+TEST_CASE("a cap of jobs is told with the user and the numbers", "[unit][cluster]") {
+  const auto sentence = [](int want, int have) {
+    return Sentence(
+        {.reason = ReasonId::kWaitingForQuota, .want = want, .have = have, .user = "ann"});
+  };
+  CHECK(sentence(2, 2) == "User ann may have 2 jobs at once in its queue; 2 hold devices now.");
+  CHECK(sentence(1, 3) == "User ann may have 1 job at once in its queue; 3 hold devices now.");
+  CHECK(sentence(1, 1) == "User ann may have 1 job at once in its queue; 1 holds devices now.");
+}
+
 TEST_CASE("docs/reasons.md says of every reason what to do", "[unit][cluster]") {
   const std::string docs = testing::ReadSource("docs/reasons.md");
   const std::string table = docs.substr(0, docs.find("Reserved, and not said"));

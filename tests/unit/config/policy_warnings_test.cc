@@ -104,6 +104,23 @@ TEST_CASE("a key that has no effect", "[unit][config]") {
   CHECK(OfTree(a + "borrowing: on\n").empty());
 }
 
+TEST_CASE("sharing among users where there are none", "[unit][config]") {
+  const std::string below = "- {name: b, parent: a, namespaces: [b]}\n";
+  CHECK(OfTree("- {name: a, fairWithin: user, maxJobsPerUser: 2}\n" + below) ==
+        std::vector<std::string>{
+            "queues: fairWithin of a has no effect: without namespaces it has no work of its own",
+            "queues: maxJobsPerUser of a has no effect: without namespaces it has no work of its "
+            "own"});
+  CHECK(OfTree("- {name: a, namespaces: [a], fairWithin: namespace}\n") ==
+        std::vector<std::string>{
+            "queues: fairWithin of a has no effect: it admits one namespace only"});
+  CHECK(OfTree("- {name: a, namespaces: [a, b], fairWithin: namespace}\n").empty());
+  CHECK(OfTree("- {name: a, namespaces: ['*'], fairWithin: namespace}\n").empty());
+  CHECK(OfTree("- {name: a, namespaces: [a], fairWithin: user, maxJobsPerUser: 1, order: "
+               "predictedService}\n")
+            .empty());
+}
+
 TEST_CASE("a queue that nobody can use", "[unit][config]") {
   CHECK(OfTree("- {name: a, parent: b, namespaces: [x]}\n- {name: b}\n- {name: c, parent: b}") ==
         std::vector<std::string>{

@@ -194,9 +194,30 @@ TEST_CASE("a stored policy protects what it does not understand", "[unit][config
   CHECK(stored->policy.classes[1].preemptible);
 }
 
+TEST_CASE("among whom a queue is shared, and how many jobs a user may have", "[unit][config]") {
+  const std::vector<Queue> queues = Decoded(
+                                        "queues:\n"
+                                        "- {name: a, fairWithin: user, maxJobsPerUser: 1}\n"
+                                        "- {name: b, fairWithin: namespace}\n"
+                                        "- {name: c, fairWithin: none, maxJobsPerUser: 1000000}\n")
+                                        .queues;
+  CHECK(queues[0] == Queue{.name = "a", .fair_within = FairWithin::kUser, .max_jobs_per_user = 1});
+  CHECK(queues[1] == Queue{.name = "b", .fair_within = FairWithin::kNamespace});
+  CHECK(queues[2] == Queue{.name = "c", .max_jobs_per_user = 1'000'000});
+  CHECK(QueueErrors("- {name: a, fairWithin: team}") ==
+        Lines{"p:4:25: queues[0].fairWithin: must be none or namespace or user, is \"team\""});
+  for (const std::string wrong :
+       {"0", "-1", "1000001", "1.5", "two", "99999999999999999999", "[1]"}) {
+    INFO(wrong);
+    const Lines errors = QueueErrors("- {name: a, maxJobsPerUser: " + wrong + "}");
+    REQUIRE(errors.size() == 1);
+    CHECK_THAT(errors[0], Catch::StartsWith("p:4:29: queues[0].maxJobsPerUser: "));
+  }
+}
+
 TEST_CASE("a stored policy keeps a queue closed if what it admits was not understood") {
   for (const std::string key : {"classes: [x]", "nonPreemptible: maybe", "priorityClasses: 3",
-                                "quotas: [{flavor: none}]"}) {
+                                "quotas: [{flavor: none}]", "maxJobsPerUser: many"}) {
     INFO(key);
     const auto stored =
         DecodeStoredPolicy(kHeader + "queues:\n- {name: a, namespaces: ['*'], " + key + "}\n", "p");

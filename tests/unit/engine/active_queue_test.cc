@@ -1,7 +1,9 @@
 #include "engine/active_queue.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <deque>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -211,12 +213,111 @@ TEST_CASE("who stands in line follows an edit of the tree", "[unit][engine]") {
   CHECK(t.PlaceAll() == Keys{"q0-a", "q4-a", "q1-a"});
 }
 
+/// Queue q0 is shared by user, and q1 by nobody; the name of a job begins with that of its user.
+struct SharedLine : ActiveQueueTest {
+  explicit SharedLine(bool two_kinds = false) : ActiveQueueTest(Policy(two_kinds)) {
+    auto node = testing::MakeNode("n").Gpu(16);
+    if (two_kinds) node.Allocatable(kNic, 4'000);
+    store.UpsertNode(node);
+  }
+  static config::PolicyConfiguration Policy(bool two_kinds) {
+    auto policy = MakePolicy({MakeQueue("q0", {"*"}), MakeQueue("q1", {"*"})});
+    policy.queues[0].fair_within = config::FairWithin::kUser;
+    if (two_kinds) policy.devices.push_back({.name = kNic});
+    return policy;
+  }
+  void Job(const std::string& key, kube::Millis since, int gpus = 1, int priority = 0,
+           int nics = 0) {
+    Turn turn{.queue = 0, .priority = priority, .since = since};
+    turn.sharer = std::string_view(key).substr(0, 3);
+    turn.wants = {{store.device_ids()[0], gpus * 1'000}};
+    if (nics > 0) turn.wants.emplace_back(store.device_ids()[1], nics * 1'000);
+    Put(key, turn);
+    turns_[key] = turn;
+  }
+  void Hold(const std::string& user, int gpus) {
+    store.UpsertPod(testing::MakePod("of-" + user + std::to_string(++pods_))
+                        .Gpu(gpus)
+                        .Queue("q0")
+                        .Label("berth.dev/user", user)
+                        .On("n"));
+    Follow();
+  }
+  void Follow() {
+    for (const auto& [id, user] : store.TakeShareNews().changed) queue.Reorder(id, user);
+  }
+  /// Pops jobs; each gets its GPUs before the next one is asked for.
+  std::vector<std::string> PlaceAll() {
+    std::vector<std::string> keys;
+    while (const cluster::Workload* workload = queue.Pop()) {
+      keys.push_back(workload->key);
+      Hold(workload->key.substr(0, 3),
+           static_cast<int>(turns_[workload->key].wants[0].second / 1'000));
+    }
+    return keys;
+  }
+  static constexpr const char* kNic = "nvidia.com/mlnxnics";
+
+ private:
+  std::map<std::string, Turn> turns_;
+  int pods_ = 0;
+};
+
+TEST_CASE("users take turns in a queue that they share", "[unit][engine]") {
+  SharedLine t;
+  for (const char* key : {"ann1", "ann2", "ann3"}) t.Job(key, 10);
+  for (const char* key : {"bob1", "bob2"}) t.Job(key, 20);
+  // With their next job: 1 and 1, the older first; 2 and 1; 2 and 2, the older; 3 and 2; 3.
+  CHECK(t.PlaceAll() == Keys{"ann1", "bob1", "ann2", "bob2", "ann3"});
+}
+
+TEST_CASE("the job is counted with what its user holds", "[unit][engine]") {
+  SharedLine t;
+  t.Hold("bob", 2);
+  t.Job("ann1", 10, 4);  // ann has 4 with it
+  t.Job("bob1", 20, 1);  // bob 3
+  t.Job("bob2", 30, 1);  // then 4 as well, and it is younger
+  CHECK(t.PlaceAll() == Keys{"bob1", "ann1", "bob2"});
+}
+
+TEST_CASE("priority comes before shares, age after them", "[unit][engine]") {
+  SharedLine t;
+  t.Hold("ann", 8);
+  t.Job("ann-low", 1, 1, 0);
+  t.Job("ann-high", 30, 1, 5);
+  t.Job("bob-low", 20, 1, 0);
+  t.Job("bob-old", 10, 1, 0);
+  CHECK(t.PlaceAll() == Keys{"ann-high", "bob-old", "bob-low", "ann-low"});
+}
+
+TEST_CASE("a user's turn moves with what the user holds", "[unit][engine]") {
+  SharedLine t;
+  t.Job("ann1", 10);
+  t.Job("bob1", 20);
+  t.Hold("ann", 1);
+  const cluster::Workload* first = t.queue.Pop();
+  CHECK(first->key == "bob1");
+  t.queue.Rest(*first);
+  t.Job("bob1", 20);
+  t.store.DeletePod("uid-of-ann1");
+  t.Follow();
+  CHECK(t.queue.Pop()->key == "ann1");
+}
+
+TEST_CASE("of two kinds of devices the one counts of which a user has most", "[unit][engine]") {
+  SharedLine t(/*two_kinds=*/true);
+  t.Job("ann1", 10, 4, 0, 2);  // a quarter of the GPUs, half of the NICs
+  t.Job("bob1", 20, 7, 0, 1);  // 7/16 of the GPUs, a quarter of the NICs
+  CHECK(t.queue.Pop()->key == "bob1");
+}
+
 // The line that is kept up with each change gives the same order as one that is built anew.
 TEST_CASE("a line that was kept is one that was built", "[unit][engine]") {
   std::mt19937 random(20261125);
   const auto draw = [&](int below) {
     return static_cast<int>(random() % static_cast<unsigned>(below));
   };
+  constexpr std::array<const char*, 3> users{"a", "b", "c"};
   for (int round = 0; round < 200; ++round) {
     auto policy = Tree();
     for (config::Queue& queue : policy.queues) {
@@ -224,6 +325,7 @@ TEST_CASE("a line that was kept is one that was built", "[unit][engine]") {
       queue.priority = draw(2);
       if (draw(2) == 0) queue.quota[testing::kGpu] = draw(5) * 1'000;
     }
+    policy.queues[0].fair_within = policy.queues[1].fair_within = config::FairWithin::kUser;
     TreeOfLines kept(policy);
     std::vector<std::pair<const cluster::Workload*, Turn>> waiting;
     for (int step = 0; step < 30; ++step) {
@@ -232,13 +334,18 @@ TEST_CASE("a line that was kept is one that was built", "[unit][engine]") {
         const Turn turn{.queue = queue,
                         .priority = draw(2),
                         .since = draw(9),
-                        .wants = {{kept.store.device_ids().front(), (1 + draw(3)) * 1'000}}};
+                        .wants = {{kept.store.device_ids().front(), (1 + draw(3)) * 1'000}},
+                        .sharer = queue < 2 ? users[draw(3)] : ""};
         waiting.emplace_back(&kept.Put("w" + std::to_string(step), turn), turn);
       } else {
         kept.store.UpsertPod(testing::MakePod("p" + std::to_string(draw(6)))
                                  .Gpu(1 + draw(3))
                                  .Queue("q" + std::to_string(queue))
+                                 .Label("berth.dev/user", users[draw(3)])
                                  .On("n"));
+        for (const auto& [id, user] : kept.store.TakeShareNews().changed) {
+          kept.queue.Reorder(id, user);
+        }
         for (const cluster::QueueId id : kept.store.TakeUseNews()) kept.queue.Reorder(id);
       }
     }

@@ -149,5 +149,27 @@ TEST_CASE("the tree has what the policy says of the queues", "[unit][policy]") {
   CHECK(tree.pool == DeviceAmounts{64'000});
 }
 
+TEST_CASE("of a user's jobs those are demand that the cap leaves", "[unit][policy]") {
+  auto policy = MakePolicy({MakeQueue("a", {"default"})});
+  policy.queues[0].max_jobs_per_user = 3;
+  DemandTest t(policy);
+  const auto of = [](const char* user, const char* name, int gpus) {
+    return MakePod(name).Gpu(gpus).Label("berth.dev/user", user);
+  };
+  t.Pod(of("ann", "runs", 5).On("n"));
+  t.Pod(of("ann", "w1", 4));
+  t.Pod(of("ann", "w2", 3));
+  t.Pod(of("ann", "w3", 2));
+  t.Pod(of("bob", "b1", 7));
+  // One of ann's three runs: the two smallest of those that wait.
+  CHECK(t.Jobs() == Sizes{2, 3, 5, 7});
+  policy.queues[0].max_jobs_per_user = 4;
+  t.store.SetPolicy(policy);
+  CHECK(t.Jobs() == Sizes{2, 3, 4, 5, 7});
+  policy.queues[0].max_jobs_per_user = 1;
+  t.store.SetPolicy(policy);
+  CHECK(t.Jobs() == Sizes{5, 7});
+}
+
 }  // namespace
 }  // namespace berth::policy

@@ -103,5 +103,25 @@ TEST_CASE("of several kinds of devices the dominant one counts", "[unit][policy]
   CHECK_FALSE(before(2, 10));
 }
 
+TEST_CASE("the largest part of any kind of devices", "[unit][policy]") {
+  CHECK(LargestPart({3'000}, {16'000}) == 3'000);
+  CHECK(LargestPart({3'000}, {0}) == 3'000);
+  CHECK(LargestPart({4'000, 1'000}, {16'000, 4'000}) == 250'000'000);
+  CHECK(LargestPart({4'000, 2'000}, {16'000, 4'000}) == 500'000'000);
+  CHECK(LargestPart({0, 0}, {16'000, 4'000}) == 0);
+}
+
+TEST_CASE("what a user would have of a queue with a job", "[unit][policy]") {
+  auto policy = MakePolicy({MakeQueue("a", {"*"})});
+  policy.queues[0].fair_within = config::FairWithin::kUser;
+  Planning t(policy);
+  t.Node(MakeNode("n").Gpu(16));
+  t.Pod(MakePod("p").Gpu(3).Queue("a").Label("berth.dev/user", "ann").On("n"));
+  CHECK(HeldBy(t.store, 0, "ann", {}) == DeviceAmounts{3'000});
+  CHECK(HeldBy(t.store, 0, "ann", {{t.gpu(), 2'000}}) == DeviceAmounts{5'000});
+  CHECK(HeldBy(t.store, 0, "bob", {{t.gpu(), 2'000}}) == DeviceAmounts{2'000});
+  CHECK(TotalDevices(t.store) == DeviceAmounts{16'000});
+}
+
 }  // namespace
 }  // namespace berth::policy

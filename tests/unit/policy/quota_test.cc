@@ -448,5 +448,49 @@ TEST_CASE("a queue is over its cap for those who take of it", "[unit][policy]") 
   CHECK_FALSE(IsOver(without, takes));
 }
 
+TEST_CASE("as many jobs of one user as the queue allows", "[unit][policy]") {
+  auto policy = MakePolicy({MakeQueue("a", {"*"}), MakeQueue("b", {"*"})});
+  policy.queues[0].max_jobs_per_user = 2;
+  Planning t(policy);
+  t.Node(MakeNode("n").Gpu(64));
+  const auto of = [](const char* user, const std::string& name) {
+    return MakePod(name).Gpu(1).Queue("a").Label("berth.dev/user", user);
+  };
+  const cluster::PodInfo& single = t.Pod(of("ann", "single").On("n"));
+  const cluster::PodInfo& waits = t.Pod(of("ann", "waits"));
+  const auto check = [&](const QuotaView& view) {
+    t.store.Refresh();
+    return CheckJobs(view, *waits.workload);
+  };
+  CHECK(check(QuotaView(t.store)).reason == ReasonId::kNone);
+  const cluster::PodInfo& m0 = t.Pod(of("ann", "m0").Gang("g", 2).On("n"));
+  const cluster::PodInfo& m1 = t.Pod(of("ann", "m1").Gang("g", 2).On("n"));
+  const Verdict full{.reason = ReasonId::kWaitingForQuota, .want = 2, .have = 2, .user = "ann"};
+  CHECK(check(QuotaView(t.store)) == full);
+  t.Pod(of("bob", "other").On("n"));  // another user's
+  CHECK(check(QuotaView(t.store)) == full);
+  t.store.Refresh();
+  CHECK(CheckJobs(QuotaView(t.store), *m0.workload).reason == ReasonId::kNone);  // no new job
+  CHECK_FALSE(HasTooManyJobs(QuotaView(t.store), single));
+  // A gang is gone when all of its members are.
+  QuotaView view(t.store);
+  view.GiveBack(m0);
+  CHECK(check(view) == full);
+  view.GiveBack(m1);
+  CHECK(check(view).reason == ReasonId::kNone);
+  t.store.SetCharge(waits, t.node("n"), cluster::Charge::kPlanned);
+  CHECK(HasTooManyJobs(QuotaView(t.store), waits));
+  CHECK_FALSE(HasTooManyJobs(view, waits));
+  t.store.Unreserve(waits);
+  // Lowered, it counts as it is.
+  policy.queues[0].max_jobs_per_user = 1;
+  t.store.SetPolicy(policy);
+  CHECK(check(QuotaView(t.store)) ==
+        Verdict{.reason = ReasonId::kWaitingForQuota, .want = 1, .have = 2, .user = "ann"});
+  policy.queues[0].max_jobs_per_user = 0;
+  t.store.SetPolicy(policy);
+  CHECK(check(QuotaView(t.store)).reason == ReasonId::kNone);
+}
+
 }  // namespace
 }  // namespace berth::policy

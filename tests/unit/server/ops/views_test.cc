@@ -234,6 +234,35 @@ TEST_CASE("pods that wait have their place in the queue", "[views]") {
   CHECK(page["items"][0]["since"] == "1970-01-01T00:00:03Z");
 }
 
+TEST_CASE("places in a queue that users share are those in which their jobs would start",
+          "[views]") {
+  auto policy = MakePolicy({MakeQueue("default", {"*"})});
+  policy.queues[0].fair_within = config::FairWithin::kUser;
+  World world(policy);
+  world.Add(MakeNode("n1").Gpu(4));
+  const auto of = [](const char* user, const char* name, int gpus) {
+    return MakePod(name).Gpu(gpus).Label("berth.dev/user", user).Gated();
+  };
+  world.Add(MakePod("held").Gpu(4).Label("berth.dev/user", "eve").On("n1"));
+  world.Add(of("ann", "a1", 1).Created(1'000));
+  world.Add(of("ann", "a2", 1).Created(2'000));
+  world.Add(of("ann", "a3", 1).Created(3'000));
+  world.Add(of("bob", "b1", 1).Created(4'000));
+  world.Add(of("bob", "b2", 3).Created(5'000));
+  world.Add(of("eve", "e1", 1).Created(500));
+  world.Add(of("eve", "e2", 1).Created(600).Priority(10));
+  world.Start();
+  world.Tick();
+  const Json page = Json::parse(PodsJson(PartsOf(world.engine(), world.now()), "default"));
+  std::map<std::string, int> positions;
+  for (const Json& pod : page["items"]) positions[pod["name"]] = pod["position"];
+  // By priority; 1 and 1, by age; 2 and 1; 2 and 4; 3 and 4; 4 and 6 (eve's, with 5 by then).
+  CHECK(positions ==
+        std::map<std::string, int>{
+            {"e2", 1}, {"a1", 2}, {"b1", 3}, {"a2", 4}, {"a3", 5}, {"b2", 6}, {"e1", 7}});
+  CHECK(Why(world, "b1")["user"] == "bob");
+}
+
 TEST_CASE("a page in parts has each pod once, whatever comes and goes between", "[views]") {
   World world;
   const auto add = [&](const std::string& name) { world.Add(MakePod(name).Gpu(1).Gated()); };
