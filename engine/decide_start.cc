@@ -221,7 +221,7 @@ StartDecision DecideStart(const View& view, const Workload& workload,
       held.reason != ReasonId::kNone && !workload.started) {
     return {.verdict = std::move(held)};
   }
-  if (Verdict denied = policy::CheckJobs(policy::QuotaView(view.store), workload);
+  if (Verdict denied = policy::CheckJobs(QuotaFor(view, workload), workload);
       denied.reason != ReasonId::kNone && !workload.started) {
     return {.verdict = std::move(denied)};
   }

@@ -353,7 +353,7 @@ class Engine : private cluster::StoreListener {
   // evictions.cc
   void BeginEvictions(const cluster::Workload& workload, const Reservation& decision);
   void SendEvictions(const cluster::Workload& workload);
-  void BeginEviction(const cluster::Workload& gang);
+  void BeginEviction(const cluster::Workload& gang, const cluster::Workload& preemptor);
   void TellVictim(const cluster::PodInfo& victim, const cluster::Workload& workload);
   void Spare(const cluster::PodInfo& victim);
   void OrderEviction(const cluster::Workload& workload, const cluster::PodInfo& victim,

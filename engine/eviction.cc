@@ -1,12 +1,13 @@
 #include "engine/eviction.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
+#include <iterator>
 #include <set>
 #include <span>
 #include <tuple>
 #include <utility>
+
+#include "policy/fit.h"
 
 namespace berth::engine {
 
@@ -74,48 +75,104 @@ bool IsLower(const Workload& victim, const Workload& preemptor) {
          });
 }
 
-/// Judges sets of jobs. All of them together let the gang start.
+using Jobs = std::vector<const VictimJob*>;
+
+/// Whether, by counting alone, `min` of the pods have room. Only for pods of one shape.
+bool HasPlaces(const View& view, const Pods& pods, int min) {
+  const policy::Overlay room = RoomOf(view);
+  const auto fits = view.scorer.fit().Row(*pods.front()->shape);
+  int places = 0;
+  for (const auto& node : view.store.nodes()) {
+    if (fits[static_cast<std::size_t>(node->index)] == 0) continue;
+    places += policy::Capacity(*pods.front()->shape, room, node->index, min - places);
+    if (places >= min) return true;
+  }
+  return false;
+}
+
+/// Judges sets of jobs.
 class Chooser {
  public:
   Chooser(const View& view, const Workload& workload, const Pods& pods, int min, Pods ending)
-      : view_(view), workload_(workload), pods_(pods), min_(min), ending_(std::move(ending)) {}
+      : view_(view),
+        workload_(workload),
+        pods_(pods),
+        min_(min),
+        ending_(std::move(ending)),
+        alike_(std::ranges::all_of(
+            pods, [&](const PodInfo* pod) { return pod->shape == pods.front()->shape; })) {}
 
   /// How the gang starts once these have ended, with what ends anyway. nullopt: it does not, or a
   /// budget forbids it, or there were too many searches.
   std::optional<Reservation> Start(std::span<const VictimJob* const> jobs) {
-    Pods ended = ending_;
-    Pods evicted;
+    Pods evicted = Running(jobs);
+    if (BreaksBudgets(evicted, view_.store)) return std::nullopt;
+    std::optional<Reservation> reserve = Search(jobs);
+    if (!reserve) return std::nullopt;
+    reserve->evicts = std::move(evicted);
     for (const VictimJob* job : jobs) {
-      ended.insert(ended.end(), job->pods.begin(), job->pods.end());
-      if (job->runs) evicted.insert(evicted.end(), job->pods.begin(), job->pods.end());
+      if (!job->runs) reserve->yields.push_back(job->workload);
     }
-    if (searches_ == kMaxSearches || BreaksBudgets(evicted, view_.store)) return std::nullopt;
-    ++searches_;
-    View view = view_;
-    view.ended = &ended;
-    StartDecision start = DecideStart(view, workload_, pods_, min_, nullptr);
-    if (!start.reserve) return std::nullopt;
-    start.reserve->evicts = std::move(evicted);
-    for (const VictimJob* job : jobs) {
-      if (!job->runs) start.reserve->yields.push_back(job->workload);
-    }
-    NameVictims(*start.reserve);
-    return std::move(start.reserve);
+    NameVictims(*reserve, jobs);
+    return reserve;
   }
 
-  bool exhausted() const { return searches_ == kMaxSearches; }
+  /// The same without budgets, as far as the placement goes.
+  std::optional<Reservation> Search(std::span<const VictimJob* const> jobs) {
+    if (searches_ == kMaxSearches) return std::nullopt;
+    const Pods ended = Ended(jobs, ending_);
+    View view = view_;
+    view.ended = &ended;
+    if (alike_ && !HasPlaces(view, pods_, min_)) return std::nullopt;
+    ++searches_;
+    return DecideStart(view, workload_, pods_, min_, nullptr).reserve;
+  }
+
+  /// Those of the jobs, in order, that no budget forbids to evict together.
+  Jobs WithinBudgets(const std::vector<VictimJob>& jobs) const {
+    Jobs within;
+    Jobs covered;
+    const auto counts = [&](const PodInfo* pod) { return IsCovered(*pod, view_.store); };
+    for (const VictimJob& job : jobs) {
+      if (job.runs && std::ranges::any_of(job.pods, counts)) {
+        covered.push_back(&job);
+        if (BreaksBudgets(Running(covered), view_.store)) {
+          covered.pop_back();
+          continue;
+        }
+      }
+      within.push_back(&job);
+    }
+    return within;
+  }
 
  private:
-  /// The room is held until all of these have ended: who is evicted, and who ends on the nodes of
-  /// the plan or gives quota back to queues that are charged for it.
-  void NameVictims(Reservation& reserve) const {
+  static Pods Ended(std::span<const VictimJob* const> jobs, Pods ended) {
+    for (const VictimJob* job : jobs) ended.insert(ended.end(), job->pods.begin(), job->pods.end());
+    return ended;
+  }
+  static Pods Running(std::span<const VictimJob* const> jobs) {
+    Pods pods;
+    for (const VictimJob* job : jobs) {
+      if (job->runs) pods.insert(pods.end(), job->pods.begin(), job->pods.end());
+    }
+    return pods;
+  }
+
+  /// The room is held until all of these have ended: who is evicted, who ends on the nodes of the
+  /// plan, and, if the quota is not enough before, everybody who ends and gives quota back.
+  void NameVictims(Reservation& reserve, std::span<const VictimJob* const> jobs) const {
     std::set<cluster::NodeIndex> nodes;
     for (const policy::Placed& placed : reserve.placed) nodes.insert(placed.node);
-    for (const PodInfo* pod : reserve.evicts) reserve.victims.push_back(pod->object.meta.uid);
-    for (const PodInfo* pod : ending_) {
-      const bool same_queue = pod->charged_queue == workload_.queue;
-      if (!nodes.contains(pod->node) && !same_queue) continue;
-      reserve.victims.push_back(pod->object.meta.uid);
+    const auto there = [&](const PodInfo* pod) { return nodes.contains(pod->node); };
+    Pods awaited;
+    std::ranges::copy_if(ending_, std::back_inserter(awaited), there);
+    const Pods ended = Ended(jobs, awaited);
+    View view = view_;
+    view.ended = &ended;
+    if (GrantCharge(view, workload_, reserve.placed).reason != ReasonId::kNone) awaited = ending_;
+    for (const Pods* pods : {&reserve.evicts, static_cast<const Pods*>(&awaited)}) {
+      for (const PodInfo* pod : *pods) reserve.victims.push_back(pod->object.meta.uid);
     }
   }
 
@@ -124,10 +181,9 @@ class Chooser {
   const Pods& pods_;
   const int min_;
   const Pods ending_;
+  const bool alike_;
   int searches_ = 0;
 };
-
-using Jobs = std::vector<const VictimJob*>;
 
 /// The less is the better set.
 auto RankOf(std::span<const VictimJob* const> jobs) {
@@ -189,8 +245,7 @@ void DropElsewhere(Jobs& jobs, std::optional<Reservation>& start, Chooser& choos
 /// the highest rank are left out first.
 std::optional<Reservation> ChooseMinimal(const std::vector<VictimJob>& candidates,
                                          Chooser& chooser) {
-  Jobs order;
-  for (const VictimJob& job : candidates) order.push_back(&job);
+  Jobs order = chooser.WithinBudgets(candidates);
   std::ranges::stable_sort(order, {}, [](const VictimJob* job) {
     return std::pair(job->runs, job->runs && job->workload->gang);
   });
@@ -222,14 +277,17 @@ std::optional<Reservation> ChooseMinimal(const std::vector<VictimJob>& candidate
 
 /// How the gang is known where it is remembered that nobody can be evicted for it. nullopt: it has
 /// members of several kinds, so that counting does not tell.
-std::optional<Preemptor> PreemptorOf(const Workload& workload, const Pods& pods, int min) {
+std::optional<Preemptor> PreemptorOf(const cluster::Store& store, const Workload& workload,
+                                     const Pods& pods, int min) {
   const auto alike = [&](const PodInfo* pod) { return pod->shape == pods.front()->shape; };
   if (!std::ranges::all_of(pods, alike)) return std::nullopt;
+  const bool capped = store.queue(workload.queue).config.max_jobs_per_user > 0;
   return Preemptor{.shape = pods.front()->shape,
                    .queue = workload.queue,
                    .priority = workload.priority,
                    .members = min,
-                   .required = workload.topology_required};
+                   .required = workload.topology_required,
+                   .user = capped ? workload.user : std::string()};
 }
 
 }  // namespace
@@ -257,7 +315,7 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
 PreemptorDecision DecideStartByEviction(const View& view, const Workload& workload, Pods pods,
                                         int min, ReasonId reason, const Wakeups* memo) {
   if (!MayEvictOthers(view, workload) || !EvictionHelps(reason)) return {};
-  PreemptorDecision decision{.preemptor = PreemptorOf(workload, pods, min)};
+  PreemptorDecision decision{.preemptor = PreemptorOf(view.store, workload, pods, min)};
   decision.unsure = !decision.preemptor;
   if (decision.preemptor && memo != nullptr && memo->CannotPreempt(*decision.preemptor)) {
     return decision;
@@ -277,9 +335,10 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
   const std::vector<VictimJob> jobs = FindVictimJobs(view, workload);
   if (jobs.empty()) return decision;
   Chooser chooser(view, workload, pods, min, EndingPods(view));
-  if (chooser.Start({})) return decision;  // it only has to wait
   Jobs all;
   for (const VictimJob& job : jobs) all.push_back(&job);
+  // It only has to wait, or it never fits.
+  if (chooser.Search({}) || !chooser.Search(all)) return decision;
   decision.reserve =
       jobs.size() <= kExactJobs ? ChooseExactly(jobs, chooser) : ChooseMinimal(jobs, chooser);
   return decision;

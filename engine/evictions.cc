@@ -72,13 +72,17 @@ void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, bool
 void Engine::SendEvictions(const Workload& workload) {
   Plan& plan = *states_[workload].plan;
   plan.evicting = Evicting::kSent;
+  for (const std::string& uid : std::vector<std::string>(plan.victims)) {
+    const PodInfo* pod = store_.FindPod(uid);
+    if (pod == nullptr || pod->terminating() || states_[*pod].victim_of != workload.key) continue;
+    if (pod->workload != nullptr && pod->workload->gang) BeginEviction(*pod->workload, workload);
+  }
   std::vector<const PodInfo*> covered;
   std::vector<const PodInfo*> others;
   for (const std::string& uid : plan.victims) {
     const PodInfo* pod = store_.FindPod(uid);
     if (pod == nullptr || pod->terminating() || plan.accepted.contains(uid)) continue;
     if (states_[*pod].victim_of != workload.key) continue;
-    if (pod->workload != nullptr && pod->workload->gang) BeginEviction(*pod->workload);
     (IsCovered(*pod, store_) ? covered : others).push_back(pod);
   }
   for (const PodInfo* pod : covered.empty() ? others : covered) {
@@ -86,11 +90,17 @@ void Engine::SendEvictions(const Workload& workload) {
   }
 }
 
-/// All members of the gang are about to end: none gets a place any more.
-void Engine::BeginEviction(const Workload& gang) {
+/// All members of the gang are about to end: none gets a place any more, and those that came since
+/// the decision go with the others.
+void Engine::BeginEviction(const Workload& gang, const Workload& preemptor) {
   if (std::exchange(states_[gang].evicted, true)) return;
   for (const PodInfo* pod : std::vector<const PodInfo*>(gang.members)) {
-    if (pod->charge == cluster::Charge::kPlanned) GiveUpPlace(*pod, "its gang is evicted");
+    if (pod->charge == cluster::Charge::kPlanned) {
+      GiveUpPlace(*pod, "its gang is evicted");
+    } else if (pod->charge != cluster::Charge::kNone && states_[*pod].victim_of.empty()) {
+      states_[*pod].victim_of = preemptor.key;
+      states_[preemptor].plan->victims.push_back(pod->object.meta.uid);
+    }
   }
 }
 

@@ -8,6 +8,13 @@ import (
 	"berth.dev/tests/e2e/suite/bed"
 )
 
+// isChosen says whether a scenario file runs here, too. The simulator runs all of
+// them. Of the many about quota, each third one by its name runs here, and those
+// about evictions, which only a real API server carries out.
+func isChosen(area, name string, index int) bool {
+	return area != "quota" || index%3 == 0 || strings.HasPrefix(name, "gang-evicts")
+}
+
 // The scenario files that the simulator runs hold on the real control plane
 // too: the two agree.
 func TestScenarioFiles(t *testing.T) {
@@ -15,10 +22,13 @@ func TestScenarioFiles(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scenario files: %v", err)
 	}
-	for _, file := range files {
+	for i, file := range files {
 		area, name := filepath.Split(strings.TrimSuffix(file, ".yaml"))
 		if area = filepath.Base(area); area == "open" {
 			continue // known not to hold; the file says why
+		}
+		if !isChosen(area, name, i) {
+			continue
 		}
 		path, err := filepath.Abs(file)
 		if err != nil {
