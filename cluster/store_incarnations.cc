@@ -30,6 +30,8 @@ bool Succeeded(const Store::EndedPod& pod) {
 void Store::SetStarted(const Workload& workload, bool started) { Own(workload).started = started; }
 
 void Store::SetPlan(const Workload& workload, std::string plan) {
+  // While it had the plan, members that had succeeded under an earlier one did not count.
+  if (plan.empty() && workload.gang) stale_.insert(&workload);
   Own(workload).plan = std::move(plan);
 }
 

@@ -66,6 +66,9 @@ void Engine::CommitStart(const Workload& workload, const Reservation& decision,
   for (const Workload* other : decision.yields) {
     Dissolve(*other, "work of higher priority needs its room", /*hold=*/false, now);
   }
+  for (const PodInfo* victim : decision.evicts) {
+    if (victim->workload != nullptr) GiveUpPlannedOf(*victim->workload);
+  }
   const std::string id = NextPlanId(workload);
   LogPlan(workload, decision, id);
   Plan& plan = BeginPlan(workload, id);

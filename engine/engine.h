@@ -356,6 +356,10 @@ class Engine : private cluster::StoreListener {
   void BeginEviction(const cluster::Workload& gang, const cluster::Workload& preemptor);
   void TellVictim(const cluster::PodInfo& victim, const cluster::Workload& workload);
   void Spare(const cluster::PodInfo& victim);
+  void GiveUpPlannedOf(const cluster::Workload& gang);
+  void LookAgainAt(TimePoint when);
+  void RecheckEvicting(TimePoint now);
+  std::vector<const cluster::Workload*> GangsOf(const std::set<std::string>& uids) const;
   void OrderEviction(const cluster::Workload& workload, const cluster::PodInfo& victim,
                      bool dry_run);
   void GoOnEvicting(const cluster::Workload& workload, TimePoint now);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "policy/fit.h"
+#include "policy/neighbours.h"
 
 namespace berth::engine {
 
@@ -22,8 +23,15 @@ using Pods = std::vector<const PodInfo*>;
 
 bool MayEvictOthers(const View& view, const Workload& workload) {
   return workload.gang && !workload.in_tree && !workload.started &&
-         workload.queue != cluster::kNoQueue &&
-         view.store.queue(workload.queue).config.preemption.within == config::Within::kLower;
+         workload.queue != cluster::kNoQueue && MayPreempt(view.store, workload.queue) &&
+         std::ranges::none_of(workload.members,
+                              [](const PodInfo* pod) { return pod->object.preempt_never; });
+}
+
+/// Besides what helps a single pod: a domain may have room once its work has ended.
+bool MayHelp(ReasonId reason) {
+  return EvictionHelps(reason) || reason == ReasonId::kTopologyUnsatisfied ||
+         reason == ReasonId::kSearchExhausted;
 }
 
 /// Bound pods that end anyway: their room comes without an eviction.
@@ -47,17 +55,17 @@ std::optional<VictimJob> JobOf(const View& view, const Workload& workload) {
     if (IsSpared(*pod)) return std::nullopt;
     const MemberState& state = view.states.At(*pod);
     if (!state.victim_of.empty() || state.spared_until > view.now) return std::nullopt;
-    if (pod->charge == Charge::kPlanned) continue;
-    job.runs = true;
     job.pods.push_back(pod);
-  }
-  if (!job.runs) {
-    const std::optional<Plan>& plan = view.states.At(workload).plan;
-    // Room that evicted pods make is for that plan alone.
-    if (!plan || plan->started || !plan->victims.empty()) return std::nullopt;
-    for (const Assignment& place : plan->assignments) job.pods.push_back(place.pod);
+    job.runs |= pod->charge != Charge::kPlanned;
   }
   if (job.pods.empty()) return std::nullopt;
+  if (!job.runs) {
+    const std::optional<Plan>& plan = view.states.At(workload).plan;
+    if (!plan || plan->started) return std::nullopt;
+    // Once others were evicted for it, the room is that plan's until its members are bound.
+    const bool by_scheduler = plan->evicting == Evicting::kNo && !plan->victims.empty();
+    if (plan->evicting == Evicting::kSent || by_scheduler) return std::nullopt;
+  }
   for (const PodInfo* pod : job.pods) {
     for (const auto& [id, amount] : pod->charged) {
       const auto& devices = view.store.device_ids();
@@ -128,22 +136,17 @@ class Chooser {
     return DecideStart(view, workload_, pods_, min_, nullptr).reserve;
   }
 
-  /// Those of the jobs, in order, that no budget forbids to evict together.
-  Jobs WithinBudgets(const std::vector<VictimJob>& jobs) const {
+  /// Of the jobs, those whose eviction some budget forbids together with those before them.
+  Jobs BreakingBudgets(std::span<const VictimJob* const> jobs) const {
     Jobs within;
-    Jobs covered;
-    const auto counts = [&](const PodInfo* pod) { return IsCovered(*pod, view_.store); };
-    for (const VictimJob& job : jobs) {
-      if (job.runs && std::ranges::any_of(job.pods, counts)) {
-        covered.push_back(&job);
-        if (BreaksBudgets(Running(covered), view_.store)) {
-          covered.pop_back();
-          continue;
-        }
-      }
-      within.push_back(&job);
+    Jobs breaking;
+    for (const VictimJob* job : jobs) {
+      within.push_back(job);
+      if (!BreaksBudgets(Running(within), view_.store)) continue;
+      within.pop_back();
+      breaking.push_back(job);
     }
-    return within;
+    return breaking;
   }
 
  private:
@@ -154,7 +157,9 @@ class Chooser {
   static Pods Running(std::span<const VictimJob* const> jobs) {
     Pods pods;
     for (const VictimJob* job : jobs) {
-      if (job->runs) pods.insert(pods.end(), job->pods.begin(), job->pods.end());
+      for (const PodInfo* pod : job->pods) {
+        if (job->runs && pod->charge != Charge::kPlanned) pods.push_back(pod);
+      }
     }
     return pods;
   }
@@ -171,9 +176,8 @@ class Chooser {
     View view = view_;
     view.ended = &ended;
     if (GrantCharge(view, workload_, reserve.placed).reason != ReasonId::kNone) awaited = ending_;
-    for (const Pods* pods : {&reserve.evicts, static_cast<const Pods*>(&awaited)}) {
-      for (const PodInfo* pod : *pods) reserve.victims.push_back(pod->object.meta.uid);
-    }
+    for (const PodInfo* pod : reserve.evicts) reserve.victims.push_back(pod->object.meta.uid);
+    for (const PodInfo* pod : awaited) reserve.victims.push_back(pod->object.meta.uid);
   }
 
   const View& view_;
@@ -224,64 +228,77 @@ std::optional<Reservation> ChooseExactly(const std::vector<VictimJob>& jobs, Cho
   return std::nullopt;
 }
 
-/// Without jobs that are on none of the nodes of the plan, where that is enough.
-void DropElsewhere(Jobs& jobs, std::optional<Reservation>& start, Chooser& chooser) {
+/// Of `jobs`, those on the nodes of the plan, if they are enough.
+void DropElsewhere(Jobs& jobs, const Reservation& plan, Chooser& chooser) {
   std::set<cluster::NodeIndex> nodes;
-  for (const policy::Placed& placed : start->placed) nodes.insert(placed.node);
+  for (const policy::Placed& placed : plan.placed) nodes.insert(placed.node);
+  const auto is_there = [&](const PodInfo* pod) { return nodes.contains(pod->node); };
   Jobs there;
-  for (const VictimJob* job : jobs) {
-    if (std::ranges::any_of(job->pods, [&](const PodInfo* p) { return nodes.contains(p->node); })) {
-      there.push_back(job);
-    }
-  }
-  if (there.size() == jobs.size()) return;
-  if (auto fewer = chooser.Start(there)) {
-    jobs = std::move(there);
-    start = std::move(fewer);
-  }
+  std::ranges::copy_if(jobs, std::back_inserter(there), [&](const VictimJob* job) {
+    return std::ranges::any_of(job->pods, is_there);
+  });
+  if (there.size() < jobs.size() && chooser.Search(there)) jobs = std::move(there);
 }
 
-/// The shortest part of the order that is enough, and of that what cannot be left out: those of
-/// the highest rank are left out first.
-std::optional<Reservation> ChooseMinimal(const std::vector<VictimJob>& candidates,
-                                         Chooser& chooser) {
-  Jobs order = chooser.WithinBudgets(candidates);
-  std::ranges::stable_sort(order, {}, [](const VictimJob* job) {
-    return std::pair(job->runs, job->runs && job->workload->gang);
-  });
+/// Of `jobs`, the shortest part from the front that is enough, and of that what cannot be left out:
+/// the last ones are left out first. Empty: all together are not enough.
+Jobs MinimalOf(Jobs jobs, Chooser& chooser) {
+  std::optional<Reservation> plan = chooser.Search(jobs);
+  if (!plan) return {};
   std::size_t least = 1;
-  std::size_t most = order.size();
-  std::optional<Reservation> start = chooser.Start(order);
-  while (start && least < most) {
+  std::size_t most = jobs.size();
+  while (least < most) {
     const std::size_t middle = (least + most) / 2;
-    if (auto fewer = chooser.Start(std::span(order).first(middle))) {
-      start = std::move(fewer);
+    if (auto fewer = chooser.Search(std::span(jobs).first(middle))) {
+      plan = std::move(fewer);
       most = middle;
     } else {
       least = middle + 1;
     }
   }
-  if (!start) return std::nullopt;
-  order.resize(most);
-  DropElsewhere(order, start, chooser);
-  for (std::size_t i = order.size(); i-- > 0 && order.size() > 1;) {
-    Jobs fewer = order;
+  jobs.resize(most);
+  DropElsewhere(jobs, *plan, chooser);
+  for (std::size_t i = jobs.size(); i-- > 0 && jobs.size() > 1;) {
+    Jobs fewer = jobs;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    if (auto without = chooser.Start(fewer)) {
-      order = std::move(fewer);
-      start = std::move(without);
-    }
+    if (chooser.Search(fewer)) jobs = std::move(fewer);
   }
-  return start;
+  return jobs;
 }
 
-/// How the gang is known where it is remembered that nobody can be evicted for it. nullopt: it has
-/// members of several kinds, so that counting does not tell.
-std::optional<Preemptor> PreemptorOf(const cluster::Store& store, const Workload& workload,
-                                     const Pods& pods, int min) {
-  const auto alike = [&](const PodInfo* pod) { return pod->shape == pods.front()->shape; };
-  if (!std::ranges::all_of(pods, alike)) return std::nullopt;
-  const bool capped = store.queue(workload.queue).config.max_jobs_per_user > 0;
+/// Where budgets forbid the set that is found, it is looked for again without the jobs that they
+/// forbid.
+std::optional<Reservation> ChooseMinimal(const std::vector<VictimJob>& candidates,
+                                         Chooser& chooser) {
+  constexpr int kMaxRounds = 16;
+  Jobs order;
+  for (const VictimJob& job : candidates) order.push_back(&job);
+  std::ranges::stable_sort(order, {}, [](const VictimJob* job) {
+    return std::pair(job->runs, job->runs && job->workload->gang);
+  });
+  for (int round = 0; round < kMaxRounds; ++round) {
+    const Jobs jobs = MinimalOf(order, chooser);
+    if (jobs.empty()) return std::nullopt;
+    const Jobs forbidden = chooser.BreakingBudgets(jobs);
+    if (forbidden.empty()) return chooser.Start(jobs);
+    std::erase_if(order, [&](const VictimJob* job) {
+      return std::ranges::find(forbidden, job) != forbidden.end();
+    });
+  }
+  return std::nullopt;
+}
+
+/// How the gang is known where it is remembered that nobody can be evicted for it. nullopt:
+/// counting does not tell, because its members differ, neighbours matter or nodes have refused it.
+std::optional<Preemptor> PreemptorOf(const View& view, const Workload& workload, const Pods& pods,
+                                     int min) {
+  const policy::Overlay room(view.store);
+  const auto plain = [&](const PodInfo* pod) {
+    return pod->shape == pods.front()->shape && !policy::NeighboursMatter(*pod, room);
+  };
+  if (!std::ranges::all_of(pods, plain)) return std::nullopt;
+  if (!view.refusals.Of(workload, pods).empty()) return std::nullopt;
+  const bool capped = view.store.queue(workload.queue).config.max_jobs_per_user > 0;
   return Preemptor{.shape = pods.front()->shape,
                    .queue = workload.queue,
                    .priority = workload.priority,
@@ -314,8 +331,8 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
 
 PreemptorDecision DecideStartByEviction(const View& view, const Workload& workload, Pods pods,
                                         int min, ReasonId reason, const Wakeups* memo) {
-  if (!MayEvictOthers(view, workload) || !EvictionHelps(reason)) return {};
-  PreemptorDecision decision{.preemptor = PreemptorOf(view.store, workload, pods, min)};
+  if (!MayEvictOthers(view, workload) || !MayHelp(reason)) return {};
+  PreemptorDecision decision{.preemptor = PreemptorOf(view, workload, pods, min)};
   decision.unsure = !decision.preemptor;
   if (decision.preemptor && memo != nullptr && memo->CannotPreempt(*decision.preemptor)) {
     return decision;
@@ -334,7 +351,12 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
   }
   const std::vector<VictimJob> jobs = FindVictimJobs(view, workload);
   if (jobs.empty()) return decision;
-  Chooser chooser(view, workload, pods, min, EndingPods(view));
+  const Pods ending = EndingPods(view);
+  for (const PodInfo* pod : ending) {
+    const TimePoint stuck = *pod->object.meta.deletion + kStuckAfter + 1;
+    decision.again = decision.again == 0 ? stuck : std::min(decision.again, stuck);
+  }
+  Chooser chooser(view, workload, pods, min, ending);
   Jobs all;
   for (const VictimJob& job : jobs) all.push_back(&job);
   // It only has to wait, or it never fits.
@@ -345,9 +367,13 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
 }
 
 std::optional<Reservation> DecideResumedStart(const View& view, const Workload& workload, Pods pods,
-                                              int min, const Pods& marked) {
-  if (!MayEvictOthers(view, workload) ||
-      std::ranges::none_of(marked, [](const PodInfo* pod) { return pod->terminating(); })) {
+                                              int min, Pods marked) {
+  // A mark is only a claim: who does not end yet must be one that may be evicted.
+  std::erase_if(marked, [&](const PodInfo* pod) {
+    return !pod->terminating() && (pod->workload == nullptr || !IsLower(*pod->workload, workload) ||
+                                   !JobOf(view, *pod->workload));
+  });
+  if (!MayEvictOthers(view, workload) || std::ranges::none_of(marked, &PodInfo::terminating)) {
     return std::nullopt;
   }
   View after = view;

@@ -20,10 +20,10 @@ inline constexpr TimePoint kStuckAfter = 600'000;
 /// Work that may be evicted, or whose plan may end, for other work.
 struct VictimJob {
   const cluster::Workload* workload = nullptr;
-  /// What it holds: bound pods, and those whose Binding is under way. Of work with a plan that has
-  /// not started, its planned pods: nobody need be evicted.
+  /// What it holds: its bound pods, those whose Binding is under way, and those that are planned,
+  /// which only give their places up.
   std::vector<const cluster::PodInfo*> pods{};
-  bool runs = false;         ///< Its pods must be evicted.
+  bool runs = false;         ///< Some must be evicted.
   std::int64_t devices = 0;  ///< What they are charged, thousandths.
 };
 
@@ -48,6 +48,6 @@ inline constexpr int kMaxSearches = 256;
 /// go on. nullopt: none of them ends, or it would not fit.
 std::optional<Reservation> DecideResumedStart(const View& view, const cluster::Workload& workload,
                                               std::vector<const cluster::PodInfo*> pods, int min,
-                                              const std::vector<const cluster::PodInfo*>& marked);
+                                              std::vector<const cluster::PodInfo*> marked);
 
 }  // namespace berth::engine

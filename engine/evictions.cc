@@ -11,6 +11,7 @@
 #include "cluster/plan_claim.h"
 #include "engine/engine.h"
 #include "engine/eviction.h"
+#include "policy/quota.h"
 
 namespace berth::engine {
 
@@ -94,14 +95,29 @@ void Engine::SendEvictions(const Workload& workload) {
 /// the decision go with the others.
 void Engine::BeginEviction(const Workload& gang, const Workload& preemptor) {
   if (std::exchange(states_[gang].evicted, true)) return;
-  for (const PodInfo* pod : std::vector<const PodInfo*>(gang.members)) {
-    if (pod->charge == cluster::Charge::kPlanned) {
-      GiveUpPlace(*pod, "its gang is evicted");
-    } else if (pod->charge != cluster::Charge::kNone && states_[*pod].victim_of.empty()) {
-      states_[*pod].victim_of = preemptor.key;
-      states_[preemptor].plan->victims.push_back(pod->object.meta.uid);
-    }
+  GiveUpPlannedOf(gang);
+  for (const PodInfo* pod : gang.members) {
+    const bool came = pod->charge != cluster::Charge::kNone && states_[*pod].victim_of.empty();
+    if (!came || IsSpared(*pod)) continue;
+    states_[*pod].victim_of = preemptor.key;
+    states_[preemptor].plan->victims.push_back(pod->object.meta.uid);
   }
+}
+
+void Engine::GiveUpPlannedOf(const Workload& gang) {
+  for (const PodInfo* pod : std::vector<const PodInfo*>(gang.members)) {
+    if (pod->charge == cluster::Charge::kPlanned) GiveUpPlace(*pod, "its gang is evicted");
+  }
+}
+
+/// Judges everybody once more at that time.
+void Engine::LookAgainAt(TimePoint when) {
+  const auto [from, to] = timers_.equal_range(when);
+  const auto known = [](const auto& timer) {
+    const auto* key = std::get_if<std::string>(&timer.second);
+    return key != nullptr && key->empty();
+  };
+  if (std::none_of(from, to, known)) timers_.emplace(when, std::string());
 }
 
 void Engine::EvictionAnswered(const std::string& key, const std::string& plan_id,
@@ -117,9 +133,11 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& plan_id
   const PodInfo* victim = store_.FindPod(uid);
   if (!accepted) {
     if (victim != nullptr) states_[*victim].spared_until = now + kSparedFor;
-    timers_.emplace(now + kSparedFor, std::string());
-    // Later refusals are tried again when the plan's time is over: some victims end already.
-    if (plan.accepted.empty()) Dissolve(workload, "an eviction was refused", /*hold=*/false, now);
+    LookAgainAt(now + kSparedFor);
+    // Others may be done already, or on their way: then it is tried again when the plan's time is
+    // over.
+    const bool none = plan.accepted.empty() && (dry_run || plan.unanswered.empty());
+    if (none) Dissolve(workload, "an eviction was refused", /*hold=*/false, now);
     return;
   }
   if (!dry_run) {
@@ -169,6 +187,25 @@ void Engine::GoOnEvicting(const Workload& workload, TimePoint now) {
   SendEvictions(workload);
 }
 
+/// After an edit of the policy: plans that pods were evicted for, and that their queue does not
+/// permit any more, end.
+void Engine::RecheckEvicting(TimePoint now) {
+  for (const Workload* workload :
+       std::vector<const Workload*>(awaiting_.begin(), awaiting_.end())) {
+    const Plan& plan = *states_[*workload].plan;
+    if (plan.started || plan.accepted.empty()) continue;
+    policy::QuotaView quota(store_);
+    for (const std::string& uid : plan.victims) {
+      if (const PodInfo* victim = store_.FindPod(uid)) quota.GiveBack(*victim);
+    }
+    const auto over = [&](const Assignment& place) { return policy::IsOver(quota, *place.pod); };
+    const bool held = policy::CheckHold(store_, workload->queue).reason != ReasonId::kNone;
+    if (held || std::ranges::any_of(plan.assignments, over)) {
+      Dissolve(*workload, "the policy changed", /*hold=*/false, now);
+    }
+  }
+}
+
 /// The plan ends: those that are not evicted yet stay.
 void Engine::EndEvictions(const Workload& workload) {
   const Plan& plan = *states_[workload].plan;
@@ -181,15 +218,16 @@ void Engine::EndEvictions(const Workload& workload) {
 
 void Engine::Spare(const PodInfo& victim) {
   states_[victim].victim_of.clear();
-  if (victim.workload == nullptr || victim.terminating()) return;
+  if (victim.workload == nullptr) return;
   states_[*victim.workload].evicted = false;
   store_.MarkChanged(*victim.workload);
 }
 
 /// All victims are gone: the members go to their nodes.
 void Engine::AfterLastVictim(const Workload& workload, TimePoint now) {
-  const Plan& plan = *states_[workload].plan;
+  Plan& plan = *states_[workload].plan;
   if (plan.evicting == Evicting::kNo || plan.started || AwaitsVictims(plan)) return;
+  plan.unanswered.clear();  // what is answered from now on changes nothing
   SetVerdict(workload, {.reason = ReasonId::kStarting, .want = plan.barrier});
   ReleasePlan(workload, nullptr, now);
 }
@@ -212,16 +250,13 @@ void Engine::NoteMarked() {
            });
   });
   for (const auto& [key, uids] : marked_) {
-    for (const std::string& uid : uids) {
-      const PodInfo* pod = store_.FindPod(uid);
-      if (pod->terminating() || pod->workload == nullptr || !pod->workload->gang) continue;
-      states_[*pod->workload].evicted = true;
-    }
+    for (const Workload* gang : GangsOf(uids)) states_[*gang].evicted = gang->started;
   }
 }
 
-/// The pods that an earlier process evicted for the workload, and that still exist. They are given
-/// up: if the workload does not take their room now, those that do not end yet stay.
+/// The pods that an earlier process evicted for the workload, and that still exist, with the other
+/// members of their gangs. They are given up: if the workload does not take their room now, those
+/// that do not end yet stay.
 std::vector<const PodInfo*> Engine::TakeMarked(const Workload& workload) {
   std::vector<const PodInfo*> pods;
   const auto entry = marked_.extract(workload.key);
@@ -232,7 +267,36 @@ std::vector<const PodInfo*> Engine::TakeMarked(const Workload& workload) {
     Spare(*pod);
     pods.push_back(pod);
   }
+  for (const Workload* gang : GangsOf(entry.mapped())) {
+    states_[*gang].evicted = false;
+    store_.MarkChanged(*gang);
+    for (const PodInfo* pod : gang->members) {
+      const bool runs =
+          pod->charge != cluster::Charge::kNone && pod->charge != cluster::Charge::kPlanned;
+      if (runs && std::ranges::find(pods, pod) == pods.end()) pods.push_back(pod);
+    }
+  }
   return pods;
+}
+
+/// The gangs of these pods. Pods that end are no members any more: their gang is known by the plan
+/// that they ran under.
+std::vector<const Workload*> Engine::GangsOf(const std::set<std::string>& uids) const {
+  std::set<const Workload*, cluster::ByKey> gangs;
+  std::set<std::string> plans;
+  for (const std::string& uid : uids) {
+    const PodInfo* pod = store_.FindPod(uid);
+    if (pod == nullptr) continue;
+    if (pod->workload != nullptr && pod->workload->gang) gangs.insert(pod->workload);
+    const auto claim = cluster::ClaimOf(pod->object);
+    if (pod->workload == nullptr && claim) plans.insert(claim->plan);
+  }
+  if (!plans.empty()) {
+    for (const auto& [key, workload] : store_.workloads()) {
+      if (workload.gang && plans.contains(workload.incarnation)) gangs.insert(&workload);
+    }
+  }
+  return {gangs.begin(), gangs.end()};
 }
 
 }  // namespace berth::engine

@@ -92,6 +92,7 @@ void Engine::OnNewIncarnation(const Workload& workload) {
 
 void Engine::OnWorkloadGone(const Workload& workload) {
   TakeMarked(workload);  // nobody else gets their room
+  if (states_.At(workload).plan) EndEvictions(workload);
   awaiting_.erase(&workload);
   active_.Rest(workload);
   wakeups_.Forget(workload);
@@ -135,6 +136,7 @@ void Engine::ReadMore(TimePoint now) {
     StartAnewIfNoneRuns(gang, now);
   }
   if (store_.reading()) return;
+  RecheckEvicting(now);
   wakeups_.Wake();  // all come: no news of before says more
   store_.TakeNeighbourNews();
   StartSweep(SweepOf::kAll);

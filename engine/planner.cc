@@ -83,6 +83,7 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
   // towards the minimum, but need no place any more.
   const int missing = workload.Missing();
   if (static_cast<int>(pods.size()) < std::max(1, missing)) {
+    TakeMarked(workload);  // it does not take their room
     states_[workload].gathered = 0;
     SetVerdict(workload, WaitsForMembers(workload, static_cast<int>(pods.size())));
     active_.Rest(workload);  // until a member comes or goes
@@ -116,6 +117,7 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
                                             decision.verdict.reason, &wakeups_)
                     : DecidePreemptor(Now(now), workload, decision.verdict.reason, &wakeups_);
   if (may.reserve) return Commit(workload, *may.reserve, caller, now);
+  if (may.again > now) LookAgainAt(may.again);
   CommitRefusal(workload, decision, may);
 }
 

@@ -37,6 +37,7 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
   if (pod->workload->gang || pod->refusal.reason != ReasonId::kNone || !may_help) return {};
   if (store_.reading()) return {};
   store_.Refresh();
+  if (!MayPreempt(store_, pod->queue)) return {};
   // A pod that waits only for quota evicts none, nor does one that may only have to wait for its
   // turn.
   if ((reason == ReasonId::kWaitingForQuota || unfinished()) && HasPayableRoom(Now(now), *pod)) {

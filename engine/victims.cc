@@ -22,6 +22,11 @@ using cluster::PodInfo;
 using cluster::ReasonId;
 using cluster::Workload;
 
+bool MayPreempt(const cluster::Store& store, cluster::QueueId queue) {
+  return queue == cluster::kNoQueue ||
+         store.queue(queue).config.preemption.within == config::Within::kLower;
+}
+
 bool IsSpared(const PodInfo& pod) {
   const auto says_no = [](const auto& notes) {
     const auto it = notes.find("berth.dev/preemptible");
@@ -261,7 +266,8 @@ PreemptorDecision DecidePreemptor(const View& view, const Workload& workload, Re
                                   const Wakeups* memo) {
   if (workload.gang || workload.members.empty() || !EvictionHelps(reason)) return {};
   const PodInfo& pod = *workload.members.front();
-  if (!HasOurGate(pod) || HasForeignGate(pod) || pod.object.preempt_never) {
+  if (!HasOurGate(pod) || HasForeignGate(pod) || pod.object.preempt_never ||
+      !MayPreempt(view.store, pod.queue)) {
     return {};
   }
   PreemptorDecision decision{

@@ -20,6 +20,9 @@ struct Eviction {
   std::int64_t pdb_violations = 0;               ///< Victims that a budget protects.
 };
 
+/// Whether the policy lets work of this queue evict others.
+bool MayPreempt(const cluster::Store& store, cluster::QueueId queue);
+
 /// Whether the pod may not be evicted: by what it was charged as, or by what it says now.
 bool IsSpared(const cluster::PodInfo& pod);
 
@@ -48,6 +51,7 @@ struct PreemptorDecision {
   std::optional<Preemptor> preemptor{};
   bool would_preempt = false;  ///< kube-scheduler would find victims that let it run.
   bool by_count = false;       ///< Counting was enough to say no.
+  TimePoint again = 0;         ///< Not 0: pods that should have ended by then are expected no more.
   bool unsure = false;         ///< Whatever changes, it may be able to evict: it must not rest.
 };
 /// For a gated single pod that was refused for `reason`. `memo`: preemptors that are known to find

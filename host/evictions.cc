@@ -23,11 +23,14 @@ std::optional<Evictions::Answer> Evictions::Finished(Id write, const Result& res
   const bool gone = result.outcome == kube::WriteOutcome::kNotFound ||
                     result.outcome == kube::WriteOutcome::kConflict;
   const bool done = result.outcome == kube::WriteOutcome::kDone;
+  // It may have been done: our watch will show it.
+  const bool maybe =
+      result.outcome == kube::WriteOutcome::kUnknown && !ended.what.dry_run && !ended.marks;
   if (ended.marks && done) {
     Send(std::move(ended.what));
     return std::nullopt;
   }
-  return Answer{.what = std::move(ended.what), .accepted = gone || done};
+  return Answer{.what = std::move(ended.what), .accepted = gone || done || maybe};
 }
 
 }  // namespace berth::host

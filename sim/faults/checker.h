@@ -179,6 +179,7 @@ class Checker {
   int faults_ = 0;
   /// By the key of a workload: a victim, while no member has been bound since.
   std::map<std::string, std::string> in_vain_;
+  std::map<std::string, TimePoint> left_;  ///< By the same key: when a member last ended.
   /// By the key of a gang that loses members to an eviction: UIDs of those that ran then and are
   /// not about to end.
   struct Torn {

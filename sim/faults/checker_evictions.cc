@@ -98,11 +98,13 @@ void Checker::OnEviction(const kube::Pod& victim) {
     }
   }
   // Its members may have been deleted since it was decided.
-  if (waiting == 0 && faults_ == 0) {
+  const auto left = left_.find(mark->second);
+  const bool just_left = left != left_.end() && left->second + kOldNews > env_.now();
+  if (waiting == 0 && !just_left && faults_ == 0) {
     Broken(fmt::format("I9: {} is evicted for {}, which does not wait", victim.meta.name,
                        mark->second));
   }
-  in_vain_.try_emplace(mark->second, victim.meta.name);
+  if (waiting > 0) in_vain_.try_emplace(mark->second, victim.meta.name);
   if (LabelOf(victim, "berth.dev/gang").empty()) return;
   const auto [torn, first] = torn_.try_emplace(GangKey(victim), Torn{.since = env_.now()});
   if (first) {

@@ -43,7 +43,10 @@ void Checker::WatchGang(const Change& change) {
   gang_of_.emplace(change.key, gang);
   const kube::Pod& pod = *change.pod;
   const bool left = change.deleted || pod.meta.deletion || pod.phase == kube::PodPhase::kSucceeded;
-  if (left) in_vain_.erase(GangKey(pod));  // it is another gang than the one that evicted
+  if (left) {  // it is another gang than the one that evicted
+    in_vain_.erase(GangKey(pod));
+    left_[GangKey(pod)] = env_.now();
+  }
   if (!change.pod->spec->requests.contains(kGpu)) launchers_[gang][change.key] = env_.now();
   if (change.pod->phase == kube::PodPhase::kSucceeded) {
     succeeded_[gang][change.key] = {PlanOf(*change.pod), env_.now()};

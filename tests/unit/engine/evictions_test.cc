@@ -117,13 +117,61 @@ TEST_CASE("room that comes anyway is waited for", "[unit][engine]") {
   }
 }
 
-TEST_CASE("new members of a gang that is evicted get no place beside the old ones",
-          "[unit][engine]") {
-  Evictions w(3);
-  w.Add(MakePod("free").Gpu(1).On("n2"));
-  w.Protect("l1");  // refused, but only after l0 was evicted
+TEST_CASE("a budget over work of no use forbids nothing", "[unit][engine]") {
+  const int more = GENERATE(0, 12);  // more candidates than are tried in all sets
+  GangWorld w(4 + more);
+  for (int i = 0; i < 4 + more; ++i) {
+    auto pod = MakePod("l" + std::to_string(i)).Gpu(i < 2 ? 8 : 1);
+    w.Add(pod.Label("app", i == 0 ? "kept" : "free").On("n" + std::to_string(i)));
+    if (i < 2) continue;
+    w.Add(MakePod("s" + std::to_string(i)).Gpu(7).Priority(10).On("n" + std::to_string(i)));
+  }
+  w.engine().OnDisruptionBudget(MakeBudget("b", "app", "kept", 0));
+  w.Add(w.Member(0, 1, 1).Gated().Priority(10));
+  w.Tick();
+  CHECK(w.LogOf("evict ").size() == 1);
+  CHECK(w.LogOf("evict l1").size() == 1);
+}
+
+TEST_CASE("a gang that must not preempt evicts nobody", "[unit][engine]") {
+  Evictions w;
+  for (int i = 0; i < 2; ++i) {
+    kube::Pod pod = w.Member(i, 2, 2).Gated().Priority(10);
+    pod.preempt_never = true;
+    w.Add(pod);
+  }
+  w.Tick();
+  CHECK(w.Orders().empty());
+  CHECK(w.Why("m0") == "InsufficientDevices");
+}
+
+TEST_CASE("an edit of the policy takes no room from who evicted for it", "[unit][engine]") {
+  Evictions w;
   w.GatherHigh();
-  REQUIRE(w.LogOf("evict ").empty());
+  REQUIRE(w.LogOf("evict ").size() == 2);
+  SECTION("its queue still has the quota") {
+    w.Reload(MakePolicy({MakeQueue("default", {"*"}, 16), MakeQueue("c", {"c"})}));
+    CHECK(w.Planned("m0") == "n0");
+  }
+  SECTION("its queue has it no more") {
+    w.Reload(MakePolicy({MakeQueue("default", {"*"}, 15)}));
+    CHECK(w.Planned("m0").empty());
+  }
+}
+
+TEST_CASE("victims of a gang that is gone may be evicted for another one", "[unit][engine]") {
+  GangWorld w(1);
+  w.Add(MakePod("l0").Gpu(8).On("n0"));
+  w.Protect("l0");
+  w.SetWatchDelay(0);
+  w.Add(w.Member(0, 1, 1).Gated().Priority(10));
+  w.Delete("m0");
+  w.Tick();
+  w.Advance(61'000);
+  w.Add(w.Member(1, 1, 1).Gated().Priority(10));
+  w.Tick();
+  CHECK(w.LogOf("try l0").size() >= 1);
+  CHECK_FALSE(w.engine().IsVictim(*w.store().FindPod("uid-l0")));
 }
 
 TEST_CASE("another process goes on with the evictions", "[unit][engine]") {
