@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 #include <span>
 #include <tuple>
@@ -98,6 +99,48 @@ bool HasPlaces(const View& view, const Pods& pods, int min) {
   return false;
 }
 
+/// How many pods like one have room, node by node, once jobs have ended.
+class Places {
+ public:
+  /// `view` and `ended` must outlive it. No node counts for more than `most`.
+  Places(const View& view, const cluster::PodShape& shape, const Pods& ended, int most)
+      : view_(view), shape_(shape), most_(most) {
+    for (const PodInfo* pod : ended) ended_[pod->node].push_back(pod);
+    policy::Overlay room(view.store);
+    for (const PodInfo* pod : ended) room.Remove(*pod);
+    for (const auto& node : view.store.nodes()) all_ += On(node->index, room);
+  }
+
+  /// If all have ended but the pods of `job`.
+  int Without(const VictimJob& job) const {
+    std::set<cluster::NodeIndex> nodes;
+    for (const PodInfo* pod : job.pods) nodes.insert(pod->node);
+    policy::Overlay room(view_.store);
+    policy::Overlay less(view_.store);
+    int places = all_;
+    for (const cluster::NodeIndex node : nodes) {
+      for (const PodInfo* pod : ended_.at(node)) {
+        room.Remove(*pod);
+        if (std::ranges::find(job.pods, pod) == job.pods.end()) less.Remove(*pod);
+      }
+      places += On(node, less) - On(node, room);
+    }
+    return places;
+  }
+
+ private:
+  int On(cluster::NodeIndex node, const policy::Overlay& room) const {
+    if (view_.scorer.fit().Row(shape_)[static_cast<std::size_t>(node)] == 0) return 0;
+    return policy::Capacity(shape_, room, node, most_);
+  }
+
+  const View& view_;
+  const cluster::PodShape& shape_;
+  const int most_;
+  std::map<cluster::NodeIndex, Pods> ended_;
+  int all_ = 0;
+};
+
 /// Judges sets of jobs.
 class Chooser {
  public:
@@ -134,6 +177,18 @@ class Chooser {
     if (alike_ && !HasPlaces(view, pods_, min_)) return std::nullopt;
     ++searches_;
     return DecideStart(view, workload_, pods_, min_, nullptr).reserve;
+  }
+
+  /// The jobs of the set that cannot be left out, one by one, as far as counting tells.
+  std::set<const VictimJob*> Needed(const Jobs& jobs) const {
+    std::set<const VictimJob*> needed;
+    if (!alike_) return needed;
+    const Pods ended = Ended(jobs, ending_);
+    const Places places(view_, *pods_.front()->shape, ended, min_);
+    for (const VictimJob* job : jobs) {
+      if (places.Without(*job) < min_) needed.insert(job);
+    }
+    return needed;
   }
 
   /// Of the jobs, those whose eviction some budget forbids together with those before them.
@@ -258,7 +313,10 @@ Jobs MinimalOf(Jobs jobs, Chooser& chooser) {
   }
   jobs.resize(most);
   DropElsewhere(jobs, *plan, chooser);
+  // Who is needed now is all the more needed in a smaller set.
+  const std::set<const VictimJob*> needed = chooser.Needed(jobs);
   for (std::size_t i = jobs.size(); i-- > 0 && jobs.size() > 1;) {
+    if (needed.contains(jobs[i])) continue;
     Jobs fewer = jobs;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
     if (chooser.Search(fewer)) jobs = std::move(fewer);

@@ -17,7 +17,7 @@ std::unique_ptr<engine::Engine> MakeFull(int nodes) {
     engine->OnPod(std::move(pod), kNow);
   }
   engine->Start(kNow);
-  while (engine->unfinished()) engine->Step(kNow);
+  Settle(*engine);
   engine->TakeActions();
   return engine;
 }
@@ -29,16 +29,13 @@ void DecideEvictions(benchmark::State& state) {
   for (auto _ : state) {
     state.PauseTiming();
     const auto engine = MakeFull(static_cast<int>(state.range(0)));
-    for (int i = 0; i < members; ++i) {
-      kube::Pod pod = MakePod(fmt::format("high-{}", i), 8);
+    for (kube::Pod& pod : MakeGang("high", members, 8)) {
       pod.priority = 100;
       pod.scheduling_gates = {"berth.dev/admission"};
-      pod.meta.labels["berth.dev/gang"] = "high";
-      pod.meta.annotations["berth.dev/gang-size"] = std::to_string(members);
       engine->OnPod(std::move(pod), kNow);
     }
     state.ResumeTiming();
-    while (engine->unfinished()) engine->Step(kNow);
+    Settle(*engine);
     state.PauseTiming();
     for (const engine::Action& action : engine->TakeActions()) {
       victims += std::holds_alternative<engine::EvictPod>(action) ? 1 : 0;

@@ -3,6 +3,7 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <optional>
 #include <set>
@@ -39,15 +40,16 @@ struct Cluster {
 
 std::string NodeName(int node) { return fmt::format("n{}", node); }
 
-Cluster DrawCluster() {
+/// Up to `jobs` jobs, of up to `gpus` GPUs per pod.
+Cluster DrawCluster(int jobs, int gpus) {
   Cluster cluster;
   cluster.nodes = *rc::gen::inRange(1, 7);
   std::vector<std::int64_t> free(static_cast<std::size_t>(cluster.nodes), 8);
-  const int jobs = *rc::gen::inRange(1, 9);
-  for (int i = 0; i < jobs; ++i) {
+  const int count = *rc::gen::inRange(1, jobs + 1);
+  for (int i = 0; i < count; ++i) {
     Job job{.name = fmt::format("j{}", i)};
     job.gang = *rc::gen::inRange(0, 2) == 1;
-    job.gpus = *rc::gen::inRange(1, 9);
+    job.gpus = *rc::gen::inRange(1, gpus + 1);
     job.priority = *rc::gen::inRange(0, 7);
     job.created = *rc::gen::inRange(0, 3) * 1000;
     const int pods = job.gang ? *rc::gen::inRange(1, 4) : 1;
@@ -153,7 +155,7 @@ unsigned Evicted(const Cluster& cluster) {
 
 TEST_CASE("the best set of victims is taken", "[property]") {
   CHECK(rc::check("evictions", [] {
-    const Cluster cluster = DrawCluster();
+    const Cluster cluster = DrawCluster(8, 8);
     const std::optional<unsigned> best = BestSet(cluster);
     const unsigned evicted = Evicted(cluster);
     RC_CLASSIFY(best && *best != 0, "somebody is evicted");
@@ -164,6 +166,27 @@ TEST_CASE("the best set of victims is taken", "[property]") {
     RC_ASSERT(evicted != 0U);
     RC_ASSERT(Fits(cluster, evicted));
     RC_ASSERT(RankOf(cluster, evicted) == RankOf(cluster, *best));
+  }));
+}
+
+TEST_CASE("of many candidates only those are taken that cannot be left out", "[property]") {
+  CHECK(rc::check("minimal evictions", [] {
+    const Cluster cluster = DrawCluster(24, 3);
+    unsigned lower = 0;
+    for (std::size_t i = 0; i < cluster.jobs.size(); ++i) {
+      if (cluster.jobs[i].priority < 5) lower |= 1U << i;
+    }
+    const unsigned evicted = Evicted(cluster);
+    RC_CLASSIFY(std::popcount(lower) > 8 && evicted != 0, "many candidates, somebody is evicted");
+    if (Fits(cluster, 0) || !Fits(cluster, lower)) {
+      RC_ASSERT(evicted == 0U);
+      return;
+    }
+    RC_ASSERT((evicted & ~lower) == 0U);
+    RC_ASSERT(Fits(cluster, evicted));
+    for (std::size_t i = 0; i < cluster.jobs.size(); ++i) {
+      if ((evicted >> i & 1U) != 0) RC_ASSERT(!Fits(cluster, evicted & ~(1U << i)));
+    }
   }));
 }
 
