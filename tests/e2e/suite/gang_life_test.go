@@ -6,9 +6,11 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -163,6 +165,53 @@ func TestGangBreaksNoDisruptionBudget(t *testing.T) {
 	gang := s.Pod("g").GPUs(4).Gang("g", 2).Priority("high").Gated().CreateN(2)
 	s.StayBound(low...)
 	s.NoneBound(gang...)
+}
+
+// As soon as the budget permits it, the gang evicts: through the Eviction API,
+// with a mark and an Event on each victim, counted in the metrics.
+func TestGangEvictsWhatABudgetPermits(t *testing.T) {
+	s := control.Scenario(t, bed.Options{})
+	s.PriorityClass("high", 100_000)
+	s.Nodes(1).GPUs(8).Create()
+	budgets := s.Client.PolicyV1().PodDisruptionBudgets("default")
+	one := intstr.FromInt32(1)
+	budget, err := budgets.Create(s.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "low"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "low"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	low := s.Pod("low").Label("app", "low").GPUs(4).CreateN(2)
+	s.AllBound(low...)
+	gang := s.Pod("g").GPUs(4).Gang("g", 2).Priority("high").Gated().CreateN(2)
+	s.StayBound(low...)
+
+	// No controller of budgets runs here.
+	budget.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: budget.Generation, DisruptionsAllowed: 2, ExpectedPods: 2, CurrentHealthy: 2}
+	if _, err := budgets.UpdateStatus(s.Context(), budget, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.AllBound(gang...)
+	for _, pod := range low {
+		if !s.Evicted(pod) {
+			t.Errorf("%s was not evicted", pod.Name)
+		}
+		bed.Eventually(t, bed.Timeout, "an Event on the victim", func() error {
+			events, err := s.Client.EventsV1().Events("default").List(s.Context(), metav1.ListOptions{})
+			if err != nil {
+				return err
+			}
+			told := slices.ContainsFunc(events.Items, func(event eventsv1.Event) bool {
+				return event.Reason == "Preempted" && event.Regarding.UID == pod.UID &&
+					strings.Contains(event.Note, "priority 100000 in queue default")
+			})
+			return bed.Unless(told, "%+v", events.Items)
+		})
+	}
+	if n := s.Metrics()[`berth_evictions_total{reason="preemption"}`]; n != 2 {
+		t.Errorf("%v evictions are counted", n)
+	}
 }
 
 // A gang that must share a rack does, though other racks have room for some of
