@@ -88,7 +88,7 @@ void Engine::CommitStart(const Workload& workload, const Reservation& decision,
   plan.barrier = BarrierOf(workload);
   ++counters_.plans["made"];
   timers_.emplace(plan.expires, workload.key);
-  if (!decision.evicts.empty()) return BeginEvictions(workload, decision);
+  if (workload.gang && !plan.victims.empty()) return BeginEvictions(workload, decision);
   SetVerdict(workload, {.reason = ReasonId::kStarting, .want = plan.barrier});
   ReleasePlan(workload, caller, now);
 }

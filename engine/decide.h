@@ -49,10 +49,10 @@ struct Reservation {
 
   Kind kind = Kind::kStart;
   std::vector<policy::Placed> placed;  ///< Not empty. kStart: in rank order.
-  /// kStart: UIDs of the pods whose room it is until they have ended.
+  /// kStart: UIDs of the pods whose room it is until they have ended. No member of a gang is
+  /// released before that.
   std::vector<std::string> victims{};
-  /// kStart: those of `victims` that Berth evicts; the others end anyway. Not empty: no member is
-  /// released before all victims have ended.
+  /// kStart: those of `victims` that Berth evicts; the others end anyway.
   std::vector<const cluster::PodInfo*> evicts{};
   /// kStart: workloads whose plans, which have not started, give their room up for it.
   std::vector<const cluster::Workload*> yields{};

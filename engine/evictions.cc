@@ -45,7 +45,7 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
                               .plan = workload.plan,
                               .generation = store_.generation(),
                               .placed = NamesOf(decision.evicts, store_)});
-  bool resumed = false;  // some were evicted by an earlier process
+  bool resumed = false;  // some were evicted by an earlier process; with none, it only waits
   for (const PodInfo* pod : decision.evicts) {
     states_[*pod].victim_of = workload.key;
     resumed |= pod->terminating();
@@ -92,9 +92,9 @@ void Engine::SendEvictions(const Workload& workload) {
 }
 
 /// All members of the gang are about to end: none gets a place any more, and those that came since
-/// the decision go with the others.
+/// the decision go with the others. (A gang whose last worker ends already is a new incarnation.)
 void Engine::BeginEviction(const Workload& gang, const Workload& preemptor) {
-  if (std::exchange(states_[gang].evicted, true)) return;
+  if (!gang.started || std::exchange(states_[gang].evicted, true)) return;
   GiveUpPlannedOf(gang);
   for (const PodInfo* pod : gang.members) {
     const bool came = pod->charge != cluster::Charge::kNone && states_[*pod].victim_of.empty();
