@@ -34,7 +34,7 @@ std::string_view PhaseOf(const engine::Engine& engine, const Workload& workload)
   const engine::Phase phase = engine::PhaseOf(workload, engine.StateOf(workload));
   const bool delegated = phase == engine::Phase::kDelegated;
   if (phase == engine::Phase::kStarting || phase == engine::Phase::kRunning ||
-      (delegated && workload.started)) {
+      phase == engine::Phase::kEvicting || (delegated && workload.started)) {
     return "Started";
   }
   if (!workload.plan.empty()) return "Starting";
