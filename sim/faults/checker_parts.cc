@@ -161,6 +161,10 @@ void Checker::CheckJobs(const engine::Engine& engine, const std::set<std::string
           !other.object.spec->requests.contains(kGpu) || user_of(other) != user_of(pod)) {
         continue;
       }
+      const engine::Plan* its = engine.PlanOf(other);
+      if (other.charge == cluster::Charge::kPlanned && its != nullptr && !its->victims.empty()) {
+        continue;  // it takes the place of its victims, which are counted
+      }
       jobs.insert(job_of(other));
       goes_on |= held.contains(other_uid) && job_of(other) == job_of(pod);
     }
