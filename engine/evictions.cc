@@ -235,20 +235,25 @@ void Engine::AfterLastVictim(const Workload& workload, TimePoint now) {
 /// For a new process: which pods the last one evicted, and for whom. A gang some of whose members
 /// end stays together until that work is judged.
 void Engine::NoteMarked() {
+  const auto mark_of = [](const PodInfo& pod) {
+    const auto mark = pod.object.meta.annotations.find(cluster::kEvictedForAnnotation);
+    return mark == pod.object.meta.annotations.end() ? std::string() : mark->second;
+  };
+  // Only marks of pods that end count, and mostly there are none.
   for (const auto& node : store_.nodes()) {
     for (const PodInfo* pod : node->pods) {
-      const auto& notes = pod->object.meta.annotations;
-      const auto mark = notes.find(cluster::kEvictedForAnnotation);
-      if (mark != notes.end()) marked_[mark->second].insert(pod->object.meta.uid);
+      if (!pod->terminating()) continue;
+      const Workload* workload = store_.FindWorkload(mark_of(*pod));
+      if (workload != nullptr && !workload->started) marked_[workload->key];
     }
   }
-  std::erase_if(marked_, [this](const auto& entry) {
-    const Workload* workload = store_.FindWorkload(entry.first);
-    return workload == nullptr || workload->started ||
-           std::ranges::none_of(entry.second, [this](const std::string& uid) {
-             return store_.FindPod(uid)->terminating();
-           });
-  });
+  if (marked_.empty()) return;
+  for (const auto& node : store_.nodes()) {
+    for (const PodInfo* pod : node->pods) {
+      const auto entry = marked_.find(mark_of(*pod));
+      if (entry != marked_.end()) entry->second.insert(pod->object.meta.uid);
+    }
+  }
   for (const auto& [key, uids] : marked_) {
     for (const Workload* gang : GangsOf(uids)) states_[*gang].evicted = gang->started;
   }
