@@ -1,36 +1,27 @@
 #include "cluster/users.h"
 
-#include <algorithm>
-
 #include "cluster/plan_claim.h"
 #include "cluster/string_map.h"
+#include "kube/label_value.h"
 
 namespace berth::cluster {
 namespace {
 
-/// Kubernetes' rule. kube-apiserver keeps to it; a snapshot file may not, and the claim of a plan
-/// has the user between semicolons.
-bool IsLabelValue(std::string_view text) {
-  constexpr std::size_t kMax = 63;
-  const auto letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-  };
-  const auto inside = [&](char c) { return letter(c) || c == '-' || c == '_' || c == '.'; };
-  return !text.empty() && text.size() <= kMax && letter(text.front()) && letter(text.back()) &&
-         std::ranges::all_of(text, inside);
-}
+/// kube-apiserver keeps to the rule of label values; a snapshot file may not, and the claim of a
+/// plan has the user between semicolons.
+bool IsUser(std::string_view text) { return !text.empty() && kube::IsLabelValue(text); }
 
 }  // namespace
 
 const std::string& UserOf(const kube::Pod& pod) {
   const std::string* user = Find(pod.meta.labels, kUserLabel);
-  return user != nullptr && IsLabelValue(*user) ? *user : pod.meta.ns;
+  return user != nullptr && IsUser(*user) ? *user : pod.meta.ns;
 }
 
 std::string UserOfBound(const kube::Pod& pod) {
   const auto claim = ClaimOf(pod);
   if (!claim || claim->node != pod.node_name) return UserOf(pod);
-  return IsLabelValue(claim->user) ? claim->user : pod.meta.ns;
+  return IsUser(claim->user) ? claim->user : pod.meta.ns;
 }
 
 std::string ClaimedUser(const kube::Pod& pod, const std::string& user) {

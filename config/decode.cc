@@ -15,6 +15,7 @@
 #include "config/policy_keys.h"
 #include "config/scalars.h"
 #include "config/strict_reader.h"
+#include "kube/label_value.h"
 
 namespace berth::config {
 namespace {
@@ -82,7 +83,7 @@ class Reader {
       }
       const std::optional<std::string> value = ReadText(sink_, entry.value);
       if (!value) continue;
-      if (!IsLabelValue(*value)) {
+      if (!kube::IsLabelValue(*value)) {
         sink_.Add(*entry.value.node, entry.value.path,
                   fmt::format("must be the value of a label, is {}", Quote(*value)));
         continue;

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "kube/label_value.h"
+
 namespace berth::config {
 namespace {
 
@@ -19,7 +21,6 @@ constexpr std::size_t kMaxShown = 60;
 
 constexpr bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 constexpr bool IsLowerAlnum(char c) { return IsDigit(c) || (c >= 'a' && c <= 'z'); }
-constexpr bool IsAlnum(char c) { return IsLowerAlnum(c) || (c >= 'A' && c <= 'Z'); }
 
 std::string_view TakeDigits(std::string_view& text) {
   const auto end = std::ranges::find_if_not(text, IsDigit);
@@ -186,15 +187,7 @@ bool IsQualifiedName(std::string_view text) {
     if (!IsDnsSubdomain(text.substr(0, slash))) return false;
     text.remove_prefix(slash + 1);
   }
-  return !text.empty() && IsLabelValue(text);
-}
-
-bool IsLabelValue(std::string_view text) {
-  constexpr std::size_t kMaxValue = 63;
-  return text.empty() || (text.size() <= kMaxValue && IsAlnum(text.front()) &&
-                          IsAlnum(text.back()) && std::ranges::all_of(text, [](char c) {
-                            return IsAlnum(c) || c == '-' || c == '_' || c == '.';
-                          }));
+  return !text.empty() && kube::IsLabelValue(text);
 }
 
 std::string Quote(std::string_view text) {

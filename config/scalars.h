@@ -34,9 +34,6 @@ bool IsDnsSubdomain(std::string_view text);
 /// A Kubernetes label key or resource name: `[domain/]name`.
 bool IsQualifiedName(std::string_view text);
 
-/// What Kubernetes accepts as the value of a label; may be empty.
-bool IsLabelValue(std::string_view text);
-
 /// `text` in double quotes, shortened, so that a message stays one readable line.
 std::string Quote(std::string_view text);
 

@@ -86,14 +86,19 @@ bool IsLower(const Workload& victim, const Workload& preemptor) {
 
 using Jobs = std::vector<const VictimJob*>;
 
+/// How many pods of the shape have room on the node, at most `most`, by counting alone.
+int PlacesOn(const View& view, const cluster::PodShape& shape, cluster::NodeIndex node,
+             const policy::Overlay& room, int most) {
+  if (view.scorer.fit().Row(shape)[static_cast<std::size_t>(node)] == 0) return 0;
+  return policy::Capacity(shape, room, node, most);
+}
+
 /// Whether, by counting alone, `min` of the pods have room. Only for pods of one shape.
 bool HasPlaces(const View& view, const Pods& pods, int min) {
   const policy::Overlay room = RoomOf(view);
-  const auto fits = view.scorer.fit().Row(*pods.front()->shape);
   int places = 0;
   for (const auto& node : view.store.nodes()) {
-    if (fits[static_cast<std::size_t>(node->index)] == 0) continue;
-    places += policy::Capacity(*pods.front()->shape, room, node->index, min - places);
+    places += PlacesOn(view, *pods.front()->shape, node->index, room, min - places);
     if (places >= min) return true;
   }
   return false;
@@ -130,8 +135,7 @@ class Places {
 
  private:
   int On(cluster::NodeIndex node, const policy::Overlay& room) const {
-    if (view_.scorer.fit().Row(shape_)[static_cast<std::size_t>(node)] == 0) return 0;
-    return policy::Capacity(shape_, room, node, most_);
+    return PlacesOn(view_, shape_, node, room, most_);
   }
 
   const View& view_;

@@ -61,11 +61,6 @@ bool RoomAfter(const cluster::Store& store, const cluster::PodInfo& pod, const s
          (pod.queue == cluster::kNoQueue || policy::QuotaView(store).Along(pod.queue).empty());
 }
 
-std::string LabelOf(const kube::Pod& pod, const std::string& key) {
-  const auto it = pod.meta.labels.find(key);
-  return it == pod.meta.labels.end() ? std::string() : it->second;
-}
-
 }  // namespace
 
 std::string GangKey(const kube::Pod& pod) {

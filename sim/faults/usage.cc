@@ -10,11 +10,6 @@
 namespace berth::sim {
 namespace {
 
-std::string LabelOf(const kube::Pod& pod, std::string_view key) {
-  const auto it = pod.meta.labels.find(key);
-  return it == pod.meta.labels.end() ? std::string() : it->second;
-}
-
 int NumberOf(const kube::Pod& pod, std::string_view key) {
   const auto it = pod.meta.annotations.find(key);
   return it == pod.meta.annotations.end() ? 0 : std::atoi(it->second.c_str());
@@ -78,6 +73,11 @@ bool WholeNode(const kube::Pod& pod) {
 
 bool Lives(const kube::Pod& pod) {
   return pod.phase != kube::PodPhase::kSucceeded && pod.phase != kube::PodPhase::kFailed;
+}
+
+std::string LabelOf(const kube::Pod& pod, std::string_view key) {
+  const auto it = pod.meta.labels.find(key);
+  return it == pod.meta.labels.end() ? std::string() : it->second;
 }
 
 std::string GangOf(const kube::Pod& pod) {

@@ -15,6 +15,8 @@ namespace berth::sim {
 
 /// The pod has not ended: it takes room where it is bound.
 bool Lives(const kube::Pod& pod);
+/// The value of a label; empty: the pod has none.
+std::string LabelOf(const kube::Pod& pod, std::string_view key);
 /// A gang's name is local to its namespace. Empty: no gang.
 std::string GangOf(const kube::Pod& pod);
 /// How many members its gang needs, by the pod's own claim; 0: it is in no gang.

@@ -146,20 +146,27 @@ func TestSinglePreemptsNoGangMember(t *testing.T) {
 	}
 }
 
+// budgetForLow covers the pods of the app low.
+func budgetForLow(s *bed.Scenario, maxUnavailable int32) *policyv1.PodDisruptionBudget {
+	s.T.Helper()
+	unavailable := intstr.FromInt32(maxUnavailable)
+	budget, err := s.Client.PolicyV1().PodDisruptionBudgets("default").Create(s.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "low"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &unavailable, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "low"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return budget
+}
+
 // Where every victim is covered by a disruption budget without slack, Berth
 // itself evicts nobody; kube-scheduler's own preemption may, by its rules.
 func TestGangBreaksNoDisruptionBudget(t *testing.T) {
 	s := control.Scenario(t, bed.Options{})
 	s.PriorityClass("high", 100_000)
 	s.Nodes(1).GPUs(8).Create()
-	none := intstr.FromInt32(0)
-	_, err := s.Client.PolicyV1().PodDisruptionBudgets("default").Create(s.Context(), &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Name: "low"},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &none, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "low"}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	budgetForLow(s, 0)
 	low := s.Pod("low").Label("app", "low").GPUs(4).CreateN(2)
 	s.AllBound(low...)
 	gang := s.Pod("g").GPUs(4).Gang("g", 2).Priority("high").Gated().CreateN(2)
@@ -173,15 +180,7 @@ func TestGangEvictsWhatABudgetPermits(t *testing.T) {
 	s := control.Scenario(t, bed.Options{})
 	s.PriorityClass("high", 100_000)
 	s.Nodes(1).GPUs(8).Create()
-	budgets := s.Client.PolicyV1().PodDisruptionBudgets("default")
-	one := intstr.FromInt32(1)
-	budget, err := budgets.Create(s.Context(), &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Name: "low"},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "low"}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	budget := budgetForLow(s, 1)
 	low := s.Pod("low").Label("app", "low").GPUs(4).CreateN(2)
 	s.AllBound(low...)
 	gang := s.Pod("g").GPUs(4).Gang("g", 2).Priority("high").Gated().CreateN(2)
@@ -189,7 +188,7 @@ func TestGangEvictsWhatABudgetPermits(t *testing.T) {
 
 	// No controller of budgets runs here.
 	budget.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: budget.Generation, DisruptionsAllowed: 2, ExpectedPods: 2, CurrentHealthy: 2}
-	if _, err := budgets.UpdateStatus(s.Context(), budget, metav1.UpdateOptions{}); err != nil {
+	if _, err := s.Client.PolicyV1().PodDisruptionBudgets("default").UpdateStatus(s.Context(), budget, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.AllBound(gang...)
