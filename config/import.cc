@@ -62,6 +62,16 @@ std::string LabelFrom(std::string_view text) {
   return label.empty() ? "queue" : label;
 }
 
+/// The line of what is not the default; empty: nothing is.
+std::string PreemptionText(const Preemption& preemption) {
+  std::string parts;
+  if (preemption.within == Within::kNever) parts = "within: never";
+  if (preemption.reclaim == Reclaim::kNever) {
+    parts += std::string(parts.empty() ? "" : ", ") + "reclaim: never";
+  }
+  return parts.empty() ? "" : fmt::format("  preemption: {{{}}}", parts);
+}
+
 }  // namespace
 
 std::string ImportDraft::NameFor(std::string_view name, std::vector<std::string>& notes) {
@@ -214,7 +224,7 @@ std::string ImportDraft::ToYaml(std::string_view head) {
     if (queue.weight != 1000) {
       line(fmt::format("  weight: {}.{:03}", queue.weight / 1000, queue.weight % 1000));
     }
-    if (queue.preemption.within == Within::kNever) line("  preemption: {within: never}");
+    if (const std::string text = PreemptionText(queue.preemption); !text.empty()) line(text);
   }
   return out;
 }

@@ -74,6 +74,14 @@ void TakePreemption(const Json& object, ImportedQueue& imported) {
         "preemption.withinClusterQueue LowerOrNewerEqualPriority: only lower "
         "priorities are evicted");
   }
+  const std::string reclaim = TextAt(object, "/spec/preemption/reclaimWithinCohort");
+  imported.queue.preemption.reclaim =
+      reclaim.empty() || reclaim == "Never" ? Reclaim::kNever : Reclaim::kAny;
+  if (reclaim == "LowerPriority") {
+    imported.notes.push_back(
+        "preemption.reclaimWithinCohort LowerPriority: between queues priority does not count, "
+        "only what they are entitled to");
+  }
 }
 
 void TakeRest(const Json& object, std::vector<std::string>& notes) {
@@ -86,9 +94,6 @@ void TakeRest(const Json& object, std::vector<std::string>& notes) {
   }
   if (const auto text = differs("/spec/stopPolicy", "None"); !text.empty()) {
     notes.push_back(fmt::format("stopPolicy {}: not carried over, this queue runs", text));
-  }
-  if (const auto text = differs("/spec/preemption/reclaimWithinCohort", "Never"); !text.empty()) {
-    notes.push_back(fmt::format("preemption.reclaimWithinCohort {}: not carried over", text));
   }
   for (const char* key : {"admissionChecks", "admissionChecksStrategy", "admissionScope",
                           "concurrentAdmissionPolicy"}) {

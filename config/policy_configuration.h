@@ -92,8 +92,15 @@ enum class Within : std::uint8_t {
   kNever,
 };
 
+/// From whom work of a queue may take the room that it is entitled to: queues[].preemption.reclaim.
+enum class Reclaim : std::uint8_t {
+  kAny,  ///< From any queue that has more than it is entitled to, with borrowing.
+  kNever,
+};
+
 struct Preemption {
   Within within = Within::kLower;
+  Reclaim reclaim = Reclaim::kAny;
   bool operator==(const Preemption&) const = default;
 };
 

@@ -88,6 +88,7 @@ inline constexpr std::array<std::string_view, 2> kDeviceKinds{"whole", "handles"
 inline constexpr std::array<std::string_view, 2> kHolds{"none", "hold"};
 inline constexpr std::array<std::string_view, 2> kOrders{"fifo", "predictedService"};
 inline constexpr std::array<std::string_view, 2> kWithin{"lower", "never"};
+inline constexpr std::array<std::string_view, 2> kReclaims{"any", "never"};
 inline constexpr std::array<std::string_view, 3> kFairWithins{"none", "namespace", "user"};
 inline constexpr std::array<std::string_view, 2> kDenyAllow{"deny", "allow"};
 inline constexpr std::array<std::string_view, 2> kFalseTrue{"false", "true"};
@@ -179,6 +180,9 @@ template <typename Visitor, Is<Preemption> T>
 void Keys(Visitor& key, T& preemption) {
   key("within", preemption.within, Word{kWithin},
       "lower: work may evict work of lower priority in its own queue. never: it waits.");
+  key("reclaim", preemption.reclaim, Word{kReclaims},
+      "any: with borrowing, work may evict what other queues use beyond what they are entitled to. "
+      "never: it waits.");
 }
 
 template <typename Visitor, Is<Queue> T>
@@ -262,8 +266,8 @@ void Keys(Visitor& key, T& policy) {
   key("placement", policy.placement, Section{}, "");
   key("gang", policy.gang, Section{}, "");
   key("borrowing", policy.borrowing, Word{kOffOn, 2},
-      "Whether queues may use more than their quota, up to their limit. Nothing is taken back from "
-      "what runs in this release.");
+      "Whether queues may use more than their quota, up to their limit. Those that lent it take it "
+      "back when they need it.");
   // Behind the devices, which amounts may name.
   key("queues", policy.queues,
       Elements{.max = kUnbounded,

@@ -22,6 +22,7 @@ View Engine::Now(TimePoint now) {
           .refusals = refusals_,
           .in_tree_started = in_tree_started_,
           .scorer = scorer_,
+          .fair_shares = fair_shares_,
           .work = spent_,
           .now = now};
 }
@@ -64,7 +65,7 @@ Assignment& Engine::AddPlace(const Workload& workload, const PodInfo& pod, const
 void Engine::CommitStart(const Workload& workload, const Reservation& decision,
                          const PodInfo* caller, TimePoint now) {
   for (const Workload* other : decision.yields) {
-    Dissolve(*other, "work of higher priority needs its room", /*hold=*/false, now);
+    Dissolve(*other, "other work needs its room", /*hold=*/false, now);
   }
   for (const PodInfo* victim : decision.evicts) {
     if (victim->workload != nullptr) GiveUpPlannedOf(*victim->workload);
@@ -88,7 +89,7 @@ void Engine::CommitStart(const Workload& workload, const Reservation& decision,
   plan.barrier = BarrierOf(workload);
   ++counters_.plans["made"];
   timers_.emplace(plan.expires, workload.key);
-  if (workload.gang && !plan.victims.empty()) return BeginEvictions(workload, decision);
+  if (!plan.victims.empty() && !decision.by_scheduler) return BeginEvictions(workload, decision);
   SetVerdict(workload, {.reason = ReasonId::kStarting, .want = plan.barrier});
   ReleasePlan(workload, caller, now);
 }

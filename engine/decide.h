@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cluster/store.h"
+#include "engine/fair_share_cache.h"
 #include "engine/refusals.h"
 #include "engine/wakeups.h"
 #include "engine/workload_state.h"
@@ -29,8 +30,9 @@ struct View {
   const Refusals& refusals;
   /// Keys of started in-tree groups: what their minimum still needs is not for others.
   const std::set<std::string>& in_tree_started;
-  policy::Scorer& scorer;  ///< Its caches change, its answers do not.
-  std::int64_t& work;      ///< Grows by the number of nodes that were looked at.
+  policy::Scorer& scorer;       ///< Its caches change, its answers do not.
+  FairShareCache& fair_shares;  ///< The same.
+  std::int64_t& work;           ///< Grows by the number of nodes that were looked at.
   TimePoint now = 0;
   /// Pods that are taken to have ended already; null: none. Read by decisions to start.
   const std::vector<const cluster::PodInfo*>* ended = nullptr;
@@ -56,6 +58,7 @@ struct Reservation {
   std::vector<const cluster::PodInfo*> evicts{};
   /// kStart: workloads whose plans, which have not started, give their room up for it.
   std::vector<const cluster::Workload*> yields{};
+  bool by_scheduler = false;  ///< kStart: kube-scheduler evicts `victims`.
   /// kJoin: the member keeps its place and is not released before this time; 0: no pause.
   TimePoint held_until = 0;
   std::string plan{};        ///< kRecover: the id in the claims.

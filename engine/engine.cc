@@ -306,13 +306,16 @@ void Engine::Step(TimePoint now) {
   if (listener() != nullptr) listener()->OnStep(now);
   if (!started_) return;
   FireTimers(now);
+  ReleaseFromSpared(now);
   PlanPass(/*caller=*/nullptr, now);
 }
 
 std::optional<TimePoint> Engine::NextDeadline() const {
   if (started_ && unfinished()) return passed_at_;
-  if (timers_.empty()) return std::nullopt;
-  return timers_.begin()->first;
+  std::optional<TimePoint> next = claims_due_;
+  if (!timers_.empty())
+    next = std::min(next.value_or(timers_.begin()->first), timers_.begin()->first);
+  return next;
 }
 
 // --- Small helpers -----------------------------------------------------------------------------

@@ -14,11 +14,13 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "cluster/store.h"
 #include "engine/actions.h"
 #include "engine/active_queue.h"
+#include "engine/fair_share_cache.h"
 #include "engine/input_listener.h"
 #include "engine/refusals.h"
 #include "engine/wakeups.h"
@@ -101,10 +103,10 @@ struct Explanation {
 };
 
 struct Counters {
-  std::map<std::string, std::uint64_t> binds;  ///< By result.
-  std::map<std::string, std::uint64_t> plans;  ///< By outcome.
-  std::vector<std::int64_t> gang_waits_ms;     ///< Since the last TakeCounters.
-  std::uint64_t evictions = 0;                 ///< Accepted ones, for work of higher priority.
+  std::map<std::string, std::uint64_t> binds;      ///< By result.
+  std::map<std::string, std::uint64_t> plans;      ///< By outcome.
+  std::vector<std::int64_t> gang_waits_ms;         ///< Since the last TakeCounters.
+  std::map<std::string, std::uint64_t> evictions;  ///< Accepted ones, by reason.
   std::uint64_t untrusted_claims = 0;
 };
 
@@ -173,7 +175,8 @@ class Engine : private cluster::StoreListener {
   /// Whether a pass has left workloads to be judged, or pods to be read, by the next one.
   bool unfinished() const {
     return store_.reading() || sweep_ || more_changed_ || !active_.empty() ||
-           sweep_due_ != SweepOf::kNobody;
+           sweep_due_ != SweepOf::kNobody || (claims_due_ && *claims_due_ <= passed_at_) ||
+           !spared_.empty();
   }
   /// nullopt: nothing is due until the next event. While `unfinished`, it is due at once.
   std::optional<TimePoint> NextDeadline() const;
@@ -232,6 +235,7 @@ class Engine : private cluster::StoreListener {
   // passes.cc
   void PlanPass(const cluster::PodInfo* caller, TimePoint now);
   void OrderLine();
+  void WakeClaimants(TimePoint now);
   void ReadMore(TimePoint now);
   std::size_t MostInLine() const;
   bool Activate();
@@ -356,6 +360,7 @@ class Engine : private cluster::StoreListener {
   void BeginEviction(const cluster::Workload& gang, const cluster::Workload& preemptor);
   void TellVictim(const cluster::PodInfo& victim, const cluster::Workload& workload);
   void Spare(const cluster::PodInfo& victim);
+  void ReleaseFromSpared(TimePoint now);
   void GiveUpPlannedOf(const cluster::Workload& gang);
   void LookAgainAt(TimePoint when);
   void RecheckEvicting(TimePoint now);
@@ -414,7 +419,15 @@ class Engine : private cluster::StoreListener {
   std::set<const cluster::Workload*, cluster::ByKey> awaiting_;  ///< Whose plans have victims.
   /// By the key of a workload: UIDs of pods that an earlier process evicted for it.
   std::map<std::string, std::set<std::string>> marked_;
+  /// Pods, by UID and node, that were to be evicted and stay.
+  std::vector<std::pair<std::string, cluster::NodeIndex>> spared_;
   Refusals refusals_;
+
+  FairShareCache fair_shares_;
+  /// Workloads that wait and may come to have a claim on other queues.
+  std::unordered_set<const cluster::Workload*> claimants_;
+  std::uint64_t claims_seen_ = 0;        ///< The store's generation when they were last looked at.
+  std::optional<TimePoint> claims_due_;  ///< When they are looked at again.
 
   std::set<std::string> in_tree_started_;  ///< Keys of in-tree groups below their minimum.
 

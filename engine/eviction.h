@@ -1,7 +1,8 @@
-// Which running work of a queue is evicted so that a gang of higher priority in the same queue can
-// start, as pure functions. Victims are whole jobs: a gang loses all of its members or none, and
-// the gang that gets their room is placed, whole, in the same decision. evictions.cc carries it
-// out. (victims.h is about the evictions that kube-scheduler proposes for single pods.)
+// Which running work is evicted so that other work can start, as pure functions: work of lower
+// priority in the same queue, and work of queues that use more than they are entitled to. Victims
+// are whole jobs: a gang loses all of its members or none, and the work that gets their room is
+// placed, whole, in the same decision. evictions.cc carries it out. (victims.h is about the
+// evictions that kube-scheduler proposes for single pods.)
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "engine/decide.h"
+#include "engine/victim_choice.h"
 #include "engine/victims.h"
 
 namespace berth::engine {
@@ -17,32 +19,27 @@ namespace berth::engine {
 /// not expected.
 inline constexpr TimePoint kStuckAfter = 600'000;
 
-/// Work that may be evicted, or whose plan may end, for other work.
-struct VictimJob {
-  const cluster::Workload* workload = nullptr;
-  /// What it holds: its bound pods, those whose Binding is under way, and those that are planned,
-  /// which only give their places up.
-  std::vector<const cluster::PodInfo*> pods{};
-  bool runs = false;         ///< Some must be evicted.
-  std::int64_t devices = 0;  ///< What they are charged, thousandths.
+/// From whom a workload may take room.
+struct Sources {
+  bool lower = false;   ///< From work of lower priority in its own queue.
+  bool others = false;  ///< From other queues, as far as it has a claim (policy/claims.h).
 };
+/// By the policy, and by what the workload is.
+Sources SourcesOf(const View& view, const cluster::Workload& workload);
 
-/// The work that `workload` may take room from: of lower priority, in the same queue, preemptible
-/// in all its members, and not evicted already. In the order in which it is taken first: lower
-/// priority, younger, UID.
-std::vector<VictimJob> FindVictimJobs(const View& view, const cluster::Workload& workload);
+/// The work that `workload` may take room from, if `exchange` (null: no other queue) permits it:
+/// preemptible in all its members, not evicted already, and of lower priority where it is in the
+/// same queue. In the order in which it is taken first: lower priority, younger, UID.
+std::vector<VictimJob> FindVictimJobs(const View& view, const cluster::Workload& workload,
+                                      Sources sources, const policy::Exchange* exchange);
 
-/// Decides for a gang that was refused for `reason` and needs `min` of `pods`, which are in rank
-/// order. Nobody is evicted if the room that pods give up which end already is enough. Of all sets
-/// of victims that let the gang start and break no PodDisruptionBudget, takes the one with the
-/// fewest gangs, then the fewest devices, the lowest priority, the youngest, by UID. That is exact
-/// for up to kExactJobs candidates; for more of them, no victim can be left out, as far as
-/// kMaxSearches placements tell.
+/// Decides for a workload that was refused for `reason` and needs `min` of `pods`, which are in
+/// rank order. Nobody is evicted if the room that pods give up which end already is enough. See
+/// ChooseVictims for whom it takes. A single pod whose own queue has victims for it is left to
+/// kube-scheduler (victims.h).
 PreemptorDecision DecideStartByEviction(const View& view, const cluster::Workload& workload,
                                         std::vector<const cluster::PodInfo*> pods, int min,
                                         cluster::ReasonId reason, const Wakeups* memo);
-inline constexpr std::size_t kExactJobs = 8;
-inline constexpr int kMaxSearches = 256;
 
 /// An earlier process evicted `marked` for the workload: it starts in their room, and the evictions
 /// go on. nullopt: none of them ends, or it would not fit.

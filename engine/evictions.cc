@@ -48,6 +48,7 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
   bool resumed = false;  // some were evicted by an earlier process; with none, it only waits
   for (const PodInfo* pod : decision.evicts) {
     states_[*pod].victim_of = workload.key;
+    if (pod->charged_queue != workload.queue) plan.reclaimed.insert(pod->object.meta.uid);
     resumed |= pod->terminating();
   }
   if (resumed) {
@@ -100,7 +101,9 @@ void Engine::BeginEviction(const Workload& gang, const Workload& preemptor) {
     const bool came = pod->charge != cluster::Charge::kNone && states_[*pod].victim_of.empty();
     if (!came || IsSpared(*pod)) continue;
     states_[*pod].victim_of = preemptor.key;
-    states_[preemptor].plan->victims.push_back(pod->object.meta.uid);
+    Plan& plan = *states_[preemptor].plan;
+    plan.victims.push_back(pod->object.meta.uid);
+    if (pod->charged_queue != preemptor.queue) plan.reclaimed.insert(pod->object.meta.uid);
   }
 }
 
@@ -142,7 +145,7 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& plan_id
   }
   if (!dry_run) {
     plan.accepted.insert(uid);
-    ++counters_.evictions;
+    ++counters_.evictions[plan.reclaimed.contains(uid) ? "reclaim" : "preemption"];
     if (victim != nullptr) TellVictim(*victim, workload);
   }
   if (plan.unanswered.empty()) SendEvictions(workload);
@@ -150,13 +153,19 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& plan_id
 
 void Engine::TellVictim(const PodInfo& victim, const Workload& workload) {
   const auto& meta = victim.object.meta;
+  const bool reclaimed = victim.charged_queue != workload.queue;
+  const std::string queue = QueueName(workload.queue);
   actions_.push_back(EmitEvent{
       .pod = {meta.ns, meta.name, meta.uid},
       .warning = true,
-      .reason = "Preempted",
-      .note = fmt::format("Evicted: work of priority {} in queue {} takes its room, and "
-                          "this work has priority {}.",
-                          workload.priority, QueueName(workload.queue), victim.object.priority)});
+      .reason = reclaimed ? "Reclaimed" : "Preempted",
+      .note = reclaimed
+                  ? fmt::format("Evicted: queue {} takes back what queue {} uses above its quota "
+                                "and its fair share.",
+                                queue, QueueName(victim.charged_queue))
+                  : fmt::format("Evicted: work of priority {} in queue {} takes its room, and "
+                                "this work has priority {}.",
+                                workload.priority, queue, victim.object.priority)});
 }
 
 bool Engine::StillEvicts(const std::string& key, const std::string& plan) const {
@@ -216,11 +225,32 @@ void Engine::EndEvictions(const Workload& workload) {
   }
 }
 
+/// It stays: other plans do not wait for its end any more (ReleaseFromSpared).
 void Engine::Spare(const PodInfo& victim) {
   states_[victim].victim_of.clear();
+  spared_.emplace_back(victim.object.meta.uid, victim.node);
   if (victim.workload == nullptr) return;
   states_[*victim.workload].evicted = false;
   store_.MarkChanged(*victim.workload);
+}
+
+/// Plans that counted on the end of pods that stay: those that have their room all the same go on,
+/// the others are given up.
+void Engine::ReleaseFromSpared(TimePoint now) {
+  for (const auto& [uid, node] : std::exchange(spared_, {})) {
+    const PodInfo* pod = store_.FindPod(uid);
+    if (pod == nullptr || pod->terminating() || !states_[*pod].victim_of.empty()) continue;
+    std::vector<std::string> keys;
+    for (const Workload* workload : awaiting_) {
+      if (std::erase(states_[*workload].plan->victims, uid) != 0) keys.push_back(workload->key);
+    }
+    if (keys.empty()) continue;
+    RecheckPlans(node);
+    for (const std::string& key : keys) {
+      const Workload* workload = store_.FindWorkload(key);
+      if (workload != nullptr && states_[*workload].plan) AfterLastVictim(*workload, now);
+    }
+  }
 }
 
 /// All victims are gone: the members go to their nodes.

@@ -95,6 +95,7 @@ void Engine::OnWorkloadGone(const Workload& workload) {
   if (states_.At(workload).plan) EndEvictions(workload);
   awaiting_.erase(&workload);
   active_.Rest(workload);
+  claimants_.erase(&workload);
   wakeups_.Forget(workload);
   planned_.erase(&workload);
   refusals_.ForgetWorkload(workload);
@@ -109,14 +110,37 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
   spent_ = 0;
   store_.Refresh();
   if (store_.reading()) return ReadMore(now);
+  WakeClaimants(now);
   if (!Activate()) return;
   do {
     OrderLine();
     const Workload* workload = active_.Pop();
-    if (workload == nullptr) return;
+    if (workload == nullptr) break;
     spent_ += kKnownAnswer;
     if (NeedsPlan(*workload)) Judge(*workload, caller, now);
   } while (spent_ < options_.pass_budget);
+  if (!claimants_.empty() && claims_seen_ != store_.generation()) {
+    claims_due_ = std::max(now, fair_shares_.fresh_until());
+  }
+}
+
+/// What queues are entitled to, and what they have in use, may have changed: work of those that do
+/// not have what they are entitled to is judged again.
+void Engine::WakeClaimants(TimePoint now) {
+  claims_due_.reset();
+  if (claimants_.empty() || claims_seen_ == store_.generation()) return;
+  if (now < fair_shares_.fresh_until()) return;
+  const policy::FairShareTable& shares = fair_shares_.Now(store_, states_, now);
+  std::map<cluster::QueueId, bool> entitled{{cluster::kNoQueue, true}};
+  std::erase_if(claimants_, [&](const Workload* workload) {
+    const auto [known, fresh] = entitled.try_emplace(workload->queue);
+    if (fresh) {
+      known->second = policy::Exchange(shares, policy::QuotaView(store_), workload->queue).Lacks();
+    }
+    if (known->second) store_.MarkChanged(*workload);
+    return known->second;
+  });
+  claims_seen_ = store_.generation();
 }
 
 /// How queues stand, and what users have of them, changes with every job that is placed.

@@ -41,6 +41,21 @@ std::vector<const PodInfo*> Placeable(const Workload& workload) {
   return policy::RankOrder(pods);
 }
 
+/// A single pod is left to kube-scheduler if its own queue has victims for it.
+PreemptorDecision DecideEvictions(const View& view, const Workload& workload,
+                                  std::vector<const PodInfo*> pods, int min, ReasonId reason,
+                                  const Wakeups* memo) {
+  PreemptorDecision by_scheduler = DecidePreemptor(view, workload, reason, memo);
+  if (by_scheduler.would_preempt) return by_scheduler;
+  PreemptorDecision by_berth =
+      DecideStartByEviction(view, workload, std::move(pods), min, reason, memo);
+  if (workload.gang) return by_berth;
+  by_scheduler.reserve = std::move(by_berth.reserve);
+  by_scheduler.again = by_berth.again;
+  by_scheduler.claims = by_berth.claims;
+  return by_scheduler;
+}
+
 }  // namespace
 
 void Engine::Judge(const Workload& workload, const PodInfo* caller, TimePoint now) {
@@ -94,7 +109,8 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
     if (const auto resumed = DecideResumedEviction(Now(now), pod)) {
       return HoldRoomOf(*resumed, pod, now);
     }
-  } else if (const auto marked = TakeMarked(workload); !marked.empty()) {
+  }
+  if (const auto marked = TakeMarked(workload); !marked.empty()) {
     const auto resumed = DecideResumedStart(Now(now), workload, pods, std::max(1, missing), marked);
     if (resumed) return Commit(workload, *resumed, caller, now);
   }
@@ -113,11 +129,10 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
   const StartDecision decision = DecideStart(Now(now), workload, pods, min, &wakeups_);
   if (decision.reserve) return Commit(workload, *decision.reserve, caller, now);
   const PreemptorDecision may =
-      workload.gang ? DecideStartByEviction(Now(now), workload, std::move(pods), min,
-                                            decision.verdict.reason, &wakeups_)
-                    : DecidePreemptor(Now(now), workload, decision.verdict.reason, &wakeups_);
+      DecideEvictions(Now(now), workload, std::move(pods), min, decision.verdict.reason, &wakeups_);
   if (may.reserve) return Commit(workload, *may.reserve, caller, now);
   if (may.again > now) LookAgainAt(may.again);
+  if (may.claims) claimants_.insert(&workload);
   CommitRefusal(workload, decision, may);
 }
 
@@ -129,9 +144,9 @@ bool Engine::WouldStart(const Workload& workload, TimePoint now) {
   const int missing = std::max(1, workload.Missing());
   if (std::ssize(pods) < missing) return false;
   const StartDecision decision = DecideStart(Now(now), workload, pods, missing, nullptr);
-  if (decision.reserve || !workload.gang) return decision.reserve.has_value();
-  return DecideStartByEviction(Now(now), workload, std::move(pods), missing,
-                               decision.verdict.reason, nullptr)
+  if (decision.reserve) return true;
+  return DecideEvictions(Now(now), workload, std::move(pods), missing, decision.verdict.reason,
+                         nullptr)
       .reserve.has_value();
 }
 

@@ -58,7 +58,8 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
 void Engine::HoldRoomOf(const Eviction& eviction, const PodInfo& pod, TimePoint now) {
   DropPlan(*pod.workload);
   Reservation decision{.kind = Reservation::Kind::kStart,
-                       .placed = {{.pod = &pod, .node = eviction.node}}};
+                       .placed = {{.pod = &pod, .node = eviction.node}},
+                       .by_scheduler = true};
   for (const PodInfo* victim : eviction.victims) {
     decision.victims.push_back(victim->object.meta.uid);
   }

@@ -262,6 +262,14 @@ std::optional<Eviction> DecideResumedEviction(const View& view, const PodInfo& p
   return eviction;
 }
 
+bool KubeSchedulerPreempts(const View& view, const PodInfo& pod) {
+  if (pod.object.preempt_never || !MayPreempt(view.store, pod.queue)) return false;
+  bool by_count = false;
+  return WouldPreempt(view, pod,
+                      {.shape = pod.shape, .queue = pod.queue, .priority = pod.object.priority},
+                      by_count);
+}
+
 PreemptorDecision DecidePreemptor(const View& view, const Workload& workload, ReasonId reason,
                                   const Wakeups* memo) {
   if (workload.gang || workload.members.empty() || !EvictionHelps(reason)) return {};

@@ -20,6 +20,10 @@ struct Eviction {
   std::int64_t pdb_violations = 0;               ///< Victims that a budget protects.
 };
 
+/// Whether kube-scheduler would find no room for `pod`, but victims in the pod's own queue whose
+/// eviction admits it.
+bool KubeSchedulerPreempts(const View& view, const cluster::PodInfo& pod);
+
 /// Whether the policy lets work of this queue evict others.
 bool MayPreempt(const cluster::Store& store, cluster::QueueId queue);
 
@@ -44,7 +48,7 @@ std::optional<Eviction> DecideResumedEviction(const View& view, const cluster::P
 
 /// Whether a workload that was refused might run after an eviction.
 struct PreemptorDecision {
-  /// For a gang, which evicts by itself: how it starts in the room of its victims.
+  /// How it starts in the room of the victims that Berth evicts.
   std::optional<Reservation> reserve{};
   /// The workload, as far as that depends on it. nullopt: no pod is evicted for it before it is
   /// planned.
@@ -53,6 +57,7 @@ struct PreemptorDecision {
   bool by_count = false;       ///< Counting was enough to say no.
   TimePoint again = 0;         ///< Not 0: pods that should have ended by then are expected no more.
   bool unsure = false;         ///< Whatever changes, it may be able to evict: it must not rest.
+  bool claims = false;         ///< It may come to have a claim on other queues.
 };
 /// For a gated single pod that was refused for `reason`. `memo`: preemptors that are known to find
 /// no victims; null: none.

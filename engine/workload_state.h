@@ -114,6 +114,7 @@ struct Plan {
   std::set<std::string> unanswered;  ///< UIDs of victims of whose eviction no answer has come.
   std::set<std::string> accepted;    ///< UIDs of victims whose eviction was accepted, as the answer
                                      ///< said; our watch may show it later.
+  std::set<std::string> reclaimed;   ///< UIDs of victims in other queues.
   int replans = 0;
   TimePoint made = 0;
   TimePoint expires = 0;  ///< If started: members not bound by then are released once more.

@@ -129,6 +129,28 @@ void QueueDemands::SetJobs(FairTree& tree) const {
   }
 }
 
+namespace {
+
+/// What is charged twice: to plans whose members wait on full nodes for the end of others.
+DeviceAmounts HeldTwice(const Store& store) {
+  const auto& ids = store.device_ids();
+  DeviceAmounts twice(ids.size());
+  for (const auto& node : store.nodes()) {
+    for (std::size_t kind = 0; kind < ids.size(); ++kind) {
+      const std::int64_t over = -node->free(ids[kind]);
+      if (over <= 0) continue;
+      std::int64_t planned = 0;
+      for (const PodInfo* pod : node->pods) {
+        if (pod->charge == Charge::kPlanned) planned += DevicesOf(store, pod->charged)[kind];
+      }
+      twice[kind] += std::min(over, planned);
+    }
+  }
+  return twice;
+}
+
+}  // namespace
+
 FairTree FairTreeOf(const Store& store) {
   const auto& ids = store.device_ids();
   const auto by_kind = [&](const cluster::Amounts& amounts) {
@@ -163,6 +185,8 @@ FairTree FairTreeOf(const Store& store) {
     if (queue.parent < 0) AddTo(tree.pool, queue.used);
     tree.queues.push_back(std::move(queue));
   }
+  const DeviceAmounts twice = HeldTwice(store);
+  for (std::size_t kind = 0; kind < ids.size(); ++kind) tree.pool[kind] -= twice[kind];
   return tree;
 }
 

@@ -50,7 +50,8 @@ class QueueDemands {
 
 /// The queues in the order of Store::queues(), without their jobs. What is shared out are the
 /// devices of nodes that are ready and not cordoned, and those that queues hold elsewhere, less
-/// what pods outside queues hold.
+/// what pods outside queues hold. A device whose holder is about to make room for another counts
+/// once.
 FairTree FairTreeOf(const cluster::Store& store);
 
 }  // namespace berth::policy

@@ -29,6 +29,8 @@ class QuotaView {
   std::int64_t Jobs(cluster::QueueId queue, std::string_view user) const;
   /// Whether this job (Workload::key) is one of them.
   bool HasJob(cluster::QueueId queue, std::string_view user, std::string_view job) const;
+  /// What the queue and those below it have in use.
+  std::int64_t Used(cluster::QueueId queue, cluster::ResourceId id) const;
 
   struct Allowance {
     cluster::QueueId queue;
@@ -49,7 +51,6 @@ class QuotaView {
   void AppendOf(cluster::QueueId queue, std::vector<Allowance>& allowances) const;
   void AppendLoans(cluster::QueueId queue, std::vector<Allowance>& allowances) const;
   std::map<cluster::QueueId, std::int64_t> IdleChanges(cluster::ResourceId id) const;
-  std::int64_t Used(cluster::QueueId queue, cluster::ResourceId id) const;
 
   const cluster::Store* store_;
   std::map<cluster::QueueId, cluster::Amounts> taken_;

@@ -1,5 +1,5 @@
 // What it costs to decide whom to evict for a gang, on nodes of 8 GPUs that are full of single pods
-// of one GPU and lower priority.
+// of one GPU: of lower priority in its own queue, or of another queue that borrowed.
 #include <fmt/format.h>
 
 #include "bench/micro/hold.h"
@@ -8,12 +8,13 @@ namespace berth::bench {
 namespace {
 
 /// `nodes` nodes, each full of 8 pods of priority 0.
-std::unique_ptr<engine::Engine> MakeFull(int nodes) {
-  auto engine = std::make_unique<engine::Engine>(config::PolicyConfiguration{}, engine::Options{});
+std::unique_ptr<engine::Engine> MakeFull(int nodes, const config::PolicyConfiguration& policy) {
+  auto engine = std::make_unique<engine::Engine>(policy, engine::Options{});
   for (int i = 0; i < nodes; ++i) engine->OnNode(MakeNode(i), kNow);
   for (int i = 0; i < 8 * nodes; ++i) {
     kube::Pod pod = MakePod(fmt::format("low-{}", i), 1);
     pod.node_name = NodeName(i / 8);
+    pod.meta.labels["berth.dev/queue"] = policy.queues.front().name;
     engine->OnPod(std::move(pod), kNow);
   }
   engine->Start(kNow);
@@ -22,15 +23,31 @@ std::unique_ptr<engine::Engine> MakeFull(int nodes) {
   return engine;
 }
 
+/// All pods are in the first queue, and half of the cluster is promised to the second one.
+config::PolicyConfiguration MakeBorrowing(int nodes) {
+  const std::int64_t quota = std::int64_t{nodes} * 8'000 / 2;
+  config::PolicyConfiguration policy;
+  policy.borrowing = true;
+  policy.queues = {{.name = "borrows",
+                    .namespaces = std::vector<std::string>{"*"},
+                    .quota = {{"nvidia.com/gpu", quota}}},
+                   {.name = "lends",
+                    .namespaces = std::vector<std::string>{"*"},
+                    .quota = {{"nvidia.com/gpu", quota}}}};
+  return policy;
+}
+
 /// Arguments: nodes; members of the gang, of 8 GPUs each. From its last member to the decision.
-void DecideEvictions(benchmark::State& state) {
+void Decide(benchmark::State& state, const config::PolicyConfiguration& policy,
+            const std::string& queue) {
   const auto members = static_cast<int>(state.range(1));
   double victims = 0;
   for (auto _ : state) {
     state.PauseTiming();
-    const auto engine = MakeFull(static_cast<int>(state.range(0)));
+    const auto engine = MakeFull(static_cast<int>(state.range(0)), policy);
     for (kube::Pod& pod : MakeGang("high", members, 8)) {
       pod.priority = 100;
+      if (!queue.empty()) pod.meta.labels["berth.dev/queue"] = queue;
       pod.scheduling_gates = {"berth.dev/admission"};
       engine->OnPod(std::move(pod), kNow);
     }
@@ -44,6 +61,17 @@ void DecideEvictions(benchmark::State& state) {
   }
   state.counters["victims"] = benchmark::Counter(victims, benchmark::Counter::kAvgIterations);
 }
+void DecideEvictions(benchmark::State& state) { Decide(state, {}, ""); }
+void DecideReclaim(benchmark::State& state) {
+  Decide(state, MakeBorrowing(static_cast<int>(state.range(0))), "lends");
+}
+BENCHMARK(DecideReclaim)
+    ->Args({500, 1})
+    ->Args({500, 32})
+    ->Args({500, 250})
+    ->Args({5000, 250})
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(DecideEvictions)
     ->Args({500, 1})
     ->Args({500, 32})

@@ -168,7 +168,7 @@ bool HostDriver::ForgetMore() {
     orders = Enter("the end of a term", [&](engine::TimePoint now) { more = host_.Forget(now); });
     if (!more) {  // the next engine counts from 0
       bind_counts_.clear();
-      evictions_counted_ = 0;
+      eviction_counts_.clear();
     }
   }
   decisions_.Flush();
@@ -312,8 +312,10 @@ void HostDriver::CountBinds(const engine::Counters& counters) {
   for (const auto& [result, count] : counters.binds) {
     for (; bind_counts_[result] < count; ++bind_counts_[result]) metrics_.CountBind(result);
   }
-  for (; evictions_counted_ < counters.evictions; ++evictions_counted_) {
-    metrics_.CountEviction("preemption");
+  for (const auto& [reason, count] : counters.evictions) {
+    for (; eviction_counts_[reason] < count; ++eviction_counts_[reason]) {
+      metrics_.CountEviction(reason);
+    }
   }
   for (const std::int64_t ms : counters.gang_waits_ms) {
     metrics_.ObserveGangWait(static_cast<double>(ms) / 1000.0);

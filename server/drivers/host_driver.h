@@ -167,7 +167,7 @@ class HostDriver final : public VerbHandler {
   host::Host host_;
   std::unordered_map<host::Id, std::shared_ptr<Mailbox>> mailboxes_;
   std::map<std::string, std::uint64_t> bind_counts_;  ///< The part already counted in the metric.
-  std::uint64_t evictions_counted_ = 0;               ///< Of the present engine.
+  std::map<std::string, std::uint64_t> eviction_counts_;  ///< The same.
   std::condition_variable_any changed_;
   std::uint64_t changes_ = 0;
 

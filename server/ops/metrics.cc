@@ -136,7 +136,8 @@ constexpr std::array<MetricInfo, kMetricCount> kTable{{
      "Binds by how they ended."},
     {"berth_plans", MetricType::Gauge, "state", Stability::kAlpha, "Plans by state."},
     {"berth_evictions_total", MetricType::Counter, "reason", Stability::kStable,
-     "Pods evicted by Berth, by why."},
+     "Pods evicted by Berth, by why: `preemption` for work of higher priority in their queue, "
+     "`reclaim` for work of another queue."},
     {"berth_snapshot_age_seconds", MetricType::Gauge, "", Stability::kStable,
      "Age of the cluster state that decisions are made on."},
     {"berth_watch_restarts_total", MetricType::Counter, "resource, reason", Stability::kStable,

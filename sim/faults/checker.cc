@@ -76,7 +76,7 @@ void Checker::OnBound(const kube::Pod& pod) {
     anywhere_.insert(pod.meta.uid);
     return;  // queues and gangs are not checked
   }
-  in_vain_.erase(GangKey(pod));
+  in_vain_.erase(WorkloadKey(pod));
   CheckTorn();
   CheckQueues(pod);
   CheckBarrier(pod);

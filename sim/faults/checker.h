@@ -20,6 +20,8 @@ namespace berth::sim {
 
 /// The key of the gang that the pod is a member of, as in cluster::Workload.
 std::string GangKey(const kube::Pod& pod);
+/// That of the gang, or of the pod by itself.
+std::string WorkloadKey(const kube::Pod& pod);
 
 class Checker {
  public:
@@ -135,6 +137,7 @@ class Checker {
   void CheckJobs(const engine::Engine& engine, const std::set<std::string>& fresh,
                  const std::set<std::string>& held);
   void CheckStarts(const engine::Engine& engine, const std::set<std::string>& fresh);
+  void CheckClaim(const engine::Engine& engine, const cluster::Workload& workload);
   void CheckLoan(const cluster::Store& store, const cluster::Workload& workload);
   bool FitsSomewhere(const kube::Pod& pod) const;
   bool CouldRunAlone(const kube::Pod& pod) const;

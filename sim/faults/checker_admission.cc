@@ -254,6 +254,7 @@ void Checker::CheckStarts(const engine::Engine& engine, const std::set<std::stri
   if (workloads.size() != 1 || *workloads.begin() == nullptr) return;
   const cluster::Workload& workload = **workloads.begin();
   if (workload.queue == cluster::kNoQueue) return;
+  CheckClaim(engine, workload);
   bool beyond = false;
   for (const std::string& name : PathOf(store.queue(workload.queue).config.name, store.policy())) {
     const auto& queues = store.policy().queues;

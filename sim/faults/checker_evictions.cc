@@ -63,12 +63,17 @@ bool RoomAfter(const cluster::Store& store, const cluster::PodInfo& pod, const s
 
 }  // namespace
 
+std::string WorkloadKey(const kube::Pod& pod) {
+  const bool gang = !LabelOf(pod, "berth.dev/gang").empty();
+  return gang ? GangKey(pod) : pod.meta.ns + "/pod/" + pod.meta.name;
+}
+
 std::string GangKey(const kube::Pod& pod) {
   return pod.meta.ns + "/gang/" + LabelOf(pod, "berth.dev/gang");
 }
 
-/// I9: Berth evicts for a gang that waits in the victim's queue, and whose members all have a
-/// higher priority.
+/// I9: Berth evicts for work that waits: for members that all have a higher priority in the
+/// victim's queue, or, with borrowing, from another queue (CheckClaim).
 void Checker::OnEviction(const kube::Pod& victim) {
   ++evicted_;
   const auto mark = victim.meta.annotations.find(cluster::kEvictedForAnnotation);
@@ -81,12 +86,16 @@ void Checker::OnEviction(const kube::Pod& victim) {
   const auto claim = cluster::ClaimOf(victim);
   int waiting = 0;
   for (const auto& [key, pod] : env_.api.pods()) {
-    if (GangKey(*pod) != mark->second || !pod->node_name.empty() || pod->meta.deletion) continue;
+    if (WorkloadKey(*pod) != mark->second || !pod->node_name.empty() || pod->meta.deletion)
+      continue;
     ++waiting;
+    const std::string queue = LabelOf(*pod, "berth.dev/queue");
+    const bool may_borrow = env_.api.policy().borrowing || policies_.size() > 1;
+    const bool other = queue.empty() || !claim || claim->queue != queue;
+    if (may_borrow && other) continue;
     if (pod->priority <= victim.priority) {
       Broken(fmt::format("I9: {} is evicted for {}, of no higher priority", victim.meta.name, key));
     }
-    const std::string queue = LabelOf(*pod, "berth.dev/queue");
     // After an edit of the policy, bound pods may be charged to another queue than they claim.
     if (!queue.empty() && claim && claim->queue != queue && policies_.size() <= 1) {
       Broken(fmt::format("I9: {} is evicted from queue {} for {} of queue {}", victim.meta.name,

@@ -38,15 +38,15 @@ void Checker::OnBindCall(const cluster::Store& store, const std::string& uid) {
 }
 
 void Checker::WatchGang(const Change& change) {
-  const std::string gang = GangOf(*change.pod);
-  if (gang.empty()) return;
-  gang_of_.emplace(change.key, gang);
   const kube::Pod& pod = *change.pod;
   const bool left = change.deleted || pod.meta.deletion || pod.phase == kube::PodPhase::kSucceeded;
-  if (left) {  // it is another gang than the one that evicted
-    in_vain_.erase(GangKey(pod));
-    left_[GangKey(pod)] = env_.now();
+  if (left) {  // it is other work than what evicted
+    in_vain_.erase(WorkloadKey(pod));
+    left_[WorkloadKey(pod)] = env_.now();
   }
+  const std::string gang = GangOf(pod);
+  if (gang.empty()) return;
+  gang_of_.emplace(change.key, gang);
   if (!change.pod->spec->requests.contains(kGpu)) launchers_[gang][change.key] = env_.now();
   if (change.pod->phase == kube::PodPhase::kSucceeded) {
     succeeded_[gang][change.key] = {PlanOf(*change.pod), env_.now()};

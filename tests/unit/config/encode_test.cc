@@ -88,6 +88,7 @@ std::vector<WorkloadClass> Classes() {
 void FillByName(Queue& queue, const PolicyConfiguration& policy) {
   if (*rc::gen::arbitrary<bool>()) queue.order = Order::kPredictedService;
   if (*rc::gen::arbitrary<bool>()) queue.preemption.within = Within::kNever;
+  if (*rc::gen::arbitrary<bool>()) queue.preemption.reclaim = Reclaim::kNever;
   queue.fair_within = static_cast<FairWithin>(Within(0, 2));
   if (*rc::gen::arbitrary<bool>()) queue.max_jobs_per_user = static_cast<int>(Within(1, 1'000'000));
   queue.non_preemptible = *rc::gen::arbitrary<bool>();
@@ -228,6 +229,7 @@ TEST_CASE("the canonical form is for people") {
         "  order: fifo\n"
         "  preemption:\n"
         "    within: lower\n"
+        "    reclaim: any\n"
         "  fairWithin: none\n"
         "  nonPreemptible: allow\n");
 }

@@ -63,6 +63,7 @@ TEST_CASE("queues say what they borrowed, lent and are entitled to", "[views]") 
   auto policy = MakePolicy({MakeQueue("a", {"default"}, -1, 4), MakeQueue("b", {"lab"}, -1, 8)});
   policy.borrowing = true;
   policy.queues[0].quota["cpu"] = 1000;
+  policy.queues[1].preemption.reclaim = config::Reclaim::kNever;
   World world(policy);
   world.Add(MakeNode("n1").Gpu(16));
   for (int i = 0; i < 12; ++i) {

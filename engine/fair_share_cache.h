@@ -1,0 +1,38 @@
+// The fair shares of queues, as decisions see them: read from the whole cluster when they are first
+// asked for, and again when it has changed.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "cluster/store.h"
+#include "engine/workload_state.h"
+#include "policy/claims.h"
+
+namespace berth::engine {
+
+class FairShareCache {
+ public:
+  /// Of this moment. Takes some 10 µs for each workload if the cluster has changed.
+  const policy::FairShareTable& Now(const cluster::Store& store, const States& states,
+                                    TimePoint now);
+  /// The same, or of a moment ago: enough to tell who need not be looked at. Whoever is left out
+  /// wrongly is judged again once they are renewed (Engine::WakeClaimants).
+  const policy::FairShareTable& Recent(const cluster::Store& store, const States& states,
+                                       TimePoint now);
+  /// When Recent computes them again. In a cluster with many workloads that is not after every
+  /// change, so that it costs some hundredths of the time.
+  TimePoint fresh_until() const { return fresh_until_; }
+
+ private:
+  /// Of the store, and of its policy.
+  using Generation = std::pair<std::uint64_t, std::uint64_t>;
+  /// Fewer workloads than that are read after every change.
+  static constexpr std::size_t kFew = 1'000;
+
+  policy::FairShareTable shares_;
+  Generation generation_;  ///< 0: never computed.
+  TimePoint fresh_until_ = 0;
+};
+
+}  // namespace berth::engine

@@ -1,0 +1,462 @@
+#include "engine/victim_choice.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <set>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "engine/victims.h"
+#include "policy/fit.h"
+#include "policy/node_groups.h"
+
+namespace berth::engine {
+
+using cluster::Charge;
+using cluster::PodInfo;
+using cluster::ReasonId;
+using cluster::Workload;
+
+namespace {
+
+using Pods = std::vector<const PodInfo*>;
+using Jobs = std::vector<const VictimJob*>;
+
+std::set<cluster::NodeIndex> NodesOf(const VictimJob& job) {
+  std::set<cluster::NodeIndex> nodes;
+  for (const PodInfo* pod : job.pods) nodes.insert(pod->node);
+  return nodes;
+}
+
+Jobs WithoutRepeats(const Jobs& jobs) {
+  std::set<const VictimJob*> seen;
+  Jobs once;
+  std::ranges::copy_if(jobs, std::back_inserter(once),
+                       [&](const VictimJob* job) { return seen.insert(job).second; });
+  return once;
+}
+
+/// How many pods of the shape have room on the node, at most `most`, by counting alone.
+int PlacesOn(const View& view, const cluster::PodShape& shape, cluster::NodeIndex node,
+             const policy::Overlay& room, int most) {
+  if (view.scorer.fit().Row(shape)[static_cast<std::size_t>(node)] == 0) return 0;
+  return policy::Capacity(shape, room, node, most);
+}
+
+/// Whether, by counting alone, `min` of the pods have room. Only for pods of one shape.
+bool HasPlaces(const View& view, const Pods& pods, int min) {
+  const policy::Overlay room = RoomOf(view);
+  int places = 0;
+  for (const auto& node : view.store.nodes()) {
+    places += PlacesOn(view, *pods.front()->shape, node->index, room, min - places);
+    if (places >= min) return true;
+  }
+  return false;
+}
+
+/// How many pods like one have room, node by node, once jobs have ended.
+class Places {
+ public:
+  /// `view` and `ended` must outlive it. No node counts for more than `most`.
+  Places(const View& view, const cluster::PodShape& shape, const Pods& ended, int most)
+      : view_(view), shape_(shape), most_(most) {
+    for (const PodInfo* pod : ended) ended_[pod->node].push_back(pod);
+    policy::Overlay room(view.store);
+    for (const PodInfo* pod : ended) room.Remove(*pod);
+    for (const auto& node : view.store.nodes()) all_ += On(node->index, room);
+  }
+
+  /// If all have ended but the pods of `job`.
+  int Without(const VictimJob& job) const {
+    const std::set<cluster::NodeIndex> nodes = NodesOf(job);
+    policy::Overlay room(view_.store);
+    policy::Overlay less(view_.store);
+    int places = all_;
+    for (const cluster::NodeIndex node : nodes) {
+      for (const PodInfo* pod : ended_.at(node)) {
+        room.Remove(*pod);
+        if (std::ranges::find(job.pods, pod) == job.pods.end()) less.Remove(*pod);
+      }
+      places += On(node, less) - On(node, room);
+    }
+    return places;
+  }
+
+ private:
+  int On(cluster::NodeIndex node, const policy::Overlay& room) const {
+    return PlacesOn(view_, shape_, node, room, most_);
+  }
+
+  const View& view_;
+  const cluster::PodShape& shape_;
+  const int most_;
+  std::map<cluster::NodeIndex, Pods> ended_;
+  int all_ = 0;
+};
+
+/// Judges sets of jobs.
+class Chooser {
+ public:
+  Chooser(const View& view, const Beneficiary& beneficiary)
+      : view_(view),
+        for_(beneficiary),
+        minimum_(for_.pods.begin(), for_.pods.begin() + for_.min),
+        alike_(std::ranges::all_of(for_.pods, [&](const PodInfo* pod) {
+          return pod->shape == for_.pods.front()->shape;
+        })) {}
+
+  /// How the workload starts once these have ended, with what ends anyway. nullopt: it does not, or
+  /// a budget forbids it, or there were too many searches.
+  std::optional<Reservation> Start(std::span<const VictimJob* const> jobs) {
+    Pods evicted = Running(jobs);
+    if (BreaksBudgets(evicted, view_.store)) return std::nullopt;
+    std::optional<Reservation> reserve = Search(jobs);
+    if (!reserve) return std::nullopt;
+    reserve->evicts = std::move(evicted);
+    for (const VictimJob* job : jobs) {
+      if (!job->runs) reserve->yields.push_back(job->workload);
+    }
+    NameVictims(*reserve, jobs);
+    return reserve;
+  }
+
+  /// The same without budgets.
+  std::optional<Reservation> Search(std::span<const VictimJob* const> jobs) {
+    const std::vector<policy::Loss> losses = LossesOf(jobs);
+    const bool of_others = std::ranges::any_of(
+        losses, [&](const policy::Loss& loss) { return loss.queue != for_.workload.queue; });
+    const std::optional<int> straddlers = StraddlersOf(jobs);
+    if (!straddlers) return std::nullopt;
+    std::optional<Reservation> reserve = SearchRoom(jobs, of_others ? minimum_ : for_.pods);
+    if (!reserve || !of_others) return reserve;
+    const policy::Claim claim = for_.exchange->ClaimOf(reserve->placed, losses);
+    const bool enough =
+        *straddlers > 0 ? claim == policy::Claim::kQuota : claim != policy::Claim::kNone;
+    return enough ? std::move(reserve) : std::nullopt;
+  }
+
+  /// Whether there is room and quota once they have ended, whoever has a claim to it.
+  bool HasRoom(std::span<const VictimJob* const> jobs) {
+    return SearchRoom(jobs, for_.pods).has_value();
+  }
+
+  /// See policy::Exchange::Straddlers.
+  std::optional<int> StraddlersOf(std::span<const VictimJob* const> jobs) const {
+    return for_.exchange == nullptr ? 0 : for_.exchange->Straddlers(LossesOf(jobs));
+  }
+
+  /// Of the jobs in that order, those that can be taken together without a straddler; with
+  /// `straddlers`, then those that become one.
+  Jobs Admit(const Jobs& order, bool straddlers) const {
+    if (for_.exchange == nullptr) return order;
+    policy::Floors floors(*for_.exchange);
+    Jobs admitted;
+    Jobs others;
+    for (const VictimJob* job : order) {
+      const policy::Loss loss{.queue = job->queue, .pods = job->pods};
+      (floors.Take(loss, /*may_straddle=*/false) ? admitted : others).push_back(job);
+    }
+    if (!straddlers) return admitted;
+    for (const VictimJob* job : others) {
+      const policy::Loss loss{.queue = job->queue, .pods = job->pods};
+      if (floors.Take(loss, /*may_straddle=*/true)) admitted.push_back(job);
+    }
+    return admitted;
+  }
+
+  /// By node, the jobs there in that order; only nodes that could take a member. The nodes on which
+  /// the fewest devices make room for one come first, each with just these jobs.
+  std::vector<Jobs> ByNode(const Jobs& order) const {
+    std::map<cluster::NodeIndex, Jobs> there;
+    for (const VictimJob* job : order) {
+      for (const cluster::NodeIndex node : NodesOf(*job)) there[node].push_back(job);
+    }
+    std::vector<std::tuple<std::int64_t, cluster::NodeIndex, Jobs>> nodes;
+    for (const auto& [node, jobs] : there) {
+      policy::Overlay room(view_.store);
+      for (const PodInfo* pod : for_.ending) room.Remove(*pod);
+      const cluster::PodShape& shape = *for_.pods.front()->shape;
+      const int before = PlacesOn(view_, shape, node, room, for_.min);
+      std::int64_t devices = 0;
+      for (std::size_t i = 0; i < jobs.size(); ++i) {
+        devices += jobs[i]->runs ? jobs[i]->devices : 0;
+        for (const PodInfo* pod : jobs[i]->pods) room.Remove(*pod);
+        if (PlacesOn(view_, shape, node, room, for_.min) <= before) continue;
+        nodes.emplace_back(devices, node,
+                           Jobs(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(i) + 1));
+        break;
+      }
+    }
+    std::ranges::sort(nodes, {}, [](const auto& node) {
+      return std::pair(std::get<0>(node), std::get<1>(node));
+    });
+    std::vector<Jobs> result;
+    for (auto& [devices, node, jobs] : nodes) result.push_back(std::move(jobs));
+    return result;
+  }
+
+  /// The nodes inside which the workload must be, if it must: one group for each domain.
+  policy::NodeGroups Domains() const {
+    return for_.workload.topology_required.empty()
+               ? policy::NodeGroups()
+               : policy::GroupBy(view_.store, for_.workload.topology_required);
+  }
+
+  /// The jobs of the set that cannot be left out, one by one, as far as counting tells.
+  std::set<const VictimJob*> Needed(const Jobs& jobs) const {
+    std::set<const VictimJob*> needed;
+    if (!alike_) return needed;
+    const Pods ended = Ended(jobs, for_.ending);
+    const Places places(view_, *for_.pods.front()->shape, ended, for_.min);
+    for (const VictimJob* job : jobs) {
+      if (places.Without(*job) < for_.min) needed.insert(job);
+    }
+    return needed;
+  }
+
+  /// Of the jobs, those whose eviction some budget forbids together with those before them.
+  Jobs BreakingBudgets(std::span<const VictimJob* const> jobs) const {
+    Jobs within;
+    Jobs breaking;
+    for (const VictimJob* job : jobs) {
+      within.push_back(job);
+      if (!BreaksBudgets(Running(within), view_.store)) continue;
+      within.pop_back();
+      breaking.push_back(job);
+    }
+    return breaking;
+  }
+
+ private:
+  static std::vector<policy::Loss> LossesOf(std::span<const VictimJob* const> jobs) {
+    std::vector<policy::Loss> losses;
+    for (const VictimJob* job : jobs) losses.push_back({.queue = job->queue, .pods = job->pods});
+    return losses;
+  }
+  static Pods Ended(std::span<const VictimJob* const> jobs, Pods ended) {
+    for (const VictimJob* job : jobs) ended.insert(ended.end(), job->pods.begin(), job->pods.end());
+    return ended;
+  }
+  static Pods Running(std::span<const VictimJob* const> jobs) {
+    Pods pods;
+    for (const VictimJob* job : jobs) {
+      for (const PodInfo* pod : job->pods) {
+        if (job->runs && pod->charge != Charge::kPlanned) pods.push_back(pod);
+      }
+    }
+    return pods;
+  }
+
+  /// The room is held until all of these have ended: who is evicted, who ends on the nodes of the
+  /// plan, and, if the quota is not enough before, everybody who ends and gives quota back.
+  void NameVictims(Reservation& reserve, std::span<const VictimJob* const> jobs) const {
+    std::set<cluster::NodeIndex> nodes;
+    for (const policy::Placed& placed : reserve.placed) nodes.insert(placed.node);
+    const auto there = [&](const PodInfo* pod) { return nodes.contains(pod->node); };
+    Pods awaited;
+    std::ranges::copy_if(for_.ending, std::back_inserter(awaited), there);
+    const Pods ended = Ended(jobs, awaited);
+    View view = view_;
+    view.ended = &ended;
+    if (GrantCharge(view, for_.workload, reserve.placed).reason != ReasonId::kNone) {
+      awaited = for_.ending;
+    }
+    for (const PodInfo* pod : reserve.evicts) reserve.victims.push_back(pod->object.meta.uid);
+    for (const PodInfo* pod : awaited) reserve.victims.push_back(pod->object.meta.uid);
+  }
+
+  std::optional<Reservation> SearchRoom(std::span<const VictimJob* const> jobs, const Pods& pods) {
+    if (searches_ == kMaxSearches) return std::nullopt;
+    const Pods ended = Ended(jobs, for_.ending);
+    View view = view_;
+    view.ended = &ended;
+    if (alike_ && !HasPlaces(view, pods, for_.min)) return std::nullopt;
+    ++searches_;
+    return DecideStart(view, for_.workload, pods, for_.min, nullptr).reserve;
+  }
+
+  const View& view_;
+  const Beneficiary& for_;
+  const Pods minimum_;
+  const bool alike_;
+  int searches_ = 0;
+};
+
+/// The less is the better set.
+auto RankOf(std::span<const VictimJob* const> jobs, int straddlers) {
+  std::int64_t gangs = 0;
+  std::int64_t devices = 0;
+  std::int64_t least_excess = std::numeric_limits<std::int64_t>::max();
+  std::vector<std::int32_t> priorities;
+  std::vector<std::int64_t> ages;
+  std::vector<std::string_view> uids;
+  for (const VictimJob* job : jobs) {
+    if (!job->runs) continue;
+    gangs += job->workload->gang ? 1 : 0;
+    devices += job->devices;
+    least_excess = std::min(least_excess, job->excess);
+    priorities.push_back(job->workload->priority);
+    ages.push_back(-job->workload->creation);
+    uids.push_back(job->pods.front()->object.meta.uid);
+  }
+  std::ranges::sort(priorities, std::ranges::greater{});
+  std::ranges::sort(ages, std::ranges::greater{});
+  std::ranges::sort(uids);
+  return std::tuple(straddlers, gangs, devices, -least_excess, std::move(priorities),
+                    std::move(ages), jobs.size(), std::move(uids));
+}
+
+using Rank = decltype(RankOf({}, 0));
+
+/// All sets, the best first.
+std::optional<Reservation> ChooseExactly(const std::vector<VictimJob>& jobs, Chooser& chooser) {
+  std::vector<std::pair<Rank, Jobs>> sets;
+  for (unsigned mask = 1; mask < 1U << jobs.size(); ++mask) {
+    Jobs set;
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      if ((mask >> i & 1U) != 0) set.push_back(&jobs[i]);
+    }
+    if (const std::optional<int> straddlers = chooser.StraddlersOf(set)) {
+      sets.emplace_back(RankOf(set, *straddlers), std::move(set));
+    }
+  }
+  std::ranges::stable_sort(sets, {}, [](const auto& set) -> const Rank& { return set.first; });
+  for (const auto& [rank, set] : sets) {
+    if (auto start = chooser.Start(set)) return start;
+  }
+  return std::nullopt;
+}
+
+/// Of `jobs`, those on the nodes of the plan, if they are enough.
+void DropElsewhere(Jobs& jobs, const Reservation& plan, Chooser& chooser) {
+  std::set<cluster::NodeIndex> nodes;
+  for (const policy::Placed& placed : plan.placed) nodes.insert(placed.node);
+  const auto is_there = [&](const PodInfo* pod) { return nodes.contains(pod->node); };
+  Jobs there;
+  std::ranges::copy_if(jobs, std::back_inserter(there), [&](const VictimJob* job) {
+    return std::ranges::any_of(job->pods, is_there);
+  });
+  if (there.size() < jobs.size() && chooser.Search(there)) jobs = std::move(there);
+}
+
+/// Of `jobs`, the shortest part from the front that is enough, and of that what cannot be left out:
+/// the last ones are left out first. Empty: all together are not enough.
+Jobs MinimalOf(Jobs jobs, Chooser& chooser) {
+  std::optional<Reservation> plan = chooser.Search(jobs);
+  if (!plan) return {};
+  std::size_t least = 1;
+  std::size_t most = jobs.size();
+  while (least < most) {
+    const std::size_t middle = (least + most) / 2;
+    if (auto fewer = chooser.Search(std::span(jobs).first(middle))) {
+      plan = std::move(fewer);
+      most = middle;
+    } else {
+      least = middle + 1;
+    }
+  }
+  jobs.resize(most);
+  DropElsewhere(jobs, *plan, chooser);
+  // Who is needed now is all the more needed in a smaller set.
+  const std::set<const VictimJob*> needed = chooser.Needed(jobs);
+  for (std::size_t i = jobs.size(); i-- > 0 && jobs.size() > 1;) {
+    if (needed.contains(jobs[i])) continue;
+    Jobs fewer = jobs;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    if (chooser.Search(fewer)) jobs = std::move(fewer);
+  }
+  return jobs;
+}
+
+/// A set that is found, and how good it is.
+struct Found {
+  Rank rank;
+  Reservation start;
+};
+
+/// Out of `order`. Where budgets forbid the set that is found, it is looked for again without the
+/// jobs that they forbid.
+std::optional<Found> ChooseMinimal(Jobs order, Chooser& chooser) {
+  constexpr int kMaxRounds = 16;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    const Jobs jobs = MinimalOf(order, chooser);
+    if (jobs.empty()) return std::nullopt;
+    const Jobs forbidden = chooser.BreakingBudgets(jobs);
+    if (forbidden.empty()) {
+      auto start = chooser.Start(jobs);
+      if (!start) return std::nullopt;
+      return Found{.rank = RankOf(jobs, chooser.StraddlersOf(jobs).value_or(0)),
+                   .start = *std::move(start)};
+    }
+    std::erase_if(order, [&](const VictimJob* job) {
+      return std::ranges::find(forbidden, job) != forbidden.end();
+    });
+  }
+  return std::nullopt;
+}
+
+/// In which order jobs are taken where not all sets can be tried: by their rank; and, where other
+/// queues may not lose all of them, by node, for each domain that the workload must be in, and for
+/// a pod by itself for each of some nodes.
+std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Beneficiary& beneficiary,
+                           const Chooser& chooser) {
+  constexpr std::size_t kMaxGroups = 64;
+  Jobs by_rank;
+  for (const VictimJob& job : candidates) by_rank.push_back(&job);
+  std::ranges::stable_sort(by_rank, {}, [](const VictimJob* job) {
+    return std::tuple(job->runs, job->runs && job->workload->gang, -job->excess);
+  });
+  std::vector<Jobs> orders{by_rank};
+  if (beneficiary.exchange == nullptr) return orders;
+  const std::vector<Jobs> by_node = chooser.ByNode(by_rank);
+  Jobs nodes;
+  for (const Jobs& jobs : by_node) nodes.insert(nodes.end(), jobs.begin(), jobs.end());
+  orders.push_back(WithoutRepeats(nodes));
+  for (const policy::NodeGroup& group : chooser.Domains()) {
+    const std::set<cluster::NodeIndex> inside(group.nodes.begin(), group.nodes.end());
+    Jobs there;
+    std::ranges::copy_if(by_rank, std::back_inserter(there), [&](const VictimJob* job) {
+      return std::ranges::any_of(job->pods,
+                                 [&](const PodInfo* pod) { return inside.contains(pod->node); });
+    });
+    if (!there.empty() && orders.size() < kMaxGroups) orders.push_back(std::move(there));
+  }
+  for (std::size_t i = 0; beneficiary.min == 1 && i < std::min(by_node.size(), kMaxGroups); ++i) {
+    orders.push_back(by_node[i]);
+  }
+  return orders;
+}
+
+std::optional<Reservation> ChooseBySearch(const std::vector<VictimJob>& candidates,
+                                          const Beneficiary& beneficiary, Chooser& chooser) {
+  const std::vector<Jobs> orders = OrdersOf(candidates, beneficiary, chooser);
+  std::optional<Found> best;
+  for (const bool straddlers : {false, true}) {
+    for (const Jobs& order : orders) {
+      std::optional<Found> found = ChooseMinimal(chooser.Admit(order, straddlers), chooser);
+      if (found && (!best || found->rank < best->rank)) best = std::move(found);
+    }
+    if (best || beneficiary.exchange == nullptr) break;
+  }
+  if (!best) return std::nullopt;
+  return std::move(best->start);
+}
+
+}  // namespace
+
+std::optional<Reservation> ChooseVictims(const View& view, const Beneficiary& beneficiary,
+                                         const std::vector<VictimJob>& candidates) {
+  if (candidates.empty()) return std::nullopt;
+  Chooser chooser(view, beneficiary);
+  Jobs all;
+  for (const VictimJob& job : candidates) all.push_back(&job);
+  // It only has to wait, or it never fits.
+  if (chooser.HasRoom({}) || !chooser.HasRoom(all)) return std::nullopt;
+  return candidates.size() <= kExactJobs ? ChooseExactly(candidates, chooser)
+                                         : ChooseBySearch(candidates, beneficiary, chooser);
+}
+
+}  // namespace berth::engine

@@ -1,0 +1,47 @@
+// Which jobs end so that a workload can start: the search among those that may be taken.
+// eviction.h says which these are.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "engine/decide.h"
+#include "policy/claims.h"
+
+namespace berth::engine {
+
+/// Work that may be evicted, or whose plan may end, for other work.
+struct VictimJob {
+  const cluster::Workload* workload = nullptr;
+  cluster::QueueId queue = cluster::kNoQueue;  ///< That all of its pods are charged to.
+  /// What it holds: its bound pods, those whose Binding is under way, and those that are planned,
+  /// which only give their places up.
+  std::vector<const cluster::PodInfo*> pods{};
+  bool runs = false;         ///< Some must be evicted.
+  std::int64_t devices = 0;  ///< What they are charged, thousandths.
+  std::int64_t excess = 0;   ///< policy::Exchange::Excess of its queue; 0 in the same queue.
+};
+
+/// The work that would start.
+struct Beneficiary {
+  const cluster::Workload& workload;
+  std::vector<const cluster::PodInfo*> pods;  ///< In rank order; at least `min` must start.
+  int min = 1;
+  std::vector<const cluster::PodInfo*> ending;  ///< Pods that end in any case.
+  /// Its claims on other queues. Null: only jobs of its own queue may be taken.
+  const policy::Exchange* exchange = nullptr;
+};
+
+/// Of all sets of jobs that let it start, break no PodDisruptionBudget and are what it may claim
+/// (policy/claims.h): first without a straddler, then the one with the fewest gangs, the fewest
+/// devices, of the queues furthest above what they are entitled to, with the lowest priority, the
+/// youngest, by UID. That is exact for up to kExactJobs candidates; for more of them, no victim can
+/// be left out, as far as kMaxSearches placements tell. Where other queues lose, only the minimum
+/// is placed. nullopt: there is none, or what ends in any case is enough.
+std::optional<Reservation> ChooseVictims(const View& view, const Beneficiary& beneficiary,
+                                         const std::vector<VictimJob>& candidates);
+inline constexpr std::size_t kExactJobs = 8;
+inline constexpr int kMaxSearches = 256;
+
+}  // namespace berth::engine

@@ -1,0 +1,260 @@
+#include "policy/claims.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+namespace berth::policy {
+
+using cluster::PodInfo;
+using cluster::QueueId;
+using cluster::ResourceId;
+
+namespace {
+
+bool IsDevice(const cluster::Store& store, ResourceId id) {
+  return std::ranges::find(store.device_ids(), id) != store.device_ids().end();
+}
+
+/// Of `path`, the claimants that are not on `other`: those below the lowest common ancestor.
+std::vector<Claimant> BelowAncestor(const std::vector<Claimant>& path,
+                                    const std::vector<Claimant>& other) {
+  std::vector<Claimant> below;
+  std::ranges::copy_if(path, std::back_inserter(below), [&](const Claimant& claimant) {
+    return std::ranges::find(other, claimant) == other.end();
+  });
+  return below;
+}
+
+/// What the pods are charged in their queue, of devices and of the parts of devices that quotas of
+/// single flavors count. Amounts for non-preemptible work alone promise nothing more.
+std::map<ResourceId, std::int64_t> ChargedDevices(const cluster::Store& store,
+                                                  std::span<const PodInfo* const> pods) {
+  std::map<ResourceId, std::int64_t> charged;
+  for (const PodInfo* pod : pods) {
+    for (const auto& [id, amount] : pod->queue_charge) {
+      const cluster::Part* part = store.resources().FindPart(id);
+      const bool counts = part == nullptr ? IsDevice(store, id)
+                                          : !part->non_preemptible && IsDevice(store, part->whole);
+      if (counts) charged[id] += amount;
+    }
+  }
+  return charged;
+}
+
+}  // namespace
+
+FairShareTable::FairShareTable(const cluster::Store& store, const QueueDemands& demands) {
+  FairTree tree = FairTreeOf(store);
+  demands.SetJobs(tree);
+  const std::vector<DeviceAmounts> shares = FairShares(tree);
+  QueueId most = cluster::kNoQueue;
+  for (const QueueId queue : store.queues()) most = std::max(most, queue);
+  entries_.resize(static_cast<std::size_t>(most + 1));
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    entries_[static_cast<std::size_t>(tree.queues[i].id)].share = shares[i];
+  }
+  for (const QueueId queue : store.queues()) {
+    const std::vector<QueueId>& path = store.queue(queue).path;
+    if (path.size() > 1) entries_[static_cast<std::size_t>(path[1])].below.push_back(queue);
+  }
+}
+
+const FairShareTable::Entry& FairShareTable::EntryOf(QueueId queue) const {
+  static const Entry kNothing;
+  const auto index = static_cast<std::size_t>(queue);
+  return queue < 0 || index >= entries_.size() ? kNothing : entries_[index];
+}
+
+std::int64_t FairShareTable::Share(const cluster::Store& store, Claimant of, ResourceId id) const {
+  const auto& ids = store.device_ids();
+  const auto kind = static_cast<std::size_t>(std::ranges::find(ids, id) - ids.begin());
+  const auto share = [&](QueueId queue) {
+    const DeviceAmounts& amounts = EntryOf(queue).share;
+    return kind < amounts.size() ? amounts[kind] : 0;
+  };
+  std::int64_t result = share(of.queue);
+  if (!of.own) return result;
+  for (const QueueId below : EntryOf(of.queue).below) result -= share(below);
+  return result;
+}
+
+std::int64_t FairShareTable::Used(const QuotaView& view, Claimant of, ResourceId id) const {
+  std::int64_t used = view.Used(of.queue, id);
+  if (!of.own) return used;
+  for (const QueueId below : EntryOf(of.queue).below) used -= view.Used(below, id);
+  return used;
+}
+
+std::vector<Claimant> FairShareTable::PathOf(const cluster::Store& store, QueueId queue) const {
+  std::vector<Claimant> path;
+  if (!EntryOf(queue).below.empty()) path.push_back({.queue = queue, .own = true});
+  for (const QueueId charged : store.queue(queue).path) path.push_back({.queue = charged});
+  return path;
+}
+
+std::int64_t Exchange::Quota(Claimant of, ResourceId id) const {
+  return of.own ? 0 : store().queue(of.queue).quota[id];
+}
+
+std::int64_t Exchange::Floor(Claimant of, ResourceId id) const {
+  return std::max(Quota(of, id), shares_->Share(store(), of, id));
+}
+
+std::optional<int> Exchange::Straddlers(std::span<const Loss> losses) const {
+  QuotaView after = now_;
+  for (const Loss& loss : losses) {
+    for (const PodInfo* pod : loss.pods) after.GiveBack(*pod);
+  }
+  const std::vector<Claimant> ours = shares_->PathOf(store(), claimant_);
+  // The jobs that each claimant would lose, by the amount that it is charged for them.
+  struct Lost {
+    std::size_t job = 0;
+    std::int64_t amount = 0;
+  };
+  std::map<std::pair<std::pair<QueueId, bool>, ResourceId>, std::vector<Lost>> lost;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    if (losses[i].queue == claimant_) continue;
+    const auto charged = ChargedDevices(store(), losses[i].pods);
+    for (const Claimant& claimant :
+         BelowAncestor(shares_->PathOf(store(), losses[i].queue), ours)) {
+      for (const auto& [id, amount] : charged) {
+        lost[{{claimant.queue, claimant.own}, id}].push_back({.job = i, .amount = amount});
+      }
+    }
+  }
+  std::set<std::size_t> straddlers;
+  for (const auto& [key, jobs] : lost) {
+    const Claimant claimant{.queue = key.first.first, .own = key.first.second};
+    const std::int64_t left = shares_->Used(after, claimant, key.second);
+    const std::int64_t floor = Floor(claimant, key.second);
+    if (left >= floor) continue;
+    const auto straddles = [&](const Lost& job) { return left + job.amount > floor; };
+    const auto known = std::ranges::find_if(
+        jobs, [&](const Lost& job) { return straddles(job) && straddlers.contains(job.job); });
+    const auto found = known != jobs.end() ? known : std::ranges::find_if(jobs, straddles);
+    if (found == jobs.end()) return std::nullopt;
+    straddlers.insert(found->job);
+  }
+  return static_cast<int>(straddlers.size());
+}
+
+bool Exchange::IsWithin(const QuotaView& view, std::span<const Claimant> path,
+                        const cluster::Demand& asked, Claim claim) const {
+  return std::ranges::all_of(path, [&](const Claimant& claimant) {
+    return std::ranges::all_of(asked, [&](const auto& part) {
+      const ResourceId id = part.first;
+      const cluster::Part* flavored = store().resources().FindPart(id);
+      const std::int64_t used = shares_->Used(view, claimant, id);
+      const std::int64_t quota = Quota(claimant, id);
+      if (flavored != nullptr) {  // an amount for a flavor holds beside the amount in total
+        return claim != Claim::kQuota || flavored->non_preemptible || quota == 0 || used <= quota;
+      }
+      if (!IsDevice(store(), id)) return true;
+      return used <= (claim == Claim::kQuota ? quota : shares_->Share(store(), claimant, id));
+    });
+  });
+}
+
+Standing Exchange::StandingOf(const QuotaView& view, Claimant of,
+                              const cluster::Demand& asked) const {
+  Standing standing{.weight = of.own ? 1'000 : store().queue(of.queue).config.weight};
+  for (const auto& [id, amount] : asked) {
+    if (!IsDevice(store(), id)) continue;
+    const std::int64_t excess = shares_->Used(view, of, id) - Quota(of, id);
+    if (excess <= 0) continue;
+    standing.beyond = true;
+    standing.excess = std::max(standing.excess, ExcessPart(excess, store().total_devices()[id],
+                                                           store().device_ids().size()));
+  }
+  return standing;
+}
+
+Claim Exchange::ClaimOf(std::span<const Placed> placed, std::span<const Loss> losses) const {
+  QuotaView after = now_;
+  std::set<QueueId> losers;
+  for (const Loss& loss : losses) {
+    for (const PodInfo* pod : loss.pods) after.GiveBack(*pod);
+    if (loss.queue != claimant_) losers.insert(loss.queue);
+  }
+  cluster::Demand asked;
+  for (const Placed& member : placed) {
+    const cluster::Demand charge = store().QueueChargeOn(*member.pod, store().node(member.node));
+    after.Take(claimant_, charge);
+    asked.insert(asked.end(), charge.begin(), charge.end());
+  }
+  std::erase_if(asked, [](const auto& part) { return part.second == 0; });
+  const std::vector<Claimant> ours = shares_->PathOf(store(), claimant_);
+  for (const Claim claim : {Claim::kQuota, Claim::kFairShare}) {
+    const bool holds = std::ranges::all_of(losers, [&](QueueId loser) {
+      const std::vector<Claimant> theirs = shares_->PathOf(store(), loser);
+      const std::vector<Claimant> below = BelowAncestor(ours, theirs);
+      if (!IsWithin(after, below, asked, claim)) return false;
+      return claim == Claim::kQuota ||
+             StandingOf(after, below.back(), asked) <
+                 StandingOf(now_, BelowAncestor(theirs, ours).back(), asked);
+    });
+    if (holds) return claim;
+  }
+  return Claim::kNone;
+}
+
+bool Exchange::MayClaim(const cluster::Demand& wants) const {
+  QuotaView after = now_;
+  after.Take(claimant_, wants);
+  const std::vector<Claimant> path = shares_->PathOf(store(), claimant_);
+  const std::array<Claimant, 1> narrowest{path.front()};
+  return IsWithin(after, narrowest, wants, Claim::kQuota) ||
+         IsWithin(after, narrowest, wants, Claim::kFairShare);
+}
+
+Floors::Floors(const Exchange& exchange)
+    : exchange_(&exchange),
+      left_(exchange.now_),
+      ours_(exchange.shares_->PathOf(exchange.store(), exchange.claimant_)) {}
+
+bool Floors::Take(const Loss& loss, bool may_straddle) {
+  const cluster::Store& store = exchange_->store();
+  for (const PodInfo* pod : loss.pods) left_.GiveBack(*pod);
+  if (loss.queue == exchange_->claimant_) return true;
+  std::set<std::tuple<QueueId, bool, ResourceId>> straddled = straddled_;
+  const auto fits = [&](const Claimant& claimant, ResourceId id, std::int64_t amount) {
+    const std::int64_t left = exchange_->shares_->Used(left_, claimant, id);
+    const std::int64_t floor = exchange_->Floor(claimant, id);
+    if (left >= floor) return true;
+    return may_straddle && left + amount > floor &&
+           straddled.emplace(claimant.queue, claimant.own, id).second;
+  };
+  const std::vector<Claimant> theirs =
+      BelowAncestor(exchange_->shares_->PathOf(store, loss.queue), ours_);
+  const auto charged = ChargedDevices(store, loss.pods);
+  const bool taken = std::ranges::all_of(theirs, [&](const Claimant& claimant) {
+    return std::ranges::all_of(
+        charged, [&](const auto& part) { return fits(claimant, part.first, part.second); });
+  });
+  if (taken) {
+    straddled_ = std::move(straddled);
+  } else {
+    for (const PodInfo* pod : loss.pods) left_.Take(pod->charged_queue, pod->queue_charge);
+  }
+  return taken;
+}
+
+bool Exchange::Lacks() const {
+  const Claimant narrowest = shares_->PathOf(store(), claimant_).front();
+  return std::ranges::any_of(store().device_ids(), [&](ResourceId id) {
+    return shares_->Used(now_, narrowest, id) < Floor(narrowest, id);
+  });
+}
+
+std::int64_t Exchange::Excess(QueueId queue) const {
+  std::int64_t most = 0;
+  const Claimant narrowest = shares_->PathOf(store(), queue).front();
+  for (const ResourceId id : store().device_ids()) {
+    most = std::max(most, shares_->Used(now_, narrowest, id) - Floor(narrowest, id));
+  }
+  return most;
+}
+
+}  // namespace berth::policy

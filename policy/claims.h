@@ -1,0 +1,129 @@
+// Whether a job may take room that other queues occupy: its claim, and the floors of those that
+// would lose. A claim ends with the claimant at or under what it is promised or its fair share, and
+// with each queue that loses at or above both of its own, so no exchange is ever undone by another
+// one (docs/queues.md, "Why there is no loop").
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "policy/placement.h"
+#include "policy/queue_demand.h"
+#include "policy/queue_order.h"
+#include "policy/quota.h"
+
+namespace berth::policy {
+
+/// A queue; or, of a queue that has queues below it, the work that is in it directly, which is a
+/// sibling of theirs with a quota of 0.
+struct Claimant {
+  cluster::QueueId queue = cluster::kNoQueue;
+  bool own = false;
+  bool operator==(const Claimant&) const = default;
+};
+
+/// The fair shares of all queues (fair_share.h), as they were at one time.
+class FairShareTable {
+ public:
+  /// Nobody is entitled to anything.
+  FairShareTable() = default;
+  FairShareTable(const cluster::Store& store, const QueueDemands& demands);
+
+  /// Thousandths of a device. 0 for a resource that is no device, and for a queue that came later.
+  std::int64_t Share(const cluster::Store& store, Claimant of, cluster::ResourceId id) const;
+  /// What the claimant has in use by that view.
+  std::int64_t Used(const QuotaView& view, Claimant of, cluster::ResourceId id) const;
+  /// The claimants that are charged for the work of a queue, the narrowest first.
+  std::vector<Claimant> PathOf(const cluster::Store& store, cluster::QueueId queue) const;
+
+  bool operator==(const FairShareTable&) const = default;
+
+ private:
+  struct Entry {
+    DeviceAmounts share{};
+    std::vector<cluster::QueueId> below{};  ///< The queues whose parent it is.
+    bool operator==(const Entry&) const = default;
+  };
+  const Entry& EntryOf(cluster::QueueId queue) const;
+
+  std::vector<Entry> entries_;  ///< By QueueId.
+};
+
+/// A job of another queue whose room a claim would take: all of these pods end.
+struct Loss {
+  cluster::QueueId queue = cluster::kNoQueue;
+  std::span<const cluster::PodInfo* const> pods;
+};
+
+enum class Claim : std::uint8_t {
+  kNone,       ///< It would have more than its quota and more than its fair share.
+  kFairShare,  ///< It stays within its fair share.
+  kQuota,      ///< It stays within its quota.
+};
+
+/// The exchange of room between the queue of a waiting job and others.
+class Exchange {
+ public:
+  /// `shares` must outlive it. `now`: the use of queues, without what ends in any case.
+  Exchange(const FairShareTable& shares, QuotaView now, cluster::QueueId claimant)
+      : shares_(&shares), now_(std::move(now)), claimant_(claimant) {}
+
+  /// How many of the jobs leave a queue below its floor, the larger of its quota and its fair
+  /// share, at some level below the common ancestor with the claimant. Only a job that reaches from
+  /// above a floor to below it may do that, one at each floor, so that what the quota covers stays
+  /// whole. nullopt: they may not be taken. Jobs of the claimant's own queue count towards no
+  /// floor.
+  std::optional<int> Straddlers(std::span<const Loss> losses) const;
+
+  /// The claim of a job that would be placed so once the others have ended. With losses in the own
+  /// queue alone it needs none: kQuota. For a fair share alone nothing is exchanged among equals:
+  /// next to each queue that loses, the claimant must stand better with the job than that one does
+  /// now (queue_order.h, without priorities).
+  Claim ClaimOf(std::span<const Placed> placed, std::span<const Loss> losses) const;
+
+  /// Whether the queue could have a claim to `wants` more, whoever loses it.
+  bool MayClaim(const cluster::Demand& wants) const;
+
+  /// Whether the claimant has less in use of some device than its quota or its fair share.
+  bool Lacks() const;
+
+  /// How much the queue has in use above its floor, of the kind of devices of which that is most;
+  /// at least 0. Thousandths.
+  std::int64_t Excess(cluster::QueueId queue) const;
+
+ private:
+  friend class Floors;
+  const cluster::Store& store() const { return now_.store(); }
+  std::int64_t Quota(Claimant of, cluster::ResourceId id) const;
+  std::int64_t Floor(Claimant of, cluster::ResourceId id) const;
+  Standing StandingOf(const QuotaView& view, Claimant of, const cluster::Demand& asked) const;
+  bool IsWithin(const QuotaView& view, std::span<const Claimant> path, const cluster::Demand& asked,
+                Claim claim) const;
+
+  const FairShareTable* shares_;
+  QuotaView now_;
+  cluster::QueueId claimant_;
+};
+
+/// Jobs that are taken one after the other, as long as Exchange::Straddlers permits them all.
+class Floors {
+ public:
+  /// The exchange must outlive it.
+  explicit Floors(const Exchange& exchange);
+  /// Takes the job, or leaves it: it would go below a floor. `may_straddle`: it may do so as the
+  /// only one at that floor.
+  bool Take(const Loss& loss, bool may_straddle);
+
+ private:
+  const Exchange* exchange_;
+  QuotaView left_;
+  std::vector<Claimant> ours_;
+  std::set<std::tuple<cluster::QueueId, bool, cluster::ResourceId>> straddled_;
+};
+
+}  // namespace berth::policy

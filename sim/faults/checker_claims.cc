@@ -1,0 +1,101 @@
+// Checker, part: I9 between queues, by plain counting of one resource.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "policy/claims.h"
+#include "sim/faults/checker.h"
+
+namespace berth::sim {
+namespace {
+
+using cluster::PodInfo;
+using cluster::QueueId;
+
+bool HasQueuesBelow(const cluster::Store& store, QueueId queue) {
+  return std::ranges::any_of(store.queues(), [&](QueueId other) {
+    const auto& path = store.queue(other).path;
+    return path.size() > 1 && path[1] == queue;
+  });
+}
+
+std::vector<QueueId> Without(const std::vector<QueueId>& path, const std::vector<QueueId>& other) {
+  std::vector<QueueId> rest;
+  std::ranges::copy_if(path, std::back_inserter(rest), [&](QueueId queue) {
+    return std::ranges::find(other, queue) == other.end();
+  });
+  return rest;
+}
+
+/// What the pods that stay hold of the first device of the policy, in the queue and below it.
+std::int64_t UsedAfter(const engine::Engine& engine, QueueId queue) {
+  const cluster::Store& store = engine.store();
+  std::int64_t used = 0;
+  for (const auto& [uid, pod] : store.pods()) {
+    if (pod.charged_queue == cluster::kNoQueue || pod.terminating() || engine.IsVictim(pod)) {
+      continue;
+    }
+    const auto& path = store.queue(pod.charged_queue).path;
+    if (std::ranges::find(path, queue) == path.end()) continue;
+    for (const auto& [id, amount] : pod.charged) {
+      used += id == store.device_ids().front() ? amount : 0;
+    }
+  }
+  return used;
+}
+
+policy::FairShareTable SharesOf(const engine::Engine& engine) {
+  policy::QueueDemands demands;
+  for (const auto& [key, workload] : engine.store().workloads()) {
+    const auto reason = engine.StateOf(workload).verdict.reason;
+    demands.Add(engine.store(), workload, reason != cluster::ReasonId::kNeverFits);
+  }
+  return {engine.store(), demands};
+}
+
+}  // namespace
+
+/// I9: whoever takes room back stays within its quota or its fair share, and who loses it keeps its
+/// quota and its fair share; but for one job that reaches from above them to below them, which is
+/// taken within a quota only. Queues whose parents have work of their own are left to the tests of
+/// policy/claims.h.
+void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& workload) {
+  const engine::Plan* plan =
+      workload.members.empty() ? nullptr : engine.PlanOf(*workload.members.front());
+  if (plan == nullptr || plan->evicting != engine::Evicting::kDryRun) return;
+  const cluster::Store& store = engine.store();
+  const cluster::ResourceId gpu = store.device_ids().front();
+  const policy::FairShareTable shares = SharesOf(engine);
+  const auto quota = [&](QueueId queue) { return store.queue(queue).quota[gpu]; };
+  const auto share = [&](QueueId queue) { return shares.Share(store, {.queue = queue}, gpu); };
+  for (const std::string& uid : plan->reclaimed) {
+    const PodInfo* victim = store.FindPod(uid);
+    if (victim == nullptr || victim->charged_queue == cluster::kNoQueue) continue;
+    const QueueId loser = victim->charged_queue;
+    if (HasQueuesBelow(store, loser) || HasQueuesBelow(store, workload.queue)) continue;
+    const auto ours = Without(store.queue(workload.queue).path, store.queue(loser).path);
+    const auto theirs = Without(store.queue(loser).path, store.queue(workload.queue).path);
+    const auto within = [&](const auto& most) {
+      return std::ranges::all_of(
+          ours, [&](QueueId queue) { return UsedAfter(engine, queue) <= most(queue); });
+    };
+    const bool by_quota = within(quota);
+    if (!by_quota && !within(share)) {
+      Broken(
+          fmt::format("I9: {} takes {} without a claim", workload.key, victim->object.meta.name));
+    }
+    std::int64_t job = 0;  // what the victim's job held
+    for (const PodInfo* pod : victim->workload->members) {
+      for (const auto& [id, amount] : pod->charged) job += id == gpu ? amount : 0;
+    }
+    for (const QueueId queue : theirs) {
+      const std::int64_t left = UsedAfter(engine, queue);
+      const std::int64_t floor = std::max(quota(queue), share(queue));
+      if (left >= floor || (by_quota && left + job > floor)) continue;
+      Broken(fmt::format("I9: {} takes {}, and queue {} has {} left of {} milli-GPU", workload.key,
+                         victim->object.meta.name, store.queue(queue).config.name, left, floor));
+    }
+  }
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,368 @@
+// What queues take back from each other: against all sets of victims, by rules that are counted
+// here once more; and that it ends.
+#include <fmt/format.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "policy/fair_share.h"
+#include "tests/support/catch.h"
+#include "tests/support/world.h"
+
+namespace berth::engine {
+namespace {
+
+using testing::MakeNode;
+using testing::MakePod;
+using testing::MakePolicy;
+using testing::MakeQueue;
+using testing::World;
+
+struct QueueRow {
+  int parent = -1;  ///< Index; it comes before its children, and has no work of its own.
+  int quota = 0;
+  int weight = 1;
+};
+
+/// A gang of `nodes.size()` pods, or a lone pod. It waits if it has no nodes.
+struct Job {
+  int queue = 0;
+  bool gang = false;
+  int gpus = 1;  ///< Of each pod.
+  int members = 1;
+  std::vector<int> nodes{};
+  int total() const { return gpus * members; }
+};
+
+struct Cluster {
+  int nodes = 1;
+  std::vector<QueueRow> queues{};
+  std::vector<Job> jobs{};  ///< The first one waits, the others run.
+};
+
+std::string QueueName(int queue) { return fmt::format("q{}", queue); }
+std::string NodeName(int node) { return fmt::format("n{}", node); }
+
+std::vector<QueueRow> DrawQueues() {
+  std::vector<QueueRow> queues;
+  const int departments = *rc::gen::inRange(0, 3);
+  for (int i = 0; i < departments; ++i) {
+    queues.push_back({.quota = *rc::gen::inRange(0, 17), .weight = *rc::gen::inRange(0, 4)});
+  }
+  const int teams = *rc::gen::inRange(2, 5);
+  for (int i = 0; i < teams; ++i) {
+    queues.push_back({.parent = *rc::gen::inRange(-1, departments),
+                      .quota = *rc::gen::inRange(0, 13),
+                      .weight = *rc::gen::inRange(0, 4)});
+  }
+  return queues;
+}
+
+bool IsParent(const std::vector<QueueRow>& queues, int queue) {
+  return std::ranges::any_of(queues, [&](const QueueRow& row) { return row.parent == queue; });
+}
+
+/// A queue without others below it.
+int DrawTeam(const std::vector<QueueRow>& queues) {
+  std::vector<int> teams;
+  for (int i = 0; i < static_cast<int>(queues.size()); ++i) {
+    if (!IsParent(queues, i)) teams.push_back(i);
+  }
+  return *rc::gen::elementOf(teams);
+}
+
+Job DrawJob(const std::vector<QueueRow>& queues) {
+  Job job{.queue = DrawTeam(queues)};
+  job.gang = *rc::gen::inRange(0, 3) == 0;
+  job.gpus = *rc::gen::inRange(0, 3) == 0 ? *rc::gen::inRange(1, 9) : *rc::gen::inRange(2, 6);
+  job.members = job.gang ? *rc::gen::inRange(1, 4) : 1;
+  return job;
+}
+
+/// At most `most` jobs that run; those that find no room are left out.
+Cluster DrawCluster(int most) {
+  Cluster cluster{.nodes = *rc::gen::inRange(1, 5), .queues = DrawQueues()};
+  cluster.jobs.push_back(DrawJob(cluster.queues));
+  std::vector<int> free(static_cast<std::size_t>(cluster.nodes), 8);
+  // The cluster must be nearly full, or nothing need be taken.
+  for (int i = 0; i < 3 * most && static_cast<int>(cluster.jobs.size()) <= most; ++i) {
+    Job job = DrawJob(cluster.queues);
+    std::vector<int> left = free;
+    for (int node = 0; node < cluster.nodes; ++node) {
+      int& room = left[static_cast<std::size_t>(node)];
+      while (static_cast<int>(job.nodes.size()) < job.members && room >= job.gpus) {
+        room -= job.gpus;
+        job.nodes.push_back(node);
+      }
+    }
+    if (static_cast<int>(job.nodes.size()) < job.members) continue;
+    free = left;
+    cluster.jobs.push_back(std::move(job));
+  }
+  return cluster;
+}
+
+// --- The rules, counted once more.
+
+std::vector<int> PathOf(const Cluster& cluster, int queue) {
+  std::vector<int> path;
+  for (; queue >= 0; queue = cluster.queues[static_cast<std::size_t>(queue)].parent) {
+    path.push_back(queue);
+  }
+  return path;
+}
+
+std::vector<int> Without(const std::vector<int>& path, const std::vector<int>& other) {
+  std::vector<int> rest;
+  std::ranges::copy_if(path, std::back_inserter(rest),
+                       [&](int q) { return std::ranges::find(other, q) == other.end(); });
+  return rest;
+}
+
+class Rules {
+ public:
+  explicit Rules(const Cluster& cluster) : cluster_(cluster) {
+    policy::FairTree tree{.total = {cluster.nodes * 8}, .pool = {cluster.nodes * 8}};
+    for (std::size_t i = 0; i < cluster.queues.size(); ++i) {
+      const QueueRow& row = cluster.queues[i];
+      tree.queues.push_back({.name = QueueName(static_cast<int>(i)),
+                             .parent = row.parent,
+                             .quota = {row.quota},
+                             .limit = {policy::kNoLimit},
+                             .kept = {0},
+                             .used = {0},
+                             .weight = row.weight * 1000});
+    }
+    for (const Job& job : cluster.jobs) {
+      if (&job == &cluster.jobs.front() && !Fits(~0U)) continue;  // no node ever holds it
+      tree.queues[static_cast<std::size_t>(job.queue)].jobs.push_back(
+          {.devices = {job.total()}, .count = 1});
+    }
+    for (const auto& share : policy::FairShares(tree)) shares_.push_back(share.front());
+  }
+
+  /// Whether the first job fits once those of `mask` are gone.
+  bool Fits(unsigned mask) const {
+    std::vector<int> free(static_cast<std::size_t>(cluster_.nodes), 8);
+    for (std::size_t i = 1; i < cluster_.jobs.size(); ++i) {
+      if ((mask >> i & 1U) != 0) continue;
+      for (const int node : cluster_.jobs[i].nodes) {
+        free[static_cast<std::size_t>(node)] -= cluster_.jobs[i].gpus;
+      }
+    }
+    int places = 0;
+    for (const int room : free) places += room / cluster_.jobs.front().gpus;
+    return places >= cluster_.jobs.front().members;
+  }
+
+  /// nullopt: the jobs of `mask` may not be taken. Otherwise whether there is a straddler.
+  std::optional<bool> MayTake(unsigned mask) const {
+    const int claimant = cluster_.jobs.front().queue;
+    bool straddles = false;
+    bool by_quota = true;
+    bool by_share = true;
+    for (std::size_t i = 1; i < cluster_.jobs.size(); ++i) {
+      if ((mask >> i & 1U) == 0) continue;
+      const int loser = cluster_.jobs[i].queue;
+      if (loser == claimant) return std::nullopt;  // all have one priority
+      const auto ours = Without(PathOf(cluster_, claimant), PathOf(cluster_, loser));
+      const auto theirs = Without(PathOf(cluster_, loser), PathOf(cluster_, claimant));
+      for (const int queue : ours) {
+        by_quota &= Used(queue, mask, true) <= row(queue).quota;
+        by_share &= Used(queue, mask, true) <= share(queue);
+      }
+      by_share &= StandsBetter(ours.back(), Used(ours.back(), mask, true), theirs.back(),
+                               Used(theirs.back(), 0, false));
+      for (const int queue : theirs) {
+        const int left = Used(queue, mask, false);
+        const auto floor = std::max<std::int64_t>(row(queue).quota, share(queue));
+        if (left >= floor) continue;
+        straddles = true;
+        if (!HasStraddler(queue, mask, left, floor)) return std::nullopt;
+      }
+    }
+    if (!by_quota && (!by_share || straddles)) return std::nullopt;
+    return straddles;
+  }
+
+ private:
+  const QueueRow& row(int queue) const { return cluster_.queues[static_cast<std::size_t>(queue)]; }
+  std::int64_t share(int queue) const { return shares_[static_cast<std::size_t>(queue)]; }
+
+  /// In the queue and below it, without the jobs of `mask`; with the first one, if it starts.
+  int Used(int queue, unsigned mask, bool starts) const {
+    int used = 0;
+    for (std::size_t i = starts ? 0 : 1; i < cluster_.jobs.size(); ++i) {
+      const auto path = PathOf(cluster_, cluster_.jobs[i].queue);
+      const bool there = std::ranges::find(path, queue) != path.end();
+      if (there && (i == 0 || (mask >> i & 1U) == 0)) used += cluster_.jobs[i].total();
+    }
+    return used;
+  }
+  bool HasStraddler(int queue, unsigned mask, int left, std::int64_t floor) const {
+    for (std::size_t i = 1; i < cluster_.jobs.size(); ++i) {
+      const auto path = PathOf(cluster_, cluster_.jobs[i].queue);
+      const bool there = std::ranges::find(path, queue) != path.end();
+      if ((mask >> i & 1U) != 0 && there && left + cluster_.jobs[i].total() > floor) return true;
+    }
+    return false;
+  }
+  bool StandsBetter(int a, int used_a, int b, int used_b) const {
+    const int over_a = used_a - row(a).quota;
+    const int over_b = used_b - row(b).quota;
+    if (over_a <= 0 || over_b <= 0) return over_a <= 0 && over_b > 0;
+    if ((row(a).weight == 0) != (row(b).weight == 0)) return row(a).weight != 0;
+    return over_a * std::max(1, row(b).weight) < over_b * std::max(1, row(a).weight);
+  }
+
+  const Cluster& cluster_;
+  std::vector<std::int64_t> shares_;
+};
+
+/// The less is the better set, as far as straddlers, gangs and devices tell.
+std::tuple<bool, int, int> RankOf(const Cluster& cluster, unsigned mask, bool straddles) {
+  int gangs = 0;
+  int devices = 0;
+  for (std::size_t i = 1; i < cluster.jobs.size(); ++i) {
+    if ((mask >> i & 1U) == 0) continue;
+    gangs += cluster.jobs[i].gang ? 1 : 0;
+    devices += cluster.jobs[i].total();
+  }
+  return {straddles, gangs, devices};
+}
+
+// --- The engine.
+
+config::PolicyConfiguration PolicyOf(const Cluster& cluster) {
+  std::vector<config::Queue> queues;
+  for (std::size_t i = 0; i < cluster.queues.size(); ++i) {
+    const QueueRow& row = cluster.queues[i];
+    config::Queue queue = MakeQueue(QueueName(static_cast<int>(i)), {"*"}, -1, row.quota);
+    queue.weight = row.weight * 1000;
+    if (row.parent >= 0) queue.parent = QueueName(row.parent);
+    queues.push_back(std::move(queue));
+  }
+  config::PolicyConfiguration policy = MakePolicy(queues);
+  policy.borrowing = true;
+  return policy;
+}
+
+testing::PodBuilder PodOf(const Job& job, const std::string& name, int member) {
+  auto pod = MakePod(fmt::format("{}-{}", name, member)).Gpu(job.gpus).Queue(QueueName(job.queue));
+  if (job.gang) pod.Gang(name, job.members);
+  return pod;
+}
+
+/// The jobs that Berth evicts for the first one.
+unsigned Evicted(const Cluster& cluster) {
+  World world(PolicyOf(cluster));
+  for (int i = 0; i < cluster.nodes; ++i) world.Add(MakeNode(NodeName(i)).Gpu(8));
+  std::map<std::string, std::size_t> job_of;
+  for (std::size_t i = 1; i < cluster.jobs.size(); ++i) {
+    for (int k = 0; k < cluster.jobs[i].members; ++k) {
+      const std::string name = fmt::format("j{}", i);
+      world.Add(PodOf(cluster.jobs[i], name, k)
+                    .On(NodeName(cluster.jobs[i].nodes[static_cast<std::size_t>(k)])));
+      job_of[fmt::format("{}-{}", name, k)] = i;
+    }
+  }
+  world.Start();
+  for (int k = 0; k < cluster.jobs.front().members; ++k) {
+    world.Add(PodOf(cluster.jobs.front(), "w", k).Gated());
+  }
+  world.Tick();
+  unsigned mask = 0;
+  std::map<std::size_t, int> pods;
+  for (const std::string& line : world.LogOf("evict ")) {
+    const std::size_t job = job_of.at(line.substr(6, line.find(' ', 6) - 6));
+    mask |= 1U << job;
+    ++pods[job];
+  }
+  for (const auto& [job, count] : pods) RC_ASSERT(count == cluster.jobs[job].members);
+  return mask;
+}
+
+TEST_CASE("what is taken back is the best that the rules permit", "[property]") {
+  CHECK(rc::check("reclaim", [] {
+    const Cluster cluster = DrawCluster(8);
+    const Rules rules(cluster);
+    using Rank = std::tuple<bool, int, int>;
+    std::optional<Rank> best;
+    for (unsigned mask = 2; mask < 1U << cluster.jobs.size() && !rules.Fits(0); mask += 2) {
+      const std::optional<bool> straddles = rules.MayTake(mask);
+      if (!straddles || !rules.Fits(mask)) continue;
+      const Rank rank = RankOf(cluster, mask, *straddles);
+      if (!best || rank < *best) best = rank;
+    }
+    const unsigned evicted = Evicted(cluster);
+    RC_CLASSIFY(best.has_value(), "something is taken back");
+    RC_CLASSIFY(best && std::get<0>(*best), "by a straddler");
+    if (!best) {
+      RC_ASSERT(evicted == 0U);
+      return;
+    }
+    RC_ASSERT(evicted != 0U);
+    const std::optional<bool> straddles = rules.MayTake(evicted);
+    RC_ASSERT(straddles.has_value());
+    RC_ASSERT(rules.Fits(evicted));
+    RC_ASSERT(RankOf(cluster, evicted, *straddles) == *best);
+  }));
+}
+
+/// Lets the world go on, with a controller that makes evicted pods again, until nothing changes.
+/// Returns the number of evictions.
+int Settle(World& world, std::map<std::string, kube::Pod>& wanted, int& made) {
+  int evicted = 0;
+  for (int round = 0; round < 60; ++round) {
+    world.Schedule();
+    world.Advance(2'000);
+    std::vector<std::string> ended;
+    for (const auto& [name, pod] : world.pods()) {
+      if (pod.meta.deletion) ended.push_back(name);
+    }
+    for (const std::string& name : ended) world.Delete(name);
+    for (const std::string& name : ended) {
+      ++evicted;
+      kube::Pod pod = wanted.at(name);
+      pod.meta.uid = fmt::format("again-{}", ++made);
+      world.Add(pod);
+    }
+    if (ended.empty() && round > 2) return evicted;
+  }
+  RC_FAIL("queues take room from each other without an end");
+  return evicted;
+}
+
+TEST_CASE("taking back ends", "[property]") {
+  CHECK(rc::check("no loop", [] {
+    Cluster cluster{.nodes = *rc::gen::inRange(1, 4), .queues = DrawQueues()};
+    World world(PolicyOf(cluster));
+    for (int i = 0; i < cluster.nodes; ++i) world.Add(MakeNode(NodeName(i)).Gpu(8));
+    world.Start();
+    std::map<std::string, kube::Pod> wanted;
+    int made = 0;
+    int evicted = 0;
+    const int jobs = *rc::gen::inRange(2, 13);
+    for (int i = 0; i < jobs; ++i) {
+      const Job job = DrawJob(cluster.queues);
+      for (int k = 0; k < job.members; ++k) {
+        const kube::Pod pod = PodOf(job, fmt::format("j{}", i), k).Created(i * 1000).Gated();
+        wanted.emplace(pod.meta.name, pod);
+        world.Add(pod);
+      }
+      evicted += Settle(world, wanted, made);
+    }
+    RC_CLASSIFY(evicted > 0, "something is taken back");
+    // Nothing has changed since.
+    RC_ASSERT(Settle(world, wanted, made) == 0);
+  }));
+}
+
+}  // namespace
+}  // namespace berth::engine

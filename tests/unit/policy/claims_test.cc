@@ -1,0 +1,189 @@
+// Who may take room from whom, by hand-worked numbers of GPUs. The node has 16.
+#include "policy/claims.h"
+
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/builders.h"
+#include "tests/support/planning.h"
+
+namespace berth::policy {
+namespace {
+
+using cluster::PodInfo;
+using testing::MakeNode;
+using testing::MakePod;
+using testing::MakePolicy;
+using testing::MakeQueue;
+using testing::Planning;
+
+struct QueueRow {
+  std::string name;
+  int quota = -1;
+  std::string parent{};
+  std::int64_t weight = 1'000;
+};
+
+struct ClaimsTest : Planning {
+  explicit ClaimsTest(const std::vector<QueueRow>& queues) : Planning(PolicyOf(queues)) {
+    Node(MakeNode("n").Gpu(16));
+  }
+  static config::PolicyConfiguration PolicyOf(const std::vector<QueueRow>& rows) {
+    std::vector<config::Queue> queues;
+    for (const QueueRow& row : rows) {
+      queues.push_back(MakeQueue(row.name, {row.name}, -1, row.quota));
+      queues.back().parent = row.parent;
+      queues.back().weight = row.weight;
+    }
+    config::PolicyConfiguration policy = MakePolicy(queues);
+    policy.borrowing = true;
+    return policy;
+  }
+  /// A pod of the queue that runs.
+  const PodInfo* Running(const std::string& queue, int gpus) {
+    return &Pod(MakePod(fmt::format("r{}", ++pods_)).Ns(queue).Gpu(gpus).On("n"));
+  }
+  const PodInfo* Waiting(const std::string& queue, int gpus) {
+    return &Pod(MakePod(fmt::format("w{}", ++pods_)).Ns(queue).Gpu(gpus));
+  }
+  Exchange For(const std::string& queue) {
+    store.Refresh();
+    QueueDemands demands;
+    for (const auto& [key, workload] : store.workloads()) demands.Add(store, workload);
+    shares = FairShareTable(store, demands);
+    return {shares, QuotaView(store), store.FindQueue(queue)};
+  }
+  std::optional<int> Straddlers(const std::string& queue, std::vector<const PodInfo*> lost) {
+    const Exchange exchange = For(queue);
+    return exchange.Straddlers(LossesOf(lost));
+  }
+  Claim ClaimFor(const std::string& queue, const PodInfo* waiting,
+                 std::vector<const PodInfo*> lost) {
+    const Exchange exchange = For(queue);
+    const Placed placed{.pod = waiting, .node = node("n")};
+    return exchange.ClaimOf({&placed, 1}, LossesOf(lost));
+  }
+  /// Each pod is a job.
+  std::vector<Loss> LossesOf(const std::vector<const PodInfo*>& pods) {
+    kept = pods;
+    std::vector<Loss> losses;
+    for (const PodInfo* const& pod : kept) {
+      losses.push_back({.queue = pod->charged_queue, .pods = {&pod, 1}});
+    }
+    return losses;
+  }
+
+  FairShareTable shares;
+  std::vector<const PodInfo*> kept;
+  int pods_ = 0;
+};
+
+TEST_CASE("a claim by quota ends at the quota, one by share at the fair share", "[unit][policy]") {
+  ClaimsTest t({{"a", 4}, {"b", 4}, {"c"}});
+  const PodInfo* lost = t.Running("a", 12);
+  t.Running("b", 3);
+  const PodInfo* one = t.Waiting("b", 1);
+  const PodInfo* two = t.Waiting("b", 2);
+  CHECK(t.ClaimFor("b", one, {lost}) == Claim::kQuota);      // 3 + 1 = 4 of 4
+  CHECK(t.ClaimFor("b", two, {lost}) == Claim::kFairShare);  // 5, and b asks for 3 + 1 + 2 in all
+  const PodInfo* none = t.Waiting("c", 1);
+  CHECK(t.ClaimFor("c", none, {lost}) == Claim::kFairShare);
+  const PodInfo* all = t.Waiting("c", 16);  // more than its share can be
+  CHECK(t.ClaimFor("c", all, {lost}) == Claim::kNone);
+}
+
+TEST_CASE("without weight there is no claim beyond the quota", "[unit][policy]") {
+  ClaimsTest t({{"a", 4}, {"b", 4, "", 0}});
+  const PodInfo* lost = t.Running("a", 12);
+  t.Running("b", 4);
+  CHECK(t.ClaimFor("b", t.Waiting("b", 1), {lost}) == Claim::kNone);
+}
+
+TEST_CASE("for a fair share nothing is exchanged among equals", "[unit][policy]") {
+  ClaimsTest t({{"a"}, {"b"}});
+  const PodInfo* lost = t.Running("b", 12);
+  // Only one of them can have its job. The share is that of `a`, by name; but as much as `a` would
+  // have with it, `b` has now.
+  CHECK(t.ClaimFor("a", t.Waiting("a", 12), {lost}) == Claim::kNone);
+  CHECK(t.ClaimFor("a", t.Waiting("a", 4), {lost}) == Claim::kFairShare);
+}
+
+TEST_CASE("nobody is taken below the larger of quota and fair share", "[unit][policy]") {
+  ClaimsTest t({{"a", 6, "", 0}, {"b", 10, "", 0}});
+  const PodInfo* four = t.Running("a", 4);
+  const PodInfo* two = t.Running("a", 2);
+  const PodInfo* other = t.Running("a", 2);
+  t.Waiting("b", 10);
+  CHECK(t.Straddlers("b", {two}) == 0);          // 6 of 6 stay
+  CHECK(t.Straddlers("b", {four}) == 1);         // 4 stay, 6 would be more: 8 > 6
+  CHECK_FALSE(t.Straddlers("b", {two, other}));  // 4 stay: without either of them it has its 6
+  CHECK_FALSE(t.Straddlers("b", {four, two}));   // 2 stay, and 2 + 4 = 6 is not above the floor
+  CHECK(t.Straddlers("b", {}) == 0);
+}
+
+TEST_CASE("jobs of the own queue meet no floor", "[unit][policy]") {
+  ClaimsTest t({{"a", 8}, {"b", 8}});
+  const PodInfo* own = t.Running("b", 8);
+  CHECK(t.Straddlers("b", {own}) == 0);
+  CHECK(t.ClaimFor("b", t.Waiting("b", 16), {own}) == Claim::kQuota);  // it takes from nobody else
+}
+
+TEST_CASE("only levels below the common ancestor count", "[unit][policy]") {
+  //   d: quota 8           e: quota 8
+  //   a: -   b: quota 4    c: quota 8
+  ClaimsTest t({{"d", 8}, {"e", 8}, {"a", -1, "d"}, {"b", 4, "d"}, {"c", 8, "e"}});
+  const PodInfo* sibling = t.Running("a", 10);
+  const PodInfo* lost = t.Running("c", 6);
+  const PodInfo* waiting = t.Waiting("b", 4);
+  // Inside d: b would have 4 of 4. d has 10 > 8 whoever of its teams holds them.
+  CHECK(t.ClaimFor("b", waiting, {sibling}) == Claim::kQuota);
+  CHECK(t.Straddlers("b", {sibling}).has_value());
+  // Across departments d would have 14: more than its quota, and more than it has a share of.
+  CHECK(t.ClaimFor("b", waiting, {lost}) == Claim::kNone);
+  CHECK_FALSE(t.Straddlers("b", {lost}));  // c has 6 of its 8
+}
+
+TEST_CASE("the own work of a parent is a sibling of its children with a quota of 0",
+          "[unit][policy]") {
+  ClaimsTest t({{"p", 16}, {"c", 4, "p"}});
+  const PodInfo* own = t.Running("p", 8);
+  t.Running("p", 8);
+  const PodInfo* child = t.Waiting("c", 4);
+  CHECK(t.ClaimFor("c", child, {own}) == Claim::kQuota);
+  CHECK(t.Straddlers("c", {own}).has_value());
+  // The other way round it has no quota: only its fair share, 16 - 4.
+  const PodInfo* more = t.Waiting("p", 4);
+  t.Running("c", 4);
+  CHECK(t.ClaimFor("p", more, {t.Running("c", 1)}) == Claim::kNone);
+}
+
+TEST_CASE("jobs that are taken one after the other never pass a floor", "[unit][policy]") {
+  ClaimsTest t({{"a", 4, "", 0}, {"b", 12, "", 0}});
+  std::vector<const PodInfo*> jobs;
+  for (int i = 0; i < 4; ++i) jobs.push_back(t.Running("a", 3));  // 12, 8 above the quota
+  t.Waiting("b", 12);
+  const Exchange exchange = t.For("b");
+  const auto losses = t.LossesOf(jobs);
+  Floors floors(exchange);
+  CHECK(floors.Take(losses[0], false));        // 9
+  CHECK(floors.Take(losses[1], false));        // 6
+  CHECK_FALSE(floors.Take(losses[2], false));  // 3 < 4
+  CHECK(floors.Take(losses[2], true));         // it reaches from 6 to 3
+  CHECK_FALSE(floors.Take(losses[3], true));   // the second one at that floor
+}
+
+TEST_CASE("the excess is what is above quota and share, and what lacks is below",
+          "[unit][policy]") {
+  ClaimsTest t({{"a", 4, "", 0}, {"b", 4, "", 0}});
+  t.Running("a", 6);
+  t.Running("b", 3);
+  const Exchange exchange = t.For("b");
+  CHECK(exchange.Excess(t.store.FindQueue("a")) == 2'000);
+  CHECK(exchange.Excess(t.store.FindQueue("b")) == 0);
+  CHECK(exchange.Lacks());
+  CHECK_FALSE(t.For("a").Lacks());
+}
+
+}  // namespace
+}  // namespace berth::policy
