@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "engine/min_run_time.h"
 #include "policy/fit.h"
 #include "policy/neighbours.h"
 
@@ -73,6 +74,7 @@ std::optional<VictimJob> JobOf(const View& view, const Workload& workload) {
       if (std::ranges::find(devices, id) != devices.end()) job.devices += amount;
     }
   }
+  if (job.runs) job.from = OfAgeAt(view, workload);
   return job;
 }
 
@@ -350,6 +352,18 @@ std::optional<Reservation> ChooseMinimal(const std::vector<VictimJob>& candidate
   return std::nullopt;
 }
 
+/// Leaves out the jobs that may not be evicted yet. Returns when the first of them may be; 0: there
+/// are none.
+TimePoint LeaveOutYoung(std::vector<VictimJob>& jobs, TimePoint now) {
+  TimePoint first = 0;
+  std::erase_if(jobs, [&](const VictimJob& job) {
+    if (job.from <= now) return false;
+    first = Earlier(first, job.from);
+    return true;
+  });
+  return first;
+}
+
 /// How the gang is known where it is remembered that nobody can be evicted for it. nullopt:
 /// counting does not tell, because its members differ, neighbours matter or nodes have refused it.
 std::optional<Preemptor> PreemptorOf(const View& view, const Workload& workload, const Pods& pods,
@@ -411,12 +425,13 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
     decision.by_count = std::ranges::none_of(view.store.nodes(), may);
     if (decision.by_count) return decision;
   }
-  const std::vector<VictimJob> jobs = FindVictimJobs(view, workload);
+  std::vector<VictimJob> jobs = FindVictimJobs(view, workload);
+  decision.again = LeaveOutYoung(jobs, view.now);
   if (jobs.empty()) return decision;
   const Pods ending = EndingPods(view);
   for (const PodInfo* pod : ending) {
     const TimePoint stuck = *pod->object.meta.deletion + kStuckAfter + 1;
-    decision.again = decision.again == 0 ? stuck : std::min(decision.again, stuck);
+    decision.again = Earlier(decision.again, stuck);
   }
   Chooser chooser(view, workload, pods, min, ending);
   Jobs all;
@@ -430,7 +445,8 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
 
 std::optional<Reservation> DecideResumedStart(const View& view, const Workload& workload, Pods pods,
                                               int min, Pods marked) {
-  // A mark is only a claim: who does not end yet must be one that may be evicted.
+  // A mark is only a claim: who does not end yet must be one that may be evicted. Its time was
+  // judged by who marked it: another clock, or an edit since, leaves no eviction half done.
   std::erase_if(marked, [&](const PodInfo* pod) {
     return !pod->terminating() && (pod->workload == nullptr || !IsLower(*pod->workload, workload) ||
                                    !JobOf(view, *pod->workload));

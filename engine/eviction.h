@@ -25,11 +25,12 @@ struct VictimJob {
   std::vector<const cluster::PodInfo*> pods{};
   bool runs = false;         ///< Some must be evicted.
   std::int64_t devices = 0;  ///< What they are charged, thousandths.
+  TimePoint from = 0;        ///< It may not be evicted before that: see OfAgeAt.
 };
 
 /// The work that `workload` may take room from: of lower priority, in the same queue, preemptible
-/// in all its members, and not evicted already. In the order in which it is taken first: lower
-/// priority, younger, UID.
+/// in all its members, and not evicted already; also what may not be evicted yet. In the order in
+/// which it is taken first: lower priority, younger, UID.
 std::vector<VictimJob> FindVictimJobs(const View& view, const cluster::Workload& workload);
 
 /// Decides for a gang that was refused for `reason` and needs `min` of `pods`, which are in rank

@@ -295,6 +295,11 @@ void DrawBudgets(Day& day) {
     if (random.Percent(serves ? 90 : 30)) job.app = random.Percent(50) ? "x" : "y";
     day.jobs.push_back(job);
   }
+  Random times(day.seed, 17);
+  for (config::Queue& queue : day.policy.queues) {
+    if (!times.Percent(40)) continue;
+    queue.min_run_time = std::chrono::milliseconds{times.Between(5'000, 60'000)};
+  }
 }
 
 /// The queues a, b and default get science and org above them. Some work goes into science itself.
