@@ -259,7 +259,8 @@ void CloseQueues(PolicyConfiguration& policy, const std::vector<std::string>& ba
 }
 
 /// A flavor without the key that was not understood could be every node: queues with amounts of
-/// flavors admit no pods. A class might have said that its pods are not to be evicted.
+/// flavors admit no pods. A class might have said that its pods are not to be evicted, and a queue
+/// that its work is not to be evicted for long.
 void ProtectWhatIsUnclear(PolicyConfiguration& policy, const ErrorSink& sink) {
   const auto unclear = [&sink](std::string_view path) {
     const auto below = [path](const std::string& value) { return value.starts_with(path); };
@@ -272,6 +273,10 @@ void ProtectWhatIsUnclear(PolicyConfiguration& policy, const ErrorSink& sink) {
       queue.namespaces.emplace();
       queue.quotas.clear();
     }
+  }
+  for (std::size_t i = 0; i < policy.queues.size(); ++i) {
+    if (!unclear(fmt::format("queues[{}].minRunTime", i))) continue;
+    policy.queues[i].min_run_time = keys::kLongestRunTime;
   }
   for (std::size_t i = 0; i < policy.classes.size(); ++i) {
     if (unclear(fmt::format("classes[{}]", i))) policy.classes[i].preemptible = false;

@@ -225,6 +225,8 @@ std::string ImportDraft::ToYaml(std::string_view head) {
       line(fmt::format("  weight: {}.{:03}", queue.weight / 1000, queue.weight % 1000));
     }
     if (const std::string text = PreemptionText(queue.preemption); !text.empty()) line(text);
+    if (queue.min_run_time.count() != 0)
+      line("  minRunTime: " + FormatDuration(queue.min_run_time));
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "config/import_draft.h"
+#include "config/policy_keys.h"
 #include "config/scalars.h"
 
 namespace berth::config::internal {
@@ -167,6 +168,15 @@ void TakeKaiResources(const Json& object, ImportedQueue& imported) {
   }
 }
 
+/// preemptMinRuntime of a queue that takes pods. False: there is none, or none that a policy may
+/// have.
+bool TakeKaiRunTime(const Json& object, ImportedQueue& imported) {
+  const auto time = ParseDuration(TextAt(object, "/spec/preemptMinRuntime"));
+  if (!time || *time > keys::kLongestRunTime) return false;
+  imported.queue.min_run_time = *time;
+  return true;
+}
+
 }  // namespace
 
 void ImportKai(const std::vector<Json>& objects, ImportDraft& draft) {
@@ -182,13 +192,15 @@ void ImportKai(const std::vector<Json>& objects, ImportDraft& draft) {
     ImportedQueue& imported = draft.Add(std::move(name));
     imported.notes = std::move(notes);
     TakeKaiResources(*object, imported);
-    for (const char* key : {"priority", "preemptMinRuntime", "reclaimMinRuntime"}) {
+    const bool leaf = !parents.contains(NameOf(*object));  // only leaves take pods
+    const bool timed = leaf && TakeKaiRunTime(*object, imported);
+    for (const std::string_view key : {"priority", "preemptMinRuntime", "reclaimMinRuntime"}) {
       const Json& value = At(*object, fmt::format("/spec/{}", key).c_str());
-      if (!value.is_null()) {
+      if (!value.is_null() && !(timed && key == "preemptMinRuntime")) {
         imported.notes.push_back(fmt::format("{} {}: not carried over", key, value.dump()));
       }
     }
-    if (parents.contains(NameOf(*object))) continue;  // only leaves take pods
+    if (!leaf) continue;
     const auto users = own.find(NameOf(*object));
     imported.queue.namespaces =
         OpenTo(users == own.end() ? std::vector<std::string>{} : users->second);

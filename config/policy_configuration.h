@@ -145,6 +145,8 @@ struct Queue {
   FairWithin fair_within = FairWithin::kNone;
   /// How many jobs of one user may hold room in it at once, without the queues below it. 0: any.
   int max_jobs_per_user = 0;
+  /// Work of it is not evicted for other work before it has run that long.
+  std::chrono::milliseconds min_run_time{0};
   /// By flavor, beside the totals.
   std::vector<FlavorQuota> quotas{};
   /// Workload classes that it admits. Absent: all, and work without a class.

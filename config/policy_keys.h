@@ -96,6 +96,9 @@ inline constexpr std::array<std::string_view, 4> kOffOn{"off", "on", "false", "t
 /// YAML 1.1 tools may turn `on` and `off` into `true` and `false`.
 inline constexpr std::array<std::string_view, 5> kSwitches{"on", "off", "auto", "true", "false"};
 
+/// The longest queues[].minRunTime.
+inline constexpr std::chrono::hours kLongestRunTime{30 * 24};
+
 // --- The keys.
 
 template <typename Visitor, Is<Dialects> T>
@@ -213,6 +216,8 @@ void Keys(Visitor& key, T& queue) {
       "next.");
   key("maxJobsPerUser", queue.max_jobs_per_user, Whole{1, 1'000'000},
       "How many jobs of one user may hold devices in it at once. Absent: any number.");
+  key("minRunTime", queue.min_run_time, Duration{std::chrono::seconds{0}, kLongestRunTime},
+      "Running work of it is not evicted for other work before it has run that long.");
   key("quotas", queue.quotas, Elements{.max = 64, .empty = ""},
       "Amounts of single flavors, beside those in total.");
   key("classes", queue.classes, Names{.form = kClass, .max = 64, .empty = ""},

@@ -99,6 +99,7 @@ std::expected<std::chrono::milliseconds, std::string> ParseDuration(std::string_
 
 std::string FormatDuration(std::chrono::milliseconds value) {
   const std::int64_t ms = value.count();
+  if (ms == 0) return "0s";
   if (ms < 1000) return fmt::format("{}ms", ms);
   const std::int64_t minutes = ms / 60'000;
   std::string seconds = FormatThousandths(ms % 60'000) + "s";

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "engine/min_run_time.h"
 #include "policy/fit.h"
 #include "policy/neighbours.h"
 
@@ -71,6 +72,7 @@ std::optional<VictimJob> JobOf(const View& view, const Workload& workload) {
       if (std::ranges::find(devices, id) != devices.end()) job.devices += amount;
     }
   }
+  if (job.runs) job.from = OfAgeAt(view, workload);
   return job;
 }
 
@@ -80,6 +82,18 @@ bool IsLower(const Workload& victim, const Workload& preemptor) {
            return pod->charge == Charge::kNone || (pod->charged_queue == preemptor.queue &&
                                                    pod->object.priority < preemptor.priority);
          });
+}
+
+/// Leaves out the jobs that may not be evicted yet. Returns when the first of them may be; 0: there
+/// are none.
+TimePoint LeaveOutYoung(std::vector<VictimJob>& jobs, TimePoint now) {
+  TimePoint first = 0;
+  std::erase_if(jobs, [&](const VictimJob& job) {
+    if (job.from <= now) return false;
+    first = Earlier(first, job.from);
+    return true;
+  });
+  return first;
 }
 
 /// How the gang is known where it is remembered that nobody can be evicted for it. nullopt:
@@ -215,8 +229,9 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
     if (decision.by_count) return decision;
   }
   view.work += std::ssize(view.store.nodes());
-  const std::vector<VictimJob> jobs =
+  std::vector<VictimJob> jobs =
       FindVictimJobs(view, workload, sources, exchange ? &*exchange : nullptr);
+  decision.again = LeaveOutYoung(jobs, view.now);
   if (jobs.empty()) return decision;
   Beneficiary beneficiary{.workload = workload,
                           .pods = std::move(pods),
@@ -226,7 +241,7 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
   for (const PodInfo* pod : beneficiary.ending) {
     if (!pod->terminating()) continue;
     const TimePoint stuck = *pod->object.meta.deletion + kStuckAfter + 1;
-    decision.again = decision.again == 0 ? stuck : std::min(decision.again, stuck);
+    decision.again = Earlier(decision.again, stuck);
   }
   decision.reserve = ChooseVictims(view, beneficiary, jobs);
   return decision;
@@ -240,7 +255,8 @@ std::optional<Reservation> DecideResumedStart(const View& view, const Workload& 
     exchange.emplace(view.fair_shares.Now(view.store, view.states, view.now), UseAfterEnds(view),
                      workload.queue);
   }
-  // A mark is only a claim: who does not end yet must be one that may be evicted.
+  // A mark is only a claim: who does not end yet must be one that may be evicted. Its time was
+  // judged by who marked it: another clock, or an edit since, leaves no eviction half done.
   std::erase_if(marked, [&](const PodInfo* pod) {
     if (pod->terminating()) return false;
     if (pod->workload == nullptr) return true;

@@ -29,7 +29,8 @@ Sources SourcesOf(const View& view, const cluster::Workload& workload);
 
 /// The work that `workload` may take room from, if `exchange` (null: no other queue) permits it:
 /// preemptible in all its members, not evicted already, and of lower priority where it is in the
-/// same queue. In the order in which it is taken first: lower priority, younger, UID.
+/// same queue; also what may not be evicted yet. In the order in which it is taken first: lower
+/// priority, younger, UID.
 std::vector<VictimJob> FindVictimJobs(const View& view, const cluster::Workload& workload,
                                       Sources sources, const policy::Exchange* exchange);
 

@@ -7,6 +7,7 @@
 #include "engine/decide.h"
 #include "engine/engine.h"
 #include "engine/eviction.h"
+#include "engine/min_run_time.h"
 #include "policy/neighbours.h"
 #include "policy/rank_order.h"
 
@@ -51,7 +52,7 @@ PreemptorDecision DecideEvictions(const View& view, const Workload& workload,
       DecideStartByEviction(view, workload, std::move(pods), min, reason, memo);
   if (workload.gang) return by_berth;
   by_scheduler.reserve = std::move(by_berth.reserve);
-  by_scheduler.again = by_berth.again;
+  by_scheduler.again = Earlier(by_scheduler.again, by_berth.again);
   by_scheduler.claims = by_berth.claims;
   return by_scheduler;
 }

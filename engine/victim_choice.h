@@ -20,6 +20,7 @@ struct VictimJob {
   std::vector<const cluster::PodInfo*> pods{};
   bool runs = false;         ///< Some must be evicted.
   std::int64_t devices = 0;  ///< What they are charged, thousandths.
+  TimePoint from = 0;        ///< It may not be evicted before that: see OfAgeAt.
   std::int64_t excess = 0;   ///< policy::Exchange::Excess of its queue; 0 in the same queue.
 };
 

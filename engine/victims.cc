@@ -10,6 +10,7 @@
 
 #include "cluster/plan_claim.h"
 #include "engine/engine.h"
+#include "engine/min_run_time.h"
 #include "kube/selector.h"
 #include "policy/fit.h"
 #include "policy/neighbours.h"
@@ -111,7 +112,8 @@ std::vector<const PodInfo*> FindVictims(const View& view, const PodInfo& pod, No
   for (const PodInfo* other : view.store.node(node).pods) {
     const bool lone = other->workload == nullptr || !other->workload->gang;
     const bool taken = !view.states.At(*other).victim_of.empty();
-    if (other->bound() && lone && !taken && Below(*other, pod)) candidates.push_back(other);
+    if (!other->bound() || !lone || taken || !Below(*other, pod)) continue;
+    if (!IsYoung(view, *other)) candidates.push_back(other);
   }
   std::ranges::sort(candidates, {}, [](const PodInfo* p) {
     return std::tuple(p->object.priority, -p->object.meta.creation, p->object.meta.uid);
@@ -152,7 +154,8 @@ std::vector<const PodInfo*> VictimsOn(const View& view, const PodInfo& pod, Node
   }
   const auto may_evict = [&](const PodInfo* victim) {
     // Berth evicts it already, for other work.
-    return view.states.At(*victim).victim_of.empty() && MayEvict(*victim, pod, victims);
+    return view.states.At(*victim).victim_of.empty() && !IsYoung(view, *victim) &&
+           MayEvict(*victim, pod, victims);
   };
   sound = sound && std::ranges::all_of(victims, may_evict);
   if (!sound) victims = FindVictims(view, pod, node);
@@ -163,9 +166,31 @@ std::vector<const PodInfo*> VictimsOn(const View& view, const PodInfo& pod, Node
   return victims;
 }
 
+/// Whether, by counting alone, the node has room for one pod once the pods there that the preemptor
+/// may evict, and for which `goes` is true, have ended.
+template <typename Goes>
+bool RoomWithout(const Preemptor& preemptor, NodeIndex index, const cluster::Store& store,
+                 const Goes& goes) {
+  const cluster::NodeInfo& node = store.node(index);
+  const cluster::Demand demand = store.DemandOn(*preemptor.shape, node);
+  const auto too_small = [&node](const auto& d) { return d.second > node.allocatable[d.first]; };
+  if (std::ranges::any_of(demand, too_small)) return false;
+  cluster::Amounts freed;
+  for (const PodInfo* other : node.pods) {
+    const bool lone = other->workload == nullptr || !other->workload->gang;
+    const bool holds = preemptor.members == 0 ? other->bound() && lone : true;
+    if (!holds || !Below(*other, preemptor.queue, preemptor.priority) || !goes(*other)) continue;
+    for (const auto& [id, amount] : other->charged) freed.Add(id, amount);
+  }
+  const auto enough = [&](const auto& d) {
+    return node.free(d.first) + freed[d.first] >= d.second;
+  };
+  return std::ranges::all_of(demand, enough) && policy::FitsNode(*preemptor.shape->spec, node);
+}
+
 /// Whether kube-scheduler would find no room for `pod`, but victims in the pod's own queue whose
 /// eviction admits it. Counts first, because that is cheap, and tries the rest on a few nodes.
-/// `by_count`: counting was enough to say no.
+/// `by_count`: counting was enough to say no, whatever the age of the pods there.
 bool WouldPreempt(const View& view, const PodInfo& pod, const Preemptor& preemptor,
                   bool& by_count) {
   constexpr int kMaxTries = 16;
@@ -173,15 +198,33 @@ bool WouldPreempt(const View& view, const PodInfo& pod, const Preemptor& preempt
   if (by_count || HasPayableRoom(view, pod)) return false;
   view.work += std::ssize(view.store.nodes());
   const auto fits = view.scorer.fit().Row(*pod.shape);
+  const auto of_age = [&view](const PodInfo& other) { return !IsYoung(view, other); };
   int tries = 0;
+  by_count = true;
   const bool found = std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
     if (fits[static_cast<std::size_t>(node->index)] == 0 || tries == kMaxTries) return false;
     if (!RoomWithVictims(preemptor, node->index, view.store)) return false;
+    by_count = false;
+    if (!RoomWithout(preemptor, node->index, view.store, of_age)) return false;
     ++tries;
     return !FindVictims(view, pod, node->index).empty();
   });
-  by_count = tries == 0;
   return found;
+}
+
+/// When the first of the pods that it would evict, were they not too young, may be evicted; 0:
+/// there are none.
+TimePoint FirstOfAge(const View& view, const Preemptor& preemptor) {
+  TimePoint first = 0;
+  for (const auto& node : view.store.nodes()) {
+    for (const PodInfo* other : node->pods) {
+      if (other->workload == nullptr || other->workload->gang || !other->bound()) continue;
+      if (!Below(*other, preemptor.queue, preemptor.priority)) continue;
+      const TimePoint from = OfAgeAt(view, *other->workload);
+      if (from > view.now) first = Earlier(first, from);
+    }
+  }
+  return first;
 }
 
 }  // namespace
@@ -202,21 +245,7 @@ bool EvictionHelps(ReasonId reason) {
 }
 
 bool RoomWithVictims(const Preemptor& preemptor, NodeIndex index, const cluster::Store& store) {
-  const cluster::NodeInfo& node = store.node(index);
-  const cluster::Demand demand = store.DemandOn(*preemptor.shape, node);
-  const auto too_small = [&node](const auto& d) { return d.second > node.allocatable[d.first]; };
-  if (std::ranges::any_of(demand, too_small)) return false;
-  cluster::Amounts freed;
-  for (const PodInfo* other : node.pods) {
-    const bool lone = other->workload == nullptr || !other->workload->gang;
-    const bool holds = preemptor.members == 0 ? other->bound() && lone : true;
-    if (!holds || !Below(*other, preemptor.queue, preemptor.priority)) continue;
-    for (const auto& [id, amount] : other->charged) freed.Add(id, amount);
-  }
-  const auto enough = [&](const auto& d) {
-    return node.free(d.first) + freed[d.first] >= d.second;
-  };
-  return std::ranges::all_of(demand, enough) && policy::FitsNode(*preemptor.shape->spec, node);
+  return RoomWithout(preemptor, index, store, [](const PodInfo&) { return true; });
 }
 
 std::optional<Eviction> DecideEviction(const View& view, const PodInfo& pod,
@@ -286,6 +315,9 @@ PreemptorDecision DecidePreemptor(const View& view, const Workload& workload, Re
   if (capped) decision.preemptor->user = workload.user;
   if (memo != nullptr && memo->CannotPreempt(*decision.preemptor)) return decision;
   decision.would_preempt = WouldPreempt(view, pod, *decision.preemptor, decision.by_count);
+  if (!decision.would_preempt && !decision.by_count) {
+    decision.again = FirstOfAge(view, *decision.preemptor);
+  }
   return decision;
 }
 

@@ -55,9 +55,11 @@ struct PreemptorDecision {
   std::optional<Preemptor> preemptor{};
   bool would_preempt = false;  ///< kube-scheduler would find victims that let it run.
   bool by_count = false;       ///< Counting was enough to say no.
-  TimePoint again = 0;         ///< Not 0: pods that should have ended by then are expected no more.
-  bool unsure = false;         ///< Whatever changes, it may be able to evict: it must not rest.
-  bool claims = false;         ///< It may come to have a claim on other queues.
+  /// Not 0: by then some work may be evicted (OfAgeAt), or pods that should have ended are expected
+  /// no more.
+  TimePoint again = 0;
+  bool unsure = false;  ///< Whatever changes, it may be able to evict: it must not rest.
+  bool claims = false;  ///< It may come to have a claim on other queues.
 };
 /// For a gated single pod that was refused for `reason`. `memo`: preemptors that are known to find
 /// no victims; null: none.

@@ -192,7 +192,8 @@ void ReadConditions(Reader& reader, Object status, Pod& pod, PodResources& resou
       pod.pod_scheduled =
           PodScheduled{.status = reader.Text(condition, "status") == "True",
                        .reason = std::string(reader.Text(condition, "reason")),
-                       .message = std::string(reader.Text(condition, "message", kMaxMessage))};
+                       .message = std::string(reader.Text(condition, "message", kMaxMessage)),
+                       .since = reader.Time(condition, "lastTransitionTime").value_or(0)};
     } else if (type == "PodResizePending" && !resize_seen) {
       resize_seen = true;
       resources.resize_infeasible = reader.Text(condition, "reason") == "Infeasible";

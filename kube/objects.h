@@ -128,6 +128,9 @@ struct PodScheduled {
   bool status = false;
   std::string reason;  ///< `Unschedulable`, `SchedulingGated`, `SchedulerError`, ...
   std::string message;
+  /// lastTransitionTime, when `status` last changed: of a bound pod, when its Binding was made.
+  /// Whole seconds of the API server's clock; 0: not known.
+  Millis since = 0;
   auto operator<=>(const PodScheduled&) const = default;
 };
 

@@ -112,6 +112,7 @@ void Fields(A& a, T& condition) {
   a("status", condition.status, false);
   a("reason", condition.reason);
   a("message", condition.message);
+  a("since_ms", condition.since, Millis{0});
 }
 
 template <typename A, replay::Is<OwnerReference> T>

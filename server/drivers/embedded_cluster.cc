@@ -190,7 +190,8 @@ host::Result EmbeddedCluster::Bind(const host::PostBinding& binding, const Wante
     if (!pod.scheduling_gates.empty()) return refuse("it still has scheduling gates");
     if (!pod.node_name.empty()) return false;  // it is done already
     pod.node_name = binding.node;
-    pod.pod_scheduled = kube::PodScheduled{.status = true, .reason = {}, .message = {}};
+    pod.pod_scheduled = kube::PodScheduled{
+        .status = true, .reason = {}, .message = {}, .since = SystemClock() / 1000 * 1000};
     pod.nominated_node.clear();
     for (const auto& [key, value] : binding.annotations) pod.meta.annotations[key] = value;
     return true;

@@ -117,6 +117,7 @@ class Checker {
   void ReportOver(const kube::Pod& bound, const std::string& queue, std::int64_t used,
                   std::int64_t cap);
   bool FollowsItsGang(const kube::Pod& bound) const;
+  void CheckRunTime(const kube::Pod& victim);
   void CheckTorn();
   void CheckBeneficiaries();
   void CheckBudgets(const engine::Engine& engine, const cluster::PodInfo& preemptor,

@@ -65,6 +65,10 @@ void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& 
   if (plan == nullptr || plan->evicting != engine::Evicting::kDryRun) return;
   const cluster::Store& store = engine.store();
   const cluster::ResourceId gpu = store.device_ids().front();
+  if (plan->reclaimed.empty()) return;
+  if (store.queue(workload.queue).config.preemption.reclaim == config::Reclaim::kNever) {
+    Broken(fmt::format("I9: {} takes back, and its queue never does", workload.key));
+  }
   const policy::FairShareTable shares = SharesOf(engine);
   const auto quota = [&](QueueId queue) { return store.queue(queue).quota[gpu]; };
   const auto share = [&](QueueId queue) { return shares.Share(store, {.queue = queue}, gpu); };

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "cluster/plan_claim.h"
@@ -61,6 +62,29 @@ bool RoomAfter(const cluster::Store& store, const cluster::PodInfo& pod, const s
          (pod.queue == cluster::kNoQueue || policy::QuotaView(store).Along(pod.queue).empty());
 }
 
+/// The least minRunTime that the queue had under these policies.
+Duration LeastRunTime(const auto& policies, const std::string& name) {
+  Duration least = policies.empty() ? 0 : std::numeric_limits<Duration>::max();
+  for (const auto& policy : policies) {
+    const auto& queues = policy->queues;
+    const auto queue = std::ranges::find(queues, name, &config::Queue::name);
+    least = std::min(least, queue == queues.end() ? 0 : queue->min_run_time.count());
+  }
+  return least;
+}
+
+/// How long the pod has been bound; 0: the API server does not say.
+Duration RanFor(const kube::Pod& pod, TimePoint now) {
+  const bool known = pod.pod_scheduled && pod.pod_scheduled->since != 0;
+  return known ? now - pod.pod_scheduled->since : 0;
+}
+
+/// The single pod has not run for the minRunTime of its queue.
+bool IsYoung(const cluster::Store& store, const cluster::PodInfo& pod, TimePoint now) {
+  return pod.charged_queue != cluster::kNoQueue &&
+         RanFor(pod.object, now) < store.queue(pod.charged_queue).config.min_run_time.count();
+}
+
 }  // namespace
 
 std::string WorkloadKey(const kube::Pod& pod) {
@@ -83,6 +107,7 @@ void Checker::OnEviction(const kube::Pod& victim) {
   if (LabelOf(victim, "berth.dev/preemptible") == "false") {
     Broken(fmt::format("I9: {} may not be evicted", victim.meta.name));
   }
+  CheckRunTime(victim);
   const auto claim = cluster::ClaimOf(victim);
   int waiting = 0;
   for (const auto& [key, pod] : env_.api.pods()) {
@@ -122,6 +147,21 @@ void Checker::OnEviction(const kube::Pod& victim) {
   if (torn->second.left.empty()) torn_.erase(torn);
 }
 
+/// I9: the job of the victim has run for the minRunTime of its queue. Not for a gang of which some
+/// may be gone since it was decided.
+void Checker::CheckRunTime(const kube::Pod& victim) {
+  const auto claim = cluster::ClaimOf(victim);
+  const bool gang = !LabelOf(victim, "berth.dev/gang").empty();
+  if (!claim || (gang && (faults_ > 0 || torn_.contains(GangKey(victim))))) return;
+  Duration ran = RanFor(victim, env_.now());
+  for (const auto& [key, pod] : env_.api.pods()) {
+    const bool mate = gang && !pod->node_name.empty() && GangKey(*pod) == GangKey(victim);
+    if (mate) ran = std::max(ran, RanFor(*pod, env_.now()));
+  }
+  if (ran >= LeastRunTime(policies_, claim->queue)) return;
+  Broken(fmt::format("I9: {} is evicted after {} ms of running", victim.meta.name, ran));
+}
+
 /// I9, where nothing went wrong: no gang lost only some of its members.
 void Checker::CheckTorn() {
   if (faults_ > 0) return;
@@ -153,8 +193,8 @@ void Checker::OnPreemption(const kube::Pod& preemptor, const std::string& node,
   }
 }
 
-/// I9: no gang loses only some of its members, and no budget is violated if kube-scheduler offered
-/// a way that violates none, as far as Berth can know.
+/// I9: no gang loses only some of its members, single pods have run for their time, and no budget
+/// is violated if kube-scheduler offered a way that violates none, as far as Berth can know.
 void Checker::OnPreemptAnswer(const engine::Engine& engine, const std::string& uid,
                               const engine::VictimMap& offered, const engine::VictimMap& kept) {
   const cluster::Store& store = engine.store();
@@ -169,7 +209,13 @@ void Checker::OnPreemptAnswer(const engine::Engine& engine, const std::string& u
     const std::set<std::string> goes(set.uids.begin(), set.uids.end());
     for (const std::string& victim_uid : goes) {
       const cluster::PodInfo* victim = store.FindPod(victim_uid);
-      if (victim == nullptr || victim->workload == nullptr || !victim->workload->gang) continue;
+      if (victim == nullptr || victim->workload == nullptr) continue;
+      if (!victim->workload->gang) {
+        if (!IsYoung(store, *victim, env_.now())) continue;
+        Broken(fmt::format("I9: {} may evict {} before it has run for its time",
+                           preemptor->object.meta.name, victim->object.meta.name));
+        continue;
+      }
       for (const cluster::PodInfo* mate : victim->workload->members) {
         if (!mate->bound() || goes.contains(mate->object.meta.uid)) continue;
         Broken(fmt::format("I9: {} may evict {} and leave {} of its gang",
@@ -193,7 +239,10 @@ void Checker::CheckBudgets(const engine::Engine& engine, const cluster::PodInfo&
   for (const auto& [other, gentle] : offered) {
     if (other == node || gentle.uids.empty() || Violations(store, gentle.uids) >= broken) continue;
     if (!RoomAfter(store, preemptor, other, gentle.uids)) continue;
-    const auto taken = [&](const std::string& uid) { return engine.IsVictim(*store.FindPod(uid)); };
+    const auto taken = [&](const std::string& uid) {
+      const cluster::PodInfo& victim = *store.FindPod(uid);
+      return engine.IsVictim(victim) || IsYoung(store, victim, env_.now());
+    };
     if (std::ranges::any_of(gentle.uids, taken)) continue;
     Broken(fmt::format("I9: {} breaks {} budgets on {}, and need not on {}",
                        preemptor.object.meta.name, broken, node, other));

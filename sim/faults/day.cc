@@ -295,6 +295,11 @@ void DrawBudgets(Day& day) {
     if (random.Percent(serves ? 90 : 30)) job.app = random.Percent(50) ? "x" : "y";
     day.jobs.push_back(job);
   }
+  Random times(day.seed, 17);
+  for (config::Queue& queue : day.policy.queues) {
+    if (!times.Percent(40)) continue;
+    queue.min_run_time = std::chrono::milliseconds{times.Between(5'000, 60'000)};
+  }
 }
 
 /// The queues a, b and default get science and org above them. Some work goes into science itself.
@@ -303,7 +308,9 @@ void DrawTree(Day& day) {
   Random random(day.seed, 14);
   auto& queues = day.policy.queues;
   day.policy.borrowing = random.Percent(50);
+  Random reclaims(day.seed, 18);
   for (config::Queue& queue : queues) {
+    if (reclaims.Percent(15)) queue.preemption.reclaim = config::Reclaim::kNever;
     queue.weight = random.Between(0, 3) * 1'000;
     queue.priority = random.Between(0, 1);
     if (random.Percent(40)) continue;

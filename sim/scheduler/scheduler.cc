@@ -399,9 +399,11 @@ void Scheduler::Fail(const kube::Pod& pod, Rejectors rejectors, const std::strin
   if (!queue_.InFlight(pod.meta.uid)) return;  // gone, or assigned
   if (nominate == "" && !options_.clears_nomination) nominate.reset();
   queue_.Failed(pod.meta.uid, rejectors, nominate);
+  const auto& known = pod.pod_scheduled;
   const kube::PodScheduled condition{.status = false,
                                      .reason = rejectors == 0 ? "SchedulerError" : "Unschedulable",
-                                     .message = message};
+                                     .message = message,
+                                     .since = known && !known->status ? known->since : 0};
   // What was written before has been seen, so a write without effect can be left out.
   if (env_.fidelity == Fidelity::kInstant && pod.pod_scheduled == condition &&
       pod.nominated_node == nominate.value_or(pod.nominated_node)) {

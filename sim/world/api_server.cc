@@ -181,7 +181,8 @@ Reply ApiServer::Bind(const engine::PodRef& ref, const std::string& node,
   kube::Pod changed = *pod;
   changed.node_name = node;
   changed.nominated_node.clear();
-  changed.pod_scheduled = kube::PodScheduled{.status = true, .reason = {}, .message = {}};
+  changed.pod_scheduled = kube::PodScheduled{
+      .status = true, .reason = {}, .message = {}, .since = timeline_.now() / 1000 * 1000};
   for (const auto& [key, value] : annotations) changed.meta.annotations[key] = value;
   reply = Store(std::move(changed));
   if (on_bound) on_bound(*reply.pod);

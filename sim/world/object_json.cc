@@ -187,6 +187,9 @@ json Status(const kube::Pod& pod) {
     json condition{{"type", "PodScheduled"}, {"status", Word(pod.pod_scheduled->status)}};
     Put(condition, "reason", pod.pod_scheduled->reason);
     Put(condition, "message", pod.pod_scheduled->message);
+    if (pod.pod_scheduled->since != 0) {
+      condition["lastTransitionTime"] = kube::FormatTime(pod.pod_scheduled->since);
+    }
     out["conditions"] = json::array({std::move(condition)});
   }
   return out;

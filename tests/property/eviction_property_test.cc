@@ -29,6 +29,8 @@ struct Job {
   int priority = 0;
   std::int64_t created = 0;
   std::vector<int> nodes{};  ///< Where its pods are.
+  /// When it has run for a minute, in seconds from the beginning.
+  int of_age = 0;
 };
 
 struct Cluster {
@@ -117,9 +119,8 @@ std::optional<unsigned> BestSet(const Cluster& cluster) {
   return best;
 }
 
-/// The jobs that Berth evicts.
-unsigned Evicted(const Cluster& cluster) {
-  World world;
+/// By pod, the position of its job. All is there from the beginning, and the gang comes then.
+std::map<std::string, std::size_t> Fill(World& world, const Cluster& cluster) {
   for (int i = 0; i < cluster.nodes; ++i) world.Add(MakeNode(NodeName(i)).Gpu(8));
   std::map<std::string, std::size_t> job_of;
   for (std::size_t i = 0; i < cluster.jobs.size(); ++i) {
@@ -128,7 +129,10 @@ unsigned Evicted(const Cluster& cluster) {
       const std::string name = fmt::format("{}-{}", job.name, k);
       auto pod = MakePod(name).Gpu(job.gpus).Priority(job.priority).Created(job.created);
       if (job.gang) pod.Gang(job.name, static_cast<int>(job.nodes.size()));
-      world.Add(pod.On(NodeName(job.nodes[k])));
+      kube::Pod runs = pod.On(NodeName(job.nodes[k]));
+      runs.pod_scheduled = {.status = true, .reason = {}, .message = {}};
+      runs.pod_scheduled->since = world.now() + (job.of_age - 60) * 1'000;
+      world.Add(runs);
       job_of[name] = i;
     }
   }
@@ -142,6 +146,13 @@ unsigned Evicted(const Cluster& cluster) {
                   .Gated());
   }
   world.Tick();
+  return job_of;
+}
+
+/// The jobs that Berth evicts.
+unsigned Evicted(const Cluster& cluster) {
+  World world;
+  const std::map<std::string, std::size_t> job_of = Fill(world, cluster);
   unsigned mask = 0;
   std::map<std::size_t, std::size_t> pods;
   for (const std::string& line : world.LogOf("evict ")) {
@@ -186,6 +197,46 @@ TEST_CASE("of many candidates only those are taken that cannot be left out", "[p
     RC_ASSERT(Fits(cluster, evicted));
     for (std::size_t i = 0; i < cluster.jobs.size(); ++i) {
       if ((evicted >> i & 1U) != 0) RC_ASSERT(!Fits(cluster, evicted & ~(1U << i)));
+    }
+  }));
+}
+
+/// The first second at which the jobs of lower priority that have run for a minute are enough; 61:
+/// never.
+int FirstSecond(const Cluster& cluster) {
+  int second = 0;
+  for (; second <= 60; ++second) {
+    unsigned mask = 0;
+    for (std::size_t i = 0; i < cluster.jobs.size(); ++i) {
+      const Job& job = cluster.jobs[i];
+      if (job.priority < 5 && job.of_age <= second) mask |= 1U << i;
+    }
+    if (Fits(cluster, mask)) break;
+  }
+  return second;
+}
+
+TEST_CASE("victims are taken as soon as enough have run for their time", "[property]") {
+  CHECK(rc::check("evictions and minRunTime", [] {
+    Cluster cluster = DrawCluster(12, 8);
+    for (Job& job : cluster.jobs) job.of_age = *rc::gen::inRange(0, 61);
+    config::Queue queue = testing::MakeQueue("default", {"*"});
+    queue.min_run_time = std::chrono::minutes{1};
+    World world(testing::MakePolicy({queue}));
+    Fill(world, cluster);
+    const int first = FirstSecond(cluster);
+    const bool at_once = Fits(cluster, 0);
+    RC_CLASSIFY(!at_once && first > 0 && first <= 60, "somebody is evicted later");
+    for (int second = 0; second <= 60; ++second) {
+      const bool evicted = !world.LogOf("evict ").empty();
+      RC_ASSERT(evicted == (!at_once && second >= first));
+      if (evicted || at_once) return;
+      const cluster::Workload& gang = *world.store().FindPod("uid-m0")->workload;
+      RC_ASSERT(!world.engine().WouldStart(gang, world.now()));
+      world.Advance(999);
+      RC_ASSERT(!world.engine().WouldStart(gang, world.now()));
+      RC_ASSERT(world.LogOf("evict ").empty());
+      world.Advance(1);
     }
   }));
 }

@@ -161,6 +161,7 @@ kube::Pod AnyPod() {
   pod.nominated_node = *Text();
   if (Coin()) {
     pod.pod_scheduled = kube::PodScheduled{.status = Coin(), .reason = *Text(), .message = *Text()};
+    pod.pod_scheduled->since = *rc::gen::inRange<std::int64_t>(0, 4'000'000'000) * 1'000;
   }
   return pod;
 }
@@ -245,7 +246,8 @@ kube::Pod FullPod() {
   pod.phase = kube::PodPhase::kRunning;
   pod.status_reason = "Because";
   pod.nominated_node = "n2";
-  pod.pod_scheduled = kube::PodScheduled{.status = true, .reason = "r", .message = "m"};
+  pod.pod_scheduled =
+      kube::PodScheduled{.status = true, .reason = "r", .message = "m", .since = 1'000};
   return pod;
 }
 

@@ -136,7 +136,8 @@ void World::Post(const std::string& uid, const std::string& node,
   if (applies) {
     pod->node_name = node;
     pod->nominated_node.clear();
-    pod->pod_scheduled = kube::PodScheduled{.status = true, .reason = {}, .message = {}};
+    pod->pod_scheduled = kube::PodScheduled{
+        .status = true, .reason = {}, .message = {}, .since = now_ / 1000 * 1000};
     for (const auto& [key, value] : annotations) pod->meta.annotations[key] = value;
   }
   const bool lost = posting_ == Posting::kLosesAnswer || posting_ == Posting::kLosesRequest;

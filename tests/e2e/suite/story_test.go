@@ -12,7 +12,8 @@ import (
 // them. Of the many about quota, each third one by its name runs here, and those
 // about evictions, which only a real API server carries out.
 func isChosen(area, name string, index int) bool {
-	return area != "quota" || index%3 == 0 || strings.HasPrefix(name, "gang-evicts")
+	evicts := strings.HasPrefix(name, "gang-evicts") || strings.HasPrefix(name, "reclaim-")
+	return area != "quota" || index%3 == 0 || evicts
 }
 
 // The scenario files that the simulator runs hold on the real control plane

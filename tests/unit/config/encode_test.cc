@@ -91,6 +91,7 @@ void FillByName(Queue& queue, const PolicyConfiguration& policy) {
   if (*rc::gen::arbitrary<bool>()) queue.preemption.reclaim = Reclaim::kNever;
   queue.fair_within = static_cast<FairWithin>(Within(0, 2));
   if (*rc::gen::arbitrary<bool>()) queue.max_jobs_per_user = static_cast<int>(Within(1, 1'000'000));
+  queue.min_run_time = std::chrono::milliseconds{Within(0, 30LL * 24 * 3'600'000)};
   queue.non_preemptible = *rc::gen::arbitrary<bool>();
   if (*rc::gen::arbitrary<bool>()) queue.priority_classes = FewLabels();
   if (*rc::gen::arbitrary<bool>()) {
@@ -231,6 +232,7 @@ TEST_CASE("the canonical form is for people") {
         "    within: lower\n"
         "    reclaim: any\n"
         "  fairWithin: none\n"
+        "  minRunTime: 0s\n"
         "  nonPreemptible: allow\n");
 }
 

@@ -106,6 +106,7 @@ TEST_CASE("kai: units, unlimited, leaves", "[unit][config]") {
   CHECK(research.limit.at("nvidia.com/gpu") == 32'000);
   CHECK_FALSE(research.limit.contains("cpu"));
   CHECK(research.weight == 2500);
+  CHECK(research.min_run_time == std::chrono::minutes{10});
   CHECK(research.namespaces == std::vector<std::string>{"lab", "*"});
   CHECK(policy.queues[2].weight == 1);  // the least: no zero here
   // The host is always the last level.

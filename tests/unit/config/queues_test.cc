@@ -215,6 +215,29 @@ TEST_CASE("among whom a queue is shared, and how many jobs a user may have", "[u
   }
 }
 
+TEST_CASE("how long work of a queue is not evicted", "[unit][config]") {
+  const std::vector<Queue> queues = Decoded(
+                                        "queues:\n"
+                                        "- {name: a, minRunTime: 1h30m}\n"
+                                        "- {name: b, minRunTime: 720h}\n"
+                                        "- {name: c, minRunTime: 0s}\n")
+                                        .queues;
+  CHECK(queues[0].min_run_time == std::chrono::minutes{90});
+  CHECK(queues[1].min_run_time == std::chrono::hours{720});
+  CHECK(queues[2] == Queue{.name = "c"});
+  for (const std::string wrong : {"720h1ms", "-1s", "10", "soon", "[1s]", "9999999999999h"}) {
+    INFO(wrong);
+    const Lines errors = QueueErrors("- {name: a, minRunTime: " + wrong + "}");
+    REQUIRE(errors.size() == 1);
+    CHECK_THAT(errors[0], Catch::StartsWith("p:4:25: queues[0].minRunTime: "));
+    const auto stored = DecodeStoredPolicy(
+        kHeader + "queues:\n- {name: b}\n- {name: a, minRunTime: " + wrong + "}\n", "p");
+    REQUIRE(stored.has_value());
+    CHECK(stored->policy.queues[0].min_run_time.count() == 0);
+    CHECK(stored->policy.queues[1].min_run_time == std::chrono::hours{720});
+  }
+}
+
 TEST_CASE("a stored policy keeps a queue closed if what it admits was not understood") {
   for (const std::string key : {"classes: [x]", "nonPreemptible: maybe", "priorityClasses: 3",
                                 "quotas: [{flavor: none}]", "maxJobsPerUser: many"}) {

@@ -33,7 +33,7 @@ TEST_CASE("durations are read as Go reads them") {
 
 TEST_CASE("durations are written as Go writes them") {
   const std::pair<std::int64_t, std::string_view> rows[] = {
-      {0, "0ms"},       {1, "1ms"},          {1000, "1s"},          {1500, "1.5s"},
+      {0, "0s"},        {1, "1ms"},          {1000, "1s"},          {1500, "1.5s"},
       {60'000, "1m0s"}, {60'050, "1m0.05s"}, {3'600'000, "1h0m0s"}, {86'399'999, "23h59m59.999s"}};
   for (const auto& [ms, text] : rows) {
     CHECK(FormatDuration(milliseconds{ms}) == text);

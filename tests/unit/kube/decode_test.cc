@@ -80,6 +80,7 @@ json FullPod() {
       "phase": "Running", "reason": "Because", "nominatedNodeName": "node-2",
       "conditions": [{"type": "Ready", "status": "True"},
                      {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                      "lastTransitionTime": "2026-05-01T12:00:09Z",
                       "message": "0/3 nodes are available"}],
       "containerStatuses": [{"name": "main", "allocatedResources": {"cpu": "2"},
                              "resources": {"requests": {"cpu": "1750m"}}}],
@@ -115,7 +116,8 @@ TEST_CASE("a pod: identity, place and state", "[unit][kube]") {
   CHECK(pod->nominated_node == "node-2");
   CHECK(pod->pod_scheduled == PodScheduled{.status = false,
                                            .reason = "Unschedulable",
-                                           .message = "0/3 nodes are available"});
+                                           .message = "0/3 nodes are available",
+                                           .since = 1'777'636'809'000});
   CHECK(pod->invalid_request.empty());
 }
 

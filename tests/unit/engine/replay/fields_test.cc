@@ -88,7 +88,7 @@ TEST_CASE("a pod comes back as it was", "[replay]") {
       .phase = kube::PodPhase::kFailed,
       .status_reason = "Evicted",
       .nominated_node = "other",
-      .pod_scheduled = kube::PodScheduled{true, "r", "m"},
+      .pod_scheduled = kube::PodScheduled{true, "r", "m", 1'777'636'800'000},
       .invalid_request = "why",
       .device_requests = {{.container = "main", .resource = "x/y", .amount = 2000, .init = true}}};
   const kube::Pod back = Back(pod);
@@ -113,6 +113,14 @@ TEST_CASE("a pod comes back as it was", "[replay]") {
   CHECK(back.invalid_request == pod.invalid_request);
   CHECK(back.device_requests == pod.device_requests);
   CHECK(*Back(kube::Pod{}).spec == kube::PodSpec{});
+}
+
+TEST_CASE("a condition that was recorded without its time is read", "[replay]") {
+  simdjson::dom::parser parser;
+  kube::PodScheduled condition{.status = false, .reason = {}, .message = {}, .since = 5};
+  const std::string text = R"({"status":true,"reason":"r"})";
+  CHECK(Reader::Decode(parser.parse(text), condition).empty());
+  CHECK(condition == kube::PodScheduled{true, "r", {}, 0});
 }
 
 TEST_CASE("the other objects come back as they were", "[replay]") {

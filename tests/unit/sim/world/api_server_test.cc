@@ -29,6 +29,7 @@ TEST_CASE_METHOD(ApiTest, "a Binding merges its annotations with the node's name
   CHECK(reply.pod->meta.annotations.at("berth.dev/plan") == "v1");
   CHECK(reply.pod->nominated_node.empty());
   CHECK(reply.pod->pod_scheduled->status);
+  CHECK(reply.pod->pod_scheduled->since == env.now() / 1000 * 1000);
 }
 
 TEST_CASE_METHOD(ApiTest, "a pod of another server is shown as it is", "[unit][sim]") {

@@ -1,0 +1,28 @@
+// How long running work is left alone: queues[].minRunTime, as pure functions. eviction.h and
+// victims.h ask them for each victim.
+#pragma once
+
+#include "engine/decide.h"
+
+namespace berth::engine {
+
+/// The time from which `workload` may be evicted for other work: when its first member has run for
+/// the minRunTime of the queue that it is charged to. 0: at any time, because its queue has no
+/// minRunTime, it holds no room, or it is not known since when it runs. What is planned, or whose
+/// Binding is under way, counts as bound now.
+///
+/// Counted are the members that ask for devices, if there are any, and of these the one that was
+/// bound first and still runs: members that join later do not make a gang young again. Since when a
+/// pod runs is what the API server says (kube::PodScheduled::since), so a restart changes nothing.
+/// That time has whole seconds, rounded down, and is of another clock: work may be evicted up to a
+/// second too early, and earlier or later by as much as the clocks of the API server and of Berth
+/// differ.
+TimePoint OfAgeAt(const View& view, const cluster::Workload& workload);
+
+/// Whether the pod is a part of work that may not be evicted yet.
+bool IsYoung(const View& view, const cluster::PodInfo& pod);
+
+/// The earlier of two times, of which 0 means that there is none.
+TimePoint Earlier(TimePoint a, TimePoint b);
+
+}  // namespace berth::engine
