@@ -358,7 +358,7 @@ class Engine : private cluster::StoreListener {
   void BeginEvictions(const cluster::Workload& workload, const Reservation& decision);
   void SendEvictions(const cluster::Workload& workload);
   void BeginEviction(const cluster::Workload& gang, const cluster::Workload& preemptor);
-  void TellVictim(const cluster::PodInfo& victim, const cluster::Workload& workload);
+  EmitEvent NoticeFor(const cluster::PodInfo& victim, const cluster::Workload& workload) const;
   void Spare(const cluster::PodInfo& victim);
   void ReleaseFromSpared(TimePoint now);
   void GiveUpPlannedOf(const cluster::Workload& gang);

@@ -62,7 +62,9 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
 
 void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, bool dry_run) {
   const auto& meta = victim.object.meta;
-  states_[workload].plan->unanswered.insert(meta.uid);
+  Plan& plan = *states_[workload].plan;
+  plan.unanswered.insert(meta.uid);
+  if (!dry_run) plan.notices.insert_or_assign(meta.uid, NoticeFor(victim, workload));
   actions_.push_back(EvictPod{.pod = {meta.ns, meta.name, meta.uid},
                               .workload = workload.key,
                               .plan = workload.plan,
@@ -146,16 +148,16 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& plan_id
   if (!dry_run) {
     plan.accepted.insert(uid);
     ++counters_.evictions[plan.reclaimed.contains(uid) ? "reclaim" : "preemption"];
-    if (victim != nullptr) TellVictim(*victim, workload);
+    if (auto notice = plan.notices.extract(uid)) actions_.push_back(std::move(notice.mapped()));
   }
   if (plan.unanswered.empty()) SendEvictions(workload);
 }
 
-void Engine::TellVictim(const PodInfo& victim, const Workload& workload) {
+EmitEvent Engine::NoticeFor(const PodInfo& victim, const Workload& workload) const {
   const auto& meta = victim.object.meta;
   const bool reclaimed = victim.charged_queue != workload.queue;
   const std::string queue = QueueName(workload.queue);
-  actions_.push_back(EmitEvent{
+  return {
       .pod = {meta.ns, meta.name, meta.uid},
       .warning = true,
       .reason = reclaimed ? "Reclaimed" : "Preempted",
@@ -165,7 +167,7 @@ void Engine::TellVictim(const PodInfo& victim, const Workload& workload) {
                                 queue, QueueName(victim.charged_queue))
                   : fmt::format("Evicted: work of priority {} in queue {} takes its room, and "
                                 "this work has priority {}.",
-                                workload.priority, queue, victim.object.priority)});
+                                workload.priority, queue, victim.object.priority)};
 }
 
 bool Engine::StillEvicts(const std::string& key, const std::string& plan) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <list>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "cluster/store.h"
+#include "engine/actions.h"
 #include "engine/phases.h"
 
 namespace berth::engine {
@@ -115,6 +117,8 @@ struct Plan {
   std::set<std::string> accepted;    ///< UIDs of victims whose eviction was accepted, as the answer
                                      ///< said; our watch may show it later.
   std::set<std::string> reclaimed;   ///< UIDs of victims in other queues.
+  /// By UID, what victims are told once their eviction is accepted. They may be gone by then.
+  std::map<std::string, EmitEvent> notices;
   int replans = 0;
   TimePoint made = 0;
   TimePoint expires = 0;  ///< If started: members not bound by then are released once more.

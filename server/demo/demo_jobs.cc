@@ -127,6 +127,11 @@ void AddStragglers(std::vector<DemoJob>& jobs, std::int64_t length_ms, int gpus)
 
 }  // namespace
 
+std::string DemoJob::PodUid(int index) const {
+  const std::string uid = team + "-" + PodName(index);
+  return round == 0 ? uid : fmt::format("{}-{}", uid, round);
+}
+
 std::string DemoJob::PodName(int index) const {
   return gang() ? fmt::format("{}-{}", name, index) : name;
 }
@@ -208,6 +213,7 @@ nlohmann::json DemoPod(const DemoJob& job, int index, std::int64_t now_ms) {
 
 config::PolicyConfiguration DemoPolicy(int gpus) {
   config::PolicyConfiguration policy;
+  policy.borrowing = true;
   policy.queues.clear();
   const auto add = [&](const char* name, int quota_eighths, int limit_eighths) {
     const auto share = [&](int eighths) {

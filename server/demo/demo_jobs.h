@@ -27,10 +27,11 @@ struct DemoJob {
   std::int64_t run_ms = 0;
   int late = 0;              ///< Members that are created `late_ms` after the others.
   std::int64_t late_ms = 0;  ///< Negative: they are never created.
+  int round = 0;             ///< How often it was evicted; each time its pods are new ones.
 
   bool gang() const { return pods > 1; }
   std::string PodName(int index) const;
-  std::string PodUid(int index) const { return team + "-" + PodName(index); }
+  std::string PodUid(int index) const;
   /// `8x8`, `1 GPU`, `whole node`.
   std::string Shape() const;
 };
@@ -42,7 +43,8 @@ std::vector<DemoJob> DemoStream(std::uint64_t seed, int gpus, std::int64_t lengt
 /// The pod as its controller would create it.
 nlohmann::json DemoPod(const DemoJob& job, int index, std::int64_t now_ms);
 
-/// Three teams with quota and limit in proportion to `gpus`.
+/// Three teams with quota and limit in proportion to `gpus`. They lend each other what they do not
+/// use, and take it back.
 config::PolicyConfiguration DemoPolicy(int gpus);
 
 }  // namespace berth::server

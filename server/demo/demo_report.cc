@@ -162,6 +162,22 @@ std::string Waiting(const DemoWorld& world, const std::vector<JobState>& jobs,
   return out;
 }
 
+/// Jobs that were evicted because their team had borrowed the room, and what their owners read.
+std::string TakenBack(const DemoWorld& world, const std::vector<JobState>& jobs,
+                      const PictureStyle& style) {
+  constexpr std::size_t kMost = 3;
+  const auto evicted =
+      std::ranges::count_if(jobs, [](const JobState& s) { return s.evictions > 0; });
+  const auto notes = world.eviction_notes();
+  std::string out =
+      Bold("Taken back", style) +
+      fmt::format(" {} jobs made room for the team that had lent it, and began again\n", evicted);
+  for (const auto& note : std::span(notes).first(std::min(notes.size(), kMost))) {
+    out += fmt::format("  {}\n", note.job) + Dim(Wrapped(note.note, style.width, 6), style);
+  }
+  return out;
+}
+
 std::string PackingText(const Packing& p) {
   const double broken =
       p.free_gpus == 0 ? 0 : 100.0 * static_cast<double>(p.broken_gpus) / p.free_gpus;
@@ -177,7 +193,7 @@ std::string Latency(const DemoWorld& world) {
   for (const VerbTimes& times : world.scheduler().extender().Times()) {
     if (times.micros.empty()) {
       out += fmt::format("{:<11} not called: {}\n", times.verb,
-                         times.verb == "preempt" ? "no pod may evict another"
+                         times.verb == "preempt" ? "all pods have one priority"
                                                  : "with one node left kube-scheduler skips it");
       continue;
     }
@@ -256,6 +272,7 @@ std::string Report(const DemoWorld& world, const PictureStyle& style) {
   out += DrawQueues(world.Page("/api/v1/queues"), world.gpus(), style) + "\n";
   out += Teams(jobs) + "\n" + Gangs(jobs, world.now(), style) + "\n";
   out += Waiting(world, jobs, style) + "\n";
+  out += TakenBack(world, jobs, style) + "\n";
   out += Bold("Packing", style) + "\n" + PackingText(MeasurePacking(nodes)) + "\n";
   out += Bold("Verbs over HTTP", style) + ", as the scheduler model saw them\n" + Latency(world);
   return out;

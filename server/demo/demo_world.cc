@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <thread>
 
+#include "cluster/plan_claim.h"
 #include "kube/decode.h"
 #include "server/cli/exit_codes.h"
 #include "server/ops/api_pages.h"
@@ -82,6 +84,7 @@ std::optional<DemoWorld::Error> DemoWorld::Wire(const WorldOptions& options) {
   if (auto error = Listen()) return error;
   scheduler_ = std::make_unique<SchedulerDriver>(*cluster_, *verbs_, auditor_, options.speed);
   cluster_->Watch([this](const kube::Pod& pod, bool gone) { OnPod(pod, gone); });
+  cluster_->WatchEvents([this](const engine::EmitEvent& event) { OnEvent(event); });
   cluster_->Connect(*host_);
   host_->Start();
   return std::nullopt;
@@ -177,6 +180,7 @@ void DemoWorld::Tick(bool finish) {
       batches.push_back({state.job, late ? first : 0, late ? state.job.pods : first});
       for (int i = batches.back().from; i < batches.back().to; ++i) {
         members_[state.job.PodUid(i)] = {.job = one.job, .bound = false};
+        ++state.live;
       }
     }
   }
@@ -210,11 +214,47 @@ void DemoWorld::OnPod(const kube::Pod& pod, bool gone) {
   if (it == members_.end()) return;
   JobState& state = jobs_[it->second.job];
   if (gone) {
+    const std::size_t job = it->second.job;
     members_.erase(it);
+    const bool evicted = pod.meta.annotations.contains(std::string(cluster::kEvictedForAnnotation));
+    if (--state.live == 0 && evicted && state.ended < 0) BeginAgain(job);
   } else if (!pod.node_name.empty() && !std::exchange(it->second.bound, true)) {
     state.racks.insert(rack_of_.at(pod.node_name));
     if (++state.bound == state.job.pods) state.started = now();
   }
+}
+
+/// Acts as the job's controller: all pods of the job were evicted, and new ones come.
+void DemoWorld::BeginAgain(std::size_t job) {
+  JobState& state = jobs_[job];
+  ++state.evictions;
+  ++state.job.round;
+  state.job.late = 0;
+  state.started = -1;
+  state.bound = 0;
+  state.racks.clear();
+  due_.push({.at = now(), .job = job});
+}
+
+/// One note for each job, although each of its pods gets one.
+void DemoWorld::OnEvent(const engine::EmitEvent& event) {
+  if (event.reason != "Reclaimed" && event.reason != "Preempted") return;
+  const std::scoped_lock lock(mutex_);
+  if (notes_.size() == kMaxNotes) return;
+  for (const JobState& state : jobs_) {
+    if (state.job.team != event.pod.ns) continue;
+    bool has = false;
+    for (int i = 0; i < state.job.pods; ++i) has |= state.job.PodName(i) == event.pod.name;
+    if (!has) continue;
+    const auto known = std::ranges::find(notes_, state.job.name, &EvictionNote::job);
+    if (known == notes_.end()) notes_.push_back({.job = state.job.name, .note = event.note});
+    return;
+  }
+}
+
+std::vector<DemoWorld::EvictionNote> DemoWorld::eviction_notes() const {
+  const std::scoped_lock lock(mutex_);
+  return notes_;
 }
 
 std::vector<JobState> DemoWorld::jobs() const {

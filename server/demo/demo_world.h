@@ -33,6 +33,8 @@ struct JobState {
   std::int64_t started = -1;
   std::int64_t ended = -1;
   int bound = 0;
+  int live = 0;                   ///< Its pods that exist.
+  int evictions = 0;              ///< How often it was evicted and began again.
   std::set<std::string> racks{};  ///< The racks where its members are, or were.
 
   bool waiting() const { return submitted >= 0 && started < 0; }
@@ -74,6 +76,12 @@ class DemoWorld {
 
   /// Every job that was submitted, in that order.
   std::vector<JobState> jobs() const;
+  /// What the evicted jobs were told, the latest last; at most kMaxNotes.
+  struct EvictionNote {
+    std::string job;
+    std::string note;
+  };
+  std::vector<EvictionNote> eviction_notes() const;
   /// A page of the service, over HTTP. Empty: the request failed.
   nlohmann::ordered_json Page(const std::string& path, const std::string& pod = {}) const;
 
@@ -84,6 +92,10 @@ class DemoWorld {
   void Create(const DemoJob& job, int from, int to);
   void EndJobs();
   void OnPod(const kube::Pod& pod, bool gone);
+  void OnEvent(const engine::EmitEvent& event);
+  void BeginAgain(std::size_t job);
+
+  static constexpr std::size_t kMaxNotes = 100;
 
   struct Member {
     std::size_t job = 0;
@@ -100,8 +112,9 @@ class DemoWorld {
 
   // In the order of construction: the host's writers notify the cluster, and the cluster notifies
   // us, until the host is gone.
-  mutable std::mutex mutex_;  ///< Guards the next three.
+  mutable std::mutex mutex_;  ///< Guards the next four.
   std::vector<JobState> jobs_;
+  std::vector<EvictionNote> notes_;
   std::map<std::string, Member> members_;  ///< By pod UID.
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
   std::chrono::steady_clock::time_point start_;

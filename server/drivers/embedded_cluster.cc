@@ -247,6 +247,8 @@ host::Result EmbeddedCluster::ReadPod(const engine::PodRef& ref) {
   return {.outcome = WriteOutcome::kDone, .message = {}, .pod = it->second};
 }
 
-void EmbeddedCluster::Event(const engine::EmitEvent&) {}
+void EmbeddedCluster::Event(const engine::EmitEvent& event) {
+  if (on_event_) on_event_(event);
+}
 
 }  // namespace berth::server

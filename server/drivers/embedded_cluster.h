@@ -35,6 +35,11 @@ class EmbeddedCluster final : public Api {
   /// Before Connect only.
   void Watch(Watcher watcher) { watchers_.push_back(std::move(watcher)); }
 
+  /// Is called with every Event of Berth, from any thread. Before Connect only.
+  void WatchEvents(std::function<void(const engine::EmitEvent&)> watcher) {
+    on_event_ = std::move(watcher);
+  }
+
   /// Tells `host` of all objects, and from now on of changes. `host` must outlive its use.
   void Connect(HostDriver& host);
 
@@ -69,6 +74,7 @@ class EmbeddedCluster final : public Api {
   /// before `mutex_`.
   std::mutex feed_mutex_;
   std::vector<Watcher> watchers_;
+  std::function<void(const engine::EmitEvent&)> on_event_;
   mutable std::mutex mutex_;  ///< Guards the objects.
   std::map<std::string, kube::Node> nodes_;
   std::map<std::string, kube::Namespace> namespaces_;

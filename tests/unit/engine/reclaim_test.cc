@@ -1,0 +1,195 @@
+// Room that queues take back from each other: who begins it, what ends it, and what victims are
+// told. Which victims the rules permit is in tests/unit/policy/claims_test.cc and in
+// tests/property/reclaim_property_test.cc.
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/support/world.h"
+
+namespace berth::engine {
+namespace {
+
+using testing::MakeNode;
+using testing::MakePod;
+using testing::MakePolicy;
+using testing::MakeQueue;
+using testing::PodBuilder;
+using testing::World;
+
+config::PolicyConfiguration Borrowing(std::vector<config::Queue> queues) {
+  config::PolicyConfiguration policy = MakePolicy(std::move(queues));
+  policy.borrowing = true;
+  return policy;
+}
+
+/// Two nodes of 8 GPUs, and two queues with a quota of 8 each. `a` runs 16 pods of one GPU: x0 to
+/// x7 on n0, x8 to x15 on n1.
+class Reclaim : public World {
+ public:
+  explicit Reclaim(config::PolicyConfiguration policy = Queues(8, 8)) : World(std::move(policy)) {
+    for (int i = 0; i < 2; ++i) Add(MakeNode(fmt::format("n{}", i)).Gpu(8));
+    for (int i = 0; i < 16; ++i) {
+      Add(MakePod(fmt::format("x{}", i)).Ns("a").Gpu(1).On(fmt::format("n{}", i / 8)));
+    }
+    Start();
+  }
+  static config::PolicyConfiguration Queues(int a, int b) {
+    return Borrowing({MakeQueue("a", {"a"}, -1, a), MakeQueue("b", {"b"}, -1, b)});
+  }
+  static PodBuilder Mine(const std::string& name, int gpus) {
+    return MakePod(name).Ns("b").Gpu(gpus).Gated();
+  }
+  std::size_t evictions() const { return LogOf("evict ").size(); }
+  /// The pods that are evicted are gone.
+  void EndVictims() {
+    std::vector<std::string> ended;
+    for (const auto& [name, pod] : pods()) {
+      if (pod.meta.deletion) ended.push_back(name);
+    }
+    for (const std::string& name : ended) Delete(name);
+    Tick();
+  }
+};
+
+TEST_CASE("a single pod takes back room, and is released when its victims are gone",
+          "[unit][engine]") {
+  Reclaim w;
+  w.Add(Reclaim::Mine("y", 8));
+  w.Tick();
+  CHECK(w.evictions() == 8);
+  CHECK(w.Why("y") == "WaitingForVictims");
+  CHECK(w.LogOf("release y").empty());
+  CHECK(w.engine().TakeCounters().evictions ==
+        std::map<std::string, std::uint64_t>{{"reclaim", 8}});
+  w.EndVictims();
+  CHECK(w.LogOf("release y").size() == 1);
+  w.Schedule();
+  CHECK_FALSE(w.NodeOf("y").empty());
+  CHECK(w.evictions() == 8);
+}
+
+TEST_CASE("victims are told which queue takes back what", "[unit][engine]") {
+  Reclaim w;
+  w.Add(Reclaim::Mine("y", 1));
+  w.Tick();
+  std::vector<std::string> told;
+  for (const std::string& line : w.LogOf("event x")) told.push_back(line.substr(line.find(' ', 6)));
+  CHECK(told == std::vector<std::string>{" Reclaimed Evicted: queue b takes back what queue a uses "
+                                         "above its quota and its fair share."});
+}
+
+TEST_CASE("two claims at the same time take one victim each", "[unit][engine]") {
+  Reclaim w;
+  for (const char* name : {"y", "z"}) w.Add(Reclaim::Mine(name, 1));
+  w.Tick();
+  CHECK(w.evictions() == 2);
+  w.EndVictims();
+  w.Schedule();
+  CHECK_FALSE(w.NodeOf("y").empty());
+  CHECK_FALSE(w.NodeOf("z").empty());
+  CHECK(w.evictions() == 2);
+}
+
+TEST_CASE("work without the gate takes back room, too", "[unit][engine]") {
+  Reclaim w;
+  w.Add(MakePod("y").Ns("b").Gpu(1));
+  CHECK(w.Filter("y").reason == "WaitingForVictims");
+  w.Tick();
+  CHECK(w.evictions() == 1);
+  CHECK(w.engine().Preempt("uid-y", {{"n0", {.uids = {"uid-x0"}}}}, w.now()).empty());
+  w.EndVictims();
+  w.Schedule();
+  CHECK_FALSE(w.NodeOf("y").empty());
+}
+
+TEST_CASE("a refused eviction is asked again, or another pod is taken", "[unit][engine]") {
+  Reclaim w(Reclaim::Queues(15, 1));
+  for (int i = 0; i < 15; ++i) w.Protect(fmt::format("x{}", i));
+  w.Add(Reclaim::Mine("y", 1));
+  w.Advance(5'000);
+  CHECK(w.LogOf("evict ") == std::vector<std::string>{"evict x15 for b/pod/y"});
+}
+
+TEST_CASE("a claim that an edit makes is seen, and one that it ends is not carried out",
+          "[unit][engine]") {
+  Reclaim w(Reclaim::Queues(16, 0));
+  w.Add(Reclaim::Mine("y", 8));
+  w.Tick();
+  CHECK(w.evictions() == 0);
+  SECTION("the quota of the waiting queue grows, that of the other one shrinks") {
+    w.Reload(Reclaim::Queues(8, 8));
+    w.Tick();
+    CHECK(w.evictions() == 8);
+  }
+  SECTION("the other one keeps its quota") {
+    w.Reload(Reclaim::Queues(16, 8));
+    w.Tick();
+    CHECK(w.evictions() == 0);
+  }
+}
+
+TEST_CASE("demand that goes away gives others a claim", "[unit][engine]") {
+  // Shares of 16 by weight: as long as c asks for 8, too, 4 for b do not fit beside 6 and 6.
+  World w(Borrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})}));
+  w.Add(MakeNode("n0").Gpu(8));
+  for (int i = 0; i < 8; ++i) w.Add(MakePod(fmt::format("x{}", i)).Ns("a").Gpu(1).On("n0"));
+  w.Start();
+  auto policy = Borrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})});
+  policy.queues[2].preemption.reclaim = config::Reclaim::kNever;
+  w.Reload(policy);
+  for (int i = 0; i < 8; ++i) w.Add(MakePod(fmt::format("z{}", i)).Ns("c").Gpu(1).Gated());
+  w.Add(MakePod("y").Ns("b").Gpu(4).Gated());
+  w.Tick();
+  CHECK(w.LogOf("evict ").empty());
+  for (int i = 0; i < 8; ++i) w.Delete(fmt::format("z{}", i));
+  w.Advance(1'000);
+  CHECK(w.LogOf("evict ").size() == 4);
+}
+
+TEST_CASE("another process goes on with what is taken back", "[unit][engine]") {
+  Reclaim w;
+  for (int i = 0; i < 2; ++i) {
+    w.Add(Reclaim::Mine(fmt::format("m{}", i), 4).Gang("g", 2));
+  }
+  w.Tick();
+  CHECK(w.evictions() == 8);
+  w.Restart();
+  w.Tick();
+  CHECK(w.Why("m0") == "WaitingForVictims");
+  CHECK(w.evictions() == 8);
+  w.EndVictims();
+  w.Schedule();
+  CHECK_FALSE(w.NodeOf("m0").empty());
+  CHECK_FALSE(w.NodeOf("m1").empty());
+}
+
+TEST_CASE("a mark that a user writes takes nothing from another queue", "[unit][engine]") {
+  Reclaim w(Reclaim::Queues(16, 8));
+  w.Change("x0", [](kube::Pod& pod) {
+    pod.meta.annotations["berth.dev/evicted-for"] = "b/pod/y";
+    pod.meta.deletion = 0;
+  });
+  w.Change("x1", [](kube::Pod& pod) { pod.meta.annotations["berth.dev/evicted-for"] = "b/pod/y"; });
+  w.Add(Reclaim::Mine("y", 2));
+  w.Restart();
+  w.Tick();
+  CHECK(w.evictions() == 0);
+}
+
+TEST_CASE("what a queue may take back it takes once", "[unit][engine]") {
+  Reclaim w;
+  for (int i = 0; i < 12; ++i) w.Add(Reclaim::Mine(fmt::format("y{}", i), 1));
+  for (int round = 0; round < 5; ++round) {
+    w.Advance(1'000);
+    w.EndVictims();
+    w.Schedule();
+  }
+  CHECK(w.evictions() == 8);  // a keeps its quota of 8
+  CHECK(w.UsedGpus() == 16);
+}
+
+}  // namespace
+}  // namespace berth::engine
