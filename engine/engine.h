@@ -195,6 +195,8 @@ class Engine : private cluster::StoreListener {
   /// Whether the waiting workload would start if it were judged now with nothing remembered.
   /// Changes nothing but caches.
   bool WouldStart(const cluster::Workload& workload, TimePoint now);
+  /// The fair shares of the last decision that needed them; null: none did yet.
+  const policy::FairShareTable* last_fair_shares() const { return fair_shares_.last(); }
   /// The plan of the pod's workload, or null if it has none. The pod may have no place in the plan.
   const Plan* PlanOf(const cluster::PodInfo& pod) const;
   MemberPhase PhaseOfMember(const cluster::PodInfo& pod) const {

@@ -20,6 +20,10 @@ class FairShareCache {
   /// wrongly is judged again once they are renewed (Engine::WakeClaimants).
   const policy::FairShareTable& Recent(const cluster::Store& store, const States& states,
                                        TimePoint now);
+  /// As they were computed last; null: no decision has needed them yet.
+  const policy::FairShareTable* last() const {
+    return generation_ == Generation() ? nullptr : &shares_;
+  }
   /// When Recent computes them again. In a cluster with many workloads that is not after every
   /// change, so that it costs some hundredths of the time.
   TimePoint fresh_until() const { return fresh_until_; }

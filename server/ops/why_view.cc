@@ -6,6 +6,7 @@
 
 #include "cluster/plan_claim.h"
 #include "kube/time.h"
+#include "server/ops/claim_text.h"
 #include "server/ops/views.h"
 #include "server/ops/workload_view.h"
 
@@ -90,8 +91,12 @@ std::string WhyJson(const engine::Engine& engine, std::string_view ns, std::stri
   if (pod == nullptr) return {};
   const auto& meta = pod->object.meta;
   const engine::Explanation why = engine.Why(meta.ns, meta.name, now);
-  const Told told = Tell(store, *pod, why);
+  Told told = Tell(store, *pod, why);
   const Workload* workload = pod->workload;
+  if (workload != nullptr && !pod->bound() && !told.message.empty()) {
+    const std::string claim = ClaimText(engine, *workload);
+    if (!claim.empty()) told.message += " " + claim;
+  }
   const auto refused = workload == nullptr ? std::map<std::string, int>() : RefusalsOf(*workload);
   const kube::Millis since = gang == nullptr ? meta.creation : gang->creation;
   const bool waits = !pod->bound() && workload != nullptr;

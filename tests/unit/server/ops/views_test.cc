@@ -98,6 +98,19 @@ TEST_CASE("queues say what they borrowed, lent and are entitled to", "[views]") 
   CHECK(says("berth_queue_fair_share", "b", "6"));
   CHECK(page.find("berth_queue_borrowed{queue=\"a\",resource=\"cpu\"} 5\n") != page.npos);
   CHECK(page.find("berth_queue_fair_share{queue=\"a\",resource=\"cpu\"}") == page.npos);
+
+  const auto why = [&](const char* ns, const char* pod) {
+    const Json json = Json::parse(WhyJson(world.engine(), ns, pod, world.now()));
+    const auto message = json["message"].get<std::string>();
+    return message.substr(message.find("Its queue uses"));
+  };
+  // Two GPUs were free, and b has them.
+  CHECK(why("lab", "wb3") ==
+        "Its queue uses 4 nvidia.com/gpu, has a quota of 8 and a fair share of 6. More than they "
+        "are entitled to use: queue a by 2. Its queue takes nothing back (preemption.reclaim).");
+  CHECK(why("default", "wa3") ==
+        "Its queue uses 12 nvidia.com/gpu, has a quota of 4 and a fair share of 10. No other queue "
+        "uses more than it is entitled to.");
 }
 
 TEST_CASE("what a queue uses of single flavors, and for non-preemptible work", "[views]") {

@@ -1,0 +1,94 @@
+#include "server/ops/claim_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "policy/claims.h"
+#include "policy/workload_mix.h"
+
+namespace berth::server {
+namespace {
+
+using cluster::QueueId;
+using cluster::ResourceId;
+using cluster::Workload;
+
+/// Thousandths of a device.
+std::string Devices(std::int64_t amount) {
+  return amount % 1000 == 0 ? std::to_string(amount / 1000)
+                            : fmt::format("{}.{:03}", amount / 1000, amount % 1000);
+}
+
+/// What the minimum of the workload still needs of the first device that it asks for; 0: none.
+std::pair<ResourceId, std::int64_t> WantedBy(const cluster::Store& store,
+                                             const Workload& workload) {
+  const auto pods = workload.Unplaced();
+  for (const ResourceId id : store.device_ids()) {
+    std::int64_t sum = 0;
+    int missing = std::max(1, workload.Missing());
+    for (const cluster::PodInfo* pod : pods) {
+      if (missing-- > 0) sum += policy::DemandOf(*pod->shape, id);
+    }
+    if (sum > 0) return {id, sum};
+  }
+  return {store.device_ids().front(), 0};
+}
+
+/// The queues that use more than they are entitled to, those with the most first.
+std::string Borrowers(const cluster::Store& store, const policy::Exchange& exchange, QueueId own) {
+  constexpr std::size_t kMost = 3;
+  std::vector<std::pair<std::int64_t, QueueId>> borrowers;
+  for (const QueueId queue : store.queues()) {
+    const std::int64_t excess = queue == own ? 0 : exchange.Excess(queue);
+    if (excess > 0) borrowers.emplace_back(-excess, queue);
+  }
+  std::ranges::sort(borrowers);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(borrowers.size(), kMost); ++i) {
+    text += fmt::format("{}queue {} by {}", text.empty() ? "" : ", ",
+                        store.queue(borrowers[i].second).config.name, Devices(-borrowers[i].first));
+  }
+  if (borrowers.size() > kMost) text += fmt::format(" and {} more", borrowers.size() - kMost);
+  return text;
+}
+
+}  // namespace
+
+std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
+  const cluster::Store& store = engine.store();
+  const engine::WorkloadState& state = engine.StateOf(workload);
+  const policy::FairShareTable* last = engine.last_fair_shares();
+  if (!store.policy().borrowing || last == nullptr || workload.queue == cluster::kNoQueue ||
+      workload.started || state.plan || !engine::EvictionHelps(state.verdict.reason)) {
+    return {};
+  }
+  const auto [id, wanted] = WantedBy(store, workload);
+  if (wanted == 0) return {};
+  const policy::FairShareTable& shares = *last;
+  const policy::QuotaView now(store);
+  const policy::Exchange exchange(shares, now, workload.queue);
+  const policy::Claimant claimant = shares.PathOf(store, workload.queue).front();
+  const std::int64_t quota = claimant.own ? 0 : store.queue(workload.queue).quota[id];
+  std::string text =
+      fmt::format("Its queue uses {} {}, has a quota of {} and a fair share of {}.",
+                  Devices(shares.Used(now, claimant, id)), store.resources().Name(id),
+                  Devices(quota), Devices(shares.Share(store, claimant, id)));
+  const std::string borrowers = Borrowers(store, exchange, workload.queue);
+  if (borrowers.empty()) return text + " No other queue uses more than it is entitled to.";
+  text += fmt::format(" More than they are entitled to use: {}.", borrowers);
+  const config::Preemption& preemption = store.queue(workload.queue).config.preemption;
+  if (preemption.reclaim == config::Reclaim::kNever) {
+    return text + " Its queue takes nothing back (preemption.reclaim).";
+  }
+  if (!exchange.MayClaim({{id, wanted}})) {
+    return text + fmt::format(
+                      " With the {} that it asks for its queue would pass both, so it takes "
+                      "nothing back for it.",
+                      Devices(wanted));
+  }
+  return text + " What could be taken from them now does not make room for it.";
+}
+
+}  // namespace berth::server

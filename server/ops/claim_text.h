@@ -1,0 +1,16 @@
+// What a queue is entitled to, told to those whose work waits in it.
+#pragma once
+
+#include <string>
+
+#include "engine/engine.h"
+
+namespace berth::server {
+
+/// With borrowing, for work that waits for devices: what its queue uses, is promised and is
+/// entitled to, which queues use more than that (queues, never their jobs), and why nothing is
+/// taken back for it. Empty where that explains nothing. The fair shares are those of the last
+/// decision that needed them.
+std::string ClaimText(const engine::Engine& engine, const cluster::Workload& workload);
+
+}  // namespace berth::server
