@@ -259,8 +259,8 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   // Plans were made under the old policy: those that have not bound any pod yet are made again.
   const std::vector<const Workload*> planned(planned_.begin(), planned_.end());
   for (const Workload* workload : planned) {
-    // Pods are evicted for it already: the room is its own.
-    if (!states_[*workload].plan->accepted.empty()) continue;
+    // Pods are evicted for it already, or their evictions are on the way: the room is its own.
+    if (states_[*workload].plan->evicting == Evicting::kSent) continue;
     Dissolve(*workload, "the policy changed", /*hold=*/false, now);
   }
   const bool reads = store_.BeginPolicy(std::move(policy));

@@ -29,16 +29,18 @@ bool MayHelp(ReasonId reason) {
          reason == ReasonId::kSearchExhausted;
 }
 
-/// Pods that end anyway, or are about to be evicted for other work, which has its room already:
-/// what they leave needs no eviction.
+/// Whether the pod ends anyway, or is about to be evicted for other work, which has its room
+/// already: what it leaves needs no eviction.
+bool Ends(const View& view, const PodInfo& pod) {
+  if (pod.terminating()) return *pod.object.meta.deletion + kStuckAfter >= view.now;
+  return !view.states.At(pod).victim_of.empty();
+}
+
 Pods EndingPods(const View& view) {
   Pods ending;
   for (const auto& node : view.store.nodes()) {
-    for (const PodInfo* pod : node->pods) {
-      const bool ends = pod->terminating() ? *pod->object.meta.deletion + kStuckAfter >= view.now
-                                           : !view.states.At(*pod).victim_of.empty();
-      if (ends) ending.push_back(pod);
-    }
+    std::ranges::copy_if(node->pods, std::back_inserter(ending),
+                         [&](const PodInfo* pod) { return Ends(view, *pod); });
   }
   std::ranges::sort(ending, {}, [](const PodInfo* pod) { return pod->object.meta.uid; });
   return ending;
@@ -138,15 +140,20 @@ cluster::Demand WantedDevices(const View& view, const Pods& pods, int min) {
   return wanted;
 }
 
-/// The use of queues once everything has ended that ends, or is evicted, in any case.
-policy::QuotaView UseAfterEnds(const View& view) {
+/// The claims of the workload's queue, once everything has ended that ends in any case.
+policy::Exchange ExchangeOf(const View& view, const Workload& workload) {
+  view.work += std::ssize(view.store.pods());
   policy::QuotaView use(view.store);
+  policy::QuotaView running(view.store);
   for (const auto& node : view.store.nodes()) {
     for (const PodInfo* pod : node->pods) {
-      if (pod->terminating() || !view.states.At(*pod).victim_of.empty()) use.GiveBack(*pod);
+      const bool ends = Ends(view, *pod);
+      if (ends) use.GiveBack(*pod);
+      if (ends || pod->charge == Charge::kPlanned) running.GiveBack(*pod);
     }
   }
-  return use;
+  return {view.fair_shares.Now(view.store, view.states, view.now), std::move(use),
+          std::move(running), workload.queue};
 }
 
 /// The claims that the workload may have on other queues; nullopt: it has none for certain. Where
@@ -156,16 +163,35 @@ std::optional<policy::Exchange> ExchangeFor(const View& view, const Workload& wo
   const cluster::Demand wanted = WantedDevices(view, pods, min);
   if (wanted.empty()) return std::nullopt;
   const auto& recent = view.fair_shares.Recent(view.store, view.states, view.now);
-  const policy::Exchange rough(recent, policy::QuotaView(view.store), workload.queue);
+  const policy::QuotaView use(view.store);
+  const policy::Exchange rough(recent, use, use, workload.queue);
   if (!lower && !rough.MayClaim(wanted)) return std::nullopt;
-  const auto& shares = view.fair_shares.Now(view.store, view.states, view.now);
-  return policy::Exchange(shares, UseAfterEnds(view), workload.queue);
+  return ExchangeOf(view, workload);
+}
+
+/// Whether its plan evicts others, or is about to.
+bool Evicts(const View& view, const Workload& workload) {
+  const std::optional<Plan>& plan = view.states.At(workload).plan;
+  return plan && plan->evicting != Evicting::kNo;
 }
 
 /// Whether the job, which is in another queue, could be taken if it were the only one.
 bool MayLose(const VictimJob& job, const policy::Exchange& exchange) {
   const policy::Loss loss{.queue = job.queue, .pods = job.pods};
   return job.queue != cluster::kNoQueue && exchange.Straddlers({&loss, 1}).has_value();
+}
+
+/// The same for what is left of pods that an earlier process began to evict, all together.
+bool MayLoseAll(const Pods& marked, const Workload& workload, const policy::Exchange& exchange) {
+  Pods staying;
+  std::ranges::copy_if(marked, std::back_inserter(staying), [&](const PodInfo* pod) {
+    return !pod->terminating() && pod->charged_queue != workload.queue;
+  });
+  std::vector<policy::Loss> losses;
+  for (const PodInfo* const& pod : staying) {
+    losses.push_back({.queue = pod->charged_queue, .pods = {&pod, 1}});
+  }
+  return exchange.Straddlers(losses).has_value();
 }
 
 }  // namespace
@@ -183,6 +209,13 @@ Sources SourcesOf(const View& view, const Workload& workload) {
 
 std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload, Sources sources,
                                       const policy::Exchange* exchange) {
+  std::map<cluster::QueueId, std::int64_t> excesses;
+  const auto excess_of = [&](cluster::QueueId queue) -> std::int64_t {
+    if (queue == cluster::kNoQueue) return 0;
+    const auto [known, fresh] = excesses.try_emplace(queue);
+    if (fresh) known->second = exchange->Excess(queue);
+    return known->second;
+  };
   std::set<const Workload*, cluster::ByKey> seen;
   std::vector<VictimJob> jobs;
   for (const auto& node : view.store.nodes()) {
@@ -194,8 +227,12 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
       if (!seen.insert(holder).second) continue;
       if (own && !IsLower(*holder, workload)) continue;
       std::optional<VictimJob> job = JobOf(view, *holder);
-      if (!job || (!own && !MayLose(*job, *exchange))) continue;
-      if (!own) job->excess = exchange->Excess(job->queue);
+      // Plans of other queues are bound soon, or give way to time.
+      if (!job || (!own && !job->runs)) continue;
+      if (!own && (excess_of(job->queue) == 0 || !MayLose(*job, *exchange))) continue;
+      // If it yielded, those that it is about to evict would count in their queues again.
+      if (exchange != nullptr && !job->runs && Evicts(view, *holder)) continue;
+      if (!own) job->excess = excess_of(job->queue);
       jobs.push_back(*std::move(job));
     }
   }
@@ -251,10 +288,7 @@ std::optional<Reservation> DecideResumedStart(const View& view, const Workload& 
                                               int min, Pods marked) {
   const Sources sources = SourcesOf(view, workload);
   std::optional<policy::Exchange> exchange;
-  if (sources.others) {
-    exchange.emplace(view.fair_shares.Now(view.store, view.states, view.now), UseAfterEnds(view),
-                     workload.queue);
-  }
+  if (sources.others) exchange = ExchangeOf(view, workload);
   // A mark is only a claim: who does not end yet must be one that may be evicted. Its time was
   // judged by who marked it: another clock, or an edit since, leaves no eviction half done.
   std::erase_if(marked, [&](const PodInfo* pod) {
@@ -265,6 +299,9 @@ std::optional<Reservation> DecideResumedStart(const View& view, const Workload& 
     if (job->queue == workload.queue) return !sources.lower || !IsLower(*pod->workload, workload);
     return !exchange || !MayLose(*job, *exchange);
   });
+  if (exchange && !MayLoseAll(marked, workload, *exchange)) {
+    std::erase_if(marked, [](const PodInfo* pod) { return !pod->terminating(); });
+  }
   if (std::ranges::none_of(marked, &PodInfo::terminating)) return std::nullopt;
   View after = view;
   after.ended = &marked;

@@ -204,7 +204,7 @@ void Engine::RecheckEvicting(TimePoint now) {
   for (const Workload* workload :
        std::vector<const Workload*>(awaiting_.begin(), awaiting_.end())) {
     const Plan& plan = *states_[*workload].plan;
-    if (plan.started || plan.accepted.empty()) continue;
+    if (plan.started || plan.evicting != Evicting::kSent) continue;
     policy::QuotaView quota(store_);
     for (const std::string& uid : plan.victims) {
       if (const PodInfo* victim = store_.FindPod(uid)) quota.GiveBack(*victim);

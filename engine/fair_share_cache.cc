@@ -14,6 +14,7 @@ const policy::FairShareTable& FairShareCache::Now(const cluster::Store& store, c
   }
   shares_ = policy::FairShareTable(store, demands);
   generation_ = generation;
+  computed_ = true;
   const std::size_t workloads = store.workloads().size();
   fresh_until_ = now + (workloads < kFew ? 0 : static_cast<TimePoint>(workloads / 5));
   return shares_;

@@ -20,10 +20,10 @@ class FairShareCache {
   /// wrongly is judged again once they are renewed (Engine::WakeClaimants).
   const policy::FairShareTable& Recent(const cluster::Store& store, const States& states,
                                        TimePoint now);
+  /// Something else that they depend on has changed: whether work could ever be placed.
+  void Expire() { generation_ = {}; }
   /// As they were computed last; null: no decision has needed them yet.
-  const policy::FairShareTable* last() const {
-    return generation_ == Generation() ? nullptr : &shares_;
-  }
+  const policy::FairShareTable* last() const { return computed_ ? &shares_ : nullptr; }
   /// When Recent computes them again. In a cluster with many workloads that is not after every
   /// change, so that it costs some hundredths of the time.
   TimePoint fresh_until() const { return fresh_until_; }
@@ -35,7 +35,8 @@ class FairShareCache {
   static constexpr std::size_t kFew = 1'000;
 
   policy::FairShareTable shares_;
-  Generation generation_;  ///< 0: never computed.
+  Generation generation_;  ///< 0: they are to be computed.
+  bool computed_ = false;
   TimePoint fresh_until_ = 0;
 };
 

@@ -2,11 +2,13 @@
 // work is divided: each pass spends a budget, and the next pass continues where it ended.
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "cluster/users.h"
 #include "engine/decide.h"
 #include "engine/engine.h"
+#include "policy/claims.h"
 #include "policy/neighbours.h"
 
 namespace berth::engine {
@@ -135,10 +137,13 @@ void Engine::WakeClaimants(TimePoint now) {
   std::erase_if(claimants_, [&](const Workload* workload) {
     const auto [known, fresh] = entitled.try_emplace(workload->queue);
     if (fresh) {
-      known->second = policy::Exchange(shares, policy::QuotaView(store_), workload->queue).Lacks();
+      const policy::QuotaView use(store_);
+      known->second = policy::Exchange(shares, use, use, workload->queue).Lacks();
     }
-    if (known->second) store_.MarkChanged(*workload);
-    return known->second;
+    // With lower work of its own queue among the victims, its claim reaches further.
+    const bool may = known->second || store_.HoldsBelow(workload->queue, workload->priority);
+    if (may) store_.MarkChanged(*workload);
+    return may;
   });
   claims_seen_ = store_.generation();
 }

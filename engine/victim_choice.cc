@@ -169,32 +169,41 @@ class Chooser {
 
   /// By node, the jobs there in that order; only nodes that could take a member. The nodes on which
   /// the fewest devices make room for one come first, each with just these jobs.
-  std::vector<Jobs> ByNode(const Jobs& order) const {
+  std::vector<std::pair<cluster::NodeIndex, Jobs>> ByNode(const Jobs& order) const {
     std::map<cluster::NodeIndex, Jobs> there;
     for (const VictimJob* job : order) {
       for (const cluster::NodeIndex node : NodesOf(*job)) there[node].push_back(job);
     }
+    std::map<cluster::NodeIndex, Pods> ending;
+    for (const PodInfo* pod : for_.ending) ending[pod->node].push_back(pod);
+    // Members without devices, and small ones, find room sooner.
+    const cluster::PodShape& shape =
+        *(*std::ranges::max_element(minimum_, {}, [](const PodInfo* pod) {
+           return pod->shape->whole_node ? std::numeric_limits<std::int64_t>::max()
+                                         : pod->shape->device_amount;
+         }))->shape;
     std::vector<std::tuple<std::int64_t, cluster::NodeIndex, Jobs>> nodes;
     for (const auto& [node, jobs] : there) {
       policy::Overlay room(view_.store);
-      for (const PodInfo* pod : for_.ending) room.Remove(*pod);
-      const cluster::PodShape& shape = *for_.pods.front()->shape;
+      for (const PodInfo* pod : ending[node]) room.Remove(*pod);
       const int before = PlacesOn(view_, shape, node, room, for_.min);
       std::int64_t devices = 0;
       for (std::size_t i = 0; i < jobs.size(); ++i) {
         devices += jobs[i]->runs ? jobs[i]->devices : 0;
-        for (const PodInfo* pod : jobs[i]->pods) room.Remove(*pod);
+        for (const PodInfo* pod : jobs[i]->pods) {
+          if (pod->node == node) room.Remove(*pod);
+        }
         if (PlacesOn(view_, shape, node, room, for_.min) <= before) continue;
-        nodes.emplace_back(devices, node,
-                           Jobs(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(i) + 1));
+        const auto end = jobs.begin() + static_cast<std::ptrdiff_t>(i) + 1;
+        nodes.emplace_back(devices, node, Jobs(jobs.begin(), end));
         break;
       }
     }
     std::ranges::sort(nodes, {}, [](const auto& node) {
       return std::pair(std::get<0>(node), std::get<1>(node));
     });
-    std::vector<Jobs> result;
-    for (auto& [devices, node, jobs] : nodes) result.push_back(std::move(jobs));
+    std::vector<std::pair<cluster::NodeIndex, Jobs>> result;
+    for (auto& [devices, node, jobs] : nodes) result.emplace_back(node, std::move(jobs));
     return result;
   }
 
@@ -209,7 +218,7 @@ class Chooser {
   std::set<const VictimJob*> Needed(const Jobs& jobs) const {
     std::set<const VictimJob*> needed;
     if (!alike_) return needed;
-    const Pods ended = Ended(jobs, for_.ending);
+    const Pods ended = Ended(jobs, Ending(jobs));
     const Places places(view_, *for_.pods.front()->shape, ended, for_.min);
     for (const VictimJob* job : jobs) {
       if (places.Without(*job) < for_.min) needed.insert(job);
@@ -236,6 +245,19 @@ class Chooser {
     for (const VictimJob* job : jobs) losses.push_back({.queue = job->queue, .pods = job->pods});
     return losses;
   }
+  /// Of the pods that end in any case, those that do so if these jobs give way: a plan that yields
+  /// spares the pods that it was about to evict.
+  Pods Ending(std::span<const VictimJob* const> jobs) const {
+    std::set<std::string_view> yield;
+    for (const VictimJob* job : jobs) {
+      if (!job->runs) yield.insert(job->workload->key);
+    }
+    Pods ending = for_.ending;
+    std::erase_if(ending, [&](const PodInfo* pod) {
+      return !pod->terminating() && yield.contains(view_.states.At(*pod).victim_of);
+    });
+    return ending;
+  }
   static Pods Ended(std::span<const VictimJob* const> jobs, Pods ended) {
     for (const VictimJob* job : jobs) ended.insert(ended.end(), job->pods.begin(), job->pods.end());
     return ended;
@@ -257,12 +279,13 @@ class Chooser {
     for (const policy::Placed& placed : reserve.placed) nodes.insert(placed.node);
     const auto there = [&](const PodInfo* pod) { return nodes.contains(pod->node); };
     Pods awaited;
-    std::ranges::copy_if(for_.ending, std::back_inserter(awaited), there);
+    const Pods ending = Ending(jobs);
+    std::ranges::copy_if(ending, std::back_inserter(awaited), there);
     const Pods ended = Ended(jobs, awaited);
     View view = view_;
     view.ended = &ended;
     if (GrantCharge(view, for_.workload, reserve.placed).reason != ReasonId::kNone) {
-      awaited = for_.ending;
+      awaited = ending;
     }
     for (const PodInfo* pod : reserve.evicts) reserve.victims.push_back(pod->object.meta.uid);
     for (const PodInfo* pod : awaited) reserve.victims.push_back(pod->object.meta.uid);
@@ -270,7 +293,7 @@ class Chooser {
 
   std::optional<Reservation> SearchRoom(std::span<const VictimJob* const> jobs, const Pods& pods) {
     if (searches_ == kMaxSearches) return std::nullopt;
-    const Pods ended = Ended(jobs, for_.ending);
+    const Pods ended = Ended(jobs, Ending(jobs));
     View view = view_;
     view.ended = &ended;
     if (alike_ && !HasPlaces(view, pods, for_.min)) return std::nullopt;
@@ -398,9 +421,15 @@ std::optional<Found> ChooseMinimal(Jobs order, Chooser& chooser) {
   return std::nullopt;
 }
 
+/// The jobs of the first list, then those of the second that are not among them.
+Jobs Joined(Jobs first, const Jobs& then) {
+  first.insert(first.end(), then.begin(), then.end());
+  return WithoutRepeats(first);
+}
+
 /// In which order jobs are taken where not all sets can be tried: by their rank; and, where other
-/// queues may not lose all of them, by node, for each domain that the workload must be in, and for
-/// a pod by itself for each of some nodes.
+/// queues may not lose all of them, the largest first, by node, for each domain that the workload
+/// must be in, and for a pod by itself for each of some nodes.
 std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Beneficiary& beneficiary,
                            const Chooser& chooser) {
   constexpr std::size_t kMaxGroups = 64;
@@ -411,21 +440,25 @@ std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Benef
   });
   std::vector<Jobs> orders{by_rank};
   if (beneficiary.exchange == nullptr) return orders;
-  const std::vector<Jobs> by_node = chooser.ByNode(by_rank);
-  Jobs nodes;
-  for (const Jobs& jobs : by_node) nodes.insert(nodes.end(), jobs.begin(), jobs.end());
-  orders.push_back(WithoutRepeats(nodes));
-  for (const policy::NodeGroup& group : chooser.Domains()) {
-    const std::set<cluster::NodeIndex> inside(group.nodes.begin(), group.nodes.end());
-    Jobs there;
-    std::ranges::copy_if(by_rank, std::back_inserter(there), [&](const VictimJob* job) {
-      return std::ranges::any_of(job->pods,
-                                 [&](const PodInfo* pod) { return inside.contains(pod->node); });
-    });
-    if (!there.empty() && orders.size() < kMaxGroups) orders.push_back(std::move(there));
-  }
-  for (std::size_t i = 0; beneficiary.min == 1 && i < std::min(by_node.size(), kMaxGroups); ++i) {
-    orders.push_back(by_node[i]);
+  Jobs by_size = by_rank;
+  std::ranges::stable_sort(by_size, std::ranges::greater{}, &VictimJob::devices);
+  orders.push_back(std::move(by_size));
+  for (const Jobs& order : {orders[0], orders[1]}) {
+    const auto by_node = chooser.ByNode(order);
+    Jobs nodes;
+    for (const auto& [node, jobs] : by_node) nodes.insert(nodes.end(), jobs.begin(), jobs.end());
+    orders.push_back(Joined(std::move(nodes), order));
+    for (const policy::NodeGroup& group : chooser.Domains()) {
+      const std::set<cluster::NodeIndex> inside(group.nodes.begin(), group.nodes.end());
+      Jobs there;
+      for (const auto& [node, jobs] : by_node) {
+        if (inside.contains(node)) there.insert(there.end(), jobs.begin(), jobs.end());
+      }
+      if (!there.empty() && orders.size() < kMaxGroups) orders.push_back(WithoutRepeats(there));
+    }
+    for (std::size_t i = 0; beneficiary.min == 1 && i < by_node.size(); ++i) {
+      if (orders.size() < kMaxGroups) orders.push_back(by_node[i].second);
+    }
   }
   return orders;
 }

@@ -43,6 +43,6 @@ struct Beneficiary {
 std::optional<Reservation> ChooseVictims(const View& view, const Beneficiary& beneficiary,
                                          const std::vector<VictimJob>& candidates);
 inline constexpr std::size_t kExactJobs = 8;
-inline constexpr int kMaxSearches = 256;
+inline constexpr int kMaxSearches = 300;  ///< More than the sets of kExactJobs.
 
 }  // namespace berth::engine

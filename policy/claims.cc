@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -103,7 +104,7 @@ std::int64_t Exchange::Floor(Claimant of, ResourceId id) const {
 }
 
 std::optional<int> Exchange::Straddlers(std::span<const Loss> losses) const {
-  QuotaView after = now_;
+  QuotaView after = running_;
   for (const Loss& loss : losses) {
     for (const PodInfo* pod : loss.pods) after.GiveBack(*pod);
   }
@@ -133,9 +134,9 @@ std::optional<int> Exchange::Straddlers(std::span<const Loss> losses) const {
     const auto straddles = [&](const Lost& job) { return left + job.amount > floor; };
     const auto known = std::ranges::find_if(
         jobs, [&](const Lost& job) { return straddles(job) && straddlers.contains(job.job); });
-    const auto found = known != jobs.end() ? known : std::ranges::find_if(jobs, straddles);
-    if (found == jobs.end()) return std::nullopt;
-    straddlers.insert(found->job);
+    // A job that would fit below the floor is covered by it.
+    if (!std::ranges::all_of(jobs, straddles)) return std::nullopt;
+    straddlers.insert(known != jobs.end() ? known->job : jobs.front().job);
   }
   return static_cast<int>(straddlers.size());
 }
@@ -193,7 +194,7 @@ Claim Exchange::ClaimOf(std::span<const Placed> placed, std::span<const Loss> lo
       if (!IsWithin(after, below, asked, claim)) return false;
       return claim == Claim::kQuota ||
              StandingOf(after, below.back(), asked) <
-                 StandingOf(now_, BelowAncestor(theirs, ours).back(), asked);
+                 StandingOf(running_, BelowAncestor(theirs, ours).back(), asked);
     });
     if (holds) return claim;
   }
@@ -211,7 +212,7 @@ bool Exchange::MayClaim(const cluster::Demand& wants) const {
 
 Floors::Floors(const Exchange& exchange)
     : exchange_(&exchange),
-      left_(exchange.now_),
+      left_(exchange.running_),
       ours_(exchange.shares_->PathOf(exchange.store(), exchange.claimant_)) {}
 
 bool Floors::Take(const Loss& loss, bool may_straddle) {
@@ -252,7 +253,7 @@ std::int64_t Exchange::Excess(QueueId queue) const {
   std::int64_t most = 0;
   const Claimant narrowest = shares_->PathOf(store(), queue).front();
   for (const ResourceId id : store().device_ids()) {
-    most = std::max(most, shares_->Used(now_, narrowest, id) - Floor(narrowest, id));
+    most = std::max(most, shares_->Used(running_, narrowest, id) - Floor(narrowest, id));
   }
   return most;
 }

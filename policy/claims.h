@@ -69,15 +69,17 @@ enum class Claim : std::uint8_t {
 /// The exchange of room between the queue of a waiting job and others.
 class Exchange {
  public:
-  /// `shares` must outlive it. `now`: the use of queues, without what ends in any case.
-  Exchange(const FairShareTable& shares, QuotaView now, cluster::QueueId claimant)
-      : shares_(&shares), now_(std::move(now)), claimant_(claimant) {}
+  /// `shares` must outlive it. `now`: the use of queues, without what ends in any case. `running`:
+  /// the same without what is only planned; this is what queues that lose are judged by.
+  Exchange(const FairShareTable& shares, QuotaView now, QuotaView running,
+           cluster::QueueId claimant)
+      : shares_(&shares), now_(std::move(now)), running_(std::move(running)), claimant_(claimant) {}
 
   /// How many of the jobs leave a queue below its floor, the larger of its quota and its fair
   /// share, at some level below the common ancestor with the claimant. Only a job that reaches from
-  /// above a floor to below it may do that, one at each floor, so that what the quota covers stays
-  /// whole. nullopt: they may not be taken. Jobs of the claimant's own queue count towards no
-  /// floor.
+  /// above a floor to below it may do that, one at each floor, and only together with others that
+  /// do not fit below the floor either, so that what the quota covers stays whole. nullopt: they
+  /// may not be taken. Jobs of the claimant's own queue count towards no floor.
   std::optional<int> Straddlers(std::span<const Loss> losses) const;
 
   /// The claim of a job that would be placed so once the others have ended. With losses in the own
@@ -107,6 +109,7 @@ class Exchange {
 
   const FairShareTable* shares_;
   QuotaView now_;
+  QuotaView running_;
   cluster::QueueId claimant_;
 };
 

@@ -68,7 +68,7 @@ std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
   if (wanted == 0) return {};
   const policy::FairShareTable& shares = *last;
   const policy::QuotaView now(store);
-  const policy::Exchange exchange(shares, now, workload.queue);
+  const policy::Exchange exchange(shares, now, now, workload.queue);
   const policy::Claimant claimant = shares.PathOf(store, workload.queue).front();
   const std::int64_t quota = claimant.own ? 0 : store.queue(workload.queue).quota[id];
   std::string text =

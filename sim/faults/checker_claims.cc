@@ -58,7 +58,8 @@ policy::FairShareTable SharesOf(const engine::Engine& engine) {
 /// I9: whoever takes room back stays within its quota or its fair share, and who loses it keeps its
 /// quota and its fair share; but for one job that reaches from above them to below them, which is
 /// taken within a quota only. Queues whose parents have work of their own are left to the tests of
-/// policy/claims.h.
+/// policy/claims.h; so are whole-node pods, whose demand, and with it the shares, is another one
+/// once their nodes are known.
 void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& workload) {
   const engine::Plan* plan =
       workload.members.empty() ? nullptr : engine.PlanOf(*workload.members.front());
@@ -66,6 +67,9 @@ void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& 
   const cluster::Store& store = engine.store();
   const cluster::ResourceId gpu = store.device_ids().front();
   if (plan->reclaimed.empty()) return;
+  if (std::ranges::any_of(workload.members,
+                          [](const PodInfo* pod) { return pod->shape->whole_node; }))
+    return;
   if (store.queue(workload.queue).config.preemption.reclaim == config::Reclaim::kNever) {
     Broken(fmt::format("I9: {} takes back, and its queue never does", workload.key));
   }

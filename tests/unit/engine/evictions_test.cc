@@ -10,6 +10,7 @@ namespace {
 
 using testing::GangWorld;
 using testing::MakeBudget;
+using testing::MakeNode;
 using testing::MakePod;
 using testing::MakePolicy;
 using testing::MakeQueue;
@@ -227,6 +228,30 @@ TEST_CASE("work that is to be evicted is no victim for kube-scheduler's preempti
   VictimMap offered;
   offered["n0"].uids = {"uid-l0"};
   CHECK(w.engine().Preempt("uid-p", offered, w.now()).empty());
+}
+
+TEST_CASE("a plan that yields spares those that it was about to evict", "[unit][engine]") {
+  Evictions w(2, MakePolicy({MakeQueue("default", {"*"}, 16)}));
+  for (int i = 0; i < 2; ++i) {
+    w.Add(MakePod("mid" + std::to_string(i)).Gpu(8).Gang("mid", 2).Priority(5).Gated());
+  }
+  w.engine().Step(w.now());  // the plan is made, and no answer to its dry runs has come
+  w.Add(MakeNode("n2").Gpu(8));
+  w.Add(MakeNode("n3").Gpu(8));
+  for (int i = 0; i < 2; ++i) w.Add(w.Member(i, 2, 2).Gated().Priority(10));
+  w.Tick();
+  // There is room for g on n2 and n3, but no quota while `low` runs.
+  w.Schedule();
+  CHECK(w.BoundPods() <= 2);
+  for (const char* pod : {"l0", "l1"}) {
+    if (w.Exists(pod) && w.pod(pod).meta.deletion) w.Delete(pod);
+  }
+  for (int i = 0; i < 5; ++i) {
+    w.Advance(1'000);
+    w.Schedule();
+  }
+  CHECK(w.BoundPods() <= 2);
+  CHECK(w.LogOf("evict ").size() == 2);
 }
 
 TEST_CASE("a plan that has not started gives its room up", "[unit][engine]") {

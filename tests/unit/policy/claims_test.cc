@@ -52,7 +52,8 @@ struct ClaimsTest : Planning {
     QueueDemands demands;
     for (const auto& [key, workload] : store.workloads()) demands.Add(store, workload);
     shares = FairShareTable(store, demands);
-    return {shares, QuotaView(store), store.FindQueue(queue)};
+    const QuotaView use(store);
+    return {shares, use, use, store.FindQueue(queue)};
   }
   std::optional<int> Straddlers(const std::string& queue, std::vector<const PodInfo*> lost) {
     const Exchange exchange = For(queue);
@@ -120,6 +121,29 @@ TEST_CASE("nobody is taken below the larger of quota and fair share", "[unit][po
   CHECK_FALSE(t.Straddlers("b", {two, other}));  // 4 stay: without either of them it has its 6
   CHECK_FALSE(t.Straddlers("b", {four, two}));   // 2 stay, and 2 + 4 = 6 is not above the floor
   CHECK(t.Straddlers("b", {}) == 0);
+}
+
+TEST_CASE("a straddler excuses no job that its queue's quota covers", "[unit][policy]") {
+  ClaimsTest t({{"a", 1, "", 0}, {"b", 8, "", 0}});
+  const PodInfo* three = t.Running("a", 3);
+  const PodInfo* one = t.Running("a", 1);
+  t.Waiting("b", 8);
+  CHECK(t.Straddlers("b", {three}) == 0);        // 1 of 1 stays
+  CHECK(t.Straddlers("b", {one}) == 0);          // 3 stay
+  CHECK_FALSE(t.Straddlers("b", {three, one}));  // the second one could have stayed
+}
+
+TEST_CASE("what is only planned counts for the claimant, and for no floor", "[unit][policy]") {
+  ClaimsTest t({{"a", 2, "", 0}, {"b", 8, "", 0}});
+  const PodInfo* two = t.Running("a", 2);
+  const PodInfo* planned = t.Running("a", 4);
+  t.For("b");
+  const QuotaView use(t.store);
+  QuotaView running(t.store);
+  running.GiveBack(*planned);
+  const Exchange exchange(t.shares, use, running, t.store.FindQueue("b"));
+  CHECK_FALSE(exchange.Straddlers(t.LossesOf({two})));  // 2 of 2 run
+  CHECK(exchange.Excess(t.store.FindQueue("a")) == 0);
 }
 
 TEST_CASE("jobs of the own queue meet no floor", "[unit][policy]") {
