@@ -375,23 +375,30 @@ void Engine::PruneBound(const PodInfo& pod, TimePoint now) {
   WorkloadState& state = states_[workload];
   if (started_ && !workload.started && workload.SeenRunning()) store_.SetStarted(workload, true);
   if (!state.plan) return;
+  const Assignment* place = FindAssignment(pod);
+  const bool as_planned = place != nullptr && place->node == pod.node;
   state.plan->assignments.Remove(pod);
   if (!state.plan->assignments.empty()) {
-    if (!state.plan->started) BoundAhead(workload, now);
+    if (!state.plan->started) BoundAhead(workload, as_planned, now);
     return;
   }
   EndPlan(workload);
   if (workload.Unplaced().empty()) state.failures = 0;
 }
 
-/// A member is bound while the plan of its gang waits at the barrier: a launcher, or one that its
-/// user or passthrough bound. The plan was made for the gang as it was without that member.
-void Engine::BoundAhead(const Workload& workload, TimePoint now) {
+/// A member is bound while the plan of its gang waits at the barrier: a launcher, one that its user
+/// or passthrough bound, or any where kube-scheduler does not ask Berth and binds by itself.
+void Engine::BoundAhead(const Workload& workload, bool as_planned, TimePoint now) {
   static const std::string kWhy = "a member was bound ahead of its gang";
   DropFaulty(workload);  // what the bound member says of the gang holds from now on
-  if (!states_[workload].plan) return;
-  // The gang runs: its members join it one by one, where the bound one is.
-  if (workload.started) return Dissolve(workload, kWhy, /*hold=*/false, now);
+  const std::optional<Plan>& plan = states_[workload].plan;
+  if (!plan) return;
+  if (workload.started) {
+    const bool enough = static_cast<int>(plan->assignments.size()) >= workload.Missing();
+    if (as_planned && enough && plan->victims.empty()) return StartGang(workload, now);
+    // Its members join it one by one, where the bound one is.
+    return Dissolve(workload, kWhy, /*hold=*/false, now);
+  }
   RecheckBarrier(workload, kWhy, now);
 }
 

@@ -336,7 +336,7 @@ class Engine : private cluster::StoreListener {
   void ResolveTickets(std::string_view uid, ResolveBind::Verdict verdict, const std::string& error);
   void RecheckBarrier(const cluster::Workload& workload, const std::string& why, TimePoint now);
   void PruneBound(const cluster::PodInfo& pod, TimePoint now);
-  void BoundAhead(const cluster::Workload& workload, TimePoint now);
+  void BoundAhead(const cluster::Workload& workload, bool as_planned, TimePoint now);
   void SettlePod(std::string_view uid, TimePoint now);
   bool DropTicket(TicketId ticket);
   void LogEnd(const cluster::PodInfo& pod, TimePoint now);

@@ -165,7 +165,6 @@ queues:
 # quota of nvidia.com/gpu: 1500m rounded down to whole devices
 # overQuotaWeight of cpu: that of GPUs is the weight
 # priority 200: not carried over
-# preemptMinRuntime "10m": not carried over
 # borrowing of cpu, memory: not carried over, no more than the quota may be used until a limit is given
 - name: "alpha"
   parent: "science"
@@ -173,6 +172,7 @@ queues:
   quota: {cpu: 8, memory: 4000000Ki, nvidia.com/gpu: 1}
   limit: {nvidia.com/gpu: 2}
   weight: 2.500
+  minRunTime: 10m0s
 # Queue science
 # quota of nvidia.com/gpu: unlimited in KAI, none here
 # quota of cpu: unlimited in KAI, none here

@@ -460,6 +460,33 @@ TEST_CASE("a member that others have bound is not waited for", "[unit][engine][b
   CHECK(w.BoundPods() == 3);
 }
 
+// Where kube-scheduler does not ask Berth, it binds each member by its nomination, one after the
+// other. Two gangs that lost their plans at their first Bindings exchanged their nodes.
+TEST_CASE("members keep their places while kube-scheduler binds them by itself",
+          "[unit][engine][bug]") {
+  GangWorld w(2);
+  for (const char* gang : {"a", "b"}) {
+    for (int i = 0; i < 4; ++i) {
+      w.Add(MakePod(gang + std::to_string(i)).Gpu(2).Gang(gang, 4).Gated());
+    }
+  }
+  w.Tick();
+  std::map<std::string, std::string> planned;
+  for (const char* gang : {"a", "b"}) {
+    for (int i = 0; i < 4; ++i)
+      planned[gang + std::to_string(i)] = w.Planned(gang + std::to_string(i));
+  }
+  for (const char* first : {"a0", "b0", "a1", "b1"}) {
+    w.Change(first, [&](kube::Pod& pod) { pod.node_name = planned[first]; });
+  }
+  w.Tick();
+  for (const auto& [name, node] : planned) {
+    INFO(name);
+    CHECK((w.NodeOf(name).empty() ? w.Planned(name) : w.NodeOf(name)) == node);
+  }
+  CHECK(w.engine().TakeCounters().plans["dissolved"] == 0);
+}
+
 // Planned for one rack, of which the bound member is not.
 TEST_CASE("members follow one that others have bound into its domain", "[unit][engine][bug]") {
   World w;
