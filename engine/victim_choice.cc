@@ -12,6 +12,7 @@
 #include "engine/victims.h"
 #include "policy/fit.h"
 #include "policy/node_groups.h"
+#include "policy/quota.h"
 
 namespace berth::engine {
 
@@ -273,7 +274,7 @@ class Chooser {
   }
 
   /// The room is held until all of these have ended: who is evicted, who ends on the nodes of the
-  /// plan, and, if the quota is not enough before, everybody who ends and gives quota back.
+  /// plan, and, if the quota or its user's cap is not enough before, everybody who ends.
   void NameVictims(Reservation& reserve, std::span<const VictimJob* const> jobs) const {
     std::set<cluster::NodeIndex> nodes;
     for (const policy::Placed& placed : reserve.placed) nodes.insert(placed.node);
@@ -284,7 +285,8 @@ class Chooser {
     const Pods ended = Ended(jobs, awaited);
     View view = view_;
     view.ended = &ended;
-    if (GrantCharge(view, for_.workload, reserve.placed).reason != ReasonId::kNone) {
+    if (GrantCharge(view, for_.workload, reserve.placed).reason != ReasonId::kNone ||
+        policy::CheckJobs(QuotaFor(view, for_.workload), for_.workload).reason != ReasonId::kNone) {
       awaited = ending;
     }
     for (const PodInfo* pod : reserve.evicts) reserve.victims.push_back(pod->object.meta.uid);

@@ -118,6 +118,29 @@ TEST_CASE("room that comes anyway is waited for", "[unit][engine]") {
   }
 }
 
+// Seed 3721266 of tree. Its end gives no room to the plan, only the user's turn.
+TEST_CASE("a job of the same user that ends elsewhere is waited for", "[unit][engine][bug]") {
+  auto policy = MakePolicy({MakeQueue("default", {"*"})});
+  policy.queues[0].max_jobs_per_user = 1;
+  GangWorld w(2, policy);
+  const auto of = [](const char* user, const char* name, int gpus) {
+    return MakePod(name).Gpu(gpus).Label("berth.dev/user", user);
+  };
+  w.Add(of("ann", "ends", 4).On("n0"));
+  w.Add(of("cid", "kept", 4).Priority(10).On("n0"));
+  w.Add(of("bob", "low", 8).On("n1"));
+  w.Terminate("ends");
+  w.Add(of("ann", "high", 8).Gang("h", 1).Priority(10).Gated());
+  w.Tick();
+  CHECK(w.LogOf("evict ") == Lines{"evict low for default/gang/h"});
+  w.Delete("low");
+  w.Tick();
+  CHECK(w.LogOf("release ").empty());
+  w.Delete("ends");
+  w.Tick();
+  CHECK(w.LogOf("release ").size() == 1);
+}
+
 TEST_CASE("a budget over work of no use forbids nothing", "[unit][engine]") {
   const int more = GENERATE(0, 12);  // more candidates than are tried in all sets
   GangWorld w(4 + more);
