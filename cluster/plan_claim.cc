@@ -11,6 +11,7 @@ namespace berth::cluster {
 namespace {
 
 constexpr std::string_view kVersion = "v1";
+constexpr std::string_view kSurplus = " surplus";  // no key contains a space
 constexpr std::size_t kMaxLength = std::size_t{32} * 1024;
 
 template <typename Number>
@@ -82,6 +83,19 @@ std::optional<PlanClaim> ClaimOf(const kube::Pod& pod) {
   const auto note = pod.meta.annotations.find(kPlanAnnotation);
   if (note == pod.meta.annotations.end()) return std::nullopt;
   return DecodePlanClaim(note->second);
+}
+
+std::string EncodeEvictionMark(const EvictionMark& mark) {
+  return mark.surplus ? mark.workload + std::string(kSurplus) : mark.workload;
+}
+
+std::optional<EvictionMark> EvictionMarkOf(const kube::Pod& pod) {
+  const auto note = pod.meta.annotations.find(kEvictedForAnnotation);
+  if (note == pod.meta.annotations.end()) return std::nullopt;
+  const std::string_view text = note->second;
+  if (!text.ends_with(kSurplus)) return EvictionMark{.workload = note->second};
+  return EvictionMark{.workload = std::string(text.substr(0, text.size() - kSurplus.size())),
+                      .surplus = true};
 }
 
 }  // namespace berth::cluster

@@ -14,8 +14,8 @@
 namespace berth::cluster {
 
 inline constexpr std::string_view kPlanAnnotation = "berth.dev/plan";
-/// On a pod that Berth evicts: the key of the workload whose room it makes. Written before the
-/// eviction, so that another process knows whose the room is.
+/// On a pod that Berth evicts: an EvictionMark. Written before the eviction, so that another
+/// process knows whose the room is.
 inline constexpr std::string_view kEvictedForAnnotation = "berth.dev/evicted-for";
 inline constexpr std::string_view kShareAnnotation = "berth.dev/gpu-milli";
 inline constexpr std::string_view kAdmissionGate = "berth.dev/admission";
@@ -43,5 +43,16 @@ std::optional<PlanClaim> DecodePlanClaim(std::string_view text);
 
 /// The claim in the pod's annotation; nullopt: none, or malformed.
 std::optional<PlanClaim> ClaimOf(const kube::Pod& pod);
+
+/// For what a pod is evicted.
+struct EvictionMark {
+  std::string workload;  ///< The key of the workload that it makes room for.
+  bool surplus = false;  ///< Its gang goes on with its minimum; otherwise the whole gang ends.
+};
+
+/// `KEY`, or `KEY surplus`.
+std::string EncodeEvictionMark(const EvictionMark& mark);
+/// The mark in the pod's annotation; nullopt: none.
+std::optional<EvictionMark> EvictionMarkOf(const kube::Pod& pod);
 
 }  // namespace berth::cluster

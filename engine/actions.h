@@ -37,6 +37,7 @@ struct EvictPod {
   std::string workload{};  ///< The key of the work that it makes room for.
   std::string plan{};      ///< That work's plan.
   bool dry_run = false;    ///< Only ask whether the eviction would be done.
+  bool surplus = false;    ///< Its gang goes on without it.
 };
 
 /// Ends the wait of a parked bind call.

@@ -67,8 +67,10 @@ void Engine::CommitStart(const Workload& workload, const Reservation& decision,
   for (const Workload* other : decision.yields) {
     Dissolve(*other, "other work needs its room", /*hold=*/false, now);
   }
+  for (const PodInfo* pod : decision.displaced) GiveUpPlace(*pod, "other work needs its room");
   for (const PodInfo* victim : decision.evicts) {
-    if (victim->workload != nullptr) GiveUpPlannedOf(*victim->workload);
+    const bool whole = std::ranges::find(decision.surplus, victim) == decision.surplus.end();
+    if (whole && victim->workload != nullptr) GiveUpPlannedOf(*victim->workload);
   }
   const std::string id = NextPlanId(workload);
   LogPlan(workload, decision, id);

@@ -56,6 +56,10 @@ struct Reservation {
   std::vector<std::string> victims{};
   /// kStart: those of `victims` that Berth evicts; the others end anyway.
   std::vector<const cluster::PodInfo*> evicts{};
+  /// kStart: those of `evicts` that are surplus: their gangs go on with their minimum.
+  std::vector<const cluster::PodInfo*> surplus{};
+  /// kStart: members of running gangs, beyond their minimum, that give up their planned places.
+  std::vector<const cluster::PodInfo*> displaced{};
   /// kStart: workloads whose plans, which have not started, give their room up for it.
   std::vector<const cluster::Workload*> yields{};
   bool by_scheduler = false;  ///< kStart: kube-scheduler evicts `victims`.

@@ -8,9 +8,11 @@
 #include <tuple>
 #include <utility>
 
+#include "cluster/plan_claim.h"
 #include "engine/min_run_time.h"
 #include "policy/fit.h"
 #include "policy/neighbours.h"
+#include "policy/rank_order.h"
 
 namespace berth::engine {
 
@@ -46,21 +48,67 @@ Pods EndingPods(const View& view) {
   return ending;
 }
 
-/// What `workload` holds, if all of it may be taken from it, and all in one queue.
-std::optional<VictimJob> JobOf(const View& view, const Workload& workload) {
-  VictimJob job{.workload = &workload};
-  for (const PodInfo* pod : workload.members) {
-    if (pod->charge == Charge::kNone) continue;
-    if (IsSpared(*pod)) return std::nullopt;
+/// It is bound, and not about to end.
+bool Stays(const States& states, const PodInfo& pod) {
+  return pod.bound() && !pod.terminating() && states.At(pod).victim_of.empty();
+}
+
+/// These pods of `workload`, which are charged to one queue.
+VictimJob PartOf(const View& view, const Workload& workload, Pods pods) {
+  VictimJob job{.workload = &workload, .queue = pods.front()->charged_queue};
+  for (const PodInfo* pod : pods) {
+    job.runs |= pod->charge != Charge::kPlanned;
+    for (const auto& [id, amount] : pod->charged) {
+      const auto& devices = view.store.device_ids();
+      if (std::ranges::find(devices, id) != devices.end()) job.devices += amount;
+    }
+  }
+  if (job.runs) job.from = OfAgeAt(view, workload);
+  job.pods = std::move(pods);
+  return job;
+}
+
+/// The surplus of an elastic gang that runs, in the order in which it goes; `planned`: also members
+/// that are only planned. The order of ranks stays as it is: while the next one may not be evicted
+/// for a time, none of those after it goes.
+Pods SurplusOf(const View& view, const Workload& gang, cluster::QueueId queue, bool planned) {
+  if (!gang.gang || !gang.started || gang.in_tree) return {};
+  const auto is_planned = [](const PodInfo* pod) { return pod->charge == Charge::kPlanned; };
+  int beyond = StayingMembers(view.states, gang) - gang.min_member;
+  if (beyond < 0 || (beyond == 0 && std::ranges::none_of(gang.members, is_planned))) return {};
+  Pods order = policy::RankOrder(gang.members);
+  std::ranges::reverse(order);
+  std::ranges::stable_sort(order, {}, [&](const PodInfo* pod) {
+    return std::pair(!is_planned(pod), pod->object.priority);
+  });
+  const auto may_go = [&](const PodInfo* pod) {
+    if (!pod->shape->asks_device || pod->charged_queue != queue || IsSpared(*pod)) return false;
+    return is_planned(pod) ? planned : pod->charge == Charge::kBound && Stays(view.states, *pod);
+  };
+  auto workers = std::ranges::count_if(gang.members, [&](const PodInfo* pod) {
+    return pod->shape->asks_device && Stays(view.states, *pod);
+  });
+  Pods surplus;
+  for (const PodInfo* pod : order) {
+    if (!may_go(pod)) continue;
+    const bool enough = !is_planned(pod) && (--beyond < 0 || --workers < 1);
+    if (enough || view.states.At(*pod).spared_until > view.now) break;
+    surplus.push_back(pod);
+  }
+  return surplus;
+}
+
+/// `pods`, which are all that `workload` holds or what it holds without its surplus, if all of them
+/// may be taken from it, and all in one queue.
+std::optional<VictimJob> WholeOf(const View& view, const Workload& workload, const Pods& pods) {
+  if (pods.empty()) return std::nullopt;
+  const cluster::QueueId queue = pods.front()->charged_queue;
+  for (const PodInfo* pod : pods) {
+    if (IsSpared(*pod) || pod->charged_queue != queue) return std::nullopt;
     const MemberState& state = view.states.At(*pod);
     if (!state.victim_of.empty() || state.spared_until > view.now) return std::nullopt;
-    job.pods.push_back(pod);
-    job.runs |= pod->charge != Charge::kPlanned;
   }
-  if (job.pods.empty()) return std::nullopt;
-  job.queue = job.pods.front()->charged_queue;
-  const auto elsewhere = [&](const PodInfo* pod) { return pod->charged_queue != job.queue; };
-  if (std::ranges::any_of(job.pods, elsewhere)) return std::nullopt;
+  VictimJob job = PartOf(view, workload, pods);
   if (!job.runs) {
     const std::optional<Plan>& plan = view.states.At(workload).plan;
     if (!plan || plan->started) return std::nullopt;
@@ -68,21 +116,37 @@ std::optional<VictimJob> JobOf(const View& view, const Workload& workload) {
     const bool by_scheduler = plan->evicting == Evicting::kNo && !plan->victims.empty();
     if (plan->evicting == Evicting::kSent || by_scheduler) return std::nullopt;
   }
-  for (const PodInfo* pod : job.pods) {
-    for (const auto& [id, amount] : pod->charged) {
-      const auto& devices = view.store.device_ids();
-      if (std::ranges::find(devices, id) != devices.end()) job.devices += amount;
-    }
-  }
-  if (job.runs) job.from = OfAgeAt(view, workload);
   return job;
 }
 
-bool IsLower(const Workload& victim, const Workload& preemptor) {
-  return victim.priority < preemptor.priority &&
-         std::ranges::all_of(victim.members, [&](const PodInfo* pod) {
-           return pod->charge == Charge::kNone || (pod->charged_queue == preemptor.queue &&
-                                                   pod->object.priority < preemptor.priority);
+/// The jobs of `workload` that may be taken from it, in the order of their turns, for work of the
+/// queue `claimant`.
+std::vector<VictimJob> JobsOf(const View& view, const Workload& workload,
+                              cluster::QueueId claimant) {
+  Pods rest;
+  std::ranges::copy_if(workload.members, std::back_inserter(rest),
+                       [](const PodInfo* pod) { return pod->charge != Charge::kNone; });
+  std::vector<VictimJob> jobs;
+  if (rest.empty()) return jobs;
+  const cluster::QueueId queue = rest.front()->charged_queue;
+  for (const PodInfo* pod : SurplusOf(view, workload, queue, /*planned=*/queue == claimant)) {
+    VictimJob& job = jobs.emplace_back(PartOf(view, workload, {pod}));
+    job.turn = static_cast<int>(jobs.size()) - 1;
+    job.surplus = true;
+    std::erase(rest, pod);
+  }
+  std::optional<VictimJob> whole = WholeOf(view, workload, rest);
+  if (!whole || whole->queue != queue) return jobs;
+  whole->turn = static_cast<int>(jobs.size());
+  jobs.push_back(*std::move(whole));
+  return jobs;
+}
+
+bool IsLower(const VictimJob& job, const Workload& preemptor) {
+  return job.workload->priority < preemptor.priority &&
+         std::ranges::all_of(job.pods, [&](const PodInfo* pod) {
+           return pod->charged_queue == preemptor.queue &&
+                  pod->object.priority < preemptor.priority;
          });
 }
 
@@ -175,13 +239,43 @@ bool Evicts(const View& view, const Workload& workload) {
   return plan && plan->evicting != Evicting::kNo;
 }
 
-/// Whether the job, which is in another queue, could be taken if it were the only one.
-bool MayLose(const VictimJob& job, const policy::Exchange& exchange) {
-  const policy::Loss loss{.queue = job.queue, .pods = job.pods};
-  return job.queue != cluster::kNoQueue && exchange.Straddlers({&loss, 1}).has_value();
+/// Of the jobs of one workload of another queue, those that could be taken if nothing else were:
+/// surplus as long as each pod reaches above the floors, then all the rest at once.
+void KeepLosable(std::vector<VictimJob>& jobs, const policy::Exchange& exchange) {
+  Pods all;
+  std::vector<policy::Loss> losses;
+  const auto may_go = [&](const VictimJob& job) {
+    if (!job.runs) return false;  // plans of other queues are bound soon, or give way to time
+    all.insert(all.end(), job.pods.begin(), job.pods.end());
+    losses.push_back({.queue = job.queue, .pods = job.pods});
+    if (job.surplus) return exchange.Straddlers(losses).has_value();
+    const policy::Loss whole{.queue = job.queue, .pods = all};
+    return exchange.Straddlers({&whole, 1}).has_value();
+  };
+  jobs.erase(std::ranges::find_if_not(jobs, may_go), jobs.end());
 }
 
-/// The same for what is left of pods that an earlier process began to evict, all together.
+/// Of the jobs of `holder`, those that `workload` may take: from the first turn on.
+std::vector<VictimJob> TakeableOf(const View& view, const Workload& holder,
+                                  const Workload& workload, Sources sources,
+                                  const policy::Exchange* exchange) {
+  std::vector<VictimJob> jobs = JobsOf(view, holder, workload.queue);
+  if (jobs.empty()) return jobs;
+  const VictimJob& first = jobs.front();
+  if (first.queue != workload.queue) {
+    if (exchange == nullptr || first.queue == cluster::kNoQueue) return {};
+    KeepLosable(jobs, *exchange);
+    return jobs;
+  }
+  // If a plan yielded, those that it is about to evict would count in their queues again.
+  const bool evicts = !first.runs && !first.surplus && Evicts(view, holder);
+  if (!sources.lower || (exchange != nullptr && evicts)) return {};
+  const auto is_lower = [&](const VictimJob& job) { return IsLower(job, workload); };
+  jobs.erase(std::ranges::find_if_not(jobs, is_lower), jobs.end());
+  return jobs;
+}
+
+/// Whether other queues may lose what is left of pods that an earlier process began to evict.
 bool MayLoseAll(const Pods& marked, const Workload& workload, const policy::Exchange& exchange) {
   Pods staying;
   std::ranges::copy_if(marked, std::back_inserter(staying), [&](const PodInfo* pod) {
@@ -194,7 +288,22 @@ bool MayLoseAll(const Pods& marked, const Workload& workload, const policy::Exch
   return exchange.Straddlers(losses).has_value();
 }
 
+/// Whether a pod that an earlier process has marked, and that does not end yet, may go all the
+/// same. Its time was judged by who marked it: another clock, or an edit since, leaves no eviction
+/// half done.
+bool MayGoOn(const PodInfo& pod, const std::vector<VictimJob>& jobs) {
+  const auto mark = cluster::EvictionMarkOf(pod.object);
+  if (!mark || !mark->surplus) return !jobs.empty() && !jobs.back().surplus;
+  return std::ranges::any_of(
+      jobs, [&](const VictimJob& job) { return job.surplus && job.pods.front() == &pod; });
+}
+
 }  // namespace
+
+int StayingMembers(const States& states, const Workload& gang) {
+  const auto stays = [&](const PodInfo* pod) { return Stays(states, *pod); };
+  return static_cast<int>(std::ranges::count_if(gang.members, stays)) + gang.finished;
+}
 
 Sources SourcesOf(const View& view, const Workload& workload) {
   const bool waits = !workload.in_tree && !workload.started && workload.queue != cluster::kNoQueue;
@@ -225,20 +334,17 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
       if (own ? !sources.lower : exchange == nullptr) continue;
       if (holder == nullptr || holder == &workload || pod->terminating()) continue;
       if (!seen.insert(holder).second) continue;
-      if (own && !IsLower(*holder, workload)) continue;
-      std::optional<VictimJob> job = JobOf(view, *holder);
-      // Plans of other queues are bound soon, or give way to time.
-      if (!job || (!own && !job->runs)) continue;
-      if (!own && (excess_of(job->queue) == 0 || !MayLose(*job, *exchange))) continue;
-      // If it yielded, those that it is about to evict would count in their queues again.
-      if (exchange != nullptr && !job->runs && Evicts(view, *holder)) continue;
-      if (!own) job->excess = excess_of(job->queue);
-      jobs.push_back(*std::move(job));
+      if (own && holder->priority >= workload.priority) continue;
+      if (!own && excess_of(pod->charged_queue) == 0) continue;
+      for (VictimJob& job : TakeableOf(view, *holder, workload, sources, exchange)) {
+        if (job.queue != workload.queue) job.excess = excess_of(job.queue);
+        jobs.push_back(std::move(job));
+      }
     }
   }
   std::ranges::sort(jobs, {}, [](const VictimJob& job) {
     return std::tuple(job.workload->priority, -job.workload->creation,
-                      std::string_view(job.pods.front()->object.meta.uid));
+                      std::string_view(job.workload->members.front()->object.meta.uid), job.turn);
   });
   return jobs;
 }
@@ -289,15 +395,12 @@ std::optional<Reservation> DecideResumedStart(const View& view, const Workload& 
   const Sources sources = SourcesOf(view, workload);
   std::optional<policy::Exchange> exchange;
   if (sources.others) exchange = ExchangeOf(view, workload);
-  // A mark is only a claim: who does not end yet must be one that may be evicted. Its time was
-  // judged by who marked it: another clock, or an edit since, leaves no eviction half done.
+  // A mark is only a claim: who does not end yet must be one that may be evicted.
   std::erase_if(marked, [&](const PodInfo* pod) {
     if (pod->terminating()) return false;
-    if (pod->workload == nullptr) return true;
-    const std::optional<VictimJob> job = JobOf(view, *pod->workload);
-    if (!job) return true;
-    if (job->queue == workload.queue) return !sources.lower || !IsLower(*pod->workload, workload);
-    return !exchange || !MayLose(*job, *exchange);
+    return pod->workload == nullptr ||
+           !MayGoOn(*pod, TakeableOf(view, *pod->workload, workload, sources,
+                                     exchange ? &*exchange : nullptr));
   });
   if (exchange && !MayLoseAll(marked, workload, *exchange)) {
     std::erase_if(marked, [](const PodInfo* pod) { return !pod->terminating(); });
@@ -310,6 +413,8 @@ std::optional<Reservation> DecideResumedStart(const View& view, const Workload& 
   for (const PodInfo* pod : marked) {
     start.reserve->victims.push_back(pod->object.meta.uid);
     start.reserve->evicts.push_back(pod);
+    const auto mark = cluster::EvictionMarkOf(pod->object);
+    if (mark && mark->surplus) start.reserve->surplus.push_back(pod);
   }
   return std::move(start.reserve);
 }

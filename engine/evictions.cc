@@ -1,7 +1,8 @@
 // Engine, part: evictions that Berth makes by itself (eviction.h decides them). First all of them
 // are tried dry: if one would be refused, nobody is evicted. Then those that a PodDisruptionBudget
 // covers are sent, then the others. While victims are there, the plan holds their room and releases
-// no member. Each victim carries the key of the workload, so that the next process goes on.
+// no member. Each victim carries the key of the workload, so that the next process goes on. A gang
+// ends whole, or loses surplus only and goes on.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,6 +25,11 @@ namespace {
 /// A pod whose eviction was refused is no victim for so long.
 constexpr TimePoint kSparedFor = 60'000;
 
+bool IsMarkedSurplus(const PodInfo& pod) {
+  const auto mark = cluster::EvictionMarkOf(pod.object);
+  return mark && mark->surplus;
+}
+
 std::vector<std::pair<std::string, std::string>> NamesOf(const std::vector<const PodInfo*>& pods,
                                                          const cluster::Store& store) {
   std::vector<std::pair<std::string, std::string>> names;
@@ -45,6 +51,7 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
                               .plan = workload.plan,
                               .generation = store_.generation(),
                               .placed = NamesOf(decision.evicts, store_)});
+  for (const PodInfo* pod : decision.surplus) plan.surplus.insert(pod->object.meta.uid);
   bool resumed = false;  // some were evicted by an earlier process; with none, it only waits
   for (const PodInfo* pod : decision.evicts) {
     states_[*pod].victim_of = workload.key;
@@ -68,18 +75,27 @@ void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, bool
   actions_.push_back(EvictPod{.pod = {meta.ns, meta.name, meta.uid},
                               .workload = workload.key,
                               .plan = workload.plan,
-                              .dry_run = dry_run});
+                              .dry_run = dry_run,
+                              .surplus = states_[workload].plan->surplus.contains(meta.uid)});
 }
 
 /// Orders the evictions that come next: those of pods that a budget covers, or, if all of these are
-/// accepted, the others. From now on the members of gangs that are evicted get no place.
+/// accepted, the others. From now on the members of gangs that are evicted whole get no place. Ends
+/// the plan if a gang has lost members since the decision, so that its surplus is none any more.
 void Engine::SendEvictions(const Workload& workload) {
   Plan& plan = *states_[workload].plan;
   plan.evicting = Evicting::kSent;
   for (const std::string& uid : std::vector<std::string>(plan.victims)) {
     const PodInfo* pod = store_.FindPod(uid);
     if (pod == nullptr || pod->terminating() || states_[*pod].victim_of != workload.key) continue;
-    if (pod->workload != nullptr && pod->workload->gang) BeginEviction(*pod->workload, workload);
+    if (pod->workload == nullptr || !pod->workload->gang) continue;
+    if (!plan.surplus.contains(uid)) {
+      BeginEviction(*pod->workload, workload);
+    } else if (!plan.accepted.contains(uid) &&
+               StayingMembers(states_, *pod->workload) < pod->workload->min_member) {
+      return Dissolve(workload, "a gang needs the members that were to be evicted", /*hold=*/false,
+                      plan.made);
+    }
   }
   std::vector<const PodInfo*> covered;
   std::vector<const PodInfo*> others;
@@ -157,17 +173,20 @@ EmitEvent Engine::NoticeFor(const PodInfo& victim, const Workload& workload) con
   const auto& meta = victim.object.meta;
   const bool reclaimed = victim.charged_queue != workload.queue;
   const std::string queue = QueueName(workload.queue);
-  return {
-      .pod = {meta.ns, meta.name, meta.uid},
-      .warning = true,
-      .reason = reclaimed ? "Reclaimed" : "Preempted",
-      .note = reclaimed
-                  ? fmt::format("Evicted: queue {} takes back what queue {} uses above its quota "
-                                "and its fair share.",
-                                queue, QueueName(victim.charged_queue))
-                  : fmt::format("Evicted: work of priority {} in queue {} takes its room, and "
-                                "this work has priority {}.",
-                                workload.priority, queue, victim.object.priority)};
+  const std::string why =
+      reclaimed ? fmt::format(
+                      "queue {} takes back what queue {} uses above its quota and its fair share.",
+                      queue, QueueName(victim.charged_queue))
+                : fmt::format(
+                      "work of priority {} in queue {} takes its room, and this work has "
+                      "priority {}.",
+                      workload.priority, queue, victim.object.priority);
+  const bool goes_on = states_.At(workload).plan->surplus.contains(meta.uid);
+  return {.pod = {meta.ns, meta.name, meta.uid},
+          .warning = true,
+          .reason = reclaimed ? "Reclaimed" : "Preempted",
+          .note = fmt::format("Evicted: {}{}", why,
+                              goes_on ? " Its gang goes on with its minimum." : "")};
 }
 
 bool Engine::StillEvicts(const std::string& key, const std::string& plan) const {
@@ -264,12 +283,12 @@ void Engine::AfterLastVictim(const Workload& workload, TimePoint now) {
   ReleasePlan(workload, nullptr, now);
 }
 
-/// For a new process: which pods the last one evicted, and for whom. A gang some of whose members
-/// end stays together until that work is judged.
+/// For a new process: which pods the last one evicted, and for whom. A gang that is evicted whole,
+/// and some of whose members end, stays together until that work is judged.
 void Engine::NoteMarked() {
   const auto mark_of = [](const PodInfo& pod) {
-    const auto mark = pod.object.meta.annotations.find(cluster::kEvictedForAnnotation);
-    return mark == pod.object.meta.annotations.end() ? std::string() : mark->second;
+    const auto mark = cluster::EvictionMarkOf(pod.object);
+    return mark ? mark->workload : std::string();
   };
   // Only marks of pods that end count, and mostly there are none.
   for (const auto& node : store_.nodes()) {
@@ -292,8 +311,8 @@ void Engine::NoteMarked() {
 }
 
 /// The pods that an earlier process evicted for the workload, and that still exist, with the other
-/// members of their gangs. They are given up: if the workload does not take their room now, those
-/// that do not end yet stay.
+/// members of gangs that were evicted whole. They are given up: if the workload does not take their
+/// room now, those that do not end yet stay.
 std::vector<const PodInfo*> Engine::TakeMarked(const Workload& workload) {
   std::vector<const PodInfo*> pods;
   const auto entry = marked_.extract(workload.key);
@@ -316,14 +335,14 @@ std::vector<const PodInfo*> Engine::TakeMarked(const Workload& workload) {
   return pods;
 }
 
-/// The gangs of these pods. Pods that end are no members any more: their gang is known by the plan
-/// that they ran under.
+/// The gangs that are evicted whole with these pods. Pods that end are no members any more: their
+/// gang is known by the plan that they ran under.
 std::vector<const Workload*> Engine::GangsOf(const std::set<std::string>& uids) const {
   std::set<const Workload*, cluster::ByKey> gangs;
   std::set<std::string> plans;
   for (const std::string& uid : uids) {
     const PodInfo* pod = store_.FindPod(uid);
-    if (pod == nullptr) continue;
+    if (pod == nullptr || IsMarkedSurplus(*pod)) continue;
     if (pod->workload != nullptr && pod->workload->gang) gangs.insert(pod->workload);
     const auto claim = cluster::ClaimOf(pod->object);
     if (pod->workload == nullptr && claim) plans.insert(claim->plan);

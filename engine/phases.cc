@@ -28,11 +28,12 @@ constexpr std::array<PhaseRow, 7> kPhaseTable{{
      "Pending or Gathering, as a new incarnation, when no member runs",
      "the bound members"},
     {"Evicting",
-     "all its members are evicted for other work; until the last one begins to end, no member gets "
+     "all its members are evicted for other work, not its surplus alone; until the last one begins "
+     "to end, no member gets "
      "a place",
      "Pending or Gathering, as a new incarnation, when all end; Running, when the evictions are "
      "given up",
-     "a member that ends with the annotation `berth.dev/evicted-for`"},
+     "a member that ends with the annotation `berth.dev/evicted-for`, not as surplus"},
     {"Delegated", "kube-scheduler starts it whole (`spec.schedulingGroup`)",
      "none: it is released when its queue has the quota", "the pods"},
 }};

@@ -1,6 +1,7 @@
 #include "engine/victim_choice.h"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -38,6 +39,57 @@ Jobs WithoutRepeats(const Jobs& jobs) {
   std::ranges::copy_if(jobs, std::back_inserter(once),
                        [&](const VictimJob* job) { return seen.insert(job).second; });
   return once;
+}
+
+bool IsBefore(const VictimJob& a, const VictimJob& b) {
+  return a.workload == b.workload && a.turn < b.turn;
+}
+
+/// Whether for each of the jobs all that have their turns before it are there, too.
+bool IsClosed(const Jobs& jobs) {
+  std::map<const Workload*, int> turns;  // the sum of 0, 1, ..., n - 1 for n jobs, and no other
+  std::map<const Workload*, int> count;
+  for (const VictimJob* job : jobs) {
+    turns[job->workload] += job->turn;
+    ++count[job->workload];
+  }
+  return std::ranges::all_of(count, [&](const auto& entry) {
+    return turns.at(entry.first) == entry.second * (entry.second - 1) / 2;
+  });
+}
+
+/// Of the jobs in that order, those for which `wanted` is true, and those that have their turns
+/// before one of them.
+template <typename Wanted>
+Jobs ClosedPart(const Jobs& order, const Wanted& wanted) {
+  std::map<const Workload*, int> last;
+  for (const VictimJob* job : order) {
+    if (!wanted(job)) continue;
+    int& turn = last.try_emplace(job->workload, job->turn).first->second;
+    turn = std::max(turn, job->turn);
+  }
+  Jobs part;
+  std::ranges::copy_if(order, std::back_inserter(part), [&](const VictimJob* job) {
+    const auto entry = last.find(job->workload);
+    return entry != last.end() && job->turn <= entry->second;
+  });
+  return part;
+}
+
+/// The jobs in that order, but each only once those before its turn were there.
+Jobs InTurns(const Jobs& order) {
+  std::map<const Workload*, std::map<int, const VictimJob*>> waiting;
+  std::map<const Workload*, int> next;
+  Jobs jobs;
+  for (const VictimJob* job : order) {
+    auto& later = waiting[job->workload];
+    later.emplace(job->turn, job);
+    int& turn = next[job->workload];
+    for (auto at = later.find(turn); at != later.end(); at = later.find(++turn)) {
+      jobs.push_back(at->second);
+    }
+  }
+  return jobs;
 }
 
 /// How many pods of the shape have room on the node, at most `most`, by counting alone.
@@ -117,23 +169,21 @@ class Chooser {
     std::optional<Reservation> reserve = Search(jobs);
     if (!reserve) return std::nullopt;
     reserve->evicts = std::move(evicted);
-    for (const VictimJob* job : jobs) {
-      if (!job->runs) reserve->yields.push_back(job->workload);
-    }
+    SortOut(*reserve, jobs);
     NameVictims(*reserve, jobs);
     return reserve;
   }
 
   /// The same without budgets.
   std::optional<Reservation> Search(std::span<const VictimJob* const> jobs) {
-    const std::vector<policy::Loss> losses = LossesOf(jobs);
+    const Losses losses = LossesOf(jobs);
     const bool of_others = std::ranges::any_of(
-        losses, [&](const policy::Loss& loss) { return loss.queue != for_.workload.queue; });
+        losses.list, [&](const policy::Loss& loss) { return loss.queue != for_.workload.queue; });
     const std::optional<int> straddlers = StraddlersOf(jobs);
     if (!straddlers) return std::nullopt;
     std::optional<Reservation> reserve = SearchRoom(jobs, of_others ? minimum_ : for_.pods);
     if (!reserve || !of_others) return reserve;
-    const policy::Claim claim = for_.exchange->ClaimOf(reserve->placed, losses);
+    const policy::Claim claim = for_.exchange->ClaimOf(reserve->placed, losses.list);
     const bool enough =
         *straddlers > 0 ? claim == policy::Claim::kQuota : claim != policy::Claim::kNone;
     return enough ? std::move(reserve) : std::nullopt;
@@ -146,7 +196,7 @@ class Chooser {
 
   /// See policy::Exchange::Straddlers.
   std::optional<int> StraddlersOf(std::span<const VictimJob* const> jobs) const {
-    return for_.exchange == nullptr ? 0 : for_.exchange->Straddlers(LossesOf(jobs));
+    return for_.exchange == nullptr ? 0 : for_.exchange->Straddlers(LossesOf(jobs).list);
   }
 
   /// Of the jobs in that order, those that can be taken together without a straddler; with
@@ -155,25 +205,29 @@ class Chooser {
     if (for_.exchange == nullptr) return order;
     policy::Floors floors(*for_.exchange);
     Jobs admitted;
-    Jobs others;
-    for (const VictimJob* job : order) {
-      const policy::Loss loss{.queue = job->queue, .pods = job->pods};
-      (floors.Take(loss, /*may_straddle=*/false) ? admitted : others).push_back(job);
-    }
-    if (!straddlers) return admitted;
-    for (const VictimJob* job : others) {
-      const policy::Loss loss{.queue = job->queue, .pods = job->pods};
-      if (floors.Take(loss, /*may_straddle=*/true)) admitted.push_back(job);
-    }
+    // Where one is left, those after it are left.
+    const auto take = [&](const Jobs& from, bool may_straddle) {
+      Jobs left;
+      for (const VictimJob* job : from) {
+        const auto waits = [&](const VictimJob* other) { return IsBefore(*other, *job); };
+        const policy::Loss loss{.queue = job->queue, .pods = job->pods};
+        const bool taken = std::ranges::none_of(left, waits) && floors.Take(loss, may_straddle);
+        (taken ? admitted : left).push_back(job);
+      }
+      return left;
+    };
+    const Jobs others = take(order, /*may_straddle=*/false);
+    if (straddlers) take(others, /*may_straddle=*/true);
     return admitted;
   }
 
-  /// By node, the jobs there in that order; only nodes that could take a member. The nodes on which
-  /// the fewest devices make room for one come first, each with just these jobs.
+  /// By node, the jobs there in that order, with those before their turns; only nodes that could
+  /// take a member. The nodes on which the fewest devices make room for one come first, each with
+  /// just these jobs.
   std::vector<std::pair<cluster::NodeIndex, Jobs>> ByNode(const Jobs& order) const {
-    std::map<cluster::NodeIndex, Jobs> there;
+    std::map<cluster::NodeIndex, std::set<const VictimJob*>> there;
     for (const VictimJob* job : order) {
-      for (const cluster::NodeIndex node : NodesOf(*job)) there[node].push_back(job);
+      for (const cluster::NodeIndex node : NodesOf(*job)) there[node].insert(job);
     }
     std::map<cluster::NodeIndex, Pods> ending;
     for (const PodInfo* pod : for_.ending) ending[pod->node].push_back(pod);
@@ -184,7 +238,8 @@ class Chooser {
                                          : pod->shape->device_amount;
          }))->shape;
     std::vector<std::tuple<std::int64_t, cluster::NodeIndex, Jobs>> nodes;
-    for (const auto& [node, jobs] : there) {
+    for (const auto& [node, here] : there) {
+      const Jobs jobs = ClosedPart(order, [&](const VictimJob* job) { return here.contains(job); });
       policy::Overlay room(view_.store);
       for (const PodInfo* pod : ending[node]) room.Remove(*pod);
       const int before = PlacesOn(view_, shape, node, room, for_.min);
@@ -227,11 +282,17 @@ class Chooser {
     return needed;
   }
 
-  /// Of the jobs, those whose eviction some budget forbids together with those before them.
+  /// Of the jobs, those whose eviction some budget forbids together with those before them, and
+  /// those that have their turns after one of these.
   Jobs BreakingBudgets(std::span<const VictimJob* const> jobs) const {
     Jobs within;
     Jobs breaking;
     for (const VictimJob* job : jobs) {
+      const auto waits = [&](const VictimJob* other) { return IsBefore(*other, *job); };
+      if (std::ranges::any_of(breaking, waits)) {
+        breaking.push_back(job);
+        continue;
+      }
       within.push_back(job);
       if (!BreaksBudgets(Running(within), view_.store)) continue;
       within.pop_back();
@@ -241,9 +302,30 @@ class Chooser {
   }
 
  private:
-  static std::vector<policy::Loss> LossesOf(std::span<const VictimJob* const> jobs) {
-    std::vector<policy::Loss> losses;
-    for (const VictimJob* job : jobs) losses.push_back({.queue = job->queue, .pods = job->pods});
+  /// What the workloads lose. A gang that goes whole loses all its jobs at once.
+  struct Losses {
+    std::deque<Pods> gangs{};  ///< What some of `list` refer to.
+    std::vector<policy::Loss> list{};
+  };
+  static Losses LossesOf(std::span<const VictimJob* const> jobs) {
+    Losses losses;
+    std::map<const Workload*, Pods*> whole;
+    for (const VictimJob* job : jobs) {
+      if (!job->surplus && job->turn > 0) whole[job->workload] = &losses.gangs.emplace_back();
+    }
+    std::vector<const VictimJob*> last;
+    for (const VictimJob* job : jobs) {
+      const auto gang = whole.find(job->workload);
+      if (gang == whole.end()) {
+        losses.list.push_back({.queue = job->queue, .pods = job->pods});
+        continue;
+      }
+      gang->second->insert(gang->second->end(), job->pods.begin(), job->pods.end());
+      if (!job->surplus) last.push_back(job);
+    }
+    for (const VictimJob* job : last) {
+      losses.list.push_back({.queue = job->queue, .pods = *whole.at(job->workload)});
+    }
     return losses;
   }
   /// Of the pods that end in any case, those that do so if these jobs give way: a plan that yields
@@ -271,6 +353,23 @@ class Chooser {
       }
     }
     return pods;
+  }
+
+  /// Who gives up what is planned, and which of the victims are surplus.
+  static void SortOut(Reservation& reserve, std::span<const VictimJob* const> jobs) {
+    std::set<const Workload*> whole;
+    for (const VictimJob* job : jobs) {
+      if (!job->surplus) whole.insert(job->workload);
+    }
+    for (const VictimJob* job : jobs) {
+      if (!job->surplus) {
+        if (!job->runs) reserve.yields.push_back(job->workload);
+      } else if (!job->runs) {
+        reserve.displaced.push_back(job->pods.front());
+      } else if (!whole.contains(job->workload)) {
+        reserve.surplus.push_back(job->pods.front());
+      }
+    }
   }
 
   /// The room is held until all of these have ended: who is evicted, who ends on the nodes of the
@@ -312,6 +411,7 @@ class Chooser {
 
 /// The less is the better set.
 auto RankOf(std::span<const VictimJob* const> jobs, int straddlers) {
+  bool minima = false;
   std::int64_t gangs = 0;
   std::int64_t devices = 0;
   std::int64_t least_excess = std::numeric_limits<std::int64_t>::max();
@@ -320,7 +420,8 @@ auto RankOf(std::span<const VictimJob* const> jobs, int straddlers) {
   std::vector<std::string_view> uids;
   for (const VictimJob* job : jobs) {
     if (!job->runs) continue;
-    gangs += job->workload->gang ? 1 : 0;
+    minima |= !job->surplus;
+    gangs += job->workload->gang && !job->surplus ? 1 : 0;
     devices += job->devices;
     least_excess = std::min(least_excess, job->excess);
     priorities.push_back(job->workload->priority);
@@ -330,13 +431,13 @@ auto RankOf(std::span<const VictimJob* const> jobs, int straddlers) {
   std::ranges::sort(priorities, std::ranges::greater{});
   std::ranges::sort(ages, std::ranges::greater{});
   std::ranges::sort(uids);
-  return std::tuple(straddlers, gangs, devices, -least_excess, std::move(priorities),
+  return std::tuple(straddlers, minima, gangs, devices, -least_excess, std::move(priorities),
                     std::move(ages), jobs.size(), std::move(uids));
 }
 
 using Rank = decltype(RankOf({}, 0));
 
-/// All sets, the best first.
+/// All closed sets, the best first.
 std::optional<Reservation> ChooseExactly(const std::vector<VictimJob>& jobs, Chooser& chooser) {
   std::vector<std::pair<Rank, Jobs>> sets;
   for (unsigned mask = 1; mask < 1U << jobs.size(); ++mask) {
@@ -344,6 +445,7 @@ std::optional<Reservation> ChooseExactly(const std::vector<VictimJob>& jobs, Cho
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       if ((mask >> i & 1U) != 0) set.push_back(&jobs[i]);
     }
+    if (!IsClosed(set)) continue;
     if (const std::optional<int> straddlers = chooser.StraddlersOf(set)) {
       sets.emplace_back(RankOf(set, *straddlers), std::move(set));
     }
@@ -355,15 +457,13 @@ std::optional<Reservation> ChooseExactly(const std::vector<VictimJob>& jobs, Cho
   return std::nullopt;
 }
 
-/// Of `jobs`, those on the nodes of the plan, if they are enough.
+/// Of `jobs`, those on the nodes of the plan, with those before their turns, if they are enough.
 void DropElsewhere(Jobs& jobs, const Reservation& plan, Chooser& chooser) {
   std::set<cluster::NodeIndex> nodes;
   for (const policy::Placed& placed : plan.placed) nodes.insert(placed.node);
   const auto is_there = [&](const PodInfo* pod) { return nodes.contains(pod->node); };
-  Jobs there;
-  std::ranges::copy_if(jobs, std::back_inserter(there), [&](const VictimJob* job) {
-    return std::ranges::any_of(job->pods, is_there);
-  });
+  Jobs there = ClosedPart(
+      jobs, [&](const VictimJob* job) { return std::ranges::any_of(job->pods, is_there); });
   if (there.size() < jobs.size() && chooser.Search(there)) jobs = std::move(there);
 }
 
@@ -388,7 +488,8 @@ Jobs MinimalOf(Jobs jobs, Chooser& chooser) {
   // Who is needed now is all the more needed in a smaller set.
   const std::set<const VictimJob*> needed = chooser.Needed(jobs);
   for (std::size_t i = jobs.size(); i-- > 0 && jobs.size() > 1;) {
-    if (needed.contains(jobs[i])) continue;
+    const auto follows = [&](const VictimJob* other) { return IsBefore(*jobs[i], *other); };
+    if (needed.contains(jobs[i]) || std::ranges::any_of(jobs, follows)) continue;
     Jobs fewer = jobs;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
     if (chooser.Search(fewer)) jobs = std::move(fewer);
@@ -417,7 +518,9 @@ std::optional<Found> ChooseMinimal(Jobs order, Chooser& chooser) {
                    .start = *std::move(start)};
     }
     std::erase_if(order, [&](const VictimJob* job) {
-      return std::ranges::find(forbidden, job) != forbidden.end();
+      return std::ranges::any_of(forbidden, [&](const VictimJob* other) {
+        return other == job || IsBefore(*other, *job);
+      });
     });
   }
   return std::nullopt;
@@ -429,22 +532,23 @@ Jobs Joined(Jobs first, const Jobs& then) {
   return WithoutRepeats(first);
 }
 
-/// In which order jobs are taken where not all sets can be tried: by their rank; and, where other
-/// queues may not lose all of them, the largest first, by node, for each domain that the workload
-/// must be in, and for a pod by itself for each of some nodes.
+/// In which order jobs are taken where not all sets can be tried, each after those before its turn:
+/// by their rank; and, where other queues may not lose all of them, the largest first, by node, for
+/// each domain that the workload must be in, and for a pod by itself for each of some nodes.
 std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Beneficiary& beneficiary,
                            const Chooser& chooser) {
   constexpr std::size_t kMaxGroups = 64;
   Jobs by_rank;
   for (const VictimJob& job : candidates) by_rank.push_back(&job);
   std::ranges::stable_sort(by_rank, {}, [](const VictimJob* job) {
-    return std::tuple(job->runs, job->runs && job->workload->gang, -job->excess);
+    const bool minimum = job->runs && !job->surplus;
+    return std::tuple(job->runs, minimum, minimum && job->workload->gang, -job->excess);
   });
   std::vector<Jobs> orders{by_rank};
   if (beneficiary.exchange == nullptr) return orders;
   Jobs by_size = by_rank;
   std::ranges::stable_sort(by_size, std::ranges::greater{}, &VictimJob::devices);
-  orders.push_back(std::move(by_size));
+  orders.push_back(InTurns(by_size));
   for (const Jobs& order : {orders[0], orders[1]}) {
     const auto by_node = chooser.ByNode(order);
     Jobs nodes;

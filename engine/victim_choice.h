@@ -11,9 +11,13 @@
 
 namespace berth::engine {
 
-/// Work that may be evicted, or whose plan may end, for other work.
+/// Work that may be evicted, or whose plan may end, for other work: a pod by itself, a gang, or of
+/// an elastic gang that runs one surplus member, or all the others. The jobs of one gang are taken
+/// only in the order of their turns, so that its minimum goes last.
 struct VictimJob {
   const cluster::Workload* workload = nullptr;
+  int turn = 0;                                ///< Among the jobs of this workload: 0, 1, ...
+  bool surplus = false;                        ///< The gang goes on without it.
   cluster::QueueId queue = cluster::kNoQueue;  ///< That all of its pods are charged to.
   /// What it holds: its bound pods, those whose Binding is under way, and those that are planned,
   /// which only give their places up.
@@ -35,11 +39,12 @@ struct Beneficiary {
 };
 
 /// Of all sets of jobs that let it start, break no PodDisruptionBudget and are what it may claim
-/// (policy/claims.h): first without a straddler, then the one with the fewest gangs, the fewest
-/// devices, of the queues furthest above what they are entitled to, with the lowest priority, the
-/// youngest, by UID. That is exact for up to kExactJobs candidates; for more of them, no victim can
-/// be left out, as far as kMaxSearches placements tell. Where other queues lose, only the minimum
-/// is placed. nullopt: there is none, or what ends in any case is enough.
+/// (policy/claims.h): first without a straddler, then of surplus alone, then the one with the
+/// fewest gangs, the fewest devices, of the queues furthest above what they are entitled to, with
+/// the lowest priority, the youngest, by UID. That is exact for up to kExactJobs candidates; for
+/// more of them, no victim can be left out, as far as kMaxSearches placements tell. Where other
+/// queues lose, only the minimum is placed. nullopt: there is none, or what ends in any case is
+/// enough.
 std::optional<Reservation> ChooseVictims(const View& view, const Beneficiary& beneficiary,
                                          const std::vector<VictimJob>& candidates);
 inline constexpr std::size_t kExactJobs = 8;

@@ -2,12 +2,17 @@
 
 #include <utility>
 
+#include "cluster/plan_claim.h"
+
 namespace berth::host {
 
 void Evictions::Begin(engine::EvictPod eviction) {
   if (eviction.dry_run) return Send(std::move(eviction));
   const Id id = out_.NewId();
-  out_.Put(MarkVictim{.id = id, .pod = eviction.pod, .workload = eviction.workload});
+  out_.Put(MarkVictim{.id = id,
+                      .pod = eviction.pod,
+                      .mark = cluster::EncodeEvictionMark(
+                          {.workload = eviction.workload, .surplus = eviction.surplus})});
   writes_.emplace(id, Write{.what = std::move(eviction), .marks = true});
 }
 

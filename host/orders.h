@@ -43,7 +43,7 @@ struct RemoveGate {
 struct MarkVictim {
   Id id = 0;
   engine::PodRef pod{};
-  std::string workload{};
+  std::string mark{};  ///< See cluster::EncodeEvictionMark.
   int attempt = 1;
 };
 

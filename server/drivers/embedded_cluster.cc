@@ -228,7 +228,7 @@ host::Result EmbeddedCluster::Mark(const host::MarkVictim& mark, const Wanted& w
   if (!wanted()) return {.outcome = WriteOutcome::kRefused, .message = "not wanted any more"};
   const bool found = ChangePod(mark.pod.uid, [&](kube::Pod& pod) {
     std::string& note = pod.meta.annotations[std::string(cluster::kEvictedForAnnotation)];
-    return std::exchange(note, mark.workload) != mark.workload;
+    return std::exchange(note, mark.mark) != mark.mark;
   });
   return {.outcome = found ? WriteOutcome::kDone : WriteOutcome::kNotFound};
 }

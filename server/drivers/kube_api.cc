@@ -66,8 +66,7 @@ host::Result KubeApi::RemoveGate(const host::RemoveGate& removal, const Wanted& 
 }
 
 host::Result KubeApi::Mark(const host::MarkVictim& mark, const Wanted& wanted) {
-  const kube::AnnotationPatch annotations{
-      {std::string(cluster::kEvictedForAnnotation), mark.workload}};
+  const kube::AnnotationPatch annotations{{std::string(cluster::kEvictedForAnnotation), mark.mark}};
   return WhileLeading(seconds(5), wanted, [&](const kube::WriteOptions& options) {
     return writer_.Annotate(Ref(mark.pod), annotations, options);
   });

@@ -70,6 +70,8 @@ class Checker {
   int evictions() const { return evictions_; }
   /// Pods that Berth has evicted by itself.
   int evicted() const { return evicted_; }
+  /// Of these, the surplus of gangs that went on.
+  int surplus() const { return surplus_; }
   int terms() const { return terms_; }
 
  private:
@@ -119,6 +121,7 @@ class Checker {
   bool FollowsItsGang(const kube::Pod& bound) const;
   void CheckRunTime(const kube::Pod& victim);
   void CheckTorn();
+  void CheckSurplus(const kube::Pod& victim);
   void CheckBeneficiaries();
   void CheckBudgets(const engine::Engine& engine, const cluster::PodInfo& preemptor,
                     const engine::VictimMap& offered, const std::string& node,
@@ -180,10 +183,12 @@ class Checker {
   int gangs_ = 0;
   int evictions_ = 0;
   int evicted_ = 0;
+  int surplus_ = 0;
   int faults_ = 0;
   /// By the key of a workload: a victim, while no member has been bound since.
   std::map<std::string, std::string> in_vain_;
   std::map<std::string, TimePoint> left_;  ///< By the same key: when a member last ended.
+  std::map<std::string, TimePoint> lost_;  ///< By gang: when one was last deleted, not evicted.
   /// By the key of a gang that loses members to an eviction: UIDs of those that ran then and are
   /// not about to end.
   struct Torn {

@@ -92,8 +92,9 @@ void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& 
       Broken(
           fmt::format("I9: {} takes {} without a claim", workload.key, victim->object.meta.name));
     }
-    std::int64_t job = 0;  // what the victim's job held
+    std::int64_t job = 0;  // what the victim's job held; surplus goes pod by pod
     for (const PodInfo* pod : victim->workload->members) {
+      if (plan->surplus.contains(uid) && pod != victim) continue;
       for (const auto& [id, amount] : pod->charged) job += id == gpu ? amount : 0;
     }
     for (const QueueId queue : theirs) {

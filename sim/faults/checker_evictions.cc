@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <set>
 
@@ -100,8 +101,8 @@ std::string GangKey(const kube::Pod& pod) {
 /// victim's queue, or, with borrowing, from another queue (CheckClaim).
 void Checker::OnEviction(const kube::Pod& victim) {
   ++evicted_;
-  const auto mark = victim.meta.annotations.find(cluster::kEvictedForAnnotation);
-  if (mark == victim.meta.annotations.end()) {
+  const auto mark = cluster::EvictionMarkOf(victim);
+  if (!mark) {
     return Broken(fmt::format("I9: {} is evicted for nobody", victim.meta.name));
   }
   if (LabelOf(victim, "berth.dev/preemptible") == "false") {
@@ -111,7 +112,7 @@ void Checker::OnEviction(const kube::Pod& victim) {
   const auto claim = cluster::ClaimOf(victim);
   int waiting = 0;
   for (const auto& [key, pod] : env_.api.pods()) {
-    if (WorkloadKey(*pod) != mark->second || !pod->node_name.empty() || pod->meta.deletion)
+    if (WorkloadKey(*pod) != mark->workload || !pod->node_name.empty() || pod->meta.deletion)
       continue;
     ++waiting;
     const std::string queue = LabelOf(*pod, "berth.dev/queue");
@@ -128,14 +129,15 @@ void Checker::OnEviction(const kube::Pod& victim) {
     }
   }
   // Its members may have been deleted since it was decided.
-  const auto left = left_.find(mark->second);
+  const auto left = left_.find(mark->workload);
   const bool just_left = left != left_.end() && left->second + kOldNews > env_.now();
   if (waiting == 0 && !just_left && faults_ == 0) {
     Broken(fmt::format("I9: {} is evicted for {}, which does not wait", victim.meta.name,
-                       mark->second));
+                       mark->workload));
   }
-  if (waiting > 0) in_vain_.try_emplace(mark->second, victim.meta.name);
+  if (waiting > 0) in_vain_.try_emplace(mark->workload, victim.meta.name);
   if (LabelOf(victim, "berth.dev/gang").empty()) return;
+  if (mark->surplus) return CheckSurplus(victim);
   const auto [torn, first] = torn_.try_emplace(GangKey(victim), Torn{.since = env_.now()});
   if (first) {
     for (const auto& [key, pod] : env_.api.pods()) {
@@ -145,6 +147,32 @@ void Checker::OnEviction(const kube::Pod& victim) {
   }
   torn->second.left.erase(victim.meta.uid);
   if (torn->second.left.empty()) torn_.erase(torn);
+}
+
+/// I9, where nothing went wrong: a gang that loses surplus keeps its minimum. Not for a gang of
+/// which some have just left.
+void Checker::CheckSurplus(const kube::Pod& victim) {
+  ++surplus_;
+  const std::string gang = GangKey(victim);
+  const auto lost = lost_.find(gang);
+  if (faults_ > 0 || (lost != lost_.end() && lost->second + kOldNews > env_.now())) return;
+  const auto said = victim.meta.annotations.find("berth.dev/gang-min-member");
+  if (said == victim.meta.annotations.end()) return;
+  int min = 0;
+  const char* end = said->second.data() + said->second.size();
+  if (std::from_chars(said->second.data(), end, min).ptr != end) return;
+  int stay = 0;
+  for (const auto& [key, pod] : env_.api.pods()) {
+    if (GangKey(*pod) != gang || pod->meta.uid == victim.meta.uid) continue;
+    stay += !pod->node_name.empty() && !pod->meta.deletion && Lives(*pod) ? 1 : 0;
+  }
+  const auto claim = cluster::ClaimOf(victim);
+  for (const auto& [uid, succeeded] : succeeded_[GangOf(victim)]) {
+    stay += claim && succeeded.first == claim->plan ? 1 : 0;
+  }
+  if (stay >= min) return;
+  Broken(
+      fmt::format("I9: {} leaves {} of the {} that its gang needs", victim.meta.name, stay, min));
 }
 
 /// I9: the job of the victim has run for the minRunTime of its queue. Not for a gang of which some

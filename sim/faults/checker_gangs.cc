@@ -46,6 +46,8 @@ void Checker::WatchGang(const Change& change) {
   }
   const std::string gang = GangOf(pod);
   if (gang.empty()) return;
+  const bool succeeded = pod.phase == kube::PodPhase::kSucceeded;
+  if (left && !succeeded && !cluster::EvictionMarkOf(pod)) lost_[GangKey(pod)] = env_.now();
   gang_of_.emplace(change.key, gang);
   if (!change.pod->spec->requests.contains(kGpu)) launchers_[gang][change.key] = env_.now();
   if (change.pod->phase == kube::PodPhase::kSucceeded) {

@@ -66,6 +66,7 @@ RunResult DayRun::Run() {
                    .gangs = checker().gangs(),
                    .evictions = checker().evictions(),
                    .evicted = checker().evicted(),
+                   .surplus = checker().surplus(),
                    .terms = checker().terms(),
                    .struck = env_.weather.struck(),
                    .last_events = {env_.trace.last().begin(), env_.trace.last().end()}};

@@ -78,6 +78,7 @@ struct Reach {
   std::int64_t gangs = 0;
   std::int64_t evictions = 0;
   std::int64_t evicted = 0;
+  std::int64_t surplus = 0;
   std::int64_t handovers = 0;  ///< How often a replica began to decide after another one.
   std::array<std::int64_t, kFaultKinds> struck{};
 
@@ -86,14 +87,17 @@ struct Reach {
     gangs += day.gangs;
     evictions += day.evictions;
     evicted += day.evicted;
+    surplus += day.surplus;
     handovers += std::max(0, day.terms - 1);
     for (std::size_t i = 0; i < struck.size(); ++i) struck[i] += day.struck[i];
   }
 
   std::string ToString() const {
-    return fmt::format("{} gangs started, {} evictions answered, {} pods evicted, {} faults struck",
-                       gangs, evictions, evicted,
-                       std::accumulate(struck.begin(), struck.end(), std::int64_t{0}));
+    return fmt::format(
+        "{} gangs started, {} evictions answered, {} pods evicted, {} of them surplus, {} faults "
+        "struck",
+        gangs, evictions, evicted, surplus,
+        std::accumulate(struck.begin(), struck.end(), std::int64_t{0}));
   }
 
   /// What the profile is about and never happened; empty: everything happened.

@@ -222,9 +222,9 @@ void HostDriver::Do(const host::RemoveGate& order) {
 }
 
 void HostDriver::Do(const host::MarkVictim& order) {
-  env_.trace.Say("berth: {} makes room for {}", order.pod.name, order.workload);
+  env_.trace.Say("berth: {} makes room for {}", order.pod.name, order.mark);
   Push(order.pod.uid, order.id, [this, order] {
-    client_.Annotate(order.pod, std::string(cluster::kEvictedForAnnotation), order.workload,
+    client_.Annotate(order.pod, std::string(cluster::kEvictedForAnnotation), order.mark,
                      kPatchTimeout, Wanted(order.id), EndOfJob(order.id, order.pod.uid));
   });
 }

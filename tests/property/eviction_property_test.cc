@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -21,11 +22,17 @@ using testing::MakeNode;
 using testing::MakePod;
 using testing::World;
 
-/// Work that runs: a gang of `nodes.size()` pods, or a lone pod.
+/// Work that runs and goes as a whole: a lone pod, a gang, or of an elastic gang one surplus pod,
+/// or its minimum.
 struct Job {
-  std::string name;
+  std::string name;  ///< Of the pod, or of the gang.
   bool gang = false;
-  int gpus = 1;  ///< Of each pod.
+  int size = 1;  ///< Of the gang; the highest ranks are its surplus.
+  int min = 1;
+  int rank = 0;          ///< Of its first pod.
+  bool surplus = false;  ///< The gang goes on without it.
+  bool follows = false;  ///< It goes only together with the job before it.
+  int gpus = 1;          ///< Of each pod.
   int priority = 0;
   std::int64_t created = 0;
   std::vector<int> nodes{};  ///< Where its pods are.
@@ -41,6 +48,25 @@ struct Cluster {
 };
 
 std::string NodeName(int node) { return fmt::format("n{}", node); }
+
+/// Of a gang whose minimum is `min`, the surplus in the order in which it goes, then the minimum.
+std::vector<Job> PartsOf(const Job& gang, int min) {
+  std::vector<Job> parts;
+  for (int rank = gang.size; rank-- > min;) {
+    Job part = gang;
+    part.rank = rank;
+    part.surplus = true;
+    part.nodes = {gang.nodes[static_cast<std::size_t>(rank)]};
+    parts.push_back(part);
+  }
+  parts.push_back(gang);
+  parts.back().nodes.resize(static_cast<std::size_t>(min));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    parts[i].min = min;
+    parts[i].follows = i > 0;
+  }
+  return parts;
+}
 
 /// Up to `jobs` jobs, of up to `gpus` GPUs per pod.
 Cluster DrawCluster(int jobs, int gpus) {
@@ -61,8 +87,12 @@ Cluster DrawCluster(int jobs, int gpus) {
       room -= job.gpus;
       job.nodes.push_back(node);
     }
-    if (std::ssize(job.nodes) == pods) {
-      cluster.jobs.push_back(job);
+    job.size = pods;
+    job.min = pods;
+    const int min = job.gang ? *rc::gen::inRange(1, pods + 1) : 1;
+    const bool whole = std::ssize(job.nodes) == pods;
+    if (whole && std::ssize(cluster.jobs) + 1 + pods - min <= jobs) {
+      std::ranges::copy(PartsOf(job, min), std::back_inserter(cluster.jobs));
     } else {
       for (const int node : job.nodes) free[static_cast<std::size_t>(node)] += job.gpus;
     }
@@ -86,8 +116,19 @@ bool Fits(const Cluster& cluster, unsigned mask) {
   return places >= cluster.members;
 }
 
-/// The first criteria of the order of sets: gangs, devices, then priorities from the highest down.
+/// Whether each job that follows another one is there only together with it.
+bool IsClosed(const Cluster& cluster, unsigned mask) {
+  for (std::size_t i = 0; i < cluster.jobs.size(); ++i) {
+    const bool there = (mask >> i & 1U) != 0;
+    if (there && cluster.jobs[i].follows && (mask >> (i - 1) & 1U) == 0) return false;
+  }
+  return true;
+}
+
+/// The first criteria of the order of sets: whether a minimum goes, gangs, devices, then priorities
+/// from the highest down.
 auto RankOf(const Cluster& cluster, unsigned mask) {
+  bool minima = false;
   int gangs = 0;
   std::int64_t devices = 0;
   std::vector<int> priorities;
@@ -95,14 +136,15 @@ auto RankOf(const Cluster& cluster, unsigned mask) {
   for (std::size_t i = 0; i < cluster.jobs.size(); ++i) {
     if ((mask >> i & 1U) == 0) continue;
     const Job& job = cluster.jobs[i];
-    gangs += job.gang ? 1 : 0;
+    minima |= !job.surplus;
+    gangs += job.gang && !job.surplus ? 1 : 0;
     devices += std::int64_t{job.gpus} * std::ssize(job.nodes);
     priorities.push_back(job.priority);
     ages.push_back(-job.created);
   }
   std::ranges::sort(priorities, std::ranges::greater{});
   std::ranges::sort(ages, std::ranges::greater{});
-  return std::tuple(gangs, devices, priorities, ages, priorities.size());
+  return std::tuple(minima, gangs, devices, priorities, ages, priorities.size());
 }
 
 /// nullopt: no set of jobs of lower priority is enough. 0: nobody need be evicted.
@@ -113,7 +155,7 @@ std::optional<unsigned> BestSet(const Cluster& cluster) {
     for (std::size_t i = 0; i < cluster.jobs.size(); ++i) {
       if ((mask >> i & 1U) != 0) lower &= cluster.jobs[i].priority < 5;
     }
-    if (!lower || !Fits(cluster, mask)) continue;
+    if (!lower || !IsClosed(cluster, mask) || !Fits(cluster, mask)) continue;
     if (!best || RankOf(cluster, mask) < RankOf(cluster, *best)) best = mask;
   }
   return best;
@@ -126,9 +168,9 @@ std::map<std::string, std::size_t> Fill(World& world, const Cluster& cluster) {
   for (std::size_t i = 0; i < cluster.jobs.size(); ++i) {
     const Job& job = cluster.jobs[i];
     for (std::size_t k = 0; k < job.nodes.size(); ++k) {
-      const std::string name = fmt::format("{}-{}", job.name, k);
+      const std::string name = fmt::format("{}-{}", job.name, job.rank + static_cast<int>(k));
       auto pod = MakePod(name).Gpu(job.gpus).Priority(job.priority).Created(job.created);
-      if (job.gang) pod.Gang(job.name, static_cast<int>(job.nodes.size()));
+      if (job.gang) pod.Gang(job.name, job.size).Min(job.min);
       kube::Pod runs = pod.On(NodeName(job.nodes[k]));
       runs.pod_scheduled = {.status = true, .reason = {}, .message = {}};
       runs.pod_scheduled->since = world.now() + (job.of_age - 60) * 1'000;
@@ -174,7 +216,9 @@ TEST_CASE("the best set of victims is taken", "[property]") {
       RC_ASSERT(evicted == 0U);
       return;
     }
+    RC_CLASSIFY(!std::get<0>(RankOf(cluster, *best)), "surplus is enough");
     RC_ASSERT(evicted != 0U);
+    RC_ASSERT(IsClosed(cluster, evicted));
     RC_ASSERT(Fits(cluster, evicted));
     RC_ASSERT(RankOf(cluster, evicted) == RankOf(cluster, *best));
   }));
@@ -194,9 +238,11 @@ TEST_CASE("of many candidates only those are taken that cannot be left out", "[p
       return;
     }
     RC_ASSERT((evicted & ~lower) == 0U);
+    RC_ASSERT(IsClosed(cluster, evicted));
     RC_ASSERT(Fits(cluster, evicted));
     for (std::size_t i = 0; i < cluster.jobs.size(); ++i) {
-      if ((evicted >> i & 1U) != 0) RC_ASSERT(!Fits(cluster, evicted & ~(1U << i)));
+      const unsigned fewer = evicted & ~(1U << i);
+      if (fewer != evicted && IsClosed(cluster, fewer)) RC_ASSERT(!Fits(cluster, fewer));
     }
   }));
 }
@@ -219,7 +265,10 @@ int FirstSecond(const Cluster& cluster) {
 TEST_CASE("victims are taken as soon as enough have run for their time", "[property]") {
   CHECK(rc::check("evictions and minRunTime", [] {
     Cluster cluster = DrawCluster(12, 8);
-    for (Job& job : cluster.jobs) job.of_age = *rc::gen::inRange(0, 61);
+    for (std::size_t i = 0; i < cluster.jobs.size(); ++i) {
+      Job& job = cluster.jobs[i];
+      job.of_age = job.follows ? cluster.jobs[i - 1].of_age : *rc::gen::inRange(0, 61);
+    }
     config::Queue queue = testing::MakeQueue("default", {"*"});
     queue.min_run_time = std::chrono::minutes{1};
     World world(testing::MakePolicy({queue}));

@@ -4,6 +4,7 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -30,12 +31,19 @@ struct QueueRow {
   int weight = 1;
 };
 
-/// A gang of `nodes.size()` pods, or a lone pod. It waits if it has no nodes.
+/// A lone pod, a gang, or of an elastic gang one surplus pod, or its minimum. It waits if it has no
+/// nodes.
 struct Job {
   int queue = 0;
   bool gang = false;
-  int gpus = 1;  ///< Of each pod.
-  int members = 1;
+  int gpus = 1;     ///< Of each pod.
+  int members = 1;  ///< Of the gang, or of this part of it.
+  std::string name{};
+  int size = 1;  ///< Of the gang; the highest ranks are its surplus.
+  int min = 1;
+  int rank = 0;          ///< Of its first pod.
+  bool surplus = false;  ///< The gang goes on without it.
+  bool follows = false;  ///< It goes only together with the job before it.
   std::vector<int> nodes{};
   int total() const { return gpus * members; }
 };
@@ -82,13 +90,35 @@ Job DrawJob(const std::vector<QueueRow>& queues) {
   job.gang = *rc::gen::inRange(0, 3) == 0;
   job.gpus = *rc::gen::inRange(0, 3) == 0 ? *rc::gen::inRange(1, 9) : *rc::gen::inRange(2, 6);
   job.members = job.gang ? *rc::gen::inRange(1, 4) : 1;
+  job.size = job.members;
+  job.min = job.gang ? *rc::gen::inRange(1, job.members + 1) : 1;
   return job;
+}
+
+/// Of a gang, the surplus in the order in which it goes, then the minimum.
+std::vector<Job> PartsOf(const Job& gang) {
+  std::vector<Job> parts;
+  for (int rank = gang.size; rank-- > gang.min;) {
+    Job part = gang;
+    part.rank = rank;
+    part.members = 1;
+    part.surplus = true;
+    part.nodes = {gang.nodes[static_cast<std::size_t>(rank)]};
+    parts.push_back(part);
+  }
+  parts.push_back(gang);
+  parts.back().members = gang.min;
+  parts.back().nodes.resize(static_cast<std::size_t>(gang.min));
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i].follows = i > 0;
+  return parts;
 }
 
 /// At most `most` jobs that run; those that find no room are left out.
 Cluster DrawCluster(int most) {
   Cluster cluster{.nodes = *rc::gen::inRange(1, 5), .queues = DrawQueues()};
   cluster.jobs.push_back(DrawJob(cluster.queues));
+  cluster.jobs.front().name = "w";
+  cluster.jobs.front().min = cluster.jobs.front().size;
   std::vector<int> free(static_cast<std::size_t>(cluster.nodes), 8);
   // The cluster must be nearly full, or nothing need be taken.
   for (int i = 0; i < 3 * most && static_cast<int>(cluster.jobs.size()) <= most; ++i) {
@@ -102,8 +132,11 @@ Cluster DrawCluster(int most) {
       }
     }
     if (static_cast<int>(job.nodes.size()) < job.members) continue;
+    const int parts = 1 + job.size - job.min;
+    if (static_cast<int>(cluster.jobs.size()) + parts > most + 1) continue;
     free = left;
-    cluster.jobs.push_back(std::move(job));
+    job.name = fmt::format("j{}", i);
+    std::ranges::copy(PartsOf(job), std::back_inserter(cluster.jobs));
   }
   return cluster;
 }
@@ -161,10 +194,18 @@ class Rules {
     return places >= cluster_.jobs.front().members;
   }
 
-  /// nullopt: the jobs of `mask` may not be taken. Otherwise whether there is a straddler.
+  /// Whether each job that follows another one is there only together with it.
+  bool IsClosed(unsigned mask) const {
+    for (std::size_t i = 1; i < cluster_.jobs.size(); ++i) {
+      const bool there = (mask >> i & 1U) != 0;
+      if (there && cluster_.jobs[i].follows && (mask >> (i - 1) & 1U) == 0) return false;
+    }
+    return true;
+  }
+
+  /// nullopt: the jobs of `mask` may not be taken. Otherwise whether one of them straddles a floor.
   std::optional<bool> MayTake(unsigned mask) const {
     const int claimant = cluster_.jobs.front().queue;
-    bool straddles = false;
     bool by_quota = true;
     bool by_share = true;
     for (std::size_t i = 1; i < cluster_.jobs.size(); ++i) {
@@ -179,15 +220,14 @@ class Rules {
       }
       by_share &= StandsBetter(ours.back(), Used(ours.back(), mask, true), theirs.back(),
                                Used(theirs.back(), 0, false));
-      for (const int queue : theirs) {
-        const int left = Used(queue, mask, false);
-        const auto floor = std::max<std::int64_t>(row(queue).quota, share(queue));
-        if (left >= floor) continue;
-        straddles = true;
-        if (!AllStraddle(queue, mask, left, floor)) return std::nullopt;
-      }
+      if (cluster_.jobs[i].surplus || !cluster_.jobs[i].follows) continue;
+      // A gang goes whole only if each pod of its surplus could go by itself.
+      unsigned surplus = 0;
+      for (std::size_t k = i; cluster_.jobs[k].follows; --k) surplus |= 1U << (k - 1);
+      if (!Straddles(surplus)) return std::nullopt;
     }
-    if (!by_quota && (!by_share || straddles)) return std::nullopt;
+    const std::optional<bool> straddles = Straddles(mask);
+    if (!straddles || (!by_quota && (!by_share || *straddles))) return std::nullopt;
     return straddles;
   }
 
@@ -205,14 +245,36 @@ class Rules {
     }
     return used;
   }
-  /// Whether none of the jobs that are taken there would fit below the floor.
-  bool AllStraddle(int queue, unsigned mask, int left, std::int64_t floor) const {
+  /// What is lost at once: a gang that goes whole, with its surplus, or any other job of `mask`.
+  std::vector<std::pair<int, int>> LossesOf(unsigned mask) const {
+    std::vector<std::pair<int, int>> losses;  // queue, devices
     for (std::size_t i = 1; i < cluster_.jobs.size(); ++i) {
-      const auto path = PathOf(cluster_, cluster_.jobs[i].queue);
-      const bool there = std::ranges::find(path, queue) != path.end();
-      if ((mask >> i & 1U) != 0 && there && left + cluster_.jobs[i].total() <= floor) return false;
+      if ((mask >> i & 1U) == 0) continue;
+      const Job& job = cluster_.jobs[i];
+      losses.emplace_back(job.queue, job.total());
+      if (job.surplus) continue;
+      for (std::size_t k = i; cluster_.jobs[k].follows; --k) {
+        losses[losses.size() - 2].second += losses.back().second;
+        losses.pop_back();
+      }
     }
-    return true;
+    return losses;
+  }
+  /// Whether the jobs of `mask` leave some queue of another path below its floor. nullopt: they
+  /// may not, because one of them would fit below that floor.
+  std::optional<bool> Straddles(unsigned mask) const {
+    const auto ours = PathOf(cluster_, cluster_.jobs.front().queue);
+    bool straddles = false;
+    for (const auto& [loser, devices] : LossesOf(mask)) {
+      for (const int queue : Without(PathOf(cluster_, loser), ours)) {
+        const int left = Used(queue, mask, false);
+        const auto floor = std::max<std::int64_t>(row(queue).quota, share(queue));
+        if (left >= floor) continue;
+        if (left + devices <= floor) return std::nullopt;
+        straddles = true;
+      }
+    }
+    return straddles;
   }
   bool StandsBetter(int a, int used_a, int b, int used_b) const {
     const int over_a = used_a - row(a).quota;
@@ -226,16 +288,21 @@ class Rules {
   std::vector<std::int64_t> shares_;
 };
 
-/// The less is the better set, as far as straddlers, gangs and devices tell.
-std::tuple<bool, int, int> RankOf(const Cluster& cluster, unsigned mask, bool straddles) {
+/// Whether a floor is straddled, whether a minimum goes, gangs, devices. The less is the better
+/// set, as far as these tell.
+using Rank = std::tuple<bool, bool, int, int>;
+
+Rank RankOf(const Cluster& cluster, unsigned mask, bool straddles) {
+  bool minima = false;
   int gangs = 0;
   int devices = 0;
   for (std::size_t i = 1; i < cluster.jobs.size(); ++i) {
     if ((mask >> i & 1U) == 0) continue;
-    gangs += cluster.jobs[i].gang ? 1 : 0;
+    minima |= !cluster.jobs[i].surplus;
+    gangs += cluster.jobs[i].gang && !cluster.jobs[i].surplus ? 1 : 0;
     devices += cluster.jobs[i].total();
   }
-  return {straddles, gangs, devices};
+  return {straddles, minima, gangs, devices};
 }
 
 // --- The engine.
@@ -254,9 +321,13 @@ config::PolicyConfiguration PolicyOf(const Cluster& cluster) {
   return policy;
 }
 
-testing::PodBuilder PodOf(const Job& job, const std::string& name, int member) {
-  auto pod = MakePod(fmt::format("{}-{}", name, member)).Gpu(job.gpus).Queue(QueueName(job.queue));
-  if (job.gang) pod.Gang(name, job.members);
+std::string PodName(const Job& job, int member) {
+  return fmt::format("{}-{}", job.name, job.rank + member);
+}
+
+testing::PodBuilder PodOf(const Job& job, int member) {
+  auto pod = MakePod(PodName(job, member)).Gpu(job.gpus).Queue(QueueName(job.queue));
+  if (job.gang) pod.Gang(job.name, job.size).Min(job.min);
   return pod;
 }
 
@@ -267,15 +338,14 @@ unsigned Evicted(const Cluster& cluster) {
   std::map<std::string, std::size_t> job_of;
   for (std::size_t i = 1; i < cluster.jobs.size(); ++i) {
     for (int k = 0; k < cluster.jobs[i].members; ++k) {
-      const std::string name = fmt::format("j{}", i);
-      world.Add(PodOf(cluster.jobs[i], name, k)
+      world.Add(PodOf(cluster.jobs[i], k)
                     .On(NodeName(cluster.jobs[i].nodes[static_cast<std::size_t>(k)])));
-      job_of[fmt::format("{}-{}", name, k)] = i;
+      job_of[PodName(cluster.jobs[i], k)] = i;
     }
   }
   world.Start();
   for (int k = 0; k < cluster.jobs.front().members; ++k) {
-    world.Add(PodOf(cluster.jobs.front(), "w", k).Gated());
+    world.Add(PodOf(cluster.jobs.front(), k).Gated());
   }
   world.Tick();
   unsigned mask = 0;
@@ -293,9 +363,9 @@ TEST_CASE("what is taken back is the best that the rules permit", "[property]") 
   CHECK(rc::check("reclaim", [] {
     const Cluster cluster = DrawCluster(8);
     const Rules rules(cluster);
-    using Rank = std::tuple<bool, int, int>;
     std::optional<Rank> best;
     for (unsigned mask = 2; mask < 1U << cluster.jobs.size() && !rules.Fits(0); mask += 2) {
+      if (!rules.IsClosed(mask)) continue;
       const std::optional<bool> straddles = rules.MayTake(mask);
       if (!straddles || !rules.Fits(mask)) continue;
       const Rank rank = RankOf(cluster, mask, *straddles);
@@ -308,6 +378,8 @@ TEST_CASE("what is taken back is the best that the rules permit", "[property]") 
       RC_ASSERT(evicted == 0U);
       return;
     }
+    RC_CLASSIFY(!std::get<1>(*best), "surplus is enough");
+    RC_ASSERT(rules.IsClosed(evicted));
     RC_ASSERT(evicted != 0U);
     const std::optional<bool> straddles = rules.MayTake(evicted);
     RC_ASSERT(straddles.has_value());
@@ -315,6 +387,26 @@ TEST_CASE("what is taken back is the best that the rules permit", "[property]") 
     RC_ASSERT(*straddles == std::get<0>(*best));
     // With straddlers the number of them comes first, which is not counted here.
     if (!*straddles) RC_ASSERT(RankOf(cluster, evicted, false) == *best);
+  }));
+}
+
+TEST_CASE("of what many jobs borrow, only that is taken back which cannot be left out",
+          "[property]") {
+  CHECK(rc::check("minimal reclaim", [] {
+    const Cluster cluster = DrawCluster(20);
+    const Rules rules(cluster);
+    const unsigned evicted = Evicted(cluster);
+    RC_CLASSIFY(cluster.jobs.size() > 9 && evicted != 0, "many candidates, something is taken");
+    if (evicted == 0) return;
+    RC_ASSERT(!rules.Fits(0));
+    RC_ASSERT(rules.Fits(evicted));
+    RC_ASSERT(rules.IsClosed(evicted));
+    RC_ASSERT(rules.MayTake(evicted).has_value());
+    for (std::size_t i = 1; i < cluster.jobs.size(); ++i) {
+      const unsigned fewer = evicted & ~(1U << i);
+      if (fewer == evicted || !rules.IsClosed(fewer)) continue;
+      RC_ASSERT(!rules.Fits(fewer) || !rules.MayTake(fewer));
+    }
   }));
 }
 
@@ -353,9 +445,10 @@ TEST_CASE("taking back ends", "[property]") {
     int evicted = 0;
     const int jobs = *rc::gen::inRange(2, 13);
     for (int i = 0; i < jobs; ++i) {
-      const Job job = DrawJob(cluster.queues);
+      Job job = DrawJob(cluster.queues);
+      job.name = fmt::format("j{}", i);
       for (int k = 0; k < job.members; ++k) {
-        const kube::Pod pod = PodOf(job, fmt::format("j{}", i), k).Created(i * 1000).Gated();
+        const kube::Pod pod = PodOf(job, k).Created(i * 1000).Gated();
         wanted.emplace(pod.meta.name, pod);
         world.Add(pod);
       }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "cluster/plan_claim.h"
 
@@ -174,7 +175,11 @@ void World::CarryOut(const engine::Action& action) {
     parked_.erase(it);
     if (resolve->verdict == ResolveBind::Verdict::kPost) Post(uid, node, resolve->annotations);
   } else if (const auto* eviction = std::get_if<engine::EvictPod>(&action)) {
-    Evict(*eviction);
+    if (holds_evictions_) {
+      held_evictions_.push_back(*eviction);
+    } else {
+      Evict(*eviction);
+    }
   } else if (const auto* settle = std::get_if<engine::SettleBind>(&action)) {
     if (const kube::Pod* pod = ByUid(settle->pod.uid)) {
       engine_->OnPod(*pod, now_);
@@ -185,13 +190,19 @@ void World::CarryOut(const engine::Action& action) {
   }
 }
 
+void World::CarryOutEvictions() {
+  for (const engine::EvictPod& eviction : std::exchange(held_evictions_, {})) Evict(eviction);
+  Tick();
+}
+
 /// As the host and the API server do it: a victim gets its mark, then its deletion timestamp.
 void World::Evict(const engine::EvictPod& eviction) {
   if (!engine_->StillEvicts(eviction.workload, eviction.plan)) return;
   kube::Pod* pod = ByUid(eviction.pod.uid);
   const bool accepted = pod == nullptr || !protected_.contains(pod->meta.name);
   if (pod != nullptr && accepted && !eviction.dry_run) {
-    pod->meta.annotations[std::string(cluster::kEvictedForAnnotation)] = eviction.workload;
+    pod->meta.annotations[std::string(cluster::kEvictedForAnnotation)] =
+        cluster::EncodeEvictionMark({.workload = eviction.workload, .surplus = eviction.surplus});
     pod->meta.deletion = now_;
     Publish(*pod);
   }

@@ -59,6 +59,9 @@ class World {
   void SetWatchDelay(engine::TimePoint delay) { delay_ = delay; }
   /// A PodDisruptionBudget that the engine does not know of forbids the eviction of this pod.
   void Protect(const std::string& pod) { protected_.insert(pod); }
+  /// Evictions, and dry runs of them, are carried out only by CarryOutEvictions.
+  void HoldEvictions() { holds_evictions_ = true; }
+  void CarryOutEvictions();
   /// What happens to Bindings from now on.
   void SetPosting(Posting posting) { posting_ = posting; }
 
@@ -128,6 +131,8 @@ class World {
   engine::TimePoint delay_ = 0;
   Posting posting_ = Posting::kBinds;
   std::set<std::string> protected_;
+  bool holds_evictions_ = false;
+  std::vector<engine::EvictPod> held_evictions_;
   std::map<std::string, kube::Pod> pods_;  ///< By name: names are unique over all namespaces in
                                            ///< tests.
   std::map<std::string, kube::Node> nodes_;

@@ -21,7 +21,7 @@ inline std::string TextOf(const Order& order) {
         } else if constexpr (std::is_same_v<O, RemoveGate>) {
           return fmt::format("ungate {}", o.pod.name);
         } else if constexpr (std::is_same_v<O, MarkVictim>) {
-          return fmt::format("mark {} {}", o.pod.name, o.workload);
+          return fmt::format("mark {} {}", o.pod.name, o.mark);
         } else if constexpr (std::is_same_v<O, Evict>) {
           return fmt::format("{} {}", o.dry_run ? "try" : "evict", o.pod.name);
         } else if constexpr (std::is_same_v<O, ReadPod>) {
