@@ -45,7 +45,7 @@ class Walk {
         store_.DeletePod("uid-" + name);
         break;
       case 2:
-        if (pod != nullptr) store_.Unreserve(*pod);
+        if (pod != nullptr && !pod->bound()) store_.Unreserve(*pod);
         break;
       case 3:
         Change(pod, [](kube::Pod& p) { p.node_name = "n"; });
