@@ -9,8 +9,8 @@ random row of the durations with as many GPUs; beyond 8 GPUs it is a gang of pod
 times that are drawn uniformly, so that `--load` sets the pressure, and the queues in proportion to
 their rows. The quota of a queue is its part of the GPU hours of the whole, in GPUs of the cluster.
 
-Writes DIR/pods.json, and the policies DIR/caps.yaml (quotas are caps), DIR/borrowing.yaml (the same
-quotas, borrowing on) and DIR/none.yaml (no quotas).
+Writes DIR/pods.json, and the policies DIR/caps.yaml (quotas are caps), DIR/lends.yaml (the same quotas,
+what is lent is not taken back), DIR/reclaims.yaml (it is) and DIR/none.yaml (no quotas).
 """
 import argparse
 import collections
@@ -63,16 +63,19 @@ def draw_jobs(args, rng):
 def write_policies(out, quotas):
     head = "apiVersion: berth.dev/v1alpha1\nkind: PolicyConfiguration\n"
 
-    def queues(with_quota):
-        lines = ["queues:"]
+    def write(name, borrowing, keys):
+        lines = [f"borrowing: {borrowing}", "queues:"]
         for vc, quota in sorted(quotas.items()):
-            amount = f", quota: {{nvidia.com/gpu: {quota}}}" if with_quota else ""
-            lines.append(f"- {{name: vc-{vc}, namespaces: ['*']{amount}}}")
-        return "\n".join(lines) + "\n"
+            lines.append(f"- {{name: vc-{vc}, namespaces: ['*']{keys(quota)}}}")
+        (out / f"{name}.yaml").write_text(head + "\n".join(lines) + "\n")
 
-    (out / "caps.yaml").write_text(head + queues(True))
-    (out / "borrowing.yaml").write_text(head + "borrowing: on\n" + queues(True))
-    (out / "none.yaml").write_text(head + queues(False))
+    def quota_of(quota):
+        return f", quota: {{nvidia.com/gpu: {quota}}}"
+
+    write("caps", "off", quota_of)
+    write("lends", "on", lambda quota: quota_of(quota) + ", preemption: {reclaim: never}")
+    write("reclaims", "on", quota_of)
+    write("none", "off", lambda quota: "")
 
 
 def main():

@@ -146,28 +146,16 @@ void ImportDraft::Settle() {
                                            kube::Format(resource, quota->second)));
       quota->second = limit;
     }
-    const auto is_below = [&](const ImportedQueue& q) {
-      return q.queue.parent == imported.queue.name;
-    };
-    // It would be the most that the queues below it may use together.
-    if (std::ranges::any_of(queues_, is_below)) {
-      std::erase_if(imported.queue.quota, [&](const auto& amount) {
-        const auto& [resource, quota] = amount;
-        if (quota != 0 || imported.queue.limit.contains(resource)) return false;
+    std::erase_if(imported.queue.lending_limit, [&](const auto& amount) {
+      const auto& [resource, most] = amount;
+      if (!IsDevice(resource)) {
         imported.notes.push_back(
-            fmt::format("quota of {}: 0, left out: the queues below it could use none", resource));
+            fmt::format("lendingLimit of {}: not carried over, only devices are kept", resource));
         return true;
-      });
-    }
-    std::vector<std::string> lent;
-    for (const auto& [resource, quota] : imported.queue.quota) {
-      if (!imported.queue.limit.contains(resource)) lent.push_back(resource);
-    }
-    if (lent.empty()) continue;
-    imported.notes.push_back(
-        fmt::format("borrowing of {}: not carried over, no more than the quota may be used until a "
-                    "limit is given",
-                    fmt::join(lent, ", ")));
+      }
+      const auto quota = imported.queue.quota.find(resource);
+      return quota == imported.queue.quota.end() || quota->second <= most;  // it keeps nothing
+    });
   }
 }
 
@@ -206,6 +194,7 @@ std::string ImportDraft::ToYaml(std::string_view head) {
       line(fmt::format("  - {{name: {}, nodeLabel: {}}}", level.name, level.node_label));
     }
   }
+  line("borrowing: on");
   line("queues:");
   for (const ImportedQueue& imported : queues_) {
     const Queue& queue = imported.queue;
@@ -224,6 +213,7 @@ std::string ImportDraft::ToYaml(std::string_view head) {
     if (queue.weight != 1000) {
       line(fmt::format("  weight: {}.{:03}", queue.weight / 1000, queue.weight % 1000));
     }
+    if (!queue.lending_limit.empty()) line("  lendingLimit: " + Amounts(queue.lending_limit));
     if (const std::string text = PreemptionText(queue.preemption); !text.empty()) line(text);
     if (queue.min_run_time.count() != 0)
       line("  minRunTime: " + FormatDuration(queue.min_run_time));

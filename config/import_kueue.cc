@@ -14,11 +14,13 @@ namespace {
 
 constexpr std::string_view kGroup = "kueue.x-k8s.io";
 
-/// Quota and limit of a ClusterQueue or Cohort. Flavors are added up: Berth has no quota by flavor.
-/// There is a limit if borrowing is limited, or impossible because there is no cohort.
+/// Quota, limit and lending limit of a ClusterQueue or Cohort. Flavors are added up: Berth has no
+/// quota by flavor. There is a limit if borrowing is limited, or impossible because there is no
+/// cohort.
 void TakeQuotas(const Json& object, bool borrows, ImportedQueue& imported) {
   std::map<std::string, std::vector<std::string>> flavors;  // by resource: `name (amount)`
   std::set<std::string> unlimited;
+  std::set<std::string> kept;  // resources of which some flavor is not lent whole
   kube::ResourceList most;
   for (const Json& group : At(object, "/spec/resourceGroups")) {
     for (const Json& flavor : At(group, "/flavors")) {
@@ -36,15 +38,18 @@ void TakeQuotas(const Json& object, bool borrows, ImportedQueue& imported) {
         if (borrows && !borrowing.is_null()) {
           ImportDraft::AddQuantity(most, resource, borrowing, "borrowingLimit", imported.notes);
         }
-        if (const Json& lending = At(quota, "/lendingLimit"); !lending.is_null()) {
-          imported.notes.push_back(fmt::format("lendingLimit of {}: not carried over", resource));
-        }
+        const Json& lending = At(quota, "/lendingLimit");
+        if (!lending.is_null()) kept.insert(resource);
+        ImportDraft::AddQuantity(imported.queue.lending_limit, resource,
+                                 lending.is_null() ? nominal : lending, "lendingLimit", ignored);
       }
     }
   }
   for (const auto& [resource, amount] : most) {
     if (!unlimited.contains(resource)) imported.queue.limit[resource] = amount;
   }
+  std::erase_if(imported.queue.lending_limit,
+                [&](const auto& amount) { return !kept.contains(amount.first); });
   for (const auto& [resource, parts] : flavors) {
     if (parts.size() < 2) continue;
     imported.notes.push_back(fmt::format("{}: flavors {} added up, Berth has no quota by flavor",

@@ -146,9 +146,8 @@ void TakeKaiResources(const Json& object, ImportedQueue& imported) {
     if (resource.is_null()) continue;
     TakeKaiAmount(At(resource, "/quota"), kind, "quota", imported.queue.quota, imported.notes);
     TakeKaiAmount(At(resource, "/limit"), kind, "limit", imported.queue.limit, imported.notes);
-    if (!At(resource, "/lendingLimit").is_null()) {
-      imported.notes.push_back(fmt::format("lendingLimit of {}: not carried over", kind.resource));
-    }
+    TakeKaiAmount(At(resource, "/lendingLimit"), kind, "lendingLimit", imported.queue.lending_limit,
+                  imported.notes);
     const Json& weight = At(resource, "/overQuotaWeight");
     const auto number = NumberIn(weight);
     if (!number) continue;

@@ -200,7 +200,7 @@ struct PolicyConfiguration {
   Gang gang;
   /// Whether queues may use more than their quota. Otherwise the quota of a queue without a limit
   /// is also its limit.
-  bool borrowing = false;
+  bool borrowing = true;
   /// If the file has no queue: one queue `default` for all namespaces, without limits.
   std::vector<Queue> queues{{.name = "default", .namespaces = std::vector<std::string>{"*"}}};
   std::vector<Flavor> flavors{};  ///< In the order in which work takes them.

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "config/yaml_reader.h"
 #include "kube/quantity.h"
 
 namespace berth::config {
@@ -182,6 +183,31 @@ std::vector<std::string> PolicyWarnings(const PolicyConfiguration& policy) {
   }
   FindUselessClasses(policy, warnings);
   FindShadowedFlavors(policy, warnings);
+  return warnings;
+}
+
+std::vector<std::string> PolicyWarnings(const std::string& yaml,
+                                        const PolicyConfiguration& policy) {
+  std::vector<std::string> warnings = PolicyWarnings(policy);
+  const auto documents = ReadYaml(yaml, "");
+  const bool said = !documents || std::ranges::any_of(*documents, [](const YamlNode& document) {
+    return document.Find("borrowing") != nullptr;
+  });
+  if (said) return warnings;
+  std::vector<std::string_view> queues;
+  for (const Queue& queue : policy.queues) {
+    const bool uncapped = std::ranges::any_of(
+        queue.quota, [&](const auto& amount) { return !queue.limit.contains(amount.first); });
+    if (uncapped) queues.push_back(queue.name);
+  }
+  if (queues.empty()) return warnings;
+  constexpr std::size_t kMost = 5;
+  const std::size_t more = queues.size() - std::min(queues.size(), kMost);
+  queues.resize(std::min(queues.size(), kMost));
+  warnings.push_back(fmt::format(
+      "queues: the quota of {}{} is no cap: without a limit they may use what others leave free, "
+      "and lose it again. Say borrowing: on if that is meant, or borrowing: off to keep to it",
+      fmt::join(queues, ", "), more == 0 ? "" : fmt::format(" and {} more", more)));
   return warnings;
 }
 

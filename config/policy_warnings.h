@@ -12,4 +12,8 @@ namespace berth::config {
 /// nobody can use, which quotas cannot all be used at once, and which keys have no effect.
 std::vector<std::string> PolicyWarnings(const PolicyConfiguration& policy);
 
+/// The same for the text of a valid policy file, in which a key may be left out: also whether it
+/// relies on quotas as caps, which they no longer are by default.
+std::vector<std::string> PolicyWarnings(const std::string& yaml, const PolicyConfiguration& policy);
+
 }  // namespace berth::config

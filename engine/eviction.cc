@@ -313,7 +313,8 @@ Sources SourcesOf(const View& view, const Workload& workload) {
   if (!may) return {};
   const config::Preemption& preemption = view.store.queue(workload.queue).config.preemption;
   return {.lower = preemption.within == config::Within::kLower,
-          .others = view.store.policy().borrowing && preemption.reclaim == config::Reclaim::kAny};
+          .others = view.store.policy().borrowing && view.store.queues().size() > 1 &&
+                    preemption.reclaim == config::Reclaim::kAny};
 }
 
 std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload, Sources sources,

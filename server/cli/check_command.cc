@@ -35,7 +35,7 @@ int CheckPolicy(const std::string& yaml, const std::string& file, Policy& policy
     for (const auto& diagnostic : decoded.error()) Say(diagnostic.ToString());
     return kBadInput;
   }
-  for (const std::string& warning : config::PolicyWarnings(*decoded)) {
+  for (const std::string& warning : config::PolicyWarnings(yaml, *decoded)) {
     Say(fmt::format("{}: warning: {}", file, warning));
   }
   kube::Write(stdout, fmt::format("{}: ok, {} queue(s)\n", file, decoded->queues.size()));

@@ -84,7 +84,11 @@ void Player::OnPod(const Change& change) {
 void Player::OnLost(std::size_t job, const engine::PodRef& pod) {
   ++evictions_;
   State& state = states_[job];
-  if (state.bound == jobs_[job].pods.size()) --running_;
+  if (state.bound == jobs_[job].pods.size()) {
+    --running_;
+    lost_ += static_cast<double>(jobs_[job].gpus() * cluster::kMilli) *
+             static_cast<double>(env_.now() - outcomes_[job].start);
+  }
   --state.bound;
   ++state.turn;
   env_.timeline.After(kGrace, life_.Guard([this, pod] { env_.api.RemovePod(pod); }));

@@ -38,6 +38,8 @@ class Player {
   int evictions() const { return evictions_; }
   /// GPU time that jobs have used, in milli-GPU milliseconds.
   double busy() const { return busy_; }
+  /// The same of work that was lost to evictions.
+  double lost() const { return lost_; }
 
  private:
   struct State {
@@ -70,6 +72,7 @@ class Player {
   TimePoint last_change_ = 0;
   int evictions_ = 0;
   double busy_ = 0;
+  double lost_ = 0;
 };
 
 }  // namespace berth::sim

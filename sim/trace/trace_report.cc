@@ -127,7 +127,9 @@ std::vector<nlohmann::ordered_json> TraceRows(const std::vector<TraceResult>& re
         {"utilisation", Rounded(r.utilisation)},
         {"mean_fragmented", Rounded(MeanSample(r, &Sample::fragmented))},
         {"mean_largest_gang", Rounded(MeanSample(r, &Sample::largest_gang))},
-        {"evictions", r.evictions}};
+        {"evictions", r.evictions},
+        {"evictions_per_gpu_day", Rounded(r.evictions_per_gpu_day)},
+        {"lost_gpu_hours", Rounded(r.lost_gpu_hours)}};
     for (const std::int64_t gpus : keys.gpus) {
       const Times& times = At(r.by_gpus, gpus);
       row[fmt::format("mean_jct_seconds_{}_gpus", gpus)] = MeanFigure(times, &Times::jct);
@@ -173,7 +175,8 @@ std::string TraceTables(const std::vector<TraceResult>& results, const std::stri
 std::string TraceTable(const std::vector<TraceResult>& results) {
   server::Table table({"POLICY", "SEEDS", "JOBS", "UNFINISHED", "MEAN JCT s", "P50 JCT", "P99 JCT",
                        "MEAN WAIT s", "P50 WAIT", "P95 WAIT", "P99 WAIT", "MAX WAIT", "SLOWDOWN",
-                       "MAKESPAN s", "GPU USE %", "BROKEN FREE %", "LARGEST GANG", "EVICTIONS"});
+                       "MAKESPAN s", "GPU USE %", "BROKEN FREE %", "LARGEST GANG", "EVICTIONS",
+                       "LOST GPU h"});
   for (const std::string& policy : PoliciesOf(results)) {
     const Runs runs = Select(results, policy);
     const auto over = [&runs](auto value) { return Over(runs, value); };
@@ -205,7 +208,8 @@ std::string TraceTable(const std::vector<TraceResult>& results) {
                        return MeanSample(r, &Sample::largest_gang);
                      })),
          fmt::format("{:.1f}",
-                     over([](const TraceResult& r) { return static_cast<double>(r.evictions); }))});
+                     over([](const TraceResult& r) { return static_cast<double>(r.evictions); })),
+         fmt::format("{:.1f}", over([](const TraceResult& r) { return r.lost_gpu_hours; }))});
   }
   return table.Render();
 }

@@ -193,6 +193,10 @@ class TraceRun {
         static_cast<double>(gpus_ * cluster::kMilli) * static_cast<double>(last - begin);
     result.utilisation = all > 0 ? player.busy() / all : 0;
     result.evictions = player.evictions();
+    constexpr double kHourMs = 3'600'000;
+    result.lost_gpu_hours = player.lost() / cluster::kMilli / kHourMs;
+    const double gpu_days = all / cluster::kMilli / kHourMs / 24;
+    result.evictions_per_gpu_day = gpu_days > 0 ? result.evictions / gpu_days : 0;
   }
 
   const TraceOptions& options_;

@@ -64,6 +64,8 @@ struct TraceResult {
   double makespan = 0;                    ///< Seconds from the first arrival to the last end.
   double utilisation = 0;  ///< GPU time of running jobs divided by all GPU time of the makespan.
   int evictions = 0;       ///< Pods of jobs that were evicted.
+  double evictions_per_gpu_day = 0;  ///< Over all GPUs of the cluster.
+  double lost_gpu_hours = 0;         ///< Work of jobs that ran and were evicted.
   std::vector<Sample> samples;
   std::string violation;  ///< A violated invariant of the design; empty: none.
 };

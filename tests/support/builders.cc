@@ -228,6 +228,7 @@ config::Queue MakeQueue(const std::string& name, std::vector<std::string> namesp
 
 config::PolicyConfiguration MakePolicy(std::vector<config::Queue> queues) {
   config::PolicyConfiguration policy;
+  policy.borrowing = false;
   if (!queues.empty()) policy.queues = std::move(queues);
   return policy;
 }

@@ -93,6 +93,7 @@ resources:
   # The first one is what pods are placed by.
   devices:
   - {name: nvidia.com/gpu}
+borrowing: on
 queues:
 # Queue alpha
 # guarantee {"nvidia.com/gpu":"1"}: not carried over, ` + "`deserved`" + ` is the quota
@@ -109,7 +110,6 @@ queues:
   weight: 4.000
 # Queue floor
 # weight 5000: 1 to 1000 are possible
-# borrowing of nvidia.com/gpu: not carried over, no more than the quota may be used until a limit is given
 - name: "floor"
   parent: "science"
   namespaces: ["*"]
@@ -119,7 +119,6 @@ queues:
   namespaces: ["*"]
 # Queue science
 # capability of pods: not counted by Berth
-# borrowing of cpu, memory: not carried over, no more than the quota may be used until a limit is given
 - name: "science"
   parent: "root"
   namespaces: ["*"]
@@ -160,12 +159,12 @@ topology:
   levels:
   - {name: rack, nodeLabel: cloud.provider.com/topology-rack}
   - {name: host, nodeLabel: kubernetes.io/hostname}
+borrowing: on
 queues:
 # Queue alpha (Alpha lab)
 # quota of nvidia.com/gpu: 1500m rounded down to whole devices
 # overQuotaWeight of cpu: that of GPUs is the weight
 # priority 200: not carried over
-# borrowing of cpu, memory: not carried over, no more than the quota may be used until a limit is given
 - name: "alpha"
   parent: "science"
   namespaces: ["team-a", "*"]

@@ -220,7 +220,7 @@ TEST_CASE("the canonical form is for people") {
         "  planTimeout: 1m0s\n"
         "  bindTimeout: 20s\n"
         "  maxStanding: 4096\n"
-        "borrowing: off\n"
+        "borrowing: on\n"
         "queues:\n"
         "- name: default\n"
         "  namespaces: [\"*\"]\n"

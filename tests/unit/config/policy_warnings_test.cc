@@ -99,9 +99,31 @@ TEST_CASE("a key that has no effect", "[unit][config]") {
   const std::string a =
       "- {name: a, namespaces: [a], quota: {nvidia.com/gpu: 8}, lendingLimit: {nvidia.com/gpu: "
       "4}}\n";
-  CHECK(OfTree(a) ==
+  CHECK(OfTree(a + "borrowing: off\n") ==
         std::vector<std::string>{"queues: lendingLimit of a has no effect without borrowing: on"});
-  CHECK(OfTree(a + "borrowing: on\n").empty());
+  CHECK(OfTree(a).empty());
+}
+
+TEST_CASE("quotas that the policy may mean as caps", "[unit][config]") {
+  const auto warnings = [](const std::string& text) {
+    return PolicyWarnings(text, *DecodePolicy(text, "p"));
+  };
+  const std::string head = "apiVersion: berth.dev/v1alpha1\nkind: PolicyConfiguration\n";
+  const std::string all = "- {name: default, namespaces: ['*']}\n";
+  const std::string a = "queues:\n- {name: a, namespaces: [a], quota: {nvidia.com/gpu: 8}}\n" + all;
+  const auto found = warnings(head + a);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].starts_with("queues: the quota of a is no cap: without a limit"));
+  CHECK(warnings(head + "borrowing: on\n" + a).empty());
+  CHECK(warnings(head + "borrowing: off\n" + a).empty());
+  CHECK(warnings(head +
+                 "queues:\n- {name: a, namespaces: [a], quota: {nvidia.com/gpu: 8}, "
+                 "limit: {nvidia.com/gpu: 8}}\n" +
+                 all)
+            .empty());
+  std::string many = head + "queues:\n" + all;
+  for (int i = 0; i < 7; ++i) many += "- {name: q" + std::to_string(i) + ", quota: {cpu: 1}}\n";
+  CHECK(warnings(many).back().starts_with("queues: the quota of q0, q1, q2, q3, q4 and 2 more is"));
 }
 
 TEST_CASE("sharing among users where there are none", "[unit][config]") {

@@ -101,7 +101,7 @@ TEST_CASE("borrowing, holds and what decides between siblings") {
   CHECK(policy.borrowing);
   CHECK(Decoded("borrowing: true\n").borrowing);
   CHECK_FALSE(Decoded("borrowing: false\n").borrowing);
-  CHECK_FALSE(Decoded("").borrowing);
+  CHECK(Decoded("").borrowing);
   CHECK(policy.queues[0].weight == 0);
   CHECK(policy.queues[0].priority == -3);
   CHECK(policy.queues[0].hold == Hold::kHold);

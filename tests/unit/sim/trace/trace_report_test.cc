@@ -72,7 +72,7 @@ TEST_CASE("where jobs never ended there is no figure to compare", "[unit][sim][t
   CHECK(Line(table, "8 GPUs") == Words{"2", "-", "300", "-", "30"});
   CHECK(Line(table, "queue default") == Words{"3", "-", "233", "-", "23"});
   const auto native = Line(TraceTable(results), "native");
-  REQUIRE(native.size() == 17);
+  REQUIRE(native.size() == 18);
   CHECK(Words(native.begin() + 2, native.begin() + 13) ==
         Words{"1.0", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-"});
   CHECK(Line(TraceTable(results), "Berth")[3] == "233");
