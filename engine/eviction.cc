@@ -68,6 +68,11 @@ VictimJob PartOf(const View& view, const Workload& workload, Pods pods) {
   return job;
 }
 
+/// In device seconds.
+std::int64_t WorkOf(const View& view, const Workload& workload, std::int64_t devices) {
+  return devices * ((view.now - LostSince(view, workload)) / 1000) / cluster::kMilli;
+}
+
 /// The surplus of an elastic gang that runs, in the order in which it goes; `planned`: also members
 /// that are only planned. The order of ranks stays as it is: while the next one may not be evicted
 /// for a time, none of those after it goes.
@@ -138,6 +143,8 @@ std::vector<VictimJob> JobsOf(const View& view, const Workload& workload,
   std::optional<VictimJob> whole = WholeOf(view, workload, rest);
   if (!whole || whole->queue != queue) return jobs;
   whole->turn = static_cast<int>(jobs.size());
+  whole->work = whole->runs ? WorkOf(view, workload, whole->devices) : 0;
+  for (VictimJob& surplus : jobs) surplus.work = whole->work;
   jobs.push_back(*std::move(whole));
   return jobs;
 }
@@ -344,7 +351,7 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
     }
   }
   std::ranges::sort(jobs, {}, [](const VictimJob& job) {
-    return std::tuple(job.workload->priority, -job.workload->creation,
+    return std::tuple(job.workload->priority, job.work, -job.workload->creation,
                       std::string_view(job.workload->members.front()->object.meta.uid), job.turn);
   });
   return jobs;

@@ -33,9 +33,9 @@ int StayingMembers(const States& states, const cluster::Workload& gang);
 /// The work that `workload` may take room from, if `exchange` (null: no other queue) permits it:
 /// preemptible in all its members, not evicted already, and of lower priority where it is in the
 /// same queue; also what may not be evicted yet. In the order in which it is taken first: lower
-/// priority, younger, UID. Of an elastic gang that runs, its surplus comes pod by pod, and then the
-/// rest: first planned members, which only give their places up, then the lowest pod priority, then
-/// the highest rank. One that asks for devices always stays.
+/// priority, less work lost, younger, UID. Of an elastic gang that runs, its surplus comes pod by
+/// pod, and then the rest: first planned members, which only give their places up, then the lowest
+/// pod priority, then the highest rank. One that asks for devices always stays.
 std::vector<VictimJob> FindVictimJobs(const View& view, const cluster::Workload& workload,
                                       Sources sources, const policy::Exchange* exchange);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "kube/time.h"
+
 namespace berth::engine {
 
 using cluster::Charge;
@@ -10,6 +12,8 @@ using cluster::PodInfo;
 using cluster::Workload;
 
 namespace {
+
+constexpr std::string_view kCheckpointAnnotation = "berth.dev/checkpoint-time";
 
 TimePoint MinRunTime(const View& view, const PodInfo& pod) {
   if (pod.charge == Charge::kNone || pod.charged_queue == cluster::kNoQueue) return 0;
@@ -26,20 +30,36 @@ TimePoint RunsSince(const View& view, const PodInfo& pod) {
   return view.states.At(pod).bound_at;
 }
 
-}  // namespace
-
-TimePoint OfAgeAt(const View& view, const Workload& workload) {
-  TimePoint least = 0;
-  for (const PodInfo* pod : workload.members) least = std::max(least, MinRunTime(view, *pod));
-  if (least == 0) return 0;
+/// The same of the workload.
+TimePoint RunsSince(const View& view, const Workload& workload) {
   const bool devices = workload.AsksDevices();
   TimePoint since = std::numeric_limits<TimePoint>::max();
   for (const PodInfo* pod : workload.members) {
     const bool holds = pod->charge != Charge::kNone;
     if (holds && pod->shape->asks_device == devices) since = std::min(since, RunsSince(view, *pod));
   }
-  const bool known = since != 0 && since != std::numeric_limits<TimePoint>::max();
-  return known ? since + least : 0;
+  return since == std::numeric_limits<TimePoint>::max() ? 0 : since;
+}
+
+}  // namespace
+
+TimePoint OfAgeAt(const View& view, const Workload& workload) {
+  TimePoint least = 0;
+  for (const PodInfo* pod : workload.members) least = std::max(least, MinRunTime(view, *pod));
+  if (least == 0) return 0;
+  const TimePoint since = RunsSince(view, workload);
+  return since != 0 ? since + least : 0;
+}
+
+TimePoint LostSince(const View& view, const Workload& workload) {
+  TimePoint since = RunsSince(view, workload);
+  for (const PodInfo* pod : workload.members) {
+    const auto& notes = pod->object.meta.annotations;
+    const auto note = notes.find(kCheckpointAnnotation);
+    if (note == notes.end()) continue;
+    since = std::max(since, kube::ParseTime(note->second).value_or(0));
+  }
+  return std::min(since, view.now);
 }
 
 bool IsYoung(const View& view, const PodInfo& pod) {

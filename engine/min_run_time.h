@@ -1,5 +1,5 @@
-// How long running work is left alone: queues[].minRunTime, as pure functions. eviction.h and
-// victims.h ask them for each victim.
+// How long work has run: whether queues[].minRunTime leaves it alone, and what of it an eviction
+// loses. Pure functions; eviction.h and victims.h ask them for each victim.
 #pragma once
 
 #include "engine/decide.h"
@@ -18,6 +18,11 @@ namespace berth::engine {
 /// second too early, and earlier or later by as much as the clocks of the API server and of Berth
 /// differ.
 TimePoint OfAgeAt(const View& view, const cluster::Workload& workload);
+
+/// Since when the work that runs would be lost: since it runs, counted as above, or since its last
+/// checkpoint, the latest berth.dev/checkpoint-time (RFC 3339) of its members. One that is not yet
+/// over counts as now, and one that cannot be read as none.
+TimePoint LostSince(const View& view, const cluster::Workload& workload);
 
 /// Whether the pod is a part of work that may not be evicted yet.
 bool IsYoung(const View& view, const cluster::PodInfo& pod);

@@ -416,6 +416,7 @@ auto RankOf(std::span<const VictimJob* const> jobs, int straddlers) {
   std::int64_t devices = 0;
   std::int64_t least_excess = std::numeric_limits<std::int64_t>::max();
   std::vector<std::int32_t> priorities;
+  std::int64_t work = 0;
   std::vector<std::int64_t> ages;
   std::vector<std::string_view> uids;
   for (const VictimJob* job : jobs) {
@@ -425,13 +426,14 @@ auto RankOf(std::span<const VictimJob* const> jobs, int straddlers) {
     devices += job->devices;
     least_excess = std::min(least_excess, job->excess);
     priorities.push_back(job->workload->priority);
+    work += job->surplus ? 0 : job->work;
     ages.push_back(-job->workload->creation);
     uids.push_back(job->pods.front()->object.meta.uid);
   }
   std::ranges::sort(priorities, std::ranges::greater{});
   std::ranges::sort(ages, std::ranges::greater{});
   std::ranges::sort(uids);
-  return std::tuple(straddlers, minima, gangs, devices, -least_excess, std::move(priorities),
+  return std::tuple(straddlers, minima, gangs, devices, -least_excess, std::move(priorities), work,
                     std::move(ages), jobs.size(), std::move(uids));
 }
 

@@ -25,7 +25,9 @@ struct VictimJob {
   bool runs = false;         ///< Some must be evicted.
   std::int64_t devices = 0;  ///< What they are charged, thousandths.
   TimePoint from = 0;        ///< It may not be evicted before that: see OfAgeAt.
-  std::int64_t excess = 0;   ///< policy::Exchange::Excess of its queue; 0 in the same queue.
+  /// What is lost if all of the workload that runs ends, in device seconds: all since LostSince.
+  std::int64_t work = 0;
+  std::int64_t excess = 0;  ///< policy::Exchange::Excess of its queue; 0 in the same queue.
 };
 
 /// The work that would start.
@@ -41,10 +43,10 @@ struct Beneficiary {
 /// Of all sets of jobs that let it start, break no PodDisruptionBudget and are what it may claim
 /// (policy/claims.h): first without a straddler, then of surplus alone, then the one with the
 /// fewest gangs, the fewest devices, of the queues furthest above what they are entitled to, with
-/// the lowest priority, the youngest, by UID. That is exact for up to kExactJobs candidates; for
-/// more of them, no victim can be left out, as far as kMaxSearches placements tell. Where other
-/// queues lose, only the minimum is placed. nullopt: there is none, or what ends in any case is
-/// enough.
+/// the lowest priority, the least work lost, the youngest, by UID. That is exact for up to
+/// kExactJobs candidates; for more of them, no victim can be left out, as far as kMaxSearches
+/// placements tell. Where other queues lose, only the minimum is placed. nullopt: there is none, or
+/// what ends in any case is enough.
 std::optional<Reservation> ChooseVictims(const View& view, const Beneficiary& beneficiary,
                                          const std::vector<VictimJob>& candidates);
 inline constexpr std::size_t kExactJobs = 8;

@@ -31,6 +31,7 @@ constexpr auto kReadKeys = [] {
   std::array keys = std::to_array<ReadKey>({
       Label("apps.kubernetes.io/pod-index"),
       {.name = "batch.kubernetes.io/job-completion-index"},
+      {.name = "berth.dev/checkpoint-time"},
       {.name = "berth.dev/class"},
       OnNodes(kDeviceSelectionAnnotation),
       OnNodes(kDeviceTopologyAnnotation),

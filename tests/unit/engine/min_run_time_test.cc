@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "kube/time.h"
 #include "tests/support/catch.h"
 #include "tests/unit/engine/gang_world.h"
 
@@ -333,6 +334,59 @@ TEST_CASE("without a minimum nobody waits for one", "[unit][engine]") {
   w.Add(MakePod("h").Gpu(8).Gang("h", 1).Gated().Priority(10));
   w.Tick();
   CHECK(w.LogOf("evict ").size() == 1);
+}
+
+/// Two pods of one priority, of which `old` has run for 50 s and `young`, which was created before
+/// it, for 10 s. A gang needs the room of one of them.
+class LostWork : public GangWorld {
+ public:
+  LostWork() : GangWorld(2, Policy(0)) {
+    Add(Since(MakePod("old").Gpu(8).On("n0").Created(20), now() - 50'000));
+    Add(Since(MakePod("young").Gpu(8).On("n1").Created(10), now() - 10'000));
+  }
+  void Checkpoint(const std::string& pod, const std::string& time) {
+    Change(pod, [&](kube::Pod& p) { p.meta.annotations["berth.dev/checkpoint-time"] = time; });
+  }
+  std::vector<std::string> Evicted() {
+    Add(MakePod("h").Gpu(8).Gang("h", 1).Gated().Priority(10));
+    Tick();
+    return LogOf("evict ");
+  }
+};
+
+using Lines = std::vector<std::string>;
+const Lines kOld{"evict old for default/gang/h"};
+const Lines kYoung{"evict young for default/gang/h"};
+
+TEST_CASE("of equals the one that loses least is evicted", "[unit][engine]") {
+  LostWork w;
+  SECTION("since it started, not since it was created") { CHECK(w.Evicted() == kYoung); }
+  SECTION("since its last checkpoint") {
+    w.Checkpoint("old", kube::FormatTime(w.now() - 5'000));
+    CHECK(w.Evicted() == kOld);
+  }
+  SECTION("a checkpoint is none if it is older than the start") {
+    w.Checkpoint("old", "1970-01-01T00:00:00Z");
+    CHECK(w.Evicted() == kYoung);
+  }
+  SECTION("one to come counts as now") {
+    w.Checkpoint("young", "9999-01-01T00:00:00Z");
+    w.Checkpoint("old", "9999-01-01T00:00:00Z");
+    CHECK(w.Evicted() == kOld);  // both lose nothing, and it was created last
+  }
+  SECTION("one that cannot be read is none") {
+    w.Checkpoint("old", "yesterday");
+    CHECK(w.Evicted() == kYoung);
+  }
+}
+
+TEST_CASE("fewer devices are better than less work", "[unit][engine]") {
+  GangWorld w(2, Policy(0));
+  w.Add(Since(MakePod("small").Gpu(7).On("n0"), w.now() - 5'000'000));
+  w.Add(Since(MakePod("large").Gpu(8).On("n1"), w.now()));
+  w.Add(MakePod("h").Gpu(7).Gang("h", 1).Gated().Priority(10));
+  w.Tick();
+  CHECK(w.LogOf("evict ") == Lines{"evict small for default/gang/h"});
 }
 
 }  // namespace
