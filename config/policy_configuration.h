@@ -80,6 +80,16 @@ struct Gang {
   bool operator==(const Gang&) const = default;
 };
 
+struct Eviction {
+  /// A pod that was evicted, and is still there that long past the end of its grace period, is not
+  /// waited for any more.
+  std::chrono::milliseconds stuck_after{600'000};
+  /// How many devices an edit of the policy may expose to other queues unasked
+  /// (policy/edit_exposure.h). -1: the larger of 64 and a tenth of those in use.
+  int max_per_edit = -1;
+  bool operator==(const Eviction&) const = default;
+};
+
 /// Whether new work of a queue, and of those below it, may start.
 enum class Hold : std::uint8_t {
   kNone,
@@ -201,6 +211,7 @@ struct PolicyConfiguration {
   /// Whether queues may use more than their quota. Otherwise the quota of a queue without a limit
   /// is also its limit.
   bool borrowing = true;
+  Eviction eviction{};
   /// If the file has no queue: one queue `default` for all namespaces, without limits.
   std::vector<Queue> queues{{.name = "default", .namespaces = std::vector<std::string>{"*"}}};
   std::vector<Flavor> flavors{};  ///< In the order in which work takes them.

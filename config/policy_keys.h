@@ -154,6 +154,17 @@ void Keys(Visitor& key, T& gang) {
   key("maxStanding", gang.max_standing, Whole{1, 100'000}, "Bind calls parked at the same time.");
 }
 
+template <typename Visitor, Is<Eviction> T>
+void Keys(Visitor& key, T& eviction) {
+  using std::chrono::hours, std::chrono::seconds;
+  key("stuckAfter", eviction.stuck_after, Duration{seconds{10}, hours{24}},
+      "How long past its deletion time an evicted pod is waited for.");
+  key("maxPerEdit", eviction.max_per_edit, Whole{0, 1'000'000},
+      "An edit of the policy that lets queues take back more devices than this at once is held "
+      "until "
+      "it says so. Absent: the larger of 64 and a tenth of those in use.");
+}
+
 template <typename Visitor, Is<FlavorQuota> T>
 void Keys(Visitor& key, T& amounts) {
   key("flavor", amounts.flavor, Name{.form = kFlavor, .required = true, .unique = true},
@@ -273,6 +284,7 @@ void Keys(Visitor& key, T& policy) {
   key("borrowing", policy.borrowing, Word{kOffOn, 2},
       "Whether queues may use more than their quota, up to their limit. Those that lent it take it "
       "back when they need it.");
+  key("eviction", policy.eviction, Section{}, "");
   // Behind the devices, which amounts may name.
   key("queues", policy.queues,
       Elements{.max = kUnbounded,

@@ -34,7 +34,7 @@ bool MayHelp(ReasonId reason) {
 /// Whether the pod ends anyway, or is about to be evicted for other work, which has its room
 /// already: what it leaves needs no eviction.
 bool Ends(const View& view, const PodInfo& pod) {
-  if (pod.terminating()) return *pod.object.meta.deletion + kStuckAfter >= view.now;
+  if (pod.terminating()) return StuckAt(view.store, pod) >= view.now;
   return !view.states.At(pod).victim_of.empty();
 }
 
@@ -312,6 +312,10 @@ int StayingMembers(const States& states, const Workload& gang) {
   return static_cast<int>(std::ranges::count_if(gang.members, stays)) + gang.finished;
 }
 
+TimePoint StuckAt(const cluster::Store& store, const PodInfo& pod) {
+  return *pod.object.meta.deletion + store.policy().eviction.stuck_after.count();
+}
+
 Sources SourcesOf(const View& view, const Workload& workload) {
   const bool waits = !workload.in_tree && !workload.started && workload.queue != cluster::kNoQueue;
   const bool may = waits && std::ranges::none_of(workload.members, [](const PodInfo* pod) {
@@ -391,8 +395,7 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
                           .exchange = exchange ? &*exchange : nullptr};
   for (const PodInfo* pod : beneficiary.ending) {
     if (!pod->terminating()) continue;
-    const TimePoint stuck = *pod->object.meta.deletion + kStuckAfter + 1;
-    decision.again = Earlier(decision.again, stuck);
+    decision.again = Earlier(decision.again, StuckAt(view.store, *pod) + 1);
   }
   decision.reserve = ChooseVictims(view, beneficiary, jobs);
   return decision;

@@ -15,9 +15,9 @@
 
 namespace berth::engine {
 
-/// A pod that has not ended so long after its deletion was due does not end by itself: its room is
-/// not expected.
-inline constexpr TimePoint kStuckAfter = 600'000;
+/// When the pod, which terminates, has not ended for so long after its deletion was due that it does
+/// not end by itself: its room is not expected any more.
+TimePoint StuckAt(const cluster::Store& store, const cluster::PodInfo& pod);
 
 /// From whom a workload may take room.
 struct Sources {

@@ -202,7 +202,8 @@ void Engine::GoOnEvicting(const Workload& workload, TimePoint now) {
   const auto is_stuck = [&](const std::string& uid) {
     const PodInfo* pod = store_.FindPod(uid);
     if (pod == nullptr) return false;
-    return (pod->terminating() ? *pod->object.meta.deletion : plan.made) + kStuckAfter < now;
+    if (pod->terminating()) return StuckAt(store_, *pod) < now;
+    return plan.made + store_.policy().eviction.stuck_after.count() < now;
   };
   if (std::ranges::any_of(plan.victims, is_stuck)) {
     return Dissolve(workload, "pods that were evicted for it do not end", /*hold=*/true, now);

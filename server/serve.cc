@@ -24,6 +24,7 @@
 #include "server/ops/api_pages.h"
 #include "server/ops/ops_auth.h"
 #include "server/ops/ops_server.h"
+#include "server/ops/policy_edit.h"
 #include "server/verbs/verb_server.h"
 #include "server/version.h"
 
@@ -173,6 +174,9 @@ std::expected<config::PolicyConfiguration, int> Service::LoadPolicy() {
   policy_ = std::make_unique<PolicySource>(
       logger_, metrics_, LastGoodPolicy(client_.get(), options_.leader_elect_namespace, logger_),
       [this] { return tenure_.Holds(); });
+  policy_->OnUpdate([this](const config::PolicyConfiguration& next) {
+    return WhyHeld([this](const Part& part) { host_->LookInParts(part); }, next);
+  });
   if (!options_.policy_configmap.empty()) {
     policy_->OnRefused([this](const std::string& errors) { TellPolicyRefused(errors); });
     return LoadPolicyConfigMap();

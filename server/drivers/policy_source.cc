@@ -12,6 +12,8 @@ namespace {
 constexpr kube::Duration kSaveTimeout{5'000};
 
 constexpr const char* kConfigMap = "berth-last-policy";
+constexpr const char* kPolicyKey = "policy.yaml";
+constexpr const char* kHeldKey = "held.yaml";
 constexpr std::size_t kMaxPolicyBytes = std::size_t{1} << 20U;
 
 std::string Join(const std::vector<config::Diagnostic>& diagnostics) {
@@ -31,7 +33,7 @@ std::expected<std::string, kube::FileError> ReadPolicyFile(const std::string& pa
   return kube::ReadFile(path, kMaxPolicyBytes);
 }
 
-std::optional<std::string> LastGoodPolicy::Load() const {
+std::optional<LastGoodPolicy::Texts> LastGoodPolicy::Load() const {
   if (client_ == nullptr) return std::nullopt;
   kube::Request request;
   request.path = PathOf(ns_) + "/" + kConfigMap;
@@ -41,17 +43,23 @@ std::optional<std::string> LastGoodPolicy::Load() const {
   if (!json.is_object()) return std::nullopt;
   const auto data = json.find("data");
   if (data == json.end() || !data->is_object()) return std::nullopt;
-  const auto yaml = data->find("policy.yaml");
-  if (yaml == data->end() || !yaml->is_string()) return std::nullopt;
-  return yaml->get<std::string>();
+  const auto text = [&](const char* key) {
+    const auto yaml = data->find(key);
+    return yaml != data->end() && yaml->is_string() ? yaml->get<std::string>() : std::string();
+  };
+  Texts texts{.policy = text(kPolicyKey), .held = text(kHeldKey)};
+  if (texts.policy.empty()) return std::nullopt;
+  return texts;
 }
 
-bool LastGoodPolicy::Save(const std::string& yaml) const {
+bool LastGoodPolicy::Save(const Texts& texts) const {
   if (client_ == nullptr) return true;
+  nlohmann::json data{{kPolicyKey, texts.policy}};
+  if (!texts.held.empty()) data[kHeldKey] = texts.held;
   const nlohmann::json object{{"apiVersion", "v1"},
                               {"kind", "ConfigMap"},
                               {"metadata", {{"name", kConfigMap}, {"namespace", ns_}}},
-                              {"data", {{"policy.yaml", yaml}}}};
+                              {"data", data}};
   kube::Request request;
   request.timeout = kSaveTimeout;
   request.method = "PUT";
@@ -74,25 +82,31 @@ std::expected<config::PolicyConfiguration, std::string> PolicySource::First(
     const std::string& yaml, const std::string& name) {
   current_ = yaml;
   auto decoded = config::DecodePolicy(yaml, name);
-  if (!decoded) return LastGoodInstead(Join(decoded.error()));
+  const auto kept = last_good_.Load();
+  if (!decoded) return LastGoodInstead(Join(decoded.error()), kept);
+  if (kept && kept->held == yaml) {
+    return LastGoodInstead(name + " was held, and has not been edited since", kept);
+  }
   metrics_.SetPolicyReloadSuccessful(true);
-  to_keep_ = yaml;
+  accepted_ = yaml;
+  to_keep_ = {.policy = yaml, .held = {}};
   Keep();
   return std::move(*decoded);
 }
 
 std::expected<config::PolicyConfiguration, std::string> PolicySource::FirstOfNone(
     const std::string& name) {
-  return LastGoodInstead(name + " does not exist");
+  return LastGoodInstead(name + " does not exist", last_good_.Load());
 }
 
 std::expected<config::PolicyConfiguration, std::string> PolicySource::LastGoodInstead(
-    const std::string& error) {
+    const std::string& error, const std::optional<LastGoodPolicy::Texts>& kept) {
   metrics_.SetPolicyReloadSuccessful(false);
   last_error_ = error;
   if (refused_) refused_(last_error_);
-  if (const auto kept = last_good_.Load()) {
-    if (auto good = config::DecodeStoredPolicy(*kept, kConfigMap)) {
+  if (kept) {
+    if (auto good = config::DecodeStoredPolicy(kept->policy, kConfigMap)) {
+      accepted_ = kept->policy;
       logger_.Log(Severity::kError, "the policy is refused; the last good one is used",
                   {{"error", last_error_}});
       if (!good->left_out.empty()) {
@@ -113,24 +127,35 @@ void PolicySource::Update(const std::string& yaml, const std::string& name, cons
     current_ = yaml;
   }
   auto decoded = config::DecodePolicy(yaml, name);
-  metrics_.SetPolicyReloadSuccessful(decoded.has_value());
-  {
-    const std::scoped_lock lock(mutex_);
-    last_error_ = decoded ? std::string() : Join(decoded.error());
-  }
-  if (!decoded) {
-    logger_.Log(Severity::kError, "the new policy is refused; the last good one stays",
-                {{"error", last_error()}});
-    if (refused_) refused_(last_error());
-    return;
+  if (!decoded) return Refuse(yaml, Join(decoded.error()), /*held=*/false);
+  if (const std::string why = hold_ ? hold_(*decoded) : std::string(); !why.empty()) {
+    return Refuse(yaml, why, /*held=*/true);
   }
   apply(std::move(*decoded));
+  metrics_.SetPolicyReloadSuccessful(true);
   {
     const std::scoped_lock lock(mutex_);
-    to_keep_ = yaml;
+    last_error_.clear();
+    accepted_ = yaml;
+    to_keep_ = {.policy = yaml, .held = {}};
   }
   Keep();
   logger_.Log(Severity::kInfo, "policy reloaded", {{"from", name}});
+}
+
+void PolicySource::Refuse(const std::string& yaml, const std::string& error, bool held) {
+  metrics_.SetPolicyReloadSuccessful(false);
+  {
+    const std::scoped_lock lock(mutex_);
+    last_error_ = error;
+    if (held) to_keep_ = {.policy = accepted_, .held = yaml};
+  }
+  if (held) Keep();
+  logger_.Log(Severity::kError,
+              held ? "the new policy is held; the one in force stays"
+                   : "the new policy is refused; the last good one stays",
+              {{"error", error}});
+  if (refused_) refused_(error);
 }
 
 void PolicySource::Gone(const std::string& name) {
@@ -148,14 +173,14 @@ void PolicySource::Gone(const std::string& name) {
 void PolicySource::Keep() {
   const std::scoped_lock one_at_a_time(keeping_);  // an older text must not overtake a newer one
   if (!may_write_()) return;
-  std::string yaml;
+  std::optional<LastGoodPolicy::Texts> texts;
   {
     const std::scoped_lock lock(mutex_);
-    yaml = std::exchange(to_keep_, {});
+    texts = std::exchange(to_keep_, std::nullopt);
   }
-  if (yaml.empty() || last_good_.Save(yaml)) return;
+  if (!texts || texts->policy.empty() || last_good_.Save(*texts)) return;
   const std::scoped_lock lock(mutex_);
-  if (to_keep_.empty()) to_keep_ = yaml;
+  if (!to_keep_) to_keep_ = texts;
 }
 
 void PolicySource::WatchFile(const std::string& path, Apply apply) {

@@ -16,16 +16,21 @@
 
 namespace berth::server {
 
-/// Keeps the last accepted policy text in ConfigMap `berth-last-policy`, key `policy.yaml`.
+/// Keeps the last accepted policy text in ConfigMap `berth-last-policy`, key `policy.yaml`, and
+/// under `held.yaml` a later one that is held.
 class LastGoodPolicy {
  public:
+  struct Texts {
+    std::string policy;
+    std::string held;  ///< Empty: none.
+  };
   /// Without a client nothing is saved.
   LastGoodPolicy(kube::RestClient* client, std::string ns, Logger& logger)
       : client_(client), ns_(std::move(ns)), logger_(logger) {}
 
-  std::optional<std::string> Load() const;
-  /// False: it could not be saved, and that was logged. Takes seconds at most.
-  bool Save(const std::string& yaml) const;
+  std::optional<Texts> Load() const;
+  /// False: they could not be saved, and that was logged. Takes seconds at most.
+  bool Save(const Texts& texts) const;
 
  private:
   kube::RestClient* client_;
@@ -50,13 +55,19 @@ class PolicySource {
     refused_ = std::move(refused);
   }
 
-  /// The policy to start with: `yaml`, or the last good one if `yaml` is bad. An error means that
-  /// neither can be used.
+  /// `hold` is asked about each new version that decodes: why it must not come into force until it
+  /// is edited again; empty: it may. It is then treated as a refused one. Set it first.
+  void OnUpdate(std::function<std::string(const config::PolicyConfiguration& next)> hold) {
+    hold_ = std::move(hold);
+  }
+
+  /// The policy to start with: `yaml`, or the last good one if `yaml` is bad, or was held by an
+  /// earlier process. An error means that neither can be used.
   std::expected<config::PolicyConfiguration, std::string> First(const std::string& yaml,
                                                                 const std::string& name);
   /// The same if there is no policy: the last good one, or an error.
   std::expected<config::PolicyConfiguration, std::string> FirstOfNone(const std::string& name);
-  /// A new version. Accepted if it decodes, otherwise logged and counted.
+  /// A new version. Accepted if it decodes and is not held, otherwise logged and counted.
   void Update(const std::string& yaml, const std::string& name, const Apply& apply);
 
   /// The policy was deleted: the one in force stays, and this is logged and counted like a bad one.
@@ -73,18 +84,22 @@ class PolicySource {
   std::string last_error() const;
 
  private:
-  std::expected<config::PolicyConfiguration, std::string> LastGoodInstead(const std::string& error);
+  std::expected<config::PolicyConfiguration, std::string> LastGoodInstead(
+      const std::string& error, const std::optional<LastGoodPolicy::Texts>& kept);
+  void Refuse(const std::string& yaml, const std::string& error, bool held);
 
   Logger& logger_;
   Metrics& metrics_;
   LastGoodPolicy last_good_;
   const std::function<bool()> may_write_;
   std::function<void(const std::string&)> refused_;
+  std::function<std::string(const config::PolicyConfiguration&)> hold_;
   std::mutex keeping_;
-  mutable std::mutex mutex_;  ///< Guards the next three.
+  mutable std::mutex mutex_;  ///< Guards the next four.
   std::string current_;       ///< The text last seen, good or bad.
   std::string last_error_;
-  std::string to_keep_;  ///< Accepted, and not saved yet.
+  std::string accepted_;                          ///< The text of the policy in force.
+  std::optional<LastGoodPolicy::Texts> to_keep_;  ///< Not saved yet.
   std::jthread watcher_;
 };
 

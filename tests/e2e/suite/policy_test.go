@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"fmt"
 	"syscall"
 	"testing"
 
@@ -71,4 +72,38 @@ func TestPassthrough(t *testing.T) {
 	s.Nodes(2).GPUs(8).Create()
 	s.AllBound(s.Pod("part").GPUs(1).Gang("g", 100).Gated().CreateN(4)...)
 	s.AllBound(s.Pod("plain").GPUs(1).CreateN(4)...)
+}
+
+// An edit that takes the promise from 72 devices in use is held, and says so; what
+// runs goes on, over a restart too. Confirmed, it is in force, and another queue
+// takes back what it is promised.
+func TestEditThatWouldEvictIsHeld(t *testing.T) {
+	edit := func(quota int, more string) string {
+		return fmt.Sprintf(`apiVersion: berth.dev/v1alpha1
+kind: PolicyConfiguration
+queues:
+- {name: a, namespaces: [team-a], quota: {nvidia.com/gpu: %d}}
+- {name: b, namespaces: [team-b], quota: {nvidia.com/gpu: 8}}
+%s`, quota, more)
+	}
+	s := control.Scenario(t, bed.Options{Policy: edit(80, "")})
+	s.Namespace("team-a")
+	s.Namespace("team-b")
+	s.Nodes(10).GPUs(8).Create()
+	running := s.Pod("running").Namespace("team-a").GPUs(8).CreateN(10)
+	s.AllBound(running...)
+
+	s.WritePolicy(edit(8, ""))
+	reloadSuccessful(t, s, 0)
+	mine := s.Pod("mine").Namespace("team-b").GPUs(8).Gated().Create()
+	s.NoneBound(mine)
+	s.KillBerth(syscall.SIGKILL)
+	s.StartBerth()
+	reloadSuccessful(t, s, 0)
+	s.NoneBound(mine)
+	s.StayBound(running...)
+
+	s.WritePolicy(edit(8, "eviction: {maxPerEdit: 72}\n"))
+	reloadSuccessful(t, s, 1)
+	s.AllBound(mine)
 }

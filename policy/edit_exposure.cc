@@ -1,0 +1,161 @@
+#include "policy/edit_exposure.h"
+
+#include <algorithm>
+#include <map>
+
+namespace berth::policy {
+namespace {
+
+bool TakesBack(const config::PolicyConfiguration& policy) {
+  return policy.borrowing && std::ranges::any_of(policy.queues, [](const config::Queue& queue) {
+           return queue.preemption.reclaim == config::Reclaim::kAny;
+         });
+}
+
+DeviceAmounts Of(const kube::ResourceList& amounts, const std::vector<std::string>& kinds,
+                 std::int64_t absent) {
+  DeviceAmounts result;
+  for (const std::string& kind : kinds) {
+    const auto it = amounts.find(kind);
+    result.push_back(it == amounts.end() ? absent : it->second);
+  }
+  return result;
+}
+
+FairQueue QueueOf(const config::Queue& queue, const std::vector<std::string>& kinds) {
+  FairQueue result{.name = queue.name,
+                   .quota = Of(queue.quota, kinds, 0),
+                   .limit = Of(queue.limit, kinds, kNoLimit),
+                   .kept = DeviceAmounts(kinds.size()),
+                   .used = DeviceAmounts(kinds.size()),
+                   .weight = queue.weight,
+                   .priority = queue.priority};
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    const auto lent = queue.lending_limit.find(kinds[kind]);
+    if (lent != queue.lending_limit.end()) {
+      result.kept[kind] = std::max<std::int64_t>(0, result.quota[kind] - lent->second);
+    }
+  }
+  return result;
+}
+
+/// What each queue has in use without those below it.
+std::vector<DeviceAmounts> OwnUses(const FairTree& tree) {
+  std::vector<DeviceAmounts> own;
+  for (const FairQueue& queue : tree.queues) own.push_back(queue.used);
+  for (const FairQueue& queue : tree.queues) {
+    if (queue.parent < 0) continue;
+    DeviceAmounts& above = own[static_cast<std::size_t>(queue.parent)];
+    for (std::size_t kind = 0; kind < above.size(); ++kind) above[kind] -= queue.used[kind];
+  }
+  return own;
+}
+
+/// The queues of `next`, with the work that queues of the same names have in `now`. What runs in a
+/// queue that is removed is nobody's to take.
+FairTree Under(const FairTree& now, const std::vector<std::string>& kinds,
+               const config::PolicyConfiguration& next) {
+  FairTree tree{.total = now.total, .pool = now.pool};
+  std::map<std::string, int> places;
+  for (const config::Queue& queue : next.queues) {
+    places.emplace(queue.name, static_cast<int>(tree.queues.size()));
+    tree.queues.push_back(QueueOf(queue, kinds));
+  }
+  for (const config::Queue& queue : next.queues) {
+    if (queue.parent.empty()) continue;
+    const auto [parent, group] = places.emplace(queue.parent, static_cast<int>(tree.queues.size()));
+    if (group) tree.queues.push_back(QueueOf({.name = queue.parent}, kinds));
+    tree.queues[static_cast<std::size_t>(places.at(queue.name))].parent = parent->second;
+  }
+  const std::vector<DeviceAmounts> own_uses = OwnUses(now);
+  for (std::size_t i = 0; i < now.queues.size(); ++i) {
+    const DeviceAmounts& own = own_uses[i];
+    const auto place = places.find(now.queues[i].name);
+    if (place == places.end()) {
+      for (std::size_t kind = 0; kind < own.size(); ++kind) tree.pool[kind] -= own[kind];
+      continue;
+    }
+    tree.queues[static_cast<std::size_t>(place->second)].jobs = now.queues[i].jobs;
+    for (int at = place->second; at >= 0; at = tree.queues[static_cast<std::size_t>(at)].parent) {
+      DeviceAmounts& used = tree.queues[static_cast<std::size_t>(at)].used;
+      for (std::size_t kind = 0; kind < own.size(); ++kind) used[kind] += own[kind];
+    }
+  }
+  return tree;
+}
+
+/// A queue under one of the two policies.
+struct Cover {
+  DeviceAmounts quota{};
+  DeviceAmounts share{};
+};
+
+std::map<std::string, Cover> CoversOf(const FairTree& tree) {
+  const std::vector<DeviceAmounts> shares = FairShares(tree);
+  std::map<std::string, Cover> covers;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    covers[tree.queues[i].name] = {.quota = tree.queues[i].quota, .share = shares[i]};
+  }
+  return covers;
+}
+
+/// Of what is used, how much the first amount covers and the second one does not.
+std::int64_t Uncovered(std::int64_t used, std::int64_t before, std::int64_t after) {
+  return std::max<std::int64_t>(0, std::min(used, before) - after);
+}
+
+/// What is lost in all, where each queue loses so much by itself: at each queue the larger of that
+/// and what is lost below it.
+std::int64_t LostBelow(const FairTree& tree, const std::vector<std::int64_t>& own) {
+  std::multimap<int, int> children;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    children.emplace(tree.queues[i].parent, static_cast<int>(i));
+  }
+  // There are at most 16 levels.
+  const auto lost = [&](const auto& self, int queue) -> std::int64_t {
+    std::int64_t below = 0;
+    const auto [first, last] = children.equal_range(queue);
+    for (auto it = first; it != last; ++it) below += self(self, it->second);
+    return queue < 0 ? below : std::max(below, own[static_cast<std::size_t>(queue)]);
+  };
+  return lost(lost, -1);
+}
+
+}  // namespace
+
+Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
+                    const config::PolicyConfiguration& current,
+                    const config::PolicyConfiguration& next) {
+  Exposure exposure;
+  for (const FairQueue& queue : now.queues) {
+    if (queue.parent >= 0) continue;
+    for (const std::int64_t used : queue.used) exposure.in_use += used;
+  }
+  if (!TakesBack(next)) return exposure;
+  const FairTree then = Under(now, kinds, next);
+  const std::map<std::string, Cover> before = CoversOf(now);
+  const std::map<std::string, Cover> after = CoversOf(then);
+  const bool was_safe = !TakesBack(current);
+  std::vector<std::int64_t> own(then.queues.size());
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const FairQueue& queue = then.queues[i];
+    const auto old = before.find(queue.name);
+    if (old == before.end()) continue;
+    const Cover& was = old->second;
+    const Cover& is = after.at(queue.name);
+    for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+      const std::int64_t used = queue.used[kind];
+      const std::int64_t floor = was_safe ? used : std::max(was.quota[kind], was.share[kind]);
+      own[i] += std::max(Uncovered(used, was.quota[kind], is.quota[kind]),
+                         Uncovered(used, floor, std::max(is.quota[kind], is.share[kind])));
+    }
+    if (own[i] > 0) exposure.queues.emplace_back(queue.name, own[i]);
+  }
+  exposure.devices = LostBelow(then, own);
+  std::ranges::sort(exposure.queues, {}, [](const auto& queue) {
+    return std::pair(-queue.second, std::string_view(queue.first));
+  });
+  return exposure;
+}
+
+}  // namespace berth::policy

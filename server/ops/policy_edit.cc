@@ -1,0 +1,68 @@
+#include "server/ops/policy_edit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "policy/edit_exposure.h"
+#include "policy/queue_demand.h"
+
+namespace berth::server {
+namespace {
+
+constexpr std::int64_t kFewDevices = 64;
+
+std::int64_t Devices(std::int64_t milli) { return (milli + cluster::kMilli - 1) / cluster::kMilli; }
+
+std::int64_t MostOf(const config::PolicyConfiguration& next, std::int64_t in_use) {
+  const std::int64_t said = next.eviction.max_per_edit;
+  return said >= 0 ? said : std::max(kFewDevices, in_use / cluster::kMilli / 10);
+}
+
+std::string NamesOf(const policy::Exposure& exposure) {
+  constexpr std::size_t kMost = 5;
+  std::vector<std::string> names;
+  for (const auto& [queue, devices] : exposure.queues) {
+    if (names.size() == kMost) {
+      names.push_back("...");
+      break;
+    }
+    names.push_back(fmt::format("{} {}", queue, Devices(devices)));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::string WhyHeld(const InParts& read, const config::PolicyConfiguration& next) {
+  policy::QueueDemands demands;
+  ForEachWorkload(read, [&](const engine::Engine& engine, const cluster::Workload& workload, auto) {
+    const auto reason = engine.StateOf(workload).verdict.reason;
+    demands.Add(engine.store(), workload, reason != cluster::ReasonId::kNeverFits);
+  });
+  policy::FairTree tree;
+  std::vector<std::string> kinds;
+  config::PolicyConfiguration current;
+  read([&](const engine::Engine& engine, auto) {
+    const cluster::Store& store = engine.store();
+    tree = policy::FairTreeOf(store);
+    current = store.policy();
+    for (const cluster::ResourceId id : store.device_ids()) {
+      kinds.push_back(store.resources().Name(id));
+    }
+    return false;
+  });
+  demands.SetJobs(tree);
+  const policy::Exposure exposure = policy::ExposureOf(tree, kinds, current, next);
+  const std::int64_t exposed = Devices(exposure.devices);
+  const std::int64_t most = MostOf(next, exposure.in_use);
+  if (exposed <= most) return {};
+  return fmt::format(
+      "held: queues could take back {} devices that are in use and that their queues may keep now "
+      "({}); without a confirmation an edit may do that to {}. To confirm, add eviction: "
+      "{{maxPerEdit: {}}} to the policy",
+      exposed, NamesOf(exposure), most, exposed);
+}
+
+}  // namespace berth::server
