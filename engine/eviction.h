@@ -15,8 +15,8 @@
 
 namespace berth::engine {
 
-/// When the pod, which terminates, has not ended for so long after its deletion was due that it does
-/// not end by itself: its room is not expected any more.
+/// When the pod, which terminates, has not ended for so long after its deletion was due that it
+/// does not end by itself: its room is not expected any more.
 TimePoint StuckAt(const cluster::Store& store, const cluster::PodInfo& pod);
 
 /// From whom a workload may take room.
