@@ -119,7 +119,7 @@ struct Plan {
   std::set<std::string> reclaimed;   ///< UIDs of victims in other queues.
   /// By UID, what victims are told once their eviction is accepted. They may be gone by then.
   std::map<std::string, EmitEvent> notices;
-  std::set<std::string> surplus;     ///< UIDs of victims whose gangs go on with their minimum.
+  std::set<std::string> surplus;  ///< UIDs of victims whose gangs go on with their minimum.
   int replans = 0;
   TimePoint made = 0;
   TimePoint expires = 0;  ///< If started: members not bound by then are released once more.
