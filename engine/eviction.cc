@@ -282,15 +282,42 @@ std::vector<VictimJob> TakeableOf(const View& view, const Workload& holder,
   return jobs;
 }
 
-/// Whether other queues may lose what is left of pods that an earlier process began to evict.
-bool MayLoseAll(const Pods& marked, const Workload& workload, const policy::Exchange& exchange) {
-  Pods staying;
-  std::ranges::copy_if(marked, std::back_inserter(staying), [&](const PodInfo* pod) {
-    return !pod->terminating() && pod->charged_queue != workload.queue;
-  });
+/// Of the pods that an earlier process was about to evict, the rest of gangs of which a part ends
+/// already: they go on ending. Pods that end are no members any more, but were bound by one plan.
+std::set<const PodInfo*> RestOf(const Pods& marked) {
+  std::set<std::string> plans;
+  for (const PodInfo* pod : marked) {
+    const auto mark = cluster::EvictionMarkOf(pod->object);
+    const auto claim = cluster::ClaimOf(pod->object);
+    if (pod->terminating() && mark && !mark->surplus && claim) plans.insert(claim->plan);
+  }
+  std::set<const PodInfo*> rest;
+  for (const PodInfo* pod : marked) {
+    const auto claim = cluster::ClaimOf(pod->object);
+    const bool gang = pod->workload != nullptr && pod->workload->gang;
+    if (gang && claim && plans.contains(claim->plan) && !IsSpared(*pod)) rest.insert(pod);
+  }
+  return rest;
+}
+
+/// Whether other queues may lose what does not end yet of these pods: surplus pod by pod, and other
+/// jobs at once.
+bool MayLoseAll(const Pods& marked, const std::set<const PodInfo*>& rest, const Workload& workload,
+                const policy::Exchange& exchange) {
   std::vector<policy::Loss> losses;
-  for (const PodInfo* const& pod : staying) {
-    losses.push_back({.queue = pod->charged_queue, .pods = {&pod, 1}});
+  std::map<const Workload*, Pods, cluster::ByKey> jobs;
+  for (const PodInfo* const& pod : marked) {
+    if (pod->terminating() || pod->charged_queue == workload.queue) continue;
+    if (rest.contains(pod)) continue;
+    const auto mark = cluster::EvictionMarkOf(pod->object);
+    if (mark && mark->surplus) {
+      losses.push_back({.queue = pod->charged_queue, .pods = {&pod, 1}});
+    } else {
+      jobs[pod->workload].push_back(pod);
+    }
+  }
+  for (const auto& [job, pods] : jobs) {
+    losses.push_back({.queue = pods.front()->charged_queue, .pods = pods});
   }
   return exchange.Straddlers(losses).has_value();
 }
@@ -407,14 +434,16 @@ std::optional<Reservation> DecideResumedStart(const View& view, const Workload& 
   std::optional<policy::Exchange> exchange;
   if (sources.others) exchange = ExchangeOf(view, workload);
   // A mark is only a claim: who does not end yet must be one that may be evicted.
+  const std::set<const PodInfo*> rest = RestOf(marked);
+  const auto goes_on = [&](const PodInfo* pod) { return pod->terminating() || rest.contains(pod); };
   std::erase_if(marked, [&](const PodInfo* pod) {
-    if (pod->terminating()) return false;
+    if (goes_on(pod)) return false;
     return pod->workload == nullptr ||
            !MayGoOn(*pod, TakeableOf(view, *pod->workload, workload, sources,
                                      exchange ? &*exchange : nullptr));
   });
-  if (exchange && !MayLoseAll(marked, workload, *exchange)) {
-    std::erase_if(marked, [](const PodInfo* pod) { return !pod->terminating(); });
+  if (exchange && !MayLoseAll(marked, rest, workload, *exchange)) {
+    std::erase_if(marked, [&](const PodInfo* pod) { return !goes_on(pod); });
   }
   if (std::ranges::none_of(marked, &PodInfo::terminating)) return std::nullopt;
   View after = view;

@@ -44,6 +44,15 @@ std::int64_t UsedAfter(const engine::Engine& engine, QueueId queue) {
   return used;
 }
 
+/// Whether it is known before it is placed: no pod gets a whole node, and which members of a gang
+/// are its minimum does not matter.
+bool HasPlainDemand(const cluster::Workload& workload) {
+  const auto& demand = workload.members.front()->shape->demand;
+  return std::ranges::none_of(workload.members, [&](const PodInfo* pod) {
+    return pod->shape->whole_node || pod->shape->demand != demand;
+  });
+}
+
 policy::FairShareTable SharesOf(const engine::Engine& engine) {
   policy::QueueDemands demands;
   for (const auto& [key, workload] : engine.store().workloads()) {
@@ -58,8 +67,8 @@ policy::FairShareTable SharesOf(const engine::Engine& engine) {
 /// I9: whoever takes room back stays within its quota or its fair share, and who loses it keeps its
 /// quota and its fair share; but for one job that reaches from above them to below them, which is
 /// taken within a quota only. Queues whose parents have work of their own are left to the tests of
-/// policy/claims.h; so are whole-node pods, whose demand, and with it the shares, is another one
-/// once their nodes are known.
+/// policy/claims.h; so are beneficiaries whose demand, and with it the shares, is another one once
+/// they are placed.
 void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& workload) {
   const engine::Plan* plan =
       workload.members.empty() ? nullptr : engine.PlanOf(*workload.members.front());
@@ -67,9 +76,7 @@ void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& 
   const cluster::Store& store = engine.store();
   const cluster::ResourceId gpu = store.device_ids().front();
   if (plan->reclaimed.empty()) return;
-  if (std::ranges::any_of(workload.members,
-                          [](const PodInfo* pod) { return pod->shape->whole_node; }))
-    return;
+  if (!HasPlainDemand(workload)) return;
   if (store.queue(workload.queue).config.preemption.reclaim == config::Reclaim::kNever) {
     Broken(fmt::format("I9: {} takes back, and its queue never does", workload.key));
   }
@@ -101,8 +108,10 @@ void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& 
       const std::int64_t left = UsedAfter(engine, queue);
       const std::int64_t floor = std::max(quota(queue), share(queue));
       if (left >= floor || (by_quota && left + job > floor)) continue;
-      Broken(fmt::format("I9: {} takes {}, and queue {} has {} left of {} milli-GPU", workload.key,
-                         victim->object.meta.name, store.queue(queue).config.name, left, floor));
+      Broken(fmt::format(
+          "I9: {} takes {}, and queue {} has {} left of {} milli-GPU (quota {}, fair share {})",
+          workload.key, victim->object.meta.name, store.queue(queue).config.name, left, floor,
+          quota(queue), share(queue)));
     }
   }
 }

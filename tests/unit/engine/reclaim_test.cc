@@ -166,6 +166,30 @@ TEST_CASE("another process goes on with what is taken back", "[unit][engine]") {
   CHECK_FALSE(w.NodeOf("m1").empty());
 }
 
+// A gang of a that reaches from above its quota to below it goes whole, also if one member is
+// deleted already: what is left of it is one job.
+TEST_CASE("another process goes on with a gang that reaches below the floor", "[unit][engine]") {
+  World w(Borrowing({MakeQueue("a", {"a"}, -1, 6), MakeQueue("b", {"b"}, -1, 8)}));
+  for (int i = 0; i < 2; ++i) w.Add(MakeNode(fmt::format("n{}", i)).Gpu(4));
+  for (int i = 0; i < 4; ++i) {
+    const std::string node = fmt::format("n{}", i / 2);
+    auto pod = MakePod(fmt::format("x{}", i)).Ns("a").Gpu(2).Gang("x", 4).On(node);
+    w.Add(pod.Claim("old-1", node, "a"));
+  }
+  w.Start();
+  for (int i = 0; i < 2; ++i) {
+    w.Add(MakePod(fmt::format("m{}", i)).Ns("b").Gpu(4).Gang("g", 2).Gated());
+  }
+  w.Tick();
+  REQUIRE(w.LogOf("evict ").size() == 4);
+  for (const char* pod : {"x1", "x2", "x3"}) {  // only the first one was sent
+    w.Change(pod, [](kube::Pod& p) { p.meta.deletion.reset(); });
+  }
+  w.Restart();
+  w.Tick();
+  for (const char* pod : {"x1", "x2", "x3"}) CHECK(w.pod(pod).meta.deletion.has_value());
+}
+
 TEST_CASE("a mark that a user writes takes nothing from another queue", "[unit][engine]") {
   Reclaim w(Reclaim::Queues(16, 8));
   w.Change("x0", [](kube::Pod& pod) {
