@@ -48,21 +48,23 @@ Pods EndingPods(const View& view) {
   return ending;
 }
 
-/// It is bound, and not about to end.
+/// It is bound, or its Binding is under way, and it is not about to end.
 bool Stays(const States& states, const PodInfo& pod) {
-  return pod.bound() && !pod.terminating() && states.At(pod).victim_of.empty();
+  return (pod.bound() || pod.charge == Charge::kBinding) && !pod.terminating() &&
+         states.At(pod).victim_of.empty();
 }
 
 /// These pods of `workload`, which are charged to one queue.
 VictimJob PartOf(const View& view, const Workload& workload, Pods pods) {
   VictimJob job{.workload = &workload, .queue = pods.front()->charged_queue};
   for (const PodInfo* pod : pods) {
-    job.runs |= pod->charge != Charge::kPlanned;
+    if (pod->charge != Charge::kPlanned) job.running.push_back(pod);
     for (const auto& [id, amount] : pod->charged) {
       const auto& devices = view.store.device_ids();
       if (std::ranges::find(devices, id) != devices.end()) job.devices += amount;
     }
   }
+  job.runs = !job.running.empty();
   if (job.runs) job.from = OfAgeAt(view, workload);
   job.pods = std::move(pods);
   return job;
@@ -73,22 +75,34 @@ std::int64_t WorkOf(const View& view, const Workload& workload, std::int64_t dev
   return devices * ((view.now - LostSince(view, workload)) / 1000) / cluster::kMilli;
 }
 
-/// The surplus of an elastic gang that runs, in the order in which it goes; `planned`: also members
-/// that are only planned. The order of ranks stays as it is: while the next one may not be evicted
-/// for a time, none of those after it goes.
-Pods SurplusOf(const View& view, const Workload& gang, cluster::QueueId queue, bool planned) {
+/// Of the member that asks for most.
+const cluster::PodShape* ShapeOf(const Workload& workload) {
+  return (*std::ranges::max_element(workload.members, {},
+                                    [](const PodInfo* pod) {
+                                      return std::pair(pod->shape->whole_node,
+                                                       pod->shape->device_amount);
+                                    }))
+      ->shape.get();
+}
+
+/// The surplus of an elastic gang that runs, in the order in which it goes: who is only planned,
+/// who is on a node that `beneficiary` could use, the lowest priority, the highest rank.
+Pods SurplusOf(const View& view, const Workload& gang, const Workload& beneficiary,
+               cluster::QueueId queue) {
   if (!gang.gang || !gang.started || gang.in_tree) return {};
   const auto is_planned = [](const PodInfo* pod) { return pod->charge == Charge::kPlanned; };
   int beyond = StayingMembers(view.states, gang) - gang.min_member;
   if (beyond < 0 || (beyond == 0 && std::ranges::none_of(gang.members, is_planned))) return {};
   Pods order = policy::RankOrder(gang.members);
   std::ranges::reverse(order);
+  const auto& fits = view.scorer.fit().Row(*ShapeOf(beneficiary));
   std::ranges::stable_sort(order, {}, [&](const PodInfo* pod) {
-    return std::pair(!is_planned(pod), pod->object.priority);
+    const bool useful = pod->node != cluster::kNoNode && fits[static_cast<std::size_t>(pod->node)];
+    return std::tuple(!is_planned(pod), !useful, pod->object.priority);
   });
   const auto may_go = [&](const PodInfo* pod) {
-    if (!pod->shape->asks_device || pod->charged_queue != queue || IsSpared(*pod)) return false;
-    return is_planned(pod) ? planned : pod->charge == Charge::kBound && Stays(view.states, *pod);
+    return pod->shape->asks_device && pod->charged_queue == queue && !IsSpared(*pod) &&
+           (is_planned(pod) || Stays(view.states, *pod));
   };
   auto workers = std::ranges::count_if(gang.members, [&](const PodInfo* pod) {
     return pod->shape->asks_device && Stays(view.states, *pod);
@@ -96,8 +110,7 @@ Pods SurplusOf(const View& view, const Workload& gang, cluster::QueueId queue, b
   Pods surplus;
   for (const PodInfo* pod : order) {
     if (!may_go(pod)) continue;
-    const bool enough = !is_planned(pod) && (--beyond < 0 || --workers < 1);
-    if (enough || view.states.At(*pod).spared_until > view.now) break;
+    if (!is_planned(pod) && (--beyond < 0 || --workers < 1)) break;
     surplus.push_back(pod);
   }
   return surplus;
@@ -124,25 +137,25 @@ std::optional<VictimJob> WholeOf(const View& view, const Workload& workload, con
   return job;
 }
 
-/// The jobs of `workload` that may be taken from it, in the order of their turns, for work of the
-/// queue `claimant`.
+/// The jobs of `workload` that may be taken from it for `beneficiary`; the whole last.
 std::vector<VictimJob> JobsOf(const View& view, const Workload& workload,
-                              cluster::QueueId claimant) {
+                              const Workload& beneficiary) {
   Pods rest;
   std::ranges::copy_if(workload.members, std::back_inserter(rest),
                        [](const PodInfo* pod) { return pod->charge != Charge::kNone; });
   std::vector<VictimJob> jobs;
   if (rest.empty()) return jobs;
   const cluster::QueueId queue = rest.front()->charged_queue;
-  for (const PodInfo* pod : SurplusOf(view, workload, queue, /*planned=*/queue == claimant)) {
+  for (const PodInfo* pod : SurplusOf(view, workload, beneficiary, queue)) {
+    if (view.states.At(*pod).spared_until > view.now) continue;
     VictimJob& job = jobs.emplace_back(PartOf(view, workload, {pod}));
-    job.turn = static_cast<int>(jobs.size()) - 1;
     job.surplus = true;
+    job.place = static_cast<int>(jobs.size()) - 1;
     std::erase(rest, pod);
   }
   std::optional<VictimJob> whole = WholeOf(view, workload, rest);
   if (!whole || whole->queue != queue) return jobs;
-  whole->turn = static_cast<int>(jobs.size());
+  whole->before = static_cast<int>(jobs.size());
   whole->work = whole->runs ? WorkOf(view, workload, whole->devices) : 0;
   for (VictimJob& surplus : jobs) surplus.work = whole->work;
   jobs.push_back(*std::move(whole));
@@ -247,26 +260,31 @@ bool Evicts(const View& view, const Workload& workload) {
 }
 
 /// Of the jobs of one workload of another queue, those that could be taken if nothing else were:
-/// surplus as long as each pod reaches above the floors, then all the rest at once.
+/// surplus that reaches above the floors pod by pod, and, at once, all that runs.
 void KeepLosable(std::vector<VictimJob>& jobs, const policy::Exchange& exchange) {
-  Pods all;
-  std::vector<policy::Loss> losses;
-  const auto may_go = [&](const VictimJob& job) {
-    if (!job.runs) return false;  // plans of other queues are bound soon, or give way to time
-    all.insert(all.end(), job.pods.begin(), job.pods.end());
-    losses.push_back({.queue = job.queue, .pods = job.pods});
-    if (job.surplus) return exchange.Straddlers(losses).has_value();
-    const policy::Loss whole{.queue = job.queue, .pods = all};
-    return exchange.Straddlers({&whole, 1}).has_value();
-  };
-  jobs.erase(std::ranges::find_if_not(jobs, may_go), jobs.end());
+  const bool whole = !jobs.back().surplus;
+  // Plans of other queues that have not started are bound soon, or give way to time.
+  if (whole && !jobs.back().runs) return jobs.clear();
+  if (whole) {
+    Pods all;
+    for (const VictimJob& job : jobs) {
+      all.insert(all.end(), job.running.begin(), job.running.end());
+    }
+    const policy::Loss loss{.queue = jobs.back().queue, .pods = all};
+    if (exchange.Straddlers({&loss, 1})) return;  // sets of them are judged again
+    jobs.pop_back();
+  }
+  std::erase_if(jobs, [&](const VictimJob& job) {
+    const policy::Loss loss{.queue = job.queue, .pods = job.running};
+    return !exchange.Straddlers({&loss, 1});
+  });
 }
 
-/// Of the jobs of `holder`, those that `workload` may take: from the first turn on.
+/// Of the jobs of `holder`, those that `workload` may take.
 std::vector<VictimJob> TakeableOf(const View& view, const Workload& holder,
                                   const Workload& workload, Sources sources,
                                   const policy::Exchange* exchange) {
-  std::vector<VictimJob> jobs = JobsOf(view, holder, workload.queue);
+  std::vector<VictimJob> jobs = JobsOf(view, holder, workload);
   if (jobs.empty()) return jobs;
   const VictimJob& first = jobs.front();
   if (first.queue != workload.queue) {
@@ -277,8 +295,10 @@ std::vector<VictimJob> TakeableOf(const View& view, const Workload& holder,
   // If a plan yielded, those that it is about to evict would count in their queues again.
   const bool evicts = !first.runs && !first.surplus && Evicts(view, holder);
   if (!sources.lower || (exchange != nullptr && evicts)) return {};
-  const auto is_lower = [&](const VictimJob& job) { return IsLower(job, workload); };
-  jobs.erase(std::ranges::find_if_not(jobs, is_lower), jobs.end());
+  // The whole needs all surplus.
+  const auto is_equal = [&](const VictimJob& job) { return !IsLower(job, workload); };
+  if (std::ranges::any_of(jobs, is_equal) && !jobs.back().surplus) jobs.pop_back();
+  std::erase_if(jobs, is_equal);
   return jobs;
 }
 
@@ -383,7 +403,8 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
   }
   std::ranges::sort(jobs, {}, [](const VictimJob& job) {
     return std::tuple(job.workload->priority, job.work, -job.workload->creation,
-                      std::string_view(job.workload->members.front()->object.meta.uid), job.turn);
+                      std::string_view(job.workload->members.front()->object.meta.uid),
+                      !job.surplus, job.place);
   });
   return jobs;
 }
@@ -446,10 +467,19 @@ std::optional<Reservation> DecideResumedStart(const View& view, const Workload& 
     std::erase_if(marked, [&](const PodInfo* pod) { return !goes_on(pod); });
   }
   if (std::ranges::none_of(marked, &PodInfo::terminating)) return std::nullopt;
+  // As in any other decision, what ends for others makes room, too.
+  Pods ending = EndingPods(view);
+  std::erase_if(ending,
+                [&](const PodInfo* pod) { return std::ranges::find(marked, pod) != marked.end(); });
+  Pods ended = marked;
+  ended.insert(ended.end(), ending.begin(), ending.end());
   View after = view;
-  after.ended = &marked;
+  after.ended = &ended;
   StartDecision start = DecideStart(after, workload, std::move(pods), min, nullptr);
   if (!start.reserve) return std::nullopt;
+  for (const PodInfo* pod : AwaitedOf(view, workload, start.reserve->placed, ending, marked)) {
+    start.reserve->victims.push_back(pod->object.meta.uid);
+  }
   for (const PodInfo* pod : marked) {
     start.reserve->victims.push_back(pod->object.meta.uid);
     start.reserve->evicts.push_back(pod);

@@ -27,15 +27,17 @@ struct Sources {
 /// By the policy, and by what the workload is.
 Sources SourcesOf(const View& view, const cluster::Workload& workload);
 
-/// How many members of the gang are bound, or have succeeded, and are not to be evicted.
+/// How many members of the gang are bound or being bound, or have succeeded, and are not to be
+/// evicted.
 int StayingMembers(const States& states, const cluster::Workload& gang);
 
 /// The work that `workload` may take room from, if `exchange` (null: no other queue) permits it:
 /// preemptible in all its members, not evicted already, and of lower priority where it is in the
 /// same queue; also what may not be evicted yet. In the order in which it is taken first: lower
 /// priority, less work lost, younger, UID. Of an elastic gang that runs, its surplus comes pod by
-/// pod, and then the rest: first planned members, which only give their places up, then the lowest
-/// pod priority, then the highest rank. One that asks for devices always stays.
+/// pod, and then the rest: first planned members, which only give their places up, then those on
+/// nodes that the workload could use, the lowest pod priority, the highest rank. One that asks for
+/// devices always stays.
 std::vector<VictimJob> FindVictimJobs(const View& view, const cluster::Workload& workload,
                                       Sources sources, const policy::Exchange* exchange);
 

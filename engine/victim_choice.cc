@@ -42,52 +42,44 @@ Jobs WithoutRepeats(const Jobs& jobs) {
 }
 
 bool IsBefore(const VictimJob& a, const VictimJob& b) {
-  return a.workload == b.workload && a.turn < b.turn;
+  return a.workload == b.workload && a.surplus && !b.surplus;
 }
 
-/// Whether for each of the jobs all that have their turns before it are there, too.
+/// How many of the jobs must go before that one.
+std::ptrdiff_t CountBefore(const Jobs& jobs, const VictimJob& job) {
+  return std::ranges::count_if(jobs, [&](const VictimJob* other) { return IsBefore(*other, job); });
+}
+
+/// Whether for each of the jobs all that must go before it are there, too.
 bool IsClosed(const Jobs& jobs) {
-  std::map<const Workload*, int> turns;  // the sum of 0, 1, ..., n - 1 for n jobs, and no other
-  std::map<const Workload*, int> count;
-  for (const VictimJob* job : jobs) {
-    turns[job->workload] += job->turn;
-    ++count[job->workload];
-  }
-  return std::ranges::all_of(count, [&](const auto& entry) {
-    return turns.at(entry.first) == entry.second * (entry.second - 1) / 2;
-  });
+  return std::ranges::all_of(
+      jobs, [&](const VictimJob* job) { return CountBefore(jobs, *job) == job->before; });
 }
 
-/// Of the jobs in that order, those for which `wanted` is true, and those that have their turns
-/// before one of them.
+/// Of the jobs in that order, those for which `wanted` is true, and those that must go before one
+/// of them.
 template <typename Wanted>
 Jobs ClosedPart(const Jobs& order, const Wanted& wanted) {
-  std::map<const Workload*, int> last;
+  std::set<const Workload*> whole;
   for (const VictimJob* job : order) {
-    if (!wanted(job)) continue;
-    int& turn = last.try_emplace(job->workload, job->turn).first->second;
-    turn = std::max(turn, job->turn);
+    if (!job->surplus && wanted(job)) whole.insert(job->workload);
   }
   Jobs part;
   std::ranges::copy_if(order, std::back_inserter(part), [&](const VictimJob* job) {
-    const auto entry = last.find(job->workload);
-    return entry != last.end() && job->turn <= entry->second;
+    return wanted(job) || (job->surplus && whole.contains(job->workload));
   });
   return part;
 }
 
-/// The jobs in that order, but each only once those before its turn were there.
+/// The jobs in that order, but each only after those that must go before it.
 Jobs InTurns(const Jobs& order) {
-  std::map<const Workload*, std::map<int, const VictimJob*>> waiting;
-  std::map<const Workload*, int> next;
   Jobs jobs;
-  for (const VictimJob* job : order) {
-    auto& later = waiting[job->workload];
-    later.emplace(job->turn, job);
-    int& turn = next[job->workload];
-    for (auto at = later.find(turn); at != later.end(); at = later.find(++turn)) {
-      jobs.push_back(at->second);
+  for (const VictimJob* last : order) {
+    for (const VictimJob* job : order) {
+      const bool early = IsBefore(*job, *last) && std::ranges::find(jobs, job) == jobs.end();
+      if (early) jobs.push_back(job);
     }
+    if (std::ranges::find(jobs, last) == jobs.end()) jobs.push_back(last);
   }
   return jobs;
 }
@@ -200,7 +192,8 @@ class Chooser {
   }
 
   /// Of the jobs in that order, those that can be taken together without a straddler; with
-  /// `straddlers`, then those that become one.
+  /// `straddlers`, then those that become one. A gang whose surplus cannot go by itself may go
+  /// whole.
   Jobs Admit(const Jobs& order, bool straddlers) const {
     if (for_.exchange == nullptr) return order;
     policy::Floors floors(*for_.exchange);
@@ -210,18 +203,30 @@ class Chooser {
       Jobs left;
       for (const VictimJob* job : from) {
         const auto waits = [&](const VictimJob* other) { return IsBefore(*other, *job); };
-        const policy::Loss loss{.queue = job->queue, .pods = job->pods};
+        const policy::Loss loss{.queue = job->queue, .pods = job->running};
         const bool taken = std::ranges::none_of(left, waits) && floors.Take(loss, may_straddle);
         (taken ? admitted : left).push_back(job);
       }
       return left;
     };
-    const Jobs others = take(order, /*may_straddle=*/false);
-    if (straddlers) take(others, /*may_straddle=*/true);
+    Jobs left = take(order, /*may_straddle=*/false);
+    if (!straddlers) return admitted;
+    left = take(left, /*may_straddle=*/true);
+    for (const VictimJob* last : Jobs(left)) {
+      if (last->before == 0) continue;
+      const auto of_gang = [&](const VictimJob* job) { return job->workload == last->workload; };
+      Pods rest;
+      for (const VictimJob* job : left) {
+        if (of_gang(job)) rest.insert(rest.end(), job->running.begin(), job->running.end());
+      }
+      if (!floors.Take({.queue = last->queue, .pods = rest}, /*may_straddle=*/true)) continue;
+      std::ranges::copy_if(left, std::back_inserter(admitted), of_gang);
+      std::erase_if(left, of_gang);
+    }
     return admitted;
   }
 
-  /// By node, the jobs there in that order, with those before their turns; only nodes that could
+  /// By node, the jobs there in that order, with those that must go before; only nodes that could
   /// take a member. The nodes on which the fewest devices make room for one come first, each with
   /// just these jobs.
   std::vector<std::pair<cluster::NodeIndex, Jobs>> ByNode(const Jobs& order) const {
@@ -283,7 +288,7 @@ class Chooser {
   }
 
   /// Of the jobs, those whose eviction some budget forbids together with those before them, and
-  /// those that have their turns after one of these.
+  /// those that go only after one of these.
   Jobs BreakingBudgets(std::span<const VictimJob* const> jobs) const {
     Jobs within;
     Jobs breaking;
@@ -311,16 +316,16 @@ class Chooser {
     Losses losses;
     std::map<const Workload*, Pods*> whole;
     for (const VictimJob* job : jobs) {
-      if (!job->surplus && job->turn > 0) whole[job->workload] = &losses.gangs.emplace_back();
+      if (job->before > 0) whole[job->workload] = &losses.gangs.emplace_back();
     }
     std::vector<const VictimJob*> last;
     for (const VictimJob* job : jobs) {
       const auto gang = whole.find(job->workload);
       if (gang == whole.end()) {
-        losses.list.push_back({.queue = job->queue, .pods = job->pods});
+        losses.list.push_back({.queue = job->queue, .pods = job->running});
         continue;
       }
-      gang->second->insert(gang->second->end(), job->pods.begin(), job->pods.end());
+      gang->second->insert(gang->second->end(), job->running.begin(), job->running.end());
       if (!job->surplus) last.push_back(job);
     }
     for (const VictimJob* job : last) {
@@ -372,24 +377,13 @@ class Chooser {
     }
   }
 
-  /// The room is held until all of these have ended: who is evicted, who ends on the nodes of the
-  /// plan, and, if the quota or its user's cap is not enough before, everybody who ends.
+  /// The room is held until all of these have ended.
   void NameVictims(Reservation& reserve, std::span<const VictimJob* const> jobs) const {
-    std::set<cluster::NodeIndex> nodes;
-    for (const policy::Placed& placed : reserve.placed) nodes.insert(placed.node);
-    const auto there = [&](const PodInfo* pod) { return nodes.contains(pod->node); };
-    Pods awaited;
-    const Pods ending = Ending(jobs);
-    std::ranges::copy_if(ending, std::back_inserter(awaited), there);
-    const Pods ended = Ended(jobs, awaited);
-    View view = view_;
-    view.ended = &ended;
-    if (GrantCharge(view, for_.workload, reserve.placed).reason != ReasonId::kNone ||
-        policy::CheckJobs(QuotaFor(view, for_.workload), for_.workload).reason != ReasonId::kNone) {
-      awaited = ending;
-    }
     for (const PodInfo* pod : reserve.evicts) reserve.victims.push_back(pod->object.meta.uid);
-    for (const PodInfo* pod : awaited) reserve.victims.push_back(pod->object.meta.uid);
+    for (const PodInfo* pod :
+         AwaitedOf(view_, for_.workload, reserve.placed, Ending(jobs), Ended(jobs, {}))) {
+      reserve.victims.push_back(pod->object.meta.uid);
+    }
   }
 
   std::optional<Reservation> SearchRoom(std::span<const VictimJob* const> jobs, const Pods& pods) {
@@ -411,17 +405,19 @@ class Chooser {
 
 /// The less is the better set.
 auto RankOf(std::span<const VictimJob* const> jobs, int straddlers) {
-  bool minima = false;
+  std::int64_t minima = 0;  // devices of work that ends whole
   std::int64_t gangs = 0;
   std::int64_t devices = 0;
   std::int64_t least_excess = std::numeric_limits<std::int64_t>::max();
   std::vector<std::int32_t> priorities;
   std::int64_t work = 0;
+  std::int64_t places = 0;
   std::vector<std::int64_t> ages;
   std::vector<std::string_view> uids;
   for (const VictimJob* job : jobs) {
     if (!job->runs) continue;
-    minima |= !job->surplus;
+    minima += job->surplus ? 0 : job->devices;
+    places += job->place;
     gangs += job->workload->gang && !job->surplus ? 1 : 0;
     devices += job->devices;
     least_excess = std::min(least_excess, job->excess);
@@ -434,7 +430,7 @@ auto RankOf(std::span<const VictimJob* const> jobs, int straddlers) {
   std::ranges::sort(ages, std::ranges::greater{});
   std::ranges::sort(uids);
   return std::tuple(straddlers, minima, gangs, devices, -least_excess, std::move(priorities), work,
-                    std::move(ages), jobs.size(), std::move(uids));
+                    places, std::move(ages), jobs.size(), places, std::move(uids));
 }
 
 using Rank = decltype(RankOf({}, 0));
@@ -459,7 +455,7 @@ std::optional<Reservation> ChooseExactly(const std::vector<VictimJob>& jobs, Cho
   return std::nullopt;
 }
 
-/// Of `jobs`, those on the nodes of the plan, with those before their turns, if they are enough.
+/// Of `jobs`, those on the nodes of the plan, with those that must go before, if they are enough.
 void DropElsewhere(Jobs& jobs, const Reservation& plan, Chooser& chooser) {
   std::set<cluster::NodeIndex> nodes;
   for (const policy::Placed& placed : plan.placed) nodes.insert(placed.node);
@@ -534,7 +530,7 @@ Jobs Joined(Jobs first, const Jobs& then) {
   return WithoutRepeats(first);
 }
 
-/// In which order jobs are taken where not all sets can be tried, each after those before its turn:
+/// In which order jobs are taken where not all sets can be tried, each after those before it:
 /// by their rank; and, where other queues may not lose all of them, the largest first, by node, for
 /// each domain that the workload must be in, and for a pod by itself for each of some nodes.
 std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Beneficiary& beneficiary,
@@ -587,6 +583,22 @@ std::optional<Reservation> ChooseBySearch(const std::vector<VictimJob>& candidat
 }
 
 }  // namespace
+
+Pods AwaitedOf(const View& view, const Workload& workload, std::span<const policy::Placed> placed,
+               const Pods& ending, Pods evicted) {
+  std::set<cluster::NodeIndex> nodes;
+  for (const policy::Placed& place : placed) nodes.insert(place.node);
+  Pods awaited;
+  std::ranges::copy_if(ending, std::back_inserter(awaited),
+                       [&](const PodInfo* pod) { return nodes.contains(pod->node); });
+  evicted.insert(evicted.end(), awaited.begin(), awaited.end());
+  View after = view;
+  after.ended = &evicted;
+  const bool enough =
+      GrantCharge(after, workload, placed).reason == ReasonId::kNone &&
+      policy::CheckJobs(QuotaFor(after, workload), workload).reason == ReasonId::kNone;
+  return enough ? awaited : ending;
+}
 
 std::optional<Reservation> ChooseVictims(const View& view, const Beneficiary& beneficiary,
                                          const std::vector<VictimJob>& candidates) {

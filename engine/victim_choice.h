@@ -12,16 +12,19 @@
 namespace berth::engine {
 
 /// Work that may be evicted, or whose plan may end, for other work: a pod by itself, a gang, or of
-/// an elastic gang that runs one surplus member, or all the others. The jobs of one gang are taken
-/// only in the order of their turns, so that its minimum goes last.
+/// an elastic gang that runs one surplus member, or all the others, which go only together with all
+/// its surplus.
 struct VictimJob {
   const cluster::Workload* workload = nullptr;
-  int turn = 0;                                ///< Among the jobs of this workload: 0, 1, ...
-  bool surplus = false;                        ///< The gang goes on without it.
+  int before = 0;        ///< How many surplus jobs must go before it.
+  int place = 0;         ///< Of surplus, how late it goes where nothing else decides: 0, 1, ...
+  bool surplus = false;  ///< The gang goes on without it.
   cluster::QueueId queue = cluster::kNoQueue;  ///< That all of its pods are charged to.
   /// What it holds: its bound pods, those whose Binding is under way, and those that are planned,
   /// which only give their places up.
   std::vector<const cluster::PodInfo*> pods{};
+  /// Those of them that are not only planned. What queues that lose them are judged by.
+  std::vector<const cluster::PodInfo*> running{};
   bool runs = false;         ///< Some must be evicted.
   std::int64_t devices = 0;  ///< What they are charged, thousandths.
   TimePoint from = 0;        ///< It may not be evicted before that: see OfAgeAt.
@@ -41,15 +44,22 @@ struct Beneficiary {
 };
 
 /// Of all sets of jobs that let it start, break no PodDisruptionBudget and are what it may claim
-/// (policy/claims.h): first without a straddler, then of surplus alone, then the one with the
-/// fewest gangs, the fewest devices, of the queues furthest above what they are entitled to, with
-/// the lowest priority, the least work lost, the youngest, by UID. That is exact for up to
-/// kExactJobs candidates; for more of them, no victim can be left out, as far as kMaxSearches
-/// placements tell. Where other queues lose, only the minimum is placed. nullopt: there is none, or
-/// what ends in any case is enough.
+/// (policy/claims.h): first without a straddler, then with the fewest devices that are no
+/// surplus, the fewest gangs, the fewest devices, of the queues furthest above what they are
+/// entitled to, with the lowest priority, the least work lost, the youngest, by UID. That is exact
+/// for up to kExactJobs candidates; for more of them, no victim can be left out, as far as
+/// kMaxSearches placements tell. Where other queues lose, only the minimum is placed. nullopt:
+/// there is none, or what ends in any case is enough.
 std::optional<Reservation> ChooseVictims(const View& view, const Beneficiary& beneficiary,
                                          const std::vector<VictimJob>& candidates);
 inline constexpr std::size_t kExactJobs = 8;
+
+/// Of the pods that end in any case, those whose end a workload that is placed so has to wait for,
+/// besides `evicted`: those on its nodes; if the quota or its user's cap is not enough before, all.
+std::vector<const cluster::PodInfo*> AwaitedOf(const View& view, const cluster::Workload& workload,
+                                               std::span<const policy::Placed> placed,
+                                               const std::vector<const cluster::PodInfo*>& ending,
+                                               std::vector<const cluster::PodInfo*> evicted);
 inline constexpr int kMaxSearches = 300;  ///< More than the sets of kExactJobs.
 
 }  // namespace berth::engine

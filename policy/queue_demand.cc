@@ -4,6 +4,7 @@
 
 #include "cluster/plan_claim.h"
 #include "policy/quota.h"
+#include "policy/rank_order.h"
 
 namespace berth::policy {
 namespace {
@@ -36,6 +37,13 @@ bool CanBePlaced(const PodInfo& pod) {
   return std::ranges::all_of(pod.object.scheduling_gates, [](const std::string& gate) {
     return gate == cluster::kAdmissionGate;
   });
+}
+
+/// Which members come first is of account only where they ask for different amounts.
+std::vector<const PodInfo*> InTurns(const std::vector<const PodInfo*>& members) {
+  const bool alike = std::ranges::all_of(
+      members, [&](const PodInfo* pod) { return pod->shape == members.front()->shape; });
+  return alike ? members : RankOrder(members);
 }
 
 /// How many of `count` such jobs fit into what is `left` of the quota, and takes them from it. A
@@ -71,12 +79,12 @@ void QueueDemands::Add(const Store& store, const Workload& workload, bool placea
       AddJob(pod.non_preemptible ? non_preemptible_ : jobs_, pod.charged_queue, devices);
     }
   };
-  for (const PodInfo* pod : workload.members) add_held(*pod);
+  for (const PodInfo* pod : InTurns(workload.members)) add_held(*pod);
   for (const PodInfo* pod : workload.faulty) add_held(*pod);
   if (workload.queue == cluster::kNoQueue) return;
   const bool held = store.queue(workload.queue).held_by != cluster::kNoQueue;
   if (missing > 0 && placeable && (workload.started || !held)) {
-    std::vector<const PodInfo*> pods = workload.Unplaced();
+    std::vector<const PodInfo*> pods = InTurns(workload.Unplaced());
     std::erase_if(pods, [](const PodInfo* pod) { return !CanBePlaced(*pod); });
     if (std::ssize(pods) >= missing) {
       pods.resize(static_cast<std::size_t>(missing));

@@ -31,7 +31,7 @@ struct Job {
   int min = 1;
   int rank = 0;          ///< Of its first pod.
   bool surplus = false;  ///< The gang goes on without it.
-  bool follows = false;  ///< It goes only together with the job before it.
+  int follows = 0;       ///< It goes only together with so many jobs before it.
   int gpus = 1;          ///< Of each pod.
   int priority = 0;
   std::int64_t created = 0;
@@ -49,7 +49,7 @@ struct Cluster {
 
 std::string NodeName(int node) { return fmt::format("n{}", node); }
 
-/// Of a gang whose minimum is `min`, the surplus in the order in which it goes, then the minimum.
+/// Of a gang whose minimum is `min`, the surplus, then the minimum.
 std::vector<Job> PartsOf(const Job& gang, int min) {
   std::vector<Job> parts;
   for (int rank = gang.size; rank-- > min;) {
@@ -61,10 +61,8 @@ std::vector<Job> PartsOf(const Job& gang, int min) {
   }
   parts.push_back(gang);
   parts.back().nodes.resize(static_cast<std::size_t>(min));
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    parts[i].min = min;
-    parts[i].follows = i > 0;
-  }
+  for (Job& part : parts) part.min = min;
+  parts.back().follows = gang.size - min;
   return parts;
 }
 
@@ -116,19 +114,21 @@ bool Fits(const Cluster& cluster, unsigned mask) {
   return places >= cluster.members;
 }
 
-/// Whether each job that follows another one is there only together with it.
+/// Whether each job that follows others is there only together with them.
 bool IsClosed(const Cluster& cluster, unsigned mask) {
   for (std::size_t i = 0; i < cluster.jobs.size(); ++i) {
-    const bool there = (mask >> i & 1U) != 0;
-    if (there && cluster.jobs[i].follows && (mask >> (i - 1) & 1U) == 0) return false;
+    if ((mask >> i & 1U) == 0) continue;
+    for (int k = 1; k <= cluster.jobs[i].follows; ++k) {
+      if ((mask >> (i - static_cast<std::size_t>(k)) & 1U) == 0) return false;
+    }
   }
   return true;
 }
 
-/// The first criteria of the order of sets: whether a minimum goes, gangs, devices, then priorities
-/// from the highest down.
+/// The first criteria of the order of sets: devices that are no surplus, gangs, devices, then
+/// priorities from the highest down.
 auto RankOf(const Cluster& cluster, unsigned mask) {
-  bool minima = false;
+  std::int64_t minima = 0;
   int gangs = 0;
   std::int64_t devices = 0;
   std::vector<int> priorities;
@@ -136,7 +136,7 @@ auto RankOf(const Cluster& cluster, unsigned mask) {
   for (std::size_t i = 0; i < cluster.jobs.size(); ++i) {
     if ((mask >> i & 1U) == 0) continue;
     const Job& job = cluster.jobs[i];
-    minima |= !job.surplus;
+    minima += job.surplus ? 0 : std::int64_t{job.gpus} * std::ssize(job.nodes);
     gangs += job.gang && !job.surplus ? 1 : 0;
     devices += std::int64_t{job.gpus} * std::ssize(job.nodes);
     priorities.push_back(job.priority);
@@ -267,7 +267,8 @@ TEST_CASE("victims are taken as soon as enough have run for their time", "[prope
     Cluster cluster = DrawCluster(12, 8);
     for (std::size_t i = 0; i < cluster.jobs.size(); ++i) {
       Job& job = cluster.jobs[i];
-      job.of_age = job.follows ? cluster.jobs[i - 1].of_age : *rc::gen::inRange(0, 61);
+      const bool same = i > 0 && cluster.jobs[i - 1].name == job.name;  // of one gang
+      job.of_age = same ? cluster.jobs[i - 1].of_age : *rc::gen::inRange(0, 61);
     }
     config::Queue queue = testing::MakeQueue("default", {"*"});
     queue.min_run_time = std::chrono::minutes{1};

@@ -43,7 +43,7 @@ struct Job {
   int min = 1;
   int rank = 0;          ///< Of its first pod.
   bool surplus = false;  ///< The gang goes on without it.
-  bool follows = false;  ///< It goes only together with the job before it.
+  int follows = 0;       ///< It goes only together with so many jobs before it.
   std::vector<int> nodes{};
   int total() const { return gpus * members; }
 };
@@ -95,7 +95,7 @@ Job DrawJob(const std::vector<QueueRow>& queues) {
   return job;
 }
 
-/// Of a gang, the surplus in the order in which it goes, then the minimum.
+/// Of a gang, the surplus, then the minimum.
 std::vector<Job> PartsOf(const Job& gang) {
   std::vector<Job> parts;
   for (int rank = gang.size; rank-- > gang.min;) {
@@ -109,7 +109,7 @@ std::vector<Job> PartsOf(const Job& gang) {
   parts.push_back(gang);
   parts.back().members = gang.min;
   parts.back().nodes.resize(static_cast<std::size_t>(gang.min));
-  for (std::size_t i = 0; i < parts.size(); ++i) parts[i].follows = i > 0;
+  parts.back().follows = gang.size - gang.min;
   return parts;
 }
 
@@ -194,11 +194,13 @@ class Rules {
     return places >= cluster_.jobs.front().members;
   }
 
-  /// Whether each job that follows another one is there only together with it.
+  /// Whether each job that follows others is there only together with them.
   bool IsClosed(unsigned mask) const {
     for (std::size_t i = 1; i < cluster_.jobs.size(); ++i) {
-      const bool there = (mask >> i & 1U) != 0;
-      if (there && cluster_.jobs[i].follows && (mask >> (i - 1) & 1U) == 0) return false;
+      if ((mask >> i & 1U) == 0) continue;
+      for (int k = 1; k <= cluster_.jobs[i].follows; ++k) {
+        if ((mask >> (i - static_cast<std::size_t>(k)) & 1U) == 0) return false;
+      }
     }
     return true;
   }
@@ -220,11 +222,6 @@ class Rules {
       }
       by_share &= StandsBetter(ours.back(), Used(ours.back(), mask, true), theirs.back(),
                                Used(theirs.back(), 0, false));
-      if (cluster_.jobs[i].surplus || !cluster_.jobs[i].follows) continue;
-      // A gang goes whole only if each pod of its surplus could go by itself.
-      unsigned surplus = 0;
-      for (std::size_t k = i; cluster_.jobs[k].follows; --k) surplus |= 1U << (k - 1);
-      if (!Straddles(surplus)) return std::nullopt;
     }
     const std::optional<bool> straddles = Straddles(mask);
     if (!straddles || (!by_quota && (!by_share || *straddles))) return std::nullopt;
@@ -252,8 +249,7 @@ class Rules {
       if ((mask >> i & 1U) == 0) continue;
       const Job& job = cluster_.jobs[i];
       losses.emplace_back(job.queue, job.total());
-      if (job.surplus) continue;
-      for (std::size_t k = i; cluster_.jobs[k].follows; --k) {
+      for (int k = 0; k < job.follows; ++k) {
         losses[losses.size() - 2].second += losses.back().second;
         losses.pop_back();
       }
@@ -288,17 +284,17 @@ class Rules {
   std::vector<std::int64_t> shares_;
 };
 
-/// Whether a floor is straddled, whether a minimum goes, gangs, devices. The less is the better
-/// set, as far as these tell.
-using Rank = std::tuple<bool, bool, int, int>;
+/// Whether a floor is straddled, devices that are no surplus, gangs, devices. The less is the
+/// better set, as far as these tell.
+using Rank = std::tuple<bool, int, int, int>;
 
 Rank RankOf(const Cluster& cluster, unsigned mask, bool straddles) {
-  bool minima = false;
+  int minima = 0;
   int gangs = 0;
   int devices = 0;
   for (std::size_t i = 1; i < cluster.jobs.size(); ++i) {
     if ((mask >> i & 1U) == 0) continue;
-    minima |= !cluster.jobs[i].surplus;
+    minima += cluster.jobs[i].surplus ? 0 : cluster.jobs[i].total();
     gangs += cluster.jobs[i].gang && !cluster.jobs[i].surplus ? 1 : 0;
     devices += cluster.jobs[i].total();
   }
@@ -378,7 +374,7 @@ TEST_CASE("what is taken back is the best that the rules permit", "[property]") 
       RC_ASSERT(evicted == 0U);
       return;
     }
-    RC_CLASSIFY(!std::get<1>(*best), "surplus is enough");
+    RC_CLASSIFY(std::get<1>(*best) == 0, "surplus is enough");
     RC_ASSERT(rules.IsClosed(evicted));
     RC_ASSERT(evicted != 0U);
     const std::optional<bool> straddles = rules.MayTake(evicted);

@@ -13,6 +13,7 @@ import (
 func limited(gpus int) string {
 	return fmt.Sprintf(`apiVersion: berth.dev/v1alpha1
 kind: PolicyConfiguration
+borrowing: off
 queues:
 - name: team-a
   namespaces: [team-a]

@@ -274,7 +274,27 @@ TEST_CASE("a plan that yields spares those that it was about to evict", "[unit][
     w.Schedule();
   }
   CHECK(w.BoundPods() <= 2);
+  // `mid` took the room of `low` first; once it runs, `g` of still higher priority takes it.
+  CHECK(w.LogOf("evict ").size() == 4);
+}
+
+// While a plan waits for those that it evicted, its work is nobody's victim. A gang of still higher
+// priority that came meanwhile was not judged again when that work ran.
+TEST_CASE("work that runs after evictions can be evicted in its turn", "[unit][engine][bug]") {
+  Evictions w;
+  for (int i = 0; i < 2; ++i) {
+    w.Add(MakePod("mid" + std::to_string(i)).Gpu(8).Gang("mid", 2).Priority(5).Gated());
+  }
+  w.Tick();
+  REQUIRE(w.LogOf("evict ").size() == 2);
+  w.GatherHigh();
   CHECK(w.LogOf("evict ").size() == 2);
+  w.Delete("l0");
+  w.Delete("l1");
+  w.Tick();
+  w.Schedule();
+  w.Tick();
+  CHECK(w.LogOf("evict mid").size() == 2);
 }
 
 TEST_CASE("a plan that has not started gives its room up", "[unit][engine]") {
