@@ -144,6 +144,11 @@ void ImportDraft::Settle() {
       if (quota == imported.queue.quota.end() || quota->second <= limit) continue;
       imported.notes.push_back(fmt::format("quota of {}: {}, cut to the limit", resource,
                                            kube::Format(resource, quota->second)));
+      // What it keeps of its quota stays the same.
+      const auto lent = imported.queue.lending_limit.find(resource);
+      if (lent != imported.queue.lending_limit.end()) {
+        lent->second = std::max<std::int64_t>(0, lent->second - (quota->second - limit));
+      }
       quota->second = limit;
     }
     std::erase_if(imported.queue.lending_limit, [&](const auto& amount) {

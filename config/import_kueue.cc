@@ -62,8 +62,8 @@ void TakeWeight(const Json& object, ImportedQueue& imported) {
   if (weight.is_null()) return;
   const auto milli =
       kube::ParseMilli(weight.is_string() ? weight.get<std::string>() : weight.dump());
-  if (!milli || *milli < 1 || *milli > 1'000'000) {
-    imported.notes.push_back("fairSharing.weight: not carried over (0.001 to 1000 are possible)");
+  if (!milli || *milli < 0 || *milli > 1'000'000) {
+    imported.notes.push_back("fairSharing.weight: not carried over (0 to 1000 are possible)");
     return;
   }
   imported.queue.weight = *milli;
@@ -162,6 +162,11 @@ void AddQuotasBelow(std::size_t leaves, ImportDraft& draft) {
       std::erase_if(cohort.queue.limit, uncovered);
     });
   }
+  // Nobody borrows from outside of the cohort at the top.
+  for (std::size_t i = leaves; i < queues.size(); ++i) {
+    Queue& cohort = queues[i].queue;
+    if (cohort.parent.empty()) cohort.limit = cohort.quota;
+  }
 }
 
 }  // namespace
@@ -218,6 +223,12 @@ void ImportKueue(const std::vector<Json>& objects, ImportDraft& draft) {
     imported.queue.parent = parent;
     TakeQuotas(*object, !parent.empty(), imported);
     TakeWeight(*object, imported);
+  }
+  for (const auto& [cohort, name] : cohort_names) {
+    if (std::ranges::any_of(draft.queues(),
+                            [&](const ImportedQueue& q) { return q.queue.name == name; }))
+      continue;
+    draft.Add(name).notes.push_back(fmt::format("cohort {}: nobody uses it directly", cohort));
   }
   AddQuotasBelow(queues.size(), draft);
   for (const Json* flavor : OfKind(objects, kGroup, "ResourceFlavor")) {

@@ -60,6 +60,18 @@ void LinkParents(const std::vector<const Json*>& objects, const char* pointer, I
   }
 }
 
+/// What is guaranteed is never lent.
+void KeepGuarantee(const Json& guarantee, ImportedQueue& imported) {
+  kube::ResourceList kept;
+  std::vector<std::string> ignored;  // noted for the quota already
+  Amounts(guarantee, "guarantee", kept, ignored);
+  for (const auto& [resource, quota] : imported.queue.quota) {
+    const auto amount = kept.find(resource);
+    if (amount == kept.end()) continue;
+    imported.queue.lending_limit[resource] = std::max<std::int64_t>(0, quota - amount->second);
+  }
+}
+
 }  // namespace
 
 void ImportVolcano(const std::vector<Json>& objects, ImportDraft& draft) {
@@ -74,10 +86,7 @@ void ImportVolcano(const std::vector<Json>& objects, ImportDraft& draft) {
     const Json& deserved = At(*object, "/spec/deserved");
     const Json& guarantee = At(*object, "/spec/guarantee/resource");
     Amounts(deserved.empty() ? guarantee : deserved, "quota", queue.quota, imported.notes);
-    if (!deserved.empty() && !guarantee.empty()) {
-      imported.notes.push_back(
-          fmt::format("guarantee {}: not carried over, `deserved` is the quota", guarantee.dump()));
-    }
+    KeepGuarantee(guarantee, imported);
     Amounts(At(*object, "/spec/capability"), "capability", queue.limit, imported.notes);
     const Json& weight = At(*object, "/spec/weight");
     if (const auto value = NumberIn(weight)) {
@@ -157,12 +166,12 @@ void TakeKaiResources(const Json& object, ImportedQueue& imported) {
         imported.notes.push_back(
             fmt::format("overQuotaWeight of {}: that of GPUs is the weight", kind.resource));
       }
-    } else if (value >= 0.001 && value <= 1000) {
+    } else if (value == 0 || (value >= 0.001 && value <= 1000)) {
       imported.queue.weight = std::llround(value * 1000);
     } else {
       imported.notes.push_back(
-          fmt::format("overQuotaWeight {}: 0.001 to 1000 are possible", weight.dump()));
-      if (value >= 0 && value < 0.001) imported.queue.weight = 1;
+          fmt::format("overQuotaWeight {}: 0, or 0.001 to 1000, is possible", weight.dump()));
+      if (value > 0 && value < 0.001) imported.queue.weight = 1;
     }
   }
 }

@@ -196,9 +196,14 @@ std::vector<std::string> PolicyWarnings(const std::string& yaml,
   if (said) return warnings;
   std::vector<std::string_view> queues;
   for (const Queue& queue : policy.queues) {
-    const bool uncapped = std::ranges::any_of(
-        queue.quota, [&](const auto& amount) { return !queue.limit.contains(amount.first); });
-    if (uncapped) queues.push_back(queue.name);
+    const auto uncapped = [](const kube::ResourceList& quota, const kube::ResourceList& limit) {
+      return std::ranges::any_of(quota,
+                                 [&](const auto& amount) { return !limit.contains(amount.first); });
+    };
+    const bool of_flavor = std::ranges::any_of(queue.quotas, [&](const FlavorQuota& amounts) {
+      return uncapped(amounts.quota, amounts.limit);
+    });
+    if (of_flavor || uncapped(queue.quota, queue.limit)) queues.push_back(queue.name);
   }
   if (queues.empty()) return warnings;
   constexpr std::size_t kMost = 5;

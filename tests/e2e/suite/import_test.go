@@ -96,7 +96,6 @@ resources:
 borrowing: on
 queues:
 # Queue alpha
-# guarantee {"nvidia.com/gpu":"1"}: not carried over, ` + "`deserved`" + ` is the quota
 # reclaimable: false: not carried over
 # affinity: not carried over
 # priority: not carried over
@@ -108,12 +107,14 @@ queues:
   quota: {nvidia.com/gpu: 2}
   limit: {nvidia.com/gpu: 2}
   weight: 4.000
+  lendingLimit: {nvidia.com/gpu: 1}
 # Queue floor
 # weight 5000: 1 to 1000 are possible
 - name: "floor"
   parent: "science"
   namespaces: ["*"]
   quota: {nvidia.com/gpu: 1}
+  lendingLimit: {nvidia.com/gpu: 0}
 # Queue root
 - name: "root"
   namespaces: ["*"]

@@ -45,7 +45,7 @@ TEST_CASE("berth import prints the recorded policies, which berth check takes", 
 TEST_CASE("kueue: quotas, borrowing, namespaces, cohorts", "[unit][config]") {
   const PolicyConfiguration policy =
       Decoded(Imported(Peer::kKueue, testing::ReadSource("tests/golden/import/kueue.yaml")));
-  REQUIRE(policy.queues.size() == 4);
+  REQUIRE(policy.queues.size() == 5);
   const Queue& research = policy.queues[0];
   CHECK(research.name == "research");
   CHECK(research.parent == "science");
@@ -108,7 +108,7 @@ TEST_CASE("kai: units, unlimited, leaves", "[unit][config]") {
   CHECK(research.weight == 2500);
   CHECK(research.min_run_time == std::chrono::minutes{10});
   CHECK(research.namespaces == std::vector<std::string>{"lab", "*"});
-  CHECK(policy.queues[2].weight == 1);  // the least: no zero here
+  CHECK(policy.queues[2].weight == 0);  // the least: no zero here
   // The host is always the last level.
   CHECK(policy.levels.back().node_label == "kubernetes.io/hostname");
 }

@@ -121,6 +121,11 @@ TEST_CASE("quotas that the policy may mean as caps", "[unit][config]") {
                  "limit: {nvidia.com/gpu: 8}}\n" +
                  all)
             .empty());
+  CHECK(warnings(head +
+                 "queues:\n- {name: a, namespaces: [a], quotas: [{flavor: h, quota: "
+                 "{nvidia.com/gpu: 8}}]}\n" +
+                 all + "flavors: [{name: h, nodeSelector: {x: h}}]\n")
+            .size() == 1);
   std::string many = head + "queues:\n" + all;
   for (int i = 0; i < 7; ++i) many += "- {name: q" + std::to_string(i) + ", quota: {cpu: 1}}\n";
   CHECK(warnings(many).back().starts_with("queues: the quota of q0, q1, q2, q3, q4 and 2 more is"));
