@@ -75,16 +75,6 @@ std::int64_t WorkOf(const View& view, const Workload& workload, std::int64_t dev
   return devices * ((view.now - LostSince(view, workload)) / 1000) / cluster::kMilli;
 }
 
-/// Of the member that asks for most.
-const cluster::PodShape* ShapeOf(const Workload& workload) {
-  return (*std::ranges::max_element(workload.members, {},
-                                    [](const PodInfo* pod) {
-                                      return std::pair(pod->shape->whole_node,
-                                                       pod->shape->device_amount);
-                                    }))
-      ->shape.get();
-}
-
 /// The surplus of an elastic gang that runs, in the order in which it goes: who is only planned,
 /// who is on a node that `beneficiary` could use, the lowest priority, the highest rank.
 Pods SurplusOf(const View& view, const Workload& gang, const Workload& beneficiary,
@@ -95,7 +85,7 @@ Pods SurplusOf(const View& view, const Workload& gang, const Workload& beneficia
   if (beyond < 0 || (beyond == 0 && std::ranges::none_of(gang.members, is_planned))) return {};
   Pods order = policy::RankOrder(gang.members);
   std::ranges::reverse(order);
-  const auto& fits = view.scorer.fit().Row(*ShapeOf(beneficiary));
+  const auto& fits = view.scorer.fit().Row(LargestShape(beneficiary.members));
   std::ranges::stable_sort(order, {}, [&](const PodInfo* pod) {
     const bool useful = pod->node != cluster::kNoNode && fits[static_cast<std::size_t>(pod->node)];
     return std::tuple(!is_planned(pod), !useful, pod->object.priority);

@@ -75,13 +75,18 @@ Jobs ClosedPart(const Jobs& order, const Wanted& wanted) {
 Jobs InTurns(const Jobs& order) {
   Jobs jobs;
   for (const VictimJob* last : order) {
-    for (const VictimJob* job : order) {
-      const bool early = IsBefore(*job, *last) && std::ranges::find(jobs, job) == jobs.end();
-      if (early) jobs.push_back(job);
+    if (last->before > 0) {
+      std::ranges::copy_if(order, std::back_inserter(jobs),
+                           [&](const VictimJob* job) { return IsBefore(*job, *last); });
     }
-    if (std::ranges::find(jobs, last) == jobs.end()) jobs.push_back(last);
+    jobs.push_back(last);
   }
-  return jobs;
+  return WithoutRepeats(jobs);
+}
+
+/// Whether the job must wait for one of those that stay.
+bool Waits(const VictimJob& job, const Jobs& staying) {
+  return job.before > 0 && CountBefore(staying, job) > 0;
 }
 
 /// How many pods of the shape have room on the node, at most `most`, by counting alone.
@@ -171,7 +176,7 @@ class Chooser {
     const Losses losses = LossesOf(jobs);
     const bool of_others = std::ranges::any_of(
         losses.list, [&](const policy::Loss& loss) { return loss.queue != for_.workload.queue; });
-    const std::optional<int> straddlers = StraddlersOf(jobs);
+    const std::optional<int> straddlers = StraddlersOf(losses);
     if (!straddlers) return std::nullopt;
     std::optional<Reservation> reserve = SearchRoom(jobs, of_others ? minimum_ : for_.pods);
     if (!reserve || !of_others) return reserve;
@@ -188,7 +193,7 @@ class Chooser {
 
   /// See policy::Exchange::Straddlers.
   std::optional<int> StraddlersOf(std::span<const VictimJob* const> jobs) const {
-    return for_.exchange == nullptr ? 0 : for_.exchange->Straddlers(LossesOf(jobs).list);
+    return StraddlersOf(LossesOf(jobs));
   }
 
   /// Of the jobs in that order, those that can be taken together without a straddler; with
@@ -202,9 +207,8 @@ class Chooser {
     const auto take = [&](const Jobs& from, bool may_straddle) {
       Jobs left;
       for (const VictimJob* job : from) {
-        const auto waits = [&](const VictimJob* other) { return IsBefore(*other, *job); };
         const policy::Loss loss{.queue = job->queue, .pods = job->running};
-        const bool taken = std::ranges::none_of(left, waits) && floors.Take(loss, may_straddle);
+        const bool taken = !Waits(*job, left) && floors.Take(loss, may_straddle);
         (taken ? admitted : left).push_back(job);
       }
       return left;
@@ -230,21 +234,25 @@ class Chooser {
   /// take a member. The nodes on which the fewest devices make room for one come first, each with
   /// just these jobs.
   std::vector<std::pair<cluster::NodeIndex, Jobs>> ByNode(const Jobs& order) const {
-    std::map<cluster::NodeIndex, std::set<const VictimJob*>> there;
-    for (const VictimJob* job : order) {
-      for (const cluster::NodeIndex node : NodesOf(*job)) there[node].insert(job);
+    std::map<cluster::NodeIndex, std::set<std::size_t>> there;  // places in the order
+    std::map<const Workload*, std::set<std::size_t>> surplus;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      if (order[i]->surplus) surplus[order[i]->workload].insert(i);
+    }
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      for (const cluster::NodeIndex node : NodesOf(*order[i])) {
+        there[node].insert(i);
+        if (order[i]->before > 0) there[node].merge(std::set(surplus[order[i]->workload]));
+      }
     }
     std::map<cluster::NodeIndex, Pods> ending;
     for (const PodInfo* pod : for_.ending) ending[pod->node].push_back(pod);
     // Members without devices, and small ones, find room sooner.
-    const cluster::PodShape& shape =
-        *(*std::ranges::max_element(minimum_, {}, [](const PodInfo* pod) {
-           return pod->shape->whole_node ? std::numeric_limits<std::int64_t>::max()
-                                         : pod->shape->device_amount;
-         }))->shape;
+    const cluster::PodShape& shape = LargestShape(minimum_);
     std::vector<std::tuple<std::int64_t, cluster::NodeIndex, Jobs>> nodes;
     for (const auto& [node, here] : there) {
-      const Jobs jobs = ClosedPart(order, [&](const VictimJob* job) { return here.contains(job); });
+      Jobs jobs;
+      for (const std::size_t i : here) jobs.push_back(order[i]);
       policy::Overlay room(view_.store);
       for (const PodInfo* pod : ending[node]) room.Remove(*pod);
       const int before = PlacesOn(view_, shape, node, room, for_.min);
@@ -293,8 +301,7 @@ class Chooser {
     Jobs within;
     Jobs breaking;
     for (const VictimJob* job : jobs) {
-      const auto waits = [&](const VictimJob* other) { return IsBefore(*other, *job); };
-      if (std::ranges::any_of(breaking, waits)) {
+      if (Waits(*job, breaking)) {
         breaking.push_back(job);
         continue;
       }
@@ -332,6 +339,9 @@ class Chooser {
       losses.list.push_back({.queue = job->queue, .pods = *whole.at(job->workload)});
     }
     return losses;
+  }
+  std::optional<int> StraddlersOf(const Losses& losses) const {
+    return for_.exchange == nullptr ? 0 : for_.exchange->Straddlers(losses.list);
   }
   /// Of the pods that end in any case, those that do so if these jobs give way: a plan that yields
   /// spares the pods that it was about to evict.
@@ -487,7 +497,8 @@ Jobs MinimalOf(Jobs jobs, Chooser& chooser) {
   const std::set<const VictimJob*> needed = chooser.Needed(jobs);
   for (std::size_t i = jobs.size(); i-- > 0 && jobs.size() > 1;) {
     const auto follows = [&](const VictimJob* other) { return IsBefore(*jobs[i], *other); };
-    if (needed.contains(jobs[i]) || std::ranges::any_of(jobs, follows)) continue;
+    if (needed.contains(jobs[i])) continue;
+    if (jobs[i]->surplus && std::ranges::any_of(jobs, follows)) continue;
     Jobs fewer = jobs;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
     if (chooser.Search(fewer)) jobs = std::move(fewer);
@@ -583,6 +594,12 @@ std::optional<Reservation> ChooseBySearch(const std::vector<VictimJob>& candidat
 }
 
 }  // namespace
+
+const cluster::PodShape& LargestShape(std::span<const PodInfo* const> pods) {
+  return *(*std::ranges::max_element(pods, {}, [](const PodInfo* pod) {
+            return std::pair(pod->shape->whole_node, pod->shape->device_amount);
+          }))->shape;
+}
 
 Pods AwaitedOf(const View& view, const Workload& workload, std::span<const policy::Placed> placed,
                const Pods& ending, Pods evicted) {

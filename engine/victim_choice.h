@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/decide.h"
@@ -53,6 +54,10 @@ struct Beneficiary {
 std::optional<Reservation> ChooseVictims(const View& view, const Beneficiary& beneficiary,
                                          const std::vector<VictimJob>& candidates);
 inline constexpr std::size_t kExactJobs = 8;
+inline constexpr int kMaxSearches = 300;  ///< More than the sets of kExactJobs.
+
+/// Of the pod that asks for most: a whole node, or else the most devices. There is at least one.
+const cluster::PodShape& LargestShape(std::span<const cluster::PodInfo* const> pods);
 
 /// Of the pods that end in any case, those whose end a workload that is placed so has to wait for,
 /// besides `evicted`: those on its nodes; if the quota or its user's cap is not enough before, all.
@@ -60,6 +65,5 @@ std::vector<const cluster::PodInfo*> AwaitedOf(const View& view, const cluster::
                                                std::span<const policy::Placed> placed,
                                                const std::vector<const cluster::PodInfo*>& ending,
                                                std::vector<const cluster::PodInfo*> evicted);
-inline constexpr int kMaxSearches = 300;  ///< More than the sets of kExactJobs.
 
 }  // namespace berth::engine
