@@ -161,8 +161,7 @@ void Keys(Visitor& key, T& eviction) {
       "How long past its deletion time an evicted pod is waited for.");
   key("maxPerEdit", eviction.max_per_edit, Whole{0, 1'000'000},
       "An edit of the policy that lets queues take back more devices than this at once is held "
-      "until "
-      "it says so. Absent: the larger of 64 and a tenth of those in use.");
+      "until it says so. Absent: the larger of 64 and a tenth of those in use.");
 }
 
 template <typename Visitor, Is<FlavorQuota> T>

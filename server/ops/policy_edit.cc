@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "policy/edit_exposure.h"
-#include "policy/queue_demand.h"
+#include "server/ops/queue_numbers.h"
 
 namespace berth::server {
 namespace {
@@ -36,24 +36,13 @@ std::string NamesOf(const policy::Exposure& exposure) {
 }  // namespace
 
 std::string WhyHeld(const InParts& read, const config::PolicyConfiguration& next) {
-  policy::QueueDemands demands;
+  QueueReader reader;
   ForEachWorkload(read, [&](const engine::Engine& engine, const cluster::Workload& workload, auto) {
-    const auto reason = engine.StateOf(workload).verdict.reason;
-    demands.Add(engine.store(), workload, reason != cluster::ReasonId::kNeverFits);
+    reader.Visit(engine, workload);
   });
-  policy::FairTree tree;
-  std::vector<std::string> kinds;
   config::PolicyConfiguration current;
-  read([&](const engine::Engine& engine, auto) {
-    const cluster::Store& store = engine.store();
-    tree = policy::FairTreeOf(store);
-    current = store.policy();
-    for (const cluster::ResourceId id : store.device_ids()) {
-      kinds.push_back(store.resources().Name(id));
-    }
-    return false;
-  });
-  demands.SetJobs(tree);
+  const auto [tree, kinds] =
+      reader.Read(read, [&](const cluster::Store& store) { current = store.policy(); });
   const policy::Exposure exposure = policy::ExposureOf(tree, kinds, current, next);
   const std::int64_t exposed = Devices(exposure.devices);
   const std::int64_t most = MostOf(next, exposure.in_use);

@@ -26,26 +26,29 @@ void QueueReader::Visit(const engine::Engine& engine, const cluster::Workload& w
   demands_.Add(engine.store(), workload, reason != cluster::ReasonId::kNeverFits);
 }
 
-void QueueReader::Compute(const InParts& read) {
-  policy::FairTree tree;
-  std::vector<std::string> kinds;
+QueueTree QueueReader::Read(const InParts& read,
+                            const std::function<void(const cluster::Store&)>& also) const {
+  QueueTree queues;
   read([&](const engine::Engine& engine, auto) {
     const cluster::Store& store = engine.store();
-    tree = policy::FairTreeOf(store);
+    queues.tree = policy::FairTreeOf(store);
     for (const cluster::ResourceId id : store.device_ids()) {
-      kinds.push_back(store.resources().Name(id));
+      queues.kinds.push_back(store.resources().Name(id));
     }
+    also(store);
+    return false;
+  });
+  demands_.SetJobs(queues.tree);
+  return queues;
+}
+
+void QueueReader::Compute(const InParts& read) {
+  const auto [tree, kinds] = Read(read, [this](const cluster::Store& store) {
     for (const cluster::QueueId id : store.queues()) {
       const cluster::QueueInfo& queue = store.queue(id);
       numbers_[queue.config.name].borrowed = BorrowedOfOthers(store, queue);
     }
-    return false;
   });
-  Compute(std::move(tree), kinds);
-}
-
-void QueueReader::Compute(policy::FairTree tree, const std::vector<std::string>& kinds) {
-  demands_.SetJobs(tree);
   const std::vector<policy::Loan> loans = policy::LoansOf(tree);
   const std::vector<policy::DeviceAmounts> shares = policy::FairShares(tree);
   for (std::size_t i = 0; i < shares.size(); ++i) {

@@ -1,9 +1,11 @@
 // What is told of queues beside their use: borrowed, lent and fair shares.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "engine/engine.h"
 #include "policy/queue_demand.h"
@@ -18,20 +20,26 @@ struct QueueNumbers {
   kube::ResourceList fair_share{};  ///< Every kind of device, also where it is 0.
 };
 
+/// The queues with their jobs, and the names of the kinds of devices.
+struct QueueTree {
+  policy::FairTree tree{};
+  std::vector<std::string> kinds{};
+};
+
 /// Reads the demand of queues from their workloads, as it is visited in parts, and then computes:
 /// 1,000 queues with 50,000 jobs take up to 50 ms, without the host's lock.
 class QueueReader {
  public:
   /// To be called for each workload.
   void Visit(const engine::Engine& engine, const cluster::Workload& workload);
+  /// Reads the queues in one part; `also` may read what else must be of the same moment.
+  QueueTree Read(const InParts& read, const std::function<void(const cluster::Store&)>& also) const;
   /// Reads the queues in one part, and computes their numbers.
   void Compute(const InParts& read);
   /// Empty for a queue that came after Compute().
   const QueueNumbers& Of(const std::string& queue) const;
 
  private:
-  void Compute(policy::FairTree tree, const std::vector<std::string>& kinds);
-
   policy::QueueDemands demands_;
   std::unordered_map<std::string, QueueNumbers> numbers_;
 };
