@@ -20,6 +20,9 @@ class FairShareCache {
   /// wrongly is judged again once they are renewed (Engine::WakeClaimants).
   const policy::FairShareTable& Recent(const cluster::Store& store, const States& states,
                                        TimePoint now);
+  /// Of this moment, as they were if planned members gave their places up.
+  policy::FairShareTable Without(const cluster::Store& store, const States& states, TimePoint now,
+                                 const policy::QueueDemands::PodSet& given_up);
   /// Something else that they depend on has changed: whether work could ever be placed.
   void Expire() { generation_ = {}; }
   /// As they were computed last; null: no decision has needed them yet.
@@ -34,8 +37,9 @@ class FairShareCache {
   /// Fewer workloads than that are read after every change.
   static constexpr std::size_t kFew = 1'000;
 
-  policy::FairShareTable shares_;
-  Generation generation_;  ///< 0: they are to be computed.
+  policy::QueueDemands demands_;
+  policy::FairShareTable shares_;  ///< By `demands_`.
+  Generation generation_;          ///< 0: they are to be computed.
   bool computed_ = false;
   TimePoint fresh_until_ = 0;
 };

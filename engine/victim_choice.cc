@@ -25,6 +25,7 @@ using cluster::Workload;
 namespace {
 
 using Pods = std::vector<const PodInfo*>;
+using PodSet = policy::QueueDemands::PodSet;
 using Jobs = std::vector<const VictimJob*>;
 
 std::set<cluster::NodeIndex> NodesOf(const VictimJob& job) {
@@ -180,10 +181,11 @@ class Chooser {
     if (!straddlers) return std::nullopt;
     std::optional<Reservation> reserve = SearchRoom(jobs, of_others ? minimum_ : for_.pods);
     if (!reserve || !of_others) return reserve;
-    const policy::Claim claim = for_.exchange->ClaimOf(reserve->placed, losses.list);
-    const bool enough =
-        *straddlers > 0 ? claim == policy::Claim::kQuota : claim != policy::Claim::kNone;
-    return enough ? std::move(reserve) : std::nullopt;
+    if (!MayClaim(*for_.exchange, *reserve, losses.list)) return std::nullopt;
+    if (const policy::FairShareTable* shares = SharesWithout(PlannedOf(jobs))) {
+      if (!MayClaim(for_.exchange->With(*shares), *reserve, losses.list)) return std::nullopt;
+    }
+    return reserve;
   }
 
   /// Whether there is room and quota once they have ended, whoever has a claim to it.
@@ -340,6 +342,34 @@ class Chooser {
     }
     return losses;
   }
+  static bool MayClaim(const policy::Exchange& exchange, const Reservation& reserve,
+                       std::span<const policy::Loss> losses) {
+    const std::optional<int> straddlers = exchange.Straddlers(losses);
+    if (!straddlers) return false;
+    const policy::Claim claim = exchange.ClaimOf(reserve.placed, losses);
+    return claim == policy::Claim::kQuota || (*straddlers == 0 && claim != policy::Claim::kNone);
+  }
+  /// Members without a node that give their places up if these jobs go: it evicts nobody, and so is
+  /// done before the evictions.
+  static PodSet PlannedOf(std::span<const VictimJob* const> jobs) {
+    PodSet planned;
+    for (const VictimJob* job : jobs) {
+      for (const PodInfo* pod : job->surplus ? job->pods : job->workload->members) {
+        if (pod->charge == Charge::kPlanned) planned.insert(pod);
+      }
+    }
+    return planned;
+  }
+  /// The fair shares once these have given their places up: less demand of one queue is more room
+  /// for others. Null: nobody does.
+  const policy::FairShareTable* SharesWithout(const PodSet& planned) {
+    if (planned.empty()) return nullptr;
+    const auto [it, is_new] = shares_without_.try_emplace(planned);
+    if (is_new) {
+      it->second = view_.fair_shares.Without(view_.store, view_.states, view_.now, planned);
+    }
+    return &it->second;
+  }
   std::optional<int> StraddlersOf(const Losses& losses) const {
     return for_.exchange == nullptr ? 0 : for_.exchange->Straddlers(losses.list);
   }
@@ -411,6 +441,7 @@ class Chooser {
   const Pods minimum_;
   const bool alike_;
   int searches_ = 0;
+  std::map<PodSet, policy::FairShareTable> shares_without_;
 };
 
 /// The less is the better set.

@@ -75,6 +75,13 @@ class Exchange {
            cluster::QueueId claimant)
       : shares_(&shares), now_(std::move(now)), running_(std::move(running)), claimant_(claimant) {}
 
+  /// The same by other fair shares, which must outlive it.
+  Exchange With(const FairShareTable& shares) const {
+    Exchange other = *this;
+    other.shares_ = &shares;
+    return other;
+  }
+
   /// How many of the jobs leave a queue below its floor, the larger of its quota and its fair
   /// share, at some level below the common ancestor with the claimant. Only a job that reaches from
   /// above a floor to below it may do that, one at each floor, and only together with others that

@@ -60,23 +60,25 @@ std::int64_t Within(const DeviceAmounts& quota, const DeviceAmounts& job, std::i
 
 }  // namespace
 
-void QueueDemands::AddJob(Jobs& jobs, QueueId queue, const DeviceAmounts& devices) {
-  if (queue != cluster::kNoQueue && !IsNothing(devices)) ++jobs[queue][devices];
+void QueueDemands::AddJob(Jobs& jobs, QueueId queue, const DeviceAmounts& devices,
+                          std::int64_t count) {
+  if (queue != cluster::kNoQueue && !IsNothing(devices)) jobs[queue][devices] += count;
 }
 
-void QueueDemands::Add(const Store& store, const Workload& workload, bool placeable) {
+void QueueDemands::Count(const Store& store, const Workload& workload, bool placeable,
+                         const PodSet& given_up, std::int64_t count) {
   DeviceAmounts job(store.device_ids().size());
   int missing = workload.min_member - workload.finished;
   const bool evictable = std::ranges::none_of(workload.members, &PodInfo::non_preemptible);
   Jobs& jobs = evictable ? jobs_ : non_preemptible_;
   const auto add_held = [&](const PodInfo& pod) {
-    if (pod.charge == Charge::kNone) return;
+    if (pod.charge == Charge::kNone || given_up.contains(&pod)) return;
     const DeviceAmounts devices = DevicesOf(store, pod.charged);
     if (pod.charged_queue == workload.queue && missing > 0) {
       AddTo(job, devices);
       --missing;
     } else {
-      AddJob(pod.non_preemptible ? non_preemptible_ : jobs_, pod.charged_queue, devices);
+      AddJob(pod.non_preemptible ? non_preemptible_ : jobs_, pod.charged_queue, devices, count);
     }
   };
   for (const PodInfo* pod : InTurns(workload.members)) add_held(*pod);
@@ -84,27 +86,29 @@ void QueueDemands::Add(const Store& store, const Workload& workload, bool placea
   if (workload.queue == cluster::kNoQueue) return;
   const bool held = store.queue(workload.queue).held_by != cluster::kNoQueue;
   if (missing > 0 && placeable && (workload.started || !held)) {
-    std::vector<const PodInfo*> pods = InTurns(workload.Unplaced());
+    std::vector<const PodInfo*> pods = workload.Unplaced();
+    pods.insert(pods.end(), given_up.begin(), given_up.end());
     std::erase_if(pods, [](const PodInfo* pod) { return !CanBePlaced(*pod); });
+    if (!pods.empty()) pods = InTurns(pods);
     if (std::ssize(pods) >= missing) {
       pods.resize(static_cast<std::size_t>(missing));
       for (const PodInfo* pod : pods) AddTo(job, DevicesOf(store, pod->shape->demand));
     }
   }
-  if (AddCapped(store, workload, job, evictable)) return;
-  AddJob(jobs, workload.queue, job);
+  if (AddCapped(store, workload, job, evictable, count)) return;
+  AddJob(jobs, workload.queue, job, count);
 }
 
 /// False: no cap of its user's jobs concerns it.
 bool QueueDemands::AddCapped(const Store& store, const Workload& workload,
-                             const DeviceAmounts& devices, bool preemptible) {
+                             const DeviceAmounts& devices, bool preemptible, std::int64_t count) {
   const std::int64_t most = store.queue(workload.queue).config.max_jobs_per_user;
   const QuotaView view(store);
   if (most == 0 || IsNothing(devices) || view.HasJob(workload.queue, workload.user, workload.key))
     return false;
   Capped& capped = capped_[{workload.queue, workload.user}];
   capped.left = std::max<std::int64_t>(0, most - view.Jobs(workload.queue, workload.user));
-  ++capped.jobs[{devices, preemptible}];
+  capped.jobs[{devices, preemptible}] += count;
   return true;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,8 +25,19 @@ namespace berth::policy {
 /// jobs of one user that wait in a queue that caps them, up to what the cap leaves.
 class QueueDemands {
  public:
+  using PodSet = std::set<const cluster::PodInfo*>;
+
   /// `placeable`: whether some nodes could ever hold what waits of it.
-  void Add(const cluster::Store& store, const cluster::Workload& workload, bool placeable = true);
+  void Add(const cluster::Store& store, const cluster::Workload& workload, bool placeable = true) {
+    Count(store, workload, placeable, {}, 1);
+  }
+  /// The workload was added as it is now; instead it counts as if those of its members that
+  /// `given_up` contains had no place.
+  void GiveUp(const cluster::Store& store, const cluster::Workload& workload, bool placeable,
+              const PodSet& given_up) {
+    Count(store, workload, placeable, {}, -1);
+    Count(store, workload, placeable, given_up, 1);
+  }
   /// Sets the jobs of the tree's queues.
   void SetJobs(FairTree& tree) const;
 
@@ -39,9 +51,13 @@ class QueueDemands {
     std::map<std::pair<DeviceAmounts, bool>, std::int64_t> jobs{};
   };
 
-  static void AddJob(Jobs& jobs, cluster::QueueId queue, const DeviceAmounts& devices);
+  /// Each job counts `count` times.
+  void Count(const cluster::Store& store, const cluster::Workload& workload, bool placeable,
+             const PodSet& given_up, std::int64_t count);
+  static void AddJob(Jobs& jobs, cluster::QueueId queue, const DeviceAmounts& devices,
+                     std::int64_t count);
   bool AddCapped(const cluster::Store& store, const cluster::Workload& workload,
-                 const DeviceAmounts& devices, bool preemptible);
+                 const DeviceAmounts& devices, bool preemptible, std::int64_t count);
 
   Jobs jobs_;
   Jobs non_preemptible_;

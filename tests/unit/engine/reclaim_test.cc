@@ -203,6 +203,29 @@ TEST_CASE("a mark that a user writes takes nothing from another queue", "[unit][
   CHECK(w.evictions() == 0);
 }
 
+// Four nodes of 8 GPUs. Of a gang of four members of `b` two run, one has a place, and one is gone:
+// together that is a job of 24 GPUs, which does not fit beside the 16 that the others are entitled
+// to. Once the member gave its place up, the 16 that run would be a job that does.
+TEST_CASE("floors are those of queues whose members gave their places up", "[unit][engine][bug]") {
+  World w(Borrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})}));
+  for (int i = 0; i < 4; ++i) w.Add(MakeNode(fmt::format("n{}", i)).Gpu(8));
+  const auto member = [](int i) {
+    return MakePod(fmt::format("m{}", i)).Ns("b").Gpu(8).Gang("g", 4);
+  };
+  for (int i = 0; i < 4; ++i) w.Add(member(i).On(fmt::format("n{}", i)));
+  w.Start();
+  w.Delete("m3");
+  w.Add(MakePod("c").Ns("c").Gpu(8).On("n3"));
+  w.Delete("m2");
+  w.Add(member(2).Gated());
+  w.Tick();
+  REQUIRE(w.Planned("m2") == "n2");
+  w.Add(MakePod("y").Ns("a").Gpu(8).Gated());
+  w.Tick();
+  CHECK(w.LogOf("evict ").empty());
+  CHECK(w.Planned("m2") == "n2");
+}
+
 TEST_CASE("what a queue may take back it takes once", "[unit][engine]") {
   Reclaim w;
   for (int i = 0; i < 12; ++i) w.Add(Reclaim::Mine(fmt::format("y{}", i), 1));

@@ -69,6 +69,32 @@ TEST_CASE("what a gang holds counts, and what its minimum lacks", "[unit][policy
   CHECK(t.Jobs() == Sizes{3, 3, 6, 8});
 }
 
+TEST_CASE("members that give their places up count as those that wait", "[unit][policy]") {
+  DemandTest t;
+  t.Gang("g", 2, 4, 2, 4, 4);
+  t.Gang("h", 3, 2, 2, 2, 2);
+  const auto without = [&](const std::vector<std::string>& names) {
+    t.store.Refresh();
+    QueueDemands demands;
+    for (const auto& [key, workload] : t.store.workloads()) demands.Add(t.store, workload);
+    QueueDemands::PodSet given_up;
+    for (const std::string& name : names) given_up.insert(t.store.FindPod("uid-" + name));
+    demands.GiveUp(t.store, *(*given_up.begin())->workload, /*placeable=*/true, given_up);
+    FairTree tree = FairTreeOf(t.store);
+    demands.SetJobs(tree);
+    Sizes sizes;
+    for (const JobSize& job : tree.queues[0].jobs) {
+      sizes.insert(sizes.end(), static_cast<std::size_t>(job.count), job.devices.at(0) / 1000);
+    }
+    return sizes;
+  };
+  CHECK(t.Jobs() == Sizes{2, 2, 4, 6});
+  CHECK(without({"g3"}) == Sizes{2, 4, 6});
+  CHECK(without({"g2", "g3"}) == Sizes{4, 6});
+  CHECK(without({"g1", "g2", "g3"}) == Sizes{4, 6});  // its minimum is demand all the same
+  CHECK(without({"h1"}) == Sizes{2, 2, 4, 6});
+}
+
 TEST_CASE("a gang below its minimum wants the rest of it", "[unit][policy]") {
   DemandTest t;
   t.Gang("broken", 2, 4, 4, 4, 3);
