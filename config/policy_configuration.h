@@ -80,13 +80,24 @@ struct Gang {
   bool operator==(const Gang&) const = default;
 };
 
+/// How pods are evicted: eviction.by.
+enum class EvictBy : std::uint8_t {
+  kEviction,  ///< Through the Eviction API: PodDisruptionBudgets hold.
+  kDelete,    ///< By deleting them: no budget holds.
+};
+
 struct Eviction {
+  EvictBy by = EvictBy::kEviction;
   /// A pod that was evicted, and is still there that long past the end of its grace period, is not
   /// waited for any more.
   std::chrono::milliseconds stuck_after{600'000};
   /// How many devices an edit of the policy may expose to other queues unasked
   /// (policy/edit_exposure.h). -1: the larger of 64 and a tenth of those in use.
   int max_per_edit = -1;
+  /// A job that was evicted that often is not evicted any more. 0: any number.
+  int max_evictions = 0;
+  /// How long before its eviction a pod is told. 0: it is not.
+  std::chrono::milliseconds warning{0};
   bool operator==(const Eviction&) const = default;
 };
 

@@ -88,6 +88,7 @@ inline constexpr std::array<std::string_view, 2> kDeviceKinds{"whole", "handles"
 inline constexpr std::array<std::string_view, 2> kHolds{"none", "hold"};
 inline constexpr std::array<std::string_view, 2> kOrders{"fifo", "predictedService"};
 inline constexpr std::array<std::string_view, 2> kWithin{"lower", "never"};
+inline constexpr std::array<std::string_view, 2> kEvictBys{"eviction", "delete"};
 inline constexpr std::array<std::string_view, 2> kReclaims{"any", "never"};
 inline constexpr std::array<std::string_view, 3> kFairWithins{"none", "namespace", "user"};
 inline constexpr std::array<std::string_view, 2> kDenyAllow{"deny", "allow"};
@@ -157,6 +158,9 @@ void Keys(Visitor& key, T& gang) {
 template <typename Visitor, Is<Eviction> T>
 void Keys(Visitor& key, T& eviction) {
   using std::chrono::hours, std::chrono::seconds;
+  key("by", eviction.by, Word{kEvictBys},
+      "eviction: through the Eviction API, which honours PodDisruptionBudgets. delete: pods are "
+      "deleted, whatever budgets say.");
   key("stuckAfter", eviction.stuck_after, Duration{seconds{10}, hours{24}},
       "How long past its deletion time an evicted pod is waited for.");
   key("maxPerEdit", eviction.max_per_edit, Whole{0, 1'000'000},

@@ -38,6 +38,7 @@ struct EvictPod {
   std::string plan{};      ///< That work's plan.
   bool dry_run = false;    ///< Only ask whether the eviction would be done.
   bool surplus = false;    ///< Its gang goes on without it.
+  bool by_delete = false;  ///< Delete the pod: no PodDisruptionBudget holds.
 };
 
 /// Ends the wait of a parked bind call.

@@ -72,11 +72,13 @@ void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, bool
   Plan& plan = *states_[workload].plan;
   plan.unanswered.insert(meta.uid);
   if (!dry_run) plan.notices.insert_or_assign(meta.uid, NoticeFor(victim, workload));
-  actions_.push_back(EvictPod{.pod = {meta.ns, meta.name, meta.uid},
-                              .workload = workload.key,
-                              .plan = workload.plan,
-                              .dry_run = dry_run,
-                              .surplus = states_[workload].plan->surplus.contains(meta.uid)});
+  actions_.push_back(
+      EvictPod{.pod = {meta.ns, meta.name, meta.uid},
+               .workload = workload.key,
+               .plan = workload.plan,
+               .dry_run = dry_run,
+               .surplus = states_[workload].plan->surplus.contains(meta.uid),
+               .by_delete = store_.policy().eviction.by == config::EvictBy::kDelete});
 }
 
 /// Orders the evictions that come next: those of pods that a budget covers, or, if all of these are

@@ -235,6 +235,7 @@ bool IsCovered(const PodInfo& pod, const cluster::Store& store) {
 }
 
 bool BreaksBudgets(const std::vector<const PodInfo*>& pods, const cluster::Store& store) {
+  if (store.policy().eviction.by == config::EvictBy::kDelete) return false;
   const std::vector<bool> breaks = BreakBudgets(pods, store);
   return std::ranges::find(breaks, true) != breaks.end();
 }

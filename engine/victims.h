@@ -33,7 +33,8 @@ bool IsSpared(const cluster::PodInfo& pod);
 /// Whether a PodDisruptionBudget counts the pod.
 bool IsCovered(const cluster::PodInfo& pod, const cluster::Store& store);
 
-/// Whether a PodDisruptionBudget forbids evicting all of `pods` together.
+/// Whether a PodDisruptionBudget forbids evicting all of `pods` together. Where the policy has them
+/// deleted, none does.
 bool BreaksBudgets(const std::vector<const cluster::PodInfo*>& pods, const cluster::Store& store);
 
 /// The best of the evictions that kube-scheduler proposes for `pod`: it fits there and its queue

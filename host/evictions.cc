@@ -12,13 +12,15 @@ void Evictions::Begin(engine::EvictPod eviction) {
   out_.Put(MarkVictim{.id = id,
                       .pod = eviction.pod,
                       .mark = cluster::EncodeEvictionMark(
-                          {.workload = eviction.workload, .surplus = eviction.surplus})});
+                          {.workload = eviction.workload, .surplus = eviction.surplus}),
+                      .sets_condition = eviction.by_delete});
   writes_.emplace(id, Write{.what = std::move(eviction), .marks = true});
 }
 
 void Evictions::Send(engine::EvictPod eviction) {
   const Id id = out_.NewId();
-  out_.Put(Evict{.id = id, .pod = eviction.pod, .dry_run = eviction.dry_run});
+  out_.Put(Evict{
+      .id = id, .pod = eviction.pod, .dry_run = eviction.dry_run, .by_delete = eviction.by_delete});
   writes_.emplace(id, Write{.what = std::move(eviction)});
 }
 

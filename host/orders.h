@@ -44,14 +44,18 @@ struct MarkVictim {
   Id id = 0;
   engine::PodRef pod{};
   std::string mark{};  ///< See cluster::EncodeEvictionMark.
+  /// Also set the condition DisruptionTarget, so that a Job's podFailurePolicy can tell it from a
+  /// failure. (The Eviction API sets it by itself.)
+  bool sets_condition = false;
   int attempt = 1;
 };
 
-/// Evict the pod through the Eviction API, which honours PodDisruptionBudgets.
+/// Evict the pod through the Eviction API, which honours PodDisruptionBudgets, or delete it.
 struct Evict {
   Id id = 0;
   engine::PodRef pod{};
   bool dry_run = false;
+  bool by_delete = false;
   int attempt = 1;
 };
 

@@ -6,6 +6,7 @@
 
 #include "kube/api_status.h"
 #include "kube/json_text.h"
+#include "kube/time.h"
 
 namespace berth::kube {
 namespace {
@@ -15,6 +16,7 @@ using nlohmann::json;
 constexpr std::size_t kNameLimit = 128;
 constexpr std::size_t kNoteLimit = 1024;
 constexpr const char* kMergePatch = "application/merge-patch+json";
+constexpr const char* kStrategicPatch = "application/strategic-merge-patch+json";
 
 /// Whether `name` is safe as one segment of a path. The pod names in extender requests come from
 /// outside.
@@ -112,7 +114,7 @@ std::optional<Request> RemoveGateRequest(const PodRef& pod, std::string_view gat
   const json patch = {
       {"metadata", {{"uid", pod.uid}}},
       {"spec", {{"schedulingGates", json::array({{{"$patch", "delete"}, {"name", gate}}})}}}};
-  return PatchPodRequest(pod, "", "application/strategic-merge-patch+json", patch);
+  return PatchPodRequest(pod, "", kStrategicPatch, patch);
 }
 
 std::optional<Request> AnnotateRequest(const PodRef& pod, const AnnotationPatch& annotations) {
@@ -131,6 +133,31 @@ std::optional<Request> EvictRequest(const PodRef& pod, bool dry_run) {
                             {"metadata", {{"name", pod.name}, {"namespace", pod.ns}}},
                             {"deleteOptions", std::move(options)}});
   return request;
+}
+
+std::optional<Request> DeletePodRequest(const PodRef& pod, bool dry_run) {
+  auto request = PodRequest(pod.ns, pod.name, "DELETE");
+  if (!request) return std::nullopt;
+  json options = {
+      {"apiVersion", "v1"}, {"kind", "DeleteOptions"}, {"preconditions", {{"uid", pod.uid}}}};
+  if (dry_run) options["dryRun"] = json::array({"All"});
+  request->body = JsonText(options);
+  return request;
+}
+
+std::optional<Request> DisruptRequest(const PodRef& pod, const AnnotationPatch& annotations,
+                                      MicroTime now) {
+  const auto time = std::chrono::floor<std::chrono::milliseconds>(now).time_since_epoch();
+  json patch = {
+      {"metadata", {{"uid", pod.uid}}},
+      {"status",
+       {{"conditions", json::array({{{"type", "DisruptionTarget"},
+                                     {"status", "True"},
+                                     {"reason", "PreemptionByBerth"},
+                                     {"message", "Berth: other work gets its room."},
+                                     {"lastTransitionTime", FormatTime(time.count())}}})}}}};
+  SetAnnotations(patch, annotations);
+  return PatchPodRequest(pod, "/status", kStrategicPatch, patch);
 }
 
 std::optional<Request> GetPodRequest(std::string_view ns, std::string_view name) {

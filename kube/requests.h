@@ -65,6 +65,12 @@ std::optional<Request> AnnotateRequest(const PodRef& pod, const AnnotationPatch&
 /// Evicts the pod through the Eviction API (policy/v1): 429 where a PodDisruptionBudget forbids it.
 /// With `dry_run` it is only checked.
 std::optional<Request> EvictRequest(const PodRef& pod, bool dry_run);
+/// Deletes the pod of that UID, with its own grace period. With `dry_run` it is only checked.
+std::optional<Request> DeletePodRequest(const PodRef& pod, bool dry_run);
+/// Sets annotations and, as kube-scheduler does before it deletes a pod that it preempts, the
+/// condition DisruptionTarget, in one write.
+std::optional<Request> DisruptRequest(const PodRef& pod, const AnnotationPatch& annotations,
+                                      MicroTime now);
 std::optional<Request> GetPodRequest(std::string_view ns, std::string_view name);
 /// An events.k8s.io/v1 event. `instance` names this replica; cut at 128 bytes.
 std::optional<Request> CreateEventRequest(const EventRecord& event, std::string_view instance);

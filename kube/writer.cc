@@ -86,8 +86,14 @@ WriteResult Writer::Annotate(const PodRef& pod, const AnnotationPatch& annotatio
   return PatchPod(AnnotateRequest(pod, annotations), options);
 }
 
-WriteResult Writer::Evict(const PodRef& pod, bool dry_run, const WriteOptions& options) {
-  return Send(EvictRequest(pod, dry_run), options);
+WriteResult Writer::Evict(const PodRef& pod, bool dry_run, bool by_delete,
+                          const WriteOptions& options) {
+  return Send(by_delete ? DeletePodRequest(pod, dry_run) : EvictRequest(pod, dry_run), options);
+}
+
+WriteResult Writer::Disrupt(const PodRef& pod, const AnnotationPatch& annotations, MicroTime now,
+                            const WriteOptions& options) {
+  return PatchPod(DisruptRequest(pod, annotations, now), options);
 }
 
 WriteResult Writer::GetPod(const std::string& ns, const std::string& name,

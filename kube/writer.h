@@ -55,8 +55,12 @@ class Writer {
   WriteResult Annotate(const PodRef& pod, const AnnotationPatch& annotations,
                        const WriteOptions& options);
 
-  /// EvictRequest().
-  WriteResult Evict(const PodRef& pod, bool dry_run, const WriteOptions& options);
+  /// EvictRequest(), or DeletePodRequest().
+  WriteResult Evict(const PodRef& pod, bool dry_run, bool by_delete, const WriteOptions& options);
+
+  /// DisruptRequest().
+  WriteResult Disrupt(const PodRef& pod, const AnnotationPatch& annotations, MicroTime now,
+                      const WriteOptions& options);
 
   /// Reads a pod from the API server, not from a cache: its JSON is in `body`.
   WriteResult GetPod(const std::string& ns, const std::string& name, const WriteOptions& options);

@@ -68,13 +68,14 @@ host::Result KubeApi::RemoveGate(const host::RemoveGate& removal, const Wanted& 
 host::Result KubeApi::Mark(const host::MarkVictim& mark, const Wanted& wanted) {
   const kube::AnnotationPatch annotations{{std::string(cluster::kEvictedForAnnotation), mark.mark}};
   return WhileLeading(seconds(5), wanted, [&](const kube::WriteOptions& options) {
+    if (mark.sets_condition) return writer_.Disrupt(Ref(mark.pod), annotations, Now(), options);
     return writer_.Annotate(Ref(mark.pod), annotations, options);
   });
 }
 
 host::Result KubeApi::Evict(const host::Evict& eviction, const Wanted& wanted) {
   return WhileLeading(seconds(5), wanted, [&](const kube::WriteOptions& options) {
-    return writer_.Evict(Ref(eviction.pod), eviction.dry_run, options);
+    return writer_.Evict(Ref(eviction.pod), eviction.dry_run, eviction.by_delete, options);
   });
 }
 

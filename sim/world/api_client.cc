@@ -101,21 +101,33 @@ void ApiClient::RemoveGate(const engine::PodRef& pod, const std::string& gate, D
       std::move(done));
 }
 
-void ApiClient::Annotate(const engine::PodRef& pod, const std::string& key,
-                         const std::string& value, Duration timeout, Wanted wanted, Done done) {
-  const kube::AnnotationPatch patch{{key, value}};
+void ApiClient::Mark(const host::MarkVictim& order, Duration timeout, Wanted wanted, Done done) {
+  const engine::PodRef pod = order.pod;
+  const kube::AnnotationPatch patch{{std::string(cluster::kEvictedForAnnotation), order.mark}};
   Send(
-      pod, /*is_read=*/false, [&] { return kube::AnnotateRequest(Ref(pod), patch); },
+      pod, /*is_read=*/false,
+      [&] {
+        return order.sets_condition ? kube::DisruptRequest(Ref(pod), patch, {})
+                                    : kube::AnnotateRequest(Ref(pod), patch);
+      },
       [pod, patch](ApiServer& api) { return api.Annotate(pod, patch); }, timeout, std::move(wanted),
       std::move(done));
 }
 
-void ApiClient::Evict(const engine::PodRef& pod, bool dry_run, Duration timeout, Wanted wanted,
-                      Done done) {
+void ApiClient::Evict(const host::Evict& order, Duration timeout, Wanted wanted, Done done) {
+  const engine::PodRef pod = order.pod;
+  const bool dry_run = order.dry_run;
+  const bool by_delete = order.by_delete;
   Send(
-      pod, /*is_read=*/false, [&] { return kube::EvictRequest(Ref(pod), dry_run); },
-      [pod, dry_run](ApiServer& api) { return api.EvictPod(pod, dry_run); }, timeout,
-      std::move(wanted), std::move(done));
+      pod, /*is_read=*/false,
+      [&] {
+        return by_delete ? kube::DeletePodRequest(Ref(pod), dry_run)
+                         : kube::EvictRequest(Ref(pod), dry_run);
+      },
+      [pod, dry_run, by_delete](ApiServer& api) {
+        return by_delete ? api.DeletePod(pod, dry_run) : api.EvictPod(pod, dry_run);
+      },
+      timeout, std::move(wanted), std::move(done));
 }
 
 void ApiClient::Read(const engine::PodRef& pod, Duration timeout, Done done) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "engine/engine.h"
+#include "host/orders.h"
 #include "kube/attempts.h"
 #include "sim/world/environment.h"
 
@@ -41,9 +42,8 @@ class ApiClient {
                 Duration timeout, Wanted wanted, Done done);
   void RemoveGate(const engine::PodRef& pod, const std::string& gate, Duration timeout,
                   Wanted wanted, Done done);
-  void Annotate(const engine::PodRef& pod, const std::string& key, const std::string& value,
-                Duration timeout, Wanted wanted, Done done);
-  void Evict(const engine::PodRef& pod, bool dry_run, Duration timeout, Wanted wanted, Done done);
+  void Mark(const host::MarkVictim& order, Duration timeout, Wanted wanted, Done done);
+  void Evict(const host::Evict& order, Duration timeout, Wanted wanted, Done done);
   /// Reads the pod of that name, whatever its UID.
   void Read(const engine::PodRef& pod, Duration timeout, Done done);
   /// After a conflict the pod is read: if it is already on `node`, the outcome is kDone.

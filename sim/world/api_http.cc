@@ -134,6 +134,28 @@ Reply ApplyEviction(ApiServer& api, engine::PodRef pod, const json& body) {
   return api.EvictPod(pod, dry_run != options.end());
 }
 
+Reply ApplyDelete(ApiServer& api, engine::PodRef pod, const json& body) {
+  Known(body, {"apiVersion", "kind", "preconditions", "dryRun"}, "DeleteOptions");
+  Expect(body, "apiVersion", "v1");
+  Expect(body, "kind", "DeleteOptions");
+  pod.uid = Text(Known(body.at("preconditions"), {"uid"}, "preconditions"), "uid");
+  const auto dry_run = body.find("dryRun");
+  if (dry_run != body.end() && *dry_run != json::array({"All"})) throw Unknown{"dryRun"};
+  return api.DeletePod(pod, dry_run != body.end());
+}
+
+/// A strategic merge patch of the status subresource. The model keeps no conditions.
+Reply ApplyCondition(ApiServer& api, engine::PodRef pod, const json& body) {
+  Known(body, {"metadata", "status"}, "patch");
+  const json& metadata = Known(body.at("metadata"), {"uid", "annotations"}, "patch.metadata");
+  pod.uid = Text(metadata, "uid");
+  const json& conditions =
+      Known(body.at("status"), {"conditions"}, "patch.status").at("conditions");
+  if (!conditions.is_array() || conditions.size() != 1) throw Unknown{"patch of conditions"};
+  Expect(conditions.front(), "type", "DisruptionTarget");
+  return api.Annotate(pod, Annotations(metadata));
+}
+
 /// A strategic merge patch: schedulingGates is a list that is merged by name.
 Reply ApplySpec(ApiServer& api, engine::PodRef pod, const json& body) {
   Known(body, {"metadata", "spec"}, "patch");
@@ -158,7 +180,9 @@ Reply Apply(ApiServer& api, const kube::Request& request) {
   static const std::map<std::string, Applier, std::less<>> kRoutes{
       {"POST binding application/json", ApplyBinding},
       {"POST eviction application/json", ApplyEviction},
+      {"DELETE  application/json", ApplyDelete},
       {"PATCH status application/merge-patch+json", ApplyStatus},
+      {"PATCH status application/strategic-merge-patch+json", ApplyCondition},
       {"PATCH  application/merge-patch+json", ApplyAnnotations},
       {"PATCH  application/strategic-merge-patch+json", ApplySpec}};
   const auto applier = kRoutes.find(route);

@@ -118,6 +118,14 @@ Reply ApiServer::DeletePod(const engine::PodRef& ref) {
   return Store(std::move(changed));
 }
 
+Reply ApiServer::DeletePod(const engine::PodRef& ref, bool dry_run) {
+  Reply reply;
+  const auto pod = Find(ref, reply);
+  if (pod == nullptr || dry_run) return reply;
+  if (on_evicted && !pod->meta.deletion) on_evicted(*pod);
+  return DeletePod(ref);
+}
+
 Reply ApiServer::RemovePod(const engine::PodRef& ref) {
   Reply reply;
   const auto pod = Find(ref, reply);

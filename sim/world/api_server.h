@@ -79,6 +79,8 @@ class ApiServer final : public SchedulerWrites {
   /// An unbound pod is removed at once. A bound one gets its deletion timestamp, and RemovePod
   /// removes it later.
   Reply DeletePod(const engine::PodRef& ref) override;
+  /// With `dry_run` it only says whether the pod is there.
+  Reply DeletePod(const engine::PodRef& ref, bool dry_run);
   Reply RemovePod(const engine::PodRef& ref);
   /// The Eviction API: as DeletePod, but 429 if a budget allows no disruption of a bound pod. What
   /// a budget allows is less by one afterwards, until its controller counts again. `dry_run`

@@ -224,16 +224,14 @@ void HostDriver::Do(const host::RemoveGate& order) {
 void HostDriver::Do(const host::MarkVictim& order) {
   env_.trace.Say("berth: {} makes room for {}", order.pod.name, order.mark);
   Push(order.pod.uid, order.id, [this, order] {
-    client_.Annotate(order.pod, std::string(cluster::kEvictedForAnnotation), order.mark,
-                     kPatchTimeout, Wanted(order.id), EndOfJob(order.id, order.pod.uid));
+    client_.Mark(order, kPatchTimeout, Wanted(order.id), EndOfJob(order.id, order.pod.uid));
   });
 }
 
 void HostDriver::Do(const host::Evict& order) {
   env_.trace.Say("berth: {} {}", order.dry_run ? "may it evict" : "evict", order.pod.name);
   Push(order.pod.uid, order.id, [this, order] {
-    client_.Evict(order.pod, order.dry_run, kPatchTimeout, Wanted(order.id),
-                  EndOfJob(order.id, order.pod.uid));
+    client_.Evict(order, kPatchTimeout, Wanted(order.id), EndOfJob(order.id, order.pod.uid));
   });
 }
 

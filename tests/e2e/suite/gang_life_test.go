@@ -213,6 +213,34 @@ func TestGangEvictsWhatABudgetPermits(t *testing.T) {
 	}
 }
 
+// With eviction.by: delete no budget holds. The victims say that they were
+// disrupted, so that a Job's podFailurePolicy can tell it from a failure. All
+// this is within Berth's rights and the policies that bind its account.
+func TestGangDeletesWhatABudgetForbids(t *testing.T) {
+	s := control.Scenario(t, bed.Options{Replicas: 1, Policy: "apiVersion: berth.dev/v1alpha1\nkind: PolicyConfiguration\neviction: {by: delete}\n"})
+	s.PriorityClass("high", 100_000)
+	s.Nodes(1).GPUs(8).Create()
+	keepApart(t, s)
+	s.EvictByDelete()
+	budgetForLow(s, 0)
+	low := s.Pod("low").Label("app", "low").GPUs(4).CreateN(2)
+	s.AllBound(low...)
+	s.Kubelet.HoldTerminating(true)
+	gang := s.Pod("g").GPUs(4).Gang("g", 2).Priority("high").Gated().CreateN(2)
+	for _, pod := range low {
+		bed.Eventually(t, bed.Timeout, pod.Name+" is deleted and says why", func() error {
+			now := s.Now(pod)
+			disrupted := slices.ContainsFunc(now.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == "PreemptionByBerth"
+			})
+			return bed.Unless(now.DeletionTimestamp != nil && disrupted, "%+v", now.Status.Conditions)
+		})
+	}
+	s.Kubelet.HoldTerminating(false)
+	s.DeleteNow(low...)
+	s.AllBound(gang...)
+}
+
 // A gang that must share a rack does, though other racks have room for some of
 // it; where no rack has room for all, it waits and says why.
 func TestRackRequired(t *testing.T) {

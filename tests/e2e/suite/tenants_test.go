@@ -389,12 +389,25 @@ func TestBerthAccountIsLimited(t *testing.T) {
 	}
 	denied(t, "an eviction in berth-system", evict(own, own.UID), "berth-account-evictions", "no pod of kube-system and berth-system")
 	denied(t, "an eviction without a UID", evict(pod, ""), "berth-account-evictions", "by its UID")
+	s.EvictByDelete()
+	remove := func(pod *corev1.Pod, uid types.UID, dryRun ...string) error {
+		options := metav1.DeleteOptions{DryRun: dryRun}
+		if uid != "" {
+			options.Preconditions = &metav1.Preconditions{UID: &uid}
+		}
+		return berth.client.CoreV1().Pods(pod.Namespace).Delete(s.Context(), pod.Name, options)
+	}
+	denied(t, "a deletion in berth-system", remove(own, own.UID), "berth-account-deletions", "no pod of kube-system and berth-system")
+	denied(t, "a deletion without a UID", remove(pod, ""), "berth-account-deletions", "by its UID")
+	denied(t, "the deletion of a pod without a mark", remove(pod, pod.UID), "berth-account-deletions", "without berth.dev/evicted-for")
 
 	// What Berth does.
 	nomination := `{"metadata":{"uid":%q,"annotations":{"berth.dev/plan":"v1;plan=p"}},"status":{"nominatedNodeName":"node-000"}}`
 	allowed(t, "nominating", berth.patch(pod, fmt.Sprintf(nomination, pod.UID), "status"))
 	allowed(t, "an eviction", evict(pod, pod.UID))
 	allowed(t, "marking a victim", berth.patch(pod, fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{"berth.dev/evicted-for":"default/gang/g"}}}`, pod.UID)))
+	allowed(t, "marking a victim that is deleted", berth.patch(pod, `{"metadata":{"annotations":{"berth.dev/evicted-for":"default/gang/g"}},"status":{"conditions":[{"type":"DisruptionTarget","status":"True"}]}}`, "status"))
+	allowed(t, "asking whether a pod could be deleted", remove(pod, pod.UID, metav1.DryRunAll))
 	allowed(t, "no nomination", berth.patch(pod, `{"status":{"nominatedNodeName":null}}`, "status"))
 	allowed(t, "releasing", berth.patch(pod, removeGate(bed.AdmissionGate)))
 	allowed(t, "leading", berth.patch(own, `{"metadata":{"labels":{"berth.dev/leader":"true"},"annotations":{"berth.dev/leading":"x"}}}`))

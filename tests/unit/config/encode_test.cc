@@ -222,6 +222,7 @@ TEST_CASE("the canonical form is for people") {
         "  maxStanding: 4096\n"
         "borrowing: on\n"
         "eviction:\n"
+        "  by: eviction\n"
         "  stuckAfter: 10m0s\n"
         "queues:\n"
         "- name: default\n"

@@ -93,6 +93,18 @@ TEST_CASE("a budget that is known is not tried", "[unit][engine]") {
   CHECK(w.LogOf("evict ").size() == 2);
 }
 
+TEST_CASE("where victims are deleted no budget holds", "[unit][engine]") {
+  config::PolicyConfiguration policy;
+  policy.eviction.by = config::EvictBy::kDelete;
+  Evictions w(2, policy);
+  for (const char* pod : {"l0", "l1"}) {
+    w.Change(pod, [](kube::Pod& p) { p.meta.labels["app"] = "low"; });
+  }
+  w.engine().OnDisruptionBudget(MakeBudget("b", "app", "low", 0));
+  w.GatherHigh();
+  CHECK(w.LogOf("evict ").size() == 2);
+}
+
 TEST_CASE("room that comes anyway is waited for", "[unit][engine]") {
   Evictions w(3);
   w.Add(MakePod("ends").Gpu(8).On("n2"));

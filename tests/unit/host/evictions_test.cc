@@ -39,6 +39,15 @@ TEST_CASE_METHOD(EvictionsTest, "a victim is marked before it is evicted", "[uni
   CHECK(evictions.empty());
 }
 
+TEST_CASE_METHOD(EvictionsTest, "a victim that is deleted is told so by a condition", "[unit]") {
+  evictions.Begin({.pod = {.ns = "default", .name = "v", .uid = "uid-v"},
+                   .workload = "default/gang/g",
+                   .by_delete = true});
+  CHECK(Orders() == Texts{"mark v default/gang/g with a condition"});
+  CHECK_FALSE(evictions.Finished(last, {.outcome = WriteOutcome::kDone}));
+  CHECK(Orders() == Texts{"delete v"});
+}
+
 TEST_CASE_METHOD(EvictionsTest, "a dry run writes nothing else", "[unit]") {
   Begin(/*dry_run=*/true);
   CHECK(Orders() == Texts{"try v"});

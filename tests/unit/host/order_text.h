@@ -21,9 +21,11 @@ inline std::string TextOf(const Order& order) {
         } else if constexpr (std::is_same_v<O, RemoveGate>) {
           return fmt::format("ungate {}", o.pod.name);
         } else if constexpr (std::is_same_v<O, MarkVictim>) {
-          return fmt::format("mark {} {}", o.pod.name, o.mark);
+          return fmt::format("mark {} {}{}", o.pod.name, o.mark,
+                             o.sets_condition ? " with a condition" : "");
         } else if constexpr (std::is_same_v<O, Evict>) {
-          return fmt::format("{} {}", o.dry_run ? "try" : "evict", o.pod.name);
+          const char* verb = o.by_delete ? "delete" : "evict";
+          return fmt::format("{} {}", o.dry_run ? "try" : verb, o.pod.name);
         } else if constexpr (std::is_same_v<O, ReadPod>) {
           return fmt::format("read {}", o.pod.name);
         } else if constexpr (std::is_same_v<O, PostBinding>) {

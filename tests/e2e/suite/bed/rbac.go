@@ -81,6 +81,19 @@ func (b *Bed) installRBACFile(ctx context.Context, path string) error {
 	}
 }
 
+// EvictByDelete gives Berth's account the right to delete pods, as
+// manifests/components/evict-by-delete does, until the test ends.
+func (s *Scenario) EvictByDelete() {
+	s.T.Helper()
+	const name = "berth-evict-by-delete"
+	s.T.Cleanup(func() {
+		must(s.T, ignoreMissing(s.Client.RbacV1().ClusterRoleBindings().Delete(s.ctx, name, deleteNow)))
+		must(s.T, ignoreMissing(s.Client.RbacV1().ClusterRoles().Delete(s.ctx, name, deleteNow)))
+	})
+	base := filepath.Dir(rbacFiles()[0])
+	must(s.T, s.bed.installRBACFile(s.ctx, filepath.Join(base, "..", "components", "evict-by-delete", "rbac.yaml")))
+}
+
 // orSystem fills in the namespace that kustomize would.
 func orSystem(namespace string) string {
 	if namespace == "" {

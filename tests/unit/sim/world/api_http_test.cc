@@ -60,6 +60,21 @@ TEST_CASE_METHOD(HttpTest, "a gate is removed by name", "[unit][sim]") {
   CHECK(unknown == "");
 }
 
+TEST_CASE_METHOD(HttpTest, "a pod is marked as disrupted, and deleted by its UID", "[unit][sim]") {
+  auto pod = Create(MakePod("p"));
+  REQUIRE(Ask(kube::BindRequest(pod, "n1", {})).status == 201);
+  CHECK(Ask(kube::DisruptRequest(pod, {{"berth.dev/evicted-for", "x"}}, {})).status == 200);
+  CHECK(Pod(pod).meta.annotations.at("berth.dev/evicted-for") == "x");
+  auto other = pod;
+  other.uid = "another";
+  CHECK(Ask(kube::DeletePodRequest(other, /*dry_run=*/false)).status == 409);
+  CHECK(Ask(kube::DeletePodRequest(pod, /*dry_run=*/true)).status == 200);
+  CHECK_FALSE(Pod(pod).meta.deletion);
+  CHECK(Ask(kube::DeletePodRequest(pod, /*dry_run=*/false)).status == 200);
+  CHECK(Pod(pod).meta.deletion);
+  CHECK(unknown == "");
+}
+
 TEST_CASE_METHOD(HttpTest, "another pod under that name is not touched", "[unit][sim]") {
   auto pod = Create(MakePod("p").Gated());
   const std::string uid = std::exchange(pod.uid, "another");
