@@ -6,9 +6,9 @@
 namespace berth::cluster {
 
 void Store::BeginUsage(const UsageRecord& record) {
-  meter_.emplace(record);
-  for (QueueInfo& info : queues_) info.metered = {};
   const TimePoint until = record.until > 0 ? std::min(record.until, now_) : now_;
+  meter_.emplace(record, until);
+  for (QueueInfo& info : queues_) info.metered = {};
   for (PodInfo* pod : pod_list_) {
     pod->metered.clear();
     const auto& scheduled = pod->object.pod_scheduled;

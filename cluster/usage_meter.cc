@@ -79,16 +79,16 @@ Usage UsageMeter::Account::Until(std::int64_t now) const {
 
 // --- The meter -----------------------------------------------------------------------------------
 
-UsageMeter::UsageMeter(const UsageRecord& record)
+UsageMeter::UsageMeter(const UsageRecord& record, std::int64_t at)
     : past_queues_(record.other_queues), past_users_(record.other_users) {
   for (const UsageEntry& entry : record.queues) {
     Account& account = queues_[entry.queue];
-    Restore(account, entry, record.until);
+    Restore(account, entry, at);
     account.named_ = entry.named && named_ < kNamedQueues;
     named_ += account.named_ ? 1 : 0;
   }
   for (const UsageEntry& entry : record.users) {
-    Restore(users_[{entry.queue, entry.user}], entry, record.until);
+    Restore(users_[{entry.queue, entry.user}], entry, at);
   }
 }
 

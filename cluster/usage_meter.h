@@ -71,8 +71,8 @@ class UsageMeter {
     Usage Until(std::int64_t now) const;
   };
 
-  /// Goes on from `record`; nothing is held yet.
-  explicit UsageMeter(const UsageRecord& record);
+  /// Goes on from `record` at `at`; nothing is held yet.
+  UsageMeter(const UsageRecord& record, std::int64_t at);
   UsageMeter(const UsageMeter&) = delete;
   UsageMeter& operator=(const UsageMeter&) = delete;
 

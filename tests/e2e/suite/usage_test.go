@@ -117,6 +117,39 @@ func TestUsageGoesOnOverRestarts(t *testing.T) {
 	goesOn("the numbers go on after a crash")
 }
 
+// The next leader goes on where the one before it stopped.
+func TestUsageGoesOnAtTheNextLeader(t *testing.T) {
+	s := control.Scenario(t, bed.Options{Policy: departments, Replicas: 2})
+	s.Namespace("team-a")
+	s.Nodes(1).GPUs(8).Create()
+	leader, _ := s.Leader()
+	pod := s.Pod("p").Namespace("team-a").GPUs(4).Gated().Create()
+	ended := s.Pod("ended").Namespace("team-a").GPUs(4).Label("berth.dev/user", "bob").Gated().Create()
+	s.AllBound(pod, ended)
+	since := boundSince(s, pod)
+	bed.Eventually(t, bed.Timeout, "some seconds are counted", func() error {
+		_, users := used(t, s)
+		return bed.Unless(users["bob"] >= 8, "used: %v", users)
+	})
+	s.DeleteNow(ended)
+	s.AllGone(ended)
+	_, before := used(t, s)
+	leader.Signal(syscall.SIGTERM)
+	if err := leader.Wait(); err != nil {
+		t.Errorf("the leader ended with %v", err)
+	}
+	s.AllBound(s.Pod("next").Namespace("team-a").GPUs(1).Gated().Create()) // by the next one
+	bed.Eventually(t, bed.Timeout, "the numbers go on", func() error {
+		queue, users := used(t, s)
+		all := 4*(time.Since(since).Seconds()-2) + before["bob"]
+		if err := bed.Unless(users["bob"] >= before["bob"] && queue >= all, "bob has used %v of %v, all %v of %v", users["bob"], before["bob"], queue, all); err != nil {
+			return err
+		}
+		metric, found := s.Metrics().Sum("berth_user_device_seconds_total", `user="bob"`)
+		return bed.Unless(found && metric >= before["bob"], "bob's counter is %v", metric)
+	})
+}
+
 // A ConfigMap that says what cannot be true stops nothing.
 func TestUsageThatCannotBeRead(t *testing.T) {
 	s := control.Scenario(t, bed.Options{Policy: departments})

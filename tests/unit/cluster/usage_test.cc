@@ -174,6 +174,7 @@ TEST_CASE("over a restart what runs counts since the record ended", "[unit][clus
   // A record from the future ends now.
   bed.store.BeginUsage({.until = 999'000});
   CHECK(Queues(bed.Until(200)) == Seconds{{"web", 0}});
+  CHECK(Queues(bed.Until(201)) == Seconds{{"web", 4}});
   // Without one, counting begins now.
   bed.store.BeginUsage({});
   CHECK(Queues(bed.Until(201)) == Seconds{{"web", 4}});
@@ -182,7 +183,7 @@ TEST_CASE("over a restart what runs counts since the record ended", "[unit][clus
 // --- The meter -----------------------------------------------------------------------------------
 
 TEST_CASE("a meter stops counting before it overflows", "[unit][cluster]") {
-  UsageMeter meter({.until = 1, .queues = {{.queue = "a", .used = {{kGpu, kMostUsage}}}}});
+  UsageMeter meter({.until = 1, .queues = {{.queue = "a", .used = {{kGpu, kMostUsage}}}}}, 1);
   meter.OfQueue("a").Hold(kGpu, 1'000, 1, 1);
   meter.OfQueue("b").Hold(kGpu, kAbsurdAmount * 1'000, 0, std::int64_t{1} << 61U);
   const UsageRecord record = meter.Record(std::int64_t{1} << 62U);
@@ -194,7 +195,7 @@ TEST_CASE("a meter stops counting before it overflows", "[unit][cluster]") {
 }
 
 TEST_CASE("a time that goes back counts nothing", "[unit][cluster]") {
-  UsageMeter meter({});
+  UsageMeter meter({}, 0);
   auto& account = meter.OfQueue("a");
   account.Hold(kGpu, 1'000, 5'000, 5'000);
   account.Hold(kGpu, 1'000, 2'000, 2'000);
@@ -204,7 +205,7 @@ TEST_CASE("a time that goes back counts nothing", "[unit][cluster]") {
 
 // The idle user who used least makes room; whoever holds something keeps the account.
 TEST_CASE("of too many users those who used least become others", "[unit][cluster]") {
-  UsageMeter meter({});
+  UsageMeter meter({}, 0);
   const auto use = [&](int user, std::int64_t seconds, std::int64_t now) {
     auto& account = meter.OfUser("q", "u" + std::to_string(user), now);
     account.Hold(kGpu, 1'000, now - 1000 * seconds, now);
@@ -223,7 +224,7 @@ TEST_CASE("of too many users those who used least become others", "[unit][cluste
   CHECK_FALSE(users.contains("q/u1"));
   CHECK(users.at("q/u5000") == 1);
   // All hold something: the next one counts among the others, and so does what it gives back.
-  UsageMeter full({});
+  UsageMeter full({}, 0);
   for (int user = 0; user < static_cast<int>(UsageMeter::kMostUsers); ++user) {
     full.OfUser("q", "u" + std::to_string(user), 0).Hold(kGpu, 1'000, 0, 0);
   }
@@ -236,7 +237,7 @@ TEST_CASE("of too many users those who used least become others", "[unit][cluste
 }
 
 TEST_CASE("queues are forgotten only when there are too many, the idle ones", "[unit][cluster]") {
-  UsageMeter meter({});
+  UsageMeter meter({}, 0);
   const auto most = static_cast<int>(UsageMeter::kMostQueues);
   for (int i = 0; i < most + 2; ++i) {
     auto& account = meter.OfQueue("q" + std::to_string(i));
@@ -251,7 +252,7 @@ TEST_CASE("queues are forgotten only when there are too many, the idle ones", "[
   int named = 0;
   for (const auto& entry : record.queues) named += entry.named ? 1 : 0;
   CHECK(named == static_cast<int>(UsageMeter::kNamedQueues) - 2);
-  const UsageMeter again(record);
+  const UsageMeter again(record, record.until);
   const UsageRecord same = again.Record(5'000);
   for (std::size_t i = 0; i < same.queues.size(); ++i) {
     CHECK(same.queues[i].named == record.queues[i].named);

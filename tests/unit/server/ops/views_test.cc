@@ -155,7 +155,7 @@ TEST_CASE("the sum of the queues without a label never falls", "[views]") {
   record.other_queues = {{"x", 7'000}};
   record.other_users = {{"x", 9'000}};
   Metrics metrics(BuildInfo{});
-  FeedUsage(cluster::UsageMeter(record).Record(1), metrics);
+  FeedUsage(cluster::UsageMeter(record, 0).Record(1), metrics);
   const std::string page = metrics.Serialize();
   CHECK_THAT(page, Catch::Contains("berth_queue_device_seconds_total{queue=\"other\","
                                    "resource=\"x\"} 42\n"));  // 30 + 5 + 7
