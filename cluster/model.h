@@ -13,6 +13,7 @@
 #include "cluster/dialects.h"
 #include "cluster/reason.h"
 #include "cluster/resources.h"
+#include "cluster/usage_meter.h"
 #include "config/policy_configuration.h"
 #include "kube/objects.h"
 #include "topology/device_set.h"
@@ -74,6 +75,9 @@ struct PodInfo {
   /// Where the ledger of its queue has it: see QueueInfo::shares and jobs.
   config::FairWithin shared_within = config::FairWithin::kNone;
   bool job_counted = false;
+  /// What Store::usage counts of it, while it is bound: its devices, for this account of its user.
+  Demand metered;
+  UsageMeter::Account* metered_user = nullptr;
   /// It may not be evicted for other work. Fixed while it is planned, and once bound.
   bool non_preemptible = false;
   /// For a whole-node pod: the devices that it was charged at binding. Until it ends it is never
@@ -169,8 +173,9 @@ struct QueueInfo {
   bool present = true;  ///< The policy has it; otherwise pods that are yet to be read are in it.
   /// Itself, then its ancestors, as far as they are queues of the policy: all are charged.
   std::vector<QueueId> path;
-  Amounts own;   ///< What is charged to pods of this very queue.
-  Amounts used;  ///< The same of all queues that have this one on their path.
+  Amounts own;      ///< What is charged to pods of this very queue.
+  Amounts used;     ///< The same of all queues that have this one on their path.
+  Amounts metered;  ///< What Store::usage counts of this very queue now.
   /// Cap by resource: `limit`, or without borrowing `quota` where no limit is given. Absent: no
   /// cap.
   std::vector<std::pair<ResourceId, std::int64_t>> caps;

@@ -402,7 +402,9 @@ void Store::SetCharge(const PodInfo& charged_pod, NodeIndex index, Charge charge
   if (pod.charge != Charge::kNone && pod.node == index && pod.charged == demand &&
       pod.charged_queue == pod.queue && pod.queue_charge == queue_charge &&
       (devices == 0 || devices == pod.devices)) {
+    const bool comes_to_run = pod.charge != Charge::kBound && charge == Charge::kBound;
     pod.charge = charge;
+    if (comes_to_run) CountUsage(pod, 1, now_);
     pod.fixed = std::move(fixed);
     ++generation_;
     TrackDevices(target);

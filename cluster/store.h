@@ -130,6 +130,15 @@ class Store {
   void SetTerms(const PodInfo& pod, Demand fixed, QueueId queue, bool non_preemptible,
                 std::string user);
 
+  // --- What queues and users have used.
+  /// The time of the changes that follow.
+  void SetTime(TimePoint now) { now_ = std::max(now_, now); }
+  /// Counts from now on what bound pods hold, in addition to `record`. What runs already counts
+  /// since `record` ended, or since it was bound, as far as the API server says when that was.
+  void BeginUsage(const UsageRecord& record);
+  /// nullopt: nothing is counted.
+  std::optional<UsageRecord> UsageUntil(TimePoint now) const;
+
   /// Applies accumulated changes: domains and node order, first members and faults of gangs. Call
   /// before deciding anything. While pods are read under new levels, domains are put off until
   /// all nodes have been read.
@@ -344,6 +353,9 @@ class Store {
   void FixUser(PodInfo& pod, Charge next);
   void CountShare(PodInfo& pod, int sign);
   void CountJob(PodInfo& pod, int sign);
+  void CountUsage(PodInfo& pod, int sign, TimePoint from);
+  void HoldAlong(const QueueInfo& queue, ResourceId device, std::int64_t amount, TimePoint from);
+  void CountUsageAlongPaths();
   void FindKeepers();
   void CountIdle(QueueId queue);
   QueueId NewQueue();
@@ -448,6 +460,8 @@ class Store {
   std::map<std::pair<QueueId, std::int32_t>, int> priorities_;
   Amounts free_devices_;
   Amounts total_devices_;
+  std::optional<UsageMeter> meter_;
+  TimePoint now_ = 0;  ///< For the meter.
 };
 
 /// The hash that gives the one node order (FNV-1a with an avalanche step). Another seed gives

@@ -368,6 +368,7 @@ void Store::DropGoneQueues() {
     info = {};
     info.present = false;
   }
+  if (meter_) meter_->Prune(now_);
 }
 
 /// They are read together: one by one, those that are read would contradict those that are not.

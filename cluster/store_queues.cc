@@ -34,6 +34,7 @@ void Store::FindPaths() {
     }
   }
   FindKeepers();
+  CountUsageAlongPaths();
 }
 
 void Store::FindKeepers() {
@@ -118,6 +119,7 @@ void Store::ChargeQueue(PodInfo& pod, int sign) {
   CountIdle(pod.charged_queue);
   CountShare(pod, sign);
   CountJob(pod, sign);
+  if (pod.charge == Charge::kBound) CountUsage(pod, sign, now_);
   if (sign < 0) queue_news_.insert(info.path.begin(), info.path.end());
   if (policy_.borrowing) use_news_.insert(info.path.begin(), info.path.end());
 }

@@ -46,6 +46,7 @@ bool Engine::Passthrough() const { return store_.policy().mode == config::Mode::
 
 void Engine::OnNode(kube::Node node, TimePoint now) {
   if (listener() != nullptr) listener()->OnNode(node, now);
+  store_.SetTime(now);
   const std::string name = node.meta.name;
   if (const NodeIndex known = store_.FindNode(name); known != cluster::kNoNode) {
     const kube::Node& before = store_.node(known).object;
@@ -60,6 +61,7 @@ void Engine::OnNode(kube::Node node, TimePoint now) {
 
 void Engine::OnNodeDeleted(std::string_view name, TimePoint now) {
   if (listener() != nullptr) listener()->OnNodeDeleted(name, now);
+  store_.SetTime(now);
   const NodeIndex node = store_.FindNode(name);
   store_.DeleteNode(name);
   if (node == cluster::kNoNode) return;
@@ -130,6 +132,7 @@ void Engine::RereadIfDue(TimePoint now) {
 }
 
 void Engine::TakePod(kube::Pod object, TimePoint now) {
+  store_.SetTime(now);
   // Before the start nobody asks for what follows for their workloads: it is not left to one call.
   if (!started_ && store_.stale_workloads() >= kMostStale) store_.RefreshWorkloads();
   const std::string uid = object.meta.uid;
@@ -229,7 +232,13 @@ void Engine::OnPodDeleted(std::string_view uid, TimePoint now) {
   RereadIfDue(now);
 }
 
+void Engine::BeginUsage(const cluster::UsageRecord& record, TimePoint now) {
+  store_.SetTime(now);
+  store_.BeginUsage(record);
+}
+
 void Engine::ForgetPod(std::string_view uid, TimePoint now) {
+  store_.SetTime(now);
   const PodInfo* pod = store_.FindPod(uid);
   if (pod == nullptr) {
     const std::string gang = store_.EndedKey(uid);
@@ -255,6 +264,7 @@ void Engine::OnPolicy(config::PolicyConfiguration policy, TimePoint now) {
 }
 
 void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
+  store_.SetTime(now);
   store_.Refresh();
   // Plans were made under the old policy: those that have not bound any pod yet are made again.
   const std::vector<const Workload*> planned(planned_.begin(), planned_.end());

@@ -137,6 +137,8 @@ class Engine : private cluster::StoreListener {
   void OnDialectObject(kube::DialectObject object, TimePoint now);
   void OnDialectObjectDeleted(std::string_view uid, TimePoint now);
   void OnPolicy(config::PolicyConfiguration policy, TimePoint now);
+  /// Store::BeginUsage. It changes no decision.
+  void BeginUsage(const cluster::UsageRecord& record, TimePoint now);
 
   /// Call once, when every first list is processed: rebuilds what was under way and begins to
   /// decide.

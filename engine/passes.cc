@@ -109,6 +109,7 @@ void Engine::OnPodGone(const PodInfo& pod) { states_.Forget(pod); }
 /// `caller`: the pod whose filter call runs the pass; null: no call does.
 void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
   passed_at_ = now;
+  store_.SetTime(now);
   spent_ = 0;
   store_.Refresh();
   if (store_.reading()) return ReadMore(now);

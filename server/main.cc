@@ -104,7 +104,7 @@ void AddServe(CLI::App& app, ServeOptions& o) {
                   "(default: true in a cluster, false with --kubeconfig or --snapshot)");
   serve
       ->add_option("--leader-elect-namespace", o.leader_elect_namespace,
-                   "namespace of the Lease, and of the last good policy")
+                   "namespace of the Lease, of the last good policy, and of what was used")
       ->capture_default_str();
   serve
       ->add_option("--leader-elect-lease-duration", o.leader_elect_lease_duration,

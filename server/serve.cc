@@ -20,11 +20,13 @@
 #include "server/drivers/kube_api.h"
 #include "server/drivers/leadership.h"
 #include "server/drivers/policy_source.h"
+#include "server/drivers/usage_keeper.h"
 #include "server/drivers/work_queue.h"
 #include "server/ops/api_pages.h"
 #include "server/ops/ops_auth.h"
 #include "server/ops/ops_server.h"
 #include "server/ops/policy_edit.h"
+#include "server/ops/views.h"
 #include "server/verbs/verb_server.h"
 #include "server/version.h"
 
@@ -111,6 +113,8 @@ class Service {
   void ApplyPolicy(config::PolicyConfiguration policy);
   void MakeInformers();
   void MakeLeadership();
+  void BeginUsage();
+  cluster::UsageRecord UsageNow() const;
   void Lead();
   void Follow();
   void Shutdown();
@@ -131,6 +135,7 @@ class Service {
   std::unique_ptr<Api> api_;
   EmbeddedCluster* embedded_ = nullptr;
   std::unique_ptr<HostDriver> host_;
+  std::unique_ptr<UsageKeeper> usage_;  ///< Null: there is no API server to keep it.
   std::unique_ptr<HttpServer> verb_server_;
   std::unique_ptr<PolicySource> policy_;
   WorkQueue chores_{/*threads=*/1, /*max_jobs=*/16};
@@ -362,6 +367,7 @@ void Service::ServeOpsPages() {
   // Gauges mirror the cluster at the moment of the scrape.
   handlers.before_metrics = [this] {
     host_->UpdateMetrics();
+    if (!usage_) FeedUsage(UsageNow(), metrics_);
     if (informers_ != nullptr) {
       metrics_.SetSnapshotAge(static_cast<double>(informers_->StalestOfAllMs()) / 1000.0);
     }
@@ -390,7 +396,9 @@ void Service::ApplyPolicy(config::PolicyConfiguration policy) {
 void Service::MakeInformers() {
   if (settings_.elects) MakeLeadership();
   informers_ = std::make_unique<Informers>(*client_, *host_, metrics_, logger_, [this] {
-    leadership_ ? leadership_->Start() : host_->Start();
+    if (leadership_) return leadership_->Start();
+    host_->Start();
+    BeginUsage();
   });
   if (leadership_) {
     informers_->WatchPods([this](const kube::Pod& pod) { leadership_->See(pod); },
@@ -429,8 +437,20 @@ void Service::MakeLeadership() {
           .fit = [this] { return EngineProblem().empty() && WatchProblem().empty(); }});
 }
 
+void Service::BeginUsage() {
+  if (usage_) return usage_->Begin();
+  host_->Apply([](engine::Engine& e, engine::TimePoint now) { e.BeginUsage({}, now); });
+}
+
+cluster::UsageRecord Service::UsageNow() const {
+  return host_->Look([](const engine::Engine& e, auto now) {
+    return e.store().UsageUntil(now).value_or(cluster::UsageRecord());
+  });
+}
+
 void Service::Lead() {
   host_->Start();
+  BeginUsage();
   metrics_.SetLeader(true);
   // Not on this thread: an API server that does not answer would keep us from ending the term.
   chores_.Push("", [this] {
@@ -440,16 +460,19 @@ void Service::Lead() {
 }
 
 void Service::Follow() {
+  if (usage_) usage_->End();
   host_->Resign();
   metrics_.SetLeader(false);
   verb_server_->CloseIdle();  // kube-scheduler's next call then goes to the pod that the Service
                               // selects
 }
 
-/// In this order: nothing new is begun; parked binds fail at once; what is under way ends; the next
-/// leader may begin; the connections end, so that kube-scheduler connects to the next leader.
+/// In this order: what was used is kept; nothing new is begun; parked binds fail at once; what is
+/// under way ends; the next leader may begin; the connections end, so that kube-scheduler connects
+/// to the next leader.
 void Service::Shutdown() {
   draining_ = true;
+  if (usage_) usage_->End();
   if (leadership_) leadership_->Leave();
   host_->Stop();
   metrics_.SetLeader(false);
@@ -475,6 +498,11 @@ int Service::Run() {
                                                        .expected_pods = kExpectedPods},
                                        *api_, metrics_, logger_, decisions_, SteadyClock(),
                                        [this] { return tenure_.Holds(); });
+  if (client_ != nullptr) {
+    usage_ =
+        std::make_unique<UsageKeeper>(*host_, *client_, tenure_, options_.leader_elect_namespace,
+                                      metrics_, logger_, UsageKeeper::Pace());
+  }
   metrics_.SetLeader(!settings_.elects);
   if (!options_.policy_file.empty()) {
     policy_->WatchFile(options_.policy_file, [this](auto p) { ApplyPolicy(std::move(p)); });
@@ -486,6 +514,7 @@ int Service::Run() {
   } else {
     embedded_->Connect(*host_);
     host_->Start();
+    BeginUsage();
   }
   sigset_t signals;
   sigemptyset(&signals);

@@ -72,6 +72,7 @@ void AddQuestions(CLI::App& app, AskOptions& o) {
   CLI::App* queues = Add(app, o, Question::kQueues, "the queues: use, quota, limit, what waits");
   AddListOptions(*queues, o, "queues");
   queues->add_option("-n,--namespace", o.ns, "only the queues that pods of this namespace may use");
+  queues->add_flag("--users", o.output.by_user, "what the users of each queue have used, in hours");
   CLI::App* gangs = Add(app, o, Question::kGangs, "the gangs: phase, members, wait");
   AddListOptions(*gangs, o, "gangs");
   AddNamespaces(*gangs, o);

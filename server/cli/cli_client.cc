@@ -217,8 +217,9 @@ std::expected<Json, Answer> Fetch(const AskOptions& given,
     request.query = {{"namespace", options.ns}};
   } else if (options.question == Question::kQueues) {
     if (!options.ns.empty()) request.query.emplace_back("namespace", options.ns);
-    if (options.output.format == OutputFormat::kWide)
+    if (options.output.format == OutputFormat::kWide || options.output.by_user) {
       request.query.emplace_back("namespaces", "true");
+    }
   }
   const auto response = Get(*target, request);
   if (!response) return std::unexpected(response.error());
@@ -252,15 +253,15 @@ std::string KeyOf(const Json& item) {
 }
 
 /// Keeps only the items of `page` that differ from `last`, and updates `last` to all of them.
-/// Returns the keys of items that no longer exist. A change of the waiting time alone does not
-/// count.
+/// Returns the keys of items that no longer exist. A change of the waiting time alone, or of
+/// what was used so far, does not count.
 std::vector<std::string> TakeChanges(Json& page, std::map<std::string, Json>& last) {
   std::map<std::string, Json> now;
   Json changed = Json::array();
   for (const Json& item : page.value("items", Json::array())) {
     if (!item.is_object()) continue;
     Json lasting = item;
-    lasting.erase("waitingSeconds");
+    for (const char* passes : {"waitingSeconds", "deviceSeconds", "users"}) lasting.erase(passes);
     const std::string key = KeyOf(item);
     const auto before = last.find(key);
     if (before == last.end() || before->second != lasting) changed.push_back(item);
@@ -301,7 +302,8 @@ Answer Watch(const AskOptions& options, const std::function<void(const std::stri
   using Format = OutputFormat;
   const Format format = options.output.format;
   const bool lines = format == Format::kTable || format == Format::kWide || format == Format::kName;
-  if (!lines || options.output.by_model || options.question == Question::kWhy) {
+  if (!lines || options.output.by_model || options.output.by_user ||
+      options.question == Question::kWhy) {
     return Fail(kUsage, "error: -w goes with lists as a table, wide or name");
   }
   Output output = options.output;

@@ -62,7 +62,7 @@ Table TableOf(Question question, const Json& page, const Output& output) {
     case Question::kNodes:
       return output.by_model ? ModelsTable(page) : NodesTable(page, wide);
     default:
-      return QueuesTable(page, wide);
+      return output.by_user ? UsersTable(page) : QueuesTable(page, wide);
   }
 }
 
@@ -136,7 +136,7 @@ std::expected<std::string, std::string> Print(Question question, Json page, cons
   }
   if (question == Question::kWhy) return WhyText(page, output.format == OutputFormat::kWide);
   const Table table = TableOf(question, page, output);
-  return table.empty() ? fmt::format("No {} found.\n", NameOf(question))
+  return table.empty() ? fmt::format("No {} found.\n", output.by_user ? "users" : NameOf(question))
                        : table.Render(output.headers);
 }
 

@@ -19,6 +19,7 @@ struct Output {
   bool headers = true;    ///< For a table.
   std::string sort_by{};  ///< A path in each item; empty: in the order of the service.
   bool by_model = false;  ///< For kNodes in a table: one line per model.
+  bool by_user = false;   ///< For kQueues: also what users have used; a table has only that.
 };
 
 /// `queues`: the name of the path and of the command.

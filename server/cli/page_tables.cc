@@ -58,13 +58,19 @@ std::string CountsText(const Json& pending) {
   return total == 0 ? "0" : fmt::format("{} ({})", total, reasons);
 }
 
+/// Device-seconds as hours; `-`: not told.
+std::string HoursText(const Json& seconds, const std::string& resource) {
+  if (!At(seconds, resource).is_number()) return "-";
+  return fmt::format("{:.1f}", static_cast<double>(Number(seconds, resource)) / 3600.0);
+}
+
 /// The resources of a queue that get a row, if it uses, is promised, limited to or entitled to
-/// some: devices; with `wide` all.
+/// some: devices; with `wide` all, and those that it has used.
 std::set<std::string> ResourcesOf(const Json& queue, bool wide) {
   std::set<std::string> names;
-  for (const char* key : {"quota", "limit", "used", "fairShare"}) {
+  for (const char* key : {"quota", "limit", "used", "fairShare", "deviceSeconds"}) {
     const Json& amounts = At(queue, key);
-    if (!amounts.is_object()) continue;
+    if (!amounts.is_object() || (!wide && std::string_view(key) == "deviceSeconds")) continue;
     for (const auto& [name, amount] : amounts.items()) {
       const bool nothing = std::string_view(key) == "fairShare" && amount == "0";
       if (!nothing && (wide || name.find('/') != std::string::npos)) names.insert(name);
@@ -173,7 +179,7 @@ std::vector<InTree> TreeOf(const Json& items) {
 Table QueuesTable(const Json& page, bool wide) {
   std::vector<std::string> header{"NAME", "RESOURCE",   "USED",  "QUOTA",   "BORROWED",
                                   "LENT", "FAIR-SHARE", "LIMIT", "PENDING", "REFUSED"};
-  if (wide) header.emplace_back("NAMESPACES");
+  if (wide) header.insert(header.end(), {"HOURS", "NAMESPACES"});
   Table table(std::move(header));
   for (const auto& [item, depth] : TreeOf(At(page, "items"))) {
     const Json& queue = *item;
@@ -196,7 +202,10 @@ Table QueuesTable(const Json& page, bool wide) {
           amount("limit", "-"),
           first ? CountsText(At(queue, "pending")) : "",
           first ? CountsText(At(queue, "refused")) : ""};
-      if (wide) row.push_back(Joined(At(queue, "namespaces")));
+      if (wide) {
+        row.insert(row.end(),
+                   {HoursText(At(queue, "deviceSeconds"), name), Joined(At(queue, "namespaces"))});
+      }
       table.Add(std::move(row));
       first = false;
     }
@@ -219,8 +228,24 @@ Table QueuesTable(const Json& page, bool wide) {
           amount("limit"),
           "",
           ""};
-      if (wide) row.emplace_back();
+      if (wide) row.insert(row.end(), 2, std::string());
       table.Add(std::move(row));
+    }
+  }
+  return table;
+}
+
+Table UsersTable(const Json& page) {
+  Table table({"QUEUE", "USER", "RESOURCE", "HOURS"});
+  for (const Json& queue : At(page, "items")) {
+    const Json& users = At(queue, "users");
+    for (const Json& user : users.is_array() ? users : Json::array()) {
+      const Json seconds = At(user, "deviceSeconds");
+      const Json used = seconds.is_object() ? seconds : Json::object();
+      for (const auto& [name, amount] : used.items()) {
+        table.Add({TextOf(queue, "name"), TextOf(user, "user"), kube::Printable(name),
+                   HoursText(used, name)});
+      }
     }
   }
   return table;

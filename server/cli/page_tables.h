@@ -12,6 +12,8 @@ namespace berth::server {
 /// `wide` shows more columns. Accepts any JSON: values that are missing or of another type show as
 /// `-`.
 Table QueuesTable(const nlohmann::ordered_json& page, bool wide);
+/// What the users of each queue have used, in device-hours.
+Table UsersTable(const nlohmann::ordered_json& page);
 Table GangsTable(const nlohmann::ordered_json& page, bool wide);
 Table PodsTable(const nlohmann::ordered_json& page, bool wide);
 Table NodesTable(const nlohmann::ordered_json& page, bool wide);

@@ -55,6 +55,8 @@ enum Id : std::uint8_t {
   kQueueLimit,
   kQueueBorrowed,
   kQueueFairShare,
+  kQueueUsage,
+  kUserUsage,
   kFragmentation,
   kDeviceNodes,
   kDraIgnored,
@@ -116,6 +118,15 @@ constexpr std::array<MetricInfo, kMetricCount> kTable{{
     {"berth_queue_fair_share", MetricType::Gauge, "queue, resource", Stability::kAlpha,
      "Devices that a queue, with those below it, is entitled to by quota, weight and demand "
      "(docs/queues.md)."},
+    {"berth_queue_device_seconds_total", MetricType::Counter, "queue, resource", Stability::kAlpha,
+     "Devices that the bound pods of a queue, and of those below it, hold, times seconds: GPU "
+     "hours "
+     "are a 3600th. Goes on over restarts (docs/queues.md). The first 100 queues that use devices "
+     "have a label of their own."},
+    {"berth_user_device_seconds_total", MetricType::Counter, "queue, user, resource",
+     Stability::kAlpha,
+     "The same by user, of the queue itself. Up to 1,000 users; the others are queue `other`, user "
+     "`other`."},
     {"berth_fragmentation_ratio", MetricType::Gauge, "resource", Stability::kAlpha,
      "Share of the free devices that are on nodes where others are taken, 0 to 1."},
     {"berth_device_nodes", MetricType::Gauge, "state", Stability::kAlpha,
@@ -201,6 +212,7 @@ class ReplacedFamily {
     auto& metric = metrics_.emplace_back();
     metric.label = std::move(labels);
     metric.gauge.value = value;
+    metric.counter.value = value;  // which of the two counts, its type says
   }
 
   prometheus::MetricFamily Collect(Id id) const {
@@ -463,6 +475,23 @@ void Metrics::ReplacePending(std::span<const PendingRow> rows) {
   state_->replaced[kPendingWorkloads] = std::move(family);
 }
 
+void Metrics::ReplaceUsage(std::span<const UsageRow> rows) {
+  ReplacedFamily queues;
+  ReplacedFamily users;
+  for (const auto& row : rows) {
+    Labels labels{{"queue", row.queue}, {"resource", row.resource}};
+    if (row.user.empty()) {
+      queues.Add(std::move(labels), row.seconds);
+    } else {
+      labels.push_back({"user", row.user});
+      users.Add(std::move(labels), row.seconds);
+    }
+  }
+  const std::lock_guard lock(state_->mutex);
+  state_->replaced[kQueueUsage] = std::move(queues);
+  state_->replaced[kUserUsage] = std::move(users);
+}
+
 void Metrics::ReplaceGangs(std::span<const LabelledValue> by_phase) {
   state_->Replace(kGangs, "phase", by_phase);
 }
@@ -520,8 +549,9 @@ std::string MetricsReference() {
          "Served on `/metrics` of `--ops-listen`. No label names a pod or a node. `queue` has at "
          "most "
       << kMaxQueueLabels
-      << " values, the\nlargest queues; all others are summed up as `other`. Written by "
-         "`MetricsReference()` in `server/ops/metrics.cc`: do not edit.\n\n"
+      << " values, the\nlargest queues unless stated otherwise; all others are summed up as "
+         "`other`. "
+         "Written by `MetricsReference()` in `server/ops/metrics.cc`: do not edit.\n\n"
          "STABLE metrics keep their name, labels and meaning; ALPHA ones may change with a note "
          "in the release.\n\n"
          "| metric | type | labels | stability | meaning |\n|---|---|---|---|---|\n";

@@ -45,6 +45,13 @@ struct LargestGangRow {
   int pod_gpus = 0;
   double pods = 0;
 };
+/// Device-seconds. Queues without a label of their own are `other`, and so are users.
+struct UsageRow {
+  std::string queue;
+  std::string user{};  ///< Empty: of the queue, with those below it.
+  std::string resource;
+  double seconds = 0;
+};
 /// A value by one label: phase, state, kind or resource.
 struct LabelledValue {
   std::string label;
@@ -96,6 +103,9 @@ class Metrics {
   void ReplaceQueues(std::span<const QueueRow> rows);
   /// Queue labels are those of the last ReplaceQueues().
   void ReplacePending(std::span<const PendingRow> rows);
+  /// Queue labels are not those of ReplaceQueues(): who has one keeps it, so that no sum ever
+  /// falls.
+  void ReplaceUsage(std::span<const UsageRow> rows);
   void ReplaceGangs(std::span<const LabelledValue> by_phase);
   void ReplacePlans(std::span<const LabelledValue> by_state);
   void ReplaceCacheObjects(std::span<const LabelledValue> by_kind);

@@ -112,6 +112,41 @@ Json Counts(const std::map<std::string, int>& counts) {
   return json;
 }
 
+/// Whole device-seconds by resource.
+Json Seconds(const cluster::Usage& used) {
+  Json json = Json::object();
+  for (const auto& [resource, milliseconds] : used) json[resource] = milliseconds / 1000;
+  return json;
+}
+
+/// What queues and their users have used, by the name of the queue.
+class UsedByQueue {
+ public:
+  explicit UsedByQueue(const InParts& read) {
+    read([this](const engine::Engine& engine, auto now) {
+      if (auto record = engine.store().UsageUntil(now)) record_ = *std::move(record);
+      return false;
+    });
+    for (const auto& entry : record_.queues) queues_[entry.queue] = Seconds(entry.used);
+    for (const auto& entry : record_.users) {
+      users_[entry.queue].push_back({{"user", entry.user}, {"deviceSeconds", Seconds(entry.used)}});
+    }
+  }
+  Json Of(const std::string& queue) const { return Find(queues_, queue, Json::object()); }
+  Json UsersOf(const std::string& queue) const { return Find(users_, queue, Json::array()); }
+
+ private:
+  using ByQueue = std::map<std::string, Json>;
+  static Json Find(const ByQueue& map, const std::string& queue, Json otherwise) {
+    const auto it = map.find(queue);
+    return it == map.end() ? std::move(otherwise) : it->second;
+  }
+
+  cluster::UsageRecord record_;
+  ByQueue queues_;
+  ByQueue users_;
+};
+
 std::map<std::string, Waiting> WaitingByQueue(const InParts& read, QueueReader& numbers) {
   std::map<std::string, Waiting> queues;
   ForEachWorkload(read, [&](const engine::Engine& engine, const Workload& workload, auto) {
@@ -243,6 +278,7 @@ std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces
   QueueReader reader;
   auto waiting = WaitingByQueue(read, reader);
   reader.Compute(read);
+  const UsedByQueue used(read);
   Items items;
   std::size_t next = 0;
   read([&](const engine::Engine& engine, auto) {
@@ -263,10 +299,12 @@ std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces
                    {"lent", Quantities(numbers.lent)},
                    {"fairShare", Quantities(numbers.fair_share)},
                    {"parts", PartsOf(store, queue)},
+                   {"deviceSeconds", used.Of(queue.config.name)},
                    {"pending", Counts(waits.pending)},
                    {"refused", Counts(waits.refused)}};
       if (namespaces) {
         item["namespaces"] = queue.config.namespaces.value_or(std::vector<std::string>{});
+        item["users"] = used.UsersOf(queue.config.name);
       }
       items.Add(item);
     }
@@ -283,6 +321,7 @@ std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces
                {"lent", Json::object()},
                {"fairShare", Json::object()},
                {"parts", Json::array()},
+               {"deviceSeconds", Json::object()},
                {"pending", Counts(none->second.pending)},
                {"refused", Counts(none->second.refused)}});
   }

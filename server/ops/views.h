@@ -12,10 +12,11 @@
 namespace berth::server {
 
 /// {"items":[{name, parent, namespaces, quota, limit, used, borrowed, lent, fairShare,
-/// parts:[{resource, flavor, nonPreemptible, used, quota, limit}], pending:{reason: workloads},
-/// refused:{reason: pods}}]}, amounts as Kubernetes quantities
-/// (QueueNumbers says of what). Workloads and pods without a queue come last, under `(none)`. `ns`
-/// not empty: only queues that admit its pods. `namespaces`: whether they are shown.
+/// parts:[{resource, flavor, nonPreemptible, used, quota, limit}], deviceSeconds:{resource:
+/// seconds}, pending:{reason: workloads}, refused:{reason: pods}}]}, amounts as Kubernetes
+/// quantities (QueueNumbers says of what). Workloads and pods without a queue come last, under
+/// `(none)`. `ns` not empty: only queues that admit its pods. `namespaces`: whether they are shown,
+/// and users:[{user, deviceSeconds}].
 std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces);
 
 /// {"items":[{namespace, name, queue, phase, size, minMember, members, refused, refusals:{reason:
@@ -40,5 +41,8 @@ std::string WhyJson(const engine::Engine& engine, std::string_view ns, std::stri
 /// Replaces the gauges that mirror the cluster. For an engine that has not started (a follower's),
 /// only those of its own memory: the others would be counted twice in a sum over all replicas.
 void FeedGauges(const InParts& read, Metrics& metrics);
+/// Replaces the counters of what queues and users have used. `record` must be one that a next
+/// process goes on from, so that they never fall.
+void FeedUsage(const cluster::UsageRecord& record, Metrics& metrics);
 
 }  // namespace berth::server

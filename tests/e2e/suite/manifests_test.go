@@ -364,7 +364,7 @@ var (
 		"scheduling.x-k8s.io/podgroups list", "scheduling.x-k8s.io/podgroups watch",
 	}
 	usedInOwnNamespace = []string{
-		"/configmaps create", "/configmaps get", "/configmaps list", "/configmaps watch", "/configmaps/berth-last-policy update",
+		"/configmaps create", "/configmaps get", "/configmaps list", "/configmaps watch", "/configmaps/berth-last-policy update", "/configmaps/berth-usage update",
 		"coordination.k8s.io/leases create", "coordination.k8s.io/leases/berth get", "coordination.k8s.io/leases/berth update",
 	}
 )
@@ -419,6 +419,7 @@ func TestRightsInForce(t *testing.T) {
 		{Verb: "create", Resource: "pods", Subresource: "binding", Namespace: "team-a"}:                                   true,
 		{Verb: "patch", Resource: "pods", Subresource: "status", Namespace: "team-a"}:                                     true,
 		{Verb: "update", Resource: "configmaps", Name: "berth-last-policy", Namespace: bed.SystemNamespace}:               true,
+		{Verb: "update", Resource: "configmaps", Name: "berth-usage", Namespace: bed.SystemNamespace}:                     true,
 		{Verb: "update", Resource: "configmaps", Name: "berth-policy", Namespace: bed.SystemNamespace}:                    false,
 		{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Name: "berth", Namespace: bed.SystemNamespace}: true,
 		{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Name: "other", Namespace: bed.SystemNamespace}: false,

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,6 +93,17 @@ func (s *Scenario) EvictByDelete() {
 	})
 	base := filepath.Dir(rbacFiles()[0])
 	must(s.T, s.bed.installRBACFile(s.ctx, filepath.Join(base, "..", "components", "evict-by-delete", "rbac.yaml")))
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:               "system:serviceaccount:" + SystemNamespace + ":berth",
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "delete", Resource: "pods", Namespace: "default"},
+	}}
+	Eventually(s.T, Timeout, "the right to delete pods is in force", func() error {
+		answer, err := s.Client.AuthorizationV1().SubjectAccessReviews().Create(s.ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		return Unless(answer.Status.Allowed, "not allowed")
+	})
 }
 
 // orSystem fills in the namespace that kustomize would.

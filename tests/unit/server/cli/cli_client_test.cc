@@ -96,6 +96,29 @@ TEST_CASE("parts of resources have rows of their own", "[cli]") {
         "2       -         -\n");
 }
 
+TEST_CASE("what was used is told in hours", "[cli]") {
+  const Json page = Json::parse(R"({"items":[{"name":"a","namespaces":["x"],
+    "quota":{},"limit":{},"used":{},"fairShare":{"nvidia.com/gpu":"0"},"pending":{},"refused":{},
+    "deviceSeconds":{"nvidia.com/gpu":45000},
+    "users":[{"user":"ann","deviceSeconds":{"nvidia.com/gpu":36000}},
+             {"user":"bob","deviceSeconds":{"nvidia.com/gpu":9179,"x":-1}},3,{"user":"eve"}]},
+    {"name":"b","users":7,"deviceSeconds":"much"}]})");
+  CHECK(Printed(Question::kQueues, page, OutputFormat::kWide) ==
+        "NAME   RESOURCE         USED   QUOTA   BORROWED   LENT   FAIR-SHARE   LIMIT   PENDING   "
+        "REFUSED   HOURS   NAMESPACES\n"
+        "a      nvidia.com/gpu   0      -       0          0      0            -       0         "
+        "0         12.5    x\n"
+        "b      -                0      -       0          0      -            -       -         "
+        "-         -       -\n");
+  const Output by_user{.by_user = true};
+  CHECK(Print(Question::kQueues, page, by_user).value() ==
+        "QUEUE   USER   RESOURCE         HOURS\n"
+        "a       ann    nvidia.com/gpu   10.0\n"
+        "a       bob    nvidia.com/gpu   2.5\n"
+        "a       bob    x                -0.0\n");
+  CHECK(Print(Question::kQueues, kQueues, by_user).value() == "No users found.\n");
+}
+
 TEST_CASE("wide shows more", "[cli]") {
   CHECK(Printed(Question::kQueues, kQueues, OutputFormat::kWide).find("cpu") != std::string::npos);
   CHECK(Printed(Question::kGangs, kGangs, OutputFormat::kWide).find("n1,n2") != std::string::npos);
@@ -425,7 +448,7 @@ TEST_CASE("a list that is watched tells what changes", "[cli]") {
   HttpServer server;
   std::vector<std::string> pages{
       R"({"items":[{"name":"a","used":1,"waitingSeconds":1},{"name":"b"}]})",
-      R"({"items":[{"name":"a","used":1,"waitingSeconds":3},{"name":"b"}]})",
+      R"({"items":[{"name":"a","used":1,"waitingSeconds":3,"deviceSeconds":{"x":1}},{"name":"b"}]})",
       R"({"items":[{"name":"a","used":2},{"name":"c\u001b"}]})",
       R"({"items":[{"name":"a","used":2}]})", "3"};
   std::size_t asked = 0;

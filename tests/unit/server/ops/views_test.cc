@@ -113,6 +113,57 @@ TEST_CASE("queues say what they borrowed, lent and are entitled to", "[views]") 
         "uses more than it is entitled to.");
 }
 
+// From 0 s ann's pod holds 2 GPUs in lab, below org; at 90 s bob's comes with 1.
+TEST_CASE("queues say what they have used, and whose it was where that is asked", "[views]") {
+  auto lab = MakeQueue("lab", {"default"});
+  lab.parent = "org";
+  World world(MakePolicy({MakeQueue("org", {"org"}), lab}));
+  world.Add(MakeNode("n1").Gpu(8));
+  world.Add(MakePod("a").Gpu(2).On("n1").Label("berth.dev/user", "ann"));
+  world.Start();
+  CHECK(Queue(world, "lab")["deviceSeconds"] == Json::object());  // nothing is counted yet
+  world.engine().BeginUsage({}, world.now());
+  world.Advance(90'000);
+  world.Add(MakePod("b").Gpu(1).On("n1").Label("berth.dev/user", "bob"));
+  world.Advance(10'500);
+  CHECK(Queue(world, "lab")["deviceSeconds"] == Json({{"nvidia.com/gpu", 211}}));
+  CHECK(Queue(world, "org")["deviceSeconds"] == Json({{"nvidia.com/gpu", 211}}));
+  CHECK_FALSE(Queue(world, "lab").contains("users"));
+  const Json wide = Json::parse(QueuesJson(PartsOf(world.engine(), world.now()), "", true));
+  CHECK(wide["items"][0]["users"] == Json::array());
+  CHECK(wide["items"][1]["users"] == Json::parse(R"([
+    {"user": "ann", "deviceSeconds": {"nvidia.com/gpu": 201}},
+    {"user": "bob", "deviceSeconds": {"nvidia.com/gpu": 10}}])"));
+
+  Metrics metrics(BuildInfo{});
+  FeedUsage(*world.store().UsageUntil(world.now()), metrics);
+  const std::string page = metrics.Serialize();
+  CHECK_THAT(page, Catch::Contains("# TYPE berth_queue_device_seconds_total counter\n"));
+  CHECK_THAT(page, Catch::Contains("berth_queue_device_seconds_total{queue=\"org\","
+                                   "resource=\"nvidia.com/gpu\"} 211.5\n"));
+  CHECK_THAT(page, Catch::Contains("berth_user_device_seconds_total{queue=\"lab\","
+                                   "resource=\"nvidia.com/gpu\",user=\"ann\"} 201\n"));
+}
+
+// 130 queues: the first 100 have labels, and of the others none takes one later by being larger.
+TEST_CASE("the sum of the queues without a label never falls", "[views]") {
+  cluster::UsageRecord record;
+  for (int i = 0; i < 130; ++i) {
+    record.queues.push_back({.queue = "q" + std::to_string(i), .used = {{"x", 1'000}}});
+  }
+  record.queues.push_back({.queue = "other", .named = false, .used = {{"x", 5'000}}});
+  record.other_queues = {{"x", 7'000}};
+  record.other_users = {{"x", 9'000}};
+  Metrics metrics(BuildInfo{});
+  FeedUsage(cluster::UsageMeter(record, 0).Record(1), metrics);
+  const std::string page = metrics.Serialize();
+  CHECK_THAT(page, Catch::Contains("berth_queue_device_seconds_total{queue=\"other\","
+                                   "resource=\"x\"} 42\n"));  // 30 + 5 + 7
+  CHECK_THAT(page, Catch::Contains("berth_user_device_seconds_total{queue=\"other\","
+                                   "resource=\"x\",user=\"other\"} 9\n"));
+  CHECK_THAT(page, Catch::Contains("{queue=\"q99\"") && !Catch::Contains("{queue=\"q100\""));
+}
+
 TEST_CASE("what a queue uses of single flavors, and for non-preemptible work", "[views]") {
   auto queue = MakeQueue("a", {"default"}, -1, 4);
   queue.quotas = {{.flavor = "h100", .quota = {{"nvidia.com/gpu", 2'000}}}};

@@ -1,0 +1,176 @@
+#include "server/drivers/usage_keeper.h"
+
+#include <pthread.h>
+
+#include <nlohmann/json.hpp>
+
+#include "server/drivers/usage_text.h"
+#include "server/ops/views.h"
+
+namespace berth::server {
+namespace {
+
+constexpr kube::Duration kUsageTimeout{3'000};
+constexpr const char* kUsageConfigMap = "berth-usage";
+constexpr const char* kUsageKey = "usage.json";
+
+/// The text in the ConfigMap; empty: it has none.
+std::string TextIn(const std::string& body) {
+  const auto json = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return {};
+  const auto data = json.find("data");
+  if (data == json.end() || !data->is_object()) return {};
+  const auto text = data->find(kUsageKey);
+  return text != data->end() && text->is_string() ? text->get<std::string>() : std::string();
+}
+
+bool SameUse(const cluster::UsageRecord& a, const cluster::UsageRecord& b) {
+  return a.queues == b.queues && a.users == b.users && a.other_queues == b.other_queues &&
+         a.other_users == b.other_users;
+}
+
+std::string ErrorOf(const std::expected<kube::Response, kube::TransportError>& response) {
+  if (!response) return response.error().message;
+  return "HTTP " + std::to_string(response->status) + " " + response->body.substr(0, 200);
+}
+
+}  // namespace
+
+UsageKeeper::UsageKeeper(HostDriver& host, kube::RestClient& client, Tenure& tenure, std::string ns,
+                         Metrics& metrics, Logger& logger, Pace pace)
+    : host_(host),
+      client_(client),
+      tenure_(tenure),
+      path_("/api/v1/namespaces/" + ns + "/configmaps"),
+      ns_(std::move(ns)),
+      metrics_(metrics),
+      logger_(logger),
+      pace_(pace) {
+  thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
+}
+
+UsageKeeper::~UsageKeeper() = default;
+
+void UsageKeeper::Begin() {
+  const std::scoped_lock lock(mutex_);
+  active_ = true;
+  ++term_;
+  changed_.notify_all();
+}
+
+void UsageKeeper::End() {
+  bool counted = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    counted = std::exchange(active_, false) && counted_in_ == term_;
+  }
+  const std::scoped_lock one_at_a_time(writing_);
+  if (counted) Write();
+  metrics_.ReplaceUsage({});
+}
+
+void UsageKeeper::Run(const std::stop_token& stop) {
+  pthread_setname_np(pthread_self(), "usage");  // for `ps -L` and debuggers
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    const std::uint64_t term = term_;
+    const bool counts = counted_in_ == term;
+    bool read = false;
+    if (active_) {
+      lock.unlock();
+      read = counts || Read(stop);
+      if (read) WriteIn(term);
+      lock.lock();
+      if (read) counted_in_ = term;
+    }
+    const auto news = [&] { return term_ != term; };
+    if (active_) {
+      changed_.wait_for(lock, stop, read ? pace_.between_writes : pace_.before_retry, news);
+    } else {
+      changed_.wait(lock, stop, news);
+    }
+  }
+}
+
+/// False: it could not be read, and nothing counts yet: what is there must not be overwritten.
+bool UsageKeeper::Read(const std::stop_token& stop) {
+  kube::Request request;
+  request.path = path_ + "/" + kUsageConfigMap;
+  request.timeout = kUsageTimeout;
+  const auto response = client_.Do(request, stop);
+  const bool none = response && response->status == 404;
+  if (!none && (!response || !response->Ok())) {
+    Report("could not be read: " + ErrorOf(response));
+    return false;
+  }
+  DecodedUsage decoded;
+  if (!none) decoded = DecodeUsage(TextIn(response->body));
+  if (!decoded.problems.empty()) {
+    std::string left_out;
+    for (const std::string& problem : decoded.problems) {
+      left_out += (left_out.empty() ? "" : ", ") + problem;
+    }
+    logger_.Log(Severity::kWarning, "a part of what queues have used is not readable: left out",
+                {{"configmap", ns_ + "/" + kUsageConfigMap}, {"parts", left_out}});
+  }
+  host_.Apply([&](engine::Engine& engine, engine::TimePoint now) {
+    engine.BeginUsage(decoded.record, now);
+  });
+  {
+    const std::scoped_lock lock(writing_);
+    written_.reset();  // another leader may have written meanwhile
+  }
+  Report("");
+  return true;
+}
+
+/// Not after the end of the term.
+void UsageKeeper::WriteIn(std::uint64_t term) {
+  const std::scoped_lock one_at_a_time(writing_);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!active_ || term_ != term) return;
+  }
+  Write();
+}
+
+/// REQUIRES: `writing_`.
+void UsageKeeper::Write() {
+  const auto permit = tenure_.Enter(kUsageTimeout);
+  if (!permit) return;
+  auto record = host_.Look(
+      [](const engine::Engine& engine, auto now) { return engine.store().UsageUntil(now); });
+  // Whoever comes to run later counts since then anyway.
+  if (!record || (written_ && SameUse(*record, *written_))) return;
+  const nlohmann::json object{{"apiVersion", "v1"},
+                              {"kind", "ConfigMap"},
+                              {"metadata", {{"name", kUsageConfigMap}, {"namespace", ns_}}},
+                              {"data", {{kUsageKey, EncodeUsage(*record)}}}};
+  kube::Request request;
+  request.timeout = permit->timeout;
+  request.method = "PUT";
+  request.path = path_ + "/" + kUsageConfigMap;
+  request.body = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  auto response = client_.Do(request, permit->stop);
+  if (response && response->status == 404) {
+    request.method = "POST";
+    request.path = path_;
+    response = client_.Do(request, permit->stop);
+  }
+  if (!response || !response->Ok()) return Report("could not be written: " + ErrorOf(response));
+  FeedUsage(*record, metrics_);
+  written_ = std::move(record);
+  Report("");
+}
+
+/// Each kind of error once, until it is overcome.
+void UsageKeeper::Report(const std::string& error) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (std::exchange(reported_, error) == error || error.empty()) return;
+  }
+  logger_.Log(Severity::kWarning, "what queues have used is not kept",
+              {{"configmap", ns_ + "/" + kUsageConfigMap}, {"error", error}});
+}
+
+}  // namespace berth::server
