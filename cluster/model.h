@@ -75,7 +75,8 @@ struct PodInfo {
   /// Where the ledger of its queue has it: see QueueInfo::shares and jobs.
   config::FairWithin shared_within = config::FairWithin::kNone;
   bool job_counted = false;
-  /// What Store::usage counts of it, while it is bound: its devices, for this account of its user.
+  /// What Store::BeginUsage counts of it, while it is bound: its devices, for this account of its
+  /// user.
   Demand metered;
   UsageMeter::Account* metered_user = nullptr;
   /// It may not be evicted for other work. Fixed while it is planned, and once bound.
@@ -175,7 +176,7 @@ struct QueueInfo {
   std::vector<QueueId> path;
   Amounts own;      ///< What is charged to pods of this very queue.
   Amounts used;     ///< The same of all queues that have this one on their path.
-  Amounts metered;  ///< What Store::usage counts of this very queue now.
+  Amounts metered;  ///< What Store::BeginUsage counts of this very queue now.
   /// Cap by resource: `limit`, or without borrowing `quota` where no limit is given. Absent: no
   /// cap.
   std::vector<std::pair<ResourceId, std::int64_t>> caps;

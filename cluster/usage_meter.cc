@@ -40,8 +40,12 @@ void LimitEntries(std::vector<UsageEntry>& entries, std::size_t most, Usage& oth
 
 void UsageMeter::Account::Line::Advance(std::int64_t now) {
   if (now <= at) return;
-  total = std::min(kMostTotal, total + static_cast<__int128>(holds) * (__int128{now} - at));
+  Add(holds, at, now);
   at = now;
+}
+
+void UsageMeter::Account::Line::Add(std::int64_t milli, std::int64_t from, std::int64_t to) {
+  total = std::min(kMostTotal, total + static_cast<__int128>(milli) * (__int128{to} - from));
 }
 
 void UsageMeter::Account::Hold(std::string_view resource, std::int64_t milli, std::int64_t from,
@@ -50,10 +54,7 @@ void UsageMeter::Account::Hold(std::string_view resource, std::int64_t milli, st
   if (line == lines_.end()) line = lines_.try_emplace(std::string(resource)).first;
   Line& counted = line->second;
   counted.Advance(now);
-  if (milli > 0 && from < now) {
-    counted.total =
-        std::min(kMostTotal, counted.total + static_cast<__int128>(milli) * (__int128{now} - from));
-  }
+  if (milli > 0 && from < now) counted.Add(milli, from, now);
   counted.holds += milli;
 }
 

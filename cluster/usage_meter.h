@@ -63,6 +63,7 @@ class UsageMeter {
       std::int64_t holds = 0;  ///< Thousandths of devices.
       std::int64_t at = 0;
       void Advance(std::int64_t now);
+      void Add(std::int64_t milli, std::int64_t from, std::int64_t to);
     };
     std::map<std::string, Line, std::less<>> lines_;
     bool named_ = true;

@@ -94,10 +94,6 @@ struct Eviction {
   /// How many devices an edit of the policy may expose to other queues unasked
   /// (policy/edit_exposure.h). -1: the larger of 64 and a tenth of those in use.
   int max_per_edit = -1;
-  /// A job that was evicted that often is not evicted any more. 0: any number.
-  int max_evictions = 0;
-  /// How long before its eviction a pod is told. 0: it is not.
-  std::chrono::milliseconds warning{0};
   bool operator==(const Eviction&) const = default;
 };
 

@@ -181,9 +181,11 @@ class Chooser {
     if (!straddlers) return std::nullopt;
     std::optional<Reservation> reserve = SearchRoom(jobs, of_others ? minimum_ : for_.pods);
     if (!reserve || !of_others) return reserve;
-    if (!MayClaim(*for_.exchange, *reserve, losses.list)) return std::nullopt;
+    if (!MayClaim(*for_.exchange, *straddlers, *reserve, losses)) return std::nullopt;
     if (const policy::FairShareTable* shares = SharesWithout(PlannedOf(jobs))) {
-      if (!MayClaim(for_.exchange->With(*shares), *reserve, losses.list)) return std::nullopt;
+      const policy::Exchange after = for_.exchange->With(*shares);
+      const std::optional<int> left = after.Straddlers(losses.list);
+      if (!left || !MayClaim(after, *left, *reserve, losses)) return std::nullopt;
     }
     return reserve;
   }
@@ -342,15 +344,13 @@ class Chooser {
     }
     return losses;
   }
-  static bool MayClaim(const policy::Exchange& exchange, const Reservation& reserve,
-                       std::span<const policy::Loss> losses) {
-    const std::optional<int> straddlers = exchange.Straddlers(losses);
-    if (!straddlers) return false;
-    const policy::Claim claim = exchange.ClaimOf(reserve.placed, losses);
-    return claim == policy::Claim::kQuota || (*straddlers == 0 && claim != policy::Claim::kNone);
+  static bool MayClaim(const policy::Exchange& exchange, int straddlers, const Reservation& reserve,
+                       const Losses& losses) {
+    const policy::Claim claim = exchange.ClaimOf(reserve.placed, losses.list);
+    return straddlers > 0 ? claim == policy::Claim::kQuota : claim != policy::Claim::kNone;
   }
-  /// Members without a node that give their places up if these jobs go: it evicts nobody, and so is
-  /// done before the evictions.
+  /// Members that have a place, are not bound, and give it up if these jobs go: it evicts nobody,
+  /// and so is done before the evictions.
   static PodSet PlannedOf(std::span<const VictimJob* const> jobs) {
     PodSet planned;
     for (const VictimJob* job : jobs) {

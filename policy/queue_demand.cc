@@ -89,7 +89,7 @@ void QueueDemands::Count(const Store& store, const Workload& workload, bool plac
     std::vector<const PodInfo*> pods = workload.Unplaced();
     pods.insert(pods.end(), given_up.begin(), given_up.end());
     std::erase_if(pods, [](const PodInfo* pod) { return !CanBePlaced(*pod); });
-    if (!pods.empty()) pods = InTurns(pods);
+    pods = InTurns(pods);
     if (std::ssize(pods) >= missing) {
       pods.resize(static_cast<std::size_t>(missing));
       for (const PodInfo* pod : pods) AddTo(job, DevicesOf(store, pod->shape->demand));

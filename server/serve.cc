@@ -113,7 +113,7 @@ class Service {
   void ApplyPolicy(config::PolicyConfiguration policy);
   void MakeInformers();
   void MakeLeadership();
-  void BeginUsage();
+  void StartDeciding();
   cluster::UsageRecord UsageNow() const;
   void Lead();
   void Follow();
@@ -396,9 +396,7 @@ void Service::ApplyPolicy(config::PolicyConfiguration policy) {
 void Service::MakeInformers() {
   if (settings_.elects) MakeLeadership();
   informers_ = std::make_unique<Informers>(*client_, *host_, metrics_, logger_, [this] {
-    if (leadership_) return leadership_->Start();
-    host_->Start();
-    BeginUsage();
+    leadership_ ? leadership_->Start() : StartDeciding();
   });
   if (leadership_) {
     informers_->WatchPods([this](const kube::Pod& pod) { leadership_->See(pod); },
@@ -437,7 +435,9 @@ void Service::MakeLeadership() {
           .fit = [this] { return EngineProblem().empty() && WatchProblem().empty(); }});
 }
 
-void Service::BeginUsage() {
+/// From now on the engine decides, and what queues use is counted.
+void Service::StartDeciding() {
+  host_->Start();
   if (usage_) return usage_->Begin();
   host_->Apply([](engine::Engine& e, engine::TimePoint now) { e.BeginUsage({}, now); });
 }
@@ -449,8 +449,7 @@ cluster::UsageRecord Service::UsageNow() const {
 }
 
 void Service::Lead() {
-  host_->Start();
-  BeginUsage();
+  StartDeciding();
   metrics_.SetLeader(true);
   // Not on this thread: an API server that does not answer would keep us from ending the term.
   chores_.Push("", [this] {
@@ -513,8 +512,7 @@ int Service::Run() {
     informers_->Start();
   } else {
     embedded_->Connect(*host_);
-    host_->Start();
-    BeginUsage();
+    StartDeciding();
   }
   sigset_t signals;
   sigemptyset(&signals);

@@ -2,13 +2,14 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <nlohmann/json.hpp>
 
 #include "config/decode.h"
+#include "server/drivers/config_map.h"
 
 namespace berth::server {
 namespace {
 
+constexpr kube::Duration kLoadTimeout{30'000};
 constexpr kube::Duration kSaveTimeout{5'000};
 
 constexpr const char* kConfigMap = "berth-last-policy";
@@ -25,8 +26,6 @@ std::string Join(const std::vector<config::Diagnostic>& diagnostics) {
   return text;
 }
 
-std::string PathOf(const std::string& ns) { return "/api/v1/namespaces/" + ns + "/configmaps"; }
-
 }  // namespace
 
 std::expected<std::string, kube::FileError> ReadPolicyFile(const std::string& path) {
@@ -35,17 +34,11 @@ std::expected<std::string, kube::FileError> ReadPolicyFile(const std::string& pa
 
 std::optional<LastGoodPolicy::Texts> LastGoodPolicy::Load() const {
   if (client_ == nullptr) return std::nullopt;
-  kube::Request request;
-  request.path = PathOf(ns_) + "/" + kConfigMap;
-  const auto response = client_->Do(request, {});
-  if (!response || !response->Ok()) return std::nullopt;
-  const auto json = nlohmann::json::parse(response->body, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return std::nullopt;
-  const auto data = json.find("data");
-  if (data == json.end() || !data->is_object()) return std::nullopt;
+  const auto kept = ReadConfigMap(*client_, ns_, kConfigMap, kLoadTimeout, {});
+  if (!kept || !*kept) return std::nullopt;
   const auto text = [&](const char* key) {
-    const auto yaml = data->find(key);
-    return yaml != data->end() && yaml->is_string() ? yaml->get<std::string>() : std::string();
+    const auto yaml = (*kept)->find(key);
+    return yaml == (*kept)->end() ? std::string() : yaml->second;
   };
   Texts texts{.policy = text(kPolicyKey), .held = text(kHeldKey)};
   if (texts.policy.empty()) return std::nullopt;
@@ -54,27 +47,12 @@ std::optional<LastGoodPolicy::Texts> LastGoodPolicy::Load() const {
 
 bool LastGoodPolicy::Save(const Texts& texts) const {
   if (client_ == nullptr) return true;
-  nlohmann::json data{{kPolicyKey, texts.policy}};
-  if (!texts.held.empty()) data[kHeldKey] = texts.held;
-  const nlohmann::json object{{"apiVersion", "v1"},
-                              {"kind", "ConfigMap"},
-                              {"metadata", {{"name", kConfigMap}, {"namespace", ns_}}},
-                              {"data", data}};
-  kube::Request request;
-  request.timeout = kSaveTimeout;
-  request.method = "PUT";
-  request.path = PathOf(ns_) + "/" + kConfigMap;
-  request.body = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  auto response = client_->Do(request, {});
-  if (response && response->status == 404) {
-    request.method = "POST";
-    request.path = PathOf(ns_);
-    response = client_->Do(request, {});
-  }
-  if (response && response->Ok()) return true;
+  ConfigMapTexts data{{kPolicyKey, texts.policy}};
+  if (!texts.held.empty()) data.emplace(kHeldKey, texts.held);
+  const auto saved = WriteConfigMap(*client_, ns_, kConfigMap, data, kSaveTimeout, {});
+  if (saved) return true;
   logger_.Log(Severity::kWarning, "the last good policy could not be kept",
-              {{"namespace", ns_},
-               {"error", response ? response->body.substr(0, 200) : response.error().message}});
+              {{"namespace", ns_}, {"error", saved.error()}});
   return false;
 }
 

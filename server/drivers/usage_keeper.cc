@@ -2,8 +2,7 @@
 
 #include <pthread.h>
 
-#include <nlohmann/json.hpp>
-
+#include "server/drivers/config_map.h"
 #include "server/drivers/usage_text.h"
 #include "server/ops/views.h"
 
@@ -14,24 +13,9 @@ constexpr kube::Duration kUsageTimeout{3'000};
 constexpr const char* kUsageConfigMap = "berth-usage";
 constexpr const char* kUsageKey = "usage.json";
 
-/// The text in the ConfigMap; empty: it has none.
-std::string TextIn(const std::string& body) {
-  const auto json = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return {};
-  const auto data = json.find("data");
-  if (data == json.end() || !data->is_object()) return {};
-  const auto text = data->find(kUsageKey);
-  return text != data->end() && text->is_string() ? text->get<std::string>() : std::string();
-}
-
 bool SameUse(const cluster::UsageRecord& a, const cluster::UsageRecord& b) {
   return a.queues == b.queues && a.users == b.users && a.other_queues == b.other_queues &&
          a.other_users == b.other_users;
-}
-
-std::string ErrorOf(const std::expected<kube::Response, kube::TransportError>& response) {
-  if (!response) return response.error().message;
-  return "HTTP " + std::to_string(response->status) + " " + response->body.substr(0, 200);
 }
 
 }  // namespace
@@ -41,7 +25,6 @@ UsageKeeper::UsageKeeper(HostDriver& host, kube::RestClient& client, Tenure& ten
     : host_(host),
       client_(client),
       tenure_(tenure),
-      path_("/api/v1/namespaces/" + ns + "/configmaps"),
       ns_(std::move(ns)),
       metrics_(metrics),
       logger_(logger),
@@ -94,17 +77,16 @@ void UsageKeeper::Run(const std::stop_token& stop) {
 
 /// False: it could not be read, and nothing counts yet: what is there must not be overwritten.
 bool UsageKeeper::Read(const std::stop_token& stop) {
-  kube::Request request;
-  request.path = path_ + "/" + kUsageConfigMap;
-  request.timeout = kUsageTimeout;
-  const auto response = client_.Do(request, stop);
-  const bool none = response && response->status == 404;
-  if (!none && (!response || !response->Ok())) {
-    Report("could not be read: " + ErrorOf(response));
+  const auto texts = ReadConfigMap(client_, ns_, kUsageConfigMap, kUsageTimeout, stop);
+  if (!texts) {
+    Report("could not be read: " + texts.error());
     return false;
   }
   DecodedUsage decoded;
-  if (!none) decoded = DecodeUsage(TextIn(response->body));
+  if (const auto& kept = *texts) {
+    const auto text = kept->find(kUsageKey);
+    decoded = DecodeUsage(text == kept->end() ? std::string() : text->second);
+  }
   if (!decoded.problems.empty()) {
     std::string left_out;
     for (const std::string& problem : decoded.problems) {
@@ -142,22 +124,10 @@ void UsageKeeper::Write() {
       [](const engine::Engine& engine, auto now) { return engine.store().UsageUntil(now); });
   // Whoever comes to run later counts since then anyway.
   if (!record || (written_ && SameUse(*record, *written_))) return;
-  const nlohmann::json object{{"apiVersion", "v1"},
-                              {"kind", "ConfigMap"},
-                              {"metadata", {{"name", kUsageConfigMap}, {"namespace", ns_}}},
-                              {"data", {{kUsageKey, EncodeUsage(*record)}}}};
-  kube::Request request;
-  request.timeout = permit->timeout;
-  request.method = "PUT";
-  request.path = path_ + "/" + kUsageConfigMap;
-  request.body = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  auto response = client_.Do(request, permit->stop);
-  if (response && response->status == 404) {
-    request.method = "POST";
-    request.path = path_;
-    response = client_.Do(request, permit->stop);
-  }
-  if (!response || !response->Ok()) return Report("could not be written: " + ErrorOf(response));
+  const auto written =
+      WriteConfigMap(client_, ns_, kUsageConfigMap, {{kUsageKey, EncodeUsage(*record)}},
+                     permit->timeout, permit->stop);
+  if (!written) return Report("could not be written: " + written.error());
   FeedUsage(*record, metrics_);
   written_ = std::move(record);
   Report("");

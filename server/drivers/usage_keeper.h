@@ -49,7 +49,6 @@ class UsageKeeper {
   HostDriver& host_;
   kube::RestClient& client_;
   Tenure& tenure_;
-  const std::string path_;  ///< Of the namespace's ConfigMaps.
   const std::string ns_;
   Metrics& metrics_;
   Logger& logger_;

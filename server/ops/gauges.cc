@@ -4,7 +4,6 @@
 #include <set>
 #include <span>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "cluster/measures.h"
@@ -122,17 +121,6 @@ void FeedLargestGangs(const cluster::Store& store, std::span<const policy::PodSi
   metrics.ReplaceLargestGangs(gangs);
 }
 
-/// By queue, user and resource; a queue or a user may be called `other`, too.
-using UsageSums = std::map<std::tuple<std::string, std::string, std::string>, std::int64_t>;
-
-void AddUsage(const std::string& queue, const std::string& user, const cluster::Usage& used,
-              UsageSums& sums) {
-  for (const auto& [resource, amount] : used) {
-    std::int64_t& sum = sums[{queue, user, resource}];
-    sum += std::min(amount, cluster::kMostUsage - sum);
-  }
-}
-
 /// Sets the gauges of nodes that have devices.
 void FeedHardware(const cluster::Store& store, Metrics& metrics) {
   std::map<std::string_view, double> states{{"counted", 0}, {"kept", 0}, {"count_only", 0}};
@@ -220,20 +208,22 @@ void FeedGauges(const InParts& read, Metrics& metrics) {
 
 void FeedUsage(const cluster::UsageRecord& record, Metrics& metrics) {
   const std::string other = "other";
-  UsageSums sums;
+  // A queue or a user may be called `other`, too.
+  std::map<std::pair<std::string, std::string>, cluster::Usage> sums;
   for (const auto& queue : record.queues) {
-    AddUsage(queue.named ? queue.queue : other, {}, queue.used, sums);
+    cluster::AddUsage(sums[{queue.named ? queue.queue : other, {}}], queue.used);
   }
-  for (const auto& user : record.users) AddUsage(user.queue, user.user, user.used, sums);
-  AddUsage(other, {}, record.other_queues, sums);
-  AddUsage(other, other, record.other_users, sums);
+  for (const auto& user : record.users) cluster::AddUsage(sums[{user.queue, user.user}], user.used);
+  cluster::AddUsage(sums[{other, {}}], record.other_queues);
+  cluster::AddUsage(sums[{other, other}], record.other_users);
   std::vector<UsageRow> rows;
-  for (const auto& [key, milliseconds] : sums) {
-    const auto& [queue, user, resource] = key;
-    rows.push_back({.queue = queue,
-                    .user = user,
-                    .resource = resource,
-                    .seconds = static_cast<double>(milliseconds) / 1000.0});
+  for (const auto& [of, used] : sums) {
+    for (const auto& [resource, milliseconds] : used) {
+      rows.push_back({.queue = of.first,
+                      .user = of.second,
+                      .resource = resource,
+                      .seconds = static_cast<double>(milliseconds) / 1000.0});
+    }
   }
   metrics.ReplaceUsage(rows);
 }

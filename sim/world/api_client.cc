@@ -125,7 +125,7 @@ void ApiClient::Evict(const host::Evict& order, Duration timeout, Wanted wanted,
                          : kube::EvictRequest(Ref(pod), dry_run);
       },
       [pod, dry_run, by_delete](ApiServer& api) {
-        return by_delete ? api.DeletePod(pod, dry_run) : api.EvictPod(pod, dry_run);
+        return by_delete ? api.EvictByDelete(pod, dry_run) : api.EvictPod(pod, dry_run);
       },
       timeout, std::move(wanted), std::move(done));
 }

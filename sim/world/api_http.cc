@@ -84,6 +84,24 @@ kube::AnnotationPatch Annotations(const json& metadata) {
   return patch;
 }
 
+/// The metadata of a patch: the pod's UID, and annotations.
+const json& MetadataOf(const json& body) {
+  return Known(body.at("metadata"), {"uid", "annotations"}, "patch.metadata");
+}
+
+/// Which pod these DeleteOptions are for.
+std::string UidOf(const json& options) {
+  return Text(Known(options.at("preconditions"), {"uid"}, "preconditions"), "uid");
+}
+
+/// Whether they only ask.
+bool IsDryRun(const json& options) {
+  const auto dry_run = options.find("dryRun");
+  if (dry_run == options.end()) return false;
+  if (*dry_run != json::array({"All"})) throw Unknown{"dryRun"};
+  return true;
+}
+
 Reply ApplyBinding(ApiServer& api, engine::PodRef pod, const json& body) {
   Known(body, {"apiVersion", "kind", "metadata", "target"}, "Binding");
   Expect(body, "apiVersion", "v1");
@@ -103,7 +121,7 @@ Reply ApplyBinding(ApiServer& api, engine::PodRef pod, const json& body) {
 /// A merge patch of the status subresource.
 Reply ApplyStatus(ApiServer& api, engine::PodRef pod, const json& body) {
   Known(body, {"metadata", "status"}, "patch");
-  const json& metadata = Known(body.at("metadata"), {"uid", "annotations"}, "patch.metadata");
+  const json& metadata = MetadataOf(body);
   pod.uid = Text(metadata, "uid");
   const json& node =
       Known(body.at("status"), {"nominatedNodeName"}, "patch.status").at("nominatedNodeName");
@@ -114,7 +132,7 @@ Reply ApplyStatus(ApiServer& api, engine::PodRef pod, const json& body) {
 /// A merge patch of the pod itself.
 Reply ApplyAnnotations(ApiServer& api, engine::PodRef pod, const json& body) {
   Known(body, {"metadata"}, "patch");
-  const json& metadata = Known(body.at("metadata"), {"uid", "annotations"}, "patch.metadata");
+  const json& metadata = MetadataOf(body);
   pod.uid = Text(metadata, "uid");
   return api.Annotate(pod, Annotations(metadata));
 }
@@ -128,26 +146,22 @@ Reply ApplyEviction(ApiServer& api, engine::PodRef pod, const json& body) {
   Expect(metadata, "namespace", pod.ns);
   const json& options =
       Known(body.at("deleteOptions"), {"preconditions", "dryRun"}, "Eviction.deleteOptions");
-  pod.uid = Text(Known(options.at("preconditions"), {"uid"}, "preconditions"), "uid");
-  const auto dry_run = options.find("dryRun");
-  if (dry_run != options.end() && *dry_run != json::array({"All"})) throw Unknown{"dryRun"};
-  return api.EvictPod(pod, dry_run != options.end());
+  pod.uid = UidOf(options);
+  return api.EvictPod(pod, IsDryRun(options));
 }
 
 Reply ApplyDelete(ApiServer& api, engine::PodRef pod, const json& body) {
   Known(body, {"apiVersion", "kind", "preconditions", "dryRun"}, "DeleteOptions");
   Expect(body, "apiVersion", "v1");
   Expect(body, "kind", "DeleteOptions");
-  pod.uid = Text(Known(body.at("preconditions"), {"uid"}, "preconditions"), "uid");
-  const auto dry_run = body.find("dryRun");
-  if (dry_run != body.end() && *dry_run != json::array({"All"})) throw Unknown{"dryRun"};
-  return api.DeletePod(pod, dry_run != body.end());
+  pod.uid = UidOf(body);
+  return api.EvictByDelete(pod, IsDryRun(body));
 }
 
 /// A strategic merge patch of the status subresource. The model keeps no conditions.
 Reply ApplyCondition(ApiServer& api, engine::PodRef pod, const json& body) {
   Known(body, {"metadata", "status"}, "patch");
-  const json& metadata = Known(body.at("metadata"), {"uid", "annotations"}, "patch.metadata");
+  const json& metadata = MetadataOf(body);
   pod.uid = Text(metadata, "uid");
   const json& conditions =
       Known(body.at("status"), {"conditions"}, "patch.status").at("conditions");

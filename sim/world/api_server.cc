@@ -118,14 +118,6 @@ Reply ApiServer::DeletePod(const engine::PodRef& ref) {
   return Store(std::move(changed));
 }
 
-Reply ApiServer::DeletePod(const engine::PodRef& ref, bool dry_run) {
-  Reply reply;
-  const auto pod = Find(ref, reply);
-  if (pod == nullptr || dry_run) return reply;
-  if (on_evicted && !pod->meta.deletion) on_evicted(*pod);
-  return DeletePod(ref);
-}
-
 Reply ApiServer::RemovePod(const engine::PodRef& ref) {
   Reply reply;
   const auto pod = Find(ref, reply);
@@ -159,6 +151,14 @@ Reply ApiServer::EvictPod(const engine::PodRef& ref, bool dry_run) {
   }
   reply = DeletePod(ref);
   return reply.ok() ? Reply{.status = 201} : reply;
+}
+
+Reply ApiServer::EvictByDelete(const engine::PodRef& ref, bool dry_run) {
+  Reply reply;
+  const auto pod = Find(ref, reply);
+  if (pod == nullptr || dry_run) return reply;
+  if (on_evicted && !pod->meta.deletion) on_evicted(*pod);
+  return DeletePod(ref);
 }
 
 Reply ApiServer::Annotate(const engine::PodRef& ref, const kube::AnnotationPatch& annotations) {

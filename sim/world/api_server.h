@@ -79,13 +79,13 @@ class ApiServer final : public SchedulerWrites {
   /// An unbound pod is removed at once. A bound one gets its deletion timestamp, and RemovePod
   /// removes it later.
   Reply DeletePod(const engine::PodRef& ref) override;
-  /// With `dry_run` it only says whether the pod is there.
-  Reply DeletePod(const engine::PodRef& ref, bool dry_run);
   Reply RemovePod(const engine::PodRef& ref);
   /// The Eviction API: as DeletePod, but 429 if a budget allows no disruption of a bound pod. What
   /// a budget allows is less by one afterwards, until its controller counts again. `dry_run`
   /// changes nothing.
   Reply EvictPod(const engine::PodRef& ref, bool dry_run);
+  /// The same by DeletePod, whatever budgets say (eviction.by: delete).
+  Reply EvictByDelete(const engine::PodRef& ref, bool dry_run);
   Reply Annotate(const engine::PodRef& ref, const kube::AnnotationPatch& annotations);
   Reply ReadPod(const engine::PodRef& ref) const;
   /// 409: the pod is bound, is being deleted or is gated. Annotations are merged and the node's

@@ -9,6 +9,7 @@
 #include "tests/support/builders.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_api_server.h"
+#include "tests/support/no_api.h"
 #include "tests/support/raw_client.h"
 
 namespace berth::server {
@@ -24,17 +25,6 @@ using testing::kGpu;
 using testing::MakeNode;
 using testing::MakePod;
 using Json = nlohmann::json;
-
-class NoApi final : public Api {
- public:
-  host::Result Bind(const host::PostBinding&, const Wanted&) override { return {}; }
-  host::Result Nominate(const host::Nominate&, const Wanted&) override { return {}; }
-  host::Result RemoveGate(const host::RemoveGate&, const Wanted&) override { return {}; }
-  host::Result Mark(const host::MarkVictim&, const Wanted&) override { return {}; }
-  host::Result Evict(const host::Evict&, const Wanted&) override { return {}; }
-  host::Result ReadPod(const engine::PodRef&) override { return {}; }
-  void Event(const engine::EmitEvent&) override {}
-};
 
 /// The ConfigMap `berth-usage` in namespace `sys`.
 class Cluster {
@@ -90,17 +80,11 @@ class Cluster {
   FakeApiServer server;
 };
 
-std::unique_ptr<kube::RestClient> ClientOf(std::string url) {
-  kube::ClientConfig config;
-  config.server = std::move(url);
-  return *kube::RestClient::Create(std::move(config));
-}
-
 /// A pod of the queue `default` holds 2 GPUs. Time passes as the test says.
 struct Bed {
   explicit Bed(UsageKeeper::Pace pace = {.between_writes = milliseconds(1),
                                          .before_retry = milliseconds(1)})
-      : client(ClientOf(cluster.server.Url())),
+      : client(ClientOf(cluster.server)),
         keeper(host, *client, tenure, "sys", metrics, logger, pace) {
     host.Apply([](engine::Engine& e, engine::TimePoint at) {
       e.OnNode(MakeNode("n").Gpu(8), at);
