@@ -214,14 +214,16 @@ cluster::Demand WantedDevices(const View& view, const Pods& pods, int min) {
   return wanted;
 }
 
-/// The claims of the workload's queue, once everything has ended that ends in any case.
+/// The claims of the workload's queue, once everything has ended that ends in any case. A pod that
+/// does not end although it was deleted long ago is no use of its queue either: it asks for nothing
+/// any more, and what its queue has besides is not to be taken in its place.
 policy::Exchange ExchangeOf(const View& view, const Workload& workload) {
   view.work += std::ssize(view.store.pods());
   policy::QuotaView use(view.store);
   policy::QuotaView running(view.store);
   for (const auto& node : view.store.nodes()) {
     for (const PodInfo* pod : node->pods) {
-      const bool ends = Ends(view, *pod);
+      const bool ends = pod->terminating() || Ends(view, *pod);
       if (ends) use.GiveBack(*pod);
       if (ends || pod->charge == Charge::kPlanned) running.GiveBack(*pod);
     }

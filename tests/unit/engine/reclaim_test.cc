@@ -238,5 +238,27 @@ TEST_CASE("what a queue may take back it takes once", "[unit][engine]") {
   CHECK(w.UsedGpus() == 16);
 }
 
+TEST_CASE("a pod that does not end is neither coming room nor use of its queue", "[unit][engine]") {
+  // a: a pod of 8 GPUs on n0 that is deleted, and 8 of one GPU on n1. Of the 16 GPUs, b asks for 4.
+  World w(Borrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"})}));
+  for (const char* node : {"n0", "n1"}) w.Add(MakeNode(node).Gpu(8));
+  w.Add(MakePod("s").Ns("a").Gpu(8).On("n0"));
+  for (int i = 0; i < 8; ++i) w.Add(MakePod(fmt::format("x{}", i)).Ns("a").Gpu(1).On("n1"));
+  w.Start();
+  w.Terminate("s");
+  w.Add(Reclaim::Mine("y", 4));
+  w.Tick();
+  CHECK(w.LogOf("evict ").empty());
+  w.Advance(700'000);
+  w.Add(Reclaim::Mine("z", 8));  // queue b is looked at again
+  w.Tick();
+  // What a can use is 8, and its fair share of the 16 is 8.
+  CHECK(w.LogOf("evict ").empty());
+  w.Delete("s");
+  w.Tick();
+  w.Schedule();
+  CHECK(w.NodeOf("y") == "n0");
+}
+
 }  // namespace
 }  // namespace berth::engine
