@@ -81,6 +81,8 @@ struct PodInfo {
   UsageMeter::Account* metered_user = nullptr;
   /// It may not be evicted for other work. Fixed while it is planned, and once bound.
   bool non_preemptible = false;
+  /// It is to start as work that may not be evicted, whatever it says: eviction.maxEvictions.
+  bool exempt = false;
   /// For a whole-node pod: the devices that it was charged at binding. Until it ends it is never
   /// charged less, even while its node lists fewer.
   Demand fixed;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -12,6 +13,7 @@ namespace {
 
 constexpr std::string_view kVersion = "v1";
 constexpr std::string_view kSurplus = " surplus";  // no key contains a space
+constexpr int kMostEvictions = 1'000'000;          // no job comes near it
 constexpr std::size_t kMaxLength = std::size_t{32} * 1024;
 
 template <typename Number>
@@ -47,6 +49,9 @@ std::string EncodePlanClaim(const PlanClaim& claim) {
   }
   if (claim.preemptible) text += fmt::format(";preemptible={}", *claim.preemptible);
   if (!claim.user.empty()) text += fmt::format(";user={}", claim.user);
+  if (claim.evictions > 0) {
+    text += fmt::format(";evictions={};since={}", claim.evictions, claim.since);
+  }
   return text;
 }
 
@@ -72,10 +77,13 @@ std::optional<PlanClaim> DecodePlanClaim(std::string_view text) {
     if (key == "queue") claim.queue = value;
     if (key == "rank" && !ReadNumber(value, claim.rank)) return std::nullopt;
     if (key == "user") claim.user = value;
+    if (key == "evictions" && !ReadNumber(value, claim.evictions)) return std::nullopt;
+    if (key == "since" && !ReadNumber(value, claim.since)) return std::nullopt;
     if (key == "preemptible") claim.preemptible = value != "false";
     if (key == "charge" && !ReadCharge(value, claim)) return std::nullopt;
   }
   if (claim.plan.empty() || claim.node.empty()) return std::nullopt;
+  claim.evictions = std::clamp(claim.evictions, 0, kMostEvictions);
   return claim;
 }
 

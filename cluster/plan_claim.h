@@ -31,11 +31,16 @@ struct PlanClaim {
   std::optional<bool> preemptible{};
   /// Who was charged in the queue; empty: the pod's namespace.
   std::string user{};
+  /// How often Berth has evicted the job before, and the age that orders it (milliseconds since
+  /// 1970), which is older than its pods then.
+  int evictions = 0;
+  kube::Millis since = 0;
   bool operator==(const PlanClaim&) const = default;
 };
 
 /// `v1;plan=...;node=...;queue=...;rank=...`, for a whole-node pod `;charge=NAME:AMOUNT,...`,
-/// `;preemptible=true` or `=false`, and `;user=...`.
+/// `;preemptible=true` or `=false`, `;user=...`, and of what was evicted before
+/// `;evictions=...;since=...`.
 std::string EncodePlanClaim(const PlanClaim& claim);
 
 /// nullopt: another version, or malformed. Unknown fields are skipped (version N reads N-1's).

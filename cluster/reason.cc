@@ -123,6 +123,7 @@ std::string Sentence(const Verdict& v) {
       if (!v.subject.empty()) return v.subject;
       return fmt::format("Placed and released: {} of {} members have arrived.", v.have, v.want);
     case ReasonId::kCoolingDown:
+      if (!v.subject.empty()) return v.subject;
       return fmt::format(
           "kube-scheduler or a kubelet refused the planned nodes, or the members did not arrive in "
           "time (attempt {}); the next attempt follows in {} s.",

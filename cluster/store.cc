@@ -488,6 +488,12 @@ void Store::GiveBack(const PodInfo& giving) {
 
 void Store::AdoptQueue(const PodInfo& pod) { Own(pod).queue = pod.workload->queue; }
 
+void Store::Exempt(const PodInfo& pod) {
+  Own(pod).exempt = true;
+  Own(pod).non_preemptible = true;
+  ++generation_;  // its queue's demand is another one
+}
+
 void Store::SetTerms(const PodInfo& pod, Demand fixed, QueueId queue, bool non_preemptible,
                      std::string user) {
   ChargeUser(Own(pod), std::move(user));

@@ -125,6 +125,9 @@ class Store {
   void SetPlan(const Workload& workload, std::string plan);
   /// `pod` is planned as a member of its workload, and is charged to the workload's queue.
   void AdoptQueue(const PodInfo& pod);
+  /// Its job was evicted often enough: the pod, which holds no room, starts as work that may not be
+  /// evicted. That its queue denies such work is no reason to refuse it.
+  void Exempt(const PodInfo& pod);
   /// What no object says before the pod is bound: PodInfo::fixed, its queue and its user. For a
   /// store that follows another one without its events.
   void SetTerms(const PodInfo& pod, Demand fixed, QueueId queue, bool non_preemptible,

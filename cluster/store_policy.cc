@@ -114,10 +114,10 @@ QueueId Store::ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict
 QueueId Store::AdmitWork(QueueId queue, const PodInfo& pod, const PodClaims& claims,
                          Verdict& refusal) const {
   if (pod.bound()) return queue;
-  std::string why =
-      WorkRefusal(this->queue(queue).config, {.priority_class = pod.object.priority_class,
-                                              .workload_class = claims.workload_class,
-                                              .non_preemptible = MayNotBeEvicted(pod, claims)});
+  std::string why = WorkRefusal(this->queue(queue).config,
+                                {.priority_class = pod.object.priority_class,
+                                 .workload_class = claims.workload_class,
+                                 .non_preemptible = !pod.exempt && MayNotBeEvicted(pod, claims)});
   if (why.empty()) return queue;
   refusal = {.reason = ReasonId::kQueueNotAllowed, .subject = std::move(why)};
   return kNoQueue;
@@ -138,6 +138,7 @@ bool Store::MayNotBeEvicted(const PodInfo& pod, const PodClaims& claims) const {
       return !*claim->preemptible;
     }
   }
+  if (pod.exempt) return true;
   if (claims.preemptible) return !*claims.preemptible;
   const auto found =
       std::ranges::find(policy_.classes, claims.workload_class, &config::WorkloadClass::name);

@@ -94,6 +94,9 @@ struct Eviction {
   /// How many devices an edit of the policy may expose to other queues unasked
   /// (policy/edit_exposure.h). -1: the larger of 64 and a tenth of those in use.
   int max_per_edit = -1;
+  /// A job that was evicted so often starts as work that may not be evicted, once it is back. -1:
+  /// there is no such number.
+  int max_evictions = -1;
   bool operator==(const Eviction&) const = default;
 };
 

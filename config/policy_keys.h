@@ -166,6 +166,9 @@ void Keys(Visitor& key, T& eviction) {
   key("maxPerEdit", eviction.max_per_edit, Whole{0, 1'000'000},
       "An edit of the policy that lets queues take back more devices than this at once is held "
       "until it says so. Absent: the larger of 64 and a tenth of those in use.");
+  key("maxEvictions", eviction.max_evictions, Whole{1, 1'000},
+      "A job that was evicted so often starts within quota only, and is not evicted again. Absent: "
+      "there is no such number.");
 }
 
 template <typename Visitor, Is<FlavorQuota> T>

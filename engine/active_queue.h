@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "cluster/store.h"
+#include "engine/workload_state.h"
 #include "policy/queue_order.h"
 
 namespace berth::engine {
@@ -41,7 +42,8 @@ struct Turn {
 };
 
 /// How the workload stands in line now. Of its `sharer`, the workload keeps the text.
-Turn TurnOf(const cluster::Workload& workload, const cluster::Store& store);
+Turn TurnOf(const cluster::Workload& workload, const cluster::Store& store,
+            const WorkloadState& state);
 
 /// Turn::service: the devices that the workload needs to start, times its expected duration (see Gu
 /// et al., "Tiresias", NSDI 2019: two-dimensional shortest service first). What gives no duration

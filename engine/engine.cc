@@ -370,13 +370,16 @@ std::string Engine::QueueName(cluster::QueueId queue) const {
 }
 
 std::string Engine::ClaimText(const Workload& workload, const Assignment& a) const {
+  const Evicted& before = states_.At(workload).before;
   return cluster::EncodePlanClaim({.plan = workload.plan,
                                    .node = store_.node(a.node).name,
                                    .queue = QueueName(a.pod->queue),
                                    .rank = a.rank,
                                    .charge = store_.WholeNodeCharge(*a.pod),
                                    .preemptible = !a.pod->non_preemptible,
-                                   .user = cluster::ClaimedUser(a.pod->object, a.pod->user)});
+                                   .user = cluster::ClaimedUser(a.pod->object, a.pod->user),
+                                   .evictions = before.times,
+                                   .since = before.since});
 }
 
 std::vector<Action> Engine::TakeActions() {

@@ -363,6 +363,9 @@ class Engine : private cluster::StoreListener {
   void SendEvictions(const cluster::Workload& workload);
   void BeginEviction(const cluster::Workload& gang, const cluster::Workload& preemptor);
   EmitEvent NoticeFor(const cluster::PodInfo& victim, const cluster::Workload& workload) const;
+  std::optional<EvictedJobs::Job> JobOf(const cluster::PodInfo& victim, const Plan& plan) const;
+  void NoteEvicted(Plan& plan, const std::string& uid, TimePoint now);
+  bool BacksOff(const cluster::Workload& workload, TimePoint now);
   void Spare(const cluster::PodInfo& victim);
   void ReleaseFromSpared(TimePoint now);
   void GiveUpPlannedOf(const cluster::Workload& gang);
@@ -425,6 +428,7 @@ class Engine : private cluster::StoreListener {
   std::map<std::string, std::set<std::string>> marked_;
   /// Pods, by UID and node, that were to be evicted and stay.
   std::vector<std::pair<std::string, cluster::NodeIndex>> spared_;
+  EvictedJobs evicted_jobs_;
   Refusals refusals_;
 
   FairShareCache fair_shares_;

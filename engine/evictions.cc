@@ -71,7 +71,10 @@ void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, bool
   const auto& meta = victim.object.meta;
   Plan& plan = *states_[workload].plan;
   plan.unanswered.insert(meta.uid);
-  if (!dry_run) plan.notices.insert_or_assign(meta.uid, NoticeFor(victim, workload));
+  if (!dry_run) {
+    plan.notices.insert_or_assign(
+        meta.uid, Plan::Notice{.event = NoticeFor(victim, workload), .job = JobOf(victim, plan)});
+  }
   actions_.push_back(
       EvictPod{.pod = {meta.ns, meta.name, meta.uid},
                .workload = workload.key,
@@ -152,6 +155,7 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& plan_id
   const Workload& workload = *store_.FindWorkload(key);
   Plan& plan = *states_[workload].plan;
   if (dry_run != (plan.evicting == Evicting::kDryRun)) return;
+  if (!dry_run && accepted) NoteEvicted(plan, uid, now);
   if (plan.unanswered.erase(uid) == 0) return;
   const PodInfo* victim = store_.FindPod(uid);
   if (!accepted) {
@@ -163,12 +167,39 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& plan_id
     if (none) Dissolve(workload, "an eviction was refused", /*hold=*/false, now);
     return;
   }
-  if (!dry_run) {
-    plan.accepted.insert(uid);
-    ++counters_.evictions[plan.reclaimed.contains(uid) ? "reclaim" : "preemption"];
-    if (auto notice = plan.notices.extract(uid)) actions_.push_back(std::move(notice.mapped()));
-  }
+  if (!dry_run) plan.accepted.insert(uid);
   if (plan.unanswered.empty()) SendEvictions(workload);
+}
+
+/// The victim may have ended before the answer came, and its plan may go on already.
+void Engine::NoteEvicted(Plan& plan, const std::string& uid, TimePoint now) {
+  auto notice = plan.notices.extract(uid);
+  if (!notice) return;
+  ++counters_.evictions[plan.reclaimed.contains(uid) ? "reclaim" : "preemption"];
+  if (const auto& job = notice.mapped().job) evicted_jobs_.Note(*job, now);
+  actions_.push_back(std::move(notice.mapped().event));
+}
+
+/// The job that ends with the victim; nullopt: its gang goes on, or kube-scheduler places it.
+std::optional<EvictedJobs::Job> Engine::JobOf(const PodInfo& victim, const Plan& plan) const {
+  if (plan.surplus.contains(victim.object.meta.uid)) return std::nullopt;
+  if (victim.workload == nullptr || victim.workload->in_tree) return std::nullopt;
+  return EvictedJobs::JobOf(*victim.workload, states_.At(*victim.workload).before);
+}
+
+/// The workload is complete. If it was evicted before, and has come back, it waits for a moment.
+bool Engine::BacksOff(const Workload& workload, TimePoint now) {
+  const auto evicted = evicted_jobs_.Take(workload, now);
+  if (!evicted) return false;
+  WorkloadState& state = states_[workload];
+  state.before = *evicted;
+  const int most = store_.policy().eviction.max_evictions;
+  if (most > 0 && evicted->times >= most) {
+    for (const PodInfo* pod : workload.Unplaced()) store_.Exempt(*pod);
+  }
+  state.hold_until = now + BackOffAfter(evicted->times);
+  timers_.emplace(state.hold_until, workload.key);
+  return true;
 }
 
 EmitEvent Engine::NoticeFor(const PodInfo& victim, const Workload& workload) const {

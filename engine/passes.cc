@@ -23,10 +23,12 @@ namespace {
 /// in nodes looked at.
 constexpr std::int64_t kKnownAnswer = 50;
 
-/// The age that orders the workload. For members that a running gang wants beyond its minimum, it
-/// is the age of those pods.
-kube::Millis WaitingSince(const Workload& workload) {
-  if (!workload.started) return workload.creation;
+/// The age that orders the workload: what was evicted keeps its own. For members that a running
+/// gang wants beyond its minimum, it is the age of those pods.
+kube::Millis WaitingSince(const Workload& workload, const Evicted& before) {
+  if (!workload.started) {
+    return before.times > 0 ? std::min(workload.creation, before.since) : workload.creation;
+  }
   const auto waits = [](const PodInfo* pod) {
     return !pod->bound() && pod->charge == Charge::kNone && !pod->terminating();
   };
@@ -54,12 +56,12 @@ cluster::Demand WantedDevices(const Workload& workload, const cluster::Store& st
 
 }  // namespace
 
-Turn TurnOf(const Workload& workload, const cluster::Store& store) {
+Turn TurnOf(const Workload& workload, const cluster::Store& store, const WorkloadState& state) {
   Turn turn{.broken = workload.started && workload.Missing() > 0,
             .queue = workload.queue,
             .priority = workload.priority,
             .service = PredictedService(workload, store),
-            .since = WaitingSince(workload)};
+            .since = WaitingSince(workload, state.before)};
   if (workload.queue != cluster::kNoQueue) {
     turn.sharer = cluster::SharerOf(store.queue(workload.queue).config.fair_within, workload.user,
                                     workload.ns);
@@ -259,7 +261,7 @@ void Engine::PutInLine(std::span<const Workload* const> workloads) {
   store_.RefreshWorkloads();  // a pod that gave up its place asks for its own queue again
   for (const Workload* workload : workloads) {
     if (NeedsPlan(*workload)) {
-      active_.Put(*workload, TurnOf(*workload, store_));
+      active_.Put(*workload, TurnOf(*workload, store_, states_.At(*workload)));
     } else {
       active_.KeepAwake(*workload);
     }

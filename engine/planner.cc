@@ -35,6 +35,20 @@ Verdict WaitsForMembers(const Workload& workload, int placeable) {
   return verdict;
 }
 
+/// It is not planned before state.hold_until: its plans failed, or it was evicted.
+Verdict CoolingDown(const Workload& workload, const WorkloadState& state, TimePoint now) {
+  Verdict verdict{.reason = ReasonId::kCoolingDown,
+                  .want = state.failures,
+                  .have = (state.hold_until - now + 999) / 1000};
+  if (state.failures > 0) return verdict;
+  const bool exempt = std::ranges::any_of(workload.members, &PodInfo::exempt);
+  verdict.subject = fmt::format(
+      "It was evicted {}, and keeps its place in line; it is planned again in {} s{}.",
+      state.before.times == 1 ? "once" : fmt::format("{} times", state.before.times), verdict.have,
+      exempt ? ", within the quota of its queue only, and is not evicted any more" : "");
+  return verdict;
+}
+
 /// The members that wait for a place and may have one, in rank order.
 std::vector<const PodInfo*> Placeable(const Workload& workload) {
   std::vector<const PodInfo*> pods = workload.Unplaced();
@@ -76,10 +90,7 @@ void Engine::Judge(const Workload& workload, const PodInfo* caller, TimePoint no
     return;
   }
   if (const WorkloadState& state = states_[workload]; state.hold_until > now) {
-    SetVerdict(workload, {.reason = ReasonId::kCoolingDown,
-                          .want = state.failures,
-                          .have = (state.hold_until - now + 999) / 1000});
-    return;
+    return SetVerdict(workload, CoolingDown(workload, state, now));
   }
   if (states_[workload].evicted) {  // its new members wait until the old ones have ended
     SetVerdict(workload, {.reason = ReasonId::kWaitingForVictims});
@@ -104,6 +115,9 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
     SetVerdict(workload, WaitsForMembers(workload, static_cast<int>(pods.size())));
     active_.Rest(workload);  // until a member comes or goes
     return;
+  }
+  if (BacksOff(workload, now)) {
+    return SetVerdict(workload, CoolingDown(workload, states_[workload], now));
   }
   if (!workload.gang) {
     const PodInfo& pod = *workload.members.front();

@@ -78,6 +78,7 @@ void States::BeginIncarnation(const cluster::Workload& workload) {
   state.hold_until = 0;
   state.gathered = 0;
   state.evicted = false;
+  state.before = {};
 }
 
 }  // namespace berth::engine

@@ -13,6 +13,7 @@
 
 #include "cluster/store.h"
 #include "engine/actions.h"
+#include "engine/evicted_jobs.h"
 #include "engine/phases.h"
 
 namespace berth::engine {
@@ -117,8 +118,13 @@ struct Plan {
   std::set<std::string> accepted;    ///< UIDs of victims whose eviction was accepted, as the answer
                                      ///< said; our watch may show it later.
   std::set<std::string> reclaimed;   ///< UIDs of victims in other queues.
-  /// By UID, what victims are told once their eviction is accepted. They may be gone by then.
-  std::map<std::string, EmitEvent> notices;
+  /// By UID, what victims are told once their eviction is accepted, and the jobs that come back.
+  /// The pods may be gone by then.
+  struct Notice {
+    EmitEvent event;
+    std::optional<EvictedJobs::Job> job;  ///< None: its gang goes on.
+  };
+  std::map<std::string, Notice> notices;
   std::set<std::string> surplus;  ///< UIDs of victims whose gangs go on with their minimum.
   int replans = 0;
   TimePoint made = 0;
@@ -141,6 +147,9 @@ struct WorkloadState {
   TimePoint settled_at_most = 0;
   /// Its members are evicted, all of them: none gets a place until the last one begins to end.
   bool evicted = false;
+  /// How often Berth has evicted the job before, and the age that orders it if that is older than
+  /// its pods (evicted_jobs.h).
+  Evicted before{};
 };
 
 /// The state of one pod.

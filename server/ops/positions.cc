@@ -53,9 +53,9 @@ Lines ReadLines(const InParts& read, std::pmr::memory_resource& memory) {
     const bool waits = Waits(workload) && workload.plan.empty() && !workload.members.empty();
     if (!waits || workload.queue == cluster::kNoQueue) return;
     const cluster::Store& store = engine.store();
-    const engine::Turn turn = engine::TurnOf(workload, store);
+    const engine::Turn turn = engine::TurnOf(workload, store, engine.StateOf(workload));
     Place& place = places.emplace_back(workload.queue, -std::int64_t{workload.priority},
-                                       turn.service, workload.creation, Keep(workload.key, memory));
+                                       turn.service, turn.since, Keep(workload.key, memory));
     if (turn.sharer.empty()) return;
     place.wants = policy::HeldBy(store, workload.queue, {}, turn.wants);
     const auto known = lines.held.find({workload.queue, turn.sharer});

@@ -352,8 +352,13 @@ bool Checker::CouldRunAlone(const kube::Pod& pod) const {
   return runs && FitsSomewhere(pod);
 }
 
-/// I10: a second planner with the same facts and no history finds no workload to place.
-std::string Checker::WhoCouldRun() const {
+/// I10: a second planner with the same facts and no history finds no workload to place. Only the
+/// first one knows which jobs it has evicted so often that they may not borrow any more.
+std::string Checker::WhoCouldRun(const engine::Engine& berth) const {
+  const auto exempt = [&](const std::string& key) {
+    const cluster::Workload* workload = berth.store().FindWorkload(key);
+    return workload != nullptr && std::ranges::any_of(workload->members, &cluster::PodInfo::exempt);
+  };
   engine::Options options{.instance = "fresh"};
   options.pass_budget = std::numeric_limits<std::int64_t>::max();  // everything in one pass
   engine::Engine fresh(env_.api.policy(), std::move(options));
@@ -367,7 +372,7 @@ std::string Checker::WhoCouldRun() const {
   for (const Duration later : {0, 1'000}) {  // elastic gangs wait a moment for more members
     fresh.Step(env_.now() + later);
     for (const auto& [key, workload] : fresh.store().workloads()) {
-      if (!workload.plan.empty()) return key;
+      if (!workload.plan.empty() && !exempt(key)) return key;
     }
   }
   for (const auto& [key, pod] : env_.api.pods()) {
@@ -378,7 +383,8 @@ std::string Checker::WhoCouldRun() const {
       continue;
     }
     const auto answer = fresh.Filter({.uid = pod->meta.uid, .offered = names}, env_.now());
-    if (!answer.kept.empty()) return key;
+    const cluster::PodInfo* known = berth.store().FindPod(pod->meta.uid);
+    if (!answer.kept.empty() && !(known != nullptr && known->exempt)) return key;
   }
   return "";
 }
@@ -412,10 +418,12 @@ void Checker::WhenQuiet(const HostDriver& host) {
     }
     Broken(fmt::format("I7: Berth knows pods that are gone: {}", fmt::join(gone, " ")));
   }
-  if (const std::string who = WhoCouldRun(); !who.empty()) {
+  if (const std::string who = WhoCouldRun(host.engine()); !who.empty()) {
     Broken("I10: " + who + " waits, and has a placement");
   }
   for (const auto& [key, pod] : env_.api.pods()) {
+    const cluster::PodInfo* known = store.FindPod(pod->meta.uid);
+    if (known != nullptr && known->exempt) continue;  // what it may use is not counted here
     if (CouldRunAlone(*pod)) Broken("I10: " + key + " waits, and by plain counting has room");
   }
 }

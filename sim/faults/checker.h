@@ -51,8 +51,9 @@ class Checker {
   void LookSeldom() { looks_seldom_ = true; }
   /// Called after every event. Null: Berth is down.
   void AfterStep(const HostDriver* host);
-  /// A pending workload that has a placement in the free room; empty: none.
-  std::string WhoCouldRun() const;
+  /// A pending workload that has a placement in the free room, and that `berth` may start; empty:
+  /// none.
+  std::string WhoCouldRun(const engine::Engine& berth) const;
   /// Called after a period without changes that is longer than any pause: no workload waits that
   /// could run, and the engine's belief equals the truth.
   void WhenQuiet(const HostDriver& host);

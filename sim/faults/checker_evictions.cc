@@ -110,6 +110,9 @@ void Checker::OnEviction(const kube::Pod& victim) {
   }
   CheckRunTime(victim);
   const auto claim = cluster::ClaimOf(victim);
+  if (claim && claim->node == victim.node_name && claim->preemptible == false) {
+    Broken(fmt::format("I9: {} was bound as a pod that may not be evicted", victim.meta.name));
+  }
   int waiting = 0;
   for (const auto& [key, pod] : env_.api.pods()) {
     if (WorkloadKey(*pod) != mark->workload || !pod->node_name.empty() || pod->meta.deletion)

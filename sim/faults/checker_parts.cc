@@ -32,6 +32,7 @@ bool MayNotBeEvicted(const cluster::PodInfo& pod, const config::PolicyConfigurat
   }
   // Its Binding is under way, and says what held when it was posted.
   if (pod.charge == cluster::Charge::kBinding) return pod.non_preemptible;
+  if (pod.exempt) return true;
   if (labels.contains("berth.dev/preemptible")) {
     return labels.at("berth.dev/preemptible") == "false";
   }

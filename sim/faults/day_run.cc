@@ -102,7 +102,7 @@ void DayRun::Settle() {
 bool DayRun::AtRest() const {
   const HostDriver* berth = processes_.berth();
   return berth != nullptr && berth->Idle() && berth->engine().PlanCounts() == std::pair(0, 0) &&
-         checker().WhoCouldRun().empty();
+         checker().WhoCouldRun(berth->engine()).empty();
 }
 
 void DayRun::Empty() {

@@ -77,6 +77,12 @@ void DrawUsers(Day& day) {
   }
 }
 
+void DrawMaxEvictions(Day& day) {
+  Random random(day.seed, 17);
+  if (random.Percent(60))
+    day.policy.eviction.max_evictions = static_cast<int>(random.Between(1, 3));
+}
+
 void EditUsers(config::PolicyConfiguration& policy, std::uint64_t choice) {
   config::Queue& queue = policy.queues[choice % policy.queues.size()];
   switch (choice / 1024 % 4) {
