@@ -110,9 +110,9 @@ func (c *cluster) admit(ctx context.Context, r *report, run, count, members, que
 	}
 	after := cpuByProgram()
 	perJob := func(program string) float64 { return (after[program] - before[program]) * 1000 / float64(count) }
-	name := fmt.Sprintf("%d pods of 1 GPU", count)
+	name := podsOf(count, 1)
 	if members > 1 {
-		name = fmt.Sprintf("%d gangs of %d x 1 GPU", count, members)
+		name = fmt.Sprintf("%d gangs of %s", count, podsOf(members, 1))
 	}
 	r.add(name, queues, run, float64(count)/last.Sub(start).Seconds(), last.Sub(start).Seconds(), created.Sub(start).Seconds(),
 		quantile(took, 0.5).Seconds(), quantile(took, 0.99).Seconds(),

@@ -37,15 +37,14 @@ type claim struct {
 }
 
 func (k claim) String() string {
-	job := fmt.Sprintf("gang of %d x %d GPUs", k.members, k.gpus)
 	if k.members == 1 {
-		job = fmt.Sprintf("pod of %d GPUs", k.gpus)
+		return podsOf(k.jobs, k.gpus)
 	}
-	if k.jobs == 1 {
-		return "1 " + job
-	}
-	return fmt.Sprintf("%d times a %s", k.jobs, job)
+	return "gang of " + podsOf(k.members, k.gpus)
 }
+
+// podsOf is how a table names so many pods of so many GPUs.
+func podsOf(pods, gpus int) string { return fmt.Sprintf("%d x %d GPU", pods, gpus) }
 
 func (k claim) total() int { return k.jobs * k.members * k.gpus }
 
@@ -103,7 +102,7 @@ func (l *lab) reclaims(ctx context.Context, name string, runs int, claims []clai
 	for _, claim := range claims {
 		for run := range runs {
 			if err := c.reclaimOnce(ctx, r, claim, run); err != nil {
-				return r, fmt.Errorf("%v from pods of %d GPUs: %w", claim, claim.lent, err)
+				return r, fmt.Errorf("%v from pods of %d GPU: %w", claim, claim.lent, err)
 			}
 		}
 	}
@@ -166,7 +165,7 @@ func (c *cluster) reclaimOnce(ctx context.Context, r *report, claim claim, run i
 	_, bound := s.follower.times(pods)
 	cpu := func(program string) float64 { return after[program] - before[program] }
 	since := func(t time.Time) float64 { return t.Sub(start).Seconds() }
-	r.add(claim.String(), fmt.Sprintf("%d of %d", len(running), claim.lent), run, since(latest(bound)), since(created),
+	r.add(claim.String(), podsOf(len(running), claim.lent), run, since(latest(bound)), since(created),
 		since(earliest(decided)), since(latest(decided)), since(earliest(evicted)), since(latest(evicted)), since(earliest(bound)),
 		len(evicted), vain, evictionCalls(counters)-evictionCalls(countersBefore), metrics[`berth_evictions_total{reason="reclaim"}`],
 		cpu(filepath.Base(s.berth.cmd.Path)), cpu("kube-scheduler"), cpu("kube-apiserver"), cpu("bench"))
