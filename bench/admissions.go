@@ -81,6 +81,36 @@ func (c *cluster) admit(ctx context.Context, r *report, run, count, members, que
 		return err
 	}
 	defer s.stop()
+	jobs := newJobs(count, members, queues)
+	before, start := cpuByProgram(), time.Now()
+	ready, err := c.createJobs(ctx, jobs)
+	if err != nil {
+		return err
+	}
+	created := time.Now()
+	done, err := s.jobsBound(jobs)
+	if err != nil {
+		return err
+	}
+	after := cpuByProgram()
+	perJob := func(program string) float64 { return (after[program] - before[program]) * 1000 / float64(count) }
+	took := make([]time.Duration, count)
+	for i := range took {
+		took[i] = done[i].Sub(ready[i])
+	}
+	name := podsOf(count, 1)
+	if members > 1 {
+		name = fmt.Sprintf("%d gangs of %s", count, podsOf(members, 1))
+	}
+	all := latest(done).Sub(start).Seconds()
+	r.add(name, queues, run, float64(count)/all, all, created.Sub(start).Seconds(),
+		quantile(took, 0.5).Seconds(), quantile(took, 0.99).Seconds(),
+		perJob(filepath.Base(s.berth.cmd.Path)), perJob("kube-scheduler"), perJob("kube-apiserver"), perJob("bench"))
+	return s.inQueues(queues, count*members)
+}
+
+// newJobs are the gated pods of each job; with one queue they name none.
+func newJobs(count, members, queues int) [][]*corev1.Pod {
 	jobs := make([][]*corev1.Pod, count)
 	for i := range jobs {
 		name, options := fmt.Sprintf("job-%d", i), []podOption{gated}
@@ -92,32 +122,20 @@ func (c *cluster) admit(ctx context.Context, r *report, run, count, members, que
 		}
 		jobs[i] = newPods(members, name, 1, options...)
 	}
-	before, start := cpuByProgram(), time.Now()
-	ready, err := c.createJobs(ctx, jobs)
-	if err != nil {
-		return err
-	}
-	created := time.Now()
-	var took []time.Duration
-	var last time.Time
+	return jobs
+}
+
+// jobsBound waits for all jobs and returns when the last pod of each was bound.
+func (s *stage) jobsBound(jobs [][]*corev1.Pod) ([]time.Time, error) {
+	done := make([]time.Time, len(jobs))
 	for i, pods := range jobs {
 		if err := s.follower.allBound(pods, patience); err != nil {
-			return err
+			return nil, err
 		}
 		_, bound := s.follower.times(pods)
-		took = append(took, latest(bound).Sub(ready[i]))
-		last = latest([]time.Time{last, latest(bound)})
+		done[i] = latest(bound)
 	}
-	after := cpuByProgram()
-	perJob := func(program string) float64 { return (after[program] - before[program]) * 1000 / float64(count) }
-	name := podsOf(count, 1)
-	if members > 1 {
-		name = fmt.Sprintf("%d gangs of %s", count, podsOf(members, 1))
-	}
-	r.add(name, queues, run, float64(count)/last.Sub(start).Seconds(), last.Sub(start).Seconds(), created.Sub(start).Seconds(),
-		quantile(took, 0.5).Seconds(), quantile(took, 0.99).Seconds(),
-		perJob(filepath.Base(s.berth.cmd.Path)), perJob("kube-scheduler"), perJob("kube-apiserver"), perJob("bench"))
-	return s.inQueues(queues, count*members)
+	return done, nil
 }
 
 // createJobs makes the pods of each job one after the other and returns when the

@@ -109,50 +109,75 @@ func (l *lab) reclaims(ctx context.Context, name string, runs int, claims []clai
 	return r, nil
 }
 
-func (c *cluster) reclaimOnce(ctx context.Context, r *report, claim claim, run int) error {
-	running, err := c.lend(ctx, claim.lent)
-	if err != nil {
-		return err
-	}
-	policy := filepath.Join(c.lab.out, r.Name+"-policy.yaml")
-	if err := os.WriteFile(policy, fmt.Appendf(nil, lendingPolicy, c.nodes*gpusPerNode), 0o644); err != nil {
-		return err
-	}
-	decisions := filepath.Join(c.lab.out, r.Name+"-decisions.jsonl")
-	if err := os.Remove(decisions); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// arrival is a claim that was made, and what was before.
+type arrival struct {
+	claim
+	run            int
+	running, pods  []*corev1.Pod
+	start, created time.Time
+	cpu            map[string]float64 // seconds used by each program from start to the last binding
+	calls          float64            // Evictions that the API server had got before
+}
+
+func (c *cluster) reclaimOnce(ctx context.Context, r *report, claim claim, run int) (err error) {
+	a := arrival{claim: claim, run: run, pods: claim.pods()}
+	if a.running, err = c.lend(ctx, claim.lent); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	kubelet := bed.NewKubelet(ctx, c.client, nil)
-	kubelet.HoldPending(true) // that claimants come to run is not measured
-	s, err := c.newStage(ctx, []string{"--policy", policy, "--decision-log", decisions}, kubelet.Observe)
+	s, decisions, err := c.lendingStage(ctx, r.Name)
 	if err != nil {
 		return err
 	}
 	defer s.stop()
 	time.Sleep(time.Second) // the first passes
+	if a.calls, err = c.evictionCalls(ctx); err != nil {
+		return err
+	}
 
-	countersBefore, err := c.counters(ctx)
-	if err != nil {
+	before := cpuByProgram()
+	a.start = time.Now()
+	if err := c.create(ctx, a.pods); err != nil {
 		return err
 	}
-	pods := claim.pods()
-	before, start := cpuByProgram(), time.Now()
-	if err := c.create(ctx, pods); err != nil {
+	a.created = time.Now()
+	if err := s.follower.allBound(a.pods, patience); err != nil {
 		return err
 	}
-	created := time.Now()
-	if err := s.follower.allBound(pods, patience); err != nil {
-		return err
+	a.cpu = cpuByProgram()
+	for program, seconds := range before {
+		a.cpu[program] -= seconds
 	}
-	after := cpuByProgram()
 	time.Sleep(2 * time.Second) // for evictions that should not be
+	return s.addTaken(ctx, r, a, decisions)
+}
+
+// lendingStage starts Berth and the scheduler where all may be borrowed, and a
+// stand-in for the kubelets, which works until the context ends. Decisions go to
+// the file that it returns.
+func (c *cluster) lendingStage(ctx context.Context, name string) (*stage, string, error) {
+	policy := filepath.Join(c.lab.out, name+"-policy.yaml")
+	if err := os.WriteFile(policy, fmt.Appendf(nil, lendingPolicy, c.nodes*gpusPerNode), 0o644); err != nil {
+		return nil, "", err
+	}
+	decisions := filepath.Join(c.lab.out, name+"-decisions.jsonl")
+	if err := os.Remove(decisions); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, "", err
+	}
+	kubelet := bed.NewKubelet(ctx, c.client, nil)
+	kubelet.HoldPending(true) // that claimants come to run is not measured
+	s, err := c.newStage(ctx, []string{"--policy", policy, "--decision-log", decisions}, kubelet.Observe)
+	return s, decisions, err
+}
+
+// addTaken adds a row, and fails if others than had to have ended.
+func (s *stage) addTaken(ctx context.Context, r *report, a arrival, decisions string) error {
 	decided, err := evictionsDecided(decisions)
 	if err != nil {
 		return err
 	}
-	counters, err := c.counters(ctx)
+	calls, err := s.evictionCalls(ctx)
 	if err != nil {
 		return err
 	}
@@ -160,37 +185,36 @@ func (c *cluster) reclaimOnce(ctx context.Context, r *report, claim claim, run i
 	if err != nil {
 		return err
 	}
-	evicted := s.follower.endings(running)
-	vain := len(evicted) - claim.total()/claim.lent
-	_, bound := s.follower.times(pods)
-	cpu := func(program string) float64 { return after[program] - before[program] }
-	since := func(t time.Time) float64 { return t.Sub(start).Seconds() }
-	r.add(claim.String(), podsOf(len(running), claim.lent), run, since(latest(bound)), since(created),
+	evicted := s.follower.endings(a.running)
+	vain := len(evicted) - a.total()/a.lent
+	_, bound := s.follower.times(a.pods)
+	since := func(t time.Time) float64 { return t.Sub(a.start).Seconds() }
+	r.add(a.String(), podsOf(len(a.running), a.lent), a.run, since(latest(bound)), since(a.created),
 		since(earliest(decided)), since(latest(decided)), since(earliest(evicted)), since(latest(evicted)), since(earliest(bound)),
-		len(evicted), vain, evictionCalls(counters)-evictionCalls(countersBefore), metrics[`berth_evictions_total{reason="reclaim"}`],
-		cpu(filepath.Base(s.berth.cmd.Path)), cpu("kube-scheduler"), cpu("kube-apiserver"), cpu("bench"))
-	if others := len(s.follower.endings(pods)); vain != 0 || others != 0 {
+		len(evicted), vain, calls-a.calls, metrics[`berth_evictions_total{reason="reclaim"}`],
+		a.cpu[filepath.Base(s.berth.cmd.Path)], a.cpu["kube-scheduler"], a.cpu["kube-apiserver"], a.cpu["bench"])
+	if others := len(s.follower.endings(a.pods)); vain != 0 || others != 0 {
 		return fmt.Errorf("%d pods were evicted, %d more than needed; %d of those that came ended", len(evicted), vain, others)
 	}
 	return nil
 }
 
-// evictionCalls are the Evictions that the API server has got, those included
-// that were tried dry.
-func evictionCalls(counters map[string]float64) (calls float64) {
+// evictionCalls are the Evictions that the API server has got so far, those
+// included that were tried dry.
+func (c *cluster) evictionCalls(ctx context.Context) (calls float64, err error) {
+	counters, err := c.counters(ctx)
 	for series, count := range counters {
 		if strings.HasPrefix(series, "apiserver_request_total{") && strings.Contains(series, `subresource="eviction"`) {
 			calls += count
 		}
 	}
-	return calls
+	return calls, err
 }
 
 // lend makes the cluster full of running pods of the guest, and empty of all
 // others. What an earlier run has not taken is left as it is.
 func (c *cluster) lend(ctx context.Context, gpus int) ([]*corev1.Pod, error) {
-	client := c.client.CoreV1().Pods(metav1.NamespaceDefault)
-	list, err := client.List(ctx, metav1.ListOptions{})
+	list, err := c.client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -218,15 +242,18 @@ func (c *cluster) lend(ctx context.Context, gpus int) ([]*corev1.Pod, error) {
 	if err := c.create(ctx, missing); err != nil {
 		return nil, err
 	}
-	return running, each(missing, func(pod *corev1.Pod) error {
-		now := metav1.Now()
-		pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &now
-		for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReady} {
-			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
-		}
-		_, err := client.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
-		return err
-	})
+	return running, each(missing, func(pod *corev1.Pod) error { return c.run(ctx, pod) })
+}
+
+// run says that a bound pod runs, as its kubelet would.
+func (c *cluster) run(ctx context.Context, pod *corev1.Pod) error {
+	now := metav1.Now()
+	pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &now
+	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReady} {
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
+	}
+	_, err := c.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	return err
 }
 
 // evictionsDecided reads from a decision log when the calls of the engine began
