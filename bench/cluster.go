@@ -127,13 +127,15 @@ func (c *cluster) growTo(ctx context.Context, count int) error {
 // create makes the pods, in no particular order, and fills in what the API
 // server set.
 func (c *cluster) create(ctx context.Context, pods []*corev1.Pod) error {
-	return each(pods, func(pod *corev1.Pod) error {
-		created, err := c.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
-		if err == nil {
-			*pod = *created
-		}
-		return err
-	})
+	return each(pods, func(pod *corev1.Pod) error { return c.createOne(ctx, pod) })
+}
+
+func (c *cluster) createOne(ctx context.Context, pod *corev1.Pod) error {
+	created, err := c.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	if err == nil {
+		*pod = *created
+	}
+	return err
 }
 
 // Series of kube-apiserver that do not depend on how busy the machine is.

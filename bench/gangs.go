@@ -42,7 +42,7 @@ func (c *cluster) gang512Once(ctx context.Context, r *report, name string, run, 
 	if err := c.clear(ctx); err != nil {
 		return err
 	}
-	s, err := c.newStage(ctx)
+	s, err := c.newStage(ctx, nil)
 	if err != nil {
 		return err
 	}

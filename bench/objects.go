@@ -16,6 +16,7 @@ import (
 const (
 	gangLabel     = "berth.dev/gang"
 	gangSizeKey   = "berth.dev/gang-size"
+	queueLabel    = "berth.dev/queue"
 	nodesPerRack  = 16
 	racksPerBlock = 16
 	blockLabel    = "cloud.provider.com/topology-block"
@@ -117,6 +118,10 @@ func inGang(name string, size int) podOption {
 		pod.Labels[gangLabel] = name
 		pod.Annotations = map[string]string{gangSizeKey: strconv.Itoa(size)}
 	}
+}
+
+func inQueue(name string) podOption {
+	return func(pod *corev1.Pod) { pod.Labels[queueLabel] = name }
 }
 
 func onNode(name string) podOption {

@@ -16,18 +16,20 @@ type stage struct {
 	follower  *follower
 }
 
-// newStage starts Berth and a scheduler that looks at all nodes, as documented.
-func (c *cluster) newStage(ctx context.Context) (*stage, error) {
+// newStage starts Berth, with these flags besides the usual ones, and a scheduler
+// that looks at all nodes, as documented. What the watch says of pods goes to
+// observers, too.
+func (c *cluster) newStage(ctx context.Context, flags []string, observers ...func(*corev1.Pod)) (*stage, error) {
 	s := &stage{cluster: c}
-	if err := s.start(ctx); err != nil {
+	if err := s.start(ctx, flags, observers); err != nil {
 		s.stop()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *stage) start(ctx context.Context) (err error) {
-	if s.berth, err = berthExtender(s.cluster); err != nil {
+func (s *stage) start(ctx context.Context, flags []string, observers []func(*corev1.Pod)) (err error) {
+	if s.berth, err = s.lab.newBerth(append([]string{"--kubeconfig", s.kubeconfig}, flags...)...); err != nil {
 		return err
 	}
 	if err = s.berth.start(); err != nil {
@@ -36,7 +38,7 @@ func (s *stage) start(ctx context.Context) (err error) {
 	if s.scheduler, err = s.startScheduler(s.berth, 100); err != nil {
 		return err
 	}
-	s.follower, err = s.follow(ctx)
+	s.follower, err = s.follow(ctx, observers...)
 	return err
 }
 
@@ -85,7 +87,7 @@ func (c *cluster) waiting(ctx context.Context, r *report, waiting, fresh string,
 	if err := c.create(ctx, fillers); err != nil {
 		return err
 	}
-	s, err := c.newStage(ctx)
+	s, err := c.newStage(ctx, nil)
 	if err != nil {
 		return err
 	}

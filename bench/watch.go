@@ -14,21 +14,24 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// follower notes when the API server says that pods lose their gates and get
-// their nodes.
+// follower notes when the API server says that pods lose their gates, get their
+// nodes and are asked to end.
 type follower struct {
-	watch watch.Interface
+	watch  watch.Interface
+	others []func(*corev1.Pod) // called with every pod that changes
 
 	mu       sync.Mutex
 	changed  *sync.Cond
 	ungated  map[types.UID]time.Time
 	bound    map[types.UID]time.Time
+	ending   map[types.UID]time.Time
 	gates    map[types.UID]bool // had one
 	finished bool
 }
 
-// follow watches the pods of the default namespace from now on.
-func (c *cluster) follow(ctx context.Context) (*follower, error) {
+// follow watches the pods of the default namespace from now on, and passes them
+// on to others.
+func (c *cluster) follow(ctx context.Context, others ...func(*corev1.Pod)) (*follower, error) {
 	pods := c.client.CoreV1().Pods(metav1.NamespaceDefault)
 	list, err := pods.List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -44,15 +47,24 @@ func (c *cluster) follow(ctx context.Context) (*follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &follower{watch: w, ungated: map[types.UID]time.Time{}, bound: map[types.UID]time.Time{}, gates: map[types.UID]bool{}}
+	f := &follower{watch: w, others: others, ungated: map[types.UID]time.Time{}, bound: map[types.UID]time.Time{},
+		ending: map[types.UID]time.Time{}, gates: map[types.UID]bool{}}
 	f.changed = sync.NewCond(&f.mu)
 	for i := range list.Items {
 		f.saw(&list.Items[i], time.Now())
 	}
 	go func() {
 		for event := range w.ResultChan() {
-			if pod, ok := event.Object.(*corev1.Pod); ok {
-				f.saw(pod, time.Now())
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok {
+				continue
+			}
+			f.saw(pod, time.Now())
+			if event.Type == watch.Deleted {
+				continue
+			}
+			for _, other := range f.others {
+				other(pod)
 			}
 		}
 		f.mu.Lock()
@@ -76,6 +88,9 @@ func (f *follower) saw(pod *corev1.Pod, now time.Time) {
 	if _, known := f.bound[pod.UID]; pod.Spec.NodeName != "" && !known {
 		f.bound[pod.UID] = now
 		f.changed.Broadcast()
+	}
+	if _, known := f.ending[pod.UID]; pod.DeletionTimestamp != nil && !known {
+		f.ending[pod.UID] = now
 	}
 }
 
@@ -123,6 +138,18 @@ func (f *follower) times(pods []*corev1.Pod) (ungated, bound []time.Time) {
 		}
 	}
 	return ungated, bound
+}
+
+// endings returns when each of the pods was asked to end; nothing for the others.
+func (f *follower) endings(pods []*corev1.Pod) (ending []time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, pod := range pods {
+		if at, ok := f.ending[pod.UID]; ok {
+			ending = append(ending, at)
+		}
+	}
+	return ending
 }
 
 func earliest(times []time.Time) (first time.Time) {

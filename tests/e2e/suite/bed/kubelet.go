@@ -24,7 +24,9 @@ type Kubelet struct {
 	terminatingHeld atomic.Bool
 }
 
-func newKubelet(ctx context.Context, client kubernetes.Interface, except func(*corev1.Pod) bool) *Kubelet {
+// NewKubelet works until the context ends, on the pods that Observe gets; pods
+// that except tells of are another's (nil: none).
+func NewKubelet(ctx context.Context, client kubernetes.Interface, except func(*corev1.Pod) bool) *Kubelet {
 	k := &Kubelet{client: client, except: except, work: make(chan *corev1.Pod, 100_000)}
 	for range 4 {
 		k.done.Go(func() {
@@ -48,7 +50,8 @@ func (k *Kubelet) HoldPending(hold bool) { k.pendingHeld.Store(hold) }
 // pods that change afterwards only; delete the held ones with grace 0.
 func (k *Kubelet) HoldTerminating(hold bool) { k.terminatingHeld.Store(hold) }
 
-func (k *Kubelet) observe(pod *corev1.Pod) {
+// Observe takes a pod that has appeared or changed.
+func (k *Kubelet) Observe(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || k.except != nil && k.except(pod) {
 		return
 	}

@@ -136,11 +136,11 @@ func (b *Bed) Scenario(t testing.TB, o Options) *Scenario {
 		must(t, b.startControllers(deploymentControllers...))
 		s.Deployed = newDeployed(s)
 		s.Service = newTLSService(s)
-		s.Kubelet = newKubelet(ctx, b.Client, s.Deployed.owns)
-		watchers = append(watchers, s.Kubelet.observe, s.Deployed.observe)
+		s.Kubelet = NewKubelet(ctx, b.Client, s.Deployed.owns)
+		watchers = append(watchers, s.Kubelet.Observe, s.Deployed.observe)
 	default:
-		s.Kubelet = newKubelet(ctx, b.Client, nil)
-		watchers = append(watchers, s.Kubelet.observe)
+		s.Kubelet = NewKubelet(ctx, b.Client, nil)
+		watchers = append(watchers, s.Kubelet.Observe)
 	}
 	var err error
 	s.observer, err = newObserver(ctx, b.Client, watchers...)
