@@ -61,6 +61,23 @@ TEST_CASE("a gang is released when the last of its victims is gone", "[unit][eng
   CHECK(w.Orders() == kBoth);
 }
 
+TEST_CASE("an eviction that is answered after its victim's end is counted and told",
+          "[unit][engine]") {
+  Evictions w;
+  w.HoldEvictions();
+  w.GatherHigh();
+  w.CarryOutEvictions();  // the dry runs
+  w.Tick();
+  for (const char* pod : {"l0", "l1"}) w.Delete(pod);
+  w.Tick();
+  REQUIRE(w.LogOf("release m").size() == 2);
+  w.CarryOutEvictions();
+  w.Tick();
+  CHECK(w.LogOf("event l0 Preempted").size() == 1);
+  CHECK(w.engine().TakeCounters().evictions ==
+        std::map<std::string, std::uint64_t>{{"preemption", 2}});
+}
+
 TEST_CASE("nobody is evicted unless all evictions would be done", "[unit][engine]") {
   Evictions w;
   w.Protect("l1");
