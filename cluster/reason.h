@@ -52,7 +52,8 @@ struct Verdict {
   std::int64_t want = 0;
   std::int64_t have = 0;
   /// The resource, queue or level that the reason is about; may be empty. For kWaitingForMembers,
-  /// kStarting, kNeverFits, kCoolingDown and kRefusedByScheduler: the whole sentence, if it is not the usual one.
+  /// kStarting, kNeverFits, kCoolingDown and kRefusedByScheduler: the whole sentence, if it is not
+  /// the usual one.
   std::string subject{};
   /// For quota: the queue on the path whose cap decides; empty: the workload's own.
   std::string queue{};
