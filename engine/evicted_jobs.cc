@@ -13,37 +13,43 @@ using cluster::TimePoint;
 using cluster::Workload;
 
 /// The pods of a controller have other names each time, or names that others had before.
-std::string KeyOf(const Workload& workload) {
+const std::string& KeyOf(const Workload& workload) {
   const auto& controller = workload.members.front()->object.controller;
   return workload.gang || !controller ? workload.key : controller->uid;
 }
 
+/// Of two views of one job, what is known by either.
+Evicted Both(const Evicted& a, const Evicted& b) {
+  return {.times = std::max(a.times, b.times), .since = std::min(a.since, b.since)};
+}
+
 }  // namespace
 
-EvictedJobs::Job EvictedJobs::JobOf(const Workload& workload, const Evicted& before) {
-  Evicted evicted = before;
-  if (evicted.times == 0) evicted.since = workload.creation;
-  for (const PodInfo* pod : workload.members) {
-    const auto claim = pod->bound() ? cluster::ClaimOf(pod->object) : std::nullopt;
-    if (!claim || claim->node != pod->object.node_name || claim->evictions == 0) continue;
-    evicted.times = std::max(evicted.times, claim->evictions);
-    evicted.since = std::min(evicted.since, claim->since);
+EvictedJobs::Job EvictedJobs::JobOf(const PodInfo& victim, const Evicted& before) {
+  const Workload& workload = *victim.workload;
+  Evicted next = before.times > 0 ? before : Evicted{.since = workload.creation};
+  const auto claim = victim.bound() ? cluster::ClaimOf(victim.object) : std::nullopt;
+  if (claim && claim->node == victim.object.node_name && claim->evictions > 0) {
+    next = Both(next, {.times = claim->evictions, .since = claim->since});
   }
-  ++evicted.times;
-  const std::string& uid = workload.members.front()->object.meta.uid;
-  return {
-      .key = KeyOf(workload), .run = workload.gang ? workload.incarnation : uid, .next = evicted};
+  ++next.times;
+  return {.key = KeyOf(workload),
+          .run = workload.gang ? workload.incarnation : victim.object.meta.uid,
+          .next = next};
 }
 
 void EvictedJobs::Note(const Job& job, TimePoint now) {
   ForgetOld(now);
-  const auto [from, to] = by_key_.equal_range(job.key);
-  const bool known =
-      std::any_of(from, to, [&](const auto& entry) { return entry.second->job.run == job.run; });
-  if (known) return;
+  if (const auto known = by_key_.find(job.key); known != by_key_.end()) {
+    if (const auto run = known->second.find(job.run); run != known->second.end()) {
+      Evicted& next = run->second->job.next;
+      next = Both(next, job.next);
+      return;
+    }
+  }
   if (entries_.size() == kMost) Forget(entries_.begin());
   entries_.push_back({.job = job, .until = now + kKept});
-  by_key_.emplace(job.key, std::prev(entries_.end()));
+  by_key_[job.key].emplace(job.run, std::prev(entries_.end()));
 }
 
 std::optional<Evicted> EvictedJobs::Take(const Workload& workload, TimePoint now) {
@@ -51,14 +57,16 @@ std::optional<Evicted> EvictedJobs::Take(const Workload& workload, TimePoint now
   ForgetOld(now);
   const auto found = by_key_.find(KeyOf(workload));
   if (found == by_key_.end()) return std::nullopt;
-  const Evicted evicted = found->second->job.next;
-  Forget(found->second);
+  const Entries::iterator entry = found->second.begin()->second;
+  const Evicted evicted = entry->job.next;
+  Forget(entry);
   return evicted;
 }
 
 void EvictedJobs::Forget(Entries::iterator entry) {
-  const auto [from, to] = by_key_.equal_range(entry->job.key);
-  by_key_.erase(std::find_if(from, to, [&](const auto& at) { return at.second == entry; }));
+  const auto runs = by_key_.find(entry->job.key);
+  runs->second.erase(entry->job.run);
+  if (runs->second.empty()) by_key_.erase(runs);
   entries_.erase(entry);
 }
 

@@ -32,12 +32,13 @@ class EvictedJobs {
     std::string run;  ///< What is evicted once, by however many pods: its plan, or the pod.
     Evicted next;     ///< What is remembered once it was evicted.
   };
-  /// `before`: what the engine knows of its earlier evictions. More may be known from the claims of
-  /// its pods (cluster::PlanClaim).
-  /// REQUIRES: the workload has a member.
-  static Job JobOf(const cluster::Workload& workload, const Evicted& before);
+  /// The job of a victim, in time that does not depend on its size. `before`: what the engine knows
+  /// of its earlier evictions. More may be known from the claim of the pod (cluster::PlanClaim).
+  /// REQUIRES: the victim has a workload.
+  static Job JobOf(const cluster::PodInfo& victim, const Evicted& before);
 
-  /// The job was evicted. `now` never goes back.
+  /// The job was evicted. Each victim of a gang may say so: what the one that knows most says
+  /// counts. `now` never goes back.
   void Note(const Job& job, cluster::TimePoint now);
   /// Whether the workload is such a job, or one pod of several that were evicted under the same
   /// controller. Each of these is returned once.
@@ -55,7 +56,8 @@ class EvictedJobs {
   void ForgetOld(cluster::TimePoint now);
 
   Entries entries_;
-  std::multimap<std::string, Entries::iterator, std::less<>> by_key_;
+  /// By Job::key and Job::run. Many pods may have the same controller.
+  std::map<std::string, std::map<std::string, Entries::iterator>> by_key_;
 };
 
 /// How long a job waits after it has come back, in milliseconds: 10 s, doubled each time, at most 5

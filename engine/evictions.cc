@@ -184,7 +184,7 @@ void Engine::NoteEvicted(Plan& plan, const std::string& uid, TimePoint now) {
 std::optional<EvictedJobs::Job> Engine::JobOf(const PodInfo& victim, const Plan& plan) const {
   if (plan.surplus.contains(victim.object.meta.uid)) return std::nullopt;
   if (victim.workload == nullptr || victim.workload->in_tree) return std::nullopt;
-  return EvictedJobs::JobOf(*victim.workload, states_.At(*victim.workload).before);
+  return EvictedJobs::JobOf(victim, states_.At(*victim.workload).before);
 }
 
 /// The workload is complete. If it was evicted before, and has come back, it waits for a moment.

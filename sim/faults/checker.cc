@@ -39,6 +39,12 @@ bool SameGang(const kube::Pod& a, const kube::Pod& b) {
          says(a.meta.labels, "berth.dev/queue") == says(b.meta.labels, "berth.dev/queue");
 }
 
+/// Whether the pod's job was evicted so often that it may not borrow any more.
+bool IsExempt(const cluster::Store& store, const kube::Pod& pod) {
+  const cluster::PodInfo* known = store.FindPod(pod.meta.uid);
+  return known != nullptr && known->exempt;
+}
+
 }  // namespace
 
 Checker::Checker(Environment& env) : env_(env), usage_(env) {
@@ -355,9 +361,8 @@ bool Checker::CouldRunAlone(const kube::Pod& pod) const {
 /// I10: a second planner with the same facts and no history finds no workload to place. Only the
 /// first one knows which jobs it has evicted so often that they may not borrow any more.
 std::string Checker::WhoCouldRun(const engine::Engine& berth) const {
-  const auto exempt = [&](const std::string& key) {
-    const cluster::Workload* workload = berth.store().FindWorkload(key);
-    return workload != nullptr && std::ranges::any_of(workload->members, &cluster::PodInfo::exempt);
+  const auto exempt = [&](const cluster::PodInfo* pod) {
+    return IsExempt(berth.store(), pod->object);
   };
   engine::Options options{.instance = "fresh"};
   options.pass_budget = std::numeric_limits<std::int64_t>::max();  // everything in one pass
@@ -372,7 +377,8 @@ std::string Checker::WhoCouldRun(const engine::Engine& berth) const {
   for (const Duration later : {0, 1'000}) {  // elastic gangs wait a moment for more members
     fresh.Step(env_.now() + later);
     for (const auto& [key, workload] : fresh.store().workloads()) {
-      if (!workload.plan.empty() && !exempt(key)) return key;
+      if (workload.plan.empty() || std::ranges::any_of(workload.members, exempt)) continue;
+      return key;
     }
   }
   for (const auto& [key, pod] : env_.api.pods()) {
@@ -383,8 +389,7 @@ std::string Checker::WhoCouldRun(const engine::Engine& berth) const {
       continue;
     }
     const auto answer = fresh.Filter({.uid = pod->meta.uid, .offered = names}, env_.now());
-    const cluster::PodInfo* known = berth.store().FindPod(pod->meta.uid);
-    if (!answer.kept.empty() && !(known != nullptr && known->exempt)) return key;
+    if (!answer.kept.empty() && !IsExempt(berth.store(), *pod)) return key;
   }
   return "";
 }
@@ -422,8 +427,7 @@ void Checker::WhenQuiet(const HostDriver& host) {
     Broken("I10: " + who + " waits, and has a placement");
   }
   for (const auto& [key, pod] : env_.api.pods()) {
-    const cluster::PodInfo* known = store.FindPod(pod->meta.uid);
-    if (known != nullptr && known->exempt) continue;  // what it may use is not counted here
+    if (IsExempt(store, *pod)) continue;  // what it may use is not counted here
     if (CouldRunAlone(*pod)) Broken("I10: " + key + " waits, and by plain counting has room");
   }
 }

@@ -61,6 +61,22 @@ TEST_CASE("what a whole-node pod was charged", "[unit][cluster]") {
   }
 }
 
+TEST_CASE("what was evicted before", "[unit][cluster]") {
+  const PlanClaim claim{
+      .plan = "a", .node = "n", .queue = "q", .evictions = 2, .since = 1'800'000'060'000};
+  const std::string text = EncodePlanClaim(claim);
+  CHECK(text == "v1;plan=a;node=n;queue=q;rank=0;evictions=2;since=1800000060000");
+  CHECK(DecodePlanClaim(text) == claim);
+  const auto evictions = [](const std::string& number) {
+    const auto read = DecodePlanClaim("v1;plan=a;node=n;evictions=" + number);
+    return read ? read->evictions : -1;
+  };
+  CHECK(evictions("-3") == 0);
+  CHECK(evictions("2147483647") == 1'000'000);  // one more can still be added
+  for (const char* wrong : {"", "x", "1.5", "2147483648"}) CHECK(evictions(wrong) == -1);
+  CHECK_FALSE(DecodePlanClaim("v1;plan=a;node=n;evictions=1;since=soon").has_value());
+}
+
 TEST_CASE("a newer writer's extra fields are skipped", "[unit][cluster]") {
   const auto claim = DecodePlanClaim("v1;plan=a;node=n;devices=0,1;queue=q;rank=3;x=");
   REQUIRE(claim.has_value());
