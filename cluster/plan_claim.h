@@ -17,6 +17,8 @@ inline constexpr std::string_view kPlanAnnotation = "berth.dev/plan";
 /// On a pod that Berth evicts: an EvictionMark. Written before the eviction, so that another
 /// process knows whose the room is.
 inline constexpr std::string_view kEvictedForAnnotation = "berth.dev/evicted-for";
+/// On a pod that is to be evicted: when, RFC 3339. It may run on if less will do by then.
+inline constexpr std::string_view kEvictionTimeAnnotation = "berth.dev/eviction-time";
 inline constexpr std::string_view kShareAnnotation = "berth.dev/gpu-milli";
 inline constexpr std::string_view kAdmissionGate = "berth.dev/admission";
 

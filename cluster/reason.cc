@@ -135,6 +135,7 @@ std::string Sentence(const Verdict& v) {
           "tried again {}.",
           v.want, v.have > 0 ? fmt::format("in {} s", v.have) : "after a pause");
     case ReasonId::kWaitingForVictims:
+      if (!v.subject.empty()) return v.subject;
       if (v.want == 0) return "Its gang is evicted: new members wait until the old ones end.";
       return fmt::format("It gets the room of pods that are evicted or end anyway: {} {} left.",
                          v.want, v.want == 1 ? "is" : "are");

@@ -91,6 +91,8 @@ struct Eviction {
   /// A pod that was evicted, and is still there that long past the end of its grace period, is not
   /// waited for any more.
   std::chrono::milliseconds stuck_after{600'000};
+  /// How long before its eviction a pod is told of it. 0: not at all.
+  std::chrono::milliseconds warning{0};
   /// How many devices an edit of the policy may expose to other queues unasked
   /// (policy/edit_exposure.h). -1: the larger of 64 and a tenth of those in use.
   int max_per_edit = -1;

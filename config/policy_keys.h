@@ -163,6 +163,10 @@ void Keys(Visitor& key, T& eviction) {
       "deleted, whatever budgets say.");
   key("stuckAfter", eviction.stuck_after, Duration{seconds{10}, hours{24}},
       "How long past its deletion time an evicted pod is waited for.");
+  key("warning", eviction.warning, Duration{seconds{0}, hours{24}},
+      "How long before its eviction a pod gets the annotation berth.dev/eviction-time and an "
+      "Event, "
+      "so that it can write a checkpoint. 0s: not at all.");
   key("maxPerEdit", eviction.max_per_edit, Whole{0, 1'000'000},
       "An edit of the policy that lets queues take back more devices than this at once is held "
       "until it says so. Absent: the larger of 64 and a tenth of those in use.");

@@ -41,6 +41,12 @@ struct EvictPod {
   bool by_delete = false;  ///< Delete the pod: no PodDisruptionBudget holds.
 };
 
+/// Tells a pod when it is to be evicted, by the annotation berth.dev/eviction-time.
+struct WarnVictim {
+  PodRef pod{};
+  std::string time{};  ///< RFC 3339. Empty: it is not to be evicted any more.
+};
+
 /// Ends the wait of a parked bind call.
 struct ResolveBind {
   TicketId ticket = 0;
@@ -91,7 +97,7 @@ struct Decision {
   std::int64_t waited_ms = -1;  ///< With `start` and `bind`.
 };
 
-using Action =
-    std::variant<ReleaseMember, EvictPod, ResolveBind, SettleBind, EmitEvent, NodeNotice, Decision>;
+using Action = std::variant<ReleaseMember, EvictPod, WarnVictim, ResolveBind, SettleBind, EmitEvent,
+                            NodeNotice, Decision>;
 
 }  // namespace berth::engine

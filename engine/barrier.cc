@@ -442,8 +442,10 @@ void Engine::ExpireWorkload(const Workload& workload, TimePoint now) {
     const bool binding = std::ranges::any_of(state.plan->assignments, [](const Assignment& a) {
       return a.pod->charge == Charge::kBinding;
     });
-    if (state.plan->expires <= now && state.plan->evicting == Evicting::kSent &&
-        AwaitsVictims(*state.plan)) {
+    if (state.plan->expires <= now && state.plan->evicting == Evicting::kWarned) {
+      Dissolve(workload, "its victims have had their time", /*hold=*/false, now);
+    } else if (state.plan->expires <= now && state.plan->evicting == Evicting::kSent &&
+               AwaitsVictims(*state.plan)) {
       GoOnEvicting(workload, now);
     } else if (state.plan->expires <= now && VictimsEnd(*state.plan)) {
       state.plan->expires = now + store_.policy().gang.plan_timeout.count();

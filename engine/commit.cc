@@ -6,7 +6,7 @@
 
 #include "engine/decide.h"
 #include "engine/engine.h"
-#include "engine/victims.h"
+#include "engine/eviction.h"
 
 namespace berth::engine {
 

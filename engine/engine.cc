@@ -196,6 +196,7 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
                    "berth: already bound to " + pod->object.node_name);
     if (!workload.started) store_.RefreshWorkloads();  // its minimum may have changed, too
     PruneBound(*pod, now);
+    if (!was_bound && started_) JoinEviction(*pod);
     return;
   }
   const auto& condition = pod->object.pod_scheduled;
@@ -318,6 +319,7 @@ void Engine::Step(TimePoint now) {
   FireTimers(now);
   ReleaseFromSpared(now);
   PlanPass(/*caller=*/nullptr, now);
+  if (!unfinished()) WithdrawWarnings();
 }
 
 std::optional<TimePoint> Engine::NextDeadline() const {
@@ -459,6 +461,7 @@ Explanation Engine::Why(std::string_view ns, std::string_view name, TimePoint no
 /// The verdict of a member that has its place and is not bound yet.
 Verdict Engine::OnItsWay(const Workload& workload, const Assignment& assignment) const {
   const Plan& plan = *states_.At(workload).plan;
+  if (plan.evicting == Evicting::kWarned) return states_.At(workload).verdict;
   if (AwaitsEvictions(*assignment.pod)) {
     return {.reason = ReasonId::kWaitingForVictims, .want = std::ssize(plan.victims)};
   }

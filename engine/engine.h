@@ -242,7 +242,7 @@ class Engine : private cluster::StoreListener {
   void WakeClaimants(TimePoint now);
   void ReadMore(TimePoint now);
   std::size_t MostInLine() const;
-  bool Activate();
+  bool Activate(TimePoint now);
   void MarkNeighbours(const cluster::Store::NeighbourNews& news);
   void StartSweep(SweepOf whom);
   bool GoOnSweeping(std::size_t most, std::vector<const cluster::Workload*>& part);
@@ -350,6 +350,11 @@ class Engine : private cluster::StoreListener {
   void ExpireStarted(const cluster::Workload& workload, TimePoint now);
 
   // preempt.cc
+  std::optional<Eviction> AnsweredBefore(const cluster::PodInfo& pod,
+                                         const VictimMap& candidates) const;
+  std::optional<Reservation> DecideOwnEviction(const cluster::PodInfo& pod, TimePoint now);
+  std::optional<Eviction> OnOneNode(const Reservation& own, const VictimMap& candidates) const;
+  VictimMap AnswerOf(Eviction eviction) const;
   void HoldRoomOf(const Eviction& eviction, const cluster::PodInfo& pod, TimePoint now);
   bool VictimsEnd(const Plan& plan) const;
   bool AwaitsVictims(const Plan& plan) const;
@@ -362,7 +367,9 @@ class Engine : private cluster::StoreListener {
   void BeginEvictions(const cluster::Workload& workload, const Reservation& decision);
   void SendEvictions(const cluster::Workload& workload);
   void BeginEviction(const cluster::Workload& gang, const cluster::Workload& preemptor);
+  void JoinEviction(const cluster::PodInfo& pod);
   EmitEvent NoticeFor(const cluster::PodInfo& victim, const cluster::Workload& workload) const;
+  std::string ReasonFor(const cluster::PodInfo& victim, const cluster::Workload& workload) const;
   std::optional<EvictedJobs::Job> JobOf(const cluster::PodInfo& victim, const Plan& plan) const;
   void NoteEvicted(Plan& plan, const std::string& uid, TimePoint now);
   bool BacksOff(const cluster::Workload& workload, TimePoint now);
@@ -379,6 +386,13 @@ class Engine : private cluster::StoreListener {
   void AfterLastVictim(const cluster::Workload& workload, TimePoint now);
   void NoteMarked();
   std::vector<const cluster::PodInfo*> TakeMarked(const cluster::Workload& workload);
+
+  // warnings.cc
+  bool Warns(const cluster::Workload& workload, TimePoint now);
+  void Announce(const cluster::PodInfo& victim, const cluster::Workload& workload);
+  void WithdrawWarnings();
+  void NoteWarned(TimePoint now);
+  void FindRoomForWarned(TimePoint now);
 
   // recovery.cc
   void Recover(const cluster::Workload& workload, TimePoint now);
@@ -428,6 +442,7 @@ class Engine : private cluster::StoreListener {
   std::map<std::string, std::set<std::string>> marked_;
   /// Pods, by UID and node, that were to be evicted and stay.
   std::vector<std::pair<std::string, cluster::NodeIndex>> spared_;
+  std::set<std::string> warned_;  ///< UIDs of pods that were told that they are to be evicted.
   EvictedJobs evicted_jobs_;
   Refusals refusals_;
 

@@ -65,6 +65,8 @@ VictimJob PartOf(const View& view, const Workload& workload, Pods pods) {
     }
   }
   job.runs = !job.running.empty();
+  job.warned = std::ranges::all_of(
+      job.running, [&](const PodInfo* pod) { return view.states.At(*pod).evict_at != 0; });
   if (job.runs) job.from = OfAgeAt(view, workload);
   job.pods = std::move(pods);
   return job;
@@ -172,16 +174,21 @@ TimePoint LeaveOutYoung(std::vector<VictimJob>& jobs, TimePoint now) {
   return first;
 }
 
-/// How the gang is known where it is remembered that nobody can be evicted for it. nullopt:
-/// counting does not tell, because its members differ, neighbours matter or nodes have refused it.
+/// Whether it depends on the shape of the pods alone where they have room: neighbours do not
+/// matter, and no node has refused them.
+bool IsPlain(const View& view, const Workload& workload, const Pods& pods) {
+  const policy::Overlay room(view.store);
+  return view.refusals.Of(workload, pods).empty() &&
+         std::ranges::none_of(
+             pods, [&](const PodInfo* pod) { return policy::NeighboursMatter(*pod, room); });
+}
+
+/// How the workload is known where it is remembered that nobody can be evicted for it. nullopt:
+/// counting does not tell, because its members differ.
 std::optional<Preemptor> PreemptorOf(const View& view, const Workload& workload, const Pods& pods,
                                      int min) {
-  const policy::Overlay room(view.store);
-  const auto plain = [&](const PodInfo* pod) {
-    return pod->shape == pods.front()->shape && !policy::NeighboursMatter(*pod, room);
-  };
-  if (!std::ranges::all_of(pods, plain)) return std::nullopt;
-  if (!view.refusals.Of(workload, pods).empty()) return std::nullopt;
+  const auto alike = [&](const PodInfo* pod) { return pod->shape == pods.front()->shape; };
+  if (!std::ranges::all_of(pods, alike)) return std::nullopt;
   const bool capped = view.store.queue(workload.queue).config.max_jobs_per_user > 0;
   return Preemptor{.shape = pods.front()->shape,
                    .queue = workload.queue,
@@ -199,6 +206,23 @@ bool MakesRoomByCount(const View& view, const std::optional<Preemptor>& preempto
   return std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
     return RoomWithVictims(*preemptor, node->index, view.store);
   });
+}
+
+/// What counting, or the memo, tells about the work of lower priority in its own queue. `lower`:
+/// there is some.
+PreemptorDecision CountLower(const View& view, const Workload& workload, const Pods& pods, int min,
+                             bool lower, const Wakeups* memo) {
+  PreemptorDecision decision;
+  const bool plain = IsPlain(view, workload, pods);
+  if (plain || !workload.gang) decision.preemptor = PreemptorOf(view, workload, pods, min);
+  decision.known =
+      plain && decision.preemptor && memo != nullptr && memo->CannotPreempt(*decision.preemptor);
+  if (decision.known) return decision;
+  decision.by_count = !lower || !MakesRoomByCount(view, decision.preemptor);
+  // What is found for one that is not plain is found for it alone.
+  if (!plain && !decision.by_count) decision.preemptor.reset();
+  decision.unsure = !decision.preemptor;
+  return decision;
 }
 
 /// The devices that `min` of the pods ask for.
@@ -243,6 +267,17 @@ std::optional<policy::Exchange> ExchangeFor(const View& view, const Workload& wo
   const policy::Exchange rough(recent, use, use, workload.queue);
   if (!lower && !rough.MayClaim(wanted)) return std::nullopt;
   return ExchangeOf(view, workload);
+}
+
+/// Whether the single pod has room and quota, and its user too many jobs already: for that alone
+/// none of them is evicted.
+bool OnlyJobsAreTooMany(const View& view, const Workload& workload, const Pods& pods) {
+  if (workload.gang) return false;
+  const policy::QuotaView quota = QuotaFor(view, workload);
+  int fit = 0;
+  return policy::CheckJobs(quota, workload).reason != ReasonId::kNone &&
+         GrantMembers(view, workload, pods, 1, fit).reason == ReasonId::kNone &&
+         HasPayableRoom(view, *pods.front());
 }
 
 /// Whether its plan evicts others, or is about to.
@@ -404,25 +439,17 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
 PreemptorDecision DecideStartByEviction(const View& view, const Workload& workload, Pods pods,
                                         int min, ReasonId reason, const Wakeups* memo) {
   const Sources sources = SourcesOf(view, workload);
-  if (!MayHelp(reason) || (!sources.others && !(sources.lower && workload.gang))) return {};
+  if (!MayHelp(reason) || (!sources.others && !sources.lower)) return {};
+  if (OnlyJobsAreTooMany(view, workload, pods)) return {.claims = sources.others};
   const bool lower = sources.lower && view.store.HoldsBelow(workload.queue, workload.priority);
-  PreemptorDecision decision{.claims = sources.others};
+  PreemptorDecision decision;
   std::optional<policy::Exchange> exchange;
   if (sources.others) exchange = ExchangeFor(view, workload, pods, min, lower);
-  if (!workload.gang) {
-    const PodInfo& pod = *pods.front();
-    if (!exchange || (!HasOurGate(pod) && KubeSchedulerPreempts(view, pod))) return decision;
-  } else if (sources.lower) {
-    decision.preemptor = PreemptorOf(view, workload, pods, min);
-    decision.unsure = !decision.preemptor || (sources.others && lower);
-  }
-  if (!exchange) {
-    if (decision.preemptor && memo != nullptr && memo->CannotPreempt(*decision.preemptor)) {
-      return decision;
-    }
-    decision.by_count = !lower || !MakesRoomByCount(view, decision.preemptor);
-    if (decision.by_count) return decision;
-  }
+  if (sources.lower) decision = CountLower(view, workload, pods, min, lower, memo);
+  decision.claims = sources.others;
+  // A gang that has claims, too, may find victims by both together where counting finds none.
+  decision.unsure |= workload.gang && sources.others && lower;
+  if (!exchange && (!lower || decision.known || decision.by_count)) return decision;
   view.work += std::ssize(view.store.nodes());
   std::vector<VictimJob> jobs =
       FindVictimJobs(view, workload, sources, exchange ? &*exchange : nullptr);

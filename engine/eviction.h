@@ -41,10 +41,27 @@ int StayingMembers(const States& states, const cluster::Workload& gang);
 std::vector<VictimJob> FindVictimJobs(const View& view, const cluster::Workload& workload,
                                       Sources sources, const policy::Exchange* exchange);
 
+/// Whether a workload that was refused might run after an eviction.
+struct PreemptorDecision {
+  /// How it starts in the room of the victims that Berth evicts.
+  std::optional<Reservation> reserve{};
+  /// The workload, as far as it depends on it whether work of its own queue can be evicted for it.
+  /// nullopt: there is no such work, or it is not known exactly on what that depends.
+  std::optional<Preemptor> preemptor{};
+  bool known = false;          ///< The memo was enough to say no, as far as its own queue goes.
+  bool by_count = false;       ///< Counting was.
+  bool would_preempt = false;  ///< kube-scheduler would find victims that let it run.
+  /// Not 0: by then some work may be evicted (OfAgeAt), or pods that should have ended are expected
+  /// no more.
+  TimePoint again = 0;
+  bool unsure = false;  ///< Whatever changes, it may be able to evict: it must not rest.
+  bool claims = false;  ///< It may come to have a claim on other queues.
+};
+
 /// Decides for a workload that was refused for `reason` and needs `min` of `pods`, which are in
 /// rank order. Nobody is evicted if the room that pods give up which end already is enough. See
-/// ChooseVictims for whom it takes. A single pod whose own queue has victims for it is left to
-/// kube-scheduler (victims.h).
+/// ChooseVictims for whom it takes. `memo`: who is known to find no victims in the own queue; null:
+/// nobody is.
 PreemptorDecision DecideStartByEviction(const View& view, const cluster::Workload& workload,
                                         std::vector<const cluster::PodInfo*> pods, int min,
                                         cluster::ReasonId reason, const Wakeups* memo);

@@ -130,6 +130,22 @@ void Engine::BeginEviction(const Workload& gang, const Workload& preemptor) {
   }
 }
 
+/// A member that was on its way when the evictions of its gang were sent, and is bound now, goes
+/// with the others: for example a launcher, about which kube-scheduler does not ask.
+void Engine::JoinEviction(const PodInfo& pod) {
+  if (pod.workload == nullptr || !states_.At(*pod.workload).evicted || IsSpared(pod)) return;
+  if (!states_.At(pod).victim_of.empty()) return;
+  for (const PodInfo* member : pod.workload->members) {
+    const Workload* preemptor = store_.FindWorkload(states_.At(*member).victim_of);
+    if (preemptor == nullptr || !StillEvicts(preemptor->key, preemptor->plan)) continue;
+    Plan& plan = *states_[*preemptor].plan;
+    states_[pod].victim_of = preemptor->key;
+    plan.victims.push_back(pod.object.meta.uid);
+    if (pod.charged_queue != preemptor->queue) plan.reclaimed.insert(pod.object.meta.uid);
+    return OrderEviction(*preemptor, pod, /*dry_run=*/false);
+  }
+}
+
 void Engine::GiveUpPlannedOf(const Workload& gang) {
   for (const PodInfo* pod : std::vector<const PodInfo*>(gang.members)) {
     if (pod->charge == cluster::Charge::kPlanned) GiveUpPlace(*pod, "its gang is evicted");
@@ -168,7 +184,8 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& plan_id
     return;
   }
   if (!dry_run) plan.accepted.insert(uid);
-  if (plan.unanswered.empty()) SendEvictions(workload);
+  if (!plan.unanswered.empty() || (dry_run && Warns(workload, now))) return;
+  SendEvictions(workload);
 }
 
 /// The victim may have ended before the answer came, and its plan may go on already.
@@ -202,24 +219,27 @@ bool Engine::BacksOff(const Workload& workload, TimePoint now) {
   return true;
 }
 
-EmitEvent Engine::NoticeFor(const PodInfo& victim, const Workload& workload) const {
-  const auto& meta = victim.object.meta;
-  const bool reclaimed = victim.charged_queue != workload.queue;
+/// Why the pod is evicted for the workload, as a sentence.
+std::string Engine::ReasonFor(const PodInfo& victim, const Workload& workload) const {
   const std::string queue = QueueName(workload.queue);
   const std::string why =
-      reclaimed ? fmt::format(
-                      "queue {} takes back what queue {} uses above its quota and its fair share.",
-                      queue, QueueName(victim.charged_queue))
-                : fmt::format(
-                      "work of priority {} in queue {} takes its room, and this work has "
-                      "priority {}.",
-                      workload.priority, queue, victim.object.priority);
-  const bool goes_on = states_.At(workload).plan->surplus.contains(meta.uid);
+      victim.charged_queue != workload.queue
+          ? fmt::format(
+                "queue {} takes back what queue {} uses above its quota and its fair share.", queue,
+                QueueName(victim.charged_queue))
+          : fmt::format(
+                "work of priority {} in queue {} takes its room, and this work has priority {}.",
+                workload.priority, queue, victim.object.priority);
+  const bool goes_on = states_.At(workload).plan->surplus.contains(victim.object.meta.uid);
+  return goes_on ? why + " Its gang goes on with its minimum." : why;
+}
+
+EmitEvent Engine::NoticeFor(const PodInfo& victim, const Workload& workload) const {
+  const auto& meta = victim.object.meta;
   return {.pod = {meta.ns, meta.name, meta.uid},
           .warning = true,
-          .reason = reclaimed ? "Reclaimed" : "Preempted",
-          .note = fmt::format("Evicted: {}{}", why,
-                              goes_on ? " Its gang goes on with its minimum." : "")};
+          .reason = victim.charged_queue != workload.queue ? "Reclaimed" : "Preempted",
+          .note = "Evicted: " + ReasonFor(victim, workload)};
 }
 
 bool Engine::StillEvicts(const std::string& key, const std::string& plan) const {
@@ -312,6 +332,10 @@ void Engine::ReleaseFromSpared(TimePoint now) {
 void Engine::AfterLastVictim(const Workload& workload, TimePoint now) {
   Plan& plan = *states_[workload].plan;
   if (plan.evicting == Evicting::kNo || plan.started || AwaitsVictims(plan)) return;
+  const auto too_much = [&](const Assignment& place) { return CostsTooMuch(*place.pod); };
+  if (std::ranges::any_of(plan.assignments, too_much)) {
+    return Dissolve(workload, "a planned node has more devices now", /*hold=*/false, now);
+  }
   plan.unanswered.clear();  // what is answered from now on changes nothing
   SetVerdict(workload, {.reason = ReasonId::kStarting, .want = plan.barrier});
   ReleasePlan(workload, nullptr, now);

@@ -116,7 +116,7 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
   store_.Refresh();
   if (store_.reading()) return ReadMore(now);
   WakeClaimants(now);
-  if (!Activate()) return;
+  if (!Activate(now)) return;
   do {
     OrderLine();
     const Workload* workload = active_.Pop();
@@ -187,7 +187,8 @@ std::size_t Engine::MostInLine() const {
 /// - a workload whose affinity or spread counts a pod that came, or that begins to end.
 /// False: some are left for the next pass. No workload is judged before all of them are in line,
 /// because the order is not known earlier.
-bool Engine::Activate() {
+bool Engine::Activate(TimePoint now) {
+  if (store_.free_generation() != swept_free_generation_) FindRoomForWarned(now);
   wakeups_.Wake();
   const std::uint64_t free_generation = store_.free_generation();
   const bool freed = std::exchange(swept_free_generation_, free_generation) != free_generation;

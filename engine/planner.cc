@@ -56,19 +56,22 @@ std::vector<const PodInfo*> Placeable(const Workload& workload) {
   return policy::RankOrder(pods);
 }
 
-/// A single pod is left to kube-scheduler if its own queue has victims for it.
+/// Who is evicted so that the workload can start. Pods that kube-scheduler tries anyway are left to
+/// it where it finds victims: Engine::Preempt answers with those of Berth's own plan. A gated one
+/// is let go for it where pods must go that are in no queue.
 PreemptorDecision DecideEvictions(const View& view, const Workload& workload,
                                   std::vector<const PodInfo*> pods, int min, ReasonId reason,
                                   const Wakeups* memo) {
-  PreemptorDecision by_scheduler = DecidePreemptor(view, workload, reason, memo);
-  if (by_scheduler.would_preempt) return by_scheduler;
-  PreemptorDecision by_berth =
+  const PodInfo& first = *pods.front();
+  PreemptorDecision decision =
       DecideStartByEviction(view, workload, std::move(pods), min, reason, memo);
-  if (workload.gang) return by_berth;
-  by_scheduler.reserve = std::move(by_berth.reserve);
-  by_scheduler.again = Earlier(by_scheduler.again, by_berth.again);
-  by_scheduler.claims = by_berth.claims;
-  return by_scheduler;
+  if (workload.gang) return decision;
+  if (!HasOurGate(first)) {
+    if (decision.reserve && KubeSchedulerPreempts(view, first)) decision.reserve.reset();
+  } else if (!decision.reserve && !decision.known && !decision.by_count && EvictionHelps(reason)) {
+    decision.would_preempt = KubeSchedulerPreempts(view, first);
+  }
+  return decision;
 }
 
 }  // namespace

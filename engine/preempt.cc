@@ -1,6 +1,8 @@
-// Engine, part: preempt. kube-scheduler proposes pods to evict by its own count. We keep a node
-// only if the pod would really be admitted there afterwards and no gang loses a part of its
-// members. One node is kept and its room is held, so that the evictions are not in vain.
+// Engine, part: preempt. kube-scheduler proposes pods to evict by its own count. The answer names
+// the victims of Berth's own plan (eviction.h), if they are on one node: then kube-scheduler evicts
+// them. Otherwise Berth does, and the answer names nobody. Only where pods must go that are in no
+// queue we keep what kube-scheduler proposes, if the pod would really be admitted there afterwards.
+// One node is kept and its room is held, so that the evictions are not in vain.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -8,6 +10,7 @@
 
 #include "cluster/plan_claim.h"
 #include "engine/engine.h"
+#include "engine/eviction.h"
 #include "engine/victims.h"
 #include "kube/selector.h"
 #include "policy/fit.h"
@@ -43,13 +46,74 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
   if ((reason == ReasonId::kWaitingForQuota || unfinished()) && HasPayableRoom(Now(now), *pod)) {
     return {};
   }
+  if (const auto before = AnsweredBefore(*pod, candidates)) return AnswerOf(*before);
+  if (auto own = DecideOwnEviction(*pod, now)) {
+    std::optional<Eviction> eviction = OnOneNode(*own, candidates);
+    own->by_scheduler = eviction.has_value();
+    Commit(*pod->workload, *own, pod, now);
+    return eviction ? AnswerOf(*eviction) : VictimMap();
+  }
   const std::optional<Eviction> eviction = DecideEviction(Now(now), *pod, candidates);
   if (!eviction) return {};
   HoldRoomOf(*eviction, *pod, now);
+  return AnswerOf(*eviction);
+}
+
+/// Those whom an earlier answer named, if none of them ends yet and they still may be evicted:
+/// kube-scheduler asks once more.
+std::optional<Eviction> Engine::AnsweredBefore(const PodInfo& pod,
+                                               const VictimMap& candidates) const {
+  const Plan* plan = PlanOf(pod);
+  if (plan == nullptr || plan->evicting != Evicting::kNo || plan->victims.empty()) {
+    return std::nullopt;
+  }
+  if (!candidates.contains(store_.node(pod.node).name)) return std::nullopt;
+  Eviction eviction{.node = pod.node, .victims = {}};
+  for (const std::string& uid : plan->victims) {
+    const PodInfo* victim = store_.FindPod(uid);
+    if (victim == nullptr || victim->terminating()) return std::nullopt;
+    eviction.victims.push_back(victim);
+  }
+  if (BreaksBudgets(eviction.victims, store_)) return std::nullopt;
+  return eviction;
+}
+
+/// Who is evicted for the pod by Berth's own rules. nullopt: nobody, or it has a place already.
+std::optional<Reservation> Engine::DecideOwnEviction(const PodInfo& pod, TimePoint now) {
+  if (pod.charge != Charge::kNone) return std::nullopt;
+  const Workload& workload = *pod.workload;
+  const ReasonId reason = states_[workload].verdict.reason;
+  return DecideStartByEviction(Now(now), workload, {&pod}, 1,
+                               EvictionHelps(reason) ? reason : ReasonId::kInsufficientDevices,
+                               nullptr)
+      .reserve;
+}
+
+/// The victims, if kube-scheduler can evict them: they all are on the node of the pod, which it
+/// offers, belong to the same queue, end whole, and need no warning.
+std::optional<Eviction> Engine::OnOneNode(const Reservation& own,
+                                          const VictimMap& candidates) const {
+  const policy::Placed& place = own.placed.front();
+  const auto fits = [&](const PodInfo* victim) {
+    return victim->node == place.node && victim->charged_queue == place.pod->queue;
+  };
+  if (store_.policy().eviction.warning.count() > 0) return std::nullopt;
+  if (own.evicts.empty() || !own.surplus.empty() || !own.displaced.empty() || !own.yields.empty() ||
+      !candidates.contains(store_.node(place.node).name) ||
+      !std::ranges::all_of(own.evicts, fits)) {
+    return std::nullopt;
+  }
+  return Eviction{.node = place.node, .victims = own.evicts};
+}
+
+VictimMap Engine::AnswerOf(Eviction eviction) const {
+  std::ranges::sort(eviction.victims, std::ranges::greater{}, [](const PodInfo* victim) {
+    return std::pair(victim->object.priority, victim->object.meta.uid);
+  });
   VictimMap answer;
-  VictimSet& kept = answer[store_.node(eviction->node).name];
-  for (const PodInfo* victim : eviction->victims) kept.uids.push_back(victim->object.meta.uid);
-  kept.pdb_violations = eviction->pdb_violations;
+  VictimSet& kept = answer[store_.node(eviction.node).name];
+  for (const PodInfo* victim : eviction.victims) kept.uids.push_back(victim->object.meta.uid);
+  kept.pdb_violations = CountBroken(eviction.victims, store_);
   return answer;
 }
 
@@ -155,7 +219,8 @@ void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint n
 }
 
 /// kube-scheduler evicts only for pods that it tries. So a gated single pod that would run after an
-/// eviction in its own queue is ungated without a plan: it comes back to us for the victims.
+/// eviction of pods that are in no queue is ungated without a plan: it comes back to us for the
+/// victims.
 void Engine::LetPreempt(const PodInfo& pod) {
   states_[pod].asked = true;  // from now on it is treated like a pod that never had the gate
   Ungate(pod);

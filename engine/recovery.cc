@@ -37,6 +37,7 @@ void Engine::Start(TimePoint now) {
     if (Passthrough()) GiveUpPlaces(*workload);
   }
   NoteMarked();
+  NoteWarned(now);
   started_ = true;
   scorer_.Refresh();
   StartSweep(SweepOf::kAll);

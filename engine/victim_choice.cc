@@ -446,6 +446,7 @@ class Chooser {
 
 /// The less is the better set.
 auto RankOf(std::span<const VictimJob* const> jobs, int straddlers) {
+  bool unwarned = false;
   std::int64_t minima = 0;  // devices of work that ends whole
   std::int64_t gangs = 0;
   std::int64_t devices = 0;
@@ -457,6 +458,7 @@ auto RankOf(std::span<const VictimJob* const> jobs, int straddlers) {
   std::vector<std::string_view> uids;
   for (const VictimJob* job : jobs) {
     if (!job->runs) continue;
+    unwarned |= !job->warned;
     minima += job->surplus ? 0 : job->devices;
     places += job->place;
     gangs += job->workload->gang && !job->surplus ? 1 : 0;
@@ -470,8 +472,9 @@ auto RankOf(std::span<const VictimJob* const> jobs, int straddlers) {
   std::ranges::sort(priorities, std::ranges::greater{});
   std::ranges::sort(ages, std::ranges::greater{});
   std::ranges::sort(uids);
-  return std::tuple(straddlers, minima, gangs, devices, -least_excess, std::move(priorities), work,
-                    places, std::move(ages), jobs.size(), places, std::move(uids));
+  return std::tuple(straddlers, unwarned, minima, gangs, devices, -least_excess,
+                    std::move(priorities), work, places, std::move(ages), jobs.size(), places,
+                    std::move(uids));
 }
 
 using Rank = decltype(RankOf({}, 0));
@@ -582,7 +585,8 @@ std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Benef
   for (const VictimJob& job : candidates) by_rank.push_back(&job);
   std::ranges::stable_sort(by_rank, {}, [](const VictimJob* job) {
     const bool minimum = job->runs && !job->surplus;
-    return std::tuple(job->runs, minimum, minimum && job->workload->gang, -job->excess);
+    return std::tuple(job->runs, !job->warned, minimum, minimum && job->workload->gang,
+                      -job->excess);
   });
   std::vector<Jobs> orders{by_rank};
   if (beneficiary.exchange == nullptr) return orders;

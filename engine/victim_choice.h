@@ -27,6 +27,7 @@ struct VictimJob {
   /// Those of them that are not only planned. What queues that lose them are judged by.
   std::vector<const cluster::PodInfo*> running{};
   bool runs = false;         ///< Some must be evicted.
+  bool warned = false;       ///< All that must be were told of it (MemberState::evict_at).
   std::int64_t devices = 0;  ///< What they are charged, thousandths.
   TimePoint from = 0;        ///< It may not be evicted before that: see OfAgeAt.
   /// What is lost if all of the workload that runs ends, in device seconds: all since LostSince.
@@ -45,12 +46,12 @@ struct Beneficiary {
 };
 
 /// Of all sets of jobs that let it start, break no PodDisruptionBudget and are what it may claim
-/// (policy/claims.h): first without a straddler, then with the fewest devices that are no
-/// surplus, the fewest gangs, the fewest devices, of the queues furthest above what they are
-/// entitled to, with the lowest priority, the least work lost, the youngest, by UID. That is exact
-/// for up to kExactJobs candidates; for more of them, no victim can be left out, as far as
-/// kMaxSearches placements tell. Where other queues lose, only the minimum is placed. nullopt:
-/// there is none, or what ends in any case is enough.
+/// (policy/claims.h): first without a straddler, then those of which all jobs were warned, then
+/// with the fewest devices that are no surplus, the fewest gangs, the fewest devices, of the queues
+/// furthest above what they are entitled to, with the lowest priority, the least work lost, the
+/// youngest, by UID. That is exact for up to kExactJobs candidates; for more of them, no victim can
+/// be left out, as far as kMaxSearches placements tell. Where other queues lose, only the minimum
+/// is placed. nullopt: there is none, or what ends in any case is enough.
 std::optional<Reservation> ChooseVictims(const View& view, const Beneficiary& beneficiary,
                                          const std::vector<VictimJob>& candidates);
 inline constexpr std::size_t kExactJobs = 8;

@@ -49,18 +49,6 @@ bool Below(const PodInfo& victim, const PodInfo& preemptor) {
   return Below(victim, preemptor.queue, preemptor.object.priority);
 }
 
-/// Whether the victim may go: it is Below the preemptor, and not part of a gang that lives on
-/// elsewhere.
-bool MayEvict(const PodInfo& victim, const PodInfo& preemptor,
-              const std::vector<const PodInfo*>& victims) {
-  if (!Below(victim, preemptor)) return false;
-  if (victim.workload == nullptr || !victim.workload->gang) return true;
-  return std::ranges::all_of(victim.workload->members, [&](const PodInfo* member) {
-    return member->charge == cluster::Charge::kNone ||
-           std::ranges::find(victims, member) != victims.end();
-  });
-}
-
 /// Whether `pod`, without what it may hold now, fits the node and its queue once the victims are
 /// gone.
 bool Admitted(const View& view, const PodInfo& pod, NodeIndex node,
@@ -89,47 +77,29 @@ bool Covers(const kube::PodDisruptionBudget& budget, const PodInfo& pod) {
          kube::Matches(budget.selector, pod.object.meta.labels);
 }
 
-/// For each of `pods`, in order: whether a PodDisruptionBudget forbids evicting it after those
-/// before it.
-std::vector<bool> BreakBudgets(const std::vector<const PodInfo*>& pods,
-                               const cluster::Store& store) {
-  std::map<std::string, std::int64_t> gone;
-  std::vector<bool> breaks(pods.size(), false);
-  for (std::size_t i = 0; i < pods.size(); ++i) {
-    for (const auto& [uid, budget] : store.disruption_budgets()) {
-      if (!Covers(budget, *pods[i])) continue;
-      if (++gone[uid] > budget.disruptions_allowed) breaks[i] = true;
-    }
-  }
-  return breaks;
-}
-
-/// Implements "You find the victims" (kubernetes#135486). Takes the lowest priorities first, the
-/// youngest first, and pods that a budget protects last, until the pod is admitted. Then drops
-/// those that turn out not to be needed, the last first.
+/// Single pods on the node whose eviction admits the pod and breaks no budget: the lowest
+/// priorities and of these the youngest, until the pod is admitted. Then drops those that turn out
+/// not to be needed, the last first. Empty: there are none.
 std::vector<const PodInfo*> FindVictims(const View& view, const PodInfo& pod, NodeIndex node) {
   std::vector<const PodInfo*> candidates;
   for (const PodInfo* other : view.store.node(node).pods) {
     const bool lone = other->workload == nullptr || !other->workload->gang;
     const bool taken = !view.states.At(*other).victim_of.empty();
     if (!other->bound() || !lone || taken || !Below(*other, pod)) continue;
+    // kube-scheduler gives no warning.
+    const bool warns = view.store.policy().eviction.warning.count() > 0;
+    if (warns && other->charged_queue != cluster::kNoQueue) continue;
     if (!IsYoung(view, *other)) candidates.push_back(other);
   }
   std::ranges::sort(candidates, {}, [](const PodInfo* p) {
     return std::tuple(p->object.priority, -p->object.meta.creation, p->object.meta.uid);
   });
-  // The budget of an app allows a number of evictions: its lowest and youngest pods come first.
-  const std::vector<bool> kept = BreakBudgets(candidates, view.store);
-  std::vector<const PodInfo*> order;
-  for (const bool last : {false, true}) {
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-      if (kept[i] == last) order.push_back(candidates[i]);
-    }
-  }
   std::vector<const PodInfo*> victims;
-  for (const PodInfo* candidate : order) {
+  for (const PodInfo* candidate : candidates) {
     if (Admitted(view, pod, node, victims)) break;
     victims.push_back(candidate);
+    // The budget of an app allows a number of evictions: its lowest and youngest pods come first.
+    if (BreaksBudgets(victims, view.store)) victims.pop_back();
   }
   if (!Admitted(view, pod, node, victims)) return {};
   for (std::size_t i = victims.size(); i-- > 0;) {
@@ -137,29 +107,6 @@ std::vector<const PodInfo*> FindVictims(const View& view, const PodInfo& pod, No
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
     if (Admitted(view, pod, node, fewer)) victims = std::move(fewer);
   }
-  return victims;
-}
-
-/// What kube-scheduler proposes to evict on `node`, or other victims there where the proposal names
-/// none or breaks a gang up. Empty: `pod` would not be admitted there afterwards.
-std::vector<const PodInfo*> VictimsOn(const View& view, const PodInfo& pod, NodeIndex node,
-                                      const VictimSet& proposal) {
-  std::vector<const PodInfo*> victims;
-  bool sound = !proposal.uids.empty();
-  for (const std::string& uid : proposal.uids) {
-    const PodInfo* victim = view.store.FindPod(uid);
-    if (victim == nullptr) continue;  // gone already
-    sound &= victim->node == node;
-    victims.push_back(victim);
-  }
-  const auto may_evict = [&](const PodInfo* victim) {
-    // Berth evicts it already, for other work.
-    return view.states.At(*victim).victim_of.empty() && !IsYoung(view, *victim) &&
-           MayEvict(*victim, pod, victims);
-  };
-  sound = sound && std::ranges::all_of(victims, may_evict);
-  if (!sound) victims = FindVictims(view, pod, node);
-  if (victims.empty() || !Admitted(view, pod, node, victims)) return {};
   std::ranges::sort(victims, std::ranges::greater{}, [](const PodInfo* p) {
     return std::pair(p->object.priority, p->object.meta.uid);
   });
@@ -177,9 +124,7 @@ bool RoomWithout(const Preemptor& preemptor, NodeIndex index, const cluster::Sto
   if (std::ranges::any_of(demand, too_small)) return false;
   cluster::Amounts freed;
   for (const PodInfo* other : node.pods) {
-    const bool lone = other->workload == nullptr || !other->workload->gang;
-    const bool holds = preemptor.members == 0 ? other->bound() && lone : true;
-    if (!holds || !Below(*other, preemptor.queue, preemptor.priority) || !goes(*other)) continue;
+    if (!Below(*other, preemptor.queue, preemptor.priority) || !goes(*other)) continue;
     for (const auto& [id, amount] : other->charged) freed.Add(id, amount);
   }
   const auto enough = [&](const auto& d) {
@@ -188,46 +133,18 @@ bool RoomWithout(const Preemptor& preemptor, NodeIndex index, const cluster::Sto
   return std::ranges::all_of(demand, enough) && policy::FitsNode(*preemptor.shape->spec, node);
 }
 
-/// Whether kube-scheduler would find no room for `pod`, but victims in the pod's own queue whose
-/// eviction admits it. Counts first, because that is cheap, and tries the rest on a few nodes.
-/// `by_count`: counting was enough to say no, whatever the age of the pods there.
-bool WouldPreempt(const View& view, const PodInfo& pod, const Preemptor& preemptor,
-                  bool& by_count) {
-  constexpr int kMaxTries = 16;
-  by_count = !view.store.HoldsBelow(preemptor.queue, preemptor.priority);
-  if (by_count || HasPayableRoom(view, pod)) return false;
-  view.work += std::ssize(view.store.nodes());
-  const auto fits = view.scorer.fit().Row(*pod.shape);
-  const auto of_age = [&view](const PodInfo& other) { return !IsYoung(view, other); };
-  int tries = 0;
-  by_count = true;
-  const bool found = std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
-    if (fits[static_cast<std::size_t>(node->index)] == 0 || tries == kMaxTries) return false;
-    if (!RoomWithVictims(preemptor, node->index, view.store)) return false;
-    by_count = false;
-    if (!RoomWithout(preemptor, node->index, view.store, of_age)) return false;
-    ++tries;
-    return !FindVictims(view, pod, node->index).empty();
-  });
-  return found;
-}
-
-/// When the first of the pods that it would evict, were they not too young, may be evicted; 0:
-/// there are none.
-TimePoint FirstOfAge(const View& view, const Preemptor& preemptor) {
-  TimePoint first = 0;
-  for (const auto& node : view.store.nodes()) {
-    for (const PodInfo* other : node->pods) {
-      if (other->workload == nullptr || other->workload->gang || !other->bound()) continue;
-      if (!Below(*other, preemptor.queue, preemptor.priority)) continue;
-      const TimePoint from = OfAgeAt(view, *other->workload);
-      if (from > view.now) first = Earlier(first, from);
-    }
-  }
-  return first;
-}
-
 }  // namespace
+
+std::int64_t CountBroken(const std::vector<const PodInfo*>& victims, const cluster::Store& store) {
+  std::map<std::string_view, std::int64_t> gone;
+  return std::ranges::count_if(victims, [&](const PodInfo* victim) {
+    bool breaks = false;
+    for (const auto& [uid, budget] : store.disruption_budgets()) {
+      if (Covers(budget, *victim)) breaks |= ++gone[uid] > budget.disruptions_allowed;
+    }
+    return breaks;
+  });
+}
 
 bool IsCovered(const PodInfo& pod, const cluster::Store& store) {
   return std::ranges::any_of(store.disruption_budgets(),
@@ -236,8 +153,7 @@ bool IsCovered(const PodInfo& pod, const cluster::Store& store) {
 
 bool BreaksBudgets(const std::vector<const PodInfo*>& pods, const cluster::Store& store) {
   if (store.policy().eviction.by == config::EvictBy::kDelete) return false;
-  const std::vector<bool> breaks = BreakBudgets(pods, store);
-  return std::ranges::find(breaks, true) != breaks.end();
+  return CountBroken(pods, store) > 0;
 }
 
 bool EvictionHelps(ReasonId reason) {
@@ -251,21 +167,18 @@ bool RoomWithVictims(const Preemptor& preemptor, NodeIndex index, const cluster:
 
 std::optional<Eviction> DecideEviction(const View& view, const PodInfo& pod,
                                        const VictimMap& candidates) {
-  using Rank = std::tuple<std::int64_t, std::int32_t, std::size_t, int>;
+  using Rank = std::tuple<std::int32_t, std::size_t, int>;
   std::optional<std::pair<Rank, Eviction>> best;
-  for (const auto& [name, proposal] : candidates) {
+  for (const auto& [name, proposal] : candidates) {  // whom it proposes is of no account
     const NodeIndex node = view.store.FindNode(name);
     if (node == cluster::kNoNode || !view.store.node(node).present) continue;
     // Its kubelet would reject this pod, too.
     if (view.refusals.WasRejected(*pod.shape, node)) continue;
-    std::vector<const PodInfo*> victims = VictimsOn(view, pod, node, proposal);
+    std::vector<const PodInfo*> victims = FindVictims(view, pod, node);
     if (victims.empty()) continue;
-    const auto violations = std::ranges::count(BreakBudgets(victims, view.store), true);
-    const Rank rank{violations, victims.front()->object.priority, victims.size(),
-                    view.store.rank(node)};
+    const Rank rank{victims.front()->object.priority, victims.size(), view.store.rank(node)};
     if (best && best->first <= rank) continue;
-    best.emplace(
-        rank, Eviction{.node = node, .victims = std::move(victims), .pdb_violations = violations});
+    best.emplace(rank, Eviction{.node = node, .victims = std::move(victims)});
   }
   if (!best) return std::nullopt;
   return std::move(best->second);
@@ -293,33 +206,25 @@ std::optional<Eviction> DecideResumedEviction(const View& view, const PodInfo& p
 }
 
 bool KubeSchedulerPreempts(const View& view, const PodInfo& pod) {
+  constexpr int kMaxTries = 16;
   if (pod.object.preempt_never || !MayPreempt(view.store, pod.queue)) return false;
-  bool by_count = false;
-  return WouldPreempt(view, pod,
-                      {.shape = pod.shape, .queue = pod.queue, .priority = pod.object.priority},
-                      by_count);
-}
-
-PreemptorDecision DecidePreemptor(const View& view, const Workload& workload, ReasonId reason,
-                                  const Wakeups* memo) {
-  if (workload.gang || workload.members.empty() || !EvictionHelps(reason)) return {};
-  const PodInfo& pod = *workload.members.front();
-  if (!HasOurGate(pod) || HasForeignGate(pod) || pod.object.preempt_never ||
-      !MayPreempt(view.store, pod.queue)) {
-    return {};
-  }
-  PreemptorDecision decision{
-      .preemptor =
-          Preemptor{.shape = pod.shape, .queue = pod.queue, .priority = pod.object.priority}};
-  const bool capped =
-      pod.queue != cluster::kNoQueue && view.store.queue(pod.queue).config.max_jobs_per_user > 0;
-  if (capped) decision.preemptor->user = workload.user;
-  if (memo != nullptr && memo->CannotPreempt(*decision.preemptor)) return decision;
-  decision.would_preempt = WouldPreempt(view, pod, *decision.preemptor, decision.by_count);
-  if (!decision.would_preempt && !decision.by_count) {
-    decision.again = FirstOfAge(view, *decision.preemptor);
-  }
-  return decision;
+  const Preemptor preemptor{
+      .shape = pod.shape, .queue = pod.queue, .priority = pod.object.priority};
+  if (!view.store.HoldsBelow(preemptor.queue, preemptor.priority)) return false;
+  if (HasPayableRoom(view, pod)) return false;
+  view.work += std::ssize(view.store.nodes());
+  const auto fits = view.scorer.fit().Row(*pod.shape);
+  const auto may_go = [&view](const PodInfo& other) {
+    const bool lone = other.workload == nullptr || !other.workload->gang;
+    return other.bound() && lone && !IsYoung(view, other);
+  };
+  int tries = 0;  // counting is cheap, and the rest is tried on a few nodes
+  return std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
+    if (fits[static_cast<std::size_t>(node->index)] == 0 || tries == kMaxTries) return false;
+    if (!RoomWithout(preemptor, node->index, view.store, may_go)) return false;
+    ++tries;
+    return !FindVictims(view, pod, node->index).empty();
+  });
 }
 
 }  // namespace berth::engine

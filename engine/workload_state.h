@@ -101,6 +101,7 @@ class Assignments {
 enum class Evicting : std::uint8_t {
   kNo,      ///< Nobody is evicted, or kube-scheduler does that.
   kDryRun,  ///< It is asked whether all evictions would be done.
+  kWarned,  ///< The victims know when they are to be evicted. Then all is judged again.
   kSent,    ///< The evictions are under way or done: the room is the plan's until they have ended.
 };
 
@@ -161,6 +162,7 @@ struct MemberState {
   /// The key of the workload for whose plan it is evicted; empty: none.
   std::string victim_of{};
   TimePoint spared_until = 0;  ///< No victim before that: its eviction was refused.
+  TimePoint evict_at = 0;      ///< It was told that it is evicted then; 0: it was not told.
   TimePoint bound_at = 0;  ///< When it was seen to be bound; 0: not yet, or bound before we looked.
 };
 

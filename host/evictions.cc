@@ -17,6 +17,20 @@ void Evictions::Begin(engine::EvictPod eviction) {
   writes_.emplace(id, Write{.what = std::move(eviction), .marks = true});
 }
 
+void Evictions::Begin(engine::WarnVictim warning) {
+  const Id id = out_.NewId();
+  out_.Put(MarkVictim{.id = id,
+                      .pod = warning.pod,
+                      .annotation = cluster::kEvictionTimeAnnotation,
+                      .mark = std::move(warning.time)});
+  writes_.emplace(id, Write{.what = {.pod = std::move(warning.pod)}, .warns = true});
+}
+
+bool Evictions::Wants(Id write, const engine::Engine& engine) const {
+  const Write& under_way = writes_.at(write);
+  return under_way.warns || engine.StillEvicts(under_way.what.workload, under_way.what.plan);
+}
+
 void Evictions::Send(engine::EvictPod eviction) {
   const Id id = out_.NewId();
   out_.Put(Evict{
@@ -26,6 +40,7 @@ void Evictions::Send(engine::EvictPod eviction) {
 
 std::optional<Evictions::Answer> Evictions::Finished(Id write, const Result& result) {
   Write ended = std::move(writes_.extract(write).mapped());
+  if (ended.warns) return std::nullopt;
   // A conflict: another pod has its name.
   const bool gone = result.outcome == kube::WriteOutcome::kNotFound ||
                     result.outcome == kube::WriteOutcome::kConflict;

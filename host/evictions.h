@@ -1,6 +1,7 @@
-// Evictions that the engine orders: a dry run is one request; before a real one the victim is
-// marked with the workload that gets its room. A request that fails is not repeated here: the
-// engine orders it again as long as its plan needs it.
+// Evictions that the engine orders, and warnings of them: a dry run is one request; before a real
+// one the victim is marked with the workload that gets its room. A request that fails is not
+// repeated here: the engine orders it again as long as its plan needs it. A warning that fails is
+// lost.
 #pragma once
 
 #include <map>
@@ -22,11 +23,12 @@ class Evictions {
   explicit Evictions(Outbox& out) : out_(out) {}
 
   void Begin(engine::EvictPod eviction);
-  /// Whether this is a write of an eviction.
+  void Begin(engine::WarnVictim warning);
+  /// Whether this is a write of an eviction, or of a warning.
   bool Has(Id write) const { return writes_.contains(write); }
-  /// What the write is for. REQUIRES: Has(write).
-  const engine::EvictPod& Of(Id write) const { return writes_.at(write).what; }
-  /// nullopt: its next write is ordered. REQUIRES: Has(write).
+  /// Whether the write is still to be done. REQUIRES: Has(write).
+  bool Wants(Id write, const engine::Engine& engine) const;
+  /// nullopt: its next write is ordered, or nobody waits for an answer. REQUIRES: Has(write).
   std::optional<Answer> Finished(Id write, const Result& result);
   bool empty() const { return writes_.empty(); }
   /// Forgets everything.
@@ -36,6 +38,7 @@ class Evictions {
   struct Write {
     engine::EvictPod what;
     bool marks = false;  ///< The eviction follows.
+    bool warns = false;
   };
 
   void Send(engine::EvictPod eviction);

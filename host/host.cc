@@ -119,7 +119,8 @@ void Host::Collect() {
             return;
           } else if constexpr (std::is_same_v<Action, engine::ReleaseMember>) {
             releases_.Begin(std::move(a));
-          } else if constexpr (std::is_same_v<Action, engine::EvictPod>) {
+          } else if constexpr (std::is_same_v<Action, engine::EvictPod> ||
+                               std::is_same_v<Action, engine::WarnVictim>) {
             evictions_.Begin(std::move(a));
           } else if constexpr (std::is_same_v<Action, engine::SettleBind>) {
             BeginRead(std::move(a.pod));
@@ -141,10 +142,7 @@ bool Host::Wants(Id order) const {
   if (!deciding()) return false;
   const auto call = calls_.find(order);
   if (call != calls_.end()) return !call->second.of_past_term;
-  if (evictions_.Has(order)) {
-    const engine::EvictPod& eviction = evictions_.Of(order);
-    return engine_->StillEvicts(eviction.workload, eviction.plan);
-  }
+  if (evictions_.Has(order)) return evictions_.Wants(order, *engine_);
   return reads_.contains(order) || releases_.Wants(order);
 }
 

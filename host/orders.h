@@ -8,10 +8,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "cluster/plan_claim.h"
 #include "engine/engine.h"
 #include "kube/requests.h"
 
@@ -39,11 +41,13 @@ struct RemoveGate {
   int attempt = 1;
 };
 
-/// Note on a pod for which workload it is evicted (cluster::kEvictedForAnnotation).
+/// Note on a pod for which workload it is evicted (cluster::kEvictedForAnnotation), or when it is
+/// to be (cluster::kEvictionTimeAnnotation).
 struct MarkVictim {
   Id id = 0;
   engine::PodRef pod{};
-  std::string mark{};  ///< See cluster::EncodeEvictionMark.
+  std::string_view annotation = cluster::kEvictedForAnnotation;
+  std::string mark{};  ///< Its value. Empty: the annotation is removed.
   /// Also set the condition DisruptionTarget, so that a Job's podFailurePolicy can tell it from a
   /// failure. (The Eviction API sets it by itself.)
   bool sets_condition = false;

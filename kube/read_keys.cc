@@ -37,6 +37,7 @@ constexpr auto kReadKeys = [] {
       OnNodes(kDeviceTopologyAnnotation),
       {.name = kDevicesAnnotation, .annotation = kMaxDeviceNote},
       {.name = "berth.dev/evicted-for"},
+      {.name = "berth.dev/eviction-time"},
       {.name = "berth.dev/expected-duration"},
       {.name = "berth.dev/gang"},
       {.name = "berth.dev/gang-min-member"},

@@ -227,7 +227,8 @@ host::Result EmbeddedCluster::RemoveGate(const host::RemoveGate& removal, const 
 host::Result EmbeddedCluster::Mark(const host::MarkVictim& mark, const Wanted& wanted) {
   if (!wanted()) return {.outcome = WriteOutcome::kRefused, .message = "not wanted any more"};
   const bool found = ChangePod(mark.pod.uid, [&](kube::Pod& pod) {
-    std::string& note = pod.meta.annotations[std::string(cluster::kEvictedForAnnotation)];
+    if (mark.mark.empty()) return pod.meta.annotations.erase(std::string(mark.annotation)) > 0;
+    std::string& note = pod.meta.annotations[std::string(mark.annotation)];
     return std::exchange(note, mark.mark) != mark.mark;
   });
   return {.outcome = found ? WriteOutcome::kDone : WriteOutcome::kNotFound};

@@ -66,7 +66,8 @@ host::Result KubeApi::RemoveGate(const host::RemoveGate& removal, const Wanted& 
 }
 
 host::Result KubeApi::Mark(const host::MarkVictim& mark, const Wanted& wanted) {
-  const kube::AnnotationPatch annotations{{std::string(cluster::kEvictedForAnnotation), mark.mark}};
+  const kube::AnnotationPatch annotations{
+      {std::string(mark.annotation), mark.mark.empty() ? std::nullopt : std::optional(mark.mark)}};
   return WhileLeading(seconds(5), wanted, [&](const kube::WriteOptions& options) {
     if (mark.sets_condition) return writer_.Disrupt(Ref(mark.pod), annotations, Now(), options);
     return writer_.Annotate(Ref(mark.pod), annotations, options);

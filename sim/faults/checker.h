@@ -34,10 +34,10 @@ class Checker {
   void OnBindCall(const cluster::Store& store, const std::string& uid);
   void OnPreemption(const kube::Pod& preemptor, const std::string& node,
                     const std::vector<const kube::Pod*>& victims);
-  /// Berth has answered preempt for the pod `uid`, with the knowledge in `engine`: which of the
-  /// nodes and victims that kube-scheduler offered it keeps.
+  /// Berth has answered preempt for the pod `uid`, with the knowledge in `engine`: with these nodes
+  /// and victims.
   void OnPreemptAnswer(const engine::Engine& engine, const std::string& uid,
-                       const engine::VictimMap& offered, const engine::VictimMap& kept);
+                       const engine::VictimMap& kept);
   /// Berth's eviction of the pod is about to take effect.
   void OnEviction(const kube::Pod& victim);
   /// It is unknown, until OnBindingRead, whether the Binding of this pod to the node took effect.
@@ -121,12 +121,12 @@ class Checker {
                   std::int64_t cap);
   bool FollowsItsGang(const kube::Pod& bound) const;
   void CheckRunTime(const kube::Pod& victim);
+  void CheckWarning(const kube::Pod& victim);
   void CheckTorn();
   void CheckSurplus(const kube::Pod& victim);
   void CheckBeneficiaries();
-  void CheckBudgets(const engine::Engine& engine, const cluster::PodInfo& preemptor,
-                    const engine::VictimMap& offered, const std::string& node,
-                    const engine::VictimSet& set);
+  void CheckBudgets(const cluster::Store& store, const cluster::PodInfo& preemptor,
+                    const std::string& node, const engine::VictimSet& set);
   void WatchGang(const Change& change);
   bool Runs(const std::string& gang, const std::string& but) const;
   void CheckBarrier(const kube::Pod& pod);

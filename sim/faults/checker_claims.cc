@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "policy/claims.h"
 #include "sim/faults/checker.h"
@@ -27,18 +29,44 @@ std::vector<QueueId> Without(const std::vector<QueueId>& path, const std::vector
   return rest;
 }
 
-/// What the pods that stay hold of the first device of the policy, in the queue and below it.
-std::int64_t UsedAfter(const engine::Engine& engine, QueueId queue) {
+/// Whether the plan, just made, exchanges work of one queue only.
+bool ExchangesOwn(const engine::Plan* plan) {
+  return plan != nullptr && plan->evicting == engine::Evicting::kDryRun && plan->reclaimed.empty();
+}
+
+/// The pods that such plans are about to evict.
+std::set<std::string> OwnVictims(const engine::Engine& engine) {
+  std::set<std::string> uids;
+  for (const auto& [key, workload] : engine.store().workloads()) {
+    if (workload.members.empty()) continue;
+    const engine::Plan* plan = engine.PlanOf(*workload.members.front());
+    if (ExchangesOwn(plan)) uids.insert(plan->victims.begin(), plan->victims.end());
+  }
+  return uids;
+}
+
+/// What the pods that stay hold of the first device of the policy, in the queue and below it: after
+/// all that was decided, and before those exchanges inside single queues that were decided in the
+/// same pass, which may have come later.
+struct Used {
+  std::int64_t after = 0;
+  std::int64_t before = 0;
+};
+Used UsedBy(const engine::Engine& engine, QueueId queue) {
   const cluster::Store& store = engine.store();
-  std::int64_t used = 0;
+  const std::set<std::string> own = OwnVictims(engine);
+  Used used;
   for (const auto& [uid, pod] : store.pods()) {
-    if (pod.charged_queue == cluster::kNoQueue || pod.terminating() || engine.IsVictim(pod)) {
-      continue;
-    }
+    if (pod.charged_queue == cluster::kNoQueue || pod.terminating()) continue;
     const auto& path = store.queue(pod.charged_queue).path;
     if (std::ranges::find(path, queue) == path.end()) continue;
     for (const auto& [id, amount] : pod.charged) {
-      used += id == store.device_ids().front() ? amount : 0;
+      if (id != store.device_ids().front()) continue;
+      const bool stays = !engine.IsVictim(pod);
+      const bool comes = pod.charge == cluster::Charge::kPlanned &&
+                         ExchangesOwn(pod.workload == nullptr ? nullptr : engine.PlanOf(pod));
+      used.after += stays ? amount : 0;
+      used.before += (stays && !comes) || own.contains(uid) ? amount : 0;
     }
   }
   return used;
@@ -91,8 +119,10 @@ void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& 
     const auto ours = Without(store.queue(workload.queue).path, store.queue(loser).path);
     const auto theirs = Without(store.queue(loser).path, store.queue(workload.queue).path);
     const auto within = [&](const auto& most) {
-      return std::ranges::all_of(
-          ours, [&](QueueId queue) { return UsedAfter(engine, queue) <= most(queue); });
+      return std::ranges::all_of(ours, [&](QueueId queue) {
+        const Used used = UsedBy(engine, queue);
+        return std::min(used.after, used.before) <= most(queue);
+      });
     };
     const bool by_quota = within(quota);
     if (!by_quota && !within(share)) {
@@ -105,7 +135,8 @@ void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& 
       for (const auto& [id, amount] : pod->charged) job += id == gpu ? amount : 0;
     }
     for (const QueueId queue : theirs) {
-      const std::int64_t left = UsedAfter(engine, queue);
+      const Used used = UsedBy(engine, queue);
+      const std::int64_t left = std::max(used.after, used.before);
       const std::int64_t floor = std::max(quota(queue), share(queue));
       if (left >= floor || (by_quota && left + job > floor)) continue;
       Broken(fmt::format(

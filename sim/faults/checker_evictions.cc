@@ -8,7 +8,7 @@
 
 #include "cluster/plan_claim.h"
 #include "kube/selector.h"
-#include "policy/quota.h"
+#include "kube/time.h"
 #include "sim/faults/checker.h"
 
 namespace berth::sim {
@@ -29,38 +29,6 @@ std::int64_t Violations(const cluster::Store& store, const std::vector<std::stri
     }
     return broken;
   });
-}
-
-/// By plain counting of the node and of the queue: the pod could be admitted, and all the victims
-/// are lone pods of lower priority. Other reasons against the pod are not checked: the caller must
-/// know that there are none.
-bool RoomAfter(const cluster::Store& store, const cluster::PodInfo& pod, const std::string& name,
-               const std::vector<std::string>& uids) {
-  const cluster::NodeIndex index = store.FindNode(name);
-  if (index == cluster::kNoNode || !store.node(index).present) return false;
-  const cluster::NodeInfo& node = store.node(index);
-  std::map<cluster::ResourceId, std::int64_t> freed;
-  for (const std::string& uid : uids) {
-    const cluster::PodInfo* victim = store.FindPod(uid);
-    if (victim == nullptr || victim->node != index || !victim->bound() ||
-        victim->object.priority >= pod.object.priority || victim->charged_queue != pod.queue ||
-        (victim->workload != nullptr && victim->workload->gang)) {
-      return false;
-    }
-    for (const auto& [id, amount] : victim->charged) freed[id] += amount;
-  }
-  const bool plain = pod.object.spec->host_ports.empty() && !pod.shape->has_pod_constraints &&
-                     !pod.shape->whole_node && store.repellers().empty();
-  const bool apart = std::ranges::none_of(
-      node.pods, [](const cluster::PodInfo* other) { return other->shape->whole_node; });
-  const bool open = node.object.taints.empty() && !node.object.unschedulable && node.object.ready;
-  if (!plain || !apart || !open) return false;
-  const cluster::Demand demand = store.DemandOn(*pod.shape, node);
-  const bool fits = std::ranges::all_of(demand, [&](const auto& ask) {
-    return node.free(ask.first) + freed[ask.first] >= ask.second;
-  });
-  return fits &&
-         (pod.queue == cluster::kNoQueue || policy::QuotaView(store).Along(pod.queue).empty());
 }
 
 /// The least minRunTime that the queue had under these policies.
@@ -109,6 +77,7 @@ void Checker::OnEviction(const kube::Pod& victim) {
     Broken(fmt::format("I9: {} may not be evicted", victim.meta.name));
   }
   CheckRunTime(victim);
+  CheckWarning(victim);
   const auto claim = cluster::ClaimOf(victim);
   if (claim && claim->node == victim.node_name && claim->preemptible == false) {
     Broken(fmt::format("I9: {} was bound as a pod that may not be evicted", victim.meta.name));
@@ -193,6 +162,21 @@ void Checker::CheckRunTime(const kube::Pod& victim) {
   Broken(fmt::format("I9: {} is evicted after {} ms of running", victim.meta.name, ran));
 }
 
+/// I9, where nothing went wrong: the victim was told, and its time is over. Not for members that
+/// came to a gang after the others were told.
+void Checker::CheckWarning(const kube::Pod& victim) {
+  Duration least = std::numeric_limits<Duration>::max();
+  for (const auto& policy : policies_) least = std::min(least, policy->eviction.warning.count());
+  const bool gang = !LabelOf(victim, "berth.dev/gang").empty();
+  if (faults_ > 0 || policies_.empty() || least == 0) return;
+  if (gang && RanFor(victim, env_.now()) < least) return;
+  const auto note = victim.meta.annotations.find(cluster::kEvictionTimeAnnotation);
+  const auto at =
+      note == victim.meta.annotations.end() ? std::nullopt : kube::ParseTime(note->second);
+  if (at && *at <= env_.now()) return;
+  Broken(fmt::format("I9: {} is evicted without a warning, or before its time", victim.meta.name));
+}
+
 /// I9, where nothing went wrong: no gang lost only some of its members.
 void Checker::CheckTorn() {
   if (faults_ > 0) return;
@@ -225,9 +209,9 @@ void Checker::OnPreemption(const kube::Pod& preemptor, const std::string& node,
 }
 
 /// I9: no gang loses only some of its members, single pods have run for their time, and no budget
-/// is violated if kube-scheduler offered a way that violates none, as far as Berth can know.
+/// is violated, as far as Berth can know.
 void Checker::OnPreemptAnswer(const engine::Engine& engine, const std::string& uid,
-                              const engine::VictimMap& offered, const engine::VictimMap& kept) {
+                              const engine::VictimMap& kept) {
   const cluster::Store& store = engine.store();
   const cluster::PodInfo* preemptor = store.FindPod(uid);
   if (preemptor == nullptr || preemptor->workload == nullptr ||
@@ -255,28 +239,18 @@ void Checker::OnPreemptAnswer(const engine::Engine& engine, const std::string& u
       }
     }
   }
-  for (const auto& [node, set] : kept) CheckBudgets(engine, *preemptor, offered, node, set);
+  for (const auto& [node, set] : kept) CheckBudgets(store, *preemptor, node, set);
 }
 
-void Checker::CheckBudgets(const engine::Engine& engine, const cluster::PodInfo& preemptor,
-                           const engine::VictimMap& offered, const std::string& node,
-                           const engine::VictimSet& set) {
-  const cluster::Store& store = engine.store();
+void Checker::CheckBudgets(const cluster::Store& store, const cluster::PodInfo& preemptor,
+                           const std::string& node, const engine::VictimSet& set) {
   const std::int64_t broken = Violations(store, set.uids);
   if (broken != set.pdb_violations) {
     Broken(fmt::format("I9: {} breaks {} budgets on {} and says {}", preemptor.object.meta.name,
                        broken, node, set.pdb_violations));
   }
-  for (const auto& [other, gentle] : offered) {
-    if (other == node || gentle.uids.empty() || Violations(store, gentle.uids) >= broken) continue;
-    if (!RoomAfter(store, preemptor, other, gentle.uids)) continue;
-    const auto taken = [&](const std::string& uid) {
-      const cluster::PodInfo& victim = *store.FindPod(uid);
-      return engine.IsVictim(victim) || IsYoung(store, victim, env_.now());
-    };
-    if (std::ranges::any_of(gentle.uids, taken)) continue;
-    Broken(fmt::format("I9: {} breaks {} budgets on {}, and need not on {}",
-                       preemptor.object.meta.name, broken, node, other));
+  if (broken > 0 && store.policy().eviction.by == config::EvictBy::kEviction) {
+    Broken(fmt::format("I9: {} breaks {} budgets on {}", preemptor.object.meta.name, broken, node));
   }
 }
 

@@ -419,7 +419,7 @@ Day DrawDay(std::uint64_t seed, const Profile& profile) {
   if (profile.tree) DrawTree(day);
   if (profile.flavors) DrawFlavors(day);
   if (profile.tree || profile.flavors) DrawUsers(day);
-  if (!profile.kinds.empty()) DrawMaxEvictions(day);
+  if (!profile.kinds.empty()) DrawEvictions(day);
   if (profile.short_passes) day.pass_budget = Random(seed, 13).Between(1, 100);
   return day;
 }

@@ -77,10 +77,11 @@ void DrawUsers(Day& day) {
   }
 }
 
-void DrawMaxEvictions(Day& day) {
+void DrawEvictions(Day& day) {
   Random random(day.seed, 17);
-  if (random.Percent(60))
-    day.policy.eviction.max_evictions = static_cast<int>(random.Between(1, 3));
+  config::Eviction& eviction = day.policy.eviction;
+  if (random.Percent(60)) eviction.max_evictions = static_cast<int>(random.Between(1, 3));
+  if (random.Percent(30)) eviction.warning = std::chrono::seconds(random.Between(2, 40));
 }
 
 void EditUsers(config::PolicyConfiguration& policy, std::uint64_t choice) {

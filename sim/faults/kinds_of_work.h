@@ -15,8 +15,9 @@ void EditFlavors(config::PolicyConfiguration& policy, std::uint64_t choice);
 /// Gives jobs users, and lets some queues share by user or namespace, or cap the jobs of a user.
 void DrawUsers(Day& day);
 
-/// Sometimes, sets after how many evictions a job is not evicted any more.
-void DrawMaxEvictions(Day& day);
+/// Sometimes, sets after how many evictions a job is not evicted any more, and how long before an
+/// eviction pods are told of it.
+void DrawEvictions(Day& day);
 
 /// Sometimes, changes by whom a queue shares, or its cap of jobs.
 void EditUsers(config::PolicyConfiguration& policy, std::uint64_t choice);

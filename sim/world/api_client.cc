@@ -103,7 +103,9 @@ void ApiClient::RemoveGate(const engine::PodRef& pod, const std::string& gate, D
 
 void ApiClient::Mark(const host::MarkVictim& order, Duration timeout, Wanted wanted, Done done) {
   const engine::PodRef pod = order.pod;
-  const kube::AnnotationPatch patch{{std::string(cluster::kEvictedForAnnotation), order.mark}};
+  const kube::AnnotationPatch patch{
+      {std::string(order.annotation),
+       order.mark.empty() ? std::nullopt : std::optional(order.mark)}};
   Send(
       pod, /*is_read=*/false,
       [&] {

@@ -171,7 +171,7 @@ bool HostDriver::Deliver(host::Order& order) {
   }
   if (const auto* answer = std::get_if<host::AnswerPreempt>(&order)) {
     const PreemptCall call = std::move(preempts_.extract(answer->id).mapped());
-    if (answer->kept && on_preempt) on_preempt(call.uid, call.candidates, *answer->kept);
+    if (answer->kept && on_preempt) on_preempt(call.uid, *answer->kept);
     call.done(answer->kept);
     return true;
   }
@@ -222,7 +222,7 @@ void HostDriver::Do(const host::RemoveGate& order) {
 }
 
 void HostDriver::Do(const host::MarkVictim& order) {
-  env_.trace.Say("berth: {} makes room for {}", order.pod.name, order.mark);
+  env_.trace.Say("berth: {} has {}={}", order.pod.name, order.annotation, order.mark);
   Push(order.pod.uid, order.id, [this, order] {
     client_.Mark(order, kPatchTimeout, Wanted(order.id), EndOfJob(order.id, order.pod.uid));
   });
@@ -374,7 +374,7 @@ void HostDriver::Preempt(const std::string& uid, const engine::VictimMap& candid
   if (!ready()) return done(std::nullopt);
   Enter([&](TimePoint now) {
     const host::Id call = host_.Preempt(uid, candidates, now);
-    preempts_.emplace(call, PreemptCall{uid, candidates, std::move(done)});
+    preempts_.emplace(call, PreemptCall{uid, std::move(done)});
   });
 }
 

@@ -70,9 +70,7 @@ class HostDriver {
 
   // --- For the checker.
   /// Called when the engine has answered which pods may be evicted for `uid`.
-  std::function<void(const std::string& uid, const engine::VictimMap& offered,
-                     const engine::VictimMap& kept)>
-      on_preempt;
+  std::function<void(const std::string& uid, const engine::VictimMap& kept)> on_preempt;
   /// Called when the engine is about to answer a bind call.
   void OnBind(std::function<void(const std::string& uid)> then) { host_.on_bind = std::move(then); }
   /// on_unknown: the engine has been told that the outcome of a Binding to this node is unknown.
@@ -98,7 +96,6 @@ class HostDriver {
   };
   struct PreemptCall {
     std::string uid;
-    engine::VictimMap candidates;
     PreemptDone done;
   };
   using Job = std::function<void()>;

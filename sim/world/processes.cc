@@ -35,9 +35,8 @@ void Processes::Watch(HostDriver& host) {
     checker_.OnBindingUnknown(uid, node);
   };
   host.on_read = [this](const std::string& uid) { checker_.OnBindingRead(uid); };
-  host.on_preempt = [this, &host](const std::string& uid, const engine::VictimMap& offered,
-                                  const engine::VictimMap& kept) {
-    checker_.OnPreemptAnswer(host.engine(), uid, offered, kept);
+  host.on_preempt = [this, &host](const std::string& uid, const engine::VictimMap& kept) {
+    checker_.OnPreemptAnswer(host.engine(), uid, kept);
   };
 }
 

@@ -24,6 +24,9 @@ std::string Describe(const engine::Action& action) {
     std::string operator()(const engine::EvictPod& a) const {
       return fmt::format("{} {} for {}", a.dry_run ? "try" : "evict", a.pod.name, a.workload);
     }
+    std::string operator()(const engine::WarnVictim& a) const {
+      return fmt::format("warn {} {}", a.pod.name, a.time.empty() ? "no more" : a.time);
+    }
     std::string operator()(const ResolveBind& a) const {
       std::string text =
           fmt::format("resolve {} {} {}", a.ticket, static_cast<int>(a.verdict), a.error);
@@ -179,6 +182,14 @@ void World::CarryOut(const engine::Action& action) {
       held_evictions_.push_back(*eviction);
     } else {
       Evict(*eviction);
+    }
+  } else if (const auto* warning = std::get_if<engine::WarnVictim>(&action)) {
+    if (kube::Pod* pod = ByUid(warning->pod.uid)) {
+      auto& notes = pod->meta.annotations;
+      const std::string key(cluster::kEvictionTimeAnnotation);
+      notes.erase(key);
+      if (!warning->time.empty()) notes.emplace(key, warning->time);
+      Publish(*pod);
     }
   } else if (const auto* settle = std::get_if<engine::SettleBind>(&action)) {
     if (const kube::Pod* pod = ByUid(settle->pod.uid)) {

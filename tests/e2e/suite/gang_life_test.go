@@ -6,11 +6,9 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -196,17 +194,7 @@ func TestGangEvictsWhatABudgetPermits(t *testing.T) {
 		if !s.Evicted(pod) {
 			t.Errorf("%s was not evicted", pod.Name)
 		}
-		bed.Eventually(t, bed.Timeout, "an Event on the victim", func() error {
-			events, err := s.Client.EventsV1().Events("default").List(s.Context(), metav1.ListOptions{})
-			if err != nil {
-				return err
-			}
-			told := slices.ContainsFunc(events.Items, func(event eventsv1.Event) bool {
-				return event.Reason == "Preempted" && event.Regarding.UID == pod.UID &&
-					strings.Contains(event.Note, "priority 100000 in queue default")
-			})
-			return bed.Unless(told, "%+v", events.Items)
-		})
+		isTold(t, s, pod, "Preempted", "priority 100000 in queue default")
 	}
 	if n := s.Metrics()[`berth_evictions_total{reason="preemption"}`]; n != 2 {
 		t.Errorf("%v evictions are counted", n)

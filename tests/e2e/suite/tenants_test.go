@@ -109,7 +109,7 @@ func TestOnlyBerthWritesItsFields(t *testing.T) {
 	keepApart(t, s)
 
 	const policy = "berth-own-fields"
-	for _, key := range []string{"berth.dev/plan", "berth.dev/devices", "berth.dev/leading"} {
+	for _, key := range []string{"berth.dev/plan", "berth.dev/devices", "berth.dev/eviction-time", "berth.dev/leading"} {
 		advice := key + ": leave it out of new pods, pod templates and Bindings"
 		denied(t, "create with "+key, tenant.create(s.Pod("p").Namespace("team-a").Annotation(key, "x")), policy, advice)
 		denied(t, "write "+key, tenant.patch(bound, annotation(key, `"x"`)), policy, advice)
@@ -406,6 +406,7 @@ func TestBerthAccountIsLimited(t *testing.T) {
 	allowed(t, "nominating", berth.patch(pod, fmt.Sprintf(nomination, pod.UID), "status"))
 	allowed(t, "an eviction", evict(pod, pod.UID))
 	allowed(t, "marking a victim", berth.patch(pod, fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{"berth.dev/evicted-for":"default/gang/g"}}}`, pod.UID)))
+	allowed(t, "announcing an eviction", berth.patch(pod, fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{"berth.dev/eviction-time":"2027-01-15T08:00:00Z"}}}`, pod.UID)))
 	allowed(t, "marking a victim that is deleted", berth.patch(pod, `{"metadata":{"annotations":{"berth.dev/evicted-for":"default/gang/g"}},"status":{"conditions":[{"type":"DisruptionTarget","status":"True"}]}}`, "status"))
 	allowed(t, "asking whether a pod could be deleted", remove(pod, pod.UID, metav1.DryRunAll))
 	allowed(t, "no nomination", berth.patch(pod, `{"status":{"nominatedNodeName":null}}`, "status"))

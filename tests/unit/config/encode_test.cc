@@ -224,6 +224,7 @@ TEST_CASE("the canonical form is for people") {
         "eviction:\n"
         "  by: eviction\n"
         "  stuckAfter: 10m0s\n"
+        "  warning: 0s\n"
         "queues:\n"
         "- name: default\n"
         "  namespaces: [\"*\"]\n"

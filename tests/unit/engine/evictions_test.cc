@@ -212,6 +212,44 @@ TEST_CASE("an edit of the policy takes no room from who evicted for it", "[unit]
   }
 }
 
+// Seed 3766818 of profile frozen: the victim was elsewhere, where it held the quota.
+TEST_CASE("a whole node that has grown since may cost too much", "[unit][engine][bug]") {
+  GangWorld w(1, MakePolicy({MakeQueue("default", {"*"}, 10)}));
+  w.Add(MakePod("low").Gpu(8).On("n0"));
+  w.Add(MakeNode("n1").Gpu(6));
+  w.Add(MakePod("high")
+            .WholeNode()
+            .Gpu(1)
+            .Priority(10)
+            .Selector("kubernetes.io/hostname", "n1")
+            .Gated());
+  w.Tick();
+  REQUIRE(w.Planned("high") == "n1");
+  REQUIRE(w.LogOf("evict low").size() == 1);
+  w.Add(MakeNode("n1").Gpu(12));
+  w.Delete("low");
+  w.Tick();
+  CHECK(w.LogOf("release high").empty());
+  CHECK(w.UsedGpus() == 0);
+}
+
+// Seed 3766917 of profile calm: kube-scheduler does not ask about it, and had it on its way.
+TEST_CASE("a launcher that is bound while its gang is evicted goes with it",
+          "[unit][engine][bug]") {
+  GangWorld w(1);
+  w.Add(MakePod("worker").Gpu(8).Gang("low", 2).Created(10).On("n0"));
+  w.Add(MakePod("launcher").Cpu("1").Gang("low", 2).Created(10));
+  w.Tick();
+  w.HoldEvictions();
+  w.Add(MakePod("high").Gpu(8).Priority(10).Gated());
+  w.Tick();
+  w.CarryOutEvictions();  // the dry run
+  REQUIRE(w.LogOf("evict worker").size() == 1);
+  w.Change("launcher", [](kube::Pod& pod) { pod.node_name = "n0"; });
+  w.Tick();
+  CHECK(w.LogOf("evict launcher").size() == 1);
+}
+
 TEST_CASE("victims of a gang that is gone may be evicted for another one", "[unit][engine]") {
   GangWorld w(1);
   w.Add(MakePod("l0").Gpu(8).On("n0"));

@@ -174,7 +174,7 @@ TEST_CASE("who waits for victims does not take the room of another plan", "[unit
   w.Add(MakeNode("n").Gpu(4));
   w.Start();
   w.Add(MakePod("victim").Gpu(2).On("n"));
-  w.Add(MakePod("planned").Gpu(2).Created(1000).Gated());
+  w.Add(MakePod("planned").Gpu(2).Priority(10).Created(1000).Gated());
   w.Tick();
   REQUIRE(w.Planned("planned") == "n");
   w.Add(MakePod("high").Gpu(2).Priority(10));
@@ -247,6 +247,9 @@ TEST_CASE("a victim that has not been bound yet is waited for", "[unit][engine][
   w.Start();
   w.Add(MakePod("victim").Gpu(2));
   REQUIRE(w.Filter("victim", {"n"}).node() == "n");
+  w.SetPosting(testing::Posting::kHangs);
+  REQUIRE(w.Bind("victim", "n").posted);
+  w.SetPosting(testing::Posting::kBinds);
   w.Add(MakePod("high").Gpu(2).Priority(10));
   REQUIRE(w.engine().Preempt("uid-high", {{"n", {{"uid-victim"}, 0}}}, w.now()).size() == 1);
   CHECK_FALSE(w.Bind("high", "n").posted);
@@ -303,14 +306,17 @@ TEST_CASE("room for victims does not move out of its quota", "[unit][engine][bug
   CHECK(w.Filter("high", {"n", "n2"}).node() == "n");
 }
 
-TEST_CASE("who waits for quota alone evicts nobody", "[unit][engine][bug]") {
+TEST_CASE("who waits for quota alone evicts for it", "[unit][engine]") {
   World w(MakePolicy({MakeQueue("default", {"*"}, 9)}));
   for (const char* node : {"n1", "n2"}) w.Add(MakeNode(node).Gpu(8));
   w.Start();
   w.Add(MakePod("low").Gpu(8).On("n1"));
   w.Add(MakePod("high").Gpu(2).Priority(10));
-  CHECK(w.Filter("high").reason == "WaitingForQuota");
+  // kube-scheduler would evict nobody, because there is room.
+  CHECK(w.Filter("high").kept.empty());
   CHECK(w.engine().Preempt("uid-high", {{"n1", {{"uid-low"}, 0}}}, w.now()).empty());
+  w.Tick();
+  CHECK(w.LogOf("evict ").size() == 1);
 }
 
 // --- The gate ------------------------------------------------------------------------------------
@@ -329,46 +335,77 @@ class Gate : public World {
     Tick();
   }
   testing::PodBuilder High() { return MakePod("high").Gpu(8).Queue("a").Priority(10).Gated(); }
-  bool LetGo(const kube::Pod& pod) {
+  /// Its name and who is evicted for it, after the pod has come.
+  std::vector<std::string> EvictedFor(const kube::Pod& pod) {
     Add(pod);
     Tick();
-    return this->pod("high").scheduling_gates.empty();
+    std::vector<std::string> names;
+    for (const std::string& line : LogOf("evict ")) names.push_back(line.substr(6, 4));
+    return names;
   }
+  bool Gated(const std::string& name) { return !pod(name).scheduling_gates.empty(); }
 };
+using Names = std::vector<std::string>;
 
-TEST_CASE("a gated pod that would preempt in its queue is let go for it", "[unit][engine][bug]") {
+TEST_CASE("for a gated pod Berth itself evicts in its queue", "[unit][engine]") {
   SECTION("without a limit") {
     Gate w;
-    REQUIRE(w.LetGo(w.High()));
-    CHECK(w.Why("high") == "InsufficientDevices");
-    CHECK(w.LogOf("release high").front().find("node= ") != std::string::npos);  // no nomination
-    const auto answer = w.engine().Preempt("uid-high", {{"n1", {{"uid-low1"}, 0}}}, w.now());
-    REQUIRE(answer.contains("n1"));
-    w.Delete("low1");
+    CHECK(w.EvictedFor(w.High()).size() == 1);
+    CHECK(w.Why("high") == "WaitingForVictims");
+    CHECK(w.Gated("high"));
+    w.Delete(w.Planned("high") == "n1" ? "low1" : "low2");
     w.Tick();
-    CHECK(w.Filter("high", {"n1"}).node() == "n1");
+    CHECK_FALSE(w.Gated("high"));
+    CHECK(w.Filter("high").node() == w.Planned("high"));
   }
   SECTION("where the victims fill the queue as well") {
     Gate w(16);
-    REQUIRE(w.LetGo(w.High()));
-    CHECK(w.Why("high") == "WaitingForQuota");
-    CHECK(w.engine().Preempt("uid-high", {{"n1", {{"uid-low1"}, 0}}}, w.now()).contains("n1"));
+    CHECK(w.EvictedFor(w.High()).size() == 1);
+  }
+  SECTION("where the queue alone is full") {
+    Gate w(16);
+    w.Add(MakeNode("n3").Gpu(8));
+    CHECK(w.EvictedFor(w.High()).size() == 1);
   }
   SECTION("when its node has room for nothing but its CPU") {
     Gate w;
     w.Add(MakeNode("n3").Gpu(8).Cpu(8));
-    w.Add(MakePod("cpu").Gpu(1).Cpu("8").Queue("a").On("n3"));
-    REQUIRE(w.LetGo(w.High().Gpu(7).Cpu("1")));
+    w.Add(MakePod("cpus").Gpu(1).Cpu("8").Queue("a").On("n3"));
+    CHECK(w.EvictedFor(w.High().Gpu(7).Cpu("1")) == Names{"cpus"});
+  }
+  SECTION("a gang whole, if no single pod will do") {
+    Gate w;
+    for (const char* low : {"low1", "low2"}) w.Delete(low);
+    w.Add(MakePod("gan0").Gpu(8).Gang("g", 2).Queue("a").On("n1"));
+    w.Add(MakePod("gan1").Gpu(8).Gang("g", 2).Queue("a").On("n2"));
+    w.Tick();
+    CHECK(w.EvictedFor(w.High()) == Names{"gan0", "gan1"});
   }
 }
 
-TEST_CASE("who would not run after a preemption keeps its gate", "[unit][engine]") {
+// Pods that Berth does not place are no victims of its own plan; kube-scheduler evicts them.
+TEST_CASE("a gated pod is let go to kube-scheduler where pods of no queue must go",
+          "[unit][engine]") {
+  Gate w;
+  w.Add(MakeNode("n3").Gpu(8).Cpu(8));
+  w.Add(MakePod("web").Cpu("8").On("n3"));
+  CHECK(w.EvictedFor(w.High().Cpu("1").Priority(10)).empty() == false);
+  w.Delete("high");
+  for (const char* low : {"low1", "low2"}) {
+    w.Change(low, [](kube::Pod& p) { p.meta.labels["berth.dev/preemptible"] = "false"; });
+  }
+  w.Add(MakePod("next").Gpu(8).Cpu("1").Queue("a").Priority(10).Gated());
+  w.Tick();
+  CHECK_FALSE(w.Gated("next"));
+  CHECK(w.engine().Preempt("uid-next", {{"n3", {{"uid-web"}, 0}}}, w.now()).contains("n3"));
+}
+
+TEST_CASE("who would not run after an eviction keeps its gate", "[unit][engine]") {
   Gate w;
   kube::Pod pod = w.High();
   SECTION("no priority above them") { pod = w.High().Priority(0); }
   SECTION("another queue's victims") { pod = w.High().Queue("b"); }
   SECTION("it never preempts") { pod.preempt_never = true; }
-  SECTION("a gang") { pod = w.High().Gang("g", 1); }
   SECTION("somebody else's gate as well") { pod = w.High().Gate("other/gate"); }
   SECTION("no node would match") { pod = w.High().Selector("zone", "x"); }
   SECTION("the victims are spared") {
@@ -376,30 +413,24 @@ TEST_CASE("who would not run after a preemption keeps its gate", "[unit][engine]
       w.Change(low, [](kube::Pod& p) { p.meta.labels["berth.dev/preemptible"] = "false"; });
     }
   }
-  SECTION("the victims are of gangs") {
-    for (const char* low : {"low1", "low2"}) w.Delete(low);
-    w.Add(MakePod("g0").Gpu(8).Gang("g", 2).Queue("a").On("n1"));
-    w.Add(MakePod("g1").Gpu(8).Gang("g", 2).Queue("a").On("n2"));
+  SECTION("a budget keeps the victims") {
+    for (const char* low : {"low1", "low2"}) {
+      w.Change(low, [](kube::Pod& p) { p.meta.labels["app"] = "db"; });
+    }
+    w.engine().OnDisruptionBudget(testing::MakeBudget("db", "app", "db", 0));
   }
   w.Tick();
-  CHECK_FALSE(w.LetGo(pod));
+  CHECK(w.EvictedFor(pod).empty());
+  CHECK(w.Gated("high"));
 }
 
-// There is room, so that kube-scheduler would evict nobody: only the queue is full.
-TEST_CASE("who waits for quota alone keeps its gate", "[unit][engine]") {
-  Gate w(16);
-  w.Add(MakeNode("n3").Gpu(8));
-  CHECK_FALSE(w.LetGo(w.High()));
-  CHECK(w.Why("high") == "WaitingForQuota");
-}
-
-TEST_CASE("a gated pod is let go when victims come to stand below it", "[unit][engine]") {
+TEST_CASE("a gated pod has the room that comes before victims", "[unit][engine]") {
   Gate w;
   for (const char* low : {"low1", "low2"}) w.Delete(low);
   w.Add(MakePod("b1").Gpu(8).Queue("b").Claim("p-1", "n1", "b").On("n1"));
   w.Add(MakePod("b2").Gpu(8).Queue("b").Claim("p-1", "n2", "b").On("n2"));
   w.Tick();
-  REQUIRE_FALSE(w.LetGo(w.High()));
+  REQUIRE(w.EvictedFor(w.High()).empty());
   w.Delete("b1");
   w.Tick();
   CHECK(w.Planned("high") == "n1");  // room came first

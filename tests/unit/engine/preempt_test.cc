@@ -1,4 +1,5 @@
-// preempt: kube-scheduler names victims by its own count; we keep what is worth the eviction.
+// preempt: kube-scheduler names victims by its own count; the answer names those of Berth's own
+// plan, if kube-scheduler can evict them.
 #include <string>
 #include <vector>
 
@@ -97,9 +98,9 @@ TEST_CASE("a gang that lies wholly on the node may go whole", "[unit][engine]") 
   Preemption w;
   w.Add(MakePod("a").Gpu(4).Gang("g", 2).On("n1"));
   w.Add(MakePod("b").Gpu(4).Gang("g", 2).Priority(1).On("n1"));
+  w.Add(MakePod("full").Gpu(8).Priority(99).On("n2"));
   w.Tick();
-  CHECK(w.Ask({{"n1", {"a"}}}).empty());
-  CHECK(Preemption::Victims(w.Ask({{"n1", {"a", "b"}}}), "n1") == Names{"b", "a"});
+  CHECK(Preemption::Victims(w.Ask({{"n1", {"a"}}}), "n1") == Names{"b", "a"});
 }
 
 // Its sibling's Binding is under way on another node: that is a gang that runs on elsewhere.
@@ -137,7 +138,7 @@ TEST_CASE("no victims named: we find them", "[unit][engine]") {
   SECTION("all of them if it must be, never those without use") {
     CHECK(Preemption::Victims(w.Ask({{"n1", {}}}), "n1") == Names{"young", "low", "lower"});
   }
-  SECTION("what a budget keeps goes last") {
+  SECTION("what a budget keeps stays") {
     w.Change("p", [](kube::Pod& pod) {
       pod = MakePod("p").Gpu(6).Priority(10);  // 2 are free: 4 more
     });
@@ -146,12 +147,11 @@ TEST_CASE("no victims named: we find them", "[unit][engine]") {
     auto answer = w.Ask({{"n1", {}}});
     CHECK(Preemption::Victims(answer, "n1") == Names{"young", "low"});
     CHECK(answer["n1"].pdb_violations == 0);
-    // Where there is no other way it goes all the same, as with kube-scheduler alone, and is
-    // counted.
-    w.Change("p", [](kube::Pod& pod) { pod = MakePod("p").Gpu(8).Priority(10); });
-    answer = w.Ask({{"n1", {}}});
-    CHECK(Preemption::Victims(answer, "n1") == Names{"young", "low", "lower"});
-    CHECK(answer["n1"].pdb_violations == 1);
+  }
+  SECTION("also where there is no other way") {
+    w.Change("lower", [](kube::Pod& pod) { pod.meta.labels["app"] = "db"; });
+    w.engine().OnDisruptionBudget(testing::MakeBudget("db", "app", "db", 0));
+    CHECK(w.Ask({{"n1", {"young", "low", "lower"}}}).empty());
   }
   SECTION("a gang is not taken apart for it") {
     w.Add(MakePod("g0").Gpu(2).Gang("g", 2).On("n1"));
@@ -186,13 +186,46 @@ TEST_CASE("one node is kept: the least harm", "[unit][engine]") {
 }
 
 TEST_CASE("budgets are counted over the victims of one answer", "[unit][engine]") {
-  Preemption w;
+  config::PolicyConfiguration policy;
+  const bool deletes = GENERATE(false, true);
+  policy.eviction.by = deletes ? config::EvictBy::kDelete : config::EvictBy::kEviction;
+  Preemption w(policy);
   w.Add(MakePod("a").Gpu(4).Label("app", "db").On("n1"));
   w.Add(MakePod("b").Gpu(4).Label("app", "db").On("n1"));
   w.engine().OnDisruptionBudget(testing::MakeBudget("db", "app", "db", 1));
   const auto answer = w.Ask({{"n1", {"a", "b"}}});
-  REQUIRE(answer.size() == 1);
-  CHECK(answer.begin()->second.pdb_violations == 1);
+  REQUIRE(answer.size() == (deletes ? 1U : 0U));
+  if (deletes) CHECK(answer.begin()->second.pdb_violations == 1);
+}
+
+TEST_CASE("whom Berth chooses, and not whom kube-scheduler proposes", "[unit][engine]") {
+  Preemption w;
+  w.Add(MakePod("v1").Gpu(8).Priority(3).On("n1"));
+  w.Add(MakePod("v2").Gpu(8).Priority(2).On("n2"));
+  SECTION("on another node that it offers") {
+    w.Add(MakePod("v2b").Cpu("1").Priority(2).On("n2"));
+    CHECK(Preemption::Victims(w.Ask({{"n1", {"v1"}}, {"n2", {"v2", "v2b"}}}), "n2") == Names{"v2"});
+    CHECK(w.LogOf("evict ").empty());
+  }
+  SECTION("on a node that it does not offer: Berth evicts, and it nobody") {
+    CHECK(w.Ask({{"n1", {"v1"}}}).empty());
+    CHECK(w.LogOf("evict ") == Names{"evict v2 for default/pod/p"});
+    w.Delete("v2");
+    w.Tick();
+    CHECK(w.LogOf("release p").size() == 1);
+    CHECK(w.Planned("p") == "n2");
+  }
+}
+
+TEST_CASE("a gang on several nodes goes by Berth's own evictions", "[unit][engine]") {
+  Preemption w;
+  for (const char* node : {"n1", "n2"}) {
+    w.Add(MakePod(std::string("g-") + node).Gpu(8).Gang("g", 2).On(node));
+  }
+  w.Tick();
+  CHECK(w.Ask({{"n1", {"g-n1"}}}).empty());
+  CHECK(w.LogOf("evict ").size() == 2);
+  CHECK(w.Why("p") == "WaitingForVictims");
 }
 
 TEST_CASE("who may not preempt", "[unit][engine]") {

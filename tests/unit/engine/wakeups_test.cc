@@ -126,7 +126,7 @@ TEST_CASE("a gated pod rests until pods of lower standing hold what it needs", "
   CHECK(w.Rests("pod/p"));
   w.Change("v", [](kube::Pod& pod) { pod.meta.labels.erase("berth.dev/preemptible"); });
   w.Tick();
-  CHECK_FALSE(w.Gated("p"));
+  CHECK(w.LogOf("evict v").size() == 1);
 }
 
 TEST_CASE("a pod that no node would take is judged again when a full node would",
@@ -140,21 +140,18 @@ TEST_CASE("a pod that no node would take is judged again when a full node would"
   CHECK(w.Why("p") == "NoMatchingNodes");
   w.Add(MakeNode("half").Gpu(8));
   w.Tick();
-  CHECK_FALSE(w.Gated("p"));  // it may have v evicted
+  CHECK(w.LogOf("evict v").size() == 1);
 }
 
-TEST_CASE("a gated pod is judged again when a pod of lower standing is bound",
-          "[unit][engine][bug]") {
+TEST_CASE("a pod of lower standing that is not bound yet gives its place up", "[unit][engine]") {
   Waiting w;
   w.Add(MakePod("v").Gpu(3).Queue("q"));
   REQUIRE(w.Filter("v").node() == "half");
   w.Add(MakePod("p").Gpu(3).Queue("q").Priority(10).Gated());
   w.Tick();
-  CHECK(w.Gated("p"));
-  w.Bind("v", "half");
-  w.Tick();
-  REQUIRE(w.NodeOf("v") == "half");
-  CHECK_FALSE(w.Gated("p"));
+  CHECK(w.Planned("p") == "half");
+  CHECK_FALSE(w.Bind("v", "half").posted);
+  CHECK(w.LogOf("try ").empty());
 }
 
 TEST_CASE("those whose neighbours matter rest where no node has room", "[unit][engine]") {

@@ -30,13 +30,22 @@ struct EvictionsTest {
 TEST_CASE_METHOD(EvictionsTest, "a victim is marked before it is evicted", "[unit]") {
   Begin(/*dry_run=*/false);
   CHECK(Orders() == Texts{"mark v default/gang/g"});
-  CHECK(evictions.Of(last).plan == "p1");
   CHECK_FALSE(evictions.Finished(last, {.outcome = WriteOutcome::kDone}));
   CHECK(Orders() == Texts{"evict v"});
   const auto answer = evictions.Finished(last, {.outcome = WriteOutcome::kDone});
   REQUIRE(answer);
   CHECK(answer->accepted);
   CHECK(evictions.empty());
+}
+
+TEST_CASE_METHOD(EvictionsTest, "a pod is told when it is to be evicted", "[unit]") {
+  const engine::PodRef pod{.ns = "default", .name = "v", .uid = "uid-v"};
+  evictions.Begin(engine::WarnVictim{.pod = pod, .time = "2027-01-15T08:00:00Z"});
+  CHECK(Orders() == Texts{"mark v 2027-01-15T08:00:00Z"});
+  CHECK_FALSE(evictions.Finished(last, {.outcome = WriteOutcome::kRefused}));  // nobody waits
+  CHECK(evictions.empty());
+  evictions.Begin(engine::WarnVictim{.pod = pod});
+  CHECK(Orders() == Texts{"mark v "});
 }
 
 TEST_CASE_METHOD(EvictionsTest, "a victim that is deleted is told so by a condition", "[unit]") {

@@ -308,7 +308,7 @@ TEST_CASE("places in a queue that users share are those in which their jobs woul
   const auto of = [](const char* user, const char* name, int gpus) {
     return MakePod(name).Gpu(gpus).Label("berth.dev/user", user).Gated();
   };
-  world.Add(MakePod("held").Gpu(4).Label("berth.dev/user", "eve").On("n1"));
+  world.Add(MakePod("held").Gpu(4).Label("berth.dev/user", "eve").Priority(10).On("n1"));
   world.Add(of("ann", "a1", 1).Created(1'000));
   world.Add(of("ann", "a2", 1).Created(2'000));
   world.Add(of("ann", "a3", 1).Created(3'000));
