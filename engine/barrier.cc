@@ -349,7 +349,7 @@ void Engine::AfterMemberGone(const std::string& key, bool asked_device, TimePoin
 /// without room for the minimum ends, for the reason `why`.
 void Engine::RecheckBarrier(const Workload& workload, const std::string& why, TimePoint now) {
   const Plan& plan = *states_[workload].plan;
-  if (static_cast<int>(plan.assignments.size()) < workload.Missing()) {
+  if (plan.assignments.empty() || static_cast<int>(plan.assignments.size()) < workload.Missing()) {
     return Dissolve(workload, why, /*hold=*/false, now);
   }
   StartIfComplete(workload, now);

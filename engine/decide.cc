@@ -91,6 +91,24 @@ std::optional<cluster::FlavorId> FlavorOf(const View& view, const Workload& work
   return std::nullopt;
 }
 
+/// `quota` without what the started in-tree groups, but for `workload`, still need.
+policy::QuotaView Less(policy::QuotaView quota, const std::set<std::string>& in_tree_started,
+                       const Workload& workload) {
+  const cluster::Store& store = quota.store();
+  for (const std::string& key : in_tree_started) {
+    const Workload* other = store.FindWorkload(key);
+    if (other == nullptr || other == &workload) continue;
+    int lacking = other->min_member - other->BoundCount();
+    for (const PodInfo* pod : other->members) {
+      if (lacking <= 0) break;
+      if (pod->bound() || pod->charge != Charge::kNone || pod->terminating()) continue;
+      quota.Take(other->queue, store.QueueCharge(*pod, pod->shape->demand, cluster::kNoFlavor));
+      --lacking;
+    }
+  }
+  return quota;
+}
+
 }  // namespace
 
 policy::Placement Search(const View& view, const policy::PlacementRequest& request,
@@ -136,35 +154,17 @@ bool HasOurGate(const PodInfo& pod) {
 }
 
 policy::Overlay RoomOf(const View& view) {
-  policy::Overlay room(view.store);
-  if (view.ended == nullptr) return room;
-  for (const PodInfo* pod : *view.ended) room.Remove(*pod);
-  return room;
+  return view.ended == nullptr ? policy::Overlay(view.store) : view.ended->room();
 }
 
 policy::QuotaView QuotaFor(const View& view, const Workload& workload) {
-  policy::QuotaView quota = QuotaFor(view.store, view.in_tree_started, workload);
-  if (view.ended != nullptr) {
-    for (const PodInfo* pod : *view.ended) quota.GiveBack(*pod);
-  }
-  return quota;
+  return Less(view.ended == nullptr ? policy::QuotaView(view.store) : view.ended->quota(),
+              view.in_tree_started, workload);
 }
 
 policy::QuotaView QuotaFor(const cluster::Store& store,
                            const std::set<std::string>& in_tree_started, const Workload& workload) {
-  policy::QuotaView quota(store);
-  for (const std::string& key : in_tree_started) {
-    const Workload* other = store.FindWorkload(key);
-    if (other == nullptr || other == &workload) continue;
-    int lacking = other->min_member - other->BoundCount();
-    for (const PodInfo* pod : other->members) {
-      if (lacking <= 0) break;
-      if (pod->bound() || pod->charge != Charge::kNone || pod->terminating()) continue;
-      quota.Take(other->queue, store.QueueCharge(*pod, pod->shape->demand, cluster::kNoFlavor));
-      --lacking;
-    }
-  }
-  return quota;
+  return Less(policy::QuotaView(store), in_tree_started, workload);
 }
 
 Verdict GrantMembers(const View& view, const Workload& workload,

@@ -319,7 +319,7 @@ void Engine::Step(TimePoint now) {
   FireTimers(now);
   ReleaseFromSpared(now);
   PlanPass(/*caller=*/nullptr, now);
-  if (!unfinished()) WithdrawWarnings();
+  if (!unfinished()) WithdrawWarnings(now);
 }
 
 std::optional<TimePoint> Engine::NextDeadline() const {

@@ -178,7 +178,7 @@ class Engine : private cluster::StoreListener {
   bool unfinished() const {
     return store_.reading() || sweep_ || more_changed_ || !active_.empty() ||
            sweep_due_ != SweepOf::kNobody || (claims_due_ && *claims_due_ <= passed_at_) ||
-           !spared_.empty();
+           !spared_.empty() || !looks_for_room_.empty();
   }
   /// nullopt: nothing is due until the next event. While `unfinished`, it is due at once.
   std::optional<TimePoint> NextDeadline() const;
@@ -390,8 +390,11 @@ class Engine : private cluster::StoreListener {
   // warnings.cc
   bool Warns(const cluster::Workload& workload, TimePoint now);
   void Announce(const cluster::PodInfo& victim, const cluster::Workload& workload);
-  void WithdrawWarnings();
+  std::map<const cluster::Workload*, TimePoint> ToldOf(const Plan& plan) const;
+  void WithdrawWarnings(TimePoint now);
+  void KeepWarnings(const std::vector<std::string>& uids, TimePoint until);
   void NoteWarned(TimePoint now);
+  void LookForRoom();
   void FindRoomForWarned(TimePoint now);
 
   // recovery.cc
@@ -442,7 +445,10 @@ class Engine : private cluster::StoreListener {
   std::map<std::string, std::set<std::string>> marked_;
   /// Pods, by UID and node, that were to be evicted and stay.
   std::vector<std::pair<std::string, cluster::NodeIndex>> spared_;
-  std::set<std::string> warned_;  ///< UIDs of pods that were told that they are to be evicted.
+  /// UIDs of pods that were told that they are to be evicted, and until when that holds although
+  /// nobody needs it; 0: not.
+  std::map<std::string, TimePoint> warned_;
+  std::set<std::string> looks_for_room_;  ///< Keys of workloads: see LookForRoom.
   EvictedJobs evicted_jobs_;
   Refusals refusals_;
 

@@ -65,7 +65,7 @@ VictimJob PartOf(const View& view, const Workload& workload, Pods pods) {
     }
   }
   job.runs = !job.running.empty();
-  job.warned = std::ranges::all_of(
+  job.warned = std::ranges::any_of(
       job.running, [&](const PodInfo* pod) { return view.states.At(*pod).evict_at != 0; });
   if (job.runs) job.from = OfAgeAt(view, workload);
   job.pods = std::move(pods);
@@ -193,7 +193,7 @@ std::optional<Preemptor> PreemptorOf(const View& view, const Workload& workload,
   return Preemptor{.shape = pods.front()->shape,
                    .queue = workload.queue,
                    .priority = workload.priority,
-                   .members = min,
+                   .members = workload.gang ? min : 0,
                    .required = workload.topology_required,
                    .user = capped ? workload.user : std::string()};
 }
@@ -450,7 +450,7 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
   // A gang that has claims, too, may find victims by both together where counting finds none.
   decision.unsure |= workload.gang && sources.others && lower;
   if (!exchange && (!lower || decision.known || decision.by_count)) return decision;
-  view.work += std::ssize(view.store.nodes());
+  view.work += std::ssize(view.store.nodes()) + std::ssize(view.store.pods()) / 4;
   std::vector<VictimJob> jobs =
       FindVictimJobs(view, workload, sources, exchange ? &*exchange : nullptr);
   decision.again = LeaveOutYoung(jobs, view.now);
@@ -490,8 +490,8 @@ std::optional<Reservation> DecideResumedStart(const View& view, const Workload& 
   Pods ending = EndingPods(view);
   std::erase_if(ending,
                 [&](const PodInfo* pod) { return std::ranges::find(marked, pod) != marked.end(); });
-  Pods ended = marked;
-  ended.insert(ended.end(), ending.begin(), ending.end());
+  Ended ended(view.store, marked);
+  for (const PodInfo* pod : ending) ended.Add(*pod);
   View after = view;
   after.ended = &ended;
   StartDecision start = DecideStart(after, workload, std::move(pods), min, nullptr);

@@ -1,8 +1,8 @@
 // Which running work is evicted so that other work can start, as pure functions: work of lower
 // priority in the same queue, and work of queues that use more than they are entitled to. Victims
 // are whole jobs: a gang loses all of its members or none, and the work that gets their room is
-// placed, whole, in the same decision. evictions.cc carries it out. (victims.h is about the
-// evictions that kube-scheduler proposes for single pods.)
+// placed, whole, in the same decision. evictions.cc carries it out. (victims.h is about pods that
+// are in no queue, which kube-scheduler evicts.)
 #pragma once
 
 #include <cstdint>

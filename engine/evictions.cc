@@ -177,6 +177,7 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& plan_id
   if (!accepted) {
     if (victim != nullptr) states_[*victim].spared_until = now + kSparedFor;
     LookAgainAt(now + kSparedFor);
+    KeepWarnings(plan.victims, now + kSparedFor + 1'000);  // it is tried again then
     // Others may be done already, or on their way: then it is tried again when the plan's time is
     // over.
     const bool none = plan.accepted.empty() && (dry_run || plan.unanswered.empty());
@@ -337,6 +338,7 @@ void Engine::AfterLastVictim(const Workload& workload, TimePoint now) {
     return Dissolve(workload, "a planned node has more devices now", /*hold=*/false, now);
   }
   plan.unanswered.clear();  // what is answered from now on changes nothing
+  plan.evicting = Evicting::kSent;
   SetVerdict(workload, {.reason = ReasonId::kStarting, .want = plan.barrier});
   ReleasePlan(workload, nullptr, now);
 }

@@ -188,7 +188,8 @@ std::size_t Engine::MostInLine() const {
 /// False: some are left for the next pass. No workload is judged before all of them are in line,
 /// because the order is not known earlier.
 bool Engine::Activate(TimePoint now) {
-  if (store_.free_generation() != swept_free_generation_) FindRoomForWarned(now);
+  if (store_.free_generation() != swept_free_generation_) LookForRoom();
+  FindRoomForWarned(now);
   wakeups_.Wake();
   const std::uint64_t free_generation = store_.free_generation();
   const bool freed = std::exchange(swept_free_generation_, free_generation) != free_generation;

@@ -67,9 +67,14 @@ PreemptorDecision DecideEvictions(const View& view, const Workload& workload,
       DecideStartByEviction(view, workload, std::move(pods), min, reason, memo);
   if (workload.gang) return decision;
   if (!HasOurGate(first)) {
-    if (decision.reserve && KubeSchedulerPreempts(view, first)) decision.reserve.reset();
+    if (!decision.reserve || !KubeSchedulerPreempts(view, first, /*outside_queues=*/false)) {
+      return decision;
+    }
+    decision.reserve.reset();
+    decision.preemptor.reset();  // it found victims
+    decision.unsure = true;
   } else if (!decision.reserve && !decision.known && !decision.by_count && EvictionHelps(reason)) {
-    decision.would_preempt = KubeSchedulerPreempts(view, first);
+    decision.would_preempt = KubeSchedulerPreempts(view, first, /*outside_queues=*/true);
   }
   return decision;
 }

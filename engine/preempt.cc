@@ -1,8 +1,8 @@
 // Engine, part: preempt. kube-scheduler proposes pods to evict by its own count. The answer names
 // the victims of Berth's own plan (eviction.h), if they are on one node: then kube-scheduler evicts
 // them. Otherwise Berth does, and the answer names nobody. Only where pods must go that are in no
-// queue we keep what kube-scheduler proposes, if the pod would really be admitted there afterwards.
-// One node is kept and its room is held, so that the evictions are not in vain.
+// queue others are named (victims.h), if the pod would really be admitted there afterwards. One
+// node is kept and its room is held, so that the evictions are not in vain.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -46,11 +46,13 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
   if ((reason == ReasonId::kWaitingForQuota || unfinished()) && HasPayableRoom(Now(now), *pod)) {
     return {};
   }
+  if (states_[*pod->workload].hold_until > now || BacksOff(*pod->workload, now)) return {};
   if (const auto before = AnsweredBefore(*pod, candidates)) return AnswerOf(*before);
   if (auto own = DecideOwnEviction(*pod, now)) {
     std::optional<Eviction> eviction = OnOneNode(*own, candidates);
     own->by_scheduler = eviction.has_value();
-    Commit(*pod->workload, *own, pod, now);
+    // kube-scheduler nominates it where it evicts; otherwise the pod must be told of its place.
+    Commit(*pod->workload, *own, eviction ? pod : nullptr, now);
     return eviction ? AnswerOf(*eviction) : VictimMap();
   }
   const std::optional<Eviction> eviction = DecideEviction(Now(now), *pod, candidates);
@@ -71,10 +73,12 @@ std::optional<Eviction> Engine::AnsweredBefore(const PodInfo& pod,
   Eviction eviction{.node = pod.node, .victims = {}};
   for (const std::string& uid : plan->victims) {
     const PodInfo* victim = store_.FindPod(uid);
-    if (victim == nullptr || victim->terminating()) return std::nullopt;
+    // Others end anyway, and are waited for.
+    if (victim == nullptr || victim->node != pod.node || IsVictim(*victim)) continue;
+    if (victim->terminating() || !MayGo(*victim, pod)) return std::nullopt;
     eviction.victims.push_back(victim);
   }
-  if (BreaksBudgets(eviction.victims, store_)) return std::nullopt;
+  if (eviction.victims.empty() || BreaksBudgets(eviction.victims, store_)) return std::nullopt;
   return eviction;
 }
 
@@ -206,8 +210,11 @@ void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint n
   std::vector<std::string> keys;
   for (const Workload* workload : waiting) {
     Plan& plan = *states_[*workload].plan;
-    plan.expires = now + store_.policy().gang.plan_timeout.count();
-    timers_.emplace(plan.expires, workload->key);
+    // The others of a plan whose victims were told keep their time.
+    if (plan.evicting != Evicting::kWarned || plan.victims.empty()) {
+      plan.expires = now + store_.policy().gang.plan_timeout.count();
+      timers_.emplace(plan.expires, workload->key);
+    }
     if (full && there.contains(&plan)) plan.victims.assign(left.begin(), left.end());
     keys.push_back(workload->key);
   }

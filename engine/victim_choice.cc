@@ -98,8 +98,7 @@ int PlacesOn(const View& view, const cluster::PodShape& shape, cluster::NodeInde
 }
 
 /// Whether, by counting alone, `min` of the pods have room. Only for pods of one shape.
-bool HasPlaces(const View& view, const Pods& pods, int min) {
-  const policy::Overlay room = RoomOf(view);
+bool HasPlaces(const View& view, const policy::Overlay& room, const Pods& pods, int min) {
   int places = 0;
   for (const auto& node : view.store.nodes()) {
     places += PlacesOn(view, *pods.front()->shape, node->index, room, min - places);
@@ -155,6 +154,7 @@ class Chooser {
       : view_(view),
         for_(beneficiary),
         minimum_(for_.pods.begin(), for_.pods.begin() + for_.min),
+        ending_(view.store, for_.ending),
         alike_(std::ranges::all_of(for_.pods, [&](const PodInfo* pod) {
           return pod->shape == for_.pods.front()->shape;
         })) {}
@@ -291,7 +291,7 @@ class Chooser {
   std::set<const VictimJob*> Needed(const Jobs& jobs) const {
     std::set<const VictimJob*> needed;
     if (!alike_) return needed;
-    const Pods ended = Ended(jobs, Ending(jobs));
+    const Pods ended = WithPodsOf(jobs, Ending(jobs));
     const Places places(view_, *for_.pods.front()->shape, ended, for_.min);
     for (const VictimJob* job : jobs) {
       if (places.Without(*job) < for_.min) needed.insert(job);
@@ -386,7 +386,7 @@ class Chooser {
     });
     return ending;
   }
-  static Pods Ended(std::span<const VictimJob* const> jobs, Pods ended) {
+  static Pods WithPodsOf(std::span<const VictimJob* const> jobs, Pods ended) {
     for (const VictimJob* job : jobs) ended.insert(ended.end(), job->pods.begin(), job->pods.end());
     return ended;
   }
@@ -421,17 +421,21 @@ class Chooser {
   void NameVictims(Reservation& reserve, std::span<const VictimJob* const> jobs) const {
     for (const PodInfo* pod : reserve.evicts) reserve.victims.push_back(pod->object.meta.uid);
     for (const PodInfo* pod :
-         AwaitedOf(view_, for_.workload, reserve.placed, Ending(jobs), Ended(jobs, {}))) {
+         AwaitedOf(view_, for_.workload, reserve.placed, Ending(jobs), WithPodsOf(jobs, {}))) {
       reserve.victims.push_back(pod->object.meta.uid);
     }
   }
 
   std::optional<Reservation> SearchRoom(std::span<const VictimJob* const> jobs, const Pods& pods) {
     if (searches_ == kMaxSearches) return std::nullopt;
-    const Pods ended = Ended(jobs, Ending(jobs));
+    Ended ended =
+        std::ranges::all_of(jobs, &VictimJob::runs) ? ending_ : Ended(view_.store, Ending(jobs));
+    for (const VictimJob* job : jobs) {
+      for (const PodInfo* pod : job->pods) ended.Add(*pod);
+    }
+    if (alike_ && !HasPlaces(view_, ended.room(), pods, for_.min)) return std::nullopt;
     View view = view_;
     view.ended = &ended;
-    if (alike_ && !HasPlaces(view, pods, for_.min)) return std::nullopt;
     ++searches_;
     return DecideStart(view, for_.workload, pods, for_.min, nullptr).reserve;
   }
@@ -439,6 +443,7 @@ class Chooser {
   const View& view_;
   const Beneficiary& for_;
   const Pods minimum_;
+  const Ended ending_;  ///< The pods that end in any case.
   const bool alike_;
   int searches_ = 0;
   std::map<PodSet, policy::FairShareTable> shares_without_;
@@ -588,7 +593,7 @@ std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Benef
     return std::tuple(job->runs, !job->warned, minimum, minimum && job->workload->gang,
                       -job->excess);
   });
-  std::vector<Jobs> orders{by_rank};
+  std::vector<Jobs> orders{InTurns(by_rank)};
   if (beneficiary.exchange == nullptr) return orders;
   Jobs by_size = by_rank;
   std::ranges::stable_sort(by_size, std::ranges::greater{}, &VictimJob::devices);
@@ -637,15 +642,16 @@ const cluster::PodShape& LargestShape(std::span<const PodInfo* const> pods) {
 }
 
 Pods AwaitedOf(const View& view, const Workload& workload, std::span<const policy::Placed> placed,
-               const Pods& ending, Pods evicted) {
+               const Pods& ending, const Pods& evicted) {
   std::set<cluster::NodeIndex> nodes;
   for (const policy::Placed& place : placed) nodes.insert(place.node);
   Pods awaited;
   std::ranges::copy_if(ending, std::back_inserter(awaited),
                        [&](const PodInfo* pod) { return nodes.contains(pod->node); });
-  evicted.insert(evicted.end(), awaited.begin(), awaited.end());
+  Ended ended(view.store, evicted);
+  for (const PodInfo* pod : awaited) ended.Add(*pod);
   View after = view;
-  after.ended = &evicted;
+  after.ended = &ended;
   const bool enough =
       GrantCharge(after, workload, placed).reason == ReasonId::kNone &&
       policy::CheckJobs(QuotaFor(after, workload), workload).reason == ReasonId::kNone;

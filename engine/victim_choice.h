@@ -27,7 +27,7 @@ struct VictimJob {
   /// Those of them that are not only planned. What queues that lose them are judged by.
   std::vector<const cluster::PodInfo*> running{};
   bool runs = false;         ///< Some must be evicted.
-  bool warned = false;       ///< All that must be were told of it (MemberState::evict_at).
+  bool warned = false;       ///< It was told of it (MemberState::evict_at), as it was then.
   std::int64_t devices = 0;  ///< What they are charged, thousandths.
   TimePoint from = 0;        ///< It may not be evicted before that: see OfAgeAt.
   /// What is lost if all of the workload that runs ends, in device seconds: all since LostSince.
@@ -65,6 +65,6 @@ const cluster::PodShape& LargestShape(std::span<const cluster::PodInfo* const> p
 std::vector<const cluster::PodInfo*> AwaitedOf(const View& view, const cluster::Workload& workload,
                                                std::span<const policy::Placed> placed,
                                                const std::vector<const cluster::PodInfo*>& ending,
-                                               std::vector<const cluster::PodInfo*> evicted);
+                                               const std::vector<const cluster::PodInfo*>& evicted);
 
 }  // namespace berth::engine

@@ -45,10 +45,6 @@ bool Below(const PodInfo& victim, cluster::QueueId queue, std::int32_t priority)
          (victim.charged_queue == cluster::kNoQueue || victim.charged_queue == queue);
 }
 
-bool Below(const PodInfo& victim, const PodInfo& preemptor) {
-  return Below(victim, preemptor.queue, preemptor.object.priority);
-}
-
 /// Whether `pod`, without what it may hold now, fits the node and its queue once the victims are
 /// gone.
 bool Admitted(const View& view, const PodInfo& pod, NodeIndex node,
@@ -85,7 +81,8 @@ std::vector<const PodInfo*> FindVictims(const View& view, const PodInfo& pod, No
   for (const PodInfo* other : view.store.node(node).pods) {
     const bool lone = other->workload == nullptr || !other->workload->gang;
     const bool taken = !view.states.At(*other).victim_of.empty();
-    if (!other->bound() || !lone || taken || !Below(*other, pod)) continue;
+    if (!other->bound() || !lone || taken || !MayGo(*other, pod)) continue;
+    if (view.states.At(*other).spared_until > view.now) continue;
     // kube-scheduler gives no warning.
     const bool warns = view.store.policy().eviction.warning.count() > 0;
     if (warns && other->charged_queue != cluster::kNoQueue) continue;
@@ -133,6 +130,12 @@ bool RoomWithout(const Preemptor& preemptor, NodeIndex index, const cluster::Sto
   return std::ranges::all_of(demand, enough) && policy::FitsNode(*preemptor.shape->spec, node);
 }
 
+/// Whether one of them is in no queue.
+bool OutsideQueues(const std::vector<const PodInfo*>& victims) {
+  return std::ranges::any_of(
+      victims, [](const PodInfo* pod) { return pod->charged_queue == cluster::kNoQueue; });
+}
+
 }  // namespace
 
 std::int64_t CountBroken(const std::vector<const PodInfo*>& victims, const cluster::Store& store) {
@@ -176,6 +179,8 @@ std::optional<Eviction> DecideEviction(const View& view, const PodInfo& pod,
     if (view.refusals.WasRejected(*pod.shape, node)) continue;
     std::vector<const PodInfo*> victims = FindVictims(view, pod, node);
     if (victims.empty()) continue;
+    // Where Berth's own plan has no victims, the pods of queues alone are none either.
+    if (pod.charge == cluster::Charge::kNone && !OutsideQueues(victims)) continue;
     const Rank rank{victims.front()->object.priority, victims.size(), view.store.rank(node)};
     if (best && best->first <= rank) continue;
     best.emplace(rank, Eviction{.node = node, .victims = std::move(victims)});
@@ -191,7 +196,7 @@ std::optional<Eviction> DecideResumedEviction(const View& view, const PodInfo& p
   if (claim && claim->node == pod.object.nominated_node) return std::nullopt;  // nominated by us
   Eviction eviction{.node = node, .victims = {}};
   for (const PodInfo* other : view.store.node(node).pods) {
-    if (other->bound() && other->terminating() && Below(*other, pod)) {
+    if (other->bound() && other->terminating() && MayGo(*other, pod)) {
       eviction.victims.push_back(other);
     }
   }
@@ -205,7 +210,11 @@ std::optional<Eviction> DecideResumedEviction(const View& view, const PodInfo& p
   return eviction;
 }
 
-bool KubeSchedulerPreempts(const View& view, const PodInfo& pod) {
+bool MayGo(const PodInfo& victim, const PodInfo& preemptor) {
+  return Below(victim, preemptor.queue, preemptor.object.priority);
+}
+
+bool KubeSchedulerPreempts(const View& view, const PodInfo& pod, bool outside_queues) {
   constexpr int kMaxTries = 16;
   if (pod.object.preempt_never || !MayPreempt(view.store, pod.queue)) return false;
   const Preemptor preemptor{
@@ -223,7 +232,8 @@ bool KubeSchedulerPreempts(const View& view, const PodInfo& pod) {
     if (fits[static_cast<std::size_t>(node->index)] == 0 || tries == kMaxTries) return false;
     if (!RoomWithout(preemptor, node->index, view.store, may_go)) return false;
     ++tries;
-    return !FindVictims(view, pod, node->index).empty();
+    const std::vector<const PodInfo*> victims = FindVictims(view, pod, node->index);
+    return !victims.empty() && (!outside_queues || OutsideQueues(victims));
   });
 }
 

@@ -1,7 +1,7 @@
-// Which of the pods that kube-scheduler proposes to evict for a single pod may go, as pure
-// functions: priority counts inside one queue, no PodDisruptionBudget is broken, and no gang loses
-// only a part of its members. Where Berth's own plan (eviction.h) has victims, those are taken
-// instead; what is left are pods that no queue is charged for, such as those without devices.
+// Which single pods kube-scheduler may evict for a single pod, as pure functions: priority counts
+// inside one queue, and no PodDisruptionBudget is broken. This is for victims that no queue is
+// charged for, such as pods without devices, alone or together with others: Berth's own plan
+// (eviction.h), which comes first, does not take them.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,11 @@ struct Eviction {
 
 /// Whether kube-scheduler would find no room for the single pod, but victims on one node, none of
 /// them of a gang, whose eviction admits it. They stand below it in its own queue, or no queue is
-/// charged for them.
-bool KubeSchedulerPreempts(const View& view, const cluster::PodInfo& pod);
+/// charged for them; `outside_queues`: at least one of them is of no queue.
+bool KubeSchedulerPreempts(const View& view, const cluster::PodInfo& pod, bool outside_queues);
+
+/// Whether the victim stands below the preemptor in its queue, or is in none, and may be evicted.
+bool MayGo(const cluster::PodInfo& victim, const cluster::PodInfo& preemptor);
 
 /// Whether the policy lets work of this queue evict others.
 bool MayPreempt(const cluster::Store& store, cluster::QueueId queue);
@@ -42,7 +45,8 @@ std::int64_t CountBroken(const std::vector<const cluster::PodInfo*>& victims,
 bool BreaksBudgets(const std::vector<const cluster::PodInfo*>& pods, const cluster::Store& store);
 
 /// Of the nodes that kube-scheduler offers, the one where the least harm is done: single pods end,
-/// then `pod` fits there, and its queue has the quota. nullopt: there is none.
+/// at least one of no queue unless `pod` has a place already; then `pod` fits there, and its queue
+/// has the quota. nullopt: there is none.
 std::optional<Eviction> DecideEviction(const View& view, const cluster::PodInfo& pod,
                                        const VictimMap& candidates);
 

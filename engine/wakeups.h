@@ -51,7 +51,7 @@ struct Preemptor {
   std::shared_ptr<const cluster::PodShape> shape;
   cluster::QueueId queue = cluster::kNoQueue;
   std::int32_t priority = 0;
-  int members = 1;         ///< Those that it needs.
+  int members = 0;         ///< Of a gang: those that it needs.
   std::string required{};  ///< Of a gang: the level inside which it must be; empty: anywhere.
   std::string user{};      ///< Only where its queue caps the jobs of a user.
   auto operator<=>(const Preemptor&) const = default;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -19,21 +20,43 @@ using cluster::PodInfo;
 using cluster::ReasonId;
 using cluster::Workload;
 
+namespace {
+
+/// After a start, elastic gangs wait for more members: no longer than that.
+constexpr TimePoint kGathering = 15'000;
+
+}  // namespace
+
+/// When the gangs that end whole were told that they are to be evicted, the last time. A member
+/// that came later has no more time than the others.
+std::map<const Workload*, TimePoint> Engine::ToldOf(const Plan& plan) const {
+  std::map<const Workload*, TimePoint> told;
+  for (const std::string& uid : plan.victims) {
+    const PodInfo* pod = store_.FindPod(uid);
+    if (pod == nullptr || pod->workload == nullptr || plan.surplus.contains(uid)) continue;
+    TimePoint& last = told[pod->workload];
+    last = std::max(last, states_.At(*pod).evict_at);
+  }
+  return told;
+}
+
 /// Whether victims of the plan have to be told first, or have some time left. Then nobody is
-/// evicted yet.
+/// evicted yet. What was told holds whatever the policy has become.
 bool Engine::Warns(const Workload& workload, TimePoint now) {
   const TimePoint warning = store_.policy().eviction.warning.count();
-  if (warning == 0) return false;
   Plan& plan = *states_[workload].plan;
+  const std::map<const Workload*, TimePoint> told = ToldOf(plan);
   TimePoint last = now;
   for (const std::string& uid : plan.victims) {
     const PodInfo* pod = store_.FindPod(uid);
     if (pod == nullptr || pod->terminating() || states_[*pod].victim_of != workload.key) continue;
-    if (states_[*pod].evict_at == 0) {
-      states_[*pod].evict_at = now + warning;
+    TimePoint& at = states_[*pod].evict_at;
+    if (at == 0 && warning > 0) {
+      const auto others = told.find(pod->workload);
+      at = others != told.end() && others->second != 0 ? others->second : now + warning;
       Announce(*pod, workload);
     }
-    last = std::max(last, states_[*pod].evict_at);
+    last = std::max(last, at);
   }
   if (last == now) return false;
   plan.evicting = Evicting::kWarned;
@@ -50,7 +73,7 @@ bool Engine::Warns(const Workload& workload, TimePoint now) {
 void Engine::Announce(const PodInfo& victim, const Workload& workload) {
   const auto& meta = victim.object.meta;
   const std::string time = kube::FormatTime(states_[victim].evict_at);
-  warned_.insert(meta.uid);
+  warned_.insert_or_assign(meta.uid, 0);
   actions_.push_back(WarnVictim{.pod = {meta.ns, meta.name, meta.uid}, .time = time});
   actions_.push_back(
       EmitEvent{.pod = {meta.ns, meta.name, meta.uid},
@@ -60,11 +83,12 @@ void Engine::Announce(const PodInfo& victim, const Workload& workload) {
 }
 
 /// Tells the pods that are not to be evicted any more. Call when nothing is left to be judged.
-void Engine::WithdrawWarnings() {
-  std::erase_if(warned_, [this](const std::string& uid) {
+void Engine::WithdrawWarnings(TimePoint now) {
+  std::erase_if(warned_, [&](const auto& warned) {
+    const auto& [uid, kept_until] = warned;
     const PodInfo* pod = store_.FindPod(uid);
     if (pod == nullptr || pod->terminating()) return true;
-    if (!states_[*pod].victim_of.empty()) return false;
+    if (!states_[*pod].victim_of.empty() || kept_until > now) return false;
     states_[*pod].evict_at = 0;
     const auto& meta = pod->object.meta;
     actions_.push_back(WarnVictim{.pod = {meta.ns, meta.name, meta.uid}});
@@ -75,34 +99,60 @@ void Engine::WithdrawWarnings() {
   });
 }
 
-/// For a new process: who was told by the last one. A time that is later than a warning given now
-/// is not believed; what cannot be read is no warning.
+/// Even if nobody needs them for now, the warnings of these pods hold until then: who needs them
+/// may only have a pause.
+void Engine::KeepWarnings(const std::vector<std::string>& uids, TimePoint until) {
+  bool any = false;
+  for (const std::string& uid : uids) {
+    const auto warned = warned_.find(uid);
+    if (warned == warned_.end()) continue;
+    warned->second = until;
+    any = true;
+  }
+  if (any) LookAgainAt(until);
+}
+
+/// For a new process: who was told by the last one, and by whom it may be needed again. A time that
+/// is later than a warning given now is not believed; what cannot be read is no warning.
 void Engine::NoteWarned(TimePoint now) {
+  std::vector<std::string> uids;
   for (const auto& node : store_.nodes()) {
     for (const PodInfo* pod : node->pods) {
       const auto& notes = pod->object.meta.annotations;
       const auto note = notes.find(cluster::kEvictionTimeAnnotation);
       if (note == notes.end() || !pod->bound()) continue;
-      warned_.insert(pod->object.meta.uid);
+      warned_.emplace(pod->object.meta.uid, 0);
+      uids.push_back(pod->object.meta.uid);
       const TimePoint at = kube::ParseTime(note->second).value_or(0);
       states_[*pod].evict_at = std::min(at, now + store_.policy().eviction.warning.count());
     }
   }
+  KeepWarnings(uids, now + kGathering);
 }
 
-/// Room was given back: plans whose victims still have time end where that is enough for them. They
-/// are judged again then, in their order. Looks at as many as the budget of a pass permits.
+/// Room was given back: notes the plans whose victims still have time, which it may be enough for.
+void Engine::LookForRoom() {
+  for (const Workload* workload : awaiting_) {
+    const bool waits = states_.At(*workload).plan->evicting == Evicting::kWarned;
+    if (waits) looks_for_room_.insert(workload->key);
+  }
+}
+
+/// Ends those of these plans that find enough room, as many as half of the budget of a pass
+/// permits. They are judged again then, in their order.
 void Engine::FindRoomForWarned(TimePoint now) {
-  for (const Workload* workload :
-       std::vector<const Workload*>(awaiting_.begin(), awaiting_.end())) {
+  while (!looks_for_room_.empty() && spent_ <= options_.pass_budget / 2) {
+    const std::string key = std::move(looks_for_room_.extract(looks_for_room_.begin()).value());
+    const Workload* workload = store_.FindWorkload(key);
+    if (workload == nullptr || !states_[*workload].plan) continue;
     const Plan& plan = *states_[*workload].plan;
-    if (plan.evicting != Evicting::kWarned) continue;
-    if (spent_ > options_.pass_budget) return;
+    if (plan.evicting != Evicting::kWarned || plan.assignments.empty()) continue;
     std::vector<const PodInfo*> pods;
     for (const Assignment& place : plan.assignments) pods.push_back(place.pod);
     if (!HasRoom(Now(now), *pods.front())) continue;
+    const Ended own(store_, pods);  // its places are where the victims are
     View without = Now(now);
-    without.ended = &pods;  // its places are where the victims are
+    without.ended = &own;
     const int min = std::max(1, workload->Missing());
     if (DecideStart(without, *workload, pods, min, nullptr).reserve) {
       Dissolve(*workload, "it needs no evictions any more", /*hold=*/false, now);

@@ -18,12 +18,20 @@ void Evictions::Begin(engine::EvictPod eviction) {
 }
 
 void Evictions::Begin(engine::WarnVictim warning) {
+  Tell(std::move(warning.pod), std::move(warning.time), 1);
+}
+
+void Evictions::Tell(engine::PodRef pod, std::string time, int tries) {
   const Id id = out_.NewId();
   out_.Put(MarkVictim{.id = id,
-                      .pod = warning.pod,
+                      .pod = pod,
                       .annotation = cluster::kEvictionTimeAnnotation,
-                      .mark = std::move(warning.time)});
-  writes_.emplace(id, Write{.what = {.pod = std::move(warning.pod)}, .warns = true});
+                      .mark = time,
+                      .attempt = tries});
+  writes_.emplace(
+      id,
+      Write{
+          .what = {.pod = std::move(pod)}, .warns = true, .time = std::move(time), .tries = tries});
 }
 
 bool Evictions::Wants(Id write, const engine::Engine& engine) const {
@@ -40,11 +48,17 @@ void Evictions::Send(engine::EvictPod eviction) {
 
 std::optional<Evictions::Answer> Evictions::Finished(Id write, const Result& result) {
   Write ended = std::move(writes_.extract(write).mapped());
-  if (ended.warns) return std::nullopt;
   // A conflict: another pod has its name.
   const bool gone = result.outcome == kube::WriteOutcome::kNotFound ||
                     result.outcome == kube::WriteOutcome::kConflict;
   const bool done = result.outcome == kube::WriteOutcome::kDone;
+  if (ended.warns) {
+    constexpr int kMostTries = 3;
+    if (!gone && !done && ended.tries < kMostTries) {
+      Tell(std::move(ended.what.pod), std::move(ended.time), ended.tries + 1);
+    }
+    return std::nullopt;
+  }
   // It may have been done: our watch will show it.
   const bool maybe =
       result.outcome == kube::WriteOutcome::kUnknown && !ended.what.dry_run && !ended.marks;

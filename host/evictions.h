@@ -1,11 +1,12 @@
 // Evictions that the engine orders, and warnings of them: a dry run is one request; before a real
 // one the victim is marked with the workload that gets its room. A request that fails is not
-// repeated here: the engine orders it again as long as its plan needs it. A warning that fails is
-// lost.
+// repeated here: the engine orders it again as long as its plan needs it. A warning is tried a few
+// times.
 #pragma once
 
 #include <map>
 #include <optional>
+#include <string>
 
 #include "host/orders.h"
 
@@ -39,9 +40,12 @@ class Evictions {
     engine::EvictPod what;
     bool marks = false;  ///< The eviction follows.
     bool warns = false;
+    std::string time{};  ///< Of a warning.
+    int tries = 1;
   };
 
   void Send(engine::EvictPod eviction);
+  void Tell(engine::PodRef pod, std::string time, int tries);
 
   Outbox& out_;
   std::map<Id, Write> writes_;  ///< Under way.

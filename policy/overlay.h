@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <span>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -61,12 +60,16 @@ class Overlay {
         Reconcile(change, pod.node);
       }
     }
-    removed_.insert(&pod);
+    removed_.push_back(&pod);
+    sorted_ = false;
   }
 
-  bool Removed(const cluster::PodInfo& pod) const { return removed_.contains(&pod); }
+  bool Removed(const cluster::PodInfo& pod) const {
+    if (!std::exchange(sorted_, true)) std::ranges::sort(removed_);
+    return std::ranges::binary_search(removed_, &pod);
+  }
   /// In no particular order.
-  const std::unordered_set<const cluster::PodInfo*>& removed() const { return removed_; }
+  const std::vector<const cluster::PodInfo*>& removed() const { return removed_; }
 
   /// Pods placed so far, in order.
   std::span<const std::pair<const cluster::PodInfo*, cluster::NodeIndex>> placed() const {
@@ -119,7 +122,9 @@ class Overlay {
   std::vector<std::int32_t> slot_of_;  ///< By node; empty: no node is touched.
   std::vector<Change> changes_;
   std::vector<std::pair<const cluster::PodInfo*, cluster::NodeIndex>> placed_;
-  std::unordered_set<const cluster::PodInfo*> removed_;
+  /// Sorted when it is first asked: a set that is copied for each search must be cheap to copy.
+  mutable std::vector<const cluster::PodInfo*> removed_;
+  mutable bool sorted_ = true;
   bool repels_ = false;
 };
 

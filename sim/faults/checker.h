@@ -138,7 +138,7 @@ class Checker {
   void CheckParked(const HostDriver& host);
   void CheckCaps(const HostDriver& host);
   void CheckParts(const engine::Engine& engine, const std::set<std::string>& fresh);
-  void CheckPartsOf(const cluster::Store& store, const cluster::PodInfo& fresh);
+  void CheckPartsOf(const engine::Engine& engine, const cluster::PodInfo& fresh);
   void CheckJobs(const engine::Engine& engine, const std::set<std::string>& fresh,
                  const std::set<std::string>& held);
   void CheckStarts(const engine::Engine& engine, const std::set<std::string>& fresh);

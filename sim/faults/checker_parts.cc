@@ -71,6 +71,12 @@ std::optional<std::int64_t> CapOfFlavor(const config::Queue& queue, const std::s
   return quota->second;
 }
 
+/// Beside its victims, which have not ended, what is planned may be over the cap.
+bool AwaitsVictims(const engine::Engine& engine, const cluster::PodInfo& pod) {
+  const engine::Plan* plan = engine.PlanOf(pod);
+  return pod.charge == cluster::Charge::kPlanned && plan != nullptr && !plan->victims.empty();
+}
+
 }  // namespace
 
 /// I4 for amounts of single flavors and for non-preemptible work, by the labels of pods and nodes.
@@ -80,13 +86,12 @@ void Checker::CheckParts(const engine::Engine& engine, const std::set<std::strin
   if (store.policy().flavors.empty() || store.reading()) return;
   for (const std::string& uid : fresh) {
     const cluster::PodInfo& pod = *store.FindPod(uid);
-    const engine::Plan* plan = engine.PlanOf(pod);
-    // Beside its victims, which have not ended, it may be over the cap.
-    if (plan == nullptr || plan->victims.empty()) CheckPartsOf(store, pod);
+    if (!AwaitsVictims(engine, pod)) CheckPartsOf(engine, pod);
   }
 }
 
-void Checker::CheckPartsOf(const cluster::Store& store, const cluster::PodInfo& fresh) {
+void Checker::CheckPartsOf(const engine::Engine& engine, const cluster::PodInfo& fresh) {
+  const cluster::Store& store = engine.store();
   const config::PolicyConfiguration& policy = store.policy();
   if (fresh.charged_queue == cluster::kNoQueue || !fresh.object.spec->requests.contains(kGpu))
     return;
@@ -103,6 +108,7 @@ void Checker::CheckPartsOf(const cluster::Store& store, const cluster::PodInfo& 
     std::int64_t of_both = 0;
     for (const auto& [uid, pod] : store.pods()) {
       if (pod.charge == cluster::Charge::kNone || pod.charged_queue == cluster::kNoQueue) continue;
+      if (AwaitsVictims(engine, pod)) continue;
       const auto path = path_of(pod);
       if (std::ranges::find(path, name) == path.end()) continue;
       const std::int64_t gpus = ChargedGpus(store, pod);

@@ -10,10 +10,12 @@ import (
 
 // isChosen says whether a scenario file runs here, too. The simulator runs all of
 // them. Of the many about quota, each third one by its name runs here, and those
-// about evictions, which only a real API server carries out.
+// about evictions, which only a real API server carries out; but none of those
+// about warnings, which wait for minutes (TestPodsAreToldOfTheirEviction does not).
 func isChosen(area, name string, index int) bool {
 	evicts := strings.HasPrefix(name, "gang-evicts") || strings.HasPrefix(name, "reclaim-")
-	return area != "quota" || index%3 == 0 || evicts
+	waits := strings.HasPrefix(name, "warning")
+	return area != "quota" || (index%3 == 0 && !waits) || evicts
 }
 
 // The scenario files that the simulator runs hold on the real control plane

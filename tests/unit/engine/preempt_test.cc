@@ -190,6 +190,7 @@ TEST_CASE("budgets are counted over the victims of one answer", "[unit][engine]"
   const bool deletes = GENERATE(false, true);
   policy.eviction.by = deletes ? config::EvictBy::kDelete : config::EvictBy::kEviction;
   Preemption w(policy);
+  w.Add(MakePod("full").Gpu(8).Priority(99).On("n2"));
   w.Add(MakePod("a").Gpu(4).Label("app", "db").On("n1"));
   w.Add(MakePod("b").Gpu(4).Label("app", "db").On("n1"));
   w.engine().OnDisruptionBudget(testing::MakeBudget("db", "app", "db", 1));
@@ -215,6 +216,43 @@ TEST_CASE("whom Berth chooses, and not whom kube-scheduler proposes", "[unit][en
     CHECK(w.LogOf("release p").size() == 1);
     CHECK(w.Planned("p") == "n2");
   }
+}
+
+TEST_CASE("a pod whose eviction was refused is not left to kube-scheduler", "[unit][engine][bug]") {
+  Preemption w;
+  w.Delete("p");
+  w.Add(MakePod("v1").Gpu(8).On("n1"));
+  w.Add(MakePod("full").Gpu(8).Priority(99).On("n2"));
+  w.Protect("v1");
+  w.Add(MakePod("gated").Gpu(8).Priority(10).Gated());
+  w.Tick();
+  REQUIRE(w.LogOf("try v1").size() == 1);
+  CHECK_FALSE(w.pod("gated").scheduling_gates.empty());
+  w.Add(MakePod("p").Gpu(8).Priority(10));
+  CHECK(w.Ask({{"n1", {"v1"}}}).empty());
+}
+
+TEST_CASE("a pod that is left to kube-scheduler says nothing of others", "[unit][engine][bug]") {
+  Preemption w;
+  w.Add(MakePod("v1").Gpu(8).On("n1"));
+  w.Add(MakePod("v2").Gpu(8).On("n2"));
+  w.Refuse("p");  // before it asks for victims, for example for want of a volume
+  w.Tick();
+  REQUIRE(w.LogOf("evict ").empty());
+  w.Add(MakePod("gated").Gpu(8).Priority(10).Gated());
+  w.Tick();
+  CHECK(w.LogOf("evict ").size() == 1);
+}
+
+TEST_CASE("a place that others gave up for it is told", "[unit][engine][bug]") {
+  Preemption w;
+  w.Add(MakePod("full").Gpu(8).Priority(99).On("n2"));
+  w.Add(MakePod("low").Gpu(8).Gated());
+  w.Tick();
+  REQUIRE(w.Planned("low") == "n1");
+  CHECK(w.Ask({{"n1", {}}}).empty());
+  CHECK(w.Planned("p") == "n1");
+  CHECK(w.LogOf("release p").size() == 1);
 }
 
 TEST_CASE("a gang on several nodes goes by Berth's own evictions", "[unit][engine]") {

@@ -162,6 +162,7 @@ TEST_CASE("a new process withdraws what nobody needs", "[unit][engine]") {
   w.Change("l0", [](kube::Pod& pod) { pod.meta.annotations["berth.dev/eviction-time"] = "soon"; });
   w.Restart();
   w.Tick();
+  w.Advance(15'000);
   CHECK_FALSE(w.IsMarked("l0"));
 }
 
@@ -180,6 +181,97 @@ TEST_CASE("who was warned goes before who was not", "[unit][engine]") {
   w.Add(MakePod("p").Gpu(8).Created(900'000).On("n2"));
   w.Advance(100'000);
   CHECK(w.LogOf("evict ") == Lines{"evict a for default/pod/high"});
+}
+
+TEST_CASE("who comes to a gang after its warning has no more time than the others",
+          "[unit][engine][bug]") {
+  Warnings w(3);
+  w.Add(MakePod("x").Gpu(8).Priority(99).On("n2"));
+  w.GatherHigh();
+  REQUIRE(w.IsMarked("l0"));
+  w.Advance(200'000);
+  w.Add(MakePod("late").Cpu("1").Gang("low", 2).Created(900'000).On("n2"));
+  w.Tick();
+  w.Advance(100'000);
+  CHECK(w.IsMarked("late"));
+  CHECK(w.LogOf("evict ").size() == 3);
+}
+
+// An elastic gang whose launcher was bound ahead needs no member more: its plan had no place left.
+TEST_CASE("a plan ends when all of its members have gone", "[unit][engine][bug]") {
+  Warnings w(3);
+  w.Add(MakePod("x").Gpu(8).Priority(99).On("n2"));
+  w.Add(MakePod("launcher").Cpu("1").Gang("e", 2).Min(1).Priority(10));
+  w.Add(MakePod("worker").Gpu(8).Gang("e", 2).Min(1).Priority(10).Gated());
+  w.Change("launcher", [](kube::Pod& pod) { pod.node_name = "n2"; });
+  w.Advance(2'000);
+  REQUIRE(w.Why("worker") == "WaitingForVictims");
+  w.Delete("worker");
+  w.Delete("x");
+  w.Tick();
+  w.Advance(100'000);
+  CHECK_FALSE(w.IsMarked("l0"));
+  CHECK(w.LogOf("evict ").empty());
+}
+
+TEST_CASE("one of many who ends by itself leaves the others their time", "[unit][engine][bug]") {
+  Warnings w;
+  w.GatherHigh();
+  w.Advance(290'000);
+  w.Delete("l0");
+  w.Tick();
+  w.Advance(10'000);
+  CHECK(w.LogOf("evict l1").size() == 1);
+}
+
+TEST_CASE("who needs a warning may have a pause", "[unit][engine][bug]") {
+  Warnings w;
+  SECTION("after a restart, for more members of an elastic gang") {
+    for (int i = 0; i < 2; ++i) w.Add(w.Member(i, 4, 2).Gated().Priority(10));
+    w.Advance(2'000);
+    REQUIRE(w.IsMarked("l0"));
+    const std::string time = w.pod("l0").meta.annotations.at("berth.dev/eviction-time");
+    w.Restart();
+    w.Tick();
+    w.Advance(5'000);
+    CHECK(w.pod("l0").meta.annotations.at("berth.dev/eviction-time") == time);
+  }
+  SECTION("when one of the evictions is refused in the end") {
+    w.GatherHigh();
+    w.Advance(299'000);
+    w.Protect("l1");
+    w.Advance(2'000);
+    REQUIRE(w.LogOf("try ").size() == 4);
+    CHECK(w.IsMarked("l0"));
+    w.Advance(120'000);
+  }
+  CHECK(w.LogOf("event l0 EvictionWithdrawn").empty());
+}
+
+TEST_CASE("an edit takes no time from those who were told", "[unit][engine]") {
+  Warnings w;
+  w.GatherHigh();
+  w.Advance(100'000);
+  w.Reload({});
+  w.Tick();
+  w.Advance(199'000);
+  CHECK(w.LogOf("evict ").empty());
+  w.Advance(1'000);
+  CHECK(w.LogOf("evict ").size() == 2);
+}
+
+TEST_CASE("a plan whose victims have ended by themselves is like any other",
+          "[unit][engine][bug]") {
+  Warnings w(3);
+  w.Add(MakePod("x").Gpu(8).Priority(99).On("n2"));
+  w.GatherHigh();
+  for (const char* pod : {"l0", "l1"}) w.Delete(pod);
+  w.Tick();
+  REQUIRE(w.LogOf("release m").size() == 2);
+  w.Delete("x");
+  w.Tick();
+  CHECK(w.LogOf("decision dissolve").empty());
+  CHECK(w.Why("m0") == "Starting");
 }
 
 TEST_CASE("kube-scheduler evicts nobody who must be warned", "[unit][engine]") {
