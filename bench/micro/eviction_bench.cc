@@ -1,5 +1,6 @@
-// What it costs to decide whom to evict for a gang, on nodes of 8 GPUs that are full of single pods
-// of one GPU: of lower priority in its own queue, or of another queue that borrowed.
+// What it costs to decide whom to evict for a gang, or for pods by themselves, on nodes of 8 GPUs
+// that are full of single pods of one GPU: of lower priority in its own queue, or of another queue
+// that borrowed.
 #include <fmt/format.h>
 
 #include "bench/micro/hold.h"
@@ -61,6 +62,37 @@ void Decide(benchmark::State& state, const config::PolicyConfiguration& policy,
   }
   state.counters["victims"] = benchmark::Counter(victims, benchmark::Counter::kAvgIterations);
 }
+/// The same with as many pods by themselves: from the last pod to the last decision, with the
+/// evictions of the others under way.
+void DecideReclaimForPods(benchmark::State& state) {
+  const auto pods = static_cast<int>(state.range(1));
+  double victims = 0;
+  for (auto _ : state) {
+    state.PauseTiming();
+    const auto engine =
+        MakeFull(static_cast<int>(state.range(0)), MakeBorrowing(static_cast<int>(state.range(0))));
+    for (int i = 0; i < pods; ++i) {
+      kube::Pod pod = MakePod(fmt::format("claims-{}", i), 8);
+      pod.meta.labels["berth.dev/queue"] = "lends";
+      pod.scheduling_gates = {"berth.dev/admission"};
+      engine->OnPod(std::move(pod), kNow);
+    }
+    state.ResumeTiming();
+    Settle(*engine);
+    state.PauseTiming();
+    for (const engine::Action& action : engine->TakeActions()) {
+      victims += std::holds_alternative<engine::EvictPod>(action) ? 1 : 0;
+    }
+    state.ResumeTiming();
+  }
+  state.counters["victims"] = benchmark::Counter(victims, benchmark::Counter::kAvgIterations);
+}
+BENCHMARK(DecideReclaimForPods)
+    ->Args({500, 1})
+    ->Args({500, 32})
+    ->Args({500, 250})
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
 void DecideEvictions(benchmark::State& state) { Decide(state, {}, ""); }
 void DecideReclaim(benchmark::State& state) {
   Decide(state, MakeBorrowing(static_cast<int>(state.range(0))), "lends");
