@@ -158,8 +158,8 @@ func budgetForLow(s *bed.Scenario, maxUnavailable int32) *policyv1.PodDisruption
 	return budget
 }
 
-// Where every victim is covered by a disruption budget without slack, Berth
-// itself evicts nobody; kube-scheduler's own preemption may, by its rules.
+// Where every victim is covered by a disruption budget without slack, nobody is
+// evicted.
 func TestGangBreaksNoDisruptionBudget(t *testing.T) {
 	s := control.Scenario(t, bed.Options{})
 	s.PriorityClass("high", 100_000)
