@@ -41,8 +41,8 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
   if (store_.reading()) return {};
   store_.Refresh();
   if (!MayPreempt(store_, pod->queue)) return {};
-  // Where there is room the pod waits for quota, for which Berth evicts by itself in a pass, or only
-  // for its turn.
+  // Where there is room the pod waits for quota, for which Berth evicts by itself in a pass, or
+  // only for its turn.
   if ((reason == ReasonId::kWaitingForQuota || unfinished()) && HasPayableRoom(Now(now), *pod)) {
     return {};
   }
