@@ -30,6 +30,14 @@ bool IsMarkedSurplus(const PodInfo& pod) {
   return mark && mark->surplus;
 }
 
+/// One more pod is evicted for the plan of `preemptor`.
+void AddVictim(States& states, const PodInfo& pod, const Workload& preemptor) {
+  Plan& plan = *states[preemptor].plan;
+  states[pod].victim_of = preemptor.key;
+  plan.victims.push_back(pod.object.meta.uid);
+  if (pod.charged_queue != preemptor.queue) plan.reclaimed.insert(pod.object.meta.uid);
+}
+
 std::vector<std::pair<std::string, std::string>> NamesOf(const std::vector<const PodInfo*>& pods,
                                                          const cluster::Store& store) {
   std::vector<std::pair<std::string, std::string>> names;
@@ -123,10 +131,7 @@ void Engine::BeginEviction(const Workload& gang, const Workload& preemptor) {
   for (const PodInfo* pod : gang.members) {
     const bool came = pod->charge != cluster::Charge::kNone && states_[*pod].victim_of.empty();
     if (!came || IsSpared(*pod)) continue;
-    states_[*pod].victim_of = preemptor.key;
-    Plan& plan = *states_[preemptor].plan;
-    plan.victims.push_back(pod->object.meta.uid);
-    if (pod->charged_queue != preemptor.queue) plan.reclaimed.insert(pod->object.meta.uid);
+    AddVictim(states_, *pod, preemptor);
   }
 }
 
@@ -138,10 +143,7 @@ void Engine::JoinEviction(const PodInfo& pod) {
   for (const PodInfo* member : pod.workload->members) {
     const Workload* preemptor = store_.FindWorkload(states_.At(*member).victim_of);
     if (preemptor == nullptr || !StillEvicts(preemptor->key, preemptor->plan)) continue;
-    Plan& plan = *states_[*preemptor].plan;
-    states_[pod].victim_of = preemptor->key;
-    plan.victims.push_back(pod.object.meta.uid);
-    if (pod.charged_queue != preemptor->queue) plan.reclaimed.insert(pod.object.meta.uid);
+    AddVictim(states_, pod, *preemptor);
     return OrderEviction(*preemptor, pod, /*dry_run=*/false);
   }
 }
@@ -333,10 +335,12 @@ void Engine::ReleaseFromSpared(TimePoint now) {
 void Engine::AfterLastVictim(const Workload& workload, TimePoint now) {
   Plan& plan = *states_[workload].plan;
   if (plan.evicting == Evicting::kNo || plan.started || AwaitsVictims(plan)) return;
-  const auto too_much = [&](const Assignment& place) { return CostsTooMuch(*place.pod); };
-  if (std::ranges::any_of(plan.assignments, too_much)) {
-    return Dissolve(workload, "a planned node has more devices now", /*hold=*/false, now);
-  }
+  // While it waited its nodes may have shrunk, or grown beyond what its queue can pay.
+  std::set<cluster::NodeIndex> nodes;
+  for (const Assignment& place : plan.assignments) nodes.insert(place.node);
+  const std::string id = workload.plan;
+  for (const cluster::NodeIndex node : nodes) RecheckPlans(node);
+  if (workload.plan != id) return;
   plan.unanswered.clear();  // what is answered from now on changes nothing
   plan.evicting = Evicting::kSent;
   SetVerdict(workload, {.reason = ReasonId::kStarting, .want = plan.barrier});

@@ -38,15 +38,15 @@ config::PolicyConfiguration MakeBorrowing(int nodes) {
   return policy;
 }
 
-/// Arguments: nodes; members of the gang, of 8 GPUs each. From its last member to the decision.
+/// Arguments: nodes; how many of the pods, of 8 GPUs each. From the last of `pods`, which come
+/// behind the gate, to the last decision. `queue`: theirs; empty: the only one.
 void Decide(benchmark::State& state, const config::PolicyConfiguration& policy,
-            const std::string& queue) {
-  const auto members = static_cast<int>(state.range(1));
+            const std::string& queue, const std::vector<kube::Pod>& pods) {
   double victims = 0;
   for (auto _ : state) {
     state.PauseTiming();
     const auto engine = MakeFull(static_cast<int>(state.range(0)), policy);
-    for (kube::Pod& pod : MakeGang("high", members, 8)) {
+    for (kube::Pod pod : pods) {
       pod.priority = 100;
       if (!queue.empty()) pod.meta.labels["berth.dev/queue"] = queue;
       pod.scheduling_gates = {"berth.dev/admission"};
@@ -62,30 +62,16 @@ void Decide(benchmark::State& state, const config::PolicyConfiguration& policy,
   }
   state.counters["victims"] = benchmark::Counter(victims, benchmark::Counter::kAvgIterations);
 }
-/// The same with as many pods by themselves: from the last pod to the last decision, with the
-/// evictions of the others under way.
+
+std::vector<kube::Pod> GangOf(const benchmark::State& state) {
+  return MakeGang("high", static_cast<int>(state.range(1)), 8);
+}
+
+/// Each is a decision of its own, made while the evictions for the others are under way.
 void DecideReclaimForPods(benchmark::State& state) {
-  const auto pods = static_cast<int>(state.range(1));
-  double victims = 0;
-  for (auto _ : state) {
-    state.PauseTiming();
-    const auto engine =
-        MakeFull(static_cast<int>(state.range(0)), MakeBorrowing(static_cast<int>(state.range(0))));
-    for (int i = 0; i < pods; ++i) {
-      kube::Pod pod = MakePod(fmt::format("claims-{}", i), 8);
-      pod.meta.labels["berth.dev/queue"] = "lends";
-      pod.scheduling_gates = {"berth.dev/admission"};
-      engine->OnPod(std::move(pod), kNow);
-    }
-    state.ResumeTiming();
-    Settle(*engine);
-    state.PauseTiming();
-    for (const engine::Action& action : engine->TakeActions()) {
-      victims += std::holds_alternative<engine::EvictPod>(action) ? 1 : 0;
-    }
-    state.ResumeTiming();
-  }
-  state.counters["victims"] = benchmark::Counter(victims, benchmark::Counter::kAvgIterations);
+  std::vector<kube::Pod> pods;
+  for (int i = 0; i < state.range(1); ++i) pods.push_back(MakePod(fmt::format("claims-{}", i), 8));
+  Decide(state, MakeBorrowing(static_cast<int>(state.range(0))), "lends", pods);
 }
 BENCHMARK(DecideReclaimForPods)
     ->Args({500, 1})
@@ -93,9 +79,9 @@ BENCHMARK(DecideReclaimForPods)
     ->Args({500, 250})
     ->Iterations(1)
     ->Unit(benchmark::kMillisecond);
-void DecideEvictions(benchmark::State& state) { Decide(state, {}, ""); }
+void DecideEvictions(benchmark::State& state) { Decide(state, {}, "", GangOf(state)); }
 void DecideReclaim(benchmark::State& state) {
-  Decide(state, MakeBorrowing(static_cast<int>(state.range(0))), "lends");
+  Decide(state, MakeBorrowing(static_cast<int>(state.range(0))), "lends", GangOf(state));
 }
 BENCHMARK(DecideReclaim)
     ->Args({500, 1})
