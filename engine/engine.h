@@ -373,6 +373,7 @@ class Engine : private cluster::StoreListener {
   std::optional<EvictedJobs::Job> JobOf(const cluster::PodInfo& victim, const Plan& plan) const;
   void NoteEvicted(Plan& plan, const std::string& uid, TimePoint now);
   bool BacksOff(const cluster::Workload& workload, TimePoint now);
+  void ExemptIfEvictedOften(const cluster::Workload& workload);
   void Spare(const cluster::PodInfo& victim);
   void ReleaseFromSpared(TimePoint now);
   void GiveUpPlannedOf(const cluster::Workload& gang);

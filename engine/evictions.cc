@@ -213,13 +213,19 @@ bool Engine::BacksOff(const Workload& workload, TimePoint now) {
   if (!evicted) return false;
   WorkloadState& state = states_[workload];
   state.before = *evicted;
-  const int most = store_.policy().eviction.max_evictions;
-  if (most > 0 && evicted->times >= most) {
-    for (const PodInfo* pod : workload.Unplaced()) store_.Exempt(*pod);
-  }
+  ExemptIfEvictedOften(workload);
   state.hold_until = now + BackOffAfter(evicted->times);
   timers_.emplace(state.hold_until, workload.key);
   return true;
+}
+
+/// eviction.maxEvictions: all that wait of such a job, those that came after it was complete, too.
+void Engine::ExemptIfEvictedOften(const Workload& workload) {
+  const int most = store_.policy().eviction.max_evictions;
+  if (most <= 0 || states_.At(workload).before.times < most) return;
+  for (const PodInfo* pod : workload.Unplaced()) {
+    if (!pod->exempt) store_.Exempt(*pod);
+  }
 }
 
 /// Why the pod is evicted for the workload, as a sentence.

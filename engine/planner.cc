@@ -127,6 +127,7 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
   if (BacksOff(workload, now)) {
     return SetVerdict(workload, CoolingDown(workload, states_[workload], now));
   }
+  ExemptIfEvictedOften(workload);
   if (!workload.gang) {
     const PodInfo& pod = *workload.members.front();
     if (const auto resumed = DecideResumedEviction(Now(now), pod)) {

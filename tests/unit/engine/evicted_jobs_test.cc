@@ -198,6 +198,39 @@ TEST_CASE("after maxEvictions a job waits for quota beyond it", "[unit][engine]"
   CHECK(w.Why("low0") == "ExceedsLimit");
 }
 
+TEST_CASE("a member that comes late belongs to the job that was evicted too often",
+          "[unit][engine]") {
+  World w(OneQueue(/*quota=*/8, /*max_evictions=*/1));
+  w.Add(MakeNode("n0").Gpu(12));
+  const auto member = [](const std::string& gang, int i) {
+    return MakePod(gang + std::to_string(i)).Gpu(4).Gang(gang, 3).Min(2).Gated();
+  };
+  const auto settle = [&w] {
+    w.Tick();
+    w.Schedule();
+    w.Tick();
+  };
+  for (int i = 0; i < 3; ++i) w.Add(member("low", i));
+  w.Start();
+  settle();
+  REQUIRE(w.UsedGpus() == 12);
+  for (int i = 0; i < 3; ++i) w.Add(member("high", i).Priority(10));
+  w.Tick();
+  for (int i = 0; i < 3; ++i) w.Delete("low" + std::to_string(i));
+  settle();
+  for (int i = 0; i < 3; ++i) w.Delete("high" + std::to_string(i));
+  w.Tick();
+
+  for (int i = 0; i < 2; ++i) w.Add(member("low", i).Uid("low" + std::to_string(i) + "-2"));
+  w.Tick();
+  REQUIRE(w.Why("low0") == "CoolingDown");
+  w.Add(member("low", 2).Uid("low2-2"));
+  w.Advance(10'000);
+  settle();
+  CHECK(w.NodeOf("low0") == "n0");
+  CHECK(w.NodeOf("low2").empty());  // 8 of 12 GPUs are quota
+}
+
 TEST_CASE("a queue that denies work that may not be evicted keeps such a job", "[unit][engine]") {
   config::PolicyConfiguration policy = OneQueue(8, 1);
   policy.queues.front().non_preemptible = false;
