@@ -19,8 +19,17 @@ func isChosen(area, name string, index int) bool {
 }
 
 // The scenario files that the simulator runs hold on the real control plane
-// too: the two agree.
+// too: the two agree. They mostly wait, so two control planes run them side by
+// side.
 func TestScenarioFiles(t *testing.T) {
+	second, err := bed.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { second.Close(t.Failed()) })
+	idle := make(chan *bed.Bed, 2)
+	idle <- control
+	idle <- second
 	files, err := filepath.Glob("../../scenario/*/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scenario files: %v", err)
@@ -37,6 +46,11 @@ func TestScenarioFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(area+"/"+name, func(t *testing.T) { control.RunStory(t, path, bed.Options{}) })
+		t.Run(area+"/"+name, func(t *testing.T) {
+			t.Parallel()
+			mine := <-idle
+			t.Cleanup(func() { idle <- mine }) // after the scenario's own clean-up
+			mine.RunStory(t, path, bed.Options{})
+		})
 	}
 }
