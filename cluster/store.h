@@ -141,6 +141,9 @@ class Store {
   void BeginUsage(const UsageRecord& record);
   /// nullopt: nothing is counted.
   std::optional<UsageRecord> UsageUntil(TimePoint now) const;
+  /// What the queue, with those below it, held of devices on average (UsageMeter::Past, by
+  /// fairness.halfLife). While nothing is counted: what it uses now.
+  Amounts PastUse(QueueId queue, TimePoint now) const;
 
   /// Applies accumulated changes: domains and node order, first members and faults of gangs. Call
   /// before deciding anything. While pods are read under new levels, domains are put off until

@@ -8,6 +8,7 @@ namespace berth::cluster {
 void Store::BeginUsage(const UsageRecord& record) {
   const TimePoint until = record.until > 0 ? std::min(record.until, now_) : now_;
   meter_.emplace(record, until);
+  meter_->SetHalfLife(policy_.fairness.half_life.count(), until);
   for (QueueInfo& info : queues_) info.metered = {};
   for (PodInfo* pod : pod_list_) {
     pod->metered.clear();
@@ -20,6 +21,15 @@ void Store::BeginUsage(const UsageRecord& record) {
 
 std::optional<UsageRecord> Store::UsageUntil(TimePoint now) const {
   return meter_ ? std::optional(meter_->Record(now)) : std::nullopt;
+}
+
+Amounts Store::PastUse(QueueId queue, TimePoint now) const {
+  const QueueInfo& info = this->queue(queue);
+  Amounts past;
+  for (const ResourceId id : device_ids_) {
+    past.Add(id, meter_ ? meter_->Past(info.config.name, resources_.Name(id), now) : info.used[id]);
+  }
+  return past;
 }
 
 /// What is taken off is what was added, although the policy's devices may have changed in between.
@@ -53,6 +63,7 @@ void Store::HoldAlong(const QueueInfo& queue, ResourceId device, std::int64_t am
 /// The paths of the queues may have changed: what has been used stays where it was counted.
 void Store::CountUsageAlongPaths() {
   if (!meter_) return;
+  meter_->SetHalfLife(policy_.fairness.half_life.count(), now_);
   meter_->RestQueues(now_);
   for (const QueueInfo& info : queues_) {
     for (ResourceId id = 0; id < info.metered.size(); ++id) {

@@ -4,11 +4,19 @@
 #include <functional>
 #include <tuple>
 
+#include "cluster/decay.h"
+
 namespace berth::cluster {
 namespace {
 
 constexpr __int128 kThousand = 1'000;
 constexpr __int128 kMostTotal = kThousand * kMostUsage;
+/// So that averages of a few thousandths decay, too.
+constexpr std::int64_t kPastScale = std::int64_t{1} << 16U;
+
+std::int64_t Scaled(std::int64_t milli) {
+  return std::clamp<std::int64_t>(milli, 0, kMostPast) * kPastScale;
+}
 
 /// Of all resources together: who used least comes first.
 __int128 Sum(const Usage& used) {
@@ -38,9 +46,11 @@ void LimitEntries(std::vector<UsageEntry>& entries, std::size_t most, Usage& oth
 
 // --- Accounts ------------------------------------------------------------------------------------
 
-void UsageMeter::Account::Line::Advance(std::int64_t now) {
+void UsageMeter::Account::Line::Advance(std::int64_t now, std::int64_t half_life) {
   if (now <= at) return;
   Add(holds, at, now);
+  const std::int64_t held = Scaled(holds);
+  past = held + Decayed(past - held, now - at, half_life);
   at = now;
 }
 
@@ -53,8 +63,13 @@ void UsageMeter::Account::Hold(std::string_view resource, std::int64_t milli, st
   auto line = lines_.find(resource);
   if (line == lines_.end()) line = lines_.try_emplace(std::string(resource)).first;
   Line& counted = line->second;
-  counted.Advance(now);
-  if (milli > 0 && from < now) counted.Add(milli, from, now);
+  counted.Advance(now, half_life_);
+  if (milli > 0 && from < now) {
+    counted.Add(milli, from, now);
+    const std::int64_t held = Scaled(milli);
+    counted.past =
+        std::min(Scaled(kMostPast), counted.past + held - Decayed(held, now - from, half_life_));
+  }
   counted.holds += milli;
 }
 
@@ -64,7 +79,7 @@ bool UsageMeter::Account::idle() const {
 
 void UsageMeter::Account::Rest(std::int64_t now) {
   for (auto& [resource, line] : lines_) {
-    line.Advance(now);
+    line.Advance(now, half_life_);
     line.holds = 0;
   }
 }
@@ -72,10 +87,20 @@ void UsageMeter::Account::Rest(std::int64_t now) {
 Usage UsageMeter::Account::Until(std::int64_t now) const {
   Usage used;
   for (auto [resource, line] : lines_) {
-    line.Advance(now);
+    line.Advance(now, half_life_);
     used[resource] = static_cast<std::int64_t>(line.total / kThousand);
   }
   return used;
+}
+
+Usage UsageMeter::Account::Past(std::int64_t now) const {
+  Usage past;
+  for (auto [resource, line] : lines_) {
+    line.Advance(now, half_life_);
+    const std::int64_t average = line.past / kPastScale;
+    if (average > 0) past[resource] = average;
+  }
+  return past;
 }
 
 // --- The meter -----------------------------------------------------------------------------------
@@ -95,7 +120,12 @@ UsageMeter::UsageMeter(const UsageRecord& record, std::int64_t at)
 
 void UsageMeter::Restore(Account& account, const UsageEntry& entry, std::int64_t at) {
   for (const auto& [resource, amount] : entry.used) {
-    account.lines_[resource] = {.total = kThousand * amount, .holds = 0, .at = at};
+    account.lines_[resource] = {.total = kThousand * amount, .at = at};
+  }
+  for (const auto& [resource, average] : entry.past) {
+    Account::Line& line = account.lines_[resource];
+    line.past = Scaled(average);
+    line.at = at;
   }
 }
 
@@ -103,9 +133,28 @@ UsageMeter::Account& UsageMeter::OfQueue(std::string_view queue) {
   const auto known = queues_.find(queue);
   if (known != queues_.end()) return known->second;
   Account& account = queues_[std::string(queue)];
+  account.half_life_ = half_life_;
   account.named_ = named_ < kNamedQueues;
   named_ += account.named_ ? 1 : 0;
   return account;
+}
+
+void UsageMeter::SetHalfLife(std::int64_t milliseconds, std::int64_t now) {
+  if (half_life_ == milliseconds) return;
+  half_life_ = milliseconds;
+  for (auto& [queue, account] : queues_) {
+    for (auto& [resource, line] : account.lines_) line.Advance(now, account.half_life_);
+    account.half_life_ = milliseconds;
+  }
+}
+
+std::int64_t UsageMeter::Past(std::string_view queue, std::string_view resource,
+                              std::int64_t now) const {
+  const auto account = queues_.find(queue);
+  if (account == queues_.end()) return 0;
+  const Usage past = account->second.Past(now);
+  const auto average = past.find(resource);
+  return average == past.end() ? 0 : average->second;
 }
 
 UsageMeter::Account& UsageMeter::OfUser(std::string_view queue, std::string_view user,
@@ -153,7 +202,10 @@ void UsageMeter::Prune(std::int64_t now) {
 UsageRecord UsageMeter::Record(std::int64_t now) const {
   UsageRecord record{.until = now, .other_queues = past_queues_, .other_users = past_users_};
   for (const auto& [queue, account] : queues_) {
-    record.queues.push_back({.queue = queue, .named = account.named_, .used = account.Until(now)});
+    record.queues.push_back({.queue = queue,
+                             .named = account.named_,
+                             .used = account.Until(now),
+                             .past = account.Past(now)});
   }
   for (const auto& [key, account] : users_) {
     record.users.push_back({.queue = key.first, .user = key.second, .used = account.Until(now)});

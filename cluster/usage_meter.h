@@ -16,6 +16,7 @@ namespace berth::cluster {
 /// counting ends.
 using Usage = std::map<std::string, std::int64_t, std::less<>>;
 inline constexpr std::int64_t kMostUsage = std::int64_t{1} << 62U;
+inline constexpr std::int64_t kMostPast = std::int64_t{1} << 40U;
 /// Adds `more` to `sum`, which stays within its bounds.
 void AddUsage(Usage& sum, const Usage& more);
 
@@ -26,6 +27,9 @@ struct UsageEntry {
   /// others ever falls.
   bool named = true;
   Usage used{};
+  /// Of a queue: what it held on average, see UsageMeter::Past. Thousandths of devices, from 0 to
+  /// kMostPast.
+  Usage past{};
   bool operator==(const UsageEntry&) const = default;
 };
 
@@ -61,15 +65,18 @@ class UsageMeter {
     struct Line {
       __int128 total = 0;      ///< Thousandths of device-milliseconds, until `at`.
       std::int64_t holds = 0;  ///< Thousandths of devices.
+      std::int64_t past = 0;   ///< What it held on average until `at`, in 2^-16 thousandths.
       std::int64_t at = 0;
-      void Advance(std::int64_t now);
+      void Advance(std::int64_t now, std::int64_t half_life);
       void Add(std::int64_t milli, std::int64_t from, std::int64_t to);
     };
     std::map<std::string, Line, std::less<>> lines_;
+    std::int64_t half_life_ = 0;  ///< Of `past`. Users have none.
     bool named_ = true;
 
     void Rest(std::int64_t now);
     Usage Until(std::int64_t now) const;
+    Usage Past(std::int64_t now) const;
   };
 
   /// Goes on from `record` at `at`; nothing is held yet.
@@ -83,6 +90,12 @@ class UsageMeter {
   /// least becomes part of the others; if none is idle, it is the account of the others. Valid
   /// while it is not idle.
   Account& OfUser(std::string_view queue, std::string_view user, std::int64_t now);
+  /// From now on what a queue held that long ago counts half in its average. 0, as at first: what
+  /// it holds is its average.
+  void SetHalfLife(std::int64_t milliseconds, std::int64_t now);
+  /// What the queue held on average until `now`, where a moment that lies a half-life back counts
+  /// half of the present one (an exponentially weighted moving average). Thousandths of devices.
+  std::int64_t Past(std::string_view queue, std::string_view resource, std::int64_t now) const;
   /// No queue holds anything from now on: all accounts of queues are idle.
   void RestQueues(std::int64_t now);
   /// Forgets idle queues that used least, if there are too many.
@@ -95,6 +108,7 @@ class UsageMeter {
 
   static void Restore(Account& account, const UsageEntry& entry, std::int64_t at);
 
+  std::int64_t half_life_ = 0;
   std::map<std::string, Account, std::less<>> queues_;
   std::size_t named_ = 0;  ///< Of the queues.
   Users users_;            ///< By queue and user.

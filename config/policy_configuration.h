@@ -102,6 +102,14 @@ struct Eviction {
   bool operator==(const Eviction&) const = default;
 };
 
+/// How queues with equal claims share over time.
+struct Fairness {
+  /// What a queue held that long ago counts half as much as what it holds now when free room is
+  /// given to queues beyond their quota. 0: only what they hold now counts.
+  std::chrono::milliseconds half_life{0};
+  bool operator==(const Fairness&) const = default;
+};
+
 /// Whether new work of a queue, and of those below it, may start.
 enum class Hold : std::uint8_t {
   kNone,
@@ -223,6 +231,7 @@ struct PolicyConfiguration {
   /// Whether queues may use more than their quota. Otherwise the quota of a queue without a limit
   /// is also its limit.
   bool borrowing = true;
+  Fairness fairness{};
   Eviction eviction{};
   /// If the file has no queue: one queue `default` for all namespaces, without limits.
   std::vector<Queue> queues{{.name = "default", .namespaces = std::vector<std::string>{"*"}}};

@@ -175,6 +175,14 @@ void Keys(Visitor& key, T& eviction) {
       "there is no such number.");
 }
 
+template <typename Visitor, Is<Fairness> T>
+void Keys(Visitor& key, T& fairness) {
+  using std::chrono::hours, std::chrono::seconds;
+  key("halfLife", fairness.half_life, Duration{seconds{0}, hours{8'760}},
+      "Which queue beyond its quota gets free room next: what it held that long ago counts half as "
+      "much as what it holds now. 0s: only what it holds now counts.");
+}
+
 template <typename Visitor, Is<FlavorQuota> T>
 void Keys(Visitor& key, T& amounts) {
   key("flavor", amounts.flavor, Name{.form = kFlavor, .required = true, .unique = true},
@@ -294,6 +302,7 @@ void Keys(Visitor& key, T& policy) {
   key("borrowing", policy.borrowing, Word{kOffOn, 2},
       "Whether queues may use more than their quota, up to their limit. Those that lent it take it "
       "back when they need it.");
+  key("fairness", policy.fairness, Section{}, "");
   key("eviction", policy.eviction, Section{}, "");
   // Behind the devices, which amounts may name.
   key("queues", policy.queues,

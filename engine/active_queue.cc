@@ -1,5 +1,6 @@
 #include "engine/active_queue.h"
 
+#include <algorithm>
 #include <tuple>
 
 namespace berth::engine {
@@ -35,6 +36,24 @@ QueueId ActiveQueue::ParentOf(QueueId queue) const {
   return path.size() > 1 ? path[1] : cluster::kNoQueue;
 }
 
+/// REQUIRES: it has heads. The first one, unless it must let another one go first; then the first
+/// one that need not. Takes time in proportion to the heads if the first one is beyond its fair
+/// share.
+const ActiveQueue::Head& ActiveQueue::FirstOf(const Group& group) {
+  const Head& first = *group.heads.begin();
+  if (first.standing.entitled) return first;
+  // Whoever must let any of them go first must let this one.
+  const Head* least = nullptr;
+  for (const Head& head : group.heads) {
+    if (!head.standing.entitled) continue;
+    if (least == nullptr || policy::HoldsLess(head.standing, least->standing)) least = &head;
+  }
+  if (least == nullptr) return first;
+  return *std::ranges::find_if_not(group.heads, [&](const Head& head) {
+    return policy::Yields(head.standing, least->standing);
+  });
+}
+
 void ActiveQueue::Replace(std::pmr::set<Head>& heads, std::optional<Head>& entry,
                           const std::optional<Head>& by) {
   if (entry) heads.erase(*entry);
@@ -49,23 +68,26 @@ void ActiveQueue::Reorder(QueueId queue) {
   std::optional<Head> own;
   if (!group->firsts.empty()) {
     const Place& first = group->firsts.begin()->place;
-    own = {.standing = policy::StandingOfOwn(*store_, queue, turns_.at(first.workload).wants),
-           .since = first.since,
-           .workload = first.workload,
-           .queue = queue};
+    own = {
+        .standing = policy::StandingOfOwn(*store_, queue, turns_.at(first.workload).wants, past_),
+        .since = first.since,
+        .workload = first.workload,
+        .queue = queue};
   }
   Replace(group->heads, group->own, own);
   while (queue != cluster::kNoQueue) {
     Group& above = GroupOf(ParentOf(queue));
     std::optional<Head> head;
     if (!group->heads.empty()) {
-      head = *group->heads.begin();
+      head = FirstOf(*group);
       head->queue = queue;
-      head->standing = policy::StandingOf(*store_, queue, turns_.at(head->workload).wants);
+      head->standing = policy::StandingOf(*store_, queue, turns_.at(head->workload).wants, past_);
     }
     const std::optional<Head>& known = group->in_parent;
     const bool same = head && known && head->workload == known->workload &&
-                      head->since == known->since && head->standing == known->standing;
+                      head->since == known->since && head->standing == known->standing &&
+                      head->standing.held_excess == known->standing.held_excess &&
+                      head->standing.entitled == known->standing.entitled;
     if (same) return;
     Replace(above.heads, group->in_parent, head);
     queue = ParentOf(queue);
@@ -172,8 +194,8 @@ void ActiveQueue::LeaveLine(const Workload& workload) {
 
 const Workload* ActiveQueue::Pop() {
   if (turns_.empty()) return nullptr;
-  const Workload* next = broken_.empty() ? GroupOf(cluster::kNoQueue).heads.begin()->workload
-                                         : broken_.begin()->workload;
+  const Workload* next =
+      broken_.empty() ? FirstOf(GroupOf(cluster::kNoQueue)).workload : broken_.begin()->workload;
   KeepAwake(*next);
   return next;
 }

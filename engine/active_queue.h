@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cluster/store.h"
@@ -74,6 +75,8 @@ class ActiveQueue {
   void Reorder(cluster::QueueId queue);
   /// What `sharer` has of `queue` has changed.
   void Reorder(cluster::QueueId queue, std::string_view sharer);
+  /// What queues held in the past, for their standing. To be followed by ReorderAll.
+  void SetPastUse(policy::PastUse past) { past_ = std::move(past); }
   /// The same of all queues. To be called whenever the policy has changed, before anything else:
   /// the line is kept by the paths of the queues. Takes time in proportion to their number, and to
   /// that of those who share them.
@@ -132,6 +135,7 @@ class ActiveQueue {
   };
 
   static Place PlaceOf(const cluster::Workload& workload, const Turn& turn);
+  static const Head& FirstOf(const Group& group);
   void LeaveLine(const cluster::Workload& workload);
   void ReorderLane(cluster::QueueId queue, Group& group, Lanes::iterator lane);
   cluster::QueueId ParentOf(cluster::QueueId queue) const;
@@ -140,6 +144,7 @@ class ActiveQueue {
                       const std::optional<Head>& by);
 
   const cluster::Store* store_;
+  policy::PastUse past_;
   /// A round over all workloads allocates and frees entries by the hundred thousand. malloc would
   /// return them to its bins during some later call, which took 15 ms under the host's lock.
   std::pmr::unsynchronized_pool_resource pool_;

@@ -234,8 +234,10 @@ void Engine::OnPodDeleted(std::string_view uid, TimePoint now) {
 }
 
 void Engine::BeginUsage(const cluster::UsageRecord& record, TimePoint now) {
+  if (listener() != nullptr) listener()->OnBeginUsage(record, now);
   store_.SetTime(now);
   store_.BeginUsage(record);
+  past_use_due_ = now;
 }
 
 void Engine::ForgetPod(std::string_view uid, TimePoint now) {
@@ -275,6 +277,8 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
     Dissolve(*workload, "the policy changed", /*hold=*/false, now);
   }
   const bool reads = store_.BeginPolicy(std::move(policy));
+  active_.SetPastUse({});  // until the next pass
+  past_use_due_ = now;
   active_.ReorderAll();
   if (reads) ReadPlanned(now);
   refusals_.Clear();

@@ -137,7 +137,7 @@ class Engine : private cluster::StoreListener {
   void OnDialectObject(kube::DialectObject object, TimePoint now);
   void OnDialectObjectDeleted(std::string_view uid, TimePoint now);
   void OnPolicy(config::PolicyConfiguration policy, TimePoint now);
-  /// Store::BeginUsage. It changes no decision.
+  /// Store::BeginUsage. With fairness.halfLife it orders what waits.
   void BeginUsage(const cluster::UsageRecord& record, TimePoint now);
 
   /// Call once, when every first list is processed: rebuilds what was under way and begins to
@@ -240,6 +240,7 @@ class Engine : private cluster::StoreListener {
   void PlanPass(const cluster::PodInfo* caller, TimePoint now);
   void OrderLine();
   void WakeClaimants(TimePoint now);
+  void RenewPastUse(TimePoint now);
   void ReadMore(TimePoint now);
   std::size_t MostInLine() const;
   bool Activate(TimePoint now);
@@ -458,6 +459,7 @@ class Engine : private cluster::StoreListener {
   std::unordered_set<const cluster::Workload*> claimants_;
   std::uint64_t claims_seen_ = 0;        ///< The store's generation when they were last looked at.
   std::optional<TimePoint> claims_due_;  ///< When they are looked at again.
+  TimePoint past_use_due_ = 0;           ///< When RenewPastUse is to renew it at the latest.
 
   std::set<std::string> in_tree_started_;  ///< Keys of in-tree groups below their minimum.
 

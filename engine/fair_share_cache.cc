@@ -22,7 +22,7 @@ const policy::FairShareTable& FairShareCache::Now(const cluster::Store& store, c
   }
   shares_ = policy::FairShareTable(store, demands_);
   generation_ = generation;
-  computed_ = true;
+  ++renewals_;
   const std::size_t workloads = store.workloads().size();
   fresh_until_ = now + (workloads < kFew ? 0 : static_cast<TimePoint>(workloads / 5));
   return shares_;

@@ -26,7 +26,9 @@ class FairShareCache {
   /// Something else that they depend on has changed: whether work could ever be placed.
   void Expire() { generation_ = {}; }
   /// As they were computed last; null: no decision has needed them yet.
-  const policy::FairShareTable* last() const { return computed_ ? &shares_ : nullptr; }
+  const policy::FairShareTable* last() const { return renewals_ > 0 ? &shares_ : nullptr; }
+  /// How often they were computed.
+  std::uint64_t renewals() const { return renewals_; }
   /// When Recent computes them again. In a cluster with many workloads that is not after every
   /// change, so that it costs some hundredths of the time.
   TimePoint fresh_until() const { return fresh_until_; }
@@ -40,7 +42,7 @@ class FairShareCache {
   policy::QueueDemands demands_;
   policy::FairShareTable shares_;  ///< By `demands_`.
   Generation generation_;          ///< 0: they are to be computed.
-  bool computed_ = false;
+  std::uint64_t renewals_ = 0;
   TimePoint fresh_until_ = 0;
 };
 

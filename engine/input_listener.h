@@ -43,6 +43,7 @@ class InputListener {
   virtual void OnDialectObject(const kube::DialectObject& object, TimePoint now) = 0;
   virtual void OnDialectObjectDeleted(std::string_view uid, TimePoint now) = 0;
   virtual void OnPolicy(const config::PolicyConfiguration& policy, TimePoint now) = 0;
+  virtual void OnBeginUsage(const cluster::UsageRecord& record, TimePoint now) = 0;
   virtual void OnStart(TimePoint now) = 0;
   /// `request_pod`: the result of the query's `request_pod` where it matters, otherwise null.
   virtual void OnFilter(const FilterQuery& query, const kube::Pod* request_pod, TimePoint now) = 0;

@@ -116,6 +116,7 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
   store_.Refresh();
   if (store_.reading()) return ReadMore(now);
   WakeClaimants(now);
+  RenewPastUse(now);
   if (!Activate(now)) return;
   do {
     OrderLine();
@@ -149,6 +150,18 @@ void Engine::WakeClaimants(TimePoint now) {
     return may;
   });
   claims_seen_ = store_.generation();
+}
+
+/// fairness.halfLife: what queues held on average changes with time alone, and orders the line.
+void Engine::RenewPastUse(TimePoint now) {
+  constexpr TimePoint kEvery = 1'000;
+  if (store_.policy().fairness.half_life.count() == 0 || !store_.policy().borrowing) return;
+  const std::uint64_t before = fair_shares_.renewals();
+  const policy::FairShareTable& shares = fair_shares_.Recent(store_, states_, now);
+  if (now < past_use_due_ && fair_shares_.renewals() == before) return;
+  past_use_due_ = now + kEvery;
+  active_.SetPastUse(policy::PastUseOf(store_, shares, now));
+  active_.ReorderAll();
 }
 
 /// How queues stand, and what users have of them, changes with every job that is placed.

@@ -39,6 +39,7 @@ class Succession final : public InputListener {
   // What concerns decisions is not passed on.
   void OnBegin(const config::PolicyConfiguration& /*policy*/, const Options& /*options*/) override {
   }
+  void OnBeginUsage(const cluster::UsageRecord& /*record*/, TimePoint /*now*/) override {}
   void OnStart(TimePoint /*now*/) override {}
   void OnFilter(const FilterQuery& /*query*/, const kube::Pod* /*request_pod*/,
                 TimePoint /*now*/) override {}

@@ -62,6 +62,30 @@ FairShareTable::FairShareTable(const cluster::Store& store, const QueueDemands& 
   }
 }
 
+PastUse PastUseOf(const cluster::Store& store, const FairShareTable& shares,
+                  cluster::TimePoint now) {
+  PastUse past;
+  for (const QueueId queue : store.queues()) {
+    const auto size = static_cast<std::size_t>(queue) + 1;
+    if (past.queues.size() < size) past.queues.resize(size);
+  }
+  for (const QueueId queue : store.queues()) {
+    past.queues[static_cast<std::size_t>(queue)].held = store.PastUse(queue, now);
+  }
+  past.own = past.queues;
+  for (const QueueId queue : store.queues()) {
+    const auto index = static_cast<std::size_t>(queue);
+    const std::vector<QueueId>& path = store.queue(queue).path;
+    for (const ResourceId id : store.device_ids()) {
+      past.queues[index].share.Add(id, shares.Share(store, {queue, false}, id));
+      past.own[index].share.Add(id, shares.Share(store, {queue, true}, id));
+      if (path.size() < 2) continue;
+      past.own[static_cast<std::size_t>(path[1])].held.Add(id, -past.queues[index].held[id]);
+    }
+  }
+  return past;
+}
+
 const FairShareTable::Entry& FairShareTable::EntryOf(QueueId queue) const {
   static const Entry kNothing;
   const auto index = static_cast<std::size_t>(queue);

@@ -54,6 +54,10 @@ class FairShareTable {
   std::vector<Entry> entries_;  ///< By QueueId.
 };
 
+/// For fairness.halfLife: what queues held on average until `now`, and those shares.
+PastUse PastUseOf(const cluster::Store& store, const FairShareTable& shares,
+                  cluster::TimePoint now);
+
 /// A job of another queue whose room a claim would take: all of these pods end.
 struct Loss {
   cluster::QueueId queue = cluster::kNoQueue;

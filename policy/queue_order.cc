@@ -1,19 +1,40 @@
 #include "policy/queue_order.h"
 
 #include <algorithm>
+#include <span>
 
 namespace berth::policy {
 namespace {
 
+/// `past`: empty without fairness.halfLife.
 void CountExcess(const cluster::Store& store, const cluster::Amounts& used,
-                 const cluster::Amounts& quota, const cluster::Demand& wants, Standing& standing) {
+                 const cluster::Amounts& quota, const cluster::Demand& wants,
+                 std::span<const PastUse::Of> past, cluster::QueueId queue, Standing& standing) {
+  const auto index = static_cast<std::size_t>(queue);
+  const auto part = [&](cluster::ResourceId id, std::int64_t excess) {
+    return ExcessPart(std::max<std::int64_t>(0, excess), store.total_devices()[id],
+                      store.device_ids().size());
+  };
   for (const auto& [id, amount] : wants) {
-    const std::int64_t excess = used[id] + amount - quota[id];
-    if (excess <= 0) continue;
+    const std::int64_t held = used[id] + amount;
+    if (held <= quota[id]) continue;
     standing.beyond = true;
-    standing.excess = std::max(
-        standing.excess, ExcessPart(excess, store.total_devices()[id], store.device_ids().size()));
+    standing.held_excess = std::max(standing.held_excess, part(id, held - quota[id]));
+    std::int64_t counts = held;
+    if (index < past.size()) {
+      counts = (past[index].held[id] + held) / 2;
+      standing.entitled &= held <= past[index].share[id];
+    }
+    standing.excess = std::max(standing.excess, part(id, counts - quota[id]));
   }
+}
+
+/// A part of excess by weight: whether one is less than the other. A queue without weight comes
+/// after all that have some.
+bool IsLess(std::int64_t excess, std::int64_t weight, std::int64_t other, std::int64_t its_weight) {
+  if ((weight == 0) != (its_weight == 0)) return weight != 0;
+  return static_cast<__int128>(excess) * std::max<std::int64_t>(1, its_weight) <
+         static_cast<__int128>(other) * std::max<std::int64_t>(1, weight);
 }
 
 }  // namespace
@@ -28,32 +49,37 @@ std::int64_t ExcessPart(std::int64_t amount, std::int64_t total, std::size_t kin
 bool Standing::operator<(const Standing& other) const {
   if (beyond != other.beyond) return !beyond;
   if (beyond) {
-    // A queue without weight comes after all that have some.
-    if ((weight == 0) != (other.weight == 0)) return weight != 0;
-    const __int128 mine = static_cast<__int128>(excess) * std::max<std::int64_t>(1, other.weight);
-    const __int128 its = static_cast<__int128>(other.excess) * std::max<std::int64_t>(1, weight);
-    if (mine != its) return mine < its;
+    if (IsLess(excess, weight, other.excess, other.weight)) return true;
+    if (IsLess(other.excess, other.weight, excess, weight)) return false;
   }
   return priority > other.priority;
 }
 
+bool HoldsLess(const Standing& one, const Standing& other) {
+  return IsLess(one.held_excess, one.weight, other.held_excess, other.weight);
+}
+
+bool Yields(const Standing& standing, const Standing& entitled) {
+  return !standing.entitled && entitled.entitled && HoldsLess(entitled, standing);
+}
+
 Standing StandingOf(const cluster::Store& store, cluster::QueueId queue,
-                    const cluster::Demand& wants) {
+                    const cluster::Demand& wants, const PastUse& past) {
   Standing standing;
   if (!store.policy().borrowing || queue == cluster::kNoQueue) return standing;
   const cluster::QueueInfo& info = store.queue(queue);
   standing.weight = info.config.weight;
   standing.priority = info.config.priority;
-  CountExcess(store, info.used, info.quota, wants, standing);
+  CountExcess(store, info.used, info.quota, wants, past.queues, queue, standing);
   return standing;
 }
 
 Standing StandingOfOwn(const cluster::Store& store, cluster::QueueId queue,
-                       const cluster::Demand& wants) {
+                       const cluster::Demand& wants, const PastUse& past) {
   Standing standing;
   if (!store.policy().borrowing || queue == cluster::kNoQueue) return standing;
   standing.weight = 1000;
-  CountExcess(store, store.queue(queue).own, {}, wants, standing);
+  CountExcess(store, store.queue(queue).own, {}, wants, past.own, queue, standing);
   return standing;
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "cluster/store.h"
 #include "policy/whole_jobs.h"
@@ -20,23 +21,48 @@ struct Standing {
   std::int64_t weight = 1;  ///< Thousandths, see config::Queue.
   std::int64_t priority = 0;  ///< Of the queue.
 
+  // With fairness.halfLife, `excess` contains the past; these do not, and order nobody by
+  // themselves: see Yields.
+  std::int64_t held_excess = 0;  ///< As `excess`, by what it has with the job.
+  bool entitled = true;          ///< With the job it stays within its fair share.
+
   /// A total preorder: whoever compares equal is ordered by age and name.
   bool operator<(const Standing& other) const;
   bool operator==(const Standing& other) const { return !(*this < other) && !(other < *this); }
 };
+
+/// Whether one has less beyond its quota than the other, by weight and by what they hold with the
+/// job alone. A strict weak order.
+bool HoldsLess(const Standing& one, const Standing& other);
+/// Whether the queue must let `entitled`, one of its siblings, go first although it used less in
+/// the past: that one would take the room back at once, by its fair share (policy/claims.h). So the
+/// past never leads to an eviction.
+bool Yields(const Standing& standing, const Standing& entitled);
 
 /// A Standing's `excess` of `amount` beyond a quota, where there are `total` of that kind of
 /// devices and `kinds` kinds. Of several kinds the dominant one counts: the largest part of all
 /// that there are (Ghodsi et al., "Dominant Resource Fairness", NSDI 2011).
 std::int64_t ExcessPart(std::int64_t amount, std::int64_t total, std::size_t kinds);
 
-/// `wants`: what the job asks for of devices. Without borrowing all stand alike.
+/// What fairness.halfLife orders queues by besides what they hold now, as it was at one moment.
+struct PastUse {
+  struct Of {
+    cluster::Amounts held;   ///< On average: Store::PastUse.
+    cluster::Amounts share;  ///< Its fair share.
+  };
+  std::vector<Of>
+      queues{};           ///< By QueueId, each with the queues below it. Empty: without halfLife.
+  std::vector<Of> own{};  ///< The same of the work of each queue itself.
+};
+
+/// `wants`: what the job asks for of devices. Without borrowing all stand alike. With `past`, the
+/// mean of what the queue held and what it would hold with the job counts beyond its quota.
 Standing StandingOf(const cluster::Store& store, cluster::QueueId queue,
-                    const cluster::Demand& wants);
+                    const cluster::Demand& wants, const PastUse& past);
 /// That of the work of `queue` itself among the queues below it. It has no quota of its own there,
 /// and weight 1.
 Standing StandingOfOwn(const cluster::Store& store, cluster::QueueId queue,
-                       const cluster::Demand& wants);
+                       const cluster::Demand& wants, const PastUse& past);
 
 // --- Inside a queue that users or namespaces share (config::Queue::fair_within): whoever has less
 // of its devices, with the next job counted, comes first.

@@ -197,6 +197,23 @@ void Fields(A& a, T& budget) {
 
 }  // namespace berth::kube
 
+namespace berth::cluster {
+
+/// Of what was used, only what decisions depend on.
+template <typename A, replay::Is<UsageEntry> T>
+void Fields(A& a, T& entry) {
+  a("queue", entry.queue);
+  a("past", entry.past);
+}
+
+template <typename A, replay::Is<UsageRecord> T>
+void Fields(A& a, T& record) {
+  a("until_ms", record.until, std::int64_t{0});
+  a("queues", record.queues);
+}
+
+}  // namespace berth::cluster
+
 namespace berth::engine {
 
 inline std::array<std::string_view, 3> Words(BindOutcome) {

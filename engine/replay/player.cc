@@ -181,6 +181,11 @@ const std::vector<Call>& Calls() {
                                  [&](const auto& v) { e->OnDialectObjectDeleted(v, now); });
        }},
       {"policy", When::kAlways, Policy},
+      {"beginUsage", When::kAlways,
+       [](E& e, Reader& r, TimePoint now) {
+         return One<cluster::UsageRecord>(r, "record",
+                                          [&](const auto& v) { e->BeginUsage(v, now); });
+       }},
       {"start", When::kAlways,
        [](E& e, Reader& r, TimePoint now) {
          std::string error = e->started() ? "twice" : r.Finish();

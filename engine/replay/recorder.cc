@@ -81,6 +81,10 @@ void Recorder::OnPolicy(const config::PolicyConfiguration& policy, TimePoint now
   sink_(Text(With(Line("policy", now), "policy", config::EncodePolicy(policy))));
 }
 
+void Recorder::OnBeginUsage(const cluster::UsageRecord& record, TimePoint now) {
+  sink_(Text(With(Line("beginUsage", now), "record", record)));
+}
+
 void Recorder::OnStart(TimePoint now) { sink_(Text(Line("start", now))); }
 
 void Recorder::OnFilter(const engine::FilterQuery& query, const kube::Pod* request_pod,

@@ -28,6 +28,7 @@ class Recorder final : public engine::InputListener {
   void OnDialectObject(const kube::DialectObject& object, engine::TimePoint now) override;
   void OnDialectObjectDeleted(std::string_view uid, engine::TimePoint now) override;
   void OnPolicy(const config::PolicyConfiguration& policy, engine::TimePoint now) override;
+  void OnBeginUsage(const cluster::UsageRecord& record, engine::TimePoint now) override;
   void OnStart(engine::TimePoint now) override;
   void OnFilter(const engine::FilterQuery& query, const kube::Pod* request_pod,
                 engine::TimePoint now) override;

@@ -64,6 +64,18 @@ std::string HoursText(const Json& seconds, const std::string& resource) {
   return fmt::format("{:.1f}", static_cast<double>(Number(seconds, resource)) / 3600.0);
 }
 
+/// Devices with one decimal; `-`: not told.
+std::string DevicesText(const Json& devices, const std::string& resource) {
+  const Json& amount = At(devices, resource);
+  return amount.is_number() ? fmt::format("{:.1f}", amount.get<double>()) : "-";
+}
+
+bool HasPast(const Json& items) {
+  return items.is_array() && std::ranges::any_of(items, [](const Json& queue) {
+           return At(queue, "pastUse").is_object();
+         });
+}
+
 /// The resources of a queue that get a row, if it uses, is promised, limited to or entitled to
 /// some: devices; with `wide` all, and those that it has used.
 std::set<std::string> ResourcesOf(const Json& queue, bool wide) {
@@ -179,6 +191,8 @@ std::vector<InTree> TreeOf(const Json& items) {
 Table QueuesTable(const Json& page, bool wide) {
   std::vector<std::string> header{"NAME", "RESOURCE",   "USED",  "QUOTA",   "BORROWED",
                                   "LENT", "FAIR-SHARE", "LIMIT", "PENDING", "REFUSED"};
+  const bool past = wide && HasPast(At(page, "items"));
+  if (past) header.emplace_back("PAST-USE");
   if (wide) header.insert(header.end(), {"HOURS", "NAMESPACES"});
   Table table(std::move(header));
   for (const auto& [item, depth] : TreeOf(At(page, "items"))) {
@@ -202,6 +216,7 @@ Table QueuesTable(const Json& page, bool wide) {
           amount("limit", "-"),
           first ? CountsText(At(queue, "pending")) : "",
           first ? CountsText(At(queue, "refused")) : ""};
+      if (past) row.push_back(DevicesText(At(queue, "pastUse"), name));
       if (wide) {
         row.insert(row.end(),
                    {HoursText(At(queue, "deviceSeconds"), name), Joined(At(queue, "namespaces"))});

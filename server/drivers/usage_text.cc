@@ -17,6 +17,9 @@ using cluster::UsageMeter;
 using cluster::UsageRecord;
 using Json = nlohmann::ordered_json;
 
+/// Milliseconds: some 285,000 years.
+constexpr std::int64_t kMostTime = std::int64_t{1} << 53U;
+
 constexpr const char* kUntil = "until";
 constexpr const char* kQueues = "queues";
 constexpr const char* kUsers = "users";
@@ -26,6 +29,7 @@ constexpr const char* kQueue = "queue";
 constexpr const char* kUser = "user";
 constexpr const char* kNamed = "named";
 constexpr const char* kUsed = "deviceMilliseconds";
+constexpr const char* kPast = "pastMillidevices";
 
 Json Entries(const std::vector<UsageEntry>& entries) {
   Json list = Json::array();
@@ -34,6 +38,7 @@ Json Entries(const std::vector<UsageEntry>& entries) {
     if (!entry.user.empty()) item[kUser] = entry.user;
     if (!entry.named) item[kNamed] = false;
     item[kUsed] = entry.used;
+    if (!entry.past.empty()) item[kPast] = entry.past;
     list.push_back(std::move(item));
   }
   return list;
@@ -67,7 +72,7 @@ class UsageDecoder {
       return std::move(decoded_);
     }
     UsageRecord& record = decoded_.record;
-    if (const auto until = Amount(At(json_, kUntil))) {
+    if (const auto until = Amount(At(json_, kUntil), kMostTime)) {
       record.until = *until;
     } else {
       Leave("until");
@@ -91,10 +96,11 @@ class UsageDecoder {
     const Json& name = At(json, key);
     return name.is_string() ? name.get<std::string>() : std::string();
   }
-  static std::optional<std::int64_t> Amount(const Json& json) {
+  static std::optional<std::int64_t> Amount(const Json& json,
+                                            std::int64_t most = cluster::kMostUsage) {
     if (!json.is_number_unsigned()) return std::nullopt;  // so are whole numbers from 0 on
     const auto amount = json.get<std::uint64_t>();
-    if (amount > static_cast<std::uint64_t>(cluster::kMostUsage)) return std::nullopt;
+    if (amount > static_cast<std::uint64_t>(most)) return std::nullopt;
     return static_cast<std::int64_t>(amount);
   }
 
@@ -103,14 +109,14 @@ class UsageDecoder {
     if (decoded_.problems.size() < kMost) decoded_.problems.push_back(std::move(what));
   }
 
-  Usage UsageOf(const Json& json, const std::string& of) {
+  Usage UsageOf(const Json& json, const std::string& of, std::int64_t most = cluster::kMostUsage) {
     Usage used;
     if (!json.is_object()) {
       if (!json.is_null()) Leave(of);
       return used;
     }
     for (const auto& [resource, value] : json.items()) {
-      const auto amount = Amount(value);
+      const auto amount = Amount(value, most);
       if (amount && IsResource(resource)) {
         used[resource] = *amount;
       } else {
@@ -140,6 +146,7 @@ class UsageDecoder {
         continue;
       }
       entry.used = UsageOf(At(item, kUsed), entry.queue);
+      if (!users) entry.past = UsageOf(At(item, kPast), entry.queue, cluster::kMostPast);
       entries.push_back(std::move(entry));
     }
     return entries;

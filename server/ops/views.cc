@@ -119,21 +119,36 @@ Json Seconds(const cluster::Usage& used) {
   return json;
 }
 
+/// Devices by resource, to thousandths.
+Json DevicesJson(const cluster::Usage& milli) {
+  Json json = Json::object();
+  for (const auto& [resource, amount] : milli) json[resource] = static_cast<double>(amount) / 1000;
+  return json;
+}
+
 /// What queues and their users have used, by the name of the queue.
 class UsedByQueue {
  public:
   explicit UsedByQueue(const InParts& read) {
     read([this](const engine::Engine& engine, auto now) {
       if (auto record = engine.store().UsageUntil(now)) record_ = *std::move(record);
+      has_past_ = engine.store().policy().fairness.half_life.count() > 0;
       return false;
     });
-    for (const auto& entry : record_.queues) queues_[entry.queue] = Seconds(entry.used);
+    for (const auto& entry : record_.queues) {
+      queues_[entry.queue] = Seconds(entry.used);
+      past_[entry.queue] = DevicesJson(entry.past);
+    }
     for (const auto& entry : record_.users) {
       users_[entry.queue].push_back({{"user", entry.user}, {"deviceSeconds", Seconds(entry.used)}});
     }
   }
   Json Of(const std::string& queue) const { return Find(queues_, queue, Json::object()); }
   Json UsersOf(const std::string& queue) const { return Find(users_, queue, Json::array()); }
+  /// What the queue held on average; null without fairness.halfLife.
+  Json PastOf(const std::string& queue) const {
+    return has_past_ ? Find(past_, queue, Json::object()) : Json();
+  }
 
  private:
   using ByQueue = std::map<std::string, Json>;
@@ -143,7 +158,9 @@ class UsedByQueue {
   }
 
   cluster::UsageRecord record_;
+  bool has_past_ = false;
   ByQueue queues_;
+  ByQueue past_;
   ByQueue users_;
 };
 
@@ -302,6 +319,9 @@ std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces
                    {"deviceSeconds", used.Of(queue.config.name)},
                    {"pending", Counts(waits.pending)},
                    {"refused", Counts(waits.refused)}};
+      if (Json past = used.PastOf(queue.config.name); !past.is_null()) {
+        item["pastUse"] = std::move(past);
+      }
       if (namespaces) {
         item["namespaces"] = queue.config.namespaces.value_or(std::vector<std::string>{});
         item["users"] = used.UsersOf(queue.config.name);

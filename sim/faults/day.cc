@@ -336,6 +336,8 @@ void DrawTree(Day& day) {
   for (Job& job : day.jobs) {
     if (random.Percent(15)) job.queue = "science";
   }
+  Random past(day.seed, 20);
+  if (past.Percent(40)) day.policy.fairness.half_life = std::chrono::seconds(past.Between(5, 600));
 }
 
 void EditTree(config::PolicyConfiguration& policy, std::uint64_t choice) {
@@ -349,6 +351,7 @@ void EditTree(config::PolicyConfiguration& policy, std::uint64_t choice) {
   switch (choice % 7) {
     case 5:
       policy.borrowing = !policy.borrowing;
+      policy.fairness.half_life = std::chrono::seconds(choice / 7 % 3 * 60);
       return;
     case 6:
       return set(choice % 2 == 0 ? "science" : "a",

@@ -50,6 +50,7 @@ struct Environment {
   Weather weather;
   Duration clock_skew = 0;    ///< Offset of the machine's clock; a process reads it when it starts.
   bool clocks_drift = false;  ///< See ProcessClock.
+  cluster::UsageRecord usage{};      ///< What a leader has kept: server/drivers/usage_keeper.h.
   engine::Options engine_options{};  ///< Of each of Berth's processes, but for the instance.
   Random network;                    ///< Draws delays and losses.
   Random ties;  ///< Draws kube-scheduler's choice among nodes with equal scores.

@@ -13,6 +13,8 @@ constexpr Duration kBindTimeout = 8'000;
 constexpr Duration kPatchTimeout = 5'000;
 constexpr Duration kReadTimeout = 10'000;
 constexpr Duration kAskForCaller = 1'000;
+// As in server/drivers/usage_keeper.h.
+constexpr Duration kBetweenUsageWrites = 60'000;
 
 /// A copy with a spec of its own: the decoder makes one for every event.
 kube::Pod Decoded(const kube::Pod& pod) {
@@ -95,6 +97,16 @@ void HostDriver::OnSynced() {
 void HostDriver::Lead() {
   if (left_) env_.trace.Say("berth {}: leads", instance_);
   Enter([this](TimePoint now) { host_.Lead(now); });
+  Enter([this](TimePoint now) {
+    host_.Apply([&](engine::Engine& e, TimePoint at) { e.BeginUsage(env_.usage, at); }, now);
+  });
+  usage_due_ = now();
+}
+
+void HostDriver::KeepUsage() {
+  if (!host_.in_term() || now() < usage_due_) return;
+  usage_due_ = now() + kBetweenUsageWrites;
+  if (auto usage = engine().store().UsageUntil(now())) env_.usage = *std::move(usage);
 }
 
 bool HostDriver::Resign() {
@@ -124,6 +136,7 @@ bool HostDriver::Idle() const { return host_.in_term() && host_.idle() && Caught
 template <typename Work>
 void HostDriver::Enter(Work work) {
   work(now());
+  KeepUsage();
   Collect();
   Wake(env_.Latency(env_.network, 0, env_.weather.Is(FaultKind::kBerthThreads) ? 200 : 2));
 }

@@ -107,6 +107,7 @@ class HostDriver {
   void Wake(Duration least);
   void Advance();
   bool ForgetMore();
+  void KeepUsage();
   // Orders.
   void Collect();
   bool Deliver(host::Order& order);
@@ -144,6 +145,7 @@ class HostDriver {
   std::map<host::Id, PreemptCall> preempts_;
   TimePoint advance_at_ = -1;  ///< When the planner thread wakes; -1: not armed.
   std::uint64_t advance_turn_ = 0;
+  TimePoint usage_due_ = 0;
   std::array<std::deque<Job>, 16> lanes_;
 };
 

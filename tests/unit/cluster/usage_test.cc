@@ -180,6 +180,72 @@ TEST_CASE("over a restart what runs counts since the record ended", "[unit][clus
   CHECK(Queues(bed.Until(201)) == Seconds{{"web", 4}});
 }
 
+// --- What was held on average --------------------------------------------------------------------
+
+config::PolicyConfiguration HalfLife(int seconds) {
+  config::PolicyConfiguration policy = Tree();
+  policy.fairness.half_life = std::chrono::seconds(seconds);
+  return policy;
+}
+
+/// GPUs that the queue held on average until then.
+double Past(const Bed& bed, const std::string& queue, std::int64_t second) {
+  const Store& store = bed.store;
+  const auto past = store.PastUse(store.FindQueue(queue), 1000 * second);
+  return static_cast<double>(past[*store.resources().Find(kGpu)]) / 1000;
+}
+
+// A half-life of 100 s. lab holds 8 from 0 to 200: 4 at 100, 6 at 200, and then half of it each
+// time.
+TEST_CASE("the average comes half-way to what is held in each half-life", "[unit][cluster]") {
+  Bed bed(HalfLife(100));
+  bed.store.BeginUsage({});
+  bed.Run("a", "lab", 8);
+  CHECK(Past(bed, "lab", 0) == 0);
+  CHECK(Past(bed, "lab", 100) == 4);
+  bed.At(200);
+  bed.store.DeletePod("uid-a");
+  CHECK(Past(bed, "lab", 200) == 6);
+  CHECK(Past(bed, "lab", 300) == 3);
+  CHECK(Past(bed, "org", 300) == 3);
+  CHECK(Past(bed, "web", 300) == 0);
+}
+
+TEST_CASE("the average goes on in the next process", "[unit][cluster]") {
+  Bed bed(HalfLife(100));
+  bed.store.BeginUsage({});
+  bed.Run("a", "lab", 8);
+  Bed next(HalfLife(100));
+  next.At(200);
+  next.Run("a", "lab", 8);
+  next.store.BeginUsage(bed.Until(100));
+  // No object says that the pod was bound before 200: 4 at 100, halved.
+  CHECK(Past(next, "lab", 200) == 2);
+  CHECK(Past(next, "lab", 300) == 5);
+}
+
+TEST_CASE("without a half-life the average is what is held", "[unit][cluster]") {
+  Bed bed(HalfLife(0));
+  CHECK(Past(bed, "lab", 0) == 0);
+  bed.Run("a", "lab", 8);
+  CHECK(Past(bed, "lab", 0) == 8);  // nothing is counted yet
+  bed.store.BeginUsage({});
+  CHECK(Past(bed, "lab", 1) == 8);
+  // It begins with that when the policy gets one.
+  bed.At(100);
+  bed.store.BeginPolicy(HalfLife(100));
+  while (bed.store.reading()) bed.store.ReadMore(100);
+  bed.store.DeletePod("uid-a");
+  CHECK(Past(bed, "lab", 200) == 4);
+}
+
+TEST_CASE("an average of absurd amounts stays within its bounds", "[unit][cluster]") {
+  UsageMeter meter({.until = 1, .queues = {{.queue = "a", .past = {{kGpu, kMostPast}}}}}, 1);
+  meter.SetHalfLife(1'000, 1);
+  for (int i = 0; i < 10; ++i) meter.OfQueue("a").Hold(kGpu, kAbsurdAmount * 1'000, 0, 2'000);
+  CHECK(meter.Past("a", kGpu, std::int64_t{1} << 61U) == kMostPast);
+}
+
 // --- The meter -----------------------------------------------------------------------------------
 
 TEST_CASE("a meter stops counting before it overflows", "[unit][cluster]") {

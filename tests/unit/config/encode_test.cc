@@ -221,6 +221,8 @@ TEST_CASE("the canonical form is for people") {
         "  bindTimeout: 20s\n"
         "  maxStanding: 4096\n"
         "borrowing: on\n"
+        "fairness:\n"
+        "  halfLife: 0s\n"
         "eviction:\n"
         "  by: eviction\n"
         "  stuckAfter: 10m0s\n"

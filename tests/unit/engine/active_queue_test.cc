@@ -191,6 +191,45 @@ TEST_CASE("weights and quotas decide at their level", "[unit][engine]") {
                              "q0-3", "q4-2", "q4-3"});
 }
 
+/// q0 held 4 GPUs on average, and so did q2 above it. Each queue is entitled to all of them, but
+/// for q3.
+policy::PastUse Past(const cluster::Store& store, std::int64_t share_of_q3) {
+  policy::PastUse past;
+  const cluster::ResourceId gpu = store.device_ids().front();
+  for (const std::int64_t held : {4, 0, 4, 0, 0}) {
+    const bool q3 = past.queues.size() == 3;
+    policy::PastUse::Of& of = past.queues.emplace_back();
+    of.held.Add(gpu, held * 1'000);
+    of.share.Add(gpu, (q3 ? share_of_q3 : 16) * 1'000);
+  }
+  past.own = past.queues;
+  return past;
+}
+
+TEST_CASE("with a half-life who held more in the past comes later", "[unit][engine]") {
+  TreeOfLines t;
+  for (int i = 0; i < 3; ++i) {
+    const std::string n = std::to_string(i);
+    t.Job("q0-" + n, 0, 10 + i);
+    t.Job("q1-" + n, 1, 20 + i);
+    t.Job("q4-" + n, 4, 30 + i);
+  }
+  SECTION("within fair shares") {
+    t.queue.SetPastUse(Past(t.store, 16));
+    t.queue.ReorderAll();
+    // (0 + 1) / 2, (0 + 2) / 2 and (0 + 3) / 2 against (4 + 1) / 2; so in q2, too.
+    CHECK(t.PlaceAll() ==
+          Keys{"q4-0", "q4-1", "q4-2", "q1-0", "q1-1", "q1-2", "q0-0", "q0-1", "q0-2"});
+  }
+  SECTION("beyond its fair share it waits for who is within theirs and holds less") {
+    t.queue.SetPastUse(Past(t.store, 1));
+    t.queue.ReorderAll();
+    // q4-1 would be the second GPU of q3, and q1-0 is the first one of q2.
+    CHECK(t.PlaceAll() ==
+          Keys{"q4-0", "q1-0", "q4-1", "q1-1", "q4-2", "q1-2", "q0-0", "q0-1", "q0-2"});
+  }
+}
+
 TEST_CASE("the work of a queue itself stands beside the queues below it", "[unit][engine]") {
   TreeOfLines t;
   t.Job("q3-a", 3, 1);

@@ -21,6 +21,8 @@ struct Asker {
   int wants;
   int weight = 1;
   int priority = 0;
+  int past = -1;   ///< What it held on average; -1: without fairness.halfLife.
+  int share = 16;  ///< Its fair share; only read with `past`.
 };
 
 struct OrderTest : Planning {
@@ -29,12 +31,22 @@ struct OrderTest : Planning {
     Node(MakeNode("n").Gpu(16));
     if (a.used > 0) Pod(MakePod("a").Gpu(a.used).Queue("a").On("n"));
     if (b.used > 0) Pod(MakePod("b").Gpu(b.used).Queue("b").On("n"));
-    first = StandingOf(store, store.FindQueue("a"), Wants(a));
-    second = StandingOf(store, store.FindQueue("b"), Wants(b));
+    first = StandingOf(store, store.FindQueue("a"), Wants(a), PastOf(a, b));
+    second = StandingOf(store, store.FindQueue("b"), Wants(b), PastOf(a, b));
   }
   cluster::Demand Wants(const Asker& asker) const {
     if (asker.wants == 0) return {};
     return {{gpu(), asker.wants * 1000}};
+  }
+  PastUse PastOf(const Asker& a, const Asker& b) const {
+    PastUse past;
+    if (a.past < 0) return past;
+    for (const Asker* asker : {&a, &b}) {
+      PastUse::Of& of = past.queues.emplace_back();
+      of.held.Add(gpu(), asker->past * 1000);
+      of.share.Add(gpu(), asker->share * 1000);
+    }
+    return past;
   }
   static config::PolicyConfiguration Policy(const Asker& a, const Asker& b, bool borrowing) {
     auto policy = MakePolicy(
@@ -49,13 +61,23 @@ struct OrderTest : Planning {
   Standing first, second;
 };
 
+struct Row {
+  const char* what;
+  Asker a, b;
+  int before;  ///< 1: a comes first; -1: b does; 0: age decides.
+};
+
+void CheckRows(const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    INFO(row.what);
+    const OrderTest t(row.a, row.b);
+    CHECK((t.first < t.second) == (row.before == 1));
+    CHECK((t.second < t.first) == (row.before == -1));
+  }
+}
+
 TEST_CASE("claims within quota come first, then who has least beyond it", "[unit][policy]") {
-  struct Row {
-    const char* what;
-    Asker a, b;
-    int before;  ///< 1: a comes first; -1: b does; 0: age decides.
-  };
-  const std::vector<Row> rows{
+  CheckRows({
       {"within quota, to the last GPU", {4, 3, 1}, {-1, 0, 1}, 1},
       {"one more is beyond it", {4, 3, 2}, {-1, 0, 1}, 0},
       {"both within: nothing else counts", {8, 1, 1}, {4, 3, 1}, 0},
@@ -70,13 +92,38 @@ TEST_CASE("claims within quota come first, then who has least beyond it", "[unit
       {"but not within quota", {2, 0, 1, 0}, {-1, 0, 1, 9}, 1},
       {"two without weight", {-1, 0, 1, 0}, {-1, 1, 1, 0}, 1},
       {"who asks for no device", {-1, 9, 0}, {-1, 0, 1}, 1},
+  });
+}
+
+// quota, used, wants, weight, priority, past, share
+TEST_CASE("with a half-life the past counts as much as the present", "[unit][policy]") {
+  CheckRows({
+      // (8 + 1) / 2 against (0 + 1) / 2
+      {"who held more comes later", {-1, 0, 1, 1, 0, 8}, {-1, 0, 1, 1, 0, 0}, -1},
+      // (0 + 9) / 2 against (8 + 1) / 2
+      {"who holds as much more now", {-1, 8, 1, 1, 0, 0}, {-1, 0, 1, 1, 0, 8}, 0},
+      {"and one more", {-1, 9, 1, 1, 0, 0}, {-1, 0, 1, 1, 0, 8}, -1},
+      {"within quota it does not count", {4, 3, 1, 1, 0, 16}, {-1, 0, 1, 1, 0, 0}, 1},
+      // (6 + 10) / 2 = 8 is its quota; (7 + 10) / 2 is not.
+      {"what it was promised is no debt", {8, 8, 2, 1, 0, 6}, {8, 8, 2, 1, 0, 7}, 1},
+      {"twice the weight", {-1, 0, 1, 2, 0, 7}, {-1, 0, 1, 1, 0, 3}, 0},
+      {"priority counts between equals", {-1, 0, 1, 1, 0, 3}, {-1, 0, 1, 1, 1, 3}, -1},
+  });
+}
+
+// quota, used, wants, weight, priority, past, share
+TEST_CASE("who would lose the room by a fair share yields", "[unit][policy]") {
+  const auto yields = [](const Asker& a, const Asker& b) {
+    const OrderTest t(a, b);
+    return Yields(t.first, t.second);
   };
-  for (const Row& row : rows) {
-    INFO(row.what);
-    const OrderTest t(row.a, row.b);
-    CHECK((t.first < t.second) == (row.before == 1));
-    CHECK((t.second < t.first) == (row.before == -1));
-  }
+  CHECK(yields({-1, 4, 1, 1, 0, 0, 4}, {-1, 3, 1, 1, 0, 9, 4}));
+  CHECK_FALSE(yields({-1, 4, 1, 1, 0, 0, 5}, {-1, 3, 1, 1, 0, 9, 4}));  // within its own share
+  CHECK_FALSE(yields({-1, 4, 1, 1, 0, 0, 4}, {-1, 3, 2, 1, 0, 9, 4}));  // so is not the other one
+  CHECK_FALSE(yields({-1, 4, 1, 1, 0, 0, 4}, {-1, 4, 1, 1, 0, 9, 5}));  // not among equals
+  CHECK(yields({-1, 4, 1, 1, 0, 0, 4}, {-1, 4, 1, 2, 0, 9, 5}));        // but for its weight
+  CHECK_FALSE(yields({5, 4, 1, 1, 0, 0, 4}, {-1, 3, 1, 1, 0, 9, 4}));   // within its quota
+  CHECK_FALSE(yields({-1, 4, 1}, {-1, 3, 1}));                          // without a half-life
 }
 
 TEST_CASE("without borrowing all queues stand alike", "[unit][policy]") {
@@ -95,8 +142,8 @@ TEST_CASE("of several kinds of devices the dominant one counts", "[unit][policy]
   t.Node(node);
   const cluster::ResourceId nic = t.store.device_ids().back();
   const auto before = [&](std::int64_t gpus, std::int64_t nics) {
-    return StandingOf(t.store, 0, {{t.gpu(), gpus * 1000}}) <
-           StandingOf(t.store, 1, {{nic, nics * 1000}});
+    return StandingOf(t.store, 0, {{t.gpu(), gpus * 1000}}, {}) <
+           StandingOf(t.store, 1, {{nic, nics * 1000}}, {});
   };
   CHECK(before(2, 21));
   CHECK_FALSE(before(2, 20));  // a quarter of either

@@ -21,10 +21,12 @@ using testing::MakePod;
 /// An engine whose log is written as a host does it.
 class Recorded {
  public:
-  Recorded() : recorder_([this](std::string line) { lines.push_back(std::move(line)); }) {
+  explicit Recorded(const config::PolicyConfiguration& policy =
+                        testing::MakePolicy({testing::MakeQueue("team", {"default"}, 12)}))
+      : recorder_([this](std::string line) { lines.push_back(std::move(line)); }) {
     options_.explain_decisions = true;
     options_.listener = &recorder_;
-    engine_.emplace(testing::MakePolicy({testing::MakeQueue("team", {"default"}, 12)}), options_);
+    engine_.emplace(policy, options_);
   }
 
   void At(TimePoint now, const std::function<void(Engine&)>& call) {
@@ -63,6 +65,7 @@ std::vector<std::string> Log() {
     r.At(2, [&](Engine& e) { e.OnNode(MakeNode(name).Gpu(4), 2); });
   }
   r.At(10, [](Engine& e) { e.Start(10); });
+  r.At(10, [](Engine& e) { e.BeginUsage({}, 10); });
   for (const char* name : {"g-0", "g-1"}) {
     r.At(20, [&](Engine& e) { e.OnPod(MakePod(name).Gpu(4).Gang("g", 2).Gated(), 20); });
   }
@@ -196,6 +199,29 @@ TEST_CASE("an input that was changed changes what is decided", "[replay]") {
   const Answer answer = Run(lines);
   CHECK(answer.code == 1);
   CHECK(answer.out.find("the first difference, after 0 equal decisions") != std::string::npos);
+}
+
+// One GPU is free, and the older of two pods is in the queue that used more.
+TEST_CASE("what was used before orders the decisions of a log", "[replay]") {
+  auto policy = testing::MakePolicy(
+      {testing::MakeQueue("a", {"default"}), testing::MakeQueue("b", {"default"})});
+  policy.borrowing = true;
+  policy.fairness.half_life = std::chrono::hours(1);
+  Recorded r(policy);
+  r.At(1, [](Engine& e) { e.OnNode(MakeNode("n").Gpu(1), 1); });
+  r.At(1, [](Engine& e) { e.OnPod(MakePod("old").Gpu(1).Queue("a").Created(1).Gated(), 1); });
+  r.At(1, [](Engine& e) { e.OnPod(MakePod("new").Gpu(1).Queue("b").Created(2).Gated(), 1); });
+  r.At(2, [](Engine& e) {
+    e.BeginUsage({.until = 1, .queues = {{.queue = "a", .past = {{testing::kGpu, 4'000}}}}}, 2);
+  });
+  r.At(3, [](Engine& e) { e.Start(3); });
+  r.At(4, [](Engine& e) { e.Step(4); });
+  CHECK(r.lines[Find(r.lines, "\"kind\":\"plan\"")].find("default/pod/new") != std::string::npos);
+  auto lines = r.lines;
+  lines.push_back(EndLine("stopped"));
+  CHECK(Run(lines).code == 0);
+  Replace(lines[Find(lines, "\"beginUsage\"")], "\"queue\":\"a\"", "\"queue\":\"b\"");
+  CHECK(Run(lines).code == 1);
 }
 
 TEST_CASE("a log that ends early says so", "[replay]") {

@@ -119,6 +119,19 @@ TEST_CASE("what was used is told in hours", "[cli]") {
   CHECK(Print(Question::kQueues, kQueues, by_user).value() == "No users found.\n");
 }
 
+TEST_CASE("what was held on average has a column where it counts", "[cli]") {
+  const Json page = Json::parse(R"({"items":[{"name":"a","namespaces":["x"],
+    "fairShare":{"nvidia.com/gpu":"0"},"used":{"nvidia.com/gpu":"1"},"pastUse":{"nvidia.com/gpu":4.5,"x":"y"}},
+    {"name":"b","fairShare":{"nvidia.com/gpu":"4"},"pastUse":7}]})");
+  CHECK(Printed(Question::kQueues, page, OutputFormat::kWide) ==
+        "NAME   RESOURCE         USED   QUOTA   BORROWED   LENT   FAIR-SHARE   LIMIT   PENDING   "
+        "REFUSED   PAST-USE   HOURS   NAMESPACES\n"
+        "a      nvidia.com/gpu   1      -       0          0      0            -       -         "
+        "-         4.5        -       x\n"
+        "b      nvidia.com/gpu   0      -       0          0      4            -       -         "
+        "-         -          -       -\n");
+}
+
 TEST_CASE("wide shows more", "[cli]") {
   CHECK(Printed(Question::kQueues, kQueues, OutputFormat::kWide).find("cpu") != std::string::npos);
   CHECK(Printed(Question::kGangs, kGangs, OutputFormat::kWide).find("n1,n2") != std::string::npos);

@@ -69,6 +69,24 @@ TEST_CASE("what cannot be true is left out, and the rest is read", "[usage]") {
   }
 }
 
+TEST_CASE("what was held on average is kept of queues, within its bounds", "[usage]") {
+  const UsageRecord record{.until = 1, .queues = {{.queue = "lab", .past = {{"g", 4'500}}}}};
+  CHECK(DecodeUsage(EncodeUsage(record)).record.queues.at(0).past == record.queues[0].past);
+  const DecodedUsage decoded = DecodeUsage(R"({"until": 1, "queues": [{"queue": "lab",
+      "deviceMilliseconds": {}, "pastMillidevices": {"g": 1099511627777, "h": -1, "i": 7}}],
+    "users": [{"queue": "lab", "user": "ann", "pastMillidevices": {"i": 7}}]})");
+  CHECK(decoded.problems.size() == 2);
+  CHECK(decoded.record.queues.at(0).past == cluster::Usage{{"i", 7}});
+  CHECK(decoded.record.users.at(0).past.empty());
+}
+
+TEST_CASE("a time that no clock shows is no time", "[usage]") {
+  const DecodedUsage decoded =
+      DecodeUsage(R"({"until": 4611686018427387903, "queues": [], "users": []})");
+  CHECK(decoded.problems.size() == 1);
+  CHECK(decoded.record.until == 0);
+}
+
 TEST_CASE("no more entries are read than are kept", "[usage]") {
   UsageRecord record{.until = 1};
   for (std::size_t i = 0; i < cluster::UsageMeter::kMostUsers + 2; ++i) {

@@ -145,6 +145,22 @@ TEST_CASE("queues say what they have used, and whose it was where that is asked"
                                    "resource=\"nvidia.com/gpu\",user=\"ann\"} 201\n"));
 }
 
+TEST_CASE("queues say what they held on average where that counts", "[views]") {
+  auto policy = MakePolicy({MakeQueue("lab", {"default"}), MakeQueue("web", {"web"})});
+  policy.fairness.half_life = std::chrono::seconds(100);
+  World world(policy);
+  world.Add(MakeNode("n1").Gpu(8));
+  world.Add(MakePod("a").Gpu(3).On("n1"));
+  world.Start();
+  world.engine().BeginUsage({}, world.now());
+  world.Advance(100'000);
+  CHECK(Queue(world, "lab")["pastUse"] == Json({{"nvidia.com/gpu", 1.5}}));
+  CHECK(Queue(world, "web")["pastUse"] == Json::object());
+  policy.fairness.half_life = {};
+  world.Reload(policy);
+  CHECK_FALSE(Queue(world, "lab").contains("pastUse"));
+}
+
 // 130 queues: the first 100 have labels, and of the others none takes one later by being larger.
 TEST_CASE("the sum of the queues without a label never falls", "[views]") {
   cluster::UsageRecord record;
