@@ -199,6 +199,7 @@ struct QueueInfo {
   std::map<std::string, std::map<std::string, int, std::less<>>, std::less<>> jobs;
   /// The nearest queue on its path that is held, maybe itself: nothing new starts. kNoQueue: none.
   QueueId held_by = kNoQueue;
+  QueueId drained_by = kNoQueue;  ///< The same of queues whose work is evicted.
 
   /// `idle`, if it has `in_use` in use and the queues below it keep `below`, which is a part of
   /// what it keeps itself.

@@ -23,9 +23,14 @@ void Store::FindPaths() {
     }
     info.by_flavor = std::ranges::any_of(
         info.path, [this](QueueId id) { return !queue(id).config.quotas.empty(); });
-    const auto held = std::ranges::find_if(
-        info.path, [this](QueueId id) { return queue(id).config.hold == config::Hold::kHold; });
-    info.held_by = held == info.path.end() ? kNoQueue : *held;
+    const auto nearest = [&](const auto& that) {
+      const auto found =
+          std::ranges::find_if(info.path, [&](QueueId id) { return that(queue(id).config.hold); });
+      return found == info.path.end() ? kNoQueue : *found;
+    };
+    info.held_by = nearest([](config::Hold hold) { return hold != config::Hold::kNone; });
+    info.drained_by =
+        nearest([](config::Hold hold) { return hold == config::Hold::kHoldAndDrain; });
     for (const QueueId id : info.path) {
       Amounts& used = queues_[static_cast<std::size_t>(id)].used;
       for (std::size_t rid = 0; rid < info.own.size(); ++rid) {

@@ -113,7 +113,8 @@ struct Fairness {
 /// Whether new work of a queue, and of those below it, may start.
 enum class Hold : std::uint8_t {
   kNone,
-  kHold,  ///< Nothing new starts; what runs goes on.
+  kHold,          ///< Nothing new starts; what runs goes on.
+  kHoldAndDrain,  ///< Nothing new starts, and what runs is evicted.
 };
 
 /// From whom work of a queue may take the room that it lacks: queues[].preemption.within.

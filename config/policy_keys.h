@@ -85,7 +85,7 @@ inline constexpr Form kNamespace{IsNamespaceOrStar, "a namespace or \"*\"", kNam
 
 inline constexpr std::array<std::string_view, 2> kModes{"enforce", "passthrough"};
 inline constexpr std::array<std::string_view, 2> kDeviceKinds{"whole", "handles"};
-inline constexpr std::array<std::string_view, 2> kHolds{"none", "hold"};
+inline constexpr std::array<std::string_view, 3> kHolds{"none", "hold", "holdAndDrain"};
 inline constexpr std::array<std::string_view, 2> kOrders{"fifo", "predictedService"};
 inline constexpr std::array<std::string_view, 2> kWithin{"lower", "never"};
 inline constexpr std::array<std::string_view, 2> kEvictBys{"eviction", "delete"};
@@ -235,7 +235,8 @@ void Keys(Visitor& key, T& queue) {
       "Between siblings with equal claims, the higher goes first.");
   key("lendingLimit", queue.lending_limit, Amounts{},
       "Of its quota, the most that others may use. Absent: all of it.");
-  key("hold", queue.hold, Word{kHolds}, "hold: nothing new starts in it or below it.");
+  key("hold", queue.hold, Word{kHolds},
+      "hold: nothing new starts in it or below it. holdAndDrain: and what runs there is evicted.");
   key("order", queue.order, Word{kOrders},
       "fifo: by priority, then age. predictedService: by priority, then the least expected "
       "duration times devices.");

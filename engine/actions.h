@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "cluster/plan_claim.h"
 #include "cluster/reason.h"
 
 namespace berth::engine {
@@ -30,16 +31,24 @@ struct ReleaseMember {
   bool withdraw = false;  ///< Instead of all of the above: clear the nomination, which is void.
 };
 
-/// Evicts a pod for work whose plan waits for its room; then Engine::EvictionAnswered is called,
-/// once. Not done any more when Engine::StillEvicts is false.
+/// Evicts a pod for work whose plan waits for its room, or because its queue is drained; then
+/// Engine::EvictionAnswered is called, once. Not done any more when Engine::StillEvicts is false.
 struct EvictPod {
   PodRef pod{};
-  std::string workload{};  ///< The key of the work that it makes room for.
-  std::string plan{};      ///< That work's plan.
+  std::string workload{};  ///< The key of the work that it makes room for, or its own job's.
+  std::string plan{};      ///< That work's plan, or the drain.
+  std::string drained{};   ///< The queue that is drained; empty: it makes room.
   bool dry_run = false;    ///< Only ask whether the eviction would be done.
   bool surplus = false;    ///< Its gang goes on without it.
   bool by_delete = false;  ///< Delete the pod: no PodDisruptionBudget holds.
 };
+
+/// What the pod is marked with before it is evicted. No workload has a key with a single slash, so
+/// after a restart nobody gets the room of what is drained.
+inline cluster::EvictionMark MarkOf(const EvictPod& eviction) {
+  return {.workload = eviction.drained.empty() ? eviction.workload : "drain/" + eviction.drained,
+          .surplus = eviction.surplus};
+}
 
 /// Tells a pod when it is to be evicted, by the annotation berth.dev/eviction-time.
 struct WarnVictim {
@@ -82,7 +91,7 @@ struct NodeNotice {
 
 /// One line of the decision log.
 struct Decision {
-  std::string kind{};  ///< plan, refuse, start, evict, bind, end, dissolve.
+  std::string kind{};  ///< plan, refuse, start, evict, drain, bind, end, dissolve.
   std::string workload{};
   std::string queue{};
   std::string plan{};

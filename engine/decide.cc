@@ -270,8 +270,11 @@ JoinDecision DecideJoinIn(const View& view, const Workload& workload, const PodI
 
 JoinDecision DecideJoin(const View& view, const Workload& workload, const PodInfo& pod) {
   const bool needed = NeededByMinimum(workload, pod);
+  const auto drained = [&] {
+    return view.store.queue(workload.queue).drained_by != cluster::kNoQueue;
+  };
   if (Verdict held = policy::CheckHold(view.store, workload.queue);
-      held.reason != ReasonId::kNone && !needed) {
+      held.reason != ReasonId::kNone && (!needed || drained())) {
     return {.verdict = std::move(held)};
   }
   const auto flavor = FlavorOf(view, workload, pod);

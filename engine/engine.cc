@@ -170,6 +170,8 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
                        (pod->bound() || pod->workload == nullptr) &&
                        (!was_charged || pod->node != old_node);
   if (arrives && started_) RecheckPlans(pod->node);
+  const bool comes = pod != nullptr && pod->bound() && !was_bound;
+  if (comes && DrainedBy(*pod) != cluster::kNoQueue) LookForDrainsAt(now);
   if (pod == nullptr || pod->workload == nullptr) return;
   const Workload& workload = *pod->workload;
   WorkloadState& state = states_[workload];
@@ -279,6 +281,7 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   const bool reads = store_.BeginPolicy(std::move(policy));
   active_.SetPastUse({});  // until the next pass
   past_use_due_ = now;
+  LookForDrainsAt(now);
   active_.ReorderAll();
   if (reads) ReadPlanned(now);
   refusals_.Clear();
@@ -329,8 +332,9 @@ void Engine::Step(TimePoint now) {
 std::optional<TimePoint> Engine::NextDeadline() const {
   if (started_ && unfinished()) return passed_at_;
   std::optional<TimePoint> next = claims_due_;
-  if (!timers_.empty())
-    next = std::min(next.value_or(timers_.begin()->first), timers_.begin()->first);
+  const auto at = [&](TimePoint when) { next = std::min(next.value_or(when), when); };
+  if (drains_due_) at(*drains_due_);
+  if (!timers_.empty()) at(timers_.begin()->first);
   return next;
 }
 

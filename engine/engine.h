@@ -167,7 +167,7 @@ class Engine : private cluster::StoreListener {
                         const std::string& uid, bool dry_run, bool accepted, TimePoint now);
   /// Whether the pod is evicted, or about to be, for a plan.
   bool IsVictim(const cluster::PodInfo& pod) const { return !states_.At(pod).victim_of.empty(); }
-  /// Whether the plan still needs evictions.
+  /// Whether the plan, or the drain, still needs evictions.
   bool StillEvicts(const std::string& workload, const std::string& plan) const;
 
   // --- Progress.
@@ -389,9 +389,25 @@ class Engine : private cluster::StoreListener {
   void NoteMarked();
   std::vector<const cluster::PodInfo*> TakeMarked(const cluster::Workload& workload);
 
+  // drains.cc
+  cluster::QueueId DrainedBy(const cluster::PodInfo& pod) const;
+  void LookForDrainsAt(TimePoint when);
+  void GoOnDraining(TimePoint now);
+  void DrainJob(const std::string& key, const std::vector<const cluster::PodInfo*>& pods,
+                TimePoint now);
+  void OrderDrainEviction(const std::string& key, engine::Drain& drain, const cluster::PodInfo& pod,
+                          bool dry_run);
+  static std::string ReasonOf(const engine::Drain& drain);
+  void WarnOfDrain(const cluster::PodInfo& pod, const engine::Drain& drain, TimePoint at);
+  bool MayEndDrained(engine::Drain& drain, TimePoint now);
+  void SendDrainEvictions(const std::string& key, engine::Drain& drain, TimePoint now);
+  bool DrainAnswered(const std::string& key, const std::string& id, const std::string& uid,
+                     bool dry_run, bool accepted, TimePoint now);
+  bool EndsDrain(const engine::Drain& drain);
+
   // warnings.cc
   bool Warns(const cluster::Workload& workload, TimePoint now);
-  void Announce(const cluster::PodInfo& victim, const cluster::Workload& workload);
+  void Announce(const cluster::PodInfo& victim, const std::string& reason);
   std::map<const cluster::Workload*, TimePoint> ToldOf(const Plan& plan) const;
   void WithdrawWarnings(TimePoint now);
   void KeepWarnings(const std::vector<std::string>& uids, TimePoint until);
@@ -459,7 +475,10 @@ class Engine : private cluster::StoreListener {
   std::unordered_set<const cluster::Workload*> claimants_;
   std::uint64_t claims_seen_ = 0;        ///< The store's generation when they were last looked at.
   std::optional<TimePoint> claims_due_;  ///< When they are looked at again.
-  TimePoint past_use_due_ = 0;           ///< When RenewPastUse is to renew it at the latest.
+  std::map<std::string, engine::Drain> drains_;  ///< By the key of the job.
+  std::optional<TimePoint> drains_due_;          ///< When they are looked at.
+  std::uint64_t drains_begun_ = 0;
+  TimePoint past_use_due_ = 0;  ///< When RenewPastUse is to renew it at the latest.
 
   std::set<std::string> in_tree_started_;  ///< Keys of in-tree groups below their minimum.
 

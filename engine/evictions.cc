@@ -169,6 +169,7 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& plan_id
   if (listener() != nullptr) {
     listener()->OnEvictionAnswered(key, plan_id, uid, dry_run, accepted, now);
   }
+  if (DrainAnswered(key, plan_id, uid, dry_run, accepted, now)) return;
   if (!StillEvicts(key, plan_id)) return;
   const Workload& workload = *store_.FindWorkload(key);
   Plan& plan = *states_[workload].plan;
@@ -252,6 +253,9 @@ EmitEvent Engine::NoticeFor(const PodInfo& victim, const Workload& workload) con
 }
 
 bool Engine::StillEvicts(const std::string& key, const std::string& plan) const {
+  if (const auto drain = drains_.find(key); drain != drains_.end() && drain->second.id == plan) {
+    return true;
+  }
   const Workload* workload = store_.FindWorkload(key);
   if (workload == nullptr || workload->plan != plan) return false;
   const WorkloadState& state = states_.At(*workload);

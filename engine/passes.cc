@@ -115,6 +115,7 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
   spent_ = 0;
   store_.Refresh();
   if (store_.reading()) return ReadMore(now);
+  GoOnDraining(now);
   WakeClaimants(now);
   RenewPastUse(now);
   if (!Activate(now)) return;

@@ -38,6 +38,7 @@ void Engine::Start(TimePoint now) {
   }
   NoteMarked();
   NoteWarned(now);
+  LookForDrainsAt(now);
   started_ = true;
   scorer_.Refresh();
   StartSweep(SweepOf::kAll);

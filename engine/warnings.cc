@@ -54,7 +54,7 @@ bool Engine::Warns(const Workload& workload, TimePoint now) {
     if (at == 0 && warning > 0) {
       const auto others = told.find(pod->workload);
       at = others != told.end() && others->second != 0 ? others->second : now + warning;
-      Announce(*pod, workload);
+      Announce(*pod, ReasonFor(*pod, workload));
     }
     last = std::max(last, at);
   }
@@ -70,16 +70,15 @@ bool Engine::Warns(const Workload& workload, TimePoint now) {
   return true;
 }
 
-void Engine::Announce(const PodInfo& victim, const Workload& workload) {
+void Engine::Announce(const PodInfo& victim, const std::string& reason) {
   const auto& meta = victim.object.meta;
   const std::string time = kube::FormatTime(states_[victim].evict_at);
   warned_.insert_or_assign(meta.uid, 0);
   actions_.push_back(WarnVictim{.pod = {meta.ns, meta.name, meta.uid}, .time = time});
-  actions_.push_back(
-      EmitEvent{.pod = {meta.ns, meta.name, meta.uid},
-                .warning = true,
-                .reason = "EvictionWarning",
-                .note = fmt::format("To be evicted at {}: {}", time, ReasonFor(victim, workload))});
+  actions_.push_back(EmitEvent{.pod = {meta.ns, meta.name, meta.uid},
+                               .warning = true,
+                               .reason = "EvictionWarning",
+                               .note = fmt::format("To be evicted at {}: {}", time, reason)});
 }
 
 /// Tells the pods that are not to be evicted any more. Call when nothing is left to be judged.

@@ -132,6 +132,20 @@ struct Plan {
   TimePoint expires = 0;  ///< If started: members not bound by then are released once more.
 };
 
+/// A job that ends because its queue is drained (drains.cc).
+struct Drain {
+  std::string id;                      ///< In place of a plan's.
+  std::string queue;                   ///< Which is drained: its own, or one above.
+  Evicting stage = Evicting::kDryRun;  ///< Never kNo.
+  std::vector<std::string> pods;       ///< UIDs.
+  std::set<std::string> unanswered;    ///< As those of a plan.
+  std::set<std::string> accepted;
+  std::map<std::string, Plan::Notice> notices;
+  /// Once they were warned: when they are evicted. Then: when those that do not end are evicted
+  /// again.
+  TimePoint due = 0;
+};
+
 /// The state of a gang, or of a single pod.
 struct WorkloadState {
   std::optional<Plan> plan;
@@ -159,7 +173,7 @@ struct MemberState {
   cluster::ReasonId told = cluster::ReasonId::kNone;
   bool asked = false;   ///< Refused by filter since its last release: needs a wake-up.
   bool called = false;  ///< kube-scheduler has asked about it, whatever the policy says.
-  /// The key of the workload for whose plan it is evicted; empty: none.
+  /// The key of the workload for whose plan it is evicted; `drain`: for none; empty: it stays.
   std::string victim_of{};
   TimePoint spared_until = 0;  ///< No victim before that: its eviction was refused.
   TimePoint evict_at = 0;      ///< It was told that it is evicted then; 0: it was not told.

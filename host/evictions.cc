@@ -11,8 +11,7 @@ void Evictions::Begin(engine::EvictPod eviction) {
   const Id id = out_.NewId();
   out_.Put(MarkVictim{.id = id,
                       .pod = eviction.pod,
-                      .mark = cluster::EncodeEvictionMark(
-                          {.workload = eviction.workload, .surplus = eviction.surplus}),
+                      .mark = cluster::EncodeEvictionMark(engine::MarkOf(eviction)),
                       .sets_condition = eviction.by_delete});
   writes_.emplace(id, Write{.what = std::move(eviction), .marks = true});
 }

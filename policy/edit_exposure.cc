@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <set>
 
 namespace berth::policy {
 namespace {
@@ -121,6 +123,40 @@ std::int64_t LostBelow(const FairTree& tree, const std::vector<std::int64_t>& ow
   return lost(lost, -1);
 }
 
+/// The queues whose work is evicted: those that are drained, and those below them.
+std::set<std::string> DrainedQueues(const config::PolicyConfiguration& policy) {
+  std::set<std::string> drained;
+  for (bool more = true; more;) {
+    more = false;
+    for (const config::Queue& queue : policy.queues) {
+      const bool ends = queue.hold == config::Hold::kHoldAndDrain || drained.contains(queue.parent);
+      more |= ends && drained.insert(queue.name).second;
+    }
+  }
+  return drained;
+}
+
+/// By queue of `then`: what it has in use and could lose to other queues.
+std::vector<std::int64_t> TakenBack(const FairTree& now, const FairTree& then, bool was_safe) {
+  std::vector<std::int64_t> own(then.queues.size());
+  const std::map<std::string, Cover> before = CoversOf(now);
+  const std::map<std::string, Cover> after = CoversOf(then);
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const FairQueue& queue = then.queues[i];
+    const auto old = before.find(queue.name);
+    if (old == before.end()) continue;
+    const Cover& was = old->second;
+    const Cover& is = after.at(queue.name);
+    for (std::size_t kind = 0; kind < queue.used.size(); ++kind) {
+      const std::int64_t used = queue.used[kind];
+      const std::int64_t floor = was_safe ? used : std::max(was.quota[kind], was.share[kind]);
+      own[i] += std::max(Uncovered(used, was.quota[kind], is.quota[kind]),
+                         Uncovered(used, floor, std::max(is.quota[kind], is.share[kind])));
+    }
+  }
+  return own;
+}
+
 }  // namespace
 
 Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
@@ -131,23 +167,15 @@ Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
     if (queue.parent >= 0) continue;
     for (const std::int64_t used : queue.used) exposure.in_use += used;
   }
-  if (!TakesBack(next)) return exposure;
   const FairTree then = Under(now, kinds, next);
-  const std::map<std::string, Cover> before = CoversOf(now);
-  const std::map<std::string, Cover> after = CoversOf(then);
-  const bool was_safe = !TakesBack(current);
   std::vector<std::int64_t> own(then.queues.size());
+  if (TakesBack(next)) own = TakenBack(now, then, /*was_safe=*/!TakesBack(current));
+  const std::set<std::string> drained = DrainedQueues(next);
+  const std::set<std::string> known = DrainedQueues(current);
   for (std::size_t i = 0; i < own.size(); ++i) {
     const FairQueue& queue = then.queues[i];
-    const auto old = before.find(queue.name);
-    if (old == before.end()) continue;
-    const Cover& was = old->second;
-    const Cover& is = after.at(queue.name);
-    for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-      const std::int64_t used = queue.used[kind];
-      const std::int64_t floor = was_safe ? used : std::max(was.quota[kind], was.share[kind]);
-      own[i] += std::max(Uncovered(used, was.quota[kind], is.quota[kind]),
-                         Uncovered(used, floor, std::max(is.quota[kind], is.share[kind])));
+    if (drained.contains(queue.name) && !known.contains(queue.name)) {
+      own[i] = std::accumulate(queue.used.begin(), queue.used.end(), std::int64_t{0});
     }
     if (own[i] > 0) exposure.queues.emplace_back(queue.name, own[i]);
   }

@@ -1,5 +1,5 @@
-// What an edit of the policy would let queues take from each other, before it is in force: a typo
-// in a quota must not end anybody's work (docs/queues.md, "Edits that are held").
+// What an edit of the policy would let queues take from each other, or end by a drain, before it is
+// in force: a typo must not end anybody's work (docs/queues.md, "Edits that are held").
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace berth::policy {
 
 /// Thousandths of devices, kinds added up.
 struct Exposure {
-  /// In use by queues that may keep them under the policy in force, and that others could take back
-  /// under the next one.
+  /// In use by queues that may keep them under the policy in force; under the next one others could
+  /// take them back, or their work is evicted.
   std::int64_t devices = 0;
   std::int64_t in_use = 0;  ///< By all queues.
   /// By queue, the largest first. A queue and one above it may both be here.
@@ -27,8 +27,8 @@ struct Exposure {
 ///
 /// Of each queue that counts which was covered and is no longer: by its quota; or by its quota or
 /// its fair share with the jobs that run and wait now. Where queues are below, it is the larger of
-/// what it loses itself and what they lose. Nothing is exposed if nobody takes anything back under
-/// the next policy. Amounts of single flavors, and preemption inside queues, are not looked at.
+/// what it loses itself and what they lose. Where nobody takes anything back under the next policy,
+/// only what is in use of queues that it begins to drain is exposed. Amounts of single flavors, and preemption inside queues, are not looked at.
 Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
                     const config::PolicyConfiguration& current,
                     const config::PolicyConfiguration& next);

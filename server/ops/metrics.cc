@@ -148,7 +148,7 @@ constexpr std::array<MetricInfo, kMetricCount> kTable{{
     {"berth_plans", MetricType::Gauge, "state", Stability::kAlpha, "Plans by state."},
     {"berth_evictions_total", MetricType::Counter, "reason", Stability::kStable,
      "Pods evicted by Berth, by why: `preemption` for work of higher priority in their queue, "
-     "`reclaim` for work of another queue."},
+     "`reclaim` for work of another queue, `drain` because their queue is drained."},
     {"berth_snapshot_age_seconds", MetricType::Gauge, "", Stability::kStable,
      "Age of the cluster state that decisions are made on."},
     {"berth_watch_restarts_total", MetricType::Counter, "resource, reason", Stability::kStable,

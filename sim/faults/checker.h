@@ -122,6 +122,8 @@ class Checker {
   bool FollowsItsGang(const kube::Pod& bound) const;
   void CheckRunTime(const kube::Pod& victim);
   void CheckWarning(const kube::Pod& victim);
+  void CheckDrained(const kube::Pod& victim);
+  void NoteTorn(const kube::Pod& victim);
   void CheckTorn();
   void CheckSurplus(const kube::Pod& victim);
   void CheckBeneficiaries();

@@ -260,7 +260,7 @@ void Checker::CheckStarts(const engine::Engine& engine, const std::set<std::stri
     const auto& queues = store.policy().queues;
     const auto queue = std::ranges::find(queues, name, &config::Queue::name);
     if (queue == queues.end()) continue;
-    if (queue->hold == config::Hold::kHold && !workload.started) {
+    if (queue->hold != config::Hold::kNone && !workload.started) {
       Broken(fmt::format("I4: {} starts in {}, which is held", workload.key, name));
     }
     beyond |= GpusIn(store, name) > AmountOf(queue->quota, kGpu);

@@ -73,6 +73,11 @@ void Checker::OnEviction(const kube::Pod& victim) {
   if (!mark) {
     return Broken(fmt::format("I9: {} is evicted for nobody", victim.meta.name));
   }
+  if (mark->workload.starts_with("drain/")) {
+    CheckDrained(victim);
+    CheckWarning(victim);
+    return NoteTorn(victim);
+  }
   if (LabelOf(victim, "berth.dev/preemptible") == "false") {
     Broken(fmt::format("I9: {} may not be evicted", victim.meta.name));
   }
@@ -108,8 +113,31 @@ void Checker::OnEviction(const kube::Pod& victim) {
                        mark->workload));
   }
   if (waiting > 0) in_vain_.try_emplace(mark->workload, victim.meta.name);
-  if (LabelOf(victim, "berth.dev/gang").empty()) return;
   if (mark->surplus) return CheckSurplus(victim);
+  NoteTorn(victim);
+}
+
+/// I9: some policy of late drains the queue that the victim runs in, or one above.
+void Checker::CheckDrained(const kube::Pod& victim) {
+  const auto claim = cluster::ClaimOf(victim);
+  const auto drains = [&](const config::PolicyConfiguration& policy) {
+    const auto ends = [](const config::Queue& queue) {
+      return queue.hold == config::Hold::kHoldAndDrain;
+    };
+    // Without a claim, and after an edit, the queue may be another one than it says.
+    if (!claim || policies_.size() > 1) return std::ranges::any_of(policy.queues, ends);
+    const std::vector<std::string> path = PathOf(claim->queue, policy);
+    return std::ranges::any_of(policy.queues, [&](const config::Queue& queue) {
+      return ends(queue) && std::ranges::find(path, queue.name) != path.end();
+    });
+  };
+  if (std::ranges::any_of(policies_, [&](const auto& policy) { return drains(*policy); })) return;
+  Broken(fmt::format("I9: {} is evicted from a queue that is not drained", victim.meta.name));
+}
+
+/// A gang of which one member is evicted is to end whole: see CheckTorn.
+void Checker::NoteTorn(const kube::Pod& victim) {
+  if (LabelOf(victim, "berth.dev/gang").empty()) return;
   const auto [torn, first] = torn_.try_emplace(GangKey(victim), Torn{.since = env_.now()});
   if (first) {
     for (const auto& [key, pod] : env_.api.pods()) {

@@ -354,8 +354,10 @@ void EditTree(config::PolicyConfiguration& policy, std::uint64_t choice) {
       policy.fairness.half_life = std::chrono::seconds(choice / 7 % 3 * 60);
       return;
     case 6:
-      return set(choice % 2 == 0 ? "science" : "a",
-                 [](config::Queue& queue) { queue.hold = config::Hold::kHold; });
+      return set(choice % 2 == 0 ? "science" : "a", [&](config::Queue& queue) {
+        const bool drains = choice / 7 % 3 == 0;
+        queue.hold = drains ? config::Hold::kHoldAndDrain : config::Hold::kHold;
+      });
     case 0:
       return set("org", [&](config::Queue& queue) {
         queue.limit[kGpu] = static_cast<std::int64_t>(1 + choice / 8 % 24) * 1'000;

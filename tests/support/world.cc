@@ -213,7 +213,7 @@ void World::Evict(const engine::EvictPod& eviction) {
   const bool accepted = pod == nullptr || !protected_.contains(pod->meta.name);
   if (pod != nullptr && accepted && !eviction.dry_run) {
     pod->meta.annotations[std::string(cluster::kEvictedForAnnotation)] =
-        cluster::EncodeEvictionMark({.workload = eviction.workload, .surplus = eviction.surplus});
+        cluster::EncodeEvictionMark(MarkOf(eviction));
     pod->meta.deletion = now_;
     Publish(*pod);
   }

@@ -13,7 +13,7 @@ import (
 // about evictions, which only a real API server carries out; but none of those
 // about warnings, which wait for minutes (TestPodsAreToldOfTheirEviction does not).
 func isChosen(area, name string, index int) bool {
-	evicts := strings.HasPrefix(name, "gang-evicts") || strings.HasPrefix(name, "reclaim-")
+	evicts := strings.HasPrefix(name, "gang-evicts") || strings.HasPrefix(name, "reclaim-") || strings.HasPrefix(name, "drain-")
 	waits := strings.HasPrefix(name, "warning")
 	return area != "quota" || (index%3 == 0 && !waits) || evicts
 }

@@ -66,6 +66,23 @@ std::int64_t Devices(const std::vector<Team>& now, const PolicyConfiguration& ne
 
 const std::vector<Team> kFlat{{.name = "a", .quota = 80, .runs = 70}, {.name = "b", .quota = 20}};
 
+TEST_CASE("a drain exposes all that the queues have in use", "[unit][policy]") {
+  const std::vector<Team> tree{{.name = "org", .runs = 5},
+                               {.name = "lab", .parent = "org", .quota = 20, .runs = 30},
+                               {.name = "web", .quota = 20, .runs = 10}};
+  PolicyConfiguration drained = PolicyOf(tree);
+  drained.queues[0].hold = config::Hold::kHoldAndDrain;
+  CHECK(Devices(tree, drained) == 35);
+  CHECK(Devices(tree, drained, drained) == 0);  // they end already
+  PolicyConfiguration more = drained;
+  more.queues[2].hold = config::Hold::kHoldAndDrain;
+  CHECK(Devices(tree, more, drained) == 10);
+  drained.borrowing = false;  // nobody takes anything back
+  CHECK(Devices(tree, drained) == 35);
+  drained.queues[0].hold = config::Hold::kHold;
+  CHECK(Devices(tree, drained) == 0);
+}
+
 TEST_CASE("a quota that loses a digit exposes what it covered", "[unit][policy]") {
   std::vector<Team> typo = kFlat;
   typo[0].quota = 8;

@@ -1,0 +1,223 @@
+// Engine, part: what runs in a queue that is drained (queues[].hold: holdAndDrain), or below it,
+// ends, job by job, and nobody waits for its room. As for other evictions (evictions.cc), all pods
+// of a job are tried dry first: a job of which one would be refused stays as a whole, and is tried
+// again later. Nothing of this has to be remembered over a restart: the policy says it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/engine.h"
+#include "engine/eviction.h"
+
+namespace berth::engine {
+
+using cluster::PodInfo;
+using cluster::QueueId;
+using cluster::Workload;
+
+namespace {
+
+/// Victims of a drain, in place of the key of a workload.
+constexpr std::string_view kDrain = "drain";
+/// A job that may not end, and a pod that does not, are tried again after that time.
+constexpr TimePoint kRetryAfter = 60'000;
+
+std::string JobKey(const PodInfo& pod) {
+  if (pod.workload != nullptr) return pod.workload->key;
+  return pod.object.meta.ns + "/pod/" + pod.object.meta.name;
+}
+
+}  // namespace
+
+/// The queue that is drained, if the pod holds room in it or below it; kNoQueue: none.
+QueueId Engine::DrainedBy(const PodInfo& pod) const {
+  if (pod.charged_queue == cluster::kNoQueue || Passthrough()) return cluster::kNoQueue;
+  return store_.queue(pod.charged_queue).drained_by;
+}
+
+void Engine::LookForDrainsAt(TimePoint when) {
+  drains_due_ = std::min(drains_due_.value_or(when), when);
+}
+
+/// Goes on with the drains, and begins those that are missing. Takes time in proportion to the pods
+/// if any is due.
+void Engine::GoOnDraining(TimePoint now) {
+  if (!drains_due_ || *drains_due_ > now) return;
+  drains_due_.reset();
+  std::erase_if(drains_, [this](const auto& drain) { return EndsDrain(drain.second); });
+  for (auto& [key, drain] : drains_) {
+    if (drain.stage == Evicting::kDryRun) continue;
+    if (drain.due <= now && drain.unanswered.empty()) {
+      drain.accepted.clear();
+      SendDrainEvictions(key, drain, now);
+    }
+    LookForDrainsAt(drain.due > now ? drain.due : now + kRetryAfter);
+  }
+  std::map<std::string, std::vector<const PodInfo*>> jobs;
+  for (const auto& node : store_.nodes()) {
+    for (const PodInfo* pod : node->pods) {
+      if (!pod->bound() || pod->terminating() || DrainedBy(*pod) == cluster::kNoQueue) continue;
+      const std::string& victim_of = states_.At(*pod).victim_of;
+      if (victim_of.empty()) {
+        jobs[JobKey(*pod)].push_back(pod);
+      } else if (victim_of != kDrain) {
+        LookForDrainsAt(now + kRetryAfter);  // that other eviction may be refused
+      }
+    }
+  }
+  for (const auto& [key, pods] : jobs) DrainJob(key, pods, now);
+}
+
+/// These pods of the job go: all of them, or those that came to run after the others.
+void Engine::DrainJob(const std::string& key, const std::vector<const PodInfo*>& pods,
+                      TimePoint now) {
+  const auto spared = [&](const PodInfo* pod) { return states_.At(*pod).spared_until > now; };
+  if (const auto first = std::ranges::find_if(pods, spared); first != pods.end()) {
+    return LookForDrainsAt(states_.At(**first).spared_until);
+  }
+  const auto [entry, fresh] = drains_.try_emplace(key);
+  engine::Drain& drain = entry->second;
+  if (fresh) {
+    drain.id = fmt::format("drain-{}-{}", options_.instance, ++drains_begun_);
+    drain.queue = QueueName(DrainedBy(*pods.front()));
+    Decision decision{.kind = "drain",
+                      .workload = key,
+                      .queue = drain.queue,
+                      .plan = drain.id,
+                      .generation = store_.generation()};
+    for (const PodInfo* pod : pods) {
+      decision.placed.emplace_back(pod->object.meta.name, store_.node(pod->node).name);
+    }
+    actions_.push_back(std::move(decision));
+  }
+  for (const PodInfo* pod : pods) {
+    states_[*pod].victim_of = kDrain;
+    drain.pods.push_back(pod->object.meta.uid);
+    if (drain.stage == Evicting::kWarned) {
+      WarnOfDrain(*pod, drain, drain.due);
+    } else {
+      OrderDrainEviction(key, drain, *pod, drain.stage == Evicting::kDryRun);
+    }
+  }
+}
+
+void Engine::OrderDrainEviction(const std::string& key, engine::Drain& drain, const PodInfo& pod,
+                                bool dry_run) {
+  const auto& meta = pod.object.meta;
+  drain.unanswered.insert(meta.uid);
+  if (!dry_run) {
+    Plan::Notice notice{.event = {.pod = {meta.ns, meta.name, meta.uid},
+                                  .warning = true,
+                                  .reason = "Drained",
+                                  .note = "Evicted: " + ReasonOf(drain)},
+                        .job = {}};
+    if (pod.workload != nullptr && !pod.workload->in_tree) {
+      notice.job = EvictedJobs::JobOf(pod, states_.At(*pod.workload).before);
+    }
+    drain.notices.insert_or_assign(meta.uid, std::move(notice));
+  }
+  actions_.push_back(
+      EvictPod{.pod = {meta.ns, meta.name, meta.uid},
+               .workload = key,
+               .plan = drain.id,
+               .drained = drain.queue,
+               .dry_run = dry_run,
+               .by_delete = store_.policy().eviction.by == config::EvictBy::kDelete});
+}
+
+std::string Engine::ReasonOf(const engine::Drain& drain) {
+  return fmt::format("queue {} is drained (hold: holdAndDrain).", drain.queue);
+}
+
+void Engine::WarnOfDrain(const PodInfo& pod, const engine::Drain& drain, TimePoint at) {
+  if (std::exchange(states_[pod].evict_at, at) != at) Announce(pod, ReasonOf(drain));
+}
+
+/// All pods of the job may go. False: they have to be told first, or have some time left.
+bool Engine::MayEndDrained(engine::Drain& drain, TimePoint now) {
+  const TimePoint warning = store_.policy().eviction.warning.count();
+  TimePoint told = 0;  // by a claim of other work, or by an earlier process
+  for (const std::string& uid : drain.pods) {
+    if (const PodInfo* pod = store_.FindPod(uid)) told = std::max(told, states_[*pod].evict_at);
+  }
+  drain.due = told != 0 ? told : now + warning;
+  if (drain.due <= now) return true;
+  drain.stage = Evicting::kWarned;
+  for (const std::string& uid : drain.pods) {
+    const PodInfo* pod = store_.FindPod(uid);
+    if (pod != nullptr && !pod->terminating()) WarnOfDrain(*pod, drain, drain.due);
+  }
+  return false;
+}
+
+/// Orders the evictions that come next: those of pods that a budget covers, or, if none of these is
+/// left, the others. From now on no member of the gang gets a place.
+void Engine::SendDrainEvictions(const std::string& key, engine::Drain& drain, TimePoint now) {
+  drain.due = now + kRetryAfter;
+  const Workload* workload = store_.FindWorkload(key);
+  const bool begins = std::exchange(drain.stage, Evicting::kSent) != Evicting::kSent;
+  if (begins && workload != nullptr && workload->gang && workload->started) {
+    states_[*workload].evicted = true;
+    GiveUpPlannedOf(*workload);
+  }
+  std::vector<const PodInfo*> covered;
+  std::vector<const PodInfo*> others;
+  for (const std::string& uid : drain.pods) {
+    const PodInfo* pod = store_.FindPod(uid);
+    if (pod == nullptr || pod->terminating() || drain.accepted.contains(uid)) continue;
+    (IsCovered(*pod, store_) ? covered : others).push_back(pod);
+  }
+  for (const PodInfo* pod : covered.empty() ? others : covered) {
+    OrderDrainEviction(key, drain, *pod, /*dry_run=*/false);
+  }
+}
+
+/// True: the answer was for a drain.
+bool Engine::DrainAnswered(const std::string& key, const std::string& id, const std::string& uid,
+                           bool dry_run, bool accepted, TimePoint now) {
+  const auto entry = drains_.find(key);
+  if (entry == drains_.end() || entry->second.id != id) return false;
+  engine::Drain& drain = entry->second;
+  if (dry_run != (drain.stage == Evicting::kDryRun)) return true;
+  if (!dry_run && accepted) {
+    if (auto notice = drain.notices.extract(uid)) {
+      ++counters_.evictions["drain"];
+      if (const auto& job = notice.mapped().job) evicted_jobs_.Note(*job, now);
+      actions_.push_back(std::move(notice.mapped().event));
+    }
+  }
+  if (drain.unanswered.erase(uid) == 0) return true;
+  if (!accepted && dry_run) {
+    for (const std::string& member : drain.pods) {
+      const PodInfo* pod = store_.FindPod(member);
+      if (pod == nullptr) continue;
+      states_[*pod].spared_until = now + kRetryAfter;
+      Spare(*pod);
+    }
+    drains_.erase(entry);
+    LookForDrainsAt(now + kRetryAfter);
+    return true;
+  }
+  if (accepted && !dry_run) drain.accepted.insert(uid);
+  if (!drain.unanswered.empty()) return true;
+  if (dry_run ? MayEndDrained(drain, now) : accepted) SendDrainEvictions(key, drain, now);
+  LookForDrainsAt(drain.due);
+  return true;
+}
+
+/// Whether nothing is left to do for it: its pods are gone or end, or none of them is in a queue
+/// that is drained any more; then those that run stay.
+bool Engine::EndsDrain(const engine::Drain& drain) {
+  std::vector<const PodInfo*> left;
+  for (const std::string& uid : drain.pods) {
+    const PodInfo* pod = store_.FindPod(uid);
+    if (pod != nullptr && !pod->terminating()) left.push_back(pod);
+  }
+  const auto drained = [this](const PodInfo* pod) { return DrainedBy(*pod) != cluster::kNoQueue; };
+  if (std::ranges::any_of(left, drained)) return false;
+  for (const PodInfo* pod : left) Spare(*pod);
+  return true;
+}
+
+}  // namespace berth::engine

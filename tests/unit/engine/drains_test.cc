@@ -1,0 +1,166 @@
+// queues[].hold: holdAndDrain. What runs in such a queue ends, job by job.
+#include <string>
+
+#include "tests/support/catch.h"
+#include "tests/unit/engine/gang_world.h"
+
+namespace berth::engine {
+namespace {
+
+using testing::GangWorld;
+using testing::MakeNode;
+using testing::MakePod;
+using testing::MakePolicy;
+using testing::MakeQueue;
+using testing::World;
+
+config::PolicyConfiguration Policy(config::Hold hold) {
+  config::PolicyConfiguration policy = MakePolicy({MakeQueue("default", {"*"})});
+  policy.queues[0].hold = hold;
+  return policy;
+}
+config::PolicyConfiguration Drained() { return Policy(config::Hold::kHoldAndDrain); }
+
+/// n0 to n2 of 8 GPUs; the gang `low` (l0, l1) runs on n0 and n1.
+class Drains : public GangWorld {
+ public:
+  Drains() : GangWorld(3, Policy(config::Hold::kNone)) {
+    for (const char* i : {"0", "1"}) {
+      Add(MakePod(std::string("l") + i).Gpu(8).Gang("low", 2).On(std::string("n") + i));
+    }
+    Tick();
+  }
+  void Drain(config::PolicyConfiguration policy = Drained()) {
+    Reload(std::move(policy));
+    Tick();
+  }
+  std::size_t tries() const { return LogOf("try ").size(); }
+  std::size_t evictions() const { return LogOf("evict ").size(); }
+};
+
+TEST_CASE("all pods of a job are tried dry, and evicted", "[unit][engine]") {
+  Drains w;
+  w.Drain();
+  CHECK(w.tries() == 2);
+  CHECK(w.evictions() == 2);
+  CHECK(w.LogOf("event l0 Drained").size() == 1);
+  CHECK(w.engine().TakeCounters().evictions.at("drain") == 2);
+  w.Advance(600'000);  // they end
+  CHECK(w.evictions() == 2);
+}
+
+TEST_CASE("a queue that is only held keeps what runs", "[unit][engine]") {
+  Drains w;
+  w.Drain(Policy(config::Hold::kHold));
+  w.Advance(600'000);
+  CHECK(w.tries() == 0);
+}
+
+TEST_CASE("nobody is drained where Berth lets everything pass", "[unit][engine]") {
+  Drains w;
+  auto policy = Drained();
+  policy.mode = config::Mode::kPassthrough;
+  w.Drain(policy);
+  CHECK(w.tries() == 0);
+}
+
+TEST_CASE("a job of which one pod may not go stays whole, and is tried again", "[unit][engine]") {
+  Drains w;
+  w.Protect("l1");
+  w.Add(MakePod("single").Gpu(8).On("n2"));
+  w.Drain();
+  CHECK(w.tries() == 3);
+  CHECK(w.LogOf("evict single").size() == 1);
+  CHECK(w.evictions() == 1);
+  w.Advance(59'000);
+  CHECK(w.tries() == 3);
+  w.Advance(2'000);
+  CHECK(w.tries() == 5);
+  CHECK(w.evictions() == 1);
+}
+
+TEST_CASE("what comes to run later goes, too", "[unit][engine]") {
+  Drains w;
+  w.Drain();
+  w.Add(MakePod("late").Gpu(8).On("n2"));
+  w.Tick();
+  CHECK(w.LogOf("evict late").size() == 1);
+}
+
+TEST_CASE("members that a gang gets meanwhile find no place", "[unit][engine]") {
+  Drains w;
+  w.Drain();
+  w.Delete("l0");
+  w.Add(MakePod("l0").Gpu(8).Gang("low", 2).Uid("l0-2").Gated());
+  w.Tick();
+  w.Advance(60'000);
+  CHECK(w.Planned("l0").empty());
+}
+
+TEST_CASE("a hold that is lifted before the evictions ends nothing", "[unit][engine]") {
+  Drains w;
+  w.HoldEvictions();
+  w.Drain();
+  w.Reload(Policy(config::Hold::kNone));
+  w.CarryOutEvictions();
+  w.Tick();
+  w.Advance(120'000);
+  CHECK(w.evictions() == 0);
+  // They are victims of nobody: work of higher priority may evict them.
+  w.Add(MakeNode("n2").Gpu(0));
+  for (int i = 0; i < 2; ++i) w.Add(w.Member(i, 2, 2).Gated().Priority(10));
+  w.Tick();
+  w.CarryOutEvictions();
+  w.Tick();
+  w.CarryOutEvictions();
+  CHECK(w.evictions() == 2);
+}
+
+TEST_CASE("pods are told before a drain ends them", "[unit][engine]") {
+  Drains w;
+  auto policy = Drained();
+  policy.eviction.warning = std::chrono::minutes(5);
+  w.Drain(policy);
+  CHECK(w.LogOf("warn l").size() == 2);
+  w.Advance(299'000);
+  CHECK(w.evictions() == 0);
+  SECTION("and it ends them then") {
+    w.Advance(1'000);
+    CHECK(w.evictions() == 2);
+  }
+  SECTION("and the next process does not wait anew") {
+    w.Restart();
+    w.Advance(2'000);
+    CHECK(w.evictions() == 2);
+  }
+  SECTION("it is withdrawn when the hold is lifted") {
+    w.Reload(Policy(config::Hold::kNone));
+    w.Advance(2'000);
+    CHECK(w.evictions() == 0);
+    CHECK(w.LogOf("event l0 EvictionWithdrawn").size() == 1);
+  }
+}
+
+TEST_CASE("a new process goes on draining", "[unit][engine]") {
+  Drains w;
+  w.HoldEvictions();
+  w.Drain();
+  w.Restart();
+  w.Tick();
+  w.CarryOutEvictions();
+  w.Tick();
+  w.CarryOutEvictions();
+  CHECK(w.evictions() == 2);
+}
+
+TEST_CASE("a drain ends what may not be evicted for other work", "[unit][engine]") {
+  Drains w;
+  w.Add(MakePod("kept").Gpu(8).Label("berth.dev/preemptible", "false").On("n2"));
+  auto policy = Drained();
+  policy.queues[0].min_run_time = std::chrono::hours(1);
+  w.Drain(policy);
+  CHECK(w.evictions() == 3);
+}
+
+}  // namespace
+}  // namespace berth::engine
