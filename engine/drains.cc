@@ -18,8 +18,6 @@ using cluster::Workload;
 
 namespace {
 
-/// Victims of a drain, in place of the key of a workload.
-constexpr std::string_view kDrain = "drain";
 /// A job that may not end, and a pod that does not, are tried again after that time.
 constexpr TimePoint kRetryAfter = 60'000;
 
@@ -47,17 +45,27 @@ void Engine::GoOnDraining(TimePoint now) {
   drains_due_.reset();
   std::erase_if(drains_, [this](const auto& drain) { return EndsDrain(drain.second); });
   for (auto& [key, drain] : drains_) {
-    if (drain.stage == Evicting::kDryRun) continue;
-    if (drain.due <= now && drain.unanswered.empty()) {
+    const bool due = drain.due <= now && drain.unanswered.empty();
+    if (due && drain.stage == Evicting::kWarned) TryDrain(key, drain);  // budgets change
+    if (due && drain.stage == Evicting::kSent) {
       drain.accepted.clear();
       SendDrainEvictions(key, drain, now);
     }
-    LookForDrainsAt(drain.due > now ? drain.due : now + kRetryAfter);
+    if (drain.stage != Evicting::kDryRun) {
+      LookForDrainsAt(drain.due > now ? drain.due : now + kRetryAfter);
+    }
   }
+  for (const auto& [key, pods] : JobsToDrain(now)) DrainJob(key, pods, now);
+}
+
+/// By job, the pods that run in queues that are drained, or whose gang does in part, and that are
+/// not evicted yet.
+std::map<std::string, std::vector<const PodInfo*>> Engine::JobsToDrain(TimePoint now) {
   std::map<std::string, std::vector<const PodInfo*>> jobs;
+  const auto runs = [](const PodInfo* pod) { return pod->bound() && !pod->terminating(); };
   for (const auto& node : store_.nodes()) {
     for (const PodInfo* pod : node->pods) {
-      if (!pod->bound() || pod->terminating() || DrainedBy(*pod) == cluster::kNoQueue) continue;
+      if (!runs(pod) || DrainedBy(*pod) == cluster::kNoQueue) continue;
       const std::string& victim_of = states_.At(*pod).victim_of;
       if (victim_of.empty()) {
         jobs[JobKey(*pod)].push_back(pod);
@@ -66,7 +74,15 @@ void Engine::GoOnDraining(TimePoint now) {
       }
     }
   }
-  for (const auto& [key, pods] : jobs) DrainJob(key, pods, now);
+  for (auto& [key, pods] : jobs) {
+    const Workload* workload = pods.front()->workload;
+    if (workload == nullptr || !workload->gang) continue;
+    for (const PodInfo* pod : workload->members) {
+      const bool elsewhere = runs(pod) && DrainedBy(*pod) == cluster::kNoQueue;
+      if (elsewhere && states_.At(*pod).victim_of.empty()) pods.push_back(pod);
+    }
+  }
+  return jobs;
 }
 
 /// These pods of the job go: all of them, or those that came to run after the others.
@@ -75,6 +91,10 @@ void Engine::DrainJob(const std::string& key, const std::vector<const PodInfo*>&
   const auto spared = [&](const PodInfo* pod) { return states_.At(*pod).spared_until > now; };
   if (const auto first = std::ranges::find_if(pods, spared); first != pods.end()) {
     return LookForDrainsAt(states_.At(**first).spared_until);
+  }
+  if (!drains_.contains(key) && TooManyForBudgets(pods)) {
+    for (const PodInfo* pod : pods) states_[*pod].spared_until = now + kRetryAfter;
+    return LookForDrainsAt(now + kRetryAfter);
   }
   const auto [entry, fresh] = drains_.try_emplace(key);
   engine::Drain& drain = entry->second;
@@ -92,8 +112,10 @@ void Engine::DrainJob(const std::string& key, const std::vector<const PodInfo*>&
     actions_.push_back(std::move(decision));
   }
   for (const PodInfo* pod : pods) {
+    const std::string& uid = pod->object.meta.uid;
     states_[*pod].victim_of = kDrain;
-    drain.pods.push_back(pod->object.meta.uid);
+    if (std::ranges::find(drain.pods, uid) == drain.pods.end()) drain.pods.push_back(uid);
+    if (drain.unanswered.contains(uid)) continue;
     if (drain.stage == Evicting::kWarned) {
       WarnOfDrain(*pod, drain, drain.due);
     } else {
@@ -134,14 +156,44 @@ void Engine::WarnOfDrain(const PodInfo& pod, const engine::Drain& drain, TimePoi
   if (std::exchange(states_[pod].evict_at, at) != at) Announce(pod, ReasonOf(drain));
 }
 
+/// Together they are more than budgets permit. A dry run does not say that: it is of one pod alone.
+bool Engine::TooManyForBudgets(const std::vector<const PodInfo*>& pods) const {
+  return store_.policy().eviction.by == config::EvictBy::kEviction && BreaksBudgets(pods, store_);
+}
+
+void Engine::TryDrain(const std::string& key, engine::Drain& drain) {
+  drain.stage = Evicting::kDryRun;
+  for (const std::string& uid : drain.pods) {
+    const PodInfo* pod = store_.FindPod(uid);
+    if (pod != nullptr && !pod->terminating()) OrderDrainEviction(key, drain, *pod, true);
+  }
+}
+
+/// The job stays for a while, as a whole.
+void Engine::PutOffDrain(const engine::Drain& drain, TimePoint now) {
+  for (const std::string& uid : drain.pods) {
+    const PodInfo* pod = store_.FindPod(uid);
+    if (pod == nullptr) continue;
+    states_[*pod].spared_until = now + kRetryAfter;
+    Spare(*pod);
+  }
+  KeepWarnings(drain.pods, now + kRetryAfter + 1'000);  // it is tried again then
+  LookForDrainsAt(now + kRetryAfter);
+}
+
 /// All pods of the job may go. False: they have to be told first, or have some time left.
 bool Engine::MayEndDrained(engine::Drain& drain, TimePoint now) {
+  if (drain.due != 0 && drain.due <= now) return true;  // they were told
   const TimePoint warning = store_.policy().eviction.warning.count();
-  TimePoint told = 0;  // by a claim of other work, or by an earlier process
+  TimePoint told = 0;
+  bool all = true;  // told by an earlier process, or by a claim of other work
   for (const std::string& uid : drain.pods) {
-    if (const PodInfo* pod = store_.FindPod(uid)) told = std::max(told, states_[*pod].evict_at);
+    const PodInfo* pod = store_.FindPod(uid);
+    if (pod == nullptr) continue;
+    told = std::max(told, states_[*pod].evict_at);
+    all &= states_[*pod].evict_at != 0;
   }
-  drain.due = told != 0 ? told : now + warning;
+  drain.due = all && told != 0 ? told : now + warning;
   if (drain.due <= now) return true;
   drain.stage = Evicting::kWarned;
   for (const std::string& uid : drain.pods) {
@@ -189,18 +241,27 @@ bool Engine::DrainAnswered(const std::string& key, const std::string& id, const 
   }
   if (drain.unanswered.erase(uid) == 0) return true;
   if (!accepted && dry_run) {
-    for (const std::string& member : drain.pods) {
-      const PodInfo* pod = store_.FindPod(member);
-      if (pod == nullptr) continue;
-      states_[*pod].spared_until = now + kRetryAfter;
-      Spare(*pod);
-    }
+    PutOffDrain(drain, now);
     drains_.erase(entry);
-    LookForDrainsAt(now + kRetryAfter);
     return true;
   }
   if (accepted && !dry_run) drain.accepted.insert(uid);
+  if (!accepted) drain.due = std::max(drain.due, now + kRetryAfter);
   if (!drain.unanswered.empty()) return true;
+  if (EndsDrain(drain)) {
+    drains_.erase(entry);
+    return true;
+  }
+  std::vector<const PodInfo*> left;
+  for (const std::string& member : drain.pods) {
+    const PodInfo* pod = store_.FindPod(member);
+    if (pod != nullptr && !pod->terminating()) left.push_back(pod);
+  }
+  if (dry_run && TooManyForBudgets(left)) {
+    PutOffDrain(drain, now);
+    drains_.erase(entry);
+    return true;
+  }
   if (dry_run ? MayEndDrained(drain, now) : accepted) SendDrainEvictions(key, drain, now);
   LookForDrainsAt(drain.due);
   return true;

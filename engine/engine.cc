@@ -279,6 +279,7 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
     Dissolve(*workload, "the policy changed", /*hold=*/false, now);
   }
   const bool reads = store_.BeginPolicy(std::move(policy));
+  std::erase_if(drains_, [this](const auto& drain) { return EndsDrain(drain.second); });
   active_.SetPastUse({});  // until the next pass
   past_use_due_ = now;
   LookForDrainsAt(now);

@@ -399,6 +399,10 @@ class Engine : private cluster::StoreListener {
                           bool dry_run);
   static std::string ReasonOf(const engine::Drain& drain);
   void WarnOfDrain(const cluster::PodInfo& pod, const engine::Drain& drain, TimePoint at);
+  std::map<std::string, std::vector<const cluster::PodInfo*>> JobsToDrain(TimePoint now);
+  bool TooManyForBudgets(const std::vector<const cluster::PodInfo*>& pods) const;
+  void TryDrain(const std::string& key, engine::Drain& drain);
+  void PutOffDrain(const engine::Drain& drain, TimePoint now);
   bool MayEndDrained(engine::Drain& drain, TimePoint now);
   void SendDrainEvictions(const std::string& key, engine::Drain& drain, TimePoint now);
   bool DrainAnswered(const std::string& key, const std::string& id, const std::string& uid,

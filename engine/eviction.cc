@@ -32,10 +32,12 @@ bool MayHelp(ReasonId reason) {
 }
 
 /// Whether the pod ends anyway, or is about to be evicted for other work, which has its room
-/// already: what it leaves needs no eviction.
+/// already: what it leaves needs no eviction. Not what is only about to be drained: budgets may
+/// forbid that.
 bool Ends(const View& view, const PodInfo& pod) {
   if (pod.terminating()) return StuckAt(view.store, pod) >= view.now;
-  return !view.states.At(pod).victim_of.empty();
+  const std::string& victim_of = view.states.At(pod).victim_of;
+  return !victim_of.empty() && victim_of != kDrain;
 }
 
 Pods EndingPods(const View& view) {

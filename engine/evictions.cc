@@ -393,7 +393,7 @@ std::vector<const PodInfo*> Engine::TakeMarked(const Workload& workload) {
   if (entry.empty()) return pods;
   for (const std::string& uid : entry.mapped()) {
     const PodInfo* pod = store_.FindPod(uid);
-    if (pod == nullptr) continue;
+    if (pod == nullptr || states_.At(*pod).victim_of == kDrain) continue;
     Spare(*pod);
     pods.push_back(pod);
   }

@@ -132,6 +132,9 @@ struct Plan {
   TimePoint expires = 0;  ///< If started: members not bound by then are released once more.
 };
 
+/// MemberState::victim_of of pods that are evicted because their queue is drained.
+inline constexpr std::string_view kDrain = "drain";
+
 /// A job that ends because its queue is drained (drains.cc).
 struct Drain {
   std::string id;                      ///< In place of a plan's.
@@ -173,7 +176,7 @@ struct MemberState {
   cluster::ReasonId told = cluster::ReasonId::kNone;
   bool asked = false;   ///< Refused by filter since its last release: needs a wake-up.
   bool called = false;  ///< kube-scheduler has asked about it, whatever the policy says.
-  /// The key of the workload for whose plan it is evicted; `drain`: for none; empty: it stays.
+  /// The key of the workload for whose plan it is evicted; kDrain: for none; empty: it stays.
   std::string victim_of{};
   TimePoint spared_until = 0;  ///< No victim before that: its eviction was refused.
   TimePoint evict_at = 0;      ///< It was told that it is evicted then; 0: it was not told.

@@ -157,6 +157,20 @@ std::vector<std::int64_t> TakenBack(const FairTree& now, const FairTree& then, b
   return own;
 }
 
+/// What runs in queues that are removed may go to one that is drained.
+void AddGone(const FairTree& now, const FairTree& then, Exposure& exposure) {
+  const std::vector<DeviceAmounts> own = OwnUses(now);
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const std::string& name = now.queues[i].name;
+    const std::int64_t used = std::accumulate(own[i].begin(), own[i].end(), std::int64_t{0});
+    if (used == 0 || std::ranges::find(then.queues, name, &FairQueue::name) != then.queues.end()) {
+      continue;
+    }
+    exposure.devices += used;
+    exposure.queues.emplace_back(name, used);
+  }
+}
+
 }  // namespace
 
 Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
@@ -180,6 +194,7 @@ Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
     if (own[i] > 0) exposure.queues.emplace_back(queue.name, own[i]);
   }
   exposure.devices = LostBelow(then, own);
+  if (!drained.empty()) AddGone(now, then, exposure);
   std::ranges::sort(exposure.queues, {}, [](const auto& queue) {
     return std::pair(-queue.second, std::string_view(queue.first));
   });

@@ -79,6 +79,24 @@ TEST_CASE("a job of which one pod may not go stays whole, and is tried again", "
   CHECK(w.evictions() == 1);
 }
 
+TEST_CASE("a gang whose budget permits fewer of them to go stays whole", "[unit][engine]") {
+  GangWorld w(2, Policy(config::Hold::kNone));
+  for (const char* i : {"0", "1"}) {
+    w.Add(MakePod(std::string("l") + i)
+              .Gpu(8)
+              .Gang("low", 2)
+              .Label("app", "x")
+              .On(std::string("n") + i));
+  }
+  w.engine().OnDisruptionBudget(testing::MakeBudget("b", "app", "x", 1));
+  w.Reload(Drained());
+  w.Tick();
+  CHECK(w.LogOf("evict ").empty());
+  w.engine().OnDisruptionBudget(testing::MakeBudget("b", "app", "x", 2));
+  w.Advance(61'000);
+  CHECK(w.LogOf("evict ").size() == 2);
+}
+
 TEST_CASE("what comes to run later goes, too", "[unit][engine]") {
   Drains w;
   w.Drain();
@@ -127,6 +145,13 @@ TEST_CASE("pods are told before a drain ends them", "[unit][engine]") {
   SECTION("and it ends them then") {
     w.Advance(1'000);
     CHECK(w.evictions() == 2);
+  }
+  SECTION("unless a budget forbids it by then") {
+    w.Protect("l1");
+    w.Advance(2'000);
+    CHECK(w.tries() == 4);
+    CHECK(w.evictions() == 0);
+    CHECK(w.LogOf("event l0 EvictionWithdrawn").empty());  // it is tried again
   }
   SECTION("and the next process does not wait anew") {
     w.Restart();

@@ -81,6 +81,11 @@ TEST_CASE("a drain exposes all that the queues have in use", "[unit][policy]") {
   CHECK(Devices(tree, drained) == 35);
   drained.queues[0].hold = config::Hold::kHold;
   CHECK(Devices(tree, drained) == 0);
+  // What ran in web may go to org, which ends what runs in it.
+  drained.queues[0].hold = config::Hold::kHoldAndDrain;
+  PolicyConfiguration without = drained;
+  without.queues.pop_back();
+  CHECK(Devices(tree, without, drained) == 10);
 }
 
 TEST_CASE("a quota that loses a digit exposes what it covered", "[unit][policy]") {
