@@ -26,6 +26,16 @@ std::string JobKey(const PodInfo& pod) {
   return pod.object.meta.ns + "/pod/" + pod.object.meta.name;
 }
 
+/// The pods of the drain that are there and do not end yet.
+std::vector<const PodInfo*> Remaining(const cluster::Store& store, const Drain& drain) {
+  std::vector<const PodInfo*> pods;
+  for (const std::string& uid : drain.pods) {
+    const PodInfo* pod = store.FindPod(uid);
+    if (pod != nullptr && !pod->terminating()) pods.push_back(pod);
+  }
+  return pods;
+}
+
 }  // namespace
 
 /// The queue that is drained, if the pod holds room in it or below it; kNoQueue: none.
@@ -163,9 +173,8 @@ bool Engine::TooManyForBudgets(const std::vector<const PodInfo*>& pods) const {
 
 void Engine::TryDrain(const std::string& key, engine::Drain& drain) {
   drain.stage = Evicting::kDryRun;
-  for (const std::string& uid : drain.pods) {
-    const PodInfo* pod = store_.FindPod(uid);
-    if (pod != nullptr && !pod->terminating()) OrderDrainEviction(key, drain, *pod, true);
+  for (const PodInfo* pod : Remaining(store_, drain)) {
+    OrderDrainEviction(key, drain, *pod, /*dry_run=*/true);
   }
 }
 
@@ -196,10 +205,7 @@ bool Engine::MayEndDrained(engine::Drain& drain, TimePoint now) {
   drain.due = all && told != 0 ? told : now + warning;
   if (drain.due <= now) return true;
   drain.stage = Evicting::kWarned;
-  for (const std::string& uid : drain.pods) {
-    const PodInfo* pod = store_.FindPod(uid);
-    if (pod != nullptr && !pod->terminating()) WarnOfDrain(*pod, drain, drain.due);
-  }
+  for (const PodInfo* pod : Remaining(store_, drain)) WarnOfDrain(*pod, drain, drain.due);
   return false;
 }
 
@@ -215,9 +221,8 @@ void Engine::SendDrainEvictions(const std::string& key, engine::Drain& drain, Ti
   }
   std::vector<const PodInfo*> covered;
   std::vector<const PodInfo*> others;
-  for (const std::string& uid : drain.pods) {
-    const PodInfo* pod = store_.FindPod(uid);
-    if (pod == nullptr || pod->terminating() || drain.accepted.contains(uid)) continue;
+  for (const PodInfo* pod : Remaining(store_, drain)) {
+    if (drain.accepted.contains(pod->object.meta.uid)) continue;
     (IsCovered(*pod, store_) ? covered : others).push_back(pod);
   }
   for (const PodInfo* pod : covered.empty() ? others : covered) {
@@ -252,12 +257,7 @@ bool Engine::DrainAnswered(const std::string& key, const std::string& id, const 
     drains_.erase(entry);
     return true;
   }
-  std::vector<const PodInfo*> left;
-  for (const std::string& member : drain.pods) {
-    const PodInfo* pod = store_.FindPod(member);
-    if (pod != nullptr && !pod->terminating()) left.push_back(pod);
-  }
-  if (dry_run && TooManyForBudgets(left)) {
+  if (dry_run && TooManyForBudgets(Remaining(store_, drain))) {
     PutOffDrain(drain, now);
     drains_.erase(entry);
     return true;
@@ -270,11 +270,7 @@ bool Engine::DrainAnswered(const std::string& key, const std::string& id, const 
 /// Whether nothing is left to do for it: its pods are gone or end, or none of them is in a queue
 /// that is drained any more; then those that run stay.
 bool Engine::EndsDrain(const engine::Drain& drain) {
-  std::vector<const PodInfo*> left;
-  for (const std::string& uid : drain.pods) {
-    const PodInfo* pod = store_.FindPod(uid);
-    if (pod != nullptr && !pod->terminating()) left.push_back(pod);
-  }
+  const std::vector<const PodInfo*> left = Remaining(store_, drain);
   const auto drained = [this](const PodInfo* pod) { return DrainedBy(*pod) != cluster::kNoQueue; };
   if (std::ranges::any_of(left, drained)) return false;
   for (const PodInfo* pod : left) Spare(*pod);

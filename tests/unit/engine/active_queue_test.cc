@@ -149,6 +149,15 @@ struct TreeOfLines : ActiveQueueTest {
   void Job(const std::string& key, cluster::QueueId in, kube::Millis since) {
     Put(key, {.queue = in, .since = since, .wants = {{store.device_ids().front(), 1'000}}});
   }
+  /// So many jobs of each queue without others below it; those of q0 are the oldest, then q1's.
+  void JobsOfEach(int jobs) {
+    for (int i = 0; i < jobs; ++i) {
+      const std::string n = std::to_string(i);
+      Job("q0-" + n, 0, 10 + i);
+      Job("q1-" + n, 1, 20 + i);
+      Job("q4-" + n, 4, 30 + i);
+    }
+  }
   /// Pops jobs; each gets its GPU before the next one is asked for.
   std::vector<std::string> PlaceAll() {
     std::vector<std::string> keys;
@@ -164,12 +173,7 @@ struct TreeOfLines : ActiveQueueTest {
 
 TEST_CASE("with borrowing the queues take turns, level by level", "[unit][engine]") {
   TreeOfLines t;
-  for (int i = 0; i < 3; ++i) {
-    const std::string n = std::to_string(i);
-    t.Job("q0-" + n, 0, 10 + i);
-    t.Job("q1-" + n, 1, 20 + i);
-    t.Job("q4-" + n, 4, 30 + i);
-  }
+  t.JobsOfEach(3);
   // q2 and q3 take turns, and in q2 its two queues: q3 gets as much as both of them together.
   CHECK(t.PlaceAll() ==
         Keys{"q0-0", "q4-0", "q1-0", "q4-1", "q0-1", "q4-2", "q1-1", "q0-2", "q1-2"});
@@ -180,12 +184,7 @@ TEST_CASE("weights and quotas decide at their level", "[unit][engine]") {
   policy.queues[2].weight = 3'000;
   policy.queues[1].quota[testing::kGpu] = 1'000;
   TreeOfLines t(policy);
-  for (int i = 0; i < 4; ++i) {
-    const std::string n = std::to_string(i);
-    t.Job("q0-" + n, 0, 10 + i);
-    t.Job("q1-" + n, 1, 20 + i);
-    t.Job("q4-" + n, 4, 30 + i);
-  }
+  t.JobsOfEach(4);
   // Three for q2 to one for q3; in q2 the first is the one that q1 is promised.
   CHECK(t.PlaceAll() == Keys{"q1-0", "q0-0", "q1-1", "q4-0", "q0-1", "q1-2", "q0-2", "q4-1", "q1-3",
                              "q0-3", "q4-2", "q4-3"});
@@ -208,12 +207,7 @@ policy::PastUse Past(const cluster::Store& store, std::int64_t share_of_q3) {
 
 TEST_CASE("with a half-life who held more in the past comes later", "[unit][engine]") {
   TreeOfLines t;
-  for (int i = 0; i < 3; ++i) {
-    const std::string n = std::to_string(i);
-    t.Job("q0-" + n, 0, 10 + i);
-    t.Job("q1-" + n, 1, 20 + i);
-    t.Job("q4-" + n, 4, 30 + i);
-  }
+  t.JobsOfEach(3);
   SECTION("within fair shares") {
     t.queue.SetPastUse(Past(t.store, 16));
     t.queue.ReorderAll();
