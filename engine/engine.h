@@ -474,7 +474,7 @@ class Engine : private cluster::StoreListener {
   EvictedJobs evicted_jobs_;
   Refusals refusals_;
 
-  FairShareCache fair_shares_;
+  FairShareCache fair_shares_{store_, states_, scorer_.fit()};
   /// Workloads that wait and may come to have a claim on other queues.
   std::unordered_set<const cluster::Workload*> claimants_;
   std::uint64_t claims_seen_ = 0;        ///< The store's generation when they were last looked at.

@@ -254,8 +254,7 @@ policy::Exchange ExchangeOf(const View& view, const Workload& workload) {
       if (ends || pod->charge == Charge::kPlanned) running.GiveBack(*pod);
     }
   }
-  return {view.fair_shares.Now(view.store, view.states, view.now), std::move(use),
-          std::move(running), workload.queue};
+  return {view.fair_shares.Now(view.now), std::move(use), std::move(running), workload.queue};
 }
 
 /// The claims that the workload may have on other queues; nullopt: it has none for certain. Where
@@ -264,7 +263,7 @@ std::optional<policy::Exchange> ExchangeFor(const View& view, const Workload& wo
                                             const Pods& pods, int min, bool lower) {
   const cluster::Demand wanted = WantedDevices(view, pods, min);
   if (wanted.empty()) return std::nullopt;
-  const auto& recent = view.fair_shares.Recent(view.store, view.states, view.now);
+  const auto& recent = view.fair_shares.Recent(view.now);
   const policy::QuotaView use(view.store);
   const policy::Exchange rough(recent, use, use, workload.queue);
   if (!lower && !rough.MayClaim(wanted)) return std::nullopt;

@@ -137,7 +137,7 @@ void Engine::WakeClaimants(TimePoint now) {
   claims_due_.reset();
   if (claimants_.empty() || claims_seen_ == store_.generation()) return;
   if (now < fair_shares_.fresh_until()) return;
-  const policy::FairShareTable& shares = fair_shares_.Now(store_, states_, now);
+  const policy::FairShareTable& shares = fair_shares_.Now(now);
   std::map<cluster::QueueId, bool> entitled{{cluster::kNoQueue, true}};
   std::erase_if(claimants_, [&](const Workload* workload) {
     const auto [known, fresh] = entitled.try_emplace(workload->queue);
@@ -158,7 +158,7 @@ void Engine::RenewPastUse(TimePoint now) {
   constexpr TimePoint kEvery = 1'000;
   if (store_.policy().fairness.half_life.count() == 0 || !store_.policy().borrowing) return;
   const std::uint64_t before = fair_shares_.renewals();
-  const policy::FairShareTable& shares = fair_shares_.Recent(store_, states_, now);
+  const policy::FairShareTable& shares = fair_shares_.Recent(now);
   if (now < past_use_due_ && fair_shares_.renewals() == before) return;
   past_use_due_ = now + kEvery;
   active_.SetPastUse(policy::PastUseOf(store_, shares, now));

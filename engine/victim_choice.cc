@@ -366,7 +366,7 @@ class Chooser {
     if (planned.empty()) return nullptr;
     const auto [it, is_new] = shares_without_.try_emplace(planned);
     if (is_new) {
-      it->second = view_.fair_shares.Without(view_.store, view_.states, view_.now, planned);
+      it->second = view_.fair_shares.Without(view_.now, planned);
     }
     return &it->second;
   }

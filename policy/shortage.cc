@@ -189,6 +189,24 @@ std::vector<ShapeGroup> GroupByShape(std::span<const cluster::PodInfo* const> po
   return groups;
 }
 
+bool NeverFits(std::span<const cluster::PodInfo* const> pods, const cluster::Store& store,
+               FitCache& fit) {
+  const Overlay base(store);
+  return std::ranges::any_of(GroupByShape(pods), [&](const ShapeGroup& group) {
+    const int most = group.shape->spec->host_ports.empty() ? cluster::kMaxGangSize : 1;
+    const auto row = fit.Row(*group.shape);
+    auto left = std::ssize(group.pods);
+    bool matches = false;
+    for (const auto& node : store.nodes()) {
+      if (row[static_cast<std::size_t>(node->index)] == 0) continue;
+      matches = true;
+      left -= Capacity(*group.shape, base, node->index, most, Looking::kAtEmptyNode);
+      if (left <= 0) return false;
+    }
+    return matches;
+  });
+}
+
 Verdict ExplainShortage(const PlacementRequest& request, const std::vector<ShapeGroup>& groups,
                         const Overlay& base, FitCache& fit) {
   for (const ShapeGroup& group : groups) {

@@ -20,6 +20,11 @@ struct ShapeGroup {
 /// By shape, the hardest to place first (whole node, devices, CPU, then order of appearance).
 std::vector<ShapeGroup> GroupByShape(std::span<const cluster::PodInfo* const> pods);
 
+/// Whether the nodes that match, if they were empty, could not hold these pods: of work that was
+/// not judged yet, what ExplainShortage will say of it. False where no node matches.
+bool NeverFits(std::span<const cluster::PodInfo* const> pods, const cluster::Store& store,
+               FitCache& fit);
+
 /// REQUIRES: Place() found nothing for these groups. The verdict's numbers are those of the group
 /// that lacks room; see cluster::Verdict.
 cluster::Verdict ExplainShortage(const PlacementRequest& request,

@@ -71,6 +71,24 @@ TEST_CASE("a single pod takes back room, and is released when its victims are go
   CHECK(w.evictions() == 8);
 }
 
+TEST_CASE("work that can never fit is no demand, also before it is judged", "[unit][engine]") {
+  // Of 16 GPUs `a` uses 14, and one is free on each node. `y` needs two on one node. Both fit into
+  // what `b` may claim, but the fair share of `a` is 14, so that nothing is taken from it. If `z`
+  // were demand too, it would be 12.
+  World w(Reclaim::Queues(0, 4));
+  for (int i = 0; i < 2; ++i) w.Add(MakeNode(fmt::format("n{}", i)).Gpu(8));
+  for (int i = 0; i < 14; ++i) {
+    w.Add(MakePod(fmt::format("x{}", i)).Ns("a").Gpu(1).On(fmt::format("n{}", i / 7)));
+  }
+  w.Add(Reclaim::Mine("y", 2).Created(1000));
+  w.Add(Reclaim::Mine("z", 2).Cpu("1000").Created(2000));
+  w.Start();
+  w.Tick();
+  CHECK(w.Why("z") == "NeverFits");
+  CHECK(w.Why("y") == "Fragmented");
+  CHECK(w.LogOf("evict ").empty());
+}
+
 TEST_CASE("victims are told which queue takes back what", "[unit][engine]") {
   Reclaim w;
   w.Add(Reclaim::Mine("y", 1));

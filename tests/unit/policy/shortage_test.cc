@@ -136,8 +136,11 @@ TEST_CASE("verdicts of members that are alike", "[unit][policy]") {
     Planning t;
     for (int i = 0; i < 4; ++i) t.Node(MakeNode("n" + std::to_string(i)).Gpu(8));
     row.used(t);
-    const auto placement = t.Place(t.Request(Members("m", row.count, row.pod)));
+    const PlacementRequest request = t.Request(Members("m", row.count, row.pod));
+    const auto placement = t.Place(request);
     CHECK_FALSE(placement.ok());
+    CHECK(NeverFits(request.pods, t.store, t.scorer.fit()) ==
+          (row.verdict.reason == ReasonId::kNeverFits));
     CHECK(cluster::Token(placement.verdict.reason) == cluster::Token(row.verdict.reason));
     CHECK(placement.verdict.want == row.verdict.want);
     CHECK(placement.verdict.have == row.verdict.have);
