@@ -443,6 +443,7 @@ void Store::Unreserve(const PodInfo& released) {
   GiveBack(pod);
   pod.user.clear();
   pod.job.clear();
+  NoteDemand(pod.workload);
   const bool sound = pod.refusal.reason == ReasonId::kNone ||
                      pod.refusal.reason == ReasonId::kGangConflict;  // judged again at Refresh
   if (pod.workload == nullptr || pod.bound() || !sound) return;
@@ -491,11 +492,13 @@ void Store::AdoptQueue(const PodInfo& pod) { Own(pod).queue = pod.workload->queu
 void Store::Exempt(const PodInfo& pod) {
   Own(pod).exempt = true;
   Own(pod).non_preemptible = true;
-  ++generation_;  // its queue's demand is another one
+  NoteDemand(pod.workload);
+  ++generation_;
 }
 
 void Store::SetTerms(const PodInfo& pod, Demand fixed, QueueId queue, bool non_preemptible,
                      std::string user) {
+  NoteDemand(pod.workload);
   ChargeUser(Own(pod), std::move(user));
   Own(pod).fixed = std::move(fixed);
   Own(pod).non_preemptible = non_preemptible;

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -264,6 +265,9 @@ class Store {
   std::set<QueueId> TakeQueueNews() { return std::exchange(queue_news_, {}); }
   /// With borrowing: queues of which the use changed since the last call.
   std::set<QueueId> TakeUseNews() { return std::exchange(use_news_, {}); }
+  /// Workloads of which the demand (policy/queue_demand.h) may have changed since
+  /// the last call. In no particular order.
+  std::vector<const Workload*> TakeDemandNews();
   /// Shares of queues (QueueInfo::shares) that changed.
   struct ShareNews {
     std::set<std::pair<QueueId, std::string>> changed{};
@@ -393,6 +397,7 @@ class Store {
   QueueId QueueOfHeld(const PodInfo& pod) const;
   bool QueueAdmits(QueueId queue, std::string_view ns) const;
   void NoteMoved(const PodInfo& pod);
+  void NoteDemand(const Workload* workload);
   bool Ours(const kube::Pod& pod) const;
 
   config::PolicyConfiguration policy_;
@@ -458,6 +463,7 @@ class Store {
   ChangeLog room_changes_;
   std::set<QueueId> queue_news_;
   std::set<QueueId> use_news_;
+  std::unordered_set<const Workload*> demand_news_;
   ShareNews share_news_;
   std::vector<QueueId> keepers_;
   std::vector<ResourceId> kept_ids_;

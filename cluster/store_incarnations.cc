@@ -27,7 +27,10 @@ bool Succeeded(const Store::EndedPod& pod) {
 
 }  // namespace
 
-void Store::SetStarted(const Workload& workload, bool started) { Own(workload).started = started; }
+void Store::SetStarted(const Workload& workload, bool started) {
+  Own(workload).started = started;
+  NoteDemand(&workload);  // in a queue on hold, only what has started is demand
+}
 
 void Store::SetPlan(const Workload& workload, std::string plan) {
   // While it had the plan, members that had succeeded under an earlier one did not count.

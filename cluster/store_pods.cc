@@ -355,6 +355,7 @@ void Store::Unfile(PodInfo& pod) {
     if (listener_ != nullptr) listener_->OnWorkloadGone(*workload);
     changed_.erase(workload);
     open_.erase(workload);
+    demand_news_.erase(workload);
     neighbourly_.erase(workload);
     stale_.erase(workload);
     workloads_.erase(workload->key);
@@ -421,6 +422,7 @@ void Store::CheckMember(const Workload& workload, PodInfo& pod, const PodInfo& f
 void Store::MarkChanged(const Workload& workload) {
   changed_.insert(&workload);
   open_.insert(&workload);
+  NoteDemand(&workload);
   ++generation_;
 }
 

@@ -111,6 +111,7 @@ void Store::RechargeQueue(PodInfo& pod) {
 /// Adds what the pod is charged to each queue on its queue's path, or takes it off again.
 void Store::ChargeQueue(PodInfo& pod, int sign) {
   if (sign > 0) pod.charged_priority = pod.object.priority;
+  NoteDemand(pod.workload);
   const auto like = std::pair(pod.charged_queue, pod.charged_priority);
   if ((priorities_[like] += sign) == 0) priorities_.erase(like);
   if (pod.charged_queue == kNoQueue) return;
@@ -127,6 +128,16 @@ void Store::ChargeQueue(PodInfo& pod, int sign) {
   if (pod.charge == Charge::kBound) CountUsage(pod, sign, now_);
   if (sign < 0) queue_news_.insert(info.path.begin(), info.path.end());
   if (policy_.borrowing) use_news_.insert(info.path.begin(), info.path.end());
+}
+
+/// Null: it is in none.
+void Store::NoteDemand(const Workload* workload) {
+  if (workload != nullptr) demand_news_.insert(workload);
+}
+
+std::vector<const Workload*> Store::TakeDemandNews() {
+  const auto news = std::exchange(demand_news_, {});
+  return {news.begin(), news.end()};
 }
 
 bool Store::HoldsBelow(QueueId queue, std::int32_t priority) const {

@@ -59,6 +59,8 @@ void Store::CountJob(PodInfo& pod, int sign) {
     if (--jobs.at(pod.job) == 0) jobs.erase(pod.job);
     if (jobs.empty()) info.jobs.erase(pod.user);
   }
+  // Maybe not that of the pod, which may have changed its gang since.
+  NoteDemand(FindWorkload(pod.job));
 }
 
 }  // namespace berth::cluster

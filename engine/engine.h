@@ -199,6 +199,10 @@ class Engine : private cluster::StoreListener {
   bool WouldStart(const cluster::Workload& workload, TimePoint now);
   /// The fair shares of the last decision that needed them; null: none did yet.
   const policy::FairShareTable* last_fair_shares() const { return fair_shares_.last(); }
+  /// For checks: FairShareCache::Holds.
+  bool FairSharesHold() const { return fair_shares_.Holds(); }
+  /// As of now. Changes nothing but what is remembered of them.
+  const policy::FairShareTable& FairShares(TimePoint now) { return fair_shares_.Now(now); }
   /// The plan of the pod's workload, or null if it has none. The pod may have no place in the plan.
   const Plan* PlanOf(const cluster::PodInfo& pod) const;
   MemberPhase PhaseOfMember(const cluster::PodInfo& pod) const {

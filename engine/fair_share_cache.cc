@@ -9,10 +9,11 @@
 namespace berth::engine {
 
 using cluster::ReasonId;
+using cluster::Workload;
 
 /// What no node could ever hold is no demand: as it was judged last, or, where it was not judged
 /// yet, as it will be. After a start all work is in line, and the first in line may have claims.
-bool FairShareCache::IsPlaceable(const cluster::Workload& workload) const {
+bool FairShareCache::IsPlaceable(const Workload& workload) const {
   const ReasonId reason = states_->At(workload).verdict.reason;
   if (reason != ReasonId::kNone || workload.queue == cluster::kNoQueue) {
     return reason != ReasonId::kNeverFits;
@@ -24,18 +25,64 @@ bool FairShareCache::IsPlaceable(const cluster::Workload& workload) const {
   return !policy::NeverFits(pods, *store_, *fit_);
 }
 
+void FairShareCache::Read(const Workload& workload) {
+  Known& known = known_[&workload];
+  demands_.Add(known.jobs, -1);
+  known.placeable = IsPlaceable(workload);
+  known.jobs = policy::JobsOf(*store_, workload, known.placeable);
+  demands_.Add(known.jobs);
+  const bool judged = states_->At(workload).verdict.reason != ReasonId::kNone;
+  if (judged || workload.Missing() == 0) {
+    unjudged_.erase(&workload);
+  } else {
+    unjudged_.insert(&workload);
+  }
+}
+
+void FairShareCache::ReadAll() {
+  known_.clear();
+  unjudged_.clear();
+  judged_.clear();
+  demands_ = {};
+  store_->TakeDemandNews();
+  for (const auto& [key, workload] : store_->workloads()) Read(workload);
+}
+
+void FairShareCache::ReadChanged() {
+  for (const Workload* workload : store_->TakeDemandNews()) Read(*workload);
+  for (const Workload* workload : std::exchange(judged_, {})) Read(*workload);
+  if (nodes_seen_ == store_->object_changes().end()) return;
+  for (const Workload* workload :
+       std::vector<const Workload*>(unjudged_.begin(), unjudged_.end())) {
+    Read(*workload);
+  }
+}
+
+policy::FairTree FairShareCache::TreeBy(const policy::QueueDemands& demands) const {
+  policy::FairTree tree = demands.TreeOf(*store_);
+  for (policy::FairQueue& queue : tree.queues) queue.used.clear();  // shares do not depend on it
+  return tree;
+}
+
 const policy::FairShareTable& FairShareCache::Now(TimePoint now) {
   const Generation generation{store_->generation(), store_->policy_generation()};
   if (generation_ == generation) return shares_;
-  demands_ = {};
-  for (const auto& [key, workload] : store_->workloads()) {
-    demands_.Add(*store_, workload, IsPlaceable(workload));
+  const bool edited = generation_.second != generation.second;
+  if (edited || store_->reading()) {
+    ReadAll();
+  } else {
+    ReadChanged();
   }
-  shares_ = policy::FairShareTable(*store_, demands_);
-  generation_ = generation;
+  nodes_seen_ = store_->object_changes().end();
+  // While pods are read under a new policy, what changes is not noted.
+  generation_ = store_->reading() ? Generation{} : generation;
+  policy::FairTree tree = TreeBy(demands_);
+  if (!edited && tree == tree_) return shares_;
+  tree_ = std::move(tree);
+  shares_ = policy::FairShareTable(*store_, tree_);
   ++renewals_;
   const std::size_t workloads = store_->workloads().size();
-  fresh_until_ = now + (workloads < kFew ? 0 : static_cast<TimePoint>(workloads / 5));
+  fresh_until_ = now + (workloads < kFew ? 0 : static_cast<TimePoint>(workloads / 50));
   return shares_;
 }
 
@@ -46,13 +93,40 @@ const policy::FairShareTable& FairShareCache::Recent(TimePoint now) {
 policy::FairShareTable FairShareCache::Without(TimePoint now,
                                                const policy::QueueDemands::PodSet& given_up) {
   Now(now);
-  std::map<const cluster::Workload*, policy::QueueDemands::PodSet> by_workload;
+  std::map<const Workload*, policy::QueueDemands::PodSet> by_workload;
   for (const cluster::PodInfo* pod : given_up) by_workload[pod->workload].insert(pod);
   policy::QueueDemands demands = demands_;
   for (const auto& [workload, pods] : by_workload) {
     demands.GiveUp(*store_, *workload, IsPlaceable(*workload), pods);
   }
-  return {*store_, demands};
+  return {*store_, demands.TreeOf(*store_)};
+}
+
+bool FairShareCache::Holds() const {
+  if (generation_ != Generation{store_->generation(), store_->policy_generation()}) return true;
+  policy::QueueDemands demands;
+  for (const auto& [key, workload] : store_->workloads()) {
+    demands.Add(*store_, workload, IsPlaceable(workload));
+  }
+  return TreeBy(demands) == tree_;
+}
+
+void FairShareCache::OnVerdict(const Workload& workload) {
+  const auto known = known_.find(&workload);
+  if (known == known_.end()) return;
+  unjudged_.erase(&workload);
+  if (known->second.placeable == IsPlaceable(workload)) return;
+  judged_.insert(&workload);
+  generation_.first = 0;
+}
+
+void FairShareCache::Forget(const Workload& workload) {
+  const auto known = known_.find(&workload);
+  if (known == known_.end()) return;
+  demands_.Add(known->second.jobs, -1);
+  known_.erase(known);
+  unjudged_.erase(&workload);
+  judged_.erase(&workload);
 }
 
 }  // namespace berth::engine

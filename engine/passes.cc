@@ -102,6 +102,7 @@ void Engine::OnWorkloadGone(const Workload& workload) {
   claimants_.erase(&workload);
   wakeups_.Forget(workload);
   planned_.erase(&workload);
+  fair_shares_.Forget(workload);
   refusals_.ForgetWorkload(workload);
   states_.Forget(workload);
 }

@@ -46,9 +46,7 @@ std::map<ResourceId, std::int64_t> ChargedDevices(const cluster::Store& store,
 
 }  // namespace
 
-FairShareTable::FairShareTable(const cluster::Store& store, const QueueDemands& demands) {
-  FairTree tree = FairTreeOf(store);
-  demands.SetJobs(tree);
+FairShareTable::FairShareTable(const cluster::Store& store, const FairTree& tree) {
   const std::vector<DeviceAmounts> shares = FairShares(tree);
   QueueId most = cluster::kNoQueue;
   for (const QueueId queue : store.queues()) most = std::max(most, queue);
@@ -128,10 +126,6 @@ std::int64_t Exchange::Floor(Claimant of, ResourceId id) const {
 }
 
 std::optional<int> Exchange::Straddlers(std::span<const Loss> losses) const {
-  QuotaView after = running_;
-  for (const Loss& loss : losses) {
-    for (const PodInfo* pod : loss.pods) after.GiveBack(*pod);
-  }
   const std::vector<Claimant> ours = shares_->PathOf(store(), claimant_);
   // The jobs that each claimant would lose, by the amount that it is charged for them.
   struct Lost {
@@ -152,7 +146,8 @@ std::optional<int> Exchange::Straddlers(std::span<const Loss> losses) const {
   std::set<std::size_t> straddlers;
   for (const auto& [key, jobs] : lost) {
     const Claimant claimant{.queue = key.first.first, .own = key.first.second};
-    const std::int64_t left = shares_->Used(after, claimant, key.second);
+    std::int64_t left = shares_->Used(running_, claimant, key.second);
+    for (const Lost& job : jobs) left -= job.amount;
     const std::int64_t floor = Floor(claimant, key.second);
     if (left >= floor) continue;
     const auto straddles = [&](const Lost& job) { return left + job.amount > floor; };

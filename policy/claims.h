@@ -32,7 +32,8 @@ class FairShareTable {
  public:
   /// Nobody is entitled to anything.
   FairShareTable() = default;
-  FairShareTable(const cluster::Store& store, const QueueDemands& demands);
+  /// `tree`: QueueDemands::TreeOf.
+  FairShareTable(const cluster::Store& store, const FairTree& tree);
 
   /// Thousandths of a device. 0 for a resource that is no device, and for a queue that came later.
   std::int64_t Share(const cluster::Store& store, Claimant of, cluster::ResourceId id) const;

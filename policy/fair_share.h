@@ -39,6 +39,8 @@ struct FairQueue {
   std::int64_t priority = 0;
   /// The demand of its own work: jobs that run and jobs that wait.
   std::vector<JobSize> jobs{};
+
+  bool operator==(const FairQueue&) const = default;
 };
 
 /// What shares are computed from: a copy, so that it takes no lock.
@@ -47,6 +49,8 @@ struct FairTree {
   DeviceAmounts pool;   ///< What is shared out.
   bool borrowing = true;
   std::vector<FairQueue> queues{};  ///< In any order; no cycles.
+
+  bool operator==(const FairTree&) const = default;
 };
 
 /// By queue, in the order of the tree. The share of a queue contains those of the queues below it;

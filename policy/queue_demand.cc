@@ -60,30 +60,28 @@ std::int64_t Within(const DeviceAmounts& quota, const DeviceAmounts& job, std::i
 
 }  // namespace
 
-void QueueDemands::AddJob(Jobs& jobs, QueueId queue, const DeviceAmounts& devices,
-                          std::int64_t count) {
-  if (queue != cluster::kNoQueue && !IsNothing(devices)) jobs[queue][devices] += count;
-}
-
-void QueueDemands::Count(const Store& store, const Workload& workload, bool placeable,
-                         const PodSet& given_up, std::int64_t count) {
+std::vector<QueueJob> JobsOf(const Store& store, const Workload& workload, bool placeable,
+                             const std::set<const PodInfo*>& given_up) {
+  std::vector<QueueJob> jobs;
+  const auto add = [&](QueueId queue, DeviceAmounts devices, bool preemptible) {
+    if (queue == cluster::kNoQueue || IsNothing(devices)) return;
+    jobs.push_back({.queue = queue, .devices = std::move(devices), .preemptible = preemptible});
+  };
   DeviceAmounts job(store.device_ids().size());
   int missing = workload.min_member - workload.finished;
-  const bool evictable = std::ranges::none_of(workload.members, &PodInfo::non_preemptible);
-  Jobs& jobs = evictable ? jobs_ : non_preemptible_;
   const auto add_held = [&](const PodInfo& pod) {
     if (pod.charge == Charge::kNone || given_up.contains(&pod)) return;
-    const DeviceAmounts devices = DevicesOf(store, pod.charged);
+    DeviceAmounts devices = DevicesOf(store, pod.charged);
     if (pod.charged_queue == workload.queue && missing > 0) {
       AddTo(job, devices);
       --missing;
     } else {
-      AddJob(pod.non_preemptible ? non_preemptible_ : jobs_, pod.charged_queue, devices, count);
+      add(pod.charged_queue, std::move(devices), !pod.non_preemptible);
     }
   };
   for (const PodInfo* pod : InTurns(workload.members)) add_held(*pod);
   for (const PodInfo* pod : workload.faulty) add_held(*pod);
-  if (workload.queue == cluster::kNoQueue) return;
+  if (workload.queue == cluster::kNoQueue) return jobs;
   const bool held = store.queue(workload.queue).held_by != cluster::kNoQueue;
   if (missing > 0 && placeable && (workload.started || !held)) {
     std::vector<const PodInfo*> pods = workload.Unplaced();
@@ -95,37 +93,48 @@ void QueueDemands::Count(const Store& store, const Workload& workload, bool plac
       for (const PodInfo* pod : pods) AddTo(job, DevicesOf(store, pod->shape->demand));
     }
   }
-  if (AddCapped(store, workload, job, evictable, count)) return;
-  AddJob(jobs, workload.queue, job, count);
+  const std::size_t before = jobs.size();
+  add(workload.queue, std::move(job),
+      std::ranges::none_of(workload.members, &PodInfo::non_preemptible));
+  const bool capped = store.queue(workload.queue).config.max_jobs_per_user > 0 &&
+                      !QuotaView(store).HasJob(workload.queue, workload.user, workload.key);
+  if (capped && jobs.size() > before) jobs.back().capped_user = workload.user;
+  return jobs;
 }
 
-/// False: no cap of its user's jobs concerns it.
-bool QueueDemands::AddCapped(const Store& store, const Workload& workload,
-                             const DeviceAmounts& devices, bool preemptible, std::int64_t count) {
-  const std::int64_t most = store.queue(workload.queue).config.max_jobs_per_user;
-  const QuotaView view(store);
-  if (most == 0 || IsNothing(devices) || view.HasJob(workload.queue, workload.user, workload.key))
-    return false;
-  Capped& capped = capped_[{workload.queue, workload.user}];
-  capped.left = std::max<std::int64_t>(0, most - view.Jobs(workload.queue, workload.user));
-  capped.jobs[{devices, preemptible}] += count;
-  return true;
+void QueueDemands::Add(const std::vector<QueueJob>& jobs, std::int64_t count) {
+  const auto add = [count](auto& table, const auto& key, const auto& size) {
+    auto& sizes = table[key];
+    if ((sizes[size] += count) == 0) sizes.erase(size);
+    if (sizes.empty()) table.erase(key);
+  };
+  for (const QueueJob& job : jobs) {
+    if (job.capped_user) {
+      add(capped_, std::pair(job.queue, *job.capped_user), std::pair(job.devices, job.preemptible));
+    } else {
+      add(job.preemptible ? jobs_ : non_preemptible_, job.queue, job.devices);
+    }
+  }
 }
 
-void QueueDemands::SetJobs(FairTree& tree) const {
+void QueueDemands::SetJobs(const Store& store, FairTree& tree) const {
   Jobs preemptible = jobs_;
   Jobs non_preemptible = non_preemptible_;
-  for (const auto& [owner, capped] : capped_) {
-    std::int64_t left = capped.left;
-    for (const auto& [job, count] : capped.jobs) {
+  const QuotaView view(store);
+  const std::set<QueueId> present(store.queues().begin(), store.queues().end());
+  for (const auto& [owner, sizes] : capped_) {
+    const auto& [queue, user] = owner;
+    if (!present.contains(queue)) continue;  // the policy has changed since it was read
+    const std::int64_t most = store.queue(queue).config.max_jobs_per_user;
+    std::int64_t left = std::max<std::int64_t>(0, most - view.Jobs(queue, user));
+    for (const auto& [job, count] : sizes) {
       const std::int64_t counted = std::min(left, count);
       left -= counted;
-      if (counted > 0)
-        (job.second ? preemptible : non_preemptible)[owner.first][job.first] += counted;
+      if (counted > 0) (job.second ? preemptible : non_preemptible)[queue][job.first] += counted;
     }
   }
   for (FairQueue& queue : tree.queues) {
-    std::map<DeviceAmounts, std::int64_t> jobs;
+    Sizes jobs;
     if (const auto it = preemptible.find(queue.id); it != preemptible.end()) jobs = it->second;
     if (const auto it = non_preemptible.find(queue.id); it != non_preemptible.end()) {
       DeviceAmounts left = queue.quota;
@@ -163,7 +172,7 @@ DeviceAmounts HeldTwice(const Store& store) {
 
 }  // namespace
 
-FairTree FairTreeOf(const Store& store) {
+FairTree QueueDemands::TreeOf(const Store& store) const {
   const auto& ids = store.device_ids();
   const auto by_kind = [&](const cluster::Amounts& amounts) {
     DeviceAmounts result;
@@ -199,6 +208,7 @@ FairTree FairTreeOf(const Store& store) {
   }
   const DeviceAmounts twice = HeldTwice(store);
   for (std::size_t kind = 0; kind < ids.size(); ++kind) tree.pool[kind] -= twice[kind];
+  SetJobs(store, tree);
   return tree;
 }
 

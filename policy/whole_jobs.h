@@ -14,6 +14,8 @@ using DeviceAmounts = std::vector<std::int64_t>;
 struct JobSize {
   DeviceAmounts devices{};
   std::int64_t count = 1;
+
+  bool operator==(const JobSize&) const = default;
 };
 
 /// Fills a level with jobs: the largest job first, and each that still fits. The level rises from 0

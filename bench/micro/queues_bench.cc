@@ -76,8 +76,7 @@ void FairSharesOfTree(benchmark::State& state) {
   for (const auto& [key, workload] : engine->store().workloads()) {
     demands.Add(engine->store(), workload);
   }
-  policy::FairTree tree = policy::FairTreeOf(engine->store());
-  demands.SetJobs(tree);
+  const policy::FairTree tree = demands.TreeOf(engine->store());
   std::int64_t shared = 0;
   for (auto _ : state) {
     const auto shares = policy::FairShares(tree);

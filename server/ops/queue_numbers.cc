@@ -31,14 +31,13 @@ QueueTree QueueReader::Read(const InParts& read,
   QueueTree queues;
   read([&](const engine::Engine& engine, auto) {
     const cluster::Store& store = engine.store();
-    queues.tree = policy::FairTreeOf(store);
+    queues.tree = demands_.TreeOf(store);
     for (const cluster::ResourceId id : store.device_ids()) {
       queues.kinds.push_back(store.resources().Name(id));
     }
     also(store);
     return false;
   });
-  demands_.SetJobs(queues.tree);
   return queues;
 }
 

@@ -143,6 +143,9 @@ void Checker::AfterStep(const HostDriver* host) {
   generation_ = store.generation();
   CheckDevices(host->engine());
   CheckCaps(*host);
+  if (!host->engine().FairSharesHold()) {
+    Broken("I7: fair shares are not those of the demand that the engine holds");
+  }
   if (++changes_ % kRebuildEvery == 0) CheckLedger(store);
 }
 

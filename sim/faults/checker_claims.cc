@@ -87,7 +87,7 @@ policy::FairShareTable SharesOf(const engine::Engine& engine) {
     const auto reason = engine.StateOf(workload).verdict.reason;
     demands.Add(engine.store(), workload, reason != cluster::ReasonId::kNeverFits);
   }
-  return {engine.store(), demands};
+  return {engine.store(), demands.TreeOf(engine.store())};
 }
 
 }  // namespace

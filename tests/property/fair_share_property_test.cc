@@ -463,8 +463,7 @@ void AsTheEngineFills() {
   for (const auto& [key, workload] : world.store().workloads()) {
     demands.Add(world.store(), workload);
   }
-  tree = FairTreeOf(world.store());
-  demands.SetJobs(tree);
+  tree = demands.TreeOf(world.store());
   const std::vector<DeviceAmounts> shares = FairShares(tree);
   for (std::size_t i = 0; i < shares.size(); ++i) RC_ASSERT(tree.queues[i].used == shares[i]);
 }

@@ -406,6 +406,17 @@ TEST_CASE("of what many jobs borrow, only that is taken back which cannot be lef
   }));
 }
 
+/// What is remembered of the demand of workloads, and of shares, changes only what they cost.
+void CheckShares(World& world) {
+  policy::QueueDemands demands;
+  for (const auto& [key, workload] : world.store().workloads()) {
+    const auto reason = world.engine().StateOf(workload).verdict.reason;
+    demands.Add(world.store(), workload, reason != cluster::ReasonId::kNeverFits);
+  }
+  const policy::FairShareTable anew(world.store(), demands.TreeOf(world.store()));
+  RC_ASSERT(world.engine().FairShares(world.now()) == anew);
+}
+
 /// Lets the world go on, with a controller that makes evicted pods again, until nothing changes.
 /// Returns the number of evictions.
 int Settle(World& world, std::map<std::string, kube::Pod>& wanted, int& made) {
@@ -413,6 +424,7 @@ int Settle(World& world, std::map<std::string, kube::Pod>& wanted, int& made) {
   for (int round = 0; round < 60; ++round) {
     world.Schedule();
     world.Advance(2'000);
+    CheckShares(world);
     std::vector<std::string> ended;
     for (const auto& [name, pod] : world.pods()) {
       if (pod.meta.deletion) ended.push_back(name);

@@ -51,7 +51,7 @@ struct ClaimsTest : Planning {
     store.Refresh();
     QueueDemands demands;
     for (const auto& [key, workload] : store.workloads()) demands.Add(store, workload);
-    shares = FairShareTable(store, demands);
+    shares = FairShareTable(store, demands.TreeOf(store));
     const QuotaView use(store);
     return {shares, use, use, store.FindQueue(queue)};
   }

@@ -24,9 +24,7 @@ struct DemandTest : Planning {
     store.Refresh();
     QueueDemands demands;
     for (const auto& [key, workload] : store.workloads()) demands.Add(store, workload, placeable);
-    FairTree tree = FairTreeOf(store);
-    demands.SetJobs(tree);
-    return tree;
+    return demands.TreeOf(store);
   }
   /// Sizes of the jobs of queue `a`.
   std::vector<std::int64_t> Jobs(bool placeable = true) {
@@ -80,8 +78,7 @@ TEST_CASE("members that give their places up count as those that wait", "[unit][
     QueueDemands::PodSet given_up;
     for (const std::string& name : names) given_up.insert(t.store.FindPod("uid-" + name));
     demands.GiveUp(t.store, *(*given_up.begin())->workload, /*placeable=*/true, given_up);
-    FairTree tree = FairTreeOf(t.store);
-    demands.SetJobs(tree);
+    const FairTree tree = demands.TreeOf(t.store);
     Sizes sizes;
     for (const JobSize& job : tree.queues[0].jobs) {
       sizes.insert(sizes.end(), static_cast<std::size_t>(job.count), job.devices.at(0) / 1000);
