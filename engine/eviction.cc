@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 #include "cluster/plan_claim.h"
@@ -289,7 +290,7 @@ bool Evicts(const View& view, const Workload& workload) {
 
 /// Of the jobs of one workload of another queue, those that could be taken if nothing else were:
 /// surplus that reaches above the floors pod by pod, and, at once, all that runs.
-void KeepLosable(std::vector<VictimJob>& jobs, const policy::Exchange& exchange) {
+void KeepLosable(std::vector<VictimJob>& jobs, policy::Losable& losable) {
   const bool whole = !jobs.back().surplus;
   // Plans of other queues that have not started are bound soon, or give way to time.
   if (whole && !jobs.back().runs) return jobs.clear();
@@ -298,31 +299,29 @@ void KeepLosable(std::vector<VictimJob>& jobs, const policy::Exchange& exchange)
     for (const VictimJob& job : jobs) {
       all.insert(all.end(), job.running.begin(), job.running.end());
     }
-    const policy::Loss loss{.queue = jobs.back().queue, .pods = all};
-    if (exchange.Straddlers({&loss, 1})) return;  // sets of them are judged again
+    if (losable({.queue = jobs.back().queue, .pods = all})) return;  // sets are judged again
     jobs.pop_back();
   }
   std::erase_if(jobs, [&](const VictimJob& job) {
-    const policy::Loss loss{.queue = job.queue, .pods = job.running};
-    return !exchange.Straddlers({&loss, 1});
+    return !losable({.queue = job.queue, .pods = job.running});
   });
 }
 
 /// Of the jobs of `holder`, those that `workload` may take.
 std::vector<VictimJob> TakeableOf(const View& view, const Workload& holder,
                                   const Workload& workload, Sources sources,
-                                  const policy::Exchange* exchange) {
+                                  policy::Losable* losable) {
   std::vector<VictimJob> jobs = JobsOf(view, holder, workload);
   if (jobs.empty()) return jobs;
   const VictimJob& first = jobs.front();
   if (first.queue != workload.queue) {
-    if (exchange == nullptr || first.queue == cluster::kNoQueue) return {};
-    KeepLosable(jobs, *exchange);
+    if (losable == nullptr || first.queue == cluster::kNoQueue) return {};
+    KeepLosable(jobs, *losable);
     return jobs;
   }
   // If a plan yielded, those that it is about to evict would count in their queues again.
   const bool evicts = !first.runs && !first.surplus && Evicts(view, holder);
-  if (!sources.lower || (exchange != nullptr && evicts)) return {};
+  if (!sources.lower || (losable != nullptr && evicts)) return {};
   // The whole needs all surplus.
   const auto is_equal = [&](const VictimJob& job) { return !IsLower(job, workload); };
   if (std::ranges::any_of(jobs, is_equal) && !jobs.back().surplus) jobs.pop_back();
@@ -412,7 +411,9 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
     if (fresh) known->second = exchange->Excess(queue);
     return known->second;
   };
-  std::set<const Workload*, cluster::ByKey> seen;
+  std::optional<policy::Losable> losable;
+  if (exchange != nullptr) losable.emplace(*exchange);
+  std::unordered_set<const Workload*> seen;
   std::vector<VictimJob> jobs;
   for (const auto& node : view.store.nodes()) {
     for (const PodInfo* pod : node->pods) {
@@ -423,7 +424,8 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
       if (!seen.insert(holder).second) continue;
       if (own && holder->priority >= workload.priority) continue;
       if (!own && excess_of(pod->charged_queue) == 0) continue;
-      for (VictimJob& job : TakeableOf(view, *holder, workload, sources, exchange)) {
+      for (VictimJob& job :
+           TakeableOf(view, *holder, workload, sources, losable ? &*losable : nullptr)) {
         if (job.queue != workload.queue) job.excess = excess_of(job.queue);
         jobs.push_back(std::move(job));
       }
@@ -474,6 +476,8 @@ std::optional<Reservation> DecideResumedStart(const View& view, const Workload& 
   const Sources sources = SourcesOf(view, workload);
   std::optional<policy::Exchange> exchange;
   if (sources.others) exchange = ExchangeOf(view, workload);
+  std::optional<policy::Losable> losable;
+  if (exchange) losable.emplace(*exchange);
   // A mark is only a claim: who does not end yet must be one that may be evicted.
   const std::set<const PodInfo*> rest = RestOf(marked);
   const auto goes_on = [&](const PodInfo* pod) { return pod->terminating() || rest.contains(pod); };
@@ -481,7 +485,7 @@ std::optional<Reservation> DecideResumedStart(const View& view, const Workload& 
     if (goes_on(pod)) return false;
     return pod->workload == nullptr ||
            !MayGoOn(*pod, TakeableOf(view, *pod->workload, workload, sources,
-                                     exchange ? &*exchange : nullptr));
+                                     losable ? &*losable : nullptr));
   });
   if (exchange && !MayLoseAll(marked, rest, workload, *exchange)) {
     std::erase_if(marked, [&](const PodInfo* pod) { return !goes_on(pod); });

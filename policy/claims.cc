@@ -28,17 +28,21 @@ std::vector<Claimant> BelowAncestor(const std::vector<Claimant>& path,
   return below;
 }
 
-/// What the pods are charged in their queue, of devices and of the parts of devices that quotas of
-/// single flavors count. Amounts for non-preemptible work alone promise nothing more.
+/// Devices, and the parts of devices that quotas of single flavors count. Amounts for
+/// non-preemptible work alone promise nothing more.
+bool IsPromised(const cluster::Store& store, ResourceId id) {
+  const cluster::Part* part = store.resources().FindPart(id);
+  return part == nullptr ? IsDevice(store, id)
+                         : !part->non_preemptible && IsDevice(store, part->whole);
+}
+
+/// What the pods are charged in their queue, of what queues are promised.
 std::map<ResourceId, std::int64_t> ChargedDevices(const cluster::Store& store,
                                                   std::span<const PodInfo* const> pods) {
   std::map<ResourceId, std::int64_t> charged;
   for (const PodInfo* pod : pods) {
     for (const auto& [id, amount] : pod->queue_charge) {
-      const cluster::Part* part = store.resources().FindPart(id);
-      const bool counts = part == nullptr ? IsDevice(store, id)
-                                          : !part->non_preemptible && IsDevice(store, part->whole);
-      if (counts) charged[id] += amount;
+      if (amount != 0 && IsPromised(store, id)) charged[id] += amount;
     }
   }
   return charged;
@@ -259,6 +263,33 @@ bool Floors::Take(const Loss& loss, bool may_straddle) {
     for (const PodInfo* pod : loss.pods) left_.Take(pod->charged_queue, pod->queue_charge);
   }
   return taken;
+}
+
+Losable::Losable(const Exchange& exchange)
+    : exchange_(&exchange), ours_(exchange.shares_->PathOf(exchange.store(), exchange.claimant_)) {}
+
+/// A job that is taken alone fits above each floor, or reaches from above it to below it, where
+/// more is in use than the floor.
+bool Losable::IsAbove(QueueId queue, ResourceId id) {
+  const auto [known, fresh] = above_.try_emplace({queue, id}, true);
+  const cluster::Store& store = exchange_->store();
+  if (!fresh || !IsPromised(store, id)) return known->second;
+  const auto above = [&](const Claimant& claimant) {
+    return exchange_->shares_->Used(exchange_->running_, claimant, id) >
+           exchange_->Floor(claimant, id);
+  };
+  known->second =
+      std::ranges::all_of(BelowAncestor(exchange_->shares_->PathOf(store, queue), ours_), above);
+  return known->second;
+}
+
+bool Losable::operator()(const Loss& loss) {
+  if (loss.queue == exchange_->claimant_) return true;
+  return std::ranges::all_of(loss.pods, [&](const PodInfo* pod) {
+    return std::ranges::all_of(pod->queue_charge, [&](const auto& part) {
+      return part.second == 0 || IsAbove(loss.queue, part.first);
+    });
+  });
 }
 
 bool Exchange::Lacks() const {

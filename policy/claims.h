@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -112,6 +113,7 @@ class Exchange {
 
  private:
   friend class Floors;
+  friend class Losable;
   const cluster::Store& store() const { return now_.store(); }
   std::int64_t Quota(Claimant of, cluster::ResourceId id) const;
   std::int64_t Floor(Claimant of, cluster::ResourceId id) const;
@@ -123,6 +125,22 @@ class Exchange {
   QuotaView now_;
   QuotaView running_;
   cluster::QueueId claimant_;
+};
+
+/// Jobs each of which Exchange::Straddlers permits alone. What it takes of a queue is computed
+/// once.
+class Losable {
+ public:
+  /// The exchange must outlive it.
+  explicit Losable(const Exchange& exchange);
+  bool operator()(const Loss& loss);
+
+ private:
+  bool IsAbove(cluster::QueueId queue, cluster::ResourceId id);
+
+  const Exchange* exchange_;
+  std::vector<Claimant> ours_;
+  std::map<std::pair<cluster::QueueId, cluster::ResourceId>, bool> above_;
 };
 
 /// Jobs that are taken one after the other, as long as Exchange::Straddlers permits them all.

@@ -145,7 +145,7 @@ class Checker {
                  const std::set<std::string>& held);
   void CheckStarts(const engine::Engine& engine, const std::set<std::string>& fresh);
   void CheckClaim(const engine::Engine& engine, const cluster::Workload& workload);
-  void CheckLoan(const cluster::Store& store, const cluster::Workload& workload);
+  void CheckLoan(const engine::Engine& engine, const cluster::Workload& workload);
   bool FitsSomewhere(const kube::Pod& pod) const;
   bool CouldRunAlone(const kube::Pod& pod) const;
   bool QueueHasRoom(const kube::Pod& pod, std::int64_t gpus) const;

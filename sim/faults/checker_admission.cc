@@ -265,13 +265,18 @@ void Checker::CheckStarts(const engine::Engine& engine, const std::set<std::stri
     }
     beyond |= GpusIn(store, name) > AmountOf(queue->quota, kGpu);
   }
-  if (store.policy().borrowing && beyond && takes) CheckLoan(store, workload);
+  if (store.policy().borrowing && beyond && takes) CheckLoan(engine, workload);
 }
 
 /// Of queues in a line that keep something only the one that keeps most counts: enough to find what
-/// is wrong.
-void Checker::CheckLoan(const cluster::Store& store, const cluster::Workload& workload) {
+/// is wrong. A plan that was made in the same step may have taken what was free, and evict others.
+void Checker::CheckLoan(const engine::Engine& engine, const cluster::Workload& workload) {
+  const cluster::Store& store = engine.store();
   std::int64_t free = 0;
+  for (const auto& [uid, pod] : store.pods()) {
+    if (pod.charge == cluster::Charge::kNone || !engine.IsVictim(pod)) continue;
+    free += AmountOf(pod.object.spec->requests, kGpu);
+  }
   for (const auto& node : store.nodes()) {
     if (!node->present || !node->object.ready || node->object.unschedulable) continue;
     free += std::max<std::int64_t>(0, node->free(store.device_ids().front()));

@@ -57,7 +57,12 @@ struct ClaimsTest : Planning {
   }
   std::optional<int> Straddlers(const std::string& queue, std::vector<const PodInfo*> lost) {
     const Exchange exchange = For(queue);
-    return exchange.Straddlers(LossesOf(lost));
+    const std::vector<Loss> losses = LossesOf(lost);
+    Losable losable(exchange);
+    for (const Loss& loss : losses) {
+      CHECK(losable(loss) == exchange.Straddlers({&loss, 1}).has_value());
+    }
+    return exchange.Straddlers(losses);
   }
   Claim ClaimFor(const std::string& queue, const PodInfo* waiting,
                  std::vector<const PodInfo*> lost) {
