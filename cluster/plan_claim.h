@@ -19,6 +19,8 @@ inline constexpr std::string_view kPlanAnnotation = "berth.dev/plan";
 inline constexpr std::string_view kEvictedForAnnotation = "berth.dev/evicted-for";
 /// On a pod that is to be evicted: when, RFC 3339. It may run on if less will do by then.
 inline constexpr std::string_view kEvictionTimeAnnotation = "berth.dev/eviction-time";
+/// A label on a Job that Berth has suspended, and resumes once its pods have ended.
+inline constexpr std::string_view kSuspendedLabel = "berth.dev/suspended";
 inline constexpr std::string_view kShareAnnotation = "berth.dev/gpu-milli";
 inline constexpr std::string_view kAdmissionGate = "berth.dev/admission";
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -31,6 +32,14 @@ struct ReleaseMember {
   bool withdraw = false;  ///< Instead of all of the above: clear the nomination, which is void.
 };
 
+/// The batch/v1 Job of a pod that is evicted, in the pod's namespace.
+struct OwningJob {
+  std::string name{};
+  std::string uid{};
+  /// How many of its pods are known to end with this one, those that wait among them; at least 1.
+  int pods = 1;
+};
+
 /// Evicts a pod for work whose plan waits for its room, or because its queue is drained; then
 /// Engine::EvictionAnswered is called, once. Not done any more when Engine::StillEvicts is false.
 struct EvictPod {
@@ -41,6 +50,8 @@ struct EvictPod {
   bool dry_run = false;    ///< Only ask whether the eviction would be done.
   bool surplus = false;    ///< Its gang goes on without it.
   bool by_delete = false;  ///< Delete the pod: no PodDisruptionBudget holds.
+  /// The Job that may be suspended instead, if all its pods end; nullopt: none.
+  std::optional<OwningJob> job{};
 };
 
 /// What the pod is marked with before it is evicted. No workload has a key with a single slash, so

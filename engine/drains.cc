@@ -149,13 +149,13 @@ void Engine::OrderDrainEviction(const std::string& key, engine::Drain& drain, co
     }
     drain.notices.insert_or_assign(meta.uid, std::move(notice));
   }
-  actions_.push_back(
-      EvictPod{.pod = {meta.ns, meta.name, meta.uid},
-               .workload = key,
-               .plan = drain.id,
-               .drained = drain.queue,
-               .dry_run = dry_run,
-               .by_delete = store_.policy().eviction.by == config::EvictBy::kDelete});
+  actions_.push_back(EvictPod{.pod = {meta.ns, meta.name, meta.uid},
+                              .workload = key,
+                              .plan = drain.id,
+                              .drained = drain.queue,
+                              .dry_run = dry_run,
+                              .by_delete = store_.policy().eviction.by == config::EvictBy::kDelete,
+                              .job = dry_run ? std::nullopt : JobToSuspend(pod, store_)});
 }
 
 std::string Engine::ReasonOf(const engine::Drain& drain) {

@@ -83,13 +83,15 @@ void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, bool
     plan.notices.insert_or_assign(
         meta.uid, Plan::Notice{.event = NoticeFor(victim, workload), .job = JobOf(victim, plan)});
   }
+  const bool surplus = plan.surplus.contains(meta.uid);
   actions_.push_back(
       EvictPod{.pod = {meta.ns, meta.name, meta.uid},
                .workload = workload.key,
                .plan = workload.plan,
                .dry_run = dry_run,
-               .surplus = states_[workload].plan->surplus.contains(meta.uid),
-               .by_delete = store_.policy().eviction.by == config::EvictBy::kDelete});
+               .surplus = surplus,
+               .by_delete = store_.policy().eviction.by == config::EvictBy::kDelete,
+               .job = dry_run || surplus ? std::nullopt : JobToSuspend(victim, store_)});
 }
 
 /// Orders the evictions that come next: those of pods that a budget covers, or, if all of these are

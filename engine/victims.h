@@ -36,6 +36,10 @@ bool IsSpared(const cluster::PodInfo& pod);
 /// Whether a PodDisruptionBudget counts the pod.
 bool IsCovered(const cluster::PodInfo& pod, const cluster::Store& store);
 
+/// The Job of a pod that is evicted, whole with its gang; nullopt: it has none, or a budget covers
+/// it, which only an eviction asks.
+std::optional<OwningJob> JobToSuspend(const cluster::PodInfo& pod, const cluster::Store& store);
+
 /// How many of the pods PodDisruptionBudgets forbid to evict after those before them.
 std::int64_t CountBroken(const std::vector<const cluster::PodInfo*>& victims,
                          const cluster::Store& store);

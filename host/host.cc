@@ -18,7 +18,8 @@ Host::Host(config::PolicyConfiguration policy, engine::Options options, Leads le
       leads_(std::move(leads)),
       engine_(std::make_unique<engine::Engine>(std::move(policy), options_)),
       releases_(out_),
-      evictions_(out_) {}
+      evictions_(out_),
+      suspensions_(out_) {}
 
 // --- Terms ---------------------------------------------------------------------------------------
 
@@ -26,6 +27,7 @@ void Host::Lead(TimePoint now) {
   if (stopped_) return;
   in_term_ = true;
   engine_->Start(now);
+  suspensions_.Start();
   Changed(now);
 }
 
@@ -61,6 +63,7 @@ void Host::EndTerm(const std::optional<std::string>& answer) {
   reads_.clear();
   releases_.Clear();
   evictions_.Clear();
+  suspensions_.Clear();
   for (auto at = calls_.begin(); at != calls_.end();) {
     const auto call = at++;
     if (call->second.stage == Stage::kPosts) {
@@ -81,20 +84,21 @@ void Host::Apply(const Change& change, TimePoint now) {
 
 void Host::Changed(TimePoint now) {
   if (!changed_at_) changed_at_ = now;
-  Collect();
+  Collect(now);
 }
 
 void Host::Advance(TimePoint now) {
   Expire(now);
   releases_.Advance(now);
+  suspensions_.Advance(engine_->store(), now);
   changed_at_.reset();
   last_pass_ = now;
   if (deciding()) engine_->Step(now);
-  Collect();
+  Collect(now);
 }
 
 std::optional<TimePoint> Host::due() const {
-  std::optional<TimePoint> due = releases_.due();
+  std::optional<TimePoint> due = Earlier(releases_.due(), suspensions_.due());
   if (!timers_.empty()) due = Earlier(due, timers_.begin()->first);
   // Only a deciding host acts on these deadlines: another would be woken by passed ones again and
   // again.
@@ -106,12 +110,13 @@ std::optional<TimePoint> Host::due() const {
 
 /// Carries out the engine's actions, and goes on with releases whose nomination our watch has
 /// shown. Outside a term only decisions are passed on, and none of an engine that is given up.
-void Host::Collect() {
+void Host::Collect(TimePoint now) {
   std::vector<engine::Action> actions = engine_->TakeActions();
   if (forgetting()) return;
+  std::vector<engine::EvictPod> evictions;
   for (engine::Action& action : actions) {
     std::visit(
-        [this](auto& a) {
+        [&](auto& a) {
           using Action = std::decay_t<decltype(a)>;
           if constexpr (std::is_same_v<Action, engine::Decision>) {
             out_.Put(std::move(a));
@@ -119,8 +124,9 @@ void Host::Collect() {
             return;
           } else if constexpr (std::is_same_v<Action, engine::ReleaseMember>) {
             releases_.Begin(std::move(a));
-          } else if constexpr (std::is_same_v<Action, engine::EvictPod> ||
-                               std::is_same_v<Action, engine::WarnVictim>) {
+          } else if constexpr (std::is_same_v<Action, engine::EvictPod>) {
+            evictions.push_back(std::move(a));
+          } else if constexpr (std::is_same_v<Action, engine::WarnVictim>) {
             evictions_.Begin(std::move(a));
           } else if constexpr (std::is_same_v<Action, engine::SettleBind>) {
             BeginRead(std::move(a.pod));
@@ -133,7 +139,29 @@ void Host::Collect() {
         },
         action);
   }
+  Evict(std::move(evictions), now);
   releases_.Observe(engine_->store());
+  suspensions_.Observe(engine_->store(), now);
+}
+
+/// Pods of a Job that one plan evicts together may end with it.
+void Host::Evict(std::vector<engine::EvictPod> evictions, TimePoint now) {
+  std::map<std::pair<std::string, std::string>, std::vector<engine::EvictPod>> jobs;
+  for (engine::EvictPod& eviction : evictions) {
+    if (eviction.job && suspensions_.Takes(*eviction.job, now)) {
+      jobs[{eviction.plan, eviction.job->uid}].push_back(std::move(eviction));
+    } else {
+      evictions_.Begin(std::move(eviction));
+    }
+  }
+  for (auto& [key, pods] : jobs) {
+    const engine::OwningJob job = *pods.front().job;
+    if (suspensions_.Takes(job, now)) {
+      suspensions_.Begin(job, std::move(pods));
+    } else {
+      for (engine::EvictPod& eviction : pods) evictions_.Begin(std::move(eviction));
+    }
+  }
 }
 
 // --- Orders and their outcomes -------------------------------------------------------------------
@@ -143,6 +171,7 @@ bool Host::Wants(Id order) const {
   const auto call = calls_.find(order);
   if (call != calls_.end()) return !call->second.of_past_term;
   if (evictions_.Has(order)) return evictions_.Wants(order, *engine_);
+  if (suspensions_.Has(order)) return suspensions_.Wants(order, *engine_);
   return reads_.contains(order) || releases_.Wants(order);
 }
 
@@ -156,6 +185,14 @@ void Host::Finished(Id order, Result result, TimePoint now) {
     if (!answer) return;
     engine_->EvictionAnswered(answer->what.workload, answer->what.plan, answer->what.pod.uid,
                               answer->what.dry_run, answer->accepted, now);
+  } else if (suspensions_.Has(order)) {
+    Suspensions::Ended ended = suspensions_.Finished(order, result, engine_->store(), now);
+    for (engine::EvictPod& eviction : ended.one_by_one) evictions_.Begin(std::move(eviction));
+    for (const engine::EvictPod& eviction : ended.accepted) {
+      engine_->EvictionAnswered(eviction.workload, eviction.plan, eviction.pod.uid,
+                                /*dry_run=*/false, /*accepted=*/true, now);
+    }
+    if (ended.accepted.empty()) return;
   } else {
     releases_.Finished(order, result, engine_->store(), now);
     return;  // Nothing that the engine knows has changed.

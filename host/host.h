@@ -23,6 +23,7 @@
 #include "host/evictions.h"
 #include "host/orders.h"
 #include "host/releases.h"
+#include "host/suspensions.h"
 
 namespace berth::host {
 
@@ -89,7 +90,8 @@ class Host {
   engine::Counters TakeCounters() { return engine_->TakeCounters(); }
   /// True while nothing is under way and no call waits.
   bool idle() const {
-    return calls_.empty() && reads_.empty() && releases_.empty() && evictions_.empty();
+    return calls_.empty() && reads_.empty() && releases_.empty() && evictions_.empty() &&
+           suspensions_.empty();
   }
   /// Whether the engine will be told the outcome of this pod's Binding.
   bool FindsOut(std::string_view uid) const;
@@ -121,7 +123,8 @@ class Host {
   };
 
   void Changed(TimePoint now);
-  void Collect();
+  void Collect(TimePoint now);
+  void Evict(std::vector<engine::EvictPod> evictions, TimePoint now);
   void EndTerm(const std::optional<std::string>& answer);
   void Expire(TimePoint now);
   // Calls, in calls.cc.
@@ -142,6 +145,7 @@ class Host {
   Outbox out_;
   Releases releases_;
   Evictions evictions_;
+  Suspensions suspensions_;
   bool in_term_ = false;
   bool stopped_ = false;
   int terms_ = 0;

@@ -63,6 +63,23 @@ struct Evict {
   int attempt = 1;
 };
 
+/// Read the Job of that name; or, without a name, all that Berth has suspended.
+struct ReadJobs {
+  Id id = 0;
+  std::string ns{};
+  std::string name{};
+  int attempt = 1;
+};
+
+/// Suspend the Job with our label (cluster::kSuspendedLabel), or resume it without. Not done if it
+/// has changed since it was read.
+struct SuspendJob {
+  Id id = 0;
+  kube::JobRef job{};
+  bool suspend = true;
+  int attempt = 1;
+};
+
 /// Read the pod of that name from the API server, not from a cache.
 struct ReadPod {
   Id id = 0;
@@ -96,15 +113,17 @@ struct Discard {
 };
 
 /// Orders of the engine's own have no outcome.
-using Order =
-    std::variant<Nominate, RemoveGate, MarkVictim, Evict, ReadPod, PostBinding, AnswerBind,
-                 AnswerPreempt, Discard, engine::EmitEvent, engine::NodeNotice, engine::Decision>;
+using Order = std::variant<Nominate, RemoveGate, MarkVictim, Evict, ReadJobs, SuspendJob, ReadPod,
+                           PostBinding, AnswerBind, AnswerPreempt, Discard, engine::EmitEvent,
+                           engine::NodeNotice, engine::Decision>;
 
 /// The outcome of an order that writes or reads, after all retries of the API client.
 struct Result {
   kube::WriteOutcome outcome = kube::WriteOutcome::kUnknown;
   std::string message{};           ///< From the server or the transport; empty on success.
   std::optional<kube::Pod> pod{};  ///< Of a successful read.
+  std::vector<kube::Job> jobs{};   ///< The same.
+  bool forbidden = false;          ///< Berth does not have the right: 401 or 403.
   bool tried = true;               ///< False: the driver had no room for it. Not counted as a try.
 };
 

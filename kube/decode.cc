@@ -96,6 +96,23 @@ std::expected<ConfigMap, DecodeError> DecodeConfigMap(Element json) {
   });
 }
 
+std::expected<Job, DecodeError> DecodeJob(Element json) {
+  return DecodeStrictly<Job>(json, [](Reader& reader, Object object, Job& job) {
+    job.controller = reader.Controller(object);
+    reader.ObjectField(object, "spec", [&](Object spec) {
+      job.suspended = reader.Bool(spec, "suspend");
+      job.parallelism = reader.Int32(spec, "parallelism", 1);
+      if (const std::int32_t completions = reader.Int32(spec, "completions", -1);
+          completions >= 0) {
+        job.completions = completions;
+      }
+      job.managed_by = reader.Text(spec, "managedBy");
+    });
+    reader.ObjectField(object, "status",
+                       [&](Object status) { job.succeeded = reader.Int32(status, "succeeded"); });
+  });
+}
+
 std::expected<Pod, DecodeError> DecodePod(std::string_view json, simdjson::dom::parser& parser) {
   return DecodeText<Pod>(json, parser, [](Element element) { return DecodePod(element); });
 }
@@ -126,6 +143,23 @@ std::expected<ConfigMap, DecodeError> DecodeConfigMap(std::string_view json,
                                                       simdjson::dom::parser& parser) {
   return DecodeText<ConfigMap>(json, parser,
                                [](Element element) { return DecodeConfigMap(element); });
+}
+
+std::expected<std::vector<Job>, DecodeError> DecodeJobs(std::string_view json,
+                                                        simdjson::dom::parser& parser) {
+  using Jobs = std::vector<Job>;
+  return DecodeText<Jobs>(json, parser, [](Element element) -> std::expected<Jobs, DecodeError> {
+    std::vector<Element> items{element};
+    simdjson::dom::array list;
+    if (element["items"].get(list) == simdjson::SUCCESS) items.assign(list.begin(), list.end());
+    Jobs jobs;
+    for (const Element item : items) {
+      auto job = DecodeJob(item);
+      if (!job) return std::unexpected(std::move(job.error()));
+      jobs.push_back(*std::move(job));
+    }
+    return jobs;
+  });
 }
 
 }  // namespace berth::kube

@@ -23,6 +23,7 @@
 #include <expected>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kube/objects.h"
 
@@ -59,6 +60,7 @@ std::expected<PriorityClass, DecodeError> DecodePriorityClass(simdjson::dom::ele
 std::expected<PodDisruptionBudget, DecodeError> DecodePodDisruptionBudget(
     simdjson::dom::element json);
 std::expected<ConfigMap, DecodeError> DecodeConfigMap(simdjson::dom::element json);
+std::expected<Job, DecodeError> DecodeJob(simdjson::dom::element json);
 
 // The same from text. The parser is scratch space: reuse it, one per thread.
 std::expected<Pod, DecodeError> DecodePod(std::string_view json, simdjson::dom::parser& parser);
@@ -71,5 +73,8 @@ std::expected<PodDisruptionBudget, DecodeError> DecodePodDisruptionBudget(
     std::string_view json, simdjson::dom::parser& parser);
 std::expected<ConfigMap, DecodeError> DecodeConfigMap(std::string_view json,
                                                       simdjson::dom::parser& parser);
+/// A Job, or the items of a JobList.
+std::expected<std::vector<Job>, DecodeError> DecodeJobs(std::string_view json,
+                                                        simdjson::dom::parser& parser);
 
 }  // namespace berth::kube

@@ -201,18 +201,6 @@ void ReadConditions(Reader& reader, Object status, Pod& pod, PodResources& resou
   });
 }
 
-void ReadController(Reader& reader, Object object, Pod& pod) {
-  reader.ObjectField(object, "metadata", [&](Object metadata) {
-    reader.ObjectList(metadata, "ownerReferences", kMaxItems, [&](Object owner) {
-      if (pod.controller || !reader.Bool(owner, "controller")) return;
-      pod.controller = OwnerReference{.kind = std::string(reader.Text(owner, "kind")),
-                                      .name = std::string(reader.Text(owner, "name")),
-                                      .uid = std::string(reader.Text(owner, "uid")),
-                                      .controller = true};
-    });
-  });
-}
-
 /// Reads the plain fields of a pod's spec; the fields that decide where it may run go into PodSpec.
 void ReadSpecFields(Reader& reader, Object spec, Pod& pod) {
   pod.node_name = reader.Text(spec, "nodeName");
@@ -267,7 +255,7 @@ std::expected<Pod, DecodeError> DecodePod(Element json) {
   Pod pod;
   pod.meta = reader.Meta(object, Author::kUser);
   if (auto error = Unusable(pod.meta, reader.problem())) return std::unexpected(std::move(*error));
-  ReadController(reader, object, pod);
+  pod.controller = reader.Controller(object);
 
   PodResources resources;
   std::vector<NamedStatus> statuses;

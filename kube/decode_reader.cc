@@ -220,6 +220,21 @@ std::optional<LabelSelector> Reader::Selector(Object object, std::string_view ke
   return selector;
 }
 
+std::optional<OwnerReference> Reader::Controller(Object object) {
+  std::optional<OwnerReference> controller;
+  ObjectField(object, "metadata", [&](Object metadata) {
+    ObjectList(metadata, "ownerReferences", kMaxItems, [&](Object owner) {
+      if (controller || !Bool(owner, "controller")) return;
+      controller = OwnerReference{.api_version = std::string(Text(owner, "apiVersion")),
+                                  .kind = std::string(Text(owner, "kind")),
+                                  .name = std::string(Text(owner, "name")),
+                                  .uid = std::string(Text(owner, "uid")),
+                                  .controller = true};
+    });
+  });
+  return controller;
+}
+
 std::string_view Reader::Name(Object object, std::string_view key) {
   std::string_view name;
   Field(object, key, [&](Element value) {

@@ -107,6 +107,8 @@ class Reader {
   std::optional<LabelSelector> Selector(Object object, std::string_view key);
   std::vector<Requirement> Requirements(Object object, std::string_view key);
 
+  /// The owner that controls the object, of its `metadata`.
+  std::optional<OwnerReference> Controller(Object object);
   /// Reads `metadata`; fields that cannot be read stay empty.
   ObjectMeta Meta(Object object, Author author);
 

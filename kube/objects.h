@@ -135,6 +135,7 @@ struct PodScheduled {
 };
 
 struct OwnerReference {
+  std::string api_version{};
   std::string kind;
   std::string name;
   std::string uid;
@@ -195,6 +196,17 @@ struct PodDisruptionBudget {
   ObjectMeta meta;
   std::optional<LabelSelector> selector;
   std::int32_t disruptions_allowed = 0;
+};
+
+/// A batch/v1 Job.
+struct Job {
+  ObjectMeta meta;
+  bool suspended = false;  ///< spec.suspend
+  std::int32_t parallelism = 1;
+  std::optional<std::int32_t> completions;
+  std::int32_t succeeded = 0;  ///< Of status: how many of its pods have.
+  std::string managed_by;      ///< Empty, or who runs it instead of the Job controller.
+  std::optional<OwnerReference> controller;
 };
 
 struct ConfigMap {

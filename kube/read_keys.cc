@@ -48,6 +48,7 @@ constexpr auto kReadKeys = [] {
       {.name = "berth.dev/plan", .annotation = kPlanBytes},
       {.name = "berth.dev/preemptible"},
       {.name = "berth.dev/queue"},
+      Label("berth.dev/suspended"),
       {.name = "berth.dev/topology-preferred"},
       {.name = "berth.dev/topology-required"},
       Label("berth.dev/user"),

@@ -164,6 +164,35 @@ std::optional<Request> GetPodRequest(std::string_view ns, std::string_view name)
   return PodRequest(ns, name, "GET");
 }
 
+std::optional<Request> GetJobRequest(std::string_view ns, std::string_view name) {
+  if (!IsName(ns) || !IsName(name)) return std::nullopt;
+  Request request;
+  request.path = "/apis/batch/v1/namespaces/" + EscapeSegment(ns) + "/jobs/" + EscapeSegment(name);
+  return request;
+}
+
+Request ListJobsRequest(std::string_view label) {
+  Request request;
+  request.path = "/apis/batch/v1/jobs";
+  request.query = {{"labelSelector", std::string(label)}};
+  return request;
+}
+
+std::optional<Request> SuspendJobRequest(const JobRef& job, std::string_view label, bool suspend) {
+  auto request = GetJobRequest(job.ns, job.name);
+  if (!request) return std::nullopt;
+  request->method = "PATCH";
+  request->query = {{"fieldValidation", "Ignore"}};
+  request->content_type = kMergePatch;
+  const json value = suspend ? json("true") : json();
+  request->body = JsonText({{"metadata",
+                             {{"uid", job.uid},
+                              {"resourceVersion", job.resource_version},
+                              {"labels", {{label, value}}}}},
+                            {"spec", {{"suspend", suspend}}}});
+  return request;
+}
+
 std::optional<Request> CreateEventRequest(const EventRecord& event, std::string_view instance) {
   if (!HasNames(event)) return std::nullopt;
   json regarding = {{"apiVersion", event.regarding.api_version},

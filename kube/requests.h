@@ -23,6 +23,14 @@ struct PodRef {
   std::string uid;
 };
 
+/// Identifies one Job exactly, in one state.
+struct JobRef {
+  std::string ns;
+  std::string name;
+  std::string uid;
+  std::string resource_version;
+};
+
 /// Annotations to set, or to remove (nullopt).
 using AnnotationPatch = std::map<std::string, std::optional<std::string>, std::less<>>;
 
@@ -72,6 +80,12 @@ std::optional<Request> DeletePodRequest(const PodRef& pod, bool dry_run);
 std::optional<Request> DisruptRequest(const PodRef& pod, const AnnotationPatch& annotations,
                                       MicroTime now);
 std::optional<Request> GetPodRequest(std::string_view ns, std::string_view name);
+std::optional<Request> GetJobRequest(std::string_view ns, std::string_view name);
+/// Of all Jobs, those with the label.
+Request ListJobsRequest(std::string_view label);
+/// Sets spec.suspend of the Job, and the label with it, or resumes it and removes the label. 409 if
+/// it has changed since it was read.
+std::optional<Request> SuspendJobRequest(const JobRef& job, std::string_view label, bool suspend);
 /// An events.k8s.io/v1 event. `instance` names this replica; cut at 128 bytes.
 std::optional<Request> CreateEventRequest(const EventRecord& event, std::string_view instance);
 /// Says that the event has occurred `count` times, last at `last`.

@@ -65,7 +65,7 @@ WriteResult Writer::PostBinding(const PodRef& pod, const std::string& node,
   return result;
 }
 
-WriteResult Writer::PatchPod(std::optional<Request> request, const WriteOptions& options) {
+WriteResult Writer::Patch(std::optional<Request> request, const WriteOptions& options) {
   WriteResult result = Send(std::move(request), options);
   if (IsOtherUid(result.status, result.message)) result.outcome = WriteOutcome::kConflict;
   return result;
@@ -73,17 +73,17 @@ WriteResult Writer::PatchPod(std::optional<Request> request, const WriteOptions&
 
 WriteResult Writer::Nominate(const PodRef& pod, const std::string& node,
                              const AnnotationPatch& annotations, const WriteOptions& options) {
-  return PatchPod(NominateRequest(pod, node, annotations), options);
+  return Patch(NominateRequest(pod, node, annotations), options);
 }
 
 WriteResult Writer::RemoveGate(const PodRef& pod, const std::string& gate,
                                const WriteOptions& options) {
-  return PatchPod(RemoveGateRequest(pod, gate), options);
+  return Patch(RemoveGateRequest(pod, gate), options);
 }
 
 WriteResult Writer::Annotate(const PodRef& pod, const AnnotationPatch& annotations,
                              const WriteOptions& options) {
-  return PatchPod(AnnotateRequest(pod, annotations), options);
+  return Patch(AnnotateRequest(pod, annotations), options);
 }
 
 WriteResult Writer::Evict(const PodRef& pod, bool dry_run, bool by_delete,
@@ -93,12 +93,26 @@ WriteResult Writer::Evict(const PodRef& pod, bool dry_run, bool by_delete,
 
 WriteResult Writer::Disrupt(const PodRef& pod, const AnnotationPatch& annotations, MicroTime now,
                             const WriteOptions& options) {
-  return PatchPod(DisruptRequest(pod, annotations, now), options);
+  return Patch(DisruptRequest(pod, annotations, now), options);
 }
 
 WriteResult Writer::GetPod(const std::string& ns, const std::string& name,
                            const WriteOptions& options) {
   return Send(GetPodRequest(ns, name), options);
+}
+
+WriteResult Writer::GetJob(const std::string& ns, const std::string& name,
+                           const WriteOptions& options) {
+  return Send(GetJobRequest(ns, name), options);
+}
+
+WriteResult Writer::ListJobs(std::string_view label, const WriteOptions& options) {
+  return Send(ListJobsRequest(label), options);
+}
+
+WriteResult Writer::SuspendJob(const JobRef& job, std::string_view label, bool suspend,
+                               const WriteOptions& options) {
+  return Patch(SuspendJobRequest(job, label, suspend), options);
 }
 
 WriteResult Writer::CreateEvent(const EventRecord& event, const WriteOptions& options) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 
 #include "kube/attempts.h"
 #include "kube/backoff.h"
@@ -65,6 +66,14 @@ class Writer {
   /// Reads a pod from the API server, not from a cache: its JSON is in `body`.
   WriteResult GetPod(const std::string& ns, const std::string& name, const WriteOptions& options);
 
+  /// Read a Job, or all Jobs with the label: their JSON is in `body`.
+  WriteResult GetJob(const std::string& ns, const std::string& name, const WriteOptions& options);
+  WriteResult ListJobs(std::string_view label, const WriteOptions& options);
+
+  /// SuspendJobRequest().
+  WriteResult SuspendJob(const JobRef& job, std::string_view label, bool suspend,
+                         const WriteOptions& options);
+
   /// Creates an events.k8s.io/v1 event; if one of that name exists, that is success.
   WriteResult CreateEvent(const EventRecord& event, const WriteOptions& options);
 
@@ -76,7 +85,7 @@ class Writer {
  private:
   /// nullopt: refused, since a name is invalid.
   WriteResult Send(std::optional<Request> request, const WriteOptions& options);
-  WriteResult PatchPod(std::optional<Request> request, const WriteOptions& options);
+  WriteResult Patch(std::optional<Request> request, const WriteOptions& options);
 
   RestClient& client_;
   const std::string instance_;

@@ -117,6 +117,7 @@ void Fields(A& a, T& condition) {
 
 template <typename A, replay::Is<OwnerReference> T>
 void Fields(A& a, T& owner) {
+  a("api_version", owner.api_version);
   a("kind", owner.kind);
   a("name", owner.name);
   a("uid", owner.uid);

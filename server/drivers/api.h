@@ -26,6 +26,13 @@ class Api {
   virtual host::Result RemoveGate(const host::RemoveGate& removal, const Wanted& wanted) = 0;
   virtual host::Result Mark(const host::MarkVictim& mark, const Wanted& wanted) = 0;
   virtual host::Result Evict(const host::Evict& eviction, const Wanted& wanted) = 0;
+  /// Jobs, where there are any.
+  virtual host::Result ReadJobs(const host::ReadJobs& /*order*/) {
+    return {.outcome = kube::WriteOutcome::kNotFound};
+  }
+  virtual host::Result SuspendJob(const host::SuspendJob& /*order*/, const Wanted& /*wanted*/) {
+    return {.outcome = kube::WriteOutcome::kNotFound};
+  }
   /// Reads the pod from the source of truth; kNotFound: it is gone.
   virtual host::Result ReadPod(const engine::PodRef& pod) = 0;
   virtual void Event(const engine::EmitEvent& event) = 0;

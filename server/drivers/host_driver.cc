@@ -235,6 +235,23 @@ void HostDriver::Queue(Order order, std::string_view failure, Write write) {
   if (!queued) Finish(id, {.outcome = WriteOutcome::kRefused, .tried = false});
 }
 
+/// The same for orders about Jobs. That they fail is no trouble: without the right to suspend Jobs,
+/// pods are evicted one by one.
+template <typename Write>
+void HostDriver::QueueJob(host::Id id, const std::string& ns, const std::string& name,
+                          Write write) {
+  const bool queued = writes_.Push(ns + "/" + name, [this, id, ns, name, write] {
+    if (!Wanted(id)()) return Finish(id, {.outcome = WriteOutcome::kRefused});
+    host::Result result = write(Wanted(id));
+    if (!host::IsSettled(result)) {
+      logger_.V(1, "a Job could not be read or written",
+                {{"job", ns + "/" + name}, {"error", result.message}});
+    }
+    Finish(id, std::move(result));
+  });
+  if (!queued) Finish(id, {.outcome = WriteOutcome::kRefused, .tried = false});
+}
+
 void HostDriver::Do(host::Nominate order) {
   Queue(std::move(order), "nomination failed",
         [this](const host::Nominate& o) { return api_.Nominate(o, Wanted(o.id)); });
@@ -253,6 +270,16 @@ void HostDriver::Do(host::MarkVictim order) {
 void HostDriver::Do(host::Evict order) {
   Queue(std::move(order), "eviction refused",
         [this](const host::Evict& o) { return api_.Evict(o, Wanted(o.id)); });
+}
+
+void HostDriver::Do(const host::ReadJobs& order) {
+  QueueJob(order.id, order.ns, order.name,
+           [this, order](const Api::Wanted& /*wanted*/) { return api_.ReadJobs(order); });
+}
+
+void HostDriver::Do(const host::SuspendJob& order) {
+  QueueJob(order.id, order.job.ns, order.job.name,
+           [this, order](const Api::Wanted& wanted) { return api_.SuspendJob(order, wanted); });
 }
 
 void HostDriver::Do(host::ReadPod order) {

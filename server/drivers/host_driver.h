@@ -137,12 +137,16 @@ class HostDriver final : public VerbHandler {
   void Do(host::RemoveGate order);
   void Do(host::MarkVictim order);
   void Do(host::Evict order);
+  void Do(const host::ReadJobs& order);
+  void Do(const host::SuspendJob& order);
   void Do(host::ReadPod order);
   void Do(engine::EmitEvent event);
   void Do(const engine::NodeNotice& notice);
   void Do(const engine::Decision& decision);
   template <typename Order, typename Write>
   void Queue(Order order, std::string_view failure, Write write);
+  template <typename Write>
+  void QueueJob(host::Id id, const std::string& ns, const std::string& name, Write write);
   void Finish(host::Id order, host::Result result);
   Api::Wanted Wanted(host::Id order) const;
   // Verbs. REQUIRES: no lock held.

@@ -80,6 +80,27 @@ host::Result KubeApi::Evict(const host::Evict& eviction, const Wanted& wanted) {
   });
 }
 
+host::Result KubeApi::ReadJobs(const host::ReadJobs& order) {
+  const kube::WriteOptions options{.timeout = seconds(10)};
+  const auto result = order.name.empty() ? writer_.ListJobs(cluster::kSuspendedLabel, options)
+                                         : writer_.GetJob(order.ns, order.name, options);
+  if (result.outcome != kube::WriteOutcome::kDone) {
+    return {.outcome = result.outcome,
+            .message = result.message,
+            .forbidden = result.status == 401 || result.status == 403};
+  }
+  simdjson::dom::parser parser;
+  auto jobs = kube::DecodeJobs(result.body, parser);
+  if (!jobs) return {.outcome = kube::WriteOutcome::kUnknown, .message = jobs.error().ToString()};
+  return {.outcome = kube::WriteOutcome::kDone, .jobs = std::move(*jobs)};
+}
+
+host::Result KubeApi::SuspendJob(const host::SuspendJob& order, const Wanted& wanted) {
+  return WhileLeading(seconds(5), wanted, [&](const kube::WriteOptions& options) {
+    return writer_.SuspendJob(order.job, cluster::kSuspendedLabel, order.suspend, options);
+  });
+}
+
 host::Result KubeApi::ReadPod(const engine::PodRef& pod) {
   const auto result = writer_.GetPod(pod.ns, pod.name, {.timeout = seconds(10)});
   if (result.outcome != kube::WriteOutcome::kDone) {

@@ -123,6 +123,7 @@ class Checker {
   void CheckRunTime(const kube::Pod& victim);
   void CheckWarning(const kube::Pod& victim);
   void CheckDrained(const kube::Pod& victim);
+  bool GoesWithItsJob(const kube::Pod& victim) const;
   void NoteTorn(const kube::Pod& victim);
   void CheckTorn();
   void CheckSurplus(const kube::Pod& victim);

@@ -70,6 +70,7 @@ std::string GangKey(const kube::Pod& pod) {
 void Checker::OnEviction(const kube::Pod& victim) {
   ++evicted_;
   const auto mark = cluster::EvictionMarkOf(victim);
+  if (!mark && faults_ > 0 && GoesWithItsJob(victim)) return;
   if (!mark) {
     return Broken(fmt::format("I9: {} is evicted for nobody", victim.meta.name));
   }
@@ -115,6 +116,17 @@ void Checker::OnEviction(const kube::Pod& victim) {
   if (waiting > 0) in_vain_.try_emplace(mark->workload, victim.meta.name);
   if (mark->surplus) return CheckSurplus(victim);
   NoteTorn(victim);
+}
+
+/// A pod of the same gang and Job is evicted whole. Berth may not know yet that this one was bound.
+bool Checker::GoesWithItsJob(const kube::Pod& victim) const {
+  return std::ranges::any_of(env_.api.pods(), [&](const auto& entry) {
+    const kube::Pod& mate = *entry.second;
+    const auto mark = cluster::EvictionMarkOf(mate);
+    return mark && !mark->surplus && mate.controller && victim.controller &&
+           mate.controller->uid == victim.controller->uid &&
+           WorkloadKey(mate) == WorkloadKey(victim);
+  });
 }
 
 /// I9: some policy of late drains the queue that the victim runs in, or one above.

@@ -160,6 +160,17 @@ kube::PodDisruptionBudget MakeBudget(const Budget& budget) {
   return object;
 }
 
+std::optional<kube::Job> MakeJob(const Job& job) {
+  if (!job.gang || !job.replaces) return std::nullopt;
+  kube::Job object;
+  object.meta.name = job.name;
+  object.meta.ns = job.ns;
+  object.meta.uid = fmt::format("job-{}-{}", job.ns, job.name);
+  object.parallelism = job.size;
+  object.completions = job.size;
+  return object;
+}
+
 kube::Pod MakeMember(const Job& job, int index) {
   kube::Pod pod;
   pod.meta.name = job.gang ? fmt::format("{}-{}", job.name, index) : job.name;
@@ -176,8 +187,11 @@ kube::Pod MakeMember(const Job& job, int index) {
   if (!job.model.empty()) spec->node_selector["example.com/model"] = job.model;
   pod.spec = std::move(spec);
   if (job.gang) {
-    pod.controller = {
-        .kind = "Job", .name = job.name, .uid = "job-" + job.name, .controller = true};
+    pod.controller = {.api_version = job.replaces ? "batch/v1" : "example.com/v1",
+                      .kind = "Job",
+                      .name = job.name,
+                      .uid = fmt::format("job-{}-{}", job.ns, job.name),
+                      .controller = true};
     pod.meta.labels["berth.dev/gang"] = job.name;
     pod.meta.labels["batch.kubernetes.io/job-completion-index"] = std::to_string(index);
     pod.meta.annotations["berth.dev/gang-size"] = std::to_string(job.size);

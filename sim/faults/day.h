@@ -2,6 +2,7 @@
 // seed, and small enough to be reduced piece by piece when it fails.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,8 @@ kube::PodDisruptionBudget MakeBudget(const Budget& budget);
 
 /// The Pod of member `index`, as its controller creates it.
 kube::Pod MakeMember(const Job& job, int index);
+/// The batch/v1 Job whose controller creates the members; nullopt: they have none.
+std::optional<kube::Job> MakeJob(const Job& job);
 
 struct Day {
   std::uint64_t seed = 0;

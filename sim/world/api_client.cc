@@ -46,6 +46,14 @@ Reply InBytes(Environment& env, const kube::Request& request) {
   Reply reply{.status = answer.status};
   if (!reply.ok()) {
     reply.message = kube::ParseStatus(answer.body, answer.status).message;
+  } else if (request.path.starts_with("/apis/batch/")) {
+    simdjson::dom::parser parser;
+    auto jobs = kube::DecodeJobs(answer.body, parser);
+    if (!jobs) {
+      env.Garble("read of Jobs: " + jobs.error().ToString());
+      return {.status = 500, .message = "unreadable"};
+    }
+    reply.jobs = *std::move(jobs);
   } else if (request.method == "GET") {
     simdjson::dom::parser parser;
     auto pod = kube::DecodePod(answer.body, parser);
@@ -132,6 +140,30 @@ void ApiClient::Evict(const host::Evict& order, Duration timeout, Wanted wanted,
       timeout, std::move(wanted), std::move(done));
 }
 
+void ApiClient::ReadJobs(const host::ReadJobs& order, Duration timeout, Done done) {
+  const std::string label(cluster::kSuspendedLabel);
+  Send(
+      {.ns = order.ns, .name = order.name}, /*is_read=*/true,
+      [&] {
+        return order.name.empty() ? kube::ListJobsRequest(label)
+                                  : kube::GetJobRequest(order.ns, order.name);
+      },
+      [order, label](ApiServer& api) {
+        return order.name.empty() ? api.ListJobs(label) : api.ReadJob(order.ns, order.name);
+      },
+      timeout, {}, std::move(done));
+}
+
+void ApiClient::SuspendJob(const host::SuspendJob& order, Duration timeout, Wanted wanted,
+                           Done done) {
+  const std::string label(cluster::kSuspendedLabel);
+  Send(
+      {.ns = order.job.ns, .name = order.job.name}, /*is_read=*/false,
+      [&] { return kube::SuspendJobRequest(order.job, label, order.suspend); },
+      [order, label](ApiServer& api) { return api.SuspendJob(order.job, label, order.suspend); },
+      timeout, std::move(wanted), std::move(done));
+}
+
 void ApiClient::Read(const engine::PodRef& pod, Duration timeout, Done done) {
   Send(
       pod, /*is_read=*/true, [&] { return kube::GetPodRequest(pod.ns, pod.name); },
@@ -142,7 +174,9 @@ void ApiClient::Send(const engine::PodRef& pod, bool is_read, const MakeRequest&
                      Operation operation, Duration timeout, Wanted wanted, Done done) {
   const bool in_bytes = env_.fidelity == Fidelity::kWire;
   // Every request about a pod is refused for the same names.
-  const auto request = in_bytes ? make() : kube::GetPodRequest(pod.ns, pod.name);
+  const auto request = in_bytes           ? make()
+                       : pod.name.empty() ? kube::Request()
+                                          : kube::GetPodRequest(pod.ns, pod.name);
   if (!request) return done({WriteOutcome::kRefused, {.status = 0, .message = "invalid name"}});
   if (in_bytes) {
     operation = [&env = env_, request = *request](ApiServer&) { return InBytes(env, request); };

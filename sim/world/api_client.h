@@ -44,6 +44,8 @@ class ApiClient {
                   Wanted wanted, Done done);
   void Mark(const host::MarkVictim& order, Duration timeout, Wanted wanted, Done done);
   void Evict(const host::Evict& order, Duration timeout, Wanted wanted, Done done);
+  void ReadJobs(const host::ReadJobs& order, Duration timeout, Done done);
+  void SuspendJob(const host::SuspendJob& order, Duration timeout, Wanted wanted, Done done);
   /// Reads the pod of that name, whatever its UID.
   void Read(const engine::PodRef& pod, Duration timeout, Done done);
   /// After a conflict the pod is read: if it is already on `node`, the outcome is kDone.

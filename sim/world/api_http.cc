@@ -59,13 +59,18 @@ struct PodPath {
   std::string subresource;
 };
 
-PodPath ParsePath(std::string_view path) {
+std::vector<std::string> PartsOf(std::string_view path) {
   std::vector<std::string> parts;
   for (std::size_t at = 0; at < path.size();) {
     const std::size_t end = std::min(path.find('/', at + 1), path.size());
     parts.push_back(Unescaped(path.substr(at + 1, end - at - 1)));
     at = end;
   }
+  return parts;
+}
+
+PodPath ParsePath(std::string_view path) {
+  const std::vector<std::string> parts = PartsOf(path);
   const bool is_pod = (parts.size() == 6 || parts.size() == 7) && parts[0] == "api" &&
                       parts[1] == "v1" && parts[2] == "namespaces" && parts[4] == "pods";
   if (!is_pod) throw Unknown{"path " + std::string(path)};
@@ -182,7 +187,39 @@ Reply ApplySpec(ApiServer& api, engine::PodRef pod, const json& body) {
   return api.RemoveGate(pod, Text(gate, "name"));
 }
 
+/// The paths `/apis/batch/v1/jobs` and `/apis/batch/v1/namespaces/NS/jobs/NAME`.
+Reply ApplyToJobs(ApiServer& api, const kube::Request& request) {
+  const std::vector<std::string> parts = PartsOf(request.path);
+  if (request.method == "GET" && parts.size() == 4 && parts[3] == "jobs") {
+    if (request.query.size() != 1 || request.query.front().first != "labelSelector") {
+      throw Unknown{"query"};
+    }
+    return api.ListJobs(request.query.front().second);
+  }
+  if (parts.size() != 7 || parts[3] != "namespaces" || parts[5] != "jobs") {
+    throw Unknown{"path " + request.path};
+  }
+  if (request.method == "GET") return api.ReadJob(parts[4], parts[6]);
+  if (request.method != "PATCH" || request.content_type != "application/merge-patch+json") {
+    throw Unknown{request.method + " " + request.content_type};
+  }
+  const json body = json::parse(request.body);
+  Known(body, {"metadata", "spec"}, "patch");
+  const json& metadata =
+      Known(body.at("metadata"), {"uid", "resourceVersion", "labels"}, "patch.metadata");
+  const json& labels = metadata.at("labels");
+  if (labels.size() != 1) throw Unknown{"patch of several labels"};
+  const bool suspend = Known(body.at("spec"), {"suspend"}, "patch.spec").at("suspend").get<bool>();
+  if (suspend == labels.front().is_null()) throw Unknown{"label of a suspended Job"};
+  return api.SuspendJob({.ns = parts[4],
+                         .name = parts[6],
+                         .uid = Text(metadata, "uid"),
+                         .resource_version = Text(metadata, "resourceVersion")},
+                        labels.begin().key(), suspend);
+}
+
 Reply Apply(ApiServer& api, const kube::Request& request) {
+  if (request.path.starts_with("/apis/batch/v1/")) return ApplyToJobs(api, request);
   const auto [pod, subresource] = ParsePath(request.path);
   for (const auto& [key, value] : request.query) {
     const bool known = request.method == "PATCH" && key == "fieldValidation" && value == "Ignore";
@@ -204,6 +241,14 @@ Reply Apply(ApiServer& api, const kube::Request& request) {
   return applier->second(api, pod, json::parse(request.body));
 }
 
+/// One Job, or a JobList.
+json JobsJson(const std::string& path, const std::vector<kube::Job>& jobs) {
+  if (!path.ends_with("/v1/jobs")) return JobJson(jobs.front());
+  json items = json::array();
+  for (const kube::Job& job : jobs) items.push_back(JobJson(job));
+  return {{"apiVersion", "batch/v1"}, {"kind", "JobList"}, {"items", std::move(items)}};
+}
+
 }  // namespace
 
 kube::Response StatusResponse(int status, const std::string& message) {
@@ -219,6 +264,11 @@ kube::Response StatusResponse(int status, const std::string& message) {
 kube::Response Serve(ApiServer& api, const kube::Request& request, std::string& unknown) {
   try {
     const Reply reply = Apply(api, request);
+    if (reply.ok() && request.path.starts_with("/apis/batch/")) {
+      return {.status = reply.status,
+              .body = Bytes(JobsJson(request.path, reply.jobs)),
+              .retry_after = {}};
+    }
     if (!reply.ok() || reply.pod == nullptr) return StatusResponse(reply.status, reply.message);
     if (request.method == "POST") return StatusResponse(201, "");
     return {.status = reply.status, .body = Bytes(PodJson(*reply.pod)), .retry_after = {}};

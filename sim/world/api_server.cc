@@ -161,6 +161,52 @@ Reply ApiServer::EvictByDelete(const engine::PodRef& ref, bool dry_run) {
   return DeletePod(ref);
 }
 
+void ApiServer::PutJob(kube::Job job) {
+  job.meta.resource_version = std::to_string(++version_);
+  const std::string key = job.meta.ns + '/' + job.meta.name;
+  jobs_.insert_or_assign(key, std::move(job));
+}
+
+Reply ApiServer::ReadJob(const std::string& ns, const std::string& name) const {
+  const auto job = jobs_.find(ns + '/' + name);
+  if (job == jobs_.end()) return {.status = 404, .message = "no such Job"};
+  return {.jobs = {job->second}};
+}
+
+Reply ApiServer::ListJobs(const std::string& label) const {
+  Reply reply;
+  for (const auto& [key, job] : jobs_) {
+    if (job.meta.labels.contains(label)) reply.jobs.push_back(job);
+  }
+  return reply;
+}
+
+Reply ApiServer::SuspendJob(const kube::JobRef& ref, const std::string& label, bool suspend) {
+  const auto at = jobs_.find(ref.ns + '/' + ref.name);
+  if (at == jobs_.end()) return {.status = 404, .message = "no such Job"};
+  const kube::ObjectMeta& meta = at->second.meta;
+  if (meta.uid != ref.uid || meta.resource_version != ref.resource_version) {
+    return {.status = 409, .message = "the object has been modified"};
+  }
+  kube::Job job = at->second;
+  job.suspended = suspend;
+  if (suspend) {
+    job.meta.labels[label] = "true";
+  } else {
+    job.meta.labels.erase(label);
+  }
+  for (const auto& [key, pod] : std::map(pods_)) {
+    const bool ended =
+        pod->phase == kube::PodPhase::kSucceeded || pod->phase == kube::PodPhase::kFailed;
+    const bool runs = !pod->node_name.empty() && !pod->meta.deletion && !ended;
+    const bool owned = pod->controller && pod->controller->uid == ref.uid;
+    if (suspend && runs && owned && on_evicted) on_evicted(*pod);
+  }
+  PutJob(job);
+  if (on_job) on_job(at->second);
+  return {.jobs = {at->second}};
+}
+
 Reply ApiServer::Annotate(const engine::PodRef& ref, const kube::AnnotationPatch& annotations) {
   return Patch(ref, [&](kube::Pod& pod) {
     const kube::StringMap before = pod.meta.annotations;

@@ -41,6 +41,7 @@ struct Reply {
   int status = 200;
   std::string message{};
   std::shared_ptr<const kube::Pod> pod{};
+  std::vector<kube::Job> jobs{};  ///< Of a read of Jobs.
   bool ok() const { return status / 100 == 2; }
 };
 
@@ -100,6 +101,15 @@ class ApiServer final : public SchedulerWrites {
   /// Any other patch.
   Reply Patch(const engine::PodRef& ref, const std::function<bool(kube::Pod&)>& change) override;
 
+  // --- Jobs, by ns/name. As for pods, but 409 for another resource version, too.
+  void PutJob(kube::Job job);
+  Reply ReadJob(const std::string& ns, const std::string& name) const;
+  Reply ListJobs(const std::string& label) const;
+  /// Sets spec.suspend with the label, or resumes without it. A suspended Job's controller deletes
+  /// its pods.
+  Reply SuspendJob(const kube::JobRef& ref, const std::string& label, bool suspend);
+  const std::map<std::string, kube::Job>& jobs() const { return jobs_; }
+
   // --- Nodes, budgets and the policy.
   void PutNode(kube::Node node);
   void DeleteNode(const std::string& name);
@@ -133,6 +143,8 @@ class ApiServer final : public SchedulerWrites {
 
   /// Called when a pod's Binding has taken effect; set for the checker.
   std::function<void(const kube::Pod&)> on_bound;
+  /// Called when a Job was suspended or resumed; set for its controller.
+  std::function<void(const kube::Job&)> on_job;
   /// Called when an eviction is about to take effect; set for the checker.
   std::function<void(const kube::Pod&)> on_evicted;
 
@@ -162,6 +174,7 @@ class ApiServer final : public SchedulerWrites {
   std::map<std::string, std::shared_ptr<const kube::Node>> nodes_;
   std::shared_ptr<const config::PolicyConfiguration> policy_;
   std::map<std::string, std::shared_ptr<const kube::PodDisruptionBudget>> budgets_;
+  std::map<std::string, kube::Job> jobs_;
   std::array<Journal, kKinds> journals_;
   std::array<std::vector<Watcher>, kKinds> watchers_;
 };

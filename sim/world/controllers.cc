@@ -23,6 +23,13 @@ Controllers::Controllers(Environment& env, const std::vector<Job>& jobs,
     other_ = std::make_unique<OtherScheduler>(env_);
   }
   for (const Job& job : jobs) {
+    if (auto object = MakeJob(job)) {
+      by_uid_.emplace(object->meta.uid, &job);
+      env_.api.PutJob(*std::move(object));
+    }
+  }
+  env_.api.on_job = [this](const kube::Job& object) { OnJob(object); };
+  for (const Job& job : jobs) {
     for (int i = 0; i < job.size; ++i) {
       Later(job.at - env_.now() + i * job.stagger, [this, &job, i] { Create(job, i); });
     }
@@ -37,9 +44,37 @@ void Controllers::Later(Duration delay, std::function<void()> action) {
   });
 }
 
+bool Controllers::IsSuspended(const Job& job) const {
+  const auto object = env_.api.jobs().find(job.ns + '/' + job.name);
+  return object != env_.api.jobs().end() && object->second.suspended;
+}
+
+/// The Job controller sees it after a while, as it is then: deletes the pods of what is suspended,
+/// and creates those that are missing of what is not.
+void Controllers::OnJob(const kube::Job& object) {
+  const auto found = by_uid_.find(object.meta.uid);
+  if (found == by_uid_.end()) return;
+  const Job* job = found->second;
+  Later(env_.ties.Between(5, 3'000), [this, job] {
+    const bool suspended = IsSuspended(*job);
+    for (int i = 0; i < job->size; ++i) {
+      const std::string name = NameOf(MakeMember(*job, i));
+      const auto pod = env_.api.pods().find(name);
+      if (!suspended) {
+        if (pod == env_.api.pods().end() && members_.contains(name) && !finished_.contains(name)) {
+          Create(*job, i);
+        }
+      } else if (pod != env_.api.pods().end() && !finished_.contains(name)) {
+        env_.api.DeletePod(RefOf(*pod->second));
+      }
+    }
+  });
+}
+
 void Controllers::Create(const Job& job, int index) {
   kube::Pod pod = MakeMember(job, index);
   members_[NameOf(pod)] = {&job, index};
+  if (IsSuspended(job)) return;  // it is created when the Job is resumed
   env_.api.CreatePod(std::move(pod));
 }
 
@@ -66,7 +101,11 @@ void Controllers::OnPod(const Change& change) {
     const bool news = succeeded && finished_.insert(NameOf(pod)).second;
     if (succeeded && job->gang && job->replaces) {
       // The pods of a Job that have succeeded stay until it is complete.
-      if (news && ++done_[job] == job->size) RemoveMembers(*job);
+      if (!news) return;
+      if (++done_[job] == job->size) RemoveMembers(*job);
+      kube::Job object = env_.api.jobs().at(job->ns + '/' + job->name);
+      object.succeeded = done_[job];
+      env_.api.PutJob(std::move(object));
       return;
     }
     if (seen_ending_.insert(pod.meta.uid).second) {

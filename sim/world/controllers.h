@@ -3,6 +3,7 @@
 // be evicted, and the garbage collector that removes the pods of lost nodes.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -30,6 +31,8 @@ class Controllers {
   void Create(const Job& job, int index);
   void OnPod(const Change& change);
   void OnNode(const Change& change);
+  void OnJob(const kube::Job& object);
+  bool IsSuspended(const Job& job) const;
   void RemoveMembers(const Job& job);
   void Run(const engine::PodRef& ref, Duration lasts);
   bool Crowded(const kube::Pod& pod) const;
@@ -45,6 +48,7 @@ class Controllers {
   std::unordered_set<std::string> seen_bound_;                           ///< UIDs.
   std::unordered_set<std::string> seen_ending_;
   std::unordered_set<std::string> finished_;  ///< ns/name of pods that have succeeded.
+  std::map<std::string, const Job*> by_uid_;  ///< Jobs that have an object.
   std::unordered_map<const Job*, int> done_;  ///< How many of a job's pods have succeeded.
   int due_ = 0;
 };

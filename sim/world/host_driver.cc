@@ -203,6 +203,8 @@ void HostDriver::Carry(const std::vector<host::Order>& orders) {
 
 void HostDriver::Finish(host::Id order, const WriteResult& result) {
   host::Result told{.outcome = result.outcome, .message = result.reply.message};
+  told.jobs = result.reply.jobs;
+  told.forbidden = result.reply.status == 403;
   if (result.reply.pod != nullptr) told.pod = Decoded(*result.reply.pod);
   Enter([&](TimePoint now) { host_.Finished(order, std::move(told), now); });
 }
@@ -245,6 +247,26 @@ void HostDriver::Do(const host::Evict& order) {
   env_.trace.Say("berth: {} {}", order.dry_run ? "may it evict" : "evict", order.pod.name);
   Push(order.pod.uid, order.id, [this, order] {
     client_.Evict(order, kPatchTimeout, Wanted(order.id), EndOfJob(order.id, order.pod.uid));
+  });
+}
+
+/// In worlds without Jobs nothing is sent.
+void HostDriver::Do(const host::ReadJobs& order) {
+  const std::string key = order.ns + "/" + order.name;
+  Push(key, order.id, [this, order, key] {
+    if (env_.api.jobs().empty()) {
+      Finish(order.id, {.outcome = WriteOutcome::kNotFound});
+      return NextJob(key);
+    }
+    client_.ReadJobs(order, kReadTimeout, EndOfJob(order.id, key));
+  });
+}
+
+void HostDriver::Do(const host::SuspendJob& order) {
+  env_.trace.Say("berth: {} the Job {}", order.suspend ? "suspend" : "resume", order.job.name);
+  const std::string key = order.job.ns + "/" + order.job.name;
+  Push(key, order.id, [this, order, key] {
+    client_.SuspendJob(order, kPatchTimeout, Wanted(order.id), EndOfJob(order.id, key));
   });
 }
 

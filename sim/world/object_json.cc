@@ -240,8 +240,9 @@ void Compare(const kube::PodSpec& a, const kube::PodSpec& b, Comparison& compari
 }
 
 bool Same(const kube::OwnerReference& a, const kube::OwnerReference& b) {
-  const auto& [kind, name, uid, controller] = a;
-  return kind == b.kind && name == b.name && uid == b.uid && controller == b.controller;
+  const auto& [version, kind, name, uid, controller] = a;
+  return version == b.api_version && kind == b.kind && name == b.name && uid == b.uid &&
+         controller == b.controller;
 }
 
 }  // namespace
@@ -254,7 +255,8 @@ json PodJson(const kube::Pod& pod) {
            {"status", Status(pod)}};
   if (pod.controller) {
     out["metadata"]["ownerReferences"] =
-        json::array({{{"kind", pod.controller->kind},
+        json::array({{{"apiVersion", pod.controller->api_version},
+                      {"kind", pod.controller->kind},
                       {"name", pod.controller->name},
                       {"uid", pod.controller->uid},
                       {"controller", pod.controller->controller}}});
@@ -277,6 +279,16 @@ json NodeJson(const kube::Node& node) {
   json ready = {{"type", "Ready"}, {"status", Word(node.ready)}};
   if (!node.not_ready_reason.empty()) ready["reason"] = node.not_ready_reason;
   out["status"]["conditions"] = json::array({std::move(ready)});
+  return out;
+}
+
+json JobJson(const kube::Job& job) {
+  json out{{"apiVersion", "batch/v1"},
+           {"kind", "Job"},
+           {"metadata", Metadata(job.meta)},
+           {"spec", {{"suspend", job.suspended}, {"parallelism", job.parallelism}}},
+           {"status", {{"succeeded", job.succeeded}}}};
+  if (job.completions) out["spec"]["completions"] = *job.completions;
   return out;
 }
 

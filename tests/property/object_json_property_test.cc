@@ -153,8 +153,11 @@ kube::Pod AnyPod() {
   pod.scheduling_gates = Texts();
   pod.scheduling_group = *Text();
   if (Coin()) {
-    pod.controller =
-        kube::OwnerReference{.kind = *Text(), .name = *Text(), .uid = *Text(), .controller = true};
+    pod.controller = kube::OwnerReference{.api_version = *Text(),
+                                          .kind = *Text(),
+                                          .name = *Text(),
+                                          .uid = *Text(),
+                                          .controller = true};
   }
   pod.phase = Pick({kPending, kRunning, kSucceeded, kFailed, kUnknown});
   pod.status_reason = *Text();
@@ -242,7 +245,8 @@ kube::Pod FullPod() {
   pod.preempt_never = true;
   pod.scheduling_gates = {"gate"};
   pod.scheduling_group = "group";
-  pod.controller = {.kind = "Job", .name = "j", .uid = "ju", .controller = true};
+  pod.controller = {
+      .api_version = "batch/v1", .kind = "Job", .name = "j", .uid = "ju", .controller = true};
   pod.phase = kube::PodPhase::kRunning;
   pod.status_reason = "Because";
   pod.nominated_node = "n2";

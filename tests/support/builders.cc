@@ -56,6 +56,15 @@ PodBuilder& PodBuilder::Gang(const std::string& name, int size) {
   Label("berth.dev/gang", name);
   return Annotation("berth.dev/gang-size", std::to_string(size));
 }
+PodBuilder& PodBuilder::OfJob(const std::string& name) {
+  pod_.controller = {.api_version = "batch/v1",
+                     .kind = "Job",
+                     .name = name,
+                     .uid = "uid-" + name,
+                     .controller = true};
+  return *this;
+}
+
 PodBuilder& PodBuilder::Min(int members) {
   return Annotation("berth.dev/gang-min-member", std::to_string(members));
 }

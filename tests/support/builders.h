@@ -30,6 +30,8 @@ class PodBuilder {
   PodBuilder& Request(const std::string& resource, const std::string& quantity);
   PodBuilder& Gang(const std::string& name, int size);
   PodBuilder& Min(int members);
+  /// The batch/v1 Job `name`, whose UID is `uid-NAME`, controls it.
+  PodBuilder& OfJob(const std::string& name);
   PodBuilder& Queue(const std::string& queue) { return Label("berth.dev/queue", queue); }
   PodBuilder& Rank(int index);
   /// A share in thousandths of one GPU.

@@ -22,7 +22,10 @@ std::string Describe(const engine::Action& action) {
                          a.remove_gate);
     }
     std::string operator()(const engine::EvictPod& a) const {
-      return fmt::format("{} {} for {}", a.dry_run ? "try" : "evict", a.pod.name, a.workload);
+      const std::string job =
+          a.job ? fmt::format(" or suspend {} with {}", a.job->name, a.job->pods) : "";
+      return fmt::format("{} {} for {}{}", a.dry_run ? "try" : "evict", a.pod.name, a.workload,
+                         job);
     }
     std::string operator()(const engine::WarnVictim& a) const {
       return fmt::format("warn {} {}", a.pod.name, a.time.empty() ? "no more" : a.time);

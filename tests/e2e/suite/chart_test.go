@@ -21,7 +21,10 @@ import (
 	"berth.dev/tests/e2e/suite/bed"
 )
 
-const chartFolder = "../../../manifests/charts/berth"
+const (
+	chartFolder     = "../../../manifests/charts/berth"
+	componentFolder = "../../../manifests/components"
+)
 
 // parse reads the objects of a text.
 func parse(t *testing.T, text string) []object {
@@ -266,6 +269,14 @@ func TestChartValuesChangeNothingElse(t *testing.T) {
 		})
 	}
 
+	// A component adds the objects of its folder, and changes nothing else.
+	for _, component := range []string{"evict-by-delete", "suspend-jobs"} {
+		want := byName(t, append(slices.Clone(shipped), readFile(t, filepath.Join(componentFolder, component, "rbac.yaml"))...))
+		if got := byName(t, helmTemplate(t, "--set", "components={"+component+"}")); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v", component, slices.Sorted(maps.Keys(got)))
+		}
+	}
+
 	// Every install can do without the NetworkPolicy, those that patch it too.
 	for _, install := range []string{"base", "kubeadm", "managed"} {
 		objects := byName(t, helmTemplate(t, "--set", "install="+install, "--set", "networkPolicy.enabled=false"))
@@ -321,7 +332,7 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"policy.queues[0].name=No_Label", "policy.gang.maxStanding=0", "resources.memory=1Gi", "schedulerNames=berth", "clusterIP=here",
 		"admissionGate=null", "logLevel=6", "logLevel=debug", "extraArgs={-v}", "extraArgs={decision-log}", "extraArgs=--decision-log=-",
 		"affinity.nodeAfinity.x=y", "affinity={x}", "priorityClassName=", "priorityClassName=No_Class", "podAnnotations.number=1",
-		"networkPolicy=false", "networkPolicy.enabled=no", "networkPolicy.enable=true",
+		"components={everything}", "components=suspend-jobs", "networkPolicy=false", "networkPolicy.enabled=no", "networkPolicy.enable=true",
 	} {
 		if out, err := helm([]string{"template", "berth"}, "--set", wrong); err == nil || !strings.Contains(err.Error(), "values don't meet") {
 			t.Errorf("%s: %v\n%.200s", wrong, err, out)

@@ -401,7 +401,24 @@ func TestBerthAccountIsLimited(t *testing.T) {
 	denied(t, "a deletion without a UID", remove(pod, ""), "berth-account-deletions", "by its UID")
 	denied(t, "the deletion of a pod without a mark", remove(pod, pod.UID), "berth-account-deletions", "without berth.dev/evicted-for")
 
+	s.SuspendJobs()
+	job := s.Pod("job").Job(1)
+	patchJob := func(text string) error {
+		_, err := berth.client.BatchV1().Jobs(job.Namespace).Patch(s.Context(), job.Name, types.MergePatchType, []byte(text), metav1.PatchOptions{})
+		return err
+	}
+	const onlySuspend = "nothing of a Job but spec.suspend"
+	denied(t, "another label on a Job", patchJob(`{"metadata":{"labels":{"a":"b"}}}`), "berth-account-jobs", onlySuspend)
+	denied(t, "an annotation on a Job", patchJob(`{"metadata":{"annotations":{"a":"b"}}}`), "berth-account-jobs", onlySuspend)
+	denied(t, "more pods of a Job", patchJob(`{"spec":{"parallelism":7}}`), "berth-account-jobs", onlySuspend)
+	denied(t, "suspending without the label", patchJob(`{"spec":{"suspend":true}}`), "berth-account-jobs", "with the label berth.dev/suspended")
+
 	// What Berth does.
+	allowed(t, "suspending a Job", patchJob(`{"metadata":{"labels":{"berth.dev/suspended":"true"}},"spec":{"suspend":true}}`))
+	allowed(t, "resuming it", patchJob(`{"metadata":{"labels":{"berth.dev/suspended":null}},"spec":{"suspend":false}}`))
+	_, err = s.Client.BatchV1().Jobs(job.Namespace).Patch(s.Context(), job.Name, types.MergePatchType, []byte(`{"spec":{"suspend":true}}`), metav1.PatchOptions{})
+	allowed(t, "suspending by the administrator", err)
+	denied(t, "resuming what others have suspended", patchJob(`{"spec":{"suspend":false}}`), "berth-account-jobs", "resumes no other")
 	nomination := `{"metadata":{"uid":%q,"annotations":{"berth.dev/plan":"v1;plan=p"}},"status":{"nominatedNodeName":"node-000"}}`
 	allowed(t, "nominating", berth.patch(pod, fmt.Sprintf(nomination, pod.UID), "status"))
 	allowed(t, "an eviction", evict(pod, pod.UID))

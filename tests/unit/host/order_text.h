@@ -26,6 +26,11 @@ inline std::string TextOf(const Order& order) {
         } else if constexpr (std::is_same_v<O, Evict>) {
           const char* verb = o.by_delete ? "delete" : "evict";
           return fmt::format("{} {}", o.dry_run ? "try" : verb, o.pod.name);
+        } else if constexpr (std::is_same_v<O, ReadJobs>) {
+          return o.name.empty() ? "list jobs" : fmt::format("read job {}", o.name);
+        } else if constexpr (std::is_same_v<O, SuspendJob>) {
+          return fmt::format("{} {} at {}", o.suspend ? "suspend" : "resume", o.job.name,
+                             o.job.resource_version);
         } else if constexpr (std::is_same_v<O, ReadPod>) {
           return fmt::format("read {}", o.pod.name);
         } else if constexpr (std::is_same_v<O, PostBinding>) {

@@ -526,5 +526,43 @@ TEST_CASE("a disruption budget: no selector is nothing, an empty one everything"
   CHECK(spec(R"({"selector": {}})") == LabelSelector{});
 }
 
+TEST_CASE("a Job, and a list of Jobs", "[unit][kube]") {
+  simdjson::dom::parser parser;
+  const std::string text =
+      R"({"metadata": {"name": "j", "namespace": "ns", "uid": "u", "resourceVersion": "7",
+          "labels": {"berth.dev/suspended": "true"},
+          "ownerReferences": [{"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "o"},
+                              {"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": "cu", "controller": true}]},
+          "spec": {"suspend": true, "parallelism": 3, "completions": 5, "managedBy": "x/y"},
+          "status": {"succeeded": 2}})";
+  const auto jobs = DecodeJobs(text, parser);
+  REQUIRE(jobs);
+  REQUIRE(jobs->size() == 1);
+  const Job& job = jobs->front();
+  CHECK(job.meta.uid == "u");
+  CHECK(job.meta.resource_version == "7");
+  CHECK(job.meta.labels.contains("berth.dev/suspended"));
+  CHECK(job.suspended);
+  CHECK(job.parallelism == 3);
+  CHECK(job.completions == 5);
+  CHECK(job.succeeded == 2);
+  CHECK(job.managed_by == "x/y");
+  REQUIRE(job.controller);
+  CHECK(job.controller->api_version == "batch/v1");
+  CHECK(job.controller->kind == "CronJob");
+
+  const auto list =
+      DecodeJobs(R"({"items": [)" + text + R"(, {"metadata": {"name": "k"}}]})", parser);
+  REQUIRE(list);
+  REQUIRE(list->size() == 2);
+  CHECK_FALSE(list->back().suspended);
+  CHECK(list->back().parallelism == 1);
+  CHECK_FALSE(list->back().completions);
+  CHECK(DecodeJobs(R"({"items": []})", parser)->empty());
+  CHECK_FALSE(DecodeJobs(R"({"items": [{"metadata": {}}]})", parser));
+  CHECK_FALSE(
+      DecodeJobs(R"({"metadata": {"name": "k"}, "spec": {"parallelism": "many"}})", parser));
+}
+
 }  // namespace
 }  // namespace berth::kube

@@ -243,6 +243,37 @@ TEST_CASE("one gate is removed by name", "[kube][writer]") {
     "spec":{"schedulingGates":[{"$patch":"delete","name":"berth.dev/admission"}]}})"));
 }
 
+TEST_CASE("a Job is suspended with a label, and resumed without it, as it was read",
+          "[kube][writer]") {
+  const JobRef job{.ns = "team", .name = "j", .uid = "u-7", .resource_version = "12"};
+  Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}"), FakeReply::Status(409, "Conflict", "x")});
+  CHECK(bed.writer->SuspendJob(job, "berth.dev/suspended", true, {}).outcome ==
+        WriteOutcome::kDone);
+  const auto request = bed.server.Requests().at(0);
+  CHECK(request.method == "PATCH");
+  CHECK(request.path == "/apis/batch/v1/namespaces/team/jobs/j");
+  CHECK(request.headers.at("content-type") == "application/merge-patch+json");
+  CHECK(bed.Body(0) == json::parse(R"({"metadata":{"uid":"u-7","resourceVersion":"12",
+    "labels":{"berth.dev/suspended":"true"}},"spec":{"suspend":true}})"));
+  CHECK(bed.writer->SuspendJob(job, "berth.dev/suspended", false, {}).outcome ==
+        WriteOutcome::kDone);
+  CHECK(bed.Body(1) == json::parse(R"({"metadata":{"uid":"u-7","resourceVersion":"12",
+    "labels":{"berth.dev/suspended":null}},"spec":{"suspend":false}})"));
+  CHECK(bed.writer->SuspendJob(job, "berth.dev/suspended", true, {}).outcome ==
+        WriteOutcome::kConflict);
+}
+
+TEST_CASE("Jobs are read by name, or those with a label", "[kube][writer]") {
+  Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}")});
+  CHECK(bed.writer->GetJob("team", "j", {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.server.Requests().at(0).path == "/apis/batch/v1/namespaces/team/jobs/j");
+  CHECK(bed.writer->ListJobs("berth.dev/suspended", {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.server.Requests().at(1).path == "/apis/batch/v1/jobs");
+  CHECK(bed.server.Requests().at(1).query ==
+        std::map<std::string, std::string>{{"labelSelector", "berth.dev/suspended"}});
+  CHECK(bed.writer->GetJob("..", "j", {}).outcome == WriteOutcome::kRefused);
+}
+
 TEST_CASE("names from outside cannot leave their path", "[kube][writer]") {
   Bed bed({FakeReply::Json("{}")});
   for (const char* name : {"", ".", "..", "a/b"}) {

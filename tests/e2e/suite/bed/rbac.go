@@ -86,18 +86,32 @@ func (b *Bed) installRBACFile(ctx context.Context, path string) error {
 // manifests/components/evict-by-delete does, until the test ends.
 func (s *Scenario) EvictByDelete() {
 	s.T.Helper()
-	const name = "berth-evict-by-delete"
+	s.component("evict-by-delete", authorizationv1.ResourceAttributes{Verb: "delete", Resource: "pods", Namespace: "default"})
+}
+
+// SuspendJobs gives it the right to suspend Jobs, as
+// manifests/components/suspend-jobs does, until the test ends.
+func (s *Scenario) SuspendJobs() {
+	s.T.Helper()
+	s.component("suspend-jobs", authorizationv1.ResourceAttributes{Verb: "patch", Group: "batch", Resource: "jobs", Namespace: "default"})
+}
+
+// component installs the rights of a component of manifests/, and waits until
+// the one that matters is in force.
+func (s *Scenario) component(name string, right authorizationv1.ResourceAttributes) {
+	s.T.Helper()
+	role := "berth-" + name
 	s.T.Cleanup(func() {
-		must(s.T, ignoreMissing(s.Client.RbacV1().ClusterRoleBindings().Delete(s.ctx, name, deleteNow)))
-		must(s.T, ignoreMissing(s.Client.RbacV1().ClusterRoles().Delete(s.ctx, name, deleteNow)))
+		must(s.T, ignoreMissing(s.Client.RbacV1().ClusterRoleBindings().Delete(s.ctx, role, deleteNow)))
+		must(s.T, ignoreMissing(s.Client.RbacV1().ClusterRoles().Delete(s.ctx, role, deleteNow)))
 	})
 	base := filepath.Dir(rbacFiles()[0])
-	must(s.T, s.bed.installRBACFile(s.ctx, filepath.Join(base, "..", "components", "evict-by-delete", "rbac.yaml")))
+	must(s.T, s.bed.installRBACFile(s.ctx, filepath.Join(base, "..", "components", name, "rbac.yaml")))
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User:               "system:serviceaccount:" + SystemNamespace + ":berth",
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "delete", Resource: "pods", Namespace: "default"},
+		ResourceAttributes: &right,
 	}}
-	Eventually(s.T, Timeout, "the right to delete pods is in force", func() error {
+	Eventually(s.T, Timeout, "the right to "+right.Verb+" "+right.Resource+" is in force", func() error {
 		answer, err := s.Client.AuthorizationV1().SubjectAccessReviews().Create(s.ctx, review, metav1.CreateOptions{})
 		if err != nil {
 			return err

@@ -65,8 +65,11 @@ type Options struct {
 	// Prepare is called in the empty cluster, before anything starts.
 	Prepare func(*Scenario)
 	// Controllers runs kube-controller-manager, and KWOK in place of the
-	// bed's own kubelet, for tests with Jobs.
+	// bed's own kubelet, for tests with Jobs. Their pods succeed at once.
 	Controllers bool
+	// Jobs runs kube-controller-manager beside the bed's own kubelet: pods of
+	// Jobs run until the test ends them.
+	Jobs bool
 }
 
 // Scenario is one test's cluster: empty at first, with its own scheduler and
@@ -132,6 +135,10 @@ func (b *Bed) Scenario(t testing.TB, o Options) *Scenario {
 	case o.Controllers:
 		must(t, b.startControllers())
 		must(t, b.startKWOK())
+	case o.Jobs:
+		must(t, b.startControllers())
+		s.Kubelet = NewKubelet(ctx, b.Client, nil)
+		watchers = append(watchers, s.Kubelet.Observe)
 	case o.Deployments != nil:
 		must(t, b.startControllers(deploymentControllers...))
 		s.Deployed = newDeployed(s)

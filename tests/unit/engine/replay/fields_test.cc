@@ -84,7 +84,7 @@ TEST_CASE("a pod comes back as it was", "[replay]") {
       .preempt_never = true,
       .scheduling_gates = {"g", "h"},
       .scheduling_group = "group",
-      .controller = kube::OwnerReference{"Job", "j", "ju", true},
+      .controller = kube::OwnerReference{"batch/v1", "Job", "j", "ju", true},
       .phase = kube::PodPhase::kFailed,
       .status_reason = "Evicted",
       .nominated_node = "other",
@@ -102,6 +102,7 @@ TEST_CASE("a pod comes back as it was", "[replay]") {
   CHECK(back.scheduling_gates == pod.scheduling_gates);
   CHECK(back.scheduling_group == pod.scheduling_group);
   REQUIRE(back.controller);
+  CHECK(back.controller->api_version == "batch/v1");
   CHECK(back.controller->kind == "Job");
   CHECK(back.controller->name == "j");
   CHECK(back.controller->uid == "ju");

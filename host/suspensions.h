@@ -1,0 +1,112 @@
+// Jobs that are suspended instead of having their pods evicted one by one: where all pods of a
+// batch/v1 Job end, its controller ends them together, counts no failure towards backoffLimit, and
+// begins activeDeadlineSeconds again. Once they are gone the Job is resumed, and its new pods wait
+// in line as those of an evicted Job do.
+//
+// A Job is read, its pods are marked for the workload that gets their room, and it is suspended in
+// one write with our label. What the label says outlives the process: the next one resumes the Job.
+// Without the right to do so, and where a Job cannot be suspended or has other pods that would end
+// with it, the pods are evicted as they are without this.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cluster/store.h"
+#include "host/orders.h"
+
+namespace berth::host {
+
+class Suspensions {
+ public:
+  /// What has become of evictions.
+  struct Ended {
+    std::vector<engine::EvictPod> accepted{};    ///< Their Job is suspended.
+    std::vector<engine::EvictPod> one_by_one{};  ///< They are still to be made.
+  };
+
+  /// `out` must outlive it.
+  explicit Suspensions(Outbox& out) : out_(out) {}
+
+  /// A term begins: reads which Jobs are to be resumed.
+  void Start();
+  /// Whether Begin may be called for this Job: it is not suspended already, and Jobs can be read.
+  bool Takes(const engine::OwningJob& job, TimePoint now) const;
+  /// All evictions of pods of this Job that one plan has ordered together.
+  /// REQUIRES: Takes.
+  void Begin(const engine::OwningJob& job, std::vector<engine::EvictPod> evictions);
+
+  /// Whether this is a read or a write of Suspensions.
+  bool Has(Id order) const { return orders_.contains(order); }
+  /// Whether it is still to be made. REQUIRES: Has(order).
+  bool Wants(Id order, const engine::Engine& engine) const;
+  /// REQUIRES: Has(order).
+  Ended Finished(Id order, const Result& result, const cluster::Store& store, TimePoint now);
+  /// The store has changed: pods may have ended.
+  void Observe(const cluster::Store& store, TimePoint now);
+  /// Does what is due.
+  void Advance(const cluster::Store& store, TimePoint now);
+  /// When to call Advance; nullopt: nothing waits for a time.
+  std::optional<TimePoint> due() const;
+
+  /// No Job is suspended, or about to be.
+  bool empty() const { return jobs_.empty(); }
+  /// Forgets everything. Outcomes of orders under way are ignored from here on.
+  void Clear();
+
+ private:
+  enum class Step : std::uint8_t {
+    kReading,  ///< Whether it can be suspended.
+    kMarking,  ///< Its pods.
+    kSuspending,
+    kEnding,   ///< Suspended, until its pods are gone.
+    kLooking,  ///< Read again, before it is resumed.
+    kResuming,
+    kResting,  ///< Resuming has failed; tried again later.
+  };
+  struct Job {
+    kube::JobRef ref{};
+    Step step = Step::kReading;
+    std::vector<engine::EvictPod> evictions{};  ///< Not answered yet.
+    int known = 0;                              ///< Pods that are known to end with it.
+    std::set<Id> marks{};                       ///< Under way.
+    bool marked = true;                         ///< No mark has failed.
+    int attempt = 1;                            ///< Of suspending, later of resuming.
+    std::vector<std::string>
+        pods{};           ///< UIDs of those that are to be gone; the last is looked at first.
+    TimePoint since = 0;  ///< When it was suspended, as far as is known.
+  };
+  /// By UID.
+  using Jobs = std::map<std::string, Job, std::less<>>;
+
+  Id NewOrder(const std::string& uid);
+  void Read(Job& job);
+  void Write(Job& job, bool suspend);
+  void Mark(Job& job);
+  Ended OneByOne(Jobs::iterator at);
+  Ended Suspended(Jobs::iterator at, TimePoint now);
+  void Forget(Jobs::iterator at);
+  Ended WasRead(Jobs::iterator at, const Result& result, TimePoint now);
+  Ended WasMarked(Jobs::iterator at, Id mark, const Result& result);
+  Ended WasSuspended(Jobs::iterator at, const Result& result, TimePoint now);
+  void WasLookedAt(Jobs::iterator at, const Result& result, TimePoint now);
+  void WasResumed(Jobs::iterator at, const Result& result, TimePoint now);
+  void WereListed(const Result& result, const cluster::Store& store, TimePoint now);
+  void Rest(Job& job, TimePoint now);
+  bool HasEnded(Job& job, const cluster::Store& store, TimePoint now) const;
+
+  Outbox& out_;
+  Jobs jobs_;
+  std::map<Id, std::string> orders_;  ///< Under way: of which Job, by UID; empty: the list.
+  std::set<std::pair<TimePoint, std::string>> timers_;  ///< As orders_.
+  int lists_ = 1;                                       ///< How often the list was tried.
+  bool lists_again_ = false;                            ///< Once it is there.
+  TimePoint denied_until_ = 0;                          ///< Jobs could not be read.
+};
+
+}  // namespace berth::host

@@ -1,0 +1,142 @@
+package suite
+
+import (
+	"slices"
+	"syscall"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"berth.dev/tests/e2e/suite/bed"
+)
+
+const suspendedLabel = "berth.dev/suspended"
+
+// jobNow reads the Job.
+func jobNow(t *testing.T, s *bed.Scenario, job *batchv1.Job) *batchv1.Job {
+	t.Helper()
+	now, err := s.Client.BatchV1().Jobs(job.Namespace).Get(s.Context(), job.Name, bed.GetOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now
+}
+
+// podsOf waits until the Job has n pods, none of them in `before`.
+func podsOf(t *testing.T, s *bed.Scenario, job *batchv1.Job, n int, before ...*corev1.Pod) (pods []*corev1.Pod) {
+	t.Helper()
+	old := map[string]bool{}
+	for _, pod := range before {
+		old[string(pod.UID)] = true
+	}
+	bed.Eventually(t, 2*bed.Timeout, "the Job "+job.Name+" has its pods", func() error {
+		pods = nil
+		for _, pod := range s.PodsOf(job.Namespace, job.Name) {
+			if pod.DeletionTimestamp == nil && !old[string(pod.UID)] {
+				pods = append(pods, pod)
+			}
+		}
+		return bed.Unless(len(pods) == n, "%d", len(pods))
+	})
+	return pods
+}
+
+// A Job whose pods are all evicted is suspended instead: the Job controller
+// counts no failure, so that a Job without retries (backoffLimit: 0) and without
+// a podFailurePolicy runs again once there is room. All this is within Berth's
+// rights and the policies that bind its account.
+func TestJobIsSuspendedInsteadOfItsPodsEvicted(t *testing.T) {
+	s := control.Scenario(t, bed.Options{Jobs: true})
+	s.SuspendJobs()
+	s.PriorityClass("high", 100_000)
+	s.Nodes(2).GPUs(8).Create()
+	keepApart(t, s)
+	low := s.Pod("low").GPUs(8).Gang("low", 2).Gated().Job(2)
+	before := podsOf(t, s, low, 2)
+	s.AllBound(before...)
+
+	s.Kubelet.HoldTerminating(true)
+	high := s.Pod("high").GPUs(8).Gang("high", 2).Priority("high").Gated().Job(2)
+	bed.Eventually(t, bed.Timeout, "the Job is suspended with Berth's label", func() error {
+		now := jobNow(t, s, low)
+		return bed.Unless(*now.Spec.Suspend && now.Labels[suspendedLabel] == "true", "suspend %v, labels %v", *now.Spec.Suspend, now.Labels)
+	})
+	for _, pod := range before {
+		bed.Eventually(t, bed.Timeout, pod.Name+" ends", func() error {
+			now := s.Now(pod)
+			return bed.Unless(now.DeletionTimestamp != nil && now.Annotations["berth.dev/evicted-for"] == "default/gang/high", "%v", now.Annotations)
+		})
+		isTold(t, s, pod, "Preempted", "priority 100000 in queue default")
+	}
+	s.Kubelet.HoldTerminating(false)
+	s.DeleteNow(before...)
+	urgent := podsOf(t, s, high, 2)
+	s.AllBound(urgent...)
+
+	after := podsOf(t, s, low, 2, before...)
+	now := jobNow(t, s, low)
+	if *now.Spec.Suspend || now.Labels[suspendedLabel] != "" || now.Status.Failed != 0 {
+		t.Errorf("the Job is suspended: %v, its labels are %v, %d pods failed", *now.Spec.Suspend, now.Labels, now.Status.Failed)
+	}
+	s.NoneBound(after...)
+	if n := s.Metrics()[`berth_evictions_total{reason="preemption"}`]; n != 2 {
+		t.Errorf("%v evictions are counted", n)
+	}
+	s.Succeed(urgent...)
+	s.AllBound(after...)
+	s.Succeed(after...)
+	s.JobSucceeds(low)
+}
+
+// Whoever leads next resumes what the last one has suspended.
+func TestJobIsResumedByTheNextLeader(t *testing.T) {
+	s := control.Scenario(t, bed.Options{Jobs: true})
+	s.SuspendJobs()
+	s.PriorityClass("high", 100_000)
+	s.Nodes(1).GPUs(8).Create()
+	low := s.Pod("low").GPUs(8).Gated().Job(1)
+	before := podsOf(t, s, low, 1)
+	s.AllBound(before...)
+	s.Kubelet.HoldTerminating(true)
+	high := s.Pod("high").GPUs(8).Priority("high").Gated().Create()
+	bed.Eventually(t, bed.Timeout, "the Job is suspended", func() error {
+		return bed.Unless(*jobNow(t, s, low).Spec.Suspend && s.Now(before[0]).DeletionTimestamp != nil, "not yet")
+	})
+	s.KillBerth(syscall.SIGKILL)
+	s.Kubelet.HoldTerminating(false)
+	s.DeleteNow(before...)
+	s.AllGone(before...)
+	s.StartBerth()
+	s.AllBound(high)
+	after := podsOf(t, s, low, 1, before...)
+	if now := jobNow(t, s, low); *now.Spec.Suspend || now.Status.Failed != 0 {
+		t.Errorf("the Job is suspended: %v, %d pods failed", *now.Spec.Suspend, now.Status.Failed)
+	}
+	s.Succeed(high)
+	s.AllBound(after...)
+}
+
+// Where other pods of the Job would end with those that are evicted, or without
+// the right to suspend Jobs, pods are evicted one by one.
+func TestPodsAreEvictedWhereTheirJobIsNotSuspended(t *testing.T) {
+	for name, suspends := range map[string]bool{"the Job has other pods": true, "without the right": false} {
+		t.Run(name, func(t *testing.T) {
+			s := control.Scenario(t, bed.Options{Jobs: true})
+			if suspends {
+				s.SuspendJobs()
+			}
+			s.PriorityClass("high", 100_000)
+			s.Nodes(2).GPUs(8).Create()
+			low := s.Pod("low").GPUs(8).Gated().Job(2)
+			before := podsOf(t, s, low, 2)
+			s.AllBound(before...)
+			high := s.Pod("high").GPUs(8).Priority("high").Gated().Create()
+			s.AllBound(high)
+			wasSuspended := func(c batchv1.JobCondition) bool { return c.Type == batchv1.JobSuspended }
+			if now := jobNow(t, s, low); *now.Spec.Suspend || slices.ContainsFunc(now.Status.Conditions, wasSuspended) {
+				t.Errorf("the Job was suspended: %+v", now.Status.Conditions)
+			}
+		})
+	}
+}

@@ -1,0 +1,321 @@
+#include "host/suspensions.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/builders.h"
+#include "tests/unit/host/order_text.h"
+
+namespace berth::host {
+namespace {
+
+using kube::WriteOutcome;
+using testing::MakePod;
+
+constexpr const char* kLabel = "berth.dev/suspended";
+
+/// The Job `j` with the pods `a` and `b`, which end for the gang `g`.
+struct SuspensionsTest {
+  SuspensionsTest() {
+    for (const char* name : {"a", "b"}) store.UpsertPod(MakePod(name).Gpu(1).OfJob("j").On("n1"));
+  }
+  static engine::EvictPod EvictionOf(const std::string& pod) {
+    return {.pod = {.ns = "default", .name = pod, .uid = "uid-" + pod},
+            .workload = "default/gang/g",
+            .plan = "p1",
+            .job = engine::OwningJob{.name = "j", .uid = "uid-j", .pods = 2}};
+  }
+  void Begin() {
+    const std::vector<engine::EvictPod> evictions{EvictionOf("a"), EvictionOf("b")};
+    suspensions.Begin(*evictions.front().job, evictions);
+  }
+  static kube::Job MakeJob() {
+    kube::Job job;
+    job.meta.name = "j";
+    job.meta.ns = "default";
+    job.meta.uid = "uid-j";
+    job.meta.resource_version = "7";
+    job.parallelism = 2;
+    return job;
+  }
+  static void SetController(kube::Job& job, const char* kind) {
+    job.controller.emplace();
+    job.controller->kind = kind;
+  }
+  static kube::Job Ours() {
+    kube::Job job = MakeJob();
+    job.suspended = true;
+    job.meta.labels[kLabel] = "true";
+    return job;
+  }
+  /// The orders since the last call. Finish is about the first that has not ended.
+  Texts Orders() {
+    const auto orders = out.Take();
+    for (const Order& order : orders) under_way.push_back(IdOf(order));
+    return TextsOf(orders);
+  }
+  Suspensions::Ended Finish(const Result& result) {
+    const Id id = under_way.front();
+    under_way.erase(under_way.begin());
+    return suspensions.Finished(id, result, store, now);
+  }
+  Suspensions::Ended Finish(WriteOutcome outcome, std::vector<kube::Job> jobs = {}) {
+    return Finish({.outcome = outcome, .jobs = std::move(jobs)});
+  }
+  Suspensions::Ended Forbid() {
+    return Finish({.outcome = WriteOutcome::kRefused, .forbidden = true});
+  }
+  /// Both pods are marked, and the Job is about to be suspended.
+  void Mark() {
+    Begin();
+    Orders();
+    Finish(WriteOutcome::kDone, {MakeJob()});
+    Orders();
+    Finish(WriteOutcome::kDone);
+    Finish(WriteOutcome::kDone);
+  }
+  /// It is suspended, and its pods run still.
+  void Suspend() {
+    Mark();
+    Orders();
+    CHECK(Finish(WriteOutcome::kDone).accepted.size() == 2);
+    CHECK(Orders().empty());
+  }
+  void Gone(const std::string& pod) {
+    store.DeletePod("uid-" + pod);
+    suspensions.Observe(store, now);
+  }
+  void Pass(Duration time) {
+    now += time;
+    suspensions.Advance(store, now);
+  }
+
+  TimePoint now = 1'000'000;
+  cluster::Store store{testing::MakePolicy()};
+  Outbox out;
+  Suspensions suspensions{out};
+  std::vector<Id> under_way;
+};
+
+TEST_CASE_METHOD(SuspensionsTest, "a Job whose pods are all evicted is suspended until they end",
+                 "[unit]") {
+  Begin();
+  CHECK(Orders() == Texts{"read job j"});
+  Finish(WriteOutcome::kDone, {MakeJob()});
+  CHECK(Orders() ==
+        Texts{"mark a default/gang/g with a condition", "mark b default/gang/g with a condition"});
+  Finish(WriteOutcome::kDone);
+  CHECK(Orders().empty());
+  Finish(WriteOutcome::kDone);
+  CHECK(Orders() == Texts{"suspend j at 7"});
+  const auto ended = Finish(WriteOutcome::kDone);
+  CHECK(ended.accepted.size() == 2);
+  CHECK(ended.one_by_one.empty());
+  CHECK_FALSE(suspensions.Takes(*EvictionOf("a").job, now));
+  Gone("a");
+  CHECK(Orders().empty());
+  Gone("b");
+  CHECK(Orders() == Texts{"read job j"});
+  kube::Job later = Ours();
+  later.meta.resource_version = "9";
+  Finish(WriteOutcome::kDone, {later});
+  CHECK(Orders() == Texts{"resume j at 9"});
+  Finish(WriteOutcome::kDone);
+  CHECK(suspensions.empty());
+  CHECK(suspensions.Takes(*EvictionOf("a").job, now));
+}
+
+TEST_CASE_METHOD(SuspensionsTest, "pods of a Job that cannot be suspended are evicted one by one",
+                 "[unit]") {
+  struct Row {
+    const char* why;
+    std::function<void(kube::Job&)> change;
+    bool suspended;
+  };
+  const std::vector<Row> rows{
+      {"as many pods as may run end", [](kube::Job&) {}, true},
+      {"one more could run", [](kube::Job& job) { job.parallelism = 3; }, false},
+      {"that one has succeeded",
+       [](kube::Job& job) {
+         job.parallelism = 3;
+         job.completions = 3;
+         job.succeeded = 1;
+       },
+       true},
+      {"another Job has its name", [](kube::Job& job) { job.meta.uid = "other"; }, false},
+      {"it is suspended already", [](kube::Job& job) { job.suspended = true; }, false},
+      {"it ends", [](kube::Job& job) { job.meta.deletion = 1; }, false},
+      {"another controller runs it",
+       [](kube::Job& job) { job.managed_by = "kueue.x-k8s.io/multikueue"; }, false},
+      {"Kubernetes runs it",
+       [](kube::Job& job) { job.managed_by = "kubernetes.io/job-controller"; }, true},
+      {"Kueue would resume it",
+       [](kube::Job& job) { job.meta.labels["kueue.x-k8s.io/queue-name"] = "q"; }, false},
+      {"a JobSet would resume it",
+       [](kube::Job& job) { SuspensionsTest::SetController(job, "JobSet"); }, false},
+      {"a CronJob does not", [](kube::Job& job) { SuspensionsTest::SetController(job, "CronJob"); },
+       true},
+  };
+  for (const Row& row : rows) {
+    INFO(row.why);
+    Begin();
+    Orders();
+    kube::Job job = MakeJob();
+    row.change(job);
+    const auto ended = Finish(WriteOutcome::kDone, {job});
+    CHECK(ended.one_by_one.size() == (row.suspended ? 0U : 2U));
+    CHECK(ended.accepted.empty());
+    CHECK(Orders().size() == (row.suspended ? 2U : 0U));
+    CHECK(suspensions.empty() != row.suspended);
+    suspensions.Clear();
+    under_way.clear();
+  }
+}
+
+TEST_CASE_METHOD(SuspensionsTest, "without the right to read Jobs nobody tries for a while",
+                 "[unit]") {
+  Begin();
+  Orders();
+  CHECK(Finish(WriteOutcome::kRefused).one_by_one.size() == 2);
+  CHECK(suspensions.Takes(*EvictionOf("a").job, now));  // only the network failed
+  Begin();
+  Orders();
+  CHECK(Forbid().one_by_one.size() == 2);
+  CHECK_FALSE(suspensions.Takes(*EvictionOf("a").job, now + 299'999));
+  CHECK(suspensions.Takes(*EvictionOf("a").job, now + 300'000));
+}
+
+TEST_CASE_METHOD(SuspensionsTest, "a Job that has changed since is read again, three times",
+                 "[unit]") {
+  Mark();
+  for (int attempt = 1; attempt < 3; ++attempt) {
+    CHECK(Orders() == Texts{"suspend j at 7"});
+    Finish(WriteOutcome::kConflict);
+    CHECK(Orders() == Texts{"read job j"});
+    Finish(WriteOutcome::kDone, {MakeJob()});
+  }
+  CHECK(Orders() == Texts{"suspend j at 7"});
+  CHECK(Finish(WriteOutcome::kConflict).one_by_one.size() == 2);
+  CHECK(suspensions.empty());
+}
+
+TEST_CASE_METHOD(SuspensionsTest, "a pod that cannot be marked keeps its Job from being suspended",
+                 "[unit]") {
+  Begin();
+  Orders();
+  Finish(WriteOutcome::kDone, {MakeJob()});
+  Orders();
+  SECTION("it is gone already") {
+    Finish(WriteOutcome::kNotFound);
+    Finish(WriteOutcome::kDone);
+    CHECK(Orders() == Texts{"suspend j at 7"});
+  }
+  SECTION("it is there") {
+    CHECK(Finish(WriteOutcome::kRefused).one_by_one.empty());  // the other one is under way
+    CHECK(Finish(WriteOutcome::kDone).one_by_one.size() == 2);
+    CHECK(Orders().empty());
+  }
+}
+
+TEST_CASE_METHOD(SuspensionsTest, "what may have been suspended is looked at before it is resumed",
+                 "[unit]") {
+  Mark();
+  Orders();
+  CHECK(Finish(WriteOutcome::kUnknown).accepted.size() == 2);
+  Gone("a");
+  Gone("b");
+  CHECK(Orders() == Texts{"read job j"});
+  SECTION("it was not, or somebody else has taken it over") {
+    Finish(WriteOutcome::kDone, {MakeJob()});
+    CHECK(Orders().empty());
+    CHECK(suspensions.empty());
+  }
+  SECTION("it was deleted") {
+    Finish(WriteOutcome::kNotFound);
+    CHECK(Orders().empty());
+    CHECK(suspensions.empty());
+  }
+  SECTION("it was") {
+    Finish(WriteOutcome::kDone, {Ours()});
+    CHECK(Orders() == Texts{"resume j at 7"});
+  }
+}
+
+TEST_CASE_METHOD(SuspensionsTest, "a Job is resumed sooner or later", "[unit]") {
+  Suspend();
+  Gone("a");
+  Gone("b");
+  Orders();
+  const auto outcome = GENERATE(WriteOutcome::kRefused, WriteOutcome::kUnknown);
+  Finish(outcome);
+  CHECK(Orders().empty());
+  Pass(499);
+  CHECK(Orders().empty());
+  Pass(1);
+  CHECK(Orders() == Texts{"read job j"});
+  Finish(WriteOutcome::kDone, {Ours()});
+  CHECK(Orders() == Texts{"resume j at 7"});
+  Finish(WriteOutcome::kConflict);
+  Pass(1'000);
+  CHECK(Orders() == Texts{"read job j"});
+  CHECK_FALSE(suspensions.empty());
+}
+
+TEST_CASE_METHOD(SuspensionsTest, "pods that do not end are not waited for", "[unit]") {
+  const Duration stuck_after = store.policy().eviction.stuck_after.count();
+  SECTION("their controller does nothing") {
+    Suspend();
+    Pass(stuck_after);
+    CHECK(Orders().empty());
+    Pass(1);
+    CHECK(Orders() == Texts{"read job j"});
+  }
+  SECTION("their kubelet does not answer") {
+    for (const char* name : {"a", "b"}) {
+      store.UpsertPod(MakePod(name).Gpu(1).OfJob("j").On("n1").Terminating(now + 5'000));
+    }
+    Suspend();
+    Pass(stuck_after + 5'000);
+    CHECK(Orders().empty());
+    Pass(1);
+    CHECK(Orders() == Texts{"read job j"});
+  }
+}
+
+TEST_CASE_METHOD(SuspensionsTest, "the next process resumes what an earlier one has suspended",
+                 "[unit]") {
+  suspensions.Start();
+  CHECK(Orders() == Texts{"list jobs"});
+  SECTION("once its pods have ended") {
+    Finish(WriteOutcome::kDone, {Ours()});
+    CHECK(Orders().empty());
+    Gone("a");
+    Gone("b");
+    CHECK(Orders() == Texts{"read job j"});
+  }
+  SECTION("what took effect since is found, too") {
+    Finish(WriteOutcome::kDone);
+    Pass(29'999);
+    CHECK(Orders().empty());
+    Pass(1);
+    CHECK(Orders() == Texts{"list jobs"});
+    Finish(WriteOutcome::kDone, {Ours()});
+    Gone("a");
+    Gone("b");
+    CHECK(Orders() == Texts{"read job j"});
+    Pass(60'000);
+    CHECK(Orders().empty());  // it was listed twice
+  }
+  SECTION("where the list cannot be read, it is tried again") {
+    Finish(WriteOutcome::kRefused);
+    Pass(500);
+    CHECK(Orders() == Texts{"list jobs"});
+  }
+  SECTION("without the right to it, nothing was suspended") {
+    Forbid();
+    Pass(600'000);
+    CHECK(Orders().empty());
+  }
+}
+
+}  // namespace
+}  // namespace berth::host
