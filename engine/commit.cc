@@ -23,6 +23,7 @@ View Engine::Now(TimePoint now) {
           .in_tree_started = in_tree_started_,
           .scorer = scorer_,
           .fair_shares = fair_shares_,
+          .ending = ending_,
           .work = spent_,
           .now = now};
 }

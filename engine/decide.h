@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cluster/store.h"
+#include "engine/ending.h"
 #include "engine/fair_share_cache.h"
 #include "engine/refusals.h"
 #include "engine/wakeups.h"
@@ -52,6 +53,7 @@ struct View {
   const std::set<std::string>& in_tree_started;
   policy::Scorer& scorer;       ///< Its caches change, its answers do not.
   FairShareCache& fair_shares;  ///< The same.
+  EndingCache& ending;          ///< The same.
   std::int64_t& work;           ///< Grows by the number of nodes that were looked at.
   TimePoint now = 0;
   const Ended* ended = nullptr;  ///< Null: none. Read by decisions to start.

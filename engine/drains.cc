@@ -121,21 +121,24 @@ void Engine::DrainJob(const std::string& key, const std::vector<const PodInfo*>&
     }
     actions_.push_back(std::move(decision));
   }
+  JobsToSuspend jobs(store_);
   for (const PodInfo* pod : pods) {
     const std::string& uid = pod->object.meta.uid;
-    states_[*pod].victim_of = kDrain;
+    states_.SetVictim(*pod, std::string(kDrain));
     if (std::ranges::find(drain.pods, uid) == drain.pods.end()) drain.pods.push_back(uid);
     if (drain.unanswered.contains(uid)) continue;
     if (drain.stage == Evicting::kWarned) {
       WarnOfDrain(*pod, drain, drain.due);
     } else {
-      OrderDrainEviction(key, drain, *pod, drain.stage == Evicting::kDryRun);
+      OrderDrainEviction(key, drain, *pod, drain.stage == Evicting::kDryRun ? nullptr : &jobs);
     }
   }
 }
 
+/// `jobs`: null for a dry run.
 void Engine::OrderDrainEviction(const std::string& key, engine::Drain& drain, const PodInfo& pod,
-                                bool dry_run) {
+                                JobsToSuspend* jobs) {
+  const bool dry_run = jobs == nullptr;
   const auto& meta = pod.object.meta;
   drain.unanswered.insert(meta.uid);
   if (!dry_run) {
@@ -155,7 +158,7 @@ void Engine::OrderDrainEviction(const std::string& key, engine::Drain& drain, co
                               .drained = drain.queue,
                               .dry_run = dry_run,
                               .by_delete = store_.policy().eviction.by == config::EvictBy::kDelete,
-                              .job = dry_run ? std::nullopt : JobToSuspend(pod, store_)});
+                              .job = dry_run ? std::nullopt : jobs->Of(pod)});
 }
 
 std::string Engine::ReasonOf(const engine::Drain& drain) {
@@ -174,7 +177,7 @@ bool Engine::TooManyForBudgets(const std::vector<const PodInfo*>& pods) const {
 void Engine::TryDrain(const std::string& key, engine::Drain& drain) {
   drain.stage = Evicting::kDryRun;
   for (const PodInfo* pod : Remaining(store_, drain)) {
-    OrderDrainEviction(key, drain, *pod, /*dry_run=*/true);
+    OrderDrainEviction(key, drain, *pod, nullptr);
   }
 }
 
@@ -225,8 +228,9 @@ void Engine::SendDrainEvictions(const std::string& key, engine::Drain& drain, Ti
     if (drain.accepted.contains(pod->object.meta.uid)) continue;
     (IsCovered(*pod, store_) ? covered : others).push_back(pod);
   }
+  JobsToSuspend jobs(store_);
   for (const PodInfo* pod : covered.empty() ? others : covered) {
-    OrderDrainEviction(key, drain, *pod, /*dry_run=*/false);
+    OrderDrainEviction(key, drain, *pod, &jobs);
   }
 }
 

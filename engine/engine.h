@@ -20,6 +20,7 @@
 #include "cluster/store.h"
 #include "engine/actions.h"
 #include "engine/active_queue.h"
+#include "engine/ending.h"
 #include "engine/fair_share_cache.h"
 #include "engine/input_listener.h"
 #include "engine/refusals.h"
@@ -30,6 +31,7 @@
 namespace berth::engine {
 
 struct Eviction;
+class JobsToSuspend;
 struct Reservation;
 struct StartDecision;
 struct View;
@@ -386,7 +388,7 @@ class Engine : private cluster::StoreListener {
   void RecheckEvicting(TimePoint now);
   std::vector<const cluster::Workload*> GangsOf(const std::set<std::string>& uids) const;
   void OrderEviction(const cluster::Workload& workload, const cluster::PodInfo& victim,
-                     bool dry_run);
+                     JobsToSuspend* jobs);
   void GoOnEvicting(const cluster::Workload& workload, TimePoint now);
   void EndEvictions(const cluster::Workload& workload);
   void AfterLastVictim(const cluster::Workload& workload, TimePoint now);
@@ -400,7 +402,7 @@ class Engine : private cluster::StoreListener {
   void DrainJob(const std::string& key, const std::vector<const cluster::PodInfo*>& pods,
                 TimePoint now);
   void OrderDrainEviction(const std::string& key, engine::Drain& drain, const cluster::PodInfo& pod,
-                          bool dry_run);
+                          JobsToSuspend* jobs);
   static std::string ReasonOf(const engine::Drain& drain);
   void WarnOfDrain(const cluster::PodInfo& pod, const engine::Drain& drain, TimePoint at);
   std::map<std::string, std::vector<const cluster::PodInfo*>> JobsToDrain(TimePoint now);
@@ -479,6 +481,7 @@ class Engine : private cluster::StoreListener {
   Refusals refusals_;
 
   FairShareCache fair_shares_{store_, states_, scorer_.fit()};
+  EndingCache ending_;
   /// Workloads that wait and may come to have a claim on other queues.
   std::unordered_set<const cluster::Workload*> claimants_;
   std::uint64_t claims_seen_ = 0;        ///< The store's generation when they were last looked at.

@@ -32,25 +32,6 @@ bool MayHelp(ReasonId reason) {
          reason == ReasonId::kSearchExhausted;
 }
 
-/// Whether the pod ends anyway, or is about to be evicted for other work, which has its room
-/// already: what it leaves needs no eviction. Not what is only about to be drained: budgets may
-/// forbid that.
-bool Ends(const View& view, const PodInfo& pod) {
-  if (pod.terminating()) return StuckAt(view.store, pod) >= view.now;
-  const std::string& victim_of = view.states.At(pod).victim_of;
-  return !victim_of.empty() && victim_of != kDrain;
-}
-
-Pods EndingPods(const View& view) {
-  Pods ending;
-  for (const auto& node : view.store.nodes()) {
-    std::ranges::copy_if(node->pods, std::back_inserter(ending),
-                         [&](const PodInfo* pod) { return Ends(view, *pod); });
-  }
-  std::ranges::sort(ending, {}, [](const PodInfo* pod) { return pod->object.meta.uid; });
-  return ending;
-}
-
 /// It is bound, or its Binding is under way, and it is not about to end.
 bool Stays(const States& states, const PodInfo& pod) {
   return (pod.bound() || pod.charge == Charge::kBinding) && !pod.terminating() &&
@@ -241,21 +222,10 @@ cluster::Demand WantedDevices(const View& view, const Pods& pods, int min) {
   return wanted;
 }
 
-/// The claims of the workload's queue, once everything has ended that ends in any case. A pod that
-/// does not end although it was deleted long ago is no use of its queue either: it asks for nothing
-/// any more, and what its queue has besides is not to be taken in its place.
+/// The claims of the workload's queue.
 policy::Exchange ExchangeOf(const View& view, const Workload& workload) {
-  view.work += std::ssize(view.store.pods());
-  policy::QuotaView use(view.store);
-  policy::QuotaView running(view.store);
-  for (const auto& node : view.store.nodes()) {
-    for (const PodInfo* pod : node->pods) {
-      const bool ends = pod->terminating() || Ends(view, *pod);
-      if (ends) use.GiveBack(*pod);
-      if (ends || pod->charge == Charge::kPlanned) running.GiveBack(*pod);
-    }
-  }
-  return {view.fair_shares.Now(view.now), std::move(use), std::move(running), workload.queue};
+  const Ending& ending = view.ending.Of(view);
+  return {view.fair_shares.Now(view.now), ending.use, ending.running, workload.queue};
 }
 
 /// The claims that the workload may have on other queues; nullopt: it has none for certain. Where
@@ -386,10 +356,6 @@ int StayingMembers(const States& states, const Workload& gang) {
   return static_cast<int>(std::ranges::count_if(gang.members, stays)) + gang.finished;
 }
 
-TimePoint StuckAt(const cluster::Store& store, const PodInfo& pod) {
-  return *pod.object.meta.deletion + store.policy().eviction.stuck_after.count();
-}
-
 Sources SourcesOf(const View& view, const Workload& workload) {
   const bool waits = !workload.in_tree && !workload.started && workload.queue != cluster::kNoQueue;
   const bool may = waits && std::ranges::none_of(workload.members, [](const PodInfo* pod) {
@@ -453,20 +419,21 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
   // A gang that has claims, too, may find victims by both together where counting finds none.
   decision.unsure |= workload.gang && sources.others && lower;
   if (!exchange && (!lower || decision.known || decision.by_count)) return decision;
-  view.work += std::ssize(view.store.nodes()) + std::ssize(view.store.pods()) / 4;
-  std::vector<VictimJob> jobs =
-      FindVictimJobs(view, workload, sources, exchange ? &*exchange : nullptr);
-  decision.again = LeaveOutYoung(jobs, view.now);
-  if (jobs.empty()) return decision;
   Beneficiary beneficiary{.workload = workload,
                           .pods = std::move(pods),
                           .min = min,
-                          .ending = EndingPods(view),
+                          .ending = view.ending.Of(view).pods,
                           .exchange = exchange ? &*exchange : nullptr};
   for (const PodInfo* pod : beneficiary.ending) {
     if (!pod->terminating()) continue;
     decision.again = Earlier(decision.again, StuckAt(view.store, *pod) + 1);
   }
+  if (OnlyHasToWait(view, beneficiary)) return decision;
+  view.work += std::ssize(view.store.nodes()) + std::ssize(view.store.pods()) / 4;
+  std::vector<VictimJob> jobs =
+      FindVictimJobs(view, workload, sources, exchange ? &*exchange : nullptr);
+  decision.again = Earlier(decision.again, LeaveOutYoung(jobs, view.now));
+  if (jobs.empty()) return decision;
   decision.reserve = ChooseVictims(view, beneficiary, jobs);
   return decision;
 }
@@ -492,7 +459,7 @@ std::optional<Reservation> DecideResumedStart(const View& view, const Workload& 
   }
   if (std::ranges::none_of(marked, &PodInfo::terminating)) return std::nullopt;
   // As in any other decision, what ends for others makes room, too.
-  Pods ending = EndingPods(view);
+  Pods ending = view.ending.Of(view).pods;
   std::erase_if(ending,
                 [&](const PodInfo* pod) { return std::ranges::find(marked, pod) != marked.end(); });
   Ended ended(view.store, marked);

@@ -15,10 +15,6 @@
 
 namespace berth::engine {
 
-/// When the pod, which terminates, has not ended for so long after its deletion was due that it
-/// does not end by itself: its room is not expected any more.
-TimePoint StuckAt(const cluster::Store& store, const cluster::PodInfo& pod);
-
 /// From whom a workload may take room.
 struct Sources {
   bool lower = false;   ///< From work of lower priority in its own queue.

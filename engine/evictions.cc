@@ -33,7 +33,7 @@ bool IsMarkedSurplus(const PodInfo& pod) {
 /// One more pod is evicted for the plan of `preemptor`.
 void AddVictim(States& states, const PodInfo& pod, const Workload& preemptor) {
   Plan& plan = *states[preemptor].plan;
-  states[pod].victim_of = preemptor.key;
+  states.SetVictim(pod, preemptor.key);
   plan.victims.push_back(pod.object.meta.uid);
   if (pod.charged_queue != preemptor.queue) plan.reclaimed.insert(pod.object.meta.uid);
 }
@@ -62,7 +62,7 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
   for (const PodInfo* pod : decision.surplus) plan.surplus.insert(pod->object.meta.uid);
   bool resumed = false;  // some were evicted by an earlier process; with none, it only waits
   for (const PodInfo* pod : decision.evicts) {
-    states_[*pod].victim_of = workload.key;
+    states_.SetVictim(*pod, workload.key);
     if (pod->charged_queue != workload.queue) plan.reclaimed.insert(pod->object.meta.uid);
     resumed |= pod->terminating();
   }
@@ -72,10 +72,12 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
     }
     return SendEvictions(workload);
   }
-  for (const PodInfo* pod : decision.evicts) OrderEviction(workload, *pod, /*dry_run=*/true);
+  for (const PodInfo* pod : decision.evicts) OrderEviction(workload, *pod, nullptr);
 }
 
-void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, bool dry_run) {
+/// `jobs`: null for a dry run.
+void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, JobsToSuspend* jobs) {
+  const bool dry_run = jobs == nullptr;
   const auto& meta = victim.object.meta;
   Plan& plan = *states_[workload].plan;
   plan.unanswered.insert(meta.uid);
@@ -84,14 +86,13 @@ void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, bool
         meta.uid, Plan::Notice{.event = NoticeFor(victim, workload), .job = JobOf(victim, plan)});
   }
   const bool surplus = plan.surplus.contains(meta.uid);
-  actions_.push_back(
-      EvictPod{.pod = {meta.ns, meta.name, meta.uid},
-               .workload = workload.key,
-               .plan = workload.plan,
-               .dry_run = dry_run,
-               .surplus = surplus,
-               .by_delete = store_.policy().eviction.by == config::EvictBy::kDelete,
-               .job = dry_run || surplus ? std::nullopt : JobToSuspend(victim, store_)});
+  actions_.push_back(EvictPod{.pod = {meta.ns, meta.name, meta.uid},
+                              .workload = workload.key,
+                              .plan = workload.plan,
+                              .dry_run = dry_run,
+                              .surplus = surplus,
+                              .by_delete = store_.policy().eviction.by == config::EvictBy::kDelete,
+                              .job = dry_run || surplus ? std::nullopt : jobs->Of(victim)});
 }
 
 /// Orders the evictions that come next: those of pods that a budget covers, or, if all of these are
@@ -120,8 +121,9 @@ void Engine::SendEvictions(const Workload& workload) {
     if (states_[*pod].victim_of != workload.key) continue;
     (IsCovered(*pod, store_) ? covered : others).push_back(pod);
   }
+  JobsToSuspend jobs(store_);
   for (const PodInfo* pod : covered.empty() ? others : covered) {
-    OrderEviction(workload, *pod, /*dry_run=*/false);
+    OrderEviction(workload, *pod, &jobs);
   }
 }
 
@@ -146,7 +148,8 @@ void Engine::JoinEviction(const PodInfo& pod) {
     const Workload* preemptor = store_.FindWorkload(states_.At(*member).victim_of);
     if (preemptor == nullptr || !StillEvicts(preemptor->key, preemptor->plan)) continue;
     AddVictim(states_, pod, *preemptor);
-    return OrderEviction(*preemptor, pod, /*dry_run=*/false);
+    JobsToSuspend jobs(store_);
+    return OrderEviction(*preemptor, pod, &jobs);
   }
 }
 
@@ -317,7 +320,7 @@ void Engine::EndEvictions(const Workload& workload) {
 
 /// It stays: other plans do not wait for its end any more (ReleaseFromSpared).
 void Engine::Spare(const PodInfo& victim) {
-  states_[victim].victim_of.clear();
+  states_.SetVictim(victim, {});
   spared_.emplace_back(victim.object.meta.uid, victim.node);
   if (victim.workload == nullptr) return;
   states_[*victim.workload].evicted = false;

@@ -97,26 +97,38 @@ int PlacesOn(const View& view, const cluster::PodShape& shape, cluster::NodeInde
   return policy::Capacity(shape, room, node, most);
 }
 
-/// Whether, by counting alone, `min` of the pods have room. Only for pods of one shape.
-bool HasPlaces(const View& view, const policy::Overlay& room, const Pods& pods, int min) {
-  int places = 0;
-  for (const auto& node : view.store.nodes()) {
-    places += PlacesOn(view, *pods.front()->shape, node->index, room, min - places);
-    if (places >= min) return true;
-  }
-  return false;
-}
-
-/// How many pods like one have room, node by node, once jobs have ended.
+/// How many pods of one shape have room, by counting alone, once others have ended.
 class Places {
  public:
-  /// `view` and `ended` must outlive it. No node counts for more than `most`.
+  /// `view` must outlive it. No node counts for more than `most`.
   Places(const View& view, const cluster::PodShape& shape, const Pods& ended, int most)
       : view_(view), shape_(shape), most_(most) {
     for (const PodInfo* pod : ended) ended_[pod->node].push_back(pod);
     policy::Overlay room(view.store);
     for (const PodInfo* pod : ended) room.Remove(*pod);
     for (const auto& node : view.store.nodes()) all_ += On(node->index, room);
+  }
+
+  /// If these have ended, too. Takes time in proportion to their pods.
+  int With(std::span<const VictimJob* const> jobs) const {
+    std::map<cluster::NodeIndex, Pods> more;
+    for (const VictimJob* job : jobs) {
+      for (const PodInfo* pod : job->pods) more[pod->node].push_back(pod);
+    }
+    policy::Overlay room(view_.store);
+    policy::Overlay more_room(view_.store);
+    int places = all_;
+    for (const auto& [node, pods] : more) {
+      if (const auto known = ended_.find(node); known != ended_.end()) {
+        for (const PodInfo* pod : known->second) {
+          room.Remove(*pod);
+          more_room.Remove(*pod);
+        }
+      }
+      for (const PodInfo* pod : pods) more_room.Remove(*pod);
+      places += On(node, more_room) - On(node, room);
+    }
+    return places;
   }
 
   /// If all have ended but the pods of `job`.
@@ -426,14 +438,22 @@ class Chooser {
     }
   }
 
+  /// False: counting is enough to say that there is no room. Where plans yield, fewer pods end than
+  /// are counted.
+  bool HasPlaces(std::span<const VictimJob* const> jobs) {
+    if (!alike_ || jobs.empty()) return true;
+    if (!places_) places_.emplace(view_, *for_.pods.front()->shape, for_.ending, for_.min);
+    return places_->With(jobs) >= for_.min;
+  }
+
   std::optional<Reservation> SearchRoom(std::span<const VictimJob* const> jobs, const Pods& pods) {
     if (searches_ == kMaxSearches) return std::nullopt;
+    if (!HasPlaces(jobs)) return std::nullopt;
     Ended ended =
         std::ranges::all_of(jobs, &VictimJob::runs) ? ending_ : Ended(view_.store, Ending(jobs));
     for (const VictimJob* job : jobs) {
       for (const PodInfo* pod : job->pods) ended.Add(*pod);
     }
-    if (alike_ && !HasPlaces(view_, ended.room(), pods, for_.min)) return std::nullopt;
     View view = view_;
     view.ended = &ended;
     ++searches_;
@@ -445,6 +465,7 @@ class Chooser {
   const Pods minimum_;
   const Ended ending_;  ///< The pods that end in any case.
   const bool alike_;
+  std::optional<Places> places_{};  ///< Once the pods have ended that end in any case.
   int searches_ = 0;
   std::map<PodSet, policy::FairShareTable> shares_without_;
 };
@@ -656,6 +677,10 @@ Pods AwaitedOf(const View& view, const Workload& workload, std::span<const polic
       GrantCharge(after, workload, placed).reason == ReasonId::kNone &&
       policy::CheckJobs(QuotaFor(after, workload), workload).reason == ReasonId::kNone;
   return enough ? awaited : ending;
+}
+
+bool OnlyHasToWait(const View& view, const Beneficiary& beneficiary) {
+  return !beneficiary.ending.empty() && Chooser(view, beneficiary).HasRoom({});
 }
 
 std::optional<Reservation> ChooseVictims(const View& view, const Beneficiary& beneficiary,

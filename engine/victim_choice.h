@@ -45,6 +45,9 @@ struct Beneficiary {
   const policy::Exchange* exchange = nullptr;
 };
 
+/// Whether it would start once those have ended that end in any case.
+bool OnlyHasToWait(const View& view, const Beneficiary& beneficiary);
+
 /// Of all sets of jobs that let it start, break no PodDisruptionBudget and are what it may claim
 /// (policy/claims.h): first without a straddler, then those of which all jobs were warned, then
 /// with the fewest devices that are no surplus, the fewest gangs, the fewest devices, of the queues

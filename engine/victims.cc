@@ -154,19 +154,22 @@ bool IsCovered(const PodInfo& pod, const cluster::Store& store) {
                              [&](const auto& entry) { return Covers(entry.second, pod); });
 }
 
-std::optional<OwningJob> JobToSuspend(const PodInfo& pod, const cluster::Store& store) {
+std::optional<OwningJob> JobsToSuspend::Of(const PodInfo& pod) {
   const auto& owner = pod.object.controller;
   if (!owner || owner->kind != "Job" || owner->api_version != "batch/v1") return std::nullopt;
-  const bool by_delete = store.policy().eviction.by == config::EvictBy::kDelete;
-  if (!by_delete && IsCovered(pod, store)) return std::nullopt;
+  if (owner->name.empty() || owner->uid.empty()) return std::nullopt;
+  const bool by_delete = store_->policy().eviction.by == config::EvictBy::kDelete;
+  if (!by_delete && IsCovered(pod, *store_)) return std::nullopt;
   OwningJob job{.name = owner->name, .uid = owner->uid};
   if (pod.workload == nullptr || !pod.workload->gang) return job;
-  job.pods =
-      static_cast<int>(std::ranges::count_if(pod.workload->members, [&](const PodInfo* member) {
-        const auto& other = member->object.controller;
-        return other && other->uid == owner->uid;
-      }));
-  job.pods = std::max(job.pods, 1);
+  if (counted_.insert(pod.workload).second) {
+    for (const PodInfo* member : pod.workload->members) {
+      const auto& controller = member->object.controller;
+      if (controller) ++members_[{pod.workload, controller->uid}];
+    }
+  }
+  const auto members = members_.find({pod.workload, owner->uid});
+  if (members != members_.end()) job.pods = members->second;
   return job;
 }
 

@@ -5,7 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/decide.h"
@@ -36,9 +40,21 @@ bool IsSpared(const cluster::PodInfo& pod);
 /// Whether a PodDisruptionBudget counts the pod.
 bool IsCovered(const cluster::PodInfo& pod, const cluster::Store& store);
 
-/// The Job of a pod that is evicted, whole with its gang; nullopt: it has none, or a budget covers
-/// it, which only an eviction asks.
-std::optional<OwningJob> JobToSuspend(const cluster::PodInfo& pod, const cluster::Store& store);
+/// The Jobs of pods that are evicted together.
+class JobsToSuspend {
+ public:
+  /// `store` must outlive it, and not change.
+  explicit JobsToSuspend(const cluster::Store& store) : store_(&store) {}
+  /// That of a pod that is evicted, whole with its gang; nullopt: it has none, or a budget covers
+  /// it, which only an eviction asks.
+  std::optional<OwningJob> Of(const cluster::PodInfo& pod);
+
+ private:
+  const cluster::Store* store_;
+  std::set<const cluster::Workload*> counted_;
+  /// How many members of a gang a controller has, by its UID.
+  std::map<std::pair<const cluster::Workload*, std::string>, int> members_;
+};
 
 /// How many of the pods PodDisruptionBudgets forbid to evict after those before them.
 std::int64_t CountBroken(const std::vector<const cluster::PodInfo*>& victims,

@@ -60,6 +60,11 @@ const MemberState& States::At(const cluster::PodInfo& pod) const {
   return it == pods_.end() ? kNothing : it->second;
 }
 
+void States::SetVictim(const cluster::PodInfo& pod, std::string of) {
+  pods_[&pod].victim_of = std::move(of);
+  ++victim_changes_;
+}
+
 void States::Expect(std::size_t pods) {
   workloads_.reserve(pods);
   pods_.reserve(pods);

@@ -193,6 +193,11 @@ class States {
   const WorkloadState& At(const cluster::Workload& workload) const;
   const MemberState& At(const cluster::PodInfo& pod) const;
 
+  /// Sets MemberState::victim_of, and nothing else does.
+  void SetVictim(const cluster::PodInfo& pod, std::string of);
+  /// How often it was set.
+  std::uint64_t victim_changes() const { return victim_changes_; }
+
   /// About so many pods will come.
   void Expect(std::size_t pods);
   /// `pod` has left `workload`.
@@ -205,6 +210,7 @@ class States {
  private:
   std::unordered_map<const cluster::Workload*, WorkloadState> workloads_;
   std::unordered_map<const cluster::PodInfo*, MemberState> pods_;
+  std::uint64_t victim_changes_ = 0;
 };
 
 }  // namespace berth::engine

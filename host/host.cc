@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -146,18 +147,17 @@ void Host::Collect(TimePoint now) {
 
 /// Pods of a Job that one plan evicts together may end with it.
 void Host::Evict(std::vector<engine::EvictPod> evictions, TimePoint now) {
-  std::map<std::pair<std::string, std::string>, std::vector<engine::EvictPod>> jobs;
+  std::map<std::tuple<std::string, std::string, std::string>, std::vector<engine::EvictPod>> jobs;
   for (engine::EvictPod& eviction : evictions) {
-    if (eviction.job && suspensions_.Takes(*eviction.job, now)) {
-      jobs[{eviction.plan, eviction.job->uid}].push_back(std::move(eviction));
+    if (eviction.job) {
+      jobs[{eviction.plan, eviction.pod.ns, eviction.job->uid}].push_back(std::move(eviction));
     } else {
       evictions_.Begin(std::move(eviction));
     }
   }
   for (auto& [key, pods] : jobs) {
-    const engine::OwningJob job = *pods.front().job;
-    if (suspensions_.Takes(job, now)) {
-      suspensions_.Begin(job, std::move(pods));
+    if (suspensions_.Takes(pods.front(), now)) {
+      suspensions_.Begin(std::move(pods));
     } else {
       for (engine::EvictPod& eviction : pods) evictions_.Begin(std::move(eviction));
     }

@@ -15,6 +15,7 @@
 
 #include "cluster/plan_claim.h"
 #include "engine/engine.h"
+#include "kube/decode.h"
 #include "kube/requests.h"
 
 namespace berth::host {
@@ -63,11 +64,13 @@ struct Evict {
   int attempt = 1;
 };
 
-/// Read the Job of that name; or, without a name, all that Berth has suspended.
+/// Read the Job of that name; or, without a name, some of those that Berth has suspended, of which
+/// only the metadata is told.
 struct ReadJobs {
   Id id = 0;
   std::string ns{};
   std::string name{};
+  std::string from{};  ///< Result::next of the last part of the list.
   int attempt = 1;
 };
 
@@ -122,7 +125,7 @@ struct Result {
   kube::WriteOutcome outcome = kube::WriteOutcome::kUnknown;
   std::string message{};           ///< From the server or the transport; empty on success.
   std::optional<kube::Pod> pod{};  ///< Of a successful read.
-  std::vector<kube::Job> jobs{};   ///< The same.
+  kube::JobList jobs{};            ///< The same.
   bool forbidden = false;          ///< Berth does not have the right: 401 or 403.
   bool tried = true;               ///< False: the driver had no room for it. Not counted as a try.
 };

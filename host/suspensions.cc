@@ -10,12 +10,14 @@ namespace {
 using kube::WriteOutcome;
 
 constexpr int kMaxTries = 3;
-/// Where Jobs cannot be read, that is not tried again for so long.
+/// Without the right to suspend Jobs, that is not tried again for so long.
 constexpr Duration kDeniedFor = 300'000;
 /// How often pods that do not end are looked at.
 constexpr Duration kLookEvery = 30'000;
 /// By then, what the process before this one has sent has taken effect, or never will.
 constexpr Duration kListAgainAfter = 30'000;
+/// Whatever was missed is found.
+constexpr Duration kListEvery = 300'000;
 
 bool IsOurs(const kube::Job& job) {
   return job.meta.labels.contains(std::string(cluster::kSuspendedLabel));
@@ -33,7 +35,7 @@ bool CanBeSuspended(const kube::Job& job) {
   const bool run_by_kubernetes = job.managed_by.empty() || job.managed_by == kJobController;
   const bool free = !job.controller || job.controller->kind == "CronJob";
   const bool kueue = job.meta.labels.contains("kueue.x-k8s.io/queue-name");
-  return run_by_kubernetes && free && !kueue && !job.meta.deletion;
+  return run_by_kubernetes && free && !kueue && !job.meta.deletion && !job.finished;
 }
 
 bool IsGone(const Result& result) {
@@ -42,35 +44,43 @@ bool IsGone(const Result& result) {
 
 /// The Job that was read; null: it is another one, or there is none.
 const kube::Job* JobOf(const Result& result, const kube::JobRef& ref) {
-  if (result.outcome != WriteOutcome::kDone || result.jobs.size() != 1) return nullptr;
-  return result.jobs.front().meta.uid == ref.uid ? &result.jobs.front() : nullptr;
+  const std::vector<kube::Job>& jobs = result.jobs.jobs;
+  if (result.outcome != WriteOutcome::kDone || jobs.size() != 1) return nullptr;
+  return jobs.front().meta.uid == ref.uid ? &jobs.front() : nullptr;
 }
 
 }  // namespace
 
 // --- Orders --------------------------------------------------------------------------------------
 
-Id Suspensions::NewOrder(const std::string& uid) {
+Id Suspensions::NewOrder(const std::string& key) {
   const Id id = out_.NewId();
-  orders_.emplace(id, uid);
+  orders_.emplace(id, key);
   return id;
 }
 
+void Suspensions::List(std::string from) {
+  out_.Put(ReadJobs{.id = NewOrder(""), .from = std::move(from), .attempt = lists_failed_ + 1});
+}
+
 void Suspensions::Read(Job& job) {
-  out_.Put(ReadJobs{
-      .id = NewOrder(job.ref.uid), .ns = job.ref.ns, .name = job.ref.name, .attempt = job.attempt});
+  out_.Put(ReadJobs{.id = NewOrder(KeyOf(job.ref)),
+                    .ns = job.ref.ns,
+                    .name = job.ref.name,
+                    .attempt = job.attempt});
 }
 
 void Suspensions::Write(Job& job, bool suspend) {
   job.step = suspend ? Step::kSuspending : Step::kResuming;
+  job.sent = true;
   out_.Put(SuspendJob{
-      .id = NewOrder(job.ref.uid), .job = job.ref, .suspend = suspend, .attempt = job.attempt});
+      .id = NewOrder(KeyOf(job.ref)), .job = job.ref, .suspend = suspend, .attempt = job.attempt});
 }
 
 void Suspensions::Mark(Job& job) {
   job.step = Step::kMarking;
   for (const engine::EvictPod& eviction : job.evictions) {
-    const Id id = NewOrder(job.ref.uid);
+    const Id id = NewOrder(KeyOf(job.ref));
     job.marks.insert(id);
     out_.Put(MarkVictim{.id = id,
                         .pod = eviction.pod,
@@ -87,20 +97,27 @@ bool Suspensions::Wants(Id order, const engine::Engine& engine) const {
   return engine.StillEvicts(job.evictions.front().workload, job.evictions.front().plan);
 }
 
-// --- Suspending ----------------------------------------------------------------------------------
-
-bool Suspensions::Takes(const engine::OwningJob& job, TimePoint now) const {
-  return now >= denied_until_ && !jobs_.contains(job.uid);
+void Suspensions::Forget(Jobs::iterator at) {
+  std::erase_if(timers_, [&](const auto& timer) { return timer.second == at->first; });
+  jobs_.erase(at);
 }
 
-void Suspensions::Begin(const engine::OwningJob& job, std::vector<engine::EvictPod> evictions) {
-  Job& entry = jobs_[job.uid];
-  entry.ref = {
-      .ns = evictions.front().pod.ns, .name = job.name, .uid = job.uid, .resource_version = {}};
-  entry.known = std::max(job.pods, static_cast<int>(evictions.size()));
-  for (const engine::EvictPod& eviction : evictions) entry.pods.push_back(eviction.pod.uid);
-  entry.evictions = std::move(evictions);
-  Read(entry);
+// --- Suspending ----------------------------------------------------------------------------------
+
+bool Suspensions::Takes(const engine::EvictPod& eviction, TimePoint now) const {
+  return now >= denied_until_ && !jobs_.contains(eviction.pod.ns + '/' + eviction.job->uid);
+}
+
+void Suspensions::Begin(std::vector<engine::EvictPod> evictions) {
+  const engine::EvictPod& first = evictions.front();
+  const kube::JobRef ref{
+      .ns = first.pod.ns, .name = first.job->name, .uid = first.job->uid, .resource_version = {}};
+  Job& job = jobs_[KeyOf(ref)];
+  job.ref = ref;
+  job.known = std::max(first.job->pods, static_cast<int>(evictions.size()));
+  for (const engine::EvictPod& eviction : evictions) job.pods.push_back(eviction.pod.uid);
+  job.evictions = std::move(evictions);
+  Read(job);
 }
 
 Suspensions::Ended Suspensions::OneByOne(Jobs::iterator at) {
@@ -109,53 +126,7 @@ Suspensions::Ended Suspensions::OneByOne(Jobs::iterator at) {
   return ended;
 }
 
-void Suspensions::Forget(Jobs::iterator at) {
-  std::erase_if(timers_, [&](const auto& timer) { return timer.second == at->first; });
-  jobs_.erase(at);
-}
-
-Suspensions::Ended Suspensions::WasRead(Jobs::iterator at, const Result& result, TimePoint now) {
-  Job& job = at->second;
-  if (result.forbidden) denied_until_ = now + kDeniedFor;
-  const kube::Job* read = JobOf(result, job.ref);
-  if (read != nullptr && read->suspended && IsOurs(*read)) return Suspended(at, now);
-  const bool can =
-      read != nullptr && CanBeSuspended(*read) && !read->suspended && MostPods(*read) <= job.known;
-  if (!can) return OneByOne(at);
-  job.ref.resource_version = read->meta.resource_version;
-  if (job.attempt == 1) {
-    Mark(job);
-  } else {
-    Write(job, /*suspend=*/true);
-  }
-  return {};
-}
-
-Suspensions::Ended Suspensions::WasMarked(Jobs::iterator at, Id mark, const Result& result) {
-  Job& job = at->second;
-  job.marks.erase(mark);
-  job.marked &= result.outcome == WriteOutcome::kDone || IsGone(result);
-  if (!job.marks.empty()) return {};
-  if (!job.marked) return OneByOne(at);
-  Write(job, /*suspend=*/true);
-  return {};
-}
-
-Suspensions::Ended Suspensions::WasSuspended(Jobs::iterator at, const Result& result,
-                                             TimePoint now) {
-  Job& job = at->second;
-  if (result.outcome == WriteOutcome::kConflict && job.attempt < kMaxTries) {
-    ++job.attempt;  // its status has changed, say
-    job.step = Step::kReading;
-    Read(job);
-    return {};
-  }
-  // It may have been done: then its pods end.
-  const bool maybe = result.outcome == WriteOutcome::kUnknown;
-  if (result.outcome != WriteOutcome::kDone && !maybe) return OneByOne(at);
-  return Suspended(at, now);
-}
-
+/// It is, or may be: that is looked at once its pods have ended.
 Suspensions::Ended Suspensions::Suspended(Jobs::iterator at, TimePoint now) {
   Job& job = at->second;
   job.step = Step::kEnding;
@@ -165,43 +136,109 @@ Suspensions::Ended Suspensions::Suspended(Jobs::iterator at, TimePoint now) {
   return {.accepted = std::exchange(job.evictions, {})};
 }
 
-// --- Resuming ------------------------------------------------------------------------------------
-
-void Suspensions::Start() {
-  lists_ = 1;
-  lists_again_ = true;
-  out_.Put(ReadJobs{.id = NewOrder("")});
+/// Not if its pods have ended meanwhile: then it would end others, which have come since.
+Suspensions::Ended Suspensions::Suspend(Jobs::iterator at, const cluster::Store& store) {
+  Job& job = at->second;
+  const bool runs = std::ranges::any_of(job.pods, [&](const std::string& uid) {
+    const cluster::PodInfo* pod = store.FindPod(uid);
+    return pod != nullptr && !pod->terminating();
+  });
+  if (!runs && !job.sent) {
+    Ended ended{.accepted = std::move(job.evictions)};
+    Forget(at);
+    return ended;
+  }
+  Write(job, /*suspend=*/true);
+  return {};
 }
 
-/// What an earlier process has suspended. Whose pods are there still is seen now.
+Suspensions::Ended Suspensions::WasRead(Jobs::iterator at, const Result& result,
+                                        const cluster::Store& store, TimePoint now) {
+  Job& job = at->second;
+  if (result.forbidden) denied_until_ = now + kDeniedFor;
+  const bool known =
+      result.outcome == WriteOutcome::kDone || result.outcome == WriteOutcome::kNotFound;
+  if (job.sent && !known) return Suspended(at, now);
+  const kube::Job* read = JobOf(result, job.ref);
+  if (read == nullptr || !CanBeSuspended(*read)) return OneByOne(at);
+  if (read->suspended && IsOurs(*read)) return Suspended(at, now);
+  const bool again = job.attempt <= kMaxTries;
+  if (read->suspended || MostPods(*read) > job.known || !again) return OneByOne(at);
+  job.ref.resource_version = read->meta.resource_version;
+  if (job.sent) return Suspend(at, store);
+  Mark(job);
+  return {};
+}
+
+Suspensions::Ended Suspensions::WasMarked(Jobs::iterator at, Id mark, const Result& result,
+                                          const cluster::Store& store) {
+  Job& job = at->second;
+  job.marks.erase(mark);
+  job.marked &= result.outcome == WriteOutcome::kDone || IsGone(result);
+  if (!job.marks.empty()) return {};
+  return job.marked ? Suspend(at, store) : OneByOne(at);
+}
+
+Suspensions::Ended Suspensions::WasSuspended(Jobs::iterator at, const Result& result,
+                                             TimePoint now) {
+  Job& job = at->second;
+  if (result.forbidden) denied_until_ = now + kDeniedFor;
+  switch (result.outcome) {
+    case WriteOutcome::kDone:
+    case WriteOutcome::kUnknown:
+      return Suspended(at, now);
+    case WriteOutcome::kConflict:  // its status has changed, say; or an earlier attempt was done
+      ++job.attempt;
+      job.step = Step::kReading;
+      Read(job);
+      return {};
+    case WriteOutcome::kNotFound:
+    case WriteOutcome::kRefused:
+      return OneByOne(at);
+  }
+  return OneByOne(at);
+}
+
+// --- Resuming ------------------------------------------------------------------------------------
+
+void Suspensions::Start() { List(""); }
+
+/// What earlier processes have suspended, or what this one has lost sight of. Whose pods are there
+/// still is seen now.
 void Suspensions::WereListed(const Result& result, const cluster::Store& store, TimePoint now) {
-  if (result.forbidden || result.outcome == WriteOutcome::kNotFound) return;
+  if (result.outcome == WriteOutcome::kNotFound) return;  // there are no Jobs
   if (result.outcome != WriteOutcome::kDone) {
-    timers_.emplace(now + RetryDelay(lists_++), "");
+    timers_.emplace(now + (result.forbidden ? kDeniedFor : RetryDelay(++lists_failed_)), "");
     return;
   }
-  if (std::exchange(lists_again_, false)) timers_.emplace(now + kListAgainAfter, "");
-  std::set<std::string_view> fresh;
-  for (const kube::Job& found : result.jobs) {
-    const auto [at, is_new] = jobs_.try_emplace(found.meta.uid);
+  lists_failed_ = 0;
+  std::set<std::string> fresh;
+  for (const kube::Job& found : result.jobs.jobs) {
+    const kube::JobRef ref{.ns = found.meta.ns,
+                           .name = found.meta.name,
+                           .uid = found.meta.uid,
+                           .resource_version = {}};
+    const auto [at, is_new] = jobs_.try_emplace(KeyOf(ref));
     if (!is_new) continue;
-    at->second.ref = {.ns = found.meta.ns,
-                      .name = found.meta.name,
-                      .uid = found.meta.uid,
-                      .resource_version = {}};
+    at->second.ref = ref;
     Suspended(at, now);
     fresh.insert(at->first);
   }
-  if (fresh.empty()) return;
-  for (const auto& [uid, pod] : store.pods()) {
-    const auto& owner = pod.object.controller;
-    if (owner && fresh.contains(owner->uid)) jobs_.at(owner->uid).pods.push_back(uid);
+  if (!fresh.empty()) {
+    for (const auto& [uid, pod] : store.pods()) {
+      const auto& owner = pod.object.controller;
+      if (!owner) continue;
+      const std::string key = pod.object.meta.ns + '/' + owner->uid;
+      if (fresh.contains(key)) jobs_.at(key).pods.push_back(uid);
+    }
+    Observe(store, now);
   }
-  Observe(store, now);
+  if (!result.jobs.next.empty()) return List(result.jobs.next);
+  timers_.emplace(now + (std::exchange(listed_, true) ? kListEvery : kListAgainAfter), "");
 }
 
 /// Pods that do not end although they should have are not waited for, as elsewhere.
-bool Suspensions::HasEnded(Job& job, const cluster::Store& store, TimePoint now) const {
+bool Suspensions::HasEnded(Job& job, const cluster::Store& store, TimePoint now) {
   const Duration stuck_after = store.policy().eviction.stuck_after.count();
   while (!job.pods.empty()) {
     const cluster::PodInfo* pod = store.FindPod(job.pods.back());
@@ -246,50 +283,52 @@ void Suspensions::WasResumed(Jobs::iterator at, const Result& result, TimePoint 
 
 void Suspensions::Rest(Job& job, TimePoint now) {
   job.step = Step::kResting;
-  timers_.emplace(now + RetryDelay(job.attempt++), job.ref.uid);
+  timers_.emplace(now + RetryDelay(job.attempt++), KeyOf(job.ref));
 }
 
 // --- Progress ------------------------------------------------------------------------------------
 
 Suspensions::Ended Suspensions::Finished(Id order, const Result& result,
                                          const cluster::Store& store, TimePoint now) {
-  const std::string uid = orders_.extract(order).mapped();
-  if (uid.empty()) {
+  const std::string key = orders_.extract(order).mapped();
+  if (key.empty()) {
     WereListed(result, store, now);
     return {};
   }
-  const auto at = jobs_.find(uid);
+  const auto at = jobs_.find(key);
   if (at == jobs_.end()) return {};
   Ended ended;
   switch (at->second.step) {
     case Step::kReading:
-      return WasRead(at, result, now);
+      ended = WasRead(at, result, store, now);
+      break;
     case Step::kMarking:
-      return WasMarked(at, order, result);
+      ended = WasMarked(at, order, result, store);
+      break;
     case Step::kSuspending:
       ended = WasSuspended(at, result, now);
-      Observe(store, now);
-      return ended;
+      break;
     case Step::kLooking:
       WasLookedAt(at, result, now);
-      return {};
+      break;
     case Step::kResuming:
       WasResumed(at, result, now);
-      return {};
+      break;
     case Step::kEnding:
     case Step::kResting:
-      return {};
+      break;
   }
-  return {};
+  Observe(store, now);
+  return ended;
 }
 
 void Suspensions::Advance(const cluster::Store& store, TimePoint now) {
   while (!timers_.empty() && timers_.begin()->first <= now) {
-    const std::string uid = timers_.extract(timers_.begin()).value().second;
-    if (uid.empty()) {
-      out_.Put(ReadJobs{.id = NewOrder(""), .attempt = lists_});
-    } else if (Job& job = jobs_.at(uid); job.step == Step::kEnding) {
-      timers_.emplace(now + kLookEvery, uid);
+    const std::string key = timers_.extract(timers_.begin()).value().second;
+    if (key.empty()) {
+      List("");
+    } else if (Job& job = jobs_.at(key); job.step == Step::kEnding) {
+      timers_.emplace(now + kLookEvery, key);
     } else if (job.step == Step::kResting) {
       job.step = Step::kLooking;
       Read(job);
@@ -306,6 +345,8 @@ void Suspensions::Clear() {
   jobs_.clear();
   orders_.clear();
   timers_.clear();
+  lists_failed_ = 0;
+  listed_ = false;
   denied_until_ = 0;
 }
 

@@ -36,10 +36,11 @@ class Suspensions {
   /// A term begins: reads which Jobs are to be resumed.
   void Start();
   /// Whether Begin may be called for this Job: it is not suspended already, and Jobs can be read.
-  bool Takes(const engine::OwningJob& job, TimePoint now) const;
-  /// All evictions of pods of this Job that one plan has ordered together.
-  /// REQUIRES: Takes.
-  void Begin(const engine::OwningJob& job, std::vector<engine::EvictPod> evictions);
+  /// REQUIRES: the eviction names a Job.
+  bool Takes(const engine::EvictPod& eviction, TimePoint now) const;
+  /// All evictions of pods of one Job that one plan has ordered together.
+  /// REQUIRES: Takes, for each of them.
+  void Begin(std::vector<engine::EvictPod> evictions);
 
   /// Whether this is a read or a write of Suspensions.
   bool Has(Id order) const { return orders_.contains(order); }
@@ -76,37 +77,42 @@ class Suspensions {
     int known = 0;                              ///< Pods that are known to end with it.
     std::set<Id> marks{};                       ///< Under way.
     bool marked = true;                         ///< No mark has failed.
-    int attempt = 1;                            ///< Of suspending, later of resuming.
+    bool sent = false;  ///< A write that suspends it, which may have been done.
+    int attempt = 1;    ///< Of suspending, later of resuming.
     std::vector<std::string>
         pods{};           ///< UIDs of those that are to be gone; the last is looked at first.
     TimePoint since = 0;  ///< When it was suspended, as far as is known.
   };
-  /// By UID.
+  /// By namespace/UID.
   using Jobs = std::map<std::string, Job, std::less<>>;
 
-  Id NewOrder(const std::string& uid);
+  static std::string KeyOf(const kube::JobRef& ref) { return ref.ns + '/' + ref.uid; }
+  Id NewOrder(const std::string& key);
+  void List(std::string from);
   void Read(Job& job);
   void Write(Job& job, bool suspend);
   void Mark(Job& job);
+  void Forget(Jobs::iterator at);
   Ended OneByOne(Jobs::iterator at);
   Ended Suspended(Jobs::iterator at, TimePoint now);
-  void Forget(Jobs::iterator at);
-  Ended WasRead(Jobs::iterator at, const Result& result, TimePoint now);
-  Ended WasMarked(Jobs::iterator at, Id mark, const Result& result);
+  Ended Suspend(Jobs::iterator at, const cluster::Store& store);
+  Ended WasRead(Jobs::iterator at, const Result& result, const cluster::Store& store,
+                TimePoint now);
+  Ended WasMarked(Jobs::iterator at, Id mark, const Result& result, const cluster::Store& store);
   Ended WasSuspended(Jobs::iterator at, const Result& result, TimePoint now);
   void WasLookedAt(Jobs::iterator at, const Result& result, TimePoint now);
   void WasResumed(Jobs::iterator at, const Result& result, TimePoint now);
   void WereListed(const Result& result, const cluster::Store& store, TimePoint now);
   void Rest(Job& job, TimePoint now);
-  bool HasEnded(Job& job, const cluster::Store& store, TimePoint now) const;
+  static bool HasEnded(Job& job, const cluster::Store& store, TimePoint now);
 
   Outbox& out_;
   Jobs jobs_;
-  std::map<Id, std::string> orders_;  ///< Under way: of which Job, by UID; empty: the list.
+  std::map<Id, std::string> orders_;  ///< Under way: of which Job, by its key; empty: the list.
   std::set<std::pair<TimePoint, std::string>> timers_;  ///< As orders_.
-  int lists_ = 1;                                       ///< How often the list was tried.
-  bool lists_again_ = false;                            ///< Once it is there.
-  TimePoint denied_until_ = 0;                          ///< Jobs could not be read.
+  int lists_failed_ = 0;                                ///< Since the last that was read.
+  bool listed_ = false;                                 ///< The list was read in this term.
+  TimePoint denied_until_ = 0;  ///< Berth does not have the right to suspend Jobs.
 };
 
 }  // namespace berth::host

@@ -108,8 +108,14 @@ std::expected<Job, DecodeError> DecodeJob(Element json) {
       }
       job.managed_by = reader.Text(spec, "managedBy");
     });
-    reader.ObjectField(object, "status",
-                       [&](Object status) { job.succeeded = reader.Int32(status, "succeeded"); });
+    reader.ObjectField(object, "status", [&](Object status) {
+      job.succeeded = reader.Int32(status, "succeeded");
+      reader.ObjectList(status, "conditions", kMaxItems, [&](Object condition) {
+        const std::string_view type = reader.Text(condition, "type");
+        const bool ends = type == "Complete" || type == "Failed";
+        job.finished |= ends && reader.Text(condition, "status") == "True";
+      });
+    });
   });
 }
 
@@ -145,21 +151,29 @@ std::expected<ConfigMap, DecodeError> DecodeConfigMap(std::string_view json,
                                [](Element element) { return DecodeConfigMap(element); });
 }
 
-std::expected<std::vector<Job>, DecodeError> DecodeJobs(std::string_view json,
-                                                        simdjson::dom::parser& parser) {
-  using Jobs = std::vector<Job>;
-  return DecodeText<Jobs>(json, parser, [](Element element) -> std::expected<Jobs, DecodeError> {
-    std::vector<Element> items{element};
-    simdjson::dom::array list;
-    if (element["items"].get(list) == simdjson::SUCCESS) items.assign(list.begin(), list.end());
-    Jobs jobs;
-    for (const Element item : items) {
-      auto job = DecodeJob(item);
-      if (!job) return std::unexpected(std::move(job.error()));
-      jobs.push_back(*std::move(job));
-    }
-    return jobs;
-  });
+std::expected<JobList, DecodeError> DecodeJobs(std::string_view json,
+                                               simdjson::dom::parser& parser) {
+  return DecodeText<JobList>(json, parser,
+                             [](Element element) -> std::expected<JobList, DecodeError> {
+                               JobList list;
+                               simdjson::dom::array items;
+                               if (element["items"].get(items) != simdjson::SUCCESS) {
+                                 auto job = DecodeJob(element);
+                                 if (!job) return std::unexpected(std::move(job.error()));
+                                 list.jobs.push_back(*std::move(job));
+                                 return list;
+                               }
+                               for (const Element item : items) {
+                                 // Whoever makes a Job that cannot be read must not hide those of
+                                 // others.
+                                 if (auto job = DecodeJob(item))
+                                   list.jobs.push_back(*std::move(job));
+                               }
+                               std::string_view next;
+                               if (element["metadata"]["continue"].get(next) == simdjson::SUCCESS)
+                                 list.next = next;
+                               return list;
+                             });
 }
 
 }  // namespace berth::kube

@@ -73,8 +73,12 @@ std::expected<PodDisruptionBudget, DecodeError> DecodePodDisruptionBudget(
     std::string_view json, simdjson::dom::parser& parser);
 std::expected<ConfigMap, DecodeError> DecodeConfigMap(std::string_view json,
                                                       simdjson::dom::parser& parser);
-/// A Job, or the items of a JobList.
-std::expected<std::vector<Job>, DecodeError> DecodeJobs(std::string_view json,
-                                                        simdjson::dom::parser& parser);
+struct JobList {
+  std::vector<Job> jobs;
+  std::string next;  ///< Where the next part of the list begins; empty: this is the last.
+};
+/// A Job, or a list without the Jobs in it that cannot be read.
+std::expected<JobList, DecodeError> DecodeJobs(std::string_view json,
+                                               simdjson::dom::parser& parser);
 
 }  // namespace berth::kube

@@ -16,6 +16,7 @@ struct Request {
   std::vector<std::pair<std::string, std::string>> query;  ///< Plain; escaped on the way out.
   std::string content_type = "application/json";           ///< Of `body`; ignored if there is none.
   std::string body;
+  std::string accept = "application/json";
   Duration timeout{30'000};  ///< For the whole call, including the wait for a connection; 0: none.
   /// The call must not be sent after this time, by BootClock(): a process may have been frozen
   /// between asking whether it may call and calling.

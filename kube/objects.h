@@ -205,6 +205,7 @@ struct Job {
   std::int32_t parallelism = 1;
   std::optional<std::int32_t> completions;
   std::int32_t succeeded = 0;  ///< Of status: how many of its pods have.
+  bool finished = false;       ///< It is complete, or has failed.
   std::string managed_by;      ///< Empty, or who runs it instead of the Job controller.
   std::optional<OwnerReference> controller;
 };

@@ -171,10 +171,14 @@ std::optional<Request> GetJobRequest(std::string_view ns, std::string_view name)
   return request;
 }
 
-Request ListJobsRequest(std::string_view label) {
+Request ListJobsRequest(std::string_view label, std::string_view from) {
+  // Users may make Jobs as large as the API server permits, and its JSON of them larger still.
+  constexpr const char* kAtATime = "10";
   Request request;
   request.path = "/apis/batch/v1/jobs";
-  request.query = {{"labelSelector", std::string(label)}};
+  request.query = {{"labelSelector", std::string(label)}, {"limit", kAtATime}};
+  if (!from.empty()) request.query.emplace_back("continue", from);
+  request.accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
   return request;
 }
 

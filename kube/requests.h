@@ -81,8 +81,9 @@ std::optional<Request> DisruptRequest(const PodRef& pod, const AnnotationPatch& 
                                       MicroTime now);
 std::optional<Request> GetPodRequest(std::string_view ns, std::string_view name);
 std::optional<Request> GetJobRequest(std::string_view ns, std::string_view name);
-/// Of all Jobs, those with the label.
-Request ListJobsRequest(std::string_view label);
+/// The metadata of the Jobs with the label, a few at a time; `from`: where the last answer ended;
+/// empty: from the first.
+Request ListJobsRequest(std::string_view label, std::string_view from);
 /// Sets spec.suspend of the Job, and the label with it, or resumes it and removes the label. 409 if
 /// it has changed since it was read.
 std::optional<Request> SuspendJobRequest(const JobRef& job, std::string_view label, bool suspend);

@@ -311,7 +311,7 @@ void RestClient::Configure(Slot& slot, Transfer& transfer) const {
 void RestClient::ConfigureHeaders(Slot& slot, const Request& request,
                                   const std::string& token) const {
   slot.headers.reset();
-  AddHeader(slot.headers, "Accept: application/json");
+  AddHeader(slot.headers, "Accept: " + request.accept);
   AddHeader(slot.headers, "Expect:");  // Avoids a 100-continue round trip.
   if (!request.body.empty()) AddHeader(slot.headers, "Content-Type: " + request.content_type);
   if (!token.empty()) {

@@ -106,8 +106,9 @@ WriteResult Writer::GetJob(const std::string& ns, const std::string& name,
   return Send(GetJobRequest(ns, name), options);
 }
 
-WriteResult Writer::ListJobs(std::string_view label, const WriteOptions& options) {
-  return Send(ListJobsRequest(label), options);
+WriteResult Writer::ListJobs(std::string_view label, std::string_view from,
+                             const WriteOptions& options) {
+  return Send(ListJobsRequest(label, from), options);
 }
 
 WriteResult Writer::SuspendJob(const JobRef& job, std::string_view label, bool suspend,

@@ -66,9 +66,9 @@ class Writer {
   /// Reads a pod from the API server, not from a cache: its JSON is in `body`.
   WriteResult GetPod(const std::string& ns, const std::string& name, const WriteOptions& options);
 
-  /// Read a Job, or all Jobs with the label: their JSON is in `body`.
+  /// Read a Job, or metadata of Jobs (ListJobsRequest()): their JSON is in `body`.
   WriteResult GetJob(const std::string& ns, const std::string& name, const WriteOptions& options);
-  WriteResult ListJobs(std::string_view label, const WriteOptions& options);
+  WriteResult ListJobs(std::string_view label, std::string_view from, const WriteOptions& options);
 
   /// SuspendJobRequest().
   WriteResult SuspendJob(const JobRef& job, std::string_view label, bool suspend,

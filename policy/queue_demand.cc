@@ -105,7 +105,9 @@ std::vector<QueueJob> JobsOf(const Store& store, const Workload& workload, bool 
 void QueueDemands::Add(const std::vector<QueueJob>& jobs, std::int64_t count) {
   const auto add = [count](auto& table, const auto& key, const auto& size) {
     auto& sizes = table[key];
-    if ((sizes[size] += count) == 0) sizes.erase(size);
+    std::int64_t& known = sizes[size];
+    known += count;
+    if (known == 0) sizes.erase(size);
     if (sizes.empty()) table.erase(key);
   };
   for (const QueueJob& job : jobs) {

@@ -235,17 +235,24 @@ void HostDriver::Queue(Order order, std::string_view failure, Write write) {
   if (!queued) Finish(id, {.outcome = WriteOutcome::kRefused, .tried = false});
 }
 
-/// The same for orders about Jobs. That they fail is no trouble: without the right to suspend Jobs,
-/// pods are evicted one by one.
+/// The same for orders about Jobs. `matters`: a Job may stay suspended if it fails. Otherwise it is
+/// no trouble: pods are evicted one by one.
 template <typename Write>
-void HostDriver::QueueJob(host::Id id, const std::string& ns, const std::string& name,
+void HostDriver::QueueJob(host::Id id, const std::string& ns, const std::string& name, bool matters,
                           Write write) {
-  const bool queued = writes_.Push(ns + "/" + name, [this, id, ns, name, write] {
+  const bool queued = writes_.Push(ns + "/" + name, [this, id, ns, name, matters, write] {
     if (!Wanted(id)()) return Finish(id, {.outcome = WriteOutcome::kRefused});
     host::Result result = write(Wanted(id));
     if (!host::IsSettled(result)) {
-      logger_.V(1, "a Job could not be read or written",
-                {{"job", ns + "/" + name}, {"error", result.message}});
+      const std::string job = ns + "/" + name;
+      const bool without_right = name.empty() && result.forbidden;  // so no Job is suspended
+      if (matters && !without_right) {
+        logger_.Log(Severity::kWarning, "Jobs that Berth has suspended could not be resumed yet",
+                    {{"job", job}, {"error", result.message}});
+      } else {
+        logger_.V(1, "a Job could not be read or suspended",
+                  {{"job", job}, {"error", result.message}});
+      }
     }
     Finish(id, std::move(result));
   });
@@ -273,12 +280,12 @@ void HostDriver::Do(host::Evict order) {
 }
 
 void HostDriver::Do(const host::ReadJobs& order) {
-  QueueJob(order.id, order.ns, order.name,
+  QueueJob(order.id, order.ns, order.name, /*matters=*/order.name.empty(),
            [this, order](const Api::Wanted& /*wanted*/) { return api_.ReadJobs(order); });
 }
 
 void HostDriver::Do(const host::SuspendJob& order) {
-  QueueJob(order.id, order.job.ns, order.job.name,
+  QueueJob(order.id, order.job.ns, order.job.name, /*matters=*/!order.suspend,
            [this, order](const Api::Wanted& wanted) { return api_.SuspendJob(order, wanted); });
 }
 

@@ -146,7 +146,8 @@ class HostDriver final : public VerbHandler {
   template <typename Order, typename Write>
   void Queue(Order order, std::string_view failure, Write write);
   template <typename Write>
-  void QueueJob(host::Id id, const std::string& ns, const std::string& name, Write write);
+  void QueueJob(host::Id id, const std::string& ns, const std::string& name, bool matters,
+                Write write);
   void Finish(host::Id order, host::Result result);
   Api::Wanted Wanted(host::Id order) const;
   // Verbs. REQUIRES: no lock held.

@@ -21,6 +21,10 @@ kube::MicroTime Now() {
   return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
 }
 
+bool IsForbidden(const kube::WriteResult& result) {
+  return result.status == 401 || result.status == 403;
+}
+
 }  // namespace
 
 kube::WriteOptions KubeApi::Options(const Tenure::Permit& permit, const Wanted& wanted) const {
@@ -39,7 +43,9 @@ host::Result KubeApi::WhileLeading(kube::Duration timeout, const Wanted& wanted,
     return {.outcome = kube::WriteOutcome::kRefused, .message = "not the leader any more"};
   }
   kube::WriteResult result = write(Options(*permit, wanted));
-  return {.outcome = result.outcome, .message = std::move(result.message)};
+  return {.outcome = result.outcome,
+          .message = std::move(result.message),
+          .forbidden = IsForbidden(result)};
 }
 
 host::Result KubeApi::Bind(const host::PostBinding& binding, const Wanted& wanted) {
@@ -82,12 +88,11 @@ host::Result KubeApi::Evict(const host::Evict& eviction, const Wanted& wanted) {
 
 host::Result KubeApi::ReadJobs(const host::ReadJobs& order) {
   const kube::WriteOptions options{.timeout = seconds(10)};
-  const auto result = order.name.empty() ? writer_.ListJobs(cluster::kSuspendedLabel, options)
-                                         : writer_.GetJob(order.ns, order.name, options);
+  const auto result = order.name.empty()
+                          ? writer_.ListJobs(cluster::kSuspendedLabel, order.from, options)
+                          : writer_.GetJob(order.ns, order.name, options);
   if (result.outcome != kube::WriteOutcome::kDone) {
-    return {.outcome = result.outcome,
-            .message = result.message,
-            .forbidden = result.status == 401 || result.status == 403};
+    return {.outcome = result.outcome, .message = result.message, .forbidden = IsForbidden(result)};
   }
   simdjson::dom::parser parser;
   auto jobs = kube::DecodeJobs(result.body, parser);

@@ -145,11 +145,12 @@ void ApiClient::ReadJobs(const host::ReadJobs& order, Duration timeout, Done don
   Send(
       {.ns = order.ns, .name = order.name}, /*is_read=*/true,
       [&] {
-        return order.name.empty() ? kube::ListJobsRequest(label)
+        return order.name.empty() ? kube::ListJobsRequest(label, order.from)
                                   : kube::GetJobRequest(order.ns, order.name);
       },
       [order, label](ApiServer& api) {
-        return order.name.empty() ? api.ListJobs(label) : api.ReadJob(order.ns, order.name);
+        return order.name.empty() ? api.ListJobs(label, order.from)
+                                  : api.ReadJob(order.ns, order.name);
       },
       timeout, {}, std::move(done));
 }

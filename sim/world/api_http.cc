@@ -191,10 +191,12 @@ Reply ApplySpec(ApiServer& api, engine::PodRef pod, const json& body) {
 Reply ApplyToJobs(ApiServer& api, const kube::Request& request) {
   const std::vector<std::string> parts = PartsOf(request.path);
   if (request.method == "GET" && parts.size() == 4 && parts[3] == "jobs") {
-    if (request.query.size() != 1 || request.query.front().first != "labelSelector") {
-      throw Unknown{"query"};
-    }
-    return api.ListJobs(request.query.front().second);
+    const auto& query = request.query;
+    const bool known = (query.size() == 2 || query.size() == 3) &&
+                       query[0].first == "labelSelector" && query[1].first == "limit" &&
+                       (query.size() == 2 || query[2].first == "continue");
+    if (!known) throw Unknown{"query"};
+    return api.ListJobs(query[0].second, query.size() == 3 ? query[2].second : "");
   }
   if (parts.size() != 7 || parts[3] != "namespaces" || parts[5] != "jobs") {
     throw Unknown{"path " + request.path};
@@ -241,12 +243,15 @@ Reply Apply(ApiServer& api, const kube::Request& request) {
   return applier->second(api, pod, json::parse(request.body));
 }
 
-/// One Job, or a JobList.
-json JobsJson(const std::string& path, const std::vector<kube::Job>& jobs) {
-  if (!path.ends_with("/v1/jobs")) return JobJson(jobs.front());
+/// One Job, or a list.
+json JobsJson(const std::string& path, const kube::JobList& list) {
+  if (!path.ends_with("/v1/jobs")) return JobJson(list.jobs.front());
   json items = json::array();
-  for (const kube::Job& job : jobs) items.push_back(JobJson(job));
-  return {{"apiVersion", "batch/v1"}, {"kind", "JobList"}, {"items", std::move(items)}};
+  for (const kube::Job& job : list.jobs) items.push_back(JobJson(job));
+  return {{"apiVersion", "batch/v1"},
+          {"kind", "JobList"},
+          {"metadata", {{"continue", list.next}}},
+          {"items", std::move(items)}};
 }
 
 }  // namespace

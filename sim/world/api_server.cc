@@ -170,13 +170,19 @@ void ApiServer::PutJob(kube::Job job) {
 Reply ApiServer::ReadJob(const std::string& ns, const std::string& name) const {
   const auto job = jobs_.find(ns + '/' + name);
   if (job == jobs_.end()) return {.status = 404, .message = "no such Job"};
-  return {.jobs = {job->second}};
+  return {.jobs = {.jobs = {job->second}, .next = {}}};
 }
 
-Reply ApiServer::ListJobs(const std::string& label) const {
+Reply ApiServer::ListJobs(const std::string& label, const std::string& from) const {
   Reply reply;
   for (const auto& [key, job] : jobs_) {
-    if (job.meta.labels.contains(label)) reply.jobs.push_back(job);
+    if (!job.meta.labels.contains(label) || key <= from) continue;
+    if (!reply.jobs.jobs.empty()) {
+      const kube::ObjectMeta& last = reply.jobs.jobs.back().meta;
+      reply.jobs.next = last.ns + '/' + last.name;
+      break;
+    }
+    reply.jobs.jobs.push_back(job);
   }
   return reply;
 }
@@ -204,7 +210,7 @@ Reply ApiServer::SuspendJob(const kube::JobRef& ref, const std::string& label, b
   }
   PutJob(job);
   if (on_job) on_job(at->second);
-  return {.jobs = {at->second}};
+  return {.jobs = {.jobs = {at->second}, .next = {}}};
 }
 
 Reply ApiServer::Annotate(const engine::PodRef& ref, const kube::AnnotationPatch& annotations) {

@@ -15,6 +15,7 @@
 
 #include "config/policy_configuration.h"
 #include "engine/actions.h"
+#include "kube/decode.h"
 #include "kube/objects.h"
 #include "kube/requests.h"
 #include "sim/world/timeline.h"
@@ -41,7 +42,7 @@ struct Reply {
   int status = 200;
   std::string message{};
   std::shared_ptr<const kube::Pod> pod{};
-  std::vector<kube::Job> jobs{};  ///< Of a read of Jobs.
+  kube::JobList jobs{};  ///< Of a read of Jobs.
   bool ok() const { return status / 100 == 2; }
 };
 
@@ -104,7 +105,8 @@ class ApiServer final : public SchedulerWrites {
   // --- Jobs, by ns/name. As for pods, but 409 for another resource version, too.
   void PutJob(kube::Job job);
   Reply ReadJob(const std::string& ns, const std::string& name) const;
-  Reply ListJobs(const std::string& label) const;
+  /// One at a time, so that callers have to go on.
+  Reply ListJobs(const std::string& label, const std::string& from) const;
   /// Sets spec.suspend with the label, or resumes without it. A suspended Job's controller deletes
   /// its pods.
   Reply SuspendJob(const kube::JobRef& ref, const std::string& label, bool suspend);

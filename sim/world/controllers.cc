@@ -105,6 +105,7 @@ void Controllers::OnPod(const Change& change) {
       if (++done_[job] == job->size) RemoveMembers(*job);
       kube::Job object = env_.api.jobs().at(job->ns + '/' + job->name);
       object.succeeded = done_[job];
+      object.finished = done_[job] == job->size;
       env_.api.PutJob(std::move(object));
       return;
     }

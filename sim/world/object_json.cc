@@ -288,6 +288,9 @@ json JobJson(const kube::Job& job) {
            {"metadata", Metadata(job.meta)},
            {"spec", {{"suspend", job.suspended}, {"parallelism", job.parallelism}}},
            {"status", {{"succeeded", job.succeeded}}}};
+  if (job.finished) {
+    out["status"]["conditions"] = json::array({{{"type", "Complete"}, {"status", "True"}}});
+  }
   if (job.completions) out["spec"]["completions"] = *job.completions;
   return out;
 }

@@ -277,6 +277,10 @@ func TestChartValuesChangeNothingElse(t *testing.T) {
 		}
 	}
 
+	if out, err := helm([]string{"template", "berth"}, "--set", "components={suspend-jobs},tenants.enabled=false"); err == nil {
+		t.Errorf("rights without the policies that limit them:\n%.200s", out)
+	}
+
 	// Every install can do without the NetworkPolicy, those that patch it too.
 	for _, install := range []string{"base", "kubeadm", "managed"} {
 		objects := byName(t, helmTemplate(t, "--set", "install="+install, "--set", "networkPolicy.enabled=false"))

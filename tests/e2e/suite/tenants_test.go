@@ -419,6 +419,7 @@ func TestBerthAccountIsLimited(t *testing.T) {
 	_, err = s.Client.BatchV1().Jobs(job.Namespace).Patch(s.Context(), job.Name, types.MergePatchType, []byte(`{"spec":{"suspend":true}}`), metav1.PatchOptions{})
 	allowed(t, "suspending by the administrator", err)
 	denied(t, "resuming what others have suspended", patchJob(`{"spec":{"suspend":false}}`), "berth-account-jobs", "resumes no other")
+	denied(t, "taking it over first", patchJob(`{"metadata":{"labels":{"berth.dev/suspended":"true"}}}`), "berth-account-jobs", "resumes no other")
 	nomination := `{"metadata":{"uid":%q,"annotations":{"berth.dev/plan":"v1;plan=p"}},"status":{"nominatedNodeName":"node-000"}}`
 	allowed(t, "nominating", berth.patch(pod, fmt.Sprintf(nomination, pod.UID), "status"))
 	allowed(t, "an eviction", evict(pod, pod.UID))

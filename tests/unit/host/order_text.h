@@ -27,7 +27,8 @@ inline std::string TextOf(const Order& order) {
           const char* verb = o.by_delete ? "delete" : "evict";
           return fmt::format("{} {}", o.dry_run ? "try" : verb, o.pod.name);
         } else if constexpr (std::is_same_v<O, ReadJobs>) {
-          return o.name.empty() ? "list jobs" : fmt::format("read job {}", o.name);
+          if (!o.name.empty()) return fmt::format("read job {}", o.name);
+          return o.from.empty() ? "list jobs" : "list jobs from " + o.from;
         } else if constexpr (std::is_same_v<O, SuspendJob>) {
           return fmt::format("{} {} at {}", o.suspend ? "suspend" : "resume", o.job.name,
                              o.job.resource_version);

@@ -537,8 +537,10 @@ TEST_CASE("a Job, and a list of Jobs", "[unit][kube]") {
           "status": {"succeeded": 2}})";
   const auto jobs = DecodeJobs(text, parser);
   REQUIRE(jobs);
-  REQUIRE(jobs->size() == 1);
-  const Job& job = jobs->front();
+  REQUIRE(jobs->jobs.size() == 1);
+  CHECK(jobs->next.empty());
+  const Job& job = jobs->jobs.front();
+  CHECK_FALSE(job.finished);
   CHECK(job.meta.uid == "u");
   CHECK(job.meta.resource_version == "7");
   CHECK(job.meta.labels.contains("berth.dev/suspended"));
@@ -552,14 +554,18 @@ TEST_CASE("a Job, and a list of Jobs", "[unit][kube]") {
   CHECK(job.controller->kind == "CronJob");
 
   const auto list =
-      DecodeJobs(R"({"items": [)" + text + R"(, {"metadata": {"name": "k"}}]})", parser);
+      DecodeJobs(R"({"metadata": {"continue": "there"}, "items": [)" + text + R"(, {"metadata": {}},
+          {"metadata": {"name": "k"}, "status": {"conditions": [{"type": "Complete", "status": "True"}]}}]})",
+                 parser);
   REQUIRE(list);
-  REQUIRE(list->size() == 2);
-  CHECK_FALSE(list->back().suspended);
-  CHECK(list->back().parallelism == 1);
-  CHECK_FALSE(list->back().completions);
-  CHECK(DecodeJobs(R"({"items": []})", parser)->empty());
-  CHECK_FALSE(DecodeJobs(R"({"items": [{"metadata": {}}]})", parser));
+  CHECK(list->next == "there");
+  REQUIRE(list->jobs.size() == 2);  // one that cannot be read hides no other
+  const Job& last = list->jobs.back();
+  CHECK_FALSE(last.suspended);
+  CHECK(last.parallelism == 1);
+  CHECK_FALSE(last.completions);
+  CHECK(last.finished);
+  CHECK(DecodeJobs(R"({"items": []})", parser)->jobs.empty());
   CHECK_FALSE(
       DecodeJobs(R"({"metadata": {"name": "k"}, "spec": {"parallelism": "many"}})", parser));
 }

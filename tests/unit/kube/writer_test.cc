@@ -264,13 +264,18 @@ TEST_CASE("a Job is suspended with a label, and resumed without it, as it was re
 }
 
 TEST_CASE("Jobs are read by name, or those with a label", "[kube][writer]") {
-  Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}")});
+  Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}"), FakeReply::Json("{}")});
   CHECK(bed.writer->GetJob("team", "j", {}).outcome == WriteOutcome::kDone);
   CHECK(bed.server.Requests().at(0).path == "/apis/batch/v1/namespaces/team/jobs/j");
-  CHECK(bed.writer->ListJobs("berth.dev/suspended", {}).outcome == WriteOutcome::kDone);
-  CHECK(bed.server.Requests().at(1).path == "/apis/batch/v1/jobs");
-  CHECK(bed.server.Requests().at(1).query ==
-        std::map<std::string, std::string>{{"labelSelector", "berth.dev/suspended"}});
+  CHECK(bed.writer->ListJobs("berth.dev/suspended", "", {}).outcome == WriteOutcome::kDone);
+  const auto list = bed.server.Requests().at(1);
+  CHECK(list.path == "/apis/batch/v1/jobs");
+  CHECK(list.query == std::map<std::string, std::string>{{"labelSelector", "berth.dev/suspended"},
+                                                         {"limit", "10"}});
+  CHECK(list.headers.at("accept") ==
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
+  CHECK(bed.writer->ListJobs("berth.dev/suspended", "x", {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.server.Requests().at(2).query.at("continue") == "x");
   CHECK(bed.writer->GetJob("..", "j", {}).outcome == WriteOutcome::kRefused);
 }
 

@@ -1,0 +1,46 @@
+#include "engine/ending.h"
+
+#include <algorithm>
+
+#include "engine/decide.h"
+
+namespace berth::engine {
+
+using cluster::PodInfo;
+
+namespace {
+
+bool Ends(const View& view, const PodInfo& pod) {
+  if (pod.terminating()) return StuckAt(view.store, pod) >= view.now;
+  const std::string& victim_of = view.states.At(pod).victim_of;
+  return !victim_of.empty() && victim_of != kDrain;
+}
+
+}  // namespace
+
+TimePoint StuckAt(const cluster::Store& store, const PodInfo& pod) {
+  return *pod.object.meta.deletion + store.policy().eviction.stuck_after.count();
+}
+
+const Ending& EndingCache::Of(const View& view) {
+  const Key key{view.store.generation(), view.states.victim_changes(), view.now};
+  if (known_ && key_ == key) return *known_;
+  view.work += std::ssize(view.store.pods());
+  key_ = key;
+  known_.emplace(
+      Ending{.use = policy::QuotaView(view.store), .running = policy::QuotaView(view.store)});
+  for (const auto& node : view.store.nodes()) {
+    for (const PodInfo* pod : node->pods) {
+      const bool ends = Ends(view, *pod);
+      if (ends) known_->pods.push_back(pod);
+      const bool leaves = ends || pod->terminating();
+      if (leaves) known_->use.GiveBack(*pod);
+      if (leaves || pod->charge == cluster::Charge::kPlanned) known_->running.GiveBack(*pod);
+    }
+  }
+  std::ranges::sort(known_->pods, {},
+                    [](const PodInfo* pod) -> const std::string& { return pod->object.meta.uid; });
+  return *known_;
+}
+
+}  // namespace berth::engine

@@ -1,0 +1,47 @@
+// Which pods end in any case, and what queues have in use without them. It is the same for all
+// workloads that are judged between two changes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "cluster/store.h"
+#include "engine/workload_state.h"
+#include "policy/quota.h"
+
+namespace berth::engine {
+
+struct View;
+
+/// When the pod, which terminates, has not ended for so long after its deletion was due that it
+/// does not end by itself: its room is not expected any more.
+TimePoint StuckAt(const cluster::Store& store, const cluster::PodInfo& pod);
+
+struct Ending {
+  /// Those whose room is expected, by UID: they end anyway, or are about to be evicted for other
+  /// work, which has its room already. What they leave needs no eviction. Not what is only about to
+  /// be drained: budgets may forbid that.
+  std::vector<const cluster::PodInfo*> pods{};
+  /// What queues have in use once everything has ended that ends in any case. A pod that does not
+  /// end although it was deleted long ago is no use of its queue either: it asks for nothing any
+  /// more, and what its queue has besides is not to be taken in its place.
+  policy::QuotaView use;
+  policy::QuotaView running;  ///< The same without what is only planned.
+};
+
+class EndingCache {
+ public:
+  /// REQUIRES: always called with the same store and states.
+  const Ending& Of(const View& view);
+
+ private:
+  /// Of the store, of the states, and the time: some pods are stuck from then on.
+  using Key = std::tuple<std::uint64_t, std::uint64_t, TimePoint>;
+
+  Key key_;
+  std::optional<Ending> known_;
+};
+
+}  // namespace berth::engine
