@@ -160,8 +160,10 @@ Suspensions::Ended Suspensions::WasRead(Jobs::iterator at, const Result& result,
       result.outcome == WriteOutcome::kDone || result.outcome == WriteOutcome::kNotFound;
   if (job.sent && !known) return Suspended(at, now);
   const kube::Job* read = JobOf(result, job.ref);
+  const bool ours = read != nullptr && read->suspended && IsOurs(*read);
+  if (ours && job.sent) return Suspended(at, now);
   if (read == nullptr || !CanBeSuspended(*read)) return OneByOne(at);
-  if (read->suspended && IsOurs(*read)) return Suspended(at, now);
+  if (ours) return Suspended(at, now);
   const bool again = job.attempt <= kMaxTries;
   if (read->suspended || MostPods(*read) > job.known || !again) return OneByOne(at);
   job.ref.resource_version = read->meta.resource_version;

@@ -203,6 +203,11 @@ TEST_CASE_METHOD(SuspensionsTest, "a conflict may be with a write of our own who
   Finish(WriteOutcome::kConflict);
   Orders();
   SECTION("the Job says so") { CHECK(Finish(WriteOutcome::kDone, {Ours()}).accepted.size() == 2); }
+  SECTION("the Job says so, and is complete by now") {
+    kube::Job job = Ours();
+    job.finished = true;
+    CHECK(Finish(WriteOutcome::kDone, {job}).accepted.size() == 2);
+  }
   SECTION("nobody says so: the Job is not lost sight of") {
     CHECK(Finish(WriteOutcome::kRefused).accepted.size() == 2);
   }
