@@ -208,7 +208,8 @@ void Checker::CheckWarning(const kube::Pod& victim) {
   Duration least = std::numeric_limits<Duration>::max();
   for (const auto& policy : policies_) least = std::min(least, policy->eviction.warning.count());
   const bool gang = !LabelOf(victim, "berth.dev/gang").empty();
-  if (faults_ > 0 || policies_.empty() || least == 0) return;
+  // The time that a victim is told is by the clock of the process.
+  if (faults_ > 0 || env_.clocks_drift || policies_.empty() || least == 0) return;
   if (gang && RanFor(victim, env_.now()) < least) return;
   const auto note = victim.meta.annotations.find(cluster::kEvictionTimeAnnotation);
   const auto at =

@@ -13,6 +13,12 @@ constexpr std::size_t kRemembered = 100'000;
 
 std::string NameKey(const std::string& ns, const std::string& name) { return ns + '/' + name; }
 
+/// Whether it ends only if somebody ends it: to evict what has ended ends nothing.
+bool Runs(const kube::Pod& pod) {
+  return !pod.meta.deletion && pod.phase != kube::PodPhase::kSucceeded &&
+         pod.phase != kube::PodPhase::kFailed;
+}
+
 void Apply(const kube::AnnotationPatch& patch, kube::StringMap& annotations) {
   for (const auto& [key, value] : patch) {
     if (value) {
@@ -143,7 +149,7 @@ Reply ApiServer::EvictPod(const engine::PodRef& ref, bool dry_run) {
     budgets.push_back(budget);
   }
   if (dry_run) return {.status = 201};
-  if (on_evicted && !pod->meta.deletion) on_evicted(*pod);
+  if (on_evicted && Runs(*pod)) on_evicted(*pod);
   for (const auto& budget : budgets) {
     kube::PodDisruptionBudget less = *budget;
     --less.disruptions_allowed;
@@ -157,7 +163,7 @@ Reply ApiServer::EvictByDelete(const engine::PodRef& ref, bool dry_run) {
   Reply reply;
   const auto pod = Find(ref, reply);
   if (pod == nullptr || dry_run) return reply;
-  if (on_evicted && !pod->meta.deletion) on_evicted(*pod);
+  if (on_evicted && Runs(*pod)) on_evicted(*pod);
   return DeletePod(ref);
 }
 
@@ -202,11 +208,9 @@ Reply ApiServer::SuspendJob(const kube::JobRef& ref, const std::string& label, b
     job.meta.labels.erase(label);
   }
   for (const auto& [key, pod] : std::map(pods_)) {
-    const bool ended =
-        pod->phase == kube::PodPhase::kSucceeded || pod->phase == kube::PodPhase::kFailed;
-    const bool runs = !pod->node_name.empty() && !pod->meta.deletion && !ended;
     const bool owned = pod->controller && pod->controller->uid == ref.uid;
-    if (suspend && runs && owned && on_evicted) on_evicted(*pod);
+    const bool evicts = suspend && owned && !pod->node_name.empty() && Runs(*pod);
+    if (evicts && on_evicted) on_evicted(*pod);
   }
   PutJob(job);
   if (on_job) on_job(at->second);
