@@ -9,10 +9,7 @@ namespace berth::host {
 void Evictions::Begin(engine::EvictPod eviction) {
   if (eviction.dry_run) return Send(std::move(eviction));
   const Id id = out_.NewId();
-  out_.Put(MarkVictim{.id = id,
-                      .pod = eviction.pod,
-                      .mark = cluster::EncodeEvictionMark(engine::MarkOf(eviction)),
-                      .sets_condition = eviction.by_delete});
+  out_.Put(MarkOrder(id, eviction, /*sets_condition=*/eviction.by_delete));
   writes_.emplace(id, Write{.what = std::move(eviction), .marks = true});
 }
 
@@ -47,9 +44,7 @@ void Evictions::Send(engine::EvictPod eviction) {
 
 std::optional<Evictions::Answer> Evictions::Finished(Id write, const Result& result) {
   Write ended = std::move(writes_.extract(write).mapped());
-  // A conflict: another pod has its name.
-  const bool gone = result.outcome == kube::WriteOutcome::kNotFound ||
-                    result.outcome == kube::WriteOutcome::kConflict;
+  const bool gone = IsGone(result);
   const bool done = result.outcome == kube::WriteOutcome::kDone;
   if (ended.warns) {
     constexpr int kMostTries = 3;

@@ -70,7 +70,7 @@ struct ReadJobs {
   Id id = 0;
   std::string ns{};
   std::string name{};
-  std::string from{};  ///< Result::next of the last part of the list.
+  std::string from{};  ///< JobList::next of the last part of the list.
   int attempt = 1;
 };
 
@@ -134,6 +134,20 @@ struct Result {
 inline bool IsSettled(const Result& result) {
   return result.outcome == kube::WriteOutcome::kDone ||
          result.outcome == kube::WriteOutcome::kNotFound;
+}
+
+/// Whether the object is gone. A conflict: another one has its name.
+inline bool IsGone(const Result& result) {
+  return result.outcome == kube::WriteOutcome::kNotFound ||
+         result.outcome == kube::WriteOutcome::kConflict;
+}
+
+/// Marks a victim before its eviction.
+inline MarkVictim MarkOrder(Id id, const engine::EvictPod& eviction, bool sets_condition) {
+  return {.id = id,
+          .pod = eviction.pod,
+          .mark = cluster::EncodeEvictionMark(engine::MarkOf(eviction)),
+          .sets_condition = sets_condition};
 }
 
 /// Where the parts of a host put their orders.

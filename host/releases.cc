@@ -11,8 +11,8 @@ constexpr int kMaxTries = 5;
 /// How long the removal of a gate waits for the watch to show the nomination.
 constexpr Duration kNominationLag = 20;
 
-/// Nothing is left to release: the pod is gone.
-bool IsGone(const Result& result) { return result.outcome == WriteOutcome::kNotFound; }
+/// Nothing is left to release.
+bool IsNotFound(const Result& result) { return result.outcome == WriteOutcome::kNotFound; }
 
 /// kube-scheduler has bound the pod in the meantime.
 bool IsBound(const Result& result) {
@@ -76,7 +76,7 @@ bool Releases::Finished(Id write, const Result& result, const cluster::Store& st
   if (release.next) {
     release = Release{.what = *std::exchange(release.next, std::nullopt)};
     Try(release);
-  } else if (IsGone(result) || (release.step == Step::kNominating && IsBound(result))) {
+  } else if (IsNotFound(result) || (release.step == Step::kNominating && IsBound(result))) {
     by_pod_.erase(at);
   } else if (result.outcome != WriteOutcome::kDone) {
     Failed(at, result.tried, now);

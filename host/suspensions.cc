@@ -38,10 +38,6 @@ bool CanBeSuspended(const kube::Job& job) {
   return run_by_kubernetes && free && !kueue && !job.meta.deletion && !job.finished;
 }
 
-bool IsGone(const Result& result) {
-  return result.outcome == WriteOutcome::kNotFound || result.outcome == WriteOutcome::kConflict;
-}
-
 /// The Job that was read; null: it is another one, or there is none.
 const kube::Job* JobOf(const Result& result, const kube::JobRef& ref) {
   const std::vector<kube::Job>& jobs = result.jobs.jobs;
@@ -82,10 +78,7 @@ void Suspensions::Mark(Job& job) {
   for (const engine::EvictPod& eviction : job.evictions) {
     const Id id = NewOrder(KeyOf(job.ref));
     job.marks.insert(id);
-    out_.Put(MarkVictim{.id = id,
-                        .pod = eviction.pod,
-                        .mark = cluster::EncodeEvictionMark(engine::MarkOf(eviction)),
-                        .sets_condition = true});
+    out_.Put(MarkOrder(id, eviction, /*sets_condition=*/true));
   }
 }
 

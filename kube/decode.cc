@@ -151,29 +151,34 @@ std::expected<ConfigMap, DecodeError> DecodeConfigMap(std::string_view json,
                                [](Element element) { return DecodeConfigMap(element); });
 }
 
+namespace {
+
+/// Whoever makes a Job that cannot be read must not hide those of others.
+JobList ReadableJobs(Element list, simdjson::dom::array items) {
+  JobList readable;
+  for (const Element item : items) {
+    if (auto job = DecodeJob(item)) readable.jobs.push_back(*std::move(job));
+  }
+  std::string_view next;
+  if (list["metadata"]["continue"].get(next) == simdjson::SUCCESS) readable.next = next;
+  return readable;
+}
+
+std::expected<JobList, DecodeError> JobOrList(Element element) {
+  simdjson::dom::array items;
+  if (element["items"].get(items) == simdjson::SUCCESS) return ReadableJobs(element, items);
+  auto job = DecodeJob(element);
+  if (!job) return std::unexpected(std::move(job.error()));
+  JobList one;
+  one.jobs.push_back(*std::move(job));
+  return one;
+}
+
+}  // namespace
+
 std::expected<JobList, DecodeError> DecodeJobs(std::string_view json,
                                                simdjson::dom::parser& parser) {
-  return DecodeText<JobList>(json, parser,
-                             [](Element element) -> std::expected<JobList, DecodeError> {
-                               JobList list;
-                               simdjson::dom::array items;
-                               if (element["items"].get(items) != simdjson::SUCCESS) {
-                                 auto job = DecodeJob(element);
-                                 if (!job) return std::unexpected(std::move(job.error()));
-                                 list.jobs.push_back(*std::move(job));
-                                 return list;
-                               }
-                               for (const Element item : items) {
-                                 // Whoever makes a Job that cannot be read must not hide those of
-                                 // others.
-                                 if (auto job = DecodeJob(item))
-                                   list.jobs.push_back(*std::move(job));
-                               }
-                               std::string_view next;
-                               if (element["metadata"]["continue"].get(next) == simdjson::SUCCESS)
-                                 list.next = next;
-                               return list;
-                             });
+  return DecodeText<JobList>(json, parser, JobOrList);
 }
 
 }  // namespace berth::kube

@@ -208,90 +208,91 @@ void HostDriver::Finish(host::Id order, host::Result result) {
   Run("an outcome", [&](engine::TimePoint now) { host_.Finished(order, std::move(result), now); });
 }
 
-/// Keeps the order of calls for one pod. A write that is not wanted any more when its turn comes,
-/// in a later term say, is not made; one that does not fit into the queue is ordered again later.
-template <typename Order, typename Write>
-void HostDriver::Queue(Order order, std::string_view failure, Write write) {
-  const host::Id id = order.id;
-  const std::string uid = order.pod.uid;
-  const bool queued = writes_.Push(uid, [this, failure, write, order = std::move(order)] {
-    if (!Wanted(order.id)()) return Finish(order.id, {.outcome = WriteOutcome::kRefused});
-    host::Result result = write(order);
-    if (!host::IsSettled(result)) {
-      const std::string pod = order.pod.ns + "/" + order.pod.name;
-      if constexpr (requires { order.node; }) {
-        logger_.Log(Severity::kWarning, failure,
-                    {{"pod", pod},
-                     {"node", order.node},
-                     {"attempt", order.attempt},
-                     {"error", result.message}});
-      } else {
-        logger_.Log(Severity::kWarning, failure,
-                    {{"pod", pod}, {"attempt", order.attempt}, {"error", result.message}});
-      }
-    }
-    Finish(order.id, std::move(result));
-  });
-  if (!queued) Finish(id, {.outcome = WriteOutcome::kRefused, .tried = false});
-}
-
-/// The same for orders about Jobs. `matters`: a Job may stay suspended if it fails. Otherwise it is
-/// no trouble: pods are evicted one by one.
-template <typename Write>
-void HostDriver::QueueJob(host::Id id, const std::string& ns, const std::string& name, bool matters,
-                          Write write) {
-  const bool queued = writes_.Push(ns + "/" + name, [this, id, ns, name, matters, write] {
+/// Keeps the order of calls for one object, by `key`. A write that is not wanted any more when its
+/// turn comes, in a later term say, is not made; one that does not fit into the queue is ordered
+/// again later. `tell`: logs a result that is not final.
+template <typename Write, typename Tell>
+void HostDriver::Queue(host::Id id, const std::string& key, Write write, Tell tell) {
+  const bool queued = writes_.Push(key, [this, id, write, tell] {
     if (!Wanted(id)()) return Finish(id, {.outcome = WriteOutcome::kRefused});
-    host::Result result = write(Wanted(id));
-    if (!host::IsSettled(result)) {
-      const std::string job = ns + "/" + name;
-      const bool without_right = name.empty() && result.forbidden;  // so no Job is suspended
-      if (matters && !without_right) {
-        logger_.Log(Severity::kWarning, "Jobs that Berth has suspended could not be resumed yet",
-                    {{"job", job}, {"error", result.message}});
-      } else {
-        logger_.V(1, "a Job could not be read or suspended",
-                  {{"job", job}, {"error", result.message}});
-      }
-    }
+    host::Result result = write();
+    if (!host::IsSettled(result)) tell(result);
     Finish(id, std::move(result));
   });
   if (!queued) Finish(id, {.outcome = WriteOutcome::kRefused, .tried = false});
 }
 
-void HostDriver::Do(host::Nominate order) {
-  Queue(std::move(order), "nomination failed",
-        [this](const host::Nominate& o) { return api_.Nominate(o, Wanted(o.id)); });
+template <typename Order, typename Write>
+void HostDriver::QueuePod(const Order& order, std::string_view failure, Write write) {
+  const auto tell = [this, failure, order](const host::Result& result) {
+    const std::string pod = order.pod.ns + "/" + order.pod.name;
+    if constexpr (requires { order.node; }) {
+      logger_.Log(Severity::kWarning, failure,
+                  {{"pod", pod},
+                   {"node", order.node},
+                   {"attempt", order.attempt},
+                   {"error", result.message}});
+    } else {
+      logger_.Log(Severity::kWarning, failure,
+                  {{"pod", pod}, {"attempt", order.attempt}, {"error", result.message}});
+    }
+  };
+  Queue(
+      order.id, order.pod.uid, [write, order] { return write(order); }, tell);
 }
 
-void HostDriver::Do(host::RemoveGate order) {
-  Queue(std::move(order), "removing the gate failed",
-        [this](const host::RemoveGate& o) { return api_.RemoveGate(o, Wanted(o.id)); });
+/// `matters`: a Job may stay suspended if it fails. Otherwise it is no trouble: pods are evicted
+/// one by one.
+template <typename Write>
+void HostDriver::QueueJob(host::Id id, const std::string& ns, const std::string& name, bool matters,
+                          Write write) {
+  const std::string job = ns + "/" + name;
+  const bool is_list = name.empty();
+  Queue(id, job, write, [this, job, is_list, matters](const host::Result& result) {
+    const bool without_right = is_list && result.forbidden;  // so no Job is suspended
+    if (matters && !without_right) {
+      logger_.Log(Severity::kWarning, "Jobs that Berth has suspended could not be resumed yet",
+                  {{"job", job}, {"error", result.message}});
+    } else {
+      logger_.V(1, "a Job could not be read or suspended",
+                {{"job", job}, {"error", result.message}});
+    }
+  });
 }
 
-void HostDriver::Do(host::MarkVictim order) {
-  Queue(std::move(order), "marking a victim failed",
-        [this](const host::MarkVictim& o) { return api_.Mark(o, Wanted(o.id)); });
+void HostDriver::Do(const host::Nominate& order) {
+  QueuePod(order, "nomination failed",
+           [this](const host::Nominate& o) { return api_.Nominate(o, Wanted(o.id)); });
 }
 
-void HostDriver::Do(host::Evict order) {
-  Queue(std::move(order), "eviction refused",
-        [this](const host::Evict& o) { return api_.Evict(o, Wanted(o.id)); });
+void HostDriver::Do(const host::RemoveGate& order) {
+  QueuePod(order, "removing the gate failed",
+           [this](const host::RemoveGate& o) { return api_.RemoveGate(o, Wanted(o.id)); });
+}
+
+void HostDriver::Do(const host::MarkVictim& order) {
+  QueuePod(order, "marking a victim failed",
+           [this](const host::MarkVictim& o) { return api_.Mark(o, Wanted(o.id)); });
+}
+
+void HostDriver::Do(const host::Evict& order) {
+  QueuePod(order, "eviction refused",
+           [this](const host::Evict& o) { return api_.Evict(o, Wanted(o.id)); });
 }
 
 void HostDriver::Do(const host::ReadJobs& order) {
   QueueJob(order.id, order.ns, order.name, /*matters=*/order.name.empty(),
-           [this, order](const Api::Wanted& /*wanted*/) { return api_.ReadJobs(order); });
+           [this, order] { return api_.ReadJobs(order); });
 }
 
 void HostDriver::Do(const host::SuspendJob& order) {
   QueueJob(order.id, order.job.ns, order.job.name, /*matters=*/!order.suspend,
-           [this, order](const Api::Wanted& wanted) { return api_.SuspendJob(order, wanted); });
+           [this, order] { return api_.SuspendJob(order, Wanted(order.id)); });
 }
 
-void HostDriver::Do(host::ReadPod order) {
-  Queue(std::move(order), "the outcome of a bind could not be read; its room stays taken",
-        [this](const host::ReadPod& o) { return api_.ReadPod(o.pod); });
+void HostDriver::Do(const host::ReadPod& order) {
+  QueuePod(order, "the outcome of a bind could not be read; its room stays taken",
+           [this](const host::ReadPod& o) { return api_.ReadPod(o.pod); });
 }
 
 void HostDriver::Do(engine::EmitEvent event) {

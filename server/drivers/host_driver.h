@@ -133,18 +133,20 @@ class HostDriver final : public VerbHandler {
   void CountBinds(const engine::Counters& counters);
   // Orders. REQUIRES: no lock held.
   void Carry(Orders orders);
-  void Do(host::Nominate order);
-  void Do(host::RemoveGate order);
-  void Do(host::MarkVictim order);
-  void Do(host::Evict order);
+  void Do(const host::Nominate& order);
+  void Do(const host::RemoveGate& order);
+  void Do(const host::MarkVictim& order);
+  void Do(const host::Evict& order);
   void Do(const host::ReadJobs& order);
   void Do(const host::SuspendJob& order);
-  void Do(host::ReadPod order);
+  void Do(const host::ReadPod& order);
   void Do(engine::EmitEvent event);
   void Do(const engine::NodeNotice& notice);
   void Do(const engine::Decision& decision);
+  template <typename Write, typename Tell>
+  void Queue(host::Id id, const std::string& key, Write write, Tell tell);
   template <typename Order, typename Write>
-  void Queue(Order order, std::string_view failure, Write write);
+  void QueuePod(const Order& order, std::string_view failure, Write write);
   template <typename Write>
   void QueueJob(host::Id id, const std::string& ns, const std::string& name, bool matters,
                 Write write);

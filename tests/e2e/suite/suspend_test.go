@@ -42,6 +42,18 @@ func podsOf(t *testing.T, s *bed.Scenario, job *batchv1.Job, n int, before ...*c
 	return pods
 }
 
+// fillWith makes nodes of 8 GPUs that are full with a Job of such pods, one on
+// each, and the PriorityClass high.
+func fillWith(t *testing.T, s *bed.Scenario, pod *bed.PodBuilder, nodes int) (*batchv1.Job, []*corev1.Pod) {
+	t.Helper()
+	s.PriorityClass("high", 100_000)
+	s.Nodes(nodes).GPUs(8).Create()
+	job := pod.GPUs(8).Gated().Job(int32(nodes))
+	pods := podsOf(t, s, job, nodes)
+	s.AllBound(pods...)
+	return job, pods
+}
+
 // A Job whose pods are all evicted is suspended instead: the Job controller
 // counts no failure, so that a Job without retries (backoffLimit: 0) and without
 // a podFailurePolicy runs again once there is room. All this is within Berth's
@@ -49,13 +61,8 @@ func podsOf(t *testing.T, s *bed.Scenario, job *batchv1.Job, n int, before ...*c
 func TestJobIsSuspendedInsteadOfItsPodsEvicted(t *testing.T) {
 	s := control.Scenario(t, bed.Options{Jobs: true})
 	s.SuspendJobs()
-	s.PriorityClass("high", 100_000)
-	s.Nodes(2).GPUs(8).Create()
 	keepApart(t, s)
-	low := s.Pod("low").GPUs(8).Gang("low", 2).Gated().Job(2)
-	before := podsOf(t, s, low, 2)
-	s.AllBound(before...)
-
+	low, before := fillWith(t, s, s.Pod("low").Gang("low", 2), 2)
 	s.Kubelet.HoldTerminating(true)
 	high := s.Pod("high").GPUs(8).Gang("high", 2).Priority("high").Gated().Job(2)
 	bed.Eventually(t, bed.Timeout, "the Job is suspended with Berth's label", func() error {
@@ -93,11 +100,7 @@ func TestJobIsSuspendedInsteadOfItsPodsEvicted(t *testing.T) {
 func TestJobIsResumedByTheNextLeader(t *testing.T) {
 	s := control.Scenario(t, bed.Options{Jobs: true})
 	s.SuspendJobs()
-	s.PriorityClass("high", 100_000)
-	s.Nodes(1).GPUs(8).Create()
-	low := s.Pod("low").GPUs(8).Gated().Job(1)
-	before := podsOf(t, s, low, 1)
-	s.AllBound(before...)
+	low, before := fillWith(t, s, s.Pod("low"), 1)
 	s.Kubelet.HoldTerminating(true)
 	high := s.Pod("high").GPUs(8).Priority("high").Gated().Create()
 	bed.Eventually(t, bed.Timeout, "the Job is suspended", func() error {
@@ -126,11 +129,7 @@ func TestPodsAreEvictedWhereTheirJobIsNotSuspended(t *testing.T) {
 			if suspends {
 				s.SuspendJobs()
 			}
-			s.PriorityClass("high", 100_000)
-			s.Nodes(2).GPUs(8).Create()
-			low := s.Pod("low").GPUs(8).Gated().Job(2)
-			before := podsOf(t, s, low, 2)
-			s.AllBound(before...)
+			low, _ := fillWith(t, s, s.Pod("low"), 2)
 			high := s.Pod("high").GPUs(8).Priority("high").Gated().Create()
 			s.AllBound(high)
 			wasSuspended := func(c batchv1.JobCondition) bool { return c.Type == batchv1.JobSuspended }
