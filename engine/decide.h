@@ -24,26 +24,6 @@
 
 namespace berth::engine {
 
-/// Pods that are taken to have ended, and what is left to others then. Valid until the store's next
-/// change.
-class Ended {
- public:
-  explicit Ended(const cluster::Store& store) : room_(store), quota_(store) {}
-  Ended(const cluster::Store& store, std::span<const cluster::PodInfo* const> pods) : Ended(store) {
-    for (const cluster::PodInfo* pod : pods) Add(*pod);
-  }
-  void Add(const cluster::PodInfo& pod) {
-    room_.Remove(pod);
-    quota_.GiveBack(pod);
-  }
-  const policy::Overlay& room() const { return room_; }
-  const policy::QuotaView& quota() const { return quota_; }
-
- private:
-  policy::Overlay room_;
-  policy::QuotaView quota_;
-};
-
 /// What decisions are made from. Valid until the store's next change.
 struct View {
   const cluster::Store& store;

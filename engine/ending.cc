@@ -27,12 +27,16 @@ const Ending& EndingCache::Of(const View& view) {
   if (known_ && key_ == key) return *known_;
   view.work += std::ssize(view.store.pods());
   key_ = key;
-  known_.emplace(
-      Ending{.use = policy::QuotaView(view.store), .running = policy::QuotaView(view.store)});
+  known_.emplace(Ending{.ended = Ended(view.store),
+                        .use = policy::QuotaView(view.store),
+                        .running = policy::QuotaView(view.store)});
   for (const auto& node : view.store.nodes()) {
     for (const PodInfo* pod : node->pods) {
       const bool ends = Ends(view, *pod);
-      if (ends) known_->pods.push_back(pod);
+      if (ends) {
+        known_->pods.push_back(pod);
+        known_->ended.Add(*pod);
+      }
       const bool leaves = ends || pod->terminating();
       if (leaves) known_->use.GiveBack(*pod);
       if (leaves || pod->charge == cluster::Charge::kPlanned) known_->running.GiveBack(*pod);

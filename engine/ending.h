@@ -1,19 +1,41 @@
-// Which pods end in any case, and what queues have in use without them. It is the same for all
+// Which pods end in any case, and what is left to others without them. It is the same for all
 // workloads that are judged between two changes.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <vector>
 
 #include "cluster/store.h"
 #include "engine/workload_state.h"
+#include "policy/overlay.h"
 #include "policy/quota.h"
 
 namespace berth::engine {
 
 struct View;
+
+/// Pods that are taken to have ended, and what is left to others then. Valid until the store's next
+/// change.
+class Ended {
+ public:
+  explicit Ended(const cluster::Store& store) : room_(store), quota_(store) {}
+  Ended(const cluster::Store& store, std::span<const cluster::PodInfo* const> pods) : Ended(store) {
+    for (const cluster::PodInfo* pod : pods) Add(*pod);
+  }
+  void Add(const cluster::PodInfo& pod) {
+    room_.Remove(pod);
+    quota_.GiveBack(pod);
+  }
+  const policy::Overlay& room() const { return room_; }
+  const policy::QuotaView& quota() const { return quota_; }
+
+ private:
+  policy::Overlay room_;
+  policy::QuotaView quota_;
+};
 
 /// When the pod, which terminates, has not ended for so long after its deletion was due that it
 /// does not end by itself: its room is not expected any more.
@@ -24,6 +46,7 @@ struct Ending {
   /// work, which has its room already. What they leave needs no eviction. Not what is only about to
   /// be drained: budgets may forbid that.
   std::vector<const cluster::PodInfo*> pods{};
+  Ended ended;  ///< These.
   /// What queues have in use once everything has ended that ends in any case. A pod that does not
   /// end although it was deleted long ago is no use of its queue either: it asks for nothing any
   /// more, and what its queue has besides is not to be taken in its place.

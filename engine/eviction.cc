@@ -71,7 +71,7 @@ Pods SurplusOf(const View& view, const Workload& gang, const Workload& beneficia
   if (beyond < 0 || (beyond == 0 && std::ranges::none_of(gang.members, is_planned))) return {};
   Pods order = policy::RankOrder(gang.members);
   std::ranges::reverse(order);
-  const auto& fits = view.scorer.fit().Row(LargestShape(beneficiary.members));
+  const auto& fits = view.scorer.fit().Row(*LargestShape(beneficiary.members));
   std::ranges::stable_sort(order, {}, [&](const PodInfo* pod) {
     const bool useful = pod->node != cluster::kNoNode && fits[static_cast<std::size_t>(pod->node)];
     return std::tuple(!is_planned(pod), !useful, pod->object.priority);
@@ -231,8 +231,7 @@ policy::Exchange ExchangeOf(const View& view, const Workload& workload) {
 /// The claims that the workload may have on other queues; nullopt: it has none for certain. Where
 /// it may also evict lower work of its own queue (`lower`), its claim can reach further.
 std::optional<policy::Exchange> ExchangeFor(const View& view, const Workload& workload,
-                                            const Pods& pods, int min, bool lower) {
-  const cluster::Demand wanted = WantedDevices(view, pods, min);
+                                            const cluster::Demand& wanted, bool lower) {
   if (wanted.empty()) return std::nullopt;
   const auto& recent = view.fair_shares.Recent(view.now);
   const policy::QuotaView use(view.store);
@@ -258,9 +257,10 @@ bool Evicts(const View& view, const Workload& workload) {
   return plan && plan->evicting != Evicting::kNo;
 }
 
-/// Of the jobs of one workload of another queue, those that could be taken if nothing else were:
-/// surplus that reaches above the floors pod by pod, and, at once, all that runs.
-void KeepLosable(std::vector<VictimJob>& jobs, policy::Losable& losable) {
+/// Of the jobs of one workload of another queue, those for which, taken alone, `may_go` is true of
+/// what its queue loses: surplus pod by pod, and, at once, all that runs.
+template <typename MayGo>
+void KeepLosable(std::vector<VictimJob>& jobs, const MayGo& may_go) {
   const bool whole = !jobs.back().surplus;
   // Plans of other queues that have not started are bound soon, or give way to time.
   if (whole && !jobs.back().runs) return jobs.clear();
@@ -269,12 +269,39 @@ void KeepLosable(std::vector<VictimJob>& jobs, policy::Losable& losable) {
     for (const VictimJob& job : jobs) {
       all.insert(all.end(), job.running.begin(), job.running.end());
     }
-    if (losable({.queue = jobs.back().queue, .pods = all})) return;  // sets are judged again
+    if (may_go({.queue = jobs.back().queue, .pods = all})) return;  // sets are judged again
     jobs.pop_back();
   }
   std::erase_if(jobs, [&](const VictimJob& job) {
-    return !losable({.queue = job.queue, .pods = job.running});
+    return !may_go({.queue = job.queue, .pods = job.running});
   });
+}
+
+/// Of `jobs`, in which those of one workload are beside each other, those that could be taken with
+/// some of the others (policy::Reach).
+std::vector<VictimJob> ClaimableOf(std::vector<VictimJob> jobs, const Workload& workload,
+                                   const policy::Exchange& exchange, const cluster::Demand& wants) {
+  std::vector<policy::Loss> all;
+  for (const VictimJob& job : jobs) all.push_back({.queue = job.queue, .pods = job.running});
+  policy::Reach reach(exchange, wants, all);
+  policy::Losable losable(exchange);
+  const auto is_whole = [&](const policy::Loss& loss) { return losable.IsWhole(loss); };
+  std::vector<VictimJob> claimable;
+  for (auto first = jobs.begin(); first != jobs.end();) {
+    const auto next = std::find_if(
+        first, jobs.end(), [&](const VictimJob& job) { return job.workload != first->workload; });
+    std::vector<VictimJob> part;
+    std::move(first, next, std::back_inserter(part));
+    first = next;
+    if (part.front().queue != workload.queue) {
+      const policy::Claim claim = reach.Of(part.front().queue);
+      if (claim == policy::Claim::kNone) continue;
+      // Straddlers are for what a quota promises.
+      if (claim == policy::Claim::kFairShare) KeepLosable(part, is_whole);
+    }
+    std::ranges::move(part, std::back_inserter(claimable));
+  }
+  return claimable;
 }
 
 /// Of the jobs of `holder`, those that `workload` may take.
@@ -286,7 +313,7 @@ std::vector<VictimJob> TakeableOf(const View& view, const Workload& holder,
   const VictimJob& first = jobs.front();
   if (first.queue != workload.queue) {
     if (losable == nullptr || first.queue == cluster::kNoQueue) return {};
-    KeepLosable(jobs, *losable);
+    KeepLosable(jobs, [&](const policy::Loss& loss) { return (*losable)(loss); });
     return jobs;
   }
   // If a plan yielded, those that it is about to evict would count in their queues again.
@@ -369,7 +396,8 @@ Sources SourcesOf(const View& view, const Workload& workload) {
 }
 
 std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload, Sources sources,
-                                      const policy::Exchange* exchange) {
+                                      const policy::Exchange* exchange,
+                                      const cluster::Demand& wants) {
   std::map<cluster::QueueId, std::int64_t> excesses;
   const auto excess_of = [&](cluster::QueueId queue) -> std::int64_t {
     if (queue == cluster::kNoQueue) return 0;
@@ -390,6 +418,9 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
       if (!seen.insert(holder).second) continue;
       if (own && holder->priority >= workload.priority) continue;
       if (!own && excess_of(pod->charged_queue) == 0) continue;
+      if (!own && !holder->gang && !(*losable)({.queue = pod->charged_queue, .pods = {&pod, 1}})) {
+        continue;
+      }
       for (VictimJob& job :
            TakeableOf(view, *holder, workload, sources, losable ? &*losable : nullptr)) {
         if (job.queue != workload.queue) job.excess = excess_of(job.queue);
@@ -397,6 +428,7 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
       }
     }
   }
+  if (exchange != nullptr) jobs = ClaimableOf(std::move(jobs), workload, *exchange, wants);
   std::ranges::sort(jobs, {}, [](const VictimJob& job) {
     return std::tuple(job.workload->priority, job.work, -job.workload->creation,
                       std::string_view(job.workload->members.front()->object.meta.uid),
@@ -413,7 +445,8 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
   const bool lower = sources.lower && view.store.HoldsBelow(workload.queue, workload.priority);
   PreemptorDecision decision;
   std::optional<policy::Exchange> exchange;
-  if (sources.others) exchange = ExchangeFor(view, workload, pods, min, lower);
+  const cluster::Demand wanted = WantedDevices(view, pods, min);
+  if (sources.others) exchange = ExchangeFor(view, workload, wanted, lower);
   if (sources.lower) decision = CountLower(view, workload, pods, min, lower, memo);
   decision.claims = sources.others;
   // A gang that has claims, too, may find victims by both together where counting finds none.
@@ -422,16 +455,17 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
   Beneficiary beneficiary{.workload = workload,
                           .pods = std::move(pods),
                           .min = min,
-                          .ending = view.ending.Of(view).pods,
+                          .wants = wanted,
+                          .ending = view.ending.Of(view),
                           .exchange = exchange ? &*exchange : nullptr};
-  for (const PodInfo* pod : beneficiary.ending) {
+  for (const PodInfo* pod : beneficiary.ending.pods) {
     if (!pod->terminating()) continue;
     decision.again = Earlier(decision.again, StuckAt(view.store, *pod) + 1);
   }
   if (OnlyHasToWait(view, beneficiary)) return decision;
   view.work += std::ssize(view.store.nodes()) + std::ssize(view.store.pods()) / 4;
   std::vector<VictimJob> jobs =
-      FindVictimJobs(view, workload, sources, exchange ? &*exchange : nullptr);
+      FindVictimJobs(view, workload, sources, exchange ? &*exchange : nullptr, wanted);
   decision.again = Earlier(decision.again, LeaveOutYoung(jobs, view.now));
   if (jobs.empty()) return decision;
   decision.reserve = ChooseVictims(view, beneficiary, jobs);

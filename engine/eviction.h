@@ -33,9 +33,10 @@ int StayingMembers(const States& states, const cluster::Workload& gang);
 /// priority, less work lost, younger, UID. Of an elastic gang that runs, its surplus comes pod by
 /// pod, and then the rest: first planned members, which only give their places up, then those on
 /// nodes that the workload could use, the lowest pod priority, the highest rank. One that asks for
-/// devices always stays.
+/// devices always stays. `wants`: the devices that the workload needs to start.
 std::vector<VictimJob> FindVictimJobs(const View& view, const cluster::Workload& workload,
-                                      Sources sources, const policy::Exchange* exchange);
+                                      Sources sources, const policy::Exchange* exchange,
+                                      const cluster::Demand& wants);
 
 /// Whether a workload that was refused might run after an eviction.
 struct PreemptorDecision {

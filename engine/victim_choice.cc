@@ -90,23 +90,20 @@ bool Waits(const VictimJob& job, const Jobs& staying) {
   return job.before > 0 && CountBefore(staying, job) > 0;
 }
 
-/// How many pods of the shape have room on the node, at most `most`, by counting alone.
-int PlacesOn(const View& view, const cluster::PodShape& shape, cluster::NodeIndex node,
-             const policy::Overlay& room, int most) {
-  if (view.scorer.fit().Row(shape)[static_cast<std::size_t>(node)] == 0) return 0;
-  return policy::Capacity(shape, room, node, most);
-}
+using Shape = std::shared_ptr<const cluster::PodShape>;
 
 /// How many pods of one shape have room, by counting alone, once others have ended.
 class Places {
  public:
   /// `view` must outlive it. No node counts for more than `most`.
-  Places(const View& view, const cluster::PodShape& shape, const Pods& ended, int most)
-      : view_(view), shape_(shape), most_(most) {
+  Places(const View& view, Shape shape, const Pods& ended, int most)
+      : view_(view), shape_(std::move(shape)), most_(most) {
     for (const PodInfo* pod : ended) ended_[pod->node].push_back(pod);
-    policy::Overlay room(view.store);
-    for (const PodInfo* pod : ended) room.Remove(*pod);
-    for (const auto& node : view.store.nodes()) all_ += On(node->index, room);
+    view.scorer.Refresh();
+    const policy::Overlay as_it_is(view.store);
+    const policy::Scorer::View room = view.scorer.For(shape_, as_it_is);
+    for (const auto& node : view.store.nodes()) all_ += std::min(most_, room.Room(node->index));
+    for (const auto& [node, pods] : ended_) all_ += On(node, pods) - On(node, {});
   }
 
   /// If these have ended, too. Takes time in proportion to their pods.
@@ -115,45 +112,47 @@ class Places {
     for (const VictimJob* job : jobs) {
       for (const PodInfo* pod : job->pods) more[pod->node].push_back(pod);
     }
-    policy::Overlay room(view_.store);
-    policy::Overlay more_room(view_.store);
+    view_.scorer.Refresh();
     int places = all_;
-    for (const auto& [node, pods] : more) {
-      if (const auto known = ended_.find(node); known != ended_.end()) {
-        for (const PodInfo* pod : known->second) {
-          room.Remove(*pod);
-          more_room.Remove(*pod);
-        }
-      }
-      for (const PodInfo* pod : pods) more_room.Remove(*pod);
-      places += On(node, more_room) - On(node, room);
+    for (auto& [node, pods] : more) {
+      const Pods& before = EndedOn(node);
+      pods.insert(pods.end(), before.begin(), before.end());
+      places += On(node, pods) - On(node, before);
     }
     return places;
   }
 
   /// If all have ended but the pods of `job`.
   int Without(const VictimJob& job) const {
-    const std::set<cluster::NodeIndex> nodes = NodesOf(job);
-    policy::Overlay room(view_.store);
-    policy::Overlay less(view_.store);
+    view_.scorer.Refresh();
     int places = all_;
-    for (const cluster::NodeIndex node : nodes) {
-      for (const PodInfo* pod : ended_.at(node)) {
-        room.Remove(*pod);
-        if (std::ranges::find(job.pods, pod) == job.pods.end()) less.Remove(*pod);
-      }
-      places += On(node, less) - On(node, room);
+    for (const cluster::NodeIndex node : NodesOf(job)) {
+      const Pods& before = EndedOn(node);
+      Pods less;
+      std::ranges::copy_if(before, std::back_inserter(less), [&](const PodInfo* pod) {
+        return std::ranges::find(job.pods, pod) == job.pods.end();
+      });
+      places += On(node, less) - On(node, before);
     }
     return places;
   }
 
  private:
-  int On(cluster::NodeIndex node, const policy::Overlay& room) const {
-    return PlacesOn(view_, shape_, node, room, most_);
+  /// On the node, if these have ended there. REQUIRES: Scorer::Refresh.
+  int On(cluster::NodeIndex node, std::span<const PodInfo* const> ended) const {
+    policy::Overlay room(view_.store);
+    for (const PodInfo* pod : ended) room.Remove(*pod);
+    return std::min(most_, view_.scorer.For(shape_, room).Room(node));
+  }
+
+  const Pods& EndedOn(cluster::NodeIndex node) const {
+    static const Pods kNone;
+    const auto it = ended_.find(node);
+    return it == ended_.end() ? kNone : it->second;
   }
 
   const View& view_;
-  const cluster::PodShape& shape_;
+  const Shape shape_;
   const int most_;
   std::map<cluster::NodeIndex, Pods> ended_;
   int all_ = 0;
@@ -166,7 +165,6 @@ class Chooser {
       : view_(view),
         for_(beneficiary),
         minimum_(for_.pods.begin(), for_.pods.begin() + for_.min),
-        ending_(view.store, for_.ending),
         alike_(std::ranges::all_of(for_.pods, [&](const PodInfo* pod) {
           return pod->shape == for_.pods.front()->shape;
         })) {}
@@ -191,6 +189,10 @@ class Chooser {
         losses.list, [&](const policy::Loss& loss) { return loss.queue != for_.workload.queue; });
     const std::optional<int> straddlers = StraddlersOf(losses);
     if (!straddlers) return std::nullopt;
+    // It is cheaper to see that there is no claim than that there is no room.
+    const bool may =
+        !of_others || IsClaim(for_.exchange->BestClaimOf(for_.wants, losses.list), *straddlers);
+    if (!may) return std::nullopt;
     std::optional<Reservation> reserve = SearchRoom(jobs, of_others ? minimum_ : for_.pods);
     if (!reserve || !of_others) return reserve;
     if (!MayClaim(*for_.exchange, *straddlers, *reserve, losses)) return std::nullopt;
@@ -262,23 +264,26 @@ class Chooser {
       }
     }
     std::map<cluster::NodeIndex, Pods> ending;
-    for (const PodInfo* pod : for_.ending) ending[pod->node].push_back(pod);
+    for (const PodInfo* pod : for_.ending.pods) ending[pod->node].push_back(pod);
     // Members without devices, and small ones, find room sooner.
-    const cluster::PodShape& shape = LargestShape(minimum_);
+    const Shape& shape = LargestShape(minimum_);
+    view_.scorer.Refresh();
     std::vector<std::tuple<std::int64_t, cluster::NodeIndex, Jobs>> nodes;
     for (const auto& [node, here] : there) {
       Jobs jobs;
       for (const std::size_t i : here) jobs.push_back(order[i]);
       policy::Overlay room(view_.store);
       for (const PodInfo* pod : ending[node]) room.Remove(*pod);
-      const int before = PlacesOn(view_, shape, node, room, for_.min);
+      const policy::Scorer::View places = view_.scorer.For(shape, room);
+      const int before = places.Room(node);
+      if (before >= for_.min) continue;
       std::int64_t devices = 0;
       for (std::size_t i = 0; i < jobs.size(); ++i) {
         devices += jobs[i]->runs ? jobs[i]->devices : 0;
         for (const PodInfo* pod : jobs[i]->pods) {
           if (pod->node == node) room.Remove(*pod);
         }
-        if (PlacesOn(view_, shape, node, room, for_.min) <= before) continue;
+        if (places.Room(node) <= before) continue;
         const auto end = jobs.begin() + static_cast<std::ptrdiff_t>(i) + 1;
         nodes.emplace_back(devices, node, Jobs(jobs.begin(), end));
         break;
@@ -302,9 +307,9 @@ class Chooser {
   /// The jobs of the set that cannot be left out, one by one, as far as counting tells.
   std::set<const VictimJob*> Needed(const Jobs& jobs) const {
     std::set<const VictimJob*> needed;
-    if (!alike_) return needed;
-    const Pods ended = WithPodsOf(jobs, Ending(jobs));
-    const Places places(view_, *for_.pods.front()->shape, ended, for_.min);
+    if (!alike_ || jobs.size() == 1) return needed;  // of a set of one, nothing is left out
+    const Pods ended = WithPodsOf(jobs, EndingWith(jobs));
+    const Places places(view_, for_.pods.front()->shape, ended, for_.min);
     for (const VictimJob* job : jobs) {
       if (places.Without(*job) < for_.min) needed.insert(job);
     }
@@ -356,10 +361,12 @@ class Chooser {
     }
     return losses;
   }
+  static bool IsClaim(policy::Claim claim, int straddlers) {
+    return straddlers > 0 ? claim == policy::Claim::kQuota : claim != policy::Claim::kNone;
+  }
   static bool MayClaim(const policy::Exchange& exchange, int straddlers, const Reservation& reserve,
                        const Losses& losses) {
-    const policy::Claim claim = exchange.ClaimOf(reserve.placed, losses.list);
-    return straddlers > 0 ? claim == policy::Claim::kQuota : claim != policy::Claim::kNone;
+    return IsClaim(exchange.ClaimOf(reserve.placed, losses.list), straddlers);
   }
   /// Members that have a place, are not bound, and give it up if these jobs go: it evicts nobody,
   /// and so is done before the evictions.
@@ -387,12 +394,12 @@ class Chooser {
   }
   /// Of the pods that end in any case, those that do so if these jobs give way: a plan that yields
   /// spares the pods that it was about to evict.
-  Pods Ending(std::span<const VictimJob* const> jobs) const {
+  Pods EndingWith(std::span<const VictimJob* const> jobs) const {
     std::set<std::string_view> yield;
     for (const VictimJob* job : jobs) {
       if (!job->runs) yield.insert(job->workload->key);
     }
-    Pods ending = for_.ending;
+    Pods ending = for_.ending.pods;
     std::erase_if(ending, [&](const PodInfo* pod) {
       return !pod->terminating() && yield.contains(view_.states.At(*pod).victim_of);
     });
@@ -433,7 +440,7 @@ class Chooser {
   void NameVictims(Reservation& reserve, std::span<const VictimJob* const> jobs) const {
     for (const PodInfo* pod : reserve.evicts) reserve.victims.push_back(pod->object.meta.uid);
     for (const PodInfo* pod :
-         AwaitedOf(view_, for_.workload, reserve.placed, Ending(jobs), WithPodsOf(jobs, {}))) {
+         AwaitedOf(view_, for_.workload, reserve.placed, EndingWith(jobs), WithPodsOf(jobs, {}))) {
       reserve.victims.push_back(pod->object.meta.uid);
     }
   }
@@ -442,20 +449,23 @@ class Chooser {
   /// are counted.
   bool HasPlaces(std::span<const VictimJob* const> jobs) {
     if (!alike_ || jobs.empty()) return true;
-    if (!places_) places_.emplace(view_, *for_.pods.front()->shape, for_.ending, for_.min);
+    if (!places_) places_.emplace(view_, for_.pods.front()->shape, for_.ending.pods, for_.min);
     return places_->With(jobs) >= for_.min;
   }
 
   std::optional<Reservation> SearchRoom(std::span<const VictimJob* const> jobs, const Pods& pods) {
     if (searches_ == kMaxSearches) return std::nullopt;
     if (!HasPlaces(jobs)) return std::nullopt;
-    Ended ended =
-        std::ranges::all_of(jobs, &VictimJob::runs) ? ending_ : Ended(view_.store, Ending(jobs));
-    for (const VictimJob* job : jobs) {
-      for (const PodInfo* pod : job->pods) ended.Add(*pod);
+    std::optional<Ended> more;
+    if (!jobs.empty()) {
+      const bool yields = !std::ranges::all_of(jobs, &VictimJob::runs);
+      more = yields ? Ended(view_.store, EndingWith(jobs)) : for_.ending.ended;
+      for (const VictimJob* job : jobs) {
+        for (const PodInfo* pod : job->pods) more->Add(*pod);
+      }
     }
     View view = view_;
-    view.ended = &ended;
+    view.ended = more ? &*more : &for_.ending.ended;
     ++searches_;
     return DecideStart(view, for_.workload, pods, for_.min, nullptr).reserve;
   }
@@ -463,7 +473,6 @@ class Chooser {
   const View& view_;
   const Beneficiary& for_;
   const Pods minimum_;
-  const Ended ending_;  ///< The pods that end in any case.
   const bool alike_;
   std::optional<Places> places_{};  ///< Once the pods have ended that end in any case.
   int searches_ = 0;
@@ -538,10 +547,16 @@ void DropElsewhere(Jobs& jobs, const Reservation& plan, Chooser& chooser) {
 /// Of `jobs`, the shortest part from the front that is enough, and of that what cannot be left out:
 /// the last ones are left out first. Empty: all together are not enough.
 Jobs MinimalOf(Jobs jobs, Chooser& chooser) {
-  std::optional<Reservation> plan = chooser.Search(jobs);
+  // Mostly a few are enough: parts of 1, 2, 4, ... jobs are tried before all of them.
+  std::optional<Reservation> plan;
+  std::size_t least = 1;  // fewer are not enough
+  std::size_t most = 0;   // so many are
+  while (!plan && most < jobs.size()) {
+    least = most + 1;
+    most = std::min(jobs.size(), std::max<std::size_t>(1, 2 * most));
+    plan = chooser.Search(std::span(jobs).first(most));
+  }
   if (!plan) return {};
-  std::size_t least = 1;
-  std::size_t most = jobs.size();
   while (least < most) {
     const std::size_t middle = (least + most) / 2;
     if (auto fewer = chooser.Search(std::span(jobs).first(middle))) {
@@ -645,7 +660,13 @@ std::optional<Reservation> ChooseBySearch(const std::vector<VictimJob>& candidat
   std::optional<Found> best;
   for (const bool straddlers : {false, true}) {
     for (const Jobs& order : orders) {
-      std::optional<Found> found = ChooseMinimal(chooser.Admit(order, straddlers), chooser);
+      Jobs admitted = chooser.Admit(order, straddlers);
+      // Of one job there is one set, whose rank is known without a search.
+      const auto rank = [&] {
+        return RankOf(admitted, chooser.StraddlersOf(admitted).value_or(0));
+      };
+      if (best && admitted.size() == 1 && !(rank() < best->rank)) continue;
+      std::optional<Found> found = ChooseMinimal(std::move(admitted), chooser);
       if (found && (!best || found->rank < best->rank)) best = std::move(found);
     }
     if (best || beneficiary.exchange == nullptr) break;
@@ -656,10 +677,13 @@ std::optional<Reservation> ChooseBySearch(const std::vector<VictimJob>& candidat
 
 }  // namespace
 
-const cluster::PodShape& LargestShape(std::span<const PodInfo* const> pods) {
-  return *(*std::ranges::max_element(pods, {}, [](const PodInfo* pod) {
-            return std::pair(pod->shape->whole_node, pod->shape->device_amount);
-          }))->shape;
+const std::shared_ptr<const cluster::PodShape>& LargestShape(std::span<const PodInfo* const> pods) {
+  return (*std::ranges::max_element(pods, {},
+                                    [](const PodInfo* pod) {
+                                      return std::pair(pod->shape->whole_node,
+                                                       pod->shape->device_amount);
+                                    }))
+      ->shape;
 }
 
 Pods AwaitedOf(const View& view, const Workload& workload, std::span<const policy::Placed> placed,
@@ -680,7 +704,7 @@ Pods AwaitedOf(const View& view, const Workload& workload, std::span<const polic
 }
 
 bool OnlyHasToWait(const View& view, const Beneficiary& beneficiary) {
-  return !beneficiary.ending.empty() && Chooser(view, beneficiary).HasRoom({});
+  return !beneficiary.ending.pods.empty() && Chooser(view, beneficiary).HasRoom({});
 }
 
 std::optional<Reservation> ChooseVictims(const View& view, const Beneficiary& beneficiary,

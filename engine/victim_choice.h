@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -40,7 +41,8 @@ struct Beneficiary {
   const cluster::Workload& workload;
   std::vector<const cluster::PodInfo*> pods;  ///< In rank order; at least `min` must start.
   int min = 1;
-  std::vector<const cluster::PodInfo*> ending;  ///< Pods that end in any case.
+  cluster::Demand wants;  ///< The devices that `min` of them ask for.
+  const Ending& ending;   ///< What ends in any case.
   /// Its claims on other queues. Null: only jobs of its own queue may be taken.
   const policy::Exchange* exchange = nullptr;
 };
@@ -61,7 +63,8 @@ inline constexpr std::size_t kExactJobs = 8;
 inline constexpr int kMaxSearches = 300;  ///< More than the sets of kExactJobs.
 
 /// Of the pod that asks for most: a whole node, or else the most devices. There is at least one.
-const cluster::PodShape& LargestShape(std::span<const cluster::PodInfo* const> pods);
+const std::shared_ptr<const cluster::PodShape>& LargestShape(
+    std::span<const cluster::PodInfo* const> pods);
 
 /// Of the pods that end in any case, those whose end a workload that is placed so has to wait for,
 /// besides `evicted`: those on its nodes; if the quota or its user's cap is not enough before, all.

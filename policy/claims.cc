@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -195,13 +196,41 @@ Standing Exchange::StandingOf(const QuotaView& view, Claimant of,
   return standing;
 }
 
-Claim Exchange::ClaimOf(std::span<const Placed> placed, std::span<const Loss> losses) const {
-  QuotaView after = now_;
+bool Exchange::Holds(Claim claim, QueueId loser, const QuotaView& after,
+                     const cluster::Demand& asked, const cluster::Demand& of_loser) const {
+  const std::vector<Claimant> ours = shares_->PathOf(store(), claimant_);
+  const std::vector<Claimant> theirs = shares_->PathOf(store(), loser);
+  const std::vector<Claimant> below = BelowAncestor(ours, theirs);
+  if (!IsWithin(after, below, asked, claim)) return false;
+  return claim == Claim::kQuota ||
+         StandingOf(after, below.back(), asked) <
+             StandingOf(running_, BelowAncestor(theirs, ours).back(), of_loser);
+}
+
+Claim Exchange::ClaimOf(const QuotaView& after, std::span<const Loss> losses,
+                        const cluster::Demand& asked, const cluster::Demand& of_losers) const {
   std::set<QueueId> losers;
   for (const Loss& loss : losses) {
-    for (const PodInfo* pod : loss.pods) after.GiveBack(*pod);
     if (loss.queue != claimant_) losers.insert(loss.queue);
   }
+  for (const Claim claim : {Claim::kQuota, Claim::kFairShare}) {
+    const bool holds = std::ranges::all_of(
+        losers, [&](QueueId loser) { return Holds(claim, loser, after, asked, of_losers); });
+    if (holds) return claim;
+  }
+  return Claim::kNone;
+}
+
+QuotaView Exchange::Without(std::span<const Loss> losses) const {
+  QuotaView after = now_;
+  for (const Loss& loss : losses) {
+    for (const PodInfo* pod : loss.pods) after.GiveBack(*pod);
+  }
+  return after;
+}
+
+Claim Exchange::ClaimOf(std::span<const Placed> placed, std::span<const Loss> losses) const {
+  QuotaView after = Without(losses);
   cluster::Demand asked;
   for (const Placed& member : placed) {
     const cluster::Demand charge = store().QueueChargeOn(*member.pod, store().node(member.node));
@@ -209,19 +238,19 @@ Claim Exchange::ClaimOf(std::span<const Placed> placed, std::span<const Loss> lo
     asked.insert(asked.end(), charge.begin(), charge.end());
   }
   std::erase_if(asked, [](const auto& part) { return part.second == 0; });
-  const std::vector<Claimant> ours = shares_->PathOf(store(), claimant_);
-  for (const Claim claim : {Claim::kQuota, Claim::kFairShare}) {
-    const bool holds = std::ranges::all_of(losers, [&](QueueId loser) {
-      const std::vector<Claimant> theirs = shares_->PathOf(store(), loser);
-      const std::vector<Claimant> below = BelowAncestor(ours, theirs);
-      if (!IsWithin(after, below, asked, claim)) return false;
-      return claim == Claim::kQuota ||
-             StandingOf(after, below.back(), asked) <
-                 StandingOf(running_, BelowAncestor(theirs, ours).back(), asked);
-    });
-    if (holds) return claim;
-  }
-  return Claim::kNone;
+  return ClaimOf(after, losses, asked, asked);
+}
+
+cluster::Demand Exchange::AllKinds() const {
+  cluster::Demand all;
+  for (const ResourceId id : store().device_ids()) all.emplace_back(id, 0);
+  return all;
+}
+
+Claim Exchange::BestClaimOf(const cluster::Demand& wants, std::span<const Loss> losses) const {
+  QuotaView after = Without(losses);
+  after.Take(claimant_, wants);
+  return ClaimOf(after, losses, wants, AllKinds());
 }
 
 bool Exchange::MayClaim(const cluster::Demand& wants) const {
@@ -268,28 +297,53 @@ bool Floors::Take(const Loss& loss, bool may_straddle) {
 Losable::Losable(const Exchange& exchange)
     : exchange_(&exchange), ours_(exchange.shares_->PathOf(exchange.store(), exchange.claimant_)) {}
 
-/// A job that is taken alone fits above each floor, or reaches from above it to below it, where
-/// more is in use than the floor.
-bool Losable::IsAbove(QueueId queue, ResourceId id) {
-  const auto [known, fresh] = above_.try_emplace({queue, id}, true);
+/// How much is in use above the highest floor. Of what no queue is promised, anything may go.
+std::int64_t Losable::AboveFloor(QueueId queue, ResourceId id) {
+  constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+  const auto [known, fresh] = above_.try_emplace({queue, id}, kAll);
   const cluster::Store& store = exchange_->store();
   if (!fresh || !IsPromised(store, id)) return known->second;
-  const auto above = [&](const Claimant& claimant) {
-    return exchange_->shares_->Used(exchange_->running_, claimant, id) >
-           exchange_->Floor(claimant, id);
-  };
-  known->second =
-      std::ranges::all_of(BelowAncestor(exchange_->shares_->PathOf(store, queue), ours_), above);
+  for (const Claimant& claimant : BelowAncestor(exchange_->shares_->PathOf(store, queue), ours_)) {
+    const std::int64_t above = exchange_->shares_->Used(exchange_->running_, claimant, id) -
+                               exchange_->Floor(claimant, id);
+    known->second = std::min(known->second, above);
+  }
   return known->second;
 }
 
+/// A job that is taken alone fits above each floor, or reaches from above it to below it, where
+/// more is in use than the floor.
 bool Losable::operator()(const Loss& loss) {
   if (loss.queue == exchange_->claimant_) return true;
   return std::ranges::all_of(loss.pods, [&](const PodInfo* pod) {
     return std::ranges::all_of(pod->queue_charge, [&](const auto& part) {
-      return part.second == 0 || IsAbove(loss.queue, part.first);
+      return part.second == 0 || AboveFloor(loss.queue, part.first) > 0;
     });
   });
+}
+
+bool Losable::IsWhole(const Loss& loss) {
+  if (loss.queue == exchange_->claimant_) return true;
+  const auto charged = ChargedDevices(exchange_->store(), loss.pods);
+  return std::ranges::all_of(
+      charged, [&](const auto& part) { return part.second <= AboveFloor(loss.queue, part.first); });
+}
+
+Reach::Reach(const Exchange& exchange, cluster::Demand wants, std::span<const Loss> all)
+    : exchange_(&exchange),
+      wants_(std::move(wants)),
+      of_losers_(exchange.AllKinds()),
+      after_(exchange.Without(all)) {
+  after_.Take(exchange.claimant_, wants_);
+}
+
+Claim Reach::Of(QueueId loser) {
+  const auto [known, fresh] = known_.try_emplace(loser, Claim::kNone);
+  if (!fresh) return known->second;
+  for (const Claim claim : {Claim::kFairShare, Claim::kQuota}) {
+    if (exchange_->Holds(claim, loser, after_, wants_, of_losers_)) known->second = claim;
+  }
+  return known->second;
 }
 
 bool Exchange::Lacks() const {

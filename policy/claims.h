@@ -101,6 +101,9 @@ class Exchange {
   /// now (queue_order.h, without priorities).
   Claim ClaimOf(std::span<const Placed> placed, std::span<const Loss> losses) const;
 
+  /// The best that it could be, wherever the job is placed. `wants`: the least that it is charged.
+  Claim BestClaimOf(const cluster::Demand& wants, std::span<const Loss> losses) const;
+
   /// Whether the queue could have a claim to `wants` more, whoever loses it.
   bool MayClaim(const cluster::Demand& wants) const;
 
@@ -114,12 +117,24 @@ class Exchange {
  private:
   friend class Floors;
   friend class Losable;
+  friend class Reach;
   const cluster::Store& store() const { return now_.store(); }
   std::int64_t Quota(Claimant of, cluster::ResourceId id) const;
   std::int64_t Floor(Claimant of, cluster::ResourceId id) const;
   Standing StandingOf(const QuotaView& view, Claimant of, const cluster::Demand& asked) const;
   bool IsWithin(const QuotaView& view, std::span<const Claimant> path, const cluster::Demand& asked,
                 Claim claim) const;
+  /// Whether the claim holds against that queue. `after`: use once all is done. `asked`: what the
+  /// job is charged. `of_loser`: with the kinds of devices that count for the other queue.
+  bool Holds(Claim claim, cluster::QueueId loser, const QuotaView& after,
+             const cluster::Demand& asked, const cluster::Demand& of_loser) const;
+  Claim ClaimOf(const QuotaView& after, std::span<const Loss> losses, const cluster::Demand& asked,
+                const cluster::Demand& of_losers) const;
+  /// What queues have in use once these have ended.
+  QuotaView Without(std::span<const Loss> losses) const;
+  /// On nodes with several kinds of devices a job may be charged more than it wants: where it is
+  /// not known which node, all kinds count for the queues that lose.
+  cluster::Demand AllKinds() const;
 
   const FairShareTable* shares_;
   QuotaView now_;
@@ -134,13 +149,31 @@ class Losable {
   /// The exchange must outlive it.
   explicit Losable(const Exchange& exchange);
   bool operator()(const Loss& loss);
+  /// Whether it is no straddler.
+  bool IsWhole(const Loss& loss);
 
  private:
-  bool IsAbove(cluster::QueueId queue, cluster::ResourceId id);
+  std::int64_t AboveFloor(cluster::QueueId queue, cluster::ResourceId id);
 
   const Exchange* exchange_;
   std::vector<Claimant> ours_;
-  std::map<std::pair<cluster::QueueId, cluster::ResourceId>, bool> above_;
+  std::map<std::pair<cluster::QueueId, cluster::ResourceId>, std::int64_t> above_;
+};
+
+/// By what claim, at best, a job could take something from a queue, whichever others lose besides.
+class Reach {
+ public:
+  /// The exchange must outlive it. `wants`: the least that the job is charged. `all`: whatever may
+  /// be taken for it.
+  Reach(const Exchange& exchange, cluster::Demand wants, std::span<const Loss> all);
+  Claim Of(cluster::QueueId loser);
+
+ private:
+  const Exchange* exchange_;
+  cluster::Demand wants_;
+  cluster::Demand of_losers_;
+  QuotaView after_;  ///< Once all of it is gone, and the job runs.
+  std::map<cluster::QueueId, Claim> known_;
 };
 
 /// Jobs that are taken one after the other, as long as Exchange::Straddlers permits them all.

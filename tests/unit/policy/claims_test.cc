@@ -60,7 +60,9 @@ struct ClaimsTest : Planning {
     const std::vector<Loss> losses = LossesOf(lost);
     Losable losable(exchange);
     for (const Loss& loss : losses) {
-      CHECK(losable(loss) == exchange.Straddlers({&loss, 1}).has_value());
+      const std::optional<int> alone = exchange.Straddlers({&loss, 1});
+      CHECK(losable(loss) == alone.has_value());
+      CHECK(losable.IsWhole(loss) == (alone == 0));
     }
     return exchange.Straddlers(losses);
   }
@@ -68,7 +70,14 @@ struct ClaimsTest : Planning {
                  std::vector<const PodInfo*> lost) {
     const Exchange exchange = For(queue);
     const Placed placed{.pod = waiting, .node = node("n")};
-    return exchange.ClaimOf({&placed, 1}, LossesOf(lost));
+    const Claim claim = exchange.ClaimOf({&placed, 1}, LossesOf(lost));
+    CHECK(exchange.BestClaimOf(waiting->shape->demand, LossesOf(lost)) == claim);
+    return claim;
+  }
+  Reach ReachOf(const std::string& queue, const PodInfo* waiting,
+                std::vector<const PodInfo*> all) {
+    of_reach.emplace(For(queue));
+    return Reach(*of_reach, waiting->shape->demand, LossesOf(all));
   }
   /// Each pod is a job.
   std::vector<Loss> LossesOf(const std::vector<const PodInfo*>& pods) {
@@ -81,6 +90,7 @@ struct ClaimsTest : Planning {
   }
 
   FairShareTable shares;
+  std::optional<Exchange> of_reach;
   std::vector<const PodInfo*> kept;
   int pods_ = 0;
 };
@@ -113,6 +123,23 @@ TEST_CASE("for a fair share nothing is exchanged among equals", "[unit][policy]"
   // have with it, `b` has now.
   CHECK(t.ClaimFor("a", t.Waiting("a", 12), {lost}) == Claim::kNone);
   CHECK(t.ClaimFor("a", t.Waiting("a", 4), {lost}) == Claim::kFairShare);
+}
+
+TEST_CASE("out of reach is who would lose by no claim, whoever else loses", "[unit][policy]") {
+  ClaimsTest t({{"d", 8, "", 0}, {"a", 4, "d"}, {"b", 0, "d"}, {"c", 0}});
+  const PodInfo* borrowed = t.Running("b", 4);
+  const PodInfo* other = t.Running("c", 8);
+  t.Running("a", 4);
+  const PodInfo* waiting = t.Waiting("a", 2);
+  const cluster::QueueId b = t.store.FindQueue("b");
+  const cluster::QueueId c = t.store.FindQueue("c");
+  // `a` has its quota, and its fair share is 6 of the 8 that `b` and it have.
+  CHECK(t.ReachOf("a", waiting, {borrowed, other}).Of(b) == Claim::kFairShare);
+  // With the job `d` would have 10 of 8, unless `b` loses, too.
+  CHECK(t.ReachOf("a", waiting, {other}).Of(c) == Claim::kNone);
+  CHECK(t.ReachOf("a", waiting, {borrowed, other}).Of(c) != Claim::kNone);
+  CHECK(t.ClaimFor("a", waiting, {other}) == Claim::kNone);
+  CHECK(t.ClaimFor("a", waiting, {borrowed, other}) != Claim::kNone);
 }
 
 TEST_CASE("nobody is taken below the larger of quota and fair share", "[unit][policy]") {
