@@ -74,8 +74,7 @@ struct ClaimsTest : Planning {
     CHECK(exchange.BestClaimOf(waiting->shape->demand, LossesOf(lost)) == claim);
     return claim;
   }
-  Reach ReachOf(const std::string& queue, const PodInfo* waiting,
-                std::vector<const PodInfo*> all) {
+  Reach ReachOf(const std::string& queue, const PodInfo* waiting, std::vector<const PodInfo*> all) {
     of_reach.emplace(For(queue));
     return Reach(*of_reach, waiting->shape->demand, LossesOf(all));
   }
