@@ -36,6 +36,7 @@ const Ending& EndingCache::Of(const View& view) {
       if (ends) {
         known_->pods.push_back(pod);
         known_->ended.Add(*pod);
+        known_->by_node[node->index].push_back(pod);
       }
       const bool leaves = ends || pod->terminating();
       if (leaves) known_->use.GiveBack(*pod);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "cluster/store.h"
@@ -47,6 +48,7 @@ struct Ending {
   /// be drained: budgets may forbid that.
   std::vector<const cluster::PodInfo*> pods{};
   Ended ended;  ///< These.
+  std::unordered_map<cluster::NodeIndex, std::vector<const cluster::PodInfo*>> by_node{};
   /// What queues have in use once everything has ended that ends in any case. A pod that does not
   /// end although it was deleted long ago is no use of its queue either: it asks for nothing any
   /// more, and what its queue has besides is not to be taken in its place.

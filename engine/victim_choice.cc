@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <ranges>
 #include <set>
 #include <span>
 #include <tuple>
@@ -92,69 +93,71 @@ bool Waits(const VictimJob& job, const Jobs& staying) {
 
 using Shape = std::shared_ptr<const cluster::PodShape>;
 
-/// How many pods of one shape have room, by counting alone, once others have ended.
+/// How many pods of one shape have room, by counting alone, once others have ended: what ends in
+/// any case, and some jobs.
 class Places {
  public:
-  /// `view` must outlive it. No node counts for more than `most`.
-  Places(const View& view, Shape shape, const Pods& ended, int most)
-      : view_(view), shape_(std::move(shape)), most_(most) {
-    for (const PodInfo* pod : ended) ended_[pod->node].push_back(pod);
+  struct Freed {
+    int places = 0;
+    std::map<cluster::NodeIndex, Pods> ended{};  ///< On the nodes of the jobs.
+  };
+
+  /// All must outlive it. No node counts for more than `most`.
+  Places(const View& view, const Shape& shape, const Ending& ending, int most)
+      : view_(view), shape_(shape), ending_(ending), most_(most) {
     view.scorer.Refresh();
-    const policy::Overlay as_it_is(view.store);
-    const policy::Scorer::View room = view.scorer.For(shape_, as_it_is);
-    for (const auto& node : view.store.nodes()) all_ += std::min(most_, room.Room(node->index));
-    for (const auto& [node, pods] : ended_) all_ += On(node, pods) - On(node, {});
+    const policy::Scorer::View room = view.scorer.For(shape, ending.ended.room());
+    for (const auto& node : view.store.nodes()) all_ += std::min(most, room.Room(node->index));
   }
 
-  /// If these have ended, too. Takes time in proportion to their pods.
-  int With(std::span<const VictimJob* const> jobs) const {
-    std::map<cluster::NodeIndex, Pods> more;
+  /// Takes time in proportion to the pods of the jobs.
+  Freed With(std::span<const VictimJob* const> jobs) const {
+    Freed freed;
     for (const VictimJob* job : jobs) {
-      for (const PodInfo* pod : job->pods) more[pod->node].push_back(pod);
+      for (const PodInfo* pod : job->pods) freed.ended[pod->node].push_back(pod);
     }
-    view_.scorer.Refresh();
-    int places = all_;
-    for (auto& [node, pods] : more) {
-      const Pods& before = EndedOn(node);
-      pods.insert(pods.end(), before.begin(), before.end());
-      places += On(node, pods) - On(node, before);
+    policy::Overlay before(view_.store);
+    policy::Overlay after(view_.store);
+    for (auto& [node, pods] : freed.ended) {
+      if (const auto known = ending_.by_node.find(node); known != ending_.by_node.end()) {
+        for (const PodInfo* pod : known->second) before.Remove(*pod);
+        pods.insert(pods.end(), known->second.begin(), known->second.end());
+      }
+      for (const PodInfo* pod : pods) after.Remove(*pod);
     }
-    return places;
+    const auto nodes = std::views::keys(freed.ended);
+    freed.places = all_ + Sum(nodes, after) - Sum(nodes, before);
+    return freed;
   }
 
-  /// If all have ended but the pods of `job`.
-  int Without(const VictimJob& job) const {
-    view_.scorer.Refresh();
-    int places = all_;
-    for (const cluster::NodeIndex node : NodesOf(job)) {
-      const Pods& before = EndedOn(node);
-      Pods less;
-      std::ranges::copy_if(before, std::back_inserter(less), [&](const PodInfo* pod) {
-        return std::ranges::find(job.pods, pod) == job.pods.end();
-      });
-      places += On(node, less) - On(node, before);
+  /// If that has ended but the pods of `job`.
+  int Without(const VictimJob& job, const Freed& freed) const {
+    const std::set<cluster::NodeIndex> nodes = NodesOf(job);
+    policy::Overlay before(view_.store);
+    policy::Overlay after(view_.store);
+    for (const cluster::NodeIndex node : nodes) {
+      for (const PodInfo* pod : freed.ended.at(node)) {
+        before.Remove(*pod);
+        if (std::ranges::find(job.pods, pod) == job.pods.end()) after.Remove(*pod);
+      }
     }
-    return places;
+    return freed.places + Sum(nodes, after) - Sum(nodes, before);
   }
 
  private:
-  /// On the node, if these have ended there. REQUIRES: Scorer::Refresh.
-  int On(cluster::NodeIndex node, std::span<const PodInfo* const> ended) const {
-    policy::Overlay room(view_.store);
-    for (const PodInfo* pod : ended) room.Remove(*pod);
-    return std::min(most_, view_.scorer.For(shape_, room).Room(node));
-  }
-
-  const Pods& EndedOn(cluster::NodeIndex node) const {
-    static const Pods kNone;
-    const auto it = ended_.find(node);
-    return it == ended_.end() ? kNone : it->second;
+  template <typename Nodes>
+  int Sum(const Nodes& nodes, const policy::Overlay& overlay) const {
+    view_.scorer.Refresh();
+    const policy::Scorer::View room = view_.scorer.For(shape_, overlay);
+    int sum = 0;
+    for (const cluster::NodeIndex node : nodes) sum += std::min(most_, room.Room(node));
+    return sum;
   }
 
   const View& view_;
-  const Shape shape_;
+  const Shape& shape_;
+  const Ending& ending_;
   const int most_;
-  std::map<cluster::NodeIndex, Pods> ended_;
   int all_ = 0;
 };
 
@@ -263,8 +266,6 @@ class Chooser {
         if (order[i]->before > 0) there[node].merge(std::set(surplus[order[i]->workload]));
       }
     }
-    std::map<cluster::NodeIndex, Pods> ending;
-    for (const PodInfo* pod : for_.ending.pods) ending[pod->node].push_back(pod);
     // Members without devices, and small ones, find room sooner.
     const Shape& shape = LargestShape(minimum_);
     view_.scorer.Refresh();
@@ -273,7 +274,9 @@ class Chooser {
       Jobs jobs;
       for (const std::size_t i : here) jobs.push_back(order[i]);
       policy::Overlay room(view_.store);
-      for (const PodInfo* pod : ending[node]) room.Remove(*pod);
+      if (const auto ending = for_.ending.by_node.find(node); ending != for_.ending.by_node.end()) {
+        for (const PodInfo* pod : ending->second) room.Remove(*pod);
+      }
       const policy::Scorer::View places = view_.scorer.For(shape, room);
       const int before = places.Room(node);
       if (before >= for_.min) continue;
@@ -305,15 +308,19 @@ class Chooser {
   }
 
   /// The jobs of the set that cannot be left out, one by one, as far as counting tells.
-  std::set<const VictimJob*> Needed(const Jobs& jobs) const {
+  std::set<const VictimJob*> Needed(const Jobs& jobs) {
     std::set<const VictimJob*> needed;
-    if (!alike_ || jobs.size() == 1) return needed;  // of a set of one, nothing is left out
-    const Pods ended = WithPodsOf(jobs, EndingWith(jobs));
-    const Places places(view_, for_.pods.front()->shape, ended, for_.min);
+    if (!alike_) return needed;
+    const Places::Freed freed = Counted().With(jobs);
     for (const VictimJob* job : jobs) {
-      if (places.Without(*job) < for_.min) needed.insert(job);
+      if (Counted().Without(*job, freed) < for_.min) needed.insert(job);
     }
     return needed;
+  }
+
+  /// Whether none of them can be left out, as far as counting tells.
+  bool NeedsAll(const Jobs& jobs) {
+    return jobs.size() == 1 || (alike_ && Needed(jobs).size() == jobs.size());
   }
 
   /// Of the jobs, those whose eviction some budget forbids together with those before them, and
@@ -449,8 +456,12 @@ class Chooser {
   /// are counted.
   bool HasPlaces(std::span<const VictimJob* const> jobs) {
     if (!alike_ || jobs.empty()) return true;
-    if (!places_) places_.emplace(view_, for_.pods.front()->shape, for_.ending.pods, for_.min);
-    return places_->With(jobs) >= for_.min;
+    return Counted().With(jobs).places >= for_.min;
+  }
+
+  const Places& Counted() {
+    if (!places_) places_.emplace(view_, for_.pods.front()->shape, for_.ending, for_.min);
+    return *places_;
   }
 
   std::optional<Reservation> SearchRoom(std::span<const VictimJob* const> jobs, const Pods& pods) {
@@ -661,11 +672,11 @@ std::optional<Reservation> ChooseBySearch(const std::vector<VictimJob>& candidat
   for (const bool straddlers : {false, true}) {
     for (const Jobs& order : orders) {
       Jobs admitted = chooser.Admit(order, straddlers);
-      // Of one job there is one set, whose rank is known without a search.
+      // Where no job can be left out, there is one set, whose rank is known without a search.
       const auto rank = [&] {
         return RankOf(admitted, chooser.StraddlersOf(admitted).value_or(0));
       };
-      if (best && admitted.size() == 1 && !(rank() < best->rank)) continue;
+      if (best && !(rank() < best->rank) && chooser.NeedsAll(admitted)) continue;
       std::optional<Found> found = ChooseMinimal(std::move(admitted), chooser);
       if (found && (!best || found->rank < best->rank)) best = std::move(found);
     }
