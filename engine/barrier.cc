@@ -272,10 +272,10 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
     const Plan* others = PlanOf(*pod);
     if (workload != nullptr && others != nullptr && !others->started &&
         static_cast<int>(others->assignments.size()) < workload->Missing()) {
-      Dissolve(*workload, "a Binding of a member did not take effect", /*hold=*/false, now);
+      Dissolve(*workload, plan_ends::kBindingLost, /*hold=*/false, now);
     }
   } else if (Passthrough()) {
-    GiveUpPlace(*pod, "the policy is passthrough");
+    GiveUpPlace(*pod, plan_ends::kPassthrough);
   } else {
     store_.SetCharge(*pod, node, Charge::kPlanned);
     Plan& plan = *states_[*workload].plan;
@@ -283,7 +283,7 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
       plan.expires = now + store_.policy().gang.plan_timeout.count();
       timers_.emplace(plan.expires, workload->key);
     }
-    if (MustGiveWay(*pod)) GiveUpPlace(*pod, "its queue is over its limit");
+    if (MustGiveWay(*pod)) GiveUpPlace(*pod, plan_ends::kOverLimit);
   }
   if (workload != nullptr && workload->started && workload->gang && !workload->Runs()) {
     StartAnew(*workload, now);
@@ -341,16 +341,16 @@ void Engine::AfterMemberGone(const std::string& key, bool asked_device, TimePoin
     store_.MarkChanged(*workload);
   }
   if (!state.plan) return;
-  if (!state.plan->started) return RecheckBarrier(*workload, "a member of the gang is gone", now);
+  if (!state.plan->started) return RecheckBarrier(*workload, plan_ends::kMemberGone, now);
   if (state.plan->assignments.empty()) EndPlan(*workload);
 }
 
 /// The gang changed while its plan, of which no member is faulty, waits at the barrier. A plan
-/// without room for the minimum ends, for the reason `why`.
-void Engine::RecheckBarrier(const Workload& workload, const std::string& why, TimePoint now) {
+/// without room for the minimum ends, for the reason `end`.
+void Engine::RecheckBarrier(const Workload& workload, const PlanEnd& end, TimePoint now) {
   const Plan& plan = *states_[workload].plan;
   if (plan.assignments.empty() || static_cast<int>(plan.assignments.size()) < workload.Missing()) {
-    return Dissolve(workload, why, /*hold=*/false, now);
+    return Dissolve(workload, end, /*hold=*/false, now);
   }
   StartIfComplete(workload, now);
 }
@@ -389,7 +389,6 @@ void Engine::PruneBound(const PodInfo& pod, TimePoint now) {
 /// A member is bound while the plan of its gang waits at the barrier: a launcher, one that its user
 /// or passthrough bound, or any where kube-scheduler does not ask Berth and binds by itself.
 void Engine::BoundAhead(const Workload& workload, bool as_planned, TimePoint now) {
-  static const std::string kWhy = "a member was bound ahead of its gang";
   DropFaulty(workload);  // what the bound member says of the gang holds from now on
   const std::optional<Plan>& plan = states_[workload].plan;
   if (!plan) return;
@@ -397,9 +396,9 @@ void Engine::BoundAhead(const Workload& workload, bool as_planned, TimePoint now
     const bool enough = static_cast<int>(plan->assignments.size()) >= workload.Missing();
     if (as_planned && enough && plan->victims.empty()) return StartGang(workload, now);
     // Its members join it one by one, where the bound one is.
-    return Dissolve(workload, kWhy, /*hold=*/false, now);
+    return Dissolve(workload, plan_ends::kBoundAhead, /*hold=*/false, now);
   }
-  RecheckBarrier(workload, kWhy, now);
+  RecheckBarrier(workload, plan_ends::kBoundAhead, now);
 }
 
 // --- Time ----------------------------------------------------------------------------------------
@@ -443,7 +442,7 @@ void Engine::ExpireWorkload(const Workload& workload, TimePoint now) {
       return a.pod->charge == Charge::kBinding;
     });
     if (state.plan->expires <= now && state.plan->evicting == Evicting::kWarned) {
-      Dissolve(workload, "its victims have had their time", /*hold=*/false, now);
+      Dissolve(workload, plan_ends::kNotWarned, /*hold=*/false, now);
     } else if (state.plan->expires <= now && state.plan->evicting == Evicting::kSent &&
                AwaitsVictims(*state.plan)) {
       GoOnEvicting(workload, now);
@@ -452,7 +451,7 @@ void Engine::ExpireWorkload(const Workload& workload, TimePoint now) {
       timers_.emplace(state.plan->expires, workload.key);
     } else if (state.plan->expires <= now && !binding) {
       const bool hold = workload.gang || !SpareLapse(state);
-      Dissolve(workload, "its members did not arrive in time", hold, now);
+      Dissolve(workload, plan_ends::kNotInTime, hold, now);
     }
     return;
   }

@@ -66,9 +66,9 @@ Assignment& Engine::AddPlace(const Workload& workload, const PodInfo& pod, const
 void Engine::CommitStart(const Workload& workload, const Reservation& decision,
                          const PodInfo* caller, TimePoint now) {
   for (const Workload* other : decision.yields) {
-    Dissolve(*other, "other work needs its room", /*hold=*/false, now);
+    Dissolve(*other, plan_ends::kYields, /*hold=*/false, now);
   }
-  for (const PodInfo* pod : decision.displaced) GiveUpPlace(*pod, "other work needs its room");
+  for (const PodInfo* pod : decision.displaced) GiveUpPlace(*pod, plan_ends::kYields);
   for (const PodInfo* victim : decision.evicts) {
     const bool whole = std::ranges::find(decision.surplus, victim) == decision.surplus.end();
     if (whole && victim->workload != nullptr) GiveUpPlannedOf(*victim->workload);

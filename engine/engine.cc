@@ -115,7 +115,7 @@ void Engine::ReadAnew(const std::vector<const PodInfo*>& pods, TimePoint now) {
   for (const PodInfo* pod : pods) {
     copies.push_back(pod->object);
     if (pod->workload->gang) {
-      Dissolve(*pod->workload, "what its members refer to changed", /*hold=*/false, now);
+      Dissolve(*pod->workload, plan_ends::kRefersToElse, /*hold=*/false, now);
     }
   }
   for (kube::Pod& pod : copies) TakePod(std::move(pod), now);
@@ -181,7 +181,7 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
   };
   if (pod->charge == Charge::kPlanned && asks_for_else()) {
     store_.RefreshWorkloads();  // its own values may be ignored in its gang
-    if (asks_for_else()) GiveUpPlace(*pod, "a member changed what it asks for");
+    if (asks_for_else()) GiveUpPlace(*pod, plan_ends::kAsksForElse);
   }
   if (state.pending_since == 0) {
     state.pending_since = std::min(now, std::max<TimePoint>(workload.creation, 1));
@@ -276,7 +276,7 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   for (const Workload* workload : planned) {
     // Pods are evicted for it already, or their evictions are on the way: the room is its own.
     if (states_[*workload].plan->evicting == Evicting::kSent) continue;
-    Dissolve(*workload, "the policy changed", /*hold=*/false, now);
+    Dissolve(*workload, plan_ends::kPolicyChanged, /*hold=*/false, now);
   }
   const bool reads = store_.BeginPolicy(std::move(policy));
   std::erase_if(drains_, [this](const auto& drain) { return EndsDrain(drain.second); });
@@ -293,7 +293,7 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
       continue;
     }
     for (const PodInfo* pod : std::vector<const PodInfo*>(workload->members)) {
-      if (MustGiveWay(*pod)) GiveUpPlace(*pod, "the policy changed");
+      if (MustGiveWay(*pod)) GiveUpPlace(*pod, plan_ends::kPolicyChanged);
     }
   }
   if (!store_.reading()) RecheckEvicting(now);

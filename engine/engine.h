@@ -23,6 +23,7 @@
 #include "engine/ending.h"
 #include "engine/fair_share_cache.h"
 #include "engine/input_listener.h"
+#include "engine/plan_ends.h"
 #include "engine/refusals.h"
 #include "engine/wakeups.h"
 #include "engine/workload_state.h"
@@ -109,6 +110,8 @@ struct Counters {
   std::map<std::string, std::uint64_t> plans;      ///< By outcome.
   std::vector<std::int64_t> gang_waits_ms;         ///< Since the last TakeCounters.
   std::map<std::string, std::uint64_t> evictions;  ///< Accepted ones, by reason.
+  /// Of these, those for plans that ended before a member was bound, by PlanEnd::token.
+  std::map<std::string, std::uint64_t> evictions_in_vain;
   std::uint64_t untrusted_claims = 0;
 };
 
@@ -324,11 +327,10 @@ class Engine : private cluster::StoreListener {
   bool MustGiveWay(const cluster::PodInfo& pod) const;
   bool CostsTooMuch(const cluster::PodInfo& pod) const;
   void DropFaulty(const cluster::Workload& workload);
-  void GiveUpPlace(const cluster::PodInfo& pod, const std::string& why);
+  void GiveUpPlace(const cluster::PodInfo& pod, const PlanEnd& end);
   void GiveUpPlaces(const cluster::Workload& workload);
-  void LeavePlan(const cluster::PodInfo& pod, const std::string& why);
-  void Dissolve(const cluster::Workload& workload, const std::string& why, bool hold,
-                TimePoint now);
+  void LeavePlan(const cluster::PodInfo& pod, const PlanEnd& end);
+  void Dissolve(const cluster::Workload& workload, const PlanEnd& end, bool hold, TimePoint now);
   void Pause(const cluster::Workload& workload, TimePoint held, TimePoint now);
   void StartAnew(const cluster::Workload& workload, TimePoint now);
 
@@ -343,7 +345,7 @@ class Engine : private cluster::StoreListener {
   void StartIfComplete(const cluster::Workload& workload, TimePoint now);
   void AfterMemberGone(const std::string& key, bool asked_device, TimePoint now);
   void ResolveTickets(std::string_view uid, ResolveBind::Verdict verdict, const std::string& error);
-  void RecheckBarrier(const cluster::Workload& workload, const std::string& why, TimePoint now);
+  void RecheckBarrier(const cluster::Workload& workload, const PlanEnd& end, TimePoint now);
   void PruneBound(const cluster::PodInfo& pod, TimePoint now);
   void BoundAhead(const cluster::Workload& workload, bool as_planned, TimePoint now);
   void SettlePod(std::string_view uid, TimePoint now);
@@ -391,6 +393,7 @@ class Engine : private cluster::StoreListener {
                      JobsToSuspend* jobs);
   void GoOnEvicting(const cluster::Workload& workload, TimePoint now);
   void EndEvictions(const cluster::Workload& workload);
+  void NoteInVain(const cluster::Workload& workload, const PlanEnd& end);
   void AfterLastVictim(const cluster::Workload& workload, TimePoint now);
   void NoteMarked();
   std::vector<const cluster::PodInfo*> TakeMarked(const cluster::Workload& workload);

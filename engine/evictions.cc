@@ -109,8 +109,7 @@ void Engine::SendEvictions(const Workload& workload) {
       BeginEviction(*pod->workload, workload);
     } else if (!plan.accepted.contains(uid) &&
                StayingMembers(states_, *pod->workload) < pod->workload->min_member) {
-      return Dissolve(workload, "a gang needs the members that were to be evicted", /*hold=*/false,
-                      plan.made);
+      return Dissolve(workload, plan_ends::kNoSurplus, /*hold=*/false, plan.made);
     }
   }
   std::vector<const PodInfo*> covered;
@@ -155,7 +154,7 @@ void Engine::JoinEviction(const PodInfo& pod) {
 
 void Engine::GiveUpPlannedOf(const Workload& gang) {
   for (const PodInfo* pod : std::vector<const PodInfo*>(gang.members)) {
-    if (pod->charge == cluster::Charge::kPlanned) GiveUpPlace(*pod, "its gang is evicted");
+    if (pod->charge == cluster::Charge::kPlanned) GiveUpPlace(*pod, plan_ends::kEvicted);
   }
 }
 
@@ -189,7 +188,7 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& plan_id
     // Others may be done already, or on their way: then it is tried again when the plan's time is
     // over.
     const bool none = plan.accepted.empty() && (dry_run || plan.unanswered.empty());
-    if (none) Dissolve(workload, "an eviction was refused", /*hold=*/false, now);
+    if (none) Dissolve(workload, plan_ends::kEvictionRefused, /*hold=*/false, now);
     return;
   }
   if (!dry_run) plan.accepted.insert(uid);
@@ -277,7 +276,7 @@ void Engine::GoOnEvicting(const Workload& workload, TimePoint now) {
     return plan.made + store_.policy().eviction.stuck_after.count() < now;
   };
   if (std::ranges::any_of(plan.victims, is_stuck)) {
-    return Dissolve(workload, "pods that were evicted for it do not end", /*hold=*/true, now);
+    return Dissolve(workload, plan_ends::kVictimsStuck, /*hold=*/true, now);
   }
   plan.expires = now + store_.policy().gang.plan_timeout.count();
   timers_.emplace(plan.expires, workload.key);
@@ -303,7 +302,7 @@ void Engine::RecheckEvicting(TimePoint now) {
     const auto over = [&](const Assignment& place) { return policy::IsOver(quota, *place.pod); };
     const bool held = policy::CheckHold(store_, workload->queue).reason != ReasonId::kNone;
     if (held || std::ranges::any_of(plan.assignments, over)) {
-      Dissolve(*workload, "the policy changed", /*hold=*/false, now);
+      Dissolve(*workload, plan_ends::kPolicyChanged, /*hold=*/false, now);
     }
   }
 }
@@ -316,6 +315,14 @@ void Engine::EndEvictions(const Workload& workload) {
     const PodInfo* pod = store_.FindPod(uid);
     if (pod != nullptr && states_[*pod].victim_of == workload.key) Spare(*pod);
   }
+}
+
+/// The plan ends before a member is bound, and pods were evicted for it. The work may get their
+/// room later all the same.
+void Engine::NoteInVain(const Workload& workload, const PlanEnd& end) {
+  const std::optional<Plan>& plan = states_.At(workload).plan;
+  if (!plan || plan->started || plan->accepted.empty()) return;
+  counters_.evictions_in_vain[std::string(end.token)] += plan->accepted.size();
 }
 
 /// It stays: other plans do not wait for its end any more (ReleaseFromSpared).

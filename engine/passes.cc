@@ -96,6 +96,7 @@ void Engine::OnNewIncarnation(const Workload& workload) {
 
 void Engine::OnWorkloadGone(const Workload& workload) {
   TakeMarked(workload);  // nobody else gets their room
+  NoteInVain(workload, plan_ends::kWorkGone);
   if (states_.At(workload).plan) EndEvictions(workload);
   awaiting_.erase(&workload);
   active_.Rest(workload);

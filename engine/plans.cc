@@ -1,4 +1,6 @@
 // Engine, part: how a plan begins and ends, and what kube-scheduler learns of it.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -121,7 +123,7 @@ void Engine::RecheckPlans(NodeIndex index) {
   for (const PodInfo* pod : std::vector<const PodInfo*>(node.pods)) {
     if (pod->charge != Charge::kPlanned || pod->workload == nullptr || pod->node != index) continue;
     if (policy::FitsNode(*pod->object.spec, node) && !overfull() && !CostsTooMuch(*pod)) continue;
-    GiveUpPlace(*pod, "a planned node is not to be had any more");
+    GiveUpPlace(*pod, plan_ends::kNodeGone);
   }
 }
 
@@ -152,30 +154,31 @@ void Engine::DropFaulty(const Workload& workload) {
     if (pod->charge != Charge::kPlanned) continue;
     ResolveTickets(pod->object.meta.uid, ResolveBind::Verdict::kError,
                    std::string(cluster::RefusalText(pod->refusal.reason)));
-    GiveUpPlace(*pod, "a member does not belong to the gang any more");
+    GiveUpPlace(*pod, plan_ends::kFaulty);
     store_.Unreserve(*pod);
   }
 }
 
 /// Gives up the place planned for `pod`: with its whole plan while no member is bound under it,
 /// alone once the gang runs. The pod is planned again.
-void Engine::GiveUpPlace(const PodInfo& pod, const std::string& why) {
+void Engine::GiveUpPlace(const PodInfo& pod, const PlanEnd& end) {
   const Workload& workload = *pod.workload;
   WorkloadState& state = states_[workload];
   if (!state.plan) return;
   if (!state.plan->started) {
-    Dissolve(workload, why, /*hold=*/false, 0);
+    Dissolve(workload, end, /*hold=*/false, 0);
     return;
   }
-  LeavePlan(pod, why);
+  LeavePlan(pod, end);
   states_[pod].asked = true;
   store_.MarkChanged(workload);
 }
 
 /// Takes `pod` out of its plan and frees its room. Its parked bind call ends, because it would post
 /// to a node that the next plan need not name.
-void Engine::LeavePlan(const PodInfo& pod, const std::string& why) {
-  ResolveTickets(pod.object.meta.uid, ResolveBind::Verdict::kError, "berth: " + why);
+void Engine::LeavePlan(const PodInfo& pod, const PlanEnd& end) {
+  ResolveTickets(pod.object.meta.uid, ResolveBind::Verdict::kError,
+                 fmt::format("berth: {}", end.why));
   store_.Unreserve(pod);
   const Workload& workload = *pod.workload;
   WorkloadState& state = states_[workload];
@@ -186,16 +189,17 @@ void Engine::LeavePlan(const PodInfo& pod, const std::string& why) {
 /// In passthrough mode kube-scheduler may put any pod anywhere, so planned places hold no room.
 void Engine::GiveUpPlaces(const Workload& workload) {
   for (const PodInfo* pod : std::vector<const PodInfo*>(workload.members)) {
-    if (pod->charge == Charge::kPlanned) GiveUpPlace(*pod, "the policy is passthrough");
+    if (pod->charge == Charge::kPlanned) GiveUpPlace(*pod, plan_ends::kPassthrough);
   }
 }
 
 /// Gives up a plan under which no member is bound yet; frees all of its room.
-void Engine::Dissolve(const Workload& workload, const std::string& why, bool hold, TimePoint now) {
+void Engine::Dissolve(const Workload& workload, const PlanEnd& end, bool hold, TimePoint now) {
   WorkloadState& state = states_[workload];
   if (!state.plan || state.plan->started) return;
   for (const Assignment& assignment : state.plan->assignments) {
-    ResolveTickets(assignment.pod->object.meta.uid, ResolveBind::Verdict::kError, "berth: " + why);
+    ResolveTickets(assignment.pod->object.meta.uid, ResolveBind::Verdict::kError,
+                   fmt::format("berth: {}", end.why));
     states_[*assignment.pod].asked = true;  // already released: only we can wake it up again
     Withdraw(*assignment.pod);
   }
@@ -205,7 +209,8 @@ void Engine::Dissolve(const Workload& workload, const std::string& why, bool hol
                               .queue = QueueName(workload.queue),
                               .plan = workload.plan,
                               .generation = store_.generation(),
-                              .verdict = {.subject = why}});
+                              .verdict = {.subject = std::string(end.why)}});
+  NoteInVain(workload, end);
   const TimePoint held = now - state.plan->made;
   DropPlan(workload);
   if (!hold) return;
@@ -244,7 +249,7 @@ void Engine::StartAnew(const Workload& workload, TimePoint now) {
       plan.expires = now + store_.policy().gang.plan_timeout.count();
       timers_.emplace(plan.expires, workload.key);
     } else {
-      Dissolve(workload, "no member of the gang runs any more", /*hold=*/false, now);
+      Dissolve(workload, plan_ends::kNoneRuns, /*hold=*/false, now);
     }
   }
   store_.BeginIncarnation(workload);

@@ -289,7 +289,7 @@ void Engine::NoticeRejection(const kube::Pod& object, TimePoint now) {
   for (const PodInfo* other : std::vector<const PodInfo*>(store_.node(node).pods)) {
     const bool planned = other->charge == Charge::kPlanned && other->workload != nullptr;
     if (!planned || other->shape != pod->shape || other->node != node) continue;
-    GiveUpPlace(*other, "a kubelet rejected a pod of this shape there");
+    GiveUpPlace(*other, plan_ends::kPodRejected);
   }
 }
 
@@ -318,14 +318,14 @@ bool Engine::ReplanMember(const Workload& workload, const PodInfo& pod,
   if (!plan.started && spare) {
     // An elastic gang starts without it.
     Withdraw(pod);
-    LeavePlan(pod, "its gang starts without it: the planned node was refused");
+    LeavePlan(pod, plan_ends::kStartsWithout);
     states_[pod].asked = true;
     StartIfComplete(workload, now);
     return false;
   }
   if (AwaitsVictims(plan)) return false;  // otherwise they were evicted for nothing
   if (!plan.started) {
-    Dissolve(workload, "kube-scheduler refused the planned nodes", /*hold=*/true, now);
+    Dissolve(workload, plan_ends::kNodesRefused, /*hold=*/true, now);
     return false;
   }
   // The gang runs: only this member waits. A member that the minimum needs keeps its room
@@ -338,7 +338,7 @@ bool Engine::ReplanMember(const Workload& workload, const PodInfo& pod,
     return false;
   }
   // Any other member is tried again when something changes.
-  LeavePlan(pod, "the planned node was refused");
+  LeavePlan(pod, plan_ends::kNodeRefused);
   state.hold_until = std::max(state.hold_until, now + 10'000);
   timers_.emplace(state.hold_until, workload.key);
   return false;

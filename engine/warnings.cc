@@ -154,7 +154,7 @@ void Engine::FindRoomForWarned(TimePoint now) {
     without.ended = &own;
     const int min = std::max(1, workload->Missing());
     if (DecideStart(without, *workload, pods, min, nullptr).reserve) {
-      Dissolve(*workload, "it needs no evictions any more", /*hold=*/false, now);
+      Dissolve(*workload, plan_ends::kNoneNeeded, /*hold=*/false, now);
     }
   }
 }

@@ -169,6 +169,7 @@ bool HostDriver::ForgetMore() {
     if (!more) {  // the next engine counts from 0
       bind_counts_.clear();
       eviction_counts_.clear();
+      in_vain_counts_.clear();
     }
   }
   decisions_.Flush();
@@ -350,6 +351,11 @@ void HostDriver::CountBinds(const engine::Counters& counters) {
   for (const auto& [reason, count] : counters.evictions) {
     for (; eviction_counts_[reason] < count; ++eviction_counts_[reason]) {
       metrics_.CountEviction(reason);
+    }
+  }
+  for (const auto& [reason, count] : counters.evictions_in_vain) {
+    for (; in_vain_counts_[reason] < count; ++in_vain_counts_[reason]) {
+      metrics_.CountEvictionInVain(reason);
     }
   }
   for (const std::int64_t ms : counters.gang_waits_ms) {

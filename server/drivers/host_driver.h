@@ -175,6 +175,7 @@ class HostDriver final : public VerbHandler {
   std::unordered_map<host::Id, std::shared_ptr<Mailbox>> mailboxes_;
   std::map<std::string, std::uint64_t> bind_counts_;  ///< The part already counted in the metric.
   std::map<std::string, std::uint64_t> eviction_counts_;  ///< The same.
+  std::map<std::string, std::uint64_t> in_vain_counts_;   ///< The same.
   std::condition_variable_any changed_;
   std::uint64_t changes_ = 0;
 

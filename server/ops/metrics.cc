@@ -65,6 +65,7 @@ enum Id : std::uint8_t {
   kBinds,
   kPlans,
   kEvictions,
+  kEvictionsInVain,
   kSnapshotAge,
   kWatchRestarts,
   kLists,
@@ -149,6 +150,12 @@ constexpr std::array<MetricInfo, kMetricCount> kTable{{
     {"berth_evictions_total", MetricType::Counter, "reason", Stability::kStable,
      "Pods evicted by Berth, by why: `preemption` for work of higher priority in their queue, "
      "`reclaim` for work of another queue, `drain` because their queue is drained."},
+    {"berth_evictions_in_vain_total", MetricType::Counter, "reason", Stability::kAlpha,
+     "Pods evicted for work whose plan ended before any of it was bound, by what ended it: the "
+     "work "
+     "is gone or changed (`gone`, `changed`), or it yields to other work (`yields`), the `policy`, "
+     "a `node`, `scheduler` (kube-scheduler did not take the places in time), or other `victims` "
+     "that stay. The work may get the room later all the same."},
     {"berth_snapshot_age_seconds", MetricType::Gauge, "", Stability::kStable,
      "Age of the cluster state that decisions are made on."},
     {"berth_watch_restarts_total", MetricType::Counter, "resource, reason", Stability::kStable,
@@ -313,6 +320,7 @@ struct Metrics::State {
   prometheus::Histogram& gang_wait = histograms(kGangWait).Add({}, kGangWaitBuckets);
   Counters& binds = counters(kBinds);
   Counters& evictions = counters(kEvictions);
+  Counters& evictions_in_vain = counters(kEvictionsInVain);
   Counters& watch_restarts = counters(kWatchRestarts);
   Counters& lists = counters(kLists);
   Counters& object_problems = counters(kObjectProblems);
@@ -392,6 +400,10 @@ void Metrics::CountBind(std::string_view result) {
 
 void Metrics::CountEviction(std::string_view reason) {
   state_->evictions.Add({{"reason", std::string(reason)}}).Increment();
+}
+
+void Metrics::CountEvictionInVain(std::string_view reason) {
+  state_->evictions_in_vain.Add({{"reason", std::string(reason)}}).Increment();
 }
 
 void Metrics::CountWatchRestart(std::string_view resource, std::string_view reason) {

@@ -89,6 +89,7 @@ class Metrics {
   /// `result`, `reason` and `resource` are from small fixed lists: each value is a time series.
   void CountBind(std::string_view result);
   void CountEviction(std::string_view reason);
+  void CountEvictionInVain(std::string_view reason);
   void CountWatchRestart(std::string_view resource, std::string_view reason);
   /// `kind` as kube::ListKind names it.
   void CountList(std::string_view resource, std::string_view kind);

@@ -78,6 +78,45 @@ TEST_CASE("an eviction that is answered after its victim's end is counted and to
         std::map<std::string, std::uint64_t>{{"preemption", 2}});
 }
 
+using Counts = std::map<std::string, std::uint64_t>;
+
+TEST_CASE("evictions are in vain if the plan ends before a member is bound", "[unit][engine]") {
+  Evictions w;
+  w.GatherHigh();
+  REQUIRE(w.Orders() == kBoth);
+  CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
+  SECTION("its work is deleted while victims end") {
+    w.Delete("m0");
+    w.Delete("m1");
+    CHECK(w.engine().TakeCounters().evictions_in_vain == Counts{{"gone", 2}});
+  }
+  SECTION("a planned node goes") {
+    w.Add(MakeNode("n0").Gpu(8).Cordoned());
+    CHECK(w.engine().TakeCounters().evictions_in_vain == Counts{{"node", 2}});
+  }
+  SECTION("its work starts, whatever happens to it then") {
+    for (const char* pod : {"l0", "l1"}) w.Delete(pod);
+    w.Tick();
+    w.Schedule();
+    REQUIRE(w.Bound(0));
+    w.Delete("m0");
+    w.Delete("m1");
+    w.Tick();
+    CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
+  }
+  w.Tick();
+}
+
+TEST_CASE("what was only tried dry is not evicted in vain", "[unit][engine]") {
+  Evictions w;
+  w.HoldEvictions();
+  w.GatherHigh();
+  w.CarryOutEvictions();  // the dry runs
+  w.Delete("m0");
+  w.Delete("m1");
+  CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
+}
+
 TEST_CASE("nobody is evicted unless all evictions would be done", "[unit][engine]") {
   Evictions w;
   w.Protect("l1");
