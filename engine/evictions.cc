@@ -25,6 +25,8 @@ namespace {
 /// A pod whose eviction was refused is no victim for so long.
 constexpr TimePoint kSparedFor = 60'000;
 
+constexpr PlanEnd kQuotaStays{"victims", "pods that were to end hold the quota that it needs"};
+
 bool IsMarkedSurplus(const PodInfo& pod) {
   const auto mark = cluster::EvictionMarkOf(pod.object);
   return mark && mark->surplus;
@@ -36,6 +38,17 @@ void AddVictim(States& states, const PodInfo& pod, const Workload& preemptor) {
   states.SetVictim(pod, preemptor.key);
   plan.victims.push_back(pod.object.meta.uid);
   if (pod.charged_queue != preemptor.queue) plan.reclaimed.insert(pod.object.meta.uid);
+}
+
+/// Whether the queue of a plan, or its user there, has too much even once its victims have ended.
+bool IsOverWithoutVictims(const Plan& plan, const cluster::Store& store) {
+  policy::QuotaView quota(store);
+  for (const std::string& uid : plan.victims) {
+    if (const PodInfo* victim = store.FindPod(uid)) quota.GiveBack(*victim);
+  }
+  return std::ranges::any_of(plan.assignments, [&](const Assignment& place) {
+    return policy::IsOver(quota, *place.pod) || policy::HasTooManyJobs(quota, *place.pod);
+  });
 }
 
 std::vector<std::pair<std::string, std::string>> NamesOf(const std::vector<const PodInfo*>& pods,
@@ -174,6 +187,7 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& plan_id
     listener()->OnEvictionAnswered(key, plan_id, uid, dry_run, accepted, now);
   }
   if (DrainAnswered(key, plan_id, uid, dry_run, accepted, now)) return;
+  ReleaseFromSpared(now);  // or more pods would be evicted for a plan that cannot start
   if (!StillEvicts(key, plan_id)) return;
   const Workload& workload = *store_.FindWorkload(key);
   Plan& plan = *states_[workload].plan;
@@ -295,13 +309,8 @@ void Engine::RecheckEvicting(TimePoint now) {
        std::vector<const Workload*>(awaiting_.begin(), awaiting_.end())) {
     const Plan& plan = *states_[*workload].plan;
     if (plan.started || plan.evicting != Evicting::kSent) continue;
-    policy::QuotaView quota(store_);
-    for (const std::string& uid : plan.victims) {
-      if (const PodInfo* victim = store_.FindPod(uid)) quota.GiveBack(*victim);
-    }
-    const auto over = [&](const Assignment& place) { return policy::IsOver(quota, *place.pod); };
     const bool held = policy::CheckHold(store_, workload->queue).reason != ReasonId::kNone;
-    if (held || std::ranges::any_of(plan.assignments, over)) {
+    if (held || IsOverWithoutVictims(plan, store_)) {
       Dissolve(*workload, plan_ends::kPolicyChanged, /*hold=*/false, now);
     }
   }
@@ -348,7 +357,13 @@ void Engine::ReleaseFromSpared(TimePoint now) {
     RecheckPlans(node);
     for (const std::string& key : keys) {
       const Workload* workload = store_.FindWorkload(key);
-      if (workload != nullptr && states_[*workload].plan) AfterLastVictim(*workload, now);
+      if (workload == nullptr || !states_[*workload].plan) continue;
+      const Plan& plan = *states_[*workload].plan;
+      if (!plan.started && IsOverWithoutVictims(plan, store_)) {
+        Dissolve(*workload, kQuotaStays, /*hold=*/false, now);
+      } else {
+        AfterLastVictim(*workload, now);
+      }
     }
   }
 }

@@ -71,6 +71,30 @@ TEST_CASE("a single pod takes back room, and is released when its victims are go
   CHECK(w.evictions() == 8);
 }
 
+TEST_CASE("who counted on the quota of pods that stay after all gives its plan up",
+          "[unit][engine]") {
+  // `a` may have 10 GPUs and has 10: x on n0, and l on n1. b takes x's room for y. z needs l's
+  // room, and quota: without l and x it has 4 of 10, without l alone 12.
+  World w(Borrowing({MakeQueue("a", {"a"}, 10, 0), MakeQueue("b", {"b"}, -1, 8)}));
+  w.HoldEvictions();
+  w.Add(MakeNode("n0").Gpu(8));
+  w.Add(MakeNode("n1").Gpu(4));
+  w.Add(MakePod("x").Ns("a").Gpu(8).Priority(20).On("n0"));
+  w.Add(MakePod("l").Ns("a").Gpu(2).On("n1"));
+  w.Start();
+  w.Add(Reclaim::Mine("y", 8));
+  w.Tick();
+  REQUIRE(w.Why("y") == "WaitingForVictims");
+  w.Add(MakePod("z").Ns("a").Gpu(4).Priority(10).Gated());
+  w.Tick();
+  REQUIRE(w.Why("z") == "WaitingForVictims");
+  w.Delete("y");
+  w.CarryOutEvictions();
+  w.Tick();
+  CHECK(w.LogOf("evict ").empty());
+  CHECK(w.Why("z") == "WaitingForQuota");
+}
+
 TEST_CASE("work that can never fit is no demand, also before it is judged", "[unit][engine]") {
   // Of 16 GPUs `a` uses 14, and one is free on each node. `y` needs two on one node. Both fit into
   // what `b` may claim, but the fair share of `a` is 14, so that nothing is taken from it. If `z`
