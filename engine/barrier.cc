@@ -442,7 +442,7 @@ void Engine::ExpireWorkload(const Workload& workload, TimePoint now) {
       return a.pod->charge == Charge::kBinding;
     });
     if (state.plan->expires <= now && state.plan->evicting == Evicting::kWarned) {
-      Dissolve(workload, plan_ends::kNotWarned, /*hold=*/false, now);
+      Dissolve(workload, plan_ends::kWarningsOver, /*hold=*/false, now);
     } else if (state.plan->expires <= now && state.plan->evicting == Evicting::kSent &&
                AwaitsVictims(*state.plan)) {
       GoOnEvicting(workload, now);

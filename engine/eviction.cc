@@ -280,11 +280,11 @@ void KeepLosable(std::vector<VictimJob>& jobs, const MayGo& may_go) {
 /// Of `jobs`, in which those of one workload are beside each other, those that could be taken with
 /// some of the others (policy::Reach).
 std::vector<VictimJob> ClaimableOf(std::vector<VictimJob> jobs, const Workload& workload,
-                                   const policy::Exchange& exchange, const cluster::Demand& wants) {
+                                   const policy::Exchange& exchange, policy::Losable& losable,
+                                   const cluster::Demand& wants) {
   std::vector<policy::Loss> all;
   for (const VictimJob& job : jobs) all.push_back({.queue = job.queue, .pods = job.running});
   policy::Reach reach(exchange, wants, all);
-  policy::Losable losable(exchange);
   const auto is_whole = [&](const policy::Loss& loss) { return losable.IsWhole(loss); };
   std::vector<VictimJob> claimable;
   for (auto first = jobs.begin(); first != jobs.end();) {
@@ -418,9 +418,6 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
       if (!seen.insert(holder).second) continue;
       if (own && holder->priority >= workload.priority) continue;
       if (!own && excess_of(pod->charged_queue) == 0) continue;
-      if (!own && !holder->gang && !(*losable)({.queue = pod->charged_queue, .pods = {&pod, 1}})) {
-        continue;
-      }
       for (VictimJob& job :
            TakeableOf(view, *holder, workload, sources, losable ? &*losable : nullptr)) {
         if (job.queue != workload.queue) job.excess = excess_of(job.queue);
@@ -428,7 +425,7 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
       }
     }
   }
-  if (exchange != nullptr) jobs = ClaimableOf(std::move(jobs), workload, *exchange, wants);
+  if (losable) jobs = ClaimableOf(std::move(jobs), workload, *exchange, *losable, wants);
   std::ranges::sort(jobs, {}, [](const VictimJob& job) {
     return std::tuple(job.workload->priority, job.work, -job.workload->creation,
                       std::string_view(job.workload->members.front()->object.meta.uid),

@@ -25,8 +25,6 @@ namespace {
 /// A pod whose eviction was refused is no victim for so long.
 constexpr TimePoint kSparedFor = 60'000;
 
-constexpr PlanEnd kQuotaStays{"victims", "pods that were to end hold the quota that it needs"};
-
 bool IsMarkedSurplus(const PodInfo& pod) {
   const auto mark = cluster::EvictionMarkOf(pod.object);
   return mark && mark->surplus;
@@ -360,7 +358,7 @@ void Engine::ReleaseFromSpared(TimePoint now) {
       if (workload == nullptr || !states_[*workload].plan) continue;
       const Plan& plan = *states_[*workload].plan;
       if (!plan.started && IsOverWithoutVictims(plan, store_)) {
-        Dissolve(*workload, kQuotaStays, /*hold=*/false, now);
+        Dissolve(*workload, plan_ends::kQuotaStays, /*hold=*/false, now);
       } else {
         AfterLastVictim(*workload, now);
       }

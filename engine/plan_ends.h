@@ -39,10 +39,12 @@ inline constexpr PlanEnd kStartsWithout{"scheduler",
 inline constexpr PlanEnd kNotInTime{"scheduler", "its members did not arrive in time"};
 inline constexpr PlanEnd kBindingLost{"scheduler", "a Binding of a member did not take effect"};
 // Its victims.
-inline constexpr PlanEnd kNotWarned{"victims", "its victims have had their time"};
+inline constexpr PlanEnd kWarningsOver{"victims", "its victims have had their time"};
 inline constexpr PlanEnd kNoneNeeded{"victims", "it needs no evictions any more"};
 inline constexpr PlanEnd kNoSurplus{"victims", "a gang needs the members that were to be evicted"};
 inline constexpr PlanEnd kEvictionRefused{"victims", "an eviction was refused"};
+inline constexpr PlanEnd kQuotaStays{"victims",
+                                     "pods that were to end hold the quota that it needs"};
 inline constexpr PlanEnd kVictimsStuck{"victims", "pods that were evicted for it do not end"};
 
 }  // namespace plan_ends

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "engine/victims.h"
-#include "policy/fit.h"
 #include "policy/node_groups.h"
 #include "policy/quota.h"
 
@@ -689,12 +688,10 @@ std::optional<Reservation> ChooseBySearch(const std::vector<VictimJob>& candidat
 }  // namespace
 
 const std::shared_ptr<const cluster::PodShape>& LargestShape(std::span<const PodInfo* const> pods) {
-  return (*std::ranges::max_element(pods, {},
-                                    [](const PodInfo* pod) {
-                                      return std::pair(pod->shape->whole_node,
-                                                       pod->shape->device_amount);
-                                    }))
-      ->shape;
+  const PodInfo& largest = **std::ranges::max_element(pods, {}, [](const PodInfo* pod) {
+    return std::pair(pod->shape->whole_node, pod->shape->device_amount);
+  });
+  return largest.shape;
 }
 
 Pods AwaitedOf(const View& view, const Workload& workload, std::span<const policy::Placed> placed,

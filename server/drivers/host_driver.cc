@@ -345,19 +345,14 @@ void HostDriver::UpdateMetrics() {
 
 /// REQUIRES: the lock.
 void HostDriver::CountBinds(const engine::Counters& counters) {
-  for (const auto& [result, count] : counters.binds) {
-    for (; bind_counts_[result] < count; ++bind_counts_[result]) metrics_.CountBind(result);
-  }
-  for (const auto& [reason, count] : counters.evictions) {
-    for (; eviction_counts_[reason] < count; ++eviction_counts_[reason]) {
-      metrics_.CountEviction(reason);
+  const auto add = [this](const auto& counts, auto& counted, auto count_one) {
+    for (const auto& [label, count] : counts) {
+      for (; counted[label] < count; ++counted[label]) (metrics_.*count_one)(label);
     }
-  }
-  for (const auto& [reason, count] : counters.evictions_in_vain) {
-    for (; in_vain_counts_[reason] < count; ++in_vain_counts_[reason]) {
-      metrics_.CountEvictionInVain(reason);
-    }
-  }
+  };
+  add(counters.binds, bind_counts_, &Metrics::CountBind);
+  add(counters.evictions, eviction_counts_, &Metrics::CountEviction);
+  add(counters.evictions_in_vain, in_vain_counts_, &Metrics::CountEvictionInVain);
   for (const std::int64_t ms : counters.gang_waits_ms) {
     metrics_.ObserveGangWait(static_cast<double>(ms) / 1000.0);
   }

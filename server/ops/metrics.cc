@@ -152,10 +152,9 @@ constexpr std::array<MetricInfo, kMetricCount> kTable{{
      "`reclaim` for work of another queue, `drain` because their queue is drained."},
     {"berth_evictions_in_vain_total", MetricType::Counter, "reason", Stability::kAlpha,
      "Pods evicted for work whose plan ended before any of it was bound, by what ended it: the "
-     "work "
-     "is gone or changed (`gone`, `changed`), or it yields to other work (`yields`), the `policy`, "
-     "a `node`, `scheduler` (kube-scheduler did not take the places in time), or other `victims` "
-     "that stay. The work may get the room later all the same."},
+     "work is gone or changed (`gone`, `changed`), or it yields to other work (`yields`), the "
+     "`policy`, a `node`, `scheduler` (kube-scheduler did not take the places in time), or other "
+     "`victims` that stay. The work may get the room later all the same."},
     {"berth_snapshot_age_seconds", MetricType::Gauge, "", Stability::kStable,
      "Age of the cluster state that decisions are made on."},
     {"berth_watch_restarts_total", MetricType::Counter, "resource, reason", Stability::kStable,

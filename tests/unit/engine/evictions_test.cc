@@ -209,6 +209,28 @@ TEST_CASE("a job of the same user that ends elsewhere is waited for", "[unit][en
   CHECK(w.LogOf("release ").size() == 1);
 }
 
+TEST_CASE("a plan that pods were evicted for ends if an edit leaves its user too many jobs",
+          "[unit][engine]") {
+  auto policy = MakePolicy({MakeQueue("default", {"*"})});
+  policy.queues[0].max_jobs_per_user = 2;
+  GangWorld w(2, policy);
+  const auto of = [](const char* user, const char* name) {
+    return MakePod(name).Gpu(8).Label("berth.dev/user", user);
+  };
+  w.Add(of("ann", "kept").Priority(10).On("n0"));
+  w.Add(of("bob", "low").On("n1"));
+  w.Add(of("ann", "high").Gang("h", 1).Priority(10).Gated());
+  w.Tick();
+  REQUIRE(w.LogOf("evict ") == Lines{"evict low for default/gang/h"});
+  policy.queues[0].max_jobs_per_user = GENERATE(1, 2);
+  w.engine().OnPolicy(policy, w.now());
+  w.Delete("low");
+  w.Tick();
+  const bool may = policy.queues[0].max_jobs_per_user == 2;
+  CHECK(w.LogOf("release ").size() == (may ? 1 : 0));
+  CHECK(w.engine().TakeCounters().evictions_in_vain == (may ? Counts{} : Counts{{"policy", 1}}));
+}
+
 TEST_CASE("a budget over work of no use forbids nothing", "[unit][engine]") {
   const int more = GENERATE(0, 12);  // more candidates than are tried in all sets
   GangWorld w(4 + more);
