@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace berth::engine {
 
@@ -68,11 +69,11 @@ void ActiveQueue::Reorder(QueueId queue) {
   std::optional<Head> own;
   if (!group->firsts.empty()) {
     const Place& first = group->firsts.begin()->place;
-    own = {
-        .standing = policy::StandingOfOwn(*store_, queue, turns_.at(first.workload).wants, past_),
-        .since = first.since,
-        .workload = first.workload,
-        .queue = queue};
+    const Turn& turn = turns_.at(first.workload).turn;
+    own = {.standing = policy::StandingOfOwn(*store_, queue, turn.wants, past_),
+           .since = first.since,
+           .workload = first.workload,
+           .queue = queue};
   }
   Replace(group->heads, group->own, own);
   while (queue != cluster::kNoQueue) {
@@ -81,7 +82,8 @@ void ActiveQueue::Reorder(QueueId queue) {
     if (!group->heads.empty()) {
       head = FirstOf(*group);
       head->queue = queue;
-      head->standing = policy::StandingOf(*store_, queue, turns_.at(head->workload).wants, past_);
+      const Turn& turn = turns_.at(head->workload).turn;
+      head->standing = policy::StandingOf(*store_, queue, turn.wants, past_);
     }
     const std::optional<Head>& known = group->in_parent;
     const bool same = head && known && head->workload == known->workload &&
@@ -95,26 +97,44 @@ void ActiveQueue::Reorder(QueueId queue) {
   }
 }
 
-/// The lane has changed: its first one, or what its sharer has. It ends when it is empty.
-void ActiveQueue::ReorderLane(QueueId queue, Group& group, Lanes::iterator lane) {
+bool ActiveQueue::IsInLine(const Waiting& waiting) const {
+  return !waiting.rests() || std::ranges::any_of(waiting.conditions, [&](const Condition* it) {
+    return it != nullptr && IsOpen(*it);
+  });
+}
+
+/// Null: nobody of the lane is in line.
+const ActiveQueue::Place* ActiveQueue::FirstOf(Lane& lane) const {
+  const Place* first = lane.line.empty() ? nullptr : &*lane.line.begin();
+  if (called_ == 0) return first;
+  if (std::exchange(lane.searched, round_) != round_) lane.next = lane.resting.begin();
+  const auto in_line = [&](const Place& place) { return IsInLine(turns_.at(place.workload)); };
+  lane.next = std::find_if(lane.next, lane.resting.end(), in_line);
+  if (lane.next == lane.resting.end()) return first;
+  return first != nullptr && *first < *lane.next ? first : &*lane.next;
+}
+
+/// The lane has changed: its first one, or what its sharer has. It ends when it is empty. False: it
+/// has the same first one, with the same share.
+bool ActiveQueue::ReorderLane(QueueId queue, Group& group, Lanes::iterator lane) {
   std::optional<Turning>& known = lane->second.first;
-  if (lane->second.line.empty()) {
+  std::optional<Turning> now;
+  if (const Place* first = FirstOf(lane->second)) {
+    now = {.share = 0, .place = *first};
+    if (!lane->first.empty()) {
+      const Turn& turn = turns_.at(first->workload).turn;
+      now->share = policy::LargestPart(policy::HeldBy(*store_, queue, lane->first, turn.wants),
+                                       policy::TotalDevices(*store_));
+    }
+  }
+  const bool same = now && known ? !(*now < *known) && !(*known < *now) : !now && !known;
+  if (!same) {
     if (known) group.firsts.erase(*known);
-    group.lanes.erase(lane);
-    return;
+    known = now;
+    if (known) group.firsts.insert(*known);
   }
-  const Place& first = *lane->second.line.begin();
-  std::int64_t share = 0;
-  if (!lane->first.empty()) {
-    share = policy::LargestPart(
-        policy::HeldBy(*store_, queue, lane->first, turns_.at(first.workload).wants),
-        policy::TotalDevices(*store_));
-  }
-  const Turning now{.share = share, .place = first};
-  if (known && !(now < *known) && !(*known < now)) return;
-  if (known) group.firsts.erase(*known);
-  known = now;
-  group.firsts.insert(now);
+  if (lane->second.empty()) group.lanes.erase(lane);
+  return !same;
 }
 
 void ActiveQueue::Reorder(QueueId queue, std::string_view sharer) {
@@ -145,23 +165,42 @@ void ActiveQueue::ReorderAll() {
   for (const QueueId queue : queues) Reorder(queue);
 }
 
+/// The lane of `waiting`.
+ActiveQueue::Lanes::iterator ActiveQueue::Enter(Group& group, Waiting& waiting) {
+  auto lane = group.lanes.find(waiting.turn.sharer);
+  if (lane == group.lanes.end()) {
+    lane = group.lanes.try_emplace(std::pmr::string(waiting.turn.sharer, &pool_)).first;
+  }
+  waiting.turn.sharer = lane->first;  // lives as long as anybody is in the lane
+  return lane;
+}
+
 void ActiveQueue::Put(const Workload& workload, const Turn& turn) {
   Rest(workload);
-  Turn& kept = turns_.emplace(&workload, turn).first->second;
+  ForgetFirsts();
+  Waiting& waiting = turns_.emplace(&workload, Waiting{.turn = turn}).first->second;
+  ++in_line_;
   const Place place = PlaceOf(workload, turn);
   if (turn.broken) {
-    kept.sharer = {};
+    waiting.turn.sharer = {};
     broken_.insert(place);
     return;
   }
   Group& group = GroupOf(turn.queue);
-  auto lane = group.lanes.find(turn.sharer);
-  if (lane == group.lanes.end())
-    lane = group.lanes.try_emplace(std::pmr::string(turn.sharer, &pool_)).first;
-  kept.sharer = lane->first;  // lives as long as anybody is in the lane
+  const auto lane = Enter(group, waiting);
   lane->second.line.insert(place);
   ReorderLane(turn.queue, group, lane);
   Reorder(turn.queue);
+}
+
+void ActiveQueue::RestOn(const Workload& workload, const Turn& turn,
+                         std::span<Condition* const> conditions) {
+  Rest(workload);
+  Waiting& waiting = turns_.emplace(&workload, Waiting{.turn = turn}).first->second;
+  std::ranges::copy(conditions, waiting.conditions.begin());
+  for (Condition* condition : conditions) ++condition->resting_;
+  Group& group = GroupOf(turn.queue);
+  Enter(group, waiting)->second.resting.insert(PlaceOf(workload, turn));
 }
 
 void ActiveQueue::Rest(const Workload& workload) {
@@ -174,30 +213,130 @@ void ActiveQueue::KeepAwake(const Workload& workload) {
   awake_.insert(&workload);
 }
 
+bool ActiveQueue::InLine(const Workload& workload) const {
+  const auto waiting = turns_.find(&workload);
+  return waiting != turns_.end() && IsInLine(waiting->second);
+}
+
 void ActiveQueue::LeaveLine(const Workload& workload) {
   const auto it = turns_.find(&workload);
   if (it == turns_.end()) return;
-  const Place place = PlaceOf(workload, it->second);
-  if (it->second.broken) {
+  Waiting& waiting = it->second;
+  const Place place = PlaceOf(workload, waiting.turn);
+  if (waiting.turn.broken) {
     broken_.erase(place);
+    --in_line_;
   } else {
-    const QueueId queue = it->second.queue;
+    const QueueId queue = waiting.turn.queue;
     Group& group = GroupOf(queue);
-    const auto lane = group.lanes.find(it->second.sharer);
-    lane->second.line.erase(place);
-    it->second.sharer = {};
-    ReorderLane(queue, group, lane);
-    Reorder(queue);
+    const auto lane = group.lanes.find(waiting.turn.sharer);
+    LeaveLane(lane->second, place, waiting);
+    waiting.turn.sharer = {};
+    const std::optional<Turning>& first = lane->second.first;
+    const bool is_first = first && first->place.workload == &workload;
+    // The others of a lane have the places that they had.
+    if ((is_first || lane->second.empty()) && ReorderLane(queue, group, lane)) Reorder(queue);
   }
   turns_.erase(it);
 }
 
+void ActiveQueue::LeaveLane(Lane& lane, const Place& place, Waiting& waiting) {
+  if (!waiting.rests()) {
+    lane.line.erase(place);
+    --in_line_;
+    return;
+  }
+  for (Condition* condition : waiting.conditions) {
+    if (condition == nullptr) continue;
+    Count(*condition, -1);
+    --condition->resting_;
+  }
+  const auto at = lane.resting.find(place);
+  const bool moves = lane.searched == round_ && lane.next == at;
+  const auto after = lane.resting.erase(at);
+  if (moves) lane.next = after;
+}
+
+/// So many come to those who rest on it.
+void ActiveQueue::Count(const Condition& condition, int members) {
+  if (condition.open()) (IsOpen(condition) ? called_ : opened_) += members;
+}
+
+void ActiveQueue::Open(Condition& condition) {
+  if (condition.open()) return;
+  condition.opened_ = round_ + 1;
+  Count(condition, condition.resting_);
+}
+
+void ActiveQueue::Close(Condition& condition) {
+  if (!condition.open()) return;
+  Count(condition, -condition.resting_);
+  stale_ |= IsOpen(condition) && condition.resting_ > 0;
+  condition.opened_ = Condition::kClosed;
+}
+
+void ActiveQueue::CallOpened() {
+  if (opened_ == 0) return;
+  ForgetFirsts();
+  ++round_;
+  called_ += std::exchange(opened_, 0);
+  for (auto& [queue, group] : groups_) {
+    bool changed = false;
+    for (auto lane = group.lanes.begin(); lane != group.lanes.end();) {
+      changed |= ReorderLane(queue, group, lane++);
+    }
+    if (changed) Reorder(queue);
+  }
+}
+
+/// When nobody is in line any more, who was it when its condition was closed must not decide how
+/// its queue stands.
+void ActiveQueue::ForgetFirsts() {
+  if (!stale_ || !empty()) return;
+  stale_ = false;
+  for (auto& [queue, group] : groups_) {
+    for (auto& [sharer, lane] : group.lanes) lane.first.reset();
+    group.firsts.clear();
+    group.heads.clear();
+    group.own.reset();
+    group.in_parent.reset();
+  }
+}
+
+std::size_t ActiveQueue::ForgetPlaces(std::size_t most) {
+  std::size_t count = 0;
+  for (auto& [queue, group] : groups_) {
+    for (auto lane = group.lanes.begin(); lane != group.lanes.end();) {
+      const Line& resting = (lane++)->second.resting;  // who leaves last ends the lane
+      for (std::size_t left = resting.size(); left > 0; --left) {
+        if (count == most) return count;
+        ++count;
+        LeaveLine(*resting.begin()->workload);
+      }
+    }
+  }
+  return count;
+}
+
 const Workload* ActiveQueue::Pop() {
-  if (turns_.empty()) return nullptr;
-  const Workload* next =
-      broken_.empty() ? FirstOf(GroupOf(cluster::kNoQueue)).workload : broken_.begin()->workload;
-  KeepAwake(*next);
-  return next;
+  ForgetFirsts();
+  if (empty()) return nullptr;
+  if (!broken_.empty()) {
+    const Workload* next = broken_.begin()->workload;
+    KeepAwake(*next);
+    return next;
+  }
+  for (;;) {
+    const Workload* next = FirstOf(GroupOf(cluster::kNoQueue)).workload;
+    const Waiting& waiting = turns_.at(next);
+    if (IsInLine(waiting)) {
+      KeepAwake(*next);
+      return next;
+    }
+    Group& group = GroupOf(waiting.turn.queue);
+    ReorderLane(waiting.turn.queue, group, group.lanes.find(waiting.turn.sharer));
+    Reorder(waiting.turn.queue);
+  }
 }
 
 std::vector<const Workload*> ActiveQueue::Awake(std::string_view after, std::size_t most) {

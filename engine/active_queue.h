@@ -1,4 +1,4 @@
-// The workloads that wait for a place. Each of them is in one of three states:
+// The workloads that wait for a place. Each of them is in one of four states:
 // - In line to be judged, in this order: first the gangs that run below their minimum; then, within
 //   a queue, by PriorityClass, what its user or namespace has of the queue with it (where the queue
 //   is shared among them), predicted service (where its policy says so), age and key. Priority
@@ -7,14 +7,20 @@
 //   next (policy/queue_order.h, the first workload in it and below it counted), then the one whose
 //   first workload is the oldest: from the top of the tree downwards.
 // - Awake: it was judged, and any room that is given back may help it.
-// - At rest: see engine/wakeups.h.
+// - At rest on conditions (engine/wakeups.h): it keeps its place, but is not in line. When one of
+//   its conditions opens, it is in line; when they close again before its turn, it is not. So an
+//   event that may help thousands costs no more than to judge those who take the room.
+// - At rest for another reason: whatever helps it puts it in line.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory_resource>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -51,6 +57,26 @@ Turn TurnOf(const cluster::Workload& workload, const cluster::Store& store,
 /// comes last. 0 where its queue does not order by it.
 std::int64_t PredictedService(const cluster::Workload& workload, const cluster::Store& store);
 
+/// Something that workloads at rest wait for. Its address must not change.
+class Condition {
+ public:
+  Condition() = default;
+  Condition(const Condition&) = delete;
+  Condition& operator=(const Condition&) = delete;
+
+  /// Those that rest on it are in line, or will be after ActiveQueue::CallOpened.
+  bool open() const { return opened_ != kClosed; }
+  /// How many workloads rest on it. It must not be destroyed before there are none.
+  int resting() const { return resting_; }
+
+ private:
+  friend class ActiveQueue;
+  static constexpr std::uint64_t kClosed = std::numeric_limits<std::uint64_t>::max();
+
+  std::uint64_t opened_ = kClosed;  ///< The ActiveQueue::round_ from which on they are in line.
+  int resting_ = 0;
+};
+
 /// Operations that change the line take time logarithmic in its length, times the depth of the
 /// tree.
 class ActiveQueue {
@@ -64,8 +90,27 @@ class ActiveQueue {
   const cluster::Workload* Pop();
   /// Makes the workload awake and takes it out of the line.
   void KeepAwake(const cluster::Workload& workload);
-  /// Makes the workload neither awake nor in line. Also call this before the workload is destroyed.
+  /// Makes the workload neither awake nor in line, without a place. Also call this before the
+  /// workload is destroyed.
   void Rest(const cluster::Workload& workload);
+  /// Makes the workload rest on one or two conditions, none of which is open. It keeps the place
+  /// that `turn` gives it.
+  void RestOn(const cluster::Workload& workload, const Turn& turn,
+              std::span<Condition* const> conditions);
+  /// Those that rest on the condition come in line with the next CallOpened. Nothing if it is open.
+  void Open(Condition& condition);
+  /// They are in line no more, unless another condition of theirs is open.
+  void Close(Condition& condition);
+  /// Takes time in proportion to the number of queues in which somebody rests on conditions, and at
+  /// most once to the number of those who rest.
+  void CallOpened();
+  /// Whether CallOpened would bring anybody in line.
+  bool opened() const { return opened_ > 0; }
+  /// Whether anybody is in line because of a condition.
+  bool called() const { return called_ > 0; }
+  /// Takes their places from at most `most` of those that rest on conditions; they still rest.
+  /// Returns from how many.
+  std::size_t ForgetPlaces(std::size_t most);
   /// At most `most` of the awake workloads, ordered by key, starting with the first key after
   /// `after`; fewer than `most` means that there are no more. Forgets workloads whose members are
   /// all bound.
@@ -82,14 +127,21 @@ class ActiveQueue {
   /// that of those who share them.
   void ReorderAll();
 
-  bool InLine(const cluster::Workload& workload) const { return turns_.contains(&workload); }
+  bool InLine(const cluster::Workload& workload) const;
   /// Also true of a workload whose members are all bound.
   bool Rests(const cluster::Workload& workload) const {
     return !InLine(workload) && !awake_.contains(&workload);
   }
-  bool empty() const { return turns_.empty(); }
+  bool empty() const { return in_line_ == 0 && called_ == 0; }
 
  private:
+  /// Who has a place.
+  struct Waiting {
+    Turn turn;
+    std::array<Condition*, 2> conditions{};  ///< Null: none.
+
+    bool rests() const { return conditions.front() != nullptr; }
+  };
   struct Place {
     std::int64_t descending_priority;
     std::int64_t service;
@@ -115,10 +167,16 @@ class ActiveQueue {
   /// The work of one sharer of a queue; in a queue without any, all of its work.
   struct Lane {
     using allocator_type = std::pmr::polymorphic_allocator<>;
-    explicit Lane(const allocator_type& allocator) : line(allocator) {}
+    explicit Lane(const allocator_type& allocator) : line(allocator), resting(allocator) {}
+
+    bool empty() const { return line.empty() && resting.empty(); }
 
     Line line;
+    Line resting;                    ///< Those that rest on conditions.
     std::optional<Turning> first{};  ///< Its entry in Group::firsts.
+    /// Of those in `resting` before `next`, nobody is in line. Valid in round `searched` only.
+    Line::iterator next{};
+    std::uint64_t searched = 0;
   };
   using Lanes = std::pmr::map<std::pmr::string, Lane, std::less<>>;
   /// A queue with work in line in it or below it. That of kNoQueue is above all others.
@@ -136,8 +194,15 @@ class ActiveQueue {
 
   static Place PlaceOf(const cluster::Workload& workload, const Turn& turn);
   static const Head& FirstOf(const Group& group);
+  const Place* FirstOf(Lane& lane) const;
+  bool IsOpen(const Condition& condition) const { return condition.opened_ <= round_; }
+  bool IsInLine(const Waiting& waiting) const;
+  void Count(const Condition& condition, int members);
+  Lanes::iterator Enter(Group& group, Waiting& waiting);
   void LeaveLine(const cluster::Workload& workload);
-  void ReorderLane(cluster::QueueId queue, Group& group, Lanes::iterator lane);
+  void LeaveLane(Lane& lane, const Place& place, Waiting& waiting);
+  void ForgetFirsts();
+  bool ReorderLane(cluster::QueueId queue, Group& group, Lanes::iterator lane);
   cluster::QueueId ParentOf(cluster::QueueId queue) const;
   Group& GroupOf(cluster::QueueId queue) { return groups_.try_emplace(queue).first->second; }
   static void Replace(std::pmr::set<Head>& heads, std::optional<Head>& entry,
@@ -148,7 +213,13 @@ class ActiveQueue {
   /// A round over all workloads allocates and frees entries by the hundred thousand. malloc would
   /// return them to its bins during some later call, which took 15 ms under the host's lock.
   std::pmr::unsynchronized_pool_resource pool_;
-  std::pmr::unordered_map<const cluster::Workload*, Turn> turns_{&pool_};
+  std::pmr::unordered_map<const cluster::Workload*, Waiting> turns_{&pool_};
+  std::int64_t in_line_ = 0;  ///< Of those in `turns_`, without those that rest on conditions.
+  std::int64_t called_ = 0;   ///< The sum of those who rest on each of the conditions in line.
+  std::int64_t opened_ = 0;   ///< The same of those that wait for CallOpened.
+  std::uint64_t round_ = 1;   ///< Of CallOpened.
+  /// Some first ones of lanes may be in line no more: a condition was closed.
+  bool stale_ = false;
   Line broken_{&pool_};
   std::pmr::map<cluster::QueueId, Group> groups_{&pool_};  ///< Some may be empty.
   /// None of these is in line.

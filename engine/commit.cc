@@ -14,6 +14,7 @@ using cluster::Charge;
 using cluster::NodeIndex;
 using cluster::PodInfo;
 using cluster::ReasonId;
+using cluster::Verdict;
 using cluster::Workload;
 
 View Engine::Now(TimePoint now) {
@@ -198,6 +199,15 @@ void Engine::HoldPlace(const Workload& workload, Assignment& place, TimePoint un
   timers_.emplace(until, workload.key);
 }
 
+/// What a workload that was denied quota waits for.
+Wakeups::Wish Engine::WishOf(const Workload& workload, const Verdict& denied) {
+  const bool own = denied.queue.empty();
+  return {.queue = own ? workload.queue : store_.FindQueue(denied.queue),
+          .own = own,
+          .id = store_.resources().Intern(denied.subject),
+          .amount = denied.want};
+}
+
 /// The workload does not start: it waits, and rests where it is known exactly for what.
 void Engine::CommitRefusal(const Workload& workload, const StartDecision& decision,
                            const PreemptorDecision& may) {
@@ -210,20 +220,16 @@ void Engine::CommitRefusal(const Workload& workload, const StartDecision& decisi
   } else if (may.preemptor && !wakeups_.CannotPreempt(*may.preemptor)) {
     wakeups_.RememberHopeless(*may.preemptor, may.by_count);
   }
-  if (may.unsure) return;
+  if (may.unsure || decision.rests_on == StartDecision::RestsOn::kNothing) return;
+  const Turn turn = TurnOf(workload, store_, states_.At(workload));
   switch (decision.rests_on) {
     case StartDecision::RestsOn::kNothing:
       break;
     case StartDecision::RestsOn::kQuota:
-      wakeups_.RestForQuota(workload,
-                            decision.verdict.queue.empty()
-                                ? workload.queue
-                                : store_.FindQueue(decision.verdict.queue),
-                            store_.resources().Intern(decision.verdict.subject),
-                            decision.verdict.want, may.preemptor);
+      wakeups_.RestForQuota(workload, turn, WishOf(workload, decision.verdict), may.preemptor);
       break;
     case StartDecision::RestsOn::kRoom:
-      wakeups_.RestForRoom(workload, *decision.failure, may.preemptor);
+      wakeups_.RestForRoom(workload, turn, *decision.failure, may.preemptor);
       break;
   }
 }

@@ -139,11 +139,9 @@ StartDecision DecideStartIn(const View& view, const Workload& workload,
   if (Verdict denied =
           GrantMembers(view, workload, pods, min, fit, flavor.value_or(cluster::kNoFlavor));
       denied.reason != ReasonId::kNone) {
-    // No queue event reports what in-tree groups still need, nor what other queues keep for
-    // themselves. And if there are more members than the gang announced, it depends on the nodes
-    // which of them come first.
-    const bool exact = may_rest && !HasMoreThanAnnounced(workload) &&
-                       view.in_tree_started.empty() && view.store.keepers().empty();
+    // No queue event reports what in-tree groups still need. And if there are more members than the
+    // gang announced, it depends on the nodes which of them come first.
+    const bool exact = may_rest && !HasMoreThanAnnounced(workload) && view.in_tree_started.empty();
     return {.verdict = std::move(denied),
             .rests_on = exact ? StartDecision::RestsOn::kQuota : StartDecision::RestsOn::kNothing};
   }

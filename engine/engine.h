@@ -181,7 +181,7 @@ class Engine : private cluster::StoreListener {
   void Step(TimePoint now);
   /// Whether a pass has left workloads to be judged, or pods to be read, by the next one.
   bool unfinished() const {
-    return store_.reading() || sweep_ || more_changed_ || !active_.empty() ||
+    return store_.reading() || sweep_ || more_changed_ || !active_.empty() || active_.opened() ||
            sweep_due_ != SweepOf::kNobody || (claims_due_ && *claims_due_ <= passed_at_) ||
            !spared_.empty() || !looks_for_room_.empty();
   }
@@ -282,6 +282,7 @@ class Engine : private cluster::StoreListener {
   void CommitRecover(const cluster::Workload& workload, const Reservation& decision, TimePoint now);
   void ReleasePlan(const cluster::Workload& workload, const cluster::PodInfo* caller,
                    TimePoint now);
+  Wakeups::Wish WishOf(const cluster::Workload& workload, const cluster::Verdict& denied);
   void CommitRefusal(const cluster::Workload& workload, const StartDecision& decision,
                      const PreemptorDecision& may);
   void Reserve(Assignment& place, const policy::Placed& placed);

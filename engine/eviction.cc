@@ -197,12 +197,17 @@ bool MakesRoomByCount(const View& view, const std::optional<Preemptor>& preempto
 PreemptorDecision CountLower(const View& view, const Workload& workload, const Pods& pods, int min,
                              bool lower, const Wakeups* memo) {
   PreemptorDecision decision;
+  if (!lower) {
+    decision.preemptor = {.shape = nullptr, .queue = workload.queue, .priority = workload.priority};
+    decision.by_count = true;
+    return decision;
+  }
   const bool plain = IsPlain(view, workload, pods);
   if (plain || !workload.gang) decision.preemptor = PreemptorOf(view, workload, pods, min);
   decision.known =
       plain && decision.preemptor && memo != nullptr && memo->CannotPreempt(*decision.preemptor);
   if (decision.known) return decision;
-  decision.by_count = !lower || !MakesRoomByCount(view, decision.preemptor);
+  decision.by_count = !MakesRoomByCount(view, decision.preemptor);
   // What is found for one that is not plain is found for it alone.
   if (!plain && !decision.by_count) decision.preemptor.reset();
   decision.unsure = !decision.preemptor;

@@ -101,7 +101,6 @@ void Engine::OnWorkloadGone(const Workload& workload) {
   awaiting_.erase(&workload);
   active_.Rest(workload);
   claimants_.erase(&workload);
-  wakeups_.Forget(workload);
   planned_.erase(&workload);
   fair_shares_.Forget(workload);
   refusals_.ForgetWorkload(workload);
@@ -123,6 +122,7 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
   if (!Activate(now)) return;
   do {
     OrderLine();
+    wakeups_.Recheck();
     const Workload* workload = active_.Pop();
     if (workload == nullptr) break;
     spent_ += kKnownAnswer;
@@ -206,14 +206,17 @@ std::size_t Engine::MostInLine() const {
 bool Engine::Activate(TimePoint now) {
   if (store_.free_generation() != swept_free_generation_) LookForRoom();
   FindRoomForWarned(now);
+  // Who is called comes in line before anybody is judged, and so does who is awake.
+  const bool line_was_empty = active_.empty();
   wakeups_.Wake();
+  active_.CallOpened();
   const std::uint64_t free_generation = store_.free_generation();
   const bool freed = std::exchange(swept_free_generation_, free_generation) != free_generation;
   // No workload that a sweep has put in line was judged since.
   if (freed && !sweep_) sweep_due_ = std::max(sweep_due_, SweepOf::kAwake);
   // Workloads that were judged already get their next turn after all others have had theirs.
   // Otherwise a cluster in which pods end all the time would never reach the last ones in line.
-  if (!sweep_ && active_.empty() && sweep_due_ != SweepOf::kNobody) StartSweep(sweep_due_);
+  if (!sweep_ && line_was_empty && sweep_due_ != SweepOf::kNobody) StartSweep(sweep_due_);
   const cluster::Store::NeighbourNews news = store_.TakeNeighbourNews();
   const bool all_come = sweep_ || sweep_due_ != SweepOf::kNobody;
   if (!all_come && (news.relabelled || !news.moved.empty())) MarkNeighbours(news);

@@ -1,6 +1,8 @@
 #include "engine/wakeups.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <utility>
 
 #include "policy/fit.h"
@@ -9,7 +11,6 @@
 namespace berth::engine {
 
 using cluster::NodeIndex;
-using cluster::PodInfo;
 using cluster::Workload;
 
 namespace {
@@ -29,26 +30,28 @@ policy::Looking LookedAt(cluster::ReasonId reason) {
 
 }  // namespace
 
-void Wakeups::WakeAll(Resting& resting) {
-  while (!resting.empty()) {
-    const Workload& workload = **resting.begin();
-    Forget(workload);
-    store_->MarkChanged(workload);
+/// Opens the conditions of the entries for which `news` is true. Those on which nobody rests are
+/// forgotten instead.
+template <typename Table, typename News>
+void Wakeups::OpenWhere(Table& table, const News& news) {
+  for (auto it = table.begin(); it != table.end();) {
+    Condition& condition = it->second.condition;
+    const bool opens = condition.open() || news(it->first, it->second);
+    if (opens && condition.resting() == 0) {
+      it = table.erase(it);
+      continue;
+    }
+    if (opens) active_->Open(condition);
+    ++it;
   }
 }
 
-void Wakeups::Forget(const Workload& workload) {
-  const auto it = rests_on_.find(&workload);
-  if (it == rests_on_.end()) return;
-  for (Resting* resting : it->second) resting->erase(&workload);
-  rests_on_.erase(it);
-}
-
-void Wakeups::WakeEverybody() {
-  for (auto& [failure, search] : searches_) WakeAll(search.resting);
-  for (auto& [preemptor, hopeless] : hopeless_) WakeAll(hopeless.resting);
-  searches_.clear();
-  hopeless_.clear();
+/// Closes the conditions that are open, of the entries for which `holds` is false.
+template <typename Table, typename Holds>
+void Wakeups::CloseUnless(Table& table, const Holds& holds) {
+  for (auto& [key, entry] : table) {
+    if (entry.condition.open() && !holds(key, entry)) active_->Close(entry.condition);
+  }
 }
 
 /// Workloads end while they rest, and shapes die out. When a table has grown too large, entries
@@ -57,14 +60,11 @@ void Wakeups::WakeEverybody() {
 template <typename Table>
 void Wakeups::Purge(Table& table, std::size_t workloads) {
   if (table.size() <= std::max(kMinPurge, 2 * workloads)) return;
-  std::erase_if(table, [](const auto& entry) { return entry.second.resting.empty(); });
+  std::erase_if(table, [](const auto& entry) { return entry.second.condition.resting() == 0; });
 }
 
 bool Wakeups::ClearSome(std::size_t most) {
-  for (; !rests_on_.empty(); --most) {
-    if (most == 0) return false;
-    Forget(*rests_on_.begin()->first);
-  }
+  most -= active_->ForgetPlaces(most);
   const auto clear = [&most](auto& table) {
     for (; !table.empty() && most > 0; --most) table.erase(table.begin());
     return table.empty();
@@ -72,113 +72,159 @@ bool Wakeups::ClearSome(std::size_t most) {
   return clear(searches_) && clear(hopeless_) && clear(quota_);
 }
 
+/// The result of a search holds as long as no changed node takes a single member: all other nodes
+/// are as they were, so every way to place the members would have existed before.
+bool Wakeups::MayFit(const Failure& failure, const Search& search, const Nodes& nodes) const {
+  const policy::Overlay overlay(*store_);
+  const policy::Looking looking = LookedAt(search.verdict.reason);
+  return std::ranges::any_of(
+      nodes, [&](NodeIndex node) { return MayTake(*failure.shape, node, overlay, looking); });
+}
+
+bool Wakeups::MayEvict(const Preemptor& preemptor, const Nodes& nodes) const {
+  if (preemptor.shape == nullptr) return store_->HoldsBelow(preemptor.queue, preemptor.priority);
+  return std::ranges::any_of(
+      nodes, [&](NodeIndex node) { return RoomWithVictims(preemptor, node, *store_); });
+}
+
+/// How much can be granted of what is wished for.
+std::int64_t Wakeups::LeftFor(const Wish& wish) const {
+  std::int64_t left = std::numeric_limits<std::int64_t>::max();
+  for (const auto& allowance : policy::QuotaView(*store_).Of(wish.queue, wish.own)) {
+    if (allowance.id == wish.id) left = std::min(left, allowance.left);
+  }
+  return left;
+}
+
 void Wakeups::Wake() {
   WakeByQuota();
-  const cluster::ChangeLog& log = store_->room_changes();
+  if (std::exchange(woken_at_, store_->generation()) != store_->generation()) {
+    OpenWhere(hopeless_, [&](const Preemptor& preemptor, const Hopeless&) {
+      return preemptor.shape == nullptr && MayEvict(preemptor, {});
+    });
+  }
   const std::uint64_t free_generation = store_->free_generation();
-  const bool freed = std::exchange(free_generation_, free_generation) != free_generation;
-  if (freed) {  // these depend on more than the changed nodes; no workload rests on them
+  if (std::exchange(free_generation_, free_generation) != free_generation) {
+    // These depend on more than the changed nodes; no workload rests on them.
     std::erase_if(searches_, [](const auto& entry) { return entry.first.neighbourly(); });
     std::erase_if(hopeless_, [](const auto& entry) { return !entry.second.by_count; });
   }
+  WakeByRoom();
+}
+
+void Wakeups::WakeByRoom() {
+  const cluster::ChangeLog& log = store_->room_changes();
   const cluster::ChangeLog::Position seen = std::exchange(seen_, log.end());
   if (seen == log.end() || (searches_.empty() && hopeless_.empty())) return;
   const auto changes = log.Since(seen);
-  if (!changes) return WakeEverybody();
-  WakeByRoom({changes->begin(), changes->end()});
-}
-
-/// The result of a search holds as long as no changed node takes a single member: all other nodes
-/// are as they were, so every way to place the members would have existed before.
-void Wakeups::WakeByRoom(const std::set<NodeIndex>& changed) {
-  const policy::Overlay overlay(*store_);
-  WakeWhere(searches_, [&](const Failure& failure, const Search& search) {
-    if (failure.neighbourly()) return false;
-    const policy::Looking looking = LookedAt(search.verdict.reason);
-    return std::ranges::any_of(
-        changed, [&](NodeIndex node) { return MayTake(*failure.shape, node, overlay, looking); });
+  if (!changes) return OpenAll();
+  const Nodes changed(changes->begin(), changes->end());
+  if (!active_->called() && !active_->opened()) fresh_.emplace();
+  if (fresh_) fresh_->insert(changed.begin(), changed.end());
+  if (fresh_ && fresh_->size() > kMostFresh) fresh_.reset();
+  OpenWhere(searches_, [&](const Failure& failure, const Search& search) {
+    return !failure.neighbourly() && MayFit(failure, search, changed);
   });
-  WakeWhere(hopeless_, [&](const Preemptor& preemptor, const Hopeless& hopeless) {
-    return hopeless.by_count && std::ranges::any_of(changed, [&](NodeIndex node) {
-             return RoomWithVictims(preemptor, node, *store_);
-           });
+  OpenWhere(hopeless_, [&](const Preemptor& preemptor, const Hopeless& hopeless) {
+    return hopeless.by_count && MayEvict(preemptor, changed);
   });
 }
 
-/// Forgets the entries for which `news` is true, and wakes the workloads that rest on them.
-template <typename Table, typename News>
-void Wakeups::WakeWhere(Table& table, const News& news) {
-  for (auto it = table.begin(); it != table.end();) {
-    if (news(it->first, it->second)) {
-      WakeAll(it->second.resting);
-      it = table.erase(it);
-    } else {
-      ++it;
-    }
-  }
+/// It is not known any more which nodes have changed.
+void Wakeups::OpenAll() {
+  fresh_.reset();
+  const auto all = [](const auto&, const auto&) { return true; };
+  OpenWhere(searches_, all);
+  OpenWhere(hopeless_, all);
 }
 
 void Wakeups::WakeByQuota() {
   const std::set<cluster::QueueId> news = store_->TakeQueueNews();
-  const policy::QuotaView view(*store_);
-  for (const cluster::QueueId queue : news) {
-    for (const auto& [charged, id, cap, left] : view.Of(queue)) {
-      if (left < 0) continue;
-      // From the smallest wish to the largest that is granted now.
-      const auto from = quota_.lower_bound({queue, id, 0});
-      const auto to = quota_.upper_bound({queue, id, left});
-      for (auto it = from; it != to; ++it) WakeAll(it->second.resting);
-      quota_.erase(from, to);
+  // What a queue gives back, or keeps no longer, any other may be lent.
+  const bool lends = !store_->keepers().empty() && woken_at_ != store_->generation();
+  if (news.empty() && !lends) return;
+  for (auto it = quota_.begin(); it != quota_.end();) {
+    Wish wish = it->first;
+    const bool concerned = news.contains(wish.queue) || (lends && wish.own);
+    const std::int64_t left = concerned ? LeftFor(wish) : 0;
+    // From the smallest wish to the largest that is granted now.
+    for (; it != quota_.end() && it->first.amount <= left && it->first.IsLike(wish); ++it) {
+      active_->Open(it->second);
     }
+    wish.amount = std::numeric_limits<std::int64_t>::max();
+    it = quota_.upper_bound(wish);
   }
+}
+
+void Wakeups::Recheck() {
+  if (!active_->called() ||
+      std::exchange(checked_at_, store_->generation()) == store_->generation())
+    return;
+  for (auto& [wish, condition] : quota_) {
+    if (condition.open() && LeftFor(wish) < wish.amount) active_->Close(condition);
+  }
+  if (!fresh_) return;
+  CloseUnless(searches_, [&](const Failure& failure, const Search& search) {
+    return MayFit(failure, search, *fresh_);
+  });
+  CloseUnless(hopeless_, [&](const Preemptor& preemptor, const Hopeless&) {
+    return MayEvict(preemptor, *fresh_);
+  });
 }
 
 const cluster::Verdict* Wakeups::Known(const Failure& failure) const {
   const auto it = searches_.find(failure);
-  return it == searches_.end() ? nullptr : &it->second.verdict;
+  return it == searches_.end() || it->second.condition.open() ? nullptr : &it->second.verdict;
 }
 
 void Wakeups::Remember(const Failure& failure, const cluster::Verdict& verdict) {
   Purge(searches_, store_->workloads().size());
-  searches_.try_emplace(failure, Search{.verdict = verdict, .resting = Resting(&pool_)});
+  Search& search = searches_[failure];
+  search.verdict = verdict;
+  active_->Close(search.condition);
+}
+
+bool Wakeups::CannotPreempt(const Preemptor& preemptor) const {
+  const auto it = hopeless_.find(preemptor);
+  return it != hopeless_.end() && !it->second.condition.open();
 }
 
 void Wakeups::RememberHopeless(const Preemptor& preemptor, bool by_count) {
   Purge(hopeless_, store_->workloads().size());
-  hopeless_.try_emplace(preemptor, Hopeless{.by_count = by_count, .resting = Resting(&pool_)});
+  Hopeless& hopeless = hopeless_[preemptor];
+  hopeless.by_count = by_count;
+  active_->Close(hopeless.condition);
 }
 
-bool Wakeups::MayRest(const std::optional<Preemptor>& preemptor) const {
-  if (!preemptor) return true;
-  const auto it = hopeless_.find(*preemptor);
-  return it != hopeless_.end() && it->second.by_count;
-}
-
-/// REQUIRES: MayRest(preemptor).
-void Wakeups::Rest(const Workload& workload, Resting& resting,
+/// Lets the workload rest on `condition`, which is closed, unless it may evict others.
+void Wakeups::Rest(const Workload& workload, const Turn& turn, Condition& condition,
                    const std::optional<Preemptor>& preemptor) {
-  Forget(workload);
-  auto& places = rests_on_[&workload];
-  places.push_back(&resting);
-  if (preemptor) places.push_back(&hopeless_.at(*preemptor).resting);
-  for (Resting* place : places) place->insert(&workload);
-  active_->Rest(workload);
+  std::array<Condition*, 2> conditions{&condition};
+  std::size_t count = 1;
+  if (preemptor) {
+    const auto it = hopeless_.find(*preemptor);
+    if (it == hopeless_.end() || !it->second.by_count || it->second.condition.open()) return;
+    conditions[count++] = &it->second.condition;
+  }
+  active_->RestOn(workload, turn, std::span(conditions).first(count));
 }
 
-void Wakeups::RestForRoom(const Workload& workload, const Failure& failure,
+void Wakeups::RestForRoom(const Workload& workload, const Turn& turn, const Failure& failure,
                           const std::optional<Preemptor>& preemptor) {
   const auto search = searches_.find(failure);
-  if (search == searches_.end() || failure.neighbourly() || !MayRest(preemptor)) return;
-  Rest(workload, search->second.resting, preemptor);
+  if (search == searches_.end() || failure.neighbourly()) return;
+  if (search->second.condition.open()) return;
+  Rest(workload, turn, search->second.condition, preemptor);
 }
 
-void Wakeups::RestForQuota(const Workload& workload, cluster::QueueId queue, cluster::ResourceId id,
-                           std::int64_t want, const std::optional<Preemptor>& preemptor) {
-  if (!MayRest(preemptor)) return;
-  Purge(quota_, store_->workloads().size());
-  const auto [wish, fresh] =
-      quota_.try_emplace({queue, id, want}, Wish{.resting = Resting(&pool_)});
-  Rest(workload, wish->second.resting, preemptor);
+void Wakeups::RestForQuota(const Workload& workload, const Turn& turn, const Wish& wish,
+                           const std::optional<Preemptor>& preemptor) {
+  if (quota_.size() > std::max(kMinPurge, 2 * store_->workloads().size())) {
+    std::erase_if(quota_, [](const auto& entry) { return entry.second.resting() == 0; });
+  }
+  Condition& condition = quota_[wish];
+  active_->Close(condition);
+  Rest(workload, turn, condition, preemptor);
 }
 
 }  // namespace berth::engine

@@ -6,18 +6,19 @@
 // A workload rests only where the reason is known exactly: members of one shape that found no room
 // (and do not look at neighbours), a queue without quota, or a gang without all of its members. All
 // other workloads stay awake and are judged whenever any room was given back (Engine::Activate).
+//
+// Who rests for room or quota keeps its place in the line, on conditions (engine/active_queue.h)
+// that it shares with all that wait for the same. An event opens conditions. They close when one
+// that rested on them is refused again, or when whoever came first has taken the room.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <memory_resource>
 #include <optional>
 #include <set>
 #include <string>
 #include <tuple>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "cluster/store.h"
@@ -48,6 +49,7 @@ struct Failure {
 /// A pod, or a gang of pods of one shape, that others might be evicted for, reduced to the
 /// properties that decide for which pods.
 struct Preemptor {
+  /// Null: any, because nobody of lower priority holds anything (Store::HoldsBelow).
   std::shared_ptr<const cluster::PodShape> shape;
   cluster::QueueId queue = cluster::kNoQueue;
   std::int32_t priority = 0;
@@ -69,76 +71,89 @@ class Wakeups {
  public:
   Wakeups(cluster::Store& store, ActiveQueue& active) : store_(&store), active_(&active) {}
 
-  /// Marks the workloads that events since the last call may help to be judged again
-  /// (Store::MarkChanged), and forgets results that may no longer hold. Call before the functions
-  /// below.
+  /// Opens the conditions that events since the last call may have made true, and forgets results
+  /// that may no longer hold. Call before the functions below.
   void Wake();
-  /// Forgets about `most` results, or that as many workloads rest, because the policy has changed.
-  /// Workloads at rest are judged only if the caller has all workloads judged. True: nothing is
-  /// left.
+  /// Closes the conditions that are open, and that what was reserved since has made false again.
+  void Recheck();
+  /// Forgets about `most` results, or that as many workloads rest on them, because the policy has
+  /// changed. Workloads at rest are judged only if the caller has all workloads judged. True:
+  /// nothing is left.
   bool ClearSome(std::size_t most);
-
-  /// Call before the workload is destroyed.
-  void Forget(const cluster::Workload& workload);
 
   /// Why these did not fit, if they still would not fit. Null: not known.
   const cluster::Verdict* Known(const Failure& failure) const;
   void Remember(const Failure& failure, const cluster::Verdict& verdict);
   /// No eviction would admit such a pod.
-  bool CannotPreempt(const Preemptor& preemptor) const { return hopeless_.contains(preemptor); }
+  bool CannotPreempt(const Preemptor& preemptor) const;
   /// `by_count`: RoomWithVictims found it for every node.
   void RememberHopeless(const Preemptor& preemptor, bool by_count);
 
-  /// Lets the workload rest until the room that it lacked may be there. `preemptor`: the workload
-  /// might cause evictions, so it rests only as long as counting shows that none would help. Does
-  /// nothing where that cannot be known, or when the failure has been forgotten meanwhile.
-  void RestForRoom(const cluster::Workload& workload, const Failure& failure,
+  /// Lets the workload rest until the room that it lacked may be there; `turn` is its place in the
+  /// line. `preemptor`: the workload might cause evictions, so it rests only as long as counting
+  /// shows that none would help. Does nothing where that cannot be known, or when the failure has
+  /// been forgotten meanwhile.
+  void RestForRoom(const cluster::Workload& workload, const Turn& turn, const Failure& failure,
                    const std::optional<Preemptor>& preemptor);
-  /// Lets the workload rest until `queue`, which is on the path of its queue, has `want` of `id`
-  /// left, or eviction may help as above.
-  void RestForQuota(const cluster::Workload& workload, cluster::QueueId queue,
-                    cluster::ResourceId id, std::int64_t want,
+
+  /// Some of the quota of a queue.
+  struct Wish {
+    cluster::QueueId queue = cluster::kNoQueue;
+    /// Of the queue of the workload itself: other queues must not keep it for themselves either.
+    bool own = true;
+    cluster::ResourceId id{};
+    std::int64_t amount = 0;
+    auto operator<=>(const Wish&) const = default;
+    /// Equal but for the amount.
+    bool IsLike(const Wish& other) const {
+      return queue == other.queue && own == other.own && id == other.id;
+    }
+  };
+  /// Lets the workload rest until `wish` is granted, or eviction may help as above.
+  void RestForQuota(const cluster::Workload& workload, const Turn& turn, const Wish& wish,
                     const std::optional<Preemptor>& preemptor);
 
  private:
   static constexpr std::size_t kMinPurge = 4096;
+  /// If more nodes may help, who is called is judged, and not looked at here before.
+  static constexpr std::size_t kMostFresh = 64;
 
-  using Resting = std::pmr::unordered_set<const cluster::Workload*>;  ///< Some may rest no more.
+  using Nodes = std::set<cluster::NodeIndex>;
   struct Search {
-    cluster::Verdict verdict;
-    Resting resting;
+    cluster::Verdict verdict{};
+    Condition condition{};  ///< That one of those on which it depends may take a member.
   };
   struct Hopeless {
     bool by_count = false;
-    Resting resting;
+    Condition condition{};  ///< That counting finds room with victims.
   };
-  struct Wish {
-    Resting resting;
-  };
-  using QuotaClass = std::tuple<cluster::QueueId, cluster::ResourceId, std::int64_t>;
 
-  void WakeAll(Resting& resting);
   template <typename Table, typename News>
-  void WakeWhere(Table& table, const News& news);
+  void OpenWhere(Table& table, const News& news);
+  template <typename Table, typename Holds>
+  void CloseUnless(Table& table, const Holds& holds);
   template <typename Table>
   static void Purge(Table& table, std::size_t workloads);
-  void WakeEverybody();
-  void WakeByRoom(const std::set<cluster::NodeIndex>& changed);
+  bool MayFit(const Failure& failure, const Search& search, const Nodes& nodes) const;
+  bool MayEvict(const Preemptor& preemptor, const Nodes& nodes) const;
+  std::int64_t LeftFor(const Wish& wish) const;
+  void OpenAll();
+  void WakeByRoom();
   void WakeByQuota();
-  bool MayRest(const std::optional<Preemptor>& preemptor) const;
-  void Rest(const cluster::Workload& workload, Resting& resting,
+  void Rest(const cluster::Workload& workload, const Turn& turn, Condition& condition,
             const std::optional<Preemptor>& preemptor);
 
   cluster::Store* store_;
   ActiveQueue* active_;
-  std::pmr::unsynchronized_pool_resource pool_{};  ///< For the same reason as in ActiveQueue.
   std::map<Failure, Search> searches_;
   std::map<Preemptor, Hopeless> hopeless_;
-  std::map<QuotaClass, Wish> quota_;
-  /// Where each workload is in the tables above, whose entries have stable addresses.
-  std::pmr::unordered_map<const cluster::Workload*, std::pmr::vector<Resting*>> rests_on_{&pool_};
+  std::map<Wish, Condition> quota_;
   cluster::ChangeLog::Position seen_ = 0;
   std::uint64_t free_generation_ = 0;
+  std::uint64_t woken_at_ = 0;    ///< Store::generation of the last Wake.
+  std::uint64_t checked_at_ = 0;  ///< The same of the last Recheck.
+  /// The nodes that may have opened conditions which are still open. nullopt: any may have.
+  std::optional<Nodes> fresh_{std::in_place};
 };
 
 }  // namespace berth::engine

@@ -154,9 +154,11 @@ void QuotaView::AppendLoans(QueueId queue, std::vector<Allowance>& allowances) c
   }
 }
 
-std::vector<QuotaView::Allowance> QuotaView::Of(QueueId queue) const {
+std::vector<QuotaView::Allowance> QuotaView::Of(QueueId queue, bool loans) const {
   std::vector<Allowance> allowances;
-  if (queue != cluster::kNoQueue) AppendOf(queue, allowances);
+  if (queue == cluster::kNoQueue) return allowances;
+  AppendOf(queue, allowances);
+  if (loans && !store_->keepers().empty()) AppendLoans(queue, allowances);
   return allowances;
 }
 

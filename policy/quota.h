@@ -41,8 +41,8 @@ class QuotaView {
   /// One entry for each cap on the path of `queue`, its own first, and one for each resource of
   /// which other queues keep something for themselves; none for kNoQueue.
   std::vector<Allowance> Along(cluster::QueueId queue) const;
-  /// Those of `queue` itself.
-  std::vector<Allowance> Of(cluster::QueueId queue) const;
+  /// Those of the caps of `queue` itself, and with `loans` those of what other queues keep.
+  std::vector<Allowance> Of(cluster::QueueId queue, bool loans = false) const;
 
   const cluster::Store& store() const { return *store_; }
 

@@ -4,8 +4,12 @@
 #include <catch2/catch.hpp>
 #include <deque>
 #include <map>
+#include <optional>
 #include <random>
+#include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tests/support/builders.h"
@@ -31,6 +35,16 @@ class ActiveQueueTest {
     const cluster::Workload& workload = Make(key);
     queue.Put(workload, turn);
     return workload;
+  }
+  const cluster::Workload& RestOn(const std::string& key, const Turn& turn,
+                                  std::vector<Condition*> conditions) {
+    const cluster::Workload& workload = Make(key);
+    queue.RestOn(workload, turn, conditions);
+    return workload;
+  }
+  void Open(std::vector<Condition*> conditions) {
+    for (Condition* condition : conditions) queue.Open(*condition);
+    queue.CallOpened();
   }
   std::vector<std::string> PopAll() {
     std::vector<std::string> keys;
@@ -130,6 +144,114 @@ TEST_CASE("those who are awake are told in parts", "[unit][engine]") {
   CHECK(t.Awake() == Keys{});
 }
 
+TEST_CASE("who rests on a condition is in line while it is open", "[unit][engine]") {
+  ActiveQueueTest t;
+  Condition room;
+  const auto& a = t.RestOn("a", {.queue = 1, .since = 1}, {&room});
+  t.RestOn("b", {.queue = 1, .since = 3}, {&room});
+  t.Put("c", {.queue = 1, .since = 2});
+  CHECK(t.queue.Rests(a));
+  t.queue.Open(room);
+  CHECK(t.queue.opened());
+  CHECK_FALSE(t.queue.InLine(a));  // not before it is called
+  t.queue.CallOpened();
+  CHECK(t.queue.InLine(a));
+  CHECK(room.resting() == 2);
+  CHECK(t.PopAll() == Keys{"a", "c", "b"});
+  CHECK(room.resting() == 0);
+  CHECK(t.queue.empty());
+}
+
+TEST_CASE("who was called and not judged rests again when the condition closes", "[unit][engine]") {
+  ActiveQueueTest t;
+  Condition room;
+  Condition quota;
+  t.RestOn("a", {.queue = 1, .since = 1}, {&room});
+  const auto& b = t.RestOn("b", {.queue = 1, .since = 2}, {&room});
+  const auto& c = t.RestOn("c", {.queue = 2, .since = 3}, {&room, &quota});
+  t.Open({&room, &quota});
+  CHECK(t.queue.Pop()->key == "a");
+  t.queue.Close(room);
+  CHECK(t.queue.Rests(b));
+  CHECK(t.queue.InLine(c));  // for the other one
+  CHECK(t.PopAll() == Keys{"c"});
+  CHECK(t.queue.empty());
+  t.Open({&room});
+  CHECK(t.PopAll() == Keys{"b"});  // it has kept its place
+}
+
+TEST_CASE("a condition that closes and opens again before the call calls once", "[unit][engine]") {
+  ActiveQueueTest t;
+  Condition room;
+  t.RestOn("a", {.queue = 1, .since = 1}, {&room});
+  t.queue.Open(room);
+  t.queue.Close(room);
+  CHECK_FALSE(t.queue.opened());
+  t.Open({&room});
+  CHECK(t.PopAll() == Keys{"a"});
+}
+
+TEST_CASE("places are forgotten in parts", "[unit][engine]") {
+  ActiveQueueTest t;
+  Condition room;
+  for (const char* key : {"a", "b", "c"}) t.RestOn(key, {.queue = 1, .since = 1}, {&room});
+  CHECK(t.queue.ForgetPlaces(2) == 2);
+  CHECK(room.resting() == 1);
+  CHECK(t.queue.ForgetPlaces(2) == 1);
+  t.Open({&room});
+  CHECK(t.PopAll() == Keys{});
+}
+
+TEST_CASE("of those that conditions call, each queue has its order", "[unit][engine]") {
+  struct Resting {
+    Turn turn;
+    std::size_t on = 0;
+  };
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    std::mt19937 random(seed);
+    ActiveQueueTest t;
+    std::deque<Condition> conditions(5);
+    std::map<std::string, Resting> resting;
+    for (int i = 0; i < 30; ++i) {
+      const std::string key = "w" + std::to_string(i);
+      const Resting place{.turn = {.queue = static_cast<cluster::QueueId>(random() % 3),
+                                   .priority = static_cast<std::int32_t>(random() % 3),
+                                   .since = static_cast<kube::Millis>(random() % 4)},
+                          .on = random() % conditions.size()};
+      t.RestOn(key, place.turn, {&conditions[place.on]});
+      resting.emplace(key, place);
+    }
+    std::set<std::size_t> open;
+    // Who is first in its queue, by hand.
+    const auto first_of = [&](cluster::QueueId queue) {
+      std::optional<std::tuple<std::int32_t, kube::Millis, std::string>> first;
+      for (const auto& [key, place] : resting) {
+        if (place.turn.queue != queue || !open.contains(place.on)) continue;
+        const std::tuple at(-place.turn.priority, place.turn.since, key);
+        if (!first || at < *first) first = at;
+      }
+      return first ? std::get<std::string>(*first) : "";
+    };
+    for (int round = 0; round < 10; ++round) {
+      for (int i = 0; i < 3; ++i) open.insert(random() % conditions.size());
+      for (const std::size_t on : open) t.queue.Open(conditions[on]);
+      t.queue.CallOpened();
+      while (const cluster::Workload* next = t.queue.Pop()) {
+        const Resting place = resting.at(next->key);
+        REQUIRE(next->key == first_of(place.turn.queue));
+        resting.erase(next->key);
+        t.queue.Rest(*next);
+        if (random() % 2 == 0) {
+          open.erase(place.on);
+          t.queue.Close(conditions[place.on]);
+        }
+      }
+      for (const cluster::QueueId queue : {0, 1, 2}) REQUIRE(first_of(queue).empty());
+      for (const std::size_t on : std::exchange(open, {})) t.queue.Close(conditions[on]);
+    }
+  }
+}
+
 /// q0 and q1 in q2 beside q3; q4 in q3. Borrowing, no quota.
 config::PolicyConfiguration Tree() {
   auto policy = MakePolicy({MakeQueue("q0", {"*"}), MakeQueue("q1", {"*"}), MakeQueue("q2", {"*"}),
@@ -138,6 +260,21 @@ config::PolicyConfiguration Tree() {
   policy.queues[0].parent = policy.queues[1].parent = "q2";
   policy.queues[4].parent = "q3";
   return policy;
+}
+
+TEST_CASE("who was called in vain does not decide how its queue stands", "[unit][engine]") {
+  auto policy = Tree();
+  policy.queues[0].quota["nvidia.com/gpu"] = 8'000;
+  ActiveQueueTest t(policy);
+  Condition room;
+  const cluster::ResourceId gpus = t.store.device_ids().front();
+  // The quota of q0 covers it, so it comes first in q2; with it, q2 has more than q3 with 4.
+  t.RestOn("large", {.queue = 0, .since = 1, .wants = {{gpus, 8'000}}}, {&room});
+  t.Open({&room});
+  t.queue.Close(room);
+  t.Put("other", {.queue = 3, .since = 2, .wants = {{gpus, 4'000}}});
+  t.Put("small", {.queue = 1, .since = 3, .wants = {{gpus, 2'000}}});
+  CHECK(t.PopAll() == Keys{"small", "other"});
 }
 
 struct TreeOfLines : ActiveQueueTest {
