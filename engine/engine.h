@@ -181,9 +181,10 @@ class Engine : private cluster::StoreListener {
   void Step(TimePoint now);
   /// Whether a pass has left workloads to be judged, or pods to be read, by the next one.
   bool unfinished() const {
-    return store_.reading() || sweep_ || more_changed_ || !active_.empty() || active_.opened() ||
-           sweep_due_ != SweepOf::kNobody || (claims_due_ && *claims_due_ <= passed_at_) ||
-           !spared_.empty() || !looks_for_room_.empty();
+    return store_.reading() || ReadsDemand() || sweep_ || more_changed_ || !active_.empty() ||
+           active_.opened() || sweep_due_ != SweepOf::kNobody ||
+           (claims_due_ && *claims_due_ <= passed_at_) || !spared_.empty() ||
+           !looks_for_room_.empty();
   }
   /// nullopt: nothing is due until the next event. While `unfinished`, it is due at once.
   std::optional<TimePoint> NextDeadline() const;
@@ -252,6 +253,10 @@ class Engine : private cluster::StoreListener {
   void RenewPastUse(TimePoint now);
   void ReadMore(TimePoint now);
   std::size_t MostInLine() const;
+  /// Whether fair shares may be needed, and some workload's demand was not read yet.
+  bool ReadsDemand() const {
+    return store_.policy().borrowing && store_.queues().size() > 1 && !fair_shares_.HasRead();
+  }
   bool Activate(TimePoint now);
   void MarkNeighbours(const cluster::Store::NeighbourNews& news);
   void StartSweep(SweepOf whom);

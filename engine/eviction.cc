@@ -227,14 +227,16 @@ cluster::Demand WantedDevices(const View& view, const Pods& pods, int min) {
   return wanted;
 }
 
-/// The claims of the workload's queue.
-policy::Exchange ExchangeOf(const View& view, const Workload& workload) {
+/// The claims of the workload's queue, by these fair shares.
+policy::Exchange ExchangeOf(const View& view, const Workload& workload,
+                            const policy::FairShareTable& shares) {
   const Ending& ending = view.ending.Of(view);
-  return {view.fair_shares.Now(view.now), ending.use, ending.running, workload.queue};
+  return {shares, ending.use, ending.running, workload.queue};
 }
 
-/// The claims that the workload may have on other queues; nullopt: it has none for certain. Where
-/// it may also evict lower work of its own queue (`lower`), its claim can reach further.
+/// The claims that the workload may have on other queues, by recent fair shares; nullopt: it has
+/// none. Where it may also evict lower work of its own queue (`lower`), its claim can reach
+/// further.
 std::optional<policy::Exchange> ExchangeFor(const View& view, const Workload& workload,
                                             const cluster::Demand& wanted, bool lower) {
   if (wanted.empty()) return std::nullopt;
@@ -242,7 +244,7 @@ std::optional<policy::Exchange> ExchangeFor(const View& view, const Workload& wo
   const policy::QuotaView use(view.store);
   const policy::Exchange rough(recent, use, use, workload.queue);
   if (!lower && !rough.MayClaim(wanted)) return std::nullopt;
-  return ExchangeOf(view, workload);
+  return ExchangeOf(view, workload, recent);
 }
 
 /// Whether the single pod has room and quota, and its user too many jobs already: for that alone
@@ -420,9 +422,9 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
       const bool own = pod->charged_queue == workload.queue;
       if (own ? !sources.lower : exchange == nullptr) continue;
       if (holder == nullptr || holder == &workload || pod->terminating()) continue;
+      if (own ? holder->priority >= workload.priority : excess_of(pod->charged_queue) == 0)
+        continue;
       if (!seen.insert(holder).second) continue;
-      if (own && holder->priority >= workload.priority) continue;
-      if (!own && excess_of(pod->charged_queue) == 0) continue;
       for (VictimJob& job :
            TakeableOf(view, *holder, workload, sources, losable ? &*losable : nullptr)) {
         if (job.queue != workload.queue) job.excess = excess_of(job.queue);
@@ -438,6 +440,20 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
   });
   return jobs;
 }
+
+namespace {
+
+/// Whom the beneficiary evicts, if anybody: Sets decision.reserve, and decision.again.
+void DecideVictims(const View& view, const Beneficiary& beneficiary, Sources sources,
+                   PreemptorDecision& decision) {
+  view.work += std::ssize(view.store.nodes()) + std::ssize(view.store.pods()) / 4;
+  std::vector<VictimJob> jobs =
+      FindVictimJobs(view, beneficiary.workload, sources, beneficiary.exchange, beneficiary.wants);
+  decision.again = Earlier(decision.again, LeaveOutYoung(jobs, view.now));
+  decision.reserve = ChooseVictims(view, beneficiary, jobs);
+}
+
+}  // namespace
 
 PreemptorDecision DecideStartByEviction(const View& view, const Workload& workload, Pods pods,
                                         int min, ReasonId reason, const Wakeups* memo) {
@@ -465,12 +481,11 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
     decision.again = Earlier(decision.again, StuckAt(view.store, *pod) + 1);
   }
   if (OnlyHasToWait(view, beneficiary)) return decision;
-  view.work += std::ssize(view.store.nodes()) + std::ssize(view.store.pods()) / 4;
-  std::vector<VictimJob> jobs =
-      FindVictimJobs(view, workload, sources, exchange ? &*exchange : nullptr, wanted);
-  decision.again = Earlier(decision.again, LeaveOutYoung(jobs, view.now));
-  if (jobs.empty()) return decision;
-  decision.reserve = ChooseVictims(view, beneficiary, jobs);
+  DecideVictims(view, beneficiary, sources, decision);
+  if (decision.reserve && exchange && !view.fair_shares.IsOfNow()) {
+    exchange = ExchangeOf(view, workload, view.fair_shares.Now(view.now));
+    DecideVictims(view, beneficiary, sources, decision);
+  }
   return decision;
 }
 
@@ -478,7 +493,7 @@ std::optional<Reservation> DecideResumedStart(const View& view, const Workload& 
                                               int min, Pods marked) {
   const Sources sources = SourcesOf(view, workload);
   std::optional<policy::Exchange> exchange;
-  if (sources.others) exchange = ExchangeOf(view, workload);
+  if (sources.others) exchange = ExchangeOf(view, workload, view.fair_shares.Now(view.now));
   std::optional<policy::Losable> losable;
   if (exchange) losable.emplace(*exchange);
   // A mark is only a claim: who does not end yet must be one that may be evicted.

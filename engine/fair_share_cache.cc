@@ -1,6 +1,7 @@
 #include "engine/fair_share_cache.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "policy/rank_order.h"
@@ -39,13 +40,22 @@ void FairShareCache::Read(const Workload& workload) {
   }
 }
 
-void FairShareCache::ReadAll() {
-  known_.clear();
-  unjudged_.clear();
-  judged_.clear();
-  demands_ = {};
-  store_->TakeDemandNews();
-  for (const auto& [key, workload] : store_->workloads()) Read(workload);
+/// What was known of a workload is taken off when it is read again: nothing of the old policy
+/// stays.
+void FairShareCache::ReadSome(std::size_t most) {
+  if (HasRead()) return;
+  const std::uint64_t policy = store_->policy_generation();
+  if (std::exchange(reading_under_, policy) != policy) {
+    read_upto_.clear();
+    store_->TakeDemandNews();  // all are read
+  }
+  const auto& workloads = store_->workloads();
+  auto next = workloads.upper_bound(read_upto_);
+  for (; next != workloads.end() && most > 0; ++next, --most) {
+    Read(next->second);
+    read_upto_ = next->first;
+  }
+  if (next == workloads.end()) read_under_ = policy;
 }
 
 void FairShareCache::ReadChanged() {
@@ -66,16 +76,16 @@ policy::FairTree FairShareCache::TreeBy(const policy::QueueDemands& demands) con
 
 const policy::FairShareTable& FairShareCache::Now(TimePoint now) {
   const Generation generation{store_->generation(), store_->policy_generation()};
-  if (generation_ == generation) return shares_;
+  if (IsOfNow()) return shares_;
   const bool edited = generation_.second != generation.second;
-  if (edited || store_->reading()) {
-    ReadAll();
-  } else {
-    ReadChanged();
-  }
+  ReadSome(std::numeric_limits<std::size_t>::max());
+  ReadChanged();
   nodes_seen_ = store_->object_changes().end();
-  // While pods are read under a new policy, what changes is not noted.
-  generation_ = store_->reading() ? Generation{} : generation;
+  generation_ = generation;
+  if (store_->reading()) {  // What changes meanwhile is not noted.
+    generation_ = {};
+    read_under_ = reading_under_ = 0;
+  }
   policy::FairTree tree = TreeBy(demands_);
   if (!edited && tree == tree_) return shares_;
   tree_ = std::move(tree);
@@ -87,7 +97,12 @@ const policy::FairShareTable& FairShareCache::Now(TimePoint now) {
 }
 
 const policy::FairShareTable& FairShareCache::Recent(TimePoint now) {
-  return now < fresh_until_ ? shares_ : Now(now);
+  const bool edited = generation_.second != store_->policy_generation();
+  return now < fresh_until_ && !edited ? shares_ : Now(now);
+}
+
+bool FairShareCache::IsOfNow() const {
+  return generation_ == Generation{store_->generation(), store_->policy_generation()};
 }
 
 policy::FairShareTable FairShareCache::Without(TimePoint now,
@@ -103,7 +118,7 @@ policy::FairShareTable FairShareCache::Without(TimePoint now,
 }
 
 bool FairShareCache::Holds() const {
-  if (generation_ != Generation{store_->generation(), store_->policy_generation()}) return true;
+  if (!IsOfNow()) return true;
   policy::QueueDemands demands;
   for (const auto& [key, workload] : store_->workloads()) {
     demands.Add(*store_, workload, IsPlaceable(workload));

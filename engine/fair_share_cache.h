@@ -3,7 +3,9 @@
 // demand, nodes or the policy have. (They do not depend on which jobs run.)
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -22,13 +24,18 @@ class FairShareCache {
   FairShareCache(cluster::Store& store, const States& states, policy::FitCache& fit)
       : store_(&store), states_(&states), fit_(&fit) {}
 
-  /// Of this moment. The first call, and the first one after an edit of the policy, take some 10 µs
-  /// for each workload; others that for each one that has changed, and where demand is another one
-  /// some 20 ms with 1,000 queues and 50,000 jobs.
+  /// Whether the demand of all workloads has been read under this policy.
+  bool HasRead() const { return read_under_ == store_->policy_generation(); }
+  /// Reads that of at most `most` more. Not to be called while the store is reading().
+  void ReadSome(std::size_t most);
+  /// Of this moment. Takes some 10 µs for each workload that was not read, or that has changed; and
+  /// where demand is another one some 20 ms with 1,000 queues and 50,000 jobs.
   const policy::FairShareTable& Now(TimePoint now);
-  /// The same, or of a moment ago: enough to tell who need not be looked at. Whoever is left out
-  /// wrongly is judged again once they are renewed (Engine::WakeClaimants).
+  /// The same, or of a moment ago under the same policy: enough to tell who finds nobody to evict.
+  /// Whoever is left out wrongly is judged again once they are renewed (Engine::WakeClaimants).
   const policy::FairShareTable& Recent(TimePoint now);
+  /// Whether Recent gives those of this moment.
+  bool IsOfNow() const;
   /// Of this moment, as they were if planned members gave their places up.
   policy::FairShareTable Without(TimePoint now, const policy::QueueDemands::PodSet& given_up);
 
@@ -63,7 +70,6 @@ class FairShareCache {
   bool IsPlaceable(const cluster::Workload& workload) const;
   void Read(const cluster::Workload& workload);
   policy::FairTree TreeBy(const policy::QueueDemands& demands) const;
-  void ReadAll();
   void ReadChanged();
 
   cluster::Store* store_;
@@ -73,10 +79,13 @@ class FairShareCache {
   std::unordered_set<const cluster::Workload*> unjudged_;  ///< Their nodes were looked at instead.
   std::unordered_set<const cluster::Workload*> judged_;    ///< Since, with another result.
   cluster::ChangeLog::Position nodes_seen_ = 0;            ///< When that was.
-  policy::QueueDemands demands_;                           ///< All of `known_`.
-  policy::FairTree tree_;                                  ///< By `demands_`.
-  policy::FairShareTable shares_;                          ///< By `tree_`.
-  Generation generation_;  ///< Of the last reading; 0: they are to be read.
+  std::uint64_t read_under_ = 0;     ///< The last policy under which all were read.
+  std::uint64_t reading_under_ = 0;  ///< That under which they are read.
+  std::string read_upto_;            ///< The last key that was read.
+  policy::QueueDemands demands_;     ///< All of `known_`.
+  policy::FairTree tree_;            ///< By `demands_`.
+  policy::FairShareTable shares_;    ///< By `tree_`.
+  Generation generation_;            ///< Of the last reading; 0: they are to be read.
   std::uint64_t renewals_ = 0;
   TimePoint fresh_until_ = 0;
 };

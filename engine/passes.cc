@@ -116,6 +116,10 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
   spent_ = 0;
   store_.Refresh();
   if (store_.reading()) return ReadMore(now);
+  if (ReadsDemand()) {
+    fair_shares_.ReadSome(MostInLine());
+    if (ReadsDemand()) return;
+  }
   GoOnDraining(now);
   WakeClaimants(now);
   RenewPastUse(now);
