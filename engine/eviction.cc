@@ -412,6 +412,11 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
     if (fresh) known->second = exchange->Excess(queue);
     return known->second;
   };
+  const bool lower = sources.lower && view.store.HoldsBelow(workload.queue, workload.priority);
+  const bool others = exchange != nullptr && std::ranges::any_of(view.store.queues(), [&](auto id) {
+                        return id != workload.queue && excess_of(id) > 0;
+                      });
+  if (!lower && !others) return {};
   std::optional<policy::Losable> losable;
   if (exchange != nullptr) losable.emplace(*exchange);
   std::unordered_set<const Workload*> seen;
@@ -420,7 +425,7 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
     for (const PodInfo* pod : node->pods) {
       const Workload* holder = pod->workload;
       const bool own = pod->charged_queue == workload.queue;
-      if (own ? !sources.lower : exchange == nullptr) continue;
+      if (own ? !lower : !others) continue;
       if (holder == nullptr || holder == &workload || pod->terminating()) continue;
       if (own ? holder->priority >= workload.priority : excess_of(pod->charged_queue) == 0)
         continue;
