@@ -108,8 +108,32 @@ void Store::CountDevices(NodeInfo& node) {
   }
 }
 
+/// Where a size of nodes comes or goes, whole-node pods that wait may ask for another amount.
+void Store::CountSize(NodeInfo& node) {
+  Demand size;
+  if (node.present && node.object.ready && !node.object.unschedulable) {
+    for (const ResourceId device : whole_device_ids_) {
+      if (node.allocatable[device] > 0) size.emplace_back(device, node.allocatable[device]);
+    }
+  }
+  if (size == node.counted_size) return;
+  bool news = false;
+  if (!node.counted_size.empty() && --node_sizes_.at(node.counted_size) == 0) {
+    node_sizes_.erase(node.counted_size);
+    news = true;
+  }
+  news |= !size.empty() && node_sizes_[size]++ == 0;
+  node.counted_size = std::move(size);
+  if (!news) return;
+  for (const auto& [key, workload] : workloads_) {
+    const auto is_whole = [](const PodInfo* pod) { return pod->shape->whole_node; };
+    if (std::ranges::any_of(workload.members, is_whole)) NoteDemand(&workload);
+  }
+}
+
 void Store::TouchObject(NodeInfo& node) {
   Touch(node);
+  CountSize(node);
   object_changes_.Add(node.index);
   neighbour_changes_.Add(node.index);
   topology_.Touch(node.index);
@@ -335,6 +359,40 @@ Demand Store::DemandOn(const PodShape& shape, const NodeInfo& node) const {
       it->second = std::max(it->second, all);
     } else if (all > 0) {
       demand.emplace_back(device, all);
+    }
+  }
+  std::ranges::sort(demand);
+  return demand;
+}
+
+Demand Store::LeastDemandOf(const PodShape& shape) const {
+  if (!shape.whole_node) return shape.demand;
+  const auto amount_of = [](const Demand& demand, ResourceId id) {
+    const auto it = std::ranges::find(demand, id, &Demand::value_type::first);
+    return it == demand.end() ? 0 : it->second;
+  };
+  const Demand* least = nullptr;
+  std::int64_t least_sum = 0;
+  for (const auto& [size, count] : node_sizes_) {
+    std::int64_t sum = 0;
+    bool enough = true;
+    for (const ResourceId device : whole_device_ids_) {
+      const std::int64_t has = amount_of(size, device);
+      enough &= amount_of(shape.demand, device) <= has;
+      sum += has;
+    }
+    if (!enough || (least != nullptr && least_sum <= sum)) continue;
+    least = &size;
+    least_sum = sum;
+  }
+  Demand demand = shape.demand;
+  if (least == nullptr) return demand;
+  for (const auto& [device, amount] : *least) {
+    const auto it = std::ranges::find(demand, device, &Demand::value_type::first);
+    if (it != demand.end()) {
+      it->second = amount;
+    } else {
+      demand.emplace_back(device, amount);
     }
   }
   std::ranges::sort(demand);

@@ -229,6 +229,10 @@ class Store {
   /// What a pod takes on `node`: its shape's demand, and for a whole-node pod every whole device
   /// there (handles are not devices).
   Demand DemandOn(const PodShape& shape, const NodeInfo& node) const;
+  /// The least that a pod takes, wherever it goes: what its shape asks for, and for a whole-node
+  /// pod every whole device of the smallest node that has as much. Selectors are not looked at, and
+  /// of nodes only those that are ready and not cordoned.
+  Demand LeastDemandOf(const PodShape& shape) const;
   /// What its queue is charged for a pod that takes `demand` on a node of `flavor`: that, and the
   /// parts of it (Part) that the policy has amounts of.
   Demand QueueCharge(const PodInfo& pod, const Demand& demand, FlavorId flavor) const;
@@ -334,6 +338,7 @@ class Store {
   NodeIndex TakeVacantSlot();
   void Touch(NodeInfo& node);
   void CountDevices(NodeInfo& node);
+  void CountSize(NodeInfo& node);
   void TouchObject(NodeInfo& node);
   void ReconcileDevices(NodeInfo& node);
   void ReadHardware(NodeInfo& node);
@@ -472,6 +477,8 @@ class Store {
   std::map<std::pair<QueueId, std::int32_t>, int> priorities_;
   Amounts free_devices_;
   Amounts total_devices_;
+  /// How many nodes that are ready and not cordoned have just these whole devices.
+  std::map<Demand, int> node_sizes_;
   std::optional<UsageMeter> meter_;
   TimePoint now_ = 0;  ///< For the meter.
 };

@@ -285,9 +285,12 @@ bool Store::BeginPolicy(config::PolicyConfiguration policy) {
   if (!same_devices) {
     IndexDevices();
     free_devices_ = total_devices_ = {};
+    node_sizes_.clear();
     for (const auto& node : nodes_) {
       node->counted_free = node->counted_total = {};
+      node->counted_size.clear();
       CountDevices(*node);
+      CountSize(*node);
     }
   }
   ReadQueues();

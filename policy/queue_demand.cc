@@ -90,7 +90,9 @@ std::vector<QueueJob> JobsOf(const Store& store, const Workload& workload, bool 
     pods = InTurns(pods);
     if (std::ssize(pods) >= missing) {
       pods.resize(static_cast<std::size_t>(missing));
-      for (const PodInfo* pod : pods) AddTo(job, DevicesOf(store, pod->shape->demand));
+      for (const PodInfo* pod : pods) {
+        AddTo(job, DevicesOf(store, store.LeastDemandOf(*pod->shape)));
+      }
     }
   }
   const std::size_t before = jobs.size();

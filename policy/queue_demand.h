@@ -29,7 +29,7 @@ struct QueueJob {
 /// A job is a pod by itself, or the minimum of a gang: what its members hold, and those that it
 /// lacks, if enough of them can be placed. What members hold beyond the minimum counts pod by pod.
 /// A gang that is not complete, a pod that waits for another one's scheduling gate and what waits
-/// in a queue on hold are no demand. A whole-node pod that waits counts with what it asks for.
+/// in a queue on hold are no demand. A whole-node pod that waits counts with Store::LeastDemandOf.
 std::vector<QueueJob> JobsOf(const cluster::Store& store, const cluster::Workload& workload,
                              bool placeable,
                              const std::set<const cluster::PodInfo*>& given_up = {});

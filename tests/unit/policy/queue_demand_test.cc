@@ -59,6 +59,20 @@ TEST_CASE("a job is a pod by itself, or the minimum of a gang", "[unit][policy]"
   CHECK(t.Jobs() == Sizes{2, 2, 3, 6});
 }
 
+TEST_CASE("a whole-node pod that waits counts with a node", "[unit][policy][bug]") {
+  DemandTest t;
+  t.Pod(MakePod("w").Gpu(1).WholeNode());
+  CHECK(t.Jobs() == Sizes{64});
+  t.Node(MakeNode("small").Gpu(8));
+  CHECK(t.Jobs() == Sizes{8});
+  t.Pod(MakePod("large").Gpu(9).WholeNode());  // no small node has as much
+  CHECK(t.Jobs() == Sizes{8, 64});
+  t.Node(MakeNode("small").Gpu(8).Cordoned());
+  CHECK(t.Jobs() == Sizes{64, 64});
+  t.Pod(MakePod("none").Gpu(65).WholeNode());  // none at all
+  CHECK(t.Jobs() == Sizes{64, 64, 65});
+}
+
 TEST_CASE("what a gang holds counts, and what its minimum lacks", "[unit][policy]") {
   DemandTest t;
   t.Gang("whole", 2, 4, 4, 4, 4);
