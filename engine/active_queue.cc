@@ -177,7 +177,7 @@ ActiveQueue::Lanes::iterator ActiveQueue::Enter(Group& group, Waiting& waiting) 
 
 void ActiveQueue::Put(const Workload& workload, const Turn& turn) {
   Rest(workload);
-  ForgetFirsts();
+  DropStale();
   Waiting& waiting = turns_.emplace(&workload, Waiting{.turn = turn}).first->second;
   ++in_line_;
   const Place place = PlaceOf(workload, turn);
@@ -277,7 +277,7 @@ void ActiveQueue::Close(Condition& condition) {
 
 void ActiveQueue::CallOpened() {
   if (opened_ == 0) return;
-  ForgetFirsts();
+  DropStale();
   ++round_;
   called_ += std::exchange(opened_, 0);
   for (auto& [queue, group] : groups_) {
@@ -289,12 +289,22 @@ void ActiveQueue::CallOpened() {
   }
 }
 
-/// When nobody is in line any more, who was it when its condition was closed must not decide how
-/// its queue stands.
-void ActiveQueue::ForgetFirsts() {
-  if (!stale_ || !empty()) return;
-  stale_ = false;
-  for (auto& [queue, group] : groups_) {
+/// Who was first of a lane when its condition was closed must not decide how its queue stands.
+void ActiveQueue::DropStale() {
+  if (!std::exchange(stale_, false)) return;
+  if (!empty()) {
+    for (auto& [queue, group] : groups_) {
+      bool changed = false;
+      for (auto next = group.lanes.begin(); next != group.lanes.end();) {
+        const auto lane = next++;
+        const std::optional<Turning>& first = lane->second.first;
+        if (first && !InLine(*first->place.workload)) changed |= ReorderLane(queue, group, lane);
+      }
+      if (changed) Reorder(queue);
+    }
+    return;
+  }
+  for (auto& [queue, group] : groups_) {  // the same, but faster
     for (auto& [sharer, lane] : group.lanes) lane.first.reset();
     group.firsts.clear();
     group.heads.clear();
@@ -319,24 +329,12 @@ std::size_t ActiveQueue::ForgetPlaces(std::size_t most) {
 }
 
 const Workload* ActiveQueue::Pop() {
-  ForgetFirsts();
+  DropStale();
   if (empty()) return nullptr;
-  if (!broken_.empty()) {
-    const Workload* next = broken_.begin()->workload;
-    KeepAwake(*next);
-    return next;
-  }
-  for (;;) {
-    const Workload* next = FirstOf(GroupOf(cluster::kNoQueue)).workload;
-    const Waiting& waiting = turns_.at(next);
-    if (IsInLine(waiting)) {
-      KeepAwake(*next);
-      return next;
-    }
-    Group& group = GroupOf(waiting.turn.queue);
-    ReorderLane(waiting.turn.queue, group, group.lanes.find(waiting.turn.sharer));
-    Reorder(waiting.turn.queue);
-  }
+  const Workload* next =
+      broken_.empty() ? FirstOf(GroupOf(cluster::kNoQueue)).workload : broken_.begin()->workload;
+  KeepAwake(*next);
+  return next;
 }
 
 std::vector<const Workload*> ActiveQueue::Awake(std::string_view after, std::size_t most) {

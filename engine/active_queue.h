@@ -78,7 +78,7 @@ class Condition {
 };
 
 /// Operations that change the line take time logarithmic in its length, times the depth of the
-/// tree.
+/// tree, but for what is said of CallOpened and Close.
 class ActiveQueue {
  public:
   /// `store` must outlive it.
@@ -99,7 +99,8 @@ class ActiveQueue {
               std::span<Condition* const> conditions);
   /// Those that rest on the condition come in line with the next CallOpened. Nothing if it is open.
   void Open(Condition& condition);
-  /// They are in line no more, unless another condition of theirs is open.
+  /// They are in line no more, unless another condition of theirs is open. The next Put or Pop then
+  /// takes time in proportion to the number of queues in which somebody waits.
   void Close(Condition& condition);
   /// Takes time in proportion to the number of queues in which somebody rests on conditions, and at
   /// most once to the number of those who rest.
@@ -172,21 +173,21 @@ class ActiveQueue {
     bool empty() const { return line.empty() && resting.empty(); }
 
     Line line;
-    Line resting;                    ///< Those that rest on conditions.
+    Line resting;                    ///< Those that rest on conditions, in line or not.
     std::optional<Turning> first{};  ///< Its entry in Group::firsts.
     /// Of those in `resting` before `next`, nobody is in line. Valid in round `searched` only.
     Line::iterator next{};
     std::uint64_t searched = 0;
   };
   using Lanes = std::pmr::map<std::pmr::string, Lane, std::less<>>;
-  /// A queue with work in line in it or below it. That of kNoQueue is above all others.
+  /// A queue with work that has a place in it or below it. That of kNoQueue is above all others.
   struct Group {
     using allocator_type = std::pmr::polymorphic_allocator<>;
     explicit Group(const allocator_type& allocator)
         : lanes(allocator), firsts(allocator), heads(allocator) {}
 
     Lanes lanes;                      ///< Its own work; none of them is empty.
-    std::pmr::set<Turning> firsts;    ///< The first one of each lane.
+    std::pmr::set<Turning> firsts;    ///< The first one of each lane, if anybody there is in line.
     std::pmr::set<Head> heads;        ///< The queues below it, and its own work.
     std::optional<Head> own{};        ///< The entry of `heads` for its own work.
     std::optional<Head> in_parent{};  ///< Its entry in the `heads` of the group above.
@@ -201,7 +202,7 @@ class ActiveQueue {
   Lanes::iterator Enter(Group& group, Waiting& waiting);
   void LeaveLine(const cluster::Workload& workload);
   void LeaveLane(Lane& lane, const Place& place, Waiting& waiting);
-  void ForgetFirsts();
+  void DropStale();
   bool ReorderLane(cluster::QueueId queue, Group& group, Lanes::iterator lane);
   cluster::QueueId ParentOf(cluster::QueueId queue) const;
   Group& GroupOf(cluster::QueueId queue) { return groups_.try_emplace(queue).first->second; }

@@ -32,7 +32,7 @@ struct View {
   /// Keys of started in-tree groups: what their minimum still needs is not for others.
   const std::set<std::string>& in_tree_started;
   policy::Scorer& scorer;       ///< Its caches change, its answers do not.
-  FairShareCache& fair_shares;  ///< The same.
+  FairShareCache& fair_shares;  ///< The same, but that Recent may be of a moment ago.
   EndingCache& ending;          ///< The same.
   std::int64_t& work;           ///< Grows by the number of nodes that were looked at.
   TimePoint now = 0;

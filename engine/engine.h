@@ -198,7 +198,8 @@ class Engine : private cluster::StoreListener {
   }
   /// It will be judged in this pass or one of the next.
   bool InLine(const cluster::Workload& workload) const { return active_.InLine(workload); }
-  /// It was judged without success and is not judged again until an event can help it.
+  /// It was judged without success and is not judged again until an event can help it (which may
+  /// have come, and be noticed by the next pass).
   bool Rests(const cluster::Workload& workload) const { return active_.Rests(workload); }
   /// Whether the waiting workload would start if it were judged now with nothing remembered.
   /// Changes nothing but caches.
@@ -253,6 +254,10 @@ class Engine : private cluster::StoreListener {
   void RenewPastUse(TimePoint now);
   void ReadMore(TimePoint now);
   std::size_t MostInLine() const;
+  /// Whether nothing has changed that claims depend on since WakeClaimants.
+  bool ClaimsAreSeen() const {
+    return claims_seen_ == store_.generation() && fair_shares_.IsOfNow();
+  }
   /// Whether fair shares may be needed, and some workload's demand was not read yet.
   bool ReadsDemand() const {
     return store_.policy().borrowing && store_.queues().size() > 1 && !fair_shares_.HasRead();

@@ -448,7 +448,7 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
 
 namespace {
 
-/// Whom the beneficiary evicts, if anybody: Sets decision.reserve, and decision.again.
+/// Sets decision.reserve, if there is anybody to be evicted, and decision.again.
 void DecideVictims(const View& view, const Beneficiary& beneficiary, Sources sources,
                    PreemptorDecision& decision) {
   view.work += std::ssize(view.store.nodes()) + std::ssize(view.store.pods()) / 4;
@@ -486,8 +486,9 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
     decision.again = Earlier(decision.again, StuckAt(view.store, *pod) + 1);
   }
   if (OnlyHasToWait(view, beneficiary)) return decision;
+  const bool of_now = view.fair_shares.IsOfNow();  // the search may renew them
   DecideVictims(view, beneficiary, sources, decision);
-  if (decision.reserve && exchange && !view.fair_shares.IsOfNow()) {
+  if (decision.reserve && exchange && !of_now) {
     exchange = ExchangeOf(view, workload, view.fair_shares.Now(view.now));
     DecideVictims(view, beneficiary, sources, decision);
   }

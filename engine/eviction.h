@@ -43,7 +43,7 @@ struct PreemptorDecision {
   /// How it starts in the room of the victims that Berth evicts.
   std::optional<Reservation> reserve{};
   /// The workload, as far as it depends on it whether work of its own queue can be evicted for it.
-  /// nullopt: there is no such work, or it is not known exactly on what that depends.
+  /// nullopt: it evicts none of its own queue, or it is not known exactly on what that depends.
   std::optional<Preemptor> preemptor{};
   bool known = false;          ///< The memo was enough to say no, as far as its own queue goes.
   bool by_count = false;       ///< Counting was.

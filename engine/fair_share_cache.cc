@@ -84,7 +84,7 @@ const policy::FairShareTable& FairShareCache::Now(TimePoint now) {
   generation_ = generation;
   if (store_->reading()) {  // What changes meanwhile is not noted.
     generation_ = {};
-    read_under_ = reading_under_ = 0;
+    read_under_ = reading_under_ = kNoPolicy;
   }
   policy::FairTree tree = TreeBy(demands_);
   if (!edited && tree == tree_) return shares_;

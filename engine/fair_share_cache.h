@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -79,13 +80,14 @@ class FairShareCache {
   std::unordered_set<const cluster::Workload*> unjudged_;  ///< Their nodes were looked at instead.
   std::unordered_set<const cluster::Workload*> judged_;    ///< Since, with another result.
   cluster::ChangeLog::Position nodes_seen_ = 0;            ///< When that was.
-  std::uint64_t read_under_ = 0;     ///< The last policy under which all were read.
-  std::uint64_t reading_under_ = 0;  ///< That under which they are read.
-  std::string read_upto_;            ///< The last key that was read.
-  policy::QueueDemands demands_;     ///< All of `known_`.
-  policy::FairTree tree_;            ///< By `demands_`.
-  policy::FairShareTable shares_;    ///< By `tree_`.
-  Generation generation_;            ///< Of the last reading; 0: they are to be read.
+  static constexpr std::uint64_t kNoPolicy = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t read_under_ = kNoPolicy;     ///< The last policy under which all were read.
+  std::uint64_t reading_under_ = kNoPolicy;  ///< That under which they are read.
+  std::string read_upto_;                    ///< The last key that was read.
+  policy::QueueDemands demands_;             ///< All of `known_`.
+  policy::FairTree tree_;                    ///< By `demands_`.
+  policy::FairShareTable shares_;            ///< By `tree_`.
+  Generation generation_;                    ///< Of the last reading; 0: they are to be read.
   std::uint64_t renewals_ = 0;
   TimePoint fresh_until_ = 0;
 };

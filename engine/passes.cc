@@ -132,7 +132,7 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
     spent_ += kKnownAnswer;
     if (NeedsPlan(*workload)) Judge(*workload, caller, now);
   } while (spent_ < options_.pass_budget);
-  if (!claimants_.empty() && claims_seen_ != store_.generation()) {
+  if (!claimants_.empty() && !ClaimsAreSeen()) {
     claims_due_ = std::max(now, fair_shares_.fresh_until());
   }
 }
@@ -141,7 +141,7 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
 /// not have what they are entitled to is judged again.
 void Engine::WakeClaimants(TimePoint now) {
   claims_due_.reset();
-  if (claimants_.empty() || claims_seen_ == store_.generation()) return;
+  if (claimants_.empty() || ClaimsAreSeen()) return;
   if (now < fair_shares_.fresh_until()) return;
   const policy::FairShareTable& shares = fair_shares_.Now(now);
   std::map<cluster::QueueId, bool> entitled{{cluster::kNoQueue, true}};
@@ -210,7 +210,8 @@ std::size_t Engine::MostInLine() const {
 bool Engine::Activate(TimePoint now) {
   if (store_.free_generation() != swept_free_generation_) LookForRoom();
   FindRoomForWarned(now);
-  // Who is called comes in line before anybody is judged, and so does who is awake.
+  // If the line was empty, who is called and who is awake come in line together, before anybody
+  // is judged.
   const bool line_was_empty = active_.empty();
   wakeups_.Wake();
   active_.CallOpened();

@@ -69,7 +69,7 @@ bool Wakeups::ClearSome(std::size_t most) {
     for (; !table.empty() && most > 0; --most) table.erase(table.begin());
     return table.empty();
   };
-  return clear(searches_) && clear(hopeless_) && clear(quota_);
+  return clear(searches_) && clear(hopeless_) && clear(searched_) && clear(quota_);
 }
 
 /// The result of a search holds as long as no changed node takes a single member: all other nodes
@@ -107,7 +107,7 @@ void Wakeups::Wake() {
   if (std::exchange(free_generation_, free_generation) != free_generation) {
     // These depend on more than the changed nodes; no workload rests on them.
     std::erase_if(searches_, [](const auto& entry) { return entry.first.neighbourly(); });
-    std::erase_if(hopeless_, [](const auto& entry) { return !entry.second.by_count; });
+    searched_.clear();
   }
   WakeByRoom();
 }
@@ -125,8 +125,8 @@ void Wakeups::WakeByRoom() {
   OpenWhere(searches_, [&](const Failure& failure, const Search& search) {
     return !failure.neighbourly() && MayFit(failure, search, changed);
   });
-  OpenWhere(hopeless_, [&](const Preemptor& preemptor, const Hopeless& hopeless) {
-    return hopeless.by_count && MayEvict(preemptor, changed);
+  OpenWhere(hopeless_, [&](const Preemptor& preemptor, const Hopeless&) {
+    return MayEvict(preemptor, changed);
   });
 }
 
@@ -186,14 +186,19 @@ void Wakeups::Remember(const Failure& failure, const cluster::Verdict& verdict) 
 
 bool Wakeups::CannotPreempt(const Preemptor& preemptor) const {
   const auto it = hopeless_.find(preemptor);
-  return it != hopeless_.end() && !it->second.condition.open();
+  const bool by_count = it != hopeless_.end() && !it->second.condition.open();
+  return by_count || searched_.contains(preemptor);
 }
 
 void Wakeups::RememberHopeless(const Preemptor& preemptor, bool by_count) {
+  if (!by_count) {
+    // Who rests because counting found no room is called already, and judged as well.
+    if (searched_.size() > std::max(kMinPurge, 2 * store_->workloads().size())) searched_.clear();
+    searched_.insert(preemptor);
+    return;
+  }
   Purge(hopeless_, store_->workloads().size());
-  Hopeless& hopeless = hopeless_[preemptor];
-  hopeless.by_count = by_count;
-  active_->Close(hopeless.condition);
+  active_->Close(hopeless_[preemptor].condition);
 }
 
 /// Lets the workload rest on `condition`, which is closed, unless it may evict others.
@@ -203,7 +208,7 @@ void Wakeups::Rest(const Workload& workload, const Turn& turn, Condition& condit
   std::size_t count = 1;
   if (preemptor) {
     const auto it = hopeless_.find(*preemptor);
-    if (it == hopeless_.end() || !it->second.by_count || it->second.condition.open()) return;
+    if (it == hopeless_.end() || it->second.condition.open()) return;
     conditions[count++] = &it->second.condition;
   }
   active_->RestOn(workload, turn, std::span(conditions).first(count));

@@ -76,9 +76,9 @@ class Wakeups {
   void Wake();
   /// Closes the conditions that are open, and that what was reserved since has made false again.
   void Recheck();
-  /// Forgets about `most` results, or that as many workloads rest on them, because the policy has
-  /// changed. Workloads at rest are judged only if the caller has all workloads judged. True:
-  /// nothing is left.
+  /// For when the policy has changed: takes their places from those that rest, and then forgets
+  /// the results, `most` of both together. Workloads at rest are judged only if the caller has all
+  /// workloads judged. True: nothing is left.
   bool ClearSome(std::size_t most);
 
   /// Why these did not fit, if they still would not fit. Null: not known.
@@ -124,7 +124,6 @@ class Wakeups {
     Condition condition{};  ///< That one of those on which it depends may take a member.
   };
   struct Hopeless {
-    bool by_count = false;
     Condition condition{};  ///< That counting finds room with victims.
   };
 
@@ -147,6 +146,8 @@ class Wakeups {
   ActiveQueue* active_;
   std::map<Failure, Search> searches_;
   std::map<Preemptor, Hopeless> hopeless_;
+  /// Those for whom counting found room with victims, and a search did not. Nobody rests on that.
+  std::set<Preemptor> searched_;
   std::map<Wish, Condition> quota_;
   cluster::ChangeLog::Position seen_ = 0;
   std::uint64_t free_generation_ = 0;

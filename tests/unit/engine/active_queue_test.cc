@@ -202,56 +202,6 @@ TEST_CASE("places are forgotten in parts", "[unit][engine]") {
   CHECK(t.PopAll() == Keys{});
 }
 
-TEST_CASE("of those that conditions call, each queue has its order", "[unit][engine]") {
-  struct Resting {
-    Turn turn;
-    std::size_t on = 0;
-  };
-  for (unsigned seed = 1; seed <= 200; ++seed) {
-    std::mt19937 random(seed);
-    ActiveQueueTest t;
-    std::deque<Condition> conditions(5);
-    std::map<std::string, Resting> resting;
-    for (int i = 0; i < 30; ++i) {
-      const std::string key = "w" + std::to_string(i);
-      const Resting place{.turn = {.queue = static_cast<cluster::QueueId>(random() % 3),
-                                   .priority = static_cast<std::int32_t>(random() % 3),
-                                   .since = static_cast<kube::Millis>(random() % 4)},
-                          .on = random() % conditions.size()};
-      t.RestOn(key, place.turn, {&conditions[place.on]});
-      resting.emplace(key, place);
-    }
-    std::set<std::size_t> open;
-    // Who is first in its queue, by hand.
-    const auto first_of = [&](cluster::QueueId queue) {
-      std::optional<std::tuple<std::int32_t, kube::Millis, std::string>> first;
-      for (const auto& [key, place] : resting) {
-        if (place.turn.queue != queue || !open.contains(place.on)) continue;
-        const std::tuple at(-place.turn.priority, place.turn.since, key);
-        if (!first || at < *first) first = at;
-      }
-      return first ? std::get<std::string>(*first) : "";
-    };
-    for (int round = 0; round < 10; ++round) {
-      for (int i = 0; i < 3; ++i) open.insert(random() % conditions.size());
-      for (const std::size_t on : open) t.queue.Open(conditions[on]);
-      t.queue.CallOpened();
-      while (const cluster::Workload* next = t.queue.Pop()) {
-        const Resting place = resting.at(next->key);
-        REQUIRE(next->key == first_of(place.turn.queue));
-        resting.erase(next->key);
-        t.queue.Rest(*next);
-        if (random() % 2 == 0) {
-          open.erase(place.on);
-          t.queue.Close(conditions[place.on]);
-        }
-      }
-      for (const cluster::QueueId queue : {0, 1, 2}) REQUIRE(first_of(queue).empty());
-      for (const std::size_t on : std::exchange(open, {})) t.queue.Close(conditions[on]);
-    }
-  }
-}
-
 /// q0 and q1 in q2 beside q3; q4 in q3. Borrowing, no quota.
 config::PolicyConfiguration Tree() {
   auto policy = MakePolicy({MakeQueue("q0", {"*"}), MakeQueue("q1", {"*"}), MakeQueue("q2", {"*"}),
@@ -275,6 +225,57 @@ TEST_CASE("who was called in vain does not decide how its queue stands", "[unit]
   t.Put("other", {.queue = 3, .since = 2, .wants = {{gpus, 4'000}}});
   t.Put("small", {.queue = 1, .since = 3, .wants = {{gpus, 2'000}}});
   CHECK(t.PopAll() == Keys{"small", "other"});
+}
+
+TEST_CASE("who rests on closed conditions is as if it was not there", "[unit][engine]") {
+  struct Resting {
+    Turn turn;
+    std::size_t on = 0;
+  };
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    std::mt19937 random(seed);
+    ActiveQueueTest t(Tree());
+    std::deque<Condition> conditions(5);
+    std::map<std::string, Resting> resting;
+    for (int i = 0; i < 30; ++i) {
+      const std::string key = "w" + std::to_string(i);
+      const Resting place{
+          .turn = {.queue = static_cast<cluster::QueueId>(random() % 5),
+                   .priority = static_cast<std::int32_t>(random() % 3),
+                   .since = static_cast<kube::Millis>(random() % 4),
+                   .wants = {{t.store.device_ids().front(), 1'000 + random() % 8 * 1'000}}},
+          .on = random() % conditions.size()};
+      t.RestOn(key, place.turn, {&conditions[place.on]});
+      resting.emplace(key, place);
+    }
+    std::set<std::size_t> open;
+    // The first of a line that only those have come to that are called.
+    const auto first = [&] {
+      ActiveQueueTest fresh(Tree());
+      for (const auto& [key, place] : resting) {
+        if (open.contains(place.on)) fresh.Put(key, place.turn);
+      }
+      const cluster::Workload* next = fresh.queue.Pop();
+      return next == nullptr ? std::string() : next->key;
+    };
+    for (int round = 0; round < 10; ++round) {
+      for (int i = 0; i < 3; ++i) open.insert(random() % conditions.size());
+      for (const std::size_t on : open) t.queue.Open(conditions[on]);
+      t.queue.CallOpened();
+      while (const cluster::Workload* next = t.queue.Pop()) {
+        REQUIRE(next->key == first());
+        const std::size_t on = resting.at(next->key).on;
+        resting.erase(next->key);
+        t.queue.Rest(*next);
+        if (random() % 2 == 0) {
+          open.erase(on);
+          t.queue.Close(conditions[on]);
+        }
+      }
+      REQUIRE(first().empty());
+      for (const std::size_t on : std::exchange(open, {})) t.queue.Close(conditions[on]);
+    }
+  }
 }
 
 struct TreeOfLines : ActiveQueueTest {

@@ -67,6 +67,28 @@ TEST_CASE("who waits for room is woken by a node", "[unit][engine]") {
   }
 }
 
+TEST_CASE("counting that finds room with victims lets nobody like it rest", "[unit][engine][bug]") {
+  Waiting w;
+  w.Add(MakePod("low").Gpu(1).Priority(0).Queue("q").On("half"));
+  for (const char* gang : {"g", "h"}) {
+    for (int i = 0; i < 2; ++i) {
+      w.Add(MakePod(gang + std::to_string(i)).Gpu(8).Gang(gang, 2).Priority(100).Gated());
+    }
+  }
+  w.Tick();
+  REQUIRE(w.Rests("gang/g"));
+  REQUIRE(w.Rests("gang/h"));
+  w.Delete("a");  // room for one member, and each needs two
+  w.Tick();
+  CHECK_FALSE(w.Rests("gang/g"));
+  CHECK_FALSE(w.Rests("gang/h"));
+  w.Delete("low");
+  w.Delete("b");
+  w.Tick();
+  CHECK(w.Planned("g0") != "");
+  CHECK(w.Why("h0") == "InsufficientDevices");
+}
+
 TEST_CASE("one more of a kind that does not fit is told so, and rests as well", "[unit][engine]") {
   Waiting w;
   for (const char* name : {"p1", "p2"}) w.Add(MakePod(name).Gpu(4).Gated());
