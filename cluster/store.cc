@@ -349,18 +349,24 @@ void Store::PurgeShapes() {
   purge_shapes_at_ = std::max(kMinPurge, 2 * shapes_.size());
 }
 
+namespace {
+
+/// At least `amount` of `device`. The demand is not sorted then.
+void Raise(Demand& demand, ResourceId device, std::int64_t amount) {
+  const auto it = std::ranges::find(demand, device, &Demand::value_type::first);
+  if (it != demand.end()) {
+    it->second = std::max(it->second, amount);
+  } else if (amount > 0) {
+    demand.emplace_back(device, amount);
+  }
+}
+
+}  // namespace
+
 Demand Store::DemandOn(const PodShape& shape, const NodeInfo& node) const {
   Demand demand = shape.demand;
   if (!shape.whole_node) return demand;
-  for (const ResourceId device : whole_device_ids_) {
-    const std::int64_t all = node.allocatable[device];
-    const auto it = std::ranges::find(demand, device, &Demand::value_type::first);
-    if (it != demand.end()) {
-      it->second = std::max(it->second, all);
-    } else if (all > 0) {
-      demand.emplace_back(device, all);
-    }
-  }
+  for (const ResourceId device : whole_device_ids_) Raise(demand, device, node.allocatable[device]);
   std::ranges::sort(demand);
   return demand;
 }
@@ -387,14 +393,7 @@ Demand Store::LeastDemandOf(const PodShape& shape) const {
   }
   Demand demand = shape.demand;
   if (least == nullptr) return demand;
-  for (const auto& [device, amount] : *least) {
-    const auto it = std::ranges::find(demand, device, &Demand::value_type::first);
-    if (it != demand.end()) {
-      it->second = amount;
-    } else {
-      demand.emplace_back(device, amount);
-    }
-  }
+  for (const auto& [device, amount] : *least) Raise(demand, device, amount);
   std::ranges::sort(demand);
   return demand;
 }

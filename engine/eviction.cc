@@ -412,11 +412,10 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
     if (fresh) known->second = exchange->Excess(queue);
     return known->second;
   };
-  const bool lower = sources.lower && view.store.HoldsBelow(workload.queue, workload.priority);
   const bool others = exchange != nullptr && std::ranges::any_of(view.store.queues(), [&](auto id) {
                         return id != workload.queue && excess_of(id) > 0;
                       });
-  if (!lower && !others) return {};
+  if (!sources.lower && !others) return {};
   std::optional<policy::Losable> losable;
   if (exchange != nullptr) losable.emplace(*exchange);
   std::unordered_set<const Workload*> seen;
@@ -425,7 +424,7 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
     for (const PodInfo* pod : node->pods) {
       const Workload* holder = pod->workload;
       const bool own = pod->charged_queue == workload.queue;
-      if (own ? !lower : !others) continue;
+      if (own ? !sources.lower : !others) continue;
       if (holder == nullptr || holder == &workload || pod->terminating()) continue;
       if (own ? holder->priority >= workload.priority : excess_of(pod->charged_queue) == 0)
         continue;
@@ -486,11 +485,12 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
     decision.again = Earlier(decision.again, StuckAt(view.store, *pod) + 1);
   }
   if (OnlyHasToWait(view, beneficiary)) return decision;
+  const Sources from{.lower = lower, .others = sources.others};
   const bool of_now = view.fair_shares.IsOfNow();  // the search may renew them
-  DecideVictims(view, beneficiary, sources, decision);
+  DecideVictims(view, beneficiary, from, decision);
   if (decision.reserve && exchange && !of_now) {
     exchange = ExchangeOf(view, workload, view.fair_shares.Now(view.now));
-    DecideVictims(view, beneficiary, sources, decision);
+    DecideVictims(view, beneficiary, from, decision);
   }
   return decision;
 }
