@@ -146,7 +146,7 @@ struct NodeInfo {
   std::uint64_t generation = 0;      ///< Changes with all above but the contents of `pods`.
   Amounts counted_free;              ///< Its part of Store::free_devices.
   Amounts counted_total;             ///< Its part of Store::total_devices.
-  Demand counted_size;               ///< What it counts as in Store::node_sizes; empty: nothing.
+  Demand counted_size;               ///< Its devices, if it counts for Store::LeastDemandOf.
 
   std::int64_t free(ResourceId id) const { return allocatable[id] - used[id]; }
 };

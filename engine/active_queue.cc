@@ -146,23 +146,33 @@ void ActiveQueue::Reorder(QueueId queue, std::string_view sharer) {
   Reorder(queue);
 }
 
-void ActiveQueue::ReorderAll() {
-  std::vector<QueueId> queues;
-  for (auto it = groups_.begin(); it != groups_.end();) {
-    Group& group = it->second;
+/// The lanes for which `concerned` is true, and the queues above those that changed.
+template <typename Concerned>
+void ActiveQueue::ReorderLanes(const Concerned& concerned) {
+  for (auto& [queue, group] : groups_) {
+    bool changed = false;
+    for (auto next = group.lanes.begin(); next != group.lanes.end();) {
+      const auto lane = next++;
+      if (concerned(lane->second)) changed |= ReorderLane(queue, group, lane);
+    }
+    if (changed) Reorder(queue);
+  }
+}
+
+void ActiveQueue::ForgetFirsts() {
+  for (auto& [queue, group] : groups_) {
+    for (auto& [sharer, lane] : group.lanes) lane.first.reset();
+    group.firsts.clear();
     group.heads.clear();
     group.own.reset();
     group.in_parent.reset();
-    if (group.lanes.empty()) {
-      it = groups_.erase(it);
-      continue;
-    }
-    for (auto lane = group.lanes.begin(); lane != group.lanes.end();) {
-      ReorderLane(it->first, group, lane++);
-    }
-    queues.push_back(it++->first);
   }
-  for (const QueueId queue : queues) Reorder(queue);
+}
+
+void ActiveQueue::ReorderAll() {
+  ForgetFirsts();
+  std::erase_if(groups_, [](const auto& group) { return group.second.lanes.empty(); });
+  ReorderLanes([](const Lane&) { return true; });
 }
 
 /// The lane of `waiting`.
@@ -277,40 +287,18 @@ void ActiveQueue::Close(Condition& condition) {
 
 void ActiveQueue::CallOpened() {
   if (opened_ == 0) return;
-  DropStale();
   ++round_;
   called_ += std::exchange(opened_, 0);
-  for (auto& [queue, group] : groups_) {
-    bool changed = false;
-    for (auto lane = group.lanes.begin(); lane != group.lanes.end();) {
-      changed |= ReorderLane(queue, group, lane++);
-    }
-    if (changed) Reorder(queue);
-  }
+  stale_ = false;
+  ReorderLanes([](const Lane&) { return true; });
 }
 
 /// Who was first of a lane when its condition was closed must not decide how its queue stands.
 void ActiveQueue::DropStale() {
   if (!std::exchange(stale_, false)) return;
-  if (!empty()) {
-    for (auto& [queue, group] : groups_) {
-      bool changed = false;
-      for (auto next = group.lanes.begin(); next != group.lanes.end();) {
-        const auto lane = next++;
-        const std::optional<Turning>& first = lane->second.first;
-        if (first && !InLine(*first->place.workload)) changed |= ReorderLane(queue, group, lane);
-      }
-      if (changed) Reorder(queue);
-    }
-    return;
-  }
-  for (auto& [queue, group] : groups_) {  // the same, but faster
-    for (auto& [sharer, lane] : group.lanes) lane.first.reset();
-    group.firsts.clear();
-    group.heads.clear();
-    group.own.reset();
-    group.in_parent.reset();
-  }
+  if (empty()) return ForgetFirsts();
+  ReorderLanes(
+      [&](const Lane& lane) { return lane.first && !InLine(*lane.first->place.workload); });
 }
 
 std::size_t ActiveQueue::ForgetPlaces(std::size_t most) {

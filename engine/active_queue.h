@@ -203,6 +203,10 @@ class ActiveQueue {
   void LeaveLine(const cluster::Workload& workload);
   void LeaveLane(Lane& lane, const Place& place, Waiting& waiting);
   void DropStale();
+  template <typename Concerned>
+  void ReorderLanes(const Concerned& concerned);
+  /// As if nobody were in line, until the lanes are reordered.
+  void ForgetFirsts();
   bool ReorderLane(cluster::QueueId queue, Group& group, Lanes::iterator lane);
   cluster::QueueId ParentOf(cluster::QueueId queue) const;
   Group& GroupOf(cluster::QueueId queue) { return groups_.try_emplace(queue).first->second; }

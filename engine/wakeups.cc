@@ -35,7 +35,7 @@ policy::Looking LookedAt(cluster::ReasonId reason) {
 template <typename Table, typename News>
 void Wakeups::OpenWhere(Table& table, const News& news) {
   for (auto it = table.begin(); it != table.end();) {
-    Condition& condition = it->second.condition;
+    Condition& condition = it->second;
     const bool opens = condition.open() || news(it->first, it->second);
     if (opens && condition.resting() == 0) {
       it = table.erase(it);
@@ -49,8 +49,8 @@ void Wakeups::OpenWhere(Table& table, const News& news) {
 /// Closes the conditions that are open, of the entries for which `holds` is false.
 template <typename Table, typename Holds>
 void Wakeups::CloseUnless(Table& table, const Holds& holds) {
-  for (auto& [key, entry] : table) {
-    if (entry.condition.open() && !holds(key, entry)) active_->Close(entry.condition);
+  for (auto& [key, condition] : table) {
+    if (condition.open() && !holds(key, condition)) active_->Close(condition);
   }
 }
 
@@ -60,7 +60,7 @@ void Wakeups::CloseUnless(Table& table, const Holds& holds) {
 template <typename Table>
 void Wakeups::Purge(Table& table, std::size_t workloads) {
   if (table.size() <= std::max(kMinPurge, 2 * workloads)) return;
-  std::erase_if(table, [](const auto& entry) { return entry.second.condition.resting() == 0; });
+  std::erase_if(table, [](const auto& entry) { return entry.second.resting() == 0; });
 }
 
 bool Wakeups::ClearSome(std::size_t most) {
@@ -99,7 +99,7 @@ std::int64_t Wakeups::LeftFor(const Wish& wish) const {
 void Wakeups::Wake() {
   WakeByQuota();
   if (std::exchange(woken_at_, store_->generation()) != store_->generation()) {
-    OpenWhere(hopeless_, [&](const Preemptor& preemptor, const Hopeless&) {
+    OpenWhere(hopeless_, [&](const Preemptor& preemptor, const Condition&) {
       return preemptor.shape == nullptr && MayEvict(preemptor, {});
     });
   }
@@ -125,7 +125,7 @@ void Wakeups::WakeByRoom() {
   OpenWhere(searches_, [&](const Failure& failure, const Search& search) {
     return !failure.neighbourly() && MayFit(failure, search, changed);
   });
-  OpenWhere(hopeless_, [&](const Preemptor& preemptor, const Hopeless&) {
+  OpenWhere(hopeless_, [&](const Preemptor& preemptor, const Condition&) {
     return MayEvict(preemptor, changed);
   });
 }
@@ -160,33 +160,32 @@ void Wakeups::Recheck() {
   if (!active_->called() ||
       std::exchange(checked_at_, store_->generation()) == store_->generation())
     return;
-  for (auto& [wish, condition] : quota_) {
-    if (condition.open() && LeftFor(wish) < wish.amount) active_->Close(condition);
-  }
+  CloseUnless(quota_,
+              [&](const Wish& wish, const Condition&) { return LeftFor(wish) >= wish.amount; });
   if (!fresh_) return;
   CloseUnless(searches_, [&](const Failure& failure, const Search& search) {
     return MayFit(failure, search, *fresh_);
   });
-  CloseUnless(hopeless_, [&](const Preemptor& preemptor, const Hopeless&) {
+  CloseUnless(hopeless_, [&](const Preemptor& preemptor, const Condition&) {
     return MayEvict(preemptor, *fresh_);
   });
 }
 
 const cluster::Verdict* Wakeups::Known(const Failure& failure) const {
   const auto it = searches_.find(failure);
-  return it == searches_.end() || it->second.condition.open() ? nullptr : &it->second.verdict;
+  return it == searches_.end() || it->second.open() ? nullptr : &it->second.verdict;
 }
 
 void Wakeups::Remember(const Failure& failure, const cluster::Verdict& verdict) {
   Purge(searches_, store_->workloads().size());
   Search& search = searches_[failure];
   search.verdict = verdict;
-  active_->Close(search.condition);
+  active_->Close(search);
 }
 
 bool Wakeups::CannotPreempt(const Preemptor& preemptor) const {
   const auto it = hopeless_.find(preemptor);
-  const bool by_count = it != hopeless_.end() && !it->second.condition.open();
+  const bool by_count = it != hopeless_.end() && !it->second.open();
   return by_count || searched_.contains(preemptor);
 }
 
@@ -198,7 +197,7 @@ void Wakeups::RememberHopeless(const Preemptor& preemptor, bool by_count) {
     return;
   }
   Purge(hopeless_, store_->workloads().size());
-  active_->Close(hopeless_[preemptor].condition);
+  active_->Close(hopeless_[preemptor]);
 }
 
 /// Lets the workload rest on `condition`, which is closed, unless it may evict others.
@@ -208,8 +207,8 @@ void Wakeups::Rest(const Workload& workload, const Turn& turn, Condition& condit
   std::size_t count = 1;
   if (preemptor) {
     const auto it = hopeless_.find(*preemptor);
-    if (it == hopeless_.end() || it->second.condition.open()) return;
-    conditions[count++] = &it->second.condition;
+    if (it == hopeless_.end() || it->second.open()) return;
+    conditions[count++] = &it->second;
   }
   active_->RestOn(workload, turn, std::span(conditions).first(count));
 }
@@ -218,15 +217,13 @@ void Wakeups::RestForRoom(const Workload& workload, const Turn& turn, const Fail
                           const std::optional<Preemptor>& preemptor) {
   const auto search = searches_.find(failure);
   if (search == searches_.end() || failure.neighbourly()) return;
-  if (search->second.condition.open()) return;
-  Rest(workload, turn, search->second.condition, preemptor);
+  if (search->second.open()) return;
+  Rest(workload, turn, search->second, preemptor);
 }
 
 void Wakeups::RestForQuota(const Workload& workload, const Turn& turn, const Wish& wish,
                            const std::optional<Preemptor>& preemptor) {
-  if (quota_.size() > std::max(kMinPurge, 2 * store_->workloads().size())) {
-    std::erase_if(quota_, [](const auto& entry) { return entry.second.resting() == 0; });
-  }
+  Purge(quota_, store_->workloads().size());
   Condition& condition = quota_[wish];
   active_->Close(condition);
   Rest(workload, turn, condition, preemptor);

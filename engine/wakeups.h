@@ -115,16 +115,14 @@ class Wakeups {
 
  private:
   static constexpr std::size_t kMinPurge = 4096;
-  /// If more nodes may help, who is called is judged, and not looked at here before.
+  /// Most nodes in `fresh_`. Beyond that, Recheck does not look at room: conditions for room close
+  /// only when somebody who rested on them is refused.
   static constexpr std::size_t kMostFresh = 64;
 
   using Nodes = std::set<cluster::NodeIndex>;
-  struct Search {
+  /// A search that failed. The condition: that a node takes a member now.
+  struct Search : Condition {
     cluster::Verdict verdict{};
-    Condition condition{};  ///< That one of those on which it depends may take a member.
-  };
-  struct Hopeless {
-    Condition condition{};  ///< That counting finds room with victims.
   };
 
   template <typename Table, typename News>
@@ -145,7 +143,7 @@ class Wakeups {
   cluster::Store* store_;
   ActiveQueue* active_;
   std::map<Failure, Search> searches_;
-  std::map<Preemptor, Hopeless> hopeless_;
+  std::map<Preemptor, Condition> hopeless_;  ///< That counting finds room with victims.
   /// Those for whom counting found room with victims, and a search did not. Nobody rests on that.
   std::set<Preemptor> searched_;
   std::map<Wish, Condition> quota_;
