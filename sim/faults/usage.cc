@@ -68,7 +68,9 @@ std::vector<std::string> PathOf(const std::string& queue,
 }
 
 bool WholeNode(const kube::Pod& pod) {
-  return pod.meta.annotations.contains("berth.dev/whole-node");
+  const auto note = pod.meta.annotations.find("berth.dev/whole-node");
+  return note != pod.meta.annotations.end() && note->second == "true" &&
+         AmountOf(pod.spec->requests, kGpu) > 0;
 }
 
 bool Lives(const kube::Pod& pod) {
