@@ -66,6 +66,16 @@ void TakeClaims(Workload& workload, const PodInfo& first) {
   workload.expected_duration = claims.expected_duration;
 }
 
+/// Launchers do not start a gang by themselves: where members without devices could be its minimum,
+/// one with devices is needed as well.
+void CountLaunchers(Workload& workload) {
+  if (!workload.gang || workload.in_tree || workload.started) return;
+  const auto launchers = std::ranges::count_if(
+      workload.members, [](const PodInfo* pod) { return !pod->shape->asks_device; });
+  if (launchers == std::ssize(workload.members) || launchers < workload.min_member) return;
+  workload.min_member = static_cast<int>(std::min<std::int64_t>(launchers + 1, workload.size));
+}
+
 }  // namespace
 
 std::vector<const PodInfo*> Workload::Unplaced() const {
@@ -385,6 +395,7 @@ void Store::RefreshWorkload(Workload& workload) {
     const bool faulty = pod->refusal.reason != ReasonId::kNone && !pod->bound();
     (faulty ? workload.faulty : workload.members).push_back(pod);
   }
+  CountLaunchers(workload);
   CountFinished(workload);
   MarkChanged(workload);
 }

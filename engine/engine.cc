@@ -175,6 +175,11 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
   if (pod == nullptr || pod->workload == nullptr) return;
   const Workload& workload = *pod->workload;
   WorkloadState& state = states_[workload];
+  if (fresh && pod->shape->asks_device && workload.started && !workload.in_tree && !state.plan &&
+      !workload.Runs()) {
+    store_.RefreshWorkloads();  // whether it is a member
+    StartAnewIfNoneRuns(workload.key, now);
+  }
   const auto asks_for_else = [&] {
     return pod->queue != old_queue || pod->shape != old_shape ||
            pod->refusal.reason != ReasonId::kNone;
@@ -313,8 +318,9 @@ void Engine::ReadPlanned(TimePoint now) {
   }
 }
 
-/// Under a new policy, none of the pods of a started gang that run may count any more: it starts
-/// again.
+/// A started gang that asks for devices starts again where no member that asks for any runs: under
+/// a new policy, those that run may not count any more; or the gang had nothing but launchers so
+/// far.
 void Engine::StartAnewIfNoneRuns(const std::string& gang, TimePoint now) {
   const Workload* workload = store_.FindWorkload(gang);
   if (workload == nullptr || !workload->started || !workload->gang) return;

@@ -166,6 +166,55 @@ TEST_CASE("a launcher that runs ahead does not start the gang", "[unit][engine][
   CHECK(w.BoundPods() == 4);
 }
 
+// With a minimum of 1 the launcher alone would be enough, by number.
+TEST_CASE("launchers do not start a gang by themselves", "[unit][engine][bug]") {
+  GangWorld w(1);
+  w.Add(MakePod("other").Gpu(8).Gated());
+  w.Tick();
+  w.Schedule();
+  w.Add(MakePod("launcher").Cpu("1").Gang("g", 3).Min(1).Gated().Created(1));
+  for (int i = 0; i < 2; ++i) w.Add(w.Member(i, 3, 1).Gated());
+  w.Tick();
+  CHECK(w.Planned("launcher").empty());
+  w.Delete("other");
+  w.Tick();
+  w.Schedule();
+  CHECK(w.BoundPods() == 2);  // the launcher and one worker
+  CHECK_FALSE(w.NodeOf("launcher").empty());
+  const std::string before = w.Why("m1");
+  w.Restart();
+  CHECK(w.store().FindWorkload("default/gang/g")->started);
+  CHECK(w.Why("m1") == before);
+}
+
+TEST_CASE("a gang of launchers starts again when a worker comes", "[unit][engine][bug]") {
+  GangWorld w(1);
+  w.Add(MakePod("launcher").Cpu("1").Gang("g", 3).Min(1).Gated().Created(1));
+  w.Tick();
+  w.Advance(10'000);  // it waited for more members
+  w.Schedule();
+  REQUIRE(w.BoundPods() == 1);
+  REQUIRE(w.store().FindWorkload("default/gang/g")->started);
+  SECTION("a pod that is no member of it changes nothing") {
+    w.Add(w.Member(0, 5, 5).Gated());
+    CHECK(w.store().FindWorkload("default/gang/g")->started);
+  }
+  SECTION("a worker that finds no room waits as one of a gang that has not started") {
+    w.Add(MakePod("other").Gpu(8).On("n0"));
+    w.Add(w.Member(0, 3, 1).Gated());
+    w.Tick();
+    CHECK_FALSE(w.store().FindWorkload("default/gang/g")->started);
+    w.Restart();
+    CHECK_FALSE(w.store().FindWorkload("default/gang/g")->started);
+    w.Delete("other");
+    w.Tick();
+    w.Advance(10'000);  // it waited for the third member
+    w.Schedule();
+    CHECK_FALSE(w.NodeOf("m0").empty());
+    CHECK(w.store().FindWorkload("default/gang/g")->started);
+  }
+}
+
 // --- The barrier
 // ------------------------------------------------------------------------------------
 
