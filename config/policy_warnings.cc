@@ -159,6 +159,35 @@ void FindShadowedFlavors(const PolicyConfiguration& policy, std::vector<std::str
                   all->name, std::next(all)->name));
 }
 
+/// A quota without a limit of the same resource.
+bool HasUncappedQuota(const Queue& queue) {
+  const auto uncapped = [](const kube::ResourceList& quota, const kube::ResourceList& limit) {
+    return std::ranges::any_of(quota,
+                               [&](const auto& amount) { return !limit.contains(amount.first); });
+  };
+  return uncapped(queue.quota, queue.limit) ||
+         std::ranges::any_of(queue.quotas, [&](const FlavorQuota& amounts) {
+           return uncapped(amounts.quota, amounts.limit);
+         });
+}
+
+bool HasOnlyLimits(const Queue& queue) {
+  return QuotasOf(queue).empty() && !AllOf(queue.limit, queue.quotas, &FlavorQuota::limit).empty();
+}
+
+/// The names of the queues for which `concerned` is true, the first few of them; empty: none.
+std::string NamesOf(const std::vector<Queue>& queues, bool (*concerned)(const Queue&)) {
+  constexpr std::size_t kMost = 5;
+  std::vector<std::string_view> names;
+  for (const Queue& queue : queues) {
+    if (concerned(queue)) names.push_back(queue.name);
+  }
+  const std::size_t more = names.size() - std::min(names.size(), kMost);
+  names.resize(names.size() - more);
+  return fmt::format("{}{}", fmt::join(names, ", "),
+                     more == 0 ? "" : fmt::format(" and {} more", more));
+}
+
 }  // namespace
 
 std::vector<std::string> PolicyWarnings(const PolicyConfiguration& policy) {
@@ -194,25 +223,21 @@ std::vector<std::string> PolicyWarnings(const std::string& yaml,
     return document.Find("borrowing") != nullptr;
   });
   if (said) return warnings;
-  std::vector<std::string_view> queues;
-  for (const Queue& queue : policy.queues) {
-    const auto uncapped = [](const kube::ResourceList& quota, const kube::ResourceList& limit) {
-      return std::ranges::any_of(quota,
-                                 [&](const auto& amount) { return !limit.contains(amount.first); });
-    };
-    const bool of_flavor = std::ranges::any_of(queue.quotas, [&](const FlavorQuota& amounts) {
-      return uncapped(amounts.quota, amounts.limit);
-    });
-    if (of_flavor || uncapped(queue.quota, queue.limit)) queues.push_back(queue.name);
+  if (const std::string names = NamesOf(policy.queues, HasUncappedQuota); !names.empty()) {
+    warnings.push_back(fmt::format(
+        "queues: the quota of {} is no cap: without a limit they may use what others leave free, "
+        "and lose it again. Say borrowing: on if that is meant, or borrowing: off to keep to it",
+        names));
   }
-  if (queues.empty()) return warnings;
-  constexpr std::size_t kMost = 5;
-  const std::size_t more = queues.size() - std::min(queues.size(), kMost);
-  queues.resize(std::min(queues.size(), kMost));
-  warnings.push_back(fmt::format(
-      "queues: the quota of {}{} is no cap: without a limit they may use what others leave free, "
-      "and lose it again. Say borrowing: on if that is meant, or borrowing: off to keep to it",
-      fmt::join(queues, ", "), more == 0 ? "" : fmt::format(" and {} more", more)));
+  const bool alone =
+      std::ranges::count_if(policy.queues, [](const Queue& q) { return !AdmitsNobody(q); }) < 2;
+  if (const std::string names = NamesOf(policy.queues, HasOnlyLimits); !alone && !names.empty()) {
+    warnings.push_back(fmt::format(
+        "queues: the limit of {} promises nothing: without a quota they share with others by "
+        "weight, and lose what they use beyond their share. Say borrowing: on if that is meant, or "
+        "borrowing: off to evict nobody for it",
+        names));
+  }
   return warnings;
 }
 

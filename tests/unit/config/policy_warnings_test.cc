@@ -131,6 +131,30 @@ TEST_CASE("quotas that the policy may mean as caps", "[unit][config]") {
   CHECK(warnings(many).back().starts_with("queues: the quota of q0, q1, q2, q3, q4 and 2 more is"));
 }
 
+TEST_CASE("limits alone, which promise nothing", "[unit][config]") {
+  const auto warnings = [](const std::string& text) {
+    return PolicyWarnings(text, *DecodePolicy(text, "p"));
+  };
+  const std::string head = "apiVersion: berth.dev/v1alpha1\nkind: PolicyConfiguration\n";
+  const std::string all = "- {name: default, namespaces: ['*']}\n";
+  const auto queue = [](const char* amounts) {
+    return "queues:\n- {name: a, namespaces: [a], " + std::string(amounts) + "}\n";
+  };
+  const std::string limited = queue("limit: {nvidia.com/gpu: 8}");
+  const auto found = warnings(head + limited + all);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].starts_with("queues: the limit of a promises nothing: without a quota"));
+  CHECK(warnings(head + "borrowing: on\n" + limited + all).empty());
+  CHECK(warnings(head + "borrowing: off\n" + limited + all).empty());
+  // There is nobody to share with.
+  CHECK(
+      warnings(head + "queues:\n- {name: default, namespaces: ['*'], limit: {cpu: 8}}\n").empty());
+  // A limit beside a quota of another resource.
+  CHECK(warnings(head + queue("quota: {nvidia.com/gpu: 8}, limit: {nvidia.com/gpu: 8, cpu: 64}") +
+                 all)
+            .empty());
+}
+
 TEST_CASE("sharing among users where there are none", "[unit][config]") {
   const std::string below = "- {name: b, parent: a, namespaces: [b]}\n";
   CHECK(OfTree("- {name: a, fairWithin: user, maxJobsPerUser: 2}\n" + below) ==
