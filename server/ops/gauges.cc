@@ -41,6 +41,16 @@ void AppendRows(const cluster::Store& store, const cluster::QueueInfo& queue,
                     .borrowed = of(numbers.borrowed).value_or(0),
                     .fair_share = of(numbers.fair_share)});
   }
+  for (const PartNumbers& part : PartsOf(store, queue)) {
+    if (part.part.non_preemptible || part.part.flavor.empty()) continue;
+    const std::string& name = store.resources().Name(part.part.whole);
+    rows.push_back({.queue = queue.config.name,
+                    .resource = name,
+                    .used = Whole(name, part.used),
+                    .quota = Whole(name, part.quota),
+                    .limit = part.limit ? std::optional(Whole(name, *part.limit)) : std::nullopt,
+                    .flavor = part.part.flavor});
+  }
 }
 
 std::vector<QueueRow> ReadQueues(const InParts& read, const QueueReader& reader) {

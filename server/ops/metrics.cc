@@ -55,6 +55,9 @@ enum Id : std::uint8_t {
   kQueueLimit,
   kQueueBorrowed,
   kQueueFairShare,
+  kQueueFlavorUsed,
+  kQueueFlavorQuota,
+  kQueueFlavorLimit,
   kQueueUsage,
   kUserUsage,
   kFragmentation,
@@ -119,6 +122,14 @@ constexpr std::array<MetricInfo, kMetricCount> kTable{{
     {"berth_queue_fair_share", MetricType::Gauge, "queue, resource", Stability::kAlpha,
      "Devices that a queue, with those below it, is entitled to by quota, weight and demand "
      "(docs/queues.md)."},
+    {"berth_queue_flavor_used", MetricType::Gauge, "queue, flavor, resource", Stability::kAlpha,
+     "Devices that a queue and those below it hold on the nodes of one flavor. Of queues that have "
+     "amounts of single flavors, or are below one that has."},
+    {"berth_queue_flavor_quota", MetricType::Gauge, "queue, flavor, resource", Stability::kAlpha,
+     "Devices of one flavor that a queue, with those below it, is promised."},
+    {"berth_queue_flavor_limit", MetricType::Gauge, "queue, flavor, resource", Stability::kAlpha,
+     "Devices of one flavor that a queue, with those below it, can never exceed. Absent: no "
+     "limit."},
     {"berth_queue_device_seconds_total", MetricType::Counter, "queue, resource", Stability::kAlpha,
      "Devices that the bound pods of a queue, and of those below it, hold, times seconds: GPU "
      "hours "
@@ -235,7 +246,9 @@ constexpr std::string_view kOtherQueue = "other";
 /// Chooses the queues that get a label of their own: the largest, then by name.
 std::set<std::string, std::less<>> LargestQueues(std::span<const QueueRow> rows) {
   std::map<std::string_view, double> sizes;
-  for (const auto& row : rows) sizes[row.queue] += row.quota + row.used;
+  for (const auto& row : rows) {
+    if (row.flavor.empty()) sizes[row.queue] += row.quota + row.used;
+  }
   std::vector<std::pair<double, std::string_view>> order;
   for (const auto& [queue, size] : sizes) order.emplace_back(-size, queue);
   std::ranges::sort(order);
@@ -434,8 +447,18 @@ void Metrics::ReplaceQueues(std::span<const QueueRow> rows) {
   ReplacedFamily limit;
   ReplacedFamily borrowed;
   ReplacedFamily fair_share;
-  std::map<std::string_view, QueueRow> others;  // By resource.
+  ReplacedFamily flavor_used;
+  ReplacedFamily flavor_quota;
+  ReplacedFamily flavor_limit;
+  std::map<std::pair<std::string_view, std::string_view>, QueueRow> others;  // flavor, resource
   const auto add = [&](const QueueRow& row) {
+    if (!row.flavor.empty()) {
+      const Labels labels{{"queue", row.queue}, {"flavor", row.flavor}, {"resource", row.resource}};
+      flavor_used.Add(labels, row.used);
+      flavor_quota.Add(labels, row.quota);
+      if (row.limit) flavor_limit.Add(labels, *row.limit);
+      return;
+    }
     const Labels labels{{"queue", row.queue}, {"resource", row.resource}};
     used.Add(labels, row.used);
     quota.Add(labels, row.quota);
@@ -448,7 +471,7 @@ void Metrics::ReplaceQueues(std::span<const QueueRow> rows) {
       add(row);
       continue;
     }
-    auto [it, first] = others.try_emplace(row.resource, row);
+    auto [it, first] = others.try_emplace({row.flavor, row.resource}, row);
     auto& other = it->second;
     if (first) {
       other.queue = kOtherQueue;
@@ -462,13 +485,16 @@ void Metrics::ReplaceQueues(std::span<const QueueRow> rows) {
     other.limit =
         other.limit && row.limit ? std::optional(*other.limit + *row.limit) : std::nullopt;
   }
-  for (const auto& [resource, row] : others) add(row);
+  for (const auto& [key, row] : others) add(row);
   const std::lock_guard lock(state_->mutex);
   state_->replaced[kQueueUsed] = std::move(used);
   state_->replaced[kQueueQuota] = std::move(quota);
   state_->replaced[kQueueLimit] = std::move(limit);
   state_->replaced[kQueueBorrowed] = std::move(borrowed);
   state_->replaced[kQueueFairShare] = std::move(fair_share);
+  state_->replaced[kQueueFlavorUsed] = std::move(flavor_used);
+  state_->replaced[kQueueFlavorQuota] = std::move(flavor_quota);
+  state_->replaced[kQueueFlavorLimit] = std::move(flavor_limit);
   state_->named_queues = std::move(named);
 }
 

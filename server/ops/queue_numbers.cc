@@ -1,6 +1,7 @@
 #include "server/ops/queue_numbers.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "policy/loans.h"
@@ -20,6 +21,29 @@ kube::ResourceList BorrowedOfOthers(const cluster::Store& store, const cluster::
 }
 
 }  // namespace
+
+std::vector<PartNumbers> PartsOf(const cluster::Store& store, const cluster::QueueInfo& queue) {
+  std::map<cluster::ResourceId, std::optional<std::int64_t>> limits;  // with all ids
+  for (std::size_t id = 0; id < queue.used.size(); ++id) {
+    const auto rid = static_cast<cluster::ResourceId>(id);
+    if (queue.used[rid] != 0) limits[rid];
+  }
+  for (std::size_t id = 0; id < queue.quota.size(); ++id) {
+    const auto rid = static_cast<cluster::ResourceId>(id);
+    if (queue.quota[rid] != 0) limits[rid];
+  }
+  for (const auto* caps : {&queue.caps, &queue.non_preemptible_caps}) {
+    for (const auto& [id, cap] : *caps) limits[id] = cap;
+  }
+  std::vector<PartNumbers> parts;
+  for (const auto& [id, limit] : limits) {
+    const cluster::Part* part = store.resources().FindPart(id);
+    if (part == nullptr) continue;
+    parts.push_back(
+        {.part = *part, .used = queue.used[id], .quota = queue.quota[id], .limit = limit});
+  }
+  return parts;
+}
 
 void QueueReader::Visit(const engine::Engine& engine, const cluster::Workload& workload) {
   const auto reason = engine.StateOf(workload).verdict.reason;

@@ -1,7 +1,9 @@
 // What is told of queues beside their use: borrowed, lent and fair shares.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -19,6 +21,17 @@ struct QueueNumbers {
   kube::ResourceList lent{};        ///< Above 0. Devices.
   kube::ResourceList fair_share{};  ///< Every kind of device, also where it is 0.
 };
+
+/// Of one queue and a part of a resource (cluster::Part), in canonical units.
+struct PartNumbers {
+  cluster::Part part{};
+  std::int64_t used = 0;
+  std::int64_t quota = 0;
+  std::optional<std::int64_t> limit{};  ///< What it may use at most, also by its quota.
+};
+
+/// The parts of resources that the queue has amounts of, or that it uses.
+std::vector<PartNumbers> PartsOf(const cluster::Store& store, const cluster::QueueInfo& queue);
 
 /// The queues with their jobs, and the names of the kinds of devices.
 struct QueueTree {

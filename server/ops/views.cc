@@ -189,32 +189,18 @@ kube::ResourceList UsedOf(const cluster::Store& store, const cluster::QueueInfo&
   return used;
 }
 
-/// The parts of resources (cluster::Part) that the queue has amounts of, or that it uses.
-Json PartsOf(const cluster::Store& store, const cluster::QueueInfo& queue) {
-  std::map<cluster::ResourceId, std::optional<std::int64_t>> limits;  // with all ids
-  for (std::size_t id = 0; id < queue.used.size(); ++id) {
-    const auto rid = static_cast<cluster::ResourceId>(id);
-    if (queue.used[rid] != 0) limits[rid];
-  }
-  for (std::size_t id = 0; id < queue.quota.size(); ++id) {
-    const auto rid = static_cast<cluster::ResourceId>(id);
-    if (queue.quota[rid] != 0) limits[rid];
-  }
-  for (const auto* caps : {&queue.caps, &queue.non_preemptible_caps}) {
-    for (const auto& [id, cap] : *caps) limits[id] = cap;
-  }
+Json PartsJson(const cluster::Store& store, const cluster::QueueInfo& queue) {
   Json parts = Json::array();
-  for (const auto& [id, limit] : limits) {
-    const cluster::Part* part = store.resources().FindPart(id);
+  for (const PartNumbers& numbers : PartsOf(store, queue)) {
     // Everywhere a quota restricts non-preemptible work: told only where there is some.
-    if (part == nullptr || (part->non_preemptible && queue.used[id] == 0)) continue;
-    const std::string& name = store.resources().Name(part->whole);
+    if (numbers.part.non_preemptible && numbers.used == 0) continue;
+    const std::string& name = store.resources().Name(numbers.part.whole);
     parts.push_back({{"resource", name},
-                     {"flavor", part->flavor},
-                     {"nonPreemptible", part->non_preemptible},
-                     {"used", kube::Format(name, queue.used[id])}});
-    if (queue.quota[id] != 0) parts.back()["quota"] = kube::Format(name, queue.quota[id]);
-    if (limit) parts.back()["limit"] = kube::Format(name, *limit);
+                     {"flavor", numbers.part.flavor},
+                     {"nonPreemptible", numbers.part.non_preemptible},
+                     {"used", kube::Format(name, numbers.used)}});
+    if (numbers.quota != 0) parts.back()["quota"] = kube::Format(name, numbers.quota);
+    if (numbers.limit) parts.back()["limit"] = kube::Format(name, *numbers.limit);
   }
   return parts;
 }
@@ -315,7 +301,7 @@ std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces
                    {"borrowed", Quantities(numbers.borrowed)},
                    {"lent", Quantities(numbers.lent)},
                    {"fairShare", Quantities(numbers.fair_share)},
-                   {"parts", PartsOf(store, queue)},
+                   {"parts", PartsJson(store, queue)},
                    {"deviceSeconds", used.Of(queue.config.name)},
                    {"pending", Counts(waits.pending)},
                    {"refused", Counts(waits.refused)}};

@@ -111,6 +111,32 @@ TEST_CASE("queue labels are bounded, and the sums stay whole", "[metrics]") {
   CHECK(LinesWith(m, R"(berth_queue_limit{queue="other")") == 0);
 }
 
+TEST_CASE("amounts of single flavors have metrics of their own", "[metrics]") {
+  Metrics m(kBuild);
+  std::vector<QueueRow> rows{{.queue = "a", .resource = "gpu", .used = 3, .quota = 4}};
+  rows.push_back(
+      {.queue = "a", .resource = "gpu", .used = 1, .quota = 2, .limit = 5, .flavor = "h100"});
+  rows.push_back({.queue = "a", .resource = "gpu", .used = 2, .flavor = "a100"});
+  m.ReplaceQueues(rows);
+  CHECK(Has(m, R"(berth_queue_used{queue="a",resource="gpu"} 3)"));
+  CHECK(Has(m, R"(berth_queue_flavor_used{queue="a",flavor="h100",resource="gpu"} 1)"));
+  CHECK(Has(m, R"(berth_queue_flavor_quota{queue="a",flavor="h100",resource="gpu"} 2)"));
+  CHECK(Has(m, R"(berth_queue_flavor_limit{queue="a",flavor="h100",resource="gpu"} 5)"));
+  CHECK(Has(m, R"(berth_queue_flavor_used{queue="a",flavor="a100",resource="gpu"} 2)"));
+  CHECK(LinesWith(m, "berth_queue_flavor_limit{") == 1);
+  SECTION("the small queues are summed up by flavor") {
+    for (int i = 0; i < 110; ++i) {
+      const auto queue = "q" + std::to_string(i);
+      rows.push_back({.queue = queue, .resource = "gpu", .quota = 10});
+      rows.push_back({.queue = queue, .resource = "gpu", .used = 1, .flavor = "h100"});
+    }
+    m.ReplaceQueues(rows);
+    CHECK(LinesWith(m, R"(berth_queue_flavor_used{queue="q)") == kMaxQueueLabels);
+    // Queue a and ten others are not among the largest.
+    CHECK(Has(m, R"(berth_queue_flavor_used{queue="other",flavor="h100",resource="gpu"} 11)"));
+  }
+}
+
 TEST_CASE("feeding and scraping at once", "[metrics]") {
   Metrics m(kBuild);
   {
