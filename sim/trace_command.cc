@@ -19,6 +19,7 @@ struct TraceCommandOptions {
   std::string cluster;
   std::string workload;
   std::string policy_file;
+  std::string shares_file;  ///< Empty: `policy_file`.
   std::vector<std::string> policies{"native", "Berth"};
   std::string against = "native";
   std::vector<std::uint64_t> seeds{1, 2, 3};
@@ -57,6 +58,8 @@ int RunAll(const TraceCommandOptions& options) {
   }
   const auto policy = ReadPolicy(options.policy_file);
   if (!policy) return policy.error();
+  const auto shares = ReadPolicy(options.shares_file);
+  if (!shares) return shares.error();
   if (!recording->has_arrivals && options.load <= 0) {
     kube::Write(stderr, fmt::format("{}: it has no arrivals: give --load\n", options.workload));
     return kUsage;
@@ -65,6 +68,7 @@ int RunAll(const TraceCommandOptions& options) {
                     .policies = options.policies,
                     .seeds = options.seeds,
                     .configuration = *policy,
+                    .shares = options.shares_file.empty() ? *policy : *shares,
                     .fidelity = options.fidelity,
                     .threads = options.threads,
                     .make = [&](double load, std::uint64_t seed) {
@@ -95,6 +99,9 @@ void AddTraceCommand(CLI::App& simulate, std::function<int()>& run) {
       ->required();
   command->add_option("--policy-file", options->policy_file,
                       "policy file that Berth serves (default: the built-in policy)");
+  command->add_option("--shares-file", options->shares_file,
+                      "policy file by whose quotas and fair shares all policies are judged "
+                      "(default: that of --policy-file)");
   AddNamesOption(*command, "--compare", options->policies, TracePolicies(),
                  "policies (default: native,Berth)");
   AddSeedsOption(*command, options->seeds,
@@ -112,7 +119,8 @@ void AddTraceCommand(CLI::App& simulate, std::function<int()>& run) {
       ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
   command
       ->add_option("--plot", options->plot,
-                   "writes PREFIX-allocated.svg, -fragmented, -largest-gang and -waiting")
+                   "writes PREFIX-allocated.svg, -fragmented, -largest-gang, -waiting and "
+                   "-share-error")
       ->type_name("PREFIX");
   command->add_option("--series", options->series, "writes the samples over time as CSV")
       ->type_name("FILE");

@@ -96,7 +96,9 @@ void Player::OnLost(std::size_t job, const engine::PodRef& pod) {
 
 void Player::Start(std::size_t job) {
   ++running_;
-  outcomes_[job].start = env_.now();
+  Outcome& outcome = outcomes_[job];
+  outcome.start = env_.now();
+  if (outcome.first_start < 0) outcome.first_start = outcome.start;
   const std::uint64_t turn = ++states_[job].turn;
   env_.timeline.After(jobs_[job].service, life_.Guard([this, job, turn] {
     if (states_[job].turn == turn) End(job);

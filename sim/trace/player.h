@@ -21,7 +21,8 @@ class Player {
     bool one_at_a_time = false;  ///< No job is created before the previous one runs.
   };
   struct Outcome {
-    TimePoint start = -1;  ///< When all its pods were last bound; -1: never.
+    TimePoint first_start = -1;  ///< When all its pods were bound for the first time; -1: never.
+    TimePoint start = -1;        ///< The same, for the last time.
     TimePoint end = -1;
   };
 

@@ -26,6 +26,7 @@ std::vector<TraceResult> RunSweep(const Sweep& sweep) {
                           {.policy = sweep.policies[i % per_load / sweep.seeds.size()],
                            .seed = seed,
                            .configuration = sweep.configuration,
+                           .shares = sweep.shares,
                            .fidelity = sweep.fidelity});
         result.experiment = sweep.experiment;
         result.load = load;

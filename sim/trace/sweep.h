@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct Sweep {
   std::vector<std::string> policies;
   std::vector<std::uint64_t> seeds;
   config::PolicyConfiguration configuration{};
+  std::optional<config::PolicyConfiguration> shares{};  ///< See TraceOptions.
   Fidelity fidelity = Fidelity::kScheduler;
   unsigned threads = 0;  ///< 0: one per core.
   /// Makes the workload for a load and a seed; called by several threads at once.

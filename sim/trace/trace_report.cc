@@ -73,6 +73,16 @@ double MeanSample(const TraceResult& run, double Sample::*member) {
   return Mean(values);
 }
 
+/// Over the runs that have such jobs; `-`: none has, or some of them never ended.
+std::string WaitWithinQuota(const Runs& runs) {
+  std::vector<double> means;
+  for (const TraceResult* run : runs) {
+    if (!run->within_quota.complete()) return kNoFigure;
+    if (run->within_quota.arrived > 0) means.push_back(Mean(run->within_quota.wait));
+  }
+  return means.empty() ? kNoFigure : Whole(Mean(means));
+}
+
 /// All sizes and queues of all runs, so that every row has the same keys.
 struct Keys {
   std::set<std::int64_t> gpus;
@@ -127,7 +137,12 @@ std::vector<nlohmann::ordered_json> TraceRows(const std::vector<TraceResult>& re
         {"utilisation", Rounded(r.utilisation)},
         {"mean_fragmented", Rounded(MeanSample(r, &Sample::fragmented))},
         {"mean_largest_gang", Rounded(MeanSample(r, &Sample::largest_gang))},
+        {"mean_share_error", Rounded(MeanSample(r, &Sample::share_error))},
+        {"jobs_within_quota", r.within_quota.arrived},
+        {"mean_wait_within_quota_seconds", MeanFigure(r.within_quota, &Times::wait)},
+        {"p99_wait_within_quota_seconds", QuantileFigure(r.within_quota, &Times::wait, 0.99)},
         {"evictions", r.evictions},
+        {"evictions_in_vain", r.evictions_in_vain},
         {"evictions_per_gpu_day", Rounded(r.evictions_per_gpu_day)},
         {"lost_gpu_hours", Rounded(r.lost_gpu_hours)}};
     for (const std::int64_t gpus : keys.gpus) {
@@ -155,7 +170,8 @@ std::vector<nlohmann::ordered_json> SampleRows(const std::vector<TraceResult>& r
                       {"allocated", Rounded(sample.allocated)},
                       {"fragmented", Rounded(sample.fragmented)},
                       {"largest_gang_pods", sample.largest_gang},
-                      {"waiting_jobs", sample.waiting}});
+                      {"waiting_jobs", sample.waiting},
+                      {"share_error", Rounded(sample.share_error)}});
     }
   }
   return rows;
@@ -173,10 +189,12 @@ std::string TraceTables(const std::vector<TraceResult>& results, const std::stri
 }
 
 std::string TraceTable(const std::vector<TraceResult>& results) {
-  server::Table table({"POLICY", "SEEDS", "JOBS", "UNFINISHED", "MEAN JCT s", "P50 JCT", "P99 JCT",
-                       "MEAN WAIT s", "P50 WAIT", "P95 WAIT", "P99 WAIT", "MAX WAIT", "SLOWDOWN",
-                       "MAKESPAN s", "GPU USE %", "BROKEN FREE %", "LARGEST GANG", "EVICTIONS",
-                       "LOST GPU h"});
+  server::Table table(
+      {"POLICY",        "SEEDS",        "JOBS",          "UNFINISHED",      "MEAN JCT s",
+       "P50 JCT",       "P99 JCT",      "MEAN WAIT s",   "P50 WAIT",        "P95 WAIT",
+       "P99 WAIT",      "MAX WAIT",     "SLOWDOWN",      "MAKESPAN s",      "GPU USE %",
+       "BROKEN FREE %", "LARGEST GANG", "SHARE ERROR %", "WAIT IN QUOTA s", "EVICTIONS",
+       "IN VAIN",       "LOST GPU h"});
   for (const std::string& policy : PoliciesOf(results)) {
     const Runs runs = Select(results, policy);
     const auto over = [&runs](auto value) { return Over(runs, value); };
@@ -190,13 +208,20 @@ std::string TraceTable(const std::vector<TraceResult>& results) {
       return whole([share](const TraceResult& r) { return Quantile(r.all.wait, share); });
     };
     table.Add(
-        {policy, std::to_string(runs.size()), std::to_string(runs.front()->jobs),
+        {policy,
+         std::to_string(runs.size()),
+         std::to_string(runs.front()->jobs),
          fmt::format("{:.1f}", over([](const TraceResult& r) {
                        return static_cast<double>(r.unfinished.size());
                      })),
-         whole([](const TraceResult& r) { return Mean(r.all.jct); }), jct(0.50), jct(0.99),
-         whole([](const TraceResult& r) { return Mean(r.all.wait); }), wait(0.50), wait(0.95),
-         wait(0.99), wait(1),
+         whole([](const TraceResult& r) { return Mean(r.all.jct); }),
+         jct(0.50),
+         jct(0.99),
+         whole([](const TraceResult& r) { return Mean(r.all.wait); }),
+         wait(0.50),
+         wait(0.95),
+         wait(0.99),
+         wait(1),
          AllEnded(runs) ? fmt::format("{:.1f}", over([](const TraceResult& r) {
                                         return Mean(r.all.slowdown);
                                       }))
@@ -207,8 +232,13 @@ std::string TraceTable(const std::vector<TraceResult>& results) {
          fmt::format("{:.1f}", over([](const TraceResult& r) {
                        return MeanSample(r, &Sample::largest_gang);
                      })),
+         Percent(over([](const TraceResult& r) { return MeanSample(r, &Sample::share_error); })),
+         WaitWithinQuota(runs),
          fmt::format("{:.1f}",
                      over([](const TraceResult& r) { return static_cast<double>(r.evictions); })),
+         fmt::format("{:.1f}", over([](const TraceResult& r) {
+                       return static_cast<double>(r.evictions_in_vain);
+                     })),
          fmt::format("{:.1f}", over([](const TraceResult& r) { return r.lost_gpu_hours; }))});
   }
   return table.Render();
@@ -315,7 +345,8 @@ std::vector<std::pair<std::string, Plot>> TracePlots(const std::vector<TraceResu
       {"allocated", "GPUs allocated, %", &Sample::allocated, 100},
       {"fragmented", "free GPUs on broken nodes, %", &Sample::fragmented, 100},
       {"largest-gang", "pods of 8 GPUs that could start", &Sample::largest_gang, 1},
-      {"waiting", "jobs waiting", &Sample::waiting, 1}};
+      {"waiting", "jobs waiting", &Sample::waiting, 1},
+      {"share-error", "fair shares not met, % of all GPUs", &Sample::share_error, 100}};
   std::vector<std::pair<std::string, Plot>> plots;
   for (const PlotKind& kind : kPlotKinds) {
     Plot plot{.title = kind.label, .x_label = "hours", .y_label = kind.label, .series = {}};

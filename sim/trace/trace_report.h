@@ -31,7 +31,7 @@ std::string TraceDifferences(const std::vector<TraceResult>& results, const std:
 Plot LoadPlot(const std::vector<TraceResult>& results);
 
 /// Plots over time with one line per policy (its first seed), by file name: `allocated`,
-/// `fragmented`, `largest-gang`, `waiting`.
+/// `fragmented`, `largest-gang`, `waiting`, `share-error`.
 std::vector<std::pair<std::string, Plot>> TracePlots(const std::vector<TraceResult>& results);
 
 }  // namespace berth::sim

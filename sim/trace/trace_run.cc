@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <array>
 
-#include "cluster/measures.h"
-#include "policy/largest_gang.h"
 #include "sim/baselines/baselines.h"
 #include "sim/faults/usage.h"
+#include "sim/trace/observer.h"
 #include "sim/trace/player.h"
+#include "sim/trace/within_quota.h"
 #include "sim/world/processes.h"
 
 namespace berth::sim {
@@ -21,7 +21,6 @@ constexpr Duration kHour = 3'600'000;
 constexpr Duration kQuiet = kHour;
 constexpr Duration kFirstLists = 60'000;  ///< All first lists have arrived.
 constexpr std::size_t kSamples = 200;     ///< At least this many, and at most twice as many.
-constexpr std::int64_t kWholePod = 8;
 constexpr Duration kHttpTimeout = 30'000;
 
 bool IsPublished(std::string_view policy) {
@@ -35,44 +34,6 @@ void CountEnd(Times& times, Duration wait, Duration jct, Duration service) {
       std::max(1.0, static_cast<double>(jct) / std::max(10'000.0, static_cast<double>(service))));
 }
 
-/// Records the free GPUs of each node from the API objects, independently of the policy.
-class Observer {
- public:
-  Observer(Environment& env, const std::vector<kube::Node>& nodes)
-      : env_(env), store_(config::PolicyConfiguration()), gpus_(CountGpus(nodes).all) {
-    for (const kube::Node& node : nodes) store_.UpsertNode(node);
-    env_.api.Subscribe(Kind::kPod, life_.alive(), [this] {
-      const Change& change = env_.api.at(Kind::kPod, env_.api.end(Kind::kPod) - 1);
-      if (change.deleted || !Lives(*change.pod)) {
-        store_.DeletePod(change.key);
-      } else if (!change.pod->node_name.empty()) {
-        store_.UpsertPod(*change.pod);
-      }
-    });
-  }
-
-  Sample Look(double hours, double waiting) {
-    store_.Refresh();
-    const cluster::ResourceId gpu = store_.device_ids().front();
-    std::int64_t free = 0;
-    for (const auto& node : store_.nodes()) free += node->free(gpu);
-    const double all = static_cast<double>(std::max<std::int64_t>(1, gpus_) * cluster::kMilli);
-    return {.hours = hours,
-            .allocated = 1 - static_cast<double>(free) / all,
-            .fragmented = cluster::FragmentationRatio(store_, gpu),
-            .largest_gang = static_cast<double>(
-                policy::LargestGangs(store_, std::span(&whole_pod_, 1)).front().pods),
-            .waiting = waiting};
-  }
-
- private:
-  Environment& env_;
-  Life life_;
-  cluster::Store store_;
-  policy::PodSize whole_pod_{kWholePod, policy::BarePod(store_, kWholePod)};
-  std::int64_t gpus_;
-};
-
 class TraceRun {
  public:
   TraceRun(const std::vector<kube::Node>& nodes, const std::vector<RecordedJob>& jobs,
@@ -83,7 +44,8 @@ class TraceRun {
         berth_(options.policy == "Berth" || IsPublished(options.policy)),
         gpus_(CountGpus(nodes).all),
         processes_(env_, SchedulerOf(), kHttpTimeout),
-        observer_(env_, nodes) {
+        shares_(SharesOf(options)),
+        observer_(env_, nodes, shares_) {
     env_.api.PutPolicy(options.configuration);
     for (const kube::Node& node : nodes) env_.api.PutNode(node);
     processes_.checker().LookSeldom();
@@ -134,6 +96,12 @@ class TraceRun {
  private:
   static double Hours(Duration time) { return static_cast<double>(time) / kHour; }
 
+  static config::PolicyConfiguration SharesOf(const TraceOptions& options) {
+    config::PolicyConfiguration shares = options.shares.value_or(options.configuration);
+    shares.scheduler_names = options.configuration.scheduler_names;  // which all pods name
+    return shares;
+  }
+
   SchedulerOptions SchedulerOf() const {
     SchedulerOptions options;
     if (!berth_) options.managed_resources.clear();  // no extender is called
@@ -164,10 +132,29 @@ class TraceRun {
   }
 
   /// The queue that Berth would charge, under every policy.
-  std::string QueueOf(const RecordedJob& job) const {
+  std::string QueueOf(const RecordedJob& job, const config::PolicyConfiguration& policy) const {
     kube::Pod pod = job.pods.front();
-    pod.scheduler_name = options_.configuration.scheduler_names.front();
-    return QueueByPolicy(pod, options_.configuration);
+    pod.scheduler_name = policy.scheduler_names.front();
+    return QueueByPolicy(pod, policy);
+  }
+
+  void CountWithinQuota(const Player& player, TimePoint begin, TraceResult& result) const {
+    std::vector<JobStay> stays;
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      stays.push_back({.queue = QueueOf(jobs_[i], shares_),
+                       .gpus = jobs_[i].gpus(),
+                       .arrival = begin + jobs_[i].arrival,
+                       .end = player.outcomes()[i].end});
+    }
+    const std::vector<bool> within = WithinQuota(stays, shares_);
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      if (!within[i]) continue;
+      ++result.within_quota.arrived;
+      if (stays[i].end < 0) continue;
+      const TimePoint start = player.outcomes()[i].first_start;
+      CountEnd(result.within_quota, start - stays[i].arrival, stays[i].end - stays[i].arrival,
+               jobs_[i].service);
+    }
   }
 
   void Summarise(const Player& player, TimePoint begin, TraceResult& result) const {
@@ -175,7 +162,7 @@ class TraceRun {
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
       const RecordedJob& job = jobs_[i];
       const Player::Outcome& outcome = player.outcomes()[i];
-      const std::string queue = QueueOf(job);
+      const std::string queue = QueueOf(job, options_.configuration);
       const std::array times{&result.all, &result.by_gpus[job.gpus()], &result.by_queue[queue]};
       for (Times* of : times) ++of->arrived;
       if (outcome.end < 0) {
@@ -188,11 +175,17 @@ class TraceRun {
         CountEnd(*of, outcome.start - arrival, outcome.end - arrival, job.service);
       }
     }
+    CountWithinQuota(player, begin, result);
     result.makespan = static_cast<double>(last - begin) / 1000;
     const double all =
         static_cast<double>(gpus_ * cluster::kMilli) * static_cast<double>(last - begin);
     result.utilisation = all > 0 ? player.busy() / all : 0;
     result.evictions = player.evictions();
+    if (berth_) {
+      for (const auto& [end, count] : processes_.berth()->TakeCounters().evictions_in_vain) {
+        result.evictions_in_vain += count;
+      }
+    }
     constexpr double kHourMs = 3'600'000;
     result.lost_gpu_hours = player.lost() / cluster::kMilli / kHourMs;
     const double gpu_days = all / cluster::kMilli / kHourMs / 24;
@@ -205,6 +198,7 @@ class TraceRun {
   const bool berth_;
   const std::int64_t gpus_;
   Processes processes_;
+  const config::PolicyConfiguration shares_;
   Observer observer_;
 };
 

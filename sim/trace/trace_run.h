@@ -4,11 +4,13 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "config/policy_configuration.h"
+#include "sim/trace/observer.h"
 #include "sim/trace/recording.h"
 #include "sim/world/fidelity.h"
 
@@ -25,7 +27,9 @@ struct TraceOptions {
   std::string policy = "Berth";
   std::uint64_t seed = 0;                       ///< For ties and delays.
   config::PolicyConfiguration configuration{};  ///< The policy of `Berth`.
-  Fidelity fidelity = Fidelity::kScheduler;     ///< This, or kInstant.
+  /// Whose fair shares the share error is measured by. None: those of `configuration`.
+  std::optional<config::PolicyConfiguration> shares{};
+  Fidelity fidelity = Fidelity::kScheduler;  ///< This, or kInstant.
 };
 
 /// Waits and completion times, in seconds, of the jobs that ended.
@@ -36,15 +40,6 @@ struct Times {
   std::size_t arrived = 0;       ///< Includes those that did not end.
 
   bool complete() const { return jct.size() == arrived; }
-};
-
-/// The cluster at one moment.
-struct Sample {
-  double hours = 0;         ///< Since the first arrival.
-  double allocated = 0;     ///< Allocated share of all GPUs.
-  double fragmented = 0;    ///< Share of the free GPUs that is on partly used nodes.
-  double largest_gang = 0;  ///< Number of pods of 8 GPUs that could start at once.
-  double waiting = 0;       ///< Jobs that have arrived and do not run.
 };
 
 struct TraceResult {
@@ -61,11 +56,15 @@ struct TraceResult {
   Times all;
   std::map<std::int64_t, Times> by_gpus;
   std::map<std::string, Times> by_queue;  ///< By the queue that Berth charges, under every policy.
-  double makespan = 0;                    ///< Seconds from the first arrival to the last end.
+  /// Seconds until the first start, of the jobs that were within quota when they arrived
+  /// (within_quota.h): how soon a queue gets what it is promised.
+  Times within_quota;
+  double makespan = 0;     ///< Seconds from the first arrival to the last end.
   double utilisation = 0;  ///< GPU time of running jobs divided by all GPU time of the makespan.
   int evictions = 0;       ///< Pods of jobs that were evicted.
-  double evictions_per_gpu_day = 0;  ///< Over all GPUs of the cluster.
-  double lost_gpu_hours = 0;         ///< Work of jobs that ran and were evicted.
+  std::uint64_t evictions_in_vain = 0;  ///< Accepted for plans that then did not start.
+  double evictions_per_gpu_day = 0;     ///< Over all GPUs of the cluster.
+  double lost_gpu_hours = 0;            ///< Work of jobs that ran and were evicted.
   std::vector<Sample> samples;
   std::string violation;  ///< A violated invariant of the design; empty: none.
 };

@@ -82,6 +82,7 @@ class HostDriver {
   const ProcessClock& clock() const { return clock_; }
   const host::Host& host() const { return host_; }
   const engine::Engine& engine() const { return host_.engine(); }
+  engine::Counters TakeCounters() { return host_.TakeCounters(); }
   const WatchStream& stream(Kind kind) const { return *streams_[static_cast<std::size_t>(kind)]; }
   WatchStream& stream(Kind kind) { return *streams_[static_cast<std::size_t>(kind)]; }
   /// Every watch is connected, and no event is on its way.

@@ -94,12 +94,12 @@ TEST_CASE("trace: rows as JSON and CSV, and the cluster over time", "[unit][sim]
   const auto samples = Cells(text.str(), ',');
   REQUIRE(samples.size() > 4);
   CHECK(samples[0] == std::vector<std::string>{"policy", "seed", "hours", "allocated", "fragmented",
-                                               "largest_gang_pods", "waiting_jobs"});
+                                               "largest_gang_pods", "waiting_jobs", "share_error"});
   std::map<std::string, double> hours;
   bool full_with_one_waiting = false;
   for (std::size_t i = 1; i < samples.size(); ++i) {
     const auto& sample = samples[i];
-    REQUIRE(sample.size() == 7);
+    REQUIRE(sample.size() == 8);
     CHECK(sample[1] == "1");
     if (hours.contains(sample[0])) CHECK(std::stod(sample[2]) > hours[sample[0]]);
     hours[sample[0]] = std::stod(sample[2]);
@@ -112,6 +112,28 @@ TEST_CASE("trace: rows as JSON and CSV, and the cluster over time", "[unit][sim]
   REQUIRE(csv.size() == 3);
   CHECK(csv[0].size() == rows[0].size());
   CHECK(csv[0].size() == csv[1].size());
+}
+
+TEST_CASE("trace: policies are judged by the quotas of a file of their own", "[unit][sim][trace]") {
+  const testing::TempFile jobs("jobs",
+                               "job_id,model,gpus,mode,total_steps,duration_s,arrival_s\n"
+                               "0,resnet,8,static,1,3600,0\n");
+  const testing::TempFile shares("shares",
+                                 "apiVersion: berth.dev/v1alpha1\nkind: PolicyConfiguration\n"
+                                 "queues:\n- {name: default, namespaces: ['*'], "
+                                 "quota: {nvidia.com/gpu: 8}}\n");
+  const std::string line =
+      "trace --cluster 1x8 --workload " + jobs.path() + " --compare native,Berth --seeds 1 -o json";
+  for (const auto& row : nlohmann::json::parse(Simulate(line))) {
+    CHECK(row["jobs_within_quota"] == 0);  // the built-in policy promises nothing
+    CHECK(row["mean_wait_within_quota_seconds"].is_null());
+  }
+  const auto judged = nlohmann::json::parse(Simulate(line + " --shares-file " + shares.path()));
+  REQUIRE(judged.size() == 2);
+  for (const auto& row : judged) {
+    CHECK(row["jobs_within_quota"] == 1);
+    CHECK(row["mean_wait_within_quota_seconds"] < 1);
+  }
 }
 
 TEST_CASE("philly is a preset of trace: a row for each load, policy and seed",

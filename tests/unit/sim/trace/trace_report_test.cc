@@ -72,7 +72,7 @@ TEST_CASE("where jobs never ended there is no figure to compare", "[unit][sim][t
   CHECK(Line(table, "8 GPUs") == Words{"2", "-", "300", "-", "30"});
   CHECK(Line(table, "queue default") == Words{"3", "-", "233", "-", "23"});
   const auto native = Line(TraceTable(results), "native");
-  REQUIRE(native.size() == 18);
+  REQUIRE(native.size() == 21);
   CHECK(Words(native.begin() + 2, native.begin() + 13) ==
         Words{"1.0", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-"});
   CHECK(Line(TraceTable(results), "Berth")[3] == "233");
@@ -84,6 +84,42 @@ TEST_CASE("where jobs never ended there is no figure to compare", "[unit][sim][t
     CHECK(rows[1][key].is_number());
   }
   CHECK(rows[0]["mean_jct_seconds_1_gpus"] == 100.0);
+}
+
+TEST_CASE("what queues lack of their shares, and how long they wait within quota",
+          "[unit][sim][trace]") {
+  std::vector<TraceResult> results{Run("native", 1, Took({100}), Took({})),
+                                   Run("native", 2, Took({100}), Took({})),
+                                   Run("Berth", 1, Took({100}), Took({}))};
+  for (const double error : {0.5, 0.25, 0.0}) {
+    Sample sample;
+    sample.share_error = error;
+    results[0].samples.push_back(sample);
+    sample.share_error = 0;
+    results[1].samples.push_back(sample);
+    results[2].samples.push_back(sample);
+  }
+  results[0].within_quota = Took({100, 300});  // waited 10 and 30 s
+  results[2].within_quota = Took({70}, /*lost=*/1);
+  results[2].evictions_in_vain = 3;
+  const std::string table = TraceTable(results);
+  const Words native = Line(table, "native");  // (25 % + 0 %) / 2; of seed 1 alone, 20 s
+  REQUIRE(native.size() == 21);
+  CHECK(Words(native.begin() + 16, native.begin() + 20) == Words{"12.5", "20", "0.0", "0.0"});
+  const Words berth = Line(table, "Berth");
+  REQUIRE(berth.size() == 21);
+  CHECK(Words(berth.begin() + 16, berth.begin() + 20) == Words{"0.0", "-", "0.0", "3.0"});
+  const auto rows = TraceRows(results);
+  CHECK(rows[0]["mean_share_error"] == 0.25);
+  CHECK(rows[0]["jobs_within_quota"] == 2);
+  CHECK(rows[0]["mean_wait_within_quota_seconds"] == 20.0);
+  CHECK(rows[1]["mean_wait_within_quota_seconds"].is_null());
+  CHECK(rows[2]["mean_wait_within_quota_seconds"].is_null());
+  CHECK(rows[2]["evictions_in_vain"] == 3);
+  CHECK(SampleRows(results)[0]["share_error"] == 0.5);
+  const auto plots = TracePlots(results);
+  CHECK(plots.back().first == "share-error");
+  CHECK(plots.back().second.series[0].points.front().second == 50.0);
 }
 
 TEST_CASE("completion times by load, where all jobs ended", "[unit][sim][trace]") {

@@ -124,6 +124,52 @@ TEST_CASE("a job's queue is the one that Berth charges", "[unit][sim][trace]") {
   }
 }
 
+TEST_CASE("what a queue is promised, and lacks while others have it", "[unit][sim][trace]") {
+  // Each queue is promised 8 of 16 GPUs. Queue a takes all; b's job comes at 1000 s, when a's have
+  // run for a tenth of their time.
+  std::vector<RecordedJob> jobs{Single("a0", 8, 0, 10'000), Single("a1", 8, 1, 10'000),
+                                Single("b", 8, 1'000, 1'000)};
+  for (RecordedJob& job : jobs) job.pods[0].meta.labels["berth.dev/queue"] = job.name.substr(0, 1);
+  config::PolicyConfiguration reclaims = testing::MakePolicy(
+      {testing::MakeQueue("a", {"*"}, -1, 8), testing::MakeQueue("b", {"*"}, -1, 8)});
+  reclaims.borrowing = true;
+  config::PolicyConfiguration lends = reclaims;
+  for (config::Queue& queue : lends.queues) queue.preemption.reclaim = config::Reclaim::kNever;
+  const auto run = [&](const std::string& name, const config::PolicyConfiguration& policy,
+                       const config::PolicyConfiguration& shares) {
+    TraceResult result = RunTrace(
+        Nodes(2), jobs, {.policy = name, .seed = 1, .configuration = policy, .shares = shares});
+    CHECK(result.violation == "");
+    CHECK(result.unfinished.empty());
+    CHECK(result.evictions_in_vain == 0);
+    CHECK(result.within_quota.arrived == 2);  // a1 is beyond what a is promised
+    REQUIRE(result.within_quota.wait.size() == 2);
+    CHECK(result.within_quota.wait[0] < 1);
+    return result;
+  };
+  const auto lacks = [](const TraceResult& result) {  // b: 8 of 16
+    return std::ranges::count(result.samples, 0.5, &Sample::share_error);
+  };
+  const TraceResult back = run("Berth", reclaims, reclaims);
+  CHECK(back.evictions == 1);
+  CHECK(back.within_quota.wait[1] < 60);
+  CHECK(lacks(back) <= 4);  // one each 18 s
+  const TraceResult lent = run("Berth", lends, lends);
+  CHECK(lent.evictions == 0);
+  CHECK(lent.within_quota.wait[1] >= 8'990);
+  CHECK(lacks(lent) >= 100);
+  SECTION("all policies are judged by the same shares, whatever they know") {
+    config::PolicyConfiguration none =
+        testing::MakePolicy({testing::MakeQueue("a", {"*"}), testing::MakeQueue("b", {"*"})});
+    for (const std::string name : {"Berth", "native"}) {
+      CAPTURE(name);
+      const TraceResult result = run(name, none, reclaims);
+      CHECK(result.within_quota.wait[1] >= 8'990);
+      CHECK(lacks(result) >= 100);
+    }
+  }
+}
+
 TEST_CASE("a long run has no more samples than a short one", "[unit][sim][trace]") {
   const TraceResult result = Run(1, {Single("a", 8, 0, 500 * 3'600)}, "native");
   CHECK((result.samples.size() >= 200 && result.samples.size() < 400));
