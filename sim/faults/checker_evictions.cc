@@ -42,6 +42,9 @@ Duration LeastRunTime(const auto& policies, const std::string& name) {
   return least;
 }
 
+/// Without faults Berth knows of every Binding after this time.
+constexpr Duration kFresh = 2'000;
+
 /// How long the pod has been bound; 0: the API server does not say.
 Duration RanFor(const kube::Pod& pod, TimePoint now) {
   const bool known = pod.pod_scheduled && pod.pod_scheduled->since != 0;
@@ -70,7 +73,8 @@ std::string GangKey(const kube::Pod& pod) {
 void Checker::OnEviction(const kube::Pod& victim) {
   ++evicted_;
   const auto mark = cluster::EvictionMarkOf(victim);
-  if (!mark && faults_ > 0 && GoesWithItsJob(victim)) return;
+  const bool just_bound = faults_ > 0 || RanFor(victim, env_.now()) < kFresh;
+  if (!mark && just_bound && GoesWithItsJob(victim)) return;
   if (!mark) {
     return Broken(fmt::format("I9: {} is evicted for nobody", victim.meta.name));
   }
@@ -118,7 +122,8 @@ void Checker::OnEviction(const kube::Pod& victim) {
   NoteTorn(victim);
 }
 
-/// A pod of the same gang and Job is evicted whole. Berth may not know yet that this one was bound.
+/// A pod of the same gang and Job is evicted whole. This one may have been bound since that was
+/// decided: kube-scheduler binds members without devices itself.
 bool Checker::GoesWithItsJob(const kube::Pod& victim) const {
   return std::ranges::any_of(env_.api.pods(), [&](const auto& entry) {
     const kube::Pod& mate = *entry.second;
