@@ -66,7 +66,9 @@ Assignment& Engine::AddPlace(const Workload& workload, const PodInfo& pod, const
 /// A new plan: its members are released, or, where others are evicted for it, wait for their end.
 void Engine::CommitStart(const Workload& workload, const Reservation& decision,
                          const PodInfo* caller, TimePoint now) {
+  std::size_t inherited = 0;
   for (const Workload* other : decision.yields) {
+    inherited += TakeEvicted(*other);
     Dissolve(*other, plan_ends::kYields, /*hold=*/false, now);
   }
   for (const PodInfo* pod : decision.displaced) GiveUpPlace(*pod, plan_ends::kYields);
@@ -78,6 +80,7 @@ void Engine::CommitStart(const Workload& workload, const Reservation& decision,
   LogPlan(workload, decision, id);
   Plan& plan = BeginPlan(workload, id);
   plan.victims = decision.victims;
+  plan.inherited = inherited;
   if (!plan.victims.empty()) awaiting_.insert(&workload);
   plan.made = now;
   plan.expires = now + store_.policy().gang.plan_timeout.count();

@@ -154,11 +154,16 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
                        object.phase == kube::PodPhase::kFailed;
   if (!fresh && leaving) LogEnd(*known, now);
   NoticeRejection(object, now);
+  const bool was_leaving = !fresh && known->terminating();
   const NodeIndex old_node = fresh ? cluster::kNoNode : known->node;
   const auto old_queue = fresh ? cluster::kNoQueue : known->queue;
   const auto old_shape = fresh ? nullptr : known->shape;
   const PodInfo* pod = store_.UpsertPod(std::move(object));
   if (pod == nullptr) AfterVictimGone(uid, old_node, now);
+  if (pod != nullptr && leaving && !was_leaving) {
+    const Workload* preemptor = store_.FindWorkload(states_.At(*pod).victim_of);
+    if (preemptor != nullptr) LookForHeirs(*preemptor);
+  }
   if (!key.empty() &&
       (leaving || pod == nullptr || pod->workload == nullptr || pod->workload->key != key)) {
     ResolveTickets(uid, ResolveBind::Verdict::kError, "berth: the pod has left its gang, or ends");

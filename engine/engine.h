@@ -405,6 +405,8 @@ class Engine : private cluster::StoreListener {
   void GoOnEvicting(const cluster::Workload& workload, TimePoint now);
   void EndEvictions(const cluster::Workload& workload);
   void NoteInVain(const cluster::Workload& workload, const PlanEnd& end);
+  std::size_t TakeEvicted(const cluster::Workload& workload);
+  void LookForHeirs(const cluster::Workload& workload);
   void AfterLastVictim(const cluster::Workload& workload, TimePoint now);
   void NoteMarked();
   std::vector<const cluster::PodInfo*> TakeMarked(const cluster::Workload& workload);

@@ -106,9 +106,11 @@ std::optional<VictimJob> WholeOf(const View& view, const Workload& workload, con
   if (!job.runs) {
     const std::optional<Plan>& plan = view.states.At(workload).plan;
     if (!plan || plan->started) return std::nullopt;
-    // Once others were evicted for it, the room is that plan's until its members are bound.
+    // Once others are evicted for it, the room is that plan's until its members are bound, or until
+    // it is inherited. An eviction that is under way is for this plan, and not for another one.
+    const bool under_way = plan->evicting == Evicting::kSent && !HasEvictedAll(view.store, *plan);
     const bool by_scheduler = plan->evicting == Evicting::kNo && !plan->victims.empty();
-    if (plan->evicting == Evicting::kSent || by_scheduler) return std::nullopt;
+    if (under_way || by_scheduler) return std::nullopt;
   }
   return job;
 }
@@ -258,10 +260,10 @@ bool OnlyJobsAreTooMany(const View& view, const Workload& workload, const Pods& 
          HasPayableRoom(view, *pods.front());
 }
 
-/// Whether its plan evicts others, or is about to.
+/// Whether its plan is about to evict others that do not end yet.
 bool Evicts(const View& view, const Workload& workload) {
   const std::optional<Plan>& plan = view.states.At(workload).plan;
-  return plan && plan->evicting != Evicting::kNo;
+  return plan && plan->evicting != Evicting::kNo && !HasEvictedAll(view.store, *plan);
 }
 
 /// Of the jobs of one workload of another queue, those for which, taken alone, `may_go` is true of
@@ -384,6 +386,14 @@ bool MayGoOn(const PodInfo& pod, const std::vector<VictimJob>& jobs) {
 }
 
 }  // namespace
+
+bool HasEvictedAll(const cluster::Store& store, const Plan& plan) {
+  return plan.evicting == Evicting::kSent && plan.unanswered.empty() &&
+         std::ranges::all_of(plan.victims, [&](const std::string& uid) {
+           const PodInfo* pod = store.FindPod(uid);
+           return pod == nullptr || pod->terminating();
+         });
+}
 
 int StayingMembers(const States& states, const Workload& gang) {
   const auto stays = [&](const PodInfo* pod) { return Stays(states, *pod); };

@@ -15,6 +15,10 @@
 
 namespace berth::engine {
 
+/// Whether the plan has evicted all that it evicts: every eviction was answered, and its victims
+/// end or are gone. From then on work of higher standing in its queue may have the room instead.
+bool HasEvictedAll(const cluster::Store& store, const Plan& plan);
+
 /// From whom a workload may take room.
 struct Sources {
   bool lower = false;   ///< From work of lower priority in its own queue.

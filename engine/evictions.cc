@@ -71,6 +71,8 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
                               .generation = store_.generation(),
                               .placed = NamesOf(decision.evicts, store_)});
   for (const PodInfo* pod : decision.surplus) plan.surplus.insert(pod->object.meta.uid);
+  // The room that others were evicted for stays that of who inherits it.
+  if (decision.evicts.empty() && plan.inherited > 0) plan.evicting = Evicting::kSent;
   bool resumed = false;  // some were evicted by an earlier process; with none, it only waits
   for (const PodInfo* pod : decision.evicts) {
     states_.SetVictim(*pod, workload.key);
@@ -81,7 +83,8 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
     for (const PodInfo* pod : decision.evicts) {
       if (pod->terminating()) plan.accepted.insert(pod->object.meta.uid);
     }
-    return SendEvictions(workload);
+    SendEvictions(workload);
+    return LookForHeirs(workload);
   }
   for (const PodInfo* pod : decision.evicts) OrderEviction(workload, *pod, nullptr);
 }
@@ -206,6 +209,7 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& plan_id
   if (!dry_run) plan.accepted.insert(uid);
   if (!plan.unanswered.empty() || (dry_run && Warns(workload, now))) return;
   SendEvictions(workload);
+  LookForHeirs(workload);
 }
 
 /// The victim may have ended before the answer came, and its plan may go on already.
@@ -328,8 +332,22 @@ void Engine::EndEvictions(const Workload& workload) {
 /// room later all the same.
 void Engine::NoteInVain(const Workload& workload, const PlanEnd& end) {
   const std::optional<Plan>& plan = states_.At(workload).plan;
-  if (!plan || plan->started || plan->accepted.empty()) return;
-  counters_.evictions_in_vain[std::string(end.token)] += plan->accepted.size();
+  if (!plan || plan->started || plan->accepted.size() + plan->inherited == 0) return;
+  counters_.evictions_in_vain[std::string(end.token)] += plan->accepted.size() + plan->inherited;
+}
+
+/// The plan is about to give its room up for another one. How many pods were evicted for it; from
+/// now on they count for the other.
+std::size_t Engine::TakeEvicted(const Workload& workload) {
+  Plan& plan = *states_[workload].plan;
+  return std::exchange(plan.accepted, {}).size() + std::exchange(plan.inherited, 0);
+}
+
+/// If all that are evicted for the workload end, work of higher standing may have their room, and
+/// is judged again.
+void Engine::LookForHeirs(const Workload& workload) {
+  const std::optional<Plan>& plan = states_.At(workload).plan;
+  if (plan && !plan->started && HasEvictedAll(store_, *plan)) store_.BumpFreeGeneration();
 }
 
 /// It stays: other plans do not wait for its end any more (ReleaseFromSpared).

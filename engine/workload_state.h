@@ -118,7 +118,9 @@ struct Plan {
   std::set<std::string> unanswered;  ///< UIDs of victims of whose eviction no answer has come.
   std::set<std::string> accepted;    ///< UIDs of victims whose eviction was accepted, as the answer
                                      ///< said; our watch may show it later.
-  std::set<std::string> reclaimed;   ///< UIDs of victims in other queues.
+  /// Pods that were evicted for plans which then gave their room up for this one.
+  std::size_t inherited = 0;
+  std::set<std::string> reclaimed;  ///< UIDs of victims in other queues.
   /// By UID, what victims are told once their eviction is accepted, and the jobs that come back.
   /// The pods may be gone by then.
   struct Notice {

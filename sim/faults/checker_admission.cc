@@ -118,8 +118,11 @@ void Checker::CheckRoom(const kube::Pod& bound) {
   // with a Binding under way whose answer kube-scheduler has lost.
   if (env_.now() < passthrough_until_) return;
   const bool two_schedulers = env_.now() < scheduler_restarted_ + kOldNews;
+  // kube-scheduler binds such pods itself. Where the answer to a Binding by Berth is lost or slow, it
+  // takes the room of that pod to be free.
+  const bool by_scheduler = faults_ > 0 && AmountOf(bound.spec->requests, kGpu) == 0;
   for (const char* name : {kGpu, "cpu", "memory", "pods"}) {
-    if (name != kGpu && two_schedulers) continue;
+    if (name != kGpu && (two_schedulers || by_scheduler)) continue;
     std::int64_t used = AmountOf(room.used, name);
     if (name == kGpu) used += room.whole_node * GpusOf(bound.node_name);
     std::int64_t all = allocatable_[{bound.node_name, name}].Most(env_.now());
