@@ -496,11 +496,13 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
   }
   if (OnlyHasToWait(view, beneficiary)) return decision;
   const Sources from{.lower = lower, .others = sources.others};
-  const bool of_now = view.fair_shares.IsOfNow();  // the search may renew them
+  const bool of_now = view.fair_shares.IsOfNow();
+  const std::uint64_t shares = view.fair_shares.renewals();
   DecideVictims(view, beneficiary, from, decision);
   if (decision.reserve && exchange && !of_now) {
     exchange = ExchangeOf(view, workload, view.fair_shares.Now(view.now));
-    DecideVictims(view, beneficiary, from, decision);
+    const bool others = view.fair_shares.renewals() != shares;  // by now, or by the search
+    if (others) DecideVictims(view, beneficiary, from, decision);
   }
   return decision;
 }

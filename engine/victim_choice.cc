@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 #include "engine/victims.h"
@@ -35,7 +36,7 @@ std::set<cluster::NodeIndex> NodesOf(const VictimJob& job) {
 }
 
 Jobs WithoutRepeats(const Jobs& jobs) {
-  std::set<const VictimJob*> seen;
+  std::unordered_set<const VictimJob*> seen;
   Jobs once;
   std::ranges::copy_if(jobs, std::back_inserter(once),
                        [&](const VictimJob* job) { return seen.insert(job).second; });
@@ -319,7 +320,11 @@ class Chooser {
 
   /// Whether none of them can be left out, as far as counting tells.
   bool NeedsAll(const Jobs& jobs) {
-    return jobs.size() == 1 || (alike_ && Needed(jobs).size() == jobs.size());
+    if (jobs.size() == 1) return true;
+    if (!alike_) return false;
+    const Places::Freed freed = Counted().With(jobs);
+    return std::ranges::all_of(
+        jobs, [&](const VictimJob* job) { return Counted().Without(*job, freed) < for_.min; });
   }
 
   /// Of the jobs, those whose eviction some budget forbids together with those before them, and
@@ -643,8 +648,9 @@ std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Benef
   if (beneficiary.exchange == nullptr) return orders;
   Jobs by_size = by_rank;
   std::ranges::stable_sort(by_size, std::ranges::greater{}, &VictimJob::devices);
-  orders.push_back(InTurns(by_size));
-  for (const Jobs& order : {orders[0], orders[1]}) {
+  by_size = InTurns(by_size);
+  if (by_size != orders[0]) orders.push_back(std::move(by_size));
+  for (const Jobs& order : std::vector(orders)) {
     const auto by_node = chooser.ByNode(order);
     Jobs nodes;
     for (const auto& [node, jobs] : by_node) nodes.insert(nodes.end(), jobs.begin(), jobs.end());
