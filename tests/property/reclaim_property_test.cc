@@ -417,17 +417,21 @@ void CheckShares(World& world) {
   RC_ASSERT(world.engine().FairShares(world.now()) == anew);
 }
 
-/// Lets the world go on, with a controller that makes evicted pods again, until nothing changes.
-/// Returns the number of evictions.
+/// Lets the world go on, with a controller that makes evicted pods again, until nothing changes:
+/// nothing does for some seconds, and nobody who was evicted is still to come back. Returns the
+/// number of evictions.
 int Settle(World& world, std::map<std::string, kube::Pod>& wanted, int& made) {
   int evicted = 0;
-  for (int round = 0; round < 60; ++round) {
+  int quiet = 0;
+  for (int round = 0; round < 2'000 && evicted < 100; ++round) {
     world.Schedule();
     world.Advance(2'000);
     CheckShares(world);
     std::vector<std::string> ended;
+    bool cools = false;
     for (const auto& [name, pod] : world.pods()) {
       if (pod.meta.deletion) ended.push_back(name);
+      cools |= pod.node_name.empty() && world.Why(name) == "CoolingDown";
     }
     for (const std::string& name : ended) world.Delete(name);
     for (const std::string& name : ended) {
@@ -436,7 +440,8 @@ int Settle(World& world, std::map<std::string, kube::Pod>& wanted, int& made) {
       pod.meta.uid = fmt::format("again-{}", ++made);
       world.Add(pod);
     }
-    if (ended.empty() && round > 2) return evicted;
+    quiet = ended.empty() && !cools ? quiet + 1 : 0;
+    if (quiet > 2) return evicted;
   }
   RC_FAIL("queues take room from each other without an end");
   return evicted;
