@@ -94,7 +94,7 @@ Pods SurplusOf(const View& view, const Workload& gang, const Workload& beneficia
 
 /// `pods`, which are all that `workload` holds or what it holds without its surplus, if all of them
 /// may be taken from it, and all in one queue.
-std::optional<VictimJob> WholeOf(const View& view, const Workload& workload, const Pods& pods) {
+std::optional<VictimJob> WholeOf(const View& view, const Workload& workload, Pods pods) {
   if (pods.empty()) return std::nullopt;
   const cluster::QueueId queue = pods.front()->charged_queue;
   for (const PodInfo* pod : pods) {
@@ -102,7 +102,7 @@ std::optional<VictimJob> WholeOf(const View& view, const Workload& workload, con
     const MemberState& state = view.states.At(*pod);
     if (!state.victim_of.empty() || state.spared_until > view.now) return std::nullopt;
   }
-  VictimJob job = PartOf(view, workload, pods);
+  VictimJob job = PartOf(view, workload, std::move(pods));
   if (!job.runs) {
     const std::optional<Plan>& plan = view.states.At(workload).plan;
     if (!plan || plan->started) return std::nullopt;
@@ -131,7 +131,7 @@ std::vector<VictimJob> JobsOf(const View& view, const Workload& workload,
     job.place = static_cast<int>(jobs.size()) - 1;
     std::erase(rest, pod);
   }
-  std::optional<VictimJob> whole = WholeOf(view, workload, rest);
+  std::optional<VictimJob> whole = WholeOf(view, workload, std::move(rest));
   if (!whole || whole->queue != queue) return jobs;
   whole->before = static_cast<int>(jobs.size());
   whole->work = whole->runs ? WorkOf(view, workload, whole->devices) : 0;

@@ -75,6 +75,9 @@ Jobs ClosedPart(const Jobs& order, const Wanted& wanted) {
 
 /// The jobs in that order, but each only after those that must go before it.
 Jobs InTurns(const Jobs& order) {
+  if (std::ranges::all_of(order, [](const VictimJob* job) { return job->before == 0; })) {
+    return order;
+  }
   Jobs jobs;
   for (const VictimJob* last : order) {
     if (last->before > 0) {
