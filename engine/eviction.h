@@ -9,38 +9,11 @@
 #include <optional>
 #include <vector>
 
+#include "engine/candidates.h"
 #include "engine/decide.h"
-#include "engine/victim_choice.h"
 #include "engine/victims.h"
 
 namespace berth::engine {
-
-/// Whether the plan has evicted all that it evicts: every eviction was answered, and its victims
-/// end or are gone. From then on work of higher standing in its queue may have the room instead.
-bool HasEvictedAll(const cluster::Store& store, const Plan& plan);
-
-/// From whom a workload may take room.
-struct Sources {
-  bool lower = false;   ///< From work of lower priority in its own queue.
-  bool others = false;  ///< From other queues, as far as it has a claim (policy/claims.h).
-};
-/// By the policy, and by what the workload is.
-Sources SourcesOf(const View& view, const cluster::Workload& workload);
-
-/// How many members of the gang are bound or being bound, or have succeeded, and are not to be
-/// evicted.
-int StayingMembers(const States& states, const cluster::Workload& gang);
-
-/// The work that `workload` may take room from, if `exchange` (null: no other queue) permits it:
-/// preemptible in all its members, not evicted already, and of lower priority where it is in the
-/// same queue; also what may not be evicted yet. In the order in which it is taken first: lower
-/// priority, less work lost, younger, UID. Of an elastic gang that runs, its surplus comes pod by
-/// pod, and then the rest: first planned members, which only give their places up, then those on
-/// nodes that the workload could use, the lowest pod priority, the highest rank. One that asks for
-/// devices always stays. `wants`: the devices that the workload needs to start.
-std::vector<VictimJob> FindVictimJobs(const View& view, const cluster::Workload& workload,
-                                      Sources sources, const policy::Exchange* exchange,
-                                      const cluster::Demand& wants);
 
 /// Whether a workload that was refused might run after an eviction.
 struct PreemptorDecision {

@@ -1,0 +1,287 @@
+#include "engine/candidates.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <unordered_set>
+#include <utility>
+
+#include "engine/min_run_time.h"
+#include "engine/victim_choice.h"
+#include "engine/victims.h"
+#include "policy/rank_order.h"
+
+namespace berth::engine {
+
+using cluster::Charge;
+using cluster::PodInfo;
+using cluster::Workload;
+
+namespace {
+
+using Pods = std::vector<const PodInfo*>;
+
+/// It is bound, or its Binding is under way, and it is not about to end.
+bool Stays(const States& states, const PodInfo& pod) {
+  return (pod.bound() || pod.charge == Charge::kBinding) && !pod.terminating() &&
+         states.At(pod).victim_of.empty();
+}
+
+/// These pods of `workload`, which are charged to one queue.
+VictimJob PartOf(const View& view, const Workload& workload, Pods pods) {
+  VictimJob job{.workload = &workload, .queue = pods.front()->charged_queue};
+  for (const PodInfo* pod : pods) {
+    if (pod->charge != Charge::kPlanned) job.running.push_back(pod);
+    for (const auto& [id, amount] : pod->charged) {
+      const auto& devices = view.store.device_ids();
+      if (std::ranges::find(devices, id) != devices.end()) job.devices += amount;
+    }
+  }
+  job.runs = !job.running.empty();
+  job.warned = std::ranges::any_of(
+      job.running, [&](const PodInfo* pod) { return view.states.At(*pod).evict_at != 0; });
+  if (job.runs) job.from = OfAgeAt(view, workload);
+  job.pods = std::move(pods);
+  return job;
+}
+
+/// In device seconds.
+std::int64_t WorkOf(const View& view, const Workload& workload, std::int64_t devices) {
+  return devices * ((view.now - LostSince(view, workload)) / 1000) / cluster::kMilli;
+}
+
+/// The surplus of an elastic gang that runs, in the order in which it goes: who is only planned,
+/// who is on a node that `beneficiary` could use, the lowest priority, the highest rank.
+Pods SurplusOf(const View& view, const Workload& gang, const Workload& beneficiary,
+               cluster::QueueId queue) {
+  if (!gang.gang || !gang.started || gang.in_tree) return {};
+  const auto is_planned = [](const PodInfo* pod) { return pod->charge == Charge::kPlanned; };
+  int beyond = StayingMembers(view.states, gang) - gang.min_member;
+  if (beyond < 0 || (beyond == 0 && std::ranges::none_of(gang.members, is_planned))) return {};
+  Pods order = policy::RankOrder(gang.members);
+  std::ranges::reverse(order);
+  const auto& fits = view.scorer.fit().Row(*LargestShape(beneficiary.members));
+  std::ranges::stable_sort(order, {}, [&](const PodInfo* pod) {
+    const bool useful = pod->node != cluster::kNoNode && fits[static_cast<std::size_t>(pod->node)];
+    return std::tuple(!is_planned(pod), !useful, pod->object.priority);
+  });
+  const auto may_go = [&](const PodInfo* pod) {
+    return pod->shape->asks_device && pod->charged_queue == queue && !IsSpared(*pod) &&
+           (is_planned(pod) || Stays(view.states, *pod));
+  };
+  auto workers = std::ranges::count_if(gang.members, [&](const PodInfo* pod) {
+    return pod->shape->asks_device && Stays(view.states, *pod);
+  });
+  Pods surplus;
+  for (const PodInfo* pod : order) {
+    if (!may_go(pod)) continue;
+    if (!is_planned(pod) && (--beyond < 0 || --workers < 1)) break;
+    surplus.push_back(pod);
+  }
+  return surplus;
+}
+
+/// `pods`, which are all that `workload` holds or what it holds without its surplus, if all of them
+/// may be taken from it, and all in one queue.
+std::optional<VictimJob> WholeOf(const View& view, const Workload& workload, Pods pods) {
+  if (pods.empty()) return std::nullopt;
+  const cluster::QueueId queue = pods.front()->charged_queue;
+  for (const PodInfo* pod : pods) {
+    if (IsSpared(*pod) || pod->charged_queue != queue) return std::nullopt;
+    const MemberState& state = view.states.At(*pod);
+    if (!state.victim_of.empty() || state.spared_until > view.now) return std::nullopt;
+  }
+  VictimJob job = PartOf(view, workload, std::move(pods));
+  if (!job.runs) {
+    const std::optional<Plan>& plan = view.states.At(workload).plan;
+    if (!plan || plan->started) return std::nullopt;
+    // Once others are evicted for it, the room is that plan's until its members are bound, or until
+    // it is inherited. An eviction that is under way is for this plan, and not for another one.
+    const bool under_way = plan->evicting == Evicting::kSent && !HasEvictedAll(view.store, *plan);
+    const bool by_scheduler = plan->evicting == Evicting::kNo && !plan->victims.empty();
+    if (under_way || by_scheduler) return std::nullopt;
+  }
+  return job;
+}
+
+/// The jobs of `workload` that may be taken from it for `beneficiary`; the whole last.
+std::vector<VictimJob> JobsOf(const View& view, const Workload& workload,
+                              const Workload& beneficiary) {
+  Pods rest;
+  std::ranges::copy_if(workload.members, std::back_inserter(rest),
+                       [](const PodInfo* pod) { return pod->charge != Charge::kNone; });
+  std::vector<VictimJob> jobs;
+  if (rest.empty()) return jobs;
+  const cluster::QueueId queue = rest.front()->charged_queue;
+  for (const PodInfo* pod : SurplusOf(view, workload, beneficiary, queue)) {
+    if (view.states.At(*pod).spared_until > view.now) continue;
+    VictimJob& job = jobs.emplace_back(PartOf(view, workload, {pod}));
+    job.surplus = true;
+    job.place = static_cast<int>(jobs.size()) - 1;
+    std::erase(rest, pod);
+  }
+  std::optional<VictimJob> whole = WholeOf(view, workload, std::move(rest));
+  if (!whole || whole->queue != queue) return jobs;
+  whole->before = static_cast<int>(jobs.size());
+  whole->work = whole->runs ? WorkOf(view, workload, whole->devices) : 0;
+  for (VictimJob& surplus : jobs) surplus.work = whole->work;
+  jobs.push_back(*std::move(whole));
+  return jobs;
+}
+
+bool IsLower(const VictimJob& job, const Workload& preemptor) {
+  return job.workload->priority < preemptor.priority &&
+         std::ranges::all_of(job.pods, [&](const PodInfo* pod) {
+           return pod->charged_queue == preemptor.queue &&
+                  pod->object.priority < preemptor.priority;
+         });
+}
+
+/// Whether its plan is about to evict others that do not end yet.
+bool Evicts(const View& view, const Workload& workload) {
+  const std::optional<Plan>& plan = view.states.At(workload).plan;
+  return plan && plan->evicting != Evicting::kNo && !HasEvictedAll(view.store, *plan);
+}
+
+/// Of the jobs of one workload of another queue, those for which, taken alone, `may_go` is true of
+/// what its queue loses: surplus pod by pod, and, at once, all that runs.
+template <typename MayGo>
+void KeepLosable(std::vector<VictimJob>& jobs, const MayGo& may_go) {
+  const bool whole = !jobs.back().surplus;
+  // Plans of other queues that have not started are bound soon, or give way to time.
+  if (whole && !jobs.back().runs) return jobs.clear();
+  if (whole) {
+    Pods all;
+    for (const VictimJob& job : jobs) {
+      all.insert(all.end(), job.running.begin(), job.running.end());
+    }
+    if (may_go({.queue = jobs.back().queue, .pods = all})) return;  // sets are judged again
+    jobs.pop_back();
+  }
+  std::erase_if(jobs, [&](const VictimJob& job) {
+    return !may_go({.queue = job.queue, .pods = job.running});
+  });
+}
+
+/// Of `jobs`, in which those of one workload are beside each other, those that could be taken with
+/// some of the others (policy::Reach).
+std::vector<VictimJob> ClaimableOf(std::vector<VictimJob> jobs, const Workload& workload,
+                                   const policy::Exchange& exchange, policy::Losable& losable,
+                                   const cluster::Demand& wants) {
+  std::vector<policy::Loss> all;
+  for (const VictimJob& job : jobs) all.push_back({.queue = job.queue, .pods = job.running});
+  policy::Reach reach(exchange, wants, all);
+  const auto is_whole = [&](const policy::Loss& loss) { return losable.IsWhole(loss); };
+  std::vector<VictimJob> claimable;
+  for (auto first = jobs.begin(); first != jobs.end();) {
+    const auto next = std::find_if(
+        first, jobs.end(), [&](const VictimJob& job) { return job.workload != first->workload; });
+    std::vector<VictimJob> part;
+    std::move(first, next, std::back_inserter(part));
+    first = next;
+    if (part.front().queue != workload.queue) {
+      const policy::Claim claim = reach.Of(part.front().queue);
+      if (claim == policy::Claim::kNone) continue;
+      // Straddlers are for what a quota promises.
+      if (claim == policy::Claim::kFairShare) KeepLosable(part, is_whole);
+    }
+    std::ranges::move(part, std::back_inserter(claimable));
+  }
+  return claimable;
+}
+
+}  // namespace
+
+bool HasEvictedAll(const cluster::Store& store, const Plan& plan) {
+  return plan.evicting == Evicting::kSent && plan.unanswered.empty() &&
+         std::ranges::all_of(plan.victims, [&](const std::string& uid) {
+           const PodInfo* pod = store.FindPod(uid);
+           return pod == nullptr || pod->terminating();
+         });
+}
+
+int StayingMembers(const States& states, const Workload& gang) {
+  const auto stays = [&](const PodInfo* pod) { return Stays(states, *pod); };
+  return static_cast<int>(std::ranges::count_if(gang.members, stays)) + gang.finished;
+}
+
+Sources SourcesOf(const View& view, const Workload& workload) {
+  const bool waits = !workload.in_tree && !workload.started && workload.queue != cluster::kNoQueue;
+  const bool may = waits && std::ranges::none_of(workload.members, [](const PodInfo* pod) {
+                     return pod->object.preempt_never;
+                   });
+  if (!may) return {};
+  const config::Preemption& preemption = view.store.queue(workload.queue).config.preemption;
+  return {.lower = preemption.within == config::Within::kLower,
+          .others = view.store.policy().borrowing && view.store.queues().size() > 1 &&
+                    preemption.reclaim == config::Reclaim::kAny};
+}
+
+std::vector<VictimJob> TakeableOf(const View& view, const Workload& holder,
+                                  const Workload& workload, Sources sources,
+                                  policy::Losable* losable) {
+  std::vector<VictimJob> jobs = JobsOf(view, holder, workload);
+  if (jobs.empty()) return jobs;
+  const VictimJob& first = jobs.front();
+  if (first.queue != workload.queue) {
+    if (losable == nullptr || first.queue == cluster::kNoQueue) return {};
+    KeepLosable(jobs, [&](const policy::Loss& loss) { return (*losable)(loss); });
+    return jobs;
+  }
+  // If a plan yielded, those that it is about to evict would count in their queues again.
+  const bool evicts = !first.runs && !first.surplus && Evicts(view, holder);
+  if (!sources.lower || (losable != nullptr && evicts)) return {};
+  // The whole needs all surplus.
+  const auto is_equal = [&](const VictimJob& job) { return !IsLower(job, workload); };
+  if (std::ranges::any_of(jobs, is_equal) && !jobs.back().surplus) jobs.pop_back();
+  std::erase_if(jobs, is_equal);
+  return jobs;
+}
+
+std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload, Sources sources,
+                                      const policy::Exchange* exchange,
+                                      const cluster::Demand& wants) {
+  std::map<cluster::QueueId, std::int64_t> excesses;
+  const auto excess_of = [&](cluster::QueueId queue) -> std::int64_t {
+    if (queue == cluster::kNoQueue) return 0;
+    const auto [known, fresh] = excesses.try_emplace(queue);
+    if (fresh) known->second = exchange->Excess(queue);
+    return known->second;
+  };
+  const bool others = exchange != nullptr && std::ranges::any_of(view.store.queues(), [&](auto id) {
+                        return id != workload.queue && excess_of(id) > 0;
+                      });
+  if (!sources.lower && !others) return {};
+  std::optional<policy::Losable> losable;
+  if (exchange != nullptr) losable.emplace(*exchange);
+  std::unordered_set<const Workload*> seen;
+  std::vector<VictimJob> jobs;
+  for (const auto& node : view.store.nodes()) {
+    for (const PodInfo* pod : node->pods) {
+      const Workload* holder = pod->workload;
+      const bool own = pod->charged_queue == workload.queue;
+      if (own ? !sources.lower : !others) continue;
+      if (holder == nullptr || holder == &workload || pod->terminating()) continue;
+      if (own ? holder->priority >= workload.priority : excess_of(pod->charged_queue) == 0)
+        continue;
+      if (!seen.insert(holder).second) continue;
+      for (VictimJob& job :
+           TakeableOf(view, *holder, workload, sources, losable ? &*losable : nullptr)) {
+        if (job.queue != workload.queue) job.excess = excess_of(job.queue);
+        jobs.push_back(std::move(job));
+      }
+    }
+  }
+  if (losable) jobs = ClaimableOf(std::move(jobs), workload, *exchange, *losable, wants);
+  std::ranges::sort(jobs, {}, [](const VictimJob& job) {
+    return std::tuple(job.workload->priority, job.work, -job.workload->creation,
+                      std::string_view(job.workload->members.front()->object.meta.uid),
+                      !job.surplus, job.place);
+  });
+  return jobs;
+}
+
+}  // namespace berth::engine

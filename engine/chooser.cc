@@ -1,0 +1,340 @@
+#include "engine/chooser.h"
+
+#include <algorithm>
+#include <deque>
+#include <iterator>
+#include <memory>
+#include <tuple>
+
+#include "engine/victim_choice.h"
+#include "engine/victims.h"
+#include "policy/quota.h"
+
+namespace berth::engine {
+
+using cluster::Charge;
+using cluster::PodInfo;
+using cluster::ReasonId;
+using cluster::Workload;
+
+namespace {
+
+using Pods = std::vector<const PodInfo*>;
+using PodSet = policy::QueueDemands::PodSet;
+
+/// What the workloads lose. A gang that goes whole loses all its jobs at once.
+struct Losses {
+  std::deque<Pods> gangs{};  ///< What some of `list` refer to.
+  std::vector<policy::Loss> list{};
+};
+
+Losses LossesOf(std::span<const VictimJob* const> jobs) {
+  Losses losses;
+  std::map<const Workload*, Pods*> whole;
+  for (const VictimJob* job : jobs) {
+    if (job->before > 0) whole[job->workload] = &losses.gangs.emplace_back();
+  }
+  std::vector<const VictimJob*> last;
+  for (const VictimJob* job : jobs) {
+    const auto gang = whole.find(job->workload);
+    if (gang == whole.end()) {
+      losses.list.push_back({.queue = job->queue, .pods = job->running});
+      continue;
+    }
+    gang->second->insert(gang->second->end(), job->running.begin(), job->running.end());
+    if (!job->surplus) last.push_back(job);
+  }
+  for (const VictimJob* job : last) {
+    losses.list.push_back({.queue = job->queue, .pods = *whole.at(job->workload)});
+  }
+  return losses;
+}
+
+bool IsClaim(policy::Claim claim, int straddlers) {
+  return straddlers > 0 ? claim == policy::Claim::kQuota : claim != policy::Claim::kNone;
+}
+
+bool MayClaim(const policy::Exchange& exchange, int straddlers, const Reservation& reserve,
+              const Losses& losses) {
+  return IsClaim(exchange.ClaimOf(reserve.placed, losses.list), straddlers);
+}
+
+/// Members that have a place, are not bound, and give it up if these jobs go: it evicts nobody,
+/// and so is done before the evictions.
+PodSet PlannedOf(std::span<const VictimJob* const> jobs) {
+  PodSet planned;
+  for (const VictimJob* job : jobs) {
+    for (const PodInfo* pod : job->surplus ? job->pods : job->workload->members) {
+      if (pod->charge == Charge::kPlanned) planned.insert(pod);
+    }
+  }
+  return planned;
+}
+
+Pods WithPodsOf(std::span<const VictimJob* const> jobs, Pods ended) {
+  for (const VictimJob* job : jobs) ended.insert(ended.end(), job->pods.begin(), job->pods.end());
+  return ended;
+}
+
+Pods Running(std::span<const VictimJob* const> jobs) {
+  Pods pods;
+  for (const VictimJob* job : jobs) {
+    for (const PodInfo* pod : job->pods) {
+      if (job->runs && pod->charge != Charge::kPlanned) pods.push_back(pod);
+    }
+  }
+  return pods;
+}
+
+/// Who gives up what is planned, and which of the victims are surplus.
+void SortOut(Reservation& reserve, std::span<const VictimJob* const> jobs) {
+  std::set<const Workload*> whole;
+  for (const VictimJob* job : jobs) {
+    if (!job->surplus) whole.insert(job->workload);
+  }
+  for (const VictimJob* job : jobs) {
+    if (!job->surplus) {
+      if (!job->runs) reserve.yields.push_back(job->workload);
+    } else if (!job->runs) {
+      reserve.displaced.push_back(job->pods.front());
+    } else if (!whole.contains(job->workload)) {
+      reserve.surplus.push_back(job->pods.front());
+    }
+  }
+}
+
+/// See policy::Exchange::Straddlers.
+std::optional<int> StraddlersOf(const Beneficiary& beneficiary, const Losses& losses) {
+  return beneficiary.exchange == nullptr ? 0 : beneficiary.exchange->Straddlers(losses.list);
+}
+
+}  // namespace
+
+Chooser::Chooser(const View& view, const Beneficiary& beneficiary)
+    : view_(view),
+      for_(beneficiary),
+      minimum_(for_.pods.begin(), for_.pods.begin() + for_.min),
+      alike_(std::ranges::all_of(
+          for_.pods, [&](const PodInfo* pod) { return pod->shape == for_.pods.front()->shape; })) {}
+
+std::optional<Reservation> Chooser::Start(std::span<const VictimJob* const> jobs) {
+  Pods evicted = Running(jobs);
+  if (BreaksBudgets(evicted, view_.store)) return std::nullopt;
+  std::optional<Reservation> reserve = Search(jobs);
+  if (!reserve) return std::nullopt;
+  reserve->evicts = std::move(evicted);
+  SortOut(*reserve, jobs);
+  NameVictims(*reserve, jobs);
+  return reserve;
+}
+
+std::optional<Reservation> Chooser::Search(std::span<const VictimJob* const> jobs) {
+  const Losses losses = LossesOf(jobs);
+  const bool of_others = std::ranges::any_of(
+      losses.list, [&](const policy::Loss& loss) { return loss.queue != for_.workload.queue; });
+  const std::optional<int> straddlers = engine::StraddlersOf(for_, losses);
+  if (!straddlers) return std::nullopt;
+  // It is cheaper to see that there is no claim than that there is no room.
+  const bool may =
+      !of_others || IsClaim(for_.exchange->BestClaimOf(for_.wants, losses.list), *straddlers);
+  if (!may) return std::nullopt;
+  std::optional<Reservation> reserve = SearchRoom(jobs, of_others ? minimum_ : for_.pods);
+  if (!reserve || !of_others) return reserve;
+  if (!MayClaim(*for_.exchange, *straddlers, *reserve, losses)) return std::nullopt;
+  if (const policy::FairShareTable* shares = SharesWithout(PlannedOf(jobs))) {
+    const policy::Exchange after = for_.exchange->With(*shares);
+    const std::optional<int> left = after.Straddlers(losses.list);
+    if (!left || !MayClaim(after, *left, *reserve, losses)) return std::nullopt;
+  }
+  return reserve;
+}
+
+bool Chooser::HasRoom(std::span<const VictimJob* const> jobs) {
+  return SearchRoom(jobs, for_.pods).has_value();
+}
+
+std::optional<int> Chooser::StraddlersOf(std::span<const VictimJob* const> jobs) const {
+  return engine::StraddlersOf(for_, LossesOf(jobs));
+}
+
+Jobs Chooser::Admit(const Jobs& order, bool straddlers) const {
+  if (for_.exchange == nullptr) return order;
+  policy::Floors floors(*for_.exchange);
+  Jobs admitted;
+  // Where one is left, those after it are left.
+  const auto take = [&](const Jobs& from, bool may_straddle) {
+    Jobs left;
+    for (const VictimJob* job : from) {
+      const policy::Loss loss{.queue = job->queue, .pods = job->running};
+      const bool taken = !Waits(*job, left) && floors.Take(loss, may_straddle);
+      (taken ? admitted : left).push_back(job);
+    }
+    return left;
+  };
+  Jobs left = take(order, /*may_straddle=*/false);
+  if (!straddlers) return admitted;
+  left = take(left, /*may_straddle=*/true);
+  for (const VictimJob* last : Jobs(left)) {
+    if (last->before == 0) continue;
+    const auto of_gang = [&](const VictimJob* job) { return job->workload == last->workload; };
+    Pods rest;
+    for (const VictimJob* job : left) {
+      if (of_gang(job)) rest.insert(rest.end(), job->running.begin(), job->running.end());
+    }
+    if (!floors.Take({.queue = last->queue, .pods = rest}, /*may_straddle=*/true)) continue;
+    std::ranges::copy_if(left, std::back_inserter(admitted), of_gang);
+    std::erase_if(left, of_gang);
+  }
+  return admitted;
+}
+
+std::vector<std::pair<cluster::NodeIndex, Jobs>> Chooser::ByNode(const Jobs& order) const {
+  std::map<cluster::NodeIndex, std::set<std::size_t>> there;  // places in the order
+  std::map<const Workload*, std::set<std::size_t>> surplus;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (order[i]->surplus) surplus[order[i]->workload].insert(i);
+  }
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (const cluster::NodeIndex node : NodesOf(*order[i])) {
+      there[node].insert(i);
+      if (order[i]->before > 0) there[node].merge(std::set(surplus[order[i]->workload]));
+    }
+  }
+  // Members without devices, and small ones, find room sooner.
+  const std::shared_ptr<const cluster::PodShape>& shape = LargestShape(minimum_);
+  view_.scorer.Refresh();
+  std::vector<std::tuple<std::int64_t, cluster::NodeIndex, Jobs>> nodes;
+  for (const auto& [node, here] : there) {
+    Jobs jobs;
+    for (const std::size_t i : here) jobs.push_back(order[i]);
+    policy::Overlay room(view_.store);
+    if (const auto ending = for_.ending.by_node.find(node); ending != for_.ending.by_node.end()) {
+      for (const PodInfo* pod : ending->second) room.Remove(*pod);
+    }
+    const policy::Scorer::View places = view_.scorer.For(shape, room);
+    const int before = places.Room(node);
+    if (before >= for_.min) continue;
+    std::int64_t devices = 0;
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      devices += jobs[i]->runs ? jobs[i]->devices : 0;
+      for (const PodInfo* pod : jobs[i]->pods) {
+        if (pod->node == node) room.Remove(*pod);
+      }
+      if (places.Room(node) <= before) continue;
+      const auto end = jobs.begin() + static_cast<std::ptrdiff_t>(i) + 1;
+      nodes.emplace_back(devices, node, Jobs(jobs.begin(), end));
+      break;
+    }
+  }
+  std::ranges::sort(
+      nodes, {}, [](const auto& node) { return std::pair(std::get<0>(node), std::get<1>(node)); });
+  std::vector<std::pair<cluster::NodeIndex, Jobs>> result;
+  for (auto& [devices, node, jobs] : nodes) result.emplace_back(node, std::move(jobs));
+  return result;
+}
+
+policy::NodeGroups Chooser::Domains() const {
+  return for_.workload.topology_required.empty()
+             ? policy::NodeGroups()
+             : policy::GroupBy(view_.store, for_.workload.topology_required);
+}
+
+std::set<const VictimJob*> Chooser::Needed(const Jobs& jobs) {
+  std::set<const VictimJob*> needed;
+  if (!alike_) return needed;
+  const Places::Freed freed = Counted().With(jobs);
+  for (const VictimJob* job : jobs) {
+    if (Counted().Without(*job, freed) < for_.min) needed.insert(job);
+  }
+  return needed;
+}
+
+bool Chooser::NeedsAll(const Jobs& jobs) {
+  if (jobs.size() == 1) return true;
+  if (!alike_) return false;
+  const Places::Freed freed = Counted().With(jobs);
+  return std::ranges::all_of(
+      jobs, [&](const VictimJob* job) { return Counted().Without(*job, freed) < for_.min; });
+}
+
+Jobs Chooser::BreakingBudgets(std::span<const VictimJob* const> jobs) const {
+  Jobs within;
+  Jobs breaking;
+  for (const VictimJob* job : jobs) {
+    if (Waits(*job, breaking)) {
+      breaking.push_back(job);
+      continue;
+    }
+    within.push_back(job);
+    if (!BreaksBudgets(Running(within), view_.store)) continue;
+    within.pop_back();
+    breaking.push_back(job);
+  }
+  return breaking;
+}
+
+/// The fair shares once these have given their places up: less demand of one queue is more room
+/// for others. Null: nobody does.
+const policy::FairShareTable* Chooser::SharesWithout(const PodSet& planned) {
+  if (planned.empty()) return nullptr;
+  const auto [it, is_new] = shares_without_.try_emplace(planned);
+  if (is_new) {
+    it->second = view_.fair_shares.Without(view_.now, planned);
+  }
+  return &it->second;
+}
+
+/// Of the pods that end in any case, those that do so if these jobs give way: a plan that yields
+/// spares the pods that it was about to evict.
+Pods Chooser::EndingWith(std::span<const VictimJob* const> jobs) const {
+  std::set<std::string_view> yield;
+  for (const VictimJob* job : jobs) {
+    if (!job->runs) yield.insert(job->workload->key);
+  }
+  Pods ending = for_.ending.pods;
+  std::erase_if(ending, [&](const PodInfo* pod) {
+    return !pod->terminating() && yield.contains(view_.states.At(*pod).victim_of);
+  });
+  return ending;
+}
+
+/// The room is held until all of these have ended.
+void Chooser::NameVictims(Reservation& reserve, std::span<const VictimJob* const> jobs) const {
+  for (const PodInfo* pod : reserve.evicts) reserve.victims.push_back(pod->object.meta.uid);
+  for (const PodInfo* pod :
+       AwaitedOf(view_, for_.workload, reserve.placed, EndingWith(jobs), WithPodsOf(jobs, {}))) {
+    reserve.victims.push_back(pod->object.meta.uid);
+  }
+}
+
+/// False: counting is enough to say that there is no room. Where plans yield, fewer pods end than
+/// are counted.
+bool Chooser::HasPlaces(std::span<const VictimJob* const> jobs) {
+  if (!alike_ || jobs.empty()) return true;
+  return Counted().With(jobs).places >= for_.min;
+}
+
+const Places& Chooser::Counted() {
+  if (!places_) places_.emplace(view_, for_.pods.front()->shape, for_.ending, for_.min);
+  return *places_;
+}
+
+std::optional<Reservation> Chooser::SearchRoom(std::span<const VictimJob* const> jobs,
+                                               const Pods& pods) {
+  if (searches_ == kMaxSearches) return std::nullopt;
+  if (!HasPlaces(jobs)) return std::nullopt;
+  std::optional<Ended> more;
+  if (!jobs.empty()) {
+    const bool yields = !std::ranges::all_of(jobs, &VictimJob::runs);
+    more = yields ? Ended(view_.store, EndingWith(jobs)) : for_.ending.ended;
+    for (const VictimJob* job : jobs) {
+      for (const PodInfo* pod : job->pods) more->Add(*pod);
+    }
+  }
+  View view = view_;
+  view.ended = more ? &*more : &for_.ending.ended;
+  ++searches_;
+  return DecideStart(view, for_.workload, pods, for_.min, nullptr).reserve;
+}
+
+}  // namespace berth::engine

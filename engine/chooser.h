@@ -1,0 +1,68 @@
+// Judges sets of jobs: whether a workload starts once they have ended, and may take their room.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/places.h"
+#include "engine/victim_job.h"
+#include "policy/node_groups.h"
+
+namespace berth::engine {
+
+/// For one decision: it remembers how many searches there were.
+class Chooser {
+ public:
+  /// Both must outlive it, and the store must not change.
+  Chooser(const View& view, const Beneficiary& beneficiary);
+
+  /// How the workload starts once these have ended, with what ends anyway. nullopt: it does not, or
+  /// a budget forbids it, or there were too many searches.
+  std::optional<Reservation> Start(std::span<const VictimJob* const> jobs);
+  /// The same without budgets.
+  std::optional<Reservation> Search(std::span<const VictimJob* const> jobs);
+  /// Whether there is room and quota once they have ended, whoever has a claim to it.
+  bool HasRoom(std::span<const VictimJob* const> jobs);
+  /// See policy::Exchange::Straddlers.
+  std::optional<int> StraddlersOf(std::span<const VictimJob* const> jobs) const;
+  /// Of the jobs in that order, those that can be taken together without a straddler; with
+  /// `straddlers`, then those that become one. A gang whose surplus cannot go by itself may go
+  /// whole.
+  Jobs Admit(const Jobs& order, bool straddlers) const;
+  /// By node, the jobs there in that order, with those that must go before; only nodes that could
+  /// take a member. The nodes on which the fewest devices make room for one come first, each with
+  /// just these jobs.
+  std::vector<std::pair<cluster::NodeIndex, Jobs>> ByNode(const Jobs& order) const;
+  /// The nodes inside which the workload must be, if it must: one group for each domain.
+  policy::NodeGroups Domains() const;
+  /// The jobs of the set that cannot be left out, one by one, as far as counting tells.
+  std::set<const VictimJob*> Needed(const Jobs& jobs);
+  /// Whether none of them can be left out, as far as counting tells.
+  bool NeedsAll(const Jobs& jobs);
+  /// Of the jobs, those whose eviction some budget forbids together with those before them, and
+  /// those that go only after one of these.
+  Jobs BreakingBudgets(std::span<const VictimJob* const> jobs) const;
+
+ private:
+  const policy::FairShareTable* SharesWithout(const policy::QueueDemands::PodSet& planned);
+  std::vector<const cluster::PodInfo*> EndingWith(std::span<const VictimJob* const> jobs) const;
+  void NameVictims(Reservation& reserve, std::span<const VictimJob* const> jobs) const;
+  bool HasPlaces(std::span<const VictimJob* const> jobs);
+  const Places& Counted();
+  std::optional<Reservation> SearchRoom(std::span<const VictimJob* const> jobs,
+                                        const std::vector<const cluster::PodInfo*>& pods);
+
+  const View& view_;
+  const Beneficiary& for_;
+  const std::vector<const cluster::PodInfo*> minimum_;
+  const bool alike_;
+  std::optional<Places> places_{};  ///< Once the pods have ended that end in any case.
+  int searches_ = 0;
+  std::map<policy::QueueDemands::PodSet, policy::FairShareTable> shares_without_;
+};
+
+}  // namespace berth::engine
