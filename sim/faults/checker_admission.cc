@@ -118,8 +118,8 @@ void Checker::CheckRoom(const kube::Pod& bound) {
   // with a Binding under way whose answer kube-scheduler has lost.
   if (env_.now() < passthrough_until_) return;
   const bool two_schedulers = env_.now() < scheduler_restarted_ + kOldNews;
-  // kube-scheduler binds such pods itself. Where the answer to a Binding by Berth is lost or slow, it
-  // takes the room of that pod to be free.
+  // kube-scheduler binds such pods itself. Where the answer to a Binding by Berth is lost or slow,
+  // it takes the room of that pod to be free.
   const bool by_scheduler = faults_ > 0 && AmountOf(bound.spec->requests, kGpu) == 0;
   for (const char* name : {kGpu, "cpu", "memory", "pods"}) {
     if (name != kGpu && (two_schedulers || by_scheduler)) continue;
