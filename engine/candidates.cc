@@ -87,6 +87,14 @@ Pods SurplusOf(const View& view, const Workload& gang, const Workload& beneficia
 /// `pods`, which are all that `workload` holds or what it holds without its surplus, if all of them
 /// may be taken from it, and all in one queue.
 std::optional<VictimJob> WholeOf(const View& view, const Workload& workload, Pods pods) {
+  const std::optional<Plan>& plan = view.states.At(workload).plan;
+  const bool waits = plan && !plan->started;
+  // A launcher that runs ahead of its gang has no devices to give, and goes on.
+  if (waits) {
+    std::erase_if(pods, [](const PodInfo* pod) {
+      return pod->charge != Charge::kPlanned && !pod->shape->asks_device;
+    });
+  }
   if (pods.empty()) return std::nullopt;
   const cluster::QueueId queue = pods.front()->charged_queue;
   for (const PodInfo* pod : pods) {
@@ -95,12 +103,12 @@ std::optional<VictimJob> WholeOf(const View& view, const Workload& workload, Pod
     if (!state.victim_of.empty() || state.spared_until > view.now) return std::nullopt;
   }
   VictimJob job = PartOf(view, workload, std::move(pods));
+  job.inherits = waits && plan->evicting == Evicting::kSent;
   if (!job.runs) {
-    const std::optional<Plan>& plan = view.states.At(workload).plan;
-    if (!plan || plan->started) return std::nullopt;
+    if (!waits) return std::nullopt;
     // Once others are evicted for it, the room is that plan's until its members are bound, or until
     // it is inherited. An eviction that is under way is for this plan, and not for another one.
-    const bool under_way = plan->evicting == Evicting::kSent && !HasEvictedAll(view.store, *plan);
+    const bool under_way = job.inherits && !HasEvictedAll(view.store, *plan);
     const bool by_scheduler = plan->evicting == Evicting::kNo && !plan->victims.empty();
     if (under_way || by_scheduler) return std::nullopt;
   }
@@ -140,7 +148,7 @@ bool IsLower(const VictimJob& job, const Workload& preemptor) {
          });
 }
 
-/// Whether its plan is about to evict others that do not end yet.
+/// Whether its plan evicts others, or is about to, and not all of that is done.
 bool Evicts(const View& view, const Workload& workload) {
   const std::optional<Plan>& plan = view.states.At(workload).plan;
   return plan && plan->evicting != Evicting::kNo && !HasEvictedAll(view.store, *plan);
@@ -196,7 +204,7 @@ std::vector<VictimJob> ClaimableOf(std::vector<VictimJob> jobs, const Workload& 
 }  // namespace
 
 bool HasEvictedAll(const cluster::Store& store, const Plan& plan) {
-  return plan.evicting == Evicting::kSent && plan.unanswered.empty() &&
+  return plan.evicting == Evicting::kSent && plan.unanswered.empty() && plan.notices.empty() &&
          std::ranges::all_of(plan.victims, [&](const std::string& uid) {
            const PodInfo* pod = store.FindPod(uid);
            return pod == nullptr || pod->terminating();

@@ -10,8 +10,9 @@
 
 namespace berth::engine {
 
-/// Whether the plan has evicted all that it evicts: every eviction was answered, and its victims
-/// end or are gone. From then on work of higher standing in its queue may have the room instead.
+/// Whether the plan has evicted all that it evicts: no answer is to come that would have to be
+/// noted for it, and its victims end or are gone. From then on work of higher priority in its queue
+/// may have the room instead.
 bool HasEvictedAll(const cluster::Store& store, const Plan& plan);
 
 /// From whom a workload may take room.

@@ -14,7 +14,6 @@ namespace berth::engine {
 
 using cluster::Charge;
 using cluster::PodInfo;
-using cluster::ReasonId;
 using cluster::Workload;
 
 namespace {

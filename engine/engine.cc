@@ -160,9 +160,8 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
   const auto old_shape = fresh ? nullptr : known->shape;
   const PodInfo* pod = store_.UpsertPod(std::move(object));
   if (pod == nullptr) AfterVictimGone(uid, old_node, now);
-  if (pod != nullptr && leaving && !was_leaving) {
-    const Workload* preemptor = store_.FindWorkload(states_.At(*pod).victim_of);
-    if (preemptor != nullptr) LookForHeirs(*preemptor);
+  if (pod != nullptr && leaving && !was_leaving && !states_.At(*pod).victim_of.empty()) {
+    LookForHeirsOf(uid);
   }
   if (!key.empty() &&
       (leaving || pod == nullptr || pod->workload == nullptr || pod->workload->key != key)) {
@@ -180,11 +179,7 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
   if (pod == nullptr || pod->workload == nullptr) return;
   const Workload& workload = *pod->workload;
   WorkloadState& state = states_[workload];
-  if (fresh && pod->shape->asks_device && workload.started && !workload.in_tree && !state.plan &&
-      !workload.Runs()) {
-    store_.RefreshWorkloads();  // whether it is a member
-    StartAnewIfNoneRuns(workload.key, now);
-  }
+  if (fresh && pod->shape->asks_device) StartAnewAfterLaunchers(workload, now);
   const auto asks_for_else = [&] {
     return pod->queue != old_queue || pod->shape != old_shape ||
            pod->refusal.reason != ReasonId::kNone;
@@ -208,6 +203,8 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
                    "berth: already bound to " + pod->object.node_name);
     if (!workload.started) store_.RefreshWorkloads();  // its minimum may have changed, too
     PruneBound(*pod, now);
+    // Workers may have come while it was on its way.
+    if (!was_bound && !pod->shape->asks_device) StartAnewAfterLaunchers(workload, now);
     if (!was_bound && started_) JoinEviction(*pod);
     return;
   }
@@ -330,6 +327,14 @@ void Engine::StartAnewIfNoneRuns(const std::string& gang, TimePoint now) {
   const Workload* workload = store_.FindWorkload(gang);
   if (workload == nullptr || !workload->started || !workload->gang) return;
   if (workload->AsksDevices() && !workload->Runs()) StartAnew(*workload, now);
+}
+
+/// The same for a gang that had nothing but launchers, once none of them is on its way.
+void Engine::StartAnewAfterLaunchers(const Workload& workload, TimePoint now) {
+  const bool launched = workload.started && !workload.in_tree && !workload.Runs();
+  if (!launched || states_[workload].plan) return;
+  store_.RefreshWorkloads();  // who is a member
+  StartAnewIfNoneRuns(workload.key, now);
 }
 
 void Engine::Step(TimePoint now) {

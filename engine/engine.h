@@ -407,6 +407,7 @@ class Engine : private cluster::StoreListener {
   void NoteInVain(const cluster::Workload& workload, const PlanEnd& end);
   std::size_t TakeEvicted(const cluster::Workload& workload);
   void LookForHeirs(const cluster::Workload& workload);
+  void LookForHeirsOf(const std::string& victim);
   void AfterLastVictim(const cluster::Workload& workload, TimePoint now);
   void NoteMarked();
   std::vector<const cluster::PodInfo*> TakeMarked(const cluster::Workload& workload);
@@ -455,6 +456,7 @@ class Engine : private cluster::StoreListener {
   void TakePolicy(config::PolicyConfiguration policy, TimePoint now);
   void ReadPlanned(TimePoint now);
   void StartAnewIfNoneRuns(const std::string& gang, TimePoint now);
+  void StartAnewAfterLaunchers(const cluster::Workload& workload, TimePoint now);
   void RereadIfDue(TimePoint now);
   void ReadAnew(const std::vector<const cluster::PodInfo*>& pods, TimePoint now);
 

@@ -1,6 +1,8 @@
 #include "engine/eviction.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 #include <span>
@@ -197,6 +199,14 @@ void DecideVictims(const View& view, const Beneficiary& beneficiary, Sources sou
   std::vector<VictimJob> jobs =
       FindVictimJobs(view, beneficiary.workload, sources, beneficiary.exchange, beneficiary.wants);
   decision.again = Earlier(decision.again, LeaveOutYoung(jobs, view.now));
+  // Who inherits room evicts nobody besides: what was evicted for would lie idle meanwhile.
+  if (std::ranges::any_of(jobs, &VictimJob::inherits)) {
+    std::vector<VictimJob> plans;
+    std::ranges::copy_if(jobs, std::back_inserter(plans), std::logical_not{}, &VictimJob::runs);
+    decision.reserve = ChooseVictims(view, beneficiary, plans);
+    if (decision.reserve) return;
+    std::erase_if(jobs, [](const VictimJob& job) { return job.inherits; });
+  }
   decision.reserve = ChooseVictims(view, beneficiary, jobs);
 }
 
@@ -233,9 +243,10 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
   const std::uint64_t shares = view.fair_shares.renewals();
   DecideVictims(view, beneficiary, from, decision);
   if (decision.reserve && exchange && !of_now) {
-    exchange = ExchangeOf(view, workload, view.fair_shares.Now(view.now));
-    const bool others = view.fair_shares.renewals() != shares;  // by now, or by the search
-    if (others) DecideVictims(view, beneficiary, from, decision);
+    const policy::FairShareTable& now = view.fair_shares.Now(view.now);
+    if (view.fair_shares.renewals() == shares) return decision;  // by now, and by the search
+    exchange = ExchangeOf(view, workload, now);
+    DecideVictims(view, beneficiary, from, decision);
   }
   return decision;
 }

@@ -62,7 +62,7 @@ std::vector<std::pair<std::string, std::string>> NamesOf(const std::vector<const
 
 void Engine::BeginEvictions(const Workload& workload, const Reservation& decision) {
   Plan& plan = *states_[workload].plan;
-  plan.evicting = Evicting::kDryRun;
+  if (plan.evicting == Evicting::kNo) plan.evicting = Evicting::kDryRun;
   SetVerdict(workload, {.reason = ReasonId::kWaitingForVictims, .want = std::ssize(plan.victims)});
   actions_.push_back(Decision{.kind = "evict",
                               .workload = workload.key,
@@ -71,8 +71,6 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
                               .generation = store_.generation(),
                               .placed = NamesOf(decision.evicts, store_)});
   for (const PodInfo* pod : decision.surplus) plan.surplus.insert(pod->object.meta.uid);
-  // The room that others were evicted for stays that of who inherits it.
-  if (decision.evicts.empty() && plan.inherited > 0) plan.evicting = Evicting::kSent;
   bool resumed = false;  // some were evicted by an earlier process; with none, it only waits
   for (const PodInfo* pod : decision.evicts) {
     states_.SetVictim(*pod, workload.key);
@@ -194,9 +192,10 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& plan_id
   Plan& plan = *states_[workload].plan;
   if (dry_run != (plan.evicting == Evicting::kDryRun)) return;
   if (!dry_run && accepted) NoteEvicted(plan, uid, now);
-  if (plan.unanswered.erase(uid) == 0) return;
+  if (plan.unanswered.erase(uid) == 0) return LookForHeirs(workload);
   const PodInfo* victim = store_.FindPod(uid);
   if (!accepted) {
+    plan.notices.erase(uid);
     if (victim != nullptr) states_[*victim].spared_until = now + kSparedFor;
     LookAgainAt(now + kSparedFor);
     KeepWarnings(plan.victims, now + kSparedFor + 1'000);  // it is tried again then
@@ -204,7 +203,7 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& plan_id
     // over.
     const bool none = plan.accepted.empty() && (dry_run || plan.unanswered.empty());
     if (none) Dissolve(workload, plan_ends::kEvictionRefused, /*hold=*/false, now);
-    return;
+    return LookForHeirs(workload);
   }
   if (!dry_run) plan.accepted.insert(uid);
   if (!plan.unanswered.empty() || (dry_run && Warns(workload, now))) return;
@@ -343,11 +342,19 @@ std::size_t Engine::TakeEvicted(const Workload& workload) {
   return std::exchange(plan.accepted, {}).size() + std::exchange(plan.inherited, 0);
 }
 
-/// If all that are evicted for the workload end, work of higher standing may have their room, and
+/// If all that are evicted for the workload end, work of higher priority may have their room, and
 /// is judged again.
 void Engine::LookForHeirs(const Workload& workload) {
   const std::optional<Plan>& plan = states_.At(workload).plan;
   if (plan && !plan->started && HasEvictedAll(store_, *plan)) store_.BumpFreeGeneration();
+}
+
+/// The victim begins to end.
+void Engine::LookForHeirsOf(const std::string& victim) {
+  for (const Workload* workload : awaiting_) {
+    const std::vector<std::string>& victims = states_.At(*workload).plan->victims;
+    if (std::ranges::find(victims, victim) != victims.end()) LookForHeirs(*workload);
+  }
 }
 
 /// It stays: other plans do not wait for its end any more (ReleaseFromSpared).

@@ -27,7 +27,7 @@ Plan& Engine::BeginPlan(const Workload& workload, std::string id) {
 /// Call when every member that had a place in the plan is bound or has given it up.
 void Engine::EndPlan(const Workload& workload) {
   const std::optional<Plan>& plan = states_[workload].plan;
-  // While it held the room of those that it evicted, its work was nobody's victim.
+  // While it held the room of those that it evicted, its work was no victim that runs.
   if (plan && plan->evicting == Evicting::kSent) store_.BumpFreeGeneration();
   EndEvictions(workload);
   states_[workload].plan.reset();

@@ -1,15 +1,12 @@
 #include "engine/victim_choice.h"
 
 #include <algorithm>
-#include <deque>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <ranges>
 #include <set>
 #include <span>
 #include <tuple>
-#include <unordered_set>
 #include <utility>
 
 #include "engine/chooser.h"
@@ -19,7 +16,6 @@
 
 namespace berth::engine {
 
-using cluster::Charge;
 using cluster::PodInfo;
 using cluster::ReasonId;
 using cluster::Workload;
@@ -57,7 +53,7 @@ auto RankOf(std::span<const VictimJob* const> jobs, int straddlers) {
   std::ranges::sort(ages, std::ranges::greater{});
   std::ranges::sort(uids);
   return std::tuple(straddlers, unwarned, minima, gangs, devices, -least_excess,
-                    std::move(priorities), work, places, std::move(ages), jobs.size(), places,
+                    std::move(priorities), work, places, std::move(ages), jobs.size(),
                     std::move(uids));
 }
 

@@ -26,6 +26,7 @@ struct VictimJob {
   /// Those of them that are not only planned. What queues that lose them are judged by.
   std::vector<const cluster::PodInfo*> running{};
   bool runs = false;         ///< Some must be evicted.
+  bool inherits = false;     ///< Its plan has evicted others: who takes its room inherits it.
   bool warned = false;       ///< It was told of it (MemberState::evict_at), as it was then.
   std::int64_t devices = 0;  ///< What they are charged, thousandths.
   TimePoint from = 0;        ///< It may not be evicted before that: see OfAgeAt.

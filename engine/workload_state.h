@@ -102,7 +102,8 @@ enum class Evicting : std::uint8_t {
   kNo,      ///< Nobody is evicted, or kube-scheduler does that.
   kDryRun,  ///< It is asked whether all evictions would be done.
   kWarned,  ///< The victims know when they are to be evicted. Then all is judged again.
-  kSent,    ///< The evictions are under way or done: the room is the plan's until they have ended.
+  kSent,    ///< The evictions are under way or done: the room is the plan's until its members are
+            ///< bound, or until it is inherited.
 };
 
 /// A placement of a whole workload, charged in the ledger. It has no effect until its members come

@@ -152,9 +152,9 @@ class UsedByQueue {
 
  private:
   using ByQueue = std::map<std::string, Json>;
-  static Json Find(const ByQueue& map, const std::string& queue, Json otherwise) {
+  static Json Find(const ByQueue& map, const std::string& queue, const Json& otherwise) {
     const auto it = map.find(queue);
-    return it == map.end() ? std::move(otherwise) : it->second;
+    return it == map.end() ? otherwise : it->second;
   }
 
   cluster::UsageRecord record_;

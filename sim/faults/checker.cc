@@ -82,7 +82,7 @@ void Checker::OnBound(const kube::Pod& pod) {
     anywhere_.insert(pod.meta.uid);
     return;  // queues and gangs are not checked
   }
-  in_vain_.erase(WorkloadKey(pod));
+  NoteUse(pod);
   CheckTorn();
   CheckQueues(pod);
   CheckBarrier(pod);

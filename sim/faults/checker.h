@@ -128,6 +128,7 @@ class Checker {
   void CheckTorn();
   void CheckSurplus(const kube::Pod& victim);
   void CheckBeneficiaries();
+  void NoteUse(const kube::Pod& bound);
   void CheckBudgets(const cluster::Store& store, const cluster::PodInfo& preemptor,
                     const std::string& node, const engine::VictimSet& set);
   void WatchGang(const Change& change);
@@ -189,8 +190,15 @@ class Checker {
   int evicted_ = 0;
   int surplus_ = 0;
   int faults_ = 0;
-  /// By the key of a workload: a victim, while no member has been bound since.
-  std::map<std::string, std::string> in_vain_;
+  /// What was evicted for a workload.
+  struct Room {
+    std::string victim;           ///< The first of them.
+    std::set<std::string> nodes;  ///< Of all of them.
+    std::string queue;            ///< Of the workload, as its priority.
+    std::int32_t priority = 0;
+  };
+  /// By the key of a workload, while no member has been bound since.
+  std::map<std::string, Room> in_vain_;
   std::map<std::string, TimePoint> left_;  ///< By the same key: when a member last ended.
   std::map<std::string, TimePoint> lost_;  ///< By gang: when one was last deleted, not evicted.
   /// By the key of a gang that loses members to an eviction: UIDs of those that ran then and are

@@ -97,6 +97,14 @@ void Checker::OnEviction(const kube::Pod& victim) {
     if (WorkloadKey(*pod) != mark->workload || !pod->node_name.empty() || pod->meta.deletion)
       continue;
     ++waiting;
+    const auto [room, first] = in_vain_.try_emplace(mark->workload);
+    if (first) {
+      room->second = {.victim = victim.meta.name,
+                      .nodes = {},
+                      .queue = QueueByPolicy(*pod, env_.api.policy()),
+                      .priority = pod->priority};
+    }
+    room->second.nodes.insert(victim.node_name);
     const std::string queue = LabelOf(*pod, "berth.dev/queue");
     const bool may_borrow = env_.api.policy().borrowing || policies_.size() > 1;
     const bool other = queue.empty() || !claim || claim->queue != queue;
@@ -117,7 +125,6 @@ void Checker::OnEviction(const kube::Pod& victim) {
     Broken(fmt::format("I9: {} is evicted for {}, which does not wait", victim.meta.name,
                        mark->workload));
   }
-  if (waiting > 0) in_vain_.try_emplace(mark->workload, victim.meta.name);
   if (mark->surplus) return CheckSurplus(victim);
   NoteTorn(victim);
 }
@@ -236,11 +243,23 @@ void Checker::CheckTorn() {
   }
 }
 
+/// The pod makes use of what was evicted for its workload; or it has the room that was made for
+/// work of lower priority in its queue, and inherited.
+void Checker::NoteUse(const kube::Pod& bound) {
+  in_vain_.erase(WorkloadKey(bound));
+  const std::string queue = QueueByPolicy(bound, env_.api.policy());
+  std::erase_if(in_vain_, [&](const auto& entry) {
+    const Room& room = entry.second;
+    return room.queue == queue && room.priority < bound.priority &&
+           room.nodes.contains(bound.node_name);
+  });
+}
+
 /// I9, where nothing went wrong: whoever was evicted for made use of it.
 void Checker::CheckBeneficiaries() {
   if (faults_ > 0) return;
-  for (const auto& [key, victim] : in_vain_) {
-    Broken(fmt::format("I9: {} was evicted for {}, which did not start", victim, key));
+  for (const auto& [key, room] : in_vain_) {
+    Broken(fmt::format("I9: {} was evicted for {}, which did not start", room.victim, key));
   }
 }
 

@@ -162,6 +162,67 @@ TEST_CASE("the room that others are evicted for is not inherited", "[unit][engin
   CHECK(w.Planned("t0").empty());
 }
 
+TEST_CASE("an heir evicts nobody besides", "[unit][engine][bug]") {
+  // `low` is evicted for g; x, of a priority between those of g and of `top`, stays.
+  Evictions w(3);
+  w.Add(MakePod("x").Gpu(8).Priority(15).On("n2"));
+  w.GatherHigh();
+  REQUIRE(w.Orders() == kBoth);
+  for (int i = 0; i < 3; ++i) {
+    w.Add(MakePod("t" + std::to_string(i)).Gpu(8).Gang("top", 3).Priority(20).Gated());
+  }
+  w.Tick();
+  CHECK(w.Planned("m0") == "n0");  // x would have to go, too: g goes on
+  CHECK(w.Planned("t0").empty());
+  CHECK(w.Orders() == kBoth);
+}
+
+TEST_CASE("what was evicted is told and counted before its room is inherited",
+          "[unit][engine][bug]") {
+  Evictions w;
+  w.HoldEvictions();
+  w.GatherHigh();
+  w.CarryOutEvictions();  // the dry runs
+  w.Tick();
+  for (const char* pod : {"l0", "l1"}) w.Delete(pod);  // no answer has come
+  w.Tick();
+  GatherTop(w, 20);
+  CHECK(w.Planned("t0").empty());
+  w.CarryOutEvictions();
+  w.Tick();
+  CHECK(w.LogOf("event l0 Preempted").size() == 1);
+  CHECK(w.LogOf("event l1 Preempted").size() == 1);
+  CHECK(w.engine().TakeCounters().evictions == Counts{{"preemption", 2}});
+  CHECK(w.Planned("t0") == "n0");
+}
+
+TEST_CASE("an heir keeps its room over an edit of the policy, also once all victims have ended",
+          "[unit][engine][bug]") {
+  Evictions w;
+  w.GatherHigh();
+  for (const char* pod : {"l0", "l1"}) w.Delete(pod);
+  w.Tick();
+  GatherTop(w, 20);
+  REQUIRE(w.Planned("t0") == "n0");
+  w.Reload({});
+  CHECK(w.Planned("t0") == "n0");
+  CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
+}
+
+TEST_CASE("a launcher that runs ahead goes on when the room of its gang is inherited",
+          "[unit][engine][bug]") {
+  Evictions w;
+  w.Add(MakePod("launcher").Cpu("1").Gang("g", 3).Priority(10).On("n0"));
+  for (int i = 0; i < 2; ++i) w.Add(w.Member(i, 3, 3).Gated().Priority(10));
+  w.Tick();
+  REQUIRE(w.LogOf("evict l").size() == 2);
+  GatherTop(w, 20);
+  CHECK(w.LogOf("evict launcher").empty());
+  CHECK(w.Planned("m0").empty());
+  CHECK(w.Planned("t0") == "n0");
+  CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
+}
+
 TEST_CASE("evictions whose room was inherited are in vain if the heir does not start",
           "[unit][engine]") {
   Evictions w;

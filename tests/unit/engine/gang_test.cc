@@ -215,6 +215,25 @@ TEST_CASE("a gang of launchers starts again when a worker comes", "[unit][engine
   }
 }
 
+TEST_CASE("workers that come while their launcher is on its way start as a whole",
+          "[unit][engine][bug]") {
+  GangWorld w(2);
+  for (int i = 0; i < 2; ++i) {
+    w.Add(MakePod("low" + std::to_string(i)).Gpu(8).On("n" + std::to_string(i)));
+  }
+  w.Add(MakePod("launcher").Cpu("1").Gang("g", 3).Min(1).Priority(10).Gated().Created(1));
+  w.Tick();
+  w.Advance(10'000);  // it waited for more members
+  REQUIRE(w.store().FindWorkload("default/gang/g")->started);
+  REQUIRE(w.NodeOf("launcher").empty());
+  for (int i = 0; i < 2; ++i) w.Add(w.Member(i, 3, 1).Gated().Priority(10));
+  w.Tick();
+  w.Schedule();  // binds the launcher
+  w.Advance(10'000);
+  CHECK_FALSE(w.NodeOf("launcher").empty());
+  CHECK_FALSE(w.LogOf("evict low").empty());
+}
+
 // --- The barrier
 // ------------------------------------------------------------------------------------
 

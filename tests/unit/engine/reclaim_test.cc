@@ -71,6 +71,39 @@ TEST_CASE("a single pod takes back room, and is released when its victims are go
   CHECK(w.evictions() == 8);
 }
 
+TEST_CASE("work of higher priority inherits what its queue takes back", "[unit][engine]") {
+  SECTION("where the quota is enough for one") {
+    Reclaim w;
+    w.Add(Reclaim::Mine("y", 8));
+    w.Tick();
+    REQUIRE(w.evictions() == 8);
+    w.Add(Reclaim::Mine("z", 8).Priority(10));
+    w.Tick();
+    CHECK(w.Why("z") == "WaitingForVictims");
+    CHECK(w.Planned("y").empty());
+    w.EndVictims();
+    w.Schedule();
+    CHECK_FALSE(w.NodeOf("z").empty());
+    CHECK(w.NodeOf("y").empty());
+    CHECK(w.evictions() == 8);
+  }
+  SECTION("where it is enough for both, the other one takes more back") {
+    Reclaim w(Reclaim::Queues(0, 16));
+    w.Add(Reclaim::Mine("y", 8));
+    w.Tick();
+    REQUIRE(w.evictions() == 8);
+    w.Add(Reclaim::Mine("z", 8).Priority(10));
+    w.Tick();
+    w.EndVictims();
+    w.EndVictims();
+    w.Schedule();
+    CHECK_FALSE(w.NodeOf("z").empty());
+    CHECK_FALSE(w.NodeOf("y").empty());
+    CHECK(w.evictions() == 16);
+    CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
+  }
+}
+
 TEST_CASE("who counted on the quota of pods that stay after all gives its plan up",
           "[unit][engine]") {
   // `a` may have 10 GPUs and has 10: x on n0, and l on n1. b takes x's room for y. z needs l's
