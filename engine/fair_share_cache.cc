@@ -12,12 +12,20 @@ namespace berth::engine {
 using cluster::ReasonId;
 using cluster::Workload;
 
+/// Whether its verdict says if some nodes could ever hold it. A gang that has just become complete
+/// is not judged yet, and what it was told before is not about that.
+bool FairShareCache::IsJudged(const Workload& workload) const {
+  const ReasonId reason = states_->At(workload).verdict.reason;
+  if (reason == ReasonId::kNone) return false;
+  return reason != ReasonId::kWaitingForMembers ||
+         std::ssize(workload.Unplaced()) < std::max(1, workload.Missing());
+}
+
 /// What no node could ever hold is no demand: as it was judged last, or, where it was not judged
 /// yet, as it will be. After a start all work is in line, and the first in line may have claims.
 bool FairShareCache::IsPlaceable(const Workload& workload) const {
-  const ReasonId reason = states_->At(workload).verdict.reason;
-  if (reason != ReasonId::kNone || workload.queue == cluster::kNoQueue) {
-    return reason != ReasonId::kNeverFits;
+  if (IsJudged(workload) || workload.queue == cluster::kNoQueue) {
+    return states_->At(workload).verdict.reason != ReasonId::kNeverFits;
   }
   const int missing = workload.Missing();
   if (missing <= 0) return true;
@@ -32,8 +40,7 @@ void FairShareCache::Read(const Workload& workload) {
   known.placeable = IsPlaceable(workload);
   known.jobs = policy::JobsOf(*store_, workload, known.placeable);
   demands_.Add(known.jobs);
-  const bool judged = states_->At(workload).verdict.reason != ReasonId::kNone;
-  if (judged || workload.Missing() == 0) {
+  if (IsJudged(workload) || workload.Missing() == 0) {
     unjudged_.erase(&workload);
   } else {
     unjudged_.insert(&workload);

@@ -68,6 +68,7 @@ class FairShareCache {
   /// With fewer workloads than that they are computed after every change.
   static constexpr std::size_t kFew = 1'000;
 
+  bool IsJudged(const cluster::Workload& workload) const;
   bool IsPlaceable(const cluster::Workload& workload) const;
   void Read(const cluster::Workload& workload);
   policy::FairTree TreeBy(const policy::QueueDemands& demands) const;

@@ -146,6 +146,26 @@ TEST_CASE("work that can never fit is no demand, also before it is judged", "[un
   CHECK(w.LogOf("evict ").empty());
 }
 
+TEST_CASE("a gang that becomes complete and never fits is no demand either",
+          "[unit][engine][bug]") {
+  // Of 12 GPUs a has 8 and b asks for 2. With the 7 of c, a would be entitled to nothing.
+  World w(Borrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})}));
+  w.Add(MakeNode("n0").Gpu(8).Label("disk", "ssd"));
+  w.Add(MakeNode("n1").Gpu(4));
+  w.Add(MakePod("x").Ns("a").Gpu(8).On("n0"));
+  w.Start();
+  w.Add(MakePod("g0").Ns("c").Gpu(1).Cpu("900").Gang("g", 7).Gated());
+  w.Tick();
+  REQUIRE(w.Why("g0") == "WaitingForMembers");
+  w.Add(MakePod("y").Ns("b").Gpu(2).Selector("disk", "ssd").Gated());
+  for (int i = 1; i < 7; ++i) {
+    w.Add(MakePod(fmt::format("g{}", i)).Ns("c").Gpu(1).Cpu("900").Gang("g", 7).Gated());
+  }
+  w.Tick();
+  CHECK(w.Why("g0") == "NeverFits");
+  CHECK(w.LogOf("try ").empty());
+}
+
 TEST_CASE("victims are told which queue takes back what", "[unit][engine]") {
   Reclaim w;
   w.Add(Reclaim::Mine("y", 1));
