@@ -8,7 +8,6 @@
 
 #include "engine/victim_choice.h"
 #include "engine/victims.h"
-#include "policy/quota.h"
 
 namespace berth::engine {
 
@@ -70,9 +69,10 @@ PodSet PlannedOf(std::span<const VictimJob* const> jobs) {
   return planned;
 }
 
-Pods WithPodsOf(std::span<const VictimJob* const> jobs, Pods ended) {
-  for (const VictimJob* job : jobs) ended.insert(ended.end(), job->pods.begin(), job->pods.end());
-  return ended;
+Pods PodsOf(std::span<const VictimJob* const> jobs) {
+  Pods pods;
+  for (const VictimJob* job : jobs) pods.insert(pods.end(), job->pods.begin(), job->pods.end());
+  return pods;
 }
 
 Pods Running(std::span<const VictimJob* const> jobs) {
@@ -301,7 +301,7 @@ Pods Chooser::EndingWith(std::span<const VictimJob* const> jobs) const {
 void Chooser::NameVictims(Reservation& reserve, std::span<const VictimJob* const> jobs) const {
   for (const PodInfo* pod : reserve.evicts) reserve.victims.push_back(pod->object.meta.uid);
   for (const PodInfo* pod :
-       AwaitedOf(view_, for_.workload, reserve.placed, EndingWith(jobs), WithPodsOf(jobs, {}))) {
+       AwaitedOf(view_, for_.workload, reserve.placed, EndingWith(jobs), PodsOf(jobs))) {
     reserve.victims.push_back(pod->object.meta.uid);
   }
 }

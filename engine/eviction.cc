@@ -244,7 +244,8 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
   DecideVictims(view, beneficiary, from, decision);
   if (decision.reserve && exchange && !of_now) {
     const policy::FairShareTable& now = view.fair_shares.Now(view.now);
-    if (view.fair_shares.renewals() == shares) return decision;  // by now, and by the search
+    // Neither this nor the search has changed the shares that the decision was made by.
+    if (view.fair_shares.renewals() == shares) return decision;
     exchange = ExchangeOf(view, workload, now);
     DecideVictims(view, beneficiary, from, decision);
   }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "kube/terminal.h"
 #include "sim/options.h"
@@ -58,8 +60,12 @@ int RunAll(const TraceCommandOptions& options) {
   }
   const auto policy = ReadPolicy(options.policy_file);
   if (!policy) return policy.error();
-  const auto shares = ReadPolicy(options.shares_file);
-  if (!shares) return shares.error();
+  std::optional<config::PolicyConfiguration> shares;
+  if (!options.shares_file.empty()) {
+    auto read = ReadPolicy(options.shares_file);
+    if (!read) return read.error();
+    shares = *std::move(read);
+  }
   if (!recording->has_arrivals && options.load <= 0) {
     kube::Write(stderr, fmt::format("{}: it has no arrivals: give --load\n", options.workload));
     return kUsage;
@@ -68,7 +74,7 @@ int RunAll(const TraceCommandOptions& options) {
                     .policies = options.policies,
                     .seeds = options.seeds,
                     .configuration = *policy,
-                    .shares = options.shares_file.empty() ? *policy : *shares,
+                    .shares = shares,
                     .fidelity = options.fidelity,
                     .threads = options.threads,
                     .make = [&](double load, std::uint64_t seed) {
