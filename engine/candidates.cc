@@ -115,6 +115,12 @@ std::optional<VictimJob> WholeOf(const View& view, const Workload& workload, Pod
   return job;
 }
 
+/// A gang that runs, and for members of which others are evicted, or were and they are on their way.
+bool HasRoomMade(const View& view, const Workload& workload) {
+  const std::optional<Plan>& plan = view.states.At(workload).plan;
+  return workload.started && plan && plan->evicting != Evicting::kNo;
+}
+
 /// The jobs of `workload` that may be taken from it for `beneficiary`; the whole last.
 std::vector<VictimJob> JobsOf(const View& view, const Workload& workload,
                               const Workload& beneficiary) {
@@ -122,7 +128,7 @@ std::vector<VictimJob> JobsOf(const View& view, const Workload& workload,
   std::ranges::copy_if(workload.members, std::back_inserter(rest),
                        [](const PodInfo* pod) { return pod->charge != Charge::kNone; });
   std::vector<VictimJob> jobs;
-  if (rest.empty()) return jobs;
+  if (rest.empty() || HasRoomMade(view, workload)) return jobs;
   const cluster::QueueId queue = rest.front()->charged_queue;
   for (const PodInfo* pod : SurplusOf(view, workload, beneficiary, queue)) {
     if (view.states.At(*pod).spared_until > view.now) continue;
@@ -217,7 +223,8 @@ int StayingMembers(const States& states, const Workload& gang) {
 }
 
 Sources SourcesOf(const View& view, const Workload& workload) {
-  const bool waits = !workload.in_tree && !workload.started && workload.queue != cluster::kNoQueue;
+  const bool lacks = !workload.started || workload.Missing() > 0;
+  const bool waits = !workload.in_tree && lacks && workload.queue != cluster::kNoQueue;
   const bool may = waits && std::ranges::none_of(workload.members, [](const PodInfo* pod) {
                      return pod->object.preempt_never;
                    });

@@ -103,11 +103,11 @@ void Engine::CommitStart(const Workload& workload, const Reservation& decision,
   ReleasePlan(workload, caller, now);
 }
 
-/// Lets the members of a plan go, all at once or one after the other. A lone pod that is `caller`
-/// needs no writes.
+/// Lets the members of a plan go, all at once or one after the other; members of a gang that runs
+/// need not wait for each other. A lone pod that is `caller` needs no writes.
 void Engine::ReleasePlan(const Workload& workload, const PodInfo* caller, TimePoint now) {
   Plan& plan = *states_[workload].plan;
-  if (plan.barrier == 0) {  // no member will come to the barrier
+  if (plan.barrier == 0 || workload.started) {  // no member comes to the barrier
     StartGang(workload, now);
     return;
   }

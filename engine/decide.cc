@@ -39,56 +39,8 @@ bool PlacedByBerth(const PodInfo& pod) {
   return claim && claim->node == pod.object.node_name;
 }
 
-/// Where members that move or join may go: with a required level, the domain of the members that
-/// stay, and if they are in several, that of those which Berth placed. The node of a running member
-/// may be gone and come back: until that node is known again, no member joins. Null: anywhere.
-std::function<bool(NodeIndex)> StayInDomain(const View& view, const Workload& workload,
-                                            std::span<const PodInfo* const> moving) {
-  if (workload.topology_required.empty()) return {};
-  const auto stays = [&](const PodInfo* pod) {
-    return pod->node != cluster::kNoNode && std::ranges::find(moving, pod) == moving.end();
-  };
-  // A launcher may have run ahead in another domain.
-  const bool workers = std::ranges::any_of(
-      workload.members, [&](const PodInfo* pod) { return stays(pod) && pod->shape->asks_device; });
-  std::vector<const PodInfo*> leading;
-  for (const PodInfo* pod : workload.members) {
-    if (stays(pod) && pod->shape->asks_device == workers) leading.push_back(pod);
-  }
-  const auto others = std::ranges::stable_partition(
-      leading, [](const PodInfo* pod) { return PlacedByBerth(*pod); });
-  if (others.begin() != leading.begin()) leading.erase(others.begin(), others.end());
-  const auto domains = policy::GroupBy(view.store, workload.topology_required);
-  for (const PodInfo* pod : leading) {
-    for (const auto& [name, nodes] : domains) {
-      if (std::ranges::find(nodes, pod->node) == nodes.end()) continue;
-      return [inside = std::set<NodeIndex>(nodes.begin(), nodes.end())](NodeIndex node) {
-        return inside.contains(node);
-      };
-    }
-  }
-  const bool unknown = std::ranges::any_of(leading, [&](const PodInfo* pod) {
-    return pod->bound() && !view.store.node(pod->node).present;
-  });
-  if (unknown) return [](NodeIndex) { return false; };
-  return {};
-}
-
 bool HasAmountsByFlavor(const View& view, const Workload& workload) {
   return workload.queue != cluster::kNoQueue && view.store.queue(workload.queue).by_flavor;
-}
-
-/// Where the queue has amounts of single flavors: that of the nodes on which the gang has its
-/// places, or, of `own`, the pod itself. Absent: it does not matter.
-std::optional<cluster::FlavorId> FlavorOf(const View& view, const Workload& workload,
-                                          const PodInfo& own) {
-  if (!HasAmountsByFlavor(view, workload) || !own.shape->asks_device) return std::nullopt;
-  if (own.node != cluster::kNoNode) return view.store.node(own.node).flavor;
-  for (const PodInfo* pod : workload.members) {
-    if (pod->node == cluster::kNoNode || !pod->shape->asks_device) continue;
-    return view.store.node(pod->node).flavor;
-  }
-  return std::nullopt;
 }
 
 /// `quota` without what the started in-tree groups, but for `workload`, still need.
@@ -214,7 +166,64 @@ bool NeededByMinimum(const Workload& workload, const PodInfo& pod) {
   return workload.Missing() > coming;
 }
 
+Verdict CheckHold(const cluster::Store& store, const Workload& workload, bool needed) {
+  Verdict held = policy::CheckHold(store, workload.queue);
+  if (held.reason == ReasonId::kNone) return {};
+  const bool drained = store.queue(workload.queue).drained_by != cluster::kNoQueue;
+  return needed && !drained ? Verdict() : held;
+}
+
 // --- Members of a plan, or of a gang that has started --------------------------------------------
+
+std::function<bool(NodeIndex)> StayInDomain(const View& view, const Workload& workload,
+                                            std::span<const PodInfo* const> moving) {
+  if (workload.topology_required.empty()) return {};
+  const auto stays = [&](const PodInfo* pod) {
+    return pod->node != cluster::kNoNode && std::ranges::find(moving, pod) == moving.end();
+  };
+  // A launcher may have run ahead in another domain.
+  const bool workers = std::ranges::any_of(
+      workload.members, [&](const PodInfo* pod) { return stays(pod) && pod->shape->asks_device; });
+  std::vector<const PodInfo*> leading;
+  for (const PodInfo* pod : workload.members) {
+    if (stays(pod) && pod->shape->asks_device == workers) leading.push_back(pod);
+  }
+  const auto others = std::ranges::stable_partition(
+      leading, [](const PodInfo* pod) { return PlacedByBerth(*pod); });
+  if (others.begin() != leading.begin()) leading.erase(others.begin(), others.end());
+  const auto domains = policy::GroupBy(view.store, workload.topology_required);
+  for (const PodInfo* pod : leading) {
+    for (const auto& [name, nodes] : domains) {
+      if (std::ranges::find(nodes, pod->node) == nodes.end()) continue;
+      return [inside = std::set<NodeIndex>(nodes.begin(), nodes.end())](NodeIndex node) {
+        return inside.contains(node);
+      };
+    }
+  }
+  const bool unknown = std::ranges::any_of(leading, [&](const PodInfo* pod) {
+    return pod->bound() && !view.store.node(pod->node).present;
+  });
+  if (unknown) return [](NodeIndex) { return false; };
+  return {};
+}
+
+std::optional<cluster::FlavorId> FlavorOf(const View& view, const Workload& workload,
+                                          const PodInfo& own) {
+  if (!HasAmountsByFlavor(view, workload) || !own.shape->asks_device) return std::nullopt;
+  if (own.node != cluster::kNoNode) return view.store.node(own.node).flavor;
+  for (const PodInfo* pod : workload.members) {
+    if (pod->node == cluster::kNoNode || !pod->shape->asks_device) continue;
+    return view.store.node(pod->node).flavor;
+  }
+  return std::nullopt;
+}
+
+std::function<bool(NodeIndex)> Both(std::function<bool(NodeIndex)> a,
+                                    std::function<bool(NodeIndex)> b) {
+  if (!a) return b;
+  if (!b) return a;
+  return [a = std::move(a), b = std::move(b)](NodeIndex node) { return a(node) && b(node); };
+}
 
 namespace {
 
@@ -232,10 +241,8 @@ JoinDecision DecideJoinIn(const View& view, const Workload& workload, const PodI
   const auto payable = HasAmountsByFlavor(view, workload)
                            ? policy::PayableNodes(QuotaFor(view, workload), workload.queue, one)
                            : nullptr;
-  policy::PlacementRequest request{.pods = {&pod}, .min = 1, .flavor = flavor, .allowed = inside};
-  if (payable) {
-    request.allowed = [&](NodeIndex node) { return (!inside || inside(node)) && payable(node); };
-  }
+  const policy::PlacementRequest request{
+      .pods = {&pod}, .min = 1, .flavor = flavor, .allowed = Both(inside, payable)};
   const policy::Overlay overlay(view.store);
   policy::Placement placement = PlaceAround(view, workload, one, request, overlay);
   Verdict verdict = placement.verdict;
@@ -270,11 +277,7 @@ JoinDecision DecideJoinIn(const View& view, const Workload& workload, const PodI
 
 JoinDecision DecideJoin(const View& view, const Workload& workload, const PodInfo& pod) {
   const bool needed = NeededByMinimum(workload, pod);
-  const auto drained = [&] {
-    return view.store.queue(workload.queue).drained_by != cluster::kNoQueue;
-  };
-  if (Verdict held = policy::CheckHold(view.store, workload.queue);
-      held.reason != ReasonId::kNone && (!needed || drained())) {
+  if (Verdict held = CheckHold(view.store, workload, needed); held.reason != ReasonId::kNone) {
     return {.verdict = std::move(held)};
   }
   const auto flavor = FlavorOf(view, workload, pod);

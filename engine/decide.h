@@ -99,6 +99,10 @@ bool HasRoom(const View& view, const cluster::PodInfo& pod);
 bool HasPayableRoom(const View& view, const cluster::PodInfo& pod);
 /// Whether the gang is below its minimum even with the other members that are on their way.
 bool NeededByMinimum(const cluster::Workload& workload, const cluster::PodInfo& pod);
+/// See policy::CheckHold. What the minimum of a running gang lacks (`needed`) is only held back
+/// where the queue is drained.
+cluster::Verdict CheckHold(const cluster::Store& store, const cluster::Workload& workload,
+                           bool needed);
 
 /// One search of all nodes.
 policy::Placement Search(const View& view, const policy::PlacementRequest& request,
@@ -130,7 +134,8 @@ struct StartDecision {
 
 /// Places at least `min` of `pods`, which are in rank order, or none: where the policy has flavors,
 /// all on nodes of the first flavor that has the room. Only work of a queue without amounts of
-/// single flavors may be spread over several flavors, if none of them has the room. `memo`:
+/// single flavors may be spread over several flavors, if none of them has the room. For a gang that
+/// runs: places for at least `min` members that it lacks, beside the others. `memo`:
 /// failures that still hold, so that their search need not be repeated; null: none is known. The
 /// memo changes the cost, and never whether the workload starts.
 StartDecision DecideStart(const View& view, const cluster::Workload& workload,
@@ -140,6 +145,20 @@ std::optional<Reservation> DecideStartOn(const View& view, const cluster::PodInf
                                          cluster::NodeIndex node);
 
 // --- Members of a plan, or of a gang that has started.
+
+/// Where members that move or join may go: with a required level, the domain of the members that
+/// stay, and if they are in several, that of those which Berth placed. The node of a running member
+/// may be gone and come back: until that node is known again, no member joins. Null: anywhere.
+std::function<bool(cluster::NodeIndex)> StayInDomain(
+    const View& view, const cluster::Workload& workload,
+    std::span<const cluster::PodInfo* const> moving);
+/// Where the queue has amounts of single flavors: that of the nodes on which the gang has its
+/// places, or, of `own`, the pod itself. Absent: it does not matter.
+std::optional<cluster::FlavorId> FlavorOf(const View& view, const cluster::Workload& workload,
+                                          const cluster::PodInfo& own);
+/// Nodes that both permit. Null permits all.
+std::function<bool(cluster::NodeIndex)> Both(std::function<bool(cluster::NodeIndex)> a,
+                                             std::function<bool(cluster::NodeIndex)> b);
 
 struct JoinDecision {
   std::optional<Reservation> reserve{};

@@ -77,19 +77,21 @@ std::optional<Failure> FailureOf(const View& view, const Workload& workload,
 
 policy::Placement PlaceWhole(const View& view, const Workload& workload,
                              const std::vector<const PodInfo*>& pods, int min, OfFlavor flavor) {
+  const auto payable = policy::PayableNodes(QuotaFor(view, workload), workload.queue, pods);
+  const auto inside = workload.started ? StayInDomain(view, workload, pods) : nullptr;
   policy::PlacementRequest request{
       .pods = pods,
       .min = min,
-      .topology_required = workload.topology_required,
+      .topology_required = inside ? std::string() : workload.topology_required,
       .topology_preferred = workload.topology_preferred,
       .flavor = flavor,
-      .allowed = policy::PayableNodes(QuotaFor(view, workload), workload.queue, pods)};
+      .allowed = Both(inside, payable)};
   const policy::Overlay overlay = RoomOf(view);
   request.explain = view.ended == nullptr;  // what might be is only asked whether it can be
   policy::Placement placement = PlaceAround(view, workload, pods, request, overlay);
-  if (!placement.ok() && request.allowed && request.explain) {
+  if (!placement.ok() && payable && request.explain) {
     // Also look at nodes that the queue cannot pay for, to find whether quota or room is short.
-    request.allowed = {};
+    request.allowed = inside;
     placement = PlaceAround(view, workload, pods, request, overlay);
   }
   return placement;
@@ -215,12 +217,16 @@ StartDecision DecideStartByFlavor(const View& view, const Workload& workload,
 StartDecision DecideStart(const View& view, const Workload& workload,
                           std::vector<const PodInfo*> pods, int min, const Wakeups* memo) {
   if (HasMoreThanAnnounced(workload)) PutUnlikelyLast(view, pods);
-  if (Verdict held = policy::CheckHold(view.store, workload.queue);
-      held.reason != ReasonId::kNone && !workload.started) {
+  if (Verdict held = CheckHold(view.store, workload, /*needed=*/workload.started);
+      held.reason != ReasonId::kNone) {
     return {.verdict = std::move(held)};
   }
+  if (workload.started) {
+    const auto flavor = FlavorOf(view, workload, *pods.front());
+    return DecideStartIn(view, workload, pods, min, memo, flavor);
+  }
   if (Verdict denied = policy::CheckJobs(QuotaFor(view, workload), workload);
-      denied.reason != ReasonId::kNone && !workload.started) {
+      denied.reason != ReasonId::kNone) {
     return {.verdict = std::move(denied)};
   }
   if (workload.queue != cluster::kNoQueue && view.store.queue(workload.queue).by_flavor) {

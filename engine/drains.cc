@@ -109,7 +109,7 @@ void Engine::DrainJob(const std::string& key, const std::vector<const PodInfo*>&
   const auto [entry, fresh] = drains_.try_emplace(key);
   engine::Drain& drain = entry->second;
   if (fresh) {
-    drain.id = fmt::format("drain-{}-{}", options_.instance, ++drains_begun_);
+    drain.id = fmt::format("drain-{}-{}", options_.instance, ++evictions_begun_);
     drain.queue = QueueName(DrainedBy(*pods.front()));
     Decision decision{.kind = "drain",
                       .workload = key,

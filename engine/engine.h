@@ -167,13 +167,13 @@ class Engine : private cluster::StoreListener {
   VictimMap Preempt(std::string_view uid, const VictimMap& candidates, TimePoint now);
 
   // --- Evictions that the engine had the host make (EvictPod).
-  /// `accepted`: it was done, or would be done, or the pod is gone.
-  void EvictionAnswered(const std::string& workload, const std::string& plan,
-                        const std::string& uid, bool dry_run, bool accepted, TimePoint now);
+  /// `id`: EvictPod::plan. `accepted`: it was done, or would be done, or the pod is gone.
+  void EvictionAnswered(const std::string& workload, const std::string& id, const std::string& uid,
+                        bool dry_run, bool accepted, TimePoint now);
   /// Whether the pod is evicted, or about to be, for a plan.
   bool IsVictim(const cluster::PodInfo& pod) const { return !states_.At(pod).victim_of.empty(); }
   /// Whether the plan, or the drain, still needs evictions.
-  bool StillEvicts(const std::string& workload, const std::string& plan) const;
+  bool StillEvicts(const std::string& workload, const std::string& id) const;
 
   // --- Progress.
   /// Fires the timers that are due and judges the workloads that changed, in order, within the
@@ -272,6 +272,8 @@ class Engine : private cluster::StoreListener {
   void Judge(const cluster::Workload& workload, const cluster::PodInfo* caller, TimePoint now);
   void JudgeStarted(const cluster::Workload& workload,
                     std::span<const cluster::PodInfo* const> pods, TimePoint now);
+  void MakeRoomForMissing(const cluster::Workload& workload,
+                          std::span<const cluster::PodInfo* const> pods, TimePoint now);
   void JudgePending(const cluster::Workload& workload, std::vector<const cluster::PodInfo*> pods,
                     const cluster::PodInfo* caller, TimePoint now);
   bool NeedsPlan(const cluster::Workload& workload) const;
@@ -506,7 +508,7 @@ class Engine : private cluster::StoreListener {
   std::optional<TimePoint> claims_due_;  ///< When they are looked at again.
   std::map<std::string, engine::Drain> drains_;  ///< By the key of the job.
   std::optional<TimePoint> drains_due_;          ///< When they are looked at.
-  std::uint64_t drains_begun_ = 0;
+  std::uint64_t evictions_begun_ = 0;  ///< Plans that evict, and drains.
   TimePoint past_use_due_ = 0;  ///< When RenewPastUse is to renew it at the latest.
 
   std::set<std::string> in_tree_started_;  ///< Keys of in-tree groups below their minimum.

@@ -18,12 +18,19 @@ namespace berth::engine {
 
 using cluster::PodInfo;
 using cluster::ReasonId;
+using cluster::Verdict;
 using cluster::Workload;
 
 namespace {
 
 /// A pod whose eviction was refused is no victim for so long.
 constexpr TimePoint kSparedFor = 60'000;
+
+/// Whether pods can have been evicted for it: it waits, or lacks members that can be placed.
+bool MayBeMarkedFor(const Workload& workload) {
+  if (!workload.started) return true;
+  return workload.Missing() > 0 && std::ssize(workload.Unplaced()) >= workload.Missing();
+}
 
 bool IsMarkedSurplus(const PodInfo& pod) {
   const auto mark = cluster::EvictionMarkOf(pod.object);
@@ -63,6 +70,7 @@ std::vector<std::pair<std::string, std::string>> NamesOf(const std::vector<const
 void Engine::BeginEvictions(const Workload& workload, const Reservation& decision) {
   Plan& plan = *states_[workload].plan;
   if (plan.evicting == Evicting::kNo) plan.evicting = Evicting::kDryRun;
+  plan.eviction_id = fmt::format("evict-{}-{}", options_.instance, ++evictions_begun_);
   SetVerdict(workload, {.reason = ReasonId::kWaitingForVictims, .want = std::ssize(plan.victims)});
   actions_.push_back(Decision{.kind = "evict",
                               .workload = workload.key,
@@ -100,7 +108,7 @@ void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, Jobs
   const bool surplus = plan.surplus.contains(meta.uid);
   actions_.push_back(EvictPod{.pod = {meta.ns, meta.name, meta.uid},
                               .workload = workload.key,
-                              .plan = workload.plan,
+                              .plan = plan.eviction_id,
                               .dry_run = dry_run,
                               .surplus = surplus,
                               .by_delete = store_.policy().eviction.by == config::EvictBy::kDelete,
@@ -112,6 +120,10 @@ void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, Jobs
 /// the plan if a gang has lost members since the decision, so that its surplus is none any more.
 void Engine::SendEvictions(const Workload& workload) {
   Plan& plan = *states_[workload].plan;
+  // Others may have been bound to a running gang meanwhile, by its user.
+  if (workload.started && workload.Missing() == 0 && plan.accepted.empty()) {
+    return Dissolve(workload, plan_ends::kNoneNeeded, /*hold=*/false, plan.made);
+  }
   plan.evicting = Evicting::kSent;
   for (const std::string& uid : std::vector<std::string>(plan.victims)) {
     const PodInfo* pod = store_.FindPod(uid);
@@ -157,7 +169,9 @@ void Engine::JoinEviction(const PodInfo& pod) {
   if (!states_.At(pod).victim_of.empty()) return;
   for (const PodInfo* member : pod.workload->members) {
     const Workload* preemptor = store_.FindWorkload(states_.At(*member).victim_of);
-    if (preemptor == nullptr || !StillEvicts(preemptor->key, preemptor->plan)) continue;
+    if (preemptor == nullptr) continue;
+    const std::optional<Plan>& plan = states_.At(*preemptor).plan;
+    if (!plan || plan->evicting == Evicting::kNo) continue;
     AddVictim(states_, pod, *preemptor);
     JobsToSuspend jobs(store_);
     return OrderEviction(*preemptor, pod, &jobs);
@@ -180,14 +194,14 @@ void Engine::LookAgainAt(TimePoint when) {
   if (std::none_of(from, to, known)) timers_.emplace(when, std::string());
 }
 
-void Engine::EvictionAnswered(const std::string& key, const std::string& plan_id,
+void Engine::EvictionAnswered(const std::string& key, const std::string& id,
                               const std::string& uid, bool dry_run, bool accepted, TimePoint now) {
   if (listener() != nullptr) {
-    listener()->OnEvictionAnswered(key, plan_id, uid, dry_run, accepted, now);
+    listener()->OnEvictionAnswered(key, id, uid, dry_run, accepted, now);
   }
-  if (DrainAnswered(key, plan_id, uid, dry_run, accepted, now)) return;
+  if (DrainAnswered(key, id, uid, dry_run, accepted, now)) return;
   ReleaseFromSpared(now);  // or more pods would be evicted for a plan that cannot start
-  if (!StillEvicts(key, plan_id)) return;
+  if (!StillEvicts(key, id)) return;
   const Workload& workload = *store_.FindWorkload(key);
   Plan& plan = *states_[workload].plan;
   if (dry_run != (plan.evicting == Evicting::kDryRun)) return;
@@ -271,14 +285,14 @@ EmitEvent Engine::NoticeFor(const PodInfo& victim, const Workload& workload) con
           .note = "Evicted: " + ReasonFor(victim, workload)};
 }
 
-bool Engine::StillEvicts(const std::string& key, const std::string& plan) const {
-  if (const auto drain = drains_.find(key); drain != drains_.end() && drain->second.id == plan) {
+bool Engine::StillEvicts(const std::string& key, const std::string& id) const {
+  if (const auto drain = drains_.find(key); drain != drains_.end() && drain->second.id == id) {
     return true;
   }
   const Workload* workload = store_.FindWorkload(key);
-  if (workload == nullptr || workload->plan != plan) return false;
-  const WorkloadState& state = states_.At(*workload);
-  return state.plan && state.plan->evicting != Evicting::kNo;
+  if (workload == nullptr) return false;
+  const std::optional<Plan>& plan = states_.At(*workload).plan;
+  return plan && plan->evicting != Evicting::kNo && plan->eviction_id == id;
 }
 
 /// The time of a plan is over whose victims have been sent for and are not all gone.
@@ -310,7 +324,8 @@ void Engine::RecheckEvicting(TimePoint now) {
        std::vector<const Workload*>(awaiting_.begin(), awaiting_.end())) {
     const Plan& plan = *states_[*workload].plan;
     if (plan.started || plan.evicting != Evicting::kSent) continue;
-    const bool held = policy::CheckHold(store_, workload->queue).reason != ReasonId::kNone;
+    const Verdict hold = CheckHold(store_, *workload, /*needed=*/workload->started);
+    const bool held = hold.reason != ReasonId::kNone;
     if (held || IsOverWithoutVictims(plan, store_)) {
       Dissolve(*workload, plan_ends::kPolicyChanged, /*hold=*/false, now);
     }
@@ -419,7 +434,7 @@ void Engine::NoteMarked() {
     for (const PodInfo* pod : node->pods) {
       if (!pod->terminating()) continue;
       const Workload* workload = store_.FindWorkload(mark_of(*pod));
-      if (workload != nullptr && !workload->started) marked_[workload->key];
+      if (workload != nullptr && MayBeMarkedFor(*workload)) marked_[workload->key];
     }
   }
   if (marked_.empty()) return;

@@ -178,6 +178,13 @@ bool Engine::WouldStart(const Workload& workload, TimePoint now) {
 /// place.
 void Engine::JudgeStarted(const Workload& workload, std::span<const PodInfo* const> pods,
                           TimePoint now) {
+  const int missing = workload.Missing();
+  const bool complete = std::ssize(pods) >= missing;
+  if (const auto marked = TakeMarked(workload); !marked.empty() && missing > 0 && complete) {
+    const auto resumed =
+        DecideResumedStart(Now(now), workload, {pods.begin(), pods.end()}, missing, marked);
+    if (resumed) return Commit(workload, *resumed, nullptr, now);
+  }
   std::vector<const PodInfo*> held;
   if (const std::optional<Plan>& plan = states_[workload].plan) {
     for (const Assignment& place : plan->assignments) {
@@ -200,6 +207,19 @@ void Engine::JudgeStarted(const Workload& workload, std::span<const PodInfo* con
       SetVerdict(workload, std::move(decision.verdict));
     }
   }
+  if (missing > 0 && complete && !states_[workload].plan) MakeRoomForMissing(workload, pods, now);
+}
+
+/// A running gang lacks members that its minimum needs, and none of them has room: others may have
+/// to end for them. They get their places together.
+void Engine::MakeRoomForMissing(const Workload& workload, std::span<const PodInfo* const> pods,
+                                TimePoint now) {
+  const PreemptorDecision may =
+      DecideStartByEviction(Now(now), workload, {pods.begin(), pods.end()}, workload.Missing(),
+                            states_[workload].verdict.reason, nullptr);
+  if (may.reserve) return Commit(workload, *may.reserve, nullptr, now);
+  if (may.again > now) LookAgainAt(may.again);
+  if (may.claims) claimants_.insert(&workload);
 }
 
 /// Whether an elastic gang with `have` existing members waits for more: until none has come for a

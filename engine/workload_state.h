@@ -116,6 +116,9 @@ struct Plan {
   /// overfull until those pods have ended.
   std::vector<std::string> victims;
   Evicting evicting = Evicting::kNo;
+  /// Names its evictions to the host (EvictPod::plan): later ones of a gang have another id, though
+  /// all that it does in one incarnation is one plan.
+  std::string eviction_id;
   std::set<std::string> unanswered;  ///< UIDs of victims of whose eviction no answer has come.
   std::set<std::string> accepted;    ///< UIDs of victims whose eviction was accepted, as the answer
                                      ///< said; our watch may show it later.
@@ -140,7 +143,7 @@ inline constexpr std::string_view kDrain = "drain";
 
 /// A job that ends because its queue is drained (drains.cc).
 struct Drain {
-  std::string id;                      ///< In place of a plan's.
+  std::string id;                      ///< As Plan::eviction_id.
   std::string queue;                   ///< Which is drained: its own, or one above.
   Evicting stage = Evicting::kDryRun;  ///< Never kNo.
   std::vector<std::string> pods;       ///< UIDs.

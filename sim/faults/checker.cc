@@ -233,8 +233,9 @@ void Checker::CheckPlans(const HostDriver& host) {
                          host.now() - plan.expires));
     }
     // A member that came may ask for a larger minimum: the pass looks at the plan when the
-    // workload's turn comes, and before that no call is answered from it (Engine::DropFaulty).
-    if (host.engine().unfinished()) continue;
+    // workload's turn comes, and before that no call is answered from it (Engine::DropFaulty). And
+    // more members of a running gang may end while others end for those that it lacks.
+    if (host.engine().unfinished() || workload.started) continue;
     const auto held =
         static_cast<int>(plan.assignments.size()) + workload.BoundCount() + workload.finished;
     if (held < workload.min_member) {

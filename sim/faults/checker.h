@@ -73,6 +73,8 @@ class Checker {
   int evicted() const { return evicted_; }
   /// Of these, the surplus of gangs that went on.
   int surplus() const { return surplus_; }
+  /// Of these, those that made room for members which a running gang lacked.
+  int for_running() const { return for_running_; }
   int terms() const { return terms_; }
 
  private:
@@ -189,6 +191,7 @@ class Checker {
   int evictions_ = 0;
   int evicted_ = 0;
   int surplus_ = 0;
+  int for_running_ = 0;
   int faults_ = 0;
   /// What was evicted for a workload.
   struct Room {

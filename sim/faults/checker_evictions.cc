@@ -96,7 +96,7 @@ void Checker::OnEviction(const kube::Pod& victim) {
   for (const auto& [key, pod] : env_.api.pods()) {
     if (WorkloadKey(*pod) != mark->workload || !pod->node_name.empty() || pod->meta.deletion)
       continue;
-    ++waiting;
+    if (++waiting == 1 && Runs(GangOf(*pod), "")) ++for_running_;
     const auto [room, first] = in_vain_.try_emplace(mark->workload);
     if (first) {
       room->second = {.victim = victim.meta.name,

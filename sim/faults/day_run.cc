@@ -67,6 +67,7 @@ RunResult DayRun::Run() {
                    .evictions = checker().evictions(),
                    .evicted = checker().evicted(),
                    .surplus = checker().surplus(),
+                   .for_running = checker().for_running(),
                    .terms = checker().terms(),
                    .struck = env_.weather.struck(),
                    .last_events = {env_.trace.last().begin(), env_.trace.last().end()}};

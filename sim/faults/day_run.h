@@ -26,6 +26,7 @@ struct RunResult {
   int evictions = 0;         ///< Answers of preempt that let at least one pod be evicted.
   int evicted = 0;           ///< Pods that Berth evicted by itself.
   int surplus = 0;           ///< Of these, the surplus of gangs that went on.
+  int for_running = 0;       ///< Of these, for members that a running gang lacked.
   int terms = 0;             ///< How often a replica has begun to decide.
   std::array<int, kFaultKinds> struck{};  ///< How often a fault of each kind had an effect.
   std::vector<std::string> last_events;

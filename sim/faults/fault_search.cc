@@ -79,6 +79,7 @@ struct Reach {
   std::int64_t evictions = 0;
   std::int64_t evicted = 0;
   std::int64_t surplus = 0;
+  std::int64_t for_running = 0;
   std::int64_t handovers = 0;  ///< How often a replica began to decide after another one.
   std::array<std::int64_t, kFaultKinds> struck{};
 
@@ -88,15 +89,16 @@ struct Reach {
     evictions += day.evictions;
     evicted += day.evicted;
     surplus += day.surplus;
+    for_running += day.for_running;
     handovers += std::max(0, day.terms - 1);
     for (std::size_t i = 0; i < struck.size(); ++i) struck[i] += day.struck[i];
   }
 
   std::string ToString() const {
     return fmt::format(
-        "{} gangs started, {} evictions answered, {} pods evicted, {} of them surplus, {} faults "
-        "struck",
-        gangs, evictions, evicted, surplus,
+        "{} gangs started, {} evictions answered, {} pods evicted, {} of them surplus, {} for "
+        "members that running gangs lacked, {} faults struck",
+        gangs, evictions, evicted, surplus, for_running,
         std::accumulate(struck.begin(), struck.end(), std::int64_t{0}));
   }
 
