@@ -13,17 +13,22 @@ using cluster::ReasonId;
 using cluster::Workload;
 
 /// Whether its verdict says if some nodes could ever hold it. A gang that has just become complete
-/// is not judged yet, and what it was told before is not about that.
+/// is not judged yet, and what it was told before is not about that. That it never fits holds until
+/// nodes change: work that is judged before it may have a claim.
 bool FairShareCache::IsJudged(const Workload& workload) const {
   const ReasonId reason = states_->At(workload).verdict.reason;
   if (reason == ReasonId::kNone) return false;
+  if (reason == ReasonId::kNeverFits) {
+    const auto known = known_.find(&workload);
+    return known != known_.end() && known->second.judged_at == store_->object_changes().end();
+  }
   return reason != ReasonId::kWaitingForMembers ||
          std::ssize(workload.Unplaced()) < std::max(1, workload.Missing());
 }
 
 /// What no node could ever hold is no demand: as it was judged last, or, where it was not judged
 /// yet, as it will be. After a start all work is in line, and the first in line may have claims.
-bool FairShareCache::IsPlaceable(const Workload& workload) const {
+bool FairShareCache::IsPlaceable(const Workload& workload, policy::EmptyRoom& room) const {
   if (IsJudged(workload) || workload.queue == cluster::kNoQueue) {
     return states_->At(workload).verdict.reason != ReasonId::kNeverFits;
   }
@@ -31,7 +36,12 @@ bool FairShareCache::IsPlaceable(const Workload& workload) const {
   if (missing <= 0) return true;
   std::vector<const cluster::PodInfo*> pods = policy::RankOrder(workload.Unplaced());
   if (std::ssize(pods) > missing) pods.resize(static_cast<std::size_t>(missing));
-  return !policy::NeverFits(pods, *store_, *fit_);
+  return !room.NeverFits(pods);
+}
+
+bool FairShareCache::IsPlaceable(const Workload& workload) const {
+  policy::EmptyRoom room(*store_, *fit_);
+  return IsPlaceable(workload, room);
 }
 
 void FairShareCache::Read(const Workload& workload) {
@@ -40,7 +50,8 @@ void FairShareCache::Read(const Workload& workload) {
   known.placeable = IsPlaceable(workload);
   known.jobs = policy::JobsOf(*store_, workload, known.placeable);
   demands_.Add(known.jobs);
-  if (IsJudged(workload) || workload.Missing() == 0) {
+  const bool never = states_->At(workload).verdict.reason == ReasonId::kNeverFits;
+  if (workload.Missing() == 0 || (IsJudged(workload) && !never)) {
     unjudged_.erase(&workload);
   } else {
     unjudged_.insert(&workload);
@@ -69,10 +80,14 @@ void FairShareCache::ReadChanged() {
   for (const Workload* workload : store_->TakeDemandNews()) Read(*workload);
   for (const Workload* workload : std::exchange(judged_, {})) Read(*workload);
   if (nodes_seen_ == store_->object_changes().end()) return;
-  for (const Workload* workload :
-       std::vector<const Workload*>(unjudged_.begin(), unjudged_.end())) {
-    Read(*workload);
+  policy::EmptyRoom room(*store_, *fit_);
+  std::vector<const Workload*> changed;
+  for (const Workload* workload : unjudged_) {
+    // What never fits adds nothing, whatever else the nodes have become.
+    const bool placeable = IsPlaceable(*workload, room);
+    if (placeable || known_.at(workload).placeable) changed.push_back(workload);
   }
+  for (const Workload* workload : changed) Read(*workload);
 }
 
 policy::FairTree FairShareCache::TreeBy(const policy::QueueDemands& demands) const {
@@ -136,7 +151,8 @@ bool FairShareCache::Holds() const {
 void FairShareCache::OnVerdict(const Workload& workload) {
   const auto known = known_.find(&workload);
   if (known == known_.end()) return;
-  unjudged_.erase(&workload);
+  known->second.judged_at = store_->object_changes().end();
+  if (states_->At(workload).verdict.reason != ReasonId::kNeverFits) unjudged_.erase(&workload);
   if (known->second.placeable == IsPlaceable(workload)) return;
   judged_.insert(&workload);
   generation_.first = 0;

@@ -16,6 +16,7 @@
 #include "engine/workload_state.h"
 #include "policy/claims.h"
 #include "policy/fit.h"
+#include "policy/shortage.h"
 
 namespace berth::engine {
 
@@ -40,8 +41,8 @@ class FairShareCache {
   /// Of this moment, as they were if planned members gave their places up.
   policy::FairShareTable Without(TimePoint now, const policy::QueueDemands::PodSet& given_up);
 
-  /// To be called when the verdict of the workload is another one: whether it could ever be placed
-  /// may be, too.
+  /// To be called when the verdict of the workload is another one, or is once more that it never
+  /// fits: whether it could ever be placed may have changed.
   void OnVerdict(const cluster::Workload& workload);
   /// To be called before it is destroyed.
   void Forget(const cluster::Workload& workload);
@@ -62,6 +63,8 @@ class FairShareCache {
   struct Known {
     std::vector<policy::QueueJob> jobs{};  ///< What it adds to `demands_`.
     bool placeable = true;                 ///< By the same reading.
+    /// Of the nodes, when it was last judged.
+    cluster::ChangeLog::Position judged_at = 0;
   };
   /// Of the store, and of its policy.
   using Generation = std::pair<std::uint64_t, std::uint64_t>;
@@ -69,6 +72,7 @@ class FairShareCache {
   static constexpr std::size_t kFew = 1'000;
 
   bool IsJudged(const cluster::Workload& workload) const;
+  bool IsPlaceable(const cluster::Workload& workload, policy::EmptyRoom& room) const;
   bool IsPlaceable(const cluster::Workload& workload) const;
   void Read(const cluster::Workload& workload);
   policy::FairTree TreeBy(const policy::QueueDemands& demands) const;
@@ -78,9 +82,10 @@ class FairShareCache {
   const States* states_;
   policy::FitCache* fit_;
   std::unordered_map<const cluster::Workload*, Known> known_;
-  std::unordered_set<const cluster::Workload*> unjudged_;  ///< Their nodes were looked at instead.
-  std::unordered_set<const cluster::Workload*> judged_;    ///< Since, with another result.
-  cluster::ChangeLog::Position nodes_seen_ = 0;            ///< When that was.
+  /// Whether they could be placed may change with the nodes: they are not judged yet, or never fit.
+  std::unordered_set<const cluster::Workload*> unjudged_;
+  std::unordered_set<const cluster::Workload*> judged_;  ///< Since, with another result.
+  cluster::ChangeLog::Position nodes_seen_ = 0;  ///< When those of `unjudged_` were looked at.
   static constexpr std::uint64_t kNoPolicy = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t read_under_ = kNoPolicy;     ///< The last policy under which all were read.
   std::uint64_t reading_under_ = kNoPolicy;  ///< That under which they are read.

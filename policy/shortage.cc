@@ -189,22 +189,28 @@ std::vector<ShapeGroup> GroupByShape(std::span<const cluster::PodInfo* const> po
   return groups;
 }
 
-bool NeverFits(std::span<const cluster::PodInfo* const> pods, const cluster::Store& store,
-               FitCache& fit) {
-  const Overlay base(store);
+bool EmptyRoom::NeverFits(std::span<const cluster::PodInfo* const> pods) {
   return std::ranges::any_of(GroupByShape(pods), [&](const ShapeGroup& group) {
-    const int most = group.shape->spec->host_ports.empty() ? cluster::kMaxGangSize : 1;
-    const auto row = fit.Row(*group.shape);
-    auto left = std::ssize(group.pods);
-    bool matches = false;
-    for (const auto& node : store.nodes()) {
-      if (row[static_cast<std::size_t>(node->index)] == 0) continue;
-      matches = true;
-      left -= Capacity(*group.shape, base, node->index, most, Looking::kAtEmptyNode);
-      if (left <= 0) return false;
-    }
-    return matches;
+    return std::ssize(group.pods) > MostOf(*group.shape);
   });
+}
+
+int EmptyRoom::MostOf(const cluster::PodShape& shape) {
+  const auto [known, fresh] = most_.try_emplace(&shape, 0);
+  if (!fresh) return known->second;
+  const Overlay base(*store_);
+  const int most = shape.spec->host_ports.empty() ? cluster::kMaxGangSize : 1;
+  const auto row = fit_->Row(shape);
+  bool matches = false;
+  int& sum = known->second;
+  for (const auto& node : store_->nodes()) {
+    if (row[static_cast<std::size_t>(node->index)] == 0) continue;
+    matches = true;
+    sum += Capacity(shape, base, node->index, most, Looking::kAtEmptyNode);
+    if (sum >= cluster::kMaxGangSize) break;
+  }
+  if (!matches) sum = cluster::kMaxGangSize;
+  return sum;
 }
 
 Verdict ExplainShortage(const PlacementRequest& request, const std::vector<ShapeGroup>& groups,

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "policy/fit.h"
@@ -20,10 +21,24 @@ struct ShapeGroup {
 /// By shape, the hardest to place first (whole node, devices, CPU, then order of appearance).
 std::vector<ShapeGroup> GroupByShape(std::span<const cluster::PodInfo* const> pods);
 
-/// Whether the nodes that match, if they were empty, could not hold these pods: of work that was
-/// not judged yet, what ExplainShortage will say of it. False where no node matches.
-bool NeverFits(std::span<const cluster::PodInfo* const> pods, const cluster::Store& store,
-               FitCache& fit);
+/// Whether the nodes that match, if they were empty, could not hold some pods: of work that was not
+/// judged yet, what ExplainShortage will say of it. False where no node matches. What it computes
+/// is remembered by shape, so that the next pods like these cost no look at the nodes: make one
+/// for many workloads, and use it until nodes or pods change.
+class EmptyRoom {
+ public:
+  /// Both must outlive it.
+  EmptyRoom(const cluster::Store& store, FitCache& fit) : store_(&store), fit_(&fit) {}
+  bool NeverFits(std::span<const cluster::PodInfo* const> pods);
+
+ private:
+  int MostOf(const cluster::PodShape& shape);
+
+  const cluster::Store* store_;
+  FitCache* fit_;
+  /// How many of them the nodes could hold, at most kMaxGangSize.
+  std::unordered_map<const cluster::PodShape*, int> most_;
+};
 
 /// REQUIRES: Place() found nothing for these groups. The verdict's numbers are those of the group
 /// that lacks room; see cluster::Verdict.

@@ -166,6 +166,29 @@ TEST_CASE("a gang that becomes complete and never fits is no demand either",
   CHECK(w.LogOf("try ").empty());
 }
 
+TEST_CASE("work that never fitted is demand as soon as a node comes back", "[unit][engine][bug]") {
+  // Of 12 GPUs a has 8 on n0, c has 2, and b asks for 3. While n0 is cordoned, the gang of 5 in a
+  // does not fit into the 4 of n1. Without it, a is entitled to 7 at most, in which its job of 8
+  // has no place; with it, to 5.
+  World w(Borrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})}));
+  w.Add(MakeNode("n0").Gpu(8));
+  w.Add(MakeNode("n1").Gpu(4));
+  w.Add(MakePod("x").Ns("a").Gpu(8).On("n0"));
+  w.Add(MakePod("z").Ns("c").Gpu(2).On("n1"));
+  w.Start();
+  w.Add(MakeNode("n0").Gpu(8).Cordoned());
+  for (int i = 0; i < 5; ++i) {
+    w.Add(MakePod(fmt::format("g{}", i)).Ns("a").Gpu(1).Gang("g", 5).Gated());
+  }
+  w.Add(MakePod("y").Ns("b").Gpu(3).Gated());
+  w.Tick();
+  REQUIRE(w.Why("g0") == "NeverFits");
+  w.Add(MakeNode("n0").Gpu(8));
+  w.Tick();
+  CHECK(w.Why("g0") == "InsufficientDevices");
+  CHECK(w.LogOf("try ").empty());
+}
+
 TEST_CASE("victims are told which queue takes back what", "[unit][engine]") {
   Reclaim w;
   w.Add(Reclaim::Mine("y", 1));

@@ -139,7 +139,7 @@ TEST_CASE("verdicts of members that are alike", "[unit][policy]") {
     const PlacementRequest request = t.Request(Members("m", row.count, row.pod));
     const auto placement = t.Place(request);
     CHECK_FALSE(placement.ok());
-    CHECK(NeverFits(request.pods, t.store, t.scorer.fit()) ==
+    CHECK(EmptyRoom(t.store, t.scorer.fit()).NeverFits(request.pods) ==
           (row.verdict.reason == ReasonId::kNeverFits));
     CHECK(cluster::Token(placement.verdict.reason) == cluster::Token(row.verdict.reason));
     CHECK(placement.verdict.want == row.verdict.want);
