@@ -174,7 +174,6 @@ void Engine::Arrive(const Workload& workload, Assignment& assignment, TimePoint 
 void Engine::StartGang(const Workload& workload, TimePoint now) {
   WorkloadState& state = states_[workload];
   Plan& plan = *state.plan;
-  const bool ran = workload.started;
   plan.started = true;
   plan.expires = now + store_.policy().gang.plan_timeout.count();
   timers_.emplace(plan.expires, workload.key);
@@ -182,7 +181,7 @@ void Engine::StartGang(const Workload& workload, TimePoint now) {
   state.failures = 0;
   ++counters_.plans["committed"];
   const std::int64_t waited = std::max<std::int64_t>(0, now - workload.creation);
-  if (workload.gang && !ran) counters_.gang_waits_ms.push_back(waited);
+  if (workload.gang) counters_.gang_waits_ms.push_back(waited);
   for (Assignment& assignment : plan.assignments) {
     if (!assignment.managed || assignment.waits_turn()) Release(workload, assignment);
   }
@@ -207,7 +206,7 @@ void Engine::StartGang(const Workload& workload, TimePoint now) {
     tickets_by_uid_.erase(from);
     tickets_.erase(poster);
   }
-  if (workload.gang && !ran && !workload.members.empty()) {
+  if (workload.gang && !workload.members.empty()) {
     const auto& first = workload.members.front()->object.meta;
     actions_.push_back(
         EmitEvent{.pod = {first.ns, first.name, first.uid},
@@ -216,7 +215,7 @@ void Engine::StartGang(const Workload& workload, TimePoint now) {
                   .note = fmt::format("Gang {} starts with {} members in queue {}.", workload.name,
                                       plan.assignments.size(), QueueName(workload.queue))});
   }
-  if (!ran) actions_.push_back(std::move(decision));
+  actions_.push_back(std::move(decision));
 }
 
 void Engine::BindFinished(std::string_view uid, BindOutcome outcome, TimePoint now,
@@ -271,7 +270,7 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
     // The Binding may have been posted in passthrough mode; the plan of the other members was made
     // while that Binding counted towards the minimum.
     const Plan* others = PlanOf(*pod);
-    if (workload != nullptr && others != nullptr && !others->started && !workload->started &&
+    if (workload != nullptr && others != nullptr && !others->started && !others->joins &&
         static_cast<int>(others->assignments.size()) < workload->Missing()) {
       Dissolve(*workload, plan_ends::kBindingLost, /*hold=*/false, now);
     }
@@ -338,7 +337,7 @@ void Engine::AfterMemberGone(const std::string& key, bool asked_device, TimePoin
   store_.Refresh();
   DropFaulty(*workload);
   if (workload->started && state.hold_until != 0 && workload->Missing() > 0) {
-    state.hold_until = 0;  // the pause was for members beyond its minimum
+    state.hold_until = 0;  // the pause was for other members
     store_.MarkChanged(*workload);
   }
   if (!state.plan) return;
@@ -348,10 +347,11 @@ void Engine::AfterMemberGone(const std::string& key, bool asked_device, TimePoin
 
 /// The gang changed while its plan, of which no member is faulty, waits at the barrier. A plan
 /// without room for the minimum ends, for the reason `end`; but not if the gang runs, and others
-/// end for members that it lacks.
+/// end already for some of what it lacks.
 void Engine::RecheckBarrier(const Workload& workload, const PlanEnd& end, TimePoint now) {
   const Plan& plan = *states_[workload].plan;
-  const int least = workload.started ? 1 : std::max(1, workload.Missing());
+  const bool goes_on = plan.joins && plan.evicting == Evicting::kSent;
+  const int least = goes_on ? 1 : std::max(1, workload.Missing());
   if (static_cast<int>(plan.assignments.size()) < least) {
     return Dissolve(workload, end, /*hold=*/false, now);
   }
@@ -376,16 +376,16 @@ void Engine::StartIfComplete(const Workload& workload, TimePoint now) {
 void Engine::PruneBound(const PodInfo& pod, TimePoint now) {
   const Workload& workload = *pod.workload;
   WorkloadState& state = states_[workload];
-  const bool ran = workload.started;
-  if (started_ && !ran && workload.SeenRunning()) store_.SetStarted(workload, true);
+  if (started_ && !workload.started && workload.SeenRunning()) store_.SetStarted(workload, true);
   if (!state.plan) return;
   const Assignment* place = FindAssignment(pod);
   const bool as_planned = place != nullptr && place->node == pod.node;
   state.plan->assignments.Remove(pod);
   if (!state.plan->assignments.empty()) {
-    if (!state.plan->started && !ran) BoundAhead(workload, as_planned, now);
+    if (!state.plan->started && !state.plan->joins) BoundAhead(workload, as_planned, now);
     return;
   }
+  if (state.plan->joins && !as_planned) NoteInVain(workload, plan_ends::kBoundAhead);
   EndPlan(workload);
   if (workload.Unplaced().empty()) state.failures = 0;
 }

@@ -88,7 +88,7 @@ Pods SurplusOf(const View& view, const Workload& gang, const Workload& beneficia
 /// may be taken from it, and all in one queue.
 std::optional<VictimJob> WholeOf(const View& view, const Workload& workload, Pods pods) {
   const std::optional<Plan>& plan = view.states.At(workload).plan;
-  const bool waits = plan && !plan->started;
+  const bool waits = plan && !plan->started && !plan->joins;
   // A launcher that runs ahead of its gang has no devices to give, and goes on.
   if (waits) {
     std::erase_if(pods, [](const PodInfo* pod) {
@@ -115,20 +115,22 @@ std::optional<VictimJob> WholeOf(const View& view, const Workload& workload, Pod
   return job;
 }
 
-/// A gang that runs, and for members of which others are evicted, or were and they are on their way.
-bool HasRoomMade(const View& view, const Workload& workload) {
+/// Whether the gang runs, and others were evicted for members that are not bound yet: if it were
+/// evicted now, these would have ended in vain.
+bool UsesRoomOfEvicted(const View& view, const Workload& workload) {
   const std::optional<Plan>& plan = view.states.At(workload).plan;
-  return workload.started && plan && plan->evicting != Evicting::kNo;
+  return workload.started && plan && plan->evicting == Evicting::kSent;
 }
 
 /// The jobs of `workload` that may be taken from it for `beneficiary`; the whole last.
 std::vector<VictimJob> JobsOf(const View& view, const Workload& workload,
                               const Workload& beneficiary) {
+  std::vector<VictimJob> jobs;
+  if (UsesRoomOfEvicted(view, workload)) return jobs;
   Pods rest;
   std::ranges::copy_if(workload.members, std::back_inserter(rest),
                        [](const PodInfo* pod) { return pod->charge != Charge::kNone; });
-  std::vector<VictimJob> jobs;
-  if (rest.empty() || HasRoomMade(view, workload)) return jobs;
+  if (rest.empty()) return jobs;
   const cluster::QueueId queue = rest.front()->charged_queue;
   for (const PodInfo* pod : SurplusOf(view, workload, beneficiary, queue)) {
     if (view.states.At(*pod).spared_until > view.now) continue;
@@ -225,9 +227,12 @@ int StayingMembers(const States& states, const Workload& gang) {
 Sources SourcesOf(const View& view, const Workload& workload) {
   const bool lacks = !workload.started || workload.Missing() > 0;
   const bool waits = !workload.in_tree && lacks && workload.queue != cluster::kNoQueue;
-  const bool may = waits && std::ranges::none_of(workload.members, [](const PodInfo* pod) {
-                     return pod->object.preempt_never;
-                   });
+  // A gang that others evict, or that was told of it, evicts nobody.
+  const bool may =
+      waits && std::ranges::none_of(workload.members, [&](const PodInfo* pod) {
+        const MemberState& state = view.states.At(*pod);
+        return pod->object.preempt_never || !state.victim_of.empty() || state.evict_at != 0;
+      });
   if (!may) return {};
   const config::Preemption& preemption = view.store.queue(workload.queue).config.preemption;
   return {.lower = preemption.within == config::Within::kLower,
@@ -247,7 +252,7 @@ std::vector<VictimJob> TakeableOf(const View& view, const Workload& holder,
     return jobs;
   }
   // If a plan yielded, those that it is about to evict would count in their queues again.
-  const bool evicts = !first.runs && !first.surplus && Evicts(view, holder);
+  const bool evicts = !first.surplus && Evicts(view, holder);
   if (!sources.lower || (losable != nullptr && evicts)) return {};
   // The whole needs all surplus.
   const auto is_equal = [&](const VictimJob& job) { return !IsLower(job, workload); };

@@ -102,6 +102,13 @@ void SortOut(Reservation& reserve, std::span<const VictimJob* const> jobs) {
   }
 }
 
+/// Whether a plan that has not started ends with the job: its own, or one for members that a gang
+/// lacks.
+bool EndsPlan(const View& view, const VictimJob& job) {
+  const std::optional<Plan>& plan = view.states.At(*job.workload).plan;
+  return !job.surplus && plan && !plan->started;
+}
+
 /// See policy::Exchange::Straddlers.
 std::optional<int> StraddlersOf(const Beneficiary& beneficiary, const Losses& losses) {
   return beneficiary.exchange == nullptr ? 0 : beneficiary.exchange->Straddlers(losses.list);
@@ -283,12 +290,12 @@ const policy::FairShareTable* Chooser::SharesWithout(const PodSet& planned) {
   return &it->second;
 }
 
-/// Of the pods that end in any case, those that do so if these jobs give way: a plan that yields
+/// Of the pods that end in any case, those that do so if these jobs give way: a plan that ends
 /// spares the pods that it was about to evict.
 Pods Chooser::EndingWith(std::span<const VictimJob* const> jobs) const {
   std::set<std::string_view> yield;
   for (const VictimJob* job : jobs) {
-    if (!job->runs) yield.insert(job->workload->key);
+    if (EndsPlan(view_, *job)) yield.insert(job->workload->key);
   }
   Pods ending = for_.ending.pods;
   std::erase_if(ending, [&](const PodInfo* pod) {
@@ -324,7 +331,8 @@ std::optional<Reservation> Chooser::SearchRoom(std::span<const VictimJob* const>
   if (!HasPlaces(jobs)) return std::nullopt;
   std::optional<Ended> more;
   if (!jobs.empty()) {
-    const bool yields = !std::ranges::all_of(jobs, &VictimJob::runs);
+    const bool yields =
+        std::ranges::any_of(jobs, [&](const VictimJob* job) { return EndsPlan(view_, *job); });
     more = yields ? Ended(view_.store, EndingWith(jobs)) : for_.ending.ended;
     for (const VictimJob* job : jobs) {
       for (const PodInfo* pod : job->pods) more->Add(*pod);

@@ -80,6 +80,7 @@ void Engine::CommitStart(const Workload& workload, const Reservation& decision,
   LogPlan(workload, decision, id);
   Plan& plan = BeginPlan(workload, id);
   plan.victims = decision.victims;
+  plan.joins = workload.started;
   plan.inherited = inherited;
   // The room that others were evicted for stays that of who inherits it, who evicts nobody.
   if (inherited > 0) plan.evicting = Evicting::kSent;
@@ -103,11 +104,12 @@ void Engine::CommitStart(const Workload& workload, const Reservation& decision,
   ReleasePlan(workload, caller, now);
 }
 
-/// Lets the members of a plan go, all at once or one after the other; members of a gang that runs
-/// need not wait for each other. A lone pod that is `caller` needs no writes.
+/// Lets the members of a plan go, all at once or one after the other. A lone pod that is `caller`
+/// needs no writes.
 void Engine::ReleasePlan(const Workload& workload, const PodInfo* caller, TimePoint now) {
   Plan& plan = *states_[workload].plan;
-  if (plan.barrier == 0 || workload.started) {  // no member comes to the barrier
+  if (plan.joins) return ReleaseJoining(workload, now);
+  if (plan.barrier == 0) {  // no member will come to the barrier
     StartGang(workload, now);
     return;
   }
@@ -121,6 +123,16 @@ void Engine::ReleasePlan(const Workload& workload, const PodInfo* caller, TimePo
     }
   }
   ReleaseNext(workload);
+}
+
+/// Those for whom others have ended go to their gang, like any members that join it.
+void Engine::ReleaseJoining(const Workload& workload, TimePoint now) {
+  Plan& plan = *states_[workload].plan;
+  plan.started = true;
+  plan.expires = now + store_.policy().gang.plan_timeout.count();
+  timers_.emplace(plan.expires, workload.key);
+  ++counters_.plans["committed"];
+  for (Assignment& assignment : plan.assignments) Release(workload, assignment);
 }
 
 /// One more member of a gang that has started. It is released at once, or after a pause.

@@ -212,6 +212,19 @@ StartDecision DecideStartByFlavor(const View& view, const Workload& workload,
   return *std::move(best);
 }
 
+/// Beside the members of a gang that run. Better on nodes of another flavor than below the minimum.
+StartDecision DecideStartBeside(const View& view, const Workload& workload,
+                                const std::vector<const PodInfo*>& pods, int min,
+                                const Wakeups* memo) {
+  const auto asks =
+      std::ranges::find_if(pods, [](const PodInfo* pod) { return pod->shape->asks_device; });
+  const auto flavor = FlavorOf(view, workload, asks == pods.end() ? *pods.front() : **asks);
+  StartDecision decision = DecideStartIn(view, workload, pods, min, memo, flavor);
+  if (decision.reserve || !flavor) return decision;
+  StartDecision elsewhere = DecideStartIn(view, workload, pods, min, memo, std::nullopt);
+  return elsewhere.reserve ? elsewhere : decision;
+}
+
 }  // namespace
 
 StartDecision DecideStart(const View& view, const Workload& workload,
@@ -221,10 +234,7 @@ StartDecision DecideStart(const View& view, const Workload& workload,
       held.reason != ReasonId::kNone) {
     return {.verdict = std::move(held)};
   }
-  if (workload.started) {
-    const auto flavor = FlavorOf(view, workload, *pods.front());
-    return DecideStartIn(view, workload, pods, min, memo, flavor);
-  }
+  if (workload.started) return DecideStartBeside(view, workload, pods, min, memo);
   if (Verdict denied = policy::CheckJobs(QuotaFor(view, workload), workload);
       denied.reason != ReasonId::kNone) {
     return {.verdict = std::move(denied)};

@@ -154,7 +154,7 @@ void Engine::OrderDrainEviction(const std::string& key, engine::Drain& drain, co
   }
   actions_.push_back(EvictPod{.pod = {meta.ns, meta.name, meta.uid},
                               .workload = key,
-                              .plan = drain.id,
+                              .id = drain.id,
                               .drained = drain.queue,
                               .dry_run = dry_run,
                               .by_delete = store_.policy().eviction.by == config::EvictBy::kDelete,

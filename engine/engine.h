@@ -167,7 +167,7 @@ class Engine : private cluster::StoreListener {
   VictimMap Preempt(std::string_view uid, const VictimMap& candidates, TimePoint now);
 
   // --- Evictions that the engine had the host make (EvictPod).
-  /// `id`: EvictPod::plan. `accepted`: it was done, or would be done, or the pod is gone.
+  /// `id`: EvictPod::id. `accepted`: it was done, or would be done, or the pod is gone.
   void EvictionAnswered(const std::string& workload, const std::string& id, const std::string& uid,
                         bool dry_run, bool accepted, TimePoint now);
   /// Whether the pod is evicted, or about to be, for a plan.
@@ -294,6 +294,7 @@ class Engine : private cluster::StoreListener {
   void CommitRecover(const cluster::Workload& workload, const Reservation& decision, TimePoint now);
   void ReleasePlan(const cluster::Workload& workload, const cluster::PodInfo* caller,
                    TimePoint now);
+  void ReleaseJoining(const cluster::Workload& workload, TimePoint now);
   Wakeups::Wish WishOf(const cluster::Workload& workload, const cluster::Verdict& denied);
   void CommitRefusal(const cluster::Workload& workload, const StartDecision& decision,
                      const PreemptorDecision& may);
@@ -508,7 +509,7 @@ class Engine : private cluster::StoreListener {
   std::optional<TimePoint> claims_due_;  ///< When they are looked at again.
   std::map<std::string, engine::Drain> drains_;  ///< By the key of the job.
   std::optional<TimePoint> drains_due_;          ///< When they are looked at.
-  std::uint64_t evictions_begun_ = 0;  ///< Plans that evict, and drains.
+  std::uint64_t evictions_begun_ = 0;            ///< Plans that evict, and drains.
   TimePoint past_use_due_ = 0;  ///< When RenewPastUse is to renew it at the latest.
 
   std::set<std::string> in_tree_started_;  ///< Keys of in-tree groups below their minimum.

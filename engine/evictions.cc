@@ -28,8 +28,7 @@ constexpr TimePoint kSparedFor = 60'000;
 
 /// Whether pods can have been evicted for it: it waits, or lacks members that can be placed.
 bool MayBeMarkedFor(const Workload& workload) {
-  if (!workload.started) return true;
-  return workload.Missing() > 0 && std::ssize(workload.Unplaced()) >= workload.Missing();
+  return !workload.started || (workload.Missing() > 0 && !workload.Unplaced().empty());
 }
 
 bool IsMarkedSurplus(const PodInfo& pod) {
@@ -108,7 +107,7 @@ void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, Jobs
   const bool surplus = plan.surplus.contains(meta.uid);
   actions_.push_back(EvictPod{.pod = {meta.ns, meta.name, meta.uid},
                               .workload = workload.key,
-                              .plan = plan.eviction_id,
+                              .id = plan.eviction_id,
                               .dry_run = dry_run,
                               .surplus = surplus,
                               .by_delete = store_.policy().eviction.by == config::EvictBy::kDelete,
@@ -121,7 +120,7 @@ void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, Jobs
 void Engine::SendEvictions(const Workload& workload) {
   Plan& plan = *states_[workload].plan;
   // Others may have been bound to a running gang meanwhile, by its user.
-  if (workload.started && workload.Missing() == 0 && plan.accepted.empty()) {
+  if (plan.joins && workload.Missing() == 0 && plan.accepted.empty()) {
     return Dissolve(workload, plan_ends::kNoneNeeded, /*hold=*/false, plan.made);
   }
   plan.evicting = Evicting::kSent;
@@ -194,8 +193,8 @@ void Engine::LookAgainAt(TimePoint when) {
   if (std::none_of(from, to, known)) timers_.emplace(when, std::string());
 }
 
-void Engine::EvictionAnswered(const std::string& key, const std::string& id,
-                              const std::string& uid, bool dry_run, bool accepted, TimePoint now) {
+void Engine::EvictionAnswered(const std::string& key, const std::string& id, const std::string& uid,
+                              bool dry_run, bool accepted, TimePoint now) {
   if (listener() != nullptr) {
     listener()->OnEvictionAnswered(key, id, uid, dry_run, accepted, now);
   }

@@ -53,7 +53,7 @@ class InputListener {
   virtual void OnBindSettled(std::string_view uid, TimePoint now) = 0;
   virtual void OnBindAbandoned(TicketId ticket) = 0;
   virtual void OnPreempt(std::string_view uid, const VictimMap& candidates, TimePoint now) = 0;
-  virtual void OnEvictionAnswered(std::string_view workload, std::string_view plan,
+  virtual void OnEvictionAnswered(std::string_view workload, std::string_view id,
                                   std::string_view uid, bool dry_run, bool accepted,
                                   TimePoint now) = 0;
   virtual void OnStep(TimePoint now) = 0;

@@ -289,7 +289,7 @@ void Engine::PutInLine(std::span<const Workload* const> workloads) {
     if (NeedsPlan(*workload)) {
       active_.Put(*workload, TurnOf(*workload, store_, states_.At(*workload)));
     } else {
-      TakeMarked(*workload);  // it takes no room
+      if (workload->started) TakeMarked(*workload);  // it lacks no member that could be placed
       active_.KeepAwake(*workload);
     }
   }

@@ -178,11 +178,13 @@ bool Engine::WouldStart(const Workload& workload, TimePoint now) {
 /// place.
 void Engine::JudgeStarted(const Workload& workload, std::span<const PodInfo* const> pods,
                           TimePoint now) {
-  const int missing = workload.Missing();
-  const bool complete = std::ssize(pods) >= missing;
-  if (const auto marked = TakeMarked(workload); !marked.empty() && missing > 0 && complete) {
-    const auto resumed =
-        DecideResumedStart(Now(now), workload, {pods.begin(), pods.end()}, missing, marked);
+  if (const auto marked = TakeMarked(workload); !marked.empty() && !states_[workload].plan) {
+    // Others may have been lost since.
+    const int some = std::min(workload.Missing(), static_cast<int>(pods.size()));
+    std::optional<Reservation> resumed;
+    if (some > 0) {
+      resumed = DecideResumedStart(Now(now), workload, {pods.begin(), pods.end()}, some, marked);
+    }
     if (resumed) return Commit(workload, *resumed, nullptr, now);
   }
   std::vector<const PodInfo*> held;
@@ -207,16 +209,22 @@ void Engine::JudgeStarted(const Workload& workload, std::span<const PodInfo* con
       SetVerdict(workload, std::move(decision.verdict));
     }
   }
-  if (missing > 0 && complete && !states_[workload].plan) MakeRoomForMissing(workload, pods, now);
+  const bool exist = std::ssize(pods) >= workload.Missing();
+  if (workload.Missing() > 0 && exist && !states_[workload].plan) {
+    MakeRoomForMissing(workload, pods, now);
+  }
 }
 
-/// A running gang lacks members that its minimum needs, and none of them has room: others may have
-/// to end for them. They get their places together.
+/// A running gang lacks members that its minimum needs, and none of them has room alone: others may
+/// have to end for them. They get their places together.
 void Engine::MakeRoomForMissing(const Workload& workload, std::span<const PodInfo* const> pods,
                                 TimePoint now) {
+  const std::vector<const PodInfo*> all(pods.begin(), pods.end());
+  const int missing = workload.Missing();
+  const StartDecision decision = DecideStart(Now(now), workload, all, missing, nullptr);
+  if (decision.reserve) return Commit(workload, *decision.reserve, nullptr, now);
   const PreemptorDecision may =
-      DecideStartByEviction(Now(now), workload, {pods.begin(), pods.end()}, workload.Missing(),
-                            states_[workload].verdict.reason, nullptr);
+      DecideStartByEviction(Now(now), workload, all, missing, decision.verdict.reason, nullptr);
   if (may.reserve) return Commit(workload, *may.reserve, nullptr, now);
   if (may.again > now) LookAgainAt(may.again);
   if (may.claims) claimants_.insert(&workload);

@@ -159,8 +159,8 @@ void Engine::DropFaulty(const Workload& workload) {
   }
 }
 
-/// Gives up the place planned for `pod`: with its whole plan while no member is bound under it,
-/// alone once the gang runs. The pod is planned again.
+/// Gives up the place planned for `pod`: with its whole plan while that has not started, or else
+/// alone. The pod is planned again.
 void Engine::GiveUpPlace(const PodInfo& pod, const PlanEnd& end) {
   const Workload& workload = *pod.workload;
   WorkloadState& state = states_[workload];
@@ -193,7 +193,8 @@ void Engine::GiveUpPlaces(const Workload& workload) {
   }
 }
 
-/// Gives up a plan under which no member is bound yet; frees all of its room.
+/// Gives up a plan that has not started; frees all of its room. `hold`: a pause follows, but not
+/// for a gang that runs: members that it lacks may find room elsewhere.
 void Engine::Dissolve(const Workload& workload, const PlanEnd& end, bool hold, TimePoint now) {
   WorkloadState& state = states_[workload];
   if (!state.plan || state.plan->started) return;
@@ -212,6 +213,7 @@ void Engine::Dissolve(const Workload& workload, const PlanEnd& end, bool hold, T
                               .verdict = {.subject = std::string(end.why)}});
   NoteInVain(workload, end);
   const TimePoint held = now - state.plan->made;
+  hold &= !state.plan->joins;
   DropPlan(workload);
   if (!hold) return;
   Pause(workload, held, now);
@@ -237,6 +239,7 @@ void Engine::StartAnew(const Workload& workload, TimePoint now) {
   if (state.plan) {
     Plan& plan = *state.plan;
     plan.started = false;
+    plan.joins = false;
     if (static_cast<int>(plan.assignments.size()) >= workload.Missing()) {
       for (Assignment& assignment : plan.assignments) {
         if (assignment.arrived()) {

@@ -48,7 +48,7 @@ class Succession final : public InputListener {
                       TimePoint /*now*/) override {}
   void OnBindSettled(std::string_view /*uid*/, TimePoint /*now*/) override {}
   void OnBindAbandoned(TicketId /*ticket*/) override {}
-  void OnEvictionAnswered(std::string_view /*workload*/, std::string_view /*plan*/,
+  void OnEvictionAnswered(std::string_view /*workload*/, std::string_view /*id*/,
                           std::string_view /*uid*/, bool /*dry_run*/, bool /*accepted*/,
                           TimePoint /*now*/) override {}
   void OnPreempt(std::string_view /*uid*/, const VictimMap& /*candidates*/,

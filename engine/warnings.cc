@@ -89,6 +89,10 @@ void Engine::WithdrawWarnings(TimePoint now) {
     if (pod == nullptr || pod->terminating()) return true;
     if (!states_[*pod].victim_of.empty() || kept_until > now) return false;
     states_[*pod].evict_at = 0;
+    // It may evict others again, for members that it lacks.
+    if (pod->workload != nullptr && pod->workload->Missing() > 0) {
+      store_.MarkChanged(*pod->workload);
+    }
     const auto& meta = pod->object.meta;
     actions_.push_back(WarnVictim{.pod = {meta.ns, meta.name, meta.uid}});
     actions_.push_back(EmitEvent{.pod = {meta.ns, meta.name, meta.uid},
@@ -152,7 +156,7 @@ void Engine::FindRoomForWarned(TimePoint now) {
     const Ended own(store_, pods);  // its places are where the victims are
     View without = Now(now);
     without.ended = &own;
-    const int min = std::max(1, workload->Missing());
+    const int min = std::min(std::max(1, workload->Missing()), static_cast<int>(pods.size()));
     if (DecideStart(without, *workload, pods, min, nullptr).reserve) {
       Dissolve(*workload, plan_ends::kNoneNeeded, /*hold=*/false, now);
     }

@@ -106,17 +106,21 @@ enum class Evicting : std::uint8_t {
             ///< bound, or until it is inherited.
 };
 
-/// A placement of a whole workload, charged in the ledger. It has no effect until its members come
-/// to bind. Its id is Workload::plan.
+/// A placement of a whole workload, or of members that join a gang that runs, charged in the
+/// ledger. It has no effect until its members come to bind. Its id is Workload::plan.
 struct Plan {
   Assignments assignments;
-  int barrier = 0;       ///< Managed members that must arrive before any is bound.
-  bool started = false;  ///< The minimum arrived; it no longer expires.
+  /// It is for members that the minimum of a gang that runs lacks, and others end for them.
+  bool joins = false;
+  int barrier = 0;  ///< Managed members that must arrive before any is bound.
+  /// The minimum arrived, or the gang ran before and its members need not wait any more: it no
+  /// longer expires.
+  bool started = false;
   /// UIDs of pods that are evicted for it, or end anyway, and still fill its room. The nodes are
   /// overfull until those pods have ended.
   std::vector<std::string> victims;
   Evicting evicting = Evicting::kNo;
-  /// Names its evictions to the host (EvictPod::plan): later ones of a gang have another id, though
+  /// Names its evictions to the host (EvictPod::id): later ones of a gang have another id, though
   /// all that it does in one incarnation is one plan.
   std::string eviction_id;
   std::set<std::string> unanswered;  ///< UIDs of victims of whose eviction no answer has come.

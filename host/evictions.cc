@@ -32,7 +32,7 @@ void Evictions::Tell(engine::PodRef pod, std::string time, int tries) {
 
 bool Evictions::Wants(Id write, const engine::Engine& engine) const {
   const Write& under_way = writes_.at(write);
-  return under_way.warns || engine.StillEvicts(under_way.what.workload, under_way.what.plan);
+  return under_way.warns || engine.StillEvicts(under_way.what.workload, under_way.what.id);
 }
 
 void Evictions::Send(engine::EvictPod eviction) {

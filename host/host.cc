@@ -150,7 +150,7 @@ void Host::Evict(std::vector<engine::EvictPod> evictions, TimePoint now) {
   std::map<std::tuple<std::string, std::string, std::string>, std::vector<engine::EvictPod>> jobs;
   for (engine::EvictPod& eviction : evictions) {
     if (eviction.job) {
-      jobs[{eviction.plan, eviction.pod.ns, eviction.job->uid}].push_back(std::move(eviction));
+      jobs[{eviction.id, eviction.pod.ns, eviction.job->uid}].push_back(std::move(eviction));
     } else {
       evictions_.Begin(std::move(eviction));
     }
@@ -183,13 +183,13 @@ void Host::Finished(Id order, Result result, TimePoint now) {
   } else if (evictions_.Has(order)) {
     const auto answer = evictions_.Finished(order, result);
     if (!answer) return;
-    engine_->EvictionAnswered(answer->what.workload, answer->what.plan, answer->what.pod.uid,
+    engine_->EvictionAnswered(answer->what.workload, answer->what.id, answer->what.pod.uid,
                               answer->what.dry_run, answer->accepted, now);
   } else if (suspensions_.Has(order)) {
     Suspensions::Ended ended = suspensions_.Finished(order, result, engine_->store(), now);
     for (engine::EvictPod& eviction : ended.one_by_one) evictions_.Begin(std::move(eviction));
     for (const engine::EvictPod& eviction : ended.accepted) {
-      engine_->EvictionAnswered(eviction.workload, eviction.plan, eviction.pod.uid,
+      engine_->EvictionAnswered(eviction.workload, eviction.id, eviction.pod.uid,
                                 /*dry_run=*/false, /*accepted=*/true, now);
     }
     if (ended.accepted.empty()) return;

@@ -87,7 +87,7 @@ bool Suspensions::Wants(Id order, const engine::Engine& engine) const {
   if (at == jobs_.end()) return true;
   const Job& job = at->second;
   if (job.step != Step::kMarking && job.step != Step::kSuspending) return true;
-  return engine.StillEvicts(job.evictions.front().workload, job.evictions.front().plan);
+  return engine.StillEvicts(job.evictions.front().workload, job.evictions.front().id);
 }
 
 void Suspensions::Forget(Jobs::iterator at) {

@@ -235,7 +235,7 @@ void Checker::CheckPlans(const HostDriver& host) {
     // A member that came may ask for a larger minimum: the pass looks at the plan when the
     // workload's turn comes, and before that no call is answered from it (Engine::DropFaulty). And
     // more members of a running gang may end while others end for those that it lacks.
-    if (host.engine().unfinished() || workload.started) continue;
+    if (host.engine().unfinished() || plan.joins) continue;
     const auto held =
         static_cast<int>(plan.assignments.size()) + workload.BoundCount() + workload.finished;
     if (held < workload.min_member) {

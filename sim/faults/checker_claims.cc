@@ -94,14 +94,14 @@ policy::FairShareTable SharesOf(const engine::Engine& engine) {
 
 /// I9: whoever takes room back stays within its quota or its fair share, and who loses it keeps its
 /// quota and its fair share; but for one job that reaches from above them to below them, which is
-/// taken within a quota only. A running gang that lacks members makes room for all of them. Queues whose parents have work of their own are left to the tests of
-/// policy/claims.h; so are beneficiaries whose demand, and with it the shares, is another one once
-/// they are placed.
+/// taken within a quota only. A running gang that lacks members makes room for all of them. Queues
+/// whose parents have work of their own are left to the tests of policy/claims.h; so are
+/// beneficiaries whose demand, and with it the shares, is another one once they are placed.
 void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& workload) {
   const engine::Plan* plan =
       workload.members.empty() ? nullptr : engine.PlanOf(*workload.members.front());
   if (plan == nullptr || plan->evicting != engine::Evicting::kDryRun) return;
-  if (workload.started && std::ssize(plan->assignments) < workload.Missing()) {
+  if (plan->joins && std::ssize(plan->assignments) < workload.Missing()) {
     Broken(fmt::format("I9: {} makes room for {} of the {} members that it lacks", workload.key,
                        plan->assignments.size(), workload.Missing()));
   }

@@ -165,7 +165,7 @@ void Checker::NoteTorn(const kube::Pod& victim) {
   const auto [torn, first] = torn_.try_emplace(GangKey(victim), Torn{.since = env_.now()});
   if (first) {
     for (const auto& [key, pod] : env_.api.pods()) {
-      const bool runs = !pod->node_name.empty() && !pod->meta.deletion;
+      const bool runs = !pod->node_name.empty() && !pod->meta.deletion && Lives(*pod);
       if (runs && GangKey(*pod) == GangKey(victim)) torn->second.left.insert(pod->meta.uid);
     }
   }
@@ -237,7 +237,7 @@ void Checker::CheckTorn() {
     if (env_.now() < torn.since + 20'000) continue;
     const bool runs = std::ranges::any_of(torn.left, [&](const std::string& uid) {
       const kube::Pod* pod = env_.api.FindPod(uid);
-      return pod != nullptr && !pod->meta.deletion && pod->phase != kube::PodPhase::kSucceeded;
+      return pod != nullptr && !pod->meta.deletion && Lives(*pod);
     });
     if (runs) Broken(fmt::format("I9: {} was evicted in part", gang));
   }

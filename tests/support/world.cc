@@ -211,7 +211,7 @@ void World::CarryOutEvictions() {
 
 /// As the host and the API server do it: a victim gets its mark, then its deletion timestamp.
 void World::Evict(const engine::EvictPod& eviction) {
-  if (!engine_->StillEvicts(eviction.workload, eviction.plan)) return;
+  if (!engine_->StillEvicts(eviction.workload, eviction.id)) return;
   kube::Pod* pod = ByUid(eviction.pod.uid);
   const bool accepted = pod == nullptr || !protected_.contains(pod->meta.name);
   if (pod != nullptr && accepted && !eviction.dry_run) {
@@ -220,7 +220,7 @@ void World::Evict(const engine::EvictPod& eviction) {
     pod->meta.deletion = now_;
     Publish(*pod);
   }
-  engine_->EvictionAnswered(eviction.workload, eviction.plan, eviction.pod.uid, eviction.dry_run,
+  engine_->EvictionAnswered(eviction.workload, eviction.id, eviction.pod.uid, eviction.dry_run,
                             accepted, now_);
 }
 

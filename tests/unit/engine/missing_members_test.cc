@@ -78,9 +78,8 @@ TEST_CASE("a running gang takes nothing back for members beyond its minimum", "[
   Lacking w;
   w.Add(Lacking::Member(2).Min(2));
   for (int i = 0; i < 2; ++i) {
-    w.Change(fmt::format("m{}", i), [](kube::Pod& pod) {
-      pod.meta.annotations["berth.dev/gang-min-member"] = "2";
-    });
+    w.Change(fmt::format("m{}", i),
+             [](kube::Pod& pod) { pod.meta.annotations["berth.dev/gang-min-member"] = "2"; });
   }
   w.Restart();  // its terms are those of the start
   w.Tick();
@@ -100,6 +99,61 @@ TEST_CASE("members that the minimum lacks get room together or not at all", "[un
   // Of 20 that a uses it can lose 8, which makes room for both; or 7, which does so for one.
   CHECK(with(12) > 0);
   CHECK(with(13) == 0);
+}
+
+TEST_CASE("nobody ends if one of the members is gone before the evictions are sent",
+          "[unit][engine][bug]") {
+  Lacking w(Queues(12, 16));
+  w.HoldEvictions();
+  w.Delete("m1");
+  w.Add(MakePod("z").Ns("a").Gpu(4).On("n0"));
+  for (int i = 2; i < 4; ++i) w.Add(Lacking::Member(i));
+  w.Tick();
+  REQUIRE(w.Why("m2") == "WaitingForVictims");
+  SECTION("one that waits") { w.Delete("m3"); }
+  SECTION("one that runs") {
+    w.Add(Lacking::Member(5).On("n1"));  // otherwise none would be left
+    w.Delete("m0");
+  }
+  for (int round = 0; round < 4; ++round) w.CarryOutEvictions();
+  CHECK(w.LogOf("evict ").empty());
+}
+
+TEST_CASE("a gang that others are about to evict evicts nobody", "[unit][engine][bug]") {
+  auto policy = Queues(8, 16);
+  policy.eviction.warning = std::chrono::milliseconds(30'000);
+  Lacking w(policy);
+  w.Add(
+      MakePod("high").Ns("b").Gpu(8).Priority(10).Selector("kubernetes.io/hostname", "n0").Gated());
+  w.Tick();
+  REQUIRE(w.LogOf("warn m").size() == 2);
+  w.Add(Lacking::Member(2));
+  w.Tick();
+  CHECK(w.LogOf("warn x").empty());
+  w.Advance(31'000);
+  CHECK(w.LogOf("evict m").size() == 2);
+}
+
+TEST_CASE("what is recovered stays where more was evicted for the gang", "[unit][engine][bug]") {
+  // m2 has the place that the last process gave it; x0 to x3 end for m3, by what they are marked
+  // with.
+  Lacking w;
+  w.Delete("m1");
+  w.Add(Lacking::Member(2).Claim("old-1", "n0", "b"));
+  w.Add(Lacking::Member(3));
+  for (int i = 0; i < 4; ++i) {
+    w.Change(fmt::format("x{}", i), [](kube::Pod& pod) {
+      pod.meta.annotations["berth.dev/evicted-for"] = "b/gang/g";
+      pod.meta.deletion = 0;
+    });
+  }
+  w.Restart();
+  w.Tick();
+  CHECK(w.Planned("m2") == "n0");
+  w.EndVictims();
+  w.Schedule();
+  CHECK(w.NodeOf("m2") == "n0");
+  CHECK_FALSE(w.NodeOf("m3").empty());
 }
 
 TEST_CASE("what is taken back for a gang goes on while it changes", "[unit][engine]") {
@@ -133,6 +187,23 @@ TEST_CASE("what is taken back for a gang goes on while it changes", "[unit][engi
     CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
     w.Tick();
     CHECK(w.LogOf("evict m").size() == 3);  // now it is a gang like any other
+  }
+  SECTION("another member is lost, and another process decides") {
+    w.Delete("m1");
+    w.Restart();
+    w.Tick();
+    CHECK(w.Why("m2") == "WaitingForVictims");
+    w.EndVictims();
+    w.Schedule();
+    CHECK_FALSE(w.NodeOf("m2").empty());
+    CHECK(w.evictions() == 4);
+  }
+  SECTION("its user binds the member elsewhere") {
+    w.Add(MakeNode("n3").Gpu(8));
+    w.Add(Lacking::Member(2).On("n3"));
+    w.Tick();
+    CHECK(w.engine().TakeCounters().evictions_in_vain ==
+          std::map<std::string, std::uint64_t>{{"changed", 4}});
   }
   SECTION("work of higher priority comes, and the member is not bound in time") {
     w.Add(MakePod("high").Ns("b").Gpu(8).Priority(10).Gated());

@@ -13,7 +13,7 @@ struct EvictionsTest {
   void Begin(bool dry_run) {
     evictions.Begin({.pod = {.ns = "default", .name = "v", .uid = "uid-v"},
                      .workload = "default/gang/g",
-                     .plan = "p1",
+                     .id = "p1",
                      .dry_run = dry_run});
   }
   Texts Orders() {

@@ -21,7 +21,7 @@ struct SuspensionsTest {
   static engine::EvictPod EvictionOf(const std::string& pod) {
     return {.pod = {.ns = "default", .name = pod, .uid = "uid-" + pod},
             .workload = "default/gang/g",
-            .plan = "p1",
+            .id = "p1",
             .job = engine::OwningJob{.name = "j", .uid = "uid-j", .pods = 2}};
   }
   void Begin() { suspensions.Begin({EvictionOf("a"), EvictionOf("b")}); }
