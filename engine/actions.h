@@ -45,7 +45,7 @@ struct OwningJob {
 struct EvictPod {
   PodRef pod{};
   std::string workload{};  ///< The key of the work that it makes room for, or its own job's.
-  std::string id{};        ///< Plan::eviction_id of that work's plan, or Drain::id.
+  std::string id{};        ///< Evictions::id.
   std::string drained{};   ///< The queue that is drained; empty: it makes room.
   bool dry_run = false;    ///< Only ask whether the eviction would be done.
   bool surplus = false;    ///< Its gang goes on without it.

@@ -350,7 +350,7 @@ void Engine::AfterMemberGone(const std::string& key, bool asked_device, TimePoin
 /// end already for some of what it lacks.
 void Engine::RecheckBarrier(const Workload& workload, const PlanEnd& end, TimePoint now) {
   const Plan& plan = *states_[workload].plan;
-  const bool goes_on = plan.joins && plan.evicting == Evicting::kSent;
+  const bool goes_on = plan.joins && plan.evictions.stage == Evicting::kSent;
   const int least = goes_on ? 1 : std::max(1, workload.Missing());
   if (static_cast<int>(plan.assignments.size()) < least) {
     return Dissolve(workload, end, /*hold=*/false, now);
@@ -445,9 +445,9 @@ void Engine::ExpireWorkload(const Workload& workload, TimePoint now) {
     const bool binding = std::ranges::any_of(state.plan->assignments, [](const Assignment& a) {
       return a.pod->charge == Charge::kBinding;
     });
-    if (state.plan->expires <= now && state.plan->evicting == Evicting::kWarned) {
+    if (state.plan->expires <= now && state.plan->evictions.stage == Evicting::kWarned) {
       Dissolve(workload, plan_ends::kWarningsOver, /*hold=*/false, now);
-    } else if (state.plan->expires <= now && state.plan->evicting == Evicting::kSent &&
+    } else if (state.plan->expires <= now && state.plan->evictions.stage == Evicting::kSent &&
                AwaitsVictims(*state.plan)) {
       GoOnEvicting(workload, now);
     } else if (state.plan->expires <= now && VictimsEnd(*state.plan)) {
@@ -479,7 +479,7 @@ void Engine::ExpireStarted(const Workload& workload, TimePoint now) {
     state.plan->expires = now + timeout;
     timers_.emplace(state.plan->expires, workload.key);
     // They had their time to use the room of those that were evicted for them.
-    if (std::exchange(state.plan->evicting, Evicting::kNo) != Evicting::kNo) {
+    if (std::exchange(state.plan->evictions.stage, Evicting::kNo) != Evicting::kNo) {
       store_.BumpFreeGeneration();
     }
   }

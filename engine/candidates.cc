@@ -103,13 +103,13 @@ std::optional<VictimJob> WholeOf(const View& view, const Workload& workload, Pod
     if (!state.victim_of.empty() || state.spared_until > view.now) return std::nullopt;
   }
   VictimJob job = PartOf(view, workload, std::move(pods));
-  job.inherits = waits && plan->evicting == Evicting::kSent;
+  job.inherits = waits && plan->evictions.stage == Evicting::kSent;
   if (!job.runs) {
     if (!waits) return std::nullopt;
     // Once others are evicted for it, the room is that plan's until its members are bound, or until
     // it is inherited. An eviction that is under way is for this plan, and not for another one.
     const bool under_way = job.inherits && !HasEvictedAll(view.store, *plan);
-    const bool by_scheduler = plan->evicting == Evicting::kNo && !plan->victims.empty();
+    const bool by_scheduler = plan->evictions.stage == Evicting::kNo && !plan->victims.empty();
     if (under_way || by_scheduler) return std::nullopt;
   }
   return job;
@@ -119,7 +119,7 @@ std::optional<VictimJob> WholeOf(const View& view, const Workload& workload, Pod
 /// evicted now, these would have ended in vain.
 bool UsesRoomOfEvicted(const View& view, const Workload& workload) {
   const std::optional<Plan>& plan = view.states.At(workload).plan;
-  return workload.started && plan && plan->evicting == Evicting::kSent;
+  return workload.started && plan && plan->evictions.stage == Evicting::kSent;
 }
 
 /// The jobs of `workload` that may be taken from it for `beneficiary`; the whole last.
@@ -159,7 +159,7 @@ bool IsLower(const VictimJob& job, const Workload& preemptor) {
 /// Whether its plan evicts others, or is about to, and not all of that is done.
 bool Evicts(const View& view, const Workload& workload) {
   const std::optional<Plan>& plan = view.states.At(workload).plan;
-  return plan && plan->evicting != Evicting::kNo && !HasEvictedAll(view.store, *plan);
+  return plan && plan->evictions.stage != Evicting::kNo && !HasEvictedAll(view.store, *plan);
 }
 
 /// Of the jobs of one workload of another queue, those for which, taken alone, `may_go` is true of
@@ -212,7 +212,8 @@ std::vector<VictimJob> ClaimableOf(std::vector<VictimJob> jobs, const Workload& 
 }  // namespace
 
 bool HasEvictedAll(const cluster::Store& store, const Plan& plan) {
-  return plan.evicting == Evicting::kSent && plan.unanswered.empty() && plan.notices.empty() &&
+  return plan.evictions.stage == Evicting::kSent && plan.evictions.unanswered.empty() &&
+         plan.evictions.notices.empty() &&
          std::ranges::all_of(plan.victims, [&](const std::string& uid) {
            const PodInfo* pod = store.FindPod(uid);
            return pod == nullptr || pod->terminating();

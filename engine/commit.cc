@@ -83,7 +83,7 @@ void Engine::CommitStart(const Workload& workload, const Reservation& decision,
   plan.joins = workload.started;
   plan.inherited = inherited;
   // The room that others were evicted for stays that of who inherits it, who evicts nobody.
-  if (inherited > 0) plan.evicting = Evicting::kSent;
+  if (inherited > 0) plan.evictions.stage = Evicting::kSent;
   if (!plan.victims.empty()) awaiting_.insert(&workload);
   plan.made = now;
   plan.expires = now + store_.policy().gang.plan_timeout.count();

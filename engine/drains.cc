@@ -55,13 +55,13 @@ void Engine::GoOnDraining(TimePoint now) {
   drains_due_.reset();
   std::erase_if(drains_, [this](const auto& drain) { return EndsDrain(drain.second); });
   for (auto& [key, drain] : drains_) {
-    const bool due = drain.due <= now && drain.unanswered.empty();
-    if (due && drain.stage == Evicting::kWarned) TryDrain(key, drain);  // budgets change
-    if (due && drain.stage == Evicting::kSent) {
-      drain.accepted.clear();
+    const bool due = drain.due <= now && drain.evictions.unanswered.empty();
+    if (due && drain.evictions.stage == Evicting::kWarned) TryDrain(key, drain);  // budgets change
+    if (due && drain.evictions.stage == Evicting::kSent) {
+      drain.evictions.accepted.clear();
       SendDrainEvictions(key, drain, now);
     }
-    if (drain.stage != Evicting::kDryRun) {
+    if (drain.evictions.stage != Evicting::kDryRun) {
       LookForDrainsAt(drain.due > now ? drain.due : now + kRetryAfter);
     }
   }
@@ -109,12 +109,12 @@ void Engine::DrainJob(const std::string& key, const std::vector<const PodInfo*>&
   const auto [entry, fresh] = drains_.try_emplace(key);
   engine::Drain& drain = entry->second;
   if (fresh) {
-    drain.id = fmt::format("drain-{}-{}", options_.instance, ++evictions_begun_);
+    drain.evictions.id = fmt::format("drain-{}-{}", options_.instance, ++evictions_begun_);
     drain.queue = QueueName(DrainedBy(*pods.front()));
     Decision decision{.kind = "drain",
                       .workload = key,
                       .queue = drain.queue,
-                      .plan = drain.id,
+                      .plan = drain.evictions.id,
                       .generation = store_.generation()};
     for (const PodInfo* pod : pods) {
       decision.placed.emplace_back(pod->object.meta.name, store_.node(pod->node).name);
@@ -126,11 +126,12 @@ void Engine::DrainJob(const std::string& key, const std::vector<const PodInfo*>&
     const std::string& uid = pod->object.meta.uid;
     states_.SetVictim(*pod, std::string(kDrain));
     if (std::ranges::find(drain.pods, uid) == drain.pods.end()) drain.pods.push_back(uid);
-    if (drain.unanswered.contains(uid)) continue;
-    if (drain.stage == Evicting::kWarned) {
+    if (drain.evictions.unanswered.contains(uid)) continue;
+    if (drain.evictions.stage == Evicting::kWarned) {
       WarnOfDrain(*pod, drain, drain.due);
     } else {
-      OrderDrainEviction(key, drain, *pod, drain.stage == Evicting::kDryRun ? nullptr : &jobs);
+      OrderDrainEviction(key, drain, *pod,
+                         drain.evictions.stage == Evicting::kDryRun ? nullptr : &jobs);
     }
   }
 }
@@ -140,25 +141,19 @@ void Engine::OrderDrainEviction(const std::string& key, engine::Drain& drain, co
                                 JobsToSuspend* jobs) {
   const bool dry_run = jobs == nullptr;
   const auto& meta = pod.object.meta;
-  drain.unanswered.insert(meta.uid);
   if (!dry_run) {
-    Plan::Notice notice{.event = {.pod = {meta.ns, meta.name, meta.uid},
-                                  .warning = true,
-                                  .reason = "Drained",
-                                  .note = "Evicted: " + ReasonOf(drain)},
-                        .job = {}};
-    if (pod.workload != nullptr && !pod.workload->in_tree) {
-      notice.job = EvictedJobs::JobOf(pod, states_.At(*pod.workload).before);
-    }
-    drain.notices.insert_or_assign(meta.uid, std::move(notice));
+    EmitEvent event{.pod = {meta.ns, meta.name, meta.uid},
+                    .warning = true,
+                    .reason = "Drained",
+                    .note = "Evicted: " + ReasonOf(drain)};
+    drain.evictions.notices.insert_or_assign(
+        meta.uid, EvictionNotice{.event = std::move(event), .job = JobOf(pod)});
   }
-  actions_.push_back(EvictPod{.pod = {meta.ns, meta.name, meta.uid},
-                              .workload = key,
-                              .id = drain.id,
-                              .drained = drain.queue,
-                              .dry_run = dry_run,
-                              .by_delete = store_.policy().eviction.by == config::EvictBy::kDelete,
-                              .job = dry_run ? std::nullopt : jobs->Of(pod)});
+  Order(drain.evictions, pod,
+        {.workload = key,
+         .drained = drain.queue,
+         .dry_run = dry_run,
+         .job = dry_run ? std::nullopt : jobs->Of(pod)});
 }
 
 std::string Engine::ReasonOf(const engine::Drain& drain) {
@@ -175,7 +170,7 @@ bool Engine::TooManyForBudgets(const std::vector<const PodInfo*>& pods) const {
 }
 
 void Engine::TryDrain(const std::string& key, engine::Drain& drain) {
-  drain.stage = Evicting::kDryRun;
+  drain.evictions.stage = Evicting::kDryRun;
   for (const PodInfo* pod : Remaining(store_, drain)) {
     OrderDrainEviction(key, drain, *pod, nullptr);
   }
@@ -207,29 +202,22 @@ bool Engine::MayEndDrained(engine::Drain& drain, TimePoint now) {
   }
   drain.due = all && told != 0 ? told : now + warning;
   if (drain.due <= now) return true;
-  drain.stage = Evicting::kWarned;
+  drain.evictions.stage = Evicting::kWarned;
   for (const PodInfo* pod : Remaining(store_, drain)) WarnOfDrain(*pod, drain, drain.due);
   return false;
 }
 
-/// Orders the evictions that come next: those of pods that a budget covers, or, if none of these is
-/// left, the others. From now on no member of the gang gets a place.
+/// Orders the evictions that come next (NextOf). From now on no member of the gang gets a place.
 void Engine::SendDrainEvictions(const std::string& key, engine::Drain& drain, TimePoint now) {
   drain.due = now + kRetryAfter;
   const Workload* workload = store_.FindWorkload(key);
-  const bool begins = std::exchange(drain.stage, Evicting::kSent) != Evicting::kSent;
+  const bool begins = std::exchange(drain.evictions.stage, Evicting::kSent) != Evicting::kSent;
   if (begins && workload != nullptr && workload->gang && workload->started) {
     states_[*workload].evicted = true;
     GiveUpPlannedOf(*workload);
   }
-  std::vector<const PodInfo*> covered;
-  std::vector<const PodInfo*> others;
-  for (const PodInfo* pod : Remaining(store_, drain)) {
-    if (drain.accepted.contains(pod->object.meta.uid)) continue;
-    (IsCovered(*pod, store_) ? covered : others).push_back(pod);
-  }
   JobsToSuspend jobs(store_);
-  for (const PodInfo* pod : covered.empty() ? others : covered) {
+  for (const PodInfo* pod : NextOf(drain.evictions, Remaining(store_, drain))) {
     OrderDrainEviction(key, drain, *pod, &jobs);
   }
 }
@@ -238,25 +226,19 @@ void Engine::SendDrainEvictions(const std::string& key, engine::Drain& drain, Ti
 bool Engine::DrainAnswered(const std::string& key, const std::string& id, const std::string& uid,
                            bool dry_run, bool accepted, TimePoint now) {
   const auto entry = drains_.find(key);
-  if (entry == drains_.end() || entry->second.id != id) return false;
+  if (entry == drains_.end() || entry->second.evictions.id != id) return false;
   engine::Drain& drain = entry->second;
-  if (dry_run != (drain.stage == Evicting::kDryRun)) return true;
-  if (!dry_run && accepted) {
-    if (auto notice = drain.notices.extract(uid)) {
-      ++counters_.evictions["drain"];
-      if (const auto& job = notice.mapped().job) evicted_jobs_.Note(*job, now);
-      actions_.push_back(std::move(notice.mapped().event));
-    }
-  }
-  if (drain.unanswered.erase(uid) == 0) return true;
+  if (dry_run != (drain.evictions.stage == Evicting::kDryRun)) return true;
+  if (!dry_run && accepted) NoteEvicted(drain.evictions, uid, "drain", now);
+  if (drain.evictions.unanswered.erase(uid) == 0) return true;
   if (!accepted && dry_run) {
     PutOffDrain(drain, now);
     drains_.erase(entry);
     return true;
   }
-  if (accepted && !dry_run) drain.accepted.insert(uid);
+  if (accepted && !dry_run) drain.evictions.accepted.insert(uid);
   if (!accepted) drain.due = std::max(drain.due, now + kRetryAfter);
-  if (!drain.unanswered.empty()) return true;
+  if (!drain.evictions.unanswered.empty()) return true;
   if (EndsDrain(drain)) {
     drains_.erase(entry);
     return true;

@@ -282,7 +282,7 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   const std::vector<const Workload*> planned(planned_.begin(), planned_.end());
   for (const Workload* workload : planned) {
     // Pods are evicted for it already, or their evictions are on the way: the room is its own.
-    if (states_[*workload].plan->evicting == Evicting::kSent) continue;
+    if (states_[*workload].plan->evictions.stage == Evicting::kSent) continue;
     Dissolve(*workload, plan_ends::kPolicyChanged, /*hold=*/false, now);
   }
   const bool reads = store_.BeginPolicy(std::move(policy));
@@ -486,7 +486,7 @@ Explanation Engine::Why(std::string_view ns, std::string_view name, TimePoint no
 /// The verdict of a member that has its place and is not bound yet.
 Verdict Engine::OnItsWay(const Workload& workload, const Assignment& assignment) const {
   const Plan& plan = *states_.At(workload).plan;
-  if (plan.evicting == Evicting::kWarned) return states_.At(workload).verdict;
+  if (plan.evictions.stage == Evicting::kWarned) return states_.At(workload).verdict;
   if (AwaitsEvictions(*assignment.pod)) {
     return {.reason = ReasonId::kWaitingForVictims, .want = std::ssize(plan.victims)};
   }

@@ -273,7 +273,7 @@ class Engine : private cluster::StoreListener {
   void JudgeStarted(const cluster::Workload& workload,
                     std::span<const cluster::PodInfo* const> pods, TimePoint now);
   void MakeRoomForMissing(const cluster::Workload& workload,
-                          std::span<const cluster::PodInfo* const> pods, TimePoint now);
+                          const std::vector<const cluster::PodInfo*>& pods, TimePoint now);
   void JudgePending(const cluster::Workload& workload, std::vector<const cluster::PodInfo*> pods,
                     const cluster::PodInfo* caller, TimePoint now);
   bool NeedsPlan(const cluster::Workload& workload) const;
@@ -393,8 +393,8 @@ class Engine : private cluster::StoreListener {
   void JoinEviction(const cluster::PodInfo& pod);
   EmitEvent NoticeFor(const cluster::PodInfo& victim, const cluster::Workload& workload) const;
   std::string ReasonFor(const cluster::PodInfo& victim, const cluster::Workload& workload) const;
-  std::optional<EvictedJobs::Job> JobOf(const cluster::PodInfo& victim, const Plan& plan) const;
-  void NoteEvicted(Plan& plan, const std::string& uid, TimePoint now);
+  std::optional<EvictedJobs::Job> JobOf(const cluster::PodInfo& victim) const;
+  void NoteEvicted(Evictions& evictions, const std::string& uid, const char* reason, TimePoint now);
   bool BacksOff(const cluster::Workload& workload, TimePoint now);
   void ExemptIfEvictedOften(const cluster::Workload& workload);
   void Spare(const cluster::PodInfo& victim);
@@ -403,8 +403,11 @@ class Engine : private cluster::StoreListener {
   void LookAgainAt(TimePoint when);
   void RecheckEvicting(TimePoint now);
   std::vector<const cluster::Workload*> GangsOf(const std::set<std::string>& uids) const;
+  void Order(Evictions& evictions, const cluster::PodInfo& pod, EvictPod eviction);
   void OrderEviction(const cluster::Workload& workload, const cluster::PodInfo& victim,
                      JobsToSuspend* jobs);
+  std::vector<const cluster::PodInfo*> NextOf(
+      const Evictions& evictions, const std::vector<const cluster::PodInfo*>& pods) const;
   void GoOnEvicting(const cluster::Workload& workload, TimePoint now);
   void EndEvictions(const cluster::Workload& workload);
   void NoteInVain(const cluster::Workload& workload, const PlanEnd& end);

@@ -24,12 +24,6 @@ namespace {
 
 using Pods = std::vector<const PodInfo*>;
 
-/// Besides what helps a single pod: a domain may have room once its work has ended.
-bool MayHelp(ReasonId reason) {
-  return EvictionHelps(reason) || reason == ReasonId::kTopologyUnsatisfied ||
-         reason == ReasonId::kSearchExhausted;
-}
-
 /// Leaves out the jobs that may not be evicted yet. Returns when the first of them may be; 0: there
 /// are none.
 TimePoint LeaveOutYoung(std::vector<VictimJob>& jobs, TimePoint now) {
@@ -212,10 +206,15 @@ void DecideVictims(const View& view, const Beneficiary& beneficiary, Sources sou
 
 }  // namespace
 
+bool EvictionHelpsGang(ReasonId reason) {
+  return EvictionHelps(reason) || reason == ReasonId::kTopologyUnsatisfied ||
+         reason == ReasonId::kSearchExhausted;
+}
+
 PreemptorDecision DecideStartByEviction(const View& view, const Workload& workload, Pods pods,
                                         int min, ReasonId reason, const Wakeups* memo) {
   const Sources sources = SourcesOf(view, workload);
-  if (!MayHelp(reason) || (!sources.others && !sources.lower)) return {};
+  if (!EvictionHelpsGang(reason) || (!sources.others && !sources.lower)) return {};
   if (OnlyJobsAreTooMany(view, workload, pods)) return {.claims = sources.others};
   const bool lower = sources.lower && view.store.HoldsBelow(workload.queue, workload.priority);
   PreemptorDecision decision;

@@ -32,6 +32,10 @@ struct PreemptorDecision {
   bool claims = false;  ///< It may come to have a claim on other queues.
 };
 
+/// Whether a gang that is refused for that reason might run after evictions. Besides what helps a
+/// single pod (EvictionHelps): a domain may have room once its work has ended.
+bool EvictionHelpsGang(cluster::ReasonId reason);
+
 /// Decides for a workload that was refused for `reason` and needs `min` of `pods`, which are in
 /// rank order. Nobody is evicted if the room that pods give up which end already is enough. See
 /// ChooseVictims for whom it takes. `memo`: who is known to find no victims in the own queue; null:

@@ -68,8 +68,8 @@ std::vector<std::pair<std::string, std::string>> NamesOf(const std::vector<const
 
 void Engine::BeginEvictions(const Workload& workload, const Reservation& decision) {
   Plan& plan = *states_[workload].plan;
-  if (plan.evicting == Evicting::kNo) plan.evicting = Evicting::kDryRun;
-  plan.eviction_id = fmt::format("evict-{}-{}", options_.instance, ++evictions_begun_);
+  if (plan.evictions.stage == Evicting::kNo) plan.evictions.stage = Evicting::kDryRun;
+  plan.evictions.id = fmt::format("evict-{}-{}", options_.instance, ++evictions_begun_);
   SetVerdict(workload, {.reason = ReasonId::kWaitingForVictims, .want = std::ssize(plan.victims)});
   actions_.push_back(Decision{.kind = "evict",
                               .workload = workload.key,
@@ -86,7 +86,7 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
   }
   if (resumed) {
     for (const PodInfo* pod : decision.evicts) {
-      if (pod->terminating()) plan.accepted.insert(pod->object.meta.uid);
+      if (pod->terminating()) plan.evictions.accepted.insert(pod->object.meta.uid);
     }
     SendEvictions(workload);
     return LookForHeirs(workload);
@@ -94,59 +94,76 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
   for (const PodInfo* pod : decision.evicts) OrderEviction(workload, *pod, nullptr);
 }
 
+/// Orders the eviction of the pod, or asks for it (EvictPod::dry_run). Sets what is the same for
+/// all evictions: the pod, the id, and how.
+void Engine::Order(Evictions& evictions, const PodInfo& pod, EvictPod eviction) {
+  const auto& meta = pod.object.meta;
+  evictions.unanswered.insert(meta.uid);
+  eviction.pod = {meta.ns, meta.name, meta.uid};
+  eviction.id = evictions.id;
+  eviction.by_delete = store_.policy().eviction.by == config::EvictBy::kDelete;
+  actions_.push_back(std::move(eviction));
+}
+
 /// `jobs`: null for a dry run.
 void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, JobsToSuspend* jobs) {
   const bool dry_run = jobs == nullptr;
-  const auto& meta = victim.object.meta;
   Plan& plan = *states_[workload].plan;
-  plan.unanswered.insert(meta.uid);
+  const bool surplus = plan.surplus.contains(victim.object.meta.uid);
   if (!dry_run) {
-    plan.notices.insert_or_assign(
-        meta.uid, Plan::Notice{.event = NoticeFor(victim, workload), .job = JobOf(victim, plan)});
+    plan.evictions.notices.insert_or_assign(
+        victim.object.meta.uid, EvictionNotice{.event = NoticeFor(victim, workload),
+                                               .job = surplus ? std::nullopt : JobOf(victim)});
   }
-  const bool surplus = plan.surplus.contains(meta.uid);
-  actions_.push_back(EvictPod{.pod = {meta.ns, meta.name, meta.uid},
-                              .workload = workload.key,
-                              .id = plan.eviction_id,
-                              .dry_run = dry_run,
-                              .surplus = surplus,
-                              .by_delete = store_.policy().eviction.by == config::EvictBy::kDelete,
-                              .job = dry_run || surplus ? std::nullopt : jobs->Of(victim)});
+  Order(plan.evictions, victim,
+        {.workload = workload.key,
+         .dry_run = dry_run,
+         .surplus = surplus,
+         .job = dry_run || surplus ? std::nullopt : jobs->Of(victim)});
 }
 
-/// Orders the evictions that come next: those of pods that a budget covers, or, if all of these are
-/// accepted, the others. From now on the members of gangs that are evicted whole get no place. Ends
-/// the plan if a gang has lost members since the decision, so that its surplus is none any more.
+/// Of the pods that are to be evicted and are not yet, those that come next: those that a budget
+/// covers, or, if none of these is left, the others.
+std::vector<const PodInfo*> Engine::NextOf(const Evictions& evictions,
+                                           const std::vector<const PodInfo*>& pods) const {
+  std::vector<const PodInfo*> covered;
+  std::vector<const PodInfo*> others;
+  for (const PodInfo* pod : pods) {
+    if (evictions.accepted.contains(pod->object.meta.uid)) continue;
+    (IsCovered(*pod, store_) ? covered : others).push_back(pod);
+  }
+  return covered.empty() ? others : covered;
+}
+
+/// Orders the evictions that come next (NextOf). From now on the members of gangs that are evicted
+/// whole get no place. Ends the plan if a gang has lost members since the decision, so that its
+/// surplus is none any more.
 void Engine::SendEvictions(const Workload& workload) {
   Plan& plan = *states_[workload].plan;
   // Others may have been bound to a running gang meanwhile, by its user.
-  if (plan.joins && workload.Missing() == 0 && plan.accepted.empty()) {
+  if (plan.joins && workload.Missing() == 0 && plan.evictions.accepted.empty()) {
     return Dissolve(workload, plan_ends::kNoneNeeded, /*hold=*/false, plan.made);
   }
-  plan.evicting = Evicting::kSent;
+  plan.evictions.stage = Evicting::kSent;
   for (const std::string& uid : std::vector<std::string>(plan.victims)) {
     const PodInfo* pod = store_.FindPod(uid);
     if (pod == nullptr || pod->terminating() || states_[*pod].victim_of != workload.key) continue;
     if (pod->workload == nullptr || !pod->workload->gang) continue;
     if (!plan.surplus.contains(uid)) {
       BeginEviction(*pod->workload, workload);
-    } else if (!plan.accepted.contains(uid) &&
+    } else if (!plan.evictions.accepted.contains(uid) &&
                StayingMembers(states_, *pod->workload) < pod->workload->min_member) {
       return Dissolve(workload, plan_ends::kNoSurplus, /*hold=*/false, plan.made);
     }
   }
-  std::vector<const PodInfo*> covered;
-  std::vector<const PodInfo*> others;
+  std::vector<const PodInfo*> left;
   for (const std::string& uid : plan.victims) {
     const PodInfo* pod = store_.FindPod(uid);
-    if (pod == nullptr || pod->terminating() || plan.accepted.contains(uid)) continue;
-    if (states_[*pod].victim_of != workload.key) continue;
-    (IsCovered(*pod, store_) ? covered : others).push_back(pod);
+    if (pod == nullptr || pod->terminating()) continue;
+    if (states_[*pod].victim_of == workload.key) left.push_back(pod);
   }
   JobsToSuspend jobs(store_);
-  for (const PodInfo* pod : covered.empty() ? others : covered) {
-    OrderEviction(workload, *pod, &jobs);
-  }
+  for (const PodInfo* pod : NextOf(plan.evictions, left)) OrderEviction(workload, *pod, &jobs);
 }
 
 /// All members of the gang are about to end: none gets a place any more, and those that came since
@@ -170,7 +187,7 @@ void Engine::JoinEviction(const PodInfo& pod) {
     const Workload* preemptor = store_.FindWorkload(states_.At(*member).victim_of);
     if (preemptor == nullptr) continue;
     const std::optional<Plan>& plan = states_.At(*preemptor).plan;
-    if (!plan || plan->evicting == Evicting::kNo) continue;
+    if (!plan || plan->evictions.stage == Evicting::kNo) continue;
     AddVictim(states_, pod, *preemptor);
     JobsToSuspend jobs(store_);
     return OrderEviction(*preemptor, pod, &jobs);
@@ -203,39 +220,43 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& id, con
   if (!StillEvicts(key, id)) return;
   const Workload& workload = *store_.FindWorkload(key);
   Plan& plan = *states_[workload].plan;
-  if (dry_run != (plan.evicting == Evicting::kDryRun)) return;
-  if (!dry_run && accepted) NoteEvicted(plan, uid, now);
-  if (plan.unanswered.erase(uid) == 0) return LookForHeirs(workload);
+  if (dry_run != (plan.evictions.stage == Evicting::kDryRun)) return;
+  if (!dry_run && accepted) {
+    NoteEvicted(plan.evictions, uid, plan.reclaimed.contains(uid) ? "reclaim" : "preemption", now);
+  }
+  if (plan.evictions.unanswered.erase(uid) == 0) return LookForHeirs(workload);
   const PodInfo* victim = store_.FindPod(uid);
   if (!accepted) {
-    plan.notices.erase(uid);
+    plan.evictions.notices.erase(uid);
     if (victim != nullptr) states_[*victim].spared_until = now + kSparedFor;
     LookAgainAt(now + kSparedFor);
     KeepWarnings(plan.victims, now + kSparedFor + 1'000);  // it is tried again then
     // Others may be done already, or on their way: then it is tried again when the plan's time is
     // over.
-    const bool none = plan.accepted.empty() && (dry_run || plan.unanswered.empty());
+    const bool none =
+        plan.evictions.accepted.empty() && (dry_run || plan.evictions.unanswered.empty());
     if (none) Dissolve(workload, plan_ends::kEvictionRefused, /*hold=*/false, now);
     return LookForHeirs(workload);
   }
-  if (!dry_run) plan.accepted.insert(uid);
-  if (!plan.unanswered.empty() || (dry_run && Warns(workload, now))) return;
+  if (!dry_run) plan.evictions.accepted.insert(uid);
+  if (!plan.evictions.unanswered.empty() || (dry_run && Warns(workload, now))) return;
   SendEvictions(workload);
   LookForHeirs(workload);
 }
 
-/// The victim may have ended before the answer came, and its plan may go on already.
-void Engine::NoteEvicted(Plan& plan, const std::string& uid, TimePoint now) {
-  auto notice = plan.notices.extract(uid);
+/// The victim may have ended before the answer came, and its plan may go on already. `reason`: for
+/// metrics.
+void Engine::NoteEvicted(Evictions& evictions, const std::string& uid, const char* reason,
+                         TimePoint now) {
+  auto notice = evictions.notices.extract(uid);
   if (!notice) return;
-  ++counters_.evictions[plan.reclaimed.contains(uid) ? "reclaim" : "preemption"];
+  ++counters_.evictions[reason];
   if (const auto& job = notice.mapped().job) evicted_jobs_.Note(*job, now);
   actions_.push_back(std::move(notice.mapped().event));
 }
 
-/// The job that ends with the victim; nullopt: its gang goes on, or kube-scheduler places it.
-std::optional<EvictedJobs::Job> Engine::JobOf(const PodInfo& victim, const Plan& plan) const {
-  if (plan.surplus.contains(victim.object.meta.uid)) return std::nullopt;
+/// The job that ends with the victim; nullopt: kube-scheduler places it.
+std::optional<EvictedJobs::Job> Engine::JobOf(const PodInfo& victim) const {
   if (victim.workload == nullptr || victim.workload->in_tree) return std::nullopt;
   return EvictedJobs::JobOf(victim, states_.At(*victim.workload).before);
 }
@@ -285,13 +306,14 @@ EmitEvent Engine::NoticeFor(const PodInfo& victim, const Workload& workload) con
 }
 
 bool Engine::StillEvicts(const std::string& key, const std::string& id) const {
-  if (const auto drain = drains_.find(key); drain != drains_.end() && drain->second.id == id) {
+  if (const auto drain = drains_.find(key);
+      drain != drains_.end() && drain->second.evictions.id == id) {
     return true;
   }
   const Workload* workload = store_.FindWorkload(key);
   if (workload == nullptr) return false;
   const std::optional<Plan>& plan = states_.At(*workload).plan;
-  return plan && plan->evicting != Evicting::kNo && plan->eviction_id == id;
+  return plan && plan->evictions.stage != Evicting::kNo && plan->evictions.id == id;
 }
 
 /// The time of a plan is over whose victims have been sent for and are not all gone.
@@ -308,8 +330,8 @@ void Engine::GoOnEvicting(const Workload& workload, TimePoint now) {
   }
   plan.expires = now + store_.policy().gang.plan_timeout.count();
   timers_.emplace(plan.expires, workload.key);
-  if (!plan.unanswered.empty()) return;
-  std::erase_if(plan.accepted, [this](const std::string& uid) {
+  if (!plan.evictions.unanswered.empty()) return;
+  std::erase_if(plan.evictions.accepted, [this](const std::string& uid) {
     const PodInfo* pod = store_.FindPod(uid);
     return pod != nullptr && !pod->terminating();
   });
@@ -322,7 +344,7 @@ void Engine::RecheckEvicting(TimePoint now) {
   for (const Workload* workload :
        std::vector<const Workload*>(awaiting_.begin(), awaiting_.end())) {
     const Plan& plan = *states_[*workload].plan;
-    if (plan.started || plan.evicting != Evicting::kSent) continue;
+    if (plan.started || plan.evictions.stage != Evicting::kSent) continue;
     const Verdict hold = CheckHold(store_, *workload, /*needed=*/workload->started);
     const bool held = hold.reason != ReasonId::kNone;
     if (held || IsOverWithoutVictims(plan, store_)) {
@@ -334,7 +356,7 @@ void Engine::RecheckEvicting(TimePoint now) {
 /// The plan ends: those that are not evicted yet stay.
 void Engine::EndEvictions(const Workload& workload) {
   const Plan& plan = *states_[workload].plan;
-  if (plan.evicting == Evicting::kNo) return;
+  if (plan.evictions.stage == Evicting::kNo) return;
   for (const std::string& uid : plan.victims) {
     const PodInfo* pod = store_.FindPod(uid);
     if (pod != nullptr && states_[*pod].victim_of == workload.key) Spare(*pod);
@@ -345,15 +367,16 @@ void Engine::EndEvictions(const Workload& workload) {
 /// room later all the same.
 void Engine::NoteInVain(const Workload& workload, const PlanEnd& end) {
   const std::optional<Plan>& plan = states_.At(workload).plan;
-  if (!plan || plan->started || plan->accepted.size() + plan->inherited == 0) return;
-  counters_.evictions_in_vain[std::string(end.token)] += plan->accepted.size() + plan->inherited;
+  if (!plan || plan->started || plan->evictions.accepted.size() + plan->inherited == 0) return;
+  counters_.evictions_in_vain[std::string(end.token)] +=
+      plan->evictions.accepted.size() + plan->inherited;
 }
 
 /// The plan is about to give its room up for another one. How many pods were evicted for it; from
 /// now on they count for the other.
 std::size_t Engine::TakeEvicted(const Workload& workload) {
   Plan& plan = *states_[workload].plan;
-  return std::exchange(plan.accepted, {}).size() + std::exchange(plan.inherited, 0);
+  return std::exchange(plan.evictions.accepted, {}).size() + std::exchange(plan.inherited, 0);
 }
 
 /// If all that are evicted for the workload end, work of higher priority may have their room, and
@@ -408,15 +431,15 @@ void Engine::ReleaseFromSpared(TimePoint now) {
 /// All victims are gone: the members go to their nodes.
 void Engine::AfterLastVictim(const Workload& workload, TimePoint now) {
   Plan& plan = *states_[workload].plan;
-  if (plan.evicting == Evicting::kNo || plan.started || AwaitsVictims(plan)) return;
+  if (plan.evictions.stage == Evicting::kNo || plan.started || AwaitsVictims(plan)) return;
   // While it waited its nodes may have shrunk, or grown beyond what its queue can pay.
   std::set<cluster::NodeIndex> nodes;
   for (const Assignment& place : plan.assignments) nodes.insert(place.node);
   const std::string id = workload.plan;
   for (const cluster::NodeIndex node : nodes) RecheckPlans(node);
   if (workload.plan != id) return;
-  plan.unanswered.clear();  // what is answered from now on changes nothing
-  plan.evicting = Evicting::kSent;
+  plan.evictions.unanswered.clear();  // what is answered from now on changes nothing
+  plan.evictions.stage = Evicting::kSent;
   SetVerdict(workload, {.reason = ReasonId::kStarting, .want = plan.barrier});
   ReleasePlan(workload, nullptr, now);
 }

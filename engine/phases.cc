@@ -42,8 +42,9 @@ constexpr std::array<PhaseRow, 7> kMemberPhaseTable{{
     {"Waiting", "it has no place in a plan",
      "Reserved; Binding, where Berth does not plan (passthrough, Delegated)", "the pod"},
     {"Reserved",
-     "room is held for it; it is not released: its turn or the end of a pause comes first, or, "
-     "where kube-scheduler never asks about it, the start of its gang",
+     "room is held for it; it is not released: its turn, the end of a pause or that of pods which "
+     "are evicted for it comes first, or, where kube-scheduler never asks about it, the start of "
+     "its gang",
      "Released; Waiting, when its place is given up",
      "nothing: a member whose claim is honoured comes back as Released"},
     {"Released", "nominated, and its gate removed: kube-scheduler tries it on its node",

@@ -202,29 +202,30 @@ void Engine::JudgeStarted(const Workload& workload, std::span<const PodInfo* con
       HoldPlace(workload, place, decision.held_until);
     }
   }
+  std::vector<const PodInfo*> without_room;
   for (const PodInfo* pod : pods) {
     JoinDecision decision = DecideJoin(Now(now), workload, *pod);
     if (decision.reserve) Commit(workload, *decision.reserve, nullptr, now);
+    if (EvictionHelpsGang(decision.verdict.reason)) without_room.push_back(pod);
     if (decision.verdict.reason != ReasonId::kNone) {
       SetVerdict(workload, std::move(decision.verdict));
     }
   }
-  const bool exist = std::ssize(pods) >= workload.Missing();
-  if (workload.Missing() > 0 && exist && !states_[workload].plan) {
-    MakeRoomForMissing(workload, pods, now);
+  const bool enough = std::ssize(without_room) >= workload.Missing();
+  if (workload.Missing() > 0 && enough && !states_[workload].plan) {
+    MakeRoomForMissing(workload, without_room, now);
   }
 }
 
-/// A running gang lacks members that its minimum needs, and none of them has room alone: others may
-/// have to end for them. They get their places together.
-void Engine::MakeRoomForMissing(const Workload& workload, std::span<const PodInfo* const> pods,
+/// A running gang lacks members that its minimum needs. For none of `pods` there is room, which
+/// others may leave if they end: enough of these pods get their places together.
+void Engine::MakeRoomForMissing(const Workload& workload, const std::vector<const PodInfo*>& pods,
                                 TimePoint now) {
-  const std::vector<const PodInfo*> all(pods.begin(), pods.end());
   const int missing = workload.Missing();
-  const StartDecision decision = DecideStart(Now(now), workload, all, missing, nullptr);
+  const StartDecision decision = DecideStart(Now(now), workload, pods, missing, nullptr);
   if (decision.reserve) return Commit(workload, *decision.reserve, nullptr, now);
   const PreemptorDecision may =
-      DecideStartByEviction(Now(now), workload, all, missing, decision.verdict.reason, nullptr);
+      DecideStartByEviction(Now(now), workload, pods, missing, decision.verdict.reason, nullptr);
   if (may.reserve) return Commit(workload, *may.reserve, nullptr, now);
   if (may.again > now) LookAgainAt(may.again);
   if (may.claims) claimants_.insert(&workload);

@@ -28,7 +28,7 @@ Plan& Engine::BeginPlan(const Workload& workload, std::string id) {
 void Engine::EndPlan(const Workload& workload) {
   const std::optional<Plan>& plan = states_[workload].plan;
   // While it held the room of those that it evicted, its work was no victim that runs.
-  if (plan && plan->evicting == Evicting::kSent) store_.BumpFreeGeneration();
+  if (plan && plan->evictions.stage == Evicting::kSent) store_.BumpFreeGeneration();
   EndEvictions(workload);
   states_[workload].plan.reset();
   planned_.erase(&workload);

@@ -66,7 +66,7 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
 std::optional<Eviction> Engine::AnsweredBefore(const PodInfo& pod,
                                                const VictimMap& candidates) const {
   const Plan* plan = PlanOf(pod);
-  if (plan == nullptr || plan->evicting != Evicting::kNo || plan->victims.empty()) {
+  if (plan == nullptr || plan->evictions.stage != Evicting::kNo || plan->victims.empty()) {
     return std::nullopt;
   }
   if (!candidates.contains(store_.node(pod.node).name)) return std::nullopt;
@@ -153,7 +153,7 @@ bool Engine::AwaitsVictims(const Plan& plan) const {
 /// Whether the members of its plan wait for pods that Berth evicts.
 bool Engine::AwaitsEvictions(const PodInfo& pod) const {
   const Plan* plan = PlanOf(pod);
-  return plan != nullptr && plan->evicting != Evicting::kNo && AwaitsVictims(*plan);
+  return plan != nullptr && plan->evictions.stage != Evicting::kNo && AwaitsVictims(*plan);
 }
 
 /// As long as the victims exist, the plan in their place overfills node and queue. `pod` is bound
@@ -211,7 +211,7 @@ void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint n
   for (const Workload* workload : waiting) {
     Plan& plan = *states_[*workload].plan;
     // The others of a plan whose victims were told keep their time.
-    if (plan.evicting != Evicting::kWarned || plan.victims.empty()) {
+    if (plan.evictions.stage != Evicting::kWarned || plan.victims.empty()) {
       plan.expires = now + store_.policy().gang.plan_timeout.count();
       timers_.emplace(plan.expires, workload->key);
     }

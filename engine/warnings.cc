@@ -59,7 +59,7 @@ bool Engine::Warns(const Workload& workload, TimePoint now) {
     last = std::max(last, at);
   }
   if (last == now) return false;
-  plan.evicting = Evicting::kWarned;
+  plan.evictions.stage = Evicting::kWarned;
   plan.expires = last;
   timers_.emplace(last, workload.key);
   SetVerdict(workload,
@@ -136,7 +136,7 @@ void Engine::NoteWarned(TimePoint now) {
 /// Room was given back: notes the plans whose victims still have time, which it may be enough for.
 void Engine::LookForRoom() {
   for (const Workload* workload : awaiting_) {
-    const bool waits = states_.At(*workload).plan->evicting == Evicting::kWarned;
+    const bool waits = states_.At(*workload).plan->evictions.stage == Evicting::kWarned;
     if (waits) looks_for_room_.insert(workload->key);
   }
 }
@@ -149,7 +149,7 @@ void Engine::FindRoomForWarned(TimePoint now) {
     const Workload* workload = store_.FindWorkload(key);
     if (workload == nullptr || !states_[*workload].plan) continue;
     const Plan& plan = *states_[*workload].plan;
-    if (plan.evicting != Evicting::kWarned || plan.assignments.empty()) continue;
+    if (plan.evictions.stage != Evicting::kWarned || plan.assignments.empty()) continue;
     std::vector<const PodInfo*> pods;
     for (const Assignment& place : plan.assignments) pods.push_back(place.pod);
     if (!HasRoom(Now(now), *pods.front())) continue;

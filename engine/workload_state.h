@@ -106,6 +106,24 @@ enum class Evicting : std::uint8_t {
             ///< bound, or until it is inherited.
 };
 
+/// What a victim is told once its eviction is accepted: the pod may be gone by then.
+struct EvictionNotice {
+  EmitEvent event;
+  std::optional<EvictedJobs::Job> job;  ///< It comes back. None: its gang goes on.
+};
+
+/// Evictions for one plan, or of one job whose queue is drained, and what has become of them.
+struct Evictions {
+  /// Names them to the host (EvictPod::id). It is no plan's id: all that a gang does in one
+  /// incarnation is one plan.
+  std::string id{};
+  Evicting stage = Evicting::kNo;
+  std::set<std::string> unanswered{};  ///< UIDs of pods of whose eviction no answer has come.
+  std::set<std::string> accepted{};    ///< UIDs of pods whose eviction was accepted, as the answer
+                                       ///< said; our watch may show it later.
+  std::map<std::string, EvictionNotice> notices{};  ///< By UID, of those that were sent.
+};
+
 /// A placement of a whole workload, or of members that join a gang that runs, charged in the
 /// ledger. It has no effect until its members come to bind. Its id is Workload::plan.
 struct Plan {
@@ -119,24 +137,11 @@ struct Plan {
   /// UIDs of pods that are evicted for it, or end anyway, and still fill its room. The nodes are
   /// overfull until those pods have ended.
   std::vector<std::string> victims;
-  Evicting evicting = Evicting::kNo;
-  /// Names its evictions to the host (EvictPod::id): later ones of a gang have another id, though
-  /// all that it does in one incarnation is one plan.
-  std::string eviction_id;
-  std::set<std::string> unanswered;  ///< UIDs of victims of whose eviction no answer has come.
-  std::set<std::string> accepted;    ///< UIDs of victims whose eviction was accepted, as the answer
-                                     ///< said; our watch may show it later.
+  Evictions evictions;
   /// Pods that were evicted for plans which then gave their room up for this one.
   std::size_t inherited = 0;
   std::set<std::string> reclaimed;  ///< UIDs of victims in other queues.
-  /// By UID, what victims are told once their eviction is accepted, and the jobs that come back.
-  /// The pods may be gone by then.
-  struct Notice {
-    EmitEvent event;
-    std::optional<EvictedJobs::Job> job;  ///< None: its gang goes on.
-  };
-  std::map<std::string, Notice> notices;
-  std::set<std::string> surplus;  ///< UIDs of victims whose gangs go on with their minimum.
+  std::set<std::string> surplus;    ///< UIDs of victims whose gangs go on with their minimum.
   int replans = 0;
   TimePoint made = 0;
   TimePoint expires = 0;  ///< If started: members not bound by then are released once more.
@@ -147,13 +152,9 @@ inline constexpr std::string_view kDrain = "drain";
 
 /// A job that ends because its queue is drained (drains.cc).
 struct Drain {
-  std::string id;                      ///< As Plan::eviction_id.
-  std::string queue;                   ///< Which is drained: its own, or one above.
-  Evicting stage = Evicting::kDryRun;  ///< Never kNo.
-  std::vector<std::string> pods;       ///< UIDs.
-  std::set<std::string> unanswered;    ///< As those of a plan.
-  std::set<std::string> accepted;
-  std::map<std::string, Plan::Notice> notices;
+  Evictions evictions{.stage = Evicting::kDryRun};  ///< Never kNo.
+  std::string queue;                                ///< Which is drained: its own, or one above.
+  std::vector<std::string> pods;                    ///< UIDs.
   /// Once they were warned: when they are evicted. Then: when those that do not end are evicted
   /// again.
   TimePoint due = 0;

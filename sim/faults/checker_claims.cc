@@ -31,7 +31,8 @@ std::vector<QueueId> Without(const std::vector<QueueId>& path, const std::vector
 
 /// Whether the plan, just made, exchanges work of one queue only.
 bool ExchangesOwn(const engine::Plan* plan) {
-  return plan != nullptr && plan->evicting == engine::Evicting::kDryRun && plan->reclaimed.empty();
+  return plan != nullptr && plan->evictions.stage == engine::Evicting::kDryRun &&
+         plan->reclaimed.empty();
 }
 
 /// The pods that such plans are about to evict.
@@ -100,7 +101,7 @@ policy::FairShareTable SharesOf(const engine::Engine& engine) {
 void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& workload) {
   const engine::Plan* plan =
       workload.members.empty() ? nullptr : engine.PlanOf(*workload.members.front());
-  if (plan == nullptr || plan->evicting != engine::Evicting::kDryRun) return;
+  if (plan == nullptr || plan->evictions.stage != engine::Evicting::kDryRun) return;
   if (plan->joins && std::ssize(plan->assignments) < workload.Missing()) {
     Broken(fmt::format("I9: {} makes room for {} of the {} members that it lacks", workload.key,
                        plan->assignments.size(), workload.Missing()));
