@@ -191,26 +191,24 @@ std::vector<ShapeGroup> GroupByShape(std::span<const cluster::PodInfo* const> po
 
 bool EmptyRoom::NeverFits(std::span<const cluster::PodInfo* const> pods) {
   return std::ranges::any_of(GroupByShape(pods), [&](const ShapeGroup& group) {
-    return std::ssize(group.pods) > MostOf(*group.shape);
+    return !Holds(*group.shape, std::ssize(group.pods));
   });
 }
 
-int EmptyRoom::MostOf(const cluster::PodShape& shape) {
-  const auto [known, fresh] = most_.try_emplace(&shape, 0);
-  if (!fresh) return known->second;
+/// Whether the nodes that match could hold so many pods, or none matches.
+bool EmptyRoom::Holds(const cluster::PodShape& shape, std::ptrdiff_t pods) {
+  Count& count = counts_[&shape];
+  const auto& nodes = store_->nodes();
   const Overlay base(*store_);
   const int most = shape.spec->host_ports.empty() ? cluster::kMaxGangSize : 1;
   const auto row = fit_->Row(shape);
-  bool matches = false;
-  int& sum = known->second;
-  for (const auto& node : store_->nodes()) {
-    if (row[static_cast<std::size_t>(node->index)] == 0) continue;
-    matches = true;
-    sum += Capacity(shape, base, node->index, most, Looking::kAtEmptyNode);
-    if (sum >= cluster::kMaxGangSize) break;
+  for (; count.room < pods && count.next < nodes.size(); ++count.next) {
+    const NodeIndex node = nodes[count.next]->index;
+    if (row[static_cast<std::size_t>(node)] == 0) continue;
+    count.matches = true;
+    count.room += Capacity(shape, base, node, most, Looking::kAtEmptyNode);
   }
-  if (!matches) sum = cluster::kMaxGangSize;
-  return sum;
+  return count.room >= pods || !count.matches;
 }
 
 Verdict ExplainShortage(const PlacementRequest& request, const std::vector<ShapeGroup>& groups,

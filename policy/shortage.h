@@ -1,6 +1,7 @@
 // Why a workload could not be placed: the true blocker, found by relaxing one condition at a time.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <unordered_map>
@@ -32,12 +33,18 @@ class EmptyRoom {
   bool NeverFits(std::span<const cluster::PodInfo* const> pods);
 
  private:
-  int MostOf(const cluster::PodShape& shape);
+  /// What the nodes before `next` could hold of one shape. The others are looked at when more is
+  /// asked for: mostly the first ones are enough.
+  struct Count {
+    std::size_t next = 0;
+    std::ptrdiff_t room = 0;
+    bool matches = false;
+  };
+  bool Holds(const cluster::PodShape& shape, std::ptrdiff_t pods);
 
   const cluster::Store* store_;
   FitCache* fit_;
-  /// How many of them the nodes could hold, at most kMaxGangSize.
-  std::unordered_map<const cluster::PodShape*, int> most_;
+  std::unordered_map<const cluster::PodShape*, Count> counts_;
 };
 
 /// REQUIRES: Place() found nothing for these groups. The verdict's numbers are those of the group
