@@ -221,11 +221,8 @@ void Engine::JudgeStarted(const Workload& workload, std::span<const PodInfo* con
 /// others may leave if they end: enough of these pods get their places together.
 void Engine::MakeRoomForMissing(const Workload& workload, const std::vector<const PodInfo*>& pods,
                                 TimePoint now) {
-  const int missing = workload.Missing();
-  const StartDecision decision = DecideStart(Now(now), workload, pods, missing, nullptr);
-  if (decision.reserve) return Commit(workload, *decision.reserve, nullptr, now);
-  const PreemptorDecision may =
-      DecideStartByEviction(Now(now), workload, pods, missing, decision.verdict.reason, nullptr);
+  const PreemptorDecision may = DecideStartByEviction(Now(now), workload, pods, workload.Missing(),
+                                                      ReasonId::kInsufficientDevices, nullptr);
   if (may.reserve) return Commit(workload, *may.reserve, nullptr, now);
   if (may.again > now) LookAgainAt(may.again);
   if (may.claims) claimants_.insert(&workload);

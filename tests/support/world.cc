@@ -209,6 +209,15 @@ void World::CarryOutEvictions() {
   Tick();
 }
 
+void World::EndVictims() {
+  std::vector<std::string> ended;
+  for (const auto& [name, pod] : pods_) {
+    if (pod.meta.deletion) ended.push_back(name);
+  }
+  for (const std::string& name : ended) Delete(name);
+  Tick();
+}
+
 /// As the host and the API server do it: a victim gets its mark, then its deletion timestamp.
 void World::Evict(const engine::EvictPod& eviction) {
   if (!engine_->StillEvicts(eviction.workload, eviction.id)) return;

@@ -62,6 +62,8 @@ class World {
   /// Evictions, and dry runs of them, are carried out only by CarryOutEvictions.
   void HoldEvictions() { holds_evictions_ = true; }
   void CarryOutEvictions();
+  /// The pods that are being deleted are gone.
+  void EndVictims();
   /// What happens to Bindings from now on.
   void SetPosting(Posting posting) { posting_ = posting; }
 

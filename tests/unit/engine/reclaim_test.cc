@@ -43,15 +43,6 @@ class Reclaim : public World {
     return MakePod(name).Ns("b").Gpu(gpus).Gated();
   }
   std::size_t evictions() const { return LogOf("evict ").size(); }
-  /// The pods that are evicted are gone.
-  void EndVictims() {
-    std::vector<std::string> ended;
-    for (const auto& [name, pod] : pods()) {
-      if (pod.meta.deletion) ended.push_back(name);
-    }
-    for (const std::string& name : ended) Delete(name);
-    Tick();
-  }
 };
 
 TEST_CASE("a single pod takes back room, and is released when its victims are gone",
