@@ -1,5 +1,7 @@
 #include "kube/decode.h"
 
+#include <simdjson.h>
+
 #include <utility>
 
 #include "kube/decode_reader.h"

@@ -16,8 +16,6 @@
 //    is used for an unreadable request, and zero if both are unreadable.
 #pragma once
 
-#include <simdjson.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <expected>
@@ -26,6 +24,7 @@
 #include <vector>
 
 #include "kube/objects.h"
+#include "kube/simdjson_fwd.h"
 
 namespace berth::kube {
 

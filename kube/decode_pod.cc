@@ -1,4 +1,6 @@
 // DecodePod: the largest of the decoders, and the only lenient one (see decode.h).
+#include <simdjson.h>
+
 #include <algorithm>
 #include <array>
 #include <memory>

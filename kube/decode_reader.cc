@@ -1,5 +1,7 @@
 #include "kube/decode_reader.h"
 
+#include <simdjson.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>

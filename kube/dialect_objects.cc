@@ -1,6 +1,7 @@
 #include "kube/dialect_objects.h"
 
 #include <fmt/format.h>
+#include <simdjson.h>
 
 #include <algorithm>
 #include <charconv>

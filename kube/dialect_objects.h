@@ -14,6 +14,7 @@
 
 #include "kube/decode.h"
 #include "kube/objects.h"
+#include "kube/simdjson_fwd.h"
 
 namespace berth::kube {
 

@@ -1,5 +1,7 @@
 #include "kube/dra.h"
 
+#include <simdjson.h>
+
 #include <algorithm>
 #include <cctype>
 

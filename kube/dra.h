@@ -12,6 +12,7 @@
 
 #include "kube/decode.h"
 #include "kube/objects.h"
+#include "kube/simdjson_fwd.h"
 
 namespace berth::kube {
 

@@ -1,5 +1,7 @@
 #include "kube/watch_event.h"
 
+#include <simdjson.h>
+
 #include <array>
 #include <utility>
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <simdjson.h>
 
 #include <csignal>
 #include <cstdlib>

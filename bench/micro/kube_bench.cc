@@ -1,5 +1,6 @@
 // Decoding objects from JSON: the cost of every watch event and of every item of a first list.
 #include <benchmark/benchmark.h>
+#include <simdjson.h>
 
 #include "bench/micro/world.h"
 #include "kube/decode.h"

@@ -1,5 +1,7 @@
 #include "engine/replay/player.h"
 
+#include <simdjson.h>
+
 #include <algorithm>
 #include <limits>
 

@@ -1,6 +1,7 @@
 #include "engine/replay/replay.h"
 
 #include <fmt/format.h>
+#include <simdjson.h>
 
 #include <cerrno>
 #include <cstring>

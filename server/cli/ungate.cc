@@ -1,6 +1,7 @@
 #include "server/cli/ungate.h"
 
 #include <fmt/format.h>
+#include <simdjson.h>
 
 #include <algorithm>
 #include <vector>

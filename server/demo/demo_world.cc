@@ -1,6 +1,7 @@
 #include "server/demo/demo_world.h"
 
 #include <fmt/format.h>
+#include <simdjson.h>
 
 #include <algorithm>
 #include <set>

@@ -1,6 +1,7 @@
 #include "server/drivers/dialect_informers.h"
 
 #include <fmt/format.h>
+#include <simdjson.h>
 
 #include <algorithm>
 #include <chrono>

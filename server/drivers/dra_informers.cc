@@ -1,5 +1,7 @@
 #include "server/drivers/dra_informers.h"
 
+#include <simdjson.h>
+
 #include <algorithm>
 #include <utility>
 

@@ -1,6 +1,7 @@
 #include "server/drivers/embedded_cluster.h"
 
 #include <fmt/format.h>
+#include <simdjson.h>
 
 #include <set>
 

@@ -3,6 +3,8 @@
 // and the host is told of every change as by an informer.
 #pragma once
 
+#include <simdjson.h>
+
 #include <expected>
 #include <functional>
 #include <map>

@@ -1,4 +1,6 @@
 // Part of HostDriver: the verbs, on the threads of their callers.
+#include <simdjson.h>
+
 #include <chrono>
 
 #include "kube/decode.h"

@@ -1,5 +1,7 @@
 #include "server/drivers/informers.h"
 
+#include <simdjson.h>
+
 #include "kube/decode.h"
 #include "server/drivers/object_sink.h"
 

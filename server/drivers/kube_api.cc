@@ -1,6 +1,7 @@
 #include "server/drivers/kube_api.h"
 
 #include <fmt/format.h>
+#include <simdjson.h>
 
 #include <algorithm>
 #include <chrono>

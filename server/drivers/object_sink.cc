@@ -1,5 +1,7 @@
 #include "server/drivers/object_sink.h"
 
+#include <simdjson.h>
+
 #include <chrono>
 #include <exception>
 #include <utility>

@@ -2,6 +2,8 @@
 // implies.
 #pragma once
 
+#include <simdjson.h>
+
 #include <atomic>
 #include <functional>
 #include <string>

@@ -1,6 +1,7 @@
 #include "sim/scenario/run.h"
 
 #include <fmt/format.h>
+#include <simdjson.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>

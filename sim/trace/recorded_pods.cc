@@ -1,5 +1,6 @@
 // Recorded Kubernetes pods as jobs.
 #include <fmt/format.h>
+#include <simdjson.h>
 
 #include <algorithm>
 #include <map>

@@ -1,6 +1,7 @@
 #include "sim/trace/recording.h"
 
 #include <fmt/format.h>
+#include <simdjson.h>
 
 #include <algorithm>
 #include <charconv>

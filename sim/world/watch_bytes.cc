@@ -1,5 +1,7 @@
 #include "sim/world/watch_bytes.h"
 
+#include <simdjson.h>
+
 #include "config/decode.h"
 #include "kube/decode.h"
 #include "kube/watch_event.h"

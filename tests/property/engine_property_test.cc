@@ -1,5 +1,6 @@
 // Properties that hold for every cluster and every order of events (docs/fault-search.md).
 #include <rapidcheck.h>
+#include <simdjson.h>
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,6 @@
 // Checks what the simulated API server sends (sim/world/object_json.h) with the decoders of kube/.
 #include <rapidcheck.h>
+#include <simdjson.h>
 
 #include <set>
 

@@ -1,6 +1,8 @@
 // From the API server's JSON to values, and what becomes of JSON that it would never send.
 #include "kube/decode.h"
 
+#include <simdjson.h>
+
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>

@@ -1,6 +1,8 @@
 // Other projects' objects, as their API servers show them.
 #include "kube/dialect_objects.h"
 
+#include <simdjson.h>
+
 #include <string>
 #include <vector>
 

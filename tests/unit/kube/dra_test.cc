@@ -1,6 +1,8 @@
 // Devices that DRA drivers publish: what is read of them, and what nodes have.
 #include "kube/dra.h"
 
+#include <simdjson.h>
+
 #include <string>
 
 #include "kube/dra_counts.h"

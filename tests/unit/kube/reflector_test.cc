@@ -1,5 +1,7 @@
 #include "kube/reflector.h"
 
+#include <simdjson.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,11 +18,11 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// rbacFiles is where the RBAC objects are that Berth ships: the tests run Berth
-// under them, and so prove them sufficient.
+// rbacFiles is where the RBAC objects are that Berth ships, seen from the tests'
+// folder, in which they run: they run Berth under these, and so prove them
+// sufficient.
 func rbacFiles() []string {
-	_, source, _, _ := runtime.Caller(0)
-	base := filepath.Join(filepath.Dir(source), "..", "..", "..", "..", "manifests", "base")
+	base := filepath.Join("..", "..", "..", "manifests", "base")
 	return []string{filepath.Join(base, "rbac.yaml"), filepath.Join(base, "ops-access.yaml")}
 }
 

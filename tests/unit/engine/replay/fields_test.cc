@@ -2,6 +2,8 @@
 // value.
 #include "engine/replay/fields.h"
 
+#include <simdjson.h>
+
 #include "tests/support/catch.h"
 
 namespace berth::replay {

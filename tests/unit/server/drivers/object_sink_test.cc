@@ -3,6 +3,7 @@
 #include "server/drivers/object_sink.h"
 
 #include <malloc.h>
+#include <simdjson.h>
 
 #include <map>
 #include <memory>

@@ -1,6 +1,7 @@
 #include "sim/scenario/scenario.h"
 
 #include <fmt/format.h>
+#include <simdjson.h>
 
 #include <nlohmann/json.hpp>
 
