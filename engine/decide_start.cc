@@ -1,13 +1,13 @@
 // Whether, and where, a workload starts: see decide.h.
 #include <algorithm>
 #include <array>
-#include <map>
 #include <set>
 #include <utility>
 
 #include "engine/decide.h"
 #include "policy/fit.h"
 #include "policy/neighbours.h"
+#include "policy/rank_order.h"
 
 namespace berth::engine {
 
@@ -22,25 +22,14 @@ namespace {
 /// Only nodes of this flavor, or of none (kNoFlavor); absent: any.
 using OfFlavor = std::optional<cluster::FlavorId>;
 
-/// For a gang with more members than it announced: a member that no node could ever take, or the
-/// only one of its shape, must not be what the gang waits for, nor take a place of the minimum.
-void PutUnlikelyLast(const View& view, std::vector<const PodInfo*>& pods) {
-  std::map<const cluster::PodShape*, int> like;
-  for (const PodInfo* pod : pods) ++like[pod->shape.get()];
-  std::map<const cluster::PodShape*, bool> possible;
-  for (const auto& [shape, count] : like) {
-    const auto& row = view.scorer.fit().Row(*shape);
-    possible[shape] = std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
-      return row[static_cast<std::size_t>(node->index)] != 0 &&
-             std::ranges::all_of(view.store.DemandOn(*shape, *node), [&](const auto& demand) {
-               return demand.second <= node->allocatable[demand.first];
-             });
-    });
-  }
-  std::ranges::stable_sort(pods, {}, [&](const PodInfo* pod) {
-    const cluster::PodShape* shape = pod->shape.get();
-    // A launcher is the only one of its shape, too.
-    return std::pair(!possible[shape], shape->asks_device && like[shape] == 1);
+/// Whether some node could ever take a pod of the shape.
+bool IsPossible(const View& view, const cluster::PodShape& shape) {
+  const auto& row = view.scorer.fit().Row(shape);
+  return std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
+    return row[static_cast<std::size_t>(node->index)] != 0 &&
+           std::ranges::all_of(view.store.DemandOn(shape, *node), [&](const auto& demand) {
+             return demand.second <= node->allocatable[demand.first];
+           });
   });
 }
 
@@ -127,10 +116,6 @@ int RankOf(ReasonId reason) {
   }
 }
 
-bool HasMoreThanAnnounced(const Workload& workload) {
-  return static_cast<int>(workload.members.size()) + workload.finished > workload.size;
-}
-
 /// On nodes of this flavor.
 StartDecision DecideStartIn(const View& view, const Workload& workload,
                             std::vector<const PodInfo*> pods, int min, const Wakeups* memo,
@@ -143,7 +128,8 @@ StartDecision DecideStartIn(const View& view, const Workload& workload,
       denied.reason != ReasonId::kNone) {
     // No queue event reports what in-tree groups still need. And if there are more members than the
     // gang announced, it depends on the nodes which of them come first.
-    const bool exact = may_rest && !HasMoreThanAnnounced(workload) && view.in_tree_started.empty();
+    const bool exact =
+        may_rest && !policy::HasMoreThanAnnounced(workload) && view.in_tree_started.empty();
     return {.verdict = std::move(denied),
             .rests_on = exact ? StartDecision::RestsOn::kQuota : StartDecision::RestsOn::kNothing};
   }
@@ -229,7 +215,9 @@ StartDecision DecideStartBeside(const View& view, const Workload& workload,
 
 StartDecision DecideStart(const View& view, const Workload& workload,
                           std::vector<const PodInfo*> pods, int min, const Wakeups* memo) {
-  if (HasMoreThanAnnounced(workload)) PutUnlikelyLast(view, pods);
+  if (policy::HasMoreThanAnnounced(workload)) {
+    policy::PutUnlikelyLast([&](const auto& shape) { return IsPossible(view, *shape); }, pods);
+  }
   if (Verdict held = CheckHold(view.store, workload, /*needed=*/workload.started);
       held.reason != ReasonId::kNone) {
     return {.verdict = std::move(held)};

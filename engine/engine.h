@@ -504,7 +504,7 @@ class Engine : private cluster::StoreListener {
   EvictedJobs evicted_jobs_;
   Refusals refusals_;
 
-  FairShareCache fair_shares_{store_, states_, scorer_.fit()};
+  FairShareCache fair_shares_{store_, scorer_.fit()};
   EndingCache ending_;
   /// Workloads that wait and may come to have a claim on other queues.
   std::unordered_set<const cluster::Workload*> claimants_;

@@ -8,23 +8,24 @@
 #include <limits>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "cluster/store.h"
-#include "engine/workload_state.h"
 #include "policy/claims.h"
+#include "policy/empty_room.h"
 #include "policy/fit.h"
-#include "policy/shortage.h"
+#include "policy/queue_demand.h"
 
 namespace berth::engine {
+
+using cluster::TimePoint;
 
 class FairShareCache {
  public:
   /// All must outlive it. It is the only one that takes the store's news of demand.
-  FairShareCache(cluster::Store& store, const States& states, policy::FitCache& fit)
-      : store_(&store), states_(&states), fit_(&fit) {}
+  FairShareCache(cluster::Store& store, policy::FitCache& fit)
+      : store_(&store), fit_(&fit), room_(store, fit) {}
 
   /// Whether the demand of all workloads has been read under this policy.
   bool HasRead() const { return read_under_ == store_->policy_generation(); }
@@ -41,9 +42,6 @@ class FairShareCache {
   /// Of this moment, as they were if planned members gave their places up.
   policy::FairShareTable Without(TimePoint now, const policy::QueueDemands::PodSet& given_up);
 
-  /// To be called when the verdict of the workload is another one, or is once more that it never
-  /// fits: whether it could ever be placed may have changed.
-  void OnVerdict(const cluster::Workload& workload);
   /// To be called before it is destroyed.
   void Forget(const cluster::Workload& workload);
 
@@ -63,29 +61,21 @@ class FairShareCache {
   struct Known {
     std::vector<policy::QueueJob> jobs{};  ///< What it adds to `demands_`.
     bool placeable = true;                 ///< By the same reading.
-    /// Of the nodes, when it was last judged.
-    cluster::ChangeLog::Position judged_at = 0;
   };
   /// Of the store, and of its policy.
   using Generation = std::pair<std::uint64_t, std::uint64_t>;
   /// With fewer workloads than that they are computed after every change.
   static constexpr std::size_t kFew = 1'000;
 
-  bool IsJudged(const cluster::Workload& workload) const;
-  bool IsPlaceable(const cluster::Workload& workload, policy::EmptyRoom& room) const;
-  bool IsPlaceable(const cluster::Workload& workload) const;
   void Read(const cluster::Workload& workload);
   policy::FairTree TreeBy(const policy::QueueDemands& demands) const;
   void ReadChanged();
 
   cluster::Store* store_;
-  const States* states_;
   policy::FitCache* fit_;
   std::unordered_map<const cluster::Workload*, Known> known_;
-  /// Whether they could be placed may change with the nodes: they are not judged yet, or never fit.
-  std::unordered_set<const cluster::Workload*> unjudged_;
-  std::unordered_set<const cluster::Workload*> judged_;  ///< Since, with another result.
-  cluster::ChangeLog::Position nodes_seen_ = 0;  ///< When those of `unjudged_` were looked at.
+  /// What no node could ever hold is no demand.
+  policy::EmptyRoom room_;
   static constexpr std::uint64_t kNoPolicy = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t read_under_ = kNoPolicy;     ///< The last policy under which all were read.
   std::uint64_t reading_under_ = kNoPolicy;  ///< That under which they are read.

@@ -261,7 +261,6 @@ void Engine::SetVerdict(const Workload& workload, Verdict verdict) {
   WorkloadState& state = states_[workload];
   const bool news = state.verdict.reason != verdict.reason;
   state.verdict = std::move(verdict);
-  if (news || state.verdict.reason == ReasonId::kNeverFits) fair_shares_.OnVerdict(workload);
   if (!news || state.verdict.reason == ReasonId::kStarting || workload.members.empty()) return;
   const auto& first = workload.members.front()->object.meta;
   actions_.push_back(EmitEvent{.pod = {first.ns, first.name, first.uid},

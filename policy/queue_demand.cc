@@ -46,6 +46,31 @@ std::vector<const PodInfo*> InTurns(const std::vector<const PodInfo*>& members) 
   return alike ? members : RankOrder(members);
 }
 
+bool Holds(const PodInfo& pod, const std::set<const PodInfo*>& given_up) {
+  return pod.charge != Charge::kNone && !given_up.contains(&pod);
+}
+
+/// How many places its minimum lacks: those are demand, and not of what its members hold.
+int LackedBy(const Workload& workload, const std::set<const PodInfo*>& given_up) {
+  int missing = workload.min_member - workload.finished;
+  for (const auto* pods : {&workload.members, &workload.faulty}) {
+    missing -= static_cast<int>(std::ranges::count_if(*pods, [&](const PodInfo* pod) {
+      return Holds(*pod, given_up) && pod->charged_queue == workload.queue;
+    }));
+  }
+  return std::max(0, missing);
+}
+
+/// Those that can take `lacked` places, in no certain order; empty: they are too few.
+std::vector<const PodInfo*> Candidates(const Workload& workload, int lacked,
+                                       const std::set<const PodInfo*>& given_up) {
+  std::vector<const PodInfo*> pods = workload.Unplaced();
+  pods.insert(pods.end(), given_up.begin(), given_up.end());
+  std::erase_if(pods, [](const PodInfo* pod) { return !CanBePlaced(*pod); });
+  if (std::ssize(pods) < lacked) pods.clear();
+  return pods;
+}
+
 /// How many of `count` such jobs fit into what is `left` of the quota, and takes them from it. A
 /// quota of 0 does not restrict.
 std::int64_t Within(const DeviceAmounts& quota, const DeviceAmounts& job, std::int64_t count,
@@ -70,7 +95,7 @@ std::vector<QueueJob> JobsOf(const Store& store, const Workload& workload, bool 
   DeviceAmounts job(store.device_ids().size());
   int missing = workload.min_member - workload.finished;
   const auto add_held = [&](const PodInfo& pod) {
-    if (pod.charge == Charge::kNone || given_up.contains(&pod)) return;
+    if (!Holds(pod, given_up)) return;
     DeviceAmounts devices = DevicesOf(store, pod.charged);
     if (pod.charged_queue == workload.queue && missing > 0) {
       AddTo(job, devices);
@@ -84,16 +109,9 @@ std::vector<QueueJob> JobsOf(const Store& store, const Workload& workload, bool 
   if (workload.queue == cluster::kNoQueue) return jobs;
   const bool held = store.queue(workload.queue).held_by != cluster::kNoQueue;
   if (missing > 0 && placeable && (workload.started || !held)) {
-    std::vector<const PodInfo*> pods = workload.Unplaced();
-    pods.insert(pods.end(), given_up.begin(), given_up.end());
-    std::erase_if(pods, [](const PodInfo* pod) { return !CanBePlaced(*pod); });
-    pods = InTurns(pods);
-    if (std::ssize(pods) >= missing) {
-      pods.resize(static_cast<std::size_t>(missing));
-      for (const PodInfo* pod : pods) {
-        AddTo(job, DevicesOf(store, store.LeastDemandOf(*pod->shape)));
-      }
-    }
+    std::vector<const PodInfo*> pods = InTurns(Candidates(workload, missing, given_up));
+    pods.resize(std::min(pods.size(), static_cast<std::size_t>(missing)));
+    for (const PodInfo* pod : pods) AddTo(job, DevicesOf(store, store.LeastDemandOf(*pod->shape)));
   }
   const std::size_t before = jobs.size();
   add(workload.queue, std::move(job),
@@ -102,6 +120,41 @@ std::vector<QueueJob> JobsOf(const Store& store, const Workload& workload, bool 
                       !QuotaView(store).HasJob(workload.queue, workload.user, workload.key);
   if (capped && jobs.size() > before) jobs.back().capped_user = workload.user;
   return jobs;
+}
+
+bool CouldBePlaced(const Store& store, const Workload& workload, EmptyRoom& room) {
+  const int lacked = LackedBy(workload, {});
+  if (lacked == 0) return true;
+  std::vector<const PodInfo*> pods = InTurns(Candidates(workload, lacked, {}));
+  if (pods.empty()) return true;
+  if (HasMoreThanAnnounced(workload)) {
+    const auto possible = [&](const std::shared_ptr<const cluster::PodShape>& shape) {
+      return room.Look(shape, 1, std::nullopt, workload) == EmptyFit::kEnough;
+    };
+    PutUnlikelyLast(possible, pods);
+  }
+  pods.resize(static_cast<std::size_t>(lacked));
+  const std::vector<ShapeGroup> groups = GroupByShape(pods);
+  bool matched = false;
+  const auto fit = [&](EmptyRoom::OfFlavor flavor) {
+    bool all = true;
+    bool match = true;
+    for (const ShapeGroup& group : groups) {
+      const EmptyFit one = room.Look(group.shape, std::ssize(group.pods), flavor, workload);
+      all &= one == EmptyFit::kEnough;
+      match &= one != EmptyFit::kNoMatch || !group.shape->asks_device;
+    }
+    matched |= match;
+    return all;
+  };
+  if (workload.queue == cluster::kNoQueue || !store.queue(workload.queue).by_flavor) {
+    return fit(std::nullopt);
+  }
+  const auto flavors = static_cast<cluster::FlavorId>(store.policy().flavors.size());
+  bool any = fit(cluster::kNoFlavor);
+  for (cluster::FlavorId flavor = 0; flavor < flavors; ++flavor) any |= fit(flavor);
+  // Where its members demand several flavors, it is placed without regard to them.
+  return any || (!matched && fit(std::nullopt));
 }
 
 void QueueDemands::Add(const std::vector<QueueJob>& jobs, std::int64_t count) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cluster/store.h"
+#include "policy/empty_room.h"
 #include "policy/fair_share.h"
 
 namespace berth::policy {
@@ -33,6 +34,12 @@ struct QueueJob {
 std::vector<QueueJob> JobsOf(const cluster::Store& store, const cluster::Workload& workload,
                              bool placeable,
                              const std::set<const cluster::PodInfo*>& given_up = {});
+
+/// Whether nodes that match, if they were empty, could hold the members that the minimum of the
+/// workload lacks: in a queue with amounts of single flavors, on nodes of one flavor. True where it
+/// lacks none, or they cannot be placed yet. It is `workload` that asks `room`, which names it once
+/// the answer may be another one.
+bool CouldBePlaced(const cluster::Store& store, const cluster::Workload& workload, EmptyRoom& room);
 
 /// Jobs by queue and size. Workloads are added one by one, so that those of a large cluster can be
 /// read in parts; where the policy changes in between, queues and kinds are taken by their number

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -89,6 +90,27 @@ std::vector<const cluster::PodInfo*> RankOrder(
   pods.reserve(order.size());
   for (const Place& place : order) pods.push_back(place.pod);
   return pods;
+}
+
+bool HasMoreThanAnnounced(const cluster::Workload& workload) {
+  return static_cast<int>(workload.members.size()) + workload.finished > workload.size;
+}
+
+void PutUnlikelyLast(const PossibleShape& possible, std::vector<const cluster::PodInfo*>& pods) {
+  struct Like {
+    int pods = 0;
+    bool possible = false;
+  };
+  std::map<const cluster::PodShape*, Like> like;
+  for (const cluster::PodInfo* pod : pods) {
+    Like& these = like[pod->shape.get()];
+    if (these.pods++ == 0) these.possible = possible(pod->shape);
+  }
+  std::ranges::stable_sort(pods, {}, [&](const cluster::PodInfo* pod) {
+    const Like& these = like.at(pod->shape.get());
+    // A launcher is the only one of its shape, too.
+    return std::pair(!these.possible, pod->shape->asks_device && these.pods == 1);
+  });
 }
 
 void AlignRanks(std::span<const cluster::PodInfo* const> members,

@@ -2,6 +2,8 @@
 // most, become neighbours in the topology tree. Pure.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -15,6 +17,15 @@ namespace berth::policy {
 /// LeaderWorkerSet's group index), then by the index in it (cluster::PodClaims::rank). Members
 /// without a valid index come after the others, in the order given.
 std::vector<const cluster::PodInfo*> RankOrder(const std::vector<const cluster::PodInfo*>& members);
+
+/// Whether it has more members than its size says.
+bool HasMoreThanAnnounced(const cluster::Workload& workload);
+
+/// For a gang with more members than it announced: a member that no node could ever take, or the
+/// only one of its shape, must not be what the gang waits for, nor take a place of the minimum.
+/// `possible`: whether some node could ever take a pod of the shape; asked once for each shape.
+using PossibleShape = std::function<bool(const std::shared_ptr<const cluster::PodShape>&)>;
+void PutUnlikelyLast(const PossibleShape& possible, std::vector<const cluster::PodInfo*>& pods);
 
 /// Reassigns the nodes of `placed`, in the order of the tree, among members of one shape, which are
 /// interchangeable: in any domain of any level, the ranks of one shape are then consecutive.

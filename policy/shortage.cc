@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 
 #include "kube/quantity.h"
 #include "policy/placement.h"
@@ -187,28 +188,6 @@ std::vector<ShapeGroup> GroupByShape(std::span<const cluster::PodInfo* const> po
            std::tuple(b.shape->whole_node, b.shape->device_amount, cpu(*b.shape));
   });
   return groups;
-}
-
-bool EmptyRoom::NeverFits(std::span<const cluster::PodInfo* const> pods) {
-  return std::ranges::any_of(GroupByShape(pods), [&](const ShapeGroup& group) {
-    return !Holds(*group.shape, std::ssize(group.pods));
-  });
-}
-
-/// Whether the nodes that match could hold so many pods, or none matches.
-bool EmptyRoom::Holds(const cluster::PodShape& shape, std::ptrdiff_t pods) {
-  Count& count = counts_[&shape];
-  const auto& nodes = store_->nodes();
-  const Overlay base(*store_);
-  const int most = shape.spec->host_ports.empty() ? cluster::kMaxGangSize : 1;
-  const auto row = fit_->Row(shape);
-  for (; count.room < pods && count.next < nodes.size(); ++count.next) {
-    const NodeIndex node = nodes[count.next]->index;
-    if (row[static_cast<std::size_t>(node)] == 0) continue;
-    count.matches = true;
-    count.room += Capacity(shape, base, node, most, Looking::kAtEmptyNode);
-  }
-  return count.room >= pods || !count.matches;
 }
 
 Verdict ExplainShortage(const PlacementRequest& request, const std::vector<ShapeGroup>& groups,

@@ -84,9 +84,11 @@ bool HasPlainDemand(const cluster::Workload& workload) {
 
 policy::FairShareTable SharesOf(const engine::Engine& engine) {
   policy::QueueDemands demands;
+  policy::FitCache fit(engine.store());
+  policy::EmptyRoom room(engine.store(), fit);
   for (const auto& [key, workload] : engine.store().workloads()) {
-    const auto reason = engine.StateOf(workload).verdict.reason;
-    demands.Add(engine.store(), workload, reason != cluster::ReasonId::kNeverFits);
+    const bool placeable = policy::CouldBePlaced(engine.store(), workload, room);
+    demands.Add(engine.store(), workload, placeable);
   }
   return {engine.store(), demands.TreeOf(engine.store())};
 }

@@ -409,9 +409,13 @@ TEST_CASE("of what many jobs borrow, only that is taken back which cannot be lef
 /// What is remembered of the demand of workloads, and of shares, changes only what they cost.
 void CheckShares(World& world) {
   policy::QueueDemands demands;
+  policy::FitCache fit(world.store());
+  policy::EmptyRoom room(world.store(), fit);
   for (const auto& [key, workload] : world.store().workloads()) {
+    const bool placeable = policy::CouldBePlaced(world.store(), workload, room);
     const auto reason = world.engine().StateOf(workload).verdict.reason;
-    demands.Add(world.store(), workload, reason != cluster::ReasonId::kNeverFits);
+    if (reason == cluster::ReasonId::kNeverFits) RC_ASSERT(!placeable);
+    demands.Add(world.store(), workload, placeable);
   }
   const policy::FairShareTable anew(world.store(), demands.TreeOf(world.store()));
   RC_ASSERT(world.engine().FairShares(world.now()) == anew);

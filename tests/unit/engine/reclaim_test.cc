@@ -180,6 +180,31 @@ TEST_CASE("work that never fitted is demand as soon as a node comes back", "[uni
   CHECK(w.LogOf("try ").empty());
 }
 
+TEST_CASE("work that fits no longer is no demand from then on", "[unit][engine][bug]") {
+  // Of 11 GPUs on n0, n1 and n3, a has 7 on n0, c has 2, and b asks for 2 on n0. The gang of c asks
+  // for 4, on n1 and n2. As long as it counts, the job of 7 has no place in the share of a; once n2
+  // is cordoned it has.
+  World w(Borrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})}));
+  w.Add(MakeNode("n0").Gpu(7).Label("disk", "ssd"));
+  w.Add(MakeNode("n1").Gpu(2).Cpu(200));
+  w.Add(MakeNode("n2").Gpu(4).Cpu(200));
+  w.Add(MakeNode("n3").Gpu(2));
+  w.Add(MakePod("x").Ns("a").Gpu(7).On("n0"));
+  w.Add(MakePod("z").Ns("c").Gpu(2).On("n1"));
+  w.Start();
+  for (int i = 0; i < 2; ++i) {
+    w.Add(MakePod(fmt::format("g{}", i)).Ns("c").Gpu(2).Cpu("150").Gang("g", 2).Gated());
+  }
+  w.Tick();
+  REQUIRE(w.Why("g0") == "InsufficientCpuOrMemory");
+  w.Add(MakeNode("n2").Gpu(4).Cpu(200).Cordoned());
+  w.Add(MakePod("y").Ns("b").Gpu(2).Selector("disk", "ssd").Gated());
+  w.Tick();
+  CHECK(w.Why("g0") == "NeverFits");
+  CHECK(w.Why("y") == "InsufficientDevices");
+  CHECK(w.LogOf("try ").empty());
+}
+
 TEST_CASE("victims are told which queue takes back what", "[unit][engine]") {
   Reclaim w;
   w.Add(Reclaim::Mine("y", 1));

@@ -2,15 +2,18 @@
 #include "policy/shortage.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "policy/empty_room.h"
 #include "tests/support/catch.h"
 #include "tests/support/planning.h"
 
 namespace berth::policy {
 namespace {
 
+using cluster::PodInfo;
 using cluster::ReasonId;
 using cluster::Verdict;
 using testing::kGpu;
@@ -139,8 +142,11 @@ TEST_CASE("verdicts of members that are alike", "[unit][policy]") {
     const PlacementRequest request = t.Request(Members("m", row.count, row.pod));
     const auto placement = t.Place(request);
     CHECK_FALSE(placement.ok());
-    CHECK(EmptyRoom(t.store, t.scorer.fit()).NeverFits(request.pods) ==
-          (row.verdict.reason == ReasonId::kNeverFits));
+    EmptyRoom room(t.store, t.scorer.fit());
+    const PodInfo& first = *request.pods.front();
+    const EmptyFit fit = room.Look(first.shape, row.count, std::nullopt, *first.workload);
+    CHECK((fit == EmptyFit::kTooFew) == (row.verdict.reason == ReasonId::kNeverFits));
+    CHECK((fit == EmptyFit::kNoMatch) == (row.verdict.reason == ReasonId::kNoMatchingNodes));
     CHECK(cluster::Token(placement.verdict.reason) == cluster::Token(row.verdict.reason));
     CHECK(placement.verdict.want == row.verdict.want);
     CHECK(placement.verdict.have == row.verdict.have);

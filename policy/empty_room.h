@@ -1,0 +1,72 @@
+// What nodes could hold if they were empty: whether work that waits could ever be placed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "policy/fit.h"
+
+namespace berth::policy {
+
+/// Whether the nodes that match could hold some pods of one shape.
+enum class EmptyFit : std::uint8_t {
+  kNoMatch,  ///< No node matches.
+  kTooFew,
+  kEnough,
+};
+
+/// Counts, by shape, how many pods the nodes that match would hold if they were empty, and no
+/// further than anybody asks. Whoever asks is named by TakeChanged once the answer is another one,
+/// so that nodes which change cost a look at each shape, and not at each workload.
+class EmptyRoom {
+ public:
+  /// Only nodes of this flavor, or of none (kNoFlavor); absent: any. Of account only for shapes
+  /// that ask for devices.
+  using OfFlavor = std::optional<cluster::FlavorId>;
+
+  /// Both must outlive it.
+  EmptyRoom(const cluster::Store& store, FitCache& fit) : store_(&store), fit_(&fit) {}
+
+  /// For so many pods of this shape, as nodes are now. `asker` is remembered until Forget.
+  EmptyFit Look(const std::shared_ptr<const cluster::PodShape>& shape, std::ptrdiff_t pods,
+                OfFlavor flavor, const cluster::Workload& asker);
+  /// To be called before the workload is destroyed, and before it asks for other pods.
+  void Forget(const cluster::Workload& asker);
+  /// Whose answers are other ones, as nodes are now, each at most once. They stay remembered.
+  std::vector<const cluster::Workload*> TakeChanged();
+  /// Forgets all. To be called when the policy is another one.
+  void Clear();
+
+ private:
+  using Key = std::pair<const cluster::PodShape*, OfFlavor>;
+  struct Count {
+    std::shared_ptr<const cluster::PodShape> shape{};  ///< Keeps the key's address from being reused.
+    std::size_t next = 0;                            ///< The first node that was not looked at.
+    std::ptrdiff_t room = 0;                         ///< Of the nodes before it.
+    bool matches = false;                            ///< One of them.
+    std::set<std::pair<std::ptrdiff_t, const cluster::Workload*>> askers{};  ///< For so many pods.
+
+    EmptyFit For(std::ptrdiff_t pods) const;
+  };
+
+  void CountUpTo(std::ptrdiff_t pods, OfFlavor flavor, Count& count);
+  void CountAgain(OfFlavor flavor, Count& count);
+  void CatchUp();
+
+  const cluster::Store* store_;
+  FitCache* fit_;
+  cluster::ChangeLog::Position seen_ = 0;  ///< Of the nodes, by `counts_`.
+  std::map<Key, Count> counts_;            ///< Of those that somebody has asked for.
+  std::unordered_map<const cluster::Workload*, std::vector<std::pair<Key, std::ptrdiff_t>>> asked_;
+  std::unordered_set<const cluster::Workload*> changed_;
+};
+
+}  // namespace berth::policy
