@@ -132,6 +132,11 @@ struct StartDecision {
   RestsOn rests_on = RestsOn::kNothing;
 };
 
+/// The order in which members are tried, from rank order: of more than the workload announced,
+/// those last that are unlikely to find a place.
+void OrderForStart(const View& view, const cluster::Workload& workload,
+                   std::vector<const cluster::PodInfo*>& pods);
+
 /// Places at least `min` of `pods`, which are in rank order, or none: where the policy has flavors,
 /// all on nodes of the first flavor that has the room. Only work of a queue without amounts of
 /// single flavors may be spread over several flavors, if none of them has the room. For a gang that

@@ -213,11 +213,15 @@ StartDecision DecideStartBeside(const View& view, const Workload& workload,
 
 }  // namespace
 
-StartDecision DecideStart(const View& view, const Workload& workload,
-                          std::vector<const PodInfo*> pods, int min, const Wakeups* memo) {
+void OrderForStart(const View& view, const Workload& workload, std::vector<const PodInfo*>& pods) {
   if (policy::HasMoreThanAnnounced(workload)) {
     policy::PutUnlikelyLast([&](const auto& shape) { return IsPossible(view, *shape); }, pods);
   }
+}
+
+StartDecision DecideStart(const View& view, const Workload& workload,
+                          std::vector<const PodInfo*> pods, int min, const Wakeups* memo) {
+  OrderForStart(view, workload, pods);
   if (Verdict held = CheckHold(view.store, workload, /*needed=*/workload.started);
       held.reason != ReasonId::kNone) {
     return {.verdict = std::move(held)};

@@ -213,6 +213,7 @@ bool EvictionHelpsGang(ReasonId reason) {
 
 PreemptorDecision DecideStartByEviction(const View& view, const Workload& workload, Pods pods,
                                         int min, ReasonId reason, const Wakeups* memo) {
+  OrderForStart(view, workload, pods);
   const Sources sources = SourcesOf(view, workload);
   if (!EvictionHelpsGang(reason) || (!sources.others && !sources.lower)) return {};
   if (OnlyJobsAreTooMany(view, workload, pods)) return {.claims = sources.others};

@@ -9,12 +9,11 @@ namespace berth::engine {
 using cluster::Workload;
 
 void FairShareCache::Read(const Workload& workload) {
-  Known& known = known_[&workload];
-  demands_.Add(known.jobs, -1);
+  std::vector<policy::QueueJob>& jobs = known_[&workload];
+  demands_.Add(jobs, -1);
   room_.Forget(workload);
-  known.placeable = policy::CouldBePlaced(*store_, workload, room_);
-  known.jobs = policy::JobsOf(*store_, workload, known.placeable);
-  demands_.Add(known.jobs);
+  jobs = policy::JobsOf(*store_, workload, room_);
+  demands_.Add(jobs);
 }
 
 /// What was known of a workload is taken off when it is read again: nothing of the old policy
@@ -83,10 +82,12 @@ policy::FairShareTable FairShareCache::Without(TimePoint now,
   std::map<const Workload*, policy::QueueDemands::PodSet> by_workload;
   for (const cluster::PodInfo* pod : given_up) by_workload[pod->workload].insert(pod);
   policy::QueueDemands demands = demands_;
+  policy::EmptyRoom room(*store_, *fit_);
   for (const auto& [workload, pods] : by_workload) {
-    const auto known = known_.find(workload);
-    const bool placeable = known == known_.end() || known->second.placeable;
-    demands.GiveUp(*store_, *workload, placeable, pods);
+    if (const auto known = known_.find(workload); known != known_.end()) {
+      demands.Add(known->second, -1);
+    }
+    demands.Add(policy::JobsOf(*store_, *workload, room, pods));
   }
   return {*store_, demands.TreeOf(*store_)};
 }
@@ -96,7 +97,7 @@ bool FairShareCache::Holds() const {
   policy::QueueDemands demands;
   policy::EmptyRoom room(*store_, *fit_);
   for (const auto& [key, workload] : store_->workloads()) {
-    demands.Add(*store_, workload, policy::CouldBePlaced(*store_, workload, room));
+    demands.Add(policy::JobsOf(*store_, workload, room));
   }
   return TreeBy(demands) == tree_;
 }
@@ -104,7 +105,7 @@ bool FairShareCache::Holds() const {
 void FairShareCache::Forget(const Workload& workload) {
   const auto known = known_.find(&workload);
   if (known == known_.end()) return;
-  demands_.Add(known->second.jobs, -1);
+  demands_.Add(known->second, -1);
   known_.erase(known);
   room_.Forget(workload);
 }

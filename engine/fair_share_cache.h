@@ -57,11 +57,6 @@ class FairShareCache {
   TimePoint fresh_until() const { return fresh_until_; }
 
  private:
-  /// What is known of one workload.
-  struct Known {
-    std::vector<policy::QueueJob> jobs{};  ///< What it adds to `demands_`.
-    bool placeable = true;                 ///< By the same reading.
-  };
   /// Of the store, and of its policy.
   using Generation = std::pair<std::uint64_t, std::uint64_t>;
   /// With fewer workloads than that they are computed after every change.
@@ -73,9 +68,9 @@ class FairShareCache {
 
   cluster::Store* store_;
   policy::FitCache* fit_;
-  std::unordered_map<const cluster::Workload*, Known> known_;
-  /// What no node could ever hold is no demand.
-  policy::EmptyRoom room_;
+  /// What each workload adds to `demands_`.
+  std::unordered_map<const cluster::Workload*, std::vector<policy::QueueJob>> known_;
+  policy::EmptyRoom room_;  ///< By which they were read.
   static constexpr std::uint64_t kNoPolicy = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t read_under_ = kNoPolicy;     ///< The last policy under which all were read.
   std::uint64_t reading_under_ = kNoPolicy;  ///< That under which they are read.

@@ -1,46 +1,68 @@
 #include "policy/empty_room.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace berth::policy {
 
-using cluster::NodeIndex;
 using cluster::PodShape;
 using cluster::Workload;
 
 EmptyFit EmptyRoom::Count::For(std::ptrdiff_t pods) const {
   if (room >= pods) return EmptyFit::kEnough;
-  return matches ? EmptyFit::kTooFew : EmptyFit::kNoMatch;
+  return matching > 0 ? EmptyFit::kTooFew : EmptyFit::kNoMatch;
+}
+
+void EmptyRoom::Count::Exclude(std::size_t node) {
+  if (!matches[node]) return;
+  matches[node] = false;
+  --matching;
+  const auto held = std::ranges::lower_bound(holds, std::pair(node, 0));
+  if (held == holds.end() || held->first != node) return;
+  room -= held->second;
+  holds.erase(held);
+}
+
+/// `fits`: by its selectors and tolerations. REQUIRES: the node is not included.
+void EmptyRoom::Include(std::size_t node, bool fits, OfFlavor flavor, Count& count) const {
+  const cluster::NodeInfo& info = *store_->nodes()[node];
+  if (!fits || (flavor && info.flavor != *flavor)) return;
+  count.matches[node] = true;
+  ++count.matching;
+  // Two pods of one host port never share a node.
+  const int most = count.shape->spec->host_ports.empty() ? cluster::kMaxGangSize : 1;
+  const int room =
+      Capacity(*count.shape, Overlay(*store_), info.index, most, Looking::kAtEmptyNode);
+  if (room == 0) return;
+  const std::pair held(node, room);
+  count.holds.insert(std::ranges::lower_bound(count.holds, held), held);
+  count.room += room;
 }
 
 /// Looks at further nodes while there is room for fewer: mostly the first ones are enough.
 void EmptyRoom::CountUpTo(std::ptrdiff_t pods, OfFlavor flavor, Count& count) {
-  if (count.room >= pods) return;
-  const PodShape& shape = *count.shape;
-  const auto& nodes = store_->nodes();
-  const Overlay base(*store_);
-  // Two pods of one host port never share a node.
-  const int most = shape.spec->host_ports.empty() ? cluster::kMaxGangSize : 1;
-  const auto row = fit_->Row(shape);
-  for (; count.room < pods && count.next < nodes.size(); ++count.next) {
-    const cluster::NodeInfo& node = *nodes[count.next];
-    if (row[static_cast<std::size_t>(node.index)] == 0) continue;
-    if (flavor && node.flavor != *flavor) continue;
-    count.matches = true;
-    count.room += Capacity(shape, base, node.index, most, Looking::kAtEmptyNode);
+  const std::size_t nodes = store_->nodes().size();
+  if (count.room >= pods || count.matches.size() == nodes) return;
+  const auto row = fit_->Row(*count.shape);
+  while (count.room < pods && count.matches.size() < nodes) {
+    const std::size_t node = count.matches.size();
+    count.matches.push_back(false);
+    Include(node, row[node] != 0, flavor, count);
   }
 }
 
 /// The answers of before hold but for those who ask for an amount between the old and the new room;
 /// without any room they depend on whether a node matches, too.
-void EmptyRoom::CountAgain(OfFlavor flavor, Count& count) {
-  const Count before{.room = count.room, .matches = count.matches};
-  count.next = 0;
-  count.room = 0;
-  count.matches = false;
+void EmptyRoom::LookAgain(std::span<const std::size_t> nodes, OfFlavor flavor, Count& count) {
+  const Count before{.matching = count.matching, .room = count.room};
+  for (const std::size_t node : nodes) {
+    if (node >= count.matches.size()) break;
+    count.Exclude(node);
+    Include(node, FitsNode(*count.shape->spec, *store_->nodes()[node]), flavor, count);
+  }
   CountUpTo(count.askers.rbegin()->first, flavor, count);
   const auto [least, most] = std::minmax(count.room, before.room);
-  const bool any = count.matches != before.matches;
+  const bool any = (count.matching > 0) != (before.matching > 0);
   for (auto at = any ? count.askers.begin() : count.askers.lower_bound({least + 1, nullptr});
        at != count.askers.end() && (any || at->first <= most); ++at) {
     if (count.For(at->first) != before.For(at->first)) changed_.insert(at->second);
@@ -48,13 +70,24 @@ void EmptyRoom::CountAgain(OfFlavor flavor, Count& count) {
 }
 
 void EmptyRoom::CatchUp() {
-  const cluster::ChangeLog::Position now = store_->object_changes().end();
-  if (std::exchange(seen_, now) == now) return;
-  for (auto& [key, count] : counts_) CountAgain(key.second, count);
+  const cluster::ChangeLog& log = store_->object_changes();
+  const auto seen = std::exchange(seen_, log.end());
+  if (seen == seen_ || counts_.empty()) return;
+  std::vector<std::size_t> nodes;
+  if (const auto changed = log.Since(seen)) {
+    nodes.assign(changed->begin(), changed->end());
+    std::ranges::sort(nodes);
+    const auto repeated = std::ranges::unique(nodes);
+    nodes.erase(repeated.begin(), repeated.end());
+  } else {
+    nodes.resize(store_->nodes().size());
+    std::iota(nodes.begin(), nodes.end(), std::size_t{0});
+  }
+  for (auto& [key, count] : counts_) LookAgain(nodes, key.second, count);
 }
 
-EmptyFit EmptyRoom::Look(const std::shared_ptr<const PodShape>& shape, std::ptrdiff_t pods,
-                         OfFlavor flavor, const Workload& asker) {
+EmptyFit EmptyRoom::Ask(const std::shared_ptr<const PodShape>& shape, std::ptrdiff_t pods,
+                        OfFlavor flavor, const Workload& asker) {
   CatchUp();
   if (!shape->asks_device) flavor = std::nullopt;
   const Key key{shape.get(), flavor};

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -24,20 +25,20 @@ enum class EmptyFit : std::uint8_t {
 };
 
 /// Counts, by shape, how many pods the nodes that match would hold if they were empty, and no
-/// further than anybody asks. Whoever asks is named by TakeChanged once the answer is another one,
-/// so that nodes which change cost a look at each shape, and not at each workload.
+/// further than anybody asks. Whoever asks is named by TakeChanged once the answer is another one.
+/// A node that changes costs a look at it for each shape, however many workloads ask for that.
 class EmptyRoom {
  public:
-  /// Only nodes of this flavor, or of none (kNoFlavor); absent: any. Of account only for shapes
-  /// that ask for devices.
+  /// Only nodes of this flavor, or of none (kNoFlavor); absent: any. Ignored unless the
+  /// shape asks for devices.
   using OfFlavor = std::optional<cluster::FlavorId>;
 
   /// Both must outlive it.
   EmptyRoom(const cluster::Store& store, FitCache& fit) : store_(&store), fit_(&fit) {}
 
   /// For so many pods of this shape, as nodes are now. `asker` is remembered until Forget.
-  EmptyFit Look(const std::shared_ptr<const cluster::PodShape>& shape, std::ptrdiff_t pods,
-                OfFlavor flavor, const cluster::Workload& asker);
+  EmptyFit Ask(const std::shared_ptr<const cluster::PodShape>& shape, std::ptrdiff_t pods,
+               OfFlavor flavor, const cluster::Workload& asker);
   /// To be called before the workload is destroyed, and before it asks for other pods.
   void Forget(const cluster::Workload& asker);
   /// Whose answers are other ones, as nodes are now, each at most once. They stay remembered.
@@ -47,18 +48,22 @@ class EmptyRoom {
 
  private:
   using Key = std::pair<const cluster::PodShape*, OfFlavor>;
+  /// Of nodes by their place in Store::nodes.
   struct Count {
-    std::shared_ptr<const cluster::PodShape> shape{};  ///< Keeps the key's address from being reused.
-    std::size_t next = 0;                            ///< The first node that was not looked at.
-    std::ptrdiff_t room = 0;                         ///< Of the nodes before it.
-    bool matches = false;                            ///< One of them.
+    std::shared_ptr<const cluster::PodShape> shape{};  ///< Its address is the key, and not reused.
+    std::vector<bool> matches{};  ///< The nodes that were looked at: the first ones.
+    std::ptrdiff_t matching = 0;  ///< How many of them match.
+    std::vector<std::pair<std::size_t, int>> holds{};  ///< Of these, each that holds any; ordered.
+    std::ptrdiff_t room = 0;                           ///< Their sum.
     std::set<std::pair<std::ptrdiff_t, const cluster::Workload*>> askers{};  ///< For so many pods.
 
     EmptyFit For(std::ptrdiff_t pods) const;
+    void Exclude(std::size_t node);
   };
 
+  void Include(std::size_t node, bool fits, OfFlavor flavor, Count& count) const;
   void CountUpTo(std::ptrdiff_t pods, OfFlavor flavor, Count& count);
-  void CountAgain(OfFlavor flavor, Count& count);
+  void LookAgain(std::span<const std::size_t> nodes, OfFlavor flavor, Count& count);
   void CatchUp();
 
   const cluster::Store* store_;

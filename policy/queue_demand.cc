@@ -46,31 +46,6 @@ std::vector<const PodInfo*> InTurns(const std::vector<const PodInfo*>& members) 
   return alike ? members : RankOrder(members);
 }
 
-bool Holds(const PodInfo& pod, const std::set<const PodInfo*>& given_up) {
-  return pod.charge != Charge::kNone && !given_up.contains(&pod);
-}
-
-/// How many places its minimum lacks: those are demand, and not of what its members hold.
-int LackedBy(const Workload& workload, const std::set<const PodInfo*>& given_up) {
-  int missing = workload.min_member - workload.finished;
-  for (const auto* pods : {&workload.members, &workload.faulty}) {
-    missing -= static_cast<int>(std::ranges::count_if(*pods, [&](const PodInfo* pod) {
-      return Holds(*pod, given_up) && pod->charged_queue == workload.queue;
-    }));
-  }
-  return std::max(0, missing);
-}
-
-/// Those that can take `lacked` places, in no certain order; empty: they are too few.
-std::vector<const PodInfo*> Candidates(const Workload& workload, int lacked,
-                                       const std::set<const PodInfo*>& given_up) {
-  std::vector<const PodInfo*> pods = workload.Unplaced();
-  pods.insert(pods.end(), given_up.begin(), given_up.end());
-  std::erase_if(pods, [](const PodInfo* pod) { return !CanBePlaced(*pod); });
-  if (std::ssize(pods) < lacked) pods.clear();
-  return pods;
-}
-
 /// How many of `count` such jobs fit into what is `left` of the quota, and takes them from it. A
 /// quota of 0 does not restrict.
 std::int64_t Within(const DeviceAmounts& quota, const DeviceAmounts& job, std::int64_t count,
@@ -83,10 +58,59 @@ std::int64_t Within(const DeviceAmounts& quota, const DeviceAmounts& job, std::i
   return count;
 }
 
-}  // namespace
+using Pods = std::vector<const PodInfo*>;
+using PodSet = std::set<const PodInfo*>;
 
-std::vector<QueueJob> JobsOf(const Store& store, const Workload& workload, bool placeable,
-                             const std::set<const PodInfo*>& given_up) {
+/// Whether empty nodes of this flavor could hold the groups, each by itself: the least answer.
+EmptyFit FitOf(const std::vector<ShapeGroup>& groups, const Workload& workload,
+               EmptyRoom::OfFlavor flavor, EmptyRoom& room) {
+  EmptyFit least = EmptyFit::kEnough;
+  for (const ShapeGroup& group : groups) {
+    EmptyFit fit = room.Ask(group.shape, std::ssize(group.pods), flavor, workload);
+    // Pods without devices speak neither for nor against a flavor.
+    if (flavor && !group.shape->asks_device && fit == EmptyFit::kNoMatch) fit = EmptyFit::kTooFew;
+    least = std::min(least, fit);
+  }
+  return least;
+}
+
+/// The same of any flavor; or of one, for what starts on nodes of one flavor: as
+/// engine::DecideStart tries them.
+bool CouldHold(const Store& store, const Pods& pods, const Workload& workload, EmptyRoom& room) {
+  const std::vector<ShapeGroup> groups = GroupByShape(pods);
+  const bool by_flavor =
+      store.queue(workload.queue).by_flavor && !workload.started && !workload.in_tree;
+  bool matched = false;
+  if (by_flavor) {
+    const auto flavors = static_cast<cluster::FlavorId>(store.policy().flavors.size());
+    for (cluster::FlavorId i = 0; i <= flavors; ++i) {
+      const EmptyFit fit = FitOf(groups, workload, i == flavors ? cluster::kNoFlavor : i, room);
+      if (fit == EmptyFit::kEnough) return true;
+      matched |= fit == EmptyFit::kTooFew;
+    }
+  }
+  // Members that demand several flavors start without regard to them.
+  return !matched && FitOf(groups, workload, std::nullopt, room) == EmptyFit::kEnough;
+}
+
+/// Of the members that wait, those that would take the places that the minimum lacks; empty: they
+/// cannot.
+Pods PodsFor(const Store& store, int lacked, Pods pods, const Workload& workload, EmptyRoom& room) {
+  // Any member of a gang that runs may take a place; of more members than announced, the likely.
+  if (workload.started || HasMoreThanAnnounced(workload)) {
+    const auto possible = [&](const std::shared_ptr<const cluster::PodShape>& shape) {
+      return room.Ask(shape, 1, std::nullopt, workload) == EmptyFit::kEnough;
+    };
+    PutUnlikelyLast(possible, pods);
+  }
+  pods.resize(static_cast<std::size_t>(lacked));
+  return CouldHold(store, pods, workload, room) ? pods : Pods();
+}
+
+/// `choose(lacked, pods)`: which of the pods, of which there are enough, count for the places that
+/// the minimum lacks.
+std::vector<QueueJob> JobsBy(const auto& choose, const Store& store, const Workload& workload,
+                             const PodSet& given_up) {
   std::vector<QueueJob> jobs;
   const auto add = [&](QueueId queue, DeviceAmounts devices, bool preemptible) {
     if (queue == cluster::kNoQueue || IsNothing(devices)) return;
@@ -95,7 +119,7 @@ std::vector<QueueJob> JobsOf(const Store& store, const Workload& workload, bool 
   DeviceAmounts job(store.device_ids().size());
   int missing = workload.min_member - workload.finished;
   const auto add_held = [&](const PodInfo& pod) {
-    if (!Holds(pod, given_up)) return;
+    if (pod.charge == Charge::kNone || given_up.contains(&pod)) return;
     DeviceAmounts devices = DevicesOf(store, pod.charged);
     if (pod.charged_queue == workload.queue && missing > 0) {
       AddTo(job, devices);
@@ -108,10 +132,15 @@ std::vector<QueueJob> JobsOf(const Store& store, const Workload& workload, bool 
   for (const PodInfo* pod : workload.faulty) add_held(*pod);
   if (workload.queue == cluster::kNoQueue) return jobs;
   const bool held = store.queue(workload.queue).held_by != cluster::kNoQueue;
-  if (missing > 0 && placeable && (workload.started || !held)) {
-    std::vector<const PodInfo*> pods = InTurns(Candidates(workload, missing, given_up));
-    pods.resize(std::min(pods.size(), static_cast<std::size_t>(missing)));
-    for (const PodInfo* pod : pods) AddTo(job, DevicesOf(store, store.LeastDemandOf(*pod->shape)));
+  if (missing > 0 && (workload.started || !held)) {
+    Pods pods = workload.Unplaced();
+    pods.insert(pods.end(), given_up.begin(), given_up.end());
+    std::erase_if(pods, [](const PodInfo* pod) { return !CanBePlaced(*pod); });
+    if (std::ssize(pods) >= missing) {
+      for (const PodInfo* pod : choose(missing, InTurns(pods))) {
+        AddTo(job, DevicesOf(store, store.LeastDemandOf(*pod->shape)));
+      }
+    }
   }
   const std::size_t before = jobs.size();
   add(workload.queue, std::move(job),
@@ -122,39 +151,23 @@ std::vector<QueueJob> JobsOf(const Store& store, const Workload& workload, bool 
   return jobs;
 }
 
-bool CouldBePlaced(const Store& store, const Workload& workload, EmptyRoom& room) {
-  const int lacked = LackedBy(workload, {});
-  if (lacked == 0) return true;
-  std::vector<const PodInfo*> pods = InTurns(Candidates(workload, lacked, {}));
-  if (pods.empty()) return true;
-  if (HasMoreThanAnnounced(workload)) {
-    const auto possible = [&](const std::shared_ptr<const cluster::PodShape>& shape) {
-      return room.Look(shape, 1, std::nullopt, workload) == EmptyFit::kEnough;
-    };
-    PutUnlikelyLast(possible, pods);
-  }
-  pods.resize(static_cast<std::size_t>(lacked));
-  const std::vector<ShapeGroup> groups = GroupByShape(pods);
-  bool matched = false;
-  const auto fit = [&](EmptyRoom::OfFlavor flavor) {
-    bool all = true;
-    bool match = true;
-    for (const ShapeGroup& group : groups) {
-      const EmptyFit one = room.Look(group.shape, std::ssize(group.pods), flavor, workload);
-      all &= one == EmptyFit::kEnough;
-      match &= one != EmptyFit::kNoMatch || !group.shape->asks_device;
-    }
-    matched |= match;
-    return all;
+}  // namespace
+
+std::vector<QueueJob> JobsOf(const Store& store, const Workload& workload, EmptyRoom& room,
+                             const PodSet& given_up) {
+  const auto choose = [&](int lacked, Pods pods) {
+    return PodsFor(store, lacked, std::move(pods), workload, room);
   };
-  if (workload.queue == cluster::kNoQueue || !store.queue(workload.queue).by_flavor) {
-    return fit(std::nullopt);
-  }
-  const auto flavors = static_cast<cluster::FlavorId>(store.policy().flavors.size());
-  bool any = fit(cluster::kNoFlavor);
-  for (cluster::FlavorId flavor = 0; flavor < flavors; ++flavor) any |= fit(flavor);
-  // Where its members demand several flavors, it is placed without regard to them.
-  return any || (!matched && fit(std::nullopt));
+  return JobsBy(choose, store, workload, given_up);
+}
+
+std::vector<QueueJob> JobsOf(const Store& store, const Workload& workload, bool placeable,
+                             const PodSet& given_up) {
+  const auto choose = [&](int lacked, Pods pods) {
+    pods.resize(placeable ? static_cast<std::size_t>(lacked) : 0);
+    return pods;
+  };
+  return JobsBy(choose, store, workload, given_up);
 }
 
 void QueueDemands::Add(const std::vector<QueueJob>& jobs, std::int64_t count) {

@@ -22,24 +22,26 @@ struct QueueJob {
   bool preemptible = true;
   /// It has not started, and its queue caps the jobs of this user.
   std::optional<std::string> capped_user{};
+  bool operator==(const QueueJob&) const = default;
 };
 
-/// What of `workload` is demand. `placeable`: whether some nodes could ever hold what waits of it.
-/// `given_up`: members that count as if they had no place.
+/// What of `workload` is demand: a job is a pod by itself, or the minimum of a gang, which is what
+/// its members hold and what those ask for that it lacks, if so many wait. What members hold beyond
+/// the minimum counts pod by pod. No demand is a gang that is not complete, a pod that waits for
+/// another one's scheduling gate, what waits in a queue on hold, and what no nodes could ever hold.
+/// A whole-node pod that waits counts with Store::LeastDemandOf.
 ///
-/// A job is a pod by itself, or the minimum of a gang: what its members hold, and those that it
-/// lacks, if enough of them can be placed. What members hold beyond the minimum counts pod by pod.
-/// A gang that is not complete, a pod that waits for another one's scheduling gate and what waits
-/// in a queue on hold are no demand. A whole-node pod that waits counts with Store::LeastDemandOf.
+/// `room`: tells whether nodes that match could hold what waits if they were empty; in a queue with
+/// amounts of single flavors, nodes of one flavor. `workload` asks it, so that it is named by
+/// EmptyRoom::TakeChanged once this may have changed with the nodes.
+/// `given_up`: members that count as if they had no place.
+std::vector<QueueJob> JobsOf(const cluster::Store& store, const cluster::Workload& workload,
+                             EmptyRoom& room,
+                             const std::set<const cluster::PodInfo*>& given_up = {});
+/// The same for who does not look at nodes. `placeable`: whether some could hold what waits.
 std::vector<QueueJob> JobsOf(const cluster::Store& store, const cluster::Workload& workload,
                              bool placeable,
                              const std::set<const cluster::PodInfo*>& given_up = {});
-
-/// Whether nodes that match, if they were empty, could hold the members that the minimum of the
-/// workload lacks: in a queue with amounts of single flavors, on nodes of one flavor. True where it
-/// lacks none, or they cannot be placed yet. It is `workload` that asks `room`, which names it once
-/// the answer may be another one.
-bool CouldBePlaced(const cluster::Store& store, const cluster::Workload& workload, EmptyRoom& room);
 
 /// Jobs by queue and size. Workloads are added one by one, so that those of a large cluster can be
 /// read in parts; where the policy changes in between, queues and kinds are taken by their number

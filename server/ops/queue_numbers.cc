@@ -46,8 +46,11 @@ std::vector<PartNumbers> PartsOf(const cluster::Store& store, const cluster::Que
 }
 
 void QueueReader::Visit(const engine::Engine& engine, const cluster::Workload& workload) {
+  // What decisions know by a look at the nodes, as it was said last.
   const auto reason = engine.StateOf(workload).verdict.reason;
-  demands_.Add(engine.store(), workload, reason != cluster::ReasonId::kNeverFits);
+  const bool placeable =
+      reason != cluster::ReasonId::kNeverFits && reason != cluster::ReasonId::kNoMatchingNodes;
+  demands_.Add(engine.store(), workload, placeable);
 }
 
 QueueTree QueueReader::Read(const InParts& read,

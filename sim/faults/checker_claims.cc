@@ -87,8 +87,7 @@ policy::FairShareTable SharesOf(const engine::Engine& engine) {
   policy::FitCache fit(engine.store());
   policy::EmptyRoom room(engine.store(), fit);
   for (const auto& [key, workload] : engine.store().workloads()) {
-    const bool placeable = policy::CouldBePlaced(engine.store(), workload, room);
-    demands.Add(engine.store(), workload, placeable);
+    demands.Add(policy::JobsOf(engine.store(), workload, room));
   }
   return {engine.store(), demands.TreeOf(engine.store())};
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,8 @@ using Names = std::vector<std::string>;
 struct EmptyRoomTest : Planning {
   using Planning::Planning;
   /// For the pod's own workload, as it is remembered.
-  EmptyFit Look(const PodInfo& pod, int pods, EmptyRoom::OfFlavor flavor = std::nullopt) {
-    return room.Look(pod.shape, pods, flavor, *pod.workload);
+  EmptyFit Ask(const PodInfo& pod, int pods, EmptyRoom::OfFlavor flavor = std::nullopt) {
+    return room.Ask(pod.shape, pods, flavor, *pod.workload);
   }
   /// Members of one gang that wait.
   void Gang(const std::string& name, int size, const PodBuilder& like, int members = 0) {
@@ -34,11 +35,12 @@ struct EmptyRoomTest : Planning {
     member.Gang(name, size).Gated();
     for (const auto& pod : testing::Members(name, members > 0 ? members : size, member)) Pod(pod);
   }
-  bool CouldBePlaced(const std::string& pod) {
+  /// Whether the workload of the pod, which holds nothing, is demand.
+  bool IsDemand(const std::string& pod) {
     store.Refresh();
     const cluster::Workload& workload = *store.FindPod("uid-" + pod)->workload;
     room.Forget(workload);
-    return policy::CouldBePlaced(store, workload, room);
+    return !JobsOf(store, workload, room).empty();
   }
   Names Changed() {
     Names names;
@@ -56,14 +58,14 @@ TEST_CASE("what nodes would hold if they were empty", "[unit][policy]") {
   t.Node(MakeNode("n1").Gpu(8));
   t.Pod(MakePod("runs").Gpu(8).On("n0"));
   const PodInfo& pod = t.Pod(MakePod("a").Gpu(4));
-  CHECK(t.Look(pod, 4) == EmptyFit::kEnough);
-  CHECK(t.Look(pod, 5) == EmptyFit::kTooFew);
-  CHECK(t.Look(t.Pod(MakePod("large").Gpu(9)), 1) == EmptyFit::kTooFew);
+  CHECK(t.Ask(pod, 4) == EmptyFit::kEnough);
+  CHECK(t.Ask(pod, 5) == EmptyFit::kTooFew);
+  CHECK(t.Ask(t.Pod(MakePod("large").Gpu(9)), 1) == EmptyFit::kTooFew);
   const PodInfo& port = t.Pod(MakePod("port").Gpu(1).HostPort(80));  // one pod on each node
-  CHECK(t.Look(port, 2) == EmptyFit::kEnough);
-  CHECK(t.Look(port, 3) == EmptyFit::kTooFew);
+  CHECK(t.Ask(port, 2) == EmptyFit::kEnough);
+  CHECK(t.Ask(port, 3) == EmptyFit::kTooFew);
   const PodInfo& elsewhere = t.Pod(MakePod("elsewhere").Gpu(1).Selector("zone", "x"));
-  CHECK(t.Look(elsewhere, 1) == EmptyFit::kNoMatch);
+  CHECK(t.Ask(elsewhere, 1) == EmptyFit::kNoMatch);
 }
 
 TEST_CASE("nodes that change name those whose answer is another one", "[unit][policy]") {
@@ -72,10 +74,10 @@ TEST_CASE("nodes that change name those whose answer is another one", "[unit][po
   t.Node(MakeNode("n1").Gpu(8));
   for (int pods = 1; pods <= 4; ++pods) {  // all of one shape
     const PodInfo& pod = t.Pod(MakePod("w" + std::to_string(pods)).Gpu(8));
-    CHECK(t.Look(pod, pods) == (pods <= 2 ? EmptyFit::kEnough : EmptyFit::kTooFew));
+    CHECK(t.Ask(pod, pods) == (pods <= 2 ? EmptyFit::kEnough : EmptyFit::kTooFew));
   }
   const PodInfo& zoned = t.Pod(MakePod("zoned").Gpu(1).Selector("zone", "x"));
-  CHECK(t.Look(zoned, 1) == EmptyFit::kNoMatch);
+  CHECK(t.Ask(zoned, 1) == EmptyFit::kNoMatch);
   CHECK(t.Changed().empty());
 
   t.Node(MakeNode("n2").Gpu(8));
@@ -95,19 +97,59 @@ TEST_CASE("who has forgotten is not named", "[unit][policy]") {
   t.Node(MakeNode("n0").Gpu(8));
   const PodInfo& a = t.Pod(MakePod("a").Gpu(8));
   const PodInfo& b = t.Pod(MakePod("b").Gpu(8));
-  t.Look(a, 2);
-  t.Look(b, 2);
-  t.Look(b, 2);  // twice is once
+  t.Ask(a, 2);
+  t.Ask(b, 2);
+  t.Ask(b, 2);  // twice is once
   t.room.Forget(*a.workload);
   t.Node(MakeNode("n1").Gpu(8));
   CHECK(t.Changed() == Names{"b"});
   t.Node(MakeNode("n1").Gpu(8).Cordoned());
   t.room.Forget(*b.workload);
   CHECK(t.Changed().empty());
-  CHECK(t.Look(b, 2) == EmptyFit::kTooFew);
+  CHECK(t.Ask(b, 2) == EmptyFit::kTooFew);
 }
 
-TEST_CASE("a gang could be placed if its minimum could", "[unit][policy]") {
+TEST_CASE("what is kept while nodes change is what a new count says", "[unit][policy]") {
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const auto below = [&](int most) { return static_cast<int>(random() % unsigned(most)); };
+    EmptyRoomTest t;
+    struct Asked {
+      const PodInfo* pod;
+      int pods;
+      EmptyFit fit;
+    };
+    std::vector<Asked> asked;
+    for (int i = 0; i < 12; ++i) {
+      PodBuilder pod = MakePod("w" + std::to_string(i)).Gpu(1 + below(3));
+      if (below(3) == 0) pod.Selector("zone", "x");
+      asked.push_back({&t.Pod(pod), 1 + below(12), EmptyFit::kNoMatch});
+      asked.back().fit = t.Ask(*asked.back().pod, asked.back().pods);
+    }
+    for (int step = 0; step < 60; ++step) {
+      auto node = MakeNode("n" + std::to_string(below(5))).Gpu(below(9));
+      if (below(3) == 0) node.Label("zone", "x");
+      if (below(4) == 0) node.Cordoned();
+      t.Node(node);
+      if (below(5) == 0) t.store.DeleteNode("n" + std::to_string(below(5)));
+      if (below(2) == 0) continue;  // several changes at once
+      const Names changed = t.Changed();
+      EmptyRoom anew(t.store, t.scorer.fit());
+      for (Asked& a : asked) {
+        const EmptyFit fit = anew.Ask(a.pod->shape, a.pods, std::nullopt, *a.pod->workload);
+        const bool told = std::ranges::find(changed, a.pod->workload->name) != changed.end();
+        REQUIRE((told || fit == a.fit));
+        if (below(3) == 0) a.pods = 1 + below(12);
+        t.room.Forget(*a.pod->workload);
+        a.fit = t.Ask(*a.pod, a.pods);
+        REQUIRE(a.fit == anew.Ask(a.pod->shape, a.pods, std::nullopt, *a.pod->workload));
+      }
+    }
+  }
+}
+
+TEST_CASE("a gang is demand if its minimum could be placed", "[unit][policy]") {
   EmptyRoomTest t;
   t.Node(MakeNode("n0").Gpu(8));
   t.Node(MakeNode("n1").Gpu(8));
@@ -115,10 +157,10 @@ TEST_CASE("a gang could be placed if its minimum could", "[unit][policy]") {
   t.Gang("three", 3, MakePod("").Gpu(8));
   t.Gang("elastic", 3, MakePod("").Gpu(8).Min(2));
   t.Gang("incomplete", 3, MakePod("").Gpu(8), 2);
-  CHECK(t.CouldBePlaced("two0"));
-  CHECK_FALSE(t.CouldBePlaced("three0"));
-  CHECK(t.CouldBePlaced("elastic0"));
-  CHECK(t.CouldBePlaced("incomplete0"));  // nothing of it can be placed yet
+  CHECK(t.IsDemand("two0"));
+  CHECK_FALSE(t.IsDemand("three0"));
+  CHECK(t.IsDemand("elastic0"));
+  CHECK_FALSE(t.IsDemand("incomplete0"));
 }
 
 TEST_CASE("of more members than announced, those count that nodes could take", "[unit][policy]") {
@@ -127,10 +169,10 @@ TEST_CASE("of more members than announced, those count that nodes could take", "
   t.Pod(MakePod("g0").Gpu(9).Gang("g", 2).Gated().Rank(0));
   t.Pod(MakePod("g1").Gpu(4).Gang("g", 2).Gated().Rank(1));
   t.Pod(MakePod("g2").Gpu(4).Gang("g", 2).Gated().Rank(2));
-  CHECK(t.CouldBePlaced("g0"));
+  CHECK(t.IsDemand("g0"));
   t.Node(MakeNode("n0").Gpu(7));
   CHECK(t.Changed() == Names{"g"});
-  CHECK_FALSE(t.CouldBePlaced("g0"));
+  CHECK_FALSE(t.IsDemand("g0"));
 }
 
 TEST_CASE("where amounts are by flavor, nodes of one flavor hold it all", "[unit][policy]") {
@@ -143,19 +185,19 @@ TEST_CASE("where amounts are by flavor, nodes of one flavor hold it all", "[unit
   t.Node(MakeNode("n1").Gpu(8));
   t.Gang("g", 2, MakePod("").Ns("a").Gpu(8));
   t.Gang("h", 2, MakePod("").Ns("b").Gpu(8));  // its queue has no amounts of flavors
-  CHECK_FALSE(t.CouldBePlaced("g0"));
-  CHECK(t.CouldBePlaced("h0"));
+  CHECK_FALSE(t.IsDemand("g0"));
+  CHECK(t.IsDemand("h0"));
   t.Node(MakeNode("n2").Gpu(8));
   CHECK(t.Changed() == Names{"g"});
-  CHECK(t.CouldBePlaced("g0"));
+  CHECK(t.IsDemand("g0"));
 
   // Members that demand several flavors are placed without regard to them.
   t.Pod(MakePod("m0").Ns("a").Gpu(8).Gang("m", 2).Gated().Selector("gpu", "h100"));
   t.Pod(MakePod("m1").Ns("a").Gpu(8).Gang("m", 2).Gated().Selector("disk", "ssd"));
-  CHECK_FALSE(t.CouldBePlaced("m0"));
+  CHECK_FALSE(t.IsDemand("m0"));
   t.Node(MakeNode("n2").Gpu(8).Label("disk", "ssd"));
   CHECK(t.Changed() == Names{"m"});
-  CHECK(t.CouldBePlaced("m0"));
+  CHECK(t.IsDemand("m0"));
 }
 
 }  // namespace

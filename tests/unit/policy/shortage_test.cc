@@ -144,7 +144,7 @@ TEST_CASE("verdicts of members that are alike", "[unit][policy]") {
     CHECK_FALSE(placement.ok());
     EmptyRoom room(t.store, t.scorer.fit());
     const PodInfo& first = *request.pods.front();
-    const EmptyFit fit = room.Look(first.shape, row.count, std::nullopt, *first.workload);
+    const EmptyFit fit = room.Ask(first.shape, row.count, std::nullopt, *first.workload);
     CHECK((fit == EmptyFit::kTooFew) == (row.verdict.reason == ReasonId::kNeverFits));
     CHECK((fit == EmptyFit::kNoMatch) == (row.verdict.reason == ReasonId::kNoMatchingNodes));
     CHECK(cluster::Token(placement.verdict.reason) == cluster::Token(row.verdict.reason));
