@@ -24,12 +24,11 @@ using OfFlavor = std::optional<cluster::FlavorId>;
 
 /// Whether some node could ever take a pod of the shape.
 bool IsPossible(const View& view, const cluster::PodShape& shape) {
-  const auto& row = view.scorer.fit().Row(shape);
+  const auto row = view.scorer.fit().Row(shape);
+  const policy::Overlay base(view.store);
   return std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
     return row[static_cast<std::size_t>(node->index)] != 0 &&
-           std::ranges::all_of(view.store.DemandOn(shape, *node), [&](const auto& demand) {
-             return demand.second <= node->allocatable[demand.first];
-           });
+           policy::Capacity(shape, base, node->index, 1, policy::Looking::kAtEmptyNode) > 0;
   });
 }
 

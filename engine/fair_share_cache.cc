@@ -94,12 +94,7 @@ policy::FairShareTable FairShareCache::Without(TimePoint now,
 
 bool FairShareCache::Holds() const {
   if (!IsOfNow()) return true;
-  policy::QueueDemands demands;
-  policy::EmptyRoom room(*store_, *fit_);
-  for (const auto& [key, workload] : store_->workloads()) {
-    demands.Add(policy::JobsOf(*store_, workload, room));
-  }
-  return TreeBy(demands) == tree_;
+  return TreeBy(policy::QueueDemands::Of(*store_, *fit_)) == tree_;
 }
 
 void FairShareCache::Forget(const Workload& workload) {

@@ -24,13 +24,13 @@ enum class EmptyFit : std::uint8_t {
   kEnough,
 };
 
-/// Counts, by shape, how many pods the nodes that match would hold if they were empty, and no
-/// further than anybody asks. Whoever asks is named by TakeChanged once the answer is another one.
-/// A node that changes costs a look at it for each shape, however many workloads ask for that.
+/// Counts, by shape, how many pods the nodes that match would hold if they were empty, up to the
+/// largest number that a workload has asked for. TakeChanged names the workloads whose answer has
+/// changed. A node that changes is looked at once for each shape, however many workloads have it.
 class EmptyRoom {
  public:
-  /// Only nodes of this flavor, or of none (kNoFlavor); absent: any. Ignored unless the
-  /// shape asks for devices.
+  /// Only nodes of this flavor, or of none (kNoFlavor); absent: any. Ignored unless the shape asks
+  /// for devices.
   using OfFlavor = std::optional<cluster::FlavorId>;
 
   /// Both must outlive it.
@@ -41,7 +41,8 @@ class EmptyRoom {
                OfFlavor flavor, const cluster::Workload& asker);
   /// To be called before the workload is destroyed, and before it asks for other pods.
   void Forget(const cluster::Workload& asker);
-  /// Whose answers are other ones, as nodes are now, each at most once. They stay remembered.
+  /// The workloads of which an answer has changed since the last call, or since they asked, each
+  /// once. They stay remembered.
   std::vector<const cluster::Workload*> TakeChanged();
   /// Forgets all. To be called when the policy is another one.
   void Clear();
@@ -50,7 +51,7 @@ class EmptyRoom {
   using Key = std::pair<const cluster::PodShape*, OfFlavor>;
   /// Of nodes by their place in Store::nodes.
   struct Count {
-    std::shared_ptr<const cluster::PodShape> shape{};  ///< Its address is the key, and not reused.
+    std::shared_ptr<const cluster::PodShape> shape{};  ///< Keeps the key's address in use.
     std::vector<bool> matches{};  ///< The nodes that were looked at: the first ones.
     std::ptrdiff_t matching = 0;  ///< How many of them match.
     std::vector<std::pair<std::size_t, int>> holds{};  ///< Of these, each that holds any; ordered.
@@ -68,7 +69,7 @@ class EmptyRoom {
 
   const cluster::Store* store_;
   FitCache* fit_;
-  cluster::ChangeLog::Position seen_ = 0;  ///< Of the nodes, by `counts_`.
+  cluster::ChangeLog::Position seen_ = 0;  ///< The changes of nodes that `counts_` contains.
   std::map<Key, Count> counts_;            ///< Of those that somebody has asked for.
   std::unordered_map<const cluster::Workload*, std::vector<std::pair<Key, std::ptrdiff_t>>> asked_;
   std::unordered_set<const cluster::Workload*> changed_;

@@ -59,7 +59,7 @@ std::int64_t Within(const DeviceAmounts& quota, const DeviceAmounts& job, std::i
 }
 
 using Pods = std::vector<const PodInfo*>;
-using PodSet = std::set<const PodInfo*>;
+using PodSet = QueueDemands::PodSet;
 
 /// Whether empty nodes of this flavor could hold the groups, each by itself: the least answer.
 EmptyFit FitOf(const std::vector<ShapeGroup>& groups, const Workload& workload,
@@ -74,8 +74,8 @@ EmptyFit FitOf(const std::vector<ShapeGroup>& groups, const Workload& workload,
   return least;
 }
 
-/// The same of any flavor; or of one, for what starts on nodes of one flavor: as
-/// engine::DecideStart tries them.
+/// Whether empty nodes could hold the pods: those of any one flavor, in a queue with amounts of
+/// single flavors, and else all nodes together. This follows engine::DecideStart.
 bool CouldHold(const Store& store, const Pods& pods, const Workload& workload, EmptyRoom& room) {
   const std::vector<ShapeGroup> groups = GroupByShape(pods);
   const bool by_flavor =
@@ -161,13 +161,19 @@ std::vector<QueueJob> JobsOf(const Store& store, const Workload& workload, Empty
   return JobsBy(choose, store, workload, given_up);
 }
 
-std::vector<QueueJob> JobsOf(const Store& store, const Workload& workload, bool placeable,
-                             const PodSet& given_up) {
+std::vector<QueueJob> JobsOf(const Store& store, const Workload& workload, bool placeable) {
   const auto choose = [&](int lacked, Pods pods) {
     pods.resize(placeable ? static_cast<std::size_t>(lacked) : 0);
     return pods;
   };
-  return JobsBy(choose, store, workload, given_up);
+  return JobsBy(choose, store, workload, {});
+}
+
+QueueDemands QueueDemands::Of(const Store& store, FitCache& fit) {
+  QueueDemands demands;
+  EmptyRoom room(store, fit);
+  for (const auto& [key, workload] : store.workloads()) demands.Add(JobsOf(store, workload, room));
+  return demands;
 }
 
 void QueueDemands::Add(const std::vector<QueueJob>& jobs, std::int64_t count) {

@@ -38,10 +38,9 @@ struct QueueJob {
 std::vector<QueueJob> JobsOf(const cluster::Store& store, const cluster::Workload& workload,
                              EmptyRoom& room,
                              const std::set<const cluster::PodInfo*>& given_up = {});
-/// The same for who does not look at nodes. `placeable`: whether some could hold what waits.
+/// The same for callers that do not look at nodes. `placeable`: whether some could hold what waits.
 std::vector<QueueJob> JobsOf(const cluster::Store& store, const cluster::Workload& workload,
-                             bool placeable,
-                             const std::set<const cluster::PodInfo*>& given_up = {});
+                             bool placeable);
 
 /// Jobs by queue and size. Workloads are added one by one, so that those of a large cluster can be
 /// read in parts; where the policy changes in between, queues and kinds are taken by their number
@@ -53,18 +52,14 @@ class QueueDemands {
  public:
   using PodSet = std::set<const cluster::PodInfo*>;
 
+  /// Of all workloads, read at once.
+  static QueueDemands Of(const cluster::Store& store, FitCache& fit);
+
   /// `count`: -1 takes off what was added.
   void Add(const std::vector<QueueJob>& jobs, std::int64_t count = 1);
   /// `placeable`: whether some nodes could ever hold what waits of it.
   void Add(const cluster::Store& store, const cluster::Workload& workload, bool placeable = true) {
     Add(JobsOf(store, workload, placeable));
-  }
-  /// The workload was added as it is now; instead it counts as if those of its members that
-  /// `given_up` contains had no place.
-  void GiveUp(const cluster::Store& store, const cluster::Workload& workload, bool placeable,
-              const PodSet& given_up) {
-    Add(JobsOf(store, workload, placeable), -1);
-    Add(JobsOf(store, workload, placeable, given_up));
   }
   /// The queues in the order of Store::queues(), with these jobs. What is shared out are the
   /// devices of nodes that are ready and not cordoned, and those that queues hold elsewhere, less

@@ -46,7 +46,7 @@ std::vector<PartNumbers> PartsOf(const cluster::Store& store, const cluster::Que
 }
 
 void QueueReader::Visit(const engine::Engine& engine, const cluster::Workload& workload) {
-  // What decisions know by a look at the nodes, as it was said last.
+  // Decisions look at the nodes; a page takes it from what the workload was told last.
   const auto reason = engine.StateOf(workload).verdict.reason;
   const bool placeable =
       reason != cluster::ReasonId::kNeverFits && reason != cluster::ReasonId::kNoMatchingNodes;

@@ -83,12 +83,8 @@ bool HasPlainDemand(const cluster::Workload& workload) {
 }
 
 policy::FairShareTable SharesOf(const engine::Engine& engine) {
-  policy::QueueDemands demands;
   policy::FitCache fit(engine.store());
-  policy::EmptyRoom room(engine.store(), fit);
-  for (const auto& [key, workload] : engine.store().workloads()) {
-    demands.Add(policy::JobsOf(engine.store(), workload, room));
-  }
+  const auto demands = policy::QueueDemands::Of(engine.store(), fit);
   return {engine.store(), demands.TreeOf(engine.store())};
 }
 

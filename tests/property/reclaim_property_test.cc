@@ -408,18 +408,15 @@ TEST_CASE("of what many jobs borrow, only that is taken back which cannot be lef
 
 /// What is remembered of the demand of workloads, and of shares, changes only what they cost.
 void CheckShares(World& world) {
-  policy::QueueDemands demands;
   policy::FitCache fit(world.store());
   policy::EmptyRoom room(world.store(), fit);
   for (const auto& [key, workload] : world.store().workloads()) {
-    const auto jobs = policy::JobsOf(world.store(), workload, room);
     const auto reason = world.engine().StateOf(workload).verdict.reason;
-    const bool never = reason == cluster::ReasonId::kNeverFits;
-    if (never && !workload.started) {
-      RC_ASSERT(jobs == policy::JobsOf(world.store(), workload, /*placeable=*/false));
-    }
-    demands.Add(jobs);
+    if (reason != cluster::ReasonId::kNeverFits || workload.started) continue;
+    RC_ASSERT(policy::JobsOf(world.store(), workload, room) ==
+              policy::JobsOf(world.store(), workload, /*placeable=*/false));
   }
+  const auto demands = policy::QueueDemands::Of(world.store(), fit);
   const policy::FairShareTable anew(world.store(), demands.TreeOf(world.store()));
   RC_ASSERT(world.engine().FairShares(world.now()) == anew);
 }

@@ -87,11 +87,13 @@ TEST_CASE("members that give their places up count as those that wait", "[unit][
   t.Gang("h", 3, 2, 2, 2, 2);
   const auto without = [&](const std::vector<std::string>& names) {
     t.store.Refresh();
-    QueueDemands demands;
-    for (const auto& [key, workload] : t.store.workloads()) demands.Add(t.store, workload);
+    QueueDemands demands = QueueDemands::Of(t.store, t.scorer.fit());
     QueueDemands::PodSet given_up;
     for (const std::string& name : names) given_up.insert(t.store.FindPod("uid-" + name));
-    demands.GiveUp(t.store, *(*given_up.begin())->workload, /*placeable=*/true, given_up);
+    const cluster::Workload& workload = *(*given_up.begin())->workload;
+    EmptyRoom room(t.store, t.scorer.fit());
+    demands.Add(JobsOf(t.store, workload, room), -1);
+    demands.Add(JobsOf(t.store, workload, room, given_up));
     const FairTree tree = demands.TreeOf(t.store);
     Sizes sizes;
     for (const JobSize& job : tree.queues[0].jobs) {
