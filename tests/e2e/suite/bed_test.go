@@ -75,7 +75,7 @@ func TestBedRestartsAPIServer(t *testing.T) {
 	s.AllBound(before, after)
 }
 
-// The controllers run a Job to its end with KWOK as the kubelet.
+// The controllers run a Job to its end.
 func TestBedRunsJobs(t *testing.T) {
 	s := control.Scenario(t, bed.Options{NoExtender: true, Controllers: true})
 	s.Nodes(2).GPUs(8).Create()

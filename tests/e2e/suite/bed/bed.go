@@ -1,5 +1,5 @@
 // Package bed runs Berth against a real control plane: etcd, kube-apiserver and
-// kube-scheduler (kube-controller-manager and KWOK where a test needs them) on
+// kube-scheduler (kube-controller-manager where a test needs it) on
 // loopback ports, with a proxy before the API server through which tests
 // inject faults into what Berth sees.
 //
@@ -59,7 +59,6 @@ type Bed struct {
 	etcd       *Process
 	apiserver  *Process
 	controller *Process
-	kwok       *Process
 }
 
 // Start brings up etcd and the API server, and installs Berth's RBAC objects.
@@ -120,7 +119,6 @@ func (b *Bed) Close(keep bool) {
 	if b == nil {
 		return
 	}
-	b.kwok.Kill()
 	b.controller.Kill()
 	if b.Proxy != nil {
 		b.Proxy.close()
@@ -152,7 +150,7 @@ func programFolder() (string, error) {
 		}
 		folder = filepath.Join(cache, "control-plane", defaultKubernetes)
 	}
-	for _, program := range []string{"etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kwok"} {
+	for _, program := range []string{"etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "jobset"} {
 		if _, err := os.Stat(filepath.Join(folder, program)); err != nil {
 			return "", fmt.Errorf("no control plane (run tests/e2e/build-control-plane, or set BERTH_CONTROL_PLANE): %w", err)
 		}
@@ -293,17 +291,9 @@ func (b *Bed) startControllers(more ...string) error {
 	})
 }
 
-// startKWOK runs the fake kubelet of all nodes.
-func (b *Bed) startKWOK() (err error) {
-	b.kwok, err = startProcess(b.dir, "kwok", b.program("kwok"),
-		"--kubeconfig="+b.file("admin.kubeconfig"), "--manage-all-nodes=true")
-	return err
-}
-
 func (b *Bed) stopControllers() {
-	b.kwok.Kill()
 	b.controller.Kill()
-	b.kwok, b.controller = nil, nil
+	b.controller = nil
 }
 
 // writeKubeconfig writes NAME.kubeconfig and returns its path.

@@ -13,21 +13,23 @@ import (
 )
 
 // Kubelet stands in for the kubelets of all nodes: bound pods become Running,
-// and terminating ones end. Both can be held back.
+// and terminating ones end. Both can be held back. Where jobsSucceed is set, pods
+// of Jobs succeed once they run.
 type Kubelet struct {
 	client kubernetes.Interface
 	work   chan *corev1.Pod
 	done   sync.WaitGroup
 
 	except          func(*corev1.Pod) bool // pods that are another's; nil: none
+	jobsSucceed     bool
 	pendingHeld     atomic.Bool
 	terminatingHeld atomic.Bool
 }
 
 // NewKubelet works until the context ends, on the pods that Observe gets; pods
 // that except tells of are another's (nil: none).
-func NewKubelet(ctx context.Context, client kubernetes.Interface, except func(*corev1.Pod) bool) *Kubelet {
-	k := &Kubelet{client: client, except: except, work: make(chan *corev1.Pod, 100_000)}
+func NewKubelet(ctx context.Context, client kubernetes.Interface, jobsSucceed bool, except func(*corev1.Pod) bool) *Kubelet {
+	k := &Kubelet{client: client, except: except, jobsSucceed: jobsSucceed, work: make(chan *corev1.Pod, 100_000)}
 	for range 4 {
 		k.done.Go(func() {
 			for {
@@ -71,6 +73,9 @@ func (k *Kubelet) sync(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	_ = setPhase(ctx, k.client, pod.Namespace, pod.Name, "Running")
+	if owner := metav1.GetControllerOf(pod); k.jobsSucceed && owner != nil && owner.Kind == "Job" {
+		_ = setPhase(ctx, k.client, pod.Namespace, pod.Name, "Succeeded")
+	}
 }
 
 func setPhase(ctx context.Context, client kubernetes.Interface, namespace, name, phase string) error {

@@ -64,11 +64,10 @@ type Options struct {
 	Deployments map[string]string
 	// Prepare is called in the empty cluster, before anything starts.
 	Prepare func(*Scenario)
-	// Controllers runs kube-controller-manager, and KWOK in place of the
-	// bed's own kubelet, for tests with Jobs. Their pods succeed at once.
+	// Controllers runs kube-controller-manager, for tests with Jobs whose pods
+	// succeed at once.
 	Controllers bool
-	// Jobs runs kube-controller-manager beside the bed's own kubelet: pods of
-	// Jobs run until the test ends them.
+	// Jobs runs it, too; pods of Jobs run until the test ends them.
 	Jobs bool
 }
 
@@ -77,9 +76,9 @@ type Options struct {
 type Scenario struct {
 	T       testing.TB
 	Client  kubernetes.Interface
-	Proxy   *Proxy   // between Berth and the API server
-	Verbs   *Verbs   // with Options.RecordVerbs
-	Kubelet *Kubelet // without Options.Controllers
+	Proxy   *Proxy // between Berth and the API server
+	Verbs   *Verbs // with Options.RecordVerbs
+	Kubelet *Kubelet
 
 	Replicas []*Replica // with Options.Replicas
 	Service  *Service   // likewise, and with Options.Deployments
@@ -132,21 +131,18 @@ func (b *Bed) Scenario(t testing.TB, o Options) *Scenario {
 
 	var watchers []func(*corev1.Pod)
 	switch {
-	case o.Controllers:
+	case o.Controllers, o.Jobs:
 		must(t, b.startControllers())
-		must(t, b.startKWOK())
-	case o.Jobs:
-		must(t, b.startControllers())
-		s.Kubelet = NewKubelet(ctx, b.Client, nil)
+		s.Kubelet = NewKubelet(ctx, b.Client, o.Controllers, nil)
 		watchers = append(watchers, s.Kubelet.Observe)
 	case o.Deployments != nil:
 		must(t, b.startControllers(deploymentControllers...))
 		s.Deployed = newDeployed(s)
 		s.Service = newTLSService(s)
-		s.Kubelet = NewKubelet(ctx, b.Client, s.Deployed.owns)
+		s.Kubelet = NewKubelet(ctx, b.Client, false, s.Deployed.owns)
 		watchers = append(watchers, s.Kubelet.Observe, s.Deployed.observe)
 	default:
-		s.Kubelet = NewKubelet(ctx, b.Client, nil)
+		s.Kubelet = NewKubelet(ctx, b.Client, false, nil)
 		watchers = append(watchers, s.Kubelet.Observe)
 	}
 	var err error
