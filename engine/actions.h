@@ -11,6 +11,7 @@
 
 #include "cluster/plan_claim.h"
 #include "cluster/reason.h"
+#include "kube/objects.h"
 
 namespace berth::engine {
 
@@ -32,12 +33,16 @@ struct ReleaseMember {
   bool withdraw = false;  ///< Instead of all of the above: clear the nomination, which is void.
 };
 
-/// The batch/v1 Job of a pod that is evicted, in the pod's namespace.
+/// What creates the pods of which one is evicted, in the pod's namespace: a batch/v1 Job, or the
+/// JobSet that its Job is said to be of.
 struct OwningJob {
+  kube::JobKind kind = kube::JobKind::kJob;
   std::string name{};
-  std::string uid{};
+  std::string uid{};  ///< Empty for a JobSet: pods do not tell it.
   /// How many of its pods are known to end with this one, those that wait among them; at least 1.
   int pods = 1;
+  /// What tells it from others of its namespace, for as long as it is there.
+  std::string Key() const { return kind == kube::JobKind::kJobSet ? "jobset/" + name : uid; }
 };
 
 /// Evicts a pod for work whose plan waits for its room, or because its queue is drained; then
@@ -50,7 +55,7 @@ struct EvictPod {
   bool dry_run = false;    ///< Only ask whether the eviction would be done.
   bool surplus = false;    ///< Its gang goes on without it.
   bool by_delete = false;  ///< Delete the pod: no PodDisruptionBudget holds.
-  /// The Job that may be suspended instead, if all its pods end; nullopt: none.
+  /// What may be suspended instead, if all its pods end; nullopt: nothing.
   std::optional<OwningJob> job{};
 };
 

@@ -154,22 +154,29 @@ bool IsCovered(const PodInfo& pod, const cluster::Store& store) {
                              [&](const auto& entry) { return Covers(entry.second, pod); });
 }
 
-std::optional<OwningJob> JobsToSuspend::Of(const PodInfo& pod) {
+std::optional<OwningJob> OwnerOf(const PodInfo& pod) {
   const auto& owner = pod.object.controller;
   if (!owner || owner->kind != "Job" || owner->api_version != "batch/v1") return std::nullopt;
   if (owner->name.empty() || owner->uid.empty()) return std::nullopt;
+  const auto set = pod.object.meta.labels.find("jobset.sigs.k8s.io/jobset-name");
+  if (set == pod.object.meta.labels.end() || set->second.empty()) {
+    return OwningJob{.name = owner->name, .uid = owner->uid};
+  }
+  return OwningJob{.kind = kube::JobKind::kJobSet, .name = set->second};
+}
+
+std::optional<OwningJob> JobsToSuspend::Of(const PodInfo& pod) {
   const bool by_delete = store_->policy().eviction.by == config::EvictBy::kDelete;
   if (!by_delete && IsCovered(pod, *store_)) return std::nullopt;
-  OwningJob job{.name = owner->name, .uid = owner->uid};
-  if (pod.workload == nullptr || !pod.workload->gang) return job;
+  std::optional<OwningJob> job = OwnerOf(pod);
+  if (!job || pod.workload == nullptr || !pod.workload->gang) return job;
   if (counted_.insert(pod.workload).second) {
     for (const PodInfo* member : pod.workload->members) {
-      const auto& controller = member->object.controller;
-      if (controller) ++members_[{pod.workload, controller->uid}];
+      if (const auto owner = OwnerOf(*member)) ++members_[{pod.workload, owner->Key()}];
     }
   }
-  const auto members = members_.find({pod.workload, owner->uid});
-  if (members != members_.end()) job.pods = members->second;
+  const auto members = members_.find({pod.workload, job->Key()});
+  if (members != members_.end()) job->pods = members->second;
   return job;
 }
 

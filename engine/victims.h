@@ -40,7 +40,11 @@ bool IsSpared(const cluster::PodInfo& pod);
 /// Whether a PodDisruptionBudget counts the pod.
 bool IsCovered(const cluster::PodInfo& pod, const cluster::Store& store);
 
-/// The Jobs of pods that are evicted together.
+/// The Job of the pod, or its JobSet by the label that the JobSet controller gives to pods;
+/// nullopt: it has none. OwningJob::pods is 1.
+std::optional<OwningJob> OwnerOf(const cluster::PodInfo& pod);
+
+/// The Jobs and JobSets of pods that are evicted together.
 class JobsToSuspend {
  public:
   /// `store` must outlive it, and not change.
@@ -52,7 +56,7 @@ class JobsToSuspend {
  private:
   const cluster::Store* store_;
   std::set<const cluster::Workload*> counted_;
-  /// How many members of a gang a controller has, by its UID.
+  /// How many members of a gang are of a Job or JobSet, by OwningJob::Key.
   std::map<std::pair<const cluster::Workload*, std::string>, int> members_;
 };
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -145,12 +144,12 @@ void Host::Collect(TimePoint now) {
   suspensions_.Observe(engine_->store(), now);
 }
 
-/// Pods of a Job that one plan evicts together may end with it.
+/// Pods of a Job or JobSet that one plan evicts together may end with it.
 void Host::Evict(std::vector<engine::EvictPod> evictions, TimePoint now) {
-  std::map<std::tuple<std::string, std::string, std::string>, std::vector<engine::EvictPod>> jobs;
+  std::map<std::pair<std::string, std::string>, std::vector<engine::EvictPod>> jobs;
   for (engine::EvictPod& eviction : evictions) {
     if (eviction.job) {
-      jobs[{eviction.id, eviction.pod.ns, eviction.job->uid}].push_back(std::move(eviction));
+      jobs[{eviction.id, Suspensions::KeyOf(eviction)}].push_back(std::move(eviction));
     } else {
       evictions_.Begin(std::move(eviction));
     }

@@ -64,17 +64,18 @@ struct Evict {
   int attempt = 1;
 };
 
-/// Read the Job of that name; or, without a name, some of those that Berth has suspended, of which
-/// only the metadata is told.
+/// Read the Job or JobSet of that name; or, without a name, some of those of that kind that Berth
+/// has suspended, of which only the metadata is told.
 struct ReadJobs {
   Id id = 0;
+  kube::JobKind kind = kube::JobKind::kJob;
   std::string ns{};
   std::string name{};
   std::string from{};  ///< JobList::next of the last part of the list.
   int attempt = 1;
 };
 
-/// Suspend the Job with our label (cluster::kSuspendedLabel), or resume it without. Not done if it
+/// Suspend the Job or JobSet with our label (cluster::kSuspendedLabel), or resume it without. Not done if it
 /// has changed since it was read.
 struct SuspendJob {
   Id id = 0;

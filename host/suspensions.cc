@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "cluster/plan_claim.h"
+#include "engine/victims.h"
 
 namespace berth::host {
 namespace {
 
+using kube::JobKind;
 using kube::WriteOutcome;
 
 constexpr int kMaxTries = 3;
@@ -23,26 +25,31 @@ bool IsOurs(const kube::Job& job) {
   return job.meta.labels.contains(std::string(cluster::kSuspendedLabel));
 }
 
-/// How many pods it may have that have not ended and do not end.
-std::int32_t MostPods(const kube::Job& job) {
-  if (!job.completions) return job.parallelism;
-  return std::min(job.parallelism, std::max(0, *job.completions - job.succeeded));
+/// Stands for the list of all that Berth has suspended, where others have the key of a Job.
+std::string ListKey(JobKind kind) { return kind == JobKind::kJobSet ? "jobsets" : "jobs"; }
+
+std::optional<JobKind> ListedBy(std::string_view key) {
+  for (const JobKind kind : {JobKind::kJob, JobKind::kJobSet}) {
+    if (key == ListKey(kind)) return kind;  // no key of a Job: it has a slash
+  }
+  return std::nullopt;
 }
 
-/// Its own controller is Kubernetes', and nobody above it would resume it.
-bool CanBeSuspended(const kube::Job& job) {
-  constexpr std::string_view kJobController = "kubernetes.io/job-controller";
-  const bool run_by_kubernetes = job.managed_by.empty() || job.managed_by == kJobController;
+/// Its usual controller runs it, and nobody above it would resume it.
+bool CanBeSuspended(const kube::Job& job, JobKind kind) {
+  const std::string_view usual = kind == JobKind::kJobSet ? "jobset.sigs.k8s.io/jobset-controller"
+                                                          : "kubernetes.io/job-controller";
+  const bool run_as_usual = job.managed_by.empty() || job.managed_by == usual;
   const bool free = !job.controller || job.controller->kind == "CronJob";
   const bool kueue = job.meta.labels.contains("kueue.x-k8s.io/queue-name");
-  return run_by_kubernetes && free && !kueue && !job.meta.deletion && !job.finished;
+  return run_as_usual && free && !kueue && !job.meta.deletion && !job.finished;
 }
 
 /// The Job that was read; null: it is another one, or there is none.
 const kube::Job* JobOf(const Result& result, const kube::JobRef& ref) {
   const std::vector<kube::Job>& jobs = result.jobs.jobs;
   if (result.outcome != WriteOutcome::kDone || jobs.size() != 1) return nullptr;
-  return jobs.front().meta.uid == ref.uid ? &jobs.front() : nullptr;
+  return ref.uid.empty() || jobs.front().meta.uid == ref.uid ? &jobs.front() : nullptr;
 }
 
 }  // namespace
@@ -55,12 +62,16 @@ Id Suspensions::NewOrder(const std::string& key) {
   return id;
 }
 
-void Suspensions::List(std::string from) {
-  out_.Put(ReadJobs{.id = NewOrder(""), .from = std::move(from), .attempt = lists_failed_ + 1});
+void Suspensions::List(JobKind kind, std::string from) {
+  out_.Put(ReadJobs{.id = NewOrder(ListKey(kind)),
+                    .kind = kind,
+                    .from = std::move(from),
+                    .attempt = this->kind(kind).lists_failed + 1});
 }
 
 void Suspensions::Read(Job& job) {
   out_.Put(ReadJobs{.id = NewOrder(KeyOf(job.ref)),
+                    .kind = job.ref.kind,
                     .ns = job.ref.ns,
                     .name = job.ref.name,
                     .attempt = job.attempt});
@@ -98,15 +109,18 @@ void Suspensions::Forget(Jobs::iterator at) {
 // --- Suspending ----------------------------------------------------------------------------------
 
 bool Suspensions::Takes(const engine::EvictPod& eviction, TimePoint now) const {
-  return now >= denied_until_ && !jobs_.contains(eviction.pod.ns + '/' + eviction.job->uid);
+  const Kind& kind = kinds_.at(static_cast<std::size_t>(eviction.job->kind));
+  return now >= kind.denied_until && !jobs_.contains(KeyOf(eviction));
 }
 
 void Suspensions::Begin(std::vector<engine::EvictPod> evictions) {
   const engine::EvictPod& first = evictions.front();
-  const kube::JobRef ref{
-      .ns = first.pod.ns, .name = first.job->name, .uid = first.job->uid, .resource_version = {}};
-  Job& job = jobs_[KeyOf(ref)];
-  job.ref = ref;
+  Job& job = jobs_[KeyOf(first)];
+  job.ref = {.kind = first.job->kind,
+             .ns = first.pod.ns,
+             .name = first.job->name,
+             .uid = first.job->uid,
+             .resource_version = {}};
   job.known = std::max(first.job->pods, static_cast<int>(evictions.size()));
   for (const engine::EvictPod& eviction : evictions) job.pods.push_back(eviction.pod.uid);
   job.evictions = std::move(evictions);
@@ -148,17 +162,18 @@ Suspensions::Ended Suspensions::Suspend(Jobs::iterator at, const cluster::Store&
 Suspensions::Ended Suspensions::WasRead(Jobs::iterator at, const Result& result,
                                         const cluster::Store& store, TimePoint now) {
   Job& job = at->second;
-  if (result.forbidden) denied_until_ = now + kDeniedFor;
+  if (result.forbidden) kind(job.ref.kind).denied_until = now + kDeniedFor;
   const bool known =
       result.outcome == WriteOutcome::kDone || result.outcome == WriteOutcome::kNotFound;
   if (job.sent && !known) return Suspended(at, now);
   const kube::Job* read = JobOf(result, job.ref);
+  if (read != nullptr) job.ref.uid = read->meta.uid;
   const bool ours = read != nullptr && read->suspended && IsOurs(*read);
   if (ours && job.sent) return Suspended(at, now);
-  if (read == nullptr || !CanBeSuspended(*read)) return OneByOne(at);
+  if (read == nullptr || !CanBeSuspended(*read, job.ref.kind)) return OneByOne(at);
   if (ours) return Suspended(at, now);
   const bool again = job.attempt <= kMaxTries;
-  if (read->suspended || MostPods(*read) > job.known || !again) return OneByOne(at);
+  if (read->suspended || read->most_pods > job.known || !again) return OneByOne(at);
   job.ref.resource_version = read->meta.resource_version;
   if (job.sent) return Suspend(at, store);
   Mark(job);
@@ -177,7 +192,7 @@ Suspensions::Ended Suspensions::WasMarked(Jobs::iterator at, Id mark, const Resu
 Suspensions::Ended Suspensions::WasSuspended(Jobs::iterator at, const Result& result,
                                              TimePoint now) {
   Job& job = at->second;
-  if (result.forbidden) denied_until_ = now + kDeniedFor;
+  if (result.forbidden) kind(job.ref.kind).denied_until = now + kDeniedFor;
   switch (result.outcome) {
     case WriteOutcome::kDone:
     case WriteOutcome::kUnknown:
@@ -196,20 +211,27 @@ Suspensions::Ended Suspensions::WasSuspended(Jobs::iterator at, const Result& re
 
 // --- Resuming ------------------------------------------------------------------------------------
 
-void Suspensions::Start() { List(""); }
+void Suspensions::Start() {
+  List(JobKind::kJob, "");
+  List(JobKind::kJobSet, "");
+}
 
 /// What earlier processes have suspended, or what this one has lost sight of. Whose pods are there
 /// still is seen now.
-void Suspensions::WereListed(const Result& result, const cluster::Store& store, TimePoint now) {
-  if (result.outcome == WriteOutcome::kNotFound) return;  // there are no Jobs
+void Suspensions::WereListed(JobKind kind, const Result& result, const cluster::Store& store,
+                             TimePoint now) {
+  if (result.outcome == WriteOutcome::kNotFound) return;  // the cluster does not have that kind
+  Kind& known = this->kind(kind);
   if (result.outcome != WriteOutcome::kDone) {
-    timers_.emplace(now + (result.forbidden ? kDeniedFor : RetryDelay(++lists_failed_)), "");
+    const Duration wait = result.forbidden ? kDeniedFor : RetryDelay(++known.lists_failed);
+    timers_.emplace(now + wait, ListKey(kind));
     return;
   }
-  lists_failed_ = 0;
+  known.lists_failed = 0;
   std::set<std::string> fresh;
   for (const kube::Job& found : result.jobs.jobs) {
-    const kube::JobRef ref{.ns = found.meta.ns,
+    const kube::JobRef ref{.kind = kind,
+                           .ns = found.meta.ns,
                            .name = found.meta.name,
                            .uid = found.meta.uid,
                            .resource_version = {}};
@@ -221,15 +243,16 @@ void Suspensions::WereListed(const Result& result, const cluster::Store& store, 
   }
   if (!fresh.empty()) {
     for (const auto& [uid, pod] : store.pods()) {
-      const auto& owner = pod.object.controller;
+      const auto owner = engine::OwnerOf(pod);
       if (!owner) continue;
-      const std::string key = pod.object.meta.ns + '/' + owner->uid;
+      const std::string key = pod.object.meta.ns + '/' + owner->Key();
       if (fresh.contains(key)) jobs_.at(key).pods.push_back(uid);
     }
     Observe(store, now);
   }
-  if (!result.jobs.next.empty()) return List(result.jobs.next);
-  timers_.emplace(now + (std::exchange(listed_, true) ? kListEvery : kListAgainAfter), "");
+  if (!result.jobs.next.empty()) return List(kind, result.jobs.next);
+  const Duration wait = std::exchange(known.listed, true) ? kListEvery : kListAgainAfter;
+  timers_.emplace(now + wait, ListKey(kind));
 }
 
 /// Pods that do not end although they should have are not waited for, as elsewhere.
@@ -286,8 +309,8 @@ void Suspensions::Rest(Job& job, TimePoint now) {
 Suspensions::Ended Suspensions::Finished(Id order, const Result& result,
                                          const cluster::Store& store, TimePoint now) {
   const std::string key = orders_.extract(order).mapped();
-  if (key.empty()) {
-    WereListed(result, store, now);
+  if (const auto kind = ListedBy(key)) {
+    WereListed(*kind, result, store, now);
     return {};
   }
   const auto at = jobs_.find(key);
@@ -320,8 +343,8 @@ Suspensions::Ended Suspensions::Finished(Id order, const Result& result,
 void Suspensions::Advance(const cluster::Store& store, TimePoint now) {
   while (!timers_.empty() && timers_.begin()->first <= now) {
     const std::string key = timers_.extract(timers_.begin()).value().second;
-    if (key.empty()) {
-      List("");
+    if (const auto kind = ListedBy(key)) {
+      List(*kind, "");
     } else if (Job& job = jobs_.at(key); job.step == Step::kEnding) {
       timers_.emplace(now + kLookEvery, key);
     } else if (job.step == Step::kResting) {
@@ -340,9 +363,7 @@ void Suspensions::Clear() {
   jobs_.clear();
   orders_.clear();
   timers_.clear();
-  lists_failed_ = 0;
-  listed_ = false;
-  denied_until_ = 0;
+  kinds_ = {};
 }
 
 }  // namespace berth::host

@@ -1,7 +1,9 @@
 // Jobs that are suspended instead of having their pods evicted one by one: where all pods of a
 // batch/v1 Job end, its controller ends them together, counts no failure towards backoffLimit, and
 // begins activeDeadlineSeconds again. Once they are gone the Job is resumed, and its new pods wait
-// in line as those of an evicted Job do.
+// in line as those of an evicted Job do. The same holds for a JobSet, where all pods of all its
+// Jobs end: its controller suspends and resumes its Jobs, and would resume one that others suspend.
+// "Job" stands for both below.
 //
 // A Job is read, its pods are marked for the workload that gets their room, and it is suspended in
 // one write with our label. What the label says outlives the process: the next one resumes the Job.
@@ -9,6 +11,7 @@
 // with it, the pods are evicted as they are without this.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -35,6 +38,11 @@ class Suspensions {
 
   /// A term begins: reads which Jobs are to be resumed.
   void Start();
+  /// Tells which evictions are of one Job, and from those of others.
+  /// REQUIRES: the eviction names a Job.
+  static std::string KeyOf(const engine::EvictPod& eviction) {
+    return eviction.pod.ns + '/' + eviction.job->Key();
+  }
   /// Whether Begin may be called for this Job: it is not suspended already, and Jobs can be read.
   /// REQUIRES: the eviction names a Job.
   bool Takes(const engine::EvictPod& eviction, TimePoint now) const;
@@ -83,12 +91,22 @@ class Suspensions {
         pods{};           ///< UIDs of those that are to be gone; the last is looked at first.
     TimePoint since = 0;  ///< When it was suspended, as far as is known.
   };
-  /// By namespace/UID.
+  /// By KeyOf.
   using Jobs = std::map<std::string, Job, std::less<>>;
+  /// What is known of all Jobs, or of all JobSets.
+  struct Kind {
+    int lists_failed = 0;        ///< Since the last that was read.
+    bool listed = false;         ///< The list was read in this term.
+    TimePoint denied_until = 0;  ///< Berth does not have the right to suspend them.
+  };
 
-  static std::string KeyOf(const kube::JobRef& ref) { return ref.ns + '/' + ref.uid; }
+  static std::string KeyOf(const kube::JobRef& ref) {
+    return ref.ns + '/' +
+           engine::OwningJob{.kind = ref.kind, .name = ref.name, .uid = ref.uid}.Key();
+  }
+  Kind& kind(kube::JobKind kind) { return kinds_.at(static_cast<std::size_t>(kind)); }
   Id NewOrder(const std::string& key);
-  void List(std::string from);
+  void List(kube::JobKind kind, std::string from);
   void Read(Job& job);
   void Write(Job& job, bool suspend);
   void Mark(Job& job);
@@ -102,17 +120,16 @@ class Suspensions {
   Ended WasSuspended(Jobs::iterator at, const Result& result, TimePoint now);
   void WasLookedAt(Jobs::iterator at, const Result& result, TimePoint now);
   void WasResumed(Jobs::iterator at, const Result& result, TimePoint now);
-  void WereListed(const Result& result, const cluster::Store& store, TimePoint now);
+  void WereListed(kube::JobKind kind, const Result& result, const cluster::Store& store,
+                  TimePoint now);
   void Rest(Job& job, TimePoint now);
   static bool HasEnded(Job& job, const cluster::Store& store, TimePoint now);
 
   Outbox& out_;
   Jobs jobs_;
-  std::map<Id, std::string> orders_;  ///< Under way: of which Job, by its key; empty: the list.
+  std::map<Id, std::string> orders_;  ///< Under way: of which Job, by its key, or ListKey.
   std::set<std::pair<TimePoint, std::string>> timers_;  ///< As orders_.
-  int lists_failed_ = 0;                                ///< Since the last that was read.
-  bool listed_ = false;                                 ///< The list was read in this term.
-  TimePoint denied_until_ = 0;  ///< Berth does not have the right to suspend Jobs.
+  std::array<Kind, 2> kinds_{};                         ///< By kube::JobKind.
 };
 
 }  // namespace berth::host

@@ -76,7 +76,7 @@ struct JobList {
   std::vector<Job> jobs;
   std::string next;  ///< Where the next part of the list begins; empty: this is the last.
 };
-/// A Job, or a list without the Jobs in it that cannot be read.
+/// A Job or JobSet, or a list of them without those that cannot be read.
 std::expected<JobList, DecodeError> DecodeJobs(std::string_view json,
                                                simdjson::dom::parser& parser);
 

@@ -198,15 +198,19 @@ struct PodDisruptionBudget {
   std::int32_t disruptions_allowed = 0;
 };
 
-/// A batch/v1 Job.
+/// What creates pods, replaces them, and can be suspended as a whole.
+enum class JobKind : std::uint8_t {
+  kJob,     ///< batch/v1
+  kJobSet,  ///< jobset.x-k8s.io/v1alpha2: creates Jobs, and suspends and resumes them.
+};
+
+/// A Job or a JobSet.
 struct Job {
   ObjectMeta meta;
-  bool suspended = false;  ///< spec.suspend
-  std::int32_t parallelism = 1;
-  std::optional<std::int32_t> completions;
-  std::int32_t succeeded = 0;  ///< Of status: how many of its pods have.
+  bool suspended = false;      ///< spec.suspend
+  std::int64_t most_pods = 1;  ///< How many pods it may have that have not ended; not negative.
   bool finished = false;       ///< It is complete, or has failed.
-  std::string managed_by;      ///< Empty, or who runs it instead of the Job controller.
+  std::string managed_by;      ///< Empty, or who runs it instead of its usual controller.
   std::optional<OwnerReference> controller;
 };
 

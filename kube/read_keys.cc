@@ -62,6 +62,7 @@ constexpr auto kReadKeys = [] {
       OnNodes(kHamiScoreAnnotation),
       Label("jobset.sigs.k8s.io/job-global-index"),
       Label("jobset.sigs.k8s.io/job-index"),
+      Label("jobset.sigs.k8s.io/jobset-name"),
       {.name = "kai.scheduler/batch-min-member"},
       {.name = "kai.scheduler/queue"},
       {.name = "kai.scheduler/topology-preferred-placement"},

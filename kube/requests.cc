@@ -1,5 +1,7 @@
 #include "kube/requests.h"
 
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -50,6 +52,12 @@ std::optional<Request> PatchPodRequest(const PodRef& pod, const char* below, con
   request->content_type = type;
   request->body = JsonText(patch);
   return request;
+}
+
+/// The group with its version, and the resource in it.
+std::pair<std::string_view, std::string_view> ResourceOf(JobKind kind) {
+  if (kind == JobKind::kJobSet) return {"jobset.x-k8s.io/v1alpha2", "jobsets"};
+  return {"batch/v1", "jobs"};
 }
 
 std::string EventNamespace(const EventRecord& event) {
@@ -164,18 +172,21 @@ std::optional<Request> GetPodRequest(std::string_view ns, std::string_view name)
   return PodRequest(ns, name, "GET");
 }
 
-std::optional<Request> GetJobRequest(std::string_view ns, std::string_view name) {
+std::optional<Request> GetJobRequest(JobKind kind, std::string_view ns, std::string_view name) {
   if (!IsName(ns) || !IsName(name)) return std::nullopt;
+  const auto [group, resource] = ResourceOf(kind);
   Request request;
-  request.path = "/apis/batch/v1/namespaces/" + EscapeSegment(ns) + "/jobs/" + EscapeSegment(name);
+  request.path = fmt::format("/apis/{}/namespaces/{}/{}/{}", group, EscapeSegment(ns), resource,
+                             EscapeSegment(name));
   return request;
 }
 
-Request ListJobsRequest(std::string_view label, std::string_view from) {
+Request ListJobsRequest(JobKind kind, std::string_view label, std::string_view from) {
   // Users may make Jobs as large as the API server permits, and its JSON of them larger still.
   constexpr const char* kAtATime = "10";
   Request request;
-  request.path = "/apis/batch/v1/jobs";
+  const auto [group, resource] = ResourceOf(kind);
+  request.path = fmt::format("/apis/{}/{}", group, resource);
   request.query = {{"labelSelector", std::string(label)}, {"limit", kAtATime}};
   if (!from.empty()) request.query.emplace_back("continue", from);
   request.accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -183,7 +194,7 @@ Request ListJobsRequest(std::string_view label, std::string_view from) {
 }
 
 std::optional<Request> SuspendJobRequest(const JobRef& job, std::string_view label, bool suspend) {
-  auto request = GetJobRequest(job.ns, job.name);
+  auto request = GetJobRequest(job.kind, job.ns, job.name);
   if (!request) return std::nullopt;
   request->method = "PATCH";
   request->query = {{"fieldValidation", "Ignore"}};

@@ -25,6 +25,7 @@ struct PodRef {
 
 /// Identifies one Job exactly, in one state.
 struct JobRef {
+  JobKind kind = JobKind::kJob;
   std::string ns;
   std::string name;
   std::string uid;
@@ -80,10 +81,10 @@ std::optional<Request> DeletePodRequest(const PodRef& pod, bool dry_run);
 std::optional<Request> DisruptRequest(const PodRef& pod, const AnnotationPatch& annotations,
                                       MicroTime now);
 std::optional<Request> GetPodRequest(std::string_view ns, std::string_view name);
-std::optional<Request> GetJobRequest(std::string_view ns, std::string_view name);
-/// The metadata of the Jobs with the label, a few at a time; `from`: where the last answer ended;
-/// empty: from the first.
-Request ListJobsRequest(std::string_view label, std::string_view from);
+std::optional<Request> GetJobRequest(JobKind kind, std::string_view ns, std::string_view name);
+/// The metadata of the Jobs of that kind with the label, a few at a time; `from`: where the last
+/// answer ended; empty: from the first.
+Request ListJobsRequest(JobKind kind, std::string_view label, std::string_view from);
 /// Sets spec.suspend of the Job, and the label with it, or resumes it and removes the label. 409 if
 /// it has changed since it was read.
 std::optional<Request> SuspendJobRequest(const JobRef& job, std::string_view label, bool suspend);

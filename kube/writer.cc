@@ -101,14 +101,14 @@ WriteResult Writer::GetPod(const std::string& ns, const std::string& name,
   return Send(GetPodRequest(ns, name), options);
 }
 
-WriteResult Writer::GetJob(const std::string& ns, const std::string& name,
+WriteResult Writer::GetJob(JobKind kind, const std::string& ns, const std::string& name,
                            const WriteOptions& options) {
-  return Send(GetJobRequest(ns, name), options);
+  return Send(GetJobRequest(kind, ns, name), options);
 }
 
-WriteResult Writer::ListJobs(std::string_view label, std::string_view from,
+WriteResult Writer::ListJobs(JobKind kind, std::string_view label, std::string_view from,
                              const WriteOptions& options) {
-  return Send(ListJobsRequest(label, from), options);
+  return Send(ListJobsRequest(kind, label, from), options);
 }
 
 WriteResult Writer::SuspendJob(const JobRef& job, std::string_view label, bool suspend,

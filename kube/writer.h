@@ -67,8 +67,10 @@ class Writer {
   WriteResult GetPod(const std::string& ns, const std::string& name, const WriteOptions& options);
 
   /// Read a Job, or metadata of Jobs (ListJobsRequest()): their JSON is in `body`.
-  WriteResult GetJob(const std::string& ns, const std::string& name, const WriteOptions& options);
-  WriteResult ListJobs(std::string_view label, std::string_view from, const WriteOptions& options);
+  WriteResult GetJob(JobKind kind, const std::string& ns, const std::string& name,
+                     const WriteOptions& options);
+  WriteResult ListJobs(JobKind kind, std::string_view label, std::string_view from,
+                       const WriteOptions& options);
 
   /// SuspendJobRequest().
   WriteResult SuspendJob(const JobRef& job, std::string_view label, bool suspend,

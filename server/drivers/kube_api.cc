@@ -89,9 +89,10 @@ host::Result KubeApi::Evict(const host::Evict& eviction, const Wanted& wanted) {
 
 host::Result KubeApi::ReadJobs(const host::ReadJobs& order) {
   const kube::WriteOptions options{.timeout = seconds(10)};
-  const auto result = order.name.empty()
-                          ? writer_.ListJobs(cluster::kSuspendedLabel, order.from, options)
-                          : writer_.GetJob(order.ns, order.name, options);
+  const auto result =
+      order.name.empty()
+          ? writer_.ListJobs(order.kind, cluster::kSuspendedLabel, order.from, options)
+          : writer_.GetJob(order.kind, order.ns, order.name, options);
   if (result.outcome != kube::WriteOutcome::kDone) {
     return {.outcome = result.outcome, .message = result.message, .forbidden = IsForbidden(result)};
   }

@@ -416,8 +416,10 @@ void Checker::WhenQuiet(const HostDriver& host) {
   CheckLedger(store);
   CheckTorn();
   CheckBeneficiaries();
-  for (const auto& [key, job] : env_.api.jobs()) {
-    if (job.suspended) Broken(fmt::format("I10: the Job {} stays suspended", key));
+  for (const kube::JobKind kind : {kube::JobKind::kJob, kube::JobKind::kJobSet}) {
+    for (const auto& [key, job] : env_.api.jobs(kind)) {
+      if (job.suspended) Broken(fmt::format("I10: the Job {} stays suspended", key));
+    }
   }
   for (const auto& [gang, incarnation] : incarnations_) {
     const auto came = static_cast<int>(incarnation.came.size());

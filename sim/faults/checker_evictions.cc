@@ -14,6 +14,16 @@
 namespace berth::sim {
 namespace {
 
+/// Whether one Job, or Jobs of one JobSet, control both pods, which are of one namespace.
+bool SameOwner(const kube::Pod& a, const kube::Pod& b) {
+  const auto owner = [](const kube::Pod& pod) {
+    const auto set = pod.meta.labels.find("jobset.sigs.k8s.io/jobset-name");
+    if (set != pod.meta.labels.end()) return "set " + set->second;
+    return pod.controller ? pod.controller->uid : std::string();
+  };
+  return !owner(a).empty() && owner(a) == owner(b);
+}
+
 /// Counts pods whose eviction some budget forbids after the pods before them.
 std::int64_t Violations(const cluster::Store& store, const std::vector<std::string>& uids) {
   std::map<std::string, std::int64_t> gone;
@@ -129,14 +139,13 @@ void Checker::OnEviction(const kube::Pod& victim) {
   NoteTorn(victim);
 }
 
-/// A pod of the same gang and Job is evicted whole. This one may have been bound since that was
-/// decided: kube-scheduler binds members without devices itself.
+/// A pod of the same gang and Job, or JobSet, is evicted whole. This one may have been bound since
+/// that was decided: kube-scheduler binds members without devices itself.
 bool Checker::GoesWithItsJob(const kube::Pod& victim) const {
   return std::ranges::any_of(env_.api.pods(), [&](const auto& entry) {
     const kube::Pod& mate = *entry.second;
     const auto mark = cluster::EvictionMarkOf(mate);
-    return mark && !mark->surplus && mate.controller && victim.controller &&
-           mate.controller->uid == victim.controller->uid &&
+    return mark && !mark->surplus && SameOwner(mate, victim) &&
            WorkloadKey(mate) == WorkloadKey(victim);
   });
 }

@@ -65,6 +65,7 @@ Job DrawJob(int index, int room, TimePoint wave, Random& random) {
   if (random.Percent(55)) {
     job.name = fmt::format("g{}", index);
     job.gang = true;
+    job.is_set = job.replaces && index % 3 == 0;
     job.size = static_cast<int>(random.Between(2, std::clamp(room, 2, 7)));
     job.min = random.Percent(60) ? job.size : static_cast<int>(random.Between(1, job.size));
     job.launchers = random.Percent(25) ? 1 : 0;
@@ -142,7 +143,9 @@ std::string Job::ToString() const {
       "s{}{}{}{}{}{}{}{}{}",
       static_cast<double>(at % 100'000'000) / 1000.0, name, size, gpus, cpus, min, launchers,
       priority, queue, lasts / 1000, gated ? ", gated" : "", whole_node ? ", whole node" : "",
-      replaces ? ", replaces" : "",
+      is_set     ? ", a JobSet"
+      : replaces ? ", replaces"
+                 : "",
       topology_required.empty() ? "" : ", in one " + topology_required,
       topology_preferred.empty() ? "" : ", preferably one " + topology_preferred,
       app.empty() ? "" : ", app " + app,
@@ -166,9 +169,12 @@ std::optional<kube::Job> MakeJob(const Job& job) {
   object.meta.name = job.name;
   object.meta.ns = job.ns;
   object.meta.uid = fmt::format("job-{}-{}", job.ns, job.name);
-  object.parallelism = job.size;
-  object.completions = job.size;
+  object.most_pods = job.size;
   return object;
+}
+
+kube::JobKind KindOf(const Job& job) {
+  return job.is_set ? kube::JobKind::kJobSet : kube::JobKind::kJob;
 }
 
 kube::Pod MakeMember(const Job& job, int index) {
@@ -187,11 +193,14 @@ kube::Pod MakeMember(const Job& job, int index) {
   if (!job.model.empty()) spec->node_selector["example.com/model"] = job.model;
   pod.spec = std::move(spec);
   if (job.gang) {
+    const std::string name =
+        job.is_set ? fmt::format("{}-workers-{}", job.name, index % 2) : job.name;
     pod.controller = {.api_version = job.replaces ? "batch/v1" : "example.com/v1",
                       .kind = "Job",
-                      .name = job.name,
-                      .uid = fmt::format("job-{}-{}", job.ns, job.name),
+                      .name = name,
+                      .uid = fmt::format("job-{}-{}", job.ns, name),
                       .controller = true};
+    if (job.is_set) pod.meta.labels["jobset.sigs.k8s.io/jobset-name"] = job.name;
     pod.meta.labels["berth.dev/gang"] = job.name;
     pod.meta.labels["batch.kubernetes.io/job-completion-index"] = std::to_string(index);
     pod.meta.annotations["berth.dev/gang-size"] = std::to_string(job.size);

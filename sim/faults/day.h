@@ -30,6 +30,7 @@ struct Job {
   bool gated = true;
   bool whole_node = false;
   bool replaces = false;  ///< Its controller creates a new pod for one that fails or is deleted.
+  bool is_set = false;    ///< That is a JobSet with two Jobs, instead of one Job.
   std::int32_t priority = 0;
   std::string queue{};
   std::string topology_required{};
@@ -69,8 +70,10 @@ kube::PodDisruptionBudget MakeBudget(const Budget& budget);
 
 /// The Pod of member `index`, as its controller creates it.
 kube::Pod MakeMember(const Job& job, int index);
-/// The batch/v1 Job whose controller creates the members; nullopt: they have none.
+/// The batch/v1 Job or JobSet (KindOf) whose controller creates the members; nullopt: they have
+/// none.
 std::optional<kube::Job> MakeJob(const Job& job);
+kube::JobKind KindOf(const Job& job);
 
 struct Day {
   std::uint64_t seed = 0;

@@ -46,7 +46,7 @@ Reply InBytes(Environment& env, const kube::Request& request) {
   Reply reply{.status = answer.status};
   if (!reply.ok()) {
     reply.message = kube::ParseStatus(answer.body, answer.status).message;
-  } else if (request.path.starts_with("/apis/batch/")) {
+  } else if (JobKindOf(request)) {
     simdjson::dom::parser parser;
     auto jobs = kube::DecodeJobs(answer.body, parser);
     if (!jobs) {
@@ -145,12 +145,12 @@ void ApiClient::ReadJobs(const host::ReadJobs& order, Duration timeout, Done don
   Send(
       {.ns = order.ns, .name = order.name}, /*is_read=*/true,
       [&] {
-        return order.name.empty() ? kube::ListJobsRequest(label, order.from)
-                                  : kube::GetJobRequest(order.ns, order.name);
+        return order.name.empty() ? kube::ListJobsRequest(order.kind, label, order.from)
+                                  : kube::GetJobRequest(order.kind, order.ns, order.name);
       },
       [order, label](ApiServer& api) {
-        return order.name.empty() ? api.ListJobs(label, order.from)
-                                  : api.ReadJob(order.ns, order.name);
+        return order.name.empty() ? api.ListJobs(order.kind, label, order.from)
+                                  : api.ReadJob(order.kind, order.ns, order.name);
       },
       timeout, {}, std::move(done));
 }

@@ -187,21 +187,22 @@ Reply ApplySpec(ApiServer& api, engine::PodRef pod, const json& body) {
   return api.RemoveGate(pod, Text(gate, "name"));
 }
 
-/// The paths `/apis/batch/v1/jobs` and `/apis/batch/v1/namespaces/NS/jobs/NAME`.
-Reply ApplyToJobs(ApiServer& api, const kube::Request& request) {
+/// The paths `/apis/GROUP/VERSION/RESOURCE` and `/apis/GROUP/VERSION/namespaces/NS/RESOURCE/NAME`.
+Reply ApplyToJobs(ApiServer& api, kube::JobKind kind, const kube::Request& request) {
   const std::vector<std::string> parts = PartsOf(request.path);
-  if (request.method == "GET" && parts.size() == 4 && parts[3] == "jobs") {
+  const char* resource = kind == kube::JobKind::kJobSet ? "jobsets" : "jobs";
+  if (request.method == "GET" && parts.size() == 4 && parts[3] == resource) {
     const auto& query = request.query;
     const bool known = (query.size() == 2 || query.size() == 3) &&
                        query[0].first == "labelSelector" && query[1].first == "limit" &&
                        (query.size() == 2 || query[2].first == "continue");
     if (!known) throw Unknown{"query"};
-    return api.ListJobs(query[0].second, query.size() == 3 ? query[2].second : "");
+    return api.ListJobs(kind, query[0].second, query.size() == 3 ? query[2].second : "");
   }
-  if (parts.size() != 7 || parts[3] != "namespaces" || parts[5] != "jobs") {
+  if (parts.size() != 7 || parts[3] != "namespaces" || parts[5] != resource) {
     throw Unknown{"path " + request.path};
   }
-  if (request.method == "GET") return api.ReadJob(parts[4], parts[6]);
+  if (request.method == "GET") return api.ReadJob(kind, parts[4], parts[6]);
   if (request.method != "PATCH" || request.content_type != "application/merge-patch+json") {
     throw Unknown{request.method + " " + request.content_type};
   }
@@ -213,7 +214,8 @@ Reply ApplyToJobs(ApiServer& api, const kube::Request& request) {
   if (labels.size() != 1) throw Unknown{"patch of several labels"};
   const bool suspend = Known(body.at("spec"), {"suspend"}, "patch.spec").at("suspend").get<bool>();
   if (suspend == labels.front().is_null()) throw Unknown{"label of a suspended Job"};
-  return api.SuspendJob({.ns = parts[4],
+  return api.SuspendJob({.kind = kind,
+                         .ns = parts[4],
                          .name = parts[6],
                          .uid = Text(metadata, "uid"),
                          .resource_version = Text(metadata, "resourceVersion")},
@@ -221,7 +223,7 @@ Reply ApplyToJobs(ApiServer& api, const kube::Request& request) {
 }
 
 Reply Apply(ApiServer& api, const kube::Request& request) {
-  if (request.path.starts_with("/apis/batch/v1/")) return ApplyToJobs(api, request);
+  if (const auto kind = JobKindOf(request)) return ApplyToJobs(api, *kind, request);
   const auto [pod, subresource] = ParsePath(request.path);
   for (const auto& [key, value] : request.query) {
     const bool known = request.method == "PATCH" && key == "fieldValidation" && value == "Ignore";
@@ -244,17 +246,23 @@ Reply Apply(ApiServer& api, const kube::Request& request) {
 }
 
 /// One Job, or a list.
-json JobsJson(const std::string& path, const kube::JobList& list) {
-  if (!path.ends_with("/v1/jobs")) return JobJson(list.jobs.front());
+json JobsJson(kube::JobKind kind, const std::string& path, const kube::JobList& list) {
+  if (path.find("/namespaces/") != path.npos) return JobJson(kind, list.jobs.front());
   json items = json::array();
-  for (const kube::Job& job : list.jobs) items.push_back(JobJson(job));
-  return {{"apiVersion", "batch/v1"},
-          {"kind", "JobList"},
+  for (const kube::Job& job : list.jobs) items.push_back(JobJson(kind, job));
+  return {{"apiVersion", "meta.k8s.io/v1"},
+          {"kind", "PartialObjectMetadataList"},
           {"metadata", {{"continue", list.next}}},
           {"items", std::move(items)}};
 }
 
 }  // namespace
+
+std::optional<kube::JobKind> JobKindOf(const kube::Request& request) {
+  if (request.path.starts_with("/apis/batch/v1/")) return kube::JobKind::kJob;
+  if (request.path.starts_with("/apis/jobset.x-k8s.io/v1alpha2/")) return kube::JobKind::kJobSet;
+  return std::nullopt;
+}
 
 kube::Response StatusResponse(int status, const std::string& message) {
   return {.status = status,
@@ -269,9 +277,9 @@ kube::Response StatusResponse(int status, const std::string& message) {
 kube::Response Serve(ApiServer& api, const kube::Request& request, std::string& unknown) {
   try {
     const Reply reply = Apply(api, request);
-    if (reply.ok() && request.path.starts_with("/apis/batch/")) {
+    if (const auto kind = JobKindOf(request); kind && reply.ok()) {
       return {.status = reply.status,
-              .body = Bytes(JobsJson(request.path, reply.jobs)),
+              .body = Bytes(JobsJson(*kind, request.path, reply.jobs)),
               .retry_after = {}};
     }
     if (!reply.ok() || reply.pod == nullptr) return StatusResponse(reply.status, reply.message);

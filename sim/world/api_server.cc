@@ -19,6 +19,13 @@ bool Runs(const kube::Pod& pod) {
          pod.phase != kube::PodPhase::kFailed;
 }
 
+/// Whether the Job controls the pod, or a Job of the JobSet does.
+bool IsOf(const kube::Pod& pod, const kube::JobRef& job) {
+  if (job.kind == kube::JobKind::kJob) return pod.controller && pod.controller->uid == job.uid;
+  const auto set = pod.meta.labels.find("jobset.sigs.k8s.io/jobset-name");
+  return pod.meta.ns == job.ns && set != pod.meta.labels.end() && set->second == job.name;
+}
+
 void Apply(const kube::AnnotationPatch& patch, kube::StringMap& annotations) {
   for (const auto& [key, value] : patch) {
     if (value) {
@@ -167,21 +174,22 @@ Reply ApiServer::EvictByDelete(const engine::PodRef& ref, bool dry_run) {
   return DeletePod(ref);
 }
 
-void ApiServer::PutJob(kube::Job job) {
+void ApiServer::PutJob(kube::JobKind kind, kube::Job job) {
   job.meta.resource_version = std::to_string(++version_);
   const std::string key = job.meta.ns + '/' + job.meta.name;
-  jobs_.insert_or_assign(key, std::move(job));
+  jobs_.at(static_cast<std::size_t>(kind)).insert_or_assign(key, std::move(job));
 }
 
-Reply ApiServer::ReadJob(const std::string& ns, const std::string& name) const {
-  const auto job = jobs_.find(ns + '/' + name);
-  if (job == jobs_.end()) return {.status = 404, .message = "no such Job"};
+Reply ApiServer::ReadJob(kube::JobKind kind, const std::string& ns, const std::string& name) const {
+  const auto job = jobs(kind).find(ns + '/' + name);
+  if (job == jobs(kind).end()) return {.status = 404, .message = "no such Job"};
   return {.jobs = {.jobs = {job->second}, .next = {}}};
 }
 
-Reply ApiServer::ListJobs(const std::string& label, const std::string& from) const {
+Reply ApiServer::ListJobs(kube::JobKind kind, const std::string& label,
+                          const std::string& from) const {
   Reply reply;
-  for (const auto& [key, job] : jobs_) {
+  for (const auto& [key, job] : jobs(kind)) {
     if (!job.meta.labels.contains(label) || key <= from) continue;
     if (!reply.jobs.jobs.empty()) {
       const kube::ObjectMeta& last = reply.jobs.jobs.back().meta;
@@ -194,8 +202,8 @@ Reply ApiServer::ListJobs(const std::string& label, const std::string& from) con
 }
 
 Reply ApiServer::SuspendJob(const kube::JobRef& ref, const std::string& label, bool suspend) {
-  const auto at = jobs_.find(ref.ns + '/' + ref.name);
-  if (at == jobs_.end()) return {.status = 404, .message = "no such Job"};
+  const auto at = jobs(ref.kind).find(ref.ns + '/' + ref.name);
+  if (at == jobs(ref.kind).end()) return {.status = 404, .message = "no such Job"};
   const kube::ObjectMeta& meta = at->second.meta;
   if (meta.uid != ref.uid || meta.resource_version != ref.resource_version) {
     return {.status = 409, .message = "the object has been modified"};
@@ -208,11 +216,10 @@ Reply ApiServer::SuspendJob(const kube::JobRef& ref, const std::string& label, b
     job.meta.labels.erase(label);
   }
   for (const auto& [key, pod] : std::map(pods_)) {
-    const bool owned = pod->controller && pod->controller->uid == ref.uid;
-    const bool evicts = suspend && owned && !pod->node_name.empty() && Runs(*pod);
+    const bool evicts = suspend && IsOf(*pod, ref) && !pod->node_name.empty() && Runs(*pod);
     if (evicts && on_evicted) on_evicted(*pod);
   }
-  PutJob(job);
+  PutJob(ref.kind, job);
   if (on_job) on_job(at->second);
   return {.jobs = {.jobs = {at->second}, .next = {}}};
 }

@@ -102,15 +102,17 @@ class ApiServer final : public SchedulerWrites {
   /// Any other patch.
   Reply Patch(const engine::PodRef& ref, const std::function<bool(kube::Pod&)>& change) override;
 
-  // --- Jobs, by ns/name. As for pods, but 409 for another resource version, too.
-  void PutJob(kube::Job job);
-  Reply ReadJob(const std::string& ns, const std::string& name) const;
+  // --- Jobs and JobSets, by ns/name. As for pods, but 409 for another resource version, too.
+  void PutJob(kube::JobKind kind, kube::Job job);
+  Reply ReadJob(kube::JobKind kind, const std::string& ns, const std::string& name) const;
   /// One at a time, so that callers have to go on.
-  Reply ListJobs(const std::string& label, const std::string& from) const;
-  /// Sets spec.suspend with the label, or resumes without it. A suspended Job's controller deletes
-  /// its pods.
+  Reply ListJobs(kube::JobKind kind, const std::string& label, const std::string& from) const;
+  /// Sets spec.suspend with the label, or resumes without it. The controller of what is suspended
+  /// deletes its pods.
   Reply SuspendJob(const kube::JobRef& ref, const std::string& label, bool suspend);
-  const std::map<std::string, kube::Job>& jobs() const { return jobs_; }
+  const std::map<std::string, kube::Job>& jobs(kube::JobKind kind) const {
+    return jobs_.at(static_cast<std::size_t>(kind));
+  }
 
   // --- Nodes, budgets and the policy.
   void PutNode(kube::Node node);
@@ -176,7 +178,7 @@ class ApiServer final : public SchedulerWrites {
   std::map<std::string, std::shared_ptr<const kube::Node>> nodes_;
   std::shared_ptr<const config::PolicyConfiguration> policy_;
   std::map<std::string, std::shared_ptr<const kube::PodDisruptionBudget>> budgets_;
-  std::map<std::string, kube::Job> jobs_;
+  std::array<std::map<std::string, kube::Job>, 2> jobs_;  ///< By kube::JobKind.
   std::array<Journal, kKinds> journals_;
   std::array<std::vector<Watcher>, kKinds> watchers_;
 };

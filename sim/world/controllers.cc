@@ -25,7 +25,7 @@ Controllers::Controllers(Environment& env, const std::vector<Job>& jobs,
   for (const Job& job : jobs) {
     if (auto object = MakeJob(job)) {
       by_uid_.emplace(object->meta.uid, &job);
-      env_.api.PutJob(*std::move(object));
+      env_.api.PutJob(KindOf(job), *std::move(object));
     }
   }
   env_.api.on_job = [this](const kube::Job& object) { OnJob(object); };
@@ -45,11 +45,12 @@ void Controllers::Later(Duration delay, std::function<void()> action) {
 }
 
 bool Controllers::IsSuspended(const Job& job) const {
-  const auto object = env_.api.jobs().find(job.ns + '/' + job.name);
-  return object != env_.api.jobs().end() && object->second.suspended;
+  const auto& objects = env_.api.jobs(KindOf(job));
+  const auto object = objects.find(job.ns + '/' + job.name);
+  return object != objects.end() && object->second.suspended;
 }
 
-/// The Job controller sees it after a while, as it is then: deletes the pods of what is suspended,
+/// The controller sees it after a while, as it is then: deletes the pods of what is suspended,
 /// and creates those that are missing of what is not.
 void Controllers::OnJob(const kube::Job& object) {
   const auto found = by_uid_.find(object.meta.uid);
@@ -103,10 +104,10 @@ void Controllers::OnPod(const Change& change) {
       // The pods of a Job that have succeeded stay until it is complete.
       if (!news) return;
       if (++done_[job] == job->size) RemoveMembers(*job);
-      kube::Job object = env_.api.jobs().at(job->ns + '/' + job->name);
-      object.succeeded = done_[job];
-      object.finished = done_[job] == job->size;
-      env_.api.PutJob(std::move(object));
+      kube::Job object = env_.api.jobs(KindOf(*job)).at(job->ns + '/' + job->name);
+      object.most_pods = job->size - done_[job];
+      object.finished = object.most_pods == 0;
+      env_.api.PutJob(KindOf(*job), std::move(object));
       return;
     }
     if (seen_ending_.insert(pod.meta.uid).second) {

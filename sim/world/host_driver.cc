@@ -250,11 +250,11 @@ void HostDriver::Do(const host::Evict& order) {
   });
 }
 
-/// In worlds without Jobs nothing is sent.
+/// In worlds without objects of that kind nothing is sent.
 void HostDriver::Do(const host::ReadJobs& order) {
   const std::string key = order.ns + "/" + order.name;
   Push(key, order.id, [this, order, key] {
-    if (env_.api.jobs().empty()) {
+    if (env_.api.jobs(order.kind).empty()) {
       Finish(order.id, {.outcome = WriteOutcome::kNotFound});
       return NextJob(key);
     }

@@ -282,16 +282,24 @@ json NodeJson(const kube::Node& node) {
   return out;
 }
 
-json JobJson(const kube::Job& job) {
-  json out{{"apiVersion", "batch/v1"},
-           {"kind", "Job"},
+json JobJson(kube::JobKind kind, const kube::Job& job) {
+  const bool is_set = kind == kube::JobKind::kJobSet;
+  json out{{"apiVersion", is_set ? "jobset.x-k8s.io/v1alpha2" : "batch/v1"},
+           {"kind", is_set ? "JobSet" : "Job"},
            {"metadata", Metadata(job.meta)},
-           {"spec", {{"suspend", job.suspended}, {"parallelism", job.parallelism}}},
-           {"status", {{"succeeded", job.succeeded}}}};
-  if (job.finished) {
-    out["status"]["conditions"] = json::array({{{"type", "Complete"}, {"status", "True"}}});
+           {"spec", {{"suspend", job.suspended}}}};
+  if (is_set) {
+    out["spec"]["replicatedJobs"] =
+        json::array({{{"name", "workers"},
+                      {"replicas", 1},
+                      {"template", {{"spec", {{"parallelism", job.most_pods}}}}}}});
+  } else {
+    out["spec"]["parallelism"] = job.most_pods;
   }
-  if (job.completions) out["spec"]["completions"] = *job.completions;
+  if (job.finished) {
+    const char* type = is_set ? "Completed" : "Complete";
+    out["status"]["conditions"] = json::array({{{"type", type}, {"status", "True"}}});
+  }
   return out;
 }
 

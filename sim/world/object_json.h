@@ -18,7 +18,7 @@ nlohmann::json NodeJson(const kube::Node& node);
 /// A policy/v1.PodDisruptionBudget with the fields that Berth reads.
 nlohmann::json BudgetJson(const kube::PodDisruptionBudget& budget);
 /// A batch/v1.Job with the fields that Berth reads.
-nlohmann::json JobJson(const kube::Job& job);
+nlohmann::json JobJson(kube::JobKind kind, const kube::Job& job);
 /// The v1.ConfigMap that Berth watches for its policy (server/drivers/informers.h). Its resource
 /// version is not used.
 nlohmann::json PolicyJson(const config::PolicyConfiguration& policy);

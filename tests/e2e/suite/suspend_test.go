@@ -2,11 +2,14 @@ package suite
 
 import (
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"berth.dev/tests/e2e/suite/bed"
 )
@@ -24,17 +27,25 @@ func jobNow(t *testing.T, s *bed.Scenario, job *batchv1.Job) *batchv1.Job {
 }
 
 // podsOf waits until the Job has n pods, none of them in `before`.
-func podsOf(t *testing.T, s *bed.Scenario, job *batchv1.Job, n int, before ...*corev1.Pod) (pods []*corev1.Pod) {
+func podsOf(t *testing.T, s *bed.Scenario, job *batchv1.Job, n int, before ...*corev1.Pod) []*corev1.Pod {
+	t.Helper()
+	return podsOfJobs(t, s, []string{job.Name}, n, before...)
+}
+
+// podsOfJobs does so for several Jobs of the namespace default together.
+func podsOfJobs(t *testing.T, s *bed.Scenario, jobs []string, n int, before ...*corev1.Pod) (pods []*corev1.Pod) {
 	t.Helper()
 	old := map[string]bool{}
 	for _, pod := range before {
 		old[string(pod.UID)] = true
 	}
-	bed.Eventually(t, 2*bed.Timeout, "the Job "+job.Name+" has its pods", func() error {
+	bed.Eventually(t, 2*bed.Timeout, "there are pods of "+strings.Join(jobs, " and "), func() error {
 		pods = nil
-		for _, pod := range s.PodsOf(job.Namespace, job.Name) {
-			if pod.DeletionTimestamp == nil && !old[string(pod.UID)] {
-				pods = append(pods, pod)
+		for _, job := range jobs {
+			for _, pod := range s.PodsOf(metav1.NamespaceDefault, job) {
+				if pod.DeletionTimestamp == nil && !old[string(pod.UID)] {
+					pods = append(pods, pod)
+				}
 			}
 		}
 		return bed.Unless(len(pods) == n, "%d", len(pods))
@@ -137,5 +148,91 @@ func TestPodsAreEvictedWhereTheirJobIsNotSuspended(t *testing.T) {
 				t.Errorf("the Job was suspended: %+v", now.Status.Conditions)
 			}
 		})
+	}
+}
+
+// jobSetNow reads the JobSet: whether it is suspended, its label, and how it ended.
+func jobSetNow(t *testing.T, s *bed.Scenario, name string) (suspended bool, label, end string) {
+	t.Helper()
+	set, err := s.Dynamic().Resource(bed.JobSets).Namespace(metav1.NamespaceDefault).Get(s.Context(), name, bed.GetOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	suspended, _, _ = unstructured.NestedBool(set.Object, "spec", "suspend")
+	end, _, _ = unstructured.NestedString(set.Object, "status", "terminalState")
+	return suspended, set.GetLabels()[suspendedLabel], end
+}
+
+// fillWithJobSet makes two nodes of 8 GPUs that are full with the pods of a
+// JobSet, one of each of its two Jobs, and the PriorityClass high. `retries` is the
+// backoffLimit of its Jobs.
+func fillWithJobSet(t *testing.T, s *bed.Scenario, pod *bed.PodBuilder, retries int32) (jobs []string, pods []*corev1.Pod) {
+	t.Helper()
+	s.SuspendJobs()
+	keepApart(t, s)
+	s.StartJobSetController()
+	s.PriorityClass("high", 100_000)
+	s.Nodes(2).GPUs(8).Create()
+	jobs = pod.GPUs(8).Gated().JobSet(2, 1, retries)
+	pods = podsOfJobs(t, s, jobs, 2)
+	s.AllBound(pods...)
+	return jobs, pods
+}
+
+// A JobSet is suspended where all pods of all its Jobs are evicted: its controller,
+// which would resume a single Job of it, suspends and resumes them. None fails, so
+// that a JobSet without restarts (maxRestarts: 0) goes on.
+func TestJobSetIsSuspendedInsteadOfItsPodsEvicted(t *testing.T) {
+	s := control.Scenario(t, bed.Options{Jobs: true})
+	jobs, before := fillWithJobSet(t, s, s.Pod("low").Gang("low", 2), 0)
+	s.Kubelet.HoldTerminating(true)
+	high := s.Pod("high").GPUs(8).Gang("high", 2).Priority("high").Gated().Job(2)
+	bed.Eventually(t, bed.Timeout, "the JobSet is suspended with Berth's label", func() error {
+		suspended, label, _ := jobSetNow(t, s, "low")
+		return bed.Unless(suspended && label == "true", "suspended: %v, label %q", suspended, label)
+	})
+	for _, pod := range before {
+		bed.Eventually(t, bed.Timeout, pod.Name+" ends", func() error {
+			now := s.Now(pod)
+			return bed.Unless(now.DeletionTimestamp != nil && now.Annotations["berth.dev/evicted-for"] == "default/gang/high", "%v", now.Annotations)
+		})
+	}
+	s.Kubelet.HoldTerminating(false)
+	s.DeleteNow(before...)
+	urgent := podsOf(t, s, high, 2)
+	s.AllBound(urgent...)
+
+	after := podsOfJobs(t, s, jobs, 2, before...)
+	if suspended, label, end := jobSetNow(t, s, "low"); suspended || label != "" || end != "" {
+		t.Errorf("the JobSet is suspended: %v, has the label %q, and is %q", suspended, label, end)
+	}
+	s.NoneBound(after...)
+	s.Succeed(urgent...)
+	s.AllBound(after...)
+	s.Succeed(after...)
+	bed.Eventually(t, 2*bed.Timeout, "the JobSet completes", func() error {
+		_, _, end := jobSetNow(t, s, "low")
+		return bed.Unless(end == "Completed", "%q", end)
+	})
+}
+
+// Where one of its Jobs would go on, a JobSet is not suspended.
+func TestJobSetWithOtherPodsIsNotSuspended(t *testing.T) {
+	s := control.Scenario(t, bed.Options{Jobs: true})
+	_, before := fillWithJobSet(t, s, s.Pod("low"), 6)
+	high := s.Pod("high").GPUs(8).Priority("high").Gated().Create()
+	s.AllBound(high)
+	if suspended, label, end := jobSetNow(t, s, "low"); suspended || label != "" || end != "" {
+		t.Errorf("the JobSet is suspended: %v, has the label %q, and is %q", suspended, label, end)
+	}
+	running := 0
+	for _, pod := range before {
+		now, err := s.Client.CoreV1().Pods(pod.Namespace).Get(s.Context(), pod.Name, bed.GetOptions)
+		if err == nil && now.DeletionTimestamp == nil {
+			running++
+		}
+	}
+	if running != 1 {
+		t.Errorf("%d of its 2 pods run on", running)
 	}
 }

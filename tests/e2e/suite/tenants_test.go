@@ -413,7 +413,16 @@ func TestBerthAccountIsLimited(t *testing.T) {
 	denied(t, "more pods of a Job", patchJob(`{"spec":{"parallelism":7}}`), "berth-account-jobs", onlySuspend)
 	denied(t, "suspending without the label", patchJob(`{"spec":{"suspend":true}}`), "berth-account-jobs", "with the label berth.dev/suspended")
 
+	s.StartJobSetController()
+	s.Pod("set").JobSet(1, 1, 0)
+	patchSet := func(text string) error { return s.PatchJobSetAsBerth("set", text) }
+	denied(t, "another label on a JobSet", patchSet(`{"metadata":{"labels":{"a":"b"}}}`), "berth-account-jobs", onlySuspend)
+	denied(t, "another time to live of a JobSet", patchSet(`{"spec":{"ttlSecondsAfterFinished":7}}`), "berth-account-jobs", onlySuspend)
+	denied(t, "suspending a JobSet without the label", patchSet(`{"spec":{"suspend":true}}`), "berth-account-jobs", "with the label berth.dev/suspended")
+
 	// What Berth does.
+	allowed(t, "suspending a JobSet", patchSet(`{"metadata":{"labels":{"berth.dev/suspended":"true"}},"spec":{"suspend":true}}`))
+	allowed(t, "resuming the JobSet", patchSet(`{"metadata":{"labels":{"berth.dev/suspended":null}},"spec":{"suspend":false}}`))
 	allowed(t, "suspending a Job", patchJob(`{"metadata":{"labels":{"berth.dev/suspended":"true"}},"spec":{"suspend":true}}`))
 	allowed(t, "resuming it", patchJob(`{"metadata":{"labels":{"berth.dev/suspended":null}},"spec":{"suspend":false}}`))
 	_, err = s.Client.BatchV1().Jobs(job.Namespace).Patch(s.Context(), job.Name, types.MergePatchType, []byte(`{"spec":{"suspend":true}}`), metav1.PatchOptions{})

@@ -651,6 +651,20 @@ TEST_CASE("with an eviction goes the Job that could be suspended instead", "[uni
   CHECK(w.LogOf("evict ") == kOrSuspend);
 }
 
+TEST_CASE("with an eviction goes the JobSet of its Job", "[unit][engine]") {
+  Evictions w;
+  Control(w);
+  for (const char* name : {"l0", "l1"}) {
+    w.Change(name, [&](kube::Pod& pod) {
+      pod.meta.labels["jobset.sigs.k8s.io/jobset-name"] = "s";
+      pod.controller->uid = std::string("uid-of-job-of-") + name;
+    });
+  }
+  w.GatherHigh();
+  CHECK(w.LogOf("evict ") == Lines{"evict l0 for default/gang/g or suspend s with 2",
+                                   "evict l1 for default/gang/g or suspend s with 2"});
+}
+
 TEST_CASE("other controllers are not suspended", "[unit][engine]") {
   Evictions w;
   SECTION("a job of another API group") { Control(w, "batch.volcano.sh/v1alpha1"); }

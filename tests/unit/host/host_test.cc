@@ -91,7 +91,7 @@ TEST_CASE_METHOD(HostTest, "what has changed is planned at once, and then nothin
   host.Lead(now);
   CHECK(host.due() <= now);
   host.Advance(now);
-  CHECK(Orders().size() == 3);  // one nomination each, and which Jobs are suspended
+  CHECK(Orders().size() == 4);  // one nomination each, and which Jobs and JobSets are suspended
   CHECK(host.due() > now);
   now += 50;
   Add(MakePod("c").Gpu(1));

@@ -27,10 +27,12 @@ inline std::string TextOf(const Order& order) {
           const char* verb = o.by_delete ? "delete" : "evict";
           return fmt::format("{} {}", o.dry_run ? "try" : verb, o.pod.name);
         } else if constexpr (std::is_same_v<O, ReadJobs>) {
-          if (!o.name.empty()) return fmt::format("read job {}", o.name);
-          return o.from.empty() ? "list jobs" : "list jobs from " + o.from;
+          const char* kind = o.kind == kube::JobKind::kJobSet ? "jobset" : "job";
+          if (!o.name.empty()) return fmt::format("read {} {}", kind, o.name);
+          return fmt::format("list {}s{}", kind, o.from.empty() ? "" : " from " + o.from);
         } else if constexpr (std::is_same_v<O, SuspendJob>) {
-          return fmt::format("{} {} at {}", o.suspend ? "suspend" : "resume", o.job.name,
+          return fmt::format("{} {}{} at {}", o.suspend ? "suspend" : "resume",
+                             o.job.kind == kube::JobKind::kJobSet ? "jobset " : "", o.job.name,
                              o.job.resource_version);
         } else if constexpr (std::is_same_v<O, ReadPod>) {
           return fmt::format("read {}", o.pod.name);

@@ -31,7 +31,7 @@ struct SuspensionsTest {
     job.meta.ns = "default";
     job.meta.uid = "uid-j";
     job.meta.resource_version = "7";
-    job.parallelism = 2;
+    job.most_pods = 2;
     return job;
   }
   static void SetController(kube::Job& job, const char* kind) {
@@ -131,14 +131,7 @@ TEST_CASE_METHOD(SuspensionsTest, "pods of a Job that cannot be suspended are ev
   };
   const std::vector<Row> rows{
       {"as many pods as may run end", [](kube::Job&) {}, true},
-      {"one more could run", [](kube::Job& job) { job.parallelism = 3; }, false},
-      {"that one has succeeded",
-       [](kube::Job& job) {
-         job.parallelism = 3;
-         job.completions = 3;
-         job.succeeded = 1;
-       },
-       true},
+      {"one more could run", [](kube::Job& job) { job.most_pods = 3; }, false},
       {"another Job has its name", [](kube::Job& job) { job.meta.uid = "other"; }, false},
       {"it is suspended already", [](kube::Job& job) { job.suspended = true; }, false},
       {"it is complete", [](kube::Job& job) { job.finished = true; }, false},
@@ -317,7 +310,8 @@ TEST_CASE_METHOD(SuspensionsTest, "pods that do not end are not waited for", "[u
 TEST_CASE_METHOD(SuspensionsTest, "the next process resumes what an earlier one has suspended",
                  "[unit]") {
   suspensions.Start();
-  CHECK(Orders() == Texts{"list jobs"});
+  CHECK(Orders() == Texts{"list jobs", "list jobsets"});
+  under_way.pop_back();
   SECTION("once its pods have ended") {
     Finish(WriteOutcome::kDone, {Ours()});
     CHECK(Orders().empty());
@@ -364,6 +358,121 @@ TEST_CASE_METHOD(SuspensionsTest, "the next process resumes what an earlier one 
     CHECK(Orders().empty());
     Pass(1);
     CHECK(Orders() == Texts{"list jobs"});
+  }
+}
+
+// --- JobSets
+
+/// The JobSet `s` of the Jobs `s-0` with the pod `c`, and `s-1` with the pod `d`.
+struct JobSetTest : SuspensionsTest {
+  JobSetTest() {
+    for (const auto& [pod, job] : {std::pair{"c", "s-0"}, std::pair{"d", "s-1"}}) {
+      store.UpsertPod(MakePod(pod).Gpu(1).OfJob(job).Label(kSetName, "s").On("n1"));
+    }
+  }
+  static constexpr const char* kSetName = "jobset.sigs.k8s.io/jobset-name";
+  static engine::EvictPod EvictionOf(const std::string& pod) {
+    engine::EvictPod eviction = SuspensionsTest::EvictionOf(pod);
+    eviction.job = {.kind = kube::JobKind::kJobSet, .name = "s", .pods = 2};
+    return eviction;
+  }
+  static kube::Job MakeSet() {
+    kube::Job set = MakeJob();
+    set.meta.name = "s";
+    set.meta.uid = "uid-s";
+    return set;
+  }
+  static kube::Job OurSet() {
+    kube::Job set = MakeSet();
+    set.suspended = true;
+    set.meta.labels[kLabel] = "true";
+    return set;
+  }
+  void Begin() { suspensions.Begin({EvictionOf("c"), EvictionOf("d")}); }
+};
+
+TEST_CASE_METHOD(JobSetTest, "a JobSet is suspended where all pods of all its Jobs are evicted",
+                 "[unit]") {
+  Begin();
+  CHECK(Orders() == Texts{"read jobset s"});
+  CHECK_FALSE(suspensions.Takes(EvictionOf("c"), now));
+  CHECK(suspensions.Takes(SuspensionsTest::EvictionOf("a"), now));
+  Finish(WriteOutcome::kDone, {MakeSet()});
+  CHECK(Orders().size() == 2);  // both pods are marked
+  Finish(WriteOutcome::kDone);
+  Finish(WriteOutcome::kDone);
+  CHECK(Orders() == Texts{"suspend jobset s at 7"});
+  CHECK(Finish(WriteOutcome::kDone).accepted.size() == 2);
+  Gone("c");
+  CHECK(Orders().empty());
+  Gone("d");
+  CHECK(Orders() == Texts{"read jobset s"});
+  SECTION("it is resumed") {
+    Finish(WriteOutcome::kDone, {OurSet()});
+    CHECK(Orders() == Texts{"resume jobset s at 7"});
+    Finish(WriteOutcome::kDone);
+  }
+  SECTION("another has its name now") {
+    kube::Job other = OurSet();
+    other.meta.uid = "other";
+    Finish(WriteOutcome::kDone, {other});
+    CHECK(Orders().empty());
+  }
+  CHECK(suspensions.empty());
+}
+
+TEST_CASE_METHOD(JobSetTest, "pods of a JobSet that cannot be suspended are evicted one by one",
+                 "[unit]") {
+  struct Row {
+    const char* why;
+    std::function<void(kube::Job&)> change;
+    bool suspended;
+  };
+  const std::vector<Row> rows{
+      {"its own controller runs it",
+       [](kube::Job& set) { set.managed_by = "jobset.sigs.k8s.io/jobset-controller"; }, true},
+      {"another controller runs it",
+       [](kube::Job& set) { set.managed_by = "kueue.x-k8s.io/multikueue"; }, false},
+      {"a TrainJob would resume it", [](kube::Job& set) { SetController(set, "TrainJob"); }, false},
+      {"one of its Jobs goes on", [](kube::Job& set) { set.most_pods = 3; }, false},
+  };
+  for (const Row& row : rows) {
+    INFO(row.why);
+    Begin();
+    Orders();
+    kube::Job set = MakeSet();
+    row.change(set);
+    CHECK(Finish(WriteOutcome::kDone, {set}).one_by_one.size() == (row.suspended ? 0U : 2U));
+    Orders();
+    suspensions.Clear();
+    under_way.clear();
+  }
+}
+
+TEST_CASE_METHOD(JobSetTest, "without the right to JobSets, Jobs are suspended still", "[unit]") {
+  Begin();
+  Orders();
+  CHECK(Forbid().one_by_one.size() == 2);
+  CHECK_FALSE(suspensions.Takes(EvictionOf("c"), now));
+  CHECK(suspensions.Takes(SuspensionsTest::EvictionOf("a"), now));
+}
+
+TEST_CASE_METHOD(JobSetTest, "the next process resumes the JobSets of an earlier one", "[unit]") {
+  suspensions.Start();
+  Orders();
+  SECTION("a cluster without JobSets") {
+    Finish(WriteOutcome::kDone);
+    Finish(WriteOutcome::kNotFound);
+    Pass(30'000);
+    CHECK(Orders() == Texts{"list jobs"});
+  }
+  SECTION("once the pods of all its Jobs have ended") {
+    Finish(WriteOutcome::kDone);
+    Finish(WriteOutcome::kDone, {OurSet()});
+    Gone("c");
+    CHECK(Orders().empty());
+    Gone("d");
+    CHECK(Orders() == Texts{"read jobset s"});
   }
 }
 

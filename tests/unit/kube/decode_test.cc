@@ -547,9 +547,7 @@ TEST_CASE("a Job, and a list of Jobs", "[unit][kube]") {
   CHECK(job.meta.resource_version == "7");
   CHECK(job.meta.labels.contains("berth.dev/suspended"));
   CHECK(job.suspended);
-  CHECK(job.parallelism == 3);
-  CHECK(job.completions == 5);
-  CHECK(job.succeeded == 2);
+  CHECK(job.most_pods == 3);
   CHECK(job.managed_by == "x/y");
   REQUIRE(job.controller);
   CHECK(job.controller->api_version == "batch/v1");
@@ -564,12 +562,71 @@ TEST_CASE("a Job, and a list of Jobs", "[unit][kube]") {
   REQUIRE(list->jobs.size() == 2);  // one that cannot be read hides no other
   const Job& last = list->jobs.back();
   CHECK_FALSE(last.suspended);
-  CHECK(last.parallelism == 1);
-  CHECK_FALSE(last.completions);
+  CHECK(last.most_pods == 1);
   CHECK(last.finished);
   CHECK(DecodeJobs(R"({"items": []})", parser)->jobs.empty());
   CHECK_FALSE(
       DecodeJobs(R"({"metadata": {"name": "k"}, "spec": {"parallelism": "many"}})", parser));
+}
+
+TEST_CASE("how many pods a Job may have that have not ended", "[unit][kube]") {
+  struct Row {
+    const char* spec;
+    const char* status;
+    std::int64_t pods;
+  };
+  const auto row = GENERATE(values<Row>({
+      {"{}", "{}", 1},
+      {R"({"parallelism": 4})", R"({"succeeded": 3})", 4},  // any number may succeed
+      {R"({"parallelism": 4, "completions": 9})", R"({"succeeded": 3})", 4},
+      {R"({"parallelism": 4, "completions": 5})", R"({"succeeded": 3})", 2},
+      {R"({"parallelism": 4, "completions": 5})", R"({"succeeded": 6})", 0},
+      {R"({"parallelism": -4, "completions": 5})", R"({"succeeded": -2147483648})", 0},
+  }));
+  INFO(row.spec << ' ' << row.status);
+  simdjson::dom::parser parser;
+  const auto job = DecodeJobs(std::string(R"({"metadata": {"name": "j"}, "spec": )") + row.spec +
+                                  R"(, "status": )" + row.status + "}",
+                              parser);
+  REQUIRE(job);
+  CHECK(job->jobs.front().most_pods == row.pods);
+}
+
+TEST_CASE("a JobSet has the pods of its Jobs that have not succeeded", "[unit][kube]") {
+  const std::string replicated = R"(
+      {"name": "driver", "template": {"spec": {}}},
+      {"name": "workers", "replicas": 3,
+       "template": {"spec": {"parallelism": 8, "completions": 4}}})";
+  struct Row {
+    std::string jobs;
+    const char* status;
+    std::int64_t pods;
+    bool finished = false;
+  };
+  const std::vector<Row> rows{
+      {replicated, "{}", 1 + 3 * 4},
+      {replicated, R"({"replicatedJobsStatus": [{"name": "workers", "succeeded": 2}]})", 1 + 4},
+      {replicated, R"({"replicatedJobsStatus": [{"name": "driver", "succeeded": 1}]})", 3 * 4},
+      {replicated, R"({"replicatedJobsStatus": [{"name": "driver", "succeeded": 9}]})", 3 * 4},
+      {replicated, R"({"conditions": [{"type": "Completed", "status": "True"}]})", 13, true},
+      {"", "{}", 0},
+      {R"({"name": "w", "replicas": 2147483647,
+           "template": {"spec": {"parallelism": 2147483647}}}, )" +
+           replicated,
+       "{}", 2147483647},
+  };
+  simdjson::dom::parser parser;
+  for (const Row& row : rows) {
+    INFO(row.jobs << ' ' << row.status);
+    const auto set = DecodeJobs(R"({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+        "metadata": {"name": "s"}, "spec": {"suspend": true, "replicatedJobs": [)" +
+                                    row.jobs + R"(]}, "status": )" + row.status + "}",
+                                parser);
+    REQUIRE(set);
+    CHECK(set->jobs.front().suspended);
+    CHECK(set->jobs.front().most_pods == row.pods);
+    CHECK(set->jobs.front().finished == row.finished);
+  }
 }
 
 }  // namespace

@@ -265,18 +265,37 @@ TEST_CASE("a Job is suspended with a label, and resumed without it, as it was re
 
 TEST_CASE("Jobs are read by name, or those with a label", "[kube][writer]") {
   Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}"), FakeReply::Json("{}")});
-  CHECK(bed.writer->GetJob("team", "j", {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.writer->GetJob(JobKind::kJob, "team", "j", {}).outcome == WriteOutcome::kDone);
   CHECK(bed.server.Requests().at(0).path == "/apis/batch/v1/namespaces/team/jobs/j");
-  CHECK(bed.writer->ListJobs("berth.dev/suspended", "", {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.writer->ListJobs(JobKind::kJob, "berth.dev/suspended", "", {}).outcome ==
+        WriteOutcome::kDone);
   const auto list = bed.server.Requests().at(1);
   CHECK(list.path == "/apis/batch/v1/jobs");
   CHECK(list.query == std::map<std::string, std::string>{{"labelSelector", "berth.dev/suspended"},
                                                          {"limit", "10"}});
   CHECK(list.headers.at("accept") ==
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
-  CHECK(bed.writer->ListJobs("berth.dev/suspended", "x", {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.writer->ListJobs(JobKind::kJob, "berth.dev/suspended", "x", {}).outcome ==
+        WriteOutcome::kDone);
   CHECK(bed.server.Requests().at(2).query.at("continue") == "x");
-  CHECK(bed.writer->GetJob("..", "j", {}).outcome == WriteOutcome::kRefused);
+  CHECK(bed.writer->GetJob(JobKind::kJob, "..", "j", {}).outcome == WriteOutcome::kRefused);
+}
+
+TEST_CASE("JobSets are read and suspended as Jobs are", "[kube][writer]") {
+  Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}"), FakeReply::Json("{}")});
+  const JobRef set{
+      .kind = JobKind::kJobSet, .ns = "team", .name = "s", .uid = "u-8", .resource_version = "3"};
+  CHECK(bed.writer->GetJob(set.kind, "team", "s", {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.writer->ListJobs(set.kind, "berth.dev/suspended", "", {}).outcome ==
+        WriteOutcome::kDone);
+  CHECK(bed.writer->SuspendJob(set, "berth.dev/suspended", true, {}).outcome ==
+        WriteOutcome::kDone);
+  const auto requests = bed.server.Requests();
+  const std::string path = "/apis/jobset.x-k8s.io/v1alpha2";
+  CHECK(requests.at(0).path == path + "/namespaces/team/jobsets/s");
+  CHECK(requests.at(1).path == path + "/jobsets");
+  CHECK(requests.at(2).path == path + "/namespaces/team/jobsets/s");
+  CHECK(bed.Body(2)["spec"] == json::parse(R"({"suspend": true})"));
 }
 
 TEST_CASE("names from outside cannot leave their path", "[kube][writer]") {
