@@ -89,6 +89,11 @@ std::string Sentence(const Verdict& v) {
       return fmt::format("{} room at once; the free devices are spread so that only {} fit.",
                          MembersNeed(v.want), v.have);
     case ReasonId::kTopologyUnsatisfied:
+      if (v.never) {
+        return fmt::format(
+            "{} members must share one {}; if all were empty, the best one would have room for {}.",
+            v.want, v.subject, v.have);
+      }
       return fmt::format("{} members must share one {}; the best one has room for {}.", v.want,
                          v.subject, v.have);
     case ReasonId::kNoMatchingNodes:

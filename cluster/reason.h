@@ -60,6 +60,8 @@ struct Verdict {
   /// For quota: the user who has as many jobs as the workload's own queue allows. `want` is how
   /// many it allows, `have` how many hold devices. Empty: it is about a resource.
   std::string user{};
+  /// Nor would it fit if all nodes were empty: it waits for other nodes or another policy.
+  bool never = false;
 
   bool operator==(const Verdict&) const = default;
 };

@@ -102,17 +102,9 @@ bool Matches(const View& view, std::span<const PodInfo* const> pods, cluster::Fl
 
 /// The least tells best what a workload waits for: what ends may help it, or a release of quota, or
 /// nothing but another cluster or policy.
-int RankOf(ReasonId reason) {
-  switch (reason) {
-    case ReasonId::kExceedsLimit:
-    case ReasonId::kNeverFits:
-    case ReasonId::kNoMatchingNodes:
-      return 2;
-    case ReasonId::kWaitingForQuota:
-      return 1;
-    default:
-      return 0;
-  }
+int RankOf(const Verdict& verdict) {
+  if (verdict.never || verdict.reason == ReasonId::kExceedsLimit) return 2;
+  return verdict.reason == ReasonId::kWaitingForQuota ? 1 : 0;
 }
 
 /// On nodes of this flavor.
@@ -183,7 +175,7 @@ StartDecision DecideStartByFlavor(const View& view, const Workload& workload,
     if (decision.reserve && !some) some = std::move(decision);
     ++tried;
     if (some) continue;
-    if (!best || RankOf(decision.verdict.reason) < RankOf(best->verdict.reason)) {
+    if (!best || RankOf(decision.verdict) < RankOf(best->verdict)) {
       best = std::move(decision);
     }
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "policy/node_groups.h"
+
 namespace berth::policy {
 
 using cluster::PodShape;
@@ -17,50 +19,61 @@ void EmptyRoom::Count::Exclude(std::size_t node) {
   if (!matches[node]) return;
   matches[node] = false;
   --matching;
-  const auto held = std::ranges::lower_bound(holds, std::pair(node, 0));
-  if (held == holds.end() || held->first != node) return;
-  room -= held->second;
+  const auto held = std::ranges::lower_bound(holds, node, {}, &Held::node);
+  if (held == holds.end() || held->node != node) return;
+  rooms[held->domain] -= held->pods;
   holds.erase(held);
 }
 
 /// `fits`: by its selectors and tolerations. REQUIRES: the node is not included.
-void EmptyRoom::Include(std::size_t node, bool fits, OfFlavor flavor, Count& count) const {
+void EmptyRoom::Include(std::size_t node, bool fits, const Place& place, Count& count) const {
   const cluster::NodeInfo& info = *store_->nodes()[node];
-  if (!fits || (flavor && info.flavor != *flavor)) return;
+  if (!fits || (place.flavor && info.flavor != *place.flavor)) return;
   count.matches[node] = true;
   ++count.matching;
+  std::string_view domain;
+  if (!place.level.empty()) {
+    const auto group = GroupOf(*store_, place.level, info);
+    if (!group) return;
+    domain = *group;
+  }
   // Two pods of one host port never share a node.
   const int most = count.shape->spec->host_ports.empty() ? cluster::kMaxGangSize : 1;
-  const int room =
+  const int pods =
       Capacity(*count.shape, Overlay(*store_), info.index, most, Looking::kAtEmptyNode);
-  if (room == 0) return;
-  const std::pair held(node, room);
-  count.holds.insert(std::ranges::lower_bound(count.holds, held), held);
-  count.room += room;
+  if (pods == 0) return;
+  auto at = count.domains.find(domain);
+  if (at == count.domains.end()) at = count.domains.emplace(domain, count.domains.size()).first;
+  count.rooms.resize(count.domains.size());
+  count.rooms[at->second] += pods;
+  count.room = std::max(count.room, count.rooms[at->second]);
+  count.holds.insert(std::ranges::lower_bound(count.holds, node, {}, &Held::node),
+                     {.node = node, .pods = pods, .domain = at->second});
 }
 
 /// Looks at further nodes while there is room for fewer: mostly the first ones are enough.
-void EmptyRoom::CountUpTo(std::ptrdiff_t pods, OfFlavor flavor, Count& count) {
+void EmptyRoom::CountUpTo(std::ptrdiff_t pods, const Place& place, Count& count) {
   const std::size_t nodes = store_->nodes().size();
   if (count.room >= pods || count.matches.size() == nodes) return;
   const auto row = fit_->Row(*count.shape);
   while (count.room < pods && count.matches.size() < nodes) {
     const std::size_t node = count.matches.size();
     count.matches.push_back(false);
-    Include(node, row[node] != 0, flavor, count);
+    Include(node, row[node] != 0, place, count);
   }
 }
 
 /// The answers of before hold but for those who ask for an amount between the old and the new room;
 /// without any room they depend on whether a node matches, too.
-void EmptyRoom::LookAgain(std::span<const std::size_t> nodes, OfFlavor flavor, Count& count) {
+void EmptyRoom::LookAgain(std::span<const std::size_t> nodes, const Place& place, Count& count) {
   const Count before{.matching = count.matching, .room = count.room};
   for (const std::size_t node : nodes) {
     if (node >= count.matches.size()) break;
     count.Exclude(node);
-    Include(node, FitsNode(*count.shape->spec, *store_->nodes()[node]), flavor, count);
+    Include(node, FitsNode(*count.shape->spec, *store_->nodes()[node]), place, count);
   }
-  CountUpTo(count.askers.rbegin()->first, flavor, count);
+  count.room = count.rooms.empty() ? 0 : std::ranges::max(count.rooms);
+  CountUpTo(count.askers.rbegin()->first, place, count);
   const auto [least, most] = std::minmax(count.room, before.room);
   const bool any = (count.matching > 0) != (before.matching > 0);
   for (auto at = any ? count.askers.begin() : count.askers.lower_bound({least + 1, nullptr});
@@ -87,13 +100,13 @@ void EmptyRoom::CatchUp() {
 }
 
 EmptyFit EmptyRoom::Ask(const std::shared_ptr<const PodShape>& shape, std::ptrdiff_t pods,
-                        OfFlavor flavor, const Workload& asker) {
+                        Place place, const Workload& asker) {
   CatchUp();
-  if (!shape->asks_device) flavor = std::nullopt;
-  const Key key{shape.get(), flavor};
+  if (!shape->asks_device) place.flavor = std::nullopt;
+  const Key key{shape.get(), std::move(place)};
   Count& count = counts_[key];
   count.shape = shape;
-  CountUpTo(pods, flavor, count);
+  CountUpTo(pods, key.second, count);
   count.askers.emplace(pods, &asker);
   asked_[&asker].emplace_back(key, pods);
   return count.For(pods);

@@ -1,13 +1,16 @@
 // What nodes could hold if they were empty: whether work that waits could ever be placed.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -24,21 +27,30 @@ enum class EmptyFit : std::uint8_t {
   kEnough,
 };
 
-/// Counts, by shape, how many pods the nodes that match would hold if they were empty, up to the
-/// largest number that a workload has asked for. TakeChanged names the workloads whose answer has
-/// changed. A node that changes is looked at once for each shape, however many workloads have it.
+/// Counts, by shape, how many pods the nodes that match would hold if they were empty, together or
+/// those of the best domain, up to the largest number that a workload has asked for. TakeChanged
+/// names the workloads whose answer has changed. A node that changes is looked at once for each
+/// shape, however many workloads have it.
 class EmptyRoom {
  public:
   /// Only nodes of this flavor, or of none (kNoFlavor); absent: any. Ignored unless the shape asks
   /// for devices.
   using OfFlavor = std::optional<cluster::FlavorId>;
+  /// What is to hold all the pods.
+  struct Place {
+    OfFlavor flavor{};
+    std::string level{};  ///< Nodes of one domain of this level, or with one value of this label;
+                          ///< empty: all nodes together.
+    auto operator<=>(const Place&) const = default;
+  };
 
   /// Both must outlive it.
   EmptyRoom(const cluster::Store& store, FitCache& fit) : store_(&store), fit_(&fit) {}
 
   /// For so many pods of this shape, as nodes are now. `asker` is remembered until Forget.
+  /// REQUIRES: Store::Refresh() since the last change, if `place` has a level.
   EmptyFit Ask(const std::shared_ptr<const cluster::PodShape>& shape, std::ptrdiff_t pods,
-               OfFlavor flavor, const cluster::Workload& asker);
+               Place place, const cluster::Workload& asker);
   /// To be called before the workload is destroyed, and before it asks for other pods.
   void Forget(const cluster::Workload& asker);
   /// The workloads of which an answer has changed since the last call, or since they asked, each
@@ -48,23 +60,32 @@ class EmptyRoom {
   void Clear();
 
  private:
-  using Key = std::pair<const cluster::PodShape*, OfFlavor>;
-  /// Of nodes by their place in Store::nodes.
+  using Key = std::pair<const cluster::PodShape*, Place>;
+  /// A node, by its place in Store::nodes, and how many pods it would hold.
+  struct Held {
+    std::size_t node = 0;
+    int pods = 0;
+    std::size_t domain = 0;  ///< Index of Count::rooms.
+  };
   struct Count {
     std::shared_ptr<const cluster::PodShape> shape{};  ///< Keeps the key's address in use.
     std::vector<bool> matches{};  ///< The nodes that were looked at: the first ones.
     std::ptrdiff_t matching = 0;  ///< How many of them match.
-    std::vector<std::pair<std::size_t, int>> holds{};  ///< Of these, each that holds any; ordered.
-    std::ptrdiff_t room = 0;                           ///< Their sum.
+    std::vector<Held> holds{};    ///< Of these, each that holds any; ordered by node.
+    /// Their sums by domain; without a level they are all in the first. Domains have their index
+    /// by name.
+    std::vector<std::ptrdiff_t> rooms{};
+    std::map<std::string, std::size_t, std::less<>> domains{};
+    std::ptrdiff_t room = 0;  ///< The largest of `rooms`, or 0.
     std::set<std::pair<std::ptrdiff_t, const cluster::Workload*>> askers{};  ///< For so many pods.
 
     EmptyFit For(std::ptrdiff_t pods) const;
     void Exclude(std::size_t node);
   };
 
-  void Include(std::size_t node, bool fits, OfFlavor flavor, Count& count) const;
-  void CountUpTo(std::ptrdiff_t pods, OfFlavor flavor, Count& count);
-  void LookAgain(std::span<const std::size_t> nodes, OfFlavor flavor, Count& count);
+  void Include(std::size_t node, bool fits, const Place& place, Count& count) const;
+  void CountUpTo(std::ptrdiff_t pods, const Place& place, Count& count);
+  void LookAgain(std::span<const std::size_t> nodes, const Place& place, Count& count);
   void CatchUp();
 
   const cluster::Store* store_;

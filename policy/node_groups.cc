@@ -36,4 +36,20 @@ NodeGroups GroupBy(const cluster::Store& store, const std::string& level_or_labe
   return result;
 }
 
+std::optional<std::string_view> GroupOf(const cluster::Store& store,
+                                        const std::string& level_or_label,
+                                        const cluster::NodeInfo& node) {
+  if (!node.present) return std::nullopt;
+  if (const int level = LevelIndex(store, level_or_label); level >= 0) {
+    const auto index = static_cast<std::size_t>(level);
+    // A node that came since the last Refresh() is in no domain yet.
+    const auto domain = index < node.domains.size() ? node.domains[index] : cluster::kNoDomain;
+    if (domain == cluster::kNoDomain) return std::nullopt;
+    return store.domains()[static_cast<std::size_t>(domain)].name;
+  }
+  const auto label = node.object.meta.labels.find(level_or_label);
+  if (label == node.object.meta.labels.end() || label->second.empty()) return std::nullopt;
+  return label->second;
+}
+
 }  // namespace berth::policy

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,11 @@ struct NodeGroups {
 /// Groups the present nodes by a level name of the policy or by a node label key; nodes without
 /// the label are left out. Valid until the store's next Refresh().
 NodeGroups GroupBy(const cluster::Store& store, const std::string& level_or_label);
+
+/// The group of the node among those that GroupBy would make; nullopt: none. Valid as they are.
+std::optional<std::string_view> GroupOf(const cluster::Store& store,
+                                        const std::string& level_or_label,
+                                        const cluster::NodeInfo& node);
 
 /// Index of a level by its name; -1: the policy has no such level.
 int LevelIndex(const cluster::Store& store, const std::string& level_or_label);

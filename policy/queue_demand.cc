@@ -61,12 +61,17 @@ std::int64_t Within(const DeviceAmounts& quota, const DeviceAmounts& job, std::i
 using Pods = std::vector<const PodInfo*>;
 using PodSet = QueueDemands::PodSet;
 
-/// Whether empty nodes of this flavor could hold the groups, each by itself: the least answer.
+/// Whether empty nodes of this flavor, and of one domain where a gang that starts requires that,
+/// could hold the groups, each by itself: the least answer.
 EmptyFit FitOf(const std::vector<ShapeGroup>& groups, const Workload& workload,
                EmptyRoom::OfFlavor flavor, EmptyRoom& room) {
+  // The members of a gang that runs follow the others, wherever these are.
+  const bool by_level = !workload.started && !workload.in_tree;
+  const EmptyRoom::Place place{.flavor = flavor,
+                               .level = by_level ? workload.topology_required : std::string()};
   EmptyFit least = EmptyFit::kEnough;
   for (const ShapeGroup& group : groups) {
-    EmptyFit fit = room.Ask(group.shape, std::ssize(group.pods), flavor, workload);
+    EmptyFit fit = room.Ask(group.shape, std::ssize(group.pods), place, workload);
     // Pods without devices speak neither for nor against a flavor.
     if (flavor && !group.shape->asks_device && fit == EmptyFit::kNoMatch) fit = EmptyFit::kTooFew;
     least = std::min(least, fit);
@@ -99,7 +104,7 @@ Pods PodsFor(const Store& store, int lacked, Pods pods, const Workload& workload
   // Any member of a gang that runs may take a place; of more members than announced, the likely.
   if (workload.started || HasMoreThanAnnounced(workload)) {
     const auto possible = [&](const std::shared_ptr<const cluster::PodShape>& shape) {
-      return room.Ask(shape, 1, std::nullopt, workload) == EmptyFit::kEnough;
+      return room.Ask(shape, 1, {}, workload) == EmptyFit::kEnough;
     };
     PutUnlikelyLast(possible, pods);
   }

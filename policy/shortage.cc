@@ -104,6 +104,23 @@ std::string WhyNeverFits(const ShapeGroup& group, const Overlay& base, FitCache&
                      who);
 }
 
+/// How many members the best domain of the required level would hold if it were empty.
+int EmptyRoomOfBest(const PlacementRequest& request, const ShapeGroup& group, const Overlay& base,
+                    FitCache& fit) {
+  const int most = group.shape->spec->host_ports.empty() ? cluster::kMaxGangSize : 1;
+  int best = 0;
+  for (const auto& [name, nodes] : GroupBy(base.store(), request.topology_required)) {
+    int room = 0;
+    for (const NodeIndex index : nodes) {
+      const cluster::NodeInfo& node = base.store().node(index);
+      if (!fit.Fits(*group.shape, node) || !IsOfFlavor(request, *group.shape, node)) continue;
+      room += Capacity(*group.shape, base, index, most, Looking::kAtEmptyNode);
+    }
+    best = std::max(best, room);
+  }
+  return best;
+}
+
 Verdict JudgeGroup(const PlacementRequest& request, const ShapeGroup& group, const Overlay& base,
                    FitCache& fit, const std::string& who) {
   std::vector<NodeIndex> nodes;
@@ -111,12 +128,24 @@ Verdict JudgeGroup(const PlacementRequest& request, const ShapeGroup& group, con
   const Count count = CountRoom(request, group, base, fit, nodes);
   const int want = static_cast<int>(group.pods.size());
   const cluster::PodShape& shape = *group.shape;
-  if (count.matching == 0) return {.reason = ReasonId::kNoMatchingNodes, .want = want};
+  if (count.matching == 0) {
+    return {.reason = ReasonId::kNoMatchingNodes, .want = want, .never = true};
+  }
   if (count.empty < want) {
     return {.reason = ReasonId::kNeverFits,
             .want = want,
             .have = count.empty,
-            .subject = WhyNeverFits(group, base, fit, count, who)};
+            .subject = WhyNeverFits(group, base, fit, count, who),
+            .never = true};
+  }
+  if (!request.topology_required.empty()) {
+    if (const int best = EmptyRoomOfBest(request, group, base, fit); best < want) {
+      return {.reason = ReasonId::kTopologyUnsatisfied,
+              .want = want,
+              .have = best,
+              .subject = request.topology_required,
+              .never = true};
+    }
   }
   const std::int64_t devices = shape.device_amount * want;
   if (devices > count.free_devices) {

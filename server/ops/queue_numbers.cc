@@ -47,10 +47,7 @@ std::vector<PartNumbers> PartsOf(const cluster::Store& store, const cluster::Que
 
 void QueueReader::Visit(const engine::Engine& engine, const cluster::Workload& workload) {
   // Decisions look at the nodes; a page takes it from what the workload was told last.
-  const auto reason = engine.StateOf(workload).verdict.reason;
-  const bool placeable =
-      reason != cluster::ReasonId::kNeverFits && reason != cluster::ReasonId::kNoMatchingNodes;
-  demands_.Add(engine.store(), workload, placeable);
+  demands_.Add(engine.store(), workload, !engine.StateOf(workload).verdict.never);
 }
 
 QueueTree QueueReader::Read(const InParts& read,

@@ -87,6 +87,8 @@ TEST_CASE("sentences", "[unit][cluster]") {
        "4 members need room at once; the free devices are spread so that only 3 fit."},
       {{kTopologyUnsatisfied, 4, 3, "rack"},
        "4 members must share one rack; the best one has room for 3."},
+      {{.reason = kTopologyUnsatisfied, .want = 4, .have = 3, .subject = "rack", .never = true},
+       "4 members must share one rack; if all were empty, the best one would have room for 3."},
       {{kInsufficientCpuOrMemory, 2, 1},
        "2 members have free devices, but CPU, memory or pod slots allow only 1."},
       {{kNoMatchingNodes, 2}, "No node matches its selectors and tolerations."},

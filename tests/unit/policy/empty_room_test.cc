@@ -2,7 +2,7 @@
 #include "policy/empty_room.h"
 
 #include <algorithm>
-#include <optional>
+#include <array>
 #include <random>
 #include <string>
 #include <vector>
@@ -26,8 +26,9 @@ using Names = std::vector<std::string>;
 struct EmptyRoomTest : Planning {
   using Planning::Planning;
   /// For the pod's own workload, as it is remembered.
-  EmptyFit Ask(const PodInfo& pod, int pods, EmptyRoom::OfFlavor flavor = std::nullopt) {
-    return room.Ask(pod.shape, pods, flavor, *pod.workload);
+  EmptyFit Ask(const PodInfo& pod, int pods, const std::string& level = "") {
+    store.Refresh();
+    return room.Ask(pod.shape, pods, {.level = level}, *pod.workload);
   }
   /// Members of one gang that wait.
   void Gang(const std::string& name, int size, const PodBuilder& like, int members = 0) {
@@ -43,6 +44,7 @@ struct EmptyRoomTest : Planning {
     return !JobsOf(store, workload, room).empty();
   }
   Names Changed() {
+    store.Refresh();
     Names names;
     for (const auto* workload : room.TakeChanged()) names.push_back(workload->name);
     std::ranges::sort(names);
@@ -92,6 +94,43 @@ TEST_CASE("nodes that change name those whose answer is another one", "[unit][po
   CHECK(t.Changed() == Names{"w1", "w2", "w3", "w4", "zoned"});
 }
 
+TEST_CASE("what the nodes of one domain would hold", "[unit][policy]") {
+  EmptyRoomTest t;
+  for (const char* name : {"a1", "a2", "b1"}) {
+    t.Node(MakeNode(name).Gpu(8).Block("x").Rack(std::string(1, name[0])).Label("zone", name));
+  }
+  t.Node(MakeNode("nowhere").Gpu(64));
+  const PodInfo& pod = t.Pod(MakePod("a").Gpu(4));
+  CHECK(t.Ask(pod, 22) == EmptyFit::kEnough);
+  CHECK(t.Ask(pod, 6, "block") == EmptyFit::kEnough);
+  CHECK(t.Ask(pod, 7, "block") == EmptyFit::kTooFew);
+  CHECK(t.Ask(pod, 4, "rack") == EmptyFit::kEnough);
+  CHECK(t.Ask(pod, 5, "rack") == EmptyFit::kTooFew);
+  CHECK(t.Ask(pod, 3, "zone") == EmptyFit::kTooFew);    // a label that is no level
+  CHECK(t.Ask(pod, 1, "galaxy") == EmptyFit::kTooFew);  // no node has it
+  CHECK(t.Changed().empty());
+  t.Node(MakeNode("b2").Gpu(16).Block("x").Rack("b"));
+  CHECK(t.Changed() == Names{"a"});
+  CHECK(t.Ask(pod, 6, "rack") == EmptyFit::kEnough);
+  t.Node(MakeNode("b1").Gpu(8).Block("x").Rack("c"));  // it moves
+  CHECK(t.Changed() == Names{"a"});
+  CHECK(t.Ask(pod, 5, "rack") == EmptyFit::kTooFew);
+}
+
+TEST_CASE("a gang that must share a domain is demand if one could hold it", "[unit][policy]") {
+  EmptyRoomTest t;
+  for (const char* name : {"a1", "a2", "b1"}) {
+    t.Node(MakeNode(name).Gpu(8).Block("x").Rack(std::string(1, name[0])));
+  }
+  const PodBuilder strict = MakePod("").Gpu(8).Annotation("berth.dev/topology-required", "rack");
+  t.Gang("two", 2, strict);
+  t.Gang("three", 3, strict);
+  t.Gang("anywhere", 3, MakePod("").Gpu(8));
+  CHECK(t.IsDemand("two0"));
+  CHECK_FALSE(t.IsDemand("three0"));
+  CHECK(t.IsDemand("anywhere0"));
+}
+
 TEST_CASE("who has forgotten is not named", "[unit][policy]") {
   EmptyRoomTest t;
   t.Node(MakeNode("n0").Gpu(8));
@@ -119,17 +158,21 @@ TEST_CASE("what is kept while nodes change is what a new count says", "[unit][po
       const PodInfo* pod;
       int pods;
       EmptyFit fit;
+      std::string level;
     };
     std::vector<Asked> asked;
     for (int i = 0; i < 12; ++i) {
       PodBuilder pod = MakePod("w" + std::to_string(i)).Gpu(1 + below(3));
       if (below(3) == 0) pod.Selector("zone", "x");
-      asked.push_back({&t.Pod(pod), 1 + below(12), EmptyFit::kNoMatch});
-      asked.back().fit = t.Ask(*asked.back().pod, asked.back().pods);
+      const std::array levels{"", "rack", "host", "zone"};  // the last is a label
+      asked.push_back({&t.Pod(pod), 1 + below(12), EmptyFit::kNoMatch,
+                       levels[static_cast<std::size_t>(below(4))]});
+      asked.back().fit = t.Ask(*asked.back().pod, asked.back().pods, asked.back().level);
     }
     for (int step = 0; step < 60; ++step) {
       auto node = MakeNode("n" + std::to_string(below(5))).Gpu(below(9));
-      if (below(3) == 0) node.Label("zone", "x");
+      if (below(3) == 0) node.Label("zone", below(2) == 0 ? "x" : "y");
+      if (below(3) != 0) node.Block("b").Rack(below(2) == 0 ? "r" : "s");
       if (below(4) == 0) node.Cordoned();
       t.Node(node);
       if (below(5) == 0) t.store.DeleteNode("n" + std::to_string(below(5)));
@@ -137,13 +180,14 @@ TEST_CASE("what is kept while nodes change is what a new count says", "[unit][po
       const Names changed = t.Changed();
       EmptyRoom anew(t.store, t.scorer.fit());
       for (Asked& a : asked) {
-        const EmptyFit fit = anew.Ask(a.pod->shape, a.pods, std::nullopt, *a.pod->workload);
+        const EmptyRoom::Place place{.level = a.level};
+        const EmptyFit fit = anew.Ask(a.pod->shape, a.pods, place, *a.pod->workload);
         const bool told = std::ranges::find(changed, a.pod->workload->name) != changed.end();
         REQUIRE((told || fit == a.fit));
         if (below(3) == 0) a.pods = 1 + below(12);
         t.room.Forget(*a.pod->workload);
-        a.fit = t.Ask(*a.pod, a.pods);
-        REQUIRE(a.fit == anew.Ask(a.pod->shape, a.pods, std::nullopt, *a.pod->workload));
+        a.fit = t.Ask(*a.pod, a.pods, a.level);
+        REQUIRE(a.fit == anew.Ask(a.pod->shape, a.pods, place, *a.pod->workload));
       }
     }
   }

@@ -144,7 +144,7 @@ TEST_CASE("verdicts of members that are alike", "[unit][policy]") {
     CHECK_FALSE(placement.ok());
     EmptyRoom room(t.store, t.scorer.fit());
     const PodInfo& first = *request.pods.front();
-    const EmptyFit fit = room.Ask(first.shape, row.count, std::nullopt, *first.workload);
+    const EmptyFit fit = room.Ask(first.shape, row.count, {}, *first.workload);
     CHECK((fit == EmptyFit::kTooFew) == (row.verdict.reason == ReasonId::kNeverFits));
     CHECK((fit == EmptyFit::kNoMatch) == (row.verdict.reason == ReasonId::kNoMatchingNodes));
     CHECK(cluster::Token(placement.verdict.reason) == cluster::Token(row.verdict.reason));
@@ -166,7 +166,19 @@ TEST_CASE("topology: every node has room, no domain has enough", "[unit][policy]
   }
   auto request = t.Request(Members("m", 4, MakePod("").Gpu(8)));
   request.topology_required = "rack";
-  CHECK(t.Place(request).verdict == Verdict{ReasonId::kTopologyUnsatisfied, 4, 3, "rack"});
+  CHECK(t.Place(request).verdict == Verdict{.reason = ReasonId::kTopologyUnsatisfied,
+                                            .want = 4,
+                                            .have = 3,
+                                            .subject = "rack",
+                                            .never = true});
+  CHECK(t.Place(request).verdict.never);
+  // Whatever else is short, this is why it waits.
+  for (const char* name : {"a1", "a2", "b1", "b2"}) t.Pod(MakePod(name).Gpu(8).On(name));
+  CHECK(t.Place(request).verdict.reason == ReasonId::kTopologyUnsatisfied);
+  request = t.Request(Members("s", 3, MakePod("").Gpu(8)));
+  request.topology_required = "rack";
+  CHECK(t.Place(request).verdict.reason == ReasonId::kInsufficientDevices);
+  CHECK_FALSE(t.Place(request).verdict.never);
   // Too little in the whole cluster comes first.
   request = t.Request(Members("m", 6, MakePod("").Gpu(8)));
   request.topology_required = "rack";
