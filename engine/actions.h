@@ -11,7 +11,6 @@
 
 #include "cluster/plan_claim.h"
 #include "cluster/reason.h"
-#include "kube/objects.h"
 
 namespace berth::engine {
 
@@ -33,16 +32,17 @@ struct ReleaseMember {
   bool withdraw = false;  ///< Instead of all of the above: clear the nomination, which is void.
 };
 
-/// What creates the pods of which one is evicted, in the pod's namespace: a batch/v1 Job, or the
-/// JobSet that its Job is said to be of.
+/// What creates a pod that is evicted, in the pod's namespace: its batch/v1 Job, and the JobSet
+/// that this is said to be of.
 struct OwningJob {
-  kube::JobKind kind = kube::JobKind::kJob;
   std::string name{};
-  std::string uid{};  ///< Empty for a JobSet: pods do not tell it.
-  /// How many of its pods are known to end with this one, those that wait among them; at least 1.
+  std::string uid{};
+  std::string set{};  ///< By a label that any user can write; empty: none.
+  /// How many pods of the JobSet, or else of the Job, are known to end with this one, those that
+  /// wait among them; at least 1.
   int pods = 1;
-  /// What tells it from others of its namespace, for as long as it is there.
-  std::string Key() const { return kind == kube::JobKind::kJobSet ? "jobset/" + name : uid; }
+  /// What is suspended, told from others of its namespace for as long as it is there.
+  std::string Key() const { return set.empty() ? uid : "jobset/" + set; }
 };
 
 /// Evicts a pod for work whose plan waits for its room, or because its queue is drained; then

@@ -158,11 +158,10 @@ std::optional<OwningJob> OwnerOf(const PodInfo& pod) {
   const auto& owner = pod.object.controller;
   if (!owner || owner->kind != "Job" || owner->api_version != "batch/v1") return std::nullopt;
   if (owner->name.empty() || owner->uid.empty()) return std::nullopt;
-  const auto set = pod.object.meta.labels.find("jobset.sigs.k8s.io/jobset-name");
-  if (set == pod.object.meta.labels.end() || set->second.empty()) {
-    return OwningJob{.name = owner->name, .uid = owner->uid};
-  }
-  return OwningJob{.kind = kube::JobKind::kJobSet, .name = set->second};
+  OwningJob job{.name = owner->name, .uid = owner->uid};
+  const auto set = pod.object.meta.labels.find(std::string(kube::kJobSetLabel));
+  if (set != pod.object.meta.labels.end()) job.set = set->second;
+  return job;
 }
 
 std::optional<OwningJob> JobsToSuspend::Of(const PodInfo& pod) {

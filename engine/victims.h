@@ -40,7 +40,7 @@ bool IsSpared(const cluster::PodInfo& pod);
 /// Whether a PodDisruptionBudget counts the pod.
 bool IsCovered(const cluster::PodInfo& pod, const cluster::Store& store);
 
-/// The Job of the pod, or its JobSet by the label that the JobSet controller gives to pods;
+/// The Job of the pod, with the JobSet by the label that the JobSet controller gives to pods;
 /// nullopt: it has none. OwningJob::pods is 1.
 std::optional<OwningJob> OwnerOf(const cluster::PodInfo& pod);
 

@@ -64,19 +64,21 @@ struct Evict {
   int attempt = 1;
 };
 
-/// Read the Job or JobSet of that name; or, without a name, some of those of that kind that Berth
-/// has suspended, of which only the metadata is told.
+/// Read the Job or JobSet of that name, or a part of a list: the Jobs that are labelled as those of
+/// a JobSet; or, without any name, what Berth has suspended of that kind, of which only the metadata
+/// is told.
 struct ReadJobs {
   Id id = 0;
   kube::JobKind kind = kube::JobKind::kJob;
   std::string ns{};
   std::string name{};
-  std::string from{};  ///< JobList::next of the last part of the list.
+  std::string of_set{};  ///< The name of a JobSet of the namespace, instead of `name`.
+  std::string from{};    ///< JobList::next of the last part of the list.
   int attempt = 1;
 };
 
-/// Suspend the Job or JobSet with our label (cluster::kSuspendedLabel), or resume it without. Not done if it
-/// has changed since it was read.
+/// Suspend the Job or JobSet with our label (cluster::kSuspendedLabel), or resume it without. Not
+/// done if it has changed since it was read.
 struct SuspendJob {
   Id id = 0;
   kube::JobRef job{};

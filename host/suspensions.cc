@@ -20,6 +20,8 @@ constexpr Duration kLookEvery = 30'000;
 constexpr Duration kListAgainAfter = 30'000;
 /// Whatever was missed is found.
 constexpr Duration kListEvery = 300'000;
+/// A JobSet with more Jobs than these hold is not suspended: to read them takes too long.
+constexpr int kMaxParts = 40;
 
 bool IsOurs(const kube::Job& job) {
   return job.meta.labels.contains(std::string(cluster::kSuspendedLabel));
@@ -33,6 +35,10 @@ std::optional<JobKind> ListedBy(std::string_view key) {
     if (key == ListKey(kind)) return kind;  // no key of a Job: it has a slash
   }
   return std::nullopt;
+}
+
+JobKind KindOf(const engine::EvictPod& eviction) {
+  return eviction.job->set.empty() ? JobKind::kJob : JobKind::kJobSet;
 }
 
 /// Its usual controller runs it, and nobody above it would resume it.
@@ -77,6 +83,17 @@ void Suspensions::Read(Job& job) {
                     .attempt = job.attempt});
 }
 
+/// The next part of the list of its Jobs.
+void Suspensions::Count(Job& set, std::string from) {
+  set.step = Step::kCounting;
+  ++set.parts;
+  out_.Put(ReadJobs{.id = NewOrder(KeyOf(set.ref)),
+                    .ns = set.ref.ns,
+                    .of_set = set.ref.name,
+                    .from = std::move(from),
+                    .attempt = set.attempt});
+}
+
 void Suspensions::Write(Job& job, bool suspend) {
   job.step = suspend ? Step::kSuspending : Step::kResuming;
   job.sent = true;
@@ -109,17 +126,18 @@ void Suspensions::Forget(Jobs::iterator at) {
 // --- Suspending ----------------------------------------------------------------------------------
 
 bool Suspensions::Takes(const engine::EvictPod& eviction, TimePoint now) const {
-  const Kind& kind = kinds_.at(static_cast<std::size_t>(eviction.job->kind));
+  const Kind& kind = kinds_.at(static_cast<std::size_t>(KindOf(eviction)));
   return now >= kind.denied_until && !jobs_.contains(KeyOf(eviction));
 }
 
 void Suspensions::Begin(std::vector<engine::EvictPod> evictions) {
   const engine::EvictPod& first = evictions.front();
   Job& job = jobs_[KeyOf(first)];
-  job.ref = {.kind = first.job->kind,
+  const bool is_set = KindOf(first) == JobKind::kJobSet;
+  job.ref = {.kind = KindOf(first),
              .ns = first.pod.ns,
-             .name = first.job->name,
-             .uid = first.job->uid,
+             .name = is_set ? first.job->set : first.job->name,
+             .uid = is_set ? std::string() : first.job->uid,
              .resource_version = {}};
   job.known = std::max(first.job->pods, static_cast<int>(evictions.size()));
   for (const engine::EvictPod& eviction : evictions) job.pods.push_back(eviction.pod.uid);
@@ -127,9 +145,14 @@ void Suspensions::Begin(std::vector<engine::EvictPod> evictions) {
   Read(job);
 }
 
-Suspensions::Ended Suspensions::OneByOne(Jobs::iterator at) {
-  Ended ended{.one_by_one = std::move(at->second.evictions)};
-  Forget(at);
+/// Where a write that suspends it may still be done, that is looked at once these pods have ended.
+Suspensions::Ended Suspensions::OneByOne(Jobs::iterator at, TimePoint now) {
+  Ended ended{.one_by_one = std::exchange(at->second.evictions, {})};
+  if (at->second.unsure) {
+    Suspended(at, now);
+  } else {
+    Forget(at);
+  }
   return ended;
 }
 
@@ -170,23 +193,59 @@ Suspensions::Ended Suspensions::WasRead(Jobs::iterator at, const Result& result,
   if (read != nullptr) job.ref.uid = read->meta.uid;
   const bool ours = read != nullptr && read->suspended && IsOurs(*read);
   if (ours && job.sent) return Suspended(at, now);
-  if (read == nullptr || !CanBeSuspended(*read, job.ref.kind)) return OneByOne(at);
-  if (ours) return Suspended(at, now);
+  if (read == nullptr || !CanBeSuspended(*read, job.ref.kind)) return OneByOne(at, now);
   const bool again = job.attempt <= kMaxTries;
-  if (read->suspended || read->most_pods > job.known || !again) return OneByOne(at);
+  if (!ours && (read->suspended || !again)) return OneByOne(at, now);
   job.ref.resource_version = read->meta.resource_version;
+  job.suspended = ours;
+  job.most_pods = read->most_pods;
+  if (job.ref.kind == JobKind::kJob) return Proceed(at, store, now);
+  job.most_pods = 0;
+  job.of_set.clear();
+  job.parts = 0;
+  Count(job, "");
+  return {};
+}
+
+Suspensions::Ended Suspensions::WasCounted(Jobs::iterator at, const Result& result,
+                                           const cluster::Store& store, TimePoint now) {
+  Job& set = at->second;
+  if (result.forbidden) kind(set.ref.kind).denied_until = now + kDeniedFor;
+  if (result.outcome != WriteOutcome::kDone) return OneByOne(at, now);
+  for (const kube::Job& job : result.jobs.jobs) {
+    if (!job.controller || job.controller->uid != set.ref.uid) continue;
+    set.of_set.insert(job.meta.uid);
+    if (!job.finished && !job.suspended) set.most_pods += job.most_pods;
+  }
+  if (!result.jobs.next.empty()) {
+    if (set.parts == kMaxParts) return OneByOne(at, now);
+    Count(set, result.jobs.next);
+    return {};
+  }
+  const bool all = std::ranges::all_of(set.evictions, [&](const engine::EvictPod& eviction) {
+    return set.of_set.contains(eviction.job->uid);
+  });
+  return all ? Proceed(at, store, now) : OneByOne(at, now);
+}
+
+/// The Job can be suspended, if no other pods would end with it.
+Suspensions::Ended Suspensions::Proceed(Jobs::iterator at, const cluster::Store& store,
+                                        TimePoint now) {
+  Job& job = at->second;
+  if (job.suspended) return Suspended(at, now);
+  if (job.most_pods > job.known) return OneByOne(at, now);
   if (job.sent) return Suspend(at, store);
   Mark(job);
   return {};
 }
 
 Suspensions::Ended Suspensions::WasMarked(Jobs::iterator at, Id mark, const Result& result,
-                                          const cluster::Store& store) {
+                                          const cluster::Store& store, TimePoint now) {
   Job& job = at->second;
   job.marks.erase(mark);
   job.marked &= result.outcome == WriteOutcome::kDone || IsGone(result);
   if (!job.marks.empty()) return {};
-  return job.marked ? Suspend(at, store) : OneByOne(at);
+  return job.marked ? Suspend(at, store) : OneByOne(at, now);
 }
 
 Suspensions::Ended Suspensions::WasSuspended(Jobs::iterator at, const Result& result,
@@ -195,18 +254,19 @@ Suspensions::Ended Suspensions::WasSuspended(Jobs::iterator at, const Result& re
   if (result.forbidden) kind(job.ref.kind).denied_until = now + kDeniedFor;
   switch (result.outcome) {
     case WriteOutcome::kDone:
-    case WriteOutcome::kUnknown:
       return Suspended(at, now);
+    case WriteOutcome::kUnknown:   // a webhook may have failed, too
     case WriteOutcome::kConflict:  // its status has changed, say; or an earlier attempt was done
+      job.unsure |= result.outcome == WriteOutcome::kUnknown;
       ++job.attempt;
       job.step = Step::kReading;
       Read(job);
       return {};
     case WriteOutcome::kNotFound:
     case WriteOutcome::kRefused:
-      return OneByOne(at);
+      return OneByOne(at, now);
   }
-  return OneByOne(at);
+  return OneByOne(at, now);
 }
 
 // --- Resuming ------------------------------------------------------------------------------------
@@ -220,7 +280,10 @@ void Suspensions::Start() {
 /// still is seen now.
 void Suspensions::WereListed(JobKind kind, const Result& result, const cluster::Store& store,
                              TimePoint now) {
-  if (result.outcome == WriteOutcome::kNotFound) return;  // the cluster does not have that kind
+  if (result.outcome == WriteOutcome::kNotFound) {  // the cluster does not have that kind
+    if (kind == JobKind::kJobSet) timers_.emplace(now + kListEvery, ListKey(kind));
+    return;
+  }
   Kind& known = this->kind(kind);
   if (result.outcome != WriteOutcome::kDone) {
     const Duration wait = result.forbidden ? kDeniedFor : RetryDelay(++known.lists_failed);
@@ -320,8 +383,11 @@ Suspensions::Ended Suspensions::Finished(Id order, const Result& result,
     case Step::kReading:
       ended = WasRead(at, result, store, now);
       break;
+    case Step::kCounting:
+      ended = WasCounted(at, result, store, now);
+      break;
     case Step::kMarking:
-      ended = WasMarked(at, order, result, store);
+      ended = WasMarked(at, order, result, store, now);
       break;
     case Step::kSuspending:
       ended = WasSuspended(at, result, now);

@@ -3,7 +3,8 @@
 // begins activeDeadlineSeconds again. Once they are gone the Job is resumed, and its new pods wait
 // in line as those of an evicted Job do. The same holds for a JobSet, where all pods of all its
 // Jobs end: its controller suspends and resumes its Jobs, and would resume one that others suspend.
-// "Job" stands for both below.
+// "Job" stands for both below. Which Jobs are of a JobSet, their owner says; what pods say of it,
+// any user can write.
 //
 // A Job is read, its pods are marked for the workload that gets their room, and it is suspended in
 // one write with our label. What the label says outlives the process: the next one resumes the Job.
@@ -70,8 +71,9 @@ class Suspensions {
 
  private:
   enum class Step : std::uint8_t {
-    kReading,  ///< Whether it can be suspended.
-    kMarking,  ///< Its pods.
+    kReading,   ///< Whether it can be suspended.
+    kCounting,  ///< The Jobs of a JobSet, and what pods they may have.
+    kMarking,   ///< Its pods.
     kSuspending,
     kEnding,   ///< Suspended, until its pods are gone.
     kLooking,  ///< Read again, before it is resumed.
@@ -85,8 +87,13 @@ class Suspensions {
     int known = 0;                              ///< Pods that are known to end with it.
     std::set<Id> marks{};                       ///< Under way.
     bool marked = true;                         ///< No mark has failed.
-    bool sent = false;  ///< A write that suspends it, which may have been done.
-    int attempt = 1;    ///< Of suspending, later of resuming.
+    std::int64_t most_pods = 0;                 ///< How many it may have that have not ended.
+    std::set<std::string> of_set{};  ///< UIDs of the Jobs of a JobSet, as far as they were read.
+    int parts = 0;                   ///< So many parts of their list were asked for.
+    bool suspended = false;          ///< With our label, when it was read.
+    bool sent = false;               ///< A write that suspends it, which may have been done.
+    bool unsure = false;             ///< The outcome of such a write is not known.
+    int attempt = 1;                 ///< Of suspending, later of resuming.
     std::vector<std::string>
         pods{};           ///< UIDs of those that are to be gone; the last is looked at first.
     TimePoint since = 0;  ///< When it was suspended, as far as is known.
@@ -101,22 +108,28 @@ class Suspensions {
   };
 
   static std::string KeyOf(const kube::JobRef& ref) {
+    const bool is_set = ref.kind == kube::JobKind::kJobSet;
     return ref.ns + '/' +
-           engine::OwningJob{.kind = ref.kind, .name = ref.name, .uid = ref.uid}.Key();
+           engine::OwningJob{.uid = ref.uid, .set = is_set ? ref.name : std::string()}.Key();
   }
   Kind& kind(kube::JobKind kind) { return kinds_.at(static_cast<std::size_t>(kind)); }
   Id NewOrder(const std::string& key);
   void List(kube::JobKind kind, std::string from);
   void Read(Job& job);
   void Write(Job& job, bool suspend);
+  void Count(Job& set, std::string from);
   void Mark(Job& job);
   void Forget(Jobs::iterator at);
-  Ended OneByOne(Jobs::iterator at);
+  Ended OneByOne(Jobs::iterator at, TimePoint now);
   Ended Suspended(Jobs::iterator at, TimePoint now);
   Ended Suspend(Jobs::iterator at, const cluster::Store& store);
   Ended WasRead(Jobs::iterator at, const Result& result, const cluster::Store& store,
                 TimePoint now);
-  Ended WasMarked(Jobs::iterator at, Id mark, const Result& result, const cluster::Store& store);
+  Ended WasCounted(Jobs::iterator at, const Result& result, const cluster::Store& store,
+                   TimePoint now);
+  Ended Proceed(Jobs::iterator at, const cluster::Store& store, TimePoint now);
+  Ended WasMarked(Jobs::iterator at, Id mark, const Result& result, const cluster::Store& store,
+                  TimePoint now);
   Ended WasSuspended(Jobs::iterator at, const Result& result, TimePoint now);
   void WasLookedAt(Jobs::iterator at, const Result& result, TimePoint now);
   void WasResumed(Jobs::iterator at, const Result& result, TimePoint now);

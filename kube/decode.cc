@@ -3,8 +3,6 @@
 #include <simdjson.h>
 
 #include <algorithm>
-#include <limits>
-#include <map>
 #include <utility>
 
 #include "kube/decode_reader.h"
@@ -101,54 +99,15 @@ std::expected<ConfigMap, DecodeError> DecodeConfigMap(Element json) {
   });
 }
 
-namespace {
-
-/// How many pods, or Jobs, have succeeded: of the object itself by the empty name, and of each
-/// replicated Job of a JobSet by its name.
-using Succeeded = std::map<std::string_view, std::int32_t>;
-
-std::int32_t Left(std::int32_t wanted, std::int32_t succeeded) {
-  return std::max(0, wanted - std::clamp(succeeded, 0, std::max(0, wanted)));
-}
-
-/// Of one Job. `spec` is a JobSpec.
-std::int64_t MostPods(Reader& reader, Object spec, std::int32_t succeeded) {
-  const std::int32_t parallelism = std::max(0, reader.Int32(spec, "parallelism", 1));
-  const std::int32_t completions = reader.Int32(spec, "completions", -1);
-  return completions < 0 ? parallelism : std::min(parallelism, Left(completions, succeeded));
-}
-
-/// Of all Jobs of a JobSet that have not succeeded, those that have not begun among them.
-std::int64_t MostPodsOfSet(Reader& reader, Object spec, Succeeded& succeeded) {
-  std::int64_t most = 0;
-  reader.ObjectList(spec, "replicatedJobs", kMaxItems, [&](Object replicated) {
-    const std::int32_t jobs =
-        Left(reader.Int32(replicated, "replicas", 1), succeeded[reader.Text(replicated, "name")]);
-    reader.ObjectField(replicated, "template", [&](Object job) {
-      reader.ObjectField(job, "spec", [&](Object job_spec) {
-        // No cluster has so many: the sum of such products cannot overflow.
-        constexpr std::int64_t kMany = std::numeric_limits<std::int32_t>::max();
-        most = std::min(kMany, most + jobs * MostPods(reader, job_spec, 0));
-      });
-    });
-  });
-  return most;
-}
-
-}  // namespace
-
 std::expected<Job, DecodeError> DecodeJob(Element json) {
   return DecodeStrictly<Job>(json, [](Reader& reader, Object object, Job& job) {
-    const bool is_set = reader.Text(object, "kind") == "JobSet";
-    Succeeded succeeded;
+    std::int64_t succeeded = 0;
     job.controller = reader.Controller(object);
     reader.ObjectField(object, "status", [&](Object status) {
-      succeeded[""] = reader.Int32(status, "succeeded");
-      reader.ObjectList(status, "replicatedJobsStatus", kMaxItems, [&](Object replicated) {
-        succeeded[reader.Text(replicated, "name")] = reader.Int32(replicated, "succeeded");
-      });
+      succeeded = std::max(0, reader.Int32(status, "succeeded"));
       reader.ObjectList(status, "conditions", kMaxItems, [&](Object condition) {
         const std::string_view type = reader.Text(condition, "type");
+        // A JobSet is `Completed`.
         const bool ends = type == "Complete" || type == "Completed" || type == "Failed";
         job.finished |= ends && reader.Text(condition, "status") == "True";
       });
@@ -156,8 +115,10 @@ std::expected<Job, DecodeError> DecodeJob(Element json) {
     reader.ObjectField(object, "spec", [&](Object spec) {
       job.suspended = reader.Bool(spec, "suspend");
       job.managed_by = reader.Text(spec, "managedBy");
-      job.most_pods =
-          is_set ? MostPodsOfSet(reader, spec, succeeded) : MostPods(reader, spec, succeeded[""]);
+      job.most_pods = std::max(0, reader.Int32(spec, "parallelism", 1));
+      const std::int64_t completions = reader.Int32(spec, "completions", -1);
+      if (completions < 0) return;
+      job.most_pods = std::clamp<std::int64_t>(completions - succeeded, 0, job.most_pods);
     });
   });
 }

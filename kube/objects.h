@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace berth::kube {
@@ -204,13 +205,17 @@ enum class JobKind : std::uint8_t {
   kJobSet,  ///< jobset.x-k8s.io/v1alpha2: creates Jobs, and suspends and resumes them.
 };
 
+/// The label that the JobSet controller gives to Jobs and their pods: the name of the JobSet.
+inline constexpr std::string_view kJobSetLabel = "jobset.sigs.k8s.io/jobset-name";
+
 /// A Job or a JobSet.
 struct Job {
   ObjectMeta meta;
-  bool suspended = false;      ///< spec.suspend
-  std::int64_t most_pods = 1;  ///< How many pods it may have that have not ended; not negative.
-  bool finished = false;       ///< It is complete, or has failed.
-  std::string managed_by;      ///< Empty, or who runs it instead of its usual controller.
+  bool suspended = false;  ///< spec.suspend
+  /// Of a Job: how many pods it may have that have not ended; not negative.
+  std::int64_t most_pods = 1;
+  bool finished = false;   ///< It is complete, or has failed.
+  std::string managed_by;  ///< Empty, or who runs it instead of its usual controller.
   std::optional<OwnerReference> controller;
 };
 

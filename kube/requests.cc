@@ -181,6 +181,17 @@ std::optional<Request> GetJobRequest(JobKind kind, std::string_view ns, std::str
   return request;
 }
 
+std::optional<Request> JobsOfSetRequest(std::string_view ns, std::string_view set,
+                                        std::string_view from) {
+  constexpr const char* kAtATime = "50";
+  if (!IsName(ns) || !IsName(set)) return std::nullopt;
+  Request request;
+  request.path = fmt::format("/apis/batch/v1/namespaces/{}/jobs", EscapeSegment(ns));
+  request.query = {{"labelSelector", fmt::format("{}={}", kJobSetLabel, set)}, {"limit", kAtATime}};
+  if (!from.empty()) request.query.emplace_back("continue", from);
+  return request;
+}
+
 Request ListJobsRequest(JobKind kind, std::string_view label, std::string_view from) {
   // Users may make Jobs as large as the API server permits, and its JSON of them larger still.
   constexpr const char* kAtATime = "10";

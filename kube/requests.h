@@ -82,6 +82,9 @@ std::optional<Request> DisruptRequest(const PodRef& pod, const AnnotationPatch& 
                                       MicroTime now);
 std::optional<Request> GetPodRequest(std::string_view ns, std::string_view name);
 std::optional<Request> GetJobRequest(JobKind kind, std::string_view ns, std::string_view name);
+/// Jobs that have the label of the JobSet, a few at a time; `from` as in ListJobsRequest().
+std::optional<Request> JobsOfSetRequest(std::string_view ns, std::string_view set,
+                                        std::string_view from);
 /// The metadata of the Jobs of that kind with the label, a few at a time; `from`: where the last
 /// answer ended; empty: from the first.
 Request ListJobsRequest(JobKind kind, std::string_view label, std::string_view from);

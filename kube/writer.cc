@@ -106,6 +106,11 @@ WriteResult Writer::GetJob(JobKind kind, const std::string& ns, const std::strin
   return Send(GetJobRequest(kind, ns, name), options);
 }
 
+WriteResult Writer::JobsOfSet(const std::string& ns, const std::string& set, std::string_view from,
+                              const WriteOptions& options) {
+  return Send(JobsOfSetRequest(ns, set, from), options);
+}
+
 WriteResult Writer::ListJobs(JobKind kind, std::string_view label, std::string_view from,
                              const WriteOptions& options) {
   return Send(ListJobsRequest(kind, label, from), options);

@@ -66,9 +66,12 @@ class Writer {
   /// Reads a pod from the API server, not from a cache: its JSON is in `body`.
   WriteResult GetPod(const std::string& ns, const std::string& name, const WriteOptions& options);
 
-  /// Read a Job, or metadata of Jobs (ListJobsRequest()): their JSON is in `body`.
+  /// Read a Job, the Jobs of a JobSet (JobsOfSetRequest()) or metadata of Jobs (ListJobsRequest()):
+  /// their JSON is in `body`.
   WriteResult GetJob(JobKind kind, const std::string& ns, const std::string& name,
                      const WriteOptions& options);
+  WriteResult JobsOfSet(const std::string& ns, const std::string& set, std::string_view from,
+                        const WriteOptions& options);
   WriteResult ListJobs(JobKind kind, std::string_view label, std::string_view from,
                        const WriteOptions& options);
 

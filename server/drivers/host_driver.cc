@@ -282,7 +282,8 @@ void HostDriver::Do(const host::Evict& order) {
 }
 
 void HostDriver::Do(const host::ReadJobs& order) {
-  QueueJob(order.id, order.ns, order.name, /*matters=*/order.name.empty(),
+  const std::string& name = order.of_set.empty() ? order.name : order.of_set;
+  QueueJob(order.id, order.ns, name, /*matters=*/name.empty(),
            [this, order] { return api_.ReadJobs(order); });
 }
 

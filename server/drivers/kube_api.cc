@@ -90,7 +90,8 @@ host::Result KubeApi::Evict(const host::Evict& eviction, const Wanted& wanted) {
 host::Result KubeApi::ReadJobs(const host::ReadJobs& order) {
   const kube::WriteOptions options{.timeout = seconds(10)};
   const auto result =
-      order.name.empty()
+      !order.of_set.empty() ? writer_.JobsOfSet(order.ns, order.of_set, order.from, options)
+      : order.name.empty()
           ? writer_.ListJobs(order.kind, cluster::kSuspendedLabel, order.from, options)
           : writer_.GetJob(order.kind, order.ns, order.name, options);
   if (result.outcome != kube::WriteOutcome::kDone) {

@@ -17,7 +17,7 @@ namespace {
 /// Whether one Job, or Jobs of one JobSet, control both pods, which are of one namespace.
 bool SameOwner(const kube::Pod& a, const kube::Pod& b) {
   const auto owner = [](const kube::Pod& pod) {
-    const auto set = pod.meta.labels.find("jobset.sigs.k8s.io/jobset-name");
+    const auto set = pod.meta.labels.find(std::string(kube::kJobSetLabel));
     if (set != pod.meta.labels.end()) return "set " + set->second;
     return pod.controller ? pod.controller->uid : std::string();
   };

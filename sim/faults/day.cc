@@ -163,18 +163,37 @@ kube::PodDisruptionBudget MakeBudget(const Budget& budget) {
   return object;
 }
 
-std::optional<kube::Job> MakeJob(const Job& job) {
-  if (!job.gang || !job.replaces) return std::nullopt;
-  kube::Job object;
-  object.meta.name = job.name;
-  object.meta.ns = job.ns;
-  object.meta.uid = fmt::format("job-{}-{}", job.ns, job.name);
-  object.most_pods = job.size;
-  return object;
+std::string JobNameOf(const Job& job, int index) {
+  return job.is_set ? fmt::format("{}-workers-{}", job.name, index % 2) : job.name;
 }
 
-kube::JobKind KindOf(const Job& job) {
-  return job.is_set ? kube::JobKind::kJobSet : kube::JobKind::kJob;
+std::vector<std::pair<kube::JobKind, kube::Job>> MakeJobs(const Job& job) {
+  std::vector<std::pair<kube::JobKind, kube::Job>> objects;
+  if (!job.gang || !job.replaces) return objects;
+  const auto add = [&](kube::JobKind kind, const std::string& name, int pods) {
+    kube::Job object;
+    object.meta.name = name;
+    object.meta.ns = job.ns;
+    object.meta.uid = fmt::format("job-{}-{}", job.ns, name);
+    object.most_pods = pods;
+    objects.emplace_back(kind, std::move(object));
+  };
+  if (!job.is_set) {
+    add(kube::JobKind::kJob, job.name, job.size);
+    return objects;
+  }
+  add(kube::JobKind::kJobSet, job.name, job.size);
+  for (int i = 0; i < 2; ++i) {
+    add(kube::JobKind::kJob, JobNameOf(job, i), (job.size + 1 - i) / 2);
+    kube::Job& object = objects.back().second;
+    object.meta.labels[std::string(kube::kJobSetLabel)] = job.name;
+    object.controller = {.api_version = "jobset.x-k8s.io/v1alpha2",
+                         .kind = "JobSet",
+                         .name = job.name,
+                         .uid = objects.front().second.meta.uid,
+                         .controller = true};
+  }
+  return objects;
 }
 
 kube::Pod MakeMember(const Job& job, int index) {
@@ -193,14 +212,13 @@ kube::Pod MakeMember(const Job& job, int index) {
   if (!job.model.empty()) spec->node_selector["example.com/model"] = job.model;
   pod.spec = std::move(spec);
   if (job.gang) {
-    const std::string name =
-        job.is_set ? fmt::format("{}-workers-{}", job.name, index % 2) : job.name;
+    const std::string name = JobNameOf(job, index);
     pod.controller = {.api_version = job.replaces ? "batch/v1" : "example.com/v1",
                       .kind = "Job",
                       .name = name,
                       .uid = fmt::format("job-{}-{}", job.ns, name),
                       .controller = true};
-    if (job.is_set) pod.meta.labels["jobset.sigs.k8s.io/jobset-name"] = job.name;
+    if (job.is_set) pod.meta.labels[std::string(kube::kJobSetLabel)] = job.name;
     pod.meta.labels["berth.dev/gang"] = job.name;
     pod.meta.labels["batch.kubernetes.io/job-completion-index"] = std::to_string(index);
     pod.meta.annotations["berth.dev/gang-size"] = std::to_string(job.size);

@@ -70,10 +70,11 @@ kube::PodDisruptionBudget MakeBudget(const Budget& budget);
 
 /// The Pod of member `index`, as its controller creates it.
 kube::Pod MakeMember(const Job& job, int index);
-/// The batch/v1 Job or JobSet (KindOf) whose controller creates the members; nullopt: they have
-/// none.
-std::optional<kube::Job> MakeJob(const Job& job);
-kube::JobKind KindOf(const Job& job);
+/// What creates the members: a batch/v1 Job, or a JobSet, the first, and its two Jobs; empty:
+/// nobody does.
+std::vector<std::pair<kube::JobKind, kube::Job>> MakeJobs(const Job& job);
+/// The name of the Job of member `index`.
+std::string JobNameOf(const Job& job, int index);
 
 struct Day {
   std::uint64_t seed = 0;

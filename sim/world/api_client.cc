@@ -145,10 +145,14 @@ void ApiClient::ReadJobs(const host::ReadJobs& order, Duration timeout, Done don
   Send(
       {.ns = order.ns, .name = order.name}, /*is_read=*/true,
       [&] {
+        if (!order.of_set.empty()) {
+          return kube::JobsOfSetRequest(order.ns, order.of_set, order.from);
+        }
         return order.name.empty() ? kube::ListJobsRequest(order.kind, label, order.from)
                                   : kube::GetJobRequest(order.kind, order.ns, order.name);
       },
       [order, label](ApiServer& api) {
+        if (!order.of_set.empty()) return api.ListJobsOfSet(order.ns, order.of_set, order.from);
         return order.name.empty() ? api.ListJobs(order.kind, label, order.from)
                                   : api.ReadJob(order.kind, order.ns, order.name);
       },

@@ -187,17 +187,32 @@ Reply ApplySpec(ApiServer& api, engine::PodRef pod, const json& body) {
   return api.RemoveGate(pod, Text(gate, "name"));
 }
 
-/// The paths `/apis/GROUP/VERSION/RESOURCE` and `/apis/GROUP/VERSION/namespaces/NS/RESOURCE/NAME`.
+/// `from` of a list by this selector. `selector` is set.
+std::string ReadListQuery(const kube::Request& request, std::string& selector) {
+  const auto& query = request.query;
+  const bool known = (query.size() == 2 || query.size() == 3) &&
+                     query[0].first == "labelSelector" && query[1].first == "limit" &&
+                     (query.size() == 2 || query[2].first == "continue");
+  if (!known) throw Unknown{"query"};
+  selector = query[0].second;
+  return query.size() == 3 ? query[2].second : "";
+}
+
+/// The paths `/apis/GROUP/VERSION/RESOURCE`, `/apis/GROUP/VERSION/namespaces/NS/RESOURCE` and
+/// `/apis/GROUP/VERSION/namespaces/NS/RESOURCE/NAME`.
 Reply ApplyToJobs(ApiServer& api, kube::JobKind kind, const kube::Request& request) {
   const std::vector<std::string> parts = PartsOf(request.path);
   const char* resource = kind == kube::JobKind::kJobSet ? "jobsets" : "jobs";
+  std::string selector;
   if (request.method == "GET" && parts.size() == 4 && parts[3] == resource) {
-    const auto& query = request.query;
-    const bool known = (query.size() == 2 || query.size() == 3) &&
-                       query[0].first == "labelSelector" && query[1].first == "limit" &&
-                       (query.size() == 2 || query[2].first == "continue");
-    if (!known) throw Unknown{"query"};
-    return api.ListJobs(kind, query[0].second, query.size() == 3 ? query[2].second : "");
+    const std::string from = ReadListQuery(request, selector);
+    return api.ListJobs(kind, selector, from);
+  }
+  if (request.method == "GET" && parts.size() == 6 && parts[5] == "jobs") {
+    const std::string from = ReadListQuery(request, selector);
+    const std::string label = std::string(kube::kJobSetLabel) + '=';
+    if (!selector.starts_with(label)) throw Unknown{"selector " + selector};
+    return api.ListJobsOfSet(parts[4], selector.substr(label.size()), from);
   }
   if (parts.size() != 7 || parts[3] != "namespaces" || parts[5] != resource) {
     throw Unknown{"path " + request.path};
@@ -247,7 +262,7 @@ Reply Apply(ApiServer& api, const kube::Request& request) {
 
 /// One Job, or a list.
 json JobsJson(kube::JobKind kind, const std::string& path, const kube::JobList& list) {
-  if (path.find("/namespaces/") != path.npos) return JobJson(kind, list.jobs.front());
+  if (PartsOf(path).size() == 7) return JobJson(kind, list.jobs.front());
   json items = json::array();
   for (const kube::Job& job : list.jobs) items.push_back(JobJson(kind, job));
   return {{"apiVersion", "meta.k8s.io/v1"},

@@ -22,7 +22,7 @@ bool Runs(const kube::Pod& pod) {
 /// Whether the Job controls the pod, or a Job of the JobSet does.
 bool IsOf(const kube::Pod& pod, const kube::JobRef& job) {
   if (job.kind == kube::JobKind::kJob) return pod.controller && pod.controller->uid == job.uid;
-  const auto set = pod.meta.labels.find("jobset.sigs.k8s.io/jobset-name");
+  const auto set = pod.meta.labels.find(std::string(kube::kJobSetLabel));
   return pod.meta.ns == job.ns && set != pod.meta.labels.end() && set->second == job.name;
 }
 
@@ -186,11 +186,14 @@ Reply ApiServer::ReadJob(kube::JobKind kind, const std::string& ns, const std::s
   return {.jobs = {.jobs = {job->second}, .next = {}}};
 }
 
-Reply ApiServer::ListJobs(kube::JobKind kind, const std::string& label,
-                          const std::string& from) const {
+namespace {
+
+/// The first that `wanted` says, after `from`.
+Reply OneOf(const std::map<std::string, kube::Job>& jobs, const std::string& from,
+            const std::function<bool(const kube::Job&)>& wanted) {
   Reply reply;
-  for (const auto& [key, job] : jobs(kind)) {
-    if (!job.meta.labels.contains(label) || key <= from) continue;
+  for (const auto& [key, job] : jobs) {
+    if (!wanted(job) || key <= from) continue;
     if (!reply.jobs.jobs.empty()) {
       const kube::ObjectMeta& last = reply.jobs.jobs.back().meta;
       reply.jobs.next = last.ns + '/' + last.name;
@@ -199,6 +202,22 @@ Reply ApiServer::ListJobs(kube::JobKind kind, const std::string& label,
     reply.jobs.jobs.push_back(job);
   }
   return reply;
+}
+
+}  // namespace
+
+Reply ApiServer::ListJobsOfSet(const std::string& ns, const std::string& set,
+                               const std::string& from) const {
+  return OneOf(jobs(kube::JobKind::kJob), from, [&](const kube::Job& job) {
+    const auto label = job.meta.labels.find(std::string(kube::kJobSetLabel));
+    return job.meta.ns == ns && label != job.meta.labels.end() && label->second == set;
+  });
+}
+
+Reply ApiServer::ListJobs(kube::JobKind kind, const std::string& label,
+                          const std::string& from) const {
+  return OneOf(jobs(kind), from,
+               [&](const kube::Job& job) { return job.meta.labels.contains(label); });
 }
 
 Reply ApiServer::SuspendJob(const kube::JobRef& ref, const std::string& label, bool suspend) {

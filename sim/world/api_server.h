@@ -105,7 +105,9 @@ class ApiServer final : public SchedulerWrites {
   // --- Jobs and JobSets, by ns/name. As for pods, but 409 for another resource version, too.
   void PutJob(kube::JobKind kind, kube::Job job);
   Reply ReadJob(kube::JobKind kind, const std::string& ns, const std::string& name) const;
-  /// One at a time, so that callers have to go on.
+  /// Those with the label of the JobSet; one at a time, so that callers have to go on.
+  Reply ListJobsOfSet(const std::string& ns, const std::string& set, const std::string& from) const;
+  /// Likewise one at a time.
   Reply ListJobs(kube::JobKind kind, const std::string& label, const std::string& from) const;
   /// Sets spec.suspend with the label, or resumes without it. The controller of what is suspended
   /// deletes its pods.

@@ -23,9 +23,9 @@ Controllers::Controllers(Environment& env, const std::vector<Job>& jobs,
     other_ = std::make_unique<OtherScheduler>(env_);
   }
   for (const Job& job : jobs) {
-    if (auto object = MakeJob(job)) {
-      by_uid_.emplace(object->meta.uid, &job);
-      env_.api.PutJob(KindOf(job), *std::move(object));
+    for (auto& [kind, object] : MakeJobs(job)) {
+      by_uid_.emplace(object.meta.uid, &job);
+      env_.api.PutJob(kind, std::move(object));
     }
   }
   env_.api.on_job = [this](const kube::Job& object) { OnJob(object); };
@@ -45,7 +45,7 @@ void Controllers::Later(Duration delay, std::function<void()> action) {
 }
 
 bool Controllers::IsSuspended(const Job& job) const {
-  const auto& objects = env_.api.jobs(KindOf(job));
+  const auto& objects = env_.api.jobs(job.is_set ? kube::JobKind::kJobSet : kube::JobKind::kJob);
   const auto object = objects.find(job.ns + '/' + job.name);
   return object != objects.end() && object->second.suspended;
 }
@@ -104,10 +104,8 @@ void Controllers::OnPod(const Change& change) {
       // The pods of a Job that have succeeded stay until it is complete.
       if (!news) return;
       if (++done_[job] == job->size) RemoveMembers(*job);
-      kube::Job object = env_.api.jobs(KindOf(*job)).at(job->ns + '/' + job->name);
-      object.most_pods = job->size - done_[job];
-      object.finished = object.most_pods == 0;
-      env_.api.PutJob(KindOf(*job), std::move(object));
+      HasSucceeded(kube::JobKind::kJob, job->ns + '/' + JobNameOf(*job, index));
+      if (job->is_set) HasSucceeded(kube::JobKind::kJobSet, job->ns + '/' + job->name);
       return;
     }
     if (seen_ending_.insert(pod.meta.uid).second) {
@@ -123,6 +121,14 @@ void Controllers::OnPod(const Change& change) {
   if (!pod.node_name.empty() && seen_bound_.insert(pod.meta.uid).second) {
     Later(env_.ties.Between(20, 500), [this, ref, lasts = job->lasts] { Run(ref, lasts); });
   }
+}
+
+/// One of its pods has.
+void Controllers::HasSucceeded(kube::JobKind kind, const std::string& key) {
+  kube::Job object = env_.api.jobs(kind).at(key);
+  --object.most_pods;
+  object.finished = object.most_pods == 0;
+  env_.api.PutJob(kind, std::move(object));
 }
 
 void Controllers::RemoveMembers(const Job& job) {

@@ -33,6 +33,7 @@ class Controllers {
   void OnNode(const Change& change);
   void OnJob(const kube::Job& object);
   bool IsSuspended(const Job& job) const;
+  void HasSucceeded(kube::JobKind kind, const std::string& key);
   void RemoveMembers(const Job& job);
   void Run(const engine::PodRef& ref, Duration lasts);
   bool Crowded(const kube::Pod& pod) const;

@@ -245,6 +245,15 @@ bool Same(const kube::OwnerReference& a, const kube::OwnerReference& b) {
          controller == b.controller;
 }
 
+void PutController(json& metadata, const std::optional<kube::OwnerReference>& controller) {
+  if (!controller) return;
+  metadata["ownerReferences"] = json::array({{{"apiVersion", controller->api_version},
+                                              {"kind", controller->kind},
+                                              {"name", controller->name},
+                                              {"uid", controller->uid},
+                                              {"controller", controller->controller}}});
+}
+
 }  // namespace
 
 json PodJson(const kube::Pod& pod) {
@@ -253,14 +262,7 @@ json PodJson(const kube::Pod& pod) {
            {"metadata", Metadata(pod.meta)},
            {"spec", Spec(pod)},
            {"status", Status(pod)}};
-  if (pod.controller) {
-    out["metadata"]["ownerReferences"] =
-        json::array({{{"apiVersion", pod.controller->api_version},
-                      {"kind", pod.controller->kind},
-                      {"name", pod.controller->name},
-                      {"uid", pod.controller->uid},
-                      {"controller", pod.controller->controller}}});
-  }
+  PutController(out["metadata"], pod.controller);
   return out;
 }
 
@@ -288,14 +290,8 @@ json JobJson(kube::JobKind kind, const kube::Job& job) {
            {"kind", is_set ? "JobSet" : "Job"},
            {"metadata", Metadata(job.meta)},
            {"spec", {{"suspend", job.suspended}}}};
-  if (is_set) {
-    out["spec"]["replicatedJobs"] =
-        json::array({{{"name", "workers"},
-                      {"replicas", 1},
-                      {"template", {{"spec", {{"parallelism", job.most_pods}}}}}}});
-  } else {
-    out["spec"]["parallelism"] = job.most_pods;
-  }
+  if (!is_set) out["spec"]["parallelism"] = job.most_pods;
+  PutController(out["metadata"], job.controller);
   if (job.finished) {
     const char* type = is_set ? "Completed" : "Complete";
     out["status"]["conditions"] = json::array({{{"type", type}, {"status", "True"}}});

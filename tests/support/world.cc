@@ -23,7 +23,7 @@ std::string Describe(const engine::Action& action) {
     }
     std::string operator()(const engine::EvictPod& a) const {
       const std::string job =
-          a.job ? fmt::format(" or suspend {} with {}", a.job->name, a.job->pods) : "";
+          a.job ? fmt::format(" or suspend {} with {}", a.job->Key(), a.job->pods) : "";
       return fmt::format("{} {} for {}{}", a.dry_run ? "try" : "evict", a.pod.name, a.workload,
                          job);
     }

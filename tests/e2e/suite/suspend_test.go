@@ -236,3 +236,22 @@ func TestJobSetWithOtherPodsIsNotSuspended(t *testing.T) {
 		t.Errorf("%d of its 2 pods run on", running)
 	}
 }
+
+// A pod's label alone says nothing: a JobSet is not suspended for the pods of a Job
+// that it does not own.
+func TestLabelOfAnotherJobSetIsNotBelieved(t *testing.T) {
+	s := control.Scenario(t, bed.Options{Jobs: true})
+	s.SuspendJobs()
+	s.StartJobSetController()
+	s.Pod("decoy").JobSet(1, 1, 0)
+	low, before := fillWith(t, s, s.Pod("low").Gang("low", 2).Label("jobset.sigs.k8s.io/jobset-name", "decoy"), 2)
+	high := s.Pod("high").GPUs(8).Gang("high", 2).Priority("high").Gated().Job(2)
+	s.AllGone(before...)
+	s.AllBound(podsOf(t, s, high, 2)...)
+	if suspended, label, end := jobSetNow(t, s, "decoy"); suspended || label != "" || end != "" {
+		t.Errorf("the JobSet is suspended: %v, has the label %q, and is %q", suspended, label, end)
+	}
+	if now := jobNow(t, s, low); *now.Spec.Suspend {
+		t.Errorf("the Job %s is suspended", low.Name)
+	}
+}

@@ -640,8 +640,8 @@ void Control(Evictions& w, const char* api_version = "batch/v1", const char* kin
 }
 
 const Lines kEvictions{"evict l0 for default/gang/g", "evict l1 for default/gang/g"};
-const Lines kOrSuspend{"evict l0 for default/gang/g or suspend j with 2",
-                       "evict l1 for default/gang/g or suspend j with 2"};
+const Lines kOrSuspend{"evict l0 for default/gang/g or suspend uid-j with 2",
+                       "evict l1 for default/gang/g or suspend uid-j with 2"};
 
 TEST_CASE("with an eviction goes the Job that could be suspended instead", "[unit][engine]") {
   Evictions w;
@@ -661,8 +661,8 @@ TEST_CASE("with an eviction goes the JobSet of its Job", "[unit][engine]") {
     });
   }
   w.GatherHigh();
-  CHECK(w.LogOf("evict ") == Lines{"evict l0 for default/gang/g or suspend s with 2",
-                                   "evict l1 for default/gang/g or suspend s with 2"});
+  CHECK(w.LogOf("evict ") == Lines{"evict l0 for default/gang/g or suspend jobset/s with 2",
+                                   "evict l1 for default/gang/g or suspend jobset/s with 2"});
 }
 
 TEST_CASE("other controllers are not suspended", "[unit][engine]") {

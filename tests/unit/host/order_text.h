@@ -29,6 +29,10 @@ inline std::string TextOf(const Order& order) {
         } else if constexpr (std::is_same_v<O, ReadJobs>) {
           const char* kind = o.kind == kube::JobKind::kJobSet ? "jobset" : "job";
           if (!o.name.empty()) return fmt::format("read {} {}", kind, o.name);
+          if (!o.of_set.empty()) {
+            return fmt::format("list jobs of {}{}", o.of_set,
+                               o.from.empty() ? "" : " from " + o.from);
+          }
           return fmt::format("list {}s{}", kind, o.from.empty() ? "" : " from " + o.from);
         } else if constexpr (std::is_same_v<O, SuspendJob>) {
           return fmt::format("{} {}{} at {}", o.suspend ? "suspend" : "resume",

@@ -246,6 +246,8 @@ TEST_CASE_METHOD(SuspensionsTest, "what may have been suspended is looked at bef
                  "[unit]") {
   Mark();
   Orders();
+  Finish(WriteOutcome::kUnknown);
+  CHECK(Orders() == Texts{"read job j"});
   CHECK(Finish(WriteOutcome::kUnknown).accepted.size() == 2);
   Gone("a");
   Gone("b");
@@ -264,6 +266,24 @@ TEST_CASE_METHOD(SuspensionsTest, "what may have been suspended is looked at bef
     Finish(WriteOutcome::kDone, {Ours()});
     CHECK(Orders() == Texts{"resume j at 7"});
   }
+}
+
+TEST_CASE_METHOD(SuspensionsTest, "what was not suspended is tried again, and kept in sight",
+                 "[unit]") {
+  Mark();
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    CHECK(Orders() == Texts{"suspend j at 7"});
+    Finish(WriteOutcome::kUnknown);  // a webhook does not answer, say
+    CHECK(Orders() == Texts{"read job j"});
+    if (attempt < 3) Finish(WriteOutcome::kDone, {MakeJob()});
+  }
+  CHECK(Finish(WriteOutcome::kDone, {MakeJob()}).one_by_one.size() == 2);
+  CHECK_FALSE(suspensions.empty());  // a late write may suspend it
+  Gone("a");
+  Gone("b");
+  CHECK(Orders() == Texts{"read job j"});
+  Finish(WriteOutcome::kDone, {Ours()});
+  CHECK(Orders() == Texts{"resume j at 7"});
 }
 
 TEST_CASE_METHOD(SuspensionsTest, "a Job is resumed sooner or later", "[unit]") {
@@ -367,13 +387,14 @@ TEST_CASE_METHOD(SuspensionsTest, "the next process resumes what an earlier one 
 struct JobSetTest : SuspensionsTest {
   JobSetTest() {
     for (const auto& [pod, job] : {std::pair{"c", "s-0"}, std::pair{"d", "s-1"}}) {
-      store.UpsertPod(MakePod(pod).Gpu(1).OfJob(job).Label(kSetName, "s").On("n1"));
+      store.UpsertPod(
+          MakePod(pod).Gpu(1).OfJob(job).Label(std::string(kube::kJobSetLabel), "s").On("n1"));
     }
   }
-  static constexpr const char* kSetName = "jobset.sigs.k8s.io/jobset-name";
   static engine::EvictPod EvictionOf(const std::string& pod) {
     engine::EvictPod eviction = SuspensionsTest::EvictionOf(pod);
-    eviction.job = {.kind = kube::JobKind::kJobSet, .name = "s", .pods = 2};
+    const std::string job = pod == "c" ? "s-0" : "s-1";
+    eviction.job = {.name = job, .uid = "uid-" + job, .set = "s", .pods = 2};
     return eviction;
   }
   static kube::Job MakeSet() {
@@ -388,20 +409,40 @@ struct JobSetTest : SuspensionsTest {
     set.meta.labels[kLabel] = "true";
     return set;
   }
+  /// A Job of the set, of one pod.
+  static kube::Job JobOfSet(const std::string& name) {
+    kube::Job job = MakeJob();
+    job.meta.name = name;
+    job.meta.uid = "uid-" + name;
+    job.most_pods = 1;
+    SetController(job, "JobSet");
+    job.controller->uid = "uid-s";
+    return job;
+  }
   void Begin() { suspensions.Begin({EvictionOf("c"), EvictionOf("d")}); }
+  /// The set was read; its Jobs are counted.
+  Suspensions::Ended Count(const kube::Job& set, std::vector<kube::Job> jobs) {
+    CHECK(Orders() == Texts{"read jobset s"});
+    Finish(WriteOutcome::kDone, {set});
+    CHECK(Orders() == Texts{"list jobs of s"});
+    return Finish(WriteOutcome::kDone, std::move(jobs));
+  }
+  /// Both pods are marked, and the set is about to be suspended.
+  void Mark() {
+    Begin();
+    CHECK(Count(MakeSet(), {JobOfSet("s-0"), JobOfSet("s-1")}).one_by_one.empty());
+    CHECK(Orders().size() == 2);
+    Finish(WriteOutcome::kDone);
+    Finish(WriteOutcome::kDone);
+    CHECK(Orders() == Texts{"suspend jobset s at 7"});
+  }
 };
 
 TEST_CASE_METHOD(JobSetTest, "a JobSet is suspended where all pods of all its Jobs are evicted",
                  "[unit]") {
-  Begin();
-  CHECK(Orders() == Texts{"read jobset s"});
+  Mark();
   CHECK_FALSE(suspensions.Takes(EvictionOf("c"), now));
   CHECK(suspensions.Takes(SuspensionsTest::EvictionOf("a"), now));
-  Finish(WriteOutcome::kDone, {MakeSet()});
-  CHECK(Orders().size() == 2);  // both pods are marked
-  Finish(WriteOutcome::kDone);
-  Finish(WriteOutcome::kDone);
-  CHECK(Orders() == Texts{"suspend jobset s at 7"});
   CHECK(Finish(WriteOutcome::kDone).accepted.size() == 2);
   Gone("c");
   CHECK(Orders().empty());
@@ -434,7 +475,7 @@ TEST_CASE_METHOD(JobSetTest, "pods of a JobSet that cannot be suspended are evic
       {"another controller runs it",
        [](kube::Job& set) { set.managed_by = "kueue.x-k8s.io/multikueue"; }, false},
       {"a TrainJob would resume it", [](kube::Job& set) { SetController(set, "TrainJob"); }, false},
-      {"one of its Jobs goes on", [](kube::Job& set) { set.most_pods = 3; }, false},
+      {"it is suspended by its user", [](kube::Job& set) { set.suspended = true; }, false},
   };
   for (const Row& row : rows) {
     INFO(row.why);
@@ -443,9 +484,96 @@ TEST_CASE_METHOD(JobSetTest, "pods of a JobSet that cannot be suspended are evic
     kube::Job set = MakeSet();
     row.change(set);
     CHECK(Finish(WriteOutcome::kDone, {set}).one_by_one.size() == (row.suspended ? 0U : 2U));
+    CHECK(suspensions.empty() != row.suspended);
     Orders();
     suspensions.Clear();
     under_way.clear();
+  }
+}
+
+TEST_CASE_METHOD(JobSetTest, "all pods of all Jobs of a JobSet are evicted, or none is suspended",
+                 "[unit]") {
+  struct Row {
+    const char* why;
+    std::function<void(std::vector<kube::Job>&)> change;
+    bool suspended;
+  };
+  const std::vector<Row> rows{
+      {"no Job has other pods", [](std::vector<kube::Job>&) {}, true},
+      {"one has", [](auto& jobs) { jobs[0].most_pods = 2; }, false},
+      {"there is a third Job", [](auto& jobs) { jobs.push_back(JobOfSet("s-2")); }, false},
+      {"that is complete",
+       [](auto& jobs) {
+         jobs.push_back(JobOfSet("s-2"));
+         jobs.back().finished = true;
+       },
+       true},
+      {"that waits for the others (startupPolicy)",
+       [](auto& jobs) {
+         jobs.push_back(JobOfSet("s-2"));
+         jobs.back().suspended = true;
+       },
+       true},
+      {"that only says it is of the set",
+       [](auto& jobs) {
+         jobs.push_back(JobOfSet("other"));
+         jobs.back().controller->uid = "uid-other";
+       },
+       true},
+      // A pod that says it is of a JobSet which is not its own ends with the pods of its own Job.
+      {"the Job of a victim is of another", [](auto& jobs) { jobs[1].controller->uid = "other"; },
+       false},
+      {"the Job of a victim is of none", [](auto& jobs) { jobs[1].controller.reset(); }, false},
+      {"the Job of a victim is not there", [](auto& jobs) { jobs.pop_back(); }, false},
+  };
+  const bool suspended_before = GENERATE(false, true);  // by an earlier process, or by its user
+  for (const Row& row : rows) {
+    INFO(row.why);
+    Begin();
+    std::vector<kube::Job> jobs{JobOfSet("s-0"), JobOfSet("s-1")};
+    row.change(jobs);
+    const auto ended = Count(suspended_before ? OurSet() : MakeSet(), jobs);
+    const bool is_of_set = std::string_view(row.why).find("victim") == std::string_view::npos;
+    const bool waits = suspended_before ? is_of_set : row.suspended;
+    CHECK(ended.one_by_one.size() == (waits ? 0U : 2U));
+    CHECK(ended.accepted.size() == (suspended_before && waits ? 2U : 0U));
+    Orders();
+    suspensions.Clear();
+    under_way.clear();
+  }
+}
+
+TEST_CASE_METHOD(JobSetTest, "the Jobs of a JobSet are counted in parts", "[unit]") {
+  Begin();
+  Orders();
+  Finish(WriteOutcome::kDone, {MakeSet()});
+  for (int part = 1; part < 40; ++part) {
+    CHECK(Orders().size() == 1);
+    Finish({.outcome = WriteOutcome::kDone, .jobs = {.jobs = {JobOfSet("s-0")}, .next = "more"}});
+  }
+  CHECK(Orders() == Texts{"list jobs of s from more"});
+  SECTION("all of them") {
+    CHECK(Finish(WriteOutcome::kDone, {JobOfSet("s-1")}).one_by_one.size() == 2);  // 40 pods
+  }
+  SECTION("not more than 40 times") {
+    CHECK(Finish({.outcome = WriteOutcome::kDone, .jobs = {.jobs = {}, .next = "more"}})
+              .one_by_one.size() == 2);
+  }
+  SECTION("they can be read") { CHECK(Forbid().one_by_one.size() == 2); }
+  CHECK(suspensions.empty());
+}
+
+TEST_CASE_METHOD(JobSetTest, "a JobSet that has changed since is counted again", "[unit]") {
+  Mark();
+  Finish(WriteOutcome::kConflict);
+  SECTION("with the same pods") {
+    Count(MakeSet(), {JobOfSet("s-0"), JobOfSet("s-1")});
+    CHECK(Orders() == Texts{"suspend jobset s at 7"});
+  }
+  SECTION("with others") {
+    const auto ended = Count(MakeSet(), {JobOfSet("s-0"), JobOfSet("s-1"), JobOfSet("s-2")});
+    CHECK(ended.one_by_one.size() == 2);
+    CHECK(suspensions.empty());
   }
 }
 
@@ -460,11 +588,13 @@ TEST_CASE_METHOD(JobSetTest, "without the right to JobSets, Jobs are suspended s
 TEST_CASE_METHOD(JobSetTest, "the next process resumes the JobSets of an earlier one", "[unit]") {
   suspensions.Start();
   Orders();
-  SECTION("a cluster without JobSets") {
+  SECTION("a cluster without JobSets may have some later") {
     Finish(WriteOutcome::kDone);
     Finish(WriteOutcome::kNotFound);
     Pass(30'000);
     CHECK(Orders() == Texts{"list jobs"});
+    Pass(270'000);
+    CHECK(Orders() == Texts{"list jobsets"});
   }
   SECTION("once the pods of all its Jobs have ended") {
     Finish(WriteOutcome::kDone);

@@ -298,6 +298,19 @@ TEST_CASE("JobSets are read and suspended as Jobs are", "[kube][writer]") {
   CHECK(bed.Body(2)["spec"] == json::parse(R"({"suspend": true})"));
 }
 
+TEST_CASE("the Jobs of a JobSet are read by its label", "[kube][writer]") {
+  Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}")});
+  CHECK(bed.writer->JobsOfSet("team", "s", "", {}).outcome == WriteOutcome::kDone);
+  const auto request = bed.server.Requests().at(0);
+  CHECK(request.path == "/apis/batch/v1/namespaces/team/jobs");
+  CHECK(request.query ==
+        std::map<std::string, std::string>{{"labelSelector", "jobset.sigs.k8s.io/jobset-name=s"},
+                                           {"limit", "50"}});
+  CHECK(bed.writer->JobsOfSet("team", "s", "x", {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.server.Requests().at(1).query.at("continue") == "x");
+  CHECK(bed.writer->JobsOfSet("team", "a/b", "", {}).outcome == WriteOutcome::kRefused);
+}
+
 TEST_CASE("names from outside cannot leave their path", "[kube][writer]") {
   Bed bed({FakeReply::Json("{}")});
   for (const char* name : {"", ".", "..", "a/b"}) {
