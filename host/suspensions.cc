@@ -21,7 +21,7 @@ constexpr Duration kListAgainAfter = 30'000;
 /// Whatever was missed is found.
 constexpr Duration kListEvery = 300'000;
 /// A JobSet with more Jobs than these hold is not suspended: to read them takes too long.
-constexpr int kMaxParts = 40;
+constexpr int kMaxParts = 100;
 
 bool IsOurs(const kube::Job& job) {
   return job.meta.labels.contains(std::string(cluster::kSuspendedLabel));
@@ -114,7 +114,9 @@ bool Suspensions::Wants(Id order, const engine::Engine& engine) const {
   const auto at = jobs_.find(orders_.at(order));
   if (at == jobs_.end()) return true;
   const Job& job = at->second;
-  if (job.step != Step::kMarking && job.step != Step::kSuspending) return true;
+  const bool begins =
+      job.step == Step::kCounting || job.step == Step::kMarking || job.step == Step::kSuspending;
+  if (!begins) return true;
   return engine.StillEvicts(job.evictions.front().workload, job.evictions.front().id);
 }
 
@@ -145,10 +147,10 @@ void Suspensions::Begin(std::vector<engine::EvictPod> evictions) {
   Read(job);
 }
 
-/// Where a write that suspends it may still be done, that is looked at once these pods have ended.
+/// Where it is suspended, or a write may still do that, it is looked at once these pods have ended.
 Suspensions::Ended Suspensions::OneByOne(Jobs::iterator at, TimePoint now) {
   Ended ended{.one_by_one = std::exchange(at->second.evictions, {})};
-  if (at->second.unsure) {
+  if (at->second.suspended || at->second.unsure) {
     Suspended(at, now);
   } else {
     Forget(at);
@@ -167,19 +169,21 @@ Suspensions::Ended Suspensions::Suspended(Jobs::iterator at, TimePoint now) {
 }
 
 /// Not if its pods have ended meanwhile: then it would end others, which have come since.
-Suspensions::Ended Suspensions::Suspend(Jobs::iterator at, const cluster::Store& store) {
+Suspensions::Ended Suspensions::Suspend(Jobs::iterator at, const cluster::Store& store,
+                                        TimePoint now) {
   Job& job = at->second;
   const bool runs = std::ranges::any_of(job.pods, [&](const std::string& uid) {
     const cluster::PodInfo* pod = store.FindPod(uid);
     return pod != nullptr && !pod->terminating();
   });
-  if (!runs && !job.sent) {
-    Ended ended{.accepted = std::move(job.evictions)};
-    Forget(at);
-    return ended;
+  if (runs) {
+    Write(job, /*suspend=*/true);
+    return {};
   }
-  Write(job, /*suspend=*/true);
-  return {};
+  if (job.unsure) return Suspended(at, now);
+  Ended ended{.accepted = std::move(job.evictions)};
+  Forget(at);
+  return ended;
 }
 
 Suspensions::Ended Suspensions::WasRead(Jobs::iterator at, const Result& result,
@@ -188,7 +192,10 @@ Suspensions::Ended Suspensions::WasRead(Jobs::iterator at, const Result& result,
   if (result.forbidden) kind(job.ref.kind).denied_until = now + kDeniedFor;
   const bool known =
       result.outcome == WriteOutcome::kDone || result.outcome == WriteOutcome::kNotFound;
-  if (job.sent && !known) return Suspended(at, now);
+  if (job.sent && !known) {
+    job.unsure = true;
+    return OneByOne(at, now);
+  }
   const kube::Job* read = JobOf(result, job.ref);
   if (read != nullptr) job.ref.uid = read->meta.uid;
   const bool ours = read != nullptr && read->suspended && IsOurs(*read);
@@ -234,7 +241,7 @@ Suspensions::Ended Suspensions::Proceed(Jobs::iterator at, const cluster::Store&
   Job& job = at->second;
   if (job.suspended) return Suspended(at, now);
   if (job.most_pods > job.known) return OneByOne(at, now);
-  if (job.sent) return Suspend(at, store);
+  if (job.sent) return Suspend(at, store, now);
   Mark(job);
   return {};
 }
@@ -245,7 +252,7 @@ Suspensions::Ended Suspensions::WasMarked(Jobs::iterator at, Id mark, const Resu
   job.marks.erase(mark);
   job.marked &= result.outcome == WriteOutcome::kDone || IsGone(result);
   if (!job.marks.empty()) return {};
-  return job.marked ? Suspend(at, store) : OneByOne(at, now);
+  return job.marked ? Suspend(at, store, now) : OneByOne(at, now);
 }
 
 Suspensions::Ended Suspensions::WasSuspended(Jobs::iterator at, const Result& result,

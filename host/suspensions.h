@@ -122,7 +122,7 @@ class Suspensions {
   void Forget(Jobs::iterator at);
   Ended OneByOne(Jobs::iterator at, TimePoint now);
   Ended Suspended(Jobs::iterator at, TimePoint now);
-  Ended Suspend(Jobs::iterator at, const cluster::Store& store);
+  Ended Suspend(Jobs::iterator at, const cluster::Store& store, TimePoint now);
   Ended WasRead(Jobs::iterator at, const Result& result, const cluster::Store& store,
                 TimePoint now);
   Ended WasCounted(Jobs::iterator at, const Result& result, const cluster::Store& store,

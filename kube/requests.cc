@@ -183,7 +183,7 @@ std::optional<Request> GetJobRequest(JobKind kind, std::string_view ns, std::str
 
 std::optional<Request> JobsOfSetRequest(std::string_view ns, std::string_view set,
                                         std::string_view from) {
-  constexpr const char* kAtATime = "50";
+  constexpr const char* kAtATime = "20";
   if (!IsName(ns) || !IsName(set)) return std::nullopt;
   Request request;
   request.path = fmt::format("/apis/batch/v1/namespaces/{}/jobs", EscapeSegment(ns));

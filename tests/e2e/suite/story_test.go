@@ -1,7 +1,9 @@
 package suite
 
 import (
+	"flag"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -24,17 +26,23 @@ func isChosen(area, name string, index int) bool {
 }
 
 // The scenario files that the simulator runs hold on the real control plane
-// too: the two agree. They mostly wait, so two control planes run them side by
-// side.
+// too: the two agree. They mostly wait, so several control planes run them side by
+// side, as many as `go test -parallel` says (tests/e2e/run).
 func TestScenarioFiles(t *testing.T) {
-	second, err := bed.Start()
+	beds, err := strconv.Atoi(flag.Lookup("test.parallel").Value.String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { second.Close(t.Failed()) })
-	idle := make(chan *bed.Bed, 2)
+	idle := make(chan *bed.Bed, beds)
 	idle <- control
-	idle <- second
+	for range beds - 1 {
+		another, err := bed.Start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { another.Close(t.Failed()) })
+		idle <- another
+	}
 	files, err := filepath.Glob("../../scenario/*/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scenario files: %v", err)

@@ -305,7 +305,7 @@ TEST_CASE("the Jobs of a JobSet are read by its label", "[kube][writer]") {
   CHECK(request.path == "/apis/batch/v1/namespaces/team/jobs");
   CHECK(request.query ==
         std::map<std::string, std::string>{{"labelSelector", "jobset.sigs.k8s.io/jobset-name=s"},
-                                           {"limit", "50"}});
+                                           {"limit", "20"}});
   CHECK(bed.writer->JobsOfSet("team", "s", "x", {}).outcome == WriteOutcome::kDone);
   CHECK(bed.server.Requests().at(1).query.at("continue") == "x");
   CHECK(bed.writer->JobsOfSet("team", "a/b", "", {}).outcome == WriteOutcome::kRefused);
