@@ -65,8 +65,8 @@ struct Evict {
 };
 
 /// Read the Job or JobSet of that name, or a part of a list: the Jobs that are labelled as those of
-/// a JobSet; or, without any name, what Berth has suspended of that kind, of which only the metadata
-/// is told.
+/// a JobSet; or, without any name, what Berth has suspended of that kind, of which only the
+/// metadata is told.
 struct ReadJobs {
   Id id = 0;
   kube::JobKind kind = kube::JobKind::kJob;
