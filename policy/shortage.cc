@@ -107,16 +107,9 @@ std::string WhyNeverFits(const ShapeGroup& group, const Overlay& base, FitCache&
 /// How many members the best domain of the required level would hold if it were empty.
 int EmptyRoomOfBest(const PlacementRequest& request, const ShapeGroup& group, const Overlay& base,
                     FitCache& fit) {
-  const int most = group.shape->spec->host_ports.empty() ? cluster::kMaxGangSize : 1;
   int best = 0;
   for (const auto& [name, nodes] : GroupBy(base.store(), request.topology_required)) {
-    int room = 0;
-    for (const NodeIndex index : nodes) {
-      const cluster::NodeInfo& node = base.store().node(index);
-      if (!fit.Fits(*group.shape, node) || !IsOfFlavor(request, *group.shape, node)) continue;
-      room += Capacity(*group.shape, base, index, most, Looking::kAtEmptyNode);
-    }
-    best = std::max(best, room);
+    best = std::max(best, CountRoom(request, group, base, fit, nodes).empty);
   }
   return best;
 }

@@ -187,15 +187,14 @@ Reply ApplySpec(ApiServer& api, engine::PodRef pod, const json& body) {
   return api.RemoveGate(pod, Text(gate, "name"));
 }
 
-/// `from` of a list by this selector. `selector` is set.
-std::string ReadListQuery(const kube::Request& request, std::string& selector) {
+/// The label selector of a list, and where it goes on.
+std::pair<std::string, std::string> ReadListQuery(const kube::Request& request) {
   const auto& query = request.query;
   const bool known = (query.size() == 2 || query.size() == 3) &&
                      query[0].first == "labelSelector" && query[1].first == "limit" &&
                      (query.size() == 2 || query[2].first == "continue");
   if (!known) throw Unknown{"query"};
-  selector = query[0].second;
-  return query.size() == 3 ? query[2].second : "";
+  return {query[0].second, query.size() == 3 ? query[2].second : ""};
 }
 
 /// The paths `/apis/GROUP/VERSION/RESOURCE`, `/apis/GROUP/VERSION/namespaces/NS/RESOURCE` and
@@ -203,13 +202,12 @@ std::string ReadListQuery(const kube::Request& request, std::string& selector) {
 Reply ApplyToJobs(ApiServer& api, kube::JobKind kind, const kube::Request& request) {
   const std::vector<std::string> parts = PartsOf(request.path);
   const char* resource = kind == kube::JobKind::kJobSet ? "jobsets" : "jobs";
-  std::string selector;
   if (request.method == "GET" && parts.size() == 4 && parts[3] == resource) {
-    const std::string from = ReadListQuery(request, selector);
+    const auto [selector, from] = ReadListQuery(request);
     return api.ListJobs(kind, selector, from);
   }
   if (request.method == "GET" && parts.size() == 6 && parts[5] == "jobs") {
-    const std::string from = ReadListQuery(request, selector);
+    const auto [selector, from] = ReadListQuery(request);
     const std::string label = std::string(kube::kJobSetLabel) + '=';
     if (!selector.starts_with(label)) throw Unknown{"selector " + selector};
     return api.ListJobsOfSet(parts[4], selector.substr(label.size()), from);

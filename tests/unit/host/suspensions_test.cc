@@ -13,6 +13,13 @@ using testing::MakePod;
 
 constexpr const char* kLabel = "berth.dev/suspended";
 
+/// A Job or JobSet that is changed, and whether it is suspended then.
+struct Row {
+  const char* why;
+  std::function<void(kube::Job&)> change;
+  bool suspended;
+};
+
 /// The Job `j` with the pods `a` and `b`, which end for the gang `g`.
 struct SuspensionsTest {
   SuspensionsTest() {
@@ -124,11 +131,6 @@ TEST_CASE_METHOD(SuspensionsTest, "a Job whose pods are all evicted is suspended
 
 TEST_CASE_METHOD(SuspensionsTest, "pods of a Job that cannot be suspended are evicted one by one",
                  "[unit]") {
-  struct Row {
-    const char* why;
-    std::function<void(kube::Job&)> change;
-    bool suspended;
-  };
   const std::vector<Row> rows{
       {"as many pods as may run end", [](kube::Job&) {}, true},
       {"one more could run", [](kube::Job& job) { job.most_pods = 3; }, false},
@@ -476,11 +478,6 @@ TEST_CASE_METHOD(JobSetTest, "a JobSet is suspended where all pods of all its Jo
 
 TEST_CASE_METHOD(JobSetTest, "pods of a JobSet that cannot be suspended are evicted one by one",
                  "[unit]") {
-  struct Row {
-    const char* why;
-    std::function<void(kube::Job&)> change;
-    bool suspended;
-  };
   const std::vector<Row> rows{
       {"its own controller runs it",
        [](kube::Job& set) { set.managed_by = "jobset.sigs.k8s.io/jobset-controller"; }, true},
@@ -505,12 +502,13 @@ TEST_CASE_METHOD(JobSetTest, "pods of a JobSet that cannot be suspended are evic
 
 TEST_CASE_METHOD(JobSetTest, "all pods of all Jobs of a JobSet are evicted, or none is suspended",
                  "[unit]") {
-  struct Row {
+  struct JobsRow {
     const char* why;
     std::function<void(std::vector<kube::Job>&)> change;
     bool suspended;
+    bool owns_all = true;  ///< The JobSet owns the Jobs of all victims.
   };
-  const std::vector<Row> rows{
+  const std::vector<JobsRow> rows{
       {"no Job has other pods", [](std::vector<kube::Job>&) {}, true},
       {"one has", [](auto& jobs) { jobs[0].most_pods = 2; }, false},
       {"there is a third Job", [](auto& jobs) { jobs.push_back(JobOfSet("s-2")); }, false},
@@ -534,19 +532,19 @@ TEST_CASE_METHOD(JobSetTest, "all pods of all Jobs of a JobSet are evicted, or n
        true},
       // A pod that says it is of a JobSet which is not its own ends with the pods of its own Job.
       {"the Job of a victim is of another", [](auto& jobs) { jobs[1].controller->uid = "other"; },
+       false, false},
+      {"the Job of a victim is of none", [](auto& jobs) { jobs[1].controller.reset(); }, false,
        false},
-      {"the Job of a victim is of none", [](auto& jobs) { jobs[1].controller.reset(); }, false},
-      {"the Job of a victim is not there", [](auto& jobs) { jobs.pop_back(); }, false},
+      {"the Job of a victim is not there", [](auto& jobs) { jobs.pop_back(); }, false, false},
   };
   const bool suspended_before = GENERATE(false, true);  // by an earlier process, or by its user
-  for (const Row& row : rows) {
+  for (const JobsRow& row : rows) {
     INFO(row.why);
     Begin();
     std::vector<kube::Job> jobs{JobOfSet("s-0"), JobOfSet("s-1")};
     row.change(jobs);
     const auto ended = Count(suspended_before ? OurSet() : MakeSet(), jobs);
-    const bool is_of_set = std::string_view(row.why).find("victim") == std::string_view::npos;
-    const bool waits = suspended_before ? is_of_set : row.suspended;
+    const bool waits = suspended_before ? row.owns_all : row.suspended;
     CHECK(ended.one_by_one.size() == (waits ? 0U : 2U));
     CHECK(ended.accepted.size() == (suspended_before && waits ? 2U : 0U));
     CHECK(suspensions.empty() == (!suspended_before && !waits));  // else it is to be resumed
