@@ -4,7 +4,7 @@
 #include <deque>
 #include <iterator>
 #include <memory>
-#include <tuple>
+#include <utility>
 
 #include "engine/victim_choice.h"
 #include "engine/victims.h"
@@ -194,7 +194,7 @@ Jobs Chooser::Admit(const Jobs& order, bool straddlers) const {
   return admitted;
 }
 
-std::vector<std::pair<cluster::NodeIndex, Jobs>> Chooser::ByNode(const Jobs& order) const {
+std::vector<Chooser::Part> Chooser::Parts(const Jobs& order) const {
   std::map<cluster::NodeIndex, std::set<std::size_t>> there;  // places in the order
   std::map<const Workload*, std::set<std::size_t>> surplus;
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -206,37 +206,40 @@ std::vector<std::pair<cluster::NodeIndex, Jobs>> Chooser::ByNode(const Jobs& ord
       if (order[i]->before > 0) there[node].merge(std::set(surplus[order[i]->workload]));
     }
   }
-  // Members without devices, and small ones, find room sooner.
-  const std::shared_ptr<const cluster::PodShape>& shape = LargestShape(minimum_);
   view_.scorer.Refresh();
-  std::vector<std::tuple<std::int64_t, cluster::NodeIndex, Jobs>> nodes;
+  std::vector<Part> parts;
   for (const auto& [node, here] : there) {
     Jobs jobs;
     for (const std::size_t i : here) jobs.push_back(order[i]);
-    policy::Overlay room(view_.store);
-    if (const auto ending = for_.ending.by_node.find(node); ending != for_.ending.by_node.end()) {
-      for (const PodInfo* pod : ending->second) room.Remove(*pod);
-    }
-    const policy::Scorer::View places = view_.scorer.For(shape, room);
-    const int before = places.Room(node);
-    if (before >= for_.min) continue;
-    std::int64_t devices = 0;
-    for (std::size_t i = 0; i < jobs.size(); ++i) {
-      devices += jobs[i]->runs ? jobs[i]->devices : 0;
-      for (const PodInfo* pod : jobs[i]->pods) {
-        if (pod->node == node) room.Remove(*pod);
-      }
-      if (places.Room(node) <= before) continue;
-      const auto end = jobs.begin() + static_cast<std::ptrdiff_t>(i) + 1;
-      nodes.emplace_back(devices, node, Jobs(jobs.begin(), end));
-      break;
-    }
+    AddParts(node, jobs, parts);
   }
-  std::ranges::sort(
-      nodes, {}, [](const auto& node) { return std::pair(std::get<0>(node), std::get<1>(node)); });
-  std::vector<std::pair<cluster::NodeIndex, Jobs>> result;
-  for (auto& [devices, node, jobs] : nodes) result.emplace_back(node, std::move(jobs));
-  return result;
+  std::ranges::stable_sort(parts, {}, &Part::cost);
+  return parts;
+}
+
+void Chooser::AddParts(cluster::NodeIndex node, const Jobs& jobs, std::vector<Part>& parts) const {
+  policy::Overlay room(view_.store);
+  if (const auto ending = for_.ending.by_node.find(node); ending != for_.ending.by_node.end()) {
+    for (const PodInfo* pod : ending->second) room.Remove(*pod);
+  }
+  // Members without devices, and small ones, find room sooner.
+  const policy::Scorer::View places = view_.scorer.For(LargestShape(minimum_), room);
+  int members = places.Room(node);
+  std::int64_t cost = 0;
+  std::int64_t devices = 0;
+  Jobs part;
+  for (std::size_t i = 0; i < jobs.size() && members < for_.min; ++i) {
+    part.push_back(jobs[i]);
+    devices += jobs[i]->runs ? jobs[i]->devices : 0;
+    for (const PodInfo* pod : jobs[i]->pods) {
+      if (pod->node == node) room.Remove(*pod);
+    }
+    const int now = places.Room(node);
+    if (now <= members) continue;
+    members = now;
+    cost = std::max(cost, std::exchange(devices, 0));
+    parts.push_back({.node = node, .jobs = std::exchange(part, {}), .cost = cost});
+  }
 }
 
 policy::NodeGroups Chooser::Domains() const {

@@ -1,11 +1,11 @@
 // Judges sets of jobs: whether a workload starts once they have ended, and may take their room.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "engine/places.h"
@@ -17,6 +17,13 @@ namespace berth::engine {
 /// For one decision: it remembers how many searches there were.
 class Chooser {
  public:
+  /// Jobs with which a node has room for one more member, once the earlier parts of it have ended.
+  struct Part {
+    cluster::NodeIndex node;
+    Jobs jobs;
+    std::int64_t cost;  ///< The devices of these jobs, or of an earlier part if that has more.
+  };
+
   /// Both must outlive it, and the store must not change.
   Chooser(const View& view, const Beneficiary& beneficiary);
 
@@ -33,10 +40,10 @@ class Chooser {
   /// `straddlers`, then those that become one. A gang whose surplus cannot go by itself may go
   /// whole.
   Jobs Admit(const Jobs& order, bool straddlers) const;
-  /// By node, the jobs there in that order, with those that must go before; only nodes that could
-  /// take a member. The nodes on which the fewest devices make room for one come first, each with
-  /// just these jobs.
-  std::vector<std::pair<cluster::NodeIndex, Jobs>> ByNode(const Jobs& order) const;
+  /// Of the jobs in that order, with those that must go before, what makes room for one member
+  /// after the other on each node, for as many as must start. Where the fewest devices do that
+  /// comes first, and a part never before an earlier one of its node.
+  std::vector<Part> Parts(const Jobs& order) const;
   /// The nodes inside which the workload must be, if it must: one group for each domain.
   policy::NodeGroups Domains() const;
   /// The jobs of the set that cannot be left out, one by one, as far as counting tells.
@@ -48,6 +55,7 @@ class Chooser {
   Jobs BreakingBudgets(std::span<const VictimJob* const> jobs) const;
 
  private:
+  void AddParts(cluster::NodeIndex node, const Jobs& jobs, std::vector<Part>& parts) const;
   const policy::FairShareTable* SharesWithout(const policy::QueueDemands::PodSet& planned);
   std::vector<const cluster::PodInfo*> EndingWith(std::span<const VictimJob* const> jobs) const;
   void NameVictims(Reservation& reserve, std::span<const VictimJob* const> jobs) const;

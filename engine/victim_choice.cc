@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <ranges>
 #include <set>
 #include <span>
@@ -170,12 +171,48 @@ std::optional<Found> ChooseMinimal(Jobs order, Chooser& chooser) {
   return std::nullopt;
 }
 
+/// The jobs of the parts on these nodes, and then, in `order`, what else is there.
+Jobs Inside(const policy::NodeGroup& group, std::span<const Chooser::Part> parts,
+            const Jobs& order) {
+  const std::set<cluster::NodeIndex> inside(group.nodes.begin(), group.nodes.end());
+  Jobs there;
+  for (const Chooser::Part& part : parts) {
+    if (inside.contains(part.node)) there.insert(there.end(), part.jobs.begin(), part.jobs.end());
+  }
+  const auto is_inside = [&](const PodInfo* pod) { return inside.contains(pod->node); };
+  const auto wanted = [&](const VictimJob* job) {
+    return std::ranges::any_of(job->pods, is_inside);
+  };
+  return Joined(std::move(there), ClosedPart(order, wanted));
+}
+
+/// The domains with parts, first those where parts make room for most of the `min` members.
+std::vector<policy::NodeGroup> Promising(const policy::NodeGroups& domains,
+                                         std::span<const Chooser::Part> parts, int min) {
+  std::map<cluster::NodeIndex, int> room;
+  for (const Chooser::Part& part : parts) ++room[part.node];
+  std::vector<std::pair<int, policy::NodeGroup>> by_room;
+  for (const policy::NodeGroup& domain : domains) {
+    int members = 0;
+    for (const cluster::NodeIndex node : domain.nodes) {
+      if (const auto it = room.find(node); it != room.end()) members += it->second;
+    }
+    if (members > 0) by_room.emplace_back(std::min(members, min), domain);
+  }
+  std::ranges::stable_sort(by_room, std::ranges::greater{},
+                           [](const auto& of) { return of.first; });
+  std::vector<policy::NodeGroup> promising;
+  for (const auto& [members, domain] : by_room) promising.push_back(domain);
+  return promising;
+}
+
 /// In which order jobs are taken where not all sets can be tried, each after those before it:
-/// by their rank; and, where other queues may not lose all of them, the largest first, by node, for
-/// each domain that the workload must be in, and for a pod by itself for each of some nodes.
+/// by their rank; and, where other queues may not lose all of them, the largest first, by the parts
+/// that make room for a member, also for each domain that the workload must be in, and for a pod by
+/// itself for each of some nodes.
 std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Beneficiary& beneficiary,
                            const Chooser& chooser) {
-  constexpr std::size_t kMaxGroups = 64;
+  constexpr int kMaxGroups = 32;
   Jobs by_rank;
   for (const VictimJob& job : candidates) by_rank.push_back(&job);
   std::ranges::stable_sort(by_rank, {}, [](const VictimJob* job) {
@@ -190,21 +227,19 @@ std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Benef
   by_size = InTurns(by_size);
   if (by_size != orders[0]) orders.push_back(std::move(by_size));
   for (const Jobs& order : std::vector(orders)) {
-    const auto by_node = chooser.ByNode(order);
-    Jobs nodes;
-    for (const auto& [node, jobs] : by_node) nodes.insert(nodes.end(), jobs.begin(), jobs.end());
-    orders.push_back(Joined(std::move(nodes), order));
-    for (const policy::NodeGroup& group : chooser.Domains()) {
-      const std::set<cluster::NodeIndex> inside(group.nodes.begin(), group.nodes.end());
-      Jobs there;
-      for (const auto& [node, jobs] : by_node) {
-        if (inside.contains(node)) there.insert(there.end(), jobs.begin(), jobs.end());
-      }
-      if (!there.empty() && orders.size() < kMaxGroups) orders.push_back(WithoutRepeats(there));
+    const std::vector<Chooser::Part> parts = chooser.Parts(order);
+    Jobs all;
+    for (const Chooser::Part& part : parts) {
+      all.insert(all.end(), part.jobs.begin(), part.jobs.end());
     }
-    for (std::size_t i = 0; beneficiary.min == 1 && i < by_node.size(); ++i) {
-      if (orders.size() < kMaxGroups) orders.push_back(by_node[i].second);
+    orders.push_back(Joined(std::move(all), order));
+    const policy::NodeGroups domains = chooser.Domains();
+    const auto promising = Promising(domains, parts, beneficiary.min);
+    for (const auto& domain : promising | std::views::take(kMaxGroups)) {
+      orders.push_back(Inside(domain, parts, order));
     }
+    if (beneficiary.min > 1) continue;
+    for (const auto& part : parts | std::views::take(kMaxGroups)) orders.push_back(part.jobs);
   }
   return orders;
 }

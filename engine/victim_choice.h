@@ -20,8 +20,9 @@ bool OnlyHasToWait(const View& view, const Beneficiary& beneficiary);
 /// with the fewest devices that are no surplus, the fewest gangs, the fewest devices, of the queues
 /// furthest above what they are entitled to, with the lowest priority, the least work lost, the
 /// youngest, by UID. That is exact for up to kExactJobs candidates; for more of them, no victim can
-/// be left out, as far as kMaxSearches placements tell. Where other queues lose, only the minimum
-/// is placed. nullopt: there is none, or what ends in any case is enough.
+/// be left out, as far as kMaxSearches placements tell, and a set may be missed if several queues
+/// that lose, or jobs of several sizes, only just permit it. Where other queues lose, only the
+/// minimum is placed. nullopt: none is found, or what ends in any case is enough.
 std::optional<Reservation> ChooseVictims(const View& view, const Beneficiary& beneficiary,
                                          const std::vector<VictimJob>& candidates);
 inline constexpr std::size_t kExactJobs = 8;

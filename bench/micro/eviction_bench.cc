@@ -90,6 +90,18 @@ BENCHMARK(DecideReclaim)
     ->Args({5000, 250})
     ->Iterations(1)
     ->Unit(benchmark::kMillisecond);
+/// One member for each GPU, all in one rack of 16 nodes.
+void DecideReclaimInRack(benchmark::State& state) {
+  auto gang = MakeGang("high", static_cast<int>(state.range(1)), 1);
+  for (kube::Pod& pod : gang) pod.meta.annotations["berth.dev/topology-required"] = "rack";
+  Decide(state, MakeBorrowing(static_cast<int>(state.range(0))), "lends", gang);
+}
+BENCHMARK(DecideReclaimInRack)
+    ->Args({500, 1})
+    ->Args({500, 128})
+    ->Args({5000, 128})
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(DecideEvictions)
     ->Args({500, 1})
     ->Args({500, 32})
