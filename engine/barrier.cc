@@ -133,7 +133,7 @@ BindAnswer Engine::Park(const PodInfo& pod, bool joined, TimePoint now) {
   tickets_.emplace(ticket,
                    Ticket{.uid = pod.object.meta.uid, .joined = joined, .deadline = deadline});
   tickets_by_uid_.emplace(pod.object.meta.uid, ticket);
-  timers_.emplace(deadline, ticket);
+  timers_.At(deadline, ticket);
   return {.parked = true, .ticket = ticket, .now = {}};
 }
 
@@ -164,7 +164,7 @@ void Engine::Arrive(const Workload& workload, Assignment& assignment, TimePoint 
   // members for ever.
   if (news) {
     plan.expires = now + store_.policy().gang.plan_timeout.count();
-    timers_.emplace(plan.expires, workload.key);
+    timers_.At(plan.expires, workload.key);
   }
   if (plan.assignments.arrived() >= plan.barrier) return StartGang(workload, now);
   ReleaseNext(workload);
@@ -176,7 +176,7 @@ void Engine::StartGang(const Workload& workload, TimePoint now) {
   Plan& plan = *state.plan;
   plan.started = true;
   plan.expires = now + store_.policy().gang.plan_timeout.count();
-  timers_.emplace(plan.expires, workload.key);
+  timers_.At(plan.expires, workload.key);
   store_.SetStarted(workload, true);
   state.failures = 0;
   ++counters_.plans["committed"];
@@ -281,7 +281,7 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
     Plan& plan = *states_[*workload].plan;
     if (!plan.started) {
       plan.expires = now + store_.policy().gang.plan_timeout.count();
-      timers_.emplace(plan.expires, workload->key);
+      timers_.At(plan.expires, workload->key);
     }
     if (MustGiveWay(*pod)) GiveUpPlace(*pod, plan_ends::kOverLimit);
   }
@@ -409,20 +409,18 @@ void Engine::BoundAhead(const Workload& workload, bool as_planned, TimePoint now
 
 void Engine::FireTimers(TimePoint now) {
   std::erase_if(live_answers_, [now](const auto& entry) { return entry.second.expires < now; });
-  while (!timers_.empty() && timers_.begin()->first <= now) {
-    const auto due = timers_.begin()->second;
-    timers_.erase(timers_.begin());
-    if (const auto* key = std::get_if<std::string>(&due)) {
-      if (key->empty()) {
-        refusals_.ExpireRejections(now);
-        store_.BumpFreeGeneration();  // pods whose eviction was refused may be victims again
-        sweep_due_ = SweepOf::kAll;
-        continue;
-      }
+  while (const auto due = timers_.Take(now)) {
+    if (std::holds_alternative<Timers::All>(*due)) {
+      refusals_.ExpireRejections(now);
+      store_.BumpFreeGeneration();  // pods whose eviction was refused may be victims again
+      sweep_due_ = SweepOf::kAll;
+      continue;
+    }
+    if (const auto* key = std::get_if<std::string>(&*due)) {
       if (const Workload* workload = store_.FindWorkload(*key)) ExpireWorkload(*workload, now);
       continue;
     }
-    const TicketId ticket = std::get<TicketId>(due);
+    const TicketId ticket = std::get<TicketId>(*due);
     if (!tickets_.contains(ticket)) continue;
     DropTicket(ticket);
     actions_.push_back(
@@ -452,7 +450,7 @@ void Engine::ExpireWorkload(const Workload& workload, TimePoint now) {
       GoOnEvicting(workload, now);
     } else if (state.plan->expires <= now && VictimsEnd(*state.plan)) {
       state.plan->expires = now + store_.policy().gang.plan_timeout.count();
-      timers_.emplace(state.plan->expires, workload.key);
+      timers_.At(state.plan->expires, workload.key);
     } else if (state.plan->expires <= now && !binding) {
       const bool hold = workload.gang || !SpareLapse(state);
       Dissolve(workload, plan_ends::kNotInTime, hold, now);
@@ -477,7 +475,7 @@ void Engine::ExpireStarted(const Workload& workload, TimePoint now) {
       if (whole) a.expires = now + timeout;
     }
     state.plan->expires = now + timeout;
-    timers_.emplace(state.plan->expires, workload.key);
+    timers_.At(state.plan->expires, workload.key);
     // They had their time to use the room of those that were evicted for them.
     if (std::exchange(state.plan->evictions.stage, Evicting::kNo) != Evicting::kNo) {
       store_.BumpFreeGeneration();

@@ -98,7 +98,7 @@ void Engine::CommitStart(const Workload& workload, const Reservation& decision,
   }
   plan.barrier = BarrierOf(workload);
   ++counters_.plans["made"];
-  timers_.emplace(plan.expires, workload.key);
+  timers_.At(plan.expires, workload.key);
   if (!plan.victims.empty() && !decision.by_scheduler) return BeginEvictions(workload, decision);
   SetVerdict(workload, {.reason = ReasonId::kStarting, .want = plan.barrier});
   ReleasePlan(workload, caller, now);
@@ -130,7 +130,7 @@ void Engine::ReleaseJoining(const Workload& workload, TimePoint now) {
   Plan& plan = *states_[workload].plan;
   plan.started = true;
   plan.expires = now + store_.policy().gang.plan_timeout.count();
-  timers_.emplace(plan.expires, workload.key);
+  timers_.At(plan.expires, workload.key);
   ++counters_.plans["committed"];
   for (Assignment& assignment : plan.assignments) Release(workload, assignment);
 }
@@ -147,7 +147,7 @@ void Engine::CommitJoin(const Workload& workload, const Reservation& decision, T
   Assignment& place = AddPlace(workload, *placed.pod, CalledShapes(workload));
   Reserve(place, placed);
   place.held_until = decision.held_until;
-  timers_.emplace(place.held_until == 0 ? expires : place.held_until, workload.key);
+  timers_.At(place.held_until == 0 ? expires : place.held_until, workload.key);
   if (place.held_until != 0) return;
   place.expires = expires;
   Release(workload, place);
@@ -185,7 +185,7 @@ void Engine::CommitRetry(const Workload& workload, const Reservation& decision, 
   place.held_until = 0;
   place.answered = false;
   place.expires = now + store_.policy().gang.plan_timeout.count();
-  timers_.emplace(place.expires, workload.key);
+  timers_.At(place.expires, workload.key);
   Release(workload, place);
 }
 
@@ -195,7 +195,7 @@ void Engine::CommitRecover(const Workload& workload, const Reservation& decision
   Plan& plan = BeginPlan(workload, decision.plan);
   plan.started = true;
   plan.expires = now + store_.policy().gang.plan_timeout.count();
-  timers_.emplace(plan.expires, workload.key);
+  timers_.At(plan.expires, workload.key);
   const Shapes called = CalledShapes(workload);
   for (std::size_t i = 0; i < decision.placed.size(); ++i) {
     const policy::Placed& placed = decision.placed[i];
@@ -213,7 +213,7 @@ void Engine::CommitRecover(const Workload& workload, const Reservation& decision
 /// The member keeps its place, and is not released before `until`.
 void Engine::HoldPlace(const Workload& workload, Assignment& place, TimePoint until) {
   place.held_until = until;
-  timers_.emplace(until, workload.key);
+  timers_.At(until, workload.key);
 }
 
 /// What a workload that was denied quota waits for.

@@ -175,7 +175,7 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
                        (!was_charged || pod->node != old_node);
   if (arrives && started_) RecheckPlans(pod->node);
   const bool comes = pod != nullptr && pod->bound() && !was_bound;
-  if (comes && DrainedBy(*pod) != cluster::kNoQueue) LookForDrainsAt(now);
+  if (comes && drains_.QueueOf(*pod) != cluster::kNoQueue) drains_.LookAt(now);
   if (pod == nullptr || pod->workload == nullptr) return;
   const Workload& workload = *pod->workload;
   WorkloadState& state = states_[workload];
@@ -286,10 +286,10 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
     Dissolve(*workload, plan_ends::kPolicyChanged, /*hold=*/false, now);
   }
   const bool reads = store_.BeginPolicy(std::move(policy));
-  std::erase_if(drains_, [this](const auto& drain) { return EndsDrain(drain.second); });
+  drains_.EndNeedless();
   active_.SetPastUse({});  // until the next pass
   past_use_due_ = now;
-  LookForDrainsAt(now);
+  drains_.LookAt(now);
   active_.ReorderAll();
   if (reads) ReadPlanned(now);
   refusals_.Clear();
@@ -343,15 +343,15 @@ void Engine::Step(TimePoint now) {
   FireTimers(now);
   ReleaseFromSpared(now);
   PlanPass(/*caller=*/nullptr, now);
-  if (!unfinished()) WithdrawWarnings(now);
+  if (!unfinished()) evictor_.WithdrawWarnings(now);
 }
 
 std::optional<TimePoint> Engine::NextDeadline() const {
   if (started_ && unfinished()) return passed_at_;
   std::optional<TimePoint> next = claims_due_;
   const auto at = [&](TimePoint when) { next = std::min(next.value_or(when), when); };
-  if (drains_due_) at(*drains_due_);
-  if (!timers_.empty()) at(timers_.begin()->first);
+  if (drains_.due()) at(*drains_.due());
+  if (timers_.next()) at(*timers_.next());
   return next;
 }
 

@@ -20,11 +20,15 @@
 #include "cluster/store.h"
 #include "engine/actions.h"
 #include "engine/active_queue.h"
+#include "engine/counters.h"
+#include "engine/drains.h"
 #include "engine/ending.h"
+#include "engine/evictor.h"
 #include "engine/fair_share_cache.h"
 #include "engine/input_listener.h"
 #include "engine/plan_ends.h"
 #include "engine/refusals.h"
+#include "engine/timers.h"
 #include "engine/wakeups.h"
 #include "engine/workload_state.h"
 #include "policy/placement.h"
@@ -105,16 +109,6 @@ struct Explanation {
   std::int64_t waiting_ms = 0;
 };
 
-struct Counters {
-  std::map<std::string, std::uint64_t> binds;      ///< By result.
-  std::map<std::string, std::uint64_t> plans;      ///< By outcome.
-  std::vector<std::int64_t> gang_waits_ms;         ///< Since the last TakeCounters.
-  std::map<std::string, std::uint64_t> evictions;  ///< Accepted ones, by reason.
-  /// Of these, those for plans that ended before a member was bound, by PlanEnd::token.
-  std::map<std::string, std::uint64_t> evictions_in_vain;
-  std::uint64_t untrusted_claims = 0;
-};
-
 struct PreemptorDecision;
 
 class Engine : private cluster::StoreListener {
@@ -183,7 +177,7 @@ class Engine : private cluster::StoreListener {
   bool unfinished() const {
     return store_.reading() || ReadsDemand() || sweep_ || more_changed_ || !active_.empty() ||
            active_.opened() || sweep_due_ != SweepOf::kNobody ||
-           (claims_due_ && *claims_due_ <= passed_at_) || !spared_.empty() ||
+           (claims_due_ && *claims_due_ <= passed_at_) || evictor_.has_spared() ||
            !looks_for_room_.empty();
   }
   /// nullopt: nothing is due until the next event. While `unfinished`, it is due at once.
@@ -393,21 +387,14 @@ class Engine : private cluster::StoreListener {
   void JoinEviction(const cluster::PodInfo& pod);
   EmitEvent NoticeFor(const cluster::PodInfo& victim, const cluster::Workload& workload) const;
   std::string ReasonFor(const cluster::PodInfo& victim, const cluster::Workload& workload) const;
-  std::optional<EvictedJobs::Job> JobOf(const cluster::PodInfo& victim) const;
-  void NoteEvicted(Evictions& evictions, const std::string& uid, const char* reason, TimePoint now);
   bool BacksOff(const cluster::Workload& workload, TimePoint now);
   void ExemptIfEvictedOften(const cluster::Workload& workload);
-  void Spare(const cluster::PodInfo& victim);
   void ReleaseFromSpared(TimePoint now);
   void GiveUpPlannedOf(const cluster::Workload& gang);
-  void LookAgainAt(TimePoint when);
   void RecheckEvicting(TimePoint now);
   std::vector<const cluster::Workload*> GangsOf(const std::set<std::string>& uids) const;
-  void Order(Evictions& evictions, const cluster::PodInfo& pod, EvictPod eviction);
   void OrderEviction(const cluster::Workload& workload, const cluster::PodInfo& victim,
                      JobsToSuspend* jobs);
-  std::vector<const cluster::PodInfo*> NextOf(
-      const Evictions& evictions, const std::vector<const cluster::PodInfo*>& pods) const;
   void GoOnEvicting(const cluster::Workload& workload, TimePoint now);
   void EndEvictions(const cluster::Workload& workload);
   void NoteInVain(const cluster::Workload& workload, const PlanEnd& end);
@@ -418,33 +405,9 @@ class Engine : private cluster::StoreListener {
   void NoteMarked();
   std::vector<const cluster::PodInfo*> TakeMarked(const cluster::Workload& workload);
 
-  // drains.cc
-  cluster::QueueId DrainedBy(const cluster::PodInfo& pod) const;
-  void LookForDrainsAt(TimePoint when);
-  void GoOnDraining(TimePoint now);
-  void DrainJob(const std::string& key, const std::vector<const cluster::PodInfo*>& pods,
-                TimePoint now);
-  void OrderDrainEviction(const std::string& key, engine::Drain& drain, const cluster::PodInfo& pod,
-                          JobsToSuspend* jobs);
-  static std::string ReasonOf(const engine::Drain& drain);
-  void WarnOfDrain(const cluster::PodInfo& pod, const engine::Drain& drain, TimePoint at);
-  std::map<std::string, std::vector<const cluster::PodInfo*>> JobsToDrain(TimePoint now);
-  bool TooManyForBudgets(const std::vector<const cluster::PodInfo*>& pods) const;
-  void TryDrain(const std::string& key, engine::Drain& drain);
-  void PutOffDrain(const engine::Drain& drain, TimePoint now);
-  bool MayEndDrained(engine::Drain& drain, TimePoint now);
-  void SendDrainEvictions(const std::string& key, engine::Drain& drain, TimePoint now);
-  bool DrainAnswered(const std::string& key, const std::string& id, const std::string& uid,
-                     bool dry_run, bool accepted, TimePoint now);
-  bool EndsDrain(const engine::Drain& drain);
-
   // warnings.cc
   bool Warns(const cluster::Workload& workload, TimePoint now);
-  void Announce(const cluster::PodInfo& victim, const std::string& reason);
   std::map<const cluster::Workload*, TimePoint> ToldOf(const Plan& plan) const;
-  void WithdrawWarnings(TimePoint now);
-  void KeepWarnings(const std::vector<std::string>& uids, TimePoint until);
-  void NoteWarned(TimePoint now);
   void LookForRoom();
   void FindRoomForWarned(TimePoint now);
 
@@ -495,13 +458,7 @@ class Engine : private cluster::StoreListener {
   std::set<const cluster::Workload*, cluster::ByKey> awaiting_;  ///< Whose plans have victims.
   /// By the key of a workload: UIDs of pods that an earlier process evicted for it.
   std::map<std::string, std::set<std::string>> marked_;
-  /// Pods, by UID and node, that were to be evicted and stay.
-  std::vector<std::pair<std::string, cluster::NodeIndex>> spared_;
-  /// UIDs of pods that were told that they are to be evicted, and until when that holds although
-  /// nobody needs it; 0: not.
-  std::map<std::string, TimePoint> warned_;
   std::set<std::string> looks_for_room_;  ///< Keys of workloads: see LookForRoom.
-  EvictedJobs evicted_jobs_;
   Refusals refusals_;
 
   FairShareCache fair_shares_{store_, scorer_.fit()};
@@ -510,10 +467,7 @@ class Engine : private cluster::StoreListener {
   std::unordered_set<const cluster::Workload*> claimants_;
   std::uint64_t claims_seen_ = 0;        ///< The store's generation when they were last looked at.
   std::optional<TimePoint> claims_due_;  ///< When they are looked at again.
-  std::map<std::string, engine::Drain> drains_;  ///< By the key of the job.
-  std::optional<TimePoint> drains_due_;          ///< When they are looked at.
-  std::uint64_t evictions_begun_ = 0;            ///< Plans that evict, and drains.
-  TimePoint past_use_due_ = 0;  ///< When RenewPastUse is to renew it at the latest.
+  TimePoint past_use_due_ = 0;           ///< When RenewPastUse is to renew it at the latest.
 
   std::set<std::string> in_tree_started_;  ///< Keys of in-tree groups below their minimum.
 
@@ -521,12 +475,13 @@ class Engine : private cluster::StoreListener {
   std::map<TicketId, Ticket> tickets_;
   std::unordered_multimap<std::string, TicketId> tickets_by_uid_;
   std::unordered_map<std::string, LiveAnswer> live_answers_;
-  /// Due times. The value is the key of a workload to look at (empty: rejections by kubelets), or
-  /// the ticket of a parked bind call whose wait ends then.
-  std::multimap<TimePoint, std::variant<std::string, TicketId>> timers_;
 
   std::vector<Action> actions_;
   Counters counters_;
+  Timers timers_;
+  Evictor evictor_{options_.instance, store_, states_, {actions_, counters_, timers_}};
+  Drains drains_{store_, states_, evictor_, actions_,
+                 [this](const cluster::Workload& gang) { GiveUpPlannedOf(gang); }};
 };
 
 }  // namespace berth::engine

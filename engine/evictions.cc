@@ -69,7 +69,7 @@ std::vector<std::pair<std::string, std::string>> NamesOf(const std::vector<const
 void Engine::BeginEvictions(const Workload& workload, const Reservation& decision) {
   Plan& plan = *states_[workload].plan;
   if (plan.evictions.stage == Evicting::kNo) plan.evictions.stage = Evicting::kDryRun;
-  plan.evictions.id = fmt::format("evict-{}-{}", options_.instance, ++evictions_begun_);
+  plan.evictions.id = evictor_.NextId("evict");
   SetVerdict(workload, {.reason = ReasonId::kWaitingForVictims, .want = std::ssize(plan.victims)});
   actions_.push_back(Decision{.kind = "evict",
                               .workload = workload.key,
@@ -94,17 +94,6 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
   for (const PodInfo* pod : decision.evicts) OrderEviction(workload, *pod, nullptr);
 }
 
-/// Orders the eviction of the pod, or asks for it (EvictPod::dry_run). Sets what is the same for
-/// all evictions: the pod, the id, and how.
-void Engine::Order(Evictions& evictions, const PodInfo& pod, EvictPod eviction) {
-  const auto& meta = pod.object.meta;
-  evictions.unanswered.insert(meta.uid);
-  eviction.pod = {meta.ns, meta.name, meta.uid};
-  eviction.id = evictions.id;
-  eviction.by_delete = store_.policy().eviction.by == config::EvictBy::kDelete;
-  actions_.push_back(std::move(eviction));
-}
-
 /// `jobs`: null for a dry run.
 void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, JobsToSuspend* jobs) {
   const bool dry_run = jobs == nullptr;
@@ -112,27 +101,15 @@ void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, Jobs
   const bool surplus = plan.surplus.contains(victim.object.meta.uid);
   if (!dry_run) {
     plan.evictions.notices.insert_or_assign(
-        victim.object.meta.uid, EvictionNotice{.event = NoticeFor(victim, workload),
-                                               .job = surplus ? std::nullopt : JobOf(victim)});
+        victim.object.meta.uid,
+        EvictionNotice{.event = NoticeFor(victim, workload),
+                       .job = surplus ? std::nullopt : evictor_.JobOf(victim)});
   }
-  Order(plan.evictions, victim,
-        {.workload = workload.key,
-         .dry_run = dry_run,
-         .surplus = surplus,
-         .job = dry_run || surplus ? std::nullopt : jobs->Of(victim)});
-}
-
-/// Of the pods that are to be evicted and are not yet, those that come next: those that a budget
-/// covers, or, if none of these is left, the others.
-std::vector<const PodInfo*> Engine::NextOf(const Evictions& evictions,
-                                           const std::vector<const PodInfo*>& pods) const {
-  std::vector<const PodInfo*> covered;
-  std::vector<const PodInfo*> others;
-  for (const PodInfo* pod : pods) {
-    if (evictions.accepted.contains(pod->object.meta.uid)) continue;
-    (IsCovered(*pod, store_) ? covered : others).push_back(pod);
-  }
-  return covered.empty() ? others : covered;
+  evictor_.Order(plan.evictions, victim,
+                 {.workload = workload.key,
+                  .dry_run = dry_run,
+                  .surplus = surplus,
+                  .job = dry_run || surplus ? std::nullopt : jobs->Of(victim)});
 }
 
 /// Orders the evictions that come next (NextOf). From now on the members of gangs that are evicted
@@ -163,7 +140,8 @@ void Engine::SendEvictions(const Workload& workload) {
     if (states_[*pod].victim_of == workload.key) left.push_back(pod);
   }
   JobsToSuspend jobs(store_);
-  for (const PodInfo* pod : NextOf(plan.evictions, left)) OrderEviction(workload, *pod, &jobs);
+  for (const PodInfo* pod : evictor_.NextOf(plan.evictions, left))
+    OrderEviction(workload, *pod, &jobs);
 }
 
 /// All members of the gang are about to end: none gets a place any more, and those that came since
@@ -200,37 +178,28 @@ void Engine::GiveUpPlannedOf(const Workload& gang) {
   }
 }
 
-/// Judges everybody once more at that time.
-void Engine::LookAgainAt(TimePoint when) {
-  const auto [from, to] = timers_.equal_range(when);
-  const auto known = [](const auto& timer) {
-    const auto* key = std::get_if<std::string>(&timer.second);
-    return key != nullptr && key->empty();
-  };
-  if (std::none_of(from, to, known)) timers_.emplace(when, std::string());
-}
-
 void Engine::EvictionAnswered(const std::string& key, const std::string& id, const std::string& uid,
                               bool dry_run, bool accepted, TimePoint now) {
   if (listener() != nullptr) {
     listener()->OnEvictionAnswered(key, id, uid, dry_run, accepted, now);
   }
-  if (DrainAnswered(key, id, uid, dry_run, accepted, now)) return;
+  if (drains_.Answered(key, id, uid, dry_run, accepted, now)) return;
   ReleaseFromSpared(now);  // or more pods would be evicted for a plan that cannot start
   if (!StillEvicts(key, id)) return;
   const Workload& workload = *store_.FindWorkload(key);
   Plan& plan = *states_[workload].plan;
   if (dry_run != (plan.evictions.stage == Evicting::kDryRun)) return;
   if (!dry_run && accepted) {
-    NoteEvicted(plan.evictions, uid, plan.reclaimed.contains(uid) ? "reclaim" : "preemption", now);
+    evictor_.NoteEvicted(plan.evictions, uid,
+                         plan.reclaimed.contains(uid) ? "reclaim" : "preemption", now);
   }
   if (plan.evictions.unanswered.erase(uid) == 0) return LookForHeirs(workload);
   const PodInfo* victim = store_.FindPod(uid);
   if (!accepted) {
     plan.evictions.notices.erase(uid);
     if (victim != nullptr) states_[*victim].spared_until = now + kSparedFor;
-    LookAgainAt(now + kSparedFor);
-    KeepWarnings(plan.victims, now + kSparedFor + 1'000);  // it is tried again then
+    timers_.AllAt(now + kSparedFor);
+    evictor_.KeepWarnings(plan.victims, now + kSparedFor + 1'000);  // it is tried again then
     // Others may be done already, or on their way: then it is tried again when the plan's time is
     // over.
     const bool none =
@@ -244,32 +213,15 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& id, con
   LookForHeirs(workload);
 }
 
-/// The victim may have ended before the answer came, and its plan may go on already. `reason`: for
-/// metrics.
-void Engine::NoteEvicted(Evictions& evictions, const std::string& uid, const char* reason,
-                         TimePoint now) {
-  auto notice = evictions.notices.extract(uid);
-  if (!notice) return;
-  ++counters_.evictions[reason];
-  if (const auto& job = notice.mapped().job) evicted_jobs_.Note(*job, now);
-  actions_.push_back(std::move(notice.mapped().event));
-}
-
-/// The job that ends with the victim; nullopt: kube-scheduler places it.
-std::optional<EvictedJobs::Job> Engine::JobOf(const PodInfo& victim) const {
-  if (victim.workload == nullptr || victim.workload->in_tree) return std::nullopt;
-  return EvictedJobs::JobOf(victim, states_.At(*victim.workload).before);
-}
-
 /// The workload is complete. If it was evicted before, and has come back, it waits for a moment.
 bool Engine::BacksOff(const Workload& workload, TimePoint now) {
-  const auto evicted = evicted_jobs_.Take(workload, now);
+  const auto evicted = evictor_.TakeEvicted(workload, now);
   if (!evicted) return false;
   WorkloadState& state = states_[workload];
   state.before = *evicted;
   ExemptIfEvictedOften(workload);
   state.hold_until = now + BackOffAfter(evicted->times);
-  timers_.emplace(state.hold_until, workload.key);
+  timers_.At(state.hold_until, workload.key);
   return true;
 }
 
@@ -306,10 +258,7 @@ EmitEvent Engine::NoticeFor(const PodInfo& victim, const Workload& workload) con
 }
 
 bool Engine::StillEvicts(const std::string& key, const std::string& id) const {
-  if (const auto drain = drains_.find(key);
-      drain != drains_.end() && drain->second.evictions.id == id) {
-    return true;
-  }
+  if (drains_.IsUnderWay(key, id)) return true;
   const Workload* workload = store_.FindWorkload(key);
   if (workload == nullptr) return false;
   const std::optional<Plan>& plan = states_.At(*workload).plan;
@@ -329,7 +278,7 @@ void Engine::GoOnEvicting(const Workload& workload, TimePoint now) {
     return Dissolve(workload, plan_ends::kVictimsStuck, /*hold=*/true, now);
   }
   plan.expires = now + store_.policy().gang.plan_timeout.count();
-  timers_.emplace(plan.expires, workload.key);
+  timers_.At(plan.expires, workload.key);
   if (!plan.evictions.unanswered.empty()) return;
   std::erase_if(plan.evictions.accepted, [this](const std::string& uid) {
     const PodInfo* pod = store_.FindPod(uid);
@@ -359,7 +308,7 @@ void Engine::EndEvictions(const Workload& workload) {
   if (plan.evictions.stage == Evicting::kNo) return;
   for (const std::string& uid : plan.victims) {
     const PodInfo* pod = store_.FindPod(uid);
-    if (pod != nullptr && states_[*pod].victim_of == workload.key) Spare(*pod);
+    if (pod != nullptr && states_[*pod].victim_of == workload.key) evictor_.Spare(*pod);
   }
 }
 
@@ -394,19 +343,10 @@ void Engine::LookForHeirsOf(const std::string& victim) {
   }
 }
 
-/// It stays: other plans do not wait for its end any more (ReleaseFromSpared).
-void Engine::Spare(const PodInfo& victim) {
-  states_.SetVictim(victim, {});
-  spared_.emplace_back(victim.object.meta.uid, victim.node);
-  if (victim.workload == nullptr) return;
-  states_[*victim.workload].evicted = false;
-  store_.MarkChanged(*victim.workload);
-}
-
 /// Plans that counted on the end of pods that stay: those that have their room all the same go on,
 /// the others are given up.
 void Engine::ReleaseFromSpared(TimePoint now) {
-  for (const auto& [uid, node] : std::exchange(spared_, {})) {
+  for (const auto& [uid, node] : evictor_.TakeSpared()) {
     const PodInfo* pod = store_.FindPod(uid);
     if (pod == nullptr || pod->terminating() || !states_[*pod].victim_of.empty()) continue;
     std::vector<std::string> keys;
@@ -481,7 +421,7 @@ std::vector<const PodInfo*> Engine::TakeMarked(const Workload& workload) {
   for (const std::string& uid : entry.mapped()) {
     const PodInfo* pod = store_.FindPod(uid);
     if (pod == nullptr || states_.At(*pod).victim_of == kDrain) continue;
-    Spare(*pod);
+    evictor_.Spare(*pod);
     pods.push_back(pod);
   }
   for (const Workload* gang : GangsOf(entry.mapped())) {

@@ -120,7 +120,7 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
     fair_shares_.ReadSome(MostInLine());
     if (ReadsDemand()) return;
   }
-  GoOnDraining(now);
+  drains_.GoOn(now);
   WakeClaimants(now);
   RenewPastUse(now);
   if (!Activate(now)) return;

@@ -155,7 +155,7 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
   const PreemptorDecision may =
       DecideEvictions(Now(now), workload, std::move(pods), min, decision.verdict.reason, &wakeups_);
   if (may.reserve) return Commit(workload, *may.reserve, caller, now);
-  if (may.again > now) LookAgainAt(may.again);
+  if (may.again > now) timers_.AllAt(may.again);
   if (may.claims) claimants_.insert(&workload);
   CommitRefusal(workload, decision, may);
 }
@@ -224,7 +224,7 @@ void Engine::MakeRoomForMissing(const Workload& workload, const std::vector<cons
   const PreemptorDecision may = DecideStartByEviction(Now(now), workload, pods, workload.Missing(),
                                                       ReasonId::kInsufficientDevices, nullptr);
   if (may.reserve) return Commit(workload, *may.reserve, nullptr, now);
-  if (may.again > now) LookAgainAt(may.again);
+  if (may.again > now) timers_.AllAt(may.again);
   if (may.claims) claimants_.insert(&workload);
 }
 
@@ -238,7 +238,7 @@ bool Engine::Settles(const Workload& workload, int have, TimePoint now) {
     if (state.gathered == 0) state.settled_at_most = now + kMost;
     state.gathered = have;
     state.settled_at = std::min(now + kPause, state.settled_at_most);
-    timers_.emplace(state.settled_at, workload.key);
+    timers_.At(state.settled_at, workload.key);
   }
   if (have < workload.size && state.settled_at > now) return true;
   state.settled_at = 0;

@@ -228,7 +228,7 @@ void Engine::Pause(const Workload& workload, TimePoint held, TimePoint now) {
   const TimePoint pause = 10'000LL << std::min(state.failures, 40);
   ++state.failures;
   state.hold_until = now + std::min(pause, std::max<TimePoint>(600'000, 9 * held));
-  timers_.emplace(state.hold_until, workload.key);
+  timers_.At(state.hold_until, workload.key);
 }
 
 /// For a started gang with no member that is bound or about to be: the remaining members must start
@@ -250,7 +250,7 @@ void Engine::StartAnew(const Workload& workload, TimePoint now) {
       }
       plan.barrier = BarrierOf(workload);
       plan.expires = now + store_.policy().gang.plan_timeout.count();
-      timers_.emplace(plan.expires, workload.key);
+      timers_.At(plan.expires, workload.key);
     } else {
       Dissolve(workload, plan_ends::kNoneRuns, /*hold=*/false, now);
     }

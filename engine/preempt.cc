@@ -213,7 +213,7 @@ void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint n
     // The others of a plan whose victims were told keep their time.
     if (plan.evictions.stage != Evicting::kWarned || plan.victims.empty()) {
       plan.expires = now + store_.policy().gang.plan_timeout.count();
-      timers_.emplace(plan.expires, workload->key);
+      timers_.At(plan.expires, workload->key);
     }
     if (full && there.contains(&plan)) plan.victims.assign(left.begin(), left.end());
     keys.push_back(workload->key);

@@ -37,8 +37,8 @@ void Engine::Start(TimePoint now) {
     if (Passthrough()) GiveUpPlaces(*workload);
   }
   NoteMarked();
-  NoteWarned(now);
-  LookForDrainsAt(now);
+  evictor_.NoteWarned(now);
+  drains_.LookAt(now);
   started_ = true;
   scorer_.Refresh();
   StartSweep(SweepOf::kAll);

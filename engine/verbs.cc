@@ -241,7 +241,7 @@ void Engine::RememberRefusal(const Workload& workload, const PodInfo& pod, NodeI
   const int failures = states_[workload].failures;
   const TimePoint until = now + std::min(kFirstAvoidMs << std::min(failures, 5), kLastAvoidMs);
   refusals_.Refused(workload, {.shape = pod.shape, .node = node, .until = until});
-  timers_.emplace(until, workload.key);
+  timers_.At(until, workload.key);
 }
 
 /// Call when the node's devices or conditions have changed, or the node is gone.
@@ -274,8 +274,8 @@ void Engine::NoticeRejection(const kube::Pod& object, TimePoint now) {
   if (pod == nullptr || pod->workload == nullptr || node == cluster::kNoNode) return;
   if (!store_.node(node).present) return;  // its slot is for the next new one
   const Refusals::Pause pause = refusals_.Rejected(pod->shape, node, now);
-  timers_.emplace(pause.again, std::string());
-  timers_.emplace(pause.until, std::string());
+  timers_.AllAt(pause.again);
+  timers_.AllAt(pause.until);
   const auto& meta = object.meta;
   actions_.push_back(EmitEvent{
       .pod = {meta.ns, meta.name, meta.uid},
@@ -340,7 +340,7 @@ bool Engine::ReplanMember(const Workload& workload, const PodInfo& pod,
   // Any other member is tried again when something changes.
   LeavePlan(pod, plan_ends::kNodeRefused);
   state.hold_until = std::max(state.hold_until, now + 10'000);
-  timers_.emplace(state.hold_until, workload.key);
+  timers_.At(state.hold_until, workload.key);
   return false;
 }
 

@@ -20,13 +20,6 @@ using cluster::PodInfo;
 using cluster::ReasonId;
 using cluster::Workload;
 
-namespace {
-
-/// After a start, elastic gangs wait for more members: no longer than that.
-constexpr TimePoint kGathering = 15'000;
-
-}  // namespace
-
 /// When the gangs that end whole were told that they are to be evicted, the last time. A member
 /// that came later has no more time than the others.
 std::map<const Workload*, TimePoint> Engine::ToldOf(const Plan& plan) const {
@@ -54,83 +47,20 @@ bool Engine::Warns(const Workload& workload, TimePoint now) {
     if (at == 0 && warning > 0) {
       const auto others = told.find(pod->workload);
       at = others != told.end() && others->second != 0 ? others->second : now + warning;
-      Announce(*pod, ReasonFor(*pod, workload));
+      evictor_.Announce(*pod, ReasonFor(*pod, workload));
     }
     last = std::max(last, at);
   }
   if (last == now) return false;
   plan.evictions.stage = Evicting::kWarned;
   plan.expires = last;
-  timers_.emplace(last, workload.key);
+  timers_.At(last, workload.key);
   SetVerdict(workload,
              {.reason = ReasonId::kWaitingForVictims,
               .want = std::ssize(plan.victims),
               .subject = fmt::format("{} pods were told that they are to be evicted for it at {}.",
                                      plan.victims.size(), kube::FormatTime(last))});
   return true;
-}
-
-void Engine::Announce(const PodInfo& victim, const std::string& reason) {
-  const auto& meta = victim.object.meta;
-  const std::string time = kube::FormatTime(states_[victim].evict_at);
-  warned_.insert_or_assign(meta.uid, 0);
-  actions_.push_back(WarnVictim{.pod = {meta.ns, meta.name, meta.uid}, .time = time});
-  actions_.push_back(EmitEvent{.pod = {meta.ns, meta.name, meta.uid},
-                               .warning = true,
-                               .reason = "EvictionWarning",
-                               .note = fmt::format("To be evicted at {}: {}", time, reason)});
-}
-
-/// Tells the pods that are not to be evicted any more. Call when nothing is left to be judged.
-void Engine::WithdrawWarnings(TimePoint now) {
-  std::erase_if(warned_, [&](const auto& warned) {
-    const auto& [uid, kept_until] = warned;
-    const PodInfo* pod = store_.FindPod(uid);
-    if (pod == nullptr || pod->terminating()) return true;
-    if (!states_[*pod].victim_of.empty() || kept_until > now) return false;
-    states_[*pod].evict_at = 0;
-    // It may evict others again, for members that it lacks.
-    if (pod->workload != nullptr && pod->workload->Missing() > 0) {
-      store_.MarkChanged(*pod->workload);
-    }
-    const auto& meta = pod->object.meta;
-    actions_.push_back(WarnVictim{.pod = {meta.ns, meta.name, meta.uid}});
-    actions_.push_back(EmitEvent{.pod = {meta.ns, meta.name, meta.uid},
-                                 .reason = "EvictionWithdrawn",
-                                 .note = "It is not to be evicted any more."});
-    return true;
-  });
-}
-
-/// Even if nobody needs them for now, the warnings of these pods hold until then: who needs them
-/// may only have a pause.
-void Engine::KeepWarnings(const std::vector<std::string>& uids, TimePoint until) {
-  bool any = false;
-  for (const std::string& uid : uids) {
-    const auto warned = warned_.find(uid);
-    if (warned == warned_.end()) continue;
-    warned->second = until;
-    any = true;
-  }
-  if (any) LookAgainAt(until);
-}
-
-/// For a new process: who was told by the last one, and by whom it may be needed again. A time that
-/// is later than a warning given now is not believed; what cannot be read is no warning.
-void Engine::NoteWarned(TimePoint now) {
-  std::vector<std::string> uids;
-  for (const auto& node : store_.nodes()) {
-    for (const PodInfo* pod : node->pods) {
-      const auto& notes = pod->object.meta.annotations;
-      const auto note = notes.find(cluster::kEvictionTimeAnnotation);
-      if (note == notes.end() || !pod->bound()) continue;
-      warned_.emplace(pod->object.meta.uid, 0);
-      uids.push_back(pod->object.meta.uid);
-      const TimePoint at = kube::ParseTime(note->second).value_or(0);
-      states_[*pod].evict_at = std::min(at, now + store_.policy().eviction.warning.count());
-    }
-  }
-  KeepWarnings(uids, now + kGathering);
 }
 
 /// Room was given back: notes the plans whose victims still have time, which it may be enough for.

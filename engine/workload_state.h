@@ -150,16 +150,6 @@ struct Plan {
 /// MemberState::victim_of of pods that are evicted because their queue is drained.
 inline constexpr std::string_view kDrain = "drain";
 
-/// A job that ends because its queue is drained (drains.cc).
-struct Drain {
-  Evictions evictions{.stage = Evicting::kDryRun};  ///< Never kNo.
-  std::string queue;                                ///< Which is drained: its own, or one above.
-  std::vector<std::string> pods;                    ///< UIDs.
-  /// Once they were warned: when they are evicted. Then: when those that do not end are evicted
-  /// again.
-  TimePoint due = 0;
-};
-
 /// The state of a gang, or of a single pod.
 struct WorkloadState {
   std::optional<Plan> plan;

@@ -15,14 +15,17 @@ EmptyFit EmptyRoom::Count::For(std::ptrdiff_t pods) const {
   return matching > 0 ? EmptyFit::kTooFew : EmptyFit::kNoMatch;
 }
 
-void EmptyRoom::Count::Exclude(std::size_t node) {
-  if (!matches[node]) return;
+bool EmptyRoom::Count::Exclude(std::size_t node) {
+  if (!matches[node]) return false;
   matches[node] = false;
   --matching;
   const auto held = std::ranges::lower_bound(holds, node, {}, &Held::node);
-  if (held == holds.end() || held->node != node) return;
-  rooms[held->domain] -= held->pods;
+  if (held == holds.end() || held->node != node) return false;
+  const bool was_best = held->domain->second == room;
+  held->domain->second -= held->pods;
+  if (held->domain->second == 0) rooms.erase(held->domain);
   holds.erase(held);
+  return was_best;
 }
 
 /// `fits`: by its selectors and tolerations. REQUIRES: the node is not included.
@@ -42,13 +45,12 @@ void EmptyRoom::Include(std::size_t node, bool fits, const Place& place, Count& 
   const int pods =
       Capacity(*count.shape, Overlay(*store_), info.index, most, Looking::kAtEmptyNode);
   if (pods == 0) return;
-  auto at = count.domains.find(domain);
-  if (at == count.domains.end()) at = count.domains.emplace(domain, count.domains.size()).first;
-  count.rooms.resize(count.domains.size());
-  count.rooms[at->second] += pods;
-  count.room = std::max(count.room, count.rooms[at->second]);
+  auto at = count.rooms.find(domain);
+  if (at == count.rooms.end()) at = count.rooms.emplace(domain, 0).first;
+  at->second += pods;
+  count.room = std::max(count.room, at->second);
   count.holds.insert(std::ranges::lower_bound(count.holds, node, {}, &Held::node),
-                     {.node = node, .pods = pods, .domain = at->second});
+                     {.node = node, .pods = pods, .domain = at});
 }
 
 /// Looks at further nodes while there is room for fewer: mostly the first ones are enough.
@@ -67,12 +69,16 @@ void EmptyRoom::CountUpTo(std::ptrdiff_t pods, const Place& place, Count& count)
 /// without any room they depend on whether a node matches, too.
 void EmptyRoom::LookAgain(std::span<const std::size_t> nodes, const Place& place, Count& count) {
   const Count before{.matching = count.matching, .room = count.room};
+  bool is_less = false;
   for (const std::size_t node : nodes) {
     if (node >= count.matches.size()) break;
-    count.Exclude(node);
+    is_less |= count.Exclude(node);
     Include(node, FitsNode(*count.shape->spec, *store_->nodes()[node]), place, count);
   }
-  count.room = count.rooms.empty() ? 0 : std::ranges::max(count.rooms);
+  if (is_less) {
+    count.room = 0;
+    for (const auto& [domain, room] : count.rooms) count.room = std::max(count.room, room);
+  }
   CountUpTo(count.askers.rbegin()->first, place, count);
   const auto [least, most] = std::minmax(count.room, before.room);
   const bool any = (count.matching > 0) != (before.matching > 0);

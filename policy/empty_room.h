@@ -61,26 +61,27 @@ class EmptyRoom {
 
  private:
   using Key = std::pair<const cluster::PodShape*, Place>;
+  /// How many pods each domain would hold, by name; without a level all nodes are one without a
+  /// name. Domains that would hold none are left out.
+  using Rooms = std::map<std::string, std::ptrdiff_t, std::less<>>;
   /// A node, by its place in Store::nodes, and how many pods it would hold.
   struct Held {
     std::size_t node = 0;
     int pods = 0;
-    std::size_t domain = 0;  ///< Index of Count::rooms.
+    Rooms::iterator domain{};
   };
   struct Count {
     std::shared_ptr<const cluster::PodShape> shape{};  ///< Keeps the key's address in use.
     std::vector<bool> matches{};  ///< The nodes that were looked at: the first ones.
     std::ptrdiff_t matching = 0;  ///< How many of them match.
     std::vector<Held> holds{};    ///< Of these, each that holds any; ordered by node.
-    /// Their sums by domain; without a level they are all in the first. Domains have their index
-    /// by name.
-    std::vector<std::ptrdiff_t> rooms{};
-    std::map<std::string, std::size_t, std::less<>> domains{};
-    std::ptrdiff_t room = 0;  ///< The largest of `rooms`, or 0.
+    Rooms rooms{};                ///< Their sums.
+    std::ptrdiff_t room = 0;      ///< The largest of `rooms`, or 0.
     std::set<std::pair<std::ptrdiff_t, const cluster::Workload*>> askers{};  ///< For so many pods.
 
     EmptyFit For(std::ptrdiff_t pods) const;
-    void Exclude(std::size_t node);
+    /// Whether `room` may be less since: the caller must look.
+    bool Exclude(std::size_t node);
   };
 
   void Include(std::size_t node, bool fits, const Place& place, Count& count) const;

@@ -1,0 +1,90 @@
+// What runs in a queue that is drained (queues[].hold: holdAndDrain), or below it, ends, job by
+// job, and nobody waits for its room. As for other evictions (evictions.cc), all pods of a job are
+// tried dry first: a job of which one would be refused stays as a whole, and is tried again later.
+// Nothing of this has to be remembered over a restart: the policy says it.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cluster/store.h"
+#include "engine/evictor.h"
+#include "engine/workload_state.h"
+
+namespace berth::engine {
+
+class JobsToSuspend;
+
+class Drains {
+ public:
+  /// Takes the places of the members of a gang away that are only planned.
+  using GiveUpPlanned = std::function<void(const cluster::Workload&)>;
+
+  /// All must outlive it.
+  Drains(cluster::Store& store, States& states, Evictor& evictor, std::vector<Action>& actions,
+         GiveUpPlanned give_up_planned)
+      : store_(store),
+        states_(states),
+        evictor_(evictor),
+        actions_(actions),
+        give_up_planned_(std::move(give_up_planned)) {}
+
+  /// The queue that is drained, if the pod holds room in it or below it; kNoQueue: none.
+  cluster::QueueId QueueOf(const cluster::PodInfo& pod) const;
+  /// It is to be looked at then, at the latest.
+  void LookAt(TimePoint when) { due_ = std::min(due_.value_or(when), when); }
+  /// When it is to be looked at; nullopt: nothing is known to be drained.
+  std::optional<TimePoint> due() const { return due_; }
+  /// Goes on with the drains, and begins those that are missing. Takes time in proportion to the
+  /// pods if any is due.
+  void GoOn(TimePoint now);
+  /// Those that the policy does not want any more end.
+  void EndNeedless();
+  /// The same as Engine::EvictionAnswered. False: the answer was not for a drain.
+  bool Answered(const std::string& key, const std::string& id, const std::string& uid, bool dry_run,
+                bool accepted, TimePoint now);
+  /// Whether the job of that key is drained by evictions of that id (EvictPod::id).
+  bool IsUnderWay(const std::string& key, const std::string& id) const;
+
+ private:
+  struct Drain {
+    Evictions evictions{.stage = Evicting::kDryRun};  ///< Never kNo.
+    std::string queue;                                ///< Which is drained: its own, or one above.
+    std::vector<std::string> pods;                    ///< UIDs.
+    /// Once they were warned: when they are evicted. Then: when those that do not end are evicted
+    /// again.
+    TimePoint due = 0;
+  };
+  using Pods = std::vector<const cluster::PodInfo*>;
+
+  static std::string ReasonOf(const Drain& drain);
+  Pods Remaining(const Drain& drain) const;
+  std::map<std::string, Pods> JobsToDrain(TimePoint now);
+  void DrainJob(const std::string& key, const Pods& pods, TimePoint now);
+  Drain& Begin(const std::string& key, const Pods& pods);
+  void Order(const std::string& key, Drain& drain, const cluster::PodInfo& pod,
+             JobsToSuspend* jobs);
+  void Warn(const cluster::PodInfo& pod, const Drain& drain, TimePoint at);
+  bool TooManyForBudgets(const Pods& pods) const;
+  void Try(const std::string& key, Drain& drain);
+  void PutOff(const Drain& drain, TimePoint now);
+  bool MayEnd(Drain& drain, TimePoint now);
+  void SendEvictions(const std::string& key, Drain& drain, TimePoint now);
+  bool Ends(const Drain& drain);
+
+  cluster::Store& store_;
+  States& states_;
+  Evictor& evictor_;
+  std::vector<Action>& actions_;
+  const GiveUpPlanned give_up_planned_;
+  std::map<std::string, Drain> drains_;  ///< By the key of the job.
+  std::optional<TimePoint> due_;
+};
+
+}  // namespace berth::engine
