@@ -405,6 +405,10 @@ void Store::CheckMember(const Workload& workload, PodInfo& pod, const PodInfo& f
   if (!workload.gang || pod.bound() || pod.charge == Charge::kBinding) return;
   const GangClaim& gang = pod.claims->gang;
   const GangClaim& wanted = first.claims->gang;
+  const auto label_of = [&](const std::string& level) {
+    const auto it = std::ranges::find(policy_.levels, level, &config::TopologyLevel::name);
+    return it == policy_.levels.end() ? level : it->node_label;
+  };
   // The gang runs: later changes of its group object, or its deletion, change nothing.
   const bool joins = workload.started && pod.claims->by_group;
   const bool of_the_gang = pod.refusal.reason == ReasonId::kGangConflict ||
@@ -420,8 +424,9 @@ void Store::CheckMember(const Workload& workload, PodInfo& pod, const PodInfo& f
                            wanted.min_member, gang.size, gang.min_member);
   } else if (pod.queue != workload.queue) {
     conflict = "is in another queue";
-  } else if (pod.claims->topology_required != first.claims->topology_required ||
-             pod.claims->topology_preferred != first.claims->topology_preferred) {
+  } else if (label_of(pod.claims->topology_required) != label_of(first.claims->topology_required) ||
+             label_of(pod.claims->topology_preferred) !=
+                 label_of(first.claims->topology_preferred)) {
     conflict = "asks for another topology";
   }
   if (conflict.empty()) return;

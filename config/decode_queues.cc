@@ -177,13 +177,15 @@ class ParentCheck {
     return found->second;
   }
 
-  /// Counts to one more than kMaxDepth. REQUIRES: no cycle.
+  /// Counts to one more than kMaxDepth. A parent that the policy does not name is one, too.
+  /// REQUIRES: no cycle.
   int Ancestors(std::size_t queue) const {
     int count = 0;
-    for (auto parent = Parent(queue); parent && count <= kMaxDepth; parent = Parent(*parent)) {
+    for (auto parent = Parent(queue); parent && count <= kMaxDepth; parent = Parent(queue)) {
       ++count;
+      queue = *parent;
     }
-    return count;
+    return Parent(queue) || queues_[queue].parent.empty() ? count : count + 1;
   }
 
   void ReportCycle(std::size_t member) {

@@ -34,7 +34,10 @@ std::string LeftOut(const std::vector<Queue>& queues) {
       "queues: a pod without the label berth.dev/queue is refused where no queue lists its "
       "namespace by name";
   if (open == queues.end()) {
-    return refused + ": if others should run too, add a queue default with namespaces [\"*\"]";
+    const bool named = fallback != queues.end();
+    return refused + ": if others should run too, " +
+           (named ? "add \"*\" to the namespaces of queue default"
+                  : "add a queue default with namespaces [\"*\"]");
   }
   return fmt::format(
       "{}, though queue {} admits all namespaces: the queue for such pods is the one named default",

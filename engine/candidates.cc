@@ -1,6 +1,8 @@
 #include "engine/candidates.h"
 
 #include <algorithm>
+#include <compare>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -12,6 +14,7 @@
 #include "engine/min_run_time.h"
 #include "engine/victim_choice.h"
 #include "engine/victims.h"
+#include "policy/fit.h"
 #include "policy/rank_order.h"
 
 namespace berth::engine {
@@ -53,6 +56,58 @@ std::int64_t WorkOf(const View& view, const Workload& workload, std::int64_t dev
   return devices * ((view.now - LostSince(view, workload)) / 1000) / cluster::kMilli;
 }
 
+/// How useful it is for a workload that pods of one gang end on a node. The least comes first.
+struct Use {
+  enum class Of : std::uint8_t {
+    kRoom,  ///< Some of them alone make room for a member of it.
+    kPart,  ///< The node could hold a member, if others ended, too.
+    kNone,
+  };
+  Of of = Of::kNone;
+  int needed = 0;  ///< kRoom: so many of them.
+  /// kRoom, if several are needed: the node's place, so that those of one node go together.
+  int node = 0;
+  auto operator<=>(const Use&) const = default;
+};
+
+/// By node, of the nodes of these pods, which may go in that order, at most `most` of them.
+std::map<cluster::NodeIndex, Use> UsesOf(const View& view, const Pods& order, int most,
+                                         const Workload& beneficiary) {
+  const auto& shape = LargestShape(beneficiary.members);
+  const auto fits = view.scorer.fit().Row(*shape);
+  const Ending& ending = view.ending.Of(view);
+  view.scorer.Refresh();
+  std::map<cluster::NodeIndex, Pods> there;
+  std::vector<cluster::NodeIndex> nodes;
+  for (const PodInfo* pod : order) {
+    Pods& pods = there[pod->node];
+    if (pods.empty()) nodes.push_back(pod->node);
+    pods.push_back(pod);
+  }
+  std::map<cluster::NodeIndex, Use> uses;
+  for (const cluster::NodeIndex node : nodes) {
+    Use& use = uses[node];
+    policy::Overlay room(view.store);
+    const bool could = node != cluster::kNoNode && fits[static_cast<std::size_t>(node)] != 0 &&
+                       policy::Capacity(*shape, room, node, 1, policy::Looking::kAtEmptyNode) > 0;
+    if (!could) continue;
+    use.of = Use::Of::kPart;
+    if (const auto ends = ending.by_node.find(node); ends != ending.by_node.end()) {
+      for (const PodInfo* pod : ends->second) room.Remove(*pod);
+    }
+    const policy::Scorer::View places = view.scorer.For(shape, room);
+    const Pods& pods = there[node];
+    for (int i = 0; i < std::min(most, static_cast<int>(pods.size())); ++i) {
+      room.Remove(*pods[static_cast<std::size_t>(i)]);
+      if (places.Room(node) == 0) continue;
+      use = {.of = Use::Of::kRoom, .needed = i + 1};
+      if (i > 0) use.node = static_cast<int>(std::ranges::find(nodes, node) - nodes.begin());
+      break;
+    }
+  }
+  return uses;
+}
+
 /// The surplus of an elastic gang that runs, in the order in which it goes: who is only planned,
 /// who is on a node that `beneficiary` could use, the lowest priority, the highest rank.
 Pods SurplusOf(const View& view, const Workload& gang, const Workload& beneficiary,
@@ -61,23 +116,25 @@ Pods SurplusOf(const View& view, const Workload& gang, const Workload& beneficia
   const auto is_planned = [](const PodInfo* pod) { return pod->charge == Charge::kPlanned; };
   int beyond = StayingMembers(view.states, gang) - gang.min_member;
   if (beyond < 0 || (beyond == 0 && std::ranges::none_of(gang.members, is_planned))) return {};
-  Pods order = policy::RankOrder(gang.members);
-  std::ranges::reverse(order);
-  const auto& fits = view.scorer.fit().Row(*LargestShape(beneficiary.members));
-  std::ranges::stable_sort(order, {}, [&](const PodInfo* pod) {
-    const bool useful = pod->node != cluster::kNoNode && fits[static_cast<std::size_t>(pod->node)];
-    return std::tuple(!is_planned(pod), !useful, pod->object.priority);
-  });
   const auto may_go = [&](const PodInfo* pod) {
     return pod->shape->asks_device && pod->charged_queue == queue && !IsSpared(*pod) &&
            (is_planned(pod) || Stays(view.states, *pod));
   };
+  Pods order = policy::RankOrder(gang.members);
+  std::ranges::reverse(order);
+  std::erase_if(order, [&](const PodInfo* pod) { return !may_go(pod); });
+  std::ranges::stable_sort(order, {}, [&](const PodInfo* pod) {
+    return std::pair(!is_planned(pod), pod->object.priority);
+  });
+  const auto uses = UsesOf(view, order, beyond, beneficiary);
+  std::ranges::stable_sort(order, {}, [&](const PodInfo* pod) {
+    return std::tuple(!is_planned(pod), uses.at(pod->node), pod->object.priority);
+  });
   auto workers = std::ranges::count_if(gang.members, [&](const PodInfo* pod) {
     return pod->shape->asks_device && Stays(view.states, *pod);
   });
   Pods surplus;
   for (const PodInfo* pod : order) {
-    if (!may_go(pod)) continue;
     if (!is_planned(pod) && (--beyond < 0 || --workers < 1)) break;
     surplus.push_back(pod);
   }

@@ -126,7 +126,8 @@ Chooser::Chooser(const View& view, const Beneficiary& beneficiary)
 std::optional<Reservation> Chooser::Start(std::span<const VictimJob* const> jobs) {
   Pods evicted = Running(jobs);
   if (BreaksBudgets(evicted, view_.store)) return std::nullopt;
-  std::optional<Reservation> reserve = Search(jobs);
+  // A set that was found is not lost because the searches are used up.
+  std::optional<Reservation> reserve = Find(jobs, /*limited=*/false);
   if (!reserve) return std::nullopt;
   reserve->evicts = std::move(evicted);
   SortOut(*reserve, jobs);
@@ -134,7 +135,7 @@ std::optional<Reservation> Chooser::Start(std::span<const VictimJob* const> jobs
   return reserve;
 }
 
-std::optional<Reservation> Chooser::Search(std::span<const VictimJob* const> jobs) {
+std::optional<Reservation> Chooser::Find(std::span<const VictimJob* const> jobs, bool limited) {
   const Losses losses = LossesOf(jobs);
   const bool of_others = std::ranges::any_of(
       losses.list, [&](const policy::Loss& loss) { return loss.queue != for_.workload.queue; });
@@ -144,7 +145,7 @@ std::optional<Reservation> Chooser::Search(std::span<const VictimJob* const> job
   const bool may =
       !of_others || IsClaim(for_.exchange->BestClaimOf(for_.wants, losses.list), *straddlers);
   if (!may) return std::nullopt;
-  std::optional<Reservation> reserve = SearchRoom(jobs, of_others ? minimum_ : for_.pods);
+  std::optional<Reservation> reserve = SearchRoom(jobs, of_others ? minimum_ : for_.pods, limited);
   if (!reserve || !of_others) return reserve;
   if (!MayClaim(*for_.exchange, *straddlers, *reserve, losses)) return std::nullopt;
   if (const policy::FairShareTable* shares = SharesWithout(PlannedOf(jobs))) {
@@ -156,7 +157,7 @@ std::optional<Reservation> Chooser::Search(std::span<const VictimJob* const> job
 }
 
 bool Chooser::HasRoom(std::span<const VictimJob* const> jobs) {
-  return SearchRoom(jobs, for_.pods).has_value();
+  return SearchRoom(jobs, for_.pods, /*limited=*/true).has_value();
 }
 
 std::optional<int> Chooser::StraddlersOf(std::span<const VictimJob* const> jobs) const {
@@ -194,7 +195,7 @@ Jobs Chooser::Admit(const Jobs& order, bool straddlers) const {
   return admitted;
 }
 
-std::vector<Chooser::Part> Chooser::Parts(const Jobs& order) const {
+std::vector<Chooser::Part> Chooser::Parts(const Jobs& order, bool straddlers) const {
   std::map<cluster::NodeIndex, std::set<std::size_t>> there;  // places in the order
   std::map<const Workload*, std::set<std::size_t>> surplus;
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -206,18 +207,24 @@ std::vector<Chooser::Part> Chooser::Parts(const Jobs& order) const {
       if (order[i]->before > 0) there[node].merge(std::set(surplus[order[i]->workload]));
     }
   }
+  // Of equal jobs of one queue it does not matter which ones are left for the floor.
+  const bool limited =
+      for_.exchange != nullptr && !std::ranges::all_of(order, [&](const auto* job) {
+        return job->queue == order.front()->queue && job->devices == order.front()->devices;
+      });
   view_.scorer.Refresh();
   std::vector<Part> parts;
   for (const auto& [node, here] : there) {
     Jobs jobs;
     for (const std::size_t i : here) jobs.push_back(order[i]);
-    AddParts(node, jobs, parts);
+    AddParts(node, jobs, straddlers, limited, parts);
   }
   std::ranges::stable_sort(parts, {}, &Part::cost);
   return parts;
 }
 
-void Chooser::AddParts(cluster::NodeIndex node, const Jobs& jobs, std::vector<Part>& parts) const {
+void Chooser::AddParts(cluster::NodeIndex node, const Jobs& jobs, bool straddlers, bool limited,
+                       std::vector<Part>& parts) const {
   policy::Overlay room(view_.store);
   if (const auto ending = for_.ending.by_node.find(node); ending != for_.ending.by_node.end()) {
     for (const PodInfo* pod : ending->second) room.Remove(*pod);
@@ -228,10 +235,19 @@ void Chooser::AddParts(cluster::NodeIndex node, const Jobs& jobs, std::vector<Pa
   std::int64_t cost = 0;
   std::int64_t devices = 0;
   Jobs part;
-  for (std::size_t i = 0; i < jobs.size() && members < for_.min; ++i) {
-    part.push_back(jobs[i]);
-    devices += jobs[i]->runs ? jobs[i]->devices : 0;
-    for (const PodInfo* pod : jobs[i]->pods) {
+  Jobs left;
+  std::optional<policy::Floors> floors;
+  if (limited) floors.emplace(*for_.exchange);
+  for (const VictimJob* job : jobs) {
+    if (members >= for_.min) break;
+    const policy::Loss loss{.queue = job->queue, .pods = job->running};
+    if (floors && (Waits(*job, left) || !floors->Take(loss, straddlers))) {
+      left.push_back(job);
+      continue;
+    }
+    part.push_back(job);
+    devices += job->runs ? job->devices : 0;
+    for (const PodInfo* pod : job->pods) {
       if (pod->node == node) room.Remove(*pod);
     }
     const int now = places.Room(node);
@@ -329,8 +345,8 @@ const Places& Chooser::Counted() {
 }
 
 std::optional<Reservation> Chooser::SearchRoom(std::span<const VictimJob* const> jobs,
-                                               const Pods& pods) {
-  if (searches_ == kMaxSearches) return std::nullopt;
+                                               const Pods& pods, bool limited) {
+  if (limited && searches_ >= kMaxSearches) return std::nullopt;
   if (!HasPlaces(jobs)) return std::nullopt;
   std::optional<Ended> more;
   if (!jobs.empty()) {

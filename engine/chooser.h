@@ -31,7 +31,9 @@ class Chooser {
   /// a budget forbids it, or there were too many searches.
   std::optional<Reservation> Start(std::span<const VictimJob* const> jobs);
   /// The same without budgets.
-  std::optional<Reservation> Search(std::span<const VictimJob* const> jobs);
+  std::optional<Reservation> Search(std::span<const VictimJob* const> jobs) {
+    return Find(jobs, /*limited=*/true);
+  }
   /// Whether there is room and quota once they have ended, whoever has a claim to it.
   bool HasRoom(std::span<const VictimJob* const> jobs);
   /// See policy::Exchange::Straddlers.
@@ -42,8 +44,9 @@ class Chooser {
   Jobs Admit(const Jobs& order, bool straddlers) const;
   /// Of the jobs in that order, with those that must go before, what makes room for one member
   /// after the other on each node, for as many as must start. Where the fewest devices do that
-  /// comes first, and a part never before an earlier one of its node.
-  std::vector<Part> Parts(const Jobs& order) const;
+  /// comes first, and a part never before an earlier one of its node. On one node alone the jobs of
+  /// a part and of those before it can be taken together; with `straddlers`, one at each floor.
+  std::vector<Part> Parts(const Jobs& order, bool straddlers) const;
   /// The nodes inside which the workload must be, if it must: one group for each domain.
   policy::NodeGroups Domains() const;
   /// The jobs of the set that cannot be left out, one by one, as far as counting tells.
@@ -55,14 +58,19 @@ class Chooser {
   Jobs BreakingBudgets(std::span<const VictimJob* const> jobs) const;
 
  private:
-  void AddParts(cluster::NodeIndex node, const Jobs& jobs, std::vector<Part>& parts) const;
+  /// `limited`: by the floors of queues that lose.
+  void AddParts(cluster::NodeIndex node, const Jobs& jobs, bool straddlers, bool limited,
+                std::vector<Part>& parts) const;
+  /// `limited`: by kMaxSearches.
+  std::optional<Reservation> Find(std::span<const VictimJob* const> jobs, bool limited);
   const policy::FairShareTable* SharesWithout(const policy::QueueDemands::PodSet& planned);
   std::vector<const cluster::PodInfo*> EndingWith(std::span<const VictimJob* const> jobs) const;
   void NameVictims(Reservation& reserve, std::span<const VictimJob* const> jobs) const;
   bool HasPlaces(std::span<const VictimJob* const> jobs);
   const Places& Counted();
   std::optional<Reservation> SearchRoom(std::span<const VictimJob* const> jobs,
-                                        const std::vector<const cluster::PodInfo*>& pods);
+                                        const std::vector<const cluster::PodInfo*>& pods,
+                                        bool limited);
 
   const View& view_;
   const Beneficiary& for_;

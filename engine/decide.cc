@@ -238,11 +238,14 @@ JoinDecision DecideJoinIn(const View& view, const Workload& workload, const PodI
     return {.verdict = std::move(denied)};
   }
   const auto inside = StayInDomain(view, workload, one);
-  const auto payable = HasAmountsByFlavor(view, workload)
-                           ? policy::PayableNodes(QuotaFor(view, workload), workload.queue, one)
-                           : nullptr;
+  const auto payable = policy::PayableNodes(QuotaFor(view, workload), workload.queue, one);
   const policy::PlacementRequest request{
-      .pods = {&pod}, .min = 1, .flavor = flavor, .allowed = Both(inside, payable)};
+      .pods = {&pod},
+      .min = 1,
+      // Where no member is in a domain, it is in one at least.
+      .topology_required = inside ? std::string() : workload.topology_required,
+      .flavor = flavor,
+      .allowed = Both(inside, payable)};
   const policy::Overlay overlay(view.store);
   policy::Placement placement = PlaceAround(view, workload, one, request, overlay);
   Verdict verdict = placement.verdict;

@@ -1,6 +1,7 @@
 // Whether, and where, a workload starts: see decide.h.
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -77,8 +78,9 @@ policy::Placement PlaceWhole(const View& view, const Workload& workload,
   const policy::Overlay overlay = RoomOf(view);
   request.explain = view.ended == nullptr;  // what might be is only asked whether it can be
   policy::Placement placement = PlaceAround(view, workload, pods, request, overlay);
-  if (!placement.ok() && payable && request.explain) {
-    // Also look at nodes that the queue cannot pay for, to find whether quota or room is short.
+  // Nodes of which the queue cannot pay as many as there are members may still be paid for beside
+  // smaller ones. And whether quota or room is short, only nodes that it cannot pay for tell.
+  if (!placement.ok() && payable && (request.explain || pods.size() > 1)) {
     request.allowed = inside;
     placement = PlaceAround(view, workload, pods, request, overlay);
   }
@@ -103,8 +105,63 @@ bool Matches(const View& view, std::span<const PodInfo* const> pods, cluster::Fl
 /// The least tells best what a workload waits for: what ends may help it, or a release of quota, or
 /// nothing but another cluster or policy.
 int RankOf(const Verdict& verdict) {
-  if (verdict.never || verdict.reason == ReasonId::kExceedsLimit) return 2;
+  if (verdict.never) return 3;
+  if (verdict.reason == ReasonId::kExceedsLimit) return 2;
   return verdict.reason == ReasonId::kWaitingForQuota ? 1 : 0;
+}
+
+/// Takes members from the end, but for the first `min`, until the queue has room for the exact
+/// charge of the others; if it has none for these, returns why.
+Verdict KeepPayable(const View& view, const Workload& workload, int min,
+                    std::vector<policy::Placed>& placed) {
+  const Verdict denied = GrantCharge(view, workload, placed);
+  if (denied.reason == ReasonId::kNone) return denied;
+  const auto payable = [&](std::size_t count) {
+    return GrantCharge(view, workload, std::span(placed).first(count)).reason == ReasonId::kNone;
+  };
+  auto least = static_cast<std::size_t>(min);
+  if (least >= placed.size() || !payable(least)) return denied;
+  std::size_t most = placed.size() - 1;
+  while (least < most) {
+    const std::size_t middle = (least + most + 1) / 2;
+    payable(middle) ? least = middle : most = middle - 1;
+  }
+  placed.resize(least);
+  return {};
+}
+
+/// Whole nodes of the size that has room exceed a limit (`denied`). On the smallest nodes that
+/// match they may not: then it is room there that is short, or quota for these.
+Verdict OnSmallestNodes(const View& view, const Workload& workload,
+                        std::span<const PodInfo* const> pods, int min, const Verdict& denied) {
+  const PodInfo& first = *pods.front();
+  const auto row = view.scorer.fit().Row(*first.shape);
+  std::vector<std::pair<std::int64_t, NodeIndex>> sizes;
+  const policy::Overlay empty(view.store);
+  std::int64_t free = 0;
+  for (const auto& node : view.store.nodes()) {
+    const bool could =
+        node->present && row[static_cast<std::size_t>(node->index)] != 0 &&
+        policy::Capacity(*first.shape, empty, node->index, 1, policy::Looking::kAtEmptyNode) > 0;
+    if (!could) continue;
+    sizes.emplace_back(node->allocatable[first.shape->device], node->index);
+  }
+  const auto count = static_cast<std::size_t>(min);
+  if (sizes.size() < count) return denied;
+  std::ranges::sort(sizes);
+  std::vector<policy::Placed> placed;
+  std::int64_t wanted = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    placed.push_back({.pod = pods[i], .node = sizes[i].second});
+    wanted += sizes[i].first;
+    free += std::max<std::int64_t>(0, empty.Free(sizes[i].second, first.shape->device));
+  }
+  Verdict there = GrantCharge(view, workload, placed);
+  if (there.reason != ReasonId::kNone) return there;
+  return {.reason = ReasonId::kInsufficientDevices,
+          .want = wanted,
+          .have = free,
+          .subject = view.store.resources().Name(first.shape->device)};
 }
 
 /// On nodes of this flavor.
@@ -149,8 +206,11 @@ StartDecision DecideStartIn(const View& view, const Workload& workload,
     }
     return refused(std::move(placement.verdict), std::move(failure));
   }
-  if (Verdict denied = GrantCharge(view, workload, placement.placed);
+  if (Verdict denied = KeepPayable(view, workload, min, placement.placed);
       denied.reason != ReasonId::kNone) {
+    if (denied.reason == ReasonId::kExceedsLimit && pods.front()->shape->whole_node) {
+      denied = OnSmallestNodes(view, workload, pods, min, denied);
+    }
     return refused(std::move(denied), std::nullopt);
   }
   return {.reserve = Reservation{.kind = Reservation::Kind::kStart,
@@ -202,17 +262,25 @@ StartDecision DecideStartBeside(const View& view, const Workload& workload,
   return elsewhere.reserve ? elsewhere : decision;
 }
 
-}  // namespace
-
-void OrderForStart(const View& view, const Workload& workload, std::vector<const PodInfo*>& pods) {
-  if (policy::HasMoreThanAnnounced(workload)) {
-    policy::PutUnlikelyLast([&](const auto& shape) { return IsPossible(view, *shape); }, pods);
-  }
+/// By which members that ask for devices are small.
+std::pair<bool, std::int64_t> SizeOf(const PodInfo* pod) {
+  return {pod->shape->whole_node, pod->shape->device_amount};
 }
 
-StartDecision DecideStart(const View& view, const Workload& workload,
-                          std::vector<const PodInfo*> pods, int min, const Wakeups* memo) {
-  OrderForStart(view, workload, pods);
+/// Whether some `min` of the members are smaller than the first ones. All ask for devices: a gang
+/// is not to start with those alone that need none.
+bool HasSmaller(std::span<const PodInfo* const> pods, int min) {
+  const auto asks = [](const PodInfo* pod) { return pod->shape->asks_device; };
+  const auto first = pods.first(std::min(pods.size(), static_cast<std::size_t>(min)));
+  if (first.size() == pods.size() || !std::ranges::all_of(pods, asks)) return false;
+  return std::ranges::min(pods.subspan(first.size()) | std::views::transform(SizeOf)) <
+         std::ranges::max(first | std::views::transform(SizeOf));
+}
+
+/// Of the members in this order, the first ones.
+StartDecision DecideStartInOrder(const View& view, const Workload& workload,
+                                 const std::vector<const PodInfo*>& pods, int min,
+                                 const Wakeups* memo) {
   if (Verdict held = CheckHold(view.store, workload, /*needed=*/workload.started);
       held.reason != ReasonId::kNone) {
     return {.verdict = std::move(held)};
@@ -234,6 +302,26 @@ StartDecision DecideStart(const View& view, const Workload& workload,
     if (decision.reserve) return decision;
   }
   return anywhere;
+}
+
+}  // namespace
+
+void OrderForStart(const View& view, const Workload& workload, std::vector<const PodInfo*>& pods) {
+  if (policy::HasMoreThanAnnounced(workload)) {
+    policy::PutUnlikelyLast([&](const auto& shape) { return IsPossible(view, *shape); }, pods);
+  }
+}
+
+StartDecision DecideStart(const View& view, const Workload& workload,
+                          std::vector<const PodInfo*> pods, int min, const Wakeups* memo) {
+  OrderForStart(view, workload, pods);
+  StartDecision decision = DecideStartInOrder(view, workload, pods, min, memo);
+  if (decision.reserve || !HasSmaller(pods, min)) return decision;
+  std::ranges::stable_sort(pods, {}, SizeOf);
+  StartDecision smallest = DecideStartInOrder(view, workload, pods, min, memo);
+  if (smallest.reserve) return smallest;
+  decision.rests_on = StartDecision::RestsOn::kNothing;  // which may have room sooner
+  return decision;
 }
 
 std::optional<Reservation> DecideStartOn(const View& view, const PodInfo& pod, NodeIndex node) {

@@ -206,13 +206,53 @@ std::vector<policy::NodeGroup> Promising(const policy::NodeGroups& domains,
   return promising;
 }
 
-/// In which order jobs are taken where not all sets can be tried, each after those before it:
-/// by their rank; and, where other queues may not lose all of them, the largest first, by the parts
-/// that make room for a member, also for each domain that the workload must be in, and for a pod by
-/// itself for each of some nodes.
+/// The jobs of the parts one after the other: first that part, and then always the one for which
+/// the fewest further devices end. A gang on several nodes is in a part of each.
+Jobs ByFurtherCost(std::span<const Chooser::Part> parts, const Chooser::Part& first) {
+  Jobs jobs = first.jobs;
+  std::set<const VictimJob*> taken(jobs.begin(), jobs.end());
+  std::vector<const Chooser::Part*> left;
+  for (const Chooser::Part& part : parts) {
+    if (&part != &first) left.push_back(&part);
+  }
+  const auto cost = [&](const Chooser::Part* part) {
+    std::int64_t devices = 0;
+    for (const VictimJob* job : part->jobs) {
+      if (job->runs && !taken.contains(job)) devices += job->devices;
+    }
+    return devices;
+  };
+  while (!left.empty()) {
+    const auto next = std::ranges::min_element(left, {}, cost);
+    jobs.insert(jobs.end(), (*next)->jobs.begin(), (*next)->jobs.end());
+    taken.insert((*next)->jobs.begin(), (*next)->jobs.end());
+    left.erase(next);
+  }
+  return WithoutRepeats(jobs);
+}
+
+/// Orders that begin with parts of which a job is on several nodes.
+void AddSpanning(std::span<const Chooser::Part> parts, std::vector<Jobs>& orders) {
+  constexpr std::size_t kMaxParts = 32;
+  constexpr int kMaxOrders = 8;
+  parts = parts.first(std::min(parts.size(), kMaxParts));
+  const auto spans = [](const Chooser::Part& part) {
+    return std::ranges::any_of(part.jobs,
+                               [](const VictimJob* job) { return NodesOf(*job).size() > 1; });
+  };
+  for (const auto& part : parts | std::views::filter(spans) | std::views::take(kMaxOrders)) {
+    orders.push_back(ByFurtherCost(parts, part));
+  }
+}
+
+/// In which order jobs are taken where not all sets can be tried, each after those before it: by
+/// their rank, the largest first, and the smallest first; and each of these by the parts that make
+/// room for a member, also for each domain that the workload must be in, and for each of some parts
+/// alone if that can be enough: a pod by itself needs no more, and a straddler goes before others
+/// have used up what it needs.
 std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Beneficiary& beneficiary,
-                           const Chooser& chooser) {
-  constexpr int kMaxGroups = 32;
+                           bool straddlers, const Chooser& chooser) {
+  constexpr int kMaxGroups = 16;
   Jobs by_rank;
   for (const VictimJob& job : candidates) by_rank.push_back(&job);
   std::ranges::stable_sort(by_rank, {}, [](const VictimJob* job) {
@@ -221,13 +261,18 @@ std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Benef
                       -job->excess);
   });
   std::vector<Jobs> orders{InTurns(by_rank)};
-  if (beneficiary.exchange == nullptr) return orders;
-  Jobs by_size = by_rank;
-  std::ranges::stable_sort(by_size, std::ranges::greater{}, &VictimJob::devices);
-  by_size = InTurns(by_size);
-  if (by_size != orders[0]) orders.push_back(std::move(by_size));
+  const auto add_by_size = [&](const auto& before) {
+    Jobs by_size = by_rank;
+    std::ranges::stable_sort(by_size, before, &VictimJob::devices);
+    by_size = InTurns(by_size);
+    if (std::ranges::find(orders, by_size) == orders.end()) orders.push_back(std::move(by_size));
+  };
+  add_by_size(std::ranges::greater{});
+  add_by_size(std::ranges::less{});
+  // Of jobs of one size the best by rank are the best.
+  if (beneficiary.exchange == nullptr && orders.size() == 1) return orders;
   for (const Jobs& order : std::vector(orders)) {
-    const std::vector<Chooser::Part> parts = chooser.Parts(order);
+    const std::vector<Chooser::Part> parts = chooser.Parts(order, straddlers);
     Jobs all;
     for (const Chooser::Part& part : parts) {
       all.insert(all.end(), part.jobs.begin(), part.jobs.end());
@@ -238,7 +283,8 @@ std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Benef
     for (const auto& domain : promising | std::views::take(kMaxGroups)) {
       orders.push_back(Inside(domain, parts, order));
     }
-    if (beneficiary.min > 1) continue;
+    if (beneficiary.min > 1) AddSpanning(parts, orders);
+    if (beneficiary.min > 1 && !straddlers) continue;
     for (const auto& part : parts | std::views::take(kMaxGroups)) orders.push_back(part.jobs);
   }
   return orders;
@@ -246,10 +292,9 @@ std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Benef
 
 std::optional<Reservation> ChooseBySearch(const std::vector<VictimJob>& candidates,
                                           const Beneficiary& beneficiary, Chooser& chooser) {
-  const std::vector<Jobs> orders = OrdersOf(candidates, beneficiary, chooser);
   std::optional<Found> best;
   for (const bool straddlers : {false, true}) {
-    for (const Jobs& order : orders) {
+    for (const Jobs& order : OrdersOf(candidates, beneficiary, straddlers, chooser)) {
       Jobs admitted = chooser.Admit(order, straddlers);
       // Where no job can be left out, there is one set, whose rank is known without a search.
       const auto rank = [&] {

@@ -1,5 +1,6 @@
 #include "kube/rest_client.h"
 
+#include <arpa/inet.h>
 #include <curl/curl.h>
 
 #include <algorithm>
@@ -87,8 +88,11 @@ Authority SplitAuthority(std::string_view text, std::string_view default_port) {
   return {std::string(text.substr(0, colon)), std::string(text.substr(colon + 1))};
 }
 
+/// By its text: what a name resolves to is not looked at.
 bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "[::1]" || host.starts_with("127.");
+  if (host == "localhost" || host == "[::1]") return true;
+  in_addr address{};
+  return inet_pton(AF_INET, host.c_str(), &address) == 1 && (ntohl(address.s_addr) >> 24U) == 127U;
 }
 
 curl_blob Blob(const std::string& data) {

@@ -1,6 +1,7 @@
 #include "policy/empty_room.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "policy/node_groups.h"
@@ -53,9 +54,11 @@ void EmptyRoom::Include(std::size_t node, bool fits, const Place& place, Count& 
                      {.node = node, .pods = pods, .domain = at});
 }
 
-/// Looks at further nodes while there is room for fewer: mostly the first ones are enough.
+/// Looks at further nodes while there is room for fewer: mostly the first ones are enough. Which
+/// nodes are the smallest, only all of them tell.
 void EmptyRoom::CountUpTo(std::ptrdiff_t pods, const Place& place, Count& count) {
   const std::size_t nodes = store_->nodes().size();
+  if (count.shape->whole_node) pods = std::numeric_limits<std::ptrdiff_t>::max();
   if (count.room >= pods || count.matches.size() == nodes) return;
   const auto row = fit_->Row(*count.shape);
   while (count.room < pods && count.matches.size() < nodes) {
@@ -70,16 +73,23 @@ void EmptyRoom::CountUpTo(std::ptrdiff_t pods, const Place& place, Count& count)
 void EmptyRoom::LookAgain(std::span<const std::size_t> nodes, const Place& place, Count& count) {
   const Count before{.matching = count.matching, .room = count.room};
   bool is_less = false;
+  bool matched = false;
   for (const std::size_t node : nodes) {
     if (node >= count.matches.size()) break;
+    matched |= count.matches[node];
     is_less |= count.Exclude(node);
     Include(node, FitsNode(*count.shape->spec, *store_->nodes()[node]), place, count);
+    matched |= count.matches[node];
   }
   if (is_less) {
     count.room = 0;
     for (const auto& [domain, room] : count.rooms) count.room = std::max(count.room, room);
   }
   CountUpTo(count.askers.rbegin()->first, place, count);
+  if (matched && count.shape->whole_node) {  // a size may be another one
+    for (const auto& [pods, asker] : count.askers) changed_.insert(asker);
+    return;
+  }
   const auto [least, most] = std::minmax(count.room, before.room);
   const bool any = (count.matching > 0) != (before.matching > 0);
   for (auto at = any ? count.askers.begin() : count.askers.lower_bound({least + 1, nullptr});
@@ -105,17 +115,41 @@ void EmptyRoom::CatchUp() {
   for (auto& [key, count] : counts_) LookAgain(nodes, key.second, count);
 }
 
-EmptyFit EmptyRoom::Ask(const std::shared_ptr<const PodShape>& shape, std::ptrdiff_t pods,
-                        Place place, const Workload& asker) {
+EmptyRoom::Count& EmptyRoom::CountFor(const std::shared_ptr<const PodShape>& shape,
+                                      std::ptrdiff_t pods, Place place, const Workload& asker) {
   CatchUp();
-  if (!shape->asks_device) place.flavor = std::nullopt;
   const Key key{shape.get(), std::move(place)};
   Count& count = counts_[key];
   count.shape = shape;
   CountUpTo(pods, key.second, count);
-  count.askers.emplace(pods, &asker);
-  asked_[&asker].emplace_back(key, pods);
-  return count.For(pods);
+  if (count.askers.emplace(pods, &asker).second) asked_[&asker].emplace_back(key, pods);
+  return count;
+}
+
+EmptyFit EmptyRoom::Ask(const std::shared_ptr<const PodShape>& shape, std::ptrdiff_t pods,
+                        Place place, const Workload& asker) {
+  if (!shape->asks_device) place.flavor = std::nullopt;
+  return CountFor(shape, pods, std::move(place), asker).For(pods);
+}
+
+std::vector<cluster::Demand> EmptyRoom::LeastDemands(const std::shared_ptr<const PodShape>& shape,
+                                                     std::size_t pods, const Workload& asker) {
+  if (!shape->whole_node) return std::vector(pods, shape->demand);
+  std::vector<std::pair<std::int64_t, cluster::Demand>> sizes;
+  for (const Held& held : CountFor(shape, static_cast<std::ptrdiff_t>(pods), {}, asker).holds) {
+    cluster::Demand demand = store_->DemandOn(*shape, *store_->nodes()[held.node]);
+    std::int64_t devices = 0;
+    for (const auto& [id, amount] : demand) {
+      const auto& ids = store_->device_ids();
+      if (std::ranges::find(ids, id) != ids.end()) devices += amount;
+    }
+    sizes.emplace_back(devices, std::move(demand));
+  }
+  pods = std::min(pods, sizes.size());
+  std::ranges::partial_sort(sizes, sizes.begin() + static_cast<std::ptrdiff_t>(pods));
+  std::vector<cluster::Demand> least;
+  for (std::size_t i = 0; i < pods; ++i) least.push_back(std::move(sizes[i].second));
+  return least;
 }
 
 void EmptyRoom::Forget(const Workload& asker) {

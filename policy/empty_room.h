@@ -51,6 +51,10 @@ class EmptyRoom {
   /// REQUIRES: Store::Refresh() since the last change, if `place` has a level.
   EmptyFit Ask(const std::shared_ptr<const cluster::PodShape>& shape, std::ptrdiff_t pods,
                Place place, const cluster::Workload& asker);
+  /// What so many pods of this shape are charged at least (Store::DemandOn): those that take whole
+  /// nodes, on the smallest nodes that match. `asker` is remembered until Forget.
+  std::vector<cluster::Demand> LeastDemands(const std::shared_ptr<const cluster::PodShape>& shape,
+                                            std::size_t pods, const cluster::Workload& asker);
   /// To be called before the workload is destroyed, and before it asks for other pods.
   void Forget(const cluster::Workload& asker);
   /// The workloads of which an answer has changed since the last call, or since they asked, each
@@ -84,6 +88,8 @@ class EmptyRoom {
     bool Exclude(std::size_t node);
   };
 
+  Count& CountFor(const std::shared_ptr<const cluster::PodShape>& shape, std::ptrdiff_t pods,
+                  Place place, const cluster::Workload& asker);
   void Include(std::size_t node, bool fits, const Place& place, Count& count) const;
   void CountUpTo(std::ptrdiff_t pods, const Place& place, Count& count);
   void LookAgain(std::span<const std::size_t> nodes, const Place& place, Count& count);

@@ -46,18 +46,6 @@ std::vector<const PodInfo*> InTurns(const std::vector<const PodInfo*>& members) 
   return alike ? members : RankOrder(members);
 }
 
-/// How many of `count` such jobs fit into what is `left` of the quota, and takes them from it. A
-/// quota of 0 does not restrict.
-std::int64_t Within(const DeviceAmounts& quota, const DeviceAmounts& job, std::int64_t count,
-                    DeviceAmounts& left) {
-  const std::size_t kinds = std::min(job.size(), quota.size());
-  for (std::size_t kind = 0; kind < kinds; ++kind) {
-    if (job[kind] > 0 && quota[kind] > 0) count = std::min(count, left[kind] / job[kind]);
-  }
-  for (std::size_t kind = 0; kind < kinds; ++kind) left[kind] -= count * job[kind];
-  return count;
-}
-
 using Pods = std::vector<const PodInfo*>;
 using PodSet = QueueDemands::PodSet;
 
@@ -79,8 +67,18 @@ EmptyFit FitOf(const std::vector<ShapeGroup>& groups, const Workload& workload,
   return least;
 }
 
-/// Whether empty nodes could hold the pods: those of any one flavor, in a queue with amounts of
-/// single flavors, and else all nodes together. This follows engine::DecideStart.
+/// Whether a limit on the path of the queue, or a quota that restricts non-preemptible pods, is too
+/// small for these pods on nodes of the flavor, whatever ends.
+bool ExceedLimit(const Store& store, const Pods& pods, QueueId queue, cluster::FlavorId flavor) {
+  int fit = 0;
+  const auto min = static_cast<int>(pods.size());
+  return GrantMembers(QuotaView(store), queue, pods, min, fit, flavor).reason ==
+         cluster::ReasonId::kExceedsLimit;
+}
+
+/// Whether empty nodes and the limits of the queue could hold the pods: those of any one flavor, in
+/// a queue with amounts of single flavors, and else all nodes together. This follows
+/// engine::DecideStart.
 bool CouldHold(const Store& store, const Pods& pods, const Workload& workload, EmptyRoom& room) {
   const std::vector<ShapeGroup> groups = GroupByShape(pods);
   const bool by_flavor =
@@ -89,18 +87,28 @@ bool CouldHold(const Store& store, const Pods& pods, const Workload& workload, E
   if (by_flavor) {
     const auto flavors = static_cast<cluster::FlavorId>(store.policy().flavors.size());
     for (cluster::FlavorId i = 0; i <= flavors; ++i) {
-      const EmptyFit fit = FitOf(groups, workload, i == flavors ? cluster::kNoFlavor : i, room);
-      if (fit == EmptyFit::kEnough) return true;
-      matched |= fit == EmptyFit::kTooFew;
+      const cluster::FlavorId flavor = i == flavors ? cluster::kNoFlavor : i;
+      const EmptyFit fit = FitOf(groups, workload, flavor, room);
+      const bool may = !ExceedLimit(store, pods, workload.queue, flavor);
+      if (fit == EmptyFit::kEnough && may) return true;
+      matched |= fit != EmptyFit::kNoMatch;
     }
   }
   // Members that demand several flavors start without regard to them.
-  return !matched && FitOf(groups, workload, std::nullopt, room) == EmptyFit::kEnough;
+  return !matched && FitOf(groups, workload, std::nullopt, room) == EmptyFit::kEnough &&
+         !ExceedLimit(store, pods, workload.queue, cluster::kNoFlavor);
 }
+
+/// A pod that waits, and what it counts with.
+struct Wanted {
+  const PodInfo* pod;
+  cluster::Demand demand;
+};
 
 /// Of the members that wait, those that would take the places that the minimum lacks; empty: they
 /// cannot.
-Pods PodsFor(const Store& store, int lacked, Pods pods, const Workload& workload, EmptyRoom& room) {
+std::vector<Wanted> WantedOf(const Store& store, int lacked, Pods pods, const Workload& workload,
+                             EmptyRoom& room) {
   // Any member of a gang that runs may take a place; of more members than announced, the likely.
   if (workload.started || HasMoreThanAnnounced(workload)) {
     const auto possible = [&](const std::shared_ptr<const cluster::PodShape>& shape) {
@@ -109,28 +117,55 @@ Pods PodsFor(const Store& store, int lacked, Pods pods, const Workload& workload
     PutUnlikelyLast(possible, pods);
   }
   pods.resize(static_cast<std::size_t>(lacked));
-  return CouldHold(store, pods, workload, room) ? pods : Pods();
+  std::vector<Wanted> wanted;
+  if (!CouldHold(store, pods, workload, room)) return wanted;
+  for (const ShapeGroup& group : GroupByShape(pods)) {
+    auto demands = room.LeastDemands(group.shape, group.pods.size(), workload);
+    for (std::size_t i = 0; i < demands.size(); ++i) {
+      wanted.push_back({.pod = group.pods[i], .demand = std::move(demands[i])});
+    }
+  }
+  return wanted;
 }
+
+/// The devices of some pods of a queue, and of the non-preemptible ones among them.
+struct Sum {
+  DeviceAmounts devices;
+  DeviceAmounts non_preemptible;
+
+  explicit Sum(const Store& store)
+      : devices(store.device_ids().size()), non_preemptible(devices.size()) {}
+  void Add(const PodInfo& pod, const DeviceAmounts& amounts) {
+    AddTo(devices, amounts);
+    if (pod.non_preemptible) AddTo(non_preemptible, amounts);
+  }
+};
 
 /// `choose(lacked, pods)`: which of the pods, of which there are enough, count for the places that
 /// the minimum lacks.
 std::vector<QueueJob> JobsBy(const auto& choose, const Store& store, const Workload& workload,
                              const PodSet& given_up) {
   std::vector<QueueJob> jobs;
-  const auto add = [&](QueueId queue, DeviceAmounts devices, bool preemptible) {
-    if (queue == cluster::kNoQueue || IsNothing(devices)) return;
-    jobs.push_back({.queue = queue, .devices = std::move(devices), .preemptible = preemptible});
+  const QueueJob::Standing standing{.below = -workload.priority, .creation = workload.creation};
+  const auto add = [&](QueueId queue, Sum sum) {
+    if (queue == cluster::kNoQueue || IsNothing(sum.devices)) return;
+    QueueJob& job = jobs.emplace_back(QueueJob{.queue = queue, .devices = std::move(sum.devices)});
+    if (IsNothing(sum.non_preemptible)) return;
+    job.non_preemptible = std::move(sum.non_preemptible);
+    job.standing = standing;
   };
-  DeviceAmounts job(store.device_ids().size());
+  Sum job(store);
   int missing = workload.min_member - workload.finished;
   const auto add_held = [&](const PodInfo& pod) {
     if (pod.charge == Charge::kNone || given_up.contains(&pod)) return;
-    DeviceAmounts devices = DevicesOf(store, pod.charged);
+    const DeviceAmounts devices = DevicesOf(store, pod.charged);
     if (pod.charged_queue == workload.queue && missing > 0) {
-      AddTo(job, devices);
+      job.Add(pod, devices);
       --missing;
     } else {
-      add(pod.charged_queue, std::move(devices), !pod.non_preemptible);
+      Sum one(store);
+      one.Add(pod, devices);
+      add(pod.charged_queue, std::move(one));
     }
   };
   for (const PodInfo* pod : InTurns(workload.members)) add_held(*pod);
@@ -142,17 +177,21 @@ std::vector<QueueJob> JobsBy(const auto& choose, const Store& store, const Workl
     pods.insert(pods.end(), given_up.begin(), given_up.end());
     std::erase_if(pods, [](const PodInfo* pod) { return !CanBePlaced(*pod); });
     if (std::ssize(pods) >= missing) {
-      for (const PodInfo* pod : choose(missing, InTurns(pods))) {
-        AddTo(job, DevicesOf(store, store.LeastDemandOf(*pod->shape)));
+      for (const Wanted& wanted : choose(missing, InTurns(pods))) {
+        job.Add(*wanted.pod, DevicesOf(store, wanted.demand));
       }
     }
   }
   const std::size_t before = jobs.size();
-  add(workload.queue, std::move(job),
-      std::ranges::none_of(workload.members, &PodInfo::non_preemptible));
+  add(workload.queue, std::move(job));
+  if (jobs.size() == before) return jobs;
   const bool capped = store.queue(workload.queue).config.max_jobs_per_user > 0 &&
                       !QuotaView(store).HasJob(workload.queue, workload.user, workload.key);
-  if (capped && jobs.size() > before) jobs.back().capped_user = workload.user;
+  if (capped) jobs.back().capped_user = workload.user;
+  if (jobs.back().IsLimited()) {
+    jobs.back().standing = standing;
+    jobs.back().standing.waits = missing > 0;
+  }
   return jobs;
 }
 
@@ -161,15 +200,19 @@ std::vector<QueueJob> JobsBy(const auto& choose, const Store& store, const Workl
 std::vector<QueueJob> JobsOf(const Store& store, const Workload& workload, EmptyRoom& room,
                              const PodSet& given_up) {
   const auto choose = [&](int lacked, Pods pods) {
-    return PodsFor(store, lacked, std::move(pods), workload, room);
+    return WantedOf(store, lacked, std::move(pods), workload, room);
   };
   return JobsBy(choose, store, workload, given_up);
 }
 
 std::vector<QueueJob> JobsOf(const Store& store, const Workload& workload, bool placeable) {
-  const auto choose = [&](int lacked, Pods pods) {
-    pods.resize(placeable ? static_cast<std::size_t>(lacked) : 0);
-    return pods;
+  const auto choose = [&](int lacked, const Pods& pods) {
+    std::vector<Wanted> wanted;
+    for (int i = 0; placeable && i < lacked; ++i) {
+      const PodInfo* pod = pods[static_cast<std::size_t>(i)];
+      wanted.push_back({.pod = pod, .demand = store.LeastDemandOf(*pod->shape)});
+    }
+    return wanted;
   };
   return JobsBy(choose, store, workload, {});
 }
@@ -182,49 +225,86 @@ QueueDemands QueueDemands::Of(const Store& store, FitCache& fit) {
 }
 
 void QueueDemands::Add(const std::vector<QueueJob>& jobs, std::int64_t count) {
-  const auto add = [count](auto& table, const auto& key, const auto& size) {
-    auto& sizes = table[key];
-    std::int64_t& known = sizes[size];
+  const auto add = [count](auto& table, const auto& key) {
+    std::int64_t& known = table[key];
     known += count;
-    if (known == 0) sizes.erase(size);
-    if (sizes.empty()) table.erase(key);
+    if (known == 0) table.erase(key);
   };
   for (const QueueJob& job : jobs) {
-    if (job.capped_user) {
-      add(capped_, std::pair(job.queue, *job.capped_user), std::pair(job.devices, job.preemptible));
-    } else {
-      add(job.preemptible ? jobs_ : non_preemptible_, job.queue, job.devices);
+    if (job.IsLimited()) {
+      add(limited_, Limited{.standing = job.standing,
+                            .queue = job.queue,
+                            .capped_user = job.capped_user,
+                            .devices = job.devices,
+                            .non_preemptible = job.non_preemptible});
+      continue;
     }
+    Sizes& sizes = jobs_[job.queue];
+    add(sizes, job.devices);
+    if (sizes.empty()) jobs_.erase(job.queue);
   }
 }
 
+namespace {
+
+/// What quotas leave to further non-preemptible jobs. A quota of 0 does not restrict.
+class QuotasLeft {
+ public:
+  explicit QuotasLeft(const FairTree& tree) : tree_(tree) {
+    for (const FairQueue& queue : tree.queues) left_.push_back(queue.quota);
+  }
+  /// How many of `count` such jobs fit along the path of the queue; takes them.
+  std::int64_t Take(int queue, const DeviceAmounts& job, std::int64_t count) {
+    const auto each = [&](const auto& apply) {
+      for (int at = queue; at >= 0; at = tree_.queues[static_cast<std::size_t>(at)].parent) {
+        const DeviceAmounts& quota = tree_.queues[static_cast<std::size_t>(at)].quota;
+        const std::size_t kinds = std::min(job.size(), quota.size());
+        for (std::size_t kind = 0; kind < kinds; ++kind) {
+          if (quota[kind] > 0) apply(left_[static_cast<std::size_t>(at)][kind], job[kind]);
+        }
+      }
+    };
+    each([&](std::int64_t& left, std::int64_t amount) {
+      if (amount > 0) count = std::min(count, std::max<std::int64_t>(0, left / amount));
+    });
+    each([&](std::int64_t& left, std::int64_t amount) { left -= count * amount; });
+    return count;
+  }
+
+ private:
+  const FairTree& tree_;
+  std::vector<DeviceAmounts> left_;
+};
+
+}  // namespace
+
 void QueueDemands::SetJobs(const Store& store, FairTree& tree) const {
-  Jobs preemptible = jobs_;
-  Jobs non_preemptible = non_preemptible_;
   const QuotaView view(store);
-  const std::set<QueueId> present(store.queues().begin(), store.queues().end());
-  for (const auto& [owner, sizes] : capped_) {
-    const auto& [queue, user] = owner;
-    if (!present.contains(queue)) continue;  // the policy has changed since it was read
-    const std::int64_t most = store.queue(queue).config.max_jobs_per_user;
-    std::int64_t left = std::max<std::int64_t>(0, most - view.Jobs(queue, user));
-    for (const auto& [job, count] : sizes) {
-      const std::int64_t counted = std::min(left, count);
-      left -= counted;
-      if (counted > 0) (job.second ? preemptible : non_preemptible)[queue][job.first] += counted;
+  QuotasLeft quotas(tree);
+  std::map<QueueId, int> places;
+  for (const FairQueue& queue : tree.queues) {
+    places.emplace(queue.id, static_cast<int>(places.size()));
+  }
+  std::map<QueueId, Sizes> jobs = jobs_;
+  std::map<std::pair<QueueId, std::string>, std::int64_t> of_users;
+  for (const auto& [job, all] : limited_) {
+    const auto place = places.find(job.queue);
+    if (place == places.end()) continue;  // the policy has changed since it was read
+    std::int64_t count = all;
+    if (job.capped_user) {
+      const std::int64_t most = store.queue(job.queue).config.max_jobs_per_user;
+      const auto [left, fresh] = of_users.try_emplace({job.queue, *job.capped_user});
+      if (fresh) left->second = most - view.Jobs(job.queue, *job.capped_user);
+      count = std::min(count, std::max<std::int64_t>(0, left->second));
+      left->second -= count;
     }
+    if (!job.non_preemptible.empty()) {
+      count = quotas.Take(place->second, job.non_preemptible, count);
+    }
+    if (count > 0) jobs[job.queue][job.devices] += count;
   }
   for (FairQueue& queue : tree.queues) {
-    Sizes jobs;
-    if (const auto it = preemptible.find(queue.id); it != preemptible.end()) jobs = it->second;
-    if (const auto it = non_preemptible.find(queue.id); it != non_preemptible.end()) {
-      DeviceAmounts left = queue.quota;
-      for (const auto& [devices, count] : it->second) {
-        jobs[devices] += Within(queue.quota, devices, count, left);
-      }
-    }
-    for (const auto& [devices, count] : jobs) {
-      if (count == 0) continue;
+    for (const auto& [devices, count] : jobs[queue.id]) {
       queue.jobs.push_back({.devices = devices, .count = count});
       queue.jobs.back().devices.resize(tree.pool.size());
     }

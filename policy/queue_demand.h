@@ -1,6 +1,7 @@
 // The demand of queues, read from the ledger: the jobs that they run, and those that wait.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -17,19 +18,30 @@ namespace berth::policy {
 
 /// A job that a queue runs, or that waits in it; or a pod that a gang holds beyond its minimum.
 struct QueueJob {
+  /// Where not all jobs count, the least come first: those that run, then by priority and age.
+  struct Standing {
+    bool waits = false;
+    std::int64_t below = 0;  ///< The negated priority.
+    kube::Millis creation = 0;
+    auto operator<=>(const Standing&) const = default;
+  };
+
   cluster::QueueId queue = cluster::kNoQueue;
-  DeviceAmounts devices{};  ///< Not all 0.
-  bool preemptible = true;
+  DeviceAmounts devices{};          ///< Not all 0.
+  DeviceAmounts non_preemptible{};  ///< Of these, those of non-preemptible pods; empty: none.
   /// It has not started, and its queue caps the jobs of this user.
   std::optional<std::string> capped_user{};
+  Standing standing{};  ///< Of jobs with either of these.
+
+  bool IsLimited() const { return capped_user || !non_preemptible.empty(); }
   bool operator==(const QueueJob&) const = default;
 };
 
 /// What of `workload` is demand: a job is a pod by itself, or the minimum of a gang, which is what
 /// its members hold and what those ask for that it lacks, if so many wait. What members hold beyond
 /// the minimum counts pod by pod. No demand is a gang that is not complete, a pod that waits for
-/// another one's scheduling gate, what waits in a queue on hold, and what no nodes could ever hold.
-/// A whole-node pod that waits counts with Store::LeastDemandOf.
+/// another one's scheduling gate, what waits in a queue on hold, and what no nodes, or no limit,
+/// could ever hold. Whole-node pods that wait count with the smallest nodes that match.
 ///
 /// `room`: tells whether nodes that match could hold what waits if they were empty; in a queue with
 /// amounts of single flavors, nodes of one flavor. `workload` asks it, so that it is named by
@@ -39,6 +51,7 @@ std::vector<QueueJob> JobsOf(const cluster::Store& store, const cluster::Workloa
                              EmptyRoom& room,
                              const std::set<const cluster::PodInfo*>& given_up = {});
 /// The same for callers that do not look at nodes. `placeable`: whether some could hold what waits.
+/// Whole-node pods that wait count with Store::LeastDemandOf.
 std::vector<QueueJob> JobsOf(const cluster::Store& store, const cluster::Workload& workload,
                              bool placeable);
 
@@ -46,8 +59,9 @@ std::vector<QueueJob> JobsOf(const cluster::Store& store, const cluster::Workloa
 /// read in parts; where the policy changes in between, queues and kinds are taken by their number
 /// until the next reading.
 ///
-/// Non-preemptible jobs are demand up to the quota of their queue, the smallest first; so are the
-/// jobs of one user that wait in a queue that caps them, up to what the cap leaves.
+/// Non-preemptible jobs are demand up to the quotas of their queue and of those above it; the jobs
+/// of one user that wait in a queue that caps them, up to what the cap leaves. Which of them count,
+/// QueueJob::Standing says.
 class QueueDemands {
  public:
   using PodSet = std::set<const cluster::PodInfo*>;
@@ -69,16 +83,20 @@ class QueueDemands {
 
  private:
   using Sizes = std::map<DeviceAmounts, std::int64_t>;
-  using Jobs = std::map<cluster::QueueId, Sizes>;
+  /// A job of which it depends on the others whether it counts.
+  struct Limited {
+    QueueJob::Standing standing;
+    cluster::QueueId queue;
+    std::optional<std::string> capped_user;
+    DeviceAmounts devices;
+    DeviceAmounts non_preemptible;
+    auto operator<=>(const Limited&) const = default;
+  };
 
   void SetJobs(const cluster::Store& store, FairTree& tree) const;
 
-  Jobs jobs_;
-  Jobs non_preemptible_;
-  /// By queue and user, of those that a cap concerns: by size, and whether they are preemptible.
-  std::map<std::pair<cluster::QueueId, std::string>,
-           std::map<std::pair<DeviceAmounts, bool>, std::int64_t>>
-      capped_;
+  std::map<cluster::QueueId, Sizes> jobs_;
+  std::map<Limited, std::int64_t> limited_;
 };
 
 }  // namespace berth::policy

@@ -27,6 +27,13 @@ Verdict Denied(const QuotaView& view, QueueId queue, const QuotaView::Allowance&
           .queue = allowance.queue == queue ? "" : store.queue(allowance.queue).config.name};
 }
 
+/// Of several denials the first one counts, and one that nothing can end before all others.
+void Note(Verdict verdict, Verdict& denied) {
+  const bool first = denied.reason == ReasonId::kNone;
+  const bool never = verdict.reason == ReasonId::kExceedsLimit;
+  if (first || (never && denied.reason != ReasonId::kExceedsLimit)) denied = std::move(verdict);
+}
+
 /// How much of one resource, or of one part of a resource, pods take on nodes of one flavor.
 class Counted {
  public:
@@ -195,6 +202,7 @@ bool HasTooManyJobs(const QuotaView& view, const PodInfo& pod) {
 Verdict GrantMembers(const QuotaView& view, QueueId queue, std::span<const PodInfo* const> pods,
                      int min, int& fit, cluster::FlavorId flavor) {
   fit = static_cast<int>(pods.size());
+  Verdict denied;
   for (const QuotaView::Allowance& allowance : view.Along(queue)) {
     const Counted counted(view.store(), allowance.id, flavor);
     if (!counted.Concerns(pods)) continue;
@@ -207,10 +215,13 @@ Verdict GrantMembers(const QuotaView& view, QueueId queue, std::span<const PodIn
       // A member that asks for none of it passes, even in a queue that is over its cap.
       if (sum == 0 || sum <= allowance.left) count = i + 1;
     }
-    if (count < min) return Denied(view, queue, allowance, minimum);
-    fit = count;
+    if (count < min) {
+      Note(Denied(view, queue, allowance, minimum), denied);
+    } else {
+      fit = std::min(fit, count);
+    }
   }
-  return {};
+  return denied;
 }
 
 Verdict GrantCharge(const QuotaView& view, QueueId queue, std::span<const Placed> placed,
@@ -222,6 +233,7 @@ Verdict GrantCharge(const QuotaView& view, QueueId queue, std::span<const Placed
       asked.Add(id, amount);
     }
   }
+  Verdict denied;
   for (const QuotaView::Allowance& allowance : view.Along(queue)) {
     std::int64_t want = asked[allowance.id];
     if (want == 0) continue;
@@ -231,10 +243,10 @@ Verdict GrantCharge(const QuotaView& view, QueueId queue, std::span<const Placed
         want -= id == allowance.id ? amount : 0;
     }
     if ((strict || want > 0) && want > allowance.left) {
-      return Denied(view, queue, allowance, want);
+      Note(Denied(view, queue, allowance, want), denied);
     }
   }
-  return {};
+  return denied;
 }
 
 std::function<bool(NodeIndex)> PayableNodes(const QuotaView& view, QueueId queue,

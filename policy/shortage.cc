@@ -165,7 +165,54 @@ Verdict JudgeGroup(const PlacementRequest& request, const ShapeGroup& group, con
   return {};
 }
 
-/// Each shape alone has enough room: checks whether all of them together do.
+/// Each shape alone has enough room: checks whether all of them together would have in the empty
+/// cluster, and now of what is no device.
+Verdict JudgeSumOfAll(const std::vector<ShapeGroup>& groups, const Overlay& base, FitCache& fit) {
+  struct Sum {
+    std::int64_t wanted = 0;
+    std::set<NodeIndex> nodes;
+  };
+  std::map<cluster::ResourceId, Sum> sums;
+  std::int64_t members = 0;
+  for (const ShapeGroup& group : groups) {
+    members += std::ssize(group.pods);
+    for (const auto& [id, amount] : group.shape->demand) {
+      Sum& sum = sums[id];
+      sum.wanted += amount * std::ssize(group.pods);
+      for (const auto& node : base.store().nodes()) {
+        if (node->present && fit.Fits(*group.shape, *node)) sum.nodes.insert(node->index);
+      }
+    }
+  }
+  Verdict short_now;
+  for (const auto& [id, sum] : sums) {
+    std::int64_t all = 0;
+    std::int64_t free = 0;
+    for (const NodeIndex index : sum.nodes) {
+      all += base.store().node(index).allocatable[id];
+      free += std::max<std::int64_t>(0, base.Free(index, id));
+    }
+    const std::string& name = base.store().resources().Name(id);
+    if (sum.wanted > all) {
+      return {
+          .reason = ReasonId::kNeverFits,
+          .want = members,
+          .subject = fmt::format("Its members ask for {} of {} together; all nodes that match "
+                                 "have {}.",
+                                 kube::Format(name, sum.wanted), name, kube::Format(name, all))};
+    }
+    const auto& devices = base.store().device_ids();
+    const bool is_device = std::ranges::find(devices, id) != devices.end();
+    if (!is_device && sum.wanted > free && short_now.reason == ReasonId::kNone) {
+      short_now = {.reason = ReasonId::kInsufficientCpuOrMemory,
+                   .want = members,
+                   .have = members * free / sum.wanted};
+    }
+  }
+  return short_now;
+}
+
+/// Each shape alone has enough room: checks whether all of them together have.
 Verdict JudgeSum(const std::vector<ShapeGroup>& groups, const Overlay& base, FitCache& fit) {
   std::map<cluster::ResourceId, std::pair<std::int64_t, std::set<NodeIndex>>> wanted;
   for (const ShapeGroup& group : groups) {
@@ -228,8 +275,12 @@ Verdict ExplainShortage(const PlacementRequest& request, const std::vector<Shape
       return verdict;
     }
   }
-  if (Verdict verdict = JudgeSum(groups, base, fit); verdict.reason != ReasonId::kNone) {
-    return verdict;
+  if (groups.size() > 1) {
+    Verdict others = JudgeSumOfAll(groups, base, fit);
+    if (others.reason == ReasonId::kNeverFits) return others;
+    Verdict devices = JudgeSum(groups, base, fit);
+    if (devices.reason != ReasonId::kNone) return devices;
+    if (others.reason != ReasonId::kNone) return others;
   }
   if (!request.topology_required.empty()) {
     const ShapeGroup& group = groups.front();

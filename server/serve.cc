@@ -293,7 +293,7 @@ std::expected<void, int> Service::Listen() {
     return e.store().policy().gang.max_standing;
   }) + 128);
   verb_server_ = std::make_unique<HttpServer>(std::move(verbs));
-  ServeVerbs(*verb_server_, *host_, metrics_);
+  ServeVerbs(*verb_server_, *host_, metrics_, logger_);
   ops_server_ = std::make_unique<HttpServer>(Small(PortOptions("ops", settings_.ops_tls)));
   if (settings_.health) {
     health_server_ = std::make_unique<HttpServer>(Small(PortOptions("health", std::nullopt)));

@@ -1,5 +1,7 @@
 #include "server/serve_options.h"
 
+#include <arpa/inet.h>
+
 #include <charconv>
 #include <sstream>
 
@@ -94,7 +96,9 @@ std::expected<void, std::string> ReadElection(const ServeOptions& o,
 }  // namespace
 
 bool Address::loopback() const {
-  return host == "127.0.0.1" || host == "::1" || host == "localhost" || host.starts_with("127.");
+  if (host == "::1" || host == "localhost") return true;
+  in_addr address{};
+  return inet_pton(AF_INET, host.c_str(), &address) == 1 && (ntohl(address.s_addr) >> 24U) == 127U;
 }
 
 std::expected<Address, std::string> ParseAddress(const std::string& text) {

@@ -95,7 +95,7 @@ std::optional<DemoWorld::Error> DemoWorld::Listen() {
   HttpServerOptions verb_options;
   verb_options.max_connections = kMaxConnections + 64;
   verb_server_ = std::make_unique<HttpServer>(std::move(verb_options));
-  ServeVerbs(*verb_server_, *host_, *metrics_);
+  ServeVerbs(*verb_server_, *host_, *metrics_, *logger_);
   const auto verbs = verb_server_->Listen("127.0.0.1", 0);
   if (!verbs) return Error{kEnvironment, verbs.error()};
   ops_server_ = std::make_unique<HttpServer>();

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
 
 #include "config/decode.h"
 #include "server/drivers/config_map.h"
@@ -16,6 +17,8 @@ constexpr const char* kConfigMap = "berth-last-policy";
 constexpr const char* kPolicyKey = "policy.yaml";
 constexpr const char* kHeldKey = "held.yaml";
 constexpr std::size_t kMaxPolicyBytes = std::size_t{1} << 20U;
+/// In a row, a second apart: who edits a file may remove it for a moment.
+constexpr int kMissedReads = 2;
 
 std::string Join(const std::vector<config::Diagnostic>& diagnostics) {
   std::string text;
@@ -24,6 +27,17 @@ std::string Join(const std::vector<config::Diagnostic>& diagnostics) {
     text += diagnostic.ToString();
   }
   return text;
+}
+
+/// A pipe would have to be waited for.
+std::expected<std::string, kube::FileError> ReadWatchedFile(const std::string& path) {
+  std::error_code code;
+  const auto type = std::filesystem::status(path, code).type();
+  if (type != std::filesystem::file_type::regular &&
+      type != std::filesystem::file_type::not_found) {
+    return std::unexpected(kube::FileError{true, path + ": is not a regular file"});
+  }
+  return ReadPolicyFile(path);
 }
 
 }  // namespace
@@ -136,15 +150,17 @@ void PolicySource::Refuse(const std::string& yaml, const std::string& error, boo
   if (refused_) refused_(error);
 }
 
-void PolicySource::Gone(const std::string& name) {
+void PolicySource::Gone(const std::string& name) { Lost(name + " does not exist"); }
+
+void PolicySource::Lost(const std::string& error) {
   metrics_.SetPolicyReloadSuccessful(false);
-  const std::string error = name + " does not exist";
   {
     const std::scoped_lock lock(mutex_);
     current_.clear();  // the same text again is a new version
     last_error_ = error;
   }
-  logger_.Log(Severity::kError, "the policy is gone; the last good one stays", {{"error", error}});
+  logger_.Log(Severity::kError, "the policy cannot be read; the last good one stays",
+              {{"error", error}});
   if (refused_) refused_(error);
 }
 
@@ -166,9 +182,16 @@ void PolicySource::WatchFile(const std::string& path, Apply apply) {
     std::mutex mutex;
     std::condition_variable_any wake;
     std::unique_lock lock(mutex);
+    int missed = 0;
     while (!wake.wait_for(lock, stop, std::chrono::seconds(1), [] { return false; })) {
       if (stop.stop_requested()) return;
-      if (const auto yaml = ReadPolicyFile(path)) Update(*yaml, path, apply);
+      const auto yaml = ReadWatchedFile(path);
+      if (yaml) {
+        Update(*yaml, path, apply);
+        missed = 0;
+      } else if (++missed == kMissedReads) {
+        Lost(yaml.error().message);
+      }
     }
   });
 }

@@ -72,12 +72,15 @@ class PolicySource {
 
   /// The policy was deleted: the one in force stays, and this is logged and counted like a bad one.
   void Gone(const std::string& name);
+  /// The same if it cannot be read.
+  void Lost(const std::string& error);
 
   /// Saves the last accepted policy, if this process may and it is not saved yet. Call when this
   /// process may begin to write.
   void Keep();
 
-  /// Checks the file once a second until stopped; reads it again when its content has changed.
+  /// Checks the file once a second until stopped; reads it again when its content has changed. A
+  /// file that cannot be read twice in a row is Lost.
   void WatchFile(const std::string& path, Apply apply);
 
   /// The diagnostics of the last refused version; empty: the last version was accepted.

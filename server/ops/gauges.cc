@@ -27,6 +27,8 @@ void AppendRows(const cluster::Store& store, const cluster::QueueInfo& queue,
   for (const auto& [name, amount] : quota) names.insert(name);
   for (const auto& [name, amount] : queue.config.limit) names.insert(name);
   for (const cluster::ResourceId id : store.device_ids()) names.insert(store.resources().Name(id));
+  const std::string parent =
+      queue.path.size() > 1 ? store.queue(queue.path[1]).config.name : std::string();
   for (const std::string& name : names) {
     const auto of = [&](const kube::ResourceList& amounts) {
       const auto it = amounts.find(name);
@@ -39,7 +41,8 @@ void AppendRows(const cluster::Store& store, const cluster::QueueInfo& queue,
                     .quota = of(quota).value_or(0),
                     .limit = of(queue.config.limit),
                     .borrowed = of(numbers.borrowed).value_or(0),
-                    .fair_share = of(numbers.fair_share)});
+                    .fair_share = of(numbers.fair_share),
+                    .parent = parent});
   }
   for (const PartNumbers& part : PartsOf(store, queue)) {
     if (part.part.non_preemptible || part.part.flavor.empty()) continue;
@@ -49,6 +52,7 @@ void AppendRows(const cluster::Store& store, const cluster::QueueInfo& queue,
                     .used = Whole(name, part.used),
                     .quota = Whole(name, part.quota),
                     .limit = part.limit ? std::optional(Whole(name, *part.limit)) : std::nullopt,
+                    .parent = parent,
                     .flavor = part.part.flavor});
   }
 }

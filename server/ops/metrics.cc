@@ -243,7 +243,8 @@ class ReplacedFamily {
 
 constexpr std::string_view kOtherQueue = "other";
 
-/// Chooses the queues that get a label of their own: the largest, then by name.
+/// Chooses the queues that get a label of their own: the largest, then by name. If some get none, a
+/// queue that has the name of their sum is part of it.
 std::set<std::string, std::less<>> LargestQueues(std::span<const QueueRow> rows) {
   std::map<std::string_view, double> sizes;
   for (const auto& row : rows) {
@@ -252,8 +253,11 @@ std::set<std::string, std::less<>> LargestQueues(std::span<const QueueRow> rows)
   std::vector<std::pair<double, std::string_view>> order;
   for (const auto& [queue, size] : sizes) order.emplace_back(-size, queue);
   std::ranges::sort(order);
-  if (order.size() > kMaxQueueLabels) order.resize(kMaxQueueLabels);
   std::set<std::string, std::less<>> names;
+  if (order.size() > kMaxQueueLabels) {
+    std::erase_if(order, [](const auto& entry) { return entry.second == kOtherQueue; });
+    order.resize(kMaxQueueLabels);
+  }
   for (const auto& [size, queue] : order) names.emplace(queue);
   return names;
 }
@@ -471,6 +475,8 @@ void Metrics::ReplaceQueues(std::span<const QueueRow> rows) {
       add(row);
       continue;
     }
+    // Its amounts are in those of the queue above, which is part of the sum.
+    if (!row.parent.empty() && !named.contains(row.parent)) continue;
     auto [it, first] = others.try_emplace({row.flavor, row.resource}, row);
     auto& other = it->second;
     if (first) {

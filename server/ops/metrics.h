@@ -34,6 +34,7 @@ struct QueueRow {
   std::optional<double> limit{};  ///< None: the queue has no limit.
   double borrowed = 0;
   std::optional<double> fair_share{};  ///< None: the resource is no device.
+  std::string parent{};  ///< The queue above it, whose `used` includes it; empty: none.
   std::string flavor{};  ///< Only on its nodes: without `borrowed` and `fair_share`. Empty: on all.
 };
 struct PendingRow {

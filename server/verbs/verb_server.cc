@@ -1,7 +1,10 @@
 #include "server/verbs/verb_server.h"
 
+#include <atomic>
 #include <chrono>
 #include <expected>
+#include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -20,15 +23,37 @@ PaddedBody BodyOf(const HttpRequest& request) {
   return {.data = request.body.data(), .size = request.body.size()};
 }
 
+/// Reports bodies that cannot be decoded: each is counted, and at most one a second is logged.
+class Undecodable {
+ public:
+  Undecodable(Metrics& metrics, Logger& logger) : metrics_(metrics), logger_(logger) {}
+
+  void Note(Verb verb, const std::string& error) {
+    metrics_.CountDecodeError(verb);
+    const std::int64_t now = std::chrono::duration_cast<std::chrono::milliseconds>(
+                                 std::chrono::steady_clock::now().time_since_epoch())
+                                 .count();
+    std::int64_t next = next_.load();
+    if (now < next || !next_.compare_exchange_strong(next, now + 1'000)) return;
+    logger_.Log(Severity::kWarning, "a call could not be understood",
+                {{"verb", VerbName(verb)}, {"error", error}});
+  }
+
+ private:
+  Metrics& metrics_;
+  Logger& logger_;
+  std::atomic<std::int64_t> next_ = std::numeric_limits<std::int64_t>::min();
+};
+
 HttpResponse Refused(Unavailable unavailable) {
   return {.status = unavailable.http_status, .close = true};
 }
 
-HttpResponse Filter(VerbHandler& handler, Metrics& metrics, const HttpRequest& request) {
+HttpResponse Filter(VerbHandler& handler, Undecodable& undecodable, const HttpRequest& request) {
   HttpResponse response;
   const auto args = ThreadDecoder().DecodeExtenderArgs(BodyOf(request));
   if (!args) {
-    metrics.CountDecodeError(Verb::kFilter);
+    undecodable.Note(Verb::kFilter, args.error());
     EncodeFilterError("berth: " + args.error(), response.body);
     return response;
   }
@@ -38,10 +63,11 @@ HttpResponse Filter(VerbHandler& handler, Metrics& metrics, const HttpRequest& r
   return response;
 }
 
-HttpResponse Prioritize(VerbHandler& handler, Metrics& metrics, const HttpRequest& request) {
+HttpResponse Prioritize(VerbHandler& handler, Undecodable& undecodable,
+                        const HttpRequest& request) {
   const auto args = ThreadDecoder().DecodeExtenderArgs(BodyOf(request));
   if (!args) {
-    metrics.CountDecodeError(Verb::kPrioritize);
+    undecodable.Note(Verb::kPrioritize, args.error());
     return {.status = 400};
   }
   const auto priorities = handler.Prioritize(*args);
@@ -51,11 +77,11 @@ HttpResponse Prioritize(VerbHandler& handler, Metrics& metrics, const HttpReques
   return response;
 }
 
-HttpResponse Bind(VerbHandler& handler, Metrics& metrics, const HttpRequest& request) {
+HttpResponse Bind(VerbHandler& handler, Undecodable& undecodable, const HttpRequest& request) {
   HttpResponse response;
   auto args = ThreadDecoder().DecodeBindArgs(BodyOf(request));
   if (!args) {
-    metrics.CountDecodeError(Verb::kBind);
+    undecodable.Note(Verb::kBind, args.error());
     EncodeBindResult("berth: " + args.error(), response.body);
     return response;
   }
@@ -66,10 +92,10 @@ HttpResponse Bind(VerbHandler& handler, Metrics& metrics, const HttpRequest& req
   return response;
 }
 
-HttpResponse Preempt(VerbHandler& handler, Metrics& metrics, const HttpRequest& request) {
+HttpResponse Preempt(VerbHandler& handler, Undecodable& undecodable, const HttpRequest& request) {
   const auto args = ThreadDecoder().DecodePreemptionArgs(BodyOf(request));
   if (!args) {
-    metrics.CountDecodeError(Verb::kPreempt);
+    undecodable.Note(Verb::kPreempt, args.error());
     return {.status = 400};
   }
   const auto victims = handler.Preempt(*args);
@@ -79,7 +105,16 @@ HttpResponse Preempt(VerbHandler& handler, Metrics& metrics, const HttpRequest& 
   return response;
 }
 
-using Answerer = HttpResponse (*)(VerbHandler&, Metrics&, const HttpRequest&);
+using Answerer = HttpResponse (*)(VerbHandler&, Undecodable&, const HttpRequest&);
+
+/// Once a request is answered, the memory that a large one took is given back: its connection may
+/// be idle for long.
+struct Buffers {
+  Buffers() = default;
+  ~Buffers() { ThreadDecoder().ReleaseLarge(); }
+  Buffers(const Buffers&) = delete;
+  Buffers& operator=(const Buffers&) = delete;
+};
 
 /// Observes a call when it ends, even if the handler throws (which the HTTP server turns into a
 /// 500).
@@ -103,14 +138,17 @@ class Timer {
 
 }  // namespace
 
-void ServeVerbs(HttpServer& server, VerbHandler& handler, Metrics& metrics) {
+void ServeVerbs(HttpServer& server, VerbHandler& handler, Metrics& metrics, Logger& logger) {
+  const auto undecodable = std::make_shared<Undecodable>(metrics, logger);
   const auto serve = [&](const char* path, Verb verb, Answerer answer) {
-    server.Handle("POST", path, [&handler, &metrics, verb, answer](const HttpRequest& request) {
+    const auto call = [&handler, &metrics, undecodable, verb, answer](const HttpRequest& request) {
       Timer timer(metrics, verb);
-      auto response = answer(handler, metrics, request);
+      const Buffers buffers;
+      auto response = answer(handler, *undecodable, request);
       timer.code = response.status;
       return response;
-    });
+    };
+    server.Handle("POST", path, call);
   };
   serve("/filter", Verb::kFilter, Filter);
   serve("/prioritize", Verb::kPrioritize, Prioritize);

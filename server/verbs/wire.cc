@@ -14,8 +14,8 @@ namespace ondemand = simdjson::ondemand;
 
 static_assert(kBodyPadding >= simdjson::SIMDJSON_PADDING);
 
-/// A parser's buffers grow with the largest document it has seen; beyond this size they are freed,
-/// so that one giant request does not stay in the memory of every thread.
+/// A parser's buffers grow with the largest document it has seen, to about six times its size;
+/// beyond this size they are freed once it is answered.
 constexpr std::size_t kKeepBuffersUpTo = std::size_t{1} << 20;
 
 constexpr char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
@@ -217,7 +217,6 @@ struct Decoder::Parser {
   /// Visits the fields of the body's root object; DecodeError becomes the error, `type` its prefix.
   template <typename T, typename Visit>
   std::expected<T, std::string> Run(PaddedBody body, std::string_view type, Visit visit) try {
-    if (parser->capacity() > kKeepBuffersUpTo) parser = std::make_unique<ondemand::parser>();
     auto document = Take<ondemand::document>(
         parser->iterate(body.data, body.size, body.size + kBodyPadding), "not JSON");
     T args;
@@ -233,6 +232,12 @@ struct Decoder::Parser {
 
 Decoder::Decoder() : parser_(std::make_unique<Parser>()) {}
 Decoder::~Decoder() = default;
+
+void Decoder::ReleaseLarge() {
+  if (parser_->parser->capacity() > kKeepBuffersUpTo) {
+    parser_->parser = std::make_unique<ondemand::parser>();
+  }
+}
 
 std::expected<ExtenderArgs, std::string> Decoder::DecodeExtenderArgs(PaddedBody body) {
   return parser_->Run<ExtenderArgs>(

@@ -47,6 +47,9 @@ class Decoder {
   std::expected<BindArgs, std::string> DecodeBindArgs(PaddedBody body);
   std::expected<PreemptionArgs, std::string> DecodePreemptionArgs(PaddedBody body);
 
+  /// Gives back what decoding a large body has taken. What was decoded last is not valid any more.
+  void ReleaseLarge();
+
  private:
   struct Parser;
   std::unique_ptr<Parser> parser_;

@@ -79,7 +79,9 @@ void Checker::WatchPolicy(const config::PolicyConfiguration& policy) {
   policies_.push_back(std::make_shared<const config::PolicyConfiguration>(policy));
   for (auto& [name, late] : caps_) {
     if (std::ranges::find(policy.queues, name, &config::Queue::name) == policy.queues.end()) {
-      late.Set(env_.now(), 0);
+      const bool group = std::ranges::any_of(
+          policy.queues, [&](const config::Queue& queue) { return queue.parent == name; });
+      late.Set(env_.now(), group ? cluster::kAbsurdAmount : 0);
     }
   }
   for (const config::Queue& queue : policy.queues) {

@@ -149,6 +149,7 @@ void Checker::CheckJobs(const engine::Engine& engine, const std::set<std::string
     return gang.empty() ? pod.object.meta.uid : gang;
   };
   const auto user_of = [](const cluster::PodInfo& pod) {
+    if (pod.workload != nullptr && pod.workload->gang) return pod.workload->user;  // of all members
     const auto label = pod.object.meta.labels.find("berth.dev/user");
     return label == pod.object.meta.labels.end() ? pod.object.meta.ns : label->second;
   };

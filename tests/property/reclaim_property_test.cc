@@ -205,12 +205,20 @@ class Rules {
 
   /// Whether the first job fits once those of `mask` are gone.
   bool Fits(unsigned mask) const {
-    std::vector<int> free(static_cast<std::size_t>(cluster_.nodes), cluster_.devices);
+    std::vector<int> freed(static_cast<std::size_t>(cluster_.nodes));
     for (std::size_t i = 1; i < cluster_.jobs.size(); ++i) {
-      if ((mask >> i & 1U) != 0) continue;
       for (const int node : cluster_.jobs[i].nodes) {
-        free[static_cast<std::size_t>(node)] -= cluster_.jobs[i].gpus;
+        if ((mask >> i & 1U) != 0) freed[static_cast<std::size_t>(node)] += cluster_.jobs[i].gpus;
       }
+    }
+    return Fits(freed);
+  }
+  /// The same once so many devices of each node have become free.
+  bool Fits(const std::vector<int>& freed) const {
+    std::vector<int> free = freed;
+    for (int& devices : free) devices += cluster_.devices;
+    for (const Job& job : cluster_.jobs) {
+      for (const int node : job.nodes) free[static_cast<std::size_t>(node)] -= job.gpus;
     }
     const Job& first = cluster_.jobs.front();
     std::vector<int> places(static_cast<std::size_t>(cluster_.nodes));  // by rack
@@ -354,8 +362,16 @@ testing::PodBuilder PodOf(const Job& job, int member) {
   return pod;
 }
 
-/// The jobs that Berth evicts for the first one.
-unsigned Evicted(const Cluster& cluster) {
+/// What Berth evicts for the first job.
+struct Gone {
+  /// The jobs. Of a gang that does not go whole, any members may be the surplus that goes: it is as
+  /// if they were those with the highest ranks.
+  unsigned mask = 0;
+  std::vector<int> freed{};                         ///< By node.
+  std::map<std::string, std::vector<int>> gangs{};  ///< The nodes of members of gangs.
+};
+
+Gone Evicted(const Cluster& cluster) {
   World world(PolicyOf(cluster));
   for (int i = 0; i < cluster.nodes; ++i) {
     world.Add(MakeNode(NodeName(i))
@@ -363,12 +379,16 @@ unsigned Evicted(const Cluster& cluster) {
                   .Block("b")
                   .Rack(fmt::format("r{}", i / cluster.rack)));
   }
-  std::map<std::string, std::size_t> job_of;
+  struct Member {
+    std::size_t job;
+    int node;
+  };
+  std::map<std::string, Member> member_of;
   for (std::size_t i = 1; i < cluster.jobs.size(); ++i) {
     for (int k = 0; k < cluster.jobs[i].members; ++k) {
-      world.Add(PodOf(cluster.jobs[i], k)
-                    .On(NodeName(cluster.jobs[i].nodes[static_cast<std::size_t>(k)])));
-      job_of[PodName(cluster.jobs[i], k)] = i;
+      const int node = cluster.jobs[i].nodes[static_cast<std::size_t>(k)];
+      world.Add(PodOf(cluster.jobs[i], k).On(NodeName(node)));
+      member_of[PodName(cluster.jobs[i], k)] = {.job = i, .node = node};
     }
   }
   world.Start();
@@ -378,15 +398,24 @@ unsigned Evicted(const Cluster& cluster) {
     world.Add(pod.Gated());
   }
   world.Tick();
-  unsigned mask = 0;
-  std::map<std::size_t, int> pods;
+  Gone gone{.freed = std::vector<int>(static_cast<std::size_t>(cluster.nodes))};
   for (const std::string& line : world.LogOf("evict ")) {
-    const std::size_t job = job_of.at(line.substr(6, line.find(' ', 6) - 6));
-    mask |= 1U << job;
-    ++pods[job];
+    const Member& member = member_of.at(line.substr(6, line.find(' ', 6) - 6));
+    const Job& job = cluster.jobs[member.job];
+    gone.freed[static_cast<std::size_t>(member.node)] += job.gpus;
+    gone.gangs[job.name].push_back(member.node);
   }
-  for (const auto& [job, count] : pods) RC_ASSERT(count == cluster.jobs[job].members);
-  return mask;
+  for (std::size_t i = 1; i < cluster.jobs.size(); ++i) {
+    const Job& job = cluster.jobs[i];
+    const auto pods = gone.gangs.find(job.name);
+    if (pods == gone.gangs.end()) continue;
+    const auto count = static_cast<int>(pods->second.size());
+    const int surplus = job.size - job.min;
+    RC_ASSERT(count <= surplus || count == job.size);
+    const bool goes = job.surplus ? job.size - job.rank <= count : count == job.size;
+    if (goes) gone.mask |= 1U << i;
+  }
+  return gone;
 }
 
 /// All sets of jobs with which the first one starts and that it may take; at most `most` of them.
@@ -404,14 +433,16 @@ std::vector<Rank> SetsOf(const Cluster& cluster, const Rules& rules, std::size_t
 TEST_CASE("what is taken back is the best that the rules permit", "[property]") {
   CHECK(rc::check("reclaim", [] {
     const Cluster cluster = DrawCluster(8);
+    RC_LOG() << Described(cluster);
     const Rules rules(cluster);
     const std::vector<Rank> sets = SetsOf(cluster, rules);
     const auto best = std::ranges::min_element(sets);
-    const unsigned evicted = Evicted(cluster);
+    const auto [evicted, freed, gangs] = Evicted(cluster);
     RC_CLASSIFY(!sets.empty(), "something is taken back");
     RC_CLASSIFY(!sets.empty() && std::get<0>(*best), "by a straddler");
+    const bool by_rank = rules.Fits(evicted);
     if (sets.empty()) {
-      RC_ASSERT(evicted == 0U);
+      RC_ASSERT(evicted == 0U || (rules.MayTake(evicted) && rules.Fits(freed) && !by_rank));
       return;
     }
     RC_CLASSIFY(std::get<1>(*best) == 0, "surplus is enough");
@@ -419,10 +450,12 @@ TEST_CASE("what is taken back is the best that the rules permit", "[property]") 
     RC_ASSERT(evicted != 0U);
     const std::optional<bool> straddles = rules.MayTake(evicted);
     RC_ASSERT(straddles.has_value());
-    RC_ASSERT(rules.Fits(evicted));
-    RC_ASSERT(*straddles == std::get<0>(*best));
-    // With straddlers the number of them comes first, which is not counted here.
-    if (!*straddles) RC_ASSERT(RankOf(cluster, evicted, false) == *best);
+    RC_ASSERT(rules.Fits(freed));
+    RC_ASSERT(*straddles <= std::get<0>(*best));
+    // With straddlers the number of them comes first, which is not counted here. Other members than
+    // those with the highest ranks may make a better set.
+    if (!*straddles) RC_ASSERT(RankOf(cluster, evicted, false) <= *best);
+    if (!*straddles && by_rank) RC_ASSERT(RankOf(cluster, evicted, false) == *best);
   }));
 }
 
@@ -453,7 +486,7 @@ TEST_CASE("one queue of equal pods always gives back what it borrowed", "[proper
     RC_LOG() << Described(cluster);
     const bool may = !SetsOf(cluster, Rules(cluster), 1).empty();
     RC_CLASSIFY(may, "something is taken back");
-    RC_ASSERT((Evicted(cluster) != 0U) == may);
+    RC_ASSERT((Evicted(cluster).mask != 0U) == may);
   }));
 }
 
@@ -461,18 +494,27 @@ TEST_CASE("of what many jobs borrow, only that is taken back which cannot be lef
           "[property]") {
   CHECK(rc::check("minimal reclaim", [] {
     const Cluster cluster = DrawCluster(20);
+    RC_LOG() << Described(cluster);
     const Rules rules(cluster);
-    const unsigned evicted = Evicted(cluster);
+    const Gone gone = Evicted(cluster);
+    const unsigned evicted = gone.mask;
     RC_CLASSIFY(cluster.jobs.size() > 9 && evicted != 0, "many candidates, something is taken");
     if (evicted == 0) return;
     RC_ASSERT(!rules.Fits(0));
-    RC_ASSERT(rules.Fits(evicted));
+    RC_ASSERT(rules.Fits(gone.freed));
     RC_ASSERT(rules.IsClosed(evicted));
     RC_ASSERT(rules.MayTake(evicted).has_value());
     for (std::size_t i = 1; i < cluster.jobs.size(); ++i) {
       const unsigned fewer = evicted & ~(1U << i);
-      if (fewer == evicted || !rules.IsClosed(fewer)) continue;
-      RC_ASSERT(!rules.Fits(fewer) || !rules.MayTake(fewer));
+      if (fewer == evicted || !rules.IsClosed(fewer) || !rules.MayTake(fewer)) continue;
+      const Job& job = cluster.jobs[i];
+      for (const int node : job.surplus ? gone.gangs.at(job.name) : std::vector<int>{-1}) {
+        std::vector<int> freed = gone.freed;
+        for (const int at : job.surplus ? std::vector<int>{node} : job.nodes) {
+          freed[static_cast<std::size_t>(at)] -= job.gpus;
+        }
+        RC_ASSERT(!rules.Fits(freed));
+      }
     }
   }));
 }

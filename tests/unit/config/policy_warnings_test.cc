@@ -27,9 +27,11 @@ TEST_CASE("a policy that refuses unlabelled pods, or everybody, is warned of") {
   CHECK(WarningOf({team, fallback({"*"})}).empty());
   CHECK(WarningOf({team, open, fallback({"a", "*"})}).empty());
   CHECK(WarningOf({group, empty}).find("every pod") != std::string::npos);
-  for (const auto& queues : {std::vector{team, group}, std::vector{team, fallback({"a"})},
-                             std::vector{team, Queue{.name = "default"}}}) {
-    CHECK(WarningOf(queues).find("add a queue default") != std::string::npos);
+  CHECK(WarningOf({team, group}).find("add a queue default") != std::string::npos);
+  for (const auto& queues :
+       {std::vector{team, fallback({"a"})}, std::vector{team, Queue{.name = "default"}}}) {
+    CHECK(WarningOf(queues).find("add \"*\" to the namespaces of queue default") !=
+          std::string::npos);
   }
   CHECK(WarningOf({team, open}).find("queue open admits all") != std::string::npos);
   CHECK(WarningOf({open, fallback({"a"})}).find("queue open admits all") != std::string::npos);

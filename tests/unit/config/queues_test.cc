@@ -252,8 +252,8 @@ TEST_CASE("a stored policy keeps a queue closed if what it admits was not unders
 }
 
 TEST_CASE("a tree of queues is at most 16 levels deep") {
-  const auto chain = [](int levels) {
-    std::string queues = "- {name: q1}\n";
+  const auto chain = [](int levels, const std::string& top = "{name: q1}") {
+    std::string queues = "- " + top + "\n";
     for (int i = 2; i <= levels; ++i) {
       queues += "- {name: q" + std::to_string(i) + ", parent: q" + std::to_string(i - 1) + "}\n";
     }
@@ -263,6 +263,9 @@ TEST_CASE("a tree of queues is at most 16 levels deep") {
   const Lines error{"p:20:23: queues[16].parent: a tree of queues is at most 16 levels deep"};
   CHECK(chain(17) == error);
   CHECK(chain(40) == error);
+  // A parent that is not named is a level, too.
+  CHECK(chain(15, "{name: q1, parent: org}").empty());
+  CHECK_FALSE(chain(16, "{name: q1, parent: org}").empty());
 }
 
 TEST_CASE("namespaces are names or the star") {

@@ -143,11 +143,19 @@ TEST_CASE("a rotated token file is read again on a 401, once", "[kube][rest_clie
 
 TEST_CASE("credentials do not travel in the clear", "[kube][rest_client]") {
   ClientConfig config;
-  config.server = "http://10.0.0.1:8080";
   config.token = "t";
-  CHECK_FALSE(RestClient::Create(config));
-  config.server = "http://localhost:8080";
-  CHECK(RestClient::Create(config));
+  for (const char* server :
+       {"http://10.0.0.1:8080", "http://127.0.0.1:9@10.0.0.1:1", "http://127.0.0.1@10.0.0.1",
+        "http://127.0.0.1#@10.0.0.1", "http://127.0.0.1:1#@10.0.0.1:1", "http://127.example.com",
+        "http://localhost@10.0.0.1:1"}) {
+    INFO(server);
+    config.server = server;
+    CHECK_FALSE(RestClient::Create(config));
+  }
+  for (const char* server : {"http://localhost:8080", "http://127.1.2.3", "http://[::1]:1"}) {
+    config.server = server;
+    CHECK(RestClient::Create(config));
+  }
   config.server = "ftp://localhost";
   CHECK_FALSE(RestClient::Create(config));
 }

@@ -70,6 +70,33 @@ TEST_CASE("what nodes would hold if they were empty", "[unit][policy]") {
   CHECK(t.Ask(elsewhere, 1) == EmptyFit::kNoMatch);
 }
 
+TEST_CASE("whole-node pods count with the smallest nodes that match", "[unit][policy]") {
+  EmptyRoomTest t;
+  t.Node(MakeNode("small").Gpu(1));
+  t.Node(MakeNode("n0").Gpu(8).Label("zone", "x"));
+  t.Node(MakeNode("n1").Gpu(4).Label("zone", "x"));
+  const PodInfo& pod = t.Pod(MakePod("w").Gpu(1).WholeNode().Selector("zone", "x"));
+  const auto gpus = [&](std::size_t pods) {
+    std::vector<std::int64_t> amounts;
+    t.store.Refresh();
+    for (const auto& demand : t.room.LeastDemands(pod.shape, pods, *pod.workload)) {
+      for (const auto& [id, amount] : demand) {
+        if (id == t.store.device_ids().front()) amounts.push_back(amount / 1000);
+      }
+    }
+    return amounts;
+  };
+  CHECK(gpus(1) == std::vector<std::int64_t>{4});
+  CHECK(gpus(2) == std::vector<std::int64_t>{4, 8});
+  CHECK(gpus(3) == std::vector<std::int64_t>{4, 8});  // there are no more
+  CHECK(t.Changed().empty());
+  t.Node(MakeNode("n1").Gpu(2).Label("zone", "x"));
+  CHECK(t.Changed() == Names{"w"});
+  CHECK(gpus(1) == std::vector<std::int64_t>{2});
+  t.Node(MakeNode("small").Gpu(2));  // does not match
+  CHECK(t.Changed().empty());
+}
+
 TEST_CASE("nodes that change name those whose answer is another one", "[unit][policy]") {
   EmptyRoomTest t;
   t.Node(MakeNode("n0").Gpu(8));

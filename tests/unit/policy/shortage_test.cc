@@ -216,9 +216,26 @@ TEST_CASE("mixed members: each shape would fit alone", "[unit][policy]") {
   };
   SECTION("8 + 4 + 2 are more than there are") {
     n3(1);
+    CHECK(place().verdict.reason == ReasonId::kNeverFits);
+    CHECK(cluster::Sentence(place().verdict) ==
+          "Its members ask for 14 of nvidia.com/gpu together; all nodes that match have 13.");
+  }
+  SECTION("8 + 4 + 2 are more than are free") {
+    n3(2);
+    t.Node(MakeNode("n4").Gpu(2));
+    t.Pod(MakePod("x").Gpu(2).On("n2"));
+    t.Pod(MakePod("y").Gpu(2).On("n3"));
     CHECK(place().verdict.reason == ReasonId::kInsufficientDevices);
     CHECK(place().verdict.want == 14'000);
-    CHECK(place().verdict.have == 13'000);
+    CHECK(place().verdict.have == 12'000);
+  }
+  SECTION("60 + 40 + 4 CPUs are more than are free") {
+    n3(2);
+    t.Pod(MakePod("x").Cpu("60").On("n2"));
+    t.Pod(MakePod("y").Cpu("60").On("n3"));
+    const auto request = t.Request({MakePod("a").Gpu(8).Cpu("60"), MakePod("b").Gpu(2).Cpu("40"),
+                                    MakePod("c").Gpu(2).Cpu("4")});
+    CHECK(t.Place(request).verdict.reason == ReasonId::kInsufficientCpuOrMemory);
   }
   SECTION("in total there are enough, but the last two are not on one node") {
     n3(1);

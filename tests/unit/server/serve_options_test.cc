@@ -52,7 +52,8 @@ TEST_CASE("verbs in plain text stay on loopback", "[options]") {
     CHECK(Refusal([&](auto& o) { o.listen = address; }).empty());
   }
   for (const std::string address :
-       {"0.0.0.0:1", ":1", "10.0.0.1:1", "[::]:1", "128.0.0.1:1", "berth.example.com:1"}) {
+       {"0.0.0.0:1", ":1", "10.0.0.1:1", "[::]:1", "128.0.0.1:1", "berth.example.com:1",
+        "127.example.com:1", "127.0.0.1@10.0.0.1:1"}) {
     CHECK_THAT(Refusal([&](auto& o) { o.listen = address; }),
                Catch::Contains("plain text on loopback only"));
     CHECK(Refusal([&](auto& o) {

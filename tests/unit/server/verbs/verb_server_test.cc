@@ -85,7 +85,7 @@ class FakeHandler final : public VerbHandler {
 
 struct Fixture {
   Fixture() {
-    ServeVerbs(server, handler, metrics);
+    ServeVerbs(server, handler, metrics, logger);
     port = *server.Listen("127.0.0.1", 0);
   }
   ~Fixture() { handler.Open(); }
@@ -96,6 +96,8 @@ struct Fixture {
   }
 
   FakeHandler handler;
+  std::vector<std::string> lines;  ///< Of the log; valid after Flush.
+  Logger logger{LogFormat::kText, 0, [this](std::string_view line) { lines.emplace_back(line); }};
   Metrics metrics{{.version = "v", .commit = "c", .compiler = "g++"}};
   HttpServer server;
   std::uint16_t port = 0;
@@ -142,6 +144,10 @@ TEST_CASE("a request that cannot be decoded says why, where there is a place for
   }
   CHECK(f.server.connections() == 1);
   CHECK(f.Exports("berth_request_decode_errors_total{verb=\"filter\"} 6"));
+  f.logger.Flush();
+  REQUIRE_FALSE(f.lines.empty());
+  CHECK(f.lines.size() < 24);  // not one for each
+  CHECK_THAT(f.lines.front(), Catch::Contains("filter") && Catch::Contains("ExtenderArgs: "));
   CHECK(f.Exports("berth_request_duration_seconds_count{code=\"400\",verb=\"preempt\"} 6"));
 }
 
