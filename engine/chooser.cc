@@ -43,7 +43,8 @@ Losses LossesOf(std::span<const VictimJob* const> jobs) {
     if (!job->surplus) last.push_back(job);
   }
   for (const VictimJob* job : last) {
-    losses.list.push_back({.queue = job->queue, .pods = *whole.at(job->workload)});
+    losses.list.push_back(
+        {.queue = job->queue, .pods = *whole.at(job->workload), .minimum = job->running});
   }
   return losses;
 }
@@ -160,6 +161,8 @@ bool Chooser::HasRoom(std::span<const VictimJob* const> jobs) {
   return SearchRoom(jobs, for_.pods, /*limited=*/true).has_value();
 }
 
+bool Chooser::IsUsedUp() const { return searches_ >= kMaxSearches; }
+
 std::optional<int> Chooser::StraddlersOf(std::span<const VictimJob* const> jobs) const {
   return engine::StraddlersOf(for_, LossesOf(jobs));
 }
@@ -188,7 +191,8 @@ Jobs Chooser::Admit(const Jobs& order, bool straddlers) const {
     for (const VictimJob* job : left) {
       if (of_gang(job)) rest.insert(rest.end(), job->running.begin(), job->running.end());
     }
-    if (!floors.Take({.queue = last->queue, .pods = rest}, /*may_straddle=*/true)) continue;
+    const policy::Loss loss{.queue = last->queue, .pods = rest, .minimum = last->running};
+    if (!floors.Take(loss, /*may_straddle=*/true)) continue;
     std::ranges::copy_if(left, std::back_inserter(admitted), of_gang);
     std::erase_if(left, of_gang);
   }

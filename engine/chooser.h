@@ -36,6 +36,8 @@ class Chooser {
   }
   /// Whether there is room and quota once they have ended, whoever has a claim to it.
   bool HasRoom(std::span<const VictimJob* const> jobs);
+  /// There were kMaxSearches searches.
+  bool IsUsedUp() const;
   /// See policy::Exchange::Straddlers.
   std::optional<int> StraddlersOf(std::span<const VictimJob* const> jobs) const;
   /// Of the jobs in that order, those that can be taken together without a straddler; with

@@ -258,6 +258,14 @@ JoinDecision DecideJoinIn(const View& view, const Workload& workload, const PodI
       held_until = TriedAgain(view, workload, pod, placement.placed.front().node);
     }
   }
+  if (!placement.ok() && payable) {
+    // Also on nodes that the queue cannot pay for: whether quota or room is short.
+    policy::PlacementRequest unpaid = request;
+    unpaid.allowed = inside;
+    const policy::Placement there = Search(view, unpaid, overlay);
+    Verdict denied = there.ok() ? GrantCharge(view, workload, there.placed) : Verdict();
+    if (denied.reason != ReasonId::kNone) return {.verdict = std::move(denied)};
+  }
   if (!placement.ok()) {
     if (!inside || verdict.reason != ReasonId::kSearchExhausted) {
       return {.verdict = std::move(verdict)};

@@ -1,6 +1,7 @@
 // Whether, and where, a workload starts: see decide.h.
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <ranges>
 #include <set>
 #include <utility>
@@ -64,6 +65,47 @@ std::optional<Failure> FailureOf(const View& view, const Workload& workload,
   return failure;
 }
 
+/// Whether it depends on the nodes which members start.
+bool MayChoose(const Workload& workload, std::span<const PodInfo* const> pods) {
+  if (policy::HasMoreThanAnnounced(workload)) return true;
+  return workload.gang && std::ssize(pods) > workload.min_member &&
+         std::ranges::any_of(pods,
+                             [&](const PodInfo* pod) { return pod->shape != pods.front()->shape; });
+}
+
+/// A gang on whole nodes that the queue can pay for together. While what is found is too much, one
+/// of its largest nodes is left out, and all others of that size; not placed: nothing is found.
+policy::Placement PlaceByCharge(const View& view, const Workload& workload,
+                                const policy::PlacementRequest& request,
+                                const std::function<bool(NodeIndex)>& inside,
+                                const policy::Overlay& overlay) {
+  constexpr int kMaxTries = 64;
+  const cluster::ResourceId device = request.pods.front()->shape->device;
+  const auto size_of = [&](NodeIndex node) { return view.store.node(node).allocatable[device]; };
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  std::set<NodeIndex> kept;  // of the nodes of that size
+  policy::PlacementRequest paid = request;
+  for (int i = 0; i < kMaxTries; ++i) {
+    const auto allowed = [&](NodeIndex node) {
+      return size_of(node) < most || kept.contains(node);
+    };
+    paid.allowed = Both(inside, allowed);
+    policy::Placement placement = PlaceAround(view, workload, paid.pods, paid, overlay);
+    if (!placement.ok()) break;
+    if (GrantCharge(view, workload, placement.placed).reason == ReasonId::kNone) return placement;
+    std::set<NodeIndex> largest;
+    most = 0;
+    for (const policy::Placed& placed : placement.placed) {
+      if (size_of(placed.node) > most) largest.clear();
+      most = std::max(most, size_of(placed.node));
+      if (size_of(placed.node) == most) largest.insert(placed.node);
+    }
+    largest.erase(largest.begin());
+    kept = std::move(largest);
+  }
+  return {};
+}
+
 policy::Placement PlaceWhole(const View& view, const Workload& workload,
                              const std::vector<const PodInfo*>& pods, int min, OfFlavor flavor) {
   const auto payable = policy::PayableNodes(QuotaFor(view, workload), workload.queue, pods);
@@ -80,6 +122,11 @@ policy::Placement PlaceWhole(const View& view, const Workload& workload,
   policy::Placement placement = PlaceAround(view, workload, pods, request, overlay);
   // Nodes of which the queue cannot pay as many as there are members may still be paid for beside
   // smaller ones. And whether quota or room is short, only nodes that it cannot pay for tell.
+  const bool whole = pods.size() > 1 && pods.front()->shape->whole_node;
+  if (!placement.ok() && payable && whole) {
+    placement = PlaceByCharge(view, workload, request, inside, overlay);
+    if (placement.ok()) return placement;
+  }
   if (!placement.ok() && payable && (request.explain || pods.size() > 1)) {
     request.allowed = inside;
     placement = PlaceAround(view, workload, pods, request, overlay);
@@ -105,7 +152,7 @@ bool Matches(const View& view, std::span<const PodInfo* const> pods, cluster::Fl
 /// The least tells best what a workload waits for: what ends may help it, or a release of quota, or
 /// nothing but another cluster or policy.
 int RankOf(const Verdict& verdict) {
-  if (verdict.never) return 3;
+  if (verdict.never || verdict.reason == ReasonId::kNeverFits) return 3;
   if (verdict.reason == ReasonId::kExceedsLimit) return 2;
   return verdict.reason == ReasonId::kWaitingForQuota ? 1 : 0;
 }
@@ -158,6 +205,7 @@ Verdict OnSmallestNodes(const View& view, const Workload& workload,
   }
   Verdict there = GrantCharge(view, workload, placed);
   if (there.reason != ReasonId::kNone) return there;
+  if (free >= wanted) return denied;
   return {.reason = ReasonId::kInsufficientDevices,
           .want = wanted,
           .have = free,
@@ -174,10 +222,8 @@ StartDecision DecideStartIn(const View& view, const Workload& workload,
   if (Verdict denied =
           GrantMembers(view, workload, pods, min, fit, flavor.value_or(cluster::kNoFlavor));
       denied.reason != ReasonId::kNone) {
-    // No queue event reports what in-tree groups still need. And if there are more members than the
-    // gang announced, it depends on the nodes which of them come first.
-    const bool exact =
-        may_rest && !policy::HasMoreThanAnnounced(workload) && view.in_tree_started.empty();
+    // No queue event reports what in-tree groups still need.
+    const bool exact = may_rest && !MayChoose(workload, pods) && view.in_tree_started.empty();
     return {.verdict = std::move(denied),
             .rests_on = exact ? StartDecision::RestsOn::kQuota : StartDecision::RestsOn::kNothing};
   }
@@ -307,8 +353,12 @@ StartDecision DecideStartInOrder(const View& view, const Workload& workload,
 }  // namespace
 
 void OrderForStart(const View& view, const Workload& workload, std::vector<const PodInfo*>& pods) {
+  if (!MayChoose(workload, pods)) return;
+  const auto possible = [&](const auto& shape) { return IsPossible(view, *shape); };
   if (policy::HasMoreThanAnnounced(workload)) {
-    policy::PutUnlikelyLast([&](const auto& shape) { return IsPossible(view, *shape); }, pods);
+    policy::PutUnlikelyLast(possible, pods);
+  } else {
+    policy::PutImpossibleLast(possible, pods);
   }
 }
 
@@ -320,6 +370,7 @@ StartDecision DecideStart(const View& view, const Workload& workload,
   std::ranges::stable_sort(pods, {}, SizeOf);
   StartDecision smallest = DecideStartInOrder(view, workload, pods, min, memo);
   if (smallest.reserve) return smallest;
+  if (RankOf(smallest.verdict) < RankOf(decision.verdict)) decision = std::move(smallest);
   decision.rests_on = StartDecision::RestsOn::kNothing;  // which may have room sooner
   return decision;
 }

@@ -269,8 +269,6 @@ std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Benef
   };
   add_by_size(std::ranges::greater{});
   add_by_size(std::ranges::less{});
-  // Of jobs of one size the best by rank are the best.
-  if (beneficiary.exchange == nullptr && orders.size() == 1) return orders;
   for (const Jobs& order : std::vector(orders)) {
     const std::vector<Chooser::Part> parts = chooser.Parts(order, straddlers);
     Jobs all;
@@ -295,6 +293,7 @@ std::optional<Reservation> ChooseBySearch(const std::vector<VictimJob>& candidat
   std::optional<Found> best;
   for (const bool straddlers : {false, true}) {
     for (const Jobs& order : OrdersOf(candidates, beneficiary, straddlers, chooser)) {
+      if (chooser.IsUsedUp()) break;
       Jobs admitted = chooser.Admit(order, straddlers);
       // Where no job can be left out, there is one set, whose rank is known without a search.
       const auto rank = [&] {

@@ -136,15 +136,18 @@ std::optional<int> Exchange::Straddlers(std::span<const Loss> losses) const {
   struct Lost {
     std::size_t job = 0;
     std::int64_t amount = 0;
+    std::int64_t of_job = 0;  ///< Without the surplus of a gang.
   };
   std::map<std::pair<std::pair<QueueId, bool>, ResourceId>, std::vector<Lost>> lost;
   for (std::size_t i = 0; i < losses.size(); ++i) {
     if (losses[i].queue == claimant_) continue;
     const auto charged = ChargedDevices(store(), losses[i].pods);
+    auto of_job = ChargedDevices(store(), losses[i].job());
     for (const Claimant& claimant :
          BelowAncestor(shares_->PathOf(store(), losses[i].queue), ours)) {
       for (const auto& [id, amount] : charged) {
-        lost[{{claimant.queue, claimant.own}, id}].push_back({.job = i, .amount = amount});
+        lost[{{claimant.queue, claimant.own}, id}].push_back(
+            {.job = i, .amount = amount, .of_job = of_job[id]});
       }
     }
   }
@@ -155,7 +158,7 @@ std::optional<int> Exchange::Straddlers(std::span<const Loss> losses) const {
     for (const Lost& job : jobs) left -= job.amount;
     const std::int64_t floor = Floor(claimant, key.second);
     if (left >= floor) continue;
-    const auto straddles = [&](const Lost& job) { return left + job.amount > floor; };
+    const auto straddles = [&](const Lost& job) { return left + job.of_job > floor; };
     const auto known = std::ranges::find_if(
         jobs, [&](const Lost& job) { return straddles(job) && straddlers.contains(job.job); });
     // A job that would fit below the floor is covered by it.
@@ -281,7 +284,11 @@ bool Floors::Take(const Loss& loss, bool may_straddle) {
   };
   const std::vector<Claimant> theirs =
       BelowAncestor(exchange_->shares_->PathOf(store, loss.queue), ours_);
-  const auto charged = ChargedDevices(store, loss.pods);
+  auto charged = ChargedDevices(store, loss.pods);
+  if (!loss.minimum.empty()) {
+    for (auto& [id, amount] : charged) amount = 0;
+    for (const auto& [id, amount] : ChargedDevices(store, loss.minimum)) charged[id] = amount;
+  }
   const bool taken = std::ranges::all_of(theirs, [&](const Claimant& claimant) {
     return std::ranges::all_of(
         charged, [&](const auto& part) { return fits(claimant, part.first, part.second); });

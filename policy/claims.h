@@ -64,6 +64,9 @@ PastUse PastUseOf(const cluster::Store& store, const FairShareTable& shares,
 struct Loss {
   cluster::QueueId queue = cluster::kNoQueue;
   std::span<const cluster::PodInfo* const> pods;
+  /// Those of the minimum of an elastic gang, which alone may straddle a floor; empty: all of them.
+  std::span<const cluster::PodInfo* const> minimum{};
+  std::span<const cluster::PodInfo* const> job() const { return minimum.empty() ? pods : minimum; }
 };
 
 enum class Claim : std::uint8_t {

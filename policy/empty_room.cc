@@ -85,7 +85,9 @@ void EmptyRoom::LookAgain(std::span<const std::size_t> nodes, const Place& place
     count.room = 0;
     for (const auto& [domain, room] : count.rooms) count.room = std::max(count.room, room);
   }
+  const std::ptrdiff_t looked_at = count.matching;
   CountUpTo(count.askers.rbegin()->first, place, count);
+  matched |= count.matching != looked_at;
   if (matched && count.shape->whole_node) {  // a size may be another one
     for (const auto& [pods, asker] : count.askers) changed_.insert(asker);
     return;

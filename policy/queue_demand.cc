@@ -109,12 +109,14 @@ struct Wanted {
 /// cannot.
 std::vector<Wanted> WantedOf(const Store& store, int lacked, Pods pods, const Workload& workload,
                              EmptyRoom& room) {
-  // Any member of a gang that runs may take a place; of more members than announced, the likely.
+  // Any member of a gang that runs may take a place; of more members than it needs, the likely.
+  const auto possible = [&](const std::shared_ptr<const cluster::PodShape>& shape) {
+    return room.Ask(shape, 1, {}, workload) == EmptyFit::kEnough;
+  };
   if (workload.started || HasMoreThanAnnounced(workload)) {
-    const auto possible = [&](const std::shared_ptr<const cluster::PodShape>& shape) {
-      return room.Ask(shape, 1, {}, workload) == EmptyFit::kEnough;
-    };
     PutUnlikelyLast(possible, pods);
+  } else if (std::ssize(pods) > lacked) {
+    PutImpossibleLast(possible, pods);
   }
   pods.resize(static_cast<std::size_t>(lacked));
   std::vector<Wanted> wanted;
@@ -296,11 +298,11 @@ void QueueDemands::SetJobs(const Store& store, FairTree& tree) const {
       const auto [left, fresh] = of_users.try_emplace({job.queue, *job.capped_user});
       if (fresh) left->second = most - view.Jobs(job.queue, *job.capped_user);
       count = std::min(count, std::max<std::int64_t>(0, left->second));
-      left->second -= count;
     }
     if (!job.non_preemptible.empty()) {
       count = quotas.Take(place->second, job.non_preemptible, count);
     }
+    if (job.capped_user) of_users[{job.queue, *job.capped_user}] -= count;
     if (count > 0) jobs[job.queue][job.devices] += count;
   }
   for (FairQueue& queue : tree.queues) {

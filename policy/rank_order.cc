@@ -96,6 +96,15 @@ bool HasMoreThanAnnounced(const cluster::Workload& workload) {
   return static_cast<int>(workload.members.size()) + workload.finished > workload.size;
 }
 
+void PutImpossibleLast(const PossibleShape& possible, std::vector<const cluster::PodInfo*>& pods) {
+  std::map<const cluster::PodShape*, bool> known;
+  std::ranges::stable_partition(pods, [&](const cluster::PodInfo* pod) {
+    const auto [it, fresh] = known.try_emplace(pod->shape.get());
+    if (fresh) it->second = possible(pod->shape);
+    return it->second;
+  });
+}
+
 void PutUnlikelyLast(const PossibleShape& possible, std::vector<const cluster::PodInfo*>& pods) {
   struct Like {
     int pods = 0;

@@ -21,10 +21,14 @@ std::vector<const cluster::PodInfo*> RankOrder(const std::vector<const cluster::
 /// Whether it has more members than its size says.
 bool HasMoreThanAnnounced(const cluster::Workload& workload);
 
+/// Whether some node could ever take a pod of the shape; asked once for each shape.
+using PossibleShape = std::function<bool(const std::shared_ptr<const cluster::PodShape>&)>;
+
+/// Moves the pods that no node could take behind the others.
+void PutImpossibleLast(const PossibleShape& possible, std::vector<const cluster::PodInfo*>& pods);
+
 /// For a gang with more members than it announced: a member that no node could ever take, or the
 /// only one of its shape, must not be what the gang waits for, nor take a place of the minimum.
-/// `possible`: whether some node could ever take a pod of the shape; asked once for each shape.
-using PossibleShape = std::function<bool(const std::shared_ptr<const cluster::PodShape>&)>;
 void PutUnlikelyLast(const PossibleShape& possible, std::vector<const cluster::PodInfo*>& pods);
 
 /// Reassigns the nodes of `placed`, in the order of the tree, among members of one shape, which are

@@ -17,6 +17,7 @@
 #include <mutex>
 #include <set>
 #include <sstream>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -455,6 +456,9 @@ void Metrics::ReplaceQueues(std::span<const QueueRow> rows) {
   ReplacedFamily flavor_quota;
   ReplacedFamily flavor_limit;
   std::map<std::pair<std::string_view, std::string_view>, QueueRow> others;  // flavor, resource
+  std::map<std::pair<std::string_view, std::string_view>, double> promised_below;
+  std::map<std::tuple<std::string_view, std::string_view, std::string_view>, double> quotas;
+  for (const auto& row : rows) quotas[{row.queue, row.flavor, row.resource}] = row.quota;
   const auto add = [&](const QueueRow& row) {
     if (!row.flavor.empty()) {
       const Labels labels{{"queue", row.queue}, {"flavor", row.flavor}, {"resource", row.resource}};
@@ -475,8 +479,13 @@ void Metrics::ReplaceQueues(std::span<const QueueRow> rows) {
       add(row);
       continue;
     }
-    // Its amounts are in those of the queue above, which is part of the sum.
-    if (!row.parent.empty() && !named.contains(row.parent)) continue;
+    // What it uses is counted for the queue above, too, which is part of the sum.
+    if (!row.parent.empty() && !named.contains(row.parent)) {
+      if (quotas[{row.parent, row.flavor, row.resource}] == 0) {
+        promised_below[{row.flavor, row.resource}] += row.quota;
+      }
+      continue;
+    }
     auto [it, first] = others.try_emplace({row.flavor, row.resource}, row);
     auto& other = it->second;
     if (first) {
@@ -490,6 +499,11 @@ void Metrics::ReplaceQueues(std::span<const QueueRow> rows) {
     // Together they are limited only if each of them is.
     other.limit =
         other.limit && row.limit ? std::optional(*other.limit + *row.limit) : std::nullopt;
+  }
+  for (auto& [key, row] : others) {
+    if (const auto below = promised_below.find(key); below != promised_below.end()) {
+      row.quota += below->second;
+    }
   }
   for (const auto& [key, row] : others) add(row);
   const std::lock_guard lock(state_->mutex);

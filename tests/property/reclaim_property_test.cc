@@ -277,17 +277,16 @@ class Rules {
     }
     return used;
   }
-  /// What is lost at once: a gang that goes whole, with its surplus, or any other job of `mask`.
+  /// The queues and devices of jobs of `mask`; of a gang that goes whole its minimum alone, which
+  /// goes after its surplus.
   std::vector<std::pair<int, int>> LossesOf(unsigned mask) const {
-    std::vector<std::pair<int, int>> losses;  // queue, devices
+    std::vector<std::pair<int, int>> losses;
     for (std::size_t i = 1; i < cluster_.jobs.size(); ++i) {
       if ((mask >> i & 1U) == 0) continue;
       const Job& job = cluster_.jobs[i];
       losses.emplace_back(job.queue, job.total());
-      for (int k = 0; k < job.follows; ++k) {
-        losses[losses.size() - 2].second += losses.back().second;
-        losses.pop_back();
-      }
+      if (job.follows == 0) continue;
+      losses.erase(losses.end() - 1 - job.follows, losses.end() - 1);
     }
     return losses;
   }

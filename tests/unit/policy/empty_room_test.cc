@@ -95,6 +95,9 @@ TEST_CASE("whole-node pods count with the smallest nodes that match", "[unit][po
   CHECK(gpus(1) == std::vector<std::int64_t>{2});
   t.Node(MakeNode("small").Gpu(2));  // does not match
   CHECK(t.Changed().empty());
+  t.Node(MakeNode("n2").Gpu(2).Label("zone", "x"));  // one more of a size that is known
+  CHECK(t.Changed() == Names{"w"});
+  CHECK(gpus(2) == std::vector<std::int64_t>{2, 2});
 }
 
 TEST_CASE("nodes that change name those whose answer is another one", "[unit][policy]") {

@@ -108,11 +108,13 @@ TEST_CASE("queue labels are bounded, and the sums stay whole", "[metrics]") {
   CHECK(Has(m, R"(berth_pending_workloads{queue="other",reason="WaitingForQuota"} 30)"));
   // What is below a queue of the sum is in its amounts already. And a queue called so is in it,
   // too.
-  rows.push_back({.queue = "below", .resource = "gpu", .used = 0.5, .parent = "q29"});
+  rows.push_back(
+      {.queue = "below", .resource = "gpu", .used = 0.5, .quota = 0.25, .parent = "q29"});
   rows.push_back({.queue = "other", .resource = "gpu", .used = 1'000});
   m.ReplaceQueues(rows);
   CHECK(LinesWith(m, R"(berth_queue_used{queue="other",resource="gpu"})") == 1);
   CHECK(Has(m, R"(berth_queue_used{queue="other",resource="gpu"} 1435)"));
+  CHECK(Has(m, R"(berth_queue_quota{queue="other",resource="gpu"} 0.25)"));  // q29 has none
   rows.resize(130);
   rows.front().limit.reset();  // One of them has no limit: then the rest together has none.
   m.ReplaceQueues(rows);

@@ -1,5 +1,7 @@
 #include "server/verbs/wire.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -267,6 +269,24 @@ TEST_CASE("strings are escaped", "[wire]") {
   CHECK(json("\xC0\x80") == "\"\xEF\xBF\xBD\xEF\xBF\xBD\"");
   CHECK(json("\xED\xA0\x80") == "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"");
   CHECK(json("\xF5").size() == 5);
+}
+
+TEST_CASE("what decoding a large body takes is given back", "[wire]") {
+  const auto in_use = [] {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  constexpr std::size_t kMiB = std::size_t{1} << 20U;
+  std::string body = R"({"x":[)";
+  for (std::size_t i = 0; i < 4 * kMiB; ++i) body += "[],";
+  body += "[]]}";
+  const std::size_t size = body.size();
+  body.resize(size + kBodyPadding);
+  Decoder decoder;
+  const std::size_t before = in_use();
+  CHECK_FALSE(decoder.DecodeExtenderArgs({.data = body.data(), .size = size}));
+  decoder.ReleaseLarge();
+  CHECK(in_use() < before + kMiB);
 }
 
 }  // namespace
