@@ -2,7 +2,9 @@ package suite
 
 import (
 	"flag"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,13 +12,18 @@ import (
 	"berth.dev/tests/e2e/suite/bed"
 )
 
+var waitsForHours = regexp.MustCompile(`wait: \d+h`)
+
 // isChosen says whether a scenario file runs here, too. The simulator runs all of
 // them. Of the many about quota, each third one by its name runs here, and those
 // about evictions, which only a real API server carries out; but none of those
 // about warnings, which wait for minutes (TestPodsAreToldOfTheirEviction does not).
 // In one, Berth must die before the first victim is gone: on a busy machine it is
-// gone before the last pod is created.
-func isChosen(area, name string, index int) bool {
+// gone before the last pod is created. What waits for hours runs only there.
+func isChosen(area, name string, index int, text []byte) bool {
+	if waitsForHours.Match(text) {
+		return false
+	}
 	evicts := strings.HasPrefix(name, "gang-evicts") || strings.HasPrefix(name, "reclaim-") || strings.HasPrefix(name, "drain-")
 	waits := strings.HasPrefix(name, "warning")
 	if name == "surplus-of-one-gang-for-several" {
@@ -52,7 +59,11 @@ func TestScenarioFiles(t *testing.T) {
 		if area = filepath.Base(area); area == "open" {
 			continue // known not to hold; the file says why
 		}
-		if !isChosen(area, name, i) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !isChosen(area, name, i, text) {
 			continue
 		}
 		path, err := filepath.Abs(file)
