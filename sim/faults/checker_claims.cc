@@ -46,14 +46,23 @@ std::set<std::string> OwnVictims(const engine::Engine& engine) {
   return uids;
 }
 
+/// Whether a plan was made after another one of the same process: their ids end in a running
+/// number.
+bool IsLater(const std::string& plan, const std::string& than) {
+  const std::size_t at = plan.rfind('-');
+  const bool same =
+      at != std::string::npos && at == than.rfind('-') && plan.compare(0, at, than, 0, at) == 0;
+  return same && std::pair(plan.size(), plan) > std::pair(than.size(), than);
+}
+
 /// What the pods that stay hold of the first device of the policy, in the queue and below it: after
-/// all that was decided, and before those exchanges inside single queues that were decided in the
-/// same pass, which may have come later.
+/// all that was decided, and before what was decided later in the same pass: the plans after that
+/// of the claimant, and those exchanges inside single queues that may have come later.
 struct Used {
   std::int64_t after = 0;
   std::int64_t before = 0;
 };
-Used UsedBy(const engine::Engine& engine, QueueId queue) {
+Used UsedBy(const engine::Engine& engine, QueueId queue, const cluster::Workload& claimant) {
   const cluster::Store& store = engine.store();
   const std::set<std::string> own = OwnVictims(engine);
   Used used;
@@ -64,8 +73,9 @@ Used UsedBy(const engine::Engine& engine, QueueId queue) {
     for (const auto& [id, amount] : pod.charged) {
       if (id != store.device_ids().front()) continue;
       const bool stays = !engine.IsVictim(pod);
-      const bool comes = pod.charge == cluster::Charge::kPlanned &&
-                         ExchangesOwn(pod.workload == nullptr ? nullptr : engine.PlanOf(pod));
+      const bool comes =
+          pod.charge == cluster::Charge::kPlanned && pod.workload != nullptr &&
+          (ExchangesOwn(engine.PlanOf(pod)) || IsLater(pod.workload->plan, claimant.plan));
       used.after += stays ? amount : 0;
       used.before += (stays && !comes) || own.contains(uid) ? amount : 0;
     }
@@ -122,7 +132,7 @@ void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& 
     const auto theirs = Without(store.queue(loser).path, store.queue(workload.queue).path);
     const auto within = [&](const auto& most) {
       return std::ranges::all_of(ours, [&](QueueId queue) {
-        const Used used = UsedBy(engine, queue);
+        const Used used = UsedBy(engine, queue, workload);
         return std::min(used.after, used.before) <= most(queue);
       });
     };
@@ -137,7 +147,7 @@ void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& 
       for (const auto& [id, amount] : pod->charged) job += id == gpu ? amount : 0;
     }
     for (const QueueId queue : theirs) {
-      const Used used = UsedBy(engine, queue);
+      const Used used = UsedBy(engine, queue, workload);
       const std::int64_t left = std::max(used.after, used.before);
       const std::int64_t floor = std::max(quota(queue), share(queue));
       if (left >= floor || (by_quota && left + job > floor)) continue;
