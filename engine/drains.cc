@@ -101,11 +101,11 @@ void Drains::DrainJob(const std::string& key, const Pods& pods, TimePoint now) {
   if (const auto first = std::ranges::find_if(pods, spared); first != pods.end()) {
     return LookAt(states_.At(**first).spared_until);
   }
-  if (!drains_.contains(key) && TooManyForBudgets(pods)) {
+  const auto known = drains_.find(key);
+  if (known == drains_.end() && TooManyForBudgets(pods)) {
     for (const PodInfo* pod : pods) states_[*pod].spared_until = now + kRetryAfter;
     return LookAt(now + kRetryAfter);
   }
-  const auto known = drains_.find(key);
   Drain& drain = known != drains_.end() ? known->second : Begin(key, pods);
   JobsToSuspend jobs(store_);
   for (const PodInfo* pod : pods) {
@@ -171,9 +171,7 @@ bool Drains::TooManyForBudgets(const Pods& pods) const {
 
 void Drains::Try(const std::string& key, Drain& drain) {
   drain.evictions.stage = Evicting::kDryRun;
-  for (const PodInfo* pod : Remaining(drain)) {
-    Order(key, drain, *pod, nullptr);
-  }
+  for (const PodInfo* pod : Remaining(drain)) Order(key, drain, *pod, nullptr);
 }
 
 /// The job stays for a while, as a whole.
