@@ -79,6 +79,10 @@ webhook: {host: %q, port: %d, certDir: %q}
 	s.T.Cleanup(func() {
 		must(s.T, client.Resource(JobSets).Namespace(metav1.NamespaceDefault).DeleteCollection(s.ctx, deleteNow, metav1.ListOptions{}))
 	})
+	// The controller says that it is ready before its webhooks answer on all their paths.
+	Eventually(s.T, Timeout, "JobSets are admitted", func() error {
+		return s.Pod("probe").createJobSet(1, 1, 0, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	})
 }
 
 // create makes the objects of a file, each changed before that. Webhooks are
@@ -129,6 +133,16 @@ func (s *Scenario) PatchJobSetAsBerth(name, patch string) error {
 // which is never restarted. It returns the names of its Jobs.
 func (b *PodBuilder) JobSet(jobs, pods, retries int32) (names []string) {
 	b.s.T.Helper()
+	must(b.s.T, b.createJobSet(jobs, pods, retries, metav1.CreateOptions{}))
+	for i := range jobs {
+		names = append(names, fmt.Sprintf("%s-workers-%d", b.pod.Name, i))
+	}
+	return names
+}
+
+// createJobSet asks the API server once.
+func (b *PodBuilder) createJobSet(jobs, pods, retries int32, options metav1.CreateOptions) error {
+	b.s.T.Helper()
 	template := b.template()
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&batchv1.JobSpec{
@@ -146,10 +160,6 @@ func (b *PodBuilder) JobSet(jobs, pods, retries int32) (names []string) {
 			}},
 		},
 	}}
-	_, err = b.s.Dynamic().Resource(JobSets).Namespace(b.pod.Namespace).Create(b.s.ctx, set, metav1.CreateOptions{})
-	must(b.s.T, err)
-	for i := range jobs {
-		names = append(names, fmt.Sprintf("%s-workers-%d", b.pod.Name, i))
-	}
-	return names
+	_, err = b.s.Dynamic().Resource(JobSets).Namespace(b.pod.Namespace).Create(b.s.ctx, set, options)
+	return err
 }
