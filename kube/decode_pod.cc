@@ -74,7 +74,9 @@ void ReadTopologySpread(Reader& reader, Object spec, PodSpec& result) {
          .topology_key = std::string(reader.Text(constraint, "topologyKey")),
          .label_selector = reader.Selector(constraint, "labelSelector"),
          .min_domains = reader.Int32(constraint, "minDomains", 1),
-         .match_label_keys = reader.Texts(constraint, "matchLabelKeys")});
+         .match_label_keys = reader.Texts(constraint, "matchLabelKeys"),
+         .honors_affinity = reader.Text(constraint, "nodeAffinityPolicy") != "Ignore",
+         .honors_taints = reader.Text(constraint, "nodeTaintsPolicy") == "Honor"});
   });
 }
 

@@ -78,6 +78,8 @@ struct TopologySpreadConstraint {
   std::optional<LabelSelector> label_selector;
   std::int32_t min_domains = 1;
   std::vector<std::string> match_label_keys;
+  bool honors_affinity = true;  ///< nodeAffinityPolicy: only nodes that the pod selects count.
+  bool honors_taints = false;   ///< nodeTaintsPolicy: only nodes whose taints it tolerates count.
   auto operator<=>(const TopologySpreadConstraint&) const = default;
 };
 

@@ -82,8 +82,19 @@ bool NeighbourCounter::Attracts(const PodInfo& other) const {
                              [&](const auto& term) { return SelectsOwn(term, other); });
 }
 
-bool NeighbourCounter::Eligible(NodeIndex node) const {
-  return kube::MatchesNode(*kind_.shape->spec, store_->node(node).object);
+bool NeighbourCounter::HasSpreadLabels(NodeIndex node) const {
+  return std::ranges::all_of(spread_terms_, [&](const kube::PodAffinityTerm& term) {
+    return Label(node, term.topology_key) != nullptr;
+  });
+}
+
+bool NeighbourCounter::Counts(std::size_t constraint, NodeIndex node) const {
+  const kube::PodSpec& spec = *kind_.shape->spec;
+  const kube::Node& object = store_->node(node).object;
+  const kube::TopologySpreadConstraint& spread = spec.topology_spread[constraint];
+  if (spread.honors_affinity && !kube::MatchesNode(spec, object)) return false;
+  return !spread.honors_taints ||
+         kube::FindUntoleratedTaint(spec.tolerations, object.taints) == nullptr;
 }
 
 void NeighbourCounter::AddOwnKeys(std::set<std::string>& keys) const {

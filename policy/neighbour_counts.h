@@ -33,8 +33,8 @@ struct NeighbourTally {
   std::vector<DomainCounts> anti_affinity;  ///< By term: the pods that it selects.
   std::vector<DomainCounts> affinity;       ///< By term: the pods that satisfy all of the terms.
   DomainCounts attracting;                  ///< Under kAnywhere: the same pods, wherever they are.
-  std::vector<DomainCounts> spread;         ///< By constraint: pods on nodes that the pod may use.
-  std::vector<DomainCounts> spread_nodes;   ///< By constraint: nodes that the pod may use.
+  std::vector<DomainCounts> spread;         ///< By constraint: pods on nodes that count.
+  std::vector<DomainCounts> spread_nodes;   ///< By constraint: nodes that count.
   /// By topology key: pods with anti-affinity that selects the pod.
   std::map<std::string, DomainCounts> repelled;
 };
@@ -96,8 +96,11 @@ class NeighbourCounter {
   bool SelectsOwn(const kube::PodAffinityTerm& term, const cluster::PodInfo& other) const {
     return Selects(term, self(), AsSelectable(other), *store_);
   }
-  /// nodeAffinityPolicy: Honor, the default: other nodes do not count.
-  bool Eligible(cluster::NodeIndex node) const;
+  /// Whether the node has the label of every spread constraint: as in kube-scheduler, another one
+  /// counts for none of them.
+  bool HasSpreadLabels(cluster::NodeIndex node) const;
+  /// Whether the node, which has these labels, counts for the spread constraint.
+  bool Counts(std::size_t constraint, cluster::NodeIndex node) const;
 
   NeighbourKind kind_;
   const cluster::Store* store_;
@@ -188,9 +191,9 @@ void NeighbourCounter::ForPod(const cluster::PodInfo& other, cluster::NodeIndex 
       raise(tally.affinity[i], spec.required_pod_affinity[i].topology_key);
     }
   }
-  if (!tally.spread.empty() && !other.terminating() && Eligible(node)) {
+  if (!tally.spread.empty() && !other.terminating() && HasSpreadLabels(node)) {
     for (std::size_t i = 0; i < tally.spread.size(); ++i) {
-      if (SelectsOwn(spread_terms_[i], other)) {
+      if (SelectsOwn(spread_terms_[i], other) && Counts(i, node)) {
         raise(tally.spread[i], spec.topology_spread[i].topology_key);
       }
     }
@@ -205,10 +208,9 @@ void NeighbourCounter::ForPod(const cluster::PodInfo& other, cluster::NodeIndex 
 template <typename Hit>
 void NeighbourCounter::ForNode(cluster::NodeIndex node, NeighbourTally& tally,
                                const Hit& hit) const {
-  if (tally.spread.empty() || !store_->node(node).present || !Eligible(node)) return;
+  if (tally.spread.empty() || !store_->node(node).present || !HasSpreadLabels(node)) return;
   for (std::size_t i = 0; i < tally.spread.size(); ++i) {
-    const std::string* value = Label(node, kind_.shape->spec->topology_spread[i].topology_key);
-    if (value != nullptr) hit(tally.spread_nodes[i], *value);
+    if (Counts(i, node)) hit(tally.spread_nodes[i], *Label(node, spread_terms_[i].topology_key));
   }
 }
 

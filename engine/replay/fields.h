@@ -70,6 +70,8 @@ void Fields(A& a, T& spread) {
   a("labelSelector", spread.label_selector);
   a("minDomains", spread.min_domains, 1);
   a("matchLabelKeys", spread.match_label_keys);
+  a("honorsAffinity", spread.honors_affinity, true);
+  a("honorsTaints", spread.honors_taints, false);
 }
 
 template <typename A, replay::Is<Taint> T>

@@ -114,6 +114,7 @@ void AddCorners(const Job& job, kube::PodSpec& spec) {
     kube::TopologySpreadConstraint even;
     even.topology_key = job.neighbours_by;
     even.label_selector = same;
+    even.honors_taints = job.pool.empty();  // some do, and some do not
     spec.topology_spread = {even};
   }
 }

@@ -1,6 +1,6 @@
 // Scheduler, part: InterPodAffinity and PodTopologySpread, counted afresh for every node, because
 // simulated clusters are small. Only required terms and DoNotSchedule constraints, without
-// matchLabelKeys, namespace selectors and node inclusion policies.
+// matchLabelKeys and namespace selectors.
 #include <algorithm>
 #include <map>
 
@@ -72,6 +72,14 @@ bool AmongFriends(const kube::Pod& pod, const kube::Node& node, const Neighbours
   return all || (none && selected(pod));
 }
 
+/// nodeAffinityPolicy and nodeTaintsPolicy.
+bool Counts(const kube::PodSpec& spec, const kube::TopologySpreadConstraint& constraint,
+            const kube::Node& node) {
+  if (constraint.honors_affinity && !kube::MatchesNode(spec, node)) return false;
+  return !constraint.honors_taints ||
+         kube::FindUntoleratedTaint(spec.tolerations, node.taints) == nullptr;
+}
+
 /// With the pod added, its domain has at most `max_skew` more matching pods than the emptiest one.
 bool Even(const kube::Pod& pod, const kube::Node& node,
           const kube::TopologySpreadConstraint& constraint,
@@ -129,14 +137,14 @@ std::optional<Scheduler::Refusal> Scheduler::RefuseAmong(
     const Asked& asked, const kube::Node& node,
     const std::vector<std::pair<const kube::Pod*, const kube::Node*>>& neighbours) const {
   const kube::PodSpec& spec = *asked.pod.spec;
-  std::vector<const kube::Node*> eligible;
+  std::vector<const kube::Node*> labelled_nodes;
   for (const auto& [name, state] : nodes_) {
     if (spec.topology_spread.empty()) break;
-    if (state.node == nullptr || !kube::MatchesNode(spec, *state.node)) continue;
+    if (state.node == nullptr) continue;
     const bool labelled = std::ranges::all_of(spec.topology_spread, [&](const auto& constraint) {
       return DomainOf(*state.node, constraint.topology_key) != nullptr;
     });
-    if (labelled) eligible.push_back(state.node.get());
+    if (labelled) labelled_nodes.push_back(state.node.get());
   }
   for (const kube::TopologySpreadConstraint& constraint : spec.topology_spread) {
     if (DomainOf(node, constraint.topology_key) == nullptr) {
@@ -144,6 +152,9 @@ std::optional<Scheduler::Refusal> Scheduler::RefuseAmong(
                      "node(s) didn't match pod topology spread constraints (missing "
                      "required label)"};
     }
+    std::vector<const kube::Node*> eligible;
+    std::ranges::copy_if(labelled_nodes, std::back_inserter(eligible),
+                         [&](const kube::Node* other) { return Counts(spec, constraint, *other); });
     if (!Even(asked.pod, node, constraint, eligible, neighbours)) {
       return Refusal{kNeighbours, "node(s) didn't match pod topology spread constraints", true};
     }

@@ -124,7 +124,9 @@ json Spread(const kube::TopologySpreadConstraint& constraint) {
   json out{{"maxSkew", constraint.max_skew},
            {"topologyKey", constraint.topology_key},
            {"whenUnsatisfiable", "DoNotSchedule"},
-           {"minDomains", constraint.min_domains}};
+           {"minDomains", constraint.min_domains},
+           {"nodeAffinityPolicy", constraint.honors_affinity ? "Honor" : "Ignore"},
+           {"nodeTaintsPolicy", constraint.honors_taints ? "Honor" : "Ignore"}};
   if (constraint.label_selector) out["labelSelector"] = Selector(constraint.label_selector);
   Put(out, "matchLabelKeys", constraint.match_label_keys);
   return out;

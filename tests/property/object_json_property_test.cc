@@ -127,7 +127,9 @@ std::shared_ptr<const kube::PodSpec> Spec() {
                                           .topology_key = *Text(),
                                           .label_selector = Selector(),
                                           .min_domains = *rc::gen::arbitrary<std::int32_t>(),
-                                          .match_label_keys = Texts()};
+                                          .match_label_keys = Texts(),
+                                          .honors_affinity = Coin(),
+                                          .honors_taints = Coin()};
   });
   spec.tolerations = Some([] {
     return kube::Toleration{.key = *Text(),
@@ -224,7 +226,9 @@ kube::Pod FullPod() {
                            .topology_key = "zone",
                            .label_selector = kube::LabelSelector{needs},
                            .min_domains = 3,
-                           .match_label_keys = {"c"}}};
+                           .match_label_keys = {"c"},
+                           .honors_affinity = false,
+                           .honors_taints = true}};
   spec.tolerations = {
       {.key = "k", .exists = true, .value = "v", .effect = kube::TaintEffect::kNoExecute}};
   spec.host_ports = {{.ip = "10.0.0.1", .protocol = "UDP", .port = 80}};

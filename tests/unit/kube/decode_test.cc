@@ -62,6 +62,8 @@ json FullPod() {
       "topologySpreadConstraints": [
         {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
          "labelSelector": {}, "minDomains": 3, "matchLabelKeys": ["app"]},
+        {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule",
+         "nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor"},
         {"maxSkew": 1, "topologyKey": "host", "whenUnsatisfiable": "ScheduleAnyway"}],
       "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"},
                       {"key": "team", "value": "a"}],
@@ -158,7 +160,14 @@ TEST_CASE("a pod: where it may run", "[unit][kube]") {
                                                .topology_key = "zone",
                                                .label_selector = LabelSelector{},
                                                .min_domains = 3,
-                                               .match_label_keys = {"app"}}});
+                                               .match_label_keys = {"app"}},
+                                              {.max_skew = 1,
+                                               .topology_key = "rack",
+                                               .label_selector = std::nullopt,
+                                               .min_domains = 1,
+                                               .match_label_keys = {},
+                                               .honors_affinity = false,
+                                               .honors_taints = true}});
   CHECK(spec.tolerations ==
         std::vector<Toleration>{
             {.key = "gpu", .exists = true, .value = "", .effect = TaintEffect::kNoSchedule},

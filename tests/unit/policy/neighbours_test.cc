@@ -240,5 +240,49 @@ TEST_CASE("spread: pods on nodes that the pod may not use are not counted", "[un
   CHECK(NeighboursAllow(pod, t.overlay(), t.scorer.neighbours(), t.node("b1")));
 }
 
+// Zone b is where the selector or a taint keeps the pod away; one pod is in zone a.
+TEST_CASE("spread: nodeAffinityPolicy and nodeTaintsPolicy", "[unit][policy][bug]") {
+  struct Case {
+    const char* selector;  // of zone a
+    bool tolerates;        // the taint of b1
+    bool honors_affinity;
+    bool honors_taints;
+    const char* allowed;
+  };
+  const auto [selector, tolerates, honors_affinity, honors_taints, allowed] =
+      GENERATE(Case{"", false, true, false, "b1 "},    // b1 counts: 1 + 1 - 0 > 1 in zone a
+               Case{"", false, true, true, "a1 a2 "},  // it does not: 1 + 1 - 1
+               Case{"", true, true, true, "b1 "}, Case{"a", false, true, true, "a1 a2 "},
+               Case{"a", true, true, true, "a1 a2 "},
+               Case{"a", true, false, true, "b1 "},  // for kube-scheduler's NodeAffinity to refuse
+               Case{"a", false, false, false, "b1 "}, Case{"a", false, false, true, "a1 a2 "});
+  CAPTURE(selector, tolerates, honors_affinity, honors_taints);
+  Zones t;
+  t.Node(MakeNode("b1").Gpu(8).Label("zone", "b").Taint("dedicated"));
+  t.Pod(MakePod("x1").Label("app", "x").On("a1"));
+  testing::PodBuilder pod = MakePod("p").Label("app", "x").Spread("app", "x", "zone");
+  if (*selector != '\0') pod.Selector("zone", selector);
+  if (tolerates) {
+    pod.spec().tolerations = {
+        {.key = "dedicated", .exists = true, .value = "", .effect = std::nullopt}};
+  }
+  pod.spec().topology_spread[0].honors_affinity = honors_affinity;
+  pod.spec().topology_spread[0].honors_taints = honors_taints;
+  CHECK(t.Allowed(pod) == allowed);
+}
+
+// calPreFilterState skips nodes that lack the label of any constraint.
+TEST_CASE("spread: a node without the label of one constraint counts for no other",
+          "[unit][policy][bug]") {
+  Zones t;
+  for (const char* name : {"a1", "a2"}) {
+    t.Node(MakeNode(name).Gpu(8).Label("zone", "a").Label("host", name));
+  }
+  t.Pod(MakePod("x1").Label("app", "x").On("a1"));
+  CHECK(t.Allowed(
+            MakePod("p").Label("app", "x").Spread("app", "x", "zone").Spread("app", "x", "host")) ==
+        "a2 ");  // b1 has no host: zone b does not count
+}
+
 }  // namespace
 }  // namespace berth::policy
