@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <set>
 
 #include "config/import_draft.h"
+#include "config/policy_keys.h"
 #include "config/scalars.h"
 #include "kube/quantity.h"
 
@@ -118,6 +121,22 @@ void ImportDraft::AddQuantity(kube::ResourceList& list, const std::string& resou
   AddAmount(list, resource, *amount, what, notes);
 }
 
+void ImportDraft::TakePriority(const Json& value, ImportedQueue& imported) {
+  const auto number = NumberIn(value);
+  if (!number || *number == 0) return;
+  if (std::abs(*number) > static_cast<double>(keys::kMostQueuePriority) ||
+      *number != std::trunc(*number)) {
+    imported.notes.push_back(
+        fmt::format("priority {}: not carried over (whole numbers up to {} are possible)",
+                    value.dump(), keys::kMostQueuePriority));
+    return;
+  }
+  imported.queue.priority = std::llround(*number);
+  imported.notes.push_back(fmt::format(
+      "priority {}: it decides between queues that are as far above what they are entitled to",
+      value.dump()));
+}
+
 void ImportDraft::SetLevels(const std::string& topology, const std::vector<std::string>& labels) {
   if (!topology_.empty()) {
     Note(fmt::format("Topology {}: Berth has one tree of levels, that of {}", topology, topology_));
@@ -219,6 +238,10 @@ std::string ImportDraft::ToYaml(std::string_view head) {
       line(fmt::format("  weight: {}.{:03}", queue.weight / 1000, queue.weight % 1000));
     }
     if (!queue.lending_limit.empty()) line("  lendingLimit: " + Amounts(queue.lending_limit));
+    if (queue.priority != 0) line(fmt::format("  priority: {}", queue.priority));
+    if (queue.hold != Hold::kNone) {
+      line(fmt::format("  hold: {}", keys::kHolds[static_cast<std::size_t>(queue.hold)]));
+    }
     if (const std::string text = PreemptionText(queue.preemption); !text.empty()) line(text);
     if (queue.min_run_time.count() != 0)
       line("  minRunTime: " + FormatDuration(queue.min_run_time));

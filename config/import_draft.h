@@ -38,6 +38,8 @@ class ImportDraft {
   static void AddQuantity(kube::ResourceList& list, const std::string& resource,
                           const Json& quantity, const std::string& what,
                           std::vector<std::string>& notes);
+  /// The priority of a queue; a note that says what it decides, or that it cannot be carried over.
+  static void TakePriority(const Json& value, ImportedQueue& imported);
   /// Levels of a Topology object: a list of node label keys, widest first.
   void SetLevels(const std::string& topology, const std::vector<std::string>& labels);
 

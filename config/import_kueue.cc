@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::string_view kGroup = "kueue.x-k8s.io";
 
-/// Quota, limit and lending limit of a ClusterQueue or Cohort. Flavors are added up: Berth has no
-/// quota by flavor. There is a limit if borrowing is limited, or impossible because there is no
-/// cohort.
+/// Quota, limit and lending limit of a ClusterQueue or Cohort. Flavors are added up. There is a
+/// limit if borrowing is limited, or impossible because there is no cohort.
 void TakeQuotas(const Json& object, bool borrows, ImportedQueue& imported) {
   std::map<std::string, std::vector<std::string>> flavors;  // by resource: `name (amount)`
   std::set<std::string> unlimited;
+  std::set<std::string> limited;
   std::set<std::string> kept;  // resources of which some flavor is not lent whole
   kube::ResourceList most;
   for (const Json& group : At(object, "/spec/resourceGroups")) {
@@ -36,6 +36,7 @@ void TakeQuotas(const Json& object, bool borrows, ImportedQueue& imported) {
         std::vector<std::string> ignored;  // noted for the quota already
         ImportDraft::AddQuantity(most, resource, nominal, "limit", ignored);
         if (borrows && !borrowing.is_null()) {
+          limited.insert(resource);
           ImportDraft::AddQuantity(most, resource, borrowing, "borrowingLimit", imported.notes);
         }
         const Json& lending = At(quota, "/lendingLimit");
@@ -46,14 +47,20 @@ void TakeQuotas(const Json& object, bool borrows, ImportedQueue& imported) {
     }
   }
   for (const auto& [resource, amount] : most) {
-    if (!unlimited.contains(resource)) imported.queue.limit[resource] = amount;
+    if (!unlimited.contains(resource)) {
+      imported.queue.limit[resource] = amount;
+    } else if (limited.contains(resource)) {
+      imported.notes.push_back(
+          fmt::format("borrowingLimit of {}: not carried over, some flavors have none", resource));
+    }
   }
   std::erase_if(imported.queue.lending_limit,
                 [&](const auto& amount) { return !kept.contains(amount.first); });
   for (const auto& [resource, parts] : flavors) {
     if (parts.size() < 2) continue;
-    imported.notes.push_back(fmt::format("{}: flavors {} added up, Berth has no quota by flavor",
-                                         resource, fmt::join(parts, ", ")));
+    imported.notes.push_back(fmt::format(
+        "{}: flavors {} added up; keep them apart with `flavors` and the queue's `quotas`",
+        resource, fmt::join(parts, ", ")));
   }
 }
 
@@ -87,6 +94,24 @@ void TakePreemption(const Json& object, ImportedQueue& imported) {
         "preemption.reclaimWithinCohort LowerPriority: between queues priority does not count, "
         "only what they are entitled to");
   }
+  if (const Json& within = At(object, "/spec/preemption/borrowWithinCohort"); !within.empty()) {
+    imported.notes.push_back(
+        fmt::format("preemption.borrowWithinCohort {}: not carried over, beyond its quota a queue "
+                    "takes back up "
+                    "to its fair share",
+                    within.dump()));
+  }
+}
+
+void TakeHold(const Json& object, ImportedQueue& imported) {
+  const std::string text = TextAt(object, "/spec/stopPolicy");
+  if (text == "Hold") {
+    imported.queue.hold = Hold::kHold;
+  } else if (text == "HoldAndDrain") {
+    imported.queue.hold = Hold::kHoldAndDrain;
+  } else if (!text.empty() && text != "None") {
+    imported.notes.push_back(fmt::format("stopPolicy {}: not carried over", text));
+  }
 }
 
 void TakeRest(const Json& object, std::vector<std::string>& notes) {
@@ -96,9 +121,6 @@ void TakeRest(const Json& object, std::vector<std::string>& notes) {
   };
   if (const auto text = differs("/spec/queueingStrategy", "BestEffortFIFO"); !text.empty()) {
     notes.push_back(fmt::format("queueingStrategy {}: not carried over", text));
-  }
-  if (const auto text = differs("/spec/stopPolicy", "None"); !text.empty()) {
-    notes.push_back(fmt::format("stopPolicy {}: not carried over, this queue runs", text));
   }
   for (const char* key : {"admissionChecks", "admissionChecksStrategy", "admissionScope",
                           "concurrentAdmissionPolicy"}) {
@@ -194,6 +216,7 @@ void ImportKueue(const std::vector<Json>& objects, ImportDraft& draft) {
     TakeQuotas(*object, !CohortOf(*object).empty(), imported);
     TakeWeight(*object, imported);
     TakePreemption(*object, imported);
+    TakeHold(*object, imported);
     TakeRest(*object, imported.notes);
     for (std::string& note : local_notes[NameOf(*object)]) imported.notes.push_back(note);
     const auto& users = namespaces[NameOf(*object)];
@@ -234,9 +257,9 @@ void ImportKueue(const std::vector<Json>& objects, ImportDraft& draft) {
   for (const Json* flavor : OfKind(objects, kGroup, "ResourceFlavor")) {
     const Json& labels = At(*flavor, "/spec/nodeLabels");
     if (labels.empty()) continue;
-    draft.Note(fmt::format(
-        "ResourceFlavor {}: nodes {} are not told apart, pods need a nodeSelector of their own",
-        NameOf(*flavor), labels.dump()));
+    draft.Note(
+        fmt::format("ResourceFlavor {}: nodes {} are not told apart, until `flavors` name them",
+                    NameOf(*flavor), labels.dump()));
   }
   for (const Json* topology : OfKind(objects, kGroup, "Topology")) {
     std::vector<std::string> labels;

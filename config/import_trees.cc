@@ -99,13 +99,17 @@ void ImportVolcano(const std::vector<Json>& objects, ImportDraft& draft) {
     if (At(*object, "/spec/reclaimable") == Json(false)) {
       imported.notes.push_back("reclaimable: false: not carried over");
     }
-    for (const char* key : {"affinity", "extendClusters", "priority", "dequeueStrategy"}) {
+    ImportDraft::TakePriority(At(*object, "/spec/priority"), imported);
+    for (const char* key : {"affinity", "extendClusters", "dequeueStrategy"}) {
       const Json& value = At(*object, fmt::format("/spec/{}", key).c_str());
       if (!value.empty() && value != Json(0)) {
         imported.notes.push_back(fmt::format("{}: not carried over", key));
       }
     }
-    if (const auto state = TextAt(*object, "/status/state"); !state.empty() && state != "Open") {
+    if (const auto state = TextAt(*object, "/status/state");
+        state == "Closed" || state == "Closing") {
+      queue.hold = Hold::kHold;
+    } else if (!state.empty() && state != "Open") {
       imported.notes.push_back(
           fmt::format("state {}: not carried over, this queue is open", state));
     }
@@ -202,7 +206,8 @@ void ImportKai(const std::vector<Json>& objects, ImportDraft& draft) {
     TakeKaiResources(*object, imported);
     const bool leaf = !parents.contains(NameOf(*object));  // only leaves take pods
     const bool timed = leaf && TakeKaiRunTime(*object, imported);
-    for (const std::string_view key : {"priority", "preemptMinRuntime", "reclaimMinRuntime"}) {
+    ImportDraft::TakePriority(At(*object, "/spec/priority"), imported);
+    for (const std::string_view key : {"preemptMinRuntime", "reclaimMinRuntime"}) {
       const Json& value = At(*object, fmt::format("/spec/{}", key).c_str());
       if (!value.is_null() && !(timed && key == "preemptMinRuntime")) {
         imported.notes.push_back(fmt::format("{} {}: not carried over", key, value.dump()));

@@ -85,6 +85,7 @@ inline constexpr Form kNamespace{IsNamespaceOrStar, "a namespace or \"*\"", kNam
 
 inline constexpr std::array<std::string_view, 2> kModes{"enforce", "passthrough"};
 inline constexpr std::array<std::string_view, 2> kDeviceKinds{"whole", "handles"};
+inline constexpr std::int64_t kMostQueuePriority = 1'000'000;
 inline constexpr std::array<std::string_view, 3> kHolds{"none", "hold", "holdAndDrain"};
 inline constexpr std::array<std::string_view, 2> kOrders{"fifo", "predictedService"};
 inline constexpr std::array<std::string_view, 2> kWithin{"lower", "never"};
@@ -231,7 +232,7 @@ void Keys(Visitor& key, T& queue) {
   key("limit", queue.limit, Amounts{}, "Never passed.");
   key("weight", queue.weight, Decimal{0, 1'000'000},
       "Its part of what is free beyond quotas, among its siblings. 0: only what the others leave.");
-  key("priority", queue.priority, Whole{-1'000'000, 1'000'000},
+  key("priority", queue.priority, Whole{-kMostQueuePriority, kMostQueuePriority},
       "Between siblings with equal claims, the higher goes first.");
   key("lendingLimit", queue.lending_limit, Amounts{},
       "Of its quota, the most that others may use. Absent: all of it.");

@@ -113,6 +113,36 @@ TEST_CASE("kai: units, unlimited, leaves", "[unit][config]") {
   CHECK(policy.levels.back().node_label == "kubernetes.io/hostname");
 }
 
+TEST_CASE("import: queues that are stopped, and priorities", "[unit][config]") {
+  const auto first = [](Peer peer, const std::string& object) {
+    return Decoded(Imported(peer, object)).queues.front();
+  };
+  const auto kueue = [&](const std::string& stop) {
+    return first(Peer::kKueue,
+                 fmt::format("{{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, "
+                             "metadata: {{name: q}}, spec: {{stopPolicy: {}}}}}",
+                             stop))
+        .hold;
+  };
+  CHECK(kueue("None") == Hold::kNone);
+  CHECK(kueue("Hold") == Hold::kHold);
+  CHECK(kueue("HoldAndDrain") == Hold::kHoldAndDrain);
+  const auto volcano = [&](const std::string& state, const std::string& priority) {
+    return first(Peer::kVolcano,
+                 fmt::format("{{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: "
+                             "{{name: q}}, spec: {{priority: {}}}, status: {{state: {}}}}}",
+                             priority, state));
+  };
+  CHECK(volcano("Open", "7").hold == Hold::kNone);
+  CHECK(volcano("Closed", "7").hold == Hold::kHold);
+  CHECK(volcano("Open", "7").priority == 7);
+  CHECK(volcano("Open", "1000000").priority == 1'000'000);
+  for (const char* outside : {"1000001", "1e300", "0.5", "nan", "x"}) {
+    CAPTURE(outside);
+    CHECK(volcano("Open", outside).priority == 0);
+  }
+}
+
 TEST_CASE("an import of nothing is an error, not an empty policy", "[unit][config]") {
   const auto objects = ReadManifests("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}");
   REQUIRE(objects);
