@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -48,6 +49,19 @@ void AddOutputOption(CLI::App& command, Format& format) {
           "-o,--output", [&format](const std::string& name) { format = kFormats.at(name); },
           "how to print the result")
       ->check(CLI::IsMember({"table", "json", "csv"}));
+}
+
+CLI::Validator NumberFrom(double low, double high) {
+  const std::string range = fmt::format("FLOAT in [{} - {}]", low, high);
+  return CLI::Validator(
+      [=](const std::string& text) {
+        double number = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        const bool is = error == std::errc{} && end == text.data() + text.size();
+        return is && number >= low && number <= high ? std::string()
+                                                     : fmt::format("`{}` is no {}", text, range);
+      },
+      range);
 }
 
 void AddThreadsOption(CLI::App& command, unsigned& threads) {

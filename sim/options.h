@@ -50,6 +50,8 @@ int WriteFile(const std::string& path, const std::string& text);
 void AddSeedsOption(CLI::App& command, std::vector<std::uint64_t>& seeds, const std::string& help);
 /// Adds -o,--output.
 void AddOutputOption(CLI::App& command, Format& format);
+/// Accepts numbers from `low` up to `high`: unlike CLI::Range, not `nan`.
+CLI::Validator NumberFrom(double low, double high);
 /// Adds --threads.
 void AddThreadsOption(CLI::App& command, unsigned& threads);
 /// Adds `name`, which takes what ParseNames accepts.

@@ -118,7 +118,7 @@ void AddTraceCommand(CLI::App& simulate, std::function<int()>& run) {
   command
       ->add_option("--load", options->load,
                    "stretch or draw the arrivals so that they offer this load; 1 = all GPUs busy")
-      ->check(CLI::Range(0.01, 10.0));
+      ->check(NumberFrom(0.01, 10.0));
   command
       ->add_option("--jobs", options->jobs,
                    "the first so many jobs; 0: all. Without arrivals: as many at random")

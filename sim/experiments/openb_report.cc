@@ -121,8 +121,7 @@ std::string DifferenceTable(const std::vector<PackingResult>& results, const std
   const auto add = [&](const std::string& list, const std::string& policy,
                        const std::vector<double>& ours, const std::vector<double>& theirs) {
     const Interval d = PairedDifference(ours, theirs);
-    table.Add({list, policy, base, Signed(d.mean),
-               fmt::format("{:+.2f} .. {:+.2f}", d.mean - d.half_width, d.mean + d.half_width)});
+    table.Add({list, policy, base, Signed(d.mean), RangeText(d, 2)});
   };
   const auto lists = Names(results, &PackingResult::list);
   for (const std::string& policy : Names(results, &PackingResult::policy)) {

@@ -1,5 +1,7 @@
 #include "sim/experiments/statistics.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -27,6 +29,12 @@ double Quantile(std::vector<double> values, double share) {
   const auto nth = values.begin() + static_cast<std::ptrdiff_t>(std::min(rank, values.size()) - 1);
   std::ranges::nth_element(values, nth);
   return *nth;
+}
+
+std::string RangeText(const Interval& interval, int decimals) {
+  if (interval.count < 2) return "-";
+  return fmt::format("{:+.{}f} .. {:+.{}f}", interval.mean - interval.half_width, decimals,
+                     interval.mean + interval.half_width, decimals);
 }
 
 double StudentT975(std::size_t degrees) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace berth::sim {
@@ -21,6 +22,9 @@ struct Interval {
   double half_width = 0;  ///< 0 for fewer than two values.
   std::size_t count = 0;
 };
+
+/// Its ends with so many decimals, as `-1.5 .. +0.3`; `-` for fewer than two values.
+std::string RangeText(const Interval& interval, int decimals);
 
 /// Two-sided 0.975 quantile of Student's t with this many degrees of freedom (at least 1).
 double StudentT975(std::size_t degrees);

@@ -55,7 +55,7 @@ void AddTopologyCommand(CLI::App& simulate, std::function<int()>& run) {
       "topology", "how far apart gangs come to run on a loaded cluster, and the GPUs of a pod");
   command->add_option("--load", options->loads, "shares of all GPUs that are asked for: L,L")
       ->delimiter(',')
-      ->check(CLI::Range(0.1, 0.99))
+      ->check(NumberFrom(0.1, 0.99))
       ->capture_default_str();
   AddNamesOption(*command, "--policy", options->policies, TopologyPolicies(),
                  "policies (default: BestFit,RackAffinity,TightestRack,Berth,BerthPreferred)");

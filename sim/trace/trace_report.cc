@@ -305,12 +305,8 @@ std::string TraceDifferences(const std::vector<TraceResult>& results, const std:
     const std::vector<double> zero(percent.size(), 0);
     const Interval jct = PairedDifference(percent, zero);
     const Interval wait = PairedDifference(waits, zero);
-    table.Add(
-        {policy, base, fmt::format("{:+.1f} %", jct.mean),
-         fmt::format("{:+.1f} .. {:+.1f}", jct.mean - jct.half_width, jct.mean + jct.half_width),
-         fmt::format("{:+.0f}", wait.mean),
-         fmt::format("{:+.0f} .. {:+.0f}", wait.mean - wait.half_width,
-                     wait.mean + wait.half_width)});
+    table.Add({policy, base, fmt::format("{:+.1f} %", jct.mean), RangeText(jct, 1),
+               fmt::format("{:+.0f}", wait.mean), RangeText(wait, 0)});
   }
   return table.Render();
 }

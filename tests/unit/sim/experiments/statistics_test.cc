@@ -28,6 +28,9 @@ TEST_CASE("the 95 % interval of paired differences", "[statistics]") {
   CHECK(d.half_width == Approx(2.4843).epsilon(0.001));
   CHECK(d.count == 3);
   CHECK(PairedDifference(std::array{2.0}, std::array{1.0}).half_width == 0);
+  // One pair tells nothing about how far others may be from it.
+  CHECK(RangeText(PairedDifference(std::array{2.0}, std::array{1.0}), 1) == "-");
+  CHECK(RangeText({.mean = 1, .half_width = 2.5, .count = 2}, 1) == "-1.5 .. +3.5");
 }
 
 TEST_CASE("Student's t beyond the table joins on to it", "[statistics]") {
