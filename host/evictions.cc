@@ -7,10 +7,16 @@
 namespace berth::host {
 
 void Evictions::Begin(engine::EvictPod eviction) {
-  if (eviction.dry_run) return Send(std::move(eviction));
+  if (eviction.dry_run) return Send(std::move(eviction), 1);
+  Mark(std::move(eviction), 1);
+}
+
+void Evictions::Mark(engine::EvictPod eviction, int tries) {
   const Id id = out_.NewId();
-  out_.Put(MarkOrder(id, eviction, /*sets_condition=*/eviction.by_delete));
-  writes_.emplace(id, Write{.what = std::move(eviction), .marks = true});
+  MarkVictim order = MarkOrder(id, eviction, /*sets_condition=*/eviction.by_delete);
+  order.attempt = tries;
+  out_.Put(std::move(order));
+  writes_.emplace(id, Write{.what = std::move(eviction), .marks = true, .tries = tries});
 }
 
 void Evictions::Begin(engine::WarnVictim warning) {
@@ -35,31 +41,40 @@ bool Evictions::Wants(Id write, const engine::Engine& engine) const {
   return under_way.warns || engine.StillEvicts(under_way.what.workload, under_way.what.id);
 }
 
-void Evictions::Send(engine::EvictPod eviction) {
+void Evictions::Send(engine::EvictPod eviction, int tries) {
   const Id id = out_.NewId();
-  out_.Put(Evict{
-      .id = id, .pod = eviction.pod, .dry_run = eviction.dry_run, .by_delete = eviction.by_delete});
-  writes_.emplace(id, Write{.what = std::move(eviction)});
+  out_.Put(Evict{.id = id,
+                 .pod = eviction.pod,
+                 .dry_run = eviction.dry_run,
+                 .by_delete = eviction.by_delete,
+                 .attempt = tries});
+  writes_.emplace(id, Write{.what = std::move(eviction), .tries = tries});
 }
 
 std::optional<Evictions::Answer> Evictions::Finished(Id write, const Result& result) {
   Write ended = std::move(writes_.extract(write).mapped());
   const bool gone = IsGone(result);
   const bool done = result.outcome == kube::WriteOutcome::kDone;
+  constexpr int kMostTries = 3;
   if (ended.warns) {
-    constexpr int kMostTries = 3;
     if (!gone && !done && ended.tries < kMostTries) {
       Tell(std::move(ended.what.pod), std::move(ended.time), ended.tries + 1);
     }
     return std::nullopt;
   }
-  // It may have been done: our watch will show it.
-  const bool maybe =
-      result.outcome == kube::WriteOutcome::kUnknown && !ended.what.dry_run && !ended.marks;
-  if (ended.marks && done) {
-    Send(std::move(ended.what));
+  const bool unknown = result.outcome == kube::WriteOutcome::kUnknown;
+  if (unknown && ended.tries < kMostTries) {
+    // Done twice, it is as if it were done once.
+    const int tries = ended.tries + 1;
+    ended.marks ? Mark(std::move(ended.what), tries) : Send(std::move(ended.what), tries);
     return std::nullopt;
   }
+  if (ended.marks && done) {
+    Send(std::move(ended.what), 1);
+    return std::nullopt;
+  }
+  // It may have been done: our watch will show it.
+  const bool maybe = unknown && !ended.what.dry_run && !ended.marks;
   return Answer{.what = std::move(ended.what), .accepted = gone || done || maybe};
 }
 

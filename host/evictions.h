@@ -1,7 +1,8 @@
 // Evictions that the engine orders, and warnings of them: a dry run is one request; before a real
-// one the victim is marked with the workload that gets its room. A request that fails is not
-// repeated here: the engine orders it again as long as its plan needs it. A warning is tried a few
-// times.
+// one the victim is marked with the workload that gets its room. A request that is refused is not
+// repeated here: the engine orders it again as long as its plan needs it. One whose outcome is not
+// known, and a warning, are tried a few times: an API server that is away for some seconds costs
+// no plan.
 #pragma once
 
 #include <map>
@@ -44,7 +45,8 @@ class Evictions {
     int tries = 1;
   };
 
-  void Send(engine::EvictPod eviction);
+  void Mark(engine::EvictPod eviction, int tries);
+  void Send(engine::EvictPod eviction, int tries);
   void Tell(engine::PodRef pod, std::string time, int tries);
 
   Outbox& out_;
