@@ -149,6 +149,8 @@ struct NodeInfo {
   Demand counted_size;               ///< Its devices, if it counts for Store::LeastDemandOf.
 
   std::int64_t free(ResourceId id) const { return allocatable[id] - used[id]; }
+  /// It is Ready and not cordoned: what it has is shared out.
+  bool open() const { return present && object.ready && !object.unschedulable; }
 };
 
 /// Takes from `devices` those that a pod of the shape gets: `wanted` where they have the room;

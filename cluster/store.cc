@@ -98,7 +98,7 @@ void Store::Touch(NodeInfo& node) {
 }
 
 void Store::CountDevices(NodeInfo& node) {
-  const bool open = node.present && node.object.ready && !node.object.unschedulable;
+  const bool open = node.open();
   for (const ResourceId id : device_ids_) {
     const std::int64_t free = open ? std::max<std::int64_t>(0, node.free(id)) : 0;
     free_devices_.Add(id, free - node.counted_free[id]);
@@ -111,7 +111,7 @@ void Store::CountDevices(NodeInfo& node) {
 /// Where a size of nodes comes or goes, whole-node pods that wait may ask for another amount.
 void Store::CountSize(NodeInfo& node) {
   Demand size;
-  if (node.present && node.object.ready && !node.object.unschedulable) {
+  if (node.open()) {
     for (const ResourceId device : whole_device_ids_) {
       if (node.allocatable[device] > 0) size.emplace_back(device, node.allocatable[device]);
     }

@@ -266,6 +266,25 @@ std::vector<VictimJob> ClaimableOf(std::vector<VictimJob> jobs, const Workload& 
   return claimable;
 }
 
+/// In the order in which they are taken first. There may be tens of thousands: what they are
+/// compared by is looked up once, and only that is moved while they are sorted.
+std::vector<VictimJob> InOrder(std::vector<VictimJob> jobs) {
+  using Key = std::tuple<std::int32_t, std::int64_t, TimePoint, std::string_view, bool, int>;
+  std::vector<std::pair<Key, std::size_t>> order;
+  order.reserve(jobs.size());
+  for (const VictimJob& job : jobs) {
+    const Workload& workload = *job.workload;
+    order.emplace_back(Key(workload.priority, job.work, -workload.creation,
+                           workload.members.front()->object.meta.uid, !job.surplus, job.place),
+                       order.size());
+  }
+  std::ranges::sort(order);
+  std::vector<VictimJob> sorted;
+  sorted.reserve(jobs.size());
+  for (const auto& [key, index] : order) sorted.push_back(std::move(jobs[index]));
+  return sorted;
+}
+
 }  // namespace
 
 bool HasEvictedAll(const cluster::Store& store, const Plan& plan) {
@@ -345,7 +364,7 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
       if (holder == nullptr || holder == &workload || pod->terminating()) continue;
       if (own ? holder->priority >= workload.priority : excess_of(pod->charged_queue) == 0)
         continue;
-      if (!seen.insert(holder).second) continue;
+      if (holder->members.size() > 1 && !seen.insert(holder).second) continue;
       for (VictimJob& job :
            TakeableOf(view, *holder, workload, sources, losable ? &*losable : nullptr)) {
         if (job.queue != workload.queue) job.excess = excess_of(job.queue);
@@ -354,12 +373,7 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
     }
   }
   if (losable) jobs = ClaimableOf(std::move(jobs), workload, *exchange, *losable, wants);
-  std::ranges::sort(jobs, {}, [](const VictimJob& job) {
-    return std::tuple(job.workload->priority, job.work, -job.workload->creation,
-                      std::string_view(job.workload->members.front()->object.meta.uid),
-                      !job.surplus, job.place);
-  });
-  return jobs;
+  return InOrder(std::move(jobs));
 }
 
 }  // namespace berth::engine

@@ -161,6 +161,13 @@ bool Chooser::HasRoom(std::span<const VictimJob* const> jobs) {
   return SearchRoom(jobs, for_.pods, /*limited=*/true).has_value();
 }
 
+bool Chooser::needs_company() const {
+  return std::ranges::any_of(for_.pods, [](const PodInfo* pod) {
+    const kube::PodSpec& spec = *pod->object.spec;
+    return !spec.required_pod_affinity.empty() || !spec.topology_spread.empty();
+  });
+}
+
 bool Chooser::IsUsedUp() const { return searches_ >= kMaxSearches; }
 
 std::optional<int> Chooser::StraddlersOf(std::span<const VictimJob* const> jobs) const {
@@ -200,15 +207,19 @@ Jobs Chooser::Admit(const Jobs& order, bool straddlers) const {
 }
 
 std::vector<Chooser::Part> Chooser::Parts(const Jobs& order, bool straddlers) const {
-  std::map<cluster::NodeIndex, std::set<std::size_t>> there;  // places in the order
-  std::map<const Workload*, std::set<std::size_t>> surplus;
+  using Indices = std::vector<std::size_t>;  // into the order
+  std::map<cluster::NodeIndex, Indices> there;
+  std::map<const Workload*, Indices> surplus;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    if (order[i]->surplus) surplus[order[i]->workload].insert(i);
+    if (order[i]->surplus) surplus[order[i]->workload].push_back(i);
   }
   for (std::size_t i = 0; i < order.size(); ++i) {
-    for (const cluster::NodeIndex node : NodesOf(*order[i])) {
-      there[node].insert(i);
-      if (order[i]->before > 0) there[node].merge(std::set(surplus[order[i]->workload]));
+    for (const PodInfo* pod : order[i]->pods) {
+      Indices& here = there[pod->node];
+      here.push_back(i);
+      if (order[i]->before == 0) continue;
+      const Indices& first = surplus[order[i]->workload];
+      here.insert(here.end(), first.begin(), first.end());
     }
   }
   // Of equal jobs of one queue it does not matter which ones are left for the floor.
@@ -218,7 +229,10 @@ std::vector<Chooser::Part> Chooser::Parts(const Jobs& order, bool straddlers) co
       });
   view_.scorer.Refresh();
   std::vector<Part> parts;
-  for (const auto& [node, here] : there) {
+  for (auto& [node, here] : there) {
+    std::ranges::sort(here);
+    const auto repeats = std::ranges::unique(here);
+    here.erase(repeats.begin(), repeats.end());
     Jobs jobs;
     for (const std::size_t i : here) jobs.push_back(order[i]);
     AddParts(node, jobs, straddlers, limited, parts);
@@ -287,6 +301,7 @@ bool Chooser::NeedsAll(const Jobs& jobs) {
 }
 
 Jobs Chooser::BreakingBudgets(std::span<const VictimJob* const> jobs) const {
+  if (!BreaksBudgets(Running(jobs), view_.store)) return {};
   Jobs within;
   Jobs breaking;
   for (const VictimJob* job : jobs) {

@@ -250,7 +250,7 @@ class Engine : private cluster::StoreListener {
   std::size_t MostInLine() const;
   /// Whether nothing has changed that claims depend on since WakeClaimants.
   bool ClaimsAreSeen() const {
-    return claims_seen_ == store_.generation() && fair_shares_.IsOfNow();
+    return claims_seen_ == std::pair(store_.generation(), store_.policy_generation());
   }
   /// Whether fair shares may be needed, and some workload's demand was not read yet.
   bool ReadsDemand() const {
@@ -465,7 +465,8 @@ class Engine : private cluster::StoreListener {
   EndingCache ending_;
   /// Workloads that wait and may come to have a claim on other queues.
   std::unordered_set<const cluster::Workload*> claimants_;
-  std::uint64_t claims_seen_ = 0;        ///< The store's generation when they were last looked at.
+  /// The store's generation, and that of its policy, when they were last looked at.
+  std::pair<std::uint64_t, std::uint64_t> claims_seen_;
   std::optional<TimePoint> claims_due_;  ///< When they are looked at again.
   TimePoint past_use_due_ = 0;           ///< When RenewPastUse is to renew it at the latest.
 

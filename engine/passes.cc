@@ -156,7 +156,8 @@ void Engine::WakeClaimants(TimePoint now) {
     if (may) store_.MarkChanged(*workload);
     return may;
   });
-  claims_seen_ = store_.generation();
+  // With the marks, which change nothing that claims depend on.
+  claims_seen_ = {store_.generation(), store_.policy_generation()};
 }
 
 /// fairness.halfLife: what queues held on average changes with time alone, and orders the line.

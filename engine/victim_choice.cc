@@ -105,6 +105,23 @@ void DropElsewhere(Jobs& jobs, const Reservation& plan, Chooser& chooser) {
   if (there.size() < jobs.size() && chooser.Search(there)) jobs = std::move(there);
 }
 
+/// Drops jobs without which the others are enough, the last ones first. Returns whether there are
+/// some.
+bool DropOneByOne(Jobs& jobs, Chooser& chooser) {
+  const std::size_t before = jobs.size();
+  // Who is needed now is all the more needed in a smaller set.
+  const std::set<const VictimJob*> needed = chooser.Needed(jobs);
+  for (std::size_t i = jobs.size(); i-- > 0 && jobs.size() > 1;) {
+    const auto follows = [&](const VictimJob* other) { return IsBefore(*jobs[i], *other); };
+    if (needed.contains(jobs[i])) continue;
+    if (jobs[i]->surplus && std::ranges::any_of(jobs, follows)) continue;
+    Jobs fewer = jobs;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    if (chooser.Search(fewer)) jobs = std::move(fewer);
+  }
+  return jobs.size() < before;
+}
+
 /// Of `jobs`, the shortest part from the front that is enough, and of that what cannot be left out:
 /// the last ones are left out first. Empty: all together are not enough.
 Jobs MinimalOf(Jobs jobs, Chooser& chooser) {
@@ -129,15 +146,8 @@ Jobs MinimalOf(Jobs jobs, Chooser& chooser) {
   }
   jobs.resize(most);
   DropElsewhere(jobs, *plan, chooser);
-  // Who is needed now is all the more needed in a smaller set.
-  const std::set<const VictimJob*> needed = chooser.Needed(jobs);
-  for (std::size_t i = jobs.size(); i-- > 0 && jobs.size() > 1;) {
-    const auto follows = [&](const VictimJob* other) { return IsBefore(*jobs[i], *other); };
-    if (needed.contains(jobs[i])) continue;
-    if (jobs[i]->surplus && std::ranges::any_of(jobs, follows)) continue;
-    Jobs fewer = jobs;
-    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    if (chooser.Search(fewer)) jobs = std::move(fewer);
+  // Without the jobs of one queue, fewer of another one may be enough: it needs another claim.
+  while (DropOneByOne(jobs, chooser) && chooser.claims()) {
   }
   return jobs;
 }
@@ -245,11 +255,31 @@ void AddSpanning(std::span<const Chooser::Part> parts, std::vector<Jobs>& orders
   }
 }
 
+/// Of the jobs of several queues, those of the queue `own` alone, and with them those of one other
+/// queue each: a claim on one queue may need no claim on others, and one's own work needs none.
+std::vector<Jobs> ByQueue(const Jobs& order, cluster::QueueId own) {
+  constexpr std::size_t kMaxQueues = 8;
+  std::vector<cluster::QueueId> queues;
+  for (const VictimJob* job : order) {
+    if (std::ranges::find(queues, job->queue) == queues.end()) queues.push_back(job->queue);
+  }
+  std::vector<Jobs> parts;
+  if (queues.size() < 2) return parts;
+  for (const cluster::QueueId queue : queues | std::views::take(kMaxQueues)) {
+    Jobs part;
+    std::ranges::copy_if(order, std::back_inserter(part), [&](const VictimJob* job) {
+      return job->queue == queue || job->queue == own;
+    });
+    if (part.size() < order.size()) parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
 /// In which order jobs are taken where not all sets can be tried, each after those before it: by
-/// their rank, the largest first, and the smallest first; and each of these by the parts that make
-/// room for a member, also for each domain that the workload must be in, and for each of some parts
-/// alone if that can be enough: a pod by itself needs no more, and a straddler goes before others
-/// have used up what it needs.
+/// their rank, the largest first, and the smallest first; by their rank, those of some queues
+/// alone; and each of these by the parts that make room for a member, also for each domain that the
+/// workload must be in, and for each of some parts alone if that can be enough: a pod by itself
+/// needs no more, and a straddler goes before others have used up what it needs.
 std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Beneficiary& beneficiary,
                            bool straddlers, const Chooser& chooser) {
   constexpr int kMaxGroups = 16;
@@ -269,6 +299,9 @@ std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Benef
   };
   add_by_size(std::ranges::greater{});
   add_by_size(std::ranges::less{});
+  for (const Jobs& part : ByQueue(by_rank, beneficiary.workload.queue)) {
+    orders.push_back(InTurns(part));
+  }
   for (const Jobs& order : std::vector(orders)) {
     const std::vector<Chooser::Part> parts = chooser.Parts(order, straddlers);
     Jobs all;
@@ -345,8 +378,9 @@ std::optional<Reservation> ChooseVictims(const View& view, const Beneficiary& be
   Chooser chooser(view, beneficiary);
   Jobs all;
   for (const VictimJob& job : candidates) all.push_back(&job);
-  // It only has to wait, or it never fits.
-  if (chooser.HasRoom({}) || !chooser.HasRoom(all)) return std::nullopt;
+  if (chooser.HasRoom({})) return std::nullopt;  // it only has to wait
+  // It never fits, unless it needs the company of some of them.
+  if (!chooser.needs_company() && !chooser.HasRoom(all)) return std::nullopt;
   return candidates.size() <= kExactJobs ? ChooseExactly(candidates, chooser)
                                          : ChooseBySearch(candidates, beneficiary, chooser);
 }

@@ -139,6 +139,7 @@ bool OutsideQueues(const std::vector<const PodInfo*>& victims) {
 }  // namespace
 
 std::int64_t CountBroken(const std::vector<const PodInfo*>& victims, const cluster::Store& store) {
+  if (store.disruption_budgets().empty()) return 0;
   std::map<std::string_view, std::int64_t> gone;
   return std::ranges::count_if(victims, [&](const PodInfo* victim) {
     bool breaks = false;

@@ -52,12 +52,14 @@ std::map<ResourceId, std::int64_t> ChargedDevices(const cluster::Store& store,
 }  // namespace
 
 FairShareTable::FairShareTable(const cluster::Store& store, const FairTree& tree) {
-  const std::vector<DeviceAmounts> shares = FairShares(tree);
+  std::vector<Entitlement> shares = Entitlements(tree);
   QueueId most = cluster::kNoQueue;
   for (const QueueId queue : store.queues()) most = std::max(most, queue);
   entries_.resize(static_cast<std::size_t>(most + 1));
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    entries_[static_cast<std::size_t>(tree.queues[i].id)].share = shares[i];
+    Entry& entry = entries_[static_cast<std::size_t>(tree.queues[i].id)];
+    entry.share = std::move(shares[i].share);
+    entry.own = std::move(shares[i].own);
   }
   for (const QueueId queue : store.queues()) {
     const std::vector<QueueId>& path = store.queue(queue).path;
@@ -98,14 +100,9 @@ const FairShareTable::Entry& FairShareTable::EntryOf(QueueId queue) const {
 std::int64_t FairShareTable::Share(const cluster::Store& store, Claimant of, ResourceId id) const {
   const auto& ids = store.device_ids();
   const auto kind = static_cast<std::size_t>(std::ranges::find(ids, id) - ids.begin());
-  const auto share = [&](QueueId queue) {
-    const DeviceAmounts& amounts = EntryOf(queue).share;
-    return kind < amounts.size() ? amounts[kind] : 0;
-  };
-  std::int64_t result = share(of.queue);
-  if (!of.own) return result;
-  for (const QueueId below : EntryOf(of.queue).below) result -= share(below);
-  return result;
+  const Entry& entry = EntryOf(of.queue);
+  const DeviceAmounts& amounts = of.own ? entry.own : entry.share;
+  return kind < amounts.size() ? amounts[kind] : 0;
 }
 
 std::int64_t FairShareTable::Used(const QuotaView& view, Claimant of, ResourceId id) const {
@@ -274,27 +271,27 @@ bool Floors::Take(const Loss& loss, bool may_straddle) {
   const cluster::Store& store = exchange_->store();
   for (const PodInfo* pod : loss.pods) left_.GiveBack(*pod);
   if (loss.queue == exchange_->claimant_) return true;
-  std::set<std::tuple<QueueId, bool, ResourceId>> straddled = straddled_;
+  std::vector<std::tuple<QueueId, bool, ResourceId>> straddles;
   const auto fits = [&](const Claimant& claimant, ResourceId id, std::int64_t amount) {
     const std::int64_t left = exchange_->shares_->Used(left_, claimant, id);
     const std::int64_t floor = exchange_->Floor(claimant, id);
     if (left >= floor) return true;
-    return may_straddle && left + amount > floor &&
-           straddled.emplace(claimant.queue, claimant.own, id).second;
+    straddles.emplace_back(claimant.queue, claimant.own, id);
+    return may_straddle && left + amount > floor && !straddled_.contains(straddles.back());
   };
-  const std::vector<Claimant> theirs =
-      BelowAncestor(exchange_->shares_->PathOf(store, loss.queue), ours_);
+  const auto [known, fresh] = theirs_.try_emplace(loss.queue);
+  if (fresh) known->second = BelowAncestor(exchange_->shares_->PathOf(store, loss.queue), ours_);
   auto charged = ChargedDevices(store, loss.pods);
   if (!loss.minimum.empty()) {
     for (auto& [id, amount] : charged) amount = 0;
     for (const auto& [id, amount] : ChargedDevices(store, loss.minimum)) charged[id] = amount;
   }
-  const bool taken = std::ranges::all_of(theirs, [&](const Claimant& claimant) {
+  const bool taken = std::ranges::all_of(known->second, [&](const Claimant& claimant) {
     return std::ranges::all_of(
         charged, [&](const auto& part) { return fits(claimant, part.first, part.second); });
   });
   if (taken) {
-    straddled_ = std::move(straddled);
+    straddled_.insert(straddles.begin(), straddles.end());
   } else {
     for (const PodInfo* pod : loss.pods) left_.Take(pod->charged_queue, pod->queue_charge);
   }

@@ -48,6 +48,7 @@ class FairShareTable {
  private:
   struct Entry {
     DeviceAmounts share{};
+    DeviceAmounts own{};
     std::vector<cluster::QueueId> below{};  ///< The queues whose parent it is.
     bool operator==(const Entry&) const = default;
   };
@@ -192,6 +193,7 @@ class Floors {
   const Exchange* exchange_;
   QuotaView left_;
   std::vector<Claimant> ours_;
+  std::map<cluster::QueueId, std::vector<Claimant>> theirs_;  ///< Below the common ancestor.
   std::set<std::tuple<cluster::QueueId, bool, cluster::ResourceId>> straddled_;
 };
 

@@ -33,6 +33,8 @@ struct Node {
   std::int64_t weight = 1000;
   std::int64_t priority = 0;
   DeviceAmounts amount;  ///< What it has so far.
+  /// Of that, what it has only because a quota above a queue of weight 0 covers it.
+  DeviceAmounts unearned;
   /// Of what it keeps, the part that neither it nor a queue below it uses or keeps; and the same of
   /// all queues below it.
   DeviceAmounts idle, idle_below;
@@ -45,7 +47,7 @@ struct Node {
 class Sharing {
  public:
   explicit Sharing(const FairTree& tree);
-  std::vector<DeviceAmounts> Run();
+  std::vector<Entitlement> Run();
 
  private:
   std::size_t kinds() const { return tree_->pool.size(); }
@@ -54,6 +56,11 @@ class Sharing {
   void AddQueues();
   void AddJobs();
   DeviceAmounts MostOf(int index);
+  bool IsCovered(int index, std::size_t kind, std::int64_t step);
+  void NoteUnearned(int leaf, const DeviceAmounts& step);
+  bool IsBeyond(const Node& node, std::size_t kind, std::int64_t step) const {
+    return node.queue && node.weight == 0 && node.amount[kind] + step > node.quota[kind];
+  }
   void RankNode(Node& node);
   bool Worse(int a, int b) { return node(b).rank < node(a).rank; }
   void FindLeaf(Node& node);
@@ -75,6 +82,7 @@ Node& Sharing::AddNode(int parent) {
   node.quota.resize(kinds());
   node.limit.resize(kinds(), kNoLimit);
   node.amount.resize(kinds());
+  node.unearned.resize(kinds());
   node.kept.resize(kinds());
   node.idle.resize(kinds());
   node.idle_below.resize(kinds());
@@ -128,7 +136,6 @@ void Sharing::AddQueues() {
     node.weight = queue.weight;
     node.priority = queue.priority;
     for (std::size_t kind = 0; kind < kinds(); ++kind) {
-      if (queue.weight == 0) node.limit[kind] = std::min(node.limit[kind], node.quota[kind]);
       keeps_ = keeps_ || node.kept[kind] > 0;
     }
   }
@@ -137,12 +144,19 @@ void Sharing::AddQueues() {
   }
 }
 
-/// The most that limits let the node have.
+/// The most that limits let the node have; below a queue of weight 0, that its quota or one above
+/// it covers.
 DeviceAmounts Sharing::MostOf(int index) {
   DeviceAmounts most(kinds(), kNoLimit);
   for (; index != kNobody; index = node(index).parent) {
     for (std::size_t kind = 0; kind < kinds(); ++kind) {
       most[kind] = std::min(most[kind], node(index).limit[kind]);
+      if (node(index).weight > 0) continue;
+      std::int64_t covered = 0;
+      for (int at = index; at != kNobody; at = node(at).parent) {
+        covered = std::max(covered, node(at).quota[kind]);
+      }
+      most[kind] = std::min(most[kind], covered);
     }
   }
   return most;
@@ -237,12 +251,22 @@ bool Sharing::FitsKept(int leaf, std::size_t kind, std::int64_t step) {
   return step <= std::max(promised, top.limit[kind] - top.amount[kind] - idle);
 }
 
+/// Whether the step stays within the quota of a queue above the node.
+bool Sharing::IsCovered(int index, std::size_t kind, std::int64_t step) {
+  for (int at = node(index).parent; at != kNobody; at = node(at).parent) {
+    if (node(at).amount[kind] + step <= node(at).quota[kind]) return true;
+  }
+  return false;
+}
+
 bool Sharing::Fits(int leaf) {
   const DeviceAmounts& step = node(leaf).jobs->step();
   for (std::size_t kind = 0; kind < kinds(); ++kind) {
     if (step[kind] <= 0) continue;
     for (int index = leaf; index != kNobody; index = node(index).parent) {
-      if (step[kind] > node(index).limit[kind] - node(index).amount[kind]) return false;
+      const Node& at = node(index);
+      if (step[kind] > at.limit[kind] - at.amount[kind]) return false;
+      if (IsBeyond(at, kind, step[kind]) && !IsCovered(index, kind, step[kind])) return false;
     }
     if (keeps_ && !FitsKept(leaf, kind, step[kind])) return false;
   }
@@ -262,8 +286,23 @@ DeviceAmounts Sharing::CountIdle(Node& at, const DeviceAmounts& below) {
   return change;
 }
 
+/// To be called before the leaf takes its step.
+void Sharing::NoteUnearned(int leaf, const DeviceAmounts& step) {
+  for (std::size_t kind = 0; kind < kinds(); ++kind) {
+    int highest = kNobody;
+    for (int index = leaf; step[kind] > 0 && index != kNobody; index = node(index).parent) {
+      if (IsBeyond(node(index), kind, step[kind])) highest = index;
+    }
+    if (highest == kNobody) continue;
+    for (int index = leaf; index != node(highest).parent; index = node(index).parent) {
+      node(index).unearned[kind] += step[kind];
+    }
+  }
+}
+
 void Sharing::Take(int leaf) {
   const DeviceAmounts& step = node(leaf).jobs->step();
+  NoteUnearned(leaf, step);
   DeviceAmounts below(keeps_ ? kinds() : 0);
   for (int index = leaf; index != kNobody; index = node(index).parent) {
     Node& at = node(index);
@@ -275,7 +314,7 @@ void Sharing::Take(int leaf) {
   node(leaf).jobs->Take();
 }
 
-std::vector<DeviceAmounts> Sharing::Run() {
+std::vector<Entitlement> Sharing::Run() {
   while (node(0).leaf != kNobody) {
     const int leaf = node(0).leaf;
     if (Fits(leaf)) {
@@ -285,15 +324,32 @@ std::vector<DeviceAmounts> Sharing::Run() {
     }
     Rise(leaf);
   }
-  std::vector<DeviceAmounts> shares;
-  for (std::size_t i = 0; i < tree_->queues.size(); ++i) {
-    shares.push_back(std::move(nodes_[i + 1].amount));
+  const auto earned = [&](const Node& at) {
+    DeviceAmounts amounts(kinds());
+    for (std::size_t kind = 0; kind < kinds(); ++kind) {
+      amounts[kind] = std::max<std::int64_t>(0, at.amount[kind] - at.unearned[kind]);
+    }
+    return amounts;
+  };
+  const std::size_t queues = tree_->queues.size();
+  std::vector<Entitlement> result(queues);
+  for (std::size_t i = 0; i < queues; ++i) {
+    result[i] = {.share = earned(nodes_[i + 1]), .own = DeviceAmounts(kinds())};
   }
-  return shares;
+  for (std::size_t i = queues + 1; i < nodes_.size(); ++i) {
+    result[static_cast<std::size_t>(nodes_[i].parent - 1)].own = earned(nodes_[i]);
+  }
+  return result;
 }
 
 }  // namespace
 
-std::vector<DeviceAmounts> FairShares(const FairTree& tree) { return Sharing(tree).Run(); }
+std::vector<Entitlement> Entitlements(const FairTree& tree) { return Sharing(tree).Run(); }
+
+std::vector<DeviceAmounts> FairShares(const FairTree& tree) {
+  std::vector<DeviceAmounts> shares;
+  for (Entitlement& of : Entitlements(tree)) shares.push_back(std::move(of.share));
+  return shares;
+}
 
 }  // namespace berth::policy

@@ -53,10 +53,23 @@ struct FairTree {
   bool operator==(const FairTree&) const = default;
 };
 
-/// By queue, in the order of the tree. The share of a queue contains those of the queues below it;
-/// the work of a queue that has queues below it gets its share as a sibling of theirs, with weight
-/// 1 and without a quota of its own. Takes O(steps * (depth * log(queues) + sizes of jobs)), and
-/// there are about as many steps as jobs.
+/// What a queue is entitled to.
+struct Entitlement {
+  DeviceAmounts share;  ///< With that of the queues below it.
+  DeviceAmounts own;    ///< Of the work of a queue that has queues below it; otherwise 0.
+};
+
+/// By queue, in the order of the tree. The work of a queue that has queues below it gets its share
+/// as a sibling of theirs, with weight 1 and without a quota of its own.
+///
+/// A queue of weight 0 has no share above its quota. What a quota above it covers is demand of that
+/// quota all the same, after that of the other queues there: it is in the share of the queue that
+/// has the quota, and of those above, in that of no queue below.
+///
+/// Takes O(steps * (depth * log(queues) + sizes of jobs)), and there are about as many steps as
+/// jobs.
+std::vector<Entitlement> Entitlements(const FairTree& tree);
+/// The shares alone.
 std::vector<DeviceAmounts> FairShares(const FairTree& tree);
 
 }  // namespace berth::policy

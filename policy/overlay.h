@@ -22,11 +22,13 @@ class Overlay {
   }
   /// What is in use on the node.
   const cluster::Amounts& used(cluster::NodeIndex node) const {
-    return Touched(node) ? change(node).used : store_->node(node).used;
+    const std::ptrdiff_t slot = SlotOf(node);
+    return slot != kUntouched ? At(slot).used : store_->node(node).used;
   }
   /// As cluster::NodeInfo::devices.
   const topology::DeviceSet& devices(cluster::NodeIndex node) const {
-    return Touched(node) ? change(node).devices : store_->node(node).devices;
+    const std::ptrdiff_t slot = SlotOf(node);
+    return slot != kUntouched ? At(slot).devices : store_->node(node).devices;
   }
 
   /// Places `pod`, with its present shape, on `node`: on those devices, or as cluster::TakeDevices
@@ -80,30 +82,44 @@ class Overlay {
   bool Repels() const { return repels_; }
 
   /// Whether this overlay changed anything on the node, or on any.
-  bool Touched(cluster::NodeIndex node) const {
-    return !slot_of_.empty() && slot_of_[static_cast<std::size_t>(node)] != kUntouched;
-  }
-  bool TouchedAny() const { return !slot_of_.empty(); }
+  bool Touched(cluster::NodeIndex node) const { return SlotOf(node) != kUntouched; }
+  bool TouchedAny() const { return !changes_.empty(); }
 
  private:
   static constexpr std::int32_t kUntouched = -1;
+  /// So many nodes are looked for one by one: most overlays change one node, or a few, and a table
+  /// of all nodes would cost each of them time in proportion to the cluster.
+  static constexpr std::size_t kFewNodes = 4;
   struct Change {
+    cluster::NodeIndex node;
     cluster::Amounts used;
     topology::DeviceSet devices;
   };
 
-  const Change& change(cluster::NodeIndex node) const {
-    return changes_[static_cast<std::size_t>(slot_of_[static_cast<std::size_t>(node)])];
+  const Change& At(std::ptrdiff_t slot) const { return changes_[static_cast<std::size_t>(slot)]; }
+
+  std::ptrdiff_t SlotOf(cluster::NodeIndex node) const {
+    if (!slot_of_.empty()) return slot_of_[static_cast<std::size_t>(node)];
+    for (std::size_t i = 0; i < changes_.size(); ++i) {
+      if (changes_[i].node == node) return static_cast<std::ptrdiff_t>(i);
+    }
+    return kUntouched;
   }
 
   Change& Touch(cluster::NodeIndex node) {
-    if (slot_of_.empty()) slot_of_.assign(store_->nodes().size(), kUntouched);
-    std::int32_t& slot = slot_of_[static_cast<std::size_t>(node)];
-    if (slot == kUntouched) {
-      slot = static_cast<std::int32_t>(changes_.size());
-      changes_.push_back({store_->node(node).used, store_->node(node).devices});
+    const std::ptrdiff_t slot = SlotOf(node);
+    if (slot != kUntouched) return changes_[static_cast<std::size_t>(slot)];
+    changes_.push_back({node, store_->node(node).used, store_->node(node).devices});
+    if (changes_.size() <= kFewNodes) return changes_.back();
+    std::size_t first = changes_.size() - 1;  // that the table lacks
+    if (slot_of_.empty()) {
+      slot_of_.assign(store_->nodes().size(), kUntouched);
+      first = 0;
     }
-    return changes_[static_cast<std::size_t>(slot)];
+    for (std::size_t i = first; i < changes_.size(); ++i) {
+      slot_of_[static_cast<std::size_t>(changes_[i].node)] = static_cast<std::int32_t>(i);
+    }
+    return changes_.back();
   }
 
   bool KeepsDevices(const Change& change, cluster::ResourceId id) const {
@@ -119,7 +135,7 @@ class Overlay {
   }
 
   const cluster::Store* store_;
-  std::vector<std::int32_t> slot_of_;  ///< By node; empty: no node is touched.
+  std::vector<std::int32_t> slot_of_;  ///< By node; empty: at most kFewNodes are touched.
   std::vector<Change> changes_;
   std::vector<std::pair<const cluster::PodInfo*, cluster::NodeIndex>> placed_;
   /// Sorted when it is first asked: a set that is copied for each search must be cheap to copy.

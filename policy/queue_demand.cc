@@ -335,6 +335,25 @@ DeviceAmounts HeldTwice(const Store& store) {
 
 }  // namespace
 
+namespace {
+
+/// What pods of queues hold on nodes that take no new pods and are to be given up: the pods end, so
+/// nobody has these devices any more.
+DeviceAmounts LostWith(const Store& store) {
+  const auto& ids = store.device_ids();
+  DeviceAmounts lost(ids.size());
+  for (const auto& node : store.nodes()) {
+    if (node->open()) continue;
+    for (const PodInfo* pod : node->pods) {
+      if (!pod->terminating() || pod->charged_queue == cluster::kNoQueue) continue;
+      AddTo(lost, DevicesOf(store, pod->charged));
+    }
+  }
+  return lost;
+}
+
+}  // namespace
+
 FairTree QueueDemands::TreeOf(const Store& store) const {
   const auto& ids = store.device_ids();
   const auto by_kind = [&](const cluster::Amounts& amounts) {
@@ -370,7 +389,8 @@ FairTree QueueDemands::TreeOf(const Store& store) const {
     tree.queues.push_back(std::move(queue));
   }
   const DeviceAmounts twice = HeldTwice(store);
-  for (std::size_t kind = 0; kind < ids.size(); ++kind) tree.pool[kind] -= twice[kind];
+  const DeviceAmounts lost = LostWith(store);
+  for (std::size_t kind = 0; kind < ids.size(); ++kind) tree.pool[kind] -= twice[kind] + lost[kind];
   SetJobs(store, tree);
   return tree;
 }

@@ -107,23 +107,37 @@ bool HasChildren(const FairTree& tree, std::size_t queue) {
 
 void Bounds() {
   const FairTree tree = SomeTree();
-  const std::vector<DeviceAmounts> shares = FairShares(tree);
+  const std::vector<Entitlement> shares = Entitlements(tree);
+  const bool weighty =
+      std::ranges::all_of(tree.queues, [](const FairQueue& queue) { return queue.weight > 0; });
   for (std::size_t kind = 0; kind < tree.pool.size(); ++kind) {
     std::vector<std::int64_t> below(shares.size() + 1);  // of the top, then of each queue
     const std::vector<std::int64_t> demands = Demands(tree, kind);
     for (std::size_t i = 0; i < shares.size(); ++i) {
       const FairQueue& queue = tree.queues[i];
-      below[static_cast<std::size_t>(queue.parent + 1)] += shares[i][kind];
-      RC_ASSERT(shares[i][kind] >= 0);
-      RC_ASSERT(shares[i][kind] <= demands[i]);
-      RC_ASSERT(shares[i][kind] <= queue.limit[kind]);
-      if (queue.weight == 0) RC_ASSERT(shares[i][kind] <= queue.quota[kind]);
+      const std::int64_t share = shares[i].share[kind];
+      below[static_cast<std::size_t>(queue.parent + 1)] += share;
+      below[i + 1] += shares[i].own[kind];
+      RC_ASSERT(share >= 0);
+      RC_ASSERT(share <= demands[i]);
+      RC_ASSERT(share <= queue.limit[kind]);
+      if (queue.weight == 0) RC_ASSERT(share <= queue.quota[kind]);
     }
     RC_ASSERT(below[0] <= tree.pool[kind]);
     for (std::size_t i = 0; i < shares.size(); ++i) {
-      const std::int64_t own = shares[i][kind] - below[i + 1];
-      RC_ASSERT(own >= 0);
-      if (HasChildren(tree, i)) RC_ASSERT(own <= OwnDemand(tree.queues[i], kind));
+      if (!HasChildren(tree, i)) continue;
+      RC_ASSERT(shares[i].own[kind] >= 0);
+      RC_ASSERT(shares[i].own[kind] <= OwnDemand(tree.queues[i], kind));
+      const std::int64_t share = shares[i].share[kind];
+      RC_ASSERT(below[i + 1] <= share);
+      // More than that is what its quota, or one above it, covers of queues of weight 0.
+      std::int64_t covered = weighty ? 0 : tree.queues[i].quota[kind];
+      for (int at = tree.queues[i].parent; at >= 0 && !weighty;) {
+        const FairQueue& above = tree.queues[static_cast<std::size_t>(at)];
+        covered = std::max(covered, above.quota[kind]);
+        at = above.parent;
+      }
+      RC_ASSERT(below[i + 1] == share || share <= covered);
     }
   }
 }
@@ -289,11 +303,12 @@ void AsSearched() {
 /// at anew, and a queue's next amount is looked for device by device.
 class Told {
  public:
-  explicit Told(const FairTree& tree) : tree_(tree), shares_(tree.queues.size()) {
+  explicit Told(const FairTree& tree)
+      : tree_(tree), shares_(tree.queues.size()), unearned_(tree.queues.size()) {
     for (std::size_t i = 0; i < tree.queues.size(); ++i) {
       own_.push_back({});
       for (const JobSize& job : tree.queues[i].jobs) {
-        if (job.devices[0] > Most(i)) continue;
+        if (!Possible(i, job.devices[0])) continue;
         own_.back().jobs.insert(own_.back().jobs.end(), static_cast<std::size_t>(job.count),
                                 job.devices[0]);
       }
@@ -302,7 +317,11 @@ class Told {
     while (Step()) {
     }
   }
-  const std::vector<std::int64_t>& shares() const { return shares_; }
+  std::vector<std::int64_t> shares() const {
+    std::vector<std::int64_t> shares = shares_;
+    for (std::size_t i = 0; i < shares.size(); ++i) shares[i] -= unearned_[i];
+    return shares;
+  }
 
  private:
   struct Own {
@@ -311,17 +330,26 @@ class Told {
     bool done = false;
   };
 
-  std::int64_t LimitOf(std::size_t queue) const {
-    const FairQueue& q = tree_.queues[queue];
-    return q.weight == 0 ? std::min(q.limit[0], q.quota[0]) : q.limit[0];
-  }
-  std::int64_t Most(std::size_t queue) const {
-    std::int64_t most = tree_.pool[0];
-    for (int at = static_cast<int>(queue); at >= 0;
-         at = tree_.queues[static_cast<std::size_t>(at)].parent) {
-      most = std::min(most, LimitOf(static_cast<std::size_t>(at)));
+  /// Whether it is true of the queue, or of one above it. -1: of none.
+  template <typename Does>
+  bool AnyFrom(int queue, const Does& does) const {
+    for (int at = queue; at >= 0; at = tree_.queues[static_cast<std::size_t>(at)].parent) {
+      if (does(static_cast<std::size_t>(at))) return true;
     }
-    return most;
+    return false;
+  }
+  /// Whether the job could ever have a place: limits hold, and for queues of weight 0 their quota
+  /// or one above them.
+  bool Possible(std::size_t queue, std::int64_t job) const {
+    return job <= tree_.pool[0] && !AnyFrom(static_cast<int>(queue), [&](std::size_t at) {
+             const bool covered = AnyFrom(static_cast<int>(at), [&](std::size_t above) {
+               return job <= tree_.queues[above].quota[0];
+             });
+             return job > tree_.queues[at].limit[0] || (tree_.queues[at].weight == 0 && !covered);
+           });
+  }
+  bool IsBeyond(std::size_t queue, std::int64_t step) const {
+    return tree_.queues[queue].weight == 0 && shares_[queue] + step > tree_.queues[queue].quota[0];
   }
   static std::int64_t FirstFit(const std::vector<std::int64_t>& jobs, std::int64_t room) {
     std::int64_t sum = 0;
@@ -398,11 +426,21 @@ class Told {
     std::vector<std::size_t> path;
     for (int at = static_cast<int>(best.worker); at >= 0; at = tree_.queues[path.back()].parent) {
       path.push_back(static_cast<std::size_t>(at));
-      fits = fits && shares_[path.back()] + best.step <= LimitOf(path.back());
+      const FairQueue& queue = tree_.queues[path.back()];
+      fits = fits && shares_[path.back()] + best.step <= queue.limit[0];
+      fits = fits &&
+             (!IsBeyond(path.back(), best.step) || AnyFrom(queue.parent, [&](std::size_t above) {
+               return shares_[above] + best.step <= tree_.queues[above].quota[0];
+             }));
     }
     if (fits) {
       sum_ += best.step;
       own_[best.worker].has += best.step;
+      std::size_t unearned = 0;  // of the path
+      for (std::size_t i = 0; i < path.size(); ++i) {
+        if (IsBeyond(path[i], best.step)) unearned = i + 1;
+      }
+      for (std::size_t i = 0; i < unearned; ++i) unearned_[path[i]] += best.step;
       for (const std::size_t queue : path) shares_[queue] += best.step;
     } else {
       own_[best.worker].done = true;  // the next ones are larger
@@ -413,6 +451,7 @@ class Told {
   const FairTree& tree_;
   std::vector<Own> own_;
   std::vector<std::int64_t> shares_;
+  std::vector<std::int64_t> unearned_;  ///< Of that, only what a quota above covers.
   std::int64_t sum_ = 0;
 };
 

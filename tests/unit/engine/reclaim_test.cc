@@ -360,6 +360,63 @@ TEST_CASE("floors are those of queues whose members gave their places up", "[uni
   CHECK(w.Planned("m2") == "n2");
 }
 
+// Its taint manager deletes the pods of a node that is lost, and nobody ends them.
+TEST_CASE("what ends on a lost node is nobody's share", "[unit][engine][bug]") {
+  World w(Reclaim::Queues(8, 8));
+  for (const char* node : {"n0", "n1", "n2"}) {
+    w.Add(MakeNode(node).Gpu(8));
+    w.Add(MakePod(fmt::format("x-{}", node)).Ns("a").Gpu(8).On(node));
+  }
+  w.Start();
+  SECTION("it is not ready") { w.Add(MakeNode("n0").Gpu(8).NotReady()); }
+  SECTION("it is cordoned") { w.Add(MakeNode("n0").Gpu(8).Cordoned()); }
+  SECTION("it is deleted") { w.Remove("n0"); }
+  w.Terminate("x-n0");
+  w.Tick();
+  w.Add(Reclaim::Mine("y", 8));
+  w.Tick();
+  CHECK(w.LogOf("evict ").size() == 1);  // of 16 GPUs each queue has a share of 8
+  CHECK(w.Why("y") == "WaitingForVictims");
+}
+
+TEST_CASE("who needs company takes back room beside those that stay", "[unit][engine][bug]") {
+  World w(Reclaim::Queues(8, 8));
+  for (int i = 0; i < 4; ++i) {
+    if (i % 2 == 0) w.Add(MakeNode(fmt::format("n{}", i / 2)).Gpu(8));
+    w.Add(MakePod(fmt::format("x{}", i))
+              .Ns("a")
+              .Label("app", "x")
+              .Gpu(4)
+              .On(fmt::format("n{}", i / 2)));
+  }
+  w.Start();
+  auto y = Reclaim::Mine("y", 4).Near("app", "x", "kubernetes.io/hostname");
+  y.spec().required_pod_affinity[0].namespaces = {"a"};
+  w.Add(y);
+  w.Tick();
+  CHECK(w.LogOf("evict ").size() == 1);
+  w.EndVictims();
+  w.Schedule();
+  CHECK_FALSE(w.NodeOf("y").empty());
+}
+
+TEST_CASE("who waits for the user's cap alone is left in peace", "[unit][engine][bug]") {
+  auto policy = Borrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}, -1, 4)});
+  policy.queues[1].max_jobs_per_user = 1;
+  World w(policy);
+  w.Add(MakeNode("n").Gpu(8));
+  w.Add(MakePod("runs").Ns("b").Gpu(1).On("n"));
+  w.Start();
+  w.Add(Reclaim::Mine("waits", 1));
+  w.Tick();
+  CHECK(w.Why("waits") == "WaitingForQuota");
+  for (int i = 0; i < 3; ++i) {
+    w.engine().Step(w.now());
+    CHECK(w.engine().TakeActions().empty());
+  }
+  CHECK_FALSE(w.engine().NextDeadline() == w.now());
+}
+
 TEST_CASE("what a queue may take back it takes once", "[unit][engine]") {
   Reclaim w;
   for (int i = 0; i < 12; ++i) w.Add(Reclaim::Mine(fmt::format("y{}", i), 1));
