@@ -366,7 +366,7 @@ TEST_CASE("a queue borrows what others lend", "[unit][policy]") {
     t.Use("c", 11);
     CHECK(t.Most("c") == 0);
     CHECK(t.Most("a") == 16);  // nobody else keeps anything
-    CHECK(t.Most("b") == 1);  // org is promised 12, and 11 are in use: this is promised to b
+    CHECK(t.Most("b") == 1);   // org is promised 12, and 11 are in use: this is promised to b
   }
   SECTION("nodes that take no pods lend nothing") {
     t.Node(MakeNode("n").Gpu(16).Cordoned());
