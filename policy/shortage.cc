@@ -97,8 +97,12 @@ std::string WhyNeverFits(const ShapeGroup& group, const Overlay& base, FitCache&
     }
     if (amount <= most) continue;
     const std::string& name = store.resources().Name(id);
-    return fmt::format("{} asks for {} of {}; no node that matches has more than {}.", who,
-                       kube::Format(name, amount), name, kube::Format(name, most));
+    const bool closed = std::ranges::any_of(store.nodes(), [&](const auto& node) {
+      return node->present && !node->open() && node->allocatable[id] >= amount;
+    });
+    return fmt::format("{} asks for {} of {}; no node that matches has more than {}.{}", who,
+                       kube::Format(name, amount), name, kube::Format(name, most),
+                       closed ? " Larger ones are cordoned or not ready." : "");
   }
   return fmt::format("{} fits on no node that matches, though each of its resources alone would.",
                      who);

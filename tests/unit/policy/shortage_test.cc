@@ -20,6 +20,7 @@ using testing::kGpu;
 using testing::MakeNode;
 using testing::MakePod;
 using testing::Members;
+using testing::NodeBuilder;
 using testing::Planning;
 using testing::PodBuilder;
 
@@ -254,6 +255,19 @@ TEST_CASE("one member of many asks for too much: it is named", "[unit][policy][b
   CHECK(verdict.reason == ReasonId::kNeverFits);
   CHECK(cluster::Sentence(verdict) ==
         "w5 asks for 1000 of cpu; no node that matches has more than 64.");
+}
+
+TEST_CASE("the only nodes that are large enough take no pods", "[unit][policy]") {
+  Planning t;
+  t.Node(MakeNode("small").Gpu(4));
+  const auto node = GENERATE(as<NodeBuilder>{}, MakeNode("large").Gpu(8).Cordoned(),
+                             MakeNode("large").Gpu(8).NotReady());
+  t.Node(node);
+  const Verdict verdict = t.Place(t.Request({MakePod("w").Gpu(8)})).verdict;
+  CHECK(verdict.reason == ReasonId::kNeverFits);
+  CHECK(cluster::Sentence(verdict) ==
+        "It asks for 8 of nvidia.com/gpu; no node that matches has more than 4. Larger ones are "
+        "cordoned or not ready.");
 }
 
 TEST_CASE("no resource is too much, but all of them together", "[unit][policy]") {
