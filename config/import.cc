@@ -123,8 +123,8 @@ void ImportDraft::AddQuantity(kube::ResourceList& list, const std::string& resou
 
 void ImportDraft::TakePriority(const Json& value, ImportedQueue& imported) {
   const auto number = NumberIn(value);
-  if (!number || *number == 0) return;
-  if (std::abs(*number) > static_cast<double>(keys::kMostQueuePriority) ||
+  if (value.is_null() || number == 0.0) return;
+  if (!number || std::abs(*number) > static_cast<double>(keys::kMostQueuePriority) ||
       *number != std::trunc(*number)) {
     imported.notes.push_back(
         fmt::format("priority {}: not carried over (whole numbers up to {} are possible)",

@@ -364,6 +364,7 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
       if (holder == nullptr || holder == &workload || pod->terminating()) continue;
       if (own ? holder->priority >= workload.priority : excess_of(pod->charged_queue) == 0)
         continue;
+      // The pods that are charged are members: one that is refused by itself holds no room.
       if (holder->members.size() > 1 && !seen.insert(holder).second) continue;
       for (VictimJob& job :
            TakeableOf(view, *holder, workload, sources, losable ? &*losable : nullptr)) {

@@ -259,18 +259,17 @@ void AddSpanning(std::span<const Chooser::Part> parts, std::vector<Jobs>& orders
 /// queue each: a claim on one queue may need no claim on others, and one's own work needs none.
 std::vector<Jobs> ByQueue(const Jobs& order, cluster::QueueId own) {
   constexpr std::size_t kMaxQueues = 8;
-  std::vector<cluster::QueueId> queues;
+  std::vector<cluster::QueueId> queues{own};
   for (const VictimJob* job : order) {
     if (std::ranges::find(queues, job->queue) == queues.end()) queues.push_back(job->queue);
   }
   std::vector<Jobs> parts;
-  if (queues.size() < 2) return parts;
   for (const cluster::QueueId queue : queues | std::views::take(kMaxQueues)) {
     Jobs part;
     std::ranges::copy_if(order, std::back_inserter(part), [&](const VictimJob* job) {
       return job->queue == queue || job->queue == own;
     });
-    if (part.size() < order.size()) parts.push_back(std::move(part));
+    if (!part.empty() && part.size() < order.size()) parts.push_back(std::move(part));
   }
   return parts;
 }

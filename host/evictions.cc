@@ -7,7 +7,7 @@
 namespace berth::host {
 
 void Evictions::Begin(engine::EvictPod eviction) {
-  if (eviction.dry_run) return Send(std::move(eviction), 1);
+  if (eviction.dry_run) return Send(std::move(eviction), 1, /*unsure=*/false);
   Mark(std::move(eviction), 1);
 }
 
@@ -41,14 +41,14 @@ bool Evictions::Wants(Id write, const engine::Engine& engine) const {
   return under_way.warns || engine.StillEvicts(under_way.what.workload, under_way.what.id);
 }
 
-void Evictions::Send(engine::EvictPod eviction, int tries) {
+void Evictions::Send(engine::EvictPod eviction, int tries, bool unsure) {
   const Id id = out_.NewId();
   out_.Put(Evict{.id = id,
                  .pod = eviction.pod,
                  .dry_run = eviction.dry_run,
                  .by_delete = eviction.by_delete,
                  .attempt = tries});
-  writes_.emplace(id, Write{.what = std::move(eviction), .tries = tries});
+  writes_.emplace(id, Write{.what = std::move(eviction), .tries = tries, .unsure = unsure});
 }
 
 std::optional<Evictions::Answer> Evictions::Finished(Id write, const Result& result) {
@@ -63,18 +63,18 @@ std::optional<Evictions::Answer> Evictions::Finished(Id write, const Result& res
     return std::nullopt;
   }
   const bool unknown = result.outcome == kube::WriteOutcome::kUnknown;
+  // It may have been done: our watch will show it.
+  const bool maybe = (unknown || ended.unsure) && !ended.what.dry_run && !ended.marks;
   if (unknown && ended.tries < kMostTries) {
     // Done twice, it is as if it were done once.
     const int tries = ended.tries + 1;
-    ended.marks ? Mark(std::move(ended.what), tries) : Send(std::move(ended.what), tries);
+    ended.marks ? Mark(std::move(ended.what), tries) : Send(std::move(ended.what), tries, maybe);
     return std::nullopt;
   }
   if (ended.marks && done) {
-    Send(std::move(ended.what), 1);
+    Send(std::move(ended.what), 1, /*unsure=*/false);
     return std::nullopt;
   }
-  // It may have been done: our watch will show it.
-  const bool maybe = unknown && !ended.what.dry_run && !ended.marks;
   return Answer{.what = std::move(ended.what), .accepted = gone || done || maybe};
 }
 

@@ -1,8 +1,7 @@
 // Evictions that the engine orders, and warnings of them: a dry run is one request; before a real
 // one the victim is marked with the workload that gets its room. A request that is refused is not
 // repeated here: the engine orders it again as long as its plan needs it. One whose outcome is not
-// known, and a warning, are tried a few times: an API server that is away for some seconds costs
-// no plan.
+// known, and a warning, are tried a few times.
 #pragma once
 
 #include <map>
@@ -43,10 +42,11 @@ class Evictions {
     bool warns = false;
     std::string time{};  ///< Of a warning.
     int tries = 1;
+    bool unsure = false;  ///< An earlier try of the eviction itself may have been carried out.
   };
 
   void Mark(engine::EvictPod eviction, int tries);
-  void Send(engine::EvictPod eviction, int tries);
+  void Send(engine::EvictPod eviction, int tries, bool unsure);
   void Tell(engine::PodRef pod, std::string time, int tries);
 
   Outbox& out_;

@@ -33,8 +33,9 @@ struct Node {
   std::int64_t weight = 1000;
   std::int64_t priority = 0;
   DeviceAmounts amount;  ///< What it has so far.
-  /// Of that, what it has only because a quota above a queue of weight 0 covers it.
-  DeviceAmounts unearned;
+  /// Of weight 0, without queues below it: beyond its quota it has what that of its parent covers.
+  bool by_parent = false;
+  DeviceAmounts unearned;  ///< Of `amount`, that.
   /// Of what it keeps, the part that neither it nor a queue below it uses or keeps; and the same of
   /// all queues below it.
   DeviceAmounts idle, idle_below;
@@ -56,10 +57,8 @@ class Sharing {
   void AddQueues();
   void AddJobs();
   DeviceAmounts MostOf(int index);
-  bool IsCovered(int index, std::size_t kind, std::int64_t step);
-  void NoteUnearned(int leaf, const DeviceAmounts& step);
   bool IsBeyond(const Node& node, std::size_t kind, std::int64_t step) const {
-    return node.queue && node.weight == 0 && node.amount[kind] + step > node.quota[kind];
+    return node.by_parent && node.amount[kind] + step > node.quota[kind];
   }
   void RankNode(Node& node);
   bool Worse(int a, int b) { return node(b).rank < node(a).rank; }
@@ -71,9 +70,10 @@ class Sharing {
   DeviceAmounts CountIdle(Node& node, const DeviceAmounts& below);
 
   const FairTree* tree_;
-  std::vector<Node> nodes_;     ///< The top, then the queues of the tree, then their own work.
-  std::vector<int> bottom_up_;  ///< Each node after those below it.
-  bool keeps_ = false;          ///< Some queue keeps something.
+  std::vector<Node> nodes_;         ///< The top, then the queues of the tree, then their own work.
+  std::vector<int> bottom_up_;      ///< Each node after those below it.
+  std::vector<bool> has_children_;  ///< By queue of the tree.
+  bool keeps_ = false;              ///< Some queue keeps something.
 };
 
 Node& Sharing::AddNode(int parent) {
@@ -125,6 +125,10 @@ Sharing::Sharing(const FairTree& tree) : tree_(&tree) {
 
 void Sharing::AddQueues() {
   const auto& queues = tree_->queues;
+  has_children_.resize(queues.size());
+  for (const FairQueue& queue : queues) {
+    if (queue.parent != kNobody) has_children_[static_cast<std::size_t>(queue.parent)] = true;
+  }
   std::vector<std::size_t> by_name(queues.size());
   for (std::size_t i = 0; i < queues.size(); ++i) by_name[i] = i;
   std::ranges::sort(by_name, {}, [&](std::size_t i) { return std::pair(queues[i].name, i); });
@@ -135,8 +139,16 @@ void Sharing::AddQueues() {
     node.kept = queue.kept;
     node.weight = queue.weight;
     node.priority = queue.priority;
+    node.by_parent = queue.weight == 0 && queue.parent != kNobody &&
+                     !has_children_[static_cast<std::size_t>(&queue - queues.data())];
     for (std::size_t kind = 0; kind < kinds(); ++kind) {
       keeps_ = keeps_ || node.kept[kind] > 0;
+      if (queue.weight > 0) continue;
+      std::int64_t covered = node.quota[kind];
+      if (node.by_parent) {
+        covered = std::max(covered, queues[static_cast<std::size_t>(queue.parent)].quota[kind]);
+      }
+      node.limit[kind] = std::min(node.limit[kind], covered);
     }
   }
   for (std::size_t i = 0; i < by_name.size(); ++i) {
@@ -144,29 +156,18 @@ void Sharing::AddQueues() {
   }
 }
 
-/// The most that limits let the node have; below a queue of weight 0, that its quota or one above
-/// it covers.
+/// The most that limits let the node have.
 DeviceAmounts Sharing::MostOf(int index) {
   DeviceAmounts most(kinds(), kNoLimit);
   for (; index != kNobody; index = node(index).parent) {
     for (std::size_t kind = 0; kind < kinds(); ++kind) {
       most[kind] = std::min(most[kind], node(index).limit[kind]);
-      if (node(index).weight > 0) continue;
-      std::int64_t covered = 0;
-      for (int at = index; at != kNobody; at = node(at).parent) {
-        covered = std::max(covered, node(at).quota[kind]);
-      }
-      most[kind] = std::min(most[kind], covered);
     }
   }
   return most;
 }
 
 void Sharing::AddJobs() {
-  std::vector<bool> has_children(tree_->queues.size());
-  for (const FairQueue& queue : tree_->queues) {
-    if (queue.parent != kNobody) has_children[static_cast<std::size_t>(queue.parent)] = true;
-  }
   DeviceAmounts most_total = tree_->total;
   for (std::size_t kind = 0; kind < kinds(); ++kind) {
     most_total[kind] = std::max(most_total[kind], tree_->pool[kind]);
@@ -179,7 +180,7 @@ void Sharing::AddJobs() {
       if (std::ranges::equal(job.devices, most, std::ranges::less_equal())) jobs.push_back(job);
     }
     if (jobs.empty()) continue;
-    if (has_children[i]) {
+    if (has_children_[i]) {
       const int name = node(index).rank.name;
       Node& own = AddNode(index);
       own.queue = false;
@@ -251,14 +252,6 @@ bool Sharing::FitsKept(int leaf, std::size_t kind, std::int64_t step) {
   return step <= std::max(promised, top.limit[kind] - top.amount[kind] - idle);
 }
 
-/// Whether the step stays within the quota of a queue above the node.
-bool Sharing::IsCovered(int index, std::size_t kind, std::int64_t step) {
-  for (int at = node(index).parent; at != kNobody; at = node(at).parent) {
-    if (node(at).amount[kind] + step <= node(at).quota[kind]) return true;
-  }
-  return false;
-}
-
 bool Sharing::Fits(int leaf) {
   const DeviceAmounts& step = node(leaf).jobs->step();
   for (std::size_t kind = 0; kind < kinds(); ++kind) {
@@ -266,7 +259,9 @@ bool Sharing::Fits(int leaf) {
     for (int index = leaf; index != kNobody; index = node(index).parent) {
       const Node& at = node(index);
       if (step[kind] > at.limit[kind] - at.amount[kind]) return false;
-      if (IsBeyond(at, kind, step[kind]) && !IsCovered(index, kind, step[kind])) return false;
+      if (!IsBeyond(at, kind, step[kind])) continue;
+      const Node& above = node(at.parent);
+      if (above.amount[kind] + step[kind] > above.quota[kind]) return false;
     }
     if (keeps_ && !FitsKept(leaf, kind, step[kind])) return false;
   }
@@ -286,23 +281,11 @@ DeviceAmounts Sharing::CountIdle(Node& at, const DeviceAmounts& below) {
   return change;
 }
 
-/// To be called before the leaf takes its step.
-void Sharing::NoteUnearned(int leaf, const DeviceAmounts& step) {
-  for (std::size_t kind = 0; kind < kinds(); ++kind) {
-    int highest = kNobody;
-    for (int index = leaf; step[kind] > 0 && index != kNobody; index = node(index).parent) {
-      if (IsBeyond(node(index), kind, step[kind])) highest = index;
-    }
-    if (highest == kNobody) continue;
-    for (int index = leaf; index != node(highest).parent; index = node(index).parent) {
-      node(index).unearned[kind] += step[kind];
-    }
-  }
-}
-
 void Sharing::Take(int leaf) {
   const DeviceAmounts& step = node(leaf).jobs->step();
-  NoteUnearned(leaf, step);
+  for (std::size_t kind = 0; kind < kinds(); ++kind) {
+    if (IsBeyond(node(leaf), kind, step[kind])) node(leaf).unearned[kind] += step[kind];
+  }
   DeviceAmounts below(keeps_ ? kinds() : 0);
   for (int index = leaf; index != kNobody; index = node(index).parent) {
     Node& at = node(index);

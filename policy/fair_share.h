@@ -62,9 +62,9 @@ struct Entitlement {
 /// By queue, in the order of the tree. The work of a queue that has queues below it gets its share
 /// as a sibling of theirs, with weight 1 and without a quota of its own.
 ///
-/// A queue of weight 0 has no share above its quota. What a quota above it covers is demand of that
-/// quota all the same, after that of the other queues there: it is in the share of the queue that
-/// has the quota, and of those above, in that of no queue below.
+/// A queue of weight 0 has no share above its quota. If it has no queues below it, what the quota
+/// of its parent covers is demand of that quota all the same, after that of its siblings: it is in
+/// the share of the parent, and of those above, not in its own.
 ///
 /// Takes O(steps * (depth * log(queues) + sizes of jobs)), and there are about as many steps as
 /// jobs.

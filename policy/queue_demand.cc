@@ -333,10 +333,6 @@ DeviceAmounts HeldTwice(const Store& store) {
   return twice;
 }
 
-}  // namespace
-
-namespace {
-
 /// What pods of queues hold on nodes that take no new pods and are to be given up: the pods end, so
 /// nobody has these devices any more.
 DeviceAmounts LostWith(const Store& store) {

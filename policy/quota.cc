@@ -153,7 +153,6 @@ void QuotaView::AppendLoans(QueueId queue, std::vector<Allowance>& allowances) c
       promised = std::min(promised, info.quota[id] - Used(charged, id));
       kept -= info.idle[id] - info.idle_below[id] + changes[charged];  // it may use that itself
     }
-    if (kept <= 0) continue;  // all that is free may be used
     const std::int64_t lent = store_->free_devices()[id] - total_taken_[id] - kept;
     allowances.push_back({.queue = queue,
                           .id = id,

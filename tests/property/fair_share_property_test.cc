@@ -130,14 +130,8 @@ void Bounds() {
       RC_ASSERT(shares[i].own[kind] <= OwnDemand(tree.queues[i], kind));
       const std::int64_t share = shares[i].share[kind];
       RC_ASSERT(below[i + 1] <= share);
-      // More than that is what its quota, or one above it, covers of queues of weight 0.
-      std::int64_t covered = weighty ? 0 : tree.queues[i].quota[kind];
-      for (int at = tree.queues[i].parent; at >= 0 && !weighty;) {
-        const FairQueue& above = tree.queues[static_cast<std::size_t>(at)];
-        covered = std::max(covered, above.quota[kind]);
-        at = above.parent;
-      }
-      RC_ASSERT(below[i + 1] == share || share <= covered);
+      // More than that is what its quota, or one further up, covers of queues of weight 0.
+      RC_ASSERT(below[i + 1] == share || !weighty);
     }
   }
 }
@@ -308,7 +302,7 @@ class Told {
     for (std::size_t i = 0; i < tree.queues.size(); ++i) {
       own_.push_back({});
       for (const JobSize& job : tree.queues[i].jobs) {
-        if (!Possible(i, job.devices[0])) continue;
+        if (job.devices[0] > Most(i)) continue;
         own_.back().jobs.insert(own_.back().jobs.end(), static_cast<std::size_t>(job.count),
                                 job.devices[0]);
       }
@@ -330,26 +324,28 @@ class Told {
     bool done = false;
   };
 
-  /// Whether it is true of the queue, or of one above it. -1: of none.
-  template <typename Does>
-  bool AnyFrom(int queue, const Does& does) const {
-    for (int at = queue; at >= 0; at = tree_.queues[static_cast<std::size_t>(at)].parent) {
-      if (does(static_cast<std::size_t>(at))) return true;
+  /// The most that the queue may have, as far as itself is concerned.
+  std::int64_t LimitOf(std::size_t queue) const {
+    const FairQueue& q = tree_.queues[queue];
+    if (q.weight > 0) return q.limit[0];
+    std::int64_t covered = q.quota[0];
+    if (q.parent >= 0 && !HasChildren(tree_, queue)) {
+      covered = std::max(covered, tree_.queues[static_cast<std::size_t>(q.parent)].quota[0]);
     }
-    return false;
+    return std::min(q.limit[0], covered);
   }
-  /// Whether the job could ever have a place: limits hold, and for queues of weight 0 their quota
-  /// or one above them.
-  bool Possible(std::size_t queue, std::int64_t job) const {
-    return job <= tree_.pool[0] && !AnyFrom(static_cast<int>(queue), [&](std::size_t at) {
-             const bool covered = AnyFrom(static_cast<int>(at), [&](std::size_t above) {
-               return job <= tree_.queues[above].quota[0];
-             });
-             return job > tree_.queues[at].limit[0] || (tree_.queues[at].weight == 0 && !covered);
-           });
+  std::int64_t Most(std::size_t queue) const {
+    std::int64_t most = tree_.pool[0];
+    for (int at = static_cast<int>(queue); at >= 0;
+         at = tree_.queues[static_cast<std::size_t>(at)].parent) {
+      most = std::min(most, LimitOf(static_cast<std::size_t>(at)));
+    }
+    return most;
   }
+  /// Whether only its parent's quota may cover the step.
   bool IsBeyond(std::size_t queue, std::int64_t step) const {
-    return tree_.queues[queue].weight == 0 && shares_[queue] + step > tree_.queues[queue].quota[0];
+    return tree_.queues[queue].weight == 0 && !HasChildren(tree_, queue) &&
+           shares_[queue] + step > tree_.queues[queue].quota[0];
   }
   static std::int64_t FirstFit(const std::vector<std::int64_t>& jobs, std::int64_t room) {
     std::int64_t sum = 0;
@@ -426,21 +422,16 @@ class Told {
     std::vector<std::size_t> path;
     for (int at = static_cast<int>(best.worker); at >= 0; at = tree_.queues[path.back()].parent) {
       path.push_back(static_cast<std::size_t>(at));
-      const FairQueue& queue = tree_.queues[path.back()];
-      fits = fits && shares_[path.back()] + best.step <= queue.limit[0];
-      fits = fits &&
-             (!IsBeyond(path.back(), best.step) || AnyFrom(queue.parent, [&](std::size_t above) {
-               return shares_[above] + best.step <= tree_.queues[above].quota[0];
-             }));
+      fits = fits && shares_[path.back()] + best.step <= LimitOf(path.back());
+    }
+    const bool beyond = IsBeyond(best.worker, best.step);
+    if (beyond && path.size() > 1) {
+      fits = fits && shares_[path[1]] + best.step <= tree_.queues[path[1]].quota[0];
     }
     if (fits) {
       sum_ += best.step;
       own_[best.worker].has += best.step;
-      std::size_t unearned = 0;  // of the path
-      for (std::size_t i = 0; i < path.size(); ++i) {
-        if (IsBeyond(path[i], best.step)) unearned = i + 1;
-      }
-      for (std::size_t i = 0; i < unearned; ++i) unearned_[path[i]] += best.step;
+      if (beyond) unearned_[best.worker] += best.step;
       for (const std::size_t queue : path) shares_[queue] += best.step;
     } else {
       own_[best.worker].done = true;  // the next ones are larger
@@ -451,7 +442,7 @@ class Told {
   const FairTree& tree_;
   std::vector<Own> own_;
   std::vector<std::int64_t> shares_;
-  std::vector<std::int64_t> unearned_;  ///< Of that, only what a quota above covers.
+  std::vector<std::int64_t> unearned_;  ///< Of that, what its parent's quota covers.
   std::int64_t sum_ = 0;
 };
 

@@ -104,6 +104,15 @@ TEST_CASE_METHOD(EvictionsTest, "a write whose outcome is not known is done agai
     CHECK(Orders() == Texts{"evict v"});
     CHECK(evictions.Finished(last, unknown)->accepted);
   }
+  SECTION("the eviction; it was done, and what is sent again is refused") {
+    Begin(/*dry_run=*/false);
+    Orders();
+    CHECK_FALSE(evictions.Finished(last, {.outcome = WriteOutcome::kDone}));
+    Orders();
+    CHECK_FALSE(evictions.Finished(last, unknown));
+    Orders();
+    CHECK(evictions.Finished(last, {.outcome = WriteOutcome::kRefused})->accepted);
+  }
   CHECK(evictions.empty());
 }
 

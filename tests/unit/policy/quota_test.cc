@@ -357,16 +357,15 @@ TEST_CASE("a queue borrows what others lend", "[unit][policy]") {
     t.Use("a", 2);
     CHECK(t.Most("c") == 16 - 2 - 3);
     t.Use("in-a", 3);
-    // Nothing is kept any more: how many are free is not for the quota to say.
-    CHECK(t.Most("c") == 16);
+    CHECK(t.Most("c") == 16 - 5 - 0);
     t.Use("a", 4);  // beyond its quota
-    CHECK(t.Most("c") == 16);
+    CHECK(t.Most("c") == 16 - 9);
   }
   SECTION("what is borrowed") {
     t.Use("c", 11);
     CHECK(t.Most("c") == 0);
-    CHECK(t.Most("a") == 16);  // nobody else keeps anything
-    CHECK(t.Most("b") == 1);   // org is promised 12, and 11 are in use: this is promised to b
+    CHECK(t.Most("a") == 5);  // what it kept
+    CHECK(t.Most("b") == 1);  // org is promised 12, and 11 are in use: this is promised to b
   }
   SECTION("nodes that take no pods lend nothing") {
     t.Node(MakeNode("n").Gpu(16).Cordoned());
