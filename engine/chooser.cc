@@ -8,6 +8,7 @@
 
 #include "engine/victim_choice.h"
 #include "engine/victims.h"
+#include "policy/neighbours.h"
 
 namespace berth::engine {
 
@@ -161,11 +162,9 @@ bool Chooser::HasRoom(std::span<const VictimJob* const> jobs) {
   return SearchRoom(jobs, for_.pods, /*limited=*/true).has_value();
 }
 
-bool Chooser::needs_company() const {
-  return std::ranges::any_of(for_.pods, [](const PodInfo* pod) {
-    const kube::PodSpec& spec = *pod->object.spec;
-    return !spec.required_pod_affinity.empty() || !spec.topology_spread.empty();
-  });
+bool Chooser::NeedsCompany() const {
+  return std::ranges::any_of(for_.pods,
+                             [](const PodInfo* pod) { return policy::MayAllowLater(*pod->shape); });
 }
 
 bool Chooser::IsUsedUp() const { return searches_ >= kMaxSearches; }

@@ -37,7 +37,7 @@ class Chooser {
   /// Whether there is room and quota once they have ended, whoever has a claim to it.
   bool HasRoom(std::span<const VictimJob* const> jobs);
   /// Whether affinity or spread may let it start only if some of the jobs stay.
-  bool needs_company() const;
+  bool NeedsCompany() const;
   /// Whether jobs of other queues may be among those that go.
   bool claims() const { return for_.exchange != nullptr; }
   /// There were kMaxSearches searches.

@@ -379,7 +379,7 @@ std::optional<Reservation> ChooseVictims(const View& view, const Beneficiary& be
   for (const VictimJob& job : candidates) all.push_back(&job);
   if (chooser.HasRoom({})) return std::nullopt;  // it only has to wait
   // It never fits, unless it needs the company of some of them.
-  if (!chooser.needs_company() && !chooser.HasRoom(all)) return std::nullopt;
+  if (!chooser.NeedsCompany() && !chooser.HasRoom(all)) return std::nullopt;
   return candidates.size() <= kExactJobs ? ChooseExactly(candidates, chooser)
                                          : ChooseBySearch(candidates, beneficiary, chooser);
 }

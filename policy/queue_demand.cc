@@ -333,8 +333,7 @@ DeviceAmounts HeldTwice(const Store& store) {
   return twice;
 }
 
-/// What pods of queues hold on nodes that take no new pods and are to be given up: the pods end, so
-/// nobody has these devices any more.
+/// What pods of queues hold that end on nodes which take no new pods: nobody gets these devices.
 DeviceAmounts LostWith(const Store& store) {
   const auto& ids = store.device_ids();
   DeviceAmounts lost(ids.size());
