@@ -65,23 +65,23 @@ func volcanoTree(t *testing.T, s *bed.Scenario) {
 		"deserved":   map[string]any{"cpu": "64", "memory": "128Gi", bed.GPU: "16"},
 		"capability": map[string]any{bed.GPU: 24, "pods": "200"},
 	})
-	volcanoQueue.create(t, s, "", "floor", map[string]any{
-		"parent": "science", "weight": 5000, "guarantee": map[string]any{"resource": map[string]any{bed.GPU: "1"}},
+	volcanoQueue.create(t, s, "", "alpha", map[string]any{
+		"parent": "science", "weight": 4, "priority": 10, "reclaimable": false,
+		"guarantee":  map[string]any{"resource": map[string]any{bed.GPU: "1"}},
+		"deserved":   map[string]any{bed.GPU: "4"},
+		"capability": map[string]any{bed.GPU: "2"},
+		"affinity": map[string]any{"nodeGroupAffinity": map[string]any{
+			"requiredDuringSchedulingIgnoredDuringExecution": []any{"h100"},
+		}},
 	})
-	leaf := map[string]any{
-		"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": map[string]any{"name": "alpha"},
+	closed := map[string]any{
+		"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": map[string]any{"name": "floor"},
 		"spec": map[string]any{
-			"parent": "science", "weight": 4, "priority": 10, "reclaimable": false,
-			"guarantee":  map[string]any{"resource": map[string]any{bed.GPU: "1"}},
-			"deserved":   map[string]any{bed.GPU: "4"},
-			"capability": map[string]any{bed.GPU: "2"},
-			"affinity": map[string]any{"nodeGroupAffinity": map[string]any{
-				"requiredDuringSchedulingIgnoredDuringExecution": []any{"h100"},
-			}},
+			"parent": "science", "weight": 5000, "guarantee": map[string]any{"resource": map[string]any{bed.GPU: "1"}},
 		},
 		"status": map[string]any{"state": "Closed"},
 	}
-	if err := send(s, volcanoQueue.path(""), leaf); err != nil {
+	if err := send(s, volcanoQueue.path(""), closed); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -97,9 +97,8 @@ borrowing: on
 queues:
 # Queue alpha
 # reclaimable: false: not carried over
+# priority 10: it decides between queues that are as far above what they are entitled to
 # affinity: not carried over
-# priority: not carried over
-# state Closed: not carried over, this queue is open
 # quota of nvidia.com/gpu: 4, cut to the limit
 - name: "alpha"
   parent: "science"
@@ -108,6 +107,7 @@ queues:
   limit: {nvidia.com/gpu: 2}
   weight: 4.000
   lendingLimit: {nvidia.com/gpu: 1}
+  priority: 10
 # Queue floor
 # weight 5000: 1 to 1000 are possible
 - name: "floor"
@@ -115,6 +115,7 @@ queues:
   namespaces: ["*"]
   quota: {nvidia.com/gpu: 1}
   lendingLimit: {nvidia.com/gpu: 0}
+  hold: hold
 # Queue root
 - name: "root"
   namespaces: ["*"]
@@ -165,13 +166,14 @@ queues:
 # Queue alpha (Alpha lab)
 # quota of nvidia.com/gpu: 1500m rounded down to whole devices
 # overQuotaWeight of cpu: that of GPUs is the weight
-# priority 200: not carried over
+# priority 200: it decides between queues that are as far above what they are entitled to
 - name: "alpha"
   parent: "science"
   namespaces: ["team-a", "*"]
   quota: {cpu: 8, memory: 4000000Ki, nvidia.com/gpu: 1}
   limit: {nvidia.com/gpu: 2}
   weight: 2.500
+  priority: 200
   minRunTime: 10m0s
 # Queue science
 # quota of nvidia.com/gpu: unlimited in KAI, none here
