@@ -102,6 +102,18 @@ struct Eviction {
   bool operator==(const Eviction&) const = default;
 };
 
+/// Which waiting work is ungated, so that an autoscaler of nodes sees it: autoscaler.show.
+enum class Show : std::uint8_t {
+  kNone,
+  kWithinQuota,  ///< Work without room that its queue's quota covers.
+  kAll,          ///< And work without room that no quota is about.
+};
+
+struct Autoscaler {
+  Show show = Show::kWithinQuota;
+  bool operator==(const Autoscaler&) const = default;
+};
+
 /// How queues with equal claims share over time.
 struct Fairness {
   /// What a queue held that long ago counts half as much as what it holds now when free room is
@@ -234,6 +246,7 @@ struct PolicyConfiguration {
   bool borrowing = true;
   Fairness fairness{};
   Eviction eviction{};
+  Autoscaler autoscaler{};
   /// If the file has no queue: one queue `default` for all namespaces, without limits.
   std::vector<Queue> queues{{.name = "default", .namespaces = std::vector<std::string>{"*"}}};
   std::vector<Flavor> flavors{};  ///< In the order in which work takes them.

@@ -91,6 +91,7 @@ inline constexpr std::array<std::string_view, 2> kOrders{"fifo", "predictedServi
 inline constexpr std::array<std::string_view, 2> kWithin{"lower", "never"};
 inline constexpr std::array<std::string_view, 2> kEvictBys{"eviction", "delete"};
 inline constexpr std::array<std::string_view, 2> kReclaims{"any", "never"};
+inline constexpr std::array<std::string_view, 3> kShows{"none", "withinQuota", "all"};
 inline constexpr std::array<std::string_view, 3> kFairWithins{"none", "namespace", "user"};
 inline constexpr std::array<std::string_view, 2> kDenyAllow{"deny", "allow"};
 inline constexpr std::array<std::string_view, 2> kFalseTrue{"false", "true"};
@@ -174,6 +175,14 @@ void Keys(Visitor& key, T& eviction) {
   key("maxEvictions", eviction.max_evictions, Whole{1, 1'000},
       "A job that was evicted so often starts within quota only, and is not evicted again. Absent: "
       "there is no such number.");
+}
+
+template <typename Visitor, Is<Autoscaler> T>
+void Keys(Visitor& key, T& autoscaler) {
+  key("show", autoscaler.show, Word{kShows},
+      "Which work without room loses Berth's gate, so that an autoscaler sees it. withinQuota: "
+      "what "
+      "its queue's quota covers. all: and what no quota is about. none: it waits behind the gate.");
 }
 
 template <typename Visitor, Is<Fairness> T>
@@ -306,6 +315,7 @@ void Keys(Visitor& key, T& policy) {
       "back when they need it.");
   key("fairness", policy.fairness, Section{}, "");
   key("eviction", policy.eviction, Section{}, "");
+  key("autoscaler", policy.autoscaler, Section{}, "");
   // Behind the devices, which amounts may name.
   key("queues", policy.queues,
       Elements{.max = kUnbounded,

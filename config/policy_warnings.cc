@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -216,6 +217,17 @@ std::vector<std::string> PolicyWarnings(const PolicyConfiguration& policy) {
   FindUselessClasses(policy, warnings);
   FindShadowedFlavors(policy, warnings);
   return warnings;
+}
+
+std::int64_t PromisedInAll(const PolicyConfiguration& policy, const std::string& resource) {
+  Children children;
+  std::set<std::string_view> names;
+  for (const Queue& queue : policy.queues) names.insert(queue.name);
+  for (const Queue& queue : policy.queues) {
+    const bool below = names.contains(queue.parent);
+    children[below ? std::string_view(queue.parent) : std::string_view()].push_back(&queue);
+  }
+  return PromisedBelow({.name = ""}, resource, children);
 }
 
 std::vector<std::string> PolicyWarnings(const std::string& yaml,

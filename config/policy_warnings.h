@@ -1,6 +1,7 @@
 // Policies that are valid, but probably a mistake.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,5 +16,9 @@ std::vector<std::string> PolicyWarnings(const PolicyConfiguration& policy);
 /// The same for the text of a valid policy file, in which a key may be left out: also whether it
 /// relies on quotas as caps, which they no longer are by default.
 std::vector<std::string> PolicyWarnings(const std::string& yaml, const PolicyConfiguration& policy);
+
+/// How much of the resource all quotas together promise: of each queue its own, or else what those
+/// below it are promised. Saturates.
+std::int64_t PromisedInAll(const PolicyConfiguration& policy, const std::string& resource);
 
 }  // namespace berth::config

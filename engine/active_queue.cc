@@ -325,6 +325,23 @@ const Workload* ActiveQueue::Pop() {
   return next;
 }
 
+std::vector<const Workload*> ActiveQueue::FirstBeyondQuota() const {
+  std::vector<const Workload*> first;
+  for (const auto& [queue, group] : groups_) {
+    if (queue == cluster::kNoQueue || !group.own) continue;
+    std::size_t places = 0;
+    for (const auto& [sharer, lane] : group.lanes) places += lane.line.size() + lane.resting.size();
+    if (places < 2) continue;
+    const Workload* workload = group.own->workload;
+    const auto waiting = turns_.find(workload);
+    if (waiting != turns_.end() &&
+        policy::LeavesQuotaUnused(*store_, queue, waiting->second.turn.wants)) {
+      first.push_back(workload);
+    }
+  }
+  return first;
+}
+
 std::vector<const Workload*> ActiveQueue::Awake(std::string_view after, std::size_t most) {
   std::vector<const Workload*> awake;
   for (auto it = awake_.upper_bound(after); it != awake_.end() && awake.size() < most;) {

@@ -88,6 +88,10 @@ class ActiveQueue {
   void Put(const cluster::Workload& workload, const Turn& turn);
   /// Takes the next workload out of the line and keeps it awake. Returns null if the line is empty.
   const cluster::Workload* Pop();
+  /// Of each queue, the next one of its own work, where that would take the queue, or one above it,
+  /// beyond a quota of which some is left, and others of the queue have a place behind it. Takes
+  /// time in proportion to the number of queues with a place.
+  std::vector<const cluster::Workload*> FirstBeyondQuota() const;
   /// Makes the workload awake and takes it out of the line.
   void KeepAwake(const cluster::Workload& workload);
   /// Makes the workload neither awake nor in line, without a place. Also call this before the

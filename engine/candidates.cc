@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <unordered_set>
@@ -109,9 +110,10 @@ std::map<cluster::NodeIndex, Use> UsesOf(const View& view, const Pods& order, in
 }
 
 /// The surplus of an elastic gang that runs, in the order in which it goes: who is only planned,
-/// who is on a node that `beneficiary` could use, the lowest priority, the highest rank.
+/// who is on the node `first`, who is on a node that `beneficiary` could use, the lowest priority,
+/// the highest rank.
 Pods SurplusOf(const View& view, const Workload& gang, const Workload& beneficiary,
-               cluster::QueueId queue) {
+               cluster::QueueId queue, cluster::NodeIndex first) {
   if (!gang.gang || !gang.started || gang.in_tree) return {};
   const auto is_planned = [](const PodInfo* pod) { return pod->charge == Charge::kPlanned; };
   int beyond = StayingMembers(view.states, gang) - gang.min_member;
@@ -128,7 +130,8 @@ Pods SurplusOf(const View& view, const Workload& gang, const Workload& beneficia
   });
   const auto uses = UsesOf(view, order, beyond, beneficiary);
   std::ranges::stable_sort(order, {}, [&](const PodInfo* pod) {
-    return std::tuple(!is_planned(pod), uses.at(pod->node), pod->object.priority);
+    const bool later = first != cluster::kNoNode && pod->node != first;
+    return std::tuple(!is_planned(pod), later, uses.at(pod->node), pod->object.priority);
   });
   auto workers = std::ranges::count_if(gang.members, [&](const PodInfo* pod) {
     return pod->shape->asks_device && Stays(view.states, *pod);
@@ -181,7 +184,7 @@ bool UsesRoomOfEvicted(const View& view, const Workload& workload) {
 
 /// The jobs of `workload` that may be taken from it for `beneficiary`; the whole last.
 std::vector<VictimJob> JobsOf(const View& view, const Workload& workload,
-                              const Workload& beneficiary) {
+                              const Workload& beneficiary, cluster::NodeIndex first) {
   std::vector<VictimJob> jobs;
   if (UsesRoomOfEvicted(view, workload)) return jobs;
   Pods rest;
@@ -189,7 +192,7 @@ std::vector<VictimJob> JobsOf(const View& view, const Workload& workload,
                        [](const PodInfo* pod) { return pod->charge != Charge::kNone; });
   if (rest.empty()) return jobs;
   const cluster::QueueId queue = rest.front()->charged_queue;
-  for (const PodInfo* pod : SurplusOf(view, workload, beneficiary, queue)) {
+  for (const PodInfo* pod : SurplusOf(view, workload, beneficiary, queue, first)) {
     if (view.states.At(*pod).spared_until > view.now) continue;
     VictimJob& job = jobs.emplace_back(PartOf(view, workload, {pod}));
     job.surplus = true;
@@ -285,6 +288,28 @@ std::vector<VictimJob> InOrder(std::vector<VictimJob> jobs) {
   return sorted;
 }
 
+/// As TakeableOf, with members on the node `first_node` first.
+std::vector<VictimJob> TakeableFrom(const View& view, const Workload& holder,
+                                    const Workload& workload, Sources sources,
+                                    policy::Losable* losable, cluster::NodeIndex first_node) {
+  std::vector<VictimJob> jobs = JobsOf(view, holder, workload, first_node);
+  if (jobs.empty()) return jobs;
+  const VictimJob& first = jobs.front();
+  if (first.queue != workload.queue) {
+    if (losable == nullptr || first.queue == cluster::kNoQueue) return {};
+    KeepLosable(jobs, [&](const policy::Loss& loss) { return (*losable)(loss); });
+    return jobs;
+  }
+  // If a plan yielded, those that it is about to evict would count in their queues again.
+  const bool evicts = !first.surplus && Evicts(view, holder);
+  if (!sources.lower || (losable != nullptr && evicts)) return {};
+  // The whole needs all surplus.
+  const auto is_equal = [&](const VictimJob& job) { return !IsLower(job, workload); };
+  if (std::ranges::any_of(jobs, is_equal) && !jobs.back().surplus) jobs.pop_back();
+  std::erase_if(jobs, is_equal);
+  return jobs;
+}
+
 }  // namespace
 
 bool HasEvictedAll(const cluster::Store& store, const Plan& plan) {
@@ -320,27 +345,12 @@ Sources SourcesOf(const View& view, const Workload& workload) {
 std::vector<VictimJob> TakeableOf(const View& view, const Workload& holder,
                                   const Workload& workload, Sources sources,
                                   policy::Losable* losable) {
-  std::vector<VictimJob> jobs = JobsOf(view, holder, workload);
-  if (jobs.empty()) return jobs;
-  const VictimJob& first = jobs.front();
-  if (first.queue != workload.queue) {
-    if (losable == nullptr || first.queue == cluster::kNoQueue) return {};
-    KeepLosable(jobs, [&](const policy::Loss& loss) { return (*losable)(loss); });
-    return jobs;
-  }
-  // If a plan yielded, those that it is about to evict would count in their queues again.
-  const bool evicts = !first.surplus && Evicts(view, holder);
-  if (!sources.lower || (losable != nullptr && evicts)) return {};
-  // The whole needs all surplus.
-  const auto is_equal = [&](const VictimJob& job) { return !IsLower(job, workload); };
-  if (std::ranges::any_of(jobs, is_equal) && !jobs.back().surplus) jobs.pop_back();
-  std::erase_if(jobs, is_equal);
-  return jobs;
+  return TakeableFrom(view, holder, workload, sources, losable, cluster::kNoNode);
 }
 
 std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload, Sources sources,
                                       const policy::Exchange* exchange,
-                                      const cluster::Demand& wants) {
+                                      const cluster::Demand& wants, cluster::NodeIndex first) {
   std::map<cluster::QueueId, std::int64_t> excesses;
   const auto excess_of = [&](cluster::QueueId queue) -> std::int64_t {
     if (queue == cluster::kNoQueue) return 0;
@@ -353,7 +363,7 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
                       });
   if (!sources.lower && !others) return {};
   std::optional<policy::Losable> losable;
-  if (exchange != nullptr) losable.emplace(*exchange);
+  if (others) losable.emplace(*exchange);
   std::unordered_set<const Workload*> seen;
   std::vector<VictimJob> jobs;
   for (const auto& node : view.store.nodes()) {
@@ -367,7 +377,7 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
       // The pods that are charged are members: one that is refused by itself holds no room.
       if (holder->members.size() > 1 && !seen.insert(holder).second) continue;
       for (VictimJob& job :
-           TakeableOf(view, *holder, workload, sources, losable ? &*losable : nullptr)) {
+           TakeableFrom(view, *holder, workload, sources, losable ? &*losable : nullptr, first)) {
         if (job.queue != workload.queue) job.excess = excess_of(job.queue);
         jobs.push_back(std::move(job));
       }
@@ -375,6 +385,35 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
   }
   if (losable) jobs = ClaimableOf(std::move(jobs), workload, *exchange, *losable, wants);
   return InOrder(std::move(jobs));
+}
+
+std::vector<cluster::NodeIndex> OtherSurplusNodes(const View& view,
+                                                  const std::vector<VictimJob>& jobs) {
+  std::set<const PodInfo*> chosen;
+  std::map<cluster::NodeIndex, std::int64_t> held;
+  std::set<const Workload*> gangs;
+  for (const VictimJob& job : jobs) {
+    if (!job.surplus || !job.runs) continue;
+    gangs.insert(job.workload);
+    chosen.insert(job.pods.begin(), job.pods.end());
+  }
+  std::set<cluster::NodeIndex> nodes;
+  for (const Workload* gang : gangs) {
+    for (const PodInfo* pod : gang->members) {
+      const bool other = pod->shape->asks_device && Stays(view.states, *pod) && !IsSpared(*pod);
+      if (other && !chosen.contains(pod)) nodes.insert(pod->node);
+    }
+  }
+  if (nodes.empty()) return {};
+  for (const VictimJob& job : jobs) {
+    const std::int64_t each = job.devices / std::ssize(job.pods);
+    for (const PodInfo* pod : job.pods) held[pod->node] += each;
+  }
+  std::vector<cluster::NodeIndex> most(nodes.begin(), nodes.end());
+  std::ranges::stable_sort(most, std::ranges::greater{},
+                           [&](cluster::NodeIndex node) { return held[node]; });
+  most.resize(std::min(most.size(), kMostSurplusNodes));
+  return most;
 }
 
 }  // namespace berth::engine

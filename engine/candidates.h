@@ -39,9 +39,17 @@ std::vector<VictimJob> TakeableOf(const View& view, const cluster::Workload& hol
 /// priority, less work lost, younger, UID. Of an elastic gang that runs, its surplus comes pod by
 /// pod, and then the rest: first planned members, which only give their places up, then those on
 /// nodes that the workload could use, the lowest pod priority, the highest rank. One that asks for
-/// devices always stays. `wants`: the devices that the workload needs to start.
+/// devices always stays. `wants`: the devices that the workload needs to start. `first`: members on
+/// this node come first of the surplus that runs.
 std::vector<VictimJob> FindVictimJobs(const View& view, const cluster::Workload& workload,
                                       Sources sources, const policy::Exchange* exchange,
-                                      const cluster::Demand& wants);
+                                      const cluster::Demand& wants,
+                                      cluster::NodeIndex first = cluster::kNoNode);
+
+/// Where other members of the gangs that have surplus among `jobs` run, who might go in its place:
+/// at most kMostSurplusNodes, first those where most of what the jobs hold is.
+std::vector<cluster::NodeIndex> OtherSurplusNodes(const View& view,
+                                                  const std::vector<VictimJob>& jobs);
+inline constexpr std::size_t kMostSurplusNodes = 8;
 
 }  // namespace berth::engine

@@ -342,12 +342,15 @@ StartDecision DecideStartInOrder(const View& view, const Workload& workload,
   StartDecision anywhere = DecideStartIn(view, workload, pods, min, memo, std::nullopt);
   if (!anywhere.reserve) return anywhere;
   const auto flavors = static_cast<cluster::FlavorId>(view.store.policy().flavors.size());
+  std::optional<StartDecision> some;  // not all members, in the first flavor that has the minimum
   for (cluster::FlavorId i = 0; flavors > 0 && i <= flavors; ++i) {
     const cluster::FlavorId flavor = i == flavors ? cluster::kNoFlavor : i;
     StartDecision decision = DecideStartIn(view, workload, pods, min, memo, flavor);
-    if (decision.reserve) return decision;
+    if (!decision.reserve) continue;
+    if (decision.reserve->placed.size() == pods.size()) return decision;
+    if (!some) some = std::move(decision);
   }
-  return anywhere;
+  return some ? *std::move(some) : anywhere;
 }
 
 }  // namespace

@@ -351,6 +351,7 @@ std::optional<TimePoint> Engine::NextDeadline() const {
   std::optional<TimePoint> next = claims_due_;
   const auto at = [&](TimePoint when) { next = std::min(next.value_or(when), when); };
   if (drains_.due()) at(*drains_.due());
+  if (shown_.due()) at(*shown_.due());
   if (timers_.next()) at(*timers_.next());
   return next;
 }
@@ -525,11 +526,14 @@ Verdict Engine::Current(const Workload& workload, TimePoint now) const {
   const std::vector<const PodInfo*> pods = workload.Unplaced();
   if (pods.empty()) return state.verdict;
   const int min = std::max(1, workload.Missing());
-  if (state.verdict.reason == ReasonId::kWaitingForQuota) {
-    int fit = 0;
-    Verdict quota = policy::GrantMembers(QuotaFor(store_, in_tree_started_, workload),
-                                         workload.queue, policy::RankOrder(pods), min, fit);
-    return quota.reason == ReasonId::kNone ? state.verdict : quota;
+  int granted = 0;
+  Verdict quota = policy::GrantMembers(QuotaFor(store_, in_tree_started_, workload), workload.queue,
+                                       policy::RankOrder(pods), min, granted);
+  if (quota.reason == ReasonId::kWaitingForQuota || quota.reason == ReasonId::kExceedsLimit) {
+    return quota;
+  }
+  if (state.verdict.reason == ReasonId::kWaitingForQuota && quota.reason == ReasonId::kNone) {
+    return state.verdict;
   }
   const std::vector<policy::Avoid> avoid = NotYet(refusals_.Of(workload, pods), now);
   policy::PlacementRequest request{.pods = {pods.begin(), pods.end()},

@@ -28,6 +28,7 @@
 #include "engine/input_listener.h"
 #include "engine/plan_ends.h"
 #include "engine/refusals.h"
+#include "engine/shown_work.h"
 #include "engine/timers.h"
 #include "engine/wakeups.h"
 #include "engine/workload_state.h"
@@ -260,7 +261,8 @@ class Engine : private cluster::StoreListener {
   void MarkNeighbours(const cluster::Store::NeighbourNews& news);
   void StartSweep(SweepOf whom);
   bool GoOnSweeping(std::size_t most, std::vector<const cluster::Workload*>& part);
-  void PutInLine(std::span<const cluster::Workload* const> workloads);
+  void PutInLine(std::span<const cluster::Workload* const> workloads, TimePoint now);
+  void ShowToAutoscalers(TimePoint now);
 
   // planner.cc
   void Judge(const cluster::Workload& workload, const cluster::PodInfo* caller, TimePoint now);
@@ -270,6 +272,7 @@ class Engine : private cluster::StoreListener {
                           const std::vector<const cluster::PodInfo*>& pods, TimePoint now);
   void JudgePending(const cluster::Workload& workload, std::vector<const cluster::PodInfo*> pods,
                     const cluster::PodInfo* caller, TimePoint now);
+  bool PassesOver(const cluster::Workload& workload, TimePoint now);
   bool NeedsPlan(const cluster::Workload& workload) const;
   bool Settles(const cluster::Workload& workload, int have, TimePoint now);
   void SetVerdict(const cluster::Workload& workload, cluster::Verdict verdict);
@@ -396,6 +399,7 @@ class Engine : private cluster::StoreListener {
   void OrderEviction(const cluster::Workload& workload, const cluster::PodInfo& victim,
                      JobsToSuspend* jobs);
   void GoOnEvicting(const cluster::Workload& workload, TimePoint now);
+  bool TakesOthers(const cluster::Workload& workload, TimePoint now);
   void EndEvictions(const cluster::Workload& workload);
   void NoteInVain(const cluster::Workload& workload, const PlanEnd& end);
   std::size_t TakeEvicted(const cluster::Workload& workload);
@@ -463,6 +467,8 @@ class Engine : private cluster::StoreListener {
 
   FairShareCache fair_shares_{store_, scorer_.fit()};
   EndingCache ending_;
+  ShownWork shown_{store_, states_};
+  std::uint64_t shown_generation_ = 0;  ///< The store's when use was last looked at for it.
   /// Workloads that wait and may come to have a claim on other queues.
   std::unordered_set<const cluster::Workload*> claimants_;
   /// The store's generation, and that of its policy, when they were last looked at.

@@ -189,9 +189,12 @@ bool MayGoOn(const PodInfo& pod, const std::vector<VictimJob>& jobs) {
 /// Sets decision.reserve, if there is anybody to be evicted, and decision.again.
 void DecideVictims(const View& view, const Beneficiary& beneficiary, Sources sources,
                    PreemptorDecision& decision) {
-  view.work += std::ssize(view.store.nodes()) + std::ssize(view.store.pods()) / 4;
-  std::vector<VictimJob> jobs =
-      FindVictimJobs(view, beneficiary.workload, sources, beneficiary.exchange, beneficiary.wants);
+  const auto find = [&](cluster::NodeIndex first) {
+    view.work += std::ssize(view.store.nodes()) + std::ssize(view.store.pods()) / 4;
+    return FindVictimJobs(view, beneficiary.workload, sources, beneficiary.exchange,
+                          beneficiary.wants, first);
+  };
+  std::vector<VictimJob> jobs = find(cluster::kNoNode);
   decision.again = Earlier(decision.again, LeaveOutYoung(jobs, view.now));
   // Who inherits room evicts nobody besides: what was evicted for would lie idle meanwhile.
   if (std::ranges::any_of(jobs, &VictimJob::inherits)) {
@@ -201,7 +204,19 @@ void DecideVictims(const View& view, const Beneficiary& beneficiary, Sources sou
     if (decision.reserve) return;
     std::erase_if(jobs, [](const VictimJob& job) { return job.inherits; });
   }
-  decision.reserve = ChooseVictims(view, beneficiary, jobs);
+  // Of what another queue may lose, which is not all of its surplus, it matters which goes.
+  std::vector<std::function<std::vector<VictimJob>()>> others;
+  const bool claims = beneficiary.exchange != nullptr;
+  for (const cluster::NodeIndex node :
+       claims ? OtherSurplusNodes(view, jobs) : std::vector<cluster::NodeIndex>()) {
+    others.emplace_back([&find, &view, node] {
+      std::vector<VictimJob> with_node = find(node);
+      LeaveOutYoung(with_node, view.now);
+      std::erase_if(with_node, [](const VictimJob& job) { return job.inherits; });
+      return with_node;
+    });
+  }
+  decision.reserve = ChooseVictims(view, beneficiary, jobs, others);
 }
 
 }  // namespace
@@ -217,6 +232,10 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
   const Sources sources = SourcesOf(view, workload);
   if (!EvictionHelpsGang(reason) || (!sources.others && !sources.lower)) return {};
   if (OnlyJobsAreTooMany(view, workload, pods)) return {.claims = sources.others};
+  // Nobody is evicted so that a queue comes below its cap again.
+  if (policy::IsOverCap(QuotaFor(view, workload), workload.queue, pods)) {
+    return {.unsure = true, .claims = sources.others};
+  }
   const bool lower = sources.lower && view.store.HoldsBelow(workload.queue, workload.priority);
   PreemptorDecision decision;
   std::optional<policy::Exchange> exchange;

@@ -200,11 +200,14 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& id, con
     if (victim != nullptr) states_[*victim].spared_until = now + kSparedFor;
     timers_.AllAt(now + kSparedFor);
     evictor_.KeepWarnings(plan.victims, now + kSparedFor + 1'000);  // it is tried again then
-    // Others may be done already, or on their way: then it is tried again when the plan's time is
-    // over.
     const bool none =
         plan.evictions.accepted.empty() && (dry_run || plan.evictions.unanswered.empty());
-    if (none) Dissolve(workload, plan_ends::kEvictionRefused, /*hold=*/false, now);
+    if (none) {
+      Dissolve(workload, plan_ends::kEvictionRefused, /*hold=*/false, now);
+    } else if (!dry_run && plan.evictions.unanswered.empty() && TakesOthers(workload, now)) {
+      return;
+    }
+    // Others are done already, or on their way: it is tried again when the plan's time is over.
     return LookForHeirs(workload);
   }
   if (!dry_run) plan.evictions.accepted.insert(uid);
@@ -265,6 +268,40 @@ bool Engine::StillEvicts(const std::string& key, const std::string& id) const {
   return plan && plan->evictions.stage != Evicting::kNo && plan->evictions.id == id;
 }
 
+/// Some of its victims end, and the eviction of others was refused: ends the plan if there are
+/// other victims instead. They are found when it is judged again; what ends already counts for
+/// them.
+bool Engine::TakesOthers(const Workload& workload, TimePoint now) {
+  Plan& plan = *states_[workload].plan;
+  if (plan.joins || plan.assignments.empty()) return false;
+  // As if it had no places, which are where the victims are, and as if those that stay were none.
+  std::vector<const PodInfo*> pods;
+  std::vector<policy::Placed> places;
+  for (const Assignment& place : plan.assignments) {
+    pods.push_back(place.pod);
+    places.push_back({.pod = place.pod, .node = place.node, .devices = place.pod->devices});
+    store_.GiveBack(*place.pod);
+  }
+  std::vector<const PodInfo*> stay;
+  for (const std::string& uid : plan.victims) {
+    const PodInfo* pod = store_.FindPod(uid);
+    if (pod == nullptr || pod->terminating() || states_.At(*pod).victim_of != workload.key)
+      continue;
+    stay.push_back(pod);
+    states_.SetVictim(*pod, {});
+  }
+  const int min = std::min(std::max(1, workload.Missing()), static_cast<int>(pods.size()));
+  const bool others =
+      DecideStartByEviction(Now(now), workload, pods, min, ReasonId::kInsufficientDevices, nullptr)
+          .reserve.has_value();
+  for (const PodInfo* pod : stay) states_.SetVictim(*pod, workload.key);
+  for (const policy::Placed& place : places) Reserve(*FindAssignment(*place.pod), place);
+  if (!others) return false;
+  TakeEvicted(workload);  // not in vain
+  Dissolve(workload, plan_ends::kEvictionRefused, /*hold=*/false, now);
+  return true;
+}
+
 /// The time of a plan is over whose victims have been sent for and are not all gone.
 void Engine::GoOnEvicting(const Workload& workload, TimePoint now) {
   Plan& plan = *states_[workload].plan;
@@ -278,6 +315,11 @@ void Engine::GoOnEvicting(const Workload& workload, TimePoint now) {
     return Dissolve(workload, plan_ends::kVictimsStuck, /*hold=*/true, now);
   }
   plan.expires = now + store_.policy().gang.plan_timeout.count();
+  for (const std::string& uid : plan.victims) {
+    const PodInfo* pod = store_.FindPod(uid);
+    if (pod == nullptr || !pod->terminating()) continue;
+    plan.expires = std::min(plan.expires, StuckAt(store_, *pod) + 1);
+  }
   timers_.At(plan.expires, workload.key);
   if (!plan.evictions.unanswered.empty()) return;
   std::erase_if(plan.evictions.accepted, [this](const std::string& uid) {
@@ -335,11 +377,17 @@ void Engine::LookForHeirs(const Workload& workload) {
   if (plan && !plan->started && HasEvictedAll(store_, *plan)) store_.BumpFreeGeneration();
 }
 
-/// The victim begins to end.
+/// The victim begins to end. It is not waited for longer than eviction.stuckAfter says.
 void Engine::LookForHeirsOf(const std::string& victim) {
+  const PodInfo* pod = store_.FindPod(victim);
   for (const Workload* workload : awaiting_) {
-    const std::vector<std::string>& victims = states_.At(*workload).plan->victims;
-    if (std::ranges::find(victims, victim) != victims.end()) LookForHeirs(*workload);
+    Plan& plan = *states_[*workload].plan;
+    if (std::ranges::find(plan.victims, victim) == plan.victims.end()) continue;
+    if (pod != nullptr && pod->terminating() && plan.evictions.stage == Evicting::kSent) {
+      plan.expires = std::min(plan.expires, StuckAt(store_, *pod) + 1);
+      timers_.At(plan.expires, workload->key);
+    }
+    LookForHeirs(*workload);
   }
 }
 

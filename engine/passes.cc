@@ -103,6 +103,7 @@ void Engine::OnWorkloadGone(const Workload& workload) {
   claimants_.erase(&workload);
   planned_.erase(&workload);
   fair_shares_.Forget(workload);
+  shown_.Forget(workload);
   refusals_.ForgetWorkload(workload);
   states_.Forget(workload);
 }
@@ -131,9 +132,23 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
     if (workload == nullptr) break;
     spent_ += kKnownAnswer;
     if (NeedsPlan(*workload)) Judge(*workload, caller, now);
+    shown_.Update(*workload, now);
   } while (spent_ < options_.pass_budget);
   if (!claimants_.empty() && !ClaimsAreSeen()) {
     claims_due_ = std::max(now, fair_shares_.fresh_until());
+  }
+  if (active_.empty()) ShowToAutoscalers(now);
+}
+
+/// Ungates what an autoscaler is to see. Only when all in line were judged, so that who comes first
+/// is shown first.
+void Engine::ShowToAutoscalers(TimePoint now) {
+  const std::uint64_t generation = store_.generation();
+  if (std::exchange(shown_generation_, generation) != generation) shown_.LookAgain(now);
+  for (const PodInfo* pod : shown_.TakeNext(now)) {
+    Ungate(*pod);
+    states_[*pod].asked = true;  // from now on it is treated like a pod that never had the gate
+    store_.MarkChanged(*pod->workload);
   }
 }
 
@@ -229,7 +244,7 @@ bool Engine::Activate(TimePoint now) {
   const std::size_t most = MostInLine();
   std::vector<const Workload*> workloads;
   if (sweep_ && GoOnSweeping(most, workloads)) {
-    PutInLine(workloads);
+    PutInLine(workloads, now);
     return false;
   }
   const std::vector<const Workload*> changed = store_.TakeChanged(most);
@@ -238,7 +253,7 @@ bool Engine::Activate(TimePoint now) {
   std::ranges::sort(workloads, cluster::ByKey());
   const auto twice = std::ranges::unique(workloads);
   workloads.erase(twice.begin(), twice.end());
-  PutInLine(workloads);
+  PutInLine(workloads, now);
   return !more_changed_;
 }
 
@@ -279,7 +294,7 @@ void Engine::MarkNeighbours(const cluster::Store::NeighbourNews& news) {
   }
 }
 
-void Engine::PutInLine(std::span<const Workload* const> workloads) {
+void Engine::PutInLine(std::span<const Workload* const> workloads, TimePoint now) {
   for (const Workload* workload : workloads) {
     spent_ += kKnownAnswer;
     DropFaulty(*workload);
@@ -292,6 +307,7 @@ void Engine::PutInLine(std::span<const Workload* const> workloads) {
     } else {
       if (workload->started) TakeMarked(*workload);  // it lacks no member that could be placed
       active_.KeepAwake(*workload);
+      shown_.Update(*workload, now);
     }
   }
 }

@@ -151,6 +151,9 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
   refusals_.Expire(workload, now);
   const int min = std::max(1, missing);
   const StartDecision decision = DecideStart(Now(now), workload, pods, min, &wakeups_);
+  if (decision.reserve && PassesOver(workload, now)) {
+    return active_.Put(workload, TurnOf(workload, store_, states_.At(workload)));
+  }
   if (decision.reserve) return Commit(workload, *decision.reserve, caller, now);
   const PreemptorDecision may =
       DecideEvictions(Now(now), workload, std::move(pods), min, decision.verdict.reason, &wakeups_);
@@ -158,6 +161,29 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
   if (may.again > now) timers_.AllAt(may.again);
   if (may.claims) claimants_.insert(&workload);
   CommitRefusal(workload, decision, may);
+}
+
+/// The workload would start beyond its queue's quota. A queue is ordered by its next work, and if
+/// that cannot start, by what comes behind it, which may be within quota. So work that cannot start
+/// is judged before, where that may be. Returns whether any was.
+bool Engine::PassesOver(const Workload& workload, TimePoint now) {
+  if (!store_.policy().borrowing || workload.queue == cluster::kNoQueue) return false;
+  const Turn turn = TurnOf(workload, store_, states_.At(workload));
+  if (!policy::GoesBeyondQuota(store_, workload.queue, turn.wants)) return false;
+  bool any = false;
+  for (const Workload* other : active_.FirstBeyondQuota()) {
+    if (other == &workload || other->started || !NeedsPlan(*other)) continue;
+    std::vector<const PodInfo*> pods = Placeable(*other);
+    const int min = std::max(1, other->Missing());
+    const WorkloadState& state = states_[*other];
+    const bool ready = state.hold_until <= now && state.settled_at <= now && !state.evicted &&
+                       std::ssize(pods) >= min;
+    if (ready && DecideStart(Now(now), *other, std::move(pods), min, &wakeups_).reserve) continue;
+    active_.KeepAwake(*other);
+    Judge(*other, /*caller=*/nullptr, now);
+    any = true;
+  }
+  return any;
 }
 
 bool Engine::WouldStart(const Workload& workload, TimePoint now) {

@@ -60,8 +60,14 @@ auto RankOf(std::span<const VictimJob* const> jobs, int straddlers) {
 
 using Rank = decltype(RankOf({}, 0));
 
+/// A set that is found, and how good it is.
+struct Found {
+  Rank rank;
+  Reservation start;
+};
+
 /// All closed sets, the best first.
-std::optional<Reservation> ChooseExactly(const std::vector<VictimJob>& jobs, Chooser& chooser) {
+std::optional<Found> ChooseExactly(const std::vector<VictimJob>& jobs, Chooser& chooser) {
   std::vector<std::pair<Rank, Jobs>> sets;
   for (unsigned mask = 1; mask < 1U << jobs.size(); ++mask) {
     Jobs set;
@@ -75,7 +81,7 @@ std::optional<Reservation> ChooseExactly(const std::vector<VictimJob>& jobs, Cho
   }
   std::ranges::stable_sort(sets, {}, [](const auto& set) -> const Rank& { return set.first; });
   for (const auto& [rank, set] : sets) {
-    if (auto start = chooser.Start(set)) return start;
+    if (auto start = chooser.Start(set)) return Found{.rank = rank, .start = *std::move(start)};
   }
   return std::nullopt;
 }
@@ -151,12 +157,6 @@ Jobs MinimalOf(Jobs jobs, Chooser& chooser) {
   }
   return jobs;
 }
-
-/// A set that is found, and how good it is.
-struct Found {
-  Rank rank;
-  Reservation start;
-};
 
 /// Out of `order`. Where budgets forbid the set that is found, it is looked for again without the
 /// jobs that they forbid.
@@ -320,8 +320,8 @@ std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Benef
   return orders;
 }
 
-std::optional<Reservation> ChooseBySearch(const std::vector<VictimJob>& candidates,
-                                          const Beneficiary& beneficiary, Chooser& chooser) {
+std::optional<Found> ChooseBySearch(const std::vector<VictimJob>& candidates,
+                                    const Beneficiary& beneficiary, Chooser& chooser) {
   std::optional<Found> best;
   for (const bool straddlers : {false, true}) {
     for (const Jobs& order : OrdersOf(candidates, beneficiary, straddlers, chooser)) {
@@ -337,8 +337,36 @@ std::optional<Reservation> ChooseBySearch(const std::vector<VictimJob>& candidat
     }
     if (best || beneficiary.exchange == nullptr) break;
   }
-  if (!best) return std::nullopt;
-  return std::move(best->start);
+  return best;
+}
+
+/// No other choice of surplus can be better: nobody loses a minimum, and no queue more than it has
+/// beyond its floor.
+bool TakesSurplusAlone(const Rank& rank) {
+  return std::get<0>(rank) == 0 && std::get<2>(rank) == 0;
+}
+
+/// Whether the set is better whatever the places of surplus are, which only lists of candidates of
+/// one choice of surplus have in common.
+bool IsBetter(const Rank& one, const Rank& other) {
+  const auto least = [](const Rank& rank) {
+    return std::tie(std::get<0>(rank), std::get<1>(rank), std::get<2>(rank), std::get<3>(rank),
+                    std::get<4>(rank), std::get<5>(rank), std::get<6>(rank), std::get<7>(rank));
+  };
+  return least(one) < least(other);
+}
+
+std::optional<Found> ChooseOf(const View& view, const Beneficiary& beneficiary,
+                              const std::vector<VictimJob>& candidates) {
+  if (candidates.empty()) return std::nullopt;
+  Chooser chooser(view, beneficiary);
+  Jobs all;
+  for (const VictimJob& job : candidates) all.push_back(&job);
+  if (chooser.HasRoom({})) return std::nullopt;  // it only has to wait
+  // It never fits, unless it needs the company of some of them.
+  if (!chooser.NeedsCompany() && !chooser.HasRoom(all)) return std::nullopt;
+  return candidates.size() <= kExactJobs ? ChooseExactly(candidates, chooser)
+                                         : ChooseBySearch(candidates, beneficiary, chooser);
 }
 
 }  // namespace
@@ -371,17 +399,17 @@ bool OnlyHasToWait(const View& view, const Beneficiary& beneficiary) {
   return !beneficiary.ending.pods.empty() && Chooser(view, beneficiary).HasRoom({});
 }
 
-std::optional<Reservation> ChooseVictims(const View& view, const Beneficiary& beneficiary,
-                                         const std::vector<VictimJob>& candidates) {
-  if (candidates.empty()) return std::nullopt;
-  Chooser chooser(view, beneficiary);
-  Jobs all;
-  for (const VictimJob& job : candidates) all.push_back(&job);
-  if (chooser.HasRoom({})) return std::nullopt;  // it only has to wait
-  // It never fits, unless it needs the company of some of them.
-  if (!chooser.NeedsCompany() && !chooser.HasRoom(all)) return std::nullopt;
-  return candidates.size() <= kExactJobs ? ChooseExactly(candidates, chooser)
-                                         : ChooseBySearch(candidates, beneficiary, chooser);
+std::optional<Reservation> ChooseVictims(
+    const View& view, const Beneficiary& beneficiary, const std::vector<VictimJob>& candidates,
+    std::span<const std::function<std::vector<VictimJob>()>> others) {
+  std::optional<Found> best = ChooseOf(view, beneficiary, candidates);
+  for (const auto& find : others) {
+    if (best && TakesSurplusAlone(best->rank)) break;
+    std::optional<Found> found = ChooseOf(view, beneficiary, find());
+    if (found && (!best || IsBetter(found->rank, best->rank))) best = std::move(found);
+  }
+  if (!best) return std::nullopt;
+  return std::move(best->start);
 }
 
 }  // namespace berth::engine

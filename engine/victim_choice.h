@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -23,8 +24,13 @@ bool OnlyHasToWait(const View& view, const Beneficiary& beneficiary);
 /// be left out, as far as kMaxSearches placements tell, and a set may be missed if several queues
 /// that lose, or jobs of several sizes, only just permit it. Where other queues lose, only the
 /// minimum is placed. nullopt: none is found, or what ends in any case is enough.
-std::optional<Reservation> ChooseVictims(const View& view, const Beneficiary& beneficiary,
-                                         const std::vector<VictimJob>& candidates);
+///
+/// Which members of an elastic gang are its surplus is given by the candidates; `others` are lists
+/// of candidates that differ in that, made when they are looked at: when no set of those before
+/// consists of surplus alone, without a straddler.
+std::optional<Reservation> ChooseVictims(
+    const View& view, const Beneficiary& beneficiary, const std::vector<VictimJob>& candidates,
+    std::span<const std::function<std::vector<VictimJob>()>> others = {});
 inline constexpr std::size_t kExactJobs = 8;
 inline constexpr int kMaxSearches = 300;  ///< More than the sets of kExactJobs.
 

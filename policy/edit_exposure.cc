@@ -53,9 +53,34 @@ std::vector<DeviceAmounts> OwnUses(const FairTree& tree) {
   return own;
 }
 
-/// The queues of `next`, with the work that queues of the same names have in `now`. What runs in a
-/// queue that is removed is nobody's to take.
+/// Whether work of `removed` may be work of `queue` once that queue is gone: pods that name none go
+/// to a queue that lists their namespace, or to `default`.
+bool MayInherit(const config::Queue& queue, const config::Queue& removed) {
+  if (!queue.namespaces || !removed.namespaces) return false;
+  const auto lists = [&](const std::string& ns) {
+    return std::ranges::find(*queue.namespaces, ns) != queue.namespaces->end();
+  };
+  if (queue.name == "default" && lists("*")) return true;
+  return std::ranges::any_of(*removed.namespaces,
+                             [&](const std::string& ns) { return ns != "*" && lists(ns); });
+}
+
+/// The queue of `next` that gets the work of the queue of that name; nullptr: none does.
+const config::Queue* HeirOf(const std::string& name, const config::PolicyConfiguration& current,
+                            const config::PolicyConfiguration& next) {
+  const auto same = std::ranges::find(next.queues, name, &config::Queue::name);
+  if (same != next.queues.end()) return &*same;
+  const auto removed = std::ranges::find(current.queues, name, &config::Queue::name);
+  if (removed == current.queues.end()) return nullptr;
+  const auto heir = std::ranges::find_if(
+      next.queues, [&](const config::Queue& queue) { return MayInherit(queue, *removed); });
+  return heir == next.queues.end() ? nullptr : &*heir;
+}
+
+/// The queues of `next`, with the work that they have then (HeirOf). What runs in a queue that is
+/// removed, and that no other one gets, is nobody's to take.
 FairTree Under(const FairTree& now, const std::vector<std::string>& kinds,
+               const config::PolicyConfiguration& current,
                const config::PolicyConfiguration& next) {
   FairTree tree{.total = now.total, .pool = now.pool};
   std::map<std::string, int> places;
@@ -72,12 +97,15 @@ FairTree Under(const FairTree& now, const std::vector<std::string>& kinds,
   const std::vector<DeviceAmounts> own_uses = OwnUses(now);
   for (std::size_t i = 0; i < now.queues.size(); ++i) {
     const DeviceAmounts& own = own_uses[i];
-    const auto place = places.find(now.queues[i].name);
+    // A plain group may stay one.
+    const config::Queue* heir = HeirOf(now.queues[i].name, current, next);
+    const auto place = places.find(heir == nullptr ? now.queues[i].name : heir->name);
     if (place == places.end()) {
       for (std::size_t kind = 0; kind < own.size(); ++kind) tree.pool[kind] -= own[kind];
       continue;
     }
-    tree.queues[static_cast<std::size_t>(place->second)].jobs = now.queues[i].jobs;
+    auto& jobs = tree.queues[static_cast<std::size_t>(place->second)].jobs;
+    jobs.insert(jobs.end(), now.queues[i].jobs.begin(), now.queues[i].jobs.end());
     for (int at = place->second; at >= 0; at = tree.queues[static_cast<std::size_t>(at)].parent) {
       DeviceAmounts& used = tree.queues[static_cast<std::size_t>(at)].used;
       for (std::size_t kind = 0; kind < own.size(); ++kind) used[kind] += own[kind];
@@ -157,6 +185,59 @@ std::vector<std::int64_t> TakenBack(const FairTree& now, const FairTree& then, b
   return own;
 }
 
+/// The queue and those above it, by index.
+std::vector<std::size_t> PathOf(const FairTree& tree, std::size_t queue) {
+  std::vector<std::size_t> path;
+  for (int at = static_cast<int>(queue); at >= 0;
+       at = tree.queues[static_cast<std::size_t>(at)].parent) {
+    path.push_back(static_cast<std::size_t>(at));
+  }
+  return path;
+}
+
+/// Of `own`, which the queue has in use without those below it: how much no queue outside the
+/// widest one on its path could take, because some queue on the path may keep it.
+std::int64_t KeptOf(const FairTree& tree, const std::map<std::string, Cover>& covers,
+                    std::size_t queue, std::size_t kind, std::int64_t own) {
+  std::int64_t kept = 0;
+  for (const std::size_t at : PathOf(tree, queue)) {
+    const Cover& cover = covers.at(tree.queues[at].name);
+    const std::int64_t above =
+        tree.queues[at].used[kind] - std::max(cover.quota[kind], cover.share[kind]);
+    kept = std::max(kept, own - std::max<std::int64_t>(0, above));
+  }
+  return kept;
+}
+
+/// By queue of `then`: what work of queues that others are above now, or that come to be another
+/// queue's, could lose because of that.
+std::vector<std::int64_t> LostByMoves(const FairTree& now, const FairTree& then,
+                                      const config::PolicyConfiguration& current,
+                                      const config::PolicyConfiguration& next, bool was_safe) {
+  std::vector<std::int64_t> lost(then.queues.size());
+  const std::map<std::string, Cover> before = CoversOf(now);
+  const std::map<std::string, Cover> after = CoversOf(then);
+  const std::vector<DeviceAmounts> own = OwnUses(now);
+  const auto names = [](const FairTree& tree, std::size_t queue) {
+    std::vector<std::string> path;
+    for (const std::size_t at : PathOf(tree, queue)) path.push_back(tree.queues[at].name);
+    return path;
+  };
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const config::Queue* heir = HeirOf(now.queues[i].name, current, next);
+    if (heir == nullptr) continue;
+    const auto place = static_cast<std::size_t>(
+        std::ranges::find(then.queues, heir->name, &FairQueue::name) - then.queues.begin());
+    if (names(now, i) == names(then, place)) continue;
+    for (std::size_t kind = 0; kind < own[i].size(); ++kind) {
+      const std::int64_t used = own[i][kind];
+      const std::int64_t kept = was_safe ? used : KeptOf(now, before, i, kind, used);
+      lost[place] += std::max<std::int64_t>(0, kept - KeptOf(then, after, place, kind, used));
+    }
+  }
+  return lost;
+}
+
 /// What runs in queues that are removed may go to one that is drained.
 void AddGone(const FairTree& now, const FairTree& then, Exposure& exposure) {
   const std::vector<DeviceAmounts> own = OwnUses(now);
@@ -181,9 +262,15 @@ Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
     if (queue.parent >= 0) continue;
     for (const std::int64_t used : queue.used) exposure.in_use += used;
   }
-  const FairTree then = Under(now, kinds, next);
+  const FairTree then = Under(now, kinds, current, next);
   std::vector<std::int64_t> own(then.queues.size());
-  if (TakesBack(next)) own = TakenBack(now, then, /*was_safe=*/!TakesBack(current));
+  if (TakesBack(next)) {
+    const bool was_safe = !TakesBack(current);
+    own = TakenBack(now, then, was_safe);
+    const std::vector<std::int64_t> moved = LostByMoves(now, then, current, next, was_safe);
+    std::ranges::transform(own, moved, own.begin(),
+                           [](std::int64_t a, std::int64_t b) { return std::max(a, b); });
+  }
   const std::set<std::string> drained = DrainedQueues(next);
   const std::set<std::string> known = DrainedQueues(current);
   for (std::size_t i = 0; i < own.size(); ++i) {

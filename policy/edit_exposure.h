@@ -27,7 +27,9 @@ struct Exposure {
 ///
 /// Of each queue that counts which was covered and is no longer: by its quota; or by its quota or
 /// its fair share with the jobs that run and wait now. Where queues are below, it is the larger of
-/// what it loses itself and what they lose. Where nobody takes anything back under the next policy,
+/// what it loses itself and what they lose. Of work that has other queues above it then, or that
+/// comes to be another queue's because its own is removed, that counts which some queue on its path
+/// may keep now, and none then. Where nobody takes anything back under the next policy,
 /// only what is in use of queues that it begins to drain is exposed. Amounts of single flavors, and
 /// preemption inside queues, are not looked at.
 Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,

@@ -74,6 +74,27 @@ Standing StandingOf(const cluster::Store& store, cluster::QueueId queue,
   return standing;
 }
 
+bool LeavesQuotaUnused(const cluster::Store& store, cluster::QueueId queue,
+                       const cluster::Demand& wants) {
+  return std::ranges::any_of(store.queue(queue).path, [&](cluster::QueueId charged) {
+    const cluster::QueueInfo& info = store.queue(charged);
+    return std::ranges::any_of(wants, [&](const auto& part) {
+      const auto& [id, amount] = part;
+      return info.used[id] < info.quota[id] && info.used[id] + amount > info.quota[id];
+    });
+  });
+}
+
+bool GoesBeyondQuota(const cluster::Store& store, cluster::QueueId queue,
+                     const cluster::Demand& wants) {
+  return std::ranges::any_of(store.queue(queue).path, [&](cluster::QueueId charged) {
+    const cluster::QueueInfo& info = store.queue(charged);
+    return std::ranges::any_of(wants, [&](const auto& part) {
+      return info.used[part.first] + part.second > info.quota[part.first];
+    });
+  });
+}
+
 Standing StandingOfOwn(const cluster::Store& store, cluster::QueueId queue,
                        const cluster::Demand& wants, const PastUse& past) {
   Standing standing;

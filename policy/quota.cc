@@ -15,12 +15,15 @@ using cluster::Verdict;
 
 namespace {
 
-/// More than the cap can never be granted, whatever ends.
+/// More than the cap can never be granted, whatever ends. Where other queues keep nothing, it is
+/// not quota that is short.
 Verdict Denied(const QuotaView& view, QueueId queue, const QuotaView::Allowance& allowance,
                std::int64_t want) {
   const cluster::Store& store = view.store();
   const bool never = want > allowance.cap;
-  return {.reason = never ? ReasonId::kExceedsLimit : ReasonId::kWaitingForQuota,
+  const ReasonId waits =
+      allowance.is_room ? ReasonId::kInsufficientDevices : ReasonId::kWaitingForQuota;
+  return {.reason = never ? ReasonId::kExceedsLimit : waits,
           .want = want,
           .have = never ? allowance.cap : std::max<std::int64_t>(0, allowance.left),
           .subject = store.resources().Name(allowance.id),
@@ -150,14 +153,18 @@ void QuotaView::AppendLoans(QueueId queue, std::vector<Allowance>& allowances) c
     std::int64_t promised = std::numeric_limits<std::int64_t>::max();
     for (const QueueId charged : store_->queue(queue).path) {
       const cluster::QueueInfo& info = store_->queue(charged);
-      promised = std::min(promised, info.quota[id] - Used(charged, id));
+      // Above its own, a queue without a quota promises nothing and forbids nothing.
+      if (charged == queue || info.quota[id] > 0) {
+        promised = std::min(promised, info.quota[id] - Used(charged, id));
+      }
       kept -= info.idle[id] - info.idle_below[id] + changes[charged];  // it may use that itself
     }
     const std::int64_t lent = store_->free_devices()[id] - total_taken_[id] - kept;
     allowances.push_back({.queue = queue,
                           .id = id,
                           .cap = std::numeric_limits<std::int64_t>::max(),
-                          .left = std::max(promised, lent)});
+                          .left = std::max(promised, lent),
+                          .is_room = kept <= 0 && lent >= promised});
   }
 }
 
@@ -175,6 +182,27 @@ std::vector<QuotaView::Allowance> QuotaView::Along(QueueId queue) const {
   for (const QueueId charged : store_->queue(queue).path) AppendOf(charged, allowances);
   if (!store_->keepers().empty()) AppendLoans(queue, allowances);
   return allowances;
+}
+
+std::optional<bool> QuotaCovers(const QuotaView& view, QueueId queue,
+                                const cluster::Demand& charge) {
+  const cluster::Store& store = view.store();
+  const auto is_device = [&](cluster::ResourceId id) {
+    return std::ranges::find(store.device_ids(), id) != store.device_ids().end();
+  };
+  const bool asks_device = std::ranges::any_of(
+      charge, [&](const auto& part) { return part.second > 0 && is_device(part.first); });
+  bool concerned = false;
+  for (const auto& [id, amount] : charge) {
+    if (amount <= 0) continue;
+    for (const QueueId charged : store.queue(queue).path) {
+      const std::int64_t quota = store.queue(charged).quota[id];
+      if (quota <= 0) continue;
+      if (view.Used(charged, id) + amount > quota) return false;
+      concerned |= !asks_device || is_device(id);
+    }
+  }
+  return concerned ? std::optional(true) : std::nullopt;
 }
 
 Verdict CheckHold(const cluster::Store& store, QueueId queue) {
@@ -265,6 +293,21 @@ std::function<bool(NodeIndex)> PayableNodes(const QuotaView& view, QueueId queue
       return it == demand.end() || it->second <= allowance.left / members;
     });
   };
+}
+
+bool IsOverCap(const QuotaView& view, QueueId queue, std::span<const PodInfo* const> pods) {
+  if (queue == cluster::kNoQueue) return false;
+  const auto over = [&](const QuotaView::Allowance& allowance) {
+    const cluster::Part* part = view.store().resources().FindPart(allowance.id);
+    const cluster::ResourceId whole = part == nullptr ? allowance.id : part->whole;
+    return allowance.left < 0 && std::ranges::any_of(pods, [&](const PodInfo* pod) {
+             const bool counts = part == nullptr || !part->non_preemptible || pod->non_preemptible;
+             return counts && DemandOf(*pod->shape, whole) > 0;
+           });
+  };
+  return std::ranges::any_of(view.store().queue(queue).path, [&](QueueId charged) {
+    return std::ranges::any_of(view.Of(charged), over);
+  });
 }
 
 bool IsOver(const QuotaView& view, const PodInfo& pod) {

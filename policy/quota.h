@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +38,8 @@ class QuotaView {
     cluster::ResourceId id;
     std::int64_t cap;
     std::int64_t left;  ///< Negative: the queue is over its cap.
+    /// It is what is free: other queues keep none of the resource for themselves.
+    bool is_room = false;
   };
   /// One entry for each cap on the path of `queue`, its own first, and one for each resource of
   /// which other queues keep something for themselves; none for kNoQueue.
@@ -59,6 +62,12 @@ class QuotaView {
   std::map<Job, int> left_jobs_;
   cluster::Amounts total_taken_;
 };
+
+/// Whether quotas cover `charge` (Store::QueueCharge) on top of what is in use: those of `queue`
+/// and of the queues above it, as far as they have one. nullopt: none of them has a quota of any of
+/// its devices, or of anything else if it has no devices.
+std::optional<bool> QuotaCovers(const QuotaView& view, cluster::QueueId queue,
+                                const cluster::Demand& charge);
 
 /// kQueueHeld if nothing new may start in `queue`.
 cluster::Verdict CheckHold(const cluster::Store& store, cluster::QueueId queue);
@@ -88,6 +97,11 @@ cluster::Verdict GrantCharge(const QuotaView& view, cluster::QueueId queue,
 /// single flavors. Null: all nodes.
 std::function<bool(cluster::NodeIndex)> PayableNodes(const QuotaView& view, cluster::QueueId queue,
                                                      std::span<const cluster::PodInfo* const> pods);
+
+/// Whether `queue`, or one above it, is over its cap of something that the pods take: by an edit,
+/// or because nodes have grown. Nothing starts there until enough has ended.
+bool IsOverCap(const QuotaView& view, cluster::QueueId queue,
+               std::span<const cluster::PodInfo* const> pods);
 
 /// Whether the queue that `pod` is charged to is over its cap of a resource that the pod takes.
 bool IsOver(const QuotaView& view, const cluster::PodInfo& pod);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "config/policy_warnings.h"
 #include "policy/claims.h"
 #include "policy/workload_mix.h"
 
@@ -54,18 +55,38 @@ std::string Borrowers(const cluster::Store& store, const policy::Exchange& excha
   return text;
 }
 
+/// That the quotas promise more than there is; empty: they do not.
+std::string Overcommitted(const cluster::Store& store, ResourceId id) {
+  const std::string& name = store.resources().Name(id);
+  const std::int64_t promised = config::PromisedInAll(store.policy(), name);
+  const std::int64_t total = store.total_devices()[id];
+  if (promised <= total) return {};
+  return fmt::format(" All quotas together promise {} of {}; the nodes have {}.", Devices(promised),
+                     name, Devices(total));
+}
+
 }  // namespace
 
 std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
   const cluster::Store& store = engine.store();
   const engine::WorkloadState& state = engine.StateOf(workload);
-  const policy::FairShareTable* last = engine.last_fair_shares();
-  if (!store.policy().borrowing || last == nullptr || workload.queue == cluster::kNoQueue ||
-      workload.started || state.plan || !engine::EvictionHelps(state.verdict.reason)) {
+  if (!store.policy().borrowing || workload.queue == cluster::kNoQueue || workload.started ||
+      state.plan || !engine::EvictionHelps(state.verdict.reason)) {
     return {};
   }
   const auto [id, wanted] = WantedBy(store, workload);
   if (wanted == 0) return {};
+  const config::Preemption& preemption = store.queue(workload.queue).config.preemption;
+  const bool takes_nothing = preemption.reclaim == config::Reclaim::kNever;
+  const std::string_view never =
+      takes_nothing ? " Its queue takes nothing back (preemption.reclaim)." : "";
+  const policy::FairShareTable* last = engine.last_fair_shares();
+  if (last == nullptr) {  // no decision has needed them
+    const cluster::QueueInfo& queue = store.queue(workload.queue);
+    return fmt::format("Its queue uses {} {}, and has a quota of {}.{}{}", Devices(queue.used[id]),
+                       store.resources().Name(id), Devices(queue.quota[id]), never,
+                       Overcommitted(store, id));
+  }
   const policy::FairShareTable& shares = *last;
   const policy::QuotaView now(store);
   const policy::Exchange exchange(shares, now, now, workload.queue);
@@ -76,12 +97,11 @@ std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
                   Devices(shares.Used(now, claimant, id)), store.resources().Name(id),
                   Devices(quota), Devices(shares.Share(store, claimant, id)));
   const std::string borrowers = Borrowers(store, exchange, workload.queue);
-  if (borrowers.empty()) return text + " No other queue uses more than it is entitled to.";
-  text += fmt::format(" More than they are entitled to use: {}.", borrowers);
-  const config::Preemption& preemption = store.queue(workload.queue).config.preemption;
-  if (preemption.reclaim == config::Reclaim::kNever) {
-    return text + " Its queue takes nothing back (preemption.reclaim).";
+  if (borrowers.empty()) {
+    return text + " No other queue uses more than it is entitled to." + Overcommitted(store, id);
   }
+  text += fmt::format(" More than they are entitled to use: {}.", borrowers);
+  if (takes_nothing) return text + std::string(never) + Overcommitted(store, id);
   if (!exchange.MayClaim({{id, wanted}})) {
     return text + fmt::format(
                       " With the {} that it asks for its queue would pass both, so it takes "

@@ -269,7 +269,8 @@ void Checker::CheckParked(const HostDriver& host) {
     const bool held =
         pod != nullptr && pod->node != cluster::kNoNode && store.node(pod->node).name == node;
     if (held) continue;
-    Broken(fmt::format("I6: {} stands at {}, where no room is held for it", uid, node));
+    Broken(fmt::format("I6: the bind call of {} is parked for {}, where no room is held for it",
+                       uid, node));
     return;
   }
 }
@@ -416,6 +417,7 @@ void Checker::WhenQuiet(const HostDriver& host) {
   CheckLedger(store);
   CheckTorn();
   CheckBeneficiaries();
+  CheckShown(host.engine());
   for (const kube::JobKind kind : {kube::JobKind::kJob, kube::JobKind::kJobSet}) {
     for (const auto& [key, job] : env_.api.jobs(kind)) {
       if (job.suspended) Broken(fmt::format("I10: the Job {} stays suspended", key));
@@ -446,7 +448,7 @@ void Checker::WhenQuiet(const HostDriver& host) {
 
 void Checker::WhenEmpty(const HostDriver& host) {
   const engine::Engine& engine = host.engine();
-  if (engine.parked_binds() != 0) Broken("I6: a bind call stands for nobody");
+  if (engine.parked_binds() != 0) Broken("I6: a bind call is parked for no pod");
   if (engine.PlanCounts() != std::pair(0, 0)) Broken("I6: a plan is left");
   if (!engine.store().workloads().empty()) Broken("I6: a workload is left");
   if (!engine.store().pods().empty()) Broken("I7: a pod is left");

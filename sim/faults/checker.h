@@ -1,5 +1,5 @@
 // The invariants of the design, checked after every step against what the API server holds (the
-// truth) and against the engine's ledger (its belief). Numbers I1-I10: docs/fault-search.md.
+// truth) and against the engine's ledger (its belief). Numbers I1-I11: docs/fault-search.md.
 #pragma once
 
 #include <deque>
@@ -150,6 +150,7 @@ class Checker {
   void CheckStarts(const engine::Engine& engine, const std::set<std::string>& fresh);
   void CheckClaim(const engine::Engine& engine, const cluster::Workload& workload);
   void CheckLoan(const engine::Engine& engine, const cluster::Workload& workload);
+  void CheckShown(const engine::Engine& engine);
   bool FitsSomewhere(const kube::Pod& pod) const;
   bool CouldRunAlone(const kube::Pod& pod) const;
   bool QueueHasRoom(const kube::Pod& pod, std::int64_t gpus) const;

@@ -268,7 +268,10 @@ void Checker::CheckStarts(const engine::Engine& engine, const std::set<std::stri
     if (queue->hold != config::Hold::kNone && !workload.started) {
       Broken(fmt::format("I4: {} starts in {}, which is held", workload.key, name));
     }
-    beyond |= GpusIn(store, name) > AmountOf(queue->quota, kGpu);
+    // Above its own, a queue without a quota forbids nothing.
+    const std::int64_t quota = AmountOf(queue->quota, kGpu);
+    const bool counts = quota > 0 || name == store.queue(workload.queue).config.name;
+    beyond |= counts && GpusIn(store, name) > quota;
   }
   if (store.policy().borrowing && beyond && takes) CheckLoan(engine, workload);
 }

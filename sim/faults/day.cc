@@ -380,6 +380,9 @@ void DrawTree(Day& day) {
   }
   Random past(day.seed, 20);
   if (past.Percent(40)) day.policy.fairness.half_life = std::chrono::seconds(past.Between(5, 600));
+  Random shows(day.seed, 21);
+  if (shows.Percent(20)) day.policy.autoscaler.show = config::Show::kAll;
+  if (shows.Percent(20)) day.policy.autoscaler.show = config::Show::kNone;
 }
 
 void EditTree(config::PolicyConfiguration& policy, std::uint64_t choice) {

@@ -71,10 +71,13 @@ void JudgeWorkload(const Scenario& scenario, const std::string& name,
   }
   const auto bound = std::ranges::count_if(pods, [](const auto* p) { return !p->node.empty(); });
   const auto gated = std::ranges::count_if(pods, [](const auto* p) { return p->gated; });
+  const auto unschedulable =
+      std::ranges::count_if(pods, [](const auto* p) { return p->unschedulable; });
   WorkloadJudge judge(name, faults);
   judge.Count(expected.bound, "bound", bound);
   judge.Count(expected.waiting, "waiting", std::ssize(pods) - bound);
   judge.Count(expected.gated, "gated", gated);
+  judge.Count(expected.unschedulable, "unschedulable", unschedulable);
   judge.Count(expected.nodes, "nodes used", std::ssize(on));
   for (const auto& [label, count] : expected.domains) {
     judge.Count(count, "different " + label, Domains(pods, label, seen));
@@ -117,6 +120,7 @@ std::expected<Observation, std::string> DecodeObservation(std::string_view text)
                            .name = pod.at("name").get<std::string>(),
                            .node = pod.value("node", ""),
                            .gated = pod.value("gated", false),
+                           .unschedulable = pod.value("unschedulable", false),
                            .finished = pod.value("finished", false),
                            .gpus = pod.value("gpus", 0),
                            .reason = pod.value("reason", "")});

@@ -15,8 +15,9 @@ namespace berth::scenario {
 struct SeenPod {
   std::string ns;
   std::string name;
-  std::string node{};     ///< Empty: not bound.
-  bool gated = false;     ///< It has Berth's scheduling gate.
+  std::string node{};          ///< Empty: not bound.
+  bool gated = false;          ///< It has Berth's scheduling gate.
+  bool unschedulable = false;  ///< kube-scheduler has marked it so: autoscalers see it.
   bool finished = false;  ///< Succeeded or Failed: it exists, but neither waits nor takes room.
   int gpus = 0;
   std::string reason{};  ///< Why it waits, according to Berth.
@@ -34,7 +35,7 @@ struct Observation {
 };
 
 /// Reads `{"nodes": [{"name", "labels"}], "pods": [{"namespace", "name", "node", "gated",
-/// "finished", "gpus", "reason"}]}`; the last five of a pod may be absent.
+/// "unschedulable", "finished", "gpus", "reason"}]}`; the last six of a pod may be absent.
 std::expected<Observation, std::string> DecodeObservation(std::string_view json);
 
 /// What is not as expected, one sentence each; empty: everything is.

@@ -138,6 +138,9 @@ void Keys(Visitor& key, T& expectation) {
   key("bound", expectation.bound, kPods, "");
   key("waiting", expectation.waiting, kPods, "");
   key("gated", expectation.gated, kPods, "Of those that wait, the ones behind Berth's gate.");
+  key("unschedulable", expectation.unschedulable, kPods,
+      "Of those that wait, the ones that kube-scheduler marked Unschedulable: autoscalers see "
+      "them.");
   key("nodes", expectation.nodes, kPods, "Different nodes that they use.");
   key("domains", expectation.domains, ByName{Whole{0, kMaxNodes}},
       "By node label: different values.");

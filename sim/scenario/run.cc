@@ -250,6 +250,8 @@ class Stage {
       one.node = pod->node_name;
       one.gated = std::ranges::find(pod->scheduling_gates, cluster::kAdmissionGate) !=
                   pod->scheduling_gates.end();
+      one.unschedulable = one.node.empty() && pod->pod_scheduled && !pod->pod_scheduled->status &&
+                          pod->pod_scheduled->reason == "Unschedulable";
       one.finished =
           pod->phase == kube::PodPhase::kSucceeded || pod->phase == kube::PodPhase::kFailed;
       one.gpus = gpus == pod->spec->requests.end() ? 0 : static_cast<int>(gpus->second / 1000);

@@ -19,7 +19,7 @@ struct RunOptions {
   /// backoff.
   std::int64_t settle = 60'000;
   /// After the last step: this many rounds of `settle` in which nothing may change.
-  int quiet_rounds = 3;
+  int quiet_rounds = 5;
   sim::SchedulerOptions scheduler{};
   /// False: kube-scheduler alone, without an extender. The values that only Berth provides are then
   /// unknown.

@@ -114,6 +114,7 @@ struct WorkloadExpectation {
   std::optional<int> bound;            ///< Pods with a node.
   std::optional<int> waiting;          ///< Pods that exist without one.
   std::optional<int> gated;            ///< Of those, with Berth's gate.
+  std::optional<int> unschedulable;    ///< Of those, marked so by kube-scheduler.
   std::optional<int> nodes;            ///< Number of different nodes that they use.
   std::map<std::string, int> domains;  ///< By node label key: number of different values on the
                                        ///< nodes that they use.

@@ -66,7 +66,8 @@ class Walk {
     }
     std::int64_t promised = std::numeric_limits<std::int64_t>::max();
     for (const QueueId charged : path) {
-      promised = std::min(promised, store_.queue(charged).quota[id_] - used_.at(charged));
+      const std::int64_t quota = store_.queue(charged).quota[id_];
+      if (charged == queue || quota > 0) promised = std::min(promised, quota - used_.at(charged));
     }
     return std::max(promised, store_.free_devices()[id_] - taken_ - kept);
   }

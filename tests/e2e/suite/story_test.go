@@ -16,7 +16,8 @@ var waitsForHours = regexp.MustCompile(`wait: \d+h`)
 
 // isChosen says whether a scenario file runs here, too. The simulator runs all of
 // them. Of the many about quota, each third one by its name runs here, and those
-// about evictions, which only a real API server carries out; but none of those
+// about evictions, which only a real API server carries out, and about autoscalers,
+// which see what the real kube-scheduler says of a pod; but none of those
 // about warnings, which wait for minutes (TestPodsAreToldOfTheirEviction does not).
 // In one, Berth must die before the first victim is gone: on a busy machine it is
 // gone before the last pod is created. What waits for hours runs only there.
@@ -26,10 +27,11 @@ func isChosen(area, name string, index int, text []byte) bool {
 	}
 	evicts := strings.HasPrefix(name, "gang-evicts") || strings.HasPrefix(name, "reclaim-") || strings.HasPrefix(name, "drain-")
 	waits := strings.HasPrefix(name, "warning")
+	marked := strings.HasPrefix(name, "autoscaler")
 	if name == "surplus-of-one-gang-for-several" {
 		return false
 	}
-	return area != "quota" || (index%3 == 0 && !waits) || evicts
+	return area != "quota" || (index%3 == 0 && !waits) || evicts || marked
 }
 
 // The scenario files that the simulator runs hold on the real control plane

@@ -355,8 +355,8 @@ TEST_CASE("all errors come at once, in document order") {
           "p:5:31: placement.maxNodesReturned: must be from 1 to 100, is 0",
           "p:6:21: gang.bindTimeout: has no unit: write 1s",
           "p:7:1: colour: unknown key; known here: apiVersion, kind, mode, schedulerNames, "
-          "dialects, resources, topology, placement, gang, borrowing, fairness, eviction, queues, "
-          "flavors, classes"});
+          "dialects, resources, topology, placement, gang, borrowing, fairness, eviction, "
+          "autoscaler, queues, flavors, classes"});
 }
 
 }  // namespace

@@ -227,6 +227,8 @@ TEST_CASE("the canonical form is for people") {
         "  by: eviction\n"
         "  stuckAfter: 10m0s\n"
         "  warning: 0s\n"
+        "autoscaler:\n"
+        "  show: withinQuota\n"
         "queues:\n"
         "- name: default\n"
         "  namespaces: [\"*\"]\n"

@@ -180,5 +180,19 @@ TEST_CASE("a queue that nobody can use", "[unit][config]") {
             "queues: nobody can use c: it has no namespaces, and no queue is below it"});
 }
 
+TEST_CASE("what all quotas promise is added up from the top of the tree", "[config]") {
+  const auto queue = [](const char* name, const char* parent, int gpus) {
+    Queue made{.name = name, .parent = parent};
+    if (gpus > 0) made.quota["nvidia.com/gpu"] = gpus;
+    return made;
+  };
+  PolicyConfiguration policy;
+  // 8 of a, whatever is below it; 3 of the queue below b, which has none; 2 below a plain group.
+  policy.queues = {queue("a", "", 8), queue("a1", "a", 5), queue("b", "", 0), queue("b1", "b", 3),
+                   queue("c", "group", 2)};
+  CHECK(PromisedInAll(policy, "nvidia.com/gpu") == 13);
+  CHECK(PromisedInAll(policy, "cpu") == 0);
+}
+
 }  // namespace
 }  // namespace berth::config

@@ -1,4 +1,6 @@
 // Evictions that Berth makes by itself: a gang takes the room of whole jobs of lower priority.
+#include <chrono>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -320,6 +322,50 @@ TEST_CASE("nobody is evicted unless all evictions would be done", "[unit][engine
   w.Advance(2'000);  // after a minute it is asked again
   CHECK(w.LogOf("try ").size() == 4);
   CHECK(w.LogOf("evict ").empty());
+}
+
+// Three nodes, full with single pods: s0 and s1 of priority 0, and t of priority 1. A budget comes
+// after the dry runs: s0 is evicted, and s1 is not.
+TEST_CASE("where one of several evictions is refused, others go instead", "[unit][engine][bug]") {
+  GangWorld w(3, {});
+  for (int i = 0; i < 2; ++i) {
+    w.Add(MakePod("s" + std::to_string(i)).Gpu(8).On("n" + std::to_string(i)));
+  }
+  const bool others = GENERATE(true, false);
+  w.Add(MakePod("t").Gpu(8).Priority(others ? 1 : 10).On("n2"));
+  w.Tick();
+  w.HoldEvictions();
+  for (int i = 0; i < 2; ++i) w.Add(w.Member(i, 2, 2).Gated().Priority(10));
+  w.Tick();
+  w.CarryOutEvictions();  // the dry runs
+  w.Protect("s1");
+  w.CarryOutEvictions();
+  CHECK(w.LogOf("evict ").size() == 2);
+  w.CarryOutEvictions();  // dry runs, for those instead
+  w.CarryOutEvictions();
+  if (others) {
+    CHECK(w.LogOf("evict t for default/gang/g").size() == 1);
+    w.EndVictims();
+    w.Schedule();
+    CHECK(std::set{w.NodeOf("m0"), w.NodeOf("m1")} == std::set<std::string>{"n0", "n2"});
+    CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
+  } else {  // it keeps the room, and tries again
+    CHECK(w.Why("m0") == "WaitingForVictims");
+    CHECK(w.Planned("m0") == "n0");
+  }
+}
+
+TEST_CASE("victims that do not end are given up on time", "[unit][engine][bug]") {
+  config::PolicyConfiguration policy = MakePolicy();
+  policy.eviction.stuck_after = std::chrono::seconds(20);
+  policy.gang.plan_timeout = std::chrono::hours(1);
+  Evictions w(2, policy);
+  w.GatherHigh();
+  CHECK(w.LogOf("evict ").size() == 2);
+  w.Advance(19'000);
+  CHECK_FALSE(w.Planned("m0").empty());
+  w.Advance(3'000);
+  CHECK(w.Planned("m0").empty());
 }
 
 TEST_CASE("a budget that is known is not tried", "[unit][engine]") {

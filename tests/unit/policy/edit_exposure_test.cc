@@ -155,6 +155,32 @@ TEST_CASE("work of a queue that is removed is nobody's to take", "[unit][policy]
   CHECK(Devices(kFlat, PolicyOf({{.name = "b", .quota = 20}})) == 0);
 }
 
+TEST_CASE("work of a queue that is removed goes to the default queue", "[unit][policy]") {
+  // All 100 are in use, and b asks for its quota of 50. The other 50 are the share of the work of
+  // a.
+  const std::vector<Team> now{{.name = "a", .quota = 90, .runs = 90},
+                              {.name = "b", .quota = 50, .runs = 10, .waits = 40}};
+  CHECK(Devices(now, PolicyOf({{.name = "default"}, {.name = "b", .quota = 50}})) == 40);
+  SECTION("which may keep it") {
+    CHECK(Devices(now, PolicyOf({{.name = "default", .quota = 90}, {.name = "b", .quota = 50}})) ==
+          0);
+  }
+}
+
+TEST_CASE("a queue that leaves its parent loses the cover of the parent's quota",
+          "[unit][policy]") {
+  const std::vector<Team> now{{.name = "org", .quota = 90},
+                              {.name = "a", .parent = "org", .runs = 90},
+                              {.name = "b", .quota = 50, .runs = 10, .waits = 40}};
+  const auto moved = [](int quota) {
+    return PolicyOf({{.name = "org", .quota = 90},
+                     {.name = "a", .parent = "ogr", .quota = quota},
+                     {.name = "b", .quota = 50}});
+  };
+  CHECK(Devices(now, moved(0)) == 40);
+  CHECK(Devices(now, moved(90)) == 0);
+}
+
 TEST_CASE("queues are named, who loses most first", "[unit][policy]") {
   const std::vector<Team> now{{.name = "a", .quota = 10, .runs = 10},
                               {.name = "b", .quota = 20, .runs = 20}};

@@ -66,6 +66,7 @@ type seenPod struct {
 	podName
 	Node     string `json:"node,omitempty"`
 	Gated    bool   `json:"gated,omitempty"`
+	Refused  bool   `json:"unschedulable,omitempty"`
 	Finished bool   `json:"finished,omitempty"`
 	GPUs     int    `json:"gpus,omitempty"`
 	Reason   string `json:"reason,omitempty"`
@@ -261,6 +262,10 @@ func (s *Scenario) observe(why bool) (seen observation, err error) {
 		one.Finished = pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 		for _, gate := range pod.Spec.SchedulingGates {
 			one.Gated = one.Gated || gate.Name == AdmissionGate
+		}
+		for _, condition := range pod.Status.Conditions {
+			refused := condition.Type == corev1.PodScheduled && condition.Reason == corev1.PodReasonUnschedulable
+			one.Refused = one.Refused || (refused && one.Node == "")
 		}
 		for _, container := range pod.Spec.Containers {
 			amount := container.Resources.Limits[GPU]

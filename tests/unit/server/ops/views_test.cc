@@ -113,6 +113,31 @@ TEST_CASE("queues say what they borrowed, lent and are entitled to", "[views]") 
         "uses more than it is entitled to.");
 }
 
+// 8 GPUs, all in use by a within its quota of 8; b is promised 4 more.
+TEST_CASE("why says that the quotas promise more than the nodes have", "[views]") {
+  auto policy = MakePolicy({MakeQueue("a", {"default"}, -1, 8), MakeQueue("b", {"lab"}, -1, 4)});
+  policy.borrowing = true;
+  const bool takes = GENERATE(true, false);
+  if (!takes) {
+    for (auto& queue : policy.queues) queue.preemption.reclaim = config::Reclaim::kNever;
+  }
+  World world(policy);
+  world.Add(MakeNode("n1").Gpu(8));
+  for (int i = 0; i < 8; ++i) world.Add(MakePod("a" + std::to_string(i)).Gpu(1).On("n1"));
+  world.Add(MakePod("w").Gpu(1).Gated().Ns("lab"));
+  world.Start();
+  const Json json = Json::parse(WhyJson(world.engine(), "lab", "w", world.now()));
+  const auto message = json["message"].get<std::string>();
+  CHECK(
+      message.substr(message.find("Its queue uses")) ==
+      (takes
+           ? "Its queue uses 0 nvidia.com/gpu, has a quota of 4 and a fair share of 1. No other "
+             "queue uses more than it is entitled to."
+           : "Its queue uses 0 nvidia.com/gpu, and has a quota of 4. Its queue takes nothing back "
+             "(preemption.reclaim).") +
+          std::string(" All quotas together promise 12 of nvidia.com/gpu; the nodes have 8."));
+}
+
 // From 0 s ann's pod holds 2 GPUs in lab, below org; at 90 s bob's comes with 1.
 TEST_CASE("queues say what they have used, and whose it was where that is asked", "[views]") {
   auto lab = MakeQueue("lab", {"default"});
