@@ -89,7 +89,7 @@ func (e *extender) standing(count int) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%v of %d bind calls stand", n, count)
+			return fmt.Errorf("%v of %d bind calls are parked", n, count)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -200,7 +200,7 @@ std::string Latency(const DemoWorld& world) {
     out += fmt::format("{:<11} {:>5} calls   p50 {:>8}   p99 {:>8}{}\n", times.verb,
                        times.micros.size(), Micros(Quantile(times.micros, 0.5)),
                        Micros(Quantile(times.micros, 0.99)),
-                       times.verb == "bind" ? "   (standing at the gang barrier included)" : "");
+                       times.verb == "bind" ? "   (time parked at the gang barrier included)" : "");
   }
   return out;
 }

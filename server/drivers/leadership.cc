@@ -181,7 +181,7 @@ void Leadership::Obey(Lock& lock, const Order& order) {
                 {{"identity", options_.election.identity}, {"dur_ms", took.count()}});
   } else if (std::holds_alternative<host::Follow>(order)) {
     logger_.Log(Severity::kWarning,
-                "not the leader any more: standing binds fail, plans are dropped",
+                "not the leader any more: parked bind calls fail, plans are dropped",
                 {{"identity", options_.election.identity}});
     lock.unlock();
     duties_.follow();

@@ -93,7 +93,7 @@ void Checker::CheckStarted(const cluster::Store& store) {
     for (const cluster::PodInfo* member : workload.members) {
       const kube::Pod& pod = member->object;
       if (!Lives(pod) || pod.node_name.empty() || !pod.spec->requests.contains(kGpu)) continue;
-      Broken(fmt::format("I3: {} runs, and {} is to start anew", pod.meta.name, key));
+      Broken(fmt::format("I3: {} runs, and {} has to start again", pod.meta.name, key));
     }
   }
 }

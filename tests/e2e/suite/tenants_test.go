@@ -262,7 +262,7 @@ func TestQueueAndGangAreFixedWhenBound(t *testing.T) {
 	s.AllBound(bound, free)
 	keepApart(t, s)
 
-	const policy, advice = "berth-fixed-when-bound", "delete the pod and create it anew"
+	const policy, advice = "berth-fixed-when-bound", "delete the pod and create it again"
 	for _, change := range []string{
 		label("berth.dev/queue", `"other"`), label("berth.dev/queue", "null"),
 		label("berth.dev/gang", `"other"`), label("berth.dev/gang", "null"),
