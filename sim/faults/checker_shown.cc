@@ -43,7 +43,7 @@ void Checker::CheckShown(const engine::Engine& engine) {
     bool any = false;
     for (const std::string& charged : PathOf(name, policy)) {
       const auto queue = std::ranges::find(policy.queues, charged, &config::Queue::name);
-      if (queue == policy.queues.end()) continue;  // a plain group
+      if (queue == policy.queues.end()) continue;                           // a plain group
       if (!queue->quotas.empty() || queue->quota.size() > 1) return false;  // not counted here
       const std::int64_t quota = AmountOf(queue->quota, kGpu);
       if (quota == 0) continue;
