@@ -14,6 +14,9 @@ using kube::WriteOutcome;
 constexpr int kMaxTries = 3;
 /// Without the right to suspend Jobs, that is not tried again for so long.
 constexpr Duration kDeniedFor = 300'000;
+/// A Job's controller counts pods that have succeeded within about a second.
+constexpr Duration kCountedAfter = 1'000;
+constexpr int kMaxWaits = 3;
 /// How often pods that do not end are looked at.
 constexpr Duration kLookEvery = 30'000;
 /// By then, what the process before this one has sent has taken effect, or never will.
@@ -56,6 +59,12 @@ const kube::Job* JobOf(const Result& result, const kube::JobRef& ref) {
   const std::vector<kube::Job>& jobs = result.jobs.jobs;
   if (result.outcome != WriteOutcome::kDone || jobs.size() != 1) return nullptr;
   return ref.uid.empty() || jobs.front().meta.uid == ref.uid ? &jobs.front() : nullptr;
+}
+
+/// How many members of their gang have succeeded.
+int SucceededOf(const std::vector<engine::EvictPod>& evictions, const cluster::Store& store) {
+  const cluster::PodInfo* pod = store.FindPod(evictions.front().pod.uid);
+  return pod == nullptr || pod->workload == nullptr ? 0 : pod->workload->finished;
 }
 
 }  // namespace
@@ -240,7 +249,15 @@ Suspensions::Ended Suspensions::Proceed(Jobs::iterator at, const cluster::Store&
                                         TimePoint now) {
   Job& job = at->second;
   if (job.suspended) return Suspended(at, now);
-  if (job.most_pods > job.known) return OneByOne(at, now);
+  if (const std::int64_t others = job.most_pods - job.known; others > 0) {
+    // They may be members that have succeeded a moment ago.
+    const bool counted = others > SucceededOf(job.evictions, store) || job.waits == kMaxWaits;
+    if (counted || job.sent) return OneByOne(at, now);
+    ++job.waits;
+    job.step = Step::kWaiting;
+    timers_.emplace(now + kCountedAfter, at->first);
+    return {};
+  }
   if (job.sent) return Suspend(at, store, now);
   Mark(job);
   return {};
@@ -405,6 +422,7 @@ Suspensions::Ended Suspensions::Finished(Id order, const Result& result,
     case Step::kResuming:
       WasResumed(at, result, now);
       break;
+    case Step::kWaiting:
     case Step::kEnding:
     case Step::kResting:
       break;
@@ -420,6 +438,9 @@ void Suspensions::Advance(const cluster::Store& store, TimePoint now) {
       List(*kind, "");
     } else if (Job& job = jobs_.at(key); job.step == Step::kEnding) {
       timers_.emplace(now + kLookEvery, key);
+    } else if (job.step == Step::kWaiting) {
+      job.step = Step::kReading;
+      Read(job);
     } else if (job.step == Step::kResting) {
       job.step = Step::kLooking;
       Read(job);

@@ -72,6 +72,7 @@ class Suspensions {
  private:
   enum class Step : std::uint8_t {
     kReading,   ///< Whether it can be suspended.
+    kWaiting,   ///< Until its status counts the pods that have succeeded; then it is read again.
     kCounting,  ///< The Jobs of a JobSet, and what pods they may have.
     kMarking,   ///< Its pods.
     kSuspending,
@@ -93,6 +94,7 @@ class Suspensions {
     bool suspended = false;          ///< With our label, when it was read.
     bool sent = false;               ///< A write that suspends it, which may have been done.
     bool unsure = false;             ///< The outcome of such a write is not known.
+    int waits = 0;                   ///< How often it was in kWaiting.
     int attempt = 1;                 ///< Of suspending, later of resuming.
     std::vector<std::string>
         pods{};           ///< UIDs of those that are to be gone; the last is looked at first.

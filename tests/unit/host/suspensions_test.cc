@@ -165,6 +165,44 @@ TEST_CASE_METHOD(SuspensionsTest, "pods of a Job that cannot be suspended are ev
   }
 }
 
+TEST_CASE_METHOD(SuspensionsTest, "a pod that has just succeeded is waited for to be counted",
+                 "[unit][bug]") {
+  // Pods a, b and c are one gang, of which c has succeeded. The status of the Job does not say so.
+  for (const char* name : {"a", "b", "c"}) {
+    store.DeletePod(std::string("uid-") + name);
+    auto pod = MakePod(name).Gpu(1).OfJob("j").Gang("low", 3).Claim("p0", "n1", "default").On("n1");
+    if (name == std::string("c")) {
+      store.UpsertPod(pod);
+      store.RefreshWorkloads();
+      pod.Phase(kube::PodPhase::kSucceeded);
+    }
+    store.UpsertPod(pod);
+  }
+  store.RefreshWorkloads();
+  Begin();
+  Orders();
+  kube::Job late = MakeJob();
+  late.most_pods = 3;
+  CHECK(Finish(WriteOutcome::kDone, {late}).one_by_one.empty());
+  CHECK(Orders().empty());
+  SECTION("until it is") {
+    Pass(1'000);
+    CHECK(Orders() == Texts{"read job j"});
+    Finish(WriteOutcome::kDone, {MakeJob()});
+    CHECK(Orders().size() == 2);  // both are marked
+  }
+  SECTION("not for ever") {
+    for (int i = 0; i < 2; ++i) {
+      Pass(1'000);
+      CHECK(Orders() == Texts{"read job j"});
+      CHECK(Finish(WriteOutcome::kDone, {late}).one_by_one.empty());
+    }
+    Pass(1'000);
+    Orders();
+    CHECK(Finish(WriteOutcome::kDone, {late}).one_by_one.size() == 2);
+  }
+}
+
 TEST_CASE_METHOD(SuspensionsTest, "without the right to read Jobs nobody tries for a while",
                  "[unit]") {
   Begin();
