@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -64,13 +65,41 @@ std::vector<std::pair<std::string, std::string>> NamesOf(const std::vector<const
   return names;
 }
 
+/// Whose pods end for the workload, and by which rule, as a sentence. Empty: none is evicted.
+std::string WhoEnds(const cluster::Store& store, const Workload& workload,
+                    const std::vector<const PodInfo*>& pods) {
+  if (pods.empty()) return {};
+  constexpr std::size_t kMostQueues = 3;
+  std::set<std::string> others;
+  for (const PodInfo* pod : pods) {
+    if (pod->charged_queue == workload.queue || pod->charged_queue == cluster::kNoQueue) continue;
+    others.insert(store.queue(pod->charged_queue).config.name);
+  }
+  const std::string count = pods.size() == 1 ? "1 pod is" : fmt::format("{} pods are", pods.size());
+  if (others.empty()) {
+    return fmt::format("It takes the room of work of lower priority in its queue: {} to end.",
+                       count);
+  }
+  std::string names;
+  for (const std::string& name : others | std::views::take(kMostQueues)) {
+    names += fmt::format("{}queue {}", names.empty() ? "" : ", ", name);
+  }
+  if (others.size() > kMostQueues)
+    names += fmt::format(" and {} more", others.size() - kMostQueues);
+  return fmt::format(
+      "Its queue takes back what others use above their quota and their fair share, {}: {} to end.",
+      names, count);
+}
+
 }  // namespace
 
 void Engine::BeginEvictions(const Workload& workload, const Reservation& decision) {
   Plan& plan = *states_[workload].plan;
   if (plan.evictions.stage == Evicting::kNo) plan.evictions.stage = Evicting::kDryRun;
   plan.evictions.id = evictor_.NextId("evict");
-  SetVerdict(workload, {.reason = ReasonId::kWaitingForVictims, .want = std::ssize(plan.victims)});
+  SetVerdict(workload, {.reason = ReasonId::kWaitingForVictims,
+                        .want = std::ssize(plan.victims),
+                        .subject = WhoEnds(store_, workload, decision.evicts)});
   actions_.push_back(Decision{.kind = "evict",
                               .workload = workload.key,
                               .queue = QueueName(workload.queue),

@@ -697,6 +697,27 @@ TEST_CASE("with an eviction goes the Job that could be suspended instead", "[uni
   CHECK(w.LogOf("evict ") == kOrSuspend);
 }
 
+TEST_CASE("a Job is suspended with the pods that are left when one ends before", "[unit][engine]") {
+  GangWorld w(3, {});
+  for (int i = 0; i < 3; ++i) {
+    w.Add(MakePod("l" + std::to_string(i))
+              .Gpu(8)
+              .Gang("low", 3)
+              .OfJob("j")
+              .On("n" + std::to_string(i)));
+  }
+  w.Tick();
+  w.HoldEvictions();
+  for (int i = 0; i < 3; ++i) w.Add(w.Member(i, 3, 3).Gated().Priority(10));
+  w.Tick();
+  w.Change("l2", [](kube::Pod& pod) { pod.phase = kube::PodPhase::kSucceeded; });
+  w.Tick();
+  w.CarryOutEvictions();  // the dry runs
+  w.CarryOutEvictions();
+  CHECK(w.LogOf("evict ") == Lines{"evict l0 for default/gang/g or suspend uid-j with 2",
+                                   "evict l1 for default/gang/g or suspend uid-j with 2"});
+}
+
 TEST_CASE("with an eviction goes the JobSet of its Job", "[unit][engine]") {
   Evictions w;
   Control(w);
