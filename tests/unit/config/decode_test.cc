@@ -344,19 +344,18 @@ TEST_CASE("levels end at the host") {
 }
 
 TEST_CASE("all errors come at once, in document order") {
-  CHECK(
-      ErrorsOf(kHeader + "queues:\n"
-                         "- nam: a\n"
-                         "placement: {maxNodesReturned: 0}\n"
-                         "gang: {bindTimeout: 1}\n"
-                         "colour: red\n") ==
-      Lines{
-          "p:4:3: queues[0].nam: unknown key, did you mean name?", "p:4:3: queues[0].name: missing",
-          "p:5:31: placement.maxNodesReturned: must be from 1 to 100, is 0",
-          "p:6:21: gang.bindTimeout: has no unit: write 1s",
-          "p:7:1: colour: unknown key; known here: apiVersion, kind, mode, schedulerNames, "
-          "dialects, resources, topology, placement, gang, borrowing, fairness, eviction, "
-          "autoscaler, queues, flavors, classes"});
+  CHECK(ErrorsOf(kHeader + "queues:\n"
+                           "- nam: a\n"
+                           "placement: {maxNodesReturned: 0}\n"
+                           "gang: {bindTimeout: 1}\n"
+                           "colour: red\n") ==
+        Lines{"p:4:3: queues[0].nam: unknown key, did you mean name?",
+              "p:4:3: queues[0].name: missing",
+              "p:5:31: placement.maxNodesReturned: must be from 1 to 100, is 0",
+              "p:6:21: gang.bindTimeout: has no unit: write 1s",
+              "p:7:1: colour: unknown key; known here: apiVersion, kind, mode, schedulerNames, "
+              "dialects, resources, topology, placement, gang, borrowing, fairness, eviction, "
+              "autoscaler, queues, flavors, classes"});
 }
 
 }  // namespace
