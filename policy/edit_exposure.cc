@@ -65,11 +65,10 @@ bool MayInherit(const config::Queue& queue, const config::Queue& removed) {
                              [&](const std::string& ns) { return ns != "*" && lists(ns); });
 }
 
-/// The queue of `next` that gets the work of the queue of that name; nullptr: none does.
+/// The queue of `next` that gets the work of the queue of that name, which is removed; nullptr:
+/// none does.
 const config::Queue* HeirOf(const std::string& name, const config::PolicyConfiguration& current,
                             const config::PolicyConfiguration& next) {
-  const auto same = std::ranges::find(next.queues, name, &config::Queue::name);
-  if (same != next.queues.end()) return &*same;
   const auto removed = std::ranges::find(current.queues, name, &config::Queue::name);
   if (removed == current.queues.end()) return nullptr;
   const auto heir = std::ranges::find_if(
@@ -77,12 +76,18 @@ const config::Queue* HeirOf(const std::string& name, const config::PolicyConfigu
   return heir == next.queues.end() ? nullptr : &*heir;
 }
 
-/// The queues of `next`, with the work that they have then (HeirOf). What runs in a queue that is
-/// removed, and that no other one gets, is nobody's to take.
-FairTree Under(const FairTree& now, const std::vector<std::string>& kinds,
-               const config::PolicyConfiguration& current,
-               const config::PolicyConfiguration& next) {
-  FairTree tree{.total = now.total, .pool = now.pool};
+/// The queues under the next policy.
+struct Next {
+  FairTree tree{};
+  std::vector<int> places{};  ///< By queue of now: whose its work is then; -1: nobody's.
+};
+
+/// With the work that they have then (HeirOf). What runs in a queue that is removed, and that no
+/// other one gets, is nobody's to take.
+Next Under(const FairTree& now, const std::vector<std::string>& kinds,
+           const config::PolicyConfiguration& current, const config::PolicyConfiguration& next) {
+  Next result{.tree = {.total = now.total, .pool = now.pool}};
+  FairTree& tree = result.tree;
   std::map<std::string, int> places;
   for (const config::Queue& queue : next.queues) {
     places.emplace(queue.name, static_cast<int>(tree.queues.size()));
@@ -97,9 +102,13 @@ FairTree Under(const FairTree& now, const std::vector<std::string>& kinds,
   const std::vector<DeviceAmounts> own_uses = OwnUses(now);
   for (std::size_t i = 0; i < now.queues.size(); ++i) {
     const DeviceAmounts& own = own_uses[i];
-    // A plain group may stay one.
-    const config::Queue* heir = HeirOf(now.queues[i].name, current, next);
-    const auto place = places.find(heir == nullptr ? now.queues[i].name : heir->name);
+    auto place = places.find(now.queues[i].name);
+    // A queue that is removed may still be a plain group, above others.
+    if (place == places.end() || place->second >= std::ssize(next.queues)) {
+      const config::Queue* heir = HeirOf(now.queues[i].name, current, next);
+      if (heir != nullptr) place = places.find(heir->name);
+    }
+    result.places.push_back(place == places.end() ? -1 : place->second);
     if (place == places.end()) {
       for (std::size_t kind = 0; kind < own.size(); ++kind) tree.pool[kind] -= own[kind];
       continue;
@@ -111,7 +120,7 @@ FairTree Under(const FairTree& now, const std::vector<std::string>& kinds,
       for (std::size_t kind = 0; kind < own.size(); ++kind) used[kind] += own[kind];
     }
   }
-  return tree;
+  return result;
 }
 
 /// A queue under one of the two policies.
@@ -120,9 +129,11 @@ struct Cover {
   DeviceAmounts share{};
 };
 
-std::map<std::string, Cover> CoversOf(const FairTree& tree) {
+using Covers = std::map<std::string, Cover>;
+
+Covers CoversOf(const FairTree& tree) {
   const std::vector<DeviceAmounts> shares = FairShares(tree);
-  std::map<std::string, Cover> covers;
+  Covers covers;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     covers[tree.queues[i].name] = {.quota = tree.queues[i].quota, .share = shares[i]};
   }
@@ -165,10 +176,9 @@ std::set<std::string> DrainedQueues(const config::PolicyConfiguration& policy) {
 }
 
 /// By queue of `then`: what it has in use and could lose to other queues.
-std::vector<std::int64_t> TakenBack(const FairTree& now, const FairTree& then, bool was_safe) {
+std::vector<std::int64_t> TakenBack(const FairTree& then, const Covers& before, const Covers& after,
+                                    bool was_safe) {
   std::vector<std::int64_t> own(then.queues.size());
-  const std::map<std::string, Cover> before = CoversOf(now);
-  const std::map<std::string, Cover> after = CoversOf(then);
   for (std::size_t i = 0; i < own.size(); ++i) {
     const FairQueue& queue = then.queues[i];
     const auto old = before.find(queue.name);
@@ -197,8 +207,8 @@ std::vector<std::size_t> PathOf(const FairTree& tree, std::size_t queue) {
 
 /// Of `own`, which the queue has in use without those below it: how much no queue outside the
 /// widest one on its path could take, because some queue on the path may keep it.
-std::int64_t KeptOf(const FairTree& tree, const std::map<std::string, Cover>& covers,
-                    std::size_t queue, std::size_t kind, std::int64_t own) {
+std::int64_t KeptOf(const FairTree& tree, const Covers& covers, std::size_t queue, std::size_t kind,
+                    std::int64_t own) {
   std::int64_t kept = 0;
   for (const std::size_t at : PathOf(tree, queue)) {
     const Cover& cover = covers.at(tree.queues[at].name);
@@ -211,12 +221,10 @@ std::int64_t KeptOf(const FairTree& tree, const std::map<std::string, Cover>& co
 
 /// By queue of `then`: what work of queues that others are above now, or that come to be another
 /// queue's, could lose because of that.
-std::vector<std::int64_t> LostByMoves(const FairTree& now, const FairTree& then,
-                                      const config::PolicyConfiguration& current,
-                                      const config::PolicyConfiguration& next, bool was_safe) {
+std::vector<std::int64_t> LostByMoves(const FairTree& now, const Next& next, const Covers& before,
+                                      const Covers& after, bool was_safe) {
+  const FairTree& then = next.tree;
   std::vector<std::int64_t> lost(then.queues.size());
-  const std::map<std::string, Cover> before = CoversOf(now);
-  const std::map<std::string, Cover> after = CoversOf(then);
   const std::vector<DeviceAmounts> own = OwnUses(now);
   const auto names = [](const FairTree& tree, std::size_t queue) {
     std::vector<std::string> path;
@@ -224,10 +232,8 @@ std::vector<std::int64_t> LostByMoves(const FairTree& now, const FairTree& then,
     return path;
   };
   for (std::size_t i = 0; i < own.size(); ++i) {
-    const config::Queue* heir = HeirOf(now.queues[i].name, current, next);
-    if (heir == nullptr) continue;
-    const auto place = static_cast<std::size_t>(
-        std::ranges::find(then.queues, heir->name, &FairQueue::name) - then.queues.begin());
+    if (next.places[i] < 0) continue;
+    const auto place = static_cast<std::size_t>(next.places[i]);
     if (names(now, i) == names(then, place)) continue;
     for (std::size_t kind = 0; kind < own[i].size(); ++kind) {
       const std::int64_t used = own[i][kind];
@@ -262,12 +268,15 @@ Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
     if (queue.parent >= 0) continue;
     for (const std::int64_t used : queue.used) exposure.in_use += used;
   }
-  const FairTree then = Under(now, kinds, current, next);
+  const Next under = Under(now, kinds, current, next);
+  const FairTree& then = under.tree;
   std::vector<std::int64_t> own(then.queues.size());
   if (TakesBack(next)) {
     const bool was_safe = !TakesBack(current);
-    own = TakenBack(now, then, was_safe);
-    const std::vector<std::int64_t> moved = LostByMoves(now, then, current, next, was_safe);
+    const Covers before = CoversOf(now);
+    const Covers after = CoversOf(then);
+    own = TakenBack(then, before, after, was_safe);
+    const std::vector<std::int64_t> moved = LostByMoves(now, under, before, after, was_safe);
     std::ranges::transform(own, moved, own.begin(),
                            [](std::int64_t a, std::int64_t b) { return std::max(a, b); });
   }

@@ -37,6 +37,19 @@ bool IsLess(std::int64_t excess, std::int64_t weight, std::int64_t other, std::i
          static_cast<__int128>(other) * std::max<std::int64_t>(1, weight);
 }
 
+/// Whether `is` is true of some quota along the path, what is in use of it, and what the job wants.
+template <typename Is>
+bool AnyQuota(const cluster::Store& store, cluster::QueueId queue, const cluster::Demand& wants,
+              const Is& is) {
+  return std::ranges::any_of(store.queue(queue).path, [&](cluster::QueueId charged) {
+    const cluster::QueueInfo& info = store.queue(charged);
+    return std::ranges::any_of(wants, [&](const auto& part) {
+      const auto& [id, amount] = part;
+      return is(info.quota[id], info.used[id], amount);
+    });
+  });
+}
+
 }  // namespace
 
 std::int64_t ExcessPart(std::int64_t amount, std::int64_t total, std::size_t kinds) {
@@ -76,23 +89,15 @@ Standing StandingOf(const cluster::Store& store, cluster::QueueId queue,
 
 bool LeavesQuotaUnused(const cluster::Store& store, cluster::QueueId queue,
                        const cluster::Demand& wants) {
-  return std::ranges::any_of(store.queue(queue).path, [&](cluster::QueueId charged) {
-    const cluster::QueueInfo& info = store.queue(charged);
-    return std::ranges::any_of(wants, [&](const auto& part) {
-      const auto& [id, amount] = part;
-      return info.used[id] < info.quota[id] && info.used[id] + amount > info.quota[id];
-    });
+  return AnyQuota(store, queue, wants, [](auto quota, auto used, auto amount) {
+    return used < quota && used + amount > quota;
   });
 }
 
 bool GoesBeyondQuota(const cluster::Store& store, cluster::QueueId queue,
                      const cluster::Demand& wants) {
-  return std::ranges::any_of(store.queue(queue).path, [&](cluster::QueueId charged) {
-    const cluster::QueueInfo& info = store.queue(charged);
-    return std::ranges::any_of(wants, [&](const auto& part) {
-      return info.used[part.first] + part.second > info.quota[part.first];
-    });
-  });
+  return AnyQuota(store, queue, wants,
+                  [](auto quota, auto used, auto amount) { return used + amount > quota; });
 }
 
 Standing StandingOfOwn(const cluster::Store& store, cluster::QueueId queue,

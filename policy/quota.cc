@@ -298,12 +298,9 @@ std::function<bool(NodeIndex)> PayableNodes(const QuotaView& view, QueueId queue
 bool IsOverCap(const QuotaView& view, QueueId queue, std::span<const PodInfo* const> pods) {
   if (queue == cluster::kNoQueue) return false;
   const auto over = [&](const QuotaView::Allowance& allowance) {
-    const cluster::Part* part = view.store().resources().FindPart(allowance.id);
-    const cluster::ResourceId whole = part == nullptr ? allowance.id : part->whole;
-    return allowance.left < 0 && std::ranges::any_of(pods, [&](const PodInfo* pod) {
-             const bool counts = part == nullptr || !part->non_preemptible || pod->non_preemptible;
-             return counts && DemandOf(*pod->shape, whole) > 0;
-           });
+    const Counted counted(view.store(), allowance.id, cluster::kNoFlavor);
+    return allowance.left < 0 &&
+           std::ranges::any_of(pods, [&](const PodInfo* pod) { return counted.Of(*pod) > 0; });
   };
   return std::ranges::any_of(view.store().queue(queue).path, [&](QueueId charged) {
     return std::ranges::any_of(view.Of(charged), over);
