@@ -350,7 +350,7 @@ std::vector<VictimJob> TakeableOf(const View& view, const Workload& holder,
 
 std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload, Sources sources,
                                       const policy::Exchange* exchange,
-                                      const cluster::Demand& wants, cluster::NodeIndex first) {
+                                      const cluster::Demand& wants, const SurplusFirst& first) {
   std::map<cluster::QueueId, std::int64_t> excesses;
   const auto excess_of = [&](cluster::QueueId queue) -> std::int64_t {
     if (queue == cluster::kNoQueue) return 0;
@@ -376,8 +376,11 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
         continue;
       // The pods that are charged are members: one that is refused by itself holds no room.
       if (holder->members.size() > 1 && !seen.insert(holder).second) continue;
-      for (VictimJob& job :
-           TakeableFrom(view, *holder, workload, sources, losable ? &*losable : nullptr, first)) {
+      const auto chosen = first.find(holder);
+      const cluster::NodeIndex first_node =
+          chosen == first.end() ? cluster::kNoNode : chosen->second;
+      for (VictimJob& job : TakeableFrom(view, *holder, workload, sources,
+                                         losable ? &*losable : nullptr, first_node)) {
         if (job.queue != workload.queue) job.excess = excess_of(job.queue);
         jobs.push_back(std::move(job));
       }
@@ -387,33 +390,75 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload
   return InOrder(std::move(jobs));
 }
 
-std::vector<cluster::NodeIndex> OtherSurplusNodes(const View& view,
-                                                  const std::vector<VictimJob>& jobs) {
+namespace {
+
+/// By gang that has surplus among `jobs`, in the order of their keys: the nodes of its members that
+/// might go and are not among these.
+using OtherNodes = std::map<const Workload*, std::set<cluster::NodeIndex>, cluster::ByKey>;
+
+OtherNodes NodesOfOthers(const View& view, const std::vector<VictimJob>& jobs) {
   std::set<const PodInfo*> chosen;
-  std::map<cluster::NodeIndex, std::int64_t> held;
-  std::set<const Workload*> gangs;
+  OtherNodes nodes;
   for (const VictimJob& job : jobs) {
     if (!job.surplus || !job.runs) continue;
-    gangs.insert(job.workload);
+    nodes[job.workload];
     chosen.insert(job.pods.begin(), job.pods.end());
   }
-  std::set<cluster::NodeIndex> nodes;
-  for (const Workload* gang : gangs) {
+  for (auto& [gang, others] : nodes) {
     for (const PodInfo* pod : gang->members) {
       const bool other = pod->shape->asks_device && Stays(view.states, *pod) && !IsSpared(*pod);
-      if (other && !chosen.contains(pod)) nodes.insert(pod->node);
+      if (other && !chosen.contains(pod)) others.insert(pod->node);
     }
   }
-  if (nodes.empty()) return {};
+  std::erase_if(nodes, [](const auto& of_gang) { return of_gang.second.empty(); });
+  return nodes;
+}
+
+/// A node for each of some gangs: all choices, the first ones of many.
+std::vector<SurplusFirst> EachByItself(const OtherNodes& nodes) {
+  std::vector<SurplusFirst> choices{{}};
+  for (const auto& [gang, others] : nodes) {
+    std::vector<SurplusFirst> more;
+    for (const SurplusFirst& choice : choices) {
+      for (const cluster::NodeIndex node : others) {
+        if (choices.size() + more.size() > kMostExactSurplusChoices) break;
+        more.emplace_back(choice)[gang] = node;
+      }
+    }
+    std::ranges::move(more, std::back_inserter(choices));
+  }
+  choices.erase(choices.begin());  // as they are chosen anyway
+  return choices;
+}
+
+/// One node for all gangs, first where most of what the jobs hold is.
+std::vector<SurplusFirst> AllOnOneNode(const OtherNodes& nodes,
+                                       const std::vector<VictimJob>& jobs) {
+  std::set<cluster::NodeIndex> all;
+  for (const auto& [gang, others] : nodes) all.insert(others.begin(), others.end());
+  std::map<cluster::NodeIndex, std::int64_t> held;
   for (const VictimJob& job : jobs) {
     const std::int64_t each = job.devices / std::ssize(job.pods);
     for (const PodInfo* pod : job.pods) held[pod->node] += each;
   }
-  std::vector<cluster::NodeIndex> most(nodes.begin(), nodes.end());
+  std::vector<cluster::NodeIndex> most(all.begin(), all.end());
   std::ranges::stable_sort(most, std::ranges::greater{},
                            [&](cluster::NodeIndex node) { return held[node]; });
-  most.resize(std::min(most.size(), kMostSurplusNodes));
-  return most;
+  most.resize(std::min(most.size(), kMostSurplusChoices));
+  std::vector<SurplusFirst> choices;
+  for (const cluster::NodeIndex node : most) {
+    SurplusFirst& choice = choices.emplace_back();
+    for (const auto& [gang, others] : nodes) choice[gang] = node;
+  }
+  return choices;
+}
+
+}  // namespace
+
+std::vector<SurplusFirst> OtherSurplus(const View& view, const std::vector<VictimJob>& jobs,
+                                       std::size_t exact) {
+  const OtherNodes nodes = NodesOfOthers(view, jobs);
+  return jobs.size() <= exact ? EachByItself(nodes) : AllOnOneNode(nodes, jobs);
 }
 
 }  // namespace berth::engine

@@ -2,6 +2,8 @@
 // (victim_choice.h).
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <vector>
 
 #include "engine/decide.h"
@@ -33,23 +35,28 @@ std::vector<VictimJob> TakeableOf(const View& view, const cluster::Workload& hol
                                   const cluster::Workload& workload, Sources sources,
                                   policy::Losable* losable);
 
+/// Which members of elastic gangs go first of their surplus: those on this node.
+using SurplusFirst = std::map<const cluster::Workload*, cluster::NodeIndex>;
+
 /// The work that `workload` may take room from, if `exchange` (null: no other queue) permits it:
 /// preemptible in all its members, not evicted already, and of lower priority where it is in the
 /// same queue; also what may not be evicted yet. In the order in which it is taken first: lower
 /// priority, less work lost, younger, UID. Of an elastic gang that runs, its surplus comes pod by
-/// pod, and then the rest: first planned members, which only give their places up, then those on
-/// nodes that the workload could use, the lowest pod priority, the highest rank. One that asks for
-/// devices always stays. `wants`: the devices that the workload needs to start. `first`: members on
-/// this node come first of the surplus that runs.
+/// pod, and then the rest: first planned members, which only give their places up, then those that
+/// `first` names, those on nodes that the workload could use, the lowest pod priority, the highest
+/// rank. One that asks for devices always stays. `wants`: the devices that the workload needs to
+/// start.
 std::vector<VictimJob> FindVictimJobs(const View& view, const cluster::Workload& workload,
                                       Sources sources, const policy::Exchange* exchange,
-                                      const cluster::Demand& wants,
-                                      cluster::NodeIndex first = cluster::kNoNode);
+                                      const cluster::Demand& wants, const SurplusFirst& first = {});
 
-/// Where other members of the gangs that have surplus among `jobs` run, who might go in its place:
-/// at most kMostSurplusNodes, first those where most of what the jobs hold is.
-std::vector<cluster::NodeIndex> OtherSurplusNodes(const View& view,
-                                                  const std::vector<VictimJob>& jobs);
-inline constexpr std::size_t kMostSurplusNodes = 8;
+/// Other choices of the surplus of the gangs that have some among `jobs`, at most
+/// kMostSurplusChoices: for up to `exact` jobs, all of them that name one node for each of some
+/// gangs; for more, one node for all gangs, first where most of what the jobs hold is.
+std::vector<SurplusFirst> OtherSurplus(const View& view, const std::vector<VictimJob>& jobs,
+                                       std::size_t exact);
+inline constexpr std::size_t kMostSurplusChoices = 8;
+/// Of few jobs.
+inline constexpr std::size_t kMostExactSurplusChoices = 32;
 
 }  // namespace berth::engine

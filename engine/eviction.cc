@@ -189,12 +189,12 @@ bool MayGoOn(const PodInfo& pod, const std::vector<VictimJob>& jobs) {
 /// Sets decision.reserve, if there is anybody to be evicted, and decision.again.
 void DecideVictims(const View& view, const Beneficiary& beneficiary, Sources sources,
                    PreemptorDecision& decision) {
-  const auto find = [&](cluster::NodeIndex first) {
+  const auto find = [&](const SurplusFirst& first) {
     view.work += std::ssize(view.store.nodes()) + std::ssize(view.store.pods()) / 4;
     return FindVictimJobs(view, beneficiary.workload, sources, beneficiary.exchange,
                           beneficiary.wants, first);
   };
-  std::vector<VictimJob> jobs = find(cluster::kNoNode);
+  std::vector<VictimJob> jobs = find({});
   decision.again = Earlier(decision.again, LeaveOutYoung(jobs, view.now));
   // Who inherits room evicts nobody besides: what was evicted for would lie idle meanwhile.
   if (std::ranges::any_of(jobs, &VictimJob::inherits)) {
@@ -204,16 +204,14 @@ void DecideVictims(const View& view, const Beneficiary& beneficiary, Sources sou
     if (decision.reserve) return;
     std::erase_if(jobs, [](const VictimJob& job) { return job.inherits; });
   }
-  // Of what another queue may lose, which is not all of its surplus, it matters which goes.
+  // It matters which of its members a gang loses as its surplus.
   std::vector<std::function<std::vector<VictimJob>()>> others;
-  const bool claims = beneficiary.exchange != nullptr;
-  for (const cluster::NodeIndex node :
-       claims ? OtherSurplusNodes(view, jobs) : std::vector<cluster::NodeIndex>()) {
-    others.emplace_back([&find, &view, node] {
-      std::vector<VictimJob> with_node = find(node);
-      LeaveOutYoung(with_node, view.now);
-      std::erase_if(with_node, [](const VictimJob& job) { return job.inherits; });
-      return with_node;
+  for (SurplusFirst& first : OtherSurplus(view, jobs, kExactJobs)) {
+    others.emplace_back([&find, &view, first = std::move(first)] {
+      std::vector<VictimJob> other = find(first);
+      LeaveOutYoung(other, view.now);
+      std::erase_if(other, [](const VictimJob& job) { return job.inherits; });
+      return other;
     });
   }
   decision.reserve = ChooseVictims(view, beneficiary, jobs, others);

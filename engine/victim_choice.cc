@@ -346,14 +346,16 @@ bool TakesSurplusAlone(const Rank& rank) {
   return std::get<0>(rank) == 0 && std::get<2>(rank) == 0;
 }
 
-/// Whether the set is better whatever the places of surplus are, which only lists of candidates of
-/// one choice of surplus have in common.
+/// Whether the set is better whatever the places of surplus and the UIDs are: these say which of
+/// equal sets of one list of candidates is taken.
 bool IsBetter(const Rank& one, const Rank& other) {
-  const auto least = [](const Rank& rank) {
-    return std::tie(std::get<0>(rank), std::get<1>(rank), std::get<2>(rank), std::get<3>(rank),
-                    std::get<4>(rank), std::get<5>(rank), std::get<6>(rank), std::get<7>(rank));
+  const auto compared = [](const Rank& rank) {
+    const auto& [straddlers, unwarned, minima, gangs, devices, excess, priorities, work, places,
+                 ages, jobs, uids] = rank;
+    return std::tie(straddlers, unwarned, minima, gangs, devices, excess, priorities, work, ages,
+                    jobs);
   };
-  return least(one) < least(other);
+  return compared(one) < compared(other);
 }
 
 std::optional<Found> ChooseOf(const View& view, const Beneficiary& beneficiary,
@@ -404,7 +406,7 @@ std::optional<Reservation> ChooseVictims(
     std::span<const std::function<std::vector<VictimJob>()>> others) {
   std::optional<Found> best = ChooseOf(view, beneficiary, candidates);
   for (const auto& find : others) {
-    if (best && TakesSurplusAlone(best->rank)) break;
+    if (best && candidates.size() > kExactJobs && TakesSurplusAlone(best->rank)) break;
     std::optional<Found> found = ChooseOf(view, beneficiary, find());
     if (found && (!best || IsBetter(found->rank, best->rank))) best = std::move(found);
   }

@@ -26,8 +26,9 @@ bool OnlyHasToWait(const View& view, const Beneficiary& beneficiary);
 /// minimum is placed. nullopt: none is found, or what ends in any case is enough.
 ///
 /// Which members of an elastic gang are its surplus is given by the candidates; `others` are lists
-/// of candidates that differ in that, made when they are looked at: when no set of those before
-/// consists of surplus alone, without a straddler.
+/// of candidates that differ in that, made when they are looked at: up to kExactJobs candidates all
+/// of them are; for more, only when no set of those before consists of surplus alone, without a
+/// straddler.
 std::optional<Reservation> ChooseVictims(
     const View& view, const Beneficiary& beneficiary, const std::vector<VictimJob>& candidates,
     std::span<const std::function<std::vector<VictimJob>()>> others = {});

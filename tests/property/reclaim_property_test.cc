@@ -5,6 +5,7 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <iterator>
 #include <map>
@@ -33,21 +34,20 @@ struct QueueRow {
   int weight = 1;
 };
 
-/// A lone pod, a gang, or of an elastic gang one surplus pod, or its minimum. It waits if it has no
+/// A lone pod, a gang without surplus, or one member of an elastic gang. It waits if it has no
 /// nodes.
 struct Job {
   int queue = 0;
   bool gang = false;
   int gpus = 1;     ///< Of each pod.
-  int members = 1;  ///< Of the gang, or of this part of it.
+  int members = 1;  ///< Of the job.
   std::string name{};
-  int size = 1;  ///< Of the gang; the highest ranks are its surplus.
+  int size = 1;  ///< Of the gang.
   int min = 1;
-  int rank = 0;          ///< Of its first pod.
-  bool surplus = false;  ///< The gang goes on without it.
-  int follows = 0;       ///< It goes only together with so many jobs before it.
+  int rank = 0;  ///< Of its first pod.
   std::vector<int> nodes{};
   int total() const { return gpus * members; }
+  bool elastic() const { return min < size; }
 };
 
 struct Cluster {
@@ -100,21 +100,16 @@ Job DrawJob(const std::vector<QueueRow>& queues) {
   return job;
 }
 
-/// Of a gang, the surplus, then the minimum.
-std::vector<Job> PartsOf(const Job& gang) {
+/// The members of an elastic gang; any other work is one job.
+std::vector<Job> PartsOf(const Job& work) {
+  if (!work.elastic()) return {work};
   std::vector<Job> parts;
-  for (int rank = gang.size; rank-- > gang.min;) {
-    Job part = gang;
+  for (int rank = 0; rank < work.size; ++rank) {
+    Job& part = parts.emplace_back(work);
     part.rank = rank;
     part.members = 1;
-    part.surplus = true;
-    part.nodes = {gang.nodes[static_cast<std::size_t>(rank)]};
-    parts.push_back(part);
+    part.nodes = {work.nodes[static_cast<std::size_t>(rank)]};
   }
-  parts.push_back(gang);
-  parts.back().members = gang.min;
-  parts.back().nodes.resize(static_cast<std::size_t>(gang.min));
-  parts.back().follows = gang.size - gang.min;
   return parts;
 }
 
@@ -138,7 +133,7 @@ Cluster DrawCluster(int most) {
       }
     }
     if (static_cast<int>(job.nodes.size()) < job.members) continue;
-    const int parts = 1 + job.size - job.min;
+    const int parts = job.elastic() ? job.size : 1;
     if (static_cast<int>(cluster.jobs.size()) + parts > most + 1) continue;
     free = left;
     job.name = fmt::format("j{}", i);
@@ -157,7 +152,8 @@ std::string Described(const Cluster& cluster) {
   }
   for (const Job& job : cluster.jobs) {
     text += fmt::format("{} of {}{}{}: {} x {} on [{}]\n", job.name, QueueName(job.queue),
-                        job.gang ? ", gang" : "", job.surplus ? ", surplus" : "", job.members,
+                        job.gang ? ", gang" : "",
+                        job.elastic() ? fmt::format(" of {} at least", job.min) : "", job.members,
                         job.gpus, fmt::join(job.nodes, " "));
   }
   return text;
@@ -178,6 +174,23 @@ std::vector<int> Without(const std::vector<int>& path, const std::vector<int>& o
   std::ranges::copy_if(path, std::back_inserter(rest),
                        [&](int q) { return std::ranges::find(other, q) == other.end(); });
   return rest;
+}
+
+/// The jobs of the gang of the job `i`.
+unsigned GangOf(const Cluster& cluster, std::size_t i) {
+  unsigned gang = 0;
+  for (std::size_t k = 1; k < cluster.jobs.size(); ++k) {
+    if (cluster.jobs[k].name == cluster.jobs[i].name) gang |= 1U << k;
+  }
+  return gang;
+}
+
+/// Whether the job is surplus if those of `mask` go. Of a gang that goes whole, so many are, and
+/// which of them does not matter.
+bool IsSurplus(const Cluster& cluster, unsigned mask, std::size_t i) {
+  const Job& job = cluster.jobs[i];
+  return job.elastic() &&
+         (std::popcount(mask & GangOf(cluster, i)) < job.size || job.rank >= job.min);
 }
 
 class Rules {
@@ -205,20 +218,12 @@ class Rules {
 
   /// Whether the first job fits once those of `mask` are gone.
   bool Fits(unsigned mask) const {
-    std::vector<int> freed(static_cast<std::size_t>(cluster_.nodes));
+    std::vector<int> free(static_cast<std::size_t>(cluster_.nodes), cluster_.devices);
     for (std::size_t i = 1; i < cluster_.jobs.size(); ++i) {
+      if ((mask >> i & 1U) != 0) continue;
       for (const int node : cluster_.jobs[i].nodes) {
-        if ((mask >> i & 1U) != 0) freed[static_cast<std::size_t>(node)] += cluster_.jobs[i].gpus;
+        free[static_cast<std::size_t>(node)] -= cluster_.jobs[i].gpus;
       }
-    }
-    return Fits(freed);
-  }
-  /// The same once so many devices of each node have become free.
-  bool Fits(const std::vector<int>& freed) const {
-    std::vector<int> free = freed;
-    for (int& devices : free) devices += cluster_.devices;
-    for (const Job& job : cluster_.jobs) {
-      for (const int node : job.nodes) free[static_cast<std::size_t>(node)] -= job.gpus;
     }
     const Job& first = cluster_.jobs.front();
     std::vector<int> places(static_cast<std::size_t>(cluster_.nodes));  // by rack
@@ -229,13 +234,13 @@ class Rules {
     return *std::ranges::max_element(places) >= first.members;
   }
 
-  /// Whether each job that follows others is there only together with them.
+  /// Whether of each elastic gang at most its surplus goes, or all of it.
   bool IsClosed(unsigned mask) const {
     for (std::size_t i = 1; i < cluster_.jobs.size(); ++i) {
-      if ((mask >> i & 1U) == 0) continue;
-      for (int k = 1; k <= cluster_.jobs[i].follows; ++k) {
-        if ((mask >> (i - static_cast<std::size_t>(k)) & 1U) == 0) return false;
-      }
+      const Job& job = cluster_.jobs[i];
+      if ((mask >> i & 1U) == 0 || !job.elastic()) continue;
+      const int count = std::popcount(mask & GangOf(cluster_, i));
+      if (count > job.size - job.min && count < job.size) return false;
     }
     return true;
   }
@@ -284,9 +289,9 @@ class Rules {
     for (std::size_t i = 1; i < cluster_.jobs.size(); ++i) {
       if ((mask >> i & 1U) == 0) continue;
       const Job& job = cluster_.jobs[i];
-      losses.emplace_back(job.queue, job.total());
-      if (job.follows == 0) continue;
-      losses.erase(losses.end() - 1 - job.follows, losses.end() - 1);
+      const bool whole = job.elastic() && std::popcount(mask & GangOf(cluster_, i)) == job.size;
+      if (!whole) losses.emplace_back(job.queue, job.total());
+      if (whole && job.rank == 0) losses.emplace_back(job.queue, job.min * job.gpus);
     }
     return losses;
   }
@@ -328,9 +333,11 @@ Rank RankOf(const Cluster& cluster, unsigned mask, bool straddles) {
   int devices = 0;
   for (std::size_t i = 1; i < cluster.jobs.size(); ++i) {
     if ((mask >> i & 1U) == 0) continue;
-    minima += cluster.jobs[i].surplus ? 0 : cluster.jobs[i].total();
-    gangs += cluster.jobs[i].gang && !cluster.jobs[i].surplus ? 1 : 0;
-    devices += cluster.jobs[i].total();
+    const Job& job = cluster.jobs[i];
+    devices += job.total();
+    if (IsSurplus(cluster, mask, i)) continue;
+    minima += job.total();
+    gangs += job.gang && job.rank == 0 ? 1 : 0;
   }
   return {straddles, minima, gangs, devices};
 }
@@ -361,16 +368,8 @@ testing::PodBuilder PodOf(const Job& job, int member) {
   return pod;
 }
 
-/// What Berth evicts for the first job.
-struct Gone {
-  /// The jobs. Of a gang that does not go whole, any members may be the surplus that goes: it is as
-  /// if they were those with the highest ranks.
-  unsigned mask = 0;
-  std::vector<int> freed{};                         ///< By node.
-  std::map<std::string, std::vector<int>> gangs{};  ///< The nodes of members of gangs.
-};
-
-Gone Evicted(const Cluster& cluster) {
+/// The jobs that Berth evicts for the first one.
+unsigned Evicted(const Cluster& cluster) {
   World world(PolicyOf(cluster));
   for (int i = 0; i < cluster.nodes; ++i) {
     world.Add(MakeNode(NodeName(i))
@@ -378,16 +377,12 @@ Gone Evicted(const Cluster& cluster) {
                   .Block("b")
                   .Rack(fmt::format("r{}", i / cluster.rack)));
   }
-  struct Member {
-    std::size_t job;
-    int node;
-  };
-  std::map<std::string, Member> member_of;
+  std::map<std::string, std::size_t> job_of;
   for (std::size_t i = 1; i < cluster.jobs.size(); ++i) {
     for (int k = 0; k < cluster.jobs[i].members; ++k) {
       const int node = cluster.jobs[i].nodes[static_cast<std::size_t>(k)];
       world.Add(PodOf(cluster.jobs[i], k).On(NodeName(node)));
-      member_of[PodName(cluster.jobs[i], k)] = {.job = i, .node = node};
+      job_of[PodName(cluster.jobs[i], k)] = i;
     }
   }
   world.Start();
@@ -397,24 +392,15 @@ Gone Evicted(const Cluster& cluster) {
     world.Add(pod.Gated());
   }
   world.Tick();
-  Gone gone{.freed = std::vector<int>(static_cast<std::size_t>(cluster.nodes))};
+  unsigned mask = 0;
+  std::map<std::size_t, int> pods;
   for (const std::string& line : world.LogOf("evict ")) {
-    const Member& member = member_of.at(line.substr(6, line.find(' ', 6) - 6));
-    const Job& job = cluster.jobs[member.job];
-    gone.freed[static_cast<std::size_t>(member.node)] += job.gpus;
-    gone.gangs[job.name].push_back(member.node);
+    const std::size_t job = job_of.at(line.substr(6, line.find(' ', 6) - 6));
+    mask |= 1U << job;
+    ++pods[job];
   }
-  for (std::size_t i = 1; i < cluster.jobs.size(); ++i) {
-    const Job& job = cluster.jobs[i];
-    const auto pods = gone.gangs.find(job.name);
-    if (pods == gone.gangs.end()) continue;
-    const auto count = static_cast<int>(pods->second.size());
-    const int surplus = job.size - job.min;
-    RC_ASSERT(count <= surplus || count == job.size);
-    const bool goes = job.surplus ? job.size - job.rank <= count : count == job.size;
-    if (goes) gone.mask |= 1U << i;
-  }
-  return gone;
+  for (const auto& [job, count] : pods) RC_ASSERT(count == cluster.jobs[job].members);
+  return mask;
 }
 
 /// All sets of jobs with which the first one starts and that it may take; at most `most` of them.
@@ -436,25 +422,19 @@ TEST_CASE("what is taken back is the best that the rules permit", "[property]") 
     const Rules rules(cluster);
     const std::vector<Rank> sets = SetsOf(cluster, rules);
     const auto best = std::ranges::min_element(sets);
-    const auto [evicted, freed, gangs] = Evicted(cluster);
+    const unsigned evicted = Evicted(cluster);
     RC_CLASSIFY(!sets.empty(), "something is taken back");
     RC_CLASSIFY(!sets.empty() && std::get<0>(*best), "by a straddler");
-    const bool by_rank = rules.Fits(evicted);
-    if (sets.empty()) {
-      RC_ASSERT(evicted == 0U || (rules.MayTake(evicted) && rules.Fits(freed) && !by_rank));
-      return;
-    }
+    RC_ASSERT((evicted == 0U) == sets.empty());
+    if (sets.empty()) return;
     RC_CLASSIFY(std::get<1>(*best) == 0, "surplus is enough");
     RC_ASSERT(rules.IsClosed(evicted));
-    RC_ASSERT(evicted != 0U);
+    RC_ASSERT(rules.Fits(evicted));
     const std::optional<bool> straddles = rules.MayTake(evicted);
     RC_ASSERT(straddles.has_value());
-    RC_ASSERT(rules.Fits(freed));
-    RC_ASSERT(*straddles <= std::get<0>(*best));
-    // With straddlers the number of them comes first, which is not counted here. Other members than
-    // those with the highest ranks may make a better set.
-    if (!*straddles) RC_ASSERT(RankOf(cluster, evicted, false) <= *best);
-    if (!*straddles && by_rank) RC_ASSERT(RankOf(cluster, evicted, false) == *best);
+    RC_ASSERT(*straddles == std::get<0>(*best));
+    // With straddlers the number of them comes first, which is not counted here.
+    if (!*straddles) RC_ASSERT(RankOf(cluster, evicted, false) == *best);
   }));
 }
 
@@ -485,7 +465,7 @@ TEST_CASE("one queue of equal pods always gives back what it borrowed", "[proper
     RC_LOG() << Described(cluster);
     const bool may = !SetsOf(cluster, Rules(cluster), 1).empty();
     RC_CLASSIFY(may, "something is taken back");
-    RC_ASSERT((Evicted(cluster).mask != 0U) == may);
+    RC_ASSERT((Evicted(cluster) != 0U) == may);
   }));
 }
 
@@ -495,24 +475,26 @@ TEST_CASE("of what many jobs borrow, only that is taken back which cannot be lef
     const Cluster cluster = DrawCluster(20);
     RC_LOG() << Described(cluster);
     const Rules rules(cluster);
-    const Gone gone = Evicted(cluster);
-    const unsigned evicted = gone.mask;
+    const unsigned evicted = Evicted(cluster);
     RC_CLASSIFY(cluster.jobs.size() > 9 && evicted != 0, "many candidates, something is taken");
     if (evicted == 0) return;
     RC_ASSERT(!rules.Fits(0));
-    RC_ASSERT(rules.Fits(gone.freed));
+    RC_ASSERT(rules.Fits(evicted));
     RC_ASSERT(rules.IsClosed(evicted));
     RC_ASSERT(rules.MayTake(evicted).has_value());
     for (std::size_t i = 1; i < cluster.jobs.size(); ++i) {
-      const unsigned fewer = evicted & ~(1U << i);
-      if (fewer == evicted || !rules.IsClosed(fewer) || !rules.MayTake(fewer)) continue;
-      const Job& job = cluster.jobs[i];
-      for (const int node : job.surplus ? gone.gangs.at(job.name) : std::vector<int>{-1}) {
-        std::vector<int> freed = gone.freed;
-        for (const int at : job.surplus ? std::vector<int>{node} : job.nodes) {
-          freed[static_cast<std::size_t>(at)] -= job.gpus;
-        }
-        RC_ASSERT(!rules.Fits(freed));
+      if ((evicted >> i & 1U) == 0) continue;
+      // Of few candidates any members of a gang may be its surplus; of many, which of them are is
+      // chosen before.
+      const bool elastic = cluster.jobs[i].elastic();
+      const bool whole = (evicted & GangOf(cluster, i)) == GangOf(cluster, i);
+      if (elastic && whole && cluster.jobs.size() > 9) continue;
+      const unsigned together = elastic ? GangOf(cluster, i) & evicted : 1U << i;
+      // Some of them may stay.
+      for (unsigned stay = together; stay != 0; stay = (stay - 1) & together) {
+        const unsigned fewer = evicted & ~stay;
+        if (fewer == evicted || !rules.IsClosed(fewer) || !rules.MayTake(fewer)) continue;
+        RC_ASSERT(!rules.Fits(fewer));
       }
     }
   }));

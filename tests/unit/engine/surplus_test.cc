@@ -1,4 +1,5 @@
 // Evictions that take the surplus of elastic gangs first: their gangs go on with their minimum.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -217,6 +218,26 @@ TEST_CASE("surplus goes from a node that helps", "[unit][engine][bug]") {
   w.Add(MakePod("h").Gpu(8).Gang("h", 1).Gated().Priority(10).Selector("name", where));
   w.Tick();
   CHECK(w.Evicted() == Lines{"l0"});
+}
+
+// Each gang can lose one of its three members. h needs 6 GPUs on two of the nodes n0, n1 and n2: on
+// n0 the member of a is enough, on n1 that of b. Alone, each of the gangs would rather lose its
+// member on n2.
+TEST_CASE("which members are surplus is chosen for several gangs together", "[unit][engine][bug]") {
+  Surplus w(3);
+  for (int i = 0; i < 3; ++i) {
+    const std::string node = "n" + std::to_string(i);
+    w.Add(MakePod("a" + std::to_string(i)).Gpu(2).Gang("a", 3).Min(2).On(node));
+    w.Add(MakePod("b" + std::to_string(i)).Gpu(1).Gang("b", 3).Min(2).On(node));
+  }
+  w.Add(MakePod("s").Gpu(1).On("n0"));
+  for (int i = 0; i < 2; ++i) {
+    w.Add(MakePod("h" + std::to_string(i)).Gpu(6).Gang("h", 2).Gated().Priority(10));
+  }
+  w.Tick();
+  Lines evicted = w.Evicted();
+  std::ranges::sort(evicted);
+  CHECK(evicted == Lines{"a0", "b2"});
 }
 
 TEST_CASE("surplus has the minimum run time of its gang", "[unit][engine]") {
