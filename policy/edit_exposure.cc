@@ -26,7 +26,7 @@ DeviceAmounts Of(const kube::ResourceList& amounts, const std::vector<std::strin
 
 FairQueue QueueOf(const config::Queue& queue, const std::vector<std::string>& kinds) {
   FairQueue result{.name = queue.name,
-                   .quota = Of(queue.quota, kinds, 0),
+                   .quota = Of(config::TotalQuota(queue), kinds, 0),
                    .limit = Of(queue.limit, kinds, kNoLimit),
                    .kept = DeviceAmounts(kinds.size()),
                    .used = DeviceAmounts(kinds.size()),
@@ -53,41 +53,37 @@ std::vector<DeviceAmounts> OwnUses(const FairTree& tree) {
   return own;
 }
 
-/// Whether work of `removed` may be work of `queue` once that queue is gone: pods that name none go
-/// to a queue that lists their namespace, or to `default`.
-bool MayInherit(const config::Queue& queue, const config::Queue& removed) {
-  if (!queue.namespaces || !removed.namespaces) return false;
-  const auto lists = [&](const std::string& ns) {
-    return std::ranges::find(*queue.namespaces, ns) != queue.namespaces->end();
-  };
-  if (queue.name == "default" && lists("*")) return true;
-  return std::ranges::any_of(*removed.namespaces,
-                             [&](const std::string& ns) { return ns != "*" && lists(ns); });
-}
-
-/// The queue of `next` that gets the work of the queue of that name, which is removed; nullptr:
-/// none does.
-const config::Queue* HeirOf(const std::string& name, const config::PolicyConfiguration& current,
-                            const config::PolicyConfiguration& next) {
-  const auto removed = std::ranges::find(current.queues, name, &config::Queue::name);
-  if (removed == current.queues.end()) return nullptr;
-  const auto heir = std::ranges::find_if(
-      next.queues, [&](const config::Queue& queue) { return MayInherit(queue, *removed); });
-  return heir == next.queues.end() ? nullptr : &*heir;
-}
-
-/// The queues under the next policy.
-struct Next {
-  FairTree tree{};
-  std::vector<int> places{};  ///< By queue of now: whose its work is then; -1: nobody's.
+/// Work of one queue, and whose it is under the next policy.
+struct Part {
+  std::size_t from = 0;  ///< Index into the queues of now.
+  int to = -1;           ///< Index into those of then; -1: nobody's.
+  DeviceAmounts used{};
 };
 
-/// With the work that they have then (HeirOf). What runs in a queue that is removed, and that no
-/// other one gets, is nobody's to take.
-Next Under(const FairTree& now, const std::vector<std::string>& kinds,
-           const config::PolicyConfiguration& current, const config::PolicyConfiguration& next) {
-  Next result{.tree = {.total = now.total, .pool = now.pool}};
-  FairTree& tree = result.tree;
+/// The queues under the next policy, with their jobs and what they have in use then.
+struct Next {
+  FairTree tree{};
+  std::vector<Part> parts{};
+};
+
+void TakeOff(DeviceAmounts& amounts, const DeviceAmounts& less) {
+  for (std::size_t kind = 0; kind < less.size(); ++kind) {
+    amounts[kind] = std::max<std::int64_t>(0, amounts[kind] - less[kind]);
+  }
+}
+
+void TakeOff(std::vector<JobSize>& jobs, const std::vector<JobSize>& less) {
+  for (const JobSize& gone : less) {
+    const auto like = std::ranges::find(jobs, gone.devices, &JobSize::devices);
+    if (like != jobs.end()) like->count = std::max<std::int64_t>(0, like->count - gone.count);
+  }
+  std::erase_if(jobs, [](const JobSize& job) { return job.count == 0; });
+}
+
+/// The tree of the policy, without jobs and use.
+FairTree TreeOf(const FairTree& now, const std::vector<std::string>& kinds,
+                const config::PolicyConfiguration& next) {
+  FairTree tree{.total = now.total, .pool = now.pool};
   std::map<std::string, int> places;
   for (const config::Queue& queue : next.queues) {
     places.emplace(queue.name, static_cast<int>(tree.queues.size()));
@@ -99,27 +95,54 @@ Next Under(const FairTree& now, const std::vector<std::string>& kinds,
     if (group) tree.queues.push_back(QueueOf({.name = queue.parent}, kinds));
     tree.queues[static_cast<std::size_t>(places.at(queue.name))].parent = parent->second;
   }
-  const std::vector<DeviceAmounts> own_uses = OwnUses(now);
-  for (std::size_t i = 0; i < now.queues.size(); ++i) {
-    const DeviceAmounts& own = own_uses[i];
-    auto place = places.find(now.queues[i].name);
-    // A queue that is removed may still be a plain group, above others.
-    if (place == places.end() || place->second >= std::ssize(next.queues)) {
-      const config::Queue* heir = HeirOf(now.queues[i].name, current, next);
-      if (heir != nullptr) place = places.find(heir->name);
-    }
-    result.places.push_back(place == places.end() ? -1 : place->second);
-    if (place == places.end()) {
-      for (std::size_t kind = 0; kind < own.size(); ++kind) tree.pool[kind] -= own[kind];
-      continue;
-    }
-    auto& jobs = tree.queues[static_cast<std::size_t>(place->second)].jobs;
-    jobs.insert(jobs.end(), now.queues[i].jobs.begin(), now.queues[i].jobs.end());
-    for (int at = place->second; at >= 0; at = tree.queues[static_cast<std::size_t>(at)].parent) {
-      DeviceAmounts& used = tree.queues[static_cast<std::size_t>(at)].used;
-      for (std::size_t kind = 0; kind < own.size(); ++kind) used[kind] += own[kind];
-    }
+  return tree;
+}
+
+/// What nobody has as its own is not shared out.
+void Charge(FairTree& tree, const Part& part) {
+  if (part.to < 0) return TakeOff(tree.pool, part.used);
+  for (int at = part.to; at >= 0; at = tree.queues[static_cast<std::size_t>(at)].parent) {
+    DeviceAmounts& used = tree.queues[static_cast<std::size_t>(at)].used;
+    for (std::size_t kind = 0; kind < used.size(); ++kind) used[kind] += part.used[kind];
   }
+}
+
+Next Under(const FairTree& now, const std::vector<std::string>& kinds,
+           const config::PolicyConfiguration& next, const std::vector<Move>& moves) {
+  Next result{.tree = TreeOf(now, kinds, next)};
+  FairTree& tree = result.tree;
+  std::map<std::string, int, std::less<>> places;  // a plain group has no work of its own
+  for (std::size_t i = 0; i < next.queues.size(); ++i) {
+    places.emplace(next.queues[i].name, static_cast<int>(i));
+  }
+  const auto place_of = [&](const std::string& name) {
+    const auto place = places.find(name);
+    return place == places.end() ? -1 : place->second;
+  };
+  const auto give = [&](int place, const std::vector<JobSize>& jobs) {
+    if (place < 0) return;
+    auto& all = tree.queues[static_cast<std::size_t>(place)].jobs;
+    all.insert(all.end(), jobs.begin(), jobs.end());
+  };
+  std::vector<DeviceAmounts> stays = OwnUses(now);
+  std::vector<std::vector<JobSize>> jobs;
+  for (const FairQueue& queue : now.queues) jobs.push_back(queue.jobs);
+  for (const Move& move : moves) {
+    const auto from = std::ranges::find(now.queues, move.from, &FairQueue::name);
+    if (from == now.queues.end()) continue;
+    const auto index = static_cast<std::size_t>(from - now.queues.begin());
+    TakeOff(stays[index], move.used);
+    TakeOff(jobs[index], move.jobs);
+    const int place = move.to.empty() ? -1 : place_of(move.to);
+    give(place, move.jobs);
+    result.parts.push_back({.from = index, .to = place, .used = move.used});
+  }
+  for (std::size_t i = 0; i < now.queues.size(); ++i) {
+    const int place = place_of(now.queues[i].name);
+    give(place, jobs[i]);
+    result.parts.push_back({.from = i, .to = place, .used = stays[i]});
+  }
+  for (const Part& part : result.parts) Charge(tree, part);
   return result;
 }
 
@@ -195,6 +218,37 @@ std::vector<std::int64_t> TakenBack(const FairTree& then, const Covers& before, 
   return own;
 }
 
+/// What the queue has in use above what it may keep.
+std::int64_t ExcessOf(const FairQueue& queue, const Cover& cover) {
+  std::int64_t excess = 0;
+  for (std::size_t kind = 0; kind < queue.used.size(); ++kind) {
+    const std::int64_t floor = std::max(cover.quota[kind], cover.share[kind]);
+    excess += std::max<std::int64_t>(0, queue.used[kind] - floor);
+  }
+  return excess;
+}
+
+/// What queues whose work takes nothing back now, and does then, may take.
+std::int64_t NewlyClaimed(const FairTree& then, const Covers& after,
+                          const config::PolicyConfiguration& current,
+                          const config::PolicyConfiguration& next) {
+  std::int64_t claimed = 0;
+  for (const config::Queue& queue : next.queues) {
+    const auto before = std::ranges::find(current.queues, queue.name, &config::Queue::name);
+    const bool begins = before != current.queues.end() &&
+                        before->preemption.reclaim != config::Reclaim::kAny &&
+                        queue.preemption.reclaim == config::Reclaim::kAny;
+    if (!begins) continue;
+    const FairQueue& with_use = *std::ranges::find(then.queues, queue.name, &FairQueue::name);
+    const Cover& cover = after.at(queue.name);
+    for (std::size_t kind = 0; kind < with_use.used.size(); ++kind) {
+      const std::int64_t entitled = std::max(cover.quota[kind], cover.share[kind]);
+      claimed += std::max<std::int64_t>(0, entitled - with_use.used[kind]);
+    }
+  }
+  return claimed;
+}
+
 /// The queue and those above it, by index.
 std::vector<std::size_t> PathOf(const FairTree& tree, std::size_t queue) {
   std::vector<std::size_t> path;
@@ -205,92 +259,104 @@ std::vector<std::size_t> PathOf(const FairTree& tree, std::size_t queue) {
   return path;
 }
 
-/// Of `own`, which the queue has in use without those below it: how much no queue outside the
-/// widest one on its path could take, because some queue on the path may keep it.
-std::int64_t KeptOf(const FairTree& tree, const Covers& covers, std::size_t queue, std::size_t kind,
-                    std::int64_t own) {
-  std::int64_t kept = 0;
+/// Of what a queue has in use without those below it, how much no queue outside the widest one on
+/// its path could take, because some queue on the path may keep it.
+struct Kept {
+  std::int64_t by_quota = 0;
+  std::int64_t in_all = 0;  ///< By quota or fair share.
+};
+
+Kept KeptOf(const FairTree& tree, const Covers& covers, std::size_t queue, std::size_t kind,
+            std::int64_t own) {
+  Kept kept;
+  const auto add = [&](std::int64_t& sum, std::int64_t used, std::int64_t floor) {
+    sum = std::max(sum, own - std::max<std::int64_t>(0, used - floor));
+  };
   for (const std::size_t at : PathOf(tree, queue)) {
     const Cover& cover = covers.at(tree.queues[at].name);
-    const std::int64_t above =
-        tree.queues[at].used[kind] - std::max(cover.quota[kind], cover.share[kind]);
-    kept = std::max(kept, own - std::max<std::int64_t>(0, above));
+    const std::int64_t used = tree.queues[at].used[kind];
+    add(kept.by_quota, used, cover.quota[kind]);
+    add(kept.in_all, used, std::max(cover.quota[kind], cover.share[kind]));
   }
   return kept;
 }
 
-/// By queue of `then`: what work of queues that others are above now, or that come to be another
-/// queue's, could lose because of that.
+/// By queue of `then`: what work that moves, or that others are above then, could lose because of
+/// that.
 std::vector<std::int64_t> LostByMoves(const FairTree& now, const Next& next, const Covers& before,
                                       const Covers& after, bool was_safe) {
   const FairTree& then = next.tree;
   std::vector<std::int64_t> lost(then.queues.size());
-  const std::vector<DeviceAmounts> own = OwnUses(now);
   const auto names = [](const FairTree& tree, std::size_t queue) {
     std::vector<std::string> path;
     for (const std::size_t at : PathOf(tree, queue)) path.push_back(tree.queues[at].name);
     return path;
   };
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    if (next.places[i] < 0) continue;
-    const auto place = static_cast<std::size_t>(next.places[i]);
-    if (names(now, i) == names(then, place)) continue;
-    for (std::size_t kind = 0; kind < own[i].size(); ++kind) {
-      const std::int64_t used = own[i][kind];
-      const std::int64_t kept = was_safe ? used : KeptOf(now, before, i, kind, used);
-      lost[place] += std::max<std::int64_t>(0, kept - KeptOf(then, after, place, kind, used));
+  for (const Part& part : next.parts) {
+    if (part.to < 0) continue;
+    const auto place = static_cast<std::size_t>(part.to);
+    if (names(now, part.from) == names(then, place)) continue;
+    for (std::size_t kind = 0; kind < part.used.size(); ++kind) {
+      const std::int64_t used = part.used[kind];
+      Kept was = KeptOf(now, before, part.from, kind, used);
+      if (was_safe) was.in_all = used;
+      const Kept is = KeptOf(then, after, place, kind, used);
+      lost[place] +=
+          std::max<std::int64_t>({0, was.by_quota - is.by_quota, was.in_all - is.in_all});
     }
   }
   return lost;
 }
 
-/// What runs in queues that are removed may go to one that is drained.
-void AddGone(const FairTree& now, const FairTree& then, Exposure& exposure) {
-  const std::vector<DeviceAmounts> own = OwnUses(now);
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    const std::string& name = now.queues[i].name;
-    const std::int64_t used = std::accumulate(own[i].begin(), own[i].end(), std::int64_t{0});
-    if (used == 0 || std::ranges::find(then.queues, name, &FairQueue::name) != then.queues.end()) {
-      continue;
+/// By queue of `then`: what of its use, with the queues below it, was in no drained queue and is in
+/// one then.
+std::vector<std::int64_t> BeginsToDrain(const FairTree& now, const Next& next,
+                                        const std::set<std::string>& known,
+                                        const std::set<std::string>& drained) {
+  std::vector<std::int64_t> ends(next.tree.queues.size());
+  for (const Part& part : next.parts) {
+    if (part.to < 0 || known.contains(now.queues[part.from].name)) continue;
+    const std::int64_t used = std::accumulate(part.used.begin(), part.used.end(), std::int64_t{0});
+    for (const std::size_t at : PathOf(next.tree, static_cast<std::size_t>(part.to))) {
+      if (drained.contains(next.tree.queues[at].name)) ends[at] += used;
     }
-    exposure.devices += used;
-    exposure.queues.emplace_back(name, used);
   }
+  return ends;
 }
 
 }  // namespace
 
 Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
                     const config::PolicyConfiguration& current,
-                    const config::PolicyConfiguration& next) {
+                    const config::PolicyConfiguration& next, const std::vector<Move>& moves) {
   Exposure exposure;
   for (const FairQueue& queue : now.queues) {
     if (queue.parent >= 0) continue;
     for (const std::int64_t used : queue.used) exposure.in_use += used;
   }
-  const Next under = Under(now, kinds, current, next);
+  const Next under = Under(now, kinds, next, moves);
   const FairTree& then = under.tree;
-  std::vector<std::int64_t> own(then.queues.size());
+  std::vector<std::int64_t> own =
+      BeginsToDrain(now, under, DrainedQueues(current), DrainedQueues(next));
+  std::vector<std::int64_t> more(own.size());  // nobody may keep it now, but nobody takes it
   if (TakesBack(next)) {
     const bool was_safe = !TakesBack(current);
     const Covers before = CoversOf(now);
     const Covers after = CoversOf(then);
-    own = TakenBack(then, before, after, was_safe);
-    const std::vector<std::int64_t> moved = LostByMoves(now, under, before, after, was_safe);
-    std::ranges::transform(own, moved, own.begin(),
-                           [](std::int64_t a, std::int64_t b) { return std::max(a, b); });
-  }
-  const std::set<std::string> drained = DrainedQueues(next);
-  const std::set<std::string> known = DrainedQueues(current);
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    const FairQueue& queue = then.queues[i];
-    if (drained.contains(queue.name) && !known.contains(queue.name)) {
-      own[i] = std::accumulate(queue.used.begin(), queue.used.end(), std::int64_t{0});
+    const auto taken = TakenBack(then, before, after, was_safe);
+    const auto moved = LostByMoves(now, under, before, after, was_safe);
+    const std::int64_t claimed = NewlyClaimed(then, after, current, next);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      own[i] = std::max({own[i], taken[i], moved[i]});
+      const std::int64_t excess = ExcessOf(then.queues[i], after.at(then.queues[i].name));
+      more[i] = std::clamp<std::int64_t>(excess - own[i], 0, claimed);
     }
-    if (own[i] > 0) exposure.queues.emplace_back(queue.name, own[i]);
+    exposure.devices = std::min(LostBelow(then, more), claimed);
   }
-  exposure.devices = LostBelow(then, own);
-  if (!drained.empty()) AddGone(now, then, exposure);
+  exposure.devices += LostBelow(then, own);
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (own[i] + more[i] > 0) exposure.queues.emplace_back(then.queues[i].name, own[i] + more[i]);
+  }
   std::ranges::sort(exposure.queues, {}, [](const auto& queue) {
     return std::pair(-queue.second, std::string_view(queue.first));
   });

@@ -22,18 +22,30 @@ struct Exposure {
   std::vector<std::pair<std::string, std::int64_t>> queues{};
 };
 
+/// Work that belongs to another queue under the next policy (cluster::QueueDirectory).
+struct Move {
+  std::string from;
+  std::string to;               ///< Empty: to no queue, so that nobody may take what it holds.
+  DeviceAmounts used{};         ///< What its pods are charged now.
+  std::vector<JobSize> jobs{};  ///< Its part of the demand of `from`.
+};
+
 /// `now`: the queues under the policy `current`, with their jobs; `kinds` names its kinds of
 /// devices.
 ///
+/// `moves`: what does not stay with its queue.
+///
 /// Of each queue that counts which was covered and is no longer: by its quota; or by its quota or
 /// its fair share with the jobs that run and wait now. Where queues are below, it is the larger of
-/// what it loses itself and what they lose. Of work that has other queues above it then, or that
-/// comes to be another queue's because its own is removed, that counts which some queue on its path
-/// may keep now, and none then. Where nobody takes anything back under the next policy,
-/// only what is in use of queues that it begins to drain is exposed. Amounts of single flavors, and
-/// preemption inside queues, are not looked at.
+/// what it loses itself and what they lose. Of work that moves, or that has other queues above it
+/// then, that counts which some queue on its path may keep now, and none then. Of queues whose work
+/// begins to take room back (preemption.reclaim), that counts which they are entitled to and do not
+/// have, as far as others have more than they may keep. Where nobody takes anything back under the
+/// next policy, only what comes to be in a drained queue is exposed. A quota is that in total
+/// (config::TotalQuota); amounts of single flavors, and preemption inside queues, are not looked
+/// at.
 Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
                     const config::PolicyConfiguration& current,
-                    const config::PolicyConfiguration& next);
+                    const config::PolicyConfiguration& next, const std::vector<Move>& moves);
 
 }  // namespace berth::policy

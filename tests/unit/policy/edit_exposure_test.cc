@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/queue_directory.h"
 #include "tests/support/builders.h"
 #include "tests/support/catch.h"
 
@@ -56,9 +57,25 @@ FairTree TreeOf(const std::vector<Team>& teams) {
   return tree;
 }
 
+/// All work is of one namespace, and Berth bound it.
+std::vector<Move> MovesOf(const std::vector<Team>& now, const PolicyConfiguration& next) {
+  const cluster::QueueDirectory queues(next.queues);
+  std::vector<Move> moves;
+  for (const Team& team : now) {
+    const auto to = queues.Find("ns", team.name, "");
+    if (to && next.queues[*to].name == team.name) continue;
+    moves.push_back({.from = team.name,
+                     .to = to ? next.queues[*to].name : "",
+                     .used = {team.runs * 1000},
+                     .jobs = {{{1000}, team.runs + team.waits}}});
+  }
+  return moves;
+}
+
 std::int64_t Devices(const std::vector<Team>& now, const PolicyConfiguration& next,
                      const PolicyConfiguration& current) {
-  return ExposureOf(TreeOf(now), {"nvidia.com/gpu"}, current, next).devices / 1000;
+  return ExposureOf(TreeOf(now), {"nvidia.com/gpu"}, current, next, MovesOf(now, next)).devices /
+         1000;
 }
 std::int64_t Devices(const std::vector<Team>& now, const PolicyConfiguration& next) {
   return Devices(now, next, PolicyOf(now));
@@ -81,11 +98,14 @@ TEST_CASE("a drain exposes all that the queues have in use", "[unit][policy]") {
   CHECK(Devices(tree, drained) == 35);
   drained.queues[0].hold = config::Hold::kHold;
   CHECK(Devices(tree, drained) == 0);
-  // What ran in web may go to org, which ends what runs in it.
-  drained.queues[0].hold = config::Hold::kHoldAndDrain;
-  PolicyConfiguration without = drained;
-  without.queues.pop_back();
-  CHECK(Devices(tree, without, drained) == 10);
+  SECTION("and what comes to be in one from a queue that is removed") {
+    drained.queues[0].hold = config::Hold::kHoldAndDrain;
+    PolicyConfiguration without = drained;
+    without.queues.pop_back();
+    CHECK(Devices(tree, without, drained) == 0);  // it is nobody's
+    without.queues[0].namespaces = {"ns"};
+    CHECK(Devices(tree, without, drained) == 10);
+  }
 }
 
 TEST_CASE("a quota that loses a digit exposes what it covered", "[unit][policy]") {
@@ -156,15 +176,38 @@ TEST_CASE("work of a queue that is removed is nobody's to take", "[unit][policy]
 }
 
 TEST_CASE("work of a queue that is removed goes to the default queue", "[unit][policy]") {
-  // All 100 are in use, and b asks for its quota of 50. The other 50 are the share of the work of
-  // a.
+  // The quota of a covers 90, whoever asks.
   const std::vector<Team> now{{.name = "a", .quota = 90, .runs = 90},
                               {.name = "b", .quota = 50, .runs = 10, .waits = 40}};
-  CHECK(Devices(now, PolicyOf({{.name = "default"}, {.name = "b", .quota = 50}})) == 40);
+  CHECK(Devices(now, PolicyOf({{.name = "default"}, {.name = "b", .quota = 50}})) == 90);
+  SECTION("of which nothing covered more than the half that is its fair share") {
+    // b asks for its quota of 50, so that 50 of the 100 are left for the others, of which a had 90.
+    std::vector<Team> borrowed = now;
+    borrowed[0].quota = 10;
+    CHECK(Devices(borrowed, PolicyOf({{.name = "default"}, {.name = "b", .quota = 50}})) == 10);
+  }
   SECTION("which may keep it") {
     CHECK(Devices(now, PolicyOf({{.name = "default", .quota = 90}, {.name = "b", .quota = 50}})) ==
           0);
   }
+}
+
+TEST_CASE("work that moves to another queue keeps what that covers", "[unit][policy]") {
+  // Of the 80 that a runs, 50 are of a namespace that it does not list any more.
+  const std::vector<Team> now{{.name = "a", .quota = 80, .runs = 80},
+                              {.name = "b", .quota = 100, .waits = 100},
+                              {.name = "default"}};
+  const auto moved = [&](int quota_of_default) {
+    std::vector<Team> next = now;
+    next[2].quota = quota_of_default;
+    const Move move{.from = "a", .to = "default", .used = {50'000}, .jobs = {{{1000}, 50}}};
+    return ExposureOf(TreeOf(now), {"nvidia.com/gpu"}, PolicyOf(now), PolicyOf(next), {move})
+               .devices /
+           1000;
+  };
+  CHECK(moved(0) == 50);
+  CHECK(moved(20) == 30);
+  CHECK(moved(50) == 0);
 }
 
 TEST_CASE("a queue that leaves its parent loses the cover of the parent's quota",
@@ -177,15 +220,54 @@ TEST_CASE("a queue that leaves its parent loses the cover of the parent's quota"
                      {.name = "a", .parent = "ogr", .quota = quota},
                      {.name = "b", .quota = 50}});
   };
-  CHECK(Devices(now, moved(0)) == 40);
+  CHECK(Devices(now, moved(0)) == 90);  // whoever asks
   CHECK(Devices(now, moved(90)) == 0);
+}
+
+TEST_CASE("a queue whose quota is of single flavors keeps what they promise together",
+          "[unit][policy]") {
+  const auto policy_of = [](int h100, int a100) {
+    PolicyConfiguration policy = PolicyOf({{.name = "a"}, {.name = "b", .quota = 20}});
+    policy.queues[0].quota.clear();
+    policy.queues[0].quotas = {{.flavor = "h100", .quota = {{"nvidia.com/gpu", h100 * 1000}}},
+                               {.flavor = "a100", .quota = {{"nvidia.com/gpu", a100 * 1000}}}};
+    return policy;
+  };
+  const PolicyConfiguration now = policy_of(50, 30);
+  CHECK(Devices(kFlat, now, now) == 0);
+  CHECK(Devices(kFlat, policy_of(5, 30), now) == 35);  // 70 are in use
+}
+
+TEST_CASE("a queue that begins to take back exposes what it lacks, as far as others have more",
+          "[unit][policy]") {
+  // a may keep its 40; b may keep all that it has, and lacks 30 of its quota.
+  const std::vector<Team> now{{.name = "a", .quota = 40, .runs = 60},
+                              {.name = "b", .quota = 60, .runs = 30, .waits = 30},
+                              {.name = "c", .quota = 0, .runs = 10}};
+  const auto policy_of = [&](config::Reclaim b, config::Reclaim c) {
+    PolicyConfiguration policy = PolicyOf(now);
+    policy.queues[1].preemption.reclaim = b;
+    policy.queues[2].preemption.reclaim = c;
+    return policy;
+  };
+  using enum config::Reclaim;
+  const PolicyConfiguration never = policy_of(kNever, kAny);
+  CHECK(Devices(now, policy_of(kAny, kAny), never) == 30);
+  CHECK(Devices(now, policy_of(kNever, kNever), never) == 0);
+  CHECK(Devices(now, never, policy_of(kNever, kNever)) == 0);  // c lacks nothing
+  SECTION("what others do not have beyond what they may keep is not there to be taken") {
+    std::vector<Team> next = now;
+    next[0].quota = 55;  // 5 of a and 10 of c
+    PolicyConfiguration larger = PolicyOf(next);
+    CHECK(Devices(now, larger, never) == 15);
+  }
 }
 
 TEST_CASE("queues are named, who loses most first", "[unit][policy]") {
   const std::vector<Team> now{{.name = "a", .quota = 10, .runs = 10},
                               {.name = "b", .quota = 20, .runs = 20}};
   const auto exposure = ExposureOf(TreeOf(now), {"nvidia.com/gpu"}, PolicyOf(now),
-                                   PolicyOf({{.name = "a"}, {.name = "b"}}));
+                                   PolicyOf({{.name = "a"}, {.name = "b"}}), {});
   CHECK(exposure.in_use == 30'000);
   CHECK(exposure.queues ==
         std::vector<std::pair<std::string, std::int64_t>>{{"b", 20'000}, {"a", 10'000}});

@@ -1,0 +1,98 @@
+// Which edits of the policy are held.
+#include "server/ops/policy_edit.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/builders.h"
+#include "tests/support/catch.h"
+#include "tests/support/world.h"
+
+namespace berth::server {
+namespace {
+
+using testing::MakeNode;
+using testing::MakePod;
+using testing::MakePolicy;
+using testing::MakeQueue;
+using testing::World;
+
+/// 12 nodes of 8 GPUs. 72 pods of one GPU run in the namespace `labs`, bound by another scheduler
+/// before Berth came; `queue`: what their label names.
+void RunLabs(World& world, const std::string& queue = "") {
+  for (int i = 0; i < 12; ++i) world.Add(MakeNode(fmt::format("n{}", i)).Gpu(8));
+  for (int i = 0; i < 72; ++i) {
+    auto pod = MakePod(fmt::format("p{}", i)).Ns("labs").Gpu(1);
+    if (!queue.empty()) pod.Queue(queue);
+    world.Add(pod.On(fmt::format("n{}", i / 8)));
+  }
+  world.Start();
+}
+
+config::PolicyConfiguration PolicyOf(const std::vector<config::Queue>& queues) {
+  config::PolicyConfiguration policy = MakePolicy(queues);
+  policy.borrowing = true;
+  return policy;
+}
+
+std::string Held(World& world, const config::PolicyConfiguration& next) {
+  return WhyHeld(PartsOf(world.engine(), world.now()), next);
+}
+
+const std::vector<config::Queue> kQueues{MakeQueue("a", {"team", "labs"}, -1, 96),
+                                         MakeQueue("b", {"other"}, -1, 96),
+                                         MakeQueue("default", {"*"})};
+
+TEST_CASE("an edit that takes a namespace from a queue is held if nothing covers its work then",
+          "[policy]") {
+  World world(PolicyOf(kQueues));
+  RunLabs(world);
+  std::vector<config::Queue> next = kQueues;
+  CHECK(Held(world, PolicyOf(next)).empty());
+  next[0].namespaces = {"team"};
+  CHECK_THAT(Held(world, PolicyOf(next)),
+             Catch::StartsWith("held: 72 devices") && Catch::Contains("(default 72)"));
+  SECTION("but not if the queue that it moves to covers it") {
+    next[2] = MakeQueue("default", {"*"}, -1, 72);
+    CHECK(Held(world, PolicyOf(next)).empty());
+    next[2] = MakeQueue("default", {"*"}, -1, 7);  // 65 are left: one more than an edit may expose
+    CHECK_THAT(Held(world, PolicyOf(next)), Catch::StartsWith("held: 65 devices"));
+    next[2] = MakeQueue("default", {"*"}, -1, 8);
+    CHECK(Held(world, PolicyOf(next)).empty());
+  }
+  SECTION("or if it moves to no queue: nobody may take it then") {
+    next.pop_back();
+    CHECK(Held(world, PolicyOf(next)).empty());
+  }
+  SECTION("or if it moves to one that is drained, which ends it") {
+    next[2].hold = config::Hold::kHoldAndDrain;
+    CHECK_THAT(Held(world, PolicyOf(next)), Catch::StartsWith("held: 72 devices"));
+  }
+}
+
+TEST_CASE("pods that name their queue do not move to the default queue", "[policy]") {
+  World world(PolicyOf(kQueues));
+  RunLabs(world, "a");
+  std::vector<config::Queue> next = kQueues;
+  next[0].namespaces = {"team"};
+  CHECK(Held(world, PolicyOf(next)).empty());  // refused, so that nobody may take them
+}
+
+TEST_CASE("an edit that changes nothing is not held where quotas are of single flavors",
+          "[policy][bug]") {
+  std::vector<config::Queue> queues = kQueues;
+  queues[0] = MakeQueue("a", {"team", "labs"});
+  queues[0].quotas = {{.flavor = "h100", .quota = {{"nvidia.com/gpu", 96'000}}}};
+  config::PolicyConfiguration policy = PolicyOf(queues);
+  policy.flavors = {{.name = "h100", .node_selector = {{"gpu", "h100"}}}};
+  World world(policy);
+  RunLabs(world);
+  CHECK(Held(world, policy).empty());
+  policy.queues[0].quotas[0].quota["nvidia.com/gpu"] = 7'000;
+  CHECK_THAT(Held(world, policy), Catch::StartsWith("held: 65 devices"));
+}
+
+}  // namespace
+}  // namespace berth::server
