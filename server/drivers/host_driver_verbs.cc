@@ -3,16 +3,11 @@
 
 #include <chrono>
 
+#include "host/timeouts.h"
 #include "kube/decode.h"
 #include "server/drivers/host_driver.h"
 
 namespace berth::server {
-namespace {
-
-/// How often a waiting call checks whether its caller is still connected.
-constexpr std::chrono::seconds kAskForCaller(1);
-
-}  // namespace
 
 std::expected<FilterResult, Unavailable> HostDriver::Filter(const ExtenderArgs& args) {
   std::optional<kube::Pod> request_pod;
@@ -78,7 +73,7 @@ host::Order HostDriver::Await(host::Id call, Mailbox& mailbox,
                               const std::function<bool()>& caller_gone) {
   Lock lock(mailbox.mutex);
   const auto arrived = [&] { return mailbox.order.has_value(); };
-  while (!mailbox.arrived.wait_for(lock, kAskForCaller, arrived)) {
+  while (!mailbox.arrived.wait_for(lock, host::kAskForCaller, arrived)) {
     if (!caller_gone || !caller_gone()) continue;
     lock.unlock();
     Run("a caller that has gone", [&](engine::TimePoint now) { host_.CallerGone(call, now); });

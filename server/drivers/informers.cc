@@ -2,6 +2,7 @@
 
 #include <simdjson.h>
 
+#include "host/watched.h"
 #include "kube/decode.h"
 #include "server/drivers/object_sink.h"
 
@@ -15,65 +16,54 @@ Informers::Informers(kube::RestClient& client, HostDriver& host, Metrics& metric
       on_synced_(std::move(on_synced)),
       dialects_(client, host, metrics, logger, [this] { OnFirstSync(); }),
       dra_(client, host, metrics, logger, [this] { OnFirstSync(); }) {
+  Watch<kube::Node>("nodes", "/api/v1/nodes", &kube::DecodeNode,
+                    {.upsert = [this](kube::Node& node) { dra_.Complete(node); },
+                     .remove = [this](const std::string& name) { dra_.Forget(name); }});
+  Watch<kube::Namespace>("namespaces", "/api/v1/namespaces", &kube::DecodeNamespace, {});
+  Watch<kube::Pod>("pods", "/api/v1/pods", &kube::DecodePod,
+                   {.upsert =
+                        [this](kube::Pod& pod) {
+                          if (pod_seen_) pod_seen_(pod);
+                        },
+                    .remove =
+                        [this](const std::string& uid) {
+                          if (pod_gone_) pod_gone_(uid);
+                        }});
+  Watch<kube::PodDisruptionBudget>("poddisruptionbudgets", "/apis/policy/v1/poddisruptionbudgets",
+                                   &kube::DecodePodDisruptionBudget, {});
+  Watch<kube::PriorityClass>("priorityclasses", "/apis/scheduling.k8s.io/v1/priorityclasses",
+                             &kube::DecodePriorityClass, {});
+}
+
+/// `before` is called before the engine is told, under the host's lock.
+template <typename Object>
+void Informers::Watch(const std::string& name, const std::string& path, Decode<Object> decode,
+                      Before<Object> before) {
+  using Events = host::Watched<Object>;
   using engine::Engine;
   using engine::TimePoint;
-  const auto add = [this](std::string name, std::string path, auto decode, auto key, auto upsert,
-                          auto remove) {
-    kube::ReflectorConfig config;
-    config.name = name;
-    config.path = std::move(path);
-    Add(std::move(config),
-        std::make_unique<ObjectSink>(
-            name, metrics_, logger_,
-            [this, decode, key, upsert](simdjson::dom::element json) -> Upserted {
-              auto object = decode(json);
-              if (!object) return {.problem = object.error().ToString()};
-              Upserted upserted{.key = key(object->meta), .problem = object->meta.left_out};
-              host_.Apply([&](Engine& e, TimePoint now) { upsert(e, std::move(*object), now); });
-              return upserted;
-            },
-            [this, remove](const std::string& id) {
-              host_.Apply([&](Engine& e, TimePoint now) { remove(e, id, now); });
-            }));
-  };
-  const auto by_name = [](const kube::ObjectMeta& meta) { return meta.name; };
-  const auto by_uid = [](const kube::ObjectMeta& meta) { return meta.uid; };
-  using Json = simdjson::dom::element;
-  add(
-      "nodes", "/api/v1/nodes", [](Json j) { return kube::DecodeNode(j); }, by_name,
-      [this](Engine& e, kube::Node n, TimePoint now) {
-        dra_.Complete(n);
-        e.OnNode(std::move(n), now);
-      },
-      [this](Engine& e, const std::string& id, TimePoint now) {
-        dra_.Forget(id);
-        e.OnNodeDeleted(id, now);
-      });
-  add(
-      "namespaces", "/api/v1/namespaces", [](Json j) { return kube::DecodeNamespace(j); }, by_name,
-      [](Engine& e, kube::Namespace n, TimePoint) { e.OnNamespace(std::move(n)); },
-      [](Engine& e, const std::string& id, TimePoint) { e.OnNamespaceDeleted(id); });
-  add(
-      "pods", "/api/v1/pods", [](Json j) { return kube::DecodePod(j); }, by_uid,
-      [this](Engine& e, kube::Pod p, TimePoint now) {
-        if (pod_seen_) pod_seen_(p);
-        e.OnPod(std::move(p), now);
-      },
-      [this](Engine& e, const std::string& id, TimePoint now) {
-        if (pod_gone_) pod_gone_(id);
-        e.OnPodDeleted(id, now);
-      });
-  add(
-      "poddisruptionbudgets", "/apis/policy/v1/poddisruptionbudgets",
-      [](Json j) { return kube::DecodePodDisruptionBudget(j); }, by_uid,
-      [](Engine& e, kube::PodDisruptionBudget b, TimePoint) { e.OnDisruptionBudget(std::move(b)); },
-      [](Engine& e, const std::string& id, TimePoint) { e.OnDisruptionBudgetDeleted(id); });
-  // The API server resolves spec.priority itself; the classes are only watched for their names.
-  add(
-      "priorityclasses", "/apis/scheduling.k8s.io/v1/priorityclasses",
-      [](Json j) { return kube::DecodePriorityClass(j); }, by_name,
-      [](Engine&, kube::PriorityClass, TimePoint) {},
-      [](Engine&, const std::string&, TimePoint) {});
+  kube::ReflectorConfig config;
+  config.name = name;
+  config.path = path;
+  Add(std::move(config),
+      std::make_unique<ObjectSink>(
+          name, metrics_, logger_,
+          [this, decode, upsert = before.upsert](simdjson::dom::element json) -> Upserted {
+            auto object = decode(json);
+            if (!object) return {.problem = object.error().ToString()};
+            Upserted upserted{.key = Events::Key(object->meta), .problem = object->meta.left_out};
+            host_.Apply([&](Engine& e, TimePoint now) {
+              if (upsert) upsert(*object);
+              Events::Upsert(e, std::move(*object), now);
+            });
+            return upserted;
+          },
+          [this, remove = before.remove](const std::string& key) {
+            host_.Apply([&](Engine& e, TimePoint now) {
+              if (remove) remove(key);
+              Events::Remove(e, key, now);
+            });
+          }));
 }
 
 Informers::~Informers() { Stop(); }

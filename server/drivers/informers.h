@@ -4,12 +4,14 @@
 #pragma once
 
 #include <atomic>
+#include <expected>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "kube/decode.h"
 #include "kube/reflector.h"
 #include "server/drivers/dialect_informers.h"
 #include "server/drivers/dra_informers.h"
@@ -51,6 +53,18 @@ class Informers {
   void Stop();
 
  private:
+  template <typename Object>
+  using Decode = std::expected<Object, kube::DecodeError> (*)(simdjson::dom::element);
+  /// What happens before the engine is told of an object. Either may be empty.
+  template <typename Object>
+  struct Before {
+    std::function<void(Object&)> upsert{};
+    std::function<void(const std::string& key)> remove{};
+  };
+
+  template <typename Object>
+  void Watch(const std::string& name, const std::string& path, Decode<Object> decode,
+             Before<Object> before);
   void Add(kube::ReflectorConfig config, std::unique_ptr<ObjectSink> sink);
   void OnFirstSync();
 

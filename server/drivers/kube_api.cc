@@ -7,12 +7,11 @@
 #include <chrono>
 
 #include "cluster/plan_claim.h"
+#include "host/timeouts.h"
 #include "kube/decode.h"
 
 namespace berth::server {
 namespace {
-
-using std::chrono::seconds;
 
 kube::PodRef Ref(const engine::PodRef& pod) {
   return {.ns = pod.ns, .name = pod.name, .uid = pod.uid};
@@ -50,7 +49,7 @@ host::Result KubeApi::WhileLeading(kube::Duration timeout, const Wanted& wanted,
 }
 
 host::Result KubeApi::Bind(const host::PostBinding& binding, const Wanted& wanted) {
-  return WhileLeading(seconds(8), wanted, [&](const kube::WriteOptions& options) {
+  return WhileLeading(host::kBindTimeout, wanted, [&](const kube::WriteOptions& options) {
     return writer_.PostBinding(Ref(binding.pod), binding.node,
                                {binding.annotations.begin(), binding.annotations.end()}, options);
   });
@@ -61,13 +60,13 @@ host::Result KubeApi::Nominate(const host::Nominate& nomination, const Wanted& w
   if (!nomination.annotation.empty()) {
     annotations.emplace(cluster::kPlanAnnotation, nomination.annotation);
   }
-  return WhileLeading(seconds(5), wanted, [&](const kube::WriteOptions& options) {
+  return WhileLeading(host::kWriteTimeout, wanted, [&](const kube::WriteOptions& options) {
     return writer_.Nominate(Ref(nomination.pod), nomination.node, annotations, options);
   });
 }
 
 host::Result KubeApi::RemoveGate(const host::RemoveGate& removal, const Wanted& wanted) {
-  return WhileLeading(seconds(5), wanted, [&](const kube::WriteOptions& options) {
+  return WhileLeading(host::kWriteTimeout, wanted, [&](const kube::WriteOptions& options) {
     return writer_.RemoveGate(Ref(removal.pod), std::string(cluster::kAdmissionGate), options);
   });
 }
@@ -75,20 +74,20 @@ host::Result KubeApi::RemoveGate(const host::RemoveGate& removal, const Wanted& 
 host::Result KubeApi::Mark(const host::MarkVictim& mark, const Wanted& wanted) {
   const kube::AnnotationPatch annotations{
       {std::string(mark.annotation), mark.mark.empty() ? std::nullopt : std::optional(mark.mark)}};
-  return WhileLeading(seconds(5), wanted, [&](const kube::WriteOptions& options) {
+  return WhileLeading(host::kWriteTimeout, wanted, [&](const kube::WriteOptions& options) {
     if (mark.sets_condition) return writer_.Disrupt(Ref(mark.pod), annotations, Now(), options);
     return writer_.Annotate(Ref(mark.pod), annotations, options);
   });
 }
 
 host::Result KubeApi::Evict(const host::Evict& eviction, const Wanted& wanted) {
-  return WhileLeading(seconds(5), wanted, [&](const kube::WriteOptions& options) {
+  return WhileLeading(host::kWriteTimeout, wanted, [&](const kube::WriteOptions& options) {
     return writer_.Evict(Ref(eviction.pod), eviction.dry_run, eviction.by_delete, options);
   });
 }
 
 host::Result KubeApi::ReadJobs(const host::ReadJobs& order) {
-  const kube::WriteOptions options{.timeout = seconds(10)};
+  const kube::WriteOptions options{.timeout = host::kReadTimeout};
   const auto result =
       !order.of_set.empty() ? writer_.JobsOfSet(order.ns, order.of_set, order.from, options)
       : order.name.empty()
@@ -104,13 +103,13 @@ host::Result KubeApi::ReadJobs(const host::ReadJobs& order) {
 }
 
 host::Result KubeApi::SuspendJob(const host::SuspendJob& order, const Wanted& wanted) {
-  return WhileLeading(seconds(5), wanted, [&](const kube::WriteOptions& options) {
+  return WhileLeading(host::kWriteTimeout, wanted, [&](const kube::WriteOptions& options) {
     return writer_.SuspendJob(order.job, cluster::kSuspendedLabel, order.suspend, options);
   });
 }
 
 host::Result KubeApi::ReadPod(const engine::PodRef& pod) {
-  const auto result = writer_.GetPod(pod.ns, pod.name, {.timeout = seconds(10)});
+  const auto result = writer_.GetPod(pod.ns, pod.name, {.timeout = host::kReadTimeout});
   if (result.outcome != kube::WriteOutcome::kDone) {
     return {.outcome = result.outcome, .message = result.message};
   }
@@ -123,7 +122,7 @@ host::Result KubeApi::ReadPod(const engine::PodRef& pod) {
 }
 
 void KubeApi::Event(const engine::EmitEvent& event) {
-  const auto permit = tenure_.Enter(seconds(5));
+  const auto permit = tenure_.Enter(host::kWriteTimeout);
   if (!permit) return;
   const kube::MicroTime now = Now();
   const auto taken = [&] {

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "host/timeouts.h"
 #include "kube/rest_client.h"
 #include "server/drivers/host_driver.h"
 #include "server/drivers/tenure.h"
@@ -21,7 +22,7 @@ namespace berth::server {
 class UsageKeeper {
  public:
   struct Pace {
-    std::chrono::milliseconds between_writes{60'000};
+    std::chrono::milliseconds between_writes = host::kBetweenUsageWrites;
     std::chrono::milliseconds before_retry{5'000};  ///< Of a read that failed.
   };
 

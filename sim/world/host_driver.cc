@@ -4,19 +4,17 @@
 #include <type_traits>
 
 #include "cluster/plan_claim.h"
+#include "host/timeouts.h"
+#include "host/watched.h"
 
 namespace berth::sim {
 namespace {
 
-// As in server/drivers/kube_api.cc and server/drivers/host_driver_verbs.cc.
-constexpr Duration kBindTimeout = 8'000;
-constexpr Duration kPatchTimeout = 5'000;
-constexpr Duration kReadTimeout = 10'000;
-constexpr Duration kAskForCaller = 1'000;
-// As in server/drivers/usage_keeper.h.
-constexpr Duration kBetweenUsageWrites = 60'000;
-
-/// A copy with a spec of its own: the decoder makes one for every event.
+/// What the decoder makes of an event: a copy, and of a pod one with a spec of its own.
+template <typename Object>
+Object Decoded(const Object& object) {
+  return object;
+}
 kube::Pod Decoded(const kube::Pod& pod) {
   kube::Pod copy = pod;
   copy.spec = std::make_shared<const kube::PodSpec>(*pod.spec);
@@ -40,42 +38,37 @@ HostDriver::HostDriver(Environment& env, std::string instance, std::function<Dur
       host_(env.api.policy(), OptionsOf(env, instance_), [this] { return !left_ || left_() > 0; }),
       client_(env, freezer_, left_),
       life_(&freezer_) {
-  using engine::Engine;
-  const auto apply = [this](const host::Host::Change& change) {
-    Enter([&](TimePoint now) { host_.Apply(change, now); });
-  };
-  Watch(Kind::kNode, {.upsert =
-                          [apply](const Change& c) {
-                            apply([&](Engine& e, TimePoint now) { e.OnNode(*c.node, now); });
-                          },
-                      .remove =
-                          [apply](const std::string& key, const Change&) {
-                            apply([&](Engine& e, TimePoint now) { e.OnNodeDeleted(key, now); });
-                          },
-                      .synced = {}});
-  Watch(Kind::kPod, {.upsert =
-                         [apply](const Change& c) {
-                           apply([&](Engine& e, TimePoint now) { e.OnPod(Decoded(*c.pod), now); });
-                         },
-                     .remove =
-                         [apply](const std::string& key, const Change&) {
-                           apply([&](Engine& e, TimePoint now) { e.OnPodDeleted(key, now); });
-                         },
-                     .synced = {}});
-  Watch(Kind::kPolicy, {.upsert =
-                            [this, apply](const Change& c) {
-                              if (*c.policy == engine().store().policy()) return;
-                              apply([&](Engine& e, TimePoint now) { e.OnPolicy(*c.policy, now); });
-                            },
-                        .remove = [](const std::string&, const Change&) {},
-                        .synced = {}});
-  if (env.api.budgets().empty()) return;
-  Watch(Kind::kBudget, {.upsert =
-                            [apply](const Change& c) {
-                              apply([&](Engine& e, TimePoint) { e.OnDisruptionBudget(*c.budget); });
-                            },
-                        .remove = [](const std::string&, const Change&) {},
-                        .synced = {}});
+  Watch(Kind::kNode, &Change::node);
+  Watch(Kind::kPod, &Change::pod);
+  Watch(Kind::kPolicy,
+        {.upsert =
+             [this](const Change& c) {
+               if (*c.policy == engine().store().policy()) return;
+               Apply([&](engine::Engine& e, TimePoint now) { e.OnPolicy(*c.policy, now); });
+             },
+         .remove = [](const std::string&, const Change&) {},
+         .synced = {}});
+  if (!env.api.budgets().empty()) Watch(Kind::kBudget, &Change::budget);
+}
+
+void HostDriver::Apply(const host::Host::Change& change) {
+  Enter([&](TimePoint now) { host_.Apply(change, now); });
+}
+
+template <typename Object>
+void HostDriver::Watch(Kind kind, std::shared_ptr<const Object> Change::*object) {
+  using Events = host::Watched<Object>;
+  Watch(kind, {.upsert =
+                   [this, object](const Change& c) {
+                     Apply([&](engine::Engine& e, TimePoint now) {
+                       Events::Upsert(e, Decoded(*(c.*object)), now);
+                     });
+                   },
+               .remove =
+                   [this](const std::string& key, const Change&) {
+                     Apply([&](engine::Engine& e, TimePoint now) { Events::Remove(e, key, now); });
+                   },
+               .synced = {}});
 }
 
 void HostDriver::Watch(Kind kind, WatchStream::Sink sink) {
@@ -105,7 +98,7 @@ void HostDriver::Lead() {
 
 void HostDriver::KeepUsage() {
   if (!host_.in_term() || now() < usage_due_) return;
-  usage_due_ = now() + kBetweenUsageWrites;
+  usage_due_ = now() + host::kBetweenUsageWrites.count();
   if (auto usage = engine().store().UsageUntil(now())) env_.usage = *std::move(usage);
 }
 
@@ -223,15 +216,15 @@ ApiClient::Done HostDriver::EndOfJob(host::Id order, const std::string& key) {
 void HostDriver::Do(const host::Nominate& order) {
   env_.trace.Say("berth: nominate {} to {}", order.pod.name, order.node);
   Push(order.pod.uid, order.id, [this, order] {
-    client_.Nominate(order.pod, order.node, order.annotation, kPatchTimeout, Wanted(order.id),
-                     EndOfJob(order.id, order.pod.uid));
+    client_.Nominate(order.pod, order.node, order.annotation, host::kWriteTimeout.count(),
+                     Wanted(order.id), EndOfJob(order.id, order.pod.uid));
   });
 }
 
 void HostDriver::Do(const host::RemoveGate& order) {
   env_.trace.Say("berth: remove the gate of {}", order.pod.name);
   Push(order.pod.uid, order.id, [this, order] {
-    client_.RemoveGate(order.pod, std::string(cluster::kAdmissionGate), kPatchTimeout,
+    client_.RemoveGate(order.pod, std::string(cluster::kAdmissionGate), host::kWriteTimeout.count(),
                        Wanted(order.id), EndOfJob(order.id, order.pod.uid));
   });
 }
@@ -239,14 +232,16 @@ void HostDriver::Do(const host::RemoveGate& order) {
 void HostDriver::Do(const host::MarkVictim& order) {
   env_.trace.Say("berth: {} has {}={}", order.pod.name, order.annotation, order.mark);
   Push(order.pod.uid, order.id, [this, order] {
-    client_.Mark(order, kPatchTimeout, Wanted(order.id), EndOfJob(order.id, order.pod.uid));
+    client_.Mark(order, host::kWriteTimeout.count(), Wanted(order.id),
+                 EndOfJob(order.id, order.pod.uid));
   });
 }
 
 void HostDriver::Do(const host::Evict& order) {
   env_.trace.Say("berth: {} {}", order.dry_run ? "may it evict" : "evict", order.pod.name);
   Push(order.pod.uid, order.id, [this, order] {
-    client_.Evict(order, kPatchTimeout, Wanted(order.id), EndOfJob(order.id, order.pod.uid));
+    client_.Evict(order, host::kWriteTimeout.count(), Wanted(order.id),
+                  EndOfJob(order.id, order.pod.uid));
   });
 }
 
@@ -258,7 +253,7 @@ void HostDriver::Do(const host::ReadJobs& order) {
       Finish(order.id, {.outcome = WriteOutcome::kNotFound});
       return NextJob(key);
     }
-    client_.ReadJobs(order, kReadTimeout, EndOfJob(order.id, key));
+    client_.ReadJobs(order, host::kReadTimeout.count(), EndOfJob(order.id, key));
   });
 }
 
@@ -266,7 +261,8 @@ void HostDriver::Do(const host::SuspendJob& order) {
   env_.trace.Say("berth: {} the Job {}", order.suspend ? "suspend" : "resume", order.job.name);
   const std::string key = order.job.ns + "/" + order.job.name;
   Push(key, order.id, [this, order, key] {
-    client_.SuspendJob(order, kPatchTimeout, Wanted(order.id), EndOfJob(order.id, key));
+    client_.SuspendJob(order, host::kWriteTimeout.count(), Wanted(order.id),
+                       EndOfJob(order.id, key));
   });
 }
 
@@ -277,7 +273,7 @@ void HostDriver::Do(const host::ReadPod& order) {
       Finish(order.id, {.outcome = WriteOutcome::kRefused});
       return NextJob(order.pod.uid);
     }
-    client_.Read(order.pod, kReadTimeout, [this, order](const WriteResult& result) {
+    client_.Read(order.pod, host::kReadTimeout.count(), [this, order](const WriteResult& result) {
       const bool told = host_.Wants(order.id) && (result.outcome == WriteOutcome::kDone ||
                                                   result.outcome == WriteOutcome::kNotFound);
       Finish(order.id, result);
@@ -289,8 +285,8 @@ void HostDriver::Do(const host::ReadPod& order) {
 
 /// Runs in the call's own thread.
 void HostDriver::Do(const host::PostBinding& order) {
-  client_.Bind(order.pod, order.node, order.annotations, kBindTimeout, Wanted(order.id),
-               [this, order](const WriteResult& result) {
+  client_.Bind(order.pod, order.node, order.annotations, host::kBindTimeout.count(),
+               Wanted(order.id), [this, order](const WriteResult& result) {
                  const bool told = host_.Wants(order.id);
                  Finish(order.id, result);
                  if (told && result.outcome == WriteOutcome::kUnknown && on_unknown) {
@@ -390,7 +386,7 @@ void HostDriver::Bind(const engine::PodRef& pod, const std::string& node,
     call = host_.Bind(pod, node, now);
     binds_.emplace(call, BindCall{.client = std::move(client), .done = std::move(done)});
   });
-  env_.timeline.After(kAskForCaller, life_.Guard([this, call] { Poll(call); }));
+  env_.timeline.After(host::kAskForCaller.count(), life_.Guard([this, call] { Poll(call); }));
 }
 
 /// Ends a call whose caller has hung up.
@@ -401,7 +397,7 @@ void HostDriver::Poll(host::Id call) {
     env_.trace.Say("bind: the caller has gone");
     Enter([&](TimePoint now) { host_.CallerGone(call, now); });
   }
-  env_.timeline.After(kAskForCaller, life_.Guard([this, call] { Poll(call); }));
+  env_.timeline.After(host::kAskForCaller.count(), life_.Guard([this, call] { Poll(call); }));
 }
 
 void HostDriver::Preempt(const std::string& uid, const engine::VictimMap& candidates,

@@ -102,6 +102,9 @@ class HostDriver {
   using Job = std::function<void()>;
 
   void Watch(Kind kind, WatchStream::Sink sink);
+  template <typename Object>
+  void Watch(Kind kind, std::shared_ptr<const Object> Change::*object);
+  void Apply(const host::Host::Change& change);
   void OnSynced();
   template <typename Work>
   void Enter(Work work);
