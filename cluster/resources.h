@@ -20,8 +20,7 @@ using ResourceId = std::uint32_t;
 
 inline constexpr ResourceId kCpu = 0;
 inline constexpr ResourceId kMemory = 1;
-inline constexpr ResourceId kEphemeralStorage = 2;
-inline constexpr ResourceId kPods = 3;
+inline constexpr ResourceId kPods = 3;  ///< 2 is ephemeral-storage, which no code asks for by name.
 /// Any resource that neither the policy nor a node has ever named: no node has any of it.
 inline constexpr ResourceId kUnknownResource = 4;
 inline constexpr std::int64_t kMilli = 1000;  ///< One whole device, or one core.

@@ -97,12 +97,6 @@ std::vector<PodSize> SizeCount::Sizes(const cluster::Store& store) const {
   return sizes;
 }
 
-std::vector<PodSize> PodSizes(const cluster::Store& store) {
-  SizeCount count;
-  for (const auto& [key, workload] : store.workloads()) count.Add(store, workload);
-  return count.Sizes(store);
-}
-
 std::vector<LargestGang> LargestGangs(const cluster::Store& store, std::span<const PodSize> sizes) {
   const Overlay overlay(store);
   const std::vector<std::size_t> like = SayTheSame(sizes);

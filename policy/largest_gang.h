@@ -37,7 +37,10 @@ std::shared_ptr<const cluster::PodShape> BarePod(const cluster::Store& store, st
 class SizeCount {
  public:
   void Add(const cluster::Store& store, const cluster::Workload& workload);
-  /// See PodSizes.
+  /// 1, 2, 4 and 8 devices, and the most frequent other sizes among the pods that were counted,
+  /// waiting or running; at most kMaxPodSizes in all, by rising size. The shape of a size is the
+  /// one that most workloads' first members have; a size without any pod gets a BarePod. Empty: the
+  /// policy has no device that is counted whole.
   std::vector<PodSize> Sizes(const cluster::Store& store) const;
 
  private:
@@ -48,12 +51,6 @@ class SizeCount {
   std::vector<Seen> order_;
   std::unordered_map<const cluster::PodShape*, std::size_t> at_;  ///< In `order_`.
 };
-
-/// 1, 2, 4 and 8 devices, and the most frequent other sizes among the existing pods, waiting or
-/// running; at most kMaxPodSizes in all, by rising size. The shape of a size is the one that most
-/// workloads' first members have; a size without any pod gets a BarePod. Empty: the policy has no
-/// device that is counted whole.
-std::vector<PodSize> PodSizes(const cluster::Store& store);
 
 /// For the whole cluster and then for each level, by size: how many pods of that shape can start at
 /// once inside the best domain of the level. Exact: Place() finds room for a gang of that many that

@@ -40,7 +40,6 @@ struct ServeOptions {
   bool insecure_verbs = false;
   std::string decision_log;
   bool decision_log_inputs = false;
-  bool no_watch_list = false;
 };
 
 struct Address {

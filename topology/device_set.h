@@ -57,9 +57,6 @@ class DeviceSet {
     return static_cast<DeviceMask>(mask);
   }
 
-  bool FitsWhole(int count) const { return WholeFree() >= count; }
-  bool FitsShare(int milli) const { return AtLeast(milli) != 0; }
-
   /// The `count` fully free devices of the lowest index; 0: there are fewer, or count <= 0.
   DeviceMask LowestWhole(int count) const {
     unsigned left = AtLeast(kWhole);

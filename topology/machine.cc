@@ -105,7 +105,7 @@ DeviceMask Machine::Choose(DeviceMask free, int wanted) const {
   std::uint32_t most = 0;
   for (unsigned bits = Bit(wanted) - 1U; bits < Bit(have); bits = NextOfSameSize(bits)) {
     const DeviceMask set = spread(bits);
-    const std::uint32_t value = kOwnLinks * links_[set] + links_[free ^ set];
+    const std::uint32_t value = kOwnLinks * Links(set) + Links(static_cast<DeviceMask>(free ^ set));
     if (best != 0 && value <= most) continue;
     best = set;
     most = value;
@@ -117,13 +117,8 @@ int Machine::Loss(DeviceMask set) const {
   set &= all();
   const Range& range = range_[static_cast<std::size_t>(std::popcount(set))];
   if (set == 0 || range.best == range.worst) return 0;
-  return static_cast<int>(std::uint64_t{range.best - links_[set]} * 1000U /
+  return static_cast<int>(std::uint64_t{range.best - Links(set)} * 1000U /
                           (range.best - range.worst));
-}
-
-int Machine::WholeSockets(DeviceMask set) const {
-  return static_cast<int>(
-      std::ranges::count_if(sockets_, [set](DeviceMask socket) { return (socket & ~set) == 0; }));
 }
 
 int Machine::PartSockets(DeviceMask set) const {

@@ -72,8 +72,7 @@ class Machine {
   /// thousandths of the difference between the best and the worst: 0..1000.
   int Loss(DeviceMask set) const;
 
-  /// Sockets with all of their devices in `set`, or with a part of them only.
-  int WholeSockets(DeviceMask set) const;
+  /// Sockets with some of their devices in `set`, and some not.
   int PartSockets(DeviceMask set) const;
 
  private:

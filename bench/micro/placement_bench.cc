@@ -102,7 +102,11 @@ void LargestGangs(benchmark::State& state) {
   }
   cluster.store.Refresh();
   for (auto _ : state) {
-    auto gangs = policy::LargestGangs(cluster.store, policy::PodSizes(cluster.store));
+    policy::SizeCount count;
+    for (const auto& [key, workload] : cluster.store.workloads()) {
+      count.Add(cluster.store, workload);
+    }
+    auto gangs = policy::LargestGangs(cluster.store, count.Sizes(cluster.store));
     benchmark::DoNotOptimize(gangs);
   }
 }

@@ -65,7 +65,7 @@ TEST_CASE("the largest gang fits, and none larger", "[property][policy]") {
     t.Pod(MakePod("seen").Gpu(2).Cpu("3").Tolerate("x"));
     t.Pod(MakePod("odd").Gpu(3));
     t.store.Refresh();
-    const auto sizes = policy::PodSizes(t.store);
+    const auto sizes = t.PodSizes();
     for (const auto& gang : policy::LargestGangs(t.store, sizes)) {
       const auto size = std::ranges::find(sizes, gang.devices, &policy::PodSize::devices);
       const std::string level =

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "policy/largest_gang.h"
 #include "policy/placement.h"
 #include "tests/support/builders.h"
 
@@ -49,6 +50,12 @@ class Planning {
   }
   std::vector<std::string> Place(const std::vector<kube::Pod>& pods, int min = 0) {
     return Nodes(Place(Request(pods, min)));
+  }
+  /// Of all workloads.
+  std::vector<policy::PodSize> PodSizes() const {
+    policy::SizeCount count;
+    for (const auto& [key, workload] : store.workloads()) count.Add(store, workload);
+    return count.Sizes(store);
   }
 
   cluster::Store store;

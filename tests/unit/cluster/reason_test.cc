@@ -126,7 +126,6 @@ TEST_CASE("resource names keep their ids", "[unit][cluster]") {
   ResourceTable table;
   CHECK(table.Intern("cpu") == kCpu);
   CHECK(table.Intern("memory") == kMemory);
-  CHECK(table.Intern("ephemeral-storage") == kEphemeralStorage);
   CHECK(table.Intern("pods") == kPods);
   const ResourceId gpu = table.Intern("nvidia.com/gpu");
   CHECK(table.Intern("nvidia.com/gpu") == gpu);

@@ -24,7 +24,7 @@ using Table = std::map<int, std::map<std::int64_t, std::int64_t>>;
 Table Look(Planning& t) {
   t.store.Refresh();
   Table table;
-  for (const LargestGang& gang : LargestGangs(t.store, PodSizes(t.store))) {
+  for (const LargestGang& gang : LargestGangs(t.store, t.PodSizes())) {
     table[gang.level][gang.devices] = gang.pods;
   }
   return table;
@@ -55,7 +55,7 @@ TEST_CASE("a policy with fewer levels is in force at once", "[unit][policy][bug]
   config::PolicyConfiguration policy = t.store.policy();
   policy.levels.erase(policy.levels.begin(), policy.levels.begin() + 2);
   t.store.SetPolicy(policy);
-  const auto gangs = LargestGangs(t.store, PodSizes(t.store));
+  const auto gangs = LargestGangs(t.store, t.PodSizes());
   REQUIRE(gangs.size() == 8);  // four sizes: anywhere, and by host
   CHECK(gangs.back().level == 0);
   CHECK(gangs.back().pods == 1);
@@ -82,7 +82,7 @@ TEST_CASE("the sizes are those that are here", "[unit][policy]") {
   const auto sizes = [&t] {
     std::vector<std::int64_t> result;
     t.store.Refresh();
-    for (const PodSize& size : PodSizes(t.store)) result.push_back(size.devices);
+    for (const PodSize& size : t.PodSizes()) result.push_back(size.devices);
     return result;
   };
   CHECK(sizes() == std::vector<std::int64_t>{1, 2, 4, 8});

@@ -204,14 +204,12 @@ TEST_CASE("loss is the place between best and worst", "[unit][topology]") {
   CHECK(Known("DGX-1V").Loss(Set({1, 2})) == 83);
 }
 
-TEST_CASE("sockets, whole and in part", "[unit][topology]") {
+TEST_CASE("sockets that are taken in part", "[unit][topology]") {
   const Machine& dgx = Known("DGX H100");
-  CHECK(dgx.WholeSockets(dgx.all()) == 2);
   CHECK(dgx.PartSockets(dgx.all()) == 0);
-  CHECK(dgx.WholeSockets(Set({0, 1, 2, 3, 4})) == 1);
   CHECK(dgx.PartSockets(Set({0, 1, 2, 3, 4})) == 1);
   CHECK(dgx.PartSockets(Set({3, 4})) == 2);
-  CHECK(dgx.WholeSockets(0) == 0);
+  CHECK(dgx.PartSockets(0) == 0);
 }
 
 TEST_CASE("machines are told by their labels", "[unit][topology]") {
