@@ -9,11 +9,6 @@
 namespace berth::kube {
 namespace {
 
-double RealRandom() {
-  thread_local std::mt19937_64 generator(std::random_device{}());
-  return std::uniform_real_distribution<double>(0.0, 1.0)(generator);
-}
-
 bool RealWait(Duration duration, std::stop_token stop) {
   std::mutex mutex;
   std::condition_variable_any woken;
@@ -28,6 +23,11 @@ TimePoint BootClock() {
   timespec time{};
   clock_gettime(CLOCK_BOOTTIME, &time);
   return TimePoint(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
+}
+
+double RealRandom() {
+  thread_local std::mt19937_64 generator(std::random_device{}());
+  return std::uniform_real_distribution<double>(0.0, 1.0)(generator);
 }
 
 Timing Timing::Real() { return {std::chrono::steady_clock::now, RealRandom, RealWait}; }

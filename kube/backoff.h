@@ -15,6 +15,9 @@ using TimePoint = std::chrono::steady_clock::time_point;
 /// its time over, however it was frozen.
 TimePoint BootClock();
 
+/// Uniform in [0, 1), from a randomly seeded generator per thread.
+double RealRandom();
+
 /// Time and randomness as the API client uses them. Tests replace them, so that nothing sleeps. The
 /// functions must be callable from any thread.
 struct Timing {
@@ -23,7 +26,7 @@ struct Timing {
   /// Waits; true when the time is over, false when the stop token ended it.
   std::function<bool(Duration, std::stop_token)> wait;
 
-  /// The steady clock and a randomly seeded generator per thread.
+  /// The steady clock and RealRandom.
   static Timing Real();
 };
 

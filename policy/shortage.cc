@@ -169,33 +169,39 @@ Verdict JudgeGroup(const PlacementRequest& request, const ShapeGroup& group, con
   return {};
 }
 
+/// What all members together ask for of a resource, and the nodes that match any of those who ask.
+struct Sum {
+  std::int64_t wanted = 0;
+  std::set<NodeIndex> nodes{};
+
+  void Add(const ShapeGroup& group, std::int64_t amount, const Overlay& base, FitCache& fit) {
+    wanted += amount * std::ssize(group.pods);
+    for (const auto& node : base.store().nodes()) {
+      if (node->present && fit.Fits(*group.shape, *node)) nodes.insert(node->index);
+    }
+  }
+  std::int64_t Free(const Overlay& base, cluster::ResourceId id) const {
+    std::int64_t free = 0;
+    for (const NodeIndex node : nodes) free += std::max<std::int64_t>(0, base.Free(node, id));
+    return free;
+  }
+};
+using Sums = std::map<cluster::ResourceId, Sum>;
+
 /// Each shape alone has enough room: checks whether all of them together would have in the empty
 /// cluster, and now of what is no device.
 Verdict JudgeSumOfAll(const std::vector<ShapeGroup>& groups, const Overlay& base, FitCache& fit) {
-  struct Sum {
-    std::int64_t wanted = 0;
-    std::set<NodeIndex> nodes;
-  };
-  std::map<cluster::ResourceId, Sum> sums;
+  Sums sums;
   std::int64_t members = 0;
   for (const ShapeGroup& group : groups) {
     members += std::ssize(group.pods);
-    for (const auto& [id, amount] : group.shape->demand) {
-      Sum& sum = sums[id];
-      sum.wanted += amount * std::ssize(group.pods);
-      for (const auto& node : base.store().nodes()) {
-        if (node->present && fit.Fits(*group.shape, *node)) sum.nodes.insert(node->index);
-      }
-    }
+    for (const auto& [id, amount] : group.shape->demand) sums[id].Add(group, amount, base, fit);
   }
   Verdict short_now;
   for (const auto& [id, sum] : sums) {
     std::int64_t all = 0;
-    std::int64_t free = 0;
-    for (const NodeIndex index : sum.nodes) {
-      all += base.store().node(index).allocatable[id];
-      free += std::max<std::int64_t>(0, base.Free(index, id));
-    }
+    for (const NodeIndex node : sum.nodes) all += base.store().node(node).allocatable[id];
+    const std::int64_t free = sum.Free(base, id);
     const std::string& name = base.store().resources().Name(id);
     if (sum.wanted > all) {
       return {
@@ -216,25 +222,19 @@ Verdict JudgeSumOfAll(const std::vector<ShapeGroup>& groups, const Overlay& base
   return short_now;
 }
 
-/// Each shape alone has enough room: checks whether all of them together have.
-Verdict JudgeSum(const std::vector<ShapeGroup>& groups, const Overlay& base, FitCache& fit) {
-  std::map<cluster::ResourceId, std::pair<std::int64_t, std::set<NodeIndex>>> wanted;
+/// Each shape alone has enough room: checks whether all of them together have enough devices.
+Verdict JudgeSumOfDevices(const std::vector<ShapeGroup>& groups, const Overlay& base,
+                          FitCache& fit) {
+  Sums sums;
   for (const ShapeGroup& group : groups) {
     if (group.shape->device == cluster::kPods) continue;
-    auto& [sum, nodes] = wanted[group.shape->device];
-    sum += group.shape->device_amount * std::ssize(group.pods);
-    for (const auto& node : base.store().nodes()) {
-      if (node->present && fit.Fits(*group.shape, *node)) nodes.insert(node->index);
-    }
+    sums[group.shape->device].Add(group, group.shape->device_amount, base, fit);
   }
-  for (const auto& [device, want] : wanted) {
-    std::int64_t free = 0;
-    for (const NodeIndex node : want.second) {
-      free += std::max<std::int64_t>(0, base.Free(node, device));
-    }
-    if (want.first <= free) continue;
+  for (const auto& [device, sum] : sums) {
+    const std::int64_t free = sum.Free(base, device);
+    if (sum.wanted <= free) continue;
     return {.reason = ReasonId::kInsufficientDevices,
-            .want = want.first,
+            .want = sum.wanted,
             .have = free,
             .subject = base.store().resources().Name(device)};
   }
@@ -282,7 +282,7 @@ Verdict ExplainShortage(const PlacementRequest& request, const std::vector<Shape
   if (groups.size() > 1) {
     Verdict others = JudgeSumOfAll(groups, base, fit);
     if (others.reason == ReasonId::kNeverFits) return others;
-    Verdict devices = JudgeSum(groups, base, fit);
+    Verdict devices = JudgeSumOfDevices(groups, base, fit);
     if (devices.reason != ReasonId::kNone) return devices;
     if (others.reason != ReasonId::kNone) return others;
   }

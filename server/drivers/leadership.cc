@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <variant>
 
 #include "server/drivers/host_driver.h"
@@ -20,11 +19,6 @@ constexpr Duration kPatchTimeout{2'000};
 /// How long to wait for a write under way before the Lease is given up.
 constexpr Duration kWritePatience{3'000};
 constexpr Duration kReleasePatience{6'000};
-
-double Random() {
-  thread_local std::mt19937_64 generator(std::random_device{}());
-  return std::uniform_real_distribution<double>(0.0, 1.0)(generator);
-}
 
 }  // namespace
 
@@ -89,7 +83,7 @@ void Leadership::Campaign(const std::stop_token& stop) {
   Lock lock(mutex_);
   while (!stop.stop_requested()) {
     leadership_.SetFit(Fit());
-    leadership_.Advance(BootClock(), SystemClock(), Random());
+    leadership_.Advance(BootClock(), SystemClock(), kube::RealRandom());
     Sort();
     if (const auto request = std::exchange(ask_, std::nullopt)) {
       Ask(lock, *request);

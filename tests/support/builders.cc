@@ -195,6 +195,10 @@ NodeBuilder& NodeBuilder::Label(const std::string& key, const std::string& value
   node_.meta.labels[key] = value;
   return *this;
 }
+NodeBuilder& NodeBuilder::Annotation(const std::string& key, const std::string& value) {
+  node_.meta.annotations[key] = value;
+  return *this;
+}
 NodeBuilder& NodeBuilder::Taint(const std::string& key, kube::TaintEffect effect) {
   node_.taints.push_back({.key = key, .value = {}, .effect = effect});
   return *this;
@@ -206,6 +210,12 @@ NodeBuilder& NodeBuilder::Cordoned() {
 NodeBuilder& NodeBuilder::NotReady() {
   node_.ready = false;
   return *this;
+}
+
+NodeBuilder MakeDgx(const std::string& name, bool selects) {
+  NodeBuilder node = MakeNode(name).Gpu(8).Label("nvidia.com/gpu.machine", "DGXH100");
+  if (selects) node.Annotation("berth.dev/device-selection", "annotation");
+  return node;
 }
 
 kube::Namespace MakeNamespace(const std::string& name, kube::StringMap labels) {
@@ -239,6 +249,12 @@ config::PolicyConfiguration MakePolicy(std::vector<config::Queue> queues) {
   config::PolicyConfiguration policy;
   policy.borrowing = false;
   if (!queues.empty()) policy.queues = std::move(queues);
+  return policy;
+}
+
+config::PolicyConfiguration MakeBorrowing(std::vector<config::Queue> queues) {
+  config::PolicyConfiguration policy = MakePolicy(std::move(queues));
+  policy.borrowing = true;
   return policy;
 }
 

@@ -89,6 +89,7 @@ class NodeBuilder {
   NodeBuilder& Rack(const std::string& rack);
   NodeBuilder& Model(const std::string& product);
   NodeBuilder& Label(const std::string& key, const std::string& value);
+  NodeBuilder& Annotation(const std::string& key, const std::string& value);
   NodeBuilder& Taint(const std::string& key,
                      kube::TaintEffect effect = kube::TaintEffect::kNoSchedule);
   NodeBuilder& Cordoned();
@@ -103,6 +104,10 @@ class NodeBuilder {
 
 inline NodeBuilder MakeNode(std::string name) { return NodeBuilder(std::move(name)); }
 
+/// A known machine with 8 GPUs on two sockets. `selects`: device indices are honoured there, so
+/// that its devices are tracked one by one.
+NodeBuilder MakeDgx(const std::string& name, bool selects = true);
+
 kube::Namespace MakeNamespace(const std::string& name, kube::StringMap labels = {});
 kube::PodDisruptionBudget MakeBudget(const std::string& name, const std::string& key,
                                      const std::string& value, int allowed);
@@ -113,5 +118,7 @@ config::Queue MakeQueue(const std::string& name, std::vector<std::string> namesp
 
 /// The defaults; if any `queues` are given, they replace the queue `default`.
 config::PolicyConfiguration MakePolicy(std::vector<config::Queue> queues = {});
+/// The same, with borrowing.
+config::PolicyConfiguration MakeBorrowing(std::vector<config::Queue> queues);
 
 }  // namespace berth::testing

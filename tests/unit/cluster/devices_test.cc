@@ -9,6 +9,7 @@
 namespace berth::cluster {
 namespace {
 
+using testing::MakeDgx;
 using testing::MakeNode;
 using testing::MakePod;
 using testing::Planning;
@@ -17,12 +18,6 @@ using topology::DeviceMask;
 using enum DeviceTrack;
 
 /// A DGX H100 whose agent reads the annotation.
-kube::Node Dgx(const std::string& name, int gpus = 8) {
-  kube::Node node = MakeNode(name).Gpu(gpus).Label("nvidia.com/gpu.machine", "DGXH100");
-  node.meta.annotations["berth.dev/device-selection"] = "annotation";
-  return node;
-}
-
 std::string Note(const std::string& indices) {
   return R"({"main":{"nvidia.com/gpu":[)" + indices + "]}}";
 }
@@ -32,7 +27,7 @@ PodBuilder Bound(const std::string& name, int gpus, const std::string& indices) 
 }
 
 struct World : Planning {
-  World() { Node(Dgx("n1")); }
+  World() { Node(MakeDgx("n1")); }
   const NodeInfo& n1() { return store.node(node("n1")); }
   DeviceMask Free() { return n1().devices.AtLeast(1000); }
   const PodInfo& pod(const std::string& name) { return *store.FindPod("uid-" + name); }
@@ -171,11 +166,11 @@ TEST_CASE("a node that loses devices, below what is in use too", "[unit][cluster
     INFO(left);
     World t;
     t.Pod(Bound("a", 4, "0,1,2,3"));
-    t.Node(Dgx("n1", left));
+    t.Node(MakeDgx("n1").Gpu(left));
     // Which ones are missing is not known.
     CHECK(t.n1().track == kCountOnly);
     CHECK(t.n1().free(t.gpu()) == (left - 4) * 1000);
-    t.Node(Dgx("n1", 8));
+    t.Node(MakeDgx("n1"));
     CHECK(t.n1().track == kKept);
     CHECK(t.Free() == 0b1111'0000);
   }
@@ -196,7 +191,7 @@ TEST_CASE("an unknown machine that shrinks below its use", "[unit][cluster]") {
 
 TEST_CASE("a node whose hardware is contradictory keeps no indices", "[unit][cluster]") {
   World t;
-  kube::Node node = Dgx("n1");
+  kube::Node node = MakeDgx("n1");
   node.meta.annotations["berth.dev/device-topology"] = R"({"count":8,"links":[[0]]})";
   t.Node(node);
   CHECK(t.n1().hardware == HardwareSource::kRefused);
@@ -215,7 +210,7 @@ TEST_CASE("declared late, what bound pods say counts", "[unit][cluster]") {
   Planning t;
   t.Node(MakeNode("n1").Gpu(8));
   t.Pod(Bound("a", 2, "5,6"));
-  t.Node(Dgx("n1"));
+  t.Node(MakeDgx("n1"));
   CHECK(t.store.node(0).track == kKept);
   CHECK(t.store.node(0).devices.AtLeast(1000) == 0b1001'1111);
 }
@@ -297,7 +292,7 @@ TEST_CASE("a policy of other devices, or of none", "[unit][cluster]") {
 
 TEST_CASE("with shares nothing is told apart by annotation", "[unit][cluster]") {
   Planning t({}, {.shares = true});
-  t.Node(Dgx("n1"));
+  t.Node(MakeDgx("n1"));
   t.Pod(Bound("a", 2, "6,7"));
   CHECK(t.store.node(0).track == kCounted);
   CHECK(t.store.node(0).machine == kNoMachine);

@@ -8,18 +8,12 @@
 namespace berth::engine {
 namespace {
 
-using testing::MakeNode;
+using testing::MakeDgx;
 using testing::MakePod;
 using testing::Posting;
 using testing::World;
 
 constexpr const char* kDevices = "berth.dev/devices";
-
-kube::Node Dgx(const std::string& name, bool selects = true) {
-  kube::Node node = MakeNode(name).Gpu(8).Label("nvidia.com/gpu.machine", "DGXH100");
-  if (selects) node.meta.annotations["berth.dev/device-selection"] = "annotation";
-  return node;
-}
 
 std::string Note(const std::string& indices) {
   return R"({"main":{"nvidia.com/gpu":[)" + indices + "]}}";
@@ -33,7 +27,7 @@ std::string NoteOf(const World& w, const std::string& pod) {
 
 TEST_CASE("two pods of four get a socket each", "[unit][engine]") {
   World w;
-  w.Add(Dgx("n1"));
+  w.Add(MakeDgx("n1"));
   w.Start();
   w.Add(MakePod("a").Gpu(4));
   w.Add(MakePod("b").Gpu(4));
@@ -44,7 +38,7 @@ TEST_CASE("two pods of four get a socket each", "[unit][engine]") {
 
 TEST_CASE("nobody heeds indices: none are written", "[unit][engine]") {
   World w;
-  w.Add(Dgx("n1", /*selects=*/false));
+  w.Add(MakeDgx("n1", /*selects=*/false));
   w.Start();
   w.Add(MakePod("a").Gpu(4));
   w.Schedule();
@@ -54,7 +48,7 @@ TEST_CASE("nobody heeds indices: none are written", "[unit][engine]") {
 
 TEST_CASE("a gang's members have devices of their own", "[unit][engine]") {
   World w;
-  w.Add(Dgx("n1"));
+  w.Add(MakeDgx("n1"));
   w.Start();
   for (const char* name : {"a", "b", "c", "d"}) w.Add(MakePod(name).Gpu(2).Gang("g", 4));
   w.Schedule();
@@ -66,7 +60,7 @@ TEST_CASE("a gang's members have devices of their own", "[unit][engine]") {
 
 TEST_CASE("a new process knows who has what", "[unit][engine]") {
   World w;
-  w.Add(Dgx("n1"));
+  w.Add(MakeDgx("n1"));
   w.Start();
   w.Add(MakePod("a").Gpu(1));
   w.Add(MakePod("b").Gpu(4));
@@ -83,7 +77,7 @@ TEST_CASE("a new process knows who has what", "[unit][engine]") {
 
 TEST_CASE("a forged annotation costs the node its indices and nobody a device", "[unit][engine]") {
   World w;
-  w.Add(Dgx("n1"));
+  w.Add(MakeDgx("n1"));
   w.Start();
   w.Add(MakePod("a").Gpu(4));
   w.Schedule();
@@ -113,7 +107,7 @@ TEST_CASE("a forged annotation costs the node its indices and nobody a device", 
 
 TEST_CASE("a Binding whose answer was lost keeps its devices", "[unit][engine]") {
   World w;
-  w.Add(Dgx("n1"));
+  w.Add(MakeDgx("n1"));
   w.Start();
   w.Add(MakePod("a").Gpu(4));
   w.SetPosting(Posting::kLosesAnswer);
@@ -129,7 +123,7 @@ TEST_CASE("in passthrough nobody chooses devices", "[unit][engine]") {
   auto policy = testing::MakePolicy();
   policy.mode = config::Mode::kPassthrough;
   World w(policy);
-  w.Add(Dgx("n1"));
+  w.Add(MakeDgx("n1"));
   w.Start();
   w.Add(MakePod("a").Gpu(4));
   w.Bind("a", "n1");

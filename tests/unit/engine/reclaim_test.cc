@@ -12,18 +12,12 @@
 namespace berth::engine {
 namespace {
 
+using testing::MakeBorrowing;
 using testing::MakeNode;
 using testing::MakePod;
-using testing::MakePolicy;
 using testing::MakeQueue;
 using testing::PodBuilder;
 using testing::World;
-
-config::PolicyConfiguration Borrowing(std::vector<config::Queue> queues) {
-  config::PolicyConfiguration policy = MakePolicy(std::move(queues));
-  policy.borrowing = true;
-  return policy;
-}
 
 /// Two nodes of 8 GPUs, and two queues with a quota of 8 each. `a` runs 16 pods of one GPU: x0 to
 /// x7 on n0, x8 to x15 on n1.
@@ -37,7 +31,7 @@ class Reclaim : public World {
     Start();
   }
   static config::PolicyConfiguration Queues(int a, int b) {
-    return Borrowing({MakeQueue("a", {"a"}, -1, a), MakeQueue("b", {"b"}, -1, b)});
+    return MakeBorrowing({MakeQueue("a", {"a"}, -1, a), MakeQueue("b", {"b"}, -1, b)});
   }
   static PodBuilder Mine(const std::string& name, int gpus) {
     return MakePod(name).Ns("b").Gpu(gpus).Gated();
@@ -99,7 +93,7 @@ TEST_CASE("who counted on the quota of pods that stay after all gives its plan u
           "[unit][engine]") {
   // `a` may have 10 GPUs and has 10: x on n0, and l on n1. b takes x's room for y. z needs l's
   // room, and quota: without l and x it has 4 of 10, without l alone 12.
-  World w(Borrowing({MakeQueue("a", {"a"}, 10, 0), MakeQueue("b", {"b"}, -1, 8)}));
+  World w(MakeBorrowing({MakeQueue("a", {"a"}, 10, 0), MakeQueue("b", {"b"}, -1, 8)}));
   w.HoldEvictions();
   w.Add(MakeNode("n0").Gpu(8));
   w.Add(MakeNode("n1").Gpu(4));
@@ -140,7 +134,7 @@ TEST_CASE("work that can never fit is no demand, also before it is judged", "[un
 TEST_CASE("a gang that becomes complete and never fits is no demand either",
           "[unit][engine][bug]") {
   // Of 12 GPUs a has 8 and b asks for 2. With the 7 of c, a would be entitled to nothing.
-  World w(Borrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})}));
+  World w(MakeBorrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})}));
   w.Add(MakeNode("n0").Gpu(8).Label("disk", "ssd"));
   w.Add(MakeNode("n1").Gpu(4));
   w.Add(MakePod("x").Ns("a").Gpu(8).On("n0"));
@@ -161,7 +155,7 @@ TEST_CASE("work that never fitted is demand as soon as a node comes back", "[uni
   // Of 12 GPUs a has 8 on n0, c has 2, and b asks for 3. While n0 is cordoned, the gang of 5 in a
   // does not fit into the 4 of n1. Without it, a is entitled to 7 at most, in which its job of 8
   // has no place; with it, to 5.
-  World w(Borrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})}));
+  World w(MakeBorrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})}));
   w.Add(MakeNode("n0").Gpu(8));
   w.Add(MakeNode("n1").Gpu(4));
   w.Add(MakePod("x").Ns("a").Gpu(8).On("n0"));
@@ -184,7 +178,7 @@ TEST_CASE("work that fits no longer is no demand from then on", "[unit][engine][
   // Of 11 GPUs on n0, n1 and n3, a has 7 on n0, c has 2, and b asks for 2 on n0. The gang of c asks
   // for 4, on n1 and n2. As long as it counts, the job of 7 has no place in the share of a; once n2
   // is cordoned it has.
-  World w(Borrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})}));
+  World w(MakeBorrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})}));
   w.Add(MakeNode("n0").Gpu(7).Label("disk", "ssd"));
   w.Add(MakeNode("n1").Gpu(2).Cpu(200));
   w.Add(MakeNode("n2").Gpu(4).Cpu(200));
@@ -267,11 +261,12 @@ TEST_CASE("a claim that an edit makes is seen, and one that it ends is not carri
 
 TEST_CASE("demand that goes away gives others a claim", "[unit][engine]") {
   // Shares of 16 by weight: as long as c asks for 8, too, 4 for b do not fit beside 6 and 6.
-  World w(Borrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})}));
+  World w(MakeBorrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})}));
   w.Add(MakeNode("n0").Gpu(8));
   for (int i = 0; i < 8; ++i) w.Add(MakePod(fmt::format("x{}", i)).Ns("a").Gpu(1).On("n0"));
   w.Start();
-  auto policy = Borrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})});
+  auto policy =
+      MakeBorrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})});
   policy.queues[2].preemption.reclaim = config::Reclaim::kNever;
   w.Reload(policy);
   for (int i = 0; i < 8; ++i) w.Add(MakePod(fmt::format("z{}", i)).Ns("c").Gpu(1).Gated());
@@ -303,7 +298,7 @@ TEST_CASE("another process goes on with what is taken back", "[unit][engine]") {
 // A gang of a that reaches from above its quota to below it goes whole, also if one member is
 // deleted already: what is left of it is one job.
 TEST_CASE("another process goes on with a gang that reaches below the floor", "[unit][engine]") {
-  World w(Borrowing({MakeQueue("a", {"a"}, -1, 6), MakeQueue("b", {"b"}, -1, 8)}));
+  World w(MakeBorrowing({MakeQueue("a", {"a"}, -1, 6), MakeQueue("b", {"b"}, -1, 8)}));
   for (int i = 0; i < 2; ++i) w.Add(MakeNode(fmt::format("n{}", i)).Gpu(4));
   for (int i = 0; i < 4; ++i) {
     const std::string node = fmt::format("n{}", i / 2);
@@ -341,7 +336,7 @@ TEST_CASE("a mark that a user writes takes nothing from another queue", "[unit][
 // together that is a job of 24 GPUs, which does not fit beside the 16 that the others are entitled
 // to. Once the member gave its place up, the 16 that run would be a job that does.
 TEST_CASE("floors are those of queues whose members gave their places up", "[unit][engine][bug]") {
-  World w(Borrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})}));
+  World w(MakeBorrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})}));
   for (int i = 0; i < 4; ++i) w.Add(MakeNode(fmt::format("n{}", i)).Gpu(8));
   const auto member = [](int i) {
     return MakePod(fmt::format("m{}", i)).Ns("b").Gpu(8).Gang("g", 4);
@@ -401,7 +396,7 @@ TEST_CASE("who needs company takes back room beside those that stay", "[unit][en
 }
 
 TEST_CASE("who waits for the user's cap alone is left in peace", "[unit][engine][bug]") {
-  auto policy = Borrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}, -1, 4)});
+  auto policy = MakeBorrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}, -1, 4)});
   policy.queues[1].max_jobs_per_user = 1;
   World w(policy);
   w.Add(MakeNode("n").Gpu(8));
@@ -431,7 +426,7 @@ TEST_CASE("what a queue may take back it takes once", "[unit][engine]") {
 
 TEST_CASE("a pod that does not end is neither coming room nor use of its queue", "[unit][engine]") {
   // a: a pod of 8 GPUs on n0 that is deleted, and 8 of one GPU on n1. Of the 16 GPUs, b asks for 4.
-  World w(Borrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"})}));
+  World w(MakeBorrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"})}));
   for (const char* node : {"n0", "n1"}) w.Add(MakeNode(node).Gpu(8));
   w.Add(MakePod("s").Ns("a").Gpu(8).On("n0"));
   for (int i = 0; i < 8; ++i) w.Add(MakePod(fmt::format("x{}", i)).Ns("a").Gpu(1).On("n1"));

@@ -12,9 +12,9 @@
 namespace berth::engine {
 namespace {
 
+using testing::MakeBorrowing;
 using testing::MakeNode;
 using testing::MakePod;
-using testing::MakePolicy;
 using testing::MakeQueue;
 using testing::PodBuilder;
 using testing::World;
@@ -22,16 +22,10 @@ using testing::World;
 /// The pause before work is shown, and a little more.
 constexpr TimePoint kPause = 1'001;
 
-config::PolicyConfiguration Borrowing(std::vector<config::Queue> queues) {
-  config::PolicyConfiguration policy = MakePolicy(std::move(queues));
-  policy.borrowing = true;
-  return policy;
-}
-
 /// One node of 4 GPUs, full of work of `a`, which is promised `quota`.
 class Full : public World {
  public:
-  explicit Full(int quota) : Full(Borrowing({MakeQueue("a", {"a"}, -1, quota)})) {}
+  explicit Full(int quota) : Full(MakeBorrowing({MakeQueue("a", {"a"}, -1, quota)})) {}
   explicit Full(config::PolicyConfiguration policy) : World(std::move(policy)) {
     Add(MakeNode("n").Gpu(4));
     for (int i = 0; i < 4; ++i) Add(MakePod(fmt::format("x{}", i)).Ns("a").Gpu(1).On("n"));
@@ -112,7 +106,7 @@ TEST_CASE("work beyond quota is not shown", "[unit][engine]") {
     config::Queue a = MakeQueue("a", {"a"}, -1, 4);
     config::Queue b = MakeQueue("b", {"b"}, -1, 4);
     a.parent = b.parent = "top";
-    Full w(Borrowing({top, a, b}));
+    Full w(MakeBorrowing({top, a, b}));
     w.Add(Full::Mine("y").Ns("b"));
     w.Tick();
     w.EndVictims();
@@ -121,7 +115,7 @@ TEST_CASE("work beyond quota is not shown", "[unit][engine]") {
     CHECK_FALSE(w.Shows("y"));
   }
   SECTION("of a queue without one") {
-    Full w(Borrowing({MakeQueue("a", {"a"})}));
+    Full w(MakeBorrowing({MakeQueue("a", {"a"})}));
     w.Add(Full::Mine("y"));
     w.Pause();
     w.Pause();
@@ -131,7 +125,7 @@ TEST_CASE("work beyond quota is not shown", "[unit][engine]") {
 
 TEST_CASE("autoscaler.show says what is shown", "[unit][engine]") {
   config::PolicyConfiguration policy =
-      Borrowing({MakeQueue("a", {"a"}, -1, 5), MakeQueue("b", {"b"})});
+      MakeBorrowing({MakeQueue("a", {"a"}, -1, 5), MakeQueue("b", {"b"})});
   const auto [show, of_a, of_b] = GENERATE(std::tuple(config::Show::kNone, false, false),
                                            std::tuple(config::Show::kWithinQuota, true, false),
                                            std::tuple(config::Show::kAll, true, true));
@@ -203,7 +197,7 @@ TEST_CASE("quota of a flavor covers work that its selectors admit", "[unit][engi
   config::Queue a = MakeQueue("a", {"a"});
   a.quotas = {{.flavor = "old", .quota = {{"nvidia.com/gpu", 4'000}}},
               {.flavor = "new", .quota = {{"nvidia.com/gpu", 1'000}}}};
-  config::PolicyConfiguration policy = Borrowing({a});
+  config::PolicyConfiguration policy = MakeBorrowing({a});
   policy.flavors = {{.name = "old", .node_selector = {{"m", "o"}}},
                     {.name = "new", .node_selector = {{"m", "n"}}}};
   World w(policy);

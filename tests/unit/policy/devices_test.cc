@@ -9,15 +9,10 @@
 namespace berth::policy {
 namespace {
 
+using testing::MakeDgx;
 using testing::MakeNode;
 using testing::MakePod;
 using testing::Planning;
-
-kube::Node Dgx(const std::string& name, bool selects = true) {
-  kube::Node node = MakeNode(name).Gpu(8).Label("nvidia.com/gpu.machine", "DGXH100");
-  if (selects) node.meta.annotations["berth.dev/device-selection"] = "annotation";
-  return node;
-}
 
 struct World : Planning {
   /// A pod on the node that has these devices.
@@ -42,7 +37,7 @@ struct World : Planning {
 TEST_CASE("nodes with the same free devices are one state", "[unit][policy]") {
   World t;
   for (const char* name : {"n1", "n2", "n3"}) {
-    t.Node(Dgx(name));
+    t.Node(MakeDgx(name));
     t.Take(name, name[1] == '3' ? "4,5" : "0,1", 2);
   }
   CHECK(t.Id("n1") == t.Id("n2"));
@@ -55,7 +50,7 @@ TEST_CASE("nodes with the same free devices are one state", "[unit][policy]") {
 TEST_CASE("where the choice of devices is nothing to a score, so are they", "[unit][policy]") {
   World t;
   // Of a known machine, but only counted; and told apart, but all alike.
-  for (const char* name : {"n1", "n2"}) t.Node(Dgx(name, /*selects=*/false));
+  for (const char* name : {"n1", "n2"}) t.Node(MakeDgx(name, /*selects=*/false));
   for (const char* name : {"n3", "n4"}) {
     kube::Node node = MakeNode(name).Gpu(8);
     node.meta.annotations["berth.dev/device-selection"] = "annotation";
@@ -72,7 +67,7 @@ TEST_CASE("where the choice of devices is nothing to a score, so are they", "[un
 TEST_CASE("a pod goes where its devices are on one socket", "[unit][policy]") {
   for (const bool first_is_split : {true, false}) {
     World t;
-    for (const char* name : {"n1", "n2"}) t.Node(Dgx(name));
+    for (const char* name : {"n1", "n2"}) t.Node(MakeDgx(name));
     const auto [split, whole] = first_is_split ? std::pair("n1", "n2") : std::pair("n2", "n1");
     t.Take(split, "0,1", 2);
     t.Take(split, "4,5", 2);
@@ -86,7 +81,7 @@ TEST_CASE("a pod goes where its devices are on one socket", "[unit][policy]") {
 
 TEST_CASE("what-if knows which devices are left", "[unit][policy]") {
   World t;
-  t.Node(Dgx("n1"));
+  t.Node(MakeDgx("n1"));
   Overlay overlay = t.overlay();
   const auto free = [&] { return overlay.devices(t.node("n1")).AtLeast(1000); };
   for (const auto& [name, gpus, left] :
@@ -100,7 +95,7 @@ TEST_CASE("what-if knows which devices are left", "[unit][policy]") {
 TEST_CASE("the term by name, where devices are told apart", "[unit][policy]") {
   World t;
   for (const auto& [name, selects] : {std::pair{"n1", true}, {"n2", false}, {"n3", true}}) {
-    t.Node(Dgx(name, selects));
+    t.Node(MakeDgx(name, selects));
   }
   t.Take("n1", "0,4", 2);
   const auto terms = [&](int gpus, const char* on) {

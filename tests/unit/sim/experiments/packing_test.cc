@@ -7,6 +7,7 @@
 #include "sim/experiments/stock_scorer.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
+#include "tests/unit/sim/experiments/openb_lists.h"
 
 namespace berth::sim {
 namespace {
@@ -26,20 +27,6 @@ OpenbPod Pod(std::int64_t gpus, std::int64_t milli = 1000, std::int64_t cores = 
           .memory_mib = 1024,
           .gpus = gpus,
           .gpu_milli = gpus == 0 ? 0 : milli};
-}
-
-std::vector<OpenbNode> TestNodes() {
-  const auto nodes = ReadTrace(
-      BERTH_SOURCE_DIR "/tests/unit/sim/testdata/openb_node_list_gpu_node.csv", &ReadOpenbNodes);
-  REQUIRE(nodes);
-  return *nodes;
-}
-
-OpenbList TestList() {
-  const auto pods = ReadTrace(
-      BERTH_SOURCE_DIR "/tests/unit/sim/testdata/openb_pod_list_default.csv", &ReadOpenbPods);
-  REQUIRE(pods);
-  return {.name = "small", .pods = *pods};
 }
 
 TEST_CASE("every policy takes what fits and refuses what does not", "[packing]") {

@@ -6,25 +6,10 @@
 #include "sim/experiments/openb_variants.h"
 #include "sim/gym/env_command.h"
 #include "tests/support/catch.h"
+#include "tests/unit/sim/experiments/openb_lists.h"
 
 namespace berth::sim {
 namespace {
-
-std::string Data(const std::string& file) {
-  return BERTH_SOURCE_DIR "/tests/unit/sim/testdata/" + file;
-}
-
-std::vector<OpenbNode> TestNodes() {
-  const auto nodes = ReadTrace(Data("openb_node_list_gpu_node.csv"), &ReadOpenbNodes);
-  REQUIRE(nodes);
-  return *nodes;
-}
-
-OpenbList TestList() {
-  const auto pods = ReadTrace(Data("openb_pod_list_default.csv"), &ReadOpenbPods);
-  REQUIRE(pods);
-  return {.name = "default", .pods = *pods};
-}
 
 PackingEnv TestEnv() { return {TestNodes(), TestList(), {}}; }
 
