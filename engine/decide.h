@@ -1,7 +1,11 @@
 // What to do about room, as pure functions: each reads a View, changes nothing but caches, and
-// returns a decision. Engine::Commit (commit.cc) applies decisions; nothing else reserves room.
-// Every road to a node begins here: a workload that starts, a member that joins, moves or is tried
-// again, a claim that is honoured after a restart, a preemption.
+// returns a decision. Engine::Commit (commit.cc) applies it, and so reserves the room. Decided
+// here: a workload starts, a member joins, moves or is tried again, a claim is honoured after a
+// restart, a pod is bound for kube-scheduler's own gangs.
+//
+// Only pods that Berth does not plan get room without a decision: in passthrough mode, and where
+// they belong to no workload, they are charged when they come to bind (Engine::PostNow in
+// barrier.cc), or when the watch shows that they are bound.
 #pragma once
 
 #include <cstdint>

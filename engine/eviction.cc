@@ -24,8 +24,8 @@ namespace {
 
 using Pods = std::vector<const PodInfo*>;
 
-/// Leaves out the jobs that may not be evicted yet. Returns when the first of them may be; 0: there
-/// are none.
+/// Leaves out the jobs that may not be evicted yet (VictimJob::from). Returns when the first of
+/// them may be; 0: there are none.
 TimePoint LeaveOutYoung(std::vector<VictimJob>& jobs, TimePoint now) {
   TimePoint first = 0;
   std::erase_if(jobs, [&](const VictimJob& job) {
@@ -196,7 +196,8 @@ void DecideVictims(const View& view, const Beneficiary& beneficiary, Sources sou
   };
   std::vector<VictimJob> jobs = find({});
   decision.again = Earlier(decision.again, LeaveOutYoung(jobs, view.now));
-  // Who inherits room evicts nobody besides: what was evicted for would lie idle meanwhile.
+  // A workload that takes over room for which another plan has evicted pods evicts no others: that
+  // room would lie idle until these have ended.
   if (std::ranges::any_of(jobs, &VictimJob::inherits)) {
     std::vector<VictimJob> plans;
     std::ranges::copy_if(jobs, std::back_inserter(plans), std::logical_not{}, &VictimJob::runs);

@@ -392,8 +392,8 @@ void Engine::NoteInVain(const Workload& workload, const PlanEnd& end) {
       plan->evictions.accepted.size() + plan->inherited;
 }
 
-/// The plan is about to give its room up for another one. How many pods were evicted for it; from
-/// now on they count for the other.
+/// The plan is about to give its room up for another one. Returns how many pods were evicted for
+/// it, which from now on count for the other one.
 std::size_t Engine::TakeEvicted(const Workload& workload) {
   Plan& plan = *states_[workload].plan;
   return std::exchange(plan.evictions.accepted, {}).size() + std::exchange(plan.inherited, 0);
@@ -420,8 +420,8 @@ void Engine::LookForHeirsOf(const std::string& victim) {
   }
 }
 
-/// Plans that counted on the end of pods that stay: those that have their room all the same go on,
-/// the others are given up.
+/// Evictions were refused. Of the plans that waited for the end of those pods, those that have room
+/// and quota without it go on, and the others end.
 void Engine::ReleaseFromSpared(TimePoint now) {
   for (const auto& [uid, node] : evictor_.TakeSpared()) {
     const PodInfo* pod = store_.FindPod(uid);
@@ -461,8 +461,8 @@ void Engine::AfterLastVictim(const Workload& workload, TimePoint now) {
   ReleasePlan(workload, nullptr, now);
 }
 
-/// For a new process: which pods the last one evicted, and for whom. A gang that is evicted whole,
-/// and some of whose members end, stays together until that work is judged.
+/// At the start: notes which pods the previous process evicted, and for which work. A gang that it
+/// was evicting as a whole gets no places until that work is judged (TakeMarked).
 void Engine::NoteMarked() {
   const auto mark_of = [](const PodInfo& pod) {
     const auto mark = cluster::EvictionMarkOf(pod.object);

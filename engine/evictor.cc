@@ -15,7 +15,8 @@ using cluster::Workload;
 
 namespace {
 
-/// After a start, elastic gangs wait for more members: no longer than that.
+/// How long warnings of the previous process are kept after a start, before they are withdrawn from
+/// pods that nobody evicts: elastic gangs that need their room may wait that long for more members.
 constexpr TimePoint kGathering = 15'000;
 
 }  // namespace

@@ -50,7 +50,7 @@ class FairShareCache {
   /// How often they were computed.
   std::uint64_t renewals() const { return renewals_; }
   /// For checks: whether the shares of `last` are those of a full reading, or are to be computed
-  /// anew before the next use.
+  /// again before the next use.
   bool Holds() const;
   /// When Recent computes them again. In a cluster with many workloads that is not after every
   /// change, so that it costs some hundredths of the time.

@@ -17,10 +17,11 @@ using cluster::Workload;
 
 namespace {
 
-/// Work is shown when it has waited for nodes for so long, and use is looked at that often: fair
-/// shares by which others are evicted are up to a second old (FairShareCache::Recent).
+/// How long work waits for nodes before it is shown, and how often it is looked at whether quotas
+/// cover it. Not less, since the fair shares by which others are evicted are up to a second old
+/// (FairShareCache::Recent).
 constexpr TimePoint kPause = 1'000;
-/// In one call.
+/// The most pods that one call shows.
 constexpr std::size_t kMostPods = 500;
 
 bool Waits(const PodInfo& pod) {

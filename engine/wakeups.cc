@@ -140,7 +140,7 @@ void Wakeups::OpenAll() {
 
 void Wakeups::WakeByQuota() {
   const std::set<cluster::QueueId> news = store_->TakeQueueNews();
-  // What a queue gives back, or keeps no longer, any other may be lent.
+  // What a queue gives back, or keeps no longer, any other queue may borrow.
   const bool lends = !store_->keepers().empty() && woken_at_ != store_->generation();
   if (news.empty() && !lends) return;
   for (auto it = quota_.begin(); it != quota_.end();) {

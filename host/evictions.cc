@@ -63,10 +63,10 @@ std::optional<Evictions::Answer> Evictions::Finished(Id write, const Result& res
     return std::nullopt;
   }
   const bool unknown = result.outcome == kube::WriteOutcome::kUnknown;
-  // It may have been done: our watch will show it.
+  // It may have been done: the watch will show that.
   const bool maybe = (unknown || ended.unsure) && !ended.what.dry_run && !ended.marks;
   if (unknown && ended.tries < kMostTries) {
-    // Done twice, it is as if it were done once.
+    // Both requests are idempotent.
     const int tries = ended.tries + 1;
     ended.marks ? Mark(std::move(ended.what), tries) : Send(std::move(ended.what), tries, maybe);
     return std::nullopt;

@@ -12,16 +12,17 @@ using kube::JobKind;
 using kube::WriteOutcome;
 
 constexpr int kMaxTries = 3;
-/// Without the right to suspend Jobs, that is not tried again for so long.
+/// How long nothing is suspended after the API server has denied the right to.
 constexpr Duration kDeniedFor = 300'000;
 /// A Job's controller counts pods that have succeeded within about a second.
 constexpr Duration kCountedAfter = 1'000;
 constexpr int kMaxWaits = 3;
 /// How often pods that do not end are looked at.
 constexpr Duration kLookEvery = 30'000;
-/// By then, what the process before this one has sent has taken effect, or never will.
+/// All suspended Jobs are listed at the start and once more after this time: what the previous
+/// process sent has taken effect by then, or never will.
 constexpr Duration kListAgainAfter = 30'000;
-/// Whatever was missed is found.
+/// How often all suspended Jobs are listed, to find those that were missed.
 constexpr Duration kListEvery = 300'000;
 /// A JobSet with more Jobs than these hold is not suspended: to read them takes too long.
 constexpr int kMaxParts = 100;

@@ -1,6 +1,7 @@
 // The quota of queues, over the ledger: what a queue may still take, and why it may take no more.
-// In policy/ and engine/, only this code reads caps. Queues are a tree: what a queue takes is
-// charged to each queue on its path (cluster::QueueInfo::path), and the cap of each of them holds.
+// Queues are a tree: what a queue takes is charged to each queue on its path
+// (cluster::QueueInfo::path), and the cap of each of them holds. Whether something may start within
+// the caps is decided here alone; queue_demand.h also reads them, as limits of fair shares.
 #pragma once
 
 #include <functional>
