@@ -195,7 +195,7 @@ func bindError(answer []byte) error {
 	return nil
 }
 
-// bindGang lets all members but one stand at the barrier, then sends the last.
+// bindGang lets all members but one park at the barrier, then sends the last.
 func (c *cluster) bindGang(ctx context.Context, r *report, run, members int) error {
 	e, err := berthExtender(c)
 	if err != nil {
@@ -238,7 +238,7 @@ func (c *cluster) bindGang(ctx context.Context, r *report, run, members int) err
 	for i := range members - 1 {
 		send(i)
 	}
-	if err := e.standing(members - 1); err != nil {
+	if err := e.parked(members - 1); err != nil {
 		return err
 	}
 	before := e.cpuSeconds()

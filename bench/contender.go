@@ -77,8 +77,8 @@ func (e *extender) stop() {
 	}
 }
 
-// standing waits until Berth has so many bind calls under way.
-func (e *extender) standing(count int) error {
+// parked waits until Berth has so many bind calls under way.
+func (e *extender) parked(count int) error {
 	for deadline := time.Now().Add(time.Minute); ; {
 		metrics, err := e.metrics()
 		if err != nil {

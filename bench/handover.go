@@ -129,7 +129,7 @@ func (h *handovers) pod(name string, gpus int) *bed.PodBuilder {
 	return builder
 }
 
-// once ends the leader's time in office and returns the outage of the verbs, the
+// once ends the leader's term and returns the outage of the verbs, the
 // wait of a pod with a GPU and that of one without. Afterwards both replicas run.
 // With both the other replica gets the signal too, and both are started again.
 func (h *handovers) once(signal syscall.Signal, both bool) [3]time.Duration {

@@ -28,10 +28,10 @@ void TopologyIndex::MakeRoom(std::size_t nodes) {
 
 void TopologyIndex::ReadSome(std::span<const std::unique_ptr<NodeInfo>> nodes, std::size_t& most) {
   MakeRoom(nodes.size());
-  for (; read_ < nodes.size() && most > 0; --most) ReadAnew(*nodes[read_++]);
+  for (; read_ < nodes.size() && most > 0; --most) ReadAgain(*nodes[read_++]);
 }
 
-void TopologyIndex::ReadAnew(NodeInfo& node) {
+void TopologyIndex::ReadAgain(NodeInfo& node) {
   positions_[static_cast<std::size_t>(node.index)] = Read(node);
   if (!node.present) node.domains.assign(levels_.size(), kNoDomain);
 }
@@ -52,7 +52,7 @@ void TopologyIndex::Refresh(std::span<const std::unique_ptr<NodeInfo>> nodes) {
   if (all_) {
     std::size_t most = nodes.size();
     ReadSome(nodes, most);
-    for (const NodeIndex node : touched_) ReadAnew(*nodes[static_cast<std::size_t>(node)]);
+    for (const NodeIndex node : touched_) ReadAgain(*nodes[static_cast<std::size_t>(node)]);
     for (const auto& node : nodes) moved.push_back(node->index);
   } else {
     for (const NodeIndex node : touched_) take(*nodes[static_cast<std::size_t>(node)]);

@@ -58,7 +58,7 @@ class TopologyIndex {
     bool operator==(const Position&) const = default;
   };
 
-  void ReadAnew(NodeInfo& node);
+  void ReadAgain(NodeInfo& node);
   Position Read(const NodeInfo& node);
   PlaceId Child(PlaceId from, std::string_view value);
   void Reorder(const std::vector<NodeIndex>& moved);

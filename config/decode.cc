@@ -56,9 +56,9 @@ class Reader {
   }
 
   template <typename T>
-  void Read(const Located& at, T& member, const keys::Word& type) {
-    if (const auto word = ReadOneOf(sink_, at, type.words)) {
-      member = static_cast<T>(*word % type.count);
+  void Read(const Located& at, T& member, const keys::Choice& type) {
+    if (const auto index = ReadOneOf(sink_, at, type.values)) {
+      member = static_cast<T>(*index % type.count);
     }
   }
   template <typename T>

@@ -57,9 +57,9 @@ class Encoder {
   explicit Encoder(std::string& out) : out_(out) {}
 
   void operator()(std::string_view key, const keys::Constant& type) { Line(key, type.text); }
-  void operator()(std::string_view key, const auto& value, const keys::Word& type,
+  void operator()(std::string_view key, const auto& value, const keys::Choice& type,
                   std::string_view) {
-    Line(key, type.words[static_cast<std::size_t>(value)]);
+    Line(key, type.values[static_cast<std::size_t>(value)]);
   }
   /// A value out of bounds stands for a key that is absent.
   void operator()(std::string_view key, std::int64_t value, const keys::Whole& type,

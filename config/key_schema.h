@@ -38,13 +38,13 @@ class MappingSchema {
   }
 
   template <typename T>
-  static Json Describe(const T& value, const Word& type) {
-    Json words = Json::array();
-    for (const std::string_view word : type.words) {
-      const bool boolean = word == "true" || word == "false";
-      words.push_back(boolean ? Json(word == "true") : Json(word));
+  static Json Describe(const T& value, const Choice& type) {
+    Json names = Json::array();
+    for (const std::string_view name : type.values) {
+      const bool boolean = name == "true" || name == "false";
+      names.push_back(boolean ? Json(name == "true") : Json(name));
     }
-    return {{"enum", words}, {"default", words[static_cast<std::size_t>(value)]}};
+    return {{"enum", names}, {"default", names[static_cast<std::size_t>(value)]}};
   }
   /// A default out of bounds stands for a key that is absent.
   static Json Describe(std::int64_t value, const Whole& type) {

@@ -12,19 +12,19 @@
 
 namespace berth::config::keys {
 
-using Words = std::span<const std::string_view>;
+using Values = std::span<const std::string_view>;
 
 /// Exactly this text, which the file must have.
 struct Constant {
   std::string_view text;
 };
-/// One of `words`, which stand in the order of their enumerators.
-struct Word {
-  Words words;
-  std::size_t count;  ///< Of enumerators. Words beyond it are the first ones, spelled otherwise.
+/// One of `values`, which are in the order of their enumerators.
+struct Choice {
+  Values values;
+  std::size_t count;  ///< Of enumerators. Values beyond it are the first ones, spelled otherwise.
 
-  constexpr explicit Word(Words all) : Word(all, all.size()) {}
-  constexpr Word(Words all, std::size_t different) : words(all), count(different) {}
+  constexpr explicit Choice(Values all) : Choice(all, all.size()) {}
+  constexpr Choice(Values all, std::size_t different) : values(all), count(different) {}
 };
 struct Whole {
   std::int64_t min;

@@ -81,7 +81,7 @@ inline constexpr Form kPriorityClass{IsDnsSubdomain, "the name of a PriorityClas
                                      R"({"type": "string", "maxLength": 253})"};
 inline constexpr Form kNamespace{IsNamespaceOrStar, "a namespace or \"*\"", kNamespaceSchema};
 
-// --- The words, in the order of their enumerators.
+// --- The values of choices, in the order of their enumerators.
 
 inline constexpr std::array<std::string_view, 2> kModes{"enforce", "passthrough"};
 inline constexpr std::array<std::string_view, 2> kDeviceKinds{"whole", "handles"};
@@ -106,7 +106,7 @@ inline constexpr std::chrono::hours kLongestRunTime{30 * 24};
 
 template <typename Visitor, Is<Dialects> T>
 void Keys(Visitor& key, T& dialects) {
-  constexpr Word kSwitch{kSwitches, 3};
+  constexpr Choice kSwitch{kSwitches, 3};
   key("kueue", dialects.kueue, kSwitch, "");
   key("volcano", dialects.volcano, kSwitch, "");
   key("kai", dialects.kai, kSwitch, "");
@@ -118,7 +118,7 @@ void Keys(Visitor& key, T& dialects) {
 template <typename Visitor, Is<DeviceResource> T>
 void Keys(Visitor& key, T& device) {
   key("name", device.name, Name{.form = kDevice, .required = true, .unique = true}, "");
-  key("kind", device.kind, Word{kDeviceKinds}, "handles: counted, but no devices of their own.");
+  key("kind", device.kind, Choice{kDeviceKinds}, "handles: counted, but no devices of their own.");
 }
 
 template <typename Visitor, Is<TopologyLevel> T>
@@ -160,7 +160,7 @@ void Keys(Visitor& key, T& gang) {
 template <typename Visitor, Is<Eviction> T>
 void Keys(Visitor& key, T& eviction) {
   using std::chrono::hours, std::chrono::seconds;
-  key("by", eviction.by, Word{kEvictBys},
+  key("by", eviction.by, Choice{kEvictBys},
       "eviction: through the Eviction API, which honours PodDisruptionBudgets. delete: pods are "
       "deleted, whatever budgets say.");
   key("stuckAfter", eviction.stuck_after, Duration{seconds{10}, hours{24}},
@@ -179,7 +179,7 @@ void Keys(Visitor& key, T& eviction) {
 
 template <typename Visitor, Is<Autoscaler> T>
 void Keys(Visitor& key, T& autoscaler) {
-  key("show", autoscaler.show, Word{kShows},
+  key("show", autoscaler.show, Choice{kShows},
       "Which work without room loses Berth's gate, so that an autoscaler sees it. withinQuota: "
       "what "
       "its queue's quota covers. all: and what no quota is about. none: it waits behind the gate.");
@@ -214,15 +214,15 @@ template <typename Visitor, Is<WorkloadClass> T>
 void Keys(Visitor& key, T& workload_class) {
   key("name", workload_class.name, Name{.form = kClass, .required = true, .unique = true},
       "What users write in berth.dev/class.");
-  key("preemptible", workload_class.preemptible, Word{kFalseTrue},
+  key("preemptible", workload_class.preemptible, Choice{kFalseTrue},
       "false: its pods are never evicted by Berth, and use quota only.");
 }
 
 template <typename Visitor, Is<Preemption> T>
 void Keys(Visitor& key, T& preemption) {
-  key("within", preemption.within, Word{kWithin},
+  key("within", preemption.within, Choice{kWithin},
       "lower: work may evict work of lower priority in its own queue. never: it waits.");
-  key("reclaim", preemption.reclaim, Word{kReclaims},
+  key("reclaim", preemption.reclaim, Choice{kReclaims},
       "any: with borrowing, work may evict what other queues use beyond what they are entitled to. "
       "never: it waits.");
 }
@@ -245,13 +245,13 @@ void Keys(Visitor& key, T& queue) {
       "Between siblings with equal claims, the higher goes first.");
   key("lendingLimit", queue.lending_limit, Amounts{},
       "Of its quota, the most that others may use. Absent: all of it.");
-  key("hold", queue.hold, Word{kHolds},
+  key("hold", queue.hold, Choice{kHolds},
       "hold: nothing new starts in it or below it. holdAndDrain: and what runs there is evicted.");
-  key("order", queue.order, Word{kOrders},
+  key("order", queue.order, Choice{kOrders},
       "fifo: by priority, then age. predictedService: by priority, then the least expected "
       "duration times devices.");
   key("preemption", queue.preemption, Section{}, "Whose running work it may evict.");
-  key("fairWithin", queue.fair_within, Word{kFairWithins},
+  key("fairWithin", queue.fair_within, Choice{kFairWithins},
       "Among equal priorities, the namespace or user that holds the least of its devices comes "
       "next.");
   key("maxJobsPerUser", queue.max_jobs_per_user, Whole{1, 1'000'000},
@@ -265,7 +265,7 @@ void Keys(Visitor& key, T& queue) {
   key("priorityClasses", queue.priority_classes,
       Names{.form = kPriorityClass, .max = 1024, .empty = ""},
       "PriorityClasses that its pods may name. Absent: all.");
-  key("nonPreemptible", queue.non_preemptible, Word{kDenyAllow},
+  key("nonPreemptible", queue.non_preemptible, Choice{kDenyAllow},
       "deny: work that may not be evicted is refused.");
 }
 
@@ -299,7 +299,7 @@ void Keys(Visitor& key, T& policy) {
   TopologyOf<T> topology{policy};
   key("apiVersion", Constant{kPolicyApiVersion});
   key("kind", Constant{kPolicyKind});
-  key("mode", policy.mode, Word{kModes},
+  key("mode", policy.mode, Choice{kModes},
       "passthrough: accept every node, bind at once, remove Berth's gates.");
   key("schedulerNames", policy.scheduler_names,
       Names{.form = kScheduler, .max = 64, .empty = "must not be empty: no pod would be Berth's"},
@@ -310,7 +310,7 @@ void Keys(Visitor& key, T& policy) {
   key("topology", topology, Section{}, "");
   key("placement", policy.placement, Section{}, "");
   key("gang", policy.gang, Section{}, "");
-  key("borrowing", policy.borrowing, Word{kOffOn, 2},
+  key("borrowing", policy.borrowing, Choice{kOffOn, 2},
       "Whether queues may use more than their quota, up to their limit. Those that lent it take it "
       "back when they need it.");
   key("fairness", policy.fairness, Section{}, "");

@@ -75,11 +75,11 @@ struct WarnVictim {
 /// Ends the wait of a parked bind call.
 struct ResolveBind {
   TicketId ticket = 0;
-  enum class Verdict : std::uint8_t {
+  enum class Resolution : std::uint8_t {
     kPost,   ///< Post the Binding, then call Engine::BindFinished.
     kBound,  ///< Another call bound it to the same node: success.
     kError,
-  } verdict = Verdict::kError;
+  } resolution = Resolution::kError;
   std::string error{};
   std::map<std::string, std::string> annotations{};  ///< For the Binding.
 };

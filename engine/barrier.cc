@@ -18,7 +18,7 @@ using cluster::NodeIndex;
 using cluster::PodInfo;
 using cluster::ReasonId;
 using cluster::Workload;
-using Resolution = ResolveBind::Verdict;
+using Resolution = ResolveBind::Resolution;
 
 namespace {
 
@@ -28,8 +28,8 @@ constexpr int kFreeFailures = 2;
 /// connections more than may be parked; other calls need some of those, too.
 constexpr std::size_t kMoreInTurns = 64;
 
-/// kube-scheduler retries a lone pod, and a pod that joins a running gang, by itself, and often was
-/// only slow. The first lapses of such a plan are therefore no reason for a pause.
+/// For a lone pod, and a pod that joins a running gang: whether its plan may expire without a pause
+/// before the next one. The first times it may, since kube-scheduler is often only slow to try it.
 bool SpareLapse(WorkloadState& state) {
   if (state.failures >= kFreeFailures) return false;
   ++state.failures;
@@ -37,11 +37,11 @@ bool SpareLapse(WorkloadState& state) {
 }
 
 BindAnswer Error(std::string text) {
-  return {.now = {.verdict = Resolution::kError, .error = std::move(text)}};
+  return {.now = {.resolution = Resolution::kError, .error = std::move(text)}};
 }
 
 BindAnswer Bound() {
-  return {.now = {.verdict = Resolution::kBound, .error = {}, .annotations = {}}};
+  return {.now = {.resolution = Resolution::kBound, .error = {}, .annotations = {}}};
 }
 
 }  // namespace
@@ -139,7 +139,7 @@ BindAnswer Engine::Park(const PodInfo& pod, bool joined, TimePoint now) {
 
 BindAnswer Engine::PostNow(const PodInfo& pod, NodeIndex node) {
   store_.SetCharge(pod, node, Charge::kBinding);
-  return {.now = {.verdict = Resolution::kPost, .annotations = BindingAnnotations(pod, node)}};
+  return {.now = {.resolution = Resolution::kPost, .annotations = BindingAnnotations(pod, node)}};
 }
 
 std::map<std::string, std::string> Engine::BindingAnnotations(const PodInfo& pod,
@@ -200,7 +200,7 @@ void Engine::StartGang(const Workload& workload, TimePoint now) {
     const TicketId poster = from->second;
     store_.SetCharge(pod, assignment.node, Charge::kBinding);
     actions_.push_back(ResolveBind{.ticket = poster,
-                                   .verdict = Resolution::kPost,
+                                   .resolution = Resolution::kPost,
                                    .annotations = BindingAnnotations(pod, assignment.node)});
     for (auto it = std::next(from); it != to; ++it) tickets_[it->second].joined = true;
     tickets_by_uid_.erase(from);
@@ -286,7 +286,7 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
     if (MustGiveWay(*pod)) GiveUpPlace(*pod, plan_ends::kOverLimit);
   }
   if (workload != nullptr && workload->started && workload->gang && !workload->Runs()) {
-    StartAnew(*workload, now);
+    BeginIncarnation(*workload, now);
   }
   RecheckPlans(node);  // the node may have shrunk while the Binding was under way
 }
@@ -310,11 +310,11 @@ bool Engine::DropTicket(TicketId ticket) {
   return true;
 }
 
-void Engine::ResolveTickets(std::string_view uid, Resolution verdict, const std::string& error) {
+void Engine::ResolveTickets(std::string_view uid, Resolution resolution, const std::string& error) {
   const auto [from, to] = tickets_by_uid_.equal_range(std::string(uid));
   for (auto it = from; it != to; ++it) {
-    actions_.push_back(
-        ResolveBind{.ticket = it->second, .verdict = verdict, .error = error, .annotations = {}});
+    actions_.push_back(ResolveBind{
+        .ticket = it->second, .resolution = resolution, .error = error, .annotations = {}});
     tickets_.erase(it->second);
   }
   tickets_by_uid_.erase(from, to);
@@ -330,7 +330,7 @@ void Engine::AfterMemberGone(const std::string& key, bool asked_device, TimePoin
   // Members without devices run ahead of a gang by themselves. If no member has any, the gang stays
   // started until the last one is gone.
   const bool ran = workload->gang && (asked_device || workload->AsksDevices());
-  if (workload->started && ran && !workload->Runs()) StartAnew(*workload, now);
+  if (workload->started && ran && !workload->Runs()) BeginIncarnation(*workload, now);
   WorkloadState& state = states_[*workload];
   // Nothing is held for it and nothing waits: the next pass handles the change.
   if (workload->started && !state.plan && state.hold_until == 0) return;
@@ -425,7 +425,7 @@ void Engine::FireTimers(TimePoint now) {
     DropTicket(ticket);
     actions_.push_back(
         ResolveBind{.ticket = ticket,
-                    .verdict = Resolution::kError,
+                    .resolution = Resolution::kError,
                     .error = "berth: its gang is not complete yet; the arrival is counted"});
   }
 }

@@ -1,6 +1,5 @@
-// Engine, part: applying decisions (decide.h). Commit is the only function that reserves room: it
-// charges the ledger, gives the members their phases, sets the expiries, and says what is to be
-// written.
+// Engine, part: applying decisions (decide.h). Commit charges the ledger, gives the members their
+// phases, sets the expiries, and says what is to be written.
 #include <algorithm>
 #include <utility>
 
@@ -82,7 +81,8 @@ void Engine::CommitStart(const Workload& workload, const Reservation& decision,
   plan.victims = decision.victims;
   plan.joins = workload.started;
   plan.inherited = inherited;
-  // The room that others were evicted for stays that of who inherits it, who evicts nobody.
+  // It takes over room for which another plan has evicted pods: it evicts nobody itself, and holds
+  // that room until those pods have ended.
   if (inherited > 0) plan.evictions.stage = Evicting::kSent;
   if (!plan.victims.empty()) awaiting_.insert(&workload);
   plan.made = now;
@@ -125,7 +125,8 @@ void Engine::ReleasePlan(const Workload& workload, const PodInfo* caller, TimePo
   ReleaseNext(workload);
 }
 
-/// Those for whom others have ended go to their gang, like any members that join it.
+/// The plan is for members that join a running gang, and the pods evicted for them have ended: they
+/// are released, like any members that join.
 void Engine::ReleaseJoining(const Workload& workload, TimePoint now) {
   Plan& plan = *states_[workload].plan;
   plan.started = true;
@@ -170,7 +171,7 @@ void Engine::CommitMove(const Workload& workload, const Reservation& decision,
       states_[workload].plan->assignments.SetPhase(assignment, MemberPhase::kReleased);
     }
     assignment.bind_error.clear();
-    ResolveTickets(pod.object.meta.uid, ResolveBind::Verdict::kError,
+    ResolveTickets(pod.object.meta.uid, ResolveBind::Resolution::kError,
                    "berth: planned on another node now");
     const bool released = assignment.managed && !assignment.waits_turn();
     if (&pod != caller && released) Release(workload, assignment);

@@ -99,17 +99,17 @@ void Engine::OnDisruptionBudgetDeleted(std::string_view uid) {
 
 void Engine::OnDialectObject(kube::DialectObject object, TimePoint now) {
   if (listener() != nullptr) listener()->OnDialectObject(object, now);
-  ReadAnew(store_.UpsertDialectObject(std::move(object)), now);
+  ReadAgain(store_.UpsertDialectObject(std::move(object)), now);
 }
 
 void Engine::OnDialectObjectDeleted(std::string_view uid, TimePoint now) {
   if (listener() != nullptr) listener()->OnDialectObjectDeleted(uid, now);
-  ReadAnew(store_.DeleteDialectObject(uid), now);
+  ReadAgain(store_.DeleteDialectObject(uid), now);
 }
 
 /// Reads the claims (gang and queue) of these pods again. A plan that has not bound any pod yet was
 /// made with the old numbers.
-void Engine::ReadAnew(const std::vector<const PodInfo*>& pods, TimePoint now) {
+void Engine::ReadAgain(const std::vector<const PodInfo*>& pods, TimePoint now) {
   std::vector<kube::Pod> copies;
   copies.reserve(pods.size());
   for (const PodInfo* pod : pods) {
@@ -165,7 +165,8 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
   }
   if (!key.empty() &&
       (leaving || pod == nullptr || pod->workload == nullptr || pod->workload->key != key)) {
-    ResolveTickets(uid, ResolveBind::Verdict::kError, "berth: the pod has left its gang, or ends");
+    ResolveTickets(uid, ResolveBind::Resolution::kError,
+                   "berth: the pod has left its gang, or ends");
     AfterMemberGone(key, old_shape->asks_device, now);
   }
   // A Binding of an earlier plan may have succeeded, on another node than the one where the pod
@@ -179,7 +180,7 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
   if (pod == nullptr || pod->workload == nullptr) return;
   const Workload& workload = *pod->workload;
   WorkloadState& state = states_[workload];
-  if (fresh && pod->shape->asks_device) StartAnewAfterLaunchers(workload, now);
+  if (fresh && pod->shape->asks_device) BeginIncarnationAfterLaunchers(workload, now);
   const auto asks_for_else = [&] {
     return pod->queue != old_queue || pod->shape != old_shape ||
            pod->refusal.reason != ReasonId::kNone;
@@ -199,12 +200,13 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
     if (!was_bound && started_) states_[*pod].bound_at = now;
     NoticeSuccess(*pod);
     const bool elsewhere = old_node != cluster::kNoNode && old_node != pod->node;
-    ResolveTickets(uid, elsewhere ? ResolveBind::Verdict::kError : ResolveBind::Verdict::kBound,
+    ResolveTickets(uid,
+                   elsewhere ? ResolveBind::Resolution::kError : ResolveBind::Resolution::kBound,
                    "berth: already bound to " + pod->object.node_name);
     if (!workload.started) store_.RefreshWorkloads();  // its minimum may have changed, too
     PruneBound(*pod, now);
     // Workers may have come while it was on its way.
-    if (!was_bound && !pod->shape->asks_device) StartAnewAfterLaunchers(workload, now);
+    if (!was_bound && !pod->shape->asks_device) BeginIncarnationAfterLaunchers(workload, now);
     if (!was_bound && started_) JoinEviction(*pod);
     return;
   }
@@ -261,7 +263,7 @@ void Engine::ForgetPod(std::string_view uid, TimePoint now) {
   LogEnd(*pod, now);
   const std::string key = pod->workload == nullptr ? std::string() : pod->workload->key;
   const bool asked_device = pod->shape->asks_device;
-  ResolveTickets(uid, ResolveBind::Verdict::kError, "the pod was deleted");
+  ResolveTickets(uid, ResolveBind::Resolution::kError, "the pod was deleted");
   live_answers_.erase(std::string(uid));
   const NodeIndex node = pod->node;
   const std::string id(uid);
@@ -316,25 +318,25 @@ void Engine::ReadPlanned(TimePoint now) {
     const Workload* workload = store_.FindWorkload(key);
     if (workload == nullptr) continue;  // it has ceased to be while another one was read
     store_.ReadNow(*workload);
-    StartAnewIfNoneRuns(key, now);
+    BeginIncarnationIfNoneRuns(key, now);
   }
 }
 
 /// A started gang that asks for devices starts again where no member that asks for any runs: under
 /// a new policy, those that run may not count any more; or the gang had nothing but launchers so
 /// far.
-void Engine::StartAnewIfNoneRuns(const std::string& gang, TimePoint now) {
+void Engine::BeginIncarnationIfNoneRuns(const std::string& gang, TimePoint now) {
   const Workload* workload = store_.FindWorkload(gang);
   if (workload == nullptr || !workload->started || !workload->gang) return;
-  if (workload->AsksDevices() && !workload->Runs()) StartAnew(*workload, now);
+  if (workload->AsksDevices() && !workload->Runs()) BeginIncarnation(*workload, now);
 }
 
 /// The same for a gang that had nothing but launchers, once none of them is on its way.
-void Engine::StartAnewAfterLaunchers(const Workload& workload, TimePoint now) {
+void Engine::BeginIncarnationAfterLaunchers(const Workload& workload, TimePoint now) {
   const bool launched = workload.started && !workload.in_tree && !workload.Runs();
   if (!launched || states_[workload].plan) return;
   store_.RefreshWorkloads();  // who is a member
-  StartAnewIfNoneRuns(workload.key, now);
+  BeginIncarnationIfNoneRuns(workload.key, now);
 }
 
 void Engine::Step(TimePoint now) {

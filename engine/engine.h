@@ -343,7 +343,7 @@ class Engine : private cluster::StoreListener {
   void LeavePlan(const cluster::PodInfo& pod, const PlanEnd& end);
   void Dissolve(const cluster::Workload& workload, const PlanEnd& end, bool hold, TimePoint now);
   void Pause(const cluster::Workload& workload, TimePoint held, TimePoint now);
-  void StartAnew(const cluster::Workload& workload, TimePoint now);
+  void BeginIncarnation(const cluster::Workload& workload, TimePoint now);
 
   // barrier.cc
   BindAnswer Park(const cluster::PodInfo& pod, bool joined, TimePoint now);
@@ -355,7 +355,8 @@ class Engine : private cluster::StoreListener {
   void StartGang(const cluster::Workload& workload, TimePoint now);
   void StartIfComplete(const cluster::Workload& workload, TimePoint now);
   void AfterMemberGone(const std::string& key, bool asked_device, TimePoint now);
-  void ResolveTickets(std::string_view uid, ResolveBind::Verdict verdict, const std::string& error);
+  void ResolveTickets(std::string_view uid, ResolveBind::Resolution resolution,
+                      const std::string& error);
   void RecheckBarrier(const cluster::Workload& workload, const PlanEnd& end, TimePoint now);
   void PruneBound(const cluster::PodInfo& pod, TimePoint now);
   void BoundAhead(const cluster::Workload& workload, bool as_planned, TimePoint now);
@@ -428,10 +429,10 @@ class Engine : private cluster::StoreListener {
   void TakePod(kube::Pod pod, TimePoint now);
   void TakePolicy(config::PolicyConfiguration policy, TimePoint now);
   void ReadPlanned(TimePoint now);
-  void StartAnewIfNoneRuns(const std::string& gang, TimePoint now);
-  void StartAnewAfterLaunchers(const cluster::Workload& workload, TimePoint now);
+  void BeginIncarnationIfNoneRuns(const std::string& gang, TimePoint now);
+  void BeginIncarnationAfterLaunchers(const cluster::Workload& workload, TimePoint now);
   void RereadIfDue(TimePoint now);
-  void ReadAnew(const std::vector<const cluster::PodInfo*>& pods, TimePoint now);
+  void ReadAgain(const std::vector<const cluster::PodInfo*>& pods, TimePoint now);
 
   cluster::Verdict Current(const cluster::Workload& workload, TimePoint now) const;
   cluster::Verdict OnItsWay(const cluster::Workload& workload, const Assignment& assignment) const;

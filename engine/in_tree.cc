@@ -23,7 +23,7 @@ using cluster::Workload;
 
 namespace {
 
-using Resolution = ResolveBind::Verdict;
+using Resolution = ResolveBind::Resolution;
 
 constexpr std::size_t kMaxLiveAnswers = 4096;
 constexpr TimePoint kLiveAnswerMs = 15'000;
@@ -121,7 +121,7 @@ BindAnswer Engine::BindInTree(const PodInfo& pod, NodeIndex node, TimePoint now)
   live_answers_.erase(pod.object.meta.uid);
   const auto decision = DecideDelegated(Now(now), pod, node);
   if (!decision) {
-    return {.now = {.verdict = Resolution::kError,
+    return {.now = {.resolution = Resolution::kError,
                     .error = std::string(cluster::RefusalText(decision.error())),
                     .annotations = {}}};
   }
@@ -138,7 +138,7 @@ BindAnswer Engine::BindInTree(const PodInfo& pod, NodeIndex node, TimePoint now)
   if (std::string note = store_.DevicesNote(pod); !note.empty()) {
     annotations.emplace(kube::kDevicesAnnotation, std::move(note));
   }
-  return {.now = {.verdict = Resolution::kPost, .annotations = std::move(annotations)}};
+  return {.now = {.resolution = Resolution::kPost, .annotations = std::move(annotations)}};
 }
 
 }  // namespace berth::engine

@@ -201,7 +201,7 @@ void Engine::OrderLine() {
 void Engine::ReadMore(TimePoint now) {
   if (!wakeups_.ClearSome(MostInLine())) return;
   for (const std::string& gang : store_.ReadMore(std::max<std::size_t>(1, MostInLine() / 2))) {
-    StartAnewIfNoneRuns(gang, now);
+    BeginIncarnationIfNoneRuns(gang, now);
   }
   if (store_.reading()) return;
   RecheckEvicting(now);

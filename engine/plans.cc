@@ -152,7 +152,7 @@ bool Engine::CostsTooMuch(const PodInfo& pod) const {
 void Engine::DropFaulty(const Workload& workload) {
   for (const PodInfo* pod : std::vector<const PodInfo*>(workload.faulty)) {
     if (pod->charge != Charge::kPlanned) continue;
-    ResolveTickets(pod->object.meta.uid, ResolveBind::Verdict::kError,
+    ResolveTickets(pod->object.meta.uid, ResolveBind::Resolution::kError,
                    std::string(cluster::RefusalText(pod->refusal.reason)));
     GiveUpPlace(*pod, plan_ends::kFaulty);
     store_.Unreserve(*pod);
@@ -177,7 +177,7 @@ void Engine::GiveUpPlace(const PodInfo& pod, const PlanEnd& end) {
 /// Takes `pod` out of its plan and frees its room. Its parked bind call ends, because it would post
 /// to a node that the next plan need not name.
 void Engine::LeavePlan(const PodInfo& pod, const PlanEnd& end) {
-  ResolveTickets(pod.object.meta.uid, ResolveBind::Verdict::kError,
+  ResolveTickets(pod.object.meta.uid, ResolveBind::Resolution::kError,
                  fmt::format("berth: {}", end.why));
   store_.Unreserve(pod);
   const Workload& workload = *pod.workload;
@@ -199,7 +199,7 @@ void Engine::Dissolve(const Workload& workload, const PlanEnd& end, bool hold, T
   WorkloadState& state = states_[workload];
   if (!state.plan || state.plan->started) return;
   for (const Assignment& assignment : state.plan->assignments) {
-    ResolveTickets(assignment.pod->object.meta.uid, ResolveBind::Verdict::kError,
+    ResolveTickets(assignment.pod->object.meta.uid, ResolveBind::Resolution::kError,
                    fmt::format("berth: {}", end.why));
     states_[*assignment.pod].asked = true;  // already released: only we can wake it up again
     Withdraw(*assignment.pod);
@@ -234,7 +234,7 @@ void Engine::Pause(const Workload& workload, TimePoint held, TimePoint now) {
 /// For a started gang with no member that is bound or about to be: the remaining members must start
 /// as a whole again, with their present claims. A plan with room for their minimum waits for them
 /// at the barrier; any other is given up.
-void Engine::StartAnew(const Workload& workload, TimePoint now) {
+void Engine::BeginIncarnation(const Workload& workload, TimePoint now) {
   WorkloadState& state = states_[workload];
   if (state.plan) {
     Plan& plan = *state.plan;

@@ -88,18 +88,18 @@ void Host::Serve(Id id, TimePoint now) {
 }
 
 /// The engine's resolution of a bind call.
-void Host::Resolve(Id id, const ResolveBind& resolution) {
+void Host::Resolve(Id id, const ResolveBind& resolve) {
   const auto at = calls_.find(id);
   Call& call = at->second;
-  switch (resolution.verdict) {
-    case ResolveBind::Verdict::kPost:
+  switch (resolve.resolution) {
+    case ResolveBind::Resolution::kPost:
       call.stage = Stage::kPosts;
       return out_.Put(PostBinding{
-          .id = id, .pod = call.pod, .node = call.node, .annotations = resolution.annotations});
-    case ResolveBind::Verdict::kBound:
+          .id = id, .pod = call.pod, .node = call.node, .annotations = resolve.annotations});
+    case ResolveBind::Resolution::kBound:
       return Answer(at, "");
-    case ResolveBind::Verdict::kError:
-      return Answer(at, resolution.error.empty() ? "berth: refused" : resolution.error);
+    case ResolveBind::Resolution::kError:
+      return Answer(at, resolve.error.empty() ? "berth: refused" : resolve.error);
   }
 }
 

@@ -131,7 +131,7 @@ class Host {
   Id Await(Call call, TimePoint now);
   void ServeArrived(TimePoint now);
   void Serve(Id id, TimePoint now);
-  void Resolve(Id id, const engine::ResolveBind& resolution);
+  void Resolve(Id id, const engine::ResolveBind& resolve);
   void Answer(Calls::iterator at, const std::optional<std::string>& answer);
   void FinishPost(Calls::iterator at, Result result, TimePoint now);
   // Reads.

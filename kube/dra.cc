@@ -32,9 +32,9 @@ std::int64_t Int64(Reader& reader, Object object, std::string_view key, std::int
 }
 
 /// Scans a CEL expression of the one form that is supported.
-class Words {
+class Cursor {
  public:
-  explicit Words(std::string_view text) : left_(text) {}
+  explicit Cursor(std::string_view text) : left_(text) {}
 
   bool Take(std::string_view word) {
     Skip();
@@ -83,31 +83,31 @@ class Words {
 };
 
 /// `device.driver == "D"` or `device.attributes["D"].NAME == "V"`.
-bool TakeComparison(Words& words, DeviceMatch& match) {
-  if (words.Take("device.driver")) {
-    if (!words.Take("==")) return false;
-    const auto driver = words.Quoted();
+bool TakeComparison(Cursor& cursor, DeviceMatch& match) {
+  if (cursor.Take("device.driver")) {
+    if (!cursor.Take("==")) return false;
+    const auto driver = cursor.Quoted();
     if (!driver || (!match.driver.empty() && match.driver != *driver)) return false;
     match.driver = *driver;
     return true;
   }
-  if (!words.Take("device.attributes[")) return false;
-  const auto domain = words.Quoted();
-  if (!domain || !words.Take("].")) return false;
-  const auto name = words.Identifier();
-  if (!name || !words.Take("==")) return false;
-  const auto value = words.Quoted();
+  if (!cursor.Take("device.attributes[")) return false;
+  const auto domain = cursor.Quoted();
+  if (!domain || !cursor.Take("].")) return false;
+  const auto name = cursor.Identifier();
+  if (!name || !cursor.Take("==")) return false;
+  const auto value = cursor.Quoted();
   if (!value) return false;
   match.attributes.emplace_back(*domain + '/' + *name, *value);
   return true;
 }
 
 bool ReadSelector(std::string_view cel, DeviceMatch& match) {
-  Words words(cel);
+  Cursor cursor(cel);
   do {
-    if (!TakeComparison(words, match)) return false;
-  } while (words.Take("&&"));
-  return words.AtEnd();
+    if (!TakeComparison(cursor, match)) return false;
+  } while (cursor.Take("&&"));
+  return cursor.AtEnd();
 }
 
 SliceDevice ReadDevice(Reader& reader, Object object, std::string_view driver) {

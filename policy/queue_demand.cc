@@ -148,13 +148,13 @@ struct Sum {
 std::vector<QueueJob> JobsBy(const auto& choose, const Store& store, const Workload& workload,
                              const PodSet& given_up) {
   std::vector<QueueJob> jobs;
-  const QueueJob::Standing standing{.below = -workload.priority, .creation = workload.creation};
+  const QueueJob::Precedence precedence{.below = -workload.priority, .creation = workload.creation};
   const auto add = [&](QueueId queue, Sum sum) {
     if (queue == cluster::kNoQueue || IsNothing(sum.devices)) return;
     QueueJob& job = jobs.emplace_back(QueueJob{.queue = queue, .devices = std::move(sum.devices)});
     if (IsNothing(sum.non_preemptible)) return;
     job.non_preemptible = std::move(sum.non_preemptible);
-    job.standing = standing;
+    job.precedence = precedence;
   };
   Sum job(store);
   int missing = workload.min_member - workload.finished;
@@ -191,8 +191,8 @@ std::vector<QueueJob> JobsBy(const auto& choose, const Store& store, const Workl
                       !QuotaView(store).HasJob(workload.queue, workload.user, workload.key);
   if (capped) jobs.back().capped_user = workload.user;
   if (jobs.back().IsLimited()) {
-    jobs.back().standing = standing;
-    jobs.back().standing.waits = missing > 0;
+    jobs.back().precedence = precedence;
+    jobs.back().precedence.waits = missing > 0;
   }
   return jobs;
 }
@@ -234,7 +234,7 @@ void QueueDemands::Add(const std::vector<QueueJob>& jobs, std::int64_t count) {
   };
   for (const QueueJob& job : jobs) {
     if (job.IsLimited()) {
-      add(limited_, Limited{.standing = job.standing,
+      add(limited_, Limited{.precedence = job.precedence,
                             .queue = job.queue,
                             .capped_user = job.capped_user,
                             .devices = job.devices,

@@ -19,11 +19,11 @@ namespace berth::policy {
 /// A job that a queue runs, or that waits in it; or a pod that a gang holds beyond its minimum.
 struct QueueJob {
   /// Where not all jobs count, the least come first: those that run, then by priority and age.
-  struct Standing {
+  struct Precedence {
     bool waits = false;
     std::int64_t below = 0;  ///< The negated priority.
     kube::Millis creation = 0;
-    auto operator<=>(const Standing&) const = default;
+    auto operator<=>(const Precedence&) const = default;
   };
 
   cluster::QueueId queue = cluster::kNoQueue;
@@ -31,7 +31,7 @@ struct QueueJob {
   DeviceAmounts non_preemptible{};  ///< Of these, those of non-preemptible pods; empty: none.
   /// It has not started, and its queue caps the jobs of this user.
   std::optional<std::string> capped_user{};
-  Standing standing{};  ///< Of jobs with either of these.
+  Precedence precedence{};  ///< Of jobs with either of these.
 
   bool IsLimited() const { return capped_user || !non_preemptible.empty(); }
   bool operator==(const QueueJob&) const = default;
@@ -61,7 +61,7 @@ std::vector<QueueJob> JobsOf(const cluster::Store& store, const cluster::Workloa
 ///
 /// Non-preemptible jobs are demand up to the quotas of their queue and of those above it; the jobs
 /// of one user that wait in a queue that caps them, up to what the cap leaves. Which of them count,
-/// QueueJob::Standing says.
+/// QueueJob::Precedence says.
 class QueueDemands {
  public:
   using PodSet = std::set<const cluster::PodInfo*>;
@@ -85,7 +85,7 @@ class QueueDemands {
   using Sizes = std::map<DeviceAmounts, std::int64_t>;
   /// A job of which it depends on the others whether it counts.
   struct Limited {
-    QueueJob::Standing standing;
+    QueueJob::Precedence precedence;
     cluster::QueueId queue;
     std::optional<std::string> capped_user;
     DeviceAmounts devices;

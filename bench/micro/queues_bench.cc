@@ -189,7 +189,7 @@ class Cost {
   int started_ = 0;
 };
 
-/// All that wait are judged anew, after an edit of the policy that changes no answer. Args: queues
+/// All that wait are judged again, after an edit of the policy that changes no answer. Args: queues
 /// that have a lendingLimit.
 void FullPassOfTree(benchmark::State& state) {
   const auto engine = MakeSettledTenants(static_cast<int>(state.range(0)));

@@ -23,10 +23,10 @@ using Json = nlohmann::ordered_json;
 template <typename T, typename U>
 concept Is = std::same_as<std::remove_const_t<T>, U>;
 
-/// Enumerations are written with Kubernetes' names: `Words(Enum)` lists them in the enum's order.
+/// Enumerations are written with Kubernetes' names: `Names(Enum)` lists them in the enum's order.
 template <typename T>
 concept Named = requires(T value) {
-  Words(value);
+  Names(value);
 };
 
 /// Writes the fields of one object. Empty ones, and those with their usual value, are left out.
@@ -46,7 +46,7 @@ class Writer {
   static Json Encode(std::integral auto value) { return value; }
   static Json Encode(std::string_view value) { return value; }
   static Json Encode(const std::string& value) { return value; }
-  static Json Encode(Named auto value) { return Words(value)[static_cast<std::size_t>(value)]; }
+  static Json Encode(Named auto value) { return Names(value)[static_cast<std::size_t>(value)]; }
   template <typename T>
   static Json Encode(const std::vector<T>& values) {
     Json list = Json::array();
@@ -152,8 +152,8 @@ class Reader {
     std::string_view text;
     if (element.get_string().get(text) != simdjson::SUCCESS) return "not a string";
     std::size_t index = 0;
-    for (const std::string_view word : Words(value)) {
-      if (word == text) {
+    for (const std::string_view name : Names(value)) {
+      if (name == text) {
         value = static_cast<T>(index);
         return {};
       }

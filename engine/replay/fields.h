@@ -12,13 +12,13 @@
 namespace berth::kube {
 
 template <std::size_t N>
-using WordList = std::array<std::string_view, N>;
+using NameList = std::array<std::string_view, N>;
 
-inline WordList<6> Words(SelectorOperator) {
+inline NameList<6> Names(SelectorOperator) {
   return {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"};
 }
-inline WordList<3> Words(TaintEffect) { return {"NoSchedule", "PreferNoSchedule", "NoExecute"}; }
-inline WordList<5> Words(PodPhase) {
+inline NameList<3> Names(TaintEffect) { return {"NoSchedule", "PreferNoSchedule", "NoExecute"}; }
+inline NameList<5> Names(PodPhase) {
   return {"Pending", "Running", "Succeeded", "Failed", "Unknown"};
 }
 
@@ -168,10 +168,10 @@ void Fields(A& a, T& ns) {
   a("metadata", ns.meta);
 }
 
-inline WordList<kDialectKinds> Words(DialectKind) {
-  WordList<kDialectKinds> words;
-  for (std::size_t i = 0; i < kDialectKinds; ++i) words[i] = kDialectResources[i].group;
-  return words;
+inline NameList<kDialectKinds> Names(DialectKind) {
+  NameList<kDialectKinds> names;
+  for (std::size_t i = 0; i < kDialectKinds; ++i) names[i] = kDialectResources[i].group;
+  return names;
 }
 
 template <typename A, replay::Is<DialectObject> T>
@@ -219,7 +219,7 @@ void Fields(A& a, T& record) {
 
 namespace berth::engine {
 
-inline std::array<std::string_view, 3> Words(BindOutcome) {
+inline std::array<std::string_view, 3> Names(BindOutcome) {
   return {"bound", "refused", "unknown"};
 }
 

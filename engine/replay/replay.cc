@@ -40,10 +40,10 @@ class Run {
           fmt::format("not JSON ({}); was the line cut off?", simdjson::error_message(error)));
     }
     if (!line.is_object()) return Wrong("not an object");
-    std::string_view word;
-    if (line["input"].get(word) == simdjson::SUCCESS) return Input(line, word == "begin");
-    if (line["end"].get(word) == simdjson::SUCCESS) return End(line, word);
-    if (line["kind"].get(word) == simdjson::SUCCESS) return Decision(text);
+    std::string_view value;
+    if (line["input"].get(value) == simdjson::SUCCESS) return Input(line, value == "begin");
+    if (line["end"].get(value) == simdjson::SUCCESS) return End(line, value);
+    if (line["kind"].get(value) == simdjson::SUCCESS) return Decision(text);
     return Wrong("neither an input nor a decision");
   }
 

@@ -164,7 +164,7 @@ void FeedHardware(const cluster::Store& store, Metrics& metrics) {
 
 void FeedCache(const engine::Engine& engine, Metrics& metrics) {
   const cluster::Store& store = engine.store();
-  metrics.SetStandingBinds(engine.parked_binds());
+  metrics.SetParkedBinds(engine.parked_binds());
   metrics.ReplaceCacheObjects(std::vector<LabelledValue>{
       {.label = "nodes", .value = static_cast<double>(store.present_nodes())},
       {.label = "pods", .value = static_cast<double>(store.pods().size())},

@@ -43,7 +43,7 @@ enum Id : std::uint8_t {
   kRequestDuration,
   kRequestDecodeErrors,
   kHttpEvents,
-  kStandingBinds,
+  kParkedBinds,
   kOpsAuth,
   kEvents,
   kTlsReload,
@@ -329,7 +329,7 @@ struct Metrics::State {
   std::array<prometheus::Histogram*, 4> ok{};  ///< By verb; a look-up by labels costs 158 ns.
   std::array<prometheus::Counter*, 4> decode_errors{};
   Counters& http_events = counters(kHttpEvents);
-  prometheus::Gauge& standing = gauges(kStandingBinds).Add({});
+  prometheus::Gauge& parked = gauges(kParkedBinds).Add({});
   Counters& ops_auth = counters(kOpsAuth);
   Counters& events = counters(kEvents);
   Gauges& tls_reload = gauges(kTlsReload);
@@ -387,9 +387,7 @@ void Metrics::CountDecodeError(Verb verb) {
   state_->decode_errors[static_cast<std::size_t>(verb)]->Increment();
 }
 
-void Metrics::SetStandingBinds(std::size_t count) {
-  state_->standing.Set(static_cast<double>(count));
-}
+void Metrics::SetParkedBinds(std::size_t count) { state_->parked.Set(static_cast<double>(count)); }
 
 void Metrics::CountEvent(std::string_view result) {
   state_->events.Add({{"result", std::string(result)}}).Increment();

@@ -77,7 +77,7 @@ class Metrics {
 
   void ObserveRequest(Verb verb, int code, double seconds);
   void CountDecodeError(Verb verb);
-  void SetStandingBinds(std::size_t count);
+  void SetParkedBinds(std::size_t count);
   /// `result` is written, aggregated, limited, failed or dropped.
   void CountEvent(std::string_view result);
   /// `result` is allowed, unauthorized, forbidden or error.

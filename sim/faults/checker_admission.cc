@@ -112,10 +112,9 @@ std::optional<std::int64_t> Checker::ToldMost(const std::vector<std::string>& ui
 void Checker::CheckRoom(const kube::Pod& bound) {
   const Usage::Room& room = usage_.RoomOf(bound.node_name);
   // Two schedulers may briefly both consider a core free. Kubernetes has that risk, too.
-  const auto stranger = other_binds_.find(bound.node_name);
-  const bool stranger_came =
-      stranger != other_binds_.end() && env_.now() < stranger->second + kOldNews;
-  if (stranger_came) return;
+  const auto other = other_binds_.find(bound.node_name);
+  const bool other_came = other != other_binds_.end() && env_.now() < other->second + kOldNews;
+  if (other_came) return;
   // With passthrough, a pod may be bound to a node that a whole-node pod has for itself, or to one
   // with a Binding under way whose answer kube-scheduler has lost.
   if (env_.now() < passthrough_until_) return;

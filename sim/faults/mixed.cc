@@ -58,7 +58,7 @@ void DrawNamespaces(Day& day, Random& random) {
 }
 
 /// Pods that another scheduler places without regard to Berth's plans.
-void DrawStrangers(Day& day, Random& random) {
+void DrawOtherSchedulers(Day& day, Random& random) {
   for (Job& job : day.jobs) {
     if (job.gang || !random.Percent(30)) continue;
     job.scheduler = kOtherScheduler;
@@ -76,7 +76,7 @@ void DrawMixed(Day& day) {
   if (random.Percent(50)) DrawPools(day, random);
   if (random.Percent(50)) DrawNeighbours(day, random);
   if (random.Percent(60)) DrawNamespaces(day, random);
-  if (random.Percent(50)) DrawStrangers(day, random);
+  if (random.Percent(50)) DrawOtherSchedulers(day, random);
   day.clocks_drift = random.Percent(50);
   for (Job& job : day.jobs) {
     if (random.Percent(10)) job.queue = "c";  // it does not exist, except at times (kQueuesChange)

@@ -83,12 +83,12 @@ class Reader {
     if (target.empty() ? type.or_empty : kube::ParseFor(type.resource, target).has_value()) return;
     Error(at, "not a quantity: " + Quote(target));
   }
-  void Read(const Located& at, std::string& target, const keys::Word& type) {
-    if (const auto word = ReadOneOf(sink_, at, type.words)) target = type.words[*word];
+  void Read(const Located& at, std::string& target, const keys::Choice& type) {
+    if (const auto index = ReadOneOf(sink_, at, type.values)) target = type.values[*index];
   }
   template <typename T>
-  void Read(const Located& at, T& target, const keys::Word& type) {
-    if (const auto word = ReadOneOf(sink_, at, type.words)) target = static_cast<T>(*word);
+  void Read(const Located& at, T& target, const keys::Choice& type) {
+    if (const auto index = ReadOneOf(sink_, at, type.values)) target = static_cast<T>(*index);
   }
   void Read(const Located& at, bool& target, const keys::Switch&) {
     if (const auto value = ReadOneOf(sink_, at, kBooleans)) target = *value == 1;

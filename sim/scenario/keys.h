@@ -15,12 +15,12 @@
 
 namespace berth::scenario::keys {
 
+using config::keys::Choice;
 using config::keys::Constant;
 using config::keys::Duration;
 using config::keys::Form;
 using config::keys::Is;
 using config::keys::Whole;
-using config::keys::Word;
 
 // --- The types of values that only scenarios have.
 
@@ -88,7 +88,7 @@ template <typename Visitor, Is<kube::Taint> T>
 void Keys(Visitor& key, T& taint) {
   key("key", taint.key, Required{Text{}}, "");
   key("value", taint.value, Text{}, "");
-  key("effect", taint.effect, Required{Word{kEffects}}, "");
+  key("effect", taint.effect, Required{Choice{kEffects}}, "");
 }
 
 template <typename Visitor, Is<Nodes> T>
@@ -166,7 +166,7 @@ void Keys(Visitor& key, T& step) {
   make("removeNodes", Make{&RemoveNodes::nodes, kNames}, kTargets);
   make("setGpus", Make{&SetGpus::nodes, ByName{kGpus}}, "");
   make("policy", Make{&SetPolicy::yaml, Policy{}}, "A new policy file.");
-  make("kill", Make{&Kill::process, Word{kProcesses}}, "");
+  make("kill", Make{&Kill::process, Choice{kProcesses}}, "");
   make("wait", Make{&Wait::time, Duration{std::chrono::milliseconds{1}, std::chrono::minutes{60}}},
        "");
   make("expect", Make{&Expect::workloads, ByName{Mapping{"expectation"}}}, "");
@@ -179,7 +179,7 @@ void Keys(Visitor& key, T& scenario) {
   key("kind", Constant{"Scenario"});
   key("proves", scenario.proves, Required{Text{}},
       "One sentence that is true if the scenario holds.");
-  key("area", scenario.area, Required{Word{kAreas}}, "");
+  key("area", scenario.area, Required{Choice{kAreas}}, "");
   key("policy", scenario, Policy{}, "A policy file; its first two lines may be left out.");
   key("nodes", scenario.nodes, Required{kNodes}, "");
   key("steps", scenario, Required{Steps{}}, "");  // Their targets are of the steps before.

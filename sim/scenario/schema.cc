@@ -48,8 +48,8 @@ class SchemaWriter : public config::keys::MappingSchema {
   }
 
   using MappingSchema::Describe;
-  static Json Describe(const std::string&, const keys::Word& type) {
-    return {{"enum", std::vector(type.words.begin(), type.words.end())}};
+  static Json Describe(const std::string&, const keys::Choice& type) {
+    return {{"enum", std::vector(type.values.begin(), type.values.end())}};
   }
   static Json Describe(const std::string& value, const keys::Text&) {
     return WithDefault({{"type", "string"}}, value);

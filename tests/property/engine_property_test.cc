@@ -93,7 +93,7 @@ TEST_CASE("I8: recorded inputs lead to the same decisions", "[property][engine][
 }
 
 TEST_CASE("everybody gets in when the trouble stops", "[property][engine]") {
-  REQUIRE(rc::check("I10: nobody waits who would be placed if asked anew", [] {
+  REQUIRE(rc::check("I10: nobody waits who would be placed if asked again", [] {
     Story story;
     for (const int number : Numbers(40)) story.Step(number);
     story.Calm();

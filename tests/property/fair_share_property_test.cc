@@ -294,7 +294,7 @@ void AsSearched() {
 }
 
 /// The definition, for one kind of devices and nothing kept: at each step all candidates are looked
-/// at anew, and a queue's next amount is looked for device by device.
+/// at again, and a queue's next amount is looked for device by device.
 class Told {
  public:
   explicit Told(const FairTree& tree)

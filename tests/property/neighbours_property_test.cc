@@ -1,5 +1,5 @@
-// The counts of neighbours that are kept equal those that are made anew, and an overlay says what
-// the store would say after the same changes.
+// The counts of neighbours that are kept equal those that are made from nothing, and an overlay
+// says what the store would say after the same changes.
 #include <rapidcheck.h>
 
 #include <string>
@@ -119,8 +119,8 @@ TEST_CASE("kept counts of neighbours are right", "[property][policy]") {
       Change(t, number);
       const policy::Overlay overlay = t.overlay();
       for (const auto& [uid, pod] : t.store.pods()) {
-        policy::NeighbourCache anew(t.store);
-        RC_ASSERT(Ask(pod, overlay, kept) == Ask(pod, overlay, anew));
+        policy::NeighbourCache rebuilt(t.store);
+        RC_ASSERT(Ask(pod, overlay, kept) == Ask(pod, overlay, rebuilt));
       }
     }
   }));

@@ -511,8 +511,8 @@ void CheckShares(World& world) {
               policy::JobsOf(world.store(), workload, /*placeable=*/false));
   }
   const auto demands = policy::QueueDemands::Of(world.store(), fit);
-  const policy::FairShareTable anew(world.store(), demands.TreeOf(world.store()));
-  RC_ASSERT(world.engine().FairShares(world.now()) == anew);
+  const policy::FairShareTable rebuilt(world.store(), demands.TreeOf(world.store()));
+  RC_ASSERT(world.engine().FairShares(world.now()) == rebuilt);
 }
 
 /// Lets the world go on, with a controller that makes evicted pods again, until nothing changes:

@@ -67,10 +67,10 @@ void Compare(Planning& t, int number) {
   t.store.Refresh();
   t.scorer.Refresh();
   const policy::Overlay overlay(t.store);
-  policy::Scorer anew(t.store);
-  anew.mix() = t.scorer.mix();
+  policy::Scorer fresh(t.store);
+  fresh.mix() = t.scorer.mix();
   for (const auto& node : t.store.nodes()) {
-    RC_ASSERT(t.scorer.Of(shape, overlay, node->index) == anew.Of(shape, overlay, node->index));
+    RC_ASSERT(t.scorer.Of(shape, overlay, node->index) == fresh.Of(shape, overlay, node->index));
     RC_ASSERT(t.scorer.Of(shape, overlay, node->index).has_value() ==
               (policy::FitsNode(*shape->spec, *node) &&
                policy::Capacity(*shape, overlay, node->index, 1) == 1));

@@ -102,7 +102,7 @@ class Walk {
     now_ += 1000 * seconds;
     store_.SetTime(now_);
   }
-  /// Counting begins anew from what was written a while ago, when everything ran that runs now.
+  /// Counting begins again from what was written a while ago, when everything ran that runs now.
   void Restart() {
     const UsageRecord record = *store_.UsageUntil(now_);
     Pass(In(0, 3));

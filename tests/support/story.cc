@@ -79,7 +79,7 @@ void Story::Attempt(int choice) {
   if (name.empty()) return;
   const kube::Pod& pod = world_.pod(name);
   if (!pod.node_name.empty() || !pod.scheduling_gates.empty() || pod.meta.deletion ||
-      !pod.spec->requests.contains(kGpu) || (!failover_ && world_.Stands(name))) {
+      !pod.spec->requests.contains(kGpu) || (!failover_ && world_.IsParked(name))) {
     return;
   }
   if (choice % 4 == 0) {  // a sample of the nodes

@@ -32,7 +32,7 @@ std::string Describe(const engine::Action& action) {
     }
     std::string operator()(const ResolveBind& a) const {
       std::string text =
-          fmt::format("resolve {} {} {}", a.ticket, static_cast<int>(a.verdict), a.error);
+          fmt::format("resolve {} {} {}", a.ticket, static_cast<int>(a.resolution), a.error);
       for (const auto& [key, value] : a.annotations) text += ' ' + key + '=' + value;
       return text;
     }
@@ -179,7 +179,8 @@ void World::CarryOut(const engine::Action& action) {
     if (it == parked_.end()) return;
     const auto [uid, node] = it->second;
     parked_.erase(it);
-    if (resolve->verdict == ResolveBind::Verdict::kPost) Post(uid, node, resolve->annotations);
+    if (resolve->resolution == ResolveBind::Resolution::kPost)
+      Post(uid, node, resolve->annotations);
   } else if (const auto* eviction = std::get_if<engine::EvictPod>(&action)) {
     if (holds_evictions_) {
       held_evictions_.push_back(*eviction);
@@ -319,8 +320,8 @@ BindResult World::Bind(const std::string& name, const std::string& node) {
   if (answer.parked) {
     parked_[answer.ticket] = {uid, node};
   } else {
-    result.posted = answer.now.verdict == ResolveBind::Verdict::kPost;
-    result.bound = answer.now.verdict == ResolveBind::Verdict::kBound;
+    result.posted = answer.now.resolution == ResolveBind::Resolution::kPost;
+    result.bound = answer.now.resolution == ResolveBind::Resolution::kBound;
     result.error = answer.now.error;
     if (result.posted) Post(uid, node, answer.now.annotations);
   }
@@ -352,7 +353,7 @@ bool World::Attempt(const std::string& name) {
   return bound.parked || bound.posted || bound.bound;
 }
 
-bool World::Stands(const std::string& name) const {
+bool World::IsParked(const std::string& name) const {
   const std::string& uid = pods_.at(name).meta.uid;
   return std::ranges::any_of(parked_,
                              [&uid](const auto& entry) { return entry.second.first == uid; });
@@ -382,7 +383,7 @@ void World::Schedule() {
     std::vector<std::string> names;
     for (const auto& [name, pod] : pods_) {
       if (pod.node_name.empty() && pod.scheduling_gates.empty() && !pod.meta.deletion &&
-          !Stands(name)) {
+          !IsParked(name)) {
         names.push_back(name);
       }
     }

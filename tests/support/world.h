@@ -98,7 +98,7 @@ class World {
   /// Attempts every pending, ungated pod in name order, over and over, until nothing changes.
   void Schedule();
   /// A bind call of this pod is parked.
-  bool Stands(const std::string& pod) const;
+  bool IsParked(const std::string& pod) const;
   /// A pod without devices was bound to another node than the engine holds for it.
   bool strayed() const { return strayed_; }
 

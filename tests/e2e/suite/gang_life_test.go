@@ -29,7 +29,7 @@ gang:
 `
 
 // lastReleaseHeld keeps back the removal of one member's gate, whichever comes
-// last of n: all others get to the barrier and stand there.
+// last of n: all others get to the barrier and are parked there.
 func lastReleaseHeld(s *bed.Scenario, n int) *bed.Hold {
 	hold := bed.NewHold()
 	released := map[string]bool{} // only touched under the proxy's lock
@@ -46,22 +46,22 @@ func lastReleaseHeld(s *bed.Scenario, n int) *bed.Hold {
 	return hold
 }
 
-// standing waits until so many members stand at the barrier.
-func standing(t *testing.T, s *bed.Scenario, n int) {
+// parked waits until so many members are parked at the barrier.
+func parked(t *testing.T, s *bed.Scenario, n int) {
 	t.Helper()
-	bed.Eventually(t, bed.Timeout, fmt.Sprintf("%d members stand at the barrier", n), func() error {
-		return bed.Unless(s.Verbs.InFlight("bind") == n, "%d binds stand", s.Verbs.InFlight("bind"))
+	bed.Eventually(t, bed.Timeout, fmt.Sprintf("%d members are parked", n), func() error {
+		return bed.Unless(s.Verbs.InFlight("bind") == n, "%d binds are parked", s.Verbs.InFlight("bind"))
 	})
 }
 
-// A member that is deleted while others stand at the barrier takes the gang back
+// A member that is deleted while others are parked at the barrier takes the gang back
 // to waiting: nobody is bound, and a replacement lets all start.
 func TestMemberDeletedAtTheBarrier(t *testing.T) {
 	s := control.Scenario(t, bed.Options{Policy: racks, RecordVerbs: true})
 	s.Nodes(2).GPUs(8).Create()
 	hold := lastReleaseHeld(s, 4)
 	gang := s.Pod("g").GPUs(4).Gang("g", 4).Gated().CreateN(4)
-	standing(t, s, 3)
+	parked(t, s, 3)
 	var held *corev1.Pod
 	for _, pod := range gang {
 		if len(s.Now(pod).Spec.SchedulingGates) > 0 {

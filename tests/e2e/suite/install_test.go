@@ -89,7 +89,7 @@ func TestPolicyFromAConfigMap(t *testing.T) {
 }
 
 // A policy that is deleted changes nothing but the metric, not over a restart
-// either; made anew, word for word the same, it is in force again.
+// either; made again with the same text, it is in force again.
 func TestPolicyConfigMapDeleted(t *testing.T) {
 	maps := control.Client.CoreV1().ConfigMaps(bed.SystemNamespace)
 	create := func() {

@@ -41,7 +41,7 @@ const mostAllocated = `profiles:
 
 // What kube-scheduler alone does with each scenario is what is recorded beside
 // it, attempt by attempt. The model of the simulator is held to the same
-// records by the C++ suite, so the two agree. BERTH_RECORD=1 records anew.
+// records by the C++ suite, so the two agree. BERTH_RECORD=1 records again.
 func TestKubeSchedulerModel(t *testing.T) {
 	version, err := control.Client.Discovery().ServerVersion()
 	if err != nil {

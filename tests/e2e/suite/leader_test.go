@@ -168,7 +168,7 @@ func TestLeaderKilledWithGangsHalfBound(t *testing.T) {
 	s.AllBound(competitors...)
 }
 
-// A Lease that somebody takes ends the term though the process lives: standing
+// A Lease that somebody takes ends the term though the process lives: parked
 // binds fail at once, nothing is written any more, and when the Lease is free
 // again the gang starts whole.
 func TestLeaseTakenAway(t *testing.T) {
@@ -177,13 +177,13 @@ func TestLeaseTakenAway(t *testing.T) {
 	leader, follower := s.Leader()
 	lastReleaseHeld(s, 8)
 	gang := s.Pod("g").GPUs(1).Gang("g", 8).Gated().CreateN(8)
-	bed.Eventually(t, bed.Timeout, "7 members stand", func() error {
-		return bed.Unless(s.Service.InFlight("bind") == 7, "%d stand", s.Service.InFlight("bind"))
+	bed.Eventually(t, bed.Timeout, "7 members are parked", func() error {
+		return bed.Unless(s.Service.InFlight("bind") == 7, "%d are parked", s.Service.InFlight("bind"))
 	})
 	taken := time.Now()
 	s.TakeLease("thief", 60)
-	bed.Eventually(t, bed.Timeout, "no bind stands any more", func() error {
-		return bed.Unless(s.Service.InFlight("bind") == 0, "%d stand", s.Service.InFlight("bind"))
+	bed.Eventually(t, bed.Timeout, "no bind is parked any more", func() error {
+		return bed.Unless(s.Service.InFlight("bind") == 0, "%d are parked", s.Service.InFlight("bind"))
 	})
 	failed := 0
 	for _, a := range s.Service.Answers(leader.Name, taken) {
@@ -192,7 +192,7 @@ func TestLeaseTakenAway(t *testing.T) {
 		}
 	}
 	if failed != 7 {
-		t.Errorf("%d of 7 standing binds were answered with 503 and the end of the connection", failed)
+		t.Errorf("%d of 7 parked binds were answered with 503 and the end of the connection", failed)
 	}
 	bed.Eventually(t, bed.Timeout, "nobody leads", func() error {
 		return bed.Unless(!leader.Labelled() && leader.LeaderMetric() == 0, "labelled %v", leader.Labelled())

@@ -34,7 +34,7 @@ func TestOpsPortAsksTheCluster(t *testing.T) {
 
 	tokens := map[string]string{
 		"nobody":   "",
-		"stranger": "not-a-token-of-this-cluster",
+		"unknown": "not-a-token-of-this-cluster",
 		"expired":  s.Account("team-a", "late").MayIn("team-a", reader).TokenUntil(time.Now().Add(-time.Hour)),
 		"ordinary": s.Account("team-a", "ordinary").MayIn("team-a", reader).Token(),
 		"scraper":  s.Account("team-b", "scraper").May("berth-metrics-reader").Token(),
@@ -47,7 +47,7 @@ func TestOpsPortAsksTheCluster(t *testing.T) {
 
 	const ok, unknown, forbidden = http.StatusOK, http.StatusUnauthorized, http.StatusForbidden
 	all := func(status int) map[string]int {
-		wanted := map[string]int{"nobody": unknown, "stranger": unknown, "expired": unknown}
+		wanted := map[string]int{"nobody": unknown, "unknown": unknown, "expired": unknown}
 		for _, name := range []string{"ordinary", "scraper", "operator"} {
 			wanted[name] = status
 		}
@@ -60,7 +60,7 @@ func TestOpsPortAsksTheCluster(t *testing.T) {
 		}
 		return wanted
 	}
-	everybody := map[string]int{"nobody": ok, "stranger": ok, "expired": ok, "ordinary": ok}
+	everybody := map[string]int{"nobody": ok, "unknown": ok, "expired": ok, "ordinary": ok}
 	notFound := only("ordinary", "operator")
 	notFound["ordinary"], notFound["operator"] = http.StatusNotFound, http.StatusNotFound
 	for path, wanted := range map[string]map[string]int{

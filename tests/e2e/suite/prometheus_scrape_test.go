@@ -54,7 +54,7 @@ scrape_configs:
   authorization: {credentials_file: %s}
   tls_config: &tls {ca_file: %s, server_name: %s}
   static_configs: &replica [{targets: ["127.0.0.1:%d"]}]
-- {job_name: stranger, scheme: https, tls_config: *tls, static_configs: *replica}
+- {job_name: no-token, scheme: https, tls_config: *tls, static_configs: *replica}
 - {job_name: wrong-name, scheme: https, authorization: {credentials_file: %[3]s}, tls_config: {ca_file: %[4]s}, static_configs: *replica}
 `, service.Labels[monitor.Spec.JobLabel], *endpoint.Scheme,
 		s.WriteFile("metrics-token", token), s.WriteFile("berth-ca/ca.crt", ca), *endpoint.TLSConfig.ServerName, port)
@@ -117,7 +117,7 @@ func TestPrometheusScrapesBerth(t *testing.T) {
 	})
 	// Certificates live for a day here, so that their end is near; nothing else is
 	// wrong.
-	samples, err := p.Query(`count by (alertname) (ALERTS{job!~"stranger|wrong-name"})`)
+	samples, err := p.Query(`count by (alertname) (ALERTS{job!~"no-token|wrong-name"})`)
 	var pending []string
 	for _, sample := range samples {
 		pending = append(pending, sample.Metric["alertname"])
@@ -140,7 +140,7 @@ var seldom = map[string]bool{
 // checkTargets waits until Berth is up for its own account, and for nobody else.
 func checkTargets(t *testing.T, p *bed.Prometheus) {
 	t.Helper()
-	want := map[string]string{"berth": "", "stranger": "server returned HTTP status 401", "wrong-name": "cannot validate certificate for 127.0.0.1"}
+	want := map[string]string{"berth": "", "no-token": "server returned HTTP status 401", "wrong-name": "cannot validate certificate for 127.0.0.1"}
 	bed.Eventually(t, bed.Timeout, "the targets are known", func() error {
 		var targets struct {
 			ActiveTargets []struct {

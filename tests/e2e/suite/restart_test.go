@@ -46,14 +46,14 @@ func TestKilledWithHalfTheGangBound(t *testing.T) {
 	}
 }
 
-// Killed while members stand at the barrier, Berth has bound none of them; it
-// starts the gang anew, whole.
+// Killed while members are parked at the barrier, Berth has bound none of them; it
+// starts the gang again, whole.
 func TestKilledWhileTheBarrierStands(t *testing.T) {
 	s := control.Scenario(t, bed.Options{Policy: racks, RecordVerbs: true})
 	s.Nodes(2).GPUs(4).Create()
 	lastReleaseHeld(s, 8)
 	gang := s.Pod("g").GPUs(1).Gang("g", 8).Gated().CreateN(8)
-	standing(t, s, 7)
+	parked(t, s, 7)
 	s.KillBerth(syscall.SIGKILL)
 	if n := s.EverBound(gang...); n != 0 {
 		t.Fatalf("%d members were bound before their gang had come", n)

@@ -11,20 +11,20 @@ import (
 	"berth.dev/tests/e2e/suite/bed"
 )
 
-// shortStand lets a bind stand for one second only, far less than a gang of
+// shortPark parks a bind for one second only, far less than a gang of
 // thousands takes to arrive.
-const shortStand = `apiVersion: berth.dev/v1alpha1
+const shortPark = `apiVersion: berth.dev/v1alpha1
 kind: PolicyConfiguration
 gang: {bindTimeout: 1s, planTimeout: 60s}
 `
 
-// A gang of 2,000 arrives slower than one call may stand: the calls that time
+// A gang of 2,000 arrives slower than one call may be parked: the calls that time
 // out stay counted, so the gang starts all the same, and no member before its
 // minimum has arrived.
 func TestGangLargerThanOneBarrier(t *testing.T) {
-	s := control.Scenario(t, bed.Options{Policy: shortStand, RecordVerbs: true})
+	s := control.Scenario(t, bed.Options{Policy: shortPark, RecordVerbs: true})
 	s.Nodes(250).GPUs(8).CPU(128).Create()
-	// Slow releases make the delivery slower than the stand, on any machine.
+	// Slow releases make the delivery slower than that time, on any machine.
 	s.Proxy.Add(&bed.Rule{Method: http.MethodPatch, Path: bed.PodPath, Do: bed.Delay(50 * time.Millisecond)})
 	gang := s.Pod("g").GPUs(1).Gang("g", 2000).Gated().CreateN(2000)
 	s.AllBoundWithin(4*time.Minute, gang...)
@@ -37,7 +37,7 @@ func TestGangLargerThanOneBarrier(t *testing.T) {
 	if refused == 0 {
 		t.Error("no bind timed out: the gang fitted into one barrier, so this proves nothing")
 	}
-	t.Logf("%d binds stood too long and came back", refused)
+	t.Logf("%d binds were parked too long and came back", refused)
 }
 
 // A member deleted while its gang's Bindings are being posted costs the gang

@@ -65,7 +65,7 @@ const hiddenRule = `profiles:
 `
 
 // A gang member that kube-scheduler's own filters refuse on its planned node is
-// planned anew, elsewhere.
+// planned again, elsewhere.
 func TestRefusedMemberIsReplanned(t *testing.T) {
 	bothWays(t, func(t *testing.T, gated bool) {
 		s := control.Scenario(t, bed.Options{Policy: racks, SchedulerConfig: hiddenRule})

@@ -190,9 +190,9 @@ func TestMutualTLSAsksForAName(t *testing.T) {
 	}
 }
 
-// Strangers who connect to every port, say nothing, and come again when they are
+// Unknown clients that connect to every port, say nothing, and come again when they are
 // sent away, keep neither kube-scheduler nor kubelets out.
-func TestPortsFullOfStrangers(t *testing.T) {
+func TestPortsFullOfIdleClients(t *testing.T) {
 	issuer := bed.NewIssuer(t)
 	m := bed.NewMount(t, issuer.Issue(bed.Leaf{CommonName: "berth"}), issuer.CA())
 	health := bed.FreeAddress(t)

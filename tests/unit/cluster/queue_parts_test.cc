@@ -143,7 +143,7 @@ TEST_CASE("a planned pod that is relabelled is charged as it was planned", "[uni
   CHECK(t.Used(kNonPreemptible) == Amounts2{0, 0});
   t.Add(MakePod("p").Gpu(1).Label("berth.dev/preemptible", "false"));
   CHECK(t.Used(kNonPreemptible) == Amounts2{0, 0});
-  t.store.Unreserve(*t.store.FindPod("uid-p"));  // it is planned anew
+  t.store.Unreserve(*t.store.FindPod("uid-p"));  // it is planned again
   t.store.SetCharge(*t.store.FindPod("uid-p"), t.store.FindNode("h"), Charge::kPlanned);
   CHECK(t.Used(kNonPreemptible) == Amounts2{1, 1});
   CHECK(t.Used(kBoth) == Amounts2{1, 1});

@@ -282,9 +282,9 @@ TEST_CASE("whether a pod of a lower priority holds room", "[unit][cluster]") {
   CHECK_FALSE(store.HoldsBelow(1, 4));  // priorities count inside a queue
   store.UpsertPod(pod(1));
   CHECK(store.HoldsBelow(0, 2));
-  store.UpsertPod(MakePod("stranger").Gpu(1).Queue("unknown").Priority(-1).On("n"));
+  store.UpsertPod(MakePod("refused").Gpu(1).Queue("unknown").Priority(-1).On("n"));
   CHECK(store.HoldsBelow(1, 0));  // who is in no queue is compared with all
-  store.DeletePod("uid-stranger");
+  store.DeletePod("uid-refused");
   store.DeletePod("uid-p");
   CHECK_FALSE(store.HoldsBelow(0, 1000));
   CHECK_FALSE(store.HoldsBelow(1, 1000));

@@ -98,7 +98,7 @@ TEST_CASE("events repeated change nothing", "[unit][cluster]") {
 }
 
 // Every heartbeat of a kubelet, and every condition that kube-scheduler writes, is an update.
-TEST_CASE("a status update judges nobody anew", "[unit][cluster][bug]") {
+TEST_CASE("a status update has nobody judged again", "[unit][cluster][bug]") {
   StoreTest t;
   t.store.UpsertPod(MakePod("p").Gpu(2).Gang("g", 2));
   t.store.Refresh();
@@ -458,7 +458,7 @@ TEST_CASE("a new policy keeps every charge", "[unit][cluster]") {
   }
 }
 
-TEST_CASE("an edit of amounts alone reads no pod anew", "[unit][cluster]") {
+TEST_CASE("an edit of amounts alone reads no pod again", "[unit][cluster]") {
   StoreTest t(MakePolicy({MakeQueue("a", {"default"}, 8), MakeQueue("b", {"default"})}));
   t.store.UpsertNode(MakeNode("n1").Gpu(8));
   t.store.UpsertPod(MakePod("bound").Gpu(2).Queue("a").On("n1"));
@@ -645,7 +645,7 @@ TEST_CASE("pods that are read in parts mean what they mean when read at once", "
   CHECK(Meaning(in_parts.store) == Meaning(at_once.store));
 }
 
-TEST_CASE("an edit while pods are read begins anew; a queue that is back is itself",
+TEST_CASE("an edit while pods are read begins again; a queue that is back is itself",
           "[unit][cluster]") {
   const auto both = MakePolicy({MakeQueue("a", {"default"}), MakeQueue("b", {"default"})});
   StoreTest t(both);

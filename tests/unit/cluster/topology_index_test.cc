@@ -1,4 +1,4 @@
-// Domains and node order after changes are those of an index that is made anew.
+// Domains and node order after changes are those of an index made from nothing.
 #include "cluster/topology_index.h"
 
 #include <string>
@@ -15,13 +15,13 @@ using testing::MakeNode;
 
 using Names = std::vector<std::string>;
 
-/// The index of the store, which follows its changes, beside one made anew.
+/// The index of the store, which follows its changes, beside one made from nothing.
 struct Both {
   Both() {
     for (const char* name : {"n1", "n2", "n3", "n4"}) Put(MakeNode(name).Block("b").Rack("r"));
   }
   void Put(const kube::Node& node) { store.UpsertNode(node); }
-  Names Anew() {
+  Names Rebuilt() {
     Store fresh{store.policy()};
     for (const auto& node : store.nodes()) {
       if (node->present) fresh.UpsertNode(node->object);
@@ -54,7 +54,7 @@ struct Both {
 
 TEST_CASE("domains and order follow nodes that come, move and go", "[unit][cluster]") {
   Both t;
-  CHECK(t.Now() == t.Anew());
+  CHECK(t.Now() == t.Rebuilt());
   const auto generation = t.store.topology_generation();
   SECTION("one comes") { t.Put(MakeNode("n5").Block("b").Rack("s")); }
   SECTION("one moves to a rack of its own") { t.Put(MakeNode("n2").Block("b").Rack("s")); }
@@ -70,7 +70,7 @@ TEST_CASE("domains and order follow nodes that come, move and go", "[unit][clust
   SECTION("all go") {
     for (const char* name : {"n1", "n2", "n3", "n4"}) t.store.DeleteNode(name);
   }
-  CHECK(t.Now() == t.Anew());
+  CHECK(t.Now() == t.Rebuilt());
   CHECK(t.store.topology_generation() > generation);
 }
 
@@ -116,14 +116,14 @@ TEST_CASE("under new levels nodes are read in parts, while others come and go", 
       t.Put(MakeNode("n2").Block("c").Rack("r").Label("example.com/row", "m2"));
       if (needed) {
         t.store.RefreshTopology();
-        CHECK(Both::ShownBy(t.store) == t.Anew());
+        CHECK(Both::ShownBy(t.store) == t.Rebuilt());
       }
     }
     t.store.Refresh();
     for (const auto& node : t.store.nodes()) CHECK(t.store.rank(node->index) >= 0);
     t.store.ReadMore(1);
   }
-  CHECK(t.Now() == t.Anew());
+  CHECK(t.Now() == t.Rebuilt());
   CHECK(t.store.domains().front().name != "b");
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("nodes that come once leave nothing behind", "[unit][cluster]") {
     t.store.Refresh();
     t.store.DeleteNode(name);
   }
-  CHECK(t.Now() == t.Anew());
+  CHECK(t.Now() == t.Rebuilt());
   CHECK(t.store.nodes().size() == 5);
 }
 

@@ -145,7 +145,7 @@ TEST_CASE("a pod that becomes another user's counts for that one from then on", 
 }
 
 // The record ends at 100. `old` runs since 50, `young` since 130, and of `dark` nobody says since
-// when. Counting begins anew at 200: old counts since 100, young since 130, dark since 200.
+// when. Counting begins again at 200: old counts since 100, young since 130, dark since 200.
 TEST_CASE("over a restart what runs counts since the record ended", "[unit][cluster]") {
   Bed bed;
   const auto since = [&](const std::string& name, std::int64_t second) {

@@ -88,7 +88,7 @@ TEST_CASE("the reference has every key and every term of the score") {
   }
 }
 
-TEST_CASE("the copies of the schema are the program's: ./dev schema writes them anew") {
+TEST_CASE("the copies of the schema are the program's: ./dev schema writes them again") {
   const json schema = json::parse(PolicySchema());
   CHECK(ReadSource("config/schema.json") == PolicySchema());
 

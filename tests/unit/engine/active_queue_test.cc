@@ -482,7 +482,7 @@ TEST_CASE("of two kinds of devices the one counts of which a user has most", "[u
   CHECK(t.queue.Pop()->key == "bob1");
 }
 
-// The line that is kept up with each change gives the same order as one that is built anew.
+// The line that is kept up with each change gives the same order as one that is built from nothing.
 TEST_CASE("a line that was kept is one that was built", "[unit][engine]") {
   std::mt19937 random(20261125);
   const auto draw = [&](int below) {

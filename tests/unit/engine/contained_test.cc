@@ -199,9 +199,9 @@ TEST_CASE("the pause of what a gang has beyond its minimum does not hold up a re
   CHECK((!w.Planned("m3").empty() || !w.Planned("m2").empty()));
 }
 
-// --- strangers in a gang
+// --- pods that do not belong in a gang
 
-TEST_CASE("a stranger that no node could ever take keeps no gang waiting", "[unit][engine]") {
+TEST_CASE("a member that no node could ever take keeps no gang waiting", "[unit][engine]") {
   GangWorld w(2);
   w.Add(MakePod("s").Gpu(64).Gang("g", 2).Min(2).Created(900).Gated().Rank(0));
   w.Gather(2, 2);
@@ -210,7 +210,7 @@ TEST_CASE("a stranger that no node could ever take keeps no gang waiting", "[uni
   CHECK(!w.Planned("m1").empty());
 }
 
-TEST_CASE("an odd stranger takes no place of a gang's minimum", "[unit][engine]") {
+TEST_CASE("a member unlike the others takes no place of a gang's minimum", "[unit][engine]") {
   GangWorld w(2);
   w.Add(MakePod("s").Gpu(7).Gang("g", 2).Min(2).Created(900).Gated().Rank(0));
   w.Gather(2, 2);

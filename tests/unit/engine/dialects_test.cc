@@ -78,7 +78,8 @@ TEST_CASE("minMember 0 is refused, minMember over the members waits", "[unit][en
   CHECK(w.IsPlanned("m2"));
 }
 
-TEST_CASE("a PodGroup that changes before the start is planned by anew", "[unit][engine]") {
+TEST_CASE("a PodGroup that changes before the start is what the gang is planned by again",
+          "[unit][engine]") {
   GroupWorld w;
   w.Group(2);
   w.Members(0, 2);

@@ -153,7 +153,7 @@ TEST_CASE("pods are told before a drain ends them", "[unit][engine]") {
     CHECK(w.evictions() == 0);
     CHECK(w.LogOf("event l0 EvictionWithdrawn").empty());  // it is tried again
   }
-  SECTION("and the next process does not wait anew") {
+  SECTION("and the next process does not wait all over again") {
     w.Restart();
     w.Advance(2'000);
     CHECK(w.evictions() == 2);

@@ -12,7 +12,7 @@ using testing::MakeNode;
 using testing::MakePod;
 using testing::Posting;
 using testing::World;
-using Verdict = ResolveBind::Verdict;
+using Resolution = ResolveBind::Resolution;
 
 TEST_CASE("a member deleted at the barrier", "[unit][engine]") {
   GangWorld w(4);
@@ -33,7 +33,7 @@ TEST_CASE("a member deleted at the barrier", "[unit][engine]") {
     w.Arrive(1);
     w.Delete("m0");
     w.Tick();
-    CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
+    CHECK(w.resolved().at(bind.ticket).resolution == Resolution::kError);
     CHECK(w.Arrive(2).parked);
     CHECK(w.BoundPods() == 0);
     CHECK(w.Arrive(3).posted);
@@ -45,7 +45,7 @@ TEST_CASE("a member deleted at the barrier", "[unit][engine]") {
     w.Arrive(1);
     w.Terminate("m3");
     w.Tick();
-    CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
+    CHECK(w.resolved().at(bind.ticket).resolution == Resolution::kError);
     CHECK(w.UsedGpus() == 0);
     CHECK(w.Why("m0") == "WaitingForMembers");
     CHECK(w.BoundPods() == 0);
@@ -80,7 +80,7 @@ TEST_CASE("a member recreated at the barrier", "[unit][engine][bug]") {
   REQUIRE(bind.parked);
   w.Add(w.Member(0, 2, 2).Uid("uid-m0-again").Gated());
   w.Tick();
-  CHECK(w.resolved().contains(bind.ticket));  // the pod it stood for is gone
+  CHECK(w.resolved().contains(bind.ticket));  // its pod is gone
   CHECK(w.UsedGpus() == 16);
   CHECK_FALSE(w.Planned("m0").empty());
   w.Schedule();
@@ -99,7 +99,7 @@ TEST_CASE("a member that leaves for another gang", "[unit][engine][bug]") {
 }
 
 // "Somebody else's call bound it to the same node": to another one is no success.
-TEST_CASE("a standing member that a stranger binds elsewhere", "[unit][engine][bug]") {
+TEST_CASE("a parked member that another scheduler binds elsewhere", "[unit][engine][bug]") {
   GangWorld w(3);
   w.Gather(2, 2);
   const std::string planned = w.Planned("m0");
@@ -112,7 +112,7 @@ TEST_CASE("a standing member that a stranger binds elsewhere", "[unit][engine][b
   w.Change("m0", [&](kube::Pod& pod) { pod.node_name = other; });
   w.Tick();
   REQUIRE(w.resolved().contains(bind.ticket));
-  CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
+  CHECK(w.resolved().at(bind.ticket).resolution == Resolution::kError);
 }
 
 // kube-scheduler failed over: its new leader asks again while the old leader's call is still
@@ -131,10 +131,11 @@ TEST_CASE("a parked member that is planned elsewhere is parked no more", "[unit]
   w.Arrive(1);
   CHECK(w.NodeOf("m0") != old);  // its room there is not held any more
   REQUIRE(w.resolved().contains(bind.ticket));
-  CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
+  CHECK(w.resolved().at(bind.ticket).resolution == Resolution::kError);
 }
 
-// Once the gang is planned anew its call would have been told to post, to the node of the old plan.
+// Once the gang is planned again its call would have been told to post, to the node of the old
+// plan.
 TEST_CASE("elastic: a member that falls out of the plan is parked no more", "[unit][engine][bug]") {
   GangWorld w(3);
   w.Gather(3, 2);
@@ -144,7 +145,7 @@ TEST_CASE("elastic: a member that falls out of the plan is parked no more", "[un
   REQUIRE(w.Planned("m0").empty());
   w.Tick();
   REQUIRE(w.resolved().contains(bind.ticket));
-  CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
+  CHECK(w.resolved().at(bind.ticket).resolution == Resolution::kError);
 }
 
 TEST_CASE("elastic: starts with the minimum, the rest keep their room for a while",

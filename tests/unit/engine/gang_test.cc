@@ -11,7 +11,7 @@ namespace {
 using testing::GangWorld;
 using testing::MakeNode;
 using testing::MakePod;
-using Verdict = ResolveBind::Verdict;
+using Resolution = ResolveBind::Resolution;
 
 TEST_CASE("a gang leaves a node to which a pod of another scheduler is nominated",
           "[unit][engine][bug]") {
@@ -61,7 +61,8 @@ TEST_CASE("gather, plan, release, barrier, commit", "[unit][engine]") {
   CHECK(w.Arrive(3).posted);
   CHECK(w.BoundPods() == 4);
   CHECK(w.engine().parked_binds() == 0);
-  for (const TicketId ticket : tickets) CHECK(w.resolved().at(ticket).verdict == Verdict::kPost);
+  for (const TicketId ticket : tickets)
+    CHECK(w.resolved().at(ticket).resolution == Resolution::kPost);
   CHECK(w.engine().PlanCounts() == std::pair(0, 0));
   CHECK(w.LogOf("event m0 GangStarted").size() == 1);
   CHECK(w.engine().TakeCounters().gang_waits_ms.size() == 1);
@@ -237,7 +238,7 @@ TEST_CASE("workers that come while their launcher is on its way start as a whole
 // --- The barrier
 // ------------------------------------------------------------------------------------
 
-TEST_CASE("a stand ends at its deadline; the arrival counts on", "[unit][engine]") {
+TEST_CASE("a parked call ends at its deadline; the arrival counts on", "[unit][engine]") {
   GangWorld w(2);
   w.Gather(2, 2);
   const auto first = w.Arrive(0);
@@ -246,7 +247,7 @@ TEST_CASE("a stand ends at its deadline; the arrival counts on", "[unit][engine]
   CHECK_FALSE(w.resolved().contains(first.ticket));
   w.Advance(1);
   REQUIRE(w.resolved().contains(first.ticket));
-  CHECK(w.resolved().at(first.ticket).verdict == Verdict::kError);
+  CHECK(w.resolved().at(first.ticket).resolution == Resolution::kError);
   CHECK(w.resolved().at(first.ticket).error ==
         "berth: its gang is not complete yet; the arrival is counted");
   CHECK(w.VerdictOf("m0").have == 1);
@@ -257,7 +258,7 @@ TEST_CASE("a stand ends at its deadline; the arrival counts on", "[unit][engine]
   CHECK(w.BoundPods() == 2);
 }
 
-TEST_CASE("a caller that has gone does not stand, but has arrived", "[unit][engine]") {
+TEST_CASE("a caller that has gone is not parked, but has arrived", "[unit][engine]") {
   GangWorld w(2);
   w.Gather(2, 2);
   const auto first = w.Arrive(0);
@@ -277,7 +278,7 @@ TEST_CASE("a call that was told to post is not abandoned any more", "[unit][engi
   const auto first = w.Arrive(0);
   REQUIRE(first.parked);
   REQUIRE(w.Arrive(1).posted);
-  REQUIRE(w.resolved().at(first.ticket).verdict == Verdict::kPost);
+  REQUIRE(w.resolved().at(first.ticket).resolution == Resolution::kPost);
   CHECK_FALSE(w.engine().BindAbandoned(first.ticket));
 }
 
@@ -291,10 +292,10 @@ TEST_CASE("two calls for one member: one posts", "[unit][engine]") {
   CHECK(w.VerdictOf("m0").have == 1);
   CHECK(w.Arrive(1).posted);
   CHECK(w.BoundPods() == 2);
-  const auto va = w.resolved().at(a.ticket).verdict;
-  const auto vb = w.resolved().at(b.ticket).verdict;
-  CHECK(((va == Verdict::kPost) != (vb == Verdict::kPost)));
-  CHECK(((va == Verdict::kBound) != (vb == Verdict::kBound)));
+  const auto va = w.resolved().at(a.ticket).resolution;
+  const auto vb = w.resolved().at(b.ticket).resolution;
+  CHECK(((va == Resolution::kPost) != (vb == Resolution::kPost)));
+  CHECK(((va == Resolution::kBound) != (vb == Resolution::kBound)));
 }
 
 TEST_CASE("a call that joined a Binding which did not take effect is answered",
@@ -311,10 +312,10 @@ TEST_CASE("a call that joined a Binding which did not take effect is answered",
   w.engine().BindSettled(uid, w.now());
   w.Tick();
   REQUIRE(w.resolved().contains(joined.ticket));
-  CHECK(w.resolved().at(joined.ticket).verdict == Verdict::kError);
+  CHECK(w.resolved().at(joined.ticket).resolution == Resolution::kError);
 }
 
-TEST_CASE("more arrivals than may stand are told to come back", "[unit][engine]") {
+TEST_CASE("more arrivals than may be parked are told to come back", "[unit][engine]") {
   config::PolicyConfiguration policy;
   policy.gang.max_standing = 1;
   GangWorld w(3, policy);
@@ -419,7 +420,7 @@ TEST_CASE("every new arrival renews the plan", "[unit][engine]") {
   w.Arrive(1);
   w.Advance(59'000);
   CHECK_FALSE(w.Planned("m0").empty());
-  CHECK(w.resolved().at(first.ticket).verdict == Verdict::kError);
+  CHECK(w.resolved().at(first.ticket).resolution == Resolution::kError);
   CHECK(w.Arrive(2).posted);
 }
 
@@ -435,7 +436,7 @@ TEST_CASE("the same member coming again does not renew the plan", "[unit][engine
   CHECK(w.UsedGpus() == 0);
 }
 
-TEST_CASE("a plan that dissolves ends the calls that stand", "[unit][engine]") {
+TEST_CASE("a plan that dissolves ends the calls that are parked", "[unit][engine]") {
   config::PolicyConfiguration policy;
   policy.gang.plan_timeout = std::chrono::milliseconds(5000);
   GangWorld w(2, policy);
@@ -443,7 +444,7 @@ TEST_CASE("a plan that dissolves ends the calls that stand", "[unit][engine]") {
   const auto bind = w.Arrive(0);
   REQUIRE(bind.parked);
   w.Advance(5000);
-  CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
+  CHECK(w.resolved().at(bind.ticket).resolution == Resolution::kError);
   CHECK(w.engine().parked_binds() == 0);
   CHECK_FALSE(w.Bind("m0", "n0").posted);
 }

@@ -291,10 +291,10 @@ TEST_CASE("a Job's last retry starts", "[unit][engine][bug]") {
   }
   SECTION("to a leader that followed until now") {
     w.Add(Worker("again", 4));
-    const auto anew = Engine::WithClusterOf(w.engine(), {.instance = "y"}, w.now());
-    anew->Start(w.now());
-    anew->Step(w.now());
-    CHECK(anew->PlanCounts().first == 1);
+    const auto rebuilt = Engine::WithClusterOf(w.engine(), {.instance = "y"}, w.now());
+    rebuilt->Start(w.now());
+    rebuilt->Step(w.now());
+    CHECK(rebuilt->PlanCounts().first == 1);
     w.Tick();
   }
   SECTION("under a new policy") {

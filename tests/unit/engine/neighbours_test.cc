@@ -172,7 +172,7 @@ TEST_CASE("members that must spread are released in turns", "[unit][engine][bug]
   for (int come = 0; come < 4; ++come) {
     std::string free;
     for (const auto& [name, pod] : w.pods()) {
-      const bool open = pod.scheduling_gates.empty() && !w.Stands(name) && w.NodeOf(name).empty();
+      const bool open = pod.scheduling_gates.empty() && !w.IsParked(name) && w.NodeOf(name).empty();
       if (open) free += name;
     }
     INFO(come);

@@ -201,17 +201,17 @@ TEST_CASE("who comes before the news of its victim's end is held at bind, not at
   CHECK(w.Bind("high", "n").posted);
 }
 
-// A stranger's end makes room on the node, and none in the queue.
+// The end of a pod of another scheduler makes room on the node, and none in the queue.
 TEST_CASE("a pod is not let in before the quota of its victim is free", "[unit][engine][bug]") {
   World w(MakePolicy({MakeQueue("default", {"*"}, 2)}));
   w.Add(MakeNode("n").Gpu(4));
   w.Start();
-  w.Add(MakePod("stranger").Gpu(2).Scheduler("other").On("n"));
+  w.Add(MakePod("other").Gpu(2).Scheduler("other").On("n"));
   w.Add(MakePod("victim").Gpu(2).On("n"));
   w.Add(MakePod("high").Gpu(2).Priority(10));
   REQUIRE(w.engine().Preempt("uid-high", {{"n", {{"uid-victim"}, 0}}}, w.now()).size() == 1);
   w.Terminate("victim");
-  w.Delete("stranger");
+  w.Delete("other");
   w.Tick();
   CHECK_FALSE(w.Bind("high", "n").posted);
   CHECK(w.Planned("high") == "n");

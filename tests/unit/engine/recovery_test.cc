@@ -16,7 +16,7 @@ using testing::MakeQueue;
 using testing::PodBuilder;
 using testing::Posting;
 using testing::World;
-using Verdict = ResolveBind::Verdict;
+using Resolution = ResolveBind::Resolution;
 
 PodBuilder Member(const std::string& name, int size = 4) {
   return MakePod(name).Gpu(8).Gang("g", size);
@@ -48,7 +48,7 @@ TEST_CASE("a half-bound gang finds the room it was planned for", "[unit][engine]
   CHECK(w.BoundPods() == 4);
 }
 
-TEST_CASE("an engine made anew is that of a new process", "[unit][engine]") {
+TEST_CASE("an engine made again is that of a new process", "[unit][engine]") {
   FourNodes w(MakePolicy({MakeQueue("default", {"*"}, 40)}));
   w.engine().OnNamespace(testing::MakeNamespace("default", {{"team", "x"}}));
   w.Add(Member("a").On("n0").Claim("x-1", "n0", "default", 0));
@@ -58,20 +58,20 @@ TEST_CASE("an engine made anew is that of a new process", "[unit][engine]") {
   w.Start();
   w.Filter("c");
   w.Bind("c", w.Planned("c"));
-  REQUIRE(w.Stands("c"));
+  REQUIRE(w.IsParked("c"));
 
-  const auto anew = Engine::WithClusterOf(w.engine(), {.instance = "y"}, w.now());
-  CHECK_FALSE(anew->started());
-  CHECK(anew->parked_binds() == 0);
-  CHECK(anew->TakeActions().empty());
-  CHECK_FALSE(anew->NextDeadline());
-  anew->Start(w.now());
-  anew->Step(w.now());
+  const auto rebuilt = Engine::WithClusterOf(w.engine(), {.instance = "y"}, w.now());
+  CHECK_FALSE(rebuilt->started());
+  CHECK(rebuilt->parked_binds() == 0);
+  CHECK(rebuilt->TakeActions().empty());
+  CHECK_FALSE(rebuilt->NextDeadline());
+  rebuilt->Start(w.now());
+  rebuilt->Step(w.now());
   w.Restart();
   w.Start();
-  CHECK(anew->store().LedgerString() == w.store().LedgerString());
-  CHECK(*anew->store().NamespaceLabels("default") == kube::StringMap{{"team", "x"}});
-  CHECK(anew->store().policy() == w.store().policy());
+  CHECK(rebuilt->store().LedgerString() == w.store().LedgerString());
+  CHECK(*rebuilt->store().NamespaceLabels("default") == kube::StringMap{{"team", "x"}});
+  CHECK(rebuilt->store().policy() == w.store().policy());
 }
 
 TEST_CASE("claims that are not to be believed", "[unit][engine]") {
@@ -149,7 +149,7 @@ TEST_CASE("plans in a format of another release count as none", "[unit][engine]"
     const auto& store = w.engine().store();
     return store.queue(store.queues()[queue]).used[store.device_ids().front()] / 1000;
   };
-  CHECK(used(0) == 32);  // what the labels say, the two that wait planned anew
+  CHECK(used(0) == 32);  // what the labels say, the two that wait planned again
   CHECK(used(1) == 0);   // nothing read by chance
   for (const char* name : {"c", "d"}) {
     w.Filter(name);
@@ -175,7 +175,7 @@ TEST_CASE("a restart in the middle of a start loses nothing", "[unit][engine]") 
     const std::string name = "m" + std::to_string(i);
     REQUIRE(w.Bind(name, w.Planned(name)).parked);
   }
-  SECTION("before the commit: planned anew, whole") {
+  SECTION("before the commit: planned rebuilt, whole") {
     w.Restart();
     CHECK(w.BoundPods() == 0);
     w.Schedule();
@@ -239,7 +239,7 @@ TEST_CASE("a launcher that ran ahead does not start the gang over a restart",
 // --- Policies
 // ---------------------------------------------------------------------------------------
 
-TEST_CASE("a new policy makes uncommitted plans anew", "[unit][engine]") {
+TEST_CASE("a new policy makes uncommitted plans again", "[unit][engine]") {
   FourNodes w;
   w.Start();
   w.Add(Member("a", 2).Gated());
@@ -255,7 +255,7 @@ TEST_CASE("a new policy makes uncommitted plans anew", "[unit][engine]") {
   }
   SECTION("under which it may") {
     w.Reload(MakePolicy({MakeQueue("other", {"default"})}));
-    CHECK(w.resolved().at(bind.ticket).verdict == Verdict::kError);
+    CHECK(w.resolved().at(bind.ticket).resolution == Resolution::kError);
     CHECK(w.UsedGpus() == 16);
     w.Schedule();
     CHECK(w.BoundPods() == 2);

@@ -247,7 +247,9 @@ TEST_CASE("a node that goes takes no plan along", "[unit][engine]") {
   SECTION("deleted") { w.Remove(first); }
   SECTION("cordoned") { w.Add(MakeNode(first).Gpu(8).Cordoned()); }
   SECTION("shrunk") { w.Add(MakeNode(first).Gpu(4)); }
-  SECTION("taken by a stranger") { w.Add(MakePod("x").Gpu(4).Scheduler("other").On(first)); }
+  SECTION("taken by a pod of another scheduler") {
+    w.Add(MakePod("x").Gpu(4).Scheduler("other").On(first));
+  }
   w.Tick();
   CHECK(w.Planned("a") != first);
   CHECK_FALSE(w.Planned("a").empty());
@@ -260,7 +262,9 @@ TEST_CASE("a single does not stay planned on a node that is overfull", "[unit][e
   w.Tick();
   const std::string first = w.Planned("a");
   SECTION("shrunk") { w.Add(MakeNode(first).Gpu(4)); }
-  SECTION("taken by a stranger") { w.Add(MakePod("x").Gpu(4).Scheduler("other").On(first)); }
+  SECTION("taken by a pod of another scheduler") {
+    w.Add(MakePod("x").Gpu(4).Scheduler("other").On(first));
+  }
   w.Tick();
   CHECK(w.Planned("a") != first);
   CHECK_FALSE(w.Planned("a").empty());

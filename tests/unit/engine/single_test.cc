@@ -122,7 +122,7 @@ TEST_CASE("a bound pod is answered its own node", "[unit][engine]") {
   CHECK_FALSE(w.Bind("p", "n2").error.empty());
 }
 
-TEST_CASE("bind refuses what it cannot stand for", "[unit][engine]") {
+TEST_CASE("bind refuses what cannot be bound", "[unit][engine]") {
   TwoNodes w;
   w.Add(MakePod("p").Gpu(1));
   const std::string node = w.Filter("p").node();
@@ -135,7 +135,7 @@ TEST_CASE("bind refuses what it cannot stand for", "[unit][engine]") {
         bind("uid-p", "other", "p", node), bind("uid-p", "default", "p", "n9"),
         bind("uid-p", "default", "p", w.Other(node))}) {
     CHECK_FALSE(answer.parked);
-    CHECK(answer.now.verdict == ResolveBind::Verdict::kError);
+    CHECK(answer.now.resolution == ResolveBind::Resolution::kError);
     CHECK(answer.now.error.starts_with("berth: "));
   }
   CHECK(w.Planned("p") == node);
@@ -158,22 +158,22 @@ TEST_CASE("bind twice is bind once", "[unit][engine]") {
   SECTION("it succeeds") {
     w.engine().BindFinished("uid-p", BindOutcome::kBound, w.now());
     w.Tick();
-    CHECK(w.resolved().at(second.ticket).verdict == ResolveBind::Verdict::kBound);
+    CHECK(w.resolved().at(second.ticket).resolution == ResolveBind::Resolution::kBound);
   }
   SECTION("it fails") {
     w.engine().BindFinished("uid-p", BindOutcome::kRefused, w.now());
     w.Tick();
-    CHECK(w.resolved().at(second.ticket).verdict == ResolveBind::Verdict::kError);
+    CHECK(w.resolved().at(second.ticket).resolution == ResolveBind::Resolution::kError);
     CHECK(w.Planned("p") == node);
   }
   SECTION("the watch is first") {
     w.Change("p", [&](kube::Pod& pod) { pod.node_name = node; });
     w.Tick();
-    CHECK(w.resolved().at(second.ticket).verdict == ResolveBind::Verdict::kBound);
+    CHECK(w.resolved().at(second.ticket).resolution == ResolveBind::Resolution::kBound);
   }
   SECTION("nobody says") {
     w.Advance(20'000);
-    CHECK(w.resolved().at(second.ticket).verdict == ResolveBind::Verdict::kError);
+    CHECK(w.resolved().at(second.ticket).resolution == ResolveBind::Resolution::kError);
   }
   CHECK(w.UsedGpus() == 8);
   CHECK(w.engine().parked_binds() == 0);
@@ -266,7 +266,7 @@ TEST_CASE("unknown pods are judged by the same rules", "[unit][engine]") {
   const std::vector<std::pair<kube::Pod, std::string>> rows = {
       {MakePod("a").Gpu(9), "NeverFits"},
       {MakePod("b").Gpu(1).Queue("nope"), "UnknownQueue"},
-      {MakePod("c").Gpu(1).Ns("stranger"), "QueueNotAllowed"},
+      {MakePod("c").Gpu(1).Ns("unlisted"), "QueueNotAllowed"},
       {MakePod("d").Gpu(1).Gang("g", 2), "WaitingForMembers"},
       {MakePod("e").Gpu(1).Invalid("x"), "InvalidRequest"},
       {MakePod("f").Gpu(1).Selector("zone", "x"), "NoMatchingNodes"},

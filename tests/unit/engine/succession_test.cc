@@ -137,16 +137,16 @@ TEST_CASE("the next engine knows what happened while it was told of the cluster"
     }
     w.engine().SetListener(nullptr);
     const auto next = succession.Take();
-    const auto anew = Engine::WithClusterOf(w.engine(), {.instance = "anew"}, w.now());
+    const auto rebuilt = Engine::WithClusterOf(w.engine(), {.instance = "rebuilt"}, w.now());
     CHECK_FALSE(next->started());
     CHECK(next->PlanCounts() == std::pair(0, 0));
-    for (Engine* engine : {next.get(), anew.get()}) {
+    for (Engine* engine : {next.get(), rebuilt.get()}) {
       engine->Start(w.now());
       do engine->Step(w.now());
       while (engine->unfinished());
     }
     INFO(event.name << " before part " << at);
-    CHECK(Known(*next) == Known(*anew));
+    CHECK(Known(*next) == Known(*rebuilt));
     CHECK(next->store().policy() == w.store().policy());
   }
   CHECK(parts > 10);

@@ -140,7 +140,7 @@ TEST_CASE("who waits rests no more under another policy", "[unit][engine]") {
   CHECK(w.Planned("p") == "half");
 }
 
-TEST_CASE("a gated pod rests until pods of lower standing hold what it needs", "[unit][engine]") {
+TEST_CASE("a gated pod rests until pods that come after it hold what it needs", "[unit][engine]") {
   Waiting w;
   w.Add(MakePod("v").Gpu(3).Queue("q").Label("berth.dev/preemptible", "false").On("half"));
   w.Add(MakePod("p").Gpu(3).Queue("q").Priority(10).Gated());
@@ -165,7 +165,7 @@ TEST_CASE("a pod that no node would take is judged again when a full node would"
   CHECK(w.LogOf("evict v").size() == 1);
 }
 
-TEST_CASE("a pod of lower standing that is not bound yet gives its place up", "[unit][engine]") {
+TEST_CASE("a pod that comes after it and is not bound yet gives its place up", "[unit][engine]") {
   Waiting w;
   w.Add(MakePod("v").Gpu(3).Queue("q"));
   REQUIRE(w.Filter("v").node() == "half");

@@ -149,7 +149,7 @@ TEST_CASE_METHOD(HostTest, "a single is bound: asked, posted, answered", "[unit]
   CHECK(host.ParkedBinds().empty());
 }
 
-TEST_CASE_METHOD(HostTest, "members stand until their gang is there", "[unit]") {
+TEST_CASE_METHOD(HostTest, "members are parked until their gang is there", "[unit]") {
   Lead();
   const std::string node = NodeFor("a");
   const Id first = Bind("a", node);
@@ -197,7 +197,7 @@ TEST_CASE_METHOD(HostTest, "a call for a pod that our watch has not brought yet 
   }
 }
 
-TEST_CASE_METHOD(HostTest, "a caller that has gone does not stand", "[unit]") {
+TEST_CASE_METHOD(HostTest, "a caller that has gone is not parked", "[unit]") {
   Lead();
   const Id call = Bind("a");
   SECTION("while it is parked") {

@@ -276,7 +276,7 @@ TEST_CASE("500 watches again, but not forever", "[kube][reflector]") {
 }
 
 // An API server that restarts must not be asked for everything by all who lost their watches.
-TEST_CASE("lost connections and 429 never list anew", "[kube][reflector][bug]") {
+TEST_CASE("lost connections and 429 never list again", "[kube][reflector][bug]") {
   Bed bed;
   std::vector<FakeReply> script{ListOf({}, "10")};
   for (int i = 0; i < 4; ++i) {

@@ -208,16 +208,16 @@ TEST_CASE("what is kept while nodes change is what a new count says", "[unit][po
       if (below(5) == 0) t.store.DeleteNode("n" + std::to_string(below(5)));
       if (below(2) == 0) continue;  // several changes at once
       const Names changed = t.Changed();
-      EmptyRoom anew(t.store, t.scorer.fit());
+      EmptyRoom fresh(t.store, t.scorer.fit());
       for (Asked& a : asked) {
         const EmptyRoom::Place place{.level = a.level};
-        const EmptyFit fit = anew.Ask(a.pod->shape, a.pods, place, *a.pod->workload);
+        const EmptyFit fit = fresh.Ask(a.pod->shape, a.pods, place, *a.pod->workload);
         const bool told = std::ranges::find(changed, a.pod->workload->name) != changed.end();
         REQUIRE((told || fit == a.fit));
         if (below(3) == 0) a.pods = 1 + below(12);
         t.room.Forget(*a.pod->workload);
         a.fit = t.Ask(*a.pod, a.pods, a.level);
-        REQUIRE(a.fit == anew.Ask(a.pod->shape, a.pods, place, *a.pod->workload));
+        REQUIRE(a.fit == fresh.Ask(a.pod->shape, a.pods, place, *a.pod->workload));
       }
     }
   }

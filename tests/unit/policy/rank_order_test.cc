@@ -97,10 +97,10 @@ int Changes(const Names& nodes, std::size_t letters) {
   return changes;
 }
 
-TEST_CASE("a stranger who keeps others away does not mix up the ranks", "[unit][policy][bug]") {
+TEST_CASE("a pod that keeps others away does not mix up the ranks", "[unit][policy][bug]") {
   TwoRacks t;
   t.Node(MakeNode("far").Gpu(1));
-  t.Pod(MakePod("stranger").Gpu(1).NotNear("app", "nobody", kHostname).On("far"));
+  t.Pod(MakePod("loner").Gpu(1).NotNear("app", "nobody", kHostname).On("far"));
   const Names nodes = t.Place(Members("m", 8, MakePod("").Gpu(2)));
   REQUIRE(nodes.size() == 8);
   CHECK(Changes(nodes, 2) == 1);

@@ -156,14 +156,14 @@ TEST_CASE("TLS alone: whoever can reach the port is served, but not in plain tex
 TEST_CASE("mutual TLS: a certificate of the CA, with an allowed name", "[tls]") {
   Fixture f;
   f.AskForCertificates({"scheduler", "other.example.com"});
-  f.files.Issue("stranger", {.common_name = "stranger", .dns_names = {"stranger.example.com"}});
+  f.files.Issue("unlisted", {.common_name = "unlisted", .dns_names = {"unlisted.example.com"}});
   f.files.Issue("by-dns", {.common_name = "x", .dns_names = {"other.example.com"}});
   f.files.Issue("wildcard", {.common_name = "x", .dns_names = {"*.example.com"}});
   REQUIRE(f.Start().empty());
   CHECK(f.Serves("scheduler"));
   CHECK(f.Serves("by-dns"));
-  CHECK_FALSE(f.Serves("stranger"));
-  CHECK_THAT(f.Refusal(1), Catch::Contains("none of the allowed names, but CN \"stranger\""));
+  CHECK_FALSE(f.Serves("unlisted"));
+  CHECK_THAT(f.Refusal(1), Catch::Contains("none of the allowed names, but CN \"unlisted\""));
   CHECK_FALSE(f.Serves("wildcard"));
   CHECK_THAT(f.Refusal(2), Catch::Contains("none of the allowed names"));
   CHECK_FALSE(f.Serves(""));

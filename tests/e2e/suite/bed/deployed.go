@@ -239,7 +239,7 @@ func newProjection(pod *corev1.Pod, mount corev1.VolumeMount, dir string) (*proj
 	return nil, nil
 }
 
-// sync writes the files anew if the object has changed.
+// sync writes the files again if the object has changed.
 func (p *projection) sync(s *Scenario) error {
 	version, files, err := p.read(s)
 	if err != nil || version == p.version {

@@ -73,10 +73,10 @@ std::vector<std::string> Log() {
   r.At(22, [](Engine& e) { e.OnPod(MakePod("big").Gpu(99).Gated(), 22); });
   r.At(25, [](Engine& e) { e.Step(25); });
   const std::vector<std::string_view> offered{"n1", "n2", "n3"};
-  const kube::Pod stranger = MakePod("stranger").Gpu(1);
+  const kube::Pod unknown = MakePod("unknown").Gpu(1);
   r.At(30, [&](Engine& e) { e.Filter({.uid = "uid-s", .offered = offered}, 30); });
   r.At(31, [&](Engine& e) {
-    e.Filter({.uid = "uid-stranger", .offered = offered, .request_pod = [&] { return &stranger; }},
+    e.Filter({.uid = "uid-unknown", .offered = offered, .request_pod = [&] { return &unknown; }},
              31);
   });
   std::string node;
@@ -239,7 +239,7 @@ TEST_CASE("a log that ends early says so", "[replay]") {
   CHECK(Run(lines).code == 1);
 }
 
-TEST_CASE("a new process in the same log begins anew", "[replay]") {
+TEST_CASE("a new process in the same log begins again", "[replay]") {
   auto lines = Log();
   lines.pop_back();
   const auto again = Log();

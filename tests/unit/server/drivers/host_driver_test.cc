@@ -124,7 +124,7 @@ struct Bed {
     return !Filter("a") && !host.Prioritize(ExtenderArgs{}) && !Bind("a", "n1") &&
            !host.Preempt(PreemptionArgs{});
   }
-  std::size_t Standing() {
+  std::size_t Parked() {
     return host.Look([](const engine::Engine& e, auto) { return e.parked_binds(); });
   }
   /// Whether /metrics has this line.
@@ -169,15 +169,14 @@ TEST_CASE("by its own clock alone a leader stops answering", "[host]") {
   CHECK(bed.AnswersNothing());
 }
 
-TEST_CASE("on loss standing binds fail at once and plans are dropped; later all goes on",
-          "[host]") {
+TEST_CASE("on loss parked binds fail at once and plans are dropped; later all goes on", "[host]") {
   Bed bed;
   const std::string idle = bed.Ledger();
   bed.host.Start();
   const std::string node = bed.NodeFor("a");
   std::expected<std::string, Unavailable> answer;
   std::jthread call([&] { answer = bed.Bind("a", node); });
-  REQUIRE(Eventually([&] { return bed.Standing() == 1; }));
+  REQUIRE(Eventually([&] { return bed.Parked() == 1; }));
   CHECK(bed.Exports("berth_standing_binds 1"));
   bed.host.Resign();
   call.join();
@@ -191,7 +190,7 @@ TEST_CASE("on loss standing binds fail at once and plans are dropped; later all 
   const std::string a = bed.NodeFor("a");
   const std::string b = bed.NodeFor("b");
   std::jthread first([&] { answer = bed.Bind("a", a); });
-  REQUIRE(Eventually([&] { return bed.Standing() == 1; }));
+  REQUIRE(Eventually([&] { return bed.Parked() == 1; }));
   CHECK(bed.Bind("b", b) == std::string());
   first.join();
   CHECK(answer == std::string());
@@ -275,11 +274,11 @@ TEST_CASE("a call whose caller has hung up ends", "[host]") {
                             .node = node,
                             .client_gone = [&] { return gone.load(); }});
   });
-  REQUIRE(Eventually([&] { return bed.Standing() == 1; }));
+  REQUIRE(Eventually([&] { return bed.Parked() == 1; }));
   gone = true;
   call.join();
   CHECK(answer == "berth: the caller has gone");
-  CHECK(bed.Standing() == 0);
+  CHECK(bed.Parked() == 0);
 }
 
 TEST_CASE("what an earlier term began does not touch the next", "[host]") {

@@ -156,7 +156,7 @@ TEST_CASE("nothing is permitted before the Lease is won", "[leadership]") {
   CHECK(r.Says(R"("leading":false)"));
 }
 
-TEST_CASE("the office is taken when the informer has caught up", "[leadership]") {
+TEST_CASE("leadership is taken over when the informer has caught up", "[leadership]") {
   Replica r;
   r.echo = false;
   r.leadership->Start();
@@ -226,7 +226,7 @@ TEST_CASE("who cannot label its pod leads all the same, and says so", "[leadersh
   CHECK(log.find("the leader's label could not be put on our pod") != std::string::npos);
 }
 
-TEST_CASE("a stolen Lease, or renewals that hang, end the office; it is taken again later",
+TEST_CASE("a stolen Lease, or renewals that hang, end the term; another one begins later",
           "[leadership]") {
   Replica r;
   r.leadership->Start();
@@ -257,7 +257,7 @@ TEST_CASE("a leader takes the label off other pods, and puts back its own", "[le
   CHECK(r.cluster.Patches().back() == "berth-0 " + kOn);
 }
 
-TEST_CASE("in good order: office, then Lease, then label", "[leadership]") {
+TEST_CASE("in good order: term, then Lease, then label", "[leadership]") {
   Replica r;
   r.leadership->Start();
   REQUIRE(Eventually([&] { return r.led == 1; }));
@@ -299,7 +299,7 @@ TEST_CASE("a Lease is not given away while a write is under way", "[leadership]"
   CHECK(write->stop.stop_requested());
 }
 
-// The writes were cut off as soon as the office was left: each with an unknown outcome, and the
+// The writes were cut off as soon as the term had ended: each with an unknown outcome, and the
 // Lease was given away at once.
 TEST_CASE("a write under way is not cut off by an orderly end", "[leadership][bug]") {
   Replica r(/*in_pod=*/false);

@@ -22,10 +22,10 @@ using test::Get;
 using test::Post;
 using test::RawClient;
 
-/// A gate that handlers stand at until it opens.
+/// Parks handlers until it opens.
 class Barrier {
  public:
-  void Stand() {
+  void Park() {
     std::unique_lock lock(mutex_);
     ++standing_;
     changed_.wait(lock, [&] { return open_; });
@@ -36,7 +36,7 @@ class Barrier {
     open_ = true;
     changed_.notify_all();
   }
-  std::size_t standing() const {
+  std::size_t parked() const {
     const std::lock_guard lock(mutex_);
     return standing_;
   }
@@ -58,8 +58,8 @@ struct Fixture {
     });
     server.Handle("POST", "/throw",
                   [](const HttpRequest&) -> HttpResponse { throw std::runtime_error("boom"); });
-    server.Handle("POST", "/stand", [this](const HttpRequest&) {
-      barrier.Stand();
+    server.Handle("POST", "/park", [this](const HttpRequest&) {
+      barrier.Park();
       return HttpResponse{.body = "released"};
     });
     server.Handle("POST", "/until-gone", [this](const HttpRequest& request) {
@@ -293,20 +293,20 @@ TEST_CASE("a Range header neither cuts the answer nor exhausts the stack", "[htt
   CHECK(get("bytes=" + std::string(8000, '1') + "-")->body == "hello");
 }
 
-TEST_CASE("standing calls delay nobody, and all come back", "[http]") {
-  constexpr std::size_t kStanding = 300;
+TEST_CASE("parked calls delay nobody, and all come back", "[http]") {
+  constexpr std::size_t kParked = 300;
   Fixture f;
-  std::vector<RawClient> standing;
-  for (std::size_t i = 0; i < kStanding; ++i) {
-    REQUIRE(standing.emplace_back(f.port).Send(Post("/stand", "x")));
+  std::vector<RawClient> parked;
+  for (std::size_t i = 0; i < kParked; ++i) {
+    REQUIRE(parked.emplace_back(f.port).Send(Post("/park", "x")));
   }
-  REQUIRE(Eventually([&] { return f.barrier.standing() == kStanding; }));
+  REQUIRE(Eventually([&] { return f.barrier.parked() == kParked; }));
   RawClient client(f.port);
   for (int i = 0; i < 20; ++i) CHECK(client.Call(Post("/echo", "quick"))->body == "quick");
   f.barrier.Open();
-  for (auto& one : standing) CHECK(one.Read()->body == "released");
+  for (auto& one : parked) CHECK(one.Read()->body == "released");
   CHECK(f.Count(HttpEvent::kShed) == 0);
-  standing.clear();
+  parked.clear();
   CHECK(Eventually([&] { return f.server.connections() == 1; }));
 }
 
@@ -329,28 +329,28 @@ TEST_CASE("past its bound the connection that has waited longest makes room", "[
   }));
 }
 
-TEST_CASE("a port full of strangers still answers", "[http][bug]") {
+TEST_CASE("a port full of idle connections still answers", "[http][bug]") {
   Fixture f({.max_connections = 64});
-  std::vector<RawClient> strangers;
+  std::vector<RawClient> others;
   for (int i = 0; i < 200; ++i) {
-    strangers.emplace_back(f.port);
-    if (i % 3 == 1) REQUIRE(strangers.back().Send("POST /echo HTTP/1.1\r\nHost"));
-    if (i % 3 == 2) strangers.back().Call(Get("/page"));
+    others.emplace_back(f.port);
+    if (i % 3 == 1) REQUIRE(others.back().Send("POST /echo HTTP/1.1\r\nHost"));
+    if (i % 3 == 2) others.back().Call(Get("/page"));
   }
   for (int i = 0; i < 5; ++i) CHECK(RawClient(f.port).Call(Post("/echo", "x"))->body == "x");
   CHECK(f.server.connections() <= 2 * 64);
 }
 
-TEST_CASE("calls that stand are not closed for others", "[http]") {
+TEST_CASE("parked calls are not closed for others", "[http]") {
   Fixture f({.max_connections = 2});
-  std::vector<RawClient> standing;
-  for (int i = 0; i < 2; ++i) REQUIRE(standing.emplace_back(f.port).Send(Post("/stand", "x")));
-  REQUIRE(Eventually([&] { return f.barrier.standing() == 2; }));
+  std::vector<RawClient> parked;
+  for (int i = 0; i < 2; ++i) REQUIRE(parked.emplace_back(f.port).Send(Post("/park", "x")));
+  REQUIRE(Eventually([&] { return f.barrier.parked() == 2; }));
   RawClient third(f.port);
   CHECK(third.Closed());
   CHECK(f.Count(HttpEvent::kShed) == 1);
   f.barrier.Open();
-  for (auto& one : standing) CHECK(one.Read()->body == "released");
+  for (auto& one : parked) CHECK(one.Read()->body == "released");
   CHECK(Eventually([&] { return RawClient(f.port).Call(Post("/echo", "4")).has_value(); }));
 }
 
@@ -423,21 +423,21 @@ TEST_CASE("draining waits for calls, and not for idle connections", "[http]") {
   Fixture f;
   RawClient idle(f.port);
   CHECK(idle.Call(Post("/echo", "x"))->body == "x");
-  RawClient standing(f.port);
-  REQUIRE(standing.Send(Post("/stand", "x")));
-  REQUIRE(Eventually([&] { return f.barrier.standing() == 1; }));
+  RawClient parked(f.port);
+  REQUIRE(parked.Send(Post("/park", "x")));
+  REQUIRE(Eventually([&] { return f.barrier.parked() == 1; }));
 
   SECTION("a call under way gets its answer, and is told to go elsewhere") {
     std::thread drain([&] { CHECK(f.server.Drain(test::kPatience)); });
     REQUIRE(Eventually([&] { return !RawClient(f.port).connected(); }));
     f.barrier.Open();
-    const auto answer = standing.Read();
+    const auto answer = parked.Read();
     drain.join();
     REQUIRE(answer.has_value());
     CHECK(answer->body == "released");
     CHECK_THAT(answer->head,
                Catch::Contains("Connection: close") && !Catch::Contains("Keep-Alive"));
-    CHECK(standing.Closed());
+    CHECK(parked.Closed());
     CHECK(idle.Closed());
     CHECK(f.server.connections() == 0);
   }
@@ -451,9 +451,9 @@ TEST_CASE("idle connections are ended at a word, those under way and new ones li
   Fixture f;
   RawClient idle(f.port);
   CHECK(idle.Call(Post("/echo", "x"))->body == "x");
-  RawClient standing(f.port);
-  REQUIRE(standing.Send(Post("/stand", "x")));
-  REQUIRE(Eventually([&] { return f.barrier.standing() == 1 && f.server.in_flight() == 1; }));
+  RawClient parked(f.port);
+  REQUIRE(parked.Send(Post("/park", "x")));
+  REQUIRE(Eventually([&] { return f.barrier.parked() == 1 && f.server.in_flight() == 1; }));
   RawClient fresh(f.port);
   REQUIRE(Eventually([&] { return f.server.connections() == 3; }));
   REQUIRE(Eventually([&] { return f.server.in_flight() == 1; }));
@@ -462,8 +462,8 @@ TEST_CASE("idle connections are ended at a word, those under way and new ones li
   CHECK(fresh.Call(Post("/echo", "w"))->body == "w");
   CHECK(RawClient(f.port).Call(Post("/echo", "y"))->body == "y");
   f.barrier.Open();
-  CHECK(standing.Read()->body == "released");
-  CHECK(standing.Call(Post("/echo", "z"))->body == "z");
+  CHECK(parked.Read()->body == "released");
+  CHECK(parked.Call(Post("/echo", "z"))->body == "z");
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ TEST_CASE("docs/metrics.md is what the table says", "[metrics]") {
   if (std::getenv("BERTH_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << MetricsReference();
   std::ifstream file(path);
   const std::string page{std::istreambuf_iterator<char>(file), {}};
-  INFO("BERTH_UPDATE_GOLDEN=1 writes it anew");
+  INFO("BERTH_UPDATE_GOLDEN=1 writes it again");
   CHECK(page == MetricsReference());
 }
 

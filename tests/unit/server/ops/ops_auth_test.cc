@@ -163,7 +163,7 @@ TEST_CASE("a failure is one line in the log until reviews succeed again; tokens 
                       !Catch::Contains("good-secret"));
 }
 
-TEST_CASE("strangers' tokens take no more room than there is", "[opsauth]") {
+TEST_CASE("unknown tokens take no more room than there is", "[opsauth]") {
   Fixture f;
   CHECK(f.AskWith("good-1") == 200);
   for (std::size_t i = 0; i < kMaxReviews; ++i) CHECK(f.AskWith("x" + std::to_string(i)) == 401);

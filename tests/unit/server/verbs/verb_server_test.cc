@@ -43,8 +43,8 @@ class FakeHandler final : public VerbHandler {
   std::expected<std::string, Unavailable> Bind(const BindArgs& args) override {
     if (unavailable) return std::unexpected(Unavailable{.http_status = 503});
     std::unique_lock lock(mutex);
-    ++standing;
-    // A condition variable cannot watch a socket: stand in slices, and look between them.
+    ++parked;
+    // A condition variable cannot watch a socket: wait in slices, and look between them.
     while (!changed.wait_for(lock, std::chrono::milliseconds(5), [&] { return open; })) {
       if (args.client_gone()) {
         ++left;
@@ -64,9 +64,9 @@ class FakeHandler final : public VerbHandler {
     open = true;
     changed.notify_all();
   }
-  int Standing() {
+  int Parked() {
     const std::lock_guard lock(mutex);
-    return standing;
+    return parked;
   }
   int Left() {
     const std::lock_guard lock(mutex);
@@ -79,7 +79,7 @@ class FakeHandler final : public VerbHandler {
   std::mutex mutex;
   std::condition_variable changed;
   bool open = false;
-  int standing = 0;
+  int parked = 0;
   int left = 0;
 };
 
@@ -187,15 +187,15 @@ TEST_CASE("a verb is a POST", "[verbs]") {
   CHECK(client.Call(Get("/filter/"))->status == 404);
 }
 
-TEST_CASE("300 binds stand while filter answers; one whose client leaves stands no more",
+TEST_CASE("300 binds are parked while filter answers; one whose client leaves is parked no more",
           "[verbs]") {
-  constexpr int kStanding = 300;
+  constexpr int kParked = 300;
   Fixture f;
   std::vector<RawClient> binds;
-  for (int i = 0; i < kStanding; ++i) {
+  for (int i = 0; i < kParked; ++i) {
     REQUIRE(binds.emplace_back(f.port).Send(Post("/bind", kBind)));
   }
-  REQUIRE(Eventually([&] { return f.handler.Standing() == kStanding; }));
+  REQUIRE(Eventually([&] { return f.handler.Parked() == kParked; }));
   RawClient client(f.port);
   for (int i = 0; i < 20; ++i) CHECK(client.Call(Post("/filter", kArgs))->status == 200);
   binds.pop_back();

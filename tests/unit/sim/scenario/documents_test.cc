@@ -64,7 +64,7 @@ TEST_CASE("the examples in the reference are scenarios") {
   CHECK(examples > 0);
 }
 
-TEST_CASE("the copy of the schema is the program's: ./dev schema writes it anew") {
+TEST_CASE("the copy of the schema is the program's: ./dev schema writes it again") {
   CHECK(ReadSource("sim/scenario/schema.json") == Schema());
 }
 

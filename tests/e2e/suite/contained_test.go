@@ -31,38 +31,38 @@ func nextSecond(t *testing.T, pods ...*corev1.Pod) {
 
 // A pod that takes a colleague's gang name, says the same of it, and can run
 // nowhere: the gang starts without it, and it is told its own reason.
-func TestStrangerThatFitsNowhere(t *testing.T) {
+func TestMemberThatFitsNowhere(t *testing.T) {
 	bothWays(t, func(t *testing.T, gated bool) {
 		s := control.Scenario(t, bed.Options{})
 		s.Nodes(2).GPUs(8).Create()
 		gang := s.Pod("g").GPUs(4).Gang("g", 4).GatedIf(gated).CreateRange(0, 3)
-		stranger := s.Pod("stranger").GPUs(4).Gang("g", 4).Select("example.com/pool", "none").GatedIf(gated).Create()
-		if why := s.WhyIs(gang[0], "NoMatchingNodes"); !strings.Contains(why.Raw, "of stranger.") {
+		odd := s.Pod("odd").GPUs(4).Gang("g", 4).Select("example.com/pool", "none").GatedIf(gated).Create()
+		if why := s.WhyIs(gang[0], "NoMatchingNodes"); !strings.Contains(why.Raw, "of odd.") {
 			t.Errorf("why does not name it: %s", why.Raw)
 		}
-		s.NoneBound(append(gang, stranger)...)
+		s.NoneBound(append(gang, odd)...)
 		gang = append(gang, s.Pod("g").GPUs(4).Gang("g", 4).GatedIf(gated).CreateRange(3, 4)...)
 		s.AllBound(gang...)
-		s.NoneBound(stranger)
+		s.NoneBound(odd)
 	})
 }
 
 // One that comes first fixes the gang's size, as the first member does; the
 // others are told which pod that is, so that they can have it removed.
-func TestStrangerThatComesFirst(t *testing.T) {
+func TestOtherMemberThatComesFirst(t *testing.T) {
 	bothWays(t, func(t *testing.T, gated bool) {
 		s := control.Scenario(t, bed.Options{})
 		s.Nodes(2).GPUs(8).Create()
-		stranger := s.Pod("stranger").GPUs(1).Gang("g", 100).GatedIf(gated).Create()
-		nextSecond(t, stranger)
+		odd := s.Pod("odd").GPUs(1).Gang("g", 100).GatedIf(gated).Create()
+		nextSecond(t, odd)
 		gang := s.Pod("g").GPUs(4).Gang("g", 4).GatedIf(gated).CreateN(4)
 		why := s.WhyIs(gang[0], "GangConflict")
-		if !strings.Contains(why.Raw, "The gang's first member, stranger, says size 100") {
+		if !strings.Contains(why.Raw, "The gang's first member, odd, says size 100") {
 			t.Errorf("why does not name it: %s", why.Raw)
 		}
-		said(s, gang[0], "GangConflict", "stranger")
-		s.NoneBound(append(gang, stranger)...)
-		s.DeleteNow(stranger)
+		said(s, gang[0], "GangConflict", "odd")
+		s.NoneBound(append(gang, odd)...)
+		s.DeleteNow(odd)
 		s.AllBound(gang...)
 	})
 }
