@@ -396,7 +396,6 @@ class Engine : private cluster::StoreListener {
   void ReleaseFromSpared(TimePoint now);
   void GiveUpPlannedOf(const cluster::Workload& gang);
   void RecheckEvicting(TimePoint now);
-  std::vector<const cluster::Workload*> GangsOf(const std::set<std::string>& uids) const;
   void OrderEviction(const cluster::Workload& workload, const cluster::PodInfo& victim,
                      JobsToSuspend* jobs);
   void GoOnEvicting(const cluster::Workload& workload, TimePoint now);
@@ -407,8 +406,11 @@ class Engine : private cluster::StoreListener {
   void LookForHeirs(const cluster::Workload& workload);
   void LookForHeirsOf(const std::string& victim);
   void AfterLastVictim(const cluster::Workload& workload, TimePoint now);
+
+  // eviction_marks.cc
   void NoteMarked();
   std::vector<const cluster::PodInfo*> TakeMarked(const cluster::Workload& workload);
+  std::vector<const cluster::Workload*> GangsOf(const std::set<std::string>& uids) const;
 
   // warnings.cc
   bool Warns(const cluster::Workload& workload, TimePoint now);
@@ -426,6 +428,7 @@ class Engine : private cluster::StoreListener {
   void JudgeInTree(const cluster::Workload& workload, std::span<const cluster::PodInfo* const> pods,
                    TimePoint now);
 
+  // engine.cc
   void TakePod(kube::Pod pod, TimePoint now);
   void TakePolicy(config::PolicyConfiguration policy, TimePoint now);
   void ReadPlanned(TimePoint now);
@@ -433,9 +436,6 @@ class Engine : private cluster::StoreListener {
   void BeginIncarnationAfterLaunchers(const cluster::Workload& workload, TimePoint now);
   void RereadIfDue(TimePoint now);
   void ReadAgain(const std::vector<const cluster::PodInfo*>& pods, TimePoint now);
-
-  cluster::Verdict Current(const cluster::Workload& workload, TimePoint now) const;
-  cluster::Verdict OnItsWay(const cluster::Workload& workload, const Assignment& assignment) const;
   Assignment* FindAssignment(const cluster::PodInfo& pod);
   const Assignment* FindAssignment(const cluster::PodInfo& pod) const;
   std::string NextPlanId(const cluster::Workload& workload);
@@ -443,6 +443,10 @@ class Engine : private cluster::StoreListener {
   std::string QueueName(cluster::QueueId queue) const;
   bool Passthrough() const;
   InputListener* listener() const { return options_.listener; }
+
+  // why.cc
+  cluster::Verdict Current(const cluster::Workload& workload, TimePoint now) const;
+  cluster::Verdict OnItsWay(const cluster::Workload& workload, const Assignment& assignment) const;
 
   Options options_;
   States states_;
