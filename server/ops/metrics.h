@@ -1,4 +1,4 @@
-// Every metric that Berth exports: one table of names, labels and help (metrics.cc), and typed
+// Every metric that Berth exports: one table of names, labels and help (metric_table.cc), and typed
 // methods to feed it. docs/metrics.md is generated from that table.
 #pragma once
 
