@@ -28,6 +28,7 @@
 #include "server/ops/ops_server.h"
 #include "server/ops/policy_edit.h"
 #include "server/ops/views.h"
+#include "server/port_options.h"
 #include "server/verbs/verb_server.h"
 #include "server/version.h"
 
@@ -50,42 +51,10 @@ int Fail(int code, const std::string& message) {
 /// The exit code for a file that could not be used.
 int CodeOf(const kube::FileError& error) { return error.unreadable ? kEnvironment : kBadInput; }
 
-/// The options of a port for small requests from few clients.
-HttpServerOptions Small(HttpServerOptions options) {
-  options.max_connections = 64;
-  options.max_handshakes = 16;
-  options.max_body_bytes = std::size_t{1} << 16U;
-  options.max_bodies_bytes = std::size_t{1} << 20U;
-  options.keep_alive = std::chrono::seconds(60);
-  options.read_timeout = std::chrono::seconds(5);
-  options.write_timeout = std::chrono::seconds(10);
-  return options;
-}
-
 std::string Instance() {
   std::random_device random;
   return fmt::format("{:08x}", random());
 }
-
-/// Lets a line through every 10 s, and says how many were left out. Thread-safe.
-class LogPause {
- public:
-  std::optional<int> Next() {
-    const std::lock_guard lock(mutex_);
-    const auto now = std::chrono::steady_clock::now();
-    if (now < next_) {
-      ++left_out_;
-      return std::nullopt;
-    }
-    next_ = now + std::chrono::seconds(10);
-    return std::exchange(left_out_, 0);
-  }
-
- private:
-  std::mutex mutex_;
-  std::chrono::steady_clock::time_point next_{};
-  int left_out_ = 0;
-};
 
 /// The process's parts that live as long as it serves, in the order of construction: each part uses
 /// earlier ones only from threads of its own, so that an early return destroys nothing in use.
@@ -106,7 +75,6 @@ class Service {
   std::expected<config::PolicyConfiguration, int> LoadPolicy();
   std::expected<config::PolicyConfiguration, int> LoadPolicyConfigMap();
   void TellPolicyRefused(const std::string& errors);
-  HttpServerOptions PortOptions(const char* name, std::optional<TlsOptions> tls);
   std::expected<void, int> Listen();
   void ServeOpsPages();
   std::string EngineProblem() const;
@@ -257,38 +225,8 @@ std::expected<config::PolicyConfiguration, int> Service::LoadPolicyConfigMap() {
   return std::move(*policy);
 }
 
-/// What happens at a port goes into metrics; what is worth a line goes into the log.
-HttpServerOptions Service::PortOptions(const char* name, std::optional<TlsOptions> tls) {
-  HttpServerOptions options;
-  options.on_event = [this, name](HttpEvent event) { metrics_.CountHttpEvent(name, event); };
-  options.on_exception = [this, name](const std::string& path, const std::string& error) {
-    logger_.Log(Severity::kError, "a handler failed: answered with 500",
-                {{"port", name}, {"path", path}, {"error", error}});
-  };
-  if (!tls) return options;
-  options.tls = std::move(tls);
-  options.on_tls_reload = [this, name](const TlsReload& reload) {
-    metrics_.SetTls(name, reload.error.empty(), static_cast<double>(reload.expiry));
-    if (reload.error.empty()) {
-      logger_.Log(Severity::kInfo, "certificate in force",
-                  {{"port", name}, {"subject", reload.subject}, {"expires_unix", reload.expiry}});
-    } else {
-      logger_.Log(Severity::kError, "certificate files refused: the last good ones stay",
-                  {{"port", name}, {"error", reload.error}, {"expires_unix", reload.expiry}});
-    }
-  };
-  options.on_tls_refused = [this, name,
-                            pause = std::make_shared<LogPause>()](const std::string& why) {
-    if (const auto left_out = pause->Next()) {
-      logger_.Log(Severity::kWarning, "TLS client refused",
-                  {{"port", name}, {"error", why}, {"left_out", *left_out}});
-    }
-  };
-  return options;
-}
-
 std::expected<void, int> Service::Listen() {
-  auto verbs = PortOptions("verbs", settings_.verbs_tls);
+  auto verbs = PortOptions("verbs", settings_.verbs_tls, metrics_, logger_);
   verbs.max_connections = static_cast<std::size_t>(host_->Look([](const engine::Engine& e, auto) {
     return e.store().policy().gang.max_standing;
   }) + 128);
@@ -296,9 +234,11 @@ std::expected<void, int> Service::Listen() {
   verbs.max_bodies_bytes = std::size_t{96} << 20U;
   verb_server_ = std::make_unique<HttpServer>(std::move(verbs));
   ServeVerbs(*verb_server_, *host_, metrics_, logger_);
-  ops_server_ = std::make_unique<HttpServer>(Small(PortOptions("ops", settings_.ops_tls)));
+  ops_server_ =
+      std::make_unique<HttpServer>(SmallPortOptions("ops", settings_.ops_tls, metrics_, logger_));
   if (settings_.health) {
-    health_server_ = std::make_unique<HttpServer>(Small(PortOptions("health", std::nullopt)));
+    health_server_ =
+        std::make_unique<HttpServer>(SmallPortOptions("health", std::nullopt, metrics_, logger_));
   }
   ServeOpsPages();
   const auto ops_port = ops_server_->Listen(settings_.ops.host, settings_.ops.port);
