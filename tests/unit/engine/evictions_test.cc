@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/support/catch.h"
-#include "tests/unit/engine/gang_world.h"
+#include "tests/unit/engine/evictions_world.h"
 
 namespace berth::engine {
 namespace {
@@ -16,35 +16,9 @@ using testing::MakeNode;
 using testing::MakePod;
 using testing::MakePolicy;
 using testing::MakeQueue;
-using Lines = std::vector<std::string>;
-
-/// n0 and n1 of 8 GPUs, full of the gang `low` (l0, l1). The gang g (m0, m1) has priority 10.
-class Evictions : public GangWorld {
- public:
-  explicit Evictions(int nodes = 2, config::PolicyConfiguration policy = {})
-      : GangWorld(nodes, std::move(policy)) {
-    for (int i = 0; i < 2; ++i) Add(Low(i).On("n" + std::to_string(i)));
-    Tick();
-  }
-  static testing::PodBuilder Low(int i) {
-    return MakePod("l" + std::to_string(i)).Gpu(8).Gang("low", 2).Created(10);
-  }
-  void GatherHigh() {
-    for (int i = 0; i < 2; ++i) Add(Member(i, 2, 2).Gated().Priority(10));
-    Tick();
-  }
-  Lines Orders() const {
-    Lines lines = LogOf("try ");
-    for (const std::string& line : LogOf("evict ")) lines.push_back(line);
-    return lines;
-  }
-};
-
-const Lines kBoth{"try l0 for default/gang/g", "try l1 for default/gang/g",
-                  "evict l0 for default/gang/g", "evict l1 for default/gang/g"};
 
 TEST_CASE("a gang is released when the last of its victims is gone", "[unit][engine]") {
-  Evictions w;
+  EvictionsWorld w;
   w.GatherHigh();
   CHECK(w.Orders() == kBoth);
   CHECK(w.Planned("m0") == "n0");
@@ -65,7 +39,7 @@ TEST_CASE("a gang is released when the last of its victims is gone", "[unit][eng
 
 TEST_CASE("an eviction that is answered after its victim's end is counted and told",
           "[unit][engine]") {
-  Evictions w;
+  EvictionsWorld w;
   w.HoldEvictions();
   w.GatherHigh();
   w.CarryOutEvictions();  // the dry runs
@@ -80,237 +54,8 @@ TEST_CASE("an eviction that is answered after its victim's end is counted and to
         std::map<std::string, std::uint64_t>{{"preemption", 2}});
 }
 
-using Counts = std::map<std::string, std::uint64_t>;
-
-/// Two more pods of 8 GPUs, t0 and t1, that belong together.
-void GatherTop(Evictions& w, int priority) {
-  for (int i = 0; i < 2; ++i) {
-    const std::string name = "t" + std::to_string(i);
-    w.Add(MakePod(name).Gpu(8).Gang("top", 2).Priority(priority).Created(20).Gated());
-  }
-  w.Tick();
-}
-
-TEST_CASE("work of higher priority inherits the room that others were evicted for",
-          "[unit][engine]") {
-  Evictions w;
-  w.GatherHigh();
-  REQUIRE(w.Orders() == kBoth);
-  SECTION("while they end") {}
-  SECTION("when some have ended") {
-    w.Delete("l0");
-    w.Tick();
-  }
-  SECTION("when all have ended, and nobody is bound yet") {
-    for (const char* pod : {"l0", "l1"}) w.Delete(pod);
-    w.Tick();
-    REQUIRE(w.Why("m0") == "Starting");
-  }
-  GatherTop(w, 20);
-  CHECK(w.Planned("t0") == "n0");
-  CHECK(w.Planned("t1") == "n1");
-  CHECK(w.Planned("m0").empty());
-  CHECK(w.Why("m0") == "InsufficientDevices");
-  for (const char* pod : {"l0", "l1"}) {
-    if (w.Exists(pod)) w.Delete(pod);
-  }
-  w.Tick();
-  w.Schedule();
-  CHECK(w.BoundPods() == 2);
-  CHECK(w.NodeOf("t0") == "n0");
-  CHECK(w.Orders() == kBoth);  // nobody else is evicted for it
-  CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
-  for (const char* pod : {"t0", "t1"}) w.Delete(pod);
-  w.Tick();
-  w.Schedule();
-  CHECK((w.Bound(0) && w.Bound(1)));
-  CHECK(w.Orders() == kBoth);
-}
-
-TEST_CASE("the room that others are evicted for is not inherited", "[unit][engine]") {
-  Evictions w;
-  SECTION("by work of equal priority") {
-    w.GatherHigh();
-    GatherTop(w, 10);
-  }
-  SECTION("by another queue") {
-    Evictions other(2, MakePolicy({MakeQueue("default", {"*"}), MakeQueue("else", {"else"})}));
-    other.GatherHigh();
-    for (int i = 0; i < 2; ++i) {
-      other.Add(MakePod("t" + std::to_string(i)).Gpu(8).Gang("top", 2).Queue("else").Priority(20));
-    }
-    other.Tick();
-    CHECK(other.Why("m0") == "WaitingForVictims");
-    return;
-  }
-  SECTION("before each eviction is answered") {
-    w.HoldEvictions();
-    w.GatherHigh();
-    w.CarryOutEvictions();  // the dry runs
-    w.Tick();
-    REQUIRE(w.Orders() == kBoth);
-    GatherTop(w, 20);
-    CHECK(w.Planned("m0") == "n0");
-    CHECK(w.Planned("t0").empty());
-    w.CarryOutEvictions();
-    w.Tick();
-    CHECK(w.Planned("m0").empty());
-    CHECK(w.Planned("t0") == "n0");
-    CHECK(w.Orders() == kBoth);
-    return;
-  }
-  CHECK(w.Planned("m0") == "n0");
-  CHECK(w.Why("m0") == "WaitingForVictims");
-  CHECK(w.Planned("t0").empty());
-}
-
-TEST_CASE("an heir evicts nobody besides", "[unit][engine][bug]") {
-  // `low` is evicted for g; x, of a priority between those of g and of `top`, stays.
-  Evictions w(3);
-  w.Add(MakePod("x").Gpu(8).Priority(15).On("n2"));
-  w.GatherHigh();
-  REQUIRE(w.Orders() == kBoth);
-  for (int i = 0; i < 3; ++i) {
-    w.Add(MakePod("t" + std::to_string(i)).Gpu(8).Gang("top", 3).Priority(20).Gated());
-  }
-  w.Tick();
-  CHECK(w.Planned("m0") == "n0");  // x would have to go, too: g goes on
-  CHECK(w.Planned("t0").empty());
-  CHECK(w.Orders() == kBoth);
-}
-
-TEST_CASE("what was evicted is told and counted before its room is inherited",
-          "[unit][engine][bug]") {
-  Evictions w;
-  w.HoldEvictions();
-  w.GatherHigh();
-  w.CarryOutEvictions();  // the dry runs
-  w.Tick();
-  for (const char* pod : {"l0", "l1"}) w.Delete(pod);  // no answer has come
-  w.Tick();
-  GatherTop(w, 20);
-  CHECK(w.Planned("t0").empty());
-  w.CarryOutEvictions();
-  w.Tick();
-  CHECK(w.LogOf("event l0 Preempted").size() == 1);
-  CHECK(w.LogOf("event l1 Preempted").size() == 1);
-  CHECK(w.engine().TakeCounters().evictions == Counts{{"preemption", 2}});
-  CHECK(w.Planned("t0") == "n0");
-}
-
-TEST_CASE("an heir keeps its room over an edit of the policy, also once all victims have ended",
-          "[unit][engine][bug]") {
-  Evictions w;
-  w.GatherHigh();
-  for (const char* pod : {"l0", "l1"}) w.Delete(pod);
-  w.Tick();
-  GatherTop(w, 20);
-  REQUIRE(w.Planned("t0") == "n0");
-  w.Reload({});
-  CHECK(w.Planned("t0") == "n0");
-  CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
-}
-
-TEST_CASE("a launcher that runs ahead goes on when the room of its gang is inherited",
-          "[unit][engine][bug]") {
-  Evictions w;
-  w.Add(MakePod("launcher").Cpu("1").Gang("g", 3).Priority(10).On("n0"));
-  for (int i = 0; i < 2; ++i) w.Add(w.Member(i, 3, 3).Gated().Priority(10));
-  w.Tick();
-  REQUIRE(w.LogOf("evict l").size() == 2);
-  GatherTop(w, 20);
-  CHECK(w.LogOf("evict launcher").empty());
-  CHECK(w.Planned("m0").empty());
-  CHECK(w.Planned("t0") == "n0");
-  CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
-}
-
-TEST_CASE("evictions whose room was inherited are in vain if the heir does not start",
-          "[unit][engine]") {
-  Evictions w;
-  w.GatherHigh();
-  GatherTop(w, 20);
-  REQUIRE(w.Planned("t0") == "n0");
-  CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
-  SECTION("it is deleted") {
-    for (const char* pod : {"t0", "t1"}) w.Delete(pod);
-    CHECK(w.engine().TakeCounters().evictions_in_vain == Counts{{"gone", 2}});
-    for (const char* pod : {"l0", "l1"}) w.Delete(pod);
-    w.Tick();
-    w.Schedule();
-    CHECK((w.Bound(0) && w.Bound(1)));  // who they were evicted for gets the room after all
-    CHECK(w.Orders() == kBoth);
-  }
-  SECTION("neither an edit of the policy nor time takes the room from it") {
-    w.Reload({});
-    w.Tick();
-    CHECK(w.Planned("t0") == "n0");
-    w.Advance(400'000);
-    CHECK(w.Planned("t0") == "n0");
-    CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
-  }
-  SECTION("it gives the room to one of higher priority still") {
-    for (int i = 0; i < 2; ++i) {
-      w.Add(MakePod("u" + std::to_string(i)).Gpu(8).Gang("up", 2).Priority(30).Gated());
-    }
-    w.Tick();
-    CHECK(w.Planned("u0") == "n0");
-    CHECK(w.Planned("t0").empty());
-    for (const char* pod : {"l0", "l1"}) w.Delete(pod);
-    w.Tick();
-    w.Schedule();
-    CHECK(w.NodeOf("u0") == "n0");
-    CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
-    CHECK(w.Orders() == kBoth);
-  }
-  SECTION("the next process comes to the same") {
-    w.Restart();
-    w.Tick();
-    CHECK(w.Planned("t0") == "n0");
-    CHECK(w.Planned("m0").empty());
-    CHECK(w.Orders() == kBoth);
-  }
-}
-
-TEST_CASE("evictions are in vain if the plan ends before a member is bound", "[unit][engine]") {
-  Evictions w;
-  w.GatherHigh();
-  REQUIRE(w.Orders() == kBoth);
-  CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
-  SECTION("its work is deleted while victims end") {
-    w.Delete("m0");
-    w.Delete("m1");
-    CHECK(w.engine().TakeCounters().evictions_in_vain == Counts{{"gone", 2}});
-  }
-  SECTION("a planned node goes") {
-    w.Add(MakeNode("n0").Gpu(8).Cordoned());
-    CHECK(w.engine().TakeCounters().evictions_in_vain == Counts{{"node", 2}});
-  }
-  SECTION("its work starts, whatever happens to it then") {
-    for (const char* pod : {"l0", "l1"}) w.Delete(pod);
-    w.Tick();
-    w.Schedule();
-    REQUIRE(w.Bound(0));
-    w.Delete("m0");
-    w.Delete("m1");
-    w.Tick();
-    CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
-  }
-  w.Tick();
-}
-
-TEST_CASE("what was only tried dry is not evicted in vain", "[unit][engine]") {
-  Evictions w;
-  w.HoldEvictions();
-  w.GatherHigh();
-  w.CarryOutEvictions();  // the dry runs
-  w.Delete("m0");
-  w.Delete("m1");
-  CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
-}
-
 TEST_CASE("nobody is evicted unless all evictions would be done", "[unit][engine]") {
-  Evictions w;
+  EvictionsWorld w;
   w.Protect("l1");
   w.GatherHigh();
   CHECK(w.LogOf("evict ").empty());
@@ -359,7 +104,7 @@ TEST_CASE("victims that do not end are given up on time", "[unit][engine][bug]")
   config::PolicyConfiguration policy = MakePolicy();
   policy.eviction.stuck_after = std::chrono::seconds(20);
   policy.gang.plan_timeout = std::chrono::hours(1);
-  Evictions w(2, policy);
+  EvictionsWorld w(2, policy);
   w.GatherHigh();
   CHECK(w.LogOf("evict ").size() == 2);
   w.Advance(19'000);
@@ -369,7 +114,7 @@ TEST_CASE("victims that do not end are given up on time", "[unit][engine][bug]")
 }
 
 TEST_CASE("a budget that is known is not tried", "[unit][engine]") {
-  Evictions w;
+  EvictionsWorld w;
   const int allowed = GENERATE(1, 2);
   for (const char* pod : {"l0", "l1"}) {
     w.Change(pod, [](kube::Pod& p) { p.meta.labels["app"] = "low"; });
@@ -388,7 +133,7 @@ TEST_CASE("a budget that is known is not tried", "[unit][engine]") {
 TEST_CASE("where victims are deleted no budget holds", "[unit][engine]") {
   config::PolicyConfiguration policy;
   policy.eviction.by = config::EvictBy::kDelete;
-  Evictions w(2, policy);
+  EvictionsWorld w(2, policy);
   for (const char* pod : {"l0", "l1"}) {
     w.Change(pod, [](kube::Pod& p) { p.meta.labels["app"] = "low"; });
   }
@@ -398,10 +143,10 @@ TEST_CASE("where victims are deleted no budget holds", "[unit][engine]") {
 }
 
 TEST_CASE("room that comes anyway is waited for", "[unit][engine]") {
-  Evictions w(3);
+  EvictionsWorld w(3);
   w.Add(MakePod("ends").Gpu(8).On("n2"));
   w.Terminate("ends");
-  w.Add(Evictions::Low(9).On("n0").Gpu(1).Gang("", 0));
+  w.Add(EvictionsWorld::Low(9).On("n0").Gpu(1).Gang("", 0));
   SECTION("it is enough") {
     w.Add(MakePod("single").Gpu(8).Gang("h", 1).Gated().Priority(10));
     w.Tick();
@@ -484,7 +229,7 @@ TEST_CASE("a budget over work of no use forbids nothing", "[unit][engine]") {
 }
 
 TEST_CASE("a gang that must not preempt evicts nobody", "[unit][engine]") {
-  Evictions w;
+  EvictionsWorld w;
   for (int i = 0; i < 2; ++i) {
     kube::Pod pod = w.Member(i, 2, 2).Gated().Priority(10);
     pod.preempt_never = true;
@@ -496,7 +241,7 @@ TEST_CASE("a gang that must not preempt evicts nobody", "[unit][engine]") {
 }
 
 TEST_CASE("an edit of the policy takes no room from who evicted for it", "[unit][engine]") {
-  Evictions w;
+  EvictionsWorld w;
   w.GatherHigh();
   REQUIRE(w.LogOf("evict ").size() == 2);
   SECTION("its queue still has the quota") {
@@ -563,7 +308,7 @@ TEST_CASE("victims of a gang that is gone may be evicted for another one", "[uni
 }
 
 TEST_CASE("another process goes on with the evictions", "[unit][engine]") {
-  Evictions w;
+  EvictionsWorld w;
   w.GatherHigh();
   REQUIRE(w.LogOf("evict ").size() == 2);
   SECTION("both end") {
@@ -597,7 +342,7 @@ TEST_CASE("another process goes on with the evictions", "[unit][engine]") {
 }
 
 TEST_CASE("victims that do not end are given up", "[unit][engine]") {
-  Evictions w;
+  EvictionsWorld w;
   w.GatherHigh();
   w.Advance(599'000);
   CHECK(w.Planned("m0") == "n0");
@@ -608,7 +353,7 @@ TEST_CASE("victims that do not end are given up", "[unit][engine]") {
 
 TEST_CASE("work that is to be evicted is no victim for kube-scheduler's preemption",
           "[unit][engine]") {
-  Evictions w;
+  EvictionsWorld w;
   w.GatherHigh();
   w.Add(MakePod("p").Gpu(8).Priority(20));
   w.Filter("p");
@@ -618,7 +363,7 @@ TEST_CASE("work that is to be evicted is no victim for kube-scheduler's preempti
 }
 
 TEST_CASE("a plan that yields spares those that it was about to evict", "[unit][engine]") {
-  Evictions w(2, MakePolicy({MakeQueue("default", {"*"}, 16)}));
+  EvictionsWorld w(2, MakePolicy({MakeQueue("default", {"*"}, 16)}));
   for (int i = 0; i < 2; ++i) {
     w.Add(MakePod("mid" + std::to_string(i)).Gpu(8).Gang("mid", 2).Priority(5).Gated());
   }
@@ -644,7 +389,7 @@ TEST_CASE("a plan that yields spares those that it was about to evict", "[unit][
 }
 
 TEST_CASE("work that runs after evictions can be evicted in its turn", "[unit][engine]") {
-  Evictions w;
+  EvictionsWorld w;
   for (int i = 0; i < 2; ++i) {
     w.Add(MakePod("mid" + std::to_string(i)).Gpu(8).Gang("mid", 2).Priority(5).Gated());
   }
@@ -659,7 +404,7 @@ TEST_CASE("work that runs after evictions can be evicted in its turn", "[unit][e
 
 TEST_CASE("a plan that has not started gives its room up", "[unit][engine]") {
   GangWorld w(2);
-  for (int i = 0; i < 2; ++i) w.Add(Evictions::Low(i).Gated());
+  for (int i = 0; i < 2; ++i) w.Add(EvictionsWorld::Low(i).Gated());
   w.Tick();
   REQUIRE(w.Planned("l0") == "n0");
   for (int i = 0; i < 2; ++i) w.Add(w.Member(i, 2, 2).Gated().Priority(10));
@@ -669,99 +414,6 @@ TEST_CASE("a plan that has not started gives its room up", "[unit][engine]") {
   CHECK(w.LogOf("evict ").empty());
   w.Schedule();
   CHECK(w.Bound(0));
-}
-
-/// The pods of `low` have this controller.
-void Control(Evictions& w, const char* api_version = "batch/v1", const char* kind = "Job") {
-  for (const char* name : {"l0", "l1"}) {
-    w.Change(name, [&](kube::Pod& pod) {
-      pod.meta.labels["app"] = "low";
-      pod.controller = {.api_version = api_version,
-                        .kind = kind,
-                        .name = "j",
-                        .uid = "uid-j",
-                        .controller = true};
-    });
-  }
-}
-
-const Lines kEvictions{"evict l0 for default/gang/g", "evict l1 for default/gang/g"};
-const Lines kOrSuspend{"evict l0 for default/gang/g or suspend uid-j with 2",
-                       "evict l1 for default/gang/g or suspend uid-j with 2"};
-
-TEST_CASE("with an eviction goes the Job that could be suspended instead", "[unit][engine]") {
-  Evictions w;
-  Control(w);
-  w.GatherHigh();
-  CHECK(w.LogOf("try ") == Lines{"try l0 for default/gang/g", "try l1 for default/gang/g"});
-  CHECK(w.LogOf("evict ") == kOrSuspend);
-}
-
-TEST_CASE("a Job is suspended with the pods that are left when one ends before", "[unit][engine]") {
-  GangWorld w(3, {});
-  for (int i = 0; i < 3; ++i) {
-    w.Add(MakePod("l" + std::to_string(i))
-              .Gpu(8)
-              .Gang("low", 3)
-              .OfJob("j")
-              .On("n" + std::to_string(i)));
-  }
-  w.Tick();
-  w.HoldEvictions();
-  for (int i = 0; i < 3; ++i) w.Add(w.Member(i, 3, 3).Gated().Priority(10));
-  w.Tick();
-  w.Change("l2", [](kube::Pod& pod) { pod.phase = kube::PodPhase::kSucceeded; });
-  w.Tick();
-  w.CarryOutEvictions();  // the dry runs
-  w.CarryOutEvictions();
-  CHECK(w.LogOf("evict ") == Lines{"evict l0 for default/gang/g or suspend uid-j with 2",
-                                   "evict l1 for default/gang/g or suspend uid-j with 2"});
-}
-
-TEST_CASE("with an eviction goes the JobSet of its Job", "[unit][engine]") {
-  Evictions w;
-  Control(w);
-  for (const char* name : {"l0", "l1"}) {
-    w.Change(name, [&](kube::Pod& pod) {
-      pod.meta.labels["jobset.sigs.k8s.io/jobset-name"] = "s";
-      pod.controller->uid = std::string("uid-of-job-of-") + name;
-    });
-  }
-  w.GatherHigh();
-  CHECK(w.LogOf("evict ") == Lines{"evict l0 for default/gang/g or suspend jobset/s with 2",
-                                   "evict l1 for default/gang/g or suspend jobset/s with 2"});
-}
-
-TEST_CASE("other controllers are not suspended", "[unit][engine]") {
-  Evictions w;
-  SECTION("a job of another API group") { Control(w, "batch.volcano.sh/v1alpha1"); }
-  SECTION("another kind") { Control(w, "batch/v1", "CronJob"); }
-  w.GatherHigh();
-  CHECK(w.LogOf("evict ") == kEvictions);
-}
-
-TEST_CASE("a Job whose pods a budget covers is suspended only where no budget counts",
-          "[unit][engine]") {
-  config::PolicyConfiguration policy;
-  const bool by_delete = GENERATE(false, true);
-  if (by_delete) policy.eviction.by = config::EvictBy::kDelete;
-  Evictions w(2, policy);
-  Control(w);
-  w.engine().OnDisruptionBudget(MakeBudget("b", "app", "low", 2));
-  w.GatherHigh();
-  CHECK(w.LogOf("evict ") == (by_delete ? kOrSuspend : kEvictions));
-}
-
-TEST_CASE("a Job is not suspended for its surplus", "[unit][engine]") {
-  GangWorld w(3);
-  for (int i = 0; i < 3; ++i) {
-    const std::string name = "e" + std::to_string(i);
-    w.Add(MakePod(name).Gpu(8).Gang("low", 3).Min(2).OfJob("j").On("n" + std::to_string(i)));
-  }
-  w.Tick();
-  w.Add(MakePod("high").Gpu(8).Gated().Priority(10));
-  w.Tick();
-  CHECK(w.LogOf("evict ") == Lines{"evict e2 for default/pod/high"});
 }
 
 }  // namespace
