@@ -34,7 +34,7 @@ func TestOpsPortAsksTheCluster(t *testing.T) {
 
 	tokens := map[string]string{
 		"nobody":   "",
-		"unknown": "not-a-token-of-this-cluster",
+		"unknown":  "not-a-token-of-this-cluster",
 		"expired":  s.Account("team-a", "late").MayIn("team-a", reader).TokenUntil(time.Now().Add(-time.Hour)),
 		"ordinary": s.Account("team-a", "ordinary").MayIn("team-a", reader).Token(),
 		"scraper":  s.Account("team-b", "scraper").May("berth-metrics-reader").Token(),
