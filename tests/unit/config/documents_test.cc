@@ -1,6 +1,9 @@
 // What ships beside the code says the same as the code: examples, reference, schema.
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
 
 #include "config/decode.h"
 #include "config/policy_warnings.h"
@@ -125,6 +128,47 @@ TEST_CASE("of each type of value the schema says the bounds") {
   const json& queue = schema["queues"]["items"];
   CHECK(queue["required"] == json{"name"});
   CHECK(queue["properties"]["weight"]["minimum"] == 0);
+}
+
+/// The source files below a folder, without endings. engine/replay counts as a folder of its own.
+std::set<std::string> SourcesOf(const std::string& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(Root() / folder)) {
+    const std::string path = entry.path().lexically_relative(Root()).string();
+    if (folder == "engine" && path.starts_with("engine/replay/")) continue;
+    const auto ending = entry.path().extension();
+    if (ending == ".cc" || ending == ".h") names.insert(entry.path().stem().string());
+  }
+  return names;
+}
+
+/// The paragraphs `**folder.** ...` of the section "Files", each with the single words in
+/// backticks.
+std::map<std::string, std::set<std::string>> NamedFiles() {
+  const std::string page = ReadSource("docs/architecture.md");
+  const std::size_t from = page.find("\n## Files\n");
+  REQUIRE(from != std::string::npos);
+  const std::string section = page.substr(from, page.find("\n## ", from + 1) - from);
+  const std::regex piece(R"(\*\*([a-z/]+)\.\*\*|`([a-z_0-9]+)`)");
+  std::map<std::string, std::set<std::string>> named;
+  std::string folder;
+  for (std::sregex_iterator it(section.begin(), section.end(), piece), end; it != end; ++it) {
+    if ((*it)[1].matched) {
+      folder = it->str(1);
+    } else {
+      named[folder].insert(it->str(2));
+    }
+  }
+  return named;
+}
+
+TEST_CASE("the page of the architecture names every source file, and no other") {
+  std::map<std::string, std::set<std::string>> sources;
+  for (const char* folder : {"kube", "config", "topology", "cluster", "policy", "engine",
+                             "engine/replay", "host", "server", "sim"}) {
+    sources[folder] = SourcesOf(folder);
+  }
+  CHECK(NamedFiles() == sources);
 }
 
 }  // namespace
