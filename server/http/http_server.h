@@ -106,6 +106,8 @@ class HttpServer {
   /// answered.
   void CloseIdle();
 
+  /// Connections that are open, and those whose request a handler has. Only tests read them, to see
+  /// that threads have ended.
   std::size_t connections() const;
   std::size_t in_flight() const;
 
