@@ -1,6 +1,7 @@
-// A small world around the engine: a virtual clock, an API server that keeps objects and notifies
-// the engine of changes (at once or late), and as much of kube-scheduler as the engine can observe.
-// Deterministic; nothing sleeps.
+// A small world around the engine alone, without a host: a virtual clock, an API server that keeps
+// objects and notifies the engine of changes (at once or late), and the calls that kube-scheduler
+// makes, one at a time, when a test wants them. How kube-scheduler itself behaves (its queue, what
+// it tries when) is modelled in sim/scheduler/. Deterministic; nothing sleeps.
 #pragma once
 
 #include <deque>
@@ -95,7 +96,8 @@ class World {
   /// filter (nominated node first, then all), then bind. Returns whether the pod was bound or its
   /// bind call is parked.
   bool Attempt(const std::string& pod);
-  /// Attempts every pending, ungated pod in name order, over and over, until nothing changes.
+  /// Attempts every pending, ungated pod in name order, over and over, until nothing changes: no
+  /// queue and no back-off, so that time stands still meanwhile.
   void Schedule();
   /// A bind call of this pod is parked.
   bool IsParked(const std::string& pod) const;
