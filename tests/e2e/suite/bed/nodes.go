@@ -155,12 +155,6 @@ func (s *Scenario) PatchNode(name, patch string) {
 	must(s.T, err)
 }
 
-// Cordon makes a node unschedulable.
-func (s *Scenario) Cordon(name string) {
-	s.T.Helper()
-	s.PatchNode(name, `{"spec":{"unschedulable":true}}`)
-}
-
 // DeleteNode removes a node.
 func (s *Scenario) DeleteNode(name string) {
 	s.T.Helper()
