@@ -19,6 +19,7 @@
 #include "cluster/change_log.h"
 #include "cluster/dialects.h"
 #include "cluster/model.h"
+#include "cluster/queue_directory.h"
 #include "cluster/repellers.h"
 #include "cluster/topology_index.h"
 
@@ -441,6 +442,7 @@ class Store {
   Workloads stale_;                   ///< Workloads whose members changed since the last Refresh.
   std::vector<QueueInfo> queues_;     ///< By id, with those that are gone while `reading`.
   std::vector<QueueId> queue_order_;  ///< Those of the policy.
+  QueueDirectory directory_;          ///< Of the policy.
   std::unordered_map<std::string, QueueId, StringHash, std::equal_to<>> queue_ids_;
   std::map<std::string, kube::Namespace, std::less<>> namespaces_;
   std::map<std::string, kube::PodDisruptionBudget> budgets_;

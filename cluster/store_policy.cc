@@ -75,38 +75,19 @@ bool Store::QueueAdmits(QueueId queue, std::string_view ns) const {
 
 QueueId Store::ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict& refusal) const {
   const std::string& ns = pod.object.meta.ns;
-  if (pod.bound()) {
-    // What was charged at binding, if the claim belongs to this Binding and names a queue that this
-    // namespace may use.
-    if (const auto claim = ClaimOf(pod.object); claim && claim->node == pod.object.node_name) {
-      const QueueId queue = FindQueue(claim->queue);
-      if (queue != kNoQueue && QueueAdmits(queue, ns)) return queue;
-    }
+  // What was charged at binding counts if the claim belongs to this Binding.
+  const auto claim = pod.bound() ? ClaimOf(pod.object) : std::nullopt;
+  const bool is_held = claim && claim->node == pod.object.node_name;
+  if (const auto queue =
+          directory_.Find(ns, is_held ? claim->queue : std::string_view(), claims.queue)) {
+    return AdmitWork(queue_order_[*queue], pod, claims, refusal);
   }
-  if (!claims.queue.empty()) {
-    const QueueId queue = FindQueue(claims.queue);
-    if (queue == kNoQueue) {
-      refusal = {.reason = ReasonId::kUnknownQueue, .subject = claims.queue};
-      return kNoQueue;
-    }
-    if (!QueueAdmits(queue, ns)) {
-      refusal = {.reason = ReasonId::kQueueNotAllowed,
-                 .subject = QueueRefusal(policy_.queues, ns, claims.queue)};
-      return kNoQueue;
-    }
-    return AdmitWork(queue, pod, claims, refusal);
+  if (!claims.queue.empty() && FindQueue(claims.queue) == kNoQueue) {
+    refusal = {.reason = ReasonId::kUnknownQueue, .subject = claims.queue};
+  } else {
+    refusal = {.reason = ReasonId::kQueueNotAllowed,
+               .subject = QueueRefusal(policy_.queues, ns, claims.queue)};
   }
-  for (const QueueId id : queue_order_) {
-    const auto& names = queue(id).config.namespaces;
-    if (names && std::ranges::find(*names, ns) != names->end()) {
-      return AdmitWork(id, pod, claims, refusal);
-    }
-  }
-  const QueueId fallback = FindQueue("default");
-  if (fallback != kNoQueue && QueueAdmits(fallback, ns)) {
-    return AdmitWork(fallback, pod, claims, refusal);
-  }
-  refusal = {.reason = ReasonId::kQueueNotAllowed, .subject = QueueRefusal(policy_.queues, ns, {})};
   return kNoQueue;
 }
 
@@ -160,6 +141,7 @@ void Store::ReadQueues() {
     queues_[static_cast<std::size_t>(id)].present = false;
     queues_[static_cast<std::size_t>(id)].kept.clear();
   }
+  directory_ = QueueDirectory(policy_.queues);
   queue_order_.clear();
   queue_news_.clear();
   for (const config::Queue& queue : policy_.queues) {

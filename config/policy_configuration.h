@@ -86,6 +86,9 @@ enum class EvictBy : std::uint8_t {
   kDelete,    ///< By deleting them: no budget holds.
 };
 
+/// The most that eviction.warning may say.
+inline constexpr std::chrono::hours kMaxWarning{24};
+
 struct Eviction {
   EvictBy by = EvictBy::kEviction;
   /// A pod that was evicted, and is still there that long past the end of its grace period, is not

@@ -165,7 +165,7 @@ void Keys(Visitor& key, T& eviction) {
       "deleted, whatever budgets say.");
   key("stuckAfter", eviction.stuck_after, Duration{seconds{10}, hours{24}},
       "How long past its deletion time an evicted pod is waited for.");
-  key("warning", eviction.warning, Duration{seconds{0}, hours{24}},
+  key("warning", eviction.warning, Duration{seconds{0}, kMaxWarning},
       "How long before its eviction a pod gets the annotation berth.dev/eviction-time and an "
       "Event, "
       "so that it can write a checkpoint. 0s: not at all.");

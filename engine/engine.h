@@ -378,6 +378,7 @@ class Engine : private cluster::StoreListener {
   VictimMap AnswerOf(Eviction eviction) const;
   void HoldRoomOf(const Eviction& eviction, const cluster::PodInfo& pod, TimePoint now);
   bool VictimsEnd(const Plan& plan) const;
+  bool MayCountVictims(const Plan& plan, TimePoint now) const;
   bool AwaitsVictims(const Plan& plan) const;
   bool VictimsInTheWay(const cluster::PodInfo& pod) const;
   bool AwaitsEvictions(const cluster::PodInfo& pod) const;

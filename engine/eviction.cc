@@ -136,6 +136,14 @@ bool OnlyJobsAreTooMany(const View& view, const Workload& workload, const Pods& 
          HasPayableRoom(view, *pods.front());
 }
 
+/// Whether its queue has more than it may have already, or its user more jobs. Nobody is evicted so
+/// that it has less again.
+bool IsOverCap(const View& view, const Workload& workload, std::span<const PodInfo* const> pods) {
+  const policy::QuotaView quota = QuotaFor(view, workload);
+  const cluster::Verdict jobs = policy::CheckJobs(quota, workload);
+  return jobs.have > jobs.want || policy::IsOverCap(quota, workload.queue, pods);
+}
+
 /// Of the pods that an earlier process was about to evict, the rest of gangs of which a part ends
 /// already: they go on ending. Pods that end are no members any more, but were bound by one plan.
 std::set<const PodInfo*> RestOf(const Pods& marked) {
@@ -231,8 +239,7 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
   const Sources sources = SourcesOf(view, workload);
   if (!EvictionHelpsGang(reason) || (!sources.others && !sources.lower)) return {};
   if (OnlyJobsAreTooMany(view, workload, pods)) return {.claims = sources.others};
-  // Nobody is evicted so that a queue comes below its cap again.
-  if (policy::IsOverCap(QuotaFor(view, workload), workload.queue, pods)) {
+  if (IsOverCap(view, workload, std::span(pods).first(static_cast<std::size_t>(min)))) {
     return {.unsure = true, .claims = sources.others};
   }
   const bool lower = sources.lower && view.store.HoldsBelow(workload.queue, workload.priority);

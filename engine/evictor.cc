@@ -119,7 +119,10 @@ void Evictor::NoteWarned(TimePoint now) {
       warned_.emplace(pod->object.meta.uid, 0);
       uids.push_back(pod->object.meta.uid);
       const TimePoint at = kube::ParseTime(note->second).value_or(0);
-      states_[*pod].evict_at = std::min(at, now + store_.policy().eviction.warning.count());
+      // What was told holds, though the policy may say another time now; no policy says more than
+      // that.
+      states_[*pod].evict_at =
+          std::min(at, now + std::chrono::milliseconds(config::kMaxWarning).count());
     }
   }
   KeepWarnings(uids, now + kGathering);

@@ -169,8 +169,9 @@ void Engine::GiveUpPlace(const PodInfo& pod, const PlanEnd& end) {
     Dissolve(workload, end, /*hold=*/false, 0);
     return;
   }
+  const bool released = FindAssignment(pod)->phase != MemberPhase::kReserved;
   LeavePlan(pod, end);
-  states_[pod].asked = true;
+  states_[pod].asked |= released;
   store_.MarkChanged(workload);
 }
 
@@ -201,7 +202,8 @@ void Engine::Dissolve(const Workload& workload, const PlanEnd& end, bool hold, T
   for (const Assignment& assignment : state.plan->assignments) {
     ResolveTickets(assignment.pod->object.meta.uid, ResolveBind::Resolution::kError,
                    fmt::format("berth: {}", end.why));
-    states_[*assignment.pod].asked = true;  // already released: only we can wake it up again
+    // Already released: only we can wake it up again.
+    if (assignment.phase != MemberPhase::kReserved) states_[*assignment.pod].asked = true;
     Withdraw(*assignment.pod);
   }
   ++counters_.plans["dissolved"];

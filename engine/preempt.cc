@@ -143,6 +143,13 @@ bool Engine::VictimsEnd(const Plan& plan) const {
   });
 }
 
+/// Whether kube-scheduler may still count a victim that is gone, and so not offer the node. It sees
+/// the end of a pod some milliseconds before or after Berth does.
+bool Engine::MayCountVictims(const Plan& plan, TimePoint now) const {
+  constexpr TimePoint kLag = 2'000;
+  return VictimsEnd(plan) || (plan.victim_gone_at != 0 && now < plan.victim_gone_at + kLag);
+}
+
 /// Whether any victim still exists, ending or not: a pod evicted while its Binding is under way may
 /// be gone for kube-scheduler, but is charged here until we hear of it.
 bool Engine::AwaitsVictims(const Plan& plan) const {
@@ -210,6 +217,7 @@ void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint n
   std::vector<std::string> keys;
   for (const Workload* workload : waiting) {
     Plan& plan = *states_[*workload].plan;
+    plan.victim_gone_at = now;
     // The others of a plan whose victims were told keep their time.
     if (plan.evictions.stage != Evicting::kWarned || plan.victims.empty()) {
       plan.expires = now + store_.policy().gang.plan_timeout.count();

@@ -73,11 +73,11 @@ bool WaitedForLoans(const cluster::Store& store, const cluster::Verdict& verdict
 }
 
 /// Whether the pods would pass a cap, or need what others keep.
-bool IsDenied(const cluster::Store& store, const Workload& workload,
-              std::span<const PodInfo* const> pods) {
+bool IsDenied(const policy::QuotaView& view, const Workload& workload,
+              std::span<const PodInfo* const> pods, cluster::FlavorId flavor) {
   int granted = 0;
-  const ReasonId reason = policy::GrantMembers(policy::QuotaView(store), workload.queue, pods,
-                                               static_cast<int>(pods.size()), granted)
+  const ReasonId reason = policy::GrantMembers(view, workload.queue, pods,
+                                               static_cast<int>(pods.size()), granted, flavor)
                               .reason;
   return reason == ReasonId::kWaitingForQuota || reason == ReasonId::kExceedsLimit;
 }
@@ -119,8 +119,14 @@ void ShownWork::Update(const Workload& workload, TimePoint now) {
   // While a gang with a plan starts, its members change one by one.
   if (states_.At(workload).plan && !known_.contains(&workload)) return;
   Known fresh{.queue = workload.queue};
-  for (const PodInfo* pod : workload.members) {
-    if (Waits(*pod) && !IsGated(*pod)) Add(DemandOf(*pod), fresh.ungated);
+  std::vector<const PodInfo*> ungated;
+  std::ranges::copy_if(workload.members, std::back_inserter(ungated),
+                       [this](const PodInfo* pod) { return Waits(*pod) && !IsGated(*pod); });
+  if (!ungated.empty()) {
+    const auto before = known_.find(&workload);
+    const bool was = before != known_.end() && before->second.flavor != cluster::kNoFlavor;
+    fresh.flavor = was ? before->second.flavor : FlavorsOf(workload, ungated).front();
+    for (const PodInfo* pod : ungated) Add(ChargeOf(*pod, fresh.flavor), fresh.ungated);
   }
   const std::vector<const PodInfo*> least = LeastOf(workload);
   if (!least.empty() && WaitsForNodes(workload)) {
@@ -197,31 +203,37 @@ std::vector<const PodInfo*> ShownWork::TakeNext(TimePoint now) {
   if (!due_ || *due_ > now) return shown;
   due_.reset();
   policy::QuotaView view = WithUngated();
+  std::optional<Jobs> jobs;  // counted when the first queue that caps them is looked at
   bool later = false;
-  for (const auto& [queue, line] : candidates_) later |= TakeFrom(line, view, now, shown);
+  for (const auto& [queue, line] : candidates_) later |= TakeFrom(line, view, jobs, now, shown);
   if (later) LookAgain(now);
   return shown;
 }
 
 /// Of one queue. Returns whether others of it may follow without any change.
-bool ShownWork::TakeFrom(const Line& line, policy::QuotaView& view, TimePoint now,
-                         std::vector<const PodInfo*>& shown) const {
+bool ShownWork::TakeFrom(const Line& line, policy::QuotaView& view, std::optional<Jobs>& jobs,
+                         TimePoint now, std::vector<const PodInfo*>& shown) {
   std::optional<std::int64_t> left;
   for (const Candidate& candidate : line) {
     if (shown.size() >= kMostPods) return true;
     const Workload& workload = *candidate.workload;
-    const Known& known = known_.at(&workload);
+    Known& known = known_.at(&workload);
     if (known.refused_at + kPause > now) return true;
     if (!left) left = LeftOf(view, workload.queue);
     // These two save most of the counting.
     if (*left <= 0 && store_.device_ids().size() == 1) break;
     if (known.least > *left) continue;
-    std::vector<const PodInfo*> pods = Covered(view, workload);
-    if (WaitedForLoans(store_, states_.At(workload).verdict) && IsDenied(store_, workload, pods))
-      continue;
-    for (const PodInfo* pod : pods) view.Take(workload.queue, DemandOf(*pod));
+    const bool capped = workload.queue != cluster::kNoQueue &&
+                        store_.queue(workload.queue).config.max_jobs_per_user > 0;
+    if (capped && !jobs) jobs = ShownJobs();
+    if (capped && HasTooManyJobs(view, workload, *jobs)) continue;
+    const std::vector<const PodInfo*> pods = Covered(view, workload);
+    if (pods.empty()) continue;
+    known.flavor = *CoveredOn(view, workload, pods);
+    for (const PodInfo* pod : pods) view.Take(workload.queue, ChargeOf(*pod, known.flavor));
+    if (capped) ++(*jobs)[{workload.queue, workload.user}];
     shown.insert(shown.end(), pods.begin(), pods.end());
-    if (!pods.empty()) left.reset();
+    left.reset();
   }
   return false;
 }
@@ -251,7 +263,7 @@ std::vector<const PodInfo*> ShownWork::Covered(const policy::QuotaView& view,
   std::vector<const PodInfo*> pods = GatedOf(workload);
   std::size_t least = LeastOf(workload).size();
   const auto covers = [&](std::size_t count) {
-    return Covers(view, workload, std::span(pods).first(count));
+    return CoveredOn(view, workload, std::span(pods).first(count)).has_value();
   };
   if (least == 0 || !covers(least)) return {};
   for (std::size_t most = pods.size(); least < most;) {
@@ -266,27 +278,61 @@ std::vector<const PodInfo*> ShownWork::Covered(const policy::QuotaView& view,
   return pods;
 }
 
-/// Whether the quota covers these; in a queue with amounts of single flavors, on nodes of one that
-/// their selectors admit, or of none if they admit none.
-bool ShownWork::Covers(const policy::QuotaView& view, const Workload& workload,
-                       std::span<const PodInfo* const> pods) const {
-  const bool all = store_.policy().autoscaler.show == config::Show::kAll;
-  if (workload.queue == cluster::kNoQueue) return all;
-  const auto covers = [&](cluster::FlavorId flavor) {
-    cluster::Demand sum;
-    for (const PodInfo* pod : pods) Add(store_.QueueCharge(*pod, DemandOf(*pod), flavor), sum);
-    return policy::QuotaCovers(view, workload.queue, sum).value_or(all);
-  };
-  if (!store_.queue(workload.queue).by_flavor) return covers(cluster::kNoFlavor);
+/// On nodes of which flavors the pods may count: in a queue with amounts of single flavors, of
+/// those that their selectors admit, or of none (kNoFlavor) if they admit none. Not empty.
+std::vector<cluster::FlavorId> ShownWork::FlavorsOf(const Workload& workload,
+                                                    std::span<const PodInfo* const> pods) const {
+  std::vector<cluster::FlavorId> admitted;
   const auto& flavors = store_.policy().flavors;
-  bool any = false;
-  for (std::size_t i = 0; i < flavors.size(); ++i) {
+  const bool by_flavor =
+      workload.queue != cluster::kNoQueue && store_.queue(workload.queue).by_flavor;
+  for (std::size_t i = 0; by_flavor && i < flavors.size(); ++i) {
     const auto admits = [&](const PodInfo* pod) { return Admits(*pod, flavors[i]); };
-    if (!std::ranges::all_of(pods, admits)) continue;
-    if (covers(static_cast<cluster::FlavorId>(i))) return true;
-    any = true;
+    if (std::ranges::all_of(pods, admits)) admitted.push_back(static_cast<cluster::FlavorId>(i));
   }
-  return !any && covers(cluster::kNoFlavor);
+  if (admitted.empty()) admitted.push_back(cluster::kNoFlavor);
+  return admitted;
+}
+
+/// What its queue would be charged for the pod there.
+cluster::Demand ShownWork::ChargeOf(const PodInfo& pod, cluster::FlavorId flavor) const {
+  return store_.QueueCharge(pod, DemandOf(pod), flavor);
+}
+
+/// The first flavor of nodes on which the quota covers these, and no cap forbids them. nullopt:
+/// there is none.
+std::optional<cluster::FlavorId> ShownWork::CoveredOn(const policy::QuotaView& view,
+                                                      const Workload& workload,
+                                                      std::span<const PodInfo* const> pods) const {
+  const bool all = store_.policy().autoscaler.show == config::Show::kAll;
+  for (const cluster::FlavorId flavor : FlavorsOf(workload, pods)) {
+    if (workload.queue == cluster::kNoQueue) return all ? std::optional(flavor) : std::nullopt;
+    cluster::Demand sum;
+    for (const PodInfo* pod : pods) Add(ChargeOf(*pod, flavor), sum);
+    const bool covered = policy::QuotaCovers(view, workload.queue, sum).value_or(all);
+    if (covered && !IsDenied(view, workload, pods, flavor)) return flavor;
+  }
+  return std::nullopt;
+}
+
+/// Those with pods that wait without a gate.
+ShownWork::Jobs ShownWork::ShownJobs() const {
+  Jobs jobs;
+  for (const auto& [workload, known] : known_) {
+    if (!known.ungated.empty()) ++jobs[{known.queue, workload->user}];
+  }
+  return jobs;
+}
+
+/// Whether its queue caps the jobs of its user, who has so many, those counted that are shown.
+bool ShownWork::HasTooManyJobs(const policy::QuotaView& view, const Workload& workload,
+                               const Jobs& jobs) const {
+  if (!known_.at(&workload).ungated.empty()) return false;  // it is counted
+  if (view.HasJob(workload.queue, workload.user, workload.key)) return false;
+  const auto shown = jobs.find({workload.queue, workload.user});
+  const std::int64_t more = shown == jobs.end() ? 0 : shown->second;
+  return view.Jobs(workload.queue, workload.user) + more >=
+         store_.queue(workload.queue).config.max_jobs_per_user;
 }
 
 }  // namespace berth::engine

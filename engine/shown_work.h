@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -48,12 +49,16 @@ class ShownWork {
   };
   struct Known {
     cluster::QueueId queue = cluster::kNoQueue;
-    cluster::Demand ungated{};             ///< What its waiting pods without our gate ask for.
-    std::optional<Candidate> candidate{};  ///< Its entry in `candidates_`.
-    std::int64_t least = 0;                ///< Of the first device, what it could start with.
-    TimePoint refused_at = 0;              ///< Since when it is a candidate.
+    /// What the queue would be charged for its waiting pods without our gate.
+    cluster::Demand ungated{};
+    cluster::FlavorId flavor = cluster::kNoFlavor;  ///< Of the nodes that these count on.
+    std::optional<Candidate> candidate{};           ///< Its entry in `candidates_`.
+    std::int64_t least = 0;    ///< Of the first device, what it could start with.
+    TimePoint refused_at = 0;  ///< Since when it is a candidate.
   };
   using Line = std::set<Candidate>;
+  /// By queue and user: jobs that are shown and have no room yet.
+  using Jobs = std::map<std::pair<cluster::QueueId, std::string>, std::int64_t>;
 
   bool IsGated(const cluster::PodInfo& pod) const;
   cluster::Demand DemandOf(const cluster::PodInfo& pod) const;
@@ -64,12 +69,19 @@ class ShownWork {
   std::vector<const cluster::PodInfo*> LeastOf(const cluster::Workload& workload) const;
   std::vector<const cluster::PodInfo*> Covered(const policy::QuotaView& view,
                                                const cluster::Workload& workload) const;
-  bool Covers(const policy::QuotaView& view, const cluster::Workload& workload,
-              std::span<const cluster::PodInfo* const> pods) const;
+  std::vector<cluster::FlavorId> FlavorsOf(const cluster::Workload& workload,
+                                           std::span<const cluster::PodInfo* const> pods) const;
+  cluster::Demand ChargeOf(const cluster::PodInfo& pod, cluster::FlavorId flavor) const;
+  std::optional<cluster::FlavorId> CoveredOn(const policy::QuotaView& view,
+                                             const cluster::Workload& workload,
+                                             std::span<const cluster::PodInfo* const> pods) const;
+  Jobs ShownJobs() const;
+  bool HasTooManyJobs(const policy::QuotaView& view, const cluster::Workload& workload,
+                      const Jobs& jobs) const;
   void AddUngated(cluster::QueueId queue, const cluster::Demand& demand, int sign);
   policy::QuotaView WithUngated() const;
-  bool TakeFrom(const Line& line, policy::QuotaView& view, TimePoint now,
-                std::vector<const cluster::PodInfo*>& shown) const;
+  bool TakeFrom(const Line& line, policy::QuotaView& view, std::optional<Jobs>& jobs, TimePoint now,
+                std::vector<const cluster::PodInfo*>& shown);
 
   const cluster::Store& store_;
   const States& states_;

@@ -205,7 +205,7 @@ bool Engine::MoveToOffered(const PodInfo& pod, const FilterQuery& query, TimePoi
   // may just be missing from the sample. Where victims are ending, it is not offered until they
   // have ended.
   if (pod.object.nominated_node == store_.node(planned).name &&
-      !VictimsEnd(*states_[workload].plan)) {
+      !MayCountVictims(*states_[workload].plan, now)) {
     RememberRefusal(workload, pod, planned, now);
   }
   return ReplanMember(workload, pod, IsOffered(query, store_), /*called=*/true, now);
@@ -323,7 +323,8 @@ bool Engine::ReplanMember(const Workload& workload, const PodInfo& pod,
     StartIfComplete(workload, now);
     return false;
   }
-  if (AwaitsVictims(plan)) return false;  // otherwise they were evicted for nothing
+  // Otherwise they were evicted for nothing.
+  if (AwaitsVictims(plan) || MayCountVictims(plan, now)) return false;
   if (!plan.started) {
     Dissolve(workload, plan_ends::kNodesRefused, /*hold=*/true, now);
     return false;

@@ -142,6 +142,7 @@ struct Plan {
   std::size_t inherited = 0;
   std::set<std::string> reclaimed;  ///< UIDs of victims in other queues.
   std::set<std::string> surplus;    ///< UIDs of victims whose gangs go on with their minimum.
+  TimePoint victim_gone_at = 0;     ///< When the last one of the victims so far was gone.
   int replans = 0;
   TimePoint made = 0;
   TimePoint expires = 0;  ///< If started: members not bound by then are released once more.

@@ -315,7 +315,8 @@ void QueueDemands::SetJobs(const Store& store, FairTree& tree) const {
 
 namespace {
 
-/// What is charged twice: to plans whose members wait on full nodes for the end of others.
+/// What queues are charged for on nodes that do not have so much: to plans whose members wait on
+/// full nodes for the end of others, or because devices are gone.
 DeviceAmounts HeldTwice(const Store& store) {
   const auto& ids = store.device_ids();
   DeviceAmounts twice(ids.size());
@@ -323,11 +324,13 @@ DeviceAmounts HeldTwice(const Store& store) {
     for (std::size_t kind = 0; kind < ids.size(); ++kind) {
       const std::int64_t over = -node->free(ids[kind]);
       if (over <= 0) continue;
-      std::int64_t planned = 0;
+      std::int64_t held = 0;
       for (const PodInfo* pod : node->pods) {
-        if (pod->charge == Charge::kPlanned) planned += DevicesOf(store, pod->charged)[kind];
+        const bool counts = node->open() ? pod->charged_queue != cluster::kNoQueue
+                                         : pod->charge == Charge::kPlanned;
+        if (counts) held += DevicesOf(store, pod->charged)[kind];
       }
-      twice[kind] += std::min(over, planned);
+      twice[kind] += std::min(over, held);
     }
   }
   return twice;

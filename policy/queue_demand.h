@@ -78,7 +78,8 @@ class QueueDemands {
   /// The queues in the order of Store::queues(), with these jobs. What is shared out are the
   /// devices of nodes that are ready and not cordoned, and those that queues hold elsewhere, less
   /// what pods outside queues hold. A device whose holder is about to make room for another counts
-  /// once; one whose holder ends on a node that is not ready, or cordoned, does not count.
+  /// once, and one that its node no longer has does not count; nor does one whose holder ends on a
+  /// node that is not ready, or cordoned.
   FairTree TreeOf(const cluster::Store& store) const;
 
  private:

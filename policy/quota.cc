@@ -164,7 +164,8 @@ void QuotaView::AppendLoans(QueueId queue, std::vector<Allowance>& allowances) c
                           .id = id,
                           .cap = std::numeric_limits<std::int64_t>::max(),
                           .left = std::max(promised, lent),
-                          .is_room = kept <= 0 && lent >= promised});
+                          .is_room = kept <= 0 && lent >= promised,
+                          .overlent = lent < 0});
   }
 }
 
@@ -299,11 +300,12 @@ bool IsOverCap(const QuotaView& view, QueueId queue, std::span<const PodInfo* co
   if (queue == cluster::kNoQueue) return false;
   const auto over = [&](const QuotaView::Allowance& allowance) {
     const Counted counted(view.store(), allowance.id, cluster::kNoFlavor);
-    return allowance.left < 0 &&
-           std::ranges::any_of(pods, [&](const PodInfo* pod) { return counted.Of(*pod) > 0; });
+    std::int64_t asked = 0;
+    for (const PodInfo* pod : pods) asked += counted.Of(*pod);
+    return asked > 0 && (allowance.left < 0 || (allowance.overlent && asked > allowance.left));
   };
   return std::ranges::any_of(view.store().queue(queue).path, [&](QueueId charged) {
-    return std::ranges::any_of(view.Of(charged), over);
+    return std::ranges::any_of(view.Of(charged, /*loans=*/charged == queue), over);
   });
 }
 

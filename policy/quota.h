@@ -41,6 +41,8 @@ class QuotaView {
     std::int64_t left;  ///< Negative: the queue is over its cap.
     /// It is what is free: other queues keep none of the resource for themselves.
     bool is_room = false;
+    /// More is lent already than other queues would lend: after an edit, or where devices are gone.
+    bool overlent = false;
   };
   /// One entry for each cap on the path of `queue`, its own first, and one for each resource of
   /// which other queues keep something for themselves; none for kNoQueue.
@@ -99,8 +101,9 @@ cluster::Verdict GrantCharge(const QuotaView& view, cluster::QueueId queue,
 std::function<bool(cluster::NodeIndex)> PayableNodes(const QuotaView& view, cluster::QueueId queue,
                                                      std::span<const cluster::PodInfo* const> pods);
 
-/// Whether `queue`, or one above it, is over its cap of something that the pods take: by an edit,
-/// or because nodes have grown. Nothing starts there until enough has ended.
+/// Whether `queue`, or one above it, is over its cap of something that the pods take, or more is
+/// lent than other queues would lend and they need a loan: after an edit, or because nodes have
+/// grown or devices are gone. Nothing starts there until enough has ended.
 bool IsOverCap(const QuotaView& view, cluster::QueueId queue,
                std::span<const cluster::PodInfo* const> pods);
 
