@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "kube/terminal.h"
+#include "server/demo/demo_history.h"
 #include "server/demo/demo_report.h"
 #include "server/demo/demo_world.h"
 
@@ -78,9 +79,10 @@ int Verdict(DemoWorld& world, const PictureStyle& style) {
   for (const std::string& failure : failures) broken.push_back("a call failed: " + failure);
   if (broken.empty()) {
     fmt::print(
-        "{} no GPU given twice ({} binds), no gang ran partly ({} started), "
-        "no queue above its limit\n",
-        Bold("Checked:", style), world.auditor().binds(), world.auditor().gangs_started());
+        "{} no GPU given twice ({} binds), no gang ran partly ({} started),\n"
+        "no queue above its limit, {} pods evicted by the rules\n",
+        Bold("Checked:", style), world.auditor().binds(), world.auditor().gangs_started(),
+        world.auditor().evicted());
     return 0;
   }
   fmt::print("{}\n", Bold("BROKEN PROMISES:", style));
@@ -100,18 +102,21 @@ void SayNext(const DemoOptions& options, const PictureStyle& style) {
   fmt::print("  {} why -n research pretrain-70b-0-da959\n", options.program);
 }
 
-void Drive(DemoWorld& world, const DemoOptions& options, const PictureStyle& style) {
+QueueHistory Drive(DemoWorld& world, const DemoOptions& options, const PictureStyle& style) {
   const std::int64_t length = options.fast ? kFastLengthMs : kLengthMs;
   const double pace = static_cast<double>(length) / kLengthMs;
   Progress progress(style);
+  QueueHistory history(length);
   world.Start(DemoStream(options.seed, world.gpus(), length, pace));
   while (world.now() < length) {
     world.Tick();
+    if (history.Due(world.now())) history.Add(world.now(), world.Page("/api/v1/queues"));
     progress.Show(world);
     std::this_thread::sleep_for(kTick);
   }
   world.Settle(kSettle);
   progress.Erase();
+  return history;
 }
 
 }  // namespace
@@ -135,8 +140,8 @@ int Demo(const DemoOptions& options) {
       "{}: {} GPUs on {} nodes in {} racks. No Kubernetes here: a model of\n"
       "kube-scheduler calls the real service over HTTP. Jobs of hours run for seconds.\n\n",
       Bold("berth demo", style), (*world)->gpus(), (*world)->nodes(), (*world)->racks());
-  Drive(**world, options, style);
-  fmt::print("{}\n", Report(**world, style));
+  const QueueHistory history = Drive(**world, options, style);
+  fmt::print("{}\n", Report(**world, history, style));
   const int code = Verdict(**world, style);
   (*world)->Stop();
   SayNext(options, style);

@@ -17,27 +17,55 @@ void Auditor::AddNode(const std::string& name, std::int64_t gpus) {
   nodes_[name].gpus = gpus;
 }
 
-void Auditor::AddQueue(const std::string& name, std::int64_t limit_gpus) {
+void Auditor::AddQueue(const std::string& name, AuditedQueue amounts) {
   const std::scoped_lock lock(mutex_);
-  queues_[name].limit = limit_gpus;
+  queues_[name].amounts = amounts;
 }
 
 void Auditor::AddPod(AuditedPod pod) {
   const std::scoped_lock lock(mutex_);
   if (!pod.gang.empty()) gangs_[pod.gang].insert(pod.uid);
+  jobs_.try_emplace(pod.workload,
+                    Job{.queue = pod.queue, .priority = pod.priority, .since = ++moment_});
   const std::string uid = pod.uid;
-  pods_[uid] = {.facts = std::move(pod), .node = {}, .called = false};
+  pods_[uid] = {.facts = std::move(pod), .node = {}};
 }
 
 void Auditor::OnBindCall(const std::string& uid) {
   const std::scoped_lock lock(mutex_);
-  if (const auto it = pods_.find(uid); it != pods_.end()) it->second.called = true;
+  const auto it = pods_.find(uid);
+  if (it == pods_.end() || std::exchange(it->second.called, true)) return;
+  it->second.called_at = ++moment_;
+  AddClaimed(it->second.facts.queue, Claimed(it->second));
 }
 
 /// A whole-node pod has every GPU of its node.
 std::int64_t Auditor::Charge(const Pod& pod) const {
   const auto node = nodes_.find(pod.node);
   return pod.facts.whole_node && node != nodes_.end() ? node->second.gpus : pod.facts.gpus;
+}
+
+/// The most that it may be charged, wherever it is bound.
+std::int64_t Auditor::Claimed(const Pod& pod) const {
+  if (!pod.facts.whole_node) return pod.facts.gpus;
+  std::int64_t most = 0;
+  for (const auto& [name, node] : nodes_) most = std::max(most, node.gpus);
+  return most;
+}
+
+void Auditor::AddClaimed(const std::string& queue, std::int64_t gpus) {
+  QueueUse& use = queues_[queue];
+  use.claimed += gpus;
+  use.history[++moment_] = use.claimed;
+}
+
+std::int64_t Auditor::MostClaimed(const std::string& queue, int since) const {
+  const auto& history = queues_.at(queue).history;
+  auto it = history.upper_bound(since);
+  if (it != history.begin()) --it;  // what it was at `since`
+  std::int64_t most = 0;
+  for (; it != history.end(); ++it) most = std::max(most, it->second);
+  return most;
 }
 
 void Auditor::OnBound(const std::string& uid, const std::string& node) {
@@ -53,9 +81,9 @@ void Auditor::OnBound(const std::string& uid, const std::string& node) {
   CheckNode(node);
   QueueUse& queue = queues_[pod.facts.queue];
   queue.used += Charge(pod);
-  if (queue.limit && queue.used > *queue.limit) {
+  if (queue.amounts && queue.used > queue.amounts->limit) {
     violations_.push_back(fmt::format("queue {} has {} GPUs, its limit is {}", pod.facts.queue,
-                                      queue.used, *queue.limit));
+                                      queue.used, queue.amounts->limit));
   }
   if (!pod.facts.gang.empty()) CheckGang(pod.facts.gang);
   violations_.resize(std::min(violations_.size(), kMaxViolations));
@@ -89,6 +117,31 @@ void Auditor::CheckGang(const std::string& gang) {
   }
 }
 
+/// The rules of docs/queues.md, as far as pods alone tell. When the service decided is not known:
+/// what is required must have been true at some moment since both jobs were there.
+void Auditor::OnEvicted(const std::string& uid, const std::string& workload) {
+  const std::scoped_lock lock(mutex_);
+  const auto it = pods_.find(uid);
+  if (it == pods_.end()) return;
+  ++evicted_;
+  const Pod& pod = it->second;
+  const auto job = jobs_.find(workload);
+  if (job == jobs_.end()) {
+    violations_.push_back(fmt::format("{} was evicted for {}, which is unknown", uid, workload));
+  } else if (job->second.queue == pod.facts.queue) {
+    if (job->second.priority > pod.facts.priority) return;
+    violations_.push_back(fmt::format("{} of priority {} was evicted for {} of priority {}", uid,
+                                      pod.facts.priority, workload, job->second.priority));
+  } else if (const auto& queue = queues_[pod.facts.queue]; queue.amounts) {
+    const auto most = MostClaimed(pod.facts.queue, std::max(pod.called_at, job->second.since));
+    if (most > queue.amounts->quota) return;
+    violations_.push_back(
+        fmt::format("{} was evicted for {}, and queue {} had {} of its quota of {}", uid, workload,
+                    pod.facts.queue, most, queue.amounts->quota));
+  }
+  violations_.resize(std::min(violations_.size(), kMaxViolations));
+}
+
 void Auditor::OnGone(const std::string& uid) {
   const std::scoped_lock lock(mutex_);
   const auto it = pods_.find(uid);
@@ -98,6 +151,7 @@ void Auditor::OnGone(const std::string& uid) {
     queues_[pod.facts.queue].used -= Charge(pod);
     nodes_[pod.node].pods.erase(uid);
   }
+  if (pod.called) AddClaimed(pod.facts.queue, -Claimed(pod));
   if (!pod.facts.gang.empty()) gangs_[pod.facts.gang].erase(uid);
   pods_.erase(it);
 }
@@ -125,6 +179,11 @@ std::vector<std::string> Auditor::violations() const {
 int Auditor::binds() const {
   const std::scoped_lock lock(mutex_);
   return binds_;
+}
+
+int Auditor::evicted() const {
+  const std::scoped_lock lock(mutex_);
+  return evicted_;
 }
 
 int Auditor::gangs_started() const {

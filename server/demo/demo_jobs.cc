@@ -19,6 +19,7 @@ struct Class {
   std::int64_t every_ms;  ///< On average, in a cluster of 192 GPUs.
   std::int64_t run_ms;    ///< On average.
   std::int64_t first_ms = 0;
+  std::int64_t until_ms = 0;  ///< None comes from then on; 0: they come to the end.
   bool whole_node = false;
   bool gated = false;
   const char* required = "";
@@ -26,11 +27,21 @@ struct Class {
 };
 
 constexpr Class kClasses[] = {
+    {.name = "nightly",  // with these, research has more than its limit while product is quiet
+     .team = "research",
+     .pods = 4,
+     .gpus = 8,
+     .every_ms = 240,
+     .run_ms = 6000,
+     .first_ms = 150,
+     .until_ms = 1100,
+     .gated = true,
+     .preferred = "rack"},
     {.name = "pretrain",
      .team = "research",
      .pods = 8,
      .gpus = 8,
-     .every_ms = 3000,
+     .every_ms = 4500,
      .run_ms = 3600,
      .first_ms = 250,
      .gated = true,
@@ -39,11 +50,20 @@ constexpr Class kClasses[] = {
      .team = "research",
      .pods = 4,
      .gpus = 8,
-     .every_ms = 3300,
+     .every_ms = 4500,
      .run_ms = 2700,
      .first_ms = 500,
      .gated = true,
      .required = "rack"},
+    {.name = "eval",  // research borrows again when product's releases are over
+     .team = "research",
+     .pods = 2,
+     .gpus = 8,
+     .every_ms = 350,
+     .run_ms = 3600,
+     .first_ms = 8600,
+     .until_ms = 10'200,
+     .gated = true},
     {.name = "sweep",
      .team = "research",
      .pods = 16,
@@ -61,11 +81,13 @@ constexpr Class kClasses[] = {
      .gated = true},
     {.name = "release",
      .team = "product",
-     .pods = 4,
+     .pods = 2,
      .gpus = 8,
-     .every_ms = 4200,
-     .run_ms = 3000,
-     .first_ms = 1000,
+     .every_ms = 500,
+     .run_ms = 2400,
+     .first_ms = 5000,
+     .until_ms = 7200,
+     .gated = true,
      .required = "rack"},
     {.name = "bench",
      .team = "product",
@@ -75,8 +97,20 @@ constexpr Class kClasses[] = {
      .run_ms = 2100,
      .whole_node = true,
      .gated = true},
-    {.name = "serving", .team = "product", .pods = 1, .gpus = 2, .every_ms = 450, .run_ms = 3600},
-    {.name = "embed", .team = "product", .pods = 1, .gpus = 1, .every_ms = 500, .run_ms = 2400},
+    {.name = "serving",
+     .team = "product",
+     .pods = 1,
+     .gpus = 2,
+     .every_ms = 450,
+     .run_ms = 3600,
+     .gated = true},
+    {.name = "embed",
+     .team = "product",
+     .pods = 1,
+     .gpus = 1,
+     .every_ms = 500,
+     .run_ms = 2400,
+     .gated = true},
     {.name = "notebook",
      .team = "interactive",
      .pods = 1,
@@ -85,6 +119,8 @@ constexpr Class kClasses[] = {
      .run_ms = 1500},
     {.name = "debug", .team = "interactive", .pods = 1, .gpus = 2, .every_ms = 480, .run_ms = 1100},
 };
+
+constexpr std::int32_t kUrgent = 1000;
 
 /// Uniform in [low, high], the same with every standard library.
 std::int64_t Between(std::mt19937_64& random, std::int64_t low, std::int64_t high) {
@@ -104,9 +140,19 @@ DemoJob OneOf(const Class& kind, std::mt19937_64& random) {
   return job;
 }
 
-/// Adds two jobs that wait for special reasons: a gang whose last member is never created, and a
-/// job that asks for more than its queue may ever use.
-void AddStragglers(std::vector<DemoJob>& jobs, std::int64_t length_ms, int gpus) {
+/// Adds three jobs that show something special: one of high priority that comes when its queue is
+/// at its limit, a gang whose last member is never created, and a job that asks for more than its
+/// queue may ever use.
+void AddSpecial(std::vector<DemoJob>& jobs, std::int64_t length_ms, int gpus) {
+  jobs.push_back({.name = "hotfix-1",
+                  .team = "research",
+                  .pods = 4,
+                  .gpus = 8,
+                  .priority = kUrgent,
+                  .gated = true,
+                  .preferred = "rack",
+                  .at_ms = length_ms / 4,
+                  .run_ms = length_ms / 8});
   jobs.push_back({.name = "halfset-1",
                   .team = "research",
                   .pods = 4,
@@ -132,6 +178,10 @@ std::string DemoJob::PodUid(int index) const {
   return round == 0 ? uid : fmt::format("{}-{}", uid, round);
 }
 
+std::string DemoJob::WorkloadKey() const {
+  return fmt::format("{}/{}/{}", team, gang() ? "gang" : "pod", name);
+}
+
 std::string DemoJob::PodName(int index) const {
   return gang() ? fmt::format("{}-{}", name, index) : name;
 }
@@ -152,8 +202,10 @@ std::vector<DemoJob> DemoStream(std::uint64_t seed, int gpus, std::int64_t lengt
   for (const Class& kind : kClasses) {
     const auto every = std::max<std::int64_t>(
         4, static_cast<std::int64_t>(static_cast<double>(kind.every_ms) * scale));
+    const std::int64_t until =
+        kind.until_ms == 0 ? length_ms : std::min(length_ms, paced(kind.until_ms));
     std::int64_t at = paced(kind.first_ms) + Between(random, 0, every / 4);
-    for (int number = 1; at < length_ms; ++number) {
+    for (int number = 1; at < until; ++number) {
       DemoJob job = OneOf(kind, random);
       job.name = fmt::format("{}-{}", kind.name, number);
       job.at_ms = at;
@@ -166,7 +218,7 @@ std::vector<DemoJob> DemoStream(std::uint64_t seed, int gpus, std::int64_t lengt
       jobs.push_back(std::move(job));
     }
   }
-  AddStragglers(jobs, length_ms, gpus);
+  AddSpecial(jobs, length_ms, gpus);
   std::ranges::stable_sort(jobs, {}, &DemoJob::at_ms);
   return jobs;
 }
@@ -203,6 +255,8 @@ nlohmann::json DemoPod(const DemoJob& job, int index, std::int64_t now_ms) {
                      {"labels", std::move(labels)},
                      {"annotations", std::move(annotations)}};
   pod["spec"]["schedulerName"] = "default-scheduler";
+  pod["spec"]["priority"] = job.priority;
+  if (job.priority > 0) pod["spec"]["priorityClassName"] = "urgent";
   pod["spec"]["containers"].push_back(std::move(container));
   pod["status"]["phase"] = "Pending";
   if (job.gated) {
@@ -227,6 +281,7 @@ config::PolicyConfiguration DemoPolicy(int gpus) {
   add("research", 4, 6);
   add("product", 3, 4);
   add("interactive", 1, 1);
+  policy.queues.back().lending_limit = {{kGpu, 0}};  // a notebook starts at once
   return policy;
 }
 

@@ -1,4 +1,6 @@
-// The demo's stream of jobs: what three teams submit, and when.
+// The demo's stream of jobs: what three teams submit, and when. At first product has little to do,
+// and research borrows its quota; an urgent job of research takes the room of other work of
+// research; then product's own work comes, and takes back what it lent.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +22,7 @@ struct DemoJob {
   int pods = 1;
   int gpus = 1;  ///< For each pod.
   bool whole_node = false;
+  std::int32_t priority = 0;
   bool gated = false;       ///< Waits behind Berth's scheduling gate, outside the scheduler.
   std::string required{};   ///< Topology domain level that all members must share.
   std::string preferred{};  ///< The same as a preference.
@@ -32,19 +35,21 @@ struct DemoJob {
   bool gang() const { return pods > 1; }
   std::string PodName(int index) const;
   std::string PodUid(int index) const;
+  /// Its name in Berth, as in the annotation berth.dev/evicted-for.
+  std::string WorkloadKey() const;
   /// `8x8`, `1 GPU`, `whole node`.
   std::string Shape() const;
 };
 
-/// Jobs by arrival, the same for the same arguments. Their work is about a fifth more than `gpus`
-/// devices can do in `length_ms`, so that some of it waits.
+/// Jobs by arrival, the same for the same arguments. Their work is more than `gpus` devices can do
+/// in `length_ms`, so that some of it waits.
 std::vector<DemoJob> DemoStream(std::uint64_t seed, int gpus, std::int64_t length_ms, double pace);
 
 /// The pod as its controller would create it.
 nlohmann::json DemoPod(const DemoJob& job, int index, std::int64_t now_ms);
 
-/// Three teams with quota and limit in proportion to `gpus`. They lend each other what they do not
-/// use, and take it back.
+/// Three teams with quota and limit in proportion to `gpus`. Two lend what they do not use, and
+/// take it back; interactive keeps its quota.
 config::PolicyConfiguration DemoPolicy(int gpus);
 
 }  // namespace berth::server

@@ -100,10 +100,8 @@ NodeRow RowOf(const Json& node, const PodMarks& marks) {
 std::string DrawCell(const Cell& cell, const PictureStyle& style) {
   if (cell.queue.empty()) return Dim(style.unicode ? "· " : ". ", style);
   const char letter = cell.planned && !style.colour ? '+' : cell.letter;
-  if (!style.colour) return std::string{letter, ' '};
-  const Colour& colour = ColourOf(cell.queue);
-  if (cell.planned) return fmt::format("\x1b[38;5;{}m{} \x1b[0m", colour.back, letter);
-  return fmt::format("\x1b[48;5;{};38;5;{}m{} \x1b[0m", colour.back, colour.front, letter);
+  const std::string text{letter, ' '};
+  return cell.planned ? InColourOf(cell.queue, text, style) : OnColourOf(cell.queue, text, style);
 }
 
 /// The end of a long name distinguishes nodes, not its start.
@@ -195,6 +193,12 @@ std::string InColourOf(std::string_view queue, std::string_view text, const Pict
   return fmt::format("\x1b[38;5;{}m{}\x1b[0m", ColourOf(queue).back, text);
 }
 
+std::string OnColourOf(std::string_view queue, std::string_view text, const PictureStyle& style) {
+  if (!style.colour) return std::string(text);
+  const Colour& colour = ColourOf(queue);
+  return fmt::format("\x1b[48;5;{};38;5;{}m{}\x1b[0m", colour.back, colour.front, text);
+}
+
 std::string Bold(std::string_view text, const PictureStyle& style) {
   return style.colour ? fmt::format("\x1b[1m{}\x1b[0m", text) : std::string(text);
 }
@@ -232,17 +236,19 @@ std::string DrawNodes(const Json& nodes, const PodMarks& marks, const PictureSty
   return out + Legend(racks, style);
 }
 
+int GpusIn(const Json& queue, const char* key, int otherwise) {
+  const auto amounts = queue.find(key);
+  if (amounts == queue.end() || !amounts->is_object() || !amounts->contains(kGpu)) return otherwise;
+  return AsInt(*amounts, kGpu);
+}
+
 std::string DrawQueues(const Json& queues, int gpus, const PictureStyle& style) {
   std::string out;
   for (const Json& queue : queues.value("items", Json::array())) {
     const std::string name = queue.value("name", "");
-    const auto amount = [&](const char* key, int otherwise) {
-      const Json& of = queue.contains(key) ? queue[key] : Json();
-      return of.is_object() && of.contains(kGpu) ? AsInt(of, kGpu) : otherwise;
-    };
-    const int used = amount("used", 0);
-    const int quota = amount("quota", 0);
-    const int limit = amount("limit", gpus);
+    const int used = GpusIn(queue, "used");
+    const int quota = GpusIn(queue, "quota");
+    const int limit = GpusIn(queue, "limit", gpus);
     const auto column = [&](int value) {
       return std::min(kBarWidth, kBarWidth * static_cast<std::size_t>(std::max(0, value)) /
                                      static_cast<std::size_t>(std::max(1, gpus)));

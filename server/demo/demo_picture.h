@@ -34,6 +34,9 @@ std::string DrawNodes(const nlohmann::ordered_json& nodes, const PodMarks& marks
 /// One bar per queue, on the scale of the cluster's GPUs: used, quota, limit.
 std::string DrawQueues(const nlohmann::ordered_json& queues, int gpus, const PictureStyle& style);
 
+/// An amount of GPUs in an item of the queues page, such as `used`; `otherwise`: it has none.
+int GpusIn(const nlohmann::ordered_json& queue, const char* key, int otherwise = 0);
+
 /// The effect of fragmentation, from the nodes page.
 struct Packing {
   int nodes = 0;
@@ -48,6 +51,8 @@ Packing MeasurePacking(const nlohmann::ordered_json& nodes);
 
 /// `text` in the colour of a queue, or as it is.
 std::string InColourOf(std::string_view queue, std::string_view text, const PictureStyle& style);
+/// The same with the colour behind it.
+std::string OnColourOf(std::string_view queue, std::string_view text, const PictureStyle& style);
 std::string Bold(std::string_view text, const PictureStyle& style);
 std::string Dim(std::string_view text, const PictureStyle& style);
 

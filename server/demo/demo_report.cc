@@ -45,9 +45,15 @@ std::string TopologyOf(const DemoJob& job) {
 }
 
 std::string Note(const JobState& state) {
-  if (state.job.late == 0) return {};
-  if (state.job.late_ms < 0) return fmt::format("{} never came", state.job.late);
-  return fmt::format("{} came {} late", state.job.late, Seconds(state.job.late_ms));
+  std::vector<std::string> notes;
+  if (state.job.priority > 0) notes.push_back(fmt::format("priority {}", state.job.priority));
+  if (state.evictions > 0) notes.emplace_back("evicted");
+  if (state.job.late > 0 && state.job.late_ms < 0) {
+    notes.push_back(fmt::format("{} never came", state.job.late));
+  } else if (state.job.late > 0) {
+    notes.push_back(fmt::format("{} came {} late", state.job.late, Seconds(state.job.late_ms)));
+  }
+  return fmt::format("{}", fmt::join(notes, ", "));
 }
 
 std::string Gangs(const std::vector<JobState>& jobs, std::int64_t now, const PictureStyle& style) {
@@ -60,7 +66,7 @@ std::string Gangs(const std::vector<JobState>& jobs, std::int64_t now, const Pic
   std::ranges::stable_sort(gangs, {}, [](const JobState* s) { return s->ended >= 0 ? 1 : 0; });
   const std::size_t hidden = gangs.size() > kMaxGangRows ? gangs.size() - kMaxGangRows : 0;
   gangs.resize(gangs.size() - hidden);
-  Table table({"", "GANG", "TEAM", "SHAPE", "TOPOLOGY", "STATE", "WAIT", "PLACED IN", "MEMBERS"},
+  Table table({"", "GANG", "TEAM", "SHAPE", "TOPOLOGY", "STATE", "WAIT", "PLACED IN", "NOTES"},
               /*gap=*/2);
   for (const JobState* state : gangs) {
     const bool waits = state->waiting();
@@ -100,7 +106,7 @@ std::string Teams(const std::vector<JobState>& jobs) {
   return table.Render();
 }
 
-/// A sentence over several lines, each indented.
+/// A sentence over several lines, each of them indented.
 std::string Wrapped(const std::string& text, std::size_t width, std::size_t indent) {
   std::string out;
   std::string line;
@@ -162,18 +168,73 @@ std::string Waiting(const DemoWorld& world, const std::vector<JobState>& jobs,
   return out;
 }
 
-/// Jobs that were evicted because their team had borrowed the room, and what their owners read.
-std::string TakenBack(const DemoWorld& world, const std::vector<JobState>& jobs,
-                      const PictureStyle& style) {
-  constexpr std::size_t kMost = 3;
-  const auto evicted =
-      std::ranges::count_if(jobs, [](const JobState& s) { return s.evictions > 0; });
-  const auto notes = world.eviction_notes();
+std::string Counted(std::size_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
+}
+
+/// One side of an eviction: which job, what became of it, and its Event.
+std::string Side(std::string_view label, const DemoJob& job, const ToldEvent& told,
+                 const std::vector<JobState>& jobs, const PictureStyle& style) {
+  constexpr std::size_t kIndent = 14;
+  const auto state =
+      std::ranges::find_if(jobs, [&](const JobState& s) { return s.job.name == job.name; });
+  if (state == jobs.end()) return std::string(label) + "\n";
+  const bool again = state->evictions > 0;
+  const std::string became =
+      state->started < 0
+          ? fmt::format("waits{}", again ? " again" : "")
+          : fmt::format("started {}at {}", again ? "again " : "", Seconds(state->started));
+  std::string out = fmt::format("{:<4} {}/{} ({}, priority {}), {}\n", label, job.team, job.name,
+                                job.Shape(), job.priority, became);
+  if (told.pod.empty()) return out;
+  return out +
+         Dim(Wrapped(fmt::format("{}: {}", told.reason, told.note), style.width, kIndent), style);
+}
+
+/// For one job, the first ones that made room for it.
+std::string MadeRoom(std::span<const JobEviction> evictions, const std::vector<JobState>& jobs,
+                     const PictureStyle& style) {
+  constexpr std::size_t kMost = 2;
+  const JobEviction& first = evictions.front();
+  std::string out = fmt::format("  {:>5}  ", Seconds(first.at_ms)) +
+                    Side("in", first.beneficiary, first.to_beneficiary, jobs, style);
+  for (const JobEviction& eviction : evictions.first(std::min(evictions.size(), kMost))) {
+    out += std::string(9, ' ') + Side("out", eviction.victim, eviction.to_victim, jobs, style);
+    out += Dim(Wrapped("berth.dev/evicted-for: " + eviction.mark, style.width, 14), style);
+  }
+  if (evictions.size() > kMost) {
+    out += fmt::format("{:14}and {}\n", "", Counted(evictions.size() - kMost, "more job"));
+  }
+  return out;
+}
+
+/// The evictions by one rule, for the largest jobs, with what Berth told both sides.
+std::string Evictions(std::string_view title, std::string_view rule,
+                      std::vector<JobEviction> evictions, bool (JobEviction::*is)() const,
+                      const std::vector<JobState>& jobs, const PictureStyle& style) {
+  constexpr std::size_t kMost = 2;
+  std::erase_if(evictions, [is](const JobEviction& e) { return !(e.*is)(); });
   std::string out =
-      Bold("Taken back", style) +
-      fmt::format(" {} jobs made room for the team that had lent it, and began again\n", evicted);
-  for (const auto& note : std::span(notes).first(std::min(notes.size(), kMost))) {
-    out += fmt::format("  {}\n", note.job) + Dim(Wrapped(note.note, style.width, 6), style);
+      Bold(title, style) + fmt::format(" {} {}\n", Counted(evictions.size(), "job"), rule);
+  std::vector<std::vector<JobEviction>> groups;  // by who got the room
+  for (JobEviction& eviction : evictions) {
+    const auto same = std::ranges::find_if(
+        groups, [&](const auto& group) { return group.front().mark == eviction.mark; });
+    auto& group = same == groups.end() ? groups.emplace_back() : *same;
+    group.push_back(std::move(eviction));
+  }
+  const auto gpus = [](const DemoJob& job) { return job.pods * job.gpus; };
+  std::ranges::stable_sort(groups, std::ranges::greater{},
+                           [&](const auto& group) { return gpus(group.front().beneficiary); });
+  for (auto& group : groups) {
+    std::ranges::stable_sort(group, std::ranges::greater{},
+                             [&](const JobEviction& e) { return gpus(e.victim); });
+  }
+  for (const auto& group : std::span(groups).first(std::min(groups.size(), kMost))) {
+    out += MadeRoom(group, jobs, style);
+  }
+  if (groups.size() > kMost) {
+    out += fmt::format("         and for {}\n", Counted(groups.size() - kMost, "more job"));
   }
   return out;
 }
@@ -193,14 +254,14 @@ std::string Latency(const DemoWorld& world) {
   for (const VerbTimes& times : world.scheduler().extender().Times()) {
     if (times.micros.empty()) {
       out += fmt::format("{:<11} not called: {}\n", times.verb,
-                         times.verb == "preempt" ? "all pods have one priority"
+                         times.verb == "preempt" ? "urgent work waits behind Berth's gate"
                                                  : "with one node left kube-scheduler skips it");
       continue;
     }
     out += fmt::format("{:<11} {:>5} calls   p50 {:>8}   p99 {:>8}{}\n", times.verb,
                        times.micros.size(), Micros(Quantile(times.micros, 0.5)),
                        Micros(Quantile(times.micros, 0.99)),
-                       times.verb == "bind" ? "   (time parked at the gang barrier included)" : "");
+                       times.verb == "bind" ? "   (gang barrier included)" : "");
   }
   return out;
 }
@@ -263,16 +324,28 @@ std::string LiveView(const DemoWorld& world, const PictureStyle& style) {
          DrawQueues(world.Page("/api/v1/queues"), world.gpus(), style) + "\n" + ProgressLine(world);
 }
 
-std::string Report(const DemoWorld& world, const PictureStyle& style) {
+std::string Report(const DemoWorld& world, const QueueHistory& history, const PictureStyle& style) {
   const auto jobs = world.jobs();
   const Json nodes = world.Page("/api/v1/nodes");
   std::string out = DrawNodes(nodes, MarksOf(jobs), style) + "\n";
   out += Bold("Queues", style) + fmt::format(" (GPUs; {} marks the quota, + what is above it)\n",
                                              style.unicode ? "┃" : "|");
   out += DrawQueues(world.Page("/api/v1/queues"), world.gpus(), style) + "\n";
+  const auto evictions = world.evictions();
+  out += Bold("Queues over time", style) +
+         fmt::format(
+             " (GPUs in use, from 0 to the limit of each queue)\n"
+             "What is above the line of its quota a queue has borrowed; {} is quota not in use.\n",
+             style.unicode ? "·" : ".");
+  out += DrawHistory(history, evictions, world.gpus(), style) + "\n";
+  out += Evictions("Taken back", "with borrowed GPUs made room for the queue that had lent them",
+                   evictions, &JobEviction::reclaimed, jobs, style) +
+         "\n";
+  out += Evictions("Preempted", "made room for work of higher priority in the same queue",
+                   evictions, &JobEviction::preempted, jobs, style) +
+         "\n";
   out += Teams(jobs) + "\n" + Gangs(jobs, world.now(), style) + "\n";
   out += Waiting(world, jobs, style) + "\n";
-  out += TakenBack(world, jobs, style) + "\n";
   out += Bold("Packing", style) + "\n" + PackingText(MeasurePacking(nodes)) + "\n";
   out += Bold("Verbs over HTTP", style) + ", as the scheduler model saw them\n" + Latency(world);
   return out;

@@ -1,10 +1,12 @@
-// The demo's final report, below the picture: gangs, which jobs wait and why, packing, latency.
+// The demo's final report, below the picture: queues over time, who made room for whom and why,
+// gangs, which jobs wait and why, packing, latency.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "server/demo/demo_history.h"
 #include "server/demo/demo_picture.h"
 #include "server/demo/demo_world.h"
 
@@ -22,6 +24,6 @@ std::string LiveView(const DemoWorld& world, const PictureStyle& style);
 std::string ProgressLine(const DemoWorld& world);
 
 /// Everything after the run, except for the checks.
-std::string Report(const DemoWorld& world, const PictureStyle& style);
+std::string Report(const DemoWorld& world, const QueueHistory& history, const PictureStyle& style);
 
 }  // namespace berth::server

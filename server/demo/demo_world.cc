@@ -70,7 +70,8 @@ std::optional<DemoWorld::Error> DemoWorld::Wire(const WorldOptions& options) {
   if (gpus_ == 0) return Error{kBadInput, "no node of the cluster has nvidia.com/gpu"};
   const auto policy = DemoPolicy(gpus_);
   for (const config::Queue& queue : policy.queues) {
-    auditor_.AddQueue(queue.name, queue.limit.at(kGpu) / 1000);
+    auditor_.AddQueue(queue.name,
+                      {.quota = queue.quota.at(kGpu) / 1000, .limit = queue.limit.at(kGpu) / 1000});
   }
   logger_ = options.verbose
                 ? std::make_unique<Logger>(LogFormat::kText, 2)
@@ -85,7 +86,10 @@ std::optional<DemoWorld::Error> DemoWorld::Wire(const WorldOptions& options) {
   if (auto error = Listen()) return error;
   scheduler_ = std::make_unique<SchedulerDriver>(*cluster_, *verbs_, auditor_, options.speed);
   cluster_->Watch([this](const kube::Pod& pod, bool gone) { OnPod(pod, gone); });
-  cluster_->WatchEvents([this](const engine::EmitEvent& event) { OnEvent(event); });
+  cluster_->WatchEvents([this](const engine::EmitEvent& event) {
+    const std::scoped_lock lock(mutex_);
+    evictions_.OnEvent(event);
+  });
   cluster_->Connect(*host_);
   host_->Start();
   return std::nullopt;
@@ -121,19 +125,19 @@ std::size_t DemoWorld::racks() const {
 // --- Jobs ----------------------------------------------------------------------------------------
 
 void DemoWorld::Start(std::vector<DemoJob> jobs) {
-  {
-    const std::scoped_lock lock(mutex_);
-    for (DemoJob& job : jobs) {
-      due_.push({.at = job.at_ms, .job = jobs_.size()});
-      if (job.late > 0 && job.late_ms >= 0) {
-        due_.push(
-            {.at = job.at_ms + job.late_ms, .job = jobs_.size(), .what = Due::What::kLateMembers});
-      }
-      jobs_.push_back({.job = std::move(job)});
-    }
-  }
+  for (DemoJob& job : jobs) Submit(std::move(job));
   start_ = std::chrono::steady_clock::now();
   scheduler_->Start();
+}
+
+void DemoWorld::Submit(DemoJob job) {
+  const std::scoped_lock lock(mutex_);
+  due_.push({.at = job.at_ms, .job = jobs_.size()});
+  if (job.late > 0 && job.late_ms >= 0) {
+    due_.push(
+        {.at = job.at_ms + job.late_ms, .job = jobs_.size(), .what = Due::What::kLateMembers});
+  }
+  jobs_.push_back({.job = std::move(job)});
 }
 
 std::int64_t DemoWorld::now() const {
@@ -153,8 +157,10 @@ void DemoWorld::Create(const DemoJob& job, int from, int to) {
                                    // here
     auditor_.AddPod({.uid = pod->meta.uid,
                      .queue = job.team,
+                     .workload = job.WorkloadKey(),
                      .gang = job.gang() ? job.name : std::string(),
                      .min_member = job.pods,
+                     .priority = job.priority,
                      .gpus = job.whole_node ? 1 : job.gpus,
                      .whole_node = job.whole_node});
     cluster_->PutPod(std::move(*pod));
@@ -204,7 +210,9 @@ void DemoWorld::EndJobs() {
 
 /// Acts as the kubelets: a job's clock runs from the moment when all its members are bound.
 void DemoWorld::OnPod(const kube::Pod& pod, bool gone) {
+  const auto mark = cluster::EvictionMarkOf(pod);
   if (gone) {
+    if (mark) auditor_.OnEvicted(pod.meta.uid, mark->workload);
     auditor_.OnGone(pod.meta.uid);
   } else if (!pod.node_name.empty()) {
     auditor_.OnBound(pod.meta.uid, pod.node_name);
@@ -217,17 +225,26 @@ void DemoWorld::OnPod(const kube::Pod& pod, bool gone) {
   if (gone) {
     const std::size_t job = it->second.job;
     members_.erase(it);
-    const bool evicted = pod.meta.annotations.contains(std::string(cluster::kEvictedForAnnotation));
-    if (--state.live == 0 && evicted && state.ended < 0) BeginAgain(job);
+    if (mark && state.ended < 0) Evicted(state, mark->workload);
+    if (--state.live == 0 && state.evicted && state.ended < 0) BeginAgain(job);
   } else if (!pod.node_name.empty() && !std::exchange(it->second.bound, true)) {
     state.racks.insert(rack_of_.at(pod.node_name));
     if (++state.bound == state.job.pods) state.started = now();
   }
 }
 
+/// A pod of the job was evicted: the first one is noted.
+void DemoWorld::Evicted(JobState& state, const std::string& workload) {
+  if (std::exchange(state.evicted, true)) return;
+  const auto other =
+      std::ranges::find(jobs_, workload, [](const JobState& s) { return s.job.WorkloadKey(); });
+  evictions_.OnEvicted(now(), state.job, other == jobs_.end() ? DemoJob{} : other->job, workload);
+}
+
 /// Acts as the job's controller: all pods of the job were evicted, and new ones come.
 void DemoWorld::BeginAgain(std::size_t job) {
   JobState& state = jobs_[job];
+  state.evicted = false;
   ++state.evictions;
   ++state.job.round;
   state.job.late = 0;
@@ -237,25 +254,9 @@ void DemoWorld::BeginAgain(std::size_t job) {
   due_.push({.at = now(), .job = job});
 }
 
-/// One note for each job, although each of its pods gets one.
-void DemoWorld::OnEvent(const engine::EmitEvent& event) {
-  if (event.reason != "Reclaimed" && event.reason != "Preempted") return;
+std::vector<JobEviction> DemoWorld::evictions() const {
   const std::scoped_lock lock(mutex_);
-  if (notes_.size() == kMaxNotes) return;
-  for (const JobState& state : jobs_) {
-    if (state.job.team != event.pod.ns) continue;
-    bool has = false;
-    for (int i = 0; i < state.job.pods; ++i) has |= state.job.PodName(i) == event.pod.name;
-    if (!has) continue;
-    const auto known = std::ranges::find(notes_, state.job.name, &EvictionNote::job);
-    if (known == notes_.end()) notes_.push_back({.job = state.job.name, .note = event.note});
-    return;
-  }
-}
-
-std::vector<DemoWorld::EvictionNote> DemoWorld::eviction_notes() const {
-  const std::scoped_lock lock(mutex_);
-  return notes_;
+  return evictions_.Evictions();
 }
 
 std::vector<JobState> DemoWorld::jobs() const {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "server/demo/demo_audit.h"
+#include "server/demo/demo_evictions.h"
 #include "server/demo/demo_jobs.h"
 #include "server/demo/scheduler_driver.h"
 #include "server/drivers/decision_log.h"
@@ -34,6 +35,7 @@ struct JobState {
   std::int64_t ended = -1;
   int bound = 0;
   int live = 0;                   ///< Its pods that exist.
+  bool evicted = false;           ///< Some of its pods were, and its new ones are not created yet.
   int evictions = 0;              ///< How often it was evicted and began again.
   std::set<std::string> racks{};  ///< The racks where its members are, or were.
 
@@ -65,6 +67,8 @@ class DemoWorld {
 
   /// Takes the stream and starts; now() counts from here.
   void Start(std::vector<DemoJob> jobs);
+  /// One more job, created at its time, or at once if that is over.
+  void Submit(DemoJob job);
   std::int64_t now() const;
   /// Submits jobs that are due, ends jobs whose run time is over. With `finish` false no job ends
   /// any more.
@@ -76,12 +80,7 @@ class DemoWorld {
 
   /// Every job that was submitted, in that order.
   std::vector<JobState> jobs() const;
-  /// What the evicted jobs were told, the latest last; at most kMaxNotes.
-  struct EvictionNote {
-    std::string job;
-    std::string note;
-  };
-  std::vector<EvictionNote> eviction_notes() const;
+  std::vector<JobEviction> evictions() const;
   /// A page of the service, over HTTP. Empty: the request failed.
   nlohmann::ordered_json Page(const std::string& path, const std::string& pod = {}) const;
 
@@ -92,10 +91,8 @@ class DemoWorld {
   void Create(const DemoJob& job, int from, int to);
   void EndJobs();
   void OnPod(const kube::Pod& pod, bool gone);
-  void OnEvent(const engine::EmitEvent& event);
+  void Evicted(JobState& state, const std::string& workload);
   void BeginAgain(std::size_t job);
-
-  static constexpr std::size_t kMaxNotes = 100;
 
   struct Member {
     std::size_t job = 0;
@@ -114,7 +111,7 @@ class DemoWorld {
   // us, until the host is gone.
   mutable std::mutex mutex_;  ///< Guards the next four.
   std::vector<JobState> jobs_;
-  std::vector<EvictionNote> notes_;
+  EvictionLog evictions_;
   std::map<std::string, Member> members_;  ///< By pod UID.
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
   std::chrono::steady_clock::time_point start_;

@@ -28,7 +28,8 @@ struct Audited {
   Audited() {
     auditor.AddNode("n1", 8);
     auditor.AddNode("n2", 8);
-    auditor.AddQueue("q", 12);
+    auditor.AddQueue("q", {.quota = 8, .limit = 12});
+    auditor.AddQueue("lender", {.quota = 8, .limit = 12});
   }
   void Bind(const std::string& uid, const std::string& node) {
     auditor.OnBindCall(uid);
@@ -93,6 +94,60 @@ TEST_CASE("the auditor sees a gang that starts or runs in part", "[demo]") {
   }
 }
 
+AuditedPod JobPod(const std::string& queue, const std::string& name, std::int32_t priority,
+                  std::int64_t gpus) {
+  return {.uid = name,
+          .queue = queue,
+          .workload = queue + "/pod/" + name,
+          .gang = {},
+          .priority = priority,
+          .gpus = gpus};
+}
+
+TEST_CASE("the auditor sees who may not be evicted inside a queue", "[demo]") {
+  Audited a;
+  a.auditor.AddPod(JobPod("q", "low", 0, 8));
+  a.auditor.AddPod(JobPod("q", "equal", 0, 8));
+  a.auditor.AddPod(JobPod("q", "high", 1, 8));
+  a.Bind("low", "n1");
+  a.auditor.OnEvicted("low", "q/pod/high");
+  CHECK(a.auditor.violations().empty());
+  CHECK(a.auditor.evicted() == 1);
+  a.auditor.OnEvicted("low", "q/pod/equal");
+  a.auditor.OnEvicted("low", "q/pod/nobody");
+  CHECK(a.auditor.violations() ==
+        std::vector<std::string>{"low of priority 0 was evicted for q/pod/equal of priority 0",
+                                 "low was evicted for q/pod/nobody, which is unknown"});
+}
+
+TEST_CASE("the auditor sees what was taken from a queue within its quota", "[demo]") {
+  Audited a;
+  a.auditor.AddPod(JobPod("q", "first", 0, 8));
+  a.auditor.AddPod(JobPod("q", "second", 0, 4));
+  a.Bind("first", "n1");
+  const std::vector<std::string> wrong{
+      "first was evicted for lender/pod/back, and queue q had 8 of its quota of 8"};
+  SECTION("it never had more") {
+    a.auditor.AddPod(JobPod("lender", "back", 0, 8));
+    a.auditor.OnEvicted("first", "lender/pod/back");
+    CHECK(a.auditor.violations() == wrong);
+  }
+  SECTION("it had more, but not since the lender's job came") {
+    a.Bind("second", "n2");
+    a.auditor.OnGone("second");
+    a.auditor.AddPod(JobPod("lender", "back", 0, 8));
+    a.auditor.OnEvicted("first", "lender/pod/back");
+    CHECK(a.auditor.violations() == wrong);
+  }
+  SECTION("it had more when the lender's job came, although it has ended") {
+    a.Bind("second", "n2");
+    a.auditor.AddPod(JobPod("lender", "back", 0, 8));
+    a.auditor.OnGone("second");
+    a.auditor.OnEvicted("first", "lender/pod/back");
+    CHECK(a.auditor.violations().empty());
+  }
+}
+
 TEST_CASE("a stream repeats from its seed, and has every kind of job", "[demo]") {
   const auto names = [](std::uint64_t seed) {
     std::string all;
@@ -115,6 +170,19 @@ TEST_CASE("a stream repeats from its seed, and has every kind of job", "[demo]")
   }
 }
 
+TEST_CASE("a stream has one urgent job, and the lender's gangs come after it", "[demo]") {
+  const std::vector<DemoJob> jobs = DemoStream(1, 192, 12'000, 1.0);
+  const auto urgent = std::ranges::find_if(jobs, [](const DemoJob& j) { return j.priority > 0; });
+  REQUIRE(urgent != jobs.end());
+  CHECK(std::ranges::count_if(jobs, [](const DemoJob& j) { return j.priority > 0; }) == 1);
+  int before = 0;  // GPUs that its queue has been asked for
+  for (const DemoJob& job : jobs) {
+    if (job.team == urgent->team && job.at_ms < urgent->at_ms) before += job.pods * job.gpus;
+    if (job.team == "product" && job.gang()) CHECK(job.at_ms > urgent->at_ms);
+  }
+  CHECK(before > 144);  // its limit
+}
+
 TEST_CASE("a posted pod says what Berth reads", "[demo]") {
   const DemoJob job{
       .name = "g", .team = "research", .pods = 4, .gpus = 8, .gated = true, .required = "rack"};
@@ -122,7 +190,11 @@ TEST_CASE("a posted pod says what Berth reads", "[demo]") {
   CHECK(pod["metadata"]["name"] == "g-2");
   CHECK(pod["metadata"]["uid"] == job.PodUid(2));
   CHECK(pod["metadata"]["creationTimestamp"] == "2023-11-14T22:13:20Z");
+  CHECK(job.WorkloadKey() == "research/gang/g");
+  CHECK(DemoJob{.name = "p", .team = "product"}.WorkloadKey() == "product/pod/p");
   CHECK(pod["metadata"]["labels"]["berth.dev/gang"] == "g");
+  CHECK(pod["spec"]["priority"] == 0);
+  CHECK(DemoPod({.name = "u", .team = "t", .priority = 7}, 0, 0)["spec"]["priority"] == 7);
   CHECK(pod["metadata"]["annotations"]["berth.dev/gang-size"] == "4");
   CHECK(pod["metadata"]["annotations"]["berth.dev/topology-required"] == "rack");
   CHECK(pod["spec"]["schedulingGates"][0]["name"] == "berth.dev/admission");
