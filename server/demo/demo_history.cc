@@ -72,9 +72,7 @@ std::string QuotaLine(const QueueHistory::Queue& queue, const PictureStyle& styl
 std::string Area(const QueueHistory::Queue& queue, int unit, const PictureStyle& style) {
   const auto rows_of = [unit](int amount) { return (amount + unit - 1) / unit; };
   const int quota_rows = rows_of(queue.quota);
-  int most = 0;
-  for (const int used : queue.used) most = std::max(most, used);
-  const int top = std::max({1, quota_rows, rows_of(std::max(queue.limit, most))});
+  const int top = std::max({1, quota_rows, rows_of(queue.limit)});
   const std::string_view axis = style.unicode ? "│" : "|";
   std::string out;
   for (int row = top; row > 0; --row) {

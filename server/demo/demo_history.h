@@ -42,7 +42,8 @@ class QueueHistory {
 };
 
 /// One area for each queue, on one scale, with its quota as a line; below them the time, and when
-/// jobs were evicted. `gpus`: of the cluster.
+/// jobs were evicted. `gpus`: of the cluster. An area ends at the queue's limit: while victims end,
+/// the page counts their room twice, for them and for who gets it.
 std::string DrawHistory(const QueueHistory& history, const std::vector<JobEviction>& evictions,
                         int gpus, const PictureStyle& style);
 

@@ -116,8 +116,15 @@ constexpr Class kClasses[] = {
      .pods = 1,
      .gpus = 1,
      .every_ms = 160,
-     .run_ms = 1500},
-    {.name = "debug", .team = "interactive", .pods = 1, .gpus = 2, .every_ms = 480, .run_ms = 1100},
+     .run_ms = 1500,
+     .gated = true},
+    {.name = "debug",
+     .team = "interactive",
+     .pods = 1,
+     .gpus = 2,
+     .every_ms = 480,
+     .run_ms = 1100,
+     .gated = true},
 };
 
 constexpr std::int32_t kUrgent = 1000;
@@ -281,7 +288,6 @@ config::PolicyConfiguration DemoPolicy(int gpus) {
   add("research", 4, 6);
   add("product", 3, 4);
   add("interactive", 1, 1);
-  policy.queues.back().lending_limit = {{kGpu, 0}};  // a notebook starts at once
   return policy;
 }
 

@@ -48,8 +48,8 @@ std::vector<DemoJob> DemoStream(std::uint64_t seed, int gpus, std::int64_t lengt
 /// The pod as its controller would create it.
 nlohmann::json DemoPod(const DemoJob& job, int index, std::int64_t now_ms);
 
-/// Three teams with quota and limit in proportion to `gpus`. Two lend what they do not use, and
-/// take it back; interactive keeps its quota.
+/// Three teams with quota and limit in proportion to `gpus`. They lend each other what they do not
+/// use, and take it back.
 config::PolicyConfiguration DemoPolicy(int gpus);
 
 }  // namespace berth::server

@@ -49,7 +49,7 @@ TEST_CASE("a history has one sample in each column, and repeats what it missed",
 TEST_CASE("the chart has the quota as a line, and marks evictions", "[demo]") {
   QueueHistory history(600);
   for (int column = 0; column < 60; ++column) {
-    history.Add(column * 10, column < 30 ? PageOf(3, 0) : PageOf(1, 1));
+    history.Add(column * 10, column < 30 ? PageOf(4, 0) : PageOf(1, 1));  // 4: above its limit
   }
   JobEviction back{.at_ms = 300, .victim = {}, .beneficiary = {}};
   back.to_victim.reason = "Reclaimed";
