@@ -122,9 +122,9 @@ TEST_CASE("who got room, and is evicted later, is told of both", "[demo]") {
 }
 
 TEST_CASE("the demo's own stream shows both, in its report", "[demo]") {
-  constexpr std::int64_t kLength = 2'400;
+  constexpr std::int64_t kLength = 6'000;
   Told t;
-  for (DemoJob& job : DemoStream(1, t.world->gpus(), kLength, 0.2)) t.world->Submit(std::move(job));
+  for (DemoJob& job : DemoStream(1, t.world->gpus(), kLength, 0.5)) t.world->Submit(std::move(job));
   QueueHistory history(kLength);
   const auto any = [&](bool (JobEviction::*is)() const) {
     return std::ranges::any_of(t.world->evictions(), is);
