@@ -15,29 +15,36 @@
 namespace berth::sim {
 namespace {
 
+constexpr std::string_view kPhillyFolder = "philly-gavel";
+
 struct PresetOptions {
   CommonOptions common;
   std::string experiment;
   std::vector<double> loads;
-  std::vector<std::string> policies{"native", "MostAllocated", "Berth", "FIFO"};
+  std::vector<std::string> policies;
   std::string against = "native";
-  Fidelity fidelity = Fidelity::kScheduler;
+  std::vector<Fidelity> levels{Fidelity::kScheduler};
   std::string plot;
+  std::string series;
   std::size_t jobs = 4000;
   std::size_t nodes = 29;
 };
 
-int RunPreset(const PresetOptions& options, decltype(Sweep::make) make) {
+using MakeWorkload = std::function<TraceWorkload(double load, std::uint64_t seed,
+                                                 const config::PolicyConfiguration& policy)>;
+
+int RunPreset(const PresetOptions& options, const MakeWorkload& make) {
   const auto policy = ReadPolicy(options.common.policy_file);
   if (!policy) return policy.error();
-  const Sweep sweep{.experiment = options.experiment,
-                    .loads = options.loads,
-                    .policies = options.policies,
-                    .seeds = options.common.seeds,
-                    .configuration = *policy,
-                    .fidelity = options.fidelity,
-                    .threads = options.common.threads,
-                    .make = std::move(make)};
+  const Sweep sweep{
+      .experiment = options.experiment,
+      .loads = options.loads,
+      .policies = options.policies,
+      .seeds = options.common.seeds,
+      .configuration = *policy,
+      .levels = options.levels,
+      .threads = options.common.threads,
+      .make = [&](double load, std::uint64_t seed) { return make(load, seed, *policy); }};
   for (const std::uint64_t seed : sweep.seeds) {
     const TraceWorkload workload = sweep.make(sweep.loads.front(), seed);
     // It is the same for all seeds.
@@ -46,17 +53,31 @@ int RunPreset(const PresetOptions& options, decltype(Sweep::make) make) {
              workload.never_fit);
   }
   const auto results = RunSweep(sweep);
-  const int code = PrintSweep(sweep, results, options.common.format, options.against);
+  int code = PrintSweep(sweep, results, options.common.format, options.against);
+  if (!options.series.empty()) {
+    code = std::max(code, WriteFile(options.series, RenderCsv(SampleRows(results))));
+  }
   if (options.plot.empty()) return code;
-  return std::max(code, WriteFile(options.plot, RenderSvg(LoadPlot(results))));
+  return std::max(code, WriteFile(options.plot, RenderSvg(LoadPlot(OfFirstLevel(sweep, results)))));
 }
 
 int RunPhilly(const PresetOptions& options) {
-  const std::string folder = TraceFolder(options.common.traces, "philly-gavel");
+  const std::string folder = TraceFolder(options.common.traces, std::string(kPhillyFolder));
   const auto trace = ReadTrace(folder + "/philly_duration_gpus.csv", &ReadPhillyDurations);
   if (!trace) return Fail(trace.error());
-  return RunPreset(options, [&](double load, std::uint64_t seed) {
+  return RunPreset(options, [&](double load, std::uint64_t seed, const auto&) {
     return PhillyWorkload(*trace, load, options.jobs, seed);
+  });
+}
+
+int RunPhillyQueues(const PresetOptions& options) {
+  const std::string folder = TraceFolder(options.common.traces, std::string(kPhillyFolder));
+  const auto arrivals = ReadTrace(folder + "/philly_vc_arrivals.csv", &ReadPhillyArrivals);
+  if (!arrivals) return Fail(arrivals.error());
+  const auto durations = ReadTrace(folder + "/philly_duration_gpus.csv", &ReadPhillyDurations);
+  if (!durations) return Fail(durations.error());
+  return RunPreset(options, [&](double load, std::uint64_t seed, const auto& policy) {
+    return PhillyQueuesWorkload(*arrivals, *durations, load, options.jobs, seed, policy);
   });
 }
 
@@ -66,7 +87,7 @@ int RunOpenbArrivals(const PresetOptions& options) {
   if (!nodes) return Fail(nodes.error());
   const auto pods = ReadTrace(folder + "/openb_pod_list_default.csv", &ReadOpenbPods);
   if (!pods) return Fail(pods.error());
-  return RunPreset(options, [&](double load, std::uint64_t seed) {
+  return RunPreset(options, [&](double load, std::uint64_t seed, const auto&) {
     return OpenbWorkload(*nodes, *pods, load, options.nodes, seed);
   });
 }
@@ -87,10 +108,14 @@ std::optional<std::vector<double>> ParseLoads(const std::string& text) {
 }
 
 std::shared_ptr<PresetOptions> Add(CLI::App& simulate, const char* name, const char* help,
-                                   std::vector<double> loads, std::function<int()>& run,
+                                   std::vector<double> loads,
+                                   const std::vector<std::string_view>& allowed,
+                                   const std::vector<std::string>& policies,
+                                   std::function<int()>& run,
                                    int (*experiment)(const PresetOptions&)) {
   auto options = std::make_shared<PresetOptions>();
   options->experiment = name;
+  options->policies = policies;
   options->loads = std::move(loads);
   CLI::App* command = simulate.add_subcommand(name, help);
   AddCommonOptions(*command, options->common);
@@ -108,10 +133,10 @@ std::shared_ptr<PresetOptions> Add(CLI::App& simulate, const char* name, const c
           },
           "offered GPU load, 1.0 = all GPUs busy; several: L,L")
       ->type_name("LOAD");
-  AddNamesOption(*command, "--policy", options->policies, TracePolicies(),
-                 "policies (default: native,MostAllocated,Berth,FIFO)");
+  AddNamesOption(*command, "--policy", options->policies, allowed,
+                 fmt::format("policies (default: {})", fmt::join(policies, ",")));
   AddAgainstOption(*command, options->against);
-  AddInstantOption(*command, options->fidelity);
+  AddInstantOption(*command, options->levels);
   command->add_option("--plot", options->plot, "writes the mean JCT against the load as SVG")
       ->type_name("FILE");
   command->callback([options, command, &run, experiment] {
@@ -121,22 +146,36 @@ std::shared_ptr<PresetOptions> Add(CLI::App& simulate, const char* name, const c
   return options;
 }
 
+void AddJobsOption(CLI::App& command, std::size_t& jobs) {
+  command.add_option("--jobs", jobs, "jobs per run")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void AddPresetCommands(CLI::App& simulate, std::function<int()>& run) {
+  const std::vector<std::string> policies{"native", "MostAllocated", "Berth", "FIFO"};
   const auto philly =
       Add(simulate, "philly", "completion times of Philly's jobs on 32 nodes of 8 GPUs, by load",
-          {0.70, 0.85, 1.00}, run, &RunPhilly);
-  CLI::App* command = simulate.get_subcommand("philly");
-  command->add_option("--jobs", philly->jobs, "jobs per run")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}))
-      ->capture_default_str();
+          {0.70, 0.85, 1.00}, TracePolicies(), policies, run, &RunPhilly);
+  AddJobsOption(*simulate.get_subcommand("philly"), philly->jobs);
+  const auto& contenders = QueuePolicies();
+  const auto queues =
+      Add(simulate, "philly-queues",
+          "the same with gangs of up to 64 GPUs, in a queue for each virtual "
+          "cluster: quotas that are caps, lent, and taken back",
+          {0.85}, contenders, {contenders.begin(), contenders.end()}, run, &RunPhillyQueues);
+  CLI::App* command = simulate.get_subcommand("philly-queues");
+  AddJobsOption(*command, queues->jobs);
+  command->add_option("--series", queues->series, "writes the samples over time as CSV")
+      ->type_name("FILE");
   const auto openb =
       Add(simulate, "openb-arrivals",
           "completion times of openb's pods, compressed in time, on a part of its nodes", {3.5},
-          run, &RunOpenbArrivals);
-  command = simulate.get_subcommand("openb-arrivals");
-  command->add_option("--nodes", openb->nodes, "random nodes of the cluster")
+          TracePolicies(), policies, run, &RunOpenbArrivals);
+  simulate.get_subcommand("openb-arrivals")
+      ->add_option("--nodes", openb->nodes, "random nodes of the cluster")
       ->check(CLI::Range(std::size_t{1}, std::size_t{100'000}))
       ->capture_default_str();
 }

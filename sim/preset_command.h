@@ -1,4 +1,4 @@
-// `berth simulate philly` and `berth simulate openb-arrivals`: presets of `berth simulate trace`.
+// `berth simulate philly`, `philly-queues` and `openb-arrivals`: presets of `berth simulate trace`.
 #pragma once
 
 #include <CLI/CLI.hpp>

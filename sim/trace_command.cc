@@ -27,18 +27,19 @@ struct TraceCommandOptions {
   std::vector<std::uint64_t> seeds{1, 2, 3};
   double load = 0;       ///< 0: as recorded.
   std::size_t jobs = 0;  ///< 0: all of them.
-  Fidelity fidelity = Fidelity::kScheduler;
+  std::vector<Fidelity> levels{Fidelity::kScheduler};
   Format format = Format::kTable;
   std::string plot;
   std::string series;
   unsigned threads = 0;
 };
 
-int WritePlots(const TraceCommandOptions& options, const std::vector<TraceResult>& results) {
+int WritePlots(const TraceCommandOptions& options, const Sweep& sweep,
+               const std::vector<TraceResult>& results) {
   int code = kFine;
   if (!options.series.empty()) code = WriteFile(options.series, RenderCsv(SampleRows(results)));
   if (options.plot.empty()) return code;
-  for (const auto& [name, plot] : TracePlots(results)) {
+  for (const auto& [name, plot] : TracePlots(OfFirstLevel(sweep, results))) {
     code = std::max(code, WriteFile(fmt::format("{}-{}.svg", options.plot, name), RenderSvg(plot)));
   }
   return code;
@@ -75,7 +76,7 @@ int RunAll(const TraceCommandOptions& options) {
                     .seeds = options.seeds,
                     .configuration = *policy,
                     .shares = shares,
-                    .fidelity = options.fidelity,
+                    .levels = options.levels,
                     .threads = options.threads,
                     .make = [&](double load, std::uint64_t seed) {
                       Recording offered = *recording;
@@ -88,7 +89,7 @@ int RunAll(const TraceCommandOptions& options) {
                     }};
   const auto results = RunSweep(sweep);
   const int code = PrintSweep(sweep, results, options.format, options.against);
-  return std::max(code, WritePlots(options, results));
+  return std::max(code, WritePlots(options, sweep, results));
 }
 
 }  // namespace
@@ -112,7 +113,7 @@ void AddTraceCommand(CLI::App& simulate, std::function<int()>& run) {
                  "policies (default: native,Berth)");
   AddSeedsOption(*command, options->seeds,
                  "A-B or A,B,C: one run per seed and policy (default: 1-3)");
-  AddInstantOption(*command, options->fidelity);
+  AddInstantOption(*command, options->levels);
   AddOutputOption(*command, options->format);
   AddAgainstOption(*command, options->against);
   command

@@ -8,7 +8,12 @@ namespace berth::sim {
 namespace {
 
 constexpr Duration kGrace = 1'000;    ///< From a bound pod's deletion to its end.
-constexpr Duration kCleanUp = 1'000;  ///< From a job's end until its pods are gone.
+constexpr Duration kCleanUp = 1'000;  ///< From a pod's end until it is gone.
+/// Between the ends of two pods of one job, of which each has a kubelet of its own. If all ended in
+/// the same millisecond, who gets their room would depend on whether watches take time.
+constexpr Duration kBetweenPods = 100;
+
+Duration Later(std::size_t index) { return kBetweenPods * static_cast<Duration>(index); }
 
 std::string KeyOf(const kube::Pod& pod) { return pod.meta.ns + '/' + pod.meta.name; }
 
@@ -28,7 +33,12 @@ Player::Player(Environment& env, const std::vector<RecordedJob>& jobs, Options o
   }
 }
 
+void Player::Note(std::size_t job, JobEvent::Kind kind) {
+  events_.push_back({.at = env_.now(), .job = job, .kind = kind});
+}
+
 void Player::Arrive(std::size_t job) {
+  Note(job, JobEvent::Kind::kArrived);
   ++arrived_;
   last_change_ = env_.now();
   queue_.push_back(job);
@@ -76,25 +86,28 @@ void Player::OnPod(const Change& change) {
   }
   if (pod.meta.deletion && known->second) {
     known->second = false;
-    OnLost(job, RefOf(pod));
+    OnLost(job, index, RefOf(pod));
   }
 }
 
 /// A pod was evicted: the work done so far is lost, and the job restarts when it is complete again.
-void Player::OnLost(std::size_t job, const engine::PodRef& pod) {
+void Player::OnLost(std::size_t job, std::size_t index, const engine::PodRef& pod) {
   ++evictions_;
+  env_.timeline.After(kGrace + Later(index), life_.Guard([this, pod] { env_.api.RemovePod(pod); }));
+  if (outcomes_[job].end >= 0) return;  // it was about to end
   State& state = states_[job];
   if (state.bound == jobs_[job].pods.size()) {
+    Note(job, JobEvent::Kind::kStopped);
     --running_;
     lost_ += static_cast<double>(jobs_[job].gpus() * cluster::kMilli) *
              static_cast<double>(env_.now() - outcomes_[job].start);
   }
   --state.bound;
   ++state.turn;
-  env_.timeline.After(kGrace, life_.Guard([this, pod] { env_.api.RemovePod(pod); }));
 }
 
 void Player::Start(std::size_t job) {
+  Note(job, JobEvent::Kind::kStarted);
   ++running_;
   Outcome& outcome = outcomes_[job];
   outcome.start = env_.now();
@@ -109,19 +122,21 @@ void Player::Start(std::size_t job) {
 }
 
 void Player::End(std::size_t job) {
+  Note(job, JobEvent::Kind::kEnded);
   --running_;
   ++ended_;
   outcomes_[job].end = env_.now();
   last_change_ = env_.now();
-  busy_ += static_cast<double>(jobs_[job].gpus() * cluster::kMilli) *
-           static_cast<double>(jobs_[job].service);
-  for (const kube::Pod& pod : jobs_[job].pods) {
-    const engine::PodRef ref{.ns = pod.meta.ns, .name = pod.meta.name, .uid = {}};
-    env_.api.Patch(ref, [](kube::Pod& p) {
-      p.phase = kube::PodPhase::kSucceeded;
-      return true;
-    });
-    env_.timeline.After(kCleanUp, life_.Guard([this, ref] { env_.api.RemovePod(ref); }));
+  for (std::size_t i = 0; i < jobs_[job].pods.size(); ++i) {
+    const kube::ObjectMeta& meta = jobs_[job].pods[i].meta;
+    const engine::PodRef ref{.ns = meta.ns, .name = meta.name, .uid = {}};
+    env_.timeline.After(Later(i), life_.Guard([this, ref] {
+      env_.api.Patch(ref, [](kube::Pod& pod) {
+        pod.phase = kube::PodPhase::kSucceeded;
+        return true;
+      });
+    }));
+    env_.timeline.After(Later(i) + kCleanUp, life_.Guard([this, ref] { env_.api.RemovePod(ref); }));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/trace/claims.h"
 #include "sim/trace/recording.h"
 #include "sim/world/environment.h"
 
@@ -30,6 +31,8 @@ class Player {
   Player(Environment& env, const std::vector<RecordedJob>& jobs, Options options);
 
   const std::vector<Outcome>& outcomes() const { return outcomes_; }
+  /// What has happened to the jobs, in order.
+  const std::vector<JobEvent>& events() const { return events_; }
   std::size_t waiting() const { return arrived_ - running_ - ended_; }
   std::size_t running() const { return running_; }
   std::size_t ended() const { return ended_; }
@@ -37,9 +40,7 @@ class Player {
   /// When a job last started or ended, or a pod was bound.
   TimePoint last_change() const { return last_change_; }
   int evictions() const { return evictions_; }
-  /// GPU time that jobs have used, in milli-GPU milliseconds.
-  double busy() const { return busy_; }
-  /// The same of work that was lost to evictions.
+  /// GPU time of work that was lost to evictions, in milli-GPU milliseconds.
   double lost() const { return lost_; }
 
  private:
@@ -53,7 +54,8 @@ class Player {
   void CreateNext();
   void Create(std::size_t job, std::size_t pod);
   void OnPod(const Change& change);
-  void OnLost(std::size_t job, const engine::PodRef& pod);
+  void Note(std::size_t job, JobEvent::Kind kind);
+  void OnLost(std::size_t job, std::size_t index, const engine::PodRef& pod);
   void Start(std::size_t job);
   void End(std::size_t job);
 
@@ -62,6 +64,7 @@ class Player {
   const Options options_;
   Life life_;
   std::vector<Outcome> outcomes_;
+  std::vector<JobEvent> events_;
   std::vector<State> states_;
   std::map<std::string, std::pair<std::size_t, std::size_t>>
       owners_;                         ///< Pod's ns/name to job, pod.
@@ -72,7 +75,6 @@ class Player {
   std::size_t ended_ = 0;
   TimePoint last_change_ = 0;
   int evictions_ = 0;
-  double busy_ = 0;
   double lost_ = 0;
 };
 

@@ -91,25 +91,6 @@ kube::Pod MakePod(const std::string& name, std::int64_t gpus, std::int64_t cpu,
   return pod;
 }
 
-RecordedJob MakeJob(const TraceJob& job, std::size_t index, std::int64_t gpus_per_node) {
-  RecordedJob made{.name = fmt::format("job-{}", index),
-                   .arrival = job.arrival_s * 1'000,
-                   .service = std::max<Duration>(1, job.duration_s * 1'000),
-                   .pods = {}};
-  const std::int64_t pods = (job.gpus + gpus_per_node - 1) / gpus_per_node;
-  for (std::int64_t i = 0; i < pods; ++i) {
-    const std::int64_t gpus = std::min(gpus_per_node, job.gpus - i * gpus_per_node);
-    made.pods.push_back(MakePod(pods == 1 ? made.name : fmt::format("{}-{}", made.name, i), gpus,
-                                gpus * kCpuPerGpu, gpus * kMemoryPerGpu));
-    if (pods == 1) continue;
-    kube::Pod& pod = made.pods.back();
-    pod.meta.labels["berth.dev/gang"] = made.name;
-    pod.meta.labels["batch.kubernetes.io/job-completion-index"] = std::to_string(i);
-    pod.meta.annotations["berth.dev/gang-size"] = std::to_string(pods);
-  }
-  return made;
-}
-
 std::expected<Recording, TraceError> FromJobs(const Traced<TraceJob>& jobs, bool has_arrivals,
                                               const ClusterGpus& gpus) {
   if (!jobs) return std::unexpected(jobs.error());
@@ -129,7 +110,7 @@ std::expected<Recording, TraceError> FromJobs(const Traced<TraceJob>& jobs, bool
   return recording;
 }
 
-RecordedJob MakeJob(const OpenbPod& pod) {
+RecordedJob MakePodJob(const OpenbPod& pod) {
   RecordedJob job{.name = pod.name,
                   .arrival = pod.creation_s * 1'000,
                   .service = std::max<Duration>(1, (*pod.deletion_s - *pod.scheduled_s) * 1'000),
@@ -159,6 +140,25 @@ std::int64_t RecordedJob::gpus() const {
   std::int64_t milli = 0;
   for (const kube::Pod& pod : pods) milli += AmountOf(pod.spec->requests, kGpu);
   return milli / kMilli;
+}
+
+RecordedJob MakeJob(const TraceJob& job, std::size_t index, std::int64_t gpus_per_node) {
+  RecordedJob made{.name = fmt::format("job-{}", index),
+                   .arrival = job.arrival_s * 1'000,
+                   .service = std::max<Duration>(1, job.duration_s * 1'000),
+                   .pods = {}};
+  const std::int64_t pods = (job.gpus + gpus_per_node - 1) / gpus_per_node;
+  for (std::int64_t i = 0; i < pods; ++i) {
+    const std::int64_t gpus = std::min(gpus_per_node, job.gpus - i * gpus_per_node);
+    made.pods.push_back(MakePod(pods == 1 ? made.name : fmt::format("{}-{}", made.name, i), gpus,
+                                gpus * kCpuPerGpu, gpus * kMemoryPerGpu));
+    if (pods == 1) continue;
+    kube::Pod& pod = made.pods.back();
+    pod.meta.labels["berth.dev/gang"] = made.name;
+    pod.meta.labels["batch.kubernetes.io/job-completion-index"] = std::to_string(i);
+    pod.meta.annotations["berth.dev/gang-size"] = std::to_string(pods);
+  }
+  return made;
 }
 
 std::expected<std::vector<kube::Node>, TraceError> ReadCluster(const std::string& source) {
@@ -222,7 +222,7 @@ Recording RecordingOf(const std::vector<OpenbPod>& pods) {
     } else if (pod.gpus == 1 && pod.gpu_milli < kMilli) {
       leave_out("asks for a share of a GPU, which kube-scheduler does not know");
     } else {
-      recording.jobs.push_back(MakeJob(pod));
+      recording.jobs.push_back(MakePodJob(pod));
     }
   }
   Order(recording);

@@ -37,6 +37,10 @@ std::expected<std::vector<kube::Node>, TraceError> ReadCluster(const std::string
 /// A node of an openb list as Kubernetes shows it.
 kube::Node MakeOpenbNode(const OpenbNode& row);
 
+/// A job of a CSV without CPU and memory columns, named by its index: on nodes of so many GPUs a
+/// pod, or a gang of whole nodes and what is left.
+RecordedJob MakeJob(const TraceJob& job, std::size_t index, std::int64_t gpus_per_node);
+
 struct ClusterGpus {
   std::int64_t all = 0;
   std::int64_t per_node = 1;  ///< GPUs of the node that has most; at least 1.

@@ -11,23 +11,49 @@
 
 namespace berth::sim {
 
+namespace {
+
+/// The runs of one load at one level.
+std::size_t RunsOfLoad(const Sweep& sweep) { return sweep.policies.size() * sweep.seeds.size(); }
+
+std::vector<TraceResult> OfLoad(const Sweep& sweep, const std::vector<TraceResult>& results,
+                                std::size_t level, std::size_t load) {
+  const auto per_load = static_cast<std::ptrdiff_t>(RunsOfLoad(sweep));
+  const auto from =
+      results.begin() + static_cast<std::ptrdiff_t>(level * sweep.loads.size() + load) * per_load;
+  return {from, from + per_load};
+}
+
+}  // namespace
+
+std::vector<TraceResult> OfFirstLevel(const Sweep& sweep, const std::vector<TraceResult>& results) {
+  const auto count = static_cast<std::ptrdiff_t>(sweep.loads.size() * RunsOfLoad(sweep));
+  return {results.begin(), results.begin() + count};
+}
+
 std::vector<TraceResult> RunSweep(const Sweep& sweep) {
-  const std::size_t per_load = sweep.policies.size() * sweep.seeds.size();
-  std::vector<TraceResult> results(sweep.loads.size() * per_load);
+  const std::size_t per_load = RunsOfLoad(sweep);
+  const std::size_t per_level = sweep.loads.size() * per_load;
+  std::vector<TraceResult> results(sweep.levels.size() * per_level);
   const ProgressBar progress(sweep.experiment, results.size());
   ParallelFor(
       results.size(), sweep.threads,
       [&](std::size_t i) {
-        const double load = sweep.loads[i / per_load];
+        const double load = sweep.loads[i % per_level / per_load];
         const std::uint64_t seed = sweep.seeds[i % sweep.seeds.size()];
         const TraceWorkload workload = sweep.make(load, seed);
+        const std::string& name = sweep.policies[i % per_load / sweep.seeds.size()];
+        const auto variant = workload.variants.find(name);
+        const bool own = variant != workload.variants.end();
         TraceResult& result = results[i];
-        result = RunTrace(workload.nodes, workload.jobs,
-                          {.policy = sweep.policies[i % per_load / sweep.seeds.size()],
-                           .seed = seed,
-                           .configuration = sweep.configuration,
-                           .shares = sweep.shares,
-                           .fidelity = sweep.fidelity});
+        result =
+            RunTrace(workload.nodes, workload.jobs,
+                     {.policy = own ? variant->second.policy : name,
+                      .seed = seed,
+                      .configuration = own ? variant->second.configuration : sweep.configuration,
+                      .shares = workload.shares ? workload.shares : sweep.shares,
+                      .fidelity = sweep.levels[i / per_level]});
+        result.policy = name;
         result.experiment = sweep.experiment;
         result.load = load;
         result.speed_up = workload.speed_up;
@@ -57,15 +83,17 @@ int PrintSweep(const Sweep& sweep, const std::vector<TraceResult>& results, Form
                                     result.policy, result.seed, result.violation));
     code = kBadInput;
   }
-  if (!PrintRows(format, TraceRows(results))) {
-    kube::Write(stdout,
-                fmt::format("experiment {}, level {}\n", sweep.experiment, Name(sweep.fidelity)));
-    const std::size_t per_load = sweep.policies.size() * sweep.seeds.size();
-    for (std::size_t i = 0; i < results.size(); i += per_load) {
-      const auto from = results.begin() + static_cast<std::ptrdiff_t>(i);
-      kube::Write(stdout,
-                  TraceTables({from, from + static_cast<std::ptrdiff_t>(per_load)}, against));
+  if (PrintRows(format, TraceRows(results))) return code;
+  for (std::size_t level = 0; level < sweep.levels.size(); ++level) {
+    kube::Write(stdout, fmt::format("experiment {}, level {}\n", sweep.experiment,
+                                    Name(sweep.levels[level])));
+    for (std::size_t load = 0; load < sweep.loads.size(); ++load) {
+      kube::Write(stdout, TraceTables(OfLoad(sweep, results, level, load), against));
     }
+  }
+  for (std::size_t load = 0; sweep.levels.size() == 2 && load < sweep.loads.size(); ++load) {
+    kube::Write(stdout,
+                LevelTables(OfLoad(sweep, results, 1, load), OfLoad(sweep, results, 0, load)));
   }
   return code;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,12 @@
 
 namespace berth::sim {
 
+/// What runs under a name.
+struct Variant {
+  std::string policy = "Berth";  ///< One of TracePolicies().
+  config::PolicyConfiguration configuration{};
+};
+
 /// What one run replays.
 struct TraceWorkload {
   std::vector<kube::Node> nodes;
@@ -21,6 +28,10 @@ struct TraceWorkload {
   std::vector<std::string> left_out{};  ///< What cannot be replayed: `NAME: why`.
   std::vector<std::string>
       never_fit{};  ///< Names of the jobs that would not fit the empty cluster.
+  /// What policies of the sweep are, by name, that depend on the workload. The others are
+  /// TracePolicies(), under the sweep's configuration.
+  std::map<std::string, Variant> variants{};
+  std::optional<config::PolicyConfiguration> shares{};  ///< In place of those of the sweep.
 };
 
 struct Sweep {
@@ -30,14 +41,17 @@ struct Sweep {
   std::vector<std::uint64_t> seeds;
   config::PolicyConfiguration configuration{};
   std::optional<config::PolicyConfiguration> shares{};  ///< See TraceOptions.
-  Fidelity fidelity = Fidelity::kScheduler;
+  std::vector<Fidelity> levels{Fidelity::kScheduler};
   unsigned threads = 0;  ///< 0: one per core.
   /// Makes the workload for a load and a seed; called by several threads at once.
   std::function<TraceWorkload(double load, std::uint64_t seed)> make;
 };
 
-/// All runs, ordered by load, then policy, then seed.
+/// All runs, ordered by level, then load, then policy, then seed.
 std::vector<TraceResult> RunSweep(const Sweep& sweep);
+
+/// Those of the first level.
+std::vector<TraceResult> OfFirstLevel(const Sweep& sweep, const std::vector<TraceResult>& results);
 
 /// Prints on stderr how many names there are, what they are, and the first of them; nothing for
 /// none.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "server/cli/table.h"
@@ -73,15 +74,40 @@ double MeanSample(const TraceResult& run, double Sample::*member) {
   return Mean(values);
 }
 
-/// Over the runs that have such jobs; `-`: none has, or some of them never ended.
-std::string WaitWithinQuota(const Runs& runs) {
-  std::vector<double> means;
-  for (const TraceResult* run : runs) {
-    if (!run->within_quota.complete()) return kNoFigure;
-    if (run->within_quota.arrived > 0) means.push_back(Mean(run->within_quota.wait));
+/// Mean share error of the samples between two parts (0..1) of the time in which jobs arrive. What
+/// comes after tells nothing: there are ever fewer jobs, until all have what they ask for.
+double MeanShareError(const TraceResult& run, double from = 0, double to = 1) {
+  std::vector<double> values;
+  for (const Sample& sample : run.samples) {
+    const bool last = to >= 1 && sample.hours <= run.arrival_hours;
+    if (sample.hours >= from * run.arrival_hours &&
+        (last || sample.hours < to * run.arrival_hours)) {
+      values.push_back(sample.share_error);
+    }
   }
-  return means.empty() ? kNoFigure : Whole(Mean(means));
+  return Mean(values);
 }
+
+/// Over the runs that have claims; `-`: none has, or some claims were never met.
+template <typename Value>
+std::string ClaimFigure(const Runs& runs, Value value) {
+  std::vector<double> figures;
+  for (const TraceResult* run : runs) {
+    if (run->claims.never > 0) return kNoFigure;
+    if (!run->claims.seconds.empty()) figures.push_back(value(run->claims.seconds));
+  }
+  return figures.empty() ? kNoFigure : fmt::format("{:.1f}", Mean(figures));
+}
+
+template <typename Value>
+nlohmann::ordered_json ClaimRow(const ClaimTimes& claims, Value value) {
+  if (claims.never > 0 || claims.seconds.empty()) return nullptr;
+  return Rounded(value(claims.seconds));
+}
+
+double MeanClaim(const std::vector<double>& seconds) { return Mean(seconds); }
+double P99Claim(const std::vector<double>& seconds) { return Quantile(seconds, 0.99); }
+double MaxClaim(const std::vector<double>& seconds) { return Quantile(seconds, 1); }
 
 /// All sizes and queues of all runs, so that every row has the same keys.
 struct Keys {
@@ -135,15 +161,19 @@ std::vector<nlohmann::ordered_json> TraceRows(const std::vector<TraceResult>& re
         {"mean_bounded_slowdown", MeanFigure(r.all, &Times::slowdown)},
         {"makespan_seconds", Figure(r.all, [&r](const Times&) { return r.makespan; })},
         {"utilisation", Rounded(r.utilisation)},
+        {"arrival_utilisation", Rounded(r.arrival_utilisation)},
         {"mean_fragmented", Rounded(MeanSample(r, &Sample::fragmented))},
         {"mean_largest_gang", Rounded(MeanSample(r, &Sample::largest_gang))},
-        {"mean_share_error", Rounded(MeanSample(r, &Sample::share_error))},
-        {"jobs_within_quota", r.within_quota.arrived},
-        {"mean_wait_within_quota_seconds", MeanFigure(r.within_quota, &Times::wait)},
-        {"p99_wait_within_quota_seconds", QuantileFigure(r.within_quota, &Times::wait, 0.99)},
+        {"mean_share_error", Rounded(MeanShareError(r))},
+        {"claims", r.claims.seconds.size() + r.claims.never},
+        {"claims_never_met", r.claims.never},
+        {"mean_claim_seconds", ClaimRow(r.claims, MeanClaim)},
+        {"p99_claim_seconds", ClaimRow(r.claims, P99Claim)},
+        {"max_claim_seconds", ClaimRow(r.claims, MaxClaim)},
         {"evictions", r.evictions},
         {"evictions_in_vain", r.evictions_in_vain},
-        {"evictions_per_gpu_day", Rounded(r.evictions_per_gpu_day)},
+        {"evictions_per_gpu_day", Rounded(r.evictions_per_gpu_day())},
+        {"lost_share", Rounded(r.lost_share())},
         {"lost_gpu_hours", Rounded(r.lost_gpu_hours)}};
     for (const std::int64_t gpus : keys.gpus) {
       const Times& times = At(r.by_gpus, gpus);
@@ -164,7 +194,8 @@ std::vector<nlohmann::ordered_json> SampleRows(const std::vector<TraceResult>& r
   std::vector<nlohmann::ordered_json> rows;
   for (const TraceResult& r : results) {
     for (const Sample& sample : r.samples) {
-      rows.push_back({{"policy", r.policy},
+      rows.push_back({{"level", Name(r.fidelity)},
+                      {"policy", r.policy},
                       {"seed", r.seed},
                       {"hours", Rounded(sample.hours)},
                       {"allocated", Rounded(sample.allocated)},
@@ -180,7 +211,8 @@ std::vector<nlohmann::ordered_json> SampleRows(const std::vector<TraceResult>& r
 std::string TraceTables(const std::vector<TraceResult>& results, const std::string& against) {
   std::string text;
   if (results.front().load > 0) text += fmt::format("\nload {:.2f}\n", results.front().load);
-  text += fmt::format("\n{}\n{}", TraceTable(results), BreakdownTable(results));
+  text += fmt::format("\n{}\n{}{}", TraceTable(results), BreakdownTable(results),
+                      ShareErrorTable(results));
   const auto policies = PoliciesOf(results);
   if (policies.size() > 1 && std::ranges::find(policies, against) != policies.end()) {
     text += fmt::format("\npaired by seed\n\n{}", TraceDifferences(results, against));
@@ -189,12 +221,13 @@ std::string TraceTables(const std::vector<TraceResult>& results, const std::stri
 }
 
 std::string TraceTable(const std::vector<TraceResult>& results) {
-  server::Table table(
-      {"POLICY",        "SEEDS",        "JOBS",          "UNFINISHED",      "MEAN JCT s",
-       "P50 JCT",       "P99 JCT",      "MEAN WAIT s",   "P50 WAIT",        "P95 WAIT",
-       "P99 WAIT",      "MAX WAIT",     "SLOWDOWN",      "MAKESPAN s",      "GPU USE %",
-       "BROKEN FREE %", "LARGEST GANG", "SHARE ERROR %", "WAIT IN QUOTA s", "EVICTIONS",
-       "IN VAIN",       "LOST GPU h"});
+  server::Table table({"POLICY",        "SEEDS",        "JOBS",          "UNFINISHED",
+                       "MEAN JCT s",    "P50 JCT",      "P99 JCT",       "MEAN WAIT s",
+                       "P50 WAIT",      "P95 WAIT",     "P99 WAIT",      "MAX WAIT",
+                       "SLOWDOWN",      "MAKESPAN s",   "GPU USE %",     "WHILE JOBS COME %",
+                       "BROKEN FREE %", "LARGEST GANG", "SHARE ERROR %", "MEAN CLAIM s",
+                       "P99 CLAIM",     "MAX CLAIM",    "EVICTIONS",     "IN VAIN",
+                       "PER GPU DAY",   "LOST GPU h",   "LOST %"});
   for (const std::string& policy : PoliciesOf(results)) {
     const Runs runs = Select(results, policy);
     const auto over = [&runs](auto value) { return Over(runs, value); };
@@ -228,18 +261,24 @@ std::string TraceTable(const std::vector<TraceResult>& results) {
                         : kNoFigure,
          whole([](const TraceResult& r) { return r.makespan; }),
          Percent(over([](const TraceResult& r) { return r.utilisation; })),
+         Percent(over([](const TraceResult& r) { return r.arrival_utilisation; })),
          Percent(over([](const TraceResult& r) { return MeanSample(r, &Sample::fragmented); })),
          fmt::format("{:.1f}", over([](const TraceResult& r) {
                        return MeanSample(r, &Sample::largest_gang);
                      })),
-         Percent(over([](const TraceResult& r) { return MeanSample(r, &Sample::share_error); })),
-         WaitWithinQuota(runs),
+         Percent(over([](const TraceResult& r) { return MeanShareError(r); })),
+         ClaimFigure(runs, MeanClaim),
+         ClaimFigure(runs, P99Claim),
+         ClaimFigure(runs, MaxClaim),
          fmt::format("{:.1f}",
                      over([](const TraceResult& r) { return static_cast<double>(r.evictions); })),
          fmt::format("{:.1f}", over([](const TraceResult& r) {
                        return static_cast<double>(r.evictions_in_vain);
                      })),
-         fmt::format("{:.1f}", over([](const TraceResult& r) { return r.lost_gpu_hours; }))});
+         fmt::format("{:.3f}",
+                     over([](const TraceResult& r) { return r.evictions_per_gpu_day(); })),
+         fmt::format("{:.1f}", over([](const TraceResult& r) { return r.lost_gpu_hours; })),
+         Percent(over([](const TraceResult& r) { return r.lost_share(); }))});
   }
   return table.Render();
 }
@@ -284,31 +323,114 @@ std::string BreakdownTable(const std::vector<TraceResult>& results) {
   return table.Render();
 }
 
+std::string ShareErrorTable(const std::vector<TraceResult>& results) {
+  constexpr int kParts = 5;
+  const auto none = [](const Sample& sample) { return sample.share_error == 0; };
+  if (std::ranges::all_of(results, [&](const TraceResult& run) {
+        return std::ranges::all_of(run.samples, none);
+      })) {
+    return {};
+  }
+  std::vector<std::string> header{"SHARE ERROR %"};
+  for (int i = 0; i < kParts; ++i) header.push_back(fmt::format("FIFTH {}", i + 1));
+  server::Table table(header);
+  for (const std::string& policy : PoliciesOf(results)) {
+    std::vector<std::string> row{policy};
+    for (int i = 0; i < kParts; ++i) {
+      row.push_back(Percent(Over(Select(results, policy), [i](const TraceResult& run) {
+        return MeanShareError(run, double{1} * i / kParts, double{1} * (i + 1) / kParts);
+      })));
+    }
+    table.Add(std::move(row));
+  }
+  return "\n" + table.Render();
+}
+
+namespace {
+
+/// A figure of which policies are compared.
+struct Measure {
+  const char* name;
+  int decimals;
+  double (*value)(const TraceResult& run);
+  bool in_percent = false;  ///< The difference, of the other's figure.
+};
+
+constexpr Measure kMeasures[] = {
+    {"mean JCT, %", 1, [](const TraceResult& r) { return Mean(r.all.jct); }, true},
+    {"mean wait, s", 0, [](const TraceResult& r) { return Mean(r.all.wait); }},
+    {"mean claim, s", 1, [](const TraceResult& r) { return Mean(r.claims.seconds); }},
+    {"P99 claim, s", 1, [](const TraceResult& r) { return Quantile(r.claims.seconds, 0.99); }},
+    {"share error, points", 2, [](const TraceResult& r) { return 100 * MeanShareError(r); }},
+    {"use while jobs come, points", 2,
+     [](const TraceResult& r) { return 100 * r.arrival_utilisation; }},
+    {"evictions per GPU day", 4, [](const TraceResult& r) { return r.evictions_per_gpu_day(); }},
+    {"lost to evictions, points", 2, [](const TraceResult& r) { return 100 * r.lost_share(); }}};
+
+/// nullopt: both are 0 in all runs.
+std::optional<Interval> Compare(const Measure& measure, const Runs& runs, const Runs& others) {
+  std::vector<double> a;
+  std::vector<double> b;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    a.push_back(measure.value(*runs[i]));
+    b.push_back(measure.value(*others[i]));
+    if (!measure.in_percent) continue;
+    a.back() = 100 * (a.back() / b.back() - 1);
+    b.back() = 0;
+  }
+  const auto none = [](const std::vector<double>& values) {
+    return std::ranges::all_of(values, [](double value) { return value == 0; });
+  };
+  if (!measure.in_percent && none(a) && none(b)) return std::nullopt;
+  return PairedDifference(a, b);
+}
+
+/// REQUIRES: as many `runs` as `others`, of the same seeds.
+void AddDifferences(server::Table& table, const std::string& policy, const Runs& runs,
+                    std::string_view base, const Runs& others) {
+  // Means over different jobs cannot be compared.
+  if (!AllEnded(runs) || !AllEnded(others)) {
+    table.Add({policy, std::string(base), "jobs never ended"});
+    return;
+  }
+  for (const Measure& measure : kMeasures) {
+    const auto difference = Compare(measure, runs, others);
+    if (!difference) continue;
+    table.Add({policy, std::string(base), measure.name,
+               fmt::format("{:+.{}f}", difference->mean, measure.decimals),
+               RangeText(*difference, measure.decimals)});
+  }
+}
+
+server::Table DifferenceTable() {
+  return server::Table({"POLICY", "AGAINST", "DIFFERENCE OF", "MEAN", "95 % INTERVAL"});
+}
+
+}  // namespace
+
 std::string TraceDifferences(const std::vector<TraceResult>& results, const std::string& base) {
-  server::Table table(
-      {"POLICY", "AGAINST", "MEAN JCT", "95 % INTERVAL", "MEAN WAIT s", "95 % INTERVAL"});
+  server::Table table = DifferenceTable();
   const Runs others = Select(results, base);
   for (const std::string& policy : PoliciesOf(results)) {
     const Runs runs = Select(results, policy);
     if (policy == base || others.size() != runs.size()) continue;
-    // Means over different jobs cannot be compared.
-    if (!AllEnded(runs) || !AllEnded(others)) {
-      table.Add({policy, base, "jobs never ended"});
-      continue;
-    }
-    std::vector<double> percent;
-    std::vector<double> waits;
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      percent.push_back(100 * (Mean(runs[i]->all.jct) / Mean(others[i]->all.jct) - 1));
-      waits.push_back(Mean(runs[i]->all.wait) - Mean(others[i]->all.wait));
-    }
-    const std::vector<double> zero(percent.size(), 0);
-    const Interval jct = PairedDifference(percent, zero);
-    const Interval wait = PairedDifference(waits, zero);
-    table.Add({policy, base, fmt::format("{:+.1f} %", jct.mean), RangeText(jct, 1),
-               fmt::format("{:+.0f}", wait.mean), RangeText(wait, 0)});
+    AddDifferences(table, policy, runs, base, others);
   }
   return table.Render();
+}
+
+std::string LevelTables(const std::vector<TraceResult>& results,
+                        const std::vector<TraceResult>& others) {
+  std::string text = "\n";
+  if (results.front().load > 0) text += fmt::format("load {:.2f}, ", results.front().load);
+  text += fmt::format("level {} against {}, paired by seed\n\n", Name(results.front().fidelity),
+                      Name(others.front().fidelity));
+  server::Table table = DifferenceTable();
+  for (const std::string& policy : PoliciesOf(results)) {
+    AddDifferences(table, policy, Select(results, policy), Name(others.front().fidelity),
+                   Select(others, policy));
+  }
+  return text + table.Render();
 }
 
 Plot LoadPlot(const std::vector<TraceResult>& results) {

@@ -24,8 +24,15 @@ std::string TraceTable(const std::vector<TraceResult>& results);
 /// Mean wait and completion time by policy, for each size of job and for each queue: over the seeds
 /// that have such jobs; `-` if some of them never ended. The count is over all seeds.
 std::string BreakdownTable(const std::vector<TraceResult>& results);
-/// Mean completion time and wait against `base`, in percent, paired by seed.
+/// Mean share error by policy in each fifth of the time in which jobs arrive; empty: there is none.
+std::string ShareErrorTable(const std::vector<TraceResult>& results);
+/// Figures against those of `base`, paired by seed, with 95 % intervals; those that are 0 under
+/// both are left out.
 std::string TraceDifferences(const std::vector<TraceResult>& results, const std::string& base);
+
+/// The same of runs at one level against those of the same policies and seeds at another.
+std::string LevelTables(const std::vector<TraceResult>& results,
+                        const std::vector<TraceResult>& others);
 
 /// Mean completion time against the load, a line per policy; no point where jobs never ended.
 Plot LoadPlot(const std::vector<TraceResult>& results);

@@ -7,9 +7,9 @@
 
 #include "sim/baselines/baselines.h"
 #include "sim/faults/usage.h"
+#include "sim/trace/claims.h"
 #include "sim/trace/observer.h"
 #include "sim/trace/player.h"
-#include "sim/trace/within_quota.h"
 #include "sim/world/processes.h"
 
 namespace berth::sim {
@@ -138,23 +138,38 @@ class TraceRun {
     return QueueByPolicy(pod, policy);
   }
 
-  void CountWithinQuota(const Player& player, TimePoint begin, TraceResult& result) const {
-    std::vector<JobStay> stays;
-    for (std::size_t i = 0; i < jobs_.size(); ++i) {
-      stays.push_back({.queue = QueueOf(jobs_[i], shares_),
-                       .gpus = jobs_[i].gpus(),
-                       .arrival = begin + jobs_[i].arrival,
-                       .end = player.outcomes()[i].end});
+  void CountClaims(const Player& player, TraceResult& result) const {
+    std::vector<ClaimingJob> jobs;
+    for (const RecordedJob& job : jobs_) {
+      jobs.push_back({.queue = QueueOf(job, shares_),
+                      .gpus = job.gpus(),
+                      .priority = job.pods.front().priority});
     }
-    const std::vector<bool> within = WithinQuota(stays, shares_);
-    for (std::size_t i = 0; i < jobs_.size(); ++i) {
-      if (!within[i]) continue;
-      ++result.within_quota.arrived;
-      if (stays[i].end < 0) continue;
-      const TimePoint start = player.outcomes()[i].first_start;
-      CountEnd(result.within_quota, start - stays[i].arrival, stays[i].end - stays[i].arrival,
-               jobs_[i].service);
+    for (const Claim& claim : ClaimsWithinQuota(jobs, player.events(), shares_)) {
+      if (claim.met) {
+        result.claims.seconds.push_back(static_cast<double>(claim.waited) / 1000);
+      } else {
+        ++result.claims.never;
+      }
     }
+  }
+
+  /// Milli-GPU milliseconds that jobs used until `until` in the run that they completed.
+  double UsedUntil(const Player& player, TimePoint until) const {
+    double used = 0;
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      const Player::Outcome& outcome = player.outcomes()[i];
+      if (outcome.end < 0) continue;
+      const Duration time = std::max<Duration>(0, std::min(outcome.end, until) - outcome.start);
+      used += static_cast<double>(jobs_[i].gpus() * cluster::kMilli) * static_cast<double>(time);
+    }
+    return used;
+  }
+
+  double UtilisationUntil(const Player& player, TimePoint begin, TimePoint until) const {
+    const double all =
+        static_cast<double>(gpus_ * cluster::kMilli) * static_cast<double>(until - begin);
+    return all > 0 ? UsedUntil(player, until) / all : 0;
   }
 
   void Summarise(const Player& player, TimePoint begin, TraceResult& result) const {
@@ -175,21 +190,21 @@ class TraceRun {
         CountEnd(*of, outcome.start - arrival, outcome.end - arrival, job.service);
       }
     }
-    CountWithinQuota(player, begin, result);
+    CountClaims(player, result);
     result.makespan = static_cast<double>(last - begin) / 1000;
-    const double all =
-        static_cast<double>(gpus_ * cluster::kMilli) * static_cast<double>(last - begin);
-    result.utilisation = all > 0 ? player.busy() / all : 0;
+    const Duration arrivals = jobs_.empty() ? 0 : jobs_.back().arrival;
+    result.arrival_hours = Hours(arrivals);
+    result.utilisation = UtilisationUntil(player, begin, last);
+    result.arrival_utilisation = UtilisationUntil(player, begin, begin + arrivals);
     result.evictions = player.evictions();
     if (berth_) {
       for (const auto& [end, count] : processes_.berth()->TakeCounters().evictions_in_vain) {
         result.evictions_in_vain += count;
       }
     }
-    constexpr double kHourMs = 3'600'000;
-    result.lost_gpu_hours = player.lost() / cluster::kMilli / kHourMs;
-    const double gpu_days = all / cluster::kMilli / kHourMs / 24;
-    result.evictions_per_gpu_day = gpu_days > 0 ? result.evictions / gpu_days : 0;
+    constexpr double kGpuHour = static_cast<double>(cluster::kMilli * kHour);
+    result.gpu_days = UsedUntil(player, last) / kGpuHour / 24;
+    result.lost_gpu_hours = player.lost() / kGpuHour;
   }
 
   const TraceOptions& options_;

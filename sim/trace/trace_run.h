@@ -42,6 +42,12 @@ struct Times {
   bool complete() const { return jct.size() == arrived; }
 };
 
+/// How long claims within quota waited (claims.h), in seconds, of those that were met.
+struct ClaimTimes {
+  std::vector<double> seconds;
+  std::size_t never = 0;  ///< Claims of jobs that never started.
+};
+
 struct TraceResult {
   std::string experiment = "trace";
   Fidelity fidelity = Fidelity::kScheduler;
@@ -56,15 +62,25 @@ struct TraceResult {
   Times all;
   std::map<std::int64_t, Times> by_gpus;
   std::map<std::string, Times> by_queue;  ///< By the queue that Berth charges, under every policy.
-  /// Seconds until the first start, of the jobs that were within quota when they arrived
-  /// (within_quota.h): how soon a queue gets what it is promised.
-  Times within_quota;
-  double makespan = 0;     ///< Seconds from the first arrival to the last end.
-  double utilisation = 0;  ///< GPU time of running jobs divided by all GPU time of the makespan.
-  int evictions = 0;       ///< Pods of jobs that were evicted.
+  ClaimTimes claims;
+  double arrival_hours = 0;  ///< From the first arrival to the last.
+  double makespan = 0;       ///< Seconds from the first arrival to the last end.
+  /// GPU time of what jobs did in the run that they completed, divided by all GPU time: of the
+  /// makespan, and up to the last arrival. What an evicted job did before is no part of it.
+  double utilisation = 0;
+  double arrival_utilisation = 0;
+  int evictions = 0;                    ///< Pods of jobs that were evicted.
   std::uint64_t evictions_in_vain = 0;  ///< Accepted for plans that then did not start.
-  double evictions_per_gpu_day = 0;     ///< Over all GPUs of the cluster.
+  double gpu_days = 0;                  ///< That jobs used, in the run that they completed.
   double lost_gpu_hours = 0;            ///< Work of jobs that ran and were evicted.
+
+  /// 0 if no job used a GPU.
+  double evictions_per_gpu_day() const { return gpu_days > 0 ? evictions / gpu_days : 0; }
+  /// What evictions lost, as a part of all that jobs did.
+  double lost_share() const {
+    const double done = gpu_days * 24 + lost_gpu_hours;
+    return done > 0 ? lost_gpu_hours / done : 0;
+  }
   std::vector<Sample> samples;
   std::string violation;  ///< A violated invariant of the design; empty: none.
 };

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 #include "sim/world/fidelity.h"
 
@@ -29,10 +30,23 @@ inline void AddWireOption(CLI::App& command, Fidelity& fidelity) {
                     "how objects pass: as values, or as bytes through the real codecs");
 }
 
-/// For the commands that measure how long jobs wait.
-inline void AddInstantOption(CLI::App& command, Fidelity& fidelity) {
-  AddFidelityOption(command, fidelity, Fidelity::kInstant,
-                    "whether calls, watches and binds take time, or jobs wait for room alone");
+/// For the commands that measure how long jobs wait: `scheduler`, `instant`, or both in that order.
+/// `levels` must outlive the parsing.
+inline void AddInstantOption(CLI::App& command, std::vector<Fidelity>& levels) {
+  const std::string scheduler(Name(Fidelity::kScheduler));
+  const std::string instant(Name(Fidelity::kInstant));
+  command
+      .add_option_function<std::string>(
+          "--fidelity",
+          [&levels, scheduler, instant](const std::string& given) {
+            levels.clear();
+            if (given != instant) levels.push_back(Fidelity::kScheduler);
+            if (given != scheduler) levels.push_back(Fidelity::kInstant);
+          },
+          "whether calls, watches and binds take time, or jobs wait for room alone; both: compares "
+          "the two")
+      ->check(CLI::IsMember({scheduler, instant, std::string("both")}))
+      ->default_str(scheduler);
 }
 
 }  // namespace berth::sim

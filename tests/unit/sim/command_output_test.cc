@@ -93,17 +93,18 @@ TEST_CASE("trace: rows as JSON and CSV, and the cluster over time", "[unit][sim]
   text << std::ifstream(series.path()).rdbuf();
   const auto samples = Cells(text.str(), ',');
   REQUIRE(samples.size() > 4);
-  CHECK(samples[0] == std::vector<std::string>{"policy", "seed", "hours", "allocated", "fragmented",
-                                               "largest_gang_pods", "waiting_jobs", "share_error"});
+  CHECK(samples[0] == std::vector<std::string>{"level", "policy", "seed", "hours", "allocated",
+                                               "fragmented", "largest_gang_pods", "waiting_jobs",
+                                               "share_error"});
   std::map<std::string, double> hours;
   bool full_with_one_waiting = false;
   for (std::size_t i = 1; i < samples.size(); ++i) {
     const auto& sample = samples[i];
-    REQUIRE(sample.size() == 8);
-    CHECK(sample[1] == "1");
-    if (hours.contains(sample[0])) CHECK(std::stod(sample[2]) > hours[sample[0]]);
-    hours[sample[0]] = std::stod(sample[2]);
-    if (std::stod(sample[3]) == 1 && std::stod(sample[6]) == 1) full_with_one_waiting = true;
+    REQUIRE(sample.size() == 9);
+    CHECK(sample[2] == "1");
+    if (hours.contains(sample[1])) CHECK(std::stod(sample[3]) > hours[sample[1]]);
+    hours[sample[1]] = std::stod(sample[3]);
+    if (std::stod(sample[4]) == 1 && std::stod(sample[7]) == 1) full_with_one_waiting = true;
   }
   CHECK(hours.size() == 2);  // both policies
   CHECK(full_with_one_waiting);
@@ -125,14 +126,14 @@ TEST_CASE("trace: policies are judged by the quotas of a file of their own", "[u
   const std::string line =
       "trace --cluster 1x8 --workload " + jobs.path() + " --compare native,Berth --seeds 1 -o json";
   for (const auto& row : nlohmann::json::parse(Simulate(line))) {
-    CHECK(row["jobs_within_quota"] == 0);  // the built-in policy promises nothing
-    CHECK(row["mean_wait_within_quota_seconds"].is_null());
+    CHECK(row["claims"] == 0);  // the built-in policy promises nothing
+    CHECK(row["mean_claim_seconds"].is_null());
   }
   const auto judged = nlohmann::json::parse(Simulate(line + " --shares-file " + shares.path()));
   REQUIRE(judged.size() == 2);
   for (const auto& row : judged) {
-    CHECK(row["jobs_within_quota"] == 1);
-    CHECK(row["mean_wait_within_quota_seconds"] < 1);
+    CHECK(row["claims"] == 1);
+    CHECK(row["mean_claim_seconds"] < 1);
   }
 }
 
@@ -160,6 +161,36 @@ TEST_CASE("philly is a preset of trace: a row for each load, policy and seed",
   }
   CHECK((rows[0]["load"] == 0.5 && rows[4]["load"] == 0.9));
   CHECK((rows[1]["policy"] == "native" && rows[1]["seed"] == 2 && rows[2]["policy"] == "Berth"));
+}
+
+TEST_CASE("philly-queues: the same jobs under each kind of quotas", "[unit][sim][trace]") {
+  const testing::TempDir folder;
+  folder.Write("philly_duration_gpus.csv", "duration_s,gpus\n60000,8\n6000,1\n");
+  folder.Write("philly_vc_arrivals.csv", "vc,arrival_s,gpus\nx,0,16\nx,0,1\ny,0,8\ny,0,1\n");
+  const testing::TempFile series("series", "");
+  const std::string line = "philly-queues --traces " + folder.path() +
+                           " --jobs 200 --load 0.9 --seeds 1-2 --series " + series.path();
+  const auto rows = nlohmann::json::parse(Simulate(line + " -o json --fidelity both"));
+  REQUIRE(rows.size() == 20);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto& row = rows[i];
+    CAPTURE(row["policy"], row["level"]);
+    CHECK(row["level"] == (i < 10 ? "scheduler" : "instant"));
+    CHECK(row["policy"] == std::vector{"native", "none", "caps", "lends", "reclaims"}[i % 10 / 2]);
+    CHECK(row["experiment"] == "philly-queues");
+    CHECK(row["jobs"] == 200);
+    CHECK(row["unfinished"] == 0);
+    CHECK(row["evictions_in_vain"] == 0);
+    CHECK(row["claims"] > 0);  // all are judged by the same quotas
+    CHECK(row["mean_wait_seconds_queue_vc-x"].is_number());
+    if (row["policy"] != "reclaims") CHECK(row["evictions"] == 0);
+  }
+  CHECK(rows[4]["mean_wait_seconds"] > rows[8]["mean_wait_seconds"]);  // caps cost waits
+  CHECK_THAT(Simulate(line + " --fidelity both"),
+             Catch::Contains("level instant against scheduler, paired by seed"));
+  std::ostringstream text;
+  text << std::ifstream(series.path()).rdbuf();
+  CHECK(Cells(text.str(), ',').size() > 4'000);  // of twenty runs
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ TEST_CASE("an option that would be ignored is a usage error", "[unit][sim]") {
   CHECK_NOTHROW(Parse("faults --fidelity wire"));
   CHECK_NOTHROW(Parse(trace + "--fidelity instant"));
   CHECK_NOTHROW(Parse("philly --traces t --fidelity instant"));
+  CHECK_NOTHROW(Parse("philly-queues --traces t --fidelity both --policy caps,reclaims"));
   CHECK_NOTHROW(Parse("openb-arrivals --traces t --fidelity scheduler"));
   for (const std::string& line :
        {trace + "--compare Berth,FIFO --against native", trace + "--against no-such",
@@ -33,6 +34,7 @@ TEST_CASE("an option that would be ignored is a usage error", "[unit][sim]") {
         std::string("run --expand a.yaml b.yaml"), std::string("run --judge 3 a.yaml b.yaml"),
         std::string("faults -j -5"), std::string("faults --lines -1"), trace + "--jobs -1",
         std::string("run --judge -1 a.yaml"), trace + "--fidelity wire",
+        std::string("philly-queues --traces t --policy Berth"),
         std::string("faults --fidelity instant"), std::string("run --fidelity instant a.yaml")}) {
     CAPTURE(line);
     CHECK_THROWS_AS(Parse(line), CLI::ValidationError);

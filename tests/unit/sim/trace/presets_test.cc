@@ -1,7 +1,9 @@
-// The workloads of `philly` and `openb-arrivals`.
+// The workloads of `philly`, `philly-queues` and `openb-arrivals`.
 #include "sim/trace/presets.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 
 #include "tests/support/catch.h"
 
@@ -112,6 +114,78 @@ TEST_CASE("openb arrivals: what fits on none of the drawn nodes is left out, by 
     all_fit |= workload.never_fit.empty();
   }
   CHECK((none_fit && all_fit));
+}
+
+TraceWorkload Queues(std::size_t count) {
+  std::vector<TraceJob> arrivals(150, {.gpus = 1, .group = "x"});
+  arrivals.resize(250, {.gpus = 20, .group = "y"});
+  arrivals.push_back({.gpus = 1, .group = "rare"});
+  return PhillyQueuesWorkload(
+      arrivals, {{.duration_s = 9, .gpus = 1}, {.duration_s = 70, .gpus = 8}}, 0.5, count, 7, {});
+}
+
+TEST_CASE("philly-queues: virtual clusters are queues, and large jobs are gangs",
+          "[unit][sim][trace]") {
+  const TraceWorkload workload = Queues(2'000);
+  REQUIRE(workload.jobs.size() == 2'000);
+  CHECK(workload.never_fit.empty());
+  double gpu_seconds = 0;
+  std::size_t gangs = 0;
+  for (const RecordedJob& job : workload.jobs) {
+    gpu_seconds += static_cast<double>(job.gpus() * job.service) / 1000;
+    const kube::ObjectMeta& meta = job.pods.front().meta;
+    const bool gang = job.gpus() == 20;
+    CHECK(meta.labels.at("berth.dev/queue") == (gang ? "vc-y" : "vc-x"));
+    CHECK(job.pods.size() == (gang ? 3 : 1));  // 8, 8 and 4
+    CHECK(meta.labels.contains("berth.dev/gang") == gang);
+    CHECK(job.service == (gang ? 70'000 : 9'000));  // as jobs of 8 GPUs
+    gangs += gang ? 1 : 0;
+  }
+  CHECK((gangs > 700 && gangs < 900));  // 100 of 250
+  const double span = static_cast<double>(workload.jobs.back().arrival) / 1000;
+  CHECK(gpu_seconds / (256 * span) == testing::Approx(0.5).epsilon(0.05));
+}
+
+TEST_CASE("philly-queues: quotas are parts of the work, and caps hold the largest job",
+          "[unit][sim][trace]") {
+  const TraceWorkload workload = Queues(2'000);
+  std::map<std::string, double> work;
+  for (const RecordedJob& job : workload.jobs) {
+    work[job.pods.front().meta.labels.at("berth.dev/queue")] +=
+        static_cast<double>(job.gpus() * job.service);
+  }
+  const auto& caps = workload.variants.at("caps").configuration;
+  const auto& lends = workload.variants.at("lends").configuration;
+  const auto& reclaims = workload.variants.at("reclaims").configuration;
+  CHECK((!caps.borrowing && lends.borrowing && reclaims.borrowing));
+  REQUIRE(reclaims.queues.size() == 2);  // none for `rare`
+  const auto part = std::floor(256 * work["vc-x"] / (work["vc-x"] + work["vc-y"]));
+  for (const auto* policy : {&caps, &lends, &reclaims}) {
+    CHECK(policy->queues[0].name == "vc-x");
+    CHECK(policy->queues[0].quota.at("nvidia.com/gpu") == static_cast<std::int64_t>(part) * 1000);
+  }
+  CHECK(caps.queues[0].limit == caps.queues[0].quota);
+  CHECK(reclaims.queues[0].limit.empty());
+  CHECK(lends.queues[0].preemption.reclaim == config::Reclaim::kNever);
+  CHECK(reclaims.queues[0].preemption.reclaim == config::Reclaim::kAny);
+  for (const char* name : {"none", "native"}) {
+    CHECK(workload.variants.at(name).configuration.queues[0].quota.empty());
+  }
+  CHECK(workload.variants.at("native").policy == "native");
+  CHECK(*workload.shares == reclaims);
+}
+
+TEST_CASE("philly-queues: a cap holds the queue's largest job, whatever its quota is",
+          "[unit][sim][trace]") {
+  std::vector<TraceJob> arrivals(50, {.gpus = 1, .group = "x"});
+  arrivals.push_back({.gpus = 64, .group = "y"});
+  const std::vector<TraceJob> durations{{.duration_s = 90'000, .gpus = 1},
+                                        {.duration_s = 1, .gpus = 8}};
+  const TraceWorkload workload = PhillyQueuesWorkload(arrivals, durations, 1, 500, 1, {});
+  const auto& caps = workload.variants.at("caps").configuration;
+  REQUIRE(caps.queues.size() == 2);
+  CHECK(caps.queues[1].quota.at("nvidia.com/gpu") == 0);  // 64 s of 25 hours, some ten times
+  CHECK(caps.queues[1].limit.at("nvidia.com/gpu") == 64'000);
 }
 
 }  // namespace

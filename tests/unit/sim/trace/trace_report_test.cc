@@ -50,6 +50,19 @@ std::vector<std::string> Line(const std::string& table, const std::string& name)
   return {};
 }
 
+/// The words behind `measure` in the line of `policy` that has it.
+std::vector<std::string> Difference(const std::string& table, const std::string& policy,
+                                    const std::string& measure) {
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    const auto at = line.find(measure);
+    if (!line.starts_with(policy) || at == std::string::npos) continue;
+    std::istringstream words(line.substr(at + measure.size()));
+    return {std::istream_iterator<std::string>(words), {}};
+  }
+  return {};
+}
+
 using Words = std::vector<std::string>;
 
 TEST_CASE("a seed without jobs of a size is no part of their mean", "[unit][sim][trace]") {
@@ -72,7 +85,7 @@ TEST_CASE("where jobs never ended there is no figure to compare", "[unit][sim][t
   CHECK(Line(table, "8 GPUs") == Words{"2", "-", "300", "-", "30"});
   CHECK(Line(table, "queue default") == Words{"3", "-", "233", "-", "23"});
   const auto native = Line(TraceTable(results), "native");
-  REQUIRE(native.size() == 21);
+  REQUIRE(native.size() == 26);
   CHECK(Words(native.begin() + 2, native.begin() + 13) ==
         Words{"1.0", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-"});
   CHECK(Line(TraceTable(results), "Berth")[3] == "233");
@@ -86,7 +99,7 @@ TEST_CASE("where jobs never ended there is no figure to compare", "[unit][sim][t
   CHECK(rows[0]["mean_jct_seconds_1_gpus"] == 100.0);
 }
 
-TEST_CASE("what queues lack of their shares, and how long they wait within quota",
+TEST_CASE("what queues lack of their shares, how long claims wait, and what evictions cost",
           "[unit][sim][trace]") {
   std::vector<TraceResult> results{Run("native", 1, Took({100}), Took({})),
                                    Run("native", 2, Took({100}), Took({})),
@@ -99,27 +112,86 @@ TEST_CASE("what queues lack of their shares, and how long they wait within quota
     results[1].samples.push_back(sample);
     results[2].samples.push_back(sample);
   }
-  results[0].within_quota = Took({100, 300});  // waited 10 and 30 s
-  results[2].within_quota = Took({70}, /*lost=*/1);
+  results[0].claims.seconds = {10, 30};
+  results[2].claims = {.seconds = {7}, .never = 1};
+  results[2].evictions = 6;
   results[2].evictions_in_vain = 3;
+  results[2].gpu_days = 30;
+  results[2].lost_gpu_hours = 80;  // of 800
   const std::string table = TraceTable(results);
   const Words native = Line(table, "native");  // (25 % + 0 %) / 2; of seed 1 alone, 20 s
-  REQUIRE(native.size() == 21);
-  CHECK(Words(native.begin() + 16, native.begin() + 20) == Words{"12.5", "20", "0.0", "0.0"});
+  REQUIRE(native.size() == 26);
+  CHECK(Words(native.begin() + 17, native.end()) ==
+        Words{"12.5", "20.0", "30.0", "30.0", "0.0", "0.0", "0.000", "0.0", "0.0"});
   const Words berth = Line(table, "Berth");
-  REQUIRE(berth.size() == 21);
-  CHECK(Words(berth.begin() + 16, berth.begin() + 20) == Words{"0.0", "-", "0.0", "3.0"});
+  REQUIRE(berth.size() == 26);
+  CHECK(Words(berth.begin() + 17, berth.end()) ==
+        Words{"0.0", "-", "-", "-", "6.0", "3.0", "0.200", "80.0", "10.0"});
   const auto rows = TraceRows(results);
   CHECK(rows[0]["mean_share_error"] == 0.25);
-  CHECK(rows[0]["jobs_within_quota"] == 2);
-  CHECK(rows[0]["mean_wait_within_quota_seconds"] == 20.0);
-  CHECK(rows[1]["mean_wait_within_quota_seconds"].is_null());
-  CHECK(rows[2]["mean_wait_within_quota_seconds"].is_null());
+  CHECK(rows[0]["claims"] == 2);
+  CHECK(rows[0]["mean_claim_seconds"] == 20.0);
+  CHECK(rows[0]["max_claim_seconds"] == 30.0);
+  CHECK(rows[1]["mean_claim_seconds"].is_null());
+  CHECK(rows[2]["claims"] == 2);
+  CHECK(rows[2]["claims_never_met"] == 1);
+  CHECK(rows[2]["mean_claim_seconds"].is_null());
   CHECK(rows[2]["evictions_in_vain"] == 3);
+  CHECK(rows[2]["evictions_per_gpu_day"] == 0.2);
+  CHECK(rows[2]["lost_share"] == 0.1);
   CHECK(SampleRows(results)[0]["share_error"] == 0.5);
   const auto plots = TracePlots(results);
   CHECK(plots.back().first == "share-error");
   CHECK(plots.back().second.series[0].points.front().second == 50.0);
+}
+
+TEST_CASE("share errors over time are of the time in which jobs arrive", "[unit][sim][trace]") {
+  std::vector<TraceResult> results{Run("native", 1, Took({100}), Took({})),
+                                   Run("Berth", 1, Took({100}), Took({}))};
+  for (TraceResult& result : results) result.arrival_hours = 10;
+  CHECK(ShareErrorTable(results).empty());  // there are no queues
+  for (int hour = 0; hour <= 20; ++hour) {
+    Sample sample;
+    sample.hours = hour;
+    sample.share_error = hour <= 10 ? 0.01 * hour : 1;
+    results[0].samples.push_back(sample);
+  }
+  // 0 and 1 %; 2, 3; 4, 5; 6, 7; 8, 9, 10
+  CHECK(Line(ShareErrorTable(results), "native") == Words{"0.5", "2.5", "4.5", "6.5", "9.0"});
+  CHECK(Line(ShareErrorTable(results), "Berth") == Words{"0.0", "0.0", "0.0", "0.0", "0.0"});
+  CHECK(TraceRows(results)[0]["mean_share_error"] == 0.05);
+  CHECK_THAT(TraceTables(results, "native"), Catch::Contains("FIFTH 5"));
+}
+
+TEST_CASE("differences are paired by seed, with their interval", "[unit][sim][trace]") {
+  std::vector<TraceResult> results{
+      Run("native", 1, Took({100}), Took({})), Run("native", 2, Took({400}), Took({})),
+      Run("Berth", 1, Took({50}), Took({})), Run("Berth", 2, Took({240}), Took({}))};
+  results[0].claims.seconds = {8};
+  results[1].claims.seconds = {6};
+  results[2].claims.seconds = {1, 2};  // 1.5
+  results[2].arrival_utilisation = 0.5;
+  results[3].arrival_utilisation = 0.5;
+  const std::string table = TraceDifferences(results, "native");
+  // Student's t of one degree of freedom is 12.706, the standard error half the distance.
+  const auto line = [&](const std::string& measure) { return Difference(table, "Berth", measure); };
+  CHECK(line("mean JCT, %") == Words{"-45.0", "-108.5", "..", "+18.5"});  // -50, -40
+  CHECK(line("mean wait, s") == Words{"-10", "-80", "..", "+59"});        // -5, -16: 5.5
+  CHECK(line("mean claim, s") == Words{"-6.2", "-9.4", "..", "-3.1"});    // -6.5, -6
+  CHECK(line("use while jobs come, points") == Words{"+50.00", "+50.00", "..", "+50.00"});
+  CHECK_THAT(table, !Catch::Contains("evict"));  // there are none
+}
+
+TEST_CASE("two levels are compared policy by policy", "[unit][sim][trace]") {
+  std::vector<TraceResult> instant{Run("native", 1, Took({90}), Took({})),
+                                   Run("Berth", 1, Took({60}), Took({}))};
+  const std::vector<TraceResult> scheduler{Run("native", 1, Took({100}), Took({})),
+                                           Run("Berth", 1, Took({50}), Took({}))};
+  for (TraceResult& result : instant) result.fidelity = Fidelity::kInstant;
+  const std::string table = LevelTables(instant, scheduler);
+  CHECK_THAT(table, Catch::Contains("level instant against scheduler, paired by seed"));
+  CHECK(Difference(table, "native", "mean JCT, %") == Words{"-10.0", "-"});  // one seed
+  CHECK(Difference(table, "Berth", "mean JCT, %") == Words{"+20.0", "-"});
 }
 
 TEST_CASE("completion times by load, where all jobs ended", "[unit][sim][trace]") {
@@ -143,7 +215,7 @@ TEST_CASE("the tables name the load, and compare where there is something to com
   for (TraceResult& result : results) result.load = 0.85;
   CHECK_THAT(TraceTables(results, "native"), Catch::StartsWith("\nload 0.85\n") &&
                                                  Catch::Contains("paired by seed") &&
-                                                 Catch::Contains("-50.0 %"));
+                                                 Catch::Contains("-50.0"));
   CHECK_THAT(TraceTables(results, "FIFO"), !Catch::Contains("paired by seed"));
 }
 

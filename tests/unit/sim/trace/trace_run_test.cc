@@ -142,9 +142,9 @@ TEST_CASE("what a queue is promised, and lacks while others have it", "[unit][si
     CHECK(result.violation == "");
     CHECK(result.unfinished.empty());
     CHECK(result.evictions_in_vain == 0);
-    CHECK(result.within_quota.arrived == 2);  // a1 is beyond what a is promised
-    REQUIRE(result.within_quota.wait.size() == 2);
-    CHECK(result.within_quota.wait[0] < 1);
+    REQUIRE(result.claims.seconds.size() == 2);  // a1 is beyond what a is promised
+    CHECK(result.claims.never == 0);
+    CHECK(result.claims.seconds[0] < 1);
     return result;
   };
   const auto lacks = [](const TraceResult& result) {  // b: 8 of 16
@@ -152,11 +152,16 @@ TEST_CASE("what a queue is promised, and lacks while others have it", "[unit][si
   };
   const TraceResult back = run("Berth", reclaims, reclaims);
   CHECK(back.evictions == 1);
-  CHECK(back.within_quota.wait[1] < 60);
+  // 8 GPUs for 10,000, 10,000 and 1,000 s; of a1, 999 s were lost.
+  CHECK(back.gpu_days == testing::Approx(8 * 21'000 / 86'400.0));
+  CHECK(back.evictions_per_gpu_day() == testing::Approx(1 / back.gpu_days));
+  CHECK(back.lost_gpu_hours == testing::Approx(8 * 999 / 3'600.0).epsilon(0.01));
+  CHECK(back.lost_share() == testing::Approx(999 / 21'999.0).epsilon(0.01));
+  CHECK(back.claims.seconds[1] < 60);
   CHECK(lacks(back) <= 4);  // one each 18 s
   const TraceResult lent = run("Berth", lends, lends);
   CHECK(lent.evictions == 0);
-  CHECK(lent.within_quota.wait[1] >= 8'990);
+  CHECK(lent.claims.seconds[1] >= 8'990);
   CHECK(lacks(lent) >= 100);
   SECTION("all policies are judged by the same shares, whatever they know") {
     config::PolicyConfiguration none =
@@ -164,9 +169,37 @@ TEST_CASE("what a queue is promised, and lacks while others have it", "[unit][si
     for (const std::string name : {"Berth", "native"}) {
       CAPTURE(name);
       const TraceResult result = run(name, none, reclaims);
-      CHECK(result.within_quota.wait[1] >= 8'990);
+      CHECK(result.claims.seconds[1] >= 8'990);
       CHECK(lacks(result) >= 100);
     }
+  }
+}
+
+TEST_CASE("use while jobs come is of completed runs, until the last arrival",
+          "[unit][sim][trace]") {
+  // One node: 8 GPUs for 100 s, nothing for 100, then 4 GPUs, of whose 600 s 200 are before the
+  // last arrival.
+  const TraceResult result =
+      Run(1, {Single("a", 8, 0, 100), Single("b", 4, 200, 600), Single("c", 1, 400, 10)}, "native");
+  CHECK(result.arrival_hours == testing::Approx(400 / 3'600.0));
+  CHECK(result.arrival_utilisation ==
+        testing::Approx((8 * 100 + 4 * 200) / (8 * 400.0)).epsilon(0.01));
+  CHECK(result.utilisation ==
+        testing::Approx((8 * 100 + 4 * 600 + 10) / (8 * 800.0)).epsilon(0.01));
+}
+
+TEST_CASE("pods of one job end one after the other", "[unit][sim][trace]") {
+  // A gang's two nodes become free a moment apart, also without delays: the job of one node that is
+  // older takes the first. Together they would have been just what the other gang, which is older
+  // still, needs.
+  const std::vector<RecordedJob> jobs{Gang("a", 2, 8, 0, 100), Gang("b", 2, 8, 10, 100),
+                                      Single("c", 8, 20, 1'000)};
+  for (const Fidelity fidelity : {Fidelity::kScheduler, Fidelity::kInstant}) {
+    CAPTURE(Name(fidelity));
+    const auto waits = Waits(Run(2, jobs, "Berth", fidelity));
+    REQUIRE(waits.size() == 3);
+    CHECK(waits[1] >= 1'080);
+    CHECK(waits[2] <= 82);
   }
 }
 
