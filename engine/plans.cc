@@ -18,6 +18,16 @@ using cluster::PodInfo;
 using cluster::ReasonId;
 using cluster::Workload;
 
+namespace {
+
+/// The member has no gate, or loses it now: kube-scheduler will not ask about it by itself. One that
+/// still is behind the gate waits there as before it had a place.
+bool OnlyWeCanWake(const Assignment& place) {
+  return place.phase != MemberPhase::kReserved || !HasOurGate(*place.pod);
+}
+
+}  // namespace
+
 Plan& Engine::BeginPlan(const Workload& workload, std::string id) {
   store_.SetPlan(workload, std::move(id));
   planned_.insert(&workload);
@@ -169,9 +179,9 @@ void Engine::GiveUpPlace(const PodInfo& pod, const PlanEnd& end) {
     Dissolve(workload, end, /*hold=*/false, 0);
     return;
   }
-  const bool released = FindAssignment(pod)->phase != MemberPhase::kReserved;
+  const bool asked = OnlyWeCanWake(*FindAssignment(pod));
   LeavePlan(pod, end);
-  states_[pod].asked |= released;
+  states_[pod].asked |= asked;
   store_.MarkChanged(workload);
 }
 
@@ -202,8 +212,7 @@ void Engine::Dissolve(const Workload& workload, const PlanEnd& end, bool hold, T
   for (const Assignment& assignment : state.plan->assignments) {
     ResolveTickets(assignment.pod->object.meta.uid, ResolveBind::Resolution::kError,
                    fmt::format("berth: {}", end.why));
-    // Already released: only we can wake it up again.
-    if (assignment.phase != MemberPhase::kReserved) states_[*assignment.pod].asked = true;
+    states_[*assignment.pod].asked |= OnlyWeCanWake(assignment);
     Withdraw(*assignment.pod);
   }
   ++counters_.plans["dissolved"];

@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <string_view>
 
 namespace berth::policy {
 namespace {
@@ -232,12 +233,14 @@ std::int64_t ExcessOf(const FairQueue& queue, const Cover& cover) {
 std::int64_t NewlyClaimed(const FairTree& then, const Covers& after,
                           const config::PolicyConfiguration& current,
                           const config::PolicyConfiguration& next) {
+  std::set<std::string_view> never;
+  for (const config::Queue& queue : current.queues) {
+    if (queue.preemption.reclaim != config::Reclaim::kAny) never.insert(queue.name);
+  }
   std::int64_t claimed = 0;
   for (const config::Queue& queue : next.queues) {
-    const auto before = std::ranges::find(current.queues, queue.name, &config::Queue::name);
-    const bool begins = before != current.queues.end() &&
-                        before->preemption.reclaim != config::Reclaim::kAny &&
-                        queue.preemption.reclaim == config::Reclaim::kAny;
+    const bool begins =
+        queue.preemption.reclaim == config::Reclaim::kAny && never.contains(queue.name);
     if (!begins) continue;
     const FairQueue& with_use = *std::ranges::find(then.queues, queue.name, &FairQueue::name);
     const Cover& cover = after.at(queue.name);

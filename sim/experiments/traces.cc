@@ -99,6 +99,15 @@ Traced<TraceJob> ReadPhillyDurations(std::string_view text, const std::string& f
                         });
 }
 
+Traced<TraceJob> ReadPhillyArrivals(std::string_view text, const std::string& file) {
+  return Read<TraceJob>(text, file, std::array<std::string_view, 1>{"vc,arrival_s,gpus"},
+                        [](CsvReader& csv, int) {
+                          return TraceJob{.arrival_s = csv.Integer(1, 0, kMaxSeconds),
+                                          .gpus = csv.Integer(2, 1, kMaxJobGpus),
+                                          .group = std::string(csv.Name(0))};
+                        });
+}
+
 Traced<TraceJob> ReadTacc(std::string_view text, const std::string& file) {
   return Read<TraceJob>(
       text, file,
@@ -108,7 +117,8 @@ Traced<TraceJob> ReadTacc(std::string_view text, const std::string& file) {
         csv.Integer(4, 0, kMaxCount);
         return TraceJob{.arrival_s = csv.Integer(6, 0, kMaxSeconds),
                         .duration_s = csv.Integer(5, 0, kMaxSeconds),
-                        .gpus = csv.Integer(2, 1, kMaxJobGpus)};
+                        .gpus = csv.Integer(2, 1, kMaxJobGpus),
+                        .group = std::string(csv.Text(1))};
       });
 }
 
@@ -122,7 +132,8 @@ Traced<TraceJob> ReadTiresias(std::string_view text, const std::string& file) {
                           csv.Integer(6, 0, kMaxSeconds);
                           return TraceJob{.arrival_s = csv.Integer(2, 0, kMaxSeconds),
                                           .duration_s = csv.Integer(5, 0, kMaxSeconds),
-                                          .gpus = csv.Integer(1, 1, kMaxJobGpus)};
+                                          .gpus = csv.Integer(1, 1, kMaxJobGpus),
+                                          .group = std::string(csv.Text(4))};
                         });
 }
 

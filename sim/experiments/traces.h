@@ -47,6 +47,7 @@ struct TraceJob {
   std::int64_t arrival_s = 0;   ///< 0 in files without arrivals.
   std::int64_t duration_s = 0;  ///< 0 in files without durations.
   std::int64_t gpus = 0;
+  std::string group{};  ///< Virtual cluster or model, where the file has one.
 };
 
 /// `sn,cpu_milli,memory_mib,gpu,model`
@@ -56,6 +57,8 @@ Traced<OpenbNode> ReadOpenbNodes(std::string_view text, const std::string& file)
 Traced<OpenbPod> ReadOpenbPods(std::string_view text, const std::string& file);
 /// `duration_s,gpus` (philly-gavel)
 Traced<TraceJob> ReadPhillyDurations(std::string_view text, const std::string& file);
+/// `vc,arrival_s,gpus` (philly-gavel)
+Traced<TraceJob> ReadPhillyArrivals(std::string_view text, const std::string& file);
 /// `job_id,model,gpus,mode,total_steps,duration_s,arrival_s` (shockwave-tacc)
 Traced<TraceJob> ReadTacc(std::string_view text, const std::string& file);
 /// `job_id,num_gpu,submit_time,iterations,model_name,duration,interval` (tiresias)

@@ -25,8 +25,8 @@ bool IsPlain(const kube::Pod& pod) {
 
 }  // namespace
 
-/// I11: no single pod waits for nodes behind the gate that the quotas on its path cover, beside
-/// what they have in use and what waits without a gate.
+/// I11: no single pod waits for nodes behind the gate that the quotas on its path cover, and their
+/// limits permit, beside what they have in use and what waits without a gate.
 void Checker::CheckShown(const engine::Engine& engine) {
   const config::PolicyConfiguration& policy = env_.api.policy();
   if (policy.autoscaler.show == config::Show::kNone) return;
@@ -44,11 +44,15 @@ void Checker::CheckShown(const engine::Engine& engine) {
     for (const std::string& charged : PathOf(name, policy)) {
       const auto queue = std::ranges::find(policy.queues, charged, &config::Queue::name);
       if (queue == policy.queues.end()) continue;                           // a plain group
-      if (!queue->quotas.empty() || queue->quota.size() > 1) return false;  // not counted here
+      const bool others = !queue->quotas.empty() || queue->quota.size() > 1 ||
+                          queue->limit.size() > 1 || queue->max_jobs_per_user > 0;
+      if (others) return false;  // not counted here
+      const std::int64_t used = usage_.GpusOf(charged) + counted[charged] + gpus;
+      if (queue->limit.contains(kGpu) && used > AmountOf(queue->limit, kGpu)) return false;
       const std::int64_t quota = AmountOf(queue->quota, kGpu);
       if (quota == 0) continue;
       any = true;
-      if (usage_.GpusOf(charged) + counted[charged] + gpus > quota) return false;
+      if (used > quota) return false;
     }
     return any;
   };

@@ -80,6 +80,11 @@ TEST_CASE("job traces in their own formats", "[traces]") {
   CHECK(durations->front().duration_s == 860662);
   CHECK(durations->front().gpus == 8);
 
+  const auto arrivals = ReadPhillyArrivals("vc,arrival_s,gpus\n0e4a51,6,1\n", "a.csv");
+  REQUIRE(arrivals);
+  CHECK(arrivals->front().group == "0e4a51");
+  CHECK(arrivals->front().arrival_s == 6);
+
   const auto tacc = ReadTacc(
       "job_id,model,gpus,mode,total_steps,duration_s,arrival_s\n"
       "1,ResNet-18 (batch size 32),2,accordion,142450,3338,55\n",
@@ -88,6 +93,7 @@ TEST_CASE("job traces in their own formats", "[traces]") {
   CHECK(tacc->front().gpus == 2);
   CHECK(tacc->front().duration_s == 3338);
   CHECK(tacc->front().arrival_s == 55);
+  CHECK(tacc->front().group == "ResNet-18 (batch size 32)");
 
   const auto tiresias = ReadTiresias(
       "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
