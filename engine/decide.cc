@@ -211,11 +211,15 @@ std::optional<cluster::FlavorId> FlavorOf(const View& view, const Workload& work
                                           const PodInfo& own) {
   if (!HasAmountsByFlavor(view, workload) || !own.shape->asks_device) return std::nullopt;
   if (own.node != cluster::kNoNode) return view.store.node(own.node).flavor;
+  // Where the selectors of its members demand several flavors, those that are alike stay together.
+  std::optional<cluster::FlavorId> first;
   for (const PodInfo* pod : workload.members) {
     if (pod->node == cluster::kNoNode || !pod->shape->asks_device) continue;
-    return view.store.node(pod->node).flavor;
+    const cluster::FlavorId flavor = view.store.node(pod->node).flavor;
+    if (pod->shape == own.shape) return flavor;
+    if (!first) first = flavor;
   }
-  return std::nullopt;
+  return first;
 }
 
 std::function<bool(NodeIndex)> Both(std::function<bool(NodeIndex)> a,
