@@ -28,6 +28,10 @@
 
 namespace berth::engine {
 
+/// So much older than what Berth knows may be what kube-scheduler decides by: its informers may be
+/// some milliseconds behind, and an attempt goes on with the snapshot that it began with.
+inline constexpr TimePoint kSchedulerLag = 2'000;
+
 /// What decisions are made from. Valid until the store's next change.
 struct View {
   const cluster::Store& store;

@@ -146,8 +146,8 @@ bool Engine::VictimsEnd(const Plan& plan) const {
 /// Whether kube-scheduler may still count a victim that is gone, and so not offer the node. It sees
 /// the end of a pod some milliseconds before or after Berth does.
 bool Engine::MayCountVictims(const Plan& plan, TimePoint now) const {
-  constexpr TimePoint kLag = 2'000;
-  return VictimsEnd(plan) || (plan.victim_gone_at != 0 && now < plan.victim_gone_at + kLag);
+  const bool any = plan.victim_gone_at != 0;
+  return VictimsEnd(plan) || (any && now < plan.victim_gone_at + kSchedulerLag);
 }
 
 /// Whether any victim still exists, ending or not: a pod evicted while its Binding is under way may

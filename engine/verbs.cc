@@ -313,6 +313,11 @@ bool Engine::ReplanMember(const Workload& workload, const PodInfo& pod,
     }
     if (moving.size() > 1 && MoveMembers(workload, moving, allowed, pod, called, now)) return true;
   }
+  // The call may be older than the plan: then kube-scheduler tries the pod again once it sees its
+  // nomination, and no node was refused.
+  const bool is_nominated =
+      pod.object.nominated_node == store_.node(FindAssignment(pod)->node).name;
+  if (called && !is_nominated && now < plan.made + kSchedulerLag) return false;
   const int needed = std::max(1, workload.Missing());
   const bool spare = workload.gang && std::ssize(plan.assignments) > needed;
   if (!plan.started && spare) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -118,13 +119,7 @@ json PodRefs(const Scenario& scenario, const std::vector<std::string>& targets) 
 struct Expander {
   const Scenario& scenario;
 
-  json operator()(const Create& action) const {
-    json objects = json::array();
-    for (const Workload& w : action.workloads) {
-      for (json& object : WorkloadObjects(w)) objects.push_back(std::move(object));
-    }
-    return {{"objects", std::move(objects)}};
-  }
+  json operator()(const Create& action) const { return {{"objects", CreateObjects(action)}}; }
   json operator()(const AddNodes& action) const {
     json objects = json::array();
     for (const Nodes& nodes : action.nodes) {
@@ -176,6 +171,17 @@ std::vector<json> WorkloadObjects(const Workload& w) {
                        {"metadata", Metadata(w, name, launcher)},
                        {"spec", Spec(w, launcher)}});
   }
+  return objects;
+}
+
+std::vector<json> CreateObjects(const Create& create) {
+  std::vector<json> objects;
+  for (const Workload& w : create.workloads) {
+    for (json& object : WorkloadObjects(w)) objects.push_back(std::move(object));
+  }
+  if (create.reversed) std::ranges::reverse(objects);
+  std::ranges::stable_partition(objects,
+                                [](const json& object) { return object["kind"] != "Pod"; });
   return objects;
 }
 

@@ -19,6 +19,9 @@ std::vector<nlohmann::json> NodeObjects(const Nodes& nodes);
 /// `v1 Pod`s in order, preceded by the PriorityClass `priority-N` that they name, if any.
 std::vector<nlohmann::json> WorkloadObjects(const Workload& workload);
 
+/// What a step creates, in its order; PriorityClasses before all pods.
+std::vector<nlohmann::json> CreateObjects(const Create& create);
+
 /// The whole scenario for another program: `{"proves", "area", "policy", "nodes": [object...],
 /// "steps": [{"line", "key", "objects" | "pods" | "nodes" | "policy" | "process" | "milliseconds" |
 /// "gpus" | "expect": true}]}`. Pods are `{"namespace", "name"}`.

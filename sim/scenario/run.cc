@@ -85,19 +85,17 @@ class Stage {
 
   Faults operator()(const Create& action) {
     Faults faults;
-    for (const Workload& workload : action.workloads) {
-      for (auto& object : WorkloadObjects(workload)) {
-        if (object["kind"] != "Pod") continue;
-        object["metadata"]["uid"] = "given by the server";
-        auto pod = kube::DecodePod(object.dump(), parser_);
-        if (!pod) {
-          faults.push_back(pod.error().ToString());
-          continue;
-        }
-        pod->meta.uid.clear();
-        const sim::Reply reply = env_.api.CreatePod(*std::move(pod));
-        if (!reply.ok()) faults.push_back("creating a pod: " + reply.message);
+    for (auto& object : CreateObjects(action)) {
+      if (object["kind"] != "Pod") continue;
+      object["metadata"]["uid"] = "given by the server";
+      auto pod = kube::DecodePod(object.dump(), parser_);
+      if (!pod) {
+        faults.push_back(pod.error().ToString());
+        continue;
       }
+      pod->meta.uid.clear();
+      const sim::Reply reply = env_.api.CreatePod(*std::move(pod));
+      if (!reply.ok()) faults.push_back("creating a pod: " + reply.message);
     }
     return faults;
   }

@@ -70,6 +70,7 @@ struct Workload {
 // The actions. Names in `targets` are of workloads (all their pods) or of single pods.
 struct Create {
   std::vector<Workload> workloads;
+  bool reversed = false;  ///< The last pod first; no key of the file.
 };
 struct AddNodes {
   std::vector<Nodes> nodes;

@@ -21,6 +21,8 @@ TEST_CASE("an option that would be ignored is a usage error", "[unit][sim]") {
   CHECK_NOTHROW(Parse(trace + "--compare Berth"));  // not asked to compare
   CHECK_NOTHROW(Parse("run --expand a.yaml"));
   CHECK_NOTHROW(Parse("run a.yaml b.yaml"));
+  CHECK_NOTHROW(Parse("run --variants all a.yaml b.yaml"));
+  CHECK_NOTHROW(Parse("run --variants scaled --expand a.yaml"));
   CHECK_NOTHROW(Parse("faults -j 2 --seeds 1,2"));
   CHECK_NOTHROW(Parse("faults --fidelity wire"));
   CHECK_NOTHROW(Parse(trace + "--fidelity instant"));
@@ -32,9 +34,10 @@ TEST_CASE("an option that would be ignored is a usage error", "[unit][sim]") {
         std::string("openb --traces t --policy Berth,BestFit --against FGD"),
         std::string("philly --traces t --policy Berth,FIFO --against native"),
         std::string("run --expand a.yaml b.yaml"), std::string("run --judge 3 a.yaml b.yaml"),
-        std::string("faults -j -5"), std::string("faults --lines -1"), trace + "--jobs -1",
-        std::string("run --judge -1 a.yaml"), trace + "--fidelity wire",
-        std::string("philly-queues --traces t --policy Berth"),
+        std::string("run --variants scale a.yaml"),
+        std::string("run --variants scaled,renamed --expand a.yaml"), std::string("faults -j -5"),
+        std::string("faults --lines -1"), trace + "--jobs -1", std::string("run --judge -1 a.yaml"),
+        trace + "--fidelity wire", std::string("philly-queues --traces t --policy Berth"),
         std::string("faults --fidelity instant"), std::string("run --fidelity instant a.yaml")}) {
     CAPTURE(line);
     CHECK_THROWS_AS(Parse(line), CLI::ValidationError);
@@ -44,6 +47,7 @@ TEST_CASE("an option that would be ignored is a usage error", "[unit][sim]") {
 TEST_CASE("scenario files are needed, but not for their schema", "[unit][sim]") {
   CHECK_NOTHROW(Parse("run --schema"));
   CHECK_THROWS_AS(Parse("run --schema a.yaml"), CLI::ExcludesError);
+  CHECK_THROWS_AS(Parse("run --schema --variants all"), CLI::ExcludesError);
   CHECK_THROWS_AS(Parse("run"), CLI::RequiredError);
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "sim/scenario/run.h"
+#include "sim/scenario/variants.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
 
@@ -57,6 +58,25 @@ TEST_CASE("every scenario holds") {
         CHECK(in_bytes.hash == in_values.hash);
       }
     }
+  }
+}
+
+TEST_CASE("no variant of a scenario has another answer") {
+  const std::vector<File> files = Files(/*open=*/false);
+  std::map<std::string_view, std::size_t> applied;
+  for (const File& file : files) {
+    const Scenario scenario = Load(file);
+    for (const Variant& variant : Variants()) {
+      const auto varied = variant.make(scenario);
+      if (!varied) continue;
+      ++applied[variant.name];
+      INFO(file.name << ", " << variant.name);
+      CHECK(Run(*varied, {.seed = 1, .quiet_rounds = 1}).faults == std::vector<std::string>{});
+    }
+  }
+  for (const Variant& variant : Variants()) {
+    INFO(variant.name);
+    CHECK(applied[variant.name] > files.size() * 9 / 10);
   }
 }
 
