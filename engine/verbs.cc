@@ -315,9 +315,9 @@ bool Engine::ReplanMember(const Workload& workload, const PodInfo& pod,
   }
   // The call may be older than the plan: then kube-scheduler tries the pod again once it sees its
   // nomination, and no node was refused.
-  const bool is_nominated =
-      pod.object.nominated_node == store_.node(FindAssignment(pod)->node).name;
-  if (called && !is_nominated && now < plan.made + kSchedulerLag) return false;
+  const Assignment& place = *FindAssignment(pod);
+  const bool is_known = place.answered || pod.object.nominated_node == store_.node(place.node).name;
+  if (called && !is_known && now < plan.made + kSchedulerLag) return false;
   const int needed = std::max(1, workload.Missing());
   const bool spare = workload.gang && std::ssize(plan.assignments) > needed;
   if (!plan.started && spare) {
@@ -384,7 +384,11 @@ void Engine::NoticeRefusal(const PodInfo& pod, TimePoint now) {
   }
   if (assignment->arrived() || condition->reason != "Unschedulable") return;
   if (condition->message.find("berth:") != std::string::npos) return;
-  if (!cleared && (!assignment->nomination_seen || condition->message == assignment->condition)) {
+  const bool same = condition->message == assignment->condition;
+  if (!cleared && (!assignment->nomination_seen || same)) return;
+  if (cleared && same && now < PlanOf(pod)->made + kSchedulerLag) {
+    // The outcome of an attempt that began before the plan: it clears the nomination, too.
+    Release(*pod.workload, *assignment);
     return;
   }
   RememberRefusal(*pod.workload, pod, assignment->node, now);
