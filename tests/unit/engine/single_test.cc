@@ -311,6 +311,48 @@ TEST_CASE("a nominated node that is not offered was refused", "[unit][engine]") 
   CHECK(w.UsedGpus() == 0);
 }
 
+// kube-scheduler began an attempt before the room was there, and asks only now: it does not offer the
+// node that the plan names, and it does not know the nomination.
+TEST_CASE("a call that is older than the plan refuses no node", "[unit][engine][bug]") {
+  TwoNodes w;
+  w.Add(MakePod("p").Gpu(8).Gated());
+  w.Tick();
+  const std::string node = w.Planned("p");
+  w.Change("p", [](kube::Pod& pod) { pod.nominated_node.clear(); });  // our watch lags as well
+  CHECK(w.Filter("p", {"n9"}).reason == "NodesNotOffered");
+  CHECK(w.Planned("p") == node);
+  SECTION("once it is answered it knows") {
+    CHECK(w.Filter("p", {node}).kept == Names{node});
+    CHECK(w.Filter("p", {"n9"}).kept.empty());
+    CHECK(w.UsedGpus() == 0);
+  }
+  SECTION("after a while it does not begin so late") {
+    w.Advance(2'000);
+    CHECK(w.Filter("p", {"n9"}).kept.empty());
+    CHECK(w.UsedGpus() == 0);
+  }
+}
+
+// Its outcome clears the nomination, and says what the last one before the plan said.
+TEST_CASE("the outcome of an attempt that is older than the plan is no refusal",
+          "[unit][engine][bug]") {
+  TwoNodes w;
+  const kube::PodScheduled full{
+      .status = false, .reason = "Unschedulable", .message = "0/2 nodes are available"};
+  w.Add(MakePod("a").Gpu(8).On("n1"));
+  w.Add(MakePod("b").Gpu(8).On("n2"));
+  w.Add(MakePod("p").Gpu(8));
+  CHECK(w.Filter("p").kept.empty());
+  w.Change("p", [&](kube::Pod& pod) { pod.pod_scheduled = full; });
+  w.Delete("a");
+  w.Tick();
+  REQUIRE(w.Planned("p") == "n1");
+  w.Change("p", [](kube::Pod& pod) { pod.nominated_node.clear(); });
+  w.Tick();
+  CHECK(w.Planned("p") == "n1");
+  CHECK(w.LogOf("release p").size() == 2);  // it is nominated again
+}
+
 TEST_CASE("a probe changes nothing", "[unit][engine]") {
   TwoNodes w;
   w.Add(MakePod("p").Gpu(8).Gated());
