@@ -198,7 +198,8 @@ void Trace(std::string_view input) {
   if (const auto nodes = sim::ReadOpenbNodes(input, "nodes.csv")) {
     for (const sim::OpenbNode& node : *nodes) Require(node.gpus >= 0, "no node lacks GPUs");
   }
-  for (const auto reader : {sim::ReadPhillyDurations, sim::ReadTacc, sim::ReadTiresias}) {
+  for (const auto reader :
+       {sim::ReadPhillyDurations, sim::ReadPhillyArrivals, sim::ReadTacc, sim::ReadTiresias}) {
     const auto jobs = reader(input, "jobs.csv");
     if (!jobs) continue;
     for (const sim::TraceJob& job : *jobs) {
