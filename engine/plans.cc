@@ -20,8 +20,8 @@ using cluster::Workload;
 
 namespace {
 
-/// The member has no gate, or loses it now: kube-scheduler will not ask about it by itself. One that
-/// still is behind the gate waits there as before it had a place.
+/// The member has no gate, or loses it now: kube-scheduler will not ask about it by itself. One
+/// that still is behind the gate waits there as before it had a place.
 bool OnlyWeCanWake(const Assignment& place) {
   return place.phase != MemberPhase::kReserved || !HasOurGate(*place.pod);
 }

@@ -43,7 +43,7 @@ void Checker::CheckShown(const engine::Engine& engine) {
     bool any = false;
     for (const std::string& charged : PathOf(name, policy)) {
       const auto queue = std::ranges::find(policy.queues, charged, &config::Queue::name);
-      if (queue == policy.queues.end()) continue;                           // a plain group
+      if (queue == policy.queues.end()) continue;  // a plain group
       const bool others = !queue->quotas.empty() || queue->quota.size() > 1 ||
                           queue->limit.size() > 1 || queue->max_jobs_per_user > 0;
       if (others) return false;  // not counted here

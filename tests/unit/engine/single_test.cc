@@ -311,8 +311,8 @@ TEST_CASE("a nominated node that is not offered was refused", "[unit][engine]") 
   CHECK(w.UsedGpus() == 0);
 }
 
-// kube-scheduler began an attempt before the room was there, and asks only now: it does not offer the
-// node that the plan names, and it does not know the nomination.
+// kube-scheduler began an attempt before the room was there, and asks only now: it does not offer
+// the node that the plan names, and it does not know the nomination.
 TEST_CASE("a call that is older than the plan refuses no node", "[unit][engine][bug]") {
   TwoNodes w;
   w.Add(MakePod("p").Gpu(8).Gated());
