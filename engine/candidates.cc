@@ -455,10 +455,9 @@ std::vector<SurplusFirst> AllOnOneNode(const OtherNodes& nodes,
 
 }  // namespace
 
-std::vector<SurplusFirst> OtherSurplus(const View& view, const std::vector<VictimJob>& jobs,
-                                       std::size_t exact) {
+std::vector<SurplusFirst> OtherSurplus(const View& view, const std::vector<VictimJob>& jobs) {
   const OtherNodes nodes = NodesOfOthers(view, jobs);
-  return jobs.size() <= exact ? EachByItself(nodes) : AllOnOneNode(nodes, jobs);
+  return jobs.size() <= kExactJobs ? EachByItself(nodes) : AllOnOneNode(nodes, jobs);
 }
 
 }  // namespace berth::engine

@@ -50,13 +50,11 @@ std::vector<VictimJob> FindVictimJobs(const View& view, const cluster::Workload&
                                       Sources sources, const policy::Exchange* exchange,
                                       const cluster::Demand& wants, const SurplusFirst& first = {});
 
-/// Other choices of the surplus of the gangs that have some among `jobs`, at most
-/// kMostSurplusChoices: for up to `exact` jobs, all of them that name one node for each of some
-/// gangs; for more, one node for all gangs, first where most of what the jobs hold is.
-std::vector<SurplusFirst> OtherSurplus(const View& view, const std::vector<VictimJob>& jobs,
-                                       std::size_t exact);
-inline constexpr std::size_t kMostSurplusChoices = 8;
-/// Of few jobs.
+/// Other choices of the surplus of the gangs that have some among `jobs`. For up to kExactJobs
+/// jobs: a node for each of some gangs, all such choices or the first kMostExactSurplusChoices. For
+/// more: one node for all gangs, the kMostSurplusChoices where most of what the jobs hold is.
+std::vector<SurplusFirst> OtherSurplus(const View& view, const std::vector<VictimJob>& jobs);
 inline constexpr std::size_t kMostExactSurplusChoices = 32;
+inline constexpr std::size_t kMostSurplusChoices = 8;
 
 }  // namespace berth::engine

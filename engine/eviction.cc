@@ -215,7 +215,7 @@ void DecideVictims(const View& view, const Beneficiary& beneficiary, Sources sou
   }
   // It matters which of its members a gang loses as its surplus.
   std::vector<std::function<std::vector<VictimJob>()>> others;
-  for (SurplusFirst& first : OtherSurplus(view, jobs, kExactJobs)) {
+  for (SurplusFirst& first : OtherSurplus(view, jobs)) {
     others.emplace_back([&find, &view, first = std::move(first)] {
       std::vector<VictimJob> other = find(first);
       LeaveOutYoung(other, view.now);

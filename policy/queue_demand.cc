@@ -317,9 +317,9 @@ namespace {
 
 /// What queues are charged for on nodes that do not have so much: to plans whose members wait on
 /// full nodes for the end of others, or because devices are gone.
-DeviceAmounts HeldTwice(const Store& store) {
+DeviceAmounts Overcharged(const Store& store) {
   const auto& ids = store.device_ids();
-  DeviceAmounts twice(ids.size());
+  DeviceAmounts overcharged(ids.size());
   for (const auto& node : store.nodes()) {
     for (std::size_t kind = 0; kind < ids.size(); ++kind) {
       const std::int64_t over = -node->free(ids[kind]);
@@ -330,10 +330,10 @@ DeviceAmounts HeldTwice(const Store& store) {
                                          : pod->charge == Charge::kPlanned;
         if (counts) held += DevicesOf(store, pod->charged)[kind];
       }
-      twice[kind] += std::min(over, held);
+      overcharged[kind] += std::min(over, held);
     }
   }
-  return twice;
+  return overcharged;
 }
 
 /// What pods of queues hold that end on nodes which take no new pods: nobody gets these devices.
@@ -386,9 +386,9 @@ FairTree QueueDemands::TreeOf(const Store& store) const {
     if (queue.parent < 0) AddTo(tree.pool, queue.used);
     tree.queues.push_back(std::move(queue));
   }
-  const DeviceAmounts twice = HeldTwice(store);
+  const DeviceAmounts over = Overcharged(store);
   const DeviceAmounts lost = LostWith(store);
-  for (std::size_t kind = 0; kind < ids.size(); ++kind) tree.pool[kind] -= twice[kind] + lost[kind];
+  for (std::size_t kind = 0; kind < ids.size(); ++kind) tree.pool[kind] -= over[kind] + lost[kind];
   SetJobs(store, tree);
   return tree;
 }
