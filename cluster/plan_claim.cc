@@ -93,6 +93,12 @@ std::optional<PlanClaim> ClaimOf(const kube::Pod& pod) {
   return DecodePlanClaim(note->second);
 }
 
+std::optional<PlanClaim> BoundClaimOf(const kube::Pod& pod) {
+  if (pod.node_name.empty()) return std::nullopt;
+  auto claim = ClaimOf(pod);
+  return claim && claim->node == pod.node_name ? std::move(claim) : std::nullopt;
+}
+
 std::string EncodeEvictionMark(const EvictionMark& mark) {
   return mark.surplus ? mark.workload + std::string(kSurplus) : mark.workload;
 }

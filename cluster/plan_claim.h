@@ -52,6 +52,9 @@ std::optional<PlanClaim> DecodePlanClaim(std::string_view text);
 
 /// The claim in the pod's annotation; nullopt: none, or malformed.
 std::optional<PlanClaim> ClaimOf(const kube::Pod& pod);
+/// The claim under which the pod was bound; nullopt: it is not bound, or the claim is not of this
+/// Binding, as another scheduler chose the node.
+std::optional<PlanClaim> BoundClaimOf(const kube::Pod& pod);
 
 /// For what a pod is evicted.
 struct EvictionMark {

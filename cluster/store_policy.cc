@@ -75,11 +75,9 @@ bool Store::QueueAdmits(QueueId queue, std::string_view ns) const {
 
 QueueId Store::ResolveQueue(const PodInfo& pod, const PodClaims& claims, Verdict& refusal) const {
   const std::string& ns = pod.object.meta.ns;
-  // What was charged at binding counts if the claim belongs to this Binding.
-  const auto claim = pod.bound() ? ClaimOf(pod.object) : std::nullopt;
-  const bool is_held = claim && claim->node == pod.object.node_name;
+  const auto claim = BoundClaimOf(pod.object);
   if (const auto queue =
-          directory_.Find(ns, is_held ? claim->queue : std::string_view(), claims.queue)) {
+          directory_.Find(ns, claim ? claim->queue : std::string_view(), claims.queue)) {
     return AdmitWork(queue_order_[*queue], pod, claims, refusal);
   }
   if (!claims.queue.empty() && FindQueue(claims.queue) == kNoQueue) {
@@ -113,12 +111,8 @@ bool Store::KnowsClass(std::string_view name) const {
 
 /// Once the pod is bound, as its Binding says.
 bool Store::MayNotBeEvicted(const PodInfo& pod, const PodClaims& claims) const {
-  if (pod.bound()) {
-    const auto claim = ClaimOf(pod.object);
-    if (claim && claim->node == pod.object.node_name && claim->preemptible) {
-      return !*claim->preemptible;
-    }
-  }
+  const auto claim = BoundClaimOf(pod.object);
+  if (claim && claim->preemptible) return !*claim->preemptible;
   if (pod.exempt) return true;
   if (claims.preemptible) return !*claims.preemptible;
   const auto found =

@@ -33,11 +33,7 @@ TimePoint TriedAgain(const View& view, const Workload& workload, const PodInfo& 
 
 /// Whether Berth chose the node of the member. One that was bound in passthrough, or by another
 /// scheduler, may be in any domain.
-bool PlacedByBerth(const PodInfo& pod) {
-  if (!pod.bound()) return true;
-  const auto claim = cluster::ClaimOf(pod.object);
-  return claim && claim->node == pod.object.node_name;
-}
+bool PlacedByBerth(const PodInfo& pod) { return !pod.bound() || cluster::BoundClaimOf(pod.object); }
 
 bool HasAmountsByFlavor(const View& view, const Workload& workload) {
   return workload.queue != cluster::kNoQueue && view.store.queue(workload.queue).by_flavor;

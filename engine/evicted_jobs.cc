@@ -28,8 +28,8 @@ Evicted Both(const Evicted& a, const Evicted& b) {
 EvictedJobs::Job EvictedJobs::JobOf(const PodInfo& victim, const Evicted& before) {
   const Workload& workload = *victim.workload;
   Evicted next = before.times > 0 ? before : Evicted{.since = workload.creation};
-  const auto claim = victim.bound() ? cluster::ClaimOf(victim.object) : std::nullopt;
-  if (claim && claim->node == victim.object.node_name && claim->evictions > 0) {
+  const auto claim = cluster::BoundClaimOf(victim.object);
+  if (claim && claim->evictions > 0) {
     next = Both(next, {.times = claim->evictions, .since = claim->since});
   }
   ++next.times;

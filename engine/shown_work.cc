@@ -227,9 +227,9 @@ bool ShownWork::TakeFrom(const Line& line, policy::QuotaView& view, std::optiona
                         store_.queue(workload.queue).config.max_jobs_per_user > 0;
     if (capped && !jobs) jobs = ShownJobs();
     if (capped && HasTooManyJobs(view, workload, *jobs)) continue;
-    const std::vector<const PodInfo*> pods = Covered(view, workload);
+    const auto [pods, flavor] = CoveredOf(view, workload);
     if (pods.empty()) continue;
-    known.flavor = *CoveredOn(view, workload, pods);
+    known.flavor = flavor;
     for (const PodInfo* pod : pods) view.Take(workload.queue, ChargeOf(*pod, known.flavor));
     if (capped) ++(*jobs)[{workload.queue, workload.user}];
     shown.insert(shown.end(), pods.begin(), pods.end());
@@ -258,15 +258,18 @@ std::vector<const PodInfo*> ShownWork::LeastOf(const Workload& workload) const {
 
 /// The pods of the workload that the quota covers, in their order: all, or some with which it could
 /// start; none otherwise.
-std::vector<const PodInfo*> ShownWork::Covered(const policy::QuotaView& view,
-                                               const Workload& workload) const {
-  std::vector<const PodInfo*> pods = GatedOf(workload);
+ShownWork::Covered ShownWork::CoveredOf(const policy::QuotaView& view,
+                                        const Workload& workload) const {
+  Covered covered{.pods = GatedOf(workload)};
   std::size_t least = LeastOf(workload).size();
+  // The last call that succeeds is for all that are covered.
   const auto covers = [&](std::size_t count) {
-    return CoveredOn(view, workload, std::span(pods).first(count)).has_value();
+    const auto on = CoveredOn(view, workload, std::span(covered.pods).first(count));
+    covered.flavor = on.value_or(covered.flavor);
+    return on.has_value();
   };
   if (least == 0 || !covers(least)) return {};
-  for (std::size_t most = pods.size(); least < most;) {
+  for (std::size_t most = covered.pods.size(); least < most;) {
     const std::size_t middle = (least + most + 1) / 2;
     if (covers(middle)) {
       least = middle;
@@ -274,8 +277,8 @@ std::vector<const PodInfo*> ShownWork::Covered(const policy::QuotaView& view,
       most = middle - 1;
     }
   }
-  pods.resize(least);
-  return pods;
+  covered.pods.resize(least);
+  return covered;
 }
 
 /// On nodes of which flavors the pods may count: in a queue with amounts of single flavors, of

@@ -67,8 +67,12 @@ class ShownWork {
   std::int64_t LeftOf(const policy::QuotaView& view, cluster::QueueId queue) const;
   std::vector<const cluster::PodInfo*> GatedOf(const cluster::Workload& workload) const;
   std::vector<const cluster::PodInfo*> LeastOf(const cluster::Workload& workload) const;
-  std::vector<const cluster::PodInfo*> Covered(const policy::QuotaView& view,
-                                               const cluster::Workload& workload) const;
+  /// Pods that are covered, and on nodes of which flavor.
+  struct Covered {
+    std::vector<const cluster::PodInfo*> pods{};
+    cluster::FlavorId flavor = cluster::kNoFlavor;
+  };
+  Covered CoveredOf(const policy::QuotaView& view, const cluster::Workload& workload) const;
   std::vector<cluster::FlavorId> FlavorsOf(const cluster::Workload& workload,
                                            std::span<const cluster::PodInfo* const> pods) const;
   cluster::Demand ChargeOf(const cluster::PodInfo& pod, cluster::FlavorId flavor) const;

@@ -81,9 +81,8 @@ class MoveReader {
   policy::Move* MoveOf(const cluster::Store& store, cluster::QueueId from,
                        const cluster::PodInfo& pod) {
     const std::string& name = store.queue(from).config.name;
-    const auto claim = pod.bound() ? cluster::ClaimOf(pod.object) : std::nullopt;
-    const bool is_held = claim && claim->node == pod.object.node_name;
-    const auto to = queues_.Find(pod.object.meta.ns, is_held ? claim->queue : std::string_view(),
+    const auto claim = cluster::BoundClaimOf(pod.object);
+    const auto to = queues_.Find(pod.object.meta.ns, claim ? claim->queue : std::string_view(),
                                  pod.claims == nullptr ? std::string_view() : pod.claims->queue);
     const std::string then = to ? next_->queues[*to].name : std::string();
     if (then == name) return nullptr;

@@ -103,8 +103,8 @@ std::vector<config::Queue> QueuesOf(const std::vector<RecordedJob>& jobs, std::i
   return made;
 }
 
-std::map<std::string, Variant> VariantsOf(const config::PolicyConfiguration& base,
-                                          std::vector<config::Queue> queues) {
+std::map<std::string, Contender> ContendersOf(const config::PolicyConfiguration& base,
+                                              std::vector<config::Queue> queues) {
   config::PolicyConfiguration caps = base;
   caps.borrowing = false;
   caps.queues = queues;
@@ -190,8 +190,8 @@ TraceWorkload PhillyQueuesWorkload(const std::vector<TraceJob>& arrivals,
   workload.never_fit = TakeNeverFitting(recording.jobs, workload.nodes);
   Offer(recording, load, kPhillyNodes * kPhillyGpus, seed);
   workload.jobs = std::move(recording.jobs);
-  workload.variants = VariantsOf(base, QueuesOf(workload.jobs, kPhillyNodes * kPhillyGpus));
-  workload.shares = workload.variants.at("reclaims").configuration;
+  workload.contenders = ContendersOf(base, QueuesOf(workload.jobs, kPhillyNodes * kPhillyGpus));
+  workload.shares = workload.contenders.at("reclaims").configuration;
   return workload;
 }
 

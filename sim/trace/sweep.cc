@@ -43,14 +43,14 @@ std::vector<TraceResult> RunSweep(const Sweep& sweep) {
         const std::uint64_t seed = sweep.seeds[i % sweep.seeds.size()];
         const TraceWorkload workload = sweep.make(load, seed);
         const std::string& name = sweep.policies[i % per_load / sweep.seeds.size()];
-        const auto variant = workload.variants.find(name);
-        const bool own = variant != workload.variants.end();
+        const auto contender = workload.contenders.find(name);
+        const bool own = contender != workload.contenders.end();
         TraceResult& result = results[i];
         result =
             RunTrace(workload.nodes, workload.jobs,
-                     {.policy = own ? variant->second.policy : name,
+                     {.policy = own ? contender->second.policy : name,
                       .seed = seed,
-                      .configuration = own ? variant->second.configuration : sweep.configuration,
+                      .configuration = own ? contender->second.configuration : sweep.configuration,
                       .shares = workload.shares ? workload.shares : sweep.shares,
                       .fidelity = sweep.levels[i / per_level]});
         result.policy = name;

@@ -15,7 +15,7 @@
 namespace berth::sim {
 
 /// What runs under a name.
-struct Variant {
+struct Contender {
   std::string policy = "Berth";  ///< One of TracePolicies().
   config::PolicyConfiguration configuration{};
 };
@@ -30,7 +30,7 @@ struct TraceWorkload {
       never_fit{};  ///< Names of the jobs that would not fit the empty cluster.
   /// What policies of the sweep are, by name, that depend on the workload. The others are
   /// TracePolicies(), under the sweep's configuration.
-  std::map<std::string, Variant> variants{};
+  std::map<std::string, Contender> contenders{};
   std::optional<config::PolicyConfiguration> shares{};  ///< In place of those of the sweep.
 };
 

@@ -338,7 +338,8 @@ std::string ShareErrorTable(const std::vector<TraceResult>& results) {
     std::vector<std::string> row{policy};
     for (int i = 0; i < kParts; ++i) {
       row.push_back(Percent(Over(Select(results, policy), [i](const TraceResult& run) {
-        return MeanShareError(run, double{1} * i / kParts, double{1} * (i + 1) / kParts);
+        return MeanShareError(run, static_cast<double>(i) / kParts,
+                              static_cast<double>(i + 1) / kParts);
       })));
     }
     table.Add(std::move(row));

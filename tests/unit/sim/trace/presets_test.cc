@@ -154,9 +154,9 @@ TEST_CASE("philly-queues: quotas are parts of the work, and caps hold the larges
     work[job.pods.front().meta.labels.at("berth.dev/queue")] +=
         static_cast<double>(job.gpus() * job.service);
   }
-  const auto& caps = workload.variants.at("caps").configuration;
-  const auto& lends = workload.variants.at("lends").configuration;
-  const auto& reclaims = workload.variants.at("reclaims").configuration;
+  const auto& caps = workload.contenders.at("caps").configuration;
+  const auto& lends = workload.contenders.at("lends").configuration;
+  const auto& reclaims = workload.contenders.at("reclaims").configuration;
   CHECK((!caps.borrowing && lends.borrowing && reclaims.borrowing));
   REQUIRE(reclaims.queues.size() == 2);  // none for `rare`
   const auto part = std::floor(256 * work["vc-x"] / (work["vc-x"] + work["vc-y"]));
@@ -169,9 +169,9 @@ TEST_CASE("philly-queues: quotas are parts of the work, and caps hold the larges
   CHECK(lends.queues[0].preemption.reclaim == config::Reclaim::kNever);
   CHECK(reclaims.queues[0].preemption.reclaim == config::Reclaim::kAny);
   for (const char* name : {"none", "native"}) {
-    CHECK(workload.variants.at(name).configuration.queues[0].quota.empty());
+    CHECK(workload.contenders.at(name).configuration.queues[0].quota.empty());
   }
-  CHECK(workload.variants.at("native").policy == "native");
+  CHECK(workload.contenders.at("native").policy == "native");
   CHECK(*workload.shares == reclaims);
 }
 
@@ -182,7 +182,7 @@ TEST_CASE("philly-queues: a cap holds the queue's largest job, whatever its quot
   const std::vector<TraceJob> durations{{.duration_s = 90'000, .gpus = 1},
                                         {.duration_s = 1, .gpus = 8}};
   const TraceWorkload workload = PhillyQueuesWorkload(arrivals, durations, 1, 500, 1, {});
-  const auto& caps = workload.variants.at("caps").configuration;
+  const auto& caps = workload.contenders.at("caps").configuration;
   REQUIRE(caps.queues.size() == 2);
   CHECK(caps.queues[1].quota.at("nvidia.com/gpu") == 0);  // 64 s of 25 hours, some ten times
   CHECK(caps.queues[1].limit.at("nvidia.com/gpu") == 64'000);
