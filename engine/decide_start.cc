@@ -24,14 +24,19 @@ namespace {
 /// Only nodes of this flavor, or of none (kNoFlavor); absent: any.
 using OfFlavor = std::optional<cluster::FlavorId>;
 
-/// Whether some node could ever take a pod of the shape.
-bool IsPossible(const View& view, const cluster::PodShape& shape) {
+/// How many of so many pods of the shape empty nodes could take.
+std::ptrdiff_t EmptyPlaces(const View& view, const cluster::PodShape& shape, std::ptrdiff_t pods) {
   const auto row = view.scorer.fit().Row(shape);
   const policy::Overlay base(view.store);
-  return std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
-    return row[static_cast<std::size_t>(node->index)] != 0 &&
-           policy::Capacity(shape, base, node->index, 1, policy::Looking::kAtEmptyNode) > 0;
-  });
+  // Two pods of one host port never share a node.
+  const int most = shape.spec->host_ports.empty() ? static_cast<int>(pods) : 1;
+  std::ptrdiff_t places = 0;
+  for (const auto& node : view.store.nodes()) {
+    if (places >= pods) break;
+    if (row[static_cast<std::size_t>(node->index)] == 0) continue;
+    places += policy::Capacity(shape, base, node->index, most, policy::Looking::kAtEmptyNode);
+  }
+  return std::min(places, pods);
 }
 
 /// The key under which a failure to place these pods is remembered. It is known only for members of
@@ -313,14 +318,13 @@ std::pair<bool, std::int64_t> SizeOf(const PodInfo* pod) {
   return {pod->shape->whole_node, pod->shape->device_amount};
 }
 
-/// Whether some `min` of the members are smaller than the first ones. All ask for devices: a gang
-/// is not to start with those alone that need none.
-bool HasSmaller(std::span<const PodInfo* const> pods, int min) {
-  const auto asks = [](const PodInfo* pod) { return pod->shape->asks_device; };
-  const auto first = pods.first(std::min(pods.size(), static_cast<std::size_t>(min)));
-  if (first.size() == pods.size() || !std::ranges::all_of(pods, asks)) return false;
-  return std::ranges::min(pods.subspan(first.size()) | std::views::transform(SizeOf)) <
-         std::ranges::max(first | std::views::transform(SizeOf));
+/// Whether a gang may start with other members than the first `min`: those differ, and all that
+/// need no devices, which are part of every minimum, are fewer.
+bool MayTakeOthers(std::span<const PodInfo* const> pods, int min) {
+  if (std::ssize(pods) <= min) return false;
+  const auto needs_none = [](const PodInfo* pod) { return !pod->shape->asks_device; };
+  const auto differs = [&](const PodInfo* pod) { return pod->shape != pods.front()->shape; };
+  return std::ranges::count_if(pods, needs_none) < min && std::ranges::any_of(pods, differs);
 }
 
 /// Of the members in this order, the first ones.
@@ -353,15 +357,50 @@ StartDecision DecideStartInOrder(const View& view, const Workload& workload,
   return some ? *std::move(some) : anywhere;
 }
 
+/// Of each shape, the smallest first, as many members as can start beside those that were found
+/// before; then members of shapes of which none can, and last the others. Of pods of one size this
+/// finds as many as can start together.
+std::vector<const PodInfo*> PutFittingFirst(const View& view, const Workload& workload,
+                                            std::vector<const PodInfo*> pods, const Wakeups* memo) {
+  constexpr int kMaxShapes = 8;                // each costs a search
+  std::ranges::stable_sort(pods, {}, SizeOf);  // those that need no devices come first, and stay
+  const auto asking =
+      std::ranges::find_if(pods, [](const PodInfo* pod) { return pod->shape->asks_device; });
+  std::vector<const PodInfo*> fitting(pods.begin(), asking);
+  pods.erase(pods.begin(), asking);
+  std::vector<const PodInfo*> later;
+  std::vector<const PodInfo*> last;
+  for (int i = 0; i < kMaxShapes && !pods.empty(); ++i) {
+    const auto alike = std::ranges::stable_partition(
+        pods, [shape = pods.front()->shape](const PodInfo* pod) { return pod->shape == shape; });
+    std::vector<const PodInfo*> tried = fitting;
+    tried.insert(tried.end(), pods.begin(), alike.begin());
+    const int least = static_cast<int>(fitting.size()) + 1;
+    const StartDecision found = DecideStartInOrder(view, workload, tried, least, memo);
+    const auto fits = found.reserve ? std::ssize(found.reserve->placed) : std::ssize(fitting);
+    std::vector<const PodInfo*>& rest = fits < least ? later : last;
+    rest.insert(rest.end(), tried.begin() + fits, tried.end());
+    tried.resize(static_cast<std::size_t>(fits));
+    fitting = std::move(tried);
+    pods.erase(pods.begin(), alike.begin());
+  }
+  for (const auto* rest : {&later, &pods, &last}) {
+    fitting.insert(fitting.end(), rest->begin(), rest->end());
+  }
+  return fitting;
+}
+
 }  // namespace
 
 void OrderForStart(const View& view, const Workload& workload, std::vector<const PodInfo*>& pods) {
   if (!MayChoose(workload, pods)) return;
-  const auto possible = [&](const auto& shape) { return IsPossible(view, *shape); };
+  const auto places = [&](const auto& shape, std::ptrdiff_t count) {
+    return EmptyPlaces(view, *shape, count);
+  };
   if (policy::HasMoreThanAnnounced(workload)) {
-    policy::PutUnlikelyLast(possible, pods);
+    policy::PutUnlikelyLast(places, pods);
   } else {
-    policy::PutImpossibleLast(possible, pods);
+    policy::PutImpossibleLast(places, pods);
   }
 }
 
@@ -369,12 +408,12 @@ StartDecision DecideStart(const View& view, const Workload& workload,
                           std::vector<const PodInfo*> pods, int min, const Wakeups* memo) {
   OrderForStart(view, workload, pods);
   StartDecision decision = DecideStartInOrder(view, workload, pods, min, memo);
-  if (decision.reserve || !HasSmaller(pods, min)) return decision;
-  std::ranges::stable_sort(pods, {}, SizeOf);
-  StartDecision smallest = DecideStartInOrder(view, workload, pods, min, memo);
-  if (smallest.reserve) return smallest;
-  if (RankOf(smallest.verdict) < RankOf(decision.verdict)) decision = std::move(smallest);
-  decision.rests_on = StartDecision::RestsOn::kNothing;  // which may have room sooner
+  if (decision.reserve || !MayTakeOthers(pods, min)) return decision;
+  pods = PutFittingFirst(view, workload, std::move(pods), memo);
+  StartDecision others = DecideStartInOrder(view, workload, pods, min, memo);
+  if (others.reserve) return others;
+  if (RankOf(others.verdict) < RankOf(decision.verdict)) decision = std::move(others);
+  decision.rests_on = StartDecision::RestsOn::kNothing;  // others may have room sooner
   return decision;
 }
 

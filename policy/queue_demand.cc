@@ -110,13 +110,18 @@ struct Wanted {
 std::vector<Wanted> WantedOf(const Store& store, int lacked, Pods pods, const Workload& workload,
                              EmptyRoom& room) {
   // Any member of a gang that runs may take a place; of more members than it needs, the likely.
-  const auto possible = [&](const std::shared_ptr<const cluster::PodShape>& shape) {
-    return room.Ask(shape, 1, {}, workload) == EmptyFit::kEnough;
+  const auto places = [&](const auto& shape, std::ptrdiff_t most) {
+    std::ptrdiff_t least = 0;
+    for (std::ptrdiff_t count = most; least < most; count = (least + most + 1) / 2) {
+      const bool enough = room.Ask(shape, count, {}, workload) == EmptyFit::kEnough;
+      (enough ? least : most) = enough ? count : count - 1;
+    }
+    return least;
   };
   if (workload.started || HasMoreThanAnnounced(workload)) {
-    PutUnlikelyLast(possible, pods);
+    PutUnlikelyLast(places, pods);
   } else if (std::ssize(pods) > lacked) {
-    PutImpossibleLast(possible, pods);
+    PutImpossibleLast(places, pods);
   }
   pods.resize(static_cast<std::size_t>(lacked));
   std::vector<Wanted> wanted;

@@ -66,6 +66,13 @@ bool AllAllowed(std::span<const ShapeGroup> groups, const Overlay& base, Neighbo
       placed, [&](const Placed& p) { return NeighboursAllow(*p.pod, after, cache, p.node); });
 }
 
+std::unordered_map<const cluster::PodShape*, std::ptrdiff_t> CountByShape(
+    std::span<const cluster::PodInfo* const> pods) {
+  std::unordered_map<const cluster::PodShape*, std::ptrdiff_t> counts;
+  for (const cluster::PodInfo* pod : pods) ++counts[pod->shape.get()];
+  return counts;
+}
+
 }  // namespace
 
 std::vector<const cluster::PodInfo*> RankOrder(
@@ -96,30 +103,23 @@ bool HasMoreThanAnnounced(const cluster::Workload& workload) {
   return static_cast<int>(workload.members.size()) + workload.finished > workload.size;
 }
 
-void PutImpossibleLast(const PossibleShape& possible, std::vector<const cluster::PodInfo*>& pods) {
-  std::map<const cluster::PodShape*, bool> known;
+void PutImpossibleLast(const EmptyPlaces& places, std::vector<const cluster::PodInfo*>& pods) {
+  const auto counts = CountByShape(pods);
+  std::unordered_map<const cluster::PodShape*, std::ptrdiff_t> left;
   std::ranges::stable_partition(pods, [&](const cluster::PodInfo* pod) {
-    const auto [it, fresh] = known.try_emplace(pod->shape.get());
-    if (fresh) it->second = possible(pod->shape);
-    return it->second;
+    const auto [it, fresh] = left.try_emplace(pod->shape.get());
+    if (fresh) it->second = places(pod->shape, counts.at(pod->shape.get()));
+    return it->second-- > 0;
   });
 }
 
-void PutUnlikelyLast(const PossibleShape& possible, std::vector<const cluster::PodInfo*>& pods) {
-  struct Like {
-    int pods = 0;
-    bool possible = false;
-  };
-  std::map<const cluster::PodShape*, Like> like;
-  for (const cluster::PodInfo* pod : pods) {
-    Like& these = like[pod->shape.get()];
-    if (these.pods++ == 0) these.possible = possible(pod->shape);
-  }
-  std::ranges::stable_sort(pods, {}, [&](const cluster::PodInfo* pod) {
-    const Like& these = like.at(pod->shape.get());
+void PutUnlikelyLast(const EmptyPlaces& places, std::vector<const cluster::PodInfo*>& pods) {
+  const auto counts = CountByShape(pods);
+  std::ranges::stable_partition(pods, [&](const cluster::PodInfo* pod) {
     // A launcher is the only one of its shape, too.
-    return std::pair(!these.possible, pod->shape->asks_device && these.pods == 1);
+    return !pod->shape->asks_device || counts.at(pod->shape.get()) > 1;
   });
+  PutImpossibleLast(places, pods);
 }
 
 void AlignRanks(std::span<const cluster::PodInfo* const> members,

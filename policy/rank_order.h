@@ -21,15 +21,17 @@ std::vector<const cluster::PodInfo*> RankOrder(const std::vector<const cluster::
 /// Whether it has more members than its size says.
 bool HasMoreThanAnnounced(const cluster::Workload& workload);
 
-/// Whether some node could ever take a pod of the shape; asked once for each shape.
-using PossibleShape = std::function<bool(const std::shared_ptr<const cluster::PodShape>&)>;
+/// How many of so many pods of the shape empty nodes could take; asked once for each shape.
+using EmptyPlaces = std::function<std::ptrdiff_t(const std::shared_ptr<const cluster::PodShape>&,
+                                                 std::ptrdiff_t pods)>;
 
-/// Moves the pods that no node could take behind the others.
-void PutImpossibleLast(const PossibleShape& possible, std::vector<const cluster::PodInfo*>& pods);
+/// Moves the pods for which empty nodes have no place behind the others: of each shape the first
+/// ones stay.
+void PutImpossibleLast(const EmptyPlaces& places, std::vector<const cluster::PodInfo*>& pods);
 
-/// For a gang with more members than it announced: a member that no node could ever take, or the
-/// only one of its shape, must not be what the gang waits for, nor take a place of the minimum.
-void PutUnlikelyLast(const PossibleShape& possible, std::vector<const cluster::PodInfo*>& pods);
+/// For a gang with more members than it announced: a member for which empty nodes have no place, or
+/// the only one of its shape, must not be what the gang waits for, nor take a place of the minimum.
+void PutUnlikelyLast(const EmptyPlaces& places, std::vector<const cluster::PodInfo*>& pods);
 
 /// Reassigns the nodes of `placed`, in the order of the tree, among members of one shape, which are
 /// interchangeable: in any domain of any level, the ranks of one shape are then consecutive.

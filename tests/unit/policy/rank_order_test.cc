@@ -1,6 +1,7 @@
 // The order of a gang's members, and where it puts them in the tree.
 #include "policy/rank_order.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -76,6 +77,35 @@ TEST_CASE("an index that is nonsense is none", "[unit][policy]") {
     CHECK(Order({Worker("odd").Label(kCompletionIndex, text), Worker("a").Rank(7)}) ==
           Names{"a", "odd"});
   }
+}
+
+// Of `big` empty nodes have places for one, of `small` for three, of a launcher for any.
+TEST_CASE("members without a place come last; of each shape the first ones stay",
+          "[unit][policy]") {
+  Planning t;
+  std::vector<const cluster::PodInfo*> pods;
+  const auto add = [&](const std::string& name, int gpus) {
+    pods.push_back(&t.Pod(gpus == 0 ? MakePod(name) : MakePod(name).Gpu(gpus)));
+  };
+  add("launcher", 0);
+  add("big0", 8);
+  add("big1", 8);
+  add("odd", 3);
+  add("small0", 1);
+  add("small1", 1);
+  const EmptyPlaces places = [](const auto& shape, std::ptrdiff_t count) {
+    const std::ptrdiff_t most = shape->device_amount == 8000 ? 1 : 3;
+    return std::min(most, count);
+  };
+  const auto names = [&] {
+    Names result;
+    for (const cluster::PodInfo* pod : pods) result.push_back(pod->object.meta.name);
+    return result;
+  };
+  PutImpossibleLast(places, pods);
+  CHECK(names() == Names{"launcher", "big0", "odd", "small0", "small1", "big1"});
+  PutUnlikelyLast(places, pods);
+  CHECK(names() == Names{"launcher", "big0", "small0", "small1", "odd", "big1"});
 }
 
 /// Two racks of two nodes, 4 GPUs each.
