@@ -199,8 +199,7 @@ void ActiveQueue::Put(const Workload& workload, const Turn& turn) {
   Group& group = GroupOf(turn.queue);
   const auto lane = Enter(group, waiting);
   lane->second.line.insert(place);
-  ReorderLane(turn.queue, group, lane);
-  Reorder(turn.queue);
+  if (ReorderLane(turn.queue, group, lane)) Reorder(turn.queue);
 }
 
 void ActiveQueue::RestOn(const Workload& workload, const Turn& turn,

@@ -205,7 +205,7 @@ Jobs Chooser::Admit(const Jobs& order, bool straddlers) const {
   return admitted;
 }
 
-std::vector<Chooser::Part> Chooser::Parts(const Jobs& order, bool straddlers) const {
+std::vector<Chooser::Part> Chooser::Parts(const Jobs& order, bool straddlers) {
   using Indices = std::vector<std::size_t>;  // into the order
   std::map<cluster::NodeIndex, Indices> there;
   std::map<const Workload*, Indices> surplus;
@@ -226,22 +226,30 @@ std::vector<Chooser::Part> Chooser::Parts(const Jobs& order, bool straddlers) co
       for_.exchange != nullptr && !std::ranges::all_of(order, [&](const auto* job) {
         return job->queue == order.front()->queue && job->devices == order.front()->devices;
       });
+  std::optional<policy::Floors> floors;
+  if (limited) floors.emplace(*for_.exchange);
   view_.scorer.Refresh();
   std::vector<Part> parts;
   for (auto& [node, here] : there) {
     std::ranges::sort(here);
     const auto repeats = std::ranges::unique(here);
     here.erase(repeats.begin(), repeats.end());
-    Jobs jobs;
-    for (const std::size_t i : here) jobs.push_back(order[i]);
-    AddParts(node, jobs, straddlers, limited, parts);
+    Given given{.node = node, .straddlers = straddlers, .limited = limited, .jobs = {}};
+    for (const std::size_t i : here) given.jobs.push_back(order[i]);
+    auto known = parts_.lower_bound(given);
+    if (known == parts_.end() || known->first != given) {
+      auto found = PartsOf(given, floors);
+      known = parts_.emplace_hint(known, std::move(given), std::move(found));
+    }
+    parts.insert(parts.end(), known->second.begin(), known->second.end());
   }
   std::ranges::stable_sort(parts, {}, &Part::cost);
   return parts;
 }
 
-void Chooser::AddParts(cluster::NodeIndex node, const Jobs& jobs, bool straddlers, bool limited,
-                       std::vector<Part>& parts) const {
+std::vector<Chooser::Part> Chooser::PartsOf(const Given& given,
+                                            std::optional<policy::Floors> floors) const {
+  const cluster::NodeIndex node = given.node;
   policy::Overlay room(view_.store);
   if (const auto ending = for_.ending.by_node.find(node); ending != for_.ending.by_node.end()) {
     for (const PodInfo* pod : ending->second) room.Remove(*pod);
@@ -251,14 +259,13 @@ void Chooser::AddParts(cluster::NodeIndex node, const Jobs& jobs, bool straddler
   int members = places.Room(node);
   std::int64_t cost = 0;
   std::int64_t devices = 0;
+  std::vector<Part> parts;
   Jobs part;
   Jobs left;
-  std::optional<policy::Floors> floors;
-  if (limited) floors.emplace(*for_.exchange);
-  for (const VictimJob* job : jobs) {
+  for (const VictimJob* job : given.jobs) {
     if (members >= for_.min) break;
     const policy::Loss loss{.queue = job->queue, .pods = job->running};
-    if (floors && (Waits(*job, left) || !floors->Take(loss, straddlers))) {
+    if (floors && (Waits(*job, left) || !floors->Take(loss, given.straddlers))) {
       left.push_back(job);
       continue;
     }
@@ -273,6 +280,7 @@ void Chooser::AddParts(cluster::NodeIndex node, const Jobs& jobs, bool straddler
     cost = std::max(cost, std::exchange(devices, 0));
     parts.push_back({.node = node, .jobs = std::exchange(part, {}), .cost = cost});
   }
+  return parts;
 }
 
 policy::NodeGroups Chooser::Domains() const {

@@ -52,7 +52,7 @@ class Chooser {
   /// after the other on each node, for as many as must start. Where the fewest devices do that
   /// comes first, and a part never before an earlier one of its node. On one node alone the jobs of
   /// a part and of those before it can be taken together; with `straddlers`, one at each floor.
-  std::vector<Part> Parts(const Jobs& order, bool straddlers) const;
+  std::vector<Part> Parts(const Jobs& order, bool straddlers);
   /// The nodes inside which the workload must be, if it must: one group for each domain.
   policy::NodeGroups Domains() const;
   /// The jobs of the set that cannot be left out, one by one, as far as counting tells.
@@ -64,9 +64,16 @@ class Chooser {
   Jobs BreakingBudgets(std::span<const VictimJob* const> jobs) const;
 
  private:
-  /// `limited`: by the floors of queues that lose.
-  void AddParts(cluster::NodeIndex node, const Jobs& jobs, bool straddlers, bool limited,
-                std::vector<Part>& parts) const;
+  /// What the parts of one node are found from.
+  struct Given {
+    cluster::NodeIndex node;
+    bool straddlers;
+    bool limited;  ///< By the floors of the queues that lose.
+    Jobs jobs;     ///< In their order.
+    auto operator<=>(const Given&) const = default;
+  };
+  /// `floors`: before anything is taken.
+  std::vector<Part> PartsOf(const Given& given, std::optional<policy::Floors> floors) const;
   /// `limited`: by kMaxSearches.
   std::optional<Reservation> Find(std::span<const VictimJob* const> jobs, bool limited);
   const policy::FairShareTable* SharesWithout(const policy::QueueDemands::PodSet& planned);
@@ -84,6 +91,8 @@ class Chooser {
   const bool alike_;
   std::optional<Places> places_{};  ///< Once the pods have ended that end in any case.
   int searches_ = 0;
+  /// Orders differ, but on most nodes they do not.
+  std::map<Given, std::vector<Part>> parts_;
   std::map<policy::QueueDemands::PodSet, policy::FairShareTable> shares_without_;
 };
 

@@ -280,7 +280,7 @@ std::vector<Jobs> ByQueue(const Jobs& order, cluster::QueueId own) {
 /// workload must be in, and for each of some parts alone if that can be enough: a pod by itself
 /// needs no more, and a straddler goes before others have used up what it needs.
 std::vector<Jobs> OrdersOf(const std::vector<VictimJob>& candidates, const Beneficiary& beneficiary,
-                           bool straddlers, const Chooser& chooser) {
+                           bool straddlers, Chooser& chooser) {
   constexpr int kMaxGroups = 16;
   Jobs by_rank;
   for (const VictimJob& job : candidates) by_rank.push_back(&job);

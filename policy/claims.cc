@@ -268,34 +268,34 @@ Floors::Floors(const Exchange& exchange)
       ours_(exchange.shares_->PathOf(exchange.store(), exchange.claimant_)) {}
 
 bool Floors::Take(const Loss& loss, bool may_straddle) {
-  const cluster::Store& store = exchange_->store();
+  const bool taken = loss.queue == exchange_->claimant_ || Fits(loss, may_straddle);
+  if (!taken) return false;
   for (const PodInfo* pod : loss.pods) left_.GiveBack(*pod);
-  if (loss.queue == exchange_->claimant_) return true;
-  std::vector<std::tuple<QueueId, bool, ResourceId>> straddles;
-  const auto fits = [&](const Claimant& claimant, ResourceId id, std::int64_t amount) {
-    const std::int64_t left = exchange_->shares_->Used(left_, claimant, id);
-    const std::int64_t floor = exchange_->Floor(claimant, id);
-    if (left >= floor) return true;
-    straddles.emplace_back(claimant.queue, claimant.own, id);
-    return may_straddle && left + amount > floor && !straddled_.contains(straddles.back());
-  };
+  return true;
+}
+
+/// Whether it may be taken as well. Remembers at which floors it is the straddler.
+bool Floors::Fits(const Loss& loss, bool may_straddle) {
   const auto [known, fresh] = theirs_.try_emplace(loss.queue);
-  if (fresh) known->second = BelowAncestor(exchange_->shares_->PathOf(store, loss.queue), ours_);
-  auto charged = ChargedDevices(store, loss.pods);
-  if (!loss.minimum.empty()) {
-    for (auto& [id, amount] : charged) amount = 0;
-    for (const auto& [id, amount] : ChargedDevices(store, loss.minimum)) charged[id] = amount;
+  if (fresh) {
+    known->second =
+        BelowAncestor(exchange_->shares_->PathOf(exchange_->store(), loss.queue), ours_);
   }
-  const bool taken = std::ranges::all_of(known->second, [&](const Claimant& claimant) {
-    return std::ranges::all_of(
-        charged, [&](const auto& part) { return fits(claimant, part.first, part.second); });
-  });
-  if (taken) {
-    straddled_.insert(straddles.begin(), straddles.end());
-  } else {
-    for (const PodInfo* pod : loss.pods) left_.Take(pod->charged_queue, pod->queue_charge);
+  const auto charged = ChargedDevices(exchange_->store(), loss.pods);
+  auto of_job = ChargedDevices(exchange_->store(), loss.job());
+  std::vector<std::tuple<QueueId, bool, ResourceId>> straddles;
+  for (const Claimant& claimant : known->second) {
+    for (const auto& [id, amount] : charged) {
+      const std::int64_t left = exchange_->shares_->Used(left_, claimant, id) - amount;
+      const std::int64_t floor = exchange_->Floor(claimant, id);
+      if (left >= floor) continue;
+      straddles.emplace_back(claimant.queue, claimant.own, id);
+      const bool may = may_straddle && left + of_job[id] > floor;
+      if (!may || straddled_.contains(straddles.back())) return false;
+    }
   }
-  return taken;
+  straddled_.insert(straddles.begin(), straddles.end());
+  return true;
 }
 
 Losable::Losable(const Exchange& exchange)

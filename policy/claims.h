@@ -190,6 +190,8 @@ class Floors {
   bool Take(const Loss& loss, bool may_straddle);
 
  private:
+  bool Fits(const Loss& loss, bool may_straddle);
+
   const Exchange* exchange_;
   QuotaView left_;
   std::vector<Claimant> ours_;

@@ -77,15 +77,22 @@ bool IsChargedTo(const cluster::Store& store, const PodInfo& pod, QueueId queue)
 void QuotaView::Add(QueueId queue, const cluster::Demand& demand, int sign) {
   if (queue == cluster::kNoQueue) return;
   for (const QueueId charged : store_->queue(queue).path) {
-    cluster::Amounts& taken = taken_[charged];
-    for (const auto& [id, amount] : demand) taken.Add(id, sign * amount);
+    for (const auto& [id, amount] : demand) {
+      const auto at = std::ranges::lower_bound(taken_, std::pair(charged, id), {}, &Taken::key);
+      if (at != taken_.end() && at->key() == std::pair(charged, id)) {
+        at->amount += sign * amount;
+      } else {
+        taken_.insert(at, {.queue = charged, .id = id, .amount = sign * amount});
+      }
+    }
   }
   for (const auto& [id, amount] : demand) total_taken_.Add(id, sign * amount);
 }
 
 std::int64_t QuotaView::Used(QueueId queue, cluster::ResourceId id) const {
-  const auto taken = taken_.find(queue);
-  return store_->queue(queue).used[id] + (taken == taken_.end() ? 0 : taken->second[id]);
+  const auto at = std::ranges::lower_bound(taken_, std::pair(queue, id), {}, &Taken::key);
+  const bool is_known = at != taken_.end() && at->key() == std::pair(queue, id);
+  return store_->queue(queue).used[id] + (is_known ? at->amount : 0);
 }
 
 void QuotaView::Take(QueueId queue, const cluster::Demand& charge) { Add(queue, charge, 1); }
@@ -129,7 +136,9 @@ void QuotaView::AppendOf(QueueId queue, std::vector<Allowance>& allowances) cons
 std::map<QueueId, std::int64_t> QuotaView::IdleChanges(cluster::ResourceId id) const {
   std::map<QueueId, std::int64_t> changes;
   std::vector<QueueId> touched;
-  for (const auto& [queue, taken] : taken_) touched.push_back(queue);
+  for (const Taken& taken : taken_) {
+    if (touched.empty() || touched.back() != taken.queue) touched.push_back(taken.queue);
+  }
   std::ranges::sort(touched, std::ranges::greater{},
                     [&](QueueId queue) { return store_->queue(queue).path.size(); });
   std::map<QueueId, std::int64_t> below;

@@ -59,7 +59,15 @@ class QuotaView {
   std::map<cluster::QueueId, std::int64_t> IdleChanges(cluster::ResourceId id) const;
 
   const cluster::Store* store_;
-  std::map<cluster::QueueId, cluster::Amounts> taken_;
+  /// What queues use more than the ledger says; ordered by queue and resource. A view is copied for
+  /// each set of victims that is tried: this is one block of memory.
+  struct Taken {
+    cluster::QueueId queue;
+    cluster::ResourceId id;
+    std::int64_t amount;
+    auto key() const { return std::pair(queue, id); }
+  };
+  std::vector<Taken> taken_;
   /// The pods that gave back what they held, by the job that they are counted in.
   using Job = std::tuple<cluster::QueueId, std::string, std::string>;
   std::map<Job, int> left_jobs_;

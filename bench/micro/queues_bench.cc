@@ -206,7 +206,7 @@ BENCHMARK(FullPassOfTree)
     ->Arg(0)
     ->Arg(100)
     ->Arg(772)
-    ->Iterations(5)
+    ->Iterations(1)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 
