@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -119,17 +120,22 @@ std::optional<int> StraddlersOf(const Beneficiary& beneficiary, const Losses& lo
 }  // namespace
 
 Chooser::Chooser(const View& view, const Beneficiary& beneficiary)
-    : view_(view),
-      for_(beneficiary),
-      minimum_(for_.pods.begin(), for_.pods.begin() + for_.min),
-      alike_(std::ranges::all_of(
-          for_.pods, [&](const PodInfo* pod) { return pod->shape == for_.pods.front()->shape; })) {}
+    : view_(view), for_(beneficiary), minimum_(for_.pods.begin(), for_.pods.begin() + for_.min) {
+  Pods asking;
+  std::ranges::copy_if(for_.pods, std::back_inserter(asking),
+                       [](const PodInfo* pod) { return pod->shape->asks_device; });
+  const Pods& counted = asking.empty() ? for_.pods : asking;
+  least_ = for_.min - static_cast<int>(for_.pods.size() - counted.size());
+  const bool alike = std::ranges::all_of(
+      counted, [&](const PodInfo* pod) { return pod->shape == counted.front()->shape; });
+  if (alike && least_ > 0) counted_ = &counted.front()->shape;
+}
 
 std::optional<Reservation> Chooser::Start(std::span<const VictimJob* const> jobs) {
   Pods evicted = Running(jobs);
   if (BreaksBudgets(evicted, view_.store)) return std::nullopt;
   // A set that was found is not lost because the searches are used up.
-  std::optional<Reservation> reserve = Find(jobs, /*limited=*/false);
+  std::optional<Reservation> reserve = Find(jobs, std::numeric_limits<int>::max());
   if (!reserve) return std::nullopt;
   reserve->evicts = std::move(evicted);
   SortOut(*reserve, jobs);
@@ -137,7 +143,7 @@ std::optional<Reservation> Chooser::Start(std::span<const VictimJob* const> jobs
   return reserve;
 }
 
-std::optional<Reservation> Chooser::Find(std::span<const VictimJob* const> jobs, bool limited) {
+std::optional<Reservation> Chooser::Find(std::span<const VictimJob* const> jobs, int most) {
   const Losses losses = LossesOf(jobs);
   const bool of_others = std::ranges::any_of(
       losses.list, [&](const policy::Loss& loss) { return loss.queue != for_.workload.queue; });
@@ -147,7 +153,7 @@ std::optional<Reservation> Chooser::Find(std::span<const VictimJob* const> jobs,
   const bool may =
       !of_others || IsClaim(for_.exchange->BestClaimOf(for_.wants, losses.list), *straddlers);
   if (!may) return std::nullopt;
-  std::optional<Reservation> reserve = SearchRoom(jobs, of_others ? minimum_ : for_.pods, limited);
+  std::optional<Reservation> reserve = SearchRoom(jobs, of_others ? minimum_ : for_.pods, most);
   if (!reserve || !of_others) return reserve;
   if (!MayClaim(*for_.exchange, *straddlers, *reserve, losses)) return std::nullopt;
   if (const policy::FairShareTable* shares = SharesWithout(PlannedOf(jobs))) {
@@ -159,7 +165,7 @@ std::optional<Reservation> Chooser::Find(std::span<const VictimJob* const> jobs,
 }
 
 bool Chooser::HasRoom(std::span<const VictimJob* const> jobs) {
-  return SearchRoom(jobs, for_.pods, /*limited=*/true).has_value();
+  return SearchRoom(jobs, for_.pods, kMaxSearches).has_value();
 }
 
 bool Chooser::NeedsCompany() const {
@@ -168,6 +174,8 @@ bool Chooser::NeedsCompany() const {
 }
 
 bool Chooser::IsUsedUp() const { return searches_ >= kMaxSearches; }
+
+bool Chooser::IsSpent() const { return searches_ >= kMaxSearches + kMaxSearchesOfParts; }
 
 std::optional<int> Chooser::StraddlersOf(std::span<const VictimJob* const> jobs) const {
   return engine::StraddlersOf(for_, LossesOf(jobs));
@@ -291,20 +299,20 @@ policy::NodeGroups Chooser::Domains() const {
 
 std::set<const VictimJob*> Chooser::Needed(const Jobs& jobs) {
   std::set<const VictimJob*> needed;
-  if (!alike_) return needed;
+  if (counted_ == nullptr) return needed;
   const Places::Freed freed = Counted().With(jobs);
   for (const VictimJob* job : jobs) {
-    if (Counted().Without(*job, freed) < for_.min) needed.insert(job);
+    if (Counted().Without(*job, freed) < least_) needed.insert(job);
   }
   return needed;
 }
 
 bool Chooser::NeedsAll(const Jobs& jobs) {
   if (jobs.size() == 1) return true;
-  if (!alike_) return false;
+  if (counted_ == nullptr) return false;
   const Places::Freed freed = Counted().With(jobs);
   return std::ranges::all_of(
-      jobs, [&](const VictimJob* job) { return Counted().Without(*job, freed) < for_.min; });
+      jobs, [&](const VictimJob* job) { return Counted().Without(*job, freed) < least_; });
 }
 
 Jobs Chooser::BreakingBudgets(std::span<const VictimJob* const> jobs) const {
@@ -361,18 +369,18 @@ void Chooser::NameVictims(Reservation& reserve, std::span<const VictimJob* const
 /// False: counting is enough to say that there is no room. Where plans yield, fewer pods end than
 /// are counted.
 bool Chooser::HasPlaces(std::span<const VictimJob* const> jobs) {
-  if (!alike_ || jobs.empty()) return true;
-  return Counted().With(jobs).places >= for_.min;
+  if (counted_ == nullptr || jobs.empty()) return true;
+  return Counted().With(jobs).places >= least_;
 }
 
 const Places& Chooser::Counted() {
-  if (!places_) places_.emplace(view_, for_.pods.front()->shape, for_.ending, for_.min);
+  if (!places_) places_.emplace(view_, *counted_, for_.ending, least_);
   return *places_;
 }
 
 std::optional<Reservation> Chooser::SearchRoom(std::span<const VictimJob* const> jobs,
-                                               const Pods& pods, bool limited) {
-  if (limited && searches_ >= kMaxSearches) return std::nullopt;
+                                               const Pods& pods, int most) {
+  if (searches_ >= most) return std::nullopt;
   if (!HasPlaces(jobs)) return std::nullopt;
   std::optional<Ended> more;
   if (!jobs.empty()) {

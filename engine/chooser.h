@@ -32,7 +32,11 @@ class Chooser {
   std::optional<Reservation> Start(std::span<const VictimJob* const> jobs);
   /// The same without budgets.
   std::optional<Reservation> Search(std::span<const VictimJob* const> jobs) {
-    return Find(jobs, /*limited=*/true);
+    return Find(jobs, kMaxSearches);
+  }
+  /// The same for a part of a set that is enough: this has searches of its own.
+  std::optional<Reservation> SearchPart(std::span<const VictimJob* const> jobs) {
+    return Find(jobs, kMaxSearches + kMaxSearchesOfParts);
   }
   /// Whether there is room and quota once they have ended, whoever has a claim to it.
   bool HasRoom(std::span<const VictimJob* const> jobs);
@@ -42,6 +46,8 @@ class Chooser {
   bool claims() const { return for_.exchange != nullptr; }
   /// There were kMaxSearches searches.
   bool IsUsedUp() const;
+  /// There were as many as SearchPart permits.
+  bool IsSpent() const;
   /// See policy::Exchange::Straddlers.
   std::optional<int> StraddlersOf(std::span<const VictimJob* const> jobs) const;
   /// Of the jobs in that order, those that can be taken together without a straddler; with
@@ -74,21 +80,23 @@ class Chooser {
   };
   /// `floors`: before anything is taken.
   std::vector<Part> PartsOf(const Given& given, std::optional<policy::Floors> floors) const;
-  /// `limited`: by kMaxSearches.
-  std::optional<Reservation> Find(std::span<const VictimJob* const> jobs, bool limited);
+  /// `most`: searches in this decision.
+  std::optional<Reservation> Find(std::span<const VictimJob* const> jobs, int most);
   const policy::FairShareTable* SharesWithout(const policy::QueueDemands::PodSet& planned);
   std::vector<const cluster::PodInfo*> EndingWith(std::span<const VictimJob* const> jobs) const;
   void NameVictims(Reservation& reserve, std::span<const VictimJob* const> jobs) const;
   bool HasPlaces(std::span<const VictimJob* const> jobs);
   const Places& Counted();
   std::optional<Reservation> SearchRoom(std::span<const VictimJob* const> jobs,
-                                        const std::vector<const cluster::PodInfo*>& pods,
-                                        bool limited);
+                                        const std::vector<const cluster::PodInfo*>& pods, int most);
 
   const View& view_;
   const Beneficiary& for_;
   const std::vector<const cluster::PodInfo*> minimum_;
-  const bool alike_;
+  /// Those that ask for devices, if they are of one shape, are counted: so many of these must
+  /// start. Null: nothing is counted. Members without devices lack room less often.
+  const std::shared_ptr<const cluster::PodShape>* counted_ = nullptr;
+  int least_ = 0;
   std::optional<Places> places_{};  ///< Once the pods have ended that end in any case.
   int searches_ = 0;
   /// Orders differ, but on most nodes they do not.

@@ -108,22 +108,52 @@ void DropElsewhere(Jobs& jobs, const Reservation& plan, Chooser& chooser) {
   const auto is_there = [&](const PodInfo* pod) { return nodes.contains(pod->node); };
   Jobs there = ClosedPart(
       jobs, [&](const VictimJob* job) { return std::ranges::any_of(job->pods, is_there); });
-  if (there.size() < jobs.size() && chooser.Search(there)) jobs = std::move(there);
+  if (there.size() < jobs.size() && chooser.SearchPart(there)) jobs = std::move(there);
+}
+
+std::ptrdiff_t Signed(std::size_t index) { return static_cast<std::ptrdiff_t>(index); }
+
+/// How many of the jobs before `end`, from the back, might be left out together: none of them is
+/// needed, or has to go before one that stays. At least one job stays.
+std::size_t CountDroppable(const Jobs& jobs, std::size_t end,
+                           const std::set<const VictimJob*>& needed) {
+  std::size_t count = 0;
+  const auto may_go = [&](std::size_t i) {
+    if (needed.contains(jobs[i])) return false;
+    const auto follows = [&](const VictimJob* other) { return IsBefore(*jobs[i], *other); };
+    return !jobs[i]->surplus || (std::none_of(jobs.begin(), jobs.begin() + Signed(i), follows) &&
+                                 std::none_of(jobs.begin() + Signed(end), jobs.end(), follows));
+  };
+  while (count < end && count + 1 < jobs.size() && may_go(end - count - 1)) ++count;
+  return count;
 }
 
 /// Drops jobs without which the others are enough, the last ones first. Returns whether there are
 /// some.
-bool DropOneByOne(Jobs& jobs, Chooser& chooser) {
+bool DropNeedless(Jobs& jobs, Chooser& chooser) {
   const std::size_t before = jobs.size();
   // Who is needed now is all the more needed in a smaller set.
   const std::set<const VictimJob*> needed = chooser.Needed(jobs);
-  for (std::size_t i = jobs.size(); i-- > 0 && jobs.size() > 1;) {
-    const auto follows = [&](const VictimJob* other) { return IsBefore(*jobs[i], *other); };
-    if (needed.contains(jobs[i])) continue;
-    if (jobs[i]->surplus && std::ranges::any_of(jobs, follows)) continue;
-    Jobs fewer = jobs;
-    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    if (chooser.Search(fewer)) jobs = std::move(fewer);
+  for (std::size_t end = jobs.size(); end > 0 && jobs.size() > 1;) {
+    const auto without = [&](std::size_t count) {
+      Jobs fewer(jobs.begin(), jobs.begin() + Signed(end - count));
+      fewer.insert(fewer.end(), jobs.begin() + Signed(end), jobs.end());
+      return fewer;
+    };
+    // Of hundreds of jobs mostly a few are needed: 1, 2, 4, ... are left out, and then, after the
+    // first that are too many, ever fewer.
+    const std::size_t most = CountDroppable(jobs, end, needed);
+    std::size_t dropped = 0;
+    bool grows = true;
+    for (std::size_t step = 1; step > 0 && dropped < most;) {
+      const std::size_t count = std::min(most, dropped + step);
+      const bool enough = chooser.SearchPart(without(count)).has_value();
+      if (enough) dropped = count;
+      grows &= enough;
+      step = grows ? 2 * step : step / 2;
+    }
+    jobs = without(dropped);
+    end -= std::min(end, dropped + 1);  // the one before these is needed
   }
   return jobs.size() < before;
 }
@@ -153,8 +183,10 @@ Jobs MinimalOf(Jobs jobs, Chooser& chooser) {
   jobs.resize(most);
   DropElsewhere(jobs, *plan, chooser);
   // Without the jobs of one queue, fewer of another one may be enough: it needs another claim.
-  while (DropOneByOne(jobs, chooser) && chooser.claims()) {
+  while (DropNeedless(jobs, chooser) && chooser.claims()) {
   }
+  // Nobody is evicted that is not known to be needed.
+  if (chooser.IsSpent() && !chooser.NeedsAll(jobs)) return {};
   return jobs;
 }
 

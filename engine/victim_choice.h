@@ -21,9 +21,10 @@ bool OnlyHasToWait(const View& view, const Beneficiary& beneficiary);
 /// with the fewest devices that are no surplus, the fewest gangs, the fewest devices, of the queues
 /// furthest above what they are entitled to, with the lowest priority, the least work lost, the
 /// youngest, by UID. That is exact for up to kExactJobs candidates; for more of them, no victim can
-/// be left out, as far as kMaxSearches placements tell, and a set may be missed if several queues
-/// that lose, or jobs of several sizes, only just permit it. Where other queues lose, only the
-/// minimum is placed. nullopt: none is found, or what ends in any case is enough.
+/// be left out, and a set may be missed if several queues that lose, or jobs of several sizes, only
+/// just permit it, or if it cannot be told with so many searches which of its victims are needed.
+/// Where other queues lose, only the minimum is placed. nullopt: none is found, or what ends in any
+/// case is enough.
 ///
 /// Which members of an elastic gang are its surplus is given by the candidates; `others` are lists
 /// of candidates that differ in that, made when they are looked at: up to kExactJobs candidates all
@@ -34,6 +35,8 @@ std::optional<Reservation> ChooseVictims(
     std::span<const std::function<std::vector<VictimJob>()>> others = {});
 inline constexpr std::size_t kExactJobs = 8;
 inline constexpr int kMaxSearches = 300;  ///< More than the sets of kExactJobs.
+/// Further ones, to leave out of a set what is not needed.
+inline constexpr int kMaxSearchesOfParts = 1'000;
 
 /// Of the pod that asks for most: a whole node, or else the most devices. There is at least one.
 const std::shared_ptr<const cluster::PodShape>& LargestShape(
