@@ -20,10 +20,11 @@ using cluster::Workload;
 
 namespace {
 
-/// The member has no gate, or loses it now: kube-scheduler will not ask about it by itself. One
-/// that still is behind the gate waits there as before it had a place.
+/// The member has no gate: kube-scheduler will not ask about it by itself. One that still is behind
+/// the gate waits there as before it had a place; if the gate goes all the same, as that was under
+/// way, kube-scheduler asks.
 bool OnlyWeCanWake(const Assignment& place) {
-  return place.phase != MemberPhase::kReserved || !HasOurGate(*place.pod);
+  return place.phase > MemberPhase::kReleased || !HasOurGate(*place.pod);
 }
 
 }  // namespace
