@@ -1,15 +1,17 @@
 // Whether, and where, a workload starts: see decide.h.
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
-#include <ranges>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "engine/decide.h"
 #include "policy/fit.h"
 #include "policy/neighbours.h"
 #include "policy/rank_order.h"
+#include "policy/workload_mix.h"
 
 namespace berth::engine {
 
@@ -139,19 +141,26 @@ policy::Placement PlaceWhole(const View& view, const Workload& workload,
   return placement;
 }
 
-/// Whether each of `pods` that asks for devices could be on some node of the flavor, by selectors
-/// and tolerations.
-bool Matches(const View& view, std::span<const PodInfo* const> pods, cluster::FlavorId flavor) {
-  std::set<const cluster::PodShape*> seen;
-  return std::ranges::all_of(pods, [&](const PodInfo* pod) {
-    if (!pod->shape->asks_device || !seen.insert(pod->shape.get()).second) return true;
+/// Those of `pods` that could be on some node of the flavor, by selectors and tolerations, and
+/// those that ask for no devices.
+std::vector<const PodInfo*> Matching(const View& view, std::span<const PodInfo* const> pods,
+                                     cluster::FlavorId flavor) {
+  std::unordered_map<const cluster::PodShape*, bool> known;
+  const auto matches = [&](const PodInfo* pod) {
+    if (!pod->shape->asks_device) return true;
+    const auto [it, fresh] = known.try_emplace(pod->shape.get());
+    if (!fresh) return it->second;
     view.work += std::ssize(view.store.nodes());
     const auto row = view.scorer.fit().Row(*pod->shape);
-    return std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
+    it->second = std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
       return node->present && node->flavor == flavor &&
              row[static_cast<std::size_t>(node->index)] != 0;
     });
-  });
+    return it->second;
+  };
+  std::vector<const PodInfo*> matching;
+  std::ranges::copy_if(pods, std::back_inserter(matching), matches);
+  return matching;
 }
 
 /// The least tells best what a workload waits for: what ends may help it, or a release of quota, or
@@ -269,30 +278,40 @@ StartDecision DecideStartIn(const View& view, const Workload& workload,
 }
 
 /// In a queue with amounts of single flavors, whose room depends on the flavor: the first that has
-/// room and quota for all members, else the first that has it for the minimum. If none has, the
-/// verdict is the best of them (RankOf), of equals the first.
+/// room and quota for all members; else any nodes, if the selectors of the members demand several
+/// flavors; else the first flavor that has room and quota for the minimum, out of the members that
+/// match it. If none has, the verdict is the best of them (RankOf), of equals the first.
 StartDecision DecideStartByFlavor(const View& view, const Workload& workload,
                                   const std::vector<const PodInfo*>& pods, int min,
                                   const Wakeups* memo) {
   const auto flavors = static_cast<cluster::FlavorId>(view.store.policy().flavors.size());
   std::optional<StartDecision> some;  // not all members, in the first flavor that has the minimum
   std::optional<StartDecision> best;
+  bool takes_all = false;  // some flavor would, by its selectors
   int tried = 0;
-  for (cluster::FlavorId i = 0; i <= flavors; ++i) {
-    const cluster::FlavorId flavor = i == flavors ? cluster::kNoFlavor : i;
-    if (!Matches(view, pods, flavor)) continue;
-    StartDecision decision = DecideStartIn(view, workload, pods, min, memo, flavor);
-    if (decision.reserve && decision.reserve->placed.size() == pods.size()) return decision;
-    if (decision.reserve && !some) some = std::move(decision);
+  const auto consider = [&](StartDecision decision) {
     ++tried;
-    if (some) continue;
-    if (!best || RankOf(decision.verdict) < RankOf(best->verdict)) {
+    if (decision.reserve && !some) some = std::move(decision);
+    if (!some && (!best || RankOf(decision.verdict) < RankOf(best->verdict))) {
       best = std::move(decision);
     }
+  };
+  for (cluster::FlavorId i = 0; i <= flavors; ++i) {
+    const cluster::FlavorId flavor = i == flavors ? cluster::kNoFlavor : i;
+    std::vector<const PodInfo*> matching = Matching(view, pods, flavor);
+    const bool all = matching.size() == pods.size();
+    takes_all |= all;
+    if (std::ssize(matching) < min) continue;
+    StartDecision decision = DecideStartIn(view, workload, std::move(matching), min, memo, flavor);
+    if (decision.reserve && decision.reserve->placed.size() == pods.size()) return decision;
+    consider(std::move(decision));
+  }
+  if (!takes_all) {
+    StartDecision anywhere = DecideStartIn(view, workload, pods, min, memo, std::nullopt);
+    if (anywhere.reserve) return anywhere;
+    consider(std::move(anywhere));
   }
   if (some) return *std::move(some);
-  // The selectors of its members demand several flavors, or no node matches at all.
-  if (!best) return DecideStartIn(view, workload, pods, min, memo, std::nullopt);
   // A node of another flavor may come, or come to match: no release of quota reports that.
   if (tried > 1 || best->rests_on == StartDecision::RestsOn::kQuota) {
     best->rests_on = StartDecision::RestsOn::kNothing;
@@ -313,10 +332,11 @@ StartDecision DecideStartBeside(const View& view, const Workload& workload,
   return elsewhere.reserve ? elsewhere : decision;
 }
 
-/// By which members that ask for devices are small.
+/// By which members that ask for devices are small: by these, or by CPU.
 std::pair<bool, std::int64_t> SizeOf(const PodInfo* pod) {
   return {pod->shape->whole_node, pod->shape->device_amount};
 }
+std::int64_t CpuOf(const PodInfo* pod) { return policy::DemandOf(*pod->shape, cluster::kCpu); }
 
 /// Whether a gang may start with other members than the first `min`: those differ, and all that
 /// need no devices, which are part of every minimum, are fewer.
@@ -357,17 +377,20 @@ StartDecision DecideStartInOrder(const View& view, const Workload& workload,
   return some ? *std::move(some) : anywhere;
 }
 
-/// Of each shape, the smallest first, as many members as can start beside those that were found
-/// before; then members of shapes of which none can, and last the others. Of pods of one size this
-/// finds as many as can start together.
+/// Of each shape, in order of `size`, as many members as can start beside those that were found
+/// before. Then the others in that order, of one size those first of whose shape none can start. Of
+/// pods of one size this finds as many as can start together.
+template <typename Size>
 std::vector<const PodInfo*> PutFittingFirst(const View& view, const Workload& workload,
-                                            std::vector<const PodInfo*> pods, const Wakeups* memo) {
-  constexpr int kMaxShapes = 8;                // each costs a search
-  std::ranges::stable_sort(pods, {}, SizeOf);  // those that need no devices come first, and stay
-  const auto asking =
-      std::ranges::find_if(pods, [](const PodInfo* pod) { return pod->shape->asks_device; });
-  std::vector<const PodInfo*> fitting(pods.begin(), asking);
-  pods.erase(pods.begin(), asking);
+                                            std::vector<const PodInfo*> pods, const Wakeups* memo,
+                                            const Size& size) {
+  constexpr int kMaxShapes = 8;  // each costs a search
+  // Those that need no devices stay.
+  const auto asking = std::ranges::stable_partition(
+      pods, [](const PodInfo* pod) { return !pod->shape->asks_device; });
+  std::ranges::stable_sort(asking, {}, size);
+  std::vector<const PodInfo*> fitting(pods.begin(), asking.begin());
+  pods.erase(pods.begin(), asking.begin());
   std::vector<const PodInfo*> later;
   std::vector<const PodInfo*> last;
   for (int i = 0; i < kMaxShapes && !pods.empty(); ++i) {
@@ -384,9 +407,9 @@ std::vector<const PodInfo*> PutFittingFirst(const View& view, const Workload& wo
     fitting = std::move(tried);
     pods.erase(pods.begin(), alike.begin());
   }
-  for (const auto* rest : {&later, &pods, &last}) {
-    fitting.insert(fitting.end(), rest->begin(), rest->end());
-  }
+  for (const auto* rest : {&pods, &last}) later.insert(later.end(), rest->begin(), rest->end());
+  std::ranges::stable_sort(later, {}, size);
+  fitting.insert(fitting.end(), later.begin(), later.end());
   return fitting;
 }
 
@@ -409,10 +432,14 @@ StartDecision DecideStart(const View& view, const Workload& workload,
   OrderForStart(view, workload, pods);
   StartDecision decision = DecideStartInOrder(view, workload, pods, min, memo);
   if (decision.reserve || !MayTakeOthers(pods, min)) return decision;
-  pods = PutFittingFirst(view, workload, std::move(pods), memo);
-  StartDecision others = DecideStartInOrder(view, workload, pods, min, memo);
-  if (others.reserve) return others;
-  if (RankOf(others.verdict) < RankOf(decision.verdict)) decision = std::move(others);
+  const auto try_others = [&](const auto& size) {
+    const auto order = PutFittingFirst(view, workload, pods, memo, size);
+    StartDecision others = DecideStartInOrder(view, workload, order, min, memo);
+    const bool better = others.reserve || RankOf(others.verdict) < RankOf(decision.verdict);
+    if (better) decision = std::move(others);
+    return decision.reserve.has_value();
+  };
+  if (try_others(SizeOf) || try_others(CpuOf)) return decision;
   decision.rests_on = StartDecision::RestsOn::kNothing;  // others may have room sooner
   return decision;
 }

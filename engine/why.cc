@@ -103,6 +103,11 @@ Verdict Engine::Current(const Workload& workload, TimePoint now) const {
   const std::vector<const PodInfo*> pods = workload.Unplaced();
   if (pods.empty()) return state.verdict;
   const int min = std::max(1, workload.Missing());
+  // Which of unlike members could start is found out when they are judged.
+  const bool unlike = std::ssize(pods) > min && std::ranges::any_of(pods, [&](const PodInfo* pod) {
+                        return pod->shape != pods.front()->shape;
+                      });
+  if (unlike) return state.verdict;
   int granted = 0;
   Verdict quota = policy::GrantMembers(QuotaFor(store_, in_tree_started_, workload), workload.queue,
                                        policy::RankOrder(pods), min, granted);

@@ -331,7 +331,8 @@ class Placer {
   }
 
   /// Members of several shapes: the order in which shapes are placed can matter, so it tries a few.
-  /// Shapes without devices always come last: they are released when the others have come.
+  /// Shapes without devices come last: they are released when the others have come. If that fails,
+  /// they come first, unless members depend on others: they may match few nodes only.
   std::optional<std::vector<Placed>> TryNodes(Nodes nodes, const std::vector<int>& fill) {
     std::vector<std::size_t> order(groups_.size());
     std::iota(order.begin(), order.end(), 0U);
@@ -344,7 +345,12 @@ class Placer {
       if (auto placed = Fill(order, nodes, fill)) return placed;
       if (!std::ranges::next_permutation(first).found) break;
     }
-    return std::nullopt;
+    const bool depends = std::ranges::any_of(
+        groups_, [](const ShapeGroup& group) { return group.shape->has_pod_constraints; });
+    if (!devices || launchers.empty() || depends) return std::nullopt;
+    std::ranges::sort(first);
+    std::ranges::rotate(order, launchers.begin());
+    return Fill(order, nodes, fill);
   }
 
   std::optional<std::vector<Placed>> Fill(const std::vector<std::size_t>& order, Nodes nodes,
