@@ -22,6 +22,13 @@ TimePoint StuckAt(const cluster::Store& store, const PodInfo& pod) {
   return *pod.object.meta.deletion + store.policy().eviction.stuck_after.count();
 }
 
+Evicting StageOf(const View& view, const PodInfo& pod) {
+  const cluster::Workload* of = view.store.FindWorkload(view.states.At(pod).victim_of);
+  if (of == nullptr) return Evicting::kNo;
+  const std::optional<Plan>& plan = view.states.At(*of).plan;
+  return plan ? plan->evictions.stage : Evicting::kNo;
+}
+
 const Ending& EndingCache::Of(const View& view) {
   const Key key{view.store.generation(), view.states.victim_changes(), view.now};
   if (known_ && key_ == key) return *known_;

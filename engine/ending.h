@@ -42,6 +42,9 @@ class Ended {
 /// does not end by itself: its room is not expected any more.
 TimePoint StuckAt(const cluster::Store& store, const cluster::PodInfo& pod);
 
+/// How far the evictions are of the plan for which the pod is to be evicted; kNo: of none.
+Evicting StageOf(const View& view, const cluster::PodInfo& pod);
+
 struct Ending {
   /// Those whose room is expected, by UID: they end anyway, or are about to be evicted for other
   /// work, which has its room already. What they leave needs no eviction. Not what is only about to

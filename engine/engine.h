@@ -415,7 +415,9 @@ class Engine : private cluster::StoreListener {
 
   // warnings.cc
   bool Warns(const cluster::Workload& workload, TimePoint now);
-  std::map<const cluster::Workload*, TimePoint> ToldOf(const Plan& plan) const;
+  TimePoint ToldBefore(const Plan& plan, const cluster::PodInfo& victim) const;
+  TimePoint DueOf(const cluster::Workload& workload, TimePoint now) const;
+  bool NeedsPodsOfOthers(const cluster::Workload& workload, TimePoint now);
   void LookForRoom();
   void FindRoomForWarned(TimePoint now);
 

@@ -194,6 +194,15 @@ bool MayGoOn(const PodInfo& pod, const std::vector<VictimJob>& jobs) {
       jobs, [&](const VictimJob& job) { return job.surplus && job.pods.front() == &pod; });
 }
 
+/// Whether it counts on pods that were only told of their eviction for other work: they may still
+/// be spared.
+bool CountsOnTold(const View& view, const Reservation& reserve) {
+  return std::ranges::any_of(reserve.victims, [&](const std::string& uid) {
+    const PodInfo* pod = view.store.FindPod(uid);
+    return pod != nullptr && !pod->terminating() && StageOf(view, *pod) == Evicting::kWarned;
+  });
+}
+
 /// Sets decision.reserve, if there is anybody to be evicted, and decision.again.
 void DecideVictims(const View& view, const Beneficiary& beneficiary, Sources sources,
                    PreemptorDecision& decision) {
@@ -210,7 +219,8 @@ void DecideVictims(const View& view, const Beneficiary& beneficiary, Sources sou
     std::vector<VictimJob> plans;
     std::ranges::copy_if(jobs, std::back_inserter(plans), std::logical_not{}, &VictimJob::runs);
     decision.reserve = ChooseVictims(view, beneficiary, plans);
-    if (decision.reserve) return;
+    if (decision.reserve && !CountsOnTold(view, *decision.reserve)) return;
+    decision.reserve.reset();
     std::erase_if(jobs, [](const VictimJob& job) { return job.inherits; });
   }
   // It matters which of its members a gang loses as its surplus.

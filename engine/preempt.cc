@@ -212,8 +212,21 @@ void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint n
     there.insert(plan);
     left.insert(plan->victims.begin(), plan->victims.end());
   }
-  const auto overfull = [&](cluster::ResourceId id) { return store_.node(node).free(id) < 0; };
-  const bool full = std::ranges::any_of(store_.device_ids(), overfull);
+  // Plans whose evictions are not sent yet come after the others, with their places.
+  const auto is_full_for = [&](const Plan& plan) {
+    return std::ranges::any_of(store_.device_ids(), [&](cluster::ResourceId id) {
+      std::int64_t free = store_.node(node).free(id);
+      for (const PodInfo* pod : store_.node(node).pods) {
+        const bool planned = pod->workload != nullptr && pod->charge == Charge::kPlanned;
+        const Plan* other = planned ? PlanOf(*pod) : nullptr;
+        if (other == nullptr || other == &plan) continue;
+        const Evicting stage = other->evictions.stage;
+        if (stage != Evicting::kDryRun && stage != Evicting::kWarned) continue;
+        for (const auto& [charged, amount] : pod->charged) free += charged == id ? amount : 0;
+      }
+      return free < 0;
+    });
+  };
   std::vector<std::string> keys;
   for (const Workload* workload : waiting) {
     Plan& plan = *states_[*workload].plan;
@@ -223,7 +236,7 @@ void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint n
       plan.expires = now + store_.policy().gang.plan_timeout.count();
       timers_.At(plan.expires, workload->key);
     }
-    if (full && there.contains(&plan)) plan.victims.assign(left.begin(), left.end());
+    if (there.contains(&plan) && is_full_for(plan)) plan.victims.assign(left.begin(), left.end());
     keys.push_back(workload->key);
   }
   RecheckPlans(node);  // it may have shrunk meanwhile

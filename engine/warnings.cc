@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -20,36 +19,125 @@ using cluster::PodInfo;
 using cluster::ReasonId;
 using cluster::Workload;
 
-/// When the gangs that end whole were told that they are to be evicted, the last time. A member
-/// that came later has no more time than the others.
-std::map<const Workload*, TimePoint> Engine::ToldOf(const Plan& plan) const {
-  std::map<const Workload*, TimePoint> told;
-  for (const std::string& uid : plan.victims) {
-    const PodInfo* pod = store_.FindPod(uid);
-    if (pod == nullptr || pod->workload == nullptr || plan.surplus.contains(uid)) continue;
-    TimePoint& last = told[pod->workload];
-    last = std::max(last, states_.At(*pod).evict_at);
-  }
-  return told;
+namespace {
+
+/// Evictions that are asked for, or announced.
+bool NotSent(Evicting stage) { return stage == Evicting::kDryRun || stage == Evicting::kWarned; }
+
+/// Whether the pod is to be evicted for a plan which may come to nothing before that.
+bool MayBeSpared(const View& view, const PodInfo& pod) {
+  return !pod.terminating() && NotSent(StageOf(view, pod));
 }
 
-/// Whether victims of the plan have to be told first, or have some time left. Then nobody is
-/// evicted yet. What was told holds whatever the policy has become.
+}  // namespace
+
+/// When the gang of `victim`, which ends whole, was told that it is to be evicted, the last time: a
+/// member that came later has no more time than the others. 0: it was not, or only surplus was, or
+/// the member was there already.
+TimePoint Engine::ToldBefore(const Plan& plan, const PodInfo& victim) const {
+  if (victim.workload == nullptr || plan.surplus.contains(victim.object.meta.uid)) return 0;
+  int told = 0;
+  TimePoint last = 0;
+  for (const PodInfo* pod : victim.workload->members) {
+    const TimePoint at = states_.At(*pod).evict_at;
+    if (at == 0) continue;
+    if (pod->object.meta.creation >= victim.object.meta.creation) return 0;
+    ++told;
+    last = std::max(last, at);
+  }
+  return told + 1 < victim.workload->min_member ? 0 : last;
+}
+
+/// When the evictions for the workload's plan are sent, as far as it is known: once its victims
+/// were told and their time is over. `now` at the earliest.
+TimePoint Engine::DueOf(const Workload& workload, TimePoint now) const {
+  const Plan& plan = *states_.At(workload).plan;
+  const TimePoint warning = store_.policy().eviction.warning.count();
+  if (plan.evictions.stage == Evicting::kWarned) return std::max(now, plan.expires);
+  TimePoint due = now;
+  if (plan.evictions.stage != Evicting::kDryRun) return due;
+  for (const std::string& uid : plan.victims) {
+    const PodInfo* pod = store_.FindPod(uid);
+    if (pod == nullptr || pod->terminating()) continue;
+    const MemberState& state = states_.At(*pod);
+    if (state.victim_of != workload.key) continue;
+    due = std::max(due, state.evict_at != 0 ? state.evict_at : now + warning);
+  }
+  return due;
+}
+
+/// Whether the plan's places are too many for the room, or for the quota, once its own victims have
+/// ended and all that ends for certain: it needs pods too that were only told of their eviction for
+/// other plans, which may still be spared. Such plans come after this one, with their places.
+bool Engine::NeedsPodsOfOthers(const Workload& workload, TimePoint now) {
+  const View view = Now(now);
+  const Plan& plan = *states_.At(workload).plan;
+  Ended ended(store_);
+  bool any = false;
+  for (const std::string& uid : plan.victims) {
+    const PodInfo* pod = store_.FindPod(uid);
+    if (pod == nullptr) continue;
+    const bool own = states_.At(*pod).victim_of == workload.key;
+    const bool certain = own || !MayBeSpared(view, *pod);
+    if (certain) ended.Add(*pod);
+    any |= !certain;
+  }
+  if (!any) return false;
+  std::set<cluster::NodeIndex> nodes;
+  for (const Assignment& place : plan.assignments) nodes.insert(place.node);
+  for (const cluster::NodeIndex node : nodes) {
+    for (const PodInfo* pod : store_.node(node).pods) {
+      if (pod->charge != cluster::Charge::kPlanned || pod->workload == &workload) continue;
+      const std::optional<Plan>& other = states_.At(*pod->workload).plan;
+      if (other && NotSent(other->evictions.stage)) ended.Add(*pod);
+    }
+  }
+  const auto lacks_room = [&](const Assignment& place) {
+    return std::ranges::any_of(place.pod->shape->demand, [&](const auto& part) {
+      return ended.room().Free(place.node, part.first) < 0;
+    });
+  };
+  return std::ranges::any_of(plan.assignments, lacks_room) ||
+         std::ranges::any_of(ended.quota().Along(workload.queue),
+                             [](const auto& allowance) { return allowance.left < 0; });
+}
+
+/// Whether victims of the plan have to be told first, or have some time left; also those of other
+/// plans, if it needs their room, too. Then nobody is evicted yet. What was told holds whatever the
+/// policy has become.
 bool Engine::Warns(const Workload& workload, TimePoint now) {
   const TimePoint warning = store_.policy().eviction.warning.count();
   Plan& plan = *states_[workload].plan;
-  const std::map<const Workload*, TimePoint> told = ToldOf(plan);
+  const bool needs_others = NeedsPodsOfOthers(workload, now);
+  if (!needs_others) {
+    std::erase_if(plan.victims, [&](const std::string& uid) {
+      const PodInfo* pod = store_.FindPod(uid);
+      return pod != nullptr && states_.At(*pod).victim_of != workload.key &&
+             MayBeSpared(Now(now), *pod);
+    });
+  }
+  std::vector<std::pair<const PodInfo*, TimePoint>> told;  // now
   TimePoint last = now;
   for (const std::string& uid : plan.victims) {
     const PodInfo* pod = store_.FindPod(uid);
-    if (pod == nullptr || pod->terminating() || states_[*pod].victim_of != workload.key) continue;
-    TimePoint& at = states_[*pod].evict_at;
+    if (pod == nullptr || pod->terminating()) continue;
+    const MemberState& state = states_.At(*pod);
+    if (state.victim_of != workload.key) {
+      const Workload* other = needs_others ? store_.FindWorkload(state.victim_of) : nullptr;
+      if (other != nullptr && states_.At(*other).plan) last = std::max(last, DueOf(*other, now));
+      continue;
+    }
+    TimePoint at = state.evict_at;
     if (at == 0 && warning > 0) {
-      const auto others = told.find(pod->workload);
-      at = others != told.end() && others->second != 0 ? others->second : now + warning;
-      evictor_.Announce(*pod, ReasonFor(*pod, workload));
+      const TimePoint before = ToldBefore(plan, *pod);
+      at = before != 0 ? before : now + warning;
+      told.emplace_back(pod, at);
     }
     last = std::max(last, at);
+  }
+  for (const auto& [pod, at] : told) {
+    states_[*pod].evict_at = at;
+    evictor_.Announce(*pod, ReasonFor(*pod, workload));
   }
   if (last == now) return false;
   plan.evictions.stage = Evicting::kWarned;

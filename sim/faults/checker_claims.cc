@@ -35,17 +35,6 @@ bool ExchangesOwn(const engine::Plan* plan) {
          plan->reclaimed.empty();
 }
 
-/// The pods that such plans are about to evict.
-std::set<std::string> OwnVictims(const engine::Engine& engine) {
-  std::set<std::string> uids;
-  for (const auto& [key, workload] : engine.store().workloads()) {
-    if (workload.members.empty()) continue;
-    const engine::Plan* plan = engine.PlanOf(*workload.members.front());
-    if (ExchangesOwn(plan)) uids.insert(plan->victims.begin(), plan->victims.end());
-  }
-  return uids;
-}
-
 /// Whether a plan was made after another one of the same process: their ids end in a running
 /// number.
 bool IsLater(const std::string& plan, const std::string& than) {
@@ -53,6 +42,22 @@ bool IsLater(const std::string& plan, const std::string& than) {
   const bool same =
       at != std::string::npos && at == than.rfind('-') && plan.compare(0, at, than, 0, at) == 0;
   return same && std::pair(plan.size(), plan) > std::pair(than.size(), than);
+}
+
+/// The pods that plans are about to evict which were made after that of the claimant, or may have
+/// been.
+std::set<std::string> LaterVictims(const engine::Engine& engine,
+                                   const cluster::Workload& claimant) {
+  std::set<std::string> uids;
+  for (const auto& [key, workload] : engine.store().workloads()) {
+    if (workload.members.empty()) continue;
+    const engine::Plan* plan = engine.PlanOf(*workload.members.front());
+    const bool later = ExchangesOwn(plan) ||
+                       (plan != nullptr && plan->evictions.stage == engine::Evicting::kDryRun &&
+                        IsLater(workload.plan, claimant.plan));
+    if (later) uids.insert(plan->victims.begin(), plan->victims.end());
+  }
+  return uids;
 }
 
 /// What the pods that stay hold of the first device of the policy, in the queue and below it: after
@@ -64,7 +69,7 @@ struct Used {
 };
 Used UsedBy(const engine::Engine& engine, QueueId queue, const cluster::Workload& claimant) {
   const cluster::Store& store = engine.store();
-  const std::set<std::string> own = OwnVictims(engine);
+  const std::set<std::string> later = LaterVictims(engine, claimant);
   Used used;
   for (const auto& [uid, pod] : store.pods()) {
     if (pod.charged_queue == cluster::kNoQueue || pod.terminating()) continue;
@@ -77,7 +82,7 @@ Used UsedBy(const engine::Engine& engine, QueueId queue, const cluster::Workload
           pod.charge == cluster::Charge::kPlanned && pod.workload != nullptr &&
           (ExchangesOwn(engine.PlanOf(pod)) || IsLater(pod.workload->plan, claimant.plan));
       used.after += stays ? amount : 0;
-      used.before += (stays && !comes) || own.contains(uid) ? amount : 0;
+      used.before += (stays && !comes) || later.contains(uid) ? amount : 0;
     }
   }
   return used;
