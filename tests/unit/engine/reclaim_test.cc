@@ -56,6 +56,34 @@ TEST_CASE("a single pod takes back room, and is released when its victims are go
   CHECK(w.evictions() == 8);
 }
 
+// `lender` has reached the limit above it: only `sibling` can make room for it. The hundreds of
+// jobs that `other` has above its fair share come first in the order, and none of them is needed.
+TEST_CASE("of hundreds of jobs only the one goes that is needed", "[unit][engine][bug]") {
+  constexpr int kNodes = 800;
+  constexpr int kSiblings = 8;
+  config::Queue above = MakeQueue("above", {}, kSiblings, -1);
+  config::Queue lender = MakeQueue("lender", {"lender"}, -1, 1);
+  config::Queue sibling = MakeQueue("sibling", {"sibling"}, -1, 0);
+  config::Queue waiting = MakeQueue("waiting", {"waiting"}, -1, 0);
+  lender.parent = sibling.parent = above.name;
+  waiting.preemption.reclaim = config::Reclaim::kNever;
+  World w(MakeBorrowing({above, lender, sibling, MakeQueue("other", {"other"}, -1, 0), waiting}));
+  for (int i = 0; i < kNodes; ++i) {
+    w.Add(MakeNode(fmt::format("n{}", i)).Gpu(1));
+    const bool runs_beside = i < kSiblings;
+    w.Add(MakePod(fmt::format("{}{}", runs_beside ? "s" : "x", i))
+              .Ns(runs_beside ? "sibling" : "other")
+              .Gpu(1)
+              .On(fmt::format("n{}", i)));
+    w.Add(MakePod(fmt::format("w{}", i)).Ns("waiting").Gpu(1).Gated());
+  }
+  w.Start();
+  w.Add(MakePod("y").Ns("lender").Gpu(1).Gated());
+  w.Tick();
+  REQUIRE(w.LogOf("evict ").size() == 1);
+  CHECK(w.LogOf("evict ").front().starts_with("evict s"));
+}
+
 TEST_CASE("work of higher priority inherits what its queue takes back", "[unit][engine]") {
   SECTION("where the quota is enough for one") {
     Reclaim w;
