@@ -175,7 +175,7 @@ int RankOf(const Verdict& verdict) {
 /// charge of the others; if it has none for these, returns why.
 Verdict KeepPayable(const View& view, const Workload& workload, int min,
                     std::vector<policy::Placed>& placed) {
-  const Verdict denied = GrantCharge(view, workload, placed);
+  Verdict denied = GrantCharge(view, workload, placed);
   if (denied.reason == ReasonId::kNone) return denied;
   const auto payable = [&](std::size_t count) {
     return GrantCharge(view, workload, std::span(placed).first(count)).reason == ReasonId::kNone;
@@ -291,8 +291,9 @@ StartDecision DecideStartByFlavor(const View& view, const Workload& workload,
   int tried = 0;
   const auto consider = [&](StartDecision decision) {
     ++tried;
-    if (decision.reserve && !some) some = std::move(decision);
-    if (!some && (!best || RankOf(decision.verdict) < RankOf(best->verdict))) {
+    if (decision.reserve) {
+      if (!some) some = std::move(decision);
+    } else if (!best || RankOf(decision.verdict) < RankOf(best->verdict)) {
       best = std::move(decision);
     }
   };
