@@ -13,10 +13,13 @@
 #include "policy/queue_demand.h"
 #include "tests/support/builders.h"
 #include "tests/support/catch.h"
+#include "tests/support/draw.h"
 #include "tests/support/world.h"
 
 namespace berth::policy {
 namespace {
+
+using testing::In;
 
 struct Shape {
   int kinds = 1;
@@ -26,8 +29,6 @@ struct Shape {
   bool flat = false;
   int most_queues = 6;
 };
-
-int In(int from, int upto) { return *rc::gen::inRange(from, upto + 1); }
 
 /// Amounts that add up to no more than `of`, for promises that hold.
 DeviceAmounts Quota(const Shape& shape, DeviceAmounts& of) {

@@ -11,19 +11,19 @@
 #include "policy/quota.h"
 #include "tests/support/builders.h"
 #include "tests/support/catch.h"
+#include "tests/support/draw.h"
 #include "tests/support/planning.h"
 
 namespace berth::policy {
 namespace {
 
 using cluster::QueueId;
+using testing::In;
 using testing::MakeNode;
 using testing::MakePod;
 using testing::MakePolicy;
 using testing::MakeQueue;
 using testing::Planning;
-
-int In(int from, int upto) { return *rc::gen::inRange(from, upto + 1); }
 
 std::string Name(int queue) { return "q" + std::to_string(queue); }
 

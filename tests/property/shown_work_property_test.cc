@@ -8,18 +8,18 @@
 #include <vector>
 
 #include "tests/support/catch.h"
+#include "tests/support/draw.h"
 #include "tests/support/world.h"
 
 namespace berth::engine {
 namespace {
 
+using testing::In;
 using testing::MakeNode;
 using testing::MakePod;
 using testing::MakePolicy;
 using testing::MakeQueue;
 using testing::World;
-
-int In(int from, int upto) { return *rc::gen::inRange(from, upto + 1); }
 
 std::string Name(int queue) { return fmt::format("q{}", queue); }
 

@@ -9,17 +9,17 @@
 #include "cluster/store.h"
 #include "tests/support/builders.h"
 #include "tests/support/catch.h"
+#include "tests/support/draw.h"
 
 namespace berth::cluster {
 namespace {
 
+using testing::In;
 using testing::kGpu;
 using testing::MakeNode;
 using testing::MakePod;
 using testing::MakePolicy;
 using testing::MakeQueue;
-
-int In(int from, int upto) { return *rc::gen::inRange(from, upto + 1); }
 
 config::PolicyConfiguration SomePolicy() {
   auto policy = MakePolicy({MakeQueue("q0", {"*"}), MakeQueue("q1", {"*"})});
