@@ -132,7 +132,7 @@ namespace {
 
 /// `also`: another condition on the nodes; null: none.
 bool HasRoomWhere(const View& view, const PodInfo& pod,
-                  const std::function<bool(NodeIndex)>& also) {
+                  const std::function<bool(const PodInfo&, NodeIndex)>& also) {
   view.work += std::ssize(view.store.nodes());
   const auto fits = view.scorer.fit().Row(*pod.shape);
   return std::ranges::any_of(view.store.nodes(), [&](const auto& node) {
@@ -140,7 +140,7 @@ bool HasRoomWhere(const View& view, const PodInfo& pod,
            std::ranges::all_of(
                view.store.DemandOn(*pod.shape, *node),
                [&](const auto& demand) { return node->free(demand.first) >= demand.second; }) &&
-           (!also || also(node->index));
+           (!also || also(pod, node->index));
   });
 }
 
@@ -218,13 +218,6 @@ std::optional<cluster::FlavorId> FlavorOf(const View& view, const Workload& work
   return first;
 }
 
-std::function<bool(NodeIndex)> Both(std::function<bool(NodeIndex)> a,
-                                    std::function<bool(NodeIndex)> b) {
-  if (!a) return b;
-  if (!b) return a;
-  return [a = std::move(a), b = std::move(b)](NodeIndex node) { return a(node) && b(node); };
-}
-
 namespace {
 
 /// On nodes of this flavor; absent: on any that the queue can pay for.
@@ -245,7 +238,8 @@ JoinDecision DecideJoinIn(const View& view, const Workload& workload, const PodI
       // Where no member is in a domain, it is in one at least.
       .topology_required = inside ? std::string() : workload.topology_required,
       .flavor = flavor,
-      .allowed = Both(inside, payable)};
+      .allowed = inside,
+      .payable = payable};
   const policy::Overlay overlay(view.store);
   policy::Placement placement = PlaceAround(view, workload, one, request, overlay);
   Verdict verdict = placement.verdict;
@@ -261,7 +255,7 @@ JoinDecision DecideJoinIn(const View& view, const Workload& workload, const PodI
   if (!placement.ok() && payable) {
     // Also on nodes that the queue cannot pay for: whether quota or room is short.
     policy::PlacementRequest unpaid = request;
-    unpaid.allowed = inside;
+    unpaid.payable = nullptr;
     const policy::Placement there = Search(view, unpaid, overlay);
     Verdict denied = there.ok() ? GrantCharge(view, workload, there.placed) : Verdict();
     if (denied.reason != ReasonId::kNone) return {.verdict = std::move(denied)};

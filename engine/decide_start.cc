@@ -80,33 +80,36 @@ bool MayChoose(const Workload& workload, std::span<const PodInfo* const> pods) {
                              [&](const PodInfo* pod) { return pod->shape != pods.front()->shape; });
 }
 
+bool IsWhole(const PodInfo* pod) { return pod->shape->whole_node; }
+
 /// A gang on whole nodes that the queue can pay for together. While what is found is too much, one
 /// of its largest nodes is left out, and all others of that size; not placed: nothing is found.
+/// REQUIRES: one of the pods gets a whole node.
 policy::Placement PlaceByCharge(const View& view, const Workload& workload,
                                 const policy::PlacementRequest& request,
-                                const std::function<bool(NodeIndex)>& inside,
                                 const policy::Overlay& overlay) {
   constexpr int kMaxTries = 64;
-  const cluster::ResourceId device = request.pods.front()->shape->device;
+  const cluster::ResourceId device = (*std::ranges::find_if(request.pods, IsWhole))->shape->device;
   const auto size_of = [&](NodeIndex node) { return view.store.node(node).allocatable[device]; };
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
   std::set<NodeIndex> kept;  // of the nodes of that size
   policy::PlacementRequest paid = request;
   for (int i = 0; i < kMaxTries; ++i) {
-    const auto allowed = [&](NodeIndex node) {
-      return size_of(node) < most || kept.contains(node);
+    paid.payable = [&](const PodInfo& pod, NodeIndex node) {
+      return !IsWhole(&pod) || size_of(node) < most || kept.contains(node);
     };
-    paid.allowed = Both(inside, allowed);
     policy::Placement placement = PlaceAround(view, workload, paid.pods, paid, overlay);
     if (!placement.ok()) break;
     if (GrantCharge(view, workload, placement.placed).reason == ReasonId::kNone) return placement;
     std::set<NodeIndex> largest;
     most = 0;
     for (const policy::Placed& placed : placement.placed) {
+      if (!IsWhole(placed.pod)) continue;
       if (size_of(placed.node) > most) largest.clear();
       most = std::max(most, size_of(placed.node));
       if (size_of(placed.node) == most) largest.insert(placed.node);
     }
+    if (largest.empty()) break;
     largest.erase(largest.begin());
     kept = std::move(largest);
   }
@@ -123,19 +126,20 @@ policy::Placement PlaceWhole(const View& view, const Workload& workload,
       .topology_required = inside ? std::string() : workload.topology_required,
       .topology_preferred = workload.topology_preferred,
       .flavor = flavor,
-      .allowed = Both(inside, payable)};
+      .allowed = inside,
+      .payable = payable};
   const policy::Overlay overlay = RoomOf(view);
   request.explain = view.ended == nullptr;  // what might be is only asked whether it can be
   policy::Placement placement = PlaceAround(view, workload, pods, request, overlay);
   // Nodes of which the queue cannot pay as many as there are members may still be paid for beside
   // smaller ones. And whether quota or room is short, only nodes that it cannot pay for tell.
-  const bool whole = pods.size() > 1 && pods.front()->shape->whole_node;
+  const bool whole = pods.size() > 1 && std::ranges::any_of(pods, IsWhole);
   if (!placement.ok() && payable && whole) {
-    placement = PlaceByCharge(view, workload, request, inside, overlay);
+    placement = PlaceByCharge(view, workload, request, overlay);
     if (placement.ok()) return placement;
   }
   if (!placement.ok() && payable && (request.explain || pods.size() > 1)) {
-    request.allowed = inside;
+    request.payable = nullptr;
     placement = PlaceAround(view, workload, pods, request, overlay);
   }
   return placement;
@@ -192,10 +196,12 @@ Verdict KeepPayable(const View& view, const Workload& workload, int min,
 }
 
 /// Whole nodes of the size that has room exceed a limit (`denied`). On the smallest nodes that
-/// match they may not: then it is room there that is short, or quota for these.
+/// match they may not: then it is room there that is short, or quota for these. REQUIRES: one of
+/// the first `min` pods gets a whole node. Those that do are all judged by the first of them.
 Verdict OnSmallestNodes(const View& view, const Workload& workload,
                         std::span<const PodInfo* const> pods, int min, const Verdict& denied) {
-  const PodInfo& first = *pods.front();
+  const std::span<const PodInfo* const> minimum = pods.first(static_cast<std::size_t>(min));
+  const PodInfo& first = **std::ranges::find_if(minimum, IsWhole);
   const auto row = view.scorer.fit().Row(*first.shape);
   std::vector<std::pair<std::int64_t, NodeIndex>> sizes;
   const policy::Overlay empty(view.store);
@@ -207,15 +213,20 @@ Verdict OnSmallestNodes(const View& view, const Workload& workload,
     if (!could) continue;
     sizes.emplace_back(node->allocatable[first.shape->device], node->index);
   }
-  const auto count = static_cast<std::size_t>(min);
-  if (sizes.size() < count) return denied;
+  if (std::ssize(sizes) < std::ranges::count_if(minimum, IsWhole)) return denied;
   std::ranges::sort(sizes);
   std::vector<policy::Placed> placed;
   std::int64_t wanted = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    placed.push_back({.pod = pods[i], .node = sizes[i].second});
-    wanted += sizes[i].first;
-    free += std::max<std::int64_t>(0, empty.Free(sizes[i].second, first.shape->device));
+  auto next = sizes.begin();
+  for (const PodInfo* pod : minimum) {
+    if (!IsWhole(pod)) {
+      placed.push_back({.pod = pod, .node = sizes.front().second});
+      continue;
+    }
+    const auto& [size, node] = *next++;
+    placed.push_back({.pod = pod, .node = node});
+    wanted += size;
+    free += std::max<std::int64_t>(0, empty.Free(node, first.shape->device));
   }
   Verdict there = GrantCharge(view, workload, placed);
   if (there.reason != ReasonId::kNone) return there;
@@ -268,7 +279,8 @@ StartDecision DecideStartIn(const View& view, const Workload& workload,
   }
   if (Verdict denied = KeepPayable(view, workload, min, placement.placed);
       denied.reason != ReasonId::kNone) {
-    if (denied.reason == ReasonId::kExceedsLimit && pods.front()->shape->whole_node) {
+    const std::span<const PodInfo* const> minimum(pods.data(), static_cast<std::size_t>(min));
+    if (denied.reason == ReasonId::kExceedsLimit && std::ranges::any_of(minimum, IsWhole)) {
       denied = OnSmallestNodes(view, workload, pods, min, denied);
     }
     return refused(std::move(denied), std::nullopt);

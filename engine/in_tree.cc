@@ -93,7 +93,7 @@ FilterAnswer Engine::FilterInTree(const PodInfo& pod, const FilterQuery& query, 
   for (std::size_t i = 0; i < query.offered.size(); ++i) {
     const NodeIndex node = store_.FindNode(query.offered[i]);
     if (node == cluster::kNoNode) continue;
-    if (payable && !payable(node)) {
+    if (payable && !payable(pod, node)) {
       answer.reason = ReasonId::kWaitingForQuota;
       continue;
     }

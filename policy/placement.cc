@@ -163,6 +163,7 @@ class Placer {
         base_.store().node(node).flavor != *request_.flavor)
       return false;
     if (request_.allowed && !request_.allowed(node)) return false;
+    if (request_.payable && !request_.payable(pod, node)) return false;
     if (&pod == request_.asking && request_.asking_allowed && !request_.asking_allowed(node)) {
       return false;
     }

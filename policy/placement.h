@@ -37,6 +37,8 @@ struct PlacementRequest {
   std::optional<cluster::FlavorId> flavor{};
   /// Another limit on the nodes, by node; null: none.
   std::function<bool(cluster::NodeIndex)> allowed{};
+  /// Another limit on the nodes, by pod; asked for one pod of each shape. Null: none.
+  std::function<bool(const cluster::PodInfo&, cluster::NodeIndex)> payable{};
   /// Not null: the one of `pods` that may only go where `asking_allowed` says.
   const cluster::PodInfo* asking = nullptr;
   std::function<bool(cluster::NodeIndex)> asking_allowed{};

@@ -287,17 +287,18 @@ Verdict GrantCharge(const QuotaView& view, QueueId queue, std::span<const Placed
   return denied;
 }
 
-std::function<bool(NodeIndex)> PayableNodes(const QuotaView& view, QueueId queue,
-                                            std::span<const PodInfo* const> pods) {
-  const PodInfo& first = *pods.front();
+std::function<bool(const PodInfo&, NodeIndex)> PayableNodes(const QuotaView& view, QueueId queue,
+                                                            std::span<const PodInfo* const> pods) {
   const bool by_flavor = queue != cluster::kNoQueue && view.store().queue(queue).by_flavor;
-  if (!first.shape->whole_node && !by_flavor) return {};
+  const std::int64_t whole =
+      std::ranges::count_if(pods, [](const PodInfo* pod) { return pod->shape->whole_node; });
+  if (whole == 0 && !by_flavor) return {};
   std::vector<QuotaView::Allowance> allowances = view.Along(queue);
   if (allowances.empty()) return {};
-  const std::int64_t members = first.shape->whole_node ? std::ssize(pods) : 1;
-  return [&store = view.store(), &first, allowances = std::move(allowances),
-          members](NodeIndex node) {
-    const cluster::Demand demand = store.QueueChargeOn(first, store.node(node));
+  return [&store = view.store(), allowances = std::move(allowances), whole](const PodInfo& pod,
+                                                                            NodeIndex node) {
+    const std::int64_t members = pod.shape->whole_node ? whole : 1;
+    const cluster::Demand demand = store.QueueChargeOn(pod, store.node(node));
     return std::ranges::all_of(allowances, [&](const QuotaView::Allowance& allowance) {
       const auto it = std::ranges::find(demand, allowance.id, &cluster::Demand::value_type::first);
       return it == demand.end() || it->second <= allowance.left / members;

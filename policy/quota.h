@@ -103,11 +103,11 @@ cluster::Verdict GrantMembers(const QuotaView& view, cluster::QueueId queue,
 cluster::Verdict GrantCharge(const QuotaView& view, cluster::QueueId queue,
                              std::span<const Placed> placed, bool strict);
 
-/// The nodes that `queue` can pay for, if that depends on the node: for whole-node pods, which pay
-/// for everything that their node has, and share what is left; and where there are amounts of
-/// single flavors. Null: all nodes.
-std::function<bool(cluster::NodeIndex)> PayableNodes(const QuotaView& view, cluster::QueueId queue,
-                                                     std::span<const cluster::PodInfo* const> pods);
+/// Whether `queue` can pay for one of `pods` on a node, if that depends on the node: for whole-node
+/// pods, which pay for everything that their node has, and share what is left; and where there are
+/// amounts of single flavors. Null: it does not depend on the node.
+std::function<bool(const cluster::PodInfo&, cluster::NodeIndex)> PayableNodes(
+    const QuotaView& view, cluster::QueueId queue, std::span<const cluster::PodInfo* const> pods);
 
 /// Whether `queue`, or one above it, is over its cap of something that the pods take, or more is
 /// lent than other queues would lend and they need a loan: after an edit, or because nodes have

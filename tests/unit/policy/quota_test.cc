@@ -196,8 +196,8 @@ TEST_CASE("a cap of one flavor counts on its nodes", "[unit][policy]") {
   CHECK(t.Charge(four, "o").reason == ReasonId::kNone);
   const auto payable = PayableNodes(QuotaView(t.store), kQueue, std::vector{&four});
   REQUIRE(payable);
-  CHECK_FALSE(payable(t.node("h")));
-  CHECK(payable(t.node("o")));
+  CHECK_FALSE(payable(four, t.node("h")));
+  CHECK(payable(four, t.node("o")));
   t.Pod(MakePod("r").Gpu(1).On("h"));
   CHECK(t.Members(three, 0).reason == ReasonId::kWaitingForQuota);
   CHECK(t.Members(t.Waiting("two", 2), 0).reason == ReasonId::kNone);
@@ -425,12 +425,15 @@ TEST_CASE("whole-node pods go where their queue can pay", "[unit][policy]") {
   const auto pays = [&](const std::vector<const PodInfo*>& pods, const char* node) {
     const auto payable = PayableNodes(QuotaView(t.store), kQueue, pods);
     REQUIRE(payable);
-    return payable(t.node(node));
+    return payable(*pods.back(), t.node(node));
   };
+  const std::vector<const PodInfo*> beside_a_launcher{&t.Pod(MakePod("l")), whole("a")};
   CHECK(pays(one, "even"));  // 8 of 8
   CHECK_FALSE(pays(one, "n"));
   CHECK(pays(two, "small"));  // they share what is left
   CHECK_FALSE(pays(two, "even"));
+  CHECK(pays(beside_a_launcher, "even"));  // a launcher takes nothing of it
+  CHECK_FALSE(pays(beside_a_launcher, "n"));
   CHECK_FALSE(PayableNodes(QuotaView(t.store), cluster::kNoQueue, one));
   CHECK_FALSE(PayableNodes(QuotaView(t.store), kQueue, t.Waiting({1})));
 }
