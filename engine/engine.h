@@ -416,7 +416,10 @@ class Engine : private cluster::StoreListener {
   // warnings.cc
   bool Warns(const cluster::Workload& workload, TimePoint now);
   TimePoint ToldBefore(const Plan& plan, const cluster::PodInfo& victim) const;
+  TimePoint EvictionTimeOf(const Plan& plan, const cluster::PodInfo& victim, TimePoint now) const;
   TimePoint DueOf(const cluster::Workload& workload, TimePoint now) const;
+  std::vector<const cluster::PodInfo*> LaterPlacesOn(cluster::NodeIndex node,
+                                                     const cluster::Workload& workload) const;
   bool NeedsPodsOfOthers(const cluster::Workload& workload, TimePoint now);
   void LookForRoom();
   void FindRoomForWarned(TimePoint now);

@@ -212,19 +212,13 @@ void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint n
     there.insert(plan);
     left.insert(plan->victims.begin(), plan->victims.end());
   }
-  // Plans whose evictions are not sent yet come after the others, with their places.
-  const auto is_full_for = [&](const Plan& plan) {
+  const auto is_full_for = [&](const Workload& workload) {
+    cluster::Amounts later;
+    for (const PodInfo* pod : LaterPlacesOn(node, workload)) {
+      for (const auto& [id, amount] : pod->charged) later.Add(id, amount);
+    }
     return std::ranges::any_of(store_.device_ids(), [&](cluster::ResourceId id) {
-      std::int64_t free = store_.node(node).free(id);
-      for (const PodInfo* pod : store_.node(node).pods) {
-        const bool planned = pod->workload != nullptr && pod->charge == Charge::kPlanned;
-        const Plan* other = planned ? PlanOf(*pod) : nullptr;
-        if (other == nullptr || other == &plan) continue;
-        const Evicting stage = other->evictions.stage;
-        if (stage != Evicting::kDryRun && stage != Evicting::kWarned) continue;
-        for (const auto& [charged, amount] : pod->charged) free += charged == id ? amount : 0;
-      }
-      return free < 0;
+      return store_.node(node).free(id) + later[id] < 0;
     });
   };
   std::vector<std::string> keys;
@@ -236,7 +230,9 @@ void Engine::AfterVictimGone(const std::string& uid, NodeIndex node, TimePoint n
       plan.expires = now + store_.policy().gang.plan_timeout.count();
       timers_.At(plan.expires, workload->key);
     }
-    if (there.contains(&plan) && is_full_for(plan)) plan.victims.assign(left.begin(), left.end());
+    if (there.contains(&plan) && is_full_for(*workload)) {
+      plan.victims.assign(left.begin(), left.end());
+    }
     keys.push_back(workload->key);
   }
   RecheckPlans(node);  // it may have shrunk meanwhile

@@ -21,12 +21,9 @@ using cluster::Workload;
 
 namespace {
 
-/// Evictions that are asked for, or announced.
-bool NotSent(Evicting stage) { return stage == Evicting::kDryRun || stage == Evicting::kWarned; }
-
 /// Whether the pod is to be evicted for a plan which may come to nothing before that.
 bool MayBeSpared(const View& view, const PodInfo& pod) {
-  return !pod.terminating() && NotSent(StageOf(view, pod));
+  return !pod.terminating() && IsUnsent(StageOf(view, pod));
 }
 
 }  // namespace
@@ -48,22 +45,41 @@ TimePoint Engine::ToldBefore(const Plan& plan, const PodInfo& victim) const {
   return told + 1 < victim.workload->min_member ? 0 : last;
 }
 
+/// When the victim of the plan is to be evicted: as it was told, or is to be told now. 0: at once.
+TimePoint Engine::EvictionTimeOf(const Plan& plan, const PodInfo& victim, TimePoint now) const {
+  const TimePoint warning = store_.policy().eviction.warning.count();
+  const TimePoint told = states_.At(victim).evict_at;
+  if (told != 0 || warning == 0) return told;
+  const TimePoint before = ToldBefore(plan, victim);
+  return before != 0 ? before : now + warning;
+}
+
 /// When the evictions for the workload's plan are sent, as far as it is known: once its victims
 /// were told and their time is over. `now` at the earliest.
 TimePoint Engine::DueOf(const Workload& workload, TimePoint now) const {
   const Plan& plan = *states_.At(workload).plan;
-  const TimePoint warning = store_.policy().eviction.warning.count();
   if (plan.evictions.stage == Evicting::kWarned) return std::max(now, plan.expires);
   TimePoint due = now;
   if (plan.evictions.stage != Evicting::kDryRun) return due;
   for (const std::string& uid : plan.victims) {
     const PodInfo* pod = store_.FindPod(uid);
     if (pod == nullptr || pod->terminating()) continue;
-    const MemberState& state = states_.At(*pod);
-    if (state.victim_of != workload.key) continue;
-    due = std::max(due, state.evict_at != 0 ? state.evict_at : now + warning);
+    if (states_.At(*pod).victim_of != workload.key) continue;
+    due = std::max(due, EvictionTimeOf(plan, *pod, now));
   }
   return due;
+}
+
+/// Members on the node that are only planned, of other workloads whose evictions are not sent yet.
+std::vector<const PodInfo*> Engine::LaterPlacesOn(cluster::NodeIndex node,
+                                                  const Workload& workload) const {
+  std::vector<const PodInfo*> pods;
+  for (const PodInfo* pod : store_.node(node).pods) {
+    if (pod->charge != cluster::Charge::kPlanned || pod->workload == nullptr) continue;
+    const Plan* plan = pod->workload == &workload ? nullptr : PlanOf(*pod);
+    if (plan != nullptr && IsUnsent(plan->evictions.stage)) pods.push_back(pod);
+  }
+  return pods;
 }
 
 /// Whether the plan's places are too many for the room, or for the quota, once its own victims have
@@ -86,11 +102,7 @@ bool Engine::NeedsPodsOfOthers(const Workload& workload, TimePoint now) {
   std::set<cluster::NodeIndex> nodes;
   for (const Assignment& place : plan.assignments) nodes.insert(place.node);
   for (const cluster::NodeIndex node : nodes) {
-    for (const PodInfo* pod : store_.node(node).pods) {
-      if (pod->charge != cluster::Charge::kPlanned || pod->workload == &workload) continue;
-      const std::optional<Plan>& other = states_.At(*pod->workload).plan;
-      if (other && NotSent(other->evictions.stage)) ended.Add(*pod);
-    }
+    for (const PodInfo* pod : LaterPlacesOn(node, workload)) ended.Add(*pod);
   }
   const auto lacks_room = [&](const Assignment& place) {
     return std::ranges::any_of(place.pod->shape->demand, [&](const auto& part) {
@@ -106,7 +118,6 @@ bool Engine::NeedsPodsOfOthers(const Workload& workload, TimePoint now) {
 /// plans, if it needs their room, too. Then nobody is evicted yet. What was told holds whatever the
 /// policy has become.
 bool Engine::Warns(const Workload& workload, TimePoint now) {
-  const TimePoint warning = store_.policy().eviction.warning.count();
   Plan& plan = *states_[workload].plan;
   const bool needs_others = NeedsPodsOfOthers(workload, now);
   if (!needs_others) {
@@ -127,12 +138,8 @@ bool Engine::Warns(const Workload& workload, TimePoint now) {
       if (other != nullptr && states_.At(*other).plan) last = std::max(last, DueOf(*other, now));
       continue;
     }
-    TimePoint at = state.evict_at;
-    if (at == 0 && warning > 0) {
-      const TimePoint before = ToldBefore(plan, *pod);
-      at = before != 0 ? before : now + warning;
-      told.emplace_back(pod, at);
-    }
+    const TimePoint at = EvictionTimeOf(plan, *pod, now);
+    if (at != state.evict_at) told.emplace_back(pod, at);
     last = std::max(last, at);
   }
   for (const auto& [pod, at] : told) {

@@ -106,6 +106,12 @@ enum class Evicting : std::uint8_t {
             ///< bound, or until it is inherited.
 };
 
+/// They are asked for, or announced, and may come to nothing yet: the plan comes after the others,
+/// with its places.
+constexpr bool IsUnsent(Evicting stage) {
+  return stage == Evicting::kDryRun || stage == Evicting::kWarned;
+}
+
 /// What a victim is told once its eviction is accepted: the pod may be gone by then.
 struct EvictionNotice {
   EmitEvent event;
