@@ -123,6 +123,7 @@ class Checker {
                   std::int64_t cap);
   bool FollowsItsGang(const kube::Pod& bound) const;
   void CheckRunTime(const kube::Pod& victim);
+  void WatchWarning(const kube::Pod& pod);
   void CheckWarning(const kube::Pod& victim);
   void CheckDrained(const kube::Pod& victim);
   bool GoesWithItsJob(const kube::Pod& victim) const;
@@ -212,6 +213,15 @@ class Checker {
     std::set<std::string> left{};
   };
   std::map<std::string, Torn> torn_;
+  /// When a pod is to be evicted, as its annotation says.
+  struct ToldTime {
+    std::string note;
+    TimePoint at = 0;     ///< 0: the annotation has no valid time.
+    TimePoint since = 0;  ///< When the API server has had it.
+    TimePoint created = 0;
+    std::string gang;  ///< Its key; empty: none.
+  };
+  std::map<std::string, ToldTime> told_times_;  ///< By UID; of pods that are gone, too.
   int terms_ = 0;
   /// All values that these ever had, in the order of the API server's journal.
   std::vector<std::pair<std::string, std::int64_t>> devices_;  ///< Node, milli-GPUs.

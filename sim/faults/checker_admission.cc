@@ -281,7 +281,8 @@ void Checker::CheckLoan(const engine::Engine& engine, const cluster::Workload& w
   const cluster::Store& store = engine.store();
   std::int64_t free = 0;
   for (const auto& [uid, pod] : store.pods()) {
-    if (pod.charge == cluster::Charge::kNone || !engine.IsVictim(pod)) continue;
+    const bool ends = engine.IsVictim(pod) || pod.terminating();
+    if (pod.charge == cluster::Charge::kNone || !ends) continue;
     free += AmountOf(pod.object.spec->requests, kGpu);
   }
   for (const auto& node : store.nodes()) {

@@ -97,6 +97,17 @@ bool HasPlainDemand(const cluster::Workload& workload) {
   });
 }
 
+/// Whether it is known before it is placed what its user's jobs ask for: no other one waits that
+/// its start keeps from starting.
+bool HasOnlyJobOfUser(const cluster::Store& store, const cluster::Workload& workload) {
+  if (store.queue(workload.queue).config.max_jobs_per_user == 0) return true;
+  return std::ranges::none_of(store.workloads(), [&](const auto& entry) {
+    const cluster::Workload& other = entry.second;
+    return &other != &workload && other.queue == workload.queue && other.user == workload.user &&
+           !other.AllBound();
+  });
+}
+
 policy::FairShareTable SharesOf(const engine::Engine& engine) {
   policy::FitCache fit(engine.store());
   const auto demands = policy::QueueDemands::Of(engine.store(), fit);
@@ -121,7 +132,7 @@ void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& 
   const cluster::Store& store = engine.store();
   const cluster::ResourceId gpu = store.device_ids().front();
   if (plan->reclaimed.empty()) return;
-  if (!HasPlainDemand(workload)) return;
+  if (!HasPlainDemand(workload) || !HasOnlyJobOfUser(store, workload)) return;
   if (store.queue(workload.queue).config.preemption.reclaim == config::Reclaim::kNever) {
     Broken(fmt::format("I9: {} takes back, and its queue never does", workload.key));
   }

@@ -8,7 +8,6 @@
 
 #include "cluster/plan_claim.h"
 #include "kube/selector.h"
-#include "kube/time.h"
 #include "sim/faults/checker.h"
 
 namespace berth::sim {
@@ -208,9 +207,10 @@ void Checker::CheckSurplus(const kube::Pod& victim) {
       fmt::format("I9: {} leaves {} of the {} that its gang needs", victim.meta.name, stay, min));
 }
 
-/// I9: the job of the victim has run for the minRunTime of its queue. Not for a gang of which some
-/// may be gone since it was decided.
+/// I9: the job of the victim has run for the minRunTime of its queue, unless clocks are fast or
+/// slow. Not for a gang of which some may be gone since it was decided.
 void Checker::CheckRunTime(const kube::Pod& victim) {
+  if (env_.clocks_drift) return;
   const auto claim = cluster::ClaimOf(victim);
   const bool gang = !LabelOf(victim, "berth.dev/gang").empty();
   if (!claim || (gang && (faults_ > 0 || torn_.contains(GangKey(victim))))) return;
@@ -221,22 +221,6 @@ void Checker::CheckRunTime(const kube::Pod& victim) {
   }
   if (ran >= LeastRunTime(policies_, claim->queue)) return;
   Broken(fmt::format("I9: {} is evicted after {} ms of running", victim.meta.name, ran));
-}
-
-/// I9, where nothing went wrong: the victim was told, and its time is over. Not for members that
-/// came to a gang after the others were told.
-void Checker::CheckWarning(const kube::Pod& victim) {
-  Duration least = std::numeric_limits<Duration>::max();
-  for (const auto& policy : policies_) least = std::min(least, policy->eviction.warning.count());
-  const bool gang = !LabelOf(victim, "berth.dev/gang").empty();
-  // The time that a victim is told is by the clock of the process.
-  if (faults_ > 0 || env_.clocks_drift || policies_.empty() || least == 0) return;
-  if (gang && RanFor(victim, env_.now()) < least) return;
-  const auto note = victim.meta.annotations.find(cluster::kEvictionTimeAnnotation);
-  const auto at =
-      note == victim.meta.annotations.end() ? std::nullopt : kube::ParseTime(note->second);
-  if (at && *at <= env_.now()) return;
-  Broken(fmt::format("I9: {} is evicted without a warning, or before its time", victim.meta.name));
 }
 
 /// I9, where nothing went wrong: no gang lost only some of its members.
@@ -300,7 +284,7 @@ void Checker::OnPreemptAnswer(const engine::Engine& engine, const std::string& u
       const cluster::PodInfo* victim = store.FindPod(victim_uid);
       if (victim == nullptr || victim->workload == nullptr) continue;
       if (!victim->workload->gang) {
-        if (!IsYoung(store, *victim, env_.now())) continue;
+        if (env_.clocks_drift || !IsYoung(store, *victim, env_.now())) continue;
         Broken(fmt::format("I9: {} may evict {} before it has run for its time",
                            preemptor->object.meta.name, victim->object.meta.name));
         continue;

@@ -45,10 +45,11 @@ void Checker::WatchGang(const Change& change) {
     left_[WorkloadKey(pod)] = env_.now();
   }
   const std::string gang = GangOf(pod);
+  if (!gang.empty()) gang_of_.emplace(change.key, gang);
+  WatchWarning(pod);
   if (gang.empty()) return;
   const bool succeeded = pod.phase == kube::PodPhase::kSucceeded;
   if (left && !succeeded && !cluster::EvictionMarkOf(pod)) lost_[GangKey(pod)] = env_.now();
-  gang_of_.emplace(change.key, gang);
   if (!change.pod->spec->requests.contains(kGpu)) launchers_[gang][change.key] = env_.now();
   if (change.pod->phase == kube::PodPhase::kSucceeded) {
     succeeded_[gang][change.key] = {PlanOf(*change.pod), env_.now()};

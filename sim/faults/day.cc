@@ -451,12 +451,21 @@ Day DrawDay(std::uint64_t seed, const Profile& profile) {
     created += day.jobs.back().size;
   }
   day.faults = DrawFaults(profile, waves, 20'000, random);
-  if (profile.budgets) DrawBudgets(day);
+  // Most of I9 is only checked where nothing goes wrong, so calm days have some of all worlds.
+  Random worlds(seed, 22);
+  const auto has = [&](bool always, int percent) {
+    return always || (profile.kinds.empty() && worlds.Percent(percent));
+  };
+  const bool budgets = has(profile.budgets, 15);
+  const bool mixed = has(profile.mixed, 25);
+  const bool tree = has(profile.tree, 40);
+  const bool flavors = has(profile.flavors, 40) && !tree;
+  if (budgets) DrawBudgets(day);
   // A separate stream, so that days without them are not changed.
   Random trials(seed, 10);
   // Writing a checkpoint when a pod is deleted takes time: longer than plans live.
   Random endings(seed, 11);
-  if (profile.budgets || endings.Percent(15)) {
+  if (budgets || endings.Percent(15)) {
     for (Job& job : day.jobs) {
       if (endings.Percent(30)) job.ends_in = endings.Between(5, 100) * 1'000;
     }
@@ -465,11 +474,11 @@ Day DrawDay(std::uint64_t seed, const Profile& profile) {
     day.scheduler.trial_percent = static_cast<int>(trials.Between(10, 70));
     day.scheduler.trials_end = day.faults_end;
   }
-  if (profile.mixed) DrawMixed(day);
-  if (profile.tree) DrawTree(day);
-  if (profile.flavors) DrawFlavors(day);
-  if (profile.tree || profile.flavors) DrawUsers(day);
-  if (!profile.kinds.empty()) DrawEvictions(day);
+  if (mixed) DrawMixed(day);
+  if (tree) DrawTree(day);
+  if (flavors) DrawFlavors(day);
+  if (tree || flavors) DrawUsers(day);
+  DrawEvictions(day);
   if (profile.short_passes) day.pass_budget = Random(seed, 13).Between(1, 100);
   return day;
 }
