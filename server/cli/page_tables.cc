@@ -155,6 +155,14 @@ std::string WaitText(const Json& item) {
                                                 : std::string();
 }
 
+/// The first in line, "research/train 2h", and its position if others come before it.
+std::string NextText(const Json& next) {
+  if (!next.is_object()) return {};
+  const std::string position = TextOf(next, "position");
+  return (position == "1" ? "" : "#" + position + " ") + TextOf(next, "namespace") + "/" +
+         TextOf(next, "name") + " " + WaitText(next);
+}
+
 /// A queue of the page, and how many of those on the page are above it.
 struct InTree {
   const Json* queue;
@@ -193,7 +201,7 @@ Table QueuesTable(const Json& page, bool wide) {
                                   "LENT", "FAIR-SHARE", "LIMIT", "PENDING", "REFUSED"};
   const bool past = wide && HasPast(At(page, "items"));
   if (past) header.emplace_back("PAST-USE");
-  if (wide) header.insert(header.end(), {"HOURS", "NAMESPACES"});
+  if (wide) header.insert(header.end(), {"NEXT", "HOURS", "NAMESPACES"});
   Table table(std::move(header));
   for (const auto& [item, depth] : TreeOf(At(page, "items"))) {
     const Json& queue = *item;
@@ -219,7 +227,8 @@ Table QueuesTable(const Json& page, bool wide) {
       if (past) row.push_back(DevicesText(At(queue, "pastUse"), name));
       if (wide) {
         row.insert(row.end(),
-                   {HoursText(At(queue, "deviceSeconds"), name), Joined(At(queue, "namespaces"))});
+                   {first ? NextText(At(queue, "next")) : "",
+                    HoursText(At(queue, "deviceSeconds"), name), Joined(At(queue, "namespaces"))});
       }
       table.Add(std::move(row));
       first = false;
@@ -243,7 +252,7 @@ Table QueuesTable(const Json& page, bool wide) {
           amount("limit"),
           "",
           ""};
-      if (wide) row.insert(row.end(), 2, std::string());
+      if (wide) row.insert(row.end(), 3, std::string());
       table.Add(std::move(row));
     }
   }

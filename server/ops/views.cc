@@ -104,6 +104,8 @@ Json HardwareJson(const cluster::NodeInfo& node) {
 struct Waiting {
   std::map<std::string, int> pending;  ///< Workloads by reason.
   std::map<std::string, int> refused;  ///< Pods by reason.
+  int position = 0;                    ///< Of `next`; 0: nobody who may be named is in line.
+  Json next{};
 };
 
 Json Counts(const std::map<std::string, int>& counts) {
@@ -164,18 +166,39 @@ class UsedByQueue {
   ByQueue users_;
 };
 
-std::map<std::string, Waiting> WaitingByQueue(const InParts& read, QueueReader& numbers) {
+/// Of the queue's workloads in line, the first one; of those in `ns`, if that is not empty: nobody
+/// is told the names of other tenants' jobs.
+void NoteNext(Waiting& queue, const Workload& workload, int position, std::string_view ns,
+              cluster::TimePoint now) {
+  if (!ns.empty() && workload.ns != ns) return;
+  if (position == 0 || (queue.position != 0 && queue.position < position)) return;
+  queue.position = position;
+  queue.next = {{"namespace", workload.ns},
+                {"name", workload.name},
+                {"gang", workload.gang},
+                {"position", position},
+                {"waitingSeconds", WaitOf(workload, now) / 1000}};
+}
+
+std::map<std::string, Waiting> WaitingByQueue(const InParts& read, std::string_view ns,
+                                              QueueReader& numbers) {
+  std::pmr::monotonic_buffer_resource memory;
+  const Positions positions = PositionsOf(read, memory);
   std::map<std::string, Waiting> queues;
-  ForEachWorkload(read, [&](const engine::Engine& engine, const Workload& workload, auto) {
-    numbers.Visit(engine, workload);
-    if (!Waits(workload)) return;
-    const cluster::Store& store = engine.store();
-    ++queues[QueueOf(store, workload)].pending[ReasonOf(engine, workload)];
-    for (const PodInfo* pod : workload.faulty) {
-      if (pod->refusal.reason == cluster::ReasonId::kWaitingForMembers) continue;
-      ++queues[QueueOf(store, *pod)].refused[std::string(cluster::Token(pod->refusal.reason))];
-    }
-  });
+  ForEachWorkload(
+      read, [&](const engine::Engine& engine, const Workload& workload, cluster::TimePoint now) {
+        numbers.Visit(engine, workload);
+        if (!Waits(workload)) return;
+        const cluster::Store& store = engine.store();
+        Waiting& queue = queues[QueueOf(store, workload)];
+        ++queue.pending[ReasonOf(engine, workload)];
+        const auto place = positions.find(workload.key);
+        NoteNext(queue, workload, place == positions.end() ? 0 : place->second, ns, now);
+        for (const PodInfo* pod : workload.faulty) {
+          if (pod->refusal.reason == cluster::ReasonId::kWaitingForMembers) continue;
+          ++queues[QueueOf(store, *pod)].refused[std::string(cluster::Token(pod->refusal.reason))];
+        }
+      });
   return queues;
 }
 
@@ -279,7 +302,7 @@ Json NodeJson(const cluster::Store& store, const cluster::NodeInfo& node) {
 
 std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces) {
   QueueReader reader;
-  auto waiting = WaitingByQueue(read, reader);
+  auto waiting = WaitingByQueue(read, ns, reader);
   reader.Compute(read);
   const UsedByQueue used(read);
   Items items;
@@ -305,6 +328,7 @@ std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces
                    {"deviceSeconds", used.Of(queue.config.name)},
                    {"pending", Counts(waits.pending)},
                    {"refused", Counts(waits.refused)}};
+      if (waits.position != 0) item["next"] = waits.next;
       if (Json past = used.PastOf(queue.config.name); !past.is_null()) {
         item["pastUse"] = std::move(past);
       }

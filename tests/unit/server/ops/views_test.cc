@@ -225,6 +225,29 @@ TEST_CASE("what a queue uses of single flavors, and for non-preemptible work", "
   CHECK(kept == 2);  // of all devices, and of the flavor
 }
 
+// Queue `a` is full. A tenant is told of its own first pod, which is third in line.
+TEST_CASE("queues say who is next in line", "[views]") {
+  World world(MakePolicy({MakeQueue("a", {"default", "lab"}, 8), MakeQueue("b", {"other"})}));
+  world.Add(MakeNode("n1").Gpu(8));
+  world.Add(MakePod("runs").Gpu(8).Priority(20).On("n1"));
+  world.Add(MakePod("low").Gpu(1).Gated());
+  world.Add(MakePod("high").Gpu(1).Priority(10).Gated());
+  world.Add(MakePod("last").Gpu(1).Priority(-1).Ns("lab").Gated());
+  world.Start();
+  world.Tick();
+  const auto next = [&](std::string_view ns) {
+    return Json::parse(QueuesJson(PartsOf(world.engine(), world.now()), ns, false))["items"];
+  };
+  CHECK(next("")[0]["next"]["name"] == "high");
+  CHECK(next("")[0]["next"]["position"] == 1);
+  CHECK(next("lab")[0]["next"] == Json({{"namespace", "lab"},
+                                        {"name", "last"},
+                                        {"gang", false},
+                                        {"position", 3},
+                                        {"waitingSeconds", 999}}));
+  CHECK_FALSE(next("")[1].contains("next"));
+}
+
 TEST_CASE("what can never be placed is nobody's share", "[views]") {
   World world(MakePolicy({MakeQueue("a", {"default"})}));
   world.Add(MakeNode("n1").Gpu(8));
