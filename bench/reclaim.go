@@ -165,7 +165,7 @@ func (c *cluster) lendingStage(ctx context.Context, name string) (*stage, string
 	if err := os.Remove(decisions); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, "", err
 	}
-	kubelet := bed.NewKubelet(ctx, c.client, nil)
+	kubelet := bed.NewKubelet(ctx, c.client, false, nil)
 	kubelet.HoldPending(true) // that claimants come to run is not measured
 	s, err := c.newStage(ctx, []string{"--policy", policy, "--decision-log", decisions}, kubelet.Observe)
 	return s, decisions, err
