@@ -327,6 +327,22 @@ std::vector<std::int64_t> BeginsToDrain(const FairTree& now, const Next& next,
   return ends;
 }
 
+/// By queue of `now`: what of its work belongs to no queue then. kube-scheduler may evict that for
+/// any work of higher priority.
+std::vector<std::int64_t> LeftWithoutQueue(const FairTree& now, const Next& next,
+                                           const config::PolicyConfiguration& policy) {
+  std::vector<std::int64_t> left(now.queues.size());
+  const bool preempts = std::ranges::any_of(policy.queues, [](const config::Queue& queue) {
+    return queue.preemption.within == config::Within::kLower;
+  });
+  if (!preempts) return left;
+  for (const Part& part : next.parts) {
+    if (part.to >= 0) continue;
+    left[part.from] += std::accumulate(part.used.begin(), part.used.end(), std::int64_t{0});
+  }
+  return left;
+}
+
 }  // namespace
 
 Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
@@ -357,6 +373,11 @@ Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
     exposure.devices = std::min(LostBelow(then, more), claimed);
   }
   exposure.devices += LostBelow(then, own);
+  const std::vector<std::int64_t> left = LeftWithoutQueue(now, under, next);
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    exposure.devices += left[i];
+    if (left[i] > 0) exposure.queues.emplace_back(now.queues[i].name, left[i]);
+  }
   for (std::size_t i = 0; i < own.size(); ++i) {
     if (own[i] + more[i] > 0) exposure.queues.emplace_back(then.queues[i].name, own[i] + more[i]);
   }

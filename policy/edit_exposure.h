@@ -15,7 +15,7 @@ namespace berth::policy {
 /// Thousandths of devices, kinds added up.
 struct Exposure {
   /// In use by queues that may keep them under the policy in force; under the next one others could
-  /// take them back, or their work is evicted.
+  /// take them back, or their work is evicted, or belongs to no queue.
   std::int64_t devices = 0;
   std::int64_t in_use = 0;  ///< By all queues.
   /// By queue, the largest first. A queue and one above it may both be here.
@@ -25,7 +25,7 @@ struct Exposure {
 /// Work that belongs to another queue under the next policy (cluster::QueueDirectory).
 struct Move {
   std::string from;
-  std::string to;               ///< Empty: to no queue, so that nobody may take what it holds.
+  std::string to;               ///< Empty: to no queue.
   DeviceAmounts used{};         ///< What its pods are charged now.
   std::vector<JobSize> jobs{};  ///< Its part of the demand of `from`.
 };
@@ -41,9 +41,9 @@ struct Move {
 /// then, that counts which some queue on its path may keep now, and none then. Of queues whose work
 /// begins to take room back (preemption.reclaim), that counts which they are entitled to and do not
 /// have, as far as others have more than they may keep. Where nobody takes anything back under the
-/// next policy, only what comes to be in a drained queue is exposed. A quota is that in total
-/// (config::TotalQuota); amounts of single flavors, and preemption inside queues, are not looked
-/// at.
+/// next policy, only what comes to be in a drained queue, or in none, is exposed. A quota is that
+/// in total (config::TotalQuota); amounts of single flavors, and preemption inside queues, are not
+/// looked at.
 Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
                     const config::PolicyConfiguration& current,
                     const config::PolicyConfiguration& next, const std::vector<Move>& moves);

@@ -102,7 +102,7 @@ TEST_CASE("a drain exposes all that the queues have in use", "[unit][policy]") {
     drained.queues[0].hold = config::Hold::kHoldAndDrain;
     PolicyConfiguration without = drained;
     without.queues.pop_back();
-    CHECK(Devices(tree, without, drained) == 0);  // it is nobody's
+    CHECK(Devices(tree, without, drained) == 10);  // it is in none
     without.queues[0].namespaces = {"ns"};
     CHECK(Devices(tree, without, drained) == 10);
   }
@@ -171,8 +171,15 @@ TEST_CASE("borrowing that is switched on exposes what others are entitled to", "
   CHECK(Devices(now, PolicyOf(now), current) == 40);  // each is entitled to 50
 }
 
-TEST_CASE("work of a queue that is removed is nobody's to take", "[unit][policy]") {
-  CHECK(Devices(kFlat, PolicyOf({{.name = "b", .quota = 20}})) == 0);
+// kube-scheduler evicts pods that are in no queue for those of higher priority.
+TEST_CASE("work of a queue that is removed is exposed, where others preempt", "[unit][policy]") {
+  PolicyConfiguration next = PolicyOf({{.name = "b", .quota = 20}});
+  CHECK(Devices(kFlat, next) == 70);
+  const Exposure exposure =
+      ExposureOf(TreeOf(kFlat), {"nvidia.com/gpu"}, PolicyOf(kFlat), next, MovesOf(kFlat, next));
+  CHECK(exposure.queues == std::vector<std::pair<std::string, std::int64_t>>{{"a", 70'000}});
+  next.queues[0].preemption.within = config::Within::kNever;
+  CHECK(Devices(kFlat, next) == 0);
 }
 
 TEST_CASE("work of a queue that is removed goes to the default queue", "[unit][policy]") {
