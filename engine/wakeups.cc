@@ -69,6 +69,7 @@ bool Wakeups::ClearSome(std::size_t most) {
     for (; !table.empty() && most > 0; --most) table.erase(table.begin());
     return table.empty();
   };
+  if (most > 0) outdated_.clear();
   return clear(searches_) && clear(hopeless_) && clear(searched_) && clear(quota_);
 }
 
@@ -178,6 +179,13 @@ const cluster::Verdict* Wakeups::Known(const Failure& failure) const {
 
 void Wakeups::Remember(const Failure& failure, const cluster::Verdict& verdict) {
   Purge(searches_, store_->workloads().size());
+  std::erase_if(outdated_, [](const auto& search) { return search.mapped().resting() == 0; });
+  const auto known = searches_.find(failure);
+  if (known != searches_.end() && known->second.resting() > 0 &&
+      known->second.verdict.never != verdict.never) {
+    active_->Open(known->second);
+    outdated_.push_back(searches_.extract(known));
+  }
   Search& search = searches_[failure];
   search.verdict = verdict;
   active_->Close(search);

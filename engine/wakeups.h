@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -143,6 +144,9 @@ class Wakeups {
   cluster::Store* store_;
   ActiveQueue* active_;
   std::map<Failure, Search> searches_;
+  /// Whether it can ever fit is another answer now, as nodes have come or gone. Those that rest on
+  /// the old one are in line, to be told.
+  std::list<std::map<Failure, Search>::node_type> outdated_;
   std::map<Preemptor, Condition> hopeless_;  ///< That counting finds room with victims.
   /// Those for whom counting found room with victims, and a search did not. Nobody rests on that.
   std::set<Preemptor> searched_;
