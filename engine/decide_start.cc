@@ -195,46 +195,67 @@ Verdict KeepPayable(const View& view, const Workload& workload, int min,
   return {};
 }
 
-/// Whole nodes of the size that has room exceed a limit (`denied`). On the smallest nodes that
-/// match they may not: then it is room there that is short, or quota for these. REQUIRES: one of
-/// the first `min` pods gets a whole node. Those that do are all judged by the first of them.
-Verdict OnSmallestNodes(const View& view, const Workload& workload,
-                        std::span<const PodInfo* const> pods, int min, const Verdict& denied) {
-  const std::span<const PodInfo* const> minimum = pods.first(static_cast<std::size_t>(min));
+/// The minimum, with its whole nodes on the smallest nodes that match, full or not.
+struct Smallest {
+  std::vector<policy::Placed> placed{};  ///< Empty: there are not so many nodes.
+  cluster::ResourceId device{};
+  std::int64_t wanted = 0;  ///< The devices of these whole nodes.
+  std::int64_t free = 0;    ///< Of these.
+};
+
+/// REQUIRES: one of the pods gets a whole node. Those that do are all judged by the first of them.
+Smallest OnSmallestNodes(const View& view, std::span<const PodInfo* const> minimum,
+                         OfFlavor flavor) {
   const PodInfo& first = **std::ranges::find_if(minimum, IsWhole);
   const auto row = view.scorer.fit().Row(*first.shape);
   std::vector<std::pair<std::int64_t, NodeIndex>> sizes;
   const policy::Overlay empty(view.store);
-  std::int64_t free = 0;
+  Smallest smallest{.device = first.shape->device};
   for (const auto& node : view.store.nodes()) {
     const bool could =
         node->present && row[static_cast<std::size_t>(node->index)] != 0 &&
+        (!flavor || node->flavor == *flavor) &&
         policy::Capacity(*first.shape, empty, node->index, 1, policy::Looking::kAtEmptyNode) > 0;
     if (!could) continue;
     sizes.emplace_back(node->allocatable[first.shape->device], node->index);
   }
-  if (std::ssize(sizes) < std::ranges::count_if(minimum, IsWhole)) return denied;
+  if (std::ssize(sizes) < std::ranges::count_if(minimum, IsWhole)) return smallest;
   std::ranges::sort(sizes);
-  std::vector<policy::Placed> placed;
-  std::int64_t wanted = 0;
   auto next = sizes.begin();
   for (const PodInfo* pod : minimum) {
     if (!IsWhole(pod)) {
-      placed.push_back({.pod = pod, .node = sizes.front().second});
+      smallest.placed.push_back({.pod = pod, .node = sizes.front().second});
       continue;
     }
     const auto& [size, node] = *next++;
-    placed.push_back({.pod = pod, .node = node});
-    wanted += size;
-    free += std::max<std::int64_t>(0, empty.Free(node, first.shape->device));
+    smallest.placed.push_back({.pod = pod, .node = node});
+    smallest.wanted += size;
+    smallest.free += std::max<std::int64_t>(0, empty.Free(node, first.shape->device));
   }
-  Verdict there = GrantCharge(view, workload, placed);
+  return smallest;
+}
+
+/// Why whole nodes are not to be had: `found` is what the nodes that have room say, which are
+/// either too few, or exceed a limit. On the smallest nodes that match, they may exceed it in any
+/// case, or not: then it is room there that is short, or quota for these.
+Verdict WhyNoWholeNodes(const View& view, const Workload& workload,
+                        std::span<const PodInfo* const> minimum, OfFlavor flavor,
+                        const Verdict& found) {
+  // What might be is only asked whether it can be.
+  const bool asked = view.ended == nullptr && !found.never;
+  if (!asked || std::ranges::none_of(minimum, IsWhole)) return found;
+  const Smallest smallest = OnSmallestNodes(view, minimum, flavor);
+  if (smallest.placed.empty()) return found;
+  Verdict there = GrantCharge(view, workload, smallest.placed);
+  if (found.reason != ReasonId::kExceedsLimit) {
+    return there.reason == ReasonId::kExceedsLimit ? there : found;
+  }
   if (there.reason != ReasonId::kNone) return there;
-  if (free >= wanted) return denied;
+  if (smallest.free >= smallest.wanted) return found;
   return {.reason = ReasonId::kInsufficientDevices,
-          .want = wanted,
-          .have = free,
-          .subject = view.store.resources().Name(first.shape->device)};
+          .want = smallest.wanted,
+          .have = smallest.free,
+          .subject = view.store.resources().Name(smallest.device)};
 }
 
 /// On nodes of this flavor.
@@ -270,20 +291,17 @@ StartDecision DecideStartIn(const View& view, const Workload& workload,
   }
   if (const Verdict* why = failure ? known(*failure) : nullptr) return refused(*why, failure);
   policy::Placement placement = PlaceWhole(view, workload, pods, min, flavor);
+  const std::span<const PodInfo* const> minimum(pods.data(), static_cast<std::size_t>(min));
   if (!placement.ok()) {
     // No node has room for a single one of them, with any neighbours.
     if (failure && failure->neighbourly() && !HasRoom(view, *pods.front())) {
       failure = failure->ForRoom();
     }
-    return refused(std::move(placement.verdict), std::move(failure));
+    return refused(WhyNoWholeNodes(view, workload, minimum, flavor, placement.verdict), failure);
   }
   if (Verdict denied = KeepPayable(view, workload, min, placement.placed);
       denied.reason != ReasonId::kNone) {
-    const std::span<const PodInfo* const> minimum(pods.data(), static_cast<std::size_t>(min));
-    if (denied.reason == ReasonId::kExceedsLimit && std::ranges::any_of(minimum, IsWhole)) {
-      denied = OnSmallestNodes(view, workload, pods, min, denied);
-    }
-    return refused(std::move(denied), std::nullopt);
+    return refused(WhyNoWholeNodes(view, workload, minimum, flavor, denied), std::nullopt);
   }
   return {.reserve = Reservation{.kind = Reservation::Kind::kStart,
                                  .placed = std::move(placement.placed)}};
