@@ -179,6 +179,7 @@ void Engine::StartGang(const Workload& workload, TimePoint now) {
   timers_.At(plan.expires, workload.key);
   store_.SetStarted(workload, true);
   state.failures = 0;
+  state.evicted_in_vain = 0;
   ++counters_.plans["committed"];
   const std::int64_t waited = std::max<std::int64_t>(0, now - workload.creation);
   if (workload.gang) counters_.gang_waits_ms.push_back(waited);
@@ -430,6 +431,13 @@ void Engine::FireTimers(TimePoint now) {
   }
 }
 
+/// Others were evicted for the plan, and kube-scheduler has not tried any of its members since: it
+/// may be away. The room is not given up for that, as long as one would wait for a pod to end.
+bool Engine::IsYetToBeTried(const Plan& plan, TimePoint now) const {
+  return plan.evictions.stage == Evicting::kSent && !plan.tried && plan.victim_gone_at != 0 &&
+         now < plan.victim_gone_at + store_.policy().eviction.stuck_after.count();
+}
+
 void Engine::ExpireWorkload(const Workload& workload, TimePoint now) {
   WorkloadState& state = states_[workload];
   if (refusals_.Expire(workload, now)) store_.MarkChanged(workload);
@@ -438,6 +446,10 @@ void Engine::ExpireWorkload(const Workload& workload, TimePoint now) {
     store_.MarkChanged(workload);
   }
   if (state.settled_at != 0 && state.settled_at <= now) store_.MarkChanged(workload);
+  if (state.evicts_from != 0 && state.evicts_from <= now) {
+    state.evicts_from = 0;
+    store_.MarkChanged(workload);
+  }
   if (!state.plan) return;
   if (!state.plan->started) {
     const bool binding = std::ranges::any_of(state.plan->assignments, [](const Assignment& a) {
@@ -448,7 +460,8 @@ void Engine::ExpireWorkload(const Workload& workload, TimePoint now) {
     } else if (state.plan->expires <= now && state.plan->evictions.stage == Evicting::kSent &&
                AwaitsVictims(*state.plan)) {
       GoOnEvicting(workload, now);
-    } else if (state.plan->expires <= now && VictimsEnd(*state.plan)) {
+    } else if (state.plan->expires <= now &&
+               (VictimsEnd(*state.plan) || IsYetToBeTried(*state.plan, now))) {
       state.plan->expires = now + store_.policy().gang.plan_timeout.count();
       timers_.At(state.plan->expires, workload.key);
     } else if (state.plan->expires <= now && !binding) {

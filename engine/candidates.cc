@@ -331,7 +331,8 @@ Sources SourcesOf(const View& view, const Workload& workload) {
   const bool waits = !workload.in_tree && lacks && workload.queue != cluster::kNoQueue;
   // A gang that others evict, or that was told of it, evicts nobody.
   const bool may =
-      waits && std::ranges::none_of(workload.members, [&](const PodInfo* pod) {
+      waits && view.states.At(workload).evicts_from <= view.now &&
+      std::ranges::none_of(workload.members, [&](const PodInfo* pod) {
         const MemberState& state = view.states.At(*pod);
         return pod->object.preempt_never || !state.victim_of.empty() || state.evict_at != 0;
       });

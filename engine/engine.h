@@ -305,6 +305,7 @@ class Engine : private cluster::StoreListener {
   // verbs.cc
   FilterAnswer FilterUnknown(const FilterQuery& query, TimePoint now);
   FilterAnswer FilterManaged(const cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
+  void NoteTried(const cluster::PodInfo& pod);
   void NoteCall(const cluster::PodInfo& pod);
   static bool IsManaged(const cluster::PodInfo& pod, const Shapes& called);
   Shapes CalledShapes(const cluster::Workload& workload) const;
@@ -342,6 +343,7 @@ class Engine : private cluster::StoreListener {
   void GiveUpPlaces(const cluster::Workload& workload);
   void LeavePlan(const cluster::PodInfo& pod, const PlanEnd& end);
   void Dissolve(const cluster::Workload& workload, const PlanEnd& end, bool hold, TimePoint now);
+  void RefrainFromEvicting(const cluster::Workload& workload, TimePoint now);
   void Pause(const cluster::Workload& workload, TimePoint held, TimePoint now);
   void BeginIncarnation(const cluster::Workload& workload, TimePoint now);
 
@@ -367,6 +369,7 @@ class Engine : private cluster::StoreListener {
   bool ComeInTurns(const Plan& plan) const;
   void ReleaseNext(const cluster::Workload& workload);
   void FireTimers(TimePoint now);
+  bool IsYetToBeTried(const Plan& plan, TimePoint now) const;
   void ExpireWorkload(const cluster::Workload& workload, TimePoint now);
   void ExpireStarted(const cluster::Workload& workload, TimePoint now);
 

@@ -224,12 +224,24 @@ void Engine::Dissolve(const Workload& workload, const PlanEnd& end, bool hold, T
                               .generation = store_.generation(),
                               .verdict = {.subject = std::string(end.why)}});
   NoteInVain(workload, end);
+  if (end.token == plan_ends::kNotInTime.token) RefrainFromEvicting(workload, now);
   const TimePoint held = now - state.plan->made;
   hold &= !state.plan->joins;
   DropPlan(workload);
   if (!hold) return;
   Pause(workload, held, now);
   SetVerdict(workload, {.reason = ReasonId::kRefusedByScheduler, .want = workload.min_member});
+}
+
+/// kube-scheduler does not take the work, for a reason that Berth does not know. If pods were
+/// evicted for it, others are not for 10 minutes, doubled each time, at most for a day.
+void Engine::RefrainFromEvicting(const Workload& workload, TimePoint now) {
+  WorkloadState& state = states_[workload];
+  if (state.plan->evictions.accepted.size() + state.plan->inherited == 0) return;
+  state.evicts_from =
+      now + std::min(600'000LL << std::min(state.evicted_in_vain, 10), 86'400'000LL);
+  ++state.evicted_in_vain;
+  timers_.At(state.evicts_from, workload.key);
 }
 
 /// Delays the next plan after a failed one that had `held` its room for that long: 10 s, doubled

@@ -80,6 +80,8 @@ void States::BeginIncarnation(const cluster::Workload& workload) {
   if (it == workloads_.end()) return;
   WorkloadState& state = it->second;
   state.failures = 0;
+  state.evicted_in_vain = 0;
+  state.evicts_from = 0;
   state.hold_until = 0;
   state.gathered = 0;
   state.evicted = false;

@@ -150,6 +150,8 @@ struct Plan {
   std::set<std::string> surplus;    ///< UIDs of victims whose gangs go on with their minimum.
   TimePoint victim_gone_at = 0;     ///< When the last one of the victims so far was gone.
   int replans = 0;
+  /// kube-scheduler has tried a member since the victims are gone.
+  bool tried = false;
   TimePoint made = 0;
   TimePoint expires = 0;  ///< If started: members not bound by then are released once more.
 };
@@ -162,8 +164,10 @@ struct WorkloadState {
   std::optional<Plan> plan;
   /// Why it has no plan; kStarting: it has or had one; kNone: it was not judged since.
   cluster::Verdict verdict;
-  int failures = 0;          ///< Consecutive plans that were dissolved.
-  TimePoint hold_until = 0;  ///< No plan before this time; 0: no pause.
+  int failures = 0;           ///< Consecutive plans that were dissolved.
+  TimePoint hold_until = 0;   ///< No plan before this time; 0: no pause.
+  int evicted_in_vain = 0;    ///< Consecutive plans that evicted, and kube-scheduler did not take.
+  TimePoint evicts_from = 0;  ///< Nobody is evicted for it before this time; 0: at any time.
   TimePoint pending_since = 0;
   /// For an elastic gang that has its minimum: `gathered` is its number of members when it last
   /// grew, `settled_at` is the time until which it waits for more (0: it does not wait), and

@@ -170,7 +170,10 @@ JobList ReadableJobs(Element list, simdjson::dom::array items) {
 
 std::expected<JobList, DecodeError> JobOrList(Element element) {
   simdjson::dom::array items;
-  if (element["items"].get(items) == simdjson::SUCCESS) return ReadableJobs(element, items);
+  const auto list = element["items"];
+  // Of metadata alone, kube-apiserver 1.36 answers null where there are none.
+  if (list.error() == simdjson::SUCCESS && list.is_null()) return JobList();
+  if (list.get(items) == simdjson::SUCCESS) return ReadableJobs(element, items);
   auto job = DecodeJob(element);
   if (!job) return std::unexpected(std::move(job.error()));
   JobList one;

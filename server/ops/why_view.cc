@@ -96,6 +96,12 @@ std::string WhyJson(const engine::Engine& engine, std::string_view ns, std::stri
   if (workload != nullptr && !pod->bound() && !told.message.empty()) {
     const std::string claim = ClaimText(engine, *workload);
     if (!claim.empty()) told.message += " " + claim;
+    if (const auto from = engine.StateOf(*workload).evicts_from; from > now) {
+      told.message += fmt::format(
+          " Pods were evicted for it, and kube-scheduler did not take it then: nobody is evicted "
+          "for it before {}.",
+          kube::FormatTime(from));
+    }
   }
   const auto refused = workload == nullptr ? std::map<std::string, int>() : RefusalsOf(*workload);
   const kube::Millis since = gang == nullptr ? meta.creation : gang->creation;

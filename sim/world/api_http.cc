@@ -266,7 +266,7 @@ json JobsJson(kube::JobKind kind, const std::string& path, const kube::JobList& 
   return {{"apiVersion", "meta.k8s.io/v1"},
           {"kind", "PartialObjectMetadataList"},
           {"metadata", {{"continue", list.next}}},
-          {"items", std::move(items)}};
+          {"items", items.empty() ? json() : std::move(items)}};  // as kube-apiserver 1.36
 }
 
 }  // namespace

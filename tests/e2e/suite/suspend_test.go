@@ -129,6 +129,15 @@ func TestJobIsResumedByTheNextLeader(t *testing.T) {
 	}
 	s.Succeed(high)
 	s.AllBound(after...)
+
+	// There is no Job to resume for the next one, and so nothing to warn of.
+	s.KillBerth(syscall.SIGKILL)
+	s.StartBerth()
+	s.DeleteNow(after...)
+	s.AllBound(podsOf(t, s, low, 1, append(before, after...)...)...)
+	if strings.Contains(s.BerthLog(), "could not be resumed yet") {
+		t.Errorf("it warns of Jobs that were not resumed")
+	}
 }
 
 // Where other pods of the Job would end with those that are evicted, or without

@@ -1,9 +1,10 @@
 // Nodes that refused a pod: how long they are left alone, and who keeps their room meanwhile.
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "tests/support/catch.h"
-#include "tests/unit/engine/gang_world.h"
+#include "tests/unit/engine/evictions_world.h"
 
 namespace berth::engine {
 namespace {
@@ -289,6 +290,87 @@ TEST_CASE("a replacement that kube-scheduler refuses keeps the only room", "[uni
   CHECK(w.pod("m7").nominated_node == node);
   CHECK(w.Attempt("m7"));
   CHECK(w.NodeOf("m7") == node);
+}
+
+/// Two jobs on n0 and n1 are evicted for gang g, and end; others like them come and wait.
+class GangWithRoom : public EvictionsWorld {
+ public:
+  GangWithRoom() {
+    GatherHigh();
+    EndAndReturn();
+    REQUIRE(LogOf("release m").size() == 2);
+  }
+  void EndAndReturn() {
+    for (int i = 0; i < 2; ++i) Delete("l" + std::to_string(i));
+    Tick();
+    for (int i = 0; i < 2; ++i) Add(Low(i).Gated());
+    Tick();
+  }
+  std::size_t Evicted() const { return LogOf("evict ").size(); }
+  /// Refuses the members wherever they are planned, until the others have the room.
+  void RefuseAll() {
+    for (int i = 0; i < 100 && NodeOf("l1").empty(); ++i) {
+      Advance(3'000);  // a refusal right after a victim's end may be older than that
+      for (const char* pod : {"m0", "m1"}) {
+        if (!Planned(pod).empty()) Refuse(pod, "claim missing " + std::to_string(++tries_));
+      }
+      for (const char* pod : {"l0", "l1"}) {
+        if (!Planned(pod).empty()) Attempt(pod);
+      }
+    }
+    REQUIRE_FALSE(NodeOf("l1").empty());
+  }
+  bool HasGivenUp() const {
+    return std::ranges::any_of(decisions(), [](const auto& decision) {
+      return decision.second.kind == "dissolve" && decision.second.workload == "default/gang/g";
+    });
+  }
+
+ private:
+  int tries_ = 0;
+};
+
+// Such as for a volume claim that does not exist, of which Berth knows nothing.
+TEST_CASE("who was evicted for work that kube-scheduler does not take is not evicted again",
+          "[unit][engine][bug]") {
+  GangWithRoom w;
+  REQUIRE(w.Evicted() == 2);
+  w.RefuseAll();
+  w.Advance(550'000);
+  CHECK(w.Evicted() == 2);
+  SECTION("within ten minutes, and then within twenty") {
+    w.Advance(50'000);
+    CHECK(w.Evicted() == 4);
+    w.EndAndReturn();
+    w.RefuseAll();
+    w.Advance(1'100'000);
+    CHECK(w.Evicted() == 4);
+  }
+}
+
+TEST_CASE("room that others were evicted for is kept while kube-scheduler is away",
+          "[unit][engine][bug]") {
+  GangWithRoom w;
+  w.Advance(590'000);
+  CHECK_FALSE(w.HasGivenUp());
+  w.Schedule();
+  CHECK(w.Bound(0));
+  CHECK(w.Bound(1));
+  CHECK(w.Evicted() == 2);
+}
+
+TEST_CASE("such room is not kept for longer than a victim would be waited for", "[unit][engine]") {
+  GangWithRoom w;
+  w.Advance(700'000);
+  CHECK(w.HasGivenUp());
+}
+
+TEST_CASE("such room is given up when kube-scheduler has tried some, and not all",
+          "[unit][engine]") {
+  GangWithRoom w;
+  w.Attempt("m0");
+  w.Advance(130'000);
+  CHECK(w.HasGivenUp());
 }
 
 }  // namespace

@@ -174,6 +174,9 @@ TEST_CASE("a Job, and a list of Jobs", "[unit][kube]") {
   CHECK(last.most_pods == 1);
   CHECK(last.finished);
   CHECK(DecodeJobs(R"({"items": []})", parser)->jobs.empty());
+  const auto none = DecodeJobs(R"({"metadata": {}, "items": null})", parser);
+  REQUIRE(none);
+  CHECK(none->jobs.empty());
   CHECK_FALSE(
       DecodeJobs(R"({"metadata": {"name": "k"}, "spec": {"parallelism": "many"}})", parser));
 }
