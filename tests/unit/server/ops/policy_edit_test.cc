@@ -62,8 +62,10 @@ TEST_CASE("an edit that takes a namespace from a queue is held if nothing covers
     next[2] = MakeQueue("default", {"*"}, -1, 8);
     CHECK(Held(world, PolicyOf(next)).empty());
   }
-  SECTION("or if it moves to no queue: nobody may take it then") {
+  SECTION("also if it moves to no queue, where kube-scheduler may evict it") {
     next.pop_back();
+    CHECK_THAT(Held(world, PolicyOf(next)), Catch::StartsWith("held: 72 devices"));
+    for (config::Queue& queue : next) queue.preemption.within = config::Within::kNever;
     CHECK(Held(world, PolicyOf(next)).empty());
   }
   SECTION("or if it moves to one that is drained, which ends it") {
@@ -77,7 +79,9 @@ TEST_CASE("pods that name their queue do not move to the default queue", "[polic
   RunLabs(world, "a");
   std::vector<config::Queue> next = kQueues;
   next[0].namespaces = {"team"};
-  CHECK(Held(world, PolicyOf(next)).empty());  // refused, so that nobody may take them
+  // They are in no queue then.
+  CHECK_THAT(Held(world, PolicyOf(next)),
+             Catch::StartsWith("held: 72 devices") && Catch::Contains("(a 72)"));
 }
 
 TEST_CASE("an edit that changes nothing is not held where quotas are of single flavors",
