@@ -180,6 +180,7 @@ void Engine::StartGang(const Workload& workload, TimePoint now) {
   store_.SetStarted(workload, true);
   state.failures = 0;
   state.evicted_in_vain = 0;
+  state.evicts_from = 0;
   ++counters_.plans["committed"];
   const std::int64_t waited = std::max<std::int64_t>(0, now - workload.creation);
   if (workload.gang) counters_.gang_waits_ms.push_back(waited);

@@ -180,10 +180,11 @@ void NoteNext(Waiting& queue, const Workload& workload, int position, std::strin
                 {"waitingSeconds", WaitOf(workload, now) / 1000}};
 }
 
-std::map<std::string, Waiting> WaitingByQueue(const InParts& read, std::string_view ns,
+/// `named`: whether to say who is next.
+std::map<std::string, Waiting> WaitingByQueue(const InParts& read, std::string_view ns, bool named,
                                               QueueReader& numbers) {
   std::pmr::monotonic_buffer_resource memory;
-  const Positions positions = PositionsOf(read, memory);
+  const Positions positions = named ? PositionsOf(read, memory) : Positions(&memory);
   std::map<std::string, Waiting> queues;
   ForEachWorkload(
       read, [&](const engine::Engine& engine, const Workload& workload, cluster::TimePoint now) {
@@ -302,7 +303,8 @@ Json NodeJson(const cluster::Store& store, const cluster::NodeInfo& node) {
 
 std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces) {
   QueueReader reader;
-  auto waiting = WaitingByQueue(read, ns, reader);
+  // Everybody may ask for the page of all queues, unless it has names anyway.
+  auto waiting = WaitingByQueue(read, ns, namespaces || !ns.empty(), reader);
   reader.Compute(read);
   const UsedByQueue used(read);
   Items items;

@@ -235,17 +235,18 @@ TEST_CASE("queues say who is next in line", "[views]") {
   world.Add(MakePod("last").Gpu(1).Priority(-1).Ns("lab").Gated());
   world.Start();
   world.Tick();
-  const auto next = [&](std::string_view ns) {
-    return Json::parse(QueuesJson(PartsOf(world.engine(), world.now()), ns, false))["items"];
+  const auto next = [&](std::string_view ns, bool namespaces = false) {
+    return Json::parse(QueuesJson(PartsOf(world.engine(), world.now()), ns, namespaces))["items"];
   };
-  CHECK(next("")[0]["next"]["name"] == "high");
-  CHECK(next("")[0]["next"]["position"] == 1);
+  CHECK(next("", true)[0]["next"]["name"] == "high");
+  CHECK(next("", true)[0]["next"]["position"] == 1);
+  CHECK_FALSE(next("")[0].contains("next"));  // a page for everybody: no names
   CHECK(next("lab")[0]["next"] == Json({{"namespace", "lab"},
                                         {"name", "last"},
                                         {"gang", false},
                                         {"position", 3},
                                         {"waitingSeconds", 999}}));
-  CHECK_FALSE(next("")[1].contains("next"));
+  CHECK_FALSE(next("", true)[1].contains("next"));
 }
 
 TEST_CASE("what can never be placed is nobody's share", "[views]") {
