@@ -169,6 +169,7 @@ std::function<bool(cluster::NodeIndex)> StayInDomain(
 /// places, or, of `own`, the pod itself. Absent: it does not matter.
 std::optional<cluster::FlavorId> FlavorOf(const View& view, const cluster::Workload& workload,
                                           const cluster::PodInfo& own);
+
 struct JoinDecision {
   std::optional<Reservation> reserve{};
   cluster::Verdict verdict{};  ///< Why it has no place, or must wait at the one that it has.
