@@ -266,6 +266,7 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
   ResolveTickets(uid, Resolution::kError, "berth: the Binding did not take effect");
   const NodeIndex node = pod->node;
   const Workload* workload = pod->workload;
+  const bool is_victim = !states_.At(*pod).victim_of.empty();
   if (FindAssignment(*pod) == nullptr) {
     store_.Unreserve(*pod);
     if (workload != nullptr) store_.MarkChanged(*workload);
@@ -285,7 +286,15 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
       plan.expires = now + store_.policy().gang.plan_timeout.count();
       timers_.At(plan.expires, workload->key);
     }
-    if (MustGiveWay(*pod)) GiveUpPlace(*pod, plan_ends::kOverLimit);
+    if (is_victim) {
+      GiveUpPlace(*pod, plan_ends::kEvicted);
+    } else if (MustGiveWay(*pod)) {
+      GiveUpPlace(*pod, plan_ends::kOverLimit);
+    }
+  }
+  if (is_victim) {  // it does not run: nobody waits for its end
+    states_.SetVictim(*pod, {});
+    AfterVictimGone(std::string(uid), node, now);
   }
   if (workload != nullptr && workload->started && workload->gang && !workload->Runs()) {
     BeginIncarnation(*workload, now);

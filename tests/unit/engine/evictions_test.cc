@@ -54,6 +54,39 @@ TEST_CASE("an eviction that is answered after its victim's end is counted and to
         std::map<std::string, std::uint64_t>{{"preemption", 2}});
 }
 
+TEST_CASE("a pod whose Binding does not take effect is no victim", "[unit][engine][bug]") {
+  // The Binding of `low` is under way when m0 is planned in its place.
+  GangWorld w(1);
+  w.HoldEvictions();
+  w.SetPosting(testing::Posting::kHangs);
+  w.Add(MakePod("low").Gpu(8).Gated());
+  w.Tick();
+  REQUIRE(w.Bind("low", w.Planned("low")).posted);
+  const std::string uid = w.pod("low").meta.uid;
+  w.Add(w.Member(0, 1, 1).Gated().Priority(10));
+  w.Tick();
+  REQUIRE(w.LogOf("try ") == std::vector<std::string>{"try low for default/gang/g"});
+  REQUIRE(w.Why("m0") == "WaitingForVictims");
+  SECTION("before the dry run is answered") {
+    w.engine().BindFinished(uid, BindOutcome::kRefused, w.now());
+    w.Tick();
+    w.CarryOutEvictions();
+    w.Tick();
+    CHECK(w.LogOf("evict ").empty());
+  }
+  SECTION("after the dry run is answered") {
+    w.CarryOutEvictions();
+    w.Tick();
+    w.engine().BindFinished(uid, BindOutcome::kRefused, w.now());
+    w.Tick();
+  }
+  w.SetPosting(testing::Posting::kBinds);
+  CHECK(w.Planned("low").empty());
+  CHECK(w.Why("m0") == "Starting");
+  w.Schedule();
+  CHECK(w.Bound(0));
+}
+
 TEST_CASE("nobody is evicted unless all evictions would be done", "[unit][engine]") {
   EvictionsWorld w;
   w.Protect("l1");
