@@ -444,7 +444,11 @@ void Engine::FireTimers(TimePoint now) {
 /// Others were evicted for the plan, and kube-scheduler has not tried any of its members since: it
 /// may be away. The room is not given up for that, as long as one would wait for a pod to end.
 bool Engine::IsYetToBeTried(const Plan& plan, TimePoint now) const {
-  return plan.evictions.stage == Evicting::kSent && !plan.tried && plan.victim_gone_at != 0 &&
+  const bool tried =
+      plan.replans > 0 || std::ranges::any_of(plan.assignments, [](const Assignment& a) {
+        return a.answered || a.arrived();
+      });
+  return plan.evictions.stage == Evicting::kSent && !tried && plan.victim_gone_at != 0 &&
          now < plan.victim_gone_at + store_.policy().eviction.stuck_after.count();
 }
 

@@ -305,7 +305,6 @@ class Engine : private cluster::StoreListener {
   // verbs.cc
   FilterAnswer FilterUnknown(const FilterQuery& query, TimePoint now);
   FilterAnswer FilterManaged(const cluster::PodInfo& pod, const FilterQuery& query, TimePoint now);
-  void NoteTried(const cluster::PodInfo& pod);
   void NoteCall(const cluster::PodInfo& pod);
   static bool IsManaged(const cluster::PodInfo& pod, const Shapes& called);
   Shapes CalledShapes(const cluster::Workload& workload) const;

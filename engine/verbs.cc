@@ -116,18 +116,10 @@ Engine::Shapes Engine::CalledShapes(const Workload& workload) const {
 
 /// A member that was planned as one that never calls has called. From now on it and those of its
 /// shape can be held at the barrier, and must be, unless the gang runs already.
-/// kube-scheduler has tried the pod, which has a place.
-void Engine::NoteTried(const PodInfo& pod) {
-  Plan& plan = *states_[*pod.workload].plan;
-  plan.tried |= !AwaitsVictims(plan);
-}
-
 void Engine::NoteCall(const PodInfo& pod) {
   states_[pod].called = true;
   const Assignment* asking = FindAssignment(pod);
-  if (asking == nullptr) return;
-  NoteTried(pod);
-  if (asking->managed) return;
+  if (asking == nullptr || asking->managed) return;
   const Workload& workload = *pod.workload;
   Plan& plan = *states_[workload].plan;
   const bool runs = std::ranges::any_of(workload.members, [&](const PodInfo* other) {
@@ -386,7 +378,6 @@ void Engine::NoticeRefusal(const PodInfo& pod, TimePoint now) {
   if (!condition || condition->status) return;
   const bool cleared = assignment->nomination_seen && pod.object.nominated_node.empty();
   if (condition->reason == "SchedulerError" && cleared) {
-    NoteTried(pod);
     // A bind call was parked too long: kube-scheduler forgot the nomination, but the plan did not.
     Release(*pod.workload, *assignment);
     return;
@@ -400,7 +391,6 @@ void Engine::NoticeRefusal(const PodInfo& pod, TimePoint now) {
     Release(*pod.workload, *assignment);
     return;
   }
-  NoteTried(pod);
   RememberRefusal(*pod.workload, pod, assignment->node, now);
   ReplanMember(*pod.workload, pod, {}, /*called=*/false, now);
 }

@@ -150,8 +150,6 @@ struct Plan {
   std::set<std::string> surplus;    ///< UIDs of victims whose gangs go on with their minimum.
   TimePoint victim_gone_at = 0;     ///< When the last one of the victims so far was gone.
   int replans = 0;
-  /// kube-scheduler has tried a member since the victims are gone.
-  bool tried = false;
   TimePoint made = 0;
   TimePoint expires = 0;  ///< If started: members not bound by then are released once more.
 };
