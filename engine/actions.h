@@ -11,6 +11,7 @@
 
 #include "cluster/plan_claim.h"
 #include "cluster/reason.h"
+#include "kube/objects.h"
 
 namespace berth::engine {
 
@@ -64,6 +65,21 @@ struct EvictPod {
 inline cluster::EvictionMark MarkOf(const EvictPod& eviction) {
   return {.workload = eviction.drained.empty() ? eviction.workload : "drain/" + eviction.drained,
           .surplus = eviction.surplus};
+}
+
+/// Asks whether there is an object that a pod of the workload needs beside room, before others are
+/// evicted for it; then Engine::EvictionAnswered is called, once, with the key of the object. Not
+/// done any more when Engine::StillEvicts is false.
+struct FindNeeded {
+  std::string workload{};
+  std::string id{};  ///< Evictions::id.
+  std::string ns{};
+  kube::NeededObject object{};
+};
+
+/// The key of the object in Evictions::unanswered, beside UIDs of pods: no UID has a slash.
+inline std::string KeyOf(const kube::NeededObject& object) {
+  return std::string(kube::ResourceOf(object.kind).plural) + '/' + object.name;
 }
 
 /// Tells a pod when it is to be evicted, by the annotation berth.dev/eviction-time.
@@ -122,7 +138,7 @@ struct Decision {
   std::int64_t waited_ms = -1;  ///< With `start` and `bind`.
 };
 
-using Action = std::variant<ReleaseMember, EvictPod, WarnVictim, ResolveBind, SettleBind, EmitEvent,
-                            NodeNotice, Decision>;
+using Action = std::variant<ReleaseMember, EvictPod, FindNeeded, WarnVictim, ResolveBind,
+                            SettleBind, EmitEvent, NodeNotice, Decision>;
 
 }  // namespace berth::engine

@@ -162,7 +162,9 @@ class Engine : private cluster::StoreListener {
   VictimMap Preempt(std::string_view uid, const VictimMap& candidates, TimePoint now);
 
   // --- Evictions that the engine had the host make (EvictPod).
-  /// `id`: EvictPod::id. `accepted`: it was done, or would be done, or the pod is gone.
+  /// `id`: EvictPod::id. `accepted`: it was done, or would be done, or the pod is gone. For
+  /// FindNeeded: `uid` is the key of the object, `dry_run` is true, and `accepted` is false only if
+  /// there certainly is no such object.
   void EvictionAnswered(const std::string& workload, const std::string& id, const std::string& uid,
                         bool dry_run, bool accepted, TimePoint now);
   /// Whether the pod is evicted, or about to be, for a plan.
@@ -399,6 +401,8 @@ class Engine : private cluster::StoreListener {
   void ReleaseFromSpared(TimePoint now);
   void GiveUpPlannedOf(const cluster::Workload& gang);
   void RecheckEvicting(TimePoint now);
+  void LookForNeeded(const cluster::Workload& workload);
+  void LacksNeeded(const cluster::Workload& workload, const std::string& key, TimePoint now);
   void OrderEviction(const cluster::Workload& workload, const cluster::PodInfo& victim,
                      JobsToSuspend* jobs);
   void GoOnEvicting(const cluster::Workload& workload, TimePoint now);

@@ -1,5 +1,6 @@
 // Engine, part: evictions that Berth makes by itself (eviction.h decides them). First all of them
-// are tried dry: if one would be refused, nobody is evicted. Then those that a PodDisruptionBudget
+// are tried dry, and the volume and resource claims that the members name are looked for: if one
+// would be refused, or does not exist, nobody is evicted. Then those that a PodDisruptionBudget
 // covers are sent, then the others. While victims are there, the plan holds their room and releases
 // no member. Each victim carries the key of the workload, so that the next process goes on. A gang
 // ends whole, or loses surplus only and goes on.
@@ -26,6 +27,8 @@ namespace {
 
 /// A pod whose eviction was refused is no victim for so long.
 constexpr TimePoint kSparedFor = 60'000;
+/// An object that pods need and that does not exist is looked for again after that time.
+constexpr TimePoint kLookAgainAfter = 60'000;
 
 /// One more pod is evicted for the plan of `preemptor`.
 void AddVictim(States& states, const PodInfo& pod, const Workload& preemptor) {
@@ -110,7 +113,34 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
     SendEvictions(workload);
     return LookForHeirs(workload);
   }
+  if (!decision.evicts.empty()) LookForNeeded(workload);
   for (const PodInfo* pod : decision.evicts) OrderEviction(workload, *pod, nullptr);
+}
+
+/// Asks for the objects that kube-scheduler would not place the pods without.
+void Engine::LookForNeeded(const Workload& workload) {
+  Plan& plan = *states_[workload].plan;
+  for (const Assignment& place : plan.assignments) {
+    const kube::Pod& pod = place.pod->object;
+    for (const kube::NeededObject& object : pod.needs) {
+      if (!plan.evictions.unanswered.insert(KeyOf(object)).second) continue;
+      actions_.push_back(FindNeeded{
+          .workload = workload.key, .id = plan.evictions.id, .ns = pod.meta.ns, .object = object});
+    }
+  }
+}
+
+/// There is no such object: nobody is evicted for the workload, until it is looked for again.
+void Engine::LacksNeeded(const Workload& workload, const std::string& key, TimePoint now) {
+  WorkloadState& state = states_[workload];
+  for (const Assignment& place : state.plan->assignments) {
+    for (const kube::NeededObject& object : place.pod->object.needs) {
+      if (KeyOf(object) == key) state.lacks = object;
+    }
+  }
+  state.evicts_from = now + kLookAgainAfter;
+  timers_.At(state.evicts_from, workload.key);
+  Dissolve(workload, plan_ends::kLacksObject, /*hold=*/false, now);
 }
 
 /// `jobs`: null for a dry run.
@@ -208,6 +238,8 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& id, con
   const Workload& workload = *store_.FindWorkload(key);
   Plan& plan = *states_[workload].plan;
   if (dry_run != (plan.evictions.stage == Evicting::kDryRun)) return;
+  const bool is_object = uid.find('/') != std::string::npos;
+  if (is_object && !accepted) return LacksNeeded(workload, uid, now);
   if (!dry_run && accepted) {
     evictor_.NoteEvicted(plan.evictions, uid,
                          plan.reclaimed.contains(uid) ? "reclaim" : "preemption", now);

@@ -42,6 +42,7 @@ inline constexpr PlanEnd kBindingLost{"scheduler", "a Binding of a member did no
 inline constexpr PlanEnd kWarningsOver{"victims", "its victims have had their time"};
 inline constexpr PlanEnd kNoneNeeded{"victims", "it needs no evictions any more"};
 inline constexpr PlanEnd kNoSurplus{"victims", "a gang needs the members that were to be evicted"};
+inline constexpr PlanEnd kLacksObject{"changed", "an object that its members name does not exist"};
 inline constexpr PlanEnd kEvictionRefused{"victims", "an eviction was refused"};
 inline constexpr PlanEnd kQuotaStays{"victims",
                                      "pods that were to end hold the quota that it needs"};

@@ -241,6 +241,7 @@ void Engine::RefrainFromEvicting(const Workload& workload, TimePoint now) {
   state.evicts_from =
       now + std::min(600'000LL << std::min(state.evicted_in_vain, 10), 86'400'000LL);
   ++state.evicted_in_vain;
+  state.lacks.reset();
   timers_.At(state.evicts_from, workload.key);
 }
 

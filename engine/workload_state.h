@@ -124,9 +124,11 @@ struct Evictions {
   /// incarnation is one plan.
   std::string id{};
   Evicting stage = Evicting::kNo;
-  std::set<std::string> unanswered{};  ///< UIDs of pods of whose eviction no answer has come.
-  std::set<std::string> accepted{};    ///< UIDs of pods whose eviction was accepted, as the answer
-                                       ///< said; our watch may show it later.
+  /// UIDs of pods of whose eviction no answer has come, and keys of objects that are looked for
+  /// (KeyOf).
+  std::set<std::string> unanswered{};
+  std::set<std::string> accepted{};  ///< UIDs of pods whose eviction was accepted, as the answer
+                                     ///< said; our watch may show it later.
   std::map<std::string, EvictionNotice> notices{};  ///< By UID, of those that were sent.
 };
 
@@ -166,6 +168,9 @@ struct WorkloadState {
   TimePoint hold_until = 0;   ///< No plan before this time; 0: no pause.
   int evicted_in_vain = 0;    ///< Consecutive plans that evicted, and kube-scheduler did not take.
   TimePoint evicts_from = 0;  ///< Nobody is evicted for it before this time; 0: at any time.
+  /// Why: the object that a pod of it needs, and that there is none of; nullopt: kube-scheduler did
+  /// not take it when pods had been evicted for it.
+  std::optional<kube::NeededObject> lacks{};
   TimePoint pending_since = 0;
   /// For an elastic gang that has its minimum: `gathered` is its number of members when it last
   /// grew, `settled_at` is the time until which it waits for more (0: it does not wait), and

@@ -23,6 +23,23 @@ void Evictions::Begin(engine::WarnVictim warning) {
   Tell(std::move(warning.pod), std::move(warning.time), 1);
 }
 
+void Evictions::Begin(engine::FindNeeded question) {
+  engine::EvictPod what{.pod = {.ns = std::move(question.ns),
+                                .name = question.object.name,
+                                .uid = engine::KeyOf(question.object)},
+                        .workload = std::move(question.workload),
+                        .id = std::move(question.id),
+                        .dry_run = true};
+  Find(std::move(what), std::move(question.object), 1);
+}
+
+void Evictions::Find(engine::EvictPod question, kube::NeededObject object, int tries) {
+  const Id id = out_.NewId();
+  out_.Put(FindObject{.id = id, .ns = question.pod.ns, .object = object, .attempt = tries});
+  writes_.emplace(id,
+                  Write{.what = std::move(question), .tries = tries, .object = std::move(object)});
+}
+
 void Evictions::Tell(engine::PodRef pod, std::string time, int tries) {
   const Id id = out_.NewId();
   out_.Put(MarkVictim{.id = id,
@@ -63,6 +80,14 @@ std::optional<Evictions::Answer> Evictions::Finished(Id write, const Result& res
     return std::nullopt;
   }
   const bool unknown = result.outcome == kube::WriteOutcome::kUnknown;
+  if (ended.object) {
+    if (unknown && ended.tries < kMostTries) {
+      Find(std::move(ended.what), *std::move(ended.object), ended.tries + 1);
+      return std::nullopt;
+    }
+    return Answer{.what = std::move(ended.what),
+                  .accepted = result.outcome != kube::WriteOutcome::kNotFound};
+  }
   // It may have been done: the watch will show that.
   const bool maybe = (unknown || ended.unsure) && !ended.what.dry_run && !ended.marks;
   if (unknown && ended.tries < kMostTries) {

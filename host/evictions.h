@@ -1,4 +1,5 @@
-// Evictions that the engine orders, and warnings of them: a dry run is one request; before a real
+// Evictions that the engine orders, what is asked before them, and warnings of them: a dry run, and
+// the question whether an object exists, is one request; before a real
 // one the victim is marked with the workload that gets its room. A request that is refused is not
 // repeated here: the engine orders it again as long as its plan needs it. One whose outcome is not
 // known, and a warning, are tried a few times.
@@ -17,7 +18,9 @@ class Evictions {
   /// The end of an eviction.
   struct Answer {
     engine::EvictPod what;
-    bool accepted = false;  ///< It was done, or would be done, or the pod is gone.
+    /// It was done, or would be done, or the pod is gone. Of a question (EvictPod::pod.uid is the
+    /// key of an object): false only if the object certainly does not exist.
+    bool accepted = false;
   };
 
   /// `out` must outlive it.
@@ -25,6 +28,7 @@ class Evictions {
 
   void Begin(engine::EvictPod eviction);
   void Begin(engine::WarnVictim warning);
+  void Begin(engine::FindNeeded question);
   /// Whether this is a write of an eviction, or of a warning.
   bool Has(Id write) const { return writes_.contains(write); }
   /// Whether the write is still to be done. REQUIRES: Has(write).
@@ -43,10 +47,12 @@ class Evictions {
     std::string time{};  ///< Of a warning.
     int tries = 1;
     bool unsure = false;  ///< An earlier try of the eviction itself may have been carried out.
+    std::optional<kube::NeededObject> object{};  ///< Of a question.
   };
 
   void Mark(engine::EvictPod eviction, int tries);
   void Send(engine::EvictPod eviction, int tries, bool unsure);
+  void Find(engine::EvictPod question, kube::NeededObject object, int tries);
   void Tell(engine::PodRef pod, std::string time, int tries);
 
   Outbox& out_;

@@ -126,7 +126,8 @@ void Host::Collect(TimePoint now) {
             releases_.Begin(std::move(a));
           } else if constexpr (std::is_same_v<Action, engine::EvictPod>) {
             evictions.push_back(std::move(a));
-          } else if constexpr (std::is_same_v<Action, engine::WarnVictim>) {
+          } else if constexpr (std::is_same_v<Action, engine::WarnVictim> ||
+                               std::is_same_v<Action, engine::FindNeeded>) {
             evictions_.Begin(std::move(a));
           } else if constexpr (std::is_same_v<Action, engine::SettleBind>) {
             BeginRead(std::move(a.pod));

@@ -64,6 +64,14 @@ struct Evict {
   int attempt = 1;
 };
 
+/// See whether there is that object.
+struct FindObject {
+  Id id = 0;
+  std::string ns{};
+  kube::NeededObject object{};
+  int attempt = 1;
+};
+
 /// Read the Job or JobSet of that name, or a part of a list: the Jobs that are labelled as those of
 /// a JobSet; or, without any name, what Berth has suspended of that kind, of which only the
 /// metadata is told.
@@ -119,9 +127,9 @@ struct Discard {
 };
 
 /// Orders of the engine's own have no outcome.
-using Order = std::variant<Nominate, RemoveGate, MarkVictim, Evict, ReadJobs, SuspendJob, ReadPod,
-                           PostBinding, AnswerBind, AnswerPreempt, Discard, engine::EmitEvent,
-                           engine::NodeNotice, engine::Decision>;
+using Order = std::variant<Nominate, RemoveGate, MarkVictim, Evict, FindObject, ReadJobs,
+                           SuspendJob, ReadPod, PostBinding, AnswerBind, AnswerPreempt, Discard,
+                           engine::EmitEvent, engine::NodeNotice, engine::Decision>;
 
 /// The outcome of an order that writes or reads, after all retries of the API client.
 struct Result {

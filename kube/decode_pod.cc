@@ -205,6 +205,22 @@ void ReadConditions(Reader& reader, Object status, Pod& pod, PodResources& resou
   });
 }
 
+void ReadNeeds(Reader& reader, Object spec, Pod& pod) {
+  const auto read = [&](Object object, const char* field, NeededKind kind) {
+    if (const std::string_view name = reader.Text(object, field); !name.empty()) {
+      pod.needs.push_back({.kind = kind, .name = std::string(name)});
+    }
+  };
+  reader.ObjectList(spec, "volumes", kMaxItems, [&](Object volume) {
+    reader.ObjectField(volume, "persistentVolumeClaim",
+                       [&](Object source) { read(source, "claimName", NeededKind::kVolumeClaim); });
+  });
+  reader.ObjectList(spec, "resourceClaims", kMaxItems, [&](Object claim) {
+    read(claim, "resourceClaimName", NeededKind::kDeviceClaim);
+    read(claim, "resourceClaimTemplateName", NeededKind::kDeviceClaimTemplate);
+  });
+}
+
 /// Reads the plain fields of a pod's spec; the fields that decide where it may run go into PodSpec.
 void ReadSpecFields(Reader& reader, Object spec, Pod& pod) {
   pod.node_name = reader.Text(spec, "nodeName");
@@ -218,6 +234,7 @@ void ReadSpecFields(Reader& reader, Object spec, Pod& pod) {
   reader.ObjectField(spec, "schedulingGroup", [&](Object group) {
     pod.scheduling_group = reader.Text(group, "podGroupName");
   });
+  ReadNeeds(reader, spec, pod);
 }
 
 void ReadPodSpec(Reader& reader, Object spec, const std::vector<NamedStatus>& statuses,

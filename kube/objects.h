@@ -2,7 +2,9 @@
 // Field names are Kubernetes' own; a field that is absent in the API object is empty here.
 #pragma once
 
+#include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -154,6 +156,36 @@ struct DeviceRequest {
   bool operator==(const DeviceRequest&) const = default;
 };
 
+/// Objects of a pod's namespace without which kube-scheduler places the pod nowhere.
+enum class NeededKind : std::uint8_t {
+  kVolumeClaim,          ///< spec.volumes[].persistentVolumeClaim
+  kDeviceClaim,          ///< spec.resourceClaims[].resourceClaimName
+  kDeviceClaimTemplate,  ///< spec.resourceClaims[].resourceClaimTemplateName
+};
+
+/// How the API server and people name a kind.
+struct NeededResource {
+  std::string_view group;   ///< The path of its group and version.
+  std::string_view plural;  ///< For example `persistentvolumeclaims`.
+  std::string_view kind;    ///< For example `PersistentVolumeClaim`.
+};
+
+/// By NeededKind.
+inline constexpr std::array<NeededResource, 3> kNeededResources{
+    {{"/api/v1", "persistentvolumeclaims", "PersistentVolumeClaim"},
+     {"/apis/resource.k8s.io/v1", "resourceclaims", "ResourceClaim"},
+     {"/apis/resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate"}}};
+
+constexpr const NeededResource& ResourceOf(NeededKind kind) {
+  return kNeededResources[static_cast<std::size_t>(kind)];
+}
+
+struct NeededObject {
+  NeededKind kind = NeededKind::kVolumeClaim;
+  std::string name;
+  auto operator<=>(const NeededObject&) const = default;
+};
+
 struct Pod {
   ObjectMeta meta;
   std::shared_ptr<const PodSpec> spec = std::make_shared<PodSpec>();
@@ -173,6 +205,7 @@ struct Pod {
   /// devices for it. Or a part of the pod could not be read (kube/decode.h).
   std::string invalid_request;                 ///< Empty, or which resource or field and why.
   std::vector<DeviceRequest> device_requests;  ///< By container, in their order.
+  std::vector<NeededObject> needs;             ///< As the pod names them.
 };
 
 struct Node {

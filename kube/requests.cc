@@ -172,6 +172,16 @@ std::optional<Request> GetPodRequest(std::string_view ns, std::string_view name)
   return PodRequest(ns, name, "GET");
 }
 
+std::optional<Request> GetNeededRequest(std::string_view ns, const NeededObject& object) {
+  if (!IsName(ns) || !IsName(object.name)) return std::nullopt;
+  Request request;
+  const NeededResource& resource = ResourceOf(object.kind);
+  request.path = fmt::format("{}/namespaces/{}/{}/{}", resource.group, EscapeSegment(ns),
+                             resource.plural, EscapeSegment(object.name));
+  request.accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+  return request;
+}
+
 std::optional<Request> GetJobRequest(JobKind kind, std::string_view ns, std::string_view name) {
   if (!IsName(ns) || !IsName(name)) return std::nullopt;
   const auto [group, resource] = ResourceOf(kind);

@@ -81,6 +81,8 @@ std::optional<Request> DeletePodRequest(const PodRef& pod, bool dry_run);
 std::optional<Request> DisruptRequest(const PodRef& pod, const AnnotationPatch& annotations,
                                       MicroTime now);
 std::optional<Request> GetPodRequest(std::string_view ns, std::string_view name);
+/// Its metadata alone.
+std::optional<Request> GetNeededRequest(std::string_view ns, const NeededObject& object);
 std::optional<Request> GetJobRequest(JobKind kind, std::string_view ns, std::string_view name);
 /// Jobs that have the label of the JobSet, a few at a time; `from` as in ListJobsRequest().
 std::optional<Request> JobsOfSetRequest(std::string_view ns, std::string_view set,

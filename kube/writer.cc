@@ -101,6 +101,17 @@ WriteResult Writer::GetPod(const std::string& ns, const std::string& name,
   return Send(GetPodRequest(ns, name), options);
 }
 
+WriteResult Writer::GetNeeded(const std::string& ns, const NeededObject& object,
+                              const WriteOptions& options) {
+  WriteResult result = Send(GetNeededRequest(ns, object), options);
+  // The answer about a path that is not served names no object.
+  const bool is_named = result.message.find('"' + object.name + '"') != std::string::npos;
+  if (result.outcome == WriteOutcome::kNotFound && !is_named) {
+    result.outcome = WriteOutcome::kRefused;
+  }
+  return result;
+}
+
 WriteResult Writer::GetJob(JobKind kind, const std::string& ns, const std::string& name,
                            const WriteOptions& options) {
   return Send(GetJobRequest(kind, ns, name), options);

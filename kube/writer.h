@@ -66,6 +66,11 @@ class Writer {
   /// Reads a pod from the API server, not from a cache: its JSON is in `body`.
   WriteResult GetPod(const std::string& ns, const std::string& name, const WriteOptions& options);
 
+  /// Whether there is the object: kNotFound if the API server says so. A kind that it does not
+  /// serve is refused.
+  WriteResult GetNeeded(const std::string& ns, const NeededObject& object,
+                        const WriteOptions& options);
+
   /// Read a Job, the Jobs of a JobSet (JobsOfSetRequest()) or metadata of Jobs (ListJobsRequest()):
   /// their JSON is in `body`.
   WriteResult GetJob(JobKind kind, const std::string& ns, const std::string& name,

@@ -134,6 +134,18 @@ void Fields(A& a, T& request) {
   a("init", request.init, false);
 }
 
+inline NameList<kNeededResources.size()> Names(NeededKind) {
+  NameList<kNeededResources.size()> names;
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = kNeededResources[i].plural;
+  return names;
+}
+
+template <typename A, replay::Is<NeededObject> T>
+void Fields(A& a, T& object) {
+  a("kind", object.kind);
+  a("name", object.name);
+}
+
 template <typename A, replay::Is<Pod> T>
 void Fields(A& a, T& pod) {
   a("metadata", pod.meta);
@@ -152,6 +164,7 @@ void Fields(A& a, T& pod) {
   a("podScheduled", pod.pod_scheduled);
   a("invalidRequest", pod.invalid_request);
   a("deviceRequests", pod.device_requests);
+  a("needs", pod.needs);
 }
 
 template <typename A, replay::Is<Node> T>

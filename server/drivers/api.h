@@ -26,6 +26,10 @@ class Api {
   virtual host::Result RemoveGate(const host::RemoveGate& removal, const Wanted& wanted) = 0;
   virtual host::Result Mark(const host::MarkVictim& mark, const Wanted& wanted) = 0;
   virtual host::Result Evict(const host::Evict& eviction, const Wanted& wanted) = 0;
+  /// Whether there is the object (kDone, kNotFound).
+  virtual host::Result Find(const host::FindObject& /*order*/) {
+    return {.outcome = kube::WriteOutcome::kDone};
+  }
   /// Jobs, where there are any.
   virtual host::Result ReadJobs(const host::ReadJobs& /*order*/) {
     return {.outcome = kube::WriteOutcome::kNotFound};

@@ -281,6 +281,16 @@ void HostDriver::Do(const host::Evict& order) {
            [this](const host::Evict& o) { return api_.Evict(o, Wanted(o.id)); });
 }
 
+void HostDriver::Do(const host::FindObject& order) {
+  const std::string key = order.ns + "/" + engine::KeyOf(order.object);
+  Queue(
+      order.id, key, [this, order] { return api_.Find(order); },
+      [this, key](const host::Result& result) {
+        logger_.V(1, "an object that pods need was not found",
+                  {{"object", key}, {"error", result.message}});
+      });
+}
+
 void HostDriver::Do(const host::ReadJobs& order) {
   const std::string& name = order.of_set.empty() ? order.name : order.of_set;
   QueueJob(order.id, order.ns, name, /*matters=*/name.empty(),

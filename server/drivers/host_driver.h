@@ -137,6 +137,7 @@ class HostDriver final : public VerbHandler {
   void Do(const host::RemoveGate& order);
   void Do(const host::MarkVictim& order);
   void Do(const host::Evict& order);
+  void Do(const host::FindObject& order);
   void Do(const host::ReadJobs& order);
   void Do(const host::SuspendJob& order);
   void Do(const host::ReadPod& order);

@@ -86,6 +86,11 @@ host::Result KubeApi::Evict(const host::Evict& eviction, const Wanted& wanted) {
   });
 }
 
+host::Result KubeApi::Find(const host::FindObject& order) {
+  const auto result = writer_.GetNeeded(order.ns, order.object, {.timeout = host::kReadTimeout});
+  return {.outcome = result.outcome, .message = result.message, .forbidden = IsForbidden(result)};
+}
+
 host::Result KubeApi::ReadJobs(const host::ReadJobs& order) {
   const kube::WriteOptions options{.timeout = host::kReadTimeout};
   const auto result =

@@ -24,6 +24,7 @@ class KubeApi final : public Api {
   host::Result RemoveGate(const host::RemoveGate& removal, const Wanted& wanted) override;
   host::Result Mark(const host::MarkVictim& mark, const Wanted& wanted) override;
   host::Result Evict(const host::Evict& eviction, const Wanted& wanted) override;
+  host::Result Find(const host::FindObject& order) override;
   host::Result ReadJobs(const host::ReadJobs& order) override;
   host::Result SuspendJob(const host::SuspendJob& order, const Wanted& wanted) override;
   host::Result ReadPod(const engine::PodRef& pod) override;

@@ -79,6 +79,22 @@ const PodInfo* SpokesmanOf(const Workload& gang) {
   return gang.faulty.empty() ? nullptr : gang.faulty.front();
 }
 
+/// REQUIRES: evicts_from is not over.
+std::string WhyNobodyIsEvicted(const engine::WorkloadState& state) {
+  const std::string from = kube::FormatTime(state.evicts_from);
+  if (state.lacks) {
+    return fmt::format(
+        "Nobody is evicted for it: there is no {} {} in its namespace, which its pods name. That "
+        "is "
+        "looked for again at {}.",
+        kube::ResourceOf(state.lacks->kind).kind, state.lacks->name, from);
+  }
+  return fmt::format(
+      "Pods were evicted for it, and kube-scheduler did not take it then: nobody is evicted for it "
+      "before {}.",
+      from);
+}
+
 }  // namespace
 
 std::string WhyJson(const engine::Engine& engine, std::string_view ns, std::string_view name,
@@ -96,12 +112,8 @@ std::string WhyJson(const engine::Engine& engine, std::string_view ns, std::stri
   if (workload != nullptr && !pod->bound() && !told.message.empty()) {
     const std::string claim = ClaimText(engine, *workload);
     if (!claim.empty()) told.message += " " + claim;
-    if (const auto from = engine.StateOf(*workload).evicts_from; from > now) {
-      told.message += fmt::format(
-          " Pods were evicted for it, and kube-scheduler did not take it then: nobody is evicted "
-          "for it before {}.",
-          kube::FormatTime(from));
-    }
+    const engine::WorkloadState& state = engine.StateOf(*workload);
+    if (state.evicts_from > now) told.message += " " + WhyNobodyIsEvicted(state);
   }
   const auto refused = workload == nullptr ? std::map<std::string, int>() : RefusalsOf(*workload);
   const kube::Millis since = gang == nullptr ? meta.creation : gang->creation;

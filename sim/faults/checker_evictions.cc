@@ -105,6 +105,10 @@ void Checker::OnEviction(const kube::Pod& victim) {
   for (const auto& [key, pod] : env_.api.pods()) {
     if (WorkloadKey(*pod) != mark->workload || !pod->node_name.empty() || pod->meta.deletion)
       continue;
+    if (const auto* missing = env_.api.MissingOf(*pod); missing != nullptr && faults_ == 0) {
+      Broken(fmt::format("I9: {} is evicted for {}, whose claim {} does not exist",
+                         victim.meta.name, key, missing->name));
+    }
     if (++waiting == 1 && Runs(GangOf(*pod), "")) ++for_running_;
     const auto [room, first] = in_vain_.try_emplace(mark->workload);
     if (first) {

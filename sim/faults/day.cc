@@ -132,6 +132,7 @@ std::string LabelsOf(const Job& job) {
   add("class", job.workload_class);
   add("user", job.user);
   add("model", job.model);
+  add("volume after", job.volume_after == 0 ? "" : fmt::format("{} s", job.volume_after / 1000));
   add("expects", job.expects == 0 ? "" : fmt::format("{} s", job.expects / 1000));
   return text;
 }
@@ -152,6 +153,10 @@ std::string Job::ToString() const {
       app.empty() ? "" : ", app " + app,
       ends_in == 0 ? "" : fmt::format(", ends in {} s", ends_in / 1000), LabelsOf(*this),
       Corners(*this));
+}
+
+kube::NeededObject VolumeOf(const Job& job) {
+  return {.kind = kube::NeededKind::kVolumeClaim, .name = "data-" + job.name};
 }
 
 kube::PodDisruptionBudget MakeBudget(const Budget& budget) {
@@ -241,6 +246,7 @@ kube::Pod MakeMember(const Job& job, int index) {
     pod.meta.annotations["berth.dev/topology-preferred"] = job.topology_preferred;
   }
   // A launcher without a gate runs ahead of its gang: documented usage is to gate it.
+  if (job.volume_after > 0) pod.needs.push_back(VolumeOf(job));
   if (job.gated || index < job.launchers) pod.scheduling_gates.emplace_back("berth.dev/admission");
   return pod;
 }
@@ -346,6 +352,13 @@ void DrawBudgets(Day& day) {
 
 /// The queues a, b and default get science and org above them. Some work goes into science itself.
 /// On half of the days queues borrow.
+void DrawVolumes(Day& day) {
+  Random random(day.seed, 23);
+  for (Job& job : day.jobs) {
+    if (random.Percent(15)) job.volume_after = random.Between(1, 60) * 1'000;
+  }
+}
+
 void DrawTree(Day& day) {
   Random random(day.seed, 14);
   auto& queues = day.policy.queues;
@@ -475,6 +488,7 @@ Day DrawDay(std::uint64_t seed, const Profile& profile) {
     day.scheduler.trials_end = day.faults_end;
   }
   if (mixed) DrawMixed(day);
+  if (profile.mixed || profile.kinds.empty()) DrawVolumes(day);
   if (tree) DrawTree(day);
   if (flavors) DrawFlavors(day);
   if (tree || flavors) DrawUsers(day);

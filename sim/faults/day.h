@@ -38,6 +38,9 @@ struct Job {
   std::string app{};     ///< Label that budgets, affinity and spread select by.
   Duration ends_in = 0;  ///< Time from a pod's deletion until it is gone; 0: drawn, some seconds.
 
+  /// Its pods have a volume of a claim that is created so long after the first of them; 0: none.
+  /// Drawn only on calm days and by the profile `mixed`.
+  Duration volume_after = 0;
   std::string user{};  ///< Drawn only by the profiles `tree` and `flavors`; empty: no label.
 
   // Drawn only by the profile `flavors`.
@@ -68,6 +71,8 @@ struct Budget {
 
 kube::PodDisruptionBudget MakeBudget(const Budget& budget);
 
+/// What Job::volume_after is about.
+kube::NeededObject VolumeOf(const Job& job);
 /// The Pod of member `index`, as its controller creates it.
 kube::Pod MakeMember(const Job& job, int index);
 /// What creates the members: a batch/v1 Job, or a JobSet, the first, and its two Jobs; empty:

@@ -42,6 +42,15 @@ DayRun::DayRun(const Day& day, std::size_t trace_lines)
   });
   processes_.StartBerth();
   processes_.StartScheduler();
+  for (const Job& job : day.jobs) {
+    if (job.volume_after == 0) continue;
+    env_.api.SetMissing(job.ns, VolumeOf(job), true);
+    env_.timeline.At(job.at + job.volume_after, [this, &job] {
+      env_.trace.Say("api: claim {}", VolumeOf(job).name);
+      env_.api.SetMissing(job.ns, VolumeOf(job), false);
+      processes_.scheduler().OnClaimAdded();
+    });
+  }
   for (const Fault& fault : day.faults) {
     env_.timeline.At(fault.at, [this, &fault] {
       if (!calm_) Happen(fault);

@@ -214,9 +214,23 @@ void Scheduler::Try() {
   auto pod = queue_.Pop();
   if (pod == nullptr) return Kick();
   busy_ = true;
+  // VolumeBinding and DynamicResources refuse it before any node is looked at. No victims are
+  // looked for, and the nomination stays.
+  if (const kube::NeededObject* missing = env_.api.MissingOf(*pod)) {
+    Fail(*pod, kVolumeBinding,
+         fmt::format("0/{} nodes are available: {} \"{}\" not found.", nodes_.size(),
+                     kube::ResourceOf(missing->kind).plural, missing->name),
+         std::nullopt);
+    return EndCycle();
+  }
   auto cycle = std::make_shared<Cycle>();
   cycle->pod = std::move(pod);
   Begin(cycle);
+}
+
+void Scheduler::OnClaimAdded() {
+  queue_.Move({.what = What::kClaimAdd});
+  Kick();
 }
 
 void Scheduler::EndCycle() {

@@ -4,8 +4,8 @@
 // Modelled plugins: NodeUnschedulable, TaintToleration, NodeAffinity with selectors,
 // NodeResourcesFit with nominated pods counted, required InterPodAffinity, PodTopologySpread with
 // DoNotSchedule, NodeResourcesBalancedAllocation, DefaultPreemption with budgets, and their
-// QueueingHints. Not modelled: volumes, host ports, and any preferred (not required) term. Checked
-// against the real one: docs/simulator.md.
+// QueueingHints. Of volumes and of claims of devices: that they exist. Not modelled: host ports, and
+// any preferred (not required) term. Checked against the real one: docs/simulator.md.
 #pragma once
 
 #include <deque>
@@ -66,6 +66,8 @@ class Scheduler {
     if (kind == Kind::kBudget) return *budgets_watch_;
     return kind == Kind::kNode ? *nodes_watch_ : *pods_watch_;
   }
+  /// A claim that pods wait for was created (ApiServer::SetMissing).
+  void OnClaimAdded();
   /// No pod is being tried, and none will be before something happens, or has waited for so long
   /// that it is tried in any case. Calls of bind may be parked.
   bool Idle() const;

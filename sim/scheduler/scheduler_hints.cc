@@ -60,7 +60,7 @@ bool MayHelp(const ClusterEvent& event, const kube::Pod& pod, Rejectors rejector
   using What = ClusterEvent::What;
   switch (event.what) {
     case What::kAssignedPodDelete:
-      // The real VolumeBinding waits for volumes; the model has none, and no events of them.
+      // The real VolumeBinding waits for volumes; the model has none, but for whether claims exist.
       return (rejectors & (kExtender | kNodeResourcesFit | kVolumeBinding | kNeighbours)) != 0;
     case What::kNodeAdd:
     case What::kNodeUpdate:
@@ -70,6 +70,8 @@ bool MayHelp(const ClusterEvent& event, const kube::Pod& pod, Rejectors rejector
       // Which pods the terms select is not checked: a pod whose terms do not match is tried in
       // vain.
       return (rejectors & (kExtender | kNeighbours)) != 0;
+    case What::kClaimAdd:
+      return (rejectors & kVolumeBinding) != 0;
     case What::kAssignedPodUpdate:
     case What::kPodUpdate:
       break;

@@ -33,6 +33,7 @@ struct ClusterEvent {
     kNodeAdd,
     kNodeUpdate,  ///< Something that scheduling reads was changed.
     kNodeDelete,
+    kClaimAdd,  ///< Of a volume or of devices.
   };
   What what;
   std::shared_ptr<const kube::Node> before{};  ///< For kNodeUpdate.

@@ -54,7 +54,7 @@ Reply InBytes(Environment& env, const kube::Request& request) {
       return {.status = 500, .message = "unreadable"};
     }
     reply.jobs = *std::move(jobs);
-  } else if (request.method == "GET") {
+  } else if (request.method == "GET" && !NeededIn(request)) {
     simdjson::dom::parser parser;
     auto pod = kube::DecodePod(answer.body, parser);
     if (!pod) {
@@ -138,6 +138,14 @@ void ApiClient::Evict(const host::Evict& order, Duration timeout, Wanted wanted,
         return by_delete ? api.EvictByDelete(pod, dry_run) : api.EvictPod(pod, dry_run);
       },
       timeout, std::move(wanted), std::move(done));
+}
+
+void ApiClient::Find(const host::FindObject& order, Duration timeout, Done done) {
+  Send(
+      {.ns = order.ns, .name = order.object.name}, /*is_read=*/true,
+      [&] { return kube::GetNeededRequest(order.ns, order.object); },
+      [order](ApiServer& api) { return api.FindNeeded(order.ns, order.object); }, timeout, {},
+      std::move(done));
 }
 
 void ApiClient::ReadJobs(const host::ReadJobs& order, Duration timeout, Done done) {

@@ -44,6 +44,7 @@ class ApiClient {
                   Wanted wanted, Done done);
   void Mark(const host::MarkVictim& order, Duration timeout, Wanted wanted, Done done);
   void Evict(const host::Evict& order, Duration timeout, Wanted wanted, Done done);
+  void Find(const host::FindObject& order, Duration timeout, Done done);
   void ReadJobs(const host::ReadJobs& order, Duration timeout, Done done);
   void SuspendJob(const host::SuspendJob& order, Duration timeout, Wanted wanted, Done done);
   /// Reads the pod of that name, whatever its UID.

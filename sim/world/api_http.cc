@@ -236,6 +236,10 @@ Reply ApplyToJobs(ApiServer& api, kube::JobKind kind, const kube::Request& reque
 }
 
 Reply Apply(ApiServer& api, const kube::Request& request) {
+  if (const auto needed = NeededIn(request)) {
+    if (request.method != "GET") throw Unknown{request.method};
+    return api.FindNeeded(needed->first, needed->second);
+  }
   if (const auto kind = JobKindOf(request)) return ApplyToJobs(api, *kind, request);
   const auto [pod, subresource] = ParsePath(request.path);
   for (const auto& [key, value] : request.query) {
@@ -271,6 +275,19 @@ json JobsJson(kube::JobKind kind, const std::string& path, const kube::JobList& 
 
 }  // namespace
 
+std::optional<std::pair<std::string, kube::NeededObject>> NeededIn(const kube::Request& request) {
+  for (const kube::NeededKind kind :
+       {kube::NeededKind::kVolumeClaim, kube::NeededKind::kDeviceClaim,
+        kube::NeededKind::kDeviceClaimTemplate}) {
+    const kube::NeededResource& resource = kube::ResourceOf(kind);
+    if (!request.path.starts_with(std::string(resource.group) + "/namespaces/")) continue;
+    const std::vector<std::string> parts = PartsOf(request.path.substr(resource.group.size()));
+    if (parts.size() != 4 || parts[2] != resource.plural) continue;
+    return std::pair(parts[1], kube::NeededObject{.kind = kind, .name = parts[3]});
+  }
+  return std::nullopt;
+}
+
 std::optional<kube::JobKind> JobKindOf(const kube::Request& request) {
   if (request.path.starts_with("/apis/batch/v1/")) return kube::JobKind::kJob;
   if (request.path.starts_with("/apis/jobset.x-k8s.io/v1alpha2/")) return kube::JobKind::kJobSet;
@@ -293,6 +310,14 @@ kube::Response Serve(ApiServer& api, const kube::Request& request, std::string& 
     if (const auto kind = JobKindOf(request); kind && reply.ok()) {
       return {.status = reply.status,
               .body = Bytes(JobsJson(*kind, request.path, reply.jobs)),
+              .retry_after = {}};
+    }
+    if (const auto needed = NeededIn(request); needed && reply.ok()) {
+      return {.status = reply.status,
+              .body = Bytes(
+                  {{"kind", "PartialObjectMetadata"},
+                   {"apiVersion", "meta.k8s.io/v1"},
+                   {"metadata", {{"name", needed->second.name}, {"namespace", needed->first}}}}),
               .retry_after = {}};
     }
     if (!reply.ok() || reply.pod == nullptr) return StatusResponse(reply.status, reply.message);

@@ -180,6 +180,28 @@ void ApiServer::PutJob(kube::JobKind kind, kube::Job job) {
   jobs_.at(static_cast<std::size_t>(kind)).insert_or_assign(key, std::move(job));
 }
 
+void ApiServer::SetMissing(const std::string& ns, const kube::NeededObject& object, bool missing) {
+  if (missing) {
+    missing_.emplace(ns, object);
+  } else {
+    missing_.erase({ns, object});
+  }
+}
+
+Reply ApiServer::FindNeeded(const std::string& ns, const kube::NeededObject& object) const {
+  if (!missing_.contains({ns, object})) return {};
+  return {.status = 404,
+          .message = fmt::format("{} \"{}\" not found", kube::ResourceOf(object.kind).plural,
+                                 object.name)};
+}
+
+const kube::NeededObject* ApiServer::MissingOf(const kube::Pod& pod) const {
+  const auto missing = std::ranges::find_if(pod.needs, [&](const kube::NeededObject& object) {
+    return missing_.contains({pod.meta.ns, object});
+  });
+  return missing == pod.needs.end() ? nullptr : &*missing;
+}
+
 Reply ApiServer::ReadJob(kube::JobKind kind, const std::string& ns, const std::string& name) const {
   const auto job = jobs(kind).find(ns + '/' + name);
   if (job == jobs(kind).end()) return {.status = 404, .message = "no such Job"};

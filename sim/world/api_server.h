@@ -8,9 +8,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "config/policy_configuration.h"
@@ -116,6 +118,12 @@ class ApiServer final : public SchedulerWrites {
     return jobs_.at(static_cast<std::size_t>(kind));
   }
 
+  // --- What pods need beside room. All such objects exist, but for those that are said not to.
+  void SetMissing(const std::string& ns, const kube::NeededObject& object, bool missing);
+  Reply FindNeeded(const std::string& ns, const kube::NeededObject& object) const;
+  /// The first object that the pod needs and that does not exist; nullptr: there is none.
+  const kube::NeededObject* MissingOf(const kube::Pod& pod) const;
+
   // --- Nodes, budgets and the policy.
   void PutNode(kube::Node node);
   void DeleteNode(const std::string& name);
@@ -180,7 +188,8 @@ class ApiServer final : public SchedulerWrites {
   std::map<std::string, std::shared_ptr<const kube::Node>> nodes_;
   std::shared_ptr<const config::PolicyConfiguration> policy_;
   std::map<std::string, std::shared_ptr<const kube::PodDisruptionBudget>> budgets_;
-  std::array<std::map<std::string, kube::Job>, 2> jobs_;  ///< By kube::JobKind.
+  std::array<std::map<std::string, kube::Job>, 2> jobs_;          ///< By kube::JobKind.
+  std::set<std::pair<std::string, kube::NeededObject>> missing_;  ///< With their namespaces.
   std::array<Journal, kKinds> journals_;
   std::array<std::vector<Watcher>, kKinds> watchers_;
 };

@@ -245,6 +245,14 @@ void HostDriver::Do(const host::Evict& order) {
   });
 }
 
+void HostDriver::Do(const host::FindObject& order) {
+  const std::string key = order.ns + "/" + engine::KeyOf(order.object);
+  env_.trace.Say("berth: is there {}", key);
+  Push(key, order.id, [this, order, key] {
+    client_.Find(order, host::kReadTimeout.count(), EndOfJob(order.id, key));
+  });
+}
+
 /// In worlds without objects of that kind nothing is sent.
 void HostDriver::Do(const host::ReadJobs& order) {
   const std::string key = order.ns + "/" + order.name;

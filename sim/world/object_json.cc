@@ -174,6 +174,19 @@ json Spec(const kube::Pod& pod) {
   if (!pod.scheduling_group.empty()) {
     out["schedulingGroup"] = {{"podGroupName", pod.scheduling_group}};
   }
+  json volumes = json::array();
+  json claims = json::array();
+  for (const auto& [kind, name] : pod.needs) {
+    if (kind == kube::NeededKind::kVolumeClaim) {
+      volumes.push_back({{"name", name}, {"persistentVolumeClaim", {{"claimName", name}}}});
+    } else {
+      const bool is_template = kind == kube::NeededKind::kDeviceClaimTemplate;
+      claims.push_back({{"name", name},
+                        {is_template ? "resourceClaimTemplateName" : "resourceClaimName", name}});
+    }
+  }
+  Put(out, "volumes", std::move(volumes));
+  Put(out, "resourceClaims", std::move(claims));
   Put(out, "nodeSelector", pod.spec->node_selector);
   Put(out, "affinity", Affinity(*pod.spec));
   Put(out, "topologySpreadConstraints", List(pod.spec->topology_spread, Spread));
@@ -324,7 +337,7 @@ std::string Bytes(const json& document) {
 
 std::string Difference(const kube::Pod& a, const kube::Pod& b) {
   const auto& [meta, spec, node, scheduler, priority_class, priority, never, gates, group,
-               controller, phase, reason, nominated, scheduled, invalid, devices] = a;
+               controller, phase, reason, nominated, scheduled, invalid, devices, needs] = a;
   Comparison comparison;
   Compare(meta, b.meta, comparison);
   Compare(*spec, *b.spec, comparison);
@@ -340,7 +353,8 @@ std::string Difference(const kube::Pod& a, const kube::Pod& b) {
       .Field("status.reason", reason, b.status_reason)
       .Field("status.nominatedNodeName", nominated, b.nominated_node)
       .Field("status.conditions", scheduled, b.pod_scheduled)
-      .Field("what cannot be read", invalid, b.invalid_request);
+      .Field("what cannot be read", invalid, b.invalid_request)
+      .Field("spec.volumes and spec.resourceClaims", needs, b.needs);
   // For a pod that was made without containers, the document has one.
   if (!devices.empty()) {
     comparison.Field("spec.containers[].resources", devices, b.device_requests);

@@ -43,6 +43,11 @@ class PodBuilder {
   PodBuilder& Annotation(const std::string& key, const std::string& value);
   PodBuilder& Gated() { return Gate("berth.dev/admission"); }
   PodBuilder& Gate(const std::string& gate);
+  /// The pod has a volume of that PersistentVolumeClaim.
+  PodBuilder& Volume(std::string claim) {
+    pod_.needs.push_back({.kind = kube::NeededKind::kVolumeClaim, .name = std::move(claim)});
+    return *this;
+  }
   PodBuilder& Priority(int priority);
   PodBuilder& Scheduler(const std::string& name);
   PodBuilder& On(const std::string& node);

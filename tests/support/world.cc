@@ -27,6 +27,9 @@ std::string Describe(const engine::Action& action) {
       return fmt::format("{} {} for {}{}", a.dry_run ? "try" : "evict", a.pod.name, a.workload,
                          job);
     }
+    std::string operator()(const engine::FindNeeded& a) const {
+      return fmt::format("find {} for {}", engine::KeyOf(a.object), a.workload);
+    }
     std::string operator()(const engine::WarnVictim& a) const {
       return fmt::format("warn {} {}", a.pod.name, a.time.empty() ? "no more" : a.time);
     }
@@ -187,6 +190,12 @@ void World::CarryOut(const engine::Action& action) {
     } else {
       Evict(*eviction);
     }
+  } else if (const auto* question = std::get_if<engine::FindNeeded>(&action)) {
+    if (holds_evictions_) {
+      held_questions_.push_back(*question);
+    } else {
+      Find(*question);
+    }
   } else if (const auto* warning = std::get_if<engine::WarnVictim>(&action)) {
     if (kube::Pod* pod = ByUid(warning->pod.uid)) {
       auto& notes = pod->meta.annotations;
@@ -207,6 +216,7 @@ void World::CarryOut(const engine::Action& action) {
 
 void World::CarryOutEvictions() {
   for (const engine::EvictPod& eviction : std::exchange(held_evictions_, {})) Evict(eviction);
+  for (const engine::FindNeeded& question : std::exchange(held_questions_, {})) Find(question);
   Tick();
 }
 
@@ -232,6 +242,13 @@ void World::Evict(const engine::EvictPod& eviction) {
   }
   engine_->EvictionAnswered(eviction.workload, eviction.id, eviction.pod.uid, eviction.dry_run,
                             accepted, now_);
+}
+
+void World::Find(const engine::FindNeeded& question) {
+  if (!engine_->StillEvicts(question.workload, question.id)) return;
+  const std::string key = engine::KeyOf(question.object);
+  engine_->EvictionAnswered(question.workload, question.id, key, /*dry_run=*/true,
+                            !missing_.contains(key), now_);
 }
 
 void World::Tick() {

@@ -60,7 +60,11 @@ class World {
   void SetWatchDelay(engine::TimePoint delay) { delay_ = delay; }
   /// A PodDisruptionBudget that the engine does not know of forbids the eviction of this pod.
   void Protect(const std::string& pod) { protected_.insert(pod); }
-  /// Evictions, and dry runs of them, are carried out only by CarryOutEvictions.
+  /// There is no object of that key (engine::KeyOf), in no namespace; or there is again.
+  void SetMissing(const std::string& key, bool missing) {
+    missing ? void(missing_.insert(key)) : void(missing_.erase(key));
+  }
+  /// Evictions, and what is asked before them, are carried out only by CarryOutEvictions.
   void HoldEvictions() { holds_evictions_ = true; }
   void CarryOutEvictions();
   /// The pods that are being deleted are gone.
@@ -122,6 +126,7 @@ class World {
   void DeliverDue();
   void CarryOut(const engine::Action& action);
   void Evict(const engine::EvictPod& eviction);
+  void Find(const engine::FindNeeded& question);
   void Post(const std::string& uid, const std::string& node,
             const std::map<std::string, std::string>& annotations);
   kube::Pod* ByUid(std::string_view uid);
@@ -137,6 +142,8 @@ class World {
   std::set<std::string> protected_;
   bool holds_evictions_ = false;
   std::vector<engine::EvictPod> held_evictions_;
+  std::set<std::string> missing_;
+  std::vector<engine::FindNeeded> held_questions_;
   std::map<std::string, kube::Pod> pods_;  ///< By name: names are unique over all namespaces in
                                            ///< tests.
   std::map<std::string, kube::Node> nodes_;

@@ -57,6 +57,9 @@ var (
 		"resource.k8s.io/deviceclasses list", "resource.k8s.io/deviceclasses watch",
 		"resource.k8s.io/resourceslices list", "resource.k8s.io/resourceslices watch",
 		"resource.k8s.io/resourceclaims list", "resource.k8s.io/resourceclaims watch",
+		// Before evictions.
+		"/persistentvolumeclaims get",
+		"resource.k8s.io/resourceclaims get", "resource.k8s.io/resourceclaimtemplates get",
 		// The dialects' objects, all of them where their APIs are served.
 		"kueue.x-k8s.io/localqueues list", "kueue.x-k8s.io/localqueues watch",
 		"scheduling.k8s.io/podgroups list", "scheduling.k8s.io/podgroups watch",

@@ -1,8 +1,10 @@
 package suite
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,6 +126,69 @@ func TestUnbindableVolumeStopsOnlyItsGang(t *testing.T) {
 	s.AllBoundWithin(2*time.Minute, s.Pod("other").GPUs(4).CreateN(3)...)
 	if n := s.EverBound(gang...); n != 0 {
 		t.Errorf("%d members of an incomplete gang were bound", n)
+	}
+}
+
+// boundClaim creates a claim that is bound to a volume, as the controllers leave it.
+func boundClaim(t *testing.T, s *bed.Scenario, name string) {
+	t.Helper()
+	once := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	claim, err := s.Client.CoreV1().PersistentVolumeClaims("default").Create(s.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: new(string), VolumeName: name, AccessModes: once,
+			Resources: corev1.VolumeResourceRequirements{Requests: size},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Client.CoreV1().PersistentVolumes().Create(s.Context(), &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity: size, AccessModes: once,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
+			ClaimRef:               &corev1.ObjectReference{Namespace: "default", Name: name, UID: claim.UID},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Client.CoreV1().PersistentVolumes().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Nobody is evicted for a pod whose volume claim or resource claim does not
+// exist: kube-scheduler would not place it. For one whose claim exists others are.
+func TestNobodyIsEvictedForPodsWithoutTheirClaims(t *testing.T) {
+	s := control.Scenario(t, bed.Options{})
+	s.PriorityClass("high", 100_000)
+	s.Nodes(2).GPUs(8).Create()
+	low := s.Pod("low").GPUs(8).CreateN(2)
+	s.AllBound(low...)
+
+	volume := s.Pod("volume").GPUs(8).Priority("high").Gang("volume", 2).Claim("missing").Gated().CreateN(2)
+	devices := s.Pod("devices").GPUs(8).Priority("high").ClaimTemplate("missing").Gated().Create()
+	for pod, what := range map[*corev1.Pod]string{volume[0]: "PersistentVolumeClaim missing", devices: "ResourceClaimTemplate missing"} {
+		bed.Eventually(t, bed.Timeout, "why "+pod.Name+" names what is missing", func() error {
+			why, err := s.Why(pod)
+			if err != nil {
+				return err
+			}
+			return bed.Unless(strings.Contains(why.Raw, "there is no "+what), "%s", why.Raw)
+		})
+	}
+	s.StayBound(low...)
+	s.NoneBound(append(volume, devices)...)
+
+	boundClaim(t, s, "data")
+	s.AllBound(s.Pod("other").GPUs(8).Priority("high").Claim("data").Gated().Create())
+	if s.Evicted(low[0]) == s.Evicted(low[1]) {
+		t.Error("not exactly one pod was evicted")
 	}
 }
 

@@ -73,6 +73,32 @@ TEST_CASE_METHOD(EvictionsTest, "a dry run writes nothing else", "[unit]") {
   CHECK(answer->accepted == (outcome != WriteOutcome::kRefused));
 }
 
+TEST_CASE_METHOD(EvictionsTest, "only an object that certainly does not exist is missing",
+                 "[unit]") {
+  const engine::FindNeeded question{
+      .workload = "default/gang/g", .id = "p1", .ns = "default", .object = {.name = "data"}};
+  const std::string key = "persistentvolumeclaims/data";
+  evictions.Begin(question);
+  CHECK(Orders() == Texts{"find " + key});
+  SECTION("the API server answers") {
+    const auto outcome = GENERATE(WriteOutcome::kDone, WriteOutcome::kNotFound,
+                                  WriteOutcome::kRefused, WriteOutcome::kConflict);
+    const auto answer = evictions.Finished(last, {.outcome = outcome});
+    REQUIRE(answer);
+    CHECK(answer->what.pod.uid == key);
+    CHECK(answer->what.dry_run);
+    CHECK(answer->accepted == (outcome != WriteOutcome::kNotFound));
+  }
+  SECTION("it does not") {
+    for (int tries = 1; tries < 3; ++tries) {
+      CHECK_FALSE(evictions.Finished(last, {.outcome = WriteOutcome::kUnknown}));
+      CHECK(Orders() == Texts{"find " + key});
+    }
+    CHECK(evictions.Finished(last, {.outcome = WriteOutcome::kUnknown})->accepted);
+  }
+  CHECK(evictions.empty());
+}
+
 TEST_CASE_METHOD(EvictionsTest, "a write whose outcome is not known is done again", "[unit][bug]") {
   const Result unknown{.outcome = WriteOutcome::kUnknown};
   // The answer after three tries of the same write.

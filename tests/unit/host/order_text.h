@@ -26,6 +26,8 @@ inline std::string TextOf(const Order& order) {
         } else if constexpr (std::is_same_v<O, Evict>) {
           const char* verb = o.by_delete ? "delete" : "evict";
           return fmt::format("{} {}", o.dry_run ? "try" : verb, o.pod.name);
+        } else if constexpr (std::is_same_v<O, FindObject>) {
+          return fmt::format("find {}", engine::KeyOf(o.object));
         } else if constexpr (std::is_same_v<O, ReadJobs>) {
           const char* kind = o.kind == kube::JobKind::kJobSet ? "jobset" : "job";
           if (!o.name.empty()) return fmt::format("read {} {}", kind, o.name);

@@ -78,6 +78,10 @@ json FullPod() {
          "resources": {"requests": {"cpu": "500m"}}},
         {"name": "setup", "ports": [{"hostPort": 9001}],
          "resources": {"requests": {"cpu": "1"}}}],
+      "volumes": [{"name": "a", "emptyDir": {}},
+                  {"name": "b", "persistentVolumeClaim": {"claimName": "data"}}],
+      "resourceClaims": [{"name": "x", "resourceClaimName": "nic"},
+                         {"name": "y", "resourceClaimTemplateName": "gpus"}],
       "overhead": {"cpu": "250m"},
       "resources": {}
     },
@@ -106,6 +110,10 @@ TEST_CASE("a pod: identity, place and state", "[unit][kube]") {
   CHECK(pod->meta.labels == StringMap{{"app", "train"}, {"rank", "0"}});
   CHECK(pod->meta.annotations ==
         StringMap{{"berth.dev/gang", "train"}, {"kueue.x-k8s.io/queue-name", "q"}});
+  CHECK(pod->needs ==
+        std::vector<NeededObject>{{.kind = NeededKind::kVolumeClaim, .name = "data"},
+                                  {.kind = NeededKind::kDeviceClaim, .name = "nic"},
+                                  {.kind = NeededKind::kDeviceClaimTemplate, .name = "gpus"}});
   REQUIRE(pod->controller.has_value());
   CHECK(pod->controller->kind == "Job");
   CHECK(pod->controller->uid == "o1");

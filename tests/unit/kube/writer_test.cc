@@ -263,6 +263,27 @@ TEST_CASE("a Job is suspended with a label, and resumed without it, as it was re
         WriteOutcome::kConflict);
 }
 
+TEST_CASE("an object that pods need is looked for by its name", "[kube][writer]") {
+  const NeededObject volume{.kind = NeededKind::kVolumeClaim, .name = "data"};
+  const NeededObject devices{.kind = NeededKind::kDeviceClaimTemplate, .name = "gpus"};
+  Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}"),
+           FakeReply::Status(404, "NotFound", R"(persistentvolumeclaims "data" not found)"),
+           FakeReply::Status(404, "NotFound", "the server could not find the requested resource"),
+           FakeReply::Status(403, "Forbidden", "no")});
+  CHECK(bed.writer->GetNeeded("team", volume, {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.writer->GetNeeded("team", devices, {}).outcome == WriteOutcome::kDone);
+  const auto requests = bed.server.Requests();
+  CHECK(requests.at(0).path == "/api/v1/namespaces/team/persistentvolumeclaims/data");
+  CHECK(requests.at(0).headers.at("accept") ==
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
+  CHECK(requests.at(1).path ==
+        "/apis/resource.k8s.io/v1/namespaces/team/resourceclaimtemplates/gpus");
+  CHECK(bed.writer->GetNeeded("team", volume, {}).outcome == WriteOutcome::kNotFound);
+  CHECK(bed.writer->GetNeeded("team", devices, {}).outcome == WriteOutcome::kRefused);  // no kind
+  CHECK(bed.writer->GetNeeded("team", volume, {}).status == 403);
+  CHECK(bed.writer->GetNeeded("team", {.name = ".."}, {}).outcome == WriteOutcome::kRefused);
+}
+
 TEST_CASE("Jobs are read by name, or those with a label", "[kube][writer]") {
   Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}"), FakeReply::Json("{}")});
   CHECK(bed.writer->GetJob(JobKind::kJob, "team", "j", {}).outcome == WriteOutcome::kDone);

@@ -204,6 +204,12 @@ func (b *PodBuilder) Claim(name string) *PodBuilder {
 	return b
 }
 
+// ClaimTemplate asks for a ResourceClaim that is made from the template.
+func (b *PodBuilder) ClaimTemplate(name string) *PodBuilder {
+	b.pod.Spec.ResourceClaims = append(b.pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: name, ResourceClaimTemplateName: &name})
+	return b
+}
+
 // HostPort makes the pod listen on a port of its node.
 func (b *PodBuilder) HostPort(port int32) *PodBuilder {
 	b.pod.Spec.Containers[0].Ports = append(b.pod.Spec.Containers[0].Ports, corev1.ContainerPort{ContainerPort: port, HostPort: port})

@@ -92,11 +92,13 @@ TEST_CASE("a pod comes back as it was", "[replay]") {
       .nominated_node = "other",
       .pod_scheduled = kube::PodScheduled{true, "r", "m", 1'777'636'800'000},
       .invalid_request = "why",
-      .device_requests = {{.container = "main", .resource = "x/y", .amount = 2000, .init = true}}};
+      .device_requests = {{.container = "main", .resource = "x/y", .amount = 2000, .init = true}},
+      .needs = {{.kind = kube::NeededKind::kDeviceClaim, .name = "nic"}}};
   const kube::Pod back = Back(pod);
   CheckMeta(back.meta);
   CHECK(*back.spec == spec);
   CHECK(back.node_name == pod.node_name);
+  CHECK(back.needs == pod.needs);
   CHECK(back.scheduler_name == pod.scheduler_name);
   CHECK(back.priority_class == pod.priority_class);
   CHECK(back.priority == pod.priority);
