@@ -148,7 +148,10 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
   const bool leaving = object.meta.deletion.has_value() ||
                        object.phase == kube::PodPhase::kSucceeded ||
                        object.phase == kube::PodPhase::kFailed;
-  if (!fresh && leaving) LogEnd(*known, now);
+  if (!fresh && leaving) {
+    LogEnd(*known, now);
+    NoteEnd(*known, now);
+  }
   NoticeRejection(object, now);
   const bool was_leaving = !fresh && known->terminating();
   const NodeIndex old_node = fresh ? cluster::kNoNode : known->node;
@@ -257,6 +260,7 @@ void Engine::ForgetPod(std::string_view uid, TimePoint now) {
     return;
   }
   LogEnd(*pod, now);
+  NoteEnd(*pod, now);
   const std::string key = pod->workload == nullptr ? std::string() : pod->workload->key;
   const bool asked_device = pod->shape->asks_device;
   ResolveTickets(uid, ResolveBind::Resolution::kError, "the pod was deleted");

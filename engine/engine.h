@@ -344,7 +344,6 @@ class Engine : private cluster::StoreListener {
   void GiveUpPlaces(const cluster::Workload& workload);
   void LeavePlan(const cluster::PodInfo& pod, const PlanEnd& end);
   void Dissolve(const cluster::Workload& workload, const PlanEnd& end, bool hold, TimePoint now);
-  void RefrainFromEvicting(const cluster::Workload& workload, TimePoint now);
   void Pause(const cluster::Workload& workload, TimePoint held, TimePoint now);
   void BeginIncarnation(const cluster::Workload& workload, TimePoint now);
 
@@ -378,7 +377,8 @@ class Engine : private cluster::StoreListener {
   std::optional<Eviction> AnsweredBefore(const cluster::PodInfo& pod,
                                          const VictimMap& candidates) const;
   std::optional<Reservation> DecideOwnEviction(const cluster::PodInfo& pod, TimePoint now);
-  std::optional<Eviction> OnOneNode(const Reservation& own, const VictimMap& candidates) const;
+  std::optional<Eviction> OnOneNode(const Reservation& own, const VictimMap& candidates,
+                                    TimePoint now) const;
   VictimMap AnswerOf(Eviction eviction) const;
   void HoldRoomOf(const Eviction& eviction, const cluster::PodInfo& pod, TimePoint now);
   bool VictimsEnd(const Plan& plan) const;
@@ -401,8 +401,6 @@ class Engine : private cluster::StoreListener {
   void ReleaseFromSpared(TimePoint now);
   void GiveUpPlannedOf(const cluster::Workload& gang);
   void RecheckEvicting(TimePoint now);
-  void LookForNeeded(const cluster::Workload& workload);
-  void LacksNeeded(const cluster::Workload& workload, const std::string& key, TimePoint now);
   void OrderEviction(const cluster::Workload& workload, const cluster::PodInfo& victim,
                      JobsToSuspend* jobs);
   void GoOnEvicting(const cluster::Workload& workload, TimePoint now);
@@ -413,6 +411,15 @@ class Engine : private cluster::StoreListener {
   void LookForHeirs(const cluster::Workload& workload);
   void LookForHeirsOf(const std::string& victim);
   void AfterLastVictim(const cluster::Workload& workload, TimePoint now);
+
+  // eviction_holds.cc
+  void NoteEnd(const cluster::PodInfo& pod, TimePoint now);
+  bool PodsEnd(TimePoint now) const;
+  bool WaitsForEnds(const cluster::Workload& workload, TimePoint now);
+  void EvictNobodyBefore(const cluster::Workload& workload, TimePoint from);
+  void LookForNeeded(const cluster::Workload& workload);
+  void LacksNeeded(const cluster::Workload& workload, const std::string& key, TimePoint now);
+  void RefrainFromEvicting(const cluster::Workload& workload, TimePoint now);
 
   // eviction_marks.cc
   void NoteMarked();
@@ -473,8 +480,9 @@ class Engine : private cluster::StoreListener {
   SweepOf sweep_due_ = SweepOf::kNobody;  ///< Starts when the line is empty.
   bool more_changed_ = false;             ///< Some changed workloads are left for the next pass.
   std::uint64_t swept_free_generation_ = 0;
-  std::int64_t spent_ = 0;   ///< In this pass; see Options::pass_budget.
-  TimePoint passed_at_ = 0;  ///< The time of the last pass.
+  std::int64_t spent_ = 0;      ///< In this pass; see Options::pass_budget.
+  TimePoint passed_at_ = 0;     ///< The time of the last pass.
+  TimePoint pod_ended_at_ = 0;  ///< See NoteEnd.
   std::set<const cluster::Workload*, cluster::ByKey> planned_;   ///< Workloads that have a plan.
   std::set<const cluster::Workload*, cluster::ByKey> awaiting_;  ///< Whose plans have victims.
   /// By the key of a workload: UIDs of pods that an earlier process evicted for it.

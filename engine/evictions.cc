@@ -27,8 +27,6 @@ namespace {
 
 /// A pod whose eviction was refused is no victim for so long.
 constexpr TimePoint kSparedFor = 60'000;
-/// An object that pods need and that does not exist is looked for again after that time.
-constexpr TimePoint kLookAgainAfter = 60'000;
 
 /// One more pod is evicted for the plan of `preemptor`.
 void AddVictim(States& states, const PodInfo& pod, const Workload& preemptor) {
@@ -115,32 +113,6 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
   }
   if (!decision.evicts.empty()) LookForNeeded(workload);
   for (const PodInfo* pod : decision.evicts) OrderEviction(workload, *pod, nullptr);
-}
-
-/// Asks for the objects that kube-scheduler would not place the pods without.
-void Engine::LookForNeeded(const Workload& workload) {
-  Plan& plan = *states_[workload].plan;
-  for (const Assignment& place : plan.assignments) {
-    const kube::Pod& pod = place.pod->object;
-    for (const kube::NeededObject& object : pod.needs) {
-      if (!plan.evictions.unanswered.insert(KeyOf(object)).second) continue;
-      actions_.push_back(FindNeeded{
-          .workload = workload.key, .id = plan.evictions.id, .ns = pod.meta.ns, .object = object});
-    }
-  }
-}
-
-/// There is no such object: nobody is evicted for the workload, until it is looked for again.
-void Engine::LacksNeeded(const Workload& workload, const std::string& key, TimePoint now) {
-  WorkloadState& state = states_[workload];
-  for (const Assignment& place : state.plan->assignments) {
-    for (const kube::NeededObject& object : place.pod->object.needs) {
-      if (KeyOf(object) == key) state.lacks = object;
-    }
-  }
-  state.evicts_from = now + kLookAgainAfter;
-  timers_.At(state.evicts_from, workload.key);
-  Dissolve(workload, plan_ends::kLacksObject, /*hold=*/false, now);
 }
 
 /// `jobs`: null for a dry run.
@@ -262,7 +234,8 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& id, con
     return LookForHeirs(workload);
   }
   if (!dry_run) plan.evictions.accepted.insert(uid);
-  if (!plan.evictions.unanswered.empty() || (dry_run && Warns(workload, now))) return;
+  if (!plan.evictions.unanswered.empty()) return;
+  if (dry_run && (Warns(workload, now) || WaitsForEnds(workload, now))) return;
   SendEvictions(workload);
   LookForHeirs(workload);
 }

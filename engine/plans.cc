@@ -233,18 +233,6 @@ void Engine::Dissolve(const Workload& workload, const PlanEnd& end, bool hold, T
   SetVerdict(workload, {.reason = ReasonId::kRefusedByScheduler, .want = workload.min_member});
 }
 
-/// kube-scheduler does not take the work, for a reason that Berth does not know. If pods were
-/// evicted for it, others are not for 10 minutes, doubled each time, at most for a day.
-void Engine::RefrainFromEvicting(const Workload& workload, TimePoint now) {
-  WorkloadState& state = states_[workload];
-  if (state.plan->evictions.accepted.size() + state.plan->inherited == 0) return;
-  state.evicts_from =
-      now + std::min(600'000LL << std::min(state.evicted_in_vain, 10), 86'400'000LL);
-  ++state.evicted_in_vain;
-  state.lacks.reset();
-  timers_.At(state.evicts_from, workload.key);
-}
-
 /// Delays the next plan after a failed one that had `held` its room for that long: 10 s, doubled
 /// each time, at most 10 min or, if that is longer, nine times `held`, so that room is held for at
 /// most a tenth of the time (I6).

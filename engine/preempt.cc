@@ -49,7 +49,7 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
   if (states_[*pod->workload].hold_until > now || BacksOff(*pod->workload, now)) return {};
   if (const auto before = AnsweredBefore(*pod, candidates)) return AnswerOf(*before);
   if (auto own = DecideOwnEviction(*pod, now)) {
-    std::optional<Eviction> eviction = OnOneNode(*own, candidates);
+    std::optional<Eviction> eviction = OnOneNode(*own, candidates, now);
     own->by_scheduler = eviction.has_value();
     // kube-scheduler nominates it where it evicts; otherwise the pod must be told of its place.
     Commit(*pod->workload, *own, eviction ? pod : nullptr, now);
@@ -94,14 +94,15 @@ std::optional<Reservation> Engine::DecideOwnEviction(const PodInfo& pod, TimePoi
 }
 
 /// The victims, if kube-scheduler can evict them: they all are on the node of the pod, which it
-/// offers, belong to the same queue, end whole, and need no warning.
-std::optional<Eviction> Engine::OnOneNode(const Reservation& own,
-                                          const VictimMap& candidates) const {
+/// offers, belong to the same queue, end whole, and need no warning; and if no pods have just
+/// ended, for which Berth waits.
+std::optional<Eviction> Engine::OnOneNode(const Reservation& own, const VictimMap& candidates,
+                                          TimePoint now) const {
   const policy::Placed& place = own.placed.front();
   const auto fits = [&](const PodInfo* victim) {
     return victim->node == place.node && victim->charged_queue == place.pod->queue;
   };
-  if (store_.policy().eviction.warning.count() > 0) return std::nullopt;
+  if (store_.policy().eviction.warning.count() > 0 || PodsEnd(now)) return std::nullopt;
   if (own.evicts.empty() || !own.surplus.empty() || !own.displaced.empty() || !own.yields.empty() ||
       !candidates.contains(store_.node(place.node).name) ||
       !std::ranges::all_of(own.evicts, fits)) {

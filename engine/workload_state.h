@@ -101,7 +101,8 @@ class Assignments {
 enum class Evicting : std::uint8_t {
   kNo,      ///< Nobody is evicted, or kube-scheduler does that.
   kDryRun,  ///< It is asked whether all evictions would be done.
-  kWarned,  ///< The victims know when they are to be evicted. Then all is judged again.
+  kWarned,  ///< The victims know when they are to be evicted, or others have just ended. After
+            ///< that time all is judged again.
   kSent,    ///< The evictions are under way or done: the room is the plan's until its members are
             ///< bound, or until it is inherited.
 };
@@ -171,6 +172,7 @@ struct WorkloadState {
   /// Why: the object that a pod of it needs, and that there is none of; nullopt: kube-scheduler did
   /// not take it when pods had been evicted for it.
   std::optional<kube::NeededObject> lacks{};
+  TimePoint evicts_at_most = 0;  ///< It waits for others that end until then, and not longer.
   TimePoint pending_since = 0;
   /// For an elastic gang that has its minimum: `gathered` is its number of members when it last
   /// grew, `settled_at` is the time until which it waits for more (0: it does not wait), and

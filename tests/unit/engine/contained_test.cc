@@ -330,6 +330,7 @@ TEST_CASE("nobody is evicted from a node that cools for the preemptor", "[unit][
   w.Add(MakePod("next").Gpu(8).Priority(100));
   REQUIRE(w.Filter("next").kept.empty());
   CHECK(w.engine().Preempt("uid-next", {{"n", {.uids = {"uid-low"}}}}, w.now()).empty());
+  w.Advance(1'000);  // p has just ended
   w.Add(MakePod("other").Gpu(7).Cpu("1").Priority(100));
   w.Add(MakePod("lower").Gpu(7).On("n").Priority(0));
   CHECK(w.engine().Preempt("uid-other", {{"n", {.uids = {"uid-lower"}}}}, w.now()).size() == 1);

@@ -179,6 +179,7 @@ TEST_CASE("room that comes anyway is waited for", "[unit][engine]") {
   EvictionsWorld w(3);
   w.Add(MakePod("ends").Gpu(8).On("n2"));
   w.Terminate("ends");
+  w.Advance(1'000);
   w.Add(EvictionsWorld::Low(9).On("n0").Gpu(1).Gang("", 0));
   SECTION("it is enough") {
     w.Add(MakePod("single").Gpu(8).Gang("h", 1).Gated().Priority(10));
@@ -212,6 +213,7 @@ TEST_CASE("a job of the same user that ends elsewhere is waited for", "[unit][en
   w.Add(of("cid", "kept", 4).Priority(10).On("n0"));
   w.Add(of("bob", "low", 8).On("n1"));
   w.Terminate("ends");
+  w.Advance(1'000);
   w.Add(of("ann", "high", 8).Gang("h", 1).Priority(10).Gated());
   w.Tick();
   CHECK(w.LogOf("evict ") == Lines{"evict low for default/gang/h"});

@@ -87,6 +87,7 @@ TEST_CASE("members that the minimum lacks get room together or not at all", "[un
   const auto with = [](int quota_of_a) {
     Lacking w(Queues(quota_of_a, 16));
     w.Delete("m1");
+    w.Advance(1'000);
     w.Add(MakePod("z").Ns("a").Gpu(4).On("n0"));
     for (int i = 2; i < 4; ++i) w.Add(Lacking::Member(i));
     w.Tick();
@@ -102,6 +103,7 @@ TEST_CASE("nobody ends if one of the members is gone before the evictions are se
   Lacking w(Queues(12, 16));
   w.HoldEvictions();
   w.Delete("m1");
+  w.Advance(1'000);
   w.Add(MakePod("z").Ns("a").Gpu(4).On("n0"));
   for (int i = 2; i < 4; ++i) w.Add(Lacking::Member(i));
   w.Tick();
@@ -232,6 +234,7 @@ TEST_CASE("evictions that a gang no longer needs are not sent when it needs othe
   REQUIRE(w.evictions() == 4);
   w.Delete("m2");
   for (int i = 8; i < 12; ++i) w.Delete(fmt::format("x{}", i));
+  w.Advance(1'000);
   w.Add(Lacking::Member(3).Gpu(6));  // 4 are free on n2
   const auto ending = [&] {
     return std::ranges::count_if(

@@ -376,6 +376,7 @@ TEST_CASE("for a gated pod Berth itself evicts in its queue", "[unit][engine]") 
   SECTION("a gang whole, if no single pod will do") {
     Gate w;
     for (const char* low : {"low1", "low2"}) w.Delete(low);
+    w.Advance(1'000);
     w.Add(MakePod("gan0").Gpu(8).Gang("g", 2).Queue("a").On("n1"));
     w.Add(MakePod("gan1").Gpu(8).Gang("g", 2).Queue("a").On("n2"));
     w.Tick();

@@ -395,7 +395,7 @@ TEST_CASE("what ends on a lost node is nobody's share", "[unit][engine][bug]") {
   SECTION("it is cordoned") { w.Add(MakeNode("n0").Gpu(8).Cordoned()); }
   SECTION("it is deleted") { w.Remove("n0"); }
   w.Terminate("x-n0");
-  w.Tick();
+  w.Advance(1'000);
   w.Add(Reclaim::Mine("y", 8));
   w.Tick();
   CHECK(w.LogOf("evict ").size() == 1);  // of 16 GPUs each queue has a share of 8

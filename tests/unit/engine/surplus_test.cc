@@ -135,7 +135,7 @@ TEST_CASE("members that have succeeded count towards the minimum", "[unit][engin
   w.Schedule();
   REQUIRE(w.Bound(2));
   w.Change("m0", [](kube::Pod& pod) { pod.phase = kube::PodPhase::kSucceeded; });
-  w.Tick();
+  w.Advance(1'000);
   w.Want(2);
   CHECK(w.Evicted() == (min == 2 ? Lines{"m2"} : Lines{"m1", "m2"}));
 }

@@ -169,6 +169,7 @@ TEST_CASE("a new process withdraws what nobody needs", "[unit][engine]") {
 TEST_CASE("who was warned goes before who was not", "[unit][engine]") {
   Warnings w(3);
   for (const char* pod : {"l0", "l1"}) w.Delete(pod);
+  w.Advance(1'000);
   w.Add(MakePod("a").Gpu(8).On("n0"));
   w.Add(MakePod("x").Gpu(8).Priority(99).On("n1"));
   w.Add(MakePod("y").Gpu(8).Priority(99).On("n2"));
@@ -277,6 +278,7 @@ TEST_CASE("a plan whose victims have ended by themselves is like any other",
 TEST_CASE("kube-scheduler evicts nobody who must be warned", "[unit][engine]") {
   Warnings w;
   for (const char* pod : {"l0", "l1"}) w.Delete(pod);
+  w.Advance(1'000);
   w.Add(MakePod("a").Gpu(8).On("n0"));
   w.Add(MakePod("b").Gpu(8).On("n1"));
   w.Add(MakePod("p").Gpu(8).Priority(10));

@@ -1,0 +1,95 @@
+// Engine, part: when nobody is evicted for work although that would help it. While pods end, others
+// may be about to end, too, and leave all the room that it needs. If a claim that its pods name
+// does not exist, kube-scheduler would not place it. And if kube-scheduler did not take it when
+// others had been evicted for it, they would be evicted in vain once more.
+#include <algorithm>
+
+#include "engine/decide.h"
+#include "engine/engine.h"
+
+namespace berth::engine {
+
+using cluster::PodInfo;
+using cluster::Workload;
+
+namespace {
+
+/// An object that pods need and that does not exist is looked for again after that time.
+constexpr TimePoint kLookAgainAfter = 60'000;
+
+/// The pods of a gang, or of a Job, end one after the other. Nobody is evicted until none has ended
+/// for kPodsEnd, but no longer than kPodsEndAtMost.
+constexpr TimePoint kPodsEnd = 1'000;
+constexpr TimePoint kPodsEndAtMost = 3'000;
+
+}  // namespace
+
+/// The pod ends, or is gone. Nobody knew that it would if it was not deleted before, nor evicted by
+/// Berth or kube-scheduler.
+void Engine::NoteEnd(const PodInfo& pod, TimePoint now) {
+  if (!pod.bound() || !pod.shape->asks_device || pod.terminating()) return;
+  const bool evicted = std::ranges::any_of(awaiting_, [&](const Workload* workload) {
+    return std::ranges::count(states_.At(*workload).plan->victims, pod.object.meta.uid) > 0;
+  });
+  if (!evicted && states_.At(pod).victim_of.empty()) pod_ended_at_ = now;
+}
+
+bool Engine::PodsEnd(TimePoint now) const { return now < pod_ended_at_ + kPodsEnd; }
+
+/// Whether pods have just ended, so that nobody is evicted for the workload yet. Its plan keeps its
+/// places, and is judged again in a moment, as after warnings.
+bool Engine::WaitsForEnds(const Workload& workload, TimePoint now) {
+  if (!PodsEnd(now)) return false;
+  WorkloadState& state = states_[workload];
+  // It has waited for others to end, and goes on; unless that was on an earlier occasion.
+  if (state.evicts_at_most + kPodsEndAtMost < now) state.evicts_at_most = now + kPodsEndAtMost;
+  const TimePoint until = std::min(pod_ended_at_ + kPodsEnd, state.evicts_at_most);
+  if (until <= now) return false;
+  state.plan->evictions.stage = Evicting::kWarned;
+  state.plan->expires = until;
+  timers_.At(until, workload.key);
+  return true;
+}
+
+void Engine::EvictNobodyBefore(const Workload& workload, TimePoint from) {
+  states_[workload].evicts_from = from;
+  timers_.At(from, workload.key);
+}
+
+/// Asks for the objects that kube-scheduler would not place the pods without.
+void Engine::LookForNeeded(const Workload& workload) {
+  Plan& plan = *states_[workload].plan;
+  for (const Assignment& place : plan.assignments) {
+    const kube::Pod& pod = place.pod->object;
+    for (const kube::NeededObject& object : pod.needs) {
+      if (!plan.evictions.unanswered.insert(KeyOf(object)).second) continue;
+      actions_.push_back(FindNeeded{
+          .workload = workload.key, .id = plan.evictions.id, .ns = pod.meta.ns, .object = object});
+    }
+  }
+}
+
+/// There is no such object: nobody is evicted for the workload, until it is looked for again.
+void Engine::LacksNeeded(const Workload& workload, const std::string& key, TimePoint now) {
+  WorkloadState& state = states_[workload];
+  for (const Assignment& place : state.plan->assignments) {
+    for (const kube::NeededObject& object : place.pod->object.needs) {
+      if (KeyOf(object) == key) state.lacks = object;
+    }
+  }
+  EvictNobodyBefore(workload, now + kLookAgainAfter);
+  Dissolve(workload, plan_ends::kLacksObject, /*hold=*/false, now);
+}
+
+/// kube-scheduler does not take the work, for a reason that Berth does not know. If pods were
+/// evicted for it, others are not for 10 minutes, doubled each time, at most for a day.
+void Engine::RefrainFromEvicting(const Workload& workload, TimePoint now) {
+  WorkloadState& state = states_[workload];
+  if (state.plan->evictions.accepted.size() + state.plan->inherited == 0) return;
+  EvictNobodyBefore(workload,
+                    now + std::min(600'000LL << std::min(state.evicted_in_vain, 10), 86'400'000LL));
+  ++state.evicted_in_vain;
+  state.lacks.reset();
+}
+
+}  // namespace berth::engine
