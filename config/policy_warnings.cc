@@ -153,14 +153,20 @@ void FindUselessClasses(const PolicyConfiguration& policy, std::vector<std::stri
   }
 }
 
-/// Flavors behind one that takes every node.
+/// Flavors behind one that takes all of their nodes.
 void FindShadowedFlavors(const PolicyConfiguration& policy, std::vector<std::string>& warnings) {
-  const auto all = std::ranges::find_if(
-      policy.flavors, [](const Flavor& flavor) { return flavor.node_selector.empty(); });
-  if (all == policy.flavors.end() || std::next(all) == policy.flavors.end()) return;
-  warnings.push_back(
-      fmt::format("flavors: {} has no nodeSelector, so no node is of {}, which comes behind it",
-                  all->name, std::next(all)->name));
+  const auto& flavors = policy.flavors;
+  for (auto later = flavors.begin(); later != flavors.end(); ++later) {
+    const auto takes_all = [&](const Flavor& earlier) {
+      return std::ranges::includes(later->node_selector, earlier.node_selector);
+    };
+    const auto first = std::find_if(flavors.begin(), later, takes_all);
+    if (first == later) continue;
+    const std::string_view why =
+        first->node_selector.empty() ? "has no nodeSelector" : "selects every node that it selects";
+    warnings.push_back(fmt::format("flavors: no node is of {}: {}, which comes before it, {}",
+                                   later->name, first->name, why));
+  }
 }
 
 /// A quota without a limit of the same resource.
@@ -201,8 +207,9 @@ std::vector<std::string> PolicyWarnings(const PolicyConfiguration& policy) {
   for (const Queue& queue : policy.queues) children[queue.parent].push_back(&queue);
   const bool tree = children.size() > 1;
   for (const Queue& queue : policy.queues) {
-    // In a flat list a queue without namespaces is often a placeholder.
-    if (tree && AdmitsNobody(queue) && !children.contains(queue.name)) {
+    // In a flat list a queue without namespaces and quota is often a placeholder.
+    const bool meant = tree || !QuotasOf(queue).empty();
+    if (meant && AdmitsNobody(queue) && !children.contains(queue.name)) {
       warnings.push_back(fmt::format(
           "queues: nobody can use {}: it has no namespaces, and no queue is below it", queue.name));
     }

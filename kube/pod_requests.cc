@@ -69,6 +69,7 @@ void ApplyPodLevel(const PodResources& pod, ResourceList& requests) {
 std::string InvalidIn(const ContainerResources& container) {
   for (const ResourceList* list : {&container.requests, &container.limits}) {
     for (const auto& [name, amount] : *list) {
+      if (amount == std::numeric_limits<std::int64_t>::max()) return name + " is too large";
       if (IsExtendedResource(name) && amount % 1000 != 0) {
         return name + ": " + Format(name, amount) + " is not a whole number";
       }

@@ -87,7 +87,12 @@ TEST_CASE("flavors that are promised more than there is", "[unit][config]") {
 TEST_CASE("flavors and classes without effect", "[unit][config]") {
   CHECK(OfTree("flavors: [{name: all}, {name: x, nodeSelector: {m: x}}]\n") ==
         std::vector<std::string>{
-            "flavors: all has no nodeSelector, so no node is of x, which comes behind it"});
+            "flavors: no node is of x: all, which comes before it, has no nodeSelector"});
+  CHECK(
+      OfTree("flavors: [{name: x, nodeSelector: {m: x}}, {name: y, nodeSelector: {m: x, n: y}}, "
+             "{name: z, nodeSelector: {n: y}}]\n") ==
+      std::vector<std::string>{"flavors: no node is of y: x, which comes before it, selects every "
+                               "node that it selects"});
   const std::string classes = "classes: [{name: web, preemptible: false}, {name: batch}]\n";
   CHECK(OfTree("- {name: a, namespaces: [a], nonPreemptible: deny, classes: [web]}\n" + classes) ==
         std::vector<std::string>{"queues: a admits only classes that are not preemptible, and has "
@@ -178,6 +183,9 @@ TEST_CASE("a queue that nobody can use", "[unit][config]") {
   CHECK(OfTree("- {name: a, parent: b, namespaces: [x]}\n- {name: b}\n- {name: c, parent: b}") ==
         std::vector<std::string>{
             "queues: nobody can use c: it has no namespaces, and no queue is below it"});
+  CHECK(OfTree("- {name: a, quota: {nvidia.com/gpu: 8}}\n- {name: b}\n") ==
+        std::vector<std::string>{
+            "queues: nobody can use a: it has no namespaces, and no queue is below it"});
 }
 
 TEST_CASE("what all quotas promise is added up from the top of the tree", "[config]") {

@@ -156,6 +156,7 @@ TEST_CASE("devices are asked for in wholes, with request = limit", "[unit][kube]
       {Limited({{"cpu", 500}}, {{"cpu", 1500}}), ""},  // Not a device.
       {Limited({{kGpu, 1000}}, {{kGpu, 2000}}), "nvidia.com/gpu: request 1 is not limit 2"},
       {Limited({}, {{kGpu, 500}}), "nvidia.com/gpu: 500m is not a whole number"},
+      {Asks({{kGpu, std::numeric_limits<std::int64_t>::max()}}), "nvidia.com/gpu is too large"},
       {Asks({{kGpu, 1500}}), "nvidia.com/gpu: 1500m is not a whole number"},
   };
   for (const Row& row : rows) {
