@@ -201,6 +201,11 @@ struct RecoverDecision {
 /// The places that members of a started gang claim under the plan of a bound member.
 RecoverDecision DecideRecover(const View& view, const cluster::Workload& workload);
 
+/// The verdict on a workload that is not planned before state.hold_until: its plans failed, or it
+/// was evicted.
+cluster::Verdict CoolingDown(const cluster::Workload& workload, const WorkloadState& state,
+                             TimePoint now);
+
 // --- In-tree groups: see in_tree.cc.
 
 /// Checks the quota for the unplaced members that the minimum still needs, or for one if it needs

@@ -22,6 +22,10 @@ TimePoint StuckAt(const cluster::Store& store, const PodInfo& pod) {
   return *pod.object.meta.deletion + store.policy().eviction.stuck_after.count();
 }
 
+bool IsStuck(const View& view, const PodInfo& pod) {
+  return pod.terminating() && StuckAt(view.store, pod) < view.now;
+}
+
 Evicting StageOf(const View& view, const PodInfo& pod) {
   const cluster::Workload* of = view.store.FindWorkload(view.states.At(pod).victim_of);
   if (of == nullptr) return Evicting::kNo;

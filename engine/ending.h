@@ -42,6 +42,9 @@ class Ended {
 /// does not end by itself: its room is not expected any more.
 TimePoint StuckAt(const cluster::Store& store, const cluster::PodInfo& pod);
 
+/// Whether that is so of the pod, which may also not terminate at all.
+bool IsStuck(const View& view, const cluster::PodInfo& pod);
+
 /// How far the evictions are of the plan for which the pod is to be evicted; kNo: of none.
 Evicting StageOf(const View& view, const cluster::PodInfo& pod);
 

@@ -294,6 +294,7 @@ std::optional<Reservation> DecideResumedStart(const View& view, const Workload& 
   if (sources.others) exchange = ExchangeOf(view, workload, view.fair_shares.Now(view.now));
   std::optional<policy::Losable> losable;
   if (exchange) losable.emplace(*exchange);
+  std::erase_if(marked, [&](const PodInfo* pod) { return IsStuck(view, *pod); });
   // A mark is only a claim: who does not end yet must be one that may be evicted.
   const std::set<const PodInfo*> rest = RestOf(marked);
   const auto goes_on = [&](const PodInfo* pod) { return pod->terminating() || rest.contains(pod); };

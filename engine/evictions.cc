@@ -106,8 +106,11 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
   }
   if (resumed) {
     for (const PodInfo* pod : decision.evicts) {
-      if (pod->terminating()) plan.evictions.accepted.insert(pod->object.meta.uid);
+      if (!pod->terminating()) continue;
+      plan.evictions.accepted.insert(pod->object.meta.uid);
+      plan.expires = std::min(plan.expires, StuckAt(store_, *pod) + 1);
     }
+    timers_.At(plan.expires, workload.key);
     SendEvictions(workload);
     return LookForHeirs(workload);
   }
@@ -336,7 +339,7 @@ void Engine::GoOnEvicting(const Workload& workload, TimePoint now) {
     return plan.made + store_.policy().eviction.stuck_after.count() < now;
   };
   if (std::ranges::any_of(plan.victims, is_stuck)) {
-    return Dissolve(workload, plan_ends::kVictimsStuck, /*hold=*/true, now);
+    return Dissolve(workload, plan_ends::kVictimsStuck, /*hold=*/false, now);
   }
   plan.expires = now + store_.policy().gang.plan_timeout.count();
   for (const std::string& uid : plan.victims) {

@@ -35,20 +35,6 @@ Verdict WaitsForMembers(const Workload& workload, int placeable) {
   return verdict;
 }
 
-/// It is not planned before state.hold_until: its plans failed, or it was evicted.
-Verdict CoolingDown(const Workload& workload, const WorkloadState& state, TimePoint now) {
-  Verdict verdict{.reason = ReasonId::kCoolingDown,
-                  .want = state.failures,
-                  .have = (state.hold_until - now + 999) / 1000};
-  if (state.failures > 0) return verdict;
-  const bool exempt = std::ranges::any_of(workload.members, &PodInfo::exempt);
-  verdict.subject = fmt::format(
-      "It was evicted {}, and keeps its place in line; it is planned again in {} s{}.",
-      state.before.times == 1 ? "once" : fmt::format("{} times", state.before.times), verdict.have,
-      exempt ? ", within the quota of its queue only, and is not evicted any more" : "");
-  return verdict;
-}
-
 /// The members that wait for a place and may have one, in rank order.
 std::vector<const PodInfo*> Placeable(const Workload& workload) {
   std::vector<const PodInfo*> pods = workload.Unplaced();
@@ -80,6 +66,19 @@ PreemptorDecision DecideEvictions(const View& view, const Workload& workload,
 }
 
 }  // namespace
+
+Verdict CoolingDown(const Workload& workload, const WorkloadState& state, TimePoint now) {
+  Verdict verdict{.reason = ReasonId::kCoolingDown,
+                  .want = state.failures,
+                  .have = (state.hold_until - now + 999) / 1000};
+  if (state.failures > 0) return verdict;
+  const bool exempt = std::ranges::any_of(workload.members, &PodInfo::exempt);
+  verdict.subject = fmt::format(
+      "It was evicted {}, and keeps its place in line; it is planned again in {} s{}.",
+      state.before.times == 1 ? "once" : fmt::format("{} times", state.before.times), verdict.have,
+      exempt ? ", within the quota of its queue only, and is not evicted any more" : "");
+  return verdict;
+}
 
 void Engine::Judge(const Workload& workload, const PodInfo* caller, TimePoint now) {
   if (Passthrough()) {

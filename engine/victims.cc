@@ -222,7 +222,7 @@ std::optional<Eviction> DecideResumedEviction(const View& view, const PodInfo& p
   if (claim && claim->node == pod.object.nominated_node) return std::nullopt;  // nominated by us
   Eviction eviction{.node = node, .victims = {}};
   for (const PodInfo* other : view.store.node(node).pods) {
-    if (other->bound() && other->terminating() && MayGo(*other, pod)) {
+    if (other->bound() && other->terminating() && !IsStuck(view, *other) && MayGo(*other, pod)) {
       eviction.victims.push_back(other);
     }
   }

@@ -97,6 +97,8 @@ Verdict Engine::Current(const Workload& workload, TimePoint now) const {
     case ReasonId::kTopologyUnsatisfied:
     case ReasonId::kRefusedByScheduler:
       break;
+    case ReasonId::kCoolingDown:
+      return state.hold_until > now ? CoolingDown(workload, state, now) : state.verdict;
     default:
       return state.verdict;
   }

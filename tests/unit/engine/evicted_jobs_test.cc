@@ -83,7 +83,10 @@ TEST_CASE("a gang that was evicted waits for a moment once it is back", "[unit][
   CHECK(w.Why("low0") == "CoolingDown");
   CHECK(cluster::Sentence(w.VerdictOf("low0")) ==
         "It was evicted once, and keeps its place in line; it is planned again in 10 s.");
-  w.Advance(9'999);
+  w.Advance(6'000);
+  CHECK(cluster::Sentence(w.VerdictOf("low0")) ==
+        "It was evicted once, and keeps its place in line; it is planned again in 4 s.");
+  w.Advance(3'999);
   CHECK(w.Planned("low0").empty());
   w.Advance(1);
   CHECK(w.Planned("low0") == "n0");

@@ -146,6 +146,31 @@ TEST_CASE("victims that do not end are given up on time", "[unit][engine][bug]")
   CHECK(w.Planned("m0").empty());
 }
 
+TEST_CASE("a victim that does not end counts no more, nor after a restart", "[unit][engine][bug]") {
+  config::PolicyConfiguration policy = MakePolicy();
+  policy.eviction.stuck_after = std::chrono::seconds(20);
+  GangWorld w(2, policy);
+  w.Add(MakePod("young").Gpu(8).Created(20).On("n0"));
+  w.Add(MakePod("old").Gpu(8).Created(10).On("n1"));
+  w.Add(MakePod("high").Gpu(8).Priority(10).Gated());
+  w.Tick();
+  REQUIRE(w.LogOf("evict ") == Lines{"evict young for default/pod/high"});
+  w.Advance(20'001);
+  CHECK(w.LogOf("evict ").back() == "evict old for default/pod/high");  // at once, and no refusal
+  CHECK(w.Why("high") == "WaitingForVictims");
+  SECTION("its room is waited for") {}
+  SECTION("and by the next process") { w.Restart(); }
+  w.Tick();
+  CHECK(w.Planned("high") == "n1");
+  w.Add(MakePod("again").Gpu(8).Gated());
+  w.Delete("old");
+  w.Tick();
+  w.Schedule();
+  CHECK(w.NodeOf("high") == "n1");
+  CHECK(w.Planned("again").empty());
+  CHECK(w.LogOf("evict ").size() == 2);
+}
+
 TEST_CASE("a budget that is known is not tried", "[unit][engine]") {
   EvictionsWorld w;
   const int allowed = GENERATE(1, 2);
