@@ -54,6 +54,9 @@ struct Options {
   /// Work that one pass may do before it lets other calls use the engine: about this many nodes are
   /// looked at to judge workloads. At least one workload is judged.
   std::int64_t pass_budget = 20'000;
+  /// Milliseconds: nobody is evicted until no pod with devices has ended by itself for so long, but
+  /// no longer than three times that.
+  TimePoint pods_end = 1'000;
   /// Tables are made for so many pods from the beginning, so that they need not grow in one call.
   std::size_t expected_pods = 0;
   /// Receives every input of the engine; null: none. Must outlive the engine.

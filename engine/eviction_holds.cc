@@ -17,11 +17,6 @@ namespace {
 /// An object that pods need and that does not exist is looked for again after that time.
 constexpr TimePoint kLookAgainAfter = 60'000;
 
-/// The pods of a gang, or of a Job, end one after the other. Nobody is evicted until none has ended
-/// for kPodsEnd, but no longer than kPodsEndAtMost.
-constexpr TimePoint kPodsEnd = 1'000;
-constexpr TimePoint kPodsEndAtMost = 3'000;
-
 }  // namespace
 
 /// The pod ends, or is gone. Nobody knew that it would if it was not deleted before, nor evicted by
@@ -34,16 +29,18 @@ void Engine::NoteEnd(const PodInfo& pod, TimePoint now) {
   if (!evicted && states_.At(pod).victim_of.empty()) pod_ended_at_ = now;
 }
 
-bool Engine::PodsEnd(TimePoint now) const { return now < pod_ended_at_ + kPodsEnd; }
+bool Engine::PodsEnd(TimePoint now) const { return now < pod_ended_at_ + options_.pods_end; }
 
-/// Whether pods have just ended, so that nobody is evicted for the workload yet. Its plan keeps its
-/// places, and is judged again in a moment, as after warnings.
+/// Whether pods have just ended, so that nobody is evicted for the workload yet: those of a gang,
+/// or of a Job, end one after the other. Its plan keeps its places, and is judged again in a
+/// moment, as after warnings.
 bool Engine::WaitsForEnds(const Workload& workload, TimePoint now) {
   if (!PodsEnd(now)) return false;
   WorkloadState& state = states_[workload];
   // It has waited for others to end, and goes on; unless that was on an earlier occasion.
-  if (state.evicts_at_most + kPodsEndAtMost < now) state.evicts_at_most = now + kPodsEndAtMost;
-  const TimePoint until = std::min(pod_ended_at_ + kPodsEnd, state.evicts_at_most);
+  const TimePoint most = 3 * options_.pods_end;
+  if (state.evicts_at_most + most < now) state.evicts_at_most = now + most;
+  const TimePoint until = std::min(pod_ended_at_ + options_.pods_end, state.evicts_at_most);
   if (until <= now) return false;
   state.plan->evictions.stage = Evicting::kWarned;
   state.plan->expires = until;

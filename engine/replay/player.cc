@@ -41,6 +41,8 @@ std::string Begin(std::unique_ptr<Engine>& engine, Reader& reader, TimePoint) {
   reader.Require("orderSeed", options.store.order_seed);
   // The default is for logs written before passes had a budget.
   reader("passBudget", options.pass_budget, std::numeric_limits<std::int64_t>::max());
+  // The same: nobody waited for pods that end.
+  reader("podsEnd", options.pods_end, engine::TimePoint{0});
   reader.Require("policy", yaml);
   if (std::string error = reader.Finish(); !error.empty()) return error;
   auto policy = ReadPolicy(yaml);

@@ -34,6 +34,7 @@ void Recorder::OnBegin(const config::PolicyConfiguration& policy, const engine::
   line["shares"] = options.store.shares;
   line["orderSeed"] = options.store.order_seed;
   line["passBudget"] = options.pass_budget;
+  line["podsEnd"] = options.pods_end;
   sink_(Text(With(std::move(line), "policy", config::EncodePolicy(policy))));
 }
 

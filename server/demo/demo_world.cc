@@ -21,6 +21,8 @@ namespace {
 constexpr const char* kRackLabel = "cloud.provider.com/topology-rack";
 constexpr std::size_t kMaxConnections = 1024;
 constexpr std::chrono::milliseconds kPoll{10};
+/// Jobs of the demo run for seconds: engine::Options::pods_end as short for them.
+constexpr engine::TimePoint kPodsEnd = 20;
 
 std::int64_t GpusOf(const kube::Node& node) {
   const auto it = node.allocatable.find(kGpu);
@@ -81,7 +83,9 @@ std::optional<DemoWorld::Error> DemoWorld::Wire(const WorldOptions& options) {
       DecisionLogOptions{.path = options.decision_log, .inputs = true});
   if (!decisions_->error().empty()) return Error{kEnvironment, decisions_->error()};
   host_ = std::make_unique<HostDriver>(
-      policy, engine::Options{.instance = "demo", .explain_decisions = decisions_->enabled()},
+      policy,
+      engine::Options{
+          .instance = "demo", .explain_decisions = decisions_->enabled(), .pods_end = kPodsEnd},
       *cluster_, *metrics_, *logger_, *decisions_);
   if (auto error = Listen()) return error;
   scheduler_ = std::make_unique<SchedulerDriver>(*cluster_, *verbs_, auditor_, options.speed);

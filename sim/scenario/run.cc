@@ -118,7 +118,6 @@ class Stage {
   Faults operator()(const Finish& action) {
     return ForEach(action.targets, [&](const engine::PodRef& ref) {
       return env_.api.Patch(ref, [&](kube::Pod& pod) {
-        if (pod.node_name.empty()) return false;
         pod.phase = action.succeeded ? kube::PodPhase::kSucceeded : kube::PodPhase::kFailed;
         return true;
       });
