@@ -1,8 +1,8 @@
-// Evictions that the engine orders, what is asked before them, and warnings of them: a dry run, and
-// the question whether an object exists, is one request; before a real
-// one the victim is marked with the workload that gets its room. A request that is refused is not
-// repeated here: the engine orders it again as long as its plan needs it. One whose outcome is not
-// known, and a warning, are tried a few times.
+// Evictions that the engine orders, what is asked before them, and warnings of them. A dry run, and
+// the question whether an object exists, are one request each; before a real eviction the victim is
+// marked with the workload that gets its room. A request that is refused is not repeated here: the
+// engine orders it again as long as its plan needs it. One whose outcome is not known, and a
+// warning, are tried a few times.
 #pragma once
 
 #include <map>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <string>
 
@@ -35,9 +36,10 @@ void Checker::CheckShown(const engine::Engine& engine) {
     if (!Lives(*pod) || !pod->node_name.empty() || !pod->scheduling_gates.empty()) continue;
     const std::string queue = QueueByPolicy(*pod, policy);
     if (queue.empty()) continue;
-    for (const std::string& charged : PathOf(queue, policy)) {
-      counted[charged] += AmountOf(pod->spec->requests, kGpu);
-    }
+    // A whole node is charged as many as the smallest node has: nothing is claimed beside one.
+    const std::int64_t gpus = WholeNode(*pod) ? std::numeric_limits<std::int32_t>::max()
+                                              : AmountOf(pod->spec->requests, kGpu);
+    for (const std::string& charged : PathOf(queue, policy)) counted[charged] += gpus;
   }
   const auto covers = [&](const std::string& name, std::int64_t gpus) {
     bool any = false;

@@ -4,8 +4,8 @@
 // Modelled plugins: NodeUnschedulable, TaintToleration, NodeAffinity with selectors,
 // NodeResourcesFit with nominated pods counted, required InterPodAffinity, PodTopologySpread with
 // DoNotSchedule, NodeResourcesBalancedAllocation, DefaultPreemption with budgets, and their
-// QueueingHints. Of volumes and of claims of devices: that they exist. Not modelled: host ports, and
-// any preferred (not required) term. Checked against the real one: docs/simulator.md.
+// QueueingHints. Of volumes and of claims of devices: that they exist. Not modelled: host ports,
+// and any preferred (not required) term. Checked against the real one: docs/simulator.md.
 #pragma once
 
 #include <deque>
