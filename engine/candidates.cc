@@ -329,8 +329,8 @@ int StayingMembers(const States& states, const Workload& gang) {
 Sources SourcesOf(const View& view, const Workload& workload) {
   const bool lacks = !workload.started || workload.Missing() > 0;
   const bool waits = !workload.in_tree && lacks && workload.queue != cluster::kNoQueue;
-  // A gang that others evict, or that was told of it, evicts nobody; nor does work for which others
-  // were evicted in vain, for a while.
+  // A gang that others evict, or that was told of it, evicts nobody; nor, for a while, does work
+  // for which others were evicted in vain, or which names a claim that does not exist.
   const bool may =
       waits && view.states.At(workload).evicts_from <= view.now &&
       std::ranges::none_of(workload.members, [&](const PodInfo* pod) {

@@ -11,7 +11,7 @@ using cluster::PodInfo;
 namespace {
 
 bool Ends(const View& view, const PodInfo& pod) {
-  if (pod.terminating()) return StuckAt(view.store, pod) >= view.now;
+  if (pod.terminating()) return !IsStuck(view, pod);
   const std::string& victim_of = view.states.At(pod).victim_of;
   return !victim_of.empty() && victim_of != kDrain;
 }

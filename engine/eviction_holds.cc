@@ -23,10 +23,11 @@ constexpr TimePoint kLookAgainAfter = 60'000;
 /// Berth or kube-scheduler.
 void Engine::NoteEnd(const PodInfo& pod, TimePoint now) {
   if (!pod.bound() || !pod.shape->asks_device || pod.terminating()) return;
-  const bool evicted = std::ranges::any_of(awaiting_, [&](const Workload* workload) {
+  if (!states_.At(pod).victim_of.empty()) return;
+  const bool by_scheduler = std::ranges::any_of(awaiting_, [&](const Workload* workload) {
     return std::ranges::count(states_.At(*workload).plan->victims, pod.object.meta.uid) > 0;
   });
-  if (!evicted && states_.At(pod).victim_of.empty()) pod_ended_at_ = now;
+  if (!by_scheduler) pod_ended_at_ = now;
 }
 
 bool Engine::PodsEnd(TimePoint now) const { return now < pod_ended_at_ + options_.pods_end; }

@@ -36,6 +36,11 @@ void AddVictim(States& states, const PodInfo& pod, const Workload& preemptor) {
   if (pod.charged_queue != preemptor.queue) plan.reclaimed.insert(pod.object.meta.uid);
 }
 
+/// The victim, which terminates, is not waited for longer than eviction.stuckAfter says.
+void ExpireOnceStuck(Plan& plan, const cluster::Store& store, const PodInfo& victim) {
+  plan.expires = std::min(plan.expires, StuckAt(store, victim) + 1);
+}
+
 /// Whether the queue of a plan, or its user there, has too much even once its victims have ended.
 bool IsOverWithoutVictims(const Plan& plan, const cluster::Store& store) {
   policy::QuotaView quota(store);
@@ -108,7 +113,7 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
     for (const PodInfo* pod : decision.evicts) {
       if (!pod->terminating()) continue;
       plan.evictions.accepted.insert(pod->object.meta.uid);
-      plan.expires = std::min(plan.expires, StuckAt(store_, *pod) + 1);
+      ExpireOnceStuck(plan, store_, *pod);
     }
     timers_.At(plan.expires, workload.key);
     SendEvictions(workload);
@@ -335,7 +340,7 @@ void Engine::GoOnEvicting(const Workload& workload, TimePoint now) {
   const auto is_stuck = [&](const std::string& uid) {
     const PodInfo* pod = store_.FindPod(uid);
     if (pod == nullptr) return false;
-    if (pod->terminating()) return StuckAt(store_, *pod) < now;
+    if (pod->terminating()) return IsStuck(Now(now), *pod);
     return plan.made + store_.policy().eviction.stuck_after.count() < now;
   };
   if (std::ranges::any_of(plan.victims, is_stuck)) {
@@ -344,8 +349,7 @@ void Engine::GoOnEvicting(const Workload& workload, TimePoint now) {
   plan.expires = now + store_.policy().gang.plan_timeout.count();
   for (const std::string& uid : plan.victims) {
     const PodInfo* pod = store_.FindPod(uid);
-    if (pod == nullptr || !pod->terminating()) continue;
-    plan.expires = std::min(plan.expires, StuckAt(store_, *pod) + 1);
+    if (pod != nullptr && pod->terminating()) ExpireOnceStuck(plan, store_, *pod);
   }
   timers_.At(plan.expires, workload.key);
   if (!plan.evictions.unanswered.empty()) return;
@@ -411,7 +415,7 @@ void Engine::LookForHeirsOf(const std::string& victim) {
     Plan& plan = *states_[*workload].plan;
     if (std::ranges::find(plan.victims, victim) == plan.victims.end()) continue;
     if (pod != nullptr && pod->terminating() && plan.evictions.stage == Evicting::kSent) {
-      plan.expires = std::min(plan.expires, StuckAt(store_, *pod) + 1);
+      ExpireOnceStuck(plan, store_, *pod);
       timers_.At(plan.expires, workload->key);
     }
     LookForHeirs(*workload);

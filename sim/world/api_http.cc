@@ -236,10 +236,7 @@ Reply ApplyToJobs(ApiServer& api, kube::JobKind kind, const kube::Request& reque
 }
 
 Reply Apply(ApiServer& api, const kube::Request& request) {
-  if (const auto needed = NeededIn(request)) {
-    if (request.method != "GET") throw Unknown{request.method};
-    return api.FindNeeded(needed->first, needed->second);
-  }
+  if (const auto needed = NeededIn(request)) return api.FindNeeded(needed->first, needed->second);
   if (const auto kind = JobKindOf(request)) return ApplyToJobs(api, *kind, request);
   const auto [pod, subresource] = ParsePath(request.path);
   for (const auto& [key, value] : request.query) {
@@ -276,6 +273,7 @@ json JobsJson(kube::JobKind kind, const std::string& path, const kube::JobList& 
 }  // namespace
 
 std::optional<std::pair<std::string, kube::NeededObject>> NeededIn(const kube::Request& request) {
+  if (request.method != "GET") return std::nullopt;
   for (const kube::NeededKind kind :
        {kube::NeededKind::kVolumeClaim, kube::NeededKind::kDeviceClaim,
         kube::NeededKind::kDeviceClaimTemplate}) {
