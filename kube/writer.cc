@@ -103,7 +103,11 @@ WriteResult Writer::GetPod(const std::string& ns, const std::string& name,
 
 WriteResult Writer::GetNeeded(const std::string& ns, const NeededObject& object,
                               const WriteOptions& options) {
-  WriteResult result = Send(GetNeededRequest(ns, object), options);
+  auto request = GetNeededRequest(ns, object);
+  // kube-apiserver accepts pods that name claims by what can be no claim's name.
+  if (!request)
+    return {.outcome = WriteOutcome::kNotFound, .status = 0, .message = "invalid name", .body = {}};
+  WriteResult result = Send(std::move(request), options);
   // The answer about a path that is not served names no object.
   const bool is_named = result.message.find('"' + object.name + '"') != std::string::npos;
   if (result.outcome == WriteOutcome::kNotFound && !is_named) {

@@ -66,8 +66,8 @@ class Writer {
   /// Reads a pod from the API server, not from a cache: its JSON is in `body`.
   WriteResult GetPod(const std::string& ns, const std::string& name, const WriteOptions& options);
 
-  /// Whether there is the object: kNotFound if the API server says so. A kind that it does not
-  /// serve is refused.
+  /// Whether there is the object: kNotFound if the API server says so, or if nothing can have that
+  /// name. A kind that it does not serve is refused.
   WriteResult GetNeeded(const std::string& ns, const NeededObject& object,
                         const WriteOptions& options);
 

@@ -281,7 +281,7 @@ TEST_CASE("an object that pods need is looked for by its name", "[kube][writer]"
   CHECK(bed.writer->GetNeeded("team", volume, {}).outcome == WriteOutcome::kNotFound);
   CHECK(bed.writer->GetNeeded("team", devices, {}).outcome == WriteOutcome::kRefused);  // no kind
   CHECK(bed.writer->GetNeeded("team", volume, {}).status == 403);
-  CHECK(bed.writer->GetNeeded("team", {.name = ".."}, {}).outcome == WriteOutcome::kRefused);
+  CHECK(bed.writer->GetNeeded("team", {.name = ".."}, {}).outcome == WriteOutcome::kNotFound);
 }
 
 TEST_CASE("Jobs are read by name, or those with a label", "[kube][writer]") {
