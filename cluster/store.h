@@ -273,6 +273,8 @@ class Store {
   /// Workloads of which the demand (policy/queue_demand.h) may have changed since
   /// the last call. In no particular order.
   std::vector<const Workload*> TakeDemandNews();
+  /// The demand of this one is read now, and is no news.
+  void DropDemandNews(const Workload& workload) { demand_news_.erase(&workload); }
   /// Shares of queues (QueueInfo::shares) that changed.
   struct ShareNews {
     std::set<std::pair<QueueId, std::string>> changed{};

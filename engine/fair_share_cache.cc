@@ -9,6 +9,7 @@ namespace berth::engine {
 using cluster::Workload;
 
 void FairShareCache::Read(const Workload& workload) {
+  store_->DropDemandNews(workload);
   std::vector<policy::QueueJob>& jobs = known_[&workload];
   demands_.Add(jobs, -1);
   room_.Forget(workload);
@@ -16,15 +17,14 @@ void FairShareCache::Read(const Workload& workload) {
   demands_.Add(jobs);
 }
 
-/// What was known of a workload is taken off when it is read again: nothing of the old policy
-/// stays.
+/// What was known of a workload, and is news of it, is dropped when it is read again: nothing of
+/// the old policy stays, and no call drops that of all.
 void FairShareCache::ReadSome(std::size_t most) {
   if (HasRead()) return;
   const std::uint64_t policy = store_->policy_generation();
   if (std::exchange(reading_under_, policy) != policy) {
     read_upto_.clear();
-    room_.Clear();
-    store_->TakeDemandNews();  // all are read
+    room_.Expire();
   }
   const auto& workloads = store_->workloads();
   auto next = workloads.upper_bound(read_upto_);

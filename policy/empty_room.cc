@@ -114,16 +114,18 @@ void EmptyRoom::CatchUp() {
     nodes.resize(store_->nodes().size());
     std::iota(nodes.begin(), nodes.end(), std::size_t{0});
   }
-  for (auto& [key, count] : counts_) LookAgain(nodes, key.second, count);
+  for (auto it = counts_.lower_bound(Key{.term = term_}); it != counts_.end(); ++it) {
+    LookAgain(nodes, it->first.place, it->second);
+  }
 }
 
 EmptyRoom::Count& EmptyRoom::CountFor(const std::shared_ptr<const PodShape>& shape,
                                       std::ptrdiff_t pods, Place place, const Workload& asker) {
   CatchUp();
-  const Key key{shape.get(), std::move(place)};
+  const Key key{.term = term_, .shape = shape.get(), .place = std::move(place)};
   Count& count = counts_[key];
   count.shape = shape;
-  CountUpTo(pods, key.second, count);
+  CountUpTo(pods, key.place, count);
   if (count.askers.emplace(pods, &asker).second) asked_[&asker].emplace_back(key, pods);
   return count;
 }
@@ -164,12 +166,6 @@ void EmptyRoom::Forget(const Workload& asker) {
     count->second.askers.erase({pods, &asker});
     if (count->second.askers.empty()) counts_.erase(count);
   }
-}
-
-void EmptyRoom::Clear() {
-  counts_.clear();
-  asked_.clear();
-  changed_.clear();
 }
 
 std::vector<const Workload*> EmptyRoom::TakeChanged() {

@@ -60,11 +60,17 @@ class EmptyRoom {
   /// The workloads of which an answer has changed since the last call, or since they asked, each
   /// once. They stay remembered.
   std::vector<const cluster::Workload*> TakeChanged();
-  /// Forgets all. To be called when the policy is another one.
-  void Clear();
+  /// To be called when the policy is another one: no answer is used any more, and all that is
+  /// remembered of a workload goes when it is forgotten, so that no call takes long.
+  void Expire() { ++term_; }
 
  private:
-  using Key = std::pair<const cluster::PodShape*, Place>;
+  struct Key {
+    std::uint64_t term = 0;  ///< That of the answer: others are not used any more.
+    const cluster::PodShape* shape = nullptr;
+    Place place{};
+    auto operator<=>(const Key&) const = default;
+  };
   /// How many pods each domain would hold, by name; without a level all nodes are one without a
   /// name. Domains that would hold none are left out.
   using Rooms = std::map<std::string, std::ptrdiff_t, std::less<>>;
@@ -98,6 +104,7 @@ class EmptyRoom {
   const cluster::Store* store_;
   FitCache* fit_;
   cluster::ChangeLog::Position seen_ = 0;  ///< The changes of nodes that `counts_` contains.
+  std::uint64_t term_ = 0;                 ///< A number for each call of Expire.
   std::map<Key, Count> counts_;            ///< Of those that somebody has asked for.
   std::unordered_map<const cluster::Workload*, std::vector<std::pair<Key, std::ptrdiff_t>>> asked_;
   std::unordered_set<const cluster::Workload*> changed_;

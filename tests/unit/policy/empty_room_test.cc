@@ -178,6 +178,24 @@ TEST_CASE("who has forgotten is not named", "[unit][policy]") {
   CHECK(t.Ask(b, 2) == EmptyFit::kTooFew);
 }
 
+TEST_CASE("after another policy nobody is named until they ask again", "[unit][policy]") {
+  EmptyRoomTest t;
+  t.Node(MakeNode("n0").Gpu(8));
+  const PodInfo& a = t.Pod(MakePod("a").Gpu(8));
+  const PodInfo& b = t.Pod(MakePod("b").Gpu(8));
+  t.Ask(a, 2);
+  t.Ask(b, 2);
+  t.room.Expire();
+  t.room.Forget(*a.workload);
+  t.Ask(a, 2);
+  t.Node(MakeNode("n1").Gpu(8));
+  CHECK(t.Changed() == Names{"a"});  // b's answer is one of the policy before
+  t.room.Forget(*b.workload);
+  CHECK(t.Ask(b, 3) == EmptyFit::kTooFew);
+  t.Node(MakeNode("n2").Gpu(8));
+  CHECK(t.Changed() == Names{"b"});
+}
+
 TEST_CASE("what is kept while nodes change is what a new count says", "[unit][policy]") {
   for (unsigned seed = 0; seed < 100; ++seed) {
     INFO("seed " << seed);
