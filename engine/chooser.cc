@@ -153,7 +153,8 @@ std::optional<Reservation> Chooser::Find(std::span<const VictimJob* const> jobs,
   const bool may =
       !of_others || IsClaim(for_.exchange->BestClaimOf(for_.wants, losses.list), *straddlers);
   if (!may) return std::nullopt;
-  std::optional<Reservation> reserve = SearchRoom(jobs, of_others ? minimum_ : for_.pods, most);
+  const bool only_minimum = of_others || !for_.overlent.empty();
+  std::optional<Reservation> reserve = SearchRoom(jobs, only_minimum ? minimum_ : for_.pods, most);
   if (!reserve || !of_others) return reserve;
   if (!MayClaim(*for_.exchange, *straddlers, *reserve, losses)) return std::nullopt;
   if (const policy::FairShareTable* shares = SharesWithout(PlannedOf(jobs))) {
@@ -393,6 +394,10 @@ std::optional<Reservation> Chooser::SearchRoom(std::span<const VictimJob* const>
   }
   View view = view_;
   view.ended = more ? &*more : &for_.ending.ended;
+  if (!jobs.empty() && !policy::IsPromised(QuotaFor(view, for_.workload), for_.workload.queue,
+                                           minimum_, for_.overlent)) {
+    return std::nullopt;
+  }
   ++searches_;
   return DecideStart(view, for_.workload, pods, for_.min, nullptr).reserve;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/places.h"
+#include "engine/victim_choice.h"
 #include "engine/victim_job.h"
 #include "policy/node_groups.h"
 

@@ -45,6 +45,7 @@ struct View {
   std::int64_t& work;           ///< Grows by the number of nodes that were looked at.
   TimePoint now = 0;
   const Ended* ended = nullptr;  ///< Null: none. Read by decisions to start.
+  bool any_jobs = false;         ///< They do not look at maxJobsPerUser.
 };
 
 /// A decision to reserve room: which member goes where.

@@ -388,7 +388,7 @@ StartDecision DecideStartInOrder(const View& view, const Workload& workload,
   }
   if (workload.started) return DecideStartBeside(view, workload, pods, min, memo);
   if (Verdict denied = policy::CheckJobs(QuotaFor(view, workload), workload);
-      denied.reason != ReasonId::kNone) {
+      !view.any_jobs && denied.reason != ReasonId::kNone) {
     return {.verdict = std::move(denied)};
   }
   if (workload.queue != cluster::kNoQueue && view.store.queue(workload.queue).by_flavor) {

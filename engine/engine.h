@@ -371,9 +371,12 @@ class Engine : private cluster::StoreListener {
   void ForgetPod(std::string_view uid, TimePoint now);
   bool ComeInTurns(const Plan& plan) const;
   void ReleaseNext(const cluster::Workload& workload);
+
+  // expiry.cc
   void FireTimers(TimePoint now);
   bool IsYetToBeTried(const Plan& plan, TimePoint now) const;
   void ExpireWorkload(const cluster::Workload& workload, TimePoint now);
+  void ExpireWaiting(const cluster::Workload& workload, TimePoint now);
   void ExpireStarted(const cluster::Workload& workload, TimePoint now);
 
   // preempt.cc

@@ -125,15 +125,14 @@ std::optional<policy::Exchange> ExchangeFor(const View& view, const Workload& wo
   return ExchangeOf(view, workload, recent);
 }
 
-/// Whether the single pod has room and quota, and its user too many jobs already: for that alone
-/// none of them is evicted.
-bool OnlyJobsAreTooMany(const View& view, const Workload& workload, const Pods& pods) {
-  if (workload.gang) return false;
-  const policy::QuotaView quota = QuotaFor(view, workload);
-  int fit = 0;
-  return policy::CheckJobs(quota, workload).reason != ReasonId::kNone &&
-         GrantMembers(view, workload, pods, 1, fit).reason == ReasonId::kNone &&
-         HasPayableRoom(view, *pods.front());
+/// Whether the workload has room and quota, once that has ended which ends in any case, and its
+/// user too many jobs already: for that alone none of them is evicted.
+bool OnlyJobsAreTooMany(const View& view, const Workload& workload, const Pods& pods, int min) {
+  if (policy::CheckJobs(QuotaFor(view, workload), workload).reason == ReasonId::kNone) return false;
+  View after = view;
+  after.ended = &view.ending.Of(view).ended;
+  after.any_jobs = true;
+  return DecideStart(after, workload, pods, min, nullptr).reserve.has_value();
 }
 
 /// Whether its queue has more than it may have already, or its user more jobs. Nobody is evicted so
@@ -248,8 +247,14 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
   OrderForStart(view, workload, pods);
   const Sources sources = SourcesOf(view, workload);
   if (!EvictionHelpsGang(reason) || (!sources.others && !sources.lower)) return {};
-  if (OnlyJobsAreTooMany(view, workload, pods)) return {.claims = sources.others};
-  if (IsOverCap(view, workload, std::span(pods).first(static_cast<std::size_t>(min)))) {
+  if (OnlyJobsAreTooMany(view, workload, pods, min)) return {.claims = sources.others};
+  const std::span minimum = std::span(pods).first(static_cast<std::size_t>(min));
+  const policy::QuotaView quota = QuotaFor(view, workload);
+  std::vector<cluster::ResourceId> overlent = policy::LentTooMuch(quota, workload.queue, minimum);
+  // Lower work of a queue that borrows may not end so that it borrows less.
+  const bool borrows = !overlent.empty() &&
+                       (!sources.lower || !policy::IsPromised(quota, workload.queue, {}, overlent));
+  if (borrows || IsOverCap(view, workload, minimum)) {
     return {.unsure = true, .claims = sources.others};
   }
   const bool lower = sources.lower && view.store.HoldsBelow(workload.queue, workload.priority);
@@ -261,13 +266,15 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
   decision.claims = sources.others;
   // A gang that has claims, too, may find victims by both together where counting finds none.
   decision.unsure |= workload.gang && sources.others && lower;
+  decision.unsure |= !overlent.empty();
   if (!exchange && (!lower || decision.known || decision.by_count)) return decision;
   Beneficiary beneficiary{.workload = workload,
                           .pods = std::move(pods),
                           .min = min,
                           .wants = wanted,
                           .ending = view.ending.Of(view),
-                          .exchange = exchange ? &*exchange : nullptr};
+                          .exchange = exchange ? &*exchange : nullptr,
+                          .overlent = std::move(overlent)};
   for (const PodInfo* pod : beneficiary.ending.pods) {
     if (!pod->terminating()) continue;
     decision.again = Earlier(decision.again, StuckAt(view.store, *pod) + 1);

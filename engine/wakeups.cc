@@ -91,9 +91,14 @@ bool Wakeups::MayEvict(const Preemptor& preemptor, const Nodes& nodes) const {
 /// How much can be granted of what is wished for.
 std::int64_t Wakeups::LeftFor(const Wish& wish) const {
   std::int64_t left = std::numeric_limits<std::int64_t>::max();
-  for (const auto& allowance : policy::QuotaView(*store_).Of(wish.queue, wish.own)) {
-    if (allowance.id == wish.id) left = std::min(left, allowance.left);
-  }
+  const auto limit = [&](const std::vector<policy::QuotaView::Allowance>& allowances) {
+    for (const auto& allowance : allowances) {
+      if (allowance.id == wish.id) left = std::min(left, allowance.left);
+    }
+  };
+  const policy::QuotaView quota(*store_);
+  limit(quota.Of(wish.queue));
+  if (wish.own) limit(quota.Loans(wish.queue));
   return left;
 }
 

@@ -72,6 +72,15 @@ bool IsChargedTo(const cluster::Store& store, const PodInfo& pod, QueueId queue)
              store.queue(pod.charged_queue).path.end();
 }
 
+/// What the pods take of a resource, on nodes that are not known.
+std::int64_t AskedOf(const QuotaView& view, cluster::ResourceId id,
+                     std::span<const PodInfo* const> pods) {
+  const Counted counted(view.store(), id, cluster::kNoFlavor);
+  std::int64_t asked = 0;
+  for (const PodInfo* pod : pods) asked += counted.Of(*pod);
+  return asked;
+}
+
 }  // namespace
 
 void QuotaView::Add(QueueId queue, const cluster::Demand& demand, int sign) {
@@ -174,15 +183,20 @@ void QuotaView::AppendLoans(QueueId queue, std::vector<Allowance>& allowances) c
                           .cap = std::numeric_limits<std::int64_t>::max(),
                           .left = std::max(promised, lent),
                           .is_room = kept <= 0 && lent >= promised,
-                          .overlent = lent < 0});
+                          .overlent = lent < 0,
+                          .promised = promised});
   }
 }
 
-std::vector<QuotaView::Allowance> QuotaView::Of(QueueId queue, bool loans) const {
+std::vector<QuotaView::Allowance> QuotaView::Of(QueueId queue) const {
   std::vector<Allowance> allowances;
-  if (queue == cluster::kNoQueue) return allowances;
-  AppendOf(queue, allowances);
-  if (loans && !store_->keepers().empty()) AppendLoans(queue, allowances);
+  if (queue != cluster::kNoQueue) AppendOf(queue, allowances);
+  return allowances;
+}
+
+std::vector<QuotaView::Allowance> QuotaView::Loans(QueueId queue) const {
+  std::vector<Allowance> allowances;
+  if (queue != cluster::kNoQueue && !store_->keepers().empty()) AppendLoans(queue, allowances);
   return allowances;
 }
 
@@ -309,13 +323,29 @@ std::function<bool(const PodInfo&, NodeIndex)> PayableNodes(const QuotaView& vie
 bool IsOverCap(const QuotaView& view, QueueId queue, std::span<const PodInfo* const> pods) {
   if (queue == cluster::kNoQueue) return false;
   const auto over = [&](const QuotaView::Allowance& allowance) {
-    const Counted counted(view.store(), allowance.id, cluster::kNoFlavor);
-    std::int64_t asked = 0;
-    for (const PodInfo* pod : pods) asked += counted.Of(*pod);
-    return asked > 0 && (allowance.left < 0 || (allowance.overlent && asked > allowance.left));
+    return allowance.left < 0 && AskedOf(view, allowance.id, pods) > 0;
   };
   return std::ranges::any_of(view.store().queue(queue).path, [&](QueueId charged) {
-    return std::ranges::any_of(view.Of(charged, /*loans=*/charged == queue), over);
+    return std::ranges::any_of(view.Of(charged), over);
+  });
+}
+
+std::vector<cluster::ResourceId> LentTooMuch(const QuotaView& view, QueueId queue,
+                                             std::span<const PodInfo* const> pods) {
+  std::vector<cluster::ResourceId> ids;
+  for (const QuotaView::Allowance& allowance : view.Loans(queue)) {
+    if (!allowance.overlent) continue;
+    const std::int64_t asked = AskedOf(view, allowance.id, pods);
+    if (asked > 0 && asked > allowance.left) ids.push_back(allowance.id);
+  }
+  return ids;
+}
+
+bool IsPromised(const QuotaView& view, QueueId queue, std::span<const PodInfo* const> pods,
+                std::span<const cluster::ResourceId> ids) {
+  return std::ranges::all_of(view.Loans(queue), [&](const QuotaView::Allowance& loan) {
+    return std::ranges::find(ids, loan.id) == ids.end() ||
+           AskedOf(view, loan.id, pods) <= loan.promised;
   });
 }
 

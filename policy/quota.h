@@ -43,12 +43,15 @@ class QuotaView {
     bool is_room = false;
     /// More is lent already than other queues would lend: after an edit, or where devices are gone.
     bool overlent = false;
+    std::int64_t promised = 0;  ///< Where other queues keep some: what the quotas still cover.
   };
   /// One entry for each cap on the path of `queue`, its own first, and one for each resource of
   /// which other queues keep something for themselves; none for kNoQueue.
   std::vector<Allowance> Along(cluster::QueueId queue) const;
-  /// Those of the caps of `queue` itself, and with `loans` those of what other queues keep.
-  std::vector<Allowance> Of(cluster::QueueId queue, bool loans = false) const;
+  /// Those of the caps of `queue` itself.
+  std::vector<Allowance> Of(cluster::QueueId queue) const;
+  /// Those of what other queues keep for themselves.
+  std::vector<Allowance> Loans(cluster::QueueId queue) const;
 
   const cluster::Store& store() const { return *store_; }
 
@@ -109,11 +112,20 @@ cluster::Verdict GrantCharge(const QuotaView& view, cluster::QueueId queue,
 std::function<bool(const cluster::PodInfo&, cluster::NodeIndex)> PayableNodes(
     const QuotaView& view, cluster::QueueId queue, std::span<const cluster::PodInfo* const> pods);
 
-/// Whether `queue`, or one above it, is over its cap of something that the pods take, or more is
-/// lent than other queues would lend and they need a loan: after an edit, or because nodes have
-/// grown or devices are gone. Nothing starts there until enough has ended.
+/// Whether `queue`, or one above it, is over its cap of something that the pods take: after an
+/// edit, or because nodes have grown. Nothing starts there until enough has ended.
 bool IsOverCap(const QuotaView& view, cluster::QueueId queue,
                std::span<const cluster::PodInfo* const> pods);
+
+/// The resources that the pods need a loan of, while more of them is lent than other queues would
+/// lend.
+std::vector<cluster::ResourceId> LentTooMuch(const QuotaView& view, cluster::QueueId queue,
+                                             std::span<const cluster::PodInfo* const> pods);
+/// Whether the quotas on the path of `queue` cover what the pods take of these resources, which
+/// other queues keep for themselves.
+bool IsPromised(const QuotaView& view, cluster::QueueId queue,
+                std::span<const cluster::PodInfo* const> pods,
+                std::span<const cluster::ResourceId> ids);
 
 /// Whether the queue that `pod` is charged to is over its cap of a resource that the pod takes.
 bool IsOver(const QuotaView& view, const cluster::PodInfo& pod);

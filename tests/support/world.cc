@@ -168,7 +168,7 @@ void World::CarryOut(const engine::Action& action) {
   }
   if (const auto* release = std::get_if<engine::ReleaseMember>(&action)) {
     kube::Pod* pod = ByUid(release->pod.uid);
-    if (pod == nullptr || !pod->node_name.empty()) return;
+    if (pod == nullptr || !pod->node_name.empty() || refused_.contains(pod->meta.name)) return;
     if (release->withdraw) pod->nominated_node.clear();
     if (!release->node.empty()) pod->nominated_node = release->node;
     if (!release->annotation.empty()) {

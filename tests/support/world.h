@@ -69,6 +69,10 @@ class World {
   void CarryOutEvictions();
   /// The pods that are being deleted are gone.
   void EndVictims();
+  /// The API server refuses what releases this pod; or takes it again.
+  void SetReleasable(const std::string& pod, bool may) {
+    may ? void(refused_.erase(pod)) : void(refused_.insert(pod));
+  }
   /// What happens to Bindings from now on.
   void SetPosting(Posting posting) { posting_ = posting; }
 
@@ -139,6 +143,7 @@ class World {
   engine::TimePoint now_ = 1'000'000;
   engine::TimePoint delay_ = 0;
   Posting posting_ = Posting::kBinds;
+  std::set<std::string> refused_;  ///< Pods that are not released.
   std::set<std::string> protected_;
   bool holds_evictions_ = false;
   std::vector<engine::EvictPod> held_evictions_;

@@ -365,6 +365,29 @@ TEST_CASE("such room is not kept for longer than a victim would be waited for", 
   CHECK(w.HasGivenUp());
 }
 
+// An admission webhook may do so for a while.
+TEST_CASE("such room is kept while the API server refuses the release of a member",
+          "[unit][engine][bug]") {
+  EvictionsWorld w;
+  w.SetReleasable("m0", false);
+  SECTION("of all members") { w.SetReleasable("m1", false); }
+  SECTION("of one of them") {}
+  w.GatherHigh();
+  w.EndVictims();
+  w.Schedule();
+  w.Advance(290'000);
+  CHECK(w.NodeOf("m1").empty());
+  for (const char* pod : {"m0", "m1"}) w.SetReleasable(pod, true);
+  for (int i = 0; i < 13; ++i) {  // it is released again every planTimeout
+    w.Advance(10'000);
+    w.Schedule();
+  }
+  CHECK_FALSE(w.NodeOf("m0").empty());
+  CHECK_FALSE(w.NodeOf("m1").empty());
+  CHECK(w.LogOf("evict ").size() == 2);
+  CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
+}
+
 TEST_CASE("such room is given up when kube-scheduler has tried some, and not all",
           "[unit][engine]") {
   GangWithRoom w;
