@@ -135,15 +135,45 @@ std::optional<Reservation> Chooser::Start(std::span<const VictimJob* const> jobs
   Pods evicted = Running(jobs);
   if (BreaksBudgets(evicted, view_.store)) return std::nullopt;
   // A set that was found is not lost because the searches are used up.
-  std::optional<Reservation> reserve = Find(jobs, std::numeric_limits<int>::max());
+  constexpr int kAny = std::numeric_limits<int>::max();
+  std::optional<Reservation> reserve = Find(jobs, minimum_, kAny);
   if (!reserve) return std::nullopt;
+  const Pods within = MembersWithinQuota(jobs);
+  if (within.size() > minimum_.size()) {
+    if (auto larger = Find(jobs, within, kAny)) reserve = std::move(larger);
+  }
   reserve->evicts = std::move(evicted);
   SortOut(*reserve, jobs);
   NameVictims(*reserve, jobs);
   return reserve;
 }
 
-std::optional<Reservation> Chooser::Find(std::span<const VictimJob* const> jobs, int most) {
+/// Whom the quotas cover once these have ended: the minimum, and members after it. In the room that
+/// is left they come before work beyond quota.
+Pods Chooser::MembersWithinQuota(std::span<const VictimJob* const> jobs) const {
+  if (for_.exchange == nullptr || minimum_.size() == for_.pods.size()) return minimum_;
+  const Ended ended = EndedWith(jobs);
+  View after = view_;
+  after.ended = &ended;
+  const policy::QuotaView quota = QuotaFor(after, for_.workload);
+  Pods within;
+  cluster::Amounts asked;
+  for (const PodInfo* pod : for_.pods) {
+    cluster::Demand charge;
+    for (const auto& [id, amount] : pod->shape->demand) {
+      asked.Add(id, amount);
+      charge.emplace_back(id, asked[id]);
+    }
+    const bool covered = !pod->shape->whole_node &&
+                         policy::QuotaCovers(quota, for_.workload.queue, charge).value_or(false);
+    if (within.size() >= minimum_.size() && !covered) break;
+    within.push_back(pod);
+  }
+  return within;
+}
+
+std::optional<Reservation> Chooser::Find(std::span<const VictimJob* const> jobs,
+                                         const Pods& members, int most) {
   const Losses losses = LossesOf(jobs);
   const bool of_others = std::ranges::any_of(
       losses.list, [&](const policy::Loss& loss) { return loss.queue != for_.workload.queue; });
@@ -154,7 +184,7 @@ std::optional<Reservation> Chooser::Find(std::span<const VictimJob* const> jobs,
       !of_others || IsClaim(for_.exchange->BestClaimOf(for_.wants, losses.list), *straddlers);
   if (!may) return std::nullopt;
   const bool only_minimum = of_others || !for_.overlent.empty();
-  std::optional<Reservation> reserve = SearchRoom(jobs, only_minimum ? minimum_ : for_.pods, most);
+  std::optional<Reservation> reserve = SearchRoom(jobs, only_minimum ? members : for_.pods, most);
   if (!reserve || !of_others) return reserve;
   if (!MayClaim(*for_.exchange, *straddlers, *reserve, losses)) return std::nullopt;
   if (const policy::FairShareTable* shares = SharesWithout(PlannedOf(jobs))) {
@@ -358,6 +388,17 @@ Pods Chooser::EndingWith(std::span<const VictimJob* const> jobs) const {
   return ending;
 }
 
+/// All that has ended then.
+Ended Chooser::EndedWith(std::span<const VictimJob* const> jobs) const {
+  const bool yields =
+      std::ranges::any_of(jobs, [&](const VictimJob* job) { return EndsPlan(view_, *job); });
+  Ended ended = yields ? Ended(view_.store, EndingWith(jobs)) : for_.ending.ended;
+  for (const VictimJob* job : jobs) {
+    for (const PodInfo* pod : job->pods) ended.Add(*pod);
+  }
+  return ended;
+}
+
 /// The room is held until all of these have ended.
 void Chooser::NameVictims(Reservation& reserve, std::span<const VictimJob* const> jobs) const {
   for (const PodInfo* pod : reserve.evicts) reserve.victims.push_back(pod->object.meta.uid);
@@ -384,14 +425,7 @@ std::optional<Reservation> Chooser::SearchRoom(std::span<const VictimJob* const>
   if (searches_ >= most) return std::nullopt;
   if (!HasPlaces(jobs)) return std::nullopt;
   std::optional<Ended> more;
-  if (!jobs.empty()) {
-    const bool yields =
-        std::ranges::any_of(jobs, [&](const VictimJob* job) { return EndsPlan(view_, *job); });
-    more = yields ? Ended(view_.store, EndingWith(jobs)) : for_.ending.ended;
-    for (const VictimJob* job : jobs) {
-      for (const PodInfo* pod : job->pods) more->Add(*pod);
-    }
-  }
+  if (!jobs.empty()) more = EndedWith(jobs);
   View view = view_;
   view.ended = more ? &*more : &for_.ending.ended;
   if (!jobs.empty() && !policy::IsPromised(QuotaFor(view, for_.workload), for_.workload.queue,

@@ -33,11 +33,11 @@ class Chooser {
   std::optional<Reservation> Start(std::span<const VictimJob* const> jobs);
   /// The same without budgets.
   std::optional<Reservation> Search(std::span<const VictimJob* const> jobs) {
-    return Find(jobs, kMaxSearches);
+    return Find(jobs, minimum_, kMaxSearches);
   }
   /// The same for a part of a set that is enough: this has searches of its own.
   std::optional<Reservation> SearchPart(std::span<const VictimJob* const> jobs) {
-    return Find(jobs, kMaxSearches + kMaxSearchesOfParts);
+    return Find(jobs, minimum_, kMaxSearches + kMaxSearchesOfParts);
   }
   /// Whether there is room and quota once they have ended, whoever has a claim to it.
   bool HasRoom(std::span<const VictimJob* const> jobs);
@@ -81,8 +81,12 @@ class Chooser {
   };
   /// `floors`: before anything is taken.
   std::vector<Part> PartsOf(const Given& given, std::optional<policy::Floors> floors) const;
-  /// `most`: searches in this decision.
-  std::optional<Reservation> Find(std::span<const VictimJob* const> jobs, int most);
+  /// `members`: who starts where other queues lose. `most`: searches in this decision.
+  std::optional<Reservation> Find(std::span<const VictimJob* const> jobs,
+                                  const std::vector<const cluster::PodInfo*>& members, int most);
+  std::vector<const cluster::PodInfo*> MembersWithinQuota(
+      std::span<const VictimJob* const> jobs) const;
+  Ended EndedWith(std::span<const VictimJob* const> jobs) const;
   const policy::FairShareTable* SharesWithout(const policy::QueueDemands::PodSet& planned);
   std::vector<const cluster::PodInfo*> EndingWith(std::span<const VictimJob* const> jobs) const;
   void NameVictims(Reservation& reserve, std::span<const VictimJob* const> jobs) const;

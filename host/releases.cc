@@ -97,7 +97,8 @@ void Releases::Nominated(Release& release, const cluster::Store& store, TimePoin
 void Releases::Failed(ByPod::iterator at, bool tried, TimePoint now) {
   Release& release = at->second;
   if (!tried) return Wait(release, Step::kFailed, now + RetryDelay(1));
-  if (release.attempt >= kMaxTries) {
+  // A place is the plan's, which expires. That a gate goes, or a nomination, nobody orders again.
+  if (release.attempt >= kMaxTries && !release.what.node.empty()) {
     by_pod_.erase(at);
     return;
   }

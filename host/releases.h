@@ -1,7 +1,7 @@
 // Releases planned members to their nodes: first the nomination with the plan is written, then,
-// once our own watch has shown it, the gate is removed. A failed release is retried a few times
-// with a growing delay; then the plan expires. At most one write to a pod is under way, and a newer
-// release of a pod replaces an older one.
+// once our own watch has shown it, the gate is removed. A failed release is retried with a growing
+// delay: a few times, and then the plan expires; without a plan, until it is done. At most one
+// write to a pod is under way, and a newer release of a pod replaces an older one.
 #pragma once
 
 #include <optional>

@@ -118,6 +118,28 @@ TEST_CASE_METHOD(ReleasesTest, "what has failed is tried again, later each time"
   CHECK(releases.empty());  // the plan expires
 }
 
+// An admission webhook that restarts refuses them for a while.
+TEST_CASE_METHOD(ReleasesTest, "what no plan orders again is tried until it is done",
+                 "[unit][bug]") {
+  std::string order;
+  SECTION("a gate alone") {
+    Begin("");
+    order = "ungate a";
+  }
+  SECTION("a nomination that is taken back") {
+    TakeBack();
+    order = "nominate a ";
+  }
+  for (int i = 0; i < 20; ++i) {
+    CHECK(Orders() == Texts{order});
+    Finish(WriteOutcome::kRefused);
+    Pass(30'000);
+  }
+  CHECK(Orders() == Texts{order});
+  Finish(WriteOutcome::kDone);
+  CHECK(releases.empty());
+}
+
 TEST_CASE_METHOD(ReleasesTest, "what was not tried costs no try, however often", "[unit]") {
   Begin("n1");
   for (int i = 0; i < 20; ++i) {
