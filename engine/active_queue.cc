@@ -1,6 +1,7 @@
 #include "engine/active_queue.h"
 
 #include <algorithm>
+#include <ranges>
 #include <tuple>
 #include <utility>
 
@@ -324,20 +325,53 @@ const Workload* ActiveQueue::Pop() {
   return next;
 }
 
-std::vector<const Workload*> ActiveQueue::FirstBeyondQuota() const {
-  std::vector<const Workload*> first;
-  for (const auto& [queue, group] : groups_) {
-    if (queue == cluster::kNoQueue || !group.own) continue;
-    std::size_t places = 0;
-    for (const auto& [sharer, lane] : group.lanes) places += lane.line.size() + lane.resting.size();
-    if (places < 2) continue;
-    const Workload* workload = group.own->workload;
-    const auto waiting = turns_.find(workload);
-    if (waiting != turns_.end() &&
-        policy::LeavesQuotaUnused(*store_, queue, waiting->second.turn.wants)) {
-      first.push_back(workload);
-    }
+/// Whether a sibling in the group of `above` could come before one that stands so, with as little
+/// as possible of any kind of devices.
+bool ActiveQueue::MayStandBefore(QueueId above, const Head& head,
+                                 const policy::Standing& standing) const {
+  return std::ranges::any_of(store_->device_ids(), [&](cluster::ResourceId id) {
+    const cluster::Demand none{{id, 0}};
+    const policy::Standing least = head.queue == above
+                                       ? policy::StandingOfOwn(*store_, above, none, past_)
+                                       : policy::StandingOf(*store_, head.queue, none, past_);
+    return least < standing;
+  });
+}
+
+/// The first one of the group's own work, if others have a place behind it.
+void ActiveQueue::AppendFirst(const Group& group, std::vector<const Workload*>& first) const {
+  if (!group.own) return;
+  std::size_t places = 0;
+  for (const auto& [sharer, lane] : group.lanes) places += lane.line.size() + lane.resting.size();
+  if (places > 1) first.push_back(group.own->workload);
+}
+
+void ActiveQueue::AppendFirstBelow(QueueId queue, std::vector<const Workload*>& first) const {
+  const auto group = groups_.find(queue);
+  if (group == groups_.end()) return;
+  AppendFirst(group->second, first);
+  for (const Head& head : group->second.heads) {
+    if (head.queue != queue) AppendFirstBelow(head.queue, first);
   }
+}
+
+std::vector<const Workload*> ActiveQueue::FirstOfBetter(QueueId queue,
+                                                        const cluster::Demand& wants) const {
+  std::vector<const Workload*> first;
+  const auto append = [&](QueueId above, QueueId own, const policy::Standing& standing) {
+    const auto group = groups_.find(above);
+    if (group == groups_.end()) return;
+    for (const Head& head : group->second.heads) {
+      if (head.queue == own || !MayStandBefore(above, head, standing)) continue;
+      head.queue == above ? AppendFirst(group->second, first) : AppendFirstBelow(head.queue, first);
+    }
+  };
+  QueueId above = cluster::kNoQueue;
+  for (const QueueId next : store_->queue(queue).path | std::views::reverse) {
+    append(above, next, policy::StandingOf(*store_, next, wants, past_));
+    above = next;
+  }
+  append(queue, queue, policy::StandingOfOwn(*store_, queue, wants, past_));
   return first;
 }
 

@@ -88,10 +88,11 @@ class ActiveQueue {
   void Put(const cluster::Workload& workload, const Turn& turn);
   /// Takes the next workload out of the line and keeps it awake. Returns null if the line is empty.
   const cluster::Workload* Pop();
-  /// Of each queue, the next one of its own work, where that would take the queue, or one above it,
-  /// beyond a quota of which some is left, and others of the queue have a place behind it. Takes
-  /// time in proportion to the number of queues with a place.
-  std::vector<const cluster::Workload*> FirstBeyondQuota() const;
+  /// Of each queue but `queue`, the first one of its own work, where one that has a place behind it
+  /// may come before work of `queue` that wants so much: its queue, and those above it, would stand
+  /// better with a small job. Takes time in proportion to the number of queues with a place.
+  std::vector<const cluster::Workload*> FirstOfBetter(cluster::QueueId queue,
+                                                      const cluster::Demand& wants) const;
   /// Makes the workload awake and takes it out of the line.
   void KeepAwake(const cluster::Workload& workload);
   /// Makes the workload neither awake nor in line, without a place. Also call this before the
@@ -212,6 +213,10 @@ class ActiveQueue {
   /// As if nobody were in line, until the lanes are reordered.
   void ForgetFirsts();
   bool ReorderLane(cluster::QueueId queue, Group& group, Lanes::iterator lane);
+  bool MayStandBefore(cluster::QueueId above, const Head& head,
+                      const policy::Standing& standing) const;
+  void AppendFirst(const Group& group, std::vector<const cluster::Workload*>& first) const;
+  void AppendFirstBelow(cluster::QueueId queue, std::vector<const cluster::Workload*>& first) const;
   cluster::QueueId ParentOf(cluster::QueueId queue) const;
   Group& GroupOf(cluster::QueueId queue) { return groups_.try_emplace(queue).first->second; }
   static void Replace(std::pmr::set<Head>& heads, std::optional<Head>& entry,

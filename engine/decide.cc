@@ -6,6 +6,7 @@
 
 #include "cluster/plan_claim.h"
 #include "policy/fit.h"
+#include "policy/neighbours.h"
 
 namespace berth::engine {
 
@@ -153,6 +154,22 @@ bool HasPayableRoom(const View& view, const PodInfo& pod) {
   const std::array<const PodInfo*, 1> one{&pod};
   return HasRoomWhere(
       view, pod, policy::PayableNodes(QuotaFor(view, *pod.workload), pod.workload->queue, one));
+}
+
+bool StartsStill(const View& view, const Workload& workload, NodeIndex node) {
+  if (workload.gang || node == cluster::kNoNode || !view.store.node(node).present) return false;
+  const PodInfo& pod = *workload.members.front();
+  const std::array<const PodInfo*, 1> one{&pod};
+  const policy::Overlay room(view.store);
+  const bool plain = !pod.shape->whole_node && !HasAmountsByFlavor(view, workload) &&
+                     !policy::NeighboursMatter(pod, room) &&
+                     view.refusals.Of(workload, one).empty();
+  int fit = 0;
+  return plain && policy::FitsNode(*pod.object.spec, view.store.node(node)) &&
+         policy::Capacity(*pod.shape, room, node, 1) > 0 &&
+         CheckHold(view.store, workload, /*needed=*/false).reason == ReasonId::kNone &&
+         policy::CheckJobs(QuotaFor(view, workload), workload).reason == ReasonId::kNone &&
+         GrantMembers(view, workload, one, 1, fit).reason == ReasonId::kNone;
 }
 
 bool NeededByMinimum(const Workload& workload, const PodInfo& pod) {

@@ -163,21 +163,26 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
 }
 
 /// The workload would start beyond its queue's quota. A queue is ordered by its next work, and if
-/// that cannot start, by what comes behind it, which may be within quota. So work that cannot start
-/// is judged before, where that may be. Returns whether any was.
+/// that cannot start, by what comes behind it, which may come before this one. So work that cannot
+/// start is judged before, where that may be. Returns whether any was.
 bool Engine::PassesOver(const Workload& workload, TimePoint now) {
   if (!store_.policy().borrowing || workload.queue == cluster::kNoQueue) return false;
   const Turn turn = TurnOf(workload, store_, states_.At(workload));
   if (!policy::GoesBeyondQuota(store_, workload.queue, turn.wants)) return false;
   bool any = false;
-  for (const Workload* other : active_.FirstBeyondQuota()) {
-    if (other == &workload || other->started || !NeedsPlan(*other)) continue;
+  for (const Workload* other : active_.FirstOfBetter(workload.queue, turn.wants)) {
+    if (other->started || !NeedsPlan(*other)) continue;
     std::vector<const PodInfo*> pods = Placeable(*other);
     const int min = std::max(1, other->Missing());
-    const WorkloadState& state = states_[*other];
+    WorkloadState& state = states_[*other];
     const bool ready = state.hold_until <= now && state.settled_at <= now && !state.evicted &&
                        std::ssize(pods) >= min;
-    if (ready && DecideStart(Now(now), *other, std::move(pods), min, &wakeups_).reserve) continue;
+    if (ready && StartsStill(Now(now), *other, state.room_seen)) continue;
+    if (ready) {
+      const auto start = DecideStart(Now(now), *other, std::move(pods), min, &wakeups_).reserve;
+      if (start) state.room_seen = start->placed.front().node;
+      if (start) continue;
+    }
     active_.KeepAwake(*other);
     Judge(*other, /*caller=*/nullptr, now);
     any = true;

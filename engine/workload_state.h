@@ -180,6 +180,8 @@ struct WorkloadState {
   int gathered = 0;
   TimePoint settled_at = 0;
   TimePoint settled_at_most = 0;
+  /// Where the first of its pods had room when it was found that it could start; kNoNode: nowhere.
+  cluster::NodeIndex room_seen = cluster::kNoNode;
   /// Its members are evicted, all of them: none gets a place until the last one begins to end.
   bool evicted = false;
   /// How often Berth has evicted the job before, and the age that orders it if that is older than

@@ -87,13 +87,6 @@ Standing StandingOf(const cluster::Store& store, cluster::QueueId queue,
   return standing;
 }
 
-bool LeavesQuotaUnused(const cluster::Store& store, cluster::QueueId queue,
-                       const cluster::Demand& wants) {
-  return AnyQuota(store, queue, wants, [](auto quota, auto used, auto amount) {
-    return used < quota && used + amount > quota;
-  });
-}
-
 bool GoesBeyondQuota(const cluster::Store& store, cluster::QueueId queue,
                      const cluster::Demand& wants) {
   return AnyQuota(store, queue, wants,

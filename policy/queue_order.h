@@ -59,10 +59,6 @@ struct PastUse {
 /// mean of what the queue held and what it would hold with the job counts beyond its quota.
 Standing StandingOf(const cluster::Store& store, cluster::QueueId queue,
                     const cluster::Demand& wants, const PastUse& past);
-/// Whether the job would take `queue`, or one above it, beyond a quota of which some is left: a
-/// smaller one might stay within it.
-bool LeavesQuotaUnused(const cluster::Store& store, cluster::QueueId queue,
-                       const cluster::Demand& wants);
 /// Whether the job would take `queue`, or one above it, beyond its quota.
 bool GoesBeyondQuota(const cluster::Store& store, cluster::QueueId queue,
                      const cluster::Demand& wants);
