@@ -19,6 +19,10 @@ namespace {
 /// pods that nobody evicts: elastic gangs that need their room may wait that long for more members.
 constexpr TimePoint kGathering = 15'000;
 
+/// A time that is over for longer than this is not believed: whoever was to evict the pod then has
+/// not, and the pod would have no time at all.
+constexpr TimePoint kOverdue = 60'000;
+
 }  // namespace
 
 std::string Evictor::NextId(std::string_view kind) {
@@ -119,6 +123,7 @@ void Evictor::NoteWarned(TimePoint now) {
       warned_.emplace(pod->object.meta.uid, 0);
       uids.push_back(pod->object.meta.uid);
       const TimePoint at = kube::ParseTime(note->second).value_or(0);
+      if (at < now - kOverdue) continue;
       // What was told holds, though the policy may say another time now; no policy says more than
       // that.
       states_[*pod].evict_at =

@@ -75,7 +75,8 @@ class Evictor {
   /// may only have a pause.
   void KeepWarnings(const std::vector<std::string>& uids, TimePoint until);
   /// For a new process: who was told by the last one, and by whom it may be needed again. A time
-  /// that is later than a warning given now is not believed; what cannot be read is no warning.
+  /// that is later than a warning given now, or long over, is not believed; what cannot be read is
+  /// no warning.
   void NoteWarned(TimePoint now);
 
  private:

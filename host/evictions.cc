@@ -19,10 +19,6 @@ void Evictions::Mark(engine::EvictPod eviction, int tries) {
   writes_.emplace(id, Write{.what = std::move(eviction), .marks = true, .tries = tries});
 }
 
-void Evictions::Begin(engine::WarnVictim warning) {
-  Tell(std::move(warning.pod), std::move(warning.time), 1);
-}
-
 void Evictions::Begin(engine::FindNeeded question) {
   engine::EvictPod what{.pod = {.ns = std::move(question.ns),
                                 .name = question.object.name,
@@ -40,22 +36,9 @@ void Evictions::Find(engine::EvictPod question, kube::NeededObject object, int t
                   Write{.what = std::move(question), .tries = tries, .object = std::move(object)});
 }
 
-void Evictions::Tell(engine::PodRef pod, std::string time, int tries) {
-  const Id id = out_.NewId();
-  out_.Put(MarkVictim{.id = id,
-                      .pod = pod,
-                      .annotation = cluster::kEvictionTimeAnnotation,
-                      .mark = time,
-                      .attempt = tries});
-  writes_.emplace(
-      id,
-      Write{
-          .what = {.pod = std::move(pod)}, .warns = true, .time = std::move(time), .tries = tries});
-}
-
 bool Evictions::Wants(Id write, const engine::Engine& engine) const {
   const Write& under_way = writes_.at(write);
-  return under_way.warns || engine.StillEvicts(under_way.what.workload, under_way.what.id);
+  return engine.StillEvicts(under_way.what.workload, under_way.what.id);
 }
 
 void Evictions::Send(engine::EvictPod eviction, int tries, bool unsure) {
@@ -73,12 +56,6 @@ std::optional<Evictions::Answer> Evictions::Finished(Id write, const Result& res
   const bool gone = IsGone(result);
   const bool done = result.outcome == kube::WriteOutcome::kDone;
   constexpr int kMostTries = 3;
-  if (ended.warns) {
-    if (!gone && !done && ended.tries < kMostTries) {
-      Tell(std::move(ended.what.pod), std::move(ended.time), ended.tries + 1);
-    }
-    return std::nullopt;
-  }
   const bool unknown = result.outcome == kube::WriteOutcome::kUnknown;
   if (ended.object) {
     if (unknown && ended.tries < kMostTries) {

@@ -1,8 +1,8 @@
-// Evictions that the engine orders, what is asked before them, and warnings of them. A dry run, and
-// the question whether an object exists, are one request each; before a real eviction the victim is
-// marked with the workload that gets its room. A request that is refused is not repeated here: the
-// engine orders it again as long as its plan needs it. One whose outcome is not known, and a
-// warning, are tried a few times.
+// Evictions that the engine orders, and what is asked before them. A dry run, and the question
+// whether an object exists, are one request each; before a real eviction the victim is marked with
+// the workload that gets its room. A request that is refused is not repeated here: the engine
+// orders it again as long as its plan needs it. One whose outcome is not known is tried a few
+// times.
 #pragma once
 
 #include <map>
@@ -27,9 +27,8 @@ class Evictions {
   explicit Evictions(Outbox& out) : out_(out) {}
 
   void Begin(engine::EvictPod eviction);
-  void Begin(engine::WarnVictim warning);
   void Begin(engine::FindNeeded question);
-  /// Whether this is a write of an eviction, or of a warning.
+  /// Whether this is a request of an eviction.
   bool Has(Id write) const { return writes_.contains(write); }
   /// Whether the write is still to be done. REQUIRES: Has(write).
   bool Wants(Id write, const engine::Engine& engine) const;
@@ -43,8 +42,6 @@ class Evictions {
   struct Write {
     engine::EvictPod what;
     bool marks = false;  ///< The eviction follows.
-    bool warns = false;
-    std::string time{};  ///< Of a warning.
     int tries = 1;
     bool unsure = false;  ///< An earlier try of the eviction itself may have been carried out.
     std::optional<kube::NeededObject> object{};  ///< Of a question.
@@ -53,7 +50,6 @@ class Evictions {
   void Mark(engine::EvictPod eviction, int tries);
   void Send(engine::EvictPod eviction, int tries, bool unsure);
   void Find(engine::EvictPod question, kube::NeededObject object, int tries);
-  void Tell(engine::PodRef pod, std::string time, int tries);
 
   Outbox& out_;
   std::map<Id, Write> writes_;  ///< Under way.

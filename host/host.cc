@@ -19,6 +19,7 @@ Host::Host(config::PolicyConfiguration policy, engine::Options options, Leads le
       engine_(std::make_unique<engine::Engine>(std::move(policy), options_)),
       releases_(out_),
       evictions_(out_),
+      warnings_(out_),
       suspensions_(out_) {}
 
 // --- Terms ---------------------------------------------------------------------------------------
@@ -63,6 +64,7 @@ void Host::EndTerm(const std::optional<std::string>& answer) {
   reads_.clear();
   releases_.Clear();
   evictions_.Clear();
+  warnings_.Clear();
   suspensions_.Clear();
   for (auto at = calls_.begin(); at != calls_.end();) {
     const auto call = at++;
@@ -90,6 +92,7 @@ void Host::Changed(TimePoint now) {
 void Host::Advance(TimePoint now) {
   Expire(now);
   releases_.Advance(now);
+  warnings_.Advance(now);
   suspensions_.Advance(engine_->store(), now);
   changed_at_.reset();
   last_pass_ = now;
@@ -98,7 +101,8 @@ void Host::Advance(TimePoint now) {
 }
 
 std::optional<TimePoint> Host::due() const {
-  std::optional<TimePoint> due = Earlier(releases_.due(), suspensions_.due());
+  std::optional<TimePoint> due =
+      Earlier(Earlier(releases_.due(), warnings_.due()), suspensions_.due());
   if (!timers_.empty()) due = Earlier(due, timers_.begin()->first);
   // Only a deciding host acts on these deadlines: another would be woken by passed ones again and
   // again.
@@ -126,9 +130,10 @@ void Host::Collect(TimePoint now) {
             releases_.Begin(std::move(a));
           } else if constexpr (std::is_same_v<Action, engine::EvictPod>) {
             evictions.push_back(std::move(a));
-          } else if constexpr (std::is_same_v<Action, engine::WarnVictim> ||
-                               std::is_same_v<Action, engine::FindNeeded>) {
+          } else if constexpr (std::is_same_v<Action, engine::FindNeeded>) {
             evictions_.Begin(std::move(a));
+          } else if constexpr (std::is_same_v<Action, engine::WarnVictim>) {
+            warnings_.Begin(std::move(a));
           } else if constexpr (std::is_same_v<Action, engine::SettleBind>) {
             BeginRead(std::move(a.pod));
           } else if constexpr (std::is_same_v<Action, engine::ResolveBind>) {
@@ -172,7 +177,7 @@ bool Host::Wants(Id order) const {
   if (call != calls_.end()) return !call->second.of_past_term;
   if (evictions_.Has(order)) return evictions_.Wants(order, *engine_);
   if (suspensions_.Has(order)) return suspensions_.Wants(order, *engine_);
-  return reads_.contains(order) || releases_.Wants(order);
+  return reads_.contains(order) || warnings_.Has(order) || releases_.Wants(order);
 }
 
 void Host::Finished(Id order, Result result, TimePoint now) {
@@ -193,6 +198,9 @@ void Host::Finished(Id order, Result result, TimePoint now) {
                                 /*dry_run=*/false, /*accepted=*/true, now);
     }
     if (ended.accepted.empty()) return;
+  } else if (warnings_.Has(order)) {
+    warnings_.Finished(order, result, now);
+    return;  // nobody waits for it
   } else {
     releases_.Finished(order, result, engine_->store(), now);
     return;  // Nothing that the engine knows has changed.

@@ -24,6 +24,7 @@
 #include "host/orders.h"
 #include "host/releases.h"
 #include "host/suspensions.h"
+#include "host/warnings.h"
 
 namespace berth::host {
 
@@ -91,7 +92,7 @@ class Host {
   /// True while nothing is under way and no call waits.
   bool idle() const {
     return calls_.empty() && reads_.empty() && releases_.empty() && evictions_.empty() &&
-           suspensions_.empty();
+           warnings_.empty() && suspensions_.empty();
   }
   /// Whether the engine will be told the outcome of this pod's Binding.
   bool FindsOut(std::string_view uid) const;
@@ -145,6 +146,7 @@ class Host {
   Outbox out_;
   Releases releases_;
   Evictions evictions_;
+  Warnings warnings_;
   Suspensions suspensions_;
   bool in_term_ = false;
   bool stopped_ = false;

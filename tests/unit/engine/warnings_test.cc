@@ -157,6 +157,25 @@ TEST_CASE("a new process keeps the time that was told", "[unit][engine]") {
   CHECK(w.LogOf("evict ").size() == 2);
 }
 
+// It was not withdrawn in time.
+TEST_CASE("a new process does not believe a time that is long over", "[unit][engine][bug]") {
+  Warnings w;
+  for (const char* pod : {"l0", "l1"}) {
+    w.Change(pod, [](kube::Pod& p) {
+      p.meta.annotations["berth.dev/eviction-time"] = "1970-01-01T00:10:00Z";
+    });
+  }
+  w.Restart();
+  w.Tick();
+  w.GatherHigh();
+  CHECK(w.LogOf("evict ").empty());
+  CHECK(w.LogOf("warn ").size() == 2);
+  w.Advance(299'000);
+  CHECK(w.LogOf("evict ").empty());
+  w.Advance(1'000);
+  CHECK(w.LogOf("evict ").size() == 2);
+}
+
 TEST_CASE("a new process withdraws what nobody needs", "[unit][engine]") {
   Warnings w;
   w.Change("l0", [](kube::Pod& pod) { pod.meta.annotations["berth.dev/eviction-time"] = "soon"; });

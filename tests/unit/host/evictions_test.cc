@@ -38,21 +38,6 @@ TEST_CASE_METHOD(EvictionsTest, "a victim is marked before it is evicted", "[uni
   CHECK(evictions.empty());
 }
 
-TEST_CASE_METHOD(EvictionsTest, "a pod is told when it is to be evicted", "[unit]") {
-  const engine::PodRef pod{.ns = "default", .name = "v", .uid = "uid-v"};
-  evictions.Begin(engine::WarnVictim{.pod = pod, .time = "2027-01-15T08:00:00Z"});
-  CHECK(Orders() == Texts{"mark v 2027-01-15T08:00:00Z"});
-  CHECK_FALSE(evictions.Finished(last, {.outcome = WriteOutcome::kDone}));  // nobody waits for it
-  CHECK(evictions.empty());
-  evictions.Begin(engine::WarnVictim{.pod = pod});
-  for (int tries = 0; tries < 3; ++tries) {
-    CHECK(Orders() == Texts{"mark v "});
-    CHECK_FALSE(evictions.Finished(last, {.outcome = WriteOutcome::kRefused}));
-  }
-  CHECK(Orders().empty());
-  CHECK(evictions.empty());
-}
-
 TEST_CASE_METHOD(EvictionsTest, "a victim that is deleted is told so by a condition", "[unit]") {
   evictions.Begin({.pod = {.ns = "default", .name = "v", .uid = "uid-v"},
                    .workload = "default/gang/g",
