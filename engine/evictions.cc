@@ -231,8 +231,9 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& id, con
     if (victim != nullptr) states_[*victim].spared_until = now + kSparedFor;
     timers_.AllAt(now + kSparedFor);
     evictor_.KeepWarnings(plan.victims, now + kSparedFor + 1'000);  // it is tried again then
-    const bool none =
-        plan.evictions.accepted.empty() && (dry_run || plan.evictions.unanswered.empty());
+    const bool none = dry_run ? plan.evictions.accepted.empty()
+                              : plan.evictions.accepted.empty() && plan.inherited == 0 &&
+                                    plan.evictions.unanswered.empty();
     if (none) {
       Dissolve(workload, plan_ends::kEvictionRefused, /*hold=*/false, now);
     } else if (!dry_run && plan.evictions.unanswered.empty() && TakesOthers(workload, now)) {
@@ -329,8 +330,9 @@ bool Engine::TakesOthers(const Workload& workload, TimePoint now) {
   for (const PodInfo* pod : stay) states_.SetVictim(*pod, workload.key);
   for (const policy::Placed& place : places) Reserve(*FindAssignment(*place.pod), place);
   if (!others) return false;
-  TakeEvicted(workload);  // not in vain
+  const std::size_t evicted = TakeEvicted(workload);  // not in vain
   Dissolve(workload, plan_ends::kEvictionRefused, /*hold=*/false, now);
+  states_[workload].evicted_before = evicted;
   return true;
 }
 
@@ -388,10 +390,12 @@ void Engine::EndEvictions(const Workload& workload) {
 /// The plan ends before a member is bound, and pods were evicted for it. The work may get their
 /// room later all the same.
 void Engine::NoteInVain(const Workload& workload, const PlanEnd& end) {
-  const std::optional<Plan>& plan = states_.At(workload).plan;
-  if (!plan || plan->started || plan->evictions.accepted.size() + plan->inherited == 0) return;
-  counters_.evictions_in_vain[std::string(end.token)] +=
-      plan->evictions.accepted.size() + plan->inherited;
+  WorkloadState& state = states_[workload];
+  std::size_t evicted = std::exchange(state.evicted_before, 0);
+  if (state.plan && !state.plan->started) {
+    evicted += state.plan->evictions.accepted.size() + state.plan->inherited;
+  }
+  if (evicted > 0) counters_.evictions_in_vain[std::string(end.token)] += evicted;
 }
 
 /// The plan is about to give its room up for another one. Returns how many pods were evicted for

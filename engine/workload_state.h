@@ -173,6 +173,9 @@ struct WorkloadState {
   /// not take it when pods had been evicted for it.
   std::optional<kube::NeededObject> lacks{};
   TimePoint evicts_at_most = 0;  ///< It waits for others that end until then, and not longer.
+  /// Pods that were evicted for its last plan, which ended so that others go instead of those that
+  /// may not: they count for the next one.
+  std::size_t evicted_before = 0;
   TimePoint pending_since = 0;
   /// For an elastic gang that has its minimum: `gathered` is its number of members when it last
   /// grew, `settled_at` is the time until which it waits for more (0: it does not wait), and

@@ -133,6 +133,39 @@ TEST_CASE("where one of several evictions is refused, others go instead", "[unit
   }
 }
 
+// As above, but neither s1 nor t may be evicted in the end.
+TEST_CASE("where one eviction after the other is refused, the room of those that went is kept",
+          "[unit][engine][bug]") {
+  GangWorld w(3, {});
+  for (int i = 0; i < 2; ++i) {
+    w.Add(MakePod("s" + std::to_string(i)).Gpu(8).On("n" + std::to_string(i)));
+  }
+  w.Add(MakePod("t").Gpu(8).Priority(1).On("n2"));
+  w.Tick();
+  w.HoldEvictions();
+  for (int i = 0; i < 2; ++i) w.Add(w.Member(i, 2, 2).Gated().Priority(10));
+  w.Tick();
+  w.CarryOutEvictions();  // the dry runs
+  w.Protect("s1");
+  w.CarryOutEvictions();
+  w.CarryOutEvictions();  // a dry run, for t
+  w.Protect("t");
+  w.CarryOutEvictions();
+  CHECK(w.Why("m0") == "WaitingForVictims");
+  CHECK((w.Planned("m0") == "n0" || w.Planned("m1") == "n0"));
+  SECTION("and given up with the work") {
+    for (int i = 0; i < 2; ++i) w.Delete("m" + std::to_string(i));
+    w.Tick();
+    const Counts in_vain = w.engine().TakeCounters().evictions_in_vain;
+    REQUIRE(in_vain.size() == 1);
+    CHECK(in_vain.begin()->second == 1);
+  }
+  SECTION("until another one may go") {
+    CHECK(w.engine().TakeCounters().evictions_in_vain.empty());
+    CHECK(w.LogOf("evict s0").size() == 1);
+  }
+}
+
 TEST_CASE("victims that do not end are given up on time", "[unit][engine][bug]") {
   config::PolicyConfiguration policy = MakePolicy();
   policy.eviction.stuck_after = std::chrono::seconds(20);
