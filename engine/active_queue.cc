@@ -334,25 +334,27 @@ bool ActiveQueue::MayStandBefore(QueueId above, const Head& head,
     const policy::Standing least = head.queue == above
                                        ? policy::StandingOfOwn(*store_, above, none, past_)
                                        : policy::StandingOf(*store_, head.queue, none, past_);
-    return least < standing;
+    return least < standing || policy::Yields(standing, least);
   });
 }
 
-/// The first one of the group's own work, if others have a place behind it.
-void ActiveQueue::AppendFirst(const Group& group, std::vector<const Workload*>& first) const {
-  if (!group.own) return;
+/// Of its own work, in line or at rest.
+bool ActiveQueue::HasSeveral(const Group& group) {
   std::size_t places = 0;
-  for (const auto& [sharer, lane] : group.lanes) places += lane.line.size() + lane.resting.size();
-  if (places > 1) first.push_back(group.own->workload);
+  for (const auto& [sharer, lane] : group.lanes) {
+    places += lane.line.size() + lane.resting.size();
+    if (places > 1) return true;
+  }
+  return false;
 }
 
-void ActiveQueue::AppendFirstBelow(QueueId queue, std::vector<const Workload*>& first) const {
+bool ActiveQueue::HasSeveralBelow(QueueId queue) const {
   const auto group = groups_.find(queue);
-  if (group == groups_.end()) return;
-  AppendFirst(group->second, first);
-  for (const Head& head : group->second.heads) {
-    if (head.queue != queue) AppendFirstBelow(head.queue, first);
-  }
+  if (group == groups_.end() || group->second.heads.empty()) return false;
+  const std::pmr::set<Head>& heads = group->second.heads;
+  if (heads.size() > 1) return true;
+  const Head& only = *heads.begin();
+  return only.queue == queue ? HasSeveral(group->second) : HasSeveralBelow(only.queue);
 }
 
 std::vector<const Workload*> ActiveQueue::FirstOfBetter(QueueId queue,
@@ -363,7 +365,9 @@ std::vector<const Workload*> ActiveQueue::FirstOfBetter(QueueId queue,
     if (group == groups_.end()) return;
     for (const Head& head : group->second.heads) {
       if (head.queue == own || !MayStandBefore(above, head, standing)) continue;
-      head.queue == above ? AppendFirst(group->second, first) : AppendFirstBelow(head.queue, first);
+      const bool several =
+          head.queue == above ? HasSeveral(group->second) : HasSeveralBelow(head.queue);
+      if (several) first.push_back(head.workload);
     }
   };
   QueueId above = cluster::kNoQueue;

@@ -88,9 +88,9 @@ class ActiveQueue {
   void Put(const cluster::Workload& workload, const Turn& turn);
   /// Takes the next workload out of the line and keeps it awake. Returns null if the line is empty.
   const cluster::Workload* Pop();
-  /// Of each queue but `queue`, the first one of its own work, where one that has a place behind it
-  /// may come before work of `queue` that wants so much: its queue, and those above it, would stand
-  /// better with a small job. Takes time in proportion to the number of queues with a place.
+  /// The heads that may hide a job which comes before work of `queue` that wants so much: of each
+  /// queue that would stand better with a small job, the first one in line in it and below it, if
+  /// others have a place there. Takes time in proportion to the siblings of the queues on the path.
   std::vector<const cluster::Workload*> FirstOfBetter(cluster::QueueId queue,
                                                       const cluster::Demand& wants) const;
   /// Makes the workload awake and takes it out of the line.
@@ -215,8 +215,8 @@ class ActiveQueue {
   bool ReorderLane(cluster::QueueId queue, Group& group, Lanes::iterator lane);
   bool MayStandBefore(cluster::QueueId above, const Head& head,
                       const policy::Standing& standing) const;
-  void AppendFirst(const Group& group, std::vector<const cluster::Workload*>& first) const;
-  void AppendFirstBelow(cluster::QueueId queue, std::vector<const cluster::Workload*>& first) const;
+  static bool HasSeveral(const Group& group);
+  bool HasSeveralBelow(cluster::QueueId queue) const;
   cluster::QueueId ParentOf(cluster::QueueId queue) const;
   Group& GroupOf(cluster::QueueId queue) { return groups_.try_emplace(queue).first->second; }
   static void Replace(std::pmr::set<Head>& heads, std::optional<Head>& entry,

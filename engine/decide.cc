@@ -156,20 +156,32 @@ bool HasPayableRoom(const View& view, const PodInfo& pod) {
       view, pod, policy::PayableNodes(QuotaFor(view, *pod.workload), pod.workload->queue, one));
 }
 
-bool StartsStill(const View& view, const Workload& workload, NodeIndex node) {
-  if (workload.gang || node == cluster::kNoNode || !view.store.node(node).present) return false;
-  const PodInfo& pod = *workload.members.front();
-  const std::array<const PodInfo*, 1> one{&pod};
-  const policy::Overlay room(view.store);
-  const bool plain = !pod.shape->whole_node && !HasAmountsByFlavor(view, workload) &&
-                     !policy::NeighboursMatter(pod, room) &&
-                     view.refusals.Of(workload, one).empty();
+bool StartsStill(const View& view, const Workload& workload, std::span<const PodInfo* const> pods,
+                 std::span<const NodeIndex> nodes) {
+  if (nodes.empty() || nodes.size() > pods.size()) return false;
+  const std::span<const PodInfo* const> members = pods.first(nodes.size());
+  policy::Overlay room(view.store);
+  const auto is_plain = [&](const PodInfo* pod) {
+    return !pod->shape->whole_node && !policy::NeighboursMatter(*pod, room);
+  };
+  if (HasAmountsByFlavor(view, workload) || !std::ranges::all_of(members, is_plain) ||
+      !view.refusals.Of(workload, members).empty()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const PodInfo& pod = *members[i];
+    const cluster::NodeInfo& node = view.store.node(nodes[i]);
+    if (!node.present || !policy::FitsNode(*pod.object.spec, node) ||
+        policy::Capacity(*pod.shape, room, nodes[i], 1) == 0) {
+      return false;
+    }
+    room.Place(pod, nodes[i]);
+  }
   int fit = 0;
-  return plain && policy::FitsNode(*pod.object.spec, view.store.node(node)) &&
-         policy::Capacity(*pod.shape, room, node, 1) > 0 &&
-         CheckHold(view.store, workload, /*needed=*/false).reason == ReasonId::kNone &&
+  return CheckHold(view.store, workload, /*needed=*/false).reason == ReasonId::kNone &&
          policy::CheckJobs(QuotaFor(view, workload), workload).reason == ReasonId::kNone &&
-         GrantMembers(view, workload, one, 1, fit).reason == ReasonId::kNone;
+         GrantMembers(view, workload, members, static_cast<int>(members.size()), fit).reason ==
+             ReasonId::kNone;
 }
 
 bool NeededByMinimum(const Workload& workload, const PodInfo& pod) {

@@ -154,9 +154,11 @@ void OrderForStart(const View& view, const cluster::Workload& workload,
 /// memo changes the cost, and never whether the workload starts.
 StartDecision DecideStart(const View& view, const cluster::Workload& workload,
                           std::vector<const cluster::PodInfo*> pods, int min, const Wakeups* memo);
-/// Whether the single pod has room and quota on this node, by counting. False where that does not
-/// tell, too. Much cheaper than a search.
-bool StartsStill(const View& view, const cluster::Workload& workload, cluster::NodeIndex node);
+/// Whether the first of `pods` have room and quota on these nodes, by counting. False where that
+/// does not tell, too. Much cheaper than a search.
+bool StartsStill(const View& view, const cluster::Workload& workload,
+                 std::span<const cluster::PodInfo* const> pods,
+                 std::span<const cluster::NodeIndex> nodes);
 /// The lone `pod` starts on this node, if that has the room.
 std::optional<Reservation> DecideStartOn(const View& view, const cluster::PodInfo& pod,
                                          cluster::NodeIndex node);

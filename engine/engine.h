@@ -267,6 +267,7 @@ class Engine : private cluster::StoreListener {
   void StartSweep(SweepOf whom);
   bool GoOnSweeping(std::size_t most, std::vector<const cluster::Workload*>& part);
   void PutInLine(std::span<const cluster::Workload* const> workloads, TimePoint now);
+  void JudgeNext(const cluster::Workload& workload, const cluster::PodInfo* caller, TimePoint now);
   void ShowToAutoscalers(TimePoint now);
 
   // planner.cc
@@ -277,6 +278,7 @@ class Engine : private cluster::StoreListener {
                           const std::vector<const cluster::PodInfo*>& pods, TimePoint now);
   void JudgePending(const cluster::Workload& workload, std::vector<const cluster::PodInfo*> pods,
                     const cluster::PodInfo* caller, TimePoint now);
+  bool MayStart(const cluster::Workload& workload, int& searches, TimePoint now);
   bool PassesOver(const cluster::Workload& workload, TimePoint now);
   bool NeedsPlan(const cluster::Workload& workload) const;
   bool Settles(const cluster::Workload& workload, int have, TimePoint now);

@@ -130,14 +130,19 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
     wakeups_.Recheck();
     const Workload* workload = active_.Pop();
     if (workload == nullptr) break;
-    spent_ += kKnownAnswer;
-    if (NeedsPlan(*workload)) Judge(*workload, caller, now);
-    shown_.Update(*workload, now);
+    JudgeNext(*workload, caller, now);
   } while (spent_ < options_.pass_budget);
   if (!claimants_.empty() && !ClaimsAreSeen()) {
     claims_due_ = std::max(now, fair_shares_.fresh_until());
   }
   if (active_.empty()) ShowToAutoscalers(now);
+}
+
+/// One that was in line.
+void Engine::JudgeNext(const Workload& workload, const PodInfo* caller, TimePoint now) {
+  spent_ += kKnownAnswer;
+  if (NeedsPlan(workload)) Judge(workload, caller, now);
+  shown_.Update(workload, now);
 }
 
 /// Ungates what an autoscaler is to see. Only when all in line were judged, so that who comes first

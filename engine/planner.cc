@@ -162,32 +162,62 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
   CommitRefusal(workload, decision, may);
 }
 
+/// Whether the workload, which is in line, may start in free room as far as is known. `searches`:
+/// how many more it may take to tell; without any it may.
+bool Engine::MayStart(const Workload& workload, int& searches, TimePoint now) {
+  if (!NeedsPlan(workload)) return true;
+  std::vector<const PodInfo*> pods = Placeable(workload);
+  WorkloadState& state = states_[workload];
+  if (workload.started) {
+    if (pods.empty() || --searches < 0) return true;
+    return DecideJoin(Now(now), workload, *pods.front()).reserve.has_value();
+  }
+  const int min = std::max(1, workload.Missing());
+  const bool ready = state.hold_until <= now && state.settled_at <= now && !state.evicted &&
+                     std::ssize(pods) >= min;
+  if (!ready) return false;
+  if (StartsStill(Now(now), workload, pods, state.room_seen)) return true;
+  if (state.no_room_since == store_.free_generation() + 1) return false;
+  if (--searches < 0) return true;
+  const auto start = DecideStart(Now(now), workload, std::move(pods), min, &wakeups_).reserve;
+  state.room_seen.clear();
+  if (!start) {
+    state.no_room_since = store_.free_generation() + 1;
+    return false;
+  }
+  for (const policy::Placed& place : start->placed) {
+    if (std::ssize(state.room_seen) < min) state.room_seen.push_back(place.node);
+  }
+  return true;
+}
+
 /// The workload would start beyond its queue's quota. A queue is ordered by its next work, and if
-/// that cannot start, by what comes behind it, which may come before this one. So work that cannot
-/// start is judged before, where that may be. Returns whether any was.
+/// that cannot start, by what comes behind it, which may come before this one: then that is judged,
+/// and this one later. Who cannot start keeps its turn: it may evict others then.
 bool Engine::PassesOver(const Workload& workload, TimePoint now) {
+  constexpr int kMostSearches = 32;  // one call must not hold the host's lock for long
   if (!store_.policy().borrowing || workload.queue == cluster::kNoQueue) return false;
   const Turn turn = TurnOf(workload, store_, states_.At(workload));
   if (!policy::GoesBeyondQuota(store_, workload.queue, turn.wants)) return false;
-  bool any = false;
-  for (const Workload* other : active_.FirstOfBetter(workload.queue, turn.wants)) {
-    if (other->started || !NeedsPlan(*other)) continue;
-    std::vector<const PodInfo*> pods = Placeable(*other);
-    const int min = std::max(1, other->Missing());
-    WorkloadState& state = states_[*other];
-    const bool ready = state.hold_until <= now && state.settled_at <= now && !state.evicted &&
-                       std::ssize(pods) >= min;
-    if (ready && StartsStill(Now(now), *other, state.room_seen)) continue;
-    if (ready) {
-      const auto start = DecideStart(Now(now), *other, std::move(pods), min, &wakeups_).reserve;
-      if (start) state.room_seen = start->placed.front().node;
-      if (start) continue;
+  int searches = kMostSearches;
+  std::vector<const Workload*> passed;
+  for (std::size_t before = 1; before != passed.size();) {
+    before = passed.size();
+    for (const Workload* other : active_.FirstOfBetter(workload.queue, turn.wants)) {
+      if (MayStart(*other, searches, now)) continue;
+      active_.KeepAwake(*other);
+      passed.push_back(other);
     }
-    active_.KeepAwake(*other);
-    Judge(*other, /*caller=*/nullptr, now);
-    any = true;
   }
-  return any;
+  if (passed.empty()) return false;
+  active_.Put(workload, turn);
+  const Workload* first = active_.Pop();
+  for (const Workload* other : passed) {
+    active_.Put(*other, TurnOf(*other, store_, states_.At(*other)));
+  }
+  if (first == &workload) return false;
+  JudgeNext(*first, /*caller=*/nullptr, now);
+  return true;
 }
 
 bool Engine::WouldStart(const Workload& workload, TimePoint now) {

@@ -85,6 +85,7 @@ void States::BeginIncarnation(const cluster::Workload& workload) {
   state.hold_until = 0;
   state.gathered = 0;
   state.evicted = false;
+  state.evicted_before = 0;
   state.before = {};
 }
 

@@ -183,8 +183,10 @@ struct WorkloadState {
   int gathered = 0;
   TimePoint settled_at = 0;
   TimePoint settled_at_most = 0;
-  /// Where the first of its pods had room when it was found that it could start; kNoNode: nowhere.
-  cluster::NodeIndex room_seen = cluster::kNoNode;
+  /// Where the first of its pods had room when that was looked for last; empty: nowhere.
+  std::vector<cluster::NodeIndex> room_seen{};
+  /// The Store::free_generation, plus 1, at which it was found that it cannot start; 0: it was not.
+  std::uint64_t no_room_since = 0;
   /// Its members are evicted, all of them: none gets a place until the last one begins to end.
   bool evicted = false;
   /// How often Berth has evicted the job before, and the age that orders it if that is older than
