@@ -138,9 +138,13 @@ std::optional<Reservation> Chooser::Start(std::span<const VictimJob* const> jobs
   constexpr int kAny = std::numeric_limits<int>::max();
   std::optional<Reservation> reserve = Find(jobs, minimum_, kAny);
   if (!reserve) return std::nullopt;
-  const Pods within = MembersWithinQuota(jobs);
-  if (within.size() > minimum_.size()) {
-    if (auto larger = Find(jobs, within, kAny)) reserve = std::move(larger);
+  Pods within = MembersWithinQuota(jobs);
+  while (within.size() > minimum_.size()) {
+    if (auto larger = Find(jobs, within, kAny)) {
+      reserve = std::move(larger);
+      break;
+    }
+    within.resize((within.size() + minimum_.size()) / 2);
   }
   reserve->evicts = std::move(evicted);
   SortOut(*reserve, jobs);
@@ -148,10 +152,12 @@ std::optional<Reservation> Chooser::Start(std::span<const VictimJob* const> jobs
   return reserve;
 }
 
-/// Whom the quotas cover once these have ended: the minimum, and members after it. In the room that
-/// is left they come before work beyond quota.
+/// Whom the quotas cover once these have ended: the minimum, and members after it. Where other
+/// queues lose they come, in the room that is left, before work beyond quota.
 Pods Chooser::MembersWithinQuota(std::span<const VictimJob* const> jobs) const {
-  if (for_.exchange == nullptr || minimum_.size() == for_.pods.size()) return minimum_;
+  const bool of_others = std::ranges::any_of(
+      jobs, [&](const VictimJob* job) { return job->queue != for_.workload.queue; });
+  if (!of_others || minimum_.size() == for_.pods.size()) return minimum_;
   const Ended ended = EndedWith(jobs);
   View after = view_;
   after.ended = &ended;
@@ -160,12 +166,12 @@ Pods Chooser::MembersWithinQuota(std::span<const VictimJob* const> jobs) const {
   cluster::Amounts asked;
   for (const PodInfo* pod : for_.pods) {
     cluster::Demand charge;
-    for (const auto& [id, amount] : pod->shape->demand) {
+    for (const auto& [id, amount] : view_.store.LeastDemandOf(*pod->shape)) {
       asked.Add(id, amount);
       charge.emplace_back(id, asked[id]);
     }
-    const bool covered = !pod->shape->whole_node &&
-                         policy::QuotaCovers(quota, for_.workload.queue, charge).value_or(false);
+    const bool covered =
+        policy::QuotaCovers(quota, for_.workload.queue, charge).value_or(!pod->shape->asks_device);
     if (within.size() >= minimum_.size() && !covered) break;
     within.push_back(pod);
   }
@@ -428,8 +434,9 @@ std::optional<Reservation> Chooser::SearchRoom(std::span<const VictimJob* const>
   if (!jobs.empty()) more = EndedWith(jobs);
   View view = view_;
   view.ended = more ? &*more : &for_.ending.ended;
-  if (!jobs.empty() && !policy::IsPromised(QuotaFor(view, for_.workload), for_.workload.queue,
-                                           minimum_, for_.overlent)) {
+  if (!jobs.empty() && !for_.overlent.empty() &&
+      !policy::IsPromised(QuotaFor(view, for_.workload), for_.workload.queue, minimum_,
+                          for_.overlent)) {
     return std::nullopt;
   }
   ++searches_;

@@ -81,7 +81,8 @@ class Chooser {
   };
   /// `floors`: before anything is taken.
   std::vector<Part> PartsOf(const Given& given, std::optional<policy::Floors> floors) const;
-  /// `members`: who starts where other queues lose. `most`: searches in this decision.
+  /// `members`: who starts where other queues lose, or more is lent than they would lend; elsewhere
+  /// all may. `most`: searches in this decision.
   std::optional<Reservation> Find(std::span<const VictimJob* const> jobs,
                                   const std::vector<const cluster::PodInfo*>& members, int most);
   std::vector<const cluster::PodInfo*> MembersWithinQuota(

@@ -202,6 +202,15 @@ bool CountsOnTold(const View& view, const Reservation& reserve) {
   });
 }
 
+/// When the first pod that ends in any case is waited for no more; 0: none ends.
+TimePoint FirstStuckAt(const View& view) {
+  TimePoint first = 0;
+  for (const PodInfo* pod : view.ending.Of(view).pods) {
+    if (pod->terminating()) first = Earlier(first, StuckAt(view.store, *pod) + 1);
+  }
+  return first;
+}
+
 /// Sets decision.reserve, if there is anybody to be evicted, and decision.again.
 void DecideVictims(const View& view, const Beneficiary& beneficiary, Sources sources,
                    PreemptorDecision& decision) {
@@ -247,7 +256,9 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
   OrderForStart(view, workload, pods);
   const Sources sources = SourcesOf(view, workload);
   if (!EvictionHelpsGang(reason) || (!sources.others && !sources.lower)) return {};
-  if (OnlyJobsAreTooMany(view, workload, pods, min)) return {.claims = sources.others};
+  if (OnlyJobsAreTooMany(view, workload, pods, min)) {
+    return {.again = FirstStuckAt(view), .claims = sources.others};
+  }
   const std::span minimum = std::span(pods).first(static_cast<std::size_t>(min));
   const policy::QuotaView quota = QuotaFor(view, workload);
   std::vector<cluster::ResourceId> overlent = policy::LentTooMuch(quota, workload.queue, minimum);
@@ -275,10 +286,7 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
                           .ending = view.ending.Of(view),
                           .exchange = exchange ? &*exchange : nullptr,
                           .overlent = std::move(overlent)};
-  for (const PodInfo* pod : beneficiary.ending.pods) {
-    if (!pod->terminating()) continue;
-    decision.again = Earlier(decision.again, StuckAt(view.store, *pod) + 1);
-  }
+  decision.again = Earlier(decision.again, FirstStuckAt(view));
   if (OnlyHasToWait(view, beneficiary)) return decision;
   const Sources from{.lower = lower, .others = sources.others};
   const bool of_now = view.fair_shares.IsOfNow();

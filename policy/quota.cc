@@ -72,12 +72,21 @@ bool IsChargedTo(const cluster::Store& store, const PodInfo& pod, QueueId queue)
              store.queue(pod.charged_queue).path.end();
 }
 
-/// What the pods take of a resource, on nodes that are not known.
+/// What the pods take of a resource, on nodes that are not known: whole-node pods what the smallest
+/// nodes have.
 std::int64_t AskedOf(const QuotaView& view, cluster::ResourceId id,
                      std::span<const PodInfo* const> pods) {
   const Counted counted(view.store(), id, cluster::kNoFlavor);
   std::int64_t asked = 0;
-  for (const PodInfo* pod : pods) asked += counted.Of(*pod);
+  for (const PodInfo* pod : pods) {
+    std::int64_t least = counted.Of(*pod);
+    if (pod->shape->whole_node) {
+      for (const auto& [of, amount] : view.store().LeastDemandOf(*pod->shape)) {
+        if (of == id) least = std::max(least, amount);
+      }
+    }
+    asked += least;
+  }
   return asked;
 }
 

@@ -43,7 +43,7 @@ class QuotaView {
     bool is_room = false;
     /// More is lent already than other queues would lend: after an edit, or where devices are gone.
     bool overlent = false;
-    std::int64_t promised = 0;  ///< Where other queues keep some: what the quotas still cover.
+    std::int64_t promised = 0;  ///< Of Loans: what the quotas still cover. 0 for caps.
   };
   /// One entry for each cap on the path of `queue`, its own first, and one for each resource of
   /// which other queues keep something for themselves; none for kNoQueue.

@@ -1,7 +1,6 @@
 #include "server/serve.h"
 
 #include <fmt/format.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <simdjson.h>
 
@@ -471,16 +470,6 @@ int Service::Run() {
 }  // namespace
 
 int Serve(const ServeOptions& options) {
-  // Merge small freed blocks with their neighbours at once. By default glibc keeps them apart and
-  // merges all of them during some later allocation, under the lock: 6 ms instead of 3 in a round
-  // of planning over 50,000 workloads (LongestHoldOfPolicy in docs/benchmarks.md).
-  mallopt(M_MXFAST, 0);
-  // Large blocks go back to the system when they are freed. By default glibc learns from each that
-  // is freed to keep those of its size, in the heap of the connection's thread: up to 32 MiB.
-  mallopt(M_MMAP_THRESHOLD, 1 << 20);
-  // That also ends what glibc learns about when to give back the free end of a heap: it would do so
-  // after each answer of more than 128 KiB, and fault its pages in again for the next one.
-  mallopt(M_TRIM_THRESHOLD, 2 << 20);
   // Every thread inherits the mask, so that the signal waits for sigwait.
   sigset_t signals;
   sigemptyset(&signals);

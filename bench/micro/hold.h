@@ -15,7 +15,6 @@ namespace berth::bench {
 template <typename Read>
 void HoldOf(benchmark::State& state, const std::unique_ptr<engine::Engine>& engine,
             const Read& read) {
-  TidyUp();
   for (auto _ : state) {
     double longest = 0;
     int parts = 0;

@@ -63,7 +63,6 @@ std::unique_ptr<engine::Engine> MakeMultitude() {
   for (int i = 0; i < kWaiting; ++i) engine->OnPod(Waiter(i), kNow);
   Settle(*engine);
   engine->TakeActions();
-  TidyUp();
   return engine;
 }
 
@@ -214,7 +213,6 @@ void LongestHoldOfResignation(benchmark::State& state) {
     state.SetIterationTime(longest.seconds());
     state.counters["parts"] = parts;
     next.reset();  // the driver does that without the lock
-    TidyUp();
   }
 }
 BENCHMARK(LongestHoldOfResignation)->Iterations(3)->UseManualTime()->Unit(benchmark::kMillisecond);

@@ -2,7 +2,6 @@
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
-#include <malloc.h>
 #include <time.h>
 
 #include <nlohmann/json.hpp>
@@ -118,15 +117,6 @@ std::unique_ptr<engine::Engine> MakeCrowd(int nodes, int taken, int waiting) {
   Settle(*engine);
   engine->TakeActions();
   return engine;
-}
-
-void TidyUp() {
-  malloc_trim(0);
-  // Each large request sorts at most 10,000 of the chunks that were freed.
-  for (int i = 0; i < 200; ++i) {
-    std::vector<char> large(100'000);
-    benchmark::DoNotOptimize(large.data());
-  }
 }
 
 double ThreadSeconds() {

@@ -47,11 +47,6 @@ struct Offer {
 
 /// The JSON of a pod of typical size, as kube-scheduler sends it.
 std::string PodJson(const std::string& name);
-
-/// Lets malloc tidy up what was freed while a cluster was made: it would do so during some later
-/// call, for up to 20 ms.
-void TidyUp();
-
 /// Processor time of this thread so far, in seconds.
 double ThreadSeconds();
 
