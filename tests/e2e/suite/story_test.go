@@ -21,8 +21,9 @@ var waitsForHours = regexp.MustCompile(`wait: \d+h`)
 // what the real kube-scheduler says of a pod; but none about warnings, which wait
 // for minutes (TestPodsAreToldOfTheirEviction does not). A hash of the name chooses,
 // so that a new file does not change which of the others run.
-// In two, Berth must die before the first victim is gone, or the node must be
-// cordoned while all of them end: on a busy machine it is too late or too early.
+// In three, Berth must die before the first victim is gone, the node must be
+// cordoned while all of them end, or a second pod must come before the first one is
+// bound: on a busy machine it is too late or too early.
 // What waits for hours runs only there.
 func isChosen(area, name string, text []byte) bool {
 	if waitsForHours.Match(text) {
@@ -33,7 +34,6 @@ func isChosen(area, name string, text []byte) bool {
 	marked := strings.HasPrefix(name, "autoscaler")
 	switch name {
 	case "surplus-of-one-gang-for-several", "autoscaler-sees-work-that-lost-its-plan",
-		// A slow machine creates its second pod when the first one is bound already.
 		"autoscaler-sees-work-that-gave-way":
 		return false
 	}
