@@ -483,6 +483,8 @@ class Engine : private cluster::StoreListener {
   std::uint64_t plan_counter_ = 0;
 
   ActiveQueue active_{store_};
+  /// Judged before work that its queue stands behind: see PassesOver. Null: nobody is.
+  const cluster::Workload* goes_first_ = nullptr;
   Wakeups wakeups_{store_, active_};
   std::optional<Sweep> sweep_;            ///< In progress.
   SweepOf sweep_due_ = SweepOf::kNobody;  ///< Starts when the line is empty.

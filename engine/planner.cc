@@ -197,6 +197,7 @@ bool Engine::MayStart(const Workload& workload, int& searches, TimePoint now) {
 bool Engine::PassesOver(const Workload& workload, TimePoint now) {
   constexpr int kMostSearches = 32;  // one call must not hold the host's lock for long
   if (!store_.policy().borrowing || workload.queue == cluster::kNoQueue) return false;
+  if (&workload == goes_first_) return false;
   const Turn turn = TurnOf(workload, store_, states_.At(workload));
   if (!policy::GoesBeyondQuota(store_, workload.queue, turn.wants)) return false;
   int searches = kMostSearches;
@@ -216,7 +217,9 @@ bool Engine::PassesOver(const Workload& workload, TimePoint now) {
     active_.Put(*other, TurnOf(*other, store_, states_.At(*other)));
   }
   if (first == &workload) return false;
+  goes_first_ = first;  // by its queue's first one it may stand behind this one
   JudgeNext(*first, /*caller=*/nullptr, now);
+  goes_first_ = nullptr;
   return true;
 }
 
