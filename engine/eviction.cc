@@ -137,8 +137,8 @@ bool OnlyJobsAreTooMany(const View& view, const Workload& workload, const Pods& 
 
 /// Whether its queue has more than it may have already, or its user more jobs. Nobody is evicted so
 /// that it has less again.
-bool IsOverCap(const View& view, const Workload& workload, std::span<const PodInfo* const> pods) {
-  const policy::QuotaView quota = QuotaFor(view, workload);
+bool IsOverCap(const policy::QuotaView& quota, const Workload& workload,
+               std::span<const PodInfo* const> pods) {
   const cluster::Verdict jobs = policy::CheckJobs(quota, workload);
   return jobs.have > jobs.want || policy::IsOverCap(quota, workload.queue, pods);
 }
@@ -265,7 +265,7 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
   // Lower work of a queue that borrows may not end so that it borrows less.
   const bool borrows = !overlent.empty() &&
                        (!sources.lower || !policy::IsPromised(quota, workload.queue, {}, overlent));
-  if (borrows || IsOverCap(view, workload, minimum)) {
+  if (borrows || IsOverCap(quota, workload, minimum)) {
     return {.unsure = true, .claims = sources.others};
   }
   const bool lower = sources.lower && view.store.HoldsBelow(workload.queue, workload.priority);

@@ -231,9 +231,8 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& id, con
     if (victim != nullptr) states_[*victim].spared_until = now + kSparedFor;
     timers_.AllAt(now + kSparedFor);
     evictor_.KeepWarnings(plan.victims, now + kSparedFor + 1'000);  // it is tried again then
-    const bool none = dry_run ? plan.evictions.accepted.empty()
-                              : plan.evictions.accepted.empty() && plan.inherited == 0 &&
-                                    plan.evictions.unanswered.empty();
+    const bool none = plan.evictions.accepted.empty() &&
+                      (dry_run || (plan.inherited == 0 && plan.evictions.unanswered.empty()));
     if (none) {
       Dissolve(workload, plan_ends::kEvictionRefused, /*hold=*/false, now);
     } else if (!dry_run && plan.evictions.unanswered.empty() && TakesOthers(workload, now)) {

@@ -166,8 +166,9 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
 /// how many more it may take to tell; without any it may.
 bool Engine::MayStart(const Workload& workload, int& searches, TimePoint now) {
   if (!NeedsPlan(workload)) return true;
-  std::vector<const PodInfo*> pods = Placeable(workload);
   WorkloadState& state = states_[workload];
+  if (state.no_room_since == store_.free_generation() + 1 && !workload.started) return false;
+  std::vector<const PodInfo*> pods = Placeable(workload);
   if (workload.started) {
     if (pods.empty() || --searches < 0) return true;
     return DecideJoin(Now(now), workload, *pods.front()).reserve.has_value();
@@ -177,7 +178,6 @@ bool Engine::MayStart(const Workload& workload, int& searches, TimePoint now) {
                      std::ssize(pods) >= min;
   if (!ready) return false;
   if (StartsStill(Now(now), workload, pods, state.room_seen)) return true;
-  if (state.no_room_since == store_.free_generation() + 1) return false;
   if (--searches < 0) return true;
   const auto start = DecideStart(Now(now), workload, std::move(pods), min, &wakeups_).reserve;
   state.room_seen.clear();
@@ -202,12 +202,13 @@ bool Engine::PassesOver(const Workload& workload, TimePoint now) {
   if (!policy::GoesBeyondQuota(store_, workload.queue, turn.wants)) return false;
   int searches = kMostSearches;
   std::vector<const Workload*> passed;
-  for (std::size_t before = 1; before != passed.size();) {
-    before = passed.size();
+  for (bool more = true; more;) {  // who was behind one that is passed over may hide others
+    more = false;
     for (const Workload* other : active_.FirstOfBetter(workload.queue, turn.wants)) {
       if (MayStart(*other, searches, now)) continue;
       active_.KeepAwake(*other);
       passed.push_back(other);
+      more = true;
     }
   }
   if (passed.empty()) return false;

@@ -47,6 +47,7 @@ struct Offer {
 
 /// The JSON of a pod of typical size, as kube-scheduler sends it.
 std::string PodJson(const std::string& name);
+
 /// Processor time of this thread so far, in seconds.
 double ThreadSeconds();
 

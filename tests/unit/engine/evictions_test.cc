@@ -102,22 +102,28 @@ TEST_CASE("nobody is evicted unless all evictions would be done", "[unit][engine
   CHECK(w.LogOf("evict ").empty());
 }
 
-// Three nodes, full with single pods: s0 and s1 of priority 0, and t of priority 1. A budget comes
-// after the dry runs: s0 is evicted, and s1 is not.
-TEST_CASE("where one of several evictions is refused, others go instead", "[unit][engine][bug]") {
-  GangWorld w(3, {});
-  for (int i = 0; i < 2; ++i) {
-    w.Add(MakePod("s" + std::to_string(i)).Gpu(8).On("n" + std::to_string(i)));
+/// Three nodes, full with single pods: s0 and s1 of priority 0, and t. The gang g (m0, m1) has
+/// priority 10. A budget comes after the dry runs: s0 is evicted, and s1 is not.
+class RefusedEviction : public GangWorld {
+ public:
+  explicit RefusedEviction(std::int32_t priority_of_t) : GangWorld(3, {}) {
+    for (int i = 0; i < 2; ++i) {
+      Add(MakePod("s" + std::to_string(i)).Gpu(8).On("n" + std::to_string(i)));
+    }
+    Add(MakePod("t").Gpu(8).Priority(priority_of_t).On("n2"));
+    Tick();
+    HoldEvictions();
+    for (int i = 0; i < 2; ++i) Add(Member(i, 2, 2).Gated().Priority(10));
+    Tick();
+    CarryOutEvictions();  // the dry runs
+    Protect("s1");
+    CarryOutEvictions();
   }
+};
+
+TEST_CASE("where one of several evictions is refused, others go instead", "[unit][engine][bug]") {
   const bool others = GENERATE(true, false);
-  w.Add(MakePod("t").Gpu(8).Priority(others ? 1 : 10).On("n2"));
-  w.Tick();
-  w.HoldEvictions();
-  for (int i = 0; i < 2; ++i) w.Add(w.Member(i, 2, 2).Gated().Priority(10));
-  w.Tick();
-  w.CarryOutEvictions();  // the dry runs
-  w.Protect("s1");
-  w.CarryOutEvictions();
+  RefusedEviction w(others ? 1 : 10);
   CHECK(w.LogOf("evict ").size() == 2);
   w.CarryOutEvictions();  // dry runs, for those instead
   w.CarryOutEvictions();
@@ -133,21 +139,10 @@ TEST_CASE("where one of several evictions is refused, others go instead", "[unit
   }
 }
 
-// As above, but neither s1 nor t may be evicted in the end.
+// Neither s1 nor t may be evicted in the end.
 TEST_CASE("where one eviction after the other is refused, the room of those that went is kept",
           "[unit][engine][bug]") {
-  GangWorld w(3, {});
-  for (int i = 0; i < 2; ++i) {
-    w.Add(MakePod("s" + std::to_string(i)).Gpu(8).On("n" + std::to_string(i)));
-  }
-  w.Add(MakePod("t").Gpu(8).Priority(1).On("n2"));
-  w.Tick();
-  w.HoldEvictions();
-  for (int i = 0; i < 2; ++i) w.Add(w.Member(i, 2, 2).Gated().Priority(10));
-  w.Tick();
-  w.CarryOutEvictions();  // the dry runs
-  w.Protect("s1");
-  w.CarryOutEvictions();
+  RefusedEviction w(1);
   w.CarryOutEvictions();  // a dry run, for t
   w.Protect("t");
   w.CarryOutEvictions();

@@ -161,13 +161,21 @@ TEST_CASE("a gang that must share a domain is demand if one could hold it", "[un
   CHECK(t.IsDemand("anywhere0"));
 }
 
+/// One node has room for one of them, and both have asked for two.
+struct TwoAskers : EmptyRoomTest {
+  TwoAskers() {
+    Node(MakeNode("n0").Gpu(8));
+    Ask(a, 2);
+    Ask(b, 2);
+  }
+  const PodInfo& a = Pod(MakePod("a").Gpu(8));
+  const PodInfo& b = Pod(MakePod("b").Gpu(8));
+};
+
 TEST_CASE("who has forgotten is not named", "[unit][policy]") {
-  EmptyRoomTest t;
-  t.Node(MakeNode("n0").Gpu(8));
-  const PodInfo& a = t.Pod(MakePod("a").Gpu(8));
-  const PodInfo& b = t.Pod(MakePod("b").Gpu(8));
-  t.Ask(a, 2);
-  t.Ask(b, 2);
+  TwoAskers t;
+  const PodInfo& a = t.a;
+  const PodInfo& b = t.b;
   t.Ask(b, 2);  // twice is once
   t.room.Forget(*a.workload);
   t.Node(MakeNode("n1").Gpu(8));
@@ -179,12 +187,9 @@ TEST_CASE("who has forgotten is not named", "[unit][policy]") {
 }
 
 TEST_CASE("after another policy nobody is named until they ask again", "[unit][policy]") {
-  EmptyRoomTest t;
-  t.Node(MakeNode("n0").Gpu(8));
-  const PodInfo& a = t.Pod(MakePod("a").Gpu(8));
-  const PodInfo& b = t.Pod(MakePod("b").Gpu(8));
-  t.Ask(a, 2);
-  t.Ask(b, 2);
+  TwoAskers t;
+  const PodInfo& a = t.a;
+  const PodInfo& b = t.b;
   t.room.Expire();
   t.room.Forget(*a.workload);
   t.Ask(a, 2);
