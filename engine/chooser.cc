@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/surplus_start.h"
 #include "engine/victim_choice.h"
 #include "engine/victims.h"
 #include "policy/neighbours.h"
@@ -21,6 +22,9 @@ namespace {
 
 using Pods = std::vector<const PodInfo*>;
 using PodSet = policy::QueueDemands::PodSet;
+
+/// A set that was found is not lost because the searches are used up.
+constexpr int kAnySearches = std::numeric_limits<int>::max();
 
 /// What the workloads lose. A gang that goes whole loses all its jobs at once.
 struct Losses {
@@ -134,48 +138,33 @@ Chooser::Chooser(const View& view, const Beneficiary& beneficiary)
 std::optional<Reservation> Chooser::Start(std::span<const VictimJob* const> jobs) {
   Pods evicted = Running(jobs);
   if (BreaksBudgets(evicted, view_.store)) return std::nullopt;
-  // A set that was found is not lost because the searches are used up.
-  constexpr int kAny = std::numeric_limits<int>::max();
-  std::optional<Reservation> reserve = Find(jobs, minimum_, kAny);
+  std::optional<Reservation> reserve = Find(jobs, minimum_, kAnySearches);
   if (!reserve) return std::nullopt;
-  Pods within = MembersWithinQuota(jobs);
-  while (within.size() > minimum_.size()) {
-    if (auto larger = Find(jobs, within, kAny)) {
-      reserve = std::move(larger);
-      break;
-    }
-    within.resize((within.size() + minimum_.size()) / 2);
-  }
+  reserve = WithMoreMembers(jobs, *std::move(reserve));
   reserve->evicts = std::move(evicted);
   SortOut(*reserve, jobs);
   NameVictims(*reserve, jobs);
   return reserve;
 }
 
-/// Whom the quotas cover once these have ended: the minimum, and members after it. Where other
-/// queues lose they come, in the room that is left, before work beyond quota.
-Pods Chooser::MembersWithinQuota(std::span<const VictimJob* const> jobs) const {
+/// Where other queues lose, members within quota come, in the room that is left, before work beyond
+/// quota.
+Reservation Chooser::WithMoreMembers(std::span<const VictimJob* const> jobs, Reservation reserve) {
+  if (minimum_.size() == for_.pods.size()) return reserve;
   const bool of_others = std::ranges::any_of(
       jobs, [&](const VictimJob* job) { return job->queue != for_.workload.queue; });
-  if (!of_others || minimum_.size() == for_.pods.size()) return minimum_;
   const Ended ended = EndedWith(jobs);
   View after = view_;
   after.ended = &ended;
-  const policy::QuotaView quota = QuotaFor(after, for_.workload);
-  Pods within;
-  cluster::Amounts asked;
-  for (const PodInfo* pod : for_.pods) {
-    cluster::Demand charge;
-    for (const auto& [id, amount] : view_.store.LeastDemandOf(*pod->shape)) {
-      asked.Add(id, amount);
-      charge.emplace_back(id, asked[id]);
-    }
-    const bool covered =
-        policy::QuotaCovers(quota, for_.workload.queue, charge).value_or(!pod->shape->asks_device);
-    if (within.size() >= minimum_.size() && !covered) break;
-    within.push_back(pod);
+  if (!of_others) {
+    return LeaveRoomToOthers(after, for_.workload, for_.pods, for_.min, std::move(reserve));
   }
-  return within;
+  Pods within = MembersWithinQuota(after, for_.workload, for_.pods, for_.min);
+  while (within.size() > minimum_.size()) {
+    if (auto larger = Find(jobs, within, kAnySearches)) return *std::move(larger);
+    within.resize((within.size() + minimum_.size()) / 2);
+  }
+  return reserve;
 }
 
 std::optional<Reservation> Chooser::Find(std::span<const VictimJob* const> jobs,

@@ -85,8 +85,8 @@ class Chooser {
   /// all may. `most`: searches in this decision.
   std::optional<Reservation> Find(std::span<const VictimJob* const> jobs,
                                   const std::vector<const cluster::PodInfo*>& members, int most);
-  std::vector<const cluster::PodInfo*> MembersWithinQuota(
-      std::span<const VictimJob* const> jobs) const;
+  /// The same with more members than the minimum, as many as may start at once.
+  Reservation WithMoreMembers(std::span<const VictimJob* const> jobs, Reservation reserve);
   Ended EndedWith(std::span<const VictimJob* const> jobs) const;
   const policy::FairShareTable* SharesWithout(const policy::QueueDemands::PodSet& planned);
   std::vector<const cluster::PodInfo*> EndingWith(std::span<const VictimJob* const> jobs) const;

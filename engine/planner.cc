@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "engine/eviction.h"
 #include "engine/min_run_time.h"
+#include "engine/surplus_start.h"
 #include "policy/neighbours.h"
 #include "policy/rank_order.h"
 
@@ -153,7 +154,11 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
   if (decision.reserve && PassesOver(workload, now)) {
     return active_.Put(workload, TurnOf(workload, store_, states_.At(workload)));
   }
-  if (decision.reserve) return Commit(workload, *decision.reserve, caller, now);
+  if (decision.reserve) {
+    const Reservation start =
+        LeaveRoomToOthers(Now(now), workload, std::move(pods), min, *decision.reserve);
+    return Commit(workload, start, caller, now);
+  }
   const PreemptorDecision may =
       DecideEvictions(Now(now), workload, std::move(pods), min, decision.verdict.reason, &wakeups_);
   if (may.reserve) return Commit(workload, *may.reserve, caller, now);

@@ -119,6 +119,20 @@ std::vector<Claimant> FairShareTable::PathOf(const cluster::Store& store, QueueI
   return path;
 }
 
+bool FairShareTable::OthersLack(const QuotaView& view, QueueId queue, ResourceId id) const {
+  const cluster::Store& store = view.store();
+  const std::vector<Claimant> ours = PathOf(store, queue);
+  return std::ranges::any_of(store.queues(), [&](QueueId other) {
+    for (const bool own : {false, true}) {
+      const Claimant claimant{.queue = other, .own = own};
+      if ((own && EntryOf(other).below.empty()) || std::ranges::find(ours, claimant) != ours.end())
+        continue;
+      if (Used(view, claimant, id) < Share(store, claimant, id)) return true;
+    }
+    return false;
+  });
+}
+
 std::int64_t Exchange::Quota(Claimant of, ResourceId id) const {
   return of.own ? 0 : store().queue(of.queue).quota[id];
 }

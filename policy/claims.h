@@ -43,6 +43,9 @@ class FairShareTable {
   /// The claimants that are charged for the work of a queue, the narrowest first.
   std::vector<Claimant> PathOf(const cluster::Store& store, cluster::QueueId queue) const;
 
+  /// Whether a queue that is not on the path of `queue` has less in use than its fair share.
+  bool OthersLack(const QuotaView& view, cluster::QueueId queue, cluster::ResourceId id) const;
+
   bool operator==(const FairShareTable&) const = default;
 
  private:

@@ -92,8 +92,7 @@ std::int64_t AskedOf(const QuotaView& view, cluster::ResourceId id,
 
 }  // namespace
 
-void QuotaView::Add(QueueId queue, const cluster::Demand& demand, int sign) {
-  if (queue == cluster::kNoQueue) return;
+void QuotaView::Charge(QueueId queue, const cluster::Demand& demand, int sign) {
   for (const QueueId charged : store_->queue(queue).path) {
     for (const auto& [id, amount] : demand) {
       const auto at = std::ranges::lower_bound(taken_, std::pair(charged, id), {}, &Taken::key);
@@ -104,7 +103,6 @@ void QuotaView::Add(QueueId queue, const cluster::Demand& demand, int sign) {
       }
     }
   }
-  for (const auto& [id, amount] : demand) total_taken_.Add(id, sign * amount);
 }
 
 std::int64_t QuotaView::Used(QueueId queue, cluster::ResourceId id) const {
@@ -113,10 +111,19 @@ std::int64_t QuotaView::Used(QueueId queue, cluster::ResourceId id) const {
   return store_->queue(queue).used[id] + (is_known ? at->amount : 0);
 }
 
-void QuotaView::Take(QueueId queue, const cluster::Demand& charge) { Add(queue, charge, 1); }
+void QuotaView::Take(QueueId queue, const cluster::Demand& charge) {
+  if (queue == cluster::kNoQueue) return;
+  Charge(queue, charge, 1);
+  for (const auto& [id, amount] : charge) free_taken_.Add(id, amount);
+}
 
 void QuotaView::GiveBack(const PodInfo& pod) {
-  Add(pod.charged_queue, pod.queue_charge, -1);
+  if (pod.charged_queue == cluster::kNoQueue) return;
+  Charge(pod.charged_queue, pod.queue_charge, -1);
+  // On a node that is cordoned or not ready nothing becomes free.
+  if (pod.node == cluster::kNoNode || store_->node(pod.node).open()) {
+    for (const auto& [id, amount] : pod.queue_charge) free_taken_.Add(id, -amount);
+  }
   if (pod.job_counted) ++left_jobs_[{pod.charged_queue, pod.user, pod.job}];
 }
 
@@ -186,7 +193,7 @@ void QuotaView::AppendLoans(QueueId queue, std::vector<Allowance>& allowances) c
       }
       kept -= info.idle[id] - info.idle_below[id] + changes[charged];  // it may use that itself
     }
-    const std::int64_t lent = store_->free_devices()[id] - total_taken_[id] - kept;
+    const std::int64_t lent = store_->free_devices()[id] - free_taken_[id] - kept;
     allowances.push_back({.queue = queue,
                           .id = id,
                           .cap = std::numeric_limits<std::int64_t>::max(),

@@ -56,7 +56,7 @@ class QuotaView {
   const cluster::Store& store() const { return *store_; }
 
  private:
-  void Add(cluster::QueueId queue, const cluster::Demand& demand, int sign);
+  void Charge(cluster::QueueId queue, const cluster::Demand& demand, int sign);
   void AppendOf(cluster::QueueId queue, std::vector<Allowance>& allowances) const;
   void AppendLoans(cluster::QueueId queue, std::vector<Allowance>& allowances) const;
   std::map<cluster::QueueId, std::int64_t> IdleChanges(cluster::ResourceId id) const;
@@ -74,7 +74,7 @@ class QuotaView {
   /// The pods that gave back what they held, by the job that they are counted in.
   using Job = std::tuple<cluster::QueueId, std::string, std::string>;
   std::map<Job, int> left_jobs_;
-  cluster::Amounts total_taken_;
+  cluster::Amounts free_taken_;  ///< Of what is free on nodes that are open.
 };
 
 /// Whether quotas cover `charge` (Store::QueueCharge) on top of what is in use: those of `queue`

@@ -1,0 +1,25 @@
+// How many members of an elastic gang get room at once: those beyond its minimum are the first that
+// others may take back, and none starts only to be evicted a moment later.
+#pragma once
+
+#include <vector>
+
+#include "engine/decide.h"
+
+namespace berth::engine {
+
+/// Of `pods`, which are in rank order, the first `min`, and those after them that the quotas of
+/// their queue cover, on top of what is in use without View::ended.
+std::vector<const cluster::PodInfo*> MembersWithinQuota(const View& view,
+                                                        const cluster::Workload& workload,
+                                                        std::vector<const cluster::PodInfo*> pods,
+                                                        int min);
+
+/// `start`: how at least `min` of `pods` start, evicting nobody of another queue. Where another
+/// queue has less in use than its fair share, only those within quota do: its work comes first, and
+/// the other members join in the room that is left.
+Reservation LeaveRoomToOthers(const View& view, const cluster::Workload& workload,
+                              std::vector<const cluster::PodInfo*> pods, int min,
+                              Reservation start);
+
+}  // namespace berth::engine
