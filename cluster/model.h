@@ -186,6 +186,13 @@ struct QueueInfo {
   /// cap.
   std::vector<std::pair<ResourceId, std::int64_t>> caps;
   Amounts quota;
+  /// Of `quota`, what is promised on nodes of a single flavor.
+  struct FlavorQuota {
+    ResourceId whole;
+    ResourceId part;  ///< Of `whole`, by which it is charged.
+    std::int64_t amount;
+  };
+  std::vector<FlavorQuota> flavor_quotas;
   /// What non-preemptible work may use of each resource, in all and of each flavor, by the id of
   /// that part (Part). The caps of flavors for all work are among `caps`.
   std::vector<std::pair<ResourceId, std::int64_t>> non_preemptible_caps;

@@ -172,7 +172,9 @@ void Store::ReadQuotas(const config::Queue& queue, QueueInfo& info) {
     }
     for (const auto& [name, quota] : amounts.quota) {
       const ResourceId id = resources_.Intern(name);
-      info.quota.Set(*FindPart(id, flavor, false), quota);
+      const ResourceId part = *FindPart(id, flavor, false);
+      info.quota.Set(part, quota);
+      if (quota > 0) info.flavor_quotas.push_back({.whole = id, .part = part, .amount = quota});
       cap_non_preemptible(id, flavor, quota);
     }
   }
@@ -215,6 +217,7 @@ void Store::ReadQueue(const config::Queue& queue, QueueInfo& info) {
   info.caps.clear();
   info.kept.clear();
   info.quota = {};
+  info.flavor_quotas.clear();
   info.non_preemptible_caps.clear();
   kube::ResourceList caps = policy_.borrowing ? kube::ResourceList() : queue.quota;
   for (const auto& [name, amount] : queue.limit) caps[name] = amount;

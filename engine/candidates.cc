@@ -327,8 +327,7 @@ int StayingMembers(const States& states, const Workload& gang) {
 }
 
 Sources SourcesOf(const View& view, const Workload& workload) {
-  const bool lacks = !workload.started || workload.Missing() > 0;
-  const bool waits = !workload.in_tree && lacks && workload.queue != cluster::kNoQueue;
+  const bool waits = !workload.in_tree && workload.queue != cluster::kNoQueue;
   // A gang that others evict, or that was told of it, evicts nobody; nor, for a while, does work
   // for which others were evicted in vain, or which names a claim that does not exist.
   const bool may =
@@ -339,7 +338,9 @@ Sources SourcesOf(const View& view, const Workload& workload) {
       });
   if (!may) return {};
   const config::Preemption& preemption = view.store.queue(workload.queue).config.preemption;
-  return {.lower = preemption.within == config::Within::kLower,
+  // For members beyond the minimum only what other queues owe.
+  const bool lacks = !workload.started || workload.Missing() > 0;
+  return {.lower = lacks && preemption.within == config::Within::kLower,
           .others = view.store.policy().borrowing && view.store.queues().size() > 1 &&
                     preemption.reclaim == config::Reclaim::kAny};
 }

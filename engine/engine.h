@@ -274,8 +274,8 @@ class Engine : private cluster::StoreListener {
   void Judge(const cluster::Workload& workload, const cluster::PodInfo* caller, TimePoint now);
   void JudgeStarted(const cluster::Workload& workload,
                     std::span<const cluster::PodInfo* const> pods, TimePoint now);
-  void MakeRoomForMissing(const cluster::Workload& workload,
-                          const std::vector<const cluster::PodInfo*>& pods, TimePoint now);
+  void MakeRoomFor(const cluster::Workload& workload,
+                   const std::vector<const cluster::PodInfo*>& pods, int min, TimePoint now);
   void JudgePending(const cluster::Workload& workload, std::vector<const cluster::PodInfo*> pods,
                     const cluster::PodInfo* caller, TimePoint now);
   bool MayStart(const cluster::Workload& workload, int& searches, TimePoint now);

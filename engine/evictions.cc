@@ -147,7 +147,8 @@ void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, Jobs
 void Engine::SendEvictions(const Workload& workload) {
   Plan& plan = *states_[workload].plan;
   // Others may have been bound to a running gang meanwhile, by its user.
-  if (plan.joins && workload.Missing() == 0 && plan.evictions.accepted.empty()) {
+  const bool lacks_none = plan.joins && !plan.beyond_minimum && workload.Missing() == 0;
+  if (lacks_none && plan.evictions.accepted.empty()) {
     return Dissolve(workload, plan_ends::kNoneNeeded, /*hold=*/false, plan.made);
   }
   plan.evictions.stage = Evicting::kSent;

@@ -248,11 +248,13 @@ bool Engine::WouldStart(const Workload& workload, TimePoint now) {
 void Engine::JudgeStarted(const Workload& workload, std::span<const PodInfo* const> pods,
                           TimePoint now) {
   if (const auto marked = TakeMarked(workload); !marked.empty() && !states_[workload].plan) {
-    // Others may have been lost since.
-    const int some = std::min(workload.Missing(), static_cast<int>(pods.size()));
+    // Others may have been lost since. Beyond the minimum it was one member.
+    const auto most = workload.Missing() > 0 ? pods.size() : std::min<std::size_t>(1, pods.size());
+    const int some = std::min(std::max(1, workload.Missing()), static_cast<int>(most));
     std::optional<Reservation> resumed;
     if (some > 0) {
-      resumed = DecideResumedStart(Now(now), workload, {pods.begin(), pods.end()}, some, marked);
+      resumed = DecideResumedStart(Now(now), workload, {pods.begin(), pods.begin() + most}, some,
+                                   marked);
     }
     if (resumed) return Commit(workload, *resumed, nullptr, now);
   }
@@ -282,15 +284,17 @@ void Engine::JudgeStarted(const Workload& workload, std::span<const PodInfo* con
   }
   const bool enough = std::ssize(without_room) >= workload.Missing();
   if (workload.Missing() > 0 && enough && !states_[workload].plan) {
-    MakeRoomForMissing(workload, without_room, now);
+    MakeRoomFor(workload, without_room, workload.Missing(), now);
+  } else if (workload.Missing() == 0 && !without_room.empty() && !states_[workload].plan) {
+    MakeRoomFor(workload, {without_room.front()}, 1, now);  // each one by itself
   }
 }
 
-/// A running gang lacks members that its minimum needs. For none of `pods` there is room, which
-/// others may leave if they end: enough of these pods get their places together.
-void Engine::MakeRoomForMissing(const Workload& workload, const std::vector<const PodInfo*>& pods,
-                                TimePoint now) {
-  const PreemptorDecision may = DecideStartByEviction(Now(now), workload, pods, workload.Missing(),
+/// For members that a running gang lacks, or one beyond its minimum, there is no room, which others
+/// may leave if they end: `min` of these pods get their places together.
+void Engine::MakeRoomFor(const Workload& workload, const std::vector<const PodInfo*>& pods, int min,
+                         TimePoint now) {
+  const PreemptorDecision may = DecideStartByEviction(Now(now), workload, pods, min,
                                                       ReasonId::kInsufficientDevices, nullptr);
   if (may.reserve) return Commit(workload, *may.reserve, nullptr, now);
   if (may.again > now) timers_.AllAt(may.again);

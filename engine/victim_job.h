@@ -44,6 +44,7 @@ struct Beneficiary {
   const Ending& ending;   ///< What ends in any case.
   /// Its claims on other queues. Null: only jobs of its own queue may be taken.
   const policy::Exchange* exchange = nullptr;
+  bool by_quota_only = false;  ///< No fair share is enough, and no victim may be a straddler.
   /// Of these more is lent than other queues would lend: others end for it only if the quotas on
   /// its path cover it then.
   std::vector<cluster::ResourceId> overlent{};

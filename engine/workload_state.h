@@ -137,8 +137,10 @@ struct Evictions {
 /// ledger. It has no effect until its members come to bind. Its id is Workload::plan.
 struct Plan {
   Assignments assignments;
-  /// It is for members that the minimum of a gang that runs lacks, and others end for them.
+  /// It is for members that the minimum of a gang that runs lacks, or for one beyond its minimum,
+  /// and others end for them.
   bool joins = false;
+  bool beyond_minimum = false;  ///< With `joins`: the gang does not lack it.
   int barrier = 0;  ///< Managed members that must arrive before any is bound.
   /// The minimum arrived, or the gang ran before and its members need not wait any more: it no
   /// longer expires.

@@ -11,6 +11,7 @@ namespace berth::policy {
 
 using cluster::PodInfo;
 using cluster::QueueId;
+using cluster::QueueInfo;
 using cluster::ResourceId;
 
 namespace {
@@ -133,12 +134,46 @@ bool FairShareTable::OthersLack(const QuotaView& view, QueueId queue, ResourceId
   });
 }
 
+std::int64_t Exchange::PromisedByFlavor(Claimant of, ResourceId id) const {
+  std::int64_t promised = 0;
+  if (of.own) return promised;
+  for (const auto& quota : store().queue(of.queue).flavor_quotas) {
+    if (quota.whole == id) promised += quota.amount;
+  }
+  return promised;
+}
+
 std::int64_t Exchange::Quota(Claimant of, ResourceId id) const {
-  return of.own ? 0 : store().queue(of.queue).quota[id];
+  if (of.own) return 0;
+  const std::int64_t quota = store().queue(of.queue).quota[id];
+  return std::max<std::int64_t>(0, quota - PromisedByFlavor(of, id));
+}
+
+std::int64_t Exchange::Share(Claimant of, ResourceId id) const {
+  const std::int64_t share = shares_->Share(store(), of, id);
+  return std::max<std::int64_t>(0, share - PromisedByFlavor(of, id));
 }
 
 std::int64_t Exchange::Floor(Claimant of, ResourceId id) const {
-  return std::max(Quota(of, id), shares_->Share(store(), of, id));
+  return std::max(Quota(of, id), Share(of, id));
+}
+
+std::int64_t Exchange::InUse(const QuotaView& view, Claimant of, ResourceId id,
+                             const std::map<ResourceId, std::int64_t>& less) const {
+  const auto used = [&](ResourceId part) {
+    const auto given = less.find(part);
+    return shares_->Used(view, of, part) - (given == less.end() ? 0 : given->second);
+  };
+  std::int64_t beyond = used(id);
+  if (of.own) return beyond;
+  for (const auto& quota : store().queue(of.queue).flavor_quotas) {
+    if (quota.whole == id) beyond -= std::min(quota.amount, used(quota.part));
+  }
+  return beyond;
+}
+
+bool Exchange::HasQuota(Claimant of, ResourceId id) const {
+  return !of.own && store().queue(of.queue).quota[id] > 0;
 }
 
 std::optional<int> Exchange::Straddlers(std::span<const Loss> losses) const {
@@ -162,11 +197,15 @@ std::optional<int> Exchange::Straddlers(std::span<const Loss> losses) const {
       }
     }
   }
+  QuotaView after = running_;
+  for (const Loss& loss : losses) {
+    if (loss.queue == claimant_) continue;
+    for (const PodInfo* pod : loss.pods) after.GiveBack(*pod);
+  }
   std::set<std::size_t> straddlers;
   for (const auto& [key, jobs] : lost) {
     const Claimant claimant{.queue = key.first.first, .own = key.first.second};
-    std::int64_t left = shares_->Used(running_, claimant, key.second);
-    for (const Lost& job : jobs) left -= job.amount;
+    const std::int64_t left = InUse(after, claimant, key.second);
     const std::int64_t floor = Floor(claimant, key.second);
     if (left >= floor) continue;
     const auto straddles = [&](const Lost& job) { return left + job.of_job > floor; };
@@ -179,21 +218,43 @@ std::optional<int> Exchange::Straddlers(std::span<const Loss> losses) const {
   return static_cast<int>(straddlers.size());
 }
 
+/// Of one kind of devices. Where several amounts on its path promise it, a quota holds at each of
+/// them; a queue without one promises nothing, and there the fair share does.
+bool Exchange::IsWithin(const QuotaView& view, Claimant of, const cluster::Demand& asked,
+                        ResourceId id, Claim claim, bool placed) const {
+  std::int64_t elsewhere = 0;  // what is asked for beside the flavors that a quota promises
+  for (const auto& [part, amount] : asked) elsewhere += part == id ? amount : 0;
+  std::int64_t beyond = InUse(view, of, id);
+  bool covered = true;
+  for (const auto& quota : store().queue(of.queue).flavor_quotas) {
+    if (of.own || quota.whole != id) continue;
+    const std::int64_t used = shares_->Used(view, of, quota.part);
+    std::int64_t taken = placed ? 0 : std::max<std::int64_t>(0, quota.amount - used);
+    taken = std::min(taken, elsewhere);  // on nodes of this flavor, if there
+    beyond -= taken;
+    for (const auto& [part, amount] : asked) taken += part == quota.part ? amount : 0;
+    elsewhere -= taken;
+    covered = covered && (taken == 0 || used <= quota.amount);
+  }
+  if (claim == Claim::kQuota && !covered) return false;
+  if (covered && elsewhere == 0) return true;
+  const bool by_quota = claim == Claim::kQuota && HasQuota(of, id);
+  return beyond <= (by_quota ? Quota(of, id) : Share(of, id));
+}
+
 bool Exchange::IsWithin(const QuotaView& view, std::span<const Claimant> path,
-                        const cluster::Demand& asked, Claim claim) const {
-  return std::ranges::all_of(path, [&](const Claimant& claimant) {
-    return std::ranges::all_of(asked, [&](const auto& part) {
-      const ResourceId id = part.first;
-      const cluster::Part* flavored = store().resources().FindPart(id);
-      const std::int64_t used = shares_->Used(view, claimant, id);
-      const std::int64_t quota = Quota(claimant, id);
-      if (flavored != nullptr) {  // an amount for a flavor holds beside the amount in total
-        return claim != Claim::kQuota || flavored->non_preemptible || quota == 0 || used <= quota;
-      }
-      if (!IsDevice(store(), id)) return true;
-      return used <= (claim == Claim::kQuota ? quota : shares_->Share(store(), claimant, id));
+                        const cluster::Demand& asked, Claim claim, bool placed) const {
+  for (const auto& [id, amount] : asked) {
+    if (!IsDevice(store(), id)) continue;
+    const bool within = std::ranges::all_of(path, [&](const Claimant& claimant) {
+      return IsWithin(view, claimant, asked, id, claim, placed);
     });
-  });
+    const bool promised = claim != Claim::kQuota || std::ranges::any_of(path, [&](const auto& of) {
+                            return HasQuota(of, id);
+                          });
+    if (!within || !promised) return false;
+  }
+  return true;
 }
 
 Standing Exchange::StandingOf(const QuotaView& view, Claimant of,
@@ -201,7 +262,7 @@ Standing Exchange::StandingOf(const QuotaView& view, Claimant of,
   Standing standing{.weight = of.own ? 1'000 : store().queue(of.queue).config.weight};
   for (const auto& [id, amount] : asked) {
     if (!IsDevice(store(), id)) continue;
-    const std::int64_t excess = shares_->Used(view, of, id) - Quota(of, id);
+    const std::int64_t excess = InUse(view, of, id) - Quota(of, id);
     if (excess <= 0) continue;
     standing.beyond = true;
     standing.excess = std::max(standing.excess, ExcessPart(excess, store().total_devices()[id],
@@ -211,25 +272,28 @@ Standing Exchange::StandingOf(const QuotaView& view, Claimant of,
 }
 
 bool Exchange::Holds(Claim claim, QueueId loser, const QuotaView& after,
-                     const cluster::Demand& asked, const cluster::Demand& of_loser) const {
+                     const cluster::Demand& asked, const cluster::Demand& of_loser,
+                     bool placed) const {
   const std::vector<Claimant> ours = shares_->PathOf(store(), claimant_);
   const std::vector<Claimant> theirs = shares_->PathOf(store(), loser);
   const std::vector<Claimant> below = BelowAncestor(ours, theirs);
-  if (!IsWithin(after, below, asked, claim)) return false;
+  if (!IsWithin(after, below, asked, claim, placed)) return false;
   return claim == Claim::kQuota ||
          StandingOf(after, below.back(), asked) <
              StandingOf(running_, BelowAncestor(theirs, ours).back(), of_loser);
 }
 
 Claim Exchange::ClaimOf(const QuotaView& after, std::span<const Loss> losses,
-                        const cluster::Demand& asked, const cluster::Demand& of_losers) const {
+                        const cluster::Demand& asked, const cluster::Demand& of_losers,
+                        bool placed) const {
   std::set<QueueId> losers;
   for (const Loss& loss : losses) {
     if (loss.queue != claimant_) losers.insert(loss.queue);
   }
   for (const Claim claim : {Claim::kQuota, Claim::kFairShare}) {
-    const bool holds = std::ranges::all_of(
-        losers, [&](QueueId loser) { return Holds(claim, loser, after, asked, of_losers); });
+    const bool holds = std::ranges::all_of(losers, [&](QueueId loser) {
+      return Holds(claim, loser, after, asked, of_losers, placed);
+    });
     if (holds) return claim;
   }
   return Claim::kNone;
@@ -252,7 +316,7 @@ Claim Exchange::ClaimOf(std::span<const Placed> placed, std::span<const Loss> lo
     asked.insert(asked.end(), charge.begin(), charge.end());
   }
   std::erase_if(asked, [](const auto& part) { return part.second == 0; });
-  return ClaimOf(after, losses, asked, asked);
+  return ClaimOf(after, losses, asked, asked, /*placed=*/true);
 }
 
 cluster::Demand Exchange::AllKinds() const {
@@ -264,16 +328,22 @@ cluster::Demand Exchange::AllKinds() const {
 Claim Exchange::BestClaimOf(const cluster::Demand& wants, std::span<const Loss> losses) const {
   QuotaView after = Without(losses);
   after.Take(claimant_, wants);
-  return ClaimOf(after, losses, wants, AllKinds());
+  return ClaimOf(after, losses, wants, AllKinds(), /*placed=*/false);
 }
 
-bool Exchange::MayClaim(const cluster::Demand& wants) const {
+bool Exchange::MayClaim(const cluster::Demand& wants, bool by_quota_only) const {
   QuotaView after = now_;
   after.Take(claimant_, wants);
   const std::vector<Claimant> path = shares_->PathOf(store(), claimant_);
   const std::array<Claimant, 1> narrowest{path.front()};
-  return IsWithin(after, narrowest, wants, Claim::kQuota) ||
-         IsWithin(after, narrowest, wants, Claim::kFairShare);
+  const auto is_within = [&](Claim claim) {
+    return IsWithin(after, narrowest, wants, claim, /*placed=*/false);
+  };
+  if (is_within(Claim::kQuota)) return true;
+  // Without a quota of its own, its fair share of that of a queue above is a claim by quota.
+  const bool has_quota = std::ranges::any_of(
+      wants, [&](const auto& part) { return HasQuota(narrowest.front(), part.first); });
+  return (!by_quota_only || !has_quota) && is_within(Claim::kFairShare);
 }
 
 Floors::Floors(const Exchange& exchange)
@@ -300,7 +370,7 @@ bool Floors::Fits(const Loss& loss, bool may_straddle) {
   std::vector<std::tuple<QueueId, bool, ResourceId>> straddles;
   for (const Claimant& claimant : known->second) {
     for (const auto& [id, amount] : charged) {
-      const std::int64_t left = exchange_->shares_->Used(left_, claimant, id) - amount;
+      const std::int64_t left = exchange_->InUse(left_, claimant, id, charged);
       const std::int64_t floor = exchange_->Floor(claimant, id);
       if (left >= floor) continue;
       straddles.emplace_back(claimant.queue, claimant.own, id);
@@ -322,8 +392,8 @@ std::int64_t Losable::AboveFloor(QueueId queue, ResourceId id) {
   const cluster::Store& store = exchange_->store();
   if (!fresh || !IsPromised(store, id)) return known->second;
   for (const Claimant& claimant : BelowAncestor(exchange_->shares_->PathOf(store, queue), ours_)) {
-    const std::int64_t above = exchange_->shares_->Used(exchange_->running_, claimant, id) -
-                               exchange_->Floor(claimant, id);
+    const std::int64_t above =
+        exchange_->InUse(exchange_->running_, claimant, id) - exchange_->Floor(claimant, id);
     known->second = std::min(known->second, above);
   }
   return known->second;
@@ -359,23 +429,27 @@ Claim Reach::Of(QueueId loser) {
   const auto [known, fresh] = known_.try_emplace(loser, Claim::kNone);
   if (!fresh) return known->second;
   for (const Claim claim : {Claim::kFairShare, Claim::kQuota}) {
-    if (exchange_->Holds(claim, loser, after_, wants_, of_losers_)) known->second = claim;
+    if (exchange_->Holds(claim, loser, after_, wants_, of_losers_, /*placed=*/false))
+      known->second = claim;
   }
   return known->second;
 }
 
 bool Exchange::Lacks() const {
   const Claimant narrowest = shares_->PathOf(store(), claimant_).front();
-  return std::ranges::any_of(store().device_ids(), [&](ResourceId id) {
-    return shares_->Used(now_, narrowest, id) < Floor(narrowest, id);
-  });
+  const auto lacks = [&](ResourceId id) {
+    return InUse(now_, narrowest, id) < Floor(narrowest, id);
+  };
+  const auto& flavors = store().queue(claimant_).flavor_quotas;
+  return std::ranges::any_of(store().device_ids(), lacks) ||
+         (!narrowest.own && std::ranges::any_of(flavors, lacks, &QueueInfo::FlavorQuota::part));
 }
 
 std::int64_t Exchange::Excess(QueueId queue) const {
   std::int64_t most = 0;
   const Claimant narrowest = shares_->PathOf(store(), queue).front();
   for (const ResourceId id : store().device_ids()) {
-    most = std::max(most, shares_->Used(running_, narrowest, id) - Floor(narrowest, id));
+    most = std::max(most, InUse(running_, narrowest, id) - Floor(narrowest, id));
   }
   return most;
 }

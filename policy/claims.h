@@ -111,8 +111,9 @@ class Exchange {
   /// The best that it could be, wherever the job is placed. `wants`: the least that it is charged.
   Claim BestClaimOf(const cluster::Demand& wants, std::span<const Loss> losses) const;
 
-  /// Whether the queue could have a claim to `wants` more, whoever loses it.
-  bool MayClaim(const cluster::Demand& wants) const;
+  /// Whether the queue could have a claim to `wants` more, whoever loses it. `by_quota_only`: a
+  /// fair share is not enough.
+  bool MayClaim(const cluster::Demand& wants, bool by_quota_only = false) const;
 
   /// Whether the claimant has less in use of some device than its quota or its fair share.
   bool Lacks() const;
@@ -126,17 +127,28 @@ class Exchange {
   friend class Losable;
   friend class Reach;
   const cluster::Store& store() const { return now_.store(); }
+  /// What a quota promises of a single flavor is had on nodes of that flavor alone. So of a kind of
+  /// devices these four say what is left without these promises, and what is in use beyond them.
+  /// `less`: as if so much of each were given back.
   std::int64_t Quota(Claimant of, cluster::ResourceId id) const;
+  std::int64_t Share(Claimant of, cluster::ResourceId id) const;
   std::int64_t Floor(Claimant of, cluster::ResourceId id) const;
+  std::int64_t InUse(const QuotaView& view, Claimant of, cluster::ResourceId id,
+                     const std::map<cluster::ResourceId, std::int64_t>& less = {}) const;
+  std::int64_t PromisedByFlavor(Claimant of, cluster::ResourceId id) const;
+  bool HasQuota(Claimant of, cluster::ResourceId id) const;
   Standing StandingOf(const QuotaView& view, Claimant of, const cluster::Demand& asked) const;
   bool IsWithin(const QuotaView& view, std::span<const Claimant> path, const cluster::Demand& asked,
-                Claim claim) const;
+                Claim claim, bool placed) const;
+  bool IsWithin(const QuotaView& view, Claimant of, const cluster::Demand& asked,
+                cluster::ResourceId id, Claim claim, bool placed) const;
   /// Whether the claim holds against that queue. `after`: use once all is done. `asked`: what the
   /// job is charged. `of_loser`: with the kinds of devices that count for the other queue.
+  /// `placed`: it is charged on known nodes; otherwise on nodes of whatever flavor is best.
   bool Holds(Claim claim, cluster::QueueId loser, const QuotaView& after,
-             const cluster::Demand& asked, const cluster::Demand& of_loser) const;
+             const cluster::Demand& asked, const cluster::Demand& of_loser, bool placed) const;
   Claim ClaimOf(const QuotaView& after, std::span<const Loss> losses, const cluster::Demand& asked,
-                const cluster::Demand& of_losers) const;
+                const cluster::Demand& of_losers, bool placed) const;
   /// What queues have in use once these have ended.
   QuotaView Without(std::span<const Loss> losses) const;
   /// On nodes with several kinds of devices a job may be charged more than it wants: where it is

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 
@@ -67,10 +68,14 @@ struct Used {
   std::int64_t after = 0;
   std::int64_t before = 0;
 };
-Used UsedBy(const engine::Engine& engine, QueueId queue, const cluster::Workload& claimant) {
+/// By the flavor of the nodes.
+using UsedByFlavor = std::map<cluster::FlavorId, Used>;
+
+UsedByFlavor UsedBy(const engine::Engine& engine, QueueId queue,
+                    const cluster::Workload& claimant) {
   const cluster::Store& store = engine.store();
   const std::set<std::string> later = LaterVictims(engine, claimant);
-  Used used;
+  UsedByFlavor flavors;
   for (const auto& [uid, pod] : store.pods()) {
     if (pod.charged_queue == cluster::kNoQueue || pod.terminating()) continue;
     const auto& path = store.queue(pod.charged_queue).path;
@@ -81,11 +86,56 @@ Used UsedBy(const engine::Engine& engine, QueueId queue, const cluster::Workload
       const bool comes =
           pod.charge == cluster::Charge::kPlanned && pod.workload != nullptr &&
           (ExchangesOwn(engine.PlanOf(pod)) || IsLater(pod.workload->plan, claimant.plan));
+      Used& used = flavors[store.node(pod.node).flavor];
       used.after += stays ? amount : 0;
       used.before += (stays && !comes) || later.contains(uid) ? amount : 0;
     }
   }
-  return used;
+  return flavors;
+}
+
+/// What the queue is promised of the first device on nodes of one flavor.
+std::int64_t PromisedOn(const cluster::Store& store, QueueId queue, cluster::FlavorId flavor) {
+  if (flavor == cluster::kNoFlavor) return 0;
+  const std::string& name = store.policy().flavors[static_cast<std::size_t>(flavor)].name;
+  const std::string gpu(store.resources().Name(store.device_ids().front()));
+  std::int64_t promised = 0;
+  for (const config::FlavorQuota& amounts : store.queue(queue).config.quotas) {
+    const auto quota = amounts.quota.find(gpu);
+    if (amounts.flavor == name && quota != amounts.quota.end()) promised += quota->second;
+  }
+  return promised;
+}
+
+/// The same on nodes of all flavors.
+std::int64_t PromisedByFlavor(const cluster::Store& store, QueueId queue) {
+  std::int64_t promised = 0;
+  for (std::size_t i = 0; i < store.policy().flavors.size(); ++i) {
+    promised += PromisedOn(store, queue, static_cast<cluster::FlavorId>(i));
+  }
+  return promised;
+}
+
+/// What the queue has in use beyond what it is promised on nodes of single flavors.
+Used Beyond(const cluster::Store& store, QueueId queue, const UsedByFlavor& flavors) {
+  Used beyond;
+  for (const auto& [flavor, used] : flavors) {
+    const std::int64_t promised = PromisedOn(store, queue, flavor);
+    beyond.after += std::max<std::int64_t>(0, used.after - promised);
+    beyond.before += std::max<std::int64_t>(0, used.before - promised);
+  }
+  return beyond;
+}
+
+/// Whether all that the plan takes is promised to the queue on nodes of just these flavors.
+bool IsPromisedWhereItIs(const cluster::Store& store, const engine::Plan& plan, QueueId queue,
+                         const UsedByFlavor& flavors) {
+  return std::ranges::all_of(plan.assignments, [&](const engine::Assignment& place) {
+    const cluster::FlavorId flavor = store.node(place.node).flavor;
+    const std::int64_t promised = PromisedOn(store, queue, flavor);
+    const Used& used = flavors.at(flavor);
+    return promised > 0 && std::min(used.after, used.before) <= promised;
+  });
 }
 
 /// Whether it is known before it is placed: no pod gets a whole node, and which members of a gang
@@ -137,8 +187,16 @@ void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& 
     Broken(fmt::format("I9: {} takes back, and its queue never does", workload.key));
   }
   const policy::FairShareTable shares = SharesOf(engine);
-  const auto quota = [&](QueueId queue) { return store.queue(queue).quota[gpu]; };
-  const auto share = [&](QueueId queue) { return shares.Share(store, {.queue = queue}, gpu); };
+  const auto without_flavors = [&](QueueId queue, std::int64_t amount) {
+    return std::max<std::int64_t>(0, amount - PromisedByFlavor(store, queue));
+  };
+  const auto quota = [&](QueueId queue) {
+    return without_flavors(queue, store.queue(queue).quota[gpu]);
+  };
+  const auto share = [&](QueueId queue) {
+    return without_flavors(queue, shares.Share(store, {.queue = queue}, gpu));
+  };
+  const auto has_quota = [&](QueueId queue) { return store.queue(queue).quota[gpu] > 0; };
   for (const std::string& uid : plan->reclaimed) {
     const PodInfo* victim = store.FindPod(uid);
     if (victim == nullptr || victim->charged_queue == cluster::kNoQueue) continue;
@@ -148,11 +206,16 @@ void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& 
     const auto theirs = Without(store.queue(loser).path, store.queue(workload.queue).path);
     const auto within = [&](const auto& most) {
       return std::ranges::all_of(ours, [&](QueueId queue) {
-        const Used used = UsedBy(engine, queue, workload);
-        return std::min(used.after, used.before) <= most(queue);
+        const UsedByFlavor flavors = UsedBy(engine, queue, workload);
+        const Used used = Beyond(store, queue, flavors);
+        return std::min(used.after, used.before) <= most(queue) ||
+               IsPromisedWhereItIs(store, *plan, queue, flavors);
       });
     };
-    const bool by_quota = within(quota);
+    // A queue without a quota promises nothing and forbids nothing: there the fair share holds.
+    const bool by_quota = std::ranges::any_of(ours, has_quota) && within([&](QueueId queue) {
+                            return has_quota(queue) ? quota(queue) : share(queue);
+                          });
     if (!by_quota && !within(share)) {
       Broken(
           fmt::format("I9: {} takes {} without a claim", workload.key, victim->object.meta.name));
@@ -163,7 +226,7 @@ void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& 
       for (const auto& [id, amount] : pod->charged) job += id == gpu ? amount : 0;
     }
     for (const QueueId queue : theirs) {
-      const Used used = UsedBy(engine, queue, workload);
+      const Used used = Beyond(store, queue, UsedBy(engine, queue, workload));
       const std::int64_t left = std::max(used.after, used.before);
       const std::int64_t floor = std::max(quota(queue), share(queue));
       if (left >= floor || (by_quota && left + job > floor)) continue;

@@ -29,6 +29,7 @@ struct ClaimsTest : Planning {
   explicit ClaimsTest(const std::vector<QueueRow>& queues) : Planning(PolicyOf(queues)) {
     Node(MakeNode("n").Gpu(16));
   }
+  explicit ClaimsTest(config::PolicyConfiguration policy) : Planning(std::move(policy)) {}
   static config::PolicyConfiguration PolicyOf(const std::vector<QueueRow>& rows) {
     std::vector<config::Queue> queues;
     for (const QueueRow& row : rows) {
@@ -211,6 +212,96 @@ TEST_CASE("the own work of a parent is a sibling of its children with a quota of
   const PodInfo* more = t.Waiting("p", 4);
   t.Running("c", 4);
   CHECK(t.ClaimFor("p", more, {t.Running("c", 1)}) == Claim::kNone);
+}
+
+TEST_CASE("against other queues the quota of a parent covers its own work", "[unit][policy]") {
+  ClaimsTest t({{"p", 4}, {"c", -1, "p"}, {"o", -1}});
+  const PodInfo* lost = t.Running("o", 12);
+  t.Running("p", 3);
+  CHECK(t.ClaimFor("p", t.Waiting("p", 1), {lost}) == Claim::kQuota);  // p has 3 + 1 of 4
+  CHECK(t.ClaimFor("c", t.Waiting("c", 1), {lost}) == Claim::kQuota);  // c has none, p 3 + 1
+  CHECK(t.ClaimFor("p", t.Waiting("p", 2), {lost}) == Claim::kFairShare);
+}
+
+/// Node h of flavor h100 has 16 GPUs, node a of flavor a100 has 16.
+struct FlavoredClaims : ClaimsTest {
+  struct Row {
+    std::string name;
+    int h100 = 0;
+    int a100 = 0;
+    int total = -1;
+  };
+  explicit FlavoredClaims(const std::vector<Row>& rows) : ClaimsTest(PolicyWith(rows)) {
+    Node(MakeNode("h").Gpu(16).Label("gpu", "h100"));
+    Node(MakeNode("a").Gpu(16).Label("gpu", "a100"));
+  }
+  static config::PolicyConfiguration PolicyWith(const std::vector<Row>& rows) {
+    std::vector<config::Queue> queues;
+    for (const Row& row : rows) {
+      config::Queue queue = MakeQueue(row.name, {row.name}, -1, row.total);
+      for (const auto& [flavor, gpus] :
+           {std::pair("h100", row.h100), std::pair("a100", row.a100)}) {
+        if (gpus == 0) continue;
+        queue.quotas.push_back({.flavor = flavor, .quota = {{"nvidia.com/gpu", gpus * 1'000}}});
+      }
+      queues.push_back(queue);
+    }
+    config::PolicyConfiguration policy = MakePolicy(queues);
+    policy.borrowing = true;
+    policy.flavors = {{.name = "h100", .node_selector = {{"gpu", "h100"}}},
+                      {.name = "a100", .node_selector = {{"gpu", "a100"}}}};
+    return policy;
+  }
+  const PodInfo* RunningOn(const std::string& node, const std::string& queue, int gpus) {
+    return &Pod(MakePod(fmt::format("f{}", ++pods_)).Ns(queue).Gpu(gpus).On(node));
+  }
+  Claim ClaimOn(const std::string& on, const std::string& queue, int gpus,
+                std::vector<const PodInfo*> lost) {
+    const PodInfo* waiting = Waiting(queue, gpus);
+    const Exchange exchange = For(queue);
+    const Placed placed{.pod = waiting, .node = node(on)};
+    return exchange.ClaimOf({&placed, 1}, LossesOf(lost));
+  }
+};
+
+TEST_CASE("what is promised of a flavor is claimed on its nodes", "[unit][policy]") {
+  FlavoredClaims t({{.name = "a", .a100 = 8}, {.name = "b", .h100 = 8}});
+  const PodInfo* lent = t.RunningOn("h", "a", 8);
+  t.RunningOn("h", "a", 8);
+  t.RunningOn("a", "b", 12);  // borrowed: it takes nothing from the promise on h100
+  CHECK(t.ClaimOn("h", "b", 8, {lent}) == Claim::kQuota);
+  CHECK(t.ClaimOn("h", "b", 9, {lent}) == Claim::kNone);
+  // What a has of h100 is no part of the 8 that it is promised of a100.
+  CHECK(t.Straddlers("b", {lent}) == 0);
+  CHECK(t.For("b").Excess(t.store.FindQueue("a")) == 16'000);
+  CHECK(t.For("b").Lacks());
+}
+
+TEST_CASE("what is promised of a flavor is not taken", "[unit][policy]") {
+  FlavoredClaims t({{.name = "a", .h100 = 4}, {.name = "b", .h100 = 12}});
+  const PodInfo* first = t.RunningOn("h", "a", 4);
+  const PodInfo* second = t.RunningOn("h", "a", 4);
+  CHECK(t.ClaimOn("h", "b", 4, {first}) == Claim::kQuota);
+  CHECK(t.Straddlers("b", {first}) == 0);           // 4 of 4 are left
+  CHECK_FALSE(t.Straddlers("b", {first, second}));  // 0 of 4
+}
+
+TEST_CASE("a quota in total covers what goes beyond those of flavors", "[unit][policy]") {
+  FlavoredClaims t({{.name = "a", .a100 = 4, .total = 6}, {.name = "b", .h100 = 16}});
+  const PodInfo* three = t.RunningOn("h", "a", 3);
+  const PodInfo* two = t.RunningOn("h", "a", 2);
+  // 6 in total are 4 of a100, and 2 of any.
+  CHECK(t.Straddlers("b", {three}) == 0);
+  CHECK(t.Straddlers("b", {two}) == 0);
+  CHECK_FALSE(t.Straddlers("b", {three, two}));
+}
+
+TEST_CASE("two queues without a promise on a flavor do not exchange it", "[unit][policy]") {
+  FlavoredClaims t({{.name = "a", .a100 = 8}, {.name = "b", .a100 = 8}});
+  const PodInfo* of_a = t.RunningOn("h", "a", 8);
+  const PodInfo* of_b = t.RunningOn("h", "b", 8);
+  CHECK(t.ClaimOn("h", "b", 1, {of_a}) == Claim::kNone);
+  CHECK(t.ClaimOn("h", "a", 1, {of_b}) == Claim::kNone);
 }
 
 TEST_CASE("jobs that are taken one after the other never pass a floor", "[unit][policy]") {
