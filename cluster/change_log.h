@@ -1,4 +1,4 @@
-// The nodes that changed, in order, so that code that keeps data per node looks only at those.
+// The nodes that changed, in order, so that code that keeps data per node looks only at these.
 #pragma once
 
 #include <cstdint>

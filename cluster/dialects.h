@@ -60,7 +60,7 @@ class DialectObjects {
 
 /// Counts the projects' own controllers, for switches that are `auto`. A project is alive while a
 /// pod of its scheduler or controller that has not ended is in the project's own namespace
-/// (kControllers in dialect_switches.cc). Those namespaces belong to the admin, so no tenant can
+/// (kControllers in dialect_switches.cc). These namespaces belong to the admin, so no tenant can
 /// switch a dialect off.
 class PeersAlive {
  public:

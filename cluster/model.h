@@ -67,9 +67,9 @@ struct PodInfo {
   QueueId charged_queue = kNoQueue;
   std::int32_t charged_priority = 0;  ///< Its priority when it was charged.
   Demand queue_charge;  ///< What was added to that queue: `charged`, and parts of it (Part).
-  /// Who is charged in that queue (cluster/users.h; of a gang, Workload::user), and for which job
-  /// (Workload::key). Set when it is charged, and fixed until it gives up its place, whatever its
-  /// labels say then. Empty: it was not charged since.
+  /// The user that is charged in that queue (cluster/users.h; of a gang, Workload::user), and the
+  /// job (Workload::key). Set when it is charged, and fixed until it gives up its place, whatever
+  /// its labels say then. Empty: it was not charged since.
   std::string user;
   std::string job;
   /// Where the ledger of its queue has it: see QueueInfo::shares and jobs.
@@ -95,7 +95,7 @@ struct PodInfo {
   std::string held_queue;     ///< The queue's name, if it held room while the policy changed.
   bool repels = false;        ///< It is one of Store::repellers().
   bool reread = false;        ///< An object that its claims come from has changed.
-  std::uint64_t read_at = 0;  ///< Queue and shape are those of this policy generation.
+  std::uint64_t read_at = 0;  ///< Queue and shape were read under this policy generation.
   std::size_t place = 0;      ///< In the store's list of all pods.
 
   bool bound() const { return !object.node_name.empty(); }
@@ -153,10 +153,10 @@ struct NodeInfo {
   bool open() const { return present && object.ready && !object.unschedulable; }
 };
 
-/// Takes from `devices` those that a pod of the shape gets: `wanted` where they have the room;
-/// otherwise the fully free ones that `machine` chooses (null: those of the lowest index), or the
-/// device that a share fills most. `amount` is what the pod takes in all, in thousandths. Returns
-/// 0, and takes nothing, if they do not fit.
+/// Takes from `devices` the ones that a pod of the shape gets: `wanted` where they have the room;
+/// otherwise the fully free ones that `machine` chooses (null: the ones of the lowest index), or
+/// the device that a share fills most. `amount` is what the pod takes in all, in thousandths.
+/// Returns 0, and takes nothing, if they do not fit.
 topology::DeviceMask TakeDevices(topology::DeviceSet& devices, const PodShape& shape,
                                  std::int64_t amount, topology::DeviceMask wanted,
                                  const topology::Machine* machine = nullptr);
@@ -202,7 +202,7 @@ struct QueueInfo {
   Amounts idle;        ///< What it and the queues below it keep and do not use.
   Amounts idle_below;  ///< What the queues below it keep and do not use.
   /// What is charged to pods of this very queue, by user or namespace as Queue::fair_within says;
-  /// only of those who hold some, and only where it is set.
+  /// only of users or namespaces that hold some, and only where it is set.
   std::map<std::string, Share, std::less<>> shares;
   /// With Queue::max_jobs_per_user: by user, the pods of each job that hold devices of this very
   /// queue.

@@ -15,7 +15,7 @@ namespace berth::cluster {
 
 inline constexpr std::string_view kPlanAnnotation = "berth.dev/plan";
 /// On a pod that Berth evicts: an EvictionMark. Written before the eviction, so that another
-/// process knows whose the room is.
+/// process knows which workload gets the room.
 inline constexpr std::string_view kEvictedForAnnotation = "berth.dev/evicted-for";
 /// On a pod that is to be evicted: when, RFC 3339. It may run on if less will do by then.
 inline constexpr std::string_view kEvictionTimeAnnotation = "berth.dev/eviction-time";
@@ -33,7 +33,7 @@ struct PlanClaim {
   std::map<std::string, std::int64_t, std::less<>> charge{};
   /// Whether the pod may be evicted for other work. None: written by a release that did not know.
   std::optional<bool> preemptible{};
-  /// Who was charged in the queue; empty: the pod's namespace.
+  /// The user that was charged in the queue; empty: the pod's namespace.
   std::string user{};
   /// How often Berth has evicted the job before, and the age that orders it (milliseconds since
   /// 1970), which is older than its pods then.

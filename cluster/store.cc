@@ -240,7 +240,7 @@ void Store::DeleteDisruptionBudget(std::string_view uid) { budgets_.erase(std::s
 
 // --- Dialects --------------------------------------------------------------------------------
 
-/// Readers of a group are indexed by its name; those of a LocalQueue may be anywhere in its
+/// Readers of a group are indexed by its name; readers of a LocalQueue may be anywhere in its
 /// namespace.
 std::vector<const PodInfo*> Store::ReadersOf(const kube::DialectObject& object) {
   std::vector<const PodInfo*> readers;

@@ -34,8 +34,8 @@ struct StoreOptions {
   std::uint64_t order_seed = 0;
 };
 
-/// Is told of members and workloads that are no more, before they are destroyed, so that others can
-/// drop what they keep about them. May not call the store.
+/// Is told of members and workloads that no longer exist, before they are destroyed, so that others
+/// can drop what they keep about them. May not call the store.
 class StoreListener {
  public:
   virtual ~StoreListener() = default;
@@ -66,7 +66,8 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  /// About so many pods will come: no table need grow while they do, all at once.
+  /// About `pods` pods will come: makes the tables large enough, so that none has to grow in one
+  /// call.
   void Expect(std::size_t pods);
 
   // --- Informer events. Each call is idempotent.
@@ -94,7 +95,8 @@ class Store {
   /// not if only amounts, modes, times and weights have changed.
   bool BeginPolicy(config::PolicyConfiguration policy);
   /// Some pods are yet to be read under the present policy. Until then their queues and shapes are
-  /// those of the last one, what queues have in use is not complete, and nothing may be decided.
+  /// the ones under the last policy, what queues have in use is not complete, and nothing may be
+  /// decided.
   bool reading() const { return reading_.has_value(); }
   /// Reads about `most` pods and nodes again; the members of a gang are read together. Returns the
   /// keys of started gangs that were read.
@@ -106,7 +108,7 @@ class Store {
 
   // --- The ledger.
   /// Takes room for `pod` on `node`, after giving back what it held. Of the node's devices it takes
-  /// those in `devices`, or as TakeDevices chooses. For a pod that is bound, or about to be, the
+  /// the ones in `devices`, or as TakeDevices chooses. For a pod that is bound, or about to be, the
   /// devices are fixed: by its annotation, and by what was chosen when it was planned.
   void SetCharge(const PodInfo& pod, NodeIndex node, Charge charge,
                  topology::DeviceMask devices = 0);
@@ -143,7 +145,7 @@ class Store {
   void BeginUsage(const UsageRecord& record);
   /// nullopt: nothing is counted.
   std::optional<UsageRecord> UsageUntil(TimePoint now) const;
-  /// What the queue, with those below it, held of devices on average (UsageMeter::Past, by
+  /// What the queue, with the queues below it, held of devices on average (UsageMeter::Past, by
   /// fairness.halfLife). While nothing is counted: what it uses now.
   Amounts PastUse(QueueId queue, TimePoint now) const;
 
@@ -151,12 +153,12 @@ class Store {
   /// before deciding anything. While pods are read under new levels, domains are put off until
   /// all nodes have been read.
   void Refresh();
-  /// The domains at once, for who moves a member in the midst of that.
+  /// Refreshes the domains at once, for callers that move a member while changes accumulate.
   void RefreshTopology() { topology_.Refresh(nodes_); }
   /// The part of Refresh that concerns workloads: cheap, for use while many objects are yet to
   /// come.
   void RefreshWorkloads();
-  /// For how many workloads that is to be done.
+  /// For how many workloads RefreshWorkloads has work to do.
   std::size_t stale_workloads() const { return stale_.size(); }
 
   // --- Reads.
@@ -232,7 +234,7 @@ class Store {
   Demand DemandOn(const PodShape& shape, const NodeInfo& node) const;
   /// The least that a pod takes, wherever it goes: what its shape asks for, and for a whole-node
   /// pod every whole device of the smallest node that has as much. Selectors are not looked at, and
-  /// of nodes only those that are ready and not cordoned.
+  /// only nodes that are ready and not cordoned count.
   Demand LeastDemandOf(const PodShape& shape) const;
   /// What its queue is charged for a pod that takes `demand` on a node of `flavor`: that, and the
   /// parts of it (Part) that the policy has amounts of.
@@ -282,8 +284,8 @@ class Store {
   };
   /// Since the last call.
   ShareNews TakeShareNews() { return std::exchange(share_news_, {}); }
-  /// Queues that keep a part of their quota for themselves (QueueInfo::kept), each before those
-  /// above it.
+  /// Queues that keep a part of their quota for themselves (QueueInfo::kept), each before the
+  /// queues above it.
   const std::vector<QueueId>& keepers() const { return keepers_; }
   /// The resources of which some queue keeps a part, by id.
   const std::vector<ResourceId>& kept_ids() const { return kept_ids_; }
@@ -300,8 +302,9 @@ class Store {
   void MarkChanged(const Workload& workload);
   /// At most `most` of the workloads that changed and have not been taken yet, by key.
   std::vector<const Workload*> TakeChanged(std::size_t most);
-  /// A part of the open workloads (those with a member that has no node yet), by key: those after
-  /// `after`, out of at most `most` that are looked at. They need not be taken as changed any more.
+  /// A part of the open workloads (those with a member that has no node yet), by key: workloads
+  /// after `after`, out of at most `most` that are looked at. They need not be taken as changed any
+  /// more.
   struct OpenPart {
     std::vector<const Workload*> workloads{};
     std::string upto{};  ///< The last key that was looked at.
@@ -442,8 +445,8 @@ class Store {
   Workloads open_;                    ///< Also some that are no longer open: see TakeOpen.
   Workloads neighbourly_;             ///< With a member that has pod constraints, bound or not.
   Workloads stale_;                   ///< Workloads whose members changed since the last Refresh.
-  std::vector<QueueInfo> queues_;     ///< By id, with those that are gone while `reading`.
-  std::vector<QueueId> queue_order_;  ///< Those of the policy.
+  std::vector<QueueInfo> queues_;     ///< By id, with queues that are gone while `reading`.
+  std::vector<QueueId> queue_order_;  ///< Queues of the policy.
   QueueDirectory directory_;          ///< Of the policy.
   std::unordered_map<std::string, QueueId, StringHash, std::equal_to<>> queue_ids_;
   std::map<std::string, kube::Namespace, std::less<>> namespaces_;
@@ -454,9 +457,9 @@ class Store {
   bool reread_due_ = false;
   /// What is yet to be read under the present policy.
   struct Reading {
-    std::size_t nodes = 0;        ///< Those with an index below it.
-    std::size_t pods = 0;         ///< Those with a place below it, unless they have been read.
-    EndedPods::key_type ended{};  ///< Those after this key.
+    std::size_t nodes = 0;        ///< Nodes with an index below it.
+    std::size_t pods = 0;         ///< Pods with a place below it, unless they have been read.
+    EndedPods::key_type ended{};  ///< Pods after this key.
   };
   std::optional<Reading> reading_;
   std::uint64_t reading_generation_ = 0;  ///< Of the policy under which pods are read.

@@ -16,7 +16,7 @@ using topology::DeviceSet;
 
 namespace {
 
-/// `count` of the `free` ones; 0: there are not so many.
+/// `count` of the `free` ones; 0: fewer are free.
 DeviceMask Pick(const topology::Machine* machine, DeviceMask free, int count) {
   if (machine != nullptr) return machine->Choose(free, count);
   if (count < 1 || std::popcount(free) < count) return 0;
@@ -137,7 +137,7 @@ std::int64_t Store::DevicesOf(const PodInfo& pod) const {
   return it == pod.charged.end() ? 0 : it->second;
 }
 
-/// Assigns devices to every pod: first those fixed by a Binding, then those planned, which move
+/// Assigns devices to every pod: first devices fixed by a Binding, then planned ones, which move
 /// where they must. Returns an empty string if all could be tracked, and `devices` is what is free;
 /// otherwise why not. REQUIRES: the policy has a device.
 std::string Store::AccountDevices(const NodeInfo& node, DeviceSet& devices) {
@@ -206,8 +206,8 @@ DeviceMask Store::SaidDevices(const kube::Pod& pod) const {
 }
 
 /// Containers that run together have devices of their own. An init container, which ends before
-/// they start, gets devices that no other container has, then theirs; those of sidecars, which come
-/// last, at the very end.
+/// they start, gets devices that no other container has, then theirs; devices of sidecars, which
+/// come last, at the very end.
 std::string Store::DevicesNote(const PodInfo& pod) const {
   if (pod.node == kNoNode || pod.devices == 0) return {};
   const NodeInfo& on = node(pod.node);

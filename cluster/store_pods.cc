@@ -465,7 +465,7 @@ std::vector<const Workload*> Store::NeighbourlyWorkloads() {
   return {neighbourly_.begin(), neighbourly_.end()};
 }
 
-/// For workloads that wait now; those that come later look at the store themselves.
+/// For workloads that wait now; workloads that come later look at the store themselves.
 void Store::NoteMoved(const PodInfo& pod) {
   ++neighbour_generation_;
   if (!neighbourly_.empty()) moved_.insert(&pod);

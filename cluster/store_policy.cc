@@ -31,13 +31,13 @@ std::set<std::tuple<std::string, std::string, bool>> PartsOf(
   return parts;
 }
 
-/// Whether pods mean the same under both: what they ask for, whose they are, and which queue they
-/// name.
+/// Whether pods mean the same under both: what they ask for, whether they are ours, and which queue
+/// they name.
 bool ReadsAlike(const config::PolicyConfiguration& a, const config::PolicyConfiguration& b) {
   const auto same_queue = [](const config::Queue& x, const config::Queue& y) {
     return x.name == y.name && x.namespaces == y.namespaces && x.classes == y.classes &&
            x.priority_classes == y.priority_classes && x.non_preemptible == y.non_preemptible &&
-           // Who holds what is counted as they say.
+           // Use is counted by user or namespace, and by job, as these say.
            x.fair_within == y.fair_within &&
            (x.max_jobs_per_user == 0) == (y.max_jobs_per_user == 0);
   };
@@ -354,7 +354,7 @@ void Store::DropGoneQueues() {
   if (meter_) meter_->Prune(now_);
 }
 
-/// They are read together: one by one, those that are read would contradict those that are not.
+/// They are read together: one by one, members that are read would contradict members that are not.
 std::vector<PodInfo*> Store::MembersOf(const Workload& workload) {
   std::vector<PodInfo*> pods;
   for (const PodInfo* member : workload.members) pods.push_back(&Own(*member));

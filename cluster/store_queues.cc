@@ -58,7 +58,8 @@ void Store::FindKeepers() {
   for (const QueueId id : keepers_) CountIdle(id);
 }
 
-/// What `queue` has in use has changed, and what those above it have: so may what they keep.
+/// What `queue` and the queues above it have in use has changed, so what they keep may have
+/// changed, too.
 void Store::CountIdle(QueueId queue) {
   for (const ResourceId id : kept_ids_) {
     std::int64_t change = 0;

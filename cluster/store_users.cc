@@ -16,8 +16,8 @@ void Store::ChargeUser(PodInfo& pod, std::string user) {
   if (holds) ChargeQueue(pod, 1);
 }
 
-/// Before the pod is charged as `next`. When it comes to run, its Binding says who is charged, as
-/// it says for which queue.
+/// Before the pod is charged as `next`. When it comes to run, its Binding says which user is
+/// charged, as it says for which queue.
 void Store::FixUser(PodInfo& pod, Charge next) {
   const bool comes_to_run =
       next == Charge::kBound && pod.charge != Charge::kNone && pod.charge != Charge::kBound;

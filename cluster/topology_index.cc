@@ -66,8 +66,8 @@ void TopologyIndex::Refresh(std::span<const std::unique_ptr<NodeInfo>> nodes) {
 }
 
 /// If a label is missing or empty, the node is in no domain of that level, and its narrower domains
-/// are separate from those of nodes that have the label. The narrowest domain is the node itself:
-/// two nodes with the same host name are two machines.
+/// are separate from the domains of nodes that have the label. The narrowest domain is the node
+/// itself: two nodes with the same host name are two machines.
 TopologyIndex::Position TopologyIndex::Read(const NodeInfo& node) {
   Position position;
   if (!node.present) return position;

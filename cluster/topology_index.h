@@ -68,7 +68,7 @@ class TopologyIndex {
 
   std::vector<config::TopologyLevel> levels_;
   bool all_ = true;       ///< All nodes are touched.
-  std::size_t read_ = 0;  ///< Of them those with an index below it have been read.
+  std::size_t read_ = 0;  ///< Nodes with an index below it have been read.
   std::set<NodeIndex> touched_;
 
   std::vector<Place> places_{Place{}};  ///< The first is the whole cluster.

@@ -18,7 +18,7 @@ std::int64_t Scaled(std::int64_t milli) {
   return std::clamp<std::int64_t>(milli, 0, kMostPast) * kPastScale;
 }
 
-/// Of all resources together: who used least comes first.
+/// Of all resources together: the least use comes first.
 __int128 Sum(const Usage& used) {
   __int128 sum = 0;
   for (const auto& [resource, amount] : used) sum += amount;

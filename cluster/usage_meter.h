@@ -22,7 +22,7 @@ void AddUsage(Usage& sum, const Usage& more);
 
 struct UsageEntry {
   std::string queue;
-  std::string user{};  ///< Empty: of the queue, with those below it. Else of the queue itself.
+  std::string user{};  ///< Empty: of the queue and the queues below it. Else of the queue itself.
   /// Of a queue: it has a label of its own in metrics. That never changes, so that no sum of the
   /// others ever falls.
   bool named = true;
@@ -42,7 +42,7 @@ struct UsageRecord {
   Usage other_users{};               ///< Of users that have none.
 };
 
-/// Makes at most that many entries of them. Those who used least become part of `other`.
+/// Keeps at most `most` of the entries. The ones with the least use become part of `other`.
 void LimitEntries(std::vector<UsageEntry>& entries, std::size_t most, Usage& other);
 
 /// A change takes time logarithmic in the number of accounts. Times, in milliseconds, must not go
@@ -50,7 +50,7 @@ void LimitEntries(std::vector<UsageEntry>& entries, std::size_t most, Usage& oth
 class UsageMeter {
  public:
   static constexpr std::size_t kNamedQueues = 100;
-  static constexpr std::size_t kMostQueues = 2'000;  ///< Beyond those of the policy.
+  static constexpr std::size_t kMostQueues = 2'000;  ///< Beyond the policy's.
   static constexpr std::size_t kMostUsers = 1'000;
 
   class Account {
@@ -86,8 +86,8 @@ class UsageMeter {
 
   /// The account of a queue, made if there is none. Valid until the next Prune.
   Account& OfQueue(std::string_view queue);
-  /// That of a user of a queue. If there are kMostUsers already, that of the idle one who used
-  /// least becomes part of the others; if none is idle, it is the account of the others. Valid
+  /// The account of a user of a queue. If there are kMostUsers already, the idle account with the
+  /// least use becomes part of the others; if none is idle, it is the account of the others. Valid
   /// while it is not idle.
   Account& OfUser(std::string_view queue, std::string_view user, std::int64_t now);
   /// From now on what a queue held that long ago counts half in its average. 0, as at first: what

@@ -34,15 +34,15 @@ struct ReleaseMember {
 };
 
 /// What creates a pod that is evicted, in the pod's namespace: its batch/v1 Job, and the JobSet
-/// that this is said to be of.
+/// that the pod's label names for it.
 struct OwningJob {
   std::string name{};
   std::string uid{};
   std::string set{};  ///< By a label that any user can write; empty: none.
-  /// How many pods of the JobSet, or else of the Job, are known to end with this one, those that
-  /// wait among them; at least 1.
+  /// How many pods of the JobSet, or else of the Job, are known to end with this one, waiting pods
+  /// included; at least 1.
   int pods = 1;
-  /// What is suspended, told from others of its namespace for as long as it is there.
+  /// Identifies what is suspended in its namespace, for as long as it exists.
   std::string Key() const { return set.empty() ? uid : "jobset/" + set; }
 };
 
@@ -61,7 +61,7 @@ struct EvictPod {
 };
 
 /// What the pod is marked with before it is evicted. No workload has a key with a single slash, so
-/// after a restart nobody gets the room of what is drained.
+/// after a restart no workload gets the room of what is drained.
 inline cluster::EvictionMark MarkOf(const EvictPod& eviction) {
   return {.workload = eviction.drained.empty() ? eviction.workload : "drain/" + eviction.drained,
           .surplus = eviction.surplus};

@@ -38,13 +38,13 @@ QueueId ActiveQueue::ParentOf(QueueId queue) const {
   return path.size() > 1 ? path[1] : cluster::kNoQueue;
 }
 
-/// REQUIRES: it has heads. The first one, unless it must let another one go first; then the first
-/// one that need not. Takes time in proportion to the heads if the first one is beyond its fair
-/// share.
+/// REQUIRES: the group has heads. Returns the first one, unless it must let another one go first;
+/// then the first one that need not. Takes time in proportion to the heads if the first one is
+/// beyond its fair share.
 const ActiveQueue::Head& ActiveQueue::FirstOf(const Group& group) {
   const Head& first = *group.heads.begin();
   if (first.standing.entitled) return first;
-  // Whoever must let any of them go first must let this one.
+  // A head that must let any entitled head go first must let the one go first that holds least.
   const Head* least = nullptr;
   for (const Head& head : group.heads) {
     if (!head.standing.entitled) continue;
@@ -64,7 +64,7 @@ void ActiveQueue::Replace(std::pmr::set<Head>& heads, std::optional<Head>& entry
 }
 
 /// Goes up the tree as far as anything changes: the first workload of a queue above may be another
-/// one now. How the queues above stand in any other case is their own Reorder.
+/// one now. A queue above whose rank changes for any other reason has its own call of Reorder.
 void ActiveQueue::Reorder(QueueId queue) {
   Group* group = &GroupOf(queue);
   std::optional<Head> own;
@@ -104,7 +104,7 @@ bool ActiveQueue::IsInLine(const Waiting& waiting) const {
   });
 }
 
-/// Null: nobody of the lane is in line.
+/// Null: no workload of the lane is in line.
 const ActiveQueue::Place* ActiveQueue::FirstOf(Lane& lane) const {
   const Place* first = lane.line.empty() ? nullptr : &*lane.line.begin();
   if (called_ == 0) return first;
@@ -115,8 +115,8 @@ const ActiveQueue::Place* ActiveQueue::FirstOf(Lane& lane) const {
   return first != nullptr && *first < *lane.next ? first : &*lane.next;
 }
 
-/// The lane has changed: its first one, or what its sharer has. It ends when it is empty. False: it
-/// has the same first one, with the same share.
+/// The lane has changed: its first workload, or what its sharer has. An empty lane is removed.
+/// False: it has the same first workload, with the same share.
 bool ActiveQueue::ReorderLane(QueueId queue, Group& group, Lanes::iterator lane) {
   std::optional<Turning>& known = lane->second.first;
   std::optional<Turning> now;
@@ -147,7 +147,7 @@ void ActiveQueue::Reorder(QueueId queue, std::string_view sharer) {
   Reorder(queue);
 }
 
-/// The lanes for which `concerned` is true, and the queues above those that changed.
+/// Reorders the lanes for which `concerned` is true, and the queues above lanes that changed.
 template <typename Concerned>
 void ActiveQueue::ReorderLanes(const Concerned& concerned) {
   for (auto& [queue, group] : groups_) {
@@ -182,7 +182,7 @@ ActiveQueue::Lanes::iterator ActiveQueue::Enter(Group& group, Waiting& waiting) 
   if (lane == group.lanes.end()) {
     lane = group.lanes.try_emplace(std::pmr::string(waiting.turn.sharer, &pool_)).first;
   }
-  waiting.turn.sharer = lane->first;  // lives as long as anybody is in the lane
+  waiting.turn.sharer = lane->first;  // lives as long as the lane has any workload
   return lane;
 }
 
@@ -244,7 +244,7 @@ void ActiveQueue::LeaveLine(const Workload& workload) {
     waiting.turn.sharer = {};
     const std::optional<Turning>& first = lane->second.first;
     const bool is_first = first && first->place.workload == &workload;
-    // The others of a lane have the places that they had.
+    // The other workloads of the lane keep their places.
     if ((is_first || lane->second.empty()) && ReorderLane(queue, group, lane)) Reorder(queue);
   }
   turns_.erase(it);
@@ -267,7 +267,7 @@ void ActiveQueue::LeaveLane(Lane& lane, const Place& place, Waiting& waiting) {
   if (moves) lane.next = after;
 }
 
-/// So many come to those who rest on it.
+/// `members` more workloads rest on the condition.
 void ActiveQueue::Count(const Condition& condition, int members) {
   if (condition.open()) (IsOpen(condition) ? called_ : opened_) += members;
 }
@@ -293,7 +293,8 @@ void ActiveQueue::CallOpened() {
   ReorderLanes([](const Lane&) { return true; });
 }
 
-/// Who was first of a lane when its condition was closed must not decide how its queue stands.
+/// A workload that was first of its lane when its condition was closed must not decide the rank of
+/// its queue.
 void ActiveQueue::DropStale() {
   if (!std::exchange(stale_, false)) return;
   if (empty()) return ForgetFirsts();
@@ -305,7 +306,7 @@ std::size_t ActiveQueue::ForgetPlaces(std::size_t most) {
   std::size_t count = 0;
   for (auto& [queue, group] : groups_) {
     for (auto lane = group.lanes.begin(); lane != group.lanes.end();) {
-      const Line& resting = (lane++)->second.resting;  // who leaves last ends the lane
+      const Line& resting = (lane++)->second.resting;  // the lane is removed with its last workload
       for (std::size_t left = resting.size(); left > 0; --left) {
         if (count == most) return count;
         ++count;
@@ -325,8 +326,8 @@ const Workload* ActiveQueue::Pop() {
   return next;
 }
 
-/// Whether a sibling in the group of `above` could come before one that stands so, with as little
-/// as possible of any kind of devices.
+/// Whether `head`, in the group of `above`, could come before a sibling with `standing`, if its
+/// next job asked for as little as possible of some kind of devices.
 bool ActiveQueue::MayStandBefore(QueueId above, const Head& head,
                                  const policy::Standing& standing) const {
   return std::ranges::any_of(store_->device_ids(), [&](cluster::ResourceId id) {
@@ -338,7 +339,7 @@ bool ActiveQueue::MayStandBefore(QueueId above, const Head& head,
   });
 }
 
-/// Of its own work, in line or at rest.
+/// Whether the queue itself has several workloads, in line or at rest.
 bool ActiveQueue::HasSeveral(const Group& group) {
   std::size_t places = 0;
   for (const auto& [sharer, lane] : group.lanes) {

@@ -2,15 +2,15 @@
 // - In line to be judged, in this order: first the gangs that run below their minimum; then, within
 //   a queue, by PriorityClass, what its user or namespace has of the queue with it (where the queue
 //   is shared among them), predicted service (where its policy says so), age and key. Priority
-//   counts only inside a queue, and comes before shares there: otherwise who is evicted for a
-//   higher priority could come back before it. Among sibling queues, the one that stands best comes
-//   next (policy/queue_order.h, the first workload in it and below it counted), then the one whose
-//   first workload is the oldest: from the top of the tree downwards.
+//   counts only inside a queue, and comes before shares there: otherwise a workload that is evicted
+//   for one of higher priority could be placed before that one. Among sibling queues, the one that
+//   ranks first comes next (policy/queue_order.h, the first workload in it and below it counted),
+//   then the one whose first workload is the oldest: from the top of the tree downwards.
 // - Awake: it was judged, and any room that is given back may help it.
 // - At rest on conditions (engine/wakeups.h): it keeps its place, but is not in line. When one of
 //   its conditions opens, it is in line; when they close again before its turn, it is not. So an
-//   event that may help thousands costs no more than to judge those who take the room.
-// - At rest for another reason: whatever helps it puts it in line.
+//   event that may help thousands costs no more than to judge the workloads that take the room.
+// - At rest for another reason: an event that can help it puts it in line.
 #pragma once
 
 #include <array>
@@ -44,11 +44,11 @@ struct Turn {
   kube::Millis since = 0;  ///< The age that orders it.
   /// The devices that it needs to start. Only read with borrowing, and with a `sharer`.
   cluster::Demand wants{};
-  /// Whose share of the queue it is (cluster::SharerOf); empty: nobody's.
+  /// The user or namespace whose share of the queue it uses (cluster::SharerOf); empty: none.
   std::string_view sharer{};
 };
 
-/// How the workload stands in line now. Of its `sharer`, the workload keeps the text.
+/// The workload's turn as of now. `sharer` refers to text that the workload owns.
 Turn TurnOf(const cluster::Workload& workload, const cluster::Store& store,
             const WorkloadState& state);
 
@@ -64,7 +64,7 @@ class Condition {
   Condition(const Condition&) = delete;
   Condition& operator=(const Condition&) = delete;
 
-  /// Those that rest on it are in line, or will be after ActiveQueue::CallOpened.
+  /// Whether the workloads that rest on it are in line, or will be after ActiveQueue::CallOpened.
   bool open() const { return opened_ != kClosed; }
   /// How many workloads rest on it. It must not be destroyed before there are none.
   int resting() const { return resting_; }
@@ -78,7 +78,7 @@ class Condition {
 };
 
 /// Operations that change the line take time logarithmic in its length, times the depth of the
-/// tree, but for what is said of CallOpened and Close.
+/// tree, except as CallOpened and Close say.
 class ActiveQueue {
  public:
   /// `store` must outlive it.
@@ -88,9 +88,10 @@ class ActiveQueue {
   void Put(const cluster::Workload& workload, const Turn& turn);
   /// Takes the next workload out of the line and keeps it awake. Returns null if the line is empty.
   const cluster::Workload* Pop();
-  /// The heads that may hide a job which comes before work of `queue` that wants so much: of each
-  /// queue that would stand better with a small job, the first one in line in it and below it, if
-  /// others have a place there. Takes time in proportion to the siblings of the queues on the path.
+  /// The heads that may hide a job which comes before work of `queue` that wants `wants`: of each
+  /// queue that would rank higher with a small job, the first workload in line in it and below it,
+  /// if other workloads have a place there. Takes time in proportion to the siblings of the queues
+  /// on the path.
   std::vector<const cluster::Workload*> FirstOfBetter(cluster::QueueId queue,
                                                       const cluster::Demand& wants) const;
   /// Makes the workload awake and takes it out of the line.
@@ -102,35 +103,38 @@ class ActiveQueue {
   /// that `turn` gives it.
   void RestOn(const cluster::Workload& workload, const Turn& turn,
               std::span<Condition* const> conditions);
-  /// Those that rest on the condition come in line with the next CallOpened. Nothing if it is open.
+  /// The workloads that rest on the condition come in line with the next CallOpened. Does nothing
+  /// if it is open.
   void Open(Condition& condition);
-  /// They are in line no more, unless another condition of theirs is open. The next Put or Pop then
-  /// takes time in proportion to the number of queues in which somebody waits.
+  /// The workloads that rest on the condition leave the line, unless another condition of theirs is
+  /// open. The next Put or Pop then takes time in proportion to the number of queues in which
+  /// workloads wait.
   void Close(Condition& condition);
-  /// Takes time in proportion to the number of queues in which somebody rests on conditions, and at
-  /// most once to the number of those who rest.
+  /// Brings the workloads in line that rest on opened conditions. Takes time in proportion to the
+  /// number of queues in which workloads rest on conditions, and at most once to the number of
+  /// these workloads.
   void CallOpened();
-  /// Whether CallOpened would bring anybody in line.
+  /// Whether CallOpened would bring any workload in line.
   bool opened() const { return opened_ > 0; }
-  /// Whether anybody is in line because of a condition.
+  /// Whether any workload is in line because of a condition.
   bool called() const { return called_ > 0; }
-  /// Takes their places from at most `most` of those that rest on conditions; they still rest.
-  /// Returns from how many.
+  /// Takes the places of at most `most` of the workloads that rest on conditions; they still rest.
+  /// Returns how many places were taken.
   std::size_t ForgetPlaces(std::size_t most);
   /// At most `most` of the awake workloads, ordered by key, starting with the first key after
   /// `after`; fewer than `most` means that there are no more. Forgets workloads whose members are
   /// all bound.
   std::vector<const cluster::Workload*> Awake(std::string_view after, std::size_t most);
 
-  /// The use of `queue` has changed, and with it how it stands.
+  /// The use of `queue` has changed, and with it its rank.
   void Reorder(cluster::QueueId queue);
   /// What `sharer` has of `queue` has changed.
   void Reorder(cluster::QueueId queue, std::string_view sharer);
-  /// What queues held in the past, for their standing. To be followed by ReorderAll.
+  /// What queues held in the past, which counts for their ranks. To be followed by ReorderAll.
   void SetPastUse(policy::PastUse past) { past_ = std::move(past); }
   /// The same of all queues. To be called whenever the policy has changed, before anything else:
   /// the line is kept by the paths of the queues. Takes time in proportion to their number, and to
-  /// that of those who share them.
+  /// that of the users or namespaces that share them.
   void ReorderAll();
 
   bool InLine(const cluster::Workload& workload) const;
@@ -141,7 +145,7 @@ class ActiveQueue {
   bool empty() const { return in_line_ == 0 && called_ == 0; }
 
  private:
-  /// Who has a place.
+  /// A workload that has a place.
   struct Waiting {
     Turn turn;
     std::array<Condition*, 2> conditions{};  ///< Null: none.
@@ -155,7 +159,7 @@ class ActiveQueue {
     const cluster::Workload* workload;
     bool operator<(const Place& other) const;
   };
-  /// How a queue stands among its siblings, or the work of a queue itself among the queues below.
+  /// The rank of a queue among its siblings, or of a queue's own work among the queues below it.
   struct Head {
     policy::Standing standing;
     kube::Millis since;
@@ -164,7 +168,8 @@ class ActiveQueue {
     bool operator<(const Head& other) const;
   };
   using Line = std::pmr::set<Place>;
-  /// The first one of a Lane, among those of the same queue.
+  /// The first workload of a Lane, as it is ordered among the first ones of the queue's other
+  /// lanes.
   struct Turning {
     std::int64_t share;  ///< Of its sharer, with this one: policy::LargestPart.
     Place place;
@@ -178,9 +183,9 @@ class ActiveQueue {
     bool empty() const { return line.empty() && resting.empty(); }
 
     Line line;
-    Line resting;                    ///< Those that rest on conditions, in line or not.
+    Line resting;                    ///< Work that rests on conditions, in line or not.
     std::optional<Turning> first{};  ///< Its entry in Group::firsts.
-    /// Of those in `resting` before `next`, nobody is in line. Valid in round `searched` only.
+    /// No entry of `resting` before `next` is in line. Valid in round `searched` only.
     Line::iterator next{};
     std::uint64_t searched = 0;
   };
@@ -192,7 +197,7 @@ class ActiveQueue {
         : lanes(allocator), firsts(allocator), heads(allocator) {}
 
     Lanes lanes;                      ///< Its own work; none of them is empty.
-    std::pmr::set<Turning> firsts;    ///< The first one of each lane, if anybody there is in line.
+    std::pmr::set<Turning> firsts;    ///< The first one of each lane that has one in line.
     std::pmr::set<Head> heads;        ///< The queues below it, and its own work.
     std::optional<Head> own{};        ///< The entry of `heads` for its own work.
     std::optional<Head> in_parent{};  ///< Its entry in the `heads` of the group above.
@@ -210,7 +215,7 @@ class ActiveQueue {
   void DropStale();
   template <typename Concerned>
   void ReorderLanes(const Concerned& concerned);
-  /// As if nobody were in line, until the lanes are reordered.
+  /// As if no workload were in line, until the lanes are reordered.
   void ForgetFirsts();
   bool ReorderLane(cluster::QueueId queue, Group& group, Lanes::iterator lane);
   bool MayStandBefore(cluster::QueueId above, const Head& head,
@@ -228,11 +233,11 @@ class ActiveQueue {
   /// return them to its bins during some later call, which took 15 ms under the host's lock.
   std::pmr::unsynchronized_pool_resource pool_;
   std::pmr::unordered_map<const cluster::Workload*, Waiting> turns_{&pool_};
-  std::int64_t in_line_ = 0;  ///< Of those in `turns_`, without those that rest on conditions.
-  std::int64_t called_ = 0;   ///< The sum of those who rest on each of the conditions in line.
-  std::int64_t opened_ = 0;   ///< The same of those that wait for CallOpened.
+  std::int64_t in_line_ = 0;  ///< Entries of `turns_` that rest on no condition.
+  std::int64_t called_ = 0;   ///< Workloads that rest on each condition in line, summed.
+  std::int64_t opened_ = 0;   ///< The same of conditions that wait for CallOpened.
   std::uint64_t round_ = 1;   ///< Of CallOpened.
-  /// Some first ones of lanes may be in line no more: a condition was closed.
+  /// The first workload of a lane may not be in line any more: a condition was closed.
   bool stale_ = false;
   Line broken_{&pool_};
   std::pmr::map<cluster::QueueId, Group> groups_{&pool_};  ///< Some may be empty.

@@ -23,7 +23,7 @@ using Resolution = ResolveBind::Resolution;
 namespace {
 
 /// Allowed beyond gang.maxStanding for gangs whose members come in turns. The port accepts 128
-/// connections more than may be parked; other calls need some of those, too.
+/// connections more than may be parked; other calls need some of these, too.
 constexpr std::size_t kMoreInTurns = 64;
 
 BindAnswer Error(std::string text) {
@@ -87,7 +87,8 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
   const bool counted = assignment->arrived();
   Arrive(workload, *assignment, now);
   if (state.plan && (state.plan->started || !workload.gang)) return PostNow(*pod, node);
-  // If the members of a gang come in turns, kube-scheduler must not forget those that have arrived.
+  // If the members of a gang come in turns, kube-scheduler must not forget the members that have
+  // arrived.
   auto most = static_cast<std::size_t>(store_.policy().gang.max_standing);
   if (tickets_.size() >= most && ComeInTurns(*state.plan)) most += kMoreInTurns;
   if (tickets_.size() >= most) {
@@ -282,7 +283,7 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
       GiveUpPlace(*pod, plan_ends::kOverLimit);
     }
   }
-  if (is_victim) {  // it does not run: nobody waits for its end
+  if (is_victim) {  // it does not run: no plan waits for its end
     states_.SetVictim(*pod, {});
     AfterVictimGone(std::string(uid), node, now);
   }

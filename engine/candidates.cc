@@ -65,8 +65,8 @@ struct Use {
     kNone,
   };
   Of of = Of::kNone;
-  int needed = 0;  ///< kRoom: so many of them.
-  /// kRoom, if several are needed: the node's place, so that those of one node go together.
+  int needed = 0;  ///< kRoom: how many of them make the room.
+  /// kRoom, if several are needed: the node's place, so that members on one node go together.
   int node = 0;
   auto operator<=>(const Use&) const = default;
 };
@@ -109,9 +109,9 @@ std::map<cluster::NodeIndex, Use> UsesOf(const View& view, const Pods& order, in
   return uses;
 }
 
-/// The surplus of an elastic gang that runs, in the order in which it goes: who is only planned,
-/// who is on the node `first`, who is on a node that `beneficiary` could use, the lowest priority,
-/// the highest rank.
+/// The surplus of an elastic gang that runs, in the order in which it goes: members that are only
+/// planned, members on the node `first`, members on a node that `beneficiary` could use, then by
+/// the lowest priority, then the highest rank.
 Pods SurplusOf(const View& view, const Workload& gang, const Workload& beneficiary,
                cluster::QueueId queue, cluster::NodeIndex first) {
   if (!gang.gang || !gang.started || gang.in_tree) return {};
@@ -222,8 +222,8 @@ bool Evicts(const View& view, const Workload& workload) {
   return plan && plan->evictions.stage != Evicting::kNo && !HasEvictedAll(view.store, *plan);
 }
 
-/// Of the jobs of one workload of another queue, those for which, taken alone, `may_go` is true of
-/// what its queue loses: surplus pod by pod, and, at once, all that runs.
+/// Keeps, of the jobs of one workload of another queue, the ones for which, taken alone, `may_go`
+/// is true of what its queue loses: surplus pod by pod, and, at once, all that runs.
 template <typename MayGo>
 void KeepLosable(std::vector<VictimJob>& jobs, const MayGo& may_go) {
   const bool whole = !jobs.back().surplus;
@@ -242,8 +242,8 @@ void KeepLosable(std::vector<VictimJob>& jobs, const MayGo& may_go) {
   });
 }
 
-/// Of `jobs`, in which those of one workload are beside each other, those that could be taken with
-/// some of the others (policy::Reach).
+/// The ones of `jobs` that could be taken with some of the others (policy::Reach). In `jobs`, the
+/// jobs of one workload are beside each other.
 std::vector<VictimJob> ClaimableOf(std::vector<VictimJob> jobs, const Workload& workload,
                                    const policy::Exchange& exchange, policy::Losable& losable,
                                    const cluster::Demand& wants) {
@@ -300,7 +300,7 @@ std::vector<VictimJob> TakeableFrom(const View& view, const Workload& holder,
     KeepLosable(jobs, [&](const policy::Loss& loss) { return (*losable)(loss); });
     return jobs;
   }
-  // If a plan yielded, those that it is about to evict would count in their queues again.
+  // If a plan yielded, the pods that it is about to evict would count in their queues again.
   const bool evicts = !first.surplus && Evicts(view, holder);
   if (!sources.lower || (losable != nullptr && evicts)) return {};
   // The whole needs all surplus.
@@ -327,9 +327,10 @@ int StayingMembers(const States& states, const Workload& gang) {
 }
 
 Sources SourcesOf(const View& view, const Workload& workload) {
-  const bool waits = !workload.in_tree && workload.queue != cluster::kNoQueue;
-  // A gang that others evict, or that was told of it, evicts nobody; nor, for a while, does work
-  // for which others were evicted in vain, or which names a claim that does not exist.
+  const bool lacks = !workload.started || workload.Missing() > 0;
+  const bool waits = !workload.in_tree && lacks && workload.queue != cluster::kNoQueue;
+  // A gang that is evicted for other work, or was told of it, evicts no pod; nor, for a while, does
+  // work for which others were evicted in vain, or which names a claim that does not exist.
   const bool may =
       waits && view.states.At(workload).evicts_from <= view.now &&
       std::ranges::none_of(workload.members, [&](const PodInfo* pod) {
@@ -338,9 +339,7 @@ Sources SourcesOf(const View& view, const Workload& workload) {
       });
   if (!may) return {};
   const config::Preemption& preemption = view.store.queue(workload.queue).config.preemption;
-  // For members beyond the minimum only what other queues owe.
-  const bool lacks = !workload.started || workload.Missing() > 0;
-  return {.lower = lacks && preemption.within == config::Within::kLower,
+  return {.lower = preemption.within == config::Within::kLower,
           .others = view.store.policy().borrowing && view.store.queues().size() > 1 &&
                     preemption.reclaim == config::Reclaim::kAny};
 }

@@ -17,7 +17,7 @@ namespace berth::engine {
 /// may have the room instead.
 bool HasEvictedAll(const cluster::Store& store, const Plan& plan);
 
-/// From whom a workload may take room.
+/// The work from which a workload may take room.
 struct Sources {
   bool lower = false;   ///< From work of lower priority in its own queue.
   bool others = false;  ///< From other queues, as far as it has a claim (policy/claims.h).
@@ -29,23 +29,23 @@ Sources SourcesOf(const View& view, const cluster::Workload& workload);
 /// evicted.
 int StayingMembers(const States& states, const cluster::Workload& gang);
 
-/// Of the jobs of `holder`, those that `workload` may take. `losable`: what other queues may
-/// lose; null: nothing.
+/// The jobs of `holder` that `workload` may take. `losable`: what other queues may lose; null:
+/// nothing.
 std::vector<VictimJob> TakeableOf(const View& view, const cluster::Workload& holder,
                                   const cluster::Workload& workload, Sources sources,
                                   policy::Losable* losable);
 
-/// Which members of elastic gangs go first of their surplus: those on this node.
+/// By elastic gang: of its surplus, the members on this node go first.
 using SurplusFirst = std::map<const cluster::Workload*, cluster::NodeIndex>;
 
 /// The work that `workload` may take room from, if `exchange` (null: no other queue) permits it:
 /// preemptible in all its members, not evicted already, and of lower priority where it is in the
 /// same queue; also what may not be evicted yet. In the order in which it is taken first: lower
 /// priority, less work lost, younger, UID. Of an elastic gang that runs, its surplus comes pod by
-/// pod, and then the rest: first planned members, which only give their places up, then those that
-/// `first` names, those on nodes that the workload could use, the lowest pod priority, the highest
-/// rank. One that asks for devices always stays. `wants`: the devices that the workload needs to
-/// start.
+/// pod, and then the rest: first planned members, which only give their places up, then the members
+/// that `first` names, then members on nodes that the workload could use, then by the lowest pod
+/// priority, then the highest rank. One member that asks for devices always stays. `wants`: the
+/// devices that the workload needs to start.
 std::vector<VictimJob> FindVictimJobs(const View& view, const cluster::Workload& workload,
                                       Sources sources, const policy::Exchange* exchange,
                                       const cluster::Demand& wants, const SurplusFirst& first = {});

@@ -55,10 +55,13 @@ Losses LossesOf(std::span<const VictimJob* const> jobs) {
   return losses;
 }
 
-/// Whether the claim is enough to take jobs so many of which are straddlers.
-bool IsEnough(const Beneficiary& beneficiary, policy::Claim claim, int straddlers) {
-  if (beneficiary.by_quota_only) return straddlers == 0 && claim == policy::Claim::kQuota;
+bool IsClaim(policy::Claim claim, int straddlers) {
   return straddlers > 0 ? claim == policy::Claim::kQuota : claim != policy::Claim::kNone;
+}
+
+bool MayClaim(const policy::Exchange& exchange, int straddlers, const Reservation& reserve,
+              const Losses& losses) {
+  return IsClaim(exchange.ClaimOf(reserve.placed, losses.list), straddlers);
 }
 
 /// Members that have a place, are not bound, and give it up if these jobs go: it evicts nobody,
@@ -173,20 +176,16 @@ std::optional<Reservation> Chooser::Find(std::span<const VictimJob* const> jobs,
   if (!straddlers) return std::nullopt;
   // It is cheaper to see that there is no claim than that there is no room.
   const bool may =
-      !of_others ||
-      IsEnough(for_, for_.exchange->BestClaimOf(for_.wants, losses.list), *straddlers);
+      !of_others || IsClaim(for_.exchange->BestClaimOf(for_.wants, losses.list), *straddlers);
   if (!may) return std::nullopt;
   const bool only_minimum = of_others || !for_.overlent.empty();
   std::optional<Reservation> reserve = SearchRoom(jobs, only_minimum ? members : for_.pods, most);
   if (!reserve || !of_others) return reserve;
-  const auto may_with = [&](const policy::Exchange& exchange, int count) {
-    return IsEnough(for_, exchange.ClaimOf(reserve->placed, losses.list), count);
-  };
-  if (!may_with(*for_.exchange, *straddlers)) return std::nullopt;
+  if (!MayClaim(*for_.exchange, *straddlers, *reserve, losses)) return std::nullopt;
   if (const policy::FairShareTable* shares = SharesWithout(PlannedOf(jobs))) {
     const policy::Exchange after = for_.exchange->With(*shares);
     const std::optional<int> left = after.Straddlers(losses.list);
-    if (!left || !may_with(after, *left)) return std::nullopt;
+    if (!left || !MayClaim(after, *left, *reserve, losses)) return std::nullopt;
   }
   return reserve;
 }

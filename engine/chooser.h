@@ -39,11 +39,11 @@ class Chooser {
   std::optional<Reservation> SearchPart(std::span<const VictimJob* const> jobs) {
     return Find(jobs, minimum_, kMaxSearches + kMaxSearchesOfParts);
   }
-  /// Whether there is room and quota once they have ended, whoever has a claim to it.
+  /// Whether there is room and quota once they have ended, whatever claims other work has to it.
   bool HasRoom(std::span<const VictimJob* const> jobs);
   /// Whether affinity or spread may let it start only if some of the jobs stay.
   bool NeedsCompany() const;
-  /// Whether jobs of other queues may be among those that go.
+  /// Whether jobs of other queues may be among the jobs that go.
   bool claims() const { return for_.exchange != nullptr; }
   /// There were kMaxSearches searches.
   bool IsUsedUp() const;
@@ -51,14 +51,14 @@ class Chooser {
   bool IsSpent() const;
   /// See policy::Exchange::Straddlers.
   std::optional<int> StraddlersOf(std::span<const VictimJob* const> jobs) const;
-  /// Of the jobs in that order, those that can be taken together without a straddler; with
-  /// `straddlers`, then those that become one. A gang whose surplus cannot go by itself may go
-  /// whole.
+  /// The jobs, in that order, that can be taken together without a straddler; with `straddlers`,
+  /// after them the jobs that become one. A gang whose surplus cannot go by itself may go whole.
   Jobs Admit(const Jobs& order, bool straddlers) const;
-  /// Of the jobs in that order, with those that must go before, what makes room for one member
-  /// after the other on each node, for as many as must start. Where the fewest devices do that
-  /// comes first, and a part never before an earlier one of its node. On one node alone the jobs of
-  /// a part and of those before it can be taken together; with `straddlers`, one at each floor.
+  /// What makes room for one member after the other on each node, for as many as must start: jobs
+  /// in that order, with the jobs that must go before them. The part that needs the fewest devices
+  /// comes first, and no part comes before an earlier one of its node. On one node alone the jobs
+  /// of a part and of the parts before it can be taken together; with `straddlers`, one at each
+  /// floor.
   std::vector<Part> Parts(const Jobs& order, bool straddlers);
   /// The nodes inside which the workload must be, if it must: one group for each domain.
   policy::NodeGroups Domains() const;
@@ -66,8 +66,8 @@ class Chooser {
   std::set<const VictimJob*> Needed(const Jobs& jobs);
   /// Whether none of them can be left out, as far as counting tells.
   bool NeedsAll(const Jobs& jobs);
-  /// Of the jobs, those whose eviction some budget forbids together with those before them, and
-  /// those that go only after one of these.
+  /// The jobs whose eviction some budget forbids together with the jobs before them, and the jobs
+  /// that go only after one of these.
   Jobs BreakingBudgets(std::span<const VictimJob* const> jobs) const;
 
  private:
@@ -81,8 +81,8 @@ class Chooser {
   };
   /// `floors`: before anything is taken.
   std::vector<Part> PartsOf(const Given& given, std::optional<policy::Floors> floors) const;
-  /// `members`: who starts where other queues lose, or more is lent than they would lend; elsewhere
-  /// all may. `most`: searches in this decision.
+  /// `members`: the pods that start where other queues lose, or more is lent than they would lend;
+  /// elsewhere all may. `most`: searches in this decision.
   std::optional<Reservation> Find(std::span<const VictimJob* const> jobs,
                                   const std::vector<const cluster::PodInfo*>& members, int most);
   /// The same with more members than the minimum, as many as may start at once.
@@ -99,8 +99,9 @@ class Chooser {
   const View& view_;
   const Beneficiary& for_;
   const std::vector<const cluster::PodInfo*> minimum_;
-  /// Those that ask for devices, if they are of one shape, are counted: so many of these must
-  /// start. Null: nothing is counted. Members without devices lack room less often.
+  /// The shape of the members that ask for devices, if they have only one: these members are
+  /// counted, and `least_` of them must start. Null: nothing is counted. Members without devices
+  /// lack room less often.
   const std::shared_ptr<const cluster::PodShape>* counted_ = nullptr;
   int least_ = 0;
   std::optional<Places> places_{};  ///< Once the pods have ended that end in any case.

@@ -80,9 +80,8 @@ void Engine::CommitStart(const Workload& workload, const Reservation& decision,
   Plan& plan = BeginPlan(workload, id);
   plan.victims = decision.victims;
   plan.joins = workload.started;
-  plan.beyond_minimum = workload.started && workload.Missing() == 0;
   plan.inherited = inherited + std::exchange(states_[workload].evicted_before, 0);
-  // It takes over room for which another plan has evicted pods: it evicts nobody itself, and holds
+  // It takes over room for which another plan has evicted pods: it evicts no pod itself, and holds
   // that room until those pods have ended.
   if (inherited > 0) plan.evictions.stage = Evicting::kSent;
   if (!plan.victims.empty()) awaiting_.insert(&workload);

@@ -13,7 +13,7 @@ struct Counters {
   std::map<std::string, std::uint64_t> plans;      ///< By outcome.
   std::vector<std::int64_t> gang_waits_ms;         ///< Since the last TakeCounters.
   std::map<std::string, std::uint64_t> evictions;  ///< Accepted ones, by reason.
-  /// Of these, those for plans that ended before a member was bound, by PlanEnd::token.
+  /// Of these, the evictions for plans that ended before a member was bound, by PlanEnd::token.
   std::map<std::string, std::uint64_t> evictions_in_vain;
   std::uint64_t untrusted_claims = 0;
 };

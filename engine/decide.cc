@@ -236,7 +236,7 @@ std::optional<cluster::FlavorId> FlavorOf(const View& view, const Workload& work
                                           const PodInfo& own) {
   if (!HasAmountsByFlavor(view, workload) || !own.shape->asks_device) return std::nullopt;
   if (own.node != cluster::kNoNode) return view.store.node(own.node).flavor;
-  // Where the selectors of its members demand several flavors, those that are alike stay together.
+  // Where the selectors of its members demand several flavors, members of one shape stay together.
   std::optional<cluster::FlavorId> first;
   for (const PodInfo* pod : workload.members) {
     if (pod->node == cluster::kNoNode || !pod->shape->asks_device) continue;

@@ -28,8 +28,8 @@
 
 namespace berth::engine {
 
-/// So much older than what Berth knows may be what kube-scheduler decides by: its informers may be
-/// some milliseconds behind, and an attempt goes on with the snapshot that it began with.
+/// How much older than Berth's state the state may be that kube-scheduler decides by: its informers
+/// may be some milliseconds behind, and an attempt goes on with the snapshot that it began with.
 inline constexpr TimePoint kSchedulerLag = 2'000;
 
 /// What decisions are made from. Valid until the store's next change.
@@ -53,7 +53,7 @@ struct Reservation {
   enum class Kind : std::uint8_t {
     kStart,      ///< A plan for a whole workload.
     kJoin,       ///< A place for one more member of a gang that has started.
-    kMove,       ///< Other places for members of a plan, in exchange for those that they have.
+    kMove,       ///< Other places for members of a plan, in exchange for their own.
     kRetry,      ///< A place for a member whose node refused it: that node again, or another one.
     kRecover,    ///< Places that the last process planned, for a gang that has started.
     kDelegated,  ///< The place where kube-scheduler binds a member of an in-tree group.
@@ -61,12 +61,12 @@ struct Reservation {
 
   Kind kind = Kind::kStart;
   std::vector<policy::Placed> placed;  ///< Not empty. kStart: in rank order.
-  /// kStart: UIDs of the pods whose room it is until they have ended. No member of a gang is
+  /// kStart: UIDs of the pods that hold its room until they have ended. No member of a gang is
   /// released before that.
   std::vector<std::string> victims{};
-  /// kStart: those of `victims` that Berth evicts; the others end anyway.
+  /// kStart: the pods of `victims` that Berth evicts; the others end anyway.
   std::vector<const cluster::PodInfo*> evicts{};
-  /// kStart: those of `evicts` that are surplus: their gangs go on with their minimum.
+  /// kStart: the pods of `evicts` that are surplus: their gangs go on with their minimum.
   std::vector<const cluster::PodInfo*> surplus{};
   /// kStart: members of running gangs, beyond their minimum, that give up their planned places.
   std::vector<const cluster::PodInfo*> displaced{};
@@ -141,8 +141,8 @@ struct StartDecision {
   RestsOn rests_on = RestsOn::kNothing;
 };
 
-/// The order in which members are tried, from rank order: of more than the workload announced,
-/// those last that are unlikely to find a place.
+/// The order in which members are tried, from rank order: if there are more than the workload
+/// announced, members that are unlikely to find a place come last.
 void OrderForStart(const View& view, const cluster::Workload& workload,
                    std::vector<const cluster::PodInfo*>& pods);
 
@@ -166,8 +166,9 @@ std::optional<Reservation> DecideStartOn(const View& view, const cluster::PodInf
 // --- Members of a plan, or of a gang that has started.
 
 /// Where members that move or join may go: with a required level, the domain of the members that
-/// stay, and if they are in several, that of those which Berth placed. The node of a running member
-/// may be gone and come back: until that node is known again, no member joins. Null: anywhere.
+/// stay, and if they are in several domains, the domain of the members that Berth placed. The node
+/// of a running member may be gone and come back: until that node is known again, no member joins.
+/// Null: anywhere.
 std::function<bool(cluster::NodeIndex)> StayInDomain(
     const View& view, const cluster::Workload& workload,
     std::span<const cluster::PodInfo* const> moving);
@@ -202,7 +203,7 @@ std::optional<Reservation> DecideMove(const View& view, const cluster::Workload&
 
 struct RecoverDecision {
   std::optional<Reservation> reserve{};
-  int untrusted = 0;  ///< Claims whose room is not to be had.
+  int untrusted = 0;  ///< Claims whose room is not available.
 };
 /// The places that members of a started gang claim under the plan of a bound member.
 RecoverDecision DecideRecover(const View& view, const cluster::Workload& workload);

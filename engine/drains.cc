@@ -95,7 +95,7 @@ std::map<std::string, Drains::Pods> Drains::JobsToDrain(TimePoint now) {
   return jobs;
 }
 
-/// These pods of the job go: all of them, or those that came to run after the others.
+/// These pods of the job go: all of them, or the pods that came to run after the others.
 void Drains::DrainJob(const std::string& key, const Pods& pods, TimePoint now) {
   const auto spared = [&](const PodInfo* pod) { return states_.At(*pod).spared_until > now; };
   if (const auto first = std::ranges::find_if(pods, spared); first != pods.end()) {
@@ -251,7 +251,7 @@ bool Drains::Answered(const std::string& key, const std::string& id, const std::
 }
 
 /// Whether nothing is left to do for it: its pods are gone or end, or none of them is in a queue
-/// that is drained any more; then those that run stay.
+/// that is drained any more; then the running ones stay.
 bool Drains::Ends(const Drain& drain) {
   const Pods left = Remaining(drain);
   const auto drained = [this](const PodInfo* pod) { return QueueOf(*pod) != cluster::kNoQueue; };

@@ -1,7 +1,7 @@
 // What runs in a queue that is drained (queues[].hold: holdAndDrain), or below it, ends, job by
-// job, and nobody waits for its room. As for other evictions (evictions.cc), all pods of a job are
-// tried dry first: a job of which one would be refused stays as a whole, and is tried again later.
-// Nothing of this has to be remembered over a restart: the policy says it.
+// job, and no workload waits for its room. As for other evictions (evictions.cc), all pods of a job
+// are tried dry first: a job with a pod whose eviction would be refused stays as a whole, and is
+// tried again later. Nothing of this has to be remembered over a restart: the policy says it.
 #pragma once
 
 #include <algorithm>
@@ -41,10 +41,10 @@ class Drains {
   void LookAt(TimePoint when) { due_ = std::min(due_.value_or(when), when); }
   /// When it is to be looked at; nullopt: nothing is known to be drained.
   std::optional<TimePoint> due() const { return due_; }
-  /// Goes on with the drains, and begins those that are missing. Takes time in proportion to the
-  /// pods if any is due.
+  /// Goes on with the drains, and begins the missing ones. Takes time in proportion to the pods if
+  /// any is due.
   void GoOn(TimePoint now);
-  /// Those that the policy does not want any more end.
+  /// Drains that the policy does not want any more end.
   void EndNeedless();
   /// The same as Engine::EvictionAnswered. False: the answer was not for a drain.
   bool Answered(const std::string& key, const std::string& id, const std::string& uid, bool dry_run,
@@ -57,8 +57,8 @@ class Drains {
     Evictions evictions{.stage = Evicting::kDryRun};  ///< Never kNo.
     std::string queue;                                ///< Which is drained: its own, or one above.
     std::vector<std::string> pods;                    ///< UIDs.
-    /// Once they were warned: when they are evicted. Then: when those that do not end are evicted
-    /// again.
+    /// Once they were warned: when they are evicted. Then: when the pods that do not end are
+    /// evicted again.
     TimePoint due = 0;
   };
   using Pods = std::vector<const cluster::PodInfo*>;

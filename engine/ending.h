@@ -49,15 +49,15 @@ bool IsStuck(const View& view, const cluster::PodInfo& pod);
 Evicting StageOf(const View& view, const cluster::PodInfo& pod);
 
 struct Ending {
-  /// Those whose room is expected, by UID: they end anyway, or are about to be evicted for other
+  /// The pods whose room is expected, by UID: they end anyway, or are about to be evicted for other
   /// work, which has its room already. What they leave needs no eviction. Not what is only about to
   /// be drained: budgets may forbid that.
   std::vector<const cluster::PodInfo*> pods{};
   Ended ended;  ///< These.
   std::unordered_map<cluster::NodeIndex, std::vector<const cluster::PodInfo*>> by_node{};
   /// What queues have in use once everything has ended that ends in any case. A pod that does not
-  /// end although it was deleted long ago is no use of its queue either: it asks for nothing any
-  /// more, and what its queue has besides is not to be taken in its place.
+  /// end although it was deleted long ago does not count as use of its queue either: it asks for
+  /// nothing any more, and what its queue has besides is not to be taken in its place.
   policy::QuotaView use;
   policy::QuotaView running;  ///< The same without what is only planned.
 };

@@ -129,7 +129,8 @@ void Engine::RereadIfDue(TimePoint now) {
 
 void Engine::TakePod(kube::Pod object, TimePoint now) {
   store_.SetTime(now);
-  // Before the start nobody asks for what follows for their workloads: it is not left to one call.
+  // Before the start no pass refreshes workloads: it is done in parts here, and not left to one
+  // call.
   if (!started_ && store_.stale_workloads() >= kMostStale) store_.RefreshWorkloads();
   const std::string uid = object.meta.uid;
   if (const PodInfo* namesake = store_.FindPod(object.meta.ns, object.meta.name);
@@ -280,7 +281,7 @@ void Engine::OnPolicy(config::PolicyConfiguration policy, TimePoint now) {
 void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   store_.SetTime(now);
   store_.Refresh();
-  // Plans were made under the old policy: those that have not bound any pod yet are made again.
+  // Plans were made under the old policy: plans that have not bound any pod yet are made again.
   const std::vector<const Workload*> planned(planned_.begin(), planned_.end());
   for (const Workload* workload : planned) {
     // Pods are evicted for it already, or their evictions are on the way: the room is its own.
@@ -323,7 +324,7 @@ void Engine::ReadPlanned(TimePoint now) {
 }
 
 /// A started gang that asks for devices starts again where no member that asks for any runs: under
-/// a new policy, those that run may not count any more; or the gang had nothing but launchers so
+/// a new policy, running members may not count any more; or the gang had nothing but launchers so
 /// far.
 void Engine::BeginIncarnationIfNoneRuns(const std::string& gang, TimePoint now) {
   const Workload* workload = store_.FindWorkload(gang);
@@ -335,7 +336,7 @@ void Engine::BeginIncarnationIfNoneRuns(const std::string& gang, TimePoint now) 
 void Engine::BeginIncarnationAfterLaunchers(const Workload& workload, TimePoint now) {
   const bool launched = workload.started && !workload.in_tree && !workload.Runs();
   if (!launched || states_[workload].plan) return;
-  store_.RefreshWorkloads();  // who is a member
+  store_.RefreshWorkloads();  // finds the members
   BeginIncarnationIfNoneRuns(workload.key, now);
 }
 

@@ -54,10 +54,10 @@ struct Options {
   /// Work that one pass may do before it lets other calls use the engine: about this many nodes are
   /// looked at to judge workloads. At least one workload is judged.
   std::int64_t pass_budget = 20'000;
-  /// Milliseconds: nobody is evicted until no pod with devices has ended by itself for so long, but
-  /// no longer than three times that.
+  /// Milliseconds: evictions wait until no pod with devices has ended by itself for this long, but
+  /// at most three times as long.
   TimePoint pods_end = 1'000;
-  /// Tables are made for so many pods from the beginning, so that they need not grow in one call.
+  /// Tables are made for this many pods from the beginning, so that they need not grow in one call.
   std::size_t expected_pods = 0;
   /// Receives every input of the engine; null: none. Must outlive the engine.
   InputListener* listener = nullptr;
@@ -122,10 +122,10 @@ class Engine : private cluster::StoreListener {
   /// new process that has just processed its first lists. `options` needs another
   /// Options::instance.
   static std::unique_ptr<Engine> WithClusterOf(const Engine& other, Options options, TimePoint now);
-  /// Another one receives the inputs from now on; null: none.
+  /// This listener receives the inputs from now on, instead of another one; null: none.
   void SetListener(InputListener* listener) { options_.listener = listener; }
 
-  /// About so many pods will come before Start: no table need grow while they do.
+  /// About `pods` pods will come before Start: makes the tables large enough for them.
   void Expect(std::size_t pods);
 
   // --- Cluster events. Before Start they only build state.
@@ -196,6 +196,8 @@ class Engine : private cluster::StoreListener {
   const WorkloadState& StateOf(const cluster::Workload& workload) const {
     return states_.At(workload);
   }
+  /// See min_run_time.h.
+  TimePoint OfAgeAt(const cluster::Workload& workload, TimePoint now) const;
   /// It will be judged in this pass or one of the next.
   bool InLine(const cluster::Workload& workload) const { return active_.InLine(workload); }
   /// It was judged without success and is not judged again until an event can help it (which may
@@ -274,8 +276,9 @@ class Engine : private cluster::StoreListener {
   void Judge(const cluster::Workload& workload, const cluster::PodInfo* caller, TimePoint now);
   void JudgeStarted(const cluster::Workload& workload,
                     std::span<const cluster::PodInfo* const> pods, TimePoint now);
-  void MakeRoomFor(const cluster::Workload& workload,
-                   const std::vector<const cluster::PodInfo*>& pods, int min, TimePoint now);
+  bool OthersAreNext(const cluster::Workload& workload);
+  void MakeRoomForMissing(const cluster::Workload& workload,
+                          const std::vector<const cluster::PodInfo*>& pods, TimePoint now);
   void JudgePending(const cluster::Workload& workload, std::vector<const cluster::PodInfo*> pods,
                     const cluster::PodInfo* caller, TimePoint now);
   bool MayStart(const cluster::Workload& workload, int& searches, TimePoint now);
@@ -424,6 +427,8 @@ class Engine : private cluster::StoreListener {
   void NoteEnd(const cluster::PodInfo& pod, TimePoint now);
   bool PodsEnd(TimePoint now) const;
   bool WaitsForEnds(const cluster::Workload& workload, TimePoint now);
+  bool LeavesRoomThatComes(const cluster::Workload& workload,
+                           const std::vector<const cluster::PodInfo*>& pods, TimePoint now);
   void EvictNobodyBefore(const cluster::Workload& workload, TimePoint from);
   void LookForNeeded(const cluster::Workload& workload);
   void LacksNeeded(const cluster::Workload& workload, const std::string& key, TimePoint now);
@@ -483,7 +488,7 @@ class Engine : private cluster::StoreListener {
   std::uint64_t plan_counter_ = 0;
 
   ActiveQueue active_{store_};
-  /// Judged before work that its queue stands behind: see PassesOver. Null: nobody is.
+  /// Judged before work that its queue ranks behind: see PassesOver. Null: none is.
   const cluster::Workload* goes_first_ = nullptr;
   Wakeups wakeups_{store_, active_};
   std::optional<Sweep> sweep_;            ///< In progress.
@@ -493,8 +498,9 @@ class Engine : private cluster::StoreListener {
   std::int64_t spent_ = 0;      ///< In this pass; see Options::pass_budget.
   TimePoint passed_at_ = 0;     ///< The time of the last pass.
   TimePoint pod_ended_at_ = 0;  ///< See NoteEnd.
+  TimePoint room_came_at_ = 0;  ///< The same.
   std::set<const cluster::Workload*, cluster::ByKey> planned_;   ///< Workloads that have a plan.
-  std::set<const cluster::Workload*, cluster::ByKey> awaiting_;  ///< Whose plans have victims.
+  std::set<const cluster::Workload*, cluster::ByKey> awaiting_;  ///< Their plans have victims.
   /// By the key of a workload: UIDs of pods that an earlier process evicted for it.
   std::map<std::string, std::set<std::string>> marked_;
   std::set<std::string> looks_for_room_;  ///< Keys of workloads: see LookForRoom.

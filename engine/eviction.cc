@@ -114,15 +114,14 @@ policy::Exchange ExchangeOf(const View& view, const Workload& workload,
 
 /// The claims that the workload may have on other queues, by recent fair shares; nullopt: it has
 /// none. Where it may also evict lower work of its own queue (`lower`), its claim can reach
-/// further. `by_quota_only`: no fair share is enough.
+/// further.
 std::optional<policy::Exchange> ExchangeFor(const View& view, const Workload& workload,
-                                            const cluster::Demand& wanted, bool lower,
-                                            bool by_quota_only) {
+                                            const cluster::Demand& wanted, bool lower) {
   if (wanted.empty()) return std::nullopt;
   const auto& recent = view.fair_shares.Recent(view.now);
   const policy::QuotaView use(view.store);
   const policy::Exchange rough(recent, use, use, workload.queue);
-  if (!lower && !rough.MayClaim(wanted, by_quota_only)) return std::nullopt;
+  if (!lower && !rough.MayClaim(wanted)) return std::nullopt;
   return ExchangeOf(view, workload, recent);
 }
 
@@ -273,8 +272,7 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
   PreemptorDecision decision;
   std::optional<policy::Exchange> exchange;
   const cluster::Demand wanted = WantedDevices(view, pods, min);
-  const bool beyond_minimum = workload.started && workload.Missing() == 0;
-  if (sources.others) exchange = ExchangeFor(view, workload, wanted, lower, beyond_minimum);
+  if (sources.others) exchange = ExchangeFor(view, workload, wanted, lower);
   if (sources.lower) decision = CountLower(view, workload, pods, min, lower, memo);
   decision.claims = sources.others;
   // A gang that has claims, too, may find victims by both together where counting finds none.
@@ -287,7 +285,6 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
                           .wants = wanted,
                           .ending = view.ending.Of(view),
                           .exchange = exchange ? &*exchange : nullptr,
-                          .by_quota_only = beyond_minimum,
                           .overlent = std::move(overlent)};
   decision.again = Earlier(decision.again, FirstStuckAt(view));
   if (OnlyHasToWait(view, beneficiary)) return decision;

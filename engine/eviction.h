@@ -37,9 +37,9 @@ struct PreemptorDecision {
 bool EvictionHelpsGang(cluster::ReasonId reason);
 
 /// Decides for a workload that was refused for `reason` and needs `min` of `pods`, which are in
-/// rank order. Nobody is evicted if the room that pods give up which end already is enough. See
-/// ChooseVictims for whom it takes. `memo`: who is known to find no victims in the own queue; null:
-/// nobody is.
+/// rank order. No pod is evicted if the room of pods that already end is enough. See ChooseVictims
+/// for which jobs it takes. `memo`: the workloads that are known to find no victims in their own
+/// queue; null: none are known.
 PreemptorDecision DecideStartByEviction(const View& view, const cluster::Workload& workload,
                                         std::vector<const cluster::PodInfo*> pods, int min,
                                         cluster::ReasonId reason, const Wakeups* memo);

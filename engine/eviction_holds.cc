@@ -1,11 +1,13 @@
-// Engine, part: when nobody is evicted for work although that would help it. While pods end, others
-// may be about to end, too, and leave all the room that it needs. If a claim that its pods name
+// Engine, part: when no pod is evicted for work although that would help it, and when work beyond
+// quota does not start in free room yet. While pods end, others may be about to end, too, and leave
+// all the room that it needs. If a claim that its pods name
 // does not exist, kube-scheduler would not place it. And if kube-scheduler did not take it when
 // others had been evicted for it, they would be evicted in vain once more.
 #include <algorithm>
 
 #include "engine/decide.h"
 #include "engine/engine.h"
+#include "engine/surplus_start.h"
 
 namespace berth::engine {
 
@@ -19,11 +21,14 @@ constexpr TimePoint kLookAgainAfter = 60'000;
 
 }  // namespace
 
-/// The pod ends, or is gone. Nobody knew that it would if it was not deleted before, nor evicted by
-/// Berth or kube-scheduler.
+/// The pod ends, or is gone, and Berth did not evict it. Its end was not expected if it was not
+/// deleted before, nor evicted by kube-scheduler. A launcher without devices counts, too: its gang
+/// may follow, which until then seems to lack a member.
 void Engine::NoteEnd(const PodInfo& pod, TimePoint now) {
-  if (!pod.bound() || !pod.shape->asks_device || pod.terminating()) return;
-  if (!states_.At(pod).victim_of.empty()) return;
+  const bool concerned = pod.shape->asks_device || (pod.workload != nullptr && pod.workload->gang);
+  if (!pod.bound() || !concerned || !states_.At(pod).victim_of.empty()) return;
+  room_came_at_ = now;
+  if (pod.terminating()) return;
   const bool by_scheduler = std::ranges::any_of(awaiting_, [&](const Workload* workload) {
     return std::ranges::count(states_.At(*workload).plan->victims, pod.object.meta.uid) > 0;
   });
@@ -32,8 +37,8 @@ void Engine::NoteEnd(const PodInfo& pod, TimePoint now) {
 
 bool Engine::PodsEnd(TimePoint now) const { return now < pod_ended_at_ + options_.pods_end; }
 
-/// Whether pods have just ended, so that nobody is evicted for the workload yet: those of a gang,
-/// or of a Job, end one after the other. Its plan keeps its places, and is judged again in a
+/// Whether pods have just ended, so that no pod is evicted for the workload yet: the pods of a
+/// gang, or of a Job, end one after the other. Its plan keeps its places, and is judged again in a
 /// moment, as after warnings.
 bool Engine::WaitsForEnds(const Workload& workload, TimePoint now) {
   if (!PodsEnd(now)) return false;
@@ -46,6 +51,33 @@ bool Engine::WaitsForEnds(const Workload& workload, TimePoint now) {
   state.plan->evictions.stage = Evicting::kWarned;
   state.plan->expires = until;
   timers_.At(until, workload.key);
+  return true;
+}
+
+/// Whether pods have just ended, and work of another queue waits within its quota, so that the
+/// workload, which would go beyond its own with `pods`, gets no room yet: when all pods of a gang
+/// or a Job have ended, that work may take all of it, and would evict this one. It is judged again
+/// in a moment.
+bool Engine::LeavesRoomThatComes(const Workload& workload, const std::vector<const PodInfo*>& pods,
+                                 TimePoint now) {
+  if (now >= room_came_at_ + options_.pods_end || !store_.policy().borrowing) return false;
+  if (workload.queue == cluster::kNoQueue) return false;
+  if (!OthersLack(Now(now), workload, pods, /*within_quota=*/true)) return false;
+  const Turn turn = TurnOf(workload, store_, states_.At(workload));
+  if (!policy::GoesBeyondQuota(store_, workload.queue, turn.wants)) return false;
+  WorkloadState& state = states_[workload];
+  const TimePoint most = 3 * options_.pods_end;
+  if (state.evicts_at_most + most < now) state.evicts_at_most = now + most;
+  const TimePoint until = std::min(room_came_at_ + options_.pods_end, state.evicts_at_most);
+  if (until <= now) return false;
+  state.starts_from = until;
+  timers_.At(until, workload.key);
+  if (state.verdict.reason == cluster::ReasonId::kNone) {  // no Event: it is for a moment
+    state.verdict = {.reason = cluster::ReasonId::kCoolingDown,
+                     .subject =
+                         "Pods have just ended, and the work of another queue is within its "
+                         "quota: this is tried again in a moment."};
+  }
   return true;
 }
 
@@ -67,7 +99,7 @@ void Engine::LookForNeeded(const Workload& workload) {
   }
 }
 
-/// There is no such object: nobody is evicted for the workload, until it is looked for again.
+/// There is no such object: no pod is evicted for the workload, until it is looked for again.
 void Engine::LacksNeeded(const Workload& workload, const std::string& key, TimePoint now) {
   WorkloadState& state = states_[workload];
   for (const Assignment& place : state.plan->assignments) {

@@ -56,7 +56,7 @@ void Engine::NoteMarked() {
 
 /// The pods that an earlier process evicted for the workload, and that still exist, with the other
 /// members of gangs that were evicted whole. They are given up: if the workload does not take their
-/// room now, those that do not end yet stay.
+/// room now, pods that do not end yet stay.
 std::vector<const PodInfo*> Engine::TakeMarked(const Workload& workload) {
   std::vector<const PodInfo*> pods;
   const auto entry = marked_.extract(workload.key);

@@ -1,9 +1,9 @@
 // Engine, part: evictions that Berth makes by itself (eviction.h decides them). First all of them
-// are tried dry, and the volume and resource claims that the members name are looked for: if one
-// would be refused, or does not exist, nobody is evicted. Then those that a PodDisruptionBudget
-// covers are sent, then the others. While victims are there, the plan holds their room and releases
-// no member. Each victim carries the key of the workload, so that the next process goes on. A gang
-// ends whole, or loses surplus only and goes on.
+// are tried dry, and the volume and resource claims that the members name are looked for: if an
+// eviction would be refused, or a claim does not exist, no pod is evicted. Then the evictions of
+// pods that a PodDisruptionBudget covers are sent, then the others. While victims are there, the
+// plan holds their room and releases no member. Each victim carries the key of the workload, so
+// that the next process goes on. A gang ends whole, or loses surplus only and goes on.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -61,7 +61,8 @@ std::vector<std::pair<std::string, std::string>> NamesOf(const std::vector<const
   return names;
 }
 
-/// Whose pods end for the workload, and by which rule, as a sentence. Empty: none is evicted.
+/// Which queues' pods end for the workload, and by which rule, as a sentence. Empty: none is
+/// evicted.
 std::string WhoEnds(const cluster::Store& store, const Workload& workload,
                     const std::vector<const PodInfo*>& pods) {
   if (pods.empty()) return {};
@@ -147,8 +148,7 @@ void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, Jobs
 void Engine::SendEvictions(const Workload& workload) {
   Plan& plan = *states_[workload].plan;
   // Others may have been bound to a running gang meanwhile, by its user.
-  const bool lacks_none = plan.joins && !plan.beyond_minimum && workload.Missing() == 0;
-  if (lacks_none && plan.evictions.accepted.empty()) {
+  if (plan.joins && workload.Missing() == 0 && plan.evictions.accepted.empty()) {
     return Dissolve(workload, plan_ends::kNoneNeeded, /*hold=*/false, plan.made);
   }
   plan.evictions.stage = Evicting::kSent;
@@ -174,8 +174,9 @@ void Engine::SendEvictions(const Workload& workload) {
     OrderEviction(workload, *pod, &jobs);
 }
 
-/// All members of the gang are about to end: none gets a place any more, and those that came since
-/// the decision go with the others. (A gang whose last worker ends already is a new incarnation.)
+/// All members of the gang are about to end: none gets a place any more, and members that came
+/// since the decision go with the others. (A gang whose last worker ends already is a new
+/// incarnation.)
 void Engine::BeginEviction(const Workload& gang, const Workload& preemptor) {
   if (!gang.started || std::exchange(states_[gang].evicted, true)) return;
   GiveUpPlannedOf(gang);
@@ -261,7 +262,8 @@ bool Engine::BacksOff(const Workload& workload, TimePoint now) {
   return true;
 }
 
-/// eviction.maxEvictions: all that wait of such a job, those that came after it was complete, too.
+/// eviction.maxEvictions: exempts all waiting pods of a job that was evicted this often, also pods
+/// that came after it was complete.
 void Engine::ExemptIfEvictedOften(const Workload& workload) {
   const int most = store_.policy().eviction.max_evictions;
   if (most <= 0 || states_.At(workload).before.times < most) return;
@@ -307,7 +309,8 @@ bool Engine::StillEvicts(const std::string& key, const std::string& id) const {
 bool Engine::TakesOthers(const Workload& workload, TimePoint now) {
   Plan& plan = *states_[workload].plan;
   if (plan.joins || plan.assignments.empty()) return false;
-  // As if it had no places, which are where the victims are, and as if those that stay were none.
+  // As if it had no places, which are where the victims are, and as if the pods that stay were no
+  // victims.
   std::vector<const PodInfo*> pods;
   std::vector<policy::Placed> places;
   for (const Assignment& place : plan.assignments) {
@@ -377,7 +380,7 @@ void Engine::RecheckEvicting(TimePoint now) {
   }
 }
 
-/// The plan ends: those that are not evicted yet stay.
+/// The plan ends: victims that are not evicted yet stay.
 void Engine::EndEvictions(const Workload& workload) {
   const Plan& plan = *states_[workload].plan;
   if (plan.evictions.stage == Evicting::kNo) return;
@@ -426,8 +429,8 @@ void Engine::LookForHeirsOf(const std::string& victim) {
   }
 }
 
-/// Evictions were refused. Of the plans that waited for the end of those pods, those that have room
-/// and quota without it go on, and the others end.
+/// Evictions were refused. Of the plans that waited for these pods to end, the ones that have room
+/// and quota without that go on, and the others end.
 void Engine::ReleaseFromSpared(TimePoint now) {
   for (const auto& [uid, node] : evictor_.TakeSpared()) {
     const PodInfo* pod = store_.FindPod(uid);

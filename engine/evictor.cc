@@ -16,11 +16,12 @@ using cluster::Workload;
 namespace {
 
 /// How long warnings of the previous process are kept after a start, before they are withdrawn from
-/// pods that nobody evicts: elastic gangs that need their room may wait that long for more members.
+/// pods that no plan evicts: elastic gangs that need their room may wait that long for more
+/// members.
 constexpr TimePoint kGathering = 15'000;
 
-/// A time that is over for longer than this is not believed: whoever was to evict the pod then has
-/// not, and the pod would have no time at all.
+/// A time that is over for longer than this is not believed: the process that was to evict the pod
+/// then has not, and the pod would have no time at all.
 constexpr TimePoint kOverdue = 60'000;
 
 }  // namespace

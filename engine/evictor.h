@@ -1,6 +1,5 @@
-// What all evictions have in common, those for a plan (evictions.cc) and those of what runs in a
-// queue that is drained (drains.h): how they are ordered, of what pods are told before, and what is
-// remembered of them.
+// What all evictions have in common, for a plan (evictions.cc) and in a queue that is drained
+// (drains.h): how they are ordered, what pods are told before, and what is remembered of them.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +44,7 @@ class Evictor {
   /// Orders the eviction of the pod, or asks for it (EvictPod::dry_run). Sets what is the same for
   /// all evictions: the pod, the id, and how.
   void Order(Evictions& evictions, const cluster::PodInfo& pod, EvictPod eviction);
-  /// Of the pods that are to be evicted and are not yet, those that come next: those that a budget
+  /// Of the pods that are to be evicted and are not yet, the next ones: the pods that a budget
   /// covers, or, if none of these is left, the others.
   std::vector<const cluster::PodInfo*> NextOf(
       const Evictions& evictions, const std::vector<const cluster::PodInfo*>& pods) const;
@@ -71,12 +70,12 @@ class Evictor {
   void Announce(const cluster::PodInfo& victim, const std::string& reason);
   /// Tells the pods that are not to be evicted any more. Call when nothing is left to be judged.
   void WithdrawWarnings(TimePoint now);
-  /// Even if nobody needs them for now, the warnings of these pods hold until then: who needs them
-  /// may only have a pause.
+  /// Even if no workload needs them for now, the warnings of these pods hold until then: the
+  /// workload that needs them may only have a pause.
   void KeepWarnings(const std::vector<std::string>& uids, TimePoint until);
-  /// For a new process: who was told by the last one, and by whom it may be needed again. A time
-  /// that is later than a warning given now, or long over, is not believed; what cannot be read is
-  /// no warning.
+  /// For a new process: notes the pods that the last process told, and keeps their warnings for a
+  /// while, because a plan may need them again. A time that is later than a warning given now, or
+  /// long over, is not believed; what cannot be read is no warning.
   void NoteWarned(TimePoint now);
 
  private:
@@ -87,8 +86,8 @@ class Evictor {
   std::uint64_t begun_ = 0;
   EvictedJobs evicted_jobs_;
   std::vector<Spared> spared_;
-  /// UIDs of pods that were told that they are to be evicted, and until when that holds although
-  /// nobody needs it; 0: not.
+  /// UIDs of pods that were told that they are to be evicted, and until when that holds although no
+  /// workload needs it; 0: not.
   std::map<std::string, TimePoint> warned_;
 };
 

@@ -57,9 +57,9 @@ void Engine::FireTimers(TimePoint now) {
   }
 }
 
-/// Others were evicted for the plan, and since then kube-scheduler has tried none of its members,
-/// or could not try one of them: it may be away, or the release was refused. The room is not given
-/// up for that, as long as one would wait for a pod to end.
+/// Pods were evicted for the plan, and since then kube-scheduler has tried none of its members, or
+/// could not try one of them: it may be away, or the release was refused. The room is not given up
+/// for that, for as long as Berth would wait for a pod to end.
 bool Engine::IsYetToBeTried(const Plan& plan, TimePoint now) const {
   const bool tried =
       plan.replans > 0 || std::ranges::any_of(plan.assignments, [](const Assignment& a) {
@@ -81,6 +81,10 @@ void Engine::ExpireWorkload(const Workload& workload, TimePoint now) {
     store_.MarkChanged(workload);
   }
   if (state.settled_at != 0 && state.settled_at <= now) store_.MarkChanged(workload);
+  if (state.starts_from != 0 && state.starts_from <= now) {
+    state.starts_from = 0;
+    store_.MarkChanged(workload);
+  }
   if (state.evicts_from != 0 && state.evicts_from <= now) {
     state.evicts_from = 0;
     store_.MarkChanged(workload);
@@ -113,9 +117,9 @@ void Engine::ExpireWaiting(const Workload& workload, TimePoint now) {
   Dissolve(workload, plan_ends::kNotInTime, hold, now);
 }
 
-/// Members that a running gang still waits for. Those of its minimum keep their room, and any part
-/// of their release that was lost is done again. Those beyond the minimum have one more planTimeout
-/// for that and then give up their room, like members that joined late.
+/// Members that a running gang still waits for. Members of its minimum keep their room, and any
+/// part of their release that was lost is done again. Members beyond the minimum have one more
+/// planTimeout for that and then give up their room, like members that joined late.
 void Engine::ExpireStarted(const Workload& workload, TimePoint now) {
   WorkloadState& state = states_[workload];
   auto& assignments = state.plan->assignments;
@@ -129,7 +133,7 @@ void Engine::ExpireStarted(const Workload& workload, TimePoint now) {
     }
     state.plan->expires = now + timeout;
     timers_.At(state.plan->expires, workload.key);
-    // They had their time to use the room of those that were evicted for them.
+    // They had their time to use the room of the pods that were evicted for them.
     if (std::exchange(state.plan->evictions.stage, Evicting::kNo) != Evicting::kNo) {
       store_.BumpFreeGeneration();
     }

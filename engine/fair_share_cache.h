@@ -34,10 +34,11 @@ class FairShareCache {
   /// Of this moment. Takes some 10 µs for each workload that was not read, or that has changed; and
   /// where demand is another one some 20 ms with 1,000 queues and 50,000 jobs.
   const policy::FairShareTable& Now(TimePoint now);
-  /// The same, or of a moment ago under the same policy: enough to tell who finds nobody to evict.
-  /// Whoever is left out wrongly is judged again once they are renewed (Engine::WakeClaimants).
+  /// The same, or of a moment ago under the same policy: enough to tell which workloads find
+  /// nothing to evict. A workload that is wrongly among them is judged again once the shares are
+  /// renewed (Engine::WakeClaimants).
   const policy::FairShareTable& Recent(TimePoint now);
-  /// Whether Recent gives those of this moment.
+  /// Whether Recent gives the shares of this moment.
   bool IsOfNow() const;
   /// Of this moment, as they were if planned members gave their places up.
   policy::FairShareTable Without(TimePoint now, const policy::QueueDemands::PodSet& given_up);
@@ -49,7 +50,7 @@ class FairShareCache {
   const policy::FairShareTable* last() const { return renewals_ > 0 ? &shares_ : nullptr; }
   /// How often they were computed.
   std::uint64_t renewals() const { return renewals_; }
-  /// For checks: whether the shares of `last` are those of a full reading, or are to be computed
+  /// For checks: whether the shares of `last` equal those of a full reading, or are to be computed
   /// again before the next use.
   bool Holds() const;
   /// When Recent computes them again. In a cluster with many workloads that is not after every

@@ -15,28 +15,29 @@ namespace {
 
 constexpr std::string_view kCheckpointAnnotation = "berth.dev/checkpoint-time";
 
-TimePoint MinRunTime(const View& view, const PodInfo& pod) {
+TimePoint MinRunTime(const cluster::Store& store, const PodInfo& pod) {
   if (pod.charge == Charge::kNone || pod.charged_queue == cluster::kNoQueue) return 0;
-  return view.store.queue(pod.charged_queue).config.min_run_time.count();
+  return store.queue(pod.charged_queue).config.min_run_time.count();
 }
 
 /// Since when the pod runs; 0: not known.
-TimePoint RunsSince(const View& view, const PodInfo& pod) {
+TimePoint RunsSince(const States& states, const PodInfo& pod, TimePoint now) {
   // Its Binding is under way, or may be: kube-scheduler may have bound what is planned here. The
   // API server has the time then, and we shall see it.
-  if (!pod.bound()) return view.now / 1000 * 1000;
+  if (!pod.bound()) return now / 1000 * 1000;
   const auto& condition = pod.object.pod_scheduled;
   if (condition && condition->status && condition->since != 0) return condition->since;
-  return view.states.At(pod).bound_at;
+  return states.At(pod).bound_at;
 }
 
 /// The same of the workload.
-TimePoint RunsSince(const View& view, const Workload& workload) {
+TimePoint RunsSince(const States& states, const Workload& workload, TimePoint now) {
   const bool devices = workload.AsksDevices();
   TimePoint since = std::numeric_limits<TimePoint>::max();
   for (const PodInfo* pod : workload.members) {
     const bool holds = pod->charge != Charge::kNone;
-    if (holds && pod->shape->asks_device == devices) since = std::min(since, RunsSince(view, *pod));
+    if (!holds || pod->shape->asks_device != devices) continue;
+    since = std::min(since, RunsSince(states, *pod, now));
   }
   return since == std::numeric_limits<TimePoint>::max() ? 0 : since;
 }
@@ -44,15 +45,20 @@ TimePoint RunsSince(const View& view, const Workload& workload) {
 }  // namespace
 
 TimePoint OfAgeAt(const View& view, const Workload& workload) {
+  return OfAgeAt(view.store, view.states, workload, view.now);
+}
+
+TimePoint OfAgeAt(const cluster::Store& store, const States& states, const Workload& workload,
+                  TimePoint now) {
   TimePoint least = 0;
-  for (const PodInfo* pod : workload.members) least = std::max(least, MinRunTime(view, *pod));
+  for (const PodInfo* pod : workload.members) least = std::max(least, MinRunTime(store, *pod));
   if (least == 0) return 0;
-  const TimePoint since = RunsSince(view, workload);
+  const TimePoint since = RunsSince(states, workload, now);
   return since != 0 ? since + least : 0;
 }
 
 TimePoint LostSince(const View& view, const Workload& workload) {
-  TimePoint since = RunsSince(view, workload);
+  TimePoint since = RunsSince(view.states, workload, view.now);
   for (const PodInfo* pod : workload.members) {
     const auto& notes = pod->object.meta.annotations;
     const auto note = notes.find(kCheckpointAnnotation);

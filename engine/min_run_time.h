@@ -18,6 +18,8 @@ namespace berth::engine {
 /// second too early, and earlier or later by as much as the clocks of the API server and of Berth
 /// differ.
 TimePoint OfAgeAt(const View& view, const cluster::Workload& workload);
+TimePoint OfAgeAt(const cluster::Store& store, const States& states,
+                  const cluster::Workload& workload, TimePoint now);
 
 /// Since when the work that runs would be lost: since it runs, counted as above, or since its last
 /// checkpoint, the latest berth.dev/checkpoint-time (RFC 3339) of its members. One that is not yet

@@ -95,7 +95,7 @@ void Engine::OnNewIncarnation(const Workload& workload) {
 }
 
 void Engine::OnWorkloadGone(const Workload& workload) {
-  TakeMarked(workload);  // nobody else gets their room
+  TakeMarked(workload);  // no other workload gets their room
   NoteInVain(workload, plan_ends::kWorkGone);
   if (states_.At(workload).plan) EndEvictions(workload);
   awaiting_.erase(&workload);
@@ -138,15 +138,15 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
   if (active_.empty()) ShowToAutoscalers(now);
 }
 
-/// One that was in line.
+/// Judges a workload that was in line.
 void Engine::JudgeNext(const Workload& workload, const PodInfo* caller, TimePoint now) {
   spent_ += kKnownAnswer;
   if (NeedsPlan(workload)) Judge(workload, caller, now);
   shown_.Update(workload, now);
 }
 
-/// Ungates what an autoscaler is to see. Only when all in line were judged, so that who comes first
-/// is shown first.
+/// Ungates what an autoscaler is to see. Only when all workloads in line were judged, so that the
+/// first in line is shown first.
 void Engine::ShowToAutoscalers(TimePoint now) {
   const std::uint64_t generation = store_.generation();
   if (std::exchange(shown_generation_, generation) != generation) shown_.LookAgain(now);
@@ -157,7 +157,7 @@ void Engine::ShowToAutoscalers(TimePoint now) {
   }
 }
 
-/// What queues are entitled to, and what they have in use, may have changed: work of those that do
+/// What queues are entitled to, and what they have in use, may have changed: work of queues that do
 /// not have what they are entitled to is judged again.
 void Engine::WakeClaimants(TimePoint now) {
   claims_due_.reset();
@@ -192,7 +192,7 @@ void Engine::RenewPastUse(TimePoint now) {
   active_.ReorderAll();
 }
 
-/// How queues stand, and what users have of them, changes with every job that is placed.
+/// The ranks of queues, and what users have of them, change with every job that is placed.
 void Engine::OrderLine() {
   const cluster::Store::ShareNews shares = store_.TakeShareNews();
   if (shares.all) active_.ReorderAll();
@@ -210,7 +210,7 @@ void Engine::ReadMore(TimePoint now) {
   }
   if (store_.reading()) return;
   RecheckEvicting(now);
-  wakeups_.Wake();  // all come: no news of before says more
+  wakeups_.Wake();  // all workloads come in line: earlier news adds nothing
   store_.TakeNeighbourNews();
   StartSweep(SweepOf::kAll);
 }
@@ -231,8 +231,8 @@ std::size_t Engine::MostInLine() const {
 bool Engine::Activate(TimePoint now) {
   if (store_.free_generation() != swept_free_generation_) LookForRoom();
   FindRoomForWarned(now);
-  // If the line was empty, who is called and who is awake come in line together, before anybody
-  // is judged.
+  // If the line was empty, the called and the awake workloads come in line together, before any is
+  // judged.
   const bool line_was_empty = active_.empty();
   wakeups_.Wake();
   active_.CallOpened();

@@ -25,7 +25,7 @@ class Places {
 
   /// Takes time in proportion to the pods of the jobs.
   Freed With(std::span<const VictimJob* const> jobs) const;
-  /// If that has ended but the pods of `job`.
+  /// How many have room if all of `freed` has ended except the pods of `job`.
   int Without(const VictimJob& job, const Freed& freed) const;
 
  private:

@@ -43,9 +43,9 @@ std::vector<const PodInfo*> Placeable(const Workload& workload) {
   return policy::RankOrder(pods);
 }
 
-/// Who is evicted so that the workload can start. Pods that kube-scheduler tries anyway are left to
-/// it where it finds victims: Engine::Preempt answers with those of Berth's own plan. A gated one
-/// is let go for it where pods must go that are in no queue.
+/// Decides which pods are evicted so that the workload can start. Pods that kube-scheduler tries
+/// anyway are left to it where it finds victims: Engine::Preempt answers with the victims of
+/// Berth's own plan. A gated one is let go for it where pods must go that are in no queue.
 PreemptorDecision DecideEvictions(const View& view, const Workload& workload,
                                   std::vector<const PodInfo*> pods, int min, ReasonId reason,
                                   const Wakeups* memo) {
@@ -111,7 +111,7 @@ void Engine::Judge(const Workload& workload, const PodInfo* caller, TimePoint no
   }
 }
 
-/// For a workload that has not started. `pods`: those of its members that can be placed.
+/// For a workload that has not started. `pods`: its members that can be placed.
 void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> pods,
                           const PodInfo* caller, TimePoint now) {
   // A launcher without devices may run already, and other members may have succeeded: they count
@@ -154,6 +154,7 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
   if (decision.reserve && PassesOver(workload, now)) {
     return active_.Put(workload, TurnOf(workload, store_, states_.At(workload)));
   }
+  if (decision.reserve && LeavesRoomThatComes(workload, pods, now)) return;
   if (decision.reserve) {
     const Reservation start =
         LeaveRoomToOthers(Now(now), workload, std::move(pods), min, *decision.reserve);
@@ -179,8 +180,8 @@ bool Engine::MayStart(const Workload& workload, int& searches, TimePoint now) {
     return DecideJoin(Now(now), workload, *pods.front()).reserve.has_value();
   }
   const int min = std::max(1, workload.Missing());
-  const bool ready = state.hold_until <= now && state.settled_at <= now && !state.evicted &&
-                     std::ssize(pods) >= min;
+  const bool ready = state.hold_until <= now && state.settled_at <= now &&
+                     state.starts_from <= now && !state.evicted && std::ssize(pods) >= min;
   if (!ready) return false;
   if (StartsStill(Now(now), workload, pods, state.room_seen)) return true;
   if (--searches < 0) return true;
@@ -196,9 +197,10 @@ bool Engine::MayStart(const Workload& workload, int& searches, TimePoint now) {
   return true;
 }
 
-/// The workload would start beyond its queue's quota. A queue is ordered by its next work, and if
-/// that cannot start, by what comes behind it, which may come before this one: then that is judged,
-/// and this one later. Who cannot start keeps its turn: it may evict others then.
+/// The workload would start beyond its queue's quota. A queue is ordered by its next workload, and
+/// if that cannot start, by the one behind it, which may come before this workload: then that one
+/// is judged now, and this one later. A workload that cannot start keeps its turn: it may evict
+/// others then.
 bool Engine::PassesOver(const Workload& workload, TimePoint now) {
   constexpr int kMostSearches = 32;  // one call must not hold the host's lock for long
   if (!store_.policy().borrowing || workload.queue == cluster::kNoQueue) return false;
@@ -207,7 +209,7 @@ bool Engine::PassesOver(const Workload& workload, TimePoint now) {
   if (!policy::GoesBeyondQuota(store_, workload.queue, turn.wants)) return false;
   int searches = kMostSearches;
   std::vector<const Workload*> passed;
-  for (bool more = true; more;) {  // who was behind one that is passed over may hide others
+  for (bool more = true; more;) {  // a workload behind one that is passed over may hide others
     more = false;
     for (const Workload* other : active_.FirstOfBetter(workload.queue, turn.wants)) {
       if (MayStart(*other, searches, now)) continue;
@@ -223,7 +225,7 @@ bool Engine::PassesOver(const Workload& workload, TimePoint now) {
     active_.Put(*other, TurnOf(*other, store_, states_.At(*other)));
   }
   if (first == &workload) return false;
-  goes_first_ = first;  // by its queue's first one it may stand behind this one
+  goes_first_ = first;  // its queue, ranked by its first workload, may be behind this one's
   JudgeNext(*first, /*caller=*/nullptr, now);
   goes_first_ = nullptr;
   return true;
@@ -232,7 +234,7 @@ bool Engine::PassesOver(const Workload& workload, TimePoint now) {
 bool Engine::WouldStart(const Workload& workload, TimePoint now) {
   const WorkloadState& state = states_.At(workload);
   if (Passthrough() || workload.in_tree || workload.started || state.plan) return false;
-  if (state.hold_until > now || state.settled_at > now) return false;
+  if (std::max({state.hold_until, state.settled_at, state.starts_from}) > now) return false;
   std::vector<const PodInfo*> pods = Placeable(workload);
   const int missing = std::max(1, workload.Missing());
   if (std::ssize(pods) < missing) return false;
@@ -248,13 +250,11 @@ bool Engine::WouldStart(const Workload& workload, TimePoint now) {
 void Engine::JudgeStarted(const Workload& workload, std::span<const PodInfo* const> pods,
                           TimePoint now) {
   if (const auto marked = TakeMarked(workload); !marked.empty() && !states_[workload].plan) {
-    // Others may have been lost since. Beyond the minimum it was one member.
-    const auto most = workload.Missing() > 0 ? pods.size() : std::min<std::size_t>(1, pods.size());
-    const int some = std::min(std::max(1, workload.Missing()), static_cast<int>(most));
+    // Others may have been lost since.
+    const int some = std::min(workload.Missing(), static_cast<int>(pods.size()));
     std::optional<Reservation> resumed;
     if (some > 0) {
-      resumed = DecideResumedStart(Now(now), workload, {pods.begin(), pods.begin() + most}, some,
-                                   marked);
+      resumed = DecideResumedStart(Now(now), workload, {pods.begin(), pods.end()}, some, marked);
     }
     if (resumed) return Commit(workload, *resumed, nullptr, now);
   }
@@ -276,7 +276,12 @@ void Engine::JudgeStarted(const Workload& workload, std::span<const PodInfo* con
   std::vector<const PodInfo*> without_room;
   for (const PodInfo* pod : pods) {
     JoinDecision decision = DecideJoin(Now(now), workload, *pod);
-    if (decision.reserve) Commit(workload, *decision.reserve, nullptr, now);
+    if (decision.reserve) {
+      const bool needed = NeededByMinimum(workload, *pod);
+      if (!needed && LeavesRoomThatComes(workload, {pod}, now)) return;
+      Commit(workload, *decision.reserve, nullptr, now);
+      if (!needed && pod != pods.back() && OthersAreNext(workload)) return;
+    }
     if (EvictionHelpsGang(decision.verdict.reason)) without_room.push_back(pod);
     if (decision.verdict.reason != ReasonId::kNone) {
       SetVerdict(workload, std::move(decision.verdict));
@@ -284,17 +289,27 @@ void Engine::JudgeStarted(const Workload& workload, std::span<const PodInfo* con
   }
   const bool enough = std::ssize(without_room) >= workload.Missing();
   if (workload.Missing() > 0 && enough && !states_[workload].plan) {
-    MakeRoomFor(workload, without_room, workload.Missing(), now);
-  } else if (workload.Missing() == 0 && !without_room.empty() && !states_[workload].plan) {
-    MakeRoomFor(workload, {without_room.front()}, 1, now);  // each one by itself
+    MakeRoomForMissing(workload, without_room, now);
   }
 }
 
-/// For members that a running gang lacks, or one beyond its minimum, there is no room, which others
-/// may leave if they end: `min` of these pods get their places together.
-void Engine::MakeRoomFor(const Workload& workload, const std::vector<const PodInfo*>& pods, int min,
-                         TimePoint now) {
-  const PreemptorDecision may = DecideStartByEviction(Now(now), workload, pods, min,
+/// One of its members has got a place, and others wait: whether other work comes before the next of
+/// them. Then the gang is in line again.
+bool Engine::OthersAreNext(const Workload& workload) {
+  if (active_.empty()) return false;
+  OrderLine();
+  active_.Put(workload, TurnOf(workload, store_, states_.At(workload)));
+  const Workload* next = active_.Pop();
+  if (next == &workload) return false;
+  active_.Put(*next, TurnOf(*next, store_, states_.At(*next)));
+  return true;
+}
+
+/// A running gang lacks members that its minimum needs. For none of `pods` there is room, which
+/// others may leave if they end: enough of these pods get their places together.
+void Engine::MakeRoomForMissing(const Workload& workload, const std::vector<const PodInfo*>& pods,
+                                TimePoint now) {
+  const PreemptorDecision may = DecideStartByEviction(Now(now), workload, pods, workload.Missing(),
                                                       ReasonId::kInsufficientDevices, nullptr);
   if (may.reserve) return Commit(workload, *may.reserve, nullptr, now);
   if (may.again > now) timers_.AllAt(may.again);
@@ -302,7 +317,7 @@ void Engine::MakeRoomFor(const Workload& workload, const std::vector<const PodIn
 }
 
 /// Whether an elastic gang with `have` existing members waits for more: until none has come for a
-/// second, ten seconds at most.
+/// second, ten seconds at most. When its members have ended, those that waited start at once.
 bool Engine::Settles(const Workload& workload, int have, TimePoint now) {
   WorkloadState& state = states_[workload];
   constexpr TimePoint kPause = 1'000;

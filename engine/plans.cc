@@ -38,7 +38,7 @@ Plan& Engine::BeginPlan(const Workload& workload, std::string id) {
 /// Call when every member that had a place in the plan is bound or has given it up.
 void Engine::EndPlan(const Workload& workload) {
   const std::optional<Plan>& plan = states_[workload].plan;
-  // While it held the room of those that it evicted, its work was no victim that runs.
+  // While it held the room of the pods that it evicted, its work was no victim that runs.
   if (plan && plan->evictions.stage == Evicting::kSent) store_.BumpFreeGeneration();
   EndEvictions(workload);
   states_[workload].plan.reset();
@@ -60,7 +60,7 @@ void Engine::DropPlan(const Workload& workload) {
 }
 
 /// How many members must come to bind before any is bound: the minimum, less the members that never
-/// come (those without devices, planned or running already).
+/// come (members without devices, planned or running already).
 int Engine::BarrierOf(const Workload& workload) const {
   const auto& assignments = states_.At(workload).plan->assignments;
   const auto managed = static_cast<int>(std::ranges::count_if(assignments, &Assignment::managed));

@@ -1,8 +1,8 @@
 // Engine, part: preempt. kube-scheduler proposes pods to evict by its own count. The answer names
 // the victims of Berth's own plan (eviction.h), if they are on one node: then kube-scheduler evicts
-// them. Otherwise Berth does, and the answer names nobody. Only where pods must go that are in no
-// queue others are named (victims.h), if the pod would really be admitted there afterwards. One
-// node is kept and its room is held, so that the evictions are not in vain.
+// them. Otherwise Berth does, and the answer names no pod. Only where pods must go that are in no
+// queue, other victims are named (victims.h), if the pod would really be admitted there afterwards.
+// One node is kept and its room is held, so that the evictions are not in vain.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -61,8 +61,8 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
   return AnswerOf(*eviction);
 }
 
-/// Those whom an earlier answer named, if none of them ends yet and they still may be evicted:
-/// kube-scheduler asks once more.
+/// The victims that an earlier answer named, if none of them ends yet and they still may be
+/// evicted: kube-scheduler asks once more.
 std::optional<Eviction> Engine::AnsweredBefore(const PodInfo& pod,
                                                const VictimMap& candidates) const {
   const Plan* plan = PlanOf(pod);
@@ -82,7 +82,8 @@ std::optional<Eviction> Engine::AnsweredBefore(const PodInfo& pod,
   return eviction;
 }
 
-/// Who is evicted for the pod by Berth's own rules. nullopt: nobody, or it has a place already.
+/// Decides which pods are evicted for the pod by Berth's own rules. nullopt: none, or it has a
+/// place already.
 std::optional<Reservation> Engine::DecideOwnEviction(const PodInfo& pod, TimePoint now) {
   if (pod.charge != Charge::kNone) return std::nullopt;
   const Workload& workload = *pod.workload;

@@ -29,7 +29,7 @@ bool Waits(const PodInfo& pod) {
          !HasForeignGate(pod);
 }
 
-/// Adds the amounts of `demand` to those of `sum`.
+/// Adds the amounts of `demand` to `sum`.
 void Add(const cluster::Demand& demand, cluster::Demand& sum) {
   for (const auto& part : demand) {
     const auto known = std::ranges::find(sum, part.first, &cluster::Demand::value_type::first);
@@ -245,8 +245,8 @@ std::vector<const PodInfo*> ShownWork::GatedOf(const Workload& workload) const {
   return pods;
 }
 
-/// The first ones behind the gate, as many as it could start with beside those without one. None:
-/// there are not so many.
+/// The first pods behind the gate, as many as the workload needs to start beside its pods without a
+/// gate. Empty: there are fewer.
 std::vector<const PodInfo*> ShownWork::LeastOf(const Workload& workload) const {
   std::vector<const PodInfo*> pods = GatedOf(workload);
   const auto ungated = std::ranges::count_if(
@@ -281,8 +281,8 @@ ShownWork::Covered ShownWork::CoveredOf(const policy::QuotaView& view,
   return covered;
 }
 
-/// On nodes of which flavors the pods may count: in a queue with amounts of single flavors, of
-/// those that their selectors admit, or of none (kNoFlavor) if they admit none. Not empty.
+/// On nodes of which flavors the pods may count: in a queue with amounts of single flavors, of the
+/// flavors that their selectors admit, or of none (kNoFlavor) if they admit none. Not empty.
 std::vector<cluster::FlavorId> ShownWork::FlavorsOf(const Workload& workload,
                                                     std::span<const PodInfo* const> pods) const {
   std::vector<cluster::FlavorId> admitted;
@@ -318,7 +318,7 @@ std::optional<cluster::FlavorId> ShownWork::CoveredOn(const policy::QuotaView& v
   return std::nullopt;
 }
 
-/// Those with pods that wait without a gate.
+/// Jobs with pods that wait without a gate.
 ShownWork::Jobs ShownWork::ShownJobs() const {
   Jobs jobs;
   for (const auto& [workload, known] : known_) {
@@ -327,7 +327,7 @@ ShownWork::Jobs ShownWork::ShownJobs() const {
   return jobs;
 }
 
-/// Whether its queue caps the jobs of its user, who has so many, those counted that are shown.
+/// Whether the user has as many jobs as the queue allows, if jobs that are shown count.
 bool ShownWork::HasTooManyJobs(const policy::QuotaView& view, const Workload& workload,
                                const Jobs& jobs) const {
   if (!known_.at(&workload).ungated.empty()) return false;  // it is counted

@@ -39,8 +39,8 @@ class ShownWork {
   std::optional<TimePoint> due() const { return due_; }
 
  private:
-  /// A workload that waits for nodes, behind our gate. Those of a queue are shown in the order in
-  /// which they would start.
+  /// A workload that waits for nodes, behind our gate. A queue's candidates are shown in the order
+  /// in which they would start.
   struct Candidate {
     std::int32_t descending_priority = 0;
     TimePoint since = 0;
@@ -89,7 +89,7 @@ class ShownWork {
 
   const cluster::Store& store_;
   const States& states_;
-  std::unordered_map<const cluster::Workload*, Known> known_;  ///< Only of those that wait.
+  std::unordered_map<const cluster::Workload*, Known> known_;  ///< Only workloads that wait.
   std::map<cluster::QueueId, cluster::Amounts> ungated_;       ///< The sum of Known::ungated.
   std::map<cluster::QueueId, Line> candidates_;                ///< None of them is empty.
   std::optional<TimePoint> due_;

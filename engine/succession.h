@@ -66,8 +66,8 @@ class Succession final : public InputListener {
   std::optional<std::string> namespace_;
   std::optional<std::string> budget_;
   std::optional<std::string> dialect_object_;
-  std::size_t nodes_ = 0;      ///< Those with an index below it have been told.
-  std::size_t pods_left_ = 0;  ///< Those with a place below it are left.
+  std::size_t nodes_ = 0;      ///< Nodes with an index below it have been told.
+  std::size_t pods_left_ = 0;  ///< Pods with a place below it are left.
   std::optional<cluster::Store::EndedPods::key_type> ended_;
 };
 

@@ -15,8 +15,9 @@ namespace {
 
 using Pods = std::vector<const PodInfo*>;
 
-/// Whether work of another queue waits that is entitled to devices, of which the pods take some.
-bool OthersLack(const View& view, const Workload& workload, const Pods& pods) {
+}  // namespace
+
+bool OthersLack(const View& view, const Workload& workload, const Pods& pods, bool within_quota) {
   const policy::FairShareTable& shares = view.fair_shares.Recent(view.now);
   const policy::QuotaView use = QuotaFor(view, workload);
   cluster::Amounts asked;
@@ -24,11 +25,9 @@ bool OthersLack(const View& view, const Workload& workload, const Pods& pods) {
     for (const auto& [id, amount] : pod->shape->demand) asked.Add(id, amount);
   }
   return std::ranges::any_of(view.store.device_ids(), [&](cluster::ResourceId id) {
-    return asked[id] > 0 && shares.OthersLack(use, workload.queue, id);
+    return asked[id] > 0 && shares.OthersLack(use, workload.queue, id, within_quota);
   });
 }
-
-}  // namespace
 
 Pods MembersWithinQuota(const View& view, const Workload& workload, Pods pods, int min) {
   const policy::QuotaView quota = QuotaFor(view, workload);
@@ -59,7 +58,7 @@ Reservation LeaveRoomToOthers(const View& view, const Workload& workload, Pods p
   std::erase_if(pods, [&](const PodInfo* pod) { return !placed.contains(pod); });
   Pods within = MembersWithinQuota(view, workload, pods, min);
   const Pods beyond(pods.begin() + std::ssize(within), pods.end());
-  if (beyond.empty() || !OthersLack(view, workload, beyond)) return start;
+  if (beyond.empty() || !OthersLack(view, workload, beyond, /*within_quota=*/false)) return start;
   std::optional<Reservation> fewer =
       DecideStart(view, workload, std::move(within), min, nullptr).reserve;
   return fewer ? *std::move(fewer) : std::move(start);

@@ -16,12 +16,12 @@ using cluster::TimePoint;
 
 class Timers {
  public:
-  /// The key of a workload, or the ticket of a parked bind call whose wait ends, or all that wait.
+  /// The key of a workload, the ticket of a parked bind call whose wait ends, or all workloads.
   struct All {};
   using Due = std::variant<std::string, TicketId, All>;
 
   void At(TimePoint when, Due what) { due_.emplace(when, std::move(what)); }
-  /// Everybody is judged once more at that time.
+  /// All waiting workloads are judged once more at that time.
   void AllAt(TimePoint when);
   /// The first one that is due; nullopt: none is.
   std::optional<Due> Take(TimePoint now);

@@ -9,9 +9,9 @@ namespace berth::engine {
 
 using cluster::Workload;
 
-/// kube-scheduler itself refuses a member its planned node until those that its spread or affinity
-/// counts are there, and nothing but their Bindings would wake it: they are released one after the
-/// other, in an order in which each may go where it is planned.
+/// kube-scheduler itself refuses a member its planned node until the members that its spread or
+/// affinity counts are there, and nothing but their Bindings would wake it: they are released one
+/// after the other, in an order in which each may go where it is planned.
 bool Engine::ComeInTurns(const Plan& plan) const {
   if (!plan.assignments.constrained()) return false;
   return std::ranges::any_of(plan.assignments, [this](const Assignment& a) {

@@ -114,8 +114,8 @@ Engine::Shapes Engine::CalledShapes(const Workload& workload) const {
   return called;
 }
 
-/// A member that was planned as one that never calls has called. From now on it and those of its
-/// shape can be held at the barrier, and must be, unless the gang runs already.
+/// A member that was planned as one that never calls has called. From now on it and the members of
+/// its shape can be held at the barrier, and must be, unless the gang runs already.
 void Engine::NoteCall(const PodInfo& pod) {
   states_[pod].called = true;
   const Assignment* asking = FindAssignment(pod);

@@ -20,13 +20,13 @@ struct VictimJob {
   int place = 0;         ///< Of surplus, how late it goes where nothing else decides: 0, 1, ...
   bool surplus = false;  ///< The gang goes on without it.
   cluster::QueueId queue = cluster::kNoQueue;  ///< That all of its pods are charged to.
-  /// What it holds: its bound pods, those whose Binding is under way, and those that are planned,
-  /// which only give their places up.
+  /// What it holds: its bound pods, pods whose Binding is under way, and planned pods, which only
+  /// give their places up.
   std::vector<const cluster::PodInfo*> pods{};
-  /// Those of them that are not only planned. What queues that lose them are judged by.
+  /// The ones that are not only planned. Queues that lose them are judged by these.
   std::vector<const cluster::PodInfo*> running{};
   bool runs = false;         ///< Some must be evicted.
-  bool inherits = false;     ///< Its plan has evicted others: who takes its room inherits it.
+  bool inherits = false;     ///< Its plan has evicted others: work that takes its room inherits it.
   bool warned = false;       ///< It was told of it (MemberState::evict_at), as it was then.
   std::int64_t devices = 0;  ///< What they are charged, thousandths.
   TimePoint from = 0;        ///< It may not be evicted before that: see OfAgeAt.
@@ -44,7 +44,6 @@ struct Beneficiary {
   const Ending& ending;   ///< What ends in any case.
   /// Its claims on other queues. Null: only jobs of its own queue may be taken.
   const policy::Exchange* exchange = nullptr;
-  bool by_quota_only = false;  ///< No fair share is enough, and no victim may be a straddler.
   /// Of these more is lent than other queues would lend: others end for it only if the quotas on
   /// its path cover it then.
   std::vector<cluster::ResourceId> overlent{};
@@ -56,7 +55,7 @@ using Jobs = std::vector<const VictimJob*>;
 std::set<cluster::NodeIndex> NodesOf(const VictimJob& job);
 
 Jobs WithoutRepeats(const Jobs& jobs);
-/// The jobs of the first list, then those of the second that are not among them.
+/// The jobs of the first list, then the jobs of the second that are not in the first.
 Jobs Joined(Jobs first, const Jobs& then);
 
 // --- Of a gang, its surplus goes before the rest.
@@ -65,9 +64,9 @@ Jobs Joined(Jobs first, const Jobs& then);
 bool IsBefore(const VictimJob& a, const VictimJob& b);
 /// Whether for each of the jobs all that must go before it are there, too.
 bool IsClosed(const Jobs& jobs);
-/// The jobs in that order, but each only after those that must go before it.
+/// The jobs in that order, but each only after the jobs that must go before it.
 Jobs InTurns(const Jobs& order);
-/// Whether the job must wait for one of those that stay.
+/// Whether the job must wait for one of the jobs that stay.
 bool Waits(const VictimJob& job, const Jobs& staying);
 
 }  // namespace berth::engine

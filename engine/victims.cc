@@ -74,8 +74,8 @@ bool Covers(const kube::PodDisruptionBudget& budget, const PodInfo& pod) {
 }
 
 /// Single pods on the node whose eviction admits the pod and breaks no budget: the lowest
-/// priorities and of these the youngest, until the pod is admitted. Then drops those that turn out
-/// not to be needed, the last first. Empty: there are none.
+/// priorities and of these the youngest, until the pod is admitted. Then drops the ones that turn
+/// out not to be needed, the last first. Empty: there are none.
 std::vector<const PodInfo*> FindVictims(const View& view, const PodInfo& pod, NodeIndex node) {
   std::vector<const PodInfo*> candidates;
   for (const PodInfo* other : view.store.node(node).pods) {
@@ -198,7 +198,7 @@ std::optional<Eviction> DecideEviction(const View& view, const PodInfo& pod,
                                        const VictimMap& candidates) {
   using Rank = std::tuple<std::int32_t, std::size_t, int>;
   std::optional<std::pair<Rank, Eviction>> best;
-  for (const auto& [name, proposal] : candidates) {  // whom it proposes is of no account
+  for (const auto& [name, proposal] : candidates) {  // which pods it proposes does not matter
     const NodeIndex node = view.store.FindNode(name);
     if (node == cluster::kNoNode || !view.store.node(node).present) continue;
     // Its kubelet would reject this pod, too.

@@ -24,11 +24,12 @@ struct Eviction {
 };
 
 /// Whether kube-scheduler would find no room for the single pod, but victims on one node, none of
-/// them of a gang, whose eviction admits it. They stand below it in its own queue, or no queue is
-/// charged for them; `outside_queues`: at least one of them is of no queue.
+/// them of a gang, whose eviction admits it. The victims have lower priority, and are charged to
+/// its own queue or to none; `outside_queues`: at least one of them is of no queue.
 bool KubeSchedulerPreempts(const View& view, const cluster::PodInfo& pod, bool outside_queues);
 
-/// Whether the victim stands below the preemptor in its queue, or is in none, and may be evicted.
+/// Whether the victim has lower priority, is in the preemptor's queue or in none, and may be
+/// evicted.
 bool MayGo(const cluster::PodInfo& victim, const cluster::PodInfo& preemptor);
 
 /// Whether the policy lets work of this queue evict others.
@@ -60,7 +61,7 @@ class JobsToSuspend {
   std::map<std::pair<const cluster::Workload*, std::string>, int> members_;
 };
 
-/// How many of the pods PodDisruptionBudgets forbid to evict after those before them.
+/// How many of the pods PodDisruptionBudgets forbid to evict after the pods before them.
 std::int64_t CountBroken(const std::vector<const cluster::PodInfo*>& victims,
                          const cluster::Store& store);
 
@@ -75,7 +76,8 @@ std::optional<Eviction> DecideEviction(const View& view, const cluster::PodInfo&
                                        const VictimMap& candidates);
 
 /// kube-scheduler evicted pods for the lone `pod` and nominated it, and the plan that held their
-/// room is gone (a restart, another policy): those pods, while they end and the room is for it.
+/// room is gone (a restart, another policy): returns these pods, while they end and the room is for
+/// it.
 std::optional<Eviction> DecideResumedEviction(const View& view, const cluster::PodInfo& pod);
 
 }  // namespace berth::engine

@@ -30,8 +30,8 @@ policy::Looking LookedAt(cluster::ReasonId reason) {
 
 }  // namespace
 
-/// Opens the conditions of the entries for which `news` is true. Those on which nobody rests are
-/// forgotten instead.
+/// Opens the conditions of the entries for which `news` is true. Entries on which no workload rests
+/// are forgotten instead.
 template <typename Table, typename News>
 void Wakeups::OpenWhere(Table& table, const News& news) {
   for (auto it = table.begin(); it != table.end();) {
@@ -204,7 +204,7 @@ bool Wakeups::CannotPreempt(const Preemptor& preemptor) const {
 
 void Wakeups::RememberHopeless(const Preemptor& preemptor, bool by_count) {
   if (!by_count) {
-    // Who rests because counting found no room is called already, and judged as well.
+    // A workload that rests because counting found no room is in line already, and is judged too.
     if (searched_.size() > std::max(kMinPurge, 2 * store_->workloads().size())) searched_.clear();
     searched_.insert(preemptor);
     return;

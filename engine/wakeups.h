@@ -7,9 +7,10 @@
 // (and do not look at neighbours), a queue without quota, or a gang without all of its members. All
 // other workloads stay awake and are judged whenever any room was given back (Engine::Activate).
 //
-// Who rests for room or quota keeps its place in the line, on conditions (engine/active_queue.h)
-// that it shares with all that wait for the same. An event opens conditions. They close when one
-// that rested on them is refused again, or when whoever came first has taken the room.
+// A workload that rests for room or quota keeps its place in the line, on conditions
+// (engine/active_queue.h) that it shares with all workloads that wait for the same. An event opens
+// conditions. They close when a workload that rested on them is refused again, or when workloads
+// that came first have taken the room.
 #pragma once
 
 #include <cstdint>
@@ -50,11 +51,11 @@ struct Failure {
 /// A pod, or a gang of pods of one shape, that others might be evicted for, reduced to the
 /// properties that decide for which pods.
 struct Preemptor {
-  /// Null: any, because nobody of lower priority holds anything (Store::HoldsBelow).
+  /// Null: any, because no pod of lower priority holds room (Store::HoldsBelow).
   std::shared_ptr<const cluster::PodShape> shape;
   cluster::QueueId queue = cluster::kNoQueue;
   std::int32_t priority = 0;
-  int members = 0;         ///< Of a gang: those that it needs.
+  int members = 0;         ///< Of a gang: how many it needs.
   std::string required{};  ///< Of a gang: the level inside which it must be; empty: anywhere.
   std::string user{};      ///< Only where its queue caps the jobs of a user.
   auto operator<=>(const Preemptor&) const = default;
@@ -77,12 +78,12 @@ class Wakeups {
   void Wake();
   /// Closes the conditions that are open, and that what was reserved since has made false again.
   void Recheck();
-  /// For when the policy has changed: takes their places from those that rest, and then forgets
+  /// For when the policy has changed: takes the places of the workloads that rest, and then forgets
   /// the results, `most` of both together. Workloads at rest are judged only if the caller has all
   /// workloads judged. True: nothing is left.
   bool ClearSome(std::size_t most);
 
-  /// Why these did not fit, if they still would not fit. Null: not known.
+  /// Why these members did not fit, if they still would not fit. Null: not known.
   const cluster::Verdict* Known(const Failure& failure) const;
   void Remember(const Failure& failure, const cluster::Verdict& verdict);
   /// No eviction would admit such a pod.
@@ -117,7 +118,7 @@ class Wakeups {
  private:
   static constexpr std::size_t kMinPurge = 4096;
   /// Most nodes in `fresh_`. Beyond that, Recheck does not look at room: conditions for room close
-  /// only when somebody who rested on them is refused.
+  /// only when a workload that rested on them is refused.
   static constexpr std::size_t kMostFresh = 64;
 
   using Nodes = std::set<cluster::NodeIndex>;
@@ -144,11 +145,11 @@ class Wakeups {
   cluster::Store* store_;
   ActiveQueue* active_;
   std::map<Failure, Search> searches_;
-  /// Whether it can ever fit is another answer now, as nodes have come or gone. Those that rest on
-  /// the old one are in line, to be told.
+  /// Searches whose answer to whether it can ever fit has changed, because nodes have come or gone.
+  /// The workloads that rest on the old answer are in line, to be told the new one.
   std::list<std::map<Failure, Search>::node_type> outdated_;
   std::map<Preemptor, Condition> hopeless_;  ///< That counting finds room with victims.
-  /// Those for whom counting found room with victims, and a search did not. Nobody rests on that.
+  /// For these, counting found room with victims, and a search did not. No workload rests on that.
   std::set<Preemptor> searched_;
   std::map<Wish, Condition> quota_;
   cluster::ChangeLog::Position seen_ = 0;

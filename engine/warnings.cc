@@ -1,7 +1,7 @@
 // Engine, part: pods are told of their eviction some time before it (eviction.warning), so that
-// they can write a checkpoint. Meanwhile the plan holds their room and nobody is evicted. The plan
+// they can write a checkpoint. Meanwhile the plan holds their room and no pod is evicted. The plan
 // ends as soon as there is enough free room, or when the time is over; then all is judged again, in
-// its order, and who was warned goes before who was not.
+// its order, and pods that were warned go before pods that were not.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -114,8 +114,8 @@ bool Engine::NeedsPodsOfOthers(const Workload& workload, TimePoint now) {
                              [](const auto& allowance) { return allowance.left < 0; });
 }
 
-/// Whether victims of the plan have to be told first, or have some time left; also those of other
-/// plans, if it needs their room, too. Then nobody is evicted yet. What was told holds whatever the
+/// Whether victims of the plan have to be told first, or have some time left; also victims of other
+/// plans, if it needs their room, too. Then no pod is evicted yet. What was told holds whatever the
 /// policy has become.
 bool Engine::Warns(const Workload& workload, TimePoint now) {
   Plan& plan = *states_[workload].plan;
@@ -166,7 +166,7 @@ void Engine::LookForRoom() {
   }
 }
 
-/// Ends those of these plans that find enough room, as many as half of the budget of a pass
+/// Ends the plans among these that find enough room, as many as half of the budget of a pass
 /// permits. They are judged again then, in their order.
 void Engine::FindRoomForWarned(TimePoint now) {
   while (!looks_for_room_.empty() && spent_ <= options_.pass_budget / 2) {

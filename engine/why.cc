@@ -5,6 +5,7 @@
 
 #include "engine/decide.h"
 #include "engine/engine.h"
+#include "engine/min_run_time.h"
 #include "policy/rank_order.h"
 #include "policy/shortage.h"
 
@@ -14,6 +15,10 @@ using cluster::PodInfo;
 using cluster::ReasonId;
 using cluster::Verdict;
 using cluster::Workload;
+
+TimePoint Engine::OfAgeAt(const Workload& workload, TimePoint now) const {
+  return engine::OfAgeAt(store_, states_, workload, now);
+}
 
 Explanation Engine::Why(std::string_view ns, std::string_view name, TimePoint now) const {
   Explanation why;

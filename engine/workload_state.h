@@ -99,7 +99,7 @@ class Assignments {
 
 /// How far Berth is with the evictions for a plan. While victims are there, no member is released.
 enum class Evicting : std::uint8_t {
-  kNo,      ///< Nobody is evicted, or kube-scheduler does that.
+  kNo,      ///< No pod is evicted, or kube-scheduler evicts.
   kDryRun,  ///< It is asked whether all evictions would be done.
   kWarned,  ///< The victims know when they are to be evicted, or others have just ended. After
             ///< that time all is judged again.
@@ -130,17 +130,15 @@ struct Evictions {
   std::set<std::string> unanswered{};
   std::set<std::string> accepted{};  ///< UIDs of pods whose eviction was accepted, as the answer
                                      ///< said; our watch may show it later.
-  std::map<std::string, EvictionNotice> notices{};  ///< By UID, of those that were sent.
+  std::map<std::string, EvictionNotice> notices{};  ///< By UID, for evictions that were sent.
 };
 
 /// A placement of a whole workload, or of members that join a gang that runs, charged in the
 /// ledger. It has no effect until its members come to bind. Its id is Workload::plan.
 struct Plan {
   Assignments assignments;
-  /// It is for members that the minimum of a gang that runs lacks, or for one beyond its minimum,
-  /// and others end for them.
+  /// It is for members that the minimum of a gang that runs lacks, and others end for them.
   bool joins = false;
-  bool beyond_minimum = false;  ///< With `joins`: the gang does not lack it.
   int barrier = 0;  ///< Managed members that must arrive before any is bound.
   /// The minimum arrived, or the gang ran before and its members need not wait any more: it no
   /// longer expires.
@@ -170,13 +168,13 @@ struct WorkloadState {
   int failures = 0;           ///< Consecutive plans that were dissolved.
   TimePoint hold_until = 0;   ///< No plan before this time; 0: no pause.
   int evicted_in_vain = 0;    ///< Consecutive plans that evicted, and kube-scheduler did not take.
-  TimePoint evicts_from = 0;  ///< Nobody is evicted for it before this time; 0: at any time.
+  TimePoint evicts_from = 0;  ///< No pod is evicted for it before this time; 0: no limit.
   /// Why: the object that a pod of it needs, and that there is none of; nullopt: kube-scheduler did
   /// not take it when pods had been evicted for it.
   std::optional<kube::NeededObject> lacks{};
   TimePoint evicts_at_most = 0;  ///< It waits for others that end until then, and not longer.
-  /// Pods that were evicted for its last plan, which ended so that others go instead of those that
-  /// may not: they count for the next one.
+  /// Pods that were evicted for its last plan. That plan ended so that others go instead of pods
+  /// that may not be evicted; these count for the next plan.
   std::size_t evicted_before = 0;
   TimePoint pending_since = 0;
   /// For an elastic gang that has its minimum: `gathered` is its number of members when it last
@@ -185,6 +183,9 @@ struct WorkloadState {
   int gathered = 0;
   TimePoint settled_at = 0;
   TimePoint settled_at_most = 0;
+  /// It starts, or gets members beyond its minimum, no sooner: pods end, and other work comes first
+  /// that is entitled to their room. 0: at any time.
+  TimePoint starts_from = 0;
   /// Where the first of its pods had room when that was looked for last; empty: nowhere.
   std::vector<cluster::NodeIndex> room_seen{};
   /// The Store::free_generation, plus 1, at which it was found that it cannot start; 0: it was not.
@@ -224,7 +225,7 @@ class States {
   /// How often it was set.
   std::uint64_t victim_changes() const { return victim_changes_; }
 
-  /// About so many pods will come.
+  /// About `pods` pods will come: makes the tables large enough for them.
   void Expect(std::size_t pods);
   /// `pod` has left `workload`.
   void RemoveMember(const cluster::Workload& workload, const cluster::PodInfo& pod);

@@ -32,7 +32,7 @@ class Evictions {
   bool Has(Id write) const { return writes_.contains(write); }
   /// Whether the write is still to be done. REQUIRES: Has(write).
   bool Wants(Id write, const engine::Engine& engine) const;
-  /// nullopt: its next write is ordered, or nobody waits for an answer. REQUIRES: Has(write).
+  /// nullopt: its next write is ordered, or the engine waits for no answer. REQUIRES: Has(write).
   std::optional<Answer> Finished(Id write, const Result& result);
   bool empty() const { return writes_.empty(); }
   /// Forgets everything.

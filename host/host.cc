@@ -200,7 +200,7 @@ void Host::Finished(Id order, Result result, TimePoint now) {
     if (ended.accepted.empty()) return;
   } else if (warnings_.Has(order)) {
     warnings_.Finished(order, result, now);
-    return;  // nobody waits for it
+    return;  // the engine does not wait for it
   } else {
     releases_.Finished(order, result, engine_->store(), now);
     return;  // Nothing that the engine knows has changed.

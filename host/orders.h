@@ -72,9 +72,9 @@ struct FindObject {
   int attempt = 1;
 };
 
-/// Read the Job or JobSet of that name, or a part of a list: the Jobs that are labelled as those of
-/// a JobSet; or, without any name, what Berth has suspended of that kind, of which only the
-/// metadata is told.
+/// Read the Job or JobSet of that name, or a part of a list: the Jobs that are labelled as
+/// belonging to a JobSet; or, without any name, what Berth has suspended of that kind, of which
+/// only the metadata is told.
 struct ReadJobs {
   Id id = 0;
   kube::JobKind kind = kube::JobKind::kJob;
@@ -121,7 +121,7 @@ struct AnswerPreempt {
   std::optional<engine::VictimMap> kept{};
 };
 
-/// An engine that nobody uses any more, to be destroyed without the lock: it is large. No outcome.
+/// An engine that is not used any more, to be destroyed without the lock: it is large. No outcome.
 struct Discard {
   std::shared_ptr<const engine::Engine> engine;
 };

@@ -97,7 +97,8 @@ void Releases::Nominated(Release& release, const cluster::Store& store, TimePoin
 void Releases::Failed(ByPod::iterator at, bool tried, TimePoint now) {
   Release& release = at->second;
   if (!tried) return Wait(release, Step::kFailed, now + RetryDelay(1));
-  // A place is the plan's, which expires. That a gate goes, or a nomination, nobody orders again.
+  // A place belongs to the plan, which expires. The removal of a gate or of a nomination alone is
+  // not ordered again.
   if (release.attempt >= kMaxTries && !release.what.node.empty()) {
     by_pod_.erase(at);
     return;

@@ -22,7 +22,7 @@ constexpr Duration kLookEvery = 30'000;
 /// All suspended Jobs are listed at the start and once more after this time: what the previous
 /// process sent has taken effect by then, or never will.
 constexpr Duration kListAgainAfter = 30'000;
-/// How often all suspended Jobs are listed, to find those that were missed.
+/// How often all suspended Jobs are listed, to find Jobs that were missed.
 constexpr Duration kListEvery = 300'000;
 /// A JobSet with more Jobs than these hold is not suspended: to read them takes too long.
 constexpr int kMaxParts = 100;
@@ -31,7 +31,7 @@ bool IsOurs(const kube::Job& job) {
   return job.meta.labels.contains(std::string(cluster::kSuspendedLabel));
 }
 
-/// Stands for the list of all that Berth has suspended, where others have the key of a Job.
+/// The key of the list of all that Berth has suspended, in place of the key of a Job.
 std::string ListKey(JobKind kind) { return kind == JobKind::kJobSet ? "jobsets" : "jobs"; }
 
 std::optional<JobKind> ListedBy(std::string_view key) {
@@ -45,7 +45,7 @@ JobKind KindOf(const engine::EvictPod& eviction) {
   return eviction.job->set.empty() ? JobKind::kJob : JobKind::kJobSet;
 }
 
-/// Its usual controller runs it, and nobody above it would resume it.
+/// Its usual controller runs it, and no owner or queue controller would resume it.
 bool CanBeSuspended(const kube::Job& job, JobKind kind) {
   const std::string_view usual = kind == JobKind::kJobSet ? "jobset.sigs.k8s.io/jobset-controller"
                                                           : "kubernetes.io/job-controller";
@@ -370,7 +370,7 @@ void Suspensions::WasLookedAt(Jobs::iterator at, const Result& result, TimePoint
   const bool gone = result.outcome == WriteOutcome::kNotFound;
   if (!gone && result.outcome != WriteOutcome::kDone) return Rest(job, now);
   const kube::Job* read = JobOf(result, job.ref);
-  // Whoever removes the label takes it over.
+  // The user or controller that removes the label takes it over.
   if (read == nullptr || !IsOurs(*read)) {
     Forget(at);
     return;

@@ -1,10 +1,10 @@
 // Jobs that are suspended instead of having their pods evicted one by one: where all pods of a
 // batch/v1 Job end, its controller ends them together, counts no failure towards backoffLimit, and
 // begins activeDeadlineSeconds again. Once they are gone the Job is resumed, and its new pods wait
-// in line as those of an evicted Job do. The same holds for a JobSet, where all pods of all its
+// in line as the pods of an evicted Job do. The same holds for a JobSet, where all pods of all its
 // Jobs end: its controller suspends and resumes its Jobs, and would resume one that others suspend.
-// "Job" stands for both below. Which Jobs are of a JobSet, their owner says; what pods say of it,
-// any user can write.
+// Below, "Job" means both. Which Jobs belong to a JobSet is read from their owner; any user can
+// write what pods say of it.
 //
 // A Job is read, its pods are marked for the workload that gets their room, and it is suspended in
 // one write with our label. What the label says outlives the process: the next one resumes the Job.
@@ -39,7 +39,7 @@ class Suspensions {
 
   /// A term begins: reads which Jobs are to be resumed.
   void Start();
-  /// Tells which evictions are of one Job, and from those of others.
+  /// Distinguishes the evictions of one Job from the evictions of others.
   /// REQUIRES: the eviction names a Job.
   static std::string KeyOf(const engine::EvictPod& eviction) {
     return eviction.pod.ns + '/' + eviction.job->Key();
@@ -90,14 +90,14 @@ class Suspensions {
     bool marked = true;                         ///< No mark has failed.
     std::int64_t most_pods = 0;                 ///< How many it may have that have not ended.
     std::set<std::string> of_set{};  ///< UIDs of the Jobs of a JobSet, as far as they were read.
-    int parts = 0;                   ///< So many parts of their list were asked for.
+    int parts = 0;                   ///< How many parts of their list were asked for.
     bool suspended = false;          ///< With our label, when it was read.
     bool sent = false;               ///< A write that suspends it, which may have been done.
     bool unsure = false;             ///< The outcome of such a write is not known.
     int waits = 0;                   ///< How often it was in kWaiting.
     int attempt = 1;                 ///< Of suspending, later of resuming.
     std::vector<std::string>
-        pods{};           ///< UIDs of those that are to be gone; the last is looked at first.
+        pods{};           ///< UIDs of pods that are to be gone; the last is looked at first.
     TimePoint since = 0;  ///< When it was suspended, as far as is known.
   };
   /// By KeyOf.

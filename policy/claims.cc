@@ -120,17 +120,26 @@ std::vector<Claimant> FairShareTable::PathOf(const cluster::Store& store, QueueI
   return path;
 }
 
-bool FairShareTable::OthersLack(const QuotaView& view, QueueId queue, ResourceId id) const {
+bool FairShareTable::OthersLack(const QuotaView& view, QueueId queue, ResourceId id,
+                                bool within_quota) const {
   const cluster::Store& store = view.store();
   const std::vector<Claimant> ours = PathOf(store, queue);
+  const auto is_ours = [&](Claimant of) { return std::ranges::find(ours, of) != ours.end(); };
+  const auto lacks = [&](Claimant of, std::int64_t entitled) {
+    return !is_ours(of) && Used(view, of, id) < entitled;
+  };
   return std::ranges::any_of(store.queues(), [&](QueueId other) {
-    for (const bool own : {false, true}) {
-      const Claimant claimant{.queue = other, .own = own};
-      if ((own && EntryOf(other).below.empty()) || std::ranges::find(ours, claimant) != ours.end())
-        continue;
-      if (Used(view, claimant, id) < Share(store, claimant, id)) return true;
+    const Claimant all{.queue = other};
+    const Claimant own{.queue = other, .own = true};
+    const std::int64_t share = Share(store, all, id);
+    if (!within_quota) {
+      return lacks(all, share) ||
+             (!EntryOf(other).below.empty() && lacks(own, Share(store, own, id)));
     }
-    return false;
+    // Quotas are compared among siblings, and own work has none.
+    const auto& path = store.queue(other).path;
+    const bool sibling = path.size() == 1 || is_ours({.queue = path[1]});
+    return sibling && lacks(all, std::min(share, store.queue(other).quota[id]));
   });
 }
 
@@ -331,7 +340,7 @@ Claim Exchange::BestClaimOf(const cluster::Demand& wants, std::span<const Loss> 
   return ClaimOf(after, losses, wants, AllKinds(), /*placed=*/false);
 }
 
-bool Exchange::MayClaim(const cluster::Demand& wants, bool by_quota_only) const {
+bool Exchange::MayClaim(const cluster::Demand& wants) const {
   QuotaView after = now_;
   after.Take(claimant_, wants);
   const std::vector<Claimant> path = shares_->PathOf(store(), claimant_);
@@ -339,11 +348,7 @@ bool Exchange::MayClaim(const cluster::Demand& wants, bool by_quota_only) const 
   const auto is_within = [&](Claim claim) {
     return IsWithin(after, narrowest, wants, claim, /*placed=*/false);
   };
-  if (is_within(Claim::kQuota)) return true;
-  // Without a quota of its own, its fair share of that of a queue above is a claim by quota.
-  const bool has_quota = std::ranges::any_of(
-      wants, [&](const auto& part) { return HasQuota(narrowest.front(), part.first); });
-  return (!by_quota_only || !has_quota) && is_within(Claim::kFairShare);
+  return is_within(Claim::kQuota) || is_within(Claim::kFairShare);
 }
 
 Floors::Floors(const Exchange& exchange)

@@ -1,7 +1,7 @@
-// Whether a job may take room that other queues occupy: its claim, and the floors of those that
-// would lose. A claim ends with the claimant at or under what it is promised or its fair share, and
-// with each queue that loses at or above both of its own, so no exchange is ever undone by another
-// one (docs/queues.md, "Why there is no loop").
+// Whether a job may take room that other queues occupy: its claim, and the floors of the queues
+// that would lose. A claim ends with the claimant at or under what it is promised or its fair
+// share, and with each queue that loses at or above both of its own, so no exchange is ever undone
+// by another one (docs/queues.md, "Why there is no loop").
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct Claimant {
 /// The fair shares of all queues (fair_share.h), as they were at one time.
 class FairShareTable {
  public:
-  /// Nobody is entitled to anything.
+  /// No queue is entitled to anything.
   FairShareTable() = default;
   /// `tree`: QueueDemands::TreeOf.
   FairShareTable(const cluster::Store& store, const FairTree& tree);
@@ -43,8 +43,10 @@ class FairShareTable {
   /// The claimants that are charged for the work of a queue, the narrowest first.
   std::vector<Claimant> PathOf(const cluster::Store& store, cluster::QueueId queue) const;
 
-  /// Whether a queue that is not on the path of `queue` has less in use than its fair share.
-  bool OthersLack(const QuotaView& view, cluster::QueueId queue, cluster::ResourceId id) const;
+  /// Whether a queue that is not on the path of `queue` has less in use than its fair share, and
+  /// with `within_quota` less than its quota, too.
+  bool OthersLack(const QuotaView& view, cluster::QueueId queue, cluster::ResourceId id,
+                  bool within_quota) const;
 
   bool operator==(const FairShareTable&) const = default;
 
@@ -60,7 +62,7 @@ class FairShareTable {
   std::vector<Entry> entries_;  ///< By QueueId.
 };
 
-/// For fairness.halfLife: what queues held on average until `now`, and those shares.
+/// For fairness.halfLife: what queues held on average until `now`, and the shares in `shares`.
 PastUse PastUseOf(const cluster::Store& store, const FairShareTable& shares,
                   cluster::TimePoint now);
 
@@ -68,7 +70,8 @@ PastUse PastUseOf(const cluster::Store& store, const FairShareTable& shares,
 struct Loss {
   cluster::QueueId queue = cluster::kNoQueue;
   std::span<const cluster::PodInfo* const> pods;
-  /// Those of the minimum of an elastic gang, which alone may straddle a floor; empty: all of them.
+  /// The pods of the minimum of an elastic gang, which alone may straddle a floor; empty: all of
+  /// `pods`.
   std::span<const cluster::PodInfo* const> minimum{};
   std::span<const cluster::PodInfo* const> job() const { return minimum.empty() ? pods : minimum; }
 };
@@ -104,16 +107,15 @@ class Exchange {
 
   /// The claim of a job that would be placed so once the others have ended. With losses in the own
   /// queue alone it needs none: kQuota. For a fair share alone nothing is exchanged among equals:
-  /// next to each queue that loses, the claimant must stand better with the job than that one does
+  /// next to each queue that loses, the claimant must rank higher with the job than that queue does
   /// now (queue_order.h, without priorities).
   Claim ClaimOf(std::span<const Placed> placed, std::span<const Loss> losses) const;
 
   /// The best that it could be, wherever the job is placed. `wants`: the least that it is charged.
   Claim BestClaimOf(const cluster::Demand& wants, std::span<const Loss> losses) const;
 
-  /// Whether the queue could have a claim to `wants` more, whoever loses it. `by_quota_only`: a
-  /// fair share is not enough.
-  bool MayClaim(const cluster::Demand& wants, bool by_quota_only = false) const;
+  /// Whether the queue could have a claim to `wants` more, whichever queues lose it.
+  bool MayClaim(const cluster::Demand& wants) const;
 
   /// Whether the claimant has less in use of some device than its quota or its fair share.
   bool Lacks() const;

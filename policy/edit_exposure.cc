@@ -42,7 +42,7 @@ FairQueue QueueOf(const config::Queue& queue, const std::vector<std::string>& ki
   return result;
 }
 
-/// What each queue has in use without those below it.
+/// What each queue has in use without the queues below it.
 std::vector<DeviceAmounts> OwnUses(const FairTree& tree) {
   std::vector<DeviceAmounts> own;
   for (const FairQueue& queue : tree.queues) own.push_back(queue.used);
@@ -54,10 +54,10 @@ std::vector<DeviceAmounts> OwnUses(const FairTree& tree) {
   return own;
 }
 
-/// Work of one queue, and whose it is under the next policy.
+/// Work of one queue, and the queue that it belongs to under the next policy.
 struct Part {
   std::size_t from = 0;  ///< Index into the queues of now.
-  int to = -1;           ///< Index into those of then; -1: nobody's.
+  int to = -1;           ///< Index into the queues of then; -1: none.
   DeviceAmounts used{};
 };
 
@@ -99,7 +99,7 @@ FairTree TreeOf(const FairTree& now, const std::vector<std::string>& kinds,
   return tree;
 }
 
-/// What nobody has as its own is not shared out.
+/// What belongs to no queue is not shared out.
 void Charge(FairTree& tree, const Part& part) {
   if (part.to < 0) return TakeOff(tree.pool, part.used);
   for (int at = part.to; at >= 0; at = tree.queues[static_cast<std::size_t>(at)].parent) {
@@ -169,8 +169,8 @@ std::int64_t Uncovered(std::int64_t used, std::int64_t before, std::int64_t afte
   return std::max<std::int64_t>(0, std::min(used, before) - after);
 }
 
-/// What is lost in all, where each queue loses so much by itself: at each queue the larger of that
-/// and what is lost below it.
+/// What is lost in all, where `own` is what each queue loses by itself: at each queue the larger of
+/// that and what is lost below it.
 std::int64_t LostBelow(const FairTree& tree, const std::vector<std::int64_t>& own) {
   std::multimap<int, int> children;
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -186,7 +186,7 @@ std::int64_t LostBelow(const FairTree& tree, const std::vector<std::int64_t>& ow
   return lost(lost, -1);
 }
 
-/// The queues whose work is evicted: those that are drained, and those below them.
+/// The queues whose work is evicted: drained queues, and the queues below them.
 std::set<std::string> DrainedQueues(const config::PolicyConfiguration& policy) {
   std::set<std::string> drained;
   for (bool more = true; more;) {
@@ -229,6 +229,23 @@ std::int64_t ExcessOf(const FairQueue& queue, const Cover& cover) {
   return excess;
 }
 
+/// By queue of `then`: what of its work may be evicted for other work as soon as the edit is in
+/// force, for no other reason than minRunTime or preemption.within. `after`: empty if no queue
+/// takes anything back.
+std::vector<std::int64_t> LoosenedIn(const FairTree& then, const Covers& after,
+                                     const std::vector<Loosened>& loosened) {
+  std::vector<std::int64_t> lost(then.queues.size());
+  for (const Loosened& work : loosened) {
+    const auto queue = std::ranges::find(then.queues, work.queue, &FairQueue::name);
+    if (queue == then.queues.end()) continue;
+    const auto cover = after.find(work.queue);
+    const std::int64_t excess = cover == after.end() ? 0 : ExcessOf(*queue, cover->second);
+    lost[static_cast<std::size_t>(queue - then.queues.begin())] =
+        std::max(work.outranked, std::min(work.of_age, excess));
+  }
+  return lost;
+}
+
 /// What queues whose work takes nothing back now, and does then, may take.
 std::int64_t NewlyClaimed(const FairTree& then, const Covers& after,
                           const config::PolicyConfiguration& current,
@@ -252,7 +269,7 @@ std::int64_t NewlyClaimed(const FairTree& then, const Covers& after,
   return claimed;
 }
 
-/// The queue and those above it, by index.
+/// The queue and the queues above it, by index.
 std::vector<std::size_t> PathOf(const FairTree& tree, std::size_t queue) {
   std::vector<std::size_t> path;
   for (int at = static_cast<int>(queue); at >= 0;
@@ -262,8 +279,8 @@ std::vector<std::size_t> PathOf(const FairTree& tree, std::size_t queue) {
   return path;
 }
 
-/// Of what a queue has in use without those below it, how much no queue outside the widest one on
-/// its path could take, because some queue on the path may keep it.
+/// Of what a queue has in use without the queues below it, how much no queue outside the widest one
+/// on its path could take, because some queue on the path may keep it.
 struct Kept {
   std::int64_t by_quota = 0;
   std::int64_t in_all = 0;  ///< By quota or fair share.
@@ -347,7 +364,8 @@ std::vector<std::int64_t> LeftWithoutQueue(const FairTree& now, const Next& next
 
 Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
                     const config::PolicyConfiguration& current,
-                    const config::PolicyConfiguration& next, const std::vector<Move>& moves) {
+                    const config::PolicyConfiguration& next, const std::vector<Move>& moves,
+                    const std::vector<Loosened>& loosened) {
   Exposure exposure;
   for (const FairQueue& queue : now.queues) {
     if (queue.parent >= 0) continue;
@@ -357,11 +375,12 @@ Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
   const FairTree& then = under.tree;
   std::vector<std::int64_t> own =
       BeginsToDrain(now, under, DrainedQueues(current), DrainedQueues(next));
-  std::vector<std::int64_t> more(own.size());  // nobody may keep it now, but nobody takes it
+  std::vector<std::int64_t> more(own.size());  // no queue may keep it now, but none takes it
+  Covers after;
   if (TakesBack(next)) {
     const bool was_safe = !TakesBack(current);
     const Covers before = CoversOf(now);
-    const Covers after = CoversOf(then);
+    after = CoversOf(then);
     const auto taken = TakenBack(then, before, after, was_safe);
     const auto moved = LostByMoves(now, under, before, after, was_safe);
     const std::int64_t claimed = NewlyClaimed(then, after, current, next);
@@ -372,6 +391,8 @@ Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
     }
     exposure.devices = std::min(LostBelow(then, more), claimed);
   }
+  const std::vector<std::int64_t> of_age = LoosenedIn(then, after, loosened);
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] = std::max(own[i], of_age[i]);
   exposure.devices += LostBelow(then, own);
   const std::vector<std::int64_t> left = LeftWithoutQueue(now, under, next);
   for (std::size_t i = 0; i < left.size(); ++i) {

@@ -1,5 +1,5 @@
 // What an edit of the policy would let queues take from each other, or end by a drain, before it is
-// in force: a typo must not end anybody's work (docs/queues.md, "Edits that are held").
+// in force: a typo must not end running work (docs/queues.md, "Edits that are held").
 #pragma once
 
 #include <cstdint>
@@ -30,22 +30,32 @@ struct Move {
   std::vector<JobSize> jobs{};  ///< Its part of the demand of `from`.
 };
 
+/// Running work of a queue that may not be evicted now because of `minRunTime` or
+/// `preemption.within`, and may be under the next policy. Thousandths of devices, kinds added up.
+struct Loosened {
+  std::string queue;
+  std::int64_t of_age = 0;     ///< It has run for the next minRunTime, and not for the present one.
+  std::int64_t outranked = 0;  ///< Of lower priority than work that waits in the queue for as much.
+};
+
 /// `now`: the queues under the policy `current`, with their jobs; `kinds` names its kinds of
 /// devices.
 ///
 /// `moves`: what does not stay with its queue.
 ///
-/// Of each queue that counts which was covered and is no longer: by its quota; or by its quota or
-/// its fair share with the jobs that run and wait now. Where queues are below, it is the larger of
-/// what it loses itself and what they lose. Of work that moves, or that has other queues above it
-/// then, that counts which some queue on its path may keep now, and none then. Of queues whose work
-/// begins to take room back (preemption.reclaim), that counts which they are entitled to and do not
-/// have, as far as others have more than they may keep. Where nobody takes anything back under the
-/// next policy, only what comes to be in a drained queue, or in none, is exposed. A quota is that
-/// in total (config::TotalQuota); amounts of single flavors, and preemption inside queues, are not
-/// looked at.
+/// Of each queue, what was covered and is no longer counts: by its quota; or by its quota or its
+/// fair share with the jobs that run and wait now. Of a queue with queues below it, the larger of
+/// what it loses itself and what they lose counts. Of work that moves, or that has other queues
+/// above it then, the part counts that some queue on its path may keep now, and none then. Of
+/// queues whose work begins to take room back (preemption.reclaim), the part counts that they are
+/// entitled to and do not have, as far as others have more than they may keep. Where no queue takes
+/// anything back under the next policy, only what comes to be in a drained queue, or in none, is
+/// exposed. Of work that is `loosened`, what may be evicted inside its queue counts, and of what is
+/// of age then, what the queue has in use above what it may keep. A quota is the quota in total
+/// (config::TotalQuota); amounts of single flavors are not looked at.
 Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
                     const config::PolicyConfiguration& current,
-                    const config::PolicyConfiguration& next, const std::vector<Move>& moves);
+                    const config::PolicyConfiguration& next, const std::vector<Move>& moves,
+                    const std::vector<Loosened>& loosened = {});
 
 }  // namespace berth::policy

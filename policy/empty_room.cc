@@ -68,8 +68,8 @@ void EmptyRoom::CountUpTo(std::ptrdiff_t pods, const Place& place, Count& count)
   }
 }
 
-/// The answers of before hold but for those who ask for an amount between the old and the new room;
-/// without any room they depend on whether a node matches, too.
+/// Earlier answers still hold, but not for workloads that ask for an amount between the old and the
+/// new room; without any room they depend on whether a node matches, too.
 void EmptyRoom::LookAgain(std::span<const std::size_t> nodes, const Place& place, Count& count) {
   const Count before{.matching = count.matching, .room = count.room};
   bool is_less = false;

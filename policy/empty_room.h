@@ -28,9 +28,9 @@ enum class EmptyFit : std::uint8_t {
 };
 
 /// Counts, by shape, how many pods the nodes that match would hold if they were empty, together or
-/// those of the best domain, up to the largest number that a workload has asked for. TakeChanged
-/// names the workloads whose answer has changed. A node that changes is looked at once for each
-/// shape, however many workloads have it.
+/// in the best domain, up to the largest number that a workload has asked for. TakeChanged names
+/// the workloads whose answer has changed. A node that changes is looked at once for each shape,
+/// however many workloads have it.
 class EmptyRoom {
  public:
   /// Only nodes of this flavor, or of none (kNoFlavor); absent: any. Ignored unless the shape asks
@@ -47,12 +47,13 @@ class EmptyRoom {
   /// Both must outlive it.
   EmptyRoom(const cluster::Store& store, FitCache& fit) : store_(&store), fit_(&fit) {}
 
-  /// For so many pods of this shape, as nodes are now. `asker` is remembered until Forget.
+  /// Whether they could hold `pods` pods of this shape, as nodes are now. `asker` is remembered
+  /// until Forget.
   /// REQUIRES: Store::Refresh() since the last change, if `place` has a level.
   EmptyFit Ask(const std::shared_ptr<const cluster::PodShape>& shape, std::ptrdiff_t pods,
                Place place, const cluster::Workload& asker);
-  /// What so many pods of this shape are charged at least (Store::DemandOn): those that take whole
-  /// nodes, on the smallest nodes that match. `asker` is remembered until Forget.
+  /// What `pods` pods of this shape are charged at least (Store::DemandOn): whole-node pods, on the
+  /// smallest nodes that match. `asker` is remembered until Forget.
   std::vector<cluster::Demand> LeastDemands(const std::shared_ptr<const cluster::PodShape>& shape,
                                             std::size_t pods, const cluster::Workload& asker);
   /// To be called before the workload is destroyed, and before it asks for other pods.
@@ -66,7 +67,7 @@ class EmptyRoom {
 
  private:
   struct Key {
-    std::uint64_t term = 0;  ///< That of the answer: others are not used any more.
+    std::uint64_t term = 0;  ///< The answer's; answers of other terms are not used any more.
     const cluster::PodShape* shape = nullptr;
     Place place{};
     auto operator<=>(const Key&) const = default;
@@ -87,7 +88,8 @@ class EmptyRoom {
     std::vector<Held> holds{};    ///< Of these, each that holds any; ordered by node.
     Rooms rooms{};                ///< Their sums.
     std::ptrdiff_t room = 0;      ///< The largest of `rooms`, or 0.
-    std::set<std::pair<std::ptrdiff_t, const cluster::Workload*>> askers{};  ///< For so many pods.
+    /// Each with the number of pods that it asked about.
+    std::set<std::pair<std::ptrdiff_t, const cluster::Workload*>> askers{};
 
     EmptyFit For(std::ptrdiff_t pods) const;
     /// Whether `room` may be less since: the caller must look.
@@ -105,7 +107,7 @@ class EmptyRoom {
   FitCache* fit_;
   cluster::ChangeLog::Position seen_ = 0;  ///< The changes of nodes that `counts_` contains.
   std::uint64_t term_ = 0;                 ///< A number for each call of Expire.
-  std::map<Key, Count> counts_;            ///< Of those that somebody has asked for.
+  std::map<Key, Count> counts_;            ///< Of keys that some workload has asked for.
   std::unordered_map<const cluster::Workload*, std::vector<std::pair<Key, std::ptrdiff_t>>> asked_;
   std::unordered_set<const cluster::Workload*> changed_;
 };

@@ -48,7 +48,7 @@ inline Selectable AsSelectable(const cluster::PodInfo& pod) {
   return {.ns = pod.object.meta.ns, .labels = pod.object.meta.labels};
 }
 
-/// Everything about a pod that its own terms and those of others look at.
+/// Everything about a pod that its own terms and the terms of others look at.
 struct NeighbourKind {
   std::shared_ptr<const cluster::PodShape> shape;
   std::string ns;

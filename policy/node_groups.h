@@ -1,5 +1,5 @@
-// Nodes that are near each other: those of one topology level of the policy, or with one value of a
-// node label.
+// Nodes that are near each other: in one domain of a topology level of the policy, or with one
+// value of a node label.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ struct NodeGroup {
   std::span<const cluster::NodeIndex> nodes;
 };
 
-/// Node groups, and the storage for those that the store does not hold itself.
+/// Node groups, and the storage for groups that the store does not hold itself.
 struct NodeGroups {
   std::vector<NodeGroup> groups;
   std::map<std::string, std::vector<cluster::NodeIndex>> owned;
@@ -35,7 +35,8 @@ struct NodeGroups {
 /// the label are left out. Valid until the store's next Refresh().
 NodeGroups GroupBy(const cluster::Store& store, const std::string& level_or_label);
 
-/// The group of the node among those that GroupBy would make; nullopt: none. Valid as they are.
+/// The group of the node among the groups that GroupBy would make; nullopt: none. Valid as they
+/// are.
 std::optional<std::string_view> GroupOf(const cluster::Store& store,
                                         const std::string& level_or_label,
                                         const cluster::NodeInfo& node);

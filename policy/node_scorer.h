@@ -11,7 +11,6 @@ namespace berth::policy {
 
 /// Higher is better. Berth's own scores are in millionths: 1'000'000 is the value of one device.
 using Score = std::int64_t;
-inline constexpr Score kOne = 1'000'000;
 
 struct Scored {
   Score score = 0;

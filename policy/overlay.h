@@ -31,7 +31,7 @@ class Overlay {
     return slot != kUntouched ? At(slot).devices : store_->node(node).devices;
   }
 
-  /// Places `pod`, with its present shape, on `node`: on those devices, or as cluster::TakeDevices
+  /// Places `pod`, with its present shape, on `node`: on `devices`, or as cluster::TakeDevices
   /// chooses.
   void Place(const cluster::PodInfo& pod, cluster::NodeIndex node,
              topology::DeviceMask devices = 0) {
@@ -87,8 +87,8 @@ class Overlay {
 
  private:
   static constexpr std::int32_t kUntouched = -1;
-  /// So many nodes are looked for one by one: most overlays change one node, or a few, and a table
-  /// of all nodes would cost each of them time in proportion to the cluster.
+  /// Up to this many nodes are looked for one by one: most overlays change one node, or a few, and
+  /// a table of all nodes would cost each of them time in proportion to the cluster.
   static constexpr std::size_t kFewNodes = 4;
   struct Change {
     cluster::NodeIndex node;

@@ -295,9 +295,9 @@ class Placer {
     return pairs;
   }
 
-  /// Tries every domain: first those in which most members would share a domain of the narrowest
+  /// Tries every domain: first domains in which most members would share a domain of the narrowest
   /// level of `fill`, then the tightest. `fill` names narrower levels, widest first, whose domains
-  /// are filled one after another, those with the most room first, so that few of them are used.
+  /// are filled one after another, domains with the most room first, so that few of them are used.
   std::optional<std::vector<Placed>> TryDomains(const NodeGroups& domains,
                                                 const std::vector<int>& fill = {}) {
     struct Choice {
@@ -443,7 +443,7 @@ class Placer {
     std::make_heap(heap.begin(), heap.end());
     std::vector<Candidate> refused;  // by neighbours, for the member at hand
     const bool constrained = Constrained(group, overlay);
-    std::optional<Neighbours> neighbours;  // of the member at hand, and those that are like it
+    std::optional<Neighbours> neighbours;  // of the member at hand, and of members like it
     while (next < group.pods.size() && !heap.empty()) {
       std::pop_heap(heap.begin(), heap.end());
       const Candidate best = heap.back();

@@ -39,7 +39,7 @@ bool CanBePlaced(const PodInfo& pod) {
   });
 }
 
-/// Which members come first is of account only where they ask for different amounts.
+/// Which members come first matters only where they ask for different amounts.
 std::vector<const PodInfo*> InTurns(const std::vector<const PodInfo*>& members) {
   const bool alike = std::ranges::all_of(
       members, [&](const PodInfo* pod) { return pod->shape == members.front()->shape; });
@@ -76,8 +76,8 @@ bool ExceedLimit(const Store& store, const Pods& pods, QueueId queue, cluster::F
          cluster::ReasonId::kExceedsLimit;
 }
 
-/// Whether empty nodes and the limits of the queue could hold the pods: those of any one flavor, in
-/// a queue with amounts of single flavors, and else all nodes together. This follows
+/// Whether empty nodes and the limits of the queue could hold the pods: the nodes of any one
+/// flavor, in a queue with amounts of single flavors, and else all nodes together. This follows
 /// engine::DecideStart.
 bool CouldHold(const Store& store, const Pods& pods, const Workload& workload, EmptyRoom& room) {
   const std::vector<ShapeGroup> groups = GroupByShape(pods);
@@ -105,11 +105,10 @@ struct Wanted {
   cluster::Demand demand;
 };
 
-/// Of the members that wait, those that would take the places that the minimum lacks; empty: they
-/// cannot.
+/// The waiting members that would take the places that the minimum lacks; empty: they cannot.
 std::vector<Wanted> WantedOf(const Store& store, int lacked, Pods pods, const Workload& workload,
                              EmptyRoom& room) {
-  // Any member of a gang that runs may take a place; of more members than it needs, the likely.
+  // Any member of a gang that runs may take a place; if there are more than it needs, likely ones.
   const auto places = [&](const auto& shape, std::ptrdiff_t most) {
     std::ptrdiff_t least = 0;
     for (std::ptrdiff_t count = most; least < most; count = (least + most + 1) / 2) {
@@ -320,8 +319,8 @@ void QueueDemands::SetJobs(const Store& store, FairTree& tree) const {
 
 namespace {
 
-/// What queues are charged for on nodes that do not have so much: to plans whose members wait on
-/// full nodes for the end of others, or because devices are gone.
+/// What queues are charged on nodes beyond what these have: for plans whose members wait on full
+/// nodes for the end of others, or because devices are gone.
 DeviceAmounts Overcharged(const Store& store) {
   const auto& ids = store.device_ids();
   DeviceAmounts overcharged(ids.size());
@@ -341,7 +340,7 @@ DeviceAmounts Overcharged(const Store& store) {
   return overcharged;
 }
 
-/// What pods of queues hold that end on nodes which take no new pods: nobody gets these devices.
+/// What ending pods of queues hold on nodes that take no new pods: no queue gets these devices.
 DeviceAmounts LostWith(const Store& store) {
   const auto& ids = store.device_ids();
   DeviceAmounts lost(ids.size());

@@ -1,4 +1,4 @@
-// The demand of queues, read from the ledger: the jobs that they run, and those that wait.
+// The demand of queues, read from the ledger: the jobs that they run, and the jobs that wait.
 #pragma once
 
 #include <compare>
@@ -18,7 +18,7 @@ namespace berth::policy {
 
 /// A job that a queue runs, or that waits in it; or a pod that a gang holds beyond its minimum.
 struct QueueJob {
-  /// Where not all jobs count, the least come first: those that run, then by priority and age.
+  /// Where not all jobs count, the least come first: running jobs, then by priority and age.
   struct Precedence {
     bool waits = false;
     std::int64_t below = 0;  ///< The negated priority.
@@ -28,7 +28,7 @@ struct QueueJob {
 
   cluster::QueueId queue = cluster::kNoQueue;
   DeviceAmounts devices{};          ///< Not all 0.
-  DeviceAmounts non_preemptible{};  ///< Of these, those of non-preemptible pods; empty: none.
+  DeviceAmounts non_preemptible{};  ///< Of these, the devices of non-preemptible pods; empty: none.
   /// It has not started, and its queue caps the jobs of this user.
   std::optional<std::string> capped_user{};
   Precedence precedence{};  ///< Of jobs with either of these.
@@ -38,10 +38,11 @@ struct QueueJob {
 };
 
 /// What of `workload` is demand: a job is a pod by itself, or the minimum of a gang, which is what
-/// its members hold and what those ask for that it lacks, if so many wait. What members hold beyond
-/// the minimum counts pod by pod. No demand is a gang that is not complete, a pod that waits for
-/// another one's scheduling gate, what waits in a queue on hold, and what no nodes, or no limit,
-/// could ever hold. Whole-node pods that wait count with the smallest nodes that match.
+/// its members hold and what waiting members ask for in the places that it lacks, if so many wait.
+/// What members hold beyond the minimum counts pod by pod. These are no demand: a gang that is not
+/// complete, a pod with another controller's scheduling gate, what waits in a queue on hold, and
+/// what no nodes, or no limit, could ever hold. Whole-node pods that wait count with the smallest
+/// nodes that match.
 ///
 /// `room`: tells whether nodes that match could hold what waits if they were empty; in a queue with
 /// amounts of single flavors, nodes of one flavor. `workload` asks it, so that it is named by
@@ -55,13 +56,13 @@ std::vector<QueueJob> JobsOf(const cluster::Store& store, const cluster::Workloa
 std::vector<QueueJob> JobsOf(const cluster::Store& store, const cluster::Workload& workload,
                              bool placeable);
 
-/// Jobs by queue and size. Workloads are added one by one, so that those of a large cluster can be
-/// read in parts; where the policy changes in between, queues and kinds are taken by their number
-/// until the next reading.
+/// Jobs by queue and size. Workloads are added one by one, so that a large cluster can be read in
+/// parts; where the policy changes in between, queues and kinds are taken by their number until the
+/// next reading.
 ///
-/// Non-preemptible jobs are demand up to the quotas of their queue and of those above it; the jobs
-/// of one user that wait in a queue that caps them, up to what the cap leaves. Which of them count,
-/// QueueJob::Precedence says.
+/// Non-preemptible jobs are demand up to the quotas of their queue and of the queues above it; the
+/// jobs of one user that wait in a queue that caps them, up to what the cap leaves.
+/// QueueJob::Precedence says which of them count.
 class QueueDemands {
  public:
   using PodSet = std::set<const cluster::PodInfo*>;
@@ -76,10 +77,10 @@ class QueueDemands {
     Add(JobsOf(store, workload, placeable));
   }
   /// The queues in the order of Store::queues(), with these jobs. What is shared out are the
-  /// devices of nodes that are ready and not cordoned, and those that queues hold elsewhere, less
-  /// what pods outside queues hold. A device whose holder is about to make room for another counts
-  /// once, and one that its node no longer has does not count; nor does one whose holder ends on a
-  /// node that is not ready, or cordoned.
+  /// devices of nodes that are ready and not cordoned, and the devices that queues hold elsewhere,
+  /// less what pods outside queues hold. A device whose holder is about to make room for another
+  /// counts once, and one that its node no longer has does not count; nor does one whose holder
+  /// ends on a node that is not ready, or cordoned.
   FairTree TreeOf(const cluster::Store& store) const;
 
  private:

@@ -29,8 +29,8 @@ void CountExcess(const cluster::Store& store, const cluster::Amounts& used,
   }
 }
 
-/// A part of excess by weight: whether one is less than the other. A queue without weight comes
-/// after all that have some.
+/// A part of excess by weight: whether one is less than the other. A queue of weight 0 comes after
+/// all queues with a weight.
 bool IsLess(std::int64_t excess, std::int64_t weight, std::int64_t other, std::int64_t its_weight) {
   if ((weight == 0) != (its_weight == 0)) return weight != 0;
   return static_cast<__int128>(excess) * std::max<std::int64_t>(1, its_weight) <

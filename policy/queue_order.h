@@ -1,5 +1,5 @@
-// Which of several sibling queues gets free room next: first those that ask for what they are
-// promised, then the one that has least beyond its quota, by weight. And inside a queue, which of
+// Which of several sibling queues gets free room next: first queues that ask for what they are
+// promised, then the queue that has least beyond its quota, by weight. And inside a queue, which of
 // the users or namespaces that share it. Pure functions of the ledger.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace berth::policy {
 
-/// How a queue stands among its siblings, with its next job counted. The less comes first.
+/// The rank of a queue among its siblings, with its next job counted. The least comes first.
 struct Standing {
   bool beyond = false;      ///< With the job it has more than its quota of some device.
   std::int64_t excess = 0;  ///< How much: thousandths of devices, or, where there are several kinds
@@ -21,12 +21,13 @@ struct Standing {
   std::int64_t weight = 1;  ///< Thousandths, see config::Queue.
   std::int64_t priority = 0;  ///< Of the queue.
 
-  // With fairness.halfLife, `excess` contains the past; these do not, and order nobody by
+  // With fairness.halfLife, `excess` contains the past; these do not, and do not order queues by
   // themselves: see Yields.
   std::int64_t held_excess = 0;  ///< As `excess`, by what it has with the job.
   bool entitled = true;          ///< With the job it stays within its fair share.
 
-  /// A total preorder: whoever compares equal is ordered by age and name.
+  /// A total preorder: queues that compare equal are ordered by the age and the key of their first
+  /// workloads.
   bool operator<(const Standing& other) const;
   bool operator==(const Standing& other) const { return !(*this < other) && !(other < *this); }
 };
@@ -35,8 +36,8 @@ struct Standing {
 /// job alone. A strict weak order.
 bool HoldsLess(const Standing& one, const Standing& other);
 /// Whether the queue must let `entitled`, one of its siblings, go first although it used less in
-/// the past: that one would take the room back at once, by its fair share (policy/claims.h). So the
-/// past never leads to an eviction.
+/// the past: the sibling would take the room back at once, by its fair share (policy/claims.h). So
+/// the past never leads to an eviction.
 bool Yields(const Standing& standing, const Standing& entitled);
 
 /// A Standing's `excess` of `amount` beyond a quota, where there are `total` of that kind of
@@ -55,20 +56,20 @@ struct PastUse {
   std::vector<Of> own{};  ///< The same of the work of each queue itself.
 };
 
-/// `wants`: what the job asks for of devices. Without borrowing all stand alike. With `past`, the
-/// mean of what the queue held and what it would hold with the job counts beyond its quota.
+/// `wants`: what the job asks for of devices. Without borrowing all queues rank equal. With `past`,
+/// the mean of what the queue held and what it would hold with the job counts beyond its quota.
 Standing StandingOf(const cluster::Store& store, cluster::QueueId queue,
                     const cluster::Demand& wants, const PastUse& past);
 /// Whether the job would take `queue`, or one above it, beyond its quota.
 bool GoesBeyondQuota(const cluster::Store& store, cluster::QueueId queue,
                      const cluster::Demand& wants);
-/// That of the work of `queue` itself among the queues below it. It has no quota of its own there,
-/// and weight 1.
+/// The rank of the work of `queue` itself among the queues below it. It has no quota of its own
+/// there, and weight 1.
 Standing StandingOfOwn(const cluster::Store& store, cluster::QueueId queue,
                        const cluster::Demand& wants, const PastUse& past);
 
-// --- Inside a queue that users or namespaces share (config::Queue::fair_within): whoever has less
-// of its devices, with the next job counted, comes first.
+// --- Inside a queue that users or namespaces share (config::Queue::fair_within): the one that has
+// less of its devices, with its next job counted, comes first.
 
 /// The largest part of any kind of devices, as `excess` of a Standing. Both have one entry for each
 /// kind.

@@ -31,7 +31,7 @@ class QuotaView {
   std::int64_t Jobs(cluster::QueueId queue, std::string_view user) const;
   /// Whether this job (Workload::key) is one of them.
   bool HasJob(cluster::QueueId queue, std::string_view user, std::string_view job) const;
-  /// What the queue and those below it have in use.
+  /// What the queue and the queues below it have in use.
   std::int64_t Used(cluster::QueueId queue, cluster::ResourceId id) const;
 
   struct Allowance {
@@ -48,9 +48,9 @@ class QuotaView {
   /// One entry for each cap on the path of `queue`, its own first, and one for each resource of
   /// which other queues keep something for themselves; none for kNoQueue.
   std::vector<Allowance> Along(cluster::QueueId queue) const;
-  /// Those of the caps of `queue` itself.
+  /// The entries for the caps of `queue` itself.
   std::vector<Allowance> Of(cluster::QueueId queue) const;
-  /// Those of what other queues keep for themselves.
+  /// The entries for what other queues keep for themselves.
   std::vector<Allowance> Loans(cluster::QueueId queue) const;
 
   const cluster::Store& store() const { return *store_; }
@@ -77,9 +77,9 @@ class QuotaView {
   cluster::Amounts free_taken_;  ///< Of what is free on nodes that are open.
 };
 
-/// Whether quotas cover `charge` (Store::QueueCharge) on top of what is in use: those of `queue`
-/// and of the queues above it, as far as they have one. nullopt: none of them has a quota of any of
-/// its devices, or of anything else if it has no devices.
+/// Whether quotas cover `charge` (Store::QueueCharge) on top of what is in use: the quotas of
+/// `queue` and of the queues above it, as far as they have one. nullopt: none of them has a quota
+/// of any of its devices, or of anything else if it has no devices.
 std::optional<bool> QuotaCovers(const QuotaView& view, cluster::QueueId queue,
                                 const cluster::Demand& charge);
 

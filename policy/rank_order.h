@@ -18,10 +18,10 @@ namespace berth::policy {
 /// without a valid index come after the others, in the order given.
 std::vector<const cluster::PodInfo*> RankOrder(const std::vector<const cluster::PodInfo*>& members);
 
-/// Whether it has more members than its size says.
+/// Whether the workload has more members than its size says.
 bool HasMoreThanAnnounced(const cluster::Workload& workload);
 
-/// How many of so many pods of the shape empty nodes could take; asked once for each shape.
+/// How many of `pods` pods of the shape empty nodes could take; asked once for each shape.
 using EmptyPlaces = std::function<std::ptrdiff_t(const std::shared_ptr<const cluster::PodShape>&,
                                                  std::ptrdiff_t pods)>;
 
@@ -37,7 +37,7 @@ void PutUnlikelyLast(const EmptyPlaces& places, std::vector<const cluster::PodIn
 /// interchangeable: in any domain of any level, the ranks of one shape are then consecutive.
 /// Members that share devices, or whose affinity or spread makes their order of arrival matter,
 /// keep their nodes; and all members do if one of them would then not be allowed on its node.
-/// `members` is the order of ranks, in which `placed` is left; `groups` are those members by shape;
+/// `members` is the order of ranks, in which `placed` is left; `groups` are these members by shape;
 /// `base` is the cluster without them. `fixed` keeps its node; null: no member has to.
 void AlignRanks(std::span<const cluster::PodInfo* const> members,
                 std::span<const ShapeGroup> groups, const Overlay& base, NeighbourCache& cache,

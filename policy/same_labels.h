@@ -1,4 +1,4 @@
-// Whether two sets of labels agree where somebody looks.
+// Whether two sets of labels agree in the keys that matter.
 #pragma once
 
 #include <algorithm>

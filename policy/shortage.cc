@@ -24,7 +24,7 @@ struct Count {
   int empty = 0;       ///< Members that fit into the empty cluster.
   int by_device = 0;   ///< Members whose devices are free somewhere.
   int now = 0;         ///< Members that fit now.
-  int with_ports = 0;  ///< Of those, members whose host ports are free.
+  int with_ports = 0;  ///< Of these, members whose host ports are free.
   int avoided = 0;     ///< Of these, members on nodes that are avoided.
   std::int64_t free_devices = 0;
 };
@@ -169,7 +169,8 @@ Verdict JudgeGroup(const PlacementRequest& request, const ShapeGroup& group, con
   return {};
 }
 
-/// What all members together ask for of a resource, and the nodes that match any of those who ask.
+/// What all members together ask for of a resource, and the nodes that match any member that asks
+/// for it.
 struct Sum {
   std::int64_t wanted = 0;
   std::set<NodeIndex> nodes{};

@@ -20,8 +20,8 @@ struct ShapeGroup {
 /// By shape, the hardest to place first (whole node, devices, CPU, then order of appearance).
 std::vector<ShapeGroup> GroupByShape(std::span<const cluster::PodInfo* const> pods);
 
-/// REQUIRES: Place() found nothing for these groups. The verdict's numbers are those of the group
-/// that lacks room; see cluster::Verdict.
+/// REQUIRES: Place() found nothing for these groups. The verdict's numbers are the ones of the
+/// group that lacks room; see cluster::Verdict.
 cluster::Verdict ExplainShortage(const PlacementRequest& request,
                                  const std::vector<ShapeGroup>& groups, const Overlay& base,
                                  FitCache& fit);

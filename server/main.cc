@@ -119,7 +119,8 @@ void AddServe(CLI::App& app, ServeOptions& o) {
                    "between tries to take or renew the Lease")
       ->capture_default_str();
   serve->add_option("--snapshot", o.snapshot,
-                    "serve a recorded cluster (kubectl get nodes,pods,... -A -o yaml|json)");
+                    "serve a recorded cluster (kubectl get nodes,pods,... -A -o yaml|json); "
+                    "PodDisruptionBudgets in it have no effect");
   serve->add_option("--log-format", o.log_format, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "config/policy_warnings.h"
+#include "engine/victims.h"
 #include "policy/claims.h"
 #include "policy/workload_mix.h"
 
@@ -55,6 +57,24 @@ std::string Borrowers(const cluster::Store& store, const policy::Exchange& excha
   return text;
 }
 
+/// Which other queues use devices, those with the most first; empty: none does.
+std::string Holders(const cluster::Store& store, ResourceId id, QueueId own) {
+  constexpr std::size_t kMost = 3;
+  std::vector<std::pair<std::int64_t, QueueId>> holders;
+  for (const QueueId queue : store.queues()) {
+    const std::int64_t used = queue == own ? 0 : store.queue(queue).own[id];
+    if (used > 0) holders.emplace_back(-used, queue);
+  }
+  std::ranges::sort(holders);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(holders.size(), kMost); ++i) {
+    text += fmt::format("{}queue {} {}", text.empty() ? "" : ", ",
+                        store.queue(holders[i].second).config.name, Devices(-holders[i].first));
+  }
+  if (holders.size() > kMost) text += fmt::format(" and {} more", holders.size() - kMost);
+  return text.empty() ? text : fmt::format(" In use elsewhere: {}.", text);
+}
+
 /// That the quotas promise more than there is; empty: they do not.
 std::string Overcommitted(const cluster::Store& store, ResourceId id) {
   const std::string& name = store.resources().Name(id);
@@ -98,7 +118,8 @@ std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
                   Devices(quota), Devices(shares.Share(store, claimant, id)));
   const std::string borrowers = Borrowers(store, exchange, workload.queue);
   if (borrowers.empty()) {
-    return text + " No other queue uses more than it is entitled to." + Overcommitted(store, id);
+    return text + " No other queue uses more than it is entitled to." +
+           Holders(store, id, workload.queue) + Overcommitted(store, id);
   }
   text += fmt::format(" More than they are entitled to use: {}.", borrowers);
   if (takes_nothing) return text + std::string(never) + Overcommitted(store, id);
@@ -108,7 +129,56 @@ std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
                       "nothing back for it.",
                       Devices(wanted));
   }
-  return text + " What could be taken from them now does not make room for it.";
+  return text +
+         " Of what could be taken from them now, no set was found that makes room for it. (Of more "
+         "than 8 jobs not all sets are tried.)";
+}
+
+std::string SparedText(const engine::Engine& engine, const Workload& workload,
+                       engine::TimePoint now) {
+  const cluster::Store& store = engine.store();
+  const engine::WorkloadState& state = engine.StateOf(workload);
+  if (workload.queue == cluster::kNoQueue || workload.started || state.plan ||
+      !engine::EvictionHelps(state.verdict.reason)) {
+    return {};
+  }
+  const auto [id, wanted] = WantedBy(store, workload);
+  if (wanted == 0) return {};
+  std::set<QueueId> beyond;
+  const config::Preemption& preemption = store.queue(workload.queue).config.preemption;
+  const policy::FairShareTable* shares = engine.last_fair_shares();
+  if (shares != nullptr && preemption.reclaim == config::Reclaim::kAny) {
+    const policy::QuotaView use(store);
+    const policy::Exchange exchange(*shares, use, use, workload.queue);
+    for (const QueueId queue : store.queues()) {
+      if (queue != workload.queue && exchange.Excess(queue) > 0) beyond.insert(queue);
+    }
+  }
+  const auto is_lower = [&](const cluster::PodInfo& pod) {
+    return pod.charged_queue == workload.queue && pod.workload->priority < workload.priority &&
+           preemption.within == config::Within::kLower;
+  };
+  std::int64_t kept = 0;
+  std::int64_t young = 0;
+  for (const auto& [uid, pod] : store.pods()) {
+    if (pod.charge == cluster::Charge::kNone || pod.workload == nullptr) continue;
+    if (!beyond.contains(pod.charged_queue) && !is_lower(pod)) continue;
+    for (const auto& [of, amount] : pod.queue_charge) {
+      if (of != id) continue;
+      if (engine::IsSpared(pod)) {
+        kept += amount;
+      } else if (engine.OfAgeAt(*pod.workload, now) > now) {
+        young += amount;
+      }
+    }
+  }
+  std::string text;
+  if (kept > 0) text = fmt::format("{} that are not preemptible", Devices(kept));
+  if (young > 0) {
+    text += fmt::format("{}{} that have not run for the minRunTime of their queue",
+                        text.empty() ? "" : ", and ", Devices(young));
+  }
+  return text.empty() ? text : fmt::format(" Not to be evicted for it yet, or at all: {}.", text);
 }
 
 }  // namespace berth::server

@@ -13,4 +13,10 @@ namespace berth::server {
 /// decision that needed them.
 std::string ClaimText(const engine::Engine& engine, const cluster::Workload& workload);
 
+/// For work that waits for devices: how many devices others keep although they are of lower
+/// priority in its queue, or in a queue that uses more than it is entitled to, and why: they are
+/// not preemptible, or have not run for the minRunTime of their queue. Empty: none do.
+std::string SparedText(const engine::Engine& engine, const cluster::Workload& workload,
+                       engine::TimePoint now);
+
 }  // namespace berth::server

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "cluster/plan_claim.h"
 #include "cluster/queue_directory.h"
+#include "engine/victims.h"
 #include "policy/edit_exposure.h"
 #include "server/ops/queue_numbers.h"
 
@@ -94,20 +96,98 @@ class MoveReader {
   std::map<std::pair<std::string, std::string>, policy::Move> moves_;
 };
 
+/// What of the workloads that it visits may be evicted under the next policy, and not now, because
+/// of minRunTime or preemption.within.
+class LoosenedReader {
+ public:
+  explicit LoosenedReader(const config::PolicyConfiguration& next) {
+    for (const config::Queue& queue : next.queues) next_[queue.name] = &queue;
+  }
+
+  void Visit(const engine::Engine& engine, const cluster::Workload& workload,
+             engine::TimePoint now) {
+    const cluster::Store& store = engine.store();
+    if (workload.queue == cluster::kNoQueue) return;
+    const config::Queue& current = store.queue(workload.queue).config;
+    const auto next = next_.find(current.name);
+    if (next == next_.end()) return;
+    Work& work = queues_[current.name];
+    const std::int64_t runs = Evictable(store, workload);
+    if (runs == 0) {
+      for (const policy::QueueJob& job : policy::JobsOf(store, workload, /*placeable=*/true)) {
+        for (const std::int64_t amount : job.devices) work.waits[workload.priority] += amount;
+      }
+      return;
+    }
+    const engine::TimePoint of_age = engine.OfAgeAt(workload, now);
+    const engine::TimePoint then =
+        of_age - current.min_run_time.count() + next->second->min_run_time.count();
+    if (of_age > now && then > now) return;
+    const bool young = of_age > now;
+    if (young) work.of_age += runs;
+    const bool was_safe = young || current.preemption.within == config::Within::kNever;
+    const bool within = next->second->preemption.within == config::Within::kLower;
+    if (was_safe && within) work.runs[workload.priority] += runs;
+  }
+
+  std::vector<policy::Loosened> Read() const {
+    std::vector<policy::Loosened> loosened;
+    for (const auto& [name, work] : queues_) {
+      policy::Loosened& queue = loosened.emplace_back(name, work.of_age);
+      if (work.runs.empty() || work.waits.empty()) continue;
+      std::int64_t lower = 0;
+      std::int64_t higher = 0;
+      for (const auto& [priority, amount] : work.runs) {
+        if (priority < work.waits.rbegin()->first) lower += amount;
+      }
+      for (const auto& [priority, amount] : work.waits) {
+        if (priority > work.runs.begin()->first) higher += amount;
+      }
+      queue.outranked = std::min(lower, higher);
+    }
+    return loosened;
+  }
+
+ private:
+  struct Work {
+    std::int64_t of_age = 0;
+    std::map<std::int32_t, std::int64_t> runs{};   ///< By priority: what may be evicted then.
+    std::map<std::int32_t, std::int64_t> waits{};  ///< By priority.
+  };
+
+  static std::int64_t Evictable(const cluster::Store& store, const cluster::Workload& workload) {
+    std::int64_t runs = 0;
+    for (const cluster::PodInfo* pod : workload.members) {
+      if (pod->charge == cluster::Charge::kNone || engine::IsSpared(*pod)) continue;
+      for (const auto& [id, amount] : pod->queue_charge) {
+        const auto& devices = store.device_ids();
+        if (std::ranges::find(devices, id) != devices.end()) runs += amount;
+      }
+    }
+    return runs;
+  }
+
+  std::map<std::string, const config::Queue*, std::less<>> next_;
+  std::map<std::string, Work> queues_;
+};
+
 }  // namespace
 
 std::string WhyHeld(const InParts& read, const config::PolicyConfiguration& next) {
   QueueReader reader;
   MoveReader moves(next);
-  ForEachWorkload(read, [&](const engine::Engine& engine, const cluster::Workload& workload, auto) {
+  LoosenedReader loosened(next);
+  ForEachWorkload(read, [&](const engine::Engine& engine, const cluster::Workload& workload,
+                            engine::TimePoint now) {
     reader.Visit(engine, workload);
     moves.Visit(engine.store(), workload);
+    loosened.Visit(engine, workload, now);
   });
   config::PolicyConfiguration current;
   const auto [tree, kinds] =
       reader.Read(read, [&](const cluster::Store& store) { current = store.policy(); });
   const policy::Exposure exposure =
-      policy::ExposureOf(tree, kinds, current, next, moves.Moves(kinds.size()));
+      policy::ExposureOf(tree, kinds, current, next, moves.Moves(kinds.size()), loosened.Read());
   const std::int64_t exposed = Devices(exposure.devices);
   const std::int64_t most = MostOf(next, exposure.in_use);
   if (exposed <= most) return {};

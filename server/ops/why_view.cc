@@ -112,6 +112,7 @@ std::string WhyJson(const engine::Engine& engine, std::string_view ns, std::stri
   if (workload != nullptr && !pod->bound() && !told.message.empty()) {
     const std::string claim = ClaimText(engine, *workload);
     if (!claim.empty()) told.message += " " + claim;
+    told.message += SparedText(engine, *workload, now);
     const engine::WorkloadState& state = engine.StateOf(*workload);
     if (state.evicts_from > now) told.message += " " + WhyNobodyIsEvicted(state);
   }

@@ -92,7 +92,7 @@ TEST_CASE("I8: recorded inputs lead to the same decisions", "[property][engine][
   }));
 }
 
-TEST_CASE("everybody gets in when the trouble stops", "[property][engine]") {
+TEST_CASE("all work gets in when the trouble stops", "[property][engine]") {
   REQUIRE(rc::check("I10: nobody waits who would be placed if asked again", [] {
     Story story;
     for (const int number : Numbers(40)) story.Step(number);
@@ -105,7 +105,7 @@ TEST_CASE("everybody gets in when the trouble stops", "[property][engine]") {
   }));
 }
 
-TEST_CASE("who rests would not start", "[property][engine][bug]") {
+TEST_CASE("a workload at rest would not start", "[property][engine][bug]") {
   // What is remembered of failures, and which events end a rest, changes only what an answer costs.
   REQUIRE(rc::check("judging everybody again with an empty memo starts nobody", [] {
     Story story;

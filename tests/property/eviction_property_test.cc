@@ -247,7 +247,7 @@ TEST_CASE("the best set of victims is taken", "[property]") {
   }));
 }
 
-TEST_CASE("of many candidates only those are taken that cannot be left out", "[property]") {
+TEST_CASE("of many candidates only the ones are taken that cannot be left out", "[property]") {
   CHECK(rc::check("minimal evictions", [] {
     const Cluster cluster = DrawCluster(24, 3);
     RC_LOG() << Described(cluster);

@@ -256,7 +256,7 @@ TEST_CASE("a whole-node pod has all devices, whatever it asks for", "[unit][clus
   CHECK(t.Free() == 0);
 }
 
-TEST_CASE("over a new policy everybody keeps what they have", "[unit][cluster]") {
+TEST_CASE("over a new policy every pod keeps its devices", "[unit][cluster]") {
   World t;
   t.Pod(Bound("a", 2, "0,1"));
   t.Pod(MakePod("b").Gpu(2));

@@ -54,7 +54,7 @@ TEST_CASE("domains: same label and same wider domains", "[unit][cluster]") {
   CHECK(std::ranges::none_of(t.store.domains(), [](const Domain& d) { return d.name == "b2/r1"; }));
 }
 
-TEST_CASE("domains: a gap in the labels joins nobody", "[unit][cluster]") {
+TEST_CASE("domains: a gap in the labels joins no nodes", "[unit][cluster]") {
   StoreTest t;
   t.store.UpsertNode(MakeNode("whole").Block("b1").Rack("r1"));
   t.store.UpsertNode(MakeNode("no-block").Rack("r1"));
@@ -71,7 +71,7 @@ TEST_CASE("domains: a gap in the labels joins nobody", "[unit][cluster]") {
   CHECK(domains("no-host")[2] == kNoDomain);
 }
 
-TEST_CASE("domains: labels that run in a circle are no tree, and harm nobody", "[unit][cluster]") {
+TEST_CASE("domains: labels that run in a circle are no tree, and do no harm", "[unit][cluster]") {
   StoreTest t;
   t.store.UpsertNode(MakeNode("a").Block("x").Rack("y"));
   t.store.UpsertNode(MakeNode("b").Block("y").Rack("x"));

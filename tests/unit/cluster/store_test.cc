@@ -80,7 +80,7 @@ TEST_CASE("events repeated change nothing", "[unit][cluster]") {
 }
 
 // Every heartbeat of a kubelet, and every condition that kube-scheduler writes, is an update.
-TEST_CASE("a status update has nobody judged again", "[unit][cluster][bug]") {
+TEST_CASE("after a status update no workload is judged again", "[unit][cluster][bug]") {
   StoreTest t;
   t.store.UpsertPod(MakePod("p").Gpu(2).Gang("g", 2));
   t.store.Refresh();

@@ -100,7 +100,7 @@ TEST_CASE("only what is bound counts, and only devices in queues", "[unit][clust
 }
 
 // Until 10 lab's pod counts for org, from then on for web. Nothing that was counted moves.
-TEST_CASE("a queue that moves takes its past use along to nobody", "[unit][cluster]") {
+TEST_CASE("a queue that moves takes its past use along to no other queue", "[unit][cluster]") {
   Bed bed;
   bed.store.BeginUsage({});
   bed.Run("a", "lab", 3);
@@ -270,7 +270,7 @@ TEST_CASE("a time that goes back counts nothing", "[unit][cluster]") {
 }
 
 // The idle user who used least makes room; whoever holds something keeps the account.
-TEST_CASE("of too many users those who used least become others", "[unit][cluster]") {
+TEST_CASE("of too many users the ones with the least use become others", "[unit][cluster]") {
   UsageMeter meter({}, 0);
   const auto use = [&](int user, std::int64_t seconds, std::int64_t now) {
     auto& account = meter.OfUser("q", "u" + std::to_string(user), now);
@@ -325,7 +325,7 @@ TEST_CASE("queues are forgotten only when there are too many, the idle ones", "[
   }
 }
 
-TEST_CASE("entries are limited to those who used most", "[unit][cluster]") {
+TEST_CASE("entries are limited to the ones with the most use", "[unit][cluster]") {
   std::vector<UsageEntry> entries{{.queue = "a", .used = {{kGpu, 1}}},
                                   {.queue = "b", .used = {{kGpu, 3}}},
                                   {.queue = "c", .used = {{kGpu, 2}}}};

@@ -17,7 +17,7 @@ std::string WarningOf(std::vector<Queue> queues) {
   return warnings.empty() ? std::string() : warnings.front();
 }
 
-TEST_CASE("a policy that refuses unlabelled pods, or everybody, is warned of") {
+TEST_CASE("a policy that refuses unlabelled pods, or all pods, is warned of") {
   const Queue team{.name = "team", .namespaces = Names{"team"}};
   const Queue open{.name = "open", .namespaces = Names{"team", "*"}};
   const Queue group{.name = "group"};
@@ -179,7 +179,7 @@ TEST_CASE("sharing among users where there are none", "[unit][config]") {
             .empty());
 }
 
-TEST_CASE("a queue that nobody can use", "[unit][config]") {
+TEST_CASE("a queue that no pod can use", "[unit][config]") {
   CHECK(OfTree("- {name: a, parent: b, namespaces: [x]}\n- {name: b}\n- {name: c, parent: b}") ==
         std::vector<std::string>{
             "queues: nobody can use c: it has no namespaces, and no queue is below it"});

@@ -194,7 +194,7 @@ TEST_CASE("a stored policy protects what it does not understand", "[unit][config
   CHECK(stored->policy.classes[1].preemptible);
 }
 
-TEST_CASE("among whom a queue is shared, and how many jobs a user may have", "[unit][config]") {
+TEST_CASE("how a queue is shared, and how many jobs a user may have", "[unit][config]") {
   const std::vector<Queue> queues = Decoded(
                                         "queues:\n"
                                         "- {name: a, fairWithin: user, maxJobsPerUser: 1}\n"

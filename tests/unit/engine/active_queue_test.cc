@@ -100,7 +100,8 @@ TEST_CASE("a gang that runs below its minimum comes before all queues", "[unit][
   CHECK(t.PopAll() == Keys{"broken too", "broken", "old"});
 }
 
-TEST_CASE("who is put in line again stands where its turn is now", "[unit][engine]") {
+TEST_CASE("a workload that is put in line again has the place of its present turn",
+          "[unit][engine]") {
   ActiveQueueTest t;
   const auto& moved = t.Put("moved", {.queue = 1, .since = 10});
   t.Put("other", {.queue = 2, .since = 20});
@@ -108,7 +109,7 @@ TEST_CASE("who is put in line again stands where its turn is now", "[unit][engin
   CHECK(t.PopAll() == Keys{"other", "moved"});
 }
 
-TEST_CASE("who was judged is awake until it rests", "[unit][engine]") {
+TEST_CASE("a workload that was judged is awake until it rests", "[unit][engine]") {
   ActiveQueueTest t;
   const auto& a = t.Put("a", {.since = 1});
   CHECK(t.queue.InLine(a));
@@ -121,7 +122,7 @@ TEST_CASE("who was judged is awake until it rests", "[unit][engine]") {
   CHECK(t.queue.empty());
 }
 
-TEST_CASE("who rests is in line no more", "[unit][engine]") {
+TEST_CASE("a workload at rest is not in line any more", "[unit][engine]") {
   ActiveQueueTest t;
   const auto& a = t.Put("a", {.queue = 1, .since = 1});
   t.Put("b", {.queue = 1, .since = 2});
@@ -129,7 +130,7 @@ TEST_CASE("who rests is in line no more", "[unit][engine]") {
   CHECK(t.PopAll() == Keys{"b"});
 }
 
-TEST_CASE("those who are awake are told in parts", "[unit][engine]") {
+TEST_CASE("awake workloads are listed in parts", "[unit][engine]") {
   ActiveQueueTest t;
   cluster::PodInfo waits;
   for (const char* key : {"b", "a", "c"}) {
@@ -144,7 +145,7 @@ TEST_CASE("those who are awake are told in parts", "[unit][engine]") {
   CHECK(t.Awake() == Keys{});
 }
 
-TEST_CASE("who rests on a condition is in line while it is open", "[unit][engine]") {
+TEST_CASE("a workload that rests on a condition is in line while it is open", "[unit][engine]") {
   ActiveQueueTest t;
   Condition room;
   const auto& a = t.RestOn("a", {.queue = 1, .since = 1}, {&room});
@@ -162,7 +163,8 @@ TEST_CASE("who rests on a condition is in line while it is open", "[unit][engine
   CHECK(t.queue.empty());
 }
 
-TEST_CASE("who was called and not judged rests again when the condition closes", "[unit][engine]") {
+TEST_CASE("a workload that was called and not judged rests again when the condition closes",
+          "[unit][engine]") {
   ActiveQueueTest t;
   Condition room;
   Condition quota;
@@ -212,7 +214,8 @@ config::PolicyConfiguration Tree() {
   return policy;
 }
 
-TEST_CASE("who was called in vain does not decide how its queue stands", "[unit][engine]") {
+TEST_CASE("a workload that was called in vain does not decide the rank of its queue",
+          "[unit][engine]") {
   auto policy = Tree();
   policy.queues[0].quota["nvidia.com/gpu"] = 8'000;
   ActiveQueueTest t(policy);
@@ -227,7 +230,8 @@ TEST_CASE("who was called in vain does not decide how its queue stands", "[unit]
   CHECK(t.PopAll() == Keys{"small", "other"});
 }
 
-TEST_CASE("who rests on closed conditions is as if it was not there", "[unit][engine]") {
+TEST_CASE("a workload that rests on closed conditions changes nothing in the line",
+          "[unit][engine]") {
   struct Resting {
     Turn turn;
     std::size_t on = 0;
@@ -343,7 +347,7 @@ policy::PastUse Past(const cluster::Store& store, std::int64_t share_of_q3) {
   return past;
 }
 
-TEST_CASE("with a half-life who held more in the past comes later", "[unit][engine]") {
+TEST_CASE("with a half-life the queue that held more in the past comes later", "[unit][engine]") {
   TreeOfLines t;
   t.JobsOfEach(3);
   SECTION("within fair shares") {
@@ -362,7 +366,7 @@ TEST_CASE("with a half-life who held more in the past comes later", "[unit][engi
   }
 }
 
-TEST_CASE("the work of a queue itself stands beside the queues below it", "[unit][engine]") {
+TEST_CASE("the work of a queue itself is ranked beside the queues below it", "[unit][engine]") {
   TreeOfLines t;
   t.Job("q3-a", 3, 1);
   t.Job("q3-b", 3, 2);
@@ -371,7 +375,7 @@ TEST_CASE("the work of a queue itself stands beside the queues below it", "[unit
   CHECK(t.PlaceAll() == Keys{"q3-a", "q4-a", "q3-b", "q4-b"});
 }
 
-TEST_CASE("who stands in line follows an edit of the tree", "[unit][engine]") {
+TEST_CASE("the line follows an edit of the tree", "[unit][engine]") {
   TreeOfLines t;
   t.Job("q0-a", 0, 1);
   t.Job("q1-a", 1, 2);

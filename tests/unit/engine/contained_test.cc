@@ -321,7 +321,7 @@ TEST_CASE("what was planned on a node that cools is planned elsewhere", "[unit][
   CHECK(w.Planned("like") == "n2");
 }
 
-TEST_CASE("nobody is evicted from a node that cools for the preemptor", "[unit][engine][bug]") {
+TEST_CASE("no pod is evicted from a node that cools for the preemptor", "[unit][engine][bug]") {
   OneNode w;
   w.Add(MakePod("p").Gpu(8).Priority(100));
   REQUIRE(w.Attempt("p"));

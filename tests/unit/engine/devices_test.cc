@@ -36,7 +36,7 @@ TEST_CASE("two pods of four get a socket each", "[unit][engine]") {
   CHECK(NoteOf(w, "b") == Note("4,5,6,7"));
 }
 
-TEST_CASE("nobody heeds indices: none are written", "[unit][engine]") {
+TEST_CASE("no component honours device indices: none are written", "[unit][engine]") {
   World w;
   w.Add(MakeDgx("n1", /*selects=*/false));
   w.Start();
@@ -58,7 +58,7 @@ TEST_CASE("a gang's members have devices of their own", "[unit][engine]") {
   CHECK(notes == std::set<std::string>{Note("0,1"), Note("2,3"), Note("4,5"), Note("6,7")});
 }
 
-TEST_CASE("a new process knows who has what", "[unit][engine]") {
+TEST_CASE("a new process knows which pod has which devices", "[unit][engine]") {
   World w;
   w.Add(MakeDgx("n1"));
   w.Start();
@@ -75,7 +75,7 @@ TEST_CASE("a new process knows who has what", "[unit][engine]") {
   CHECK(NoteOf(w, "c") == Note("1,2,3"));
 }
 
-TEST_CASE("a forged annotation costs the node its indices and nobody a device", "[unit][engine]") {
+TEST_CASE("a forged annotation costs the node its indices and no pod a device", "[unit][engine]") {
   World w;
   w.Add(MakeDgx("n1"));
   w.Start();
@@ -119,7 +119,7 @@ TEST_CASE("a Binding whose answer was lost keeps its devices", "[unit][engine]")
   CHECK(NoteOf(w, "b") == Note("4,5,6,7"));
 }
 
-TEST_CASE("in passthrough nobody chooses devices", "[unit][engine]") {
+TEST_CASE("in passthrough no devices are chosen", "[unit][engine]") {
   auto policy = testing::MakePolicy();
   policy.mode = config::Mode::kPassthrough;
   World w(policy);

@@ -56,7 +56,7 @@ TEST_CASE("a queue that is only held keeps what runs", "[unit][engine]") {
   CHECK(w.tries() == 0);
 }
 
-TEST_CASE("nobody is drained where Berth lets everything pass", "[unit][engine]") {
+TEST_CASE("no pod is drained where Berth lets everything pass", "[unit][engine]") {
   Drains w;
   auto policy = Drained();
   policy.mode = config::Mode::kPassthrough;

@@ -93,7 +93,7 @@ TEST_CASE("elastic: a whole gang does not wait, nor one that grows for ever", "[
   }
 }
 
-TEST_CASE("elastic: those that found no room join later", "[unit][engine]") {
+TEST_CASE("elastic: members that found no room join later", "[unit][engine]") {
   GangWorld w(2);
   w.Gather(4, 2);
   CHECK(w.UsedGpus() == 16);

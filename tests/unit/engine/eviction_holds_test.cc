@@ -18,7 +18,7 @@ void GatherWithVolumes(EvictionsWorld& w) {
   w.Tick();
 }
 
-TEST_CASE("nobody is evicted for pods whose volume claim does not exist", "[unit][engine]") {
+TEST_CASE("no pod is evicted for pods whose volume claim does not exist", "[unit][engine]") {
   EvictionsWorld w;
   w.SetMissing(kData, true);
   GatherWithVolumes(w);
@@ -58,7 +58,7 @@ TEST_CASE("others are evicted for pods whose claims exist", "[unit][engine]") {
   CHECK(w.Why("m0") == "WaitingForVictims");
 }
 
-TEST_CASE("what pods need is not looked for where nobody is evicted", "[unit][engine]") {
+TEST_CASE("what pods need is not looked for where no pod is evicted", "[unit][engine]") {
   EvictionsWorld w(4);
   w.SetMissing(kData, true);
   GatherWithVolumes(w);
@@ -92,7 +92,7 @@ struct OneEnds : EvictionsWorld {
   }
 };
 
-TEST_CASE("nobody is evicted while pods end by themselves", "[unit][engine][bug]") {
+TEST_CASE("no pod is evicted while pods end by themselves", "[unit][engine][bug]") {
   OneEnds w;
   CHECK(w.Orders() == kTried);
   CHECK(w.Planned("m0") == "n2");  // its room is held meanwhile

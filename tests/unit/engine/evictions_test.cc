@@ -87,7 +87,7 @@ TEST_CASE("a pod whose Binding does not take effect is no victim", "[unit][engin
   CHECK(w.Bound(0));
 }
 
-TEST_CASE("nobody is evicted unless all evictions would be done", "[unit][engine]") {
+TEST_CASE("no pod is evicted unless all evictions would be done", "[unit][engine]") {
   EvictionsWorld w;
   w.Protect("l1");
   w.GatherHigh();
@@ -140,7 +140,7 @@ TEST_CASE("where one of several evictions is refused, others go instead", "[unit
 }
 
 // Neither s1 nor t may be evicted in the end.
-TEST_CASE("where one eviction after the other is refused, the room of those that went is kept",
+TEST_CASE("where one eviction after the other is refused, the room of the evicted pods is kept",
           "[unit][engine][bug]") {
   RefusedEviction w(1);
   w.CarryOutEvictions();  // a dry run, for t
@@ -316,7 +316,7 @@ TEST_CASE("a budget over work of no use forbids nothing", "[unit][engine]") {
   CHECK(w.LogOf("evict l1").size() == 1);
 }
 
-TEST_CASE("a gang that must not preempt evicts nobody", "[unit][engine]") {
+TEST_CASE("a gang that must not preempt evicts no pod", "[unit][engine]") {
   EvictionsWorld w;
   for (int i = 0; i < 2; ++i) {
     kube::Pod pod = w.Member(i, 2, 2).Gated().Priority(10);
@@ -328,7 +328,8 @@ TEST_CASE("a gang that must not preempt evicts nobody", "[unit][engine]") {
   CHECK(w.Why("m0") == "InsufficientDevices");
 }
 
-TEST_CASE("an edit of the policy takes no room from who evicted for it", "[unit][engine]") {
+TEST_CASE("an edit of the policy takes no room from the gang that evicted for it",
+          "[unit][engine]") {
   EvictionsWorld w;
   w.GatherHigh();
   REQUIRE(w.LogOf("evict ").size() == 2);
@@ -450,7 +451,7 @@ TEST_CASE("work that is to be evicted is no victim for kube-scheduler's preempti
   CHECK(w.engine().Preempt("uid-p", offered, w.now()).empty());
 }
 
-TEST_CASE("a plan that yields spares those that it was about to evict", "[unit][engine]") {
+TEST_CASE("a plan that yields spares the pods that it was about to evict", "[unit][engine]") {
   EvictionsWorld w(2, MakePolicy({MakeQueue("default", {"*"}, 16)}));
   for (int i = 0; i < 2; ++i) {
     w.Add(MakePod("mid" + std::to_string(i)).Gpu(8).Gang("mid", 2).Priority(5).Gated());

@@ -205,7 +205,7 @@ TEST_CASE("required topology binds replacements too", "[unit][engine][bug]") {
 }
 
 // The Node object is deleted, and made again when its kubelet registers: the pod runs on.
-TEST_CASE("nobody joins a gang whose domain is not known while its node is gone",
+TEST_CASE("no pod joins a gang whose domain is not known while its node is gone",
           "[unit][engine][bug]") {
   World w;
   const auto node = [](const char* name, const char* rack) {
@@ -300,7 +300,7 @@ TEST_CASE("a member in conflict does not count at the barrier", "[unit][engine][
   CHECK(w.Why("m1") == "GangConflict");
 }
 
-TEST_CASE("who speaks for the gang once the first is gone is heard before anybody is bound",
+TEST_CASE("once the first member is gone, the next one's terms are read before any member is bound",
           "[unit][engine][bug]") {
   GangWorld w(4);
   w.Add(w.Member(0, 4, 4).Gated());
@@ -417,7 +417,8 @@ TEST_CASE("members follow one that others have bound into its domain", "[unit][e
 
 // In passthrough kube-scheduler bound members into other racks; when the oldest of them ended, who
 // joined next followed another of them.
-TEST_CASE("members follow those that Berth placed, however old others are", "[unit][engine][bug]") {
+TEST_CASE("members follow the ones that Berth placed, however old others are",
+          "[unit][engine][bug]") {
   World w;
   for (const char* name : {"a1", "a2", "b1", "b2", "b3", "c1"}) {
     w.Add(MakeNode(name).Gpu(8).Rack(std::string(1, name[0])));

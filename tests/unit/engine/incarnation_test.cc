@@ -49,7 +49,8 @@ class FourOfEight : public GangWorld {
 };
 
 // One of the waiting was bound alone, and the others wherever there was room.
-TEST_CASE("a gang of which nobody runs any more starts again as a whole", "[unit][engine][bug]") {
+TEST_CASE("a gang of which no member runs any more starts again as a whole",
+          "[unit][engine][bug]") {
   FourOfEight w;
   SECTION("all at once") {
     for (const std::string& name : w.ran) FailAndGo(w, name);
@@ -127,7 +128,8 @@ TEST_CASE("a launcher that lives on does not keep its gang started", "[unit][eng
 }
 
 // Found by the fault search: by age the launcher spoke for the gang.
-TEST_CASE("who joins follows the workers, not a launcher that ran ahead", "[unit][engine][bug]") {
+TEST_CASE("a member that joins follows the workers, not a launcher that ran ahead",
+          "[unit][engine][bug]") {
   World w;
   for (const char* name : {"a1", "b1"}) {
     w.Add(MakeNode(name).Gpu(name[0] == 'b' ? 24 : 8).Rack(std::string(1, name[0])));

@@ -95,7 +95,7 @@ TEST_CASE("the room that others are evicted for is not inherited", "[unit][engin
   CHECK(w.Planned("t0").empty());
 }
 
-TEST_CASE("an heir evicts nobody besides", "[unit][engine][bug]") {
+TEST_CASE("an heir evicts no other pod", "[unit][engine][bug]") {
   // `low` is evicted for g; x, of a priority between those of g and of `top`, stays.
   EvictionsWorld w(3);
   w.Add(MakePod("x").Gpu(8).Priority(15).On("n2"));

@@ -118,7 +118,7 @@ TEST_CASE("a gang runs since its first member does", "[unit][engine]") {
   }
 }
 
-TEST_CASE("each job comes of age by itself, for whoever waits", "[unit][engine]") {
+TEST_CASE("each job's minimum run time ends by itself, for all work that waits", "[unit][engine]") {
   Minute w(2);
   w.Run("l0", 0, 0);
   w.Run("l1", 1, 0);
@@ -321,7 +321,7 @@ TEST_CASE("a pod is evicted for a gated one when it comes of age", "[unit][engin
   CHECK(w.LogOf("evict ") == std::vector<std::string>{"evict last for default/pod/p"});
 }
 
-TEST_CASE("without a minimum nobody waits for one", "[unit][engine]") {
+TEST_CASE("without a minimum no work waits for one", "[unit][engine]") {
   GangWorld w(1);
   w.Add(Since(MakePod("low").Gpu(8).On("n0"), w.now()));
   w.Add(MakePod("h").Gpu(8).Gang("h", 1).Gated().Priority(10));

@@ -98,7 +98,7 @@ TEST_CASE("members that the minimum lacks get room together or not at all", "[un
   CHECK(with(13) == 0);
 }
 
-TEST_CASE("nobody ends if one of the members is gone before the evictions are sent",
+TEST_CASE("no pod ends if one of the members is gone before the evictions are sent",
           "[unit][engine][bug]") {
   Lacking w(Queues(12, 16));
   w.HoldEvictions();
@@ -117,7 +117,7 @@ TEST_CASE("nobody ends if one of the members is gone before the evictions are se
   CHECK(w.LogOf("evict ").empty());
 }
 
-TEST_CASE("a gang that others are about to evict evicts nobody", "[unit][engine][bug]") {
+TEST_CASE("a gang that is about to be evicted evicts no pod", "[unit][engine][bug]") {
   auto policy = Queues(8, 16);
   policy.eviction.warning = std::chrono::milliseconds(30'000);
   Lacking w(policy);

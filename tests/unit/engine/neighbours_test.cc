@@ -130,7 +130,7 @@ TEST_CASE("a gated pod wakes when anti-affinity ends", "[unit][engine][bug]") {
   }
 }
 
-TEST_CASE("who does not look at neighbours is left asleep when they come", "[unit][engine]") {
+TEST_CASE("a pod that does not look at neighbours is not woken when they come", "[unit][engine]") {
   Zones w;
   for (const char* node : {"a1", "a2", "b1"}) {
     w.Add(MakePod(std::string("full") + node).Gpu(8).On(node));

@@ -43,7 +43,7 @@ TEST_CASE("a pass that has spent its budget leaves the others to the next", "[un
   for (const char* name : {"a", "b", "c"}) CHECK(w.Planned(name) == "n");
 }
 
-TEST_CASE("nobody is judged before all are in line", "[unit][engine]") {
+TEST_CASE("no workload is judged before all are in line", "[unit][engine]") {
   ShortPasses w;
   w.Add(MakePod("a").Gpu(8).Gated().Priority(1));
   w.Add(MakePod("z").Gpu(8).Gated().Priority(2));  // taken in later, and first
@@ -52,7 +52,7 @@ TEST_CASE("nobody is judged before all are in line", "[unit][engine]") {
   CHECK(w.Planned("a").empty());
 }
 
-TEST_CASE("who comes in the midst of a round takes its turn", "[unit][engine]") {
+TEST_CASE("a workload that comes in the midst of a round takes its turn", "[unit][engine]") {
   ShortPasses w;
   w.Add(MakePod("a").Gpu(8).Gated());
   w.Add(MakePod("b").Gpu(8).Gated());
@@ -151,7 +151,8 @@ TEST_CASE("an engine that expects many pods has room for them", "[unit][engine]"
   CHECK(engine.store().pods().bucket_count() >= 50'000);
 }
 
-TEST_CASE("room that is given back all the time keeps nobody from its turn", "[unit][engine]") {
+TEST_CASE("room that is given back all the time keeps no workload from its turn",
+          "[unit][engine]") {
   ShortPasses w;
   w.Add(MakePod("filler").Gpu(6).On("n"));
   // Of two shapes: what they wait for is not told exactly, so that any room wakes them.
@@ -171,7 +172,8 @@ TEST_CASE("room that is given back all the time keeps nobody from its turn", "[u
   CHECK(w.Planned("z") == "n");
 }
 
-TEST_CASE("kubelets that reject pods all the time keep nobody from its turn", "[unit][engine]") {
+TEST_CASE("kubelets that reject pods all the time keep no workload from its turn",
+          "[unit][engine]") {
   ShortPasses w;
   for (const char* name : {"a", "b", "c", "d"}) w.Add(MakePod(name).Gpu(9).Gated());
   w.Add(MakePod("z").Gpu(1).Gated());
@@ -186,7 +188,7 @@ TEST_CASE("kubelets that reject pods all the time keep nobody from its turn", "[
   CHECK(w.Planned("z") == "n");
 }
 
-TEST_CASE("nobody is evicted for a pod that may only have to wait for its turn", "[unit][engine]") {
+TEST_CASE("no pod is evicted for one that may only have to wait for its turn", "[unit][engine]") {
   ShortPasses w;
   w.Add(MakeNode("full").Gpu(8));
   w.Add(MakePod("victim").Gpu(8).On("full"));

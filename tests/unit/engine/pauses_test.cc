@@ -331,7 +331,7 @@ class GangWithRoom : public EvictionsWorld {
 };
 
 // Such as for a volume claim that does not exist, of which Berth knows nothing.
-TEST_CASE("who was evicted for work that kube-scheduler does not take is not evicted again",
+TEST_CASE("a pod that was evicted for work that kube-scheduler does not take is not evicted again",
           "[unit][engine][bug]") {
   GangWithRoom w;
   REQUIRE(w.Evicted() == 2);

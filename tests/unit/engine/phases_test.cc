@@ -101,7 +101,7 @@ TEST_CASE("a member is reserved while its node is not to be tried", "[unit][engi
 
 // It had come to bind before its gang started; what it did for the first node does not count for
 // the second, where kube-scheduler may refuse it as well.
-TEST_CASE("who came to bind and is refused there begins again on the next node",
+TEST_CASE("a member that came to bind and is refused there begins again on the next node",
           "[unit][engine][bug]") {
   Watched w(2);
   w.Gather(2, 2);

@@ -169,7 +169,8 @@ TEST_CASE("of two that wait for victims the later one is let in first", "[unit][
 
 // u23 in seed 82522 of profile budgets: its victims were still there when it took the room that was
 // planned for a gang.
-TEST_CASE("who waits for victims does not take the room of another plan", "[unit][engine][bug]") {
+TEST_CASE("a pod that waits for victims does not take the room of another plan",
+          "[unit][engine][bug]") {
   World w;
   w.Add(MakeNode("n").Gpu(4));
   w.Start();
@@ -190,7 +191,7 @@ TEST_CASE("who waits for victims does not take the room of another plan", "[unit
 
 // kube-scheduler has heard of the victim's end before us: refused at filter it would preempt once
 // more (gang/loses-no-member-to-preemption on a busy machine).
-TEST_CASE("who comes before the news of its victim's end is held at bind, not at filter",
+TEST_CASE("a pod that comes before the news of its victim's end is held at bind, not at filter",
           "[unit][engine][bug]") {
   SlowVictim w;
   w.Evict();
@@ -306,7 +307,7 @@ TEST_CASE("room for victims does not move out of its quota", "[unit][engine][bug
   CHECK(w.Filter("high", {"n", "n2"}).node() == "n");
 }
 
-TEST_CASE("who waits for quota alone evicts for it", "[unit][engine]") {
+TEST_CASE("a pod that waits for quota alone evicts for it", "[unit][engine]") {
   World w(MakePolicy({MakeQueue("default", {"*"}, 9)}));
   for (const char* node : {"n1", "n2"}) w.Add(MakeNode(node).Gpu(8));
   w.Start();
@@ -401,7 +402,7 @@ TEST_CASE("a gated pod is let go to kube-scheduler where pods of no queue must g
   CHECK(w.engine().Preempt("uid-next", {{"n3", {{"uid-web"}, 0}}}, w.now()).contains("n3"));
 }
 
-TEST_CASE("who would not run after an eviction keeps its gate", "[unit][engine]") {
+TEST_CASE("a pod that would not run after an eviction keeps its gate", "[unit][engine]") {
   Gate w;
   kube::Pod pod = w.High();
   SECTION("no priority above them") { pod = w.High().Priority(0); }

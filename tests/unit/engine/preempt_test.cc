@@ -199,7 +199,8 @@ TEST_CASE("budgets are counted over the victims of one answer", "[unit][engine]"
   if (deletes) CHECK(answer.begin()->second.pdb_violations == 1);
 }
 
-TEST_CASE("whom Berth chooses, and not whom kube-scheduler proposes", "[unit][engine]") {
+TEST_CASE("the victims that Berth chooses, and not the ones that kube-scheduler proposes",
+          "[unit][engine]") {
   Preemption w;
   w.Add(MakePod("v1").Gpu(8).Priority(3).On("n1"));
   w.Add(MakePod("v2").Gpu(8).Priority(2).On("n2"));
@@ -266,7 +267,7 @@ TEST_CASE("a gang on several nodes goes by Berth's own evictions", "[unit][engin
   CHECK(w.Why("p") == "WaitingForVictims");
 }
 
-TEST_CASE("who may not preempt", "[unit][engine]") {
+TEST_CASE("pods that may not preempt", "[unit][engine]") {
   SECTION("a gang member") {
     Preemption w;
     w.Add(MakePod("v").Gpu(8).On("n1"));
@@ -365,7 +366,7 @@ TEST_CASE("asking twice gives the same answer", "[unit][engine]") {
   CHECK(w.UsedGpus() == 24);
 }
 
-TEST_CASE("who asks in vain keeps what was planned", "[unit][engine][bug]") {
+TEST_CASE("a pod that asks in vain keeps what was planned", "[unit][engine][bug]") {
   Preemption w;
   w.Add(MakePod("v2").Gpu(8).Priority(99).On("n2"));
   REQUIRE(w.Filter("p").node() == "n1");

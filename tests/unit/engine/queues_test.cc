@@ -128,7 +128,7 @@ TEST_CASE("a queue waits for the queue above it, and is woken by its sibling", "
   }
 }
 
-TEST_CASE("a move that leaves the queues above over their limit evicts nobody", "[unit][engine]") {
+TEST_CASE("a move that leaves the queues above over their limit evicts no pod", "[unit][engine]") {
   TreeOfQueues w;
   w.AddGang("x", 2, "a");
   w.AddGang("o", 2, "other");
@@ -244,7 +244,8 @@ TEST_CASE("a plan gives way when the queue above it is over its limit", "[unit][
   CHECK(w.UsedGpus() == 0);
 }
 
-TEST_CASE("who waits longer is asked first, even if another one calls", "[unit][engine]") {
+TEST_CASE("the pod that waits longer is judged first, even if another one calls",
+          "[unit][engine]") {
   World w;
   w.Add(MakeNode("n1").Gpu(8));
   w.Add(MakePod("used").Gpu(8).On("n1"));

@@ -271,7 +271,7 @@ class QueueComesBack : public World {
   }
 };
 
-TEST_CASE("a gang that has started keeps its queue, whoever of its members waits",
+TEST_CASE("a gang that has started keeps its queue, whichever of its members waits",
           "[unit][engine][bug]") {
   QueueComesBack w;
   w.AddGang(3, 1);

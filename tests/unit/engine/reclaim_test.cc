@@ -117,7 +117,7 @@ TEST_CASE("work of higher priority inherits what its queue takes back", "[unit][
   }
 }
 
-TEST_CASE("who counted on the quota of pods that stay after all gives its plan up",
+TEST_CASE("work that counted on the quota of pods that stay after all gives its plan up",
           "[unit][engine]") {
   // `a` may have 10 GPUs and has 10: x on n0, and l on n1. b takes x's room for y. z needs l's
   // room, and quota: without l and x it has 4 of 10, without l alone 12.
@@ -363,7 +363,8 @@ TEST_CASE("a mark that a user writes takes nothing from another queue", "[unit][
 // Four nodes of 8 GPUs. Of a gang of four members of `b` two run, one has a place, and one is gone:
 // together that is a job of 24 GPUs, which does not fit beside the 16 that the others are entitled
 // to. Once the member gave its place up, the 16 that run would be a job that does.
-TEST_CASE("floors are those of queues whose members gave their places up", "[unit][engine][bug]") {
+TEST_CASE("floors are the ones of queues whose members gave their places up",
+          "[unit][engine][bug]") {
   World w(MakeBorrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}), MakeQueue("c", {"c"})}));
   for (int i = 0; i < 4; ++i) w.Add(MakeNode(fmt::format("n{}", i)).Gpu(8));
   const auto member = [](int i) {
@@ -384,7 +385,7 @@ TEST_CASE("floors are those of queues whose members gave their places up", "[uni
 }
 
 // Its taint manager deletes the pods of a node that is lost, and nobody ends them.
-TEST_CASE("what ends on a lost node is nobody's share", "[unit][engine][bug]") {
+TEST_CASE("what ends on a lost node is in no queue's share", "[unit][engine][bug]") {
   World w(Reclaim::Queues(8, 8));
   for (const char* node : {"n0", "n1", "n2"}) {
     w.Add(MakeNode(node).Gpu(8));
@@ -402,7 +403,8 @@ TEST_CASE("what ends on a lost node is nobody's share", "[unit][engine][bug]") {
   CHECK(w.Why("y") == "WaitingForVictims");
 }
 
-TEST_CASE("who needs company takes back room beside those that stay", "[unit][engine][bug]") {
+TEST_CASE("a pod with required affinity takes back room beside pods that stay",
+          "[unit][engine][bug]") {
   World w(Reclaim::Queues(8, 8));
   for (int i = 0; i < 4; ++i) {
     if (i % 2 == 0) w.Add(MakeNode(fmt::format("n{}", i / 2)).Gpu(8));
@@ -423,7 +425,8 @@ TEST_CASE("who needs company takes back room beside those that stay", "[unit][en
   CHECK_FALSE(w.NodeOf("y").empty());
 }
 
-TEST_CASE("who waits for the user's cap alone is left in peace", "[unit][engine][bug]") {
+TEST_CASE("a pod that waits for the user's cap alone is not judged again and again",
+          "[unit][engine][bug]") {
   auto policy = MakeBorrowing({MakeQueue("a", {"a"}), MakeQueue("b", {"b"}, -1, 4)});
   policy.queues[1].max_jobs_per_user = 1;
   World w(policy);

@@ -230,7 +230,7 @@ TEST_CASE("a member of a running gang that is refused waits alone", "[unit][engi
 }
 
 // What one pod could not have for its labels says nothing about the next one.
-TEST_CASE("a failure is remembered for those it is true of", "[unit][engine][bug]") {
+TEST_CASE("a failure is remembered for the pods that it is true of", "[unit][engine][bug]") {
   Nodes w(1);
   w.Add(MakePod("hermit").Gpu(1).NotNear("app", "web", "kubernetes.io/hostname").On("n0"));
   w.Add(MakePod("a").Gpu(1).Label("app", "web"));

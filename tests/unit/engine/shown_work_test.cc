@@ -141,7 +141,7 @@ TEST_CASE("autoscaler.show says what is shown", "[unit][engine]") {
   CHECK(w.Shows("z") == of_b);
 }
 
-TEST_CASE("who would start first is shown first", "[unit][engine]") {
+TEST_CASE("the workload that would start first is shown first", "[unit][engine]") {
   Full w(5);
   w.Add(Full::Mine("late"));
   w.Add(Full::Mine("urgent").Priority(10));

@@ -99,7 +99,7 @@ TEST_CASE("a refusal is constant, holds nothing, and names the blocker", "[unit]
   CHECK(w.LogOf("release a node=n1").size() == 1);
 }
 
-TEST_CASE("pods that are nobody's to plan", "[unit][engine]") {
+TEST_CASE("pods that Berth does not plan", "[unit][engine]") {
   TwoNodes w;
   w.Add(MakePod("web").Cpu("1"));
   CHECK(w.Filter("web").keep_all);
@@ -286,7 +286,7 @@ TEST_CASE("unknown pods are judged by the same rules", "[unit][engine]") {
 // --- The planned node is not offered
 // ----------------------------------------------------------------
 
-TEST_CASE("a sample without the planned node: another one, and no hard feelings",
+TEST_CASE("a sample without the planned node: another one, and the planned node is not avoided",
           "[unit][engine]") {
   TwoNodes w;
   w.Add(MakePod("p").Gpu(8));

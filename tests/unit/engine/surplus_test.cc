@@ -257,7 +257,7 @@ TEST_CASE("surplus has the minimum run time of its gang", "[unit][engine]") {
   CHECK(w.Evicted() == Lines{"m1"});
 }
 
-TEST_CASE("a planned place of surplus is given up, and nobody is evicted", "[unit][engine]") {
+TEST_CASE("a planned place of surplus is given up, and no pod is evicted", "[unit][engine]") {
   Surplus w(2);
   w.Add(w.Member(0, 2, 1).Gated());
   w.Tick();

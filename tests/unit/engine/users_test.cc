@@ -52,7 +52,7 @@ class Users : public World {
 
 const Verdict kFull{.reason = ReasonId::kWaitingForQuota, .want = 2, .have = 2, .user = "ann"};
 
-TEST_CASE("a user's job beyond the cap waits, and holds up nobody", "[unit][engine]") {
+TEST_CASE("a user's job beyond the cap waits, and holds up no other job", "[unit][engine]") {
   Users w(Users::Policy(2));
   for (const char* name : {"a1", "a2", "a3"}) w.Add(Users::Of("ann", name));
   w.Add(Users::Of("bob", "b1"));
@@ -105,7 +105,7 @@ TEST_CASE("a user's job beyond the cap waits, and holds up nobody", "[unit][engi
   }
 }
 
-TEST_CASE("what only waits for the cap evicts nobody", "[unit][engine]") {
+TEST_CASE("work that only waits for the cap evicts no pod", "[unit][engine]") {
   Users w(Users::Policy(1), 1);
   w.Add(Users::Of("ann", "low", 4).Gated());
   w.Settle();
@@ -179,7 +179,7 @@ TEST_CASE("a launcher that runs ahead is no job", "[unit][engine]") {
   CHECK(w.Runs("h1"));
 }
 
-TEST_CASE("who has least of a shared queue comes next", "[unit][engine]") {
+TEST_CASE("the user that has least of a shared queue comes next", "[unit][engine]") {
   Users w(Users::Policy(0, config::FairWithin::kUser), 1);
   w.Add(MakePod("full").Gpu(8).Label(kUser, "eve").On("n0"));
   for (int i = 0; i < 4; ++i) w.Add(Users::Of("ann", "a" + std::to_string(i), 2).Created(10 + i));

@@ -30,7 +30,7 @@ class Waiting : public World {
   bool Gated(const std::string& name) { return !pod(name).scheduling_gates.empty(); }
 };
 
-TEST_CASE("who waits for room rests until a node may have it", "[unit][engine]") {
+TEST_CASE("a workload that waits for room rests until a node may have it", "[unit][engine]") {
   Waiting w;
   w.Add(MakePod("p").Gpu(4).Gated());
   w.Tick();
@@ -44,7 +44,7 @@ TEST_CASE("who waits for room rests until a node may have it", "[unit][engine]")
   CHECK(w.Planned("p") == "half");
 }
 
-TEST_CASE("who waits for room is woken by a node", "[unit][engine]") {
+TEST_CASE("a workload that waits for room is woken by a node", "[unit][engine]") {
   Waiting w;
   w.Add(MakePod("p").Gpu(4).Gated().Selector("pool", "x"));
   w.Tick();
@@ -67,7 +67,8 @@ TEST_CASE("who waits for room is woken by a node", "[unit][engine]") {
   }
 }
 
-TEST_CASE("counting that finds room with victims lets nobody like it rest", "[unit][engine][bug]") {
+TEST_CASE("counting that finds room with victims lets no workload like it rest",
+          "[unit][engine][bug]") {
   Waiting w;
   w.Add(MakePod("low").Gpu(1).Priority(0).Queue("q").On("half"));
   for (const char* gang : {"g", "h"}) {
@@ -111,7 +112,7 @@ TEST_CASE("a gang rests until its members are there", "[unit][engine]") {
   CHECK(w.Planned("m0") == "half");
 }
 
-TEST_CASE("who waits for quota rests until its queue has it", "[unit][engine]") {
+TEST_CASE("a workload that waits for quota rests until its queue has it", "[unit][engine]") {
   Waiting w(2);
   w.Add(MakePod("q0").Gpu(1).Queue("q").On("half"));
   w.Add(MakePod("q1").Gpu(1).Queue("q").On("half"));
@@ -130,7 +131,7 @@ TEST_CASE("who waits for quota rests until its queue has it", "[unit][engine]") 
   CHECK_FALSE(w.Planned("p").empty());
 }
 
-TEST_CASE("who waits rests no more under another policy", "[unit][engine]") {
+TEST_CASE("a workload at rest rests no more under another policy", "[unit][engine]") {
   Waiting w(2);
   w.Add(MakePod("p").Gpu(3).Queue("q").Gated());
   w.Tick();
@@ -176,7 +177,7 @@ TEST_CASE("a pod that comes after it and is not bound yet gives its place up", "
   CHECK(w.LogOf("try ").empty());
 }
 
-TEST_CASE("those whose neighbours matter rest where no node has room", "[unit][engine]") {
+TEST_CASE("workloads whose neighbours matter rest where no node has room", "[unit][engine]") {
   Waiting w;
   w.Add(MakePod("p").Gpu(4).Gated().NotNear("app", "x", "kubernetes.io/hostname"));
   w.Tick();
@@ -190,7 +191,7 @@ TEST_CASE("those whose neighbours matter rest where no node has room", "[unit][e
   CHECK(w.Planned("p") == "half");
 }
 
-TEST_CASE("those who wait for neighbours do not rest", "[unit][engine]") {
+TEST_CASE("workloads that wait for neighbours do not rest", "[unit][engine]") {
   Waiting w;
   w.Add(MakePod("p").Gpu(1).Gated().Near("app", "x", "kubernetes.io/hostname"));
   w.Tick();

@@ -64,7 +64,7 @@ TEST_CASE("victims are told, and evicted when their time is over", "[unit][engin
   CHECK(w.Bound(1));
 }
 
-TEST_CASE("nobody is told of an eviction that would be refused", "[unit][engine]") {
+TEST_CASE("no pod is told of an eviction that would be refused", "[unit][engine]") {
   Warnings w;
   w.Protect("l1");
   w.GatherHigh();
@@ -105,7 +105,7 @@ TEST_CASE("room that is too little changes nothing", "[unit][engine]") {
   CHECK(w.LogOf("evict ").size() == 2);
 }
 
-TEST_CASE("who ends by itself meanwhile is not evicted", "[unit][engine]") {
+TEST_CASE("a pod that ends by itself meanwhile is not evicted", "[unit][engine]") {
   Warnings w;
   w.GatherHigh();
   for (const char* pod : {"l0", "l1"}) w.Delete(pod);
@@ -176,7 +176,7 @@ TEST_CASE("a new process does not believe a time that is long over", "[unit][eng
   CHECK(w.LogOf("evict ").size() == 2);
 }
 
-TEST_CASE("a new process withdraws what nobody needs", "[unit][engine]") {
+TEST_CASE("a new process withdraws warnings that no work needs", "[unit][engine]") {
   Warnings w;
   w.Change("l0", [](kube::Pod& pod) { pod.meta.annotations["berth.dev/eviction-time"] = "soon"; });
   w.Restart();
@@ -185,7 +185,7 @@ TEST_CASE("a new process withdraws what nobody needs", "[unit][engine]") {
   CHECK_FALSE(w.IsMarked("l0"));
 }
 
-TEST_CASE("who was warned goes before who was not", "[unit][engine]") {
+TEST_CASE("pods that were warned go before pods that were not", "[unit][engine]") {
   Warnings w(3);
   for (const char* pod : {"l0", "l1"}) w.Delete(pod);
   w.Advance(1'000);
@@ -203,7 +203,7 @@ TEST_CASE("who was warned goes before who was not", "[unit][engine]") {
   CHECK(w.LogOf("evict ") == Lines{"evict a for default/pod/high"});
 }
 
-TEST_CASE("who comes to a gang after its warning has no more time than the others",
+TEST_CASE("a member that comes after its gang's warning has no more time than the others",
           "[unit][engine][bug]") {
   Warnings w(3);
   w.Add(MakePod("x").Gpu(8).Priority(99).On("n2"));
@@ -234,7 +234,8 @@ TEST_CASE("a plan ends when all of its members have gone", "[unit][engine][bug]"
   CHECK(w.LogOf("evict ").empty());
 }
 
-TEST_CASE("one of many who ends by itself leaves the others their time", "[unit][engine][bug]") {
+TEST_CASE("one of many victims that ends by itself leaves the others their time",
+          "[unit][engine][bug]") {
   Warnings w;
   w.GatherHigh();
   w.Advance(290'000);
@@ -244,7 +245,7 @@ TEST_CASE("one of many who ends by itself leaves the others their time", "[unit]
   CHECK(w.LogOf("evict l1").size() == 1);
 }
 
-TEST_CASE("who needs a warning may have a pause", "[unit][engine][bug]") {
+TEST_CASE("work that needs a warning may have a pause", "[unit][engine][bug]") {
   Warnings w;
   SECTION("after a restart, for more members of an elastic gang") {
     for (int i = 0; i < 2; ++i) w.Add(w.Member(i, 4, 2).Gated().Priority(10));
@@ -268,7 +269,7 @@ TEST_CASE("who needs a warning may have a pause", "[unit][engine][bug]") {
   CHECK(w.LogOf("event l0 EvictionWithdrawn").empty());
 }
 
-TEST_CASE("an edit takes no time from those who were told", "[unit][engine]") {
+TEST_CASE("an edit takes no time from pods that were told", "[unit][engine]") {
   Warnings w;
   w.GatherHigh();
   w.Advance(100'000);
@@ -294,7 +295,7 @@ TEST_CASE("a plan whose victims have ended by themselves is like any other",
   CHECK(w.Why("m0") == "Starting");
 }
 
-TEST_CASE("kube-scheduler evicts nobody who must be warned", "[unit][engine]") {
+TEST_CASE("kube-scheduler evicts no pod that must be warned", "[unit][engine]") {
   Warnings w;
   for (const char* pod : {"l0", "l1"}) w.Delete(pod);
   w.Advance(1'000);

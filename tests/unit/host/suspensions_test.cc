@@ -110,7 +110,7 @@ TEST_CASE_METHOD(SuspensionsTest, "a pod that has just succeeded is waited for t
   }
 }
 
-TEST_CASE_METHOD(SuspensionsTest, "without the right to read Jobs nobody tries for a while",
+TEST_CASE_METHOD(SuspensionsTest, "without the right to read Jobs none is suspended for a while",
                  "[unit]") {
   Begin();
   Orders();

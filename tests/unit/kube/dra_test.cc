@@ -156,7 +156,7 @@ ResourceClaim Claim(const std::string& uid, const std::string& pool,
   return claim;
 }
 
-TEST_CASE("a node has what its pools publish and nobody claimed", "[unit][kube]") {
+TEST_CASE("a node has what its pools publish and no claim has", "[unit][kube]") {
   DraCounts counts;
   CHECK(counts.Upsert(Slice("s", "n1", 0, 4)) == Nodes{"n1"});
   CHECK(counts.Of("n1").empty());  // no class says what they are

@@ -74,7 +74,7 @@ TEST_CASE("signs, bare points and leading zeros are allowed", "[unit][kube]") {
   });
 }
 
-TEST_CASE("whoever asks for something gets something: rests round up", "[unit][kube]") {
+TEST_CASE("a fraction of the smallest unit is rounded up", "[unit][kube]") {
   Check({
       {"1n", 1, 1},     // 10^-9
       {"1u", 1, 1},     // 10^-6

@@ -203,7 +203,7 @@ TEST_CASE("the first taint that keeps a pod away", "[unit][kube]") {
   CHECK(FindUntoleratedTaint({gpu, broken}, taints) == nullptr);
 }
 
-TEST_CASE("a cordoned node takes who tolerates that", "[unit][kube]") {
+TEST_CASE("a cordoned node takes pods that tolerate that", "[unit][kube]") {
   const std::string key = "node.kubernetes.io/unschedulable";
   CHECK_FALSE(ToleratesUnschedulable({}));
   CHECK(ToleratesUnschedulable({Tolerate(key, true, "", TaintEffect::kNoSchedule)}));

@@ -125,7 +125,8 @@ TEST_CASE("for a fair share nothing is exchanged among equals", "[unit][policy]"
   CHECK(t.ClaimFor("a", t.Waiting("a", 4), {lost}) == Claim::kFairShare);
 }
 
-TEST_CASE("out of reach is who would lose by no claim, whoever else loses", "[unit][policy]") {
+TEST_CASE("out of reach is a queue that would lose by no claim, whichever others lose",
+          "[unit][policy]") {
   ClaimsTest t({{"d", 8, "", 0}, {"a", 4, "d"}, {"b", 0, "d"}, {"c", 0}});
   const PodInfo* borrowed = t.Running("b", 4);
   const PodInfo* other = t.Running("c", 8);
@@ -142,7 +143,7 @@ TEST_CASE("out of reach is who would lose by no claim, whoever else loses", "[un
   CHECK(t.ClaimFor("a", waiting, {borrowed, other}) != Claim::kNone);
 }
 
-TEST_CASE("nobody is taken below the larger of quota and fair share", "[unit][policy]") {
+TEST_CASE("no queue is taken below the larger of quota and fair share", "[unit][policy]") {
   ClaimsTest t({{"a", 6, "", 0}, {"b", 10, "", 0}});
   const PodInfo* four = t.Running("a", 4);
   const PodInfo* two = t.Running("a", 2);
@@ -230,6 +231,7 @@ struct FlavoredClaims : ClaimsTest {
     int h100 = 0;
     int a100 = 0;
     int total = -1;
+    std::int64_t weight = 1'000;
   };
   explicit FlavoredClaims(const std::vector<Row>& rows) : ClaimsTest(PolicyWith(rows)) {
     Node(MakeNode("h").Gpu(16).Label("gpu", "h100"));
@@ -244,6 +246,7 @@ struct FlavoredClaims : ClaimsTest {
         if (gpus == 0) continue;
         queue.quotas.push_back({.flavor = flavor, .quota = {{"nvidia.com/gpu", gpus * 1'000}}});
       }
+      queue.weight = row.weight;
       queues.push_back(queue);
     }
     config::PolicyConfiguration policy = MakePolicy(queues);
@@ -273,12 +276,12 @@ TEST_CASE("what is promised of a flavor is claimed on its nodes", "[unit][policy
   CHECK(t.ClaimOn("h", "b", 9, {lent}) == Claim::kNone);
   // What a has of h100 is no part of the 8 that it is promised of a100.
   CHECK(t.Straddlers("b", {lent}) == 0);
-  CHECK(t.For("b").Excess(t.store.FindQueue("a")) == 16'000);
+  CHECK(t.For("b").Excess(t.store.FindQueue("a")) == 8'000);  // its fair share is 16, so 8 beyond
   CHECK(t.For("b").Lacks());
 }
 
 TEST_CASE("what is promised of a flavor is not taken", "[unit][policy]") {
-  FlavoredClaims t({{.name = "a", .h100 = 4}, {.name = "b", .h100 = 12}});
+  FlavoredClaims t({{.name = "a", .h100 = 4, .weight = 0}, {.name = "b", .h100 = 12}});
   const PodInfo* first = t.RunningOn("h", "a", 4);
   const PodInfo* second = t.RunningOn("h", "a", 4);
   CHECK(t.ClaimOn("h", "b", 4, {first}) == Claim::kQuota);

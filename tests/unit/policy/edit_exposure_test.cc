@@ -153,7 +153,7 @@ TEST_CASE("a department's quota counts as its teams' do, and not twice", "[unit]
   }
 }
 
-TEST_CASE("nobody loses anything where nothing is taken back", "[unit][policy]") {
+TEST_CASE("no queue loses anything where nothing is taken back", "[unit][policy]") {
   std::vector<Team> typo = kFlat;
   typo[0].quota = 8;
   PolicyConfiguration next = PolicyOf(typo);
@@ -270,7 +270,7 @@ TEST_CASE("a queue that begins to take back exposes what it lacks, as far as oth
   }
 }
 
-TEST_CASE("queues are named, who loses most first", "[unit][policy]") {
+TEST_CASE("queues are named, the one that loses most first", "[unit][policy]") {
   const std::vector<Team> now{{.name = "a", .quota = 10, .runs = 10},
                               {.name = "b", .quota = 20, .runs = 20}};
   const auto exposure = ExposureOf(TreeOf(now), {"nvidia.com/gpu"}, PolicyOf(now),

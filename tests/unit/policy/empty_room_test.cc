@@ -100,7 +100,7 @@ TEST_CASE("whole-node pods count with the smallest nodes that match", "[unit][po
   CHECK(gpus(2) == std::vector<std::int64_t>{2, 2});
 }
 
-TEST_CASE("nodes that change name those whose answer is another one", "[unit][policy]") {
+TEST_CASE("nodes that change name the workloads whose answer is another one", "[unit][policy]") {
   EmptyRoomTest t;
   t.Node(MakeNode("n0").Gpu(8));
   t.Node(MakeNode("n1").Gpu(8));
@@ -172,7 +172,7 @@ struct TwoAskers : EmptyRoomTest {
   const PodInfo& b = Pod(MakePod("b").Gpu(8));
 };
 
-TEST_CASE("who has forgotten is not named", "[unit][policy]") {
+TEST_CASE("a workload that is forgotten is not named", "[unit][policy]") {
   TwoAskers t;
   const PodInfo& a = t.a;
   const PodInfo& b = t.b;
@@ -186,7 +186,7 @@ TEST_CASE("who has forgotten is not named", "[unit][policy]") {
   CHECK(t.Ask(b, 2) == EmptyFit::kTooFew);
 }
 
-TEST_CASE("after another policy nobody is named until they ask again", "[unit][policy]") {
+TEST_CASE("after another policy no workload is named until it asks again", "[unit][policy]") {
   TwoAskers t;
   const PodInfo& a = t.a;
   const PodInfo& b = t.b;
@@ -260,7 +260,8 @@ TEST_CASE("a gang is demand if its minimum could be placed", "[unit][policy]") {
   CHECK_FALSE(t.IsDemand("incomplete0"));
 }
 
-TEST_CASE("of more members than announced, those count that nodes could take", "[unit][policy]") {
+TEST_CASE("of more members than announced, the ones count that nodes could take",
+          "[unit][policy]") {
   EmptyRoomTest t;
   t.Node(MakeNode("n0").Gpu(8));
   t.Pod(MakePod("g0").Gpu(9).Gang("g", 2).Gated().Rank(0));

@@ -209,7 +209,7 @@ TEST_CASE("the example of docs/queues.md", "[unit][policy]") {
           {10, 7, 3, 3, 3}}});
 }
 
-TEST_CASE("what queues keep for themselves is nobody else's share", "[unit][policy]") {
+TEST_CASE("what queues keep for themselves is in no other queue's share", "[unit][policy]") {
   Check({
       // a keeps 5 of 8 and wants nothing.
       {"all of it idle", 16, {{"a", "", 8, {}, 1, -1, 5}, {"b", "", 0, {{1, 99}}}}, {0, 11}},

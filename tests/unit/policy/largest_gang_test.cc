@@ -115,7 +115,7 @@ TEST_CASE("sizes are counted in parts, between which pods come and go", "[unit][
   CHECK(sizes == std::vector<std::int64_t>{1, 2, 3, 4, 5, 8});
 }
 
-TEST_CASE("the most frequent shape stands for its size", "[unit][policy]") {
+TEST_CASE("the most frequent shape represents its size", "[unit][policy]") {
   Planning t;
   t.Node(MakeNode("n").Gpu(8).Cpu(16));
   t.Pod(MakePod("a").Gpu(1).Cpu("8"));

@@ -74,7 +74,8 @@ TEST_CASE("anti-affinity of planned and removed pods", "[unit][policy]") {
 }
 
 // The overlay's own pods count, not only those in the ledger.
-TEST_CASE("a hermit in the overlay matters to those after it", "[unit][policy][bug]") {
+TEST_CASE("a pod with anti-affinity in the overlay matters to the pods after it",
+          "[unit][policy][bug]") {
   Zones t;
   auto& hermit = t.Pod(MakePod("hermit").Gpu(1).NotNear("app", "web", "zone"));
   auto& web = t.Pod(MakePod("p").Gpu(1).Label("app", "web"));
@@ -193,7 +194,7 @@ TEST_CASE("members that are alike share what was counted", "[unit][policy]") {
   }
 }
 
-TEST_CASE("who may open a node to whom", "[unit][policy]") {
+TEST_CASE("which pod may open a node to which", "[unit][policy]") {
   Zones t;
   auto& db = t.Pod(MakePod("db").Label("app", "db").On("a1"));
   auto& web = t.Pod(MakePod("web").Label("app", "web").On("a1"));
@@ -207,7 +208,7 @@ TEST_CASE("who may open a node to whom", "[unit][policy]") {
   CHECK_FALSE(MayOpenNode(apart, db, t.store));
 }
 
-TEST_CASE("spread: who is counted", "[unit][policy]") {
+TEST_CASE("spread: which pods are counted", "[unit][policy]") {
   Zones t;
   t.Pod(MakePod("x1").Label("app", "x").On("a1"));
   SECTION("terminating pods are not") {

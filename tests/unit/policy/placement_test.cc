@@ -135,7 +135,7 @@ TEST_CASE("members without devices are placed last", "[unit][policy][bug]") {
   CHECK(t.Place({spread("launcher"), spread("w1").Gpu(4)}).size() == 2);
 }
 
-TEST_CASE("nobody asked: still close together", "[unit][policy]") {
+TEST_CASE("without a required or preferred level: still close together", "[unit][policy]") {
   Racks t;
   SECTION("on one node if that is enough") {
     CHECK(Distinct(t.Place(Members("m", 2, MakePod("").Gpu(4)))).size() == 1);

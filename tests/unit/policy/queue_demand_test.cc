@@ -81,7 +81,7 @@ TEST_CASE("what a gang holds counts, and what its minimum lacks", "[unit][policy
   CHECK(t.Jobs() == Sizes{3, 3, 6, 8});
 }
 
-TEST_CASE("members that give their places up count as those that wait", "[unit][policy]") {
+TEST_CASE("members that give their places up count like waiting members", "[unit][policy]") {
   DemandTest t;
   t.Gang("g", 2, 4, 2, 4, 4);
   t.Gang("h", 3, 2, 2, 2, 2);
@@ -188,7 +188,7 @@ TEST_CASE("the tree has what the policy says of the queues", "[unit][policy]") {
   CHECK(tree.pool == DeviceAmounts{64'000});
 }
 
-TEST_CASE("of a user's jobs those are demand that the cap leaves", "[unit][policy]") {
+TEST_CASE("of a user's jobs as many are demand as the cap leaves", "[unit][policy]") {
   auto policy = MakePolicy({MakeQueue("a", {"default"})});
   policy.queues[0].max_jobs_per_user = 3;
   DemandTest t(policy);

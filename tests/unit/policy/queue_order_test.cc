@@ -76,7 +76,8 @@ void CheckRows(const std::vector<Row>& rows) {
   }
 }
 
-TEST_CASE("claims within quota come first, then who has least beyond it", "[unit][policy]") {
+TEST_CASE("claims within quota come first, then the queue that has least beyond it",
+          "[unit][policy]") {
   CheckRows({
       {"within quota, to the last GPU", {4, 3, 1}, {-1, 0, 1}, 1},
       {"one more is beyond it", {4, 3, 2}, {-1, 0, 1}, 0},
@@ -112,7 +113,7 @@ TEST_CASE("with a half-life the past counts as much as the present", "[unit][pol
 }
 
 // quota, used, wants, weight, priority, past, share
-TEST_CASE("who would lose the room by a fair share yields", "[unit][policy]") {
+TEST_CASE("a queue that would lose the room by a fair share yields", "[unit][policy]") {
   const auto yields = [](const Asker& a, const Asker& b) {
     const OrderTest t(a, b);
     return Yields(t.first, t.second);
@@ -126,7 +127,7 @@ TEST_CASE("who would lose the room by a fair share yields", "[unit][policy]") {
   CHECK_FALSE(yields({-1, 4, 1}, {-1, 3, 1}));                          // without a half-life
 }
 
-TEST_CASE("without borrowing all queues stand alike", "[unit][policy]") {
+TEST_CASE("without borrowing all queues rank equal", "[unit][policy]") {
   const OrderTest t({4, 4, 2, 1, 0}, {8, 0, 1, 3, 5}, /*borrowing=*/false);
   CHECK(t.first == t.second);
 }

@@ -292,7 +292,7 @@ TEST_CASE("what a decision takes and gives back counts along the path", "[unit][
   CHECK(left(view) == std::vector<std::int64_t>{5, 2 - 3 + 5, 12 - 3 + 5});
 }
 
-TEST_CASE("who moves to a sibling gives back to the queues above both", "[unit][policy]") {
+TEST_CASE("a pod that moves to a sibling gives back to the queues above both", "[unit][policy]") {
   TreeTest t;
   const PodInfo& moving = t.Pod(MakePod("m").Gpu(2).Queue("b"));
   t.store.SetCharge(moving, t.node("n"), Charge::kPlanned);  // team is full
@@ -438,7 +438,7 @@ TEST_CASE("whole-node pods go where their queue can pay", "[unit][policy]") {
   CHECK_FALSE(PayableNodes(QuotaView(t.store), kQueue, t.Waiting({1})));
 }
 
-TEST_CASE("a queue is over its cap for those who take of it", "[unit][policy]") {
+TEST_CASE("a queue is over its cap for pods that take of it", "[unit][policy]") {
   QuotaTest t;
   const PodInfo& takes = t.Running("r", 8);
   const PodInfo& none = t.Running("cpu", 0);

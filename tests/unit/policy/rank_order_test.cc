@@ -147,7 +147,7 @@ TEST_CASE("one member for each host: still in the order of the tree", "[unit][po
 }
 
 // Members differ in a label alone. In the order of the tree the second would come to the guard.
-TEST_CASE("nobody is dealt a node that would not let him in", "[unit][policy]") {
+TEST_CASE("no member gets a node that does not admit it", "[unit][policy]") {
   Planning t;
   for (const char* name : {"a", "b"}) t.Node(MakeNode(name).Gpu(4).Block("b").Rack("r"));
   const std::string guarded = t.rank("a") == 1 ? "a" : "b";

@@ -155,7 +155,7 @@ TEST_CASE("verdicts of members that are alike", "[unit][policy]") {
   }
 }
 
-TEST_CASE("an empty cluster matches nobody", "[unit][policy]") {
+TEST_CASE("an empty cluster matches no pod", "[unit][policy]") {
   Planning t;
   CHECK(t.Place(t.Request({MakePod("p").Gpu(1)})).verdict.reason == ReasonId::kNoMatchingNodes);
 }

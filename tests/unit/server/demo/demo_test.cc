@@ -104,7 +104,7 @@ AuditedPod JobPod(const std::string& queue, const std::string& name, std::int32_
           .gpus = gpus};
 }
 
-TEST_CASE("the auditor sees who may not be evicted inside a queue", "[demo]") {
+TEST_CASE("the auditor sees which pods may not be evicted inside a queue", "[demo]") {
   Audited a;
   a.auditor.AddPod(JobPod("q", "low", 0, 8));
   a.auditor.AddPod(JobPod("q", "equal", 0, 8));

@@ -95,7 +95,7 @@ TEST_CASE("a lender takes its quota back, and both read why", "[demo]") {
   CHECK(t.world->auditor().violations().empty());
 }
 
-TEST_CASE("who got room, and is evicted later, is told of both", "[demo]") {
+TEST_CASE("a pod that got room, and is evicted later, is told of both", "[demo]") {
   const DemoJob low{.name = "low", .team = "a"};
   const DemoJob high{.name = "high", .team = "a"};
   const DemoJob other{.name = "other", .team = "b"};

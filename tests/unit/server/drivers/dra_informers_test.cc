@@ -85,7 +85,7 @@ TEST_CASE("DRA is not served, or not to us: nothing to wait for", "[host]") {
   }
 }
 
-TEST_CASE("published devices, less those that somebody claimed", "[host]") {
+TEST_CASE("published devices, less the claimed ones", "[host]") {
   const bool node_first = GENERATE(true, false);
   INFO(node_first);
   Bed bed(200);

@@ -98,5 +98,61 @@ TEST_CASE("an edit that changes nothing is not held where quotas are of single f
   CHECK_THAT(Held(world, policy), Catch::StartsWith("held: 65 devices"));
 }
 
+/// As RunLabs, on nodes that are full of them; they run for a second.
+void RunYoungLabs(World& world) {
+  for (int i = 0; i < 9; ++i) world.Add(MakeNode(fmt::format("n{}", i)).Gpu(8));
+  for (int i = 0; i < 72; ++i) {
+    kube::Pod pod = MakePod(fmt::format("p{}", i)).Ns("labs").Gpu(1).On(fmt::format("n{}", i / 8));
+    pod.pod_scheduled = kube::PodScheduled{
+        .status = true, .reason = {}, .message = {}, .since = world.now() - 1'000};
+    world.Add(pod);
+  }
+}
+
+TEST_CASE("an edit that lets lower work be evicted inside its queue is held", "[policy]") {
+  std::vector<config::Queue> queues = kQueues;
+  queues[0].preemption.within = config::Within::kNever;
+  World world(PolicyOf(queues));
+  const int waits = GENERATE(64, 65);
+  for (int i = 0; i < waits; ++i) {
+    world.Add(MakePod(fmt::format("w{}", i)).Ns("labs").Gpu(1).Priority(5).Gated());
+  }
+  RunYoungLabs(world);
+  world.Start();
+  CHECK(Held(world, PolicyOf(queues)).empty());
+  queues[0].preemption.within = config::Within::kLower;
+  // No more is evicted than what waits asks for.
+  CHECK(Held(world, PolicyOf(queues)).empty() == (waits == 64));
+}
+
+TEST_CASE("an edit that shortens minRunTime is held for what is of age then", "[policy]") {
+  using namespace std::chrono_literals;
+  std::vector<config::Queue> queues = kQueues;
+  queues[0] = MakeQueue("a", {"labs"});
+  queues[0].min_run_time = 1h;
+  World world(PolicyOf(queues));
+  for (int i = 0; i < 96; ++i) {
+    world.Add(MakePod(fmt::format("w{}", i)).Ns("other").Gpu(1).Gated());
+  }
+  RunYoungLabs(world);
+  world.Start();
+  queues[0].min_run_time = 10s;  // they have run for less
+  CHECK(Held(world, PolicyOf(queues)).empty());
+  queues[0].min_run_time = 0s;
+  CHECK_THAT(Held(world, PolicyOf(queues)), Catch::StartsWith("held: 72 devices"));
+  SECTION("but not for what the queue may keep") {
+    queues[0].quota = {{"nvidia.com/gpu", 8'000}};
+    std::vector<config::Queue> now = queues;
+    now[0].min_run_time = 1h;
+    World other(PolicyOf(now));
+    for (int i = 0; i < 96; ++i) {
+      other.Add(MakePod(fmt::format("w{}", i)).Ns("other").Gpu(1).Gated());
+    }
+    RunYoungLabs(other);
+    other.Start();
+    CHECK(Held(other, PolicyOf(queues)).empty());  // 64 of 72
+  }
+}
+
 }  // namespace
 }  // namespace berth::server

@@ -110,7 +110,31 @@ TEST_CASE("queues say what they borrowed, lent and are entitled to", "[views]") 
         "are entitled to use: queue a by 2. Its queue takes nothing back (preemption.reclaim).");
   CHECK(why("default", "wa3") ==
         "Its queue uses 12 nvidia.com/gpu, has a quota of 4 and a fair share of 10. No other queue "
-        "uses more than it is entitled to.");
+        "uses more than it is entitled to. In use elsewhere: queue b 4.");
+}
+
+// 8 GPUs: 3 of lower priority are not preemptible, 4 run for less than the minRunTime.
+TEST_CASE("why says what is not to be evicted", "[views]") {
+  config::Queue queue = MakeQueue("a", {"default"});
+  queue.min_run_time = std::chrono::hours(1);
+  World world(MakePolicy({queue}));
+  world.Add(MakeNode("n1").Gpu(8));
+  for (int i = 0; i < 8; ++i) {
+    auto pod = MakePod("a" + std::to_string(i)).Gpu(1);
+    if (i < 3) pod.Label("berth.dev/preemptible", "false");
+    kube::Pod runs = pod.On("n1");
+    const auto since = world.now() - (i < 7 ? 1'000 : 7'200'000);
+    runs.pod_scheduled =
+        kube::PodScheduled{.status = true, .reason = {}, .message = {}, .since = since};
+    world.Add(runs);
+  }
+  world.Add(MakePod("w").Gpu(8).Priority(5).Gated());
+  world.Start();
+  const Json json = Json::parse(WhyJson(world.engine(), "default", "w", world.now()));
+  CHECK_THAT(
+      json["message"].get<std::string>(),
+      Catch::EndsWith(" Not to be evicted for it yet, or at all: 3 that are not preemptible, "
+                      "and 4 that have not run for the minRunTime of their queue."));
 }
 
 // 8 GPUs, all in use by a within its quota of 8; b is promised 4 more.
@@ -132,7 +156,7 @@ TEST_CASE("why says that the quotas promise more than the nodes have", "[views]"
       message.substr(message.find("Its queue uses")) ==
       (takes
            ? "Its queue uses 0 nvidia.com/gpu, has a quota of 4 and a fair share of 1. No other "
-             "queue uses more than it is entitled to."
+             "queue uses more than it is entitled to. In use elsewhere: queue a 8."
            : "Its queue uses 0 nvidia.com/gpu, and has a quota of 4. Its queue takes nothing back "
              "(preemption.reclaim).") +
           std::string(" All quotas together promise 12 of nvidia.com/gpu; the nodes have 8."));
@@ -226,7 +250,7 @@ TEST_CASE("what a queue uses of single flavors, and for non-preemptible work", "
 }
 
 // Queue `a` is full. A tenant is told of its own first pod, which is third in line.
-TEST_CASE("queues say who is next in line", "[views]") {
+TEST_CASE("queues say which job is next in line", "[views]") {
   World world(MakePolicy({MakeQueue("a", {"default", "lab"}, 8), MakeQueue("b", {"other"})}));
   world.Add(MakeNode("n1").Gpu(8));
   world.Add(MakePod("runs").Gpu(8).Priority(20).On("n1"));
@@ -249,7 +273,7 @@ TEST_CASE("queues say who is next in line", "[views]") {
   CHECK_FALSE(next("", true)[1].contains("next"));
 }
 
-TEST_CASE("what can never be placed is nobody's share", "[views]") {
+TEST_CASE("what can never be placed is in no queue's share", "[views]") {
   World world(MakePolicy({MakeQueue("a", {"default"})}));
   world.Add(MakeNode("n1").Gpu(8));
   world.Add(MakeNode("n2").Gpu(8));

@@ -189,7 +189,7 @@ TEST_CASE("no node is cordoned for pods that tolerate it", "[variants]") {
   CHECK(varied.error() == "its pods may use cordoned nodes");
 }
 
-TEST_CASE("an idle queue stands beside the others at every height", "[variants]") {
+TEST_CASE("an idle queue is added beside the others at every level", "[variants]") {
   const Scenario s = Made("idle-queue", Decoded(kTwoQueues));
   REQUIRE(s.policy.queues.size() == 5);
   for (const std::size_t i : {0U, 1U}) {

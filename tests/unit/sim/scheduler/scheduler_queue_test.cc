@@ -75,7 +75,7 @@ TEST_CASE_METHOD(QueueTest, "a refused pod sleeps until an event, then is tried 
   CHECK(Pop() == "p");
 }
 
-TEST_CASE_METHOD(QueueTest, "who was refused by plugins alone wakes when room may come",
+TEST_CASE_METHOD(QueueTest, "a pod that plugins alone refused wakes when room may come",
                  "[unit][sim]") {
   Add(MakePod("p"));
   REQUIRE(Pop() == "p");
@@ -105,7 +105,7 @@ TEST_CASE_METHOD(QueueTest, "its own update during the attempt is not lost, nor 
   CHECK(Pop() == "p");
 }
 
-TEST_CASE_METHOD(QueueTest, "its own update wakes whom the extender refused, and nobody else",
+TEST_CASE_METHOD(QueueTest, "its own update wakes a pod that the extender refused, and no other",
                  "[unit][sim]") {
   const auto [rejector, woken] = GENERATE(table<Rejector, std::string>(
       {{kExtender, "p"}, {kNodeResourcesFit, ""}, {kTaintToleration, ""}, {kNodeAffinity, ""}}));
@@ -116,7 +116,7 @@ TEST_CASE_METHOD(QueueTest, "its own update wakes whom the extender refused, and
   CHECK(Pop() == woken);
 }
 
-TEST_CASE_METHOD(QueueTest, "a node wakes whom it may help", "[unit][sim]") {
+TEST_CASE_METHOD(QueueTest, "a node wakes the pods that it may help", "[unit][sim]") {
   const auto big = MakePod("p").Cpu("8").Tolerate("t").Selector("zone", "a");
   const auto wakes = [&](Rejector rejector, const kube::Node* before, const kube::Node& after) {
     Add(big);
@@ -170,7 +170,8 @@ TEST_CASE_METHOD(QueueTest, "the gates' end does not renew a pod's place in line
   CHECK(Pop() == "young");
 }
 
-TEST_CASE_METHOD(QueueTest, "whose backoff ends in the same second go by priority", "[unit][sim]") {
+TEST_CASE_METHOD(QueueTest, "pods whose backoff ends in the same second go by priority",
+                 "[unit][sim]") {
   Add(MakePod("low"));
   REQUIRE(Pop() == "low");
   queue.Failed("uid-low", kNodeResourcesFit);
@@ -217,7 +218,7 @@ TEST_CASE_METHOD(QueueTest, "a failed attempt refreshes the timestamp: it loses 
   CHECK(Pop() == "first");
 }
 
-TEST_CASE_METHOD(QueueTest, "who sleeps for five minutes is tried anyway", "[unit][sim]") {
+TEST_CASE_METHOD(QueueTest, "a pod that sleeps for five minutes is tried anyway", "[unit][sim]") {
   Add(MakePod("p"));
   REQUIRE(Pop() == "p");
   queue.Failed("uid-p", kExtender);
