@@ -151,7 +151,7 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
                        object.phase == kube::PodPhase::kFailed;
   if (!fresh && leaving) {
     LogEnd(*known, now);
-    NoteEnd(*known, now);
+    if (!known->terminating()) NoteEnd(*known, now);
   }
   NoticeRejection(object, now);
   const bool was_leaving = !fresh && known->terminating();

@@ -426,6 +426,7 @@ class Engine : private cluster::StoreListener {
   // eviction_holds.cc
   void NoteEnd(const cluster::PodInfo& pod, TimePoint now);
   bool PodsEnd(TimePoint now) const;
+  bool RoomComes(TimePoint now) const;
   bool WaitsForEnds(const cluster::Workload& workload, TimePoint now);
   bool LeavesRoomThatComes(const cluster::Workload& workload,
                            const std::vector<const cluster::PodInfo*>& pods, TimePoint now);

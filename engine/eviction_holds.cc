@@ -25,8 +25,10 @@ constexpr TimePoint kLookAgainAfter = 60'000;
 /// deleted before, nor evicted by kube-scheduler. A launcher without devices counts, too: its gang
 /// may follow, which until then seems to lack a member.
 void Engine::NoteEnd(const PodInfo& pod, TimePoint now) {
-  const bool concerned = pod.shape->asks_device || (pod.workload != nullptr && pod.workload->gang);
-  if (!pod.bound() || !concerned || !states_.At(pod).victim_of.empty()) return;
+  const bool launches =
+      pod.workload != nullptr && pod.workload->gang && pod.workload->AsksDevices();
+  if (!pod.bound() || !(pod.shape->asks_device || launches)) return;
+  if (!states_.At(pod).victim_of.empty()) return;
   room_came_at_ = now;
   if (pod.terminating()) return;
   const bool by_scheduler = std::ranges::any_of(awaiting_, [&](const Workload* workload) {
@@ -34,6 +36,8 @@ void Engine::NoteEnd(const PodInfo& pod, TimePoint now) {
   });
   if (!by_scheduler) pod_ended_at_ = now;
 }
+
+bool Engine::RoomComes(TimePoint now) const { return now < room_came_at_ + options_.pods_end; }
 
 bool Engine::PodsEnd(TimePoint now) const { return now < pod_ended_at_ + options_.pods_end; }
 
@@ -60,15 +64,15 @@ bool Engine::WaitsForEnds(const Workload& workload, TimePoint now) {
 /// in a moment.
 bool Engine::LeavesRoomThatComes(const Workload& workload, const std::vector<const PodInfo*>& pods,
                                  TimePoint now) {
-  if (now >= room_came_at_ + options_.pods_end || !store_.policy().borrowing) return false;
+  if (!RoomComes(now) || !store_.policy().borrowing) return false;
   if (workload.queue == cluster::kNoQueue) return false;
-  if (!OthersLack(Now(now), workload, pods, /*within_quota=*/true)) return false;
   const Turn turn = TurnOf(workload, store_, states_.At(workload));
   if (!policy::GoesBeyondQuota(store_, workload.queue, turn.wants)) return false;
+  if (!OthersLack(Now(now), workload, pods, /*within_quota=*/true)) return false;
   WorkloadState& state = states_[workload];
   const TimePoint most = 3 * options_.pods_end;
-  if (state.evicts_at_most + most < now) state.evicts_at_most = now + most;
-  const TimePoint until = std::min(room_came_at_ + options_.pods_end, state.evicts_at_most);
+  if (state.starts_at_most + most < now) state.starts_at_most = now + most;
+  const TimePoint until = std::min(room_came_at_ + options_.pods_end, state.starts_at_most);
   if (until <= now) return false;
   state.starts_from = until;
   timers_.At(until, workload.key);

@@ -91,6 +91,13 @@ void Engine::OnMemberLeft(const Workload& workload, const PodInfo& pod) {
 
 void Engine::OnNewIncarnation(const Workload& workload) {
   states_.BeginIncarnation(workload);
+  // Members that came a while ago, in whole seconds, are not waited for again.
+  constexpr TimePoint kWhile = 2'000;
+  const auto has_waited = [&](const PodInfo* pod) {
+    return !pod->bound() && !pod->terminating() && pod->object.meta.creation + kWhile <= passed_at_;
+  };
+  states_[workload].gathered =
+      static_cast<int>(std::ranges::count_if(workload.members, has_waited));
   if (workload.members.empty()) refusals_.ForgetWorkload(workload);
 }
 

@@ -176,6 +176,7 @@ bool Engine::MayStart(const Workload& workload, int& searches, TimePoint now) {
   if (state.no_room_since == store_.free_generation() + 1 && !workload.started) return false;
   std::vector<const PodInfo*> pods = Placeable(workload);
   if (workload.started) {
+    if (state.starts_from > now) return false;
     if (pods.empty() || --searches < 0) return true;
     return DecideJoin(Now(now), workload, *pods.front()).reserve.has_value();
   }
@@ -277,7 +278,8 @@ void Engine::JudgeStarted(const Workload& workload, std::span<const PodInfo* con
   for (const PodInfo* pod : pods) {
     JoinDecision decision = DecideJoin(Now(now), workload, *pod);
     if (decision.reserve) {
-      const bool needed = NeededByMinimum(workload, *pod);
+      const bool contested = !active_.empty() || RoomComes(now);
+      const bool needed = !contested || NeededByMinimum(workload, *pod);
       if (!needed && LeavesRoomThatComes(workload, {pod}, now)) return;
       Commit(workload, *decision.reserve, nullptr, now);
       if (!needed && pod != pods.back() && OthersAreNext(workload)) return;

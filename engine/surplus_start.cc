@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "policy/claims.h"
+#include "policy/neighbours.h"
 
 namespace berth::engine {
 
@@ -56,12 +57,18 @@ Reservation LeaveRoomToOthers(const View& view, const Workload& workload, Pods p
   std::set<const PodInfo*> placed;
   for (const policy::Placed& member : start.placed) placed.insert(member.pod);
   std::erase_if(pods, [&](const PodInfo* pod) { return !placed.contains(pod); });
-  Pods within = MembersWithinQuota(view, workload, pods, min);
+  const Pods within = MembersWithinQuota(view, workload, pods, min);
   const Pods beyond(pods.begin() + std::ssize(within), pods.end());
   if (beyond.empty() || !OthersLack(view, workload, beyond, /*within_quota=*/false)) return start;
-  std::optional<Reservation> fewer =
-      DecideStart(view, workload, std::move(within), min, nullptr).reserve;
-  return fewer ? *std::move(fewer) : std::move(start);
+  // Some of the places may hold only beside the others.
+  const policy::Overlay room = RoomOf(view);
+  const bool alone = std::ranges::none_of(
+      pods, [&](const PodInfo* pod) { return policy::NeighboursMatter(*pod, room); });
+  if (!alone) return start;
+  const std::set<const PodInfo*> leave(beyond.begin(), beyond.end());
+  std::erase_if(start.placed,
+                [&](const policy::Placed& member) { return leave.contains(member.pod); });
+  return start;
 }
 
 }  // namespace berth::engine

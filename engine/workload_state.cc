@@ -83,7 +83,7 @@ void States::BeginIncarnation(const cluster::Workload& workload) {
   state.evicted_in_vain = 0;
   state.evicts_from = 0;
   state.hold_until = 0;
-  state.gathered = static_cast<int>(workload.members.size());  // these have waited already
+  state.gathered = 0;
   state.evicted = false;
   state.evicted_before = 0;
   state.before = {};

@@ -186,6 +186,7 @@ struct WorkloadState {
   /// It starts, or gets members beyond its minimum, no sooner: pods end, and other work comes first
   /// that is entitled to their room. 0: at any time.
   TimePoint starts_from = 0;
+  TimePoint starts_at_most = 0;  ///< It waits so until then, and not longer.
   /// Where the first of its pods had room when that was looked for last; empty: nowhere.
   std::vector<cluster::NodeIndex> room_seen{};
   /// The Store::free_generation, plus 1, at which it was found that it cannot start; 0: it was not.

@@ -153,22 +153,20 @@ std::int64_t Exchange::PromisedByFlavor(Claimant of, ResourceId id) const {
 }
 
 std::int64_t Exchange::Quota(Claimant of, ResourceId id) const {
-  if (of.own) return 0;
-  const std::int64_t quota = store().queue(of.queue).quota[id];
-  return std::max<std::int64_t>(0, quota - PromisedByFlavor(of, id));
+  return of.own ? 0 : store().queue(of.queue).quota[id];
 }
 
 std::int64_t Exchange::Share(Claimant of, ResourceId id) const {
-  const std::int64_t share = shares_->Share(store(), of, id);
-  return std::max<std::int64_t>(0, share - PromisedByFlavor(of, id));
+  return shares_->Share(store(), of, id);
 }
 
 std::int64_t Exchange::Floor(Claimant of, ResourceId id) const {
-  return std::max(Quota(of, id), Share(of, id));
+  const std::int64_t floor = std::max(Quota(of, id), Share(of, id));
+  return std::max<std::int64_t>(0, floor - PromisedByFlavor(of, id));
 }
 
-std::int64_t Exchange::InUse(const QuotaView& view, Claimant of, ResourceId id,
-                             const std::map<ResourceId, std::int64_t>& less) const {
+std::int64_t Exchange::Beyond(const QuotaView& view, Claimant of, ResourceId id,
+                              const std::map<ResourceId, std::int64_t>& less) const {
   const auto used = [&](ResourceId part) {
     const auto given = less.find(part);
     return shares_->Used(view, of, part) - (given == less.end() ? 0 : given->second);
@@ -181,9 +179,7 @@ std::int64_t Exchange::InUse(const QuotaView& view, Claimant of, ResourceId id,
   return beyond;
 }
 
-bool Exchange::HasQuota(Claimant of, ResourceId id) const {
-  return !of.own && store().queue(of.queue).quota[id] > 0;
-}
+bool Exchange::HasQuota(Claimant of, ResourceId id) const { return Quota(of, id) > 0; }
 
 std::optional<int> Exchange::Straddlers(std::span<const Loss> losses) const {
   const std::vector<Claimant> ours = shares_->PathOf(store(), claimant_);
@@ -206,16 +202,18 @@ std::optional<int> Exchange::Straddlers(std::span<const Loss> losses) const {
       }
     }
   }
-  QuotaView after = running_;
-  for (const Loss& loss : losses) {
-    if (loss.queue == claimant_) continue;
-    for (const PodInfo* pod : loss.pods) after.GiveBack(*pod);
-  }
   std::set<std::size_t> straddlers;
   for (const auto& [key, jobs] : lost) {
     const Claimant claimant{.queue = key.first.first, .own = key.first.second};
-    const std::int64_t left = InUse(after, claimant, key.second);
     const std::int64_t floor = Floor(claimant, key.second);
+    std::int64_t left = shares_->Used(running_, claimant, key.second);
+    for (const Lost& job : jobs) left -= job.amount;
+    if (PromisedByFlavor(claimant, key.second) > 0) {
+      const std::optional<bool> flavored = StraddlesBeyond(claimant, key.second, losses);
+      if (!flavored) return std::nullopt;
+      if (*flavored) straddlers.insert(jobs.front().job);
+      continue;
+    }
     if (left >= floor) continue;
     const auto straddles = [&](const Lost& job) { return left + job.of_job > floor; };
     const auto known = std::ranges::find_if(
@@ -227,28 +225,52 @@ std::optional<int> Exchange::Straddlers(std::span<const Loss> losses) const {
   return static_cast<int>(straddlers.size());
 }
 
-/// Of one kind of devices. Where several amounts on its path promise it, a quota holds at each of
-/// them; a queue without one promises nothing, and there the fair share does.
+/// The same at the floor of a claimant with quotas for single flavors: whether a job straddles it.
+std::optional<bool> Exchange::StraddlesBeyond(Claimant of, ResourceId id,
+                                              std::span<const Loss> losses) const {
+  const auto concerns = [&](const Loss& loss) {
+    const auto path = shares_->PathOf(store(), loss.queue);
+    return loss.queue != claimant_ && std::ranges::find(path, of) != path.end();
+  };
+  QuotaView after = running_;
+  for (const Loss& loss : losses) {
+    if (!concerns(loss)) continue;
+    for (const PodInfo* pod : loss.pods) after.GiveBack(*pod);
+  }
+  const std::int64_t floor = Floor(of, id);
+  if (Beyond(after, of, id) >= floor) return false;
+  const auto straddles = [&](const Loss& loss) {
+    auto stays = ChargedDevices(store(), loss.job());
+    for (auto& [part, amount] : stays) amount = -amount;
+    return Beyond(after, of, id, stays) > floor;
+  };
+  const bool all = std::ranges::all_of(
+      losses, [&](const Loss& loss) { return !concerns(loss) || straddles(loss); });
+  return all ? std::optional(true) : std::nullopt;
+}
+
+/// Of one kind of devices. A quota holds at each queue that has one; a queue without one promises
+/// nothing and forbids nothing, and there the fair share holds.
 bool Exchange::IsWithin(const QuotaView& view, Claimant of, const cluster::Demand& asked,
                         ResourceId id, Claim claim, bool placed) const {
-  std::int64_t elsewhere = 0;  // what is asked for beside the flavors that a quota promises
+  if (claim == Claim::kFairShare || !HasQuota(of, id)) {
+    return shares_->Used(view, of, id) <= Share(of, id);
+  }
+  std::int64_t elsewhere = 0;  // what is asked for beside the flavors that the quota promises
   for (const auto& [part, amount] : asked) elsewhere += part == id ? amount : 0;
-  std::int64_t beyond = InUse(view, of, id);
-  bool covered = true;
+  std::int64_t beyond = Beyond(view, of, id);
   for (const auto& quota : store().queue(of.queue).flavor_quotas) {
-    if (of.own || quota.whole != id) continue;
+    if (quota.whole != id) continue;
     const std::int64_t used = shares_->Used(view, of, quota.part);
-    std::int64_t taken = placed ? 0 : std::max<std::int64_t>(0, quota.amount - used);
-    taken = std::min(taken, elsewhere);  // on nodes of this flavor, if there
+    // Where the nodes are not known yet, as much as there is a promise for is on this flavor.
+    const std::int64_t free = placed ? 0 : std::max<std::int64_t>(0, quota.amount - used);
+    std::int64_t taken = std::min(free, elsewhere);
     beyond -= taken;
     for (const auto& [part, amount] : asked) taken += part == quota.part ? amount : 0;
+    if (taken > 0 && used > quota.amount) return false;
     elsewhere -= taken;
-    covered = covered && (taken == 0 || used <= quota.amount);
   }
-  if (claim == Claim::kQuota && !covered) return false;
-  if (covered && elsewhere == 0) return true;
-  const bool by_quota = claim == Claim::kQuota && HasQuota(of, id);
-  return beyond <= (by_quota ? Quota(of, id) : Share(of, id));
+  return elsewhere == 0 || beyond <= Quota(of, id) - PromisedByFlavor(of, id);
 }
 
 bool Exchange::IsWithin(const QuotaView& view, std::span<const Claimant> path,
@@ -271,7 +293,7 @@ Standing Exchange::StandingOf(const QuotaView& view, Claimant of,
   Standing standing{.weight = of.own ? 1'000 : store().queue(of.queue).config.weight};
   for (const auto& [id, amount] : asked) {
     if (!IsDevice(store(), id)) continue;
-    const std::int64_t excess = InUse(view, of, id) - Quota(of, id);
+    const std::int64_t excess = shares_->Used(view, of, id) - Quota(of, id);
     if (excess <= 0) continue;
     standing.beyond = true;
     standing.excess = std::max(standing.excess, ExcessPart(excess, store().total_devices()[id],
@@ -300,12 +322,35 @@ Claim Exchange::ClaimOf(const QuotaView& after, std::span<const Loss> losses,
     if (loss.queue != claimant_) losers.insert(loss.queue);
   }
   for (const Claim claim : {Claim::kQuota, Claim::kFairShare}) {
+    if (claim == Claim::kFairShare && !losers.empty() && !KeepsTotals(losses)) break;
     const bool holds = std::ranges::all_of(losers, [&](QueueId loser) {
       return Holds(claim, loser, after, asked, of_losers, placed);
     });
     if (holds) return claim;
   }
   return Claim::kNone;
+}
+
+bool Exchange::KeepsTotals(std::span<const Loss> losses) const {
+  const auto has_flavors = [&](const Loss& loss) {
+    return loss.queue != claimant_ && store().queue(loss.queue).by_flavor;
+  };
+  if (std::ranges::none_of(losses, has_flavors)) return true;  // the floors are of totals
+  QuotaView after = running_;
+  for (const Loss& loss : losses) {
+    for (const PodInfo* pod : loss.pods) after.GiveBack(*pod);
+  }
+  const std::vector<Claimant> ours = shares_->PathOf(store(), claimant_);
+  return std::ranges::all_of(losses, [&](const Loss& loss) {
+    const std::vector<Claimant> theirs = shares_->PathOf(store(), loss.queue);
+    return std::ranges::all_of(BelowAncestor(theirs, ours), [&](const Claimant& of) {
+      return std::ranges::all_of(store().device_ids(), [&](ResourceId id) {
+        const std::int64_t left = shares_->Used(after, of, id);
+        return left == shares_->Used(running_, of, id) ||
+               left >= std::max(Quota(of, id), Share(of, id));
+      });
+    });
+  });
 }
 
 QuotaView Exchange::Without(std::span<const Loss> losses) const {
@@ -318,13 +363,14 @@ QuotaView Exchange::Without(std::span<const Loss> losses) const {
 
 Claim Exchange::ClaimOf(std::span<const Placed> placed, std::span<const Loss> losses) const {
   QuotaView after = Without(losses);
-  cluster::Demand asked;
+  std::map<ResourceId, std::int64_t> sums;
   for (const Placed& member : placed) {
-    const cluster::Demand charge = store().QueueChargeOn(*member.pod, store().node(member.node));
-    after.Take(claimant_, charge);
-    asked.insert(asked.end(), charge.begin(), charge.end());
+    for (const auto& [id, amount] : store().QueueChargeOn(*member.pod, store().node(member.node))) {
+      if (amount != 0) sums[id] += amount;
+    }
   }
-  std::erase_if(asked, [](const auto& part) { return part.second == 0; });
+  const cluster::Demand asked(sums.begin(), sums.end());
+  after.Take(claimant_, asked);
   return ClaimOf(after, losses, asked, asked, /*placed=*/true);
 }
 
@@ -371,15 +417,18 @@ bool Floors::Fits(const Loss& loss, bool may_straddle) {
         BelowAncestor(exchange_->shares_->PathOf(exchange_->store(), loss.queue), ours_);
   }
   const auto charged = ChargedDevices(exchange_->store(), loss.pods);
-  auto of_job = ChargedDevices(exchange_->store(), loss.job());
+  auto surplus = charged;
+  for (const auto& [id, amount] : ChargedDevices(exchange_->store(), loss.job())) {
+    surplus[id] -= amount;
+  }
   std::vector<std::tuple<QueueId, bool, ResourceId>> straddles;
   for (const Claimant& claimant : known->second) {
     for (const auto& [id, amount] : charged) {
-      const std::int64_t left = exchange_->InUse(left_, claimant, id, charged);
+      const std::int64_t left = exchange_->Beyond(left_, claimant, id, charged);
       const std::int64_t floor = exchange_->Floor(claimant, id);
       if (left >= floor) continue;
       straddles.emplace_back(claimant.queue, claimant.own, id);
-      const bool may = may_straddle && left + of_job[id] > floor;
+      const bool may = may_straddle && exchange_->Beyond(left_, claimant, id, surplus) > floor;
       if (!may || straddled_.contains(straddles.back())) return false;
     }
   }
@@ -398,7 +447,7 @@ std::int64_t Losable::AboveFloor(QueueId queue, ResourceId id) {
   if (!fresh || !IsPromised(store, id)) return known->second;
   for (const Claimant& claimant : BelowAncestor(exchange_->shares_->PathOf(store, queue), ours_)) {
     const std::int64_t above =
-        exchange_->InUse(exchange_->running_, claimant, id) - exchange_->Floor(claimant, id);
+        exchange_->Beyond(exchange_->running_, claimant, id) - exchange_->Floor(claimant, id);
     known->second = std::min(known->second, above);
   }
   return known->second;
@@ -443,7 +492,7 @@ Claim Reach::Of(QueueId loser) {
 bool Exchange::Lacks() const {
   const Claimant narrowest = shares_->PathOf(store(), claimant_).front();
   const auto lacks = [&](ResourceId id) {
-    return InUse(now_, narrowest, id) < Floor(narrowest, id);
+    return Beyond(now_, narrowest, id) < Floor(narrowest, id);
   };
   const auto& flavors = store().queue(claimant_).flavor_quotas;
   return std::ranges::any_of(store().device_ids(), lacks) ||
@@ -454,7 +503,7 @@ std::int64_t Exchange::Excess(QueueId queue) const {
   std::int64_t most = 0;
   const Claimant narrowest = shares_->PathOf(store(), queue).front();
   for (const ResourceId id : store().device_ids()) {
-    most = std::max(most, InUse(running_, narrowest, id) - Floor(narrowest, id));
+    most = std::max(most, Beyond(running_, narrowest, id) - Floor(narrowest, id));
   }
   return most;
 }

@@ -129,14 +129,16 @@ class Exchange {
   friend class Losable;
   friend class Reach;
   const cluster::Store& store() const { return now_.store(); }
-  /// What a quota promises of a single flavor is had on nodes of that flavor alone. So of a kind of
-  /// devices these four say what is left without these promises, and what is in use beyond them.
-  /// `less`: as if so much of each were given back.
   std::int64_t Quota(Claimant of, cluster::ResourceId id) const;
   std::int64_t Share(Claimant of, cluster::ResourceId id) const;
+  /// What a quota promises of a single flavor is had on nodes of that flavor alone. So the floor of
+  /// a kind of devices is what is left without these promises, and what is in use beyond them is
+  /// compared with it. `less`: as if so much of each were given back.
   std::int64_t Floor(Claimant of, cluster::ResourceId id) const;
-  std::int64_t InUse(const QuotaView& view, Claimant of, cluster::ResourceId id,
-                     const std::map<cluster::ResourceId, std::int64_t>& less = {}) const;
+  std::int64_t Beyond(const QuotaView& view, Claimant of, cluster::ResourceId id,
+                      const std::map<cluster::ResourceId, std::int64_t>& less = {}) const;
+  std::optional<bool> StraddlesBeyond(Claimant of, cluster::ResourceId id,
+                                      std::span<const Loss> losses) const;
   std::int64_t PromisedByFlavor(Claimant of, cluster::ResourceId id) const;
   bool HasQuota(Claimant of, cluster::ResourceId id) const;
   Standing StandingOf(const QuotaView& view, Claimant of, const cluster::Demand& asked) const;
@@ -151,6 +153,9 @@ class Exchange {
              const cluster::Demand& asked, const cluster::Demand& of_loser, bool placed) const;
   Claim ClaimOf(const QuotaView& after, std::span<const Loss> losses, const cluster::Demand& asked,
                 const cluster::Demand& of_losers, bool placed) const;
+  /// Whether the queues that lose keep their quota and fair share in total, on nodes of whatever
+  /// flavor.
+  bool KeepsTotals(std::span<const Loss> losses) const;
   /// What queues have in use once these have ended.
   QuotaView Without(std::span<const Loss> losses) const;
   /// On nodes with several kinds of devices a job may be charged more than it wants: where it is

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -160,16 +161,20 @@ std::string SparedText(const engine::Engine& engine, const Workload& workload,
   };
   std::int64_t kept = 0;
   std::int64_t young = 0;
-  for (const auto& [uid, pod] : store.pods()) {
-    if (pod.charge == cluster::Charge::kNone || pod.workload == nullptr) continue;
-    if (!beyond.contains(pod.charged_queue) && !is_lower(pod)) continue;
-    for (const auto& [of, amount] : pod.queue_charge) {
-      if (of != id) continue;
-      if (engine::IsSpared(pod)) {
-        kept += amount;
-      } else if (engine.OfAgeAt(*pod.workload, now) > now) {
-        young += amount;
+  for (const auto& [key, other] : store.workloads()) {
+    std::optional<bool> is_young;  // of all its members
+    for (const cluster::PodInfo* pod : other.members) {
+      if (pod->charge == cluster::Charge::kNone) continue;
+      if (!beyond.contains(pod->charged_queue) && !is_lower(*pod)) continue;
+      const auto charge =
+          std::ranges::find(pod->queue_charge, id, &cluster::Demand::value_type::first);
+      if (charge == pod->queue_charge.end()) continue;
+      if (engine::IsSpared(*pod)) {
+        kept += charge->second;
+        continue;
       }
+      if (!is_young) is_young = engine.OfAgeAt(other, now) > now;
+      if (*is_young) young += charge->second;
     }
   }
   std::string text;

@@ -116,6 +116,15 @@ std::int64_t PromisedByFlavor(const cluster::Store& store, QueueId queue) {
   return promised;
 }
 
+Used InAll(const UsedByFlavor& flavors) {
+  Used sum;
+  for (const auto& [flavor, used] : flavors) {
+    sum.after += used.after;
+    sum.before += used.before;
+  }
+  return sum;
+}
+
 /// What the queue has in use beyond what it is promised on nodes of single flavors.
 Used Beyond(const cluster::Store& store, QueueId queue, const UsedByFlavor& flavors) {
   Used beyond;
@@ -133,8 +142,9 @@ bool IsPromisedWhereItIs(const cluster::Store& store, const engine::Plan& plan, 
   return std::ranges::all_of(plan.assignments, [&](const engine::Assignment& place) {
     const cluster::FlavorId flavor = store.node(place.node).flavor;
     const std::int64_t promised = PromisedOn(store, queue, flavor);
-    const Used& used = flavors.at(flavor);
-    return promised > 0 && std::min(used.after, used.before) <= promised;
+    const auto used = flavors.find(flavor);
+    return promised > 0 && used != flavors.end() &&
+           std::min(used->second.after, used->second.before) <= promised;
   });
 }
 
@@ -187,15 +197,8 @@ void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& 
     Broken(fmt::format("I9: {} takes back, and its queue never does", workload.key));
   }
   const policy::FairShareTable shares = SharesOf(engine);
-  const auto without_flavors = [&](QueueId queue, std::int64_t amount) {
-    return std::max<std::int64_t>(0, amount - PromisedByFlavor(store, queue));
-  };
-  const auto quota = [&](QueueId queue) {
-    return without_flavors(queue, store.queue(queue).quota[gpu]);
-  };
-  const auto share = [&](QueueId queue) {
-    return without_flavors(queue, shares.Share(store, {.queue = queue}, gpu));
-  };
+  const auto quota = [&](QueueId queue) { return store.queue(queue).quota[gpu]; };
+  const auto share = [&](QueueId queue) { return shares.Share(store, {.queue = queue}, gpu); };
   const auto has_quota = [&](QueueId queue) { return store.queue(queue).quota[gpu] > 0; };
   for (const std::string& uid : plan->reclaimed) {
     const PodInfo* victim = store.FindPod(uid);
@@ -204,32 +207,45 @@ void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& 
     if (HasQueuesBelow(store, loser) || HasQueuesBelow(store, workload.queue)) continue;
     const auto ours = Without(store.queue(workload.queue).path, store.queue(loser).path);
     const auto theirs = Without(store.queue(loser).path, store.queue(workload.queue).path);
-    const auto within = [&](const auto& most) {
-      return std::ranges::all_of(ours, [&](QueueId queue) {
-        const UsedByFlavor flavors = UsedBy(engine, queue, workload);
-        const Used used = Beyond(store, queue, flavors);
-        return std::min(used.after, used.before) <= most(queue) ||
-               IsPromisedWhereItIs(store, *plan, queue, flavors);
-      });
+    const auto within_share = [&](QueueId queue) {
+      const Used used = InAll(UsedBy(engine, queue, workload));
+      return std::min(used.after, used.before) <= share(queue);
     };
-    // A queue without a quota promises nothing and forbids nothing: there the fair share holds.
-    const bool by_quota = std::ranges::any_of(ours, has_quota) && within([&](QueueId queue) {
-                            return has_quota(queue) ? quota(queue) : share(queue);
-                          });
-    if (!by_quota && !within(share)) {
+    const auto within_quota = [&](QueueId queue) {
+      // It promises nothing and forbids nothing.
+      if (!has_quota(queue)) return within_share(queue);
+      const UsedByFlavor flavors = UsedBy(engine, queue, workload);
+      const Used used = Beyond(store, queue, flavors);
+      return std::min(used.after, used.before) <= quota(queue) - PromisedByFlavor(store, queue) ||
+             IsPromisedWhereItIs(store, *plan, queue, flavors);
+    };
+    const bool by_quota =
+        std::ranges::any_of(ours, has_quota) && std::ranges::all_of(ours, within_quota);
+    if (!by_quota && !std::ranges::all_of(ours, within_share)) {
       Broken(
           fmt::format("I9: {} takes {} without a claim", workload.key, victim->object.meta.name));
     }
-    std::int64_t job = 0;  // what the victim's job held; surplus goes pod by pod
+    UsedByFlavor job;  // what the victim's job held; surplus goes pod by pod
     for (const PodInfo* pod : victim->workload->members) {
       if (plan->surplus.contains(uid) && pod != victim) continue;
-      for (const auto& [id, amount] : pod->charged) job += id == gpu ? amount : 0;
+      for (const auto& [id, amount] : pod->charged) {
+        if (id == gpu) job[store.node(pod->node).flavor].after += amount;
+      }
     }
     for (const QueueId queue : theirs) {
-      const Used used = Beyond(store, queue, UsedBy(engine, queue, workload));
+      const UsedByFlavor flavors = UsedBy(engine, queue, workload);
+      // For a claim by quota what is promised on nodes of single flavors counts on these alone.
+      const Used used = by_quota ? Beyond(store, queue, flavors) : InAll(flavors);
       const std::int64_t left = std::max(used.after, used.before);
-      const std::int64_t floor = std::max(quota(queue), share(queue));
-      if (left >= floor || (by_quota && left + job > floor)) continue;
+      const std::int64_t floor =
+          std::max(quota(queue), share(queue)) - (by_quota ? PromisedByFlavor(store, queue) : 0);
+      UsedByFlavor with_job = flavors;
+      for (const auto& [flavor, used_by_job] : job) {
+        with_job[flavor].after += used_by_job.after;
+        with_job[flavor].before += used_by_job.after;
+      }
+      const Used with = Beyond(store, queue, with_job);
+      if (left >= floor || (by_quota && std::max(with.after, with.before) > floor)) continue;
       Broken(fmt::format(
           "I9: {} takes {}, and queue {} has {} left of {} milli-GPU (quota {}, fair share {})",
           workload.key, victim->object.meta.name, store.queue(queue).config.name, left, floor,

@@ -89,7 +89,7 @@ TEST_CASE("a new incarnation is told of no failure of the last one", "[unit][eng
   t.store.BeginIncarnation(*pod.workload);
   CHECK(state.failures == 0);
   CHECK(state.hold_until == 0);
-  CHECK(state.gathered == 1);  // of those that are there, none is waited for again
+  CHECK(state.gathered == 0);
 }
 
 TEST_CASE("a workload of the same name has a state of its own", "[unit][engine]") {

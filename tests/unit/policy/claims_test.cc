@@ -299,6 +299,30 @@ TEST_CASE("a quota in total covers what goes beyond those of flavors", "[unit][p
   CHECK_FALSE(t.Straddlers("b", {three, two}));
 }
 
+TEST_CASE("no claim is better than the best one that was to be expected", "[unit][policy]") {
+  const int h100 = GENERATE(0, 4, 8);
+  const int a100 = GENERATE(0, 4);
+  const int total = GENERATE(-1, 12);
+  const int on_h = GENERATE(0, 4);
+  const int on_a = GENERATE(0, 4);
+  FlavoredClaims t({{.name = "c"}, {.name = "b", .h100 = h100, .a100 = a100, .total = total}});
+  std::vector<const PodInfo*> lost{t.RunningOn("h", "c", 8), t.RunningOn("a", "c", 8)};
+  if (on_h > 0) t.RunningOn("h", "b", on_h);
+  if (on_a > 0) t.RunningOn("a", "b", on_a);
+  for (const int gpus : {1, 4, 9}) {
+    const PodInfo* waiting = t.Waiting("b", gpus);
+    const Exchange exchange = t.For("b");
+    const cluster::Demand& wants = waiting->shape->demand;
+    for (const char* node : {"h", "a"}) {
+      const Placed placed{.pod = waiting, .node = t.node(node)};
+      const Claim claim = exchange.ClaimOf({&placed, 1}, t.LossesOf(lost));
+      CHECK(claim <= exchange.BestClaimOf(wants, t.LossesOf(lost)));
+      CHECK(claim <= Reach(exchange, wants, t.LossesOf(lost)).Of(t.store.FindQueue("c")));
+      CHECK((claim == Claim::kNone || exchange.MayClaim(wants)));
+    }
+  }
+}
+
 TEST_CASE("two queues without a promise on a flavor do not exchange it", "[unit][policy]") {
   FlavoredClaims t({{.name = "a", .a100 = 8}, {.name = "b", .a100 = 8}});
   const PodInfo* of_a = t.RunningOn("h", "a", 8);
