@@ -22,8 +22,9 @@ bool OthersLack(const View& view, const cluster::Workload& workload,
                 const std::vector<const cluster::PodInfo*>& pods, bool within_quota);
 
 /// `start`: how at least `min` of `pods` start, evicting nobody of another queue. Where another
-/// queue has less in use than its fair share, only those within quota do: its work comes first, and
-/// the other members join in the room that is left.
+/// queue has less in use than its fair share, only those within quota do, at the same places: its
+/// work comes first, and the other members join in the room that is left. Where affinity or spread
+/// matters, all start, as some of the places may hold only beside the others.
 Reservation LeaveRoomToOthers(const View& view, const cluster::Workload& workload,
                               std::vector<const cluster::PodInfo*> pods, int min,
                               Reservation start);
