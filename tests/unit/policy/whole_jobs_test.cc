@@ -9,9 +9,10 @@ namespace {
 
 using Rising = std::vector<std::int64_t>;
 
-WholeJobs Of(const std::vector<std::pair<int, int>>& sizes, int quota = 0, int total = 1000) {
+WholeJobs Of(const std::vector<std::pair<int, int>>& sizes, std::int64_t quota = 0,
+             std::int64_t total = 1000) {
   std::vector<JobSize> jobs;
-  for (const auto& [devices, count] : sizes) jobs.push_back({{devices * 1000}, count});
+  for (const auto& [devices, count] : sizes) jobs.push_back({{devices * 1000L}, count});
   return WholeJobs(jobs, {quota * 1000}, {total * 1000});
 }
 
