@@ -19,6 +19,15 @@ namespace {
 /// An object that pods need and that does not exist is looked for again after that time.
 constexpr TimePoint kLookAgainAfter = 60'000;
 
+/// Until when work waits because pods ended at `ended`: until none has for `pause`, and for three
+/// times as long at most. `at_most`: when that is over; it is set anew where work begins to wait,
+/// and goes on if it has waited a moment ago.
+TimePoint WaitsUntil(TimePoint ended, TimePoint pause, TimePoint& at_most, TimePoint now) {
+  const TimePoint most = 3 * pause;
+  if (at_most + most < now) at_most = now + most;
+  return std::min(ended + pause, at_most);
+}
+
 }  // namespace
 
 /// The pod ends, or is gone, and Berth did not evict it. Its end was not expected if it was not
@@ -47,10 +56,7 @@ bool Engine::PodsEnd(TimePoint now) const { return now < pod_ended_at_ + options
 bool Engine::WaitsForEnds(const Workload& workload, TimePoint now) {
   if (!PodsEnd(now)) return false;
   WorkloadState& state = states_[workload];
-  // It has waited for others to end, and goes on; unless that was on an earlier occasion.
-  const TimePoint most = 3 * options_.pods_end;
-  if (state.evicts_at_most + most < now) state.evicts_at_most = now + most;
-  const TimePoint until = std::min(pod_ended_at_ + options_.pods_end, state.evicts_at_most);
+  const TimePoint until = WaitsUntil(pod_ended_at_, options_.pods_end, state.evicts_at_most, now);
   if (until <= now) return false;
   state.plan->evictions.stage = Evicting::kWarned;
   state.plan->expires = until;
@@ -70,9 +76,7 @@ bool Engine::LeavesRoomThatComes(const Workload& workload, const std::vector<con
   if (!policy::GoesBeyondQuota(store_, workload.queue, turn.wants)) return false;
   if (!OthersLack(Now(now), workload, pods, /*within_quota=*/true)) return false;
   WorkloadState& state = states_[workload];
-  const TimePoint most = 3 * options_.pods_end;
-  if (state.starts_at_most + most < now) state.starts_at_most = now + most;
-  const TimePoint until = std::min(room_came_at_ + options_.pods_end, state.starts_at_most);
+  const TimePoint until = WaitsUntil(room_came_at_, options_.pods_end, state.starts_at_most, now);
   if (until <= now) return false;
   state.starts_from = until;
   timers_.At(until, workload.key);

@@ -50,6 +50,14 @@ std::map<ResourceId, std::int64_t> ChargedDevices(const cluster::Store& store,
   return charged;
 }
 
+/// What queues have in use by that view once these have ended.
+QuotaView Without(QuotaView view, std::span<const Loss> losses) {
+  for (const Loss& loss : losses) {
+    for (const PodInfo* pod : loss.pods) view.GiveBack(*pod);
+  }
+  return view;
+}
+
 }  // namespace
 
 FairShareTable::FairShareTable(const cluster::Store& store, const FairTree& tree) {
@@ -228,15 +236,12 @@ std::optional<int> Exchange::Straddlers(std::span<const Loss> losses) const {
 /// The same at the floor of a claimant with quotas for single flavors: whether a job straddles it.
 std::optional<bool> Exchange::StraddlesBeyond(Claimant of, ResourceId id,
                                               std::span<const Loss> losses) const {
+  // Not on the path of the claimant, and so none of its own jobs is below it.
   const auto concerns = [&](const Loss& loss) {
     const auto path = shares_->PathOf(store(), loss.queue);
-    return loss.queue != claimant_ && std::ranges::find(path, of) != path.end();
+    return std::ranges::find(path, of) != path.end();
   };
-  QuotaView after = running_;
-  for (const Loss& loss : losses) {
-    if (!concerns(loss)) continue;
-    for (const PodInfo* pod : loss.pods) after.GiveBack(*pod);
-  }
+  const QuotaView after = Without(running_, losses);
   const std::int64_t floor = Floor(of, id);
   if (Beyond(after, of, id) >= floor) return false;
   const auto straddles = [&](const Loss& loss) {
@@ -336,10 +341,7 @@ bool Exchange::KeepsTotals(std::span<const Loss> losses) const {
     return loss.queue != claimant_ && store().queue(loss.queue).by_flavor;
   };
   if (std::ranges::none_of(losses, has_flavors)) return true;  // the floors are of totals
-  QuotaView after = running_;
-  for (const Loss& loss : losses) {
-    for (const PodInfo* pod : loss.pods) after.GiveBack(*pod);
-  }
+  const QuotaView after = Without(running_, losses);
   const std::vector<Claimant> ours = shares_->PathOf(store(), claimant_);
   return std::ranges::all_of(losses, [&](const Loss& loss) {
     const std::vector<Claimant> theirs = shares_->PathOf(store(), loss.queue);
@@ -353,16 +355,8 @@ bool Exchange::KeepsTotals(std::span<const Loss> losses) const {
   });
 }
 
-QuotaView Exchange::Without(std::span<const Loss> losses) const {
-  QuotaView after = now_;
-  for (const Loss& loss : losses) {
-    for (const PodInfo* pod : loss.pods) after.GiveBack(*pod);
-  }
-  return after;
-}
-
 Claim Exchange::ClaimOf(std::span<const Placed> placed, std::span<const Loss> losses) const {
-  QuotaView after = Without(losses);
+  QuotaView after = Without(now_, losses);
   std::map<ResourceId, std::int64_t> sums;
   for (const Placed& member : placed) {
     for (const auto& [id, amount] : store().QueueChargeOn(*member.pod, store().node(member.node))) {
@@ -381,7 +375,7 @@ cluster::Demand Exchange::AllKinds() const {
 }
 
 Claim Exchange::BestClaimOf(const cluster::Demand& wants, std::span<const Loss> losses) const {
-  QuotaView after = Without(losses);
+  QuotaView after = Without(now_, losses);
   after.Take(claimant_, wants);
   return ClaimOf(after, losses, wants, AllKinds(), /*placed=*/false);
 }
@@ -475,7 +469,7 @@ Reach::Reach(const Exchange& exchange, cluster::Demand wants, std::span<const Lo
     : exchange_(&exchange),
       wants_(std::move(wants)),
       of_losers_(exchange.AllKinds()),
-      after_(exchange.Without(all)) {
+      after_(Without(exchange.now_, all)) {
   after_.Take(exchange.claimant_, wants_);
 }
 

@@ -156,8 +156,6 @@ class Exchange {
   /// Whether the queues that lose keep their quota and fair share in total, on nodes of whatever
   /// flavor.
   bool KeepsTotals(std::span<const Loss> losses) const;
-  /// What queues have in use once these have ended.
-  QuotaView Without(std::span<const Loss> losses) const;
   /// On nodes with several kinds of devices a job may be charged more than it wants: where it is
   /// not known which node, all kinds count for the queues that lose.
   cluster::Demand AllKinds() const;

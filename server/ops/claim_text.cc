@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "config/policy_warnings.h"
@@ -40,40 +42,49 @@ std::pair<ResourceId, std::int64_t> WantedBy(const cluster::Store& store,
   return {store.device_ids().front(), 0};
 }
 
-/// The queues that use more than they are entitled to, those with the most first.
-std::string Borrowers(const cluster::Store& store, const policy::Exchange& exchange, QueueId own) {
+/// Queues with thousandths of devices.
+using QueueAmounts = std::vector<std::pair<std::int64_t, QueueId>>;
+
+/// The first few queues, those with the most first; `before` is between their names and devices.
+std::string Listed(const cluster::Store& store, QueueAmounts queues, std::string_view before) {
   constexpr std::size_t kMost = 3;
-  std::vector<std::pair<std::int64_t, QueueId>> borrowers;
-  for (const QueueId queue : store.queues()) {
-    const std::int64_t excess = queue == own ? 0 : exchange.Excess(queue);
-    if (excess > 0) borrowers.emplace_back(-excess, queue);
-  }
-  std::ranges::sort(borrowers);
+  std::ranges::sort(queues, {}, [](const auto& of) { return std::pair(-of.first, of.second); });
   std::string text;
-  for (std::size_t i = 0; i < std::min(borrowers.size(), kMost); ++i) {
-    text += fmt::format("{}queue {} by {}", text.empty() ? "" : ", ",
-                        store.queue(borrowers[i].second).config.name, Devices(-borrowers[i].first));
+  for (std::size_t i = 0; i < std::min(queues.size(), kMost); ++i) {
+    text +=
+        fmt::format("{}queue {}{}{}", text.empty() ? "" : ", ",
+                    store.queue(queues[i].second).config.name, before, Devices(queues[i].first));
   }
-  if (borrowers.size() > kMost) text += fmt::format(" and {} more", borrowers.size() - kMost);
+  if (queues.size() > kMost) text += fmt::format(" and {} more", queues.size() - kMost);
   return text;
 }
 
-/// Which other queues use devices, those with the most first; empty: none does.
+/// The other queues that use more than they are entitled to, and by how much.
+QueueAmounts Borrowers(const cluster::Store& store, const policy::Exchange& exchange, QueueId own) {
+  QueueAmounts borrowers;
+  for (const QueueId queue : store.queues()) {
+    const std::int64_t excess = queue == own ? 0 : exchange.Excess(queue);
+    if (excess > 0) borrowers.emplace_back(excess, queue);
+  }
+  return borrowers;
+}
+
+/// Which other queues use devices, as a sentence; empty: none does.
 std::string Holders(const cluster::Store& store, ResourceId id, QueueId own) {
-  constexpr std::size_t kMost = 3;
-  std::vector<std::pair<std::int64_t, QueueId>> holders;
+  QueueAmounts holders;
   for (const QueueId queue : store.queues()) {
     const std::int64_t used = queue == own ? 0 : store.queue(queue).own[id];
-    if (used > 0) holders.emplace_back(-used, queue);
+    if (used > 0) holders.emplace_back(used, queue);
   }
-  std::ranges::sort(holders);
-  std::string text;
-  for (std::size_t i = 0; i < std::min(holders.size(), kMost); ++i) {
-    text += fmt::format("{}queue {} {}", text.empty() ? "" : ", ",
-                        store.queue(holders[i].second).config.name, Devices(-holders[i].first));
-  }
-  if (holders.size() > kMost) text += fmt::format(" and {} more", holders.size() - kMost);
-  return text.empty() ? text : fmt::format(" In use elsewhere: {}.", text);
+  if (holders.empty()) return {};
+  return fmt::format(" In use elsewhere: {}.", Listed(store, std::move(holders), " "));
+}
+
+/// Whether the workload waits in a queue for what an eviction could give it.
+bool MayBeHelped(const engine::Engine& engine, const Workload& workload) {
+  const engine::WorkloadState& state = engine.StateOf(workload);
+  return workload.queue != cluster::kNoQueue && !workload.started && !state.plan &&
+         engine::EvictionHelps(state.verdict.reason);
 }
 
 /// That the quotas promise more than there is; empty: they do not.
@@ -90,11 +101,7 @@ std::string Overcommitted(const cluster::Store& store, ResourceId id) {
 
 std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
   const cluster::Store& store = engine.store();
-  const engine::WorkloadState& state = engine.StateOf(workload);
-  if (!store.policy().borrowing || workload.queue == cluster::kNoQueue || workload.started ||
-      state.plan || !engine::EvictionHelps(state.verdict.reason)) {
-    return {};
-  }
+  if (!store.policy().borrowing || !MayBeHelped(engine, workload)) return {};
   const auto [id, wanted] = WantedBy(store, workload);
   if (wanted == 0) return {};
   const config::Preemption& preemption = store.queue(workload.queue).config.preemption;
@@ -117,12 +124,13 @@ std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
       fmt::format("Its queue uses {} {}, has a quota of {} and a fair share of {}.",
                   Devices(shares.Used(now, claimant, id)), store.resources().Name(id),
                   Devices(quota), Devices(shares.Share(store, claimant, id)));
-  const std::string borrowers = Borrowers(store, exchange, workload.queue);
+  QueueAmounts borrowers = Borrowers(store, exchange, workload.queue);
   if (borrowers.empty()) {
     return text + " No other queue uses more than it is entitled to." +
            Holders(store, id, workload.queue) + Overcommitted(store, id);
   }
-  text += fmt::format(" More than they are entitled to use: {}.", borrowers);
+  text += fmt::format(" More than they are entitled to use: {}.",
+                      Listed(store, std::move(borrowers), " by "));
   if (takes_nothing) return text + std::string(never) + Overcommitted(store, id);
   if (!exchange.MayClaim({{id, wanted}})) {
     return text + fmt::format(
@@ -138,11 +146,7 @@ std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
 std::string SparedText(const engine::Engine& engine, const Workload& workload,
                        engine::TimePoint now) {
   const cluster::Store& store = engine.store();
-  const engine::WorkloadState& state = engine.StateOf(workload);
-  if (workload.queue == cluster::kNoQueue || workload.started || state.plan ||
-      !engine::EvictionHelps(state.verdict.reason)) {
-    return {};
-  }
+  if (!MayBeHelped(engine, workload)) return {};
   const auto [id, wanted] = WantedBy(store, workload);
   if (wanted == 0) return {};
   std::set<QueueId> beyond;
@@ -151,8 +155,8 @@ std::string SparedText(const engine::Engine& engine, const Workload& workload,
   if (shares != nullptr && preemption.reclaim == config::Reclaim::kAny) {
     const policy::QuotaView use(store);
     const policy::Exchange exchange(*shares, use, use, workload.queue);
-    for (const QueueId queue : store.queues()) {
-      if (queue != workload.queue && exchange.Excess(queue) > 0) beyond.insert(queue);
+    for (const auto& [excess, queue] : Borrowers(store, exchange, workload.queue)) {
+      beyond.insert(queue);
     }
   }
   const auto is_lower = [&](const cluster::PodInfo& pod) {

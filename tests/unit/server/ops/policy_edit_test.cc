@@ -109,16 +109,21 @@ void RunYoungLabs(World& world) {
   }
 }
 
+/// So many pods of one GPU that wait, on a cluster that RunYoungLabs has filled.
+void WaitBesideYoungLabs(World& world, const std::string& ns, int pods, int priority) {
+  for (int i = 0; i < pods; ++i) {
+    world.Add(MakePod(fmt::format("w{}", i)).Ns(ns).Gpu(1).Priority(priority).Gated());
+  }
+  RunYoungLabs(world);
+  world.Start();
+}
+
 TEST_CASE("an edit that lets lower work be evicted inside its queue is held", "[policy]") {
   std::vector<config::Queue> queues = kQueues;
   queues[0].preemption.within = config::Within::kNever;
   World world(PolicyOf(queues));
   const int waits = GENERATE(64, 65);
-  for (int i = 0; i < waits; ++i) {
-    world.Add(MakePod(fmt::format("w{}", i)).Ns("labs").Gpu(1).Priority(5).Gated());
-  }
-  RunYoungLabs(world);
-  world.Start();
+  WaitBesideYoungLabs(world, "labs", waits, /*priority=*/5);
   CHECK(Held(world, PolicyOf(queues)).empty());
   queues[0].preemption.within = config::Within::kLower;
   // No more is evicted than what waits asks for.
@@ -131,11 +136,7 @@ TEST_CASE("an edit that shortens minRunTime is held for what is of age then", "[
   queues[0] = MakeQueue("a", {"labs"});
   queues[0].min_run_time = 1h;
   World world(PolicyOf(queues));
-  for (int i = 0; i < 96; ++i) {
-    world.Add(MakePod(fmt::format("w{}", i)).Ns("other").Gpu(1).Gated());
-  }
-  RunYoungLabs(world);
-  world.Start();
+  WaitBesideYoungLabs(world, "other", 96, /*priority=*/0);
   queues[0].min_run_time = 10s;  // they have run for less
   CHECK(Held(world, PolicyOf(queues)).empty());
   queues[0].min_run_time = 0s;
@@ -145,11 +146,7 @@ TEST_CASE("an edit that shortens minRunTime is held for what is of age then", "[
     std::vector<config::Queue> now = queues;
     now[0].min_run_time = 1h;
     World other(PolicyOf(now));
-    for (int i = 0; i < 96; ++i) {
-      other.Add(MakePod(fmt::format("w{}", i)).Ns("other").Gpu(1).Gated());
-    }
-    RunYoungLabs(other);
-    other.Start();
+    WaitBesideYoungLabs(other, "other", 96, /*priority=*/0);
     CHECK(Held(other, PolicyOf(queues)).empty());  // 64 of 72
   }
 }
