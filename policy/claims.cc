@@ -239,7 +239,8 @@ std::optional<bool> Exchange::StraddlesBeyond(Claimant of, ResourceId id,
   // Not on the path of the claimant, and so none of its own jobs is below it.
   const auto concerns = [&](const Loss& loss) {
     const auto path = shares_->PathOf(store(), loss.queue);
-    return std::ranges::find(path, of) != path.end();
+    return std::ranges::find(path, of) != path.end() &&
+           ChargedDevices(store(), loss.pods).contains(id);
   };
   const QuotaView after = Without(running_, losses);
   const std::int64_t floor = Floor(of, id);

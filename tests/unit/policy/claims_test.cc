@@ -251,6 +251,7 @@ struct FlavoredClaims : ClaimsTest {
     }
     config::PolicyConfiguration policy = MakePolicy(queues);
     policy.borrowing = true;
+    policy.devices = {{.name = "nvidia.com/gpu"}, {.name = "example.com/fpga"}};
     policy.flavors = {{.name = "h100", .node_selector = {{"gpu", "h100"}}},
                       {.name = "a100", .node_selector = {{"gpu", "a100"}}}};
     return policy;
@@ -297,6 +298,16 @@ TEST_CASE("a quota in total covers what goes beyond those of flavors", "[unit][p
   CHECK(t.Straddlers("b", {three}) == 0);
   CHECK(t.Straddlers("b", {two}) == 0);
   CHECK_FALSE(t.Straddlers("b", {three, two}));
+}
+
+TEST_CASE("a job without devices of that kind straddles no floor of them", "[unit][policy][bug]") {
+  FlavoredClaims t({{.name = "a", .a100 = 4, .total = 6, .weight = 0}, {.name = "b", .h100 = 16}});
+  t.Node(MakeNode("f").Allocatable("example.com/fpga", 4'000));
+  const PodInfo* straddler = t.RunningOn("h", "a", 4);  // from 4 to 0, and 2 are of any flavor
+  // Of weight 0 and without a quota of these, its queue may keep none.
+  const PodInfo* other = &t.Pod(MakePod("o").Ns("a").Request("example.com/fpga", "1").On("f"));
+  CHECK(t.Straddlers("b", {other}) == 0);
+  CHECK(t.Straddlers("b", {straddler, other}) == 1);
 }
 
 TEST_CASE("no claim is better than the best one that was to be expected", "[unit][policy]") {
