@@ -174,8 +174,11 @@ void Store::ReadQuotas(const config::Queue& queue, QueueInfo& info) {
       const ResourceId id = resources_.Intern(name);
       const ResourceId part = *FindPart(id, flavor, false);
       info.quota.Set(part, quota);
-      if (quota > 0) info.flavor_quotas.push_back({.whole = id, .part = part, .amount = quota});
       cap_non_preemptible(id, flavor, quota);
+      if (quota <= 0) continue;
+      // Sums must not overflow, and no cluster has more.
+      info.flavor_quotas.push_back(
+          {.whole = id, .part = part, .amount = std::min(quota, kAbsurdAmount)});
     }
   }
 }
