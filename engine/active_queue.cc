@@ -63,6 +63,41 @@ void ActiveQueue::Replace(std::pmr::set<Head>& heads, std::optional<Head>& entry
   if (entry) heads.insert(*entry);
 }
 
+bool ActiveQueue::IsOwed(policy::Claimant of, const cluster::Demand* wants) const {
+  if (owed_.empty()) return false;  // as nearly always
+  const cluster::QueueInfo& info = store_->queue(of.queue);
+  return std::ranges::any_of(owed_, [&](const policy::Undercut& floor) {
+    if (floor.of != of) return false;
+    const std::int64_t used = (of.own ? info.own : info.used)[floor.id];
+    if (used >= floor.floor || wants == nullptr) return used < floor.floor;
+    return std::ranges::any_of(*wants, [&](const auto& part) {
+      return part.first == floor.id && used + part.second > floor.floor;
+    });
+  });
+}
+
+policy::Standing ActiveQueue::StandingOf(policy::Claimant of, const cluster::Demand& wants) const {
+  policy::Standing standing = of.own ? policy::StandingOfOwn(*store_, of.queue, wants, past_)
+                                     : policy::StandingOf(*store_, of.queue, wants, past_);
+  standing.owed = of.queue != cluster::kNoQueue && IsOwed(of, &wants);
+  return standing;
+}
+
+void ActiveQueue::Owe(const policy::Undercut& floor) {
+  owed_.push_back(floor);
+  Reorder(floor.of.queue);
+}
+
+void ActiveQueue::MakeGood(QueueId queue) {
+  const auto is_above = [&](const policy::Undercut& floor) {
+    if (floor.of.own && floor.of.queue != queue) return false;
+    return std::ranges::find(store_->queue(queue).path, floor.of.queue) !=
+           store_->queue(queue).path.end();
+  };
+  // The ranks follow with the use of the queues: Store::TakeUseNews.
+  std::erase_if(owed_, is_above);
+}
+
 /// Goes up the tree as far as anything changes: the first workload of a queue above may be another
 /// one now. A queue above whose rank changes for any other reason has its own call of Reorder.
 void ActiveQueue::Reorder(QueueId queue) {
@@ -71,7 +106,7 @@ void ActiveQueue::Reorder(QueueId queue) {
   if (!group->firsts.empty()) {
     const Place& first = group->firsts.begin()->place;
     const Turn& turn = turns_.at(first.workload).turn;
-    own = {.standing = policy::StandingOfOwn(*store_, queue, turn.wants, past_),
+    own = {.standing = StandingOf({.queue = queue, .own = true}, turn.wants),
            .since = first.since,
            .workload = first.workload,
            .queue = queue};
@@ -84,7 +119,7 @@ void ActiveQueue::Reorder(QueueId queue) {
       head = FirstOf(*group);
       head->queue = queue;
       const Turn& turn = turns_.at(head->workload).turn;
-      head->standing = policy::StandingOf(*store_, queue, turn.wants, past_);
+      head->standing = StandingOf({.queue = queue}, turn.wants);
     }
     const std::optional<Head>& known = group->in_parent;
     const bool same = head && known && head->workload == known->workload &&
@@ -332,9 +367,9 @@ bool ActiveQueue::MayStandBefore(QueueId above, const Head& head,
                                  const policy::Standing& standing) const {
   return std::ranges::any_of(store_->device_ids(), [&](cluster::ResourceId id) {
     const cluster::Demand none{{id, 0}};
-    const policy::Standing least = head.queue == above
-                                       ? policy::StandingOfOwn(*store_, above, none, past_)
-                                       : policy::StandingOf(*store_, head.queue, none, past_);
+    const policy::Claimant of{.queue = head.queue, .own = head.queue == above};
+    policy::Standing least = StandingOf(of, none);
+    least.owed = IsOwed(of, nullptr);
     return least < standing || policy::Yields(standing, least);
   });
 }
@@ -373,10 +408,10 @@ std::vector<const Workload*> ActiveQueue::FirstOfBetter(QueueId queue,
   };
   QueueId above = cluster::kNoQueue;
   for (const QueueId next : store_->queue(queue).path | std::views::reverse) {
-    append(above, next, policy::StandingOf(*store_, next, wants, past_));
+    append(above, next, StandingOf({.queue = next}, wants));
     above = next;
   }
-  append(queue, queue, policy::StandingOfOwn(*store_, queue, wants, past_));
+  append(queue, queue, StandingOf({.queue = queue, .own = true}, wants));
   return first;
 }
 

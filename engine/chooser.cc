@@ -142,6 +142,9 @@ std::optional<Reservation> Chooser::Start(std::span<const VictimJob* const> jobs
   if (!reserve) return std::nullopt;
   reserve = WithMoreMembers(jobs, *std::move(reserve));
   reserve->evicts = std::move(evicted);
+  if (for_.exchange != nullptr) {
+    reserve->undercut = for_.exchange->UndercutBy(LossesOf(jobs).list);
+  }
   SortOut(*reserve, jobs);
   NameVictims(*reserve, jobs);
   return reserve;

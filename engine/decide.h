@@ -70,6 +70,8 @@ struct Reservation {
   std::vector<const cluster::PodInfo*> surplus{};
   /// kStart: members of running gangs, beyond their minimum, that give up their planned places.
   std::vector<const cluster::PodInfo*> displaced{};
+  /// kStart: the floors of other queues below which the evictions leave them.
+  std::vector<policy::Undercut> undercut{};
   /// kStart: workloads whose plans, which have not started, give their room up for it.
   std::vector<const cluster::Workload*> yields{};
   bool by_scheduler = false;  ///< kStart: kube-scheduler evicts `victims`.

@@ -104,6 +104,7 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
                               .generation = store_.generation(),
                               .placed = NamesOf(decision.evicts, store_)});
   for (const PodInfo* pod : decision.surplus) plan.surplus.insert(pod->object.meta.uid);
+  plan.undercut = decision.undercut;
   bool resumed = false;  // some were evicted by an earlier process; with none, it only waits
   for (const PodInfo* pod : decision.evicts) {
     states_.SetVictim(*pod, workload.key);
@@ -225,6 +226,7 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& id, con
   if (!dry_run && accepted) {
     evictor_.NoteEvicted(plan.evictions, uid,
                          plan.reclaimed.contains(uid) ? "reclaim" : "preemption", now);
+    for (const policy::Undercut& floor : std::exchange(plan.undercut, {})) active_.Owe(floor);
   }
   if (plan.evictions.unanswered.erase(uid) == 0) return LookForHeirs(workload);
   const PodInfo* victim = store_.FindPod(uid);

@@ -15,6 +15,7 @@
 #include "engine/actions.h"
 #include "engine/evicted_jobs.h"
 #include "engine/phases.h"
+#include "policy/claims.h"
 
 namespace berth::engine {
 
@@ -151,6 +152,8 @@ struct Plan {
   std::size_t inherited = 0;
   std::set<std::string> reclaimed;  ///< UIDs of victims in other queues.
   std::set<std::string> surplus;    ///< UIDs of victims whose gangs go on with their minimum.
+  /// The queues that the evictions leave below their floors, until the first one is accepted.
+  std::vector<policy::Undercut> undercut;
   TimePoint victim_gone_at = 0;     ///< When the last one of the victims so far was gone.
   int replans = 0;
   TimePoint made = 0;

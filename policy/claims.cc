@@ -233,6 +233,27 @@ std::optional<int> Exchange::Straddlers(std::span<const Loss> losses) const {
   return static_cast<int>(straddlers.size());
 }
 
+std::vector<Undercut> Exchange::UndercutBy(std::span<const Loss> losses) const {
+  const std::vector<Claimant> ours = shares_->PathOf(store(), claimant_);
+  const QuotaView after = Without(running_, losses);
+  std::vector<Claimant> theirs;
+  for (const Loss& loss : losses) {
+    if (loss.queue == claimant_) continue;
+    for (const Claimant& of : BelowAncestor(shares_->PathOf(store(), loss.queue), ours)) {
+      if (std::ranges::find(theirs, of) == theirs.end()) theirs.push_back(of);
+    }
+  }
+  std::vector<Undercut> undercut;
+  for (const Claimant& of : theirs) {
+    for (const ResourceId id : store().device_ids()) {
+      if (shares_->Used(after, of, id) == shares_->Used(running_, of, id)) continue;
+      if (Beyond(after, of, id) >= Floor(of, id)) continue;
+      undercut.push_back({.of = of, .id = id, .floor = std::max(Quota(of, id), Share(of, id))});
+    }
+  }
+  return undercut;
+}
+
 /// The same at the floor of a claimant with quotas for single flavors: whether a job straddles it.
 std::optional<bool> Exchange::StraddlesBeyond(Claimant of, ResourceId id,
                                               std::span<const Loss> losses) const {

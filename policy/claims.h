@@ -76,6 +76,13 @@ struct Loss {
   std::span<const cluster::PodInfo* const> job() const { return minimum.empty() ? pods : minimum; }
 };
 
+/// A floor below which the loss of a straddler leaves a claimant (Exchange::Straddlers).
+struct Undercut {
+  Claimant of;
+  cluster::ResourceId id = 0;
+  std::int64_t floor = 0;  ///< The larger of its quota and its fair share, thousandths.
+};
+
 enum class Claim : std::uint8_t {
   kNone,       ///< It would have more than its quota and more than its fair share.
   kFairShare,  ///< It stays within its fair share.
@@ -104,6 +111,9 @@ class Exchange {
   /// do not fit below the floor either, so that what the quota covers stays whole. nullopt: they
   /// may not be taken. Jobs of the claimant's own queue count towards no floor.
   std::optional<int> Straddlers(std::span<const Loss> losses) const;
+
+  /// The floors, at the same levels, below which claimants are left by these jobs.
+  std::vector<Undercut> UndercutBy(std::span<const Loss> losses) const;
 
   /// The claim of a job that would be placed so once the others have ended. With losses in the own
   /// queue alone it needs none: kQuota. For a fair share alone nothing is exchanged among equals:

@@ -61,6 +61,7 @@ std::int64_t ExcessPart(std::int64_t amount, std::int64_t total, std::size_t kin
 
 bool Standing::operator<(const Standing& other) const {
   if (beyond != other.beyond) return !beyond;
+  if (beyond && owed != other.owed) return owed;
   if (beyond) {
     if (IsLess(excess, weight, other.excess, other.weight)) return true;
     if (IsLess(other.excess, other.weight, excess, weight)) return false;

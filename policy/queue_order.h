@@ -20,6 +20,9 @@ struct Standing {
                             ///< of devices, billionths of all of the kind of which it has most.
   std::int64_t weight = 1;  ///< Thousandths, see config::Queue.
   std::int64_t priority = 0;  ///< Of the queue.
+  /// It lost a straddler, which this job makes good (Exchange::UndercutBy): of the queues beyond
+  /// their quotas it comes first.
+  bool owed = false;
 
   // With fairness.halfLife, `excess` contains the past; these do not, and do not order queues by
   // themselves: see Yields.

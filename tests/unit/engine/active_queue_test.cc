@@ -366,6 +366,40 @@ TEST_CASE("with a half-life the queue that held more in the past comes later", "
   }
 }
 
+TEST_CASE("a queue that lost a straddler comes next, with a job that reaches over its floor",
+          "[unit][engine]") {
+  TreeOfLines t;
+  const cluster::ResourceId gpu = t.store.device_ids().front();
+  t.Job("q0-one", 0, 10);
+  t.Put("q4-three", {.queue = 4, .since = 20, .wants = {{gpu, 3'000}}});
+  const auto owe = [&](std::int64_t floor) {
+    t.queue.Owe({.of = {.queue = 3}, .id = gpu, .floor = floor});
+  };
+  SECTION("otherwise the one comes first that has less beyond its quota") {
+    CHECK(t.PopAll() == Keys{"q0-one", "q4-three"});
+  }
+  SECTION("3 are above 2") {
+    owe(2'000);
+    CHECK(t.PopAll() == Keys{"q4-three", "q0-one"});
+  }
+  SECTION("3 are not above 3") {
+    owe(3'000);
+    CHECK(t.PopAll() == Keys{"q0-one", "q4-three"});
+  }
+  SECTION("once only") {
+    owe(2'000);
+    t.queue.MakeGood(4);
+    t.queue.Reorder(3);
+    CHECK(t.PopAll() == Keys{"q0-one", "q4-three"});
+  }
+  SECTION("a job of another queue makes nothing good") {
+    owe(2'000);
+    t.queue.MakeGood(0);
+    t.queue.Reorder(3);
+    CHECK(t.PopAll() == Keys{"q4-three", "q0-one"});
+  }
+}
+
 TEST_CASE("the work of a queue itself is ranked beside the queues below it", "[unit][engine]") {
   TreeOfLines t;
   t.Job("q3-a", 3, 1);

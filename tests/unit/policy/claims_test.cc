@@ -156,6 +156,20 @@ TEST_CASE("no queue is taken below the larger of quota and fair share", "[unit][
   CHECK(t.Straddlers("b", {}) == 0);
 }
 
+TEST_CASE("a straddler leaves its queue below its floor", "[unit][policy]") {
+  ClaimsTest t({{"a", 6, "", 0}, {"b", 10, "", 0}});
+  const PodInfo* four = t.Running("a", 4);
+  const PodInfo* two = t.Running("a", 2);
+  t.Running("a", 2);
+  t.Waiting("b", 10);
+  const Exchange exchange = t.For("b");
+  CHECK(exchange.UndercutBy(t.LossesOf({two})).empty());  // 6 of 6 stay
+  const std::vector<Undercut> undercut = exchange.UndercutBy(t.LossesOf({four}));
+  REQUIRE(undercut.size() == 1);  // 4 stay
+  CHECK(undercut.front().of == Claimant{.queue = t.store.FindQueue("a")});
+  CHECK(undercut.front().floor == 6'000);
+}
+
 TEST_CASE("a straddler excuses no job that its queue's quota covers", "[unit][policy]") {
   ClaimsTest t({{"a", 1, "", 0}, {"b", 8, "", 0}});
   const PodInfo* three = t.Running("a", 3);
