@@ -25,6 +25,8 @@ struct QueueRow {
   int parent = -1;  ///< Index; it comes before its children, and has no work of its own.
   int quota = 0;
   int weight = 1;
+  /// Promised of each flavor (FlavorOf), beside the quota in total. Not known to Rules.
+  std::vector<int> of_flavor{};
 };
 
 /// A lone pod, a gang without surplus, or one member of an elastic gang. It waits if it has no
@@ -54,14 +56,18 @@ struct Cluster {
 
 std::string QueueName(int queue) { return fmt::format("q{}", queue); }
 std::string NodeName(int node) { return fmt::format("n{}", node); }
+/// Nodes are of flavor f0 and f1 in turn.
+inline std::string FlavorOf(int node) { return fmt::format("f{}", node % 2); }
 
 inline std::string Described(const Cluster& cluster) {
   std::string text =
       fmt::format("{} nodes of {}, {} in a rack\n", cluster.nodes, cluster.devices, cluster.rack);
   for (std::size_t i = 0; i < cluster.queues.size(); ++i) {
     const QueueRow& row = cluster.queues[i];
-    text += fmt::format("{} below {}: quota {}, weight {}\n", QueueName(static_cast<int>(i)),
-                        row.parent < 0 ? "none" : QueueName(row.parent), row.quota, row.weight);
+    text +=
+        fmt::format("{} below {}: quota {}, weight {}, of flavors [{}]\n",
+                    QueueName(static_cast<int>(i)), row.parent < 0 ? "none" : QueueName(row.parent),
+                    row.quota, row.weight, fmt::join(row.of_flavor, " "));
   }
   for (const Job& job : cluster.jobs) {
     text += fmt::format("{} of {}{}{}: {} x {} on [{}]\n", job.name, QueueName(job.queue),
@@ -264,12 +270,25 @@ inline config::PolicyConfiguration PolicyOf(const Cluster& cluster) {
   std::vector<config::Queue> queues;
   for (std::size_t i = 0; i < cluster.queues.size(); ++i) {
     const QueueRow& row = cluster.queues[i];
-    config::Queue queue = MakeQueue(QueueName(static_cast<int>(i)), {"*"}, -1, row.quota);
+    // Where a total of 0 is not said, the total is the sum of the flavors.
+    const int total = row.of_flavor.empty() || row.quota > 0 ? row.quota : -1;
+    config::Queue queue = MakeQueue(QueueName(static_cast<int>(i)), {"*"}, -1, total);
     queue.weight = row.weight * 1000;
     if (row.parent >= 0) queue.parent = QueueName(row.parent);
+    for (int flavor = 0; flavor < std::ssize(row.of_flavor); ++flavor) {
+      const std::int64_t devices = row.of_flavor[static_cast<std::size_t>(flavor)];
+      queue.quotas.push_back({.flavor = FlavorOf(flavor), .quota = {{kGpu, devices * 1000}}});
+    }
     queues.push_back(std::move(queue));
   }
   config::PolicyConfiguration policy = MakePolicy(queues);
+  const auto names_flavors = [](const QueueRow& row) { return !row.of_flavor.empty(); };
+  if (std::ranges::any_of(cluster.queues, names_flavors)) {
+    for (int flavor = 0; flavor < 2; ++flavor) {
+      policy.flavors.push_back(
+          {.name = FlavorOf(flavor), .node_selector = {{"flavor", FlavorOf(flavor)}}});
+    }
+  }
   policy.borrowing = true;
   return policy;
 }

@@ -20,6 +20,7 @@ namespace {
 using testing::Cluster;
 using testing::Described;
 using testing::Evicted;
+using testing::FlavorOf;
 using testing::Job;
 using testing::MakeNode;
 using testing::NodeName;
@@ -320,29 +321,48 @@ int Settle(World& world, std::map<std::string, kube::Pod>& wanted, int& made) {
   return evicted;
 }
 
+/// Jobs come one after the other to queues that have nothing yet.
+void CheckThatItEnds(const Cluster& cluster) {
+  RC_LOG() << Described(cluster);
+  World world(PolicyOf(cluster));
+  for (int i = 0; i < cluster.nodes; ++i) {
+    world.Add(MakeNode(NodeName(i)).Gpu(cluster.devices).Label("flavor", FlavorOf(i)));
+  }
+  world.Start();
+  std::map<std::string, kube::Pod> wanted;
+  int made = 0;
+  int evicted = 0;
+  const int jobs = *rc::gen::inRange(2, 13);
+  for (int i = 0; i < jobs; ++i) {
+    Job job = DrawJob(cluster.queues);
+    job.name = fmt::format("j{}", i);
+    for (int k = 0; k < job.members; ++k) {
+      const kube::Pod pod = PodOf(job, k).Created(i * 1000).Gated();
+      wanted.emplace(pod.meta.name, pod);
+      world.Add(pod);
+    }
+    evicted += Settle(world, wanted, made);
+  }
+  RC_CLASSIFY(evicted > 0, "something is taken back");
+  // Nothing has changed since.
+  RC_ASSERT(Settle(world, wanted, made) == 0);
+}
+
 TEST_CASE("taking back ends", "[property]") {
   CHECK(rc::check("no loop", [] {
-    Cluster cluster{.nodes = *rc::gen::inRange(1, 4), .queues = DrawQueues()};
-    World world(PolicyOf(cluster));
-    for (int i = 0; i < cluster.nodes; ++i) world.Add(MakeNode(NodeName(i)).Gpu(8));
-    world.Start();
-    std::map<std::string, kube::Pod> wanted;
-    int made = 0;
-    int evicted = 0;
-    const int jobs = *rc::gen::inRange(2, 13);
-    for (int i = 0; i < jobs; ++i) {
-      Job job = DrawJob(cluster.queues);
-      job.name = fmt::format("j{}", i);
-      for (int k = 0; k < job.members; ++k) {
-        const kube::Pod pod = PodOf(job, k).Created(i * 1000).Gated();
-        wanted.emplace(pod.meta.name, pod);
-        world.Add(pod);
-      }
-      evicted += Settle(world, wanted, made);
+    CheckThatItEnds({.nodes = *rc::gen::inRange(1, 4), .queues = DrawQueues()});
+  }));
+}
+
+TEST_CASE("taking back ends where quotas are of flavors", "[property]") {
+  CHECK(rc::check("no loop of flavors", [] {
+    Cluster cluster{.nodes = *rc::gen::inRange(2, 5), .queues = DrawQueues()};
+    for (QueueRow& row : cluster.queues) {
+      if (*rc::gen::inRange(0, 3) == 0) continue;
+      row.of_flavor = {*rc::gen::inRange(0, 9), *rc::gen::inRange(0, 9)};
+      row.quota = *rc::gen::inRange(0, 2) * (row.quota + row.of_flavor[0] + row.of_flavor[1]);
     }
-    RC_CLASSIFY(evicted > 0, "something is taken back");
-    // Nothing has changed since.
-    RC_ASSERT(Settle(world, wanted, made) == 0);
+    CheckThatItEnds(cluster);
   }));
 }
 
