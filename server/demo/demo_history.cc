@@ -36,25 +36,36 @@ std::string_view Block(int used, int from, int unit, const PictureStyle& style) 
   return eighths >= 4 ? "#" : " ";
 }
 
-/// The columns of one row, from `from` up. Below the quota, what is not used has dots.
+/// The columns of one row, from `from` up: what is used; below the quota dots for what is not; and
+/// a mark in the row that the fair share reaches.
 std::string UseRow(const QueueHistory::Queue& queue, int from, int unit,
                    const PictureStyle& style) {
+  enum class Kind : std::uint8_t { kEmpty, kUsed, kShare, kShareOnUsed };
   std::string out;
   std::string run;  // of one kind
-  bool full = false;
+  Kind kind = Kind::kEmpty;
   const auto end_run = [&] {
-    out += full ? InColourOf(queue.name, run, style) : Dim(run, style);
+    if (run.empty()) return;
+    if (kind == Kind::kEmpty) out += Dim(run, style);
+    if (kind == Kind::kUsed) out += InColourOf(queue.name, run, style);
+    if (kind == Kind::kShare) out += run;
+    if (kind == Kind::kShareOnUsed) out += OnColourOf(queue.name, run, style);
     run.clear();
   };
-  for (const int used : queue.used) {
-    std::string_view block = Block(used, from, unit, style);
+  for (std::size_t i = 0; i < queue.used.size(); ++i) {
+    std::string_view block = Block(queue.used[i], from, unit, style);
     const bool empty = block == " ";
     if (empty && from < queue.quota) block = style.unicode ? "·" : ".";
-    if (!run.empty() && empty == full) end_run();
-    full = !empty;
+    Kind here = empty ? Kind::kEmpty : Kind::kUsed;
+    if (queue.share[i] > from && queue.share[i] <= from + unit) {
+      here = queue.used[i] >= from + unit ? Kind::kShareOnUsed : Kind::kShare;
+      block = style.unicode ? "○" : "o";
+    }
+    if (here != kind) end_run();
+    kind = here;
     run += block;
   }
-  if (!run.empty()) end_run();
+  end_run();
   return out;
 }
 
@@ -146,10 +157,13 @@ void QueueHistory::Add(std::int64_t now_ms, const Json& page) {
     }
     queue->quota = GpusIn(item, "quota");
     queue->limit = GpusIn(item, "limit");
-    const int before = queue->used.empty() ? 0 : queue->used.back();
-    queue->used.resize(std::max(queue->used.size(), column), before);
-    queue->used.resize(column + 1);
-    queue->used.back() = GpusIn(item, "used");
+    const auto note = [&](std::vector<int>& samples, int gpus) {
+      samples.resize(std::max(samples.size(), column), samples.empty() ? 0 : samples.back());
+      samples.resize(column + 1);
+      samples.back() = gpus;
+    };
+    note(queue->used, GpusIn(item, "used"));
+    note(queue->share, GpusIn(item, "fairShare"));
   }
 }
 

@@ -20,7 +20,8 @@ class QueueHistory {
     std::string name;
     int quota = 0;
     int limit = 0;
-    std::vector<int> used{};  ///< By column; as long as there was one, the last is the latest.
+    std::vector<int> used{};   ///< By column; as long as there was one, the last is the latest.
+    std::vector<int> share{};  ///< Its fair share, in the same columns.
   };
 
   /// `length_ms` above 0.
@@ -41,9 +42,10 @@ class QueueHistory {
   std::vector<Queue> queues_;
 };
 
-/// One area for each queue, on one scale, with its quota as a line; below them the time, and when
-/// jobs were evicted. `gpus`: of the cluster. An area ends at the queue's limit: while victims end,
-/// the page counts their room twice, for them and for who gets it.
+/// One area for each queue, on one scale, with its quota as a line and its fair share as marks;
+/// below them the time, and when jobs were evicted. `gpus`: of the cluster. An area ends at the
+/// queue's limit: while victims end, the page counts their room twice, for them and for who gets
+/// it.
 std::string DrawHistory(const QueueHistory& history, const std::vector<JobEviction>& evictions,
                         int gpus, const PictureStyle& style);
 

@@ -12,12 +12,15 @@ using Json = nlohmann::ordered_json;
 
 constexpr PictureStyle kAscii{.colour = false, .unicode = false, .width = 80};
 
-/// The page of two queues of 8 GPUs: one with a limit above its quota.
-Json PageOf(int team, int other) {
-  const auto item = [](const char* name, int used, int quota, int limit) {
+/// The page of two queues of 8 GPUs: one with a limit above its quota, and with that fair share.
+Json PageOf(int team, int other, int share = 0) {
+  const auto item = [&](const char* name, int used, int quota, int limit) {
     const auto amount = [](int gpus) { return Json{{kGpu, std::to_string(gpus)}}; };
-    return Json{
-        {"name", name}, {"quota", amount(quota)}, {"limit", amount(limit)}, {"used", amount(used)}};
+    return Json{{"name", name},
+                {"quota", amount(quota)},
+                {"limit", amount(limit)},
+                {"used", amount(used)},
+                {"fairShare", amount(quota == 2 ? share : 0)}};
   };
   Json none{{"name", "-"}, {"quota", Json::object()}, {"used", Json::object()}};
   return {{"items", {item("team", team, 2, 3), item("other", other, 1, 1), std::move(none)}}};
@@ -67,6 +70,19 @@ TEST_CASE("the chart has the quota as a line, and marks evictions", "[demo]") {
                      "                0 s       0.1 s     0.2 s     0.3 s     0.4 s     0.5 s",
                      "taken back      " + none + "^",
                      "preempted       " + none + std::string(29, ' ') + "^"});
+}
+
+TEST_CASE("the chart marks fair shares, over what is used and above it", "[demo]") {
+  QueueHistory history(600);
+  for (int column = 0; column < 60; ++column) {
+    history.Add(column * 10, column < 30 ? PageOf(3, 0, 1) : PageOf(1, 0, column < 45 ? 3 : 1));
+  }
+  const std::string half(30, '#');
+  const auto lines = Lines(DrawHistory(history, {}, 8, kAscii));
+  CHECK(lines[0] == "team         3 |" + half + std::string(15, 'o') + std::string(15, ' '));
+  CHECK(lines[2] == "               |" + half + std::string(30, '.'));
+  CHECK(lines[3] ==
+        "               |" + std::string(30, 'o') + std::string(15, '#') + std::string(15, 'o'));
 }
 
 TEST_CASE("the chart shows parts of a row, and stays inside 80 columns", "[demo]") {
