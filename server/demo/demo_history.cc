@@ -29,6 +29,9 @@ std::string Margin(std::string_view name, int amount, std::string_view axis,
   return label + " " + Dim(axis, style);
 }
 
+/// The rows of `unit` GPUs that the amount reaches into.
+int RowsOf(int amount, int unit) { return (amount + unit - 1) / unit; }
+
 /// What a row of `unit` GPUs above `from` shows of `used`.
 std::string_view Block(int used, int from, int unit, const PictureStyle& style) {
   const int eighths = std::clamp((8 * (used - from) + unit / 2) / unit, 0, 8);
@@ -37,7 +40,7 @@ std::string_view Block(int used, int from, int unit, const PictureStyle& style) 
 }
 
 /// The columns of one row, from `from` up: what is used; below the quota dots for what is not; and
-/// a mark in the row that the fair share reaches.
+/// a mark in the row that the fair share reaches, if what is used ends in another one.
 std::string UseRow(const QueueHistory::Queue& queue, int from, int unit,
                    const PictureStyle& style) {
   enum class Kind : std::uint8_t { kEmpty, kUsed, kShare, kShareOnUsed };
@@ -57,7 +60,8 @@ std::string UseRow(const QueueHistory::Queue& queue, int from, int unit,
     const bool empty = block == " ";
     if (empty && from < queue.quota) block = style.unicode ? "·" : ".";
     Kind here = empty ? Kind::kEmpty : Kind::kUsed;
-    if (queue.share[i] > from && queue.share[i] <= from + unit) {
+    if (RowsOf(queue.share[i], unit) == RowsOf(from, unit) + 1 &&
+        RowsOf(queue.used[i], unit) != RowsOf(queue.share[i], unit)) {
       here = queue.used[i] >= from + unit ? Kind::kShareOnUsed : Kind::kShare;
       block = style.unicode ? "○" : "o";
     }
@@ -81,9 +85,8 @@ std::string QuotaLine(const QueueHistory::Queue& queue, const PictureStyle& styl
 }
 
 std::string Area(const QueueHistory::Queue& queue, int unit, const PictureStyle& style) {
-  const auto rows_of = [unit](int amount) { return (amount + unit - 1) / unit; };
-  const int quota_rows = rows_of(queue.quota);
-  const int top = std::max({1, quota_rows, rows_of(queue.limit)});
+  const int quota_rows = RowsOf(queue.quota, unit);
+  const int top = std::max({1, quota_rows, RowsOf(queue.limit, unit)});
   const std::string_view axis = style.unicode ? "│" : "|";
   std::string out;
   for (int row = top; row > 0; --row) {
