@@ -60,8 +60,8 @@ bool IsClaim(policy::Claim claim, int straddlers) {
 }
 
 bool MayClaim(const policy::Exchange& exchange, int straddlers, const Reservation& reserve,
-              const Losses& losses) {
-  return IsClaim(exchange.ClaimOf(reserve.placed, losses.list), straddlers);
+              const Losses& losses, const policy::QuotaView& use) {
+  return IsClaim(exchange.ClaimOf(reserve.placed, losses.list, use), straddlers);
 }
 
 /// Members that have a place, are not bound, and give it up if these jobs go: it evicts nobody,
@@ -177,18 +177,21 @@ std::optional<Reservation> Chooser::Find(std::span<const VictimJob* const> jobs,
       losses.list, [&](const policy::Loss& loss) { return loss.queue != for_.workload.queue; });
   const std::optional<int> straddlers = engine::StraddlersOf(for_, losses);
   if (!straddlers) return std::nullopt;
-  // It is cheaper to see that there is no claim than that there is no room.
-  const bool may =
-      !of_others || IsClaim(for_.exchange->BestClaimOf(for_.wants, losses.list), *straddlers);
-  if (!may) return std::nullopt;
+  std::optional<policy::QuotaView> use;
+  if (of_others) {
+    use = for_.exchange->UseWithout(losses.list);
+    // It is cheaper to see that there is no claim than that there is no room.
+    const policy::Claim best = for_.exchange->BestClaimOf(for_.wants, losses.list, *use);
+    if (!IsClaim(best, *straddlers)) return std::nullopt;
+  }
   const bool only_minimum = of_others || !for_.overlent.empty();
   std::optional<Reservation> reserve = SearchRoom(jobs, only_minimum ? members : for_.pods, most);
   if (!reserve || !of_others) return reserve;
-  if (!MayClaim(*for_.exchange, *straddlers, *reserve, losses)) return std::nullopt;
+  if (!MayClaim(*for_.exchange, *straddlers, *reserve, losses, *use)) return std::nullopt;
   if (const policy::FairShareTable* shares = SharesWithout(PlannedOf(jobs))) {
     const policy::Exchange after = for_.exchange->With(*shares);
     const std::optional<int> left = after.Straddlers(losses.list);
-    if (!left || !MayClaim(after, *left, *reserve, losses)) return std::nullopt;
+    if (!left || !MayClaim(after, *left, *reserve, losses, *use)) return std::nullopt;
   }
   return reserve;
 }

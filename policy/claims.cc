@@ -377,8 +377,10 @@ bool Exchange::KeepsTotals(std::span<const Loss> losses) const {
   });
 }
 
-Claim Exchange::ClaimOf(std::span<const Placed> placed, std::span<const Loss> losses) const {
-  QuotaView after = Without(now_, losses);
+QuotaView Exchange::UseWithout(std::span<const Loss> losses) const { return Without(now_, losses); }
+
+Claim Exchange::ClaimOf(std::span<const Placed> placed, std::span<const Loss> losses,
+                        QuotaView use) const {
   std::map<ResourceId, std::int64_t> sums;
   for (const Placed& member : placed) {
     for (const auto& [id, amount] : store().QueueChargeOn(*member.pod, store().node(member.node))) {
@@ -386,8 +388,8 @@ Claim Exchange::ClaimOf(std::span<const Placed> placed, std::span<const Loss> lo
     }
   }
   const cluster::Demand asked(sums.begin(), sums.end());
-  after.Take(claimant_, asked);
-  return ClaimOf(after, losses, asked, asked, /*placed=*/true);
+  use.Take(claimant_, asked);
+  return ClaimOf(use, losses, asked, asked, /*placed=*/true);
 }
 
 cluster::Demand Exchange::AllKinds() const {
@@ -396,10 +398,10 @@ cluster::Demand Exchange::AllKinds() const {
   return all;
 }
 
-Claim Exchange::BestClaimOf(const cluster::Demand& wants, std::span<const Loss> losses) const {
-  QuotaView after = Without(now_, losses);
-  after.Take(claimant_, wants);
-  return ClaimOf(after, losses, wants, AllKinds(), /*placed=*/false);
+Claim Exchange::BestClaimOf(const cluster::Demand& wants, std::span<const Loss> losses,
+                            QuotaView use) const {
+  use.Take(claimant_, wants);
+  return ClaimOf(use, losses, wants, AllKinds(), /*placed=*/false);
 }
 
 bool Exchange::MayClaim(const cluster::Demand& wants) const {

@@ -115,14 +115,18 @@ class Exchange {
   /// The floors, at the same levels, below which claimants are left by these jobs.
   std::vector<Undercut> UndercutBy(std::span<const Loss> losses) const;
 
-  /// The claim of a job that would be placed so once the others have ended. With losses in the own
-  /// queue alone it needs none: kQuota. For a fair share alone nothing is exchanged among equals:
-  /// next to each queue that loses, the claimant must rank higher with the job than that queue does
-  /// now (queue_order.h, without priorities).
-  Claim ClaimOf(std::span<const Placed> placed, std::span<const Loss> losses) const;
+  /// The use of queues once these have ended, with what ends in any case.
+  QuotaView UseWithout(std::span<const Loss> losses) const;
+
+  /// The claim of a job that would be placed so once the others have ended; `use`: UseWithout them.
+  /// With losses in the own queue alone it needs none: kQuota. For a fair share alone nothing is
+  /// exchanged among equals: next to each queue that loses, the claimant must rank higher with the
+  /// job than that queue does now (queue_order.h, without priorities).
+  Claim ClaimOf(std::span<const Placed> placed, std::span<const Loss> losses, QuotaView use) const;
 
   /// The best that it could be, wherever the job is placed. `wants`: the least that it is charged.
-  Claim BestClaimOf(const cluster::Demand& wants, std::span<const Loss> losses) const;
+  Claim BestClaimOf(const cluster::Demand& wants, std::span<const Loss> losses,
+                    QuotaView use) const;
 
   /// Whether the queue could have a claim to `wants` more, whichever queues lose it.
   bool MayClaim(const cluster::Demand& wants) const;

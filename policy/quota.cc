@@ -94,21 +94,32 @@ std::int64_t AskedOf(const QuotaView& view, cluster::ResourceId id,
 
 void QuotaView::Charge(QueueId queue, const cluster::Demand& demand, int sign) {
   for (const QueueId charged : store_->queue(queue).path) {
-    for (const auto& [id, amount] : demand) {
-      const auto at = std::ranges::lower_bound(taken_, std::pair(charged, id), {}, &Taken::key);
-      if (at != taken_.end() && at->key() == std::pair(charged, id)) {
-        at->amount += sign * amount;
-      } else {
-        taken_.insert(at, {.queue = charged, .id = id, .amount = sign * amount});
-      }
-    }
+    for (const auto& [id, amount] : demand) TakenOf(charged, id) += sign * amount;
   }
 }
 
+std::int64_t& QuotaView::TakenOf(QueueId queue, cluster::ResourceId id) {
+  const auto index = static_cast<std::size_t>(queue);
+  if (index >= first_.size()) first_.resize(index + 1, kNone);
+  std::int32_t* at = &first_[index];
+  while (*at != kNone) {
+    Taken& known = taken_[static_cast<std::size_t>(*at)];
+    if (known.id == id) return known.amount;
+    at = &known.next;
+  }
+  *at = static_cast<std::int32_t>(taken_.size());
+  return taken_.emplace_back(Taken{.queue = queue, .id = id, .next = kNone, .amount = 0}).amount;
+}
+
 std::int64_t QuotaView::Used(QueueId queue, cluster::ResourceId id) const {
-  const auto at = std::ranges::lower_bound(taken_, std::pair(queue, id), {}, &Taken::key);
-  const bool is_known = at != taken_.end() && at->key() == std::pair(queue, id);
-  return store_->queue(queue).used[id] + (is_known ? at->amount : 0);
+  const std::int64_t used = store_->queue(queue).used[id];
+  const auto index = static_cast<std::size_t>(queue);
+  for (std::int32_t at = index < first_.size() ? first_[index] : kNone; at != kNone;) {
+    const Taken& known = taken_[static_cast<std::size_t>(at)];
+    if (known.id == id) return used + known.amount;
+    at = known.next;
+  }
+  return used;
 }
 
 void QuotaView::Take(QueueId queue, const cluster::Demand& charge) {
@@ -161,8 +172,8 @@ void QuotaView::AppendOf(QueueId queue, std::vector<Allowance>& allowances) cons
 std::map<QueueId, std::int64_t> QuotaView::IdleChanges(cluster::ResourceId id) const {
   std::map<QueueId, std::int64_t> changes;
   std::vector<QueueId> touched;
-  for (const Taken& taken : taken_) {
-    if (touched.empty() || touched.back() != taken.queue) touched.push_back(taken.queue);
+  for (std::size_t i = 0; i < first_.size(); ++i) {
+    if (first_[i] != kNone) touched.push_back(static_cast<QueueId>(i));
   }
   std::ranges::sort(touched, std::ranges::greater{},
                     [&](QueueId queue) { return store_->queue(queue).path.size(); });

@@ -62,15 +62,21 @@ class QuotaView {
   std::map<cluster::QueueId, std::int64_t> IdleChanges(cluster::ResourceId id) const;
 
   const cluster::Store* store_;
-  /// What queues use more than the ledger says; ordered by queue and resource. A view is copied for
-  /// each set of victims that is tried: this is one block of memory.
+  /// What a queue uses more of a resource than the ledger says. A view is copied for each set of
+  /// victims that is tried, and each pod of these is charged along the path of its queue: so all is
+  /// in two blocks of memory, and the few entries of a queue are found by its number.
   struct Taken {
     cluster::QueueId queue;
     cluster::ResourceId id;
+    std::int32_t next;  ///< Of the same queue, as an index; kNone: it is the last.
     std::int64_t amount;
-    auto key() const { return std::pair(queue, id); }
   };
+  static constexpr std::int32_t kNone = -1;
+  std::int64_t& TakenOf(cluster::QueueId queue, cluster::ResourceId id);
+
   std::vector<Taken> taken_;
+  std::vector<std::int32_t>
+      first_;  ///< By QueueId, as far as needed: the index of its first entry.
   /// The pods that gave back what they held, by the job that they are counted in.
   using Job = std::tuple<cluster::QueueId, std::string, std::string>;
   std::map<Job, int> left_jobs_;

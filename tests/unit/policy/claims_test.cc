@@ -71,8 +71,10 @@ struct ClaimsTest : Planning {
                  std::vector<const PodInfo*> lost) {
     const Exchange exchange = For(queue);
     const Placed placed{.pod = waiting, .node = node("n")};
-    const Claim claim = exchange.ClaimOf({&placed, 1}, LossesOf(lost));
-    CHECK(exchange.BestClaimOf(waiting->shape->demand, LossesOf(lost)) == claim);
+    const std::vector<Loss> losses = LossesOf(lost);
+    const QuotaView use = exchange.UseWithout(losses);
+    const Claim claim = exchange.ClaimOf({&placed, 1}, losses, use);
+    CHECK(exchange.BestClaimOf(waiting->shape->demand, losses, use) == claim);
     return claim;
   }
   Reach ReachOf(const std::string& queue, const PodInfo* waiting, std::vector<const PodInfo*> all) {
@@ -278,7 +280,8 @@ struct FlavoredClaims : ClaimsTest {
     const PodInfo* waiting = Waiting(queue, gpus);
     const Exchange exchange = For(queue);
     const Placed placed{.pod = waiting, .node = node(on)};
-    return exchange.ClaimOf({&placed, 1}, LossesOf(lost));
+    const std::vector<Loss> losses = LossesOf(lost);
+    return exchange.ClaimOf({&placed, 1}, losses, exchange.UseWithout(losses));
   }
 };
 
@@ -340,8 +343,10 @@ TEST_CASE("no claim is better than the best one that was to be expected", "[unit
     const cluster::Demand& wants = waiting->shape->demand;
     for (const char* node : {"h", "a"}) {
       const Placed placed{.pod = waiting, .node = t.node(node)};
-      const Claim claim = exchange.ClaimOf({&placed, 1}, t.LossesOf(lost));
-      CHECK(claim <= exchange.BestClaimOf(wants, t.LossesOf(lost)));
+      const std::vector<Loss> losses = t.LossesOf(lost);
+      const QuotaView use = exchange.UseWithout(losses);
+      const Claim claim = exchange.ClaimOf({&placed, 1}, losses, use);
+      CHECK(claim <= exchange.BestClaimOf(wants, losses, use));
       CHECK(claim <= Reach(exchange, wants, t.LossesOf(lost)).Of(t.store.FindQueue("c")));
       CHECK((claim == Claim::kNone || exchange.MayClaim(wants)));
     }
