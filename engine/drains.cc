@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "engine/victims.h"
@@ -47,7 +48,7 @@ void Drains::GoOn(TimePoint now) {
   EndNeedless();
   for (auto& [key, drain] : drains_) {
     const bool due = drain.due <= now && drain.evictions.unanswered.empty();
-    if (due && drain.evictions.stage == Evicting::kWarned) Try(key, drain);  // budgets change
+    if (due && drain.evictions.stage == Evicting::kWarned) Try(drain);  // budgets change
     if (due && drain.evictions.stage == Evicting::kSent) {
       drain.evictions.accepted.clear();
       SendEvictions(key, drain, now);
@@ -60,12 +61,54 @@ void Drains::GoOn(TimePoint now) {
 }
 
 void Drains::EndNeedless() {
-  std::erase_if(drains_, [this](const auto& drain) { return Ends(drain.second); });
+  for (auto drain = drains_.begin(); drain != drains_.end();) {
+    drain = Ends(drain->second) ? drains_.erase(drain) : std::next(drain);
+  }
 }
 
-bool Drains::IsUnderWay(const std::string& key, const std::string& id) const {
-  const auto drain = drains_.find(key);
-  return drain != drains_.end() && drain->second.evictions.id == id;
+std::map<std::string, Drains::Drain>::iterator Drains::Find(const std::string& id) {
+  return std::ranges::find_if(drains_,
+                              [&](const auto& entry) { return entry.second.evictions.id == id; });
+}
+
+bool Drains::IsUnderWay(const std::string& id) const {
+  return std::ranges::any_of(drains_, [&](const auto& entry) {
+    const Drain& drain = entry.second;
+    return drain.evictions.id == id && (drain.begun() || !drain.lifted);
+  });
+}
+
+void Drains::EvictRest(const Workload& gang, const Pods& pods, const std::string& work,
+                       const std::string& reason, TimePoint now) {
+  const auto [entry, is_new] = drains_.try_emplace(gang.key);
+  Drain& drain = entry->second;
+  if (is_new) {
+    drain.evictions.id = evictor_.NextId("rest");
+    drain.work = work;
+    drain.reason = reason;
+    actions_.push_back(DecisionOn("rest", gang.key, drain, pods));
+  }
+  drain.evictions.begun.insert_or_assign(gang.key, gang.incarnation);
+  for (const PodInfo* pod : pods) {
+    states_.SetVictim(*pod, std::string(kDrain));
+    const std::string& uid = pod->object.meta.uid;
+    if (std::ranges::find(drain.pods, uid) == drain.pods.end()) drain.pods.push_back(uid);
+  }
+  SendEvictions(gang.key, drain, now);
+  LookAt(drain.due);
+}
+
+Decision Drains::DecisionOn(const char* kind, const std::string& key, const Drain& drain,
+                            const Pods& pods) const {
+  Decision decision{.kind = kind,
+                    .workload = key,
+                    .queue = drain.queue,
+                    .plan = drain.evictions.id,
+                    .generation = store_.generation()};
+  for (const PodInfo* pod : pods) {
+    decision.placed.emplace_back(pod->object.meta.name, store_.node(pod->node).name);
+  }
+  return decision;
 }
 
 /// By job, the pods that run in queues that are drained, or whose gang does in part, and that are
@@ -116,7 +159,7 @@ void Drains::DrainJob(const std::string& key, const Pods& pods, TimePoint now) {
     if (drain.evictions.stage == Evicting::kWarned) {
       Warn(*pod, drain, drain.due);
     } else {
-      Order(key, drain, *pod, drain.evictions.stage == Evicting::kDryRun ? nullptr : &jobs);
+      Order(drain, *pod, drain.evictions.stage == Evicting::kDryRun ? nullptr : &jobs);
     }
   }
 }
@@ -125,39 +168,36 @@ Drains::Drain& Drains::Begin(const std::string& key, const Pods& pods) {
   Drain& drain = drains_[key];
   drain.evictions.id = evictor_.NextId("drain");
   drain.queue = store_.queue(QueueOf(*pods.front())).config.name;
-  Decision decision{.kind = "drain",
-                    .workload = key,
-                    .queue = drain.queue,
-                    .plan = drain.evictions.id,
-                    .generation = store_.generation()};
-  for (const PodInfo* pod : pods) {
-    decision.placed.emplace_back(pod->object.meta.name, store_.node(pod->node).name);
-  }
-  actions_.push_back(std::move(decision));
+  drain.work = key;
+  drain.reason = "Drained";
+  actions_.push_back(DecisionOn("drain", key, drain, pods));
   return drain;
 }
 
 /// `jobs`: null for a dry run.
-void Drains::Order(const std::string& key, Drain& drain, const PodInfo& pod, JobsToSuspend* jobs) {
+void Drains::Order(Drain& drain, const PodInfo& pod, JobsToSuspend* jobs) {
   const bool dry_run = jobs == nullptr;
   const auto& meta = pod.object.meta;
   if (!dry_run) {
     EmitEvent event{.pod = {meta.ns, meta.name, meta.uid},
                     .warning = true,
-                    .reason = "Drained",
+                    .reason = drain.reason,
                     .note = "Evicted: " + ReasonOf(drain)};
     drain.evictions.notices.insert_or_assign(
-        meta.uid, EvictionNotice{.event = std::move(event), .job = evictor_.JobOf(pod)});
+        meta.uid, evictor_.NoticeOf(pod, std::move(event), /*surplus=*/false));
   }
   evictor_.Order(drain.evictions, pod,
-                 {.workload = key,
+                 {.workload = drain.work,
                   .drained = drain.queue,
                   .dry_run = dry_run,
                   .job = dry_run ? std::nullopt : jobs->Of(pod)});
 }
 
 std::string Drains::ReasonOf(const Drain& drain) {
-  return fmt::format("queue {} is drained (hold: holdAndDrain).", drain.queue);
+  return drain.queue.empty()
+             ? fmt::format("others of its gang were, for {}, and a gang ends as a whole.",
+                           drain.work)
+             : fmt::format("queue {} is drained (hold: holdAndDrain).", drain.queue);
 }
 
 void Drains::Warn(const PodInfo& pod, const Drain& drain, TimePoint at) {
@@ -169,9 +209,9 @@ bool Drains::TooManyForBudgets(const Pods& pods) const {
   return store_.policy().eviction.by == config::EvictBy::kEviction && BreaksBudgets(pods, store_);
 }
 
-void Drains::Try(const std::string& key, Drain& drain) {
+void Drains::Try(Drain& drain) {
   drain.evictions.stage = Evicting::kDryRun;
-  for (const PodInfo* pod : Remaining(drain)) Order(key, drain, *pod, nullptr);
+  for (const PodInfo* pod : Remaining(drain)) Order(drain, *pod, nullptr);
 }
 
 /// The job stays for a while, as a whole.
@@ -216,17 +256,18 @@ void Drains::SendEvictions(const std::string& key, Drain& drain, TimePoint now) 
   }
   JobsToSuspend jobs(store_);
   for (const PodInfo* pod : evictor_.NextOf(drain.evictions, Remaining(drain))) {
-    Order(key, drain, *pod, &jobs);
+    Order(drain, *pod, &jobs);
   }
 }
 
-bool Drains::Answered(const std::string& key, const std::string& id, const std::string& uid,
-                      bool dry_run, bool accepted, TimePoint now) {
-  const auto entry = drains_.find(key);
-  if (entry == drains_.end() || entry->second.evictions.id != id) return false;
+bool Drains::Answered(const std::string& id, const std::string& uid, bool dry_run, bool accepted,
+                      TimePoint now) {
+  const auto entry = Find(id);
+  if (entry == drains_.end()) return false;
+  const std::string& key = entry->first;
   Drain& drain = entry->second;
   if (dry_run != (drain.evictions.stage == Evicting::kDryRun)) return true;
-  if (!dry_run && accepted) evictor_.NoteEvicted(drain.evictions, uid, "drain", now);
+  if (!dry_run && accepted) evictor_.NoteEvicted(drain.evictions, uid, MetricOf(drain.reason), now);
   if (drain.evictions.unanswered.erase(uid) == 0) return true;
   if (!accepted && dry_run) {
     PutOff(drain, now);
@@ -252,10 +293,13 @@ bool Drains::Answered(const std::string& key, const std::string& id, const std::
 
 /// Whether nothing is left to do for it: its pods are gone or end, or none of them is in a queue
 /// that is drained any more; then the running ones stay.
-bool Drains::Ends(const Drain& drain) {
+bool Drains::Ends(Drain& drain) {
   const Pods left = Remaining(drain);
   const auto drained = [this](const PodInfo* pod) { return QueueOf(*pod) != cluster::kNoQueue; };
-  if (std::ranges::any_of(left, drained)) return false;
+  drain.lifted = std::ranges::none_of(left, drained);
+  if (!drain.lifted) return false;
+  const bool sent = drain.evictions.stage == Evicting::kSent && !drain.evictions.unanswered.empty();
+  if (!left.empty() && (drain.begun() || sent)) return false;
   for (const PodInfo* pod : left) evictor_.Spare(*pod);
   return true;
 }

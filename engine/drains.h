@@ -1,7 +1,9 @@
-// What runs in a queue that is drained (queues[].hold: holdAndDrain), or below it, ends, job by
-// job, and no workload waits for its room. As for other evictions (evictions.cc), all pods of a job
-// are tried dry first: a job with a pod whose eviction would be refused stays as a whole, and is
-// tried again later. Nothing of this has to be remembered over a restart: the policy says it.
+// Jobs that end, and no workload waits for their room: what runs in a queue that is drained
+// (queues[].hold: holdAndDrain), or below it; and the rest of a gang of which others were evicted
+// for a plan that has ended since. As for other evictions (evictions.cc), all pods of a job are
+// tried dry first: a job with a pod whose eviction would be refused stays as a whole, and is tried
+// again later. Nothing of this has to be remembered over a restart: the policy says it, and of a
+// gang the marks of the pods that were evicted.
 #pragma once
 
 #include <algorithm>
@@ -44,22 +46,33 @@ class Drains {
   /// Goes on with the drains, and begins the missing ones. Takes time in proportion to the pods if
   /// any is due.
   void GoOn(TimePoint now);
-  /// Drains that the policy does not want any more end.
+  /// Drains that the policy does not want any more end, but for gangs that were evicted in part.
   void EndNeedless();
+  /// These members of a gang that runs are evicted, as others were for that work; they are no
+  /// victims of other evictions. `reason`: of the Event.
+  void EvictRest(const cluster::Workload& gang, const std::vector<const cluster::PodInfo*>& pods,
+                 const std::string& work, const std::string& reason, TimePoint now);
   /// The same as Engine::EvictionAnswered. False: the answer was not for a drain.
-  bool Answered(const std::string& key, const std::string& id, const std::string& uid, bool dry_run,
-                bool accepted, TimePoint now);
-  /// Whether the job of that key is drained by evictions of that id (EvictPod::id).
-  bool IsUnderWay(const std::string& key, const std::string& id) const;
+  bool Answered(const std::string& id, const std::string& uid, bool dry_run, bool accepted,
+                TimePoint now);
+  /// Whether a job is to end by evictions of that id (EvictPod::id).
+  bool IsUnderWay(const std::string& id) const;
 
  private:
   struct Drain {
     Evictions evictions{.stage = Evicting::kDryRun};  ///< Never kNo.
-    std::string queue;                                ///< Which is drained: its own, or one above.
-    std::vector<std::string> pods;                    ///< UIDs.
+    /// Which is drained: its own, or one above. Empty: others of the gang were evicted for `work`.
+    std::string queue{};
+    std::string work{};
+    std::string reason{};             ///< Of the Event.
+    std::vector<std::string> pods{};  ///< UIDs.
     /// Once they were warned: when they are evicted. Then: when the pods that do not end are
     /// evicted again.
     TimePoint due = 0;
+    /// The policy does not want it any more. What was sent may be done all the same, and then the
+    /// rest of the gang goes.
+    bool lifted = false;
+    bool begun() const { return !evictions.begun.empty(); }
   };
   using Pods = std::vector<const cluster::PodInfo*>;
 
@@ -68,15 +81,17 @@ class Drains {
   std::map<std::string, Pods> JobsToDrain(TimePoint now);
   void DrainJob(const std::string& key, const Pods& pods, TimePoint now);
   Drain& Begin(const std::string& key, const Pods& pods);
-  void Order(const std::string& key, Drain& drain, const cluster::PodInfo& pod,
-             JobsToSuspend* jobs);
+  Decision DecisionOn(const char* kind, const std::string& key, const Drain& drain,
+                      const Pods& pods) const;
+  void Order(Drain& drain, const cluster::PodInfo& pod, JobsToSuspend* jobs);
   void Warn(const cluster::PodInfo& pod, const Drain& drain, TimePoint at);
   bool TooManyForBudgets(const Pods& pods) const;
-  void Try(const std::string& key, Drain& drain);
+  void Try(Drain& drain);
   void PutOff(const Drain& drain, TimePoint now);
   bool MayEnd(Drain& drain, TimePoint now);
   void SendEvictions(const std::string& key, Drain& drain, TimePoint now);
-  bool Ends(const Drain& drain);
+  bool Ends(Drain& drain);
+  std::map<std::string, Drain>::iterator Find(const std::string& id);
 
   cluster::Store& store_;
   States& states_;

@@ -417,6 +417,9 @@ class Engine : private cluster::StoreListener {
   void GoOnEvicting(const cluster::Workload& workload, TimePoint now);
   bool TakesOthers(const cluster::Workload& workload, TimePoint now);
   void EndEvictions(const cluster::Workload& workload);
+  void AnsweredLate(const std::string& key, const std::string& id, const std::string& uid,
+                    bool dry_run, bool accepted, TimePoint now);
+  void EvictRest(const cluster::Workload& gang, const std::string& work, const std::string& reason);
   void NoteInVain(const cluster::Workload& workload, const PlanEnd& end);
   std::size_t TakeEvicted(const cluster::Workload& workload);
   void LookForHeirs(const cluster::Workload& workload);
@@ -438,6 +441,8 @@ class Engine : private cluster::StoreListener {
   // eviction_marks.cc
   void NoteMarked();
   std::vector<const cluster::PodInfo*> TakeMarked(const cluster::Workload& workload);
+  void GiveUpMarked(const cluster::Workload& workload);
+  void EvictRestOf(const std::string& work, const std::vector<const cluster::PodInfo*>& marked);
   std::vector<const cluster::Workload*> GangsOf(const std::set<std::string>& uids) const;
 
   // warnings.cc
@@ -502,6 +507,8 @@ class Engine : private cluster::StoreListener {
   TimePoint room_came_at_ = 0;  ///< The same.
   std::set<const cluster::Workload*, cluster::ByKey> planned_;   ///< Workloads that have a plan.
   std::set<const cluster::Workload*, cluster::ByKey> awaiting_;  ///< Their plans have victims.
+  /// By id, those of plans that have ended, until all that was sent is answered.
+  std::map<std::string, Evictions> late_;
   /// By the key of a workload: UIDs of pods that an earlier process evicted for it.
   std::map<std::string, std::set<std::string>> marked_;
   std::set<std::string> looks_for_room_;  ///< Keys of workloads: see LookForRoom.

@@ -33,7 +33,6 @@ void AddVictim(States& states, const PodInfo& pod, const Workload& preemptor) {
   Plan& plan = *states[preemptor].plan;
   states.SetVictim(pod, preemptor.key);
   plan.victims.push_back(pod.object.meta.uid);
-  if (pod.charged_queue != preemptor.queue) plan.reclaimed.insert(pod.object.meta.uid);
 }
 
 /// The victim, which terminates, is not waited for longer than eviction.stuckAfter says.
@@ -108,7 +107,6 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
   bool resumed = false;  // some were evicted by an earlier process; with none, it only waits
   for (const PodInfo* pod : decision.evicts) {
     states_.SetVictim(*pod, workload.key);
-    if (pod->charged_queue != workload.queue) plan.reclaimed.insert(pod->object.meta.uid);
     resumed |= pod->terminating();
   }
   if (resumed) {
@@ -132,9 +130,7 @@ void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, Jobs
   const bool surplus = plan.surplus.contains(victim.object.meta.uid);
   if (!dry_run) {
     plan.evictions.notices.insert_or_assign(
-        victim.object.meta.uid,
-        EvictionNotice{.event = NoticeFor(victim, workload),
-                       .job = surplus ? std::nullopt : evictor_.JobOf(victim)});
+        victim.object.meta.uid, evictor_.NoticeOf(victim, NoticeFor(victim, workload), surplus));
   }
   evictor_.Order(plan.evictions, victim,
                  {.workload = workload.key,
@@ -215,17 +211,19 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& id, con
   if (listener() != nullptr) {
     listener()->OnEvictionAnswered(key, id, uid, dry_run, accepted, now);
   }
-  if (drains_.Answered(key, id, uid, dry_run, accepted, now)) return;
+  if (drains_.Answered(id, uid, dry_run, accepted, now)) return;
   ReleaseFromSpared(now);  // or more pods would be evicted for a plan that cannot start
-  if (!StillEvicts(key, id)) return;
+  if (!StillEvicts(key, id)) return AnsweredLate(key, id, uid, dry_run, accepted, now);
   const Workload& workload = *store_.FindWorkload(key);
   Plan& plan = *states_[workload].plan;
   if (dry_run != (plan.evictions.stage == Evicting::kDryRun)) return;
   const bool is_object = uid.find('/') != std::string::npos;
   if (is_object && !accepted) return LacksNeeded(workload, uid, now);
   if (!dry_run && accepted) {
-    evictor_.NoteEvicted(plan.evictions, uid,
-                         plan.reclaimed.contains(uid) ? "reclaim" : "preemption", now);
+    const auto notice = plan.evictions.notices.find(uid);
+    if (notice != plan.evictions.notices.end()) {
+      evictor_.NoteEvicted(plan.evictions, uid, MetricOf(notice->second.event.reason), now);
+    }
     for (const policy::Undercut& floor : std::exchange(plan.undercut, {})) active_.Owe(floor);
   }
   if (plan.evictions.unanswered.erase(uid) == 0) return LookForHeirs(workload);
@@ -298,7 +296,7 @@ EmitEvent Engine::NoticeFor(const PodInfo& victim, const Workload& workload) con
 }
 
 bool Engine::StillEvicts(const std::string& key, const std::string& id) const {
-  if (drains_.IsUnderWay(key, id)) return true;
+  if (drains_.IsUnderWay(id)) return true;
   const Workload* workload = store_.FindWorkload(key);
   if (workload == nullptr) return false;
   const std::optional<Plan>& plan = states_.At(*workload).plan;
@@ -382,14 +380,52 @@ void Engine::RecheckEvicting(TimePoint now) {
   }
 }
 
-/// The plan ends: victims that are not evicted yet stay.
+/// The plan ends: victims that are not evicted yet stay, but for the rest of gangs of which others
+/// are.
 void Engine::EndEvictions(const Workload& workload) {
-  const Plan& plan = *states_[workload].plan;
+  Plan& plan = *states_[workload].plan;
   if (plan.evictions.stage == Evicting::kNo) return;
   for (const std::string& uid : plan.victims) {
     const PodInfo* pod = store_.FindPod(uid);
     if (pod != nullptr && states_[*pod].victim_of == workload.key) evictor_.Spare(*pod);
   }
+  for (const auto& [key, incarnation] : plan.evictions.begun) {
+    const Workload* gang = store_.FindWorkload(key);
+    if (gang == nullptr || gang->incarnation != incarnation) continue;
+    EvictRest(*gang, workload.key, gang->queue == workload.queue ? "Preempted" : "Reclaimed");
+  }
+  if (plan.evictions.stage != Evicting::kSent || plan.evictions.unanswered.empty()) return;
+  late_.insert_or_assign(plan.evictions.id, std::move(plan.evictions));
+}
+
+/// What was sent before its plan ended may have been done all the same.
+void Engine::AnsweredLate(const std::string& key, const std::string& id, const std::string& uid,
+                          bool dry_run, bool accepted, TimePoint now) {
+  const auto late = late_.find(id);
+  if (dry_run || late == late_.end()) return;
+  Evictions& evictions = late->second;
+  const auto notice = evictions.notices.find(uid);
+  if (accepted && notice != evictions.notices.end()) {
+    const EvictionNotice told = notice->second;
+    evictor_.NoteEvicted(evictions, uid, MetricOf(told.event.reason), now);
+    const Workload* gang = told.gang.empty() ? nullptr : store_.FindWorkload(told.gang);
+    if (gang != nullptr && gang->incarnation == told.incarnation) {
+      EvictRest(*gang, key, told.event.reason);
+    }
+  }
+  evictions.unanswered.erase(uid);
+  if (evictions.unanswered.empty()) late_.erase(late);
+}
+
+/// A gang ends as a whole: some of its members were evicted for `work`, and the others must be,
+/// although that is not planned any more. `reason`: of the Event.
+void Engine::EvictRest(const Workload& gang, const std::string& work, const std::string& reason) {
+  std::vector<const PodInfo*> rest;
+  for (const PodInfo* pod : gang.members) {
+    const bool runs = pod->bound() && !pod->terminating() && !IsSpared(*pod);
+    if (runs && states_.At(*pod).victim_of.empty()) rest.push_back(pod);
+  }
+  if (gang.started && !rest.empty()) drains_.EvictRest(gang, rest, work, reason, passed_at_);
 }
 
 /// The plan ends before a member is bound, and pods were evicted for it. The work may get their

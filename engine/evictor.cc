@@ -26,6 +26,10 @@ constexpr TimePoint kOverdue = 60'000;
 
 }  // namespace
 
+const char* MetricOf(std::string_view reason) {
+  return reason == "Reclaimed" ? "reclaim" : reason == "Drained" ? "drain" : "preemption";
+}
+
 std::string Evictor::NextId(std::string_view kind) {
   return fmt::format("{}-{}-{}", kind, instance_, ++begun_);
 }
@@ -50,11 +54,24 @@ std::vector<const PodInfo*> Evictor::NextOf(const Evictions& evictions,
   return covered.empty() ? others : covered;
 }
 
+EvictionNotice Evictor::NoticeOf(const PodInfo& victim, EmitEvent event, bool surplus) const {
+  EvictionNotice notice{.event = std::move(event), .job = {}};
+  if (surplus) return notice;
+  notice.job = JobOf(victim);
+  if (victim.workload == nullptr || !victim.workload->gang) return notice;
+  notice.gang = victim.workload->key;
+  notice.incarnation = victim.workload->incarnation;
+  return notice;
+}
+
 void Evictor::NoteEvicted(Evictions& evictions, const std::string& uid, const char* reason,
                           TimePoint now) {
   auto notice = evictions.notices.extract(uid);
   if (!notice) return;
   ++out_.counters.evictions[reason];
+  if (const std::string& gang = notice.mapped().gang; !gang.empty()) {
+    evictions.begun.insert_or_assign(gang, notice.mapped().incarnation);
+  }
   if (const auto& job = notice.mapped().job) evicted_jobs_.Note(*job, now);
   out_.actions.push_back(std::move(notice.mapped().event));
 }

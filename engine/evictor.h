@@ -25,6 +25,9 @@ struct Spared {
   cluster::NodeIndex node;
 };
 
+/// The reason of an eviction for metrics, by that of the Event for its victim.
+const char* MetricOf(std::string_view reason);
+
 class Evictor {
  public:
   /// What it notes; all must outlive it.
@@ -50,11 +53,11 @@ class Evictor {
       const Evictions& evictions, const std::vector<const cluster::PodInfo*>& pods) const;
 
   // --- Results.
+  /// What is noted with an eviction that is not a dry run. `surplus`: its gang goes on.
+  EvictionNotice NoticeOf(const cluster::PodInfo& victim, EmitEvent event, bool surplus) const;
   /// The eviction was accepted. The pod may have ended before the answer came. `reason`: for
   /// metrics.
   void NoteEvicted(Evictions& evictions, const std::string& uid, const char* reason, TimePoint now);
-  /// The job that ends with the victim; nullopt: kube-scheduler places it.
-  std::optional<EvictedJobs::Job> JobOf(const cluster::PodInfo& victim) const;
   /// See EvictedJobs::Take.
   std::optional<Evicted> TakeEvicted(const cluster::Workload& workload, TimePoint now) {
     return evicted_jobs_.Take(workload, now);
@@ -79,6 +82,9 @@ class Evictor {
   void NoteWarned(TimePoint now);
 
  private:
+  /// The job that ends with the victim; nullopt: kube-scheduler places it.
+  std::optional<EvictedJobs::Job> JobOf(const cluster::PodInfo& victim) const;
+
   const std::string instance_;
   cluster::Store& store_;
   States& states_;

@@ -102,7 +102,7 @@ void Engine::OnNewIncarnation(const Workload& workload) {
 }
 
 void Engine::OnWorkloadGone(const Workload& workload) {
-  TakeMarked(workload);  // no other workload gets their room
+  GiveUpMarked(workload);  // no other workload gets their room
   NoteInVain(workload, plan_ends::kWorkGone);
   if (states_.At(workload).plan) EndEvictions(workload);
   awaiting_.erase(&workload);
@@ -317,7 +317,7 @@ void Engine::PutInLine(std::span<const Workload* const> workloads, TimePoint now
     if (NeedsPlan(*workload)) {
       active_.Put(*workload, TurnOf(*workload, store_, states_.At(*workload)));
     } else {
-      if (workload->started) TakeMarked(*workload);  // it lacks no member that could be placed
+      if (workload->started) GiveUpMarked(*workload);  // it lacks no member that could be placed
       active_.KeepAwake(*workload);
       shown_.Update(*workload, now);
     }

@@ -118,6 +118,8 @@ constexpr bool IsUnsent(Evicting stage) {
 struct EvictionNotice {
   EmitEvent event;
   std::optional<EvictedJobs::Job> job;  ///< It comes back. None: its gang goes on.
+  std::string gang{};         ///< The key of its gang, if that is evicted as a whole; else empty.
+  std::string incarnation{};  ///< Of the gang.
 };
 
 /// Evictions for one plan, or of one job whose queue is drained, and what has become of them.
@@ -132,6 +134,8 @@ struct Evictions {
   std::set<std::string> accepted{};  ///< UIDs of pods whose eviction was accepted, as the answer
                                      ///< said; our watch may show it later.
   std::map<std::string, EvictionNotice> notices{};  ///< By UID, for evictions that were sent.
+  /// Gangs of which a member was evicted, so that all of them must be: their incarnations by key.
+  std::map<std::string, std::string> begun{};
 };
 
 /// A placement of a whole workload, or of members that join a gang that runs, charged in the
@@ -150,11 +154,10 @@ struct Plan {
   Evictions evictions;
   /// Pods that were evicted for plans which then gave their room up for this one.
   std::size_t inherited = 0;
-  std::set<std::string> reclaimed;  ///< UIDs of victims in other queues.
-  std::set<std::string> surplus;    ///< UIDs of victims whose gangs go on with their minimum.
+  std::set<std::string> surplus;  ///< UIDs of victims whose gangs go on with their minimum.
   /// The queues that the evictions leave below their floors, until the first one is accepted.
   std::vector<policy::Undercut> undercut;
-  TimePoint victim_gone_at = 0;     ///< When the last one of the victims so far was gone.
+  TimePoint victim_gone_at = 0;  ///< When the last one of the victims so far was gone.
   int replans = 0;
   TimePoint made = 0;
   TimePoint expires = 0;  ///< If started: members not bound by then are released once more.
