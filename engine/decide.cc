@@ -7,6 +7,7 @@
 #include "cluster/plan_claim.h"
 #include "policy/fit.h"
 #include "policy/neighbours.h"
+#include "policy/rank_order.h"
 
 namespace berth::engine {
 
@@ -100,6 +101,12 @@ bool HasForeignGate(const PodInfo& pod) {
 bool HasOurGate(const PodInfo& pod) {
   return std::ranges::find(pod.object.scheduling_gates, cluster::kAdmissionGate) !=
          pod.object.scheduling_gates.end();
+}
+
+std::vector<const PodInfo*> Placeable(const Workload& workload) {
+  std::vector<const PodInfo*> pods = workload.Unplaced();
+  std::erase_if(pods, [](const PodInfo* pod) { return HasForeignGate(*pod); });
+  return policy::RankOrder(pods);
 }
 
 policy::Overlay RoomOf(const View& view) {

@@ -88,6 +88,9 @@ bool HasForeignGate(const cluster::PodInfo& pod);
 /// The pod has the gate that Berth removes (cluster::kAdmissionGate).
 bool HasOurGate(const cluster::PodInfo& pod);
 
+/// The members that wait for a place and may have one, in rank order.
+std::vector<const cluster::PodInfo*> Placeable(const cluster::Workload& workload);
+
 /// The room on the nodes, without View::ended.
 policy::Overlay RoomOf(const View& view);
 /// The quota left for `workload`: without what the other started in-tree groups still need; by a

@@ -433,6 +433,10 @@ class Engine : private cluster::StoreListener {
   bool WaitsForEnds(const cluster::Workload& workload, TimePoint now);
   bool LeavesRoomThatComes(const cluster::Workload& workload,
                            const std::vector<const cluster::PodInfo*>& pods, TimePoint now);
+  bool GivesClaim(const cluster::Workload& workload, const Reservation& start, TimePoint now);
+  bool WouldEvict(const cluster::Workload& claimant, cluster::QueueId loser, TimePoint now);
+  std::vector<const cluster::Workload*> ClaimantsBeside(const cluster::Workload& workload,
+                                                        TimePoint now);
   void EvictNobodyBefore(const cluster::Workload& workload, TimePoint from);
   void LookForNeeded(const cluster::Workload& workload);
   void LacksNeeded(const cluster::Workload& workload, const std::string& key, TimePoint now);

@@ -1,13 +1,18 @@
 // Engine, part: when no pod is evicted for work although that would help it, and when work beyond
 // quota does not start in free room yet. While pods end, others may be about to end, too, and leave
-// all the room that it needs. If a claim that its pods name
-// does not exist, kube-scheduler would not place it. And if kube-scheduler did not take it when
-// others had been evicted for it, they would be evicted in vain once more.
+// all the room that it needs. What would be evicted at once for other work does not start. If a
+// claim that its pods name does not exist, kube-scheduler would not place it. And if kube-scheduler
+// did not take it when others had been evicted for it, they would be evicted in vain once more.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "engine/decide.h"
 #include "engine/engine.h"
+#include "engine/eviction.h"
 #include "engine/surplus_start.h"
+#include "policy/claims.h"
 
 namespace berth::engine {
 
@@ -86,6 +91,78 @@ bool Engine::LeavesRoomThatComes(const Workload& workload, const std::vector<con
                          "Pods have just ended, and the work of another queue is within its "
                          "quota: this is tried again in a moment."};
   }
+  return true;
+}
+
+/// Other work that waits, was judged, and may come to have a claim: by recent shares it is within
+/// what its queue is entitled to. The first few of them.
+std::vector<const Workload*> Engine::ClaimantsBeside(const Workload& workload, TimePoint now) {
+  constexpr std::size_t kMost = 4;
+  std::vector<const Workload*> claimants(claimants_.begin(), claimants_.end());
+  std::ranges::sort(claimants, cluster::ByKey());
+  const policy::FairShareTable& shares = fair_shares_.Recent(now);
+  const policy::QuotaView use(store_);
+  std::erase_if(claimants, [&](const Workload* other) {
+    const bool waits = !other->started && !states_.At(*other).plan && !active_.InLine(*other);
+    if (!waits || other->queue == workload.queue || other->queue == cluster::kNoQueue) return true;
+    const Turn turn = TurnOf(*other, store_, states_.At(*other));
+    return !policy::Exchange(shares, use, use, other->queue).MayClaim(turn.wants);
+  });
+  claimants.resize(std::min(claimants.size(), kMost));
+  return claimants;
+}
+
+/// Whether some of that queue would be evicted for the claimant now.
+bool Engine::WouldEvict(const Workload& claimant, cluster::QueueId loser, TimePoint now) {
+  std::vector<const PodInfo*> pods = Placeable(claimant);
+  const int min = std::max(1, claimant.Missing());
+  if (std::ssize(pods) < min) return false;
+  const auto reserve = DecideStartByEviction(Now(now), claimant, std::move(pods), min,
+                                             cluster::ReasonId::kInsufficientDevices, nullptr)
+                           .reserve;
+  return reserve && std::ranges::any_of(reserve->evicts, [&](const PodInfo* pod) {
+           return pod->charged_queue == loser;
+         });
+}
+
+/// Whether the workload, which would start beyond its queue's quota, would give work of another
+/// queue that waits a claim on its queue: it, or other work, would be evicted at once. Then it does
+/// not start yet, and is judged again in a moment. This is tried as if it ran already, which takes
+/// a time in proportion to the pods: with many of them it is not looked for.
+bool Engine::GivesClaim(const Workload& workload, const Reservation& start, TimePoint now) {
+  constexpr std::size_t kMostPods = 2'000;
+  constexpr TimePoint kAgainAfter = 1'000;
+  WorkloadState& state = states_[workload];
+  if (std::exchange(state.gives_claim, false) && state.starts_from > now) {
+    return state.gives_claim = true;
+  }
+  if (!store_.policy().borrowing || claimants_.empty() || store_.pods().size() > kMostPods) {
+    return false;
+  }
+  const Turn turn = TurnOf(workload, store_, state);
+  if (workload.queue == cluster::kNoQueue || workload.started ||
+      !policy::GoesBeyondQuota(store_, workload.queue, turn.wants)) {
+    return false;
+  }
+  const std::vector<const Workload*> claimants = ClaimantsBeside(workload, now);
+  if (claimants.empty()) return false;
+  for (const policy::Placed& place : start.placed) {
+    store_.AdoptQueue(*place.pod);
+    store_.SetCharge(*place.pod, place.node, cluster::Charge::kBinding, place.devices);
+  }
+  const auto claimant = std::ranges::find_if(
+      claimants, [&](const Workload* other) { return WouldEvict(*other, workload.queue, now); });
+  for (const policy::Placed& place : start.placed) store_.Unreserve(*place.pod);
+  if (claimant == claimants.end()) return false;
+  state.gives_claim = true;
+  state.starts_from = now + kAgainAfter;
+  timers_.At(state.starts_from, workload.key);
+  SetVerdict(workload,
+             {.reason = cluster::ReasonId::kCoolingDown,
+              .subject = fmt::format(
+                  "It would go beyond the quota of its queue, and would have to make room "
+                  "at once for work of queue {} that waits and is entitled to more.",
+                  QueueName((*claimant)->queue))});
   return true;
 }
 

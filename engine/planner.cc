@@ -10,7 +10,6 @@
 #include "engine/min_run_time.h"
 #include "engine/surplus_start.h"
 #include "policy/neighbours.h"
-#include "policy/rank_order.h"
 
 namespace berth::engine {
 
@@ -34,13 +33,6 @@ Verdict WaitsForMembers(const Workload& workload, int placeable) {
         workload.min_member, workload.finished, verdict.have - workload.finished);
   }
   return verdict;
-}
-
-/// The members that wait for a place and may have one, in rank order.
-std::vector<const PodInfo*> Placeable(const Workload& workload) {
-  std::vector<const PodInfo*> pods = workload.Unplaced();
-  std::erase_if(pods, [](const PodInfo* pod) { return HasForeignGate(*pod); });
-  return policy::RankOrder(pods);
 }
 
 /// Decides which pods are evicted so that the workload can start. Pods that kube-scheduler tries
@@ -159,6 +151,7 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
   if (decision.reserve) {
     const Reservation start =
         LeaveRoomToOthers(Now(now), workload, std::move(pods), min, *decision.reserve);
+    if (GivesClaim(workload, start, now)) return;
     return Commit(workload, start, caller, now);
   }
   const PreemptorDecision may =

@@ -193,6 +193,7 @@ struct WorkloadState {
   /// that is entitled to their room. 0: at any time.
   TimePoint starts_from = 0;
   TimePoint starts_at_most = 0;  ///< It waits so until then, and not longer.
+  bool gives_claim = false;      ///< It waits because of Engine::GivesClaim.
   /// Where the first of its pods had room when that was looked for last; empty: nowhere.
   std::vector<cluster::NodeIndex> room_seen{};
   /// The Store::free_generation, plus 1, at which it was found that it cannot start; 0: it was not.

@@ -131,11 +131,25 @@ void QuotaView::Take(QueueId queue, const cluster::Demand& charge) {
 void QuotaView::GiveBack(const PodInfo& pod) {
   if (pod.charged_queue == cluster::kNoQueue) return;
   Charge(pod.charged_queue, pod.queue_charge, -1);
-  // On a node that is cordoned or not ready nothing becomes free.
-  if (pod.node == cluster::kNoNode || store_->node(pod.node).open()) {
-    for (const auto& [id, amount] : pod.queue_charge) free_taken_.Add(id, -amount);
+  for (const auto& [id, amount] : pod.queue_charge) {
+    if (pod.node != cluster::kNoNode) {
+      FreeOn(store_->node(pod.node), id, amount);
+    } else {
+      free_taken_.Add(id, -amount);
+    }
   }
   if (pod.job_counted) ++left_jobs_[{pod.charged_queue, pod.user, pod.job}];
+}
+
+/// As Store::free_devices counts it: nothing on a node that is cordoned or not ready.
+void QuotaView::FreeOn(const cluster::NodeInfo& node, cluster::ResourceId id, std::int64_t amount) {
+  if (!node.open()) return;
+  const std::int64_t free = node.free(id);
+  if (free >= 0) return free_taken_.Add(id, -amount);
+  std::int64_t& given = overfull_[{node.index, id}];
+  const std::int64_t before = std::max<std::int64_t>(0, free + given);
+  given += amount;
+  free_taken_.Add(id, before - std::max<std::int64_t>(0, free + given));
 }
 
 std::int64_t QuotaView::Jobs(QueueId queue, std::string_view user) const {

@@ -80,7 +80,12 @@ class QuotaView {
   /// The pods that gave back what they held, by the job that they are counted in.
   using Job = std::tuple<cluster::QueueId, std::string, std::string>;
   std::map<Job, int> left_jobs_;
+  void FreeOn(const cluster::NodeInfo& node, cluster::ResourceId id, std::int64_t amount);
+
   cluster::Amounts free_taken_;  ///< Of what is free on nodes that are open.
+  /// What was given back on nodes that hold more than they have, because plans wait there for
+  /// others to end: less of that becomes free.
+  std::map<std::pair<cluster::NodeIndex, cluster::ResourceId>, std::int64_t> overfull_;
 };
 
 /// Whether quotas cover `charge` (Store::QueueCharge) on top of what is in use: the quotas of

@@ -268,7 +268,7 @@ void Checker::CheckStarts(const engine::Engine& engine, const std::set<std::stri
       Broken(fmt::format("I4: {} starts in {}, which is held", workload.key, name));
     }
     // Above its own, a queue without a quota forbids nothing.
-    const std::int64_t quota = AmountOf(queue->quota, kGpu);
+    const std::int64_t quota = AmountOf(config::TotalQuota(*queue), kGpu);
     const bool counts = quota > 0 || name == store.queue(workload.queue).config.name;
     beyond |= counts && GpusIn(store, name) > quota;
   }
@@ -295,7 +295,7 @@ void Checker::CheckLoan(const engine::Engine& engine, const cluster::Workload& w
     const auto lent = queue.lending_limit.find(kGpu);
     const bool own = std::ranges::find(path, queue.name) != path.end();
     if (lent == queue.lending_limit.end() || own) continue;
-    kept = std::max(kept, AmountOf(queue.quota, kGpu) - lent->second - GpusIn(store, queue.name));
+    kept = std::max(kept, AmountOf(config::TotalQuota(queue), kGpu) - lent->second - GpusIn(store, queue.name));
   }
   if (kept <= free) return;
   Broken(fmt::format("I4: {} borrows, {} milli-GPU are free, and another queue keeps {}",
