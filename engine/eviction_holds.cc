@@ -125,10 +125,10 @@ bool Engine::WouldEvict(const Workload& claimant, cluster::QueueId loser, TimePo
          });
 }
 
-/// Whether the workload, which would start beyond its queue's quota, would give work of another
-/// queue that waits a claim on its queue: it, or other work, would be evicted at once. Then it does
-/// not start yet, and is judged again in a moment. This is tried as if it ran already, which takes
-/// a time in proportion to the pods: with many of them it is not looked for.
+/// Whether the workload, which would start or get one more member beyond its queue's quota, would
+/// give work of another queue that waits a claim on its queue: it, or other work, would be evicted
+/// at once. Then it does not start yet, and is judged again in a moment. This is tried as if it ran
+/// already, which takes a time in proportion to the pods: with many of them it is not looked for.
 bool Engine::GivesClaim(const Workload& workload, const Reservation& start, TimePoint now) {
   constexpr std::size_t kMostPods = 2'000;
   constexpr TimePoint kAgainAfter = 1'000;
@@ -140,7 +140,7 @@ bool Engine::GivesClaim(const Workload& workload, const Reservation& start, Time
     return false;
   }
   const Turn turn = TurnOf(workload, store_, state);
-  if (workload.queue == cluster::kNoQueue || workload.started ||
+  if (workload.queue == cluster::kNoQueue ||
       !policy::GoesBeyondQuota(store_, workload.queue, turn.wants)) {
     return false;
   }
@@ -150,8 +150,10 @@ bool Engine::GivesClaim(const Workload& workload, const Reservation& start, Time
     store_.AdoptQueue(*place.pod);
     store_.SetCharge(*place.pod, place.node, cluster::Charge::kBinding, place.devices);
   }
+  for (const PodInfo* pod : start.evicts) states_.SetVictim(*pod, workload.key);
   const auto claimant = std::ranges::find_if(
       claimants, [&](const Workload* other) { return WouldEvict(*other, workload.queue, now); });
+  for (const PodInfo* pod : start.evicts) states_.SetVictim(*pod, {});
   for (const policy::Placed& place : start.placed) store_.Unreserve(*place.pod);
   if (claimant == claimants.end()) return false;
   state.gives_claim = true;

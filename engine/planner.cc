@@ -156,6 +156,7 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
   }
   const PreemptorDecision may =
       DecideEvictions(Now(now), workload, std::move(pods), min, decision.verdict.reason, &wakeups_);
+  if (may.reserve && GivesClaim(workload, *may.reserve, now)) return;
   if (may.reserve) return Commit(workload, *may.reserve, caller, now);
   if (may.again > now) timers_.AllAt(may.again);
   if (may.claims) claimants_.insert(&workload);
@@ -276,6 +277,7 @@ void Engine::JudgeStarted(const Workload& workload, std::span<const PodInfo* con
       const bool contested = !active_.empty() || RoomComes(now);
       const bool needed = !contested || NeededByMinimum(workload, *pod);
       if (!needed && LeavesRoomThatComes(workload, {pod}, now)) return;
+      if (!NeededByMinimum(workload, *pod) && GivesClaim(workload, *decision.reserve, now)) return;
       Commit(workload, *decision.reserve, nullptr, now);
       if (!needed && pod != pods.back() && OthersAreNext(workload)) return;
     }
