@@ -33,6 +33,7 @@ void AddVictim(States& states, const PodInfo& pod, const Workload& preemptor) {
   Plan& plan = *states[preemptor].plan;
   states.SetVictim(pod, preemptor.key);
   plan.victims.push_back(pod.object.meta.uid);
+  if (pod.charged_queue != preemptor.queue) plan.reclaimed.insert(pod.object.meta.uid);
 }
 
 /// The victim, which terminates, is not waited for longer than eviction.stuckAfter says.
@@ -107,6 +108,7 @@ void Engine::BeginEvictions(const Workload& workload, const Reservation& decisio
   bool resumed = false;  // some were evicted by an earlier process; with none, it only waits
   for (const PodInfo* pod : decision.evicts) {
     states_.SetVictim(*pod, workload.key);
+    if (pod->charged_queue != workload.queue) plan.reclaimed.insert(pod->object.meta.uid);
     resumed |= pod->terminating();
   }
   if (resumed) {

@@ -154,7 +154,8 @@ struct Plan {
   Evictions evictions;
   /// Pods that were evicted for plans which then gave their room up for this one.
   std::size_t inherited = 0;
-  std::set<std::string> surplus;  ///< UIDs of victims whose gangs go on with their minimum.
+  std::set<std::string> reclaimed;  ///< UIDs of victims in other queues.
+  std::set<std::string> surplus;    ///< UIDs of victims whose gangs go on with their minimum.
   /// The queues that the evictions leave below their floors, until the first one is accepted.
   std::vector<policy::Undercut> undercut;
   TimePoint victim_gone_at = 0;  ///< When the last one of the victims so far was gone.
