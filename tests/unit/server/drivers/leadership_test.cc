@@ -223,7 +223,7 @@ TEST_CASE("who cannot label its pod leads all the same, and says so", "[leadersh
     r.leadership->Start();
     CHECK(Eventually([&] { return r.led == 1; }));
   }  // The logger has written everything.
-  CHECK(log.find("the leader's label could not be put on our pod") != std::string::npos);
+  CHECK(log.find("the leader label could not be added to this replica's pod") != std::string::npos);
 }
 
 TEST_CASE("a stolen Lease, or renewals that hang, end the term; another one begins later",
