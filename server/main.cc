@@ -30,6 +30,9 @@ using berth::server::AskOptions;
 using berth::server::DemoOptions;
 using berth::server::ServeOptions;
 
+/// The name of the program as a plug-in of kubectl.
+constexpr std::string_view kPlugin = "kubectl-berth";
+
 /// The file that kubectl would read: the first one in $KUBECONFIG, else ~/.kube/config; empty:
 /// none.
 std::string KubectlConfig() {
@@ -53,7 +56,7 @@ berth::server::Answer WatchList(const AskOptions& ask) {
   });
 }
 
-CLI::App* AddCheck(CLI::App& app, berth::server::CheckCommandOptions& o) {
+void AddCheck(CLI::App& app, berth::server::CheckCommandOptions& o) {
   CLI::App* check = app.add_subcommand(
       "check", "validate policy files, and check that all lists of devices agree with the policy");
   CLI::Option* files = check->add_option("files", o.files, "policy files");
@@ -70,7 +73,6 @@ CLI::App* AddCheck(CLI::App& app, berth::server::CheckCommandOptions& o) {
                     "for --live: kubeconfig file (default: the pod's service account)");
   check->add_option("-n,--namespace", o.ns, "for --live: namespace of Berth's ConfigMaps")
       ->capture_default_str();
-  return check;
 }
 
 void AddServe(CLI::App& app, ServeOptions& o) {
@@ -162,6 +164,62 @@ void AddDemo(CLI::App& app, DemoOptions& o) {
   demo->add_flag("-v", o.verbose, "print the service's log to standard error");
 }
 
+void AddUngate(CLI::App& app, std::string& kubeconfig, bool& all) {
+  CLI::App* ungate = app.add_subcommand("ungate", "break-glass: remove Berth's gates from pods");
+  ungate->add_option("--kubeconfig", kubeconfig,
+                     "kubeconfig file (default: the pod's service account)");
+  ungate->add_flag("--all", all, "remove the gates of all pods in the cluster")->required();
+}
+
+void AddImport(CLI::App& app, berth::server::ImportOptions& o) {
+  CLI::App* import = app.add_subcommand(
+      "import", "print another project's queues as a policy, from files or the live cluster");
+  import->add_option("project", o.peer, "kueue, volcano or kai")
+      ->check(CLI::IsMember({"kueue", "volcano", "kai"}))
+      ->required();
+  CLI::Option* files = import->add_option(
+      "files", o.files,
+      "manifests, or the output of `kubectl get -o yaml|json`; - is standard input");
+  import
+      ->add_option(
+          "--kubeconfig", o.kubeconfig,
+          "kubeconfig file of the live cluster (default, without files: the pod's service account)")
+      ->excludes(files);
+}
+
+void AddCompletion(CLI::App& app, std::string& shell) {
+  CLI::App* completion = app.add_subcommand("completion", "print a completion script for a shell");
+  completion->add_option("shell", shell, "bash, zsh or fish")
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
+      ->required();
+}
+
+/// The values of all options, by command.
+struct CommandLine {
+  ServeOptions serve;
+  DemoOptions demo;
+  berth::server::CheckCommandOptions check;
+  AskOptions ask;
+  std::string ungate_kubeconfig;
+  bool ungate_all = false;
+  berth::server::ImportOptions import;
+  std::function<int()> simulate;  ///< Runs the given subcommand of `simulate`; null: none is given.
+  std::string shell;
+};
+
+/// In the order in which --help lists the commands. `line` must outlive the parsing.
+void AddCommands(CLI::App& app, CommandLine& line) {
+  AddServe(app, line.serve);
+  AddDemo(app, line.demo);
+  AddCheck(app, line.check);
+  berth::server::AddQuestions(app, line.ask);
+  AddUngate(app, line.ungate_kubeconfig, line.ungate_all);
+  AddImport(app, line.import);
+  berth::sim::AddSimulateCommand(app, line.simulate);
+  AddCompletion(app, line.shell);
+  app.add_subcommand("man", "print the manual page, for `man -l`");
+}
+
 int Say(const berth::server::Answer& answer) {
   berth::kube::Write(stdout, answer.out);
   berth::kube::Write(stderr, answer.err);
@@ -183,54 +241,45 @@ std::string FileName(std::string_view path) {
   return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
 }
 
+/// Runs the command that was parsed, and returns its exit code. `program`: the name under which
+/// this program was started, without folders.
+int Run(const CLI::App& app, CommandLine& line, const std::string& program) {
+  if (app.got_subcommand("serve")) return berth::server::Serve(line.serve);
+  if (app.got_subcommand("demo")) return berth::server::Demo(line.demo);
+  if (line.simulate) return line.simulate();
+  if (app.got_subcommand("completion")) {
+    berth::kube::Write(stdout,
+                       berth::server::CompletionScript(app, program, line.shell).value_or(""));
+    return 0;
+  }
+  if (app.got_subcommand("man")) {
+    berth::kube::Write(stdout, berth::server::ManPage(app, berth::server::ThisBuild().version));
+    return 0;
+  }
+  if (app.got_subcommand("import")) return berth::server::ImportCommand(line.import);
+  if (app.got_subcommand("ungate")) return berth::server::UngateAll(line.ungate_kubeconfig);
+  if (app.got_subcommand("check")) return berth::server::CheckCommand(line.check);
+  AskOptions& ask = line.ask;
+  if (program == kPlugin && ask.url.empty() && ask.kubeconfig.empty()) {
+    ask.kubeconfig = KubectlConfig();
+  }
+  return Say(ask.watch ? WatchList(ask) : berth::server::Ask(ask));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string program = argc > 0 ? argv[0] : "berth";
-  const bool plugin = FileName(program) == "kubectl-berth";
+  const std::string path = argc > 0 ? argv[0] : "berth";
+  const std::string program = FileName(path);
   CLI::App app{"Berth: a kube-scheduler extender for AI clusters"};
-  app.name(plugin ? "kubectl berth" : "berth");
+  app.name(program == kPlugin ? "kubectl berth" : "berth");
   app.require_subcommand(1);
   const auto build = berth::server::ThisBuild();
   app.set_version_flag("--version", "berth " + build.version + " (" + build.commit + ")");
-
-  ServeOptions serve;
-  AddServe(app, serve);
-  DemoOptions demo{.program = program};
-  AddDemo(app, demo);
-  berth::server::CheckCommandOptions check_options;
-  CLI::App* check = AddCheck(app, check_options);
-  AskOptions ask;
-  berth::server::AddQuestions(app, ask);
-  std::string kubeconfig;
-  bool all = false;
-  CLI::App* ungate = app.add_subcommand("ungate", "break-glass: remove Berth's gates from pods");
-  ungate->add_option("--kubeconfig", kubeconfig,
-                     "kubeconfig file (default: the pod's service account)");
-  ungate->add_flag("--all", all, "remove the gates of all pods in the cluster")->required();
-  berth::server::ImportOptions import_options;
-  CLI::App* import = app.add_subcommand(
-      "import", "print another project's queues as a policy, from files or the live cluster");
-  import->add_option("project", import_options.peer, "kueue, volcano or kai")
-      ->check(CLI::IsMember({"kueue", "volcano", "kai"}))
-      ->required();
-  CLI::Option* import_files = import->add_option(
-      "files", import_options.files,
-      "manifests, or the output of `kubectl get -o yaml|json`; - is standard input");
-  import
-      ->add_option(
-          "--kubeconfig", import_options.kubeconfig,
-          "kubeconfig file of the live cluster (default, without files: the pod's service account)")
-      ->excludes(import_files);
-  std::function<int()> simulate;
-  berth::sim::AddSimulateCommand(app, simulate);
-  std::string shell;
-  CLI::App* completion = app.add_subcommand("completion", "print a completion script for a shell");
-  completion->add_option("shell", shell, "bash, zsh or fish")
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
-      ->required();
-  CLI::App* man = app.add_subcommand("man", "print the manual page, for `man -l`");
-  if (FileName(program) == "kubectl_complete-berth") {
+  CommandLine line;
+  line.demo.program = path;
+  AddCommands(app, line);
+  if (program == "kubectl_complete-berth") {
     berth::kube::Write(stdout, berth::server::KubectlCompletions(app, {argv + 1, argv + argc}));
     return 0;
   }
@@ -247,22 +296,5 @@ int main(int argc, char** argv) {
     const int code = app.exit(error);
     return code == 0 ? 0 : kUsage;
   }
-  if (app.got_subcommand("serve")) return berth::server::Serve(serve);
-  if (app.got_subcommand("demo")) return berth::server::Demo(demo);
-  if (simulate) return simulate();
-  if (completion->parsed()) {
-    const auto name = plugin ? "kubectl-berth" : FileName(program);
-    berth::kube::Write(stdout, berth::server::CompletionScript(app, name, shell).value_or(""));
-    return 0;
-  }
-  if (man->parsed()) {
-    berth::kube::Write(stdout, berth::server::ManPage(app, build.version));
-    return 0;
-  }
-  if (import->parsed()) return berth::server::ImportCommand(import_options);
-  if (ungate->parsed()) return berth::server::UngateAll(kubeconfig);
-  if (check->parsed()) return berth::server::CheckCommand(check_options);
-  if (plugin && ask.url.empty() && ask.kubeconfig.empty()) ask.kubeconfig = KubectlConfig();
-  if (ask.watch) return Say(WatchList(ask));
-  return Say(berth::server::Ask(ask));
+  return Run(app, line, program);
 }
