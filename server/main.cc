@@ -75,6 +75,61 @@ void AddCheck(CLI::App& app, berth::server::CheckCommandOptions& o) {
       ->capture_default_str();
 }
 
+/// Where `serve` listens, and who may call it there.
+void AddPorts(CLI::App& serve, ServeOptions& o) {
+  serve.add_option("--listen", o.listen, "ADDR:PORT on which to serve the extender verbs")
+      ->capture_default_str();
+  serve
+      .add_option("--ops-listen", o.ops_listen,
+                  "ADDR:PORT on which to serve health, metrics, debug pages and the API")
+      ->capture_default_str();
+  serve.add_option(
+      "--health-listen", o.health_listen,
+      "ADDR:PORT on which to serve health alone, over plain HTTP, so that the probes of kubelets "
+      "share no connections with other clients (default: only on --ops-listen)");
+  serve
+      .add_option("--ops-auth", o.ops_auth,
+                  "authorization on --ops-listen, except for health: kubernetes (bearer tokens, "
+                  "by TokenReview and SubjectAccessReview) or none (everybody may read it); "
+                  "default: none on loopback, else kubernetes")
+      ->check(CLI::IsMember({"kubernetes", "none"}));
+  serve.add_option("--tls-cert-file", o.tls_cert_file, "TLS certificate of --listen");
+  serve.add_option("--tls-private-key-file", o.tls_private_key_file,
+                   "private key of --tls-cert-file");
+  serve.add_option("--client-ca-file", o.client_ca_file,
+                   "CA that must have signed the client certificates of callers of the verbs");
+  serve.add_option("--client-allowed-names", o.client_allowed_names,
+                   "comma-separated names (CN or DNS); a client certificate must have one of them");
+  serve.add_option("--ops-tls-cert-file", o.ops_tls_cert_file,
+                   "TLS certificate of --ops-listen (default: plain HTTP)");
+  serve.add_option("--ops-tls-private-key-file", o.ops_tls_private_key_file,
+                   "private key of --ops-tls-cert-file");
+}
+
+void AddElection(CLI::App& serve, ServeOptions& o) {
+  serve.add_flag("--leader-elect,!--no-leader-elect", o.leader_elect,
+                 "answer the verbs only while holding the Lease `berth`; several replicas need it "
+                 "(default: true in a cluster, false with --kubeconfig or --snapshot)");
+  serve
+      .add_option(
+          "--leader-elect-namespace", o.leader_elect_namespace,
+          "namespace of the Lease, and of the ConfigMaps with the last good policy and the usage")
+      ->capture_default_str();
+  serve
+      .add_option("--leader-elect-lease-duration", o.leader_elect_lease_duration,
+                  "how long other replicas wait for a renewal before they take the Lease")
+      ->capture_default_str();
+  serve
+      .add_option("--leader-elect-renew-deadline", o.leader_elect_renew_deadline,
+                  "how long a leader that cannot renew the Lease continues to lead; shorter than "
+                  "the lease duration")
+      ->capture_default_str();
+  serve
+      .add_option("--leader-elect-retry-period", o.leader_elect_retry_period,
+                  "time between attempts to acquire or renew the Lease")
+      ->capture_default_str();
+}
+
 void AddServe(CLI::App& app, ServeOptions& o) {
   CLI::App* serve = app.add_subcommand("serve", "run the scheduler extender");
   serve->add_option("--kubeconfig", o.kubeconfig,
@@ -82,55 +137,8 @@ void AddServe(CLI::App& app, ServeOptions& o) {
   serve->add_option("--policy", o.policy_file, "policy file, reloaded when it changes");
   serve->add_option("--policy-configmap", o.policy_configmap,
                     "NAMESPACE/NAME of a ConfigMap with the key policy.yaml");
-  serve->add_option("--listen", o.listen, "ADDR:PORT on which to serve the extender verbs")
-      ->capture_default_str();
-  serve
-      ->add_option("--ops-listen", o.ops_listen,
-                   "ADDR:PORT on which to serve health, metrics, debug pages and the API")
-      ->capture_default_str();
-  serve->add_option(
-      "--health-listen", o.health_listen,
-      "ADDR:PORT on which to serve health alone, over plain HTTP, so that the probes of kubelets "
-      "share no connections with other clients (default: only on --ops-listen)");
-  serve
-      ->add_option("--ops-auth", o.ops_auth,
-                   "authorization on --ops-listen, except for health: kubernetes (bearer tokens, "
-                   "by TokenReview and SubjectAccessReview) or none (everybody may read it); "
-                   "default: none on loopback, else kubernetes")
-      ->check(CLI::IsMember({"kubernetes", "none"}));
-  serve->add_option("--tls-cert-file", o.tls_cert_file, "TLS certificate of --listen");
-  serve->add_option("--tls-private-key-file", o.tls_private_key_file,
-                    "private key of --tls-cert-file");
-  serve->add_option("--client-ca-file", o.client_ca_file,
-                    "CA that must have signed the client certificates of callers of the verbs");
-  serve->add_option(
-      "--client-allowed-names", o.client_allowed_names,
-      "comma-separated names (CN or DNS); a client certificate must have one of them");
-  serve->add_option("--ops-tls-cert-file", o.ops_tls_cert_file,
-                    "TLS certificate of --ops-listen (default: plain HTTP)");
-  serve->add_option("--ops-tls-private-key-file", o.ops_tls_private_key_file,
-                    "private key of --ops-tls-cert-file");
-  serve->add_flag("--leader-elect,!--no-leader-elect", o.leader_elect,
-                  "answer the verbs only while holding the Lease `berth`; several replicas need it "
-                  "(default: true in a cluster, false with --kubeconfig or --snapshot)");
-  serve
-      ->add_option(
-          "--leader-elect-namespace", o.leader_elect_namespace,
-          "namespace of the Lease, and of the ConfigMaps with the last good policy and the usage")
-      ->capture_default_str();
-  serve
-      ->add_option("--leader-elect-lease-duration", o.leader_elect_lease_duration,
-                   "how long other replicas wait for a renewal before they take the Lease")
-      ->capture_default_str();
-  serve
-      ->add_option("--leader-elect-renew-deadline", o.leader_elect_renew_deadline,
-                   "how long a leader that cannot renew the Lease continues to lead; shorter than "
-                   "the lease duration")
-      ->capture_default_str();
-  serve
-      ->add_option("--leader-elect-retry-period", o.leader_elect_retry_period,
-                   "time between attempts to acquire or renew the Lease")
-      ->capture_default_str();
+  AddPorts(*serve, o);
+  AddElection(*serve, o);
   serve->add_option("--snapshot", o.snapshot,
                     "serve a recorded cluster (kubectl get nodes,pods,... -A -o yaml|json); "
                     "PodDisruptionBudgets in it have no effect");
