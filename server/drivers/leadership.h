@@ -22,6 +22,7 @@ namespace berth::server {
 
 using host::LeadershipOptions;
 
+/// One replica's part in the election. Thread-safe.
 class Leadership {
  public:
   /// The duties at a change of leader. Called on one thread, one after the other. `lead` may take
