@@ -417,7 +417,7 @@ void Service::Shutdown() {
   if (leadership_) leadership_->Leave();
   host_->Stop();
   metrics_.SetLeader(false);
-  if (leadership_) leadership_->Release();
+  if (leadership_) leadership_->ReleaseLease();
   verb_server_->Drain(std::chrono::seconds(5));
   ops_server_->Drain(std::chrono::seconds(1));
   if (health_server_ != nullptr) health_server_->Drain(std::chrono::seconds(1));

@@ -243,7 +243,7 @@ void Leadership::Leave() {
   if (serve_.joinable()) serve_.join();
 }
 
-void Leadership::Release() {
+void Leadership::ReleaseLease() {
   if (!tenure_.Idle(kWritePatience)) {
     tenure_.End();
     logger_.Log(Severity::kWarning, "a write is still under way: the Lease is left to expire");
