@@ -104,8 +104,8 @@ struct Eviction {
   /// How many devices an edit of the policy may expose to other queues unasked
   /// (policy/edit_exposure.h). -1: the larger of 64 and a tenth of those in use.
   int max_per_edit = -1;
-  /// A job that was evicted so often starts as work that may not be evicted, once it is back. -1:
-  /// there is no such number.
+  /// A job that was evicted this many times starts as work that may not be evicted, once it is
+  /// back. -1: no such bound.
   int max_evictions = -1;
   bool operator==(const Eviction&) const = default;
 };
