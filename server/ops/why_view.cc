@@ -121,7 +121,7 @@ std::string WhyJson(const engine::Engine& engine, std::string_view ns, std::stri
   const bool waits = !pod->bound() && workload != nullptr;
   const bool is_refused = waits && pod->refusal.reason != cluster::ReasonId::kNone &&
                           pod->refusal.reason != cluster::ReasonId::kWaitingForMembers;
-  const std::string_view phase = gang != nullptr ? PhaseOf(engine, *gang)
+  const std::string_view phase = gang != nullptr ? ShownPhaseOf(engine, *gang)
                                  : is_refused    ? std::string_view("Refused")
                                                  : std::string_view(why.phase);
   const std::string_view member_phase =
