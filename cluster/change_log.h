@@ -14,6 +14,7 @@ class ChangeLog {
   using Position = std::uint64_t;
   static constexpr std::size_t kMost = 1U << 15U;
 
+  /// `node` has changed.
   void Add(std::int32_t node) {
     if (log_.size() >= kMost) {
       log_.erase(log_.begin(), log_.begin() + kMost / 2);

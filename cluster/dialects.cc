@@ -141,7 +141,8 @@ bool IsLevel(std::string_view text) {
 }
 
 std::string NotAName(std::string_view what) {
-  return fmt::format("{} must be of letters, digits, \"-\", \"_\" and \".\", at most 253.", what);
+  return fmt::format("{} must consist of at most 253 letters, digits, \"-\", \"_\" and \".\".",
+                     what);
 }
 
 std::string OutOfRange(std::string_view what) {

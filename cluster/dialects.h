@@ -47,6 +47,7 @@ class DialectObjects {
   bool Upsert(kube::DialectObject object);
   /// The object that was there; none: it was not known.
   std::optional<kube::DialectObject> Remove(std::string_view uid);
+  /// Null: there is no such object.
   const kube::DialectObject* Find(kube::DialectKind kind, std::string_view ns,
                                   std::string_view name) const;
   const std::map<std::string, kube::DialectObject, std::less<>>& by_uid() const { return by_uid_; }
@@ -80,6 +81,7 @@ struct DialectContext {
   const DialectObjects* objects = nullptr;          ///< Null: there are none.
 };
 
+/// What a pod, or the group object that it names, says of its gang.
 struct GangClaim {
   std::string name;  ///< Unique in the namespace; empty: no gang.
   int size = 0;      ///< 0: not given.
@@ -87,6 +89,7 @@ struct GangClaim {
   bool operator==(const GangClaim&) const = default;
 };
 
+/// What a pod claims, in whichever dialects.
 struct PodClaims {
   GangClaim gang;
   std::string queue;  ///< Empty: not given.
@@ -116,6 +119,8 @@ std::optional<int> ReadIndex(std::string_view text);
 /// Every label and annotation of a pod that ReadClaims reads, for the decoder's test.
 std::vector<std::string_view> KeysOfClaims();
 
+/// Reads the dialects that `context` switches on. A claim that cannot be taken is in `error`; the
+/// function itself does not fail.
 PodClaims ReadClaims(const kube::Pod& pod, const DialectContext& context);
 
 }  // namespace berth::cluster

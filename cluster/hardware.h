@@ -11,6 +11,7 @@
 
 namespace berth::cluster {
 
+/// What is known of the devices of a node beside their number.
 struct Hardware {
   HardwareSource source = HardwareSource::kUnknown;
   std::optional<topology::MachineDescription> machine;  ///< None: unknown, all devices alike.

@@ -122,6 +122,7 @@ enum class DeviceTrack : std::uint8_t {
   kCountOnly,  ///< It should be tracked, but is not: see NodeInfo::device_problem.
 };
 
+/// A node, with what its pods take of it.
 struct NodeInfo {
   std::string name;
   NodeIndex index = kNoNode;
@@ -174,6 +175,7 @@ struct Share {
   int pods = 0;
 };
 
+/// A queue, with what its work takes of it.
 struct QueueInfo {
   config::Queue config;
   bool present = true;  ///< The policy has it; otherwise pods that are yet to be read are in it.
@@ -261,6 +263,7 @@ struct Workload {
   std::vector<const PodInfo*> Unplaced() const;
   /// No member is left to be placed, including the faulty ones.
   bool AllBound() const;
+  /// Members that have a node, or whose Binding is under way.
   int BoundCount() const;
   /// How many more members must be bound until the minimum is bound, or was bound and has
   /// succeeded.

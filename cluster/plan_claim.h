@@ -13,6 +13,7 @@
 
 namespace berth::cluster {
 
+/// On a pod that Berth released, and on its Binding: a PlanClaim.
 inline constexpr std::string_view kPlanAnnotation = "berth.dev/plan";
 /// On a pod that Berth evicts: an EvictionMark. Written before the eviction, so that another
 /// process knows which workload gets the room.
@@ -21,9 +22,12 @@ inline constexpr std::string_view kEvictedForAnnotation = "berth.dev/evicted-for
 inline constexpr std::string_view kEvictionTimeAnnotation = "berth.dev/eviction-time";
 /// A label on a Job that Berth has suspended, and resumes once its pods have ended.
 inline constexpr std::string_view kSuspendedLabel = "berth.dev/suspended";
+/// On a pod: thousandths of one device that it asks for (StoreOptions::shares).
 inline constexpr std::string_view kShareAnnotation = "berth.dev/gpu-milli";
+/// The scheduling gate behind which pods wait until Berth releases them.
 inline constexpr std::string_view kAdmissionGate = "berth.dev/admission";
 
+/// The place that a plan gives to a pod, and what the pod was charged for it.
 struct PlanClaim {
   std::string plan;
   std::string node;

@@ -24,9 +24,10 @@ constexpr std::array<ReasonText, kReasonCount> kTexts{{
     {"WaitingForQuota", "berth: WaitingForQuota: its queue has no quota left"},
     {"InsufficientDevices", "berth: InsufficientDevices: not enough free devices"},
     {"InsufficientCpuOrMemory",
-     "berth: InsufficientCpuOrMemory: free devices, but too little CPU or memory beside them"},
+     "berth: InsufficientCpuOrMemory: devices are free, but too little CPU or memory beside them"},
     {"NoMatchingNodes", "berth: NoMatchingNodes: no node matches its selectors and tolerations"},
-    {"Fragmented", "berth: Fragmented: enough free devices in total, not where they must be"},
+    {"Fragmented",
+     "berth: Fragmented: enough devices are free in total, but not where the pods need them"},
     {"TopologyUnsatisfied",
      "berth: TopologyUnsatisfied: no single domain of the required level has room"},
     {"SearchExhausted", "berth: SearchExhausted: no placement found within the search budget"},
@@ -41,8 +42,10 @@ constexpr std::array<ReasonText, kReasonCount> kTexts{{
     {"UnknownQueue", "berth: UnknownQueue: the queue it names does not exist"},
     {"QueueNotAllowed", "berth: QueueNotAllowed: no queue admits pods of this namespace"},
     {"GangConflict", "berth: GangConflict: it disagrees with the first member of its gang"},
-    {"InvalidRequest", "berth: InvalidRequest: devices are whole, request must equal limit"},
-    {"NodesNotOffered", "berth: NodesNotOffered: the nodes with room were not offered"},
+    {"InvalidRequest",
+     "berth: InvalidRequest: a label, annotation or device request of the pod is invalid"},
+    {"NodesNotOffered",
+     "berth: NodesNotOffered: kube-scheduler did not offer the nodes that have room"},
     {"NotReady", "berth: NotReady"},
 }};
 
@@ -61,25 +64,45 @@ std::string Queue(const Verdict& v) {
   return v.queue.empty() ? "its queue" : fmt::format("queue {}, above its own,", v.queue);
 }
 
-}  // namespace
-
-std::string_view Token(ReasonId reason) { return kTexts[static_cast<std::size_t>(reason)].token; }
-
-std::string_view RefusalText(ReasonId reason) {
-  return kTexts[static_cast<std::size_t>(reason)].refusal;
+/// Verdicts of these reasons may bring their sentence along, as the subject.
+bool SubjectMayBeSentence(ReasonId reason) {
+  switch (reason) {
+    case ReasonId::kWaitingForMembers:
+    case ReasonId::kStarting:
+    case ReasonId::kNeverFits:
+    case ReasonId::kWaitingForVictims:
+    case ReasonId::kRefusedByScheduler:
+    case ReasonId::kCoolingDown:
+    case ReasonId::kQueueNotAllowed:
+    case ReasonId::kGangConflict:
+    case ReasonId::kInvalidRequest:
+      return true;
+    default:
+      return false;
+  }
 }
 
-std::string Sentence(const Verdict& v) {
+/// The constant text of the reason, without `berth: TOKEN: `.
+std::string ConstantSentence(ReasonId reason) {
+  const std::string_view text = RefusalText(reason).substr(std::string_view("berth: ").size());
+  const auto colon = text.find(": ");
+  return std::string(colon == std::string_view::npos ? text : text.substr(colon + 2)) + ".";
+}
+
+/// What is short on the nodes.
+std::string RoomSentence(const Verdict& v) {
   switch (v.reason) {
-    case ReasonId::kNone:
-      return "";
-    case ReasonId::kWaitingForMembers:
-      if (!v.subject.empty()) return v.subject;  // what must exist first
-      return fmt::format("The gang starts with {} members; {} exist that can be placed.", v.want,
-                         v.have);
     case ReasonId::kInsufficientDevices:
       return fmt::format("It needs {} of {}; {} are free on matching nodes.", Amount(v, v.want),
                          v.subject, Amount(v, v.have));
+    case ReasonId::kInsufficientCpuOrMemory:
+      return fmt::format(
+          "{} members have free devices, but CPU, memory or pod slots allow only {}.", v.want,
+          v.have);
+    case ReasonId::kNoMatchingNodes:
+      return v.subject.empty()
+                 ? "No node matches its selectors and tolerations."
+                 : fmt::format("No node matches the selectors and tolerations of {}.", v.subject);
     case ReasonId::kFragmented:
       if (!v.subject.empty()) {  // host ports
         return fmt::format(
@@ -89,25 +112,20 @@ std::string Sentence(const Verdict& v) {
       return fmt::format("{} room at once; the free devices are spread so that only {} fit.",
                          MembersNeed(v.want), v.have);
     case ReasonId::kTopologyUnsatisfied:
-      if (v.never) {
-        return fmt::format(
-            "{} members must share one {}; if all were empty, the best one would have room for {}.",
-            v.want, v.subject, v.have);
-      }
-      return fmt::format("{} members must share one {}; the best one has room for {}.", v.want,
-                         v.subject, v.have);
-    case ReasonId::kNoMatchingNodes:
-      return v.subject.empty()
-                 ? "No node matches its selectors and tolerations."
-                 : fmt::format("No node matches the selectors and tolerations of {}.", v.subject);
-    case ReasonId::kInsufficientCpuOrMemory:
-      return fmt::format(
-          "{} members have free devices, but CPU, memory or pod slots allow only {}.", v.want,
-          v.have);
+      return fmt::format("{} members must share one {}; {}the best one {} room for {}.", v.want,
+                         v.subject, v.never ? "if all were empty, " : "",
+                         v.never ? "would have" : "has", v.have);
     case ReasonId::kNeverFits:
-      if (!v.subject.empty()) return v.subject;  // what it is that does not fit
       return fmt::format("{} member{} must run at once; the empty cluster has room for {}.", v.want,
                          v.want == 1 ? "" : "s", v.have);
+    default:
+      return ConstantSentence(v.reason);
+  }
+}
+
+/// What the policy does not allow, or does not allow now.
+std::string QueueSentence(const Verdict& v) {
+  switch (v.reason) {
     case ReasonId::kWaitingForQuota:
       if (!v.user.empty()) {
         return fmt::format(
@@ -124,35 +142,74 @@ std::string Sentence(const Verdict& v) {
       return fmt::format("Queue {} is held: nothing new starts in it.", v.subject);
     case ReasonId::kUnknownQueue:
       return fmt::format("The policy has no queue {:?}.", v.subject);
+    default:
+      return ConstantSentence(v.reason);
+  }
+}
+
+/// Who or what it waits for, now that neither room nor quota is short.
+std::string ProgressSentence(const Verdict& v) {
+  switch (v.reason) {
+    case ReasonId::kWaitingForMembers:
+      return fmt::format("The gang starts with {} members; {} exist that can be placed.", v.want,
+                         v.have);
     case ReasonId::kStarting:
-      if (!v.subject.empty()) return v.subject;
       return fmt::format("Placed and released: {} of {} members have arrived.", v.have, v.want);
-    case ReasonId::kCoolingDown:
-      if (!v.subject.empty()) return v.subject;
+    case ReasonId::kWaitingForVictims:
+      if (v.want == 0) {
+        return "Its gang is being evicted: new members wait until the old ones have ended.";
+      }
       return fmt::format(
-          "kube-scheduler or a kubelet refused the planned nodes, or the members did not arrive in "
-          "time (attempt {}); the next attempt follows in {} s.",
-          v.want, v.have);
+          "It gets the room of pods that are being evicted or end anyway: {} {} left.", v.want,
+          v.want == 1 ? "is" : "are");
     case ReasonId::kRefusedByScheduler:
-      if (!v.subject.empty()) return v.subject;
       return fmt::format(
           "kube-scheduler or a kubelet refused the nodes where its {} members have room; they are "
           "tried again {}.",
           v.want, v.have > 0 ? fmt::format("in {} s", v.have) : "after a pause");
+    case ReasonId::kCoolingDown:
+      return fmt::format(
+          "kube-scheduler or a kubelet refused the planned nodes, or the members did not arrive in "
+          "time (attempt {}); the next attempt follows in {} s.",
+          v.want, v.have);
+    default:
+      return ConstantSentence(v.reason);
+  }
+}
+
+}  // namespace
+
+std::string_view Token(ReasonId reason) { return kTexts[static_cast<std::size_t>(reason)].token; }
+
+std::string_view RefusalText(ReasonId reason) {
+  return kTexts[static_cast<std::size_t>(reason)].refusal;
+}
+
+std::string Sentence(const Verdict& v) {
+  if (!v.subject.empty() && SubjectMayBeSentence(v.reason)) return v.subject;
+  switch (v.reason) {
+    case ReasonId::kNone:
+      return "";
+    case ReasonId::kInsufficientDevices:
+    case ReasonId::kInsufficientCpuOrMemory:
+    case ReasonId::kNoMatchingNodes:
+    case ReasonId::kFragmented:
+    case ReasonId::kTopologyUnsatisfied:
+    case ReasonId::kNeverFits:
+      return RoomSentence(v);
+    case ReasonId::kWaitingForQuota:
+    case ReasonId::kExceedsLimit:
+    case ReasonId::kQueueHeld:
+    case ReasonId::kUnknownQueue:
+      return QueueSentence(v);
+    case ReasonId::kWaitingForMembers:
+    case ReasonId::kStarting:
     case ReasonId::kWaitingForVictims:
-      if (!v.subject.empty()) return v.subject;
-      if (v.want == 0) return "Its gang is evicted: new members wait until the old ones end.";
-      return fmt::format("It gets the room of pods that are evicted or end anyway: {} {} left.",
-                         v.want, v.want == 1 ? "is" : "are");
-    case ReasonId::kGangConflict:
-    case ReasonId::kQueueNotAllowed:
-    case ReasonId::kInvalidRequest:
-      return v.subject.empty() ? std::string(RefusalText(v.reason).substr(7)) + "." : v.subject;
-    default: {
-      const std::string_view text = RefusalText(v.reason).substr(7);  // drop "berth: "
-      const auto colon = text.find(": ");
-      return std::string(colon == std::string_view::npos ? text : text.substr(colon + 2)) + ".";
-    }
+    case ReasonId::kRefusedByScheduler:
+    case ReasonId::kCoolingDown:
+      return ProgressSentence(v);
+    default:
+      return ConstantSentence(v.reason);
   }
 }
 

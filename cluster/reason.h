@@ -51,8 +51,9 @@ struct Verdict {
   ReasonId reason = ReasonId::kNone;
   std::int64_t want = 0;
   std::int64_t have = 0;
-  /// The resource, queue or level that the reason is about; may be empty. For kWaitingForMembers,
-  /// kStarting, kNeverFits, kCoolingDown and kRefusedByScheduler: the whole sentence, if it is not
+  /// The resource, queue or level that the reason is about; may be empty. For reasons that are
+  /// about none of these (kWaitingForMembers, kStarting, kNeverFits, kWaitingForVictims,
+  /// kRefusedByScheduler, kCoolingDown, and refusals of a pod): the whole sentence, if it is not
   /// the usual one.
   std::string subject{};
   /// For quota: the queue on the path whose cap decides; empty: the workload's own.

@@ -15,6 +15,7 @@
 
 namespace berth::cluster {
 
+/// The pods with required anti-affinity, by the namespaces that their terms are about.
 class Repellers {
  public:
   /// Pods of one namespace and one spec: their terms are the same.

@@ -43,6 +43,7 @@ class StoreListener {
   virtual void OnMemberLeft(const Workload& workload, const PodInfo& pod) = 0;
   /// See Store::BeginIncarnation.
   virtual void OnNewIncarnation(const Workload& workload) = 0;
+  /// It has no member any more.
   virtual void OnWorkloadGone(const Workload& workload) = 0;
   virtual void OnPodGone(const PodInfo& pod) = 0;
 };
@@ -172,6 +173,7 @@ class Store {
   const NodeInfo& node(NodeIndex index) const { return *nodes_[static_cast<std::size_t>(index)]; }
   /// kNoNode: unknown.
   NodeIndex FindNode(std::string_view name) const;
+  /// Null: there is no such pod, or workload.
   const PodInfo* FindPod(std::string_view uid) const;
   const PodInfo* FindPod(std::string_view ns, std::string_view name) const;
   const Workload* FindWorkload(const std::string& key) const;
@@ -264,6 +266,7 @@ class Store {
   std::uint64_t generation() const { return generation_; }
   /// Counts changes that may have made room, or changed what fits where.
   std::uint64_t free_generation() const { return free_generation_; }
+  /// For such changes that the store does not see.
   void BumpFreeGeneration() { ++free_generation_; }
   /// Nodes where room was given back, that came, changed or went, or on which a pod that holds room
   /// has changed (other pods may be allowed to evict it now).

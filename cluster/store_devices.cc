@@ -115,7 +115,8 @@ void Store::TrackDevices(NodeInfo& node) {
   if (selection != nullptr) {
     problem = *selection == kube::kSelectByAnnotation
                   ? AccountDevices(node, devices)
-                  : fmt::format("{}: \"{}\" is nobody known here", kube::kDeviceSelectionAnnotation,
+                  : fmt::format("{}: \"{}\" is not a component that Berth knows",
+                                kube::kDeviceSelectionAnnotation,
                                 std::string_view(*selection).substr(0, 63));
     track = problem.empty() ? DeviceTrack::kKept : DeviceTrack::kCountOnly;
     if (!problem.empty()) devices = {};
@@ -170,13 +171,14 @@ std::string Store::AccountDevices(const NodeInfo& node, DeviceSet& devices) {
       }
     }
     const auto& meta = pod->object.meta;
-    if (mask == 0) return fmt::format("nothing says which devices {}/{} has", meta.ns, meta.name);
+    if (mask == 0)
+      return fmt::format("it is not known which devices {}/{} has", meta.ns, meta.name);
     if (std::int64_t{std::popcount(mask)} * kMilli != amount) {
       return fmt::format("{}/{} names {} devices and has {}", meta.ns, meta.name,
                          std::popcount(mask), amount / kMilli);
     }
     if (!devices.Take(mask, DeviceSet::kWhole)) {
-      return fmt::format("{}/{} names devices of others, or that are not there", meta.ns,
+      return fmt::format("{}/{} names devices that other pods have, or that do not exist", meta.ns,
                          meta.name);
     }
     pod->devices = mask;

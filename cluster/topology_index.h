@@ -16,6 +16,8 @@
 
 namespace berth::cluster {
 
+/// Which nodes share a domain of each level, and the order of all nodes. Follows changes of nodes
+/// at the next Refresh.
 class TopologyIndex {
  public:
   /// Forgets all domains; the next Refresh reads each node with these levels. Until then

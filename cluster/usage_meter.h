@@ -20,6 +20,7 @@ inline constexpr std::int64_t kMostPast = std::int64_t{1} << 40U;
 /// Adds `more` to `sum`, which stays within its bounds.
 void AddUsage(Usage& sum, const Usage& more);
 
+/// What one queue, or one user of it, has used.
 struct UsageEntry {
   std::string queue;
   std::string user{};  ///< Empty: of the queue and the queues below it. Else of the queue itself.
@@ -53,6 +54,7 @@ class UsageMeter {
   static constexpr std::size_t kMostQueues = 2'000;  ///< Beyond the policy's.
   static constexpr std::size_t kMostUsers = 1'000;
 
+  /// What one queue or user holds now, and has used.
   class Account {
    public:
     /// What is held of `resource` changes by `milli` thousandths of devices at `now`. `from`, no
@@ -101,6 +103,7 @@ class UsageMeter {
   /// Forgets idle queues that used least, if there are too many.
   void Prune(std::int64_t now);
 
+  /// All that has been counted until `now`.
   UsageRecord Record(std::int64_t now) const;
 
  private:

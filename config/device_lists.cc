@@ -99,7 +99,7 @@ bool CompareGate(const std::string& object, const Json& json, const Lists& lists
              .where = "matchConditions[scheduler]",
              .key = "schedulerNames",
              .lacking = "its pods are not gated",
-             .beyond = "its pods are gated, and nobody takes the gate off"},
+             .beyond = "its pods are gated, and nothing removes the gate"},
             ListBefore(*names, ""), lists.schedulers, findings);
   }
   return true;
@@ -155,11 +155,13 @@ std::vector<ListFinding> CompareLists(const std::vector<Manifest>& objects,
     findings.push_back({.severity = Severity::kWarning, .object = object, .message = follows});
   };
   if (!gate) {
-    missing("MutatingAdmissionPolicy", "none that gates pods for Berth: they wait ungated");
+    missing("MutatingAdmissionPolicy",
+            "there is none that gates pods for Berth: pods wait without the gate");
   }
   if (!tenants) {
     missing("ValidatingAdmissionPolicy",
-            "none that sends pods with devices through Berth: tenants can go past their queue");
+            "there is none that sends pods with devices through Berth: tenants can go past their "
+            "queue");
   }
   return findings;
 }

@@ -75,6 +75,61 @@ std::string PreemptionText(const Preemption& preemption) {
   return parts.empty() ? "" : fmt::format("  preemption: {{{}}}", parts);
 }
 
+/// The text of a policy file.
+struct Lines {
+  std::string text;
+
+  void Add(std::string_view line) { text.append(line).append("\n"); }
+  void Comment(std::string_view line) { Add("# " + Line(line)); }
+};
+
+/// `resources`, if any queue has an amount of a device.
+void AddDevices(const std::vector<ImportedQueue>& queues, Lines& out) {
+  std::set<std::string> devices;
+  for (const ImportedQueue& imported : queues) {
+    for (const auto* list : {&imported.queue.quota, &imported.queue.limit}) {
+      for (const auto& [resource, amount] : *list) {
+        if (IsDevice(resource)) devices.insert(resource);
+      }
+    }
+  }
+  if (devices.empty()) return;
+  out.Add("resources:");
+  out.Add("  # The first one is what pods are placed by.");
+  out.Add("  devices:");
+  if (devices.erase(std::string(kGpu)) > 0) out.Add(fmt::format("  - {{name: {}}}", kGpu));
+  for (const std::string& device : devices) {
+    const bool handles = device.starts_with("rdma/");
+    out.Add(fmt::format("  - {{name: {}{}}}", device, handles ? ", kind: handles" : ""));
+  }
+}
+
+/// An element of `queues`, without the keys that have their defaults.
+void AddQueue(const Queue& queue, Lines& out) {
+  out.Add(fmt::format("- name: \"{}\"", queue.name));
+  if (!queue.parent.empty()) out.Add(fmt::format("  parent: \"{}\"", queue.parent));
+  if (queue.namespaces) {
+    std::string names;
+    for (const std::string& ns : *queue.namespaces) {
+      names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", ns);
+    }
+    out.Add(fmt::format("  namespaces: [{}]", names));
+  }
+  if (!queue.quota.empty()) out.Add("  quota: " + Amounts(queue.quota));
+  if (!queue.limit.empty()) out.Add("  limit: " + Amounts(queue.limit));
+  if (queue.weight != 1000) {
+    out.Add(fmt::format("  weight: {}.{:03}", queue.weight / 1000, queue.weight % 1000));
+  }
+  if (!queue.lending_limit.empty()) out.Add("  lendingLimit: " + Amounts(queue.lending_limit));
+  if (queue.priority != 0) out.Add(fmt::format("  priority: {}", queue.priority));
+  if (queue.hold != Hold::kNone) {
+    out.Add(fmt::format("  hold: {}", keys::kHolds[static_cast<std::size_t>(queue.hold)]));
+  }
+  if (const std::string text = PreemptionText(queue.preemption); !text.empty()) out.Add(text);
+  if (queue.min_run_time.count() != 0)
+    out.Add("  minRunTime: " + FormatDuration(queue.min_run_time));
+}
+
 }  // namespace
 
 std::string ImportDraft::NameFor(std::string_view name, std::vector<std::string>& notes) {
@@ -86,7 +141,8 @@ std::string ImportDraft::NameFor(std::string_view name, std::vector<std::string>
   for (int i = 2; taken(label); ++i) label = fmt::format("{}-{}", base, i);
   if (label != name) {
     notes.push_back(fmt::format(
-        "renamed: {} is no queue name here, or taken. Pods that name it find no queue", name));
+        "renamed: {} is not a valid queue name here, or is taken. Pods that name it find no queue",
+        name));
   }
   return label;
 }
@@ -185,68 +241,27 @@ void ImportDraft::Settle() {
 
 std::string ImportDraft::ToYaml(std::string_view head) {
   Settle();
-  std::string out;
-  const auto line = [&out](std::string_view text) { out.append(text).append("\n"); };
-  const auto comment = [&](std::string_view text) { line("# " + Line(text)); };
-  comment(head);
-  for (const std::string& note : notes_) comment(note);
-  line("apiVersion: berth.dev/v1alpha1");
-  line("kind: PolicyConfiguration");
-  std::set<std::string> devices;
-  for (const ImportedQueue& imported : queues_) {
-    for (const auto* list : {&imported.queue.quota, &imported.queue.limit}) {
-      for (const auto& [resource, amount] : *list) {
-        if (IsDevice(resource)) devices.insert(resource);
-      }
-    }
-  }
-  if (!devices.empty()) {
-    line("resources:");
-    line("  # The first one is what pods are placed by.");
-    line("  devices:");
-    if (devices.erase(std::string(kGpu)) > 0) line(fmt::format("  - {{name: {}}}", kGpu));
-    for (const std::string& device : devices) {
-      const bool handles = device.starts_with("rdma/");
-      line(fmt::format("  - {{name: {}{}}}", device, handles ? ", kind: handles" : ""));
-    }
-  }
+  Lines out;
+  out.Comment(head);
+  for (const std::string& note : notes_) out.Comment(note);
+  out.Add("apiVersion: berth.dev/v1alpha1");
+  out.Add("kind: PolicyConfiguration");
+  AddDevices(queues_, out);
   if (!levels_.empty()) {
-    comment(fmt::format("Topology {}", topology_));
-    line("topology:");
-    line("  levels:");
+    out.Comment(fmt::format("Topology {}", topology_));
+    out.Add("topology:");
+    out.Add("  levels:");
     for (const TopologyLevel& level : levels_) {
-      line(fmt::format("  - {{name: {}, nodeLabel: {}}}", level.name, level.node_label));
+      out.Add(fmt::format("  - {{name: {}, nodeLabel: {}}}", level.name, level.node_label));
     }
   }
-  line("borrowing: on");
-  line("queues:");
+  out.Add("borrowing: on");
+  out.Add("queues:");
   for (const ImportedQueue& imported : queues_) {
-    const Queue& queue = imported.queue;
-    for (const std::string& note : imported.notes) comment(note);
-    line(fmt::format("- name: \"{}\"", queue.name));
-    if (!queue.parent.empty()) line(fmt::format("  parent: \"{}\"", queue.parent));
-    if (queue.namespaces) {
-      std::string names;
-      for (const std::string& ns : *queue.namespaces) {
-        names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", ns);
-      }
-      line(fmt::format("  namespaces: [{}]", names));
-    }
-    if (!queue.quota.empty()) line("  quota: " + Amounts(queue.quota));
-    if (!queue.limit.empty()) line("  limit: " + Amounts(queue.limit));
-    if (queue.weight != 1000) {
-      line(fmt::format("  weight: {}.{:03}", queue.weight / 1000, queue.weight % 1000));
-    }
-    if (!queue.lending_limit.empty()) line("  lendingLimit: " + Amounts(queue.lending_limit));
-    if (queue.priority != 0) line(fmt::format("  priority: {}", queue.priority));
-    if (queue.hold != Hold::kNone) {
-      line(fmt::format("  hold: {}", keys::kHolds[static_cast<std::size_t>(queue.hold)]));
-    }
-    if (const std::string text = PreemptionText(queue.preemption); !text.empty()) line(text);
-    if (queue.min_run_time.count() != 0)
-      line("  minRunTime: " + FormatDuration(queue.min_run_time));
+    for (const std::string& note : imported.notes) out.Comment(note);
+    AddQueue(imported.queue, out);
   }
-  return out;
+  return std::move(out.text);
 }
 
 const Json& At(const Json& object, const char* pointer) {
@@ -349,9 +364,10 @@ std::expected<std::string, std::string> Import(Peer peer, const std::vector<Mani
                                        RowOf(peer).resources.front().kind,
                                        RowOf(peer).resources.front().group));
   }
-  return draft.ToYaml(fmt::format(
-      "Imported by `berth import {}` from {}. What has no equal in Berth is said where it was.",
-      RowOf(peer).name, source));
+  return draft.ToYaml(
+      fmt::format("Imported by `berth import {}` from {}. Comments name the settings that have no "
+                  "equivalent in Berth.",
+                  RowOf(peer).name, source));
 }
 
 }  // namespace berth::config

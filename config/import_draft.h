@@ -14,21 +14,25 @@ namespace berth::config::internal {
 
 using Json = nlohmann::json;
 
+/// A queue of the policy to be, and what of the original was not carried over.
 struct ImportedQueue {
   Queue queue;
   std::vector<std::string> notes;  ///< Comments over it, one line each.
 };
 
+/// The policy that an import puts together, and then prints.
 class ImportDraft {
  public:
   /// The name of the peer's object as a queue name: a DNS label, not used yet. Adds a note if it
   /// had to be changed.
   std::string NameFor(std::string_view name, std::vector<std::string>& notes);
+  /// `name`: from NameFor. The reference is valid until the next Add.
   ImportedQueue& Add(std::string name) {
     queues_.push_back({.queue = {.name = std::move(name)}, .notes = {}});
     return queues_.back();
   }
   std::vector<ImportedQueue>& queues() { return queues_; }
+  /// Adds a comment to the head of the policy.
   void Note(std::string note) { notes_.push_back(std::move(note)); }
 
   /// Adds an amount (canonical units) of a resource; a note if Berth cannot count it exactly so.
@@ -43,6 +47,7 @@ class ImportDraft {
   /// Levels of a Topology object: a list of node label keys, widest first.
   void SetLevels(const std::string& topology, const std::vector<std::string>& labels);
 
+  /// The policy file; `head` is its first comment. Call once, at the end.
   std::string ToYaml(std::string_view head);
 
  private:
@@ -64,6 +69,7 @@ std::string TextAt(const Json& object, const char* pointer);
 /// `metadata.name`.
 std::string NameOf(const Json& object);
 
+/// One project each: adds to `draft` what its `objects` say, and ignores objects of other kinds.
 void ImportKueue(const std::vector<Json>& objects, ImportDraft& draft);
 void ImportVolcano(const std::vector<Json>& objects, ImportDraft& draft);
 void ImportKai(const std::vector<Json>& objects, ImportDraft& draft);

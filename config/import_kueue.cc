@@ -191,26 +191,34 @@ void AddQuotasBelow(std::size_t leaves, ImportDraft& draft) {
   }
 }
 
-}  // namespace
+/// What LocalQueues say of the ClusterQueues that they lead to, by ClusterQueue.
+struct LocalQueues {
+  std::map<std::string, std::set<std::string>> namespaces;
+  std::map<std::string, std::vector<std::string>> notes;
+};
 
-void ImportKueue(const std::vector<Json>& objects, ImportDraft& draft) {
-  std::map<std::string, std::set<std::string>> namespaces;  // by ClusterQueue
-  std::map<std::string, std::vector<std::string>> local_notes;
+LocalQueues ReadLocalQueues(const std::vector<Json>& objects) {
+  LocalQueues read;
   for (const Json* local : OfKind(objects, kGroup, "LocalQueue")) {
     const std::string queue = TextAt(*local, "/spec/clusterQueue");
     const std::string ns = TextAt(*local, "/metadata/namespace");
     if (!IsDnsLabel(ns)) continue;
-    namespaces[queue].insert(ns);
+    read.namespaces[queue].insert(ns);
     if (const auto stop = TextAt(*local, "/spec/stopPolicy"); !stop.empty() && stop != "None") {
-      local_notes[queue].push_back(fmt::format(
-          "stopPolicy {} of LocalQueue {}/{}: not carried over", stop, ns, NameOf(*local)));
+      read.notes[queue].push_back(fmt::format("stopPolicy {} of LocalQueue {}/{}: not carried over",
+                                              stop, ns, NameOf(*local)));
     }
   }
-  // Names first, so that a cohort never takes a name from a ClusterQueue.
-  std::map<std::string, std::string> cohort_names;
-  for (const Json* object : OfKind(objects, kGroup, "ClusterQueue")) {
-    std::vector<std::string> notes{fmt::format("ClusterQueue {}", NameOf(*object))};
-    std::string name = draft.NameFor(NameOf(*object), notes);
+  return read;
+}
+
+/// Without their parents, which are named after all ClusterQueues have their names.
+void AddClusterQueues(const std::vector<const Json*>& objects, LocalQueues& local,
+                      ImportDraft& draft) {
+  for (const Json* object : objects) {
+    const std::string cluster_queue = NameOf(*object);
+    std::vector<std::string> notes{fmt::format("ClusterQueue {}", cluster_queue)};
+    std::string name = draft.NameFor(cluster_queue, notes);
     ImportedQueue& imported = draft.Add(std::move(name));
     imported.notes = std::move(notes);
     TakeQuotas(*object, !CohortOf(*object).empty(), imported);
@@ -218,42 +226,53 @@ void ImportKueue(const std::vector<Json>& objects, ImportDraft& draft) {
     TakePreemption(*object, imported);
     TakeHold(*object, imported);
     TakeRest(*object, imported.notes);
-    for (std::string& note : local_notes[NameOf(*object)]) imported.notes.push_back(note);
-    const auto& users = namespaces[NameOf(*object)];
+    for (std::string& note : local.notes[cluster_queue]) imported.notes.push_back(note);
+    const auto& users = local.namespaces[cluster_queue];
     if (users.empty()) {
       imported.notes.push_back("no LocalQueue leads to it: nobody may use it");
     } else {
       imported.queue.namespaces = std::vector<std::string>(users.begin(), users.end());
     }
   }
-  const auto cohort_name = [&](const std::string& cohort) {
+}
+
+/// Gives the queues of `cluster_queues`, which are the first of the draft, their cohorts as
+/// parents, and adds a queue for every cohort: those with an object Cohort, then those that are
+/// only named.
+void AddCohorts(const std::vector<Json>& objects, const std::vector<const Json*>& cluster_queues,
+                ImportDraft& draft) {
+  std::map<std::string, std::string> names;  // by cohort
+  const auto name_of = [&](const std::string& cohort) {
     if (cohort.empty()) return std::string();
-    auto& name = cohort_names[cohort];
+    auto& name = names[cohort];
     std::vector<std::string> ignored;
     if (name.empty()) name = draft.NameFor(cohort, ignored);
     return name;
   };
-  const auto queues = OfKind(objects, kGroup, "ClusterQueue");
-  for (std::size_t i = 0; i < queues.size(); ++i) {
-    std::string parent = cohort_name(CohortOf(*queues[i]));
+  for (std::size_t i = 0; i < cluster_queues.size(); ++i) {
+    std::string parent = name_of(CohortOf(*cluster_queues[i]));
     draft.queues()[i].queue.parent = std::move(parent);
   }
   for (const Json* object : OfKind(objects, kGroup, "Cohort")) {
-    const std::string name = cohort_name(NameOf(*object));
-    const std::string parent = cohort_name(ParentOf(*object));
+    const std::string name = name_of(NameOf(*object));
+    const std::string parent = name_of(ParentOf(*object));
     ImportedQueue& imported = draft.Add(name);
     imported.notes.push_back(fmt::format("Cohort {}: nobody uses it directly", NameOf(*object)));
     imported.queue.parent = parent;
     TakeQuotas(*object, !parent.empty(), imported);
     TakeWeight(*object, imported);
   }
-  for (const auto& [cohort, name] : cohort_names) {
+  for (const auto& [cohort, name] : names) {
     if (std::ranges::any_of(draft.queues(),
                             [&](const ImportedQueue& q) { return q.queue.name == name; }))
       continue;
     draft.Add(name).notes.push_back(fmt::format("cohort {}: nobody uses it directly", cohort));
   }
-  AddQuotasBelow(queues.size(), draft);
+}
+
+/// ResourceFlavors are only noted, because quotas of all flavors are added up; a Topology becomes
+/// the levels.
+void TakeFlavorsAndTopologies(const std::vector<Json>& objects, ImportDraft& draft) {
   for (const Json* flavor : OfKind(objects, kGroup, "ResourceFlavor")) {
     const Json& labels = At(*flavor, "/spec/nodeLabels");
     if (labels.empty()) continue;
@@ -268,6 +287,18 @@ void ImportKueue(const std::vector<Json>& objects, ImportDraft& draft) {
     }
     draft.SetLevels(NameOf(*topology), labels);
   }
+}
+
+}  // namespace
+
+void ImportKueue(const std::vector<Json>& objects, ImportDraft& draft) {
+  LocalQueues local = ReadLocalQueues(objects);
+  const auto cluster_queues = OfKind(objects, kGroup, "ClusterQueue");
+  // Their names first, so that a cohort never takes a name from a ClusterQueue.
+  AddClusterQueues(cluster_queues, local, draft);
+  AddCohorts(objects, cluster_queues, draft);
+  AddQuotasBelow(cluster_queues.size(), draft);
+  TakeFlavorsAndTopologies(objects, draft);
 }
 
 }  // namespace berth::config::internal

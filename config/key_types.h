@@ -23,13 +23,16 @@ struct Choice {
   Values values;
   std::size_t count;  ///< Of enumerators. Values beyond it are the first ones, spelled otherwise.
 
+  /// `different`: the number of enumerators, if some have several spellings.
   constexpr explicit Choice(Values all) : Choice(all, all.size()) {}
   constexpr Choice(Values all, std::size_t different) : values(all), count(different) {}
 };
+/// A whole number from `min` to `max`.
 struct Whole {
   std::int64_t min;
   std::int64_t max;
 };
+/// A Go duration (`60s`, `1m30s`) from `min` to `max`.
 struct Duration {
   std::chrono::milliseconds min;
   std::chrono::milliseconds max;

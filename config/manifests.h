@@ -17,6 +17,7 @@ struct ApiResource {
   std::string_view kind;
 };
 
+/// One object of a manifest.
 struct Manifest {
   std::string kind;
   std::string name;  ///< metadata.name; empty where it is not a string.

@@ -39,12 +39,14 @@ enum class DeviceKind : std::uint8_t {
   kHandles,  ///< Shared handles (rdma/...): counted, but not devices of their own.
 };
 
+/// An element of resources.devices.
 struct DeviceResource {
   std::string name;
   DeviceKind kind = DeviceKind::kWhole;
   bool operator==(const DeviceResource&) const = default;
 };
 
+/// An element of topology.levels.
 struct TopologyLevel {
   std::string name;        ///< What users write in berth.dev/topology-required.
   std::string node_label;  ///< Nodes with the same value (and the same wider domains) are in one
@@ -65,12 +67,14 @@ struct ScoreWeights {
   bool operator==(const ScoreWeights&) const = default;
 };
 
+/// How nodes are chosen: placement.
 struct Placement {
   int max_nodes_returned = 1;  ///< 1..; how many nodes filter hands back to kube-scheduler.
   ScoreWeights score;
   bool operator==(const Placement&) const = default;
 };
 
+/// How long members of gangs wait for each other, and how many: gang.
 struct Gang {
   std::chrono::milliseconds plan_timeout{60'000};  ///< A plan is dissolved after this time without
                                                    ///< a new arrival.
@@ -89,6 +93,7 @@ enum class EvictBy : std::uint8_t {
 /// The most that eviction.warning may say.
 inline constexpr std::chrono::hours kMaxWarning{24};
 
+/// How, and how often, work is evicted: eviction.
 struct Eviction {
   EvictBy by = EvictBy::kEviction;
   /// A pod that was evicted, and is still there that long past the end of its grace period, is not
@@ -99,8 +104,8 @@ struct Eviction {
   /// How many devices an edit of the policy may expose to other queues unasked
   /// (policy/edit_exposure.h). -1: the larger of 64 and a tenth of those in use.
   int max_per_edit = -1;
-  /// A job that was evicted so often starts as work that may not be evicted, once it is back. -1:
-  /// there is no such number.
+  /// A job that was evicted this many times starts as work that may not be evicted, once it is
+  /// back. -1: no such bound.
   int max_evictions = -1;
   bool operator==(const Eviction&) const = default;
 };
@@ -112,6 +117,7 @@ enum class Show : std::uint8_t {
   kAll,          ///< And work without room that no quota is about.
 };
 
+/// What autoscalers see: autoscaler.
 struct Autoscaler {
   Show show = Show::kWithinQuota;
   bool operator==(const Autoscaler&) const = default;
@@ -144,6 +150,7 @@ enum class Reclaim : std::uint8_t {
   kNever,
 };
 
+/// Whose running work a queue may evict: queues[].preemption.
 struct Preemption {
   Within within = Within::kLower;
   Reclaim reclaim = Reclaim::kAny;
@@ -172,6 +179,8 @@ struct FlavorQuota {
   bool operator==(const FlavorQuota&) const = default;
 };
 
+/// An element of queues. Amounts are in canonical units (kube::ResourceList), weights in
+/// thousandths.
 struct Queue {
   std::string name;
   /// The queue above it, which is charged for what this one uses; empty: none. A name that is no
@@ -233,6 +242,7 @@ struct WorkloadClass {
   bool operator==(const WorkloadClass&) const = default;
 };
 
+/// All settings; the initial values are the defaults.
 struct PolicyConfiguration {
   Mode mode = Mode::kEnforce;
   std::vector<std::string> scheduler_names{"default-scheduler", "berth"};

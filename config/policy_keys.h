@@ -118,7 +118,9 @@ void Keys(Visitor& key, T& dialects) {
 template <typename Visitor, Is<DeviceResource> T>
 void Keys(Visitor& key, T& device) {
   key("name", device.name, Name{.form = kDevice, .required = true, .unique = true}, "");
-  key("kind", device.kind, Choice{kDeviceKinds}, "handles: counted, but no devices of their own.");
+  key("kind", device.kind, Choice{kDeviceKinds},
+      "whole: one unit is one device. handles: shared handles, which are counted but are no "
+      "devices of their own.");
 }
 
 template <typename Visitor, Is<TopologyLevel> T>
@@ -144,17 +146,19 @@ void Keys(Visitor& key, T& score) {
 template <typename Visitor, Is<Placement> T>
 void Keys(Visitor& key, T& placement) {
   key("maxNodesReturned", placement.max_nodes_returned, Whole{1, 100},
-      "Nodes handed back to kube-scheduler.");
+      "Number of nodes that a filter answer returns to kube-scheduler.");
   key("score", placement.score, Section{}, "Weights of the placement score.");
 }
 
 template <typename Visitor, Is<Gang> T>
 void Keys(Visitor& key, T& gang) {
   using std::chrono::hours, std::chrono::minutes, std::chrono::seconds;
-  key("planTimeout", gang.plan_timeout, Duration{seconds{1}, hours{24}}, "At least bindTimeout.");
+  key("planTimeout", gang.plan_timeout, Duration{seconds{1}, hours{24}},
+      "How long a plan waits without a new arrival before it dissolves. At least bindTimeout.");
   key("bindTimeout", gang.bind_timeout, Duration{seconds{1}, minutes{5}},
-      "kube-scheduler's httpTimeout must be longer.");
-  key("maxStanding", gang.max_standing, Whole{1, 100'000}, "Bind calls parked at the same time.");
+      "How long one bind call waits for its gang. kube-scheduler's httpTimeout must be longer.");
+  key("maxStanding", gang.max_standing, Whole{1, 100'000},
+      "How many bind calls may be parked at the same time.");
 }
 
 template <typename Visitor, Is<Eviction> T>
@@ -170,11 +174,12 @@ void Keys(Visitor& key, T& eviction) {
       "Event, "
       "so that it can write a checkpoint. 0s: not at all.");
   key("maxPerEdit", eviction.max_per_edit, Whole{0, 1'000'000},
-      "An edit of the policy that lets queues take back more devices than this at once is held "
-      "until it says so. Absent: the larger of 64 and a tenth of those in use.");
+      "How many devices in use an edit of the policy may expose to being taken back or drained. An "
+      "edit that exposes more is held until it sets this key to that number. Absent: the larger of "
+      "64 and a tenth of those in use.");
   key("maxEvictions", eviction.max_evictions, Whole{1, 1'000},
-      "A job that was evicted so often starts within quota only, and is not evicted again. Absent: "
-      "there is no such number.");
+      "A job that was evicted this many times starts within quota only, and is not evicted again. "
+      "Absent: no such bound.");
 }
 
 template <typename Visitor, Is<Autoscaler> T>
@@ -196,9 +201,9 @@ void Keys(Visitor& key, T& fairness) {
 template <typename Visitor, Is<FlavorQuota> T>
 void Keys(Visitor& key, T& amounts) {
   key("flavor", amounts.flavor, Name{.form = kFlavor, .required = true, .unique = true},
-      "One of flavors.");
-  key("quota", amounts.quota, Amounts{}, "Of its devices, what the queue is promised.");
-  key("limit", amounts.limit, Amounts{}, "Of its devices, what the queue never passes.");
+      "The name of one of the policy's flavors.");
+  key("quota", amounts.quota, Amounts{}, "Devices of the flavor that the queue is promised.");
+  key("limit", amounts.limit, Amounts{}, "Devices of the flavor that the queue never exceeds.");
 }
 
 template <typename Visitor, Is<Flavor> T>
@@ -206,8 +211,8 @@ void Keys(Visitor& key, T& flavor) {
   key("name", flavor.name, Name{.form = kFlavor, .required = true, .unique = true},
       "What queues[].quotas[].flavor names.");
   key("nodeSelector", flavor.node_selector, Labels{},
-      "Nodes with these labels are of this flavor, unless they are of an earlier one. Absent: "
-      "all.");
+      "Nodes with these labels are of this flavor, unless they are of an earlier one. Absent: all "
+      "nodes.");
 }
 
 template <typename Visitor, Is<WorkloadClass> T>
@@ -234,13 +239,15 @@ void Keys(Visitor& key, T& queue) {
   key("parent", queue.parent, Name{.form = kQueue},
       "The queue, or plain group, above it. Its caps hold for what its children use, too.");
   key("namespaces", queue.namespaces, Names{.form = kNamespace, .max = kUnbounded, .empty = ""},
-      "Who may use it. Absent: nobody directly.");
+      "Namespaces whose pods may use it. Absent: nobody uses it directly.");
   key("quota", queue.quota, Amounts{},
       "What it and those below it are promised; without borrowing, and where there is no limit, "
       "also the most that they may use.");
-  key("limit", queue.limit, Amounts{}, "Never passed.");
+  key("limit", queue.limit, Amounts{},
+      "Amounts that it and those below it never exceed. Absent: no limit.");
   key("weight", queue.weight, Decimal{0, 1'000'000},
-      "Its part of what is free beyond quotas, among its siblings. 0: only what the others leave.");
+      "Its share, among its siblings, of what is free beyond quotas. 0: only what the others "
+      "leave.");
   key("priority", queue.priority, Whole{-kMostQueuePriority, kMostQueuePriority},
       "Between siblings with equal claims, the higher goes first.");
   key("lendingLimit", queue.lending_limit, Amounts{},
@@ -255,7 +262,7 @@ void Keys(Visitor& key, T& queue) {
       "Among equal priorities, the namespace or user that holds the least of its devices comes "
       "next.");
   key("maxJobsPerUser", queue.max_jobs_per_user, Whole{1, 1'000'000},
-      "How many jobs of one user may hold devices in it at once. Absent: any number.");
+      "How many jobs of one user may hold devices in it at once. Absent: no such bound.");
   key("minRunTime", queue.min_run_time, Duration{std::chrono::seconds{0}, kLongestRunTime},
       "Running work of it is not evicted for other work before it has run that long.");
   key("quotas", queue.quotas, Elements{.max = 64, .empty = ""},

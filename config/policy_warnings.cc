@@ -246,18 +246,19 @@ std::vector<std::string> PolicyWarnings(const std::string& yaml,
   });
   if (said) return warnings;
   if (const std::string names = NamesOf(policy.queues, HasUncappedQuota); !names.empty()) {
-    warnings.push_back(fmt::format(
-        "queues: the quota of {} is no cap: without a limit they may use what others leave free, "
-        "and lose it again. Say borrowing: on if that is meant, or borrowing: off to keep to it",
-        names));
+    warnings.push_back(
+        fmt::format("queues: the quota of {} is not a cap: without a limit they may borrow what "
+                    "others leave free, which can be taken back. Set borrowing: on if that is "
+                    "intended, or borrowing: off to keep them within their quota",
+                    names));
   }
   const bool alone =
       std::ranges::count_if(policy.queues, [](const Queue& q) { return !AdmitsNobody(q); }) < 2;
   if (const std::string names = NamesOf(policy.queues, HasOnlyLimits); !alone && !names.empty()) {
     warnings.push_back(fmt::format(
         "queues: the limit of {} promises nothing: without a quota they share with others by "
-        "weight, and lose what they use beyond their share. Say borrowing: on if that is meant, or "
-        "borrowing: off to evict nobody for it",
+        "weight, and what they use beyond their fair share can be taken back. Set borrowing: on if "
+        "that is intended, or borrowing: off so that no pod is evicted for this",
         names));
   }
   return warnings;

@@ -18,6 +18,7 @@ enum class Severity : std::uint8_t {
   kWarning,  ///< It works, but slower, less safely or with worse placements than it could.
 };
 
+/// What is wrong, or could be better, in a configuration of kube-scheduler.
 struct Finding {
   Severity severity = Severity::kError;
   Diagnostic where;

@@ -18,6 +18,7 @@ namespace berth::config {
 
 /// `parent.key`, or `parent[key]` for a key that is not an identifier.
 std::string JoinPath(std::string_view parent, std::string_view key);
+/// `parent[index]`.
 std::string JoinPath(std::string_view parent, std::size_t index);
 
 /// Collects errors of one file.
@@ -30,6 +31,7 @@ class ErrorSink {
 
   /// Adds an error about a value.
   void Add(const YamlNode& at, std::string path, std::string message);
+  /// Adds an error about a key; `at` is the key.
   void AddUnknownKey(const YamlNode& at, std::string path, std::string message);
   /// Whether there were more errors than could be kept.
   bool overflowed() const { return first_left_out_.has_value(); }
@@ -65,6 +67,7 @@ std::optional<std::string> ReadText(ErrorSink& sink, const Located& at);
 std::optional<std::size_t> ReadOneOf(ErrorSink& sink, const Located& at,
                                      std::span<const std::string_view> values);
 
+/// A whole number, and a duration, from `min` to `max`; nullopt and an error if it is none.
 std::optional<std::int64_t> ReadInteger(ErrorSink& sink, const Located& at, std::int64_t min,
                                         std::int64_t max);
 std::optional<std::chrono::milliseconds> ReadDuration(ErrorSink& sink, const Located& at,

@@ -27,6 +27,7 @@ struct Diagnostic {
 
 enum class YamlKind : std::uint8_t { kNull, kScalar, kSequence, kMapping };
 
+/// A value, and where it is in the text; lines and columns count from 1.
 struct YamlNode {
   YamlKind kind = YamlKind::kNull;
   bool quoted = false;  ///< A scalar in quotes or a block scalar: always text.

@@ -88,8 +88,8 @@ bool Engine::LeavesRoomThatComes(const Workload& workload, const std::vector<con
   if (state.verdict.reason == cluster::ReasonId::kNone) {  // no Event: it is for a moment
     state.verdict = {.reason = cluster::ReasonId::kCoolingDown,
                      .subject =
-                         "Pods have just ended, and the work of another queue is within its "
-                         "quota: this is tried again in a moment."};
+                         "Pods have just ended, and work of another queue that is within its quota "
+                         "comes first: this workload is tried again in a moment."};
   }
   return true;
 }

@@ -74,8 +74,7 @@ std::string WhoEnds(const cluster::Store& store, const Workload& workload,
   }
   const std::string count = pods.size() == 1 ? "1 pod is" : fmt::format("{} pods are", pods.size());
   if (others.empty()) {
-    return fmt::format("It takes the room of work of lower priority in its queue: {} to end.",
-                       count);
+    return fmt::format("It preempts work of lower priority in its queue: {} being evicted.", count);
   }
   std::string names;
   for (const std::string& name : others | std::views::take(kMostQueues)) {
@@ -84,7 +83,7 @@ std::string WhoEnds(const cluster::Store& store, const Workload& workload,
   if (others.size() > kMostQueues)
     names += fmt::format(" and {} more", others.size() - kMostQueues);
   return fmt::format(
-      "Its queue takes back what others use above their quota and their fair share, {}: {} to end.",
+      "Its queue takes back what is used above quota and fair share in {}: {} being evicted.",
       names, count);
 }
 

@@ -94,10 +94,11 @@ void Evictor::Announce(const PodInfo& victim, const std::string& reason) {
   const std::string time = kube::FormatTime(states_[victim].evict_at);
   warned_.insert_or_assign(meta.uid, 0);
   out_.actions.push_back(WarnVictim{.pod = {meta.ns, meta.name, meta.uid}, .time = time});
-  out_.actions.push_back(EmitEvent{.pod = {meta.ns, meta.name, meta.uid},
-                                   .warning = true,
-                                   .reason = "EvictionWarning",
-                                   .note = fmt::format("To be evicted at {}: {}", time, reason)});
+  out_.actions.push_back(
+      EmitEvent{.pod = {meta.ns, meta.name, meta.uid},
+                .warning = true,
+                .reason = "EvictionWarning",
+                .note = fmt::format("This pod will be evicted at {}: {}", time, reason)});
 }
 
 void Evictor::WithdrawWarnings(TimePoint now) {
@@ -115,7 +116,7 @@ void Evictor::WithdrawWarnings(TimePoint now) {
     out_.actions.push_back(WarnVictim{.pod = {meta.ns, meta.name, meta.uid}});
     out_.actions.push_back(EmitEvent{.pod = {meta.ns, meta.name, meta.uid},
                                      .reason = "EvictionWithdrawn",
-                                     .note = "It is not to be evicted any more."});
+                                     .note = "This pod will no longer be evicted."});
     return true;
   });
 }

@@ -69,7 +69,7 @@ Verdict CoolingDown(const Workload& workload, const WorkloadState& state, TimePo
   verdict.subject = fmt::format(
       "It was evicted {}, and keeps its place in line; it is planned again in {} s{}.",
       state.before.times == 1 ? "once" : fmt::format("{} times", state.before.times), verdict.have,
-      exempt ? ", within the quota of its queue only, and is not evicted any more" : "");
+      exempt ? ", within the quota of its queue only, and is not evicted again" : "");
   return verdict;
 }
 

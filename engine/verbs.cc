@@ -281,11 +281,10 @@ void Engine::NoticeRejection(const kube::Pod& object, TimePoint now) {
       .pod = {meta.ns, meta.name, meta.uid},
       .warning = true,
       .reason = "NodeCoolingDown",
-      .note = fmt::format("The kubelet of {} rejected this pod ({}). Berth plans no pod of its "
-                          "shape there for {} s, and for {} minutes only where there is no other "
-                          "room.",
-                          object.node_name, reason, SecondsUntil(pause.again, now),
-                          (pause.until - now) / 60'000)});
+      .note = fmt::format(
+          "The kubelet of {} rejected this pod ({}). Berth plans no pod of its shape on that node "
+          "for {} s, and for {} minutes only if no other node has room.",
+          object.node_name, reason, SecondsUntil(pause.again, now), (pause.until - now) / 60'000)});
   for (const PodInfo* other : std::vector<const PodInfo*>(store_.node(node).pods)) {
     const bool planned = other->charge == Charge::kPlanned && other->workload != nullptr;
     if (!planned || other->shape != pod->shape || other->node != node) continue;

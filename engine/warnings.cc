@@ -153,7 +153,7 @@ bool Engine::Warns(const Workload& workload, TimePoint now) {
   SetVerdict(workload,
              {.reason = ReasonId::kWaitingForVictims,
               .want = std::ssize(plan.victims),
-              .subject = fmt::format("{} pods were told that they are to be evicted for it at {}.",
+              .subject = fmt::format("{} pods were warned that they will be evicted for it at {}.",
                                      plan.victims.size(), kube::FormatTime(last))});
   return true;
 }

@@ -13,6 +13,7 @@
 
 namespace berth::host {
 
+/// Orders the writes of evictions, one after the other for each pod.
 class Evictions {
  public:
   /// The end of an eviction.
@@ -26,7 +27,9 @@ class Evictions {
   /// `out` must outlive it.
   explicit Evictions(Outbox& out) : out_(out) {}
 
+  /// Orders the first write of the eviction; Finished answers when the last one has ended.
   void Begin(engine::EvictPod eviction);
+  /// The same for the question whether an object exists.
   void Begin(engine::FindNeeded question);
   /// Whether this is a request of an eviction.
   bool Has(Id write) const { return writes_.contains(write); }

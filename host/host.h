@@ -40,6 +40,7 @@ class Host {
   using Leads = std::function<bool()>;
   using Change = std::function<void(engine::Engine&, TimePoint)>;
 
+  /// Follows until Lead is called.
   Host(config::PolicyConfiguration policy, engine::Options options, Leads leads);
 
   // --- Terms. Outside a term the host follows: it takes in cluster events, and does nothing else.
@@ -88,6 +89,7 @@ class Host {
   // --- Reads.
   /// Until all is forgotten it still has the plans of the last term, to no effect.
   const engine::Engine& engine() const { return *engine_; }
+  /// What the engine has counted since the last call.
   engine::Counters TakeCounters() { return engine_->TakeCounters(); }
   /// True while nothing is under way and no call waits.
   bool idle() const {

@@ -29,6 +29,7 @@ class LeaderLabel {
   /// Takes in the state of any pod from the informer; only pods of our namespace matter. True:
   /// another pod carried the label and does not any more, so that the Lease may be free.
   bool See(const kube::Pod& pod);
+  /// The same for a pod that is gone.
   bool SeeDeleted(std::string_view uid);
 
   /// A label to put on (`set`) or to take off.
@@ -46,6 +47,7 @@ class LeaderLabel {
 
   /// The patch of our own pod that puts the label on, together with the token.
   kube::Request TakeOver(std::string_view token) const;
+  /// The request that carries `patch` out.
   static kube::Request Call(const Patch& patch);
 
  private:

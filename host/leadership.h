@@ -22,6 +22,7 @@
 
 namespace berth::host {
 
+/// Which Lease is campaigned for, and which pod gets the label.
 struct LeadershipOptions {
   std::string lease_ns;
   std::string lease_name = "berth";
@@ -73,12 +74,15 @@ class Leadership {
   void See(const kube::Pod& pod, kube::TimePoint now);
   /// False: that pod does not matter here.
   bool SeeDeleted(std::string_view uid, kube::TimePoint now);
+  /// AskLease was carried out.
   void Answered(kube::LeaseAnswer answer, kube::TimePoint now);
   /// The HTTP status of the answer; an error where no answer came, or one that is worth a retry.
   void Patched(std::expected<int, std::string> status, kube::TimePoint now);
+  /// AwaitWrites: no write of an earlier term is under way.
   void WritesEnded(kube::TimePoint now);
   /// The term had ended before ExtendTerm could be carried out.
   void Lapsed(kube::TimePoint now);
+  /// Lead, and Follow, were carried out.
   void Led(kube::TimePoint now);
   void Followed(kube::TimePoint now);
   /// Whether this replica is fit to lead. While it is not, it neither asks for the Lease nor renews

@@ -164,8 +164,10 @@ inline MarkVictim MarkOrder(Id id, const engine::EvictPod& eviction, bool sets_c
 /// Where the parts of a host put their orders.
 class Outbox {
  public:
+  /// Unique in this outbox; never 0.
   Id NewId() { return ++last_; }
   void Put(Order order) { orders_.push_back(std::move(order)); }
+  /// All orders since the last call, in their order.
   std::vector<Order> Take() { return std::exchange(orders_, {}); }
 
  private:

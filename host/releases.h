@@ -15,11 +15,13 @@
 
 namespace berth::host {
 
+/// Orders the nomination and the removal of the gate of each released member.
 class Releases {
  public:
   /// `out` must outlive it.
   explicit Releases(Outbox& out) : out_(out) {}
 
+  /// Replaces an older release of the pod.
   void Begin(engine::ReleaseMember release);
   /// False: this write is not a current write of Releases.
   bool Finished(Id write, const Result& result, const cluster::Store& store, TimePoint now);

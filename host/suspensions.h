@@ -26,6 +26,7 @@
 
 namespace berth::host {
 
+/// Orders the reads and writes by which Jobs are suspended and resumed.
 class Suspensions {
  public:
   /// What has become of evictions.

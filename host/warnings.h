@@ -14,11 +14,13 @@
 
 namespace berth::host {
 
+/// Orders the annotation of each pod that is told of its eviction.
 class Warnings {
  public:
   /// `out` must outlive it.
   explicit Warnings(Outbox& out) : out_(out) {}
 
+  /// Replaces older news of the pod, once a write of it has ended.
   void Begin(engine::WarnVictim warning);
   /// Whether this is a write under way; it must still be made.
   bool Has(Id write) const { return writes_.contains(write); }

@@ -34,11 +34,13 @@ struct AccessAttributes {
 /// `cannot get path "/metrics"`, `cannot get resource "pods" in the namespace "team-a"`.
 std::string DescribeRefusal(const AccessAttributes& wanted);
 
+/// Asks the API server whose token it is.
 Request TokenReviewRequest(std::string_view token);
 /// The user whose token it is; nullopt: no user's, since the token is wrong, expired or revoked.
 /// Error: the API server gave no usable answer.
 std::expected<std::optional<UserInfo>, std::string> DecodeTokenReview(const Response& response);
 
+/// Asks the API server whether the user may do that.
 Request SubjectAccessReviewRequest(const UserInfo& user, const AccessAttributes& wanted);
 /// Whether the user may. Error: the API server gave no usable answer.
 std::expected<bool, std::string> DecodeSubjectAccessReview(const Response& response);

@@ -19,6 +19,7 @@ struct ApiStatus {
   std::optional<Duration> retry_after;
 };
 
+/// Accepts any body.
 ApiStatus ParseStatus(std::string_view body, int http_status);
 
 /// Percent-encodes everything but RFC 3986 unreserved characters.

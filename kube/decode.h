@@ -36,6 +36,7 @@ inline constexpr std::size_t kMaxResources = 64;        ///< Names in one resour
 inline constexpr std::size_t kMaxNodeResources = 1024;  ///< Of a node, besides Kubernetes' own.
 inline constexpr std::size_t kMaxItems = 1024;          ///< In any other list.
 
+/// Why an object cannot be used, and the field that is to blame.
 struct DecodeError {
   std::string path;  ///< As in `spec.containers[0].resources.limits.cpu`; empty: the whole object.
   std::string text;  ///< As in `not a quantity (unknown suffix)`.
@@ -52,6 +53,7 @@ std::size_t AnnotationLimit(std::string_view key, Author author);
 /// Whether the label is read by its name, so that it is kept beyond any bound.
 bool IsReadLabel(std::string_view key);
 
+/// Each decodes one object. Nothing of the result points into `json`.
 std::expected<Pod, DecodeError> DecodePod(simdjson::dom::element json);
 std::expected<Node, DecodeError> DecodeNode(simdjson::dom::element json);
 std::expected<Namespace, DecodeError> DecodeNamespace(simdjson::dom::element json);
@@ -72,6 +74,7 @@ std::expected<PodDisruptionBudget, DecodeError> DecodePodDisruptionBudget(
     std::string_view json, simdjson::dom::parser& parser);
 std::expected<ConfigMap, DecodeError> DecodeConfigMap(std::string_view json,
                                                       simdjson::dom::parser& parser);
+/// A part of a list of Jobs or JobSets.
 struct JobList {
   std::vector<Job> jobs;
   std::string next;  ///< Where the next part of the list begins; empty: this is the last.

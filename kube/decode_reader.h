@@ -71,6 +71,7 @@ class Reader {
     });
   }
 
+  /// As List, of elements that are objects; the others are problems.
   template <typename Read>
   void ObjectList(Object object, std::string_view key, std::size_t limit, Read read) {
     List(object, key, limit, [&](Element item) { AsObject(item, read); });
@@ -91,10 +92,12 @@ class Reader {
   std::string_view Text(Object object, std::string_view key, std::size_t limit = kMaxText);
   std::string_view Text(Element value, std::size_t limit = kMaxText);
 
+  /// `fallback` where it is absent or, which is a problem, of a wrong type.
   bool Bool(Object object, std::string_view key, bool fallback = false);
   std::int32_t Int32(Object object, std::string_view key, std::int32_t fallback = 0);
   /// An RFC 3339 timestamp.
   std::optional<Millis> Time(Object object, std::string_view key);
+  /// A list of texts.
   std::vector<std::string> Texts(Object object, std::string_view key);
   /// A map of at most `limit` texts.
   StringMap TextMap(Object object, std::string_view key, std::size_t limit,
@@ -104,6 +107,7 @@ class Reader {
   /// The same for a node: beyond kMaxNodeResources, only Kubernetes' own resources are kept.
   ResourceList NodeAmounts(Object object, std::string_view key);
 
+  /// metav1.LabelSelector; nullopt: absent, or it cannot be read.
   std::optional<LabelSelector> Selector(Object object, std::string_view key);
   std::vector<Requirement> Requirements(Object object, std::string_view key);
 

@@ -27,12 +27,14 @@ struct DeviceMatch {
 /// nullopt: another form, which only the API server's own CEL can evaluate.
 std::optional<DeviceMatch> ReadDeviceSelector(std::string_view cel);
 
+/// A DeviceClass, as far as Berth counts its devices.
 struct DeviceClass {
   ObjectMeta meta;
   std::string extended_resource;     ///< spec.extendedResourceName; empty: the class maps to none.
   std::optional<DeviceMatch> match;  ///< Of all selectors together; nullopt: not supported.
 };
 
+/// A device of a ResourceSlice.
 struct SliceDevice {
   std::string name;
   StringMap attributes;    ///< Only those that are texts, by `domain/name`.
@@ -41,6 +43,7 @@ struct SliceDevice {
   bool tainted = false;    ///< The taint keeps away pods that do not tolerate it.
 };
 
+/// Devices that a driver publishes.
 struct ResourceSlice {
   ObjectMeta meta;
   std::string node;  ///< Empty: its devices do not belong to one node.
@@ -51,6 +54,7 @@ struct ResourceSlice {
   std::vector<SliceDevice> devices;
 };
 
+/// The full name of a device.
 struct ClaimedDevice {
   std::string driver;
   std::string pool;
@@ -58,6 +62,7 @@ struct ClaimedDevice {
   auto operator<=>(const ClaimedDevice&) const = default;
 };
 
+/// A ResourceClaim with the devices that are allocated to it.
 struct ResourceClaim {
   ObjectMeta meta;
   /// Made by kube-scheduler for a pod that asks for an extended resource; used by that pod only.

@@ -14,6 +14,7 @@
 
 namespace berth::kube {
 
+/// How many devices of each resource a node has by what DRA drivers publish. Not thread-safe.
 class DraCounts {
  public:
   using Nodes = std::set<std::string>;

@@ -30,6 +30,7 @@
 
 namespace berth::kube {
 
+/// Who campaigns, and how long a term lasts; the initial values are client-go's.
 struct ElectionOptions {
   std::string identity;  ///< Unique to this process, also over restarts.
   /// lease_duration > renew_deadline > 1.2 * retry_period; whole seconds for the first.

@@ -52,6 +52,7 @@ struct LeaseRequest {
   Duration timeout{0};   ///< An answer after this is too late.
 };
 
+/// What came of a LeaseRequest.
 struct LeaseAnswer {
   enum class Kind : std::uint8_t {
     kLease,     ///< Read or written: the Lease as the server has it now.

@@ -25,6 +25,7 @@ using StringMap = std::map<std::string, std::string, std::less<>>;
 /// saturates instead of overflowing. See kube/quantity.h.
 using ResourceList = std::map<std::string, std::int64_t, std::less<>>;
 
+/// `metadata` of any object.
 struct ObjectMeta {
   std::string name;
   std::string ns;
@@ -63,6 +64,7 @@ struct NodeSelectorTerm {
   auto operator<=>(const NodeSelectorTerm&) const = default;
 };
 
+/// A required term of pod affinity or anti-affinity.
 struct PodAffinityTerm {
   std::optional<LabelSelector> label_selector;
   std::vector<std::string> namespaces;              ///< Empty with no selector: the pod's own.
@@ -180,12 +182,14 @@ constexpr const NeededResource& ResourceOf(NeededKind kind) {
   return kNeededResources[static_cast<std::size_t>(kind)];
 }
 
+/// An object that a pod names, in the pod's namespace.
 struct NeededObject {
   NeededKind kind = NeededKind::kVolumeClaim;
   std::string name;
   auto operator<=>(const NeededObject&) const = default;
 };
 
+/// A pod. Copies share `spec`.
 struct Pod {
   ObjectMeta meta;
   std::shared_ptr<const PodSpec> spec = std::make_shared<PodSpec>();

@@ -28,6 +28,7 @@ namespace berth::kube {
 class ReflectorSink {
  public:
   virtual ~ReflectorSink() = default;
+  /// See above.
   virtual void BeginReplace() = 0;
   virtual void EndReplace() = 0;
   /// A new or changed object. The same state may come more than once.
@@ -36,6 +37,7 @@ class ReflectorSink {
   virtual void Delete(simdjson::dom::element object) = 0;
   /// A replace has been delivered completely: called after each EndReplace().
   virtual void OnSynced() {}
+  /// A watch has ended, and another one, or a list, follows.
   virtual void OnRestart(RestartReason) {}
   /// All objects are listed: for the first time, or because a watch could not go on.
   virtual void OnList(ListKind) {}
@@ -43,6 +45,7 @@ class ReflectorSink {
   virtual void OnAlive() {}
 };
 
+/// What to list and watch, and how.
 struct ReflectorConfig {
   std::string name;            ///< For metrics: `pods`.
   std::string path;            ///< `/api/v1/pods`

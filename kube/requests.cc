@@ -156,14 +156,14 @@ std::optional<Request> DeletePodRequest(const PodRef& pod, bool dry_run) {
 std::optional<Request> DisruptRequest(const PodRef& pod, const AnnotationPatch& annotations,
                                       MicroTime now) {
   const auto time = std::chrono::floor<std::chrono::milliseconds>(now).time_since_epoch();
-  json patch = {
-      {"metadata", {{"uid", pod.uid}}},
-      {"status",
-       {{"conditions", json::array({{{"type", "DisruptionTarget"},
-                                     {"status", "True"},
-                                     {"reason", "PreemptionByBerth"},
-                                     {"message", "Berth: other work gets its room."},
-                                     {"lastTransitionTime", FormatTime(time.count())}}})}}}};
+  json patch = {{"metadata", {{"uid", pod.uid}}},
+                {"status",
+                 {{"conditions",
+                   json::array({{{"type", "DisruptionTarget"},
+                                 {"status", "True"},
+                                 {"reason", "PreemptionByBerth"},
+                                 {"message", "Berth evicts this pod to make room for other work."},
+                                 {"lastTransitionTime", FormatTime(time.count())}}})}}}};
   SetAnnotations(patch, annotations);
   return PatchPodRequest(pod, "/status", kStrategicPatch, patch);
 }

@@ -47,6 +47,7 @@ struct ObjectReference {
 
 using MicroTime = std::chrono::sys_time<std::chrono::microseconds>;
 
+/// An Event of events.k8s.io/v1.
 struct EventRecord {
   std::string name;  ///< Chosen by the caller, once: a retry must not create a second event.
   ObjectReference regarding;

@@ -414,7 +414,7 @@ std::unique_ptr<RestClient::Slot> RestClient::Acquire(const Transfer& transfer, 
   return slot;
 }
 
-void RestClient::Release(std::unique_ptr<Slot> slot, bool is_stream) {
+void RestClient::PutBack(std::unique_ptr<Slot> slot, bool is_stream) {
   {
     std::lock_guard lock(pool_mutex_);
     if (!is_stream) --calls_;
@@ -442,7 +442,7 @@ std::expected<Response, TransportError> RestClient::Call(Transfer& transfer, boo
     const std::string fresh = Token(true);
     if (fresh != token) result = Attempt(*slot, transfer, fresh);
   }
-  Release(std::move(slot), is_stream);
+  PutBack(std::move(slot), is_stream);
   return result;
 }
 

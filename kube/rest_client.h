@@ -98,7 +98,7 @@ class RestClient {
   void ConfigureTls(Slot& slot) const;
   std::string Url(const Request& request) const;
   std::unique_ptr<Slot> Acquire(const Transfer& transfer, bool is_stream);
-  void Release(std::unique_ptr<Slot> slot, bool is_stream);
+  void PutBack(std::unique_ptr<Slot> slot, bool is_stream);
   std::string Token(bool force);
 
   const ClientConfig config_;

@@ -26,6 +26,7 @@ class LineSplitter {
   LineSplitter(std::size_t limit, const PieceFunction& on_line)
       : limit_(limit), on_line_(on_line) {}
 
+  /// The next bytes of the stream, in pieces of any size.
   SplitResult Feed(std::string_view bytes);
   /// Emits the remaining bytes without a line end, if any.
   SplitResult Finish();

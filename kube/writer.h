@@ -27,6 +27,7 @@ struct WriteOptions {
   std::function<bool()> permitted{};
 };
 
+/// What came of a write or read, after all attempts.
 struct WriteResult {
   WriteOutcome outcome = WriteOutcome::kUnknown;
   int status = 0;       ///< The last HTTP status; 0: none.

@@ -47,6 +47,7 @@ class Logger {
   Logger(const Logger&) = delete;
   Logger& operator=(const Logger&) = delete;
 
+  /// `message` is a constant; what varies goes into `fields`.
   void Log(Severity severity, std::string_view message, LogFields fields = {});
 
   /// Logs as info if the verbosity is at least `level`.
@@ -55,6 +56,7 @@ class Logger {
   }
   bool Enabled(int level) const { return level <= verbosity_; }
 
+  /// Has all entries so far written.
   void Flush();
 
  private:

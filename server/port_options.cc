@@ -47,7 +47,7 @@ HttpServerOptions PortOptions(const char* name, std::optional<TlsOptions> tls, M
       logger.Log(Severity::kInfo, "certificate in force",
                  {{"port", name}, {"subject", reload.subject}, {"expires_unix", reload.expiry}});
     } else {
-      logger.Log(Severity::kError, "certificate files refused: the last good ones stay",
+      logger.Log(Severity::kError, "certificate files refused: the last good ones stay in use",
                  {{"port", name}, {"error", reload.error}, {"expires_unix", reload.expiry}});
     }
   };

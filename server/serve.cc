@@ -183,7 +183,7 @@ void Service::TellPolicyRefused(const std::string& errors) {
       .warning = true,
       .action = "Reload",
       .reason = "PolicyRefused",
-      .note = "The last good policy stays. " + errors,
+      .note = "The last good policy stays in force. " + errors,
       .time = now};
   const auto result = writer_->CreateEvent(event, {.timeout = std::chrono::seconds(5)});
   if (result.outcome != kube::WriteOutcome::kDone) {
@@ -290,7 +290,7 @@ void Service::ServeOpsPages() {
            [this] {
              // Followers are ready too: they could take over at once.
              const bool ready = leadership_ ? informers_->synced() : host_->deciding();
-             return ready ? std::string() : "first lists are not processed";
+             return ready ? std::string() : "the first lists have not been processed";
            }},
       {.name = "watches-alive", .check = [this] { return WatchProblem(); }},
       engine,
@@ -417,7 +417,7 @@ void Service::Shutdown() {
   if (leadership_) leadership_->Leave();
   host_->Stop();
   metrics_.SetLeader(false);
-  if (leadership_) leadership_->Release();
+  if (leadership_) leadership_->ReleaseLease();
   verb_server_->Drain(std::chrono::seconds(5));
   ops_server_->Drain(std::chrono::seconds(1));
   if (health_server_ != nullptr) health_server_->Drain(std::chrono::seconds(1));

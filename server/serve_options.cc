@@ -33,7 +33,9 @@ std::expected<void, std::string> ReadTls(const ServeOptions& o, ServeSettings& s
   }
   const auto names = SplitNames(o.client_allowed_names);
   if (o.client_ca_file.empty() && !o.client_allowed_names.empty()) {
-    return Error("--client-allowed-names needs --client-ca-file: nobody proves a name without it");
+    return Error(
+        "--client-allowed-names needs --client-ca-file: without it callers do not prove their "
+        "names");
   }
   if (names.empty() && !o.client_allowed_names.empty()) {
     return Error("--client-allowed-names holds no name");

@@ -42,9 +42,11 @@ struct ServeOptions {
   bool decision_log_inputs = false;
 };
 
+/// Where a port listens.
 struct Address {
   std::string host;  ///< Without brackets.
   std::uint16_t port = 0;
+  /// Whether only this machine can reach it.
   bool loopback() const;
 };
 

@@ -11,8 +11,8 @@
 namespace berth::sim {
 
 void AddSimulateCommand(CLI::App& app, std::function<int()>& run) {
-  CLI::App* simulate =
-      app.add_subcommand("simulate", "experiments in virtual time with the service's own engine");
+  CLI::App* simulate = app.add_subcommand(
+      "simulate", "run experiments in virtual time with the service's own engine");
   simulate->require_subcommand(1);
   AddRunCommand(*simulate, run);
   AddFaultsCommand(*simulate, run);

@@ -34,7 +34,8 @@ void AddSeedsOption(CLI::App& command, std::vector<std::uint64_t>& seeds, const 
             auto parsed = ParseSeeds(text);
             if (!parsed)
               throw CLI::ValidationError(
-                  "--seeds", "`" + text + "` is no A-B or A,B,C of at most 10,000 seeds");
+                  "--seeds",
+                  "`" + text + "` is not a range A-B or list A,B,C of at most 10,000 seeds");
             seeds = std::move(*parsed);
           },
           help)
@@ -47,7 +48,7 @@ void AddOutputOption(CLI::App& command, Format& format) {
   command
       .add_option_function<std::string>(
           "-o,--output", [&format](const std::string& name) { format = kFormats.at(name); },
-          "how to print the result")
+          "format of the result")
       ->check(CLI::IsMember({"table", "json", "csv"}));
 }
 
@@ -59,13 +60,15 @@ CLI::Validator NumberFrom(double low, double high) {
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
         const bool is = error == std::errc{} && end == text.data() + text.size();
         return is && number >= low && number <= high ? std::string()
-                                                     : fmt::format("`{}` is no {}", text, range);
+                                                     : fmt::format("`{}` is not a {}", text, range);
       },
       range);
 }
 
 void AddThreadsOption(CLI::App& command, unsigned& threads) {
-  command.add_option("--threads", threads, "0: one per core; the result is the same")
+  command
+      .add_option("--threads", threads,
+                  "number of threads, which does not change the result; 0: one per core")
       ->check(CLI::Range(0U, 1024U));
 }
 
@@ -77,8 +80,8 @@ void AddNamesOption(CLI::App& command, const std::string& name, std::vector<std:
           [name, &chosen, allowed](const std::string& text) {
             auto parsed = ParseNames(text, allowed);
             if (!parsed) {
-              throw CLI::ValidationError(
-                  name, fmt::format("`{}` is none of {}", parsed.error(), fmt::join(allowed, " ")));
+              throw CLI::ValidationError(name, fmt::format("`{}` is not one of {}", parsed.error(),
+                                                           fmt::join(allowed, " ")));
             }
             chosen = std::move(*parsed);
           },
@@ -94,8 +97,9 @@ void AddAgainstOption(CLI::App& command, std::string& against) {
 void CheckAgainst(const CLI::App& command, const std::string& against,
                   const std::vector<std::string>& policies) {
   if (command.count("--against") == 0 || Contains(policies, against)) return;
-  throw CLI::ValidationError("--against", fmt::format("`{}` is none of the compared policies, {}",
-                                                      against, fmt::join(policies, " ")));
+  throw CLI::ValidationError("--against",
+                             fmt::format("`{}` is not one of the compared policies: {}", against,
+                                         fmt::join(policies, " ")));
 }
 
 bool Contains(const std::vector<std::string>& names, const std::string& name) {
@@ -108,7 +112,7 @@ void AddCommonOptions(CLI::App& command, CommonOptions& options) {
   AddOutputOption(command, options.format);
   AddThreadsOption(command, options.threads);
   command.add_option("--policy-file", options.policy_file,
-                     "policy file whose placement.score the policy Berth has");
+                     "policy file whose placement.score the policy `Berth` uses");
 }
 
 int Fail(const TraceError& error) {

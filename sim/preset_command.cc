@@ -127,7 +127,8 @@ std::shared_ptr<PresetOptions> Add(CLI::App& simulate, const char* name, const c
           [options](const std::string& text) {
             const auto parsed = ParseLoads(text);
             if (!parsed) {
-              throw CLI::ValidationError("--load", "`" + text + "` is no list of 0.01..10");
+              throw CLI::ValidationError("--load",
+                                         "`" + text + "` is not a list of numbers from 0.01 to 10");
             }
             options->loads = *parsed;
           },
@@ -137,7 +138,9 @@ std::shared_ptr<PresetOptions> Add(CLI::App& simulate, const char* name, const c
                  fmt::format("policies (default: {})", fmt::join(policies, ",")));
   AddAgainstOption(*command, options->against);
   AddInstantOption(*command, options->levels);
-  command->add_option("--plot", options->plot, "writes the mean JCT against the load as SVG")
+  command
+      ->add_option("--plot", options->plot,
+                   "write the mean job completion time against the load as SVG")
       ->type_name("FILE");
   command->callback([options, command, &run, experiment] {
     CheckAgainst(*command, options->against, options->policies);
@@ -157,25 +160,26 @@ void AddJobsOption(CLI::App& command, std::size_t& jobs) {
 void AddPresetCommands(CLI::App& simulate, std::function<int()>& run) {
   const std::vector<std::string> policies{"native", "MostAllocated", "Berth", "FIFO"};
   const auto philly =
-      Add(simulate, "philly", "completion times of Philly's jobs on 32 nodes of 8 GPUs, by load",
+      Add(simulate, "philly",
+          "measure the completion times of Philly's jobs on 32 nodes of 8 GPUs, by load",
           {0.70, 0.85, 1.00}, TracePolicies(), policies, run, &RunPhilly);
   AddJobsOption(*simulate.get_subcommand("philly"), philly->jobs);
   const auto& contenders = QueuePolicies();
   const auto queues =
       Add(simulate, "philly-queues",
-          "the same with gangs of up to 64 GPUs, in a queue for each virtual "
-          "cluster: quotas that are caps, lent, and taken back",
+          "the same as philly, with gangs of up to 64 GPUs and a queue for each virtual cluster: "
+          "with quotas as caps, with borrowing, and with reclaim",
           {0.85}, contenders, {contenders.begin(), contenders.end()}, run, &RunPhillyQueues);
   CLI::App* command = simulate.get_subcommand("philly-queues");
   AddJobsOption(*command, queues->jobs);
-  command->add_option("--series", queues->series, "writes the samples over time as CSV")
+  command->add_option("--series", queues->series, "write the samples over time as CSV")
       ->type_name("FILE");
-  const auto openb =
-      Add(simulate, "openb-arrivals",
-          "completion times of openb's pods, compressed in time, on a part of its nodes", {3.5},
-          TracePolicies(), policies, run, &RunOpenbArrivals);
+  const auto openb = Add(
+      simulate, "openb-arrivals",
+      "measure the completion times of openb's pods, compressed in time, on a part of its nodes",
+      {3.5}, TracePolicies(), policies, run, &RunOpenbArrivals);
   simulate.get_subcommand("openb-arrivals")
-      ->add_option("--nodes", openb->nodes, "random nodes of the cluster")
+      ->add_option("--nodes", openb->nodes, "number of nodes, chosen at random from the cluster")
       ->check(CLI::Range(std::size_t{1}, std::size_t{100'000}))
       ->capture_default_str();
 }

@@ -11,9 +11,10 @@ namespace berth::sim {
 void AddReplayCommand(CLI::App& simulate, std::function<int()>& run) {
   auto path = std::make_shared<std::string>();
   CLI::App* command = simulate.add_subcommand(
-      "replay", "decide again what a service decided, and compare (docs/simulator.md)");
+      "replay", "repeat the decisions of a recorded service, and compare them (docs/simulator.md)");
   command
-      ->add_option("LOG", *path, "a log of `berth serve --decision-log LOG --decision-log-inputs`")
+      ->add_option("LOG", *path,
+                   "decision log of `berth serve --decision-log LOG --decision-log-inputs`")
       ->required();
   command->callback([path, &run] {
     run = [path] {

@@ -157,8 +157,10 @@ int RunFiles(const RunCommandOptions& options) {
   }
   const auto seeds = ParseSeeds(options.seeds);
   if (!seeds) {
-    kube::Write(stderr, fmt::format("--seeds: `{}` is no A-B or A,B,C of at most 10,000 seeds\n",
-                                    options.seeds));
+    kube::Write(
+        stderr,
+        fmt::format("--seeds: `{}` is not a range A-B or list A,B,C of at most 10,000 seeds\n",
+                    options.seeds));
     return kUsage;
   }
   const auto& variants = options.variants;
@@ -195,8 +197,8 @@ std::string NoVariant(const std::string& name) {
 
 void AddRunCommand(CLI::App& simulate, std::function<int()>& run) {
   auto options = std::make_shared<RunCommandOptions>();
-  CLI::App* command =
-      simulate.add_subcommand("run", "scenario files in the simulated world (docs/scenarios.md)");
+  CLI::App* command = simulate.add_subcommand(
+      "run", "run scenario files in the simulated cluster (docs/scenarios.md)");
   CLI::Option* files = command->add_option("FILE", options->files, "scenario files");
   command->add_option("--seeds", options->seeds, "A-B or A,B,C: one run each")
       ->capture_default_str();
@@ -208,7 +210,7 @@ void AddRunCommand(CLI::App& simulate, std::function<int()>& run) {
         if (!chosen) throw CLI::ValidationError("--variants", NoVariant(chosen.error()));
         options->variants = *std::move(chosen);
       },
-      "all, or NAME,NAME: the files with changes that must not change their answer");
+      "all, or NAME,NAME: also run the files with changes that must not change the result");
   command
       ->add_flag("--schema", options->schema,
                  "only print the JSON schema of scenario files, for editors")
@@ -218,16 +220,16 @@ void AddRunCommand(CLI::App& simulate, std::function<int()>& run) {
                     "print the file's objects and steps as JSON, for another program to carry out");
   command
       ->add_option("--judge", options->judge,
-                   "judge the observation on standard input (JSON) by the expectation that "
+                   "compare the observation on standard input (JSON) with the expectation that "
                    "begins at this line")
       ->check(CLI::Range(1, std::numeric_limits<int>::max()));
   command->callback([options, &run] {
     if (options->files.empty() && !options->schema) throw CLI::RequiredError("FILE");
     if ((options->expand || options->judge != 0) && options->files.size() > 1) {
-      throw CLI::ValidationError("--expand, --judge", "of one file");
+      throw CLI::ValidationError("--expand, --judge", "needs exactly one file");
     }
     if ((options->expand || options->judge != 0) && options->variants.size() > 1) {
-      throw CLI::ValidationError("--expand, --judge", "of one variant");
+      throw CLI::ValidationError("--expand, --judge", "needs exactly one variant");
     }
     run = [options] { return RunFiles(*options); };
   });

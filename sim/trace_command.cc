@@ -97,7 +97,8 @@ int RunAll(const TraceCommandOptions& options) {
 void AddTraceCommand(CLI::App& simulate, std::function<int()>& run) {
   auto options = std::make_shared<TraceCommandOptions>();
   CLI::App* command = simulate.add_subcommand(
-      "trace", "a recorded cluster and its work under several policies (docs/simulator.md)");
+      "trace",
+      "replay a recorded cluster and its workload under several policies (docs/simulator.md)");
   command
       ->add_option("--cluster", options->cluster,
                    "Kubernetes objects, a node CSV, or NxG: N nodes of G GPUs")
@@ -121,15 +122,16 @@ void AddTraceCommand(CLI::App& simulate, std::function<int()>& run) {
                    "stretch or draw the arrivals so that they offer this load; 1 = all GPUs busy")
       ->check(NumberFrom(0.01, 10.0));
   command
-      ->add_option("--jobs", options->jobs,
-                   "the first so many jobs; 0: all. Without arrivals: as many at random")
+      ->add_option(
+          "--jobs", options->jobs,
+          "only the first jobs, this many; 0: all. Without arrivals: this many jobs at random")
       ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
   command
-      ->add_option("--plot", options->plot,
-                   "writes PREFIX-allocated.svg, -fragmented, -largest-gang, -waiting and "
-                   "-share-error")
+      ->add_option(
+          "--plot", options->plot,
+          "write PREFIX-allocated.svg, -fragmented, -largest-gang, -waiting and -share-error")
       ->type_name("PREFIX");
-  command->add_option("--series", options->series, "writes the samples over time as CSV")
+  command->add_option("--series", options->series, "write the samples over time as CSV")
       ->type_name("FILE");
   AddThreadsOption(*command, options->threads);
   command->callback([options, command, &run] {

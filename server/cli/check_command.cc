@@ -121,7 +121,7 @@ int CheckCommand(const CheckCommandOptions& options) {
   }
   if (code != 0) return code;  // nothing to compare with
   if (compares && !policy)
-    Say("warning: no policy is named or found: compared with the default one");
+    Say("warning: no policy is given or found: comparing with the built-in policy");
   const config::PolicyConfiguration against = policy.value_or(config::PolicyConfiguration{});
   for (const auto& map : config::TextsOf(*objects, "kube-scheduler-config.yaml")) {
     code = std::max(code, CheckScheduler(map.text, map.object, against));

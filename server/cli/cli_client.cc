@@ -75,10 +75,10 @@ std::expected<void, Answer> AddToken(const AskOptions& options,
   }
   if (kubeconfig) {
     if (kubeconfig->token.empty() && kubeconfig->token_file.empty()) {
-      return std::unexpected(Fail(
-          kBadInput, fmt::format("error: {}: its user has no token, which is what Berth asks for; "
-                                 "give --token-file, with one from `kubectl create token`",
-                                 options.kubeconfig)));
+      return std::unexpected(
+          Fail(kBadInput, fmt::format("error: {}: its user has no token, which Berth requires; "
+                                      "give --token-file with a token from `kubectl create token`",
+                                      options.kubeconfig)));
     }
     config.token = kubeconfig->token;
     config.token_file = kubeconfig->token_file;
@@ -169,8 +169,9 @@ Answer Refused(const Target& target, const kube::Request& request, const kube::R
                                          "berth-proxy of Berth's manifests gives that right.",
                                          said));
     }
-    return Fail(kEnvironment, fmt::format("error: the API server has no answer of Berth at {}: {}",
-                                          target.config.server, said));
+    return Fail(kEnvironment,
+                fmt::format("error: the API server got no answer from Berth at {}: {}",
+                            target.config.server, said));
   }
   if (response.status == 403) return Fail(kBadInput, "Error from Berth: " + text);
   return Fail(kEnvironment,
@@ -304,7 +305,7 @@ Answer Watch(const AskOptions& options, const std::function<void(const std::stri
   const bool lines = format == Format::kTable || format == Format::kWide || format == Format::kName;
   if (!lines || options.output.by_model || options.output.by_user ||
       options.question == Question::kWhy) {
-    return Fail(kUsage, "error: -w goes with lists as a table, wide or name");
+    return Fail(kUsage, "error: -w is for lists printed as table, wide or name");
   }
   Output output = options.output;
   std::map<std::string, Json> last;

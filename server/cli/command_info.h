@@ -8,6 +8,7 @@
 
 namespace berth::server {
 
+/// An option or flag.
 struct OptionInfo {
   std::vector<std::string> names;  ///< With their dashes.
   std::string help;
@@ -17,6 +18,7 @@ struct OptionInfo {
   bool is_file = false;
 };
 
+/// A command or subcommand.
 struct CommandInfo {
   std::string name;
   std::string help;

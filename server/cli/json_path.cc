@@ -31,7 +31,7 @@ class PathReader {
   using Step = JsonPath::Step;
 
   std::unexpected<std::string> Fail() const {
-    return std::unexpected(fmt::format("not a path that is understood at {:?}", rest_));
+    return std::unexpected(fmt::format("unsupported JSONPath at {:?}", rest_));
   }
 
   bool Dot(JsonPath& path) {
@@ -101,11 +101,11 @@ class Filler {
         continue;
       }
       const std::size_t close = CloseOf(at);
-      if (close == std::string_view::npos) return Fail("a { without its }");
+      if (close == std::string_view::npos) return Fail("a { without a closing }");
       const std::string_view inside = Trim(text_.substr(at + 1, close - at - 1));
       at = close + 1;
       if (inside == "end") {
-        if (!in_range) return Fail("an {end} without its {range}");
+        if (!in_range) return Fail("an {end} without a {range}");
         return at;
       }
       if (inside.starts_with("range ")) {
@@ -116,7 +116,7 @@ class Filler {
         return std::nullopt;
       }
     }
-    if (in_range) return Fail("a {range} without its {end}");
+    if (in_range) return Fail("a {range} without an {end}");
     return at;
   }
 
@@ -168,7 +168,7 @@ class Filler {
         out_ += literal.get<std::string>();
         return true;
       }
-      return Fail(fmt::format("not a text: {}", inside)).has_value();
+      return Fail(fmt::format("not a valid string: {}", inside)).has_value();
     }
     const auto path = JsonPath::Parse(inside);
     if (!path) return Fail(path.error()).has_value();

@@ -14,6 +14,7 @@ namespace berth::server {
 /// One path, `.items[*].name`, with or without its braces. Safe on any text.
 class JsonPath {
  public:
+  /// The error names the place that is not understood.
   static std::expected<JsonPath, std::string> Parse(std::string_view text);
   /// The values at the path from `root`, in order; missing values are left out.
   std::vector<const nlohmann::ordered_json*> Find(const nlohmann::ordered_json& root) const;

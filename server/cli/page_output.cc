@@ -86,9 +86,7 @@ std::expected<void, std::string> ParseFormat(std::string_view text, Output& outp
   const auto* const found = std::ranges::find(kFormats, text);
   if (found == std::end(kFormats)) {
     return std::unexpected(
-        fmt::format("{:?} is none of table, wide, json, yaml, name, "
-                    "jsonpath=TEMPLATE",
-                    text));
+        fmt::format("{:?} is not one of table, wide, json, yaml, name, jsonpath=TEMPLATE", text));
   }
   output.format = static_cast<OutputFormat>(found - std::begin(kFormats));
   return {};

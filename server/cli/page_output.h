@@ -13,6 +13,7 @@ namespace berth::server {
 enum class Question : std::uint8_t { kWhy, kQueues, kGangs, kPods, kNodes };
 enum class OutputFormat : std::uint8_t { kTable, kWide, kJson, kYaml, kName, kJsonPath };
 
+/// How a page is printed: -o and the options beside it.
 struct Output {
   OutputFormat format = OutputFormat::kTable;
   std::string path{};     ///< For kJsonPath: the template.

@@ -194,6 +194,59 @@ std::vector<InTree> TreeOf(const Json& items) {
   return tree;
 }
 
+/// Indented by its depth in the tree.
+std::string QueueName(const Json& queue, int depth) {
+  return std::string(2 * static_cast<std::size_t>(depth), ' ') + TextOf(queue, "name");
+}
+
+/// A queue has a row for each of its resources. What is said once of a queue is in the `first`.
+/// `past`: there is a column PAST-USE.
+std::vector<std::string> RowOfQueue(const Json& queue, int depth, const std::string& resource,
+                                    bool first, bool past, bool wide) {
+  const auto amount = [&](const char* key, const char* otherwise) {
+    const std::string text = TextOf(At(queue, key), resource);
+    return text.empty() ? std::string(otherwise) : text;
+  };
+  std::vector<std::string> row{QueueName(queue, depth),
+                               resource,
+                               amount("used", "0"),
+                               amount("quota", "-"),
+                               amount("borrowed", "0"),
+                               amount("lent", "0"),
+                               amount("fairShare", "-"),
+                               amount("limit", "-"),
+                               first ? CountsText(At(queue, "pending")) : "",
+                               first ? CountsText(At(queue, "refused")) : ""};
+  if (past) row.push_back(DevicesText(At(queue, "pastUse"), resource));
+  if (wide) {
+    row.insert(row.end(),
+               {first ? NextText(At(queue, "next")) : "",
+                HoursText(At(queue, "deviceSeconds"), resource), Joined(At(queue, "namespaces"))});
+  }
+  return row;
+}
+
+/// Amounts of a queue that are about a part of a resource: a flavor, or work that is not
+/// preemptible.
+std::vector<std::string> RowOfPart(const Json& queue, int depth, const Json& part, bool wide) {
+  const auto amount = [&](const char* key) {
+    const std::string text = TextOf(part, key);
+    return text.empty() ? std::string("-") : text;
+  };
+  std::vector<std::string> row{QueueName(queue, depth),
+                               PartName(part),
+                               amount("used"),
+                               amount("quota"),
+                               "-",
+                               "-",
+                               "-",
+                               amount("limit"),
+                               "",
+                               ""};
+  if (wide) row.insert(row.end(), 3, std::string());
+  return row;
+}
+
 }  // namespace
 
 Table QueuesTable(const Json& page, bool wide) {
@@ -209,51 +262,12 @@ Table QueuesTable(const Json& page, bool wide) {
     if (names.empty()) names.insert("");
     bool first = true;
     for (const std::string& name : names) {
-      const auto amount = [&](const char* key, const char* otherwise) {
-        const std::string text = TextOf(At(queue, key), name);
-        return text.empty() ? std::string(otherwise) : text;
-      };
-      std::vector<std::string> row{
-          std::string(2 * static_cast<std::size_t>(depth), ' ') + TextOf(queue, "name"),
-          name,
-          amount("used", "0"),
-          amount("quota", "-"),
-          amount("borrowed", "0"),
-          amount("lent", "0"),
-          amount("fairShare", "-"),
-          amount("limit", "-"),
-          first ? CountsText(At(queue, "pending")) : "",
-          first ? CountsText(At(queue, "refused")) : ""};
-      if (past) row.push_back(DevicesText(At(queue, "pastUse"), name));
-      if (wide) {
-        row.insert(row.end(),
-                   {first ? NextText(At(queue, "next")) : "",
-                    HoursText(At(queue, "deviceSeconds"), name), Joined(At(queue, "namespaces"))});
-      }
-      table.Add(std::move(row));
-      first = false;
+      table.Add(RowOfQueue(queue, depth, name, std::exchange(first, false), past, wide));
     }
     const Json& parts = At(queue, "parts");
     for (const Json& part : parts.is_array() ? parts : Json::array()) {
-      const auto amount = [&](const char* key) {
-        const std::string text = TextOf(part, key);
-        return text.empty() ? std::string("-") : text;
-      };
       const bool device = TextOf(part, "resource").find('/') != std::string::npos;
-      if (!device && !wide) continue;
-      std::vector<std::string> row{
-          std::string(2 * static_cast<std::size_t>(depth), ' ') + TextOf(queue, "name"),
-          PartName(part),
-          amount("used"),
-          amount("quota"),
-          "-",
-          "-",
-          "-",
-          amount("limit"),
-          "",
-          ""};
-      if (wide) row.insert(row.end(), 3, std::string());
-      table.Add(std::move(row));
+      if (device || wide) table.Add(RowOfPart(queue, depth, part, wide));
     }
   }
   return table;

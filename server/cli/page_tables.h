@@ -19,6 +19,7 @@ Table PodsTable(const nlohmann::ordered_json& page, bool wide);
 Table NodesTable(const nlohmann::ordered_json& page, bool wide);
 /// The numbers of nodes and devices by model.
 Table ModelsTable(const nlohmann::ordered_json& page);
+/// The page of `berth why`, as a paragraph and lines of facts.
 std::string WhyText(const nlohmann::ordered_json& why, bool wide);
 
 /// The value under `key`; null where there is none.

@@ -34,6 +34,7 @@ struct AuditedQueue {
 /// Thread-safe.
 class Auditor {
  public:
+  /// `gpus`: devices of the node.
   void AddNode(const std::string& name, std::int64_t gpus);
   /// In GPUs.
   void AddQueue(const std::string& name, AuditedQueue amounts);
@@ -50,6 +51,7 @@ class Auditor {
 
   /// Gangs with some, but too few bound members. Empty unless binds are under way.
   std::vector<std::string> PartlyBound() const;
+  /// What was wrong, in sentences; empty: nothing.
   std::vector<std::string> violations() const;
   int binds() const;
   int evicted() const;  ///< Pods.

@@ -11,6 +11,7 @@
 
 namespace berth::server {
 
+/// Samples of what queues use, in kColumns equal parts of the demo.
 class QueueHistory {
  public:
   static constexpr std::size_t kColumns = 60;

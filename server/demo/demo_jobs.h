@@ -33,6 +33,7 @@ struct DemoJob {
   int round = 0;             ///< How often it was evicted; each time its pods are new ones.
 
   bool gang() const { return pods > 1; }
+  /// `index` from 0 to pods - 1. Both are new after each eviction.
   std::string PodName(int index) const;
   std::string PodUid(int index) const;
   /// Its name in Berth, as in the annotation berth.dev/evicted-for.

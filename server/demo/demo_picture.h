@@ -8,6 +8,7 @@
 
 namespace berth::server {
 
+/// What the terminal can show.
 struct PictureStyle {
   bool colour = false;
   bool unicode = true;

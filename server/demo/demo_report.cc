@@ -77,7 +77,7 @@ std::string Gangs(const std::vector<JobState>& jobs, std::int64_t now, const Pic
                Note(*state)});
   }
   std::string out = Bold("Gangs", style) +
-                    " (pods x GPUs; a topology in brackets is a wish, else a must)\n" +
+                    " (pods x GPUs; a topology in brackets is preferred, else required)\n" +
                     table.Render();
   if (hidden > 0) out += fmt::format("... and {} that ended\n", hidden);
   return out;

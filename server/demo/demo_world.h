@@ -43,6 +43,7 @@ struct JobState {
   bool running() const { return started >= 0 && ended < 0; }
 };
 
+/// The demo's cluster, and what the service writes.
 struct WorldOptions {
   std::string cluster{};  ///< A file; empty: kThreeRacks.
   bool verbose = false;
@@ -50,8 +51,10 @@ struct WorldOptions {
   int speed = 20;              ///< How fast kube-scheduler's time passes; see SchedulerDriver.
 };
 
+/// Owns everything that runs in the demo.
 class DemoWorld {
  public:
+  /// For people; `code` is the exit code of the process.
   struct Error {
     int code = 1;
     std::string message;
@@ -69,6 +72,7 @@ class DemoWorld {
   void Start(std::vector<DemoJob> jobs);
   /// One more job, created at its time, or at once if that is over.
   void Submit(DemoJob job);
+  /// Milliseconds since Start.
   std::int64_t now() const;
   /// Submits jobs that are due, ends jobs whose run time is over. With `finish` false no job ends
   /// any more.

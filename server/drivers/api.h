@@ -22,6 +22,7 @@ class Api {
 
   /// Called from the bind call's own thread.
   virtual host::Result Bind(const host::PostBinding& binding, const Wanted& wanted) = 0;
+  /// Nominate, RemoveGate, Mark and Evict are called on the threads of a WorkQueue.
   virtual host::Result Nominate(const host::Nominate& nomination, const Wanted& wanted) = 0;
   virtual host::Result RemoveGate(const host::RemoveGate& removal, const Wanted& wanted) = 0;
   virtual host::Result Mark(const host::MarkVictim& mark, const Wanted& wanted) = 0;
@@ -39,6 +40,7 @@ class Api {
   }
   /// Reads the pod from the source of truth; kNotFound: it is gone.
   virtual host::Result ReadPod(const engine::PodRef& pod) = 0;
+  /// Writes an Event, or drops it: a failure is only logged and counted.
   virtual void Event(const engine::EmitEvent& event) = 0;
 };
 

@@ -29,6 +29,7 @@ struct DecisionLogOptions {
   std::size_t max_recording_bytes = std::size_t{1} << 30U;
 };
 
+/// The file, and what is to be written to it.
 class DecisionLog {
  public:
   explicit DecisionLog(DecisionLogOptions options);

@@ -18,6 +18,7 @@
 
 namespace berth::server {
 
+/// Owned by Informers.
 class DialectInformers {
  public:
   /// The references must outlive it. `on_synced` is called once: when everything served at the

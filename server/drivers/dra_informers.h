@@ -20,6 +20,7 @@
 
 namespace berth::server {
 
+/// Owned by Informers.
 class DraInformers {
  public:
   /// The references must outlive it. `on_synced` is called once: when everything has been listed,

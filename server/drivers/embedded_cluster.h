@@ -21,6 +21,7 @@ namespace berth::server {
 
 class HostDriver;
 
+/// Thread-safe after Connect.
 class EmbeddedCluster final : public Api {
  public:
   /// Reads a List of Nodes, Pods, Namespaces and the dialects' groups and queues, or several
@@ -51,6 +52,7 @@ class EmbeddedCluster final : public Api {
   using Change = std::function<bool(kube::Pod&)>;
   /// Changes a pod in place under the lock; false: no such pod.
   bool ChangePod(std::string_view uid, const Change& change);
+  /// Unknown UIDs are ignored.
   void DeletePod(const std::string& uid);
   std::vector<kube::Pod> Pods() const;
   std::vector<kube::Node> Nodes() const;

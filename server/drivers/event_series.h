@@ -25,6 +25,7 @@ enum class EventHeld : std::uint8_t {
   kLimited,     ///< Its namespace has had too many new ones lately.
 };
 
+/// Remembers recent Events, by pod and reason.
 class EventSeries {
  public:
   /// The least time between two writes of one series.
@@ -37,6 +38,7 @@ class EventSeries {
   static constexpr std::size_t kMaxSeries = 10'000;
   static constexpr std::size_t kMaxNamespaces = 10'000;
 
+  /// What to do about an Event that happens at `now`; counts it as written if it is to be written.
   std::variant<EventWrite, EventHeld> Take(const engine::EmitEvent& event, kube::MicroTime now);
 
  private:

@@ -63,7 +63,7 @@ HostDriver::~HostDriver() { Stop(); }
 // --- The host ------------------------------------------------------------------------------------
 
 void HostDriver::Broken(std::string_view what, std::string_view error) {
-  logger_.Log(Severity::kError, "the engine failed: the process ends, and starts again",
+  logger_.Log(Severity::kError, "the engine failed: the process exits, so that it is restarted",
               {{"while", what}, {"error", error}});
   logger_.Flush();
   if (!broken_) std::abort();

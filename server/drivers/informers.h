@@ -20,6 +20,7 @@
 
 namespace berth::server {
 
+/// Owns the watches of all resources.
 class Informers {
  public:
   /// The references must outlive it. `on_synced` is called once, when all lists have been

@@ -97,7 +97,8 @@ bool Leadership::Fit() {
   const bool fit = !duties_.fit || duties_.fit();
   if (std::exchange(fit_, fit) != fit) {
     logger_.Log(fit ? Severity::kInfo : Severity::kError,
-                fit ? "fit to lead again" : "not fit to lead: the Lease is not renewed",
+                fit ? "healthy enough to lead again"
+                    : "not healthy enough to lead: this replica does not renew the Lease",
                 {{"identity", options_.election.identity}, {"leading", leadership_.leading()}});
   }
   return fit;
@@ -188,7 +189,8 @@ void Leadership::Obey(Lock& lock, const Order& order) {
 void Leadership::Patch(Lock& lock, const host::PatchLabel& order) {
   lock.unlock();
   const auto status = Send(order.request);
-  logger_.Log(Severity::kInfo, order.set ? "leader's label put on" : "leader's label taken off",
+  logger_.Log(Severity::kInfo,
+              order.set ? "leader label added to the pod" : "leader label removed from the pod",
               {{"pod", order.pod.ns + "/" + order.pod.name},
                {"status", status.value_or(0)},
                {"error", status ? std::string() : status.error()}});
@@ -196,7 +198,7 @@ void Leadership::Patch(Lock& lock, const host::PatchLabel& order) {
   const bool had_error = !leadership_.label_error().empty();
   leadership_.Patched(status, BootClock());
   if (had_error || leadership_.label_error().empty()) return;
-  logger_.Log(Severity::kError, "the leader's label could not be put on our pod",
+  logger_.Log(Severity::kError, "the leader label could not be added to this replica's pod",
               {{"pod", order.pod.ns + "/" + order.pod.name}, {"error", leadership_.label_error()}});
 }
 
@@ -241,7 +243,7 @@ void Leadership::Leave() {
   if (serve_.joinable()) serve_.join();
 }
 
-void Leadership::Release() {
+void Leadership::ReleaseLease() {
   if (!tenure_.Idle(kWritePatience)) {
     tenure_.End();
     logger_.Log(Severity::kWarning, "a write is still under way: the Lease is left to expire");
@@ -269,7 +271,8 @@ void Leadership::Release() {
   for (const host::PatchLabel& patch : leadership_.LabelsLeft()) {
     lock.unlock();
     if (const auto status = Send(patch.request); !status) {
-      logger_.Log(Severity::kWarning, "leader's label left on: the next leader takes it off",
+      logger_.Log(Severity::kWarning,
+                  "leader label not removed from the pod: the next leader removes it",
                   {{"pod", patch.pod.ns + "/" + patch.pod.name}, {"error", status.error()}});
     }
     lock.lock();

@@ -22,6 +22,7 @@ namespace berth::server {
 
 using host::LeadershipOptions;
 
+/// One replica's part in the election. Thread-safe.
 class Leadership {
  public:
   /// The duties at a change of leader. Called on one thread, one after the other. `lead` may take
@@ -58,7 +59,7 @@ class Leadership {
   /// Waits for writes under way, empties the Lease and takes the label off, each for seconds at
   /// most. If a write does not end, the Lease is left to expire, since the write may still take
   /// effect.
-  void Release();
+  void ReleaseLease();
 
   /// `{"identity":...,"leading":...,"holder":...}`, for display.
   std::string StatusJson() const;

@@ -44,7 +44,8 @@ void ObjectSink::Complain(simdjson::dom::element object, const Upserted& upserte
     return there ? value : std::string_view();
   };
   logger_.Log(Severity::kWarning,
-              unreadable ? "object could not be read" : "object is larger than is read",
+              unreadable ? "object could not be read"
+                         : "object exceeds a size limit: some of it is left out",
               {{"resource", name_},
                {"namespace", text("namespace")},
                {"name", text("name")},
@@ -87,7 +88,8 @@ void ObjectSink::OnRestart(kube::RestartReason reason) {
   metrics_.CountWatchRestart(name_, kube::Name(reason));
   logger_.V(2, "watch restarts", {{"resource", name_}, {"reason", kube::Name(reason)}});
   if (reason == kube::RestartReason::kRefused && listed_.exchange(false)) {
-    logger_.Log(Severity::kWarning, "watch is refused: what was known last is believed",
+    logger_.Log(Severity::kWarning,
+                "the API server refuses the watch: the last known state is used",
                 {{"resource", name_}});
   }
   if (restart_) restart_(reason);

@@ -65,7 +65,7 @@ bool LastGoodPolicy::Save(const Texts& texts) const {
   if (!texts.held.empty()) data.emplace(kHeldKey, texts.held);
   const auto saved = WriteConfigMap(*client_, ns_, kConfigMap, data, kSaveTimeout, {});
   if (saved) return true;
-  logger_.Log(Severity::kWarning, "the last good policy could not be kept",
+  logger_.Log(Severity::kWarning, "the last good policy could not be saved",
               {{"namespace", ns_}, {"error", saved.error()}});
   return false;
 }
@@ -103,7 +103,7 @@ std::expected<config::PolicyConfiguration, std::string> PolicySource::LastGoodIn
                   {{"error", last_error_}});
       if (!good->left_out.empty()) {
         logger_.Log(Severity::kWarning,
-                    "parts of the last good policy are not known here: left out",
+                    "parts of the last good policy are unknown to this version: they are left out",
                     {{"error", Join(good->left_out)}});
       }
       return std::move(good->policy);
@@ -144,8 +144,8 @@ void PolicySource::Refuse(const std::string& yaml, const std::string& error, boo
   }
   if (held) Keep();
   logger_.Log(Severity::kError,
-              held ? "the new policy is held; the one in force stays"
-                   : "the new policy is refused; the last good one stays",
+              held ? "the new policy is held; the current policy stays in force"
+                   : "the new policy is refused; the last good policy stays in force",
               {{"error", error}});
   if (refused_) refused_(error);
 }
@@ -159,7 +159,7 @@ void PolicySource::Lost(const std::string& error) {
     current_.clear();  // the same text again is a new version
     last_error_ = error;
   }
-  logger_.Log(Severity::kError, "the policy cannot be read; the last good one stays",
+  logger_.Log(Severity::kError, "the policy cannot be read; the last good policy stays in force",
               {{"error", error}});
   if (refused_) refused_(error);
 }

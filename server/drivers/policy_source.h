@@ -20,6 +20,7 @@ namespace berth::server {
 /// under `held.yaml` a later one that is held.
 class LastGoodPolicy {
  public:
+  /// The data of the ConfigMap.
   struct Texts {
     std::string policy;
     std::string held;  ///< Empty: none.
@@ -28,6 +29,7 @@ class LastGoodPolicy {
   LastGoodPolicy(kube::RestClient* client, std::string ns, Logger& logger)
       : client_(client), ns_(std::move(ns)), logger_(logger) {}
 
+  /// nullopt: there is none, or it cannot be read.
   std::optional<Texts> Load() const;
   /// False: they could not be saved, and that was logged. Takes seconds at most.
   bool Save(const Texts& texts) const;
@@ -38,6 +40,7 @@ class LastGoodPolicy {
   Logger& logger_;
 };
 
+/// Decides which version of the policy is in force. Thread-safe after First.
 class PolicySource {
  public:
   using Apply = std::function<void(config::PolicyConfiguration)>;

@@ -92,7 +92,8 @@ bool UsageKeeper::Read(const std::stop_token& stop) {
     for (const std::string& problem : decoded.problems) {
       left_out += (left_out.empty() ? "" : ", ") + problem;
     }
-    logger_.Log(Severity::kWarning, "a part of what queues have used is not readable: left out",
+    logger_.Log(Severity::kWarning,
+                "a part of the recorded usage of queues cannot be read: it is left out",
                 {{"configmap", ns_ + "/" + kUsageConfigMap}, {"parts", left_out}});
   }
   host_.Apply([&](engine::Engine& engine, engine::TimePoint now) {
@@ -139,7 +140,7 @@ void UsageKeeper::Report(const std::string& error) {
     const std::scoped_lock lock(mutex_);
     if (std::exchange(reported_, error) == error || error.empty()) return;
   }
-  logger_.Log(Severity::kWarning, "what queues have used is not kept",
+  logger_.Log(Severity::kWarning, "the usage of queues is not saved",
               {{"configmap", ns_ + "/" + kUsageConfigMap}, {"error", error}});
 }
 

@@ -68,7 +68,7 @@ class UsageDecoder {
 
   DecodedUsage Decode() {
     if (!json_.is_object()) {
-      Leave("it is no JSON object");
+      Leave("it is not a JSON object");
       return std::move(decoded_);
     }
     UsageRecord& record = decoded_.record;

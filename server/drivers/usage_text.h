@@ -16,6 +16,7 @@ inline constexpr std::size_t kMostUsageBytes = 900 * 1024;
 /// As JSON. Where it would be longer than `most_bytes`, those who used least are summed up.
 std::string EncodeUsage(cluster::UsageRecord record, std::size_t most_bytes = kMostUsageBytes);
 
+/// What could be read of a ConfigMap's text.
 struct DecodedUsage {
   cluster::UsageRecord record;
   std::vector<std::string> problems;  ///< What was left out, and why; a few of them.

@@ -12,6 +12,7 @@
 
 namespace berth::server {
 
+/// Thread-safe.
 class WorkQueue {
  public:
   /// At most `max_jobs` wait per thread; beyond that Push returns false.
@@ -20,6 +21,7 @@ class WorkQueue {
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
+  /// Runs `job` on the thread of its key, after the jobs before it. False: too many wait.
   bool Push(std::string_view key, std::function<void()> job);
   /// The number of jobs that wait or run.
   std::size_t pending() const;

@@ -18,11 +18,13 @@ namespace berth::server {
 class BodyBudget {
  public:
   explicit BodyBudget(std::size_t limit) : limit_(limit) {}
+  /// False: there is no room for so many bytes.
   bool Take(std::size_t bytes) {
     if (used_.fetch_add(bytes) + bytes <= limit_) return true;
     used_.fetch_sub(bytes);
     return false;
   }
+  /// Gives back bytes that were taken.
   void Give(std::size_t bytes) { used_.fetch_sub(bytes); }
 
  private:
@@ -56,6 +58,7 @@ class BodyBuffer {
     return Status::kComplete;
   }
 
+  /// Gives all room back. The body is gone.
   void Release() {
     data_.reset();
     budget_.Give(std::exchange(capacity_, 0));

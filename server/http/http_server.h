@@ -21,6 +21,7 @@
 
 namespace berth::server {
 
+/// A request with its whole body.
 struct HttpRequest {
   std::string method;
   std::string path;  ///< Percent-decoded, without the query.
@@ -52,6 +53,7 @@ enum class HttpEvent : std::uint8_t {
   kTlsRefused,  ///< The handshake failed, or the client's name is not allowed.
 };
 
+/// The bounds of a server, and who is told of what.
 struct HttpServerOptions {
   /// Where there are more, a connection is closed for the new one: of the address with the most
   /// waiting connections, the one that has waited longest, be it in its handshake, between
@@ -76,6 +78,7 @@ struct HttpServerOptions {
   TlsContext::OnReload on_tls_reload = {};
 };
 
+/// One port. Handle and Listen are called by the owner, the rest from any thread.
 class HttpServer {
  public:
   using Handler = std::function<HttpResponse(const HttpRequest&)>;

@@ -7,6 +7,7 @@
 
 namespace berth::server {
 
+/// The caller closes `fd`.
 struct Listener {
   int fd = -1;
   std::uint16_t port = 0;

@@ -18,6 +18,7 @@ struct ssl_ctx_st;
 
 namespace berth::server {
 
+/// The files of a port with TLS, and who may connect.
 struct TlsOptions {
   std::string cert_file;
   std::string key_file;

@@ -107,7 +107,7 @@ std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
   const config::Preemption& preemption = store.queue(workload.queue).config.preemption;
   const bool takes_nothing = preemption.reclaim == config::Reclaim::kNever;
   const std::string_view never =
-      takes_nothing ? " Its queue takes nothing back (preemption.reclaim)." : "";
+      takes_nothing ? " Its queue takes nothing back (preemption.reclaim: never)." : "";
   const policy::FairShareTable* last = engine.last_fair_shares();
   if (last == nullptr) {  // no decision has needed them
     const cluster::QueueInfo& queue = store.queue(workload.queue);
@@ -129,18 +129,18 @@ std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
     return text + " No other queue uses more than it is entitled to." +
            Holders(store, id, workload.queue) + Overcommitted(store, id);
   }
-  text += fmt::format(" More than they are entitled to use: {}.",
+  text += fmt::format(" Queues that use more than they are entitled to: {}.",
                       Listed(store, std::move(borrowers), " by "));
   if (takes_nothing) return text + std::string(never) + Overcommitted(store, id);
   if (!exchange.MayClaim({{id, wanted}})) {
     return text + fmt::format(
-                      " With the {} that it asks for its queue would pass both, so it takes "
-                      "nothing back for it.",
+                      " With the {} that this workload asks for, its queue would exceed both, so "
+                      "it takes nothing back for it.",
                       Devices(wanted));
   }
   return text +
-         " Of what could be taken from them now, no set was found that makes room for it. (Of more "
-         "than 8 jobs not all sets are tried.)";
+         " No set of jobs that they could lose now was found to make room for it. (With more than "
+         "8 such jobs, not all sets are tried.)";
 }
 
 std::string SparedText(const engine::Engine& engine, const Workload& workload,
@@ -182,12 +182,14 @@ std::string SparedText(const engine::Engine& engine, const Workload& workload,
     }
   }
   std::string text;
-  if (kept > 0) text = fmt::format("{} that are not preemptible", Devices(kept));
+  if (kept > 0) text = fmt::format("{} of pods that are not preemptible", Devices(kept));
   if (young > 0) {
-    text += fmt::format("{}{} that have not run for the minRunTime of their queue",
+    text += fmt::format("{}{} of pods that have not run for the minRunTime of their queue",
                         text.empty() ? "" : ", and ", Devices(young));
   }
-  return text.empty() ? text : fmt::format(" Not to be evicted for it yet, or at all: {}.", text);
+  return text.empty()
+             ? text
+             : fmt::format(" Devices that evictions cannot free for it yet, or at all: {}.", text);
 }
 
 }  // namespace berth::server

@@ -86,7 +86,7 @@ WorkloadCounts CountWorkloads(const InParts& read) {
   ForEachWorkload(read, [&](const engine::Engine& engine, const cluster::Workload& workload, auto) {
     counts.queues.Visit(engine, workload);
     counts.sizes.Add(engine.store(), workload);
-    if (workload.gang) ++counts.phases[PhaseOf(engine, workload)];
+    if (workload.gang) ++counts.phases[ShownPhaseOf(engine, workload)];
     if (!Waits(workload)) return;
     ++counts.pending[{QueueOf(engine.store(), workload), ReasonOf(engine, workload)}];
   });

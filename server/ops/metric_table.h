@@ -13,6 +13,7 @@ namespace berth::server {
 /// STABLE: name, labels and meaning stay. ALPHA: may still change with a release note.
 enum class Stability : std::uint8_t { kStable, kAlpha };
 
+/// A row of the table.
 struct MetricInfo {
   std::string_view name;
   prometheus::MetricType type;

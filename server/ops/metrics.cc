@@ -86,6 +86,81 @@ std::set<std::string, std::less<>> LargestQueues(std::span<const QueueRow> rows)
   return names;
 }
 
+/// The gauges of queues, and of their flavors, until they replace the former ones.
+class QueueGauges {
+ public:
+  void Add(const QueueRow& row) {
+    if (!row.flavor.empty()) return AddFlavor(row);
+    const Labels labels{{"queue", row.queue}, {"resource", row.resource}};
+    families_[kQueueUsed].Add(labels, row.used);
+    families_[kQueueQuota].Add(labels, row.quota);
+    if (row.limit) families_[kQueueLimit].Add(labels, *row.limit);
+    families_[kQueueBorrowed].Add(labels, row.borrowed);
+    if (row.fair_share) families_[kQueueFairShare].Add(labels, *row.fair_share);
+  }
+
+  void MoveTo(std::map<MetricId, ReplacedFamily>& replaced) && {
+    for (auto& [id, family] : families_) replaced[id] = std::move(family);
+  }
+
+ private:
+  void AddFlavor(const QueueRow& row) {
+    const Labels labels{{"queue", row.queue}, {"flavor", row.flavor}, {"resource", row.resource}};
+    families_[kQueueFlavorUsed].Add(labels, row.used);
+    families_[kQueueFlavorQuota].Add(labels, row.quota);
+    if (row.limit) families_[kQueueFlavorLimit].Add(labels, *row.limit);
+  }
+
+  /// All of them, so that a family without rows replaces the former one, too.
+  std::map<MetricId, ReplacedFamily> families_{{kQueueUsed, {}},        {kQueueQuota, {}},
+                                               {kQueueLimit, {}},       {kQueueBorrowed, {}},
+                                               {kQueueFairShare, {}},   {kQueueFlavorUsed, {}},
+                                               {kQueueFlavorQuota, {}}, {kQueueFlavorLimit, {}}};
+};
+
+/// Adds a queue without a label of its own to the sum of such queues.
+void AddTo(QueueRow& sum, const QueueRow& row) {
+  sum.used += row.used;
+  sum.quota += row.quota;
+  sum.borrowed += row.borrowed;
+  if (row.fair_share) sum.fair_share = sum.fair_share.value_or(0) + *row.fair_share;
+  // Together they are limited only if each of them is.
+  sum.limit = sum.limit && row.limit ? std::optional(*sum.limit + *row.limit) : std::nullopt;
+}
+
+/// The sums of the queues that are not `named`, by flavor and resource.
+std::vector<QueueRow> SumsOfOthers(std::span<const QueueRow> rows,
+                                   const std::set<std::string, std::less<>>& named) {
+  std::map<std::pair<std::string_view, std::string_view>, QueueRow> sums;
+  std::map<std::pair<std::string_view, std::string_view>, double> promised_below;
+  std::map<std::tuple<std::string_view, std::string_view, std::string_view>, double> quotas;
+  for (const auto& row : rows) quotas[{row.queue, row.flavor, row.resource}] = row.quota;
+  for (const auto& row : rows) {
+    if (named.contains(row.queue)) continue;
+    // What it uses is counted for the queue above, too, which is part of the sum.
+    if (!row.parent.empty() && !named.contains(row.parent)) {
+      if (quotas[{row.parent, row.flavor, row.resource}] == 0) {
+        promised_below[{row.flavor, row.resource}] += row.quota;
+      }
+      continue;
+    }
+    auto [it, first] = sums.try_emplace({row.flavor, row.resource}, row);
+    if (first) {
+      it->second.queue = kOtherQueue;
+    } else {
+      AddTo(it->second, row);
+    }
+  }
+  std::vector<QueueRow> others;
+  for (auto& [key, row] : sums) {
+    if (const auto below = promised_below.find(key); below != promised_below.end()) {
+      row.quota += below->second;
+    }
+    others.push_back(std::move(row));
+  }
+  return others;
+}
+
 double CpuSeconds() {
   timespec used{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
@@ -271,74 +346,13 @@ void Metrics::SetPolicyReloadSuccessful(bool successful) {
 
 void Metrics::ReplaceQueues(std::span<const QueueRow> rows) {
   auto named = LargestQueues(rows);
-  ReplacedFamily used;
-  ReplacedFamily quota;
-  ReplacedFamily limit;
-  ReplacedFamily borrowed;
-  ReplacedFamily fair_share;
-  ReplacedFamily flavor_used;
-  ReplacedFamily flavor_quota;
-  ReplacedFamily flavor_limit;
-  std::map<std::pair<std::string_view, std::string_view>, QueueRow> others;  // flavor, resource
-  std::map<std::pair<std::string_view, std::string_view>, double> promised_below;
-  std::map<std::tuple<std::string_view, std::string_view, std::string_view>, double> quotas;
-  for (const auto& row : rows) quotas[{row.queue, row.flavor, row.resource}] = row.quota;
-  const auto add = [&](const QueueRow& row) {
-    if (!row.flavor.empty()) {
-      const Labels labels{{"queue", row.queue}, {"flavor", row.flavor}, {"resource", row.resource}};
-      flavor_used.Add(labels, row.used);
-      flavor_quota.Add(labels, row.quota);
-      if (row.limit) flavor_limit.Add(labels, *row.limit);
-      return;
-    }
-    const Labels labels{{"queue", row.queue}, {"resource", row.resource}};
-    used.Add(labels, row.used);
-    quota.Add(labels, row.quota);
-    if (row.limit) limit.Add(labels, *row.limit);
-    borrowed.Add(labels, row.borrowed);
-    if (row.fair_share) fair_share.Add(labels, *row.fair_share);
-  };
+  QueueGauges gauges;
   for (const auto& row : rows) {
-    if (named.contains(row.queue)) {
-      add(row);
-      continue;
-    }
-    // What it uses is counted for the queue above, too, which is part of the sum.
-    if (!row.parent.empty() && !named.contains(row.parent)) {
-      if (quotas[{row.parent, row.flavor, row.resource}] == 0) {
-        promised_below[{row.flavor, row.resource}] += row.quota;
-      }
-      continue;
-    }
-    auto [it, first] = others.try_emplace({row.flavor, row.resource}, row);
-    auto& other = it->second;
-    if (first) {
-      other.queue = kOtherQueue;
-      continue;
-    }
-    other.used += row.used;
-    other.quota += row.quota;
-    other.borrowed += row.borrowed;
-    if (row.fair_share) other.fair_share = other.fair_share.value_or(0) + *row.fair_share;
-    // Together they are limited only if each of them is.
-    other.limit =
-        other.limit && row.limit ? std::optional(*other.limit + *row.limit) : std::nullopt;
+    if (named.contains(row.queue)) gauges.Add(row);
   }
-  for (auto& [key, row] : others) {
-    if (const auto below = promised_below.find(key); below != promised_below.end()) {
-      row.quota += below->second;
-    }
-  }
-  for (const auto& [key, row] : others) add(row);
+  for (const auto& row : SumsOfOthers(rows, named)) gauges.Add(row);
   const std::lock_guard lock(state_->mutex);
-  state_->replaced[kQueueUsed] = std::move(used);
-  state_->replaced[kQueueQuota] = std::move(quota);
-  state_->replaced[kQueueLimit] = std::move(limit);
-  state_->replaced[kQueueBorrowed] = std::move(borrowed);
-  state_->replaced[kQueueFairShare] = std::move(fair_share);
-  state_->replaced[kQueueFlavorUsed] = std::move(flavor_used);
-  state_->replaced[kQueueFlavorQuota] = std::move(flavor_quota);
-  state_->replaced[kQueueFlavorLimit] = std::move(flavor_limit);
+  std::move(gauges).MoveTo(state_->replaced);
   state_->named_queues = std::move(named);
 }
 

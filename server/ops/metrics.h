@@ -13,11 +13,13 @@
 namespace berth::server {
 
 enum class Verb : std::uint8_t { kFilter, kPrioritize, kBind, kPreempt };
+/// `filter`, `prioritize`, `bind`, `preempt`.
 std::string_view VerbName(Verb verb);
 
 /// What happened at an HTTP listener; see HttpEvent in http_server.h.
 enum class HttpEvent : std::uint8_t;
 
+/// The labels of berth_build_info.
 struct BuildInfo {
   std::string version;
   std::string commit;
@@ -75,8 +77,10 @@ class Metrics {
   /// The page that Prometheus scrapes.
   std::string Serialize() const;
 
+  /// `code`: the HTTP status of the answer.
   void ObserveRequest(Verb verb, int code, double seconds);
   void CountDecodeError(Verb verb);
+  /// Bind calls that wait at a barrier now.
   void SetParkedBinds(std::size_t count);
   /// `result` is written, aggregated, limited, failed or dropped.
   void CountEvent(std::string_view result);
@@ -97,6 +101,7 @@ class Metrics {
   void CountList(std::string_view resource, std::string_view kind);
   /// `problem` is unreadable or cut.
   void CountObjectProblem(std::string_view resource, std::string_view problem);
+  /// From the first member of a gang to the commit of its minimum.
   void ObserveGangWait(double seconds);
 
   void SetSnapshotAge(double seconds);

@@ -24,6 +24,7 @@ class PageCache {
   explicit PageCache(std::chrono::milliseconds life, Clock clock = std::chrono::steady_clock::now)
       : life_(life), clock_(std::move(clock)) {}
 
+  /// The page under `key`, by `make` if it is not there. `make` may take the host's lock.
   Page Get(const std::string& key, const std::function<std::string()>& make);
 
  private:

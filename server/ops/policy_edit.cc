@@ -192,10 +192,9 @@ std::string WhyHeld(const InParts& read, const config::PolicyConfiguration& next
   const std::int64_t most = MostOf(next, exposure.in_use);
   if (exposed <= most) return {};
   return fmt::format(
-      "held: {} devices that are in use, and that their queues may keep now, could be taken back "
-      "or "
-      "are drained ({}); without a confirmation an edit may do that to {}. To confirm, add "
-      "eviction: {{maxPerEdit: {}}} to the policy",
+      "held: {} devices in use, which their queues may keep now, could be taken back or would be "
+      "drained with this edit ({}); without confirmation, an edit may do that to at most {}. To "
+      "confirm, add eviction: {{maxPerEdit: {}}} to the policy",
       exposed, NamesOf(exposure), most, exposed);
 }
 

@@ -27,7 +27,8 @@ std::string UnmanagedBecause(const cluster::Store& store, const PodInfo& pod) {
   if (pod.terminating()) return "It is being deleted.";
   if (!IsOurs(store, pod.object)) {
     return fmt::format(
-        "It is for scheduler {}, which is none of the policy's schedulerNames: Berth ignores it.",
+        "Its schedulerName is {}, which is not one of the policy's schedulerNames: Berth ignores "
+        "it.",
         pod.object.scheduler_name);
   }
   return "It asks for no device of the policy and is in no gang: kube-scheduler places it without "
@@ -43,8 +44,8 @@ std::string ArrivingBecause(const PodInfo& pod, const cluster::Verdict& verdict)
         gate);
   }
   if (verdict.reason != cluster::ReasonId::kNone) return {};
-  return "kube-scheduler has not brought it to Berth yet. It does so when it is the pod's turn; if "
-         "it stays so, the pod's condition PodScheduled says why.";
+  return "kube-scheduler has not called Berth for it yet. It does so when it is the pod's turn; if "
+         "that lasts, the pod's condition PodScheduled says why.";
 }
 
 struct Told {
@@ -84,14 +85,13 @@ std::string WhyNobodyIsEvicted(const engine::WorkloadState& state) {
   const std::string from = kube::FormatTime(state.evicts_from);
   if (state.lacks) {
     return fmt::format(
-        "Nobody is evicted for it: there is no {} {} in its namespace, which its pods name. That "
-        "is "
-        "looked for again at {}.",
+        "No pods are evicted for it, because its pods name the {} {}, which does not exist in its "
+        "namespace. Berth looks for it again at {}.",
         kube::ResourceOf(state.lacks->kind).kind, state.lacks->name, from);
   }
   return fmt::format(
-      "Pods were evicted for it, and kube-scheduler did not take it then: nobody is evicted for it "
-      "before {}.",
+      "Pods were evicted for it, but kube-scheduler did not accept its places then: no more pods "
+      "are evicted for it before {}.",
       from);
 }
 
@@ -121,7 +121,7 @@ std::string WhyJson(const engine::Engine& engine, std::string_view ns, std::stri
   const bool waits = !pod->bound() && workload != nullptr;
   const bool is_refused = waits && pod->refusal.reason != cluster::ReasonId::kNone &&
                           pod->refusal.reason != cluster::ReasonId::kWaitingForMembers;
-  const std::string_view phase = gang != nullptr ? PhaseOf(engine, *gang)
+  const std::string_view phase = gang != nullptr ? ShownPhaseOf(engine, *gang)
                                  : is_refused    ? std::string_view("Refused")
                                                  : std::string_view(why.phase);
   const std::string_view member_phase =

@@ -30,17 +30,25 @@ std::string NameOf(const cluster::Store& store, cluster::QueueId queue,
 
 }  // namespace
 
-std::string_view PhaseOf(const engine::Engine& engine, const Workload& workload) {
-  const engine::Phase phase = engine::PhaseOf(workload, engine.StateOf(workload));
-  const bool delegated = phase == engine::Phase::kDelegated;
-  if (phase == engine::Phase::kStarting || phase == engine::Phase::kRunning ||
-      phase == engine::Phase::kEvicting || (delegated && workload.started)) {
-    return "Started";
+std::string_view ShownPhaseOf(const engine::Engine& engine, const Workload& workload) {
+  switch (engine::PhaseOf(workload, engine.StateOf(workload))) {
+    case engine::Phase::kReserved:
+      return "Starting";
+    case engine::Phase::kStarting:
+    case engine::Phase::kRunning:
+    case engine::Phase::kEvicting:
+      return "Started";
+    case engine::Phase::kDelegated:
+      if (workload.started) return "Started";
+      break;
+    case engine::Phase::kGathering:
+    case engine::Phase::kPending:
+      break;
   }
-  if (!workload.plan.empty()) return "Starting";
-  const cluster::Verdict* refusal = WholeRefusal(workload);
+  // It holds nothing. What it waits for is in the verdict, not in the number of its members alone:
+  // its PodGroup may be missing, or all its pods may be refused.
   if (VerdictOf(engine, workload).reason == ReasonId::kWaitingForMembers) return "Gathering";
-  return refusal != nullptr ? "Refused" : "Pending";
+  return WholeRefusal(workload) != nullptr ? "Refused" : "Pending";
 }
 
 bool Waits(const Workload& workload) {

@@ -20,7 +20,9 @@ inline constexpr std::string_view kArriving = "Arriving";
 /// The queue name shown for workloads without a queue.
 inline constexpr std::string_view kNoQueueName = "(none)";
 
-std::string_view PhaseOf(const engine::Engine& engine, const cluster::Workload& workload);
+/// The phase as one of kPhases: fewer, coarser words than those of engine::PhaseOf, which
+/// docs/architecture.md explains. `Starting` is a workload with a plan (Reserved there).
+std::string_view ShownPhaseOf(const engine::Engine& engine, const cluster::Workload& workload);
 
 /// Whether it has a pod without a node, refused ones included.
 bool Waits(const cluster::Workload& workload);

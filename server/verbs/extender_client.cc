@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kNoAnswer = "the answer is not what the verb answers";
+constexpr const char* kNoAnswer = "the answer does not have the format of this verb";
 
 /// `read` may throw what nlohmann throws: a field is missing or of another type.
 template <typename T, typename Read>

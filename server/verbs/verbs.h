@@ -37,11 +37,13 @@ struct FilterResult {
   std::string error;        ///< Not empty: the whole call failed.
 };
 
+/// An element of HostPriorityList: the score of a node.
 struct HostPriority {
   std::string_view host;
   std::int64_t score = 0;  ///< 0..10.
 };
 
+/// ExtenderBindingArgs. Views as in ExtenderArgs.
 struct BindArgs {
   std::string_view pod_name;
   std::string_view pod_namespace;
@@ -52,11 +54,13 @@ struct BindArgs {
   std::function<bool()> client_gone = {};
 };
 
+/// MetaVictims: the pods to be evicted on one node.
 struct Victims {
   std::vector<std::string> pod_uids;
   std::int64_t num_pdb_violations = 0;
 };
 
+/// ExtenderPreemptionArgs, with victims by UID. Views as in ExtenderArgs.
 struct PreemptionArgs {
   std::string_view pod_name;
   std::string_view pod_namespace;

@@ -99,9 +99,10 @@ int RunOpenb(const OpenbOptions& options) {
 void AddOpenbCommand(CLI::App& simulate, std::function<int()>& run) {
   auto options = std::make_shared<OpenbOptions>();
   options->policies.assign(PackingPolicies().begin(), PackingPolicies().end());
-  CLI::App* command = simulate.add_subcommand("openb",
-                                              "the packing protocol of \"Beware of Fragmentation\" "
-                                              "(ATC 2023) on its pod lists, or on yours");
+  CLI::App* command =
+      simulate.add_subcommand("openb",
+                              "run the packing protocol of \"Beware of Fragmentation\" (ATC 2023) "
+                              "on its pod lists, or on yours");
   AddCommonOptions(*command, options->common);
   command
       ->add_option("--list", options->lists,
@@ -117,10 +118,12 @@ void AddOpenbCommand(CLI::App& simulate, std::function<int()>& run) {
         ->check(CLI::IsMember(std::vector<std::string>(allowed.begin(), allowed.end())))
         ->capture_default_str();
   };
-  choice("--variant", options->variant, OpenbVariants(), "the protocol, or what lies beyond it");
-  choice("--pods", options->pods, {"all", "gpu"},
-         "gpu: pods without GPUs never ask us, kube-scheduler's own scoring places them");
-  choice("--cpu-policy", options->cpu_policy, StockPolicies(), "which scoring that is");
+  choice("--variant", options->variant, OpenbVariants(),
+         "the published protocol, or a variant of it");
+  choice(
+      "--pods", options->pods, {"all", "gpu"},
+      "gpu: Berth is not called for pods without GPUs; kube-scheduler's own scoring places them");
+  choice("--cpu-policy", options->cpu_policy, StockPolicies(), "the scoring that places them");
   AddAgainstOption(*command, options->against);
   command->add_option("--plot", options->plot, "write an SVG plot to this file");
   command->add_flag("--speed-report", options->speed_report, "placements per second, by policy");

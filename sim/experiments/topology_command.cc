@@ -51,9 +51,10 @@ int RunCommand(const CommandOptions& options) {
 
 void AddTopologyCommand(CLI::App& simulate, std::function<int()>& run) {
   auto options = std::make_shared<CommandOptions>();
-  CLI::App* command = simulate.add_subcommand(
-      "topology", "how far apart gangs come to run on a loaded cluster, and the GPUs of a pod");
-  command->add_option("--load", options->loads, "shares of all GPUs that are asked for: L,L")
+  CLI::App* command = simulate.add_subcommand("topology",
+                                              "measure how far apart the members of a gang, and "
+                                              "the GPUs of a pod, are placed on a loaded cluster");
+  command->add_option("--load", options->loads, "shares of all GPUs that jobs ask for: L,L")
       ->delimiter(',')
       ->check(NumberFrom(0.1, 0.99))
       ->capture_default_str();
@@ -62,8 +63,10 @@ void AddTopologyCommand(CLI::App& simulate, std::function<int()>& run) {
   command->add_option("--jobs", options->jobs, "jobs per run")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}))
       ->capture_default_str();
-  AddSeedsOption(*command, options->seeds, "each draws its jobs (default: 42-51)");
-  command->add_option("--policy-file", options->policy_file, "whose placement.score Berth has");
+  AddSeedsOption(*command, options->seeds,
+                 "A-B or A,B,C: each seed draws its own jobs (default: 42-51)");
+  command->add_option("--policy-file", options->policy_file,
+                      "policy file whose placement.score the policy `Berth` uses");
   AddOutputOption(*command, options->format);
   AddThreadsOption(*command, options->threads);
   command->callback([options, &run] { run = [options] { return RunCommand(*options); }; });

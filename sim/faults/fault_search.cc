@@ -158,12 +158,12 @@ int RunFaults(const FaultOptions& options, const std::function<Day(std::uint64_t
               std::ostream& out) {
   const auto seeds = ParseSeeds(options.seeds, kMostSeeds);
   if (!seeds) {
-    out << "--seeds: `" << options.seeds << "` is no A-B or A,B,C of at most " << kMostSeeds
-        << " seeds\n";
+    out << "--seeds: `" << options.seeds << "` is not a range A-B or list A,B,C of at most "
+        << kMostSeeds << " seeds\n";
     return 2;
   }
   if (options.tell && seeds->size() > 1) {
-    out << "--tell is of one seed\n";
+    out << "--tell needs exactly one seed\n";
     return 2;
   }
   std::atomic<std::size_t> next = 0;

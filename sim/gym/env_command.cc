@@ -130,7 +130,8 @@ int ServeEnv(PackingEnv& env, std::istream& in, std::ostream& out) {
 void AddEnvCommand(CLI::App& simulate, std::function<int()>& run) {
   auto options = std::make_shared<EnvOptions>();
   CLI::App* command = simulate.add_subcommand(
-      "env", "openb one decision at a time over JSON lines, to train policies (docs/simulator.md)");
+      "env",
+      "run openb one decision at a time over JSON lines, to train policies (docs/simulator.md)");
   command->add_option("--traces", options->common.traces, "folder with the trace files")
       ->required();
   command
@@ -139,7 +140,7 @@ void AddEnvCommand(CLI::App& simulate, std::function<int()>& run) {
       ->check(IsPodList())
       ->capture_default_str();
   command->add_option("--policy-file", options->common.policy_file,
-                      "policy file whose placement.score Berth's own choice has");
+                      "policy file whose placement.score Berth's own choice uses");
   command->callback([options, &run] { run = [options] { return RunEnv(*options); }; });
 }
 

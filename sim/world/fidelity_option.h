@@ -27,7 +27,7 @@ inline void AddFidelityOption(CLI::App& command, Fidelity& fidelity, Fidelity ot
 /// For the commands that check what passes between processes.
 inline void AddWireOption(CLI::App& command, Fidelity& fidelity) {
   AddFidelityOption(command, fidelity, Fidelity::kWire,
-                    "how objects pass: as values, or as bytes through the real codecs");
+                    "how objects are passed: as values, or as bytes through the real codecs");
 }
 
 /// For the commands that measure how long jobs wait: `scheduler`, `instant`, or both in that order.
@@ -43,8 +43,8 @@ inline void AddInstantOption(CLI::App& command, std::vector<Fidelity>& levels) {
             if (given != instant) levels.push_back(Fidelity::kScheduler);
             if (given != scheduler) levels.push_back(Fidelity::kInstant);
           },
-          "whether calls, watches and binds take time, or jobs wait for room alone; both: compares "
-          "the two")
+          "scheduler: calls, watches and binds take time; instant: jobs wait for room alone; both: "
+          "compare the two")
       ->check(CLI::IsMember({scheduler, instant, std::string("both")}))
       ->default_str(scheduler);
 }

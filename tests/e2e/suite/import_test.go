@@ -86,7 +86,7 @@ func volcanoTree(t *testing.T, s *bed.Scenario) {
 	}
 }
 
-const volcanoPolicy = "# Imported by `berth import volcano` from the cluster. What has no equal in Berth is said where it was." + `
+const volcanoPolicy = "# Imported by `berth import volcano` from the cluster. Comments name the settings that have no equivalent in Berth." + `
 apiVersion: berth.dev/v1alpha1
 kind: PolicyConfiguration
 resources:
@@ -149,7 +149,7 @@ func kaiTree(t *testing.T, s *bed.Scenario) {
 	})
 }
 
-const kaiPolicy = "# Imported by `berth import kai` from the cluster. What has no equal in Berth is said where it was." + `
+const kaiPolicy = "# Imported by `berth import kai` from the cluster. Comments name the settings that have no equivalent in Berth." + `
 apiVersion: berth.dev/v1alpha1
 kind: PolicyConfiguration
 resources:

@@ -173,7 +173,7 @@ func TestUsageThatCannotBeRead(t *testing.T) {
 		queue, _ := used(t, s)
 		return bed.Unless(queue > 7, "lab has used %v", queue)
 	})
-	if log := s.BerthLog(); !strings.Contains(log, "not readable: left out") {
+	if log := s.BerthLog(); !strings.Contains(log, "cannot be read: it is left out") {
 		t.Error("the log does not say that something was left out")
 	}
 }

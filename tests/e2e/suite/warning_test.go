@@ -69,7 +69,7 @@ func TestPodsAreToldOfTheirEviction(t *testing.T) {
 	bed.Eventually(t, bed.Timeout, "one victim is told", warned)
 	isTold(t, s, victim, "EvictionWarning", "priority 100000 in queue default")
 	s.DeleteNow(leaves)
-	isTold(t, s, victim, "EvictionWithdrawn", "not to be evicted")
+	isTold(t, s, victim, "EvictionWithdrawn", "no longer be evicted")
 	bed.Eventually(t, bed.Timeout, "the annotation is gone", func() error {
 		times := timesOf(t, s, low)
 		return bed.Unless(len(times) == 0, "%v", times)

@@ -120,7 +120,7 @@ TEST_CASE("quotas that the policy may mean as caps", "[unit][config]") {
   const std::string a = "queues:\n- {name: a, namespaces: [a], quota: {nvidia.com/gpu: 8}}\n" + all;
   const auto found = warnings(head + a);
   REQUIRE(found.size() == 1);
-  CHECK(found[0].starts_with("queues: the quota of a is no cap: without a limit"));
+  CHECK(found[0].starts_with("queues: the quota of a is not a cap: without a limit"));
   CHECK(warnings(head + "borrowing: on\n" + a).empty());
   CHECK(warnings(head + "borrowing: off\n" + a).empty());
   CHECK(warnings(head +

@@ -175,7 +175,7 @@ TEST_CASE("after maxEvictions a job starts within quota, and stays", "[unit][eng
   w.Return();
   CHECK(cluster::Sentence(w.VerdictOf("low0")) ==
         "It was evicted 2 times, and keeps its place in line; it is planned again in 20 s, within "
-        "the quota of its queue only, and is not evicted any more.");
+        "the quota of its queue only, and is not evicted again.");
   // Its pods are read again meanwhile.
   for (const char* name : {"low0", "low1"}) {
     w.Change(name, [](kube::Pod& pod) { pod.meta.annotations["team/note"] = "again"; });

@@ -242,7 +242,7 @@ TEST_CASE("younger work does not take the only room of a gang below its minimum"
     w.Tick();
     CHECK(w.Filter("young").kept.size() == 1);
   }
-  SECTION("nor on a node that is not to be had any more") {
+  SECTION("nor on a node that is no longer available") {
     w.Add(MakeNode(w.node).Gpu(8).Cordoned());
     w.Tick();
     CHECK(w.UsedGpus() == 16);

@@ -71,7 +71,7 @@ TEST_CASE("a job of higher priority takes the room of its queue, and both read w
   CHECK(eviction.to_beneficiary.pod == "research/urgent-0");
   CHECK(eviction.to_beneficiary.reason == "WaitingForVictims");
   CHECK(eviction.to_beneficiary.note ==
-        "It takes the room of work of lower priority in its queue: 4 pods are to end.");
+        "It preempts work of lower priority in its queue: 4 pods are being evicted.");
   CHECK(t.world->auditor().evicted() == 4);
   CHECK(t.world->auditor().violations().empty());
 }
@@ -88,9 +88,10 @@ TEST_CASE("a lender takes its quota back, and both read why", "[demo]") {
   CHECK(eviction.to_victim.note ==
         "Evicted: queue product takes back what queue research uses above its quota and its fair "
         "share.");
-  CHECK(eviction.to_beneficiary.note ==
-        "Its queue takes back what others use above their quota and their fair share, queue "
-        "research: 6 pods are to end.");
+  CHECK(
+      eviction.to_beneficiary.note ==
+      "Its queue takes back what is used above quota and fair share in queue research: 6 pods are "
+      "being evicted.");
   CHECK(t.world->auditor().evicted() == 6);
   CHECK(t.world->auditor().violations().empty());
 }
@@ -139,9 +140,9 @@ TEST_CASE("the demo's own stream shows both, in its report", "[demo]") {
   const std::string report = Report(*t.world, history, {.colour = false, .unicode = true});
   for (const char* part :
        {"taken back ", "preempted ", "in   research/hotfix-1 (4x8, priority 1000), ",
-        "berth.dev/evicted-for: research/gang/hotfix-1",
-        "It takes the room of work of lower priority", "Reclaimed: Evicted: queue product",
-        "Preempted: Evicted: work of priority 1000", "  quota     96 ├"}) {
+        "berth.dev/evicted-for: research/gang/hotfix-1", "It preempts work of lower priority",
+        "Reclaimed: Evicted: queue product", "Preempted: Evicted: work of priority 1000",
+        "  quota     96 ├"}) {
     INFO(part << " in\n" << report);
     CHECK(report.find(part) != std::string::npos);
   }

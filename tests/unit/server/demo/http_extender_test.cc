@@ -110,10 +110,11 @@ TEST_CASE("a call without an answer that can be used fails, and is remembered", 
     const char* body;
     const char* error;
   };
-  const auto bad = GENERATE(
-      Bad{503, "", "HTTP 503"}, Bad{200, "oops", "the answer is not what the verb answers"},
-      Bad{200, R"({"NodeNames":["n9"]})", "filter named a node that was not offered: n9"},
-      Bad{200, R"({"Error":"berth: what is this"})", "berth: what is this"});
+  const auto bad =
+      GENERATE(Bad{503, "", "HTTP 503"},
+               Bad{200, "oops", "the answer does not have the format of this verb"},
+               Bad{200, R"({"NodeNames":["n9"]})", "filter named a node that was not offered: n9"},
+               Bad{200, R"({"Error":"berth: what is this"})", "berth: what is this"});
   Extended e(bad.status, bad.body);
   const auto reply = e.Filter();
   REQUIRE_FALSE(reply.has_value());

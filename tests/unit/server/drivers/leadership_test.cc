@@ -223,7 +223,7 @@ TEST_CASE("who cannot label its pod leads all the same, and says so", "[leadersh
     r.leadership->Start();
     CHECK(Eventually([&] { return r.led == 1; }));
   }  // The logger has written everything.
-  CHECK(log.find("the leader's label could not be put on our pod") != std::string::npos);
+  CHECK(log.find("the leader label could not be added to this replica's pod") != std::string::npos);
 }
 
 TEST_CASE("a stolen Lease, or renewals that hang, end the term; another one begins later",
@@ -264,7 +264,7 @@ TEST_CASE("in good order: term, then Lease, then label", "[leadership]") {
   r.leadership->Leave();
   CHECK_FALSE(r.tenure.Holds());
   CHECK(r.cluster.Holder() == "me");
-  r.leadership->Release();
+  r.leadership->ReleaseLease();
   CHECK(r.cluster.Holder().empty());
   CHECK(r.cluster.Patches().back() == "berth-0 " + kOff);
   CHECK(r.followed == 0);  // its owner ends everything by itself
@@ -281,7 +281,7 @@ TEST_CASE("only who holds the Lease says that it is released", "[leadership][bug
     r.leadership->Start();
     REQUIRE(Eventually([&] { return leads ? r.led == 1 : r.Says("\"holder\":\"other\""); }));
     r.leadership->Leave();
-    r.leadership->Release();
+    r.leadership->ReleaseLease();
     CHECK(r.cluster.Holder() == (leads ? "" : "other"));
   }  // The logger has written everything.
   CHECK(log.find("leader changed") != std::string::npos);
@@ -294,7 +294,7 @@ TEST_CASE("a Lease is not given away while a write is under way", "[leadership]"
   REQUIRE(Eventually([&] { return r.led == 1; }));
   auto write = r.tenure.Enter(seconds(8));
   r.leadership->Leave();
-  r.leadership->Release();
+  r.leadership->ReleaseLease();
   CHECK(r.cluster.Holder() == "me");
   CHECK(write->stop.stop_requested());
 }
@@ -308,7 +308,7 @@ TEST_CASE("a write under way is not cut off by an orderly end", "[leadership][bu
   auto write = r.tenure.Enter(seconds(8));
   const std::stop_callback cut(write->stop, [&] { write.reset(); });  // as a write does
   r.leadership->Leave();
-  r.leadership->Release();  // waits for it, in vain
+  r.leadership->ReleaseLease();  // waits for it, in vain
   CHECK(r.cluster.Holder() == "me");
 }
 
@@ -316,7 +316,7 @@ TEST_CASE("an end before the beginning", "[leadership]") {
   Replica r;
   r.leadership->Leave();
   r.leadership->Start();
-  r.leadership->Release();
+  r.leadership->ReleaseLease();
   CHECK(r.cluster.server.Requests().empty());
 }
 

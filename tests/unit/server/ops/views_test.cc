@@ -106,8 +106,10 @@ TEST_CASE("queues say what they borrowed, lent and are entitled to", "[views]") 
   };
   // Two GPUs were free, and b has them.
   CHECK(why("lab", "wb3") ==
-        "Its queue uses 4 nvidia.com/gpu, has a quota of 8 and a fair share of 6. More than they "
-        "are entitled to use: queue a by 2. Its queue takes nothing back (preemption.reclaim).");
+        "Its queue uses 4 nvidia.com/gpu, has a quota of 8 and a fair share of 6. Queues that use "
+        "more than "
+        "they are entitled to: queue a by 2. Its queue takes nothing back (preemption.reclaim: "
+        "never).");
   CHECK(why("default", "wa3") ==
         "Its queue uses 12 nvidia.com/gpu, has a quota of 4 and a fair share of 10. No other queue "
         "uses more than it is entitled to. In use elsewhere: queue b 4.");
@@ -131,10 +133,10 @@ TEST_CASE("why says what is not to be evicted", "[views]") {
   world.Add(MakePod("w").Gpu(8).Priority(5).Gated());
   world.Start();
   const Json json = Json::parse(WhyJson(world.engine(), "default", "w", world.now()));
-  CHECK_THAT(
-      json["message"].get<std::string>(),
-      Catch::EndsWith(" Not to be evicted for it yet, or at all: 3 that are not preemptible, "
-                      "and 4 that have not run for the minRunTime of their queue."));
+  CHECK_THAT(json["message"].get<std::string>(),
+             Catch::EndsWith(" Devices that evictions cannot free for it yet, or at all: 3 of pods "
+                             "that are not preemptible, "
+                             "and 4 of pods that have not run for the minRunTime of their queue."));
 }
 
 // 8 GPUs, all in use by a within its quota of 8; b is promised 4 more.
@@ -152,14 +154,13 @@ TEST_CASE("why says that the quotas promise more than the nodes have", "[views]"
   world.Start();
   const Json json = Json::parse(WhyJson(world.engine(), "lab", "w", world.now()));
   const auto message = json["message"].get<std::string>();
-  CHECK(
-      message.substr(message.find("Its queue uses")) ==
-      (takes
-           ? "Its queue uses 0 nvidia.com/gpu, has a quota of 4 and a fair share of 1. No other "
-             "queue uses more than it is entitled to. In use elsewhere: queue a 8."
-           : "Its queue uses 0 nvidia.com/gpu, and has a quota of 4. Its queue takes nothing back "
-             "(preemption.reclaim).") +
-          std::string(" All quotas together promise 12 of nvidia.com/gpu; the nodes have 8."));
+  CHECK(message.substr(message.find("Its queue uses")) ==
+        (takes
+             ? "Its queue uses 0 nvidia.com/gpu, has a quota of 4 and a fair share of 1. No other "
+               "queue uses more than it is entitled to. In use elsewhere: queue a 8."
+             : "Its queue uses 0 nvidia.com/gpu, and has a quota of 4. Its queue takes nothing "
+               "back (preemption.reclaim: never).") +
+            std::string(" All quotas together promise 12 of nvidia.com/gpu; the nodes have 8."));
 }
 
 // From 0 s ann's pod holds 2 GPUs in lab, below org; at 90 s bob's comes with 1.
@@ -354,11 +355,12 @@ TEST_CASE("why has a reason for every pod, and for a gang's name", "[views]") {
     return Why(world, pod)["message"].get<std::string>();
   };
   CHECK(Why(world, "alien")["phase"] == "Unmanaged");
-  CHECK_THAT(message("alien"), Catch::Contains("scheduler volcano") && Catch::Contains("ignores"));
+  CHECK_THAT(message("alien"),
+             Catch::Contains("schedulerName is volcano") && Catch::Contains("ignores"));
   CHECK_THAT(message("plain"), Catch::Contains("asks for no device"));
   CHECK_THAT(message("ending"), Catch::Contains("being deleted"));
   CHECK(Why(world, "coming")["reason"] == "Arriving");
-  CHECK_THAT(message("coming"), Catch::Contains("kube-scheduler has not brought it"));
+  CHECK_THAT(message("coming"), Catch::Contains("kube-scheduler has not called Berth for it"));
   CHECK(Why(world, "held")["reason"] == "Arriving");
   CHECK_THAT(message("held"), Catch::Contains("example.com/other"));
 

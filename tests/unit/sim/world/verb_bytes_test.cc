@@ -59,7 +59,8 @@ TEST_CASE_METHOD(VerbTest, "a filter answer partitions its offer", "[unit][sim]"
              Contains("two reasons"));
   CHECK_THAT(spoilt([](auto& a) { a["NodeNames"].push_back("n9"); }), Contains("not offered"));
   CHECK_THAT(spoilt([](auto& a) { a["Error"] = "berth: trouble"; }), Contains("berth: trouble"));
-  CHECK_THAT(spoilt([](auto& a) { a["NodeNames"] = 3; }), Contains("not what the verb answers"));
+  CHECK_THAT(spoilt([](auto& a) { a["NodeNames"] = 3; }),
+             Contains("does not have the format of this verb"));
 }
 
 TEST_CASE_METHOD(VerbTest, "a request that Berth does not understand ends the run", "[unit][sim]") {
