@@ -50,8 +50,9 @@ void Engine::Recover(const Workload& workload, TimePoint now) {
   store_.SetStarted(workload, workload.SeenRunning());
   if (!workload.started) {
     // Released by the last process, and only we can wake it: plan it without being asked.
-    for (const PodInfo* pod : workload.members)
-      states_[*pod].asked |= ClaimOf(pod->object).has_value();
+    for (const PodInfo* pod : workload.members) {
+      states_[*pod].asked |= ClaimOf(pod->object).has_value() && !HasOurGate(*pod);
+    }
     return;
   }
   if (workload.in_tree) NoteInTreeStart(workload);

@@ -64,6 +64,16 @@ TEST_CASE("work that lacks nodes within its quota is ungated after a pause", "[u
   CHECK(w.NodeOf("y") == "m");
 }
 
+TEST_CASE("work that an earlier process nominated and did not ungate is shown",
+          "[unit][engine][bug]") {
+  Full w(6);
+  w.Add(Full::Mine("y").Claim("p1", "n", "a", 0));
+  w.Restart();
+  w.Pause();
+  w.Pause();
+  CHECK(w.Shows("y"));
+}
+
 TEST_CASE("what is shown counts against the quota", "[unit][engine]") {
   Full w(6);
   for (const char* name : {"y0", "y1", "y2"}) w.Add(Full::Mine(name));
