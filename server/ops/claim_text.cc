@@ -12,7 +12,9 @@
 #include "config/policy_warnings.h"
 #include "engine/victims.h"
 #include "policy/claims.h"
+#include "policy/quota.h"
 #include "policy/workload_mix.h"
+#include "server/ops/queue_numbers.h"
 
 namespace berth::server {
 namespace {
@@ -97,6 +99,67 @@ std::string Overcommitted(const cluster::Store& store, ResourceId id) {
                      name, Devices(total));
 }
 
+/// Whether a member must not preempt.
+bool NeverPreempts(const Workload& workload) {
+  return std::ranges::any_of(workload.members,
+                             [](const auto* pod) { return pod->object.preempt_never; });
+}
+
+bool TakesNothingBack(const cluster::Store& store, const Workload& workload) {
+  return NeverPreempts(workload) ||
+         store.queue(workload.queue).config.preemption.reclaim == config::Reclaim::kNever;
+}
+
+/// By which rules it evicts nobody, as sentences; empty: by none.
+std::string RulesOf(const cluster::Store& store, const Workload& workload) {
+  if (NeverPreempts(workload)) {
+    return " Its PriorityClass takes no room of running work (preemptionPolicy: Never).";
+  }
+  const config::Preemption& preemption = store.queue(workload.queue).config.preemption;
+  std::string text;
+  if (preemption.reclaim == config::Reclaim::kNever) {
+    text += " Its queue takes nothing back (preemption.reclaim: never).";
+  }
+  const bool lower = store.HoldsBelow(workload.queue, workload.priority);
+  if (preemption.within == config::Within::kNever && lower) {
+    text += " Its queue evicts no work of its own (preemption.within: never).";
+  }
+  return text;
+}
+
+/// What other queues keep free for themselves, where that is why it waits, as a sentence; empty: it
+/// is not.
+std::string KeptByOthers(const engine::Engine& engine, const Workload& workload, ResourceId id) {
+  const cluster::Store& store = engine.store();
+  const auto loans = policy::QuotaView(store).Loans(workload.queue);
+  const bool short_of_loans = std::ranges::any_of(loans, [&](const auto& loan) {
+    return loan.id == id && !loan.is_room && loan.left < WantedBy(store, workload).second;
+  });
+  if (!short_of_loans) return {};
+  const std::vector<QueueId>& path = store.queue(workload.queue).path;
+  QueueAmounts kept;
+  for (const QueueId keeper : store.keepers()) {
+    const cluster::QueueInfo& info = store.queue(keeper);
+    const std::int64_t own = info.idle[id] - info.idle_below[id];
+    if (own > 0 && std::ranges::find(path, keeper) == path.end()) kept.emplace_back(own, keeper);
+  }
+  if (kept.empty()) return {};
+  return fmt::format(" Kept free for queues that do not lend it (lendingLimit): {}.",
+                     Listed(store, std::move(kept), " "));
+}
+
+/// The fair shares of this moment, if that takes little time. No decision has needed them yet.
+std::optional<policy::FairShareTable> SharesOfFew(const engine::Engine& engine) {
+  constexpr std::size_t kFew = 1'000;
+  const cluster::Store& store = engine.store();
+  if (store.workloads().size() > kFew || store.queues().size() > kFew) return std::nullopt;
+  policy::QueueDemands demands;
+  for (const auto& [key, workload] : store.workloads()) {
+    demands.Add(store, workload, !IsNeverPlaced(engine, workload));
+  }
+  return policy::FairShareTable(store, demands.TreeOf(store));
+}
+
 }  // namespace
 
 std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
@@ -104,18 +167,17 @@ std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
   if (!store.policy().borrowing || !MayBeHelped(engine, workload)) return {};
   const auto [id, wanted] = WantedBy(store, workload);
   if (wanted == 0) return {};
-  const config::Preemption& preemption = store.queue(workload.queue).config.preemption;
-  const bool takes_nothing = preemption.reclaim == config::Reclaim::kNever;
-  const std::string_view never =
-      takes_nothing ? " Its queue takes nothing back (preemption.reclaim: never)." : "";
+  const std::string rules =
+      RulesOf(store, workload) + KeptByOthers(engine, workload, id) + Overcommitted(store, id);
   const policy::FairShareTable* last = engine.last_fair_shares();
-  if (last == nullptr) {  // no decision has needed them
+  const std::optional<policy::FairShareTable> computed =
+      last == nullptr ? SharesOfFew(engine) : std::nullopt;
+  if (last == nullptr && !computed) {
     const cluster::QueueInfo& queue = store.queue(workload.queue);
-    return fmt::format("Its queue uses {} {}, and has a quota of {}.{}{}", Devices(queue.used[id]),
-                       store.resources().Name(id), Devices(queue.quota[id]), never,
-                       Overcommitted(store, id));
+    return fmt::format("Its queue uses {} {}, and has a quota of {}.{}", Devices(queue.used[id]),
+                       store.resources().Name(id), Devices(queue.quota[id]), rules);
   }
-  const policy::FairShareTable& shares = *last;
+  const policy::FairShareTable& shares = last == nullptr ? *computed : *last;
   const policy::QuotaView now(store);
   const policy::Exchange exchange(shares, now, now, workload.queue);
   const policy::Claimant claimant = shares.PathOf(store, workload.queue).front();
@@ -127,20 +189,23 @@ std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
   QueueAmounts borrowers = Borrowers(store, exchange, workload.queue);
   if (borrowers.empty()) {
     return text + " No other queue uses more than it is entitled to." +
-           Holders(store, id, workload.queue) + Overcommitted(store, id);
+           Holders(store, id, workload.queue) + rules;
   }
   text += fmt::format(" Queues that use more than they are entitled to: {}.",
                       Listed(store, std::move(borrowers), " by "));
-  if (takes_nothing) return text + std::string(never) + Overcommitted(store, id);
+  if (TakesNothingBack(store, workload)) return text + rules;
   if (!exchange.MayClaim({{id, wanted}})) {
-    return text + fmt::format(
-                      " With the {} that this workload asks for, its queue would exceed both, so "
-                      "it takes nothing back for it.",
-                      Devices(wanted));
+    return text +
+           fmt::format(
+               " With the {} that this workload asks for, its queue would exceed both, so "
+               "it takes nothing back for it.",
+               Devices(wanted)) +
+           rules;
   }
   return text +
          " No set of jobs that they could lose now was found to make room for it. (With more than "
-         "8 such jobs, not all sets are tried.)";
+         "8 such jobs, not all sets are tried.)" +
+         rules;
 }
 
 std::string SparedText(const engine::Engine& engine, const Workload& workload,

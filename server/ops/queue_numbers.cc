@@ -46,10 +46,12 @@ std::vector<PartNumbers> PartsOf(const cluster::Store& store, const cluster::Que
 }
 
 void QueueReader::Visit(const engine::Engine& engine, const cluster::Workload& workload) {
-  // Decisions look at the nodes; a page takes it from what the workload was told last.
+  demands_.Add(engine.store(), workload, !IsNeverPlaced(engine, workload));
+}
+
+bool IsNeverPlaced(const engine::Engine& engine, const cluster::Workload& workload) {
   const cluster::Verdict& verdict = engine.StateOf(workload).verdict;
-  const bool never = verdict.never || verdict.reason == cluster::ReasonId::kExceedsLimit;
-  demands_.Add(engine.store(), workload, !never);
+  return verdict.never || verdict.reason == cluster::ReasonId::kExceedsLimit;
 }
 
 QueueTree QueueReader::Read(const InParts& read,

@@ -39,6 +39,10 @@ struct QueueTree {
   std::vector<std::string> kinds{};
 };
 
+/// Whether no node could ever hold the workload, or no limit. Decisions look at the nodes; a page
+/// takes it from what the workload was told last.
+bool IsNeverPlaced(const engine::Engine& engine, const cluster::Workload& workload);
+
 /// Reads the demand of queues from their workloads, as it is visited in parts, and then computes:
 /// 1,000 queues with 50,000 jobs take up to 50 ms, without the host's lock.
 class QueueReader {

@@ -158,9 +158,38 @@ TEST_CASE("why says that the quotas promise more than the nodes have", "[views]"
         (takes
              ? "Its queue uses 0 nvidia.com/gpu, has a quota of 4 and a fair share of 1. No other "
                "queue uses more than it is entitled to. In use elsewhere: queue a 8."
-             : "Its queue uses 0 nvidia.com/gpu, and has a quota of 4. Its queue takes nothing "
-               "back (preemption.reclaim: never).") +
+             : "Its queue uses 0 nvidia.com/gpu, has a quota of 4 and a fair share of 1. No other "
+               "queue uses more than it is entitled to. In use elsewhere: queue a 8. Its queue "
+               "takes nothing back (preemption.reclaim: never).") +
             std::string(" All quotas together promise 12 of nvidia.com/gpu; the nodes have 8."));
+}
+
+// 16 GPUs: a runs 10, c keeps 6 of its 8 for itself; b is entitled to 5 of what a has.
+TEST_CASE("why names what others keep, and rules by which nothing is taken", "[views]") {
+  auto keeper = MakeQueue("c", {"c"}, -1, 8);
+  keeper.lending_limit[testing::kGpu] = 2'000;
+  auto strict = MakeQueue("b", {"b"});
+  strict.preemption.within = config::Within::kNever;
+  auto policy = MakePolicy({MakeQueue("a", {"a"}), strict, keeper});
+  policy.borrowing = true;
+  World world(policy);
+  world.Add(MakeNode("n1").Gpu(8));
+  world.Add(MakeNode("n2").Gpu(8));
+  for (int i = 0; i < 9; ++i) {
+    world.Add(MakePod("a" + std::to_string(i)).Ns("a").Gpu(1).On(i < 8 ? "n1" : "n2"));
+  }
+  world.Add(MakePod("b0").Ns("b").Gpu(1).On("n2"));
+  kube::Pod never = MakePod("w").Ns("b").Gpu(1).Priority(5).Gated();
+  SECTION("its PriorityClass") { never.preempt_never = true; }
+  SECTION("its queue") {}
+  const bool by_class = never.preempt_never;
+  world.Add(never);
+  world.Start();
+  const Json json = Json::parse(WhyJson(world.engine(), "b", "w", world.now()));
+  const auto message = json["message"].get<std::string>();
+  CHECK(message.find("queue c 6.") != message.npos);
+  CHECK((message.find("(preemptionPolicy: Never).") != message.npos) == by_class);
+  CHECK((message.find("(preemption.within: never).") != message.npos) == !by_class);
 }
 
 // From 0 s ann's pod holds 2 GPUs in lab, below org; at 90 s bob's comes with 1.
