@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <expected>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,11 +12,10 @@
 #include "config/policy_configuration.h"
 #include "server/cli/exit_codes.h"
 #include "sim/experiments/csv.h"
-#include "sim/faults/seeds.h"
+#include "sim/rows.h"
+#include "sim/seeds.h"
 
 namespace berth::sim {
-
-enum class Format : std::uint8_t { kTable, kJson, kCsv };
 
 struct CommonOptions {
   std::string traces;  ///< Folder.
@@ -35,7 +33,7 @@ std::expected<std::vector<std::string>, std::string> ParseNames(
 bool Contains(const std::vector<std::string>& names, const std::string& name);
 
 /// Prints on stderr what is wrong with a file. Returns the exit code.
-int Fail(const TraceError& error);
+int Fail(const InputError& error);
 
 /// The policy in `file`, or the built-in one if `file` is empty. An error is printed on stderr, and
 /// the exit code is returned.
@@ -79,13 +77,5 @@ CLI::Validator IsPodList();
 
 /// The folder itself, or its sub-folder `name` where that exists.
 std::string TraceFolder(const std::string& folder, const std::string& name);
-
-/// Rows of one experiment, all with the same keys: as a JSON array, or as CSV with a header.
-/// Numbers keep their shortest form; an absent value (null) is an empty field.
-std::string RenderJson(const std::vector<nlohmann::ordered_json>& rows);
-std::string RenderCsv(const std::vector<nlohmann::ordered_json>& rows);
-
-/// Prints the rows if `format` is machine-readable. False: it is kTable, and nothing was printed.
-bool PrintRows(Format format, const std::vector<nlohmann::ordered_json>& rows);
 
 }  // namespace berth::sim

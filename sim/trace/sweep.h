@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/options.h"
+#include "sim/rows.h"
 #include "sim/trace/trace_run.h"
 
 namespace berth::sim {

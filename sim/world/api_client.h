@@ -1,6 +1,6 @@
 // Berth's calls to the API server in virtual time. It corresponds to kube::Writer, which makes them
 // with threads. As there, kube/requests.h defines what is sent and what answers mean, and
-// kube/attempts.h when to try again. Failures on the way come from Weather (sim/faults/faults.h).
+// kube/attempts.h when to try again. Failures on the way come from faults.h.
 #pragma once
 
 #include <functional>

@@ -20,8 +20,8 @@
 #include "kube/decode.h"
 #include "kube/objects.h"
 #include "kube/requests.h"
+#include "sim/world/event_log.h"
 #include "sim/world/timeline.h"
-#include "sim/world/trace.h"
 
 namespace berth::sim {
 
@@ -71,7 +71,7 @@ class SchedulerWrites {
 
 class ApiServer final : public SchedulerWrites {
  public:
-  ApiServer(const Timeline& timeline, Trace& trace) : timeline_(timeline), trace_(trace) {}
+  ApiServer(const Timeline& timeline, EventLog& log) : timeline_(timeline), log_(log) {}
 
   // --- Pods. Every write takes a UID precondition where `uid` is not empty: 409 for another pod of
   // that name (a patch gets 422, see kube::IsOtherUid), 404 for none.
@@ -180,7 +180,7 @@ class ApiServer final : public SchedulerWrites {
   void Erase(const kube::Pod& pod);
 
   const Timeline& timeline_;
-  Trace& trace_;
+  EventLog& log_;
   std::uint64_t version_ = 0;
   std::uint64_t pods_created_ = 0;
   std::map<std::string, std::shared_ptr<const kube::Pod>> pods_;  ///< By ns/name.

@@ -18,6 +18,9 @@ using engine::TimePoint;        ///< Milliseconds since the Unix epoch.
 using Duration = std::int64_t;  ///< Milliseconds.
 using Event = std::function<void()>;
 
+/// When simulated days begin.
+inline constexpr TimePoint kEpoch = 1'800'000'000'000;
+
 class Timeline {
  public:
   explicit Timeline(TimePoint start) : now_(start) {}

@@ -1,0 +1,257 @@
+// Checker, part: I9 between queues, by plain counting of one resource.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "policy/claims.h"
+#include "sim/checker/checker.h"
+
+namespace berth::sim {
+namespace {
+
+using cluster::PodInfo;
+using cluster::QueueId;
+
+bool HasQueuesBelow(const cluster::Store& store, QueueId queue) {
+  return std::ranges::any_of(store.queues(), [&](QueueId other) {
+    const auto& path = store.queue(other).path;
+    return path.size() > 1 && path[1] == queue;
+  });
+}
+
+std::vector<QueueId> Without(const std::vector<QueueId>& path, const std::vector<QueueId>& other) {
+  std::vector<QueueId> rest;
+  std::ranges::copy_if(path, std::back_inserter(rest), [&](QueueId queue) {
+    return std::ranges::find(other, queue) == other.end();
+  });
+  return rest;
+}
+
+/// Whether the plan, just made, exchanges work of one queue only.
+bool ExchangesOwn(const engine::Plan* plan) {
+  return plan != nullptr && plan->evictions.stage == engine::Evicting::kDryRun &&
+         plan->reclaimed.empty();
+}
+
+/// Whether a plan was made after another one of the same process: their ids end in a running
+/// number.
+bool IsLater(const std::string& plan, const std::string& than) {
+  const std::size_t at = plan.rfind('-');
+  const bool same =
+      at != std::string::npos && at == than.rfind('-') && plan.compare(0, at, than, 0, at) == 0;
+  return same && std::pair(plan.size(), plan) > std::pair(than.size(), than);
+}
+
+/// The pods that plans are about to evict which were made after that of the claimant, or may have
+/// been.
+std::set<std::string> LaterVictims(const engine::Engine& engine,
+                                   const cluster::Workload& claimant) {
+  std::set<std::string> uids;
+  for (const auto& [key, workload] : engine.store().workloads()) {
+    if (workload.members.empty()) continue;
+    const engine::Plan* plan = engine.PlanOf(*workload.members.front());
+    const bool later = ExchangesOwn(plan) ||
+                       (plan != nullptr && plan->evictions.stage == engine::Evicting::kDryRun &&
+                        IsLater(workload.plan, claimant.plan));
+    if (later) uids.insert(plan->victims.begin(), plan->victims.end());
+  }
+  return uids;
+}
+
+/// What the pods that stay hold of the first device of the policy, in the queue and below it: after
+/// all that was decided, and before what was decided later in the same pass: the plans after that
+/// of the claimant, and those exchanges inside single queues that may have come later.
+struct Used {
+  std::int64_t after = 0;
+  std::int64_t before = 0;
+};
+/// By the flavor of the nodes.
+using UsedByFlavor = std::map<cluster::FlavorId, Used>;
+
+UsedByFlavor UsedBy(const engine::Engine& engine, QueueId queue,
+                    const cluster::Workload& claimant) {
+  const cluster::Store& store = engine.store();
+  const std::set<std::string> later = LaterVictims(engine, claimant);
+  UsedByFlavor flavors;
+  for (const auto& [uid, pod] : store.pods()) {
+    if (pod.charged_queue == cluster::kNoQueue || pod.terminating()) continue;
+    const auto& path = store.queue(pod.charged_queue).path;
+    if (std::ranges::find(path, queue) == path.end()) continue;
+    for (const auto& [id, amount] : pod.charged) {
+      if (id != store.device_ids().front()) continue;
+      const bool stays = !engine.IsVictim(pod);
+      const bool comes =
+          pod.charge == cluster::Charge::kPlanned && pod.workload != nullptr &&
+          (ExchangesOwn(engine.PlanOf(pod)) || IsLater(pod.workload->plan, claimant.plan));
+      Used& used = flavors[store.node(pod.node).flavor];
+      used.after += stays ? amount : 0;
+      used.before += (stays && !comes) || later.contains(uid) ? amount : 0;
+    }
+  }
+  return flavors;
+}
+
+/// What the queue is promised of the first device on nodes of one flavor.
+std::int64_t PromisedOn(const cluster::Store& store, QueueId queue, cluster::FlavorId flavor) {
+  if (flavor == cluster::kNoFlavor) return 0;
+  const std::string& name = store.policy().flavors[static_cast<std::size_t>(flavor)].name;
+  const std::string gpu(store.resources().Name(store.device_ids().front()));
+  std::int64_t promised = 0;
+  for (const config::FlavorQuota& amounts : store.queue(queue).config.quotas) {
+    const auto quota = amounts.quota.find(gpu);
+    if (amounts.flavor == name && quota != amounts.quota.end()) promised += quota->second;
+  }
+  return promised;
+}
+
+/// The same on nodes of all flavors.
+std::int64_t PromisedByFlavor(const cluster::Store& store, QueueId queue) {
+  std::int64_t promised = 0;
+  for (std::size_t i = 0; i < store.policy().flavors.size(); ++i) {
+    promised += PromisedOn(store, queue, static_cast<cluster::FlavorId>(i));
+  }
+  return promised;
+}
+
+Used InAll(const UsedByFlavor& flavors) {
+  Used sum;
+  for (const auto& [flavor, used] : flavors) {
+    sum.after += used.after;
+    sum.before += used.before;
+  }
+  return sum;
+}
+
+/// What the queue has in use beyond what it is promised on nodes of single flavors.
+Used Beyond(const cluster::Store& store, QueueId queue, const UsedByFlavor& flavors) {
+  Used beyond;
+  for (const auto& [flavor, used] : flavors) {
+    const std::int64_t promised = PromisedOn(store, queue, flavor);
+    beyond.after += std::max<std::int64_t>(0, used.after - promised);
+    beyond.before += std::max<std::int64_t>(0, used.before - promised);
+  }
+  return beyond;
+}
+
+/// Whether all that the plan takes is promised to the queue on nodes of just these flavors.
+bool IsPromisedWhereItIs(const cluster::Store& store, const engine::Plan& plan, QueueId queue,
+                         const UsedByFlavor& flavors) {
+  return std::ranges::all_of(plan.assignments, [&](const engine::Assignment& place) {
+    const cluster::FlavorId flavor = store.node(place.node).flavor;
+    const std::int64_t promised = PromisedOn(store, queue, flavor);
+    const auto used = flavors.find(flavor);
+    return promised > 0 && used != flavors.end() &&
+           std::min(used->second.after, used->second.before) <= promised;
+  });
+}
+
+/// Whether it is known before it is placed: no pod gets a whole node, and which members of a gang
+/// are its minimum does not matter.
+bool HasPlainDemand(const cluster::Workload& workload) {
+  const auto& demand = workload.members.front()->shape->demand;
+  return std::ranges::none_of(workload.members, [&](const PodInfo* pod) {
+    return pod->shape->whole_node || pod->shape->demand != demand;
+  });
+}
+
+/// Whether it is known before it is placed what its user's jobs ask for: no other one waits that
+/// its start keeps from starting.
+bool HasOnlyJobOfUser(const cluster::Store& store, const cluster::Workload& workload) {
+  if (store.queue(workload.queue).config.max_jobs_per_user == 0) return true;
+  return std::ranges::none_of(store.workloads(), [&](const auto& entry) {
+    const cluster::Workload& other = entry.second;
+    return &other != &workload && other.queue == workload.queue && other.user == workload.user &&
+           !other.AllBound();
+  });
+}
+
+policy::FairShareTable SharesOf(const engine::Engine& engine) {
+  policy::FitCache fit(engine.store());
+  const auto demands = policy::QueueDemands::Of(engine.store(), fit);
+  return {engine.store(), demands.TreeOf(engine.store())};
+}
+
+}  // namespace
+
+/// I9: whoever takes room back stays within its quota or its fair share, and who loses it keeps its
+/// quota and its fair share; but for one job that reaches from above them to below them, which is
+/// taken within a quota only. A running gang that lacks members makes room for all of them. Queues
+/// whose parents have work of their own are left to the tests of policy/claims.h; so are
+/// beneficiaries whose demand, and with it the shares, is another one once they are placed.
+void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& workload) {
+  const engine::Plan* plan =
+      workload.members.empty() ? nullptr : engine.PlanOf(*workload.members.front());
+  if (plan == nullptr || plan->evictions.stage != engine::Evicting::kDryRun) return;
+  if (plan->joins && std::ssize(plan->assignments) < workload.Missing()) {
+    Broken(fmt::format("I9: {} makes room for {} of the {} members that it lacks", workload.key,
+                       plan->assignments.size(), workload.Missing()));
+  }
+  const cluster::Store& store = engine.store();
+  const cluster::ResourceId gpu = store.device_ids().front();
+  if (plan->reclaimed.empty()) return;
+  if (!HasPlainDemand(workload) || !HasOnlyJobOfUser(store, workload)) return;
+  if (store.queue(workload.queue).config.preemption.reclaim == config::Reclaim::kNever) {
+    Broken(fmt::format("I9: {} takes back, and its queue never does", workload.key));
+  }
+  const policy::FairShareTable shares = SharesOf(engine);
+  const auto quota = [&](QueueId queue) { return store.queue(queue).quota[gpu]; };
+  const auto share = [&](QueueId queue) { return shares.Share(store, {.queue = queue}, gpu); };
+  const auto has_quota = [&](QueueId queue) { return store.queue(queue).quota[gpu] > 0; };
+  for (const std::string& uid : plan->reclaimed) {
+    const PodInfo* victim = store.FindPod(uid);
+    if (victim == nullptr || victim->charged_queue == cluster::kNoQueue) continue;
+    const QueueId loser = victim->charged_queue;
+    if (HasQueuesBelow(store, loser) || HasQueuesBelow(store, workload.queue)) continue;
+    const auto ours = Without(store.queue(workload.queue).path, store.queue(loser).path);
+    const auto theirs = Without(store.queue(loser).path, store.queue(workload.queue).path);
+    const auto within_share = [&](QueueId queue) {
+      const Used used = InAll(UsedBy(engine, queue, workload));
+      return std::min(used.after, used.before) <= share(queue);
+    };
+    const auto within_quota = [&](QueueId queue) {
+      // It promises nothing and forbids nothing.
+      if (!has_quota(queue)) return within_share(queue);
+      const UsedByFlavor flavors = UsedBy(engine, queue, workload);
+      const Used used = Beyond(store, queue, flavors);
+      return std::min(used.after, used.before) <= quota(queue) - PromisedByFlavor(store, queue) ||
+             IsPromisedWhereItIs(store, *plan, queue, flavors);
+    };
+    const bool by_quota =
+        std::ranges::any_of(ours, has_quota) && std::ranges::all_of(ours, within_quota);
+    if (!by_quota && !std::ranges::all_of(ours, within_share)) {
+      Broken(
+          fmt::format("I9: {} takes {} without a claim", workload.key, victim->object.meta.name));
+    }
+    UsedByFlavor job;  // what the victim's job held; surplus goes pod by pod
+    for (const PodInfo* pod : victim->workload->members) {
+      if (plan->surplus.contains(uid) && pod != victim) continue;
+      for (const auto& [id, amount] : pod->charged) {
+        if (id == gpu) job[store.node(pod->node).flavor].after += amount;
+      }
+    }
+    for (const QueueId queue : theirs) {
+      const UsedByFlavor flavors = UsedBy(engine, queue, workload);
+      // For a claim by quota what is promised on nodes of single flavors counts on these alone.
+      const Used used = by_quota ? Beyond(store, queue, flavors) : InAll(flavors);
+      const std::int64_t left = std::max(used.after, used.before);
+      const std::int64_t floor =
+          std::max(quota(queue), share(queue)) - (by_quota ? PromisedByFlavor(store, queue) : 0);
+      UsedByFlavor with_job = flavors;
+      for (const auto& [flavor, used_by_job] : job) {
+        with_job[flavor].after += used_by_job.after;
+        with_job[flavor].before += used_by_job.after;
+      }
+      const Used with = Beyond(store, queue, with_job);
+      if (left >= floor || (by_quota && std::max(with.after, with.before) > floor)) continue;
+      Broken(fmt::format(
+          "I9: {} takes {}, and queue {} has {} left of {} milli-GPU (quota {}, fair share {})",
+          workload.key, victim->object.meta.name, store.queue(queue).config.name, left, floor,
+          quota(queue), share(queue)));
+    }
+  }
+}
+
+}  // namespace berth::sim
