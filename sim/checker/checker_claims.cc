@@ -174,6 +174,98 @@ policy::FairShareTable SharesOf(const engine::Engine& engine) {
   return {engine.store(), demands.TreeOf(engine.store())};
 }
 
+/// What a plan takes back from other queues for one workload, and what that may be.
+class ReclaimCheck {
+ public:
+  /// The references must outlive it.
+  ReclaimCheck(const engine::Engine& engine, const cluster::Workload& claimant,
+               const engine::Plan& plan)
+      : engine_(engine),
+        store_(engine.store()),
+        claimant_(claimant),
+        plan_(plan),
+        gpu_(store_.device_ids().front()),
+        shares_(SharesOf(engine)) {}
+
+  /// What is wrong with taking this pod; empty: nothing.
+  std::string FaultOf(const PodInfo& victim) const {
+    const auto& path = store_.queue(claimant_.queue).path;
+    const auto& losing = store_.queue(victim.charged_queue).path;
+    const auto ours = Without(path, losing);
+    const bool by_quota =
+        std::ranges::any_of(ours, [this](QueueId queue) { return Quota(queue) > 0; }) &&
+        std::ranges::all_of(ours, [this](QueueId queue) { return IsWithinQuota(queue); });
+    if (!by_quota &&
+        !std::ranges::all_of(ours, [this](QueueId queue) { return IsWithinShare(queue); })) {
+      return fmt::format("I9: {} takes {} without a claim", claimant_.key, victim.object.meta.name);
+    }
+    const UsedByFlavor job = JobOf(victim);
+    for (const QueueId queue : Without(losing, path)) {
+      if (auto fault = FaultOfLoss(victim, queue, job, by_quota); !fault.empty()) return fault;
+    }
+    return {};
+  }
+
+ private:
+  std::int64_t Quota(QueueId queue) const { return store_.queue(queue).quota[gpu_]; }
+  std::int64_t Share(QueueId queue) const { return shares_.Share(store_, {.queue = queue}, gpu_); }
+
+  bool IsWithinShare(QueueId queue) const {
+    const Used used = InAll(UsedBy(engine_, queue, claimant_));
+    return std::min(used.after, used.before) <= Share(queue);
+  }
+
+  bool IsWithinQuota(QueueId queue) const {
+    // A queue without a quota promises nothing and forbids nothing.
+    if (Quota(queue) <= 0) return IsWithinShare(queue);
+    const UsedByFlavor flavors = UsedBy(engine_, queue, claimant_);
+    const Used used = Beyond(store_, queue, flavors);
+    return std::min(used.after, used.before) <= Quota(queue) - PromisedByFlavor(store_, queue) ||
+           IsPromisedWhereItIs(store_, plan_, queue, flavors);
+  }
+
+  /// What the victim's job held; surplus goes pod by pod.
+  UsedByFlavor JobOf(const PodInfo& victim) const {
+    UsedByFlavor job;
+    for (const PodInfo* pod : victim.workload->members) {
+      if (plan_.surplus.contains(victim.object.meta.uid) && pod != &victim) continue;
+      for (const auto& [id, amount] : pod->charged) {
+        if (id == gpu_) job[store_.node(pod->node).flavor].after += amount;
+      }
+    }
+    return job;
+  }
+
+  /// The queue keeps its quota and its fair share, or without this job it would still have more.
+  std::string FaultOfLoss(const PodInfo& victim, QueueId queue, const UsedByFlavor& job,
+                          bool by_quota) const {
+    const UsedByFlavor flavors = UsedBy(engine_, queue, claimant_);
+    // For a claim by quota what is promised on nodes of single flavors counts on these alone.
+    const Used used = by_quota ? Beyond(store_, queue, flavors) : InAll(flavors);
+    const std::int64_t left = std::max(used.after, used.before);
+    const std::int64_t floor =
+        std::max(Quota(queue), Share(queue)) - (by_quota ? PromisedByFlavor(store_, queue) : 0);
+    UsedByFlavor with_job = flavors;
+    for (const auto& [flavor, used_by_job] : job) {
+      with_job[flavor].after += used_by_job.after;
+      with_job[flavor].before += used_by_job.after;
+    }
+    const Used with = Beyond(store_, queue, with_job);
+    if (left >= floor || (by_quota && std::max(with.after, with.before) > floor)) return {};
+    return fmt::format(
+        "I9: {} takes {}, and queue {} has {} left of {} milli-GPU (quota {}, fair share {})",
+        claimant_.key, victim.object.meta.name, store_.queue(queue).config.name, left, floor,
+        Quota(queue), Share(queue));
+  }
+
+  const engine::Engine& engine_;
+  const cluster::Store& store_;
+  const cluster::Workload& claimant_;
+  const engine::Plan& plan_;
+  const cluster::ResourceId gpu_;
+  const policy::FairShareTable shares_;
+};
+
 }  // namespace
 
 /// I9: whoever takes room back stays within its quota or its fair share, and who loses it keeps its
@@ -190,67 +282,19 @@ void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& 
                        plan->assignments.size(), workload.Missing()));
   }
   const cluster::Store& store = engine.store();
-  const cluster::ResourceId gpu = store.device_ids().front();
   if (plan->reclaimed.empty()) return;
   if (!HasPlainDemand(workload) || !HasOnlyJobOfUser(store, workload)) return;
   if (store.queue(workload.queue).config.preemption.reclaim == config::Reclaim::kNever) {
     Broken(fmt::format("I9: {} takes back, and its queue never does", workload.key));
   }
-  const policy::FairShareTable shares = SharesOf(engine);
-  const auto quota = [&](QueueId queue) { return store.queue(queue).quota[gpu]; };
-  const auto share = [&](QueueId queue) { return shares.Share(store, {.queue = queue}, gpu); };
-  const auto has_quota = [&](QueueId queue) { return store.queue(queue).quota[gpu] > 0; };
+  const ReclaimCheck check(engine, workload, *plan);
   for (const std::string& uid : plan->reclaimed) {
     const PodInfo* victim = store.FindPod(uid);
     if (victim == nullptr || victim->charged_queue == cluster::kNoQueue) continue;
-    const QueueId loser = victim->charged_queue;
-    if (HasQueuesBelow(store, loser) || HasQueuesBelow(store, workload.queue)) continue;
-    const auto ours = Without(store.queue(workload.queue).path, store.queue(loser).path);
-    const auto theirs = Without(store.queue(loser).path, store.queue(workload.queue).path);
-    const auto within_share = [&](QueueId queue) {
-      const Used used = InAll(UsedBy(engine, queue, workload));
-      return std::min(used.after, used.before) <= share(queue);
-    };
-    const auto within_quota = [&](QueueId queue) {
-      // It promises nothing and forbids nothing.
-      if (!has_quota(queue)) return within_share(queue);
-      const UsedByFlavor flavors = UsedBy(engine, queue, workload);
-      const Used used = Beyond(store, queue, flavors);
-      return std::min(used.after, used.before) <= quota(queue) - PromisedByFlavor(store, queue) ||
-             IsPromisedWhereItIs(store, *plan, queue, flavors);
-    };
-    const bool by_quota =
-        std::ranges::any_of(ours, has_quota) && std::ranges::all_of(ours, within_quota);
-    if (!by_quota && !std::ranges::all_of(ours, within_share)) {
-      Broken(
-          fmt::format("I9: {} takes {} without a claim", workload.key, victim->object.meta.name));
+    if (HasQueuesBelow(store, victim->charged_queue) || HasQueuesBelow(store, workload.queue)) {
+      continue;
     }
-    UsedByFlavor job;  // what the victim's job held; surplus goes pod by pod
-    for (const PodInfo* pod : victim->workload->members) {
-      if (plan->surplus.contains(uid) && pod != victim) continue;
-      for (const auto& [id, amount] : pod->charged) {
-        if (id == gpu) job[store.node(pod->node).flavor].after += amount;
-      }
-    }
-    for (const QueueId queue : theirs) {
-      const UsedByFlavor flavors = UsedBy(engine, queue, workload);
-      // For a claim by quota what is promised on nodes of single flavors counts on these alone.
-      const Used used = by_quota ? Beyond(store, queue, flavors) : InAll(flavors);
-      const std::int64_t left = std::max(used.after, used.before);
-      const std::int64_t floor =
-          std::max(quota(queue), share(queue)) - (by_quota ? PromisedByFlavor(store, queue) : 0);
-      UsedByFlavor with_job = flavors;
-      for (const auto& [flavor, used_by_job] : job) {
-        with_job[flavor].after += used_by_job.after;
-        with_job[flavor].before += used_by_job.after;
-      }
-      const Used with = Beyond(store, queue, with_job);
-      if (left >= floor || (by_quota && std::max(with.after, with.before) > floor)) continue;
-      Broken(fmt::format(
-          "I9: {} takes {}, and queue {} has {} left of {} milli-GPU (quota {}, fair share {})",
-          workload.key, victim->object.meta.name, store.queue(queue).config.name, left, floor,
-          quota(queue), share(queue)));
-    }
+    if (std::string fault = check.FaultOf(*victim); !fault.empty()) Broken(std::move(fault));
   }
 }
 
