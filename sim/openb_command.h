@@ -6,6 +6,7 @@
 
 namespace berth::sim {
 
+/// Adds the command. If it was given, `run` is set; it returns the exit code.
 void AddOpenbCommand(CLI::App& simulate, std::function<int()>& run);
 
 }  // namespace berth::sim

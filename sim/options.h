@@ -17,6 +17,7 @@
 
 namespace berth::sim {
 
+/// What AddCommonOptions reads.
 struct CommonOptions {
   std::string traces;  ///< Folder.
   std::vector<std::uint64_t> seeds{42, 43, 44, 45, 46, 47, 48, 49, 50, 51};
@@ -30,6 +31,7 @@ struct CommonOptions {
 std::expected<std::vector<std::string>, std::string> ParseNames(
     std::string_view text, const std::vector<std::string_view>& allowed);
 
+/// Whether the name is one of them.
 bool Contains(const std::vector<std::string>& names, const std::string& name);
 
 /// Prints on stderr what is wrong with a file. Returns the exit code.

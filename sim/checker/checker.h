@@ -23,6 +23,7 @@ std::string GangKey(const kube::Pod& pod);
 /// That of the gang, or of the pod by itself.
 std::string WorkloadKey(const kube::Pod& pod);
 
+/// Watches one simulated cluster, and keeps the first violation of an invariant.
 class Checker {
  public:
   /// `env` must outlive it.

@@ -11,6 +11,7 @@
 
 namespace berth::sim {
 
+/// Starts and kills the processes, and runs the events of their world.
 class Processes {
  public:
   /// Starts nothing yet. More than one of Berth's `replicas` elect a leader. `env` must outlive it.

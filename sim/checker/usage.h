@@ -20,6 +20,7 @@ std::string QueueByPolicy(const kube::Pod& pod, const config::PolicyConfiguratio
 /// The queue and those above it, by the policy alone.
 std::vector<std::string> PathOf(const std::string& queue,
                                 const config::PolicyConfiguration& policy);
+/// What the pods at the API server use, kept up to date by watching them.
 class Usage {
  public:
   /// Watches the pods of `env`, which must outlive it.

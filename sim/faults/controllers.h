@@ -15,6 +15,7 @@
 
 namespace berth::sim {
 
+/// Creates, runs and ends the pods of one day.
 class Controllers {
  public:
   /// The references must outlive it.

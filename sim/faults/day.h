@@ -82,6 +82,7 @@ std::vector<std::pair<kube::JobKind, kube::Job>> MakeJobs(const Job& job);
 /// The name of the Job of member `index`.
 std::string JobNameOf(const Job& job, int index);
 
+/// All that determines a run.
 struct Day {
   std::uint64_t seed = 0;
   Fidelity fidelity = Fidelity::kScheduler;

@@ -13,6 +13,7 @@
 
 namespace berth::sim {
 
+/// What a run found, and what happened in it.
 struct RunResult {
   std::string violation;  ///< Empty: none.
   TimePoint at = 0;       ///< When the run ended.
@@ -32,6 +33,7 @@ struct RunResult {
   std::vector<std::string> last_events;
 };
 
+/// Runs one day, once.
 class DayRun {
  public:
   /// `day` must outlive it. Keeps the last `log_lines` lines for the report of a failure.

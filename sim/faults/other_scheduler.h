@@ -7,6 +7,7 @@
 
 namespace berth::sim {
 
+/// Binds the pods that name kOtherScheduler.
 class OtherScheduler {
  public:
   /// `env` must outlive it.

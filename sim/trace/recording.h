@@ -23,6 +23,7 @@ struct RecordedJob {
   std::int64_t gpus() const;  ///< Sum over all its pods.
 };
 
+/// The jobs of a trace, ready to be replayed.
 struct Recording {
   std::vector<RecordedJob> jobs;  ///< By rising arrival.
   bool has_arrivals = true;       ///< False: the file has durations only, and arrivals are to be
@@ -41,10 +42,12 @@ kube::Node MakeOpenbNode(const OpenbNode& row);
 /// pod, or a gang of whole nodes and what is left.
 RecordedJob MakeJob(const TraceJob& job, std::size_t index, std::int64_t gpus_per_node);
 
+/// How many GPUs a cluster has.
 struct ClusterGpus {
   std::int64_t all = 0;
   std::int64_t per_node = 1;  ///< GPUs of the node that has most; at least 1.
 };
+/// Counts what the nodes report as allocatable.
 ClusterGpus CountGpus(const std::vector<kube::Node>& nodes);
 
 /// The same for the text of a file. Split off for ReadCluster.

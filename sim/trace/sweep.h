@@ -34,6 +34,7 @@ struct TraceWorkload {
   std::optional<config::PolicyConfiguration> shares{};  ///< In place of those of the sweep.
 };
 
+/// What is run, and under what.
 struct Sweep {
   std::string experiment = "trace";
   std::vector<double> loads{0};  ///< 0: as recorded.

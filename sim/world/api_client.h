@@ -18,11 +18,13 @@ namespace berth::sim {
 
 using kube::WriteOutcome;
 
+/// How a call ended, and the last answer to it.
 struct WriteResult {
   WriteOutcome outcome = WriteOutcome::kUnknown;
   Reply reply{};
 };
 
+/// The client of one process. Its calls take time, and fail as the active faults say.
 class ApiClient {
  public:
   using Done = std::function<void(const WriteResult&)>;

@@ -25,8 +25,10 @@
 
 namespace berth::sim {
 
+/// The kinds of objects that are watched; each has a journal of its own.
 enum class Kind : std::uint8_t { kNode, kPod, kPolicy, kBudget };
 inline constexpr int kKinds = 4;
+/// As it stands in messages, for example `pods`.
 std::string_view Name(Kind kind);
 
 /// One event of a watch: the current object, or its last state if it was deleted.
@@ -69,6 +71,7 @@ class SchedulerWrites {
   virtual Reply Patch(const engine::PodRef& ref, const std::function<bool(kube::Pod&)>& change) = 0;
 };
 
+/// Keeps the objects of one cluster, and the journals of their changes.
 class ApiServer final : public SchedulerWrites {
  public:
   ApiServer(const Timeline& timeline, EventLog& log) : timeline_(timeline), log_(log) {}

@@ -14,6 +14,7 @@
 
 namespace berth::sim {
 
+/// Time, the API server, the active faults and the random numbers of one world.
 struct Environment {
   Environment(std::uint64_t seed, TimePoint start, std::size_t log_lines,
               Fidelity level = Fidelity::kScheduler)

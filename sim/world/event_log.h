@@ -14,6 +14,7 @@
 
 namespace berth::sim {
 
+/// Takes one line for each event of a run.
 class EventLog {
  public:
   /// Not even the hash: for experiments, which read neither.

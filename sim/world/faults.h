@@ -11,6 +11,7 @@
 
 namespace berth::sim {
 
+/// What can go wrong. The names of the kinds in reports: Name().
 enum class FaultKind : std::uint8_t {
   // Berth's requests to the API server; each is hit at random while the fault lasts.
   kApiThrottled,    ///< 429, without effect.

@@ -6,6 +6,7 @@
 
 namespace berth::sim {
 
+/// Made when its process starts.
 class ProcessClock {
  public:
   /// `env` must outlive it.
