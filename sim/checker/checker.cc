@@ -83,7 +83,7 @@ void Checker::OnBound(const kube::Pod& pod) {
     return;  // queues and gangs are not checked
   }
   NoteUse(pod);
-  CheckTorn();
+  CheckPartlyEvicted();
   CheckQueues(pod);
   CheckBarrier(pod);
 }
@@ -415,7 +415,7 @@ void Checker::WhenQuiet(const HostDriver& host) {
     }
   }
   CheckLedger(store);
-  CheckTorn();
+  CheckPartlyEvicted();
   CheckBeneficiaries();
   CheckShown(host.engine());
   for (const kube::JobKind kind : {kube::JobKind::kJob, kube::JobKind::kJobSet}) {

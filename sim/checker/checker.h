@@ -81,7 +81,7 @@ class Checker {
  private:
   /// The longest that Berth or kube-scheduler may act on outdated information: a slow or broken
   /// watch, a Binding under way, a parked bind call.
-  static constexpr Duration kOldNews = 75'000;
+  static constexpr Duration kOutdatedFor = 75'000;
 
   /// The ledger is compared with a fresh store once per this many changes, and when all is quiet,
   /// because a fresh store costs more than the rest of a day. A short-lived difference may be
@@ -128,8 +128,8 @@ class Checker {
   void CheckWarning(const kube::Pod& victim);
   void CheckDrained(const kube::Pod& victim);
   bool GoesWithItsJob(const kube::Pod& victim) const;
-  void NoteTorn(const kube::Pod& victim);
-  void CheckTorn();
+  void NotePartlyEvicted(const kube::Pod& victim);
+  void CheckPartlyEvicted();
   void CheckSurplus(const kube::Pod& victim);
   void CheckBeneficiaries();
   void NoteUse(const kube::Pod& bound);
@@ -209,11 +209,11 @@ class Checker {
   std::map<std::string, TimePoint> lost_;  ///< By gang: when one was last deleted, not evicted.
   /// By the key of a gang that loses members to an eviction: UIDs of those that ran then and are
   /// not about to end.
-  struct Torn {
+  struct PartlyEvicted {
     TimePoint since = 0;
     std::set<std::string> left{};
   };
-  std::map<std::string, Torn> torn_;
+  std::map<std::string, PartlyEvicted> partly_evicted_;
   /// When a pod is to be evicted, as its annotation says.
   struct ToldTime {
     std::string note;

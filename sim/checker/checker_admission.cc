@@ -48,15 +48,15 @@ std::int64_t Checker::CapOf(const config::PolicyConfiguration& policy, const std
 }
 
 void Checker::Late::Set(TimePoint now, std::int64_t value) {
-  while (values_.size() > 1 && values_[1].first + kOldNews < now) values_.pop_front();
+  while (values_.size() > 1 && values_[1].first + kOutdatedFor < now) values_.pop_front();
   values_.emplace_back(now, value);
 }
 
 std::int64_t Checker::Late::Most(TimePoint now) const {
   std::int64_t most = 0;
   for (std::size_t i = 0; i < values_.size(); ++i) {
-    // A value counts from when it was set until kOldNews after the next value was set.
-    if (i + 1 < values_.size() && values_[i + 1].first + kOldNews < now) continue;
+    // A value counts from when it was set until kOutdatedFor after the next value was set.
+    if (i + 1 < values_.size() && values_[i + 1].first + kOutdatedFor < now) continue;
     most = std::max(most, values_[i].second);
   }
   return most;
@@ -74,7 +74,7 @@ void Checker::WatchPolicy(const config::PolicyConfiguration& policy) {
   if (policy.mode == config::Mode::kPassthrough) {
     passthrough_until_ = std::numeric_limits<TimePoint>::max();
   } else if (passthrough_until_ > env_.now()) {
-    passthrough_until_ = env_.now() + kOldNews;
+    passthrough_until_ = env_.now() + kOutdatedFor;
   }
   policies_.push_back(std::make_shared<const config::PolicyConfiguration>(policy));
   for (auto& [name, late] : caps_) {
@@ -113,12 +113,12 @@ void Checker::CheckRoom(const kube::Pod& bound) {
   const Usage::Room& room = usage_.RoomOf(bound.node_name);
   // Two schedulers may briefly both consider a core free. Kubernetes has that risk, too.
   const auto other = other_binds_.find(bound.node_name);
-  const bool other_came = other != other_binds_.end() && env_.now() < other->second + kOldNews;
+  const bool other_came = other != other_binds_.end() && env_.now() < other->second + kOutdatedFor;
   if (other_came) return;
   // With passthrough, a pod may be bound to a node that a whole-node pod has for itself, or to one
   // with a Binding under way whose answer kube-scheduler has lost.
   if (env_.now() < passthrough_until_) return;
-  const bool two_schedulers = env_.now() < scheduler_restarted_ + kOldNews;
+  const bool two_schedulers = env_.now() < scheduler_restarted_ + kOutdatedFor;
   // kube-scheduler binds such pods itself. Where the answer to a Binding by Berth is lost or slow,
   // it takes the room of that pod to be free.
   const bool by_scheduler = faults_ > 0 && AmountOf(bound.spec->requests, kGpu) == 0;
@@ -172,19 +172,20 @@ void Checker::CheckQueues(const kube::Pod& bound) {
                        bound.meta.name, queue));
   }
   // Pods that an edit of the policy has just moved here were not counted when this was decided.
-  const std::int64_t used = usage_.GpusOf(queue) - usage_.GpusMovedTo(queue, env_.now() - kOldNews);
+  const std::int64_t used =
+      usage_.GpusOf(queue) - usage_.GpusMovedTo(queue, env_.now() - kOutdatedFor);
   const std::int64_t late = caps_[queue].Most(env_.now());
   std::optional<std::int64_t> told;
   if (!told_caps_.empty()) told = ToldMost(usage_.BoundIn(queue), queue, told_caps_);
   const std::int64_t cap = std::min(late, told.value_or(late));
   // An edit that moved queues has moved the use of pods that were there already.
-  if (queue.empty() || env_.now() < usage_.tree_changed() + kOldNews) return;
+  if (queue.empty() || env_.now() < usage_.tree_changed() + kOutdatedFor) return;
   if (used > cap) ReportOver(bound, queue, used, cap);
   // Of the queues above, only what they were allowed lately is known, not what Berth was told.
   for (const std::string& above : PathOf(queue, env_.api.policy())) {
     if (above == queue || !caps_.contains(above)) continue;  // a plain group has no cap
     const std::int64_t in_use =
-        usage_.GpusOf(above) - usage_.GpusMovedTo(above, env_.now() - kOldNews);
+        usage_.GpusOf(above) - usage_.GpusMovedTo(above, env_.now() - kOutdatedFor);
     const std::int64_t most = caps_[above].Most(env_.now());
     if (in_use > most) ReportOver(bound, above, in_use, most);
   }
@@ -325,11 +326,13 @@ void Checker::CheckCaps(const HostDriver& host) {
   }
   holding.swap(holding_);
   if (looked_) CheckStarts(host.engine(), fresh);
-  const bool settles = env_.now() < berth_started_ + kOldNews || env_.now() < passthrough_until_;
+  const bool settles =
+      env_.now() < berth_started_ + kOutdatedFor || env_.now() < passthrough_until_;
   if (looked_ && !settles) CheckParts(host.engine(), fresh);
   if (looked_) CheckJobs(host.engine(), fresh, holding);
   looked_ = true;
-  const bool settling = env_.now() < berth_started_ + kOldNews || env_.now() < passthrough_until_;
+  const bool settling =
+      env_.now() < berth_started_ + kOutdatedFor || env_.now() < passthrough_until_;
   for (const cluster::QueueId queue_id : store.queues()) {
     const cluster::QueueInfo& queue = store.queue(queue_id);
     const auto before = charged_.find(queue.config.name);

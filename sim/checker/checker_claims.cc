@@ -148,8 +148,8 @@ bool IsPromisedWhereItIs(const cluster::Store& store, const engine::Plan& plan, 
   });
 }
 
-/// Whether it is known before it is placed: no pod gets a whole node, and which members of a gang
-/// are its minimum does not matter.
+/// Whether the workload's demand is known before it is placed: no pod gets a whole node, and all
+/// members of a gang ask for the same, so that it does not matter which of them are its minimum.
 bool HasPlainDemand(const cluster::Workload& workload) {
   const auto& demand = workload.members.front()->shape->demand;
   return std::ranges::none_of(workload.members, [&](const PodInfo* pod) {
@@ -157,8 +157,8 @@ bool HasPlainDemand(const cluster::Workload& workload) {
   });
 }
 
-/// Whether it is known before it is placed what its user's jobs ask for: no other one waits that
-/// its start keeps from starting.
+/// Whether the demand of its user's jobs is known before it is placed: where the queue caps the
+/// jobs of a user, no other job of the user waits that could start only instead of this one.
 bool HasOnlyJobOfUser(const cluster::Store& store, const cluster::Workload& workload) {
   if (store.queue(workload.queue).config.max_jobs_per_user == 0) return true;
   return std::ranges::none_of(store.workloads(), [&](const auto& entry) {
@@ -268,11 +268,12 @@ class ReclaimCheck {
 
 }  // namespace
 
-/// I9: whoever takes room back stays within its quota or its fair share, and who loses it keeps its
-/// quota and its fair share; but for one job that reaches from above them to below them, which is
-/// taken within a quota only. A running gang that lacks members makes room for all of them. Queues
-/// whose parents have work of their own are left to the tests of policy/claims.h; so are
-/// beneficiaries whose demand, and with it the shares, is another one once they are placed.
+/// I9: the queue that takes room back stays within its quota or its fair share, and the queue that
+/// loses it keeps both. One exception: a claim by quota may take a job without which the losing
+/// queue falls below them although with it the queue is above them. A running gang that lacks
+/// members makes room for all of them. Queues whose parents have work of their own are left to the
+/// tests of policy/claims.h; so are beneficiaries whose demand, and with it the shares, changes
+/// once they are placed.
 void Checker::CheckClaim(const engine::Engine& engine, const cluster::Workload& workload) {
   const engine::Plan* plan =
       workload.members.empty() ? nullptr : engine.PlanOf(*workload.members.front());

@@ -90,7 +90,7 @@ void Checker::OnEviction(const kube::Pod& victim) {
   if (mark->workload.starts_with("drain/")) {
     CheckDrained(victim);
     CheckWarning(victim);
-    return NoteTorn(victim);
+    return NotePartlyEvicted(victim);
   }
   if (LabelOf(victim, "berth.dev/preemptible") == "false") {
     Broken(fmt::format("I9: {} may not be evicted", victim.meta.name));
@@ -133,13 +133,13 @@ void Checker::OnEviction(const kube::Pod& victim) {
   }
   // Its members may have been deleted since it was decided.
   const auto left = left_.find(mark->workload);
-  const bool just_left = left != left_.end() && left->second + kOldNews > env_.now();
+  const bool just_left = left != left_.end() && left->second + kOutdatedFor > env_.now();
   if (waiting == 0 && !just_left && faults_ == 0) {
     Broken(fmt::format("I9: {} is evicted for {}, which does not wait", victim.meta.name,
                        mark->workload));
   }
   if (mark->surplus) return CheckSurplus(victim);
-  NoteTorn(victim);
+  NotePartlyEvicted(victim);
 }
 
 /// A pod of the same gang and Job, or JobSet, is evicted whole. This one may have been bound since
@@ -171,18 +171,19 @@ void Checker::CheckDrained(const kube::Pod& victim) {
   Broken(fmt::format("I9: {} is evicted from a queue that is not drained", victim.meta.name));
 }
 
-/// A gang of which one member is evicted is to end whole: see CheckTorn.
-void Checker::NoteTorn(const kube::Pod& victim) {
+/// If one member of a gang is evicted, all the others must end as well: see CheckPartlyEvicted.
+void Checker::NotePartlyEvicted(const kube::Pod& victim) {
   if (LabelOf(victim, "berth.dev/gang").empty()) return;
-  const auto [torn, first] = torn_.try_emplace(GangKey(victim), Torn{.since = env_.now()});
+  const auto [part, first] =
+      partly_evicted_.try_emplace(GangKey(victim), PartlyEvicted{.since = env_.now()});
   if (first) {
     for (const auto& [key, pod] : env_.api.pods()) {
       const bool runs = !pod->node_name.empty() && !pod->meta.deletion && Lives(*pod);
-      if (runs && GangKey(*pod) == GangKey(victim)) torn->second.left.insert(pod->meta.uid);
+      if (runs && GangKey(*pod) == GangKey(victim)) part->second.left.insert(pod->meta.uid);
     }
   }
-  torn->second.left.erase(victim.meta.uid);
-  if (torn->second.left.empty()) torn_.erase(torn);
+  part->second.left.erase(victim.meta.uid);
+  if (part->second.left.empty()) partly_evicted_.erase(part);
 }
 
 /// I9, where nothing went wrong: a gang that loses surplus keeps its minimum. Not for a gang of
@@ -191,7 +192,7 @@ void Checker::CheckSurplus(const kube::Pod& victim) {
   ++surplus_;
   const std::string gang = GangKey(victim);
   const auto lost = lost_.find(gang);
-  if (faults_ > 0 || (lost != lost_.end() && lost->second + kOldNews > env_.now())) return;
+  if (faults_ > 0 || (lost != lost_.end() && lost->second + kOutdatedFor > env_.now())) return;
   const auto said = victim.meta.annotations.find("berth.dev/gang-min-member");
   if (said == victim.meta.annotations.end()) return;
   int min = 0;
@@ -217,7 +218,7 @@ void Checker::CheckRunTime(const kube::Pod& victim) {
   if (env_.clocks_drift) return;
   const auto claim = cluster::ClaimOf(victim);
   const bool gang = !LabelOf(victim, "berth.dev/gang").empty();
-  if (!claim || (gang && (faults_ > 0 || torn_.contains(GangKey(victim))))) return;
+  if (!claim || (gang && (faults_ > 0 || partly_evicted_.contains(GangKey(victim))))) return;
   Duration ran = RanFor(victim, env_.now());
   for (const auto& [key, pod] : env_.api.pods()) {
     const bool mate = gang && !pod->node_name.empty() && GangKey(*pod) == GangKey(victim);
@@ -228,11 +229,11 @@ void Checker::CheckRunTime(const kube::Pod& victim) {
 }
 
 /// I9, where nothing went wrong: no gang lost only some of its members.
-void Checker::CheckTorn() {
+void Checker::CheckPartlyEvicted() {
   if (faults_ > 0) return;
-  for (const auto& [gang, torn] : torn_) {
-    if (env_.now() < torn.since + 20'000) continue;
-    const bool runs = std::ranges::any_of(torn.left, [&](const std::string& uid) {
+  for (const auto& [gang, part] : partly_evicted_) {
+    if (env_.now() < part.since + 20'000) continue;
+    const bool runs = std::ranges::any_of(part.left, [&](const std::string& uid) {
       const kube::Pod* pod = env_.api.FindPod(uid);
       return pod != nullptr && !pod->meta.deletion && Lives(*pod);
     });
@@ -240,8 +241,8 @@ void Checker::CheckTorn() {
   }
 }
 
-/// The pod makes use of what was evicted for its workload; or it has the room that was made for
-/// work of lower priority in its queue, and inherited.
+/// The pod uses the room that was made for its workload, or room that was made for work of lower
+/// priority in its queue.
 void Checker::NoteUse(const kube::Pod& bound) {
   in_vain_.erase(WorkloadKey(bound));
   const std::string queue = QueueByPolicy(bound, env_.api.policy());
@@ -252,7 +253,7 @@ void Checker::NoteUse(const kube::Pod& bound) {
   });
 }
 
-/// I9, where nothing went wrong: whoever was evicted for made use of it.
+/// I9, where nothing went wrong: the workload for which pods were evicted has started.
 void Checker::CheckBeneficiaries() {
   if (faults_ > 0) return;
   for (const auto& [key, room] : in_vain_) {

@@ -40,7 +40,7 @@ void Checker::OnBindCall(const cluster::Store& store, const std::string& uid) {
 void Checker::WatchGang(const Change& change) {
   const kube::Pod& pod = *change.pod;
   const bool left = change.deleted || pod.meta.deletion || pod.phase == kube::PodPhase::kSucceeded;
-  if (left) {  // it is other work than what evicted
+  if (left) {  // an eviction for the workload as it was need not have an effect any more
     in_vain_.erase(WorkloadKey(pod));
     left_[WorkloadKey(pod)] = env_.now();
   }
@@ -109,14 +109,14 @@ void Checker::CheckStart(const std::string& gang, const std::string& who) {
   const auto others =
       static_cast<int>(std::ranges::count_if(launchers_[gang], [this](const auto& launcher) {
         return env_.api.FindPod(launcher.first) != nullptr ||
-               env_.now() < launcher.second + kOldNews;
+               env_.now() < launcher.second + kOutdatedFor;
       }));
   Incarnation& incarnation = incarnations_[gang];
   const auto finished =
       static_cast<int>(std::ranges::count_if(succeeded_[gang], [&](const auto& member) {
         const auto& [plan, changed] = member.second;
         return !plan.empty() && plan == incarnation.plan &&
-               (env_.api.FindPod(member.first) != nullptr || env_.now() < changed + kOldNews);
+               (env_.api.FindPod(member.first) != nullptr || env_.now() < changed + kOutdatedFor);
       }));
   incarnation.needed = std::max(1, min - others - finished);
   const auto came = static_cast<int>(incarnation.came.size());

@@ -13,7 +13,7 @@ constexpr std::size_t kRemembered = 100'000;
 
 std::string NameKey(const std::string& ns, const std::string& name) { return ns + '/' + name; }
 
-/// Whether it ends only if somebody ends it: to evict what has ended ends nothing.
+/// The pod has neither ended nor been deleted: only then does an eviction end it.
 bool Runs(const kube::Pod& pod) {
   return !pod.meta.deletion && pod.phase != kube::PodPhase::kSucceeded &&
          pod.phase != kube::PodPhase::kFailed;

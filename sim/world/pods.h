@@ -1,5 +1,5 @@
-// What a pod says of itself, as labels, annotations and requests have it: read without Berth's
-// code, so that the checker does not repeat its mistakes.
+// What pods say of themselves in labels, annotations and requests. Read without Berth's own code,
+// so that the checker does not repeat a mistake of it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace berth::sim {
 
 inline constexpr const char* kGpu = "nvidia.com/gpu";
-/// The scheduler of pods that Berth does not know the plans of.
+/// The schedulerName of the pods that another scheduler places.
 inline constexpr const char* kOtherScheduler = "other-scheduler";
 
 /// The pod has not ended: it takes room where it is bound.
