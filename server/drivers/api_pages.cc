@@ -1,4 +1,4 @@
-#include "server/ops/api_pages.h"
+#include "server/drivers/api_pages.h"
 
 #include <memory>
 
