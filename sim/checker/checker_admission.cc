@@ -296,7 +296,8 @@ void Checker::CheckLoan(const engine::Engine& engine, const cluster::Workload& w
     const auto lent = queue.lending_limit.find(kGpu);
     const bool own = std::ranges::find(path, queue.name) != path.end();
     if (lent == queue.lending_limit.end() || own) continue;
-    kept = std::max(kept, AmountOf(config::TotalQuota(queue), kGpu) - lent->second - GpusIn(store, queue.name));
+    kept = std::max(
+        kept, AmountOf(config::TotalQuota(queue), kGpu) - lent->second - GpusIn(store, queue.name));
   }
   if (kept <= free) return;
   Broken(fmt::format("I4: {} borrows, {} milli-GPU are free, and another queue keeps {}",
